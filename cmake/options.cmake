@@ -1,0 +1,23 @@
+# Flags of every target. No -march: instruction sets are target regions inside kernels/, chosen at start.
+add_compile_options(-Wall -Wextra -Wpedantic -Wshadow -Wno-missing-field-initializers)
+# One rounding per written operation, so that every instruction set's twin can be compared bit by bit.
+add_compile_options(-ffp-contract=off)
+
+if(KVICK_SANITIZE)
+  add_compile_options(-fsanitize=${KVICK_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  add_link_options(-fsanitize=${KVICK_SANITIZE})
+endif()
+if(KVICK_FUZZ)
+  add_compile_options(-fsanitize=fuzzer-no-link)
+  # Debian's clang 14 with libstdc++ 12: ranges and source_location need these.
+  add_compile_options(-Wno-unknown-warning-option)
+endif()
+
+find_program(KVICK_CCACHE ccache)
+if(KVICK_CCACHE)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${KVICK_CCACHE})
+endif()
+find_program(KVICK_MOLD mold)
+if(KVICK_MOLD AND NOT KVICK_FUZZ)
+  add_link_options(-fuse-ld=mold)
+endif()

@@ -1,0 +1,108 @@
+#include "base/thread_pool.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace kvick::base {
+namespace {
+
+// About 10 us of pauses: longer than the gap between two regions of a decode step, shorter than what a parked thread
+// costs to wake.
+constexpr int kSpins = 400;
+
+inline void pause() {
+#if defined(__x86_64__)
+  _mm_pause();
+#endif
+}
+
+// Returns once value is no longer `old`.
+void await_change(const std::atomic<uint32_t>& value, uint32_t old) {
+  for (int i = 0; i < kSpins; ++i) {
+    if (value.load(std::memory_order_acquire) != old) return;
+    pause();
+  }
+  value.wait(old, std::memory_order_acquire);
+}
+
+}  // namespace
+
+ThreadPool::ThreadPool(unsigned threads) : size_(threads), shares_(threads) {
+  KVICK_CHECK(threads >= 1, "a pool of {} threads", threads);
+  threads_.reserve(threads - 1);
+  for (unsigned worker = 1; worker < threads; ++worker)
+    threads_.emplace_back([this, worker] { work(worker); });
+}
+
+ThreadPool::~ThreadPool() {
+  stop_.store(true, std::memory_order_relaxed);
+  epoch_.fetch_add(1, std::memory_order_release);
+  epoch_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+void ThreadPool::call(unsigned worker) {
+  try {
+    (*body_)(worker);
+  } catch (...) {
+    const std::lock_guard lock(error_mutex_);
+    if (!error_) error_ = std::current_exception();
+  }
+}
+
+void ThreadPool::work(unsigned worker) {
+  uint32_t seen = 0;
+  while (true) {
+    await_change(epoch_, seen);
+    ++seen;
+    if (stop_.load(std::memory_order_relaxed)) return;
+    call(worker);
+    if (running_.fetch_sub(1, std::memory_order_acq_rel) == 1) running_.notify_one();
+  }
+}
+
+void ThreadPool::run(FunctionRef<void(unsigned)> body) {
+  body_ = &body;
+  if (size_ > 1) {
+    running_.store(size_ - 1, std::memory_order_relaxed);
+    epoch_.fetch_add(1, std::memory_order_release);
+    epoch_.notify_all();
+  }
+  call(0);
+  for (uint32_t left = running_.load(std::memory_order_acquire); left != 0;
+       left = running_.load(std::memory_order_acquire))
+    await_change(running_, left);
+  body_ = nullptr;
+  if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
+}
+
+void ThreadPool::parallel_for(size_t count, size_t grain,
+                              FunctionRef<void(size_t, size_t, unsigned)> body) {
+  if (count == 0) return;
+  grain = std::max<size_t>(grain, 1);
+  if (size_ == 1 || count <= grain) {
+    body(0, count, 0);
+    return;
+  }
+  for (unsigned i = 0; i < size_; ++i) {
+    shares_[i].next.store(count * i / size_, std::memory_order_relaxed);
+    shares_[i].end = count * (i + 1) / size_;
+  }
+  run([&](unsigned worker) {
+    for (unsigned turn = 0; turn < size_; ++turn) {
+      Share& share = shares_[(worker + turn) % size_];
+      while (true) {
+        const size_t begin = share.next.fetch_add(grain, std::memory_order_relaxed);
+        if (begin >= share.end) break;
+        body(begin, std::min(begin + grain, share.end), worker);
+      }
+    }
+  });
+}
+
+}  // namespace kvick::base

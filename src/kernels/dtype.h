@@ -1,0 +1,43 @@
+#pragma once
+// The element and block formats of tensors: what a file may hold, and what a cache row may be made of.
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace kvick::kernels {
+
+// Block formats are GGML's, bit for bit (ggml-common.h of llama.cpp describes the layouts).
+enum class DType : uint8_t {
+  kF32, kF16, kBF16,
+  kQ8_0, kQ4_0, kQ4_1, kQ5_0, kQ5_1,
+  kQ2_K, kQ3_K, kQ4_K, kQ5_K, kQ6_K,
+};
+inline constexpr int kDTypes = 13;
+
+struct DTypeInfo {
+  std::string_view name;  // as GGUF tools write it: "Q4_K"
+  uint32_t block;         // elements in one block
+  uint32_t block_bytes;   // bytes of one block
+};
+const DTypeInfo& dtype_info(DType type);
+std::optional<DType> dtype_from_name(std::string_view name);  // "f16", "F16", "q8_0" ...
+
+// Bytes of `elements` elements; elements must be a multiple of the block.
+inline size_t dtype_bytes(DType type, size_t elements) {
+  const DTypeInfo& info = dtype_info(type);
+  return elements / info.block * info.block_bytes;
+}
+
+// n elements (a multiple of the block) to float32: the definition of every format, not a fast path.
+void to_f32(DType type, const std::byte* in, size_t n, float* out);
+// The inverse for kF32, kF16 and kBF16 (round to nearest even; NaN stays NaN).
+void from_f32(DType type, const float* in, size_t n, std::byte* out);
+
+float f16_to_f32(uint16_t half);
+uint16_t f32_to_f16(float value);
+float bf16_to_f32(uint16_t half);
+uint16_t f32_to_bf16(float value);
+
+}  // namespace kvick::kernels

@@ -1,0 +1,108 @@
+#pragma once
+// The contract between a model, a scheduler and a way of keeping keys and values.
+//
+// A step only adds; commit may forget. begin() reserves room for the batch's fresh rows (all slots or none), the model
+// writes and views them layer by layer, and either commit() keeps some or the Step is destroyed and nothing happened:
+// nothing irreversible (evicting, shifting, absorbing, quantising, sharing) happens before commit. Growth is not undone.
+//
+// Order, per step: begin, then per layer in any order: write, then view (from many threads), then observe (same), then
+// at most one commit. At most one Step of a Store is alive. A Store is used from one thread at a time, but for view and
+// observe. A Store outlives its Steps.
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/memory.h"
+#include "base/result.h"
+#include "kernels/dtype.h"
+#include "kernels/view.h"
+
+namespace kvick::kv {
+
+using Token = int32_t;
+enum class SeqId : uint32_t {};
+
+// What a model needs kept.
+struct Shape {
+  uint32_t layers = 0, kv_heads = 0, head_dim = 0;
+  uint32_t max_tokens = 0;  // of one sequence: the model's context, or less if the user said so
+  kernels::DType dtype = kernels::DType::kF16;
+
+  // Bytes of one token's keys and values over all layers.
+  uint64_t token_bytes() const {
+    return 2ull * layers * kv_heads * kernels::dtype_bytes(dtype, head_dim);
+  }
+};
+
+// No room: what was asked for, in bytes, against what the store may still take.
+struct Shortage {
+  uint64_t needed_bytes = 0, available_bytes = 0;
+  std::string what;  // "sequence 3: 4097 tokens of a context of 4096"
+};
+
+struct Slot {
+  SeqId seq{};
+  uint32_t fresh = 0;  // rows that this step adds, at least 1
+};
+struct Batch {
+  std::span<const Slot> slots;  // each sequence at most once
+};
+
+// Who asks for a view: the slot of the batch, and its queries, token t, head g at q + t * q_stride + g * head_dim.
+struct Ask {
+  uint32_t slot = 0, layer = 0, head = 0;  // head: of kv_heads
+  const float* q = nullptr;
+  uint32_t q_stride = 0;
+};
+
+// Per slot, the fresh rows to keep in path order (ascending for a chain). An empty list keeps none.
+struct Kept {
+  std::vector<std::vector<uint32_t>> rows;
+  static Kept all(const Batch& batch);
+};
+
+class Step {
+ public:
+  virtual ~Step() = default;  // without commit: rolled back
+  // The fresh rows of one layer, in batch order: k, v: [sum of fresh][kv_heads][head_dim], rotated already.
+  virtual void write(uint32_t layer, const float* k, const float* v) = 0;
+  // The rows that the queries attend to. Runs and memory stay valid until the step ends or scratch is reset.
+  virtual void view(const Ask& ask, base::Arena& scratch, kernels::View& out) = 0;
+  // The probabilities of view's rows, summed over the queries; only called if Traits::wants_probs.
+  virtual void observe(const Ask& ask, const kernels::View& view, std::span<const float> probs) {
+    (void)ask, (void)view, (void)probs;
+  }
+  virtual void commit(const Kept& kept) = 0;
+};
+
+struct Opened {
+  SeqId seq{};
+  uint32_t cached = 0;  // tokens of the prompt whose rows are here already
+};
+
+// Bytes, except sequences. used: rows that hold committed tokens; allocated: taken from the system and not given back;
+// wasted = allocated - used; copied: moved by growth, forks and commits since the store was made; shared: of used,
+// held by more than one sequence, counted once.
+struct Usage {
+  uint64_t used_bytes = 0, allocated_bytes = 0, wasted_bytes = 0, shared_bytes = 0;
+  uint64_t slow_bytes = 0, copied_bytes = 0, page_bytes = 0;
+  uint32_t sequences = 0;
+};
+
+class Store {
+ public:
+  virtual ~Store() = default;
+  virtual Opened open(std::span<const Token> prompt) = 0;
+  // A sequence with the same committed rows.
+  virtual base::Result<SeqId, Shortage> fork(SeqId seq) = 0;
+  virtual void close(SeqId seq) = 0;
+  // Room for every slot's fresh rows, or a Shortage and no change.
+  virtual base::Result<std::unique_ptr<Step>, Shortage> begin(const Batch& batch) = 0;
+  virtual uint32_t length(SeqId seq) const = 0;  // committed tokens
+  virtual Usage usage() const = 0;
+  virtual const Shape& shape() const = 0;
+};
+
+}  // namespace kvick::kv

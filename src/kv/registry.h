@@ -1,0 +1,68 @@
+#pragma once
+// The strategies, one row each. The command line, the server, the planner, the lab and the tests read this table and
+// nothing else; there is no enum beside it.
+
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "kv/kv.h"
+
+namespace kvick::kv {
+
+// NAME[:key=value[,key=value]...], as given to --kv.
+struct Spec {
+  std::string name;
+  std::map<std::string, std::string> options;
+};
+base::Result<Spec> parse_spec(std::string_view text);
+
+struct Traits {
+  bool exact = true;          // every committed row is attended to, as it was written
+  bool per_query = false;     // view() depends on Ask::q
+  bool wants_probs = false;   // observe() must be called
+  bool shares_prefix = false;  // open() may return cached > 0
+  bool cheap_fork = false;    // fork() copies no row
+  uint32_t max_fresh = 0;     // rows that one slot may add in one step; 0: no limit of its own
+};
+
+struct Option {
+  std::string_view name, summary, fallback;  // fallback: the default, as text
+};
+
+struct Load {
+  uint32_t tokens = 0;     // of each sequence, prompt included
+  uint32_t sequences = 1;
+};
+// What a load costs, from the strategy's formulas alone.
+struct Cost {
+  uint64_t fast_bytes = 0, slow_bytes = 0;        // allocated at the end
+  uint64_t read_bytes_per_token = 0;              // by the attention of the last token
+  uint64_t copied_bytes = 0;                      // over the whole load, growing by one token a step
+};
+
+// What every store is made from.
+struct Setup {
+  Shape shape;
+  uint64_t max_bytes = UINT64_MAX;  // the store's own cap on allocated_bytes
+};
+
+struct Strategy {
+  std::string_view name, summary;
+  std::span<const Option> options;
+  Traits traits;
+  // Error: an option's value that makes no sense, named. Unknown options are refused before make is called.
+  base::Result<std::unique_ptr<Store>> (*make)(const Setup& setup, const Spec& spec);
+  base::Result<Cost> (*cost)(const Setup& setup, const Spec& spec, const Load& load);
+};
+
+std::span<const Strategy> strategies();  // the default first
+const Strategy* find_strategy(std::string_view name);
+
+// A store for a spec; errors name the strategies or options that exist.
+base::Result<std::unique_ptr<Store>> make_store(const Spec& spec, const Setup& setup);
+
+}  // namespace kvick::kv

@@ -1,0 +1,70 @@
+#pragma once
+// Tokens in, logits out: one forward for prefill, decode, ragged batches and draft trees.
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/function_ref.h"
+#include "base/memory.h"
+#include "base/result.h"
+#include "base/thread_pool.h"
+#include "io/model_file.h"
+#include "kernels/table.h"
+#include "kv/kv.h"
+#include "model/config.h"
+#include "model/workspace.h"
+
+namespace kvick::model {
+
+using Token = kv::Token;
+
+// Tokens that one sequence adds in a step.
+struct Slot {
+  kv::SeqId seq{};
+  uint32_t past = 0;                 // committed tokens of the sequence: the first fresh one has this position
+  std::span<const Token> tokens;     // at least 1, all in [0, vocab)
+  std::span<const int32_t> parents;  // of each token, an earlier one of this slot, -1: the last committed; empty: a chain
+};
+struct Batch {
+  std::span<const Slot> slots;
+  uint32_t tokens() const;
+};
+// The same batch as the store sees it.
+std::vector<kv::Slot> kv_slots(const Batch& batch);
+
+struct LoadOptions {
+  const kernels::Table* kernels = nullptr;  // required
+  base::ThreadPool* pool = nullptr;         // required: packs the weights
+  // Called after each tensor with bytes done and bytes in all; may be called from one thread only.
+  base::FunctionRef<void(uint64_t done, uint64_t total)>* progress = nullptr;
+};
+
+// Weights of one model, repacked for one instruction set. Immutable after load, shared by any number of workspaces.
+class Model {
+ public:
+  // Errors: an architecture that is not here (the message lists those that are), a missing or misshapen tensor, a
+  // contradictory or missing key.
+  static base::Result<std::unique_ptr<Model>> load(io::ModelFile file, const LoadOptions& options);
+  virtual ~Model() = default;
+
+  const Config& config() const { return config_; }
+  uint64_t weight_bytes() const { return weight_bytes_; }  // packed weights in memory
+  // What a store must keep for this model. max_tokens 0: the model's context.
+  kv::Shape kv_shape(kernels::DType dtype, uint32_t max_tokens = 0) const;
+
+  // Runs the batch through all layers, writing its keys and values into `step` (made from kv_slots(batch)), and puts
+  // the logits of the tokens `wanted` (indices in batch order, ascending) into logits: [wanted][vocab]. Does not commit.
+  // A token's logits are the same bits whatever else is in the batch and however its past was batched.
+  virtual void forward(const Batch& batch, kv::Step& step, Workspace& workspace,
+                       std::span<const uint32_t> wanted, float* logits) const = 0;
+
+ protected:
+  explicit Model(Config config) : config_(std::move(config)) {}
+  Config config_;
+  uint64_t weight_bytes_ = 0;
+};
+
+}  // namespace kvick::model

@@ -32,9 +32,13 @@ struct Config {
   uint32_t kv_dim() const { return kv_heads * head_dim; }
 };
 
-// Reads `<arch>.*` keys. Errors name the key and the value; every number is bounded so that no later product overflows.
+// Reads `<arch>.*` keys. Errors name the key and the value; every number is bounded so that no
+// later product overflows.
 base::Result<Config> read_config(const io::ModelFile& file);
 // The rotary part, for architectures that have one; needs head_dim set.
 base::Result<Rope> read_rope(const io::ModelFile& file, const Config& config);
+// `<arch>.<key>`: the epsilon of the norms, 1e-5 if the file does not say.
+base::Result<float> read_norm_eps(const io::ModelFile& file, const Config& config,
+                                  const std::string& key);
 
 }  // namespace kvick::model

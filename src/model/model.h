@@ -24,9 +24,10 @@ using Token = kv::Token;
 // Tokens that one sequence adds in a step.
 struct Slot {
   kv::SeqId seq{};
-  uint32_t past = 0;                 // committed tokens of the sequence: the first fresh one has this position
+  uint32_t past = 0;  // committed tokens of the sequence: the first fresh one has this position
   std::span<const Token> tokens;     // at least 1, all in [0, vocab)
-  std::span<const int32_t> parents;  // of each token, an earlier one of this slot, -1: the last committed; empty: a chain
+  std::span<const int32_t> parents;  // of each token, an earlier one of this slot, -1: the last
+                                     // committed; empty: a chain
 };
 struct Batch {
   std::span<const Slot> slots;
@@ -42,11 +43,12 @@ struct LoadOptions {
   base::FunctionRef<void(uint64_t done, uint64_t total)>* progress = nullptr;
 };
 
-// Weights of one model, repacked for one instruction set. Immutable after load, shared by any number of workspaces.
+// Weights of one model, repacked for one instruction set. Immutable after load, shared by any
+// number of workspaces.
 class Model {
  public:
-  // Errors: an architecture that is not here (the message lists those that are), a missing or misshapen tensor, a
-  // contradictory or missing key.
+  // Errors: an architecture that is not here (the message lists those that are), a missing or
+  // misshapen tensor, a contradictory or missing key.
   static base::Result<std::unique_ptr<Model>> load(io::ModelFile file, const LoadOptions& options);
   virtual ~Model() = default;
 
@@ -55,9 +57,10 @@ class Model {
   // What a store must keep for this model. max_tokens 0: the model's context.
   kv::Shape kv_shape(kernels::DType dtype, uint32_t max_tokens = 0) const;
 
-  // Runs the batch through all layers, writing its keys and values into `step` (made from kv_slots(batch)), and puts
-  // the logits of the tokens `wanted` (indices in batch order, ascending) into logits: [wanted][vocab]. Does not commit.
-  // A token's logits are the same bits whatever else is in the batch and however its past was batched.
+  // Runs the batch through all layers, writing its keys and values into `step` (made from
+  // kv_slots(batch)), and puts the logits of the tokens `wanted` (indices in batch order,
+  // ascending) into logits: [wanted][vocab]. Does not commit. A token's logits are the same bits
+  // whatever else is in the batch and however its past was batched.
   virtual void forward(const Batch& batch, kv::Step& step, Workspace& workspace,
                        std::span<const uint32_t> wanted, float* logits) const = 0;
 

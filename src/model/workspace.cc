@@ -3,7 +3,7 @@
 namespace kvick::model {
 namespace {
 
-// Grown by doubling-free exact size: batches settle on one or two sizes, and prefill's are large.
+// Grown to the exact size: batches settle on one or two sizes, and prefill's are large.
 void reserve(base::Buffer& buffer, size_t bytes) {
   if (buffer.size() < bytes) buffer = base::Buffer(bytes);
 }
@@ -29,6 +29,11 @@ const kernels::Activations& Workspace::quantise(const float* x, uint32_t tokens,
   pool.parallel_for(tokens, 8, [&](size_t begin, size_t end, unsigned) {
     kernels.quantise(activations_, static_cast<uint32_t>(begin), static_cast<uint32_t>(end));
   });
+  return activations_;
+}
+
+const kernels::Activations& Workspace::plain(const float* x, uint32_t tokens, uint32_t inputs) {
+  activations_ = {.tokens = tokens, .inputs = inputs, .x = x, .q = {}, .scale = {}, .sums = {}};
   return activations_;
 }
 

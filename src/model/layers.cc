@@ -1,0 +1,240 @@
+#include "model/layers.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace kvick::model {
+namespace {
+
+// Tokens of one piece in element-wise parallel loops: below it, a region costs more than the work.
+constexpr size_t kTokenGrain = 8;
+
+void for_tokens(const Pass& pass, base::FunctionRef<void(uint32_t token)> body) {
+  pass.workspace.pool.parallel_for(pass.tokens, kTokenGrain,
+                                   [&](size_t begin, size_t end, unsigned) {
+                                     for (size_t t = begin; t < end; ++t)
+                                       body(static_cast<uint32_t>(t));
+                                   });
+}
+
+void apply_norm(const Workspace& workspace, const Norm& norm, float eps, const float* x, float* y) {
+  const size_t n = norm.weight.size();
+  if (norm.bias.empty())
+    workspace.kernels.rms_norm(x, norm.weight.data(), n, eps, y);
+  else
+    workspace.kernels.layer_norm(x, norm.weight.data(), norm.bias.data(), n, eps, y);
+}
+
+void add_bias(const Linear& linear, uint32_t tokens, uint32_t first_panel, uint32_t last_panel,
+              const kernels::Table& kernels, float* y) {
+  if (linear.bias.empty()) return;
+  const uint32_t begin = first_panel * kernels::kPanel;
+  const uint32_t end = std::min(last_panel * kernels::kPanel, linear.w.rows);
+  for (uint32_t t = 0; t < tokens; ++t)
+    kernels.add(y + size_t{t} * linear.w.rows + begin, linear.bias.data() + begin, end - begin);
+}
+
+// Rotates the heads of one token, after the norm of each head where the model has one.
+void prepare_heads(const Pass& pass, const std::vector<float>& norm, uint32_t heads, uint32_t token,
+                   float* x) {
+  const Config& config = pass.config;
+  const kernels::Table& kernels = pass.workspace.kernels;
+  for (uint32_t h = 0; h < heads; ++h) {
+    float* head = x + (size_t{token} * heads + h) * config.head_dim;
+    if (!norm.empty()) kernels.rms_norm(head, norm.data(), config.head_dim, config.norm_eps, head);
+    if (pass.rotation != nullptr)
+      kernels.rope(head, pass.rotation + size_t{token} * config.rope.dims, config.rope.dims,
+                   config.rope.interleaved);
+  }
+}
+
+}  // namespace
+
+void check_batch(const Config& config, const Batch& batch) {
+  for (const Slot& slot : batch.slots) {
+    KVICK_CHECK(!slot.tokens.empty(), "sequence {} adds no token", static_cast<uint32_t>(slot.seq));
+    KVICK_CHECK(slot.parents.empty() || slot.parents.size() == slot.tokens.size(),
+                "{} parents of {} tokens", slot.parents.size(), slot.tokens.size());
+    for (const Token token : slot.tokens)
+      KVICK_CHECK(token >= 0 && static_cast<uint32_t>(token) < config.vocab,
+                  "token {} of a vocabulary of {}", token, config.vocab);
+    for (size_t i = 0; i < slot.parents.size(); ++i)
+      KVICK_CHECK(slot.parents[i] >= -1 && slot.parents[i] < static_cast<int32_t>(i),
+                  "token {} has parent {}", i, slot.parents[i]);
+  }
+}
+
+std::vector<uint32_t> positions(const Batch& batch) {
+  std::vector<uint32_t> result;
+  result.reserve(batch.tokens());
+  for (const Slot& slot : batch.slots) {
+    const size_t first = result.size();
+    for (size_t i = 0; i < slot.tokens.size(); ++i) {
+      const int32_t parent = slot.parents.empty() ? static_cast<int32_t>(i) - 1 : slot.parents[i];
+      result.push_back(parent < 0 ? slot.past : result[first + static_cast<size_t>(parent)] + 1);
+    }
+  }
+  return result;
+}
+
+const float* rotations(const Rope& rope, const Batch& batch, Workspace& workspace) {
+  const std::vector<uint32_t> position = positions(batch);
+  float* table = workspace.floats(Workspace::kCosSin, position.size() * rope.dims);
+  const size_t pairs = rope.frequency.size();
+  workspace.pool.parallel_for(
+      position.size(), kTokenGrain, [&](size_t begin, size_t end, unsigned) {
+        for (size_t t = begin; t < end; ++t)
+          for (size_t i = 0; i < pairs; ++i) {
+            const double angle = position[t] * rope.frequency[i];
+            table[t * rope.dims + i] = static_cast<float>(std::cos(angle)) * rope.magnitude;
+            table[t * rope.dims + pairs + i] = static_cast<float>(std::sin(angle)) * rope.magnitude;
+          }
+      });
+  return table;
+}
+
+float* embed(const Config& config, const Embedding& embedding, const Batch& batch,
+             Workspace& workspace) {
+  float* hidden = workspace.floats(Workspace::kHidden, size_t{batch.tokens()} * config.dim);
+  float* row = hidden;
+  for (const Slot& slot : batch.slots)
+    for (const Token token : slot.tokens) {
+      embedding.row(static_cast<uint32_t>(token), row);
+      row += config.dim;
+    }
+  return hidden;
+}
+
+void project(Workspace& workspace, const float* x, uint32_t tokens,
+             std::initializer_list<Output> outputs) {
+  size_t panels = 0;
+  bool quantised = false;
+  uint32_t inputs = 0;
+  for (const Output& output : outputs) {
+    panels += output.linear->w.panels();
+    inputs = output.linear->w.inputs;
+    quantised |= kernels::pack_format(output.linear->w.dtype).quantised;
+  }
+  const kernels::Activations& activations =
+      quantised ? workspace.quantise(x, tokens, inputs) : workspace.plain(x, tokens, inputs);
+  // Four pieces a worker: enough to even out a core that is slower for a moment.
+  const size_t grain = std::max<size_t>(1, panels / (size_t{workspace.pool.size()} * 4));
+  workspace.pool.parallel_for(panels, grain, [&](size_t begin, size_t end, unsigned) {
+    size_t first = 0;
+    for (const Output& output : outputs) {
+      const kernels::Matrix& w = output.linear->w;
+      const size_t last = first + w.panels();
+      if (begin < last && end > first) {
+        const auto from = static_cast<uint32_t>(std::max(begin, first) - first);
+        const auto to = static_cast<uint32_t>(std::min(end, last) - first);
+        workspace.kernels.matmul(w, activations, output.y, w.rows, from, to);
+        add_bias(*output.linear, tokens, from, to, workspace.kernels, output.y);
+      }
+      first = last;
+    }
+  });
+}
+
+const float* normed(const Pass& pass, const Norm& norm) {
+  const size_t dim = pass.config.dim;
+  float* y = pass.workspace.floats(Workspace::kNormed, pass.tokens * dim);
+  for_tokens(pass, [&](uint32_t t) {
+    apply_norm(pass.workspace, norm, pass.config.norm_eps, pass.hidden + t * dim, y + t * dim);
+  });
+  return y;
+}
+
+void add_residual(const Pass& pass, const float* y) {
+  const size_t dim = pass.config.dim;
+  for_tokens(pass, [&](uint32_t t) {
+    pass.workspace.kernels.add(pass.hidden + t * dim, y + t * dim, dim);
+  });
+}
+
+void add_attention(const Pass& pass, uint32_t layer, const SelfAttention& weights) {
+  const Config& config = pass.config;
+  Workspace& workspace = pass.workspace;
+  const size_t q_floats = size_t{pass.tokens} * config.q_dim();
+  const size_t kv_floats = size_t{pass.tokens} * config.kv_dim();
+  float* q = workspace.floats(Workspace::kQkv, q_floats + 2 * kv_floats);
+  float* k = q + q_floats;
+  float* v = k + kv_floats;
+  project(workspace, normed(pass, weights.norm), pass.tokens,
+          {{&weights.q, q}, {&weights.k, k}, {&weights.v, v}});
+  for_tokens(pass, [&](uint32_t t) {
+    prepare_heads(pass, weights.q_norm, config.heads, t, q);
+    prepare_heads(pass, weights.k_norm, config.kv_heads, t, k);
+  });
+  pass.step.write(layer, k, v);
+  float* attended = workspace.floats(Workspace::kAttention, q_floats);
+  attend(pass, layer, q, attended);
+  float* y = workspace.floats(Workspace::kProjected, size_t{pass.tokens} * config.dim);
+  project(workspace, attended, pass.tokens, {{&weights.out, y}});
+  add_residual(pass, y);
+}
+
+void add_ffn(const Pass& pass, const GatedFfn& weights) {
+  Workspace& workspace = pass.workspace;
+  const size_t ffn = pass.config.ffn;
+  float* gate = workspace.floats(Workspace::kFfn, 2 * pass.tokens * ffn);
+  float* up = gate + pass.tokens * ffn;
+  project(workspace, normed(pass, weights.norm), pass.tokens,
+          {{&weights.gate, gate}, {&weights.up, up}});
+  for_tokens(pass, [&](uint32_t t) {
+    workspace.kernels.silu_mul(gate + t * ffn, up + t * ffn, ffn, gate + t * ffn);
+  });
+  float* y = workspace.floats(Workspace::kProjected, size_t{pass.tokens} * pass.config.dim);
+  project(workspace, gate, pass.tokens, {{&weights.down, y}});
+  add_residual(pass, y);
+}
+
+void logits_of(const Pass& pass, const Norm& norm, const Linear& output,
+               std::span<const uint32_t> wanted, float* logits) {
+  if (wanted.empty()) return;
+  const size_t dim = pass.config.dim;
+  float* x = pass.workspace.floats(Workspace::kNormed, wanted.size() * dim);
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    KVICK_CHECK(wanted[i] < pass.tokens, "logits of token {} of {}", wanted[i], pass.tokens);
+    apply_norm(pass.workspace, norm, pass.config.norm_eps, pass.hidden + wanted[i] * dim,
+               x + i * dim);
+  }
+  project(pass.workspace, x, static_cast<uint32_t>(wanted.size()), {{&output, logits}});
+}
+
+base::Result<Norm> read_rms_norm(WeightReader& reader, const std::string& name, uint32_t size) {
+  Norm norm;
+  KVICK_TRY(norm.weight, reader.vector(name + ".weight", size));
+  return norm;
+}
+
+base::Result<Norm> read_layer_norm(WeightReader& reader, const std::string& name, uint32_t size) {
+  Norm norm;
+  KVICK_TRY(norm.weight, reader.vector(name + ".weight", size));
+  KVICK_TRY(norm.bias, reader.vector(name + ".bias", size));
+  return norm;
+}
+
+base::Result<SelfAttention> read_attention(WeightReader& reader, const Config& config,
+                                           const std::string& prefix, WeightReader::Bias qkv_bias,
+                                           WeightReader::Bias out_bias) {
+  SelfAttention weights;
+  KVICK_TRY(weights.q, reader.linear(prefix + "attn_q", config.q_dim(), config.dim, qkv_bias));
+  KVICK_TRY(weights.k, reader.linear(prefix + "attn_k", config.kv_dim(), config.dim, qkv_bias));
+  KVICK_TRY(weights.v, reader.linear(prefix + "attn_v", config.kv_dim(), config.dim, qkv_bias));
+  KVICK_TRY(weights.out,
+            reader.linear(prefix + "attn_output", config.dim, config.q_dim(), out_bias));
+  return weights;
+}
+
+base::Result<GatedFfn> read_gated_ffn(WeightReader& reader, const Config& config,
+                                      const std::string& prefix) {
+  using enum WeightReader::Bias;
+  GatedFfn weights;
+  KVICK_TRY(weights.norm, read_rms_norm(reader, prefix + "ffn_norm", config.dim));
+  KVICK_TRY(weights.gate, reader.linear(prefix + "ffn_gate", config.ffn, config.dim, kOptional));
+  KVICK_TRY(weights.up, reader.linear(prefix + "ffn_up", config.ffn, config.dim, kOptional));
+  KVICK_TRY(weights.down, reader.linear(prefix + "ffn_down", config.dim, config.ffn, kOptional));
+  return weights;
+}
+
+}  // namespace kvick::model

@@ -1,0 +1,84 @@
+#pragma once
+// The blocks that decoders are made of. All work on the batch's tokens, row by row: [tokens][...]
+// floats.
+
+#include <initializer_list>
+#include <vector>
+
+#include "model/config.h"
+#include "model/model.h"
+#include "model/weights.h"
+
+namespace kvick::model {
+
+// One step's batch while it goes through the layers.
+struct Pass {
+  const Config& config;
+  const Batch& batch;
+  kv::Step& step;
+  Workspace& workspace;
+  uint32_t tokens;
+  float* hidden;          // [tokens][dim], the residual stream
+  const float* rotation;  // [tokens][dims/2 cosines, dims/2 sines], null without rotary embedding
+};
+
+struct Norm {
+  std::vector<float> weight, bias;  // a bias makes it LayerNorm, none RMSNorm
+};
+
+struct SelfAttention {
+  Norm norm;
+  Linear q, k, v, out;
+  std::vector<float> q_norm, k_norm;  // RMSNorm of each head before rotation (Qwen3), or empty
+};
+
+// down(silu(gate(x)) * up(x)), the block of the llama family.
+struct GatedFfn {
+  Norm norm;
+  Linear gate, up, down;
+};
+
+// Checks the batch against the model: KVICK_CHECKs token ids, parents and lengths.
+void check_batch(const Config& config, const Batch& batch);
+// Positions of the batch's tokens in batch order: past + depth in its tree.
+std::vector<uint32_t> positions(const Batch& batch);
+// Cosines and sines per token, in the workspace.
+const float* rotations(const Rope& rope, const Batch& batch, Workspace& workspace);
+// Rows of the embedding, in the workspace: the start of the residual stream.
+float* embed(const Config& config, const Embedding& embedding, const Batch& batch,
+             Workspace& workspace);
+
+// y = linear(x) for several layers that read the same x, in one parallel region; x is quantised
+// once.
+struct Output {
+  const Linear* linear;
+  float* y;  // [tokens][linear->w.rows]
+};
+void project(Workspace& workspace, const float* x, uint32_t tokens,
+             std::initializer_list<Output> outputs);
+
+// norm(x) per token into the workspace.
+const float* normed(const Pass& pass, const Norm& norm);
+// hidden += attention(norm(hidden)), writing this layer's keys and values into the step.
+void add_attention(const Pass& pass, uint32_t layer, const SelfAttention& weights);
+void add_ffn(const Pass& pass, const GatedFfn& weights);
+// hidden += y.
+void add_residual(const Pass& pass, const float* y);
+// logits of the tokens `wanted`: [wanted][vocab].
+void logits_of(const Pass& pass, const Norm& norm, const Linear& output,
+               std::span<const uint32_t> wanted, float* logits);
+
+// softmax(q k^T / sqrt(head_dim)) v over what the step shows, for all slots and heads.
+// q, out: [tokens][heads][head_dim].
+void attend(const Pass& pass, uint32_t layer, const float* q, float* out);
+
+// Readers of the blocks, with GGUF's tensor names under `prefix` ("blk.3.").
+base::Result<Norm> read_rms_norm(WeightReader& reader, const std::string& name, uint32_t size);
+base::Result<Norm> read_layer_norm(WeightReader& reader, const std::string& name, uint32_t size);
+base::Result<SelfAttention> read_attention(WeightReader& reader, const Config& config,
+                                           const std::string& prefix, WeightReader::Bias qkv_bias,
+                                           WeightReader::Bias out_bias);
+base::Result<GatedFfn> read_gated_ffn(WeightReader& reader, const Config& config,
+                                      const std::string& prefix);
+
+}  // namespace kvick::model

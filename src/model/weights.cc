@@ -1,0 +1,93 @@
+#include "model/weights.h"
+
+#include <fmt/ranges.h>
+
+namespace kvick::model {
+
+using base::fail;
+using base::Result;
+
+void Embedding::row(uint32_t index, float* out) const {
+  if (tied_ != nullptr) return kernels::unpack_row(*tied_, index, out);
+  const uint64_t columns = table_.shape[1];
+  const size_t bytes = kernels::dtype_bytes(table_.dtype, columns);
+  kernels::to_f32(table_.dtype, table_.data.data() + index * bytes, columns, out);
+}
+
+WeightReader::WeightReader(const io::ModelFile& file, const LoadOptions& options)
+    : file_(file), options_(options) {
+  for (const io::Tensor& tensor : file.tensors()) total_ += tensor.data.size();
+}
+
+Result<const io::Tensor*> WeightReader::find(const std::string& name, std::vector<uint64_t> shape) {
+  const io::Tensor* tensor = file_.find(name);
+  if (tensor == nullptr)
+    return fail("{}: tensor {} is missing; the file is incomplete or of another architecture",
+                file_.path(), name);
+  if (tensor->shape != shape)
+    return fail("{}: tensor {} is [{}], but the metadata asks for [{}]", file_.path(), name,
+                fmt::join(tensor->shape, ", "), fmt::join(shape, ", "));
+  return tensor;
+}
+
+void WeightReader::advance(const io::Tensor& tensor) {
+  done_ += tensor.data.size();
+  if (options_.progress != nullptr) (*options_.progress)(done_, total_);
+}
+
+Result<kernels::Matrix> WeightReader::pack(const std::string& name, uint32_t outputs,
+                                           uint32_t inputs) {
+  KVICK_TRY(const io::Tensor* tensor, find(name, {outputs, inputs}));
+  if (inputs % kernels::kGroup != 0)
+    return fail("{}: tensor {} has rows of {} inputs; kvick needs a multiple of {}", file_.path(),
+                name, inputs, kernels::kGroup);
+  kernels::Matrix matrix = kernels::make_matrix(tensor->dtype, outputs, inputs);
+  options_.pool->parallel_for(matrix.panels(), 8, [&](size_t begin, size_t end, unsigned) {
+    kernels::pack_panels(matrix, tensor->data.data(), outputs, 0, static_cast<uint32_t>(begin),
+                         static_cast<uint32_t>(end));
+  });
+  packed_bytes_ += matrix.data.size();
+  file_.drop_pages(*tensor);
+  advance(*tensor);
+  return matrix;
+}
+
+Result<std::vector<float>> WeightReader::vector(const std::string& name, uint32_t size) {
+  KVICK_TRY(const io::Tensor* tensor, find(name, {size}));
+  std::vector<float> values(size);
+  kernels::to_f32(tensor->dtype, tensor->data.data(), size, values.data());
+  packed_bytes_ += size * sizeof(float);
+  advance(*tensor);
+  return values;
+}
+
+Result<Linear> WeightReader::linear(const std::string& name, uint32_t outputs, uint32_t inputs,
+                                    Bias bias) {
+  Linear linear;
+  KVICK_TRY(linear.w, pack(name + ".weight", outputs, inputs));
+  const std::string bias_name = name + ".bias";
+  if (bias == Bias::kRequired || (bias == Bias::kOptional && has(bias_name))) {
+    KVICK_TRY(linear.bias, vector(bias_name, outputs));
+  }
+  return linear;
+}
+
+Result<io::Tensor> WeightReader::table(const std::string& name, uint32_t rows, uint32_t columns) {
+  KVICK_TRY(const io::Tensor* tensor, find(name, {rows, columns}));
+  advance(*tensor);
+  return *tensor;
+}
+
+base::Status<> WeightReader::embedding(const Config& config, Embedding& embedding, Linear& output) {
+  if (has("output.weight")) {
+    KVICK_TRY(output, linear("output", config.vocab, config.dim, Bias::kOptional));
+    KVICK_TRY(io::Tensor rows, table("token_embd.weight", config.vocab, config.dim));
+    embedding = Embedding(std::move(rows));
+  } else {
+    KVICK_TRY(output, linear("token_embd", config.vocab, config.dim, Bias::kNone));
+    embedding = Embedding(&output.w);
+  }
+  return base::Done{};
+}
+
+}  // namespace kvick::model

@@ -1,0 +1,64 @@
+#pragma once
+// From a file's tensors to what layers compute with.
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "io/model_file.h"
+#include "kernels/matrix.h"
+#include "model/model.h"
+
+namespace kvick::model {
+
+// y = W x + bias.
+struct Linear {
+  kernels::Matrix w;
+  std::vector<float> bias;  // [w.rows], or empty
+};
+
+// Rows of token vectors: the tied output matrix, or the file's own tensor, read where it lies.
+class Embedding {
+ public:
+  Embedding() = default;
+  explicit Embedding(const kernels::Matrix* tied) : tied_(tied) {}
+  explicit Embedding(io::Tensor table) : table_(std::move(table)) {}
+  void row(uint32_t index, float* out) const;  // [dim]
+
+ private:
+  const kernels::Matrix* tied_ = nullptr;
+  io::Tensor table_;
+};
+
+// Reads tensors with the shapes that the caller expects; every error names the tensor. Pages of a
+// tensor that has been repacked are given back, so that loading needs little more memory than the
+// packed weights.
+class WeightReader {
+ public:
+  WeightReader(const io::ModelFile& file, const LoadOptions& options);
+
+  // `name`.weight, [outputs][inputs], and `name`.bias if the file has it (if `bias` is required, or
+  // an error).
+  enum class Bias { kNone, kOptional, kRequired };
+  base::Result<Linear> linear(const std::string& name, uint32_t outputs, uint32_t inputs,
+                              Bias bias);
+  base::Result<std::vector<float>> vector(const std::string& name, uint32_t size);
+  // The input embedding and the output layer: tied to each other when the file has no
+  // output.weight.
+  base::Status<> embedding(const Config& config, Embedding& embedding, Linear& output);
+  base::Result<io::Tensor> table(const std::string& name, uint32_t rows, uint32_t columns);
+  bool has(std::string_view name) const { return file_.find(name) != nullptr; }
+  uint64_t packed_bytes() const { return packed_bytes_; }
+
+ private:
+  base::Result<const io::Tensor*> find(const std::string& name, std::vector<uint64_t> shape);
+  base::Result<kernels::Matrix> pack(const std::string& name, uint32_t outputs, uint32_t inputs);
+  void advance(const io::Tensor& tensor);
+
+  const io::ModelFile& file_;
+  const LoadOptions& options_;
+  uint64_t done_ = 0, total_ = 0, packed_bytes_ = 0;
+};
+
+}  // namespace kvick::model

@@ -1,0 +1,48 @@
+#pragma once
+// Writes GGUF version 3, as the format's specification (ggml/docs/gguf.md) describes it.
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "make_model/output.h"
+#include "make_model/vocabulary.h"
+
+namespace kvick::tools {
+
+// The metadata part, in the order of the calls.
+class GgufMetadata {
+ public:
+  void put(std::string_view key, std::string_view value);
+  void put(std::string_view key, const char* value) { put(key, std::string_view(value)); }
+  void put(std::string_view key, uint32_t value);
+  void put(std::string_view key, float value);
+  void put(std::string_view key, bool value);
+  void put(std::string_view key, std::span<const std::string> values);
+  void put(std::string_view key, std::span<const int32_t> values);
+  void put(std::string_view key, std::span<const float> values);
+
+  uint64_t count() const { return count_; }
+  const std::string& bytes() const { return bytes_; }
+
+ private:
+  void begin(std::string_view key, uint32_t type);
+  void begin_array(std::string_view key, uint32_t type, uint64_t size);
+  std::string bytes_;
+  uint64_t count_ = 0;
+};
+
+// The tokenizer.ggml.* keys.
+void put_vocabulary(const MadeVocabulary& vocabulary, GgufMetadata& metadata);
+
+// Header, metadata, tensor infos and data.
+base::Status<> write_gguf(const std::string& path, const GgufMetadata& metadata,
+                          std::span<const TensorInfo> tensors, const RowSource& source,
+                          base::ThreadPool& pool);
+
+// A made model; what `make_model --format gguf` writes.
+base::Status<> make_gguf(const std::string& path, const Spec& spec, base::ThreadPool& pool);
+
+}  // namespace kvick::tools

@@ -1,0 +1,233 @@
+#include "make_model/spec.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+#include <span>
+
+#include "make_model/random.h"
+
+namespace kvick::tools {
+namespace {
+
+using kernels::DType;
+
+// Weights are drawn so that a unit-variance input gives outputs of this standard deviation. Queries
+// a little more, so that attention picks; logits more, so that the distribution is neither flat nor
+// a point.
+constexpr float kPlain = 1.0f, kQuery = 1.5f, kLogit = 2.5f, kBias = 0.3f, kNorm = 0.1f;
+
+class TensorList {
+ public:
+  explicit TensorList(const Spec& spec) : spec_(spec) {}
+
+  TensorInfo& matrix(const std::string& name, const std::string& hf, uint64_t rows, uint64_t inputs,
+                     float gain) {
+    const bool fits = inputs % kernels::dtype_info(spec_.type).block == 0;
+    const float sd = gain / std::sqrt(static_cast<float>(inputs));
+    list_.push_back({name + ".weight",
+                     hf.empty() ? "" : hf + ".weight",
+                     {rows, inputs},
+                     fits ? spec_.type : spec_.odd_type,
+                     0,
+                     sd});
+    return list_.back();
+  }
+  void vector(const std::string& name, const std::string& hf, uint64_t n, float mean, float sd) {
+    list_.push_back({name, hf, {n}, DType::kF32, mean, sd});
+  }
+  void norm(const std::string& name, const std::string& hf, uint64_t n, bool bias) {
+    vector(name + ".weight", hf + ".weight", n, 1, kNorm);
+    if (bias) vector(name + ".bias", hf + ".bias", n, 0, kNorm);
+  }
+  void add(TensorInfo info) { list_.push_back(std::move(info)); }
+  std::vector<TensorInfo> take() { return std::move(list_); }
+
+ private:
+  const Spec& spec_;
+  std::vector<TensorInfo> list_;
+};
+
+// The factors that llama3 scaling divides the rotary frequencies by (Hugging Face,
+// _compute_llama3_parameters).
+std::vector<float> llama3_factors(const Spec& spec) {
+  std::vector<float> factors;
+  const double original = spec.original_context();
+  for (uint32_t i = 0; i < spec.head_dim / 2; ++i) {
+    const double wavelength =
+        2 * std::numbers::pi *
+        std::pow(static_cast<double>(spec.rope_base), 2.0 * i / spec.head_dim);
+    const double smooth = std::clamp((original / wavelength - kLowFrequencyFactor) /
+                                         (kHighFrequencyFactor - kLowFrequencyFactor),
+                                     0.0, 1.0);
+    factors.push_back(static_cast<float>(1 / ((1 - smooth) / spec.scaling_factor + smooth)));
+  }
+  return factors;
+}
+
+void add_gated_layer(const Spec& spec, uint32_t layer, TensorList& list) {
+  const std::string blk = fmt::format("blk.{}.", layer);
+  const std::string hf = fmt::format("model.layers.{}.", layer);
+  const uint64_t q_rows = uint64_t{spec.heads} * spec.head_dim;
+  const uint64_t kv_rows = uint64_t{spec.kv_heads} * spec.head_dim;
+  const uint32_t head_rows = spec.arch == Arch::kLlama ? spec.head_dim : 0;
+  list.norm(blk + "attn_norm", hf + "input_layernorm", spec.dim, false);
+  list.matrix(blk + "attn_q", hf + "self_attn.q_proj", q_rows, spec.dim, kQuery).head_rows =
+      head_rows;
+  list.matrix(blk + "attn_k", hf + "self_attn.k_proj", kv_rows, spec.dim, kPlain).head_rows =
+      head_rows;
+  list.matrix(blk + "attn_v", hf + "self_attn.v_proj", kv_rows, spec.dim, kPlain);
+  if (spec.arch == Arch::kQwen2) {
+    list.vector(blk + "attn_q.bias", hf + "self_attn.q_proj.bias", q_rows, 0, kBias);
+    list.vector(blk + "attn_k.bias", hf + "self_attn.k_proj.bias", kv_rows, 0, kBias);
+    list.vector(blk + "attn_v.bias", hf + "self_attn.v_proj.bias", kv_rows, 0, kBias);
+  }
+  if (spec.arch == Arch::kQwen3) {
+    list.norm(blk + "attn_q_norm", hf + "self_attn.q_norm", spec.head_dim, false);
+    list.norm(blk + "attn_k_norm", hf + "self_attn.k_norm", spec.head_dim, false);
+  }
+  list.matrix(blk + "attn_output", hf + "self_attn.o_proj", spec.dim, q_rows, kPlain);
+  list.norm(blk + "ffn_norm", hf + "post_attention_layernorm", spec.dim, false);
+  list.matrix(blk + "ffn_gate", hf + "mlp.gate_proj", spec.ffn, spec.dim, kPlain);
+  list.matrix(blk + "ffn_up", hf + "mlp.up_proj", spec.ffn, spec.dim, kPlain);
+  list.matrix(blk + "ffn_down", hf + "mlp.down_proj", spec.dim, spec.ffn, kPlain);
+}
+
+std::vector<TensorInfo> gated_tensors(const Spec& spec) {
+  TensorList list(spec);
+  // A tied matrix has to serve as the output, so its rows are scaled for that; the first norm makes
+  // up for it.
+  list.matrix("token_embd", "model.embed_tokens", spec.vocab, spec.dim, kLogit);
+  if (spec.scaling == Scaling::kLlama3) {
+    const uint64_t pairs = spec.head_dim / 2;
+    list.add({"rope_freqs.weight", "", {pairs}, DType::kF32, 0, 0, 0, llama3_factors(spec)});
+  }
+  for (uint32_t i = 0; i < spec.layers; ++i) add_gated_layer(spec, i, list);
+  list.norm("output_norm", "model.norm", spec.dim, false);
+  if (!spec.tied) list.matrix("output", "lm_head", spec.vocab, spec.dim, kLogit);
+  return list.take();
+}
+
+void add_opt_layer(const Spec& spec, uint32_t layer, TensorList& list) {
+  const std::string blk = fmt::format("blk.{}.", layer);
+  const std::string hf = fmt::format("model.decoder.layers.{}.", layer);
+  const auto linear = [&](const char* name, const char* hf_name, uint64_t rows, uint64_t inputs,
+                          float gain) {
+    list.matrix(blk + name, hf + hf_name, rows, inputs, gain);
+    list.vector(blk + name + ".bias", hf + hf_name + ".bias", rows, 0, kBias);
+  };
+  list.norm(blk + "attn_norm", hf + "self_attn_layer_norm", spec.dim, true);
+  linear("attn_q", "self_attn.q_proj", spec.dim, spec.dim, kQuery);
+  linear("attn_k", "self_attn.k_proj", spec.dim, spec.dim, kPlain);
+  linear("attn_v", "self_attn.v_proj", spec.dim, spec.dim, kPlain);
+  linear("attn_output", "self_attn.out_proj", spec.dim, spec.dim, kPlain);
+  list.norm(blk + "ffn_norm", hf + "final_layer_norm", spec.dim, true);
+  linear("ffn_up", "fc1", spec.ffn, spec.dim, kPlain);
+  linear("ffn_down", "fc2", spec.dim, spec.ffn, kPlain);
+}
+
+std::vector<TensorInfo> opt_tensors(const Spec& spec) {
+  constexpr uint64_t kOffset = 2;  // OPT's position p is row p + 2
+  TensorList list(spec);
+  list.matrix("token_embd", "model.decoder.embed_tokens", spec.vocab, spec.dim, kLogit);
+  list.matrix("position_embd", "model.decoder.embed_positions", spec.context + kOffset, spec.dim,
+              kLogit);
+  for (uint32_t i = 0; i < spec.layers; ++i) add_opt_layer(spec, i, list);
+  list.norm("output_norm", "model.decoder.final_layer_norm", spec.dim, true);
+  return list.take();
+}
+
+base::Error not_a_multiple(std::string_view what, uint32_t value, DType type) {
+  return base::fail(
+      "--type {}: {} is {}, which is no multiple of its block of {} values; name a type for such "
+      "matrices with --odd-type",
+      kernels::dtype_info(type).name, what, value, kernels::dtype_info(type).block);
+}
+
+}  // namespace
+
+std::string_view arch_name(Arch arch) {
+  switch (arch) {
+    case Arch::kLlama:
+      return "llama";
+    case Arch::kQwen2:
+      return "qwen2";
+    case Arch::kQwen3:
+      return "qwen3";
+    case Arch::kOpt:
+      return "opt";
+  }
+  KVICK_CHECK(false, "architecture {}", static_cast<int>(arch));
+}
+
+uint32_t Spec::original_context() const {
+  return static_cast<uint32_t>(static_cast<float>(context) / scaling_factor);
+}
+
+base::Result<Spec> preset(std::string_view name) {
+  Spec spec;
+  if (name == "S") {
+    spec.layers = 30, spec.dim = 576, spec.ffn = 1536, spec.heads = 9, spec.kv_heads = 3;
+    spec.vocab = 49152, spec.context = 8192, spec.tied = true, spec.rope_base = 100000;
+  } else if (name == "M") {
+    spec.layers = 16, spec.dim = 2048, spec.ffn = 8192, spec.heads = 32, spec.kv_heads = 8;
+    spec.vocab = 32000, spec.context = 131072, spec.tied = true, spec.rope_base = 500000;
+  } else if (name == "L7") {
+    spec.layers = 8, spec.dim = 4096, spec.ffn = 11008, spec.heads = 32, spec.kv_heads = 32;
+    spec.vocab = 32000, spec.context = 4096;
+  } else {
+    return base::fail("--shape {}: the shapes are S, M and L7", name);
+  }
+  return spec;
+}
+
+base::Result<Spec> checked(Spec spec) {
+  if (spec.layers == 0 || spec.dim == 0 || spec.ffn == 0 || spec.heads == 0 || spec.context == 0)
+    return base::fail("layers, dim, ffn, heads and context must be at least 1");
+  if (spec.kv_heads == 0)
+    spec.kv_heads = spec.arch == Arch::kOpt ? spec.heads : std::max(1u, spec.heads / 2);
+  if (spec.head_dim == 0) spec.head_dim = spec.dim / spec.heads;
+  if (spec.head_dim == 0 || spec.head_dim % 2 != 0)
+    return base::fail("--head-dim {}: rotary pairs need an even number", spec.head_dim);
+  if (spec.heads % spec.kv_heads != 0)
+    return base::fail("--heads {} is no multiple of --kv-heads {}", spec.heads, spec.kv_heads);
+  if (!(spec.scaling_factor >= 1) || spec.original_context() == 0)
+    return base::fail("--rope-scaling: a factor of {} makes no sense for a context of {}",
+                      spec.scaling_factor, spec.context);
+  if (!spec.has_odd_type) {
+    for (const auto& [what, inputs] : {std::pair{"dim", spec.dim}, std::pair{"ffn", spec.ffn},
+                                       std::pair{"heads * head_dim", spec.heads * spec.head_dim}})
+      if (inputs % kernels::dtype_info(spec.type).block != 0)
+        return not_a_multiple(what, inputs, spec.type);
+  }
+  if (spec.arch == Arch::kOpt) {
+    spec.tied = true;
+    if (spec.heads * spec.head_dim != spec.dim || spec.kv_heads != spec.heads)
+      return base::fail("opt has heads * head_dim = dim and as many KV heads as heads");
+    if (spec.scaling != Scaling::kNone) return base::fail("opt has no rotary embedding to scale");
+  }
+  return spec;
+}
+
+std::vector<TensorInfo> tensors_of(const Spec& spec) {
+  return spec.arch == Arch::kOpt ? opt_tensors(spec) : gated_tensors(spec);
+}
+
+uint64_t gguf_row(const TensorInfo& tensor, uint64_t hf_row) {
+  if (tensor.head_rows == 0) return hf_row;
+  const uint64_t half = tensor.head_rows / 2, i = hf_row % tensor.head_rows;
+  return hf_row - i + (i < half ? 2 * i : 2 * (i - half) + 1);
+}
+
+void fill_row(const Spec& spec, const TensorInfo& tensor, uint64_t row, float* out) {
+  const std::span<float> to(out, tensor.inputs());
+  if (!tensor.values.empty()) {
+    std::copy_n(tensor.values.begin() + static_cast<ptrdiff_t>(row * to.size()), to.size(), out);
+    return;
+  }
+  random_row(row_seed(spec.seed, tensor.name, row), tensor.sd, to);
+  if (tensor.mean != 0)
+    for (float& x : to) x += tensor.mean;
+}
+
+}  // namespace kvick::tools

@@ -1,0 +1,75 @@
+#pragma once
+// What a model to be made looks like, and the list of its tensors under both of their names.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "kernels/dtype.h"
+
+namespace kvick::tools {
+
+enum class Arch { kLlama, kQwen2, kQwen3, kOpt };
+enum class Scaling { kNone, kLinear, kLlama3, kYarn };
+enum class VocabularyKind { kByteLevel, kSentencePiece };
+
+// The parameters of Hugging Face's rope_type llama3 that are the same in every published model.
+inline constexpr double kLowFrequencyFactor = 1, kHighFrequencyFactor = 4;
+
+struct Spec {
+  Arch arch = Arch::kLlama;
+  kernels::DType type = kernels::DType::kF32;
+  // For matrices whose inputs are not a multiple of type's block (a 576-wide model in a K format).
+  kernels::DType odd_type = kernels::DType::kF32;
+  bool has_odd_type = false;
+  uint32_t layers = 2, dim = 256, ffn = 512, heads = 4;
+  uint32_t kv_heads = 0;  // 0: half of heads, for opt all
+  uint32_t head_dim = 0;  // 0: dim / heads
+  uint32_t vocab = 512, context = 512;
+  bool tied = false;
+  Scaling scaling = Scaling::kNone;
+  float scaling_factor = 1;  // the context is this many times the one that the model was trained on
+  float rope_base = 10000;
+  VocabularyKind vocabulary = VocabularyKind::kByteLevel;
+  uint64_t seed = 1;
+
+  uint32_t original_context() const;  // before scaling
+  double norm_eps() const { return arch == Arch::kQwen2 || arch == Arch::kQwen3 ? 1e-6 : 1e-5; }
+};
+
+std::string_view arch_name(Arch arch);  // as general.architecture and model_type say it
+
+// S: SmolLM2-135M; M: Llama-3.2-1B with a vocabulary of 32000; L7: Llama-2-7B with 8 of its layers.
+base::Result<Spec> preset(std::string_view name);
+
+// Fills in head_dim and says what cannot be.
+base::Result<Spec> checked(Spec spec);
+
+struct TensorInfo {
+  std::string name;  // GGUF's; also the key of the random numbers, so that both containers hold the
+                     // same weights
+  std::string hf_name;          // empty: not in a Hugging Face folder
+  std::vector<uint64_t> shape;  // outermost first
+  kernels::DType type = kernels::DType::kF32;
+  float mean = 0, sd = 0;
+  // Rows of this many per head stand in GGUF's order of rotated pairs (2i, 2i+1), where Hugging
+  // Face has (i, i + head_rows/2). 0: both have the same order.
+  uint32_t head_rows = 0;
+  std::vector<float> values = {};  // instead of random numbers
+
+  uint64_t inputs() const { return shape.back(); }
+  uint64_t rows() const { return shape.size() == 1 ? 1 : shape.front(); }
+};
+
+// All tensors in file order.
+std::vector<TensorInfo> tensors_of(const Spec& spec);
+
+// The row of GGUF's tensor that is row `hf_row` of the Hugging Face one.
+uint64_t gguf_row(const TensorInfo& tensor, uint64_t hf_row);
+
+// Row `row` of the tensor in GGUF's order, before rounding to its type.
+void fill_row(const Spec& spec, const TensorInfo& tensor, uint64_t row, float* out);
+
+}  // namespace kvick::tools

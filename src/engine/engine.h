@@ -1,0 +1,65 @@
+#pragma once
+// A model ready to run: weights, tokenizer, chat template, threads and kernels, and the stores made
+// for it.
+
+#include <functional>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "base/cpu.h"
+#include "base/result.h"
+#include "base/thread_pool.h"
+#include "engine/kv_options.h"
+#include "kv/registry.h"
+#include "model/model.h"
+#include "text/chat_template.h"
+#include "text/tokenizer.h"
+
+namespace kvick::engine {
+
+struct EngineOptions {
+  std::string model_path;
+  unsigned threads = 0;  // 0: as many as this process may use
+  base::Isa isa = base::best_isa();
+  // Called while the weights are read, with bytes done and bytes in all.
+  std::function<void(uint64_t done, uint64_t total)> progress;
+};
+
+class Engine {
+ public:
+  // Errors: whatever is wrong with the file, named.
+  static base::Result<std::unique_ptr<Engine>> open(const EngineOptions& options);
+
+  const model::Model& model() const { return *model_; }
+  const text::Tokenizer& tokenizer() const { return *tokenizer_; }
+  const kernels::Table& kernels() const { return kernels_; }
+  base::ThreadPool& pool() { return *pool_; }
+  uint64_t file_bytes() const { return file_bytes_; }
+
+  // Errors: an unknown strategy or option, a context longer than the model's.
+  base::Result<std::unique_ptr<kv::Store>> make_store(const KvOptions& options) const;
+  // What such a store costs, by its strategy's formulas.
+  base::Result<kv::Cost> cost(const KvOptions& options, const kv::Load& load) const;
+
+  bool has_chat_template() const { return !tokenizer_->vocabulary().chat_template.empty(); }
+  // The prompt for the assistant's next turn. messages: [{"role", "content"}, ...]. Error: the
+  // model has no template, or the template refuses the messages.
+  base::Result<std::string> render_chat(const nlohmann::ordered_json& messages) const;
+  // The same as tokens; a beginning-of-text token is added unless the template has written it.
+  base::Result<std::vector<kv::Token>> chat_tokens(const nlohmann::ordered_json& messages) const;
+
+ private:
+  explicit Engine(const kernels::Table& kernels) : kernels_(kernels) {}
+  kv::Setup setup(const KvOptions& options) const;
+  const kernels::Table& kernels_;
+  std::unique_ptr<base::ThreadPool> pool_;
+  std::unique_ptr<text::Tokenizer> tokenizer_;
+  std::unique_ptr<text::ChatTemplate> template_;
+  std::unique_ptr<model::Model> model_;
+  std::string template_error_;  // why template_ is null although the model has one
+  uint64_t file_bytes_ = 0;
+};
+
+}  // namespace kvick::engine

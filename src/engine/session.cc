@@ -1,0 +1,134 @@
+#include "engine/session.h"
+
+#include <algorithm>
+
+#include "engine/stop_matcher.h"
+
+namespace kvick::engine {
+
+using base::fail;
+
+std::string_view finish_name(Finish finish) {
+  switch (finish) {
+    case Finish::kEnd:
+    case Finish::kStop:
+      return "stop";
+    case Finish::kLength:
+      return "length";
+    case Finish::kCancelled:
+      return "cancelled";
+  }
+  return "unknown";
+}
+
+Session::Session(Engine& engine, kv::Store& store, base::Clock clock)
+    : engine_(engine),
+      store_(store),
+      clock_(clock),
+      workspace_(engine.pool(), engine.kernels()),
+      seq_(store.open({}).seq),
+      logits_(engine.model().config().vocab) {}
+
+Session::~Session() { store_.close(seq_); }
+
+base::Status<> Session::check(const Request& request) const {
+  KVICK_TRY_VOID(engine::check(request.sampling, engine_.model().config().vocab));
+  if (request.prompt.empty()) return fail("the prompt is empty: there is nothing to go on from");
+  const uint32_t context = store_.shape().max_tokens;
+  if (request.prompt.size() > context)
+    return fail("the prompt has {} tokens, but the context holds {}; shorten it",
+                request.prompt.size(), context);
+  return base::Done{};
+}
+
+// Tokens of the prompt whose rows are in the sequence already; at least one is always left to
+// compute, for its logits.
+uint32_t Session::reuse(const std::vector<Token>& prompt) {
+  const bool continues = committed_.size() < prompt.size() &&
+                         std::equal(committed_.begin(), committed_.end(), prompt.begin());
+  if (!continues) {
+    store_.close(seq_);
+    const kv::Opened opened = store_.open(std::span(prompt).first(prompt.size() - 1));
+    seq_ = opened.seq;
+    committed_.assign(prompt.begin(), prompt.begin() + opened.cached);
+  }
+  return static_cast<uint32_t>(committed_.size());
+}
+
+base::Status<> Session::advance(std::span<const Token> tokens) {
+  const model::Slot slot = {.seq = seq_,
+                            .past = static_cast<uint32_t>(committed_.size()),
+                            .tokens = tokens,
+                            .parents = {}};
+  const model::Batch batch = {.slots = {&slot, 1}};
+  const std::vector<kv::Slot> slots = model::kv_slots(batch);
+  const kv::Batch kv_batch = {.slots = slots};
+  auto step = store_.begin(kv_batch);
+  if (!step.ok()) return fail("no room for {} more tokens: {}", tokens.size(), step.error().what);
+  const auto last = static_cast<uint32_t>(tokens.size() - 1);
+  engine_.model().forward(batch, **step, workspace_, {&last, 1}, logits_.data());
+  (*step)->commit(kv::Kept::all(kv_batch));
+  committed_.insert(committed_.end(), tokens.begin(), tokens.end());
+  return base::Done{};
+}
+
+base::Status<> Session::prefill(const Request& request, uint32_t from) {
+  const auto total = static_cast<uint32_t>(request.prompt.size());
+  for (uint32_t done = from; done < total;) {
+    const uint32_t n = std::min(kPrefillChunk, total - done);
+    KVICK_TRY_VOID(advance(std::span(request.prompt).subspan(done, n)));
+    done += n;
+    if (request.on_prefill) request.on_prefill(done, total);
+  }
+  return base::Done{};
+}
+
+base::Status<> Session::decode(const Request& request, Answer& answer) {
+  Sampler sampler(request.sampling);
+  for (const Token token : request.prompt) sampler.accept(token);
+  text::StreamDecoder decoder(engine_.tokenizer());
+  StopMatcher matcher(request.stop);
+  const auto emit = [&](const std::string& text) {
+    answer.text += text;
+    return text.empty() || !request.on_text || request.on_text(text);
+  };
+  const uint32_t context = store_.shape().max_tokens;
+  const size_t most = request.max_tokens != 0 ? request.max_tokens : context;
+  bool wanted = true;
+  while (true) {
+    const Token token = sampler.choose(logits_);
+    if (!request.ignore_end && engine_.tokenizer().ends_generation(token)) {
+      answer.finish = Finish::kEnd;
+      break;
+    }
+    sampler.accept(token);
+    answer.tokens.push_back(token);
+    wanted = emit(matcher.push(decoder.push(token)));
+    if (!wanted || matcher.stopped()) break;
+    if (committed_.size() >= context || answer.tokens.size() >= most) break;
+    KVICK_TRY_VOID(advance({&token, 1}));
+  }
+  if (wanted && !matcher.stopped())
+    wanted = emit(matcher.push(decoder.finish())) && emit(matcher.finish());
+  if (!wanted)
+    answer.finish = Finish::kCancelled;
+  else if (matcher.stopped())
+    answer.finish = Finish::kStop;
+  return base::Done{};
+}
+
+base::Result<Answer> Session::generate(const Request& request) {
+  KVICK_TRY_VOID(check(request));
+  Answer answer;
+  answer.prompt_tokens = static_cast<uint32_t>(request.prompt.size());
+  answer.cached_tokens = reuse(request.prompt);
+  const double start = clock_();
+  KVICK_TRY_VOID(prefill(request, answer.cached_tokens));
+  const double prefilled = clock_();
+  KVICK_TRY_VOID(decode(request, answer));
+  answer.prefill_s = prefilled - start;
+  answer.decode_s = clock_() - prefilled;
+  return answer;
+}
+
+}  // namespace kvick::engine

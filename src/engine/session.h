@@ -1,0 +1,76 @@
+#pragma once
+// One sequence that grows: prompts in, tokens out. What a chat or a one-shot run holds.
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/result.h"
+#include "engine/engine.h"
+#include "engine/sampler.h"
+
+namespace kvick::engine {
+
+struct Request {
+  std::vector<Token> prompt;  // at least one token
+  uint32_t max_tokens = 0;    // 0: until the model ends or the context is full
+  Sampling sampling;
+  std::vector<std::string> stop;  // text that ends the generation; not part of the answer
+  bool ignore_end = false;        // go on past the model's end tokens
+  // Each piece of the answer as soon as it is certain; false ends the generation.
+  std::function<bool(std::string_view)> on_text;
+  // Prompt tokens done and in all, while the prompt is read.
+  std::function<void(uint32_t done, uint32_t total)> on_prefill;
+};
+
+enum class Finish { kEnd, kStop, kLength, kCancelled };
+std::string_view finish_name(Finish finish);  // "stop" (both ways to end), "length", "cancelled"
+
+struct Answer {
+  std::string text;
+  std::vector<Token> tokens;  // generated, without the end token
+  Finish finish = Finish::kLength;
+  uint32_t prompt_tokens = 0, cached_tokens = 0;  // of the prompt, rows that were here already
+  double prefill_s = 0, decode_s = 0;
+  uint32_t drafted = 0, accepted = 0;  // speculative tokens
+};
+
+class Session {
+ public:
+  // The store must have been made for this engine's model; both outlive the session.
+  Session(Engine& engine, kv::Store& store, base::Clock clock = base::steady_seconds);
+  ~Session();
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  // Answers a prompt. Rows of an earlier prompt and answer are used again if the new prompt begins
+  // with their tokens, as the next turn of a chat does; otherwise the sequence starts anew. Errors:
+  // a bad sampling value, a prompt that does not fit the context, no room in the store. After an
+  // error the session can be used on.
+  base::Result<Answer> generate(const Request& request);
+
+  // Tokens of prompt processed in one forward. 512 keeps activations of models up to 8 B in a 2 MiB
+  // L2 and is past the point where weights are read from memory more often than they need to be.
+  static constexpr uint32_t kPrefillChunk = 512;
+
+ private:
+  base::Status<> check(const Request& request) const;
+  uint32_t reuse(const std::vector<Token>& prompt);
+  // Runs tokens through the model and commits them; logits_ is then those of the last.
+  base::Status<> advance(std::span<const Token> tokens);
+  base::Status<> prefill(const Request& request, uint32_t from);
+  base::Status<> decode(const Request& request, Answer& answer);
+
+  Engine& engine_;
+  kv::Store& store_;
+  base::Clock clock_;
+  model::Workspace workspace_;
+  kv::SeqId seq_{};
+  std::vector<Token> committed_;  // what the sequence's rows hold
+  std::vector<float> logits_;     // [vocab]
+};
+
+}  // namespace kvick::engine

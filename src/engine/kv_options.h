@@ -18,7 +18,8 @@ struct KvOptions {
   uint64_t max_bytes = UINT64_MAX;
 };
 
-// spec: NAME[:key=value,...] or empty for the default strategy; type: f32, f16 or bf16. Errors list what exists.
+// spec: NAME[:key=value,...] or empty for the default strategy; type: f32, f16 or bf16. Errors list
+// what exists.
 base::Result<KvOptions> parse_kv_options(std::string_view spec, std::string_view type);
 
 }  // namespace kvick::engine

@@ -48,9 +48,7 @@ class Round {
   }
 
  private:
-  Token token() {
-    return static_cast<Token>(random_() % engine_.model().config().vocab);
-  }
+  Token token() { return static_cast<Token>(random_() % engine_.model().config().vocab); }
 
   base::Status<> read(kv::SeqId seq, uint32_t count) {
     uint32_t past = store_.length(seq);
@@ -72,8 +70,10 @@ class Round {
     std::vector<uint32_t> wanted;
     for (uint32_t i = 0; i < seqs_.size(); ++i) {
       tokens[i] = token();
-      slots.push_back(
-          {.seq = seqs_[i], .past = store_.length(seqs_[i]), .tokens = {&tokens[i], 1}, .parents = {}});
+      slots.push_back({.seq = seqs_[i],
+                       .past = store_.length(seqs_[i]),
+                       .tokens = {&tokens[i], 1},
+                       .parents = {}});
       wanted.push_back(i);
     }
     return forward({.slots = slots}, wanted);
@@ -117,6 +117,8 @@ base::Result<Speed> measure_speed(Engine& engine, const SpeedOptions& options) {
   KVICK_TRY_VOID(check(engine, options));
   KVICK_TRY(const std::unique_ptr<kv::Store> store, engine.make_store(options.kv));
   model::Workspace workspace(engine.pool(), engine.kernels());
+  const uint64_t round_tokens =
+      options.prompt + uint64_t{options.parallel} * (uint64_t{options.depth} + options.decode);
   Speed speed;
   for (uint32_t i = 0; i <= options.repeats; ++i) {
     Round round(engine, *store, workspace, options);
@@ -130,7 +132,8 @@ base::Result<Speed> measure_speed(Engine& engine, const SpeedOptions& options) {
       if (i > 0) speed.decode_tok_s.push_back(rate);
     }
     speed.usage = store->usage();
-    if (options.progress) options.progress(i + 1, options.repeats + 1);
+    if (options.progress)
+      options.progress((i + 1) * round_tokens, (options.repeats + 1) * round_tokens);
   }
   return speed;
 }

@@ -1,0 +1,153 @@
+#include "engine/sampler.h"
+
+#include <cmath>
+#include <gtest/gtest.h>
+#include <limits>
+
+namespace kvick::engine {
+namespace {
+
+std::vector<float> ramp() { return {0, 1, 2, 3, 4, 5}; }
+
+std::vector<int> draws(Sampling sampling, int count, const std::vector<float>& logits) {
+  Sampler sampler(sampling);
+  std::vector<int> seen(logits.size(), 0);
+  for (int i = 0; i < count; ++i) {
+    std::vector<float> copy = logits;
+    ++seen[static_cast<size_t>(sampler.choose(copy))];
+  }
+  return seen;
+}
+
+TEST(Sampler, GreedyTakesTheFirstOfTheLikeliest) {
+  std::vector<float> logits = {1, 7, 3, 7};
+  Sampling greedy;
+  greedy.temperature = 0;
+  EXPECT_EQ(Sampler(greedy).choose(logits), 1);
+}
+
+TEST(Sampler, DrawsWithTheProbabilitiesOfTheSoftmax) {
+  Sampling plain;
+  plain.temperature = 1;
+  plain.top_k = 0;
+  plain.top_p = 1;
+  const std::vector<float> logits = {0, std::log(3.0F)};
+  const int n = 20000;
+  const double share = draws(plain, n, logits)[1] / double(n);
+  EXPECT_NEAR(share, 0.75, 5 * std::sqrt(0.75 * 0.25 / n));
+}
+
+TEST(Sampler, TemperatureSharpensAndFlattens) {
+  Sampling s;
+  s.top_k = 0;
+  s.top_p = 1;
+  const std::vector<float> logits = {0, 1};
+  const int n = 20000;
+  s.temperature = 0.5F;
+  EXPECT_NEAR(draws(s, n, logits)[1] / double(n), 1 / (1 + std::exp(-2.0)), 0.02);
+  s.temperature = 2;
+  EXPECT_NEAR(draws(s, n, logits)[1] / double(n), 1 / (1 + std::exp(-0.5)), 0.02);
+  s.temperature = std::numeric_limits<float>::denorm_min();
+  EXPECT_EQ(draws(s, 10, logits)[1], 10);
+}
+
+TEST(Sampler, TopKTopPAndMinPLeaveOnlyTheLikeliest) {
+  Sampling s;
+  s.temperature = 1;
+  s.top_p = 1;
+  s.top_k = 2;
+  auto seen = draws(s, 2000, ramp());
+  EXPECT_GT(seen[4], 0);
+  EXPECT_EQ(seen[0] + seen[1] + seen[2] + seen[3], 0);
+  s.top_k = 0;
+  s.top_p = 0.6F;  // the likeliest alone has 0.63
+  EXPECT_EQ(draws(s, 500, ramp())[5], 500);
+  s.top_p = 1;
+  s.min_p = 0.2F;  // the third has e^-2 = 0.135 of the likeliest
+  seen = draws(s, 2000, ramp());
+  EXPECT_GT(seen[4], 0);
+  EXPECT_EQ(seen[3], 0);
+}
+
+TEST(Sampler, GivesTheSameTokensForTheSameSeedOnly) {
+  const std::vector<float> logits(100, 0.0F);
+  const auto sequence = [&](uint64_t seed) {
+    Sampling s;
+    s.seed = seed;
+    s.top_k = 0;
+    Sampler sampler(s);
+    std::vector<Token> tokens;
+    for (int i = 0; i < 20; ++i) {
+      std::vector<float> copy = logits;
+      tokens.push_back(sampler.choose(copy));
+    }
+    return tokens;
+  };
+  EXPECT_EQ(sequence(5), sequence(5));
+  EXPECT_NE(sequence(5), sequence(6));
+  // mt19937_64 is fixed by the standard and the draw uses no library distribution: the same
+  // everywhere.
+  EXPECT_EQ(sequence(0)[0], 15);
+}
+
+TEST(Sampler, PenalisesOnlyTokensInTheWindow) {
+  Sampling s;
+  s.temperature = 0;
+  s.repetition_penalty = 2;
+  s.penalty_window = 2;
+  Sampler sampler(s);
+  const std::vector<float> logits = {4, 3, -1};
+  std::vector<float> copy = logits;
+  sampler.accept(0);
+  EXPECT_EQ(sampler.choose(copy), 1);  // 4 becomes 2
+  sampler.accept(1);
+  copy = logits;
+  EXPECT_EQ(sampler.choose(copy), 0);  // both halved: 2 and 1.5
+  sampler.accept(1);                   // 0 leaves the window
+  copy = logits;
+  EXPECT_EQ(sampler.choose(copy), 0);
+  EXPECT_FLOAT_EQ(copy[0], 4);
+  EXPECT_FLOAT_EQ(copy[1], 1.5);
+}
+
+TEST(Sampler, SubtractsPresenceOnceAndFrequencyPerTime) {
+  Sampling s;
+  s.temperature = 0;
+  s.presence_penalty = 0.5F;
+  s.frequency_penalty = 0.25F;
+  Sampler sampler(s);
+  sampler.accept(1);
+  sampler.accept(1);
+  std::vector<float> logits = {0, 3};
+  (void)sampler.choose(logits);
+  EXPECT_FLOAT_EQ(logits[1], 3 - 0.5F - 2 * 0.25F);
+}
+
+TEST(Sampler, AddsBiasAndForbidsWithMinusInfinity) {
+  Sampling s;
+  s.temperature = 0;
+  s.logit_bias = {{5, -std::numeric_limits<float>::infinity()}, {0, 100.0F}};
+  std::vector<float> logits = ramp();
+  EXPECT_EQ(Sampler(s).choose(logits), 0);
+}
+
+TEST(Sampling, RefusesValuesOutsideTheirRange) {
+  const auto message = [](auto change) {
+    Sampling s;
+    change(s);
+    const auto status = check(s, 10);
+    return status.ok() ? std::string() : status.error().message;
+  };
+  EXPECT_EQ(message([](Sampling&) {}), "");
+  EXPECT_NE(message([](Sampling& s) { s.temperature = -1; }), "");
+  EXPECT_NE(message([](Sampling& s) { s.temperature = NAN; }), "");
+  EXPECT_NE(message([](Sampling& s) { s.top_p = 0; }), "");
+  EXPECT_NE(message([](Sampling& s) { s.min_p = 2; }), "");
+  EXPECT_NE(message([](Sampling& s) { s.repetition_penalty = 0; }), "");
+  EXPECT_NE(message([](Sampling& s) { s.presence_penalty = 1e9F; }), "");
+  EXPECT_NE(message([](Sampling& s) { s.logit_bias[10] = 1; }).find("vocabulary ends at 9"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace kvick::engine

@@ -1,0 +1,121 @@
+#include "engine/session.h"
+
+#include <gtest/gtest.h>
+
+#include "engine/test_engine.h"
+
+namespace kvick::engine {
+namespace {
+
+struct Fixture {
+  explicit Fixture(const KvOptions& kv = {}) : engine(tiny_engine()) {
+    store = std::move(engine->make_store(kv)).value();
+    session = std::make_unique<Session>(*engine, *store);
+  }
+  static Request request(std::vector<Token> prompt, uint32_t most) {
+    Request r;
+    r.prompt = std::move(prompt);
+    r.max_tokens = most;
+    r.sampling.temperature = 0;
+    r.ignore_end = true;
+    return r;
+  }
+  Answer generate(std::vector<Token> prompt, uint32_t most) {
+    return std::move(session->generate(request(std::move(prompt), most))).value();
+  }
+
+  std::unique_ptr<Engine> engine;
+  std::unique_ptr<kv::Store> store;
+  std::unique_ptr<Session> session;
+};
+
+TEST(Session, GeneratesAsManyTokensAsAsked) {
+  Fixture f;
+  for (const uint32_t n : {1u, 5u, 20u}) {
+    const Answer answer = f.generate({1, 2, 3}, n);
+    EXPECT_EQ(answer.tokens.size(), n);
+    EXPECT_EQ(answer.finish, Finish::kLength);
+    EXPECT_EQ(answer.prompt_tokens, 3u);
+  }
+}
+
+TEST(Session, StopsWhereTheContextEnds) {
+  Fixture f;
+  const Answer answer = f.generate({1, 2, 3}, 0);
+  // 128 rows: 3 of the prompt, 125 of generated tokens, and one more token whose row is never
+  // needed.
+  EXPECT_EQ(answer.tokens.size(), 126u);
+  EXPECT_EQ(answer.finish, Finish::kLength);
+  const Answer full = f.generate(std::vector<Token>(128, 7), 10);
+  EXPECT_EQ(full.tokens.size(), 1u);
+}
+
+TEST(Session, ReusesTheConversationAndAnswersTheSame) {
+  Fixture f;
+  const std::vector<Token> first = {1, 2, 3, 4};
+  const Answer answer = f.generate(first, 6);
+  std::vector<Token> second = first;
+  second.insert(second.end(), answer.tokens.begin(), answer.tokens.end());
+  second.insert(second.end(), {9, 8});
+  const Answer warm = f.generate(second, 8);
+  EXPECT_EQ(warm.cached_tokens, 9u);  // the last generated token was never run
+  Fixture cold;
+  const Answer again = cold.generate(second, 8);
+  EXPECT_EQ(again.cached_tokens, 0u);
+  EXPECT_EQ(warm.tokens, again.tokens);
+  // Another conversation starts anew.
+  EXPECT_EQ(f.generate({5, 5, 5}, 8).tokens, cold.generate({5, 5, 5}, 8).tokens);
+}
+
+TEST(Session, SaysWhatIsWrongWithARequestAndGoesOn) {
+  Fixture f;
+  const auto message = [&](const Request& r) {
+    const auto answer = f.session->generate(r);
+    return answer.ok() ? std::string() : answer.error().message;
+  };
+  EXPECT_NE(message(Fixture::request({}, 1)).find("empty"), std::string::npos);
+  EXPECT_NE(message(Fixture::request(std::vector<Token>(129, 1), 1)).find("129 tokens"),
+            std::string::npos);
+  Request hot = Fixture::request({1}, 1);
+  hot.sampling.top_p = 7;
+  EXPECT_NE(message(hot).find("top-p"), std::string::npos);
+  EXPECT_EQ(f.generate({1, 2}, 4).tokens.size(), 4u);
+}
+
+TEST(Session, SaysWhenTheCacheHasNoRoom) {
+  Fixture f({.max_bytes = 4096});
+  const auto answer = f.session->generate(Fixture::request(std::vector<Token>(100, 1), 4));
+  ASSERT_FALSE(answer.ok());
+  EXPECT_NE(answer.error().message.find("no room"), std::string::npos) << answer.error().message;
+}
+
+TEST(Session, EndsAtAStopStringAndLeavesItOut) {
+  Fixture f;
+  const Answer free = f.generate({1, 2, 3}, 30);
+  ASSERT_GT(free.text.size(), 6u);
+  Request r = Fixture::request({1, 2, 3}, 30);
+  r.stop = {free.text.substr(4, 2)};
+  std::string streamed;
+  r.on_text = [&](std::string_view piece) {
+    streamed += piece;
+    return true;
+  };
+  const auto stopped = f.session->generate(r);
+  ASSERT_TRUE(stopped.ok());
+  EXPECT_EQ(stopped->finish, Finish::kStop);
+  EXPECT_EQ(stopped->text, free.text.substr(0, free.text.find(r.stop[0])));
+  EXPECT_EQ(streamed, stopped->text);
+}
+
+TEST(Session, EndsWhenTheListenerHasHeardEnough) {
+  Fixture f;
+  Request r = Fixture::request({1, 2, 3}, 50);
+  r.on_text = [](std::string_view) { return false; };
+  const auto answer = f.session->generate(r);
+  ASSERT_TRUE(answer.ok());
+  EXPECT_EQ(answer->finish, Finish::kCancelled);
+  EXPECT_LT(answer->tokens.size(), 50u);
+}
+
+}  // namespace
+}  // namespace kvick::engine

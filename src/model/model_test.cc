@@ -1,0 +1,210 @@
+#include "model/model.h"
+
+#include <cstring>
+#include <gtest/gtest.h>
+
+#include "kv/registry.h"
+#include "model/test_model.h"
+
+namespace kvick::model {
+namespace {
+
+using tools::Arch;
+
+std::vector<Token> tokens_of(uint32_t count, uint32_t seed, uint32_t vocab) {
+  std::vector<Token> tokens;
+  for (uint32_t i = 0; i < count; ++i) {
+    seed = seed * 1664525u + 1013904223u;
+    tokens.push_back(static_cast<Token>((seed >> 8) % vocab));
+  }
+  return tokens;
+}
+
+// A model with one store; sequences are fed step by step and give the logits of every token.
+struct Runner {
+  explicit Runner(Arch arch, const std::string& spec = "virtual", unsigned threads = 2,
+                  kernels::DType type = kernels::DType::kF32)
+      : pool(threads),
+        kernels(kernels::table(base::best_isa())),
+        model(load_model(write_model(tiny_spec(arch, type), pool, arch == Arch::kOpt), pool,
+                         kernels)),
+        workspace(pool, kernels) {
+    kv::Setup setup;
+    setup.shape = model->kv_shape(kernels::DType::kF16);
+    setup.store_row = kernels.store_row;
+    store = std::move(kv::make_store(*kv::parse_spec(spec), setup)).value();
+  }
+
+  std::vector<float> step(std::span<const Slot> slots, const kv::Kept* kept = nullptr) {
+    const Batch batch = {.slots = slots};
+    const auto kv_slots = model::kv_slots(batch);
+    auto step = std::move(store->begin({.slots = kv_slots})).value();
+    std::vector<uint32_t> wanted(batch.tokens());
+    for (uint32_t i = 0; i < wanted.size(); ++i) wanted[i] = i;
+    std::vector<float> logits(wanted.size() * model->config().vocab);
+    model->forward(batch, *step, workspace, wanted, logits.data());
+    step->commit(kept != nullptr ? *kept : kv::Kept::all({.slots = kv_slots}));
+    return logits;
+  }
+
+  // Feeds the tokens in pieces of the given sizes (the last one repeats).
+  std::vector<float> feed(kv::SeqId seq, std::span<const Token> tokens,
+                          std::vector<uint32_t> pieces) {
+    std::vector<float> all;
+    for (size_t i = 0; !tokens.empty(); ++i) {
+      const size_t n = std::min<size_t>(pieces[std::min(i, pieces.size() - 1)], tokens.size());
+      const Slot slot = {
+          .seq = seq, .past = store->length(seq), .tokens = tokens.first(n), .parents = {}};
+      const std::vector<float> logits = step({&slot, 1});
+      all.insert(all.end(), logits.begin(), logits.end());
+      tokens = tokens.subspan(n);
+    }
+    return all;
+  }
+
+  std::span<const float> row(const std::vector<float>& logits, size_t i) const {
+    return std::span(logits).subspan(i * model->config().vocab, model->config().vocab);
+  }
+
+  base::ThreadPool pool;
+  const kernels::Table& kernels;
+  std::unique_ptr<Model> model;
+  Workspace workspace;
+  std::unique_ptr<kv::Store> store;
+};
+
+bool same_bits(std::span<const float> a, std::span<const float> b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size_bytes()) == 0;
+}
+
+class EveryArch : public testing::TestWithParam<Arch> {};
+INSTANTIATE_TEST_SUITE_P(Model, EveryArch,
+                         testing::Values(Arch::kLlama, Arch::kQwen2, Arch::kQwen3, Arch::kOpt),
+                         [](const auto& info) {
+                           return std::string(tools::arch_name(info.param));
+                         });
+
+TEST_P(EveryArch, GivesTheSameBitsHoweverAPromptIsCut) {
+  Runner runner(GetParam());
+  const std::vector<Token> tokens = tokens_of(300, 1, runner.model->config().vocab);
+  const auto whole = runner.feed(runner.store->open({}).seq, tokens, {300});
+  for (const std::vector<uint32_t>& pieces :
+       std::vector<std::vector<uint32_t>>{{1}, {7}, {255, 1}, {256, 44}, {100, 150, 3}})
+    EXPECT_TRUE(same_bits(whole, runner.feed(runner.store->open({}).seq, tokens, pieces)))
+        << "pieces of " << pieces[0];
+}
+
+TEST_P(EveryArch, GivesTheSameBitsAloneAndInARaggedBatch) {
+  Runner runner(GetParam());
+  const uint32_t vocab = runner.model->config().vocab;
+  const auto first = tokens_of(40, 1, vocab), second = tokens_of(3, 2, vocab),
+             third = tokens_of(17, 3, vocab);
+  std::vector<std::vector<float>> alone;
+  for (const auto& tokens : {first, second, third})
+    alone.push_back(runner.feed(runner.store->open({}).seq, tokens, {64}));
+
+  std::vector<kv::SeqId> seqs;
+  for (int i = 0; i < 3; ++i) seqs.push_back(runner.store->open({}).seq);
+  (void)runner.feed(seqs[2], std::span(third).first(16), {16});
+  const std::vector<Slot> slots = {
+      {.seq = seqs[0], .past = 0, .tokens = first, .parents = {}},
+      {.seq = seqs[2], .past = 16, .tokens = std::span(third).subspan(16), .parents = {}},
+      {.seq = seqs[1], .past = 0, .tokens = second, .parents = {}}};
+  const auto together = runner.step(slots);
+  EXPECT_TRUE(same_bits(alone[0], std::span(together).first(alone[0].size())));
+  EXPECT_TRUE(same_bits(runner.row(alone[2], 16), runner.row(together, 40)));
+  EXPECT_TRUE(same_bits(alone[1], std::span(together).last(alone[1].size())));
+}
+
+TEST_P(EveryArch, GivesEachBranchOfATreeWhatItsPathAloneGives) {
+  Runner runner(GetParam());
+  const uint32_t vocab = runner.model->config().vocab;
+  const auto prompt = tokens_of(20, 4, vocab), draft = tokens_of(6, 5, vocab);
+  // 0 -> 1 -> 3, 0 -> 2 -> 4 -> 5
+  const std::vector<int32_t> parents = {-1, 0, 0, 1, 2, 4};
+  const kv::SeqId seq = runner.store->open({}).seq;
+  (void)runner.feed(seq, prompt, {20});
+  const Slot tree = {.seq = seq, .past = 20, .tokens = draft, .parents = parents};
+  const kv::Kept kept = {.rows = {{0, 2, 4}}};
+  const auto logits = runner.step({&tree, 1}, &kept);
+
+  std::vector<Token> path = prompt;
+  for (const size_t i : {0u, 2u, 4u, 5u}) path.push_back(draft[i]);
+  const auto chain = runner.feed(runner.store->open({}).seq, path, {64});
+  EXPECT_TRUE(same_bits(runner.row(logits, 2), runner.row(chain, 21)));
+  EXPECT_TRUE(same_bits(runner.row(logits, 5), runner.row(chain, 23)));
+  // Going on after the kept path.
+  EXPECT_EQ(runner.store->length(seq), 23u);
+  const auto next = runner.feed(seq, std::span(draft).subspan(5, 1), {1});
+  EXPECT_TRUE(same_bits(next, runner.row(chain, 23)));
+}
+
+TEST(Model, GivesTheSameBitsOnEveryStrategyAndThreadCount) {
+  const auto logits = [](const std::string& spec, unsigned threads) {
+    Runner runner(Arch::kLlama, spec, threads, kernels::DType::kQ8_0);
+    const auto tokens = tokens_of(350, 9, runner.model->config().vocab);
+    return runner.feed(runner.store->open({}).seq, tokens, {300, 1});
+  };
+  const auto expected = logits(std::string(kv::strategies().front().name), 1);
+  for (const kv::Strategy& strategy : kv::strategies())
+    if (strategy.traits.exact)
+      EXPECT_TRUE(same_bits(expected, logits(std::string(strategy.name), 3))) << strategy.name;
+}
+
+TEST(Model, GivesTheSameLogitsFromGgufAndHuggingFace) {
+  base::ThreadPool pool(2);
+  const kernels::Table& kernels = kernels::table(base::best_isa());
+  for (const Arch arch : {Arch::kLlama, Arch::kQwen2, Arch::kQwen3}) {
+    std::vector<std::vector<float>> results;
+    for (const bool hugging_face : {false, true}) {
+      const auto model =
+          load_model(write_model(tiny_spec(arch), pool, hugging_face), pool, kernels);
+      kv::Setup setup;
+      setup.shape = model->kv_shape(kernels::DType::kF32);
+      const auto store = std::move(kv::make_store(*kv::parse_spec("virtual"), setup)).value();
+      Workspace workspace(pool, kernels);
+      const auto tokens = tokens_of(30, 6, model->config().vocab);
+      const Slot slot = {.seq = store->open({}).seq, .past = 0, .tokens = tokens, .parents = {}};
+      const Batch batch = {.slots = {&slot, 1}};
+      auto step = std::move(store->begin({.slots = kv_slots(batch)})).value();
+      const uint32_t last = 29;
+      results.emplace_back(model->config().vocab);
+      model->forward(batch, *step, workspace, {&last, 1}, results.back().data());
+    }
+    // The order of pairs differs, so the sums over a head's elements do.
+    for (size_t i = 0; i < results[0].size(); ++i)
+      EXPECT_NEAR(results[0][i], results[1][i], 1e-4) << tools::arch_name(arch) << " token " << i;
+  }
+}
+
+TEST(Model, SaysWhichArchitecturesItRuns) {
+  base::ThreadPool pool(1);
+  const std::string path = write_model(tiny_spec(Arch::kLlama), pool, false);
+  // The architecture's name is the first value of the file: five letters of another one.
+  std::FILE* file = std::fopen(path.c_str(), "r+b");
+  std::string head(4096, '\0');
+  head.resize(std::fread(head.data(), 1, head.size(), file));
+  for (size_t at = head.find("llama"); at != std::string::npos; at = head.find("llama", at + 1)) {
+    std::fseek(file, static_cast<long>(at), SEEK_SET);
+    std::fwrite("mamba", 1, 5, file);
+  }
+  std::fclose(file);
+  auto opened = io::ModelFile::open(path);
+  ASSERT_TRUE(opened.ok()) << opened.error().message;
+  const auto model = Model::load(std::move(opened).value(),
+                                 {.kernels = &kernels::table(base::Isa::kScalar), .pool = &pool});
+  ASSERT_FALSE(model.ok());
+  EXPECT_NE(model.error().message.find("llama, qwen2, qwen3, opt"), std::string::npos)
+      << model.error().message;
+}
+
+TEST(Model, RefusesABatchThatNoModelCanRun) {
+  Runner runner(Arch::kLlama);
+  const Token outside = static_cast<Token>(runner.model->config().vocab);
+  const Slot slot = {
+      .seq = runner.store->open({}).seq, .past = 0, .tokens = {&outside, 1}, .parents = {}};
+  EXPECT_THROW((void)runner.step({&slot, 1}), base::Bug);
+}
+
+}  // namespace
+}  // namespace kvick::model

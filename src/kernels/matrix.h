@@ -1,19 +1,22 @@
 #pragma once
 // Weights repacked for the dot products of the processor, and activations quantised to meet them.
 //
-// A matrix is cut into panels of 16 output rows; a lane of a vector is a row, so no dot product ever needs a horizontal
-// sum, and one code path serves one token (decode), a few (batches, speculation) and many (prefill). Within a panel the
-// inputs go in groups of 32. All formats of GGUF become one of:
+// A matrix is cut into panels of 16 output rows; a lane of a vector is a row, so no dot product
+// ever needs a horizontal sum, and one code path serves one token (decode), a few (batches,
+// speculation) and many (prefill). Within a panel the inputs go in groups of 32. All formats of
+// GGUF become one of:
 //
-//   unpacked value of weight (row, i) = scale[row][i/group] * (u - zero) + min[row][i/group]
+//   weight (row, i) = (u - zero) * scale[row][i/scale_group] + min[row][i/scale_group]
 //
-// with u an unsigned integer of 2 to 8 bits, kept in bit planes (see pack.cc), `zero` one constant of the format, and
-// scale (and min, where the format has one) as float16. Products of two scales of the K formats are rounded to float16
-// once, here: 2^-11 of a weight, against their quantisation error of 2^-3 to 2^-7.
-// F32, F16 and BF16 stay what they are, as [input][16 rows].
+// with u an unsigned integer of 2 to 8 bits, kept in bit planes (see pack.h), and `zero` one
+// constant of the format. scale and min are float16 per group; in the K formats (two_level) they
+// are a byte per group times one float16 per 256 inputs, as in the file: no rounding, and at most 6
+// % larger than the file (float16 products: 11 % for Q4_K, 52 % for Q2_K, and decode is bound by
+// exactly these bytes). F32, F16 and BF16 stay what they are, as [input][16 rows].
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "base/memory.h"
 #include "kernels/dtype.h"
@@ -25,48 +28,63 @@ inline constexpr uint32_t kGroup = 32;  // inputs that share one activation scal
 
 // How one DType is kept once packed.
 struct PackFormat {
-  bool quantised;     // false: F32/F16/BF16, the fields below are unused
-  uint8_t bits;       // bits of u: 2, 3, 4, 5, 6 or 8
+  bool quantised;       // false: F32/F16/BF16, the fields below are unused
+  uint8_t bits;         // bits of u: 2, 3, 4, 5, 6 or 8
   uint8_t scale_group;  // inputs that share one scale: 16 or 32
   bool has_min;
+  bool two_level;  // scale (and min) = byte per scale_group * float16 per 256 inputs
   int16_t zero;
 };
 const PackFormat& pack_format(DType type);
 
-// rows x inputs weights of one linear layer, packed. Rows are padded with zero weights to a whole panel; inputs must be
-// a multiple of 32.
+// rows x inputs weights of one linear layer, packed. Rows are padded with zero weights to a whole
+// panel; inputs must be a multiple of 32.
 struct Matrix {
   DType dtype = DType::kF32;
-  uint32_t rows = 0;    // outputs
+  uint32_t rows = 0;  // outputs
   uint32_t inputs = 0;
   size_t panel_bytes = 0;
-  base::Buffer data;    // [panels] of panel_bytes
+  base::Buffer data;  // [panels] of panel_bytes
 
   uint32_t panels() const { return (rows + kPanel - 1) / kPanel; }
   const std::byte* panel(uint32_t i) const { return data.data() + i * panel_bytes; }
 };
 
-// An empty matrix with room for rows x inputs of a type. KVICK_CHECKs that inputs is a multiple of 32 and of the block.
+// An empty matrix with room for rows x inputs of a type. KVICK_CHECKs that inputs is a multiple of
+// 32 and of the block: loaders refuse other shapes with a sentence of their own.
 Matrix make_matrix(DType type, uint32_t rows, uint32_t inputs);
 
-// Packs panels [begin, end) from `source`: [rows][inputs] in the type's file layout, row-major. Different panels may be
-// packed from different threads. Several source tensors (q, k, v) may be stacked into one matrix by calling this with
-// the row at which each starts (a multiple of kPanel).
+// Packs panels [begin, end) of the matrix from `source`: [source_rows][inputs] in the type's file
+// layout, row-major. Row 0 of the source becomes row first_row (a multiple of kPanel) of the
+// matrix; rows of these panels past the source's end become zero weights. Different panels may be
+// packed from different threads. Several source tensors (q, k, v) may be stacked into one matrix,
+// one call each.
 void pack_panels(Matrix& matrix, const std::byte* source, uint32_t source_rows, uint32_t first_row,
                  uint32_t begin, uint32_t end);
 
-// One row back as float32 [inputs]: embedding look-ups from a packed (tied) output matrix. Exact for Q8_0, Q4_*, Q5_*
-// and the float types.
+// One row back as float32 [inputs]: embedding look-ups from a packed (tied) output matrix. The same
+// bits as to_f32.
 void unpack_row(const Matrix& matrix, uint32_t row, float* out);
 
-// Token rows of one layer's input, quantised once and shared by all matrices that read it.
-// Per group of 32: q = round(x/scale), scale = max|x|/127; sums are of q over each 16 (exact integers).
+// Tokens that a matrix meets together: the activations of so many are interleaved.
+inline constexpr uint32_t kTokenTile = 16;
+
+// Token rows of one layer's input, quantised once and shared by all matrices that read it. The
+// caller gives the memory; Table::quantise fills it. Per group of 32: scale = max|x|/127, q =
+// round(x/scale) to nearest even, sums of q over each 16 (exact integers). A group whose largest
+// value is below 1e-30 counts as zero. A group that holds NaN or an infinity gets scale NaN and q =
+// 0, so that every output of the token becomes NaN.
+//
+// q, scale and sums are in tiles of 16 tokens (the last one holds the rest, n < 16), so that the
+// kernels walk straight through them, and inputs that are a power of two do not fall into one set
+// of the L1 cache. Token t is number i = t % 16 of tile t / 16, whose n tokens lie behind those of
+// the tiles before it: The float formats read x alone: the other three may be empty for them.
 struct Activations {
   uint32_t tokens = 0, inputs = 0;
-  const float* x = nullptr;        // [tokens][inputs] as given; what the float formats read
-  std::span<int8_t> q;             // [tokens][inputs]
-  std::span<float> scale;          // [tokens][inputs/32]
-  std::span<int32_t> sums;         // [tokens][inputs/16]
+  const float* x = nullptr;  // [tokens][inputs] as given; what the float formats read
+  std::span<int8_t> q;       // tokens * inputs: per tile [inputs/32][n][32]
+  std::span<float> scale;    // tokens * inputs/32: per tile [inputs/32][n]
+  std::span<int32_t> sums;   // tokens * inputs/16: per tile [inputs/32][2][n]
 };
 
 }  // namespace kvick::kernels

@@ -1,0 +1,68 @@
+#include <cstring>
+
+#include "base/check.h"
+#include "kernels/block.h"
+#include "kernels/dtype.h"
+#include "kernels/pack.h"
+
+namespace kvick::kernels {
+namespace {
+
+template <typename T>
+T load(const std::byte* in, size_t i) {
+  T value;
+  std::memcpy(&value, in + i * sizeof(T), sizeof(T));
+  return value;
+}
+
+// Every product is exact in float32 (at most 11 + 7 + 8 bits), so only the sum with a minimum
+// rounds.
+void group_to_f32(const PackFormat& format, const BlockGroup& group, float* out) {
+  for (int i = 0; i < 32; ++i) {
+    const float scale = f16_to_f32(group.d) * static_cast<float>(group.scale[i / 16]);
+    out[i] = static_cast<float>(group.u[i] - format.zero) * scale;
+    if (format.has_min) out[i] += f16_to_f32(group.m) * static_cast<float>(group.min[i / 16]);
+  }
+}
+
+}  // namespace
+
+void to_f32(DType type, const std::byte* in, size_t n, float* out) {
+  const DTypeInfo& info = dtype_info(type);
+  KVICK_CHECK(n % info.block == 0, "{} elements of {}", n, info.name);
+  switch (type) {
+    case DType::kF32:
+      if (n != 0) std::memcpy(out, in, n * sizeof(float));
+      return;
+    case DType::kF16:
+      for (size_t i = 0; i < n; ++i) out[i] = f16_to_f32(load<uint16_t>(in, i));
+      return;
+    case DType::kBF16:
+      for (size_t i = 0; i < n; ++i) out[i] = bf16_to_f32(load<uint16_t>(in, i));
+      return;
+    default:
+      break;
+  }
+  const PackFormat& format = pack_format(type);
+  const uint32_t groups = info.block / kGroup;
+  for (size_t i = 0; i < n / kGroup; ++i) {
+    BlockGroup group;
+    read_group(type, in + i / groups * info.block_bytes, i % groups, group);
+    group_to_f32(format, group, out + i * kGroup);
+  }
+}
+
+void from_f32(DType type, const float* in, size_t n, std::byte* out) {
+  KVICK_CHECK(type == DType::kF32 || type == DType::kF16 || type == DType::kBF16,
+              "{} cannot be written", dtype_info(type).name);
+  if (type == DType::kF32) {
+    if (n != 0) std::memcpy(out, in, n * sizeof(float));
+    return;
+  }
+  for (size_t i = 0; i < n; ++i) {
+    const uint16_t half = type == DType::kF16 ? f32_to_f16(in[i]) : f32_to_bf16(in[i]);
+    std::memcpy(out + i * sizeof half, &half, sizeof half);
+  }
+}
+
+}  // namespace kvick::kernels

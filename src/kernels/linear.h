@@ -1,0 +1,13 @@
+#pragma once
+// Internal to kernels/: the linear-layer entries of the tables (quantise, matmul), per instruction
+// set.
+
+#include "kernels/table.h"
+
+namespace kvick::kernels {
+
+void fill_linear_scalar(Table& table);
+void fill_linear_avx2(Table& table);
+void fill_linear_avx512(Table& table);
+
+}  // namespace kvick::kernels

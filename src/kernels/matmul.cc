@@ -1,0 +1,64 @@
+#include "kernels/matmul.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace kvick::kernels {
+namespace {
+
+// Bytes of quantised activations that one pass over the panels meets: they stay in half of a 2 MiB
+// L2 while each panel is read from memory once per pass.
+constexpr size_t kPassBytes = 512 << 10;
+
+// Tokens [t, end) of one tile with one panel, by the largest functions that fit.
+void run_tile(const PanelFunction* by_tokens, PanelJob job, uint32_t tokens) {
+  while (tokens > 0) {
+    uint32_t n = tokens;
+    while (by_tokens[n - 1] == nullptr) --n;
+    job.tokens = n;
+    by_tokens[n - 1](job);
+    if (job.q != nullptr) {
+      job.q += size_t{n} * kGroup;
+      job.scale += n;
+      job.sums += n;
+    }
+    job.x += size_t{n} * job.inputs;
+    job.y += n * job.y_stride;
+    tokens -= n;
+  }
+}
+
+}  // namespace
+
+void run_matmul(const PanelFunctions& functions, const Matrix& w, const Activations& a, float* y,
+                size_t y_stride, uint32_t begin, uint32_t end) {
+  KVICK_CHECK_EQ(w.inputs, a.inputs);
+  KVICK_CHECK(end <= w.panels(), "panel {} of {}", end, w.panels());
+  const PanelFunction* by_tokens = functions.of[static_cast<size_t>(w.dtype)];
+  const bool quantised = pack_format(w.dtype).quantised;
+  const size_t token_bytes = quantised ? a.inputs : a.inputs * sizeof(float);
+  const auto pass = static_cast<uint32_t>(
+      std::max<size_t>(1, kPassBytes / kTokenTile / std::max<size_t>(1, token_bytes)) * kTokenTile);
+  for (uint32_t first = 0; first < a.tokens; first += std::min(pass, a.tokens - first))
+    for (uint32_t p = begin; p < end; ++p)
+      for (uint32_t t = first; t < a.tokens && t - first < pass; t += kTokenTile) {
+        const TokenPlace place = token_place(a.tokens, t);
+        const size_t groups = place.first * (a.inputs / kGroup);
+        PanelJob job{.panel = w.panel(p),
+                     .inputs = w.inputs,
+                     .rows = std::min(kPanel, w.rows - p * kPanel),
+                     .tile_tokens = place.tile_tokens,
+                     .x = a.x + size_t{t} * a.inputs,
+                     .y = y + t * y_stride + p * kPanel,
+                     .y_stride = y_stride};
+        if (quantised) {
+          job.q = a.q.data() + groups * kGroup;
+          job.scale = a.scale.data() + groups;
+          job.sums = a.sums.data() + 2 * groups;
+        }
+        run_tile(by_tokens, job, place.tile_tokens);
+      }
+}
+
+}  // namespace kvick::kernels

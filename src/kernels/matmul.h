@@ -1,0 +1,64 @@
+#pragma once
+// Internal to kernels/: what every instruction set's matmul shares. An instruction set provides one
+// function per format and number of tokens that multiplies one panel with them; the loops around it
+// are here.
+
+#include "kernels/pack.h"
+
+namespace kvick::kernels {
+
+// One panel times a few tokens, which lie next to each other in one tile of the activations.
+struct PanelJob {
+  const std::byte* panel = nullptr;
+  uint32_t inputs = 0;
+  uint32_t rows = 0;          // valid rows of the panel: y beyond them is not touched
+  uint32_t tokens = 0;        // what the function was made for, at most kTokenTile
+  uint32_t tile_tokens = 0;   // of the whole tile: from one group to the next in q, scale and sums
+  const int8_t* q = nullptr;  // these and x: at the first token; null for the float formats
+  const float* scale = nullptr;
+  const int32_t* sums = nullptr;
+  const float* x = nullptr;
+  float* y = nullptr;
+  size_t y_stride = 0;
+};
+using PanelFunction = void (*)(const PanelJob& job);
+
+// Per format the functions by tokens - 1; null where there is none for that number, never for 1.
+struct PanelFunctions {
+  PanelFunction of[kDTypes][kTokenTile];
+};
+
+// Table::matmul by these functions.
+void run_matmul(const PanelFunctions& functions, const Matrix& w, const Activations& a, float* y,
+                size_t y_stride, uint32_t begin, uint32_t end);
+
+// Where a token is in Activations.
+struct TokenPlace {
+  uint32_t tile_tokens;  // tokens of its tile
+  uint32_t index;        // in its tile
+  size_t first;          // tokens in the tiles before
+};
+inline TokenPlace token_place(uint32_t tokens, uint32_t token) {
+  const uint32_t first = token / kTokenTile * kTokenTile;
+  return {tokens - first < kTokenTile ? tokens - first : kTokenTile, token - first, first};
+}
+
+// Where Table::quantise puts group g of a token.
+struct GroupPlace {
+  int8_t* q;         // 32
+  float* scale;      // 1
+  int32_t* sums[2];  // 1 each
+};
+inline GroupPlace group_place(Activations& a, const TokenPlace& place, uint32_t g) {
+  const uint32_t n = place.tile_tokens, i = place.index;
+  const size_t groups = place.first * (a.inputs / kGroup);
+  int32_t* sums = a.sums.data() + 2 * (groups + size_t{g} * n) + i;
+  return {a.q.data() + (groups + size_t{g} * n + i) * kGroup,
+          a.scale.data() + groups + size_t{g} * n + i,
+          {sums, sums + n}};
+}
+
+// Largest values below this count as zero: 127 / max|x| must be finite.
+inline constexpr float kTinyActivation = 1e-30f;
+
+}  // namespace kvick::kernels

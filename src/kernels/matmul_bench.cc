@@ -1,0 +1,117 @@
+// Speed of Table::matmul on one thread: matmul_bench TYPE ROWS INPUTS [ISA]
+// Prints, per number of tokens, the best of some repeats: GB/s of packed weights and GOP/s (2 per
+// weight and token). "cold" walks through copies of the matrix that together fill 512 MiB, so that
+// weights come from memory as in decode; "warm" repeats one matrix.
+
+#include <chrono>
+#include <fmt/format.h>
+#include <random>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kernels/linear.h"
+
+namespace kvick::kernels {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+Matrix random_matrix(DType type, uint32_t rows, uint32_t inputs) {
+  std::mt19937 random(1);
+  std::vector<std::byte> source(dtype_bytes(type, inputs) * kPanel);
+  for (std::byte& byte : source) byte = static_cast<std::byte>(random() & 0x3b);  // no NaN anywhere
+  Matrix matrix = make_matrix(type, rows, inputs);
+  for (uint32_t p = 0; p < matrix.panels(); ++p)
+    pack_panels(matrix, source.data(), kPanel, p * kPanel, p, p + 1);
+  return matrix;
+}
+
+struct Tokens {
+  Tokens(uint32_t tokens, uint32_t inputs)
+      : x(size_t{tokens} * inputs), q(x.size()), scale(x.size() / 32), sums(x.size() / 16) {
+    std::mt19937 random(2);
+    for (float& value : x) value = std::uniform_real_distribution<float>(-1, 1)(random);
+    a = {tokens, inputs, x.data(), q, scale, sums};
+  }
+  std::vector<float> x;
+  std::vector<int8_t> q;
+  std::vector<float> scale;
+  std::vector<int32_t> sums;
+  Activations a;
+};
+
+void measure(const Table& table, const std::vector<Matrix>& copies, uint32_t tokens) {
+  const Matrix& w = copies[0];
+  Tokens t(tokens, w.inputs);
+  table.quantise(t.a, 0, tokens);
+  std::vector<float> y(size_t{tokens} * w.rows);
+  const double bytes = static_cast<double>(w.data.size());
+  const double ops = 2.0 * w.rows * w.inputs * tokens;
+  double warm = 1e9, cold = 1e9;
+  const auto once = [&](const Matrix& m) {
+    const auto start = Clock::now();
+    table.matmul(m, t.a, y.data(), w.rows, 0, w.panels());
+    return std::chrono::duration<double>(Clock::now() - start).count();
+  };
+  for (int pass = 0; pass < 3; ++pass) {
+    double sum = 0;
+    const size_t used = tokens > 16 ? 1 : copies.size();
+    for (size_t i = 0; i < used; ++i) sum += once(copies[i]);
+    cold = std::min(cold, sum / static_cast<double>(used));
+  }
+  const auto until = Clock::now() + std::chrono::milliseconds(300);
+  while (Clock::now() < until) warm = std::min(warm, once(w));
+  fmt::print("  T={:<4} warm {:7.2f} GB/s {:7.1f} GOP/s   cold {:7.2f} GB/s {:7.1f} GOP/s\n",
+             tokens, bytes / warm * 1e-9, ops / warm * 1e-9, bytes / cold * 1e-9,
+             ops / cold * 1e-9);
+}
+
+// What one thread reads from memory at best, to compare with.
+void measure_memory() {
+  base::Buffer buffer(size_t{512} << 20);
+  auto* data = buffer.as<uint64_t>();
+  const size_t n = buffer.size() / 8;
+  for (size_t i = 0; i < n; ++i) data[i] = i;
+  double best = 1e9;
+  uint64_t sum = 0;
+  for (int pass = 0; pass < 3; ++pass) {
+    const auto start = Clock::now();
+    for (size_t i = 0; i < n; i += 8)  // one word per line: the reading is what costs
+      sum += data[i];
+    best = std::min(best, std::chrono::duration<double>(Clock::now() - start).count());
+  }
+  fmt::print("memory read {:.2f} GB/s{}\n", static_cast<double>(buffer.size()) / best * 1e-9,
+             sum == 1 ? " " : "");
+}
+
+int run(std::span<char*> args) {
+  const auto type = args.size() > 3 ? dtype_from_name(args[1]) : std::nullopt;
+  if (!type) {
+    fmt::print(stderr, "matmul_bench TYPE ROWS INPUTS [ISA]\n");
+    return 2;
+  }
+  const auto rows = static_cast<uint32_t>(std::stoul(args[2]));
+  const auto inputs = static_cast<uint32_t>(std::stoul(args[3]));
+  measure_memory();
+  std::vector<Matrix> copies;
+  for (size_t bytes = 0; bytes < size_t{512} << 20; bytes += copies.back().data.size())
+    copies.push_back(random_matrix(*type, rows, inputs));
+  for (const base::Isa isa : {base::Isa::kAvx512, base::Isa::kAvx2, base::Isa::kScalar}) {
+    if (!base::isa_supported(isa)) continue;
+    if (args.size() > 4 ? base::isa_name(isa) != args[4] : isa == base::Isa::kScalar) continue;
+    Table table{};
+    (isa == base::Isa::kAvx512 ? fill_linear_avx512
+     : isa == base::Isa::kAvx2 ? fill_linear_avx2
+                               : fill_linear_scalar)(table);
+    fmt::print("{} {} rows {} inputs {}, {:.2f} MiB packed\n", base::isa_name(isa), args[1], rows,
+               inputs, static_cast<double>(copies[0].data.size()) / (1 << 20));
+    for (const uint32_t tokens : {1u, 2u, 4u, 8u, 16u, 32u, 512u}) measure(table, copies, tokens);
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace kvick::kernels
+
+int main(int argc, char** argv) { return kvick::kernels::run({argv, static_cast<size_t>(argc)}); }

@@ -1,0 +1,256 @@
+#include "kernels/matmul.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <gtest/gtest.h>
+#include <limits>
+#include <random>
+#include <vector>
+
+#include "base/check.h"
+#include "kernels/linear.h"
+#include "kernels/test_blocks.h"
+
+namespace kvick::kernels {
+namespace {
+
+using base::Isa;
+
+std::vector<Isa> isas() {
+  std::vector<Isa> supported;
+  for (const Isa isa : {Isa::kScalar, Isa::kAvx2, Isa::kAvx512})
+    if (base::isa_supported(isa)) supported.push_back(isa);
+  return supported;
+}
+
+// Activations with the memory that they point to.
+struct Tokens {
+  Tokens(const Table& table, std::vector<float> values, uint32_t inputs)
+      : x(std::move(values)), q(x.size()), scale(x.size() / 32), sums(x.size() / 16) {
+    a = {static_cast<uint32_t>(x.size() / inputs), inputs, x.data(), q, scale, sums};
+    table.quantise(a, 0, a.tokens);
+  }
+  Tokens(const Tokens&) = delete;
+  std::vector<float> x;
+  std::vector<int8_t> q;
+  std::vector<float> scale;
+  std::vector<int32_t> sums;
+  Activations a;
+};
+
+std::vector<float> random_values(size_t n, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::normal_distribution<float> normal;
+  std::vector<float> values(n);
+  for (float& value : values) value = normal(random);
+  return values;
+}
+
+struct Weights {
+  Weights(DType type, uint32_t rows, uint32_t inputs, std::vector<std::byte> blocks)
+      : source(std::move(blocks)), packed(make_matrix(type, rows, inputs)) {
+    pack_panels(packed, source.data(), rows, 0, 0, packed.panels());
+  }
+  Weights(DType type, uint32_t rows, uint32_t inputs, uint64_t seed)
+      : Weights(type, rows, inputs,
+                make_blocks(type, size_t{rows} * inputs / dtype_info(type).block, seed)) {}
+  std::vector<std::byte> source;
+  Matrix packed;
+};
+
+// What the kernels see of an input: dequantised for the block formats, as it is for the float ones.
+double input_of(DType type, Tokens& tokens, uint32_t t, uint32_t i) {
+  if (!pack_format(type).quantised) return tokens.x[size_t{t} * tokens.a.inputs + i];
+  const GroupPlace at = group_place(tokens.a, token_place(tokens.a.tokens, t), i / kGroup);
+  return double{*at.scale} * at.q[i % kGroup];
+}
+
+// The twin. Bound: every rounding of a float32 sum of n terms is at most 2^-24 of the sum of their
+// magnitudes; with scale * u and min of opposite signs these are up to 4 times the largest |weight|
+// of a group of random codes.
+void expect_naive(const Weights& w, Tokens& tokens, const std::vector<float>& y, size_t stride) {
+  const uint32_t inputs = w.packed.inputs;
+  const DType type = w.packed.dtype;
+  std::vector<float> row(inputs);
+  for (uint32_t r = 0; r < w.packed.rows; ++r) {
+    to_f32(type, w.source.data() + dtype_bytes(type, size_t{r} * inputs), inputs, row.data());
+    for (uint32_t t = 0; t < tokens.a.tokens; ++t) {
+      double dot = 0, magnitude = 0;
+      for (uint32_t g = 0; g < inputs; g += kGroup) {
+        double largest = 0, sum = 0;
+        for (uint32_t i = g; i < g + kGroup; ++i) {
+          const double x = input_of(type, tokens, t, i);
+          dot += row[i] * x;
+          sum += std::abs(x);
+          largest = std::max(largest, std::abs(double{row[i]}));
+        }
+        magnitude += 4 * largest * sum;
+      }
+      const double terms = pack_format(type).quantised ? 2.0 * inputs / 16 + 8 : inputs;
+      ASSERT_NEAR(y[t * stride + r], dot, terms * 0x1p-24 * magnitude)
+          << dtype_info(type).name << " row " << r << " token " << t << " of " << tokens.a.tokens;
+    }
+  }
+}
+
+class Matmul : public testing::TestWithParam<Isa> {
+ protected:
+  Matmul() {
+    (GetParam() == Isa::kAvx512 ? fill_linear_avx512
+     : GetParam() == Isa::kAvx2 ? fill_linear_avx2
+                                : fill_linear_scalar)(table);
+  }
+  std::vector<float> multiply(const Weights& w, const Tokens& tokens, size_t stride) const {
+    std::vector<float> y(tokens.a.tokens * stride, -7.0f);
+    table.matmul(w.packed, tokens.a, y.data(), stride, 0, w.packed.panels());
+    return y;
+  }
+  Table table{};
+};
+
+TEST_P(Matmul, agrees_with_the_naive_twin_for_every_format_and_leaves_the_padding_alone) {
+  for (const DType type : all_types())
+    for (const uint32_t rows : {5u, 16u, 44u}) {
+      const uint32_t inputs = dtype_info(type).block == 256 ? 512 : 160, stride = rows + 3;
+      const Weights w(type, rows, inputs, rows);
+      Tokens tokens(table, random_values(size_t{23} * inputs, 3), inputs);
+      const std::vector<float> y = multiply(w, tokens, stride);
+      expect_naive(w, tokens, y, stride);
+      for (uint32_t t = 0; t < 23; ++t)
+        for (uint32_t r = rows; r < stride; ++r) ASSERT_EQ(y[t * stride + r], -7.0f);
+    }
+}
+
+TEST_P(Matmul, gives_a_token_the_same_bits_in_every_batch) {
+  for (const DType type : all_types()) {
+    const uint32_t rows = 21, inputs = dtype_info(type).block == 256 ? 256 : 96;
+    const Weights w(type, rows, inputs, 11);
+    const std::vector<float> x = random_values(size_t{40} * inputs, 5);
+    const std::vector<float> all = multiply(w, Tokens(table, x, inputs), rows);
+    for (uint32_t n = 1; n < 40; ++n) {
+      const uint32_t first = (n * 7) % (41 - n);
+      const auto* begin = x.data() + size_t{first} * inputs;
+      const Tokens some(table, std::vector<float>(begin, begin + size_t{n} * inputs), inputs);
+      const std::vector<float> y = multiply(w, some, rows);
+      ASSERT_EQ(std::memcmp(y.data(), all.data() + first * rows, y.size() * sizeof(float)), 0)
+          << dtype_info(type).name << ", tokens " << first << " to " << first + n;
+    }
+  }
+}
+
+TEST_P(Matmul, gives_the_same_bits_when_there_are_more_tokens_than_one_pass_takes) {
+  const uint32_t rows = 7, inputs = 8192, tokens = 90;
+  const Weights w(DType::kQ4_1, rows, inputs, 13);
+  const std::vector<float> x = random_values(size_t{tokens} * inputs, 6);
+  const std::vector<float> all = multiply(w, Tokens(table, x, inputs), rows);
+  for (const uint32_t t : {0u, 47u, 48u, 63u, 64u, 80u, 89u}) {
+    const auto* begin = x.data() + size_t{t} * inputs;
+    const std::vector<float> y =
+        multiply(w, Tokens(table, std::vector<float>(begin, begin + inputs), inputs), rows);
+    EXPECT_EQ(std::memcmp(y.data(), all.data() + t * rows, rows * sizeof(float)), 0) << t;
+  }
+}
+
+TEST_P(Matmul, computes_only_the_panels_it_is_asked_for) {
+  const Weights w(DType::kQ8_0, 60, 64, 17);
+  const Tokens tokens(table, random_values(size_t{3} * 64, 7), 64);
+  const std::vector<float> all = multiply(w, tokens, 60);
+  std::vector<float> y(3 * 60, -7.0f);
+  table.matmul(w.packed, tokens.a, y.data(), 60, 1, 3);
+  for (uint32_t t = 0; t < 3; ++t)
+    for (uint32_t r = 0; r < 60; ++r)
+      ASSERT_EQ(y[t * 60 + r], r >= 16 && r < 48 ? all[t * 60 + r] : -7.0f);
+  table.matmul(w.packed, tokens.a, y.data(), 60, 2, 2);
+  EXPECT_THROW(table.matmul(w.packed, tokens.a, y.data(), 60, 0, 5), base::Bug);
+}
+
+TEST_P(Matmul, does_not_saturate_on_extreme_codes_and_activations) {
+  for (const DType type : all_types()) {
+    if (!pack_format(type).quantised) continue;
+    const DTypeInfo& info = dtype_info(type);
+    for (const int fill : {0x00, 0x7f, 0x80, 0x81, 0xff}) {
+      std::vector<std::byte> blocks(size_t{16} * info.block_bytes, static_cast<std::byte>(fill));
+      for (size_t b = 0; b < 16; ++b)
+        for (const size_t field : half_fields(type)) {
+          blocks[b * info.block_bytes + field] = std::byte{0};
+          blocks[b * info.block_bytes + field + 1] = std::byte{0x3c};  // 1.0
+        }
+      const Weights w(type, 16, info.block, blocks);
+      std::vector<float> x(size_t{3} * info.block);
+      for (uint32_t i = 0; i < info.block; ++i) {
+        x[i] = 1;
+        x[info.block + i] = -1;
+        x[2 * info.block + i] = i % 2 == 0 ? 1.0f : -1.0f;
+      }
+      Tokens tokens(table, x, info.block);
+      expect_naive(w, tokens, multiply(w, tokens, 16), 16);
+    }
+  }
+}
+
+TEST_P(Matmul, makes_every_output_of_a_token_with_nan_or_infinity_nan_and_no_other) {
+  const float bad[] = {std::numeric_limits<float>::quiet_NaN(),
+                       -std::numeric_limits<float>::infinity()};
+  for (const float value : bad) {
+    const Weights w(DType::kQ5_1, 20, 64, 19);
+    std::vector<float> x = random_values(size_t{3} * 64, 8);
+    x[64 + 40] = value;
+    const std::vector<float> y = multiply(w, Tokens(table, x, 64), 20);
+    for (uint32_t i = 0; i < 60; ++i) EXPECT_EQ(std::isnan(y[i]), i / 20 == 1) << i;
+  }
+}
+
+TEST_P(Matmul, treats_no_tokens_as_nothing_to_do) {
+  const Weights w(DType::kQ4_0, 16, 32, 1);
+  Activations none{};
+  none.inputs = 32;
+  table.quantise(none, 0, 0);
+  table.matmul(w.packed, none, nullptr, 0, 0, 1);
+}
+
+TEST_P(Matmul, quantises_to_the_nearest_step_with_exact_sums) {
+  const uint32_t inputs = 96, count = 21;
+  std::vector<float> x = random_values(size_t{count} * inputs, 9);
+  for (uint32_t i = 0; i < 32; ++i) x[i] = 0;
+  for (uint32_t i = 32; i < 64; ++i) x[i] = 1e-38f;
+  for (uint32_t i = 64; i < 96; ++i) x[i] = static_cast<float>(i) * 3e36f;
+  Tokens tokens(table, x, inputs);
+  for (uint32_t t = 0; t < count; ++t)
+    for (uint32_t g = 0; g < inputs / kGroup; ++g) {
+      const float* in = x.data() + size_t{t} * inputs + g * kGroup;
+      const GroupPlace at = group_place(tokens.a, token_place(count, t), g);
+      float max = 0;
+      for (uint32_t i = 0; i < kGroup; ++i) max = std::max(max, std::abs(in[i]));
+      EXPECT_EQ(*at.scale, max < kTinyActivation ? 0.0f : max / 127);
+      int32_t sums[2] = {0, 0};
+      for (uint32_t i = 0; i < kGroup; ++i) {
+        const double steps = *at.scale == 0 ? 0 : double{in[i]} / *at.scale;
+        EXPECT_NEAR(at.q[i], steps, 0.5 + 1e-4);
+        sums[i / 16] += at.q[i];
+      }
+      EXPECT_EQ(*at.sums[0], sums[0]);
+      EXPECT_EQ(*at.sums[1], sums[1]);
+    }
+}
+
+TEST_P(Matmul, quantises_to_the_same_bits_as_the_scalar_twin) {
+  Table scalar{};
+  fill_linear_scalar(scalar);
+  const uint32_t inputs = 224;
+  std::vector<float> x = random_values(size_t{19} * inputs, 10);
+  for (size_t i = 0; i < x.size(); i += 5) x[i] = std::round(x[i] * 8) * 0.0625f;  // ties
+  x[100] = std::numeric_limits<float>::quiet_NaN();
+  x[300] = std::numeric_limits<float>::infinity();
+  Tokens expected(scalar, x, inputs), got(table, x, inputs);
+  EXPECT_EQ(got.q, expected.q);
+  EXPECT_EQ(got.sums, expected.sums);
+  EXPECT_EQ(std::memcmp(got.scale.data(), expected.scale.data(), got.scale.size() * 4), 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Every, Matmul, testing::ValuesIn(isas()),
+                         [](const auto& info) { return std::string(base::isa_name(info.param)); });
+
+}  // namespace
+}  // namespace kvick::kernels

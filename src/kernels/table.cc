@@ -1,0 +1,43 @@
+#include "kernels/table.h"
+
+#include <cstdlib>
+
+#include "base/check.h"
+#include "kernels/linear.h"
+#include "kernels/rows.h"
+
+namespace kvick::kernels {
+namespace {
+
+using base::Isa;
+
+Table make_table(Isa isa, void (*linear)(Table&), void (*rows)(Table&)) {
+  Table made{};
+  made.isa = isa;
+  linear(made);
+  rows(made);
+  return made;
+}
+
+}  // namespace
+
+const Table& table(Isa isa) {
+  KVICK_CHECK(base::isa_supported(isa), "{} is not supported here", base::isa_name(isa));
+  static const Table kScalar = make_table(Isa::kScalar, fill_linear_scalar, fill_rows_scalar);
+  static const Table kAvx2 = make_table(Isa::kAvx2, fill_linear_avx2, fill_rows_avx2);
+  static const Table kAvx512 = make_table(Isa::kAvx512, fill_linear_avx512, fill_rows_avx512);
+  return isa == Isa::kAvx512 ? kAvx512 : isa == Isa::kAvx2 ? kAvx2 : kScalar;
+}
+
+base::Result<Isa> choose_isa() {
+  const char* name = std::getenv("KVICK_ISA");
+  if (name == nullptr || *name == '\0') return base::best_isa();
+  const std::optional<Isa> isa = base::isa_from_name(name);
+  if (!isa) return base::fail("KVICK_ISA is \"{}\": use scalar, avx2 or avx512", name);
+  if (!base::isa_supported(*isa))
+    return base::fail("KVICK_ISA is {}, which this processor does not support: use {} or unset it",
+                      name, base::isa_name(base::best_isa()));
+  return *isa;
+}
+
+}  // namespace kvick::kernels

@@ -1,0 +1,55 @@
+#pragma once
+// Internal to kernels/: the rows of one chunk as pointers, in the order in which every query sees
+// them. From here on nothing knows about segments and runs, which is why they cannot change a bit
+// of the result.
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/attention.h"
+
+namespace kvick::kernels {
+
+inline constexpr uint32_t kMaxHeadDim = 256;
+inline constexpr uint32_t kMaxGroup = 128;  // query heads of one KV head
+inline constexpr uint32_t kMaxLanes = 16;   // floats of the widest vector
+
+// Rows [begin, end) of the chunk have one element type and are asked by one set of queries.
+struct RowSpan {
+  uint32_t begin, end;
+  DType dtype;
+  const float* q;  // Segment::q
+};
+
+// What a chunk holds. `past` of its rows are committed ones; behind them come the fresh rows
+// `fresh`, `fresh`+1, ... of what a token sees: of all fresh rows if causal, else of the token's
+// list.
+struct ChunkRows {
+  uint32_t rows = 0, past = 0, fresh = 0, span_count = 0;
+  const std::byte* k[kChunkRows];
+  const std::byte* v[kChunkRows];
+  float bias[kChunkRows +
+             4 * kMaxLanes];  // of the logits; vectors of it may be read past the last row
+  RowSpan spans[kChunkRows];
+
+  void append(const Segment& segment, uint32_t row, uint32_t count);
+  void truncate(uint32_t count);
+};
+
+// Throws base::Bug on head sizes, strides and masks that the kernels cannot take.
+void check_attention(const View& view, const Queries& queries);
+
+// The chunk's committed rows and, if the mask is causal, the fresh ones that the last of the
+// queries sees.
+void gather_rows(const View& view, const Queries& queries, uint32_t chunk, ChunkRows& rows);
+
+// How many of the chunk's rows token i of the queries sees.
+uint32_t rows_seen(const View& view, const Queries& queries, const ChunkRows& rows, uint32_t token);
+
+// Replaces the fresh rows by those that token i sees by its list (Queries::visible).
+void gather_visible(const View& view, const Queries& queries, uint32_t token, ChunkRows& rows);
+
+// Throws unless it is one that rows can be stored as: F32, F16, BF16.
+void check_row_type(DType type);
+
+}  // namespace kvick::kernels

@@ -1,0 +1,169 @@
+#pragma once
+// Element-wise entries of the table, for any vector type of vec_*.h. Included inside a target
+// region. All of them are bound by the first-level cache and vanish beside the matrix products;
+// what counts is one pass and no libm call.
+
+namespace kvick::kernels {
+namespace {
+
+// i at the first element of each vector, left: elements from there on, of which the vector holds at
+// most kLanes.
+#define KVICK_FOR_VECTORS(i, left, n)      \
+  for (size_t i = 0, left = (n); left > 0; \
+       i += V::kLanes, left = left > size_t{V::kLanes} ? left - size_t{V::kLanes} : 0)
+
+template <class V>
+typename V::F load_up_to(const float* p, size_t left) {
+  return left >= size_t{V::kLanes} ? V::load(p) : V::load_part(p, static_cast<int>(left));
+}
+template <class V>
+void store_up_to(float* p, typename V::F x, size_t left) {
+  if (left >= size_t{V::kLanes})
+    V::store(p, x);
+  else
+    V::store_part(p, x, static_cast<int>(left));
+}
+
+template <class V>
+void rms_norm(const float* x, const float* weight, size_t n, float eps, float* y) {
+  typename V::F sum[4] = {V::zero(), V::zero(), V::zero(), V::zero()};
+  size_t turn = 0;
+  KVICK_FOR_VECTORS(i, left, n) {
+    const auto part = load_up_to<V>(x + i, left);
+    sum[turn] = V::fma(part, part, sum[turn]);
+    turn = (turn + 1) & 3;
+  }
+  const float squares = V::sum(V::add(V::add(sum[0], sum[1]), V::add(sum[2], sum[3])));
+  const auto factor = V::set(1 / std::sqrt(squares / static_cast<float>(n) + eps));
+  KVICK_FOR_VECTORS(i, left, n) {
+    const auto scaled = V::mul(load_up_to<V>(x + i, left), factor);
+    store_up_to<V>(y + i, V::mul(scaled, load_up_to<V>(weight + i, left)), left);
+  }
+}
+
+template <class V>
+void layer_norm(const float* x, const float* weight, const float* bias, size_t n, float eps,
+                float* y) {
+  auto sum = V::zero();
+  KVICK_FOR_VECTORS(i, left, n) sum = V::add(sum, load_up_to<V>(x + i, left));
+  const auto guess = V::set(V::sum(sum) / static_cast<float>(n));
+  float guesses[V::kLanes];  // so that the lanes behind the last element can be left zero
+  V::store(guesses, guess);
+  // About the guessed mean: the difference of two large sums would lose the variance, and what the
+  // first sum lost to rounding is found again.
+  auto squares = V::zero(), rests = V::zero();
+  KVICK_FOR_VECTORS(i, left, n) {
+    const auto part = V::sub(load_up_to<V>(x + i, left), load_up_to<V>(guesses, left));
+    squares = V::fma(part, part, squares);
+    rests = V::add(rests, part);
+  }
+  const float rest = V::sum(rests) / static_cast<float>(n);
+  const float variance = V::sum(squares) / static_cast<float>(n) - rest * rest;
+  const auto factor = V::set(1 / std::sqrt((variance > 0 ? variance : 0) + eps));
+  KVICK_FOR_VECTORS(i, left, n) {
+    const auto centred = V::sub(V::sub(load_up_to<V>(x + i, left), guess), V::set(rest));
+    const auto shifted = V::fma(V::mul(centred, factor), load_up_to<V>(weight + i, left),
+                                load_up_to<V>(bias + i, left));
+    store_up_to<V>(y + i, shifted, left);
+  }
+}
+
+template <class V>
+void silu_mul(const float* gate, const float* up, size_t n, float* y) {
+  KVICK_FOR_VECTORS(i, left, n) {
+    const auto g = load_up_to<V>(gate + i, left);
+    // Where exp would overflow, gate / 3e38 is zero for every purpose.
+    const auto e = V::exp(V::min(V::sub(V::zero(), g), V::set(88.0F)));
+    const auto s = V::div(g, V::add(V::set(1), e));
+    store_up_to<V>(y + i, V::mul(s, load_up_to<V>(up + i, left)), left);
+  }
+}
+
+template <class V>
+void relu(float* x, size_t n) {
+  KVICK_FOR_VECTORS(i, left, n)
+  store_up_to<V>(x + i, V::max(load_up_to<V>(x + i, left), V::zero()), left);
+}
+
+template <class V>
+void add(float* x, const float* y, size_t n) {
+  KVICK_FOR_VECTORS(i, left, n)
+  store_up_to<V>(x + i, V::add(load_up_to<V>(x + i, left), load_up_to<V>(y + i, left)), left);
+}
+
+// (a, b) turned by the angle of (c, s).
+template <class V>
+void turn(typename V::F& a, typename V::F& b, typename V::F c, typename V::F s) {
+  const auto old = a;
+  a = V::nfma(b, s, V::mul(old, c));
+  b = V::fma(old, s, V::mul(b, c));
+}
+
+template <class V>
+void rope_halves(float* head, const float* cos_sin, size_t dims) {
+  float* const other = head + dims / 2;
+  KVICK_FOR_VECTORS(i, left, dims / 2) {
+    auto a = load_up_to<V>(head + i, left), b = load_up_to<V>(other + i, left);
+    turn<V>(a, b, load_up_to<V>(cos_sin + i, left), load_up_to<V>(cos_sin + dims / 2 + i, left));
+    store_up_to<V>(head + i, a, left);
+    store_up_to<V>(other + i, b, left);
+  }
+}
+
+template <class V>
+void rope_pairs(float* head, const float* cos_sin, size_t dims) {
+  KVICK_FOR_VECTORS(i, left, dims / 2) {
+    const size_t pairs = left < size_t{V::kLanes} ? left : size_t{V::kLanes};
+    const size_t low = 2 * pairs < size_t{V::kLanes} ? 2 * pairs : size_t{V::kLanes};
+    float* const first = head + 2 * i;
+    auto a = load_up_to<V>(first, low);
+    auto b = 2 * pairs > low ? load_up_to<V>(first + low, 2 * pairs - low) : V::zero();
+    typename V::F even, odd;
+    V::split_pairs(a, b, even, odd);
+    turn<V>(even, odd, load_up_to<V>(cos_sin + i, left),
+            load_up_to<V>(cos_sin + dims / 2 + i, left));
+    V::join_pairs(even, odd, a, b);
+    store_up_to<V>(first, a, low);
+    if (2 * pairs > low) store_up_to<V>(first + low, b, 2 * pairs - low);
+  }
+}
+
+template <class V>
+void rope(float* head, const float* cos_sin, size_t dims, bool interleaved) {
+  if (interleaved)
+    rope_pairs<V>(head, cos_sin, dims);
+  else
+    rope_halves<V>(head, cos_sin, dims);
+}
+
+template <class V, DType T>
+void store_halves(const float* in, size_t n, std::byte* out) {
+  size_t i = 0;
+  for (; i + V::kLanes <= n; i += V::kLanes) V::template store_row<T>(out + 2 * i, V::load(in + i));
+  if (i < n) from_f32(T, in + i, n - i, out + 2 * i);
+}
+
+template <class V>
+void store_row(DType type, const float* in, size_t n, std::byte* out) {
+  check_row_type(type);
+  if (type == DType::kF32) std::memcpy(out, in, n * sizeof(float));
+  if (type == DType::kF16) store_halves<V, DType::kF16>(in, n, out);
+  if (type == DType::kBF16) store_halves<V, DType::kBF16>(in, n, out);
+}
+
+template <class V>
+void fill_rows(Table& table) {
+  table.rms_norm = rms_norm<V>;
+  table.layer_norm = layer_norm<V>;
+  table.silu_mul = silu_mul<V>;
+  table.relu = relu<V>;
+  table.add = add<V>;
+  table.rope = rope<V>;
+  table.attend_chunk = attend_chunk<V>;
+  table.merge = merge<V>;
+  table.finish = finish<V>;
+  table.store_row = store_row<V>;
+}
+
+}  // namespace
+}  // namespace kvick::kernels

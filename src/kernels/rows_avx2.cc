@@ -1,0 +1,24 @@
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <immintrin.h>
+
+#include "kernels/attention_rows.h"
+#include "kernels/dtype.h"
+#include "kernels/rows.h"
+#include "kernels/target.h"
+
+KVICK_TARGET_AVX2_BEGIN
+// clang-format off: each needs the ones before it
+#include "kernels/attention_impl.h"
+#include "kernels/elementwise_impl.h"
+#include "kernels/vec_avx2.h"
+// clang-format on
+KVICK_TARGET_END
+
+namespace kvick::kernels {
+
+void fill_rows_avx2(Table& table) { fill_rows<VecAvx2>(table); }
+
+}  // namespace kvick::kernels

@@ -1,0 +1,30 @@
+#include "kernels/rows.h"
+
+#if defined(__GNUC__) && !defined(__clang__)
+// GCC bug 105593: its own intrinsics pass an undefined vector on purpose and are warned about.
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <immintrin.h>
+
+#include "kernels/attention_rows.h"
+#include "kernels/dtype.h"
+#include "kernels/target.h"
+
+KVICK_TARGET_AVX512_BEGIN
+// clang-format off: each needs the ones before it
+#include "kernels/attention_impl.h"
+#include "kernels/elementwise_impl.h"
+#include "kernels/vec_avx512.h"
+// clang-format on
+KVICK_TARGET_END
+
+namespace kvick::kernels {
+
+void fill_rows_avx512(Table& table) { fill_rows<VecAvx512>(table); }
+
+}  // namespace kvick::kernels

@@ -1,0 +1,20 @@
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "kernels/attention_rows.h"
+#include "kernels/dtype.h"
+#include "kernels/rows.h"
+
+// clang-format off: each needs the ones before it
+#include "kernels/attention_impl.h"
+#include "kernels/elementwise_impl.h"
+#include "kernels/vec_scalar.h"
+// clang-format on
+
+namespace kvick::kernels {
+
+void fill_rows_scalar(Table& table) { fill_rows<VecScalar>(table); }
+
+}  // namespace kvick::kernels

@@ -1,0 +1,21 @@
+#pragma once
+// Instruction sets as regions of a source file: no file is compiled with -mavx2, because the linker
+// may then keep that file's copy of an inline function of the standard library for the whole
+// program. Between BEGIN and END stand only functions of an anonymous namespace that use intrinsics
+// and each other; include every header before the region.
+
+#if defined(__clang__)
+#define KVICK_TARGET_AVX2_BEGIN \
+  _Pragma("clang attribute push(__attribute__((target(\"avx2,fma,f16c\"))), apply_to = function)")
+#define KVICK_TARGET_AVX512_BEGIN                                           \
+  _Pragma(                                                                  \
+      "clang attribute push(__attribute__((target(\"avx2,fma,f16c,avx512f," \
+      "avx512bw,avx512dq,avx512vl,avx512vnni\"))), apply_to = function)")
+#define KVICK_TARGET_END _Pragma("clang attribute pop")
+#else
+#define KVICK_TARGET_AVX2_BEGIN _Pragma("GCC push_options") _Pragma("GCC target(\"avx2,fma,f16c\")")
+#define KVICK_TARGET_AVX512_BEGIN \
+  _Pragma("GCC push_options")     \
+      _Pragma("GCC target(\"avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni\")")
+#define KVICK_TARGET_END _Pragma("GCC pop_options")
+#endif

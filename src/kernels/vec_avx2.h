@@ -1,0 +1,122 @@
+#pragma once
+// Eight floats, AVX2+FMA+F16C. Included inside the target region of rows_avx2.cc only.
+
+namespace kvick::kernels {
+namespace {
+
+struct VecAvx2 {
+  using F = __m256;
+  static constexpr int kLanes = 8;
+  static constexpr int kTile = 4;  // queries of one register tile
+  static constexpr int kAccumulators =
+      8;  // of one register tile: 16 registers hold no more with their operands
+
+  static F zero() { return _mm256_setzero_ps(); }
+  static F set(float x) { return _mm256_set1_ps(x); }
+  static F load(const float* p) { return _mm256_loadu_ps(p); }
+  static __m256i first(int n) {
+    return _mm256_cmpgt_epi32(_mm256_set1_epi32(n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+  }
+  // The first n lanes, the others zero; memory behind them is not touched.
+  static F load_part(const float* p, int n) { return _mm256_maskload_ps(p, first(n)); }
+  static void store(float* p, F x) { _mm256_storeu_ps(p, x); }
+  static void store_part(float* p, F x, int n) { _mm256_maskstore_ps(p, first(n), x); }
+  static F add(F a, F b) { return _mm256_add_ps(a, b); }
+  static F sub(F a, F b) { return _mm256_sub_ps(a, b); }
+  static F mul(F a, F b) { return _mm256_mul_ps(a, b); }
+  static F div(F a, F b) { return _mm256_div_ps(a, b); }
+  static F max(F a, F b) { return _mm256_max_ps(a, b); }
+  static F min(F a, F b) { return _mm256_min_ps(a, b); }
+  static F fma(F a, F b, F c) { return _mm256_fmadd_ps(a, b, c); }
+  static F nfma(F a, F b, F c) { return _mm256_fnmadd_ps(a, b, c); }
+  static float sum(F x) {
+    __m128 half = _mm_add_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
+    half = _mm_add_ps(half, _mm_movehl_ps(half, half));
+    return _mm_cvtss_f32(_mm_add_ss(half, _mm_movehdup_ps(half)));
+  }
+  static float largest(F x) {
+    __m128 half = _mm_max_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
+    half = _mm_max_ps(half, _mm_movehl_ps(half, half));
+    return _mm_cvtss_f32(_mm_max_ss(half, _mm_movehdup_ps(half)));
+  }
+  // See vec_avx512.h.
+  static F exp(F x) {
+    const F magic = set(0x1.8p23F);
+    const F shifted = fma(x, set(0x1.715476p+0F), magic);
+    const F n = sub(shifted, magic);
+    const F r = nfma(n, set(-0x1.05c610p-29F), nfma(n, set(0x1.62e430p-1F), x));
+    F p = fma(set(0x1.6a2434p-10F), r, set(0x1.1239e2p-7F));
+    p = fma(p, r, set(0x1.5558f2p-5F));
+    p = fma(p, r, set(0x1.555492p-3F));
+    p = fma(p, r, set(0x1.fffffcp-2F));
+    p = fma(fma(p, r, set(1)), r, set(1));
+    const __m256i bits = _mm256_add_epi32(_mm256_castps_si256(p),
+                                          _mm256_slli_epi32(_mm256_castps_si256(shifted), 23));
+    const F tiny = _mm256_cmp_ps(x, set(-87.336F), _CMP_LT_OQ);
+    return _mm256_andnot_ps(tiny, _mm256_castsi256_ps(bits));
+  }
+
+  template <DType T>
+  static F load_row(const std::byte* p) {
+    if constexpr (T == DType::kF32) {
+      return _mm256_loadu_ps(reinterpret_cast<const float*>(p));
+    } else {
+      const __m128i half = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+      if constexpr (T == DType::kF16) return _mm256_cvtph_ps(half);
+      return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(half), 16));
+    }
+  }
+  template <DType T>
+  static F load_row_part(const std::byte* p, int) {
+    return load_row<T>(p);  // rows are a multiple of eight long
+  }
+  template <DType T>
+  static void store_row(std::byte* p, F x) {
+    __m128i half;
+    if constexpr (T == DType::kF16) {
+      half = _mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    } else {
+      const __m256i bits = _mm256_castps_si256(x);
+      const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
+      __m256i up = _mm256_add_epi32(_mm256_add_epi32(bits, _mm256_set1_epi32(0x7fff)), odd);
+      const __m256i nan = _mm256_castps_si256(_mm256_cmp_ps(x, x, _CMP_UNORD_Q));
+      up = _mm256_blendv_epi8(up, _mm256_or_si256(bits, _mm256_set1_epi32(0x400000)), nan);
+      up = _mm256_srli_epi32(up, 16);
+      half = _mm_packus_epi32(_mm256_castsi256_si128(up), _mm256_extracti128_si256(up, 1));
+    }
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(p), half);
+  }
+
+  // r[i][j] becomes r[j][i].
+  static void transpose(F* r) {
+    F t[8], u[8];
+    for (int i = 0; i < 8; i += 2) {
+      t[i] = _mm256_unpacklo_ps(r[i], r[i + 1]);
+      t[i + 1] = _mm256_unpackhi_ps(r[i], r[i + 1]);
+    }
+    for (int i = 0; i < 8; i += 4) {
+      u[i] = _mm256_shuffle_ps(t[i], t[i + 2], 0x44);
+      u[i + 1] = _mm256_shuffle_ps(t[i], t[i + 2], 0xee);
+      u[i + 2] = _mm256_shuffle_ps(t[i + 1], t[i + 3], 0x44);
+      u[i + 3] = _mm256_shuffle_ps(t[i + 1], t[i + 3], 0xee);
+    }
+    for (int i = 0; i < 4; ++i) {
+      r[i] = _mm256_permute2f128_ps(u[i], u[i + 4], 0x20);
+      r[i + 4] = _mm256_permute2f128_ps(u[i], u[i + 4], 0x31);
+    }
+  }
+  // a, b: sixteen floats in memory order; even: those at even places.
+  static void split_pairs(F a, F b, F& even, F& odd) {
+    const F low = _mm256_permute2f128_ps(a, b, 0x20), high = _mm256_permute2f128_ps(a, b, 0x31);
+    even = _mm256_shuffle_ps(low, high, 0x88);
+    odd = _mm256_shuffle_ps(low, high, 0xdd);
+  }
+  static void join_pairs(F even, F odd, F& a, F& b) {
+    const F low = _mm256_unpacklo_ps(even, odd), high = _mm256_unpackhi_ps(even, odd);
+    a = _mm256_permute2f128_ps(low, high, 0x20);
+    b = _mm256_permute2f128_ps(low, high, 0x31);
+  }
+};
+
+}  // namespace
+}  // namespace kvick::kernels

@@ -1,0 +1,65 @@
+#pragma once
+// One float as a vector of one lane: what attention_impl.h and elementwise_impl.h are compiled with
+// for machines without AVX2. No fused multiply-add: std::fma without the instruction is a call of a
+// hundred cycles.
+
+#include <cmath>
+#include <cstring>
+
+#include "kernels/dtype.h"
+
+namespace kvick::kernels {
+namespace {
+
+struct VecScalar {
+  using F = float;
+  static constexpr int kLanes = 1;
+  static constexpr int kTile = 4;          // queries of one register tile
+  static constexpr int kAccumulators = 8;  // of one register tile
+
+  static F zero() { return 0; }
+  static F set(float x) { return x; }
+  static F load(const float* p) { return *p; }
+  static F load_part(const float* p, int) { return *p; }
+  static void store(float* p, F x) { *p = x; }
+  static void store_part(float* p, F x, int) { *p = x; }
+  static F add(F a, F b) { return a + b; }
+  static F sub(F a, F b) { return a - b; }
+  static F mul(F a, F b) { return a * b; }
+  static F div(F a, F b) { return a / b; }
+  static F max(F a, F b) { return a > b ? a : b; }
+  static F min(F a, F b) { return a < b ? a : b; }
+  static F fma(F a, F b, F c) { return a * b + c; }   // a*b + c
+  static F nfma(F a, F b, F c) { return c - a * b; }  // c - a*b
+  static float sum(F x) { return x; }
+  static float largest(F x) { return x; }
+  static F exp(F x) { return x < -87.336F ? 0.0F : std::exp(x); }
+
+  template <DType T>
+  static F load_row(const std::byte* p) {
+    if constexpr (T == DType::kF32) {
+      float x;
+      std::memcpy(&x, p, sizeof x);
+      return x;
+    } else {
+      uint16_t half;
+      std::memcpy(&half, p, sizeof half);
+      return T == DType::kF16 ? f16_to_f32(half) : bf16_to_f32(half);
+    }
+  }
+  template <DType T>
+  static F load_row_part(const std::byte* p, int) {
+    return load_row<T>(p);
+  }
+  template <DType T>
+  static void store_row(std::byte* p, F x) {
+    const uint16_t half = T == DType::kF16 ? f32_to_f16(x) : f32_to_bf16(x);
+    std::memcpy(p, &half, sizeof half);
+  }
+  static void transpose(F*) {}
+  static void split_pairs(F a, F b, F& even, F& odd) { even = a, odd = b; }
+  static void join_pairs(F even, F odd, F& a, F& b) { a = even, b = odd; }
+};
+
+}  // namespace
+}  // namespace kvick::kernels

@@ -1,0 +1,40 @@
+"""The test text: fragments.json's pieces of many scripts, picked by a fixed random sequence. The C++ tests make the same
+bytes (tests/reference/tokens.h), so that the text itself need not be kept."""
+import json
+import pathlib
+
+HERE = pathlib.Path(__file__).parent
+
+
+def generate(size: int, seed: int) -> bytes:
+    """At least `size` bytes of UTF-8."""
+    groups = json.loads((HERE / "fragments.json").read_text())
+    weights = [weight for weight, _ in groups]
+    state = seed
+
+    def pick(count):
+        nonlocal state  # xorshift32
+        state ^= state << 13 & 0xFFFFFFFF
+        state ^= state >> 17
+        state ^= state << 5 & 0xFFFFFFFF
+        return state % count
+
+    out = bytearray()
+    while len(out) < size:
+        at, group = pick(sum(weights)), 0
+        while at >= weights[group]:
+            at -= weights[group]
+            group += 1
+        fragments = groups[group][1]
+        out += fragments[pick(len(fragments))].encode()
+        if pick(4) > 0:
+            out += b" "
+    return bytes(out)
+
+
+def fnv1a(data: bytes) -> str:
+    """FNV-1a, 64 bits."""
+    value = 0xCBF29CE484222325
+    for byte in data:
+        value = (value ^ byte) * 0x100000001B3 & 0xFFFFFFFFFFFFFFFF
+    return f"{value:016x}"

@@ -1,6 +1,7 @@
 #pragma once
-// A model on disk as what it says about itself and named tensors, whatever the container: GGUF, or a Hugging Face
-// folder. Tensor names and metadata keys come out in GGUF's vocabulary, so that models/ knows one.
+// A model on disk as what it says about itself and named tensors, whatever the container: GGUF, or
+// a Hugging Face folder. Tensor names and metadata keys come out in GGUF's vocabulary, so that
+// models/ knows one.
 
 #include <cstddef>
 #include <cstdint>
@@ -21,10 +22,13 @@ namespace kvick::io {
 
 struct Value;
 using Array = std::vector<Value>;
-// GGUF's thirteen value types in six: all unsigned integers are uint64_t, all signed int64_t, both floats double.
+// GGUF's thirteen value types in fewer: all unsigned integers are uint64_t, all signed int64_t,
+// both floats double. Arrays: of integers, int64_t, or uint64_t where an element needs it; of
+// float32, float; of arrays, Array.
 struct Value {
   std::variant<uint64_t, int64_t, double, bool, std::string, Array, std::vector<std::string>,
-               std::vector<int64_t>, std::vector<float>>
+               std::vector<int64_t>, std::vector<float>, std::vector<uint64_t>, std::vector<double>,
+               std::vector<bool>>
       data;
 };
 using Metadata = std::map<std::string, Value, std::less<>>;
@@ -32,8 +36,8 @@ using Metadata = std::map<std::string, Value, std::less<>>;
 struct Tensor {
   std::string name;
   kernels::DType dtype{};
-  std::vector<uint64_t> shape;           // outermost first: {rows, inputs}
-  std::span<const std::byte> data;       // borrowed from the ModelFile
+  std::vector<uint64_t> shape;      // outermost first: {rows, inputs}
+  std::span<const std::byte> data;  // borrowed from the ModelFile
   uint64_t elements() const {
     uint64_t n = 1;
     for (const uint64_t d : shape) n *= d;
@@ -41,16 +45,25 @@ struct Tensor {
   }
 };
 
-enum class Container { kGguf, kHuggingFace };
+enum class Container { kGguf, kHuggingFace, kSafetensors };
 
-// Move-only; holds the mapped files.
+// Move-only; holds the mapped files. Beside the file's own keys, metadata() has
+// kvick.rope.interleaved (bool) wherever the architecture is known: true if the rows of attn_q and
+// attn_k are ordered for rotating neighbours (2i, 2i+1), as converters to GGUF do for llama; false
+// if for halves (i, i + head_dim/2).
 class ModelFile {
  public:
-  // path: a .gguf file, a .safetensors file's folder, or a folder with config.json. Reads and checks all headers, no
+  // path: a .gguf file, or a Hugging Face folder with config.json. Reads and checks all headers, no
   // tensor data. Errors name the file and the field.
   static base::Result<ModelFile> open(const std::string& path);
-  // A GGUF image in memory; what the fuzzer calls. The bytes must outlive the result.
-  static base::Result<ModelFile> parse_gguf(std::span<const std::byte> image, const std::string& name);
+  // As open, but also what is no whole model: one safetensors file, or one part of a split GGUF, as
+  // it is stored.
+  static base::Result<ModelFile> open_for_inspection(const std::string& path);
+  // Images in memory; what the fuzzers call. The bytes must outlive the result.
+  static base::Result<ModelFile> parse_gguf(std::span<const std::byte> image,
+                                            const std::string& name);
+  static base::Result<ModelFile> parse_safetensors(std::span<const std::byte> image,
+                                                   const std::string& name);
 
   Container container() const { return container_; }
   const std::string& path() const { return path_; }
@@ -60,7 +73,9 @@ class ModelFile {
   std::span<const Tensor> tensors() const { return tensors_; }
   const Tensor* find(std::string_view name) const;  // null if absent
 
-  // Typed look-ups. Missing: nullopt or an Error that names the key; of another type or out of range: an Error.
+  // Typed look-ups. Missing: the fallback, or an Error that names the key; of another type or out
+  // of range: an Error. Integers serve as floats, and non-negative signed integers as unsigned
+  // ones.
   base::Result<uint64_t> get_uint(std::string_view key) const;
   base::Result<uint64_t> get_uint(std::string_view key, uint64_t fallback) const;
   base::Result<double> get_float(std::string_view key) const;
@@ -68,7 +83,8 @@ class ModelFile {
   base::Result<bool> get_bool(std::string_view key, bool fallback) const;
   base::Result<std::string> get_string(std::string_view key) const;
   base::Result<std::string> get_string(std::string_view key, std::string fallback) const;
-  const std::vector<std::string>* get_strings(std::string_view key) const;  // null if absent or of another type
+  const std::vector<std::string>* get_strings(
+      std::string_view key) const;  // null if absent or of another type
   const std::vector<int64_t>* get_ints(std::string_view key) const;
   const std::vector<float>* get_floats(std::string_view key) const;
 

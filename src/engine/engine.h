@@ -27,6 +27,8 @@ struct EngineOptions {
   std::function<void(uint64_t done, uint64_t total)> progress;
 };
 
+using Token = kv::Token;
+
 class Engine {
  public:
   // Errors: whatever is wrong with the file, named.

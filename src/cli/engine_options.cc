@@ -1,0 +1,84 @@
+#include "cli/engine_options.h"
+
+#include <cctype>
+#include <cstdio>
+#include <fmt/format.h>
+
+#include "cli/models.h"
+#include "cli/progress.h"
+#include "kernels/table.h"
+
+namespace kvick::cli {
+
+void add_engine_flags(CLI::App& command, EngineFlags& flags) {
+  command.add_option("-m,--model", flags.model,
+                     "a .gguf file, a Hugging Face folder, or the name of a pulled model "
+                     "(default: smollm2)");
+  command.add_option("--threads", flags.threads, "threads that compute (default: all processors)")
+      ->check(CLI::Range(1, 1024));
+  std::string strategies;
+  for (const kv::Strategy& strategy : kv::strategies())
+    strategies += fmt::format("\n  {:<10} {}", strategy.name, strategy.summary);
+  command.add_option("--kv", flags.kv,
+                     "how keys and values are kept: NAME[:key=value,...], by default " +
+                         std::string(kv::strategies().front().name) + strategies);
+  command.add_option("--kv-type", flags.kv_type, "type of keys and values: f32, f16 or bf16")
+      ->capture_default_str();
+  command.add_option("--ctx", flags.context,
+                     "most tokens of a sequence (default: the model's context)");
+  command
+      .add_option("--kv-memory", flags.kv_memory,
+                  "most memory for keys and values, e.g. 512MB (default: no limit)")
+      ->transform(CLI::AsSizeValue(false));
+}
+
+base::Result<engine::KvOptions> kv_options(const EngineFlags& flags) {
+  KVICK_TRY(engine::KvOptions options, engine::parse_kv_options(flags.kv, flags.kv_type));
+  options.max_tokens = flags.context;
+  if (flags.kv_memory != 0) options.max_bytes = flags.kv_memory;
+  return options;
+}
+
+base::Result<std::unique_ptr<engine::Engine>> open_engine(const EngineFlags& flags,
+                                                          const Common& common) {
+  KVICK_TRY(const base::Isa isa, kernels::choose_isa());
+  KVICK_TRY(const std::filesystem::path cache, models_dir());
+  KVICK_TRY(const std::filesystem::path path, resolve_model(flags.model, cache));
+  Progress progress = stderr_progress(common.quiet);
+  bool started = false;
+  auto engine = engine::Engine::open({.model_path = path.string(),
+                                      .threads = flags.threads,
+                                      .isa = isa,
+                                      .progress = [&](uint64_t done, uint64_t total) {
+                                        if (!started)
+                                          progress.start("loading " + path.filename().string(),
+                                                         Unit::kBytes, total);
+                                        started = true;
+                                        progress.update(done);
+                                      }});
+  if (started) progress.finish();
+  return engine;
+}
+
+int refuse(const base::Error& error) {
+  fmt::print(stderr, "kvick: {}\n", error.message);
+  return 2;
+}
+
+std::string spec_text(const kv::Spec& spec) {
+  std::string text = spec.name;
+  char separator = ':';
+  for (const auto& [key, value] : spec.options) {
+    text += fmt::format("{}{}={}", separator, key, value);
+    separator = ',';
+  }
+  return text;
+}
+
+std::string lower(std::string_view text) {
+  std::string result(text);
+  for (char& c : result) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return result;
+}
+
+}  // namespace kvick::cli

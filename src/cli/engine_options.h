@@ -1,0 +1,37 @@
+#pragma once
+// What every command that runs a model takes, and how it opens one.
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <string>
+
+#include "base/result.h"
+#include "cli/command.h"
+#include "engine/engine.h"
+
+namespace kvick::cli {
+
+struct EngineFlags {
+  std::string model;
+  unsigned threads = 0;
+  std::string kv, kv_type = "f16";
+  uint32_t context = 0;
+  uint64_t kv_memory = 0;
+};
+
+void add_engine_flags(CLI::App& command, EngineFlags& flags);
+
+// The cache options that the flags ask for.
+base::Result<engine::KvOptions> kv_options(const EngineFlags& flags);
+// Loads the model, with a progress bar unless quiet.
+base::Result<std::unique_ptr<engine::Engine>> open_engine(const EngineFlags& flags,
+                                                          const Common& common);
+
+// "kvick: MESSAGE" on stderr; returns 2.
+int refuse(const base::Error& error);
+
+// NAME:key=value,..., as it was understood.
+std::string spec_text(const kv::Spec& spec);
+std::string lower(std::string_view text);
+
+}  // namespace kvick::cli

@@ -1,0 +1,93 @@
+// kvick ppl: perplexity of a text, and the divergence of one cache from another.
+
+#include <fmt/format.h>
+#include <fstream>
+#include <iterator>
+#include <memory>
+
+#include "cli/commands.h"
+#include "cli/engine_options.h"
+#include "cli/progress.h"
+#include "engine/perplexity.h"
+
+namespace kvick::cli {
+namespace {
+
+struct PplFlags {
+  EngineFlags engine;
+  std::string file, against;
+  uint32_t most = 0;
+};
+
+nlohmann::ordered_json to_json(const engine::Perplexity& p) {
+  return {{"perplexity", p.perplexity},
+          {"nll", p.nll},
+          {"nll_error", p.nll_error},
+          {"tokens", p.tokens},
+          {"kl_mean", p.kl_mean},
+          {"kl_p99", p.kl_p99},
+          {"top1_agreement", p.top1_agreement},
+          {"kv_read_bytes_per_token", p.kv_read_bytes_per_token},
+          {"slow_read_bytes_per_token", p.slow_read_bytes_per_token},
+          {"kv_bytes", p.kv_bytes}};
+}
+
+base::Result<int> ppl(const PplFlags& flags, const Common& common) {
+  std::ifstream in(flags.file, std::ios::binary);
+  if (!in) return base::fail("cannot read {}", flags.file);
+  const std::string text(std::istreambuf_iterator<char>(in), {});
+  engine::PerplexityOptions options;
+  options.window = flags.engine.context != 0 ? flags.engine.context : 1024;
+  options.most = flags.most;
+  KVICK_TRY(options.kv, kv_options(flags.engine));
+  if (!flags.against.empty()) {
+    EngineFlags reference = flags.engine;
+    reference.kv = flags.against;
+    KVICK_TRY(options.against, kv_options(reference));
+  }
+  KVICK_TRY(const std::unique_ptr<engine::Engine> engine, open_engine(flags.engine, common));
+  const std::vector<engine::Token> tokens = engine->tokenizer().encode(text, false, false);
+  Progress progress = stderr_progress(common.quiet);
+  bool started = false;
+  options.progress = [&](uint64_t done, uint64_t total) {
+    if (!started) progress.start("reading " + flags.file, Unit::kTokens, total);
+    started = true;
+    progress.update(done);
+  };
+  KVICK_TRY(const engine::Perplexity result, engine::perplexity(*engine, tokens, options));
+  if (started) progress.finish();
+  if (common.json) {
+    fmt::print("{}\n", to_json(result).dump());
+    return 0;
+  }
+  fmt::print("perplexity {:.4f} (+- {:.4f}) over {} tokens in windows of {}\n", result.perplexity,
+             result.perplexity * result.nll_error, result.tokens, options.window);
+  if (options.against)
+    fmt::print(
+        "against {}: KL mean {:.6f}, 99th percentile {:.6f}, same likeliest token {:.2f} %\n",
+        flags.against, result.kl_mean, result.kl_p99, 100 * result.top1_agreement);
+  return 0;
+}
+
+}  // namespace
+
+void add_ppl(CLI::App& app, const Common& common, Run& chosen) {
+  CLI::App* command =
+      app.add_subcommand("ppl", "perplexity of a text, and the cost of a lossy cache");
+  auto flags = std::make_shared<PplFlags>();
+  add_engine_flags(*command, flags->engine);
+  command->get_option("--ctx")->description("tokens of one window (default: 1024)");
+  command->add_option("-f,--file", flags->file, "the text")->required();
+  command->add_option("--tokens", flags->most, "only the first N tokens (default: all)");
+  command->add_option(
+      "--against", flags->against,
+      "another --kv spec to compare with: KL divergence, agreement on the likeliest token");
+  command->callback([&common, &chosen, flags] {
+    chosen = [&common, flags] {
+      const auto status = ppl(*flags, common);
+      return status.ok() ? *status : refuse(status.error());
+    };
+  });
+}
+
+}  // namespace kvick::cli

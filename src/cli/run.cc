@@ -1,0 +1,175 @@
+// kvick run: an answer to one prompt, or a chat.
+
+#include <cstdio>
+#include <fmt/format.h>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+#include <memory>
+#include <unistd.h>
+
+#include "cli/chat.h"
+#include "cli/commands.h"
+#include "cli/engine_options.h"
+#include "cli/interrupt.h"
+#include "cli/progress.h"
+#include "cli/sampling_flags.h"
+#include "engine/session.h"
+
+namespace kvick::cli {
+namespace {
+
+using base::fail;
+using base::Result;
+
+struct RunFlags {
+  EngineFlags engine;
+  SamplingFlags sampling;
+  std::string prompt, file, system;
+  std::vector<std::string> stop;
+  uint32_t max_tokens = 0;
+  bool has_prompt = false, raw = false, ignore_end = false;
+};
+
+Result<std::string> read_text(const std::string& path) {
+  std::string text;
+  if (path == "-") {
+    text.assign(std::istreambuf_iterator<char>(std::cin), {});
+    return text;
+  }
+  std::ifstream in(path, std::ios::binary);
+  if (!in) return fail("cannot read {}", path);
+  text.assign(std::istreambuf_iterator<char>(in), {});
+  if (in.bad()) return fail("cannot read {}: it is not a readable file", path);
+  return text;
+}
+
+Result<std::vector<engine::Token>> prompt_tokens(const engine::Engine& engine,
+                                                 const RunFlags& flags, const std::string& text) {
+  if (flags.raw || !engine.has_chat_template())
+    return engine.tokenizer().encode(text, true, flags.raw);
+  auto messages = nlohmann::ordered_json::array();
+  if (!flags.system.empty()) messages.push_back({{"role", "system"}, {"content", flags.system}});
+  messages.push_back({{"role", "user"}, {"content", text}});
+  return engine.chat_tokens(messages);
+}
+
+double rate(size_t tokens, double seconds) {
+  return seconds > 0 ? static_cast<double>(tokens) / seconds : 0;
+}
+
+void print_summary(const engine::Answer& answer) {
+  const uint32_t computed = answer.prompt_tokens - answer.cached_tokens;
+  fmt::print(stderr, "\n[prompt {} tokens, {:.0f}/s; answer {} tokens, {:.0f}/s; ended by {}]\n",
+             answer.prompt_tokens, rate(computed, answer.prefill_s), answer.tokens.size(),
+             rate(answer.tokens.size(), answer.decode_s), engine::finish_name(answer.finish));
+}
+
+nlohmann::ordered_json to_json(const engine::Answer& answer, uint64_t seed) {
+  return {{"text", answer.text},
+          {"tokens", answer.tokens},
+          {"finish_reason", engine::finish_name(answer.finish)},
+          {"prompt_tokens", answer.prompt_tokens},
+          {"cached_tokens", answer.cached_tokens},
+          {"prefill_s", answer.prefill_s},
+          {"decode_s", answer.decode_s},
+          {"drafted", answer.drafted},
+          {"accepted", answer.accepted},
+          {"seed", seed},
+          {"peak_rss_bytes", base::peak_rss_bytes()}};
+}
+
+Result<int> answer_once(engine::Engine& engine, engine::Session& session, const RunFlags& flags,
+                        const Common& common, const engine::Sampling& sampling) {
+  std::string text = flags.prompt;
+  if (!flags.has_prompt) {
+    KVICK_TRY(text, read_text(flags.file));
+  }
+  engine::Request request;
+  KVICK_TRY(request.prompt, prompt_tokens(engine, flags, text));
+  request.max_tokens = flags.max_tokens;
+  request.sampling = sampling;
+  request.stop = flags.stop;
+  request.ignore_end = flags.ignore_end;
+  const InterruptGuard guard;
+  request.on_text = [&](std::string_view piece) {
+    if (!common.json) {
+      fmt::print("{}", piece);
+      std::fflush(stdout);
+    }
+    return !InterruptGuard::interrupted();
+  };
+  Progress progress = stderr_progress(common.quiet || common.json);
+  bool started = false;
+  request.on_prefill = [&](uint32_t done, uint32_t total) {
+    // A prompt of one chunk is read in a blink.
+    if (total <= engine::Session::kPrefillChunk) return;
+    if (!started) progress.start("reading the prompt", Unit::kTokens, total);
+    started = true;
+    progress.update(done);
+    if (done == total) progress.finish();
+  };
+  KVICK_TRY(const engine::Answer answer, session.generate(request));
+  if (common.json) {
+    fmt::print("{}\n", to_json(answer, sampling.seed)
+                           .dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+  } else {
+    fmt::print("\n");
+    std::fflush(stdout);
+    if (!common.quiet) print_summary(answer);
+  }
+  return answer.finish == engine::Finish::kCancelled ? 130 : 0;
+}
+
+Result<int> run(const RunFlags& flags, const Common& common) {
+  const bool interactive = !flags.has_prompt && flags.file.empty();
+  if (interactive && common.json)
+    return fail("--json needs a prompt (-p TEXT or -f FILE); a chat has no single answer");
+  if (flags.raw && !flags.system.empty())
+    return fail("--system needs the chat template that --raw switches off");
+  KVICK_TRY(const engine::Sampling sampling, sampling_of(flags.sampling));
+  KVICK_TRY(const engine::KvOptions kv, kv_options(flags.engine));
+  KVICK_TRY(const std::unique_ptr<engine::Engine> engine, open_engine(flags.engine, common));
+  KVICK_TRY(const std::unique_ptr<kv::Store> store, engine->make_store(kv));
+  engine::Session session(*engine, *store);
+  if (!interactive) return answer_once(*engine, session, flags, common, sampling);
+  ChatOptions options = {.sampling = sampling,
+                         .max_tokens = flags.max_tokens,
+                         .stop = flags.stop,
+                         .system = flags.system,
+                         .raw = flags.raw || !engine->has_chat_template(),
+                         .prompts = isatty(STDIN_FILENO) == 1 && !common.quiet};
+  return chat(*engine, session, options, std::cin);
+}
+
+}  // namespace
+
+void add_run(CLI::App& app, const Common& common, Run& chosen) {
+  CLI::App* command = app.add_subcommand("run", "answer a prompt, or chat when none is given");
+  auto flags = std::make_shared<RunFlags>();
+  add_engine_flags(*command, flags->engine);
+  CLI::Option* prompt = command->add_option("-p,--prompt", flags->prompt, "the prompt");
+  command->add_option("-f,--file", flags->file, "read the prompt from a file; - is standard input")
+      ->excludes(prompt);
+  command
+      ->add_option("-n,--max-tokens", flags->max_tokens,
+                   "most tokens of an answer; 0: until the model ends or the context is full")
+      ->capture_default_str();
+  command->add_option("--system", flags->system, "the system message");
+  command->add_option("--stop", flags->stop, "text that ends the answer (repeatable)");
+  command->add_flag(
+      "--raw", flags->raw,
+      "no chat template: go on from the prompt as it is; names such as <|im_end|> in it "
+      "are special tokens");
+  command->add_flag("--ignore-eos", flags->ignore_end, "go on past the model's end of text");
+  add_sampling_flags(*command, flags->sampling);
+  command->callback([&common, &chosen, flags, prompt] {
+    flags->has_prompt = prompt->count() > 0;
+    chosen = [&common, flags] {
+      const auto status = run(*flags, common);
+      return status.ok() ? *status : refuse(status.error());
+    };
+  });
+}
+
+}  // namespace kvick::cli

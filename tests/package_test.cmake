@@ -1,0 +1,23 @@
+# Installs kvick into an empty prefix, builds the example against it as a stranger would, and runs it on a small model
+# (on the default one if KVICK_TEST_MODEL names it).
+function(run)
+  execute_process(COMMAND ${ARGN} RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE output)
+  if(NOT status EQUAL 0)
+    message(FATAL_ERROR "${ARGN} failed (${status}):\n${output}")
+  endif()
+  set(output "${output}" PARENT_SCOPE)
+endfunction()
+
+file(REMOVE_RECURSE ${WORK})
+run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${WORK}/prefix)
+run(${CMAKE_COMMAND} -S ${SOURCE} -B ${WORK}/build -G Ninja -DCMAKE_PREFIX_PATH=${WORK}/prefix)
+run(${CMAKE_COMMAND} --build ${WORK}/build)
+set(model "$ENV{KVICK_TEST_MODEL}")
+if(model STREQUAL "")
+  set(model ${WORK}/tiny.gguf)
+  run(${BUILD}/tools/make_model/make_model --arch llama --type Q8_0 -o ${model})
+endif()
+run(${WORK}/build/ask ${model} "What is the capital of France?")
+if(output STREQUAL "")
+  message(FATAL_ERROR "the example answered nothing")
+endif()

@@ -1,0 +1,30 @@
+#pragma once
+// The model cache: ${XDG_CACHE_HOME:-~/.cache}/kvick/models.
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+
+namespace kvick::cli {
+
+// The cache's folder, which need not exist. Errors: neither XDG_CACHE_HOME nor HOME is set.
+base::Result<std::filesystem::path> models_dir();
+
+// The path of a model's file or folder, from what the user wrote behind -m:
+//   nothing                             the default model, from the cache
+//   a path that exists                  itself
+//   a known name (smollm2)              from the cache
+//   what was given to `kvick pull`      from the cache
+//   a cached file's name, whole or      from the cache, if exactly one has it
+//   without .gguf
+// Errors list what is in the cache and say what to pull.
+base::Result<std::filesystem::path> resolve_model(std::string_view name,
+                                                  const std::filesystem::path& cache);
+
+// What the cache holds, sorted, each as a name that resolve_model takes.
+std::vector<std::string> cached_models(const std::filesystem::path& cache);
+
+}  // namespace kvick::cli

@@ -1,0 +1,81 @@
+#pragma once
+// Progress of long work, on stderr. On a terminal: one line that is redrawn, with a bar, the
+// amount, the rate and the time left. Elsewhere: a plain line each time another tenth is done but
+// at most one in five seconds, so that short work says nothing and a log stays short. With --quiet:
+// nothing.
+
+#include <cstdint>
+#include <functional>
+#include <ostream>
+#include <string>
+#include <string_view>
+
+namespace kvick::cli {
+
+enum class Unit { kBytes, kTokens };
+enum class ProgressMode { kBar, kLines, kSilent };
+
+// "98.4 MB", "1,234 tokens" (powers of ten); "12.3 MB/s" is amount_text() with "/s" behind it.
+std::string amount_text(double amount, Unit unit);
+// "0:07", "12:34", "1:02:03".
+std::string duration_text(double seconds);
+
+// All that one drawn line depends on.
+struct ProgressLine {
+  std::string_view what;
+  Unit unit = Unit::kBytes;
+  uint64_t done = 0, total = 0;  // total 0: not known
+  double rate = 0;               // units a second; 0: not known yet
+  double elapsed_s = 0;
+};
+// The line for a terminal of `width` columns: never as wide as the terminal, so that it cannot
+// wrap. What there is no room for goes in this order: the bar, the rate, the amount, the end of the
+// name.
+std::string bar_line(const ProgressLine& line, int width, bool utf8);
+
+// One thread. At most one piece of work at a time.
+class Progress {
+ public:
+  using Clock = std::function<double()>;  // seconds from any fixed moment
+
+  struct Style {
+    ProgressMode mode = ProgressMode::kSilent;
+    bool utf8 = false;
+    std::function<int()> width;  // of the terminal, for kBar
+  };
+
+  Progress(std::ostream& out, Style style, Clock clock);
+  ~Progress();  // ends the line of work that was left unfinished, as an exception does
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+  // Begins a piece of work, `done` of which was there before and does not count for the rate.
+  void start(std::string_view what, Unit unit, uint64_t total, uint64_t done = 0);
+  // Cheap enough to call for every buffer: draws at most ten times a second.
+  void update(uint64_t done);
+  void finish();
+  // A line for the user above the bar, unless quiet.
+  void note(std::string_view line);
+
+ private:
+  void draw();
+  void erase();
+  void measure(double now);
+
+  std::ostream& out_;
+  Style style_;
+  Clock clock_;
+  bool active_ = false, drawn_ = false;
+  std::string what_;
+  Unit unit_ = Unit::kBytes;
+  uint64_t done_ = 0, total_ = 0;
+  double started_ = 0, drawn_at_ = 0, line_at_ = 0;
+  uint64_t tenths_ = 0;
+  double rate_ = 0, rate_at_ = 0;  // smoothed over a few seconds
+  uint64_t rate_done_ = 0;
+};
+
+// On stderr, as the terminal and --quiet have it.
+Progress stderr_progress(bool quiet);
+
+}  // namespace kvick::cli

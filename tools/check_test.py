@@ -1,0 +1,98 @@
+#!/usr/bin/env python3
+"""The checks of the tree, on small trees with one fault each."""
+
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+TOOLS = pathlib.Path(__file__).resolve().parent
+
+
+class CheckTest(unittest.TestCase):
+    def findings(self, tool, **files):
+        """What the tool says of a tree of these files (name -> text; in a name, __ is a slash and _dot_ a dot)."""
+        with tempfile.TemporaryDirectory() as folder:
+            root = pathlib.Path(folder)
+            for name, text in files.items():
+                path = root / name.replace("__", "/").replace("_dot_", ".")
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(text)
+            done = subprocess.run([sys.executable, TOOLS / tool, root], capture_output=True, text=True)
+            self.assertEqual(done.stderr, "")
+            lines = done.stdout.splitlines()
+            self.assertEqual(done.returncode, 1 if lines else 0)
+            return lines
+
+
+class Floors(CheckTest):
+    def of(self, include, place="src__kv__a_dot_cc"):
+        return self.findings("check_floors", **{place: f"// a file\n{include}\n"})
+
+    def test_looking_down_is_right(self):
+        for include in '#include "base/check.h"', '#include "kernels/view.h"', '#include "kv/kv.h"', '#include <vector>', \
+                '#include <sys/mman.h>', '#include "kvick/kvick.h"', '// #include "engine/engine.h"', '':
+            self.assertEqual(self.of(include), [])
+
+    def test_looking_up_is_found_with_its_line(self):
+        self.assertEqual(self.of('#include "engine/engine.h"'),
+                         ["src/kv/a.cc:2: kv/ must not see engine/, which is above it"])
+        self.assertEqual(len(self.of('  #  include <model/model.h>')), 1)
+        self.assertEqual(len(self.of('#include "base/x.h"\n#include "cli/x.h"', place="src__engine__sub__a_dot_h")), 1)
+
+    def test_looking_aside_is_found(self):
+        self.assertEqual(self.of('#include "text/tokenizer.h"'),
+                         ["src/kv/a.cc:2: kv/ must not see text/, which is on the same floor"])
+
+    def test_a_folder_without_a_floor_is_found(self):
+        self.assertEqual(len(self.of("", place="src__misc__a_dot_cc")), 1)
+        self.assertEqual(len(self.of("", place="src__a_dot_cc")), 1)
+
+    def test_programs_and_tests_see_all(self):
+        self.assertEqual(self.of('#include "cli/x.h"', place="tests__a_dot_cc"), [])
+
+    def test_the_tree_itself_is_right(self):
+        self.assertEqual(subprocess.run([sys.executable, TOOLS / "check_floors"]).returncode, 0)
+
+
+class Tree(CheckTest):
+    def of(self, **files):
+        return self.findings("check_tree", **files)
+
+    def test_lengths(self):
+        for name, limit in ("src__kv__a_dot_h", 150), ("src__kv__a_dot_cc", 400), ("src__kernels__a_dot_cc", 600):
+            lines = ["#pragma once"] + ["int x;"] * (limit - 1)
+            self.assertEqual(self.of(**{name: "\n".join(lines)}), [])
+            lines.append("int x;")
+            self.assertIn(f"{limit} are the limit", self.of(**{name: "\n".join(lines)})[0])
+            lines[1] = "// Larger than most: one table."
+            self.assertEqual(self.of(**{name: "\n".join(lines)}), [])
+
+    def test_headers_are_included_once(self):
+        self.assertEqual(self.of(src__kv__a_dot_h="// what it is for\n#pragma once\n"), [])
+        self.assertEqual(len(self.of(src__kv__a_dot_h="#ifndef A\n#endif\n")), 1)
+        self.assertEqual(len(self.of(src__kv__a_dot_h="")), 1)
+
+    def test_no_using_namespace(self):
+        self.assertEqual(self.of(src__kv__a_dot_cc="int x;\n  using namespace std;\n"), ["src/kv/a.cc:2: no `using namespace`"])
+        self.assertEqual(self.of(src__kv__a_dot_cc="namespace fs = std::filesystem;  // not using namespace\n"), [])
+
+    def tour(self, text):
+        return self.of(docs__tour_dot_md=text, src__kv__kv_dot_h="#pragma once\nstruct Step { void commit(); };\n",
+                       src__kv__other_dot_h="#pragma once\nvoid elsewhere();\n")
+
+    def test_the_tour_names_what_exists(self):
+        self.assertEqual(self.tour("1. `src/kv/kv.h`: `Step::commit`, `commit()`\n2. in `src/kv`, `elsewhere()`, `int x`\n"), [])
+        self.assertEqual(self.tour("one\n\n1. `src/kv/gone.h`\n"), ["docs/tour.md:3: there is no src/kv/gone.h"])
+        self.assertEqual(self.tour("`src/kv/kv.h` and\nits `rollback()`"),
+                         ["docs/tour.md:1: rollback() is not in the files that are named with it"])
+        self.assertEqual(len(self.tour("1. `src/kv/kv.h`\n   `elsewhere()`\n2. `src/kv/other.h` `elsewhere()`\n")), 1)
+
+    def test_links_lead_somewhere(self):
+        self.assertEqual(self.of(README_dot_md="[a](docs/a.md#x) [b](https://example.org/b)", docs__a_dot_md="[r](../README.md)"), [])
+        self.assertEqual(self.of(README_dot_md="\n[a](docs/a.md)"), ["README.md:2: the link leads nowhere: docs/a.md"])
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=1)

@@ -129,13 +129,13 @@ base::Result<MergeTable> read_merges(const Vocabulary& v, const PieceMap& ids) {
     const size_t space = merge.find(' ', 1);
     if (space == std::string_view::npos)
       return base::fail("merge {} is {}, not two pieces with a space between them", rank,
-                        quoted(merge));
+                        show_piece(merge));
     const std::string_view left = merge.substr(0, space), right = merge.substr(space + 1);
     const std::string both = std::string(left) += right;
     for (const std::string_view part : {left, right, std::string_view(both)})
       if (ids.find(part) == PieceMap::kNone)
         return base::fail("merge {} ({}) needs {}, which is not in the vocabulary", rank,
-                          quoted(merge), quoted(part));
+                          show_piece(merge), show_piece(part));
     merges.add(ids.find(left), ids.find(right), static_cast<uint32_t>(rank), ids.find(both));
   }
   return merges;
@@ -146,7 +146,7 @@ base::Result<MergeTable> read_merges(const Vocabulary& v, const PieceMap& ids) {
 base::Result<std::unique_ptr<Tokenizer>> make_bpe(Vocabulary vocabulary, const PieceMap& ids) {
   const PreTokenizer* pre = find_pre_tokenizer(vocabulary.pre);
   if (!pre)
-    return base::fail("pre-tokenizer {} is not known; these are: {}", quoted(vocabulary.pre),
+    return base::fail("pre-tokenizer {} is not known; these are: {}", show_piece(vocabulary.pre),
                       pre_tokenizer_names());
   KVICK_TRY(MergeTable merges, read_merges(vocabulary, ids));
   return std::unique_ptr<Tokenizer>(new Bpe(std::move(vocabulary), *pre, ids, std::move(merges)));

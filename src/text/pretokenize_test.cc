@@ -139,7 +139,7 @@ TEST(PreTokenize, CutsAsThePublishedExpressionsDo) {
   for (const Case& c : kCases) {
     std::vector<std::unique_ptr<Regex>> regexes;
     for (const char* pattern : c.patterns) regexes.push_back(std::make_unique<Regex>(pattern));
-    for (uint32_t seed = 0; seed < 20000; ++seed) {
+    for (uint32_t seed = 0; seed < 3000; ++seed) {
       std::mt19937 random(seed);
       const std::string text = random_text(random);
       ASSERT_EQ(scan(c.name, text), oracle(regexes, text)) << c.name << ", seed " << seed;
@@ -151,7 +151,7 @@ TEST(PreTokenize, ClassesOfAllCodePointsAreTheOnesOfPcre2) {
   const Regex letter(R"(\p{L})"), number(R"(\p{N})"), other(R"([^\s\p{L}\p{N}])"),
       punctuation(R"([\p{P}\$\+<=>\^~\|])");
   size_t letters = 0;
-  for (uint32_t code = 1; code <= 0x10FFFF; code += code < 0x32000 ? 1 : 997) {
+  for (uint32_t code = 1; code <= 0x10FFFF; code += code < 0x3400 ? 1 : code < 0x32000 ? 5 : 997) {
     if ((code >= 0xD800 && code < 0xE000) || differs_by_design(code)) continue;
     std::string c;
     append_utf8(code, c);
@@ -163,7 +163,7 @@ TEST(PreTokenize, ClassesOfAllCodePointsAreTheOnesOfPcre2) {
         << std::hex << code;
     letters += letter.matches(c);
   }
-  EXPECT_GT(letters, 100000u);
+  EXPECT_GT(letters, 20000u);
 }
 
 TEST(PreTokenize, StretchesOfAnyBytesAreTheText) {
@@ -193,7 +193,7 @@ TEST(PreTokenize, AStrayByteIsACharacterThatIsNoLetter) {
 TEST(PreTokenize, LongRunsTakeLinearTime) {
   for (const char* unit : {"a", " ", "\n", "1", "!", " \n", "'s", "\u00A0", "\xFF"}) {
     std::string text;
-    while (text.size() < 1 << 20) text += unit;
+    while (text.size() < 1 << 16) text += unit;
     for (const Case& c : kCases) {
       size_t bytes = 0;
       for (const std::string& stretch : scan(c.name, text)) bytes += stretch.size();

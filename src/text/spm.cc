@@ -47,9 +47,11 @@ std::string_view take_character(std::string_view& text) {
 
 size_t count_symbols(const Vocabulary& v) {
   std::unordered_set<std::string_view> characters;
-  for (size_t i = 0; i < v.pieces.size(); ++i)
-    for (std::string_view rest = from_text(v, i) ? v.pieces[i] : ""; !rest.empty();)
+  for (size_t i = 0; i < v.pieces.size(); ++i) {
+    if (!from_text(v, i)) continue;
+    for (std::string_view rest = v.pieces[i]; !rest.empty();)
       characters.insert(take_character(rest));
+  }
   return v.pieces.size() + characters.size();
 }
 
@@ -239,7 +241,7 @@ base::Result<std::unique_ptr<Tokenizer>> make_spm(Vocabulary vocabulary) {
   for (size_t i = 0; i < vocabulary.scores.size(); ++i)
     if (std::isnan(vocabulary.scores[i]))
       return base::fail("the score of token {} {} is not a number", i,
-                        quoted(vocabulary.pieces[i]));
+                        show_piece(vocabulary.pieces[i]));
   ByteTokens byte_ids;
   byte_ids.fill(kNoPiece);
   for (size_t i = 0; i < vocabulary.pieces.size(); ++i)

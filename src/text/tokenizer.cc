@@ -54,7 +54,7 @@ base::Result<std::unique_ptr<Tokenizer>> Tokenizer::make(Vocabulary vocabulary) 
   if (vocabulary.model == "gpt2") return make_bpe(std::move(vocabulary), ids);
   if (vocabulary.model == "llama") return make_spm(std::move(vocabulary));
   return base::fail("tokenizer model {} is not known; these are: gpt2, llama",
-                    quoted(vocabulary.model));
+                    show_piece(vocabulary.model));
 }
 
 Tokenizer::Tokenizer(Vocabulary vocabulary)

@@ -53,17 +53,17 @@ base::Status<> check_piece(const Vocabulary& v, size_t i) {
     return base::fail("token {} has {} bytes; {} are the most that are taken", i, piece.size(),
                       kMostPieceBytes);
   if (v.kinds[i] > TokenKind::kByte)
-    return base::fail("token {} {} has a type that does not exist ({})", i, quoted(piece),
+    return base::fail("token {} {} has a type that does not exist ({})", i, show_piece(piece),
                       static_cast<int>(v.kinds[i]));
   if (v.kinds[i] == TokenKind::kByte && !byte_of_name(piece))
     return base::fail("token {} {} has the type of a byte, but such are named <0x00> to <0xFF>", i,
-                      quoted(piece));
+                      show_piece(piece));
   return base::Done{};
 }
 
 }  // namespace
 
-std::string quoted(std::string_view piece) {
+std::string show_piece(std::string_view piece) {
   constexpr size_t kMost = 48;
   std::string out = "'";
   for (size_t i = 0; i < piece.size();) {
@@ -104,7 +104,7 @@ base::Result<PieceMap> check_vocabulary(const Vocabulary& v) {
     KVICK_TRY_VOID(check_piece(v, i));
     if (!v.pieces[i].empty() && !ids.insert(v.pieces[i], static_cast<Token>(i)))
       return base::fail("tokens {} and {} are both {}", ids.find(v.pieces[i]), i,
-                        quoted(v.pieces[i]));
+                        show_piece(v.pieces[i]));
   }
   return ids;
 }

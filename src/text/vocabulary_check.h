@@ -12,7 +12,7 @@ namespace kvick::text {
 base::Result<PieceMap> check_vocabulary(const Vocabulary& vocabulary);
 
 // A piece for an error message: in quotes, printable, not too long.
-std::string quoted(std::string_view piece);
+std::string show_piece(std::string_view piece);
 
 // The byte that a kByte piece <0xXX> names, or nothing.
 std::optional<uint8_t> byte_of_name(std::string_view piece);

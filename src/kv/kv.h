@@ -1,17 +1,24 @@
 #pragma once
 // The contract between a model, a scheduler and a way of keeping keys and values.
 //
-// A step only adds; commit may forget. begin() reserves room for the batch's fresh rows (all slots or none), the model
-// writes and views them layer by layer, and either commit() keeps some or the Step is destroyed and nothing happened:
-// nothing irreversible (evicting, shifting, absorbing, quantising, sharing) happens before commit. Growth is not undone.
+// A step only adds; commit may forget. begin() reserves room for the batch's fresh rows (all slots
+// or none), the model writes and views them layer by layer, and either commit() keeps some or the
+// Step is destroyed and nothing happened: nothing irreversible (evicting, shifting, absorbing,
+// quantising, sharing) happens before commit. Growth is not undone.
 //
-// Order, per step: begin, then per layer in any order: write, then view (from many threads), then observe (same), then
-// at most one commit. At most one Step of a Store is alive. A Store is used from one thread at a time, but for view and
+// Order, per step: begin; then for each layer, in any order of layers: write once, then view (from
+// many threads), then observe (same); then at most one commit, after all layers were written.
+// commit or destruction ends the step. Until then it is the only Step of its Store, which meanwhile
+// answers length, usage and shape only. A Store is used from one thread at a time, but for view and
 // observe. A Store outlives its Steps.
+//
+// Breaking these rules, and naming a sequence that is not open, throws base::Bug and changes
+// nothing.
 
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "base/memory.h"
@@ -47,17 +54,19 @@ struct Slot {
   uint32_t fresh = 0;  // rows that this step adds, at least 1
 };
 struct Batch {
-  std::span<const Slot> slots;  // each sequence at most once
+  std::span<const Slot> slots;  // at least one, each sequence at most once
 };
 
-// Who asks for a view: the slot of the batch, and its queries, token t, head g at q + t * q_stride + g * head_dim.
+// Who asks for a view: the slot of the batch, and its queries, token t, head g at q + t * q_stride
+// + g * head_dim.
 struct Ask {
   uint32_t slot = 0, layer = 0, head = 0;  // head: of kv_heads
   const float* q = nullptr;
   uint32_t q_stride = 0;
 };
 
-// Per slot, the fresh rows to keep in path order (ascending for a chain). An empty list keeps none.
+// Per slot, the fresh rows to keep: the path through the slot's tree of tokens, root first.
+// Ascending, for a token comes after its parent. An empty list keeps none.
 struct Kept {
   std::vector<std::vector<uint32_t>> rows;
   static Kept all(const Batch& batch);
@@ -66,14 +75,17 @@ struct Kept {
 class Step {
  public:
   virtual ~Step() = default;  // without commit: rolled back
-  // The fresh rows of one layer, in batch order: k, v: [sum of fresh][kv_heads][head_dim], rotated already.
+  // The fresh rows of one layer, in batch order: k, v: [sum of fresh][kv_heads][head_dim], rotated
+  // already.
   virtual void write(uint32_t layer, const float* k, const float* v) = 0;
-  // The rows that the queries attend to. Runs and memory stay valid until the step ends or scratch is reset.
+  // The rows that the queries attend to; all of `out` is overwritten. Runs and memory stay valid
+  // until the step ends or scratch is reset.
   virtual void view(const Ask& ask, base::Arena& scratch, kernels::View& out) = 0;
   // The probabilities of view's rows, summed over the queries; only called if Traits::wants_probs.
   virtual void observe(const Ask& ask, const kernels::View& view, std::span<const float> probs) {
     (void)ask, (void)view, (void)probs;
   }
+  // Keeps those rows, behind the ones that were there, as the newest of their sequences.
   virtual void commit(const Kept& kept) = 0;
 };
 
@@ -82,23 +94,30 @@ struct Opened {
   uint32_t cached = 0;  // tokens of the prompt whose rows are here already
 };
 
-// Bytes, except sequences. used: rows that hold committed tokens; allocated: taken from the system and not given back;
-// wasted = allocated - used; copied: moved by growth, forks and commits since the store was made; shared: of used,
-// held by more than one sequence, counted once.
+// Bytes, except sequences. used: rows that hold committed tokens; allocated: taken from the system
+// and not given back; wasted = allocated - used; copied: moved by growth, forks and commits since
+// the store was made; shared: of used, held by more than one sequence, counted once; page: the unit
+// in which memory is taken (a page of the system, a block of rows), 0 if any size is.
 struct Usage {
   uint64_t used_bytes = 0, allocated_bytes = 0, wasted_bytes = 0, shared_bytes = 0;
   uint64_t slow_bytes = 0, copied_bytes = 0, page_bytes = 0;
   uint32_t sequences = 0;
+  bool operator==(const Usage&) const = default;
 };
 
 class Store {
  public:
   virtual ~Store() = default;
+  // A sequence of its own, empty but for `cached` tokens. Takes no memory: begin does.
   virtual Opened open(std::span<const Token> prompt) = 0;
-  // A sequence with the same committed rows.
+  // A sequence with the same committed rows, or a Shortage and no change. Neither sees what the
+  // other does from then on.
   virtual base::Result<SeqId, Shortage> fork(SeqId seq) = 0;
+  // Gives back what only this sequence held. Its id is never used again.
   virtual void close(SeqId seq) = 0;
-  // Room for every slot's fresh rows, or a Shortage and no change.
+  // Room for every slot's fresh rows, or a Shortage and no change: past the shape's max_tokens,
+  // past the store's cap on allocated bytes, or past what the system gives (only then, some growth
+  // may have happened).
   virtual base::Result<std::unique_ptr<Step>, Shortage> begin(const Batch& batch) = 0;
   virtual uint32_t length(SeqId seq) const = 0;  // committed tokens
   virtual Usage usage() const = 0;

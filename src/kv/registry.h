@@ -1,6 +1,6 @@
 #pragma once
-// The strategies, one row each. The command line, the server, the planner, the lab and the tests read this table and
-// nothing else; there is no enum beside it.
+// The strategies, one row each. The command line, the server, the planner, the lab and the tests
+// read this table and nothing else; there is no enum beside it.
 
 #include <map>
 #include <memory>
@@ -21,12 +21,12 @@ struct Spec {
 base::Result<Spec> parse_spec(std::string_view text);
 
 struct Traits {
-  bool exact = true;          // every committed row is attended to, as it was written
-  bool per_query = false;     // view() depends on Ask::q
-  bool wants_probs = false;   // observe() must be called
+  bool exact = true;           // every committed row is attended to, as it was written
+  bool per_query = false;      // view() depends on Ask::q
+  bool wants_probs = false;    // observe() must be called
   bool shares_prefix = false;  // open() may return cached > 0
-  bool cheap_fork = false;    // fork() copies no row
-  uint32_t max_fresh = 0;     // rows that one slot may add in one step; 0: no limit of its own
+  bool cheap_fork = false;     // fork() copies no row
+  uint32_t max_fresh = 0;      // rows that one slot may add in one step; 0: no limit of its own
 };
 
 struct Option {
@@ -34,27 +34,31 @@ struct Option {
 };
 
 struct Load {
-  uint32_t tokens = 0;     // of each sequence, prompt included
+  uint32_t tokens = 0;  // of each sequence, prompt included
   uint32_t sequences = 1;
 };
 // What a load costs, from the strategy's formulas alone.
 struct Cost {
-  uint64_t fast_bytes = 0, slow_bytes = 0;        // allocated at the end
-  uint64_t read_bytes_per_token = 0;              // by the attention of the last token
-  uint64_t copied_bytes = 0;                      // over the whole load, growing by one token a step
+  uint64_t fast_bytes = 0, slow_bytes = 0;  // allocated at the end
+  uint64_t read_bytes_per_token = 0;        // by the attention of the last token
+  uint64_t copied_bytes = 0;                // over the whole load, growing by one token a step
 };
 
 // What every store is made from.
 struct Setup {
   Shape shape;
   uint64_t max_bytes = UINT64_MAX;  // the store's own cap on allocated_bytes
+  // float32 to the shape's type, n elements: kernels::Table::store_row, or its definition.
+  void (*store_row)(kernels::DType type, const float* in, size_t n,
+                    std::byte* out) = kernels::from_f32;
 };
 
 struct Strategy {
   std::string_view name, summary;
   std::span<const Option> options;
   Traits traits;
-  // Error: an option's value that makes no sense, named. Unknown options are refused before make is called.
+  // Error: an option's value that makes no sense, named. make_store and cost_of refuse unknown
+  // options, impossible shapes and loads before they call these.
   base::Result<std::unique_ptr<Store>> (*make)(const Setup& setup, const Spec& spec);
   base::Result<Cost> (*cost)(const Setup& setup, const Spec& spec, const Load& load);
 };
@@ -64,5 +68,8 @@ const Strategy* find_strategy(std::string_view name);
 
 // A store for a spec; errors name the strategies or options that exist.
 base::Result<std::unique_ptr<Store>> make_store(const Spec& spec, const Setup& setup);
+// What it would cost, without making it. Error: as above, and more tokens than the shape's
+// max_tokens.
+base::Result<Cost> cost_of(const Spec& spec, const Setup& setup, const Load& load);
 
 }  // namespace kvick::kv

@@ -1,0 +1,151 @@
+// Attention over every exact strategy: the same bits from all, and within rounding of the
+// definition.
+
+#include <cmath>
+#include <gtest/gtest.h>
+
+#include "kernels/table.h"
+#include "kv/conformance.h"
+
+namespace kvick::kv::test {
+namespace {
+
+constexpr Shape kShape = {.layers = 2, .kv_heads = 2, .head_dim = 16, .max_tokens = 700};
+constexpr uint32_t kGroup = 3;
+
+// A draft tree of four tokens: 0 - 1 and 0 - 2 - 3.
+const std::vector<std::vector<uint32_t>> kTree = {{0}, {0, 1}, {0, 2}, {0, 2, 3}};
+
+struct Asked {
+  kernels::View view;
+  kernels::Queries queries;
+  std::vector<float> q;
+  std::vector<std::span<const uint32_t>> paths;
+};
+
+void ask(Step& step, const Shape& shape, uint32_t slot, uint32_t tokens, bool tree, uint32_t layer,
+         uint32_t head, base::Arena& scratch, Asked& out) {
+  out.q.clear();
+  for (uint32_t i = 0; i < tokens * kGroup * shape.head_dim; ++i)
+    out.q.push_back(value_of(i, layer, head, true, slot) / 4);
+  out.paths.assign(kTree.begin(), kTree.end());
+  out.queries = {.q = out.q.data(),
+                 .q_stride = kGroup * shape.head_dim,
+                 .first = 0,
+                 .tokens = tokens,
+                 .group = kGroup,
+                 .head_dim = shape.head_dim,
+                 .scale = 1 / std::sqrt(static_cast<float>(shape.head_dim)),
+                 .visible = tree ? out.paths.data() : nullptr};
+  step.view({.slot = slot,
+             .layer = layer,
+             .head = head,
+             .q = out.q.data(),
+             .q_stride = kGroup * shape.head_dim},
+            scratch, out.view);
+}
+
+void attend(const kernels::Table& table, const Asked& asked, std::vector<float>& out) {
+  const kernels::Queries& q = asked.queries;
+  const uint32_t n = q.tokens * q.group;
+  std::vector<float> max(n), sum(n), acc(n * q.head_dim), max2(n), sum2(n), acc2(n * q.head_dim);
+  const kernels::Partial state = {max.data(), sum.data(), acc.data()};
+  const kernels::Partial next = {max2.data(), sum2.data(), acc2.data()};
+  const uint32_t chunks = kernels::chunk_count(asked.view, q);
+  for (uint32_t chunk = 0; chunk < chunks; ++chunk) {
+    table.attend_chunk(asked.view, q, chunk, chunk == 0 ? state : next, nullptr);
+    if (chunk > 0) table.merge(state, next, n, q.head_dim);
+  }
+  const size_t begin = out.size();
+  out.resize(begin + n * q.head_dim);
+  table.finish(state, asked.view, q, out.data() + begin, q.group * q.head_dim);
+}
+
+// The definition, from the rows that the view shows.
+void naive(const Asked& asked, const Shape& shape, std::vector<double>& out) {
+  const uint32_t d = shape.head_dim;
+  std::vector<float> k, v;
+  for (const bool is_v : {false, true}) {
+    const auto bytes = gather(asked.view, shape, is_v);
+    std::vector<float>& rows = is_v ? v : k;
+    rows.resize(bytes.size() / kernels::dtype_bytes(shape.dtype, 1));
+    kernels::to_f32(shape.dtype, bytes.data(), rows.size(), rows.data());
+  }
+  const uint32_t past = static_cast<uint32_t>(k.size() / d) - kernels::rows_of(asked.view.fresh);
+  for (uint32_t t = 0; t < asked.queries.tokens; ++t)
+    for (uint32_t g = 0; g < kGroup; ++g) {
+      std::vector<double> total(d);
+      double sum = 0;
+      auto add = [&](uint32_t row) {
+        double logit = 0;
+        for (uint32_t i = 0; i < d; ++i)
+          logit += asked.q[(t * kGroup + g) * d + i] * k[row * d + i];
+        const double weight = std::exp(logit * asked.queries.scale);
+        sum += weight;
+        for (uint32_t i = 0; i < d; ++i) total[i] += weight * v[row * d + i];
+      };
+      for (uint32_t row = 0; row < past; ++row) add(row);
+      for (uint32_t f = 0; f <= t; ++f)
+        if (asked.queries.visible == nullptr) add(past + f);
+      if (asked.queries.visible != nullptr)
+        for (const uint32_t f : asked.queries.visible[t]) add(past + f);
+      for (const double x : total) out.push_back(x / sum);
+    }
+}
+
+// All outputs of one fixed story: a ragged prompt, a draft tree of which a path is kept, a fork,
+// and a step of all.
+std::vector<float> story(const std::string& spec, const Shape& shape, base::Isa isa) {
+  const kernels::Table& table = kernels::table(isa);
+  Pair p(spec, shape);
+  std::vector<float> out;
+  std::vector<double> expected;
+  base::Arena scratch;
+  auto run = [&](const std::vector<Slot>& slots, bool tree, const Kept* kept) {
+    auto step = p.begin(slots);
+    for (uint32_t layer = 0; layer < shape.layers; ++layer) {
+      write_layer(*step, shape, p.fresh, layer);
+      for (uint32_t slot = 0; slot < slots.size(); ++slot)
+        for (uint32_t head = 0; head < shape.kv_heads; ++head) {
+          Asked asked;
+          ask(*step, shape, slot, slots[slot].fresh, tree && slot == 0, layer, head, scratch,
+              asked);
+          attend(table, asked, out);
+          naive(asked, shape, expected);
+        }
+    }
+    p.commit(*step, kept != nullptr ? *kept : Kept::all({p.slots}));
+  };
+  const SeqId a = p.open(), b = p.open();
+  run({{a, 290}, {b, 5}}, false, nullptr);
+  const Kept path = {.rows = {{0, 2, 3}, {0}}};
+  run({{a, 4}, {b, 1}}, true, &path);
+  const SeqId c = p.store->fork(a).value();
+  p.twin[c] = p.twin[a];
+  run({{a, 1}, {b, 1}, {c, 2}}, false, nullptr);
+  run({{c, 220}, {a, 1}}, false, nullptr);
+  EXPECT_EQ(out.size(), expected.size());
+  for (size_t i = 0; i < out.size(); ++i) {
+    EXPECT_NEAR(out[i], expected[i], 2e-5) << spec << " at " << i;
+    if (testing::Test::HasFailure()) break;
+  }
+  return out;
+}
+
+TEST(Attention, HasTheSameBitsOverEveryExactStrategy) {
+  using kernels::DType;
+  for (const base::Isa isa : {base::Isa::kScalar, base::best_isa()})
+    for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16}) {
+      Shape shape = kShape;
+      shape.dtype = dtype;
+      const std::vector<float> first = story("iterative", shape, isa);
+      for (const std::string& spec : specs()) {
+        if (!traits_of(spec).exact || !unavailable(spec).empty()) continue;
+        EXPECT_TRUE(story(spec, shape, isa) == first)
+            << spec << " " << base::isa_name(isa) << " " << kernels::dtype_info(dtype).name;
+      }
+    }
+}
+
+}  // namespace
+}  // namespace kvick::kv::test

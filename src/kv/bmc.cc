@@ -1,0 +1,36 @@
+// BMC, "Striking the Right Balance between Compute and Copy", section V: capacity grows by r rows
+// at a time, so that r - 1 of r steps copy nothing and at most r - 1 rows lie idle. r = 1 is
+// iterative, r = max_tokens is upfront.
+
+#include "kv/bucket.h"
+#include "kv/options.h"
+
+namespace kvick::kv {
+namespace {
+
+constexpr Option kOptions[] = {
+    {.name = "r", .summary = "rows added at each growth", .fallback = "64"}};
+
+base::Result<Growth> growth_of(const Setup&, const Spec& spec) {
+  KVICK_TRY(const uint64_t rows, read_number(spec, kOptions[0], 1, UINT32_MAX));
+  return Growth{.unit_rows = static_cast<uint32_t>(rows)};
+}
+
+}  // namespace
+
+Strategy bmc_strategy() {
+  return {.name = "bmc",
+          .summary = "contiguous, grown by r rows at a time with one copy (BMC)",
+          .options = kOptions,
+          .traits = {},
+          .make = [](const Setup& setup, const Spec& spec) -> base::Result<std::unique_ptr<Store>> {
+            KVICK_TRY(const Growth growth, growth_of(setup, spec));
+            return make_bucket_store(setup, growth);
+          },
+          .cost = [](const Setup& setup, const Spec& spec, const Load& load) -> base::Result<Cost> {
+            KVICK_TRY(const Growth growth, growth_of(setup, spec));
+            return bucket_cost(setup, growth, load);
+          }};
+}
+
+}  // namespace kvick::kv

@@ -1,0 +1,174 @@
+#include "kv/bucket.h"
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+
+#include "kv/saturating.h"
+
+namespace kvick::kv {
+namespace {
+
+// Not base::Buffer, which rounds up to 2 MiB: allocated bytes are to be what the strategy's formula
+// says.
+struct Release {
+  void operator()(std::byte* block) const {
+    ::operator delete[](block, std::align_val_t{base::kCacheLine});
+  }
+};
+using Block = std::unique_ptr<std::byte[], Release>;
+
+Block make_block(size_t bytes) {
+  return Block(
+      static_cast<std::byte*>(::operator new[](bytes, std::align_val_t{base::kCacheLine})));
+}
+
+struct BucketSequence : ContiguousSequence {
+  std::vector<Block> blocks;  // per layer
+};
+
+uint32_t capacity_for(const Shape& shape, const Growth& growth, uint64_t rows) {
+  const uint64_t unit = growth.unit_rows;
+  return static_cast<uint32_t>(
+      std::min<uint64_t>((rows + unit - 1) / unit * unit, shape.max_tokens));
+}
+
+class BucketStore final : public ContiguousStore {
+ public:
+  BucketStore(const Setup& setup, const Growth& growth) : ContiguousStore(setup), growth_(growth) {}
+
+ private:
+  static BucketSequence& bucket(Sequence& sequence) {
+    return static_cast<BucketSequence&>(sequence);
+  }
+
+  uint64_t layer_bytes(uint32_t capacity) const {
+    return uint64_t{capacity} * regions() * row_bytes();
+  }
+  uint32_t capacity(const ContiguousSequence& sequence, uint32_t layer) const {
+    return static_cast<uint32_t>(sequence.layers[layer].region_bytes / row_bytes());
+  }
+
+  std::unique_ptr<BucketSequence> empty() const {
+    auto sequence = std::make_unique<BucketSequence>();
+    sequence->layers.resize(shape().layers);
+    sequence->blocks.resize(shape().layers);
+    return sequence;
+  }
+
+  std::unique_ptr<Sequence> make_sequence(std::span<const Token>) override { return empty(); }
+
+  SequenceOr make_room_for_fork(SeqId id, uint32_t rows) override {
+    auto sequence = empty();
+    if (rows == 0) return std::unique_ptr<Sequence>(std::move(sequence));
+    const uint32_t capacity = capacity_for(shape(), growth_, rows);
+    const uint64_t then = allocated_bytes_ + shape().layers * layer_bytes(capacity);
+    if (auto shortage =
+            over_cap(allocated_bytes_, then, fmt::format("fork of sequence {}", uint32_t(id))))
+      return *shortage;
+    try {
+      grow(*sequence, capacity);
+    } catch (const std::bad_alloc&) {
+      free_sequence(std::move(sequence));
+      return refused(then);
+    }
+    return std::unique_ptr<Sequence>(std::move(sequence));
+  }
+
+  void free_sequence(std::unique_ptr<Sequence> sequence) override {
+    for (uint32_t layer = 0; layer < shape().layers; ++layer)
+      allocated_bytes_ -= layer_bytes(capacity(bucket(*sequence), layer));
+  }
+
+  // The capacity that a place grows to, 0 if it has room.
+  uint32_t wanted(const Place& place) const {
+    const auto& sequence = bucket(*place.sequence);
+    const uint64_t rows = uint64_t{sequence.length} + place.fresh;
+    const uint32_t last = shape().layers - 1;
+    if (!growth_.at_every_step && rows <= capacity(sequence, last)) return 0;
+    return capacity_for(shape(), growth_, rows);
+  }
+
+  // The most bytes that are held at once while all places grow, one layer after the other: the old
+  // rows of a layer are given back when they have been copied.
+  uint64_t peak_bytes(std::span<const Place> places) const {
+    uint64_t held = allocated_bytes_, peak = held;
+    for (const Place& place : places) {
+      const uint32_t rows = wanted(place);
+      if (rows == 0) continue;
+      for (uint32_t layer = 0; layer < shape().layers; ++layer) {
+        peak = std::max(peak, held + layer_bytes(rows));
+        held += layer_bytes(rows) - layer_bytes(capacity(bucket(*place.sequence), layer));
+      }
+    }
+    return peak;
+  }
+
+  base::Status<Shortage> make_room(std::span<const Place> places) override {
+    const uint64_t peak = peak_bytes(places);
+    if (auto shortage =
+            over_cap(allocated_bytes_, peak, fmt::format("a step of {} sequences", places.size())))
+      return *shortage;
+    try {
+      for (const Place& place : places)
+        if (const uint32_t rows = wanted(place)) grow(bucket(*place.sequence), rows);
+    } catch (const std::bad_alloc&) {  // layers that have grown keep their new size, and every row
+      return refused(peak);
+    }
+    return base::Done{};
+  }
+
+  Shortage refused(uint64_t then) const {
+    const uint64_t needed = then - allocated_bytes_;
+    return {.needed_bytes = needed,
+            .available_bytes = 0,
+            .what = fmt::format("the system refuses {} more bytes of cache", needed)};
+  }
+
+  // Throws std::bad_alloc between two layers, never within one.
+  void grow(BucketSequence& sequence, uint32_t rows) {
+    const size_t committed = sequence.length * row_bytes(), region = rows * row_bytes();
+    for (uint32_t layer = 0; layer < shape().layers; ++layer) {
+      Block block = make_block(layer_bytes(rows));
+      LayerRows& old = sequence.layers[layer];
+      for (uint32_t i = 0; i < regions(); ++i) {
+        std::byte* to = block.get() + i * region;
+        if (committed > 0) std::memcpy(to, old.data + i * old.region_bytes, committed);
+        std::memset(to + committed, 0, region - committed);
+      }
+      allocated_bytes_ += layer_bytes(rows) - layer_bytes(capacity(sequence, layer));
+      copied_bytes_ += committed * regions();
+      old = {.data = block.get(), .region_bytes = region};
+      sequence.blocks[layer] = std::move(block);
+    }
+  }
+
+  void use(ContiguousSequence&, uint32_t, uint32_t) override {}
+
+  Growth growth_;
+};
+
+}  // namespace
+
+std::unique_ptr<Store> make_bucket_store(const Setup& setup, const Growth& growth) {
+  return std::make_unique<BucketStore>(setup, growth);
+}
+
+Cost bucket_cost(const Setup& setup, const Growth& growth, const Load& load) {
+  const Shape& shape = setup.shape;
+  const uint64_t token = shape.token_bytes(), sequences = load.sequences;
+  const uint64_t unit = growth.unit_rows;
+  const uint64_t growths = (load.tokens + unit - 1) / unit;
+  // The i-th growth moves the i * unit rows that are there.
+  const uint64_t pairs = growths == 0       ? 0
+                         : growths % 2 == 0 ? saturating_mul(growths / 2, growths - 1)
+                                            : saturating_mul(growths, (growths - 1) / 2);
+  const uint64_t moved = saturating_mul(unit, pairs);
+  return {.fast_bytes = saturating_mul(
+              sequences, saturating_mul(capacity_for(shape, growth, load.tokens), token)),
+          .slow_bytes = 0,
+          .read_bytes_per_token = saturating_mul(load.tokens, token),
+          .copied_bytes = saturating_mul(sequences, saturating_mul(moved, token))};
+}
+
+}  // namespace kvick::kv

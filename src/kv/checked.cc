@@ -1,0 +1,174 @@
+#include "kv/checked.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace kvick::kv {
+namespace {
+
+uint32_t number(SeqId id) { return static_cast<uint32_t>(id); }
+
+}  // namespace
+
+CheckedStep::CheckedStep(CheckedStore& store, std::vector<Place> places)
+    : store_(store), places_(std::move(places)), written_(store.shape().layers) {}
+
+CheckedStep::~CheckedStep() {
+  if (store_.live_ == this) store_.live_ = nullptr;
+}
+
+void CheckedStep::write(uint32_t layer, const float* k, const float* v) {
+  check_live();
+  KVICK_CHECK(layer < written_.size(), "layer {} of {}", layer, written_.size());
+  KVICK_CHECK(!written_[layer], "layer {} is written twice", layer);
+  write_rows(layer, k, v);
+  written_[layer] = true;
+}
+
+void CheckedStep::view(const Ask& ask, base::Arena& scratch, kernels::View& out) {
+  check_ask(ask);
+  view_rows(ask, scratch, out);
+}
+
+void CheckedStep::observe(const Ask& ask, const kernels::View& view, std::span<const float> probs) {
+  check_ask(ask);
+  observe_rows(ask, view, probs);
+}
+
+void CheckedStep::commit(const Kept& kept) {
+  check_live();
+  check_kept(kept);
+  for (uint32_t slot = 0; slot < places_.size(); ++slot) keep_rows(slot, kept.rows[slot]);
+  ended_ = true;
+  store_.live_ = nullptr;
+}
+
+void CheckedStep::check_live() const { KVICK_CHECK(!ended_, "the step is used after its commit"); }
+
+void CheckedStep::check_ask(const Ask& ask) const {
+  check_live();
+  const Shape& shape = store_.shape();
+  KVICK_CHECK(ask.slot < places_.size(), "slot {} of {}", ask.slot, places_.size());
+  KVICK_CHECK(ask.layer < shape.layers, "layer {} of {}", ask.layer, shape.layers);
+  KVICK_CHECK(ask.head < shape.kv_heads, "KV head {} of {}", ask.head, shape.kv_heads);
+  KVICK_CHECK(written_[ask.layer], "layer {} is viewed before it is written", ask.layer);
+}
+
+void CheckedStep::check_kept(const Kept& kept) const {
+  KVICK_CHECK_EQ(kept.rows.size(), places_.size());
+  const auto missing = std::find(written_.begin(), written_.end(), false);
+  KVICK_CHECK(missing == written_.end(), "layer {} was never written", missing - written_.begin());
+  for (size_t slot = 0; slot < places_.size(); ++slot) {
+    const std::vector<uint32_t>& rows = kept.rows[slot];
+    for (size_t i = 0; i < rows.size(); ++i) {
+      KVICK_CHECK(rows[i] < places_[slot].fresh, "row {} of {} is kept", rows[i],
+                  places_[slot].fresh);
+      KVICK_CHECK(i == 0 || rows[i - 1] < rows[i], "row {} is kept after row {}", rows[i],
+                  rows[i - 1]);
+    }
+  }
+}
+
+Opened CheckedStore::open(std::span<const Token> prompt) {
+  check_idle("open");
+  std::unique_ptr<Sequence> sequence = make_sequence(prompt);
+  const uint32_t cached = sequence->length;
+  return {.seq = add(std::move(sequence)), .cached = cached};
+}
+
+base::Result<SeqId, Shortage> CheckedStore::fork(SeqId seq) {
+  check_idle("fork");
+  KVICK_TRY(auto copy, copy_sequence(seq, find(seq)));
+  return add(std::move(copy));
+}
+
+void CheckedStore::close(SeqId seq) {
+  check_idle("close");
+  find(seq);
+  free_sequence(std::move(sequences_.extract(seq).mapped()));
+}
+
+base::Result<std::unique_ptr<Step>, Shortage> CheckedStore::begin(const Batch& batch) {
+  check_idle("begin");
+  std::vector<Place> places = places_of(batch);
+  if (std::optional<Shortage> shortage = past_context(places)) return *shortage;
+  KVICK_TRY(std::unique_ptr<CheckedStep> step, start(std::move(places)));
+  live_ = step.get();
+  return std::unique_ptr<Step>(std::move(step));
+}
+
+uint32_t CheckedStore::length(SeqId seq) const { return find(seq).length; }
+
+Usage CheckedStore::usage() const {
+  Usage usage = count();
+  usage.wasted_bytes = usage.allocated_bytes - usage.used_bytes;
+  usage.sequences = static_cast<uint32_t>(sequences_.size());
+  return usage;
+}
+
+uint64_t CheckedStore::tokens() const {
+  uint64_t tokens = 0;
+  for (const auto& [id, sequence] : sequences_) tokens += sequence->length;
+  return tokens;
+}
+
+std::optional<Shortage> CheckedStore::over_cap(uint64_t now, uint64_t then,
+                                               std::string_view what) const {
+  if (then <= setup_.max_bytes) return std::nullopt;
+  const uint64_t free = setup_.max_bytes - std::min(setup_.max_bytes, now);
+  return Shortage{.needed_bytes = then - now,
+                  .available_bytes = free,
+                  .what = fmt::format("{}: {} more bytes of cache, but {} of {} are free", what,
+                                      then - now, free, setup_.max_bytes)};
+}
+
+SeqId CheckedStore::add(std::unique_ptr<Sequence> sequence) {
+  KVICK_CHECK(next_id_ != UINT32_MAX, "all {} sequence ids were used", UINT32_MAX);
+  const SeqId id{next_id_++};
+  sequences_.emplace(id, std::move(sequence));
+  return id;
+}
+
+Sequence& CheckedStore::find(SeqId seq) const {
+  const auto found = sequences_.find(seq);
+  KVICK_CHECK(found != sequences_.end(), "sequence {} is not open", number(seq));
+  return *found->second;
+}
+
+void CheckedStore::check_idle(std::string_view call) const {
+  KVICK_CHECK(live_ == nullptr, "{} while a step is alive", call);
+}
+
+std::vector<Place> CheckedStore::places_of(const Batch& batch) const {
+  KVICK_CHECK(!batch.slots.empty(), "a batch of no slots");
+  std::vector<Place> places;
+  std::vector<SeqId> ids;
+  uint64_t first = 0;
+  for (const Slot& slot : batch.slots) {
+    KVICK_CHECK(slot.fresh > 0, "sequence {} adds no row", number(slot.seq));
+    places.push_back(
+        {.id = slot.seq, .sequence = &find(slot.seq), .fresh = slot.fresh, .first = first});
+    ids.push_back(slot.seq);
+    first += slot.fresh;
+  }
+  std::sort(ids.begin(), ids.end());
+  const auto twice = std::adjacent_find(ids.begin(), ids.end());
+  KVICK_CHECK(twice == ids.end(), "sequence {} is in the batch twice", number(*twice));
+  return places;
+}
+
+std::optional<Shortage> CheckedStore::past_context(std::span<const Place> places) const {
+  const Shape& shape = setup_.shape;
+  for (const Place& place : places) {
+    const uint64_t length = place.sequence->length, rows = length + place.fresh;
+    if (rows <= shape.max_tokens) continue;
+    return Shortage{.needed_bytes = place.fresh * shape.token_bytes(),
+                    .available_bytes = (shape.max_tokens - length) * shape.token_bytes(),
+                    .what = fmt::format("sequence {}: {} tokens of a context of {}",
+                                        number(place.id), rows, shape.max_tokens)};
+  }
+  return std::nullopt;
+}
+
+}  // namespace kvick::kv

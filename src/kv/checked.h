@@ -1,0 +1,109 @@
+#pragma once
+// The rules of kv.h that are the same for every strategy, enforced once: ids, order of calls,
+// batches, the context's length. A strategy derives a Sequence, a CheckedStore and a CheckedStep,
+// and its methods see valid arguments only.
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "kv/registry.h"
+
+namespace kvick::kv {
+
+// What a strategy keeps for one sequence derives from this.
+struct Sequence {
+  virtual ~Sequence() = default;
+  uint32_t length = 0;  // committed tokens
+};
+
+// One slot of a live step.
+struct Place {
+  SeqId id{};
+  Sequence* sequence = nullptr;
+  uint32_t fresh = 0;
+  uint64_t first = 0;  // its first fresh row, of the whole batch's
+};
+
+class CheckedStore;
+
+class CheckedStep : public Step {
+ public:
+  CheckedStep(CheckedStore& store, std::vector<Place> places);
+  ~CheckedStep() override;
+  CheckedStep(const CheckedStep&) = delete;
+  CheckedStep& operator=(const CheckedStep&) = delete;
+
+  void write(uint32_t layer, const float* k, const float* v) final;
+  void view(const Ask& ask, base::Arena& scratch, kernels::View& out) final;
+  void observe(const Ask& ask, const kernels::View& view, std::span<const float> probs) final;
+  void commit(const Kept& kept) final;
+
+ protected:
+  std::span<const Place> places() const { return places_; }
+
+  virtual void write_rows(uint32_t layer, const float* k, const float* v) = 0;
+  virtual void view_rows(const Ask& ask, base::Arena& scratch, kernels::View& out) = 0;
+  virtual void observe_rows(const Ask&, const kernels::View&, std::span<const float>) {}
+  // Keeps these rows of one slot, ascending, and sets the sequence's length.
+  virtual void keep_rows(uint32_t slot, std::span<const uint32_t> rows) = 0;
+
+ private:
+  void check_live() const;
+  void check_ask(const Ask& ask) const;
+  void check_kept(const Kept& kept) const;
+
+  CheckedStore& store_;
+  std::vector<Place> places_;
+  std::vector<bool> written_;  // per layer
+  bool ended_ = false;
+};
+
+class CheckedStore : public Store {
+ public:
+  explicit CheckedStore(const Setup& setup) : setup_(setup) {}
+
+  Opened open(std::span<const Token> prompt) final;
+  base::Result<SeqId, Shortage> fork(SeqId seq) final;
+  void close(SeqId seq) final;
+  base::Result<std::unique_ptr<Step>, Shortage> begin(const Batch& batch) final;
+  uint32_t length(SeqId seq) const final;
+  Usage usage() const final;
+  const Shape& shape() const final { return setup_.shape; }
+
+ protected:
+  using SequenceOr = base::Result<std::unique_ptr<Sequence>, Shortage>;
+  using StepOr = base::Result<std::unique_ptr<CheckedStep>, Shortage>;
+
+  const Setup& setup() const { return setup_; }
+  // A Shortage if allocated bytes would rise from `now` to `then`, past the cap; `what` begins its
+  // sentence.
+  std::optional<Shortage> over_cap(uint64_t now, uint64_t then, std::string_view what) const;
+
+  virtual std::unique_ptr<Sequence> make_sequence(std::span<const Token> prompt) = 0;
+  virtual SequenceOr copy_sequence(SeqId id, const Sequence& from) = 0;
+  virtual void free_sequence(std::unique_ptr<Sequence> sequence) = 0;
+  // Reserves room for all places, which fit into the context, or changes nothing.
+  virtual StepOr start(std::vector<Place> places) = 0;
+  // All but sequences and wasted.
+  virtual Usage count() const = 0;
+  // Committed tokens of all open sequences.
+  uint64_t tokens() const;
+
+ private:
+  friend class CheckedStep;
+  SeqId add(std::unique_ptr<Sequence> sequence);
+  Sequence& find(SeqId seq) const;
+  void check_idle(std::string_view call) const;
+  std::vector<Place> places_of(const Batch& batch) const;
+  std::optional<Shortage> past_context(std::span<const Place> places) const;
+
+  Setup setup_;
+  std::map<SeqId, std::unique_ptr<Sequence>> sequences_;
+  uint32_t next_id_ = 0;
+  const CheckedStep* live_ = nullptr;
+};
+
+}  // namespace kvick::kv

@@ -1,0 +1,330 @@
+// What kv.h promises, for every strategy of the registry, its options and every element type.
+
+#include "kv/conformance.h"
+
+#include <algorithm>
+#include <gtest/gtest.h>
+#include <numeric>
+#include <thread>
+
+namespace kvick::kv::test {
+namespace {
+
+class Conformance : public testing::TestWithParam<Case> {
+ protected:
+  void SetUp() override {
+    if (const std::string why = unavailable(GetParam().spec); !why.empty()) GTEST_SKIP() << why;
+  }
+  static Shape shape() {
+    return {
+        .layers = 2, .kv_heads = 3, .head_dim = 6, .max_tokens = 400, .dtype = GetParam().dtype};
+  }
+  static Pair pair(uint64_t max_bytes = UINT64_MAX) {
+    return {GetParam().spec, shape(), max_bytes};
+  }
+  static const Traits& traits() { return traits_of(GetParam().spec); }
+  // Bytes of some sequences that grew to so many tokens, one by one.
+  static uint64_t bytes_after(uint32_t tokens, uint32_t sequences = 1) {
+    const Spec spec = parse_spec(GetParam().spec).value();
+    return cost_of(spec, {.shape = shape()}, {tokens, sequences}).value().fast_bytes;
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Registry, Conformance, testing::ValuesIn(cases()), name_of);
+
+TEST_P(Conformance, OpenedSequencesAreEmptyAndTakeNoMemory) {
+  Pair p = pair();
+  const std::vector<Token> prompt = {1, 2, 3};
+  const Opened a = p.store->open(prompt), b = p.store->open(prompt);
+  EXPECT_NE(a.seq, b.seq);
+  EXPECT_EQ(a.cached, 0u);
+  EXPECT_EQ(p.store->length(a.seq), 0u);
+  const Usage usage = p.store->usage();
+  EXPECT_EQ(usage.sequences, 2u);
+  EXPECT_EQ(usage.allocated_bytes, 0u);
+  EXPECT_EQ(p.store->shape().max_tokens, shape().max_tokens);
+}
+
+TEST_P(Conformance, RowsComeBackInOrderAsTheyWereWritten) {
+  if (!traits().exact) GTEST_SKIP() << "not exact";
+  Pair p = pair();
+  const SeqId a = p.open(), b = p.open(), c = p.open();
+  const std::vector<std::vector<Slot>> batches = {
+      {{a, 17}, {b, 1}}, {{c, 5}}, {{b, 1}, {a, 1}, {c, 90}}, {{c, 200}, {a, 1}}, {{b, 2}}};
+  for (const auto& slots : batches) {
+    auto step = p.begin(slots);
+    ASSERT_NE(step, nullptr);
+    for (const uint32_t layer : {1u, 0u}) write_layer(*step, p.shape, p.fresh, layer);
+    p.expect_all_shown(*step);
+    p.commit(*step, Kept::all({p.slots}));
+  }
+  p.expect_contents();
+}
+
+TEST_P(Conformance, AStepShowsEachLayerAsSoonAsItIsWritten) {
+  Pair p = pair();
+  const SeqId a = p.open();
+  p.add(a, 3);
+  auto step = p.begin({{a, 2}});
+  for (uint32_t layer = 0; layer < p.shape.layers; ++layer) {
+    write_layer(*step, p.shape, p.fresh, layer);
+    base::Arena scratch;
+    kernels::View view;
+    view.past.push_back({});  // what was there is overwritten
+    view.rest = reinterpret_cast<const float*>(&view);
+    step->view({.slot = 0, .layer = layer, .head = 2}, scratch, view);
+    EXPECT_EQ(view.rest, nullptr);
+    if (traits().exact) {
+      EXPECT_TRUE(gather(view, p.shape, true) == bytes_of(p.shape, p.shown(0), layer, 2, true));
+    }
+  }
+}
+
+TEST_P(Conformance, ADroppedStepLeavesContentsAndUsedBytesUnchanged) {
+  Pair p = pair();
+  const SeqId a = p.open(), b = p.open();
+  p.add(a, 30);
+  const Usage before = p.store->usage();
+  for (int written = 0; written <= 2; ++written) {
+    auto step = p.begin({{b, 50}, {a, 100}});
+    for (int layer = 0; layer < written; ++layer) write_layer(*step, p.shape, p.fresh, layer);
+  }
+  const Usage after = p.store->usage();
+  EXPECT_EQ(after.used_bytes, before.used_bytes);
+  EXPECT_EQ(after.sequences, before.sequences);
+  EXPECT_EQ(p.store->length(a), 30u);
+  EXPECT_EQ(p.store->length(b), 0u);
+  if (traits().exact) p.expect_contents();
+}
+
+TEST_P(Conformance, AnEmptyCommitKeepsNothing) {
+  Pair p = pair();
+  const SeqId a = p.open(), b = p.open();
+  p.add(a, 4);
+  auto step = p.begin({{a, 3}, {b, 2}});
+  write_all(*step, p.shape, p.fresh);
+  p.commit(*step, {.rows = {{}, {}}});
+  EXPECT_EQ(p.store->length(a), 4u);
+  EXPECT_EQ(p.store->length(b), 0u);
+  if (traits().exact) p.expect_contents();
+}
+
+TEST_P(Conformance, ATreeCommitKeepsThePathInOrder) {
+  if (!traits().exact) GTEST_SKIP() << "not exact";
+  Pair p = pair();
+  const SeqId a = p.open(), b = p.open();
+  p.add(a, 10);
+  const uint64_t copied = p.store->usage().copied_bytes;
+  auto step = p.begin({{a, 8}, {b, 5}});
+  const uint64_t grown = p.store->usage().copied_bytes;
+  write_all(*step, p.shape, p.fresh);
+  p.commit(*step, {.rows = {{0, 1, 4, 7}, {2}}});
+  EXPECT_GE(p.store->usage().copied_bytes, copied);
+  EXPECT_LE(p.store->usage().copied_bytes - grown,
+            3 * p.shape.token_bytes());  // 4, 7 and 2 at most
+  EXPECT_EQ(p.store->length(a), 14u);
+  EXPECT_EQ(p.store->length(b), 1u);
+  p.add(b, 3);
+  p.add(a, 2);
+  p.expect_contents();
+}
+
+TEST_P(Conformance, KeptAllKeepsEveryRowOfEverySlot) {
+  const std::vector<Slot> slots = {{SeqId{4}, 3}, {SeqId{9}, 1}};
+  EXPECT_EQ(Kept::all({slots}).rows, (std::vector<std::vector<uint32_t>>{{0, 1, 2}, {0}}));
+}
+
+TEST_P(Conformance, AForkHasTheSameRowsAndIsIsolated) {
+  Pair p = pair();
+  const SeqId a = p.open();
+  p.add(a, 70);
+  const Usage before = p.store->usage();
+  const SeqId b = p.store->fork(a).value(), c = p.store->fork(b).value();
+  p.twin[b] = p.twin[c] = p.twin[a];
+  if (traits().exact) p.expect_contents();
+  p.add(b, 5);
+  p.add(a, 90);
+  p.close(a);
+  p.add(c, 1);
+  if (traits().exact) p.expect_contents();
+  p.close(b);
+  p.close(c);
+  EXPECT_EQ(p.store->usage().allocated_bytes, 0u);
+  EXPECT_GE(p.store->usage().copied_bytes, before.copied_bytes);
+}
+
+TEST_P(Conformance, AForkOfAnEmptySequenceIsEmpty) {
+  Pair p = pair();
+  const SeqId b = p.store->fork(p.open()).value();
+  EXPECT_EQ(p.store->length(b), 0u);
+  EXPECT_EQ(p.store->usage().allocated_bytes, 0u);
+  p.add(b, 3);
+}
+
+TEST_P(Conformance, AForkPastTheCapIsAShortageAndChangesNothing) {
+  if (traits().cheap_fork) GTEST_SKIP() << "a fork takes no memory";
+  Pair p = pair(2 * bytes_after(60) - 1);
+  const SeqId a = p.open();
+  p.add(a, 60);
+  const Usage before = p.store->usage();
+  const auto fork = p.store->fork(a);
+  ASSERT_FALSE(fork.ok());
+  EXPECT_GT(fork.error().needed_bytes, fork.error().available_bytes);
+  EXPECT_NE(fork.error().what.find("fork of sequence 0"), std::string::npos) << fork.error().what;
+  EXPECT_EQ(p.store->usage(), before);
+}
+
+TEST_P(Conformance, AFailedBeginLeavesNoTraceInAnySlot) {
+  Pair p = pair(bytes_after(120, 3));
+  const SeqId a = p.open(), b = p.open(), c = p.open(), d = p.open();
+  p.add(a, 30);
+  p.add(b, 30);
+  const Usage before = p.store->usage();
+  ASSERT_EQ(p.begin({{a, 1}, {c, 370}, {b, 370}, {d, 370}}), nullptr);
+  EXPECT_GT(p.shortage.needed_bytes, p.shortage.available_bytes);
+  EXPECT_NE(p.shortage.what.find("4 sequences"), std::string::npos) << p.shortage.what;
+  EXPECT_EQ(p.store->usage(), before);
+  EXPECT_EQ(p.store->length(a), 30u);
+  EXPECT_EQ(p.store->length(c), 0u);
+  if (traits().exact) p.expect_contents();
+}
+
+TEST_P(Conformance, AStepPastTheContextIsAShortageThatSaysSo) {
+  Pair p = pair();
+  const SeqId a = p.open(), b = p.open();
+  p.add(a, 399);
+  const Usage before = p.store->usage();
+  EXPECT_EQ(p.begin({{b, 1}, {a, 2}}), nullptr);
+  EXPECT_EQ(p.shortage.what, "sequence 0: 401 tokens of a context of 400");
+  EXPECT_EQ(p.shortage.needed_bytes, 2 * p.shape.token_bytes());
+  EXPECT_EQ(p.shortage.available_bytes, p.shape.token_bytes());
+  EXPECT_EQ(p.begin({{b, UINT32_MAX}}), nullptr);
+  EXPECT_EQ(p.store->usage(), before);
+  p.add(a, 1);
+  EXPECT_EQ(p.begin({{a, 1}}), nullptr);
+}
+
+TEST_P(Conformance, ClosingGivesEverythingBackAndRetiresTheId) {
+  Pair p = pair();
+  const SeqId a = p.open(), b = p.open();
+  p.add(a, 100);
+  p.add(b, 3);
+  p.close(a);
+  EXPECT_EQ(p.store->usage().used_bytes, 3 * p.shape.token_bytes());
+  const SeqId c = p.open();
+  EXPECT_NE(c, a);
+  EXPECT_NE(c, b);
+  p.close(b);
+  p.close(c);
+  const Usage usage = p.store->usage();
+  EXPECT_EQ(usage.allocated_bytes, 0u);
+  EXPECT_EQ(usage.used_bytes, 0u);
+  EXPECT_EQ(usage.wasted_bytes, 0u);
+  EXPECT_EQ(usage.sequences, 0u);
+}
+
+TEST_P(Conformance, UsageAddsUpAndStaysUnderTheCap) {
+  const uint64_t cap = bytes_after(400, 2);
+  Pair p = pair(cap);
+  const SeqId a = p.open(), b = p.open();
+  for (uint32_t i = 0; i < 100; ++i) {
+    p.add(i % 3 == 0 ? b : a, 1 + i % 4);
+    const Usage usage = p.store->usage();
+    EXPECT_EQ(usage.wasted_bytes, usage.allocated_bytes - usage.used_bytes);
+    EXPECT_LE(usage.allocated_bytes, cap);
+    EXPECT_EQ(usage.shared_bytes, 0u);
+    EXPECT_EQ(usage.slow_bytes, 0u);
+    if (traits().exact) {
+      EXPECT_EQ(usage.used_bytes, (p.twin[a].size() + p.twin[b].size()) * p.shape.token_bytes());
+    }
+  }
+}
+
+// Bytes that the attention of a step's slot 0 reads.
+uint64_t read_bytes(Step& step, const Shape& shape) {
+  base::Arena scratch;
+  kernels::View view;
+  uint64_t bytes = 0;
+  for (uint32_t layer = 0; layer < shape.layers; ++layer)
+    for (uint32_t head = 0; head < shape.kv_heads; ++head) {
+      step.view({.slot = 0, .layer = layer, .head = head}, scratch, view);
+      bytes += gather(view, shape, false).size() + gather(view, shape, true).size();
+    }
+  return bytes;
+}
+
+TEST_P(Conformance, TheCostFormulasEqualARunToTheByte) {
+  Pair p = pair();
+  const SeqId a = p.open(), b = p.open();
+  const Spec spec = parse_spec(GetParam().spec).value();
+  for (uint32_t tokens = 1; tokens <= p.shape.max_tokens; ++tokens) {
+    auto step = p.begin({{a, 1}, {b, 1}});
+    write_all(*step, p.shape, p.fresh);
+    const Cost cost = cost_of(spec, {.shape = p.shape}, {tokens, 2}).value();
+    if (tokens % 37 == 1) {
+      ASSERT_EQ(cost.read_bytes_per_token, read_bytes(*step, p.shape));
+    }
+    step->commit(Kept::all({p.slots}));
+    const Usage usage = p.store->usage();
+    ASSERT_EQ(cost.fast_bytes, usage.allocated_bytes) << tokens;
+    ASSERT_EQ(cost.slow_bytes, usage.slow_bytes) << tokens;
+    ASSERT_EQ(cost.copied_bytes, usage.copied_bytes) << tokens;
+  }
+  EXPECT_EQ(cost_of(spec, {.shape = p.shape}, {0, 2}).value().fast_bytes, 0u);
+}
+
+TEST_P(Conformance, TraitsTellTheTruth) {
+  Pair p = pair();
+  const SeqId a = p.open();
+  p.add(a, traits().max_fresh == 0 ? 250 : std::min(250u, traits().max_fresh));
+  const std::vector<Token> prompt(20, 7);
+  EXPECT_EQ(p.store->open(prompt).cached, 0u);
+  const uint64_t copied = p.store->usage().copied_bytes;
+  ASSERT_TRUE(p.store->fork(a).ok());
+  EXPECT_EQ(p.store->usage().copied_bytes == copied, traits().cheap_fork);
+
+  auto step = p.begin({{a, 1}});
+  write_all(*step, p.shape, p.fresh);
+  if (traits().exact) p.expect_all_shown(*step);
+  if (traits().per_query) return;
+  base::Arena scratch;
+  kernels::View without, with;
+  const std::vector<float> q(p.shape.head_dim, 1.5f);
+  step->view({.slot = 0, .layer = 1, .head = 1}, scratch, without);
+  step->view({.slot = 0, .layer = 1, .head = 1, .q = q.data(), .q_stride = p.shape.head_dim},
+             scratch, with);
+  EXPECT_TRUE(gather(with, p.shape, false) == gather(without, p.shape, false));
+}
+
+TEST_P(Conformance, ViewsMayBeTakenFromManyThreads) {
+  Pair p = pair();
+  const SeqId a = p.open(), b = p.open();
+  p.add(a, 100);
+  p.add(b, 7);
+  auto step = p.begin({{a, 3}, {b, 4}});
+  for (uint32_t layer = 0; layer < p.shape.layers; ++layer) {
+    write_layer(*step, p.shape, p.fresh, layer);
+    std::atomic<int> wrong = 0;
+    std::vector<std::thread> threads;
+    for (uint32_t thread = 0; thread < 4; ++thread)
+      threads.emplace_back([&, layer] {
+        base::Arena scratch;
+        kernels::View view;
+        const std::vector<float> probs(8, 0.5f);
+        for (uint32_t i = 0; i < 60; ++i) {
+          const Ask ask = {.slot = i % 2, .layer = layer, .head = i % 3};
+          step->view(ask, scratch, view);
+          if (traits().exact &&
+              gather(view, p.shape, i % 4 < 2) !=
+                  bytes_of(p.shape, p.shown(ask.slot), layer, ask.head, i % 4 < 2))
+            ++wrong;
+          if (traits().wants_probs) step->observe(ask, view, probs);
+        }
+      });
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_EQ(wrong, 0);
+  }
+}
+
+}  // namespace
+}  // namespace kvick::kv::test

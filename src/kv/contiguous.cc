@@ -1,0 +1,126 @@
+#include "kv/contiguous.h"
+
+#include <cstring>
+
+namespace kvick::kv {
+
+class ContiguousStep final : public CheckedStep {
+ public:
+  ContiguousStep(ContiguousStore& store, std::vector<Place> places)
+      : CheckedStep(store, std::move(places)), store_(store) {
+    for (const Place& place : this->places()) {
+      const uint32_t length = place.sequence->length;
+      runs_.push_back({.past = {.row = 0, .rows = length, .pos = 0},
+                       .fresh = {.row = length, .rows = place.fresh, .pos = length}});
+    }
+  }
+
+ private:
+  struct Runs {
+    kernels::Run past, fresh;
+  };
+
+  ContiguousSequence& sequence(uint32_t slot) const {
+    return static_cast<ContiguousSequence&>(*places()[slot].sequence);
+  }
+
+  void write_rows(uint32_t layer, const float* k, const float* v) override {
+    const uint32_t heads = store_.shape().kv_heads;
+    for (uint32_t slot = 0; slot < places().size(); ++slot) {
+      ContiguousSequence& sequence = this->sequence(slot);
+      const Place& place = places()[slot];
+      store_.use(sequence, layer, sequence.length + place.fresh);
+      const LayerRows& rows = sequence.layers[layer];
+      for (uint32_t head = 0; head < heads; ++head) {
+        write_region(place, k, head, rows.data + head * rows.region_bytes);
+        write_region(place, v, head, rows.data + (heads + head) * rows.region_bytes);
+      }
+    }
+  }
+
+  void write_region(const Place& place, const float* in, uint32_t head, std::byte* region) const {
+    const Shape& shape = store_.shape();
+    const size_t token = size_t{shape.kv_heads} * shape.head_dim;  // floats
+    const float* source = in + place.first * token + size_t{head} * shape.head_dim;
+    std::byte* row = region + place.sequence->length * store_.row_bytes();
+    for (uint32_t i = 0; i < place.fresh; ++i, source += token, row += store_.row_bytes())
+      store_.setup().store_row(shape.dtype, source, shape.head_dim, row);
+  }
+
+  void view_rows(const Ask& ask, base::Arena&, kernels::View& out) override {
+    const LayerRows& rows = sequence(ask.slot).layers[ask.layer];
+    const Runs& runs = runs_[ask.slot];
+    kernels::Segment segment;
+    segment.k = rows.data + ask.head * rows.region_bytes;
+    segment.v = rows.data + (store_.shape().kv_heads + ask.head) * rows.region_bytes;
+    segment.k_stride = segment.v_stride = static_cast<uint32_t>(store_.row_bytes());
+    segment.dtype = store_.shape().dtype;
+    out = {};
+    segment.runs = {&runs.past, 1};
+    if (runs.past.rows > 0) out.past.push_back(segment);
+    segment.runs = {&runs.fresh, 1};
+    out.fresh = segment;
+  }
+
+  void keep_rows(uint32_t slot, std::span<const uint32_t> kept) override {
+    ContiguousSequence& sequence = this->sequence(slot);
+    uint32_t in_place = 0;  // rows of the path that are where they belong
+    while (in_place < kept.size() && kept[in_place] == in_place) ++in_place;
+    for (const LayerRows& rows : sequence.layers)
+      for (uint32_t region = 0; region < store_.regions(); ++region) {
+        std::byte* fresh =
+            rows.data + region * rows.region_bytes + sequence.length * store_.row_bytes();
+        // Ascending: no row is overwritten before it has moved.
+        for (size_t i = in_place; i < kept.size(); ++i)
+          std::memcpy(fresh + i * store_.row_bytes(), fresh + kept[i] * store_.row_bytes(),
+                      store_.row_bytes());
+      }
+    store_.copied_bytes_ += (kept.size() - in_place) * store_.shape().token_bytes();
+    sequence.length += static_cast<uint32_t>(kept.size());
+  }
+
+  ContiguousStore& store_;
+  std::vector<Runs> runs_;  // per slot; views point into it
+};
+
+ContiguousStore::ContiguousStore(const Setup& setup)
+    : CheckedStore(setup),
+      row_bytes_(kernels::dtype_bytes(setup.shape.dtype, setup.shape.head_dim)) {}
+
+std::unique_ptr<Sequence> ContiguousStore::make_sequence(std::span<const Token>) {
+  auto sequence = std::make_unique<ContiguousSequence>();
+  sequence->layers.resize(shape().layers);
+  return sequence;
+}
+
+CheckedStore::SequenceOr ContiguousStore::copy_sequence(SeqId id, const Sequence& from) {
+  const auto& source = static_cast<const ContiguousSequence&>(from);
+  KVICK_TRY(std::unique_ptr<Sequence> made, make_room_for_fork(id, source.length));
+  auto& copy = static_cast<ContiguousSequence&>(*made);
+  copy.length = source.length;
+  if (source.length == 0) return made;
+  for (uint32_t layer = 0; layer < shape().layers; ++layer) {
+    use(copy, layer, source.length);
+    const LayerRows &to = copy.layers[layer], &rows = source.layers[layer];
+    for (uint32_t region = 0; region < regions(); ++region)
+      std::memcpy(to.data + region * to.region_bytes, rows.data + region * rows.region_bytes,
+                  source.length * row_bytes_);
+  }
+  copied_bytes_ += source.length * shape().token_bytes();
+  return made;
+}
+
+CheckedStore::StepOr ContiguousStore::start(std::vector<Place> places) {
+  KVICK_TRY_VOID(make_room(places));
+  return std::unique_ptr<CheckedStep>(std::make_unique<ContiguousStep>(*this, std::move(places)));
+}
+
+Usage ContiguousStore::count() const {
+  Usage usage;
+  usage.used_bytes = tokens() * shape().token_bytes();
+  usage.allocated_bytes = allocated_bytes_;
+  usage.copied_bytes = copied_bytes_;
+  return usage;
+}
+
+}  // namespace kvick::kv

@@ -1,0 +1,23 @@
+#pragma once
+// Reading the options of a spec, with one sentence for each way to get them wrong.
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "kv/registry.h"
+
+namespace kvick::kv {
+
+// Text from outside, fit for an error message: printable, and not longer than a line.
+std::string quote(std::string_view text);
+// The candidate that was probably meant, or "": at most two letters wrong.
+std::string_view closest(std::string_view name, std::span<const std::string_view> candidates);
+
+// The option's value, or its fallback. Error: not a whole number from `least` to `most`.
+base::Result<uint64_t> read_number(const Spec& spec, const Option& option, uint64_t least,
+                                   uint64_t most);
+// Error: neither "on" nor "off".
+base::Result<bool> read_switch(const Spec& spec, const Option& option);
+
+}  // namespace kvick::kv

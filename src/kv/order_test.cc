@@ -1,0 +1,129 @@
+// Breaking the rules of kv.h throws base::Bug and changes nothing, for every strategy.
+
+#include <gtest/gtest.h>
+
+#include "kv/conformance.h"
+
+namespace kvick::kv::test {
+namespace {
+
+class Order : public testing::TestWithParam<Case> {
+ protected:
+  Order() : p(GetParam().spec, kShape), a(p.open()), b(p.open()) { p.add(a, 2); }
+
+  void view(Step& step, Ask ask) {
+    kernels::View view;
+    step.view(ask, scratch, view);
+  }
+
+  static constexpr Shape kShape = {.layers = 2, .kv_heads = 2, .head_dim = 4, .max_tokens = 9};
+  Pair p;
+  SeqId a, b;
+  base::Arena scratch;
+};
+
+std::vector<Case> defaults() {
+  std::vector<Case> all;
+  for (const Strategy& strategy : strategies())
+    all.push_back({std::string(strategy.name), kernels::DType::kF16});
+  return all;
+}
+INSTANTIATE_TEST_SUITE_P(Registry, Order, testing::ValuesIn(defaults()), name_of);
+
+TEST_P(Order, OnlyOneStepIsAlive) {
+  auto step = p.begin({{a, 1}});
+  EXPECT_THROW((void)p.store->begin({p.slots}), base::Bug);
+  step.reset();
+  EXPECT_NE(p.begin({{a, 1}}), nullptr);
+}
+
+TEST_P(Order, ACommitEndsTheStepThoughItIsStillHeld) {
+  auto step = p.begin({{a, 1}});
+  write_all(*step, p.shape, p.fresh);
+  p.commit(*step, Kept::all({p.slots}));
+  auto next = p.begin({{a, 1}});
+  step.reset();  // ends nothing
+  write_all(*next, p.shape, p.fresh);
+  EXPECT_THROW((void)p.store->begin({p.slots}), base::Bug);
+  p.commit(*next, Kept::all({p.slots}));
+  p.expect_contents();
+}
+
+TEST_P(Order, NothingIsDoneWithAStepAfterItsCommit) {
+  auto step = p.begin({{a, 1}});
+  write_all(*step, p.shape, p.fresh);
+  const Kept all = Kept::all({p.slots});
+  p.commit(*step, all);
+  EXPECT_THROW(write_layer(*step, p.shape, p.fresh, 0), base::Bug);
+  EXPECT_THROW(view(*step, {}), base::Bug);
+  EXPECT_THROW(step->observe({}, {}, {}), base::Bug);
+  EXPECT_THROW(step->commit(all), base::Bug);
+  EXPECT_EQ(p.store->length(a), 3u);
+}
+
+TEST_P(Order, SequencesStayAsTheyAreWhileAStepIsAlive) {
+  auto step = p.begin({{a, 1}});
+  EXPECT_THROW(p.store->close(a), base::Bug);
+  EXPECT_THROW(p.store->close(b), base::Bug);
+  EXPECT_THROW((void)p.store->fork(a), base::Bug);
+  EXPECT_THROW((void)p.store->open({}), base::Bug);
+  EXPECT_EQ(p.store->length(a), 2u);
+  EXPECT_EQ(p.store->usage().sequences, 2u);
+}
+
+TEST_P(Order, OnlyOpenSequencesMayBeNamed) {
+  p.close(b);
+  for (const SeqId unknown : {b, SeqId{99}}) {
+    EXPECT_THROW(p.store->close(unknown), base::Bug);
+    EXPECT_THROW((void)p.store->fork(unknown), base::Bug);
+    EXPECT_THROW((void)p.store->length(unknown), base::Bug);
+    EXPECT_THROW((void)p.begin({{a, 1}, {unknown, 1}}), base::Bug);
+  }
+  p.expect_contents();
+}
+
+TEST_P(Order, ABatchHasSlotsWithRowsAndEachSequenceOnce) {
+  EXPECT_THROW((void)p.begin({}), base::Bug);
+  EXPECT_THROW((void)p.begin({{a, 0}}), base::Bug);
+  EXPECT_THROW((void)p.begin({{a, 1}, {b, 1}, {a, 1}}), base::Bug);
+  EXPECT_NE(p.begin({{a, 1}}), nullptr);
+}
+
+TEST_P(Order, EachLayerIsWrittenOnceAndBeforeItIsViewed) {
+  auto step = p.begin({{a, 1}});
+  EXPECT_THROW(view(*step, {.layer = 1}), base::Bug);
+  EXPECT_THROW(step->observe({.layer = 1}, {}, {}), base::Bug);
+  write_layer(*step, p.shape, p.fresh, 1);
+  EXPECT_NO_THROW(view(*step, {.layer = 1}));
+  EXPECT_THROW(view(*step, {.layer = 0}), base::Bug);
+  EXPECT_THROW(write_layer(*step, p.shape, p.fresh, 1), base::Bug);
+  EXPECT_THROW(write_layer(*step, p.shape, p.fresh, 2), base::Bug);
+}
+
+TEST_P(Order, AViewNamesASlotALayerAndAHeadThatExist) {
+  auto step = p.begin({{a, 1}});
+  write_all(*step, p.shape, p.fresh);
+  EXPECT_THROW(view(*step, {.slot = 1}), base::Bug);
+  EXPECT_THROW(view(*step, {.layer = 2}), base::Bug);
+  EXPECT_THROW(view(*step, {.head = 2}), base::Bug);
+  EXPECT_NO_THROW(view(*step, {.slot = 0, .layer = 1, .head = 1}));
+}
+
+TEST_P(Order, ACommitNeedsEveryLayerAndAscendingRowsOfEverySlot) {
+  auto step = p.begin({{a, 3}, {b, 1}});
+  write_layer(*step, p.shape, p.fresh, 0);
+  EXPECT_THROW(step->commit(Kept::all({p.slots})), base::Bug);
+  write_layer(*step, p.shape, p.fresh, 1);
+  EXPECT_THROW(step->commit({.rows = {{0}}}), base::Bug);
+  EXPECT_THROW(step->commit({.rows = {{0}, {0}, {0}}}), base::Bug);
+  EXPECT_THROW(step->commit({.rows = {{0, 3}, {0}}}), base::Bug);
+  EXPECT_THROW(step->commit({.rows = {{1, 0}, {0}}}), base::Bug);
+  EXPECT_THROW(step->commit({.rows = {{1, 1}, {0}}}), base::Bug);
+  EXPECT_EQ(p.store->length(a), 2u);
+  p.commit(*step, {.rows = {{0, 2}, {}}});  // the step survived them all
+  EXPECT_EQ(p.store->length(a), 4u);
+  p.expect_contents();
+}
+
+}  // namespace
+}  // namespace kvick::kv::test

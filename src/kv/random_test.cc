@@ -1,0 +1,150 @@
+// Random operations on every strategy beside a trivial model. KVICK_TEST_SEED repeats a run that
+// failed.
+
+#include <algorithm>
+#include <cstdlib>
+#include <gtest/gtest.h>
+#include <random>
+
+#include "kv/conformance.h"
+
+namespace kvick::kv::test {
+namespace {
+
+uint32_t seed() {
+  const char* given = std::getenv("KVICK_TEST_SEED");
+  return given != nullptr ? static_cast<uint32_t>(std::strtoul(given, nullptr, 10))
+                          : std::random_device{}();
+}
+
+constexpr Shape kShape = {.layers = 2, .kv_heads = 2, .head_dim = 10, .max_tokens = 250};
+
+class Player {
+ public:
+  Player(const Case& test, const Shape& shape, uint64_t cap, uint32_t seed)
+      : traits_(traits_of(test.spec)), pair_(test.spec, shape, cap), cap_(cap), random_(seed) {}
+
+  void play(int operations) {
+    for (int i = 0; i < operations && !testing::Test::HasFatalFailure(); ++i) {
+      const uint32_t dice = below(100);
+      if (pair_.twin.empty() || dice < 8) {
+        if (pair_.twin.size() < 6) pair_.open();
+      } else if (dice < 16) {
+        fork(any());
+      } else if (dice < 24) {
+        pair_.close(any());
+      } else {
+        step();
+      }
+      check();
+    }
+    while (!pair_.twin.empty()) pair_.close(any());
+    EXPECT_EQ(pair_.store->usage().allocated_bytes, 0u);
+  }
+
+  int shortages() const { return shortages_; }
+
+ private:
+  uint32_t below(uint32_t n) { return std::uniform_int_distribution<uint32_t>(0, n - 1)(random_); }
+  SeqId any() {
+    return std::next(pair_.twin.begin(), below(static_cast<uint32_t>(pair_.twin.size())))->first;
+  }
+
+  void fork(SeqId seq) {
+    if (pair_.twin.size() >= 6) return;
+    const Usage before = pair_.store->usage();
+    const auto forked = pair_.store->fork(seq);
+    if (forked.ok()) {
+      pair_.twin[*forked] = pair_.twin[seq];
+    } else {
+      failed(before, forked.error());
+    }
+  }
+
+  std::vector<Slot> slots() {
+    std::vector<Slot> all;
+    for (const auto& [seq, rows] : pair_.twin)
+      if (below(2) == 0) all.push_back({seq, 1 + below(below(6) == 0 ? 120 : 5)});
+    if (all.empty()) all.push_back({any(), 1});
+    std::shuffle(all.begin(), all.end(), random_);
+    return all;
+  }
+
+  Kept kept() {
+    Kept kept = Kept::all({pair_.slots});
+    const uint32_t kind = below(3);
+    for (auto& rows : kept.rows) {
+      if (kind == 1) rows.resize(below(static_cast<uint32_t>(rows.size()) + 1));       // a chain
+      if (kind == 2) std::erase_if(rows, [this](uint32_t) { return below(2) == 0; });  // a tree
+    }
+    return kept;
+  }
+
+  void step() {
+    const Usage before = pair_.store->usage();
+    auto step = pair_.begin(slots());
+    if (step == nullptr) return failed(before, pair_.shortage);
+    std::vector<uint32_t> layers = {0, 1};
+    std::shuffle(layers.begin(), layers.end(), random_);
+    const bool all = below(8) != 0;
+    if (!all) layers.pop_back();
+    for (const uint32_t layer : layers) write_layer(*step, pair_.shape, pair_.fresh, layer);
+    if (!all) return;
+    if (traits_.exact) pair_.expect_all_shown(*step);
+    if (below(4) != 0) pair_.commit(*step, kept());
+  }
+
+  void failed(const Usage& before, const Shortage& shortage) {
+    ++shortages_;
+    EXPECT_GT(shortage.needed_bytes, shortage.available_bytes) << shortage.what;
+    EXPECT_EQ(pair_.store->usage(), before);
+  }
+
+  void check() {
+    const Usage usage = pair_.store->usage();
+    uint64_t tokens = 0;
+    for (const auto& [seq, rows] : pair_.twin) {
+      ASSERT_EQ(pair_.store->length(seq), rows.size());
+      tokens += rows.size();
+    }
+    ASSERT_EQ(usage.sequences, pair_.twin.size());
+    ASSERT_EQ(usage.wasted_bytes, usage.allocated_bytes - usage.used_bytes);
+    ASSERT_LE(usage.used_bytes, usage.allocated_bytes);
+    ASSERT_LE(usage.allocated_bytes, cap_);
+    if (traits_.exact && !traits_.cheap_fork) {
+      ASSERT_EQ(usage.used_bytes, tokens * pair_.shape.token_bytes());
+    }
+  }
+
+  const Traits& traits_;
+  Pair pair_;
+  uint64_t cap_;
+  std::mt19937 random_;
+  int shortages_ = 0;
+};
+
+class Random : public testing::TestWithParam<Case> {};
+INSTANTIATE_TEST_SUITE_P(Registry, Random, testing::ValuesIn(cases()), name_of);
+
+TEST_P(Random, OperationsAgreeWithTheTrivialModel) {
+  const Case& test = GetParam();
+  if (const std::string why = unavailable(test.spec); !why.empty()) GTEST_SKIP() << why;
+  Shape shape = kShape;
+  shape.dtype = test.dtype;
+  const uint64_t two =
+      cost_of(parse_spec(test.spec).value(), {.shape = shape}, {shape.max_tokens, 2})
+          .value()
+          .fast_bytes;
+  const uint32_t from = seed();
+  int shortages = 0;
+  for (uint32_t round = 0; round < 3; ++round) {
+    SCOPED_TRACE("KVICK_TEST_SEED=" + std::to_string(from + round));
+    Player player(test, shape, two, from + round);
+    player.play(250);
+    shortages += player.shortages();
+  }
+  EXPECT_GT(shortages, 0);  // else the test tests less than it says
+}
+
+}  // namespace
+}  // namespace kvick::kv::test

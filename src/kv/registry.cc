@@ -1,0 +1,106 @@
+#include "kv/registry.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "kv/options.h"
+
+namespace kvick::kv {
+
+Strategy virtual_strategy();    // virtual.cc
+Strategy bmc_strategy();        // bmc.cc
+Strategy iterative_strategy();  // iterative.cc
+Strategy upfront_strategy();    // upfront.cc
+
+std::span<const Strategy> strategies() {
+  static const Strategy kRows[] = {
+      virtual_strategy(),
+      bmc_strategy(),
+      iterative_strategy(),
+      upfront_strategy(),
+  };
+  return kRows;
+}
+
+namespace {
+
+// What max_tokens of one sequence may take: more than any processor can address.
+constexpr uint64_t kMostBytes = uint64_t{1} << 48;
+// Bounds that keep every size below 2^64, page rounding included.
+constexpr uint64_t kMostRegions = uint64_t{1} << 24;
+constexpr uint32_t kMostHeadDim = uint32_t{1} << 20;
+
+template <typename Row>
+std::vector<std::string_view> names_of(std::span<const Row> rows) {
+  std::vector<std::string_view> names;
+  for (const Row& row : rows) names.push_back(row.name);
+  return names;
+}
+
+std::string hint(std::string_view name, std::span<const std::string_view> known) {
+  const std::string_view meant = closest(name, known);
+  return meant.empty() ? "" : fmt::format("; did you mean {}?", meant);
+}
+
+base::Result<const Strategy*> checked_strategy(const Spec& spec) {
+  const Strategy* strategy = find_strategy(spec.name);
+  if (strategy == nullptr) {
+    const auto known = names_of(strategies());
+    return base::fail("{} is not a KV strategy{}; there are {}", quote(spec.name),
+                      hint(spec.name, known), fmt::join(known, ", "));
+  }
+  const auto known = names_of(strategy->options);
+  for (const auto& [name, value] : spec.options) {
+    if (std::find(known.begin(), known.end(), name) != known.end()) continue;
+    if (known.empty()) return base::fail("{} has no options, but {} is given", spec.name, name);
+    return base::fail("{} has no option {}{}; it has {}", spec.name, quote(name), hint(name, known),
+                      fmt::join(known, ", "));
+  }
+  return strategy;
+}
+
+base::Status<> check_shape(const Shape& shape) {
+  using kernels::DType;
+  if (shape.layers == 0 || shape.kv_heads == 0 || shape.head_dim == 0 || shape.max_tokens == 0)
+    return base::fail("a cache of {} layers, {} KV heads, {} values a head and {} tokens is none",
+                      shape.layers, shape.kv_heads, shape.head_dim, shape.max_tokens);
+  if (shape.dtype != DType::kF32 && shape.dtype != DType::kF16 && shape.dtype != DType::kBF16)
+    return base::fail("keys and values are kept as f32, f16 or bf16, not as {}",
+                      kernels::dtype_info(shape.dtype).name);
+  if (uint64_t{shape.layers} * shape.kv_heads > kMostRegions || shape.head_dim > kMostHeadDim)
+    return base::fail("{} layers of {} KV heads of {} values: no model has so many", shape.layers,
+                      shape.kv_heads, shape.head_dim);
+  uint64_t bytes = 2 * kernels::dtype_bytes(shape.dtype, shape.head_dim);
+  for (const uint32_t factor : {shape.layers, shape.kv_heads, shape.max_tokens})
+    if (__builtin_mul_overflow(bytes, factor, &bytes) || bytes > kMostBytes)
+      return base::fail(
+          "{} layers x {} KV heads x {} values x {} tokens is more than any memory: give a smaller "
+          "context",
+          shape.layers, shape.kv_heads, shape.head_dim, shape.max_tokens);
+  return base::Done{};
+}
+
+}  // namespace
+
+const Strategy* find_strategy(std::string_view name) {
+  for (const Strategy& strategy : strategies())
+    if (strategy.name == name) return &strategy;
+  return nullptr;
+}
+
+base::Result<std::unique_ptr<Store>> make_store(const Spec& spec, const Setup& setup) {
+  KVICK_TRY(const Strategy* strategy, checked_strategy(spec));
+  KVICK_TRY_VOID(check_shape(setup.shape));
+  return strategy->make(setup, spec);
+}
+
+base::Result<Cost> cost_of(const Spec& spec, const Setup& setup, const Load& load) {
+  KVICK_TRY(const Strategy* strategy, checked_strategy(spec));
+  KVICK_TRY_VOID(check_shape(setup.shape));
+  if (load.tokens > setup.shape.max_tokens)
+    return base::fail("a sequence of {} tokens is past the context of {}", load.tokens,
+                      setup.shape.max_tokens);
+  return strategy->cost(setup, spec, load);
+}
+
+}  // namespace kvick::kv

@@ -1,0 +1,155 @@
+#include "kv/registry.h"
+
+#include <gtest/gtest.h>
+#include <set>
+
+#include "kv/options.h"
+
+namespace kvick::kv {
+namespace {
+
+constexpr Setup kSetup = {.shape = {.layers = 1, .kv_heads = 1, .head_dim = 4, .max_tokens = 8}};
+
+std::string parse_error(std::string_view text) { return parse_spec(text).error().message; }
+std::string make_error(std::string_view text, const Setup& setup = kSetup) {
+  return make_store(parse_spec(text).value(), setup).error().message;
+}
+
+TEST(ParseSpec, ReadsANameAndItsOptions) {
+  EXPECT_EQ(parse_spec("virtual")->name, "virtual");
+  EXPECT_TRUE(parse_spec("virtual")->options.empty());
+  const Spec spec = parse_spec("file_2-x:dir=/a:b=c,fast=512MiB").value();
+  EXPECT_EQ(spec.name, "file_2-x");
+  EXPECT_EQ(spec.options,
+            (std::map<std::string, std::string>{{"dir", "/a:b=c"}, {"fast", "512MiB"}}));
+}
+
+TEST(ParseSpec, SaysWhatIsWrongWithAMalformedSpec) {
+  const std::string form = "a KV spec is NAME[:key=value[,key=value]...]";
+  EXPECT_EQ(parse_error(""), "'' does not begin with a strategy's name: " + form);
+  EXPECT_EQ(parse_error(":r=1"), "':r=1' does not begin with a strategy's name: " + form);
+  EXPECT_EQ(parse_error("Bmc"), "'Bmc' does not begin with a strategy's name: " + form);
+  EXPECT_EQ(parse_error("bmc:"), "'' in 'bmc:' is not key=value: " + form);
+  EXPECT_EQ(parse_error("bmc:r"), "'r' in 'bmc:r' is not key=value: " + form);
+  EXPECT_EQ(parse_error("bmc:r="), "'r=' in 'bmc:r=' is not key=value: " + form);
+  EXPECT_EQ(parse_error("bmc:=1"), "'=1' in 'bmc:=1' is not key=value: " + form);
+  EXPECT_EQ(parse_error("bmc:r=1,"), "'' in 'bmc:r=1,' is not key=value: " + form);
+  EXPECT_EQ(parse_error("bmc:r=1,r=2"), "'bmc:r=1,r=2' gives r twice");
+}
+
+TEST(ParseSpec, QuotesTextFromOutsideInOnePrintableLine) {
+  EXPECT_EQ(quote("a\nb\x1b[0m"), "'a?b?[0m'");
+  EXPECT_EQ(quote(std::string(1000, 'x')), "'" + std::string(60, 'x') + "...'");
+}
+
+TEST(Registry, HasTheDefaultFirstAndEachNameOnce) {
+  EXPECT_EQ(strategies().front().name, "virtual");
+  std::set<std::string_view> names;
+  for (const Strategy& strategy : strategies()) {
+    EXPECT_TRUE(names.insert(strategy.name).second);
+    EXPECT_EQ(find_strategy(strategy.name), &strategy);
+    EXPECT_FALSE(strategy.summary.empty());
+    EXPECT_TRUE(parse_spec(strategy.name).ok());
+    for (const Option& option : strategy.options) EXPECT_FALSE(option.summary.empty());
+  }
+  for (const char* name : {"virtual", "bmc", "iterative", "upfront"})
+    EXPECT_TRUE(names.count(name));
+  EXPECT_EQ(find_strategy("none"), nullptr);
+}
+
+TEST(Registry, TakesEveryFallbackAsIfItWereGiven) {
+  for (const Strategy& strategy : strategies()) {
+    Spec spec{.name = std::string(strategy.name), .options = {}};
+    for (const Option& option : strategy.options)
+      spec.options[std::string(option.name)] = option.fallback;
+    EXPECT_TRUE(make_store(spec, kSetup).ok()) << strategy.name;
+    EXPECT_TRUE(cost_of(spec, kSetup, {8, 1}).ok()) << strategy.name;
+  }
+}
+
+TEST(Registry, NamesWhatExistsWhenAStrategyDoesNot) {
+  EXPECT_EQ(make_error("virtaul"),
+            "'virtaul' is not a KV strategy; did you mean virtual?; there are virtual, bmc, "
+            "iterative, upfront");
+  EXPECT_EQ(make_error("zzzzzzzzz"),
+            "'zzzzzzzzz' is not a KV strategy; there are virtual, bmc, iterative, upfront");
+  EXPECT_FALSE(cost_of({"zzz", {}}, kSetup, {}).ok());
+}
+
+TEST(Registry, NamesTheOptionItsRangeAndItsMeaning) {
+  EXPECT_EQ(make_error("bmc:rows=4"), "bmc has no option 'rows'; it has r");
+  EXPECT_EQ(make_error("virtual:hugepage=on"),
+            "virtual has no option 'hugepage'; did you mean hugepages?; it has hugepages");
+  EXPECT_EQ(make_error("upfront:r=4"), "upfront has no options, but r is given");
+  for (const char* bad : {"0", "-1", "4294967296", "1e3", "64 ", "0x10", "99999999999999999999"})
+    EXPECT_EQ(make_error(std::string("bmc:r=") + bad),
+              "bmc: r='" + std::string(bad) +
+                  "' is not a whole number from 1 to 4294967295 (rows added at each growth)");
+  EXPECT_EQ(make_error("virtual:hugepages=yes"),
+            "virtual: hugepages='yes' is neither on nor off (pages of 2 MiB: fewer page faults and "
+            "TLB misses, more waste)");
+  EXPECT_FALSE(cost_of({"bmc", {{"r", "x"}}}, kSetup, {}).ok());
+  EXPECT_FALSE(cost_of({"bmc", {{"s", "1"}}}, kSetup, {}).ok());
+}
+
+TEST(Registry, FindsTheClosestName) {
+  const std::vector<std::string_view> names = {"virtual", "bmc", "iterative"};
+  EXPECT_EQ(closest("virtul", names), "virtual");
+  EXPECT_EQ(closest("bcm", names), "bmc");
+  EXPECT_EQ(closest("iteratif", names), "iterative");
+  EXPECT_EQ(closest("paged", names), "");
+  EXPECT_EQ(closest("", names), "");
+  EXPECT_EQ(closest(std::string(100000, 'b'), names), "");
+}
+
+TEST(Registry, RefusesShapesThatNoMemoryHolds) {
+  const Shape good = kSetup.shape;
+  for (uint32_t Shape::*field :
+       {&Shape::layers, &Shape::kv_heads, &Shape::head_dim, &Shape::max_tokens}) {
+    kv::Setup setup = kSetup;
+    setup.shape.*field = 0;
+    EXPECT_FALSE(make_store({"virtual", {}}, setup).ok());
+    EXPECT_FALSE(cost_of({"virtual", {}}, setup, {}).ok());
+    setup.shape.*field = UINT32_MAX;
+    for (const Strategy& strategy : strategies())
+      EXPECT_EQ(make_store({std::string(strategy.name), {}}, setup).ok(),
+                field == &Shape::max_tokens);
+  }
+  kv::Setup setup{.shape = good};
+  setup.shape = {.layers = 1u << 24, .kv_heads = 1, .head_dim = 1u << 20, .max_tokens = UINT32_MAX};
+  EXPECT_NE(make_error("virtual", setup).find("smaller context"), std::string::npos);
+  setup.shape = good;
+  setup.shape.dtype = kernels::DType::kQ8_0;
+  EXPECT_EQ(make_error("bmc", setup), "keys and values are kept as f32, f16 or bf16, not as Q8_0");
+}
+
+TEST(Registry, CostsOnlyLoadsThatFitTheContext) {
+  EXPECT_EQ(cost_of({"bmc", {}}, kSetup, {9, 1}).error().message,
+            "a sequence of 9 tokens is past the context of 8");
+}
+
+TEST(Registry, StoresConvertRowsWithTheGivenFunction) {
+  kv::Setup setup = kSetup;
+  setup.store_row = [](kernels::DType, const float* in, size_t n, std::byte* out) {
+    for (size_t i = 0; i < n; ++i) {
+      const uint16_t value = static_cast<uint16_t>(in[i]) + 1;
+      std::memcpy(out + 2 * i, &value, 2);
+    }
+  };
+  for (const Strategy& strategy : strategies()) {
+    auto store = make_store({std::string(strategy.name), {}}, setup).value();
+    const Slot slot = {store->open({}).seq, 1};
+    auto step = store->begin({{&slot, 1}}).value();
+    const float k[] = {1, 2, 3, 4}, v[] = {5, 6, 7, 8};
+    step->write(0, k, v);
+    base::Arena scratch;
+    kernels::View view;
+    step->view({}, scratch, view);
+    uint16_t last = 0;
+    std::memcpy(&last, view.fresh.v + 6, 2);
+    EXPECT_EQ(last, 9) << strategy.name;
+  }
+}
+
+}  // namespace
+}  // namespace kvick::kv

@@ -1,0 +1,14 @@
+#pragma once
+// Sizes of loads that a planner may ask for, without wrapping around: more than 2^64 - 1 counts as
+// that.
+
+#include <cstdint>
+
+namespace kvick::kv {
+
+inline uint64_t saturating_mul(uint64_t a, uint64_t b) {
+  uint64_t product;
+  return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
+}
+
+}  // namespace kvick::kv

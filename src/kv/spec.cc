@@ -1,0 +1,100 @@
+#include <algorithm>
+#include <charconv>
+#include <numeric>
+#include <vector>
+
+#include "kv/options.h"
+
+namespace kvick::kv {
+namespace {
+
+bool is_name(std::string_view text) {
+  return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
+  });
+}
+
+// Letters to add, drop or change.
+size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), size_t{0});
+  for (size_t i = 0; i < a.size(); ++i) {
+    size_t diagonal = std::exchange(row[0], i + 1);
+    for (size_t j = 0; j < b.size(); ++j) {
+      const size_t change = diagonal + (a[i] == b[j] ? 0 : 1);
+      diagonal = row[j + 1];
+      row[j + 1] = std::min({change, row[j] + 1, row[j + 1] + 1});
+    }
+  }
+  return row.back();
+}
+
+std::string_view value_of(const Spec& spec, const Option& option) {
+  const auto found = spec.options.find(std::string(option.name));
+  return found == spec.options.end() ? option.fallback : std::string_view(found->second);
+}
+
+}  // namespace
+
+std::string quote(std::string_view text) {
+  constexpr size_t kMost = 60;
+  std::string result = "'";
+  for (const char c : text.substr(0, kMost)) result += c >= ' ' && c <= '~' ? c : '?';
+  return result + (text.size() > kMost ? "...'" : "'");
+}
+
+std::string_view closest(std::string_view name, std::span<const std::string_view> candidates) {
+  std::string_view best;
+  size_t least = 3;
+  for (const std::string_view candidate : candidates) {
+    if (name.size() > candidate.size() + 2) continue;
+    const size_t distance = edit_distance(name, candidate);
+    if (distance >= least || distance >= candidate.size()) continue;
+    least = distance;
+    best = candidate;
+  }
+  return best;
+}
+
+base::Result<Spec> parse_spec(std::string_view text) {
+  constexpr std::string_view kForm = "a KV spec is NAME[:key=value[,key=value]...]";
+  const size_t colon = text.find(':');
+  Spec spec{.name = std::string(text.substr(0, colon)), .options = {}};
+  if (!is_name(spec.name))
+    return base::fail("{} does not begin with a strategy's name: {}", quote(text), kForm);
+  if (colon == std::string_view::npos) return spec;
+  for (size_t begin = colon + 1;;) {
+    const size_t comma = text.find(',', begin);
+    const std::string_view pair = text.substr(begin, comma - begin);
+    const size_t equals = pair.find('=');
+    if (equals == std::string_view::npos || !is_name(pair.substr(0, equals)) ||
+        equals + 1 == pair.size())
+      return base::fail("{} in {} is not key=value: {}", quote(pair), quote(text), kForm);
+    const std::string key(pair.substr(0, equals));
+    if (!spec.options.emplace(key, pair.substr(equals + 1)).second)
+      return base::fail("{} gives {} twice", quote(text), key);
+    if (comma == std::string_view::npos) return spec;
+    begin = comma + 1;
+  }
+}
+
+base::Result<uint64_t> read_number(const Spec& spec, const Option& option, uint64_t least,
+                                   uint64_t most) {
+  const std::string_view text = value_of(spec, option);
+  uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < least || value > most)
+    return base::fail("{}: {}={} is not a whole number from {} to {} ({})", spec.name, option.name,
+                      quote(text), least, most, option.summary);
+  return value;
+}
+
+base::Result<bool> read_switch(const Spec& spec, const Option& option) {
+  const std::string_view text = value_of(spec, option);
+  if (text != "on" && text != "off")
+    return base::fail("{}: {}={} is neither on nor off ({})", spec.name, option.name, quote(text),
+                      option.summary);
+  return text == "on";
+}
+
+}  // namespace kvick::kv

@@ -1,0 +1,164 @@
+// The default: the operating system's page table as the block table. Each sequence reserves address
+// space for the whole context once; a page of it becomes memory when a row in it is first written.
+// Contiguous, never copied, and each region wastes less than a page. Why it is the default:
+// docs/adr/0002-virtual-is-the-default.md.
+
+#include <algorithm>
+
+#include "kv/contiguous.h"
+#include "kv/options.h"
+#include "kv/reservation.h"
+#include "kv/saturating.h"
+
+namespace kvick::kv {
+namespace {
+
+constexpr Option kOptions[] = {
+    {.name = "hugepages",
+     .summary = "pages of 2 MiB: fewer page faults and TLB misses, more waste",
+     .fallback = "off"}};
+
+struct VirtualSequence : ContiguousSequence {
+  Reservation memory;
+  std::vector<uint32_t> touched_rows;  // per layer, the most that were ever in use
+};
+
+uint64_t round_up(uint64_t bytes, uint64_t unit) { return (bytes + unit - 1) / unit * unit; }
+
+class VirtualStore final : public ContiguousStore {
+ public:
+  VirtualStore(const Setup& setup, Pages pages)
+      : ContiguousStore(setup), pages_(pages), region_bytes_(page_rounded(shape().max_tokens)) {}
+
+ private:
+  static VirtualSequence& mine(Sequence& sequence) {
+    return static_cast<VirtualSequence&>(sequence);
+  }
+
+  uint64_t page_rounded(uint64_t rows) const {
+    return round_up(rows * row_bytes(), bytes_of(pages_));
+  }
+  // Memory of one layer whose first `rows` rows are in use.
+  uint64_t layer_bytes(uint32_t rows) const { return page_rounded(rows) * regions(); }
+
+  std::unique_ptr<Sequence> make_sequence(std::span<const Token>) override {
+    auto sequence = std::make_unique<VirtualSequence>();
+    sequence->layers.resize(shape().layers);
+    sequence->touched_rows.resize(shape().layers);
+    return sequence;
+  }
+
+  void attach(VirtualSequence& sequence, Reservation memory) const {
+    for (uint32_t layer = 0; layer < shape().layers; ++layer)
+      sequence.layers[layer] = {.data = memory.data() + size_t{layer} * regions() * region_bytes_,
+                                .region_bytes = region_bytes_};
+    sequence.memory = std::move(memory);
+  }
+
+  base::Result<Reservation, Shortage> reserve(SeqId id) const {
+    const uint64_t bytes = uint64_t{shape().layers} * regions() * region_bytes_;
+    auto made = Reservation::make(bytes, pages_);
+    if (made.ok()) return std::move(made).value();
+    return Shortage{
+        .needed_bytes = bytes,
+        .available_bytes = 0,
+        .what = fmt::format("sequence {}: {}", static_cast<uint32_t>(id), made.error().message)};
+  }
+
+  uint64_t growth_bytes(const VirtualSequence& sequence, uint64_t rows) const {
+    uint64_t bytes = 0;
+    for (const uint32_t touched : sequence.touched_rows)
+      bytes += layer_bytes(std::max(touched, static_cast<uint32_t>(rows))) - layer_bytes(touched);
+    return bytes;
+  }
+
+  base::Status<Shortage> make_room(std::span<const Place> places) override {
+    uint64_t then = allocated_bytes_;
+    for (const Place& place : places)
+      then += growth_bytes(mine(*place.sequence), place.sequence->length + place.fresh);
+    if (auto shortage =
+            over_cap(allocated_bytes_, then, fmt::format("a step of {} sequences", places.size())))
+      return *shortage;
+    std::vector<Reservation> reserved(places.size());  // given back if one of them fails
+    for (size_t i = 0; i < places.size(); ++i) {
+      if (mine(*places[i].sequence).memory.data() != nullptr) continue;
+      KVICK_TRY(reserved[i], reserve(places[i].id));
+    }
+    for (size_t i = 0; i < places.size(); ++i)
+      if (reserved[i].data() != nullptr) attach(mine(*places[i].sequence), std::move(reserved[i]));
+    return base::Done{};
+  }
+
+  SequenceOr make_room_for_fork(SeqId id, uint32_t rows) override {
+    std::unique_ptr<Sequence> sequence = make_sequence({});
+    if (rows == 0) return sequence;
+    const uint64_t then = allocated_bytes_ + growth_bytes(mine(*sequence), rows);
+    if (auto shortage = over_cap(allocated_bytes_, then,
+                                 fmt::format("fork of sequence {}", static_cast<uint32_t>(id))))
+      return *shortage;
+    KVICK_TRY(Reservation memory, reserve(id));
+    attach(mine(*sequence), std::move(memory));
+    return sequence;
+  }
+
+  void use(ContiguousSequence& sequence, uint32_t layer, uint32_t rows) override {
+    uint32_t& touched = static_cast<VirtualSequence&>(sequence).touched_rows[layer];
+    if (rows <= touched) return;
+    allocated_bytes_ += layer_bytes(rows) - layer_bytes(touched);
+    touched = rows;
+  }
+
+  void free_sequence(std::unique_ptr<Sequence> sequence) override {
+    for (const uint32_t touched : mine(*sequence).touched_rows)
+      allocated_bytes_ -= layer_bytes(touched);
+  }
+
+  Usage count() const override {
+    Usage usage = ContiguousStore::count();
+    usage.page_bytes = bytes_of(pages_);
+    return usage;
+  }
+
+  Pages pages_;
+  uint64_t region_bytes_;
+};
+
+base::Result<Pages> pages_of(const Spec& spec) {
+  KVICK_TRY(const bool huge, read_switch(spec, kOptions[0]));
+  return huge ? Pages::kHuge : Pages::kSystem;
+}
+
+base::Result<std::unique_ptr<Store>> make(const Setup& setup, const Spec& spec) {
+  KVICK_TRY(const Pages pages, pages_of(spec));
+  if (pages == Pages::kHuge)
+    if (auto works = huge_pages_work(); !works.ok())
+      return base::fail("{}: hugepages=on: {}", spec.name, works.error().message);
+  return std::unique_ptr<Store>(std::make_unique<VirtualStore>(setup, pages));
+}
+
+base::Result<Cost> cost(const Setup& setup, const Spec& spec, const Load& load) {
+  KVICK_TRY(const Pages pages, pages_of(spec));
+  const Shape& shape = setup.shape;
+  const uint64_t row = kernels::dtype_bytes(shape.dtype, shape.head_dim);
+  const uint64_t regions = uint64_t{2} * shape.layers * shape.kv_heads;
+  const uint64_t sequence = saturating_mul(regions, round_up(load.tokens * row, bytes_of(pages)));
+  return Cost{.fast_bytes = saturating_mul(sequence, load.sequences),
+              .slow_bytes = 0,
+              .read_bytes_per_token = load.tokens * shape.token_bytes(),
+              .copied_bytes = 0};
+}
+
+}  // namespace
+
+Strategy virtual_strategy() {
+  return {.name = "virtual",
+          .summary =
+              "contiguous, grown by the page table: no copies, less than a page of waste per "
+              "region (default)",
+          .options = kOptions,
+          .traits = {},
+          .make = make,
+          .cost = cost};
+}
+
+}  // namespace kvick::kv

@@ -83,15 +83,45 @@ class Tree(CheckTest):
                        src__kv__other_dot_h="#pragma once\nvoid elsewhere();\n")
 
     def test_the_tour_names_what_exists(self):
-        self.assertEqual(self.tour("1. `src/kv/kv.h`: `Step::commit`, `commit()`\n2. in `src/kv`, `elsewhere()`, `int x`\n"), [])
+        self.assertEqual(self.tour("1. `src/kv/kv.h`: `Step::commit`, `commit()`\n2. in `src/kv`, `elsewhere`, `int x`\n"), [])
         self.assertEqual(self.tour("one\n\n1. `src/kv/gone.h`\n"), ["docs/tour.md:3: there is no src/kv/gone.h"])
         self.assertEqual(self.tour("`src/kv/kv.h` and\nits `rollback()`"),
                          ["docs/tour.md:1: rollback() is not in the files that are named with it"])
-        self.assertEqual(len(self.tour("1. `src/kv/kv.h`\n   `elsewhere()`\n2. `src/kv/other.h` `elsewhere()`\n")), 1)
+        self.assertEqual(len(self.tour("1. `src/kv/kv.h`\n   `elsewhere()`\n2. `src/kv/other.h` `elsewhere()`\n3. `src/kv/kv.h` `elsewhere()`\n")), 1)
+
+    def test_a_function_that_was_renamed_is_found_without_its_parentheses_too(self):
+        self.assertEqual(len(self.tour("`src/kv/kv.h` `rollback`, `Step::rollback`")), 2)
 
     def test_links_lead_somewhere(self):
         self.assertEqual(self.of(README_dot_md="[a](docs/a.md#x) [b](https://example.org/b)", docs__a_dot_md="[r](../README.md)"), [])
         self.assertEqual(self.of(README_dot_md="\n[a](docs/a.md)"), ["README.md:2: the link leads nowhere: docs/a.md"])
+
+
+class CountTests(unittest.TestCase):
+    def of(self, *cases):
+        text = "<testsuite>" + "".join(
+            f'<testcase name="t" status="{status}">{inner}<system-out>{output}</system-out></testcase>'
+            for status, inner, output in cases) + "</testsuite>"
+        with tempfile.NamedTemporaryFile("w", suffix=".xml") as junit:
+            junit.write(text)
+            junit.flush()
+            done = subprocess.run([sys.executable, TOOLS / "count_tests", junit.name], capture_output=True, text=True)
+        return done.stdout.strip()
+
+    def test_googletest_counts_with_each_test(self):
+        self.assertEqual(self.of(("run", "", "[  PASSED  ] 5 tests.\n[  SKIPPED ] 2 tests, listed below:\n")), "5 0 2")
+        self.assertEqual(self.of(("fail", "<failure/>", "[  PASSED  ] 5 tests.\n[  FAILED  ] 1 test, listed below:\n")), "5 1 0")
+
+    def test_unittest_counts_with_each_test(self):
+        self.assertEqual(self.of(("run", "", "Ran 5 tests in 1s\n\nOK (skipped=1)\n")), "4 0 1")
+        self.assertEqual(self.of(("fail", "<failure/>", "Ran 5 tests in 1s\n\nFAILED (failures=1, errors=1, skipped=1)\n")), "2 2 1")
+
+    def test_any_other_counts_as_one(self):
+        self.assertEqual(self.of(("run", "", "fine"), ("fail", "<failure/>", ""), ("notrun", "<skipped/>", "")), "1 1 1")
+
+    def test_a_crash_counts_as_one_that_failed(self):
+        self.assertEqual(self.of(("fail", "<failure/>", "[ RUN      ] A.b\nSegmentation fault\n")), "0 1 0")
+        self.assertEqual(self.of(("fail", "<failure/>", "[  PASSED  ] 5 tests.\nAddressSanitizer: leak\n")), "5 1 0")
 
 
 if __name__ == "__main__":

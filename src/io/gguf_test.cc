@@ -379,6 +379,18 @@ TEST(ModelFile, WhatIsNoModelIsRefused) {
   EXPECT_TRUE(ModelFile::open_for_inspection(folder.path() + "/part.gguf").ok());
 }
 
+TEST(ModelFile, TheFuzzersSeedsAreGoodFiles) {
+  size_t count = 0;
+  for (const char* kind : {"gguf", "safetensors"})
+    for (const auto& entry : std::filesystem::directory_iterator(
+             std::string(KVICK_SOURCE_DIR "/tests/fuzz/seeds/") + kind)) {
+      const auto file = ModelFile::open_for_inspection(entry.path().string());
+      EXPECT_TRUE(file.ok()) << file.error().message;
+      ++count;
+    }
+  EXPECT_GE(count, 6u);
+}
+
 TEST(ModelFile, TheRealModelIsReadWhole) {
   const char* path = std::getenv("KVICK_TEST_MODEL");
   if (path == nullptr) GTEST_SKIP() << "KVICK_TEST_MODEL names no GGUF file";

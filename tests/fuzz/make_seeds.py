@@ -1,0 +1,100 @@
+#!/usr/bin/env python3
+"""Writes the fuzzers' seeds, small good files, into seeds/ beside this script."""
+import json
+import pathlib
+import struct
+
+SEEDS = pathlib.Path(__file__).parent / "seeds"
+SCALARS = {0: "<B", 1: "<b", 2: "<H", 3: "<h", 4: "<I", 5: "<i", 6: "<f", 7: "<B", 10: "<Q", 11: "<q", 12: "<d"}
+# ggml's number, elements and bytes of a block
+TYPES = [(0, 1, 4), (1, 1, 2), (30, 1, 2), (8, 32, 34), (2, 32, 18), (3, 32, 20), (6, 32, 22), (7, 32, 24),
+         (10, 256, 84), (11, 256, 110), (12, 256, 144), (13, 256, 176), (14, 256, 210)]
+
+
+def write(folder, name, data):
+    (SEEDS / folder).mkdir(parents=True, exist_ok=True)
+    (SEEDS / folder / name).write_bytes(data)
+
+
+def text(value):
+    return struct.pack("<Q", len(value.encode())) + value.encode()
+
+
+def key(name, kind, payload):
+    return text(name) + struct.pack("<I", kind) + payload
+
+
+def array(kind, elements):
+    return struct.pack("<IQ", kind, len(elements)) + b"".join(elements)
+
+
+def gguf(keys, tensors=(), version=3, alignment=32):
+    """tensors: (name, dims innermost first, type, bytes)."""
+    infos, data = b"", b""
+    for name, dims, kind, content in tensors:
+        data += bytes(-len(data) % alignment)
+        infos += text(name) + struct.pack(f"<I{len(dims)}QIQ", len(dims), *dims, kind, len(data))
+        data += content
+    head = b"GGUF" + struct.pack("<IQQ", version, len(tensors), len(keys)) + b"".join(keys) + infos
+    return head + (bytes(-len(head) % alignment) + data if tensors else b"")
+
+
+def safetensors(header, data):
+    header = json.dumps(header, separators=(",", ":")).encode()
+    header += b" " * (-len(header) % 8)
+    return struct.pack("<Q", len(header)) + header + data
+
+
+def gguf_seeds():
+    scalars = [key(f"k{kind}", kind, struct.pack(form, 1)) for kind, form in SCALARS.items()]
+    lists = [key(f"a{kind}", 9, array(kind, [struct.pack(form, 1)] * 3)) for kind, form in SCALARS.items()]
+    write("gguf", "scalars.gguf", gguf(scalars + [key("k8", 8, text("hello"))]))
+    nested = key("nested", 9, array(9, [array(0, [b"1", b"2"]), array(8, [text("x")])]))
+    write("gguf", "arrays.gguf", gguf(lists + [key("a8", 9, array(8, [text("a"), text("")])), nested]))
+    tensors = [(f"t{kind}", (block,), kind, bytes(size)) for kind, block, size in TYPES]
+    write("gguf", "tensors.gguf", gguf([], tensors))
+    align = key("general.alignment", 4, struct.pack("<I", 64))
+    write("gguf", "aligned_v2.gguf", gguf([align], [("a", (4, 2), 0, bytes(32)), ("b", (2,), 1, bytes(4))], 2, 64))
+    arch = key("general.architecture", 8, text("llama"))
+    write("gguf", "llama.gguf", gguf([arch], [("token_embd.weight", (32, 2), 8, bytes(68))]))
+
+
+def safetensors_seeds():
+    one = {"dtype": "F32", "shape": [2, 2], "data_offsets": [0, 16]}
+    two = {"dtype": "F16", "shape": [3], "data_offsets": [16, 22]}
+    three = {"dtype": "BF16", "shape": [], "data_offsets": [22, 24]}
+    write("safetensors", "one.safetensors", safetensors({"w": one}, bytes(16)))
+    write("safetensors", "three.safetensors",
+          safetensors({"__metadata__": {"format": "pt"}, "a": one, "b": two, "c": three}, bytes(24)))
+    write("safetensors", "none.safetensors", safetensors({}, b""))
+
+
+def huggingface_seeds():
+    base = {"vocab_size": 9, "hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2,
+            "max_position_embeddings": 16}
+    llama = base | {"model_type": "llama", "intermediate_size": 8, "rope_scaling": {
+        "type": "llama3", "factor": 2, "low_freq_factor": 1, "high_freq_factor": 4}}
+    yarn = base | {"model_type": "qwen3", "intermediate_size": 8, "head_dim": 4, "sliding_window": 4,
+                   "rope_parameters": {"rope_type": "yarn", "factor": 2, "rope_theta": 1e4}}
+    opt = base | {"model_type": "opt", "ffn_dim": 8}
+    split = {"type": "Split", "pattern": {"Regex": "\\s+"}, "behavior": "Isolated"}
+    byte_level = {"type": "ByteLevel", "add_prefix_space": False}
+    gpt2 = {"added_tokens": [{"id": 4, "content": "<e>", "special": True}], "pre_tokenizer": byte_level,
+            "post_processor": {"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "<e>"}}, {}]},
+            "model": {"type": "BPE", "vocab": {"a": 0, "b": 1, "ab": 2}, "merges": ["a b"]}}
+    refused = gpt2 | {"pre_tokenizer": {"type": "Sequence", "pretokenizers": [split, byte_level]}}
+    spm = {"added_tokens": [{"id": 0, "content": "<unk>", "special": True}],
+           "normalizer": {"type": "Prepend", "prepend": "\u2581"},
+           "model": {"byte_fallback": True, "unk_token": "<unk>", "merges": [["a", "b"]],
+                     "vocab": {"<unk>": 0, "<0x0A>": 1, "a": 2, "b": 3, "ab": 4}}}
+    special = {"bos_token": {"content": "<e>"}, "eos_token": "<e>", "add_bos_token": True,
+               "model_max_length": 1000000000000000019884624838656, "chat_template": "{{ x }}"}
+    for name, parts in {"llama": (llama, gpt2, special, {"eos_token_id": [4, 2]}), "qwen3": (yarn, refused, {}, {}),
+                        "opt": (opt, spm, {}, {"bos_token_id": 1})}.items():
+        write("huggingface", name, b"\0".join(json.dumps(part).encode() for part in parts))
+
+
+if __name__ == "__main__":
+    gguf_seeds()
+    safetensors_seeds()
+    huggingface_seeds()

@@ -1,0 +1,242 @@
+#pragma once
+// The values of a template: Python's, as far as templates can tell the difference. Values are
+// immutable but for namespaces, so a list never contains itself; the few things that could form a
+// cycle are kept by the evaluator and cleared when a rendering ends.
+
+#include <cstddef>
+#include <cstdint>
+#include <fmt/format.h>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace kvick::text::jinja {
+
+// What goes wrong inside the interpreter. The one exception to "bad input is a Result": an
+// evaluator recurses through a hundred small functions that can all fail. It never leaves
+// ChatTemplate, which makes an Error of it.
+struct Failure {
+  std::string message;
+  int line = 0;  // 0: where the evaluator is
+};
+
+template <typename... Args>
+[[noreturn]] void fail(fmt::format_string<Args...> format, Args&&... args) {
+  throw Failure{fmt::format(format, std::forward<Args>(args)...)};
+}
+
+// Containers nested deeper than this are refused, so that walking or freeing a value cannot
+// overflow the stack.
+inline constexpr int kMaxValueDepth = 200;
+
+// Counts what one rendering uses: bytes that live, and work done. Throws a Failure when a limit is
+// passed.
+class Heap {
+ public:
+  Heap(size_t max_bytes, uint64_t max_work) : max_bytes_(max_bytes), max_work_(max_work) {}
+
+  void work(uint64_t units) {
+    work_ += units;
+    if (work_ > max_work_) fail("it does more than {} steps of work; simplify it", max_work_);
+  }
+  // For an operation over `bytes` bytes; one step is about the time of copying 32.
+  void scan(size_t bytes) { work(1 + bytes / 32); }
+  // Before building something of this size.
+  void expect(size_t bytes) const {
+    if (bytes > max_bytes_ - live_) fail("it holds more than {} bytes; simplify it", max_bytes_);
+  }
+  void take(size_t bytes) {
+    expect(bytes);
+    scan(bytes);
+    live_ += bytes;
+  }
+  void give(size_t bytes) { live_ -= bytes; }
+
+ private:
+  size_t max_bytes_, live_ = 0;
+  uint64_t max_work_, work_ = 0;
+};
+
+enum class Kind : uint8_t {
+  kUndefined,
+  kNone,
+  kBool,
+  kInt,
+  kFloat,
+  kString,
+  kSequence,
+  kDict,
+  kNamespace,
+  kLoop,
+  kMacro,
+  kFunction,
+};
+
+// What a Value may point to. Counted without atomics: objects belong to one rendering on one
+// thread.
+class Object {
+ public:
+  Object(Heap& heap, size_t bytes, int depth)
+      : heap_(heap), bytes_(bytes + kOverhead), depth_(depth) {
+    if (depth > kMaxValueDepth) fail("values are nested more than {} deep", kMaxValueDepth);
+    heap_.take(bytes_);
+  }
+  virtual ~Object() { heap_.give(bytes_); }
+  Object(const Object&) = delete;
+  Object& operator=(const Object&) = delete;
+
+  static constexpr size_t kOverhead = 96;  // bytes of an object beside what it holds
+  int depth() const { return depth_; }
+  bool shared() const { return references_ > 1; }
+
+ private:
+  template <typename T>
+  friend class Ref;
+  Heap& heap_;
+  size_t bytes_;
+  int depth_;
+  int references_ = 0;
+};
+
+template <typename T>
+class Ref {
+ public:
+  Ref() = default;
+  explicit Ref(T* object) : object_(object) {
+    if (object_) ++object_->Object::references_;
+  }
+  Ref(const Ref& other) : Ref(other.object_) {}
+  Ref(Ref&& other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
+  Ref& operator=(Ref other) noexcept {
+    std::swap(object_, other.object_);
+    return *this;
+  }
+  ~Ref() {
+    if (object_ && --object_->Object::references_ == 0) delete object_;
+  }
+  T* get() const { return object_; }
+  T* operator->() const { return object_; }
+  T& operator*() const { return *object_; }
+  explicit operator bool() const { return object_ != nullptr; }
+
+ private:
+  T* object_ = nullptr;
+};
+
+struct Str;
+struct Sequence;
+struct Dict;
+
+class Value {
+ public:
+  Value() : kind_(Kind::kUndefined) {}
+  Value(Kind kind, Object* object) : kind_(kind), object_(object) {}
+  static Value none() { return Value(Kind::kNone, nullptr); }
+  static Value boolean(bool b) { return Value(Kind::kBool, b, 0); }
+  static Value integer(int64_t i) { return Value(Kind::kInt, i, 0); }
+  static Value real(double d) { return Value(Kind::kFloat, 0, d); }
+
+  Kind kind() const { return kind_; }
+  bool is(Kind kind) const { return kind_ == kind; }
+  bool is_number() const { return kind_ >= Kind::kBool && kind_ <= Kind::kFloat; }
+  bool is_integral() const { return kind_ == Kind::kBool || kind_ == Kind::kInt; }
+
+  bool as_bool() const { return integer_ != 0; }
+  int64_t as_int() const { return integer_; }  // of a bool or int
+  double as_double() const { return kind_ == Kind::kFloat ? real_ : static_cast<double>(integer_); }
+  // The caller knows the kind.
+  const Str& str() const;
+  std::string_view text() const;
+  const Sequence& sequence() const;
+  const Dict& dict() const;
+  template <typename T>
+  T* as() const {
+    return static_cast<T*>(object_.get());
+  }
+  Object* object() const { return object_.get(); }
+  int depth() const { return object_ ? object_->depth() : 0; }
+
+ private:
+  Value(Kind kind, int64_t i, double d) : kind_(kind), integer_(i) {
+    if (kind == Kind::kFloat) real_ = d;
+  }
+  Kind kind_;
+  union {
+    int64_t integer_ = 0;
+    double real_;
+  };
+  Ref<Object> object_;
+};
+
+using Values = std::vector<Value>;
+
+// A string of UTF-8, counted and indexed by code points as in Python; a byte that is not UTF-8
+// counts as one.
+struct Str : Object {
+  Str(Heap& heap, std::string s, bool is_markup);
+  size_t length() const;  // code points
+  bool ascii() const { return length() == text.size(); }
+  const std::string text;
+  const bool markup;  // came from |safe or |escape: adding to it escapes the other side, as
+                      // markupsafe does
+
+ private:
+  mutable int64_t length_ = -1;
+};
+
+// All that is a row of values. A generator (of a lazy filter) has no length and is used up by
+// reading it.
+enum class Flavour : uint8_t { kList, kTuple, kRange, kKeys, kValues, kItems, kGenerator };
+
+struct Sequence : Object {
+  Sequence(Heap& heap, Flavour flavour, Values items, std::string shown = "");
+  const Flavour flavour;
+  const Values items;
+  const std::string shown;  // repr() of a range
+  mutable size_t next = 0;  // of a generator: the first item not yet read
+};
+
+using Entry = std::pair<Value, Value>;
+
+// In order of insertion.
+struct Dict : Object {
+  Dict(Heap& heap, std::vector<Entry> entries);
+  // nullptr when absent. Fails on a key that Python cannot hash.
+  const Value* find(const Value& key, Heap& heap) const;
+  const Value* find(std::string_view key, Heap& heap) const;
+  const std::vector<Entry> entries;
+
+ private:
+  std::unordered_map<std::string_view, uint32_t> by_text_;  // only of large ones
+};
+
+struct Namespace : Object {
+  Namespace(Heap& heap, size_t size) : Object(heap, size * 64, 1) {}
+  std::vector<std::pair<std::string, Value>> attributes;
+  Value* find(std::string_view name);
+};
+
+inline const Str& Value::str() const { return *as<Str>(); }
+inline std::string_view Value::text() const { return str().text; }
+inline const Sequence& Value::sequence() const { return *as<Sequence>(); }
+inline const Dict& Value::dict() const { return *as<Dict>(); }
+
+Value make_string(Heap& heap, std::string text, bool markup = false);
+Value make_sequence(Heap& heap, Flavour flavour, Values items);
+Value make_list(Heap& heap, Values items);
+Value make_tuple(Heap& heap, Values items);
+// A later entry replaces an earlier one with an equal key, in its place.
+Value make_dict(Heap& heap, const std::vector<Entry>& entries);
+// An undefined value that says why when it is used.
+Value make_undefined(Heap& heap, std::string why);
+[[noreturn]] void fail_undefined(const Value& undefined);
+
+// Python's name of a type: "str", "dict", "int", ...
+std::string_view type_name(const Value& value);
+bool truthy(const Value& value);
+bool hashable(const Value& value);  // may be a dictionary's key
+
+}  // namespace kvick::text::jinja

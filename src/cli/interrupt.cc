@@ -1,6 +1,7 @@
 #include "cli/interrupt.h"
 
 #include <csignal>
+#include <cstdlib>
 
 namespace kvick::cli {
 namespace {

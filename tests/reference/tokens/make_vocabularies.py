@@ -99,6 +99,7 @@ def sentence_piece(path):
           bos=1, eos=2, add_add_space_prefix=False, add_add_eos_token=True)
 
 
-for name in PRE:
-    byte_level(name)
-sentence_piece(sys.argv[1])
+if __name__ == "__main__":
+    for name in PRE:
+        byte_level(name)
+    sentence_piece(sys.argv[1])

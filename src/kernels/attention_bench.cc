@@ -1,12 +1,15 @@
-// attention_bench [SECONDS]: what the attention kernels of each instruction set reach here, for
+// What the attention kernels of each instruction set reach here, for
 // tuning. Prints GB/s of keys and values read at depth (decode) and GFLOP/s (prefill), one thread.
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstdlib>
+#include <cstring>
 #include <fmt/format.h>
+#include <optional>
 #include <random>
+#include <time.h>
+#include <utility>
 #include <vector>
 
 #include "base/memory.h"
@@ -21,16 +24,26 @@ struct Load {
       heads;  // heads: caches gone through in turn, to be out of the last level
 };
 
+// Processor seconds of this thread: the machine may be shared.
+double now() {
+  timespec time;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
 // Seconds of one turn over all heads and chunks: the best of the turns that fit into the time.
 double time_of(const Table& table, const Load& load, double seconds) {
   const size_t row_bytes = dtype_bytes(load.dtype, load.head_dim);
   base::Buffer cache(2 * row_bytes * load.rows * load.heads);
   std::mt19937 random(1);
   std::vector<float> row(load.head_dim);
-  for (size_t i = 0; i < 2 * size_t{load.rows} * load.heads; ++i) {
+  const size_t head_bytes = 2 * row_bytes * load.rows;
+  for (size_t i = 0; i < head_bytes; i += row_bytes) {
     for (float& x : row) x = static_cast<float>(random() % 1000) * 0.002F - 1;
-    table.store_row(load.dtype, row.data(), row.size(), cache.data() + i * row_bytes);
+    table.store_row(load.dtype, row.data(), row.size(), cache.data() + i);
   }
+  for (uint32_t head = 1; head < load.heads; ++head)
+    std::memcpy(cache.data() + head * head_bytes, cache.data(), head_bytes);
   const uint32_t count = load.tokens * load.group;
   std::vector<float> q(static_cast<size_t>(count) * load.head_dim), acc(q.size()), max(count),
       sum(count);
@@ -45,11 +58,11 @@ double time_of(const Table& table, const Load& load, double seconds) {
                         1 / std::sqrt(static_cast<float>(load.head_dim))};
   double best = 1e9, total = 0;
   while (total < seconds) {
-    const auto start = std::chrono::steady_clock::now();
+    const double start = now();
     for (uint32_t head = 0; head < load.heads; ++head) {
       View view;
       Segment segment;
-      segment.k = cache.data() + 2 * row_bytes * load.rows * head;
+      segment.k = cache.data() + head_bytes * head;
       segment.v = segment.k + row_bytes * load.rows;
       segment.k_stride = segment.v_stride = static_cast<uint32_t>(row_bytes);
       segment.dtype = load.dtype;
@@ -60,9 +73,9 @@ double time_of(const Table& table, const Load& load, double seconds) {
       for (uint32_t chunk = 0; chunk < chunk_count(view, queries); ++chunk)
         table.attend_chunk(view, queries, chunk, {max.data(), sum.data(), acc.data()}, nullptr);
     }
-    const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
-    best = std::min(best, spent.count());
-    total += spent.count();
+    const double spent = now() - start;
+    best = std::min(best, spent);
+    total += spent;
   }
   return best;
 }
@@ -78,33 +91,54 @@ void report(const Table& table, const char* isa, const Load& load, double second
       load.heads, bytes / time * 1e-9, flops / time * 1e-9);
 }
 
+// What decode at depth is bound by: reading the same amount once, with a plain loop.
+void report_read_bound() {
+  base::Buffer memory(size_t{1} << 29);
+  std::memset(memory.data(), 1, memory.size());
+  double best = 1e9;
+  uint64_t sum = 0;
+  for (int turn = 0; turn < 3; ++turn) {
+    const double start = now();
+    const auto* words = memory.as<uint64_t>();
+    for (size_t i = 0; i < memory.size() / 8; i += 8)  // one word of each cache line
+      sum += words[i];
+    best = std::min(best, now() - start);
+  }
+  fmt::print("memory read: {:.1f} GB/s (sum {})\n",
+             static_cast<double>(memory.size()) / best * 1e-9, sum);
+}
+
+// Depth out of memory, depth within the second-level cache, prefill.
 void report_all(base::Isa isa, void (*fill)(Table&), double seconds) {
   if (!base::isa_supported(isa)) return;
   Table table{};
   fill(table);
   const char* name = base::isa_name(isa).data();
-  const bool slow = isa == base::Isa::kScalar;
+  const uint32_t bytes = isa == base::Isa::kScalar ? 1U << 24 : 1U << 29;  // of float16
   for (const DType dtype : {DType::kF16, DType::kBF16, DType::kF32})
     for (const uint32_t dims : {64, 128})
       for (const uint32_t group : {1, 3, 8}) {
-        // 512 MiB of float16, out of a 260 MB last level, then 1 MiB.
-        const uint32_t heads = (slow ? 16U << 20 : 512U << 20) / (4096 * dims * 4);
-        report(table, name, {dtype, dims, group, 1, 4096, heads}, seconds);
+        if (seconds >= 0.2)
+          report(table, name, {dtype, dims, group, 1, 4096, bytes / (4096 * dims * 4)}, seconds);
         report(table, name, {dtype, dims, group, 1, 1024 * 128 / dims, 2}, seconds);
-      }
-  for (const DType dtype : {DType::kF16, DType::kF32})
-    for (const uint32_t dims : {64, 128})
-      for (const uint32_t group : {1, 3, 8})
         report(table, name, {dtype, dims, group, 16, 1024, 1}, seconds);
+      }
 }
 
 }  // namespace
 }  // namespace kvick::kernels
 
+// attention_bench [SECONDS [ISA]]: seconds per line, below 0.2 without the slow lines that go
+// through memory.
 int main(int argc, char** argv) {
   using namespace kvick;
   const double seconds = argc > 1 ? std::atof(argv[1]) : 0.2;
-  kernels::report_all(base::Isa::kAvx512, kernels::fill_rows_avx512, seconds);
-  kernels::report_all(base::Isa::kAvx2, kernels::fill_rows_avx2, seconds);
-  kernels::report_all(base::Isa::kScalar, kernels::fill_rows_scalar, seconds);
+  const auto only = argc > 2 ? base::isa_from_name(argv[2]) : std::nullopt;
+  const std::pair<base::Isa, void (*)(kernels::Table&)> sets[] = {
+      {base::Isa::kAvx512, kernels::fill_rows_avx512},
+      {base::Isa::kAvx2, kernels::fill_rows_avx2},
+      {base::Isa::kScalar, kernels::fill_rows_scalar}};
+  kernels::report_read_bound();
+  for (const auto& [isa, fill] : sets)
+    if (!only || *only == isa) kernels::report_all(isa, fill, seconds);
 }

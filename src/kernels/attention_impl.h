@@ -2,30 +2,46 @@
 // Attention over one chunk, for any vector type of vec_*.h. Included inside a target region.
 //
 // The order of operations, which is all that the bits of a result depend on:
-//   logit[j] = fma(dot, scale, bias[j]); dot = sum over d = 0, 1, ... of fma(k[d], q[d], dot), one
-//   chain; sum      = lane l of a vector adds the rows l, l + kLanes, ... in order, then the lanes
-//   as a fixed tree; acc[d]   = fma(p[j], v[j][d], acc[d]) for j = 0, 1, ...
+//
+//   dot[j]   = fma(k[j][d], q[d], dot[j]) for d = 0, 1, ..., one chain
+//   logit[j] = fma(dot[j], scale, bias[j])
+//   sum      = rows l, l + kLanes, ... added in order in lane l, then the lanes as a fixed tree
+//   acc[d]   = fma(p[j], v[j][d], acc[d]) for j = 0, 1, ...
+//
 // So the lanes of a dot product are rows, not dimensions: a block of keys is transposed once, in
-// registers, for all queries, nothing is ever summed across lanes, and the dot does not know in
-// which block, lane or register tile it is. Both products are then the same small matrix product,
-// of `a` (queries, or probabilities) with a block of floats in the first-level cache, and decode
-// and prefill are the same code with 1 to 8, or 48 to 128, rows of `a`.
+// registers, for all queries, nothing is summed across lanes, and a dot does not know in which
+// block, lane or register tile it is. Both products are then the same small matrix product, of
+// queries or probabilities with a block of floats in the first-level cache, and decode and prefill
+// are the same code with 1 to 8, or 16 to 128, queries.
+//
+// Bounds and what was measured (AVX-512 at 3 GHz, one thread of a shared machine, ticks of 0.43 ns
+// for one chunk of 256 rows, head_dim 64, float16): transposing the keys 3100, softmax 150 a query,
+// both products 510 a query at the peak of the FMA units and 1.2 to 1.3 times that here.
+//   - Values through a block of floats in decode: 1.4 to 1.9 times the time of `add_values` against
+//     converting them on the way into the register tile. With more than one tile the block wins.
+//   - Softmax with one vector at a time: 1.25 times the time of four.
+//   - Blocks of 32 rows of values in prefill: 1.2 times the time of blocks of 32 KiB.
+//   - Transposing whole registers after converting: about equal on this machine, where loads and
+//     conversions of the block bind as much as the shuffles; twice the shuffles all the same.
 
 namespace kvick::kernels {
 namespace {
 
-inline constexpr uint32_t kTileQueries =
-    kMaxGroup;  // queries that share one conversion of the rows
-inline constexpr uint32_t kLogitStride =
-    kChunkRows + 4 * kMaxLanes;  // blocks may write past the last row
+// Queries that share one conversion of the rows.
+inline constexpr uint32_t kTileQueries = kMaxGroup;
+// From one query's logits to the next: blocks may write past the last row.
+inline constexpr uint32_t kLogitStride = kChunkRows + 4 * kMaxLanes;
+
+template <DType T>
+inline constexpr uint32_t kElementBytes = T == DType::kF32 ? 4 : 2;
 
 template <class V>
 struct Attend {
   using F = typename V::F;
   static constexpr uint32_t kLanes = V::kLanes;
   static constexpr uint32_t kKeyBlock = 4 * kLanes;  // rows of a block of keys
-  static constexpr uint32_t kValueBlock =
-      32;  // rows of a block of values: 16 KiB at 128 dimensions
+  static constexpr uint32_t kValueFloats = 8192;     // of a block of values: 32 KiB
+  static constexpr uint32_t kBlockFloats = kMaxHeadDim * 4 * kMaxLanes;
 
   // A constructor, because an aggregate would be zeroed, all 210 KiB of it, at each call.
   Attend(const View& a_view, const Queries& some_queries) : view(a_view), queries(some_queries) {}
@@ -39,22 +55,35 @@ struct Attend {
   const float* q[kTileQueries];
   const float* p[kTileQueries];  // the rows of logits
   alignas(64) float logits[kTileQueries * kLogitStride];
-  alignas(64) float block[kMaxHeadDim * 4 *
-                          kMaxLanes];  // keys: [head_dim][kKeyBlock]; values: [kValueBlock][padded]
+  // Keys as [head_dim][kKeyBlock], or values as [rows][padded_dims()].
+  alignas(64) float block[kBlockFloats];
 
-  // -- register tiles
-  // -----------------------------------------------------------------------------------------------
-  // acc[m][r] += a[m][i] * b[i][r], i = 0 .. n-1 in order.
-  template <int M, int R>
-  [[gnu::always_inline]] static inline void multiply(const float* const* a, const float* b,
-                                                     uint32_t b_stride, uint32_t n,
+  // -- register tiles --
+  // b of a product, vector r of row i: from the block, or straight from rows of values.
+  struct FromBlock {
+    const float* at;
+    uint32_t stride;
+    F operator()(uint32_t i, int r) const { return V::load(at + i * stride + r * kLanes); }
+  };
+  template <DType T>
+  struct FromRows {
+    const std::byte* const* rows;
+    uint32_t offset;  // bytes
+    F operator()(uint32_t i, int r) const {
+      return V::template load_row<T>(rows[i] + offset + r * kLanes * kElementBytes<T>);
+    }
+  };
+
+  // acc[m][r] += a[m][i] * b(i, r), i = 0 .. n-1 in order.
+  template <int M, int R, class B>
+  [[gnu::always_inline]] static inline void multiply(const float* const* a, const B& b, uint32_t n,
                                                      F (&acc)[M][R]) {
     const float* rows_a[M];
     for (int m = 0; m < M; ++m) rows_a[m] = a[m];
-    for (uint32_t i = 0; i < n; ++i, b += b_stride) {
+    for (uint32_t i = 0; i < n; ++i) {
       F lanes[R];
 #pragma GCC unroll 4
-      for (int r = 0; r < R; ++r) lanes[r] = V::load(b + r * kLanes);
+      for (int r = 0; r < R; ++r) lanes[r] = b(i, r);
 #pragma GCC unroll 8
       for (int m = 0; m < M; ++m) {
         const F x = V::set(rows_a[m][i]);
@@ -74,7 +103,7 @@ struct Attend {
       F acc[M][R];
       for (int m = 0; m < M; ++m)
         for (int r = 0; r < R; ++r) acc[m][r] = V::zero();
-      multiply<M, R>(self.q + query, block, kKeyBlock, self.queries.head_dim, acc);
+      multiply<M, R>(self.q + query, FromBlock{block, kKeyBlock}, self.queries.head_dim, acc);
       const F scale = V::set(self.queries.scale);
       for (int m = 0; m < M; ++m)
         for (int r = 0; r < R; ++r)
@@ -84,11 +113,12 @@ struct Attend {
   };
 
   // acc of M queries and R vectors of dimensions, the last of them perhaps not a whole one.
+  template <class B>
   struct Add {
-    const float* const* p;  // from the block's first row on
-    const float* block;
+    const float* const* p;  // from b's first row on
+    B b;
     float* acc;
-    uint32_t stride, rows, padded, lanes;  // lanes: dimensions from here on
+    uint32_t stride, rows, lanes;  // lanes: dimensions from here on
     template <int M, int R>
     void run() const {
       F sum[M][R];
@@ -99,7 +129,7 @@ struct Attend {
           const float* from = acc + m * stride + r * kLanes;
           sum[m][r] = whole || r + 1 < R ? V::load(from) : V::load_part(from, tail);
         }
-      multiply<M, R>(p, block, padded, rows, sum);
+      multiply<M, R>(p, b, rows, sum);
       for (int m = 0; m < M; ++m)
         for (int r = 0; r < R; ++r) {
           float* to = acc + m * stride + r * kLanes;
@@ -130,36 +160,23 @@ struct Attend {
     return left >= 2 ? 2 : 1;
   }
 
-  // -- keys
-  // ---------------------------------------------------------------------------------------------------------
-  // block[d][i] = key i, dimension d; i < n is filled up to a whole vector with copies of the last
+  // -- keys --
+  // block[d][i] = key i, dimension d; i < n is filled up to whole vectors with copies of the last
   // row.
   template <DType T>
   void transpose_keys(const std::byte* const* keys, uint32_t n) {
-    constexpr uint32_t kBytes = T == DType::kF32 ? 4 : 2;
-    const uint32_t dims = queries.head_dim;
-    for (uint32_t i = 0; i < n; i += kLanes) {
-      const std::byte* from[kLanes];
-      for (uint32_t l = 0; l < kLanes; ++l) from[l] = keys[i + l < n ? i + l : n - 1];
+    constexpr uint32_t kRows = V::template kKeyRows<T>, kDims = V::template kKeyDims<T>;
+    for (uint32_t i = 0; i < n; i += kRows) {
+      const std::byte* from[kRows];
+      for (uint32_t l = 0; l < kRows; ++l) from[l] = keys[i + l < n ? i + l : n - 1];
+      const uint32_t dims = queries.head_dim;
       uint32_t d = 0;
-      for (; d + kLanes <= dims; d += kLanes) {
-        F x[kLanes];
-#pragma GCC unroll 16
-        for (uint32_t l = 0; l < kLanes; ++l) x[l] = V::template load_row<T>(from[l] + d * kBytes);
-        V::transpose(x);
-#pragma GCC unroll 16
-        for (uint32_t l = 0; l < kLanes; ++l) V::store(block + (d + l) * kKeyBlock + i, x[l]);
-      }
-      if constexpr (kLanes > 8) {
-        if (d == dims) continue;
-        F x[kLanes];
-#pragma GCC unroll 16
-        for (uint32_t l = 0; l < kLanes; ++l)
-          x[l] = V::template load_row_part<T>(from[l] + d * kBytes, 8);
-        V::transpose(x);
-#pragma GCC unroll 8
-        for (uint32_t l = 0; l < 8; ++l) V::store(block + (d + l) * kKeyBlock + i, x[l]);
-      }
+      for (; d + 2 * kDims <= dims; d += 2 * kDims)
+        V::template transpose_keys<T, 2>(from, d * kElementBytes<T>, block + d * kKeyBlock + i,
+                                         kKeyBlock);
+      if (d < dims)
+        V::template transpose_keys<T, 1>(from, d * kElementBytes<T>, block + d * kKeyBlock + i,
+                                         kKeyBlock);
     }
   }
 
@@ -174,6 +191,18 @@ struct Attend {
     }
   }
 
+  // Into the second-level cache, while keys are transposed: the values of the same rows, and the
+  // keys of the block after.
+  void prefetch_rows(uint32_t row, uint32_t n, uint32_t bytes) const {
+    for (uint32_t i = row; i < row + n; ++i) {
+      const uint32_t next = i + kKeyBlock < rows.rows ? i + kKeyBlock : i;
+      for (uint32_t b = 0; b < bytes; b += 64) {
+        __builtin_prefetch(rows.k[next] + b, 0, 2);
+        __builtin_prefetch(rows.v[i] + b, 0, 2);
+      }
+    }
+  }
+
   // Logits of rows [begin, rows.rows) for queries [first, last).
   void score(uint32_t begin, uint32_t first, uint32_t last) {
     for (uint32_t s = 0; s < rows.span_count; ++s) {
@@ -183,6 +212,7 @@ struct Attend {
       for (uint32_t row = span.begin > begin ? span.begin : begin; row < span.end;
            row += kKeyBlock) {
         const uint32_t n = span.end - row < kKeyBlock ? span.end - row : kKeyBlock;
+        prefetch_rows(row, n, queries.head_dim * (span.dtype == DType::kF32 ? 4 : 2));
         if (span.dtype == DType::kF16) transpose_keys<DType::kF16>(rows.k + row, n);
         if (span.dtype == DType::kBF16) transpose_keys<DType::kBF16>(rows.k + row, n);
         if (span.dtype == DType::kF32) transpose_keys<DType::kF32>(rows.k + row, n);
@@ -203,21 +233,36 @@ struct Attend {
     }
   }
 
-  // -- softmax
-  // ------------------------------------------------------------------------------------------------------
+  // -- softmax --
   // Logits of query i to exp(logit - max), zero behind the rows it sees.
   void soften(uint32_t i, float& max_out, float& sum_out) {
     float* x = logits + i * kLogitStride;
     const uint32_t n = seen[i], whole = (n + kLanes - 1) / kLanes * kLanes;
-    for (uint32_t j = n; j < whole; ++j) x[j] = -__builtin_inff();
-    F high = V::set(-__builtin_inff());
-    for (uint32_t j = 0; j < n; j += kLanes) high = V::max(V::load(x + j), high);
-    const float max = V::largest(high);
+    for (uint32_t tail = n; tail < whole; ++tail) x[tail] = -__builtin_inff();
+    F high[4];
+    for (F& h : high) h = V::set(-__builtin_inff());
+    uint32_t j = 0;
+    for (; j + 4 * kLanes <= whole; j += 4 * kLanes)
+#pragma GCC unroll 4
+      for (uint32_t l = 0; l < 4; ++l) high[l] = V::max(V::load(x + j + l * kLanes), high[l]);
+    for (; j < whole; j += kLanes) high[0] = V::max(V::load(x + j), high[0]);
+    const float max = V::largest(V::max(V::max(high[0], high[1]), V::max(high[2], high[3])));
     max_out = max;
     // Without a row, or with only -inf ones: -inf minus -inf would be NaN.
     const F base = V::set(max == -__builtin_inff() ? 0 : max);
     F sum = V::zero();
-    for (uint32_t j = 0; j < n; j += kLanes) {
+    // Four at a time to hide the latency of the polynomial, added in order.
+    for (j = 0; j + 4 * kLanes <= whole; j += 4 * kLanes) {
+      F e[4];
+#pragma GCC unroll 4
+      for (uint32_t l = 0; l < 4; ++l) e[l] = V::exp(V::sub(V::load(x + j + l * kLanes), base));
+#pragma GCC unroll 4
+      for (uint32_t l = 0; l < 4; ++l) {
+        V::store(x + j + l * kLanes, e[l]);
+        sum = V::add(sum, e[l]);
+      }
+    }
+    for (; j < whole; j += kLanes) {
       const F e = V::exp(V::sub(V::load(x + j), base));
       V::store(x + j, e);
       sum = V::add(sum, e);
@@ -225,12 +270,11 @@ struct Attend {
     sum_out = V::sum(sum);
   }
 
-  // -- values
-  // -------------------------------------------------------------------------------------------------------
+  // -- values --
   // block[i][d] = value i, dimension d, zero up to a whole vector.
   template <DType T>
   void convert_values(const std::byte* const* values, uint32_t n) {
-    constexpr uint32_t kBytes = T == DType::kF32 ? 4 : 2;
+    constexpr uint32_t kBytes = kElementBytes<T>;
     const uint32_t dims = queries.head_dim, padded = padded_dims();
     for (uint32_t i = 0; i < n; ++i) {
       const std::byte* from = values[i];
@@ -249,14 +293,23 @@ struct Attend {
     for (uint32_t s = 0; s < rows.span_count; ++s) {
       const RowSpan& span = rows.spans[s];
       if (span.end <= begin) continue;
-      for (uint32_t row = span.begin > begin ? span.begin : begin; row < span.end;
-           row += kValueBlock) {
-        const uint32_t n = span.end - row < kValueBlock ? span.end - row : kValueBlock;
-        if (span.dtype == DType::kF16) convert_values<DType::kF16>(rows.v + row, n);
-        if (span.dtype == DType::kBF16) convert_values<DType::kBF16>(rows.v + row, n);
-        if (span.dtype == DType::kF32) convert_values<DType::kF32>(rows.v + row, n);
-        add_block(row, n, first, last, acc);
-      }
+      const uint32_t row = span.begin > begin ? span.begin : begin;
+      if (span.dtype == DType::kF16) add_span<DType::kF16>(row, span.end, first, last, acc);
+      if (span.dtype == DType::kBF16) add_span<DType::kBF16>(row, span.end, first, last, acc);
+      if (span.dtype == DType::kF32) add_span<DType::kF32>(row, span.end, first, last, acc);
+    }
+  }
+  template <DType T>
+  void add_span(uint32_t row, uint32_t end, uint32_t first, uint32_t last, float* acc) {
+    // Decode: one register tile of queries converts each value once anyway.
+    if (last - first <= V::kTile && queries.head_dim % kLanes == 0)
+      return add_tiles(FromRows<T>{rows.v + row, 0}, row, end - row, first, last, acc);
+    const uint32_t padded = padded_dims();
+    const uint32_t at_once = kValueFloats / padded;
+    for (; row < end; row += at_once) {
+      const uint32_t n = end - row < at_once ? end - row : at_once;
+      convert_values<T>(rows.v + row, n);
+      add_tiles(FromBlock{block, padded}, row, n, first, last, acc);
     }
   }
   uint32_t seen_of(uint32_t query, uint32_t row, uint32_t n) const {
@@ -265,7 +318,8 @@ struct Attend {
   }
   // Rows that all queries of a register tile see together, the others one query at a time: a row
   // that a query does not see must not be added as zero, it may hold anything.
-  void add_block(uint32_t row, uint32_t n, uint32_t first, uint32_t last, float* acc) {
+  template <class B>
+  void add_tiles(const B& b, uint32_t row, uint32_t n, uint32_t first, uint32_t last, float* acc) {
     for (uint32_t i = first; i < last;) {
       const uint32_t m = last - i < V::kTile ? last - i : V::kTile;
       uint32_t common = n;
@@ -273,29 +327,39 @@ struct Attend {
         const uint32_t own = seen_of(j, row, n);
         if (own < common) common = own;
       }
-      if (common > 0) add_rows(row, 0, common, i, m, acc);
+      if (common > 0) add_rows(b, row, common, i, m, acc);
       for (uint32_t j = i; j < i + m; ++j) {
         const uint32_t own = seen_of(j, row, n);
-        if (own > common) add_rows(row, common, own, j, 1, acc);
+        if (own > common) add_rows(skip(b, common), row + common, own - common, j, 1, acc);
       }
       i += m;
     }
   }
-  // Rows [from, to) of the block that begins at `row`.
-  void add_rows(uint32_t row, uint32_t from, uint32_t to, uint32_t query, uint32_t m, float* acc) {
-    const uint32_t dims = queries.head_dim, padded = padded_dims();
-    for (uint32_t j = 0; j < m; ++j) p[j] = logits + (query + j) * kLogitStride + row + from;
+  // b without its first n rows, and from dimension d on.
+  static FromBlock skip(const FromBlock& b, uint32_t n) { return {b.at + n * b.stride, b.stride}; }
+  template <DType T>
+  static FromRows<T> skip(const FromRows<T>& b, uint32_t n) {
+    return {b.rows + n, b.offset};
+  }
+  static FromBlock from_dim(const FromBlock& b, uint32_t d) { return {b.at + d, b.stride}; }
+  template <DType T>
+  static FromRows<T> from_dim(const FromRows<T>& b, uint32_t d) {
+    return {b.rows, b.offset + d * kElementBytes<T>};
+  }
+  // n rows of b, which are rows `row` and on of the chunk, to m queries.
+  template <class B>
+  void add_rows(const B& b, uint32_t row, uint32_t n, uint32_t query, uint32_t m, float* acc) {
+    const uint32_t dims = queries.head_dim;
+    for (uint32_t j = 0; j < m; ++j) p[j] = logits + (query + j) * kLogitStride + row;
     for (uint32_t d = 0; d < dims;) {
       const uint32_t r = vectors(m, (dims - d + kLanes - 1) / kLanes);
-      run_tile(Add{p, block + from * padded + d, acc + static_cast<size_t>(query) * dims + d, dims,
-                   to - from, padded, dims - d},
-               m, r);
+      float* const to = acc + static_cast<size_t>(query) * dims + d;
+      run_tile(Add<B>{p, from_dim(b, d), to, dims, n, dims - d}, m, r);
       d += r * kLanes;
     }
   }
 
-  // -- one tile of queries
-  // ------------------------------------------------------------------------------------------
+  // -- one tile of queries --
   // Tokens [first, first + tokens) of the queries; their partial and probabilities.
   void attend(uint32_t first, uint32_t tokens, Partial out, float* probs) {
     const uint32_t group = queries.group, dims = queries.head_dim;

@@ -87,22 +87,71 @@ struct VecAvx2 {
     _mm_storeu_si128(reinterpret_cast<__m128i*>(p), half);
   }
 
-  // r[i][j] becomes r[j][i].
-  static void transpose(F* r) {
-    F t[8], u[8];
-    for (int i = 0; i < 8; i += 2) {
-      t[i] = _mm256_unpacklo_ps(r[i], r[i + 1]);
-      t[i + 1] = _mm256_unpackhi_ps(r[i], r[i + 1]);
+  // See vec_avx512.h.
+  template <DType T>
+  static constexpr int kKeyRows = T == DType::kF32 ? 8 : 16;
+  template <DType T>
+  static constexpr int kKeyDims = T == DType::kF32 ? 4 : 8;
+
+  template <DType T, int Pieces>
+  [[gnu::always_inline]] static void transpose_keys(const std::byte* const* rows, size_t offset,
+                                                    float* to, size_t stride) {
+    constexpr bool kPaired = T == DType::kBF16;
+    constexpr int kRegisters = T == DType::kF32 ? 4 : 8, kStep = T == DType::kF16 ? 8 : 4;
+#pragma GCC unroll 2
+    for (int piece = 0; piece < Pieces; ++piece) {  // sixteen registers have no room for two
+      __m256 x[kRegisters];
+#pragma GCC unroll 8
+      for (int i = 0; i < kRegisters; ++i) {
+        const std::byte* const* from = rows + (kPaired ? (i & 1) * 8 + i / 2 : i);
+        x[i] = two(from[0] + offset + 16 * piece, from[kStep] + offset + 16 * piece);
+      }
+      store_columns<T>(x, to + piece * kKeyDims<T> * stride, stride);
     }
-    for (int i = 0; i < 8; i += 4) {
-      u[i] = _mm256_shuffle_ps(t[i], t[i + 2], 0x44);
-      u[i + 1] = _mm256_shuffle_ps(t[i], t[i + 2], 0xee);
-      u[i + 2] = _mm256_shuffle_ps(t[i + 1], t[i + 3], 0x44);
-      u[i + 3] = _mm256_shuffle_ps(t[i + 1], t[i + 3], 0xee);
+  }
+  template <DType T>
+  [[gnu::always_inline]] static void store_columns(const __m256* x, float* to, size_t stride) {
+    if constexpr (T == DType::kF32) {
+      const __m256 a = _mm256_unpacklo_ps(x[0], x[1]), b = _mm256_unpackhi_ps(x[0], x[1]);
+      const __m256 c = _mm256_unpacklo_ps(x[2], x[3]), d = _mm256_unpackhi_ps(x[2], x[3]);
+      store(to, _mm256_shuffle_ps(a, c, 0x44));
+      store(to + stride, _mm256_shuffle_ps(a, c, 0xee));
+      store(to + 2 * stride, _mm256_shuffle_ps(b, d, 0x44));
+      store(to + 3 * stride, _mm256_shuffle_ps(b, d, 0xee));
+    } else {
+      __m256i y[8], z[8];
+#pragma GCC unroll 4
+      for (int i = 0; i < 8; i += 2) {
+        const __m256i a = _mm256_castps_si256(x[i]), b = _mm256_castps_si256(x[i + 1]);
+        y[i] = _mm256_unpacklo_epi16(a, b);
+        y[i + 1] = _mm256_unpackhi_epi16(a, b);
+      }
+#pragma GCC unroll 4
+      for (int i = 0; i < 4; ++i) {
+        const int at = (i & 1) + (i & 2) * 2;  // 0, 1, 4, 5
+        z[2 * i] = _mm256_unpacklo_epi32(y[at], y[at + 2]);
+        z[2 * i + 1] = _mm256_unpackhi_epi32(y[at], y[at + 2]);
+      }
+#pragma GCC unroll 4
+      for (int i = 0; i < 4; ++i) {
+        store_halves<T>(to + 2 * i * stride, _mm256_unpacklo_epi64(z[i], z[i + 4]));
+        store_halves<T>(to + (2 * i + 1) * stride, _mm256_unpackhi_epi64(z[i], z[i + 4]));
+      }
     }
-    for (int i = 0; i < 4; ++i) {
-      r[i] = _mm256_permute2f128_ps(u[i], u[i + 4], 0x20);
-      r[i + 4] = _mm256_permute2f128_ps(u[i], u[i + 4], 0x31);
+  }
+  static __m256 two(const std::byte* a, const std::byte* b) {
+    const __m256 low = _mm256_castps128_ps256(_mm_loadu_ps(reinterpret_cast<const float*>(a)));
+    return _mm256_insertf128_ps(low, _mm_loadu_ps(reinterpret_cast<const float*>(b)), 1);
+  }
+  template <DType T>
+  static void store_halves(float* to, __m256i x) {
+    if constexpr (T == DType::kF16) {
+      store(to, _mm256_cvtph_ps(_mm256_castsi256_si128(x)));
+      store(to + 8, _mm256_cvtph_ps(_mm256_extracti128_si256(x, 1)));
+    } else {
+      store(to, _mm256_castsi256_ps(_mm256_slli_epi32(x, 16)));
+      store(to + 8, _mm256_castsi256_ps(
+                        _mm256_and_si256(x, _mm256_set1_epi32(static_cast<int>(0xffff0000)))));
     }
   }
   // a, b: sixteen floats in memory order; even: those at even places.

@@ -85,29 +85,85 @@ struct VecAvx512 {
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), half);
   }
 
-  // r[i][j] becomes r[j][i].
-  static void transpose(F* r) {
-    F t[16], u[16];
-    for (int i = 0; i < 16; i += 2) {
-      t[i] = _mm512_unpacklo_ps(r[i], r[i + 1]);
-      t[i + 1] = _mm512_unpackhi_ps(r[i], r[i + 1]);
+  // Rows of keys to columns. p5, the only port that shuffles, is the bound: so each register is put
+  // together from four rows by masked broadcasts, which are loads and blends, and only the steps
+  // inside 128 bits are shuffles: 32 for 256 floats against 64 of the textbook transpose of whole
+  // rows, 48 for 512 halves against 128 of converting first.
+  template <DType T>
+  static constexpr int kKeyRows = T == DType::kF32 ? 16 : 32;  // transposed at a time
+  template <DType T>
+  static constexpr int kKeyDims = T == DType::kF32 ? 4 : 8;
+
+  // to[d * stride + i] = element d of rows[i], whose address is rows[i] + offset, for `Pieces`
+  // times kKeyDims elements. Two pieces at a time, because there are more row pointers than
+  // registers: each would be loaded again.
+  template <DType T, int Pieces>
+  [[gnu::always_inline]] static void transpose_keys(const std::byte* const* rows, size_t offset,
+                                                    float* to, size_t stride) {
+    // bfloat16 takes rows r and 16 + r side by side, so that its halves need no further shuffle.
+    constexpr bool kPaired = T == DType::kBF16;
+    constexpr int kRegisters = T == DType::kF32 ? 4 : 8, kStep = T == DType::kF16 ? 8 : 4;
+    __m512 x[Pieces][kRegisters];
+#pragma GCC unroll 8
+    for (int i = 0; i < kRegisters; ++i) {
+      const std::byte* const* from = rows + (kPaired ? (i & 1) * 16 + i / 2 : i);
+      const std::byte *a = from[0] + offset, *b = from[kStep] + offset;
+      const std::byte *c = from[2 * kStep] + offset, *d = from[3 * kStep] + offset;
+#pragma GCC unroll 2
+      for (int piece = 0; piece < Pieces; ++piece)
+        x[piece][i] = four(a + 16 * piece, b + 16 * piece, c + 16 * piece, d + 16 * piece);
     }
-    for (int i = 0; i < 16; i += 4) {
-      u[i] = _mm512_shuffle_ps(t[i], t[i + 2], 0x44);
-      u[i + 1] = _mm512_shuffle_ps(t[i], t[i + 2], 0xee);
-      u[i + 2] = _mm512_shuffle_ps(t[i + 1], t[i + 3], 0x44);
-      u[i + 3] = _mm512_shuffle_ps(t[i + 1], t[i + 3], 0xee);
+#pragma GCC unroll 2
+    for (int piece = 0; piece < Pieces; ++piece)
+      store_columns<T>(x[piece], to + piece * kKeyDims<T> * stride, stride);
+  }
+  template <DType T>
+  [[gnu::always_inline]] static void store_columns(const __m512* x, float* to, size_t stride) {
+    if constexpr (T == DType::kF32) {
+      const __m512 a = _mm512_unpacklo_ps(x[0], x[1]), b = _mm512_unpackhi_ps(x[0], x[1]);
+      const __m512 c = _mm512_unpacklo_ps(x[2], x[3]), d = _mm512_unpackhi_ps(x[2], x[3]);
+      store(to, _mm512_shuffle_ps(a, c, 0x44));
+      store(to + stride, _mm512_shuffle_ps(a, c, 0xee));
+      store(to + 2 * stride, _mm512_shuffle_ps(b, d, 0x44));
+      store(to + 3 * stride, _mm512_shuffle_ps(b, d, 0xee));
+    } else {
+      __m512i y[8], z[8];
+#pragma GCC unroll 4
+      for (int i = 0; i < 8; i += 2) {
+        const __m512i a = _mm512_castps_si512(x[i]), b = _mm512_castps_si512(x[i + 1]);
+        y[i] = _mm512_unpacklo_epi16(a, b);
+        y[i + 1] = _mm512_unpackhi_epi16(a, b);
+      }
+#pragma GCC unroll 4
+      for (int i = 0; i < 4; ++i) {
+        const int at = (i & 1) + (i & 2) * 2;  // 0, 1, 4, 5
+        z[2 * i] = _mm512_unpacklo_epi32(y[at], y[at + 2]);
+        z[2 * i + 1] = _mm512_unpackhi_epi32(y[at], y[at + 2]);
+      }
+#pragma GCC unroll 4
+      for (int i = 0; i < 4; ++i) {
+        store_halves<T>(to + 2 * i * stride, _mm512_unpacklo_epi64(z[i], z[i + 4]));
+        store_halves<T>(to + (2 * i + 1) * stride, _mm512_unpackhi_epi64(z[i], z[i + 4]));
+      }
     }
-    // u[4q + c]: quarter l holds column 4l + c of rows 4q .. 4q+3.
-    for (int c = 0; c < 4; ++c) {
-      const F a = _mm512_shuffle_f32x4(u[c], u[4 + c], 0x88);       // columns c, c+8 of rows 0-7
-      const F b = _mm512_shuffle_f32x4(u[8 + c], u[12 + c], 0x88);  // and of rows 8-15
-      const F d = _mm512_shuffle_f32x4(u[c], u[4 + c], 0xdd);       // columns c+4, c+12
-      const F e = _mm512_shuffle_f32x4(u[8 + c], u[12 + c], 0xdd);
-      r[c] = _mm512_shuffle_f32x4(a, b, 0x88);
-      r[c + 8] = _mm512_shuffle_f32x4(a, b, 0xdd);
-      r[c + 4] = _mm512_shuffle_f32x4(d, e, 0x88);
-      r[c + 12] = _mm512_shuffle_f32x4(d, e, 0xdd);
+  }
+  static __m128 part(const std::byte* p) { return _mm_loadu_ps(reinterpret_cast<const float*>(p)); }
+  static __m512 four(const std::byte* a, const std::byte* b, const std::byte* c,
+                     const std::byte* d) {
+    __m512 x = _mm512_castps128_ps512(part(a));
+    x = _mm512_insertf32x4(x, part(b), 1);
+    x = _mm512_insertf32x4(x, part(c), 2);
+    return _mm512_insertf32x4(x, part(d), 3);
+  }
+  template <DType T>
+  static void store_halves(float* to, __m512i x) {
+    if constexpr (T == DType::kF16) {
+      store(to, _mm512_cvtph_ps(_mm512_castsi512_si256(x)));
+      store(to + 16, _mm512_cvtph_ps(_mm512_extracti64x4_epi64(x, 1)));
+    } else {
+      store(to, _mm512_castsi512_ps(_mm512_slli_epi32(x, 16)));
+      store(to + 16, _mm512_castsi512_ps(
+                         _mm512_and_si512(x, _mm512_set1_epi32(static_cast<int>(0xffff0000)))));
     }
   }
   // a, b: 32 floats in memory order; even: those at even places.

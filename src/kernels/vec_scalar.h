@@ -56,7 +56,16 @@ struct VecScalar {
     const uint16_t half = T == DType::kF16 ? f32_to_f16(x) : f32_to_bf16(x);
     std::memcpy(p, &half, sizeof half);
   }
-  static void transpose(F*) {}
+  template <DType T>
+  static constexpr int kKeyRows = 1;
+  template <DType T>
+  static constexpr int kKeyDims = 1;
+  template <DType T, int Pieces>
+  static void transpose_keys(const std::byte* const* rows, size_t offset, float* to,
+                             size_t stride) {
+    constexpr size_t kBytes = T == DType::kF32 ? 4 : 2;
+    for (size_t i = 0; i < Pieces; ++i) to[i * stride] = load_row<T>(rows[0] + offset + i * kBytes);
+  }
   static void split_pairs(F a, F b, F& even, F& odd) { even = a, odd = b; }
   static void join_pairs(F even, F odd, F& a, F& b) { a = even, b = odd; }
 };

@@ -40,9 +40,13 @@ uint64_t resident_bytes(Step& step, const Shape& shape) {
   return bytes;
 }
 
-// Rows of 84 bytes: they straddle pages.
-constexpr Shape kShape = {
-    .layers = 3, .kv_heads = 2, .head_dim = 42, .max_tokens = 600, .dtype = kernels::DType::kF16};
+// Rows of 84 bytes, which straddle pages, in regions of 5 MB, in which the kernel could use huge
+// pages.
+constexpr Shape kShape = {.layers = 3,
+                          .kv_heads = 2,
+                          .head_dim = 42,
+                          .max_tokens = 60'000,
+                          .dtype = kernels::DType::kF16};
 
 TEST(Virtual, AllocatedBytesAreThePagesThatTheKernelHolds) {
   Pair p("virtual", kShape);
@@ -144,7 +148,8 @@ TEST(Virtual, NoAddressSpaceIsAShortageAndChangesNothing) {
 TEST(Virtual, AFullTableOfMappingsIsAShortageAndChangesNothing) {
   uint64_t most = 0;
   std::ifstream("/proc/sys/vm/max_map_count") >> most;
-  if (kSanitized || most > 300'000) GTEST_SKIP() << "sanitized, or " << most << " mappings allowed";
+  if (kSanitized || most > 300'000)
+    GTEST_SKIP() << "a sanitizer maps too, or all of " << most << " mappings take too long to fill";
   Pair p("virtual", kShape);
   const SeqId a = p.open(), b = p.open();
   p.add(a, 5);

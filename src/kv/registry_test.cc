@@ -1,6 +1,7 @@
 #include "kv/registry.h"
 
 #include <gtest/gtest.h>
+#include <cstring>
 #include <set>
 
 #include "kv/options.h"

@@ -1,0 +1,99 @@
+#pragma once
+// Rows whose every value follows from a number, so that what a store shows can be compared with
+// what was written.
+
+#include <gtest/gtest.h>
+#include <vector>
+
+#include "kv/kv.h"
+
+namespace kvick::kv::test {
+
+// A row is a number; this is its value in one place, never 0, of either sign.
+inline float value_of(uint32_t row, uint32_t layer, uint32_t head, bool is_v, uint32_t i) {
+  uint32_t x = row * 2654435761u ^ layer * 40503u ^ head * 69069u ^ (is_v ? 77777u : 0) ^ i * 1013u;
+  x = (x ^ x >> 15) * 2246822519u;
+  x ^= x >> 13;
+  return (static_cast<float>(x % 4096) + 0.5f) / 512.0f - 4.0f;
+}
+
+using Row = uint32_t;
+using Rows = std::vector<Row>;
+
+// The keys or values of one head, as bytes in the store's element type.
+inline std::vector<std::byte> bytes_of(const Shape& shape, const Rows& rows, uint32_t layer,
+                                       uint32_t head, bool is_v) {
+  std::vector<float> row(shape.head_dim);
+  const size_t bytes = kernels::dtype_bytes(shape.dtype, shape.head_dim);
+  std::vector<std::byte> all(rows.size() * bytes);
+  for (size_t r = 0; r < rows.size(); ++r) {
+    for (uint32_t i = 0; i < shape.head_dim; ++i) row[i] = value_of(rows[r], layer, head, is_v, i);
+    kernels::from_f32(shape.dtype, row.data(), row.size(), all.data() + r * bytes);
+  }
+  return all;
+}
+
+// Writes the given fresh rows of all slots, in batch order, as a model would.
+inline void write_layer(Step& step, const Shape& shape, const Rows& rows, uint32_t layer) {
+  std::vector<float> k, v;
+  for (const Row row : rows)
+    for (uint32_t head = 0; head < shape.kv_heads; ++head)
+      for (uint32_t i = 0; i < shape.head_dim; ++i) {
+        k.push_back(value_of(row, layer, head, false, i));
+        v.push_back(value_of(row, layer, head, true, i));
+      }
+  step.write(layer, k.data(), v.data());
+}
+
+inline void write_all(Step& step, const Shape& shape, const Rows& rows) {
+  for (uint32_t layer = 0; layer < shape.layers; ++layer) write_layer(step, shape, rows, layer);
+}
+
+inline void append(const kernels::Segment& segment, bool is_v, size_t row_bytes,
+                   std::vector<std::byte>& out) {
+  const std::byte* data = is_v ? segment.v : segment.k;
+  const uint32_t stride = is_v ? segment.v_stride : segment.k_stride;
+  for (const kernels::Run& run : segment.runs)
+    for (uint32_t i = 0; i < run.rows; ++i) {
+      const std::byte* row = data + size_t{run.row + i} * stride;
+      out.insert(out.end(), row, row + row_bytes);
+    }
+}
+
+// All rows of a view in order, as bytes: committed, then fresh.
+inline std::vector<std::byte> gather(const kernels::View& view, const Shape& shape, bool is_v) {
+  const size_t row_bytes = kernels::dtype_bytes(shape.dtype, shape.head_dim);
+  std::vector<std::byte> out;
+  for (const kernels::Segment& segment : view.past) append(segment, is_v, row_bytes, out);
+  append(view.fresh, is_v, row_bytes, out);
+  return out;
+}
+
+// Positions of the committed rows, in order.
+inline Rows positions(const kernels::View& view) {
+  Rows all;
+  for (const kernels::Segment& segment : view.past)
+    for (const kernels::Run& run : segment.runs)
+      for (uint32_t i = 0; i < run.rows; ++i) all.push_back(run.pos + i);
+  return all;
+}
+
+// Expects that one slot shows `rows`, of which the last `fresh` are this step's.
+inline void expect_shows(Step& step, const Shape& shape, uint32_t slot, const Rows& rows,
+                         uint32_t fresh) {
+  base::Arena scratch;
+  kernels::View view;
+  for (uint32_t layer = 0; layer < shape.layers; ++layer)
+    for (uint32_t head = 0; head < shape.kv_heads; ++head) {
+      step.view({.slot = slot, .layer = layer, .head = head}, scratch, view);
+      ASSERT_EQ(kernels::rows_of(view.fresh), fresh);
+      for (const bool is_v : {false, true})
+        ASSERT_TRUE(gather(view, shape, is_v) == bytes_of(shape, rows, layer, head, is_v))
+            << "slot " << slot << " layer " << layer << " head " << head << (is_v ? " v" : " k");
+      Rows expected(rows.size() - fresh);
+      for (uint32_t i = 0; i < expected.size(); ++i) expected[i] = i;
+      ASSERT_EQ(positions(view), expected);
+    }
+}
+
+}  // namespace kvick::kv::test

@@ -18,6 +18,7 @@ void run_tile(const PanelFunction* by_tokens, PanelJob job, uint32_t tokens) {
     while (by_tokens[n - 1] == nullptr) --n;
     job.tokens = n;
     by_tokens[n - 1](job);
+    job.cold = false;
     if (job.q != nullptr) {
       job.q += size_t{n} * kGroup;
       job.scale += n;
@@ -49,6 +50,7 @@ void run_matmul(const PanelFunctions& functions, const Matrix& w, const Activati
                      .inputs = w.inputs,
                      .rows = std::min(kPanel, w.rows - p * kPanel),
                      .tile_tokens = place.tile_tokens,
+                     .cold = t == first,
                      .x = a.x + size_t{t} * a.inputs,
                      .y = y + t * y_stride + p * kPanel,
                      .y_stride = y_stride};

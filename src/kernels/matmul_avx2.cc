@@ -13,8 +13,6 @@ KVICK_TARGET_AVX2_BEGIN
 namespace kvick::kernels {
 namespace {
 
-#define KVICK_INLINE inline __attribute__((always_inline))
-
 constexpr int kHalves = 2;  // of a panel
 constexpr int kLanes = 8;
 
@@ -185,15 +183,16 @@ KVICK_INLINE void dot(const std::byte* planes, const int8_t* q, __m256i out[]) {
   constexpr int kFit = sums_in_16_bits(kBits);
   const __m256i ones = _mm256_set1_epi16(1);
   __m256i pairs[kTokens];
-  for (int t = 0; t < kTokens; ++t) pairs[t] = _mm256_setzero_si256();
-#pragma GCC unroll 8
-  for (int j = kFirst; j < kLast; ++j) {
+  KVICK_UNROLL for (int t = 0; t < kTokens; ++t) pairs[t] = _mm256_setzero_si256();
+  KVICK_UNROLL for (int j = kFirst; j < kLast; ++j) {
     const __m256i codes = load_codes<kBits>(planes, j);
     const bool first = (j - kFirst) % kFit == 0, last = (j - kFirst) % kFit == kFit - 1;
-    for (int t = 0; t < kTokens; ++t) {
+    KVICK_UNROLL for (int t = 0; t < kTokens; ++t) {
       const __m256i product =
           multiply<kBits>(codes, broadcast4(q + t * static_cast<int>(kGroup) + 4 * j));
       pairs[t] = first ? product : _mm256_add_epi16(pairs[t], product);
+      // Keeps g++ from reordering the sums: it would compute all products first, and spill them.
+      asm("" : "+x"(pairs[t]));
       if (last || j == kLast - 1)
         out[t] = _mm256_add_epi32(out[t], _mm256_madd_epi16(pairs[t], ones));
     }
@@ -204,35 +203,45 @@ KVICK_INLINE void dot(const std::byte* planes, const int8_t* q, __m256i out[]) {
 // or results would depend on the batch.
 template <DType kType, int kTokens>
 KVICK_INLINE void add_group(const PanelJob& job, size_t group, const std::byte* planes,
-                            const Scales& s, __m256 acc[][kHalves], int half) {
+                            const Scales& s, __m256* acc) {
   constexpr PackFormat f = kPackFormats[static_cast<size_t>(kType)];
   constexpr int kParts = f.scale_group == 32 ? 1 : 2;
   constexpr int kZero = f.bits == 8 ? 0 : f.zero;
   const size_t first = group * job.tile_tokens;
   const int32_t* sums = job.sums + 2 * first;
-  for (int h = 0; h < kParts; ++h) {
-    __m256i products[kTokens];
+  const int8_t* q = job.q + first * kGroup;
+  __m256 value[kTokens];
+  KVICK_UNROLL for (int h = 0; h < kParts; ++h) {
     int32_t total[kTokens];
-    for (int t = 0; t < kTokens; ++t) {
+    __m256i products[kTokens];
+    KVICK_UNROLL for (int t = 0; t < kTokens; ++t) {
       total[t] = kParts == 1 ? sums[t] + sums[t + job.tile_tokens] : sums[t + h * job.tile_tokens];
-      products[t] = _mm256_set1_epi32(-kZero * total[t]);
+      products[t] = kZero == 0 ? _mm256_setzero_si256() : _mm256_set1_epi32(-kZero * total[t]);
     }
-    const int8_t* q = job.q + first * kGroup;
     if constexpr (kParts == 1)
       dot<f.bits, kTokens, 0, 8>(planes, q, products);
     else if (h == 0)
       dot<f.bits, kTokens, 0, 4>(planes, q, products);
     else
       dot<f.bits, kTokens, 4, 8>(planes, q, products);
-    for (int t = 0; t < kTokens; ++t) {
-      const float scale = job.scale[first + t];
-      acc[t][half] =
-          _mm256_fmadd_ps(_mm256_cvtepi32_ps(products[t]),
-                          _mm256_mul_ps(s.scale[h], _mm256_set1_ps(scale)), acc[t][half]);
+    KVICK_UNROLL for (int t = 0; t < kTokens; ++t) {
+      const __m256 product = _mm256_cvtepi32_ps(products[t]);
+      value[t] = h == 0 ? _mm256_mul_ps(product, s.scale[h])
+                        : _mm256_fmadd_ps(product, s.scale[h], value[t]);
       if constexpr (f.has_min)
-        acc[t][half] = _mm256_fmadd_ps(
-            s.min[h], _mm256_set1_ps(scale * static_cast<float>(total[t])), acc[t][half]);
+        value[t] =
+            _mm256_fmadd_ps(s.min[h], _mm256_set1_ps(static_cast<float>(total[t])), value[t]);
     }
+  }
+  KVICK_UNROLL for (int t = 0; t < kTokens; ++t) {
+    acc[t] = _mm256_fmadd_ps(value[t], _mm256_set1_ps(job.scale[first + t]), acc[t]);
+  }
+}
+
+KVICK_INLINE void prefetch(const Ahead& ahead, const std::byte* at, size_t bytes) {
+  for (size_t i = 0; i < bytes; i += kLine) {
+    _mm_prefetch(reinterpret_cast<const char*>(at + ahead.far + i), _MM_HINT_T1);
+    _mm_prefetch(reinterpret_cast<const char*>(at + ahead.near + i), _MM_HINT_T0);
   }
 }
 
@@ -245,25 +254,33 @@ KVICK_INLINE void store_rows(const PanelJob& job, int token, int half, __m256 ac
     _mm256_maskstore_ps(job.y + token * job.y_stride + kLanes * half, valid, acc);
 }
 
-template <DType kType, int kTokens>
-void quantised_panel(const PanelJob& job) {
+// kCount halves of the panel from `half` on.
+template <DType kType, int kTokens, int kCount>
+KVICK_INLINE void quantised_halves(const PanelJob& job, int half, const Ahead& ahead) {
   constexpr PackFormat f = kPackFormats[static_cast<size_t>(kType)];
   constexpr uint32_t kPerBlock = groups_per_block(f);
-  __m256 acc[kTokens][kHalves];
-  for (int t = 0; t < kTokens; ++t) acc[t][0] = acc[t][1] = _mm256_setzero_ps();
+  __m256 acc[kCount][kTokens];
+  KVICK_UNROLL for (int c = 0; c < kCount; ++c) {
+    KVICK_UNROLL for (int t = 0; t < kTokens; ++t) acc[c][t] = _mm256_setzero_ps();
+  }
   const std::byte* block = job.panel;
   const uint32_t groups = job.inputs / kGroup;
   for (uint32_t first = 0; first < groups; first += kPerBlock) {
     const uint32_t n = groups - first < kPerBlock ? groups - first : kPerBlock;
     const std::byte* planes = block + header_bytes(f);
-    for (uint32_t g = 0; g < n; ++g, planes += plane_bytes(f))
-      for (int half = 0; half < kHalves; ++half)
-        add_group<kType, kTokens>(job, first + g, planes + half * (kLine / kHalves),
-                                  load_scales<kType>(block, g, half), acc, half);
+    prefetch(ahead, block, header_bytes(f));
+    for (uint32_t g = 0; g < n; ++g, planes += plane_bytes(f)) {
+      prefetch(ahead, planes, plane_bytes(f));
+      KVICK_UNROLL for (int c = 0; c < kCount; ++c) {
+        add_group<kType, kTokens>(job, first + g, planes + (half + c) * (kLine / kHalves),
+                                  load_scales<kType>(block, g, half + c), acc[c]);
+      }
+    }
     block = planes;
   }
-  for (int t = 0; t < kTokens; ++t)
-    for (int half = 0; half < kHalves; ++half) store_rows(job, t, half, acc[t][half]);
+  KVICK_UNROLL for (int c = 0; c < kCount; ++c) {
+    KVICK_UNROLL for (int t = 0; t < kTokens; ++t) store_rows(job, t, half + c, acc[c][t]);
+  }
 }
 
 template <DType kType>
@@ -276,34 +293,59 @@ KVICK_INLINE __m256 load_weights(const std::byte* panel, size_t input, int half)
   return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(halves), 16));
 }
 
-template <DType kType, int kTokens>
-void float_panel(const PanelJob& job) {
-  __m256 acc[kTokens][kHalves];
-  for (int t = 0; t < kTokens; ++t) acc[t][0] = acc[t][1] = _mm256_setzero_ps();
-  for (size_t i = 0; i < job.inputs; ++i) {
-    const __m256 w[kHalves] = {load_weights<kType>(job.panel, i, 0),
-                               load_weights<kType>(job.panel, i, 1)};
-    for (int t = 0; t < kTokens; ++t) {
-      const __m256 x = _mm256_set1_ps(job.x[static_cast<size_t>(t) * job.inputs + i]);
-      acc[t][0] = _mm256_fmadd_ps(w[0], x, acc[t][0]);
-      acc[t][1] = _mm256_fmadd_ps(w[1], x, acc[t][1]);
+// Even and odd inputs are summed apart, so that one token is not bound by the latency of its
+// additions.
+template <DType kType, int kTokens, int kCount>
+KVICK_INLINE void float_halves(const PanelJob& job, int half, const Ahead& ahead) {
+  constexpr size_t kBytes = kType == DType::kF32 ? 2 * kLine : kLine;  // of two inputs
+  __m256 acc[2][kCount][kTokens];
+  KVICK_UNROLL for (int c = 0; c < kCount; ++c) {
+    KVICK_UNROLL for (int t = 0; t < kTokens; ++t) acc[0][c][t] = acc[1][c][t] =
+        _mm256_setzero_ps();
+  }
+  for (size_t i = 0; i < job.inputs; i += 2) {
+    prefetch(ahead, job.panel + i / 2 * kBytes, kBytes);
+    KVICK_UNROLL for (int odd = 0; odd < 2; ++odd) {
+      KVICK_UNROLL for (int c = 0; c < kCount; ++c) {
+        const __m256 w = load_weights<kType>(job.panel, i + odd, half + c);
+        KVICK_UNROLL for (int t = 0; t < kTokens; ++t) {
+          const __m256 x = _mm256_set1_ps(job.x[static_cast<size_t>(t) * job.inputs + i + odd]);
+          acc[odd][c][t] = _mm256_fmadd_ps(w, x, acc[odd][c][t]);
+        }
+      }
     }
   }
-  for (int t = 0; t < kTokens; ++t)
-    for (int half = 0; half < kHalves; ++half) store_rows(job, t, half, acc[t][half]);
+  KVICK_UNROLL for (int c = 0; c < kCount; ++c) {
+    KVICK_UNROLL for (int t = 0; t < kTokens; ++t) {
+      store_rows(job, t, half + c, _mm256_add_ps(acc[0][c][t], acc[1][c][t]));
+    }
+  }
 }
 
-template <DType kType, int kTokens>
-constexpr PanelFunction panel_function() {
+template <DType kType, int kTokens, int kCount>
+KVICK_INLINE void halves(const PanelJob& job, int half, const Ahead& ahead) {
   if constexpr (kPackFormats[static_cast<size_t>(kType)].quantised)
-    return quantised_panel<kType, kTokens>;
+    quantised_halves<kType, kTokens, kCount>(job, half, ahead);
   else
-    return float_panel<kType, kTokens>;
+    float_halves<kType, kTokens, kCount>(job, half, ahead);
+}
+
+// One or two tokens take both halves of a line while it is there. Four tokens need the registers
+// for one half.
+template <DType kType, int kTokens>
+void panel(const PanelJob& job) {
+  const Ahead ahead = job.cold ? kAhead : kHere;
+  if constexpr (kTokens <= 2) {
+    halves<kType, kTokens, 2>(job, 0, ahead);
+  } else {
+    halves<kType, kTokens, 1>(job, 0, ahead);
+    halves<kType, kTokens, 1>(job, 1, kHere);
+  }
 }
 
 template <DType kType, int... kTokens>
 constexpr void add_format(PanelFunctions& functions) {
-  ((functions.of[static_cast<int>(kType)][kTokens - 1] = panel_function<kType, kTokens>()), ...);
+  ((functions.of[static_cast<int>(kType)][kTokens - 1] = panel<kType, kTokens>), ...);
 }
 
 template <int... kType>

@@ -250,7 +250,7 @@ TEST_P(Matmul, quantises_to_the_same_bits_as_the_scalar_twin) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Every, Matmul, testing::ValuesIn(isas()),
-                         [](const auto& info) { return std::string(base::isa_name(info.param)); });
+                         [](const auto& isa) { return std::string(base::isa_name(isa.param)); });
 
 }  // namespace
 }  // namespace kvick::kernels

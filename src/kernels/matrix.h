@@ -77,8 +77,9 @@ inline constexpr uint32_t kTokenTile = 16;
 //
 // q, scale and sums are in tiles of 16 tokens (the last one holds the rest, n < 16), so that the
 // kernels walk straight through them, and inputs that are a power of two do not fall into one set
-// of the L1 cache. Token t is number i = t % 16 of tile t / 16, whose n tokens lie behind those of
-// the tiles before it: The float formats read x alone: the other three may be empty for them.
+// of the L1 cache. Token t is number i = t % 16 of tile t / 16, which follows the tiles before it.
+// Different tokens may be quantised from different threads. The float formats read x alone: the
+// other three may be empty for them.
 struct Activations {
   uint32_t tokens = 0, inputs = 0;
   const float* x = nullptr;  // [tokens][inputs] as given; what the float formats read

@@ -2,27 +2,25 @@
 // Internal to kernels/: where the bits of a packed panel are.
 //
 // A panel is a sequence of blocks, each a header and the bit planes of its groups of 32 inputs,
-// read from front to back as one stream. Everything that a vector loads starts at a multiple of 64
-// bytes.
+// read from front to back as one stream. What a vector loads starts at a multiple of its size.
 //
-//   one level   block = 2 groups:  scale f16 [2][16 rows], min f16 [2][16 rows] if any; planes of
-//   each group.
-//               The last block of an odd number of groups has one group's planes and a whole
-//               header.
-//   two levels  block = 8 groups:  d f16 [16], m f16 [16], then per group 32 bytes; planes of each
-//   group.
-//               scale_group 32: int8 scale [16], int8 min [16]; 16: one int8 [16] per half, or if
-//               the format has mins (Q2_K) scale in the low and min in the high nibble. scale = d *
-//               sub-scale, min = m * sub-min (m is the negative of the file's dmin).
+//   one level   A block is 2 groups. Header: scale f16 [2][16 rows], then min f16 [2][16] if any.
+//               The last block of an odd number of groups has a whole header, one group's planes.
+//   two levels  A block is 8 groups. Header: d f16 [16], m f16 [16], then 32 bytes per group:
+//               scale_group 32: int8 scale [16], int8 min [16];
+//               scale_group 16: int8 scale [2 halves][16], and if the format has mins (Q2_K) the
+//               scale is the low and the min the high nibble.
+//               scale = d * int8 scale, min = m * int8 min (m: the negative of the file's dmin).
 //
-// The codes u of a group fill 8 registers of 64 bytes: register j, byte 4 * row + b is input 4 * j
-// + b of that row. They are cut into planes, in this order:
+// The codes u of a group fill 8 registers of 64 bytes: byte 4 * row + b of register j is input
+// 4 * j + b of that row. They are cut into planes:
 //
-//   4 bits  [4][64]: low nibble of line j for register j, high nibble for register j + 4
+//   4 bits  [4][64]: low nibbles of line j for register j, high nibbles for register j + 4
 //   2 bits  [2][64]: bits 2i, 2i+1 of line l for register 4 * l + i
 //   1 bit   [64]:    bit j for register j
-//   2 = plane2, 3 = plane2 + plane1 << 2, 4 = plane4, 5 = plane4 + plane1 << 4, 6 = plane4 + plane2
-//   << 4, 8 = bytes [8][64]
+//
+// and stored in this order: 2 bits: plane2; 3: plane2, plane1; 4: plane4; 5: plane4, plane1;
+// 6: plane4, plane2; 8: the registers. The later plane has the higher bits.
 
 #include "kernels/matrix.h"
 

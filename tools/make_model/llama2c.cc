@@ -1,5 +1,6 @@
 #include "make_model/llama2c.h"
 
+#include <algorithm>
 #include <cstring>
 #include <map>
 
@@ -59,18 +60,23 @@ base::Result<Header> read_header(Reader& reader, const std::string& path) {
   return h;
 }
 
-// The tensors with where their data is, in llama2.c's order: one kind over all layers, then the
-// next.
+// Where a tensor's floats are, and how many.
+struct Stored {
+  const std::byte* data;
+  uint64_t rows, inputs;
+};
+
+// In llama2.c's order: one kind of tensor over all layers, then the next.
 struct Checkpoint {
   Header header{};
   std::vector<TensorInfo> tensors;
-  std::map<std::string, const std::byte*> data;
+  std::map<std::string, Stored> stored;
 };
 
 base::Status<> add(Checkpoint& c, Reader& reader, std::string name, std::vector<uint64_t> shape) {
   TensorInfo info{std::move(name), "", std::move(shape), DType::kF32};
   KVICK_TRY(const auto bytes, reader.take(tensor_bytes(info)));
-  c.data[info.name] = bytes.data();
+  c.stored[info.name] = {bytes.data(), info.rows(), info.inputs()};
   c.tensors.push_back(std::move(info));
   return base::Done{};
 }
@@ -106,6 +112,28 @@ base::Result<Checkpoint> read_checkpoint(std::span<const std::byte> bytes,
   if (!c.header.tied) KVICK_TRY_VOID(add(c, reader, "output.weight", {vocab, dim}));
   if (!reader.empty()) return base::fail("{}: is longer than its header says", path);
   return c;
+}
+
+// kvick's matrices have rows of whole groups of 32 inputs, and stories260K has 172 in its
+// feed-forward layer. Values that stay zero through silu(gate) * up change nothing, so the layer is
+// made wider by them.
+void pad_ffn(Checkpoint& c) {
+  constexpr int32_t kGroup = 32;
+  const auto before = static_cast<uint64_t>(c.header.ffn);
+  c.header.ffn = (c.header.ffn + kGroup - 1) / kGroup * kGroup;
+  for (TensorInfo& tensor : c.tensors) {
+    if (tensor.name.find(".ffn_") == std::string::npos || tensor.shape.size() != 2) continue;
+    uint64_t& side = tensor.name.ends_with("ffn_down.weight") ? tensor.shape[1] : tensor.shape[0];
+    KVICK_CHECK_EQ(side, before);
+    side = static_cast<uint64_t>(c.header.ffn);
+  }
+}
+
+void copy_row(const Stored& from, const TensorInfo& to, uint64_t row, float* out) {
+  std::fill_n(out, to.inputs(), 0.0f);
+  if (row >= from.rows) return;
+  const uint64_t bytes = from.inputs * sizeof(float);
+  std::memcpy(out, from.data + row * bytes, bytes);
 }
 
 TokenType token_type(int32_t id, std::string_view piece) {
@@ -174,12 +202,12 @@ base::Status<> convert_llama2c(const std::string& checkpoint, const std::string&
                                const std::string& output, base::ThreadPool& pool) {
   KVICK_TRY(const base::MappedFile weights, base::MappedFile::open(checkpoint));
   KVICK_TRY(const base::MappedFile pieces, base::MappedFile::open(tokenizer));
-  KVICK_TRY(const Checkpoint c, read_checkpoint(weights.bytes(), checkpoint));
+  KVICK_TRY(Checkpoint c, read_checkpoint(weights.bytes(), checkpoint));
+  pad_ffn(c);
   KVICK_TRY(const MadeVocabulary vocabulary,
             read_tokenizer(pieces.bytes(), tokenizer, c.header.vocab));
   const RowSource source = [&c](const TensorInfo& tensor, uint64_t row, float* out) {
-    const uint64_t bytes = tensor.inputs() * sizeof(float);
-    std::memcpy(out, c.data.at(tensor.name) + row * bytes, bytes);
+    copy_row(c.stored.at(tensor.name), tensor, row, out);
   };
   return write_gguf(output, metadata_of(c.header, vocabulary), c.tensors, source, pool);
 }

@@ -1,0 +1,140 @@
+// Greedy continuations and perplexity of the default model against llama.cpp's.
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <fmt/format.h>
+#include <fstream>
+#include <gtest/gtest.h>
+#include <iterator>
+#include <limits>
+#include <numeric>
+
+#include "reference.h"
+#include "subject.h"
+
+#include "engine/perplexity.h"
+
+namespace kvick::parity {
+namespace {
+
+engine::Engine* shared_engine() {
+  static const std::unique_ptr<engine::Engine> kEngine =
+      default_model() ? open_engine(*default_model()) : nullptr;
+  return kEngine.get();
+}
+
+std::string contents(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return std::string((std::istreambuf_iterator<char>(file)), {});
+}
+
+// The steps at which kvick would choose another token than the peer did, after the same tokens as
+// the peer.
+struct Steps {
+  size_t all = 0, first = 0, differing = 0;
+  size_t exact_ours = 0, exact_peers = 0;  // where the choice is that of the widened weights
+};
+
+Steps compare(const Greedy& peer, const std::vector<float>& logits, double tie) {
+  Steps steps;
+  steps.all = steps.first = peer.best.size();
+  const size_t vocab = logits.size() / (peer.ids.size() + steps.all - 1);
+  for (size_t i = 0; i < steps.all; ++i) {
+    const float* row = logits.data() + (peer.ids.size() - 1 + i) * vocab;
+    const auto ours = static_cast<Token>(std::max_element(row, row + vocab) - row);
+    const std::vector<Token>& best = peer.best[i];
+    steps.exact_ours += ours == peer.exact[i];
+    steps.exact_peers += best[0] == peer.exact[i];
+    if (ours == best[0]) continue;
+    steps.first = std::min(steps.first, i);
+    ++steps.differing;
+    const size_t rank =
+        static_cast<size_t>(std::find(best.begin(), best.end(), ours) - best.begin());
+    const double gap =
+        rank < best.size() ? peer.below[i][rank] : std::numeric_limits<double>::infinity();
+    EXPECT_LE(gap, tie) << "step " << i << " of: " << peer.text;
+  }
+  return steps;
+}
+
+// After the first different token two continuations are of different texts, so every step is
+// compared after the peer's tokens. A step may differ only at a near-tie: where the peer's own
+// rounding, against the same weights widened to float32, has been seen to move the gap between two
+// tokens by as much as the peer has between its choice and ours. (llama.cpp with flash attention on
+// and off gives the same 32 tokens for 7 of these 20 prompts.)
+TEST(Greedy, ContinuesTwentyPromptsAsThePeerDoesButForNearTies) {
+  if (shared_engine() == nullptr) GTEST_SKIP() << "KVICK_TEST_MODEL is not set";
+  engine::Engine& engine = *shared_engine();
+  const Case noise = load_case("smollm2");
+  const double tie = gap_deviation(noise.peer, noise.exact);
+  Steps sum;
+  size_t identical = 0;
+  for (const Greedy& peer : load_greedy()) {
+    EXPECT_EQ(engine.tokenizer().encode(peer.text, false, true), peer.ids) << peer.text;
+    std::vector<Token> read = peer.ids;
+    for (size_t i = 0; i + 1 < peer.best.size(); ++i) read.push_back(peer.best[i][0]);
+    const Steps steps = compare(peer, logits_of(engine, read, kernels::DType::kF16), tie);
+    identical += steps.differing == 0;
+    sum.all += steps.all, sum.differing += steps.differing;
+    sum.exact_ours += steps.exact_ours, sum.exact_peers += steps.exact_peers;
+  }
+  fmt::print(
+      "{} of {} steps differ, at gaps below {:.2f}; {} prompts all the same; {} steps as the "
+      "widened weights choose, the peer {}\n",
+      sum.differing, sum.all, tie, identical, sum.exact_ours, sum.exact_peers);
+  EXPECT_EQ(sum.all, 640u);
+  // Measured 622 of the peer's steps; as many of ours but for a few ties more.
+  EXPECT_GE(sum.exact_ours + 10, sum.exact_peers);
+}
+
+double perplexity_of(const Perplexity& reference, uint32_t windows) {
+  const auto begin = reference.window_nll.begin();
+  return std::exp(std::accumulate(begin, begin + windows, 0.0) /
+                  (windows * (reference.window - 1)));
+}
+
+double our_perplexity(const Perplexity& reference, const std::string& text, uint32_t windows) {
+  engine::Engine& engine = *shared_engine();
+  std::vector<Token> ids = engine.tokenizer().encode(text, false, false);
+  const size_t tokens = reference.window * reference.window_nll.size();
+  KVICK_CHECK(ids.size() >= tokens, "{} tokens of {}", ids.size(), tokens);
+  ids.resize(tokens);
+  KVICK_CHECK_EQ(crc32(std::as_bytes(std::span(ids))), reference.ids_crc32);
+  engine::PerplexityOptions options;
+  options.window = reference.window;
+  options.most = reference.window * windows;
+  const auto ours = engine::perplexity(engine, ids, options);
+  KVICK_CHECK(ours.ok(), "{}", ours.error().message);
+  EXPECT_EQ(ours->tokens, windows * (reference.window - 1));
+  return ours->perplexity;
+}
+
+// So short a text leaves chance in the comparison of two engines that round differently, so the
+// bound of 0.5 % is to the widened weights (measured 0.2 %; llama.cpp is 0.6 % off), and 1 % to the
+// peer (measured 0.4 %).
+TEST(Perplexity, OfTheLicenceIsThatOfTheWeights) {
+  if (shared_engine() == nullptr) GTEST_SKIP() << "KVICK_TEST_MODEL is not set";
+  const Perplexity peer = load_perplexity("LICENSE"), exact = load_perplexity("LICENSE.exact");
+  const std::string text = contents(std::string(KVICK_SOURCE_DIR) + "/LICENSE");
+  const double ours = our_perplexity(peer, text, 2);
+  fmt::print("perplexity {:.4f}; the peer's {:.4f}, of the widened weights {:.4f}\n", ours,
+             perplexity_of(peer, 2), perplexity_of(exact, 2));
+  EXPECT_NEAR(ours / perplexity_of(exact, 2), 1, 0.005);
+  EXPECT_NEAR(ours / perplexity_of(peer, 2), 1, 0.01);
+}
+
+// All 64 windows take a minute, so they are read only if KVICK_TEST_FULL is set.
+TEST(Perplexity, OfWikitextIsThePeers) {
+  const auto path = data_file("text/wikitext2-valid.txt");
+  if (shared_engine() == nullptr || !path)
+    GTEST_SKIP() << "KVICK_TEST_MODEL or KVICK_TEST_DATA is not set";
+  const Perplexity peer = load_perplexity("wikitext2-valid");
+  const uint32_t windows = std::getenv("KVICK_TEST_FULL") != nullptr ? 64 : 4;
+  const double ours = our_perplexity(peer, contents(*path), windows);
+  fmt::print("{} windows: perplexity {:.4f}, the peer's {:.4f}\n", windows, ours,
+             perplexity_of(peer, windows));
+  EXPECT_NEAR(ours / perplexity_of(peer, windows), 1, 0.005);
+}
+
+}  // namespace
+}  // namespace kvick::parity

@@ -268,7 +268,7 @@ void Parser::read_numbers(uint64_t count, Value& out) {
   for (Kept& element : kept) {
     Stored value{};
     get(value);
-    element = static_cast<Kept>(value);
+    element = static_cast<Kept>(value);  // NOLINT(bugprone-signed-char-misuse): int8 is a number
   }
 }
 

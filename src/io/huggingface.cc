@@ -77,6 +77,7 @@ base::Result<std::vector<Shard>> read_index(const fs::path& folder) {
       return base::fail("{} is given twice", weights.label(tensor));
   }
   std::vector<Shard> out;
+  out.reserve(shards.size());
   for (auto& [name, shard] : shards) out.push_back(std::move(shard));
   return out;
 }

@@ -128,7 +128,8 @@ base::Result<std::string> ModelFile::get_string(std::string_view key) const {
 }
 
 base::Result<std::string> ModelFile::get_string(std::string_view key, std::string fallback) const {
-  return metadata_.contains(key) ? get_string(key) : fallback;
+  if (metadata_.contains(key)) return get_string(key);
+  return fallback;
 }
 
 const std::vector<std::string>* ModelFile::get_strings(std::string_view key) const {

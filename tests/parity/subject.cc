@@ -19,6 +19,13 @@ std::optional<std::string> existing(const char* variable, const std::string& bel
   return path;
 }
 
+// Holds the models that are made, and goes when the program ends.
+struct Folder {
+  const std::string path = fmt::format("{}kvick_parity_{}", testing::TempDir(), getpid());
+  Folder() { std::filesystem::create_directories(path); }
+  ~Folder() { std::filesystem::remove_all(path); }
+};
+
 template <typename T>
 T must(base::Result<T> result) {
   KVICK_CHECK(result.ok(), "{}", result.error().message);
@@ -34,7 +41,8 @@ std::optional<std::string> data_file(const std::string& name) {
 }
 
 std::string make_model(const std::vector<std::string>& arguments, const std::string& name) {
-  const std::string path = fmt::format("{}kvick_parity_{}_{}", testing::TempDir(), getpid(), name);
+  static const Folder kFolder;
+  const std::string path = kFolder.path + "/" + name;
   std::filesystem::remove_all(path);
   std::string command = KVICK_MAKE_MODEL;
   for (const std::string& argument : arguments) command += " '" + argument + "'";

@@ -19,14 +19,13 @@ struct Merge {
   std::string left, right;
 };
 
-// Every string over {space sign, letters} of two characters, then three, ... each made of the one
-// before it and one more letter, until there are `count`. Fewer come out only if count is beyond
-// all of five characters.
+// Every string over {space sign, letters} of two characters, then of three, ... each made of the
+// one before it and one more letter, until there are `count`.
 std::vector<Merge> merges_over(const std::string& space, size_t count) {
   std::vector<std::string> level{space};
   for (const char c : kLetters) level.emplace_back(1, c);
   std::vector<Merge> merges;
-  for (int length = 2; length <= 5 && merges.size() < count; ++length) {
+  while (merges.size() < count) {
     std::vector<std::string> next;
     for (const std::string& left : level) {
       for (const char c : kLetters) {
@@ -63,7 +62,7 @@ void add(MadeVocabulary& v, std::string piece, TokenType type, float score = 0) 
   v.scores.push_back(score);
 }
 
-constexpr uint32_t kSpecials = 3;
+constexpr uint32_t kSpecials = 3, kMost = 400'000;
 
 MadeVocabulary byte_level(uint32_t size) {
   MadeVocabulary v{.model = "gpt2", .pre = "gpt-2"};
@@ -101,11 +100,9 @@ MadeVocabulary sentence_piece(uint32_t size) {
 base::Result<MadeVocabulary> make_vocabulary(VocabularyKind kind, uint32_t size) {
   const bool bytes = kind == VocabularyKind::kByteLevel;
   const uint32_t least = kSpecials + 256 + (bytes ? 0 : 1 + static_cast<uint32_t>(kLetters.size()));
-  if (size < least) return base::fail("--vocab {}: at least {} are needed", size, least);
-  MadeVocabulary v = bytes ? byte_level(size) : sentence_piece(size);
-  if (v.pieces.size() != size)
-    return base::fail("--vocab {}: at most {} can be made", size, v.pieces.size());
-  return v;
+  if (size < least || size > kMost)
+    return base::fail("--vocab {}: from {} to {} can be made", size, least, kMost);
+  return bytes ? byte_level(size) : sentence_piece(size);
 }
 
 }  // namespace kvick::tools

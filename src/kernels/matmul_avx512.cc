@@ -5,10 +5,14 @@
 // panel and token that is 8 vpdpbusd, a conversion, a product and an addition, one more for mins
 // and two more for scales of 16 inputs: at most 73, 67 and 62 % of the peak, less what unpacking
 // takes.
-//   512 tokens, 4096 x 4096:  Q8_0 455, Q4_1 400, Q6_K 325, Q2_K 315 GOP/s; F16 124 of 178 GFLOP/s
-//   1 token, from memory:     Q8_0 16.1, Q4_1 15.9, Q6_K 15.7, F16 16.2 GB/s; a plain read 16.1;
-//                             Q2_K 13.5, bound by unpacking
-//   1 token, from L3:         Q8_0 28.5, Q4_1 28.3, Q6_K 27.1, F16 28.6 GB/s
+//   512 tokens, 4096 x 4096:  Q8_0 466, Q4_0 452, Q4_1 428, Q4_K 426, Q5_0 414, Q6_K 336,
+//                             Q2_K 315 GOP/s; F16 118 of 178 GFLOP/s
+//   1 token, from memory:     Q8_0 16.7, Q4_1 16.4, Q4_K 16.1, Q6_K 15.9, F16 15.6 GB/s where a
+//                             plain read gives 16.3; Q2_K 13.5, bound by unpacking
+//   1 token, from L3:         Q8_0 29.0, Q4_1 29.7, Q4_K 27.6, Q6_K 28.1, F16 29.1 GB/s
+// What did not help: broadcasts by intrinsics instead of in the instruction (310 instead of 400
+// GOP/s for Q8_0), one prefetch step instead of two (see kAhead).
+
 #include <immintrin.h>
 #include <limits>
 #include <utility>

@@ -4,11 +4,11 @@
 // as in decode; "warm" repeats one matrix.
 
 #include <algorithm>
-#include <chrono>
 #include <fmt/format.h>
 #include <random>
 #include <span>
 #include <string>
+#include <time.h>
 #include <vector>
 
 #include "kernels/linear.h"
@@ -16,7 +16,12 @@
 namespace kvick::kernels {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+// Processor time, so that sharing the core with others costs no more than what they evict.
+double now() {
+  timespec time;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
+}
 
 Matrix random_matrix(DType type, uint32_t rows, uint32_t inputs) {
   std::mt19937 random(1);
@@ -62,15 +67,15 @@ void measure(const Table& table, const std::vector<Matrix>& copies, uint32_t tok
   const double bytes = static_cast<double>(panels * w.panel_bytes);
   const double ops = 2.0 * panels * kPanel * w.inputs * tokens;
   const auto once = [&](const Matrix& m) {
-    const auto start = Clock::now();
+    const double start = now();
     table.matmul(m, t.a, y.data(), w.rows, 0, panels);
-    return std::chrono::duration<double>(Clock::now() - start).count();
+    return now() - start;
   };
   std::vector<double> cold, warm;
   if (tokens <= 16)
     for (const Matrix& m : copies) cold.push_back(once(m));
-  const auto until = Clock::now() + std::chrono::milliseconds(300);
-  while (Clock::now() < until) warm.push_back(once(w));
+  const double until = now() + 0.3;
+  while (now() < until) warm.push_back(once(w));
   const double best = *std::min_element(warm.begin(), warm.end());
   fmt::print("  T={:<4} warm {:7.2f} GB/s {:7.1f} GOP/s", tokens, bytes / best * 1e-9,
              ops / best * 1e-9);
@@ -90,9 +95,9 @@ void measure_memory() {
   std::vector<double> times;
   uint64_t sum = 0;
   for (size_t part = 0; part < kBytes; part += kPart) {
-    const auto start = Clock::now();
+    const double start = now();
     for (size_t i = part / 8; i < (part + kPart) / 8; i += 8) sum += data[i];
-    times.push_back(std::chrono::duration<double>(Clock::now() - start).count());
+    times.push_back(now() - start);
   }
   fmt::print("memory read {:.2f} GB/s{}\n", kPart / low(times) * 1e-9, sum == 1 ? " " : "");
 }

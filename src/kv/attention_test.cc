@@ -10,7 +10,7 @@
 namespace kvick::kv::test {
 namespace {
 
-constexpr Shape kShape = {.layers = 2, .kv_heads = 2, .head_dim = 16, .max_tokens = 700};
+constexpr Shape kShape = {.layers = 1, .kv_heads = 2, .head_dim = 16, .max_tokens = 300};
 constexpr uint32_t kGroup = 3;
 
 // A draft tree of four tokens: 0 - 1 and 0 - 2 - 3.
@@ -95,7 +95,8 @@ void naive(const Asked& asked, const Shape& shape, std::vector<double>& out) {
 
 // All outputs of one fixed story: a ragged prompt, a draft tree of which a path is kept, a fork,
 // and a step of all.
-std::vector<float> story(const std::string& spec, const Shape& shape, base::Isa isa) {
+std::vector<float> story(const std::string& spec, const Shape& shape, base::Isa isa,
+                         bool with_naive) {
   const kernels::Table& table = kernels::table(isa);
   Pair p(spec, shape);
   std::vector<float> out;
@@ -111,21 +112,21 @@ std::vector<float> story(const std::string& spec, const Shape& shape, base::Isa 
           ask(*step, shape, slot, slots[slot].fresh, tree && slot == 0, layer, head, scratch,
               asked);
           attend(table, asked, out);
-          naive(asked, shape, expected);
+          if (with_naive) naive(asked, shape, expected);
         }
     }
     p.commit(*step, kept != nullptr ? *kept : Kept::all({p.slots}));
   };
   const SeqId a = p.open(), b = p.open();
-  run({{a, 290}, {b, 5}}, false, nullptr);
+  run({{a, 240}, {b, 5}}, false, nullptr);
   const Kept path = {.rows = {{0, 2, 3}, {0}}};
   run({{a, 4}, {b, 1}}, true, &path);
   const SeqId c = p.store->fork(a).value();
   p.twin[c] = p.twin[a];
   run({{a, 1}, {b, 1}, {c, 2}}, false, nullptr);
-  run({{c, 220}, {a, 1}}, false, nullptr);
-  EXPECT_EQ(out.size(), expected.size());
-  for (size_t i = 0; i < out.size(); ++i) {
+  run({{c, 20}, {a, 1}}, false, nullptr);  // past the first chunk
+  EXPECT_EQ(expected.size(), with_naive ? out.size() : 0);
+  for (size_t i = 0; i < expected.size(); ++i) {
     EXPECT_NEAR(out[i], expected[i], 2e-5) << spec << " at " << i;
     if (testing::Test::HasFailure()) break;
   }
@@ -138,10 +139,10 @@ TEST(Attention, HasTheSameBitsOverEveryExactStrategy) {
     for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16}) {
       Shape shape = kShape;
       shape.dtype = dtype;
-      const std::vector<float> first = story("iterative", shape, isa);
+      const std::vector<float> first = story("iterative", shape, isa, true);
       for (const std::string& spec : specs()) {
         if (!traits_of(spec).exact || !unavailable(spec).empty()) continue;
-        EXPECT_TRUE(story(spec, shape, isa) == first)
+        EXPECT_TRUE(story(spec, shape, isa, false) == first)
             << spec << " " << base::isa_name(isa) << " " << kernels::dtype_info(dtype).name;
       }
     }

@@ -13,13 +13,13 @@ Strategy iterative_strategy();  // iterative.cc
 Strategy upfront_strategy();    // upfront.cc
 
 std::span<const Strategy> strategies() {
-  static const Strategy kRows[] = {
+  static const Strategy rows[] = {
       virtual_strategy(),
       bmc_strategy(),
       iterative_strategy(),
       upfront_strategy(),
   };
-  return kRows;
+  return rows;
 }
 
 namespace {

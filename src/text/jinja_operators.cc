@@ -137,8 +137,11 @@ Value repeat(const Value& value, int64_t count, Heap& heap) {
   heap.expect(bytes);
   heap.scan(bytes);
   if (value.is(Kind::kString)) {
-    std::string text;
-    for (size_t i = 0; i < times && unit > 0; ++i) text += value.text();
+    std::string text(value.text());
+    text.reserve(bytes);
+    // Doubles what is there, so that repeating one letter a million times is twenty copies.
+    while (text.size() < bytes) text.append(text, 0, bytes - text.size());
+    text.resize(bytes);
     return make_string(heap, std::move(text), value.str().markup);
   }
   Values items;

@@ -208,6 +208,22 @@ Value pad(Evaluator& evaluator, const CallArguments& arguments) {
   return self.give(out.insert(sign ? 1 : 0, filling));
 }
 
+// The value of format()'s field; automatic: the positional argument that the next {} takes.
+const Value& field_value(const CallArguments& arguments, std::string_view name, size_t& automatic) {
+  if (name.find_first_of(":!.[") != std::string_view::npos)
+    fail("the field {{{}}} of format() is not supported, only {{}}, {{0}} and {{name}}", name);
+  for (const auto& named : arguments.named)
+    if (named.first == name) return named.second;
+  size_t index = SIZE_MAX;
+  if (name.empty())
+    index = automatic++;
+  else if (name.size() < 5 && name.find_first_not_of("0123456789") == std::string_view::npos)
+    index = std::stoul(std::string(name)) + 1;
+  if (index >= arguments.positional.size())
+    fail("format() is given no value for the field {{{}}}", name);
+  return arguments.positional[index];
+}
+
 // {} {0} {name}, {{ and }}; a field's specification would be a language of its own.
 Value format_method(Evaluator& evaluator, const CallArguments& arguments) {
   Self self(evaluator, arguments.positional[0]);
@@ -216,33 +232,17 @@ Value format_method(Evaluator& evaluator, const CallArguments& arguments) {
   size_t automatic = 1;
   for (size_t at = 0; at < format.size(); ++at) {
     const char c = format[at];
-    if (c != '{' && c != '}') {
+    const bool brace = c == '{' || c == '}';
+    if (!brace || (at + 1 < format.size() && format[at + 1] == c)) {
       out += c;
-      continue;
-    }
-    if (at + 1 < format.size() && format[at + 1] == c) {
-      out += format[at++];
+      at += brace ? 1 : 0;
       continue;
     }
     const size_t end = format.find('}', at);
     if (c == '}' || end == std::string_view::npos)
       fail("a brace in the format '{}' has no partner", format);
     std::string_view name = format.substr(at + 1, end - at - 1);
-    const Value* value = nullptr;
-    if (name.find_first_of(":!.[") != std::string_view::npos)
-      fail("the field {{{}}} of format() is not supported, only {{}}, {{0}} and {{name}}", name);
-    if (name.empty() || name.find_first_not_of("0123456789") == std::string_view::npos) {
-      size_t index = automatic;
-      if (name.empty())
-        ++automatic;
-      else
-        index = name.size() > 4 ? SIZE_MAX : std::stoul(std::string(name)) + 1;
-      if (index < arguments.positional.size()) value = &arguments.positional[index];
-    }
-    for (const auto& named : arguments.named)
-      if (named.first == name) value = &named.second;
-    if (!value) fail("format() is given no value for the field {{{}}}", name);
-    std::string piece = evaluator.text_of(*value);
+    std::string piece = evaluator.text_of(field_value(arguments, name, automatic));
     evaluator.heap().scan(piece.size());
     evaluator.heap().expect(out.size() + piece.size());
     out += piece;

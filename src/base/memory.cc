@@ -1,21 +1,34 @@
 #include "base/memory.h"
 
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fcntl.h>
 #include <new>
+#include <optional>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 namespace kvick::base {
 namespace {
 
 constexpr size_t kHugePage = size_t{2} << 20;
+
+// The line of a /proc file that `format` matches, in bytes.
+std::optional<uint64_t> read_kib(const char* path, const char* format) {
+  std::FILE* file = std::fopen(path, "r");
+  if (file == nullptr) return std::nullopt;
+  char line[256];
+  unsigned long long kib = 0;
+  bool found = false;
+  while (!found && std::fgets(line, sizeof line, file) != nullptr)
+    found = std::sscanf(line, format, &kib) == 1;
+  std::fclose(file);
+  return found ? std::optional<uint64_t>(kib * 1024) : std::nullopt;
+}
 
 size_t round_up(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
 
@@ -81,15 +94,10 @@ void* Arena::allocate(size_t bytes) {
 
 void Arena::reset() { block_ = used_ = 0; }
 
-uint64_t peak_rss_bytes() {
-  std::FILE* file = std::fopen("/proc/self/status", "r");
-  if (file == nullptr) return 0;
-  char line[256];
-  unsigned long long kib = 0;
-  while (std::fgets(line, sizeof line, file) != nullptr)
-    if (std::sscanf(line, "VmHWM: %llu", &kib) == 1) break;
-  std::fclose(file);
-  return kib * 1024;
+uint64_t peak_rss_bytes() { return read_kib("/proc/self/status", "VmHWM: %llu").value_or(0); }
+
+uint64_t available_memory_bytes() {
+  return read_kib("/proc/meminfo", "MemAvailable: %llu").value_or(UINT64_MAX);
 }
 
 size_t page_bytes() {

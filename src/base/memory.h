@@ -14,8 +14,8 @@ namespace kvick::base {
 
 inline constexpr size_t kCacheLine = 64;
 
-// Bytes, aligned to a cache line (to 2 MiB with huge pages advised when at least that large), zeroed by the kernel
-// where it is fresh from it, else undefined. Throws std::bad_alloc.
+// Bytes, aligned to a cache line (to 2 MiB with huge pages advised when at least that large),
+// zeroed by the kernel where it is fresh from it, else undefined. Throws std::bad_alloc.
 class Buffer {
  public:
   Buffer() = default;
@@ -48,7 +48,8 @@ class Buffer {
   size_t size_ = 0;
 };
 
-// A whole file mapped read-only. The file must not shrink while it is held (a later read would be SIGBUS).
+// A whole file mapped read-only. The file must not shrink while it is held (a later read would be
+// SIGBUS).
 class MappedFile {
  public:
   // Errors: no such file, not a regular file, no permission, empty.
@@ -74,8 +75,8 @@ class MappedFile {
   size_t size_ = 0;
 };
 
-// A bump allocator for scratch that lives as long as one step of work. Blocks are kept on reset(), so that a hot loop
-// allocates nothing after its first turn. One thread.
+// A bump allocator for scratch that lives as long as one step of work. Blocks are kept on reset(),
+// so that a hot loop allocates nothing after its first turn. One thread.
 class Arena {
  public:
   explicit Arena(size_t block_bytes = 64 << 10) : block_bytes_(block_bytes) {}
@@ -97,6 +98,9 @@ class Arena {
 
 // Peak resident set of this process since its start, in bytes (VmHWM).
 uint64_t peak_rss_bytes();
+// Memory that can be taken without swapping (MemAvailable), in bytes; UINT64_MAX if the system does
+// not say.
+uint64_t available_memory_bytes();
 // System page size in bytes.
 size_t page_bytes();
 

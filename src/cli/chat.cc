@@ -100,6 +100,7 @@ class Chat {
     request.max_tokens = options_.max_tokens;
     request.sampling = options_.sampling;
     request.stop = options_.stop;
+    request.continues = options_.raw;
     const InterruptGuard guard;
     request.on_text = [](std::string_view text) {
       fmt::print("{}", text);

@@ -28,14 +28,16 @@ void add_engine_flags(CLI::App& command, EngineFlags& flags) {
                      "most tokens of a sequence (default: the model's context)");
   command
       .add_option("--kv-memory", flags.kv_memory,
-                  "most memory for keys and values, e.g. 512MB (default: no limit)")
+                  "most memory for keys and values, e.g. 512MB (default: what is free)")
       ->transform(CLI::AsSizeValue(false));
 }
 
 base::Result<engine::KvOptions> kv_options(const EngineFlags& flags) {
   KVICK_TRY(engine::KvOptions options, engine::parse_kv_options(flags.kv, flags.kv_type));
   options.max_tokens = flags.context;
-  if (flags.kv_memory != 0) options.max_bytes = flags.kv_memory;
+  // Without a limit of its own a cache that allocates all at once could take more than there is,
+  // and be killed.
+  options.max_bytes = flags.kv_memory != 0 ? flags.kv_memory : base::available_memory_bytes();
   return options;
 }
 

@@ -16,7 +16,7 @@ void add_inspect(CLI::App& app, const Common& common, Run& chosen) {
   command->add_option("file", *path, "a .gguf file or a Hugging Face folder")->required();
   command->callback([&common, &chosen, path] {
     chosen = [&common, path] {
-      const auto file = io::ModelFile::open(*path);
+      const auto file = io::ModelFile::open_for_inspection(*path);
       if (!file.ok()) return refuse(file.error());
       if (common.json)
         fmt::print("{}\n", io::describe_json(*file).dump(

@@ -91,6 +91,7 @@ Result<int> answer_once(engine::Engine& engine, engine::Session& session, const 
   request.sampling = sampling;
   request.stop = flags.stop;
   request.ignore_end = flags.ignore_end;
+  request.continues = flags.raw || !engine.has_chat_template();
   const InterruptGuard guard;
   request.on_text = [&](std::string_view piece) {
     if (!common.json) {

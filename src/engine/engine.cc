@@ -58,9 +58,7 @@ Result<std::unique_ptr<kv::Store>> Engine::make_store(const KvOptions& options) 
 }
 
 Result<kv::Cost> Engine::cost(const KvOptions& options, const kv::Load& load) const {
-  const kv::Strategy* strategy = kv::find_strategy(options.spec.name);
-  KVICK_CHECK(strategy != nullptr, "cost of unknown strategy {}", options.spec.name);
-  return strategy->cost(setup(options), options.spec, load);
+  return kv::cost_of(options.spec, setup(options), load);
 }
 
 Result<std::string> Engine::render_chat(const nlohmann::ordered_json& messages) const {

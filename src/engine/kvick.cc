@@ -44,9 +44,10 @@ struct Model::State {
   std::unique_ptr<kv::Store> store;
   std::unique_ptr<engine::Session> session;
 
-  Answer generate(std::vector<engine::Token> prompt, const Generation& generation) {
+  Answer generate(std::vector<engine::Token> prompt, const Generation& generation, bool continues) {
     engine::Request request;
     request.prompt = std::move(prompt);
+    request.continues = continues;
     request.max_tokens = generation.max_tokens;
     request.sampling = sampling_of(generation);
     request.stop = generation.stop;
@@ -81,14 +82,15 @@ Model Model::open(const Options& options) {
 }
 
 Answer Model::complete(std::string_view prompt, const Generation& generation) {
-  return state_->generate(state_->engine->tokenizer().encode(prompt, true, false), generation);
+  return state_->generate(state_->engine->tokenizer().encode(prompt, true, false), generation,
+                          true);
 }
 
 Answer Model::chat(const std::vector<Message>& messages, const Generation& generation) {
   auto list = nlohmann::ordered_json::array();
   for (const Message& message : messages)
     list.push_back({{"role", message.role}, {"content", message.content}});
-  return state_->generate(value_or_throw(state_->engine->chat_tokens(list)), generation);
+  return state_->generate(value_or_throw(state_->engine->chat_tokens(list)), generation, false);
 }
 
 std::vector<int32_t> Model::tokenize(std::string_view text) const {

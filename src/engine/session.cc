@@ -86,7 +86,7 @@ base::Status<> Session::prefill(const Request& request, uint32_t from) {
 base::Status<> Session::decode(const Request& request, Answer& answer) {
   Sampler sampler(request.sampling);
   for (const Token token : request.prompt) sampler.accept(token);
-  text::StreamDecoder decoder(engine_.tokenizer());
+  text::StreamDecoder decoder(engine_.tokenizer(), request.continues);
   StopMatcher matcher(request.stop);
   const auto emit = [&](const std::string& text) {
     answer.text += text;
@@ -94,9 +94,12 @@ base::Status<> Session::decode(const Request& request, Answer& answer) {
   };
   const uint32_t context = store_.shape().max_tokens;
   const size_t most = request.max_tokens != 0 ? request.max_tokens : context;
+  // Output layers are often padded to a round number of rows; those have no token.
+  const std::span<float> choices =
+      std::span(logits_).first(engine_.tokenizer().vocabulary().pieces.size());
   bool wanted = true;
   while (true) {
-    const Token token = sampler.choose(logits_);
+    const Token token = sampler.choose(choices);
     if (!request.ignore_end && engine_.tokenizer().ends_generation(token)) {
       answer.finish = Finish::kEnd;
       break;

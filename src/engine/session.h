@@ -19,6 +19,7 @@ struct Request {
   uint32_t max_tokens = 0;    // 0: until the model ends or the context is full
   Sampling sampling;
   std::vector<std::string> stop;  // text that ends the generation; not part of the answer
+  bool continues = false;         // the answer goes on the prompt's text: its leading space is kept
   bool ignore_end = false;        // go on past the model's end tokens
   // Each piece of the answer as soon as it is certain; false ends the generation.
   std::function<bool(std::string_view)> on_text;

@@ -50,21 +50,26 @@ double llama3_frequency(double frequency, double factor, double low, double high
   return (1 - keep) * frequency / factor + keep * frequency;
 }
 
-// YaRN (Peng et al. 2023, section 3.2), with its usual beta_fast = 32 and beta_slow = 1 turns over
-// the original context.
-void yarn(Rope& rope, double base, double factor, double original, double attention_factor) {
+// YaRN (Peng et al. 2023, section 3.2). The betas are turns over the original context: pairs that
+// turn more often than beta_fast are kept, less often than beta_slow stretched, those between
+// blended.
+struct Yarn {
+  double factor, original, attention_factor, beta_fast, beta_slow;
+};
+
+void apply_yarn(const Yarn& yarn, double base, Rope& rope) {
   const double dims = rope.dims;
   const auto turning_dim = [&](double turns) {
-    return dims * std::log(original / (turns * 2 * std::numbers::pi)) / (2 * std::log(base));
+    return dims * std::log(yarn.original / (turns * 2 * std::numbers::pi)) / (2 * std::log(base));
   };
-  const double low = std::max(0.0, std::floor(turning_dim(32)));
-  const double high = std::min(dims - 1, std::ceil(turning_dim(1)));
+  const double low = std::max(0.0, std::floor(turning_dim(yarn.beta_fast)));
+  const double high = std::min(dims - 1, std::ceil(turning_dim(yarn.beta_slow)));
   for (size_t i = 0; i < rope.frequency.size(); ++i) {
     const double ramp = (static_cast<double>(i) - low) / std::max(0.001, high - low);
     const double keep = 1 - std::clamp(ramp, 0.0, 1.0);
-    rope.frequency[i] *= keep + (1 - keep) / factor;
+    rope.frequency[i] *= keep + (1 - keep) / yarn.factor;
   }
-  rope.magnitude = static_cast<float>(attention_factor * (1 + 0.1 * std::log(factor)));
+  rope.magnitude = static_cast<float>(yarn.attention_factor * (1 + 0.1 * std::log(yarn.factor)));
 }
 
 base::Status<> scale_rope(const io::ModelFile& file, const Config& config, double base,
@@ -79,7 +84,9 @@ base::Status<> scale_rope(const io::ModelFile& file, const Config& config, doubl
     for (double& frequency : rope.frequency) frequency /= factor;
   } else if (type == "yarn") {
     KVICK_TRY(const double attention, positive(file, prefix + "attn_factor", 1));
-    yarn(rope, base, factor, original, attention);
+    KVICK_TRY(const double fast, positive(file, prefix + "yarn_beta_fast", 32));
+    KVICK_TRY(const double slow, positive(file, prefix + "yarn_beta_slow", 1));
+    apply_yarn({factor, original, attention, fast, slow}, base, rope);
   } else if (type == "llama3") {
     KVICK_TRY(const double low, positive(file, prefix + "low_freq_factor", 1));
     KVICK_TRY(const double high, positive(file, prefix + "high_freq_factor", 4));

@@ -29,6 +29,9 @@ base::Status<> read_ids(const io::ModelFile& file, text::Vocabulary& v) {
   for (const auto& [key, id] : ids) {
     KVICK_TRY(*id, read_id(file, key));
   }
+  // A Hugging Face folder's generation_config.json may name several.
+  if (const std::vector<int64_t>* ends = file.get_ints("kvick.eos_token_ids"))
+    for (const int64_t end : *ends) v.ends.push_back(static_cast<Token>(end));
   if (v.model == "llama" && v.pieces.size() > 2) {  // SentencePiece's own numbers
     v.unknown = v.unknown.value_or(0);
     v.bos = v.bos.value_or(1);

@@ -42,6 +42,7 @@ std::vector<Token> find_ends(const Vocabulary& v) {
   if (end_of_message && !(has_return && has_call)) ends.push_back(*end_of_message);
   if (v.eos) ends.push_back(*v.eos);
   if (v.eot) ends.push_back(*v.eot);
+  ends.insert(ends.end(), v.ends.begin(), v.ends.end());
   std::sort(ends.begin(), ends.end());
   ends.erase(std::unique(ends.begin(), ends.end()), ends.end());
   return ends;

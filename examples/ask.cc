@@ -1,9 +1,9 @@
-// ask MODEL QUESTION: the answer of a model, as it is written. All of libkvick that a program needs.
-
-#include <kvick/kvick.h>
+// ask MODEL QUESTION: the answer of a model, as it is written. All of libkvick that a program
+// needs.
 
 #include <exception>
 #include <iostream>
+#include <kvick/kvick.h>
 #include <string_view>
 
 int main(int argc, char** argv) {

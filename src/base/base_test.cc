@@ -1,7 +1,6 @@
-#include <gtest/gtest.h>
-
 #include <cstdio>
 #include <cstring>
+#include <gtest/gtest.h>
 #include <string>
 
 #include "base/cpu.h"

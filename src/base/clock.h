@@ -4,7 +4,8 @@
 
 namespace kvick::base {
 
-// Seconds since some fixed moment. Passed to whatever measures or waits, so that tests can bring their own.
+// Seconds since some fixed moment. Passed to whatever measures or waits, so that tests can bring
+// their own.
 using Clock = double (*)();
 
 inline double steady_seconds() {

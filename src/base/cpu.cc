@@ -1,9 +1,8 @@
 #include "base/cpu.h"
 
+#include <algorithm>
 #include <cpuid.h>
 #include <sched.h>
-
-#include <algorithm>
 
 namespace kvick::base {
 

@@ -11,7 +11,8 @@ enum class Isa { kScalar, kAvx2, kAvx512 };
 std::string_view isa_name(Isa isa);                       // "scalar", "avx2", "avx512"
 std::optional<Isa> isa_from_name(std::string_view name);  // the inverse
 
-// True if this processor runs it: avx2 means AVX2+FMA+F16C; avx512 means F, BW, DQ, VL, VNNI and BF16.
+// True if this processor runs it: avx2 means AVX2+FMA+F16C; avx512 means F, BW, DQ, VL, VNNI and
+// BF16.
 bool isa_supported(Isa isa);
 
 // The strongest supported one.

@@ -9,13 +9,14 @@ namespace kvick::base {
 template <typename Signature>
 class FunctionRef;
 
-// A callable borrowed for the length of one call: two pointers, no allocation. The callable must outlive it.
+// A callable borrowed for the length of one call: two pointers, no allocation. The callable must
+// outlive it.
 template <typename R, typename... Args>
 class FunctionRef<R(Args...)> {
  public:
   template <typename F>
-    requires(!std::is_same_v<std::remove_cvref_t<F>, FunctionRef>)
-  FunctionRef(F&& callable)  // NOLINT(bugprone-forwarding-reference-overload)
+  requires(!std::is_same_v<std::remove_cvref_t<F>, FunctionRef>)
+      FunctionRef(F&& callable)  // NOLINT(bugprone-forwarding-reference-overload)
       : object_(const_cast<void*>(static_cast<const void*>(std::addressof(callable)))),
         call_([](void* object, Args... args) -> R {
           return (*static_cast<std::remove_reference_t<F>*>(object))(std::forward<Args>(args)...);

@@ -1,6 +1,6 @@
 #pragma once
-// Result<T, E>: a value, or why there is none. For what a user can do wrong and for lack of room; bugs are
-// KVICK_CHECK, failures of the machine are exceptions.
+// Result<T, E>: a value, or why there is none. For what a user can do wrong and for lack of room;
+// bugs are KVICK_CHECK, failures of the machine are exceptions.
 
 #include <string>
 #include <utility>
@@ -66,15 +66,15 @@ Error fail(fmt::format_string<Args...> format, Args&&... args) {
 // KVICK_TRY(auto x, make_x()): x is the value, or the error is returned from the calling function.
 #define KVICK_TRY_CONCAT_(a, b) a##b
 #define KVICK_TRY_CONCAT(a, b) KVICK_TRY_CONCAT_(a, b)
-#define KVICK_TRY_IMPL(temporary, declaration, expression)       \
-  auto temporary = (expression);                                 \
-  if (!temporary.ok()) return std::move(temporary).error();      \
+#define KVICK_TRY_IMPL(temporary, declaration, expression)  \
+  auto temporary = (expression);                            \
+  if (!temporary.ok()) return std::move(temporary).error(); \
   declaration = std::move(temporary).value()
 #define KVICK_TRY(declaration, expression) \
   KVICK_TRY_IMPL(KVICK_TRY_CONCAT(kvick_try_, __LINE__), declaration, expression)
 // KVICK_TRY_VOID(check()): as above for a Status.
-#define KVICK_TRY_VOID(expression)                                                   \
-  do {                                                                               \
-    if (auto kvick_status = (expression); !kvick_status.ok())                        \
-      return std::move(kvick_status).error();                                        \
+#define KVICK_TRY_VOID(expression)                            \
+  do {                                                        \
+    if (auto kvick_status = (expression); !kvick_status.ok()) \
+      return std::move(kvick_status).error();                 \
   } while (false)

@@ -11,8 +11,8 @@
 namespace kvick::base {
 namespace {
 
-// About 10 us of pauses: longer than the gap between two regions of a decode step, shorter than what a parked thread
-// costs to wake.
+// About 10 us of pauses: longer than the gap between two regions of a decode step, shorter than
+// what a parked thread costs to wake.
 constexpr int kSpins = 400;
 
 inline void pause() {

@@ -1,5 +1,6 @@
 #pragma once
-// Workers that compute together: short parallel regions, thousands a second, on cores that may be shared with others.
+// Workers that compute together: short parallel regions, thousands a second, on cores that may be
+// shared with others.
 
 #include <atomic>
 #include <cstddef>
@@ -13,9 +14,10 @@
 
 namespace kvick::base {
 
-// A fixed team. The calling thread is worker 0; size()-1 threads are started. A waiting worker spins for a few
-// microseconds and then parks in the kernel: spinning for ever, as OpenMP does, makes a region last a whole scheduler
-// tick as soon as somebody else needs the core. Regions do not nest; one caller at a time.
+// A fixed team. The calling thread is worker 0; size()-1 threads are started. A waiting worker
+// spins for a few microseconds and then parks in the kernel: spinning for ever, as OpenMP does,
+// makes a region last a whole scheduler tick as soon as somebody else needs the core. Regions do
+// not nest; one caller at a time.
 class ThreadPool {
  public:
   // threads: at least 1.
@@ -26,12 +28,13 @@ class ThreadPool {
 
   unsigned size() const { return size_; }
 
-  // Calls body(worker) once on every worker and returns when all have returned. The first exception that a body throws
-  // is thrown here, after all have ended.
+  // Calls body(worker) once on every worker and returns when all have returned. The first exception
+  // that a body throws is thrown here, after all have ended.
   void run(FunctionRef<void(unsigned worker)> body);
 
-  // Calls body(begin, end, worker) for pieces that together are [0, count). Each worker first takes its own share in
-  // pieces of `grain`, then helps the others with theirs, so that a worker whose core is taken away costs one piece.
+  // Calls body(begin, end, worker) for pieces that together are [0, count). Each worker first takes
+  // its own share in pieces of `grain`, then helps the others with theirs, so that a worker whose
+  // core is taken away costs one piece.
   void parallel_for(size_t count, size_t grain,
                     FunctionRef<void(size_t begin, size_t end, unsigned worker)> body);
 
@@ -50,8 +53,8 @@ class ThreadPool {
   FunctionRef<void(unsigned)>* body_ = nullptr;
   std::mutex error_mutex_;
   std::exception_ptr error_;
-  alignas(64) std::atomic<uint32_t> epoch_{0};     // raised at the start of every region
-  alignas(64) std::atomic<uint32_t> running_{0};   // workers that have not ended this region
+  alignas(64) std::atomic<uint32_t> epoch_{0};    // raised at the start of every region
+  alignas(64) std::atomic<uint32_t> running_{0};  // workers that have not ended this region
   std::atomic<bool> stop_{false};
 };
 

@@ -1,7 +1,6 @@
 #include "base/thread_pool.h"
 
 #include <gtest/gtest.h>
-
 #include <numeric>
 #include <stdexcept>
 #include <vector>
@@ -13,7 +12,8 @@ TEST(ThreadPool, RunsEveryWorkerOncePerRegion) {
   for (const unsigned threads : {1u, 2u, 5u}) {
     ThreadPool pool(threads);
     std::vector<int> calls(threads, 0);
-    for (int region = 0; region < 1000; ++region) pool.run([&](unsigned worker) { ++calls[worker]; });
+    for (int region = 0; region < 1000; ++region)
+      pool.run([&](unsigned worker) { ++calls[worker]; });
     for (const int count : calls) EXPECT_EQ(count, 1000);
   }
 }

@@ -1,7 +1,6 @@
 #pragma once
 // `kvick pull REF`: a model into the cache.
 
-#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <filesystem>
 #include <string>
@@ -10,6 +9,10 @@
 #include "cli/command.h"
 #include "cli/download.h"
 #include "cli/progress.h"
+
+namespace CLI {
+class App;
+}
 
 namespace kvick::cli {
 
@@ -35,8 +38,8 @@ struct PullResult {
 // waits for the first. Throws Failure for what goes wrong at run time.
 base::Result<PullResult> pull(const PullRequest& request, Progress& progress);
 
-// The path of the model on stdout (with --json: path, bytes, sha256, resumed_bytes, already_there).
-// Reads HF_ENDPOINT and HF_TOKEN.
+// The command. The path of the model on stdout (with --json: path, bytes, sha256, resumed_bytes,
+// already_there). Reads HF_ENDPOINT and HF_TOKEN.
 void add_pull(CLI::App& app, const Common& common, Run& chosen);
 
 }  // namespace kvick::cli

@@ -9,7 +9,8 @@
 
 namespace {
 
-using namespace kvick;  // NOLINT(google-build-using-namespace)
+namespace base = kvick::base;
+namespace io = kvick::io;
 
 base::Status<> read(const std::array<std::string_view, 4>& texts) {
   KVICK_TRY(const io::JsonDocument document, io::JsonDocument::parse(texts[0], "config", 1 << 20));

@@ -1,5 +1,7 @@
 // GGUF, versions 2 and 3, little-endian: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md.
 // Nothing that the file claims is used before it was compared with the bytes that are there.
+// Larger than usual because it is one parser, whose checks are best read in the order of the
+// format.
 
 #include <algorithm>
 #include <array>

@@ -1,3 +1,5 @@
+// Larger than usual because of its table of corrupted files.
+
 #include <cstdlib>
 #include <gtest/gtest.h>
 #include <limits>

@@ -131,7 +131,8 @@ void report_all(base::Isa isa, void (*fill)(Table&), double seconds) {
 // attention_bench [SECONDS [ISA]]: seconds per line, below 0.2 without the slow lines that go
 // through memory.
 int main(int argc, char** argv) {
-  using namespace kvick;
+  namespace base = kvick::base;
+  namespace kernels = kvick::kernels;
   const double seconds = argc > 1 ? std::atof(argv[1]) : 0.2;
   const auto only = argc > 2 ? base::isa_from_name(argv[2]) : std::nullopt;
   const std::pair<base::Isa, void (*)(kernels::Table&)> sets[] = {

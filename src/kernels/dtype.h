@@ -1,5 +1,6 @@
 #pragma once
-// The element and block formats of tensors: what a file may hold, and what a cache row may be made of.
+// The element and block formats of tensors: what a file may hold, and what a cache row may be made
+// of.
 
 #include <cstddef>
 #include <cstdint>
@@ -10,9 +11,19 @@ namespace kvick::kernels {
 
 // Block formats are GGML's, bit for bit (ggml-common.h of llama.cpp describes the layouts).
 enum class DType : uint8_t {
-  kF32, kF16, kBF16,
-  kQ8_0, kQ4_0, kQ4_1, kQ5_0, kQ5_1,
-  kQ2_K, kQ3_K, kQ4_K, kQ5_K, kQ6_K,
+  kF32,
+  kF16,
+  kBF16,
+  kQ8_0,
+  kQ4_0,
+  kQ4_1,
+  kQ5_0,
+  kQ5_1,
+  kQ2_K,
+  kQ3_K,
+  kQ4_K,
+  kQ5_K,
+  kQ6_K,
 };
 inline constexpr int kDTypes = 13;
 

@@ -1,6 +1,7 @@
 #pragma once
-// One table of functions per instruction set, chosen once at start. Every entry has a scalar twin with the same name;
-// the tests compare each with it. All pointers may be unaligned unless said; sizes are in elements.
+// One table of functions per instruction set, chosen once at start. Every entry has a scalar twin
+// with the same name; the tests compare each with it. All pointers may be unaligned unless said;
+// sizes are in elements.
 
 #include <cstddef>
 #include <cstdint>
@@ -14,38 +15,47 @@ namespace kvick::kernels {
 struct Table {
   base::Isa isa;
 
-  // -- linear layers ------------------------------------------------------------------------------------------------
+  // -- linear layers
+  // ------------------------------------------------------------------------------------------------
   // Fills q, scale and sums of tokens [begin, end) from a.x.
   void (*quantise)(Activations& a, uint32_t begin, uint32_t end);
-  // y[t * y_stride + row] = sum_i W[row][i] * x[t][i] for all tokens of `a` and the rows of panels [begin, end).
-  // A token's result does not depend on which other tokens are in the batch, bit for bit.
+  // y[t * y_stride + row] = sum_i W[row][i] * x[t][i] for all tokens of `a` and the rows of panels
+  // [begin, end). A token's result does not depend on which other tokens are in the batch, bit for
+  // bit.
   void (*matmul)(const Matrix& w, const Activations& a, float* y, size_t y_stride, uint32_t begin,
                  uint32_t end);
 
-  // -- element-wise, n elements of one token ------------------------------------------------------------------------
+  // -- element-wise, n elements of one token
+  // ------------------------------------------------------------------------
   void (*rms_norm)(const float* x, const float* weight, size_t n, float eps, float* y);
   void (*layer_norm)(const float* x, const float* weight, const float* bias, size_t n, float eps,
                      float* y);
-  void (*silu_mul)(const float* gate, const float* up, size_t n, float* y);  // y = gate/(1+exp(-gate)) * up
+  void (*silu_mul)(const float* gate, const float* up, size_t n,
+                   float* y);  // y = gate/(1+exp(-gate)) * up
   void (*relu)(float* x, size_t n);
-  void (*add)(float* x, const float* y, size_t n);                           // x += y
-  // Rotary embedding of one head in place. cos_sin: [dims/2] cosines, then [dims/2] sines. Pair i is elements
-  // (2i, 2i+1) if interleaved (GGUF's llama), else (i, i + dims/2) (Hugging Face, "neox").
+  void (*add)(float* x, const float* y, size_t n);  // x += y
+  // Rotary embedding of one head in place. cos_sin: [dims/2] cosines, then [dims/2] sines. Pair i
+  // is elements (2i, 2i+1) if interleaved (GGUF's llama), else (i, i + dims/2) (Hugging Face,
+  // "neox").
   void (*rope)(float* head, const float* cos_sin, size_t dims, bool interleaved);
 
-  // -- attention ----------------------------------------------------------------------------------------------------
+  // -- attention
+  // ----------------------------------------------------------------------------------------------------
   // The softmax state of rows [chunk * kChunkRows, (chunk+1) * kChunkRows) of what each query sees.
   // A query that sees none of them gets max = -inf, sum = 0, acc = 0.
-  // probs, if not null: unnormalised exp(logit - max) per query and row, [tokens][group][kChunkRows].
+  // probs, if not null: unnormalised exp(logit - max) per query and row,
+  // [tokens][group][kChunkRows].
   void (*attend_chunk)(const View& view, const Queries& queries, uint32_t chunk, Partial out,
                        float* probs);
   // into = into merged with next (in chunk order).
   void (*merge)(Partial into, Partial next, uint32_t queries, uint32_t head_dim);
-  // out[i][d] = acc/sum for `queries` rows, out_stride floats between two tokens of `group` heads each. Adds the view's
-  // rest: out = (1 - mass) * out + mass * rest.
-  void (*finish)(Partial state, const View& view, const Queries& queries, float* out, size_t out_stride);
+  // out[i][d] = acc/sum for `queries` rows, out_stride floats between two tokens of `group` heads
+  // each. Adds the view's rest: out = (1 - mass) * out + mass * rest.
+  void (*finish)(Partial state, const View& view, const Queries& queries, float* out,
+                 size_t out_stride);
 
-  // -- cache rows: float32 to f32, f16 or bf16 ----------------------------------------------------------------------
+  // -- cache rows: float32 to f32, f16 or bf16
+  // ----------------------------------------------------------------------
   void (*store_row)(DType type, const float* in, size_t n, std::byte* out);
 };
 
@@ -53,7 +63,8 @@ struct Table {
 const Table& table(base::Isa isa);
 
 // The strongest supported instruction set, or the one named by the environment variable KVICK_ISA
-// (scalar, avx2, avx512), the only variable that is read below cli/. Error: unknown or unsupported name.
+// (scalar, avx2, avx512), the only variable that is read below cli/. Error: unknown or unsupported
+// name.
 base::Result<base::Isa> choose_isa();
 
 }  // namespace kvick::kernels

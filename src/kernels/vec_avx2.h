@@ -1,5 +1,7 @@
 #pragma once
 // Eight floats, AVX2+FMA+F16C. Included inside the target region of rows_avx2.cc only.
+// Larger than a header should be because it is one operation after the other, all of one
+// instruction set.
 
 namespace kvick::kernels {
 namespace {

@@ -1,5 +1,7 @@
 #pragma once
 // Sixteen floats, AVX-512 F, BW, DQ, VL. Included inside the target region of rows_avx512.cc only.
+// Larger than a header should be because it is one operation after the other, all of one
+// instruction set.
 
 namespace kvick::kernels {
 namespace {

@@ -15,26 +15,29 @@ struct Run {
   uint32_t row, rows, pos;
 };
 
-// One memory region, one layout, one element type. It borrows: whoever fills a View keeps the memory and the runs alive
-// until the step ends.
+// One memory region, one layout, one element type. It borrows: whoever fills a View keeps the
+// memory and the runs alive until the step ends.
 struct Segment {
-  const std::byte* k = nullptr;  // row 0 of the keys, already at the asked layer and head: [rows][head_dim]
+  const std::byte* k =
+      nullptr;  // row 0 of the keys, already at the asked layer and head: [rows][head_dim]
   const std::byte* v = nullptr;  // row 0 of the values
   uint32_t k_stride = 0;         // bytes from one row to the next
   uint32_t v_stride = 0;
-  DType dtype = DType::kF32;     // of both k and v
+  DType dtype = DType::kF32;  // of both k and v
   std::span<const Run> runs;
-  const float* q = nullptr;         // queries to use here instead of the caller's: [tokens][group][head_dim]
+  const float* q =
+      nullptr;  // queries to use here instead of the caller's: [tokens][group][head_dim]
   const float* row_bias = nullptr;  // added to each row's logit, indexed by the segment's row
 };
 
-// All that one (sequence, layer, kv head) attends to, in order: every row of `past` is seen by every query of the step,
-// rows of `fresh` as the step's mask says.
+// All that one (sequence, layer, kv head) attends to, in order: every row of `past` is seen by
+// every query of the step, rows of `fresh` as the step's mask says.
 struct View {
   base::SmallVec<Segment, 4> past;
   Segment fresh;
-  const float* rest = nullptr;      // one value row [head_dim] that stands for committed rows left out,
-  std::span<const float> rest_mass;  // and its share of the probability, one per query ([tokens][group])
+  const float* rest = nullptr;  // one value row [head_dim] that stands for committed rows left out,
+  std::span<const float>
+      rest_mass;  // and its share of the probability, one per query ([tokens][group])
 };
 
 // Rows of a segment, over all its runs.

@@ -14,7 +14,9 @@
 
 namespace {
 
-using namespace kvick;  // NOLINT(google-build-using-namespace): a program of one file
+namespace base = kvick::base;
+namespace kernels = kvick::kernels;
+namespace kv = kvick::kv;
 
 constexpr int kRepeats = 5;
 // SmolLM2-135M at 2048 tokens: 180 regions of 256 KiB.

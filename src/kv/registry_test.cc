@@ -1,7 +1,7 @@
 #include "kv/registry.h"
 
-#include <gtest/gtest.h>
 #include <cstring>
+#include <gtest/gtest.h>
 #include <set>
 
 #include "kv/options.h"

@@ -1,5 +1,6 @@
 #pragma once
 // A parsed template. Immutable after parsing and shared by renderings on any thread.
+// Larger than a header should be because the node types of one grammar refer to each other.
 
 #include <cstdint>
 #include <memory>

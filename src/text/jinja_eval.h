@@ -1,5 +1,6 @@
 #pragma once
 // Runs a parsed template once: one Evaluator, one rendering, one thread.
+// Larger than a header should be because every kind of node has its method here.
 
 #include <deque>
 #include <nlohmann/json.hpp>

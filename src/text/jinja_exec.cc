@@ -230,7 +230,8 @@ Value Evaluator::make_macro(const ast::Macro& macro) {
 }
 
 Evaluator::Flow Evaluator::exec(const ast::MacroStatement& node) {
-  scope_->set(node.macro->name, make_macro(*node.macro), heap_);
+  Value macro = make_macro(*node.macro);
+  scope_->set(node.macro->name, std::move(macro), heap_);
   return Flow::kNext;
 }
 

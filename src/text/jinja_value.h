@@ -2,6 +2,8 @@
 // The values of a template: Python's, as far as templates can tell the difference. Values are
 // immutable but for namespaces, so a list never contains itself; the few things that could form a
 // cycle are kept by the evaluator and cleared when a rendering ends.
+// Larger than a header should be because each Python type is a small class and Value holds them
+// all.
 
 #include <cstddef>
 #include <cstdint>
@@ -115,7 +117,9 @@ class Ref {
     return *this;
   }
   ~Ref() {
-    if (object_ && --object_->Object::references_ == 0) delete object_;
+    // The analyzer does not follow the counts of copies.
+    if (object_ && --object_->Object::references_ == 0)  // NOLINT(clang-analyzer-cplusplus*)
+      delete object_;
   }
   T* get() const { return object_; }
   T* operator->() const { return object_; }

@@ -27,7 +27,7 @@ struct Vocabulary {
   std::vector<float> scores;        // "llama" only
   std::vector<std::string> merges;  // "gpt2" only: "left right", by rank
   std::optional<Token> bos, eos, eot, unknown, pad;
-  std::vector<Token> ends;          // further tokens that end a generation
+  std::vector<Token> ends;  // further tokens that end a generation
   bool add_bos = false, add_eos = false, add_space_prefix = true;
   std::vector<Token>
       strips_right;           // special tokens that swallow the white space behind them (Phi-3)

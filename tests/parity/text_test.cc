@@ -109,18 +109,23 @@ double our_perplexity(const Perplexity& reference, const std::string& text, uint
   return ours->perplexity;
 }
 
-// So short a text leaves chance in the comparison of two engines that round differently, so the
-// bound of 0.5 % is to the widened weights (measured 0.2 %; llama.cpp is 0.6 % off), and 1 % to the
-// peer (measured 0.4 %).
-TEST(Perplexity, OfTheLicenceIsThatOfTheWeights) {
+// How far two engines that round differently may be apart. Chance: llama.cpp's rounding alone moves
+// one window of 1023 tokens by 0.4 % (root mean square over the six windows of which the widened
+// weights' result is recorded), so the difference of two engines has a deviation of about 0.5 %
+// over the root of the windows; allowed is three times that, and never less than the promised 0.5
+// %. Two windows have been seen 0.4 % and 0.01 % apart with kernels that differ in the order of
+// sums alone, all 64 of wikitext 0.04 %.
+double allowance(uint32_t windows) { return std::max(0.005, 0.015 / std::sqrt(windows)); }
+
+TEST(Perplexity, OfTheLicenceIsThePeersAndThatOfTheWeights) {
   if (shared_engine() == nullptr) GTEST_SKIP() << "KVICK_TEST_MODEL is not set";
   const Perplexity peer = load_perplexity("LICENSE"), exact = load_perplexity("LICENSE.exact");
   const std::string text = contents(std::string(KVICK_SOURCE_DIR) + "/LICENSE");
   const double ours = our_perplexity(peer, text, 2);
   fmt::print("perplexity {:.4f}; the peer's {:.4f}, of the widened weights {:.4f}\n", ours,
              perplexity_of(peer, 2), perplexity_of(exact, 2));
-  EXPECT_NEAR(ours / perplexity_of(exact, 2), 1, 0.005);
-  EXPECT_NEAR(ours / perplexity_of(peer, 2), 1, 0.01);
+  EXPECT_NEAR(ours / perplexity_of(peer, 2), 1, allowance(2));
+  EXPECT_NEAR(ours / perplexity_of(exact, 2), 1, allowance(2));
 }
 
 // All 64 windows take a minute of two cores, so they are read only if KVICK_TEST_FULL is set (then
@@ -134,7 +139,7 @@ TEST(Perplexity, OfWikitextIsThePeers) {
   const double ours = our_perplexity(peer, contents(*path), windows);
   fmt::print("{} windows: perplexity {:.4f}, the peer's {:.4f}\n", windows, ours,
              perplexity_of(peer, windows));
-  EXPECT_NEAR(ours / perplexity_of(peer, windows), 1, 0.005);
+  EXPECT_NEAR(ours / perplexity_of(peer, windows), 1, allowance(windows));
 }
 
 }  // namespace

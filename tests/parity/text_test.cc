@@ -83,8 +83,9 @@ TEST(Greedy, ContinuesTwentyPromptsAsThePeerDoesButForNearTies) {
       "widened weights choose, the peer {}\n",
       sum.differing, sum.all, tie, identical, sum.exact_ours, sum.exact_peers);
   EXPECT_EQ(sum.all, 640u);
-  // Measured 622 of the peer's steps; as many of ours but for a few ties more.
-  EXPECT_GE(sum.exact_ours + 10, sum.exact_peers);
+  // Each engine misses the widened weights' choice at some 20 steps, by chance: three deviations of
+  // the difference.
+  EXPECT_GE(sum.exact_ours + 20, sum.exact_peers);
 }
 
 double perplexity_of(const Perplexity& reference, uint32_t windows) {

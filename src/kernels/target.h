@@ -7,12 +7,10 @@
 #if defined(__clang__)
 #define KVICK_TARGET_AVX2_BEGIN \
   _Pragma("clang attribute push(__attribute__((target(\"avx2,fma,f16c\"))), apply_to = function)")
-// clang-format off: one literal, _Pragma takes no concatenation
-#define KVICK_TARGET_AVX512_BEGIN                                                      \
-  _Pragma(                                                                             \
-      "clang attribute "                                                               \
-      "push(__attribute__((target(\"avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl," \
-      "avx512vnni\"))), apply_to = function)")
+// One literal: _Pragma takes no concatenation.
+// clang-format off
+#define KVICK_TARGET_AVX512_BEGIN \
+  _Pragma("clang attribute push(__attribute__((target(\"avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni\"))), apply_to = function)")
 // clang-format on
 #define KVICK_TARGET_END _Pragma("clang attribute pop")
 #else

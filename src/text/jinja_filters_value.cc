@@ -93,7 +93,7 @@ Value truncated(double d, const Value& fallback) {
 Value int_filter(Evaluator&, const CallArguments& arguments) {
   Bound bound("|int", arguments, {"value", "default", "base"}, 1);
   const Value& value = bound[0];
-  const Value fallback = bound.given(1) ? bound[1] : Value::integer(0);
+  Value fallback = bound.given(1) ? bound[1] : Value::integer(0);
   const int64_t base = bound.integer(2, 10);
   if (base < 2 || base > 36) fail("|int takes a base from 2 to 36, not {}", base);
   if (value.is_integral()) return Value::integer(value.as_int());

@@ -48,7 +48,9 @@ TEST(ThreadPool, ThrowsWhatABodyThrewAndGoesOn) {
   }),
                std::runtime_error);
   int calls = 0;
-  pool.run([&](unsigned worker) { calls += worker == 0; });
+  pool.run([&](unsigned worker) {
+    if (worker == 0) ++calls;
+  });
   EXPECT_EQ(calls, 1);
 }
 

@@ -20,7 +20,6 @@ nlohmann::ordered_json to_json(const engine::Engine& engine, const BenchFlags& f
                                const engine::Speed& speed, unsigned threads) {
   const kv::Usage& usage = speed.usage;
   return {{"model", engine.model().config().name},
-          {"kv", spec_text(flags.speed.kv.spec)},
           {"kv_type", lower(kernels::dtype_info(flags.speed.kv.dtype).name)},
           {"threads", threads},
           {"isa", base::isa_name(engine.kernels().isa)},

@@ -1,7 +1,9 @@
 # kvick_folder(NAME SOURCES ... LINKS ...): the one library of a folder under src/, with the folders below it.
 # kvick_tests(NAME SOURCES ... LINKS ...): the googletest program of a folder, found by ctest.
-# kvick_fuzzer(NAME SOURCE LINKS ...): a libFuzzer target, built only in the fuzz preset.
-include(GoogleTest)
+# kvick_fuzzer(NAME SOURCE LINKS ...): a libFuzzer target, built only in the asan preset.
+# The targets `unit_tests` and `fuzzers` are all of either.
+add_custom_target(unit_tests)
+add_custom_target(fuzzers)
 
 function(kvick_folder name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LINKS" ${ARGN})
@@ -12,7 +14,7 @@ function(kvick_folder name)
 endfunction()
 
 function(kvick_tests name)
-  if(NOT KVICK_TESTS OR KVICK_FUZZ)
+  if(NOT KVICK_TESTS)
     return()
   endif()
   cmake_parse_arguments(ARG "" "" "SOURCES;LINKS" ${ARGN})
@@ -22,6 +24,10 @@ function(kvick_tests name)
   target_compile_definitions(${name}_test PRIVATE KVICK_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
   add_test(NAME ${name} COMMAND ${name}_test)
   set_tests_properties(${name} PROPERTIES LABELS unit)
+  add_dependencies(unit_tests ${name}_test)
+  if(KVICK_SANITIZE)  # what is tested is optimised, the tests themselves are compiled in half the time
+    target_compile_options(${name}_test PRIVATE -O0)
+  endif()
 endfunction()
 
 function(kvick_fuzzer name source)
@@ -32,4 +38,5 @@ function(kvick_fuzzer name source)
   add_executable(${name} ${source})
   target_link_libraries(${name} PRIVATE ${ARG_LINKS})
   target_link_options(${name} PRIVATE -fsanitize=fuzzer)
+  add_dependencies(fuzzers ${name})
 endfunction()

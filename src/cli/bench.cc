@@ -20,7 +20,7 @@ nlohmann::ordered_json to_json(const engine::Engine& engine, const BenchFlags& f
                                const engine::Speed& speed, unsigned threads) {
   const kv::Usage& usage = speed.usage;
   return {{"model", engine.model().config().name},
-          {"kv_type", lower(kernels::dtype_info(flags.speed.kv.dtype).name)},
+          {"kv_type", engine::kv_type_text(flags.speed.kv.k_type, flags.speed.kv.v_type)},
           {"threads", threads},
           {"isa", base::isa_name(engine.kernels().isa)},
           {"prompt", flags.speed.prompt},
@@ -51,7 +51,7 @@ void print_table(const engine::Engine& engine, const BenchFlags& flags, const en
   const auto mib = [](uint64_t bytes) { return static_cast<double>(bytes) / (1 << 20); };
   fmt::print("{}, {} threads, {}, cache {} {}\n\n", engine.model().config().name, threads,
              base::isa_name(engine.kernels().isa), spec_text(flags.speed.kv.spec),
-             lower(kernels::dtype_info(flags.speed.kv.dtype).name));
+             engine::kv_type_text(flags.speed.kv.k_type, flags.speed.kv.v_type));
   const auto row = [](const std::string& what, const std::vector<double>& rates) {
     if (!rates.empty())
       fmt::print("{:<34} {:>10.1f} tokens/s   spread {:>4.1f} %\n", what, engine::median(rates),

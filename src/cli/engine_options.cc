@@ -1,6 +1,5 @@
 #include "cli/engine_options.h"
 
-#include <cctype>
 #include <cstdio>
 #include <fmt/format.h>
 
@@ -22,7 +21,9 @@ void add_engine_flags(CLI::App& command, EngineFlags& flags) {
   command.add_option("--kv", flags.kv,
                      "how keys and values are kept: NAME[:key=value,...], by default " +
                          std::string(kv::strategies().front().name) + strategies);
-  command.add_option("--kv-type", flags.kv_type, "type of keys and values: f32, f16 or bf16")
+  command
+      .add_option("--kv-type", flags.kv_type,
+                  "type of keys and values: f32, f16, bf16, q8 or q4, or k=q8,v=q4")
       ->capture_default_str();
   command.add_option("--ctx", flags.context,
                      "most tokens of a sequence (default: the model's context)");
@@ -75,12 +76,6 @@ std::string spec_text(const kv::Spec& spec) {
     separator = ',';
   }
   return text;
-}
-
-std::string lower(std::string_view text) {
-  std::string result(text);
-  for (char& c : result) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return result;
 }
 
 }  // namespace kvick::cli

@@ -32,6 +32,5 @@ int refuse(const base::Error& error);
 
 // NAME:key=value,..., as it was understood.
 std::string spec_text(const kv::Spec& spec);
-std::string lower(std::string_view text);
 
 }  // namespace kvick::cli

@@ -1,16 +1,58 @@
 #include "engine/kv_options.h"
 
 #include <array>
+#include <cctype>
 
 namespace kvick::engine {
 namespace {
 
+using base::fail;
+using base::Result;
+using kernels::DType;
+
 // Element types that a cache row may have.
-constexpr std::array kTypes = {kernels::DType::kF32, kernels::DType::kF16, kernels::DType::kBF16};
+constexpr std::array kTypes = {DType::kF32, DType::kF16, DType::kBF16, DType::kQ8, DType::kQ4};
+
+std::string lower_name(DType type) {
+  std::string name(kernels::dtype_info(type).name);
+  for (char& c : name) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return name;
+}
+
+Result<DType> row_type(std::string_view name) {
+  const std::optional<DType> named = kernels::dtype_from_name(name);
+  std::string known;
+  for (const DType type : kTypes) {
+    if (named == type) return type;
+    known += (known.empty() ? "" : ", ") + lower_name(type);
+  }
+  return fail("cache rows of type \"{}\" do not exist; there are {}", name, known);
+}
+
+base::Status<> read_types(std::string_view text, KvOptions& options) {
+  if (text.find('=') == std::string_view::npos) {
+    KVICK_TRY(options.k_type, row_type(text));
+    options.v_type = options.k_type;
+    return base::Done{};
+  }
+  bool seen[2] = {false, false};
+  while (true) {
+    const size_t comma = text.find(',');
+    const std::string_view part = text.substr(0, comma);
+    const bool is_v = part.starts_with("v=");
+    if (!is_v && !part.starts_with("k="))
+      return fail("\"{}\" is no type of keys and values; write q8, or k=q8,v=q4", part);
+    if (std::exchange(seen[is_v], true))
+      return fail("the type of the {} is given twice", is_v ? "values" : "keys");
+    KVICK_TRY((is_v ? options.v_type : options.k_type), row_type(part.substr(2)));
+    if (comma == std::string_view::npos) return base::Done{};
+    text.remove_prefix(comma + 1);
+  }
+}
 
 }  // namespace
 
-base::Result<KvOptions> parse_kv_options(std::string_view spec, std::string_view type) {
+Result<KvOptions> parse_kv_options(std::string_view spec, std::string_view type) {
   KvOptions options;
   if (!spec.empty()) {
     KVICK_TRY(options.spec, kv::parse_spec(spec));
@@ -18,16 +60,16 @@ base::Result<KvOptions> parse_kv_options(std::string_view spec, std::string_view
       std::string names;
       for (const kv::Strategy& strategy : kv::strategies())
         names += (names.empty() ? "" : ", ") + std::string(strategy.name);
-      return base::fail("unknown cache strategy \"{}\"; there are {}", options.spec.name, names);
+      return fail("unknown cache strategy \"{}\"; there are {}", options.spec.name, names);
     }
   }
-  const std::optional<kernels::DType> named = kernels::dtype_from_name(type);
-  for (const kernels::DType known : kTypes)
-    if (named == known) {
-      options.dtype = known;
-      return options;
-    }
-  return base::fail("cache rows of type \"{}\" do not exist; there are f32, f16 and bf16", type);
+  KVICK_TRY_VOID(read_types(type, options));
+  return options;
+}
+
+std::string kv_type_text(DType k_type, DType v_type) {
+  if (k_type == v_type) return lower_name(k_type);
+  return "k=" + lower_name(k_type) + ",v=" + lower_name(v_type);
 }
 
 }  // namespace kvick::engine

@@ -24,7 +24,7 @@ TEST(Speed, DividesTokensByTheClock) {
   ASSERT_TRUE(speed.ok());
   EXPECT_EQ(speed->prefill_tok_s, std::vector<double>(2, 40));
   EXPECT_EQ(speed->decode_tok_s, std::vector<double>(2, 30));
-  const kv::Shape shape = engine->model().kv_shape(kernels::DType::kF16);
+  const kv::Shape shape = engine->model().kv_shape(kernels::DType::kF16, kernels::DType::kF16);
   EXPECT_EQ(speed->usage.used_bytes, 3 * 15 * shape.token_bytes());
   EXPECT_EQ(speed->usage.wasted_bytes, speed->usage.allocated_bytes - speed->usage.used_bytes);
 }

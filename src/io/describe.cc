@@ -16,7 +16,7 @@ constexpr size_t kTextColumns = 72;
 struct Total {
   uint64_t tensors = 0, parameters = 0, bytes = 0;
 };
-using Totals = std::array<Total, kernels::kDTypes>;
+using Totals = std::array<Total, kernels::kWeightTypes>;
 
 Totals totals_of(const ModelFile& file) {
   Totals totals{};

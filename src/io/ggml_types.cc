@@ -10,8 +10,8 @@ namespace {
 using kernels::DType;
 
 // By DType's order.
-constexpr std::array<uint32_t, kernels::kDTypes> kNumbers = {0, 1,  30, 8,  2,  3, 6,
-                                                             7, 10, 11, 12, 13, 14};
+constexpr std::array<uint32_t, kernels::kWeightTypes> kNumbers = {0, 1,  30, 8,  2,  3, 6,
+                                                                  7, 10, 11, 12, 13, 14};
 
 // Every name that ggml has or had for a number; the empty ones were never given.
 constexpr std::array<std::string_view, 42> kNames = {
@@ -25,7 +25,7 @@ constexpr std::array<std::string_view, 42> kNames = {
 }  // namespace
 
 std::optional<DType> dtype_of_ggml(uint32_t number) {
-  for (int i = 0; i < kernels::kDTypes; ++i)
+  for (int i = 0; i < kernels::kWeightTypes; ++i)
     if (kNumbers[i] == number) return static_cast<DType>(i);
   return std::nullopt;
 }
@@ -39,7 +39,7 @@ std::string ggml_type_name(uint32_t number) {
 
 std::string readable_dtypes() {
   std::string names;
-  for (int i = 0; i < kernels::kDTypes; ++i) {
+  for (int i = 0; i < kernels::kWeightTypes; ++i) {
     if (i != 0) names += ", ";
     names += kernels::dtype_info(static_cast<DType>(i)).name;
   }

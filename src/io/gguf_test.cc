@@ -102,7 +102,7 @@ TEST(Gguf, ArraysOfArraysKeepTheirShape) {
 
 TEST(Gguf, EveryTensorTypeKeepsItsShapeAndBytes) {
   std::mt19937 random(1);
-  for (int i = 0; i < kernels::kDTypes; ++i) {
+  for (int i = 0; i < kernels::kWeightTypes; ++i) {
     const auto dtype = static_cast<DType>(i);
     std::string data(kernels::dtype_bytes(dtype, 512 * 3), '\0');
     for (char& c : data) c = static_cast<char>(random());

@@ -4,34 +4,91 @@
 
 #include "base/check.h"
 #include "kernels/attention_rows.h"
+#include "kernels/cache_row.h"
 
 namespace kvick::kernels {
 namespace {
 
-// Appends rows [skip, ...) of the segment until the chunk is full; what is left of skip if the
-// segment is shorter.
-uint64_t append_from(const Segment& segment, uint64_t skip, ChunkRows& rows) {
-  const Run* run = segment.runs.data();
-  const Run* const end = run + segment.runs.size();
-  // A paged cache at depth has thousands of runs in front of a chunk: eight at a time, about a
-  // fifth of a nanosecond each, against a nanosecond with a test per run.
-  while (end - run >= 8) {
-    uint64_t sum = 0;
-    for (int i = 0; i < 8; ++i) sum += run[i].rows;
-    if (sum > skip) break;
-    skip -= sum;
-    run += 8;
+// Goes through the rows of some segments, in pieces that lie behind one another.
+class RowWalk {
+ public:
+  explicit RowWalk(std::span<const Segment> segments)
+      : segment_(segments.data()), last_segment_(segment_ + segments.size()) {
+    enter();
   }
-  for (; run != end && rows.rows < kChunkRows; ++run) {
-    if (skip >= run->rows) {
-      skip -= run->rows;
-      continue;
+
+  // Passes over n rows; how many of them there were not.
+  uint64_t skip(uint64_t n) {
+    while (segment_ != last_segment_) {
+      // A paged cache at depth has thousands of runs in front of a chunk: eight at a time, about a
+      // fifth of a nanosecond each, against a nanosecond with a test per run.
+      while (offset_ == 0 && last_run_ - run_ >= 8) {
+        uint64_t sum = 0;
+        for (int i = 0; i < 8; ++i) sum += run_[i].rows;
+        if (sum > n) break;
+        n -= sum;
+        run_ += 8;
+      }
+      for (; run_ != last_run_; ++run_, offset_ = 0) {
+        const uint32_t left = run_->rows - offset_;
+        if (n < left) {
+          offset_ += static_cast<uint32_t>(n);
+          return 0;
+        }
+        n -= left;
+      }
+      ++segment_;
+      enter();
     }
-    const auto first = static_cast<uint32_t>(skip);
-    rows.append(segment, run->row + first, std::min(run->rows - first, kChunkRows - rows.rows));
-    skip = 0;
+    return n;
   }
-  return skip;
+
+  struct Piece {
+    const Segment* segment;
+    uint32_t row, rows;
+  };
+  // The next rows, at most `most`; none at the end.
+  Piece next(uint32_t most) {
+    skip(0);  // to a run that has rows
+    if (segment_ == last_segment_) return {nullptr, 0, 0};
+    const Piece piece = {segment_, run_->row + offset_, std::min(run_->rows - offset_, most)};
+    offset_ += piece.rows;
+    return piece;
+  }
+
+ private:
+  void enter() {
+    if (segment_ == last_segment_) return;
+    run_ = segment_->runs.data();
+    last_run_ = run_ + segment_->runs.size();
+    offset_ = 0;
+  }
+
+  const Segment *segment_, *last_segment_;
+  const Run *run_ = nullptr, *last_run_ = nullptr;
+  uint32_t offset_ = 0;  // rows of the run that have been passed
+};
+
+// Appends rows until the chunk is full.
+void append_rows(RowWalk& walk, ChunkRows& rows) {
+  while (rows.rows < kChunkRows) {
+    const RowWalk::Piece piece = walk.next(kChunkRows - rows.rows);
+    if (piece.rows == 0) return;
+    rows.append(*piece.segment, piece.row, piece.rows);
+  }
+}
+
+void look_ahead(RowWalk& walk, uint32_t head_dim, ChunkRows& rows) {
+  while (rows.next_rows < kChunkRows) {
+    const RowWalk::Piece piece = walk.next(kChunkRows - rows.next_rows);
+    if (piece.rows == 0) return;
+    const Segment& segment = *piece.segment;
+    const std::byte* key = segment.k + static_cast<size_t>(piece.row) * segment.k_stride;
+    for (uint32_t i = 0; i < piece.rows; ++i, key += segment.k_stride)
+      rows.next_k[rows.next_rows + i] = key;
+    rows.next_rows += piece.rows;
+    rows.next_bytes = static_cast<uint32_t>(dtype_bytes(segment.k_type, head_dim));
+  }
 }
 
 uint32_t fresh_seen(const View& view, const Queries& queries, uint32_t token) {
@@ -54,10 +111,11 @@ void ChunkRows::append(const Segment& segment, uint32_t row, uint32_t count) {
   for (uint32_t i = 0; i < count; ++i)
     bias[rows + i] = segment.row_bias != nullptr ? segment.row_bias[row + i] : 0;
   RowSpan* last = span_count > 0 ? &spans[span_count - 1] : nullptr;
-  if (last != nullptr && last->dtype == segment.dtype && last->q == segment.q)
+  if (last != nullptr && last->k_type == segment.k_type && last->v_type == segment.v_type &&
+      last->q == segment.q)
     last->end += count;
   else
-    spans[span_count++] = {rows, rows + count, segment.dtype, segment.q};
+    spans[span_count++] = {rows, rows + count, segment.k_type, segment.v_type, segment.q};
   rows += count;
 }
 
@@ -67,8 +125,11 @@ void ChunkRows::truncate(uint32_t count) {
   rows = std::min(rows, count);
 }
 
-void check_row_type(DType type) {
-  KVICK_CHECK(type == DType::kF32 || type == DType::kF16 || type == DType::kBF16, "rows of type {}",
+void check_row_type(DType type, size_t n) {
+  const bool code = is_cache_code(type);
+  KVICK_CHECK(code || type == DType::kF32 || type == DType::kF16 || type == DType::kBF16,
+              "rows of type {}", dtype_info(type).name);
+  KVICK_CHECK(!code || n % kRowGroup == 0, "rows of {} values of type {}", n,
               dtype_info(type).name);
 }
 
@@ -76,8 +137,12 @@ void check_attention(const View& view, const Queries& queries) {
   KVICK_CHECK(queries.head_dim > 0 && queries.head_dim % 8 == 0 && queries.head_dim <= kMaxHeadDim,
               "head_dim {}", queries.head_dim);
   KVICK_CHECK(queries.group > 0 && queries.group <= kMaxGroup, "group {}", queries.group);
-  for (const Segment& segment : view.past) check_row_type(segment.dtype);
-  check_row_type(view.fresh.dtype);
+  auto check = [&](const Segment& segment) {
+    check_row_type(segment.k_type, queries.head_dim);
+    check_row_type(segment.v_type, queries.head_dim);
+  };
+  for (const Segment& segment : view.past) check(segment);
+  check(view.fresh);
   if (view.fresh.runs.empty() || queries.visible != nullptr) return;
   const uint32_t fresh = rows_of(view.fresh);
   KVICK_CHECK(queries.first + queries.tokens <= fresh, "tokens {}+{} of {} fresh rows",
@@ -85,15 +150,16 @@ void check_attention(const View& view, const Queries& queries) {
 }
 
 void gather_rows(const View& view, const Queries& queries, uint32_t chunk, ChunkRows& rows) {
-  uint64_t skip = uint64_t{chunk} * kChunkRows;
-  for (const Segment& segment : view.past) {
-    if (rows.rows == kChunkRows) break;
-    skip = append_from(segment, skip, rows);
-  }
+  RowWalk past(view.past.span());
+  const uint64_t before = past.skip(uint64_t{chunk} * kChunkRows);
+  append_rows(past, rows);
   rows.past = rows.rows;
-  rows.fresh = static_cast<uint32_t>(skip);
+  rows.fresh = static_cast<uint32_t>(before);
+  look_ahead(past, queries.head_dim, rows);
   if (rows.past == kChunkRows || queries.visible != nullptr || queries.tokens == 0) return;
-  append_from(view.fresh, skip, rows);
+  RowWalk fresh({&view.fresh, 1});
+  fresh.skip(before);
+  append_rows(fresh, rows);
   rows.truncate(rows_seen(view, queries, rows, queries.tokens - 1));
 }
 

@@ -65,7 +65,7 @@ double time_of(const Table& table, const Load& load, double seconds) {
       segment.k = cache.data() + head_bytes * head;
       segment.v = segment.k + row_bytes * load.rows;
       segment.k_stride = segment.v_stride = static_cast<uint32_t>(row_bytes);
-      segment.dtype = load.dtype;
+      segment.k_type = segment.v_type = load.dtype;
       segment.runs = {&past, 1};
       view.past.push_back(segment);
       view.fresh = segment;
@@ -115,7 +115,7 @@ void report_all(base::Isa isa, void (*fill)(Table&), double seconds) {
   fill(table);
   const char* name = base::isa_name(isa).data();
   const uint32_t bytes = isa == base::Isa::kScalar ? 1U << 24 : 1U << 29;  // of float16
-  for (const DType dtype : {DType::kF16, DType::kBF16, DType::kF32})
+  for (const DType dtype : {DType::kF16, DType::kBF16, DType::kF32, DType::kQ8, DType::kQ4})
     for (const uint32_t dims : {64, 128})
       for (const uint32_t group : {1, 3, 8}) {
         if (seconds >= 0.2)

@@ -19,6 +19,8 @@
 // both products 510 a query at the peak of the FMA units and 1.2 to 1.3 times that here.
 //   - Values through a block of floats in decode: 1.4 to 1.9 times the time of `add_values` against
 //     converting them on the way into the register tile. With more than one tile the block wins.
+//   - Keys of the next chunk asked for while values are added, which else leaves the memory idle:
+//     see docs/results/attention-decode.md.
 //   - Softmax with one vector at a time: 1.25 times the time of four.
 //   - Blocks of 32 rows of values in prefill: 1.2 times the time of blocks of 32 KiB.
 //   - Transposing whole registers after converting: about equal on this machine, where loads and
@@ -27,13 +29,25 @@
 namespace kvick::kernels {
 namespace {
 
-// Queries that share one conversion of the rows.
-inline constexpr uint32_t kTileQueries = kMaxGroup;
 // From one query's logits to the next: blocks may write past the last row.
 inline constexpr uint32_t kLogitStride = kChunkRows + 4 * kMaxLanes;
 
 template <DType T>
 inline constexpr uint32_t kElementBytes = T == DType::kF32 ? 4 : 2;
+
+struct Nothing {};
+template <class V>
+struct CodeQueries;  // these two: attention_codes.h
+template <class V, DType T>
+struct CodeScore;
+template <class V, bool kUsed>
+struct CodeMemory {
+  using Type = Nothing;
+};
+template <class V>
+struct CodeMemory<V, true> {
+  using Type = CodeQueries<V>;
+};
 
 template <class V>
 struct Attend {
@@ -49,14 +63,20 @@ struct Attend {
   const View& view;
   const Queries& queries;
   ChunkRows rows;
-  uint32_t count = 0;        // queries of this tile
-  uint32_t group_first = 0;  // index of the first, in [tokens][group]
+  uint32_t count = 0;                 // queries of this tile
+  uint32_t group_first = 0;           // index of the first, in [tokens][group]
+  uint32_t k_bytes = 0, v_bytes = 0;  // of one row of the span that is worked on
   uint32_t seen[kTileQueries];
   const float* q[kTileQueries];
   const float* p[kTileQueries];  // the rows of logits
   alignas(64) float logits[kTileQueries * kLogitStride];
-  // Keys as [head_dim][kKeyBlock], or values as [rows][padded_dims()].
+  // Keys as [head_dim][kKeyBlock] (of codes: see attention_codes.h), or values as
+  // [rows][padded_dims()].
   alignas(64) float block[kBlockFloats];
+  // Of quantised rows: [head_dim/32][kKeyBlock] for a block of keys, [rows][head_dim/32] for
+  // values.
+  alignas(64) float scales[kChunkRows * kMaxHeadDim / kRowGroup];
+  typename CodeMemory<V, V::kCodeDots>::Type codes;
 
   // -- register tiles --
   // b of a product, vector r of row i: from the block, or straight from rows of values.
@@ -64,13 +84,44 @@ struct Attend {
     const float* at;
     uint32_t stride;
     F operator()(uint32_t i, int r) const { return V::load(at + i * stride + r * kLanes); }
+    void ask_ahead(uint32_t) const {}
+    FromBlock skip(uint32_t n) const { return {at + n * stride, stride}; }
+    FromBlock from_dim(uint32_t d) const { return {at + d, stride}; }
   };
   template <DType T>
   struct FromRows {
     const std::byte* const* rows;
-    uint32_t offset;  // bytes
+    uint32_t dim;         // of the first lane
+    const float* scales;  // of row 0, of quantised rows; `groups` from one row to the next
+    uint32_t groups;
+    const std::byte* const* ahead;  // rows to ask for, one for each of these while there are any
+    uint32_t ahead_rows, ahead_bytes;
     F operator()(uint32_t i, int r) const {
-      return V::template load_row<T>(rows[i] + offset + r * kLanes * kElementBytes<T>);
+      const uint32_t d = dim + r * kLanes;
+      if constexpr (is_cache_code(T))
+        return V::mul(V::template load_codes<T>(rows[i], d),
+                      V::set(scales[i * groups + d / kRowGroup]));
+      else
+        return V::template load_row<T>(rows[i] + d * kElementBytes<T>);
+    }
+    void ask_ahead(uint32_t i) const {
+      if (i >= ahead_rows) return;
+      for (uint32_t b = 0; b < ahead_bytes; b += 64) __builtin_prefetch(ahead[i] + b, 0, 2);
+    }
+    FromRows skip(uint32_t n) const {
+      FromRows rest = *this;
+      rest.rows += n;
+      if (scales != nullptr) rest.scales += n * groups;
+      rest.ahead += n;
+      rest.ahead_rows -= n < ahead_rows ? n : ahead_rows;
+      return rest;
+    }
+    // Only the pass over the first dimensions asks ahead.
+    FromRows from_dim(uint32_t d) const {
+      FromRows rest = *this;
+      rest.dim += d;
+      if (d > 0) rest.ahead_rows = 0;
+      return rest;
     }
   };
 
@@ -81,14 +132,12 @@ struct Attend {
     const float* rows_a[M];
     for (int m = 0; m < M; ++m) rows_a[m] = a[m];
     for (uint32_t i = 0; i < n; ++i) {
+      b.ask_ahead(i);
       F lanes[R];
-#pragma GCC unroll 4
-      for (int r = 0; r < R; ++r) lanes[r] = b(i, r);
-#pragma GCC unroll 8
-      for (int m = 0; m < M; ++m) {
+      KVICK_UNROLL for (int r = 0; r < R; ++r) lanes[r] = b(i, r);
+      KVICK_UNROLL for (int m = 0; m < M; ++m) {
         const F x = V::set(rows_a[m][i]);
-#pragma GCC unroll 4
-        for (int r = 0; r < R; ++r) acc[m][r] = V::fma(lanes[r], x, acc[m][r]);
+        KVICK_UNROLL for (int r = 0; r < R; ++r) acc[m][r] = V::fma(lanes[r], x, acc[m][r]);
       }
     }
   }
@@ -175,7 +224,7 @@ struct Attend {
       const uint32_t left = n - i < kRows ? n - i : kRows;
       for (; d + 2 * kDims <= dims; d += 2 * kDims) {
         const uint32_t done = left * d / dims, upto = left * (d + 2 * kDims) / dims;
-        prefetch_rows(first + done, upto - done, dims * kElementBytes<T>);
+        prefetch_rows(first + done, upto - done);
         V::template transpose_keys<T, 2>(from, d * kElementBytes<T>, block + d * kKeyBlock + i,
                                          kKeyBlock);
       }
@@ -199,13 +248,11 @@ struct Attend {
   // Into the second-level cache, while keys are transposed: the values of the same rows, and the
   // keys of the block after. Spread over the transposing: in one burst per block the few line fill
   // buffers are full and all wait, 8.1 against 9.9 GB/s out of memory (16 by a plain read).
-  void prefetch_rows(uint32_t row, uint32_t n, uint32_t bytes) const {
+  void prefetch_rows(uint32_t row, uint32_t n) const {
     for (uint32_t i = row; i < row + n; ++i) {
       const uint32_t next = i + kKeyBlock < rows.rows ? i + kKeyBlock : i;
-      for (uint32_t b = 0; b < bytes; b += 64) {
-        __builtin_prefetch(rows.k[next] + b, 0, 2);
-        __builtin_prefetch(rows.v[i] + b, 0, 2);
-      }
+      for (uint32_t b = 0; b < k_bytes; b += 64) __builtin_prefetch(rows.k[next] + b, 0, 2);
+      for (uint32_t b = 0; b < v_bytes; b += 64) __builtin_prefetch(rows.v[i] + b, 0, 2);
     }
   }
 
@@ -215,12 +262,21 @@ struct Attend {
       const RowSpan& span = rows.spans[s];
       if (span.end <= begin) continue;
       set_queries(span.q);
+      k_bytes = row_bytes(span.k_type), v_bytes = row_bytes(span.v_type);
+      if (span.k_type == DType::kQ8) {
+        score_codes<DType::kQ8>(span, begin, first, last);
+        continue;
+      }
+      if (span.k_type == DType::kQ4) {
+        score_codes<DType::kQ4>(span, begin, first, last);
+        continue;
+      }
       for (uint32_t row = span.begin > begin ? span.begin : begin; row < span.end;
            row += kKeyBlock) {
         const uint32_t n = span.end - row < kKeyBlock ? span.end - row : kKeyBlock;
-        if (span.dtype == DType::kF16) transpose_keys<DType::kF16>(rows.k + row, n);
-        if (span.dtype == DType::kBF16) transpose_keys<DType::kBF16>(rows.k + row, n);
-        if (span.dtype == DType::kF32) transpose_keys<DType::kF32>(rows.k + row, n);
+        if (span.k_type == DType::kF16) transpose_keys<DType::kF16>(rows.k + row, n);
+        if (span.k_type == DType::kBF16) transpose_keys<DType::kBF16>(rows.k + row, n);
+        if (span.k_type == DType::kF32) transpose_keys<DType::kF32>(rows.k + row, n);
         score_block(row, (n + kLanes - 1) / kLanes, first, last);
       }
     }
@@ -238,6 +294,105 @@ struct Attend {
     }
   }
 
+  uint32_t row_bytes(DType type) const {
+    return static_cast<uint32_t>(dtype_bytes(type, queries.head_dim));
+  }
+
+  // -- quantised keys --
+  template <DType T>
+  void score_codes(const RowSpan& span, uint32_t begin, uint32_t first, uint32_t last) {
+    if constexpr (V::kCodeDots)
+      for (uint32_t i = first; i < last; ++i) codes.template set<T>(i, q[i], queries.head_dim);
+    for (uint32_t row = span.begin > begin ? span.begin : begin; row < span.end; row += kKeyBlock) {
+      const uint32_t n = span.end - row < kKeyBlock ? span.end - row : kKeyBlock;
+      const uint32_t panels = (n + kLanes - 1) / kLanes;
+      if constexpr (V::kCodeDots) {
+        transpose_codes<T>(rows.k + row, n);
+        load_key_scales<T>(rows.k + row, n, panels * kLanes);
+        score_code_block<T>(row, panels, first, last);
+      } else {
+        expand_codes<T>(rows.k + row, n);
+        score_block(row, panels, first, last);
+      }
+    }
+  }
+  // block[line][i] = four codes of key i; see CodeKeys.
+  template <DType T>
+  void transpose_codes(const std::byte* const* keys, uint32_t n) {
+    constexpr uint32_t kRows = V::template kKeyRows<DType::kF32>;
+    constexpr uint32_t kPieces = T == DType::kQ8 ? 2 : 1;  // of 16 bytes, in a group
+    const uint32_t groups = queries.head_dim / kRowGroup;
+    const auto first = static_cast<uint32_t>(keys - rows.k);
+    for (uint32_t i = 0; i < n; i += kRows) {
+      const std::byte* from[kRows];
+      for (uint32_t l = 0; l < kRows; ++l) from[l] = keys[i + l < n ? i + l : n - 1];
+      const uint32_t left = n - i < kRows ? n - i : kRows;
+      for (uint32_t g = 0; g < groups; ++g) {
+        const uint32_t done = left * g / groups, upto = left * (g + 1) / groups;
+        prefetch_rows(first + i + done, upto - done);
+        V::template transpose_keys<DType::kF32, kPieces>(
+            from, g * kPieces * 16, block + g * kPieces * 4 * kKeyBlock + i, kKeyBlock);
+      }
+    }
+  }
+  // Lanes [n, lanes) repeat the last key, as the codes do.
+  template <DType T>
+  void load_key_scales(const std::byte* const* keys, uint32_t n, uint32_t lanes) {
+    const size_t offset = code_bytes(T, queries.head_dim);
+    for (uint32_t g = 0; g < queries.head_dim / kRowGroup; ++g) {
+      float* to = scales + g * kKeyBlock;
+      for (uint32_t i = 0; i < n; ++i) to[i] = V::half(keys[i] + offset + 2 * g);
+      for (uint32_t i = n; i < lanes; ++i) to[i] = to[n - 1];
+    }
+  }
+  template <DType T>
+  void score_code_block(uint32_t row, uint32_t panels, uint32_t first, uint32_t last) {
+    using Tile = CodeScore<V, T>;
+    for (uint32_t i = first; i < last;) {
+      const uint32_t m = last - i < Tile::kTile ? last - i : Tile::kTile;
+      for (uint32_t panel = 0; panel < panels;) {
+        const uint32_t r = panels - panel < Tile::kVectors ? 1 : Tile::kVectors;
+        const uint32_t lane = panel * kLanes;
+        Tile{.queries = codes,
+              .keys = {block, scales, queries.head_dim / kRowGroup},
+              .query = i,
+              .row = lane,
+              .scale = queries.scale,
+              .bias = rows.bias + row + lane,
+              .out = logits + i * kLogitStride + row + lane,
+              .stride = kLogitStride}
+            .run(m, r);
+        panel += r;
+      }
+      i += m;
+    }
+  }
+  // Without integer products: the keys as floats, which is exact, into the block as
+  // transpose_keys() leaves them.
+  template <DType T>
+  void expand_codes(const std::byte* const* keys, uint32_t n) {
+    constexpr uint32_t kRows = V::template kKeyRows<DType::kF32>;
+    constexpr uint32_t kDims = V::template kKeyDims<DType::kF32>;
+    const uint32_t dims = queries.head_dim;
+    const size_t offset = code_bytes(T, dims);
+    alignas(64) float expanded[kRows * kMaxHeadDim];
+    const std::byte* from[kRows];
+    for (uint32_t l = 0; l < kRows; ++l)
+      from[l] = reinterpret_cast<const std::byte*>(expanded + l * dims);
+    for (uint32_t i = 0; i < n; i += kRows) {
+      for (uint32_t l = 0; l < kRows; ++l) {
+        const std::byte* key = keys[i + l < n ? i + l : n - 1];
+        for (uint32_t d = 0; d < dims; d += kLanes)
+          V::store(expanded + l * dims + d,
+                   V::mul(V::template load_codes<T>(key, d),
+                          V::set(V::half(key + offset + d / kRowGroup * 2))));
+      }
+      for (uint32_t d = 0; d < dims; d += kDims)
+        V::template transpose_keys<DType::kF32, 1>(from, d * sizeof(float),
+                                                   block + d * kKeyBlock + i, kKeyBlock);
+    }
+  }
+
   // -- softmax --
   // Logits of query i to exp(logit - max), zero behind the rows it sees.
   void soften(uint32_t i, float& max_out, float& sum_out) {
@@ -248,8 +403,8 @@ struct Attend {
     for (F& h : high) h = V::set(-__builtin_inff());
     uint32_t j = 0;
     for (; j + 4 * kLanes <= whole; j += 4 * kLanes)
-#pragma GCC unroll 4
-      for (uint32_t l = 0; l < 4; ++l) high[l] = V::max(V::load(x + j + l * kLanes), high[l]);
+      KVICK_UNROLL for (uint32_t l = 0; l < 4; ++l) high[l] =
+          V::max(V::load(x + j + l * kLanes), high[l]);
     for (; j < whole; j += kLanes) high[0] = V::max(V::load(x + j), high[0]);
     const float max = V::largest(V::max(V::max(high[0], high[1]), V::max(high[2], high[3])));
     max_out = max;
@@ -259,10 +414,9 @@ struct Attend {
     // Four at a time to hide the latency of the polynomial, added in order.
     for (j = 0; j + 4 * kLanes <= whole; j += 4 * kLanes) {
       F e[4];
-#pragma GCC unroll 4
-      for (uint32_t l = 0; l < 4; ++l) e[l] = V::exp(V::sub(V::load(x + j + l * kLanes), base));
-#pragma GCC unroll 4
-      for (uint32_t l = 0; l < 4; ++l) {
+      KVICK_UNROLL for (uint32_t l = 0; l < 4; ++l) e[l] =
+          V::exp(V::sub(V::load(x + j + l * kLanes), base));
+      KVICK_UNROLL for (uint32_t l = 0; l < 4; ++l) {
         V::store(x + j + l * kLanes, e[l]);
         sum = V::add(sum, e[l]);
       }
@@ -278,18 +432,38 @@ struct Attend {
   // -- values --
   // block[i][d] = value i, dimension d, zero up to a whole vector.
   template <DType T>
-  void convert_values(const std::byte* const* values, uint32_t n) {
-    constexpr uint32_t kBytes = kElementBytes<T>;
+  void convert_values(const FromRows<T>& values, uint32_t n) {
     const uint32_t dims = queries.head_dim, padded = padded_dims();
     for (uint32_t i = 0; i < n; ++i) {
-      const std::byte* from = values[i];
       float* to = block + i * padded;
-      uint32_t d = 0;
-      for (; d + kLanes <= dims; d += kLanes)
-        V::store(to + d, V::template load_row<T>(from + d * kBytes));
-      if constexpr (kLanes > 8)
-        if (d < dims) V::store(to + d, V::template load_row_part<T>(from + d * kBytes, 8));
+      values.ask_ahead(i);
+      const uint32_t whole = dims / kLanes;
+      for (uint32_t r = 0; r < whole; ++r)
+        V::store(to + r * kLanes, values(i, static_cast<int>(r)));
+      if constexpr (kLanes > 8 && !is_cache_code(T)) {
+        const uint32_t d = whole * kLanes;
+        if (d < dims)
+          V::store(to + d, V::template load_row_part<T>(values.rows[i] + d * kElementBytes<T>, 8));
+      }
     }
+  }
+  // Values from `row` on as they lie, with the scales of quantised ones.
+  template <DType T>
+  FromRows<T> values_of(uint32_t row, uint32_t n) {
+    const uint32_t groups = queries.head_dim / kRowGroup;
+    if constexpr (is_cache_code(T)) {
+      const size_t offset = code_bytes(T, queries.head_dim);
+      for (uint32_t i = 0; i < n; ++i)
+        for (uint32_t g = 0; g < groups; ++g)
+          scales[i * groups + g] = V::half(rows.v[row + i] + offset + 2 * g);
+    }
+    return {.rows = rows.v + row,
+            .dim = 0,
+            .scales = is_cache_code(T) ? scales : nullptr,
+            .groups = groups,
+            .ahead = rows.next_k + row,
+            .ahead_rows = rows.next_rows > row ? rows.next_rows - row : 0,
+            .ahead_bytes = rows.next_bytes};
   }
   uint32_t padded_dims() const { return (queries.head_dim + kLanes - 1) / kLanes * kLanes; }
 
@@ -299,22 +473,25 @@ struct Attend {
       const RowSpan& span = rows.spans[s];
       if (span.end <= begin) continue;
       const uint32_t row = span.begin > begin ? span.begin : begin;
-      if (span.dtype == DType::kF16) add_span<DType::kF16>(row, span.end, first, last, acc);
-      if (span.dtype == DType::kBF16) add_span<DType::kBF16>(row, span.end, first, last, acc);
-      if (span.dtype == DType::kF32) add_span<DType::kF32>(row, span.end, first, last, acc);
+      if (span.v_type == DType::kF16) add_span<DType::kF16>(row, span.end, first, last, acc);
+      if (span.v_type == DType::kBF16) add_span<DType::kBF16>(row, span.end, first, last, acc);
+      if (span.v_type == DType::kF32) add_span<DType::kF32>(row, span.end, first, last, acc);
+      if (span.v_type == DType::kQ8) add_span<DType::kQ8>(row, span.end, first, last, acc);
+      if (span.v_type == DType::kQ4) add_span<DType::kQ4>(row, span.end, first, last, acc);
     }
   }
   template <DType T>
   void add_span(uint32_t row, uint32_t end, uint32_t first, uint32_t last, float* acc) {
     // Decode: one register tile of queries converts each value once anyway.
+    const FromRows<T> values = values_of<T>(row, end - row);
     if (last - first <= V::kTile && queries.head_dim % kLanes == 0)
-      return add_tiles(FromRows<T>{rows.v + row, 0}, row, end - row, first, last, acc);
+      return add_tiles(values, row, end - row, first, last, acc);
     const uint32_t padded = padded_dims();
     const uint32_t at_once = kValueFloats / padded;
-    for (; row < end; row += at_once) {
-      const uint32_t n = end - row < at_once ? end - row : at_once;
-      convert_values<T>(rows.v + row, n);
-      add_tiles(FromBlock{block, padded}, row, n, first, last, acc);
+    for (uint32_t done = 0; done < end - row; done += at_once) {
+      const uint32_t left = end - row - done, n = left < at_once ? left : at_once;
+      convert_values<T>(values.skip(done), n);
+      add_tiles(FromBlock{block, padded}, row + done, n, first, last, acc);
     }
   }
   uint32_t seen_of(uint32_t query, uint32_t row, uint32_t n) const {
@@ -335,21 +512,10 @@ struct Attend {
       if (common > 0) add_rows(b, row, common, i, m, acc);
       for (uint32_t j = i; j < i + m; ++j) {
         const uint32_t own = seen_of(j, row, n);
-        if (own > common) add_rows(skip(b, common), row + common, own - common, j, 1, acc);
+        if (own > common) add_rows(b.skip(common), row + common, own - common, j, 1, acc);
       }
       i += m;
     }
-  }
-  // b without its first n rows, and from dimension d on.
-  static FromBlock skip(const FromBlock& b, uint32_t n) { return {b.at + n * b.stride, b.stride}; }
-  template <DType T>
-  static FromRows<T> skip(const FromRows<T>& b, uint32_t n) {
-    return {b.rows + n, b.offset};
-  }
-  static FromBlock from_dim(const FromBlock& b, uint32_t d) { return {b.at + d, b.stride}; }
-  template <DType T>
-  static FromRows<T> from_dim(const FromRows<T>& b, uint32_t d) {
-    return {b.rows, b.offset + d * kElementBytes<T>};
   }
   // n rows of b, which are rows `row` and on of the chunk, to m queries.
   template <class B>
@@ -359,7 +525,7 @@ struct Attend {
     for (uint32_t d = 0; d < dims;) {
       const uint32_t r = vectors(m, (dims - d + kLanes - 1) / kLanes);
       float* const to = acc + static_cast<size_t>(query) * dims + d;
-      run_tile(Add<B>{p, from_dim(b, d), to, dims, n, dims - d}, m, r);
+      run_tile(Add<B>{p, b.from_dim(d), to, dims, n, dims - d}, m, r);
       d += r * kLanes;
     }
   }

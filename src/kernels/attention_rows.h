@@ -13,11 +13,13 @@ namespace kvick::kernels {
 inline constexpr uint32_t kMaxHeadDim = 256;
 inline constexpr uint32_t kMaxGroup = 128;  // query heads of one KV head
 inline constexpr uint32_t kMaxLanes = 16;   // floats of the widest vector
+// Queries that share one conversion of the rows.
+inline constexpr uint32_t kTileQueries = kMaxGroup;
 
-// Rows [begin, end) of the chunk have one element type and are asked by one set of queries.
+// Rows [begin, end) of the chunk have the same element types and are asked by one set of queries.
 struct RowSpan {
   uint32_t begin, end;
-  DType dtype;
+  DType k_type, v_type;
   const float* q;  // Segment::q
 };
 
@@ -28,6 +30,9 @@ struct ChunkRows {
   uint32_t rows = 0, past = 0, fresh = 0, span_count = 0;
   const std::byte* k[kChunkRows];
   const std::byte* v[kChunkRows];
+  // Keys of the chunk behind this one, in case the caller goes on with it: to be asked for early.
+  const std::byte* next_k[kChunkRows];
+  uint32_t next_rows = 0, next_bytes = 0;  // how many, and bytes of one
   float bias[kChunkRows +
              4 * kMaxLanes];  // of the logits; vectors of it may be read past the last row
   RowSpan spans[kChunkRows];
@@ -49,7 +54,8 @@ uint32_t rows_seen(const View& view, const Queries& queries, const ChunkRows& ro
 // Replaces the fresh rows by those that token i sees by its list (Queries::visible).
 void gather_visible(const View& view, const Queries& queries, uint32_t token, ChunkRows& rows);
 
-// Throws unless it is one that rows can be stored as: F32, F16, BF16.
-void check_row_type(DType type);
+// Throws unless n elements can be stored as a row of this type: F32, F16, BF16, or kQ8 and kQ4 with
+// a multiple of 32.
+void check_row_type(DType type, size_t n);
 
 }  // namespace kvick::kernels

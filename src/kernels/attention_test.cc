@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <random>
 #include <vector>
 
@@ -44,13 +45,16 @@ struct Shape {
   uint32_t group = 1, head_dim = 64;
   DType dtype = DType::kF32;
   bool biased = false;
-  std::vector<std::vector<uint32_t>> visible;  // empty: causal
+  std::vector<std::vector<uint32_t>> visible = {};  // empty: causal
+  std::optional<DType> values = {};                 // their type, if it is not the keys'
+
+  DType type(bool is_v) const { return is_v ? values.value_or(dtype) : dtype; }
 };
 
 // Rows and queries of one head, as they are before anybody decides where they live.
 struct Problem {
   Shape shape;
-  std::vector<float> k, v;  // [past + fresh][head_dim], representable in the dtype
+  std::vector<float> k, v;  // [past + fresh][head_dim], representable in their types
   std::vector<float> bias;  // [past + fresh]
   std::vector<float> q;     // [fresh][group][head_dim]
   std::vector<std::span<const uint32_t>> lists;
@@ -61,7 +65,8 @@ struct Problem {
     std::normal_distribution<float> normal;
     for (auto* x : {&k, &v}) {
       x->resize(rows * dims);
-      for (float& e : *x) e = representable(normal(random));
+      for (float& e : *x) e = normal(random);
+      make_representable(*x, shape.type(x == &v));
     }
     bias.resize(rows);
     for (float& e : bias) e = shape.biased ? normal(random) : 0;
@@ -70,11 +75,12 @@ struct Problem {
     scale = 1 / std::sqrt(static_cast<float>(dims));
     for (const auto& list : shape.visible) lists.emplace_back(list);
   }
-  float representable(float x) const {
-    std::byte bytes[4];
-    from_f32(shape.dtype, &x, 1, bytes);
-    to_f32(shape.dtype, bytes, 1, &x);
-    return x;
+  void make_representable(std::vector<float>& x, DType type) const {
+    std::vector<std::byte> row(dtype_bytes(type, shape.head_dim));
+    for (size_t i = 0; i < x.size(); i += shape.head_dim) {
+      from_f32(type, &x[i], shape.head_dim, row.data());
+      to_f32(type, row.data(), shape.head_dim, &x[i]);
+    }
   }
   // Rows that token t sees, in order.
   std::vector<uint32_t> rows_of_token(uint32_t t) const {
@@ -131,10 +137,13 @@ std::unique_ptr<Stored> store(const Problem& problem, uint32_t begin, uint32_t e
                               uint32_t longest_run, std::mt19937& random) {
   auto made = std::make_unique<Stored>();
   const uint32_t dims = problem.shape.head_dim;
-  const auto bytes = static_cast<uint32_t>(dtype_bytes(problem.shape.dtype, dims));
-  made->segment.k_stride = bytes + 8 * (random() % 3);
-  made->segment.v_stride = bytes + 8 * (random() % 3);
-  made->segment.dtype = problem.shape.dtype;
+  const auto bytes = [&](bool is_v) {
+    return static_cast<uint32_t>(dtype_bytes(problem.shape.type(is_v), dims) + 8 * (random() % 3));
+  };
+  made->segment.k_stride = bytes(false);
+  made->segment.v_stride = bytes(true);
+  made->segment.k_type = problem.shape.type(false);
+  made->segment.v_type = problem.shape.type(true);
   for (uint32_t row = begin; row < end;) {
     const auto rows = std::min<uint32_t>(end - row, 1 + random() % longest_run);
     made->runs.push_back({0, rows, row});
@@ -148,7 +157,7 @@ std::unique_ptr<Stored> store(const Problem& problem, uint32_t begin, uint32_t e
     made->runs[i].row = used + random() % 2;  // now and then a hole
     used = made->runs[i].row + made->runs[i].rows;
   }
-  // 0xff everywhere is NaN in all three types: a row that is read though nobody sees it is found
+  // 0xff everywhere is NaN in all types: a row that is read though nobody sees it is found
   // out.
   made->k.assign(static_cast<size_t>(used + 1) * made->segment.k_stride, std::byte{0xff});
   made->v.assign(static_cast<size_t>(used + 1) * made->segment.v_stride, std::byte{0xff});
@@ -156,9 +165,9 @@ std::unique_ptr<Stored> store(const Problem& problem, uint32_t begin, uint32_t e
   for (const Run& run : made->runs)
     for (uint32_t i = 0; i < run.rows; ++i) {
       const size_t from = static_cast<size_t>(run.pos + i) * dims, to = run.row + i;
-      from_f32(problem.shape.dtype, &problem.k[from], dims,
+      from_f32(made->segment.k_type, &problem.k[from], dims,
                made->k.data() + to * made->segment.k_stride);
-      from_f32(problem.shape.dtype, &problem.v[from], dims,
+      from_f32(made->segment.v_type, &problem.v[from], dims,
                made->v.data() + to * made->segment.v_stride);
       made->bias[to] = problem.bias[run.pos + i];
     }
@@ -213,11 +222,35 @@ std::vector<float> attend(const Table& table, const View& view, const Queries& q
   return out;
 }
 
+// How far a logit may be off because the query was rounded to 16 bits to meet quantised keys: half
+// a step, max|q| / 32512 of its group of 32, for every element of the largest key.
+double query_rounding(const Problem& problem) {
+  if (dtype_info(problem.shape.dtype).block == 1) return 0;
+  const uint32_t dims = problem.shape.head_dim;
+  double most = 0;
+  for (size_t q = 0; q < problem.q.size(); q += dims)
+    for (size_t k = 0; k < problem.k.size(); k += dims) {
+      double sum = 0;
+      for (uint32_t g = 0; g < dims; g += 32) {
+        double largest = 0, keys = 0;
+        for (uint32_t d = g; d < g + 32; ++d) {
+          largest = std::max<double>(largest, std::abs(problem.q[q + d]));
+          keys += std::abs(problem.k[k + d]);
+        }
+        sum += keys * largest / 32512 / 2;
+      }
+      most = std::max(most, sum * problem.scale);
+    }
+  return most;
+}
+
 void expect_close(const Problem& problem, const std::vector<float>& out, uint32_t first,
                   uint32_t tokens, const std::string& what) {
   // Values are of order 1 and the weights sum to 1: a few hundred roundings of 6e-8, in logits of
-  // order 10 as well.
-  constexpr double kBound = 1e-5;
+  // order 10 as well. An error e of all logits moves the weights by 2e of themselves.
+  double largest = 0;
+  for (const float v : problem.v) largest = std::max<double>(largest, std::abs(v));
+  const double kBound = 1e-5 + 2 * query_rounding(problem) * largest;
   const uint32_t dims = problem.shape.head_dim, group = problem.shape.group;
   double worst = 0;
   for (uint32_t t = 0; t < tokens; ++t)
@@ -233,14 +266,26 @@ void expect_close(const Problem& problem, const std::vector<float>& out, uint32_
                            << " " << dtype_info(problem.shape.dtype).name;
 }
 
+// Of keys and values: every type, and quantised ones mixed.
+constexpr std::pair<DType, DType> kTypes[] = {
+    {DType::kF32, DType::kF32}, {DType::kF16, DType::kF16}, {DType::kBF16, DType::kBF16},
+    {DType::kQ8, DType::kQ8},   {DType::kQ4, DType::kQ4},   {DType::kQ8, DType::kQ4},
+    {DType::kQ4, DType::kF16},  {DType::kF32, DType::kQ8}};
+
+bool fits(DType keys, DType values, uint32_t dims) {
+  return dims % dtype_info(keys).block == 0 && dims % dtype_info(values).block == 0;
+}
+
 TEST(Attention, EqualsSoftmaxOverTheVisibleRowsForAllTypesAndShapes) {
   std::mt19937 random(1);
   const uint32_t pasts[] = {0, 1, 255, 256, 257, 600}, groups[] = {1, 3, 4, 7, 8};
   int turn = 0;
-  for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16})
+  for (const auto& [keys, values] : kTypes)
     for (const uint32_t dims : {8, 32, 64, 80, 96, 128, 256})
       for (int i = 0; i < 3; ++i, ++turn) {
-        Shape shape{pasts[turn % 6], 1 + turn % 4U, groups[turn % 5], dims, dtype, turn % 2 == 0};
+        if (!fits(keys, values, dims)) continue;
+        Shape shape{pasts[turn % 6], 1 + turn % 4U, groups[turn % 5], dims, keys, turn % 2 == 0, {},
+                    values};
         const Problem problem(shape, random);
         const Layout layout = lay_out(problem, 1 + turn % 3U, 1 + 40 * (turn % 4U), random);
         for (const Set& set : sets())
@@ -252,7 +297,8 @@ TEST(Attention, EqualsSoftmaxOverTheVisibleRowsForAllTypesAndShapes) {
 TEST(Attention, ManyTokensSeeRowsUpToTheirOwn) {
   std::mt19937 random(2);
   for (const uint32_t group : {1, 3, 8}) {
-    const Problem problem({230, 40, group, 64, DType::kF16}, random);
+    const DType type = group == 3 ? DType::kQ8 : DType::kF16;
+    const Problem problem({230, 40, group, 64, type}, random);
     const Layout layout = lay_out(problem, 2, 300, random);
     for (const Set& set : sets())
       expect_close(problem, attend(set.table, layout.view, problem.queries(0, 40)), 0, 40,
@@ -263,7 +309,7 @@ TEST(Attention, ManyTokensSeeRowsUpToTheirOwn) {
 TEST(Attention, DraftTreesSeeTheRowsOfTheirLists) {
   std::mt19937 random(3);
   for (const uint32_t past : {0, 20, 250, 256, 300}) {
-    Shape shape{past, 12, 3, 64, DType::kF16, true, {}};
+    Shape shape{past, 12, 3, 64, past == 20 ? DType::kQ4 : DType::kF16, true};
     for (uint32_t t = 0; t < shape.fresh; ++t) {
       std::vector<uint32_t> list;
       for (uint32_t i = 0; i < t; ++i)
@@ -285,15 +331,17 @@ TEST(Attention, BitsDoNotDependOnSegmentsRunsAndTiles) {
   const unsigned seed = std::random_device{}();
   SCOPED_TRACE(seed);
   std::mt19937 random(seed);
-  for (int turn = 0; turn < 16; ++turn) {
-    const uint32_t dims[] = {8, 64, 72, 80, 128};
-    const DType types[] = {DType::kF32, DType::kF16, DType::kBF16};
+  for (int turn = 0; turn < 24; ++turn) {
+    const auto [keys, values] = kTypes[turn % std::size(kTypes)];
+    const uint32_t dims[] = {8, 64, 72, 96, 128}, wanted = dims[random() % 5];
     const Shape shape{static_cast<uint32_t>(random() % 530),
                       1 + static_cast<uint32_t>(random() % 40),
                       1 + static_cast<uint32_t>(random() % 8),
-                      dims[random() % 5],
-                      types[random() % 3],
-                      random() % 2 == 0};
+                      fits(keys, values, wanted) ? wanted : 64,
+                      keys,
+                      random() % 2 == 0,
+                      {},
+                      values};
     const Problem problem(shape, random);
     const Layout plain = lay_out(problem, 1, 10000, random);
     for (const Set& set : sets()) {
@@ -313,10 +361,11 @@ TEST(Attention, BitsDoNotDependOnSegmentsRunsAndTiles) {
 
 TEST(Attention, BitsDoNotDependOnWhatIsPastAndWhatIsFresh) {
   std::mt19937 random(5);
-  for (const uint32_t rows : {5, 256, 300, 520}) {
-    Problem all({rows - 1, 1, 3, 64, DType::kF16}, random);
+  for (const uint32_t rows : {5, 256, 300, 520, 530}) {
+    const DType type = rows == 530 ? DType::kQ8 : DType::kF16;
+    Problem all({rows - 1, 1, 3, 64, type}, random);
     const Layout decode = lay_out(all, 1, 10000, random);
-    Problem prefill({0, rows, 3, 64, DType::kF16}, random);
+    Problem prefill({0, rows, 3, 64, type}, random);
     prefill.k = all.k, prefill.v = all.v;
     std::copy(all.q.begin(), all.q.end(), prefill.q.end() - static_cast<long>(all.q.size()));
     const Layout fresh = lay_out(prefill, 1, 100, random);
@@ -358,8 +407,7 @@ TEST(Attention, SegmentsOfDifferentTypesMix) {
   // bfloat16 values small enough for float16 as well: all three types hold them exactly.
   for (auto* x : {&problem.k, &problem.v})
     for (float& e : *x) e = std::round(e * 64) / 64;
-  for (auto* x : {&problem.k, &problem.v})
-    for (float& e : *x) e = problem.representable(e);
+  for (auto* x : {&problem.k, &problem.v}) problem.make_representable(*x, DType::kBF16);
   const Layout plain = lay_out(problem, 1, 10000, random);
   Layout mixed;
   const uint32_t bounds[] = {0, 100, 133, 260, 300};
@@ -421,7 +469,7 @@ TEST(Attention, TheRestTakesItsShareOfTheProbability) {
 TEST(Attention, ProbabilitiesAreUnnormalisedExponentialsInRowOrder) {
   // Keys along the first dimension only, so that logits are what we choose: 0, -1/8, -2/8, ... and
   // some at -inf.
-  Shape shape{299, 1, 2, 8, DType::kF32, true, {}};
+  Shape shape{299, 1, 2, 8, DType::kF32, true};
   std::mt19937 random(10);
   Problem problem(shape, random);
   for (uint32_t i = 0; i < 300; ++i)
@@ -452,7 +500,7 @@ TEST(Attention, NoVisibleRowGivesZerosAndMergesWithoutNan) {
   std::mt19937 random(11);
   Problem problem({0, 2, 3, 64, DType::kF32, false, {{}, {0, 1}}}, random);
   const Layout layout = lay_out(problem, 1, 10, random);
-  Shape minus{5, 1, 1, 64, DType::kF32, true, {}};
+  Shape minus{5, 1, 1, 64, DType::kF32, true};
   Problem hidden(minus, random);
   std::fill(hidden.bias.begin(), hidden.bias.end(), -kInf);
   const Layout masked = lay_out(hidden, 1, 10, random);
@@ -523,7 +571,8 @@ TEST(Attention, WhatItCannotTakeIsABug) {
     refuses([](Queries& q, View&) { q.head_dim = 264; });
     refuses([](Queries& q, View&) { q.group = 0; });
     refuses([](Queries& q, View&) { q.first = 1; });
-    refuses([](Queries&, View& v) { v.fresh.dtype = DType::kQ8_0; });
+    refuses([](Queries&, View& v) { v.fresh.k_type = DType::kQ8_0; });
+    refuses([](Queries&, View& v) { v.fresh.v_type = DType::kQ8; });  // of 8 values
   }
 }
 

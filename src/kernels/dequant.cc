@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "kernels/block.h"
+#include "kernels/cache_row.h"
 #include "kernels/dtype.h"
 #include "kernels/pack.h"
 
@@ -40,6 +41,9 @@ void to_f32(DType type, const std::byte* in, size_t n, float* out) {
     case DType::kBF16:
       for (size_t i = 0; i < n; ++i) out[i] = bf16_to_f32(load<uint16_t>(in, i));
       return;
+    case DType::kQ8:
+    case DType::kQ4:
+      return cache_row_to_f32(type, in, n, out);
     default:
       break;
   }
@@ -53,8 +57,10 @@ void to_f32(DType type, const std::byte* in, size_t n, float* out) {
 }
 
 void from_f32(DType type, const float* in, size_t n, std::byte* out) {
-  KVICK_CHECK(type == DType::kF32 || type == DType::kF16 || type == DType::kBF16,
-              "{} cannot be written", dtype_info(type).name);
+  const DTypeInfo& info = dtype_info(type);
+  KVICK_CHECK(n % info.block == 0, "{} elements of {}", n, info.name);
+  if (is_cache_code(type)) return cache_row_from_f32(type, in, n, out);
+  KVICK_CHECK(info.block == 1, "{} cannot be written", info.name);
   if (type == DType::kF32) {
     if (n != 0) std::memcpy(out, in, n * sizeof(float));
     return;

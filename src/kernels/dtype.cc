@@ -21,6 +21,8 @@ constexpr std::array<DTypeInfo, kDTypes> kInfo = {{
     {"Q4_K", 256, 144},
     {"Q5_K", 256, 176},
     {"Q6_K", 256, 210},
+    {"Q8", 32, 34},
+    {"Q4", 32, 18},
 }};
 
 }  // namespace

@@ -24,8 +24,13 @@ enum class DType : uint8_t {
   kQ4_K,
   kQ5_K,
   kQ6_K,
+  // Cache rows only, no file holds them. A row of n elements is the codes of all n, then n/32
+  // float16 scales, one for each 32 elements: the codes are aligned for the dot products.
+  kQ8,  // code * scale, one byte, -127 to 127
+  kQ4,  // (code - 8) * scale; byte i of each 16 holds elements i (low half) and 16 + i
 };
-inline constexpr int kDTypes = 13;
+inline constexpr int kWeightTypes = 13;  // those that files hold come first
+inline constexpr int kDTypes = 15;
 
 struct DTypeInfo {
   std::string_view name;  // as GGUF tools write it: "Q4_K"
@@ -43,7 +48,8 @@ inline size_t dtype_bytes(DType type, size_t elements) {
 
 // n elements (a multiple of the block) to float32: the definition of every format, not a fast path.
 void to_f32(DType type, const std::byte* in, size_t n, float* out);
-// The inverse for kF32, kF16 and kBF16 (round to nearest even; NaN stays NaN).
+// The inverse for kF32, kF16 and kBF16 (round to nearest even; NaN stays NaN), and for kQ8 and kQ4,
+// whose n is one whole row. A group of 32 that holds NaN or an infinity becomes NaN.
 void from_f32(DType type, const float* in, size_t n, std::byte* out);
 
 float f16_to_f32(uint16_t half);

@@ -143,12 +143,44 @@ void store_halves(const float* in, size_t n, std::byte* out) {
   if (i < n) from_f32(T, in + i, n - i, out + 2 * i);
 }
 
+// See cache_row.h.
+template <class V, DType T>
+void store_codes(const float* in, size_t n, std::byte* out) {
+  constexpr CodeRange kRange = code_range(T);
+  std::byte* scales = out + code_bytes(T, n);
+  for (size_t group = 0; group < n / kRowGroup; ++group) {
+    const float* x = in + group * kRowGroup;
+    auto low = V::zero(), high = V::zero(), not_finite = V::zero();
+    for (uint32_t i = 0; i < kRowGroup; i += V::kLanes) {
+      const auto part = V::load(x + i);
+      low = V::min(part, low);
+      high = V::max(part, high);
+      not_finite = V::fma(part, V::zero(), not_finite);
+    }
+    const float least = -V::largest(V::sub(V::zero(), low)), most = V::largest(high);
+    const GroupScale scale = group_scale(T, (-least > most ? least : most) + V::sum(not_finite));
+    alignas(64) uint8_t codes[kRowGroup];
+    const auto inverse = V::set(scale.inverse);
+    for (uint32_t i = 0; i < kRowGroup; i += V::kLanes) {
+      const auto scaled = scale.inverse == 0 ? V::zero() : V::mul(V::load(x + i), inverse);
+      V::store_codes(codes + i, scaled, kRange.middle, kRange.low, kRange.high);
+    }
+    if constexpr (T == DType::kQ8)
+      std::memcpy(out + group * kRowGroup, codes, kRowGroup);
+    else
+      pack_nibbles(codes, out + group * kRowGroup / 2);
+    std::memcpy(scales + group * sizeof scale.half, &scale.half, sizeof scale.half);
+  }
+}
+
 template <class V>
 void store_row(DType type, const float* in, size_t n, std::byte* out) {
-  check_row_type(type);
+  check_row_type(type, n);
   if (type == DType::kF32) std::memcpy(out, in, n * sizeof(float));
   if (type == DType::kF16) store_halves<V, DType::kF16>(in, n, out);
   if (type == DType::kBF16) store_halves<V, DType::kBF16>(in, n, out);
+  if (type == DType::kQ8) store_codes<V, DType::kQ8>(in, n, out);
+  if (type == DType::kQ4) store_codes<V, DType::kQ4>(in, n, out);
 }
 
 template <class V>

@@ -163,7 +163,18 @@ TEST(ElementWise, StoreRowRoundsLikeTheDefinition) {
         table.store_row(type, in.data(), n, out.data());
         EXPECT_EQ(0, std::memcmp(expected.data(), out.data(), out.size())) << dtype_info(type).name;
       }
+    for (const DType type : {DType::kQ8, DType::kQ4})
+      for (const size_t n : {size_t{32}, size_t{96}}) {
+        std::vector<std::byte> expected(n + 8), out(n + 8);
+        for (size_t i = 0; i + n <= in.size(); i += n) {
+          from_f32(type, &in[i], n, expected.data());
+          table.store_row(type, &in[i], n, out.data());
+          ASSERT_EQ(0, std::memcmp(expected.data(), out.data(), out.size()))
+              << dtype_info(type).name << " from " << i;
+        }
+      }
     EXPECT_THROW(table.store_row(DType::kQ8_0, in.data(), 32, nullptr), base::Bug);
+    EXPECT_THROW(table.store_row(DType::kQ8, in.data(), 33, nullptr), base::Bug);
   });
 }
 

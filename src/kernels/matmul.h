@@ -4,16 +4,9 @@
 // are here.
 
 #include "kernels/pack.h"
+#include "kernels/target.h"
 
 #define KVICK_INLINE inline __attribute__((always_inline))
-
-// Before loops over accumulators: left to itself g++ keeps those of 16 rolled, and the accumulators
-// in memory. Under a sanitizer they stay rolled, or one file compiles for minutes.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define KVICK_UNROLL
-#else
-#define KVICK_UNROLL _Pragma("GCC unroll 16")
-#endif
 
 namespace kvick::kernels {
 
@@ -36,7 +29,7 @@ using PanelFunction = void (*)(const PanelJob& job);
 
 // Per format the functions by tokens - 1; null where there is none for that number, never for 1.
 struct PanelFunctions {
-  PanelFunction of[kDTypes][kTokenTile];
+  PanelFunction of[kWeightTypes][kTokenTile];
 };
 
 // Table::matmul by these functions.

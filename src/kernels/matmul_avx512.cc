@@ -345,7 +345,8 @@ constexpr PanelFunctions make_functions(std::integer_sequence<int, kType...>) {
   return functions;
 }
 
-constexpr PanelFunctions kFunctions = make_functions(std::make_integer_sequence<int, kDTypes>());
+constexpr PanelFunctions kFunctions =
+    make_functions(std::make_integer_sequence<int, kWeightTypes>());
 
 void matmul(const Matrix& w, const Activations& a, float* y, size_t y_stride, uint32_t begin,
             uint32_t end) {

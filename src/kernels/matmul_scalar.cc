@@ -185,7 +185,7 @@ PanelFunctions make_functions(std::index_sequence<kType...>) {
 
 void matmul(const Matrix& w, const Activations& a, float* y, size_t y_stride, uint32_t begin,
             uint32_t end) {
-  static const PanelFunctions kFunctions = make_functions(std::make_index_sequence<kDTypes>());
+  static const PanelFunctions kFunctions = make_functions(std::make_index_sequence<kWeightTypes>());
   run_matmul(kFunctions, w, a, y, y_stride, begin, end);
 }
 

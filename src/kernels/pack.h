@@ -27,7 +27,7 @@
 namespace kvick::kernels {
 
 // {quantised, bits, scale_group, has_min, two_level, zero}, indexed by DType.
-inline constexpr PackFormat kPackFormats[kDTypes] = {
+inline constexpr PackFormat kPackFormats[kWeightTypes] = {
     {false, 0, 0, false, false, 0},    // F32
     {false, 0, 0, false, false, 0},    // F16
     {false, 0, 0, false, false, 0},    // BF16

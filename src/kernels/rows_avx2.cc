@@ -5,6 +5,7 @@
 #include <immintrin.h>
 
 #include "kernels/attention_rows.h"
+#include "kernels/cache_row.h"
 #include "kernels/dtype.h"
 #include "kernels/rows.h"
 #include "kernels/target.h"

@@ -12,11 +12,13 @@
 #include <immintrin.h>
 
 #include "kernels/attention_rows.h"
+#include "kernels/cache_row.h"
 #include "kernels/dtype.h"
 #include "kernels/target.h"
 
 KVICK_TARGET_AVX512_BEGIN
 // clang-format off: each needs the ones before it
+#include "kernels/attention_codes.h"
 #include "kernels/attention_impl.h"
 #include "kernels/elementwise_impl.h"
 #include "kernels/vec_avx512.h"

@@ -4,8 +4,10 @@
 #include <cstring>
 
 #include "kernels/attention_rows.h"
+#include "kernels/cache_row.h"
 #include "kernels/dtype.h"
 #include "kernels/rows.h"
+#include "kernels/target.h"
 
 // clang-format off: each needs the ones before it
 #include "kernels/attention_impl.h"

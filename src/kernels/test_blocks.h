@@ -12,7 +12,7 @@ namespace kvick::kernels {
 
 inline std::vector<DType> all_types() {
   std::vector<DType> types;
-  for (int i = 0; i < kDTypes; ++i) types.push_back(static_cast<DType>(i));
+  for (int i = 0; i < kWeightTypes; ++i) types.push_back(static_cast<DType>(i));
   return types;
 }
 

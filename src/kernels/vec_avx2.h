@@ -12,6 +12,7 @@ struct VecAvx2 {
   static constexpr int kTile = 4;  // queries of one register tile
   static constexpr int kAccumulators =
       8;  // of one register tile: 16 registers hold no more with their operands
+  static constexpr bool kCodeDots = false;
 
   static F zero() { return _mm256_setzero_ps(); }
   static F set(float x) { return _mm256_set1_ps(x); }
@@ -89,6 +90,35 @@ struct VecAvx2 {
     _mm_storeu_si128(reinterpret_cast<__m128i*>(p), half);
   }
 
+  // See vec_scalar.h.
+  static void store_codes(uint8_t* p, F x, int middle, int low, int high) {
+    __m256i code = _mm256_add_epi32(_mm256_cvtps_epi32(x), _mm256_set1_epi32(middle));
+    code =
+        _mm256_min_epi32(_mm256_max_epi32(code, _mm256_set1_epi32(low)), _mm256_set1_epi32(high));
+    const __m128i words =
+        _mm_packs_epi32(_mm256_castsi256_si128(code), _mm256_extracti128_si256(code, 1));
+    // Of words in [-127, 127] either way of saturating keeps the low byte.
+    _mm_storel_epi64(reinterpret_cast<__m128i*>(p), _mm_packs_epi16(words, words));
+  }
+  template <DType T>
+  static F load_codes(const std::byte* row, uint32_t d) {
+    if constexpr (T == DType::kQ8) {
+      const __m128i codes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(row + d));
+      return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(codes));
+    }
+    const __m128i pairs =
+        _mm_loadl_epi64(reinterpret_cast<const __m128i*>(row + d / 32 * 16 + d % 16));
+    const __m256i wide = _mm256_cvtepu8_epi32(pairs);
+    const __m256i codes =
+        d % 32 < 16 ? _mm256_and_si256(wide, _mm256_set1_epi32(15)) : _mm256_srli_epi32(wide, 4);
+    return _mm256_cvtepi32_ps(_mm256_sub_epi32(codes, _mm256_set1_epi32(code_range(T).middle)));
+  }
+  static float half(const std::byte* p) {
+    uint16_t bits;
+    std::memcpy(&bits, p, sizeof bits);
+    return _cvtsh_ss(bits);
+  }
+
   // See vec_avx512.h.
   template <DType T>
   static constexpr int kKeyRows = T == DType::kF32 ? 8 : 16;
@@ -100,11 +130,10 @@ struct VecAvx2 {
                                                     float* to, size_t stride) {
     constexpr bool kPaired = T == DType::kBF16;
     constexpr int kRegisters = T == DType::kF32 ? 4 : 8, kStep = T == DType::kF16 ? 8 : 4;
-#pragma GCC unroll 2
-    for (int piece = 0; piece < Pieces; ++piece) {  // sixteen registers have no room for two
+    KVICK_UNROLL for (int piece = 0; piece < Pieces;
+                      ++piece) {  // sixteen registers have no room for two
       __m256 x[kRegisters];
-#pragma GCC unroll 8
-      for (int i = 0; i < kRegisters; ++i) {
+      KVICK_UNROLL for (int i = 0; i < kRegisters; ++i) {
         const std::byte* const* from = rows + (kPaired ? (i & 1) * 8 + i / 2 : i);
         x[i] = two(from[0] + offset + 16 * piece, from[kStep] + offset + 16 * piece);
       }
@@ -122,20 +151,17 @@ struct VecAvx2 {
       store(to + 3 * stride, _mm256_shuffle_ps(b, d, 0xee));
     } else {
       __m256i y[8], z[8];
-#pragma GCC unroll 4
-      for (int i = 0; i < 8; i += 2) {
+      KVICK_UNROLL for (int i = 0; i < 8; i += 2) {
         const __m256i a = _mm256_castps_si256(x[i]), b = _mm256_castps_si256(x[i + 1]);
         y[i] = _mm256_unpacklo_epi16(a, b);
         y[i + 1] = _mm256_unpackhi_epi16(a, b);
       }
-#pragma GCC unroll 4
-      for (int i = 0; i < 4; ++i) {
+      KVICK_UNROLL for (int i = 0; i < 4; ++i) {
         const int at = (i & 1) + (i & 2) * 2;  // 0, 1, 4, 5
         z[2 * i] = _mm256_unpacklo_epi32(y[at], y[at + 2]);
         z[2 * i + 1] = _mm256_unpackhi_epi32(y[at], y[at + 2]);
       }
-#pragma GCC unroll 4
-      for (int i = 0; i < 4; ++i) {
+      KVICK_UNROLL for (int i = 0; i < 4; ++i) {
         store_halves<T>(to + 2 * i * stride, _mm256_unpacklo_epi64(z[i], z[i + 4]));
         store_halves<T>(to + (2 * i + 1) * stride, _mm256_unpackhi_epi64(z[i], z[i + 4]));
       }

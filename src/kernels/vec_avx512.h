@@ -11,6 +11,8 @@ struct VecAvx512 {
   static constexpr int kLanes = 16;
   static constexpr int kTile = 8;           // queries of one register tile
   static constexpr int kAccumulators = 16;  // of one register tile
+  static constexpr bool kCodeDots = true;
+  using I = __m512i;
 
   static F zero() { return _mm512_setzero_ps(); }
   static F set(float x) { return _mm512_set1_ps(x); }
@@ -87,6 +89,74 @@ struct VecAvx512 {
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), half);
   }
 
+  // See vec_scalar.h.
+  static void store_codes(uint8_t* p, F x, int middle, int low, int high) {
+    __m512i code = _mm512_add_epi32(_mm512_cvtps_epi32(x), _mm512_set1_epi32(middle));
+    code =
+        _mm512_min_epi32(_mm512_max_epi32(code, _mm512_set1_epi32(low)), _mm512_set1_epi32(high));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtepi32_epi8(code));
+  }
+  template <DType T>
+  static F load_codes(const std::byte* row, uint32_t d) {
+    if constexpr (T == DType::kQ8) {
+      const __m128i codes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(row + d));
+      return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(codes));
+    }
+    const __m512i wide =
+        _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(row + d / 32 * 16)));
+    const __m512 values = _mm512_setr_ps(-8, -7, -6, -5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7);
+    // The permutation looks at the low four bits only.
+    return _mm512_permutexvar_ps(d % 32 < 16 ? wide : _mm512_srli_epi32(wide, 4), values);
+  }
+  static float half(const std::byte* p) {
+    uint16_t bits;
+    std::memcpy(&bits, p, sizeof bits);
+    return _cvtsh_ss(bits);
+  }
+
+  // -- products of codes --
+  static I zeros() { return _mm512_setzero_si512(); }
+  static I set_int(int32_t x) { return _mm512_set1_epi32(x); }
+  static I load_int(const float* p) { return _mm512_loadu_si512(p); }
+  // sum + the products of 4 codes of each row with the 4 bytes at q.
+  static I dot4(I sum, I codes, const int8_t* q) {
+    int32_t four;
+    std::memcpy(&four, q, sizeof four);
+    return _mm512_dpbusd_epi32(sum, codes, _mm512_set1_epi32(four));
+  }
+  // high * 256 + low, as floats.
+  static F joined(I high, I low) {
+    return _mm512_cvtepi32_ps(_mm512_add_epi32(_mm512_slli_epi32(high, 8), low));
+  }
+  // Four codes of 16 rows, transposed, to unsigned ones: with kQ4 they are the low halves of the
+  // group's first 16 codes or, `high`, those of its last.
+  template <DType T>
+  static I unsigned_codes(const float* p, bool high) {
+    const __m512i codes = _mm512_loadu_si512(p);
+    if constexpr (T == DType::kQ8) return _mm512_xor_si512(codes, _mm512_set1_epi8(-128));
+    return _mm512_and_si512(high ? _mm512_srli_epi16(codes, 4) : codes, _mm512_set1_epi8(15));
+  }
+  // 32 floats as 16-bit integers q = 256 * high + low, q * scale about x; the sum of q.
+  static int32_t split_query(const float* x, int8_t* high, int8_t* low, float& scale) {
+    const __m512 x0 = _mm512_loadu_ps(x), x1 = _mm512_loadu_ps(x + 16);
+    const float most = largest(_mm512_max_ps(_mm512_abs_ps(x0), _mm512_abs_ps(x1)));
+    constexpr float kMost = 127 * 256;                             // high stays within a byte
+    scale = most / kMost + sum(fma(x0, zero(), mul(x1, zero())));  // NaN if one is not finite
+    const bool empty = !(most >= 1e-30F) || scale != scale;
+    const __m512 inverse = set(empty ? 0 : kMost / most);
+    const __m512i q0 = _mm512_cvtps_epi32(mul(x0, inverse));
+    const __m512i q1 = _mm512_cvtps_epi32(mul(x1, inverse));
+    store_parts(q0, high, low);
+    store_parts(q1, high + 16, low + 16);
+    return _mm512_reduce_add_epi32(_mm512_add_epi32(q0, q1));
+  }
+  static void store_parts(__m512i q, int8_t* high, int8_t* low) {
+    const __m512i upper = _mm512_srai_epi32(_mm512_add_epi32(q, _mm512_set1_epi32(128)), 8);
+    const __m512i rest = _mm512_sub_epi32(q, _mm512_slli_epi32(upper, 8));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(high), _mm512_cvtepi32_epi8(upper));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(low), _mm512_cvtepi32_epi8(rest));
+  }
+
   // Rows of keys to columns. p5, the only port that shuffles, is the bound: so each register is put
   // together from four rows by masked broadcasts, which are loads and blends, and only the steps
   // inside 128 bits are shuffles: 32 for 256 floats against 64 of the textbook transpose of whole
@@ -106,18 +176,15 @@ struct VecAvx512 {
     constexpr bool kPaired = T == DType::kBF16;
     constexpr int kRegisters = T == DType::kF32 ? 4 : 8, kStep = T == DType::kF16 ? 8 : 4;
     __m512 x[Pieces][kRegisters];
-#pragma GCC unroll 8
-    for (int i = 0; i < kRegisters; ++i) {
+    KVICK_UNROLL for (int i = 0; i < kRegisters; ++i) {
       const std::byte* const* from = rows + (kPaired ? (i & 1) * 16 + i / 2 : i);
       const std::byte *a = from[0] + offset, *b = from[kStep] + offset;
       const std::byte *c = from[2 * kStep] + offset, *d = from[3 * kStep] + offset;
-#pragma GCC unroll 2
-      for (int piece = 0; piece < Pieces; ++piece)
-        x[piece][i] = four(a + 16 * piece, b + 16 * piece, c + 16 * piece, d + 16 * piece);
+      KVICK_UNROLL for (int piece = 0; piece < Pieces; ++piece) x[piece][i] =
+          four(a + 16 * piece, b + 16 * piece, c + 16 * piece, d + 16 * piece);
     }
-#pragma GCC unroll 2
-    for (int piece = 0; piece < Pieces; ++piece)
-      store_columns<T>(x[piece], to + piece * kKeyDims<T> * stride, stride);
+    KVICK_UNROLL for (int piece = 0; piece < Pieces; ++piece)
+        store_columns<T>(x[piece], to + piece * kKeyDims<T> * stride, stride);
   }
   template <DType T>
   [[gnu::always_inline]] static void store_columns(const __m512* x, float* to, size_t stride) {
@@ -130,20 +197,17 @@ struct VecAvx512 {
       store(to + 3 * stride, _mm512_shuffle_ps(b, d, 0xee));
     } else {
       __m512i y[8], z[8];
-#pragma GCC unroll 4
-      for (int i = 0; i < 8; i += 2) {
+      KVICK_UNROLL for (int i = 0; i < 8; i += 2) {
         const __m512i a = _mm512_castps_si512(x[i]), b = _mm512_castps_si512(x[i + 1]);
         y[i] = _mm512_unpacklo_epi16(a, b);
         y[i + 1] = _mm512_unpackhi_epi16(a, b);
       }
-#pragma GCC unroll 4
-      for (int i = 0; i < 4; ++i) {
+      KVICK_UNROLL for (int i = 0; i < 4; ++i) {
         const int at = (i & 1) + (i & 2) * 2;  // 0, 1, 4, 5
         z[2 * i] = _mm512_unpacklo_epi32(y[at], y[at + 2]);
         z[2 * i + 1] = _mm512_unpackhi_epi32(y[at], y[at + 2]);
       }
-#pragma GCC unroll 4
-      for (int i = 0; i < 4; ++i) {
+      KVICK_UNROLL for (int i = 0; i < 4; ++i) {
         store_halves<T>(to + 2 * i * stride, _mm512_unpacklo_epi64(z[i], z[i + 4]));
         store_halves<T>(to + (2 * i + 1) * stride, _mm512_unpackhi_epi64(z[i], z[i + 4]));
       }

@@ -14,8 +14,9 @@ namespace {
 struct VecScalar {
   using F = float;
   static constexpr int kLanes = 1;
-  static constexpr int kTile = 4;          // queries of one register tile
-  static constexpr int kAccumulators = 8;  // of one register tile
+  static constexpr int kTile = 4;           // queries of one register tile
+  static constexpr int kAccumulators = 8;   // of one register tile
+  static constexpr bool kCodeDots = false;  // products of codes as integers
 
   static F zero() { return 0; }
   static F set(float x) { return x; }
@@ -56,6 +57,19 @@ struct VecScalar {
     const uint16_t half = T == DType::kF16 ? f32_to_f16(x) : f32_to_bf16(x);
     std::memcpy(p, &half, sizeof half);
   }
+  // Lanes rounded to nearest even, plus middle, kept within [low, high], as bytes.
+  static void store_codes(uint8_t* p, F x, int middle, int low, int high) {
+    const int code = static_cast<int>(std::nearbyint(x)) + middle;
+    *p = static_cast<uint8_t>(code < low ? low : code > high ? high : code);
+  }
+  // Codes d, d + 1, ... of a cache row, minus their middle.
+  template <DType T>
+  static F load_codes(const std::byte* row, uint32_t d) {
+    if constexpr (T == DType::kQ8) return static_cast<int8_t>(row[d]);
+    const auto pair = static_cast<uint8_t>(row[d / 32 * 16 + d % 16]);
+    return static_cast<float>((d % 32 < 16 ? pair & 15 : pair >> 4) - code_range(T).middle);
+  }
+  static float half(const std::byte* p) { return load_row<DType::kF16>(p); }
   template <DType T>
   static constexpr int kKeyRows = 1;
   template <DType T>

@@ -23,7 +23,8 @@ struct Segment {
   const std::byte* v = nullptr;  // row 0 of the values
   uint32_t k_stride = 0;         // bytes from one row to the next
   uint32_t v_stride = 0;
-  DType dtype = DType::kF32;  // of both k and v
+  DType k_type = DType::kF32;
+  DType v_type = DType::kF32;
   std::span<const Run> runs;
   const float* q =
       nullptr;  // queries to use here instead of the caller's: [tokens][group][head_dim]

@@ -10,7 +10,7 @@
 namespace kvick::kv::test {
 namespace {
 
-constexpr Shape kShape = {.layers = 1, .kv_heads = 2, .head_dim = 16, .max_tokens = 300};
+constexpr Shape kShape = {.layers = 1, .kv_heads = 2, .head_dim = 32, .max_tokens = 300};
 constexpr uint32_t kGroup = 3;
 
 // A draft tree of four tokens: 0 - 1 and 0 - 2 - 3.
@@ -68,8 +68,11 @@ void naive(const Asked& asked, const Shape& shape, std::vector<double>& out) {
   for (const bool is_v : {false, true}) {
     const auto bytes = gather(asked.view, shape, is_v);
     std::vector<float>& rows = is_v ? v : k;
-    rows.resize(bytes.size() / kernels::dtype_bytes(shape.dtype, 1));
-    kernels::to_f32(shape.dtype, bytes.data(), rows.size(), rows.data());
+    const size_t row_bytes = shape.row_bytes(is_v);
+    rows.resize(bytes.size() / row_bytes * d);
+    for (size_t r = 0; r < bytes.size() / row_bytes; ++r)
+      kernels::to_f32(is_v ? shape.v_type : shape.k_type, bytes.data() + r * row_bytes, d,
+                      rows.data() + r * d);
   }
   const uint32_t past = static_cast<uint32_t>(k.size() / d) - kernels::rows_of(asked.view.fresh);
   for (uint32_t t = 0; t < asked.queries.tokens; ++t)
@@ -126,24 +129,27 @@ std::vector<float> story(const std::string& spec, const Shape& shape, base::Isa 
   run({{a, 1}, {b, 1}, {c, 2}}, false, nullptr);
   run({{c, 20}, {a, 1}}, false, nullptr);  // past the first chunk
   EXPECT_EQ(expected.size(), with_naive ? out.size() : 0);
+  // With quantised keys the query is rounded to 16 bits: see kernels/attention_test.cc, which has
+  // the bound. Here queries are below 1, keys and values below 4.
+  const double bound = kernels::dtype_info(shape.k_type).block > 1 ? 2e-3 : 2e-5;
   for (size_t i = 0; i < expected.size(); ++i) {
-    EXPECT_NEAR(out[i], expected[i], 2e-5) << spec << " at " << i;
+    EXPECT_NEAR(out[i], expected[i], bound) << spec << " at " << i;
     if (testing::Test::HasFailure()) break;
   }
   return out;
 }
 
 TEST(Attention, HasTheSameBitsOverEveryExactStrategy) {
-  using kernels::DType;
   for (const base::Isa isa : {base::Isa::kScalar, base::best_isa()})
-    for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16}) {
+    for (const auto& [k_type, v_type] : kTypes) {
       Shape shape = kShape;
-      shape.dtype = dtype;
+      shape.k_type = k_type;
+      shape.v_type = v_type;
       const std::vector<float> first = story("iterative", shape, isa, true);
       for (const std::string& spec : specs()) {
         if (!traits_of(spec).exact || !unavailable(spec).empty()) continue;
         EXPECT_TRUE(story(spec, shape, isa, false) == first)
-            << spec << " " << base::isa_name(isa) << " " << kernels::dtype_info(dtype).name;
+            << spec << " " << base::isa_name(isa) << " " << kernels::dtype_info(k_type).name;
       }
     }
 }

@@ -43,10 +43,10 @@ class BucketStore final : public ContiguousStore {
   }
 
   uint64_t layer_bytes(uint32_t capacity) const {
-    return uint64_t{capacity} * regions() * row_bytes();
+    return uint64_t{capacity} * shape().token_bytes() / shape().layers;
   }
   uint32_t capacity(const ContiguousSequence& sequence, uint32_t layer) const {
-    return static_cast<uint32_t>(sequence.layers[layer].region_bytes / row_bytes());
+    return static_cast<uint32_t>(sequence.layers[layer].k_bytes / shape().row_bytes(false));
   }
 
   std::unique_ptr<BucketSequence> empty() const {
@@ -127,18 +127,24 @@ class BucketStore final : public ContiguousStore {
 
   // Throws std::bad_alloc between two layers, never within one.
   void grow(BucketSequence& sequence, uint32_t rows) {
-    const size_t committed = sequence.length * row_bytes(), region = rows * row_bytes();
+    const uint32_t heads = shape().kv_heads;
     for (uint32_t layer = 0; layer < shape().layers; ++layer) {
       Block block = make_block(layer_bytes(rows));
       LayerRows& old = sequence.layers[layer];
-      for (uint32_t i = 0; i < regions(); ++i) {
-        std::byte* to = block.get() + i * region;
-        if (committed > 0) std::memcpy(to, old.data + i * old.region_bytes, committed);
-        std::memset(to + committed, 0, region - committed);
-      }
+      const LayerRows grown = {.data = block.get(),
+                               .k_bytes = rows * shape().row_bytes(false),
+                               .v_bytes = rows * shape().row_bytes(true),
+                               .heads = heads};
+      for (uint32_t head = 0; head < heads; ++head)
+        for (const bool is_v : {false, true}) {
+          const size_t committed = sequence.length * shape().row_bytes(is_v);
+          std::byte* to = grown.region(head, is_v);
+          if (committed > 0) std::memcpy(to, old.region(head, is_v), committed);
+          std::memset(to + committed, 0, (is_v ? grown.v_bytes : grown.k_bytes) - committed);
+        }
       allocated_bytes_ += layer_bytes(rows) - layer_bytes(capacity(sequence, layer));
-      copied_bytes_ += committed * regions();
-      old = {.data = block.get(), .region_bytes = region};
+      copied_bytes_ += sequence.length * shape().token_bytes() / shape().layers;
+      old = grown;
       sequence.blocks[layer] = std::move(block);
     }
   }

@@ -37,8 +37,7 @@ void operator delete[](void* block, std::align_val_t) noexcept {
 namespace kvick::kv::test {
 namespace {
 
-constexpr Shape kShape = {
-    .layers = 3, .kv_heads = 2, .head_dim = 8, .max_tokens = 100, .dtype = kernels::DType::kF16};
+constexpr Shape kShape = {.layers = 3, .kv_heads = 2, .head_dim = 8, .max_tokens = 100};
 
 uint64_t rows(uint64_t count) { return count * kShape.token_bytes(); }
 
@@ -166,7 +165,8 @@ TEST(Buckets, ARefusalOfTheSystemIsAShortage) {
                       .kv_heads = 64,
                       .head_dim = 1024,
                       .max_tokens = 1u << 28,
-                      .dtype = kernels::DType::kF32};
+                      .k_type = kernels::DType::kF32,
+                      .v_type = kernels::DType::kF32};
   Pair p("bmc:r=200000000", huge);
   const SeqId a = p.open();
   EXPECT_EQ(p.begin({{a, 1}}), nullptr);

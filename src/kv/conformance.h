@@ -95,11 +95,12 @@ struct Pair {
 // type.
 struct Case {
   std::string spec;
-  kernels::DType dtype;
+  kernels::DType k_type, v_type;
 };
 
 inline void PrintTo(const Case& test, std::ostream* out) {  // NOLINT: googletest's name
-  *out << test.spec << " " << kernels::dtype_info(test.dtype).name;
+  *out << test.spec << " " << kernels::dtype_info(test.k_type).name << " "
+       << kernels::dtype_info(test.v_type).name;
 }
 
 inline std::vector<std::string> specs() {
@@ -110,17 +111,23 @@ inline std::vector<std::string> specs() {
   return all;
 }
 
+// Types of keys and values.
+inline constexpr std::pair<kernels::DType, kernels::DType> kTypes[] = {
+    {kernels::DType::kF32, kernels::DType::kF32},   {kernels::DType::kF16, kernels::DType::kF16},
+    {kernels::DType::kBF16, kernels::DType::kBF16}, {kernels::DType::kQ8, kernels::DType::kQ8},
+    {kernels::DType::kQ4, kernels::DType::kQ4},     {kernels::DType::kQ8, kernels::DType::kQ4}};
+
 inline std::vector<Case> cases() {
-  using kernels::DType;
   std::vector<Case> all;
   for (const std::string& spec : specs())
-    for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16}) all.push_back({spec, dtype});
+    for (const auto& [keys, values] : kTypes) all.push_back({spec, keys, values});
   return all;
 }
 
 inline std::string name_of(const testing::TestParamInfo<Case>& info) {
-  std::string name =
-      info.param.spec + "_" + std::string(kernels::dtype_info(info.param.dtype).name);
+  std::string name = info.param.spec;
+  for (const kernels::DType type : {info.param.k_type, info.param.v_type})
+    name += "_" + std::string(kernels::dtype_info(type).name);
   for (char& c : name)
     if (std::isalnum(static_cast<unsigned char>(c)) == 0) c = '_';
   return name;

@@ -16,8 +16,13 @@ class Conformance : public testing::TestWithParam<Case> {
     if (const std::string why = unavailable(GetParam().spec); !why.empty()) GTEST_SKIP() << why;
   }
   static Shape shape() {
-    return {
-        .layers = 2, .kv_heads = 3, .head_dim = 6, .max_tokens = 400, .dtype = GetParam().dtype};
+    const bool groups = kernels::dtype_info(GetParam().k_type).block > 1;
+    return {.layers = 2,
+            .kv_heads = 3,
+            .head_dim = groups ? 32U : 6U,
+            .max_tokens = 400,
+            .k_type = GetParam().k_type,
+            .v_type = GetParam().v_type};
   }
   static Pair pair(uint64_t max_bytes = UINT64_MAX) {
     return {GetParam().spec, shape(), max_bytes};

@@ -32,29 +32,35 @@ class ContiguousStep final : public CheckedStep {
       store_.use(sequence, layer, sequence.length + place.fresh);
       const LayerRows& rows = sequence.layers[layer];
       for (uint32_t head = 0; head < heads; ++head) {
-        write_region(place, k, head, rows.data + head * rows.region_bytes);
-        write_region(place, v, head, rows.data + (heads + head) * rows.region_bytes);
+        write_region(place, k, head, false, rows.region(head, false));
+        write_region(place, v, head, true, rows.region(head, true));
       }
     }
   }
 
-  void write_region(const Place& place, const float* in, uint32_t head, std::byte* region) const {
+  void write_region(const Place& place, const float* in, uint32_t head, bool is_v,
+                    std::byte* region) const {
     const Shape& shape = store_.shape();
+    const kernels::DType type = is_v ? shape.v_type : shape.k_type;
+    const size_t row_bytes = shape.row_bytes(is_v);
     const size_t token = size_t{shape.kv_heads} * shape.head_dim;  // floats
     const float* source = in + place.first * token + size_t{head} * shape.head_dim;
-    std::byte* row = region + place.sequence->length * store_.row_bytes();
-    for (uint32_t i = 0; i < place.fresh; ++i, source += token, row += store_.row_bytes())
-      store_.setup().store_row(shape.dtype, source, shape.head_dim, row);
+    std::byte* row = region + place.sequence->length * row_bytes;
+    for (uint32_t i = 0; i < place.fresh; ++i, source += token, row += row_bytes)
+      store_.setup().store_row(type, source, shape.head_dim, row);
   }
 
   void view_rows(const Ask& ask, base::Arena&, kernels::View& out) override {
     const LayerRows& rows = sequence(ask.slot).layers[ask.layer];
     const Runs& runs = runs_[ask.slot];
     kernels::Segment segment;
-    segment.k = rows.data + ask.head * rows.region_bytes;
-    segment.v = rows.data + (store_.shape().kv_heads + ask.head) * rows.region_bytes;
-    segment.k_stride = segment.v_stride = static_cast<uint32_t>(store_.row_bytes());
-    segment.dtype = store_.shape().dtype;
+    const Shape& shape = store_.shape();
+    segment.k = rows.region(ask.head, false);
+    segment.v = rows.region(ask.head, true);
+    segment.k_stride = static_cast<uint32_t>(shape.row_bytes(false));
+    segment.v_stride = static_cast<uint32_t>(shape.row_bytes(true));
+    segment.k_type = shape.k_type;
+    segment.v_type = shape.v_type;
     out = {};
     segment.runs = {&runs.past, 1};
     if (runs.past.rows > 0) out.past.push_back(segment);
@@ -67,14 +73,14 @@ class ContiguousStep final : public CheckedStep {
     uint32_t in_place = 0;  // rows of the path that are where they belong
     while (in_place < kept.size() && kept[in_place] == in_place) ++in_place;
     for (const LayerRows& rows : sequence.layers)
-      for (uint32_t region = 0; region < store_.regions(); ++region) {
-        std::byte* fresh =
-            rows.data + region * rows.region_bytes + sequence.length * store_.row_bytes();
-        // Ascending: no row is overwritten before it has moved.
-        for (size_t i = in_place; i < kept.size(); ++i)
-          std::memcpy(fresh + i * store_.row_bytes(), fresh + kept[i] * store_.row_bytes(),
-                      store_.row_bytes());
-      }
+      for (uint32_t head = 0; head < rows.heads; ++head)
+        for (const bool is_v : {false, true}) {
+          const size_t row = store_.shape().row_bytes(is_v);
+          std::byte* fresh = rows.region(head, is_v) + sequence.length * row;
+          // Ascending: no row is overwritten before it has moved.
+          for (size_t i = in_place; i < kept.size(); ++i)
+            std::memcpy(fresh + i * row, fresh + kept[i] * row, row);
+        }
     store_.copied_bytes_ += (kept.size() - in_place) * store_.shape().token_bytes();
     sequence.length += static_cast<uint32_t>(kept.size());
   }
@@ -82,10 +88,6 @@ class ContiguousStep final : public CheckedStep {
   ContiguousStore& store_;
   std::vector<Runs> runs_;  // per slot; views point into it
 };
-
-ContiguousStore::ContiguousStore(const Setup& setup)
-    : CheckedStore(setup),
-      row_bytes_(kernels::dtype_bytes(setup.shape.dtype, setup.shape.head_dim)) {}
 
 std::unique_ptr<Sequence> ContiguousStore::make_sequence(std::span<const Token>) {
   auto sequence = std::make_unique<ContiguousSequence>();
@@ -102,9 +104,10 @@ CheckedStore::SequenceOr ContiguousStore::copy_sequence(SeqId id, const Sequence
   for (uint32_t layer = 0; layer < shape().layers; ++layer) {
     use(copy, layer, source.length);
     const LayerRows &to = copy.layers[layer], &rows = source.layers[layer];
-    for (uint32_t region = 0; region < regions(); ++region)
-      std::memcpy(to.data + region * to.region_bytes, rows.data + region * rows.region_bytes,
-                  source.length * row_bytes_);
+    for (uint32_t head = 0; head < shape().kv_heads; ++head)
+      for (const bool is_v : {false, true})
+        std::memcpy(to.region(head, is_v), rows.region(head, is_v),
+                    source.length * shape().row_bytes(is_v));
   }
   copied_bytes_ += source.length * shape().token_bytes();
   return made;

@@ -8,10 +8,17 @@
 
 namespace kvick::kv {
 
-// Where the rows of one layer are: the regions of all heads' keys, then of all heads' values.
+// Where the rows of one layer are: the regions of all heads' keys, then of all heads' values. A
+// region of values may be smaller or larger than one of keys.
 struct LayerRows {
   std::byte* data = nullptr;
-  size_t region_bytes = 0;  // from one region to the next
+  size_t k_bytes = 0, v_bytes = 0;  // of one region
+  uint32_t heads = 0;
+
+  // Region of a head, and of its values.
+  std::byte* region(uint32_t head, bool is_v) const {
+    return data + (is_v ? heads * k_bytes + head * v_bytes : head * k_bytes);
+  }
 };
 
 struct ContiguousSequence : Sequence {
@@ -20,7 +27,7 @@ struct ContiguousSequence : Sequence {
 
 class ContiguousStore : public CheckedStore {
  public:
-  explicit ContiguousStore(const Setup& setup);
+  explicit ContiguousStore(const Setup& setup) : CheckedStore(setup) {}
 
  protected:
   // Room for length + fresh rows in every place, or no change.
@@ -29,9 +36,6 @@ class ContiguousStore : public CheckedStore {
   virtual SequenceOr make_room_for_fork(SeqId id, uint32_t rows) = 0;
   // Rows [0, rows) of a layer are in use from now on.
   virtual void use(ContiguousSequence& sequence, uint32_t layer, uint32_t rows) = 0;
-
-  uint32_t regions() const { return 2 * shape().kv_heads; }  // of one layer
-  size_t row_bytes() const { return row_bytes_; }            // of one region
 
   std::unique_ptr<Sequence> make_sequence(std::span<const Token> prompt) override;
   SequenceOr copy_sequence(SeqId id, const Sequence& from) final;
@@ -42,7 +46,6 @@ class ContiguousStore : public CheckedStore {
 
  private:
   friend class ContiguousStep;
-  size_t row_bytes_;
 };
 
 }  // namespace kvick::kv

@@ -20,8 +20,7 @@ namespace kv = kvick::kv;
 
 constexpr int kRepeats = 5;
 // SmolLM2-135M at 2048 tokens: 180 regions of 256 KiB.
-constexpr kv::Shape kShape = {
-    .layers = 30, .kv_heads = 3, .head_dim = 64, .max_tokens = 2048, .dtype = kernels::DType::kF16};
+constexpr kv::Shape kShape = {.layers = 30, .kv_heads = 3, .head_dim = 64, .max_tokens = 2048};
 
 // Of this thread's processor time, system calls and page faults included: one thread does all the
 // work, and others on the machine do not count.

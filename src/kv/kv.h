@@ -35,11 +35,15 @@ enum class SeqId : uint32_t {};
 struct Shape {
   uint32_t layers = 0, kv_heads = 0, head_dim = 0;
   uint32_t max_tokens = 0;  // of one sequence: the model's context, or less if the user said so
-  kernels::DType dtype = kernels::DType::kF16;
+  kernels::DType k_type = kernels::DType::kF16, v_type = kernels::DType::kF16;
 
+  // Bytes of one token's key or value in one layer and head.
+  size_t row_bytes(bool is_v) const {
+    return kernels::dtype_bytes(is_v ? v_type : k_type, head_dim);
+  }
   // Bytes of one token's keys and values over all layers.
   uint64_t token_bytes() const {
-    return 2ull * layers * kv_heads * kernels::dtype_bytes(dtype, head_dim);
+    return uint64_t{layers} * kv_heads * (row_bytes(false) + row_bytes(true));
   }
 };
 

@@ -130,7 +130,9 @@ TEST_P(Random, OperationsAgreeWithTheTrivialModel) {
   const Case& test = GetParam();
   if (const std::string why = unavailable(test.spec); !why.empty()) GTEST_SKIP() << why;
   Shape shape = kShape;
-  shape.dtype = test.dtype;
+  shape.k_type = test.k_type;
+  shape.v_type = test.v_type;
+  if (kernels::dtype_info(test.k_type).block > 1) shape.head_dim = 32;
   const uint64_t two =
       cost_of(parse_spec(test.spec).value(), {.shape = shape}, {shape.max_tokens, 2})
           .value()

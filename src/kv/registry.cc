@@ -64,13 +64,22 @@ base::Status<> check_shape(const Shape& shape) {
   if (shape.layers == 0 || shape.kv_heads == 0 || shape.head_dim == 0 || shape.max_tokens == 0)
     return base::fail("a cache of {} layers, {} KV heads, {} values a head and {} tokens is none",
                       shape.layers, shape.kv_heads, shape.head_dim, shape.max_tokens);
-  if (shape.dtype != DType::kF32 && shape.dtype != DType::kF16 && shape.dtype != DType::kBF16)
-    return base::fail("keys and values are kept as f32, f16 or bf16, not as {}",
-                      kernels::dtype_info(shape.dtype).name);
+  for (const DType type : {shape.k_type, shape.v_type}) {
+    const kernels::DTypeInfo& info = kernels::dtype_info(type);
+    const bool row_type = info.block == 1 || type == DType::kQ8 || type == DType::kQ4;
+    if (!row_type)
+      return base::fail("keys and values are kept as f32, f16, bf16, q8 or q4, not as {}",
+                        info.name);
+    if (shape.head_dim % info.block != 0)
+      return base::fail(
+          "keys and values of {} elements a head cannot be kept as {}, which takes "
+          "groups of {}: use f16",
+          shape.head_dim, info.name, info.block);
+  }
   if (uint64_t{shape.layers} * shape.kv_heads > kMostRegions || shape.head_dim > kMostHeadDim)
     return base::fail("{} layers of {} KV heads of {} values: no model has so many", shape.layers,
                       shape.kv_heads, shape.head_dim);
-  uint64_t bytes = 2 * kernels::dtype_bytes(shape.dtype, shape.head_dim);
+  uint64_t bytes = shape.row_bytes(false) + shape.row_bytes(true);
   for (const uint32_t factor : {shape.layers, shape.kv_heads, shape.max_tokens})
     if (__builtin_mul_overflow(bytes, factor, &bytes) || bytes > kMostBytes)
       return base::fail(

@@ -48,7 +48,7 @@ struct Cost {
 struct Setup {
   Shape shape;
   uint64_t max_bytes = UINT64_MAX;  // the store's own cap on allocated_bytes
-  // float32 to the shape's type, n elements: kernels::Table::store_row, or its definition.
+  // float32 to one of the shape's types, n elements: kernels::Table::store_row, or its definition.
   void (*store_row)(kernels::DType type, const float* in, size_t n,
                     std::byte* out) = kernels::from_f32;
 };

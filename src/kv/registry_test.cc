@@ -120,8 +120,11 @@ TEST(Registry, RefusesShapesThatNoMemoryHolds) {
   setup.shape = {.layers = 1u << 24, .kv_heads = 1, .head_dim = 1u << 20, .max_tokens = UINT32_MAX};
   EXPECT_NE(make_error("virtual", setup).find("smaller context"), std::string::npos);
   setup.shape = good;
-  setup.shape.dtype = kernels::DType::kQ8_0;
-  EXPECT_EQ(make_error("bmc", setup), "keys and values are kept as f32, f16 or bf16, not as Q8_0");
+  setup.shape.v_type = kernels::DType::kQ8_0;
+  EXPECT_EQ(make_error("bmc", setup),
+            "keys and values are kept as f32, f16, bf16, q8 or q4, not as Q8_0");
+  setup.shape.v_type = kernels::DType::kQ4;
+  EXPECT_NE(make_error("bmc", setup).find("groups of 32: use f16"), std::string::npos);
 }
 
 TEST(Registry, CostsOnlyLoadsThatFitTheContext) {

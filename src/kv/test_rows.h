@@ -24,11 +24,12 @@ using Rows = std::vector<Row>;
 inline std::vector<std::byte> bytes_of(const Shape& shape, const Rows& rows, uint32_t layer,
                                        uint32_t head, bool is_v) {
   std::vector<float> row(shape.head_dim);
-  const size_t bytes = kernels::dtype_bytes(shape.dtype, shape.head_dim);
+  const size_t bytes = shape.row_bytes(is_v);
   std::vector<std::byte> all(rows.size() * bytes);
   for (size_t r = 0; r < rows.size(); ++r) {
     for (uint32_t i = 0; i < shape.head_dim; ++i) row[i] = value_of(rows[r], layer, head, is_v, i);
-    kernels::from_f32(shape.dtype, row.data(), row.size(), all.data() + r * bytes);
+    kernels::from_f32(is_v ? shape.v_type : shape.k_type, row.data(), row.size(),
+                      all.data() + r * bytes);
   }
   return all;
 }
@@ -62,7 +63,7 @@ inline void append(const kernels::Segment& segment, bool is_v, size_t row_bytes,
 
 // All rows of a view in order, as bytes: committed, then fresh.
 inline std::vector<std::byte> gather(const kernels::View& view, const Shape& shape, bool is_v) {
-  const size_t row_bytes = kernels::dtype_bytes(shape.dtype, shape.head_dim);
+  const size_t row_bytes = shape.row_bytes(is_v);
   std::vector<std::byte> out;
   for (const kernels::Segment& segment : view.past) append(segment, is_v, row_bytes, out);
   append(view.fresh, is_v, row_bytes, out);

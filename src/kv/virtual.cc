@@ -28,18 +28,23 @@ uint64_t round_up(uint64_t bytes, uint64_t unit) { return (bytes + unit - 1) / u
 class VirtualStore final : public ContiguousStore {
  public:
   VirtualStore(const Setup& setup, Pages pages)
-      : ContiguousStore(setup), pages_(pages), region_bytes_(page_rounded(shape().max_tokens)) {}
+      : ContiguousStore(setup),
+        pages_(pages),
+        k_bytes_(page_rounded(shape().max_tokens, false)),
+        v_bytes_(page_rounded(shape().max_tokens, true)) {}
 
  private:
   static VirtualSequence& mine(Sequence& sequence) {
     return static_cast<VirtualSequence&>(sequence);
   }
 
-  uint64_t page_rounded(uint64_t rows) const {
-    return round_up(rows * row_bytes(), bytes_of(pages_));
+  uint64_t page_rounded(uint64_t rows, bool is_v) const {
+    return round_up(rows * shape().row_bytes(is_v), bytes_of(pages_));
   }
   // Memory of one layer whose first `rows` rows are in use.
-  uint64_t layer_bytes(uint32_t rows) const { return page_rounded(rows) * regions(); }
+  uint64_t layer_bytes(uint32_t rows) const {
+    return (page_rounded(rows, false) + page_rounded(rows, true)) * shape().kv_heads;
+  }
 
   std::unique_ptr<Sequence> make_sequence(std::span<const Token>) override {
     auto sequence = std::make_unique<VirtualSequence>();
@@ -49,14 +54,18 @@ class VirtualStore final : public ContiguousStore {
   }
 
   void attach(VirtualSequence& sequence, Reservation memory) const {
+    const uint32_t heads = shape().kv_heads;
     for (uint32_t layer = 0; layer < shape().layers; ++layer)
-      sequence.layers[layer] = {.data = memory.data() + size_t{layer} * regions() * region_bytes_,
-                                .region_bytes = region_bytes_};
+      sequence.layers[layer] = {
+          .data = memory.data() + size_t{layer} * heads * (k_bytes_ + v_bytes_),
+          .k_bytes = k_bytes_,
+          .v_bytes = v_bytes_,
+          .heads = heads};
     sequence.memory = std::move(memory);
   }
 
   base::Result<Reservation, Shortage> reserve(SeqId id) const {
-    const uint64_t bytes = uint64_t{shape().layers} * regions() * region_bytes_;
+    const uint64_t bytes = uint64_t{shape().layers} * shape().kv_heads * (k_bytes_ + v_bytes_);
     auto made = Reservation::make(bytes, pages_);
     if (made.ok()) return std::move(made).value();
     return Shortage{
@@ -120,7 +129,7 @@ class VirtualStore final : public ContiguousStore {
   }
 
   Pages pages_;
-  uint64_t region_bytes_;
+  uint64_t k_bytes_, v_bytes_;  // of one region of the whole context
 };
 
 base::Result<Pages> pages_of(const Spec& spec) {
@@ -139,9 +148,11 @@ base::Result<std::unique_ptr<Store>> make(const Setup& setup, const Spec& spec) 
 base::Result<Cost> cost(const Setup& setup, const Spec& spec, const Load& load) {
   KVICK_TRY(const Pages pages, pages_of(spec));
   const Shape& shape = setup.shape;
-  const uint64_t row = kernels::dtype_bytes(shape.dtype, shape.head_dim);
-  const uint64_t regions = uint64_t{2} * shape.layers * shape.kv_heads;
-  const uint64_t sequence = saturating_mul(regions, round_up(load.tokens * row, bytes_of(pages)));
+  const auto region = [&](bool is_v) {
+    return round_up(load.tokens * shape.row_bytes(is_v), bytes_of(pages));
+  };
+  const uint64_t heads = uint64_t{shape.layers} * shape.kv_heads;
+  const uint64_t sequence = saturating_mul(heads, region(false) + region(true));
   return Cost{.fast_bytes = saturating_mul(sequence, load.sequences),
               .slow_bytes = 0,
               .read_bytes_per_token = load.tokens * shape.token_bytes(),

@@ -31,22 +31,18 @@ uint64_t resident_bytes(Step& step, const Shape& shape) {
   base::Arena scratch;
   kernels::View view;
   uint64_t bytes = 0;
-  const size_t region = shape.max_tokens * kernels::dtype_bytes(shape.dtype, shape.head_dim);
   for (uint32_t layer = 0; layer < shape.layers; ++layer)
     for (uint32_t head = 0; head < shape.kv_heads; ++head) {
       step.view({.slot = 0, .layer = layer, .head = head}, scratch, view);
-      bytes += resident_bytes(view.fresh.k, region) + resident_bytes(view.fresh.v, region);
+      bytes += resident_bytes(view.fresh.k, shape.max_tokens * shape.row_bytes(false));
+      bytes += resident_bytes(view.fresh.v, shape.max_tokens * shape.row_bytes(true));
     }
   return bytes;
 }
 
 // Rows of 84 bytes, which straddle pages, in regions of 5 MB, in which the kernel could use huge
 // pages.
-constexpr Shape kShape = {.layers = 3,
-                          .kv_heads = 2,
-                          .head_dim = 42,
-                          .max_tokens = 60'000,
-                          .dtype = kernels::DType::kF16};
+constexpr Shape kShape = {.layers = 3, .kv_heads = 2, .head_dim = 42, .max_tokens = 60'000};
 
 TEST(Virtual, AllocatedBytesAreThePagesThatTheKernelHolds) {
   Pair p("virtual", kShape);
@@ -134,7 +130,8 @@ TEST(Virtual, NoAddressSpaceIsAShortageAndChangesNothing) {
                  .kv_heads = 64,
                  .head_dim = 1024,
                  .max_tokens = 1 << 23,
-                 .dtype = kernels::DType::kF32};  // 2^48 bytes; a process has 2^47
+                 .k_type = kernels::DType::kF32,
+                 .v_type = kernels::DType::kF32};  // 2^48 bytes; a process has 2^47
   Pair p("virtual", shape);
   const SeqId a = p.open(), b = p.open();
   const Usage before = p.store->usage();

@@ -33,12 +33,13 @@ std::vector<kv::Slot> kv_slots(const Batch& batch) {
   return slots;
 }
 
-kv::Shape Model::kv_shape(kernels::DType dtype, uint32_t max_tokens) const {
+kv::Shape Model::kv_shape(kernels::DType k_type, kernels::DType v_type, uint32_t max_tokens) const {
   return {.layers = config_.layers,
           .kv_heads = config_.kv_heads,
           .head_dim = config_.head_dim,
           .max_tokens = max_tokens != 0 ? max_tokens : config_.context,
-          .dtype = dtype};
+          .k_type = k_type,
+          .v_type = v_type};
 }
 
 base::Result<std::unique_ptr<Model>> Model::load(io::ModelFile file, const LoadOptions& options) {

@@ -55,7 +55,7 @@ class Model {
   const Config& config() const { return config_; }
   uint64_t weight_bytes() const { return weight_bytes_; }  // packed weights in memory
   // What a store must keep for this model. max_tokens 0: the model's context.
-  kv::Shape kv_shape(kernels::DType dtype, uint32_t max_tokens = 0) const;
+  kv::Shape kv_shape(kernels::DType k_type, kernels::DType v_type, uint32_t max_tokens = 0) const;
 
   // Runs the batch through all layers, writing its keys and values into `step` (made from
   // kv_slots(batch)), and puts the logits of the tokens `wanted` (indices in batch order,

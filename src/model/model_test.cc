@@ -30,7 +30,7 @@ struct Runner {
                          kernels)),
         workspace(pool, kernels) {
     kv::Setup setup;
-    setup.shape = model->kv_shape(kernels::DType::kF16);
+    setup.shape = model->kv_shape(kernels::DType::kF16, kernels::DType::kF16);
     setup.store_row = kernels.store_row;
     store = std::move(kv::make_store(*kv::parse_spec(spec), setup)).value();
   }
@@ -160,7 +160,7 @@ TEST(Model, GivesTheSameLogitsFromGgufAndHuggingFace) {
       const auto model =
           load_model(write_model(tiny_spec(arch), pool, hugging_face), pool, kernels);
       kv::Setup setup;
-      setup.shape = model->kv_shape(kernels::DType::kF32);
+      setup.shape = model->kv_shape(kernels::DType::kF32, kernels::DType::kF32);
       const auto store = std::move(kv::make_store(*kv::parse_spec("virtual"), setup)).value();
       Workspace workspace(pool, kernels);
       const auto tokens = tokens_of(30, 6, model->config().vocab);

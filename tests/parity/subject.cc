@@ -80,7 +80,7 @@ std::unique_ptr<engine::Engine> open_engine(const std::string& path, base::Isa i
 std::vector<float> logits_of(engine::Engine& engine, const std::vector<Token>& ids,
                              kernels::DType cache) {
   engine::KvOptions kv;
-  kv.dtype = cache;
+  kv.k_type = kv.v_type = cache;
   const auto store = must(engine.make_store(kv));
   const model::Slot slot = {.seq = store->open({}).seq, .past = 0, .tokens = ids, .parents = {}};
   const model::Batch batch = {.slots = {&slot, 1}};

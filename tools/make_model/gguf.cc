@@ -14,19 +14,19 @@ constexpr uint64_t kAlignment = 32;
 struct TypeNumbers {
   uint32_t ggml, file;
 };
-constexpr std::array<TypeNumbers, kernels::kDTypes> kNumbers = {{{0, 0},
-                                                                 {1, 1},
-                                                                 {30, 32},
-                                                                 {8, 7},
-                                                                 {2, 2},
-                                                                 {3, 3},
-                                                                 {6, 8},
-                                                                 {7, 9},
-                                                                 {10, 10},
-                                                                 {11, 12},
-                                                                 {12, 15},
-                                                                 {13, 17},
-                                                                 {14, 18}}};
+constexpr std::array<TypeNumbers, kernels::kWeightTypes> kNumbers = {{{0, 0},
+                                                                      {1, 1},
+                                                                      {30, 32},
+                                                                      {8, 7},
+                                                                      {2, 2},
+                                                                      {3, 3},
+                                                                      {6, 8},
+                                                                      {7, 9},
+                                                                      {10, 10},
+                                                                      {11, 12},
+                                                                      {12, 15},
+                                                                      {13, 17},
+                                                                      {14, 18}}};
 
 template <typename T>
 void append(std::string& to, T value) {

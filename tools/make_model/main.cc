@@ -73,7 +73,8 @@ base::Result<Spec> with_scaling(Spec spec, const std::string& text) {
 
 base::Result<kernels::DType> type_named(const std::string& name, const char* option) {
   const auto type = kernels::dtype_from_name(name);
-  if (!type) return base::fail("{} {}: no such type", option, name);
+  if (!type || static_cast<int>(*type) >= kernels::kWeightTypes)
+    return base::fail("{} {}: no such type", option, name);
   return *type;
 }
 

@@ -78,7 +78,7 @@ TEST(Encode, LosesNoMoreThanTheFormatAllows) {
       {DType::kQ4_0, 0.1},  {DType::kQ4_1, 0.09}, {DType::kQ5_0, 0.05}, {DType::kQ5_1, 0.045},
       {DType::kQ2_K, 0.36}, {DType::kQ3_K, 0.17}, {DType::kQ4_K, 0.09}, {DType::kQ5_K, 0.045},
       {DType::kQ6_K, 0.02}};
-  ASSERT_EQ(bounds.size(), static_cast<size_t>(kernels::kDTypes));
+  ASSERT_EQ(bounds.size(), static_cast<size_t>(kernels::kWeightTypes));
   for (const auto& [type, bound] : bounds) {
     std::vector<std::byte> bytes(kernels::dtype_bytes(type, row.size()));
     encode(type, row.data(), row.size(), bytes.data());
@@ -95,7 +95,7 @@ TEST(Encode, LosesNoMoreThanTheFormatAllows) {
 TEST(Encode, TakesBlocksOfZeros) {
   const std::vector<float> zeros(256);
   std::vector<float> back(256, 1.0f);
-  for (int i = 0; i < kernels::kDTypes; ++i) {
+  for (int i = 0; i < kernels::kWeightTypes; ++i) {
     const auto type = static_cast<DType>(i);
     std::vector<std::byte> bytes(kernels::dtype_bytes(type, 256));
     encode(type, zeros.data(), 256, bytes.data());

@@ -1,0 +1,107 @@
+#pragma once
+// Logits from quantised keys (kQ8, kQ4) by integer products, 16 rows a vector. Included inside a
+// target region, where V::kCodeDots.
+//
+// A query becomes 16-bit integers, one scale per 32 dimensions, split into two bytes: with one byte
+// its rounding would be as large as the keys', and two cost less than reading the keys. Per group g
+// of 32 dimensions, exact in integers:
+//
+//   dot[g]  = sum of (code - zero) * (256 * high + low)
+//   logit   = fma(sum over g of dot[g] * key scale[g] * query scale[g], scale, bias)
+//
+// with the sum as a chain of fma in the order of g.
+
+namespace kvick::kernels {
+namespace {
+
+template <class V>
+struct CodeQueries {
+  static constexpr uint32_t kGroups = kMaxHeadDim / kRowGroup;
+
+  alignas(64) int8_t high[kTileQueries * kMaxHeadDim];
+  alignas(64) int8_t low[kTileQueries * kMaxHeadDim];
+  float scale[kTileQueries * kGroups];
+  int32_t start[kTileQueries * kGroups];  // -zero * the sum of the query's integers
+
+  template <DType T>
+  void set(uint32_t i, const float* q, uint32_t dims) {
+    constexpr int32_t kZero = T == DType::kQ8 ? 128 : code_range(T).middle;
+    for (uint32_t g = 0; g < dims / kRowGroup; ++g) {
+      const uint32_t at = i * kMaxHeadDim + g * kRowGroup, group = i * kGroups + g;
+      start[group] = -kZero * V::split_query(q + g * kRowGroup, high + at, low + at, scale[group]);
+    }
+  }
+};
+
+// Keys of one block: codes as [dims/4 or, of kQ4, dims/8][kStride] of four bytes, and their scales.
+template <class V>
+struct CodeKeys {
+  static constexpr uint32_t kStride = 4 * V::kLanes;
+  const float* codes;
+  const float* scales;  // [dims/32][kStride]
+  uint32_t groups;
+};
+
+// Logits of M queries and R vectors of rows: to out + m * stride + r * kLanes.
+template <class V, DType T>
+struct CodeScore {
+  using F = typename V::F;
+  using I = typename V::I;
+  static constexpr int kTile = 4, kVectors = 2;
+
+  const CodeQueries<V>& queries;
+  CodeKeys<V> keys;
+  uint32_t query, row;  // of the tile; the row within the block
+  float scale;
+  const float* bias;
+  float* out;
+  size_t stride;
+
+  template <int M, int R>
+  void run() const {
+    constexpr uint32_t kStride = CodeKeys<V>::kStride;
+    F acc[M][R];
+    for (int m = 0; m < M; ++m)
+      for (int r = 0; r < R; ++r) acc[m][r] = V::zero();
+    for (uint32_t g = 0; g < keys.groups; ++g) {
+      I high[M][R], low[M][R];
+      KVICK_UNROLL for (int m = 0; m < M; ++m) for (int r = 0; r < R; ++r) {
+        high[m][r] = V::zeros();
+        low[m][r] = V::set_int(queries.start[(query + m) * CodeQueries<V>::kGroups + g]);
+      }
+      const int8_t* const at = queries.high + query * kMaxHeadDim + g * kRowGroup;
+      const int8_t* const at_low = queries.low + query * kMaxHeadDim + g * kRowGroup;
+      KVICK_UNROLL for (uint32_t j = 0; j < 8; ++j) {
+        const uint32_t line = T == DType::kQ8 ? 8 * g + j : 4 * g + j % 4;
+        I codes[R];
+        KVICK_UNROLL for (int r = 0; r < R; ++r) codes[r] = V::template unsigned_codes<T>(
+            keys.codes + line * kStride + row + r * V::kLanes, j >= 4);
+        KVICK_UNROLL for (int m = 0; m < M; ++m) KVICK_UNROLL for (int r = 0; r < R; ++r) {
+          high[m][r] = V::dot4(high[m][r], codes[r], at + m * kMaxHeadDim + 4 * j);
+          low[m][r] = V::dot4(low[m][r], codes[r], at_low + m * kMaxHeadDim + 4 * j);
+        }
+      }
+      KVICK_UNROLL for (int m = 0; m < M; ++m) {
+        const F query_scale = V::set(queries.scale[(query + m) * CodeQueries<V>::kGroups + g]);
+        KVICK_UNROLL for (int r = 0; r < R; ++r) {
+          const F key_scale = V::load(keys.scales + g * kStride + row + r * V::kLanes);
+          const F dot = V::mul(V::joined(high[m][r], low[m][r]), key_scale);
+          acc[m][r] = V::fma(dot, query_scale, acc[m][r]);
+        }
+      }
+    }
+    KVICK_UNROLL for (int m = 0; m < M; ++m) for (int r = 0; r < R; ++r)
+        V::store(out + m * stride + r * V::kLanes,
+                 V::fma(acc[m][r], V::set(scale), V::load(bias + r * V::kLanes)));
+  }
+
+  // With m, r as constants.
+  template <int M = kTile>
+  void run(uint32_t m, uint32_t r) const {
+    if (m == M) return r == 2 ? run<M, 2>() : run<M, 1>();
+    if constexpr (M > 1) run<M - 1>(m, r);
+  }
+};
+
+}  // namespace
+}  // namespace kvick::kernels

@@ -354,13 +354,13 @@ struct Attend {
         const uint32_t r = panels - panel < Tile::kVectors ? 1 : Tile::kVectors;
         const uint32_t lane = panel * kLanes;
         Tile{.queries = codes,
-              .keys = {block, scales, queries.head_dim / kRowGroup},
-              .query = i,
-              .row = lane,
-              .scale = queries.scale,
-              .bias = rows.bias + row + lane,
-              .out = logits + i * kLogitStride + row + lane,
-              .stride = kLogitStride}
+             .keys = {block, scales, queries.head_dim / kRowGroup},
+             .query = i,
+             .row = lane,
+             .scale = queries.scale,
+             .bias = rows.bias + row + lane,
+             .out = logits + i * kLogitStride + row + lane,
+             .stride = kLogitStride}
             .run(m, r);
         panel += r;
       }
@@ -578,58 +578,6 @@ void attend_chunk(const View& view, const Queries& queries, uint32_t chunk, Part
     const uint32_t left = queries.tokens - t;
     state.attend(t, left < at_once ? left : at_once, out, probs);
   }
-}
-
-// e^x of one number, by the same steps as everywhere.
-template <class V>
-float exp_one(float x) {
-  float lanes[V::kLanes];
-  V::store(lanes, V::exp(V::set(x)));
-  return lanes[0];
-}
-
-template <class V>
-void merge(Partial into, Partial next, uint32_t queries, uint32_t head_dim) {
-  constexpr float kNone = -__builtin_inff();
-  for (uint32_t i = 0; i < queries; ++i) {
-    if (next.max[i] == kNone) continue;
-    const bool first = into.max[i] == kNone;
-    const float max = into.max[i] > next.max[i] ? into.max[i] : next.max[i];
-    const float old_part = first ? 0 : exp_one<V>(into.max[i] - max);
-    const float new_part = exp_one<V>(next.max[i] - max);
-    into.max[i] = max;
-    into.sum[i] = (first ? 0 : into.sum[i] * old_part) + next.sum[i] * new_part;
-    float* acc = into.acc + static_cast<size_t>(i) * head_dim;
-    const float* add = next.acc + static_cast<size_t>(i) * head_dim;
-    const typename V::F old_weight = V::set(old_part), new_weight = V::set(new_part);
-    uint32_t d = 0;
-    for (; d + V::kLanes <= head_dim; d += V::kLanes) {
-      const auto old = first ? V::zero() : V::mul(V::load(acc + d), old_weight);
-      V::store(acc + d, V::fma(V::load(add + d), new_weight, old));
-    }
-    if (d == head_dim) continue;
-    const int tail = static_cast<int>(head_dim - d);
-    const auto old = first ? V::zero() : V::mul(V::load_part(acc + d, tail), old_weight);
-    V::store_part(acc + d, V::fma(V::load_part(add + d, tail), new_weight, old), tail);
-  }
-}
-
-template <class V>
-void finish(Partial state, const View& view, const Queries& queries, float* out,
-            size_t out_stride) {
-  const uint32_t dims = queries.head_dim;
-  for (uint32_t t = 0; t < queries.tokens; ++t)
-    for (uint32_t g = 0; g < queries.group; ++g) {
-      const size_t i = static_cast<size_t>(t) * queries.group + g;
-      const float* acc = state.acc + i * dims;
-      float* to = out + t * out_stride + static_cast<size_t>(g) * dims;
-      // No row at all gives zeros. One division per query: within an ulp of dividing each.
-      const float inverse = state.sum[i] == 0 ? 0 : 1 / state.sum[i];
-      const float mass = view.rest != nullptr ? view.rest_mass[i] : 0;
-      for (uint32_t d = 0; d < dims; ++d) to[d] = acc[d] * inverse * (1 - mass);
-      if (view.rest == nullptr) continue;
-      for (uint32_t d = 0; d < dims; ++d) to[d] += mass * view.rest[d];
-    }
 }
 
 }  // namespace

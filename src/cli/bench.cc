@@ -7,6 +7,7 @@
 #include "cli/bench_report.h"
 #include "cli/commands.h"
 #include "cli/engine_options.h"
+#include "cli/machine_limits.h"
 #include "cli/number_list.h"
 #include "cli/progress.h"
 #include "engine/speed.h"
@@ -21,6 +22,7 @@ struct BenchFlags {
   EngineFlags engine;
   std::string prompts = "512", decodes = "128", depths = "0", parallels = "1";
   uint32_t repeats = 5;
+  bool calibrate = false;
 };
 
 base::Result<engine::Sweep> sweep_of(const BenchFlags& flags) {
@@ -57,15 +59,22 @@ base::Result<int> bench(const BenchFlags& flags, const Common& common) {
                       cases.size(), kMostCases);
   KVICK_TRY(options.kv, kv_options(flags.engine));
   KVICK_TRY(const std::unique_ptr<engine::Engine> engine, open_engine(flags.engine, common));
-  KVICK_TRY(std::vector<engine::Measurement> results,
+  KVICK_TRY(std::vector<engine::Measurement> measured,
             measure(*engine, cases, options, common.quiet));
-  const BenchReport report = {.engine = *engine,
-                              .threads = engine->pool().size(),
-                              .kv = options.kv,
-                              .sweep = sweep,
-                              .repeats = flags.repeats,
-                              .peak_rss_bytes = base::peak_rss_bytes(),
-                              .results = std::move(results)};
+  // Calibration takes more memory than most models do, so it comes after the peak is read.
+  const uint64_t peak_rss_bytes = base::peak_rss_bytes();
+  KVICK_TRY(const plan::Calibration machine,
+            machine_limits(*engine, flags.calibrate, common.quiet));
+  BenchReport report = {.engine = *engine,
+                        .threads = engine->pool().size(),
+                        .kv = options.kv,
+                        .sweep = sweep,
+                        .repeats = flags.repeats,
+                        .peak_rss_bytes = peak_rss_bytes,
+                        .machine = machine,
+                        .results = {}};
+  for (engine::Measurement& one : measured)
+    report.results.push_back(against_roofline(*engine, options.kv, machine, std::move(one)));
   if (common.json)
     fmt::print("{}\n", report_json(report).dump(-1, ' ', false,
                                                 nlohmann::ordered_json::error_handler_t::replace));
@@ -95,6 +104,9 @@ void add_bench(CLI::App& app, const Common& common, Run& chosen) {
   command->add_option("-r,--repeats", flags->repeats, "timed rounds; the median is shown")
       ->capture_default_str()
       ->check(CLI::Range(1, 1000));
+  command->add_flag("--calibrate", flags->calibrate,
+                    "measure again what this machine reads and computes at most, which `roofline` "
+                    "is a share of; kept beside the model cache");
   command->callback([&common, &chosen, flags] {
     chosen = [&common, flags] {
       const auto status = bench(*flags, common);

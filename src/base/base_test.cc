@@ -95,6 +95,12 @@ TEST(Cpu, KnowsItsInstructionSetsByName) {
   EXPECT_GE(available_cpus(), 1u);
 }
 
+TEST(Cpu, HasANameThatStaysTheSame) {
+  EXPECT_EQ(cpu_name(), cpu_name());
+  EXPECT_NE(cpu_name().find(", family "), std::string::npos);
+  EXPECT_NE(cpu_name().front(), ' ');
+}
+
 TEST(Memory, PeakResidentSetGrowsWithTouchedMemory) {
   const uint64_t before = peak_rss_bytes();
   ASSERT_GT(before, 0u);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cpuid.h>
+#include <cstring>
+#include <fmt/format.h>
 #include <sched.h>
 
 namespace kvick::base {
@@ -61,6 +63,26 @@ unsigned available_cpus() {
   CPU_ZERO(&set);
   if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
   return static_cast<unsigned>(std::max(1, CPU_COUNT(&set)));
+}
+
+std::string cpu_name() {
+  // Leaves 0x80000002 to 4: 48 characters, zero-terminated, padded with spaces at either end.
+  char brand[49] = {};
+  for (unsigned i = 0; i < 3; ++i) {
+    unsigned words[4] = {};
+    if (__get_cpuid(0x80000002U + i, &words[0], &words[1], &words[2], &words[3]) == 0) break;
+    std::memcpy(brand + 16 * i, words, sizeof words);
+  }
+  std::string name = brand;
+  name.erase(0, name.find_first_not_of(' '));
+  name.erase(name.find_last_not_of(' ') + 1);
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  __get_cpuid(1, &eax, &ebx, &ecx, &edx);
+  // The low four bits each of family and model, continued in the extended fields.
+  const unsigned family = (eax >> 8 & 15) + ((eax >> 8 & 15) == 15 ? eax >> 20 & 255 : 0);
+  const unsigned model = (eax >> 4 & 15) | (eax >> 16 & 15) << 4;
+  return fmt::format("{}, family {}, model {}, stepping {}",
+                     name.empty() ? "unnamed processor" : name, family, model, eax & 15);
 }
 
 }  // namespace kvick::base

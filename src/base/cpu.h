@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <string_view>
 
 namespace kvick::base {
@@ -20,5 +21,9 @@ Isa best_isa();
 
 // Processors that this process may run on (its affinity mask), at least 1.
 unsigned available_cpus();
+
+// What the processor calls itself, with the numbers behind the name, for many virtual machines give
+// the same name to all: "Intel(R) Xeon(R) Processor, family 6, model 207, stepping 2".
+std::string cpu_name();
 
 }  // namespace kvick::base

@@ -1,4 +1,4 @@
-// kvick ppl: perplexity of a text, and the divergence of one cache from another.
+// kvick ppl: perplexity of a text, and the divergence from another cache or another model.
 
 #include <fmt/format.h>
 #include <fstream>
@@ -15,21 +15,53 @@ namespace {
 
 struct PplFlags {
   EngineFlags engine;
-  std::string file, against;
+  std::string file, against, reference;
   uint32_t most = 0;
 };
 
-nlohmann::ordered_json to_json(const engine::Perplexity& p) {
-  return {{"perplexity", p.perplexity},
-          {"nll", p.nll},
-          {"nll_error", p.nll_error},
-          {"tokens", p.tokens},
-          {"kl_mean", p.kl_mean},
-          {"kl_p99", p.kl_p99},
-          {"top1_agreement", p.top1_agreement},
-          {"kv_read_bytes_per_token", p.kv_read_bytes_per_token},
-          {"slow_read_bytes_per_token", p.slow_read_bytes_per_token},
-          {"kv_bytes", p.kv_bytes}};
+bool compares(const PplFlags& flags) { return !flags.against.empty() || !flags.reference.empty(); }
+
+nlohmann::ordered_json to_json(const engine::Perplexity& p, bool compared) {
+  nlohmann::ordered_json json = {{"perplexity", p.perplexity},
+                                 {"nll", p.nll},
+                                 {"nll_error", p.nll_error},
+                                 {"tokens", p.tokens},
+                                 {"kl_mean", p.kl_mean},
+                                 {"kl_p99", p.kl_p99},
+                                 {"top1_agreement", p.top1_agreement},
+                                 {"kv_read_bytes_per_token", p.kv_read_bytes_per_token},
+                                 {"slow_read_bytes_per_token", p.slow_read_bytes_per_token},
+                                 {"kv_bytes", p.kv_bytes}};
+  if (compared) {
+    json["reference_perplexity"] = p.reference_perplexity;
+    json["perplexity_ratio"] = p.perplexity / p.reference_perplexity;
+  }
+  return json;
+}
+
+// "model.gguf with --kv bmc", as far as it was given.
+std::string reference_name(const PplFlags& flags) {
+  if (flags.reference.empty()) return "--kv " + flags.against;
+  return flags.reference + (flags.against.empty() ? "" : " with --kv " + flags.against);
+}
+
+void print_result(const PplFlags& flags, const engine::Perplexity& result, uint32_t window) {
+  fmt::print("perplexity {:.4f} (+- {:.4f}) over {} tokens in windows of {}\n", result.perplexity,
+             result.perplexity * result.nll_error, result.tokens, window);
+  if (!compares(flags)) return;
+  fmt::print("against {}: perplexity {:.4f}, ratio {:.6f}\n", reference_name(flags),
+             result.reference_perplexity, result.perplexity / result.reference_perplexity);
+  fmt::print("KL mean {:.6f}, 99th percentile {:.6f}, same likeliest token {:.2f} %\n",
+             result.kl_mean, result.kl_p99, 100 * result.top1_agreement);
+}
+
+// A second model, with the flags of the first but for its file.
+base::Result<std::unique_ptr<engine::Engine>> open_reference(const PplFlags& flags,
+                                                             const Common& common) {
+  if (flags.reference.empty()) return std::unique_ptr<engine::Engine>();
+  EngineFlags reference = flags.engine;
+  reference.model = flags.reference;
+  return open_engine(reference, common);
 }
 
 base::Result<int> ppl(const PplFlags& flags, const Common& common) {
@@ -46,6 +78,8 @@ base::Result<int> ppl(const PplFlags& flags, const Common& common) {
     KVICK_TRY(options.against, kv_options(reference));
   }
   KVICK_TRY(const std::unique_ptr<engine::Engine> engine, open_engine(flags.engine, common));
+  KVICK_TRY(const std::unique_ptr<engine::Engine> reference, open_reference(flags, common));
+  options.reference = reference.get();
   const std::vector<engine::Token> tokens = engine->tokenizer().encode(text, false, false);
   Progress progress = stderr_progress(common.quiet);
   bool started = false;
@@ -56,24 +90,18 @@ base::Result<int> ppl(const PplFlags& flags, const Common& common) {
   };
   KVICK_TRY(const engine::Perplexity result, engine::perplexity(*engine, tokens, options));
   if (started) progress.finish();
-  if (common.json) {
-    fmt::print("{}\n", to_json(result).dump());
-    return 0;
-  }
-  fmt::print("perplexity {:.4f} (+- {:.4f}) over {} tokens in windows of {}\n", result.perplexity,
-             result.perplexity * result.nll_error, result.tokens, options.window);
-  if (options.against)
-    fmt::print(
-        "against {}: KL mean {:.6f}, 99th percentile {:.6f}, same likeliest token {:.2f} %\n",
-        flags.against, result.kl_mean, result.kl_p99, 100 * result.top1_agreement);
+  if (common.json)
+    fmt::print("{}\n", to_json(result, compares(flags)).dump());
+  else
+    print_result(flags, result, options.window);
   return 0;
 }
 
 }  // namespace
 
 void add_ppl(CLI::App& app, const Common& common, Run& chosen) {
-  CLI::App* command =
-      app.add_subcommand("ppl", "perplexity of a text, and the cost of a lossy cache");
+  CLI::App* command = app.add_subcommand(
+      "ppl", "perplexity of a text, and the cost of a lossy cache or of lossy weights");
   auto flags = std::make_shared<PplFlags>();
   add_engine_flags(*command, flags->engine);
   command->get_option("--ctx")->description("tokens of one window (default: 1024)");
@@ -82,6 +110,10 @@ void add_ppl(CLI::App& app, const Common& common, Run& chosen) {
   command->add_option(
       "--against", flags->against,
       "another --kv spec to compare with: KL divergence, agreement on the likeliest token");
+  command->add_option("--reference", flags->reference,
+                      "another model to compare with, such as the same weights in F32: what -m "
+                      "takes, with the same vocabulary; its cache is kept as --against says, or as "
+                      "--kv does");
   command->callback([&common, &chosen, flags] {
     chosen = [&common, flags] {
       const auto status = ppl(*flags, common);

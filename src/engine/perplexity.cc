@@ -72,7 +72,7 @@ class Reader {
 struct Sums {
   std::vector<double> windows;  // mean negative log-likelihood of each
   std::vector<double> divergences;
-  double nll = 0, window_nll = 0;
+  double nll = 0, window_nll = 0, reference_nll = 0;
   uint64_t tokens = 0, window_tokens = 0, agreed = 0;
 };
 
@@ -87,6 +87,7 @@ void score(const Reader& reader, const Reader* reference, std::span<const Token>
     if (reference == nullptr) continue;
     const std::span<const float> exact = reference->logits(i);
     const double exact_total = log_sum_exp(exact);
+    sums.reference_nll += exact_total - exact[static_cast<size_t>(next[i])];
     double divergence = 0;
     for (size_t v = 0; v < logits.size(); ++v) {
       const double log_p = exact[v] - exact_total;
@@ -131,6 +132,7 @@ Perplexity summary(Sums& sums) {
   result.perplexity = std::exp(result.nll);
   result.nll_error = standard_error(sums.windows, result.nll);
   if (!sums.divergences.empty()) {
+    result.reference_perplexity = std::exp(sums.reference_nll / static_cast<double>(sums.tokens));
     double total = 0;
     for (const double divergence : sums.divergences) total += divergence;
     result.kl_mean = total / static_cast<double>(sums.divergences.size());
@@ -151,25 +153,55 @@ Result<Reader> make_reader(Engine& engine, KvOptions kv, uint32_t window) {
   return Reader(engine, std::move(store));
 }
 
+base::Status<> check_window(const Engine& engine, uint32_t window, std::string_view whose) {
+  const uint32_t context = engine.model().config().context;
+  if (window < 2 || window > context)
+    return fail("a window of {} tokens, but it must be 2 to the {}'s context of {}", window, whose,
+                context);
+  return base::Done{};
+}
+
+// Probabilities are compared token by token, so both must mean the same by each.
+base::Status<> check_vocabularies(const Engine& engine, const Engine& reference) {
+  const uint32_t own = engine.model().config().vocab, other = reference.model().config().vocab;
+  if (own != other)
+    return fail(
+        "the model has a vocabulary of {} tokens and the reference one of {}: only models "
+        "with the same vocabulary can be compared",
+        own, other);
+  const auto& pieces = engine.tokenizer().vocabulary().pieces;
+  const auto& others = reference.tokenizer().vocabulary().pieces;
+  if (pieces == others) return base::Done{};
+  const auto differs = std::mismatch(pieces.begin(), pieces.end(), others.begin(), others.end());
+  return fail(
+      "the model and the reference have different vocabularies, from token {} on: only "
+      "models with the same vocabulary can be compared",
+      differs.first - pieces.begin());
+}
+
+// Null if there is nothing to compare with.
+Result<std::optional<Reader>> make_reference(Engine& engine, const PerplexityOptions& options,
+                                             uint32_t window) {
+  if (options.reference == nullptr && !options.against) return std::optional<Reader>();
+  Engine& reference = options.reference != nullptr ? *options.reference : engine;
+  KVICK_TRY_VOID(check_window(reference, options.window, "reference"));
+  KVICK_TRY_VOID(check_vocabularies(engine, reference));
+  KVICK_TRY(Reader reader, make_reader(reference, options.against.value_or(options.kv), window));
+  return std::optional<Reader>(std::move(reader));
+}
+
 }  // namespace
 
 Result<Perplexity> perplexity(Engine& engine, std::span<const Token> text,
                               const PerplexityOptions& options) {
-  const uint32_t context = engine.model().config().context;
-  if (options.window < 2 || options.window > context)
-    return fail("a window of {} tokens, but it must be 2 to the model's context of {}",
-                options.window, context);
+  KVICK_TRY_VOID(check_window(engine, options.window, "model"));
   if (options.most != 0) text = text.first(std::min<size_t>(text.size(), options.most));
   if (text.size() < 2) return fail("the text has {} tokens; it needs at least 2", text.size());
   const uint32_t window = static_cast<uint32_t>(std::min<size_t>(options.window, text.size()));
   const size_t windows = text.size() / window;
 
   KVICK_TRY(Reader reader, make_reader(engine, options.kv, window));
-  std::optional<Reader> reference;
-  if (options.against) {
-    KVICK_TRY(Reader made, make_reader(engine, *options.against, window));
-    reference.emplace(std::move(made));
-  }
+  KVICK_TRY(std::optional<Reader> reference, make_reference(engine, options, window));
   Sums sums;
   for (size_t i = 0; i < windows; ++i) {
     KVICK_TRY_VOID(read_window(reader, reference ? &*reference : nullptr,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <random>
+#include <utility>
 
 #include "engine/session.h"
 
@@ -9,45 +10,86 @@ namespace kvick::engine {
 namespace {
 
 using base::fail;
+using Seqs = std::vector<kv::SeqId>;
 
-class Round {
+// Counts tokens for the progress bar.
+class Count {
  public:
-  Round(Engine& engine, kv::Store& store, model::Workspace& workspace, const SpeedOptions& options)
-      : engine_(engine), store_(store), workspace_(workspace), options_(options), random_(1) {
-    for (uint32_t i = 0; i < options.parallel; ++i) seqs_.push_back(store.open({}).seq);
-    logits_.resize(size_t{options.parallel} * engine.model().config().vocab);
+  Count(std::span<const Case> cases, const SpeedOptions& options) : options_(options) {
+    for (const Case& c : cases)
+      total_ += uint64_t{c.depth} * c.parallel + (options.repeats + 1) * c.all_tokens();
   }
-  ~Round() {
-    for (const kv::SeqId seq : seqs_) store_.close(seq);
-  }
-  Round(const Round&) = delete;
-  Round& operator=(const Round&) = delete;
-
-  base::Status<> fill() {
-    for (const kv::SeqId seq : seqs_) KVICK_TRY_VOID(read(seq, options_.depth));
-    return base::Done{};
-  }
-
-  // A prompt behind the first sequence's rows, forgotten again afterwards.
-  base::Result<double> prefill(uint32_t tokens) {
-    const kv::SeqId seq = seqs_[0];
-    const double start = options_.clock();
-    KVICK_TRY_VOID(read(seq, tokens));
-    const double seconds = options_.clock() - start;
-    // Sequences cannot be cut back, so the timed one is replaced.
-    store_.close(seq);
-    seqs_[0] = store_.open({}).seq;
-    KVICK_TRY_VOID(read(seqs_[0], options_.depth));
-    return tokens / seconds;
-  }
-
-  base::Result<double> decode(uint32_t tokens) {
-    const double start = options_.clock();
-    for (uint32_t i = 0; i < tokens; ++i) KVICK_TRY_VOID(step());
-    return double(tokens) * options_.parallel / (options_.clock() - start);
+  void add(uint64_t tokens) {
+    // Depths that had to be filled again are more than was planned.
+    done_ = std::min(done_ + tokens, total_);
+    if (options_.progress) options_.progress(done_, total_);
   }
 
  private:
+  const SpeedOptions& options_;
+  uint64_t done_ = 0, total_ = 0;
+};
+
+// The rounds of one case on its store.
+class Rounds {
+ public:
+  Rounds(Engine& engine, kv::Store& store, model::Workspace& workspace, const Case& what,
+         base::Clock clock, Count& count)
+      : engine_(engine),
+        store_(store),
+        workspace_(workspace),
+        what_(what),
+        clock_(clock),
+        count_(count),
+        random_(1),
+        logits_(size_t{what.parallel} * engine.model().config().vocab) {}
+
+  base::Result<Measurement> run(uint32_t repeats) {
+    Measurement result = {.what = what_, .tok_s = {}, .usage = {}};
+    for (uint32_t i = 0; i <= repeats; ++i) {
+      KVICK_TRY_VOID(fill());
+      const Seqs seqs = i == repeats ? std::exchange(filled_, {}) : forks();
+      const double start = clock_();
+      KVICK_TRY_VOID(what_.phase == Phase::kPrefill ? read(seqs[0], what_.tokens) : decode(seqs));
+      const double seconds = clock_() - start;
+      if (i > 0) result.tok_s.push_back(static_cast<double>(what_.all_tokens()) / seconds);
+      if (i == repeats) result.usage = store_.usage();
+      for (const kv::SeqId seq : seqs) store_.close(seq);
+      count_.add(what_.all_tokens());
+    }
+    result.usage.copied_bytes -= forked_bytes_;
+    return result;
+  }
+
+ private:
+  // Sequences at the case's depth, unless they are there from the round before.
+  base::Status<> fill() {
+    while (filled_.size() < what_.parallel) {
+      filled_.push_back(store_.open({}).seq);
+      KVICK_TRY_VOID(read(filled_.back(), what_.depth));
+      count_.add(what_.depth);
+    }
+    return base::Done{};
+  }
+
+  // For one round: forks of the filled sequences or, where these do not fit, themselves.
+  Seqs forks() {
+    const uint64_t copied = store_.usage().copied_bytes;
+    Seqs seqs;
+    for (const kv::SeqId seq : filled_) {
+      auto fork = store_.fork(seq);
+      if (fork.ok()) {
+        seqs.push_back(*fork);
+        continue;
+      }
+      for (const kv::SeqId made : seqs) store_.close(made);
+      seqs = std::exchange(filled_, {});
+      break;
+    }
+    forked_bytes_ += store_.usage().copied_bytes - copied;
+    return seqs;
+  }
+
   Token token() { return static_cast<Token>(random_() % engine_.model().config().vocab); }
 
   base::Status<> read(kv::SeqId seq, uint32_t count) {
@@ -64,19 +106,20 @@ class Round {
     return base::Done{};
   }
 
-  base::Status<> step() {
-    std::vector<Token> tokens(seqs_.size());
-    std::vector<model::Slot> slots;
-    std::vector<uint32_t> wanted;
-    for (uint32_t i = 0; i < seqs_.size(); ++i) {
-      tokens[i] = token();
-      slots.push_back({.seq = seqs_[i],
-                       .past = store_.length(seqs_[i]),
-                       .tokens = {&tokens[i], 1},
-                       .parents = {}});
-      wanted.push_back(i);
+  base::Status<> decode(const Seqs& seqs) {
+    std::vector<Token> tokens(seqs.size());
+    std::vector<model::Slot> slots(seqs.size());
+    std::vector<uint32_t> wanted(seqs.size());
+    for (uint32_t step = 0; step < what_.tokens; ++step) {
+      for (uint32_t i = 0; i < seqs.size(); ++i) {
+        tokens[i] = token();
+        slots[i] = {
+            .seq = seqs[i], .past = what_.depth + step, .tokens = {&tokens[i], 1}, .parents = {}};
+        wanted[i] = i;
+      }
+      KVICK_TRY_VOID(forward({.slots = slots}, wanted));
     }
-    return forward({.slots = slots}, wanted);
+    return base::Done{};
   }
 
   base::Status<> forward(const model::Batch& batch, std::span<const uint32_t> wanted) {
@@ -91,51 +134,61 @@ class Round {
   Engine& engine_;
   kv::Store& store_;
   model::Workspace& workspace_;
-  const SpeedOptions& options_;
+  const Case& what_;
+  base::Clock clock_;
+  Count& count_;
   std::mt19937 random_;
-  std::vector<kv::SeqId> seqs_;
+  Seqs filled_;
+  uint64_t forked_bytes_ = 0;
   std::vector<float> logits_;
 };
 
-base::Status<> check(const Engine& engine, const SpeedOptions& options) {
+base::Status<> check(const Engine& engine, std::span<const Case> cases,
+                     const SpeedOptions& options) {
   const uint32_t context =
       options.kv.max_tokens != 0 ? options.kv.max_tokens : engine.model().config().context;
-  const uint64_t longest = uint64_t{options.depth} + std::max(options.prompt, options.decode);
-  if (longest > context)
-    return fail("depth {} and {} tokens do not fit a context of {}", options.depth,
-                std::max(options.prompt, options.decode), context);
-  if (options.parallel == 0 || options.repeats == 0)
-    return fail("at least one sequence and one repeat are needed");
-  if (options.prompt == 0 && options.decode == 0)
-    return fail("nothing to measure: both prompt and decode are 0 tokens");
+  if (cases.empty()) return fail("nothing to measure: both prompt and decode are 0 tokens");
+  if (options.repeats == 0) return fail("at least one repeat is needed");
+  for (const Case& c : cases) {
+    if (c.parallel == 0 || c.tokens == 0)
+      return fail("{} of {} tokens in {} sequences: at least one of each is needed",
+                  phase_name(c.phase), c.tokens, c.parallel);
+    if (uint64_t{c.depth} + c.tokens > context)
+      return fail("{} of {} tokens at depth {} does not fit a context of {}", phase_name(c.phase),
+                  c.tokens, c.depth, context);
+  }
   return base::Done{};
 }
 
 }  // namespace
 
-base::Result<Speed> measure_speed(Engine& engine, const SpeedOptions& options) {
-  KVICK_TRY_VOID(check(engine, options));
-  KVICK_TRY(const std::unique_ptr<kv::Store> store, engine.make_store(options.kv));
+std::string_view phase_name(Phase phase) { return phase == Phase::kPrefill ? "prefill" : "decode"; }
+
+std::vector<Case> cases_of(const Sweep& sweep) {
+  std::vector<Case> cases;
+  for (const uint32_t tokens : sweep.prompts)
+    for (const uint32_t depth : sweep.depths)
+      if (tokens > 0) cases.push_back({Phase::kPrefill, tokens, depth, 1});
+  for (const uint32_t tokens : sweep.decodes)
+    for (const uint32_t parallel : sweep.parallels)
+      for (const uint32_t depth : sweep.depths)
+        if (tokens > 0) cases.push_back({Phase::kDecode, tokens, depth, parallel});
+  return cases;
+}
+
+base::Result<std::vector<Measurement>> measure_speed(Engine& engine, std::span<const Case> cases,
+                                                     const SpeedOptions& options) {
+  KVICK_TRY_VOID(check(engine, cases, options));
   model::Workspace workspace(engine.pool(), engine.kernels());
-  const uint64_t round_tokens =
-      options.prompt + uint64_t{options.parallel} * (uint64_t{options.depth} + options.decode);
-  Speed speed;
-  for (uint32_t i = 0; i <= options.repeats; ++i) {
-    Round round(engine, *store, workspace, options);
-    KVICK_TRY_VOID(round.fill());
-    if (options.prompt > 0) {
-      KVICK_TRY(const double rate, round.prefill(options.prompt));
-      if (i > 0) speed.prefill_tok_s.push_back(rate);
-    }
-    if (options.decode > 0) {
-      KVICK_TRY(const double rate, round.decode(options.decode));
-      if (i > 0) speed.decode_tok_s.push_back(rate);
-    }
-    speed.usage = store->usage();
-    if (options.progress)
-      options.progress((i + 1) * round_tokens, (options.repeats + 1) * round_tokens);
+  Count count(cases, options);
+  std::vector<Measurement> results;
+  for (const Case& what : cases) {
+    KVICK_TRY(const std::unique_ptr<kv::Store> store, engine.make_store(options.kv));
+    Rounds rounds(engine, *store, workspace, what, options.clock, count);
+    KVICK_TRY(Measurement result, rounds.run(options.repeats));
+    results.push_back(std::move(result));
   }
-  return speed;
+  return results;
 }
 
 double median(std::vector<double> values) {

@@ -6,14 +6,18 @@
 namespace kvick::engine {
 
 // An engine over a small random llama model.
-inline std::unique_ptr<Engine> tiny_engine(uint32_t context = 128) {
+inline std::unique_ptr<Engine> tiny_engine(uint32_t context = 128,
+                                           kernels::DType type = kernels::DType::kF32,
+                                           uint32_t vocab = 512) {
   base::ThreadPool pool(1);
-  tools::Spec spec = model::tiny_spec(tools::Arch::kLlama);
+  tools::Spec spec = model::tiny_spec(tools::Arch::kLlama, type);
   spec.context = context;
-  auto engine = Engine::open({.model_path = model::write_model(spec, pool, false),
-                              .threads = 2,
-                              .isa = base::best_isa(),
-                              .progress = {}});
+  spec.vocab = vocab;
+  const std::string path = model::write_model(spec, pool, false);
+  auto engine =
+      Engine::open({.model_path = path, .threads = 2, .isa = base::best_isa(), .progress = {}});
+  // The engine holds the file mapped; the next one must not be written over it.
+  std::filesystem::remove(path);
   EXPECT_TRUE(engine.ok()) << (engine.ok() ? "" : engine.error().message);
   return std::move(engine).value();
 }

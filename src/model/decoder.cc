@@ -17,7 +17,7 @@ class Decoder final : public Model {
     }
     KVICK_TRY(norm_, read_rms_norm(reader, "output_norm", config_.dim));
     KVICK_TRY_VOID(reader.embedding(config_, embedding_, output_));
-    weight_bytes_ = reader.packed_bytes();
+    weights_ = reader.weights();
     return base::Done{};
   }
 

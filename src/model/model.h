@@ -43,6 +43,21 @@ struct LoadOptions {
   base::FunctionRef<void(uint64_t done, uint64_t total)>* progress = nullptr;
 };
 
+// A part of the weights: what reading it and multiplying one token by it takes.
+struct WeightPart {
+  uint64_t bytes = 0;  // in memory, as packed, with biases and norms
+  // Weights of linear layers, each one multiply-add a token: those of quantised types meet
+  // activations of 8 bits, those of the float types float32.
+  uint64_t int8 = 0, f32 = 0;
+};
+struct Weights {
+  WeightPart layers;  // what every forward reads, once for all tokens of its batch
+  WeightPart output;  // the output layer: read by a forward that wants logits, for these tokens
+  // What a token looks up, not multiplies: its rows of the embedding tables, in the file's format.
+  // A table that is not the output layer too is not in the parts above.
+  uint64_t lookup_bytes = 0;
+};
+
 // Weights of one model, repacked for one instruction set. Immutable after load, shared by any
 // number of workspaces.
 class Model {
@@ -53,7 +68,9 @@ class Model {
   virtual ~Model() = default;
 
   const Config& config() const { return config_; }
-  uint64_t weight_bytes() const { return weight_bytes_; }  // packed weights in memory
+  const Weights& weights() const { return weights_; }
+  // Packed weights in memory; an embedding tied to the output layer is there once.
+  uint64_t weight_bytes() const { return weights_.layers.bytes + weights_.output.bytes; }
   // What a store must keep for this model. max_tokens 0: the model's context.
   kv::Shape kv_shape(kernels::DType k_type, kernels::DType v_type, uint32_t max_tokens = 0) const;
 
@@ -67,7 +84,7 @@ class Model {
  protected:
   explicit Model(Config config) : config_(std::move(config)) {}
   Config config_;
-  uint64_t weight_bytes_ = 0;
+  Weights weights_;
 };
 
 }  // namespace kvick::model

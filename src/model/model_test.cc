@@ -177,6 +177,41 @@ TEST(Model, GivesTheSameLogitsFromGgufAndHuggingFace) {
   }
 }
 
+// Layers: q, k, v and out of 64 x (64, 32, 32, 64), three matrices of 64 x 96, two norms of 64.
+TEST(Model, CountsWhatAForwardReadsAndMultiplies) {
+  constexpr uint64_t kLayers = 2 * (64 * (64 + 32 + 32 + 64) + 3 * 64 * 96), kOutput = 64 * 512;
+  constexpr uint64_t kNorms = 2 * 2 * 64 + 64;
+  base::ThreadPool pool(1);
+  const auto weights_of = [&](kernels::DType type, bool tied) {
+    tools::Spec spec = tiny_spec(Arch::kLlama, type);
+    spec.tied = tied;
+    return load_model(write_model(spec, pool, false), pool, kernels::table(base::Isa::kScalar))
+        ->weights();
+  };
+  for (const bool tied : {false, true}) {
+    const Weights floats = weights_of(kernels::DType::kF16, tied);
+    EXPECT_EQ(floats.layers.f32, kLayers);
+    EXPECT_EQ(floats.output.f32, kOutput) << "an embedding that is only looked up does not count";
+    EXPECT_EQ(floats.layers.int8 + floats.output.int8, 0u);
+    EXPECT_EQ(floats.layers.bytes, 2 * kLayers + 4 * kNorms);
+    EXPECT_EQ(floats.output.bytes, 2 * kOutput) << "nor does a tied one count twice";
+    EXPECT_EQ(floats.lookup_bytes, 2 * 64u);
+    const Weights bytes = weights_of(kernels::DType::kQ8_0, tied);
+    EXPECT_EQ(bytes.layers.int8, kLayers);
+    EXPECT_EQ(bytes.output.int8, kOutput);
+    EXPECT_EQ(bytes.layers.f32 + bytes.output.f32, 0u);
+    EXPECT_EQ(bytes.output.bytes, kOutput / 32 * 34) << "packed Q8_0 takes what it takes in a file";
+    EXPECT_EQ(bytes.lookup_bytes, 2 * 34u);
+  }
+}
+
+TEST(Model, LooksUpPositionsToo) {
+  base::ThreadPool pool(1);
+  const auto model = load_model(write_model(tiny_spec(Arch::kOpt), pool, true), pool,
+                                kernels::table(base::Isa::kScalar));
+  EXPECT_EQ(model->weights().lookup_bytes, 2 * 64 * sizeof(float));
+}
+
 TEST(Model, SaysWhichArchitecturesItRuns) {
   base::ThreadPool pool(1);
   const std::string path = write_model(tiny_spec(Arch::kLlama), pool, false);

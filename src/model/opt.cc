@@ -33,7 +33,7 @@ class Opt final : public Model {
     }
     KVICK_TRY(norm_, read_layer_norm(reader, "output_norm", config_.dim));
     KVICK_TRY_VOID(reader.embedding(config_, embedding_, output_));
-    weight_bytes_ = reader.packed_bytes();
+    weights_ = reader.weights();
     return base::Done{};
   }
 

@@ -46,7 +46,9 @@ Result<kernels::Matrix> WeightReader::pack(const std::string& name, uint32_t out
     kernels::pack_panels(matrix, tensor->data.data(), outputs, 0, static_cast<uint32_t>(begin),
                          static_cast<uint32_t>(end));
   });
-  packed_bytes_ += matrix.data.size();
+  part_->bytes += matrix.data.size();
+  (kernels::pack_format(tensor->dtype).quantised ? part_->int8 : part_->f32) +=
+      uint64_t{outputs} * inputs;
   file_.drop_pages(*tensor);
   advance(*tensor);
   return matrix;
@@ -56,7 +58,7 @@ Result<std::vector<float>> WeightReader::vector(const std::string& name, uint32_
   KVICK_TRY(const io::Tensor* tensor, find(name, {size}));
   std::vector<float> values(size);
   kernels::to_f32(tensor->dtype, tensor->data.data(), size, values.data());
-  packed_bytes_ += size * sizeof(float);
+  part_->bytes += size * sizeof(float);
   advance(*tensor);
   return values;
 }
@@ -74,19 +76,23 @@ Result<Linear> WeightReader::linear(const std::string& name, uint32_t outputs, u
 
 Result<io::Tensor> WeightReader::table(const std::string& name, uint32_t rows, uint32_t columns) {
   KVICK_TRY(const io::Tensor* tensor, find(name, {rows, columns}));
+  weights_.lookup_bytes += tensor->data.size() / rows;
   advance(*tensor);
   return *tensor;
 }
 
 base::Status<> WeightReader::embedding(const Config& config, Embedding& embedding, Linear& output) {
+  part_ = &weights_.output;
   if (has("output.weight")) {
     KVICK_TRY(output, linear("output", config.vocab, config.dim, Bias::kOptional));
     KVICK_TRY(io::Tensor rows, table("token_embd.weight", config.vocab, config.dim));
     embedding = Embedding(std::move(rows));
   } else {
     KVICK_TRY(output, linear("token_embd", config.vocab, config.dim, Bias::kNone));
+    weights_.lookup_bytes += kernels::dtype_bytes(output.w.dtype, config.dim);
     embedding = Embedding(&output.w);
   }
+  part_ = &weights_.layers;
   return base::Done{};
 }
 

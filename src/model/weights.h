@@ -37,6 +37,8 @@ class Embedding {
 class WeightReader {
  public:
   WeightReader(const io::ModelFile& file, const LoadOptions& options);
+  WeightReader(const WeightReader&) = delete;
+  WeightReader& operator=(const WeightReader&) = delete;
 
   // `name`.weight, [outputs][inputs], and `name`.bias if the file has it (if `bias` is required, or
   // an error).
@@ -47,9 +49,11 @@ class WeightReader {
   // The input embedding and the output layer: tied to each other when the file has no
   // output.weight.
   base::Status<> embedding(const Config& config, Embedding& embedding, Linear& output);
+  // A table of token or position vectors, left where it lies.
   base::Result<io::Tensor> table(const std::string& name, uint32_t rows, uint32_t columns);
   bool has(std::string_view name) const { return file_.find(name) != nullptr; }
-  uint64_t packed_bytes() const { return packed_bytes_; }
+  // What has been read so far.
+  const Weights& weights() const { return weights_; }
 
  private:
   base::Result<const io::Tensor*> find(const std::string& name, std::vector<uint64_t> shape);
@@ -58,7 +62,9 @@ class WeightReader {
 
   const io::ModelFile& file_;
   const LoadOptions& options_;
-  uint64_t done_ = 0, total_ = 0, packed_bytes_ = 0;
+  uint64_t done_ = 0, total_ = 0;
+  Weights weights_;
+  WeightPart* part_ = &weights_.layers;  // that what is read belongs to
 };
 
 }  // namespace kvick::model

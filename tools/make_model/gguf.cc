@@ -8,7 +8,6 @@ namespace {
 using kernels::DType;
 
 constexpr uint32_t kUint32 = 4, kInt32 = 5, kFloat32 = 6, kBool = 7, kString = 8, kArray = 9;
-constexpr uint64_t kAlignment = 32;
 
 // ggml_type and llama_ftype ("mostly this type") of each DType, in its order.
 struct TypeNumbers {
@@ -38,9 +37,7 @@ void append_text(std::string& to, std::string_view text) {
   to.append(text);
 }
 
-uint64_t aligned(uint64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
-
-std::string tensor_infos(std::span<const TensorInfo> tensors) {
+std::string tensor_infos(std::span<const TensorInfo> tensors, uint64_t alignment) {
   std::string out;
   uint64_t offset = 0;
   for (const TensorInfo& tensor : tensors) {
@@ -49,7 +46,7 @@ std::string tensor_infos(std::span<const TensorInfo> tensors) {
     for (size_t d = tensor.shape.size(); d-- > 0;) append(out, tensor.shape[d]);  // innermost first
     append(out, kNumbers[static_cast<size_t>(tensor.type)].ggml);
     append(out, offset);
-    offset = aligned(offset + tensor_bytes(tensor));
+    offset = (offset + tensor_bytes(tensor) + alignment - 1) / alignment * alignment;
   }
   return out;
 }
@@ -107,6 +104,13 @@ void GgufMetadata::put(std::string_view key, std::span<const float> values) {
   for (const float value : values) append(bytes_, value);
 }
 
+void GgufMetadata::put_encoded(std::string_view bytes, uint64_t count) {
+  bytes_.append(bytes);
+  count_ += count;
+}
+
+uint32_t gguf_file_type(DType type) { return kNumbers[static_cast<size_t>(type)].file; }
+
 void put_vocabulary(const MadeVocabulary& v, GgufMetadata& metadata) {
   metadata.put("tokenizer.ggml.model", std::string_view(v.model));
   metadata.put("tokenizer.ggml.pre", std::string_view(v.pre));
@@ -123,7 +127,7 @@ void put_vocabulary(const MadeVocabulary& v, GgufMetadata& metadata) {
 
 base::Status<> write_gguf(const std::string& path, const GgufMetadata& metadata,
                           std::span<const TensorInfo> tensors, const RowSource& source,
-                          base::ThreadPool& pool) {
+                          base::ThreadPool& pool, uint64_t alignment) {
   KVICK_TRY(OutputFile file, OutputFile::open(path));
   std::string header = "GGUF";
   append(header, uint32_t{3});
@@ -131,12 +135,12 @@ base::Status<> write_gguf(const std::string& path, const GgufMetadata& metadata,
   append(header, metadata.count());
   file.write(header);
   file.write(metadata.bytes());
-  file.write(tensor_infos(tensors));
+  file.write(tensor_infos(tensors, alignment));
   for (const TensorInfo& tensor : tensors) {
-    file.pad_to(kAlignment);
+    file.pad_to(alignment);
     write_tensor(file, tensor, source, pool);
   }
-  file.pad_to(kAlignment);
+  file.pad_to(alignment);
   file.close();
   return base::Done{};
 }
@@ -150,7 +154,7 @@ base::Status<> make_gguf(const std::string& path, const Spec& spec, base::Thread
   GgufMetadata metadata;
   metadata.put("general.architecture", std::string_view(arch));
   metadata.put("general.name", std::string_view(fmt::format("random {} seed {}", arch, spec.seed)));
-  metadata.put("general.file_type", kNumbers[static_cast<size_t>(spec.type)].file);
+  metadata.put("general.file_type", gguf_file_type(spec.type));
   metadata.put("general.quantization_version", 2u);
   metadata.put(prefix + "context_length", spec.context);
   metadata.put(prefix + "embedding_length", spec.dim);

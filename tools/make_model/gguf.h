@@ -24,6 +24,9 @@ class GgufMetadata {
   void put(std::string_view key, std::span<const int32_t> values);
   void put(std::string_view key, std::span<const float> values);
 
+  // Pairs as they stand in another file, `count` of them.
+  void put_encoded(std::string_view bytes, uint64_t count);
+
   uint64_t count() const { return count_; }
   const std::string& bytes() const { return bytes_; }
 
@@ -37,10 +40,16 @@ class GgufMetadata {
 // The tokenizer.ggml.* keys.
 void put_vocabulary(const MadeVocabulary& vocabulary, GgufMetadata& metadata);
 
-// Header, metadata, tensor infos and data.
+// Tensors begin at multiples of this unless general.alignment says otherwise.
+inline constexpr uint64_t kGgufAlignment = 32;
+
+// Header, metadata, tensor infos and data. alignment: what the metadata says.
 base::Status<> write_gguf(const std::string& path, const GgufMetadata& metadata,
                           std::span<const TensorInfo> tensors, const RowSource& source,
-                          base::ThreadPool& pool);
+                          base::ThreadPool& pool, uint64_t alignment = kGgufAlignment);
+
+// llama_ftype, the value of general.file_type: "mostly of this type".
+uint32_t gguf_file_type(kernels::DType type);
 
 // A made model; what `make_model --format gguf` writes.
 base::Status<> make_gguf(const std::string& path, const Spec& spec, base::ThreadPool& pool);

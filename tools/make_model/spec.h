@@ -60,7 +60,11 @@ struct TensorInfo {
   std::vector<float> values = {};  // instead of random numbers
 
   uint64_t inputs() const { return shape.back(); }
-  uint64_t rows() const { return shape.size() == 1 ? 1 : shape.front(); }
+  uint64_t rows() const {
+    uint64_t rows = 1;
+    for (size_t d = 0; d + 1 < shape.size(); ++d) rows *= shape[d];
+    return rows;
+  }
 };
 
 // All tensors in file order.

@@ -1,0 +1,32 @@
+#pragma once
+// What a machine can do at most with the instructions that the kernels use: loops that do nothing
+// else. Measured by plan/calibration.h; a sibling of Table, one set per instruction set.
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/cpu.h"
+
+namespace kvick::kernels {
+
+struct Probes {
+  base::Isa isa;
+  // Reads all of [data, data + bytes) once, front to back, asking early for what comes, as matmul
+  // does. Returns the sum of its 64-bit words, modulo 2^64. data: aligned to 64 bytes; bytes: a
+  // multiple of 256.
+  uint64_t (*read)(const std::byte* data, size_t bytes);
+  // `rounds` (at most kMostRounds) times one multiply-add in every lane of every accumulator that
+  // it takes to keep the ports busy, operands and accumulators in registers. Returns the operations
+  // done, a multiply-add being two: rounds times a constant. The count is what the multiply-adds of
+  // ones add up to, so they cannot be left out.
+  uint64_t (*int8_dot)(uint32_t rounds);  // int8 products, summed as int32, as in quantised layers
+  uint64_t (*f32_fma)(uint32_t rounds);   // as in attention and float layers
+};
+
+// Accumulators stay exact up to here.
+inline constexpr uint32_t kMostRounds = 1 << 22;
+
+// The probes of an instruction set that this processor supports (KVICK_CHECK).
+const Probes& probes(base::Isa isa);
+
+}  // namespace kvick::kernels

@@ -1,0 +1,65 @@
+#pragma once
+// What a machine can do at most: bytes a second from memory, operations a second of the kernels'
+// instructions. The two roofs of the roofline model (Williams, Waterman and Patterson 2009).
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/thread_pool.h"
+#include "kernels/probe.h"
+
+namespace kvick::plan {
+
+// What a calibration holds for.
+struct Machine {
+  std::string cpu;  // base::cpu_name()
+  std::string isa;  // base::isa_name()
+  unsigned threads = 0;
+  bool operator==(const Machine&) const = default;
+};
+
+// How fast all threads together read a buffer of so many bytes over and over.
+struct ReadSpeed {
+  uint64_t bytes = 0;
+  double bytes_s = 0;
+  bool operator==(const ReadSpeed&) const = default;
+};
+
+struct Calibration {
+  Machine machine;
+  std::vector<ReadSpeed> read;  // at least one, ascending in bytes
+  double int8_ops_s = 0;        // products of 8 bits and their sums, a multiply-add being two
+  double f32_ops_s = 0;         // fused multiply-adds of float32, being two each
+
+  // Bytes a second at which a working set can be read over and over: those of the largest buffer
+  // that is not larger than it, or of the smallest one.
+  double read_bytes_s(uint64_t working_set_bytes) const;
+  bool operator==(const Calibration&) const = default;
+};
+
+struct CalibrateOptions {
+  // No single size will do. What caches hold is read faster than what they do not, last-level
+  // caches have from 2 MiB to 1 GiB, and a virtual machine has a part of one that nobody knows. So
+  // a few sizes are measured, and read_bytes_s() takes the one below the working set in question:
+  // it is fast enough to be a bound, and no faster than the caches make it.
+  std::vector<uint64_t> sizes = {uint64_t{4} << 20,   uint64_t{16} << 20,  uint64_t{64} << 20,
+                                 uint64_t{128} << 20, uint64_t{256} << 20, uint64_t{512} << 20,
+                                 uint64_t{1} << 30};
+  uint64_t most_bytes = UINT64_MAX;  // sizes above it are left out, but for the smallest
+  // Every size and every kind of operation is measured again and again for so long, and the fastest
+  // time counts.
+  double seconds = 0.15;
+  // The larger sizes are left out when they would take longer than this in all: the first touch of
+  // a GiB takes 0.3 s as a rule, and seconds where the system must first find the memory.
+  double most_seconds = 2;
+  base::Clock clock = base::steady_seconds;
+};
+
+// Measures, with all threads of the pool. The buffer has huge pages where the system grants them,
+// as the weights have.
+Calibration calibrate(base::ThreadPool& pool, const kernels::Probes& probes,
+                      const CalibrateOptions& options);
+
+}  // namespace kvick::plan

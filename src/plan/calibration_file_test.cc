@@ -1,0 +1,91 @@
+#include "plan/calibration_file.h"
+
+#include <fstream>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+#include <unistd.h>
+
+namespace kvick::plan {
+namespace {
+
+namespace fs = std::filesystem;
+
+class CalibrationFile : public testing::Test {
+ protected:
+  CalibrationFile() { fs::remove_all(folder_); }
+  ~CalibrationFile() override { fs::remove_all(folder_); }
+
+  fs::path folder_ = testing::TempDir() + "kvick_calibration_" + std::to_string(getpid());
+  Calibration calibration_ = {.machine = {.cpu = "A \"B\" C", .isa = "avx2", .threads = 3},
+                              .read = {{1 << 20, 3.5e10}, {uint64_t{1} << 40, 0.1}},
+                              .int8_ops_s = 1e12 / 3,
+                              .f32_ops_s = 7};
+};
+
+TEST_F(CalibrationFile, GivesBackWhatWasWritten) {
+  ASSERT_TRUE(write_calibration(folder_ / "deep" / "er", calibration_).ok());
+  EXPECT_EQ(read_calibration(folder_ / "deep" / "er", calibration_.machine), calibration_);
+  calibration_.f32_ops_s = 8;
+  ASSERT_TRUE(write_calibration(folder_ / "deep" / "er", calibration_).ok());
+  EXPECT_EQ(read_calibration(folder_ / "deep" / "er", calibration_.machine), calibration_);
+  size_t files = 0;
+  for ([[maybe_unused]] const auto& entry : fs::directory_iterator(folder_ / "deep" / "er"))
+    ++files;
+  EXPECT_EQ(files, 1u) << "something was left behind";
+}
+
+TEST_F(CalibrationFile, IsNotThatOfAnotherMachine) {
+  ASSERT_TRUE(write_calibration(folder_, calibration_).ok());
+  for (const Machine& other : {Machine{"another", "avx2", 3}, Machine{"A \"B\" C", "avx512", 3},
+                               Machine{"A \"B\" C", "avx2", 4}})
+    EXPECT_EQ(read_calibration(folder_, other), std::nullopt);
+  fs::rename(calibration_path(folder_, calibration_.machine),
+             calibration_path(folder_, {"A \"B\" C", "avx2", 4}));
+  EXPECT_EQ(read_calibration(folder_, {"A \"B\" C", "avx2", 4}), std::nullopt)
+      << "what is in the file counts, not its name";
+}
+
+TEST_F(CalibrationFile, IsNoneWhereItIsDamaged) {
+  const std::string good = calibration_json(calibration_).dump();
+  ASSERT_EQ(parse_calibration(good), calibration_);
+  for (size_t length = 0; length < good.size(); ++length)
+    EXPECT_EQ(parse_calibration(good.substr(0, length)), std::nullopt) << length;
+  const auto without = [&](const char* key) {
+    auto object = calibration_json(calibration_);
+    object.erase(key);
+    return parse_calibration(object.dump());
+  };
+  for (const char* key : {"version", "cpu", "isa", "threads", "read", "int8_ops_s", "f32_ops_s"})
+    EXPECT_EQ(without(key), std::nullopt) << key;
+}
+
+TEST_F(CalibrationFile, IsNoneWhereANumberCannotBe) {
+  const auto with = [&](const char* key, const nlohmann::ordered_json& value) {
+    auto object = calibration_json(calibration_);
+    object[key] = value;
+    return parse_calibration(object.dump());
+  };
+  using nlohmann::ordered_json;
+  EXPECT_EQ(with("version", kCalibrationVersion + 1), std::nullopt);
+  EXPECT_EQ(with("threads", -1), std::nullopt);
+  EXPECT_EQ(with("threads", uint64_t{1} << 40), std::nullopt);
+  for (const ordered_json& value :
+       {ordered_json(0), ordered_json(-5.0), ordered_json("fast"), ordered_json(nullptr)})
+    EXPECT_EQ(with("f32_ops_s", value), std::nullopt) << value;
+  for (const char* list :
+       {"[]", "{}", "[1]", R"([{"bytes":1}])", R"([{"bytes":-1,"bytes_s":1}])",
+        R"([{"bytes":1,"bytes_s":0}])", R"([{"bytes":2,"bytes_s":1},{"bytes":2,"bytes_s":1}])"})
+    EXPECT_EQ(with("read", ordered_json::parse(list)), std::nullopt) << list;
+  EXPECT_EQ(parse_calibration("[1]"), std::nullopt);
+}
+
+TEST_F(CalibrationFile, SaysWhyItCannotBeWritten) {
+  std::ofstream(folder_.string()) << "a file where the folder should be";
+  const auto status = write_calibration(folder_, calibration_);
+  ASSERT_FALSE(status.ok());
+  EXPECT_NE(status.error().message.find(folder_.string()), std::string::npos);
+  EXPECT_EQ(read_calibration(folder_, calibration_.machine), std::nullopt);
+}
+
+}  // namespace
+}  // namespace kvick::plan

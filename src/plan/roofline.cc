@@ -1,0 +1,65 @@
+#include "plan/roofline.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace kvick::plan {
+namespace {
+
+double to_double(uint64_t value) { return static_cast<double>(value); }
+
+// Operations of one token's attention in a sequence that holds `tokens`.
+double attention_ops(const model::Config& config, const CacheReads& cache, uint32_t tokens) {
+  const double rows = to_double(cache.bytes(tokens)) / to_double(cache.token_bytes);
+  return 4.0 * config.q_dim() * config.layers * rows;
+}
+
+void add_products(const model::WeightPart& part, double tokens, Work& work) {
+  work.int8_ops += 2 * tokens * to_double(part.int8);
+  work.f32_ops += 2 * tokens * to_double(part.f32);
+}
+
+}  // namespace
+
+Work decode_work(const model::Config& config, const model::Weights& weights,
+                 const CacheReads& cache, const DecodeLoad& load) {
+  Work work;
+  const uint64_t weight_bytes = weights.layers.bytes + weights.output.bytes;
+  for (uint32_t i = 1; i <= load.tokens; ++i) {
+    const uint64_t cached = load.parallel * cache.bytes(load.depth + i);
+    work.bytes += to_double(weight_bytes + load.parallel * weights.lookup_bytes + cached);
+    work.f32_ops += load.parallel * attention_ops(config, cache, load.depth + i);
+    work.working_set_bytes = weight_bytes + cached;
+  }
+  add_products(weights.layers, 1.0 * load.parallel * load.tokens, work);
+  add_products(weights.output, 1.0 * load.parallel * load.tokens, work);
+  return work;
+}
+
+Work prefill_work(const model::Config& config, const model::Weights& weights,
+                  const CacheReads& cache, const PrefillLoad& load) {
+  KVICK_CHECK(load.chunk > 0, "chunks of 0 tokens");
+  Work work;
+  for (uint32_t done = 0; done < load.tokens;) {
+    const uint32_t n = std::min(load.chunk, load.tokens - done);
+    done += n;
+    const uint64_t cached = cache.bytes(load.depth + done);
+    work.bytes += to_double(weights.layers.bytes + n * weights.lookup_bytes + cached);
+    work.working_set_bytes = weights.layers.bytes + weights.output.bytes + cached;
+  }
+  for (uint32_t i = 1; i <= load.tokens; ++i)
+    work.f32_ops += attention_ops(config, cache, load.depth + i);
+  work.bytes += to_double(weights.output.bytes);
+  add_products(weights.layers, load.tokens, work);
+  add_products(weights.output, 1, work);
+  return work;
+}
+
+Bound bound_of(const Work& work, const Calibration& calibration) {
+  return {
+      .memory_s = work.bytes / calibration.read_bytes_s(work.working_set_bytes),
+      .compute_s = work.int8_ops / calibration.int8_ops_s + work.f32_ops / calibration.f32_ops_s};
+}
+
+}  // namespace kvick::plan

@@ -1,0 +1,61 @@
+#pragma once
+// The least time that a prefill or a decode can take on a machine: what it must read at the speed
+// of memory, or what it must compute at the speed of arithmetic, whichever is longer.
+
+#include <cstdint>
+#include <functional>
+
+#include "model/config.h"
+#include "model/model.h"
+#include "plan/calibration.h"
+
+namespace kvick::plan {
+
+// What attention reads.
+struct CacheReads {
+  uint64_t token_bytes = 0;  // kv::Shape::token_bytes: one token's keys and values over all layers
+  // Bytes read for one token by a sequence that holds `tokens`, that one included:
+  // kv::Cost::read_bytes_per_token.
+  std::function<uint64_t(uint32_t tokens)> bytes;
+};
+
+struct Work {
+  double bytes = 0;  // weights and cache rows, each counted once per forward that reads them
+  double int8_ops = 0, f32_ops = 0;  // a multiply-add being two
+  uint64_t working_set_bytes = 0;    // the weights and the cache rows of the last forward
+  double ops() const { return int8_ops + f32_ops; }
+};
+
+// `parallel` sequences that hold `depth` tokens each decode `tokens` more each, together. Per step,
+// of which step i leaves t = depth + i tokens in each sequence:
+//   bytes = layers + output + parallel * (looked-up rows + cache.bytes(t))
+//   ops   = parallel * (2 * weights of layers and output + attention(t))
+// with attention(t) = 4 * heads * head_dim * layers * rows, float32: a product with each key and
+// one with each value, rows = cache.bytes(t) / token_bytes.
+struct DecodeLoad {
+  uint32_t depth = 0, tokens = 0, parallel = 1;
+};
+Work decode_work(const model::Config& config, const model::Weights& weights,
+                 const CacheReads& cache, const DecodeLoad& load);
+
+// A sequence that holds `depth` tokens takes `tokens` more in forwards of at most `chunk`, of which
+// the last one computes one token's logits. Per forward of n tokens that leaves t in the sequence:
+//   bytes = layers + n * looked-up rows + cache.bytes(t)      (rows are shared by the n tokens)
+//   ops   = n * 2 * weights of layers + attention(...) of each of its tokens
+// and output's bytes and 2 * output's weights once.
+struct PrefillLoad {
+  uint32_t depth = 0, tokens = 0, chunk = 512;
+};
+Work prefill_work(const model::Config& config, const model::Weights& weights,
+                  const CacheReads& cache, const PrefillLoad& load);
+
+// Seconds. memory = bytes / read_bytes_s(working set); compute = int8_ops / int8_ops_s +
+// f32_ops / f32_ops_s, a sum because both kinds need the same ports.
+struct Bound {
+  double memory_s = 0, compute_s = 0;
+  bool by_memory() const { return memory_s >= compute_s; }
+  double seconds() const { return by_memory() ? memory_s : compute_s; }
+};
+Bound bound_of(const Work& work, const Calibration& calibration);
+
+}  // namespace kvick::plan

@@ -1,0 +1,90 @@
+#include "plan/roofline.h"
+
+#include <gtest/gtest.h>
+
+namespace kvick::plan {
+namespace {
+
+// Two layers, three heads of eight; keys and values of a token take 64 bytes in all.
+model::Config config() {
+  model::Config config;
+  config.layers = 2;
+  config.heads = 3;
+  config.head_dim = 8;
+  return config;
+}
+
+constexpr model::Weights kWeights = {.layers = {.bytes = 1000, .int8 = 700, .f32 = 40},
+                                     .output = {.bytes = 300, .int8 = 0, .f32 = 200},
+                                     .lookup_bytes = 7};
+
+CacheReads every_row() {
+  return {.token_bytes = 64, .bytes = [](uint32_t tokens) { return uint64_t{64} * tokens; }};
+}
+
+constexpr double kRowOps = 4.0 * 3 * 8 * 2;  // one token with one row, all layers
+
+TEST(DecodeWork, OfOneTokenIsTheWeightsAndItsRows) {
+  const Work work = decode_work(config(), kWeights, every_row(), {9, 1, 1});
+  EXPECT_EQ(work.bytes, 1000 + 300 + 7 + 10 * 64);
+  EXPECT_EQ(work.int8_ops, 2 * 700);
+  EXPECT_EQ(work.f32_ops, 2 * 240 + 10 * kRowOps);
+  EXPECT_EQ(work.ops(), work.int8_ops + work.f32_ops);
+  EXPECT_EQ(work.working_set_bytes, 1300u + 10 * 64);
+}
+
+TEST(DecodeWork, ReadsTheWeightsOnceForAllSequences) {
+  const Work one = decode_work(config(), kWeights, every_row(), {9, 5, 1});
+  const Work four = decode_work(config(), kWeights, every_row(), {9, 5, 4});
+  EXPECT_EQ(four.bytes, 4 * one.bytes - 3 * 5 * 1300);
+  EXPECT_EQ(four.ops(), 4 * one.ops());
+}
+
+TEST(DecodeWork, AddsUpItsSteps) {
+  double bytes = 0, ops = 0;
+  for (uint32_t i = 0; i < 5; ++i) {
+    const Work step = decode_work(config(), kWeights, every_row(), {9 + i, 1, 2});
+    bytes += step.bytes;
+    ops += step.ops();
+  }
+  const Work work = decode_work(config(), kWeights, every_row(), {9, 5, 2});
+  EXPECT_EQ(work.bytes, bytes);
+  EXPECT_EQ(work.ops(), ops);
+}
+
+TEST(DecodeWork, CountsOnlyTheRowsThatAStrategyReads) {
+  const CacheReads four_rows = {.token_bytes = 64, .bytes = [](uint32_t) { return 4 * 64; }};
+  const Work work = decode_work(config(), kWeights, four_rows, {5000, 1, 1});
+  EXPECT_EQ(work.bytes, 1307 + 4 * 64);
+  EXPECT_EQ(work.f32_ops, 2 * 240 + 4 * kRowOps);
+}
+
+TEST(PrefillWork, ReadsTheLayersOncePerForwardAndTheOutputLayerOnce) {
+  const Work work = prefill_work(config(), kWeights, every_row(), {10, 7, 3});
+  EXPECT_EQ(work.bytes, 3 * 1000 + 300 + 7 * 7 + (13 + 16 + 17) * 64);
+  EXPECT_EQ(work.int8_ops, 2 * 700 * 7);
+  // Token i sees 10 + i rows.
+  EXPECT_EQ(work.f32_ops, 2 * 40 * 7 + 2 * 200 + (7 * 10 + 28) * kRowOps);
+  EXPECT_EQ(work.working_set_bytes, 1300u + 17 * 64);
+}
+
+TEST(Bound, IsTheLongerOfMemoryAndArithmetic) {
+  Calibration machine;
+  machine.read = {{100, 50}, {1000, 10}};
+  machine.int8_ops_s = 8;
+  machine.f32_ops_s = 2;
+  const Bound memory =
+      bound_of({.bytes = 400, .int8_ops = 16, .f32_ops = 4, .working_set_bytes = 999}, machine);
+  EXPECT_EQ(memory.memory_s, 8);
+  EXPECT_EQ(memory.compute_s, 4);
+  EXPECT_TRUE(memory.by_memory());
+  EXPECT_EQ(memory.seconds(), 8);
+  const Bound compute =
+      bound_of({.bytes = 40, .int8_ops = 16, .f32_ops = 8, .working_set_bytes = 1000}, machine);
+  EXPECT_EQ(compute.memory_s, 4);
+  EXPECT_EQ(compute.seconds(), 6);
+  EXPECT_FALSE(compute.by_memory());
+}
+
+}  // namespace
+}  // namespace kvick::plan

@@ -1,0 +1,60 @@
+"""What the tests of commands that run a model share: small made models, and a kvick to run on them.
+
+KVICK and MAKE_MODEL name the programs.
+"""
+
+import json
+import os
+import pathlib
+import subprocess
+import tempfile
+import unittest
+
+KVICK = os.environ["KVICK"]
+MAKE_MODEL = os.environ["MAKE_MODEL"]
+SMALL = ("--layers", "2", "--dim", "64", "--ffn", "96", "--heads", "4", "--vocab", "512", "--context", "256")
+
+
+def make_model(path, *arguments):
+    subprocess.run([MAKE_MODEL, "-o", path, *arguments], check=True, stdin=subprocess.DEVNULL, timeout=120)
+
+
+class CommandTest(unittest.TestCase):
+    """A folder and a cache of its own for each test; a model of Q8_0 for all."""
+
+    COMMAND = ""  # of kvick
+
+    @classmethod
+    def setUpClass(cls):
+        cls.models = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(cls.models.cleanup)
+        cls.model = str(pathlib.Path(cls.models.name) / "model.gguf")
+        make_model(cls.model, *SMALL, "--type", "Q8_0")
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.top = pathlib.Path(folder.name)
+        self.cache = self.top / "cache"
+        self.env = {"PATH": os.environ["PATH"], "HOME": str(self.top), "XDG_CACHE_HOME": str(self.cache), "LC_ALL": "C"}
+        if "KVICK_ISA" in os.environ:
+            self.env["KVICK_ISA"] = os.environ["KVICK_ISA"]
+
+    def kvick(self, *arguments, model=None, status=0):
+        done = subprocess.run([KVICK, self.COMMAND, "-m", model or self.model, "--threads", "2", *map(str, arguments)],
+                              env=self.env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=240)
+        self.assertEqual(done.returncode, status, done)
+        return done
+
+    def json_of(self, *arguments, model=None):
+        lines = self.kvick("--json", *arguments, model=model).stdout.splitlines()
+        self.assertEqual(len(lines), 1, lines)
+        return json.loads(lines[0])
+
+    def refused(self, *arguments, says):
+        """A user's mistake: exit status 2, nothing on stdout, one line that says what is wrong."""
+        done = self.kvick("--quiet", *arguments, status=2)
+        lines = done.stderr.splitlines()
+        self.assertEqual((len(lines), done.stdout), (1, ""), done)
+        self.assertTrue(lines[0].startswith("kvick: "), lines)
+        self.assertRegex(lines[0], says)

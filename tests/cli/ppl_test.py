@@ -1,0 +1,90 @@
+#!/usr/bin/env python3
+"""`kvick ppl --reference`: a quantised model against its own weights as floats, and what cannot be compared."""
+
+import json
+import pathlib
+import subprocess
+import unittest
+
+from made_model import KVICK, MAKE_MODEL, SMALL, CommandTest, make_model
+
+
+class PplTest(CommandTest):
+    COMMAND = "ppl"
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.floats = str(pathlib.Path(cls.models.name) / "floats.gguf")
+        make_model(cls.floats, "--from", cls.model, "--type", "F32")
+
+    def setUp(self):
+        super().setUp()
+        self.text = self.top / "text.txt"
+        self.text.write_text("All happy families are alike; each unhappy family is unhappy in its own way. " * 8)
+
+    def ppl(self, *arguments):
+        return self.json_of("-f", self.text, "--ctx", 64, *arguments)
+
+    def test_a_model_against_its_own_weights_in_f32(self):
+        result = self.ppl("--reference", self.floats)
+        floats = self.json_of("-f", self.text, "--ctx", 64, model=self.floats)
+        self.assertAlmostEqual(result["reference_perplexity"] / floats["perplexity"], 1)
+        self.assertEqual(result["perplexity_ratio"], result["perplexity"] / result["reference_perplexity"])
+        self.assertGreater(result["kl_mean"], 0, "activations of 8 bits are not float32")
+        self.assertLess(result["kl_mean"], 0.1)
+        self.assertGreaterEqual(result["kl_p99"], result["kl_mean"])
+        self.assertGreater(result["top1_agreement"], 0.5)
+        self.assertLessEqual(result["top1_agreement"], 1)
+
+    def test_a_model_against_itself(self):
+        result = self.ppl("--reference", self.model)
+        self.assertAlmostEqual(result["perplexity_ratio"], 1)
+        self.assertEqual(result["top1_agreement"], 1)
+        self.assertLess(result["kl_p99"], 1e-9)
+
+    def test_the_reference_keeps_its_cache_as_against_says(self):
+        result = self.ppl("--reference", self.floats, "--against", "bmc")
+        self.assertEqual(result["reference_perplexity"], self.ppl("--reference", self.floats)["reference_perplexity"])
+
+    def test_without_a_reference_there_is_no_ratio(self):
+        result = self.ppl()
+        self.assertNotIn("reference_perplexity", result)
+        self.assertEqual((result["kl_mean"], result["top1_agreement"]), (0, 1))
+
+    def test_people_are_told_too(self):
+        done = self.kvick("-f", self.text, "--ctx", 64, "--reference", self.floats)
+        self.assertRegex(done.stdout, "against .*floats.gguf: perplexity [0-9.]+, ratio [0-9.]+")
+        self.assertRegex(done.stdout, "KL mean [0-9.]+, 99th percentile")
+
+    def test_what_cannot_be_compared_is_one_line(self):
+        other = str(self.top / "other.gguf")
+        make_model(other, *SMALL[:-4], "--vocab", "600", "--context", "256")
+        self.refused("-f", self.text, "--ctx", 64, "--reference", other, says="vocabulary of 512 .* one of 600")
+        make_model(other, *SMALL, "--vocabulary", "llama")
+        self.refused("-f", self.text, "--ctx", 64, "--reference", other, says="different vocabularies, from token")
+        make_model(other, *SMALL[:-2], "--context", "32")
+        self.refused("-f", self.text, "--ctx", 64, "--reference", other, says="the reference's context of 32")
+        self.refused("-f", self.text, "--reference", str(self.top / "none.gguf"), says="none.gguf")
+
+
+class MakeModel(CommandTest):
+    def run_it(self, *arguments):
+        return subprocess.run([MAKE_MODEL, *arguments], capture_output=True, text=True, timeout=60)
+
+    def test_from_takes_no_option_of_a_random_model(self):
+        out = str(self.top / "out.gguf")
+        for extra in (("--layers", "3"), ("--format", "hf"), ("--seed", "2"), ("--shape", "S")):
+            self.assertEqual(self.run_it("--from", self.model, "-o", out, *extra).returncode, 2, extra)
+        self.assertEqual(self.run_it("--from", self.model, "-o", out, "--type", "Q4_0").returncode, 2)
+        self.assertEqual(self.run_it("--from", self.model, "-o", out).returncode, 0)
+
+    def test_inspect_sees_the_new_types(self):
+        out = str(self.top / "out.gguf")
+        make_model(out, "--from", self.model, "--type", "F16")
+        done = subprocess.run([KVICK, "inspect", "--json", out], capture_output=True, text=True, timeout=60)
+        self.assertEqual(sorted(json.loads(done.stdout)["dtypes"]), ["F16", "F32"])
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=1)

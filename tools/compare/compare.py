@@ -1,53 +1,34 @@
 #!/usr/bin/env python3
-"""Speed of kvick against llama.cpp on the same file, in one run, alternating.
+"""Speed of kvick against other engines on the same files, in one run, alternating.
 
-    tools/compare/compare.py -m MODEL --peer-python VENV/bin/python [--rounds 5] [-p 512] [-n 128] [-d 0] [-o NAME]
+    tools/compare/compare.py FILE.gguf... [--llama-cpp [LABEL=]PYTHON]... [--ik [LABEL=]FOLDER]... [--openvino [LABEL=]PYTHON]...
+                             [--cases all] [--rounds 5 | --quick] [--threads 2] [-o NAME]
 
-Each round runs kvick and then llama.cpp with flash attention off and on; the ratio of a round is against the better of
-the two. Prints a table and, with -o, writes docs/results/NAME.json and NAME.md. The peer's python needs
-llama-cpp-python; a fair build has no AVX512-FP16 (GGML_NATIVE=OFF with AVX-512, VNNI and BF16 on), since that one makes
-its f16 attention several times slower.
+An engine is given by what runs it: PYTHON is the interpreter of an environment that has llama-cpp-python (or
+openvino-genai), FOLDER the one with ik_llama.cpp's llama-bench and llama-batched-bench, --kvick another kvick than
+build/release's (given twice: the first one's ratios are shown). LABEL names it in the tables, so that two builds of one
+engine can stand beside each other. A fair llama.cpp has no AVX512-FP16 (GGML_NATIVE=OFF with AVX-512, VNNI and BF16
+on), since that one makes its f16 attention several times slower.
+
+Each round runs every file, case and engine once, each engine with all its configurations (flash attention on or off,
+one cache or one per sequence, weights repacked or not); those that reach less than 0.8 of its best in the first round
+are not run again. What an engine refuses is a cell of the table. Prints tables and, with -o, writes
+docs/results/NAME.json and NAME.md, again after every round.
 """
 import argparse
 import json
 import pathlib
 import platform
-import statistics
-import subprocess
+import shlex
+import sys
+import tempfile
+
+import cases as case_list
+import peers as engines
+import report
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-
-
-def json_of(command):
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode != 0:
-        raise SystemExit(f"compare: {' '.join(command)} failed:\n{done.stderr}")
-    return json.loads(done.stdout)
-
-
-def one_round(args):
-    shape = ["-m", args.m, "-p", str(args.p), "-n", str(args.n), "-d", str(args.d),
-             "--threads", str(args.threads)]
-    kvick = json_of([str(ROOT / "build/release/kvick"), "bench", "--json", "--quiet", "-r", "1",
-                     "--ctx", str(args.d + max(args.p, args.n)), *shape])
-    peer = str(ROOT / "tools/compare/llama_cpp_bench.py")
-    peers = [json_of([args.peer_python, peer, *shape, *flash]) for flash in ([], ["--flash"])]
-    return kvick, peers
-
-
-def spread(values):
-    return f"{statistics.median(values):.1f} ({min(values):.1f} to {max(values):.1f})"
-
-
-def table(rounds, keys):
-    rows = ["| work | kvick tok/s | llama.cpp tok/s, flash off | on | ratio to the better |", "|---|---|---|---|---|"]
-    for name, key in keys:
-        ours = [kvick[key] for kvick, _ in rounds]
-        theirs = [[peers[i][key] for _, peers in rounds] for i in (0, 1)]
-        ratios = [kvick[key] / max(p[key] for p in peers) for kvick, peers in rounds]
-        rows.append(f"| {name} | {spread(ours)} | {spread(theirs[0])} | {spread(theirs[1])} | "
-                    f"**{statistics.median(ratios):.2f}** ({min(ratios):.2f} to {max(ratios):.2f}) |")
-    return "\n".join(rows)
+WORTH_REPEATING = 0.8  # of an engine's best configuration
 
 
 def machine():
@@ -57,37 +38,96 @@ def machine():
     return platform.processor()
 
 
-def main():
+class Comparison:
+    def __init__(self, peers, setting):
+        self.peers, self.setting = peers, setting
+        self.measurements = []
+        self.dropped = set()  # (file, case, peer, configuration)
+
+    def run_round(self, number, files, cases):
+        turn = number % len(self.peers)
+        for file in files:
+            for case in cases:
+                for peer in self.peers[turn:] + self.peers[:turn]:
+                    self.run_peer(number, file, case, peer)
+
+    def run_peer(self, number, file, case, peer):
+        key = (pathlib.Path(file).name, case.name, peer.label)
+        found = {}
+        for name, command in engines.configurations(peer, file, case, self.setting).items():
+            if (*key, name) in self.dropped:
+                continue
+            entry = dict(zip(("file", "case", "peer"), key)) | {"round": number, "configuration": name}
+            try:
+                found[name], seconds = engines.measure(peer, command, case, self.setting)
+                entry |= {"tok_s": found[name], "seconds": round(seconds, 1)}
+            except engines.Refused as words:
+                entry |= {"refused": str(words)}
+                self.dropped.add((*key, name))
+            self.measurements.append(entry)
+            print(json.dumps(entry), file=sys.stderr, flush=True)
+        worth = WORTH_REPEATING * max(found.values(), default=0)
+        self.dropped |= {(*key, name) for name, rate in found.items() if rate < worth}
+
+
+def peers_of(args):
+    kvicks = args.kvick or [str(ROOT / "build/release/kvick")]
+    result = []
+    for kind, texts in ("kvick", kvicks), ("llama-cpp", args.llama_cpp), ("ik", args.ik), ("openvino", args.openvino):
+        names = {"llama-cpp": "llama.cpp", "ik": "ik_llama.cpp", "openvino": "OpenVINO GenAI"}
+        for text in texts:
+            label, equals, path = text.rpartition("=")
+            result.append(engines.Peer(label if equals else names.get(kind, kind), kind, str(pathlib.Path(path).absolute())))
+    labels = [peer.label for peer in result]
+    if len(set(labels)) != len(labels):
+        raise ValueError(f"two engines have one name, give them LABEL=: {', '.join(labels)}")
+    return result
+
+
+def command_of(args, peers):
+    """The command that makes the results again, with the names of things instead of their places."""
+    words = ["tools/compare/compare.py", *(pathlib.Path(file).name for file in args.files)]
+    places = {"kvick": "KVICK", "llama-cpp": "PYTHON", "ik": "FOLDER", "openvino": "PYTHON"}
+    words += [f"--{peer.kind} {shlex.quote(peer.label)}={places[peer.kind]}" for peer in peers
+              if peer.kind != "kvick" or args.kvick]
+    words += [f"--cases {args.cases} --rounds {args.rounds} --threads {args.threads}", *([f"-o {args.o}"] if args.o else [])]
+    return " ".join(words)
+
+
+def parsed(argv):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("-m", required=True)
-    parser.add_argument("--peer-python", required=True)
+    parser.add_argument("files", nargs="+", metavar="FILE")
+    for option in "--kvick", "--llama-cpp", "--ik", "--openvino":
+        parser.add_argument(option, action="append", default=[], metavar="[LABEL=]PATH")
+    parser.add_argument("--cases", default="all", help="names with commas between, of " + ", ".join(c.name for c in case_list.CASES))
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("-p", type=int, default=512)
-    parser.add_argument("-n", type=int, default=128)
-    parser.add_argument("-d", type=int, default=0)
+    parser.add_argument("--quick", dest="rounds", action="store_const", const=1, help="one round")
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("-o", help="name of the files in docs/results")
-    args = parser.parse_args()
-    rounds = [one_round(args) for _ in range(args.rounds)]
-    keys = []
-    if args.p:
-        keys.append((f"prefill {args.p} at depth {args.d}", "prefill_tok_s"))
-    if args.n:
-        keys.append((f"decode {args.n} at depth {args.d}", "decode_tok_s"))
-    text = table(rounds, keys)
+    parser.add_argument("--timeout", type=int, default=900, help="seconds of one measurement, after which it counts as refused")
+    parser.add_argument("-o", metavar="NAME", help="name of the files in docs/results")
+    args = parser.parse_args(argv)
+    args.files = [str(pathlib.Path(file).absolute()) for file in args.files]
+    try:
+        return args, case_list.named(args.cases), peers_of(args)
+    except ValueError as error:
+        parser.error(str(error))
+
+
+def main(argv=None):
+    args, cases, peers = parsed(argv)
+    result = {"machine": machine(), "threads": args.threads, "rounds": 0, "command": command_of(args, peers),
+              "files": [pathlib.Path(file).name for file in args.files], "peers": [peer.label for peer in peers]}
+    with tempfile.TemporaryDirectory(prefix="kvick-compare-") as scratch:
+        comparison = Comparison(peers, engines.Setting(args.threads, args.timeout, pathlib.Path(scratch)))
+        for number in range(args.rounds):
+            comparison.run_round(number, args.files, cases)
+            result |= {"rounds": number + 1, "measurements": comparison.measurements}
+            text = report.page(result, cases)
+            if args.o:
+                (ROOT / f"docs/results/{args.o}.md").write_text(text)
+                (ROOT / f"docs/results/{args.o}.json").write_text(json.dumps(result, indent=1) + "\n")
     print(text)
-    if not args.o:
-        return
-    folder = ROOT / "docs/results"
-    model = pathlib.Path(args.m).name
-    head = (f"# kvick and llama.cpp on {model}\n\n{machine()}, {args.threads} threads, {rounds[0][0]['isa']}; "
-            f"llama-cpp-python {rounds[0][1][0]['version']}; median (lowest to highest) of {args.rounds} alternating "
-            f"rounds.\n\n`tools/compare/compare.py -m {model} --peer-python PYTHON --rounds {args.rounds} "
-            f"-p {args.p} -n {args.n} -d {args.d} -o {args.o}`\n\n")
-    (folder / f"{args.o}.md").write_text(head + text + "\n")
-    (folder / f"{args.o}.json").write_text(json.dumps(
-        {"machine": machine(), "model": model, "rounds": [{"kvick": k, "llama_cpp": p} for k, p in rounds]},
-        indent=1) + "\n")
 
 
-main()
+if __name__ == "__main__":
+    main()

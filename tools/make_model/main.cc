@@ -46,7 +46,8 @@ void add_options(CLI::App& app, Arguments& a) {
       ->transform(CLI::CheckedTransformer(kArchs));
   app.add_option("--shape", a.shape,
                  "S: SmolLM2-135M, M: Llama-3.2-1B, L7: 8 layers of Llama-2-7B");
-  app.add_option("--type", a.type, "of the matrices: F32, F16, BF16, Q8_0, Q4_0, ... Q6_K");
+  app.add_option("--type", a.type,
+                 "of the matrices: F32, F16, BF16, Q8_0, Q4_0, ... Q6_K, or the mixture Q4_K_M");
   app.add_option("--odd-type", a.odd_type,
                  "of matrices whose rows are no multiple of --type's block");
   app.add_option("--layers", s.layers);
@@ -84,20 +85,13 @@ base::Result<Spec> with_scaling(Spec spec, const std::string& text) {
   return spec;
 }
 
-base::Result<kernels::DType> type_named(const std::string& name, const char* option) {
-  const auto type = kernels::dtype_from_name(name);
-  if (!type || static_cast<int>(*type) >= kernels::kWeightTypes)
-    return base::fail("{} {}: no such type", option, name);
-  return *type;
-}
-
 base::Result<Spec> spec_of(Arguments& a) {
   KVICK_TRY(Spec spec, with_scaling(a.spec, a.scaling));
-  KVICK_TRY(spec.type, type_named(a.type, "--type"));
   if (!a.odd_type.empty()) {
-    KVICK_TRY(spec.odd_type, type_named(a.odd_type, "--odd-type"));
+    KVICK_TRY(spec.odd_type, weight_type("--odd-type", a.odd_type));
     spec.has_odd_type = true;
   }
+  KVICK_TRY(spec, with_type(std::move(spec), a.type));
   if (a.vocabulary == "llama") spec.vocabulary = VocabularyKind::kSentencePiece;
   return checked(std::move(spec));
 }
@@ -106,7 +100,7 @@ base::Status<> make(Arguments& a) {
   base::ThreadPool pool(base::available_cpus());
   if (!a.checkpoint.empty()) return convert_llama2c(a.checkpoint, a.tokenizer_file, a.output, pool);
   if (!a.from.empty()) {
-    KVICK_TRY(const kernels::DType type, type_named(a.type, "--type"));
+    KVICK_TRY(const kernels::DType type, weight_type("--type", a.type));
     return dequantise_gguf(a.from, type, a.output, pool);
   }
   KVICK_TRY(const Spec spec, spec_of(a));

@@ -157,6 +157,34 @@ TEST(MakeModel, RefusesWhatCannotBe) {
   }
 }
 
+// As llama-quantize chooses them.
+TEST(MakeModel, MixesQ4KMAsLlamaCppDoes) {
+  const auto types = [](const char* shape) {
+    std::map<std::string, DType> types;
+    for (const TensorInfo& tensor : tensors_of(*checked(*with_type(*preset(shape), "Q4_K_M"))))
+      types[tensor.name] = tensor.type;
+    return types;
+  };
+  std::map<std::string, DType> m = types("M"), s = types("S"), l7 = types("L7");
+  for (uint32_t i = 0; i < 16; ++i) {
+    const bool more = i == 0 || i == 1 || i == 4 || i == 7 || i == 10 || i >= 13;
+    for (const char* name : {"attn_v", "ffn_down"})
+      EXPECT_EQ(m[fmt::format("blk.{}.{}.weight", i, name)], more ? DType::kQ6_K : DType::kQ4_K)
+          << name << i;
+    EXPECT_EQ(m[fmt::format("blk.{}.attn_q.weight", i)], DType::kQ4_K);
+  }
+  EXPECT_EQ(m["token_embd.weight"], DType::kQ6_K);
+  EXPECT_EQ(l7["token_embd.weight"], DType::kQ4_K);
+  EXPECT_EQ(l7["output.weight"], DType::kQ6_K);
+  EXPECT_EQ(s["token_embd.weight"], DType::kQ8_0);  // 576 wide
+  EXPECT_EQ(s["blk.0.attn_v.weight"], DType::kQ8_0);
+  EXPECT_EQ(s["blk.3.attn_v.weight"], DType::kQ5_0);
+  EXPECT_EQ(s["blk.0.ffn_down.weight"], DType::kQ6_K);  // 1536 wide
+  EXPECT_EQ(s["blk.3.ffn_down.weight"], DType::kQ4_K);
+  EXPECT_EQ(m["output_norm.weight"], DType::kF32);
+  EXPECT_FALSE(with_type(Spec{}, "Q4_K_X").ok());
+}
+
 // A checkpoint of 8 numbers wide, one layer, two heads, and a tokenizer of four tokens, as
 // llama2.c writes them.
 std::pair<std::string, std::string> tiny_checkpoint() {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <set>
 #include <span>
 
 #include "make_model/random.h"
@@ -137,6 +138,27 @@ std::vector<TensorInfo> opt_tensors(const Spec& spec) {
   return list.take();
 }
 
+// The layers whose attn_v and ffn_down get six bits: the first and last eighth and every third
+// between (use_more_bits in llama.cpp's src/llama-quant.cpp).
+bool has_more_bits(uint32_t layer, uint32_t layers) {
+  return layer < layers / 8 || layer >= 7 * layers / 8 || (layer - layers / 8) % 3 == 2;
+}
+
+std::vector<TensorInfo> with_more_bits(const Spec& spec, std::vector<TensorInfo> list) {
+  std::set<std::string> names = {spec.tied ? "token_embd.weight" : "output.weight"};
+  for (uint32_t i = 0; i < spec.layers; ++i)
+    if (has_more_bits(i, spec.layers)) {
+      names.insert(fmt::format("blk.{}.attn_v.weight", i));
+      names.insert(fmt::format("blk.{}.ffn_down.weight", i));
+    }
+  for (TensorInfo& tensor : list)
+    if (names.contains(tensor.name)) {
+      const bool fits = tensor.inputs() % kernels::dtype_info(DType::kQ6_K).block == 0;
+      tensor.type = fits ? DType::kQ6_K : DType::kQ8_0;
+    }
+  return list;
+}
+
 base::Error not_a_multiple(std::string_view what, uint32_t value, DType type) {
   return base::fail(
       "--type {}: {} is {}, which is no multiple of its block of {} values; name a type for such "
@@ -209,8 +231,26 @@ base::Result<Spec> checked(Spec spec) {
   return spec;
 }
 
+base::Result<DType> weight_type(const char* option, const std::string& name) {
+  const auto type = kernels::dtype_from_name(name);
+  if (!type || static_cast<int>(*type) >= kernels::kWeightTypes)
+    return base::fail("{} {}: no such type", option, name);
+  return *type;
+}
+
+base::Result<Spec> with_type(Spec spec, const std::string& name) {
+  spec.more_bits = name == "Q4_K_M";
+  KVICK_TRY(spec.type, weight_type("--type", spec.more_bits ? "Q4_K" : name));
+  if (spec.more_bits && !spec.has_odd_type) {
+    spec.odd_type = DType::kQ5_0;
+    spec.has_odd_type = true;
+  }
+  return spec;
+}
+
 std::vector<TensorInfo> tensors_of(const Spec& spec) {
-  return spec.arch == Arch::kOpt ? opt_tensors(spec) : gated_tensors(spec);
+  std::vector<TensorInfo> list = spec.arch == Arch::kOpt ? opt_tensors(spec) : gated_tensors(spec);
+  return spec.more_bits ? with_more_bits(spec, std::move(list)) : list;
 }
 
 uint64_t gguf_row(const TensorInfo& tensor, uint64_t hf_row) {

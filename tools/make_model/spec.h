@@ -24,6 +24,7 @@ struct Spec {
   // For matrices whose inputs are not a multiple of type's block (a 576-wide model in a K format).
   kernels::DType odd_type = kernels::DType::kF32;
   bool has_odd_type = false;
+  bool more_bits = false;  // llama.cpp's mixture "_M": see with_more_bits in spec.cc
   uint32_t layers = 2, dim = 256, ffn = 512, heads = 4;
   uint32_t kv_heads = 0;  // 0: half of heads, for opt all
   uint32_t head_dim = 0;  // 0: dim / heads
@@ -43,6 +44,12 @@ std::string_view arch_name(Arch arch);  // as general.architecture and model_typ
 
 // S: SmolLM2-135M; M: Llama-3.2-1B with a vocabulary of 32000; L7: Llama-2-7B with 8 of its layers.
 base::Result<Spec> preset(std::string_view name);
+
+// The type of the matrices, or Q4_K_M: llama.cpp's mixture of Q4_K and Q6_K, with Q5_0 and Q8_0
+// where rows are no multiple of 256.
+base::Result<Spec> with_type(Spec spec, const std::string& name);
+// The type of weights that an option names.
+base::Result<kernels::DType> weight_type(const char* option, const std::string& name);
 
 // Fills in head_dim and says what cannot be.
 base::Result<Spec> checked(Spec spec);

@@ -29,7 +29,7 @@ struct BenchReport {
   const engine::KvOptions& kv;
   const engine::Sweep& sweep;
   uint32_t repeats;
-  uint64_t peak_rss_bytes;  // when the last measurement had ended
+  uint64_t peak_rss_bytes;  // when the last measurement had ended; at a depth, with the forks
   const plan::Calibration& machine;
   std::vector<BenchResult> results;  // at least one
 };

@@ -72,8 +72,10 @@ class Rounds {
     return base::Done{};
   }
 
-  // For one round: forks of the filled sequences or, where these do not fit, themselves.
+  // For one round: forks of the filled sequences, or themselves where forks do not fit or would
+  // save nothing.
   Seqs forks() {
+    if (what_.depth == 0) return std::exchange(filled_, {});
     const uint64_t copied = store_.usage().copied_bytes;
     Seqs seqs;
     for (const kv::SeqId seq : filled_) {

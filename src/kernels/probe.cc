@@ -7,15 +7,11 @@
 #include "kernels/matmul.h"
 #include "kernels/target.h"
 
-// Makes the compiler forget what it knows of a register or of memory, at no cost: without it the
-// sums below would be computed while compiling, or once for all rounds.
-#define KVICK_OPAQUE(value) asm volatile("" : "+x"(value))
-#define KVICK_FORGET_MEMORY asm volatile("" ::: "memory")
-
 namespace kvick::kernels {
 namespace {
 
-constexpr size_t kStep = 256;  // bytes that a read loop takes at once
+constexpr size_t kStep = 256;          // bytes that a read loop takes at once
+constexpr uint32_t kScalarLanes = 32;  // int8 products of one round of the scalar probe
 
 // The sum of the lanes of a set of accumulators.
 template <typename Lane>
@@ -29,9 +25,8 @@ uint64_t lane_sum(const void* accumulators, size_t bytes) {
   return sum;
 }
 
-// Plain C++, compiled for the baseline of the architecture like the scalar kernels. Operands come
-// from the L1 cache.
-constexpr uint32_t kScalarLanes = 64;
+// The probed instructions are written as such: of intrinsics, g++ makes one accumulator out of all
+// that begin and go on alike, or keeps them in memory.
 
 uint64_t read_scalar(const std::byte* data, size_t bytes) {
   uint64_t sums[4] = {};
@@ -44,24 +39,39 @@ uint64_t read_scalar(const std::byte* data, size_t bytes) {
   return sums[0] + sums[1] + sums[2] + sums[3];
 }
 
+// Plain C++, compiled for the baseline of the architecture as the scalar kernels are; operands come
+// from the L1 cache.
 uint64_t int8_dot_scalar(uint32_t rounds) {
   int8_t a[kScalarLanes], b[kScalarLanes];
   std::memset(a, 1, sizeof a);
   std::memset(b, 1, sizeof b);
   int32_t sum = 0;
   for (uint32_t round = 0; round < rounds; ++round) {
-    KVICK_FORGET_MEMORY;
+    asm volatile("" : "+m"(a), "+m"(b));  // they may have changed: no product is known
     for (uint32_t i = 0; i < kScalarLanes; ++i) sum += a[i] * b[i];
   }
   return 2 * static_cast<uint64_t>(sum);
 }
 
+// Four at a time, as compilers make of the scalar kernels' loops; the baseline has no fused one.
+KVICK_INLINE __m128 multiply_add(__m128 sum, __m128 a, __m128 b) {
+  __m128 product;
+  asm volatile(
+      "movaps %2, %1\n\t"
+      "mulps %3, %1\n\t"
+      "addps %1, %0"
+      : "+x"(sum), "=&x"(product)
+      : "x"(a), "x"(b));
+  return sum;
+}
+
 uint64_t f32_fma_scalar(uint32_t rounds) {
-  float a[kScalarLanes], b[kScalarLanes], sums[kScalarLanes] = {};
-  for (uint32_t i = 0; i < kScalarLanes; ++i) a[i] = b[i] = 1;
+  constexpr int kSums = 8;
+  __m128 sums[kSums] = {};
+  const __m128 a = _mm_set1_ps(1), b = a;
   for (uint32_t round = 0; round < rounds; ++round) {
-    KVICK_FORGET_MEMORY;
-    for (uint32_t i = 0; i < kScalarLanes; ++i) sums[i] += a[i] * b[i];
+    KVICK_UNROLL
+    for (int i = 0; i < kSums; ++i) sums[i] = multiply_add(sums[i], a, b);
   }
   return 2 * lane_sum<float>(sums, sizeof sums);
 }
@@ -85,30 +95,40 @@ uint64_t read_avx2(const std::byte* data, size_t bytes) {
 }
 
 // Products of 8 bits in pairs, the pairs again in pairs, and the sum: what matmul_avx2.cc does.
+KVICK_INLINE __m256i dot_add(__m256i sum, __m256i codes, __m256i q, __m256i ones) {
+  __m256i pairs;
+  asm volatile(
+      "vpmaddubsw %3, %2, %1\n\t"
+      "vpmaddwd %4, %1, %1\n\t"
+      "vpaddd %1, %0, %0"
+      : "+x"(sum), "=&x"(pairs)
+      : "x"(codes), "x"(q), "x"(ones));
+  return sum;
+}
+
 uint64_t int8_dot_avx2(uint32_t rounds) {
   constexpr int kSums = 8;
   __m256i sums[kSums] = {};
-  __m256i codes = _mm256_set1_epi8(1), q = _mm256_set1_epi8(1), ones = _mm256_set1_epi16(1);
-  KVICK_OPAQUE(ones);
+  const __m256i codes = _mm256_set1_epi8(1), q = codes, ones = _mm256_set1_epi16(1);
   for (uint32_t round = 0; round < rounds; ++round) {
     KVICK_UNROLL
-    for (int i = 0; i < kSums; ++i) {
-      KVICK_OPAQUE(codes);
-      sums[i] = _mm256_add_epi32(sums[i], _mm256_madd_epi16(_mm256_maddubs_epi16(codes, q), ones));
-    }
+    for (int i = 0; i < kSums; ++i) sums[i] = dot_add(sums[i], codes, q, ones);
   }
   return 2 * lane_sum<int32_t>(sums, sizeof sums);
+}
+
+KVICK_INLINE __m256 multiply_add(__m256 sum, __m256 a, __m256 b) {
+  asm volatile("vfmadd231ps %2, %1, %0" : "+x"(sum) : "x"(a), "x"(b));
+  return sum;
 }
 
 uint64_t f32_fma_avx2(uint32_t rounds) {
   constexpr int kSums = 12;  // 4 cycles on 2 ports, with a margin
   __m256 sums[kSums] = {};
-  __m256 a = _mm256_set1_ps(1), b = _mm256_set1_ps(1);
-  KVICK_OPAQUE(a);
-  KVICK_OPAQUE(b);
+  const __m256 a = _mm256_set1_ps(1), b = a;
   for (uint32_t round = 0; round < rounds; ++round) {
     KVICK_UNROLL
-    for (int i = 0; i < kSums; ++i) sums[i] = _mm256_fmadd_ps(a, b, sums[i]);
+    for (int i = 0; i < kSums; ++i) sums[i] = multiply_add(sums[i], a, b);
   }
   return 2 * lane_sum<float>(sums, sizeof sums);
 }
@@ -130,14 +150,22 @@ uint64_t read_avx512(const std::byte* data, size_t bytes) {
   return lane_sum<uint64_t>(sums, sizeof sums);
 }
 
+KVICK_INLINE __m512i dot_add(__m512i sum, __m512i codes, __m512i q) {
+  asm volatile("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(codes), "v"(q));
+  return sum;
+}
+KVICK_INLINE __m512 multiply_add(__m512 sum, __m512 a, __m512 b) {
+  asm volatile("vfmadd231ps %2, %1, %0" : "+v"(sum) : "v"(a), "v"(b));
+  return sum;
+}
+
 uint64_t int8_dot_avx512(uint32_t rounds) {
   constexpr int kSums = 16;  // 5 cycles on 2 ports, with a margin
   __m512i sums[kSums] = {};
-  __m512i codes = _mm512_set1_epi8(1), q = _mm512_set1_epi8(1);
-  asm volatile("" : "+v"(codes), "+v"(q));
+  const __m512i codes = _mm512_set1_epi8(1), q = codes;
   for (uint32_t round = 0; round < rounds; ++round) {
     KVICK_UNROLL
-    for (int i = 0; i < kSums; ++i) sums[i] = _mm512_dpbusd_epi32(sums[i], codes, q);
+    for (int i = 0; i < kSums; ++i) sums[i] = dot_add(sums[i], codes, q);
   }
   return 2 * lane_sum<int32_t>(sums, sizeof sums);
 }
@@ -145,11 +173,10 @@ uint64_t int8_dot_avx512(uint32_t rounds) {
 uint64_t f32_fma_avx512(uint32_t rounds) {
   constexpr int kSums = 16;
   __m512 sums[kSums] = {};
-  __m512 a = _mm512_set1_ps(1), b = _mm512_set1_ps(1);
-  asm volatile("" : "+v"(a), "+v"(b));
+  const __m512 a = _mm512_set1_ps(1), b = a;
   for (uint32_t round = 0; round < rounds; ++round) {
     KVICK_UNROLL
-    for (int i = 0; i < kSums; ++i) sums[i] = _mm512_fmadd_ps(a, b, sums[i]);
+    for (int i = 0; i < kSums; ++i) sums[i] = multiply_add(sums[i], a, b);
   }
   return 2 * lane_sum<float>(sums, sizeof sums);
 }

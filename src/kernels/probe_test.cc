@@ -44,7 +44,7 @@ struct Round {
   Isa isa;
   uint64_t int8, f32;
 };
-constexpr Round kRounds[] = {{Isa::kScalar, 2 * 64, 2 * 64},
+constexpr Round kRounds[] = {{Isa::kScalar, 2 * 32, 2 * 8 * 4},
                              {Isa::kAvx2, 2 * 8 * 32, 2 * 12 * 8},
                              {Isa::kAvx512, 2 * 16 * 64, 2 * 16 * 16}};
 

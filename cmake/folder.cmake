@@ -25,9 +25,8 @@ function(kvick_tests name)
   add_test(NAME ${name} COMMAND ${name}_test)
   set_tests_properties(${name} PROPERTIES LABELS unit)
   add_dependencies(unit_tests ${name}_test)
-  if(KVICK_SANITIZE)  # what is tested is optimised, the tests themselves are compiled in half the time
-    target_compile_options(${name}_test PRIVATE -O0)
-  endif()
+  # What is tested is optimised; the tests themselves are compiled in half the time.
+  target_compile_options(${name}_test PRIVATE $<IF:$<BOOL:${KVICK_SANITIZE}>,-O0,-O1>)
 endfunction()
 
 function(kvick_fuzzer name source)

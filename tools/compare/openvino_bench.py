@@ -31,7 +31,7 @@ def pipeline(args):
         properties["ATTENTION_BACKEND"] = "SDPA"
     if args.precision:
         properties["INFERENCE_PRECISION_HINT"] = args.precision
-    return genai.LLMPipeline(args.m, "CPU", properties)
+    return genai.LLMPipeline(args.m, "CPU", **properties)
 
 
 def tokens_of(sequences, length, vocab):

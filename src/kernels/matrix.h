@@ -44,15 +44,18 @@ struct Matrix {
   uint32_t rows = 0;  // outputs
   uint32_t inputs = 0;
   size_t panel_bytes = 0;
-  base::Buffer data;  // [panels] of panel_bytes
+  std::span<std::byte> data;  // [panels] of panel_bytes
+  base::Buffer own;           // that memory, unless it is an arena's
 
   uint32_t panels() const { return (rows + kPanel - 1) / kPanel; }
   const std::byte* panel(uint32_t i) const { return data.data() + i * panel_bytes; }
 };
 
-// An empty matrix with room for rows x inputs of a type. KVICK_CHECKs that inputs is a multiple of
-// 32 and of the block: loaders refuse other shapes with a sentence of their own.
-Matrix make_matrix(DType type, uint32_t rows, uint32_t inputs);
+// An empty matrix with room for rows x inputs of a type, in the arena if there is one: the matrices
+// of a small model are each smaller than a huge page, and reading them from 4 KiB pages is slower.
+// KVICK_CHECKs that inputs is a multiple of 32 and of the block: loaders refuse other shapes with a
+// sentence of their own.
+Matrix make_matrix(DType type, uint32_t rows, uint32_t inputs, base::Arena* arena = nullptr);
 
 // Packs panels [begin, end) of the matrix from `source`: [source_rows][inputs] in the type's file
 // layout, row-major. Row 0 of the source becomes row first_row (a multiple of kPanel) of the

@@ -179,7 +179,7 @@ void pack_floats(uint32_t inputs, const Source& source, std::byte* panel) {
 
 const PackFormat& pack_format(DType type) { return kPackFormats[static_cast<size_t>(type)]; }
 
-Matrix make_matrix(DType type, uint32_t rows, uint32_t inputs) {
+Matrix make_matrix(DType type, uint32_t rows, uint32_t inputs, base::Arena* arena) {
   const DTypeInfo& info = dtype_info(type);
   KVICK_CHECK(inputs % kGroup == 0 && inputs % info.block == 0, "{} inputs of {}", inputs,
               info.name);
@@ -190,7 +190,13 @@ Matrix make_matrix(DType type, uint32_t rows, uint32_t inputs) {
   matrix.inputs = inputs;
   matrix.panel_bytes =
       f.quantised ? panel_bytes(f, inputs / kGroup) : size_t{inputs} * kPanel * info.block_bytes;
-  matrix.data = base::Buffer(matrix.panel_bytes * matrix.panels());
+  const size_t bytes = matrix.panel_bytes * matrix.panels();
+  if (arena != nullptr) {
+    matrix.data = arena->make<std::byte>(bytes);
+  } else {
+    matrix.own = base::Buffer(bytes);
+    matrix.data = {matrix.own.data(), bytes};
+  }
   return matrix;
 }
 

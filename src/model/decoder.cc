@@ -10,7 +10,7 @@ class Decoder final : public Model {
   Decoder(Config config, io::ModelFile file) : Model(std::move(config)), file_(std::move(file)) {}
 
   base::Status<> read(const LoadOptions& options, const DecoderTraits& traits) {
-    WeightReader reader(file_, options);
+    WeightReader reader(file_, options, memory_);
     for (uint32_t i = 0; i < config_.layers; ++i) {
       KVICK_TRY(Layer layer, read_layer(reader, fmt::format("blk.{}.", i), traits));
       layers_.push_back(std::move(layer));

@@ -85,6 +85,7 @@ class Model {
   explicit Model(Config config) : config_(std::move(config)) {}
   Config config_;
   Weights weights_;
+  base::Arena memory_{size_t{32} << 20};  // of the packed matrices, in huge pages
 };
 
 }  // namespace kvick::model

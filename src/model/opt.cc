@@ -12,7 +12,7 @@ class Opt final : public Model {
   Opt(Config config, io::ModelFile file) : Model(std::move(config)), file_(std::move(file)) {}
 
   base::Status<> read(const LoadOptions& options) {
-    WeightReader reader(file_, options);
+    WeightReader reader(file_, options, memory_);
     // Row p of the table belongs to position p - offset: OPT was trained with two rows for padding
     // in front.
     KVICK_TRY(const uint64_t offset, file_.get_uint("opt.position_offset", 2));

@@ -14,8 +14,9 @@ void Embedding::row(uint32_t index, float* out) const {
   kernels::to_f32(table_.dtype, table_.data.data() + index * bytes, columns, out);
 }
 
-WeightReader::WeightReader(const io::ModelFile& file, const LoadOptions& options)
-    : file_(file), options_(options) {
+WeightReader::WeightReader(const io::ModelFile& file, const LoadOptions& options,
+                           base::Arena& arena)
+    : file_(file), options_(options), arena_(arena) {
   for (const io::Tensor& tensor : file.tensors()) total_ += tensor.data.size();
 }
 
@@ -41,7 +42,7 @@ Result<kernels::Matrix> WeightReader::pack(const std::string& name, uint32_t out
   if (inputs % kernels::kGroup != 0)
     return fail("{}: tensor {} has rows of {} inputs; kvick needs a multiple of {}", file_.path(),
                 name, inputs, kernels::kGroup);
-  kernels::Matrix matrix = kernels::make_matrix(tensor->dtype, outputs, inputs);
+  kernels::Matrix matrix = kernels::make_matrix(tensor->dtype, outputs, inputs, &arena_);
   options_.pool->parallel_for(matrix.panels(), 8, [&](size_t begin, size_t end, unsigned) {
     kernels::pack_panels(matrix, tensor->data.data(), outputs, 0, static_cast<uint32_t>(begin),
                          static_cast<uint32_t>(end));

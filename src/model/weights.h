@@ -36,7 +36,8 @@ class Embedding {
 // packed weights.
 class WeightReader {
  public:
-  WeightReader(const io::ModelFile& file, const LoadOptions& options);
+  // Packed matrices are in the arena.
+  WeightReader(const io::ModelFile& file, const LoadOptions& options, base::Arena& arena);
   WeightReader(const WeightReader&) = delete;
   WeightReader& operator=(const WeightReader&) = delete;
 
@@ -62,6 +63,7 @@ class WeightReader {
 
   const io::ModelFile& file_;
   const LoadOptions& options_;
+  base::Arena& arena_;
   uint64_t done_ = 0, total_ = 0;
   Weights weights_;
   WeightPart* part_ = &weights_.layers;  // that what is read belongs to

@@ -26,7 +26,11 @@ function(kvick_tests name)
   set_tests_properties(${name} PROPERTIES LABELS unit)
   add_dependencies(unit_tests ${name}_test)
   # What is tested is optimised; the tests themselves are compiled in half the time.
-  target_compile_options(${name}_test PRIVATE $<IF:$<BOOL:${KVICK_SANITIZE}>,-O0,-O1>)
+  if(KVICK_SANITIZE)
+    target_compile_options(${name}_test PRIVATE -O0)
+  elseif(CMAKE_BUILD_TYPE STREQUAL Release)
+    target_compile_options(${name}_test PRIVATE -O1)
+  endif()
 endfunction()
 
 function(kvick_fuzzer name source)

@@ -19,8 +19,6 @@
 // both products 510 a query at the peak of the FMA units and 1.2 to 1.3 times that here.
 //   - Values through a block of floats in decode: 1.4 to 1.9 times the time of `add_values` against
 //     converting them on the way into the register tile. With more than one tile the block wins.
-//   - Keys of the next chunk asked for while values are added, which else leaves the memory idle:
-//     see docs/results/attention-decode.md.
 //   - Softmax with one vector at a time: 1.25 times the time of four.
 //   - Blocks of 32 rows of values in prefill: 1.2 times the time of blocks of 32 KiB.
 //   - Transposing whole registers after converting: about equal on this machine, where loads and

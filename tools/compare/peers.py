@@ -38,8 +38,10 @@ def shape(case, flags="pndb"):
 
 def kvick(peer, file, case, setting):
     context = case.depth + max(case.prompt, case.decode)
-    return {"": [peer.path, "bench", "--json", "--quiet", "-r", "1", "-m", file, *shape(case), "--ctx", str(context),
-                 "--kv-type", case.kv, "--threads", str(setting.threads)]}
+    command = [peer.path, "bench", "--json", "--quiet", "-r", "1", "-m", file, *shape(case), "--ctx", str(context),
+               "--kv-type", case.kv, "--threads", str(setting.threads)]
+    # Huge pages pay where the cache is read, and cost memory where it is short.
+    return {"": command, "huge pages": [*command, "--kv", "virtual:hugepages=on"]}
 
 
 def llama_cpp(peer, file, case, setting):

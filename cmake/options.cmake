@@ -8,6 +8,7 @@ add_compile_options(-ffp-contract=off)
 if(KVICK_SANITIZE)
   add_compile_options(-fsanitize=${KVICK_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${KVICK_SANITIZE})
+  add_compile_definitions(KVICK_SANITIZED)  # g++ and clang have no macro in common that says so
 endif()
 if(KVICK_FUZZ)
   add_compile_options(-fsanitize=fuzzer-no-link)

@@ -5,10 +5,11 @@
 // and each other; include every header before the region.
 
 // Before loops over accumulators: left to itself g++ keeps those of 16 rolled, and the accumulators
-// in memory. Under a sanitizer (with clang, which is here only for those) they stay rolled, or one
-// file compiles for minutes.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || defined(__clang__)
+// in memory. Under a sanitizer they stay rolled, or one file compiles for minutes.
+#if defined(KVICK_SANITIZED)
 #define KVICK_UNROLL
+#elif defined(__clang__)
+#define KVICK_UNROLL _Pragma("unroll")
 #else
 #define KVICK_UNROLL _Pragma("GCC unroll 16")
 #endif

@@ -159,7 +159,7 @@ TEST(Buckets, GrowingCountsTheOldRowsOfALayerUntilTheyAreCopied) {
   }
 }
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#if !defined(KVICK_SANITIZED)
 TEST(Buckets, ARefusalOfTheSystemIsAShortage) {
   const Shape huge = {.layers = 1,
                       .kv_heads = 64,

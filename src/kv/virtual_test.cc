@@ -10,7 +10,7 @@
 namespace kvick::kv::test {
 namespace {
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if defined(KVICK_SANITIZED)
 constexpr bool kSanitized = true;  // a sanitizer needs mappings of its own
 #else
 constexpr bool kSanitized = false;

@@ -60,7 +60,7 @@ int PullCommand::run() const {
 }  // namespace
 
 void add_pull(CLI::App& app, const Common& common, Run& chosen) {
-  auto command = std::make_shared<PullCommand>(common);
+  auto command = std::make_shared<PullCommand>(PullCommand{common});
   CLI::App* sub = app.add_subcommand("pull", "fetch a model into the cache and print its path");
   sub->add_option("reference", command->reference,
                   "a known name (smollm2), hf:owner/repo/file.gguf[@revision] or a URL")

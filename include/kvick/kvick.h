@@ -29,7 +29,7 @@ struct Options {
   std::string kv_type = "f16";  // of keys and values: f32, f16 or bf16
   uint32_t context = 0;         // most tokens of a sequence; 0: the model's
   unsigned threads = 0;         // 0: as many as this process may use
-  std::string isa;              // scalar, avx2 or avx512; empty: the best that this processor has
+  std::string isa;  // scalar, avx2, avx512 or amx; empty: the best that this processor has
 };
 
 struct Message {

@@ -4,7 +4,10 @@
 #include <cpuid.h>
 #include <cstring>
 #include <fmt/format.h>
+#include <iterator>
 #include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 namespace kvick::base {
 
@@ -16,12 +19,14 @@ std::string_view isa_name(Isa isa) {
       return "avx2";
     case Isa::kAvx512:
       return "avx512";
+    case Isa::kAmx:
+      return "amx";
   }
   return "unknown";
 }
 
 std::optional<Isa> isa_from_name(std::string_view name) {
-  for (const Isa isa : {Isa::kScalar, Isa::kAvx2, Isa::kAvx512})
+  for (const Isa isa : kIsas)
     if (isa_name(isa) == name) return isa;
   return std::nullopt;
 }
@@ -32,6 +37,25 @@ namespace {
 bool has_f16c() {
   unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
   return __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_F16C) != 0;
+}
+
+// Tiles: does the processor have them, and does the system save their registers?
+bool has_amx() {
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  constexpr unsigned kTileAndInt8 = 3u << 24, kOsXsave = 1u << 27;
+  if (__get_cpuid(1, &eax, &ebx, &ecx, &edx) == 0 || (ecx & kOsXsave) == 0) return false;
+  if (__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) == 0) return false;
+  if ((edx & kTileAndInt8) != kTileAndInt8) return false;
+  constexpr unsigned kTileState = 3u << 17;  // of XCR0: configuration and data
+  unsigned low = 0, high = 0;
+  asm("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+  return (low & kTileState) == kTileState;
+}
+
+// Linux (since 5.16) saves tile data only for processes that asked; threads inherit the permission.
+bool ask_for_tiles() {
+  constexpr int kRequestPermission = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM
+  return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
 }
 
 }  // namespace
@@ -48,15 +72,15 @@ bool isa_supported(Isa isa) {
              __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
              __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vnni") &&
              __builtin_cpu_supports("avx512bf16");
+    case Isa::kAmx: {
+      static const bool kAllowed = isa_supported(Isa::kAvx512) && has_amx() && ask_for_tiles();
+      return kAllowed;
+    }
   }
   return false;
 }
 
-Isa best_isa() {
-  for (const Isa isa : {Isa::kAvx512, Isa::kAvx2})
-    if (isa_supported(isa)) return isa;
-  return Isa::kScalar;
-}
+Isa best_isa() { return *std::find_if(std::rbegin(kIsas), std::rend(kIsas), isa_supported); }
 
 unsigned available_cpus() {
   cpu_set_t set;

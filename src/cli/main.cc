@@ -30,7 +30,8 @@ int run_command(int argc, char** argv) {
   kvick::cli::add_pull(app, common, chosen);
   app.footer(
       "kvick COMMAND --help lists a command's options.\n"
-      "Environment: KVICK_ISA=scalar|avx2|avx512 forces an instruction set; XDG_CACHE_HOME moves "
+      "Environment: KVICK_ISA=scalar|avx2|avx512|amx forces an instruction set; XDG_CACHE_HOME "
+      "moves "
       "the "
       "model cache;\nHF_ENDPOINT and HF_TOKEN are used by pull.");
   try {

@@ -11,6 +11,7 @@ Result<std::unique_ptr<Engine>> Engine::open(const EngineOptions& options) {
   std::unique_ptr<Engine> engine(new Engine(kernels::table(options.isa)));
   engine->pool_ = std::make_unique<base::ThreadPool>(options.threads != 0 ? options.threads
                                                                           : base::available_cpus());
+  engine->now_ = options.now;
 
   KVICK_TRY(io::ModelFile file, io::ModelFile::open(options.model_path));
   KVICK_TRY(text::Vocabulary vocabulary, model::read_vocabulary(file));
@@ -74,7 +75,8 @@ Result<std::string> Engine::render_chat(const nlohmann::ordered_json& messages) 
   return template_->render({{"messages", messages},
                             {"add_generation_prompt", true},
                             {"bos_token", name(vocabulary.bos)},
-                            {"eos_token", name(vocabulary.eos)}});
+                            {"eos_token", name(vocabulary.eos)}},
+                           {.now = now_});
 }
 
 Result<std::vector<kv::Token>> Engine::chat_tokens(const nlohmann::ordered_json& messages) const {

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/cpu.h"
 #include "base/result.h"
 #include "base/thread_pool.h"
@@ -25,6 +26,8 @@ struct EngineOptions {
   base::Isa isa = base::best_isa();
   // Called while the weights are read, with bytes done and bytes in all.
   std::function<void(uint64_t done, uint64_t total)> progress;
+  // What chat templates take for today's date.
+  std::function<std::tm()> now = base::local_time;
 };
 
 using Token = kv::Token;
@@ -59,6 +62,7 @@ class Engine {
   std::unique_ptr<base::ThreadPool> pool_;
   std::unique_ptr<text::Tokenizer> tokenizer_;
   std::unique_ptr<text::ChatTemplate> template_;
+  std::function<std::tm()> now_;
   std::unique_ptr<model::Model> model_;
   std::string template_error_;  // why template_ is null although the model has one
   uint64_t file_bytes_ = 0;

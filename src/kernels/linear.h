@@ -9,5 +9,6 @@ namespace kvick::kernels {
 void fill_linear_scalar(Table& table);
 void fill_linear_avx2(Table& table);
 void fill_linear_avx512(Table& table);
+void fill_linear_amx(Table& table);
 
 }  // namespace kvick::kernels

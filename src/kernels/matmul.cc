@@ -32,16 +32,20 @@ void run_tile(const PanelFunction* by_tokens, PanelJob job, uint32_t tokens) {
 
 }  // namespace
 
+uint32_t pass_tokens(const Matrix& w) {
+  const size_t bytes = w.inputs * (pack_format(w.dtype).quantised ? 1 : sizeof(float));
+  const size_t tiles = kPassBytes / kTokenTile / std::max<size_t>(1, bytes);
+  return static_cast<uint32_t>(std::max<size_t>(1, tiles) * kTokenTile);
+}
+
 void run_matmul(const PanelFunctions& functions, const Matrix& w, const Activations& a, float* y,
-                size_t y_stride, uint32_t begin, uint32_t end) {
+                size_t y_stride, uint32_t begin, uint32_t end, uint32_t first_token) {
   KVICK_CHECK_EQ(w.inputs, a.inputs);
   KVICK_CHECK(end <= w.panels(), "panel {} of {}", end, w.panels());
   const PanelFunction* by_tokens = functions.of[static_cast<size_t>(w.dtype)];
   const bool quantised = pack_format(w.dtype).quantised;
-  const size_t token_bytes = quantised ? a.inputs : a.inputs * sizeof(float);
-  const auto pass = static_cast<uint32_t>(
-      std::max<size_t>(1, kPassBytes / kTokenTile / std::max<size_t>(1, token_bytes)) * kTokenTile);
-  for (uint32_t first = 0; first < a.tokens; first += std::min(pass, a.tokens - first))
+  const uint32_t pass = pass_tokens(w);
+  for (uint32_t first = first_token; first < a.tokens; first += std::min(pass, a.tokens - first))
     for (uint32_t p = begin; p < end; ++p)
       for (uint32_t t = first; t < a.tokens && t - first < pass; t += kTokenTile) {
         const TokenPlace place = token_place(a.tokens, t);

@@ -32,9 +32,15 @@ struct PanelFunctions {
   PanelFunction of[kWeightTypes][kTokenTile];
 };
 
-// Table::matmul by these functions.
+// Table::matmul by these functions, for the tokens from first_token (a multiple of kTokenTile) on.
 void run_matmul(const PanelFunctions& functions, const Matrix& w, const Activations& a, float* y,
-                size_t y_stride, uint32_t begin, uint32_t end);
+                size_t y_stride, uint32_t begin, uint32_t end, uint32_t first_token = 0);
+
+// Those of AVX-512, which AMX leaves small batches and float weights to.
+const PanelFunctions& avx512_panel_functions();
+
+// Tokens that one pass over the panels meets, a multiple of kTokenTile.
+uint32_t pass_tokens(const Matrix& w);
 
 // Weights that are read for the first time are asked for early, first into L2 and then into L1, so
 // many bytes before they are needed. One token of Q4_1 with AVX-512 from memory, where a plain read

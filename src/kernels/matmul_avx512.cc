@@ -2,9 +2,9 @@
 //
 // What bounds it, on a 3.0 GHz Emerald Rapids core (measured beside other work, the peaks too):
 // 730 GOP/s of vpdpbusd, and the two ports that do it also do all else. Per group of 32 inputs,
-// panel and token that is 8 vpdpbusd, a conversion, a product and an addition, one more for mins
-// and two more for scales of 16 inputs: at most 73, 67 and 62 % of the peak, less what unpacking
-// takes.
+// panel and token that is 8 vpdpbusd, a product and an addition, one more for mins and three more
+// for scales of 16 inputs: at most 80, 73 and 62 % of the peak, less what unpacking takes. Fewer
+// than 8 tokens convert the dot products too. Measured with a conversion always, which took 5 %:
 //   512 tokens, 4096 x 4096:  Q8_0 466, Q4_0 452, Q4_1 428, Q4_K 426, Q5_0 414, Q6_K 336,
 //                             Q2_K 315 GOP/s; F16 118 of 178 GFLOP/s
 //   1 token, from memory:     Q8_0 16.7, Q4_1 16.4, Q4_K 16.1, Q6_K 15.9, F16 15.6 GB/s where a
@@ -28,6 +28,7 @@
 #endif
 
 KVICK_TARGET_AVX512_BEGIN
+#include "kernels/panel_avx512.h"
 
 namespace kvick::kernels {
 namespace {
@@ -72,99 +73,6 @@ void quantise(Activations& a, uint32_t begin, uint32_t end) {
   }
 }
 
-// -- weights
-// ----------------------------------------------------------------------------------------------------------
-
-KVICK_INLINE __m512i line(const std::byte* in, int i) {
-  return _mm512_load_si512(in + i * static_cast<int>(kLine));
-}
-
-// Bits of `in` from position `from` on brought to position `to`; what surrounds them is left to a
-// mask.
-KVICK_INLINE __m512i shifted(__m512i in, int from, int to) {
-  return from > to   ? _mm512_srli_epi16(in, static_cast<unsigned>(from - to))
-         : from < to ? _mm512_slli_epi16(in, static_cast<unsigned>(to - from))
-                     : in;
-}
-
-// (in & mask) | rest, in one operation.
-KVICK_INLINE __m512i masked_or(__m512i in, __m512i mask, __m512i rest) {
-  return _mm512_ternarylogic_epi32(in, mask, rest, 0xea);
-}
-
-// The codes of a group, from its planes.
-template <int kBits>
-KVICK_INLINE void load_codes(const std::byte* planes, __m512i w[8]) {
-  if constexpr (kBits == 8) {
-    KVICK_UNROLL for (int j = 0; j < 8; ++j) w[j] = line(planes, j);
-  } else if constexpr (kBits >= 4) {
-    const __m512i nibble = _mm512_set1_epi8(15);
-    KVICK_UNROLL for (int j = 0; j < 4; ++j) {
-      const __m512i both = line(planes, j);
-      w[j] = _mm512_and_si512(both, nibble);
-      w[j + 4] = _mm512_and_si512(_mm512_srli_epi16(both, 4), nibble);
-    }
-    if constexpr (kBits == 5) {
-      const __m512i high = line(planes, 4), bit = _mm512_set1_epi8(0x10);
-      KVICK_UNROLL for (int j = 0; j < 8; ++j) w[j] = masked_or(shifted(high, j, 4), bit, w[j]);
-    }
-    if constexpr (kBits == 6) {
-      const __m512i bits = _mm512_set1_epi8(0x30);
-      KVICK_UNROLL for (int j = 0; j < 8; ++j) w[j] =
-          masked_or(shifted(line(planes, 4 + j / 4), j % 4 * 2, 4), bits, w[j]);
-    }
-  } else {
-    const __m512i pair = _mm512_set1_epi8(3);
-    KVICK_UNROLL for (int j = 0; j < 8; ++j) w[j] =
-        _mm512_and_si512(shifted(line(planes, j / 4), j % 4 * 2, 0), pair);
-    if constexpr (kBits == 3) {
-      const __m512i high = line(planes, 2), bit = _mm512_set1_epi8(4);
-      KVICK_UNROLL for (int j = 0; j < 8; ++j) w[j] = masked_or(shifted(high, j, 2), bit, w[j]);
-    }
-  }
-}
-
-// Scales (and mins) of a group: one of each, or one per half.
-struct Scales {
-  __m512 scale[2], min[2];
-};
-
-KVICK_INLINE __m512 load_half(const std::byte* in) {
-  return _mm512_cvtph_ps(_mm256_load_si256(reinterpret_cast<const __m256i*>(in)));
-}
-KVICK_INLINE __m512 bytes_to_f32(__m128i bytes) {
-  return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(bytes));
-}
-
-template <DType kType>
-KVICK_INLINE Scales load_scales(const std::byte* block, const Scales& super, uint32_t group) {
-  constexpr PackFormat f = kPackFormats[static_cast<size_t>(kType)];
-  Scales s;
-  if constexpr (!f.two_level) {
-    s.scale[0] = load_half(block + group * kHalfRow);
-    if constexpr (f.has_min) s.min[0] = load_half(block + kLine + group * kHalfRow);
-    return s;
-  }
-  const auto* sub = reinterpret_cast<const __m128i*>(block + kSubScales + group * kSubGroup);
-  const __m128i first = _mm_load_si128(sub), second = _mm_load_si128(sub + 1);
-  if constexpr (f.scale_group == 32) {
-    s.scale[0] = _mm512_mul_ps(super.scale[0], bytes_to_f32(first));
-    s.min[0] = _mm512_mul_ps(super.min[0], bytes_to_f32(second));
-  } else if constexpr (f.has_min) {
-    const __m128i nibble = _mm_set1_epi8(15);
-    s.scale[0] = _mm512_mul_ps(super.scale[0], bytes_to_f32(_mm_and_si128(first, nibble)));
-    s.scale[1] = _mm512_mul_ps(super.scale[0], bytes_to_f32(_mm_and_si128(second, nibble)));
-    s.min[0] =
-        _mm512_mul_ps(super.min[0], bytes_to_f32(_mm_and_si128(_mm_srli_epi16(first, 4), nibble)));
-    s.min[1] =
-        _mm512_mul_ps(super.min[0], bytes_to_f32(_mm_and_si128(_mm_srli_epi16(second, 4), nibble)));
-  } else {
-    s.scale[0] = _mm512_mul_ps(super.scale[0], bytes_to_f32(first));
-    s.scale[1] = _mm512_mul_ps(super.scale[0], bytes_to_f32(second));
-  }
-  return s;
-}
-
 // -- products -------------------------------------------------------------------------------------
 
 // Per token of a tile and part of a group that has its own scale: what the dot products start from
@@ -174,6 +82,13 @@ struct alignas(64) Sums {
   int32_t start[2][kTokenTile];
   float sum[2][kTokenTile];
 };
+
+// Of many tokens the dot products of a group's first part start at the bits of kFloatStart, and are
+// floats when done (see panel_avx512.h): 5 % faster from 8 tokens on; one token is 2 % slower,
+// since its scales are used once.
+constexpr int32_t start_of(int tokens, int part) {
+  return tokens >= 8 && part == 0 ? kFloatStartBits : 0;
+}
 
 template <DType kType, int kTokens>
 KVICK_INLINE void prepare_sums(const PanelJob& job, const int32_t* sums, Sums& out) {
@@ -186,7 +101,10 @@ KVICK_INLINE void prepare_sums(const PanelJob& job, const int32_t* sums, Sums& o
     if constexpr (kParts == 1) part[0] = _mm512_add_epi32(part[0], part[1]);
     for (int h = 0; h < kParts; ++h) {
       if constexpr (f.zero != 0)
-        _mm512_store_si512(out.start[h], _mm512_mullo_epi32(part[h], _mm512_set1_epi32(-f.zero)));
+        _mm512_store_si512(
+            out.start[h],
+            _mm512_add_epi32(_mm512_set1_epi32(start_of(kTokens, h)),
+                             _mm512_mullo_epi32(part[h], _mm512_set1_epi32(-f.zero))));
       if constexpr (f.has_min) _mm512_store_ps(out.sum[h], _mm512_cvtepi32_ps(part[h]));
     }
     // Or g++ takes the elements from the registers again, with two shuffles each.
@@ -214,17 +132,19 @@ KVICK_INLINE __m512i dot4(__m512i sum, __m512i codes, const int8_t* q) {
 // scale. The same operations however many tokens there are, or results would depend on the batch.
 // Some chains of dot products are interleaved because one takes 8 times 5 cycles: 16 tokens of Q8_0
 // ran at 400, 409 and 449 GOP/s with 1, 2 and 4.
-template <DType kType, int kTogether>
+template <DType kType, int kTokens, int kTogether>
 KVICK_INLINE void add_group(__m512* acc, const __m512i* w, const Scales& s, const int8_t* q,
                             const float* scale, const Sums& sums, int first) {
   constexpr PackFormat f = kPackFormats[static_cast<size_t>(kType)];
   constexpr int kParts = f.scale_group == 32 ? 1 : 2;
   constexpr int kPart = 8 / kParts;  // registers of one scale
+  const __m512 shift = _mm512_mul_ps(s.scale[0], _mm512_set1_ps(-kFloatStart));
   __m512 value[kTogether];
   KVICK_UNROLL for (int h = 0; h < kParts; ++h) {
     __m512i dot[kTogether];
     KVICK_UNROLL for (int i = 0; i < kTogether; ++i) {
-      dot[i] = f.zero != 0 ? _mm512_set1_epi32(sums.start[h][first + i]) : _mm512_setzero_si512();
+      dot[i] = f.zero != 0 ? _mm512_set1_epi32(sums.start[h][first + i])
+                           : _mm512_set1_epi32(start_of(kTokens, h));
     }
     KVICK_UNROLL for (int j = h * kPart; j < (h + 1) * kPart; ++j) {
       KVICK_UNROLL for (int i = 0; i < kTogether; ++i) {
@@ -232,22 +152,20 @@ KVICK_INLINE void add_group(__m512* acc, const __m512i* w, const Scales& s, cons
       }
     }
     KVICK_UNROLL for (int i = 0; i < kTogether; ++i) {
-      const __m512 product = _mm512_cvtepi32_ps(dot[i]);
-      value[i] = h == 0 ? _mm512_mul_ps(product, s.scale[h])
-                        : _mm512_fmadd_ps(product, s.scale[h], value[i]);
+      if constexpr (start_of(kTokens, 0) != 0) {
+        value[i] = h == 0 ? _mm512_fmadd_ps(_mm512_castsi512_ps(dot[i]), s.scale[h], shift)
+                          : _mm512_fmadd_ps(_mm512_cvtepi32_ps(dot[i]), s.scale[h], value[i]);
+      } else {
+        const __m512 product = _mm512_cvtepi32_ps(dot[i]);
+        value[i] = h == 0 ? _mm512_mul_ps(product, s.scale[h])
+                          : _mm512_fmadd_ps(product, s.scale[h], value[i]);
+      }
       if constexpr (f.has_min)
         value[i] = _mm512_fmadd_ps(s.min[h], _mm512_set1_ps(sums.sum[h][first + i]), value[i]);
     }
   }
   KVICK_UNROLL for (int i = 0; i < kTogether; ++i) {
     acc[first + i] = _mm512_fmadd_ps(value[i], _mm512_set1_ps(scale[first + i]), acc[first + i]);
-  }
-}
-
-KVICK_INLINE void prefetch(const Ahead& ahead, const std::byte* at, size_t bytes) {
-  KVICK_UNROLL for (size_t i = 0; i < bytes; i += kLine) {
-    _mm_prefetch(reinterpret_cast<const char*>(at + ahead.far + i), _MM_HINT_T1);
-    _mm_prefetch(reinterpret_cast<const char*>(at + ahead.near + i), _MM_HINT_T0);
   }
 }
 
@@ -286,7 +204,7 @@ void quantised_panel(const PanelJob& job) {
       prepare_sums<kType, kTokens>(job, sums, prepared);
       constexpr int kTogether = kTokens % 4 == 0 ? 4 : kTokens == 6 ? 3 : kTokens;
       KVICK_UNROLL for (int t = 0; t < kTokens; t += kTogether) {
-        add_group<kType, kTogether>(acc, w, s, q, scale, prepared, t);
+        add_group<kType, kTokens, kTogether>(acc, w, s, q, scale, prepared, t);
       }
       q += size_t{job.tile_tokens} * kGroup;
       scale += job.tile_tokens;
@@ -354,6 +272,8 @@ void matmul(const Matrix& w, const Activations& a, float* y, size_t y_stride, ui
 }
 
 }  // namespace
+
+const PanelFunctions& avx512_panel_functions() { return kFunctions; }
 
 void fill_linear_avx512(Table& table) {
   table.quantise = quantise;

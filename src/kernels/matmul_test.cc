@@ -20,7 +20,7 @@ using base::Isa;
 
 std::vector<Isa> isas() {
   std::vector<Isa> supported;
-  for (const Isa isa : {Isa::kScalar, Isa::kAvx2, Isa::kAvx512})
+  for (const Isa isa : base::kIsas)
     if (base::isa_supported(isa)) supported.push_back(isa);
   return supported;
 }
@@ -98,9 +98,10 @@ void expect_naive(const Weights& w, Tokens& tokens, const std::vector<float>& y,
 class Matmul : public testing::TestWithParam<Isa> {
  protected:
   Matmul() {
-    (GetParam() == Isa::kAvx512 ? fill_linear_avx512
-     : GetParam() == Isa::kAvx2 ? fill_linear_avx2
-                                : fill_linear_scalar)(table);
+    (GetParam() == Isa::kAmx      ? fill_linear_amx
+     : GetParam() == Isa::kAvx512 ? fill_linear_avx512
+     : GetParam() == Isa::kAvx2   ? fill_linear_avx2
+                                  : fill_linear_scalar)(table);
   }
   std::vector<float> multiply(const Weights& w, const Tokens& tokens, size_t stride) const {
     std::vector<float> y(tokens.a.tokens * stride, -7.0f);
@@ -247,6 +248,29 @@ TEST_P(Matmul, quantises_to_the_same_bits_as_the_scalar_twin) {
   EXPECT_EQ(got.q, expected.q);
   EXPECT_EQ(got.sums, expected.sums);
   EXPECT_EQ(std::memcmp(got.scale.data(), expected.scale.data(), got.scale.size() * 4), 0);
+}
+
+TEST(Amx, gives_the_bits_of_avx512_for_every_format_and_number_of_tokens) {
+  if (!base::isa_supported(Isa::kAmx)) GTEST_SKIP() << "no AMX";
+  Table amx{}, avx512{};
+  fill_linear_amx(amx);
+  fill_linear_avx512(avx512);
+  for (const DType type : all_types()) {
+    const bool super = dtype_info(type).block == 256;
+    for (const uint32_t inputs : super ? std::vector{256u, 768u} : std::vector{32u, 224u, 416u}) {
+      const uint32_t rows = 70, most = 101;  // 5 panels; blocks of 64 tokens, tiles of 16, a rest
+      const Weights w(type, rows, inputs, inputs);
+      const std::vector<float> x = random_values(size_t{most} * inputs, 12);
+      for (const uint32_t n : {16u, 31u, 32u, 43u, 44u, 47u, 63u, 64u, 79u, most}) {
+        const Tokens tokens(amx, {x.begin(), x.begin() + size_t{n} * inputs}, inputs);
+        std::vector<float> got(size_t{n} * rows), expected(got.size());
+        amx.matmul(w.packed, tokens.a, got.data(), rows, 0, 5);
+        avx512.matmul(w.packed, tokens.a, expected.data(), rows, 0, 5);
+        ASSERT_EQ(std::memcmp(got.data(), expected.data(), got.size() * sizeof(float)), 0)
+            << dtype_info(type).name << ", " << n << " tokens of " << inputs;
+      }
+    }
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Every, Matmul, testing::ValuesIn(isas()),

@@ -183,15 +183,53 @@ uint64_t f32_fma_avx512(uint32_t rounds) {
 
 KVICK_TARGET_END
 
+KVICK_TARGET_AMX_BEGIN
+}  // namespace
+}  // namespace kvick::kernels
+#include "kernels/amx_tiles.h"
+namespace kvick::kernels {
+namespace {
+
+uint64_t int8_dot_amx(uint32_t rounds) {
+  TileConfig config;
+  for (int i = 0; i < 8; ++i) config.set(i, 16, 64);
+  configure_tiles(config);
+  alignas(64) int8_t ones[16][64];
+  std::memset(ones, 1, sizeof ones);
+  load_tile<6>(ones, 64);
+  load_tile<7>(ones, 64);
+  zero_tile<0>();
+  zero_tile<1>();
+  zero_tile<2>();
+  zero_tile<3>();
+  for (uint32_t round = 0; round < rounds; ++round) {  // one takes 52 cycles, one starts every 16
+    dot_tiles<0, 6, 7>();
+    dot_tiles<1, 6, 7>();
+    dot_tiles<2, 6, 7>();
+    dot_tiles<3, 6, 7>();
+  }
+  alignas(64) int32_t sums[4][16][16];
+  store_tile<0>(sums[0], 64);
+  store_tile<1>(sums[1], 64);
+  store_tile<2>(sums[2], 64);
+  store_tile<3>(sums[3], 64);
+  release_tiles();
+  return 2 * lane_sum<int32_t>(sums, sizeof sums);
+}
+
+KVICK_TARGET_END
+
 constexpr Probes kScalar = {base::Isa::kScalar, read_scalar, int8_dot_scalar, f32_fma_scalar};
 constexpr Probes kAvx2 = {base::Isa::kAvx2, read_avx2, int8_dot_avx2, f32_fma_avx2};
 constexpr Probes kAvx512 = {base::Isa::kAvx512, read_avx512, int8_dot_avx512, f32_fma_avx512};
+constexpr Probes kAmx = {base::Isa::kAmx, read_avx512, int8_dot_amx, f32_fma_avx512};
 
 }  // namespace
 
 const Probes& probes(base::Isa isa) {
   KVICK_CHECK(base::isa_supported(isa), "{} is not supported here", base::isa_name(isa));
-  return isa == base::Isa::kAvx512 ? kAvx512 : isa == base::Isa::kAvx2 ? kAvx2 : kScalar;
+  const Probes* of[] = {&kScalar, &kAvx2, &kAvx512, &kAmx};
+  return *of[static_cast<size_t>(isa)];
 }
 
 }  // namespace kvick::kernels

@@ -12,13 +12,13 @@ using base::Isa;
 
 std::vector<Isa> supported() {
   std::vector<Isa> isas;
-  for (const Isa isa : {Isa::kScalar, Isa::kAvx2, Isa::kAvx512})
+  for (const Isa isa : base::kIsas)
     if (base::isa_supported(isa)) isas.push_back(isa);
   return isas;
 }
 
 TEST(Probes, every_supported_set_says_what_it_is) {
-  for (const Isa isa : {Isa::kScalar, Isa::kAvx2, Isa::kAvx512}) {
+  for (const Isa isa : base::kIsas) {
     if (base::isa_supported(isa))
       EXPECT_EQ(probes(isa).isa, isa);
     else
@@ -39,14 +39,15 @@ TEST(Probes, reading_sums_every_word_once) {
 }
 
 // Operations of one round: two for every lane of every accumulator, four products in each of
-// AVX-512's int8 lanes and of AVX2's after two additions in pairs.
+// AVX-512's int8 lanes and of AVX2's after two additions in pairs, 64 in each of a tile's.
 struct Round {
   Isa isa;
   uint64_t int8, f32;
 };
 constexpr Round kRounds[] = {{Isa::kScalar, 2 * 32, 2 * 8 * 4},
                              {Isa::kAvx2, 2 * 8 * 32, 2 * 12 * 8},
-                             {Isa::kAvx512, 2 * 16 * 64, 2 * 16 * 16}};
+                             {Isa::kAvx512, 2 * 16 * 64, 2 * 16 * 16},
+                             {Isa::kAmx, 2 * 4 * 256 * 64, 2 * 16 * 16}};
 
 TEST(Probes, count_the_operations_that_they_do) {
   for (const Round& round : kRounds) {

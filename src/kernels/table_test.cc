@@ -37,11 +37,11 @@ TEST_F(ChooseIsa, refuses_an_unknown_name_with_the_known_ones) {
   setenv("KVICK_ISA", "sse9", 1);
   const auto chosen = choose_isa();
   ASSERT_FALSE(chosen.ok());
-  EXPECT_EQ(chosen.error().message, "KVICK_ISA is \"sse9\": use scalar, avx2 or avx512");
+  EXPECT_EQ(chosen.error().message, "KVICK_ISA is \"sse9\": use scalar, avx2, avx512 or amx");
 }
 
 TEST(Table, every_supported_one_is_complete_and_says_what_it_is) {
-  for (const Isa isa : {Isa::kScalar, Isa::kAvx2, Isa::kAvx512}) {
+  for (const Isa isa : base::kIsas) {
     if (!base::isa_supported(isa)) {
       EXPECT_THROW(table(isa), base::Bug);
       continue;

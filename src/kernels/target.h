@@ -21,6 +21,8 @@
 // clang-format off
 #define KVICK_TARGET_AVX512_BEGIN \
   _Pragma("clang attribute push(__attribute__((target(\"avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni\"))), apply_to = function)")
+#define KVICK_TARGET_AMX_BEGIN \
+  _Pragma("clang attribute push(__attribute__((target(\"avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,amx-tile,amx-int8\"))), apply_to = function)")
 // clang-format on
 #define KVICK_TARGET_END _Pragma("clang attribute pop")
 #else
@@ -28,5 +30,10 @@
 #define KVICK_TARGET_AVX512_BEGIN \
   _Pragma("GCC push_options")     \
       _Pragma("GCC target(\"avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni\")")
+// clang-format off
+#define KVICK_TARGET_AMX_BEGIN \
+  _Pragma("GCC push_options") \
+  _Pragma("GCC target(\"avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,amx-tile,amx-int8\")")
+// clang-format on
 #define KVICK_TARGET_END _Pragma("GCC pop_options")
 #endif

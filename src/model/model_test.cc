@@ -80,8 +80,8 @@ bool same_bits(std::span<const float> a, std::span<const float> b) {
 class EveryArch : public testing::TestWithParam<Arch> {};
 INSTANTIATE_TEST_SUITE_P(Model, EveryArch,
                          testing::Values(Arch::kLlama, Arch::kQwen2, Arch::kQwen3, Arch::kOpt),
-                         [](const auto& info) {
-                           return std::string(tools::arch_name(info.param));
+                         [](const auto& instance) {
+                           return std::string(tools::arch_name(instance.param));
                          });
 
 TEST_P(EveryArch, GivesTheSameBitsHoweverAPromptIsCut) {
@@ -146,9 +146,10 @@ TEST(Model, GivesTheSameBitsOnEveryStrategyAndThreadCount) {
     return runner.feed(runner.store->open({}).seq, tokens, {300, 1});
   };
   const auto expected = logits(std::string(kv::strategies().front().name), 1);
-  for (const kv::Strategy& strategy : kv::strategies())
-    if (strategy.traits.exact)
-      EXPECT_TRUE(same_bits(expected, logits(std::string(strategy.name), 3))) << strategy.name;
+  for (const kv::Strategy& strategy : kv::strategies()) {
+    if (!strategy.traits.exact) continue;
+    EXPECT_TRUE(same_bits(expected, logits(std::string(strategy.name), 3))) << strategy.name;
+  }
 }
 
 TEST(Model, GivesTheSameLogitsFromGgufAndHuggingFace) {

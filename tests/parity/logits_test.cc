@@ -64,7 +64,7 @@ TEST_P(EveryCase, AgreesWithThePeer) {
   const Case c = load_case(GetParam());
   const auto path = model_of(c);
   if (!path) GTEST_SKIP() << "KVICK_TEST_MODEL or KVICK_TEST_DATA is not set";
-  for (const base::Isa isa : {base::Isa::kScalar, base::Isa::kAvx2, base::Isa::kAvx512}) {
+  for (const base::Isa isa : base::kIsas) {
     // The scalar twin takes ten seconds for this one, and nothing that the others have not shown.
     const bool too_slow = c.name == "smollm2" && isa == base::Isa::kScalar;
     if (!base::isa_supported(isa) || too_slow) continue;

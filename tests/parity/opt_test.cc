@@ -106,7 +106,7 @@ TEST(Opt, GivesTheLogitsOfTheTwin) {
   const std::string path = make_model({"--arch", "opt", "--seed", "77", "--format", "hf"}, "opt");
   std::vector<Token> ids;
   for (Token i = 0; i < 48; ++i) ids.push_back(i * 31 % 509);
-  for (const base::Isa isa : {base::Isa::kScalar, base::Isa::kAvx2, base::Isa::kAvx512}) {
+  for (const base::Isa isa : base::kIsas) {
     if (!base::isa_supported(isa)) continue;
     const auto engine = open_engine(path, isa);
     const std::vector<float> ours = logits_of(*engine, ids);

@@ -160,10 +160,10 @@ TEST(MakeModel, RefusesWhatCannotBe) {
 // As llama-quantize chooses them.
 TEST(MakeModel, MixesQ4KMAsLlamaCppDoes) {
   const auto types = [](const char* shape) {
-    std::map<std::string, DType> types;
+    std::map<std::string, DType> of;
     for (const TensorInfo& tensor : tensors_of(*checked(*with_type(*preset(shape), "Q4_K_M"))))
-      types[tensor.name] = tensor.type;
-    return types;
+      of[tensor.name] = tensor.type;
+    return of;
   };
   std::map<std::string, DType> m = types("M"), s = types("S"), l7 = types("L7");
   for (uint32_t i = 0; i < 16; ++i) {

@@ -1,0 +1,113 @@
+#pragma once
+// Internal to kernels/: a packed panel's codes and scales in AVX-512 registers. Included inside the
+// target region of the files that read panels with AVX-512, after their other headers.
+
+namespace kvick::kernels {
+namespace {
+
+// Integer sums that start at the bits of this float instead of 0 are floats without a conversion:
+// kFloatStart + dot, exact as |dot| <= 32 * 128 * 127 < 2^22. Then (kFloatStart + dot) * scale +
+// (-kFloatStart * scale), rounded once, is dot * scale, rounded once: kFloatStart * scale is exact,
+// since a scale has at most 19 significant bits and this two.
+constexpr float kFloatStart = 0x1.8p23F;
+constexpr int32_t kFloatStartBits = 0x4b400000;
+
+KVICK_INLINE void prefetch(const Ahead& ahead, const std::byte* at, size_t bytes) {
+  KVICK_UNROLL for (size_t i = 0; i < bytes; i += kLine) {
+    _mm_prefetch(reinterpret_cast<const char*>(at + ahead.far + i), _MM_HINT_T1);
+    _mm_prefetch(reinterpret_cast<const char*>(at + ahead.near + i), _MM_HINT_T0);
+  }
+}
+
+KVICK_INLINE __m512i line(const std::byte* in, int i) {
+  return _mm512_load_si512(in + i * static_cast<int>(kLine));
+}
+
+// Bits of `in` from position `from` on brought to position `to`; what surrounds them is left to a
+// mask.
+KVICK_INLINE __m512i shifted(__m512i in, int from, int to) {
+  return from > to   ? _mm512_srli_epi16(in, static_cast<unsigned>(from - to))
+         : from < to ? _mm512_slli_epi16(in, static_cast<unsigned>(to - from))
+                     : in;
+}
+
+// (in & mask) | rest, in one operation.
+KVICK_INLINE __m512i masked_or(__m512i in, __m512i mask, __m512i rest) {
+  return _mm512_ternarylogic_epi32(in, mask, rest, 0xea);
+}
+
+// The codes of a group, from its planes.
+template <int kBits>
+KVICK_INLINE void load_codes(const std::byte* planes, __m512i w[8]) {
+  if constexpr (kBits == 8) {
+    KVICK_UNROLL for (int j = 0; j < 8; ++j) w[j] = line(planes, j);
+  } else if constexpr (kBits >= 4) {
+    const __m512i nibble = _mm512_set1_epi8(15);
+    KVICK_UNROLL for (int j = 0; j < 4; ++j) {
+      const __m512i both = line(planes, j);
+      w[j] = _mm512_and_si512(both, nibble);
+      w[j + 4] = _mm512_and_si512(_mm512_srli_epi16(both, 4), nibble);
+    }
+    if constexpr (kBits == 5) {
+      const __m512i high = line(planes, 4), bit = _mm512_set1_epi8(0x10);
+      KVICK_UNROLL for (int j = 0; j < 8; ++j) w[j] = masked_or(shifted(high, j, 4), bit, w[j]);
+    }
+    if constexpr (kBits == 6) {
+      const __m512i bits = _mm512_set1_epi8(0x30);
+      KVICK_UNROLL for (int j = 0; j < 8; ++j) w[j] =
+          masked_or(shifted(line(planes, 4 + j / 4), j % 4 * 2, 4), bits, w[j]);
+    }
+  } else {
+    const __m512i pair = _mm512_set1_epi8(3);
+    KVICK_UNROLL for (int j = 0; j < 8; ++j) w[j] =
+        _mm512_and_si512(shifted(line(planes, j / 4), j % 4 * 2, 0), pair);
+    if constexpr (kBits == 3) {
+      const __m512i high = line(planes, 2), bit = _mm512_set1_epi8(4);
+      KVICK_UNROLL for (int j = 0; j < 8; ++j) w[j] = masked_or(shifted(high, j, 2), bit, w[j]);
+    }
+  }
+}
+
+// Scales (and mins) of a group: one of each, or one per half.
+struct Scales {
+  __m512 scale[2], min[2];
+};
+
+KVICK_INLINE __m512 load_half(const std::byte* in) {
+  return _mm512_cvtph_ps(_mm256_load_si256(reinterpret_cast<const __m256i*>(in)));
+}
+KVICK_INLINE __m512 bytes_to_f32(__m128i bytes) {
+  return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(bytes));
+}
+
+template <DType kType>
+KVICK_INLINE Scales load_scales(const std::byte* block, const Scales& super, uint32_t group) {
+  constexpr PackFormat f = kPackFormats[static_cast<size_t>(kType)];
+  Scales s;
+  if constexpr (!f.two_level) {
+    s.scale[0] = load_half(block + group * kHalfRow);
+    if constexpr (f.has_min) s.min[0] = load_half(block + kLine + group * kHalfRow);
+    return s;
+  }
+  const auto* sub = reinterpret_cast<const __m128i*>(block + kSubScales + group * kSubGroup);
+  const __m128i first = _mm_load_si128(sub), second = _mm_load_si128(sub + 1);
+  if constexpr (f.scale_group == 32) {
+    s.scale[0] = _mm512_mul_ps(super.scale[0], bytes_to_f32(first));
+    s.min[0] = _mm512_mul_ps(super.min[0], bytes_to_f32(second));
+  } else if constexpr (f.has_min) {
+    const __m128i nibble = _mm_set1_epi8(15);
+    s.scale[0] = _mm512_mul_ps(super.scale[0], bytes_to_f32(_mm_and_si128(first, nibble)));
+    s.scale[1] = _mm512_mul_ps(super.scale[0], bytes_to_f32(_mm_and_si128(second, nibble)));
+    s.min[0] =
+        _mm512_mul_ps(super.min[0], bytes_to_f32(_mm_and_si128(_mm_srli_epi16(first, 4), nibble)));
+    s.min[1] =
+        _mm512_mul_ps(super.min[0], bytes_to_f32(_mm_and_si128(_mm_srli_epi16(second, 4), nibble)));
+  } else {
+    s.scale[0] = _mm512_mul_ps(super.scale[0], bytes_to_f32(first));
+    s.scale[1] = _mm512_mul_ps(super.scale[0], bytes_to_f32(second));
+  }
+  return s;
+}
+
+}  // namespace
+}  // namespace kvick::kernels

@@ -49,7 +49,7 @@ uint32_t pass_tokens(const Matrix& w);
 struct Ahead {
   size_t near, far;
 };
-inline constexpr Ahead kAhead = {2 << 10, 8 << 10};
+inline constexpr Ahead kAhead = {1 << 10, 4 << 10};
 inline constexpr Ahead kHere = {0, 0};
 
 // Where a token is in Activations.

@@ -76,7 +76,7 @@ void measure(const Table& table, const std::vector<Matrix>& copies, uint32_t tok
     for (const Matrix& m : copies) cold.push_back(once(m));
   const double until = now() + 0.3;
   while (now() < until) warm.push_back(once(w));
-  const double best = *std::min_element(warm.begin(), warm.end());
+  const double best = low(warm);
   fmt::print("  T={:<4} warm {:7.2f} GB/s {:7.1f} GOP/s", tokens, bytes / best * 1e-9,
              ops / best * 1e-9);
   if (!cold.empty())

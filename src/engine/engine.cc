@@ -47,6 +47,7 @@ kv::Setup Engine::setup(const KvOptions& options) const {
   setup.shape = model_->kv_shape(options.k_type, options.v_type, options.max_tokens);
   setup.max_bytes = options.max_bytes;
   setup.store_row = kernels_.store_row;
+  setup.pool = pool_.get();
   return setup;
 }
 

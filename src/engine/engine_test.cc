@@ -11,8 +11,7 @@ namespace {
 // What the template makes of no messages, with the options given.
 std::string rendered(const std::string& chat_template, EngineOptions options) {
   base::ThreadPool pool(1);
-  const std::string folder =
-      model::write_model(model::tiny_spec(tools::Arch::kLlama), pool, true);
+  const std::string folder = model::write_model(model::tiny_spec(tools::Arch::kLlama), pool, true);
   std::ofstream(folder + "/chat_template.jinja") << chat_template;
   options.model_path = folder;
   options.threads = 1;

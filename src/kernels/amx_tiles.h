@@ -16,7 +16,9 @@ struct alignas(64) TileConfig {
   }
 };
 
-inline void configure_tiles(const TileConfig& config) { asm volatile("ldtilecfg %0" ::"m"(config)); }
+inline void configure_tiles(const TileConfig& config) {
+  asm volatile("ldtilecfg %0" ::"m"(config));
+}
 // Until this is called, floats run at half speed: docs/adr/0006-amx.md.
 inline void release_tiles() { asm volatile("tilerelease"); }
 

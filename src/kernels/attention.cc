@@ -156,6 +156,10 @@ void gather_rows(const View& view, const Queries& queries, uint32_t chunk, Chunk
   rows.past = rows.rows;
   rows.fresh = static_cast<uint32_t>(before);
   look_ahead(past, queries.head_dim, rows);
+  if (rows.next_rows == 0 && queries.then != nullptr) {
+    RowWalk then(queries.then->past.span());
+    look_ahead(then, queries.head_dim, rows);
+  }
   if (rows.past == kChunkRows || queries.visible != nullptr || queries.tokens == 0) return;
   RowWalk fresh({&view.fresh, 1});
   fresh.skip(before);

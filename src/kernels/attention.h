@@ -27,6 +27,8 @@ struct Queries {
   // Null: token i sees fresh rows 0..i. Else one list of ascending fresh rows per token of the step
   // (a draft tree), indexed by fresh index.
   const std::span<const uint32_t>* visible = nullptr;
+  // What the caller reads after this view: its first keys are asked for early. May be null.
+  const View* then = nullptr;
 };
 
 // The unfinished softmax of some chunks, per query: [tokens][group] of max and sum,

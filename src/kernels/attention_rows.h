@@ -30,7 +30,8 @@ struct ChunkRows {
   uint32_t rows = 0, past = 0, fresh = 0, span_count = 0;
   const std::byte* k[kChunkRows];
   const std::byte* v[kChunkRows];
-  // Keys of the chunk behind this one, in case the caller goes on with it: to be asked for early.
+  // Keys of the chunk behind this one or, behind the last, of the view that is read then: to be
+  // asked for early.
   const std::byte* next_k[kChunkRows];
   uint32_t next_rows = 0, next_bytes = 0;  // how many, and bytes of one
   float bias[kChunkRows +

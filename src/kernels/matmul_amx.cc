@@ -47,7 +47,8 @@ constexpr bool has_tiles(const PackFormat& f) { return f.quantised && f.scale_gr
 // tmm6, 7: codes, [8 lines][16 rows][4 inputs].
 void configure_products() {
   TileConfig config;
-  for (int i = 0; i < 8; ++i) config.set(i, i < 6 ? kTokenTile : 8, i == 4 || i == 5 ? kGroup : kLine);
+  for (int i = 0; i < 8; ++i)
+    config.set(i, i < 6 ? kTokenTile : 8, i == 4 || i == 5 ? kGroup : kLine);
   configure_tiles(config);
 }
 

@@ -69,10 +69,10 @@ void quantise_group(const float* x, const GroupPlace& out) {
       _mm256_permutevar8x32_epi32(bytes, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7)));
 }
 
-void quantise(Activations& a, uint32_t begin, uint32_t end) {
-  for (uint32_t t = begin; t < end; ++t) {
+void quantise(Activations& a, Range tokens, Range groups) {
+  for (uint32_t t = tokens.begin; t < tokens.end; ++t) {
     const TokenPlace place = token_place(a.tokens, t);
-    for (uint32_t g = 0; g < a.inputs / kGroup; ++g)
+    for (uint32_t g = groups.begin; g < groups.end; ++g)
       quantise_group(a.x + size_t{t} * a.inputs + size_t{g} * kGroup, group_place(a, place, g));
   }
 }

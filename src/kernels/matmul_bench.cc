@@ -59,7 +59,7 @@ double low(std::vector<double> seconds) {
 void measure(const Table& table, const std::vector<Matrix>& copies, uint32_t tokens) {
   const Matrix& w = copies[0];
   Tokens t(tokens, w.inputs);
-  table.quantise(t.a, 0, tokens);
+  table.quantise(t.a, {0, tokens}, {0, t.a.groups()});
   std::vector<float> y(size_t{tokens} * w.rows);
   // Calls of about 2^26 multiplications, shorter than a scheduler's slice.
   const uint32_t panels =

@@ -30,7 +30,7 @@ struct Tokens {
   Tokens(const Table& table, std::vector<float> values, uint32_t inputs)
       : x(std::move(values)), q(x.size()), scale(x.size() / 32), sums(x.size() / 16) {
     a = {static_cast<uint32_t>(x.size() / inputs), inputs, x.data(), q, scale, sums};
-    table.quantise(a, 0, a.tokens);
+    table.quantise(a, {0, a.tokens}, {0, a.groups()});
   }
   Tokens(const Tokens&) = delete;
   std::vector<float> x;
@@ -207,7 +207,7 @@ TEST_P(Matmul, treats_no_tokens_as_nothing_to_do) {
   const Weights w(DType::kQ4_0, 16, 32, 1);
   Activations none{};
   none.inputs = 32;
-  table.quantise(none, 0, 0);
+  table.quantise(none, {0, 0}, {0, 1});
   table.matmul(w.packed, none, nullptr, 0, 0, 1);
 }
 
@@ -248,6 +248,21 @@ TEST_P(Matmul, quantises_to_the_same_bits_as_the_scalar_twin) {
   EXPECT_EQ(got.q, expected.q);
   EXPECT_EQ(got.sums, expected.sums);
   EXPECT_EQ(std::memcmp(got.scale.data(), expected.scale.data(), got.scale.size() * 4), 0);
+}
+
+TEST_P(Matmul, quantises_tokens_and_groups_in_any_pieces) {
+  const uint32_t inputs = 224, count = 37;
+  Tokens whole(table, random_values(size_t{count} * inputs, 11), inputs);
+  Tokens pieces(table, whole.x, inputs);
+  std::fill(pieces.q.begin(), pieces.q.end(), int8_t{0});
+  std::fill(pieces.scale.begin(), pieces.scale.end(), 0.0f);
+  std::fill(pieces.sums.begin(), pieces.sums.end(), 0);
+  for (const Range tokens : {Range{0, 5}, Range{5, 33}, Range{33, 37}})
+    for (const Range groups : {Range{0, 3}, Range{3, 4}, Range{4, 7}})
+      table.quantise(pieces.a, tokens, groups);
+  EXPECT_EQ(pieces.q, whole.q);
+  EXPECT_EQ(pieces.scale, whole.scale);
+  EXPECT_EQ(pieces.sums, whole.sums);
 }
 
 TEST(Amx, gives_the_bits_of_avx512_for_every_format_and_number_of_tokens) {

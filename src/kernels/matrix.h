@@ -89,6 +89,13 @@ struct Activations {
   std::span<int8_t> q;       // tokens * inputs: per tile [inputs/32][n][32]
   std::span<float> scale;    // tokens * inputs/32: per tile [inputs/32][n]
   std::span<int32_t> sums;   // tokens * inputs/16: per tile [inputs/32][2][n]
+
+  uint32_t groups() const { return inputs / kGroup; }
+};
+
+// [begin, end).
+struct Range {
+  uint32_t begin, end;
 };
 
 }  // namespace kvick::kernels

@@ -17,8 +17,9 @@ struct Table {
 
   // -- linear layers
   // ------------------------------------------------------------------------------------------------
-  // Fills q, scale and sums of tokens [begin, end) from a.x.
-  void (*quantise)(Activations& a, uint32_t begin, uint32_t end);
+  // Fills q, scale and sums of these tokens and groups of kGroup inputs from a.x. Threads that
+  // share a tile of tokens should have groups of their own: tokens of a tile share cache lines.
+  void (*quantise)(Activations& a, Range tokens, Range groups);
   // y[t * y_stride + row] = sum_i W[row][i] * x[t][i] for all tokens of `a` and the rows of panels
   // [begin, end). A token's result does not depend on which other tokens are in the batch, bit for
   // bit.

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "base/result.h"
+#include "base/thread_pool.h"
 #include "kv/kv.h"
 
 namespace kvick::kv {
@@ -51,6 +52,8 @@ struct Setup {
   // float32 to one of the shape's types, n elements: kernels::Table::store_row, or its definition.
   void (*store_row)(kernels::DType type, const float* in, size_t n,
                     std::byte* out) = kernels::from_f32;
+  // Threads that write the rows of a batch together; null: the caller's alone.
+  base::ThreadPool* pool = nullptr;
 };
 
 struct Strategy {

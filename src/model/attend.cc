@@ -1,37 +1,50 @@
-// Attention of a whole batch: which (slot, KV head, tokens, chunk) is computed by whom.
-//
-// Chunks of rows are merged in order whichever way the work is split, so the split never changes a
-// bit of the result.
+#include "model/attend.h"
 
 #include <algorithm>
 #include <cmath>
-#include <vector>
-
-#include "kernels/attention.h"
-#include "model/layers.h"
 
 namespace kvick::model {
 namespace {
 
+// Chunks of rows are merged in order whichever way the work is split, so the split never changes a
+// bit of the result.
+
 // Query rows (tokens x group) that one task holds: enough to read each key once for many queries,
 // few enough that their accumulators stay in the first-level cache.
 constexpr uint32_t kTileQueries = 32;
+// Views that one thread makes before the others help: one takes 30 ns.
+constexpr size_t kViewGrain = 64;
 
-struct Task {
-  uint32_t view = 0;  // slot * kv_heads + head
-  uint32_t slot = 0, head = 0;
-  uint32_t first = 0, tokens = 0;  // within the slot
-  uint32_t row = 0;                // of the first token, in the batch
-};
+kernels::Partial partial_at(float* memory, uint32_t queries) {
+  return {.max = memory, .sum = memory + queries, .acc = memory + size_t{2} * queries};
+}
 
-// Of a slot whose tokens form a tree: for each token the fresh rows on its path, itself included,
-// ascending.
-struct Paths {
-  std::vector<uint32_t> rows;
-  std::vector<std::span<const uint32_t>> of;
-};
+}  // namespace
 
-Paths paths_of(const Slot& slot) {
+BatchAttention::BatchAttention(const Config& config, const Batch& batch, kv::Step& step,
+                               Workspace& workspace)
+    : config_(config), step_(step), workspace_(workspace), kernels_(workspace.kernels) {
+  const uint32_t tile = tile_tokens();
+  uint32_t row = 0;
+  for (uint32_t s = 0; s < batch.slots.size(); ++s) {
+    const Slot& slot = batch.slots[s];
+    paths_.push_back(paths_of(slot));
+    const auto tokens = static_cast<uint32_t>(slot.tokens.size());
+    for (uint32_t head = 0; head < config_.kv_heads; ++head)
+      for (uint32_t first = 0; first < tokens; first += tile)
+        tasks_.push_back({.view = s * config_.kv_heads + head,
+                          .slot = s,
+                          .head = head,
+                          .first = first,
+                          .tokens = std::min(tile, tokens - first),
+                          .row = row + first});
+    first_row_.push_back(row);
+    row += tokens;
+  }
+  views_.resize(batch.slots.size() * config_.kv_heads);
+}
+
+BatchAttention::Paths BatchAttention::paths_of(const Slot& slot) {
   Paths paths;
   if (slot.parents.empty()) return paths;
   std::vector<size_t> begin;
@@ -49,175 +62,122 @@ Paths paths_of(const Slot& slot) {
   return paths;
 }
 
-class BatchAttention {
- public:
-  BatchAttention(const Pass& pass, uint32_t layer, const float* q, float* out)
-      : pass_(pass),
-        config_(pass.config),
-        kernels_(pass.workspace.kernels),
-        layer_(layer),
-        q_(q),
-        out_(out) {
-    plan();
+void BatchAttention::run(uint32_t layer, const float* q, float* out) {
+  layer_ = layer;
+  q_ = q;
+  out_ = out;
+  for (base::Arena& arena : workspace_.scratch) arena.reset();
+  base::ThreadPool& pool = workspace_.pool;
+  pool.parallel_for(views_.size(), kViewGrain, [&](size_t begin, size_t end, unsigned worker) {
+    for (size_t i = begin; i < end; ++i) make_view(i, worker);
+  });
+  if (tasks_.size() < size_t{2} * pool.size() && most_chunks() > 1) return run_by_chunk();
+  worker_partials_ =
+      workspace_.floats(Workspace::kPartials, pool.size() * 2 * partial_floats(most_queries()));
+  pool.parallel_for(tasks_.size(), 1, [&](size_t begin, size_t end, unsigned worker) {
+    for (size_t i = begin; i < end; ++i) run_task(i, worker);
+  });
+}
+
+uint32_t BatchAttention::tile_tokens() const {
+  return std::max(1u, kTileQueries / config_.group());
+}
+
+const float* BatchAttention::q_of(uint32_t row, uint32_t head) const {
+  return q_ + size_t{row} * config_.q_dim() + size_t{head} * config_.group() * config_.head_dim;
+}
+
+const kernels::View* BatchAttention::view_after(size_t i) const {
+  if (i + 1 == tasks_.size() || tasks_[i + 1].view == tasks_[i].view) return nullptr;
+  return &views_[tasks_[i + 1].view];
+}
+
+kernels::Queries BatchAttention::queries(const Task& task) const {
+  const Paths& paths = paths_[task.slot];
+  return {.q = q_of(task.row, task.head),
+          .q_stride = config_.q_dim(),
+          .first = task.first,
+          .tokens = task.tokens,
+          .group = config_.group(),
+          .head_dim = config_.head_dim,
+          .scale = 1 / std::sqrt(static_cast<float>(config_.head_dim)),
+          .visible = paths.of.empty() ? nullptr : paths.of.data()};
+}
+
+void BatchAttention::make_view(size_t i, unsigned worker) {
+  const auto slot = static_cast<uint32_t>(i / config_.kv_heads);
+  const auto head = static_cast<uint32_t>(i % config_.kv_heads);
+  const kv::Ask ask = {.slot = slot,
+                       .layer = layer_,
+                       .head = head,
+                       .q = q_of(first_row_[slot], head),
+                       .q_stride = config_.q_dim()};
+  step_.view(ask, workspace_.scratch[worker], views_[i]);
+}
+
+void BatchAttention::finish(const Task& task, kernels::Partial state) {
+  float* out = out_ + size_t{task.row} * config_.q_dim() +
+               size_t{task.head} * config_.group() * config_.head_dim;
+  kernels_.finish(state, views_[task.view], queries(task), out, config_.q_dim());
+}
+
+void BatchAttention::run_task(size_t i, unsigned worker) {
+  const Task& task = tasks_[i];
+  const kernels::View& view = views_[task.view];
+  kernels::Queries queries = this->queries(task);
+  queries.then = view_after(i);
+  const uint32_t n = queries_of(task), chunks = kernels::chunk_count(view, queries);
+  float* memory = worker_partials_ + worker * 2 * partial_floats(most_queries());
+  const kernels::Partial state = partial_at(memory, n);
+  const kernels::Partial next = partial_at(memory + partial_floats(n), n);
+  for (uint32_t chunk = 0; chunk < chunks; ++chunk) {
+    kernels_.attend_chunk(view, queries, chunk, chunk == 0 ? state : next, nullptr);
+    if (chunk > 0) kernels_.merge(state, next, n, config_.head_dim);
   }
+  finish(task, state);
+}
 
-  void run() {
-    for (base::Arena& arena : pass_.workspace.scratch) arena.reset();
-    base::ThreadPool& pool = pass_.workspace.pool;
-    pool.parallel_for(views_.size(), 8, [&](size_t begin, size_t end, unsigned worker) {
-      for (size_t i = begin; i < end; ++i) make_view(i, worker);
-    });
-    if (tasks_.size() >= size_t{2} * pool.size() || most_chunks() == 1) {
-      worker_partials_ = pass_.workspace.floats(Workspace::kPartials,
-                                                pool.size() * 2 * partial_floats(most_queries()));
-      pool.parallel_for(tasks_.size(), 1, [&](size_t begin, size_t end, unsigned worker) {
-        for (size_t i = begin; i < end; ++i) whole_task(tasks_[i], worker);
-      });
-    } else {
-      run_by_chunk();
-    }
-  }
+uint32_t BatchAttention::most_chunks() const {
+  uint32_t most = 0;
+  for (const Task& task : tasks_)
+    most = std::max(most, kernels::chunk_count(views_[task.view], queries(task)));
+  return most;
+}
 
- private:
-  void plan() {
-    const uint32_t tile = tile_tokens();
-    uint32_t row = 0;
-    for (uint32_t s = 0; s < pass_.batch.slots.size(); ++s) {
-      const Slot& slot = pass_.batch.slots[s];
-      paths_.push_back(paths_of(slot));
-      const auto tokens = static_cast<uint32_t>(slot.tokens.size());
-      for (uint32_t head = 0; head < config_.kv_heads; ++head)
-        for (uint32_t first = 0; first < tokens; first += tile)
-          tasks_.push_back({.view = s * config_.kv_heads + head,
-                            .slot = s,
-                            .head = head,
-                            .first = first,
-                            .tokens = std::min(tile, tokens - first),
-                            .row = row + first});
-      first_row_.push_back(row);
-      row += tokens;
-    }
-    views_.resize(pass_.batch.slots.size() * config_.kv_heads);
-  }
-
-  uint32_t tile_tokens() const { return std::max(1u, kTileQueries / config_.group()); }
-  uint32_t most_queries() const { return tile_tokens() * config_.group(); }
-
-  const float* q_of(uint32_t row, uint32_t head) const {
-    return q_ + size_t{row} * config_.q_dim() + size_t{head} * config_.group() * config_.head_dim;
-  }
-
-  void make_view(size_t i, unsigned worker) {
-    const auto slot = static_cast<uint32_t>(i / config_.kv_heads);
-    const auto head = static_cast<uint32_t>(i % config_.kv_heads);
-    const kv::Ask ask = {.slot = slot,
-                         .layer = layer_,
-                         .head = head,
-                         .q = q_of(first_row_[slot], head),
-                         .q_stride = config_.q_dim()};
-    pass_.step.view(ask, pass_.workspace.scratch[worker], views_[i]);
-  }
-
-  kernels::Queries queries(const Task& task) const {
-    const Paths& paths = paths_[task.slot];
-    return {.q = q_of(task.row, task.head),
-            .q_stride = config_.q_dim(),
-            .first = task.first,
-            .tokens = task.tokens,
-            .group = config_.group(),
-            .head_dim = config_.head_dim,
-            .scale = 1 / std::sqrt(static_cast<float>(config_.head_dim)),
-            .visible = paths.of.empty() ? nullptr : paths.of.data()};
-  }
-
-  uint32_t queries_of(const Task& task) const { return task.tokens * config_.group(); }
-
-  // Floats of one Partial of a whole tile.
-  size_t partial_floats(uint32_t queries) const { return size_t{queries} * (2 + config_.head_dim); }
-  static kernels::Partial partial_at(float* memory, uint32_t queries) {
-    return {.max = memory, .sum = memory + queries, .acc = memory + size_t{2} * queries};
-  }
-
-  void finish(const Task& task, kernels::Partial state) {
-    float* out = out_ + size_t{task.row} * config_.q_dim() +
-                 size_t{task.head} * config_.group() * config_.head_dim;
-    kernels_.finish(state, views_[task.view], queries(task), out, config_.q_dim());
-  }
-
-  void whole_task(const Task& task, unsigned worker) {
-    const kernels::View& view = views_[task.view];
-    const kernels::Queries queries = this->queries(task);
-    const uint32_t n = queries_of(task), chunks = kernels::chunk_count(view, queries);
-    float* memory = worker_partials_ + worker * 2 * partial_floats(most_queries());
-    const kernels::Partial state = partial_at(memory, n);
-    const kernels::Partial next = partial_at(memory + partial_floats(n), n);
+// Few tasks, long contexts: the chunks of one task are shared by the workers and merged
+// afterwards.
+void BatchAttention::run_by_chunk() {
+  struct Piece {
+    uint32_t task, chunk;
+    size_t offset;
+  };
+  std::vector<Piece> pieces;
+  size_t floats = 0;
+  for (uint32_t t = 0; t < tasks_.size(); ++t) {
+    const uint32_t chunks = kernels::chunk_count(views_[tasks_[t].view], queries(tasks_[t]));
     for (uint32_t chunk = 0; chunk < chunks; ++chunk) {
-      kernels_.attend_chunk(view, queries, chunk, chunk == 0 ? state : next, nullptr);
-      if (chunk > 0) kernels_.merge(state, next, n, config_.head_dim);
+      pieces.push_back({t, chunk, floats});
+      floats += partial_floats(queries_of(tasks_[t]));
     }
-    finish(task, state);
   }
-
-  uint32_t most_chunks() const {
-    uint32_t most = 0;
-    for (const Task& task : tasks_)
-      most = std::max(most, kernels::chunk_count(views_[task.view], queries(task)));
-    return most;
-  }
-
-  // Few tasks, long contexts: the chunks of one task are shared by the workers and merged
-  // afterwards.
-  void run_by_chunk() {
-    struct Piece {
-      uint32_t task, chunk;
-      size_t offset;
-    };
-    std::vector<Piece> pieces;
-    size_t floats = 0;
-    for (uint32_t t = 0; t < tasks_.size(); ++t) {
-      const uint32_t chunks = kernels::chunk_count(views_[tasks_[t].view], queries(tasks_[t]));
-      for (uint32_t chunk = 0; chunk < chunks; ++chunk) {
-        pieces.push_back({t, chunk, floats});
-        floats += partial_floats(queries_of(tasks_[t]));
-      }
-    }
-    float* memory = pass_.workspace.floats(Workspace::kPartials, floats);
-    pass_.workspace.pool.parallel_for(pieces.size(), 1, [&](size_t begin, size_t end, unsigned) {
-      for (size_t i = begin; i < end; ++i) {
-        const Task& task = tasks_[pieces[i].task];
-        kernels_.attend_chunk(views_[task.view], queries(task), pieces[i].chunk,
-                              partial_at(memory + pieces[i].offset, queries_of(task)), nullptr);
-      }
-    });
-    for (size_t i = 0; i < pieces.size();) {
+  float* memory = workspace_.floats(Workspace::kPartials, floats);
+  workspace_.pool.parallel_for(pieces.size(), 1, [&](size_t begin, size_t end, unsigned) {
+    for (size_t i = begin; i < end; ++i) {
       const Task& task = tasks_[pieces[i].task];
-      const uint32_t n = queries_of(task);
-      const kernels::Partial state = partial_at(memory + pieces[i].offset, n);
-      size_t next = i + 1;
-      for (; next < pieces.size() && pieces[next].task == pieces[i].task; ++next)
-        kernels_.merge(state, partial_at(memory + pieces[next].offset, n), n, config_.head_dim);
-      finish(task, state);
-      i = next;
+      kernels_.attend_chunk(views_[task.view], queries(task), pieces[i].chunk,
+                            partial_at(memory + pieces[i].offset, queries_of(task)), nullptr);
     }
+  });
+  for (size_t i = 0; i < pieces.size();) {
+    const Task& task = tasks_[pieces[i].task];
+    const uint32_t n = queries_of(task);
+    const kernels::Partial state = partial_at(memory + pieces[i].offset, n);
+    size_t next = i + 1;
+    for (; next < pieces.size() && pieces[next].task == pieces[i].task; ++next)
+      kernels_.merge(state, partial_at(memory + pieces[next].offset, n), n, config_.head_dim);
+    finish(task, state);
+    i = next;
   }
-
-  const Pass& pass_;
-  const Config& config_;
-  const kernels::Table& kernels_;
-  uint32_t layer_;
-  const float* q_;
-  float* out_;
-  std::vector<Task> tasks_;
-  std::vector<Paths> paths_;         // per slot
-  std::vector<uint32_t> first_row_;  // per slot
-  std::vector<kernels::View> views_;
-  float* worker_partials_ = nullptr;  // per worker, two Partials of a whole tile
-};
-
-}  // namespace
-
-void attend(const Pass& pass, uint32_t layer, const float* q, float* out) {
-  BatchAttention(pass, layer, q, out).run();
 }
 
 }  // namespace kvick::model

@@ -24,18 +24,21 @@ class Decoder final : public Model {
   void forward(const Batch& batch, kv::Step& step, Workspace& workspace,
                std::span<const uint32_t> wanted, float* logits) const override {
     check_batch(config_, batch);
+    BatchAttention attend(config_, batch, step, workspace);
     const Pass pass = {.config = config_,
                        .batch = batch,
                        .step = step,
                        .workspace = workspace,
                        .tokens = batch.tokens(),
                        .hidden = embed(config_, embedding_, batch, workspace),
-                       .rotation = rotations(config_.rope, batch, workspace)};
+                       .rotation = rotations(config_.rope, batch, workspace),
+                       .attend = attend};
+    const float* rest = nullptr;
     for (uint32_t i = 0; i < config_.layers; ++i) {
-      add_attention(pass, i, layers_[i].attention);
-      add_ffn(pass, layers_[i].ffn);
+      rest = attention(pass, rest, i, layers_[i].attention);
+      rest = gated_ffn(pass, rest, layers_[i].ffn);
     }
-    logits_of(pass, norm_, output_, wanted, logits);
+    logits_of(pass, rest, norm_, output_, wanted, logits);
   }
 
  private:

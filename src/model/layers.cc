@@ -6,17 +6,6 @@
 namespace kvick::model {
 namespace {
 
-// Tokens of one piece in element-wise parallel loops: below it, a region costs more than the work.
-constexpr size_t kTokenGrain = 8;
-
-void for_tokens(const Pass& pass, base::FunctionRef<void(uint32_t token)> body) {
-  pass.workspace.pool.parallel_for(pass.tokens, kTokenGrain,
-                                   [&](size_t begin, size_t end, unsigned) {
-                                     for (size_t t = begin; t < end; ++t)
-                                       body(static_cast<uint32_t>(t));
-                                   });
-}
-
 void apply_norm(const Workspace& workspace, const Norm& norm, float eps, const float* x, float* y) {
   const size_t n = norm.weight.size();
   if (norm.bias.empty())
@@ -81,15 +70,15 @@ const float* rotations(const Rope& rope, const Batch& batch, Workspace& workspac
   const std::vector<uint32_t> position = positions(batch);
   float* table = workspace.floats(Workspace::kCosSin, position.size() * rope.dims);
   const size_t pairs = rope.frequency.size();
-  workspace.pool.parallel_for(
-      position.size(), kTokenGrain, [&](size_t begin, size_t end, unsigned) {
-        for (size_t t = begin; t < end; ++t)
-          for (size_t i = 0; i < pairs; ++i) {
-            const double angle = position[t] * rope.frequency[i];
-            table[t * rope.dims + i] = static_cast<float>(std::cos(angle)) * rope.magnitude;
-            table[t * rope.dims + pairs + i] = static_cast<float>(std::sin(angle)) * rope.magnitude;
-          }
-      });
+  constexpr size_t kFloats = 32;  // whose addition takes as long as one cosine
+  workspace.for_tokens(batch.tokens(), kFloats * rope.dims, [&](uint32_t t) {
+    float* row = table + size_t{t} * rope.dims;
+    for (size_t i = 0; i < pairs; ++i) {
+      const double angle = position[t] * rope.frequency[i];
+      row[i] = static_cast<float>(std::cos(angle)) * rope.magnitude;
+      row[pairs + i] = static_cast<float>(std::sin(angle)) * rope.magnitude;
+    }
+  });
   return table;
 }
 
@@ -105,7 +94,7 @@ float* embed(const Config& config, const Embedding& embedding, const Batch& batc
   return hidden;
 }
 
-void project(Workspace& workspace, const float* x, uint32_t tokens,
+void project(Workspace& workspace, const float* x, uint32_t tokens, Workspace::TokenBody prepare,
              std::initializer_list<Output> outputs) {
   size_t panels = 0;
   bool quantised = false;
@@ -116,7 +105,7 @@ void project(Workspace& workspace, const float* x, uint32_t tokens,
     quantised |= kernels::pack_format(output.linear->w.dtype).quantised;
   }
   const kernels::Activations& activations =
-      quantised ? workspace.quantise(x, tokens, inputs) : workspace.plain(x, tokens, inputs);
+      workspace.activations(x, tokens, inputs, quantised, prepare);
   // Four pieces a worker: enough to even out a core that is slower for a moment.
   const size_t grain = std::max<size_t>(1, panels / (size_t{workspace.pool.size()} * 4));
   workspace.pool.parallel_for(panels, grain, [&](size_t begin, size_t end, unsigned) {
@@ -135,23 +124,27 @@ void project(Workspace& workspace, const float* x, uint32_t tokens,
   });
 }
 
-const float* normed(const Pass& pass, const Norm& norm) {
+void project_normed(const Pass& pass, const float* rest, const Norm& norm,
+                    std::initializer_list<Output> outputs) {
   const size_t dim = pass.config.dim;
   float* y = pass.workspace.floats(Workspace::kNormed, pass.tokens * dim);
-  for_tokens(pass, [&](uint32_t t) {
-    apply_norm(pass.workspace, norm, pass.config.norm_eps, pass.hidden + t * dim, y + t * dim);
-  });
+  const auto prepare = [&](uint32_t t) {
+    float* hidden = pass.hidden + t * dim;
+    if (rest != nullptr) pass.workspace.kernels.add(hidden, rest + t * dim, dim);
+    apply_norm(pass.workspace, norm, pass.config.norm_eps, hidden, y + t * dim);
+  };
+  project(pass.workspace, y, pass.tokens, prepare, outputs);
+}
+
+const float* project_back(const Pass& pass, const float* x, Workspace::TokenBody prepare,
+                          const Linear& linear) {
+  float* y = pass.workspace.floats(Workspace::kProjected, size_t{pass.tokens} * pass.config.dim);
+  project(pass.workspace, x, pass.tokens, prepare, {{&linear, y}});
   return y;
 }
 
-void add_residual(const Pass& pass, const float* y) {
-  const size_t dim = pass.config.dim;
-  for_tokens(pass, [&](uint32_t t) {
-    pass.workspace.kernels.add(pass.hidden + t * dim, y + t * dim, dim);
-  });
-}
-
-void add_attention(const Pass& pass, uint32_t layer, const SelfAttention& weights) {
+const float* attention(const Pass& pass, const float* rest, uint32_t layer,
+                       const SelfAttention& weights) {
   const Config& config = pass.config;
   Workspace& workspace = pass.workspace;
   const size_t q_floats = size_t{pass.tokens} * config.q_dim();
@@ -159,46 +152,44 @@ void add_attention(const Pass& pass, uint32_t layer, const SelfAttention& weight
   float* q = workspace.floats(Workspace::kQkv, q_floats + 2 * kv_floats);
   float* k = q + q_floats;
   float* v = k + kv_floats;
-  project(workspace, normed(pass, weights.norm), pass.tokens,
-          {{&weights.q, q}, {&weights.k, k}, {&weights.v, v}});
-  for_tokens(pass, [&](uint32_t t) {
+  project_normed(pass, rest, weights.norm, {{&weights.q, q}, {&weights.k, k}, {&weights.v, v}});
+  workspace.for_tokens(pass.tokens, config.q_dim() + config.kv_dim(), [&](uint32_t t) {
     prepare_heads(pass, weights.q_norm, config.heads, t, q);
     prepare_heads(pass, weights.k_norm, config.kv_heads, t, k);
   });
   pass.step.write(layer, k, v);
   float* attended = workspace.floats(Workspace::kAttention, q_floats);
-  attend(pass, layer, q, attended);
-  float* y = workspace.floats(Workspace::kProjected, size_t{pass.tokens} * config.dim);
-  project(workspace, attended, pass.tokens, {{&weights.out, y}});
-  add_residual(pass, y);
+  pass.attend.run(layer, q, attended);
+  return project_back(
+      pass, attended, [](uint32_t) {}, weights.out);
 }
 
-void add_ffn(const Pass& pass, const GatedFfn& weights) {
+const float* gated_ffn(const Pass& pass, const float* rest, const GatedFfn& weights) {
   Workspace& workspace = pass.workspace;
   const size_t ffn = pass.config.ffn;
   float* gate = workspace.floats(Workspace::kFfn, 2 * pass.tokens * ffn);
   float* up = gate + pass.tokens * ffn;
-  project(workspace, normed(pass, weights.norm), pass.tokens,
-          {{&weights.gate, gate}, {&weights.up, up}});
-  for_tokens(pass, [&](uint32_t t) {
+  project_normed(pass, rest, weights.norm, {{&weights.gate, gate}, {&weights.up, up}});
+  const auto prepare = [&](uint32_t t) {
     workspace.kernels.silu_mul(gate + t * ffn, up + t * ffn, ffn, gate + t * ffn);
-  });
-  float* y = workspace.floats(Workspace::kProjected, size_t{pass.tokens} * pass.config.dim);
-  project(workspace, gate, pass.tokens, {{&weights.down, y}});
-  add_residual(pass, y);
+  };
+  return project_back(pass, gate, prepare, weights.down);
 }
 
-void logits_of(const Pass& pass, const Norm& norm, const Linear& output,
+void logits_of(const Pass& pass, const float* rest, const Norm& norm, const Linear& output,
                std::span<const uint32_t> wanted, float* logits) {
   if (wanted.empty()) return;
   const size_t dim = pass.config.dim;
   float* x = pass.workspace.floats(Workspace::kNormed, wanted.size() * dim);
-  for (size_t i = 0; i < wanted.size(); ++i) {
-    KVICK_CHECK(wanted[i] < pass.tokens, "logits of token {} of {}", wanted[i], pass.tokens);
-    apply_norm(pass.workspace, norm, pass.config.norm_eps, pass.hidden + wanted[i] * dim,
-               x + i * dim);
-  }
-  project(pass.workspace, x, static_cast<uint32_t>(wanted.size()), {{&output, logits}});
+  for (const uint32_t token : wanted)
+    KVICK_CHECK(token < pass.tokens, "logits of token {} of {}", token, pass.tokens);
+  const auto prepare = [&](uint32_t i) {
+    float* row = x + i * dim;
+    std::copy_n(pass.hidden + wanted[i] * dim, dim, row);
+    if (rest != nullptr) pass.workspace.kernels.add(row, rest + wanted[i] * dim, dim);
+    apply_norm(pass.workspace, norm, pass.config.norm_eps, row, row);
+  };
+  project(pass.workspace, x, static_cast<uint32_t>(wanted.size()), prepare, {{&output, logits}});
 }
 
 base::Result<Norm> read_rms_norm(WeightReader& reader, const std::string& name, uint32_t size) {

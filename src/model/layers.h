@@ -5,9 +5,11 @@
 #include <initializer_list>
 #include <vector>
 
+#include "model/attend.h"
 #include "model/config.h"
 #include "model/model.h"
 #include "model/weights.h"
+#include "model/workspace.h"
 
 namespace kvick::model {
 
@@ -18,8 +20,9 @@ struct Pass {
   kv::Step& step;
   Workspace& workspace;
   uint32_t tokens;
-  float* hidden;          // [tokens][dim], the residual stream
+  float* hidden;          // [tokens][dim], the residual stream, without the last block's output
   const float* rotation;  // [tokens][dims/2 cosines, dims/2 sines], null without rotary embedding
+  BatchAttention& attend;
 };
 
 struct Norm {
@@ -49,28 +52,31 @@ float* embed(const Config& config, const Embedding& embedding, const Batch& batc
              Workspace& workspace);
 
 // y = linear(x) for several layers that read the same x, in one parallel region; x is quantised
-// once.
+// once, each row just after prepare(token) has filled it.
 struct Output {
   const Linear* linear;
   float* y;  // [tokens][linear->w.rows]
 };
-void project(Workspace& workspace, const float* x, uint32_t tokens,
+void project(Workspace& workspace, const float* x, uint32_t tokens, Workspace::TokenBody prepare,
              std::initializer_list<Output> outputs);
 
-// norm(x) per token into the workspace.
-const float* normed(const Pass& pass, const Norm& norm);
-// hidden += attention(norm(hidden)), writing this layer's keys and values into the step.
-void add_attention(const Pass& pass, uint32_t layer, const SelfAttention& weights);
-void add_ffn(const Pass& pass, const GatedFfn& weights);
-// hidden += y.
-void add_residual(const Pass& pass, const float* y);
+// The blocks. Each begins with hidden += rest, of what the block before returned (null: nothing),
+// and returns what is to be added after it: additions, norms and quantising are one pass over a
+// token. A block's rest is read before its own output is written, so all may use one buffer.
+//
+// linear layers of norm(hidden += rest).
+void project_normed(const Pass& pass, const float* rest, const Norm& norm,
+                    std::initializer_list<Output> outputs);
+// attention(norm(hidden)), writing this layer's keys and values into the step.
+const float* attention(const Pass& pass, const float* rest, uint32_t layer,
+                       const SelfAttention& weights);
+const float* gated_ffn(const Pass& pass, const float* rest, const GatedFfn& weights);
+// linear(x) as a block's output.
+const float* project_back(const Pass& pass, const float* x, Workspace::TokenBody prepare,
+                          const Linear& linear);
 // logits of the tokens `wanted`: [wanted][vocab].
-void logits_of(const Pass& pass, const Norm& norm, const Linear& output,
+void logits_of(const Pass& pass, const float* rest, const Norm& norm, const Linear& output,
                std::span<const uint32_t> wanted, float* logits);
-
-// softmax(q k^T / sqrt(head_dim)) v over what the step shows, for all slots and heads.
-// q, out: [tokens][heads][head_dim].
-void attend(const Pass& pass, uint32_t layer, const float* q, float* out);
 
 // Readers of the blocks, with GGUF's tensor names under `prefix` ("blk.3.").
 base::Result<Norm> read_rms_norm(WeightReader& reader, const std::string& name, uint32_t size);

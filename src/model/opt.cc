@@ -40,19 +40,22 @@ class Opt final : public Model {
   void forward(const Batch& batch, kv::Step& step, Workspace& workspace,
                std::span<const uint32_t> wanted, float* logits) const override {
     check_batch(config_, batch);
+    BatchAttention attend(config_, batch, step, workspace);
     const Pass pass = {.config = config_,
                        .batch = batch,
                        .step = step,
                        .workspace = workspace,
                        .tokens = batch.tokens(),
                        .hidden = embed(config_, embedding_, batch, workspace),
-                       .rotation = nullptr};
+                       .rotation = nullptr,
+                       .attend = attend};
     add_positions(pass);
+    const float* rest = nullptr;
     for (uint32_t i = 0; i < config_.layers; ++i) {
-      add_attention(pass, i, layers_[i].attention);
-      add_relu_ffn(pass, layers_[i]);
+      rest = attention(pass, rest, i, layers_[i].attention);
+      rest = relu_ffn(pass, rest, layers_[i]);
     }
-    logits_of(pass, norm_, output_, wanted, logits);
+    logits_of(pass, rest, norm_, output_, wanted, logits);
   }
 
  private:
@@ -84,15 +87,12 @@ class Opt final : public Model {
     }
   }
 
-  void add_relu_ffn(const Pass& pass, const Layer& layer) const {
-    Workspace& workspace = pass.workspace;
-    const size_t floats = size_t{pass.tokens} * config_.ffn;
-    float* up = workspace.floats(Workspace::kFfn, floats);
-    project(workspace, normed(pass, layer.ffn_norm), pass.tokens, {{&layer.up, up}});
-    workspace.kernels.relu(up, floats);
-    float* y = workspace.floats(Workspace::kProjected, size_t{pass.tokens} * config_.dim);
-    project(workspace, up, pass.tokens, {{&layer.down, y}});
-    add_residual(pass, y);
+  const float* relu_ffn(const Pass& pass, const float* rest, const Layer& layer) const {
+    const size_t ffn = config_.ffn;
+    float* up = pass.workspace.floats(Workspace::kFfn, pass.tokens * ffn);
+    project_normed(pass, rest, layer.ffn_norm, {{&layer.up, up}});
+    const auto prepare = [&](uint32_t t) { pass.workspace.kernels.relu(up + t * ffn, ffn); };
+    return project_back(pass, up, prepare, layer.down);
   }
 
   io::ModelFile file_;  // holds the embeddings' rows

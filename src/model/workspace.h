@@ -34,12 +34,20 @@ class Workspace {
   };
   float* floats(Name name, size_t count);
 
-  // x: [tokens][inputs] as matmul takes it, with its quantised copy (made in parallel) or, for
-  // float weights, without. Valid until the next call of either.
-  const kernels::Activations& quantise(const float* x, uint32_t tokens, uint32_t inputs);
-  const kernels::Activations& plain(const float* x, uint32_t tokens, uint32_t inputs);
+  // Calls body(token) for each, in parallel if that is worth it; floats: what it touches of one.
+  using TokenBody = base::FunctionRef<void(uint32_t token)>;
+  void for_tokens(uint32_t tokens, size_t floats, TokenBody body);
+
+  // x: [tokens][inputs] as matmul takes it, with its quantised copy or, for float weights, without.
+  // prepare(token) is called before that row of x is read, once per token, from several threads.
+  // Valid until the next call.
+  const kernels::Activations& activations(const float* x, uint32_t tokens, uint32_t inputs,
+                                          bool quantised, TokenBody prepare);
 
  private:
+  void quantise_tile(TokenBody prepare);
+  void quantise_tiles(TokenBody prepare);
+
   base::Buffer buffers_[kNames];
   base::Buffer q_, scale_, sums_;
   kernels::Activations activations_;

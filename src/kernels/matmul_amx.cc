@@ -79,30 +79,30 @@ struct alignas(64) Scratch {
   float start[kPanel];
 };
 
-// Asks for what is kAhead of `at`, of a panel, where the next panel that is unpacked here is
-// kPanels behind this one.
+// The weights that are unpacked next, of each panel. They are asked for while the ones before are
+// added up: unpacking asks faster than lines come from memory, and then waits for a free buffer.
 template <int kPanels>
-KVICK_INLINE void prefetch_panels(const std::byte* panel, size_t panel_bytes, const std::byte* at,
-                                  size_t bytes) {
-  const auto wrapped = [&](size_t ahead) {
-    const bool next = static_cast<size_t>(at - panel) + ahead >= panel_bytes;
-    return ahead + (next ? (kPanels - 1) * panel_bytes : 0);
-  };
-  prefetch({wrapped(kAhead.near), wrapped(kAhead.far)}, at, bytes);
-}
+struct Next {
+  const std::byte* at[kPanels] = {};  // null: they are here
+
+  // Some of them, in the order of groups.
+  template <DType kType>
+  KVICK_INLINE void ask(uint32_t p, uint32_t group) const {
+    constexpr PackFormat f = format_of(kType);
+    constexpr size_t kStep =
+        (block_offset(f, groups_per_block(f)) / groups_per_block(f) + kLine - 1) / kLine * kLine;
+    const auto* from = reinterpret_cast<const char*>(at[p] + group * kStep);
+    KVICK_UNROLL for (size_t i = 0; i < kStep; i += kLine) _mm_prefetch(from + i, _MM_HINT_T1);
+  }
+};
 
 template <DType kType, int kPanels>
-void unpack(const std::byte* panel, uint32_t first, uint32_t n, int p, size_t cold_bytes,
-            Weights<kPanels>& out) {
+void unpack(const std::byte* panel, uint32_t first, uint32_t n, int p, Weights<kPanels>& out) {
   constexpr PackFormat f = format_of(kType);
   for (uint32_t i = 0; i < n; ++i) {
     const std::byte* block = panel + block_offset(f, first + i);
     const uint32_t in_block = (first + i) % groups_per_block(f);
     const std::byte* planes = block + header_bytes(f) + in_block * plane_bytes(f);
-    if (cold_bytes != 0) {
-      prefetch_panels<kPanels>(panel, cold_bytes, planes, plane_bytes(f));
-      if (in_block == 0) prefetch_panels<kPanels>(panel, cold_bytes, block, header_bytes(f));
-    }
     __m512i w[8];
     load_codes<f.bits>(planes, w);
     KVICK_UNROLL for (int j = 0; j < 8; ++j) {
@@ -192,8 +192,9 @@ void multiply(const int8_t* q, int groups, Scratch<kPanels>& s) {
 
 // sum += value * activation scale for 16 / kPanels tokens from `first` on, with the operations of
 // add_group in matmul_avx512.cc.
-template <DType kType, int kPanels>
-void accumulate(const Scratch<kPanels>& s, uint32_t groups, uint32_t first, float* sums) {
+template <DType kType, int kPanels, bool kAsk>
+void accumulate(const Scratch<kPanels>& s, uint32_t groups, uint32_t first, float* sums,
+                const Next<kPanels>& next) {
   constexpr PackFormat f = format_of(kType);
   constexpr int kTokens = kTokenTile / kPanels;
   __m512 sum[kTokens][kPanels];
@@ -201,6 +202,7 @@ void accumulate(const Scratch<kPanels>& s, uint32_t groups, uint32_t first, floa
     sum[i / kPanels][i % kPanels] = _mm512_load_ps(sums + i * int{kPanel});
   }
   for (uint32_t g = 0; g < groups; ++g) {
+    if constexpr (kAsk) next.template ask<kType>(first / kTokens, g);
     __m512 scale[kPanels], shift[kPanels], min[kPanels];
     KVICK_UNROLL for (int p = 0; p < kPanels; ++p) {
       scale[p] = _mm512_load_ps(s.weights.scale[g][p]);
@@ -235,6 +237,20 @@ struct Job {
 // Not std::min, for the reason in target.h.
 KVICK_INLINE uint32_t smaller(uint32_t a, uint32_t b) { return a < b ? a : b; }
 
+// What follows group `group` - 1 of these panels: group `group`, or the next panels.
+template <DType kType, int kPanels>
+Next<kPanels> next_of(const Matrix& w, uint32_t panel, uint32_t group) {
+  const bool same = group < w.inputs / kGroup;
+  Next<kPanels> next;
+  for (uint32_t p = 0; p < kPanels; ++p)
+    next.at[p] =
+        w.data.data() + (panel + p + (same ? 0 : kPanels)) * w.panel_bytes +
+        (same ? block_offset(format_of(kType), group) +
+                    group % groups_per_block(format_of(kType)) * plane_bytes(format_of(kType))
+              : 0);
+  return next;
+}
+
 // Panels [panel, panel + kPanels) times tokens [first, last), at most kBlockTiles tiles.
 template <DType kType, int kPanels>
 void run_block(const Job& job, uint32_t panel, uint32_t first, uint32_t last, bool cold,
@@ -247,13 +263,17 @@ void run_block(const Job& job, uint32_t panel, uint32_t first, uint32_t last, bo
   for (uint32_t g = 0; g < groups; g += kChunk) {
     const uint32_t n = smaller(kChunk, groups - g);
     for (int p = 0; p < kPanels; ++p)
-      unpack<kType, kPanels>(job.w.panel(panel + static_cast<uint32_t>(p)), g, n, p,
-                             cold ? job.w.panel_bytes : 0, s.weights);
+      unpack<kType, kPanels>(job.w.panel(panel + static_cast<uint32_t>(p)), g, n, p, s.weights);
+    const Next<kPanels> next = next_of<kType, kPanels>(job.w, panel, g + n);
     for (uint32_t t = first, tile = 0; t < last; t += kTokenTile, ++tile) {
       const TokenPlace place = token_place(job.a.tokens, t);
       multiply(load_tokens<kType>(job.a, place, g, n, s.tokens), static_cast<int>(n), s);
-      for (uint32_t i = 0; i < place.tile_tokens; i += kTokens)
-        accumulate<kType, kPanels>(s, n, i, s.sum[tile][i][0]);
+      for (uint32_t i = 0; i < place.tile_tokens; i += kTokens) {
+        if (cold && tile == 0)
+          accumulate<kType, kPanels, true>(s, n, i, s.sum[tile][i][0], next);
+        else
+          accumulate<kType, kPanels, false>(s, n, i, s.sum[tile][i][0], next);
+      }
     }
   }
   for (uint32_t p = 0; p < kPanels; ++p) {

@@ -72,7 +72,7 @@ void measure(const Table& table, const std::vector<Matrix>& copies, uint32_t tok
     return now() - start;
   };
   std::vector<double> cold, warm;
-  if (tokens <= 16)
+  if (tokens <= 128)
     for (const Matrix& m : copies) cold.push_back(once(m));
   const double until = now() + 0.3;
   while (now() < until) warm.push_back(once(w));

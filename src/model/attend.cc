@@ -9,9 +9,10 @@ namespace {
 // Chunks of rows are merged in order whichever way the work is split, so the split never changes a
 // bit of the result.
 
-// Query rows (tokens x group) that one task holds: enough to read each key once for many queries,
-// few enough that their accumulators stay in the first-level cache.
-constexpr uint32_t kTileQueries = 32;
+// Query rows (tokens x group) that one task holds, all that the kernels take at once: each block of
+// keys is transposed for them together. Reading 8192 tokens of SmolLM2's shape with 32, 64 and 128:
+// 534, 584 and 617 tokens/s.
+constexpr uint32_t kTileQueries = 128;
 // Views that one thread makes before the others help: one takes 30 ns.
 constexpr size_t kViewGrain = 64;
 

@@ -106,6 +106,8 @@ def parsed(argv):
     parser.add_argument("--timeout", type=int, default=900, help="seconds of one measurement, after which it counts as refused")
     parser.add_argument("-o", metavar="NAME", help="name of the files in docs/results")
     args = parser.parse_args(argv)
+    if args.o and "/" in args.o:
+        parser.error(f"-o {args.o}: the name of files in docs/results, not a path")
     args.files = [str(pathlib.Path(file).absolute()) for file in args.files]
     try:
         return args, case_list.named(args.cases), peers_of(args)

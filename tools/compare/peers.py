@@ -40,8 +40,10 @@ def kvick(peer, file, case, setting):
     context = case.depth + max(case.prompt, case.decode)
     command = [peer.path, "bench", "--json", "--quiet", "-r", "1", "-m", file, *shape(case), "--ctx", str(context),
                "--kv-type", case.kv, "--threads", str(setting.threads)]
-    # Huge pages pay where the cache is read, and cost memory where it is short.
-    return {"": command, "huge pages": [*command, "--kv", "virtual:hugepages=on"]}
+    configurations = {"": command}
+    if case.depth + case.prompt >= 4096:  # huge pages pay where the cache is long, and waste memory where it is short
+        configurations["huge pages"] = [*command, "--kv", "virtual:hugepages=on"]
+    return configurations
 
 
 def llama_cpp(peer, file, case, setting):

@@ -57,6 +57,10 @@ class Commands(unittest.TestCase):
         self.assertIn("/p/x/llama-batched-bench", self.of("ik", BATCH)["repacked"])
         self.assertIn("q8_0", self.of("ik", DEEP_Q8)["repacked"])
 
+    def test_kvick_gets_huge_pages_where_the_cache_is_long(self):
+        self.assertEqual(list(self.of("kvick", BATCH)), [""])
+        self.assertEqual(list(self.of("kvick", DEEP)), ["", "huge pages"])
+
     def test_kvick_gets_no_more_context_than_it_needs(self):
         command = self.of("kvick", DEEP_Q8)[""]
         self.assertEqual(command[command.index("--ctx") + 1], str(16384 + 64))
@@ -129,7 +133,7 @@ class WholeRun(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("| decode 128 at 0 | 100.0 (100.0 to 100.0) | 50.0 (50.0 to 50.0), flash on; **2.00", done.stdout)
         order = [(entry["peer"], entry["configuration"]) for entry in map(json.loads, done.stderr.splitlines())]
-        ours = [("kvick", ""), ("kvick", "huge pages")]
+        ours = [("kvick", "")]  # huge pages only at depth
         self.assertEqual(order, [*ours, ("llama.cpp", "flash on"), ("llama.cpp", "flash off"),
                                  ("llama.cpp", "flash on"), *ours, *ours, ("llama.cpp", "flash on")])
         self.assertNotIn(folder, done.stdout)

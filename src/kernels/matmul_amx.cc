@@ -74,7 +74,7 @@ template <int kPanels>
 struct alignas(64) Scratch {
   Weights<kPanels> weights;
   TokenValues tokens;
-  float products[kChunk][kPanels][kTokenTile][kPanel];
+  float products[kChunk * kPanels][kTileFloats];  // [groups][panels] of [tokens][rows]
   float sum[kBlockTiles][kTokenTile][kPanels][kPanel];
   float start[kPanel];
 };
@@ -157,8 +157,7 @@ KVICK_INLINE void multiply_step(const int8_t* q, Scratch<kPanels>& s, int n) {
   if (kStep >= n) return;
   constexpr int kGroupOf = kStep / kPanels, kPanelOf = kStep % kPanels;
   constexpr int kProduct = kStep % 4, kTokens = 4 + kGroupOf % 2, kCodes = 6 + kStep % 2;
-  float* out = s.products[0][0][0] + kStep * kTileFloats;
-  if constexpr (kStep >= 4) store_tile<kProduct>(out - 4 * kTileFloats, kLine);
+  if constexpr (kStep >= 4) store_tile<kProduct>(s.products[kStep - 4], kLine);
   if constexpr (kPanelOf == 0) load_tile<kTokens>(q + kGroupOf * int{kTokenTile * kGroup}, kGroup);
   load_tile<kCodes>(s.weights.codes[kGroupOf][kPanelOf], kLine);
   load_tile<kProduct>(s.start, 0);
@@ -173,9 +172,9 @@ KVICK_INLINE void multiply_steps(const int8_t* q, Scratch<kPanels>& s, int n,
 
 // The last product that was made in register kProduct.
 template <int kProduct>
-KVICK_INLINE void store_last(float* products, int n) {
+KVICK_INLINE void store_last(float (*products)[kTileFloats], int n) {
   if (kProduct >= n) return;
-  store_tile<kProduct>(products + ((n - 1 - kProduct) / 4 * 4 + kProduct) * kTileFloats, kLine);
+  store_tile<kProduct>(products[(n - 1 - kProduct) / 4 * 4 + kProduct], kLine);
 }
 
 // All products of `groups` groups.
@@ -183,11 +182,10 @@ template <int kPanels>
 void multiply(const int8_t* q, int groups, Scratch<kPanels>& s) {
   const int n = groups * kPanels;
   multiply_steps(q, s, n, std::make_integer_sequence<int, int{kChunk} * kPanels>());
-  float* products = s.products[0][0][0];
-  store_last<0>(products, n);
-  store_last<1>(products, n);
-  store_last<2>(products, n);
-  store_last<3>(products, n);
+  store_last<0>(s.products, n);
+  store_last<1>(s.products, n);
+  store_last<2>(s.products, n);
+  store_last<3>(s.products, n);
 }
 
 // sum += value * activation scale for 16 / kPanels tokens from `first` on, with the operations of
@@ -213,7 +211,7 @@ void accumulate(const Scratch<kPanels>& s, uint32_t groups, uint32_t first, floa
       const __m512 token_scale = _mm512_set1_ps(s.tokens.scale[g][first + t]);
       const __m512 token_sum = _mm512_set1_ps(f.has_min ? s.tokens.sum[g][first + t] : 0.0f);
       KVICK_UNROLL for (int p = 0; p < kPanels; ++p) {
-        const __m512 product = _mm512_load_ps(s.products[g][p][first + t]);
+        const __m512 product = _mm512_load_ps(s.products[g * kPanels + p] + (first + t) * kPanel);
         __m512 value = _mm512_fmadd_ps(product, scale[p], shift[p]);
         if constexpr (f.has_min) value = _mm512_fmadd_ps(min[p], token_sum, value);
         sum[t][p] = _mm512_fmadd_ps(value, token_scale, sum[t][p]);

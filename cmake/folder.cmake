@@ -15,7 +15,7 @@ endfunction()
 if(KVICK_TESTS)
   find_package(GTest REQUIRED)
   find_package(fmt REQUIRED)
-  # googletest's header, once for all tests: a third of what compiling a small one takes.
+  # googletest's header, once for all tests.
   file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/test_header.cc CONTENT "int main() {}\n")
   add_executable(kvick_test_header ${CMAKE_BINARY_DIR}/test_header.cc)  # not a library: those are not -fPIE
   target_link_libraries(kvick_test_header PRIVATE GTest::gtest fmt::fmt)

@@ -19,7 +19,7 @@ struct alignas(64) TileConfig {
 inline void configure_tiles(const TileConfig& config) {
   asm volatile("ldtilecfg %0" ::"m"(config));
 }
-// Until this is called, floats run at half speed: docs/adr/0006-amx.md.
+// Leaves no tile in use, whose registers the system would have to save with the thread's others.
 inline void release_tiles() { asm volatile("tilerelease"); }
 
 template <int kTile>

@@ -41,8 +41,7 @@ class ContiguousStep final : public CheckedStep {
       }
     };
     const size_t regions = places().size() * heads;
-    // Rows that one thread writes before the others help: one, of memory not in the cache, takes
-    // about 100 ns.
+    // Rows that one thread writes before the others help: so few take no longer than a region.
     constexpr uint64_t kRows = 16;
     const uint64_t rows_each = fresh() / places().size();
     base::ThreadPool* const pool = store_.setup().pool;

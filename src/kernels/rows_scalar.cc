@@ -10,6 +10,7 @@
 #include "kernels/target.h"
 
 // clang-format off: each needs the ones before it
+#include "kernels/attention_ahead.h"
 #include "kernels/attention_impl.h"
 #include "kernels/attention_merge.h"
 #include "kernels/elementwise_impl.h"

@@ -108,6 +108,12 @@ struct VecAvx512 {
     // The permutation looks at the low four bits only.
     return _mm512_permutexvar_ps(d % 32 < 16 ? wide : _mm512_srli_epi32(wide, 4), values);
   }
+  // Half `which` of 16 pairs.
+  static F half_of_pairs(const std::byte* p, uint32_t which) {
+    const __m512i pairs = _mm512_loadu_si512(p);
+    return _mm512_cvtph_ps(
+        _mm512_cvtepi32_epi16(which == 0 ? pairs : _mm512_srli_epi32(pairs, 16)));
+  }
   static float half(const std::byte* p) {
     uint16_t bits;
     std::memcpy(&bits, p, sizeof bits);

@@ -86,6 +86,7 @@ struct Attend {
   // -- register tiles --
   // b of a product, vector r of row i: from the block, or straight from rows of values.
   struct FromBlock {
+    static constexpr bool kFromMemory = false;
     const float* at;
     uint32_t stride;
     F operator()(uint32_t i, int r) const { return V::load(at + i * stride + r * kLanes); }
@@ -94,6 +95,7 @@ struct Attend {
   };
   template <DType T>
   struct FromRows {
+    static constexpr bool kFromMemory = true;
     const std::byte* const* rows;
     uint32_t dim;         // of the first lane
     const float* scales;  // of row 0, of quantised rows; `groups` from one row to the next
@@ -126,7 +128,8 @@ struct Attend {
     const float* rows_a[M];
     for (int m = 0; m < M; ++m) rows_a[m] = a[m];
     for (uint32_t i = 0; i < n; ++i) {
-      if (i % kAheadEvery == 0) ahead.work(kAheadEvery * M * R * kLanes);
+      if constexpr (B::kFromMemory)
+        if (i % kAheadEvery == 0) ahead.work(kAheadEvery * M * R * kLanes);
       F lanes[R];
       KVICK_UNROLL for (int r = 0; r < R; ++r) lanes[r] = b(i, r);
       KVICK_UNROLL for (int m = 0; m < M; ++m) {
@@ -281,6 +284,7 @@ struct Attend {
       for (uint32_t panel = 0; panel < panels;) {
         const uint32_t r = vectors(m, panels - panel);
         const uint32_t lane = panel * kLanes;
+        ahead.work(m * r * kLanes * queries.head_dim);
         run_tile(Score{*this, block + lane, i, row + lane}, m, r);
         panel += r;
       }

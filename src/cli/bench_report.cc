@@ -23,10 +23,9 @@ const Measurement* first(const BenchReport& report, Phase phase) {
 }
 
 nlohmann::ordered_json usage_json(const kv::Usage& usage) {
-  return {{"used_bytes", usage.used_bytes},
-          {"allocated_bytes", usage.allocated_bytes},
-          {"wasted_bytes", usage.wasted_bytes},
-          {"copied_bytes", usage.copied_bytes},
+  return {{"used_bytes", usage.used_bytes},     {"allocated_bytes", usage.allocated_bytes},
+          {"wasted_bytes", usage.wasted_bytes}, {"shared_bytes", usage.shared_bytes},
+          {"cached_bytes", usage.cached_bytes}, {"copied_bytes", usage.copied_bytes},
           {"page_bytes", usage.page_bytes}};
 }
 

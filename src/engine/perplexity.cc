@@ -41,7 +41,8 @@ class Reader {
   base::Status<> read(std::span<const Token> tokens) {
     const model::Slot slot = {.seq = seq_, .past = past_, .tokens = tokens, .parents = {}};
     const model::Batch batch = {.slots = {&slot, 1}};
-    const std::vector<kv::Slot> slots = model::kv_slots(batch);
+    std::vector<kv::Slot> slots = model::kv_slots(batch);
+    for (kv::Slot& slot : slots) slot.tokens = {};  // nobody will ask for these again
     auto step = store_->begin({.slots = slots});
     if (!step.ok()) return fail("no room for a window: {}", step.error().what);
     std::vector<uint32_t> wanted(tokens.size());

@@ -125,7 +125,8 @@ class Rounds {
   }
 
   base::Status<> forward(const model::Batch& batch, std::span<const uint32_t> wanted) {
-    const std::vector<kv::Slot> slots = model::kv_slots(batch);
+    std::vector<kv::Slot> slots = model::kv_slots(batch);
+    for (kv::Slot& slot : slots) slot.tokens = {};  // nobody will ask for these again
     auto step = store_.begin({.slots = slots});
     if (!step.ok()) return fail("no room in the cache: {}", step.error().what);
     engine_.model().forward(batch, **step, workspace_, wanted, logits_.data());

@@ -102,14 +102,18 @@ uint32_t CheckedStore::length(SeqId seq) const { return find(seq).length; }
 
 Usage CheckedStore::usage() const {
   Usage usage = count();
-  usage.wasted_bytes = usage.allocated_bytes - usage.used_bytes;
+  usage.wasted_bytes = usage.allocated_bytes - usage.used_bytes - usage.cached_bytes;
   usage.sequences = static_cast<uint32_t>(sequences_.size());
   return usage;
 }
 
+void CheckedStore::for_each_sequence(base::FunctionRef<void(const Sequence&)> use) const {
+  for (const auto& [id, sequence] : sequences_) use(*sequence);
+}
+
 uint64_t CheckedStore::tokens() const {
   uint64_t tokens = 0;
-  for (const auto& [id, sequence] : sequences_) tokens += sequence->length;
+  for_each_sequence([&](const Sequence& sequence) { tokens += sequence.length; });
   return tokens;
 }
 
@@ -147,8 +151,13 @@ std::vector<Place> CheckedStore::places_of(const Batch& batch) const {
   uint64_t first = 0;
   for (const Slot& slot : batch.slots) {
     KVICK_CHECK(slot.fresh > 0, "sequence {} adds no row", number(slot.seq));
-    places.push_back(
-        {.id = slot.seq, .sequence = &find(slot.seq), .fresh = slot.fresh, .first = first});
+    KVICK_CHECK(slot.tokens.empty() || slot.tokens.size() == slot.fresh, "{} tokens for {} rows",
+                slot.tokens.size(), slot.fresh);
+    places.push_back({.id = slot.seq,
+                      .sequence = &find(slot.seq),
+                      .fresh = slot.fresh,
+                      .first = first,
+                      .tokens = slot.tokens});
     ids.push_back(slot.seq);
     first += slot.fresh;
   }

@@ -24,7 +24,8 @@ struct Place {
   SeqId id{};
   Sequence* sequence = nullptr;
   uint32_t fresh = 0;
-  uint64_t first = 0;  // its first fresh row, of the whole batch's
+  uint64_t first = 0;             // its first fresh row, of the whole batch's
+  std::span<const Token> tokens;  // Slot::tokens
 };
 
 class CheckedStore;
@@ -89,6 +90,7 @@ class CheckedStore : public Store {
   virtual StepOr start(std::vector<Place> places) = 0;
   // All but sequences and wasted.
   virtual Usage count() const = 0;
+  void for_each_sequence(base::FunctionRef<void(const Sequence&)> use) const;
   // Committed tokens of all open sequences.
   uint64_t tokens() const;
 

@@ -106,7 +106,8 @@ inline void PrintTo(const Case& test, std::ostream* out) {  // NOLINT: googletes
 inline std::vector<std::string> specs() {
   std::vector<std::string> all;
   for (const Strategy& strategy : strategies()) all.emplace_back(strategy.name);
-  for (const char* more : {"virtual:hugepages=on", "bmc:r=1", "bmc:r=7", "bmc:r=100000"})
+  for (const char* more : {"virtual:hugepages=on", "bmc:r=1", "bmc:r=7", "bmc:r=100000",
+                           "paged:block=1", "paged:block=7,prefix=off"})
     all.emplace_back(more);
   return all;
 }

@@ -1,7 +1,8 @@
 #include "kv/contiguous.h"
 
-#include <algorithm>
 #include <cstring>
+
+#include "kv/fresh_rows.h"
 
 namespace kvick::kv {
 
@@ -26,43 +27,16 @@ class ContiguousStep final : public CheckedStep {
   }
 
   void write_rows(uint32_t layer, const float* k, const float* v) override {
-    const uint32_t heads = store_.shape().kv_heads;
     for (uint32_t slot = 0; slot < places().size(); ++slot) {
       ContiguousSequence& sequence = this->sequence(slot);
       store_.use(sequence, layer, sequence.length + places()[slot].fresh);
     }
-    const auto write_all = [&](size_t begin, size_t end, unsigned) {
-      for (size_t i = begin; i < end; ++i) {
-        const Place& place = places()[i / heads];
-        const LayerRows& rows = sequence(static_cast<uint32_t>(i / heads)).layers[layer];
-        const auto head = static_cast<uint32_t>(i % heads);
-        write_region(place, k, head, false, rows.region(head, false));
-        write_region(place, v, head, true, rows.region(head, true));
-      }
-    };
-    const size_t regions = places().size() * heads;
-    // Rows that one thread writes before the others help: so few take no longer than a region.
-    constexpr uint64_t kRows = 16;
-    const uint64_t rows_each = fresh() / places().size();
-    base::ThreadPool* const pool = store_.setup().pool;
-    if (pool == nullptr)
-      write_all(0, regions, 0);
-    else
-      pool->parallel_for(regions, std::max<uint64_t>(1, kRows / (2 * rows_each)), write_all);
-  }
-
-  uint64_t fresh() const { return places().back().first + places().back().fresh; }
-
-  void write_region(const Place& place, const float* in, uint32_t head, bool is_v,
-                    std::byte* region) const {
-    const Shape& shape = store_.shape();
-    const kernels::DType type = is_v ? shape.v_type : shape.k_type;
-    const size_t row_bytes = shape.row_bytes(is_v);
-    const size_t token = size_t{shape.kv_heads} * shape.head_dim;  // floats
-    const float* source = in + place.first * token + size_t{head} * shape.head_dim;
-    std::byte* row = region + place.sequence->length * row_bytes;
-    for (uint32_t i = 0; i < place.fresh; ++i, source += token, row += row_bytes)
-      store_.setup().store_row(type, source, shape.head_dim, row);
+    write_fresh_rows(store_.setup(), places(), k, v,
+                     [&](uint32_t slot, uint32_t head, bool is_v, uint32_t row) {
+                       const ContiguousSequence& sequence = this->sequence(slot);
+                       return sequence.layers[layer].region(head, is_v) +
+                              (sequence.length + row) * store_.shape().row_bytes(is_v);
+                     });
   }
 
   void view_rows(const Ask& ask, base::Arena&, kernels::View& out) override {

@@ -56,6 +56,9 @@ struct Shortage {
 struct Slot {
   SeqId seq{};
   uint32_t fresh = 0;  // rows that this step adds, at least 1
+  // Whose rows they are, [fresh], until the step ends; or empty: then no other sequence is given
+  // this one's rows from here on.
+  std::span<const Token> tokens;
 };
 struct Batch {
   std::span<const Slot> slots;  // at least one, each sequence at most once
@@ -99,12 +102,14 @@ struct Opened {
 };
 
 // Bytes, except sequences. used: rows that hold committed tokens; allocated: taken from the system
-// and not given back; wasted = allocated - used; copied: moved by growth, forks and commits since
-// the store was made; shared: of used, held by more than one sequence, counted once; page: the unit
-// in which memory is taken (a page of the system, a block of rows), 0 if any size is.
+// and not given back; wasted = allocated - used - cached; copied: moved by growth, forks and
+// commits since the store was made; shared: of used, held by more than one sequence, counted once;
+// cached: rows of closed sequences, kept for prompts that begin alike until their room is needed;
+// page: the unit in which memory is taken (a page of the system, a block of rows), 0 if any size
+// is.
 struct Usage {
   uint64_t used_bytes = 0, allocated_bytes = 0, wasted_bytes = 0, shared_bytes = 0;
-  uint64_t slow_bytes = 0, copied_bytes = 0, page_bytes = 0;
+  uint64_t cached_bytes = 0, slow_bytes = 0, copied_bytes = 0, page_bytes = 0;
   uint32_t sequences = 0;
   bool operator==(const Usage&) const = default;
 };

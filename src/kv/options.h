@@ -2,6 +2,7 @@
 // Reading the options of a spec, with one sentence for each way to get them wrong.
 
 #include <cstdint>
+#include <initializer_list>
 #include <span>
 #include <string_view>
 
@@ -19,5 +20,8 @@ base::Result<uint64_t> read_number(const Spec& spec, const Option& option, uint6
                                    uint64_t most);
 // Error: neither "on" nor "off".
 base::Result<bool> read_switch(const Spec& spec, const Option& option);
+// Which of the choices. Error: none of them.
+base::Result<size_t> read_choice(const Spec& spec, const Option& option,
+                                 std::initializer_list<std::string_view> choices);
 
 }  // namespace kvick::kv

@@ -11,13 +11,12 @@ Strategy virtual_strategy();    // virtual.cc
 Strategy bmc_strategy();        // bmc.cc
 Strategy iterative_strategy();  // iterative.cc
 Strategy upfront_strategy();    // upfront.cc
+Strategy paged_strategy();      // paged.cc
 
 std::span<const Strategy> strategies() {
   static const Strategy rows[] = {
-      virtual_strategy(),
-      bmc_strategy(),
-      iterative_strategy(),
-      upfront_strategy(),
+      virtual_strategy(), bmc_strategy(),   iterative_strategy(),
+      upfront_strategy(), paged_strategy(),
   };
   return rows;
 }

@@ -71,9 +71,10 @@ TEST(Registry, TakesEveryFallbackAsIfItWereGiven) {
 TEST(Registry, NamesWhatExistsWhenAStrategyDoesNot) {
   EXPECT_EQ(make_error("virtaul"),
             "'virtaul' is not a KV strategy; did you mean virtual?; there are virtual, bmc, "
-            "iterative, upfront");
+            "iterative, upfront, paged");
   EXPECT_EQ(make_error("zzzzzzzzz"),
-            "'zzzzzzzzz' is not a KV strategy; there are virtual, bmc, iterative, upfront");
+            "'zzzzzzzzz' is not a KV strategy; there are virtual, bmc, iterative, upfront, "
+            "paged");
   EXPECT_FALSE(cost_of({"zzz", {}}, kSetup, {}).ok());
 }
 

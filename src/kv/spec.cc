@@ -97,4 +97,14 @@ base::Result<bool> read_switch(const Spec& spec, const Option& option) {
   return text == "on";
 }
 
+base::Result<size_t> read_choice(const Spec& spec, const Option& option,
+                                 std::initializer_list<std::string_view> choices) {
+  const std::string_view text = value_of(spec, option);
+  const auto found = std::find(choices.begin(), choices.end(), text);
+  if (found == choices.end())
+    return base::fail("{}: {}={} is none of {} ({})", spec.name, option.name, quote(text),
+                      fmt::join(choices, ", "), option.summary);
+  return static_cast<size_t>(found - choices.begin());
+}
+
 }  // namespace kvick::kv

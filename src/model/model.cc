@@ -29,7 +29,9 @@ std::vector<kv::Slot> kv_slots(const Batch& batch) {
   std::vector<kv::Slot> slots;
   slots.reserve(batch.slots.size());
   for (const Slot& slot : batch.slots)
-    slots.push_back({.seq = slot.seq, .fresh = static_cast<uint32_t>(slot.tokens.size())});
+    slots.push_back({.seq = slot.seq,
+                     .fresh = static_cast<uint32_t>(slot.tokens.size()),
+                     .tokens = slot.tokens});
   return slots;
 }
 

@@ -1,0 +1,365 @@
+// PagedAttention: rows in blocks of a fixed number of tokens, and a table per sequence of which
+// blocks hold its tokens (seed 003, section IV-B). Blocks are taken when tokens need them, so that
+// a sequence wastes less than one; shared by reference between forks, and between sequences whose
+// tokens begin alike; copied by whoever writes into one that others use.
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+
+#include "kv/fresh_rows.h"
+#include "kv/options.h"
+#include "kv/prefix_tree.h"
+#include "kv/saturating.h"
+
+namespace kvick::kv {
+namespace {
+
+constexpr Option kOptions[] = {
+    {.name = "block", .summary = "tokens of a block", .fallback = "32"},
+    {.name = "prefix",
+     .summary = "blocks are kept for prompts that begin with the same tokens",
+     .fallback = "on"},
+    {.name = "evict",
+     .summary = "which of those goes when room is needed: lru, or lfu (the least often used)",
+     .fallback = "lru"},
+    {.name = "hugepages",
+     .summary = "the blocks lie in pages of 2 MiB: on, off, or auto (where the system makes them)",
+     .fallback = "auto"}};
+
+constexpr uint32_t kMostBlockRows = 4096;
+
+struct PagedOptions {
+  uint32_t block_rows;
+  bool prefix;
+  Eviction eviction;
+  Pages pages;
+};
+
+struct PagedSequence : Sequence {
+  std::vector<BlockId> blocks;
+  // Of the committed rows, while all of them are known.
+  std::vector<Token> tokens;
+  bool known = true;
+  // The first `published` blocks are those on the path to `tip`.
+  PrefixTree::Node* tip = nullptr;
+  uint32_t published = 0;
+};
+
+class PagedStore;
+
+class PagedStep final : public CheckedStep {
+ public:
+  PagedStep(PagedStore& store, std::vector<Place> places);
+
+ private:
+  struct Runs {
+    std::vector<kernels::Run> past, fresh;
+  };
+
+  void write_rows(uint32_t layer, const float* k, const float* v) override;
+  void view_rows(const Ask& ask, base::Arena& scratch, kernels::View& out) override;
+  void keep_rows(uint32_t slot, std::span<const uint32_t> kept) override;
+
+  PagedSequence& sequence(uint32_t slot) const {
+    return static_cast<PagedSequence&>(*places()[slot].sequence);
+  }
+
+  PagedStore& store_;
+  std::vector<Runs> runs_;  // per slot; views point into it
+};
+
+class PagedStore final : public CheckedStore {
+ public:
+  PagedStore(const Setup& setup, const PagedOptions& options, BlockPool pool)
+      : CheckedStore(setup),
+        options_(options),
+        pool_(std::move(pool)),
+        tree_(pool_, options.eviction) {}
+
+ private:
+  friend class PagedStep;
+
+  static PagedSequence& mine(Sequence& sequence) { return static_cast<PagedSequence&>(sequence); }
+
+  uint32_t blocks_for(uint64_t rows) const {
+    return static_cast<uint32_t>((rows + pool_.rows() - 1) / pool_.rows());
+  }
+
+  std::unique_ptr<Sequence> make_sequence(std::span<const Token> prompt) override {
+    auto sequence = std::make_unique<PagedSequence>();
+    if (!options_.prefix) return sequence;
+    for (const PrefixTree::Hit& hit : tree_.open(prompt)) {
+      sequence->blocks.push_back(hit.block);
+      sequence->length += hit.rows;
+      if (hit.rows < pool_.rows()) break;
+      sequence->tip = hit.node;
+      ++sequence->published;
+    }
+    sequence->tokens.assign(prompt.begin(), prompt.begin() + sequence->length);
+    return sequence;
+  }
+
+  SequenceOr copy_sequence(SeqId, const Sequence& from) override {
+    auto copy = std::make_unique<PagedSequence>(static_cast<const PagedSequence&>(from));
+    copy->blocks.resize(blocks_for(copy->length));  // not what a dropped step has taken
+    for (const BlockId block : copy->blocks) pool_.add_user(block);
+    return std::unique_ptr<Sequence>(std::move(copy));
+  }
+
+  void free_sequence(std::unique_ptr<Sequence> sequence) override {
+    publish_tail(mine(*sequence));
+    // From the end, so that of blocks used last at the same time the beginning goes last.
+    std::vector<BlockId>& blocks = mine(*sequence).blocks;
+    for (auto block = blocks.rbegin(); block != blocks.rend(); ++block) tree_.drop_user(*block);
+  }
+
+  // What a place needs beyond the blocks that it has.
+  struct Need {
+    uint32_t blocks = 0;
+    bool copy = false;  // and one for its last block, which others use and it writes into
+  };
+  std::vector<Need> needs_of(std::span<const Place> places) const {
+    std::vector<Need> needs;
+    // Users that a block loses to copies: of two forks that write, the second is left alone with
+    // it.
+    std::map<BlockId, uint32_t> leaving;
+    for (const Place& place : places) {
+      const PagedSequence& sequence = mine(*place.sequence);
+      const auto have = static_cast<uint32_t>(sequence.blocks.size());
+      const uint32_t then = blocks_for(uint64_t{sequence.length} + place.fresh);
+      Need need = {.blocks = then - std::min(then, have)};
+      if (sequence.length % pool_.rows() > 0) {
+        const BlockId last = sequence.blocks[sequence.length / pool_.rows()];
+        need.copy = pool_.users(last) - leaving[last] > 1;
+        if (need.copy) ++leaving[last];
+      }
+      needs.push_back(need);
+    }
+    return needs;
+  }
+
+  StepOr start(std::vector<Place> places) override {
+    const std::vector<Need> needs = needs_of(places);
+    uint64_t blocks = 0;
+    for (const Need& need : needs) blocks += need.blocks + (need.copy ? 1 : 0);
+    KVICK_TRY(const std::vector<BlockId> taken, take(blocks, places.size()));
+    auto next = taken.begin();
+    for (size_t i = 0; i < places.size(); ++i) {
+      PagedSequence& sequence = mine(*places[i].sequence);
+      if (needs[i].copy) copy_last(sequence, *next++);
+      sequence.blocks.insert(sequence.blocks.end(), next, next + needs[i].blocks);
+      next += needs[i].blocks;
+    }
+    return std::unique_ptr<CheckedStep>(std::make_unique<PagedStep>(*this, std::move(places)));
+  }
+
+  base::Result<std::vector<BlockId>, Shortage> take(uint64_t count, size_t sequences) {
+    const uint64_t block = pool_.block_bytes();
+    const uint64_t now = (pool_.taken() - tree_.unused()) * block;
+    if (auto shortage =
+            over_cap(now, now + count * block, fmt::format("a step of {} sequences", sequences)))
+      return *shortage;
+    std::vector<BlockId> taken;
+    while (taken.size() < count) {
+      const std::optional<BlockId> id =
+          pool_.free() > 0 || tree_.evict() ? pool_.take() : std::nullopt;
+      if (id.has_value()) {
+        taken.push_back(*id);
+        continue;
+      }
+      if (pool_.free() > 0 && tree_.evict()) continue;  // what it gave back may be enough
+      for (const BlockId back : taken) pool_.drop_user(back);
+      return Shortage{.needed_bytes = count * block,
+                      .available_bytes = taken.size() * block,
+                      .what = fmt::format("the system refuses {} more bytes of cache",
+                                          (count - taken.size()) * block)};
+    }
+    return taken;
+  }
+
+  void copy_last(PagedSequence& sequence, BlockId to) {
+    BlockId& last = sequence.blocks[sequence.length / pool_.rows()];
+    const uint32_t rows = sequence.length % pool_.rows();
+    pool_.copy_rows(last, to, rows);
+    copied_bytes_ += rows * shape().token_bytes();
+    tree_.drop_user(last);
+    last = to;
+  }
+
+  // After a commit: full blocks become known, and what was taken for rows that were not kept goes.
+  void settle(PagedSequence& sequence) {
+    while (sequence.blocks.size() > blocks_for(sequence.length)) {
+      tree_.drop_user(sequence.blocks.back());
+      sequence.blocks.pop_back();
+    }
+    if (!options_.prefix || !sequence.known) return;
+    const uint32_t rows = pool_.rows();
+    for (; (sequence.published + 1) * uint64_t{rows} <= sequence.length; ++sequence.published) {
+      const uint32_t at = sequence.published;
+      sequence.tip =
+          tree_.publish(sequence.tip, std::span(sequence.tokens).subspan(size_t{at} * rows, rows),
+                        sequence.blocks[at]);
+      sequence.blocks[at] = PrefixTree::block_of(sequence.tip);
+    }
+  }
+
+  // The rows behind the last full block, which nobody will add to.
+  void publish_tail(PagedSequence& sequence) {
+    const uint32_t at = sequence.published, rows = sequence.length % pool_.rows();
+    if (!options_.prefix || !sequence.known || rows == 0) return;
+    if (pool_.users(sequence.blocks[at]) > 1) return;  // of others, who may add to it
+    tree_.publish(sequence.tip, std::span(sequence.tokens).subspan(size_t{at} * pool_.rows(), rows),
+                  sequence.blocks[at]);
+  }
+
+  Usage count() const override {
+    // Rows of each block that sequences hold: the most, and what at least two of them do.
+    struct Held {
+      uint32_t most = 0, two = 0;
+    };
+    std::vector<Held> held(pool_.highest());
+    const uint32_t rows = pool_.rows();
+    for_each_sequence([&](const Sequence& one) {
+      const auto& sequence = static_cast<const PagedSequence&>(one);
+      for (uint32_t i = 0; i < blocks_for(sequence.length); ++i) {
+        Held& block = held[sequence.blocks[i]];
+        const uint32_t own = std::min(rows, sequence.length - i * rows);
+        block.two = std::max(block.two, std::min(own, block.most));
+        block.most = std::max(block.most, own);
+      }
+    });
+    Usage usage;
+    for (const Held& block : held) {
+      usage.used_bytes += block.most * shape().token_bytes();
+      usage.shared_bytes += block.two * shape().token_bytes();
+    }
+    usage.allocated_bytes = pool_.taken() * pool_.block_bytes();
+    usage.cached_bytes = tree_.unused() * pool_.block_bytes();
+    usage.copied_bytes = copied_bytes_;
+    usage.page_bytes = pool_.block_bytes();
+    return usage;
+  }
+
+  PagedOptions options_;
+  BlockPool pool_;
+  PrefixTree tree_;
+  uint64_t copied_bytes_ = 0;
+};
+
+PagedStep::PagedStep(PagedStore& store, std::vector<Place> places)
+    : CheckedStep(store, std::move(places)), store_(store) {
+  const uint32_t rows = store_.pool_.rows();
+  for (const Place& place : this->places()) {
+    const auto& sequence = static_cast<const PagedSequence&>(*place.sequence);
+    const auto add = [&](std::vector<kernels::Run>& runs, uint32_t begin, uint32_t end) {
+      for (uint32_t at = begin; at < end;) {
+        const uint32_t in_block = at % rows, n = std::min(rows - in_block, end - at);
+        runs.push_back({store_.pool_.first_row(sequence.blocks[at / rows]) + in_block, n, at});
+        at += n;
+      }
+    };
+    Runs& runs = runs_.emplace_back();
+    add(runs.past, 0, sequence.length);
+    add(runs.fresh, sequence.length, sequence.length + place.fresh);
+  }
+}
+
+void PagedStep::write_rows(uint32_t layer, const float* k, const float* v) {
+  const BlockPool& pool = store_.pool_;
+  write_fresh_rows(
+      store_.setup(), places(), k, v, [&](uint32_t slot, uint32_t head, bool is_v, uint32_t i) {
+        const PagedSequence& sequence = this->sequence(slot);
+        const uint32_t at = sequence.length + i;
+        return pool.row(sequence.blocks[at / pool.rows()], layer, head, is_v, at % pool.rows());
+      });
+}
+
+void PagedStep::view_rows(const Ask& ask, base::Arena&, kernels::View& out) {
+  const Shape& shape = store_.shape();
+  kernels::Segment segment;
+  segment.k = store_.pool_.base(ask.layer, ask.head, false);
+  segment.v = store_.pool_.base(ask.layer, ask.head, true);
+  segment.k_stride = static_cast<uint32_t>(shape.row_bytes(false));
+  segment.v_stride = static_cast<uint32_t>(shape.row_bytes(true));
+  segment.k_type = shape.k_type;
+  segment.v_type = shape.v_type;
+  out = {};
+  const Runs& runs = runs_[ask.slot];
+  segment.runs = runs.past;
+  if (!runs.past.empty()) out.past.push_back(segment);
+  segment.runs = runs.fresh;
+  out.fresh = segment;
+}
+
+void PagedStep::keep_rows(uint32_t slot, std::span<const uint32_t> kept) {
+  const Place& place = places()[slot];
+  PagedSequence& sequence = this->sequence(slot);
+  BlockPool& pool = store_.pool_;
+  const Shape& shape = store_.shape();
+  const auto row = [&](uint32_t layer, uint32_t head, bool is_v, uint32_t fresh) {
+    const uint32_t at = sequence.length + fresh;
+    return pool.row(sequence.blocks[at / pool.rows()], layer, head, is_v, at % pool.rows());
+  };
+  // Ascending: no row is overwritten before it has moved.
+  for (uint32_t i = 0; i < kept.size(); ++i) {
+    if (kept[i] == i) continue;
+    for (uint32_t layer = 0; layer < shape.layers; ++layer)
+      for (uint32_t head = 0; head < shape.kv_heads; ++head)
+        for (const bool is_v : {false, true})
+          std::memcpy(row(layer, head, is_v, i), row(layer, head, is_v, kept[i]),
+                      shape.row_bytes(is_v));
+    store_.copied_bytes_ += shape.token_bytes();
+  }
+  sequence.known = sequence.known && (kept.empty() || !place.tokens.empty());
+  if (sequence.known)
+    for (const uint32_t i : kept) sequence.tokens.push_back(place.tokens[i]);
+  sequence.length += static_cast<uint32_t>(kept.size());
+  store_.settle(sequence);
+}
+
+base::Result<PagedOptions> options_of(const Spec& spec) {
+  KVICK_TRY(const uint64_t rows, read_number(spec, kOptions[0], 1, kMostBlockRows));
+  KVICK_TRY(const bool prefix, read_switch(spec, kOptions[1]));
+  KVICK_TRY(const size_t eviction, read_choice(spec, kOptions[2], {"lru", "lfu"}));
+  KVICK_TRY(const size_t huge, read_choice(spec, kOptions[3], {"auto", "on", "off"}));
+  return PagedOptions{
+      .block_rows = static_cast<uint32_t>(rows),
+      .prefix = prefix,
+      .eviction = eviction == 0 ? Eviction::kLru : Eviction::kLfu,
+      .pages = huge == 1 || (huge == 0 && huge_pages_work().ok()) ? Pages::kHuge : Pages::kSystem};
+}
+
+base::Result<std::unique_ptr<Store>> make(const Setup& setup, const Spec& spec) {
+  KVICK_TRY(const PagedOptions options, options_of(spec));
+  if (options.pages == Pages::kHuge)
+    if (auto works = huge_pages_work(); !works.ok())
+      return base::fail("{}: hugepages=on: {}", spec.name, works.error().message);
+  KVICK_TRY(BlockPool pool, BlockPool::make(setup, options.block_rows, options.pages));
+  return std::unique_ptr<Store>(std::make_unique<PagedStore>(setup, options, std::move(pool)));
+}
+
+base::Result<Cost> cost(const Setup& setup, const Spec& spec, const Load& load) {
+  KVICK_TRY(const PagedOptions options, options_of(spec));
+  const uint64_t token = setup.shape.token_bytes(), rows = options.block_rows;
+  const uint64_t held = (load.tokens + rows - 1) / rows * rows;
+  return Cost{.fast_bytes = saturating_mul(load.sequences, saturating_mul(held, token)),
+              .slow_bytes = 0,
+              .read_bytes_per_token = saturating_mul(load.tokens, token),
+              .copied_bytes = 0};
+}
+
+}  // namespace
+
+Strategy paged_strategy() {
+  return {.name = "paged",
+          .summary =
+              "blocks of tokens and a table of them, shared by prompts that begin alike "
+              "(PagedAttention)",
+          .options = kOptions,
+          .traits = {.shares_prefix = true, .cheap_fork = true},
+          .make = make,
+          .cost = cost};
+}
+
+}  // namespace kvick::kv

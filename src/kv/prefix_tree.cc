@@ -1,0 +1,148 @@
+#include "kv/prefix_tree.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace kvick::kv {
+
+struct PrefixTree::Node {
+  Node* parent = nullptr;
+  BlockId block = 0;
+  std::vector<Token> tokens;                             // of the block's rows
+  std::multimap<Token, std::unique_ptr<Node>> children;  // by their first token
+  uint64_t used_at = 0, uses = 0;
+  bool unused = false;     // only the tree uses the block
+  bool evictable = false;  // and nothing continues it
+  Rank rank;               // under which it is in evictable_
+};
+
+namespace {
+
+uint32_t common_prefix(std::span<const Token> a, std::span<const Token> b) {
+  const size_t most = std::min(a.size(), b.size());
+  return static_cast<uint32_t>(std::mismatch(a.begin(), a.begin() + most, b.begin()).first -
+                               a.begin());
+}
+
+}  // namespace
+
+PrefixTree::PrefixTree(BlockPool& pool, Eviction eviction)
+    : pool_(pool), eviction_(eviction), root_(std::make_unique<Node>()) {}
+
+// A conversation may be as deep as its blocks are many: not by recursion.
+PrefixTree::~PrefixTree() {
+  std::vector<std::unique_ptr<Node>> left;
+  left.push_back(std::move(root_));
+  while (!left.empty()) {
+    const std::unique_ptr<Node> node = std::move(left.back());
+    left.pop_back();
+    for (auto& [first, child] : node->children) left.push_back(std::move(child));
+  }
+}
+
+BlockId PrefixTree::block_of(const Node* node) { return node->block; }
+
+PrefixTree::Node* PrefixTree::find_child(const Node& parent, std::span<const Token> tokens,
+                                         uint32_t& common) const {
+  Node* best = nullptr;
+  common = 0;
+  if (tokens.empty()) return nullptr;
+  const auto [begin, end] = parent.children.equal_range(tokens.front());
+  for (auto child = begin; child != end; ++child) {
+    const uint32_t own = common_prefix(child->second->tokens, tokens);
+    if (own > common) common = own, best = child->second.get();
+  }
+  return best;
+}
+
+std::vector<PrefixTree::Hit> PrefixTree::open(std::span<const Token> tokens) {
+  std::vector<Hit> hits;
+  const Node* at = root_.get();
+  for (bool whole = true; whole;) {
+    uint32_t common;
+    Node* child = find_child(*at, tokens, common);
+    if (child == nullptr) break;
+    pool_.add_user(child->block);
+    touch(*child);
+    hits.push_back({child, child->block, common});
+    tokens = tokens.subspan(common);
+    whole = common == pool_.rows();
+    at = child;
+  }
+  return hits;
+}
+
+PrefixTree::Node* PrefixTree::publish(Node* parent, std::span<const Token> tokens, BlockId block) {
+  Node& above = parent != nullptr ? *parent : *root_;
+  KVICK_CHECK(!tokens.empty() && tokens.size() <= pool_.rows(), "{} tokens of a block of {}",
+              tokens.size(), pool_.rows());
+  uint32_t common;
+  Node* known = find_child(above, tokens, common);
+  if (known != nullptr && common == tokens.size()) {
+    if (known->block == block) return known;
+    if (tokens.size() < pool_.rows()) return nullptr;
+    pool_.add_user(known->block);
+    touch(*known);
+    pool_.drop_user(block);
+    return known;
+  }
+  auto node = std::make_unique<Node>();
+  node->parent = &above;
+  node->block = block;
+  node->tokens.assign(tokens.begin(), tokens.end());
+  Node* const made = node.get();
+  pool_.add_user(block);
+  node_of_[block] = made;
+  above.children.emplace(tokens.front(), std::move(node));
+  touch(*made);
+  // The beginning of a block that is here whole now, which nobody uses, is no longer worth keeping.
+  if (known != nullptr && common == known->tokens.size() && known->evictable) remove(*known);
+  if (&above != root_.get()) update(above);
+  return made;
+}
+
+void PrefixTree::drop_user(BlockId block) {
+  pool_.drop_user(block);
+  const auto found = node_of_.find(block);
+  if (found == node_of_.end()) return;
+  found->second->used_at = ++now_;
+  update(*found->second);
+}
+
+bool PrefixTree::evict() {
+  if (evictable_.empty()) return false;
+  remove(*evictable_.begin()->second);
+  return true;
+}
+
+void PrefixTree::touch(Node& node) {
+  node.used_at = ++now_;
+  ++node.uses;
+  update(node);
+}
+
+// Whether the node's block is unused and the node may go, after users or children have changed.
+void PrefixTree::update(Node& node) {
+  const bool unused = pool_.users(node.block) == 1;
+  if (unused != node.unused) unused ? ++unused_ : --unused_;
+  node.unused = unused;
+  if (node.evictable) evictable_.erase({node.rank, &node});
+  node.evictable = unused && node.children.empty();
+  node.rank = {eviction_ == Eviction::kLfu ? node.uses : 0, node.used_at, node.block};
+  if (node.evictable) evictable_.insert({node.rank, &node});
+}
+
+void PrefixTree::remove(Node& node) {
+  Node& parent = *node.parent;
+  evictable_.erase({node.rank, &node});
+  node_of_.erase(node.block);
+  pool_.drop_user(node.block);
+  --unused_;
+  const auto [begin, end] = parent.children.equal_range(node.tokens.front());
+  parent.children.erase(
+      std::find_if(begin, end, [&](const auto& child) { return child.second.get() == &node; }));
+  if (&parent != root_.get()) update(parent);
+}
+
+}  // namespace kvick::kv

@@ -44,8 +44,9 @@ base::Result<BlockPool> BlockPool::make(const Setup& setup, uint32_t block_rows,
   const uint64_t memory = std::min(setup.max_bytes, base::available_memory_bytes());
   const uint64_t most = std::min(memory / pool.block_bytes(), UINT32_MAX / stride);
   if (stride > UINT32_MAX || most == 0)
-    return base::fail("a block of {} tokens is {} bytes, of {} for the cache: give smaller blocks or more memory",
-                      block_rows, pool.block_bytes(), memory);
+    return base::fail(
+        "a block of {} tokens is {} bytes, of {} for the cache: give smaller blocks or more memory",
+        block_rows, pool.block_bytes(), memory);
   pool.block_stride_ = static_cast<uint32_t>(stride);
   pool.most_ = static_cast<uint32_t>(most);
   KVICK_TRY(pool.k_, Reservation::make(most * stride * setup.shape.row_bytes(false), pages));

@@ -217,7 +217,7 @@ TEST(Paged, RandomConversationsSeeTheirOwnRows) {
     return tokens;
   };
   for (const char* spec : {"paged:block=4", "paged:block=4,evict=lfu", "paged:block=1"}) {
-    Conversations c(spec, 60 * 4 * kToken);
+    Conversations c(spec, 30 * 4 * kToken);
     uint64_t cached = 0, shortages = 0;
     for (int i = 0; i < 600 && !testing::Test::HasFatalFailure(); ++i) {
       const uint32_t dice = below(100);
@@ -237,7 +237,7 @@ TEST(Paged, RandomConversationsSeeTheirOwnRows) {
         }
       }
       const Usage usage = c.usage();
-      ASSERT_LE(usage.allocated_bytes, 60 * 4 * kToken);
+      ASSERT_LE(usage.allocated_bytes, 30 * 4 * kToken);
       ASSERT_LE(usage.used_bytes + usage.cached_bytes, usage.allocated_bytes);
       ASSERT_LE(usage.shared_bytes, usage.used_bytes);
     }

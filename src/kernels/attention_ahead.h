@@ -39,8 +39,9 @@ class RowsAhead {
       if (++row_ < piece_->rows) continue;
       row_ = 0;
       ++piece_;
-      if (--left_ == 0) rate_ = credit_ = 0;
-      if (left_ == 0) return;
+      if (--left_ > 0) continue;
+      rate_ = credit_ = 0;
+      return;
     }
   }
 

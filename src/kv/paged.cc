@@ -1,5 +1,5 @@
 // PagedAttention: rows in blocks of a fixed number of tokens, and a table per sequence of which
-// blocks hold its tokens (seed 003, section IV-B). Blocks are taken when tokens need them, so that
+// blocks hold its tokens (PagedAttention). Blocks are taken when tokens need them, so that
 // a sequence wastes less than one; shared by reference between forks, and between sequences whose
 // tokens begin alike; copied by whoever writes into one that others use.
 

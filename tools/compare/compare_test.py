@@ -139,7 +139,7 @@ class WholeRun(unittest.TestCase):
         self.assertNotIn(folder, done.stdout)
 
     def test_a_place_instead_of_a_name_is_refused_before_anything_runs(self):
-        done = subprocess.run([sys.executable, HERE / "compare.py", "m.gguf", "-o", "/tmp/x"], capture_output=True, text=True)
+        done = subprocess.run([sys.executable, HERE / "compare.py", "m.gguf", "-o", "some/place"], capture_output=True, text=True)
         self.assertEqual(done.returncode, 2)
         self.assertIn("not a path", done.stderr)
 

@@ -15,6 +15,11 @@ struct Run {
   uint32_t row, rows, pos;
 };
 
+// Rows [row, row+rows).
+struct Bucket {
+  uint32_t row = 0, rows = 0;
+};
+
 // One memory region, one layout, one element type. It borrows: whoever fills a View keeps the
 // memory and the runs alive until the step ends.
 struct Segment {
@@ -29,6 +34,9 @@ struct Segment {
   const float* q =
       nullptr;  // queries to use here instead of the caller's: [tokens][group][head_dim]
   const float* row_bias = nullptr;  // added to each row's logit, indexed by the segment's row
+  // Rows that a kernel may compute over as well: spare ones hold numbers, whichever. Around all of
+  // the view's runs, or empty if this memory is not kept so.
+  Bucket bucket;
 };
 
 // All that one (sequence, layer, kv head) attends to, in order: every row of `past` is seen by

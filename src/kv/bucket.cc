@@ -149,6 +149,9 @@ class BucketStore final : public ContiguousStore {
     }
   }
 
+  uint32_t bucket_rows(const ContiguousSequence& sequence, uint32_t) const override {
+    return capacity(sequence, 0);
+  }
   void use(ContiguousSequence&, uint32_t, uint32_t) override {}
 
   Growth growth_;

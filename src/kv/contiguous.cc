@@ -13,13 +13,17 @@ class ContiguousStep final : public CheckedStep {
     for (const Place& place : this->places()) {
       const uint32_t length = place.sequence->length;
       runs_.push_back({.past = {.row = 0, .rows = length, .pos = 0},
-                       .fresh = {.row = length, .rows = place.fresh, .pos = length}});
+                       .fresh = {.row = length, .rows = place.fresh, .pos = length},
+                       .bucket = {0, store_.bucket_rows(
+                                         static_cast<ContiguousSequence&>(*place.sequence),
+                                         length + place.fresh)}});
     }
   }
 
  private:
   struct Runs {
     kernels::Run past, fresh;
+    kernels::Bucket bucket;
   };
 
   ContiguousSequence& sequence(uint32_t slot) const {
@@ -50,6 +54,7 @@ class ContiguousStep final : public CheckedStep {
     segment.v_stride = static_cast<uint32_t>(shape.row_bytes(true));
     segment.k_type = shape.k_type;
     segment.v_type = shape.v_type;
+    segment.bucket = runs.bucket;
     out = {};
     segment.runs = {&runs.past, 1};
     if (runs.past.rows > 0) out.past.push_back(segment);

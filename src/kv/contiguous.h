@@ -34,6 +34,8 @@ class ContiguousStore : public CheckedStore {
   virtual base::Status<Shortage> make_room(std::span<const Place> places) = 0;
   // An empty sequence with room for `rows` rows, which a fork of `id` will fill.
   virtual SequenceOr make_room_for_fork(SeqId id, uint32_t rows) = 0;
+  // Rows [0, n) of every layer, more than `rows`, whose memory may be read as numbers.
+  virtual uint32_t bucket_rows(const ContiguousSequence& sequence, uint32_t rows) const = 0;
   // Rows [0, rows) of a layer are in use from now on.
   virtual void use(ContiguousSequence& sequence, uint32_t layer, uint32_t rows) = 0;
 

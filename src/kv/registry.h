@@ -27,6 +27,7 @@ struct Traits {
   bool wants_probs = false;    // observe() must be called
   bool shares_prefix = false;  // open() may return cached > 0
   bool cheap_fork = false;     // fork() copies no row
+  bool buckets = false;        // every view of it has a kernels::Segment::bucket
   uint32_t max_fresh = 0;      // rows that one slot may add in one step; 0: no limit of its own
 };
 

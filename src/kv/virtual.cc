@@ -23,6 +23,8 @@ struct VirtualSequence : ContiguousSequence {
   std::vector<uint32_t> touched_rows;  // per layer, the most that were ever in use
 };
 
+constexpr uint32_t kBucketRows = 64;
+
 uint64_t round_up(uint64_t bytes, uint64_t unit) { return (bytes + unit - 1) / unit * unit; }
 
 class VirtualStore final : public ContiguousStore {
@@ -110,6 +112,13 @@ class VirtualStore final : public ContiguousStore {
     return sequence;
   }
 
+  // Pages that were never written read as zeros and take no memory: any width would do. A whole
+  // number of kBucketRows gives a library few shapes to compile and little to compute in vain.
+  uint32_t bucket_rows(const ContiguousSequence&, uint32_t rows) const override {
+    return static_cast<uint32_t>(
+        std::min<uint64_t>(round_up(rows, kBucketRows), shape().max_tokens));
+  }
+
   void use(ContiguousSequence& sequence, uint32_t layer, uint32_t rows) override {
     uint32_t& touched = static_cast<VirtualSequence&>(sequence).touched_rows[layer];
     if (rows <= touched) return;
@@ -167,7 +176,7 @@ Strategy virtual_strategy() {
               "contiguous, grown by the page table: no copies, less than a page of waste per "
               "region (default)",
           .options = kOptions,
-          .traits = {},
+          .traits = {.buckets = true},
           .make = make,
           .cost = cost};
 }

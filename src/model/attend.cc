@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "model/attend_buckets.h"
+
 namespace kvick::model {
 namespace {
 
@@ -42,6 +44,7 @@ BatchAttention::BatchAttention(const Config& config, const Batch& batch, kv::Ste
     first_row_.push_back(row);
     row += tokens;
   }
+  first_row_.push_back(row);
   views_.resize(batch.slots.size() * config_.kv_heads);
 }
 
@@ -72,6 +75,7 @@ void BatchAttention::run(uint32_t layer, const float* q, float* out) {
   pool.parallel_for(views_.size(), kViewGrain, [&](size_t begin, size_t end, unsigned worker) {
     for (size_t i = begin; i < end; ++i) make_view(i, worker);
   });
+  if (workspace_.library != nullptr) return run_library();
   if (tasks_.size() < size_t{2} * pool.size() && most_chunks() > 1) return run_by_chunk();
   worker_partials_ =
       workspace_.floats(Workspace::kPartials, pool.size() * 2 * partial_floats(most_queries()));
@@ -136,6 +140,17 @@ void BatchAttention::run_task(size_t i, unsigned worker) {
     if (chunk > 0) kernels_.merge(state, next, n, config_.head_dim);
   }
   finish(task, state);
+}
+
+void BatchAttention::run_library() {
+  std::vector<BucketSlot> slots(paths_.size());
+  for (size_t s = 0; s < slots.size(); ++s)
+    slots[s] = {.views = std::span(views_).subspan(s * config_.kv_heads, config_.kv_heads),
+                .tokens = first_row_[s + 1] - first_row_[s],
+                .q = q_of(first_row_[s], 0),
+                .out = out_ + size_t{first_row_[s]} * config_.q_dim(),
+                .visible = paths_[s].of.empty() ? nullptr : paths_[s].of.data()};
+  attend_buckets(config_, slots, *workspace_.library, workspace_);
 }
 
 uint32_t BatchAttention::most_chunks() const {

@@ -50,6 +50,7 @@ class BatchAttention {
   void make_view(size_t i, unsigned worker);
   void run_task(size_t i, unsigned worker);
   void run_by_chunk();
+  void run_library();
   void finish(const Task& task, kernels::Partial state);
 
   const Config& config_;
@@ -58,7 +59,7 @@ class BatchAttention {
   const kernels::Table& kernels_;
   std::vector<Task> tasks_;
   std::vector<Paths> paths_;         // per slot
-  std::vector<uint32_t> first_row_;  // per slot
+  std::vector<uint32_t> first_row_;  // per slot, and behind the last
   std::vector<kernels::View> views_;
   // Of the layer that is computed:
   uint32_t layer_ = 0;

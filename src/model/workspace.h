@@ -4,6 +4,7 @@
 
 #include "base/memory.h"
 #include "base/thread_pool.h"
+#include "kernels/bucket_attention.h"
 #include "kernels/table.h"
 
 namespace kvick::model {
@@ -17,6 +18,9 @@ class Workspace {
 
   base::ThreadPool& pool;
   const kernels::Table& kernels;
+  // Null: attention by our kernels. Else by this library's products over whole buckets, which the
+  // store must have (kv::Traits::buckets), in float32.
+  kernels::BucketAttention* library = nullptr;
   std::vector<base::Arena> scratch;  // one per worker, reset by whoever uses it
 
   // [count] floats, contents undefined, valid until the next call with the same slot.

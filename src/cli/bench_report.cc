@@ -64,6 +64,19 @@ std::string result_text(const BenchResult& result) {
                      giga, result.bound.by_memory() ? "GB/s" : "GOP/s", 100 * result.roofline());
 }
 
+nlohmann::ordered_json attention_json(const engine::Engine& engine) {
+  if (engine.library() == nullptr) return {{"kind", "fused"}};
+  const auto compiled = engine.library()->compiled();
+  return {{"kind", "bmm"}, {"compiled_shapes", compiled.shapes}, {"compile_s", compiled.seconds}};
+}
+
+std::string attention_text(const engine::Engine& engine) {
+  if (engine.library() == nullptr) return "";
+  const auto compiled = engine.library()->compiled();
+  return fmt::format("attention by bmm: {} shapes compiled in {:.3f} s, in the times above\n",
+                     compiled.shapes, compiled.seconds);
+}
+
 std::string machine_text(const plan::Calibration& machine) {
   std::string text = "machine at most:";
   for (const plan::ReadSpeed& speed : machine.read)
@@ -128,6 +141,7 @@ nlohmann::ordered_json report_json(const BenchReport& report) {
       {"kv_type", engine::kv_type_text(report.kv.k_type, report.kv.v_type)},
       {"threads", report.threads},
       {"isa", base::isa_name(report.engine.kernels().isa)},
+      {"attention", attention_json(report.engine)},
       {"prompt", report.sweep.prompts.front()},
       {"decode", report.sweep.decodes.front()},
       {"depth", report.sweep.depths.front()},
@@ -153,7 +167,8 @@ std::string report_text(const BenchReport& report) {
   text += fmt::format("{:<16}{:>8}{:>10}{:>12}{:>10}{:>16}{:>11}\n", "what", "depth", "parallel",
                       "tokens/s", "spread", "achieved", "roofline");
   for (const BenchResult& result : report.results) text += result_text(result);
-  return text + "\n" + memory_text(report) + machine_text(report.machine);
+  return text + "\n" + memory_text(report) + attention_text(report.engine) +
+         machine_text(report.machine);
 }
 
 }  // namespace kvick::cli

@@ -8,6 +8,12 @@
 #include "kernels/table.h"
 
 namespace kvick::cli {
+namespace {
+
+const std::map<std::string, engine::Attention> kAttentions = {{"fused", engine::Attention::kFused},
+                                                              {"bmm", engine::Attention::kBmm}};
+
+}  // namespace
 
 void add_engine_flags(CLI::App& command, EngineFlags& flags) {
   command.add_option("-m,--model", flags.model,
@@ -25,6 +31,13 @@ void add_engine_flags(CLI::App& command, EngineFlags& flags) {
       .add_option("--kv-type", flags.kv_type,
                   "type of keys and values: f32, f16, bf16, q8 or q4, or k=q8,v=q4")
       ->capture_default_str();
+  command
+      .add_option("--attn", flags.attention,
+                  "fused: attention by kvick's kernels, over the rows that there are; bmm: by a "
+                  "library's batched products over whole buckets, as BMC does it (needs --kv-type "
+                  "f32)")
+      ->transform(CLI::CheckedTransformer(kAttentions, CLI::ignore_case))
+      ->default_str("fused");
   command.add_option("--ctx", flags.context,
                      "most tokens of a sequence (default: the model's context)");
   command
@@ -52,6 +65,7 @@ base::Result<std::unique_ptr<engine::Engine>> open_engine(const EngineFlags& fla
   auto engine = engine::Engine::open({.model_path = path.string(),
                                       .threads = flags.threads,
                                       .isa = isa,
+                                      .attention = flags.attention,
                                       .progress = [&](uint64_t done, uint64_t total) {
                                         if (!started)
                                           progress.start("loading " + path.filename().string(),

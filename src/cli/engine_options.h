@@ -17,6 +17,7 @@ struct EngineFlags {
   std::string kv, kv_type = "f16";
   uint32_t context = 0;
   uint64_t kv_memory = 0;
+  engine::Attention attention = engine::Attention::kFused;
 };
 
 void add_engine_flags(CLI::App& command, EngineFlags& flags);

@@ -1,6 +1,7 @@
 #include "engine/engine.h"
 
 #include "model/vocabulary.h"
+#include "plan/growth_rates.h"
 
 namespace kvick::engine {
 
@@ -12,6 +13,8 @@ Result<std::unique_ptr<Engine>> Engine::open(const EngineOptions& options) {
   engine->pool_ = std::make_unique<base::ThreadPool>(options.threads != 0 ? options.threads
                                                                           : base::available_cpus());
   engine->now_ = options.now;
+  if (options.attention == Attention::kBmm)
+    engine->library_ = std::make_unique<kernels::BucketAttention>();
 
   KVICK_TRY(io::ModelFile file, io::ModelFile::open(options.model_path));
   KVICK_TRY(text::Vocabulary vocabulary, model::read_vocabulary(file));
@@ -42,20 +45,53 @@ Result<std::unique_ptr<Engine>> Engine::open(const EngineOptions& options) {
   return engine;
 }
 
+model::Workspace Engine::make_workspace() const {
+  model::Workspace workspace(*pool_, kernels_);
+  workspace.library = library_.get();
+  return workspace;
+}
+
+Result<kv::GrowthRates> Engine::growth_rates(const kv::Setup& setup) const {
+  const Measured key = {setup.shape.max_tokens, setup.shape.k_type, setup.shape.v_type};
+  if (const auto found = growth_rates_.find(key); found != growth_rates_.end())
+    return found->second;
+  model::Workspace workspace = make_workspace();
+  KVICK_TRY(const kv::GrowthRates rates, plan::measure_growth(model_->config(), setup, workspace));
+  growth_rates_[key] = rates;
+  return rates;
+}
+
+base::Status<> Engine::check(const KvOptions& options) const {
+  const uint32_t context = model_->config().context;
+  if (options.max_tokens > context)
+    return base::fail("a context of {} tokens was asked for, but the model has {}",
+                      options.max_tokens, context);
+  if (library_ == nullptr) return base::Done{};
+  using kernels::DType;
+  if (options.k_type != DType::kF32 || options.v_type != DType::kF32)
+    return base::fail("attention by bmm multiplies rows of float32 only: add --kv-type f32");
+  const kv::Strategy* strategy = kv::find_strategy(options.spec.name);
+  if (strategy == nullptr || strategy->traits.buckets) return base::Done{};
+  std::vector<std::string_view> names;
+  for (const kv::Strategy& one : kv::strategies())
+    if (one.traits.buckets) names.push_back(one.name);
+  return base::fail(
+      "attention by bmm needs rows in one piece, which {} does not keep; there are {}",
+      options.spec.name, fmt::join(names, ", "));
+}
+
 kv::Setup Engine::setup(const KvOptions& options) const {
   kv::Setup setup;
   setup.shape = model_->kv_shape(options.k_type, options.v_type, options.max_tokens);
   setup.max_bytes = options.max_bytes;
   setup.store_row = kernels_.store_row;
   setup.pool = pool_.get();
+  setup.growth_rates = [this, plain = setup] { return growth_rates(plain); };
   return setup;
 }
 
 Result<std::unique_ptr<kv::Store>> Engine::make_store(const KvOptions& options) const {
-  const uint32_t context = model_->config().context;
-  if (options.max_tokens > context)
-    return base::fail("a context of {} tokens was asked for, but the model has {}",
-                      options.max_tokens, context);
+  KVICK_TRY_VOID(check(options));
   return kv::make_store(options.spec, setup(options));
 }
 

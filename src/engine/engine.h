@@ -3,9 +3,11 @@
 // for it.
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "base/clock.h"
@@ -20,10 +22,15 @@
 
 namespace kvick::engine {
 
+// How attention is computed: by our kernels over the rows that there are, or as BMC does it, by a
+// library's products over whole buckets (kernels/bucket_attention.h).
+enum class Attention { kFused, kBmm };
+
 struct EngineOptions {
   std::string model_path;
   unsigned threads = 0;  // 0: as many as this process may use
   base::Isa isa = base::best_isa();
+  Attention attention = Attention::kFused;
   // Called while the weights are read, with bytes done and bytes in all.
   std::function<void(uint64_t done, uint64_t total)> progress;
   // What chat templates take for today's date.
@@ -42,8 +49,14 @@ class Engine {
   const kernels::Table& kernels() const { return kernels_; }
   base::ThreadPool& pool() { return *pool_; }
   uint64_t file_bytes() const { return file_bytes_; }
+  // Null unless attention is kBmm: what has been compiled for it.
+  const kernels::BucketAttention* library() const { return library_.get(); }
 
-  // Errors: an unknown strategy or option, a context longer than the model's.
+  // For forwards of this engine's model over its stores.
+  model::Workspace make_workspace() const;
+
+  // Errors: an unknown strategy or option, a context longer than the model's, a strategy or an
+  // element type that the engine's attention cannot take.
   base::Result<std::unique_ptr<kv::Store>> make_store(const KvOptions& options) const;
   // What such a store costs, by its strategy's formulas.
   base::Result<kv::Cost> cost(const KvOptions& options, const kv::Load& load) const;
@@ -58,7 +71,14 @@ class Engine {
  private:
   explicit Engine(const kernels::Table& kernels) : kernels_(kernels) {}
   kv::Setup setup(const KvOptions& options) const;
+  base::Status<> check(const KvOptions& options) const;
+  base::Result<kv::GrowthRates> growth_rates(const kv::Setup& setup) const;
+
   const kernels::Table& kernels_;
+  std::unique_ptr<kernels::BucketAttention> library_;
+  // What was measured, by context and element types.
+  using Measured = std::tuple<uint32_t, kernels::DType, kernels::DType>;
+  mutable std::map<Measured, kv::GrowthRates> growth_rates_;
   std::unique_ptr<base::ThreadPool> pool_;
   std::unique_ptr<text::Tokenizer> tokenizer_;
   std::unique_ptr<text::ChatTemplate> template_;

@@ -29,7 +29,7 @@ size_t likeliest(std::span<const float> logits) {
 class Reader {
  public:
   Reader(Engine& engine, std::unique_ptr<kv::Store> store)
-      : engine_(engine), store_(std::move(store)), workspace_(engine.pool(), engine.kernels()) {}
+      : engine_(engine), store_(std::move(store)), workspace_(engine.make_workspace()) {}
 
   void restart() {
     if (open_) store_->close(seq_);
@@ -42,7 +42,7 @@ class Reader {
     const model::Slot slot = {.seq = seq_, .past = past_, .tokens = tokens, .parents = {}};
     const model::Batch batch = {.slots = {&slot, 1}};
     std::vector<kv::Slot> slots = model::kv_slots(batch);
-    for (kv::Slot& slot : slots) slot.tokens = {};  // nobody will ask for these again
+    for (kv::Slot& each : slots) each.tokens = {};  // nobody will ask for these again
     auto step = store_->begin({.slots = slots});
     if (!step.ok()) return fail("no room for a window: {}", step.error().what);
     std::vector<uint32_t> wanted(tokens.size());

@@ -25,7 +25,7 @@ Session::Session(Engine& engine, kv::Store& store, base::Clock clock)
     : engine_(engine),
       store_(store),
       clock_(clock),
-      workspace_(engine.pool(), engine.kernels()),
+      workspace_(engine.make_workspace()),
       seq_(store.open({}).seq),
       logits_(engine.model().config().vocab) {}
 

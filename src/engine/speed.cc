@@ -182,7 +182,7 @@ std::vector<Case> cases_of(const Sweep& sweep) {
 base::Result<std::vector<Measurement>> measure_speed(Engine& engine, std::span<const Case> cases,
                                                      const SpeedOptions& options) {
   KVICK_TRY_VOID(check(engine, cases, options));
-  model::Workspace workspace(engine.pool(), engine.kernels());
+  model::Workspace workspace = engine.make_workspace();
   Count count(cases, options);
   std::vector<Measurement> results;
   for (const Case& what : cases) {

@@ -1,9 +1,9 @@
 #pragma once
-// Attention as BMC computes it ("Striking the Right Balance between Compute and Copy", sections II-C
-// and V-B): two batched matrix products of a library over a whole bucket, spare rows included, which
-// a bias of -1e9 takes out of the softmax. The library is oneDNN, whose products are compiled for
-// each shape; that is counted apart. For float32 rows only: oneDNN 2.6 multiplies nothing else with
-// float32.
+// Attention as BMC computes it ("Striking the Right Balance between Compute and Copy", sections
+// II-C and V-B): two batched matrix products of a library over a whole bucket, spare rows included,
+// which a bias of -1e9 takes out of the softmax. The library is oneDNN, whose products are compiled
+// for each shape; that is counted apart. For float32 rows only: oneDNN 2.6 multiplies nothing else
+// with float32.
 
 #include <cstddef>
 #include <cstdint>
@@ -31,12 +31,12 @@ struct BucketShape {
 };
 
 struct BucketMemory {
-  const float* q = nullptr;     // [heads][queries][head_dim]
-  const float* k = nullptr;     // head h, row r: k + h * head_stride + r * head_dim
-  const float* v = nullptr;     // likewise
-  const float* bias = nullptr;  // 0 or kUnseen; see BucketShape::one_bias
-  float* logits = nullptr;      // [heads][queries][rows], overwritten
-  float* out = nullptr;         // [heads][queries][head_dim]
+  const float* q = nullptr;      // [heads][queries][head_dim]
+  const float* k = nullptr;      // head h, row r: k + h * head_stride + r * head_dim
+  const float* v = nullptr;      // likewise
+  const float* bias = nullptr;   // 0 or kUnseen; see BucketShape::one_bias
+  float* logits = nullptr;       // [heads][queries][rows], overwritten
+  float* out = nullptr;          // [heads][queries][head_dim]
   std::byte* scratch = nullptr;  // scratch_bytes() of the shape, aligned to a cache line
 };
 

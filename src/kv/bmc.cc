@@ -9,9 +9,20 @@ namespace kvick::kv {
 namespace {
 
 constexpr Option kOptions[] = {
-    {.name = "r", .summary = "rows added at each growth", .fallback = "64"}};
+    {.name = "r",
+     .summary = "rows added at each growth; auto: what takes least time on this machine",
+     .fallback = "64"}};
 
-base::Result<Growth> growth_of(const Setup&, const Spec& spec) {
+base::Result<Growth> growth_of(const Setup& setup, const Spec& spec) {
+  const auto given = spec.options.find(std::string(kOptions[0].name));
+  if (given != spec.options.end() && given->second == "auto") {
+    if (!setup.growth_rates)
+      return base::fail("{}: r=auto needs a machine that is measured; give r a number", spec.name);
+    KVICK_TRY(const GrowthRates rates, setup.growth_rates());
+    const uint32_t tokens = setup.shape.max_tokens;
+    const uint32_t growths = best_growths(tokens, setup.shape.token_bytes(), rates);
+    return Growth{.unit_rows = (tokens + growths - 1) / growths};
+  }
   KVICK_TRY(const uint64_t rows, read_number(spec, kOptions[0], 1, UINT32_MAX));
   return Growth{.unit_rows = static_cast<uint32_t>(rows)};
 }

@@ -12,11 +12,11 @@ class ContiguousStep final : public CheckedStep {
       : CheckedStep(store, std::move(places)), store_(store) {
     for (const Place& place : this->places()) {
       const uint32_t length = place.sequence->length;
-      runs_.push_back({.past = {.row = 0, .rows = length, .pos = 0},
-                       .fresh = {.row = length, .rows = place.fresh, .pos = length},
-                       .bucket = {0, store_.bucket_rows(
-                                         static_cast<ContiguousSequence&>(*place.sequence),
-                                         length + place.fresh)}});
+      runs_.push_back(
+          {.past = {.row = 0, .rows = length, .pos = 0},
+           .fresh = {.row = length, .rows = place.fresh, .pos = length},
+           .bucket = {0, store_.bucket_rows(static_cast<ContiguousSequence&>(*place.sequence),
+                                            length + place.fresh)}});
     }
   }
 

@@ -2,6 +2,7 @@
 // The strategies, one row each. The command line, the server, the planner, the lab and the tests
 // read this table and nothing else; there is no enum beside it.
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <span>
@@ -10,6 +11,7 @@
 
 #include "base/result.h"
 #include "base/thread_pool.h"
+#include "kv/growth_model.h"
 #include "kv/kv.h"
 
 namespace kvick::kv {
@@ -55,6 +57,8 @@ struct Setup {
                     std::byte* out) = kernels::from_f32;
   // Threads that write the rows of a batch together; null: the caller's alone.
   base::ThreadPool* pool = nullptr;
+  // Measures what growing and spare rows cost, if a strategy asks; empty: it must not.
+  std::function<base::Result<GrowthRates>()> growth_rates = {};
 };
 
 struct Strategy {

@@ -9,7 +9,7 @@
 namespace kvick::kv {
 namespace {
 
-constexpr Setup kSetup = {.shape = {.layers = 1, .kv_heads = 1, .head_dim = 4, .max_tokens = 8}};
+const Setup kSetup = {.shape = {.layers = 1, .kv_heads = 1, .head_dim = 4, .max_tokens = 8}};
 
 std::string parse_error(std::string_view text) { return parse_spec(text).error().message; }
 std::string make_error(std::string_view text, const Setup& setup = kSetup) {
@@ -78,6 +78,22 @@ TEST(Registry, NamesWhatExistsWhenAStrategyDoesNot) {
   EXPECT_FALSE(cost_of({"zzz", {}}, kSetup, {}).ok());
 }
 
+TEST(Registry, AutoTakesTheRowsThatTheRatesAskFor) {
+  auto setup = kSetup;
+  setup.shape.max_tokens = 1000;
+  setup.growth_rates = [] {  // T = sqrt(1000 * 0.1) = 10, rounded to 8
+    return GrowthRates{.copy_bytes_s = 1e9, .growth_s = 0, .attention_bytes_s = 1e10};
+  };
+  const uint64_t token = setup.shape.token_bytes();
+  const auto bytes = [&](const char* spec, uint32_t tokens) {
+    return cost_of(*parse_spec(spec), setup, {.tokens = tokens}).value().fast_bytes;
+  };
+  EXPECT_EQ(bytes("bmc:r=auto", 1), 125 * token);
+  EXPECT_EQ(bytes("bmc:r=auto", 126), bytes("bmc:r=125", 126));
+  setup.growth_rates = []() -> base::Result<GrowthRates> { return base::fail("no room"); };
+  EXPECT_EQ(make_store(*parse_spec("bmc:r=auto"), setup).error().message, "no room");
+}
+
 TEST(Registry, NamesTheOptionItsRangeAndItsMeaning) {
   EXPECT_EQ(make_error("bmc:rows=4"), "bmc has no option 'rows'; it has r");
   EXPECT_EQ(make_error("virtual:hugepage=on"),
@@ -86,7 +102,10 @@ TEST(Registry, NamesTheOptionItsRangeAndItsMeaning) {
   for (const char* bad : {"0", "-1", "4294967296", "1e3", "64 ", "0x10", "99999999999999999999"})
     EXPECT_EQ(make_error(std::string("bmc:r=") + bad),
               "bmc: r='" + std::string(bad) +
-                  "' is not a whole number from 1 to 4294967295 (rows added at each growth)");
+                  "' is not a whole number from 1 to 4294967295 (rows added at each growth; auto: "
+                  "what takes least time on this machine)");
+  EXPECT_EQ(make_error("bmc:r=auto"),
+            "bmc: r=auto needs a machine that is measured; give r a number");
   EXPECT_EQ(make_error("virtual:hugepages=yes"),
             "virtual: hugepages='yes' is neither on nor off (pages of 2 MiB: fewer page faults and "
             "TLB misses, more waste)");

@@ -15,9 +15,9 @@ namespace kvick::model {
 struct BucketSlot {
   std::span<const kernels::View> views;  // per KV head; all with a bucket of float32 rows
   uint32_t tokens = 0;
-  const float* q = nullptr;                              // [tokens][heads][head_dim]
-  float* out = nullptr;                                  // likewise
-  const std::span<const uint32_t>* visible = nullptr;    // kernels::Queries::visible
+  const float* q = nullptr;                            // [tokens][heads][head_dim]
+  float* out = nullptr;                                // likewise
+  const std::span<const uint32_t>* visible = nullptr;  // kernels::Queries::visible
 };
 
 // softmax(q k^T / sqrt(head_dim)) v for all of them. A single token of a slot takes one product for

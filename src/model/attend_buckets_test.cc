@@ -65,8 +65,7 @@ struct Both {
 
 class EveryBucketStrategy : public testing::TestWithParam<std::string> {};
 INSTANTIATE_TEST_SUITE_P(Attend, EveryBucketStrategy,
-                         testing::Values("iterative", "upfront", "virtual", "bmc:r=7",
-                                         "bmc:r=64"));
+                         testing::Values("iterative", "upfront", "virtual", "bmc:r=7", "bmc:r=64"));
 
 TEST_P(EveryBucketStrategy, GivesTheLibraryWhatOurKernelsSee) {
   Both both(GetParam());

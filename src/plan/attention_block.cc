@@ -1,0 +1,57 @@
+#include "plan/attention_block.h"
+
+#include <random>
+
+#include "model/attend.h"
+
+namespace kvick::plan {
+
+AttentionBlock::AttentionBlock(const model::Config& config, kv::Store& store,
+                               model::Workspace& workspace, base::Clock clock)
+    : config_(config), store_(store), workspace_(workspace), clock_(clock) {}
+
+double AttentionBlock::compiled_s() const {
+  return workspace_.library != nullptr ? workspace_.library->compiled().seconds : 0;
+}
+
+base::Status<kv::Shortage> AttentionBlock::step(std::span<const kv::SeqId> seqs, uint32_t tokens,
+                                                BlockSeconds& seconds, bool keep) {
+  const size_t rows = seqs.size() * tokens;
+  if (values_.size() < rows * config_.q_dim()) {
+    std::mt19937 random(1);
+    std::uniform_real_distribution<float> value(-1, 1);
+    values_.resize(rows * config_.q_dim());
+    for (float& x : values_) x = value(random);
+    out_.resize(values_.size());
+  }
+  const std::vector<model::Token> some_tokens(tokens);
+  std::vector<model::Slot> slots;
+  for (const kv::SeqId seq : seqs)
+    slots.push_back({.seq = seq, .past = store_.length(seq), .tokens = some_tokens, .parents = {}});
+  const model::Batch batch = {.slots = slots};
+  std::vector<kv::Slot> kv_slots = model::kv_slots(batch);
+  for (kv::Slot& slot : kv_slots) slot.tokens = {};  // nobody will ask for these again
+  double then = clock_();
+  const auto lap = [&](double& to) {
+    const double now = clock_();
+    to += now - then;
+    then = now;
+  };
+  KVICK_TRY(std::unique_ptr<kv::Step> step, store_.begin({.slots = kv_slots}));
+  lap(seconds.begin);
+  model::BatchAttention attention(config_, batch, *step, workspace_);
+  for (uint32_t layer = 0; layer < config_.layers; ++layer) {
+    step->write(layer, values_.data(), values_.data());
+    lap(seconds.write);
+    const double compiled = compiled_s();
+    attention.run(layer, values_.data(), out_.data());
+    lap(seconds.attend);
+    seconds.attend -= compiled_s() - compiled;
+  }
+  if (keep) step->commit(kv::Kept::all({.slots = kv_slots}));
+  step.reset();
+  lap(seconds.commit);
+  return base::Done{};
+}
+
+}  // namespace kvick::plan

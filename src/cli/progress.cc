@@ -72,11 +72,12 @@ std::string rate_part(const ProgressLine& line) {
 }  // namespace
 
 std::string amount_text(double amount, Unit unit) {
-  if (unit == Unit::kTokens) {
-    if (amount < 100) return fmt::format("{:.3g} tokens", amount);
+  if (unit != Unit::kBytes) {
+    const std::string_view name = unit == Unit::kTokens ? " tokens" : " runs";
+    if (amount < 100) return fmt::format("{:.3g}{}", amount, name);
     std::string digits = fmt::format("{:.0f}", amount);
     for (int at = static_cast<int>(digits.size()) - 3; at > 0; at -= 3) digits.insert(at, ",");
-    return digits + " tokens";
+    return digits.append(name);
   }
   static constexpr std::array<std::string_view, 5> kPrefixes = {"B", "kB", "MB", "GB", "TB"};
   size_t prefix = 0;

@@ -12,7 +12,7 @@
 
 namespace kvick::cli {
 
-enum class Unit { kBytes, kTokens };
+enum class Unit { kBytes, kTokens, kRuns };
 enum class ProgressMode { kBar, kLines, kSilent };
 
 // "98.4 MB", "1,234 tokens" (powers of ten); "12.3 MB/s" is amount_text() with "/s" behind it.

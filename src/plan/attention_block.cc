@@ -14,8 +14,7 @@ double AttentionBlock::compiled_s() const {
   return workspace_.library != nullptr ? workspace_.library->compiled().seconds : 0;
 }
 
-base::Status<kv::Shortage> AttentionBlock::step(std::span<const kv::SeqId> seqs, uint32_t tokens,
-                                                BlockSeconds& seconds, bool keep) {
+AttentionBlock::Prepared AttentionBlock::prepare(std::span<const kv::SeqId> seqs, uint32_t tokens) {
   const size_t rows = seqs.size() * tokens;
   if (values_.size() < rows * config_.q_dim()) {
     std::mt19937 random(1);
@@ -24,13 +23,30 @@ base::Status<kv::Shortage> AttentionBlock::step(std::span<const kv::SeqId> seqs,
     for (float& x : values_) x = value(random);
     out_.resize(values_.size());
   }
-  const std::vector<model::Token> some_tokens(tokens);
-  std::vector<model::Slot> slots;
+  tokens_.resize(tokens);
+  Prepared prepared;
   for (const kv::SeqId seq : seqs)
-    slots.push_back({.seq = seq, .past = store_.length(seq), .tokens = some_tokens, .parents = {}});
-  const model::Batch batch = {.slots = slots};
-  std::vector<kv::Slot> kv_slots = model::kv_slots(batch);
-  for (kv::Slot& slot : kv_slots) slot.tokens = {};  // nobody will ask for these again
+    prepared.slots.push_back(
+        {.seq = seq, .past = store_.length(seq), .tokens = tokens_, .parents = {}});
+  prepared.kv_slots = model::kv_slots({.slots = prepared.slots});
+  for (kv::Slot& slot : prepared.kv_slots) slot.tokens = {};  // nobody will ask for these again
+  return prepared;
+}
+
+base::Status<kv::Shortage> AttentionBlock::fill(std::span<const kv::SeqId> seqs, uint32_t tokens) {
+  const Prepared prepared = prepare(seqs, tokens);
+  KVICK_TRY(const std::unique_ptr<kv::Step> step, store_.begin({.slots = prepared.kv_slots}));
+  for (uint32_t layer = 0; layer < config_.layers; ++layer)
+    step->write(layer, values_.data(), values_.data());
+  step->commit(kv::Kept::all({.slots = prepared.kv_slots}));
+  return base::Done{};
+}
+
+base::Status<kv::Shortage> AttentionBlock::step(std::span<const kv::SeqId> seqs, uint32_t tokens,
+                                                BlockSeconds& seconds, bool keep) {
+  const Prepared prepared = prepare(seqs, tokens);
+  const std::span<const kv::Slot> kv_slots = prepared.kv_slots;
+  const model::Batch batch = {.slots = prepared.slots};
   double then = clock_();
   const auto lap = [&](double& to) {
     const double now = clock_();

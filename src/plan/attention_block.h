@@ -8,7 +8,7 @@
 
 #include "base/clock.h"
 #include "kv/kv.h"
-#include "model/config.h"
+#include "model/model.h"
 #include "model/workspace.h"
 
 namespace kvick::plan {
@@ -30,14 +30,22 @@ class AttentionBlock {
   // Every sequence takes `tokens` more; seconds are added to. keep: else the step is dropped.
   base::Status<kv::Shortage> step(std::span<const kv::SeqId> seqs, uint32_t tokens,
                                   BlockSeconds& seconds, bool keep = true);
+  // The same rows, without their attention.
+  base::Status<kv::Shortage> fill(std::span<const kv::SeqId> seqs, uint32_t tokens);
 
  private:
+  struct Prepared {
+    std::vector<model::Slot> slots;
+    std::vector<kv::Slot> kv_slots;
+  };
+  Prepared prepare(std::span<const kv::SeqId> seqs, uint32_t tokens);
   double compiled_s() const;
 
   const model::Config& config_;
   kv::Store& store_;
   model::Workspace& workspace_;
   base::Clock clock_;
+  std::vector<model::Token> tokens_;
   std::vector<float> values_, out_;  // queries, keys and values alike; results
 };
 

@@ -1,0 +1,137 @@
+// kvick lab: experiments with strategies, as JSON, SVG and one page.
+
+#include "lab/lab.h"
+
+#include <fmt/format.h>
+#include <memory>
+#include <set>
+
+#include "base/memory.h"
+#include "cli/commands.h"
+#include "cli/engine_options.h"
+#include "cli/progress.h"
+#include "lab/report.h"
+#include "lab/shapes.h"
+
+namespace kvick::cli {
+namespace {
+
+struct LabFlags {
+  EngineFlags engine;
+  std::string experiment, folder, file;
+  std::vector<std::string> shapes;
+  uint32_t rounds = 0;
+  bool again = false;
+};
+
+// Opens the flags' model when an experiment asks for it.
+class Models {
+ public:
+  Models(const EngineFlags& flags, const Common& common) : flags_(flags), common_(common) {}
+  base::Result<engine::Engine*> open(engine::Attention attention) {
+    std::unique_ptr<engine::Engine>& engine = opened_[attention];
+    if (engine == nullptr) {
+      EngineFlags flags = flags_;
+      flags.attention = attention;
+      KVICK_TRY(engine, open_engine(flags, common_));
+    }
+    return engine.get();
+  }
+
+ private:
+  const EngineFlags& flags_;
+  const Common& common_;
+  std::map<engine::Attention, std::unique_ptr<engine::Engine>> opened_;
+};
+
+std::string command_of(const LabFlags& flags) {
+  std::string text = "kvick lab " + flags.experiment;
+  for (const std::string& shape : flags.shapes) text += " --shape " + shape;
+  if (!flags.engine.model.empty()) text += " -m " + flags.engine.model;
+  if (!flags.file.empty()) text += " --file " + flags.file;
+  if (flags.rounds > 0) text += fmt::format(" --rounds {}", flags.rounds);
+  return text + " -o " + flags.folder;
+}
+
+base::Result<int> lab(const LabFlags& flags, const Common& common) {
+  const kvick::lab::ExperimentRow* row = kvick::lab::find_experiment(flags.experiment);
+  if (row == nullptr) {
+    std::string names;
+    for (const auto& one : kvick::lab::experiments())
+      names += (names.empty() ? "" : ", ") + std::string(one.name);
+    return base::fail("there is no experiment {}; there are {}", flags.experiment, names);
+  }
+  KVICK_TRY(const base::Isa isa, kernels::choose_isa());
+  base::ThreadPool pool(flags.engine.threads != 0 ? flags.engine.threads : base::available_cpus());
+  Models models(flags.engine, common);
+  Progress progress = stderr_progress(common.quiet);
+  const kvick::lab::Bench bench = {
+      .pool = pool,
+      .kernels = kernels::table(isa),
+      .model = [&](engine::Attention attention) { return models.open(attention); },
+      .shapes = flags.shapes,
+      .file = flags.file,
+      .note = [&](std::string_view line) { progress.note(line); }};
+  bool started = false;
+  auto result =
+      kvick::lab::run_experiment(*row, bench,
+                                 {.folder = flags.folder,
+                                  .rounds = flags.rounds,
+                                  .again = flags.again,
+                                  .machine = {{"cpu", base::cpu_name()},
+                                              {"isa", base::isa_name(isa)},
+                                              {"threads", pool.size()}},
+                                  .command = command_of(flags),
+                                  .progress = [&](uint64_t done, uint64_t total, std::string_view) {
+                                    if (!started)
+                                      progress.start(flags.experiment, Unit::kRuns, total);
+                                    started = true;
+                                    progress.update(done);
+                                  }});
+  if (started) progress.finish();
+  if (!result.ok()) return result.error();
+  if (common.json) {
+    fmt::print("{}\n", result->report.dump());
+    return 0;
+  }
+  fmt::print("{}\n", result->text);
+  for (const auto& file : result->files) fmt::print("{}\n", file.string());
+  return 0;
+}
+
+}  // namespace
+
+void add_lab(CLI::App& app, const Common& common, Run& chosen) {
+  std::string list;
+  for (const auto& row : kvick::lab::experiments())
+    list += fmt::format("\n  {:<20} {}", row.name, row.summary);
+  CLI::App* command = app.add_subcommand(
+      "lab",
+      "experiments with strategies: JSON, SVG and a page in a folder; what is there already "
+      "is not measured again" +
+          list);
+  auto flags = std::make_shared<LabFlags>();
+  command->add_option("experiment", flags->experiment, "one of the above")->required();
+  command->add_option("-o,--out", flags->folder, "folder for the results")->required();
+  std::string shapes;
+  for (const auto& shape : kvick::lab::named_shapes())
+    shapes += fmt::format("{}{} ({})", shapes.empty() ? "" : ", ", shape.name, shape.model);
+  command->add_option("--shape", flags->shapes, "shapes of attention to go through: " + shapes);
+  command->add_option("--file", flags->file, "a text or a trace, where an experiment needs one");
+  command->add_option("-m,--model", flags->engine.model, "a model, where an experiment needs one");
+  command
+      ->add_option("--threads", flags->engine.threads,
+                   "threads that compute (default: all processors)")
+      ->check(CLI::Range(1, 1024));
+  command->add_option("--rounds", flags->rounds, "rounds (default: the experiment's own number)")
+      ->check(CLI::Range(1, 1000));
+  command->add_flag("--again", flags->again, "measure anew what the folder holds");
+  command->callback([&common, &chosen, flags] {
+    chosen = [&common, flags] {
+      const auto status = lab(*flags, common);
+      return status.ok() ? *status : refuse(status.error());
+    };
+  });
+}
+
+}  // namespace kvick::cli

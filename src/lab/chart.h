@@ -1,0 +1,34 @@
+#pragma once
+// Charts as SVG: lines over a numeric axis, or stacked bars over names. Self-contained, readable on
+// a light and a dark page.
+
+#include <string>
+#include <vector>
+
+namespace kvick::lab {
+
+struct Point {
+  double x = 0, y = 0;
+};
+
+struct Series {
+  std::string name;
+  std::vector<Point> points;  // of lines: ascending in x
+  bool dashed = false;        // what was predicted, not measured
+};
+
+struct Chart {
+  std::string name;  // of its file, without .svg
+  std::string title, x_label, y_label;
+  bool log_x = false, log_y = false;  // powers of two, powers of ten; all values above 0
+  std::vector<Series> series;
+  // Of bars, instead of x: point i of a series is its part of bar i.
+  std::vector<std::string> bars;
+};
+
+// Text as it stands between two tags.
+std::string escape_xml(std::string_view text);
+
+std::string svg_of(const Chart& chart);
+
+}  // namespace kvick::lab

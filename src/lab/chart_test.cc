@@ -1,0 +1,58 @@
+#include "lab/chart.h"
+
+#include <gtest/gtest.h>
+
+namespace kvick::lab {
+namespace {
+
+size_t count(const std::string& text, std::string_view what) {
+  size_t found = 0;
+  for (size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) ++found;
+  return found;
+}
+
+TEST(Chart, DrawsADotForEachPointThatWasMeasuredAndALineForEachSeries) {
+  const std::string svg =
+      svg_of({.name = "c",
+              .title = "a < b & c",
+              .x_label = "x",
+              .y_label = "y",
+              .log_x = true,
+              .series = {{.name = "measured", .points = {{1, 2}, {4, 3}, {16, 1}}},
+                         {.name = "model", .points = {{1, 1}, {16, 2}}, .dashed = true}},
+              .bars = {}});
+  EXPECT_EQ(count(svg, "<circle"), 3U);
+  EXPECT_EQ(count(svg, "<path"), 2U);
+  EXPECT_EQ(count(svg, "stroke-dasharray"), 2U);  // the line and its sign
+  EXPECT_NE(svg.find("a &lt; b &amp; c"), std::string::npos);
+  EXPECT_EQ(svg.find("nan"), std::string::npos);
+  EXPECT_EQ(svg.find("inf"), std::string::npos);
+}
+
+TEST(Chart, StacksTheBarsOfAllSeries) {
+  const std::string svg = svg_of({.name = "c",
+                                  .title = "t",
+                                  .x_label = "x",
+                                  .y_label = "y",
+                                  .series = {{.name = "one", .points = {{0, 1}, {0, 2}}},
+                                             {.name = "two", .points = {{0, 3}, {0, 2}}}},
+                                  .bars = {"left", "right"}});
+  EXPECT_EQ(count(svg, "<rect"), 4U);
+  EXPECT_NE(svg.find(">left<"), std::string::npos);
+}
+
+TEST(Chart, OfNothingOrOfOnePointIsStillAChart) {
+  for (const std::vector<Point>& points : {std::vector<Point>{}, std::vector<Point>{{2, 5}}}) {
+    const std::string svg = svg_of({.name = "c",
+                                    .title = "t",
+                                    .x_label = "x",
+                                    .y_label = "y",
+                                    .series = {{.name = "one", .points = points}},
+                                    .bars = {}});
+    EXPECT_EQ(svg.find("nan"), std::string::npos);
+    EXPECT_EQ(count(svg, "</svg>"), 1U);
+  }
+}
+
+}  // namespace
+}  // namespace kvick::lab

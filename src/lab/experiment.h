@@ -1,0 +1,74 @@
+#pragma once
+// An experiment of the lab: cells that are measured one by one, in rounds, and what the results
+// look like. A strategy's claims are measured here, so that anybody can measure them again.
+
+#include <functional>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "engine/engine.h"
+#include "lab/chart.h"
+
+namespace kvick::lab {
+
+using Json = nlohmann::ordered_json;
+
+// What an experiment may use.
+struct Bench {
+  base::ThreadPool& pool;
+  const kernels::Table& kernels;
+  // Opens the model with an attention, once each; error: none was given, or whatever is wrong.
+  std::function<base::Result<engine::Engine*>(engine::Attention)> model;
+  std::vector<std::string> shapes;  // names of shapes.h to go through; empty: the default ones
+  std::string file;                 // a text, a trace; empty: none
+  std::function<void(std::string_view)> note;  // to the user
+};
+
+struct Cell {
+  std::string key;  // the same for the same measurement, now and when going on after a break
+  Json what;        // its parameters, by name
+};
+
+// The rounds of one cell: what measure() gave, in order.
+struct Measured {
+  Cell cell;
+  std::vector<Json> runs;
+
+  // The median of a number over the runs; 0 where no run has it.
+  double median(const std::string& field) const;
+};
+
+struct Table {
+  std::string title;
+  std::vector<std::string> columns;
+  std::vector<std::vector<std::string>> rows;
+};
+
+struct Findings {
+  Json summary;  // the figures that matter
+  std::vector<Table> tables;
+  std::vector<Chart> charts;
+};
+
+class Experiment {
+ public:
+  virtual ~Experiment() = default;
+  virtual base::Result<std::vector<Cell>> cells() = 0;
+  // One run of one cell: numbers by name. Error: ends the experiment; what was measured is kept.
+  virtual base::Result<Json> measure(const Cell& cell) = 0;
+  virtual Findings findings(std::span<const Measured> all) = 0;
+};
+
+struct ExperimentRow {
+  std::string_view name, summary;
+  uint32_t rounds;  // by default
+  std::unique_ptr<Experiment> (*make)(const Bench& bench);
+};
+
+std::span<const ExperimentRow> experiments();
+
+}  // namespace kvick::lab

@@ -1,0 +1,23 @@
+#include "lab/experiment.h"
+
+namespace kvick::lab {
+
+std::unique_ptr<Experiment> make_bmc_sweep(const Bench& bench);            // bmc_sweep.cc
+std::unique_ptr<Experiment> make_breakdown(const Bench& bench);            // breakdown.cc
+std::unique_ptr<Experiment> make_paged_vs_contiguous(const Bench& bench);  // ..._contiguous.cc
+std::unique_ptr<Experiment> make_waste(const Bench& bench);                // waste.cc
+
+std::span<const ExperimentRow> experiments() {
+  static constexpr ExperimentRow kRows[] = {
+      {"bmc-sweep", "the best number of growths of a context, measured and by BMC's model", 3,
+       make_bmc_sweep},
+      {"breakdown", "where the time of attention goes under each way of growing", 3,
+       make_breakdown},
+      {"paged-vs-contiguous", "attention over blocks against rows in one piece", 3,
+       make_paged_vs_contiguous},
+      {"waste", "memory that running requests of a trace take and do not use", 1, make_waste},
+  };
+  return kRows;
+}
+
+}  // namespace kvick::lab

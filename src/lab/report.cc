@@ -1,0 +1,77 @@
+#include "lab/report.h"
+
+#include <algorithm>
+
+namespace kvick::lab {
+namespace {
+
+constexpr std::string_view kStyle = R"(
+:root { color-scheme: light dark; }
+body { font: 15px/1.5 sans-serif; max-width: 60em; margin: 2em auto; padding: 0 1em; }
+table { border-collapse: collapse; margin: 1em 0; } caption { text-align: left; font-weight: bold; }
+th, td { padding: .2em .7em; text-align: right; border-bottom: 1px solid #8884; }
+th:first-child, td:first-child { text-align: left; }
+code { background: #8882; padding: .1em .3em; } .wide { overflow-x: auto; }
+svg { display: block; margin: 1em 0; }
+)";
+
+std::string html_of(const Table& table) {
+  std::string html =
+      "<div class=\"wide\"><table><caption>" + escape_xml(table.title) + "</caption>\n<tr>";
+  for (const std::string& column : table.columns) html += "<th>" + escape_xml(column) + "</th>";
+  html += "</tr>\n";
+  for (const std::vector<std::string>& row : table.rows) {
+    html += "<tr>";
+    for (const std::string& field : row) html += "<td>" + escape_xml(field) + "</td>";
+    html += "</tr>\n";
+  }
+  return html + "</table></div>\n";
+}
+
+std::string machine_line(const Json& machine) {
+  std::string line;
+  for (const auto& [key, value] : machine.items())
+    line += (line.empty() ? "" : ", ") + key + " " +
+            (value.is_string() ? value.get<std::string>() : value.dump());
+  return line;
+}
+
+}  // namespace
+
+std::string html_of(const ExperimentRow& row, const Findings& findings, const Json& report) {
+  std::string html = fmt::format(
+      "<!DOCTYPE html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" "
+      "content=\"width=device-width\">\n<title>kvick lab {0}</title>\n<style>{1}</style>\n"
+      "<h1>{0}</h1>\n<p>{2}</p>\n<p>Machine: {3}.</p>\n<p>Again: <code>{4}</code></p>\n",
+      row.name, kStyle, escape_xml(row.summary), escape_xml(machine_line(report["machine"])),
+      escape_xml(report["command"].get<std::string>()));
+  for (const Chart& chart : findings.charts) html += svg_of(chart);
+  for (const Table& table : findings.tables) html += html_of(table);
+  return html + "</html>\n";
+}
+
+std::string text_of(const Table& table) {
+  std::vector<size_t> widths;
+  for (const std::string& column : table.columns) widths.push_back(column.size());
+  for (const auto& row : table.rows)
+    for (size_t i = 0; i < row.size() && i < widths.size(); ++i)
+      widths[i] = std::max(widths[i], row[i].size());
+  const auto line = [&](const std::vector<std::string>& fields) {
+    std::string text;
+    for (size_t i = 0; i < fields.size() && i < widths.size(); ++i)
+      text += i == 0 ? fmt::format("{:<{}}", fields[i], widths[i])
+                     : fmt::format("  {:>{}}", fields[i], widths[i]);
+    return text + "\n";
+  };
+  std::string text = table.title + "\n" + line(table.columns);
+  for (const auto& row : table.rows) text += line(row);
+  return text;
+}
+
+std::string text_of(const Findings& findings) {
+  std::string text;
+  for (const Table& table : findings.tables) text += (text.empty() ? "" : "\n") + text_of(table);
+  return text;
+}
+
+}  // namespace kvick::lab

@@ -64,7 +64,7 @@ base::Result<int> bench(const BenchFlags& flags, const Common& common) {
   // Calibration takes more memory than most models do, so it comes after the peak is read.
   const uint64_t peak_rss_bytes = base::peak_rss_bytes();
   KVICK_TRY(const plan::Calibration machine,
-            machine_limits(*engine, flags.calibrate, common.quiet));
+            machine_limits(engine->pool(), engine->kernels().isa, flags.calibrate, common.quiet));
   BenchReport report = {.engine = *engine,
                         .threads = engine->pool().size(),
                         .kv = options.kv,

@@ -8,7 +8,7 @@ namespace kvick::plan {
 namespace {
 
 constexpr uint32_t kGrowths = 8;
-constexpr uint64_t kMostBytes = uint64_t{256} << 20;
+constexpr uint64_t kMostBytes = uint64_t{128} << 20;
 // Each point is measured so many times, and the fastest counts.
 constexpr int kRounds = 3;
 // A rate that is read off a line can be no better than that: noise must not make it endless.

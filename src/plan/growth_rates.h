@@ -16,7 +16,7 @@ struct Line {
 };
 Line fit_line(std::span<const double> x, std::span<const double> y);
 
-// Grows a sequence of the setup's shape in eighths of its context, or of 256 MB if that is less.
+// Grows a sequence of the setup's shape in eighths of its context, or of 128 MB if that is less.
 // Takes a few times as long as copying that much. Where workspace.library is null spare rows cost
 // no time, and nothing is measured but the copies. Error: no room.
 base::Result<kv::GrowthRates> measure_growth(const model::Config& config, const kv::Setup& setup,

@@ -1,0 +1,93 @@
+// kvick plan: what keeping keys and values will cost, before it does.
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "base/memory.h"
+#include "cli/commands.h"
+#include "cli/engine_options.h"
+#include "cli/machine_limits.h"
+#include "cli/models.h"
+#include "cli/plan_report.h"
+
+namespace kvick::cli {
+namespace {
+
+struct PlanFlags {
+  EngineFlags engine;
+  std::string shape;
+  uint64_t memory = 0;
+  uint32_t batch = 1;
+  bool calibrate = false;
+};
+
+base::Result<plan::ModelSize> model_of(const PlanFlags& flags) {
+  if (!flags.shape.empty() && !flags.engine.model.empty())
+    return base::fail("give a model or a --shape, not both");
+  if (!flags.shape.empty()) return plan::parse_shape(flags.shape);
+  KVICK_TRY(const std::filesystem::path cache, models_dir());
+  KVICK_TRY(const std::filesystem::path path, resolve_model(flags.engine.model, cache));
+  KVICK_TRY(const io::ModelFile file, io::ModelFile::open(path.string()));
+  return plan::size_of(file);
+}
+
+base::Result<int> make_plan(const PlanFlags& flags, const Common& common) {
+  KVICK_TRY(const plan::ModelSize model, model_of(flags));
+  KVICK_TRY(const engine::KvOptions kv, kv_options(flags.engine));
+  const uint32_t tokens = kv.max_tokens != 0 ? kv.max_tokens : model.config.context;
+  if (tokens > model.config.context)
+    return base::fail("a context of {} tokens was asked for, but the model has {}", tokens,
+                      model.config.context);
+  KVICK_TRY(const base::Isa isa, kernels::choose_isa());
+  base::ThreadPool pool(flags.engine.threads != 0 ? flags.engine.threads : base::available_cpus());
+  KVICK_TRY(const plan::Calibration machine,
+            machine_limits(pool, isa, flags.calibrate, common.quiet));
+  if (!common.quiet) fmt::print(stderr, "measuring this model's kernels ...\n");
+  PlanReport report = {.model = model,
+                       .kv = kv,
+                       .tokens = tokens,
+                       .batch = flags.batch,
+                       .memory_bytes =
+                           flags.memory != 0 ? flags.memory : base::available_memory_bytes(),
+                       .ways = {},
+                       .growths = 0};
+  KVICK_TRY_VOID(fill_plan(machine, pool, kernels::table(isa), flags.engine.attention, report));
+  if (common.json)
+    fmt::print("{}\n", plan_json(report).dump());
+  else
+    fmt::print("{}", plan_text(report));
+  return 0;
+}
+
+}  // namespace
+
+void add_plan(CLI::App& app, const Common& common, Run& chosen) {
+  CLI::App* command = app.add_subcommand(
+      "plan",
+      "memory, traffic and speed of a model with a cache on this machine, and advice; reads no "
+      "weights");
+  auto flags = std::make_shared<PlanFlags>();
+  add_engine_flags(*command, flags->engine);
+  command->add_option("--shape", flags->shape,
+                      "instead of a model: layers=..,heads=..,kv_heads=..,head_dim=..[,dim=..]"
+                      "[,ffn=..][,vocab=..][,context=..][,type=Q8_0]");
+  command->add_option("-b,--batch", flags->batch, "sequences at a time")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 65536));
+  command
+      ->add_option("--memory", flags->memory,
+                   "memory for weights and cache together, e.g. 16GB (default: what is free)")
+      ->transform(CLI::AsSizeValue(false));
+  command->add_flag("--calibrate", flags->calibrate,
+                    "measure again what this machine reads and computes at most");
+  command->callback([&common, &chosen, flags] {
+    chosen = [&common, flags] {
+      const auto status = make_plan(*flags, common);
+      return status.ok() ? *status : refuse(status.error());
+    };
+  });
+}
+
+}  // namespace kvick::cli

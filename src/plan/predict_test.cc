@@ -1,0 +1,73 @@
+#include "plan/predict.h"
+
+#include <gtest/gtest.h>
+
+#include "plan/test_attention.h"
+
+namespace kvick::plan {
+namespace {
+
+double g_now = 0;
+double ticking() { return g_now += 1; }
+
+// A machine whose every clock reading is a second later, so that what is measured is known.
+struct Planned {
+  explicit Planned(const std::string& spec) : m(spec, 1) {
+    size.config = m.config;
+    size.config.dim = 64;
+    size.config.ffn = 96;
+    size.layers = {{kernels::DType::kQ8_0, 1000000}};
+    size.output = {{kernels::DType::kQ4_0, 1000}};
+    machine.read = {{.bytes = 1, .bytes_s = 1e6}};
+    machine.int8_ops_s = machine.f32_ops_s = 1;
+    m.setup.shape.max_tokens = 48;
+  }
+  Predictor predictor(uint32_t batch = 1) {
+    return Predictor::measure({.model = size,
+                               .machine = machine,
+                               .spec = *kv::parse_spec("upfront"),
+                               .setup = m.setup,
+                               .rates = {.copy_bytes_s = 1e6, .growth_s = 0, .attention_bytes_s = 0},
+                               .batch = batch,
+                               .tokens = 32,
+                               .prefill_chunk = 16},
+                              m.workspace, ticking)
+        .value();
+  }
+  Machinery m;
+  ModelSize size;
+  Calibration machine;
+};
+
+TEST(Predictor, ReadsTheWeightsAtWhatProductsGetOfTheMachine) {
+  Planned planned("upfront");
+  const Predictor predictor = planned.predictor();
+  // 64 MiB in a second of the clock are more than the machine's megabyte: all of it, then.
+  EXPECT_NEAR(predictor.token(32).weights,
+              static_cast<double>(packed_bytes(planned.size)) / 1e6, 1e-3);
+}
+
+TEST(Predictor, AddsWhatAStrategyCopiesForAToken) {
+  Planned planned("upfront");
+  const Predictor predictor = planned.predictor();
+  const double token_bytes = static_cast<double>(planned.m.setup.shape.token_bytes());
+  EXPECT_EQ(predictor.token(32).copies, 0);
+  // Rows 32 to 95 are moved by the next 64 tokens, one length after the other.
+  EXPECT_NEAR(predictor.token(32, *kv::parse_spec("iterative")).copies,
+              63.5 * token_bytes / 1e6, 1e-9);
+  EXPECT_NEAR(predictor.token(32).all(),
+              predictor.token(32).weights + predictor.token(32).attention +
+                  predictor.token(32).overhead,
+              1e-12);
+}
+
+TEST(Predictor, TakesLongerForALongerPrompt) {
+  Planned planned("upfront");
+  const Predictor predictor = planned.predictor(3);
+  EXPECT_GT(predictor.prefill_s(16), 0);
+  EXPECT_GT(predictor.prefill_s(32), predictor.prefill_s(16));
+  EXPECT_EQ(predictor.prefill_s(0), 0);
+}
+
+}  // namespace
+}  // namespace kvick::plan

@@ -13,9 +13,8 @@ base::Result<plan::Calibration> machine_limits(base::ThreadPool& pool, base::Isa
                                                bool quiet) {
   KVICK_TRY(const std::filesystem::path models, models_dir());
   const std::filesystem::path folder = models.parent_path();
-  const plan::Machine machine = {.cpu = base::cpu_name(),
-                                 .isa = std::string(base::isa_name(isa)),
-                                 .threads = pool.size()};
+  const plan::Machine machine = {
+      .cpu = base::cpu_name(), .isa = std::string(base::isa_name(isa)), .threads = pool.size()};
   if (!again)
     if (auto found = plan::read_calibration(folder, machine)) return *std::move(found);
   if (!quiet)

@@ -45,14 +45,14 @@ base::Result<int> make_plan(const PlanFlags& flags, const Common& common) {
   KVICK_TRY(const plan::Calibration machine,
             machine_limits(pool, isa, flags.calibrate, common.quiet));
   if (!common.quiet) fmt::print(stderr, "measuring this model's kernels ...\n");
-  PlanReport report = {.model = model,
-                       .kv = kv,
-                       .tokens = tokens,
-                       .batch = flags.batch,
-                       .memory_bytes =
-                           flags.memory != 0 ? flags.memory : base::available_memory_bytes(),
-                       .ways = {},
-                       .growths = 0};
+  PlanReport report = {
+      .model = model,
+      .kv = kv,
+      .tokens = tokens,
+      .batch = flags.batch,
+      .memory_bytes = flags.memory != 0 ? flags.memory : base::available_memory_bytes(),
+      .ways = {},
+      .growths = 0};
   KVICK_TRY_VOID(fill_plan(machine, pool, kernels::table(isa), flags.engine.attention, report));
   if (common.json)
     fmt::print("{}\n", plan_json(report).dump());

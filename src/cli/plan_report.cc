@@ -41,9 +41,9 @@ void find_limits(const kv::Setup& setup, PlanReport& report) {
   const auto fits = [&](uint64_t tokens, uint64_t batch) {
     kv::Setup wide = setup;
     wide.shape.max_tokens = static_cast<uint32_t>(std::max<uint64_t>(1, tokens));
-    const auto cost = kv::cost_of(report.kv.spec, wide,
-                                  {.tokens = wide.shape.max_tokens,
-                                   .sequences = static_cast<uint32_t>(batch)});
+    const auto cost =
+        kv::cost_of(report.kv.spec, wide,
+                    {.tokens = wide.shape.max_tokens, .sequences = static_cast<uint32_t>(batch)});
     return cost.ok() && weights + cost->fast_bytes <= report.memory_bytes &&
            cost->fast_bytes <= UINT64_MAX - weights;
   };
@@ -55,7 +55,8 @@ void find_limits(const kv::Setup& setup, PlanReport& report) {
 
 std::string giga(double bytes) {
   if (bytes >= 1e9) return fmt::format("{:.2f} GB", bytes / 1e9);
-  return bytes >= 1e6 ? fmt::format("{:.2f} MB", bytes / 1e6) : fmt::format("{:.2f} kB", bytes / 1e3);
+  return bytes >= 1e6 ? fmt::format("{:.2f} MB", bytes / 1e6)
+                      : fmt::format("{:.2f} kB", bytes / 1e3);
 }
 std::string giga(uint64_t bytes) { return giga(static_cast<double>(bytes)); }
 
@@ -87,15 +88,15 @@ base::Status<> fill_plan(const plan::Calibration& machine, base::ThreadPool& poo
       specs.push_back({.name = std::string(strategy.name), .options = {}});
   for (const kv::Spec& spec : specs) {
     const bool asked = report.ways.empty();
-    const auto cost = kv::cost_of(spec, setup, {.tokens = report.tokens, .sequences = report.batch});
+    const auto cost =
+        kv::cost_of(spec, setup, {.tokens = report.tokens, .sequences = report.batch});
     if (!cost.ok() && asked) return cost.error();
     const kv::Strategy* strategy = kv::find_strategy(spec.name);
-    if (!cost.ok() || (workspace.library != nullptr && !strategy->traits.buckets && !asked)) continue;
+    if (!cost.ok() || (workspace.library != nullptr && !strategy->traits.buckets && !asked))
+      continue;
     const plan::TokenSeconds token = predictor->token(report.tokens, spec);
-    report.ways.push_back({.spec = spec,
-                           .cost = *cost,
-                           .token = token,
-                           .decode_tok_s = report.batch / token.all()});
+    report.ways.push_back(
+        {.spec = spec, .cost = *cost, .token = token, .decode_tok_s = report.batch / token.all()});
   }
   find_limits(setup, report);
   return base::Done{};
@@ -112,12 +113,13 @@ std::vector<std::string> advice_of(const PlanReport& report) {
         giga(all), giga(report.memory_bytes), report.largest_context, report.largest_batch,
         report.tokens));
   const double share = asked.token.attention / asked.token.all();
-  const bool wide = report.kv.k_type != kernels::DType::kQ8 && report.kv.k_type != kernels::DType::kQ4;
+  const bool wide =
+      report.kv.k_type != kernels::DType::kQ8 && report.kv.k_type != kernels::DType::kQ4;
   if (wide && (share > 0.3 || !report.fits()))
     advice.push_back(fmt::format(
         "attention takes {:.0f} % of a token at {} tokens: --kv-type q8 reads {:.0f} % of the "
-        "bytes", 100 * share, report.tokens,
-        report.kv.k_type == kernels::DType::kF32 ? 27.0 : 53.0));
+        "bytes",
+        100 * share, report.tokens, report.kv.k_type == kernels::DType::kF32 ? 27.0 : 53.0));
   for (const PlannedWay& way : report.ways)
     if (way.decode_tok_s > 1.1 * asked.decode_tok_s) {
       advice.push_back(fmt::format("{} decodes {:.1f} tokens/s where {} decodes {:.1f}",
@@ -126,13 +128,14 @@ std::vector<std::string> advice_of(const PlanReport& report) {
       break;
     }
   if (asked.cost.copied_bytes > 0)
-    advice.push_back(fmt::format("{} copies {} on the way to {} tokens; virtual and paged copy nothing",
-                                 asked.spec.name, giga(asked.cost.copied_bytes), report.tokens));
+    advice.push_back(
+        fmt::format("{} copies {} on the way to {} tokens; virtual and paged copy nothing",
+                    asked.spec.name, giga(asked.cost.copied_bytes), report.tokens));
   if (report.batch > 1 && asked.spec.name != "paged")
     advice.push_back("sequences whose prompts begin alike share their rows with --kv paged");
   if (advice.empty())
-    advice.push_back(fmt::format("nothing to change: {} of {} are taken", giga(all),
-                                 giga(report.memory_bytes)));
+    advice.push_back(
+        fmt::format("nothing to change: {} of {} are taken", giga(all), giga(report.memory_bytes)));
   return advice;
 }
 
@@ -193,7 +196,8 @@ std::string plan_text(const PlanReport& report) {
                         giga(way.cost.fast_bytes), giga(way.cost.read_bytes_per_token),
                         giga(way.cost.copied_bytes), way.decode_tok_s);
   text += fmt::format(
-      "\nlast token: weights {:.2f} ms, attention {:.2f} ms, copies {:.2f} ms, the rest {:.2f} ms\n",
+      "\nlast token: weights {:.2f} ms, attention {:.2f} ms, copies {:.2f} ms, the rest {:.2f} "
+      "ms\n",
       1e3 * asked.token.weights, 1e3 * asked.token.attention, 1e3 * asked.token.copies,
       1e3 * asked.token.overhead);
   text += fmt::format("a prompt of {} tokens: {:.2f} s\n", report.tokens, report.prefill_s);

@@ -20,10 +20,10 @@ struct PlannedWay {
 
 struct PlanReport {
   plan::ModelSize model;
-  engine::KvOptions kv;      // the way that was asked for
-  uint32_t tokens = 0;       // of each sequence
+  engine::KvOptions kv;  // the way that was asked for
+  uint32_t tokens = 0;   // of each sequence
   uint32_t batch = 1;
-  uint64_t memory_bytes = 0;  // for weights and cache
+  uint64_t memory_bytes = 0;     // for weights and cache
   std::vector<PlannedWay> ways;  // that one first, then the other strategies that know the load
   double prefill_s = 0;          // of a prompt of `tokens`, by that way
   uint32_t growths = 0;          // BMC's T for this context, by `rates`

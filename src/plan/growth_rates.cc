@@ -27,11 +27,11 @@ base::Status<kv::Shortage> grow_once(AttentionBlock& block, kv::Store& store, ui
                                      Points& points) {
   const kv::SeqId seq = store.open({}).seq;
   for (uint32_t i = 0; i < kGrowths; ++i) {
-    BlockSeconds grown, attended, filled;
+    BlockSeconds grown, attended;
     KVICK_TRY_VOID(block.step({&seq, 1}, 1, grown, false));
     // Again: now without growing, compiling and the first touch.
     KVICK_TRY_VOID(block.step({&seq, 1}, 1, attended, false));
-    KVICK_TRY_VOID(block.step({&seq, 1}, unit, filled));
+    KVICK_TRY_VOID(block.fill({&seq, 1}, unit));
     keep_least(points.growth_s, i, std::max(0.0, grown.begin - attended.begin));
     keep_least(points.attend_s, i, attended.attend);
   }

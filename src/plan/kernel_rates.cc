@@ -90,32 +90,40 @@ MatmulRate measure_matmul(base::ThreadPool& pool, const kernels::Table& kernels,
 LayerOverhead measure_layer_overhead(base::ThreadPool& pool, const kernels::Table& kernels,
                                      const model::Config& config, base::Clock clock) {
   constexpr int kLayers = 32;
-  const uint32_t dim = (config.dim + 31) / 32 * 32, ffn = (std::max(config.ffn, dim) + 31) / 32 * 32;
+  const uint32_t dim = (config.dim + 31) / 32 * 32,
+                 ffn = (std::max(config.ffn, dim) + 31) / 32 * 32;
   std::vector<float> x(ffn, 0.5F), y(ffn, 0.5F), weight(dim, 1.0F);
   std::vector<int8_t> q(ffn);
   std::vector<float> scale(ffn / 32);
   std::vector<int32_t> sums(ffn / 16);
   const auto quantise = [&](uint32_t inputs) {
-    kernels::Activations a = {1, inputs, y.data(), std::span(q).first(inputs),
+    kernels::Activations a = {1,
+                              inputs,
+                              y.data(),
+                              std::span(q).first(inputs),
                               std::span(scale).first(inputs / 32),
                               std::span(sums).first(inputs / 16)};
     kernels.quantise(a, {0, 1}, {0, a.groups()});
   };
   LayerOverhead overhead;
-  overhead.per_token = fastest(clock, [&] {
-                         for (int layer = 0; layer < kLayers; ++layer) {
-                           for (int norm = 0; norm < 2; ++norm) {
-                             kernels.rms_norm(x.data(), weight.data(), dim, 1e-5F, y.data());
-                             quantise(dim);
-                           }
-                           kernels.silu_mul(x.data(), x.data(), ffn, y.data());
-                           quantise(ffn);
-                         }
-                       }) /
-                       kLayers;
-  overhead.regions = fastest(clock, [&] {
-                       for (int i = 0; i < kLayers * kRegions; ++i) pool.run([](unsigned) {});
-                     }) /
+  overhead.per_token =
+      fastest(clock,
+              [&] {
+                for (int layer = 0; layer < kLayers; ++layer) {
+                  for (int norm = 0; norm < 2; ++norm) {
+                    kernels.rms_norm(x.data(), weight.data(), dim, 1e-5F, y.data());
+                    quantise(dim);
+                  }
+                  kernels.silu_mul(x.data(), x.data(), ffn, y.data());
+                  quantise(ffn);
+                }
+              }) /
+      kLayers;
+  overhead.regions = fastest(clock,
+                             [&] {
+                               for (int i = 0; i < kLayers * kRegions; ++i)
+                                 pool.run([](unsigned) {});
+                             }) /
                      kLayers;
   return overhead;
 }

@@ -1,6 +1,6 @@
 #pragma once
-// How fast the kernels themselves are: what of the machine's reading a matrix product gets, how many
-// operations it makes, what a layer takes besides. Measured in a fraction of a second.
+// How fast the kernels themselves are: what of the machine's reading a matrix product gets, how
+// many operations it makes, what a layer takes besides. Measured in a fraction of a second.
 
 #include "base/clock.h"
 #include "base/thread_pool.h"
@@ -21,7 +21,7 @@ MatmulRate measure_matmul(base::ThreadPool& pool, const kernels::Table& kernels,
 
 // Seconds of one layer that are neither products nor attention.
 struct LayerOverhead {
-  double regions = 0;   // the starts and ends of parallel regions, once for all tokens of a forward
+  double regions = 0;  // the starts and ends of parallel regions, once for all tokens of a forward
   double per_token = 0;  // norms, activations and their quantising, on one thread
 };
 LayerOverhead measure_layer_overhead(base::ThreadPool& pool, const kernels::Table& kernels,

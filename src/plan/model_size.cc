@@ -19,8 +19,8 @@ void add(std::vector<TypedWeights>& all, DType type, uint64_t weights) {
   all.push_back({type, weights});
 }
 
-constexpr std::string_view kKeys[] = {"layers", "heads", "kv_heads", "head_dim", "dim",
-                                      "ffn",    "vocab", "context"};
+constexpr std::string_view kKeys[] = {"layers", "heads", "kv_heads", "head_dim",
+                                      "dim",    "ffn",   "vocab",    "context"};
 constexpr size_t kRequired = 4;  // the first ones
 constexpr uint32_t kMost = 1 << 24;
 
@@ -58,9 +58,10 @@ base::Status<> read_field(std::string_view field, Values& values) {
       KVICK_TRY(values.numbers[known], read_value(known, text));
       return base::Done{};
     }
-  return base::fail("--shape: \"{}\" is none of layers, heads, kv_heads, head_dim, dim, ffn, vocab, "
-                    "context and type, as in layers=32,heads=32,kv_heads=8,head_dim=128",
-                    key);
+  return base::fail(
+      "--shape: \"{}\" is none of layers, heads, kv_heads, head_dim, dim, ffn, vocab, "
+      "context and type, as in layers=32,heads=32,kv_heads=8,head_dim=128",
+      key);
 }
 
 }  // namespace
@@ -122,8 +123,7 @@ base::Result<ModelSize> parse_shape(std::string_view text) {
   config.vocab = values.at("vocab", 32000);
   config.context = values.at("context", 131072);
   const uint64_t attention = 2ULL * config.dim * (uint64_t{config.q_dim()} + config.kv_dim());
-  add(size.layers, values.type,
-      config.layers * (attention + 3ULL * config.dim * config.ffn));
+  add(size.layers, values.type, config.layers * (attention + 3ULL * config.dim * config.ffn));
   add(size.output, values.type, uint64_t{config.vocab} * config.dim);
   return size;
 }

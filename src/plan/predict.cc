@@ -29,8 +29,8 @@ base::Result<Predictor> Predictor::measure(const Setting& setting, model::Worksp
   KVICK_TRY_VOID(predictor.measure_products(workspace, clock));
   KVICK_TRY_VOID(predictor.measure_attention(workspace, clock));
   predictor.threads_ = workspace.pool.size();
-  predictor.layer_ = measure_layer_overhead(workspace.pool, workspace.kernels,
-                                                       setting.model.config, clock);
+  predictor.layer_ =
+      measure_layer_overhead(workspace.pool, workspace.kernels, setting.model.config, clock);
   return predictor;
 }
 
@@ -42,11 +42,12 @@ base::Status<> Predictor::measure_products(model::Workspace& workspace, base::Cl
         return measure_matmul(workspace.pool, workspace.kernels, weights.type, tokens, clock);
       };
       const MatmulRate decode = rate(setting_.batch), prefill = rate(setting_.prefill_chunk);
-      products_.push_back({.weights = weights,
-                           .output = output,
-                           .share = std::min(1.0, std::max(decode.bytes_s, prefill.bytes_s) / read_s),
-                           .decode_ops_s = decode.ops_s,
-                           .prefill_ops_s = prefill.ops_s});
+      products_.push_back(
+          {.weights = weights,
+           .output = output,
+           .share = std::min(1.0, std::max(decode.bytes_s, prefill.bytes_s) / read_s),
+           .decode_ops_s = decode.ops_s,
+           .prefill_ops_s = prefill.ops_s});
     }
   return base::Done{};
 }
@@ -56,15 +57,15 @@ base::Status<> Predictor::measure_attention(model::Workspace& workspace, base::C
   // arithmetic, over one.
   const uint64_t layer_bytes = setting_.setup.shape.token_bytes() / setting_.model.config.layers *
                                (uint64_t{setting_.tokens} * setting_.batch);
-  const auto layers = static_cast<uint32_t>(
-      std::clamp<uint64_t>(kMostBytes / std::max<uint64_t>(1, layer_bytes), 1,
-                           setting_.model.config.layers));
-  KVICK_TRY_VOID(on_store(layers, [&](AttentionBlock& block, kv::Store& store) {
-    return measure_tokens(block, store, layers);
-  }, workspace, clock));
-  return on_store(1, [&](AttentionBlock& block, kv::Store& store) {
-    return measure_prompt(block, store);
-  }, workspace, clock);
+  const auto layers = static_cast<uint32_t>(std::clamp<uint64_t>(
+      kMostBytes / std::max<uint64_t>(1, layer_bytes), 1, setting_.model.config.layers));
+  KVICK_TRY_VOID(on_store(
+      layers,
+      [&](AttentionBlock& block, kv::Store& store) { return measure_tokens(block, store, layers); },
+      workspace, clock));
+  return on_store(
+      1, [&](AttentionBlock& block, kv::Store& store) { return measure_prompt(block, store); },
+      workspace, clock);
 }
 
 base::Status<> Predictor::on_store(uint32_t layers, MeasureBody body, model::Workspace& workspace,
@@ -137,13 +138,13 @@ TokenSeconds Predictor::token(uint32_t tokens, const kv::Spec& spec) const {
   const double read_s = setting_.machine.read_bytes_s(packed_bytes(model) + cached);
   TokenSeconds seconds;
   for (const Product& product : products_)
-    seconds.weights += std::max(
-        static_cast<double>(packed_bytes(product.weights)) / (read_s * product.share),
-        2 * batch * static_cast<double>(product.weights.weights) / product.decode_ops_s);
-  seconds.attention =
-      std::max(0.0, decode_attention_.at_zero + decode_attention_.slope * tokens);
+    seconds.weights +=
+        std::max(static_cast<double>(packed_bytes(product.weights)) / (read_s * product.share),
+                 2 * batch * static_cast<double>(product.weights.weights) / product.decode_ops_s);
+  seconds.attention = std::max(0.0, decode_attention_.at_zero + decode_attention_.slope * tokens);
   constexpr uint32_t kSpan = 64;  // growth in steps is evened out over so many tokens
-  seconds.copies = batch * copied(spec, tokens, tokens + kSpan) / kSpan / setting_.rates.copy_bytes_s;
+  seconds.copies =
+      batch * copied(spec, tokens, tokens + kSpan) / kSpan / setting_.rates.copy_bytes_s;
   seconds.overhead =
       (layer_.regions + layer_.per_token * std::max(1.0, batch / threads_)) * model.config.layers;
   return seconds;

@@ -6,10 +6,11 @@
 //              operations / (what products make); attention: a line over the tokens in the cache,
 //              measured with the strategy itself; copies: what the strategy's formula says it moves
 //              for this token, at the measured rate; and what a layer takes besides
-//   a prompt   in chunks: operations of the weights, attention of a chunk and the room for it (lines again)
+//   a prompt   in chunks: operations of the weights, attention of a chunk and the room for it
+//   (lines again)
 
-#include "base/result.h"
 #include "base/function_ref.h"
+#include "base/result.h"
 #include "kv/registry.h"
 #include "plan/attention_block.h"
 #include "plan/calibration.h"
@@ -32,10 +33,10 @@ class Predictor {
     const ModelSize& model;
     const Calibration& machine;
     kv::Spec spec;
-    kv::Setup setup;             // store_row and pool set
-    kv::GrowthRates rates;       // measure_growth of this setup
-    uint32_t batch = 1;          // sequences that decode together
-    uint32_t tokens = 0;         // the longest that will be asked for; at least 1
+    kv::Setup setup;        // store_row and pool set
+    kv::GrowthRates rates;  // measure_growth of this setup
+    uint32_t batch = 1;     // sequences that decode together
+    uint32_t tokens = 0;    // the longest that will be asked for; at least 1
     uint32_t prefill_chunk = 512;
   };
   // Error: no room for the measurements, or a spec that is none.
@@ -69,7 +70,7 @@ class Predictor {
   Setting setting_;
   std::vector<Product> products_;
   Line decode_attention_, prefill_attention_;  // seconds over tokens in the cache
-  Line prefill_growth_;  // seconds of making room for a chunk
+  Line prefill_growth_;                        // seconds of making room for a chunk
   LayerOverhead layer_;
   unsigned threads_ = 1;
 };

@@ -23,15 +23,16 @@ struct Planned {
     m.setup.shape.max_tokens = 48;
   }
   Predictor predictor(uint32_t batch = 1) {
-    return Predictor::measure({.model = size,
-                               .machine = machine,
-                               .spec = *kv::parse_spec("upfront"),
-                               .setup = m.setup,
-                               .rates = {.copy_bytes_s = 1e6, .growth_s = 0, .attention_bytes_s = 0},
-                               .batch = batch,
-                               .tokens = 32,
-                               .prefill_chunk = 16},
-                              m.workspace, ticking)
+    return Predictor::measure(
+               {.model = size,
+                .machine = machine,
+                .spec = *kv::parse_spec("upfront"),
+                .setup = m.setup,
+                .rates = {.copy_bytes_s = 1e6, .growth_s = 0, .attention_bytes_s = 0},
+                .batch = batch,
+                .tokens = 32,
+                .prefill_chunk = 16},
+               m.workspace, ticking)
         .value();
   }
   Machinery m;
@@ -43,8 +44,8 @@ TEST(Predictor, ReadsTheWeightsAtWhatProductsGetOfTheMachine) {
   Planned planned("upfront");
   const Predictor predictor = planned.predictor();
   // 64 MiB in a second of the clock are more than the machine's megabyte: all of it, then.
-  EXPECT_NEAR(predictor.token(32).weights,
-              static_cast<double>(packed_bytes(planned.size)) / 1e6, 1e-3);
+  EXPECT_NEAR(predictor.token(32).weights, static_cast<double>(packed_bytes(planned.size)) / 1e6,
+              1e-3);
 }
 
 TEST(Predictor, AddsWhatAStrategyCopiesForAToken) {
@@ -53,12 +54,12 @@ TEST(Predictor, AddsWhatAStrategyCopiesForAToken) {
   const double token_bytes = static_cast<double>(planned.m.setup.shape.token_bytes());
   EXPECT_EQ(predictor.token(32).copies, 0);
   // Rows 32 to 95 are moved by the next 64 tokens, one length after the other.
-  EXPECT_NEAR(predictor.token(32, *kv::parse_spec("iterative")).copies,
-              63.5 * token_bytes / 1e6, 1e-9);
-  EXPECT_NEAR(predictor.token(32).all(),
-              predictor.token(32).weights + predictor.token(32).attention +
-                  predictor.token(32).overhead,
-              1e-12);
+  EXPECT_NEAR(predictor.token(32, *kv::parse_spec("iterative")).copies, 63.5 * token_bytes / 1e6,
+              1e-9);
+  EXPECT_NEAR(
+      predictor.token(32).all(),
+      predictor.token(32).weights + predictor.token(32).attention + predictor.token(32).overhead,
+      1e-12);
 }
 
 TEST(Predictor, TakesLongerForALongerPrompt) {

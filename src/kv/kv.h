@@ -80,8 +80,7 @@ struct Reading {
   uint32_t group = 0;        // query heads that share a KV head
   const float* q = nullptr;  // [sum of fresh][kv_heads][group][head_dim]
   float* out = nullptr;      // the same; all of it is overwritten
-  // Per slot: null, then each token sees the fresh ones up to itself; or per token those on its
-  // path through a draft tree, ascending, itself the last. Empty: null for all.
+  // Per slot null: a chain; or per token the fresh rows on its path, itself last. Empty: chains.
   std::span<const std::span<const uint32_t>* const> paths;
 };
 

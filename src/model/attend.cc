@@ -42,6 +42,7 @@ BatchAttention::BatchAttention(const Config& config, const Batch& batch, kv::Ste
     first_row_.push_back(row);
     row += tokens;
   }
+  for (const Paths& paths : paths_) trees_.push_back(paths.of.empty() ? nullptr : paths.of.data());
   views_.resize(batch.slots.size() * config_.kv_heads);
 }
 
@@ -80,6 +81,10 @@ void BatchAttention::run(uint32_t layer, const float* q, float* out) {
   });
 }
 
+void BatchAttention::read(uint32_t layer, const float* q, float* out) {
+  step_.read(layer, {.group = config_.group(), .q = q, .out = out, .paths = trees_});
+}
+
 uint32_t BatchAttention::tile_tokens() const {
   return std::max(1u, kTileQueries / config_.group());
 }
@@ -94,7 +99,6 @@ const kernels::View* BatchAttention::view_after(size_t i) const {
 }
 
 kernels::Queries BatchAttention::queries(const Task& task) const {
-  const Paths& paths = paths_[task.slot];
   return {.q = q_of(task.row, task.head),
           .q_stride = config_.q_dim(),
           .first = task.first,
@@ -102,7 +106,7 @@ kernels::Queries BatchAttention::queries(const Task& task) const {
           .group = config_.group(),
           .head_dim = config_.head_dim,
           .scale = 1 / std::sqrt(static_cast<float>(config_.head_dim)),
-          .visible = paths.of.empty() ? nullptr : paths.of.data()};
+          .visible = trees_[task.slot]};
 }
 
 void BatchAttention::make_view(size_t i, unsigned worker) {

@@ -1,5 +1,7 @@
 #include "engine/engine.h"
 
+#include <algorithm>
+
 #include "model/vocabulary.h"
 
 namespace kvick::engine {
@@ -42,12 +44,29 @@ Result<std::unique_ptr<Engine>> Engine::open(const EngineOptions& options) {
   return engine;
 }
 
-kv::Setup Engine::setup(const KvOptions& options) const {
+KvOptions Engine::resolved(KvOptions options) const {
+  const bool memory = model_->kv_memory() != nullptr;
+  if (options.spec.name.empty()) {
+    const auto all = kv::strategies();
+    const auto fits = [&](const kv::Strategy& strategy) {
+      return strategy.traits.memory == memory;
+    };
+    options.spec.name = std::find_if(all.begin(), all.end(), fits)->name;
+  }
+  const kernels::DType type = memory ? kernels::DType::kF32 : kernels::DType::kF16;
+  options.k_type = options.k_type.value_or(type);
+  options.v_type = options.v_type.value_or(type);
+  return options;
+}
+
+kv::Setup Engine::setup(const KvOptions& resolved) const {
   kv::Setup setup;
-  setup.shape = model_->kv_shape(options.k_type, options.v_type, options.max_tokens);
-  setup.max_bytes = options.max_bytes;
+  setup.shape = model_->kv_shape(*resolved.k_type, *resolved.v_type, resolved.max_tokens);
+  setup.max_bytes = resolved.max_bytes;
   setup.store_row = kernels_.store_row;
   setup.pool = pool_.get();
+  setup.kernels = &kernels_;
+  setup.memory = model_->kv_memory();
   return setup;
 }
 
@@ -56,11 +75,13 @@ Result<std::unique_ptr<kv::Store>> Engine::make_store(const KvOptions& options) 
   if (options.max_tokens > context)
     return base::fail("a context of {} tokens was asked for, but the model has {}",
                       options.max_tokens, context);
-  return kv::make_store(options.spec, setup(options));
+  const KvOptions all = resolved(options);
+  return kv::make_store(all.spec, setup(all));
 }
 
 Result<kv::Cost> Engine::cost(const KvOptions& options, const kv::Load& load) const {
-  return kv::cost_of(options.spec, setup(options), load);
+  const KvOptions all = resolved(options);
+  return kv::cost_of(all.spec, setup(all), load);
 }
 
 Result<std::string> Engine::render_chat(const nlohmann::ordered_json& messages) const {

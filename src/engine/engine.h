@@ -43,7 +43,11 @@ class Engine {
   base::ThreadPool& pool() { return *pool_; }
   uint64_t file_bytes() const { return file_bytes_; }
 
-  // Errors: an unknown strategy or option, a context longer than the model's.
+  // With what was not given: for a model with a memory of slots `bounded` and f32, else the first
+  // strategy and f16.
+  KvOptions resolved(KvOptions options) const;
+  // Errors: an unknown strategy or option, one that does not fit the model, a context longer than
+  // the model's.
   base::Result<std::unique_ptr<kv::Store>> make_store(const KvOptions& options) const;
   // What such a store costs, by its strategy's formulas.
   base::Result<kv::Cost> cost(const KvOptions& options, const kv::Load& load) const;
@@ -57,7 +61,7 @@ class Engine {
 
  private:
   explicit Engine(const kernels::Table& kernels) : kernels_(kernels) {}
-  kv::Setup setup(const KvOptions& options) const;
+  kv::Setup setup(const KvOptions& resolved) const;
   const kernels::Table& kernels_;
   std::unique_ptr<base::ThreadPool> pool_;
   std::unique_ptr<text::Tokenizer> tokenizer_;

@@ -30,10 +30,10 @@ class BctTest(CommandTest):
             self.assertEqual(result["kv_read_bytes_per_token"], 2 * MEMORY, "keys and values")
 
     def test_what_does_not_fit_is_one_line(self):
-        self.refused("-f", self.text, "--kv", "paged", model=self.bct,
+        self.refused("-f", self.text, "--ctx", 64, "--kv", "paged", model=self.bct,
                      says="trained with a memory of slots, which paged does not keep: use bounded$")
-        self.refused("-f", self.text, "--kv-type", "q8", model=self.bct, says="which it keeps as f32")
-        self.refused("-f", self.text, "--kv", "bounded",
+        self.refused("-f", self.text, "--ctx", 64, "--kv-type", "q8", model=self.bct, says="which it keeps as f32")
+        self.refused("-f", self.text, "--ctx", 64, "--kv", "bounded",
                      says=r"memory of slots \(architecture bct\), and this one was not: use one of virtual,")
 
 

@@ -82,6 +82,8 @@ CheckedStore::StepOr BoundedStore::start(std::vector<Place> places) {
     if (cast(*place.sequence).values == nullptr) then += bytes;
   const std::string what = fmt::format("a step of {} sequences", places.size());
   if (auto shortage = over_cap(allocated_bytes_, then, what)) return *shortage;
+  const uint64_t rows = (places.back().first + places.back().fresh) * shape().token_bytes();
+  const uint64_t needed = then - allocated_bytes_ + rows;
   try {
     for (const Place& place : places) {
       MemorySequence& sequence = cast(*place.sequence);
@@ -92,7 +94,7 @@ CheckedStore::StepOr BoundedStore::start(std::vector<Place> places) {
     return std::unique_ptr<CheckedStep>(
         std::make_unique<BoundedStep>(*this, std::move(places), setup(), workers_));
   } catch (const std::bad_alloc&) {
-    return refused(then - allocated_bytes_);
+    return refused(needed);
   }
 }
 

@@ -45,7 +45,8 @@ BoundedStep::BoundedStep(CheckedStore& store, std::vector<Place> places, const S
 bool BoundedStep::few(uint32_t slot) const { return places()[slot].fresh <= kFewTokens; }
 
 uint32_t BoundedStep::most_tokens(uint32_t group) const {
-  return std::clamp(kScoreFloats / (stride() * (1 + group)), kLeastTokens, kMostTokens);
+  const uint64_t fit = kScoreFloats / (uint64_t{stride()} * (1 + group));
+  return static_cast<uint32_t>(std::clamp<uint64_t>(fit, kLeastTokens, kMostTokens));
 }
 
 void BoundedStep::write_rows(uint32_t layer, const float* k, const float* v) {
@@ -158,6 +159,8 @@ void BoundedStep::read_tree(const Where& at, const Reading& reading, base::Arena
                .inverse = nullptr};
   for (uint32_t t = 0; t < fresh; ++t) {
     const std::span<const uint32_t> rows = reading.paths[at.slot][t];
+    KVICK_CHECK(!rows.empty() && rows.back() == t, "a path of {} tokens that does not end at {}",
+                rows.size(), t);
     for (size_t i = 0; i < rows.size(); ++i) {
       std::copy_n(desk.scores + size_t{rows[i]} * stride(), stride(), path.scores + i * stride());
       std::copy_n(desk.adds + size_t{rows[i]} * dim, dim, path.adds + i * dim);

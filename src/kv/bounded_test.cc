@@ -267,6 +267,23 @@ TEST(Bounded, IsF32OnlyAndSaysSo) {
   EXPECT_EQ(cost_of({"bounded", {}}, setup, {}).error().message, sentence);
 }
 
+#if !defined(KVICK_SANITIZED)
+TEST(Bounded, ARefusalOfTheSystemIsAShortage) {
+  std::vector<kernels::Matrix> keys(64);
+  for (kernels::Matrix& matrix : keys) matrix.rows = matrix.inputs = 1U << 20;
+  const Memory huge = {.slots = 1U << 20, .scale = 1, .keys = keys, .initial = {}};
+  kv::Setup setup = {.shape = kShape, .memory = &huge};
+  setup.shape.layers = 1, setup.shape.kv_heads = 64, setup.shape.head_dim = 1U << 20;
+  const auto store = make_store({"bounded", {}}, setup).value();
+  const Slot slot = {store->open({}).seq, 1, {}};
+  const auto step = store->begin({{&slot, 1}});
+  ASSERT_FALSE(step.ok());
+  EXPECT_GT(step.error().needed_bytes, uint64_t{1} << 46);
+  EXPECT_NE(step.error().what.find("the system refuses"), std::string::npos) << step.error().what;
+  EXPECT_EQ(store->usage().allocated_bytes, 0u);
+}
+#endif
+
 // Random operations beside a list of tokens per sequence.
 class Player {
  public:

@@ -127,6 +127,10 @@ TEST_P(Order, AMemoryIsReadOnceALayerByTheQueriesOfAllSlots) {
                base::Bug);
   EXPECT_THROW(step->read(0, {.group = 1, .q = q.data(), .out = out.data(), .paths = two}),
                base::Bug);
+  const std::span<const uint32_t> nowhere;
+  const std::span<const uint32_t>* const one[] = {&nowhere};
+  EXPECT_THROW(step->read(0, {.group = 1, .q = q.data(), .out = out.data(), .paths = one}),
+               base::Bug);
   EXPECT_THROW(view(*step, {.layer = 2}), base::Bug);
   EXPECT_NO_THROW(view(*step, {.layer = 0}));
   EXPECT_THROW(view(*step, {.layer = 0}), base::Bug);

@@ -59,6 +59,7 @@ base::Result<int> bench(const BenchFlags& flags, const Common& common) {
                       cases.size(), kMostCases);
   KVICK_TRY(options.kv, kv_options(flags.engine));
   KVICK_TRY(const std::unique_ptr<engine::Engine> engine, open_engine(flags.engine, common));
+  options.kv = engine->resolved(std::move(options.kv));
   KVICK_TRY(std::vector<engine::Measurement> measured,
             measure(*engine, cases, options, common.quiet));
   // Calibration takes more memory than most models do, so it comes after the peak is read.

@@ -26,7 +26,7 @@ struct BenchResult {
 struct BenchReport {
   const engine::Engine& engine;
   unsigned threads;
-  const engine::KvOptions& kv;
+  const engine::KvOptions& kv;  // resolved
   const engine::Sweep& sweep;
   uint32_t repeats;
   uint64_t peak_rss_bytes;  // when the last measurement had ended; at a depth, with the forks
@@ -41,7 +41,8 @@ struct BenchReport {
 // speeds of a phase that was not measured: 0.
 nlohmann::ordered_json report_json(const BenchReport& report);
 
-// What such a measurement had to read and compute, and how fast the machine could have been.
+// kv: resolved. What such a measurement had to read and compute, and how fast the machine could
+// have been.
 BenchResult against_roofline(const engine::Engine& engine, const engine::KvOptions& kv,
                              const plan::Calibration& machine, engine::Measurement measured);
 

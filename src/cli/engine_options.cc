@@ -26,11 +26,12 @@ void add_engine_flags(CLI::App& command, EngineFlags& flags) {
     strategies += fmt::format("\n  {:<10} {}", strategy.name, strategy.summary);
   command.add_option("--kv", flags.kv,
                      "how keys and values are kept: NAME[:key=value,...], by default " +
-                         std::string(kv::strategies().front().name) + strategies);
-  command
-      .add_option("--kv-type", flags.kv_type,
-                  "type of keys and values: f32, f16, bf16, q8 or q4, or k=q8,v=q4")
-      ->capture_default_str();
+                         std::string(kv::strategies().front().name) +
+                         ", or bounded for a model that needs it" + strategies);
+  command.add_option(
+      "--kv-type", flags.kv_type,
+      "type of keys and values: f32, f16, bf16, q8 or q4, or k=q8,v=q4 (default: f16; a "
+      "memory of slots is f32)");
   command
       .add_option("--attn", flags.attention,
                   "fused: attention by kvick's kernels, over the rows that there are; bmm: by a "

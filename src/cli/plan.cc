@@ -35,7 +35,11 @@ base::Result<plan::ModelSize> model_of(const PlanFlags& flags) {
 
 base::Result<int> make_plan(const PlanFlags& flags, const Common& common) {
   KVICK_TRY(const plan::ModelSize model, model_of(flags));
-  KVICK_TRY(const engine::KvOptions kv, kv_options(flags.engine));
+  KVICK_TRY(engine::KvOptions kv, kv_options(flags.engine));
+  if (model.config.arch == "bct")
+    return base::fail("{} keeps a memory of slots, whose size does not depend on the load: there is "
+                      "nothing to plan", model.config.name);
+  if (kv.spec.name.empty()) kv.spec.name = kv::strategies().front().name;
   const uint32_t tokens = kv.max_tokens != 0 ? kv.max_tokens : model.config.context;
   if (tokens > model.config.context)
     return base::fail("a context of {} tokens was asked for, but the model has {}", tokens,

@@ -16,8 +16,8 @@ kv::Setup setup_of(const PlanReport& report, const kernels::Table& kernels,
                  .kv_heads = config.kv_heads,
                  .head_dim = config.head_dim,
                  .max_tokens = report.tokens,
-                 .k_type = report.kv.k_type,
-                 .v_type = report.kv.v_type};
+                 .k_type = report.k_type(),
+                 .v_type = report.v_type()};
   setup.store_row = kernels.store_row;
   setup.pool = &pool;
   return setup;
@@ -114,12 +114,12 @@ std::vector<std::string> advice_of(const PlanReport& report) {
         report.tokens));
   const double share = asked.token.attention / asked.token.all();
   const bool wide =
-      report.kv.k_type != kernels::DType::kQ8 && report.kv.k_type != kernels::DType::kQ4;
+      report.k_type() != kernels::DType::kQ8 && report.k_type() != kernels::DType::kQ4;
   if (wide && (share > 0.3 || !report.fits()))
     advice.push_back(fmt::format(
         "attention takes {:.0f} % of a token at {} tokens: --kv-type q8 reads {:.0f} % of the "
         "bytes",
-        100 * share, report.tokens, report.kv.k_type == kernels::DType::kF32 ? 27.0 : 53.0));
+        100 * share, report.tokens, report.k_type() == kernels::DType::kF32 ? 27.0 : 53.0));
   for (const PlannedWay& way : report.ways)
     if (way.decode_tok_s > 1.1 * asked.decode_tok_s) {
       advice.push_back(fmt::format("{} decodes {:.1f} tokens/s where {} decodes {:.1f}",
@@ -150,7 +150,7 @@ nlohmann::ordered_json plan_json(const PlanReport& report) {
                     {"predicted_decode_tok_s", way.decode_tok_s}});
   return {{"model", report.model.config.name},
           {"strategy", spec_text(asked.spec)},
-          {"kv_type", engine::kv_type_text(report.kv.k_type, report.kv.v_type)},
+          {"kv_type", engine::kv_type_text(report.k_type(), report.v_type())},
           {"tokens", report.tokens},
           {"batch", report.batch},
           {"weight_bytes", report.weight_bytes()},
@@ -186,7 +186,7 @@ std::string plan_text(const PlanReport& report) {
   std::string text = fmt::format(
       "{}: {} sequence{} of {} tokens, {} {}\n\nweights {}, cache {}, of {} memory: {}\n\n",
       report.model.config.name, report.batch, report.batch == 1 ? "" : "s", report.tokens,
-      spec_text(asked.spec), engine::kv_type_text(report.kv.k_type, report.kv.v_type),
+      spec_text(asked.spec), engine::kv_type_text(report.k_type(), report.v_type()),
       giga(report.weight_bytes()), giga(asked.cost.fast_bytes), giga(report.memory_bytes),
       report.fits() ? "fits" : "does not fit");
   text += fmt::format("{:<12}{:>12}{:>14}{:>12}{:>14}\n", "strategy", "cache", "read a token",

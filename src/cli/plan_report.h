@@ -30,6 +30,8 @@ struct PlanReport {
   kv::GrowthRates rates = {};
   uint64_t largest_context = 0, largest_batch = 0;  // that the memory holds
 
+  kernels::DType k_type() const { return kv.k_type.value_or(kernels::DType::kF16); }
+  kernels::DType v_type() const { return kv.v_type.value_or(kernels::DType::kF16); }
   uint64_t weight_bytes() const { return plan::packed_bytes(model); }
   bool fits() const { return weight_bytes() + ways.front().cost.fast_bytes <= memory_bytes; }
 };

@@ -1,5 +1,7 @@
 #include "engine/engine.h"
 
+#include <algorithm>
+
 #include "model/vocabulary.h"
 #include "plan/growth_rates.h"
 
@@ -61,42 +63,61 @@ Result<kv::GrowthRates> Engine::growth_rates(const kv::Setup& setup) const {
   return rates;
 }
 
-base::Status<> Engine::check(const KvOptions& options) const {
+base::Status<> Engine::check(const KvOptions& resolved) const {
   const uint32_t context = model_->config().context;
-  if (options.max_tokens > context)
+  if (resolved.max_tokens > context)
     return base::fail("a context of {} tokens was asked for, but the model has {}",
-                      options.max_tokens, context);
+                      resolved.max_tokens, context);
   if (library_ == nullptr) return base::Done{};
   using kernels::DType;
-  if (options.k_type != DType::kF32 || options.v_type != DType::kF32)
+  if (resolved.k_type != DType::kF32 || resolved.v_type != DType::kF32)
     return base::fail("attention by bmm multiplies rows of float32 only: add --kv-type f32");
-  const kv::Strategy* strategy = kv::find_strategy(options.spec.name);
+  const kv::Strategy* strategy = kv::find_strategy(resolved.spec.name);
   if (strategy == nullptr || strategy->traits.buckets) return base::Done{};
   std::vector<std::string_view> names;
   for (const kv::Strategy& one : kv::strategies())
     if (one.traits.buckets) names.push_back(one.name);
   return base::fail(
       "attention by bmm needs rows in one piece, which {} does not keep; there are {}",
-      options.spec.name, fmt::join(names, ", "));
+      resolved.spec.name, fmt::join(names, ", "));
 }
 
-kv::Setup Engine::setup(const KvOptions& options) const {
+KvOptions Engine::resolved(KvOptions options) const {
+  const bool memory = model_->kv_memory() != nullptr;
+  if (options.spec.name.empty()) {
+    const auto all = kv::strategies();
+    const auto fits = [&](const kv::Strategy& strategy) {
+      return strategy.traits.memory == memory;
+    };
+    options.spec.name = std::find_if(all.begin(), all.end(), fits)->name;
+  }
+  const kernels::DType type = memory ? kernels::DType::kF32 : kernels::DType::kF16;
+  options.k_type = options.k_type.value_or(type);
+  options.v_type = options.v_type.value_or(type);
+  return options;
+}
+
+kv::Setup Engine::setup(const KvOptions& resolved) const {
   kv::Setup setup;
-  setup.shape = model_->kv_shape(options.k_type, options.v_type, options.max_tokens);
-  setup.max_bytes = options.max_bytes;
+  setup.shape = model_->kv_shape(*resolved.k_type, *resolved.v_type, resolved.max_tokens);
+  setup.max_bytes = resolved.max_bytes;
   setup.store_row = kernels_.store_row;
   setup.pool = pool_.get();
+  setup.kernels = &kernels_;
+  setup.memory = model_->kv_memory();
   setup.growth_rates = [this, plain = setup] { return growth_rates(plain); };
   return setup;
 }
 
 Result<std::unique_ptr<kv::Store>> Engine::make_store(const KvOptions& options) const {
-  KVICK_TRY_VOID(check(options));
-  return kv::make_store(options.spec, setup(options));
+  const KvOptions all = resolved(options);
+  KVICK_TRY_VOID(check(all));
+  return kv::make_store(all.spec, setup(all));
 }
 
 Result<kv::Cost> Engine::cost(const KvOptions& options, const kv::Load& load) const {
-  return kv::cost_of(options.spec, setup(options), load);
+  const KvOptions all = resolved(options);
+  return kv::cost_of(all.spec, setup(all), load);
 }
 
 Result<std::string> Engine::render_chat(const nlohmann::ordered_json& messages) const {

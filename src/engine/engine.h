@@ -55,8 +55,11 @@ class Engine {
   // For forwards of this engine's model over its stores.
   model::Workspace make_workspace() const;
 
-  // Errors: an unknown strategy or option, a context longer than the model's, a strategy or an
-  // element type that the engine's attention cannot take.
+  // With what was not given: for a model with a memory of slots `bounded` and f32, else the first
+  // strategy and f16.
+  KvOptions resolved(KvOptions options) const;
+  // Errors: an unknown strategy or option, one that does not fit the model or the engine's
+  // attention, a context longer than the model's.
   base::Result<std::unique_ptr<kv::Store>> make_store(const KvOptions& options) const;
   // What such a store costs, by its strategy's formulas.
   base::Result<kv::Cost> cost(const KvOptions& options, const kv::Load& load) const;
@@ -70,8 +73,8 @@ class Engine {
 
  private:
   explicit Engine(const kernels::Table& kernels) : kernels_(kernels) {}
-  kv::Setup setup(const KvOptions& options) const;
-  base::Status<> check(const KvOptions& options) const;
+  kv::Setup setup(const KvOptions& resolved) const;
+  base::Status<> check(const KvOptions& resolved) const;
   base::Result<kv::GrowthRates> growth_rates(const kv::Setup& setup) const;
 
   const kernels::Table& kernels_;

@@ -3,7 +3,8 @@
 #include <fstream>
 #include <gtest/gtest.h>
 
-#include "model/test_model.h"
+#include "engine/session.h"
+#include "engine/test_engine.h"
 
 namespace kvick::engine {
 namespace {
@@ -37,6 +38,54 @@ TEST(Engine, TellsChatTemplatesTodaysDate) {
   const auto year = [] { return std::to_string(base::local_time().tm_year + 1900); };
   const std::string before = year(), text = rendered("{{ strftime_now('%Y') }}", {});
   EXPECT_TRUE(text == before || text == year()) << text;
+}
+
+std::string store_error(const Engine& engine, std::string_view spec, std::string_view type) {
+  const auto store = engine.make_store(parse_kv_options(spec, type).value());
+  return store.ok() ? "" : store.error().message;
+}
+
+TEST(Engine, KeepsAMemoryForAModelThatWasTrainedWithOneAndRowsForOthers) {
+  const auto bct = engine_of(model::tiny_spec(tools::Arch::kBct)), llama = tiny_engine();
+  const KvOptions memory = bct->resolved({}), rows = llama->resolved({});
+  EXPECT_EQ(memory.spec.name, "bounded");
+  EXPECT_EQ(memory.k_type, kernels::DType::kF32);
+  EXPECT_EQ(memory.v_type, kernels::DType::kF32);
+  EXPECT_EQ(rows.spec.name, "virtual");
+  EXPECT_EQ(rows.k_type, kernels::DType::kF16);
+  EXPECT_EQ(llama->resolved(parse_kv_options("paged", "v=q8").value()).spec.name, "paged");
+  EXPECT_EQ(llama->resolved(parse_kv_options("", "v=q8").value()).v_type, kernels::DType::kQ8);
+
+  EXPECT_EQ(store_error(*bct, "", ""), "");
+  EXPECT_EQ(store_error(*bct, "bounded", "f32"), "");
+  EXPECT_EQ(store_error(*bct, "virtual", ""),
+            "the model was trained with a memory of slots, which virtual does not keep: use "
+            "bounded");
+  EXPECT_EQ(store_error(*bct, "", "f16"),
+            "bounded adds every token to the same memory, which it keeps as f32: leave the type of "
+            "keys and values out, or give f32");
+  EXPECT_NE(store_error(*llama, "bounded", "").find("architecture bct"), std::string::npos);
+}
+
+TEST(Engine, TakesOneMemoryOfSlotsHoweverManyTokensASessionHolds) {
+  tools::Spec spec = model::tiny_spec(tools::Arch::kBct);
+  const auto engine = engine_of(spec);
+  const uint64_t bytes = uint64_t{spec.layers} * spec.kv_heads * spec.slots * spec.head_dim * 4;
+  const auto store = std::move(engine->make_store({})).value();
+  Session session(*engine, *store);
+  for (const uint32_t tokens : {3U, 400U}) {
+    Request request;
+    for (uint32_t i = 0; i < tokens; ++i) request.prompt.push_back(static_cast<Token>(i % 500));
+    request.max_tokens = 20;
+    request.sampling.temperature = 0;
+    request.ignore_end = true;
+    const auto answer = session.generate(request);
+    ASSERT_TRUE(answer.ok()) << answer.error().message;
+    EXPECT_EQ(answer->tokens.size(), 20u);
+    EXPECT_EQ(store->usage().used_bytes, bytes);
+    EXPECT_EQ(store->usage().allocated_bytes, bytes);
+  }
+  EXPECT_EQ(engine->cost({}, {.tokens = 400, .sequences = 3})->fast_bytes, 3 * bytes);
 }
 
 }  // namespace

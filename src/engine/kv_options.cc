@@ -63,7 +63,7 @@ Result<KvOptions> parse_kv_options(std::string_view spec, std::string_view type)
       return fail("unknown cache strategy \"{}\"; there are {}", options.spec.name, names);
     }
   }
-  KVICK_TRY_VOID(read_types(type, options));
+  if (!type.empty()) KVICK_TRY_VOID(read_types(type, options));
   return options;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -10,16 +11,16 @@
 
 namespace kvick::engine {
 
-// How an engine keeps keys and values.
+// How an engine keeps keys and values. What is not given is the model's to say: Engine::resolved.
 struct KvOptions {
-  kv::Spec spec = {.name = std::string(kv::strategies().front().name), .options = {}};
-  kernels::DType k_type = kernels::DType::kF16, v_type = kernels::DType::kF16;
+  kv::Spec spec;  // not given: no name
+  std::optional<kernels::DType> k_type, v_type;
   uint32_t max_tokens = 0;  // of one sequence; 0: the model's context
   uint64_t max_bytes = UINT64_MAX;
 };
 
-// spec: NAME[:key=value,...] or empty for the default strategy; type: f32, f16, bf16, q8 or q4 of
-// both, or of each: k=q8,v=q4 (one that is not named stays f16). Errors list what exists.
+// spec: NAME[:key=value,...]; type: f32, f16, bf16, q8 or q4 of both, or of each: k=q8,v=q4. Either
+// may be empty, and then is not given, like a type that is not named. Errors list what exists.
 base::Result<KvOptions> parse_kv_options(std::string_view spec, std::string_view type);
 // The inverse of `type`: "q8", or "k=q8,v=q4" if they differ.
 std::string kv_type_text(kernels::DType k_type, kernels::DType v_type);

@@ -5,14 +5,9 @@
 
 namespace kvick::engine {
 
-// An engine over a small random llama model.
-inline std::unique_ptr<Engine> tiny_engine(uint32_t context = 128,
-                                           kernels::DType type = kernels::DType::kF32,
-                                           uint32_t vocab = 512) {
+// An engine over a small random model.
+inline std::unique_ptr<Engine> engine_of(const tools::Spec& spec) {
   base::ThreadPool pool(1);
-  tools::Spec spec = model::tiny_spec(tools::Arch::kLlama, type);
-  spec.context = context;
-  spec.vocab = vocab;
   const std::string path = model::write_model(spec, pool, false);
   auto engine =
       Engine::open({.model_path = path, .threads = 2, .isa = base::best_isa(), .progress = {}});
@@ -20,6 +15,16 @@ inline std::unique_ptr<Engine> tiny_engine(uint32_t context = 128,
   std::filesystem::remove(path);
   EXPECT_TRUE(engine.ok()) << (engine.ok() ? "" : engine.error().message);
   return std::move(engine).value();
+}
+
+// The same of a small llama model.
+inline std::unique_ptr<Engine> tiny_engine(uint32_t context = 128,
+                                           kernels::DType type = kernels::DType::kF32,
+                                           uint32_t vocab = 512) {
+  tools::Spec spec = model::tiny_spec(tools::Arch::kLlama, type);
+  spec.context = context;
+  spec.vocab = vocab;
+  return engine_of(spec);
 }
 
 }  // namespace kvick::engine

@@ -195,6 +195,8 @@ void fill_rows(Table& table) {
   table.merge = merge<V>;
   table.finish = finish<V>;
   table.store_row = store_row<V>;
+  table.exp_row = exp_row<V>;
+  table.walk_memory = walk_memory<V>;
 }
 
 }  // namespace

@@ -21,6 +21,7 @@ KVICK_TARGET_AVX512_BEGIN
 #include "kernels/attention_ahead.h"
 #include "kernels/attention_codes.h"
 #include "kernels/attention_impl.h"
+#include "kernels/attention_memory.h"
 #include "kernels/attention_merge.h"
 #include "kernels/elementwise_impl.h"
 #include "kernels/vec_avx512.h"

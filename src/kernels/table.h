@@ -9,6 +9,7 @@
 #include "base/cpu.h"
 #include "kernels/attention.h"
 #include "kernels/matrix.h"
+#include "kernels/memory.h"
 
 namespace kvick::kernels {
 
@@ -54,6 +55,13 @@ struct Table {
   // each. Adds the view's rest: out = (1 - mass) * out + mass * rest.
   void (*finish)(Partial state, const View& view, const Queries& queries, float* out,
                  size_t out_stride);
+
+  // -- a memory of slots
+  // ----------------------------------------------------------------------------------------------
+  // x[i] = exp(scale * (x[i] - max x)), scale > 0; returns their sum. What is left of a softmax is
+  // a division that the caller does where it has fewer elements.
+  float (*exp_row)(float* x, size_t n, float scale);
+  void (*walk_memory)(const MemoryWalk& walk);
 
   // -- cache rows: float32 to f32, f16 or bf16
   // ----------------------------------------------------------------------

@@ -12,7 +12,10 @@ uint32_t number(SeqId id) { return static_cast<uint32_t>(id); }
 }  // namespace
 
 CheckedStep::CheckedStep(CheckedStore& store, std::vector<Place> places)
-    : store_(store), places_(std::move(places)), written_(store.shape().layers) {}
+    : store_(store),
+      places_(std::move(places)),
+      written_(store.shape().layers),
+      read_(store.shape().layers) {}
 
 CheckedStep::~CheckedStep() {
   if (store_.live_ == this) store_.live_ = nullptr;
@@ -34,6 +37,22 @@ void CheckedStep::view(const Ask& ask, base::Arena& scratch, kernels::View& out)
 void CheckedStep::observe(const Ask& ask, const kernels::View& view, std::span<const float> probs) {
   check_ask(ask);
   observe_rows(ask, view, probs);
+}
+
+void CheckedStep::read(uint32_t layer, const Reading& reading) {
+  check_live();
+  KVICK_CHECK(layer < written_.size(), "layer {} of {}", layer, written_.size());
+  KVICK_CHECK(written_[layer], "layer {} is read before it is written", layer);
+  KVICK_CHECK(!read_[layer], "layer {} is read twice", layer);
+  KVICK_CHECK(reading.group > 0, "{} queries a token", reading.group);
+  KVICK_CHECK(reading.paths.empty() || reading.paths.size() == places_.size(),
+              "paths of {} slots in a batch of {}", reading.paths.size(), places_.size());
+  read_rows(layer, reading);
+  read_[layer] = true;
+}
+
+void CheckedStep::read_rows(uint32_t, const Reading&) {
+  KVICK_CHECK(false, "read() of a strategy that shows rows: view() them");
 }
 
 void CheckedStep::commit(const Kept& kept) {

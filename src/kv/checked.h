@@ -40,6 +40,7 @@ class CheckedStep : public Step {
   void write(uint32_t layer, const float* k, const float* v) final;
   void view(const Ask& ask, base::Arena& scratch, kernels::View& out) final;
   void observe(const Ask& ask, const kernels::View& view, std::span<const float> probs) final;
+  void read(uint32_t layer, const Reading& reading) final;
   void commit(const Kept& kept) final;
 
  protected:
@@ -48,6 +49,9 @@ class CheckedStep : public Step {
   virtual void write_rows(uint32_t layer, const float* k, const float* v) = 0;
   virtual void view_rows(const Ask& ask, base::Arena& scratch, kernels::View& out) = 0;
   virtual void observe_rows(const Ask&, const kernels::View&, std::span<const float>) {}
+  // Of a strategy that keeps a memory; then view_rows is not called.
+  virtual void read_rows(uint32_t layer, const Reading& reading);
+  bool was_read(uint32_t layer) const { return read_[layer]; }
   // Keeps these rows of one slot, ascending, and sets the sequence's length.
   virtual void keep_rows(uint32_t slot, std::span<const uint32_t> rows) = 0;
 
@@ -58,7 +62,7 @@ class CheckedStep : public Step {
 
   CheckedStore& store_;
   std::vector<Place> places_;
-  std::vector<bool> written_;  // per layer
+  std::vector<bool> written_, read_;  // per layer
   bool ended_ = false;
 };
 

@@ -12,6 +12,9 @@
 // answers length, usage and shape only. A Store is used from one thread at a time, but for view and
 // observe. A Store outlives its Steps.
 //
+// A strategy that keeps a memory in place of rows (Traits::memory) has nothing to view: it answers
+// read, once a layer, instead of view and observe.
+//
 // Breaking these rules, and naming a sequence that is not open, throws base::Bug and changes
 // nothing.
 
@@ -72,6 +75,15 @@ struct Ask {
   uint32_t q_stride = 0;
 };
 
+// The queries of one layer, of all slots, and where what they read goes.
+struct Reading {
+  uint32_t group = 0;        // query heads that share a KV head
+  const float* q = nullptr;  // [sum of fresh][kv_heads][group][head_dim]
+  float* out = nullptr;      // the same; all of it is overwritten
+  // Per slot null: a chain; or per token the fresh rows on its path, itself last. Empty: chains.
+  std::span<const std::span<const uint32_t>* const> paths;
+};
+
 // Per slot, the fresh rows to keep: the path through the slot's tree of tokens, root first.
 // Ascending, for a token comes after its parent. An empty list keeps none.
 struct Kept {
@@ -92,6 +104,8 @@ class Step {
   virtual void observe(const Ask& ask, const kernels::View& view, std::span<const float> probs) {
     (void)ask, (void)view, (void)probs;
   }
+  // Attention of one layer over the memory as each token leaves it; only if Traits::memory.
+  virtual void read(uint32_t layer, const Reading& reading) = 0;
   // Keeps those rows, behind the ones that were there, as the newest of their sequences.
   virtual void commit(const Kept& kept) = 0;
 };

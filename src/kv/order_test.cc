@@ -11,9 +11,16 @@ class Order : public testing::TestWithParam<Case> {
  protected:
   Order() : p(GetParam().spec, kShape), a(p.open()), b(p.open()) { p.add(a, 2); }
 
+  // What attention asks of a strategy.
   void view(Step& step, Ask ask) {
-    kernels::View view;
-    step.view(ask, scratch, view);
+    if (p.shows_rows) {
+      kernels::View view;
+      step.view(ask, scratch, view);
+    } else {
+      const std::vector<float> q(3 * kShape.kv_heads * kShape.head_dim, 1);
+      std::vector<float> out(q.size());
+      step.read(ask.layer, {.group = 1, .q = q.data(), .out = out.data(), .paths = {}});
+    }
   }
 
   static constexpr Shape kShape = {.layers = 2, .kv_heads = 2, .head_dim = 4, .max_tokens = 9};
@@ -25,7 +32,7 @@ class Order : public testing::TestWithParam<Case> {
 std::vector<Case> defaults() {
   std::vector<Case> all;
   for (const Strategy& strategy : strategies())
-    all.push_back({std::string(strategy.name), kernels::DType::kF16});
+    all.push_back({std::string(strategy.name), kernels::DType::kF16, kernels::DType::kF16});
   return all;
 }
 INSTANTIATE_TEST_SUITE_P(Registry, Order, testing::ValuesIn(defaults()), name_of);
@@ -100,7 +107,37 @@ TEST_P(Order, EachLayerIsWrittenOnceAndBeforeItIsViewed) {
   EXPECT_THROW(write_layer(*step, p.shape, p.fresh, 2), base::Bug);
 }
 
+TEST_P(Order, AStrategyShowsRowsOrReadsAMemoryAndRefusesTheOther) {
+  auto step = p.begin({{a, 1}});
+  write_all(*step, p.shape, p.fresh);
+  p.shows_rows = !p.shows_rows;
+  EXPECT_THROW(view(*step, {}), base::Bug);
+  p.shows_rows = !p.shows_rows;
+  EXPECT_NO_THROW(view(*step, {}));
+}
+
+TEST_P(Order, AMemoryIsReadOnceALayerByTheQueriesOfAllSlots) {
+  if (p.shows_rows) GTEST_SKIP() << "shows rows";
+  auto step = p.begin({{a, 1}});
+  write_all(*step, p.shape, p.fresh);
+  const std::vector<float> q(kShape.kv_heads * kShape.head_dim, 1);
+  std::vector<float> out(q.size());
+  const std::span<const uint32_t>* const two[] = {nullptr, nullptr};
+  EXPECT_THROW(step->read(0, {.group = 0, .q = q.data(), .out = out.data(), .paths = {}}),
+               base::Bug);
+  EXPECT_THROW(step->read(0, {.group = 1, .q = q.data(), .out = out.data(), .paths = two}),
+               base::Bug);
+  const std::span<const uint32_t> nowhere;
+  const std::span<const uint32_t>* const one[] = {&nowhere};
+  EXPECT_THROW(step->read(0, {.group = 1, .q = q.data(), .out = out.data(), .paths = one}),
+               base::Bug);
+  EXPECT_THROW(view(*step, {.layer = 2}), base::Bug);
+  EXPECT_NO_THROW(view(*step, {.layer = 0}));
+  EXPECT_THROW(view(*step, {.layer = 0}), base::Bug);
+}
+
 TEST_P(Order, AViewNamesASlotALayerAndAHeadThatExist) {
+  if (!p.shows_rows) GTEST_SKIP() << "keeps a memory and shows no rows";
   auto step = p.begin({{a, 1}});
   write_all(*step, p.shape, p.fresh);
   EXPECT_THROW(view(*step, {.slot = 1}), base::Bug);

@@ -134,7 +134,7 @@ TEST_P(Random, OperationsAgreeWithTheTrivialModel) {
   shape.v_type = test.v_type;
   if (kernels::dtype_info(test.k_type).block > 1) shape.head_dim = 32;
   const uint64_t two =
-      cost_of(parse_spec(test.spec).value(), {.shape = shape}, {shape.max_tokens, 2})
+      cost_of(parse_spec(test.spec).value(), setup_for(test.spec, shape), {shape.max_tokens, 2})
           .value()
           .fast_bytes;
   const uint32_t from = seed();

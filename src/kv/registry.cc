@@ -12,11 +12,12 @@ Strategy bmc_strategy();        // bmc.cc
 Strategy iterative_strategy();  // iterative.cc
 Strategy upfront_strategy();    // upfront.cc
 Strategy paged_strategy();      // paged.cc
+Strategy bounded_strategy();    // bounded.cc
 
 std::span<const Strategy> strategies() {
   static const Strategy rows[] = {
       virtual_strategy(), bmc_strategy(),   iterative_strategy(),
-      upfront_strategy(), paged_strategy(),
+      upfront_strategy(), paged_strategy(), bounded_strategy(),
   };
   return rows;
 }
@@ -56,6 +57,22 @@ base::Result<const Strategy*> checked_strategy(const Spec& spec) {
                       fmt::join(known, ", "));
   }
   return strategy;
+}
+
+// A memory of slots is the model's: it has one, or it has none.
+base::Status<> check_memory(const Strategy& strategy, bool model_has_one) {
+  if (strategy.traits.memory == model_has_one) return base::Done{};
+  std::vector<std::string_view> fit;
+  for (const Strategy& other : strategies())
+    if (other.traits.memory == model_has_one) fit.push_back(other.name);
+  if (model_has_one)
+    return base::fail(
+        "the model was trained with a memory of slots, which {} does not keep: use {}",
+        strategy.name, fmt::join(fit, ", "));
+  return base::fail(
+      "{} needs a model that was trained with a memory of slots (architecture bct), and this one "
+      "was not: use one of {}",
+      strategy.name, fmt::join(fit, ", "));
 }
 
 base::Status<> check_shape(const Shape& shape) {
@@ -99,12 +116,14 @@ const Strategy* find_strategy(std::string_view name) {
 base::Result<std::unique_ptr<Store>> make_store(const Spec& spec, const Setup& setup) {
   KVICK_TRY(const Strategy* strategy, checked_strategy(spec));
   KVICK_TRY_VOID(check_shape(setup.shape));
+  KVICK_TRY_VOID(check_memory(*strategy, setup.memory != nullptr));
   return strategy->make(setup, spec);
 }
 
 base::Result<Cost> cost_of(const Spec& spec, const Setup& setup, const Load& load) {
   KVICK_TRY(const Strategy* strategy, checked_strategy(spec));
   KVICK_TRY_VOID(check_shape(setup.shape));
+  KVICK_TRY_VOID(check_memory(*strategy, setup.memory != nullptr));
   if (load.tokens > setup.shape.max_tokens)
     return base::fail("a sequence of {} tokens is past the context of {}", load.tokens,
                       setup.shape.max_tokens);

@@ -11,6 +11,7 @@
 
 #include "base/result.h"
 #include "base/thread_pool.h"
+#include "kernels/table.h"
 #include "kv/growth_model.h"
 #include "kv/kv.h"
 
@@ -30,7 +31,10 @@ struct Traits {
   bool shares_prefix = false;  // open() may return cached > 0
   bool cheap_fork = false;     // fork() copies no row
   bool buckets = false;        // every view of it has a kernels::Segment::bucket
-  uint32_t max_fresh = 0;      // rows that one slot may add in one step; 0: no limit of its own
+  // Keeps a memory of the model's slots and no rows: needs Setup::memory and rows of type f32,
+  // answers read() and not view(). All others are for models without one.
+  bool memory = false;
+  uint32_t max_fresh = 0;  // rows that one slot may add in one step; 0: no limit of its own
 };
 
 struct Option {
@@ -48,6 +52,17 @@ struct Cost {
   uint64_t copied_bytes = 0;                // over the whole load, growing by one token a step
 };
 
+// What a model that was trained with a memory of slots (architecture bct) brings to its store; the
+// model keeps it alive.
+struct Memory {
+  uint32_t slots = 0;
+  float scale = 1;  // of the products of queries, and of write queries, with keys
+  // [layers][kv_heads] matrices of `slots` rows, F32, F16 or BF16; inputs past head_dim are zero.
+  std::span<const kernels::Matrix> keys;
+  // [layers][kv_heads][slots][head_dim], the values before the first token; empty: zeros.
+  std::span<const float> initial;
+};
+
 // What every store is made from.
 struct Setup {
   Shape shape;
@@ -55,10 +70,13 @@ struct Setup {
   // float32 to one of the shape's types, n elements: kernels::Table::store_row, or its definition.
   void (*store_row)(kernels::DType type, const float* in, size_t n,
                     std::byte* out) = kernels::from_f32;
-  // Threads that write the rows of a batch together; null: the caller's alone.
+  // Threads that work for the store; null: the caller's alone.
   base::ThreadPool* pool = nullptr;
   // Measures what growing and spare rows cost, if a strategy asks; empty: it must not.
   std::function<base::Result<GrowthRates>()> growth_rates = {};
+  // What a strategy computes with, if it computes; null: the scalar ones.
+  const kernels::Table* kernels = nullptr;
+  const Memory* memory = nullptr;
 };
 
 struct Strategy {

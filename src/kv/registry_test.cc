@@ -5,6 +5,7 @@
 #include <set>
 
 #include "kv/options.h"
+#include "kv/test_memory.h"
 
 namespace kvick::kv {
 namespace {
@@ -63,18 +64,19 @@ TEST(Registry, TakesEveryFallbackAsIfItWereGiven) {
     Spec spec{.name = std::string(strategy.name), .options = {}};
     for (const Option& option : strategy.options)
       spec.options[std::string(option.name)] = option.fallback;
-    EXPECT_TRUE(make_store(spec, kSetup).ok()) << strategy.name;
-    EXPECT_TRUE(cost_of(spec, kSetup, {8, 1}).ok()) << strategy.name;
+    const kv::Setup setup = test::setup_for(spec.name, kSetup.shape);
+    EXPECT_TRUE(make_store(spec, setup).ok()) << strategy.name;
+    EXPECT_TRUE(cost_of(spec, setup, {8, 1}).ok()) << strategy.name;
   }
 }
 
 TEST(Registry, NamesWhatExistsWhenAStrategyDoesNot) {
   EXPECT_EQ(make_error("virtaul"),
             "'virtaul' is not a KV strategy; did you mean virtual?; there are virtual, bmc, "
-            "iterative, upfront, paged");
+            "iterative, upfront, paged, bounded");
   EXPECT_EQ(make_error("zzzzzzzzz"),
             "'zzzzzzzzz' is not a KV strategy; there are virtual, bmc, iterative, upfront, "
-            "paged");
+            "paged, bounded");
   EXPECT_FALSE(cost_of({"zzz", {}}, kSetup, {}).ok());
 }
 
@@ -133,8 +135,10 @@ TEST(Registry, RefusesShapesThatNoMemoryHolds) {
     EXPECT_FALSE(cost_of({"virtual", {}}, setup, {}).ok());
     setup.shape.*field = UINT32_MAX;
     for (const Strategy& strategy : strategies())
-      EXPECT_EQ(make_store({std::string(strategy.name), {}}, setup).ok(),
-                field == &Shape::max_tokens);
+      if (!strategy.traits.memory) {
+        EXPECT_EQ(make_store({std::string(strategy.name), {}}, setup).ok(),
+                  field == &Shape::max_tokens);
+      }
   }
   kv::Setup setup{.shape = good};
   setup.shape = {.layers = 1u << 24, .kv_heads = 1, .head_dim = 1u << 20, .max_tokens = UINT32_MAX};
@@ -145,6 +149,17 @@ TEST(Registry, RefusesShapesThatNoMemoryHolds) {
             "keys and values are kept as f32, f16, bf16, q8 or q4, not as Q8_0");
   setup.shape.v_type = kernels::DType::kQ4;
   EXPECT_NE(make_error("bmc", setup).find("groups of 32: use f16"), std::string::npos);
+}
+
+TEST(Registry, KeepsAMemoryForModelsThatHaveOneAndRowsForTheOthers) {
+  EXPECT_EQ(make_error("bounded"),
+            "bounded needs a model that was trained with a memory of slots (architecture bct), and "
+            "this one was not: use one of virtual, bmc, iterative, upfront, paged");
+  EXPECT_FALSE(cost_of({"bounded", {}}, kSetup, {}).ok());
+  const kv::Setup with_memory = test::setup_for("bounded", kSetup.shape);
+  EXPECT_EQ(make_error("paged", with_memory),
+            "the model was trained with a memory of slots, which paged does not keep: use bounded");
+  EXPECT_FALSE(cost_of({"virtual", {}}, with_memory, {}).ok());
 }
 
 TEST(Registry, CostsOnlyLoadsThatFitTheContext) {
@@ -161,6 +176,7 @@ TEST(Registry, StoresConvertRowsWithTheGivenFunction) {
     }
   };
   for (const Strategy& strategy : strategies()) {
+    if (strategy.traits.memory) continue;  // keeps no rows
     auto store = make_store({std::string(strategy.name), {}}, setup).value();
     const Slot slot = {store->open({}).seq, 1};
     auto step = store->begin({{&slot, 1}}).value();

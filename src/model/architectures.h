@@ -21,5 +21,6 @@ base::Result<std::unique_ptr<Model>> load_llama(io::ModelFile, Config, const Loa
 base::Result<std::unique_ptr<Model>> load_qwen2(io::ModelFile, Config, const LoadOptions&);
 base::Result<std::unique_ptr<Model>> load_qwen3(io::ModelFile, Config, const LoadOptions&);
 base::Result<std::unique_ptr<Model>> load_opt(io::ModelFile, Config, const LoadOptions&);
+base::Result<std::unique_ptr<Model>> load_bct(io::ModelFile, Config, const LoadOptions&);
 
 }  // namespace kvick::model

@@ -45,6 +45,7 @@ BatchAttention::BatchAttention(const Config& config, const Batch& batch, kv::Ste
     row += tokens;
   }
   first_row_.push_back(row);
+  for (const Paths& paths : paths_) trees_.push_back(paths.of.empty() ? nullptr : paths.of.data());
   views_.resize(batch.slots.size() * config_.kv_heads);
 }
 
@@ -84,6 +85,10 @@ void BatchAttention::run(uint32_t layer, const float* q, float* out) {
   });
 }
 
+void BatchAttention::read(uint32_t layer, const float* q, float* out) {
+  step_.read(layer, {.group = config_.group(), .q = q, .out = out, .paths = trees_});
+}
+
 uint32_t BatchAttention::tile_tokens() const {
   return std::max(1u, kTileQueries / config_.group());
 }
@@ -98,7 +103,6 @@ const kernels::View* BatchAttention::view_after(size_t i) const {
 }
 
 kernels::Queries BatchAttention::queries(const Task& task) const {
-  const Paths& paths = paths_[task.slot];
   return {.q = q_of(task.row, task.head),
           .q_stride = config_.q_dim(),
           .first = task.first,
@@ -106,7 +110,7 @@ kernels::Queries BatchAttention::queries(const Task& task) const {
           .group = config_.group(),
           .head_dim = config_.head_dim,
           .scale = 1 / std::sqrt(static_cast<float>(config_.head_dim)),
-          .visible = paths.of.empty() ? nullptr : paths.of.data()};
+          .visible = trees_[task.slot]};
 }
 
 void BatchAttention::make_view(size_t i, unsigned worker) {
@@ -149,7 +153,7 @@ void BatchAttention::run_library() {
                 .tokens = first_row_[s + 1] - first_row_[s],
                 .q = q_of(first_row_[s], 0),
                 .out = out_ + size_t{first_row_[s]} * config_.q_dim(),
-                .visible = paths_[s].of.empty() ? nullptr : paths_[s].of.data()};
+                .visible = trees_[s]};
   attend_buckets(config_, slots, *workspace_.library, workspace_);
 }
 

@@ -19,6 +19,8 @@ class BatchAttention {
   // softmax(q k^T / sqrt(head_dim)) v over what the step shows of a layer, for all slots and heads.
   // q, out: [tokens][heads][head_dim].
   void run(uint32_t layer, const float* q, float* out);
+  // The same where the store keeps a memory (kv::Traits::memory), which it reads itself.
+  void read(uint32_t layer, const float* q, float* out);
 
  private:
   struct Task {
@@ -58,8 +60,9 @@ class BatchAttention {
   Workspace& workspace_;
   const kernels::Table& kernels_;
   std::vector<Task> tasks_;
-  std::vector<Paths> paths_;         // per slot
-  std::vector<uint32_t> first_row_;  // per slot, and behind the last
+  std::vector<Paths> paths_;                             // per slot
+  std::vector<const std::span<const uint32_t>*> trees_;  // per slot its paths, null: a chain
+  std::vector<uint32_t> first_row_;                      // per slot, and behind the last
   std::vector<kernels::View> views_;
   // Of the layer that is computed:
   uint32_t layer_ = 0;

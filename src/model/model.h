@@ -17,6 +17,10 @@
 #include "model/config.h"
 #include "model/workspace.h"
 
+namespace kvick::kv {
+struct Memory;
+}
+
 namespace kvick::model {
 
 using Token = kv::Token;
@@ -56,6 +60,9 @@ struct Weights {
   // What a token looks up, not multiplies: its rows of the embedding tables, in the file's format.
   // A table that is not the output layer too is not in the parts above.
   uint64_t lookup_bytes = 0;
+  // Keys of a memory of slots, in memory as packed. Attention reads them for each sequence, so
+  // kv::Cost counts that and the parts above do not.
+  uint64_t key_bytes = 0;
 };
 
 // Weights of one model, repacked for one instruction set. Immutable after load, shared by any
@@ -70,9 +77,14 @@ class Model {
   const Config& config() const { return config_; }
   const Weights& weights() const { return weights_; }
   // Packed weights in memory; an embedding tied to the output layer is there once.
-  uint64_t weight_bytes() const { return weights_.layers.bytes + weights_.output.bytes; }
+  uint64_t weight_bytes() const {
+    return weights_.layers.bytes + weights_.output.bytes + weights_.key_bytes;
+  }
   // What a store must keep for this model. max_tokens 0: the model's context.
   kv::Shape kv_shape(kernels::DType k_type, kernels::DType v_type, uint32_t max_tokens = 0) const;
+
+  // What its store needs beside the shape if it was trained with a memory of slots, else null.
+  virtual const kv::Memory* kv_memory() const { return nullptr; }
 
   // Runs the batch through all layers, writing its keys and values into `step` (made from
   // kv_slots(batch)), and puts the logits of the tokens `wanted` (indices in batch order,

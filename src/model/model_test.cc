@@ -22,16 +22,22 @@ std::vector<Token> tokens_of(uint32_t count, uint32_t seed, uint32_t vocab) {
 
 // A model with one store; sequences are fed step by step and give the logits of every token.
 struct Runner {
-  explicit Runner(Arch arch, const std::string& spec = "virtual", unsigned threads = 2,
+  explicit Runner(Arch arch, std::string spec = "", unsigned threads = 2,
                   kernels::DType type = kernels::DType::kF32)
       : pool(threads),
         kernels(kernels::table(base::best_isa())),
         model(load_model(write_model(tiny_spec(arch, type), pool, arch == Arch::kOpt), pool,
                          kernels)),
         workspace(pool, kernels) {
+    const bool memory = model->kv_memory() != nullptr;
+    const auto rows = memory ? kernels::DType::kF32 : kernels::DType::kF16;
+    if (spec.empty()) spec = memory ? "bounded" : "virtual";
     kv::Setup setup;
-    setup.shape = model->kv_shape(kernels::DType::kF16, kernels::DType::kF16);
+    setup.shape = model->kv_shape(rows, rows);
     setup.store_row = kernels.store_row;
+    setup.pool = &pool;
+    setup.kernels = &kernels;
+    setup.memory = model->kv_memory();
     store = std::move(kv::make_store(*kv::parse_spec(spec), setup)).value();
   }
 
@@ -79,7 +85,8 @@ bool same_bits(std::span<const float> a, std::span<const float> b) {
 
 class EveryArch : public testing::TestWithParam<Arch> {};
 INSTANTIATE_TEST_SUITE_P(Model, EveryArch,
-                         testing::Values(Arch::kLlama, Arch::kQwen2, Arch::kQwen3, Arch::kOpt),
+                         testing::Values(Arch::kLlama, Arch::kQwen2, Arch::kQwen3, Arch::kOpt,
+                                         Arch::kBct),
                          [](const auto& instance) {
                            return std::string(tools::arch_name(instance.param));
                          });

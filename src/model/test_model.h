@@ -29,6 +29,7 @@ inline tools::Spec tiny_spec(tools::Arch arch, kernels::DType type = kernels::DT
   spec.ffn = 96;
   spec.heads = 4;
   spec.kv_heads = arch == tools::Arch::kOpt ? 4 : 2;
+  if (arch == tools::Arch::kBct) spec.head_dim = 32, spec.slots = 24;
   spec.vocab = 512;
   spec.context = 512;
   return spec;

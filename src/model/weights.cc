@@ -36,17 +36,29 @@ void WeightReader::advance(const io::Tensor& tensor) {
   if (options_.progress != nullptr) (*options_.progress)(done_, total_);
 }
 
+base::Status<> WeightReader::check_inputs(const std::string& name, uint32_t inputs) const {
+  if (inputs % kernels::kGroup == 0) return base::Done{};
+  return fail("{}: tensor {} has rows of {} inputs; kvick needs a multiple of {}", file_.path(),
+              name, inputs, kernels::kGroup);
+}
+
+kernels::Matrix WeightReader::pack_rows(const io::Tensor& tensor, uint32_t first, uint32_t rows) {
+  const auto inputs = static_cast<uint32_t>(tensor.shape[1]);
+  kernels::Matrix matrix = kernels::make_matrix(tensor.dtype, rows, inputs, &arena_);
+  const std::byte* source =
+      tensor.data.data() + size_t{first} * kernels::dtype_bytes(tensor.dtype, inputs);
+  options_.pool->parallel_for(matrix.panels(), 8, [&](size_t begin, size_t end, unsigned) {
+    kernels::pack_panels(matrix, source, rows, 0, static_cast<uint32_t>(begin),
+                         static_cast<uint32_t>(end));
+  });
+  return matrix;
+}
+
 Result<kernels::Matrix> WeightReader::pack(const std::string& name, uint32_t outputs,
                                            uint32_t inputs) {
   KVICK_TRY(const io::Tensor* tensor, find(name, {outputs, inputs}));
-  if (inputs % kernels::kGroup != 0)
-    return fail("{}: tensor {} has rows of {} inputs; kvick needs a multiple of {}", file_.path(),
-                name, inputs, kernels::kGroup);
-  kernels::Matrix matrix = kernels::make_matrix(tensor->dtype, outputs, inputs, &arena_);
-  options_.pool->parallel_for(matrix.panels(), 8, [&](size_t begin, size_t end, unsigned) {
-    kernels::pack_panels(matrix, tensor->data.data(), outputs, 0, static_cast<uint32_t>(begin),
-                         static_cast<uint32_t>(end));
-  });
+  KVICK_TRY_VOID(check_inputs(name, inputs));
+  kernels::Matrix matrix = pack_rows(*tensor, 0, outputs);
   part_->bytes += matrix.data.size();
   (kernels::pack_format(tensor->dtype).quantised ? part_->int8 : part_->f32) +=
       uint64_t{outputs} * inputs;
@@ -55,13 +67,41 @@ Result<kernels::Matrix> WeightReader::pack(const std::string& name, uint32_t out
   return matrix;
 }
 
+Result<std::vector<kernels::Matrix>> WeightReader::keys(const std::string& name, uint32_t heads,
+                                                        uint32_t slots, uint32_t inputs) {
+  const std::string full = name + ".weight";
+  KVICK_TRY(const io::Tensor* tensor, find(full, {uint64_t{heads} * slots, inputs}));
+  KVICK_TRY_VOID(check_inputs(full, inputs));
+  if (kernels::pack_format(tensor->dtype).quantised)
+    return fail("{}: tensor {} is {}; kvick takes F32, F16 or BF16 here", file_.path(), full,
+                kernels::dtype_info(tensor->dtype).name);
+  std::vector<kernels::Matrix> matrices;
+  for (uint32_t head = 0; head < heads; ++head) {
+    matrices.push_back(pack_rows(*tensor, head * slots, slots));
+    weights_.key_bytes += matrices.back().data.size();
+  }
+  file_.drop_pages(*tensor);
+  advance(*tensor);
+  return matrices;
+}
+
+std::vector<float> WeightReader::floats(const io::Tensor& tensor) {
+  std::vector<float> values(tensor.elements());
+  kernels::to_f32(tensor.dtype, tensor.data.data(), values.size(), values.data());
+  advance(tensor);
+  return values;
+}
+
 Result<std::vector<float>> WeightReader::vector(const std::string& name, uint32_t size) {
   KVICK_TRY(const io::Tensor* tensor, find(name, {size}));
-  std::vector<float> values(size);
-  kernels::to_f32(tensor->dtype, tensor->data.data(), size, values.data());
   part_->bytes += size * sizeof(float);
-  advance(*tensor);
-  return values;
+  return floats(*tensor);
+}
+
+Result<std::vector<float>> WeightReader::rows(const std::string& name, uint32_t rows,
+                                              uint32_t columns) {
+  KVICK_TRY(const io::Tensor* tensor, find(name + ".weight", {rows, columns}));
+  return floats(*tensor);
 }
 
 Result<Linear> WeightReader::linear(const std::string& name, uint32_t outputs, uint32_t inputs,

@@ -47,6 +47,12 @@ class WeightReader {
   base::Result<Linear> linear(const std::string& name, uint32_t outputs, uint32_t inputs,
                               Bias bias);
   base::Result<std::vector<float>> vector(const std::string& name, uint32_t size);
+  // `name`.weight, [rows][columns], as float32.
+  base::Result<std::vector<float>> rows(const std::string& name, uint32_t rows, uint32_t columns);
+  // `name`.weight, [heads * slots][inputs], one matrix per head: what attention multiplies with, so
+  // of type F32, F16 or BF16.
+  base::Result<std::vector<kernels::Matrix>> keys(const std::string& name, uint32_t heads,
+                                                  uint32_t slots, uint32_t inputs);
   // The input embedding and the output layer: tied to each other when the file has no
   // output.weight.
   base::Status<> embedding(const Config& config, Embedding& embedding, Linear& output);
@@ -59,6 +65,10 @@ class WeightReader {
  private:
   base::Result<const io::Tensor*> find(const std::string& name, std::vector<uint64_t> shape);
   base::Result<kernels::Matrix> pack(const std::string& name, uint32_t outputs, uint32_t inputs);
+  base::Status<> check_inputs(const std::string& name, uint32_t inputs) const;
+  // Rows of the tensor from its first on.
+  kernels::Matrix pack_rows(const io::Tensor& tensor, uint32_t first, uint32_t rows);
+  std::vector<float> floats(const io::Tensor& tensor);
   void advance(const io::Tensor& tensor);
 
   const io::ModelFile& file_;

@@ -7,7 +7,7 @@ No time is asserted: of a speed only that there is one.
 import json
 import unittest
 
-from made_model import CommandTest
+from made_model import SMALL, CommandTest, make_model
 
 QUICK = ("-r", "1")
 
@@ -52,6 +52,15 @@ class Sweeps(BenchTest):
         self.assertEqual(decode["kv"]["used_bytes"], 2 * 12 * 256)
         self.assertEqual(prefill["kv"]["used_bytes"], 24 * 256)
         self.assertGreater(result["peak_rss_bytes"], result["weight_bytes"])
+
+    def test_a_model_with_a_memory_of_slots_takes_the_same_at_any_depth(self):
+        bct = str(self.top / "bct.gguf")
+        make_model(bct, *SMALL, "--arch", "bct", "--slots", "48", "--head-dim", "32")
+        result = self.json_of("-p", 16, "-n", 4, "-d", "0,100", "-b", 2, *QUICK, model=bct)
+        self.assertEqual((result["kv"]["strategy"], result["kv_type"]), ("bounded", "f32"))
+        memory = 2 * 2 * 48 * 32 * 4  # layers, KV heads, slots, head_dim, bytes of a float
+        self.assertEqual([r["kv"]["used_bytes"] for r in result["results"]], [memory, memory, 2 * memory, 2 * memory])
+        self.assertTrue(all(0 < r["roofline"]["fraction"] for r in result["results"]))
 
     def test_lists_are_every_combination_of_each_phase(self):
         result = self.json_of("-p", "4,8", "-n", "2,3", "-d", "0,16", "-b", "1,3", *QUICK)

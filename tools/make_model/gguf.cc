@@ -149,7 +149,7 @@ base::Status<> make_gguf(const std::string& path, const Spec& spec, base::Thread
   if (spec.arch == Arch::kOpt)
     return base::fail("--arch opt: GGUF has no such architecture; use --format hf");
   KVICK_TRY(MadeVocabulary vocabulary, make_vocabulary(spec.vocabulary, spec.vocab));
-  if (spec.arch != Arch::kLlama) vocabulary.pre = "qwen2";
+  if (spec.arch == Arch::kQwen2 || spec.arch == Arch::kQwen3) vocabulary.pre = "qwen2";
   const std::string arch(arch_name(spec.arch)), prefix = arch + ".";
   GgufMetadata metadata;
   metadata.put("general.architecture", std::string_view(arch));
@@ -166,7 +166,10 @@ base::Status<> make_gguf(const std::string& path, const Spec& spec, base::Thread
   metadata.put(prefix + "attention.value_length", spec.head_dim);
   metadata.put(prefix + "attention.layer_norm_rms_epsilon", static_cast<float>(spec.norm_eps()));
   metadata.put(prefix + "vocab_size", spec.vocab);
-  put_rope(spec, prefix, metadata);
+  if (spec.arch == Arch::kBct)
+    metadata.put(prefix + "memory.slots", spec.slots);
+  else
+    put_rope(spec, prefix, metadata);
   put_vocabulary(vocabulary, metadata);
   const std::vector<TensorInfo> tensors = tensors_of(spec);
   const RowSource source = [&spec](const TensorInfo& tensor, uint64_t row, float* out) {

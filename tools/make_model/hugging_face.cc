@@ -182,6 +182,8 @@ base::Status<> write_shards(const std::string& folder, const Spec& spec, uint32_
 
 base::Status<> make_hugging_face(const std::string& path, const Spec& spec, uint32_t shards,
                                  base::ThreadPool& pool) {
+  if (spec.arch == Arch::kBct)
+    return base::fail("--arch bct: Hugging Face has no such architecture; use --format gguf");
   if (kernels::dtype_info(spec.type).block != 1)
     return base::fail("--type {}: safetensors hold F32, F16 and BF16; use --format gguf",
                       kernels::dtype_info(spec.type).name);

@@ -24,8 +24,11 @@ struct Arguments {
   uint32_t shards = 1;
 };
 
-const std::map<std::string, Arch> kArchs = {
-    {"llama", Arch::kLlama}, {"qwen2", Arch::kQwen2}, {"qwen3", Arch::kQwen3}, {"opt", Arch::kOpt}};
+const std::map<std::string, Arch> kArchs = {{"llama", Arch::kLlama},
+                                            {"qwen2", Arch::kQwen2},
+                                            {"qwen3", Arch::kQwen3},
+                                            {"opt", Arch::kOpt},
+                                            {"bct", Arch::kBct}};
 
 // --from excludes all options that say what a random model looks like.
 void add_from(CLI::App& app, Arguments& a) {
@@ -42,7 +45,7 @@ void add_options(CLI::App& app, Arguments& a) {
   Spec& s = a.spec;
   app.add_option("-o,--output", a.output, "file, or folder for --format hf")->required();
   app.add_option("--format", a.format, "gguf or hf")->check(CLI::IsMember({"gguf", "hf"}));
-  app.add_option("--arch", s.arch, "llama, qwen2, qwen3 or opt")
+  app.add_option("--arch", s.arch, "llama, qwen2, qwen3, opt or bct")
       ->transform(CLI::CheckedTransformer(kArchs));
   app.add_option("--shape", a.shape,
                  "S: SmolLM2-135M, M: Llama-3.2-1B, L7: 8 layers of Llama-2-7B");
@@ -58,6 +61,7 @@ void add_options(CLI::App& app, Arguments& a) {
   app.add_option("--head-dim", s.head_dim, "dim / heads if not given");
   app.add_option("--vocab", s.vocab);
   app.add_option("--context", s.context);
+  app.add_option("--slots", s.slots, "of bct's memory, 64 if not given");
   app.add_flag("--tied", s.tied, "the output matrix is the embedding");
   app.add_option("--rope-base", s.rope_base);
   app.add_option("--rope-scaling", a.scaling, "none, linear:F, llama3:F or yarn:F");

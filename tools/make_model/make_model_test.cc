@@ -146,8 +146,12 @@ TEST(MakeModel, RefusesWhatCannotBe) {
   spec.kv_heads = 2;
   EXPECT_FALSE(checked(spec).ok());
   EXPECT_FALSE(preset("XL").ok());
+  Spec slots;
+  slots.slots = 32;
+  EXPECT_EQ(checked(slots).error().message, "--slots 32: only bct has a memory of slots");
   EXPECT_FALSE(make_gguf(test_path("x"), small(Arch::kOpt, DType::kF32), pool).ok());
   EXPECT_FALSE(make_hugging_face(test_path("x"), small(Arch::kLlama, DType::kQ8_0), 1, pool).ok());
+  EXPECT_FALSE(make_hugging_face(test_path("x"), small(Arch::kBct, DType::kF32), 1, pool).ok());
   EXPECT_FALSE(make_hugging_face(test_path("x"), small(Arch::kLlama, DType::kF32), 99, pool).ok());
   EXPECT_FALSE(make_gguf("/no/such/folder/x", small(Arch::kLlama, DType::kF32), pool).ok());
   for (const VocabularyKind kind : {VocabularyKind::kByteLevel, VocabularyKind::kSentencePiece}) {

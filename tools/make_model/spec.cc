@@ -16,7 +16,8 @@ using kernels::DType;
 // Weights are drawn so that a unit-variance input gives outputs of this standard deviation. Queries
 // a little more, so that attention picks; logits more, so that the distribution is neither flat nor
 // a point.
-constexpr float kPlain = 1.0f, kQuery = 1.5f, kLogit = 2.5f, kBias = 0.3f, kNorm = 0.1f;
+constexpr float kPlain = 1.0f, kQuery = 1.5f, kLogit = 2.5f, kBias = 0.3f, kNorm = 0.1f,
+                kFirstValue = 0.5f;
 
 class TensorList {
  public:
@@ -66,13 +67,11 @@ std::vector<float> llama3_factors(const Spec& spec) {
   return factors;
 }
 
-void add_gated_layer(const Spec& spec, uint32_t layer, TensorList& list) {
-  const std::string blk = fmt::format("blk.{}.", layer);
-  const std::string hf = fmt::format("model.layers.{}.", layer);
+void add_attention(const Spec& spec, const std::string& blk, const std::string& hf,
+                   TensorList& list) {
   const uint64_t q_rows = uint64_t{spec.heads} * spec.head_dim;
   const uint64_t kv_rows = uint64_t{spec.kv_heads} * spec.head_dim;
   const uint32_t head_rows = spec.arch == Arch::kLlama ? spec.head_dim : 0;
-  list.norm(blk + "attn_norm", hf + "input_layernorm", spec.dim, false);
   list.matrix(blk + "attn_q", hf + "self_attn.q_proj", q_rows, spec.dim, kQuery).head_rows =
       head_rows;
   list.matrix(blk + "attn_k", hf + "self_attn.k_proj", kv_rows, spec.dim, kPlain).head_rows =
@@ -88,6 +87,37 @@ void add_gated_layer(const Spec& spec, uint32_t layer, TensorList& list) {
     list.norm(blk + "attn_k_norm", hf + "self_attn.k_norm", spec.head_dim, false);
   }
   list.matrix(blk + "attn_output", hf + "self_attn.o_proj", spec.dim, q_rows, kPlain);
+}
+
+// docs/bct-format.md.
+void add_memory_attention(const Spec& spec, const std::string& blk, TensorList& list) {
+  const uint64_t q_rows = uint64_t{spec.heads} * spec.head_dim;
+  const uint64_t kv_rows = uint64_t{spec.kv_heads} * spec.head_dim;
+  const uint64_t slots = uint64_t{spec.kv_heads} * spec.slots;
+  const bool floats = kernels::dtype_info(spec.type).block == 1;
+  list.matrix(blk + "attn_q", "", q_rows, spec.dim, kQuery);
+  list.matrix(blk + "memory_wq", "", kv_rows, spec.dim, kQuery);
+  list.matrix(blk + "memory_wv", "", kv_rows, spec.dim, kPlain);
+  list.matrix(blk + "memory_step", "", spec.kv_heads, spec.dim, kPlain);
+  list.vector(blk + "memory_step.bias", "", spec.kv_heads, 0, kBias);
+  list.add({blk + "memory_keys.weight",
+            "",
+            {slots, spec.head_dim},
+            floats ? spec.type : DType::kF32,
+            0,
+            kPlain});
+  list.add({blk + "memory_init.weight", "", {slots, spec.head_dim}, DType::kF32, 0, kFirstValue});
+  list.matrix(blk + "attn_output", "", spec.dim, q_rows, kPlain);
+}
+
+void add_gated_layer(const Spec& spec, uint32_t layer, TensorList& list) {
+  const std::string blk = fmt::format("blk.{}.", layer);
+  const std::string hf = fmt::format("model.layers.{}.", layer);
+  list.norm(blk + "attn_norm", hf + "input_layernorm", spec.dim, false);
+  if (spec.arch == Arch::kBct)
+    add_memory_attention(spec, blk, list);
+  else
+    add_attention(spec, blk, hf, list);
   list.norm(blk + "ffn_norm", hf + "post_attention_layernorm", spec.dim, false);
   list.matrix(blk + "ffn_gate", hf + "mlp.gate_proj", spec.ffn, spec.dim, kPlain);
   list.matrix(blk + "ffn_up", hf + "mlp.up_proj", spec.ffn, spec.dim, kPlain);
@@ -178,6 +208,8 @@ std::string_view arch_name(Arch arch) {
       return "qwen3";
     case Arch::kOpt:
       return "opt";
+    case Arch::kBct:
+      return "bct";
   }
   KVICK_CHECK(false, "architecture {}", static_cast<int>(arch));
 }
@@ -211,6 +243,11 @@ base::Result<Spec> checked(Spec spec) {
   if (spec.head_dim == 0) spec.head_dim = spec.dim / spec.heads;
   if (spec.head_dim == 0 || spec.head_dim % 2 != 0)
     return base::fail("--head-dim {}: rotary pairs need an even number", spec.head_dim);
+  if (spec.arch != Arch::kBct && spec.slots != 0)
+    return base::fail("--slots {}: only bct has a memory of slots", spec.slots);
+  if (spec.arch == Arch::kBct && spec.slots == 0) spec.slots = 64;
+  if (spec.arch == Arch::kBct && spec.scaling != Scaling::kNone)
+    return base::fail("bct has no rotary embedding to scale");
   if (spec.heads % spec.kv_heads != 0)
     return base::fail("--heads {} is no multiple of --kv-heads {}", spec.heads, spec.kv_heads);
   if (!(spec.scaling_factor >= 1) || spec.original_context() == 0)

@@ -11,7 +11,7 @@
 
 namespace kvick::tools {
 
-enum class Arch { kLlama, kQwen2, kQwen3, kOpt };
+enum class Arch { kLlama, kQwen2, kQwen3, kOpt, kBct };
 enum class Scaling { kNone, kLinear, kLlama3, kYarn };
 enum class VocabularyKind { kByteLevel, kSentencePiece };
 
@@ -29,6 +29,7 @@ struct Spec {
   uint32_t kv_heads = 0;  // 0: half of heads, for opt all
   uint32_t head_dim = 0;  // 0: dim / heads
   uint32_t vocab = 512, context = 512;
+  uint32_t slots = 0;  // of bct's memory; 0: 64
   bool tied = false;
   Scaling scaling = Scaling::kNone;
   float scaling_factor = 1;  // the context is this many times the one that the model was trained on

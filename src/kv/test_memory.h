@@ -1,0 +1,61 @@
+#pragma once
+// Memories of slots for the tests of stores: keys and first values at random, as a model would
+// bring them.
+
+#include <map>
+#include <random>
+#include <tuple>
+#include <vector>
+
+#include "kernels/matrix.h"
+#include "kv/registry.h"
+
+namespace kvick::kv::test {
+
+struct MadeMemory {
+  MadeMemory(const Shape& shape, uint32_t slots, kernels::DType type = kernels::DType::kF32) {
+    const uint32_t heads = shape.layers * shape.kv_heads, dim = shape.head_dim;
+    const uint32_t inputs = (dim + kernels::kGroup - 1) / kernels::kGroup * kernels::kGroup;
+    std::mt19937 random(slots);
+    std::normal_distribution<float> normal;
+    for (uint32_t i = 0; i < heads * slots * dim; ++i) initial.push_back(normal(random) / 8);
+    for (uint32_t head = 0; head < heads; ++head) {
+      std::vector<float> padded(size_t{slots} * inputs), read(padded.size());
+      for (uint32_t i = 0; i < padded.size(); ++i)
+        if (i % inputs < dim) padded[i] = normal(random);
+      std::vector<std::byte> bytes(kernels::dtype_bytes(type, padded.size()));
+      kernels::from_f32(type, padded.data(), padded.size(), bytes.data());
+      kernels::to_f32(type, bytes.data(), read.size(), read.data());
+      for (uint32_t i = 0; i < read.size(); ++i)
+        if (i % inputs < dim) keys.push_back(read[i]);
+      matrices.push_back(kernels::make_matrix(type, slots, inputs));
+      kernels::pack_panels(matrices.back(), bytes.data(), slots, 0, 0, matrices.back().panels());
+    }
+    memory = {.slots = slots, .scale = 0.5F, .keys = matrices, .initial = initial};
+  }
+  MadeMemory(const MadeMemory&) = delete;
+  MadeMemory& operator=(const MadeMemory&) = delete;
+
+  std::vector<float> keys, initial;  // [layers][kv_heads][slots][head_dim]
+  std::vector<kernels::Matrix> matrices;
+  Memory memory;
+};
+
+inline const Traits& traits_of(const std::string& spec) {
+  return find_strategy(parse_spec(spec).value().name)->traits;
+}
+
+// What a strategy is made from: with a memory and of type f32, if it keeps one.
+inline Setup setup_for(const std::string& spec, const Shape& shape,
+                       uint64_t max_bytes = UINT64_MAX) {
+  static std::map<std::tuple<uint32_t, uint32_t, uint32_t>, MadeMemory> made;
+  Setup setup = {.shape = shape, .max_bytes = max_bytes};
+  if (!traits_of(spec).memory) return setup;
+  setup.shape.k_type = setup.shape.v_type = kernels::DType::kF32;
+  constexpr uint32_t kSlots = 21;
+  const auto key = std::tuple(shape.layers, shape.kv_heads, shape.head_dim);
+  setup.memory = &made.try_emplace(key, shape, kSlots).first->second.memory;
+  return setup;
+}
+
+}  // namespace kvick::kv::test

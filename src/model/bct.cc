@@ -1,0 +1,166 @@
+// Bounded-Cache Transformer (Yi et al. 2024): layers of the llama family whose attention reads a
+// memory of a fixed number of slots in place of all tokens before, without rotary embedding. What a
+// file holds: docs/bct-format.md; what is computed: docs/adr/0008-a-memory-of-slots.md.
+
+#include <cmath>
+
+#include "kv/registry.h"
+#include "model/architectures.h"
+#include "model/layers.h"
+
+namespace kvick::model {
+namespace {
+
+class Bct final : public Model {
+ public:
+  Bct(Config config, io::ModelFile file) : Model(std::move(config)), file_(std::move(file)) {}
+
+  base::Status<> read(const LoadOptions& options) {
+    WeightReader reader(file_, options, memory_);
+    KVICK_TRY(slots_.slots, read_slots());
+    slots_.scale = 1 / std::sqrt(static_cast<float>(config_.head_dim));
+    has_initial_ = reader.has("blk.0.memory_init.weight");
+    for (uint32_t i = 0; i < config_.layers; ++i) {
+      KVICK_TRY(Layer layer, read_layer(reader, fmt::format("blk.{}.", i)));
+      layers_.push_back(std::move(layer));
+    }
+    KVICK_TRY(norm_, read_rms_norm(reader, "output_norm", config_.dim));
+    KVICK_TRY_VOID(reader.embedding(config_, embedding_, output_));
+    slots_.keys = keys_;
+    slots_.initial = initial_;
+    weights_ = reader.weights();
+    return base::Done{};
+  }
+
+  const kv::Memory* kv_memory() const override { return &slots_; }
+
+  void forward(const Batch& batch, kv::Step& step, Workspace& workspace,
+               std::span<const uint32_t> wanted, float* logits) const override {
+    check_batch(config_, batch);
+    BatchAttention attend(config_, batch, step, workspace);
+    const Pass pass = {.config = config_,
+                       .batch = batch,
+                       .step = step,
+                       .workspace = workspace,
+                       .tokens = batch.tokens(),
+                       .hidden = embed(config_, embedding_, batch, workspace),
+                       .rotation = nullptr,
+                       .attend = attend};
+    const float* rest = nullptr;
+    for (uint32_t i = 0; i < config_.layers; ++i) {
+      rest = attention(pass, rest, i);
+      rest = gated_ffn(pass, rest, layers_[i].ffn);
+    }
+    logits_of(pass, rest, norm_, output_, wanted, logits);
+  }
+
+ private:
+  struct Layer {
+    Norm norm;
+    Linear q, write_q, write_v, out;
+    Linear step;  // no rows: each token's step is 1
+    GatedFfn ffn;
+  };
+
+  base::Result<uint32_t> read_slots() const {
+    constexpr uint64_t kMostSlots = 1 << 20, kMostRows = UINT32_MAX / 2;
+    KVICK_TRY(const uint64_t slots, file_.get_uint("bct.memory.slots"));
+    if (slots == 0 || slots > kMostSlots || slots * config_.kv_heads > kMostRows)
+      return base::fail("{}: bct.memory.slots is {}, outside 1 to {}", file_.path(), slots,
+                        std::min(kMostSlots, kMostRows / config_.kv_heads));
+    KVICK_TRY(const uint64_t rotated, file_.get_uint("bct.rope.dimension_count", 0));
+    if (rotated != 0)
+      return base::fail("{}: bct.rope.dimension_count is {}, but bct has no rotary embedding",
+                        file_.path(), rotated);
+    return static_cast<uint32_t>(slots);
+  }
+
+  base::Result<Layer> read_layer(WeightReader& reader, const std::string& prefix) {
+    using enum WeightReader::Bias;
+    const uint32_t dim = config_.dim, q_dim = config_.q_dim(), kv_dim = config_.kv_dim();
+    Layer layer;
+    KVICK_TRY(layer.norm, read_rms_norm(reader, prefix + "attn_norm", dim));
+    KVICK_TRY(layer.q, reader.linear(prefix + "attn_q", q_dim, dim, kOptional));
+    KVICK_TRY(layer.write_q, reader.linear(prefix + "memory_wq", kv_dim, dim, kOptional));
+    KVICK_TRY(layer.write_v, reader.linear(prefix + "memory_wv", kv_dim, dim, kOptional));
+    KVICK_TRY(layer.out, reader.linear(prefix + "attn_output", dim, q_dim, kOptional));
+    if (reader.has(prefix + "memory_step.weight")) {
+      KVICK_TRY(layer.step,
+                reader.linear(prefix + "memory_step", config_.kv_heads, dim, kOptional));
+    }
+    KVICK_TRY_VOID(read_memory(reader, prefix));
+    KVICK_TRY(layer.ffn, read_gated_ffn(reader, config_, prefix));
+    return layer;
+  }
+
+  base::Status<> read_memory(WeightReader& reader, const std::string& prefix) {
+    const uint32_t heads = config_.kv_heads, dim = config_.head_dim;
+    KVICK_TRY(std::vector<kernels::Matrix> keys,
+              reader.keys(prefix + "memory_keys", heads, slots_.slots, dim));
+    std::move(keys.begin(), keys.end(), std::back_inserter(keys_));
+    // In all layers or in none: the first one decides, and a missing tensor is an error like
+    // others.
+    if (!has_initial_) return base::Done{};
+    KVICK_TRY(const std::vector<float> values,
+              reader.rows(prefix + "memory_init", heads * slots_.slots, dim));
+    initial_.insert(initial_.end(), values.begin(), values.end());
+    return base::Done{};
+  }
+
+  // v times the step size of its token and KV head, sigmoid(step).
+  void scale_writes(const Pass& pass, const float* step, float* v) const {
+    pass.workspace.for_tokens(pass.tokens, config_.kv_dim(), [&](uint32_t t) {
+      for (uint32_t h = 0; h < config_.kv_heads; ++h) {
+        const float size = 1 / (1 + std::exp(-step[size_t{t} * config_.kv_heads + h]));
+        float* head = v + (size_t{t} * config_.kv_heads + h) * config_.head_dim;
+        for (uint32_t d = 0; d < config_.head_dim; ++d) head[d] *= size;
+      }
+    });
+  }
+
+  const float* attention(const Pass& pass, const float* rest, uint32_t i) const {
+    const Layer& layer = layers_[i];
+    Workspace& workspace = pass.workspace;
+    const size_t q_floats = size_t{pass.tokens} * config_.q_dim();
+    const size_t kv_floats = size_t{pass.tokens} * config_.kv_dim();
+    float* q = workspace.floats(Workspace::kQkv,
+                                q_floats + 2 * kv_floats + size_t{pass.tokens} * config_.kv_heads);
+    float *k = q + q_floats, *v = k + kv_floats, *step = v + kv_floats;
+    if (layer.step.w.rows == 0) {
+      project_normed(pass, rest, layer.norm,
+                     {{&layer.q, q}, {&layer.write_q, k}, {&layer.write_v, v}});
+    } else {
+      project_normed(
+          pass, rest, layer.norm,
+          {{&layer.q, q}, {&layer.write_q, k}, {&layer.write_v, v}, {&layer.step, step}});
+      scale_writes(pass, step, v);
+    }
+    pass.step.write(i, k, v);
+    float* attended = workspace.floats(Workspace::kAttention, q_floats);
+    pass.attend.read(i, q, attended);
+    return project_back(
+        pass, attended, [](uint32_t) {}, layer.out);
+  }
+
+  io::ModelFile file_;  // holds the embedding's rows when they are not tied
+  std::vector<Layer> layers_;
+  Norm norm_;
+  Embedding embedding_;
+  Linear output_;
+  kv::Memory slots_;
+  bool has_initial_ = false;
+  std::vector<kernels::Matrix> keys_;  // [layers][kv_heads]
+  std::vector<float> initial_;         // [layers][kv_heads][slots][head_dim], or empty
+};
+
+}  // namespace
+
+base::Result<std::unique_ptr<Model>> load_bct(io::ModelFile file, Config config,
+                                              const LoadOptions& options) {
+  KVICK_TRY(config.norm_eps, read_norm_eps(file, config, "attention.layer_norm_rms_epsilon"));
+  auto model = std::make_unique<Bct>(std::move(config), std::move(file));
+  KVICK_TRY_VOID(model->read(options));
+  return std::unique_ptr<Model>(std::move(model));
+}
+
+}  // namespace kvick::model

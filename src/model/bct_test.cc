@@ -1,0 +1,241 @@
+// The Bounded-Cache Transformer against a twin that takes its weights from make_model's definition.
+
+#include <cmath>
+#include <gtest/gtest.h>
+#include <map>
+
+#include "kv/registry.h"
+#include "model/test_model.h"
+
+namespace kvick::model {
+namespace {
+
+using Vector = std::vector<double>;
+
+// The forward of docs/adr/0008-a-memory-of-slots.md, one token after the other.
+class Twin {
+ public:
+  Twin(const tools::Spec& spec, const std::vector<tools::TensorInfo>& tensors) : spec_(spec) {
+    for (const tools::TensorInfo& tensor : tensors) {
+      std::vector<float>& data = weights_[tensor.name];
+      data.resize(tensor.rows() * tensor.inputs());
+      for (uint64_t row = 0; row < tensor.rows(); ++row)
+        tools::fill_row(spec, tensor, row, data.data() + row * tensor.inputs());
+    }
+    for (uint32_t l = 0; l < spec.layers; ++l) {
+      const auto& init = weights_[fmt::format("blk.{}.memory_init.weight", l)];
+      values_.emplace_back(init.begin(), init.end());
+      values_.back().resize(size_t{spec.kv_heads} * spec.slots * spec.head_dim);
+    }
+  }
+
+  Vector logits(Token token) {
+    const std::vector<float>& rows = weights_["token_embd.weight"];
+    Vector x(rows.begin() + static_cast<ptrdiff_t>(token) * spec_.dim,
+             rows.begin() + static_cast<ptrdiff_t>(token + 1) * spec_.dim);
+    for (uint32_t l = 0; l < spec_.layers; ++l) {
+      const std::string blk = fmt::format("blk.{}.", l);
+      add(x, product(attend(norm(x, blk + "attn_norm"), l), blk + "attn_output"));
+      const Vector h = norm(x, blk + "ffn_norm");
+      Vector gate = product(h, blk + "ffn_gate"), up = product(h, blk + "ffn_up");
+      for (size_t i = 0; i < up.size(); ++i) up[i] *= gate[i] / (1 + std::exp(-gate[i]));
+      add(x, product(up, blk + "ffn_down"));
+    }
+    return product(norm(x, "output_norm"), "output");
+  }
+
+ private:
+  Vector attend(const Vector& h, uint32_t l) {
+    const std::string blk = fmt::format("blk.{}.", l);
+    const Vector q = product(h, blk + "attn_q"), wq = product(h, blk + "memory_wq"),
+                 wv = product(h, blk + "memory_wv");
+    const bool stepped = !weights_[blk + "memory_step.weight"].empty();
+    Vector step = stepped ? product(h, blk + "memory_step") : Vector(spec_.kv_heads);
+    Vector out(q.size());
+    const uint32_t dim = spec_.head_dim;
+    for (uint32_t head = 0; head < spec_.heads; ++head) {
+      const uint32_t kv = head / (spec_.heads / spec_.kv_heads);
+      double* values = &values_[l][size_t{kv} * spec_.slots * dim];
+      if (head % (spec_.heads / spec_.kv_heads) == 0) {
+        const Vector weights = softmax(&wq[kv * dim], blk, kv);
+        if (stepped) step[kv] += weights_[blk + "memory_step.bias"][kv];
+        const double eta = stepped ? 1 / (1 + std::exp(-step[kv])) : 1;
+        for (uint32_t i = 0; i < spec_.slots * dim; ++i)
+          values[i] += eta * weights[i / dim] * wv[kv * dim + i % dim];
+      }
+      const Vector probs = softmax(&q[head * dim], blk, kv);
+      for (uint32_t i = 0; i < spec_.slots * dim; ++i)
+        out[head * dim + i % dim] += probs[i / dim] * values[i];
+    }
+    return out;
+  }
+  Vector softmax(const double* x, const std::string& blk, uint32_t kv) {
+    const std::vector<float>& keys = weights_[blk + "memory_keys.weight"];
+    Vector weights(spec_.slots);
+    double sum = 0;
+    for (uint32_t m = 0; m < spec_.slots; ++m) {
+      double dot = 0;
+      for (uint32_t d = 0; d < spec_.head_dim; ++d)
+        dot += x[d] * keys[(size_t{kv} * spec_.slots + m) * spec_.head_dim + d];
+      sum += weights[m] = std::exp(dot / std::sqrt(spec_.head_dim));
+    }
+    for (double& weight : weights) weight /= sum;
+    return weights;
+  }
+  Vector product(const Vector& x, const std::string& name) {
+    const std::vector<float>& w = weights_.at(name + ".weight");
+    Vector y(w.size() / x.size());
+    for (size_t r = 0; r < y.size(); ++r)
+      for (size_t i = 0; i < x.size(); ++i) y[r] += x[i] * w[r * x.size() + i];
+    return y;
+  }
+  Vector norm(const Vector& x, const std::string& name) {
+    double squares = 0;
+    for (const double e : x) squares += e * e;
+    Vector y = x;
+    for (size_t i = 0; i < x.size(); ++i)
+      y[i] *= weights_.at(name + ".weight")[i] /
+              std::sqrt(squares / static_cast<double>(x.size()) + spec_.norm_eps());
+    return y;
+  }
+  static void add(Vector& x, const Vector& y) {
+    for (size_t i = 0; i < x.size(); ++i) x[i] += y[i];
+  }
+
+  const tools::Spec& spec_;
+  std::map<std::string, std::vector<float>> weights_;
+  std::vector<Vector> values_;  // per layer: [kv_heads][slots][head_dim]
+};
+
+tools::Spec bct_spec() { return *tools::checked(tiny_spec(tools::Arch::kBct)); }
+
+// A file of these tensors and of the metadata that make_model writes, with another number of slots
+// if one is given.
+std::string write(const std::string& name, const tools::Spec& spec,
+                  const std::vector<tools::TensorInfo>& tensors, uint32_t said_slots = 0,
+                  bool rotates = false) {
+  base::ThreadPool pool(1);
+  tools::GgufMetadata metadata;
+  metadata.put("general.architecture", std::string_view("bct"));
+  metadata.put("bct.block_count", spec.layers);
+  metadata.put("bct.embedding_length", spec.dim);
+  metadata.put("bct.feed_forward_length", spec.ffn);
+  metadata.put("bct.context_length", spec.context);
+  metadata.put("bct.attention.head_count", spec.heads);
+  metadata.put("bct.attention.head_count_kv", spec.kv_heads);
+  metadata.put("bct.attention.key_length", spec.head_dim);
+  if (rotates) metadata.put("bct.rope.dimension_count", spec.head_dim);
+  metadata.put("bct.memory.slots", said_slots != 0 ? said_slots : spec.slots);
+  const std::string path = test_path(name);
+  const auto written = tools::write_gguf(
+      path, metadata, tensors,
+      [&](const tools::TensorInfo& tensor, uint64_t row, float* out) {
+        tools::fill_row(spec, tensor, row, out);
+      },
+      pool, 32);
+  EXPECT_TRUE(written.ok());
+  return path;
+}
+
+std::vector<tools::TensorInfo> without(std::vector<tools::TensorInfo> tensors,
+                                       std::string_view part) {
+  std::erase_if(tensors, [&](const tools::TensorInfo& tensor) {
+    return tensor.name.find(part) != std::string::npos;
+  });
+  return tensors;
+}
+
+std::string load_error(const std::string& path) {
+  base::ThreadPool pool(1);
+  auto file = io::ModelFile::open(path);
+  EXPECT_TRUE(file.ok());
+  const auto model = Model::load(std::move(file).value(),
+                                 {.kernels = &kernels::table(base::Isa::kScalar), .pool = &pool});
+  return model.ok() ? "" : model.error().message.substr(path.size());
+}
+
+void expect_as_twin(const std::string& path, Twin twin) {
+  base::ThreadPool pool(2);
+  const kernels::Table& kernels = kernels::table(base::best_isa());
+  const auto model = load_model(path, pool, kernels);
+  Workspace workspace(pool, kernels);
+  const kv::Setup setup = {.shape = model->kv_shape(kernels::DType::kF32, kernels::DType::kF32),
+                           .pool = &pool,
+                           .kernels = &kernels,
+                           .memory = model->kv_memory()};
+  const auto store = std::move(kv::make_store({"bounded", {}}, setup)).value();
+  const kv::SeqId seq = store->open({}).seq;
+  uint32_t past = 0;
+  for (const uint32_t n : {1U, 70U, 1U, 8U}) {
+    std::vector<Token> tokens(n);
+    std::vector<uint32_t> wanted(n);
+    for (uint32_t i = 0; i < n; ++i) {
+      tokens[i] = static_cast<Token>((past + i) * 37 % 512);
+      wanted[i] = i;
+    }
+    const Slot slot = {.seq = seq, .past = past, .tokens = tokens, .parents = {}};
+    const Batch batch = {.slots = {&slot, 1}};
+    const auto slots = kv_slots(batch);
+    auto step = std::move(store->begin({.slots = slots})).value();
+    std::vector<float> logits(n * model->config().vocab);
+    model->forward(batch, *step, workspace, wanted, logits.data());
+    step->commit(kv::Kept::all({.slots = slots}));
+    for (uint32_t t = 0; t < n; ++t) {
+      const Vector expected = twin.logits(tokens[t]);
+      for (size_t i = 0; i < expected.size(); ++i)
+        ASSERT_NEAR(logits[t * expected.size() + i], expected[i], 2e-4) << past + t << " " << i;
+    }
+    past += n;
+  }
+}
+
+TEST(Bct, GivesTheLogitsOfItsDefinition) {
+  const tools::Spec spec = bct_spec();
+  const auto tensors = tools::tensors_of(spec);
+  base::ThreadPool pool(1);
+  expect_as_twin(write_model(spec, pool, false), Twin(spec, tensors));
+  expect_as_twin(write("bct.gguf", spec, tensors), Twin(spec, tensors));
+}
+
+TEST(Bct, StartsFromZerosAndStepsByOneWithoutTheTensorsThatSayOtherwise) {
+  const tools::Spec spec = bct_spec();
+  const auto tensors = without(without(tools::tensors_of(spec), "memory_init"), "memory_step");
+  expect_as_twin(write("bare.gguf", spec, tensors), Twin(spec, tensors));
+}
+
+TEST(Bct, CountsItsKeysAsMemoryThatAttentionReads) {
+  const tools::Spec spec = bct_spec();
+  base::ThreadPool pool(1);
+  const auto model =
+      load_model(write_model(spec, pool, false), pool, kernels::table(base::Isa::kScalar));
+  // Packed in panels of 16 slots.
+  EXPECT_EQ(model->weights().key_bytes, uint64_t{2} * 2 * 32 * 32 * sizeof(float));
+  EXPECT_EQ(model->weight_bytes(), model->weights().layers.bytes + model->weights().output.bytes +
+                                       model->weights().key_bytes);
+  EXPECT_EQ(model->kv_memory()->slots, 24u);
+}
+
+TEST(Bct, SaysWhatIsWrongWithAFile) {
+  const tools::Spec spec = bct_spec();
+  const auto tensors = tools::tensors_of(spec);
+  EXPECT_EQ(load_error(write("a.gguf", spec, without(tensors, "blk.1.memory_keys"))),
+            ": tensor blk.1.memory_keys.weight is missing; the file is incomplete or of another "
+            "architecture");
+  EXPECT_EQ(load_error(write("b.gguf", spec, without(tensors, "blk.1.memory_init"))),
+            ": tensor blk.1.memory_init.weight is missing; the file is incomplete or of another "
+            "architecture");
+  EXPECT_EQ(load_error(write("c.gguf", spec, tensors, 25)),
+            ": tensor blk.0.memory_keys.weight is [48, 32], but the metadata asks for [50, 32]");
+  EXPECT_EQ(load_error(write("d.gguf", spec, tensors, 1 << 21)),
+            ": bct.memory.slots is 2097152, outside 1 to 1048576");
+  EXPECT_EQ(load_error(write("e.gguf", spec, tensors, 0, true)),
+            ": bct.rope.dimension_count is 32, but bct has no rotary embedding");
+  auto quantised = tensors;
+  for (tools::TensorInfo& tensor : quantised)
+    if (tensor.name == "blk.0.memory_keys.weight") tensor.type = kernels::DType::kQ8_0;
+  EXPECT_EQ(load_error(write("f.gguf", spec, quantised)),
+            ": tensor blk.0.memory_keys.weight is Q8_0; kvick takes F32, F16 or BF16 here");
+}
+
+}  // namespace
+}  // namespace kvick::model

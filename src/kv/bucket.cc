@@ -2,29 +2,15 @@
 
 #include <algorithm>
 #include <cstring>
-#include <new>
 
+#include "kv/row_block.h"
 #include "kv/saturating.h"
 
 namespace kvick::kv {
 namespace {
 
-// Not base::Buffer, which rounds up to 2 MiB: allocated bytes are to be what the strategy's formula
-// says.
-struct Release {
-  void operator()(std::byte* block) const {
-    ::operator delete[](block, std::align_val_t{base::kCacheLine});
-  }
-};
-using Block = std::unique_ptr<std::byte[], Release>;
-
-Block make_block(size_t bytes) {
-  return Block(
-      static_cast<std::byte*>(::operator new[](bytes, std::align_val_t{base::kCacheLine})));
-}
-
 struct BucketSequence : ContiguousSequence {
-  std::vector<Block> blocks;  // per layer
+  std::vector<RowBlock> blocks;  // per layer
 };
 
 uint32_t capacity_for(const Shape& shape, const Growth& growth, uint64_t rows) {
@@ -129,7 +115,7 @@ class BucketStore final : public ContiguousStore {
   void grow(BucketSequence& sequence, uint32_t rows) {
     const uint32_t heads = shape().kv_heads;
     for (uint32_t layer = 0; layer < shape().layers; ++layer) {
-      Block block = make_block(layer_bytes(rows));
+      RowBlock block = make_row_block(layer_bytes(rows));
       LayerRows& old = sequence.layers[layer];
       const LayerRows grown = {.data = block.get(),
                                .k_bytes = rows * shape().row_bytes(false),

@@ -2,6 +2,7 @@
 // What the conformance tests share: the trivial model of a store, which is a list of row numbers
 // per sequence, and the cases to try.
 
+#include <algorithm>
 #include <cctype>
 #include <gtest/gtest.h>
 #include <map>
@@ -21,6 +22,7 @@ struct Pair {
     auto made = make_store(spec.value(), {.shape = shape, .max_bytes = max_bytes});
     if (!made.ok()) ADD_FAILURE() << made.error().message;
     store = std::move(made).value();
+    if (find_strategy(spec->name)->traits.endless) most_held = shape.max_tokens - 1;
   }
 
   SeqId open() {
@@ -51,17 +53,23 @@ struct Pair {
     for (size_t s = 0; s < slots.size(); first += slots[s++].fresh)
       for (const uint32_t row : kept.rows[s]) twin[slots[s].seq].push_back(fresh[first + row]);
   }
+  // Committed rows that a sequence still has: all of them, if it ends at max_tokens.
+  Rows held(SeqId seq) const {
+    const Rows& all = twin.at(seq);
+    return {all.end() - std::min<ptrdiff_t>(std::ssize(all), most_held), all.end()};
+  }
   // Rows that slot s should show: what is committed, then its fresh ones.
   Rows shown(uint32_t s) const {
     size_t first = 0;
     for (uint32_t i = 0; i < s; ++i) first += slots[i].fresh;
-    Rows rows = twin.at(slots[s].seq);
+    Rows rows = held(slots[s].seq);
     rows.insert(rows.end(), fresh.begin() + first, fresh.begin() + first + slots[s].fresh);
     return rows;
   }
   void expect_all_shown(Step& step) const {
     for (uint32_t s = 0; s < slots.size(); ++s)
-      expect_shows(step, shape, s, shown(s), slots[s].fresh);
+      expect_shows(step, shape, {s, static_cast<uint32_t>(twin.at(slots[s].seq).size())}, shown(s),
+                   slots[s].fresh);
   }
   // One whole step that keeps everything.
   void add(SeqId seq, uint32_t rows) {
@@ -74,7 +82,7 @@ struct Pair {
   void expect_contents() {
     for (const auto& [seq, rows] : twin) {
       ASSERT_EQ(store->length(seq), rows.size());
-      if (rows.empty() || rows.size() == shape.max_tokens) continue;
+      if (rows.empty() || rows.size() == store->most_tokens()) continue;
       auto step = begin({{seq, 1}});
       ASSERT_NE(step, nullptr) << shortage.what;
       write_all(*step, shape, fresh);
@@ -83,6 +91,7 @@ struct Pair {
   }
 
   Shape shape;
+  uint32_t most_held = UINT32_MAX;  // committed rows that a step shows
   std::unique_ptr<Store> store;
   std::map<SeqId, Rows> twin;
   std::vector<Slot> slots;  // of the last begin
@@ -106,8 +115,9 @@ inline void PrintTo(const Case& test, std::ostream* out) {  // NOLINT: googletes
 inline std::vector<std::string> specs() {
   std::vector<std::string> all;
   for (const Strategy& strategy : strategies()) all.emplace_back(strategy.name);
-  for (const char* more : {"virtual:hugepages=on", "bmc:r=1", "bmc:r=7", "bmc:r=100000",
-                           "paged:block=1", "paged:block=7,prefix=off"})
+  for (const char* more :
+       {"virtual:hugepages=on", "bmc:r=1", "bmc:r=7", "bmc:r=100000", "paged:block=1",
+        "paged:block=7,prefix=off", "sliding:reserve=1.25", "sliding:reserve=1"})
     all.emplace_back(more);
   return all;
 }
@@ -136,6 +146,13 @@ inline std::string name_of(const testing::TestParamInfo<Case>& info) {
 
 inline const Traits& traits_of(const std::string& spec) {
   return find_strategy(parse_spec(spec).value().name)->traits;
+}
+
+// Those whose sequences grow past max_tokens.
+inline std::vector<Case> endless_cases() {
+  std::vector<Case> all = cases();
+  std::erase_if(all, [](const Case& test) { return !traits_of(test.spec).endless; });
+  return all;
 }
 
 // Why a spec cannot be tried on this machine, or "".

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "kv/fresh_rows.h"
+#include "kv/segment.h"
 
 namespace kvick::kv {
 
@@ -42,14 +43,8 @@ class ContiguousStep final : public CheckedStep {
   void view_rows(const Ask& ask, base::Arena&, kernels::View& out) override {
     const LayerRows& rows = sequence(ask.slot).layers[ask.layer];
     const Runs& runs = runs_[ask.slot];
-    kernels::Segment segment;
-    const Shape& shape = store_.shape();
-    segment.k = rows.region(ask.head, false);
-    segment.v = rows.region(ask.head, true);
-    segment.k_stride = static_cast<uint32_t>(shape.row_bytes(false));
-    segment.v_stride = static_cast<uint32_t>(shape.row_bytes(true));
-    segment.k_type = shape.k_type;
-    segment.v_type = shape.v_type;
+    kernels::Segment segment =
+        segment_of(store_.shape(), rows.region(ask.head, false), rows.region(ask.head, true));
     out = {};
     segment.runs = {&runs.past, 1};
     if (runs.past.rows > 0) out.past.push_back(segment);

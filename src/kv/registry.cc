@@ -12,11 +12,12 @@ Strategy bmc_strategy();        // bmc.cc
 Strategy iterative_strategy();  // iterative.cc
 Strategy upfront_strategy();    // upfront.cc
 Strategy paged_strategy();      // paged.cc
+Strategy sliding_strategy();    // sliding.cc
 
 std::span<const Strategy> strategies() {
   static const Strategy rows[] = {
       virtual_strategy(), bmc_strategy(),   iterative_strategy(),
-      upfront_strategy(), paged_strategy(),
+      upfront_strategy(), paged_strategy(), sliding_strategy(),
   };
   return rows;
 }
@@ -105,9 +106,8 @@ base::Result<std::unique_ptr<Store>> make_store(const Spec& spec, const Setup& s
 base::Result<Cost> cost_of(const Spec& spec, const Setup& setup, const Load& load) {
   KVICK_TRY(const Strategy* strategy, checked_strategy(spec));
   KVICK_TRY_VOID(check_shape(setup.shape));
-  if (load.tokens > setup.shape.max_tokens)
-    return base::fail("a sequence of {} tokens is past the context of {}", load.tokens,
-                      setup.shape.max_tokens);
+  if (const uint32_t most = most_tokens(strategy->traits, setup); load.tokens > most)
+    return base::fail("a sequence of {} tokens is past the context of {}", load.tokens, most);
   return strategy->cost(setup, spec, load);
 }
 

@@ -22,11 +22,14 @@ struct Spec {
 base::Result<Spec> parse_spec(std::string_view text);
 
 struct Traits {
-  bool exact = true;           // every committed row is attended to, as it was written
+  // Every committed row is attended to, as it was written; if endless, the last max_tokens - 1 of
+  // them and every fresh row up to the token itself.
+  bool exact = true;
   bool per_query = false;      // view() depends on Ask::q
   bool wants_probs = false;    // observe() must be called
   bool shares_prefix = false;  // open() may return cached > 0
   bool cheap_fork = false;     // fork() copies no row
+  bool endless = false;        // a sequence may grow past the shape's max_tokens
   uint32_t max_fresh = 0;      // rows that one slot may add in one step; 0: no limit of its own
 };
 
@@ -54,6 +57,8 @@ struct Setup {
                     std::byte* out) = kernels::from_f32;
   // Threads that write the rows of a batch together; null: the caller's alone.
   base::ThreadPool* pool = nullptr;
+  // Positions that the model knows, which is where the sequences of an endless strategy end.
+  uint32_t most_positions = UINT32_MAX;
 };
 
 struct Strategy {
@@ -66,13 +71,17 @@ struct Strategy {
   base::Result<Cost> (*cost)(const Setup& setup, const Spec& spec, const Load& load);
 };
 
+// Store::most_tokens of a strategy's stores.
+inline uint32_t most_tokens(const Traits& traits, const Setup& setup) {
+  return traits.endless ? setup.most_positions : setup.shape.max_tokens;
+}
+
 std::span<const Strategy> strategies();  // the default first
 const Strategy* find_strategy(std::string_view name);
 
 // A store for a spec; errors name the strategies or options that exist.
 base::Result<std::unique_ptr<Store>> make_store(const Spec& spec, const Setup& setup);
-// What it would cost, without making it. Error: as above, and more tokens than the shape's
-// max_tokens.
+// What it would cost, without making it. Error: as above, and more tokens than most_tokens.
 base::Result<Cost> cost_of(const Spec& spec, const Setup& setup, const Load& load);
 
 }  // namespace kvick::kv

@@ -71,10 +71,10 @@ TEST(Registry, TakesEveryFallbackAsIfItWereGiven) {
 TEST(Registry, NamesWhatExistsWhenAStrategyDoesNot) {
   EXPECT_EQ(make_error("virtaul"),
             "'virtaul' is not a KV strategy; did you mean virtual?; there are virtual, bmc, "
-            "iterative, upfront, paged");
+            "iterative, upfront, paged, sliding");
   EXPECT_EQ(make_error("zzzzzzzzz"),
             "'zzzzzzzzz' is not a KV strategy; there are virtual, bmc, iterative, upfront, "
-            "paged");
+            "paged, sliding");
   EXPECT_FALSE(cost_of({"zzz", {}}, kSetup, {}).ok());
 }
 

@@ -3,6 +3,7 @@
 // what was written.
 
 #include <gtest/gtest.h>
+#include <numeric>
 #include <vector>
 
 #include "kv/kv.h"
@@ -79,20 +80,26 @@ inline Rows positions(const kernels::View& view) {
   return all;
 }
 
-// Expects that one slot shows `rows`, of which the last `fresh` are this step's.
-inline void expect_shows(Step& step, const Shape& shape, uint32_t slot, const Rows& rows,
+struct Shown {
+  uint32_t slot = 0, committed = 0;  // tokens of its sequence
+};
+// Expects that one slot shows `rows`, of which the last `fresh` are this step's and the others the
+// last committed ones.
+inline void expect_shows(Step& step, const Shape& shape, const Shown& what, const Rows& rows,
                          uint32_t fresh) {
   base::Arena scratch;
   kernels::View view;
   for (uint32_t layer = 0; layer < shape.layers; ++layer)
     for (uint32_t head = 0; head < shape.kv_heads; ++head) {
-      step.view({.slot = slot, .layer = layer, .head = head}, scratch, view);
+      step.view({.slot = what.slot, .layer = layer, .head = head}, scratch, view);
       ASSERT_EQ(kernels::rows_of(view.fresh), fresh);
       for (const bool is_v : {false, true})
         ASSERT_TRUE(gather(view, shape, is_v) == bytes_of(shape, rows, layer, head, is_v))
-            << "slot " << slot << " layer " << layer << " head " << head << (is_v ? " v" : " k");
+            << "slot " << what.slot << " layer " << layer << " head " << head
+            << (is_v ? " v" : " k");
       Rows expected(rows.size() - fresh);
-      for (uint32_t i = 0; i < expected.size(); ++i) expected[i] = i;
+      std::iota(expected.begin(), expected.end(),
+                what.committed - static_cast<uint32_t>(expected.size()));
       ASSERT_EQ(positions(view), expected);
     }
 }

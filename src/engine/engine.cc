@@ -48,6 +48,7 @@ kv::Setup Engine::setup(const KvOptions& options) const {
   setup.max_bytes = options.max_bytes;
   setup.store_row = kernels_.store_row;
   setup.pool = pool_.get();
+  setup.most_positions = model_->config().most_positions();
   return setup;
 }
 
@@ -57,6 +58,11 @@ Result<std::unique_ptr<kv::Store>> Engine::make_store(const KvOptions& options) 
     return base::fail("a context of {} tokens was asked for, but the model has {}",
                       options.max_tokens, context);
   return kv::make_store(options.spec, setup(options));
+}
+
+uint32_t Engine::most_tokens(const KvOptions& options) const {
+  const kv::Strategy* strategy = kv::find_strategy(options.spec.name);
+  return kv::most_tokens(strategy != nullptr ? strategy->traits : kv::Traits{}, setup(options));
 }
 
 Result<kv::Cost> Engine::cost(const KvOptions& options, const kv::Load& load) const {

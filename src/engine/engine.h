@@ -45,6 +45,8 @@ class Engine {
 
   // Errors: an unknown strategy or option, a context longer than the model's.
   base::Result<std::unique_ptr<kv::Store>> make_store(const KvOptions& options) const;
+  // Most tokens of one of its sequences (kv::Store::most_tokens).
+  uint32_t most_tokens(const KvOptions& options) const;
   // What such a store costs, by its strategy's formulas.
   base::Result<kv::Cost> cost(const KvOptions& options, const kv::Load& load) const;
 

@@ -39,5 +39,19 @@ TEST(Engine, TellsChatTemplatesTodaysDate) {
   EXPECT_TRUE(text == before || text == year()) << text;
 }
 
+TEST(Engine, EndsAnEndlessCacheWhereAModelsLearnedPositionsEnd) {
+  base::ThreadPool pool(1);
+  tools::Spec spec = model::tiny_spec(tools::Arch::kOpt);
+  spec.context = 64;
+  const std::string path = model::write_model(spec, pool, true);
+  const auto opt = Engine::open({.model_path = path, .threads = 1}).value();
+  std::filesystem::remove_all(path);
+  const KvOptions sliding = {.spec = {.name = "sliding", .options = {}}, .max_tokens = 16};
+  EXPECT_EQ(opt->most_tokens(sliding), 64u);
+  EXPECT_EQ(opt->make_store(sliding).value()->most_tokens(), 64u);
+  EXPECT_EQ(tiny_engine()->most_tokens(sliding), UINT32_MAX);
+  EXPECT_EQ(tiny_engine(128)->most_tokens({}), 128u);
+}
+
 }  // namespace
 }  // namespace kvick::engine

@@ -3,6 +3,7 @@
 #include <fstream>
 #include <gtest/gtest.h>
 
+#include "engine/test_engine.h"
 #include "model/test_model.h"
 
 namespace kvick::engine {

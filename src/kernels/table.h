@@ -55,7 +55,7 @@ struct Table {
   void (*finish)(Partial state, const View& view, const Queries& queries, float* out,
                  size_t out_stride);
 
-  // -- cache rows: float32 to f32, f16 or bf16
+  // -- cache rows: float32 to any of their types (dtype.h)
   // ----------------------------------------------------------------------
   void (*store_row)(DType type, const float* in, size_t n, std::byte* out);
 };

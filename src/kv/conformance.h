@@ -34,9 +34,13 @@ inline std::vector<std::string> specs() {
 
 // Types of keys and values.
 inline constexpr std::pair<kernels::DType, kernels::DType> kTypes[] = {
-    {kernels::DType::kF32, kernels::DType::kF32},   {kernels::DType::kF16, kernels::DType::kF16},
-    {kernels::DType::kBF16, kernels::DType::kBF16}, {kernels::DType::kQ8, kernels::DType::kQ8},
-    {kernels::DType::kQ4, kernels::DType::kQ4},     {kernels::DType::kQ8, kernels::DType::kQ4}};
+    {kernels::DType::kF32, kernels::DType::kF32},
+    {kernels::DType::kF16, kernels::DType::kF16},
+    {kernels::DType::kBF16, kernels::DType::kBF16},
+    {kernels::DType::kQ8, kernels::DType::kQ8},
+    {kernels::DType::kQ4, kernels::DType::kQ4},
+    {kernels::DType::kQ8, kernels::DType::kQ4},
+    {kernels::DType::kStatic8, kernels::DType::kStatic16}};
 
 inline std::vector<Case> cases() {
   std::vector<Case> all;

@@ -32,7 +32,7 @@ class ContiguousStep final : public CheckedStep {
       ContiguousSequence& sequence = this->sequence(slot);
       store_.use(sequence, layer, sequence.length + places()[slot].fresh);
     }
-    write_fresh_rows(store_.setup(), places(), k, v,
+    write_fresh_rows(store_.setup(), places(), {layer, k, v},
                      [&](uint32_t slot, uint32_t head, bool is_v, uint32_t row) {
                        const ContiguousSequence& sequence = this->sequence(slot);
                        return sequence.layers[layer].region(head, is_v) +
@@ -44,7 +44,7 @@ class ContiguousStep final : public CheckedStep {
     const LayerRows& rows = sequence(ask.slot).layers[ask.layer];
     const Runs& runs = runs_[ask.slot];
     kernels::Segment segment =
-        segment_of(store_.shape(), rows.region(ask.head, false), rows.region(ask.head, true));
+        segment_of(store_.setup(), ask, rows.region(ask.head, false), rows.region(ask.head, true));
     out = {};
     segment.runs = {&runs.past, 1};
     if (runs.past.rows > 0) out.past.push_back(segment);

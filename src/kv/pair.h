@@ -17,7 +17,7 @@ struct Pair {
   Pair(const std::string& text, const Shape& shape_of_all, uint64_t max_bytes = UINT64_MAX)
       : shape(shape_of_all) {
     auto spec = parse_spec(text);
-    auto made = make_store(spec.value(), {.shape = shape, .max_bytes = max_bytes});
+    auto made = make_store(spec.value(), test_setup(shape, max_bytes));
     if (!made.ok()) ADD_FAILURE() << made.error().message;
     store = std::move(made).value();
     if (find_strategy(spec->name)->traits.endless) most_held = shape.max_tokens - 1;

@@ -48,6 +48,8 @@ struct Cost {
   uint64_t copied_bytes = 0;                // over the whole load, growing by one token a step
 };
 
+struct StaticRanges;  // ranges.h
+
 // What every store is made from.
 struct Setup {
   Shape shape;
@@ -57,6 +59,8 @@ struct Setup {
                     std::byte* out) = kernels::from_f32;
   // Threads that write the rows of a batch together; null: the caller's alone.
   base::ThreadPool* pool = nullptr;
+  // Of the static element types; null without one.
+  std::shared_ptr<const StaticRanges> ranges;
   // Positions that the model knows, which is where the sequences of an endless strategy end.
   uint32_t most_positions = UINT32_MAX;
 };
@@ -79,7 +83,8 @@ inline uint32_t most_tokens(const Traits& traits, const Setup& setup) {
 std::span<const Strategy> strategies();  // the default first
 const Strategy* find_strategy(std::string_view name);
 
-// A store for a spec; errors name the strategies or options that exist.
+// A store for a spec; errors name the strategies or options that exist, or say that static types
+// lack their ranges.
 base::Result<std::unique_ptr<Store>> make_store(const Spec& spec, const Setup& setup);
 // What it would cost, without making it. Error: as above, and more tokens than most_tokens.
 base::Result<Cost> cost_of(const Spec& spec, const Setup& setup, const Load& load);

@@ -1,15 +1,18 @@
 #include "kv/registry.h"
 
+#include <cmath>
 #include <cstring>
 #include <gtest/gtest.h>
+#include <limits>
 #include <set>
 
 #include "kv/options.h"
+#include "kv/ranges.h"
 
 namespace kvick::kv {
 namespace {
 
-constexpr Setup kSetup = {.shape = {.layers = 1, .kv_heads = 1, .head_dim = 4, .max_tokens = 8}};
+const Setup kSetup = {.shape = {.layers = 1, .kv_heads = 1, .head_dim = 4, .max_tokens = 8}};
 
 std::string parse_error(std::string_view text) { return parse_spec(text).error().message; }
 std::string make_error(std::string_view text, const Setup& setup = kSetup) {
@@ -123,9 +126,24 @@ TEST(Registry, RefusesShapesThatNoMemoryHolds) {
   setup.shape = good;
   setup.shape.v_type = kernels::DType::kQ8_0;
   EXPECT_EQ(make_error("bmc", setup),
-            "keys and values are kept as f32, f16, bf16, q8 or q4, not as Q8_0");
+            "keys and values are kept as f32, f16, bf16, q8, q4, static8 or static16, not as Q8_0");
   setup.shape.v_type = kernels::DType::kQ4;
   EXPECT_NE(make_error("bmc", setup).find("groups of 32: use f16"), std::string::npos);
+}
+
+TEST(Registry, RefusesStaticTypesWithoutRangesOfEveryHead) {
+  kv::Setup setup = kSetup;
+  setup.shape.v_type = kernels::DType::kStatic8;
+  EXPECT_EQ(make_error("virtual", setup), "rows of type STATIC8 need the ranges of a calibration");
+  setup.ranges = std::make_shared<StaticRanges>(StaticRanges{.k = {}, .v = {1, 2}});
+  EXPECT_EQ(make_error("virtual", setup),
+            "ranges of 2 heads, but there are 1 layers of 1 KV heads");
+  for (const float bad : {-1.0F, std::numeric_limits<float>::infinity(), std::nanf("")}) {
+    setup.ranges = std::make_shared<StaticRanges>(StaticRanges{.k = {}, .v = {bad}});
+    EXPECT_NE(make_error("virtual", setup).find("finite and not negative"), std::string::npos);
+  }
+  setup.ranges = std::make_shared<StaticRanges>(StaticRanges{.k = {}, .v = {0}});
+  EXPECT_TRUE(make_store({"virtual", {}}, setup).ok());
 }
 
 TEST(Registry, CostsOnlyLoadsThatFitTheContext) {

@@ -234,10 +234,11 @@ std::byte* SlidingStep::fresh_rows(uint32_t slot, uint32_t layer, uint32_t head,
 }
 
 void SlidingStep::write_rows(uint32_t layer, const float* k, const float* v) {
-  write_fresh_rows(
-      store_.setup(), places(), k, v, [&](uint32_t slot, uint32_t head, bool is_v, uint32_t row) {
-        return fresh_rows(slot, layer, head, is_v) + row * store_.shape().row_bytes(is_v);
-      });
+  write_fresh_rows(store_.setup(), places(), {layer, k, v},
+                   [&](uint32_t slot, uint32_t head, bool is_v, uint32_t row) {
+                     return fresh_rows(slot, layer, head, is_v) +
+                            row * store_.shape().row_bytes(is_v);
+                   });
 }
 
 // Row 0 of the past is the window's first: with its S - 1 rows it is the tensor that a static graph
@@ -251,11 +252,11 @@ void SlidingStep::view_rows(const Ask& ask, base::Arena&, kernels::View& out) {
   const auto fresh = [&](bool is_v) { return fresh_rows(ask.slot, ask.layer, ask.head, is_v); };
   out = {};
   if (sequence.held > 0) {
-    kernels::Segment past = segment_of(shape, window(false), window(true));
+    kernels::Segment past = segment_of(store_.setup(), ask, window(false), window(true));
     past.runs = {&runs_[ask.slot].past, 1};
     out.past.push_back(past);
   }
-  out.fresh = segment_of(shape, fresh(false), fresh(true));
+  out.fresh = segment_of(store_.setup(), ask, fresh(false), fresh(true));
   out.fresh.runs = {&runs_[ask.slot].fresh, 1};
 }
 

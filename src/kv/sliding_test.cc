@@ -176,5 +176,62 @@ TEST(Sliding, TakesADecimalReserveFromOneToTwo) {
                   "copies)");
 }
 
+// Of each row of some segments, over keys and values (FNV-1a).
+std::vector<uint64_t> hashes(std::span<const kernels::Segment> segments, const Shape& shape) {
+  std::vector<uint64_t> all;
+  for (const kernels::Segment& segment : segments)
+    for (const kernels::Run& run : segment.runs)
+      for (uint64_t row = run.row; row < run.row + run.rows; ++row) {
+        uint64_t hash = 14695981039346656037u;
+        for (const bool is_v : {false, true})
+          for (size_t i = 0; i < shape.row_bytes(is_v); ++i) {
+            const std::byte* at =
+                is_v ? segment.v + row * segment.v_stride : segment.k + row * segment.k_stride;
+            hash = (hash ^ static_cast<uint64_t>(at[i])) * 1099511628211u;
+          }
+        all.push_back(hash);
+      }
+  return all;
+}
+
+// A row is quantised once. Wherever the buffer's end, forks and commits take it, its bytes are
+// those that were written.
+TEST(Sliding, AStoredRowIsNeverRewritten) {
+  for (const char* spec : {"sliding", "sliding:reserve=1.3", "sliding:reserve=1.0"})
+    for (const auto& [k_type, v_type] : kTypes) {
+      Shape shape = kShape;
+      shape.head_dim = 32;
+      shape.k_type = k_type;
+      shape.v_type = v_type;
+      Pair p(spec, shape);
+      std::map<SeqId, std::vector<uint64_t>> written;  // of layer 1, head 2
+      written[p.open()] = {};
+      std::mt19937 random(5);
+      size_t compared = 0;
+      for (int i = 0; i < 120; ++i) {
+        auto& [seq, expected] = *std::next(written.begin(), i % std::ssize(written));
+        auto step = p.begin({{seq, 1 + static_cast<uint32_t>(random() % (i % 9 == 0 ? 30 : 3))}});
+        write_all(*step, shape, p.fresh);
+        base::Arena scratch;
+        kernels::View view;
+        step->view({.slot = 0, .layer = 1, .head = 2}, scratch, view);
+        const auto past = hashes(view.past.span(), shape);
+        ASSERT_TRUE(std::equal(past.begin(), past.end(), expected.end() - std::ssize(past)));
+        compared += past.size();
+        const auto fresh = hashes({&view.fresh, 1}, shape);
+        Kept kept = Kept::all({p.slots});
+        std::erase_if(kept.rows[0], [&](uint32_t) { return random() % 4 == 0; });
+        for (const uint32_t row : kept.rows[0]) expected.push_back(fresh[row]);
+        p.commit(*step, kept);
+        step.reset();
+        if (i % 50 != 20) continue;
+        const SeqId fork = p.store->fork(seq).value();
+        p.twin[fork] = p.twin[seq];
+        written[fork] = expected;
+      }
+      EXPECT_GT(compared, 1000u);
+    }
+}
+
 }  // namespace
 }  // namespace kvick::kv::test

@@ -3,10 +3,11 @@
 // what was written.
 
 #include <gtest/gtest.h>
+#include <memory>
 #include <numeric>
 #include <vector>
 
-#include "kv/kv.h"
+#include "kv/ranges.h"
 
 namespace kvick::kv::test {
 
@@ -21,16 +22,35 @@ inline float value_of(uint32_t row, uint32_t layer, uint32_t head, bool is_v, ui
 using Row = uint32_t;
 using Rows = std::vector<Row>;
 
+// Of each head another one; the first ones cut some values.
+inline float test_range(const Shape& shape, uint32_t layer, uint32_t head, bool is_v) {
+  return 3.5f + 0.25f * static_cast<float>(layer * shape.kv_heads + head) + (is_v ? 0.1f : 0);
+}
+inline Setup test_setup(const Shape& shape, uint64_t max_bytes = UINT64_MAX) {
+  auto ranges = std::make_shared<StaticRanges>();
+  for (uint32_t layer = 0; layer < shape.layers; ++layer)
+    for (uint32_t head = 0; head < shape.kv_heads; ++head) {
+      ranges->k.push_back(test_range(shape, layer, head, false));
+      ranges->v.push_back(test_range(shape, layer, head, true));
+    }
+  return {.shape = shape, .max_bytes = max_bytes, .ranges = ranges};
+}
+
 // The keys or values of one head, as bytes in the store's element type.
 inline std::vector<std::byte> bytes_of(const Shape& shape, const Rows& rows, uint32_t layer,
                                        uint32_t head, bool is_v) {
   std::vector<float> row(shape.head_dim);
+  const kernels::DType type = is_v ? shape.v_type : shape.k_type;
+  const float scale =
+      test_range(shape, layer, head, is_v) / (type == kernels::DType::kStatic8 ? 127.0f : 32767.0f);
   const size_t bytes = shape.row_bytes(is_v);
   std::vector<std::byte> all(rows.size() * bytes);
   for (size_t r = 0; r < rows.size(); ++r) {
-    for (uint32_t i = 0; i < shape.head_dim; ++i) row[i] = value_of(rows[r], layer, head, is_v, i);
-    kernels::from_f32(is_v ? shape.v_type : shape.k_type, row.data(), row.size(),
-                      all.data() + r * bytes);
+    for (uint32_t i = 0; i < shape.head_dim; ++i) {
+      row[i] = value_of(rows[r], layer, head, is_v, i);
+      if (kernels::is_static(type)) row[i] *= 1 / scale;
+    }
+    kernels::from_f32(type, row.data(), row.size(), all.data() + r * bytes);
   }
   return all;
 }

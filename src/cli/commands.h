@@ -10,6 +10,7 @@ namespace kvick::cli {
 void add_run(CLI::App& app, const Common& common, Run& chosen);
 void add_bench(CLI::App& app, const Common& common, Run& chosen);
 void add_ppl(CLI::App& app, const Common& common, Run& chosen);
+void add_train(CLI::App& app, const Common& common, Run& chosen);
 void add_inspect(CLI::App& app, const Common& common, Run& chosen);
 
 }  // namespace kvick::cli

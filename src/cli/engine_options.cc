@@ -9,12 +9,16 @@
 
 namespace kvick::cli {
 
-void add_engine_flags(CLI::App& command, EngineFlags& flags) {
+void add_model_flags(CLI::App& command, EngineFlags& flags) {
   command.add_option("-m,--model", flags.model,
                      "a .gguf file, a Hugging Face folder, or the name of a pulled model "
                      "(default: smollm2)");
   command.add_option("--threads", flags.threads, "threads that compute (default: all processors)")
       ->check(CLI::Range(1, 1024));
+}
+
+void add_engine_flags(CLI::App& command, EngineFlags& flags) {
+  add_model_flags(command, flags);
   std::string strategies;
   for (const kv::Strategy& strategy : kv::strategies())
     strategies += fmt::format("\n  {:<10} {}", strategy.name, strategy.summary);
@@ -23,7 +27,8 @@ void add_engine_flags(CLI::App& command, EngineFlags& flags) {
                          std::string(kv::strategies().front().name) + strategies);
   command
       .add_option("--kv-type", flags.kv_type,
-                  "type of keys and values: f32, f16, bf16, q8 or q4, or k=q8,v=q4")
+                  "type of keys and values: f32, f16, bf16, q8, q4, static8:FILE or static16:FILE "
+                  "(kvick train ranges makes the file), or k=q8,v=q4")
       ->capture_default_str();
   command.add_option("--ctx", flags.context,
                      "most tokens of a sequence (default: the model's context)");

@@ -1,5 +1,6 @@
 #include "engine/engine.h"
 
+#include "engine/ranges.h"
 #include "model/vocabulary.h"
 
 namespace kvick::engine {
@@ -17,6 +18,7 @@ Result<std::unique_ptr<Engine>> Engine::open(const EngineOptions& options) {
   KVICK_TRY(text::Vocabulary vocabulary, model::read_vocabulary(file));
   KVICK_TRY(engine->tokenizer_, text::Tokenizer::make(std::move(vocabulary)));
   engine->file_bytes_ = file.file_bytes();
+  engine->identity_.weights = weights_of(file);
 
   const auto report = [&](uint64_t done, uint64_t total) {
     if (options.progress) options.progress(done, total);
@@ -25,11 +27,16 @@ Result<std::unique_ptr<Engine>> Engine::open(const EngineOptions& options) {
   KVICK_TRY(engine->model_, model::Model::load(std::move(file), {.kernels = &engine->kernels_,
                                                                  .pool = engine->pool_.get(),
                                                                  .progress = &progress}));
+  const model::Config& config = engine->model_->config();
+  engine->identity_ = {.arch = config.arch,
+                       .layers = config.layers,
+                       .kv_heads = config.kv_heads,
+                       .head_dim = config.head_dim,
+                       .weights = engine->identity_.weights};
   const size_t pieces = engine->tokenizer_->vocabulary().pieces.size();
-  const uint32_t vocab = engine->model_->config().vocab;
-  if (pieces > vocab)
+  if (pieces > config.vocab)
     return base::fail("{}: {} tokens in the vocabulary, but the output layer has {} rows",
-                      options.model_path, pieces, vocab);
+                      options.model_path, pieces, config.vocab);
   if (engine->has_chat_template()) {
     auto parsed = text::ChatTemplate::parse(engine->tokenizer_->vocabulary().chat_template);
     // A template that kvick cannot run is no reason not to run the model: render_chat says what is
@@ -57,7 +64,11 @@ Result<std::unique_ptr<kv::Store>> Engine::make_store(const KvOptions& options) 
   if (options.max_tokens > context)
     return base::fail("a context of {} tokens was asked for, but the model has {}",
                       options.max_tokens, context);
-  return kv::make_store(options.spec, setup(options));
+  kv::Setup setup = this->setup(options);
+  if (kernels::is_static(options.k_type) || kernels::is_static(options.v_type)) {
+    KVICK_TRY(setup.ranges, read_ranges(options.ranges_path, identity_));
+  }
+  return kv::make_store(options.spec, setup);
 }
 
 uint32_t Engine::most_tokens(const KvOptions& options) const {

@@ -12,6 +12,7 @@
 #include "base/cpu.h"
 #include "base/result.h"
 #include "base/thread_pool.h"
+#include "engine/identity.h"
 #include "engine/kv_options.h"
 #include "kv/registry.h"
 #include "model/model.h"
@@ -43,7 +44,10 @@ class Engine {
   base::ThreadPool& pool() { return *pool_; }
   uint64_t file_bytes() const { return file_bytes_; }
 
-  // Errors: an unknown strategy or option, a context longer than the model's.
+  const ModelIdentity& identity() const { return identity_; }
+
+  // Errors: an unknown strategy or option, a context longer than the model's, a static type whose
+  // ranges cannot be read or are another model's.
   base::Result<std::unique_ptr<kv::Store>> make_store(const KvOptions& options) const;
   // Most tokens of one of its sequences (kv::Store::most_tokens).
   uint32_t most_tokens(const KvOptions& options) const;
@@ -68,6 +72,7 @@ class Engine {
   std::unique_ptr<model::Model> model_;
   std::string template_error_;  // why template_ is null although the model has one
   uint64_t file_bytes_ = 0;
+  ModelIdentity identity_;
 };
 
 }  // namespace kvick::engine

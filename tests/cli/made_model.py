@@ -41,7 +41,7 @@ class CommandTest(unittest.TestCase):
             self.env["KVICK_ISA"] = os.environ["KVICK_ISA"]
 
     def kvick(self, *arguments, model=None, status=0):
-        done = subprocess.run([KVICK, self.COMMAND, "-m", model or self.model, "--threads", "2", *map(str, arguments)],
+        done = subprocess.run([KVICK, *self.COMMAND.split(), "-m", model or self.model, "--threads", "2", *map(str, arguments)],
                               env=self.env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=240)
         self.assertEqual(done.returncode, status, done)
         return done
@@ -51,9 +51,9 @@ class CommandTest(unittest.TestCase):
         self.assertEqual(len(lines), 1, lines)
         return json.loads(lines[0])
 
-    def refused(self, *arguments, says):
+    def refused(self, *arguments, says, model=None):
         """A user's mistake: exit status 2, nothing on stdout, one line that says what is wrong."""
-        done = self.kvick("--quiet", *arguments, status=2)
+        done = self.kvick("--quiet", *arguments, model=model, status=2)
         lines = done.stderr.splitlines()
         self.assertEqual((len(lines), done.stdout), (1, ""), done)
         self.assertTrue(lines[0].startswith("kvick: "), lines)

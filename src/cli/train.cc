@@ -1,5 +1,6 @@
 // kvick train TASK: what is learnt or measured once for a model and kept in a file.
 
+#include <algorithm>
 #include <fmt/format.h>
 #include <fstream>
 #include <iterator>

@@ -108,13 +108,14 @@ class SlidingStore final : public CheckedStore {
   void allocate(SlidingSequence& sequence) {
     const uint64_t bytes = layer_bytes(shape(), sliding_.rows());
     std::vector<RowBlock> blocks;
+    std::vector<LayerRows> layers;
     for (uint32_t layer = 0; layer < shape().layers; ++layer) {
       blocks.push_back(make_row_block(bytes));
       std::memset(blocks.back().get(), 0, bytes);
+      layers.push_back(layer_rows(shape(), blocks.back().get(), sliding_.rows()));
     }
-    for (const RowBlock& block : blocks)
-      sequence.layers.push_back(layer_rows(shape(), block.get(), sliding_.rows()));
     sequence.blocks = std::move(blocks);
+    sequence.layers = std::move(layers);
     allocated_bytes_ += sequence_bytes();
   }
 

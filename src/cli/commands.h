@@ -12,6 +12,7 @@ void add_bench(CLI::App& app, const Common& common, Run& chosen);
 void add_ppl(CLI::App& app, const Common& common, Run& chosen);
 void add_plan(CLI::App& app, const Common& common, Run& chosen);
 void add_lab(CLI::App& app, const Common& common, Run& chosen);
+void add_train(CLI::App& app, const Common& common, Run& chosen);
 void add_inspect(CLI::App& app, const Common& common, Run& chosen);
 
 }  // namespace kvick::cli

@@ -15,12 +15,16 @@ const std::map<std::string, engine::Attention> kAttentions = {{"fused", engine::
 
 }  // namespace
 
-void add_engine_flags(CLI::App& command, EngineFlags& flags) {
+void add_model_flags(CLI::App& command, EngineFlags& flags) {
   command.add_option("-m,--model", flags.model,
                      "a .gguf file, a Hugging Face folder, or the name of a pulled model "
                      "(default: smollm2)");
   command.add_option("--threads", flags.threads, "threads that compute (default: all processors)")
       ->check(CLI::Range(1, 1024));
+}
+
+void add_engine_flags(CLI::App& command, EngineFlags& flags) {
+  add_model_flags(command, flags);
   std::string strategies;
   for (const kv::Strategy& strategy : kv::strategies())
     strategies += fmt::format("\n  {:<10} {}", strategy.name, strategy.summary);
@@ -30,8 +34,8 @@ void add_engine_flags(CLI::App& command, EngineFlags& flags) {
                          ", or bounded for a model that needs it" + strategies);
   command.add_option(
       "--kv-type", flags.kv_type,
-      "type of keys and values: f32, f16, bf16, q8 or q4, or k=q8,v=q4 (default: f16; a "
-      "memory of slots is f32)");
+      "type of keys and values: f32, f16, bf16, q8, q4, static8:FILE or static16:FILE (kvick train "
+      "ranges makes the file), or k=q8,v=q4 (default: f16; a memory of slots is f32)");
   command
       .add_option("--attn", flags.attention,
                   "fused: attention by kvick's kernels, over the rows that there are; bmm: by a "

@@ -20,6 +20,9 @@ struct EngineFlags {
   engine::Attention attention = engine::Attention::kFused;
 };
 
+// -m and --threads alone.
+void add_model_flags(CLI::App& command, EngineFlags& flags);
+// These and how keys and values are kept.
 void add_engine_flags(CLI::App& command, EngineFlags& flags);
 
 // The cache options that the flags ask for.

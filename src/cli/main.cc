@@ -28,6 +28,7 @@ int run_command(int argc, char** argv) {
   kvick::cli::add_ppl(app, common, chosen);
   kvick::cli::add_plan(app, common, chosen);
   kvick::cli::add_lab(app, common, chosen);
+  kvick::cli::add_train(app, common, chosen);
   kvick::cli::add_inspect(app, common, chosen);
   kvick::cli::add_pull(app, common, chosen);
   app.footer(

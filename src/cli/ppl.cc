@@ -16,7 +16,7 @@ namespace {
 struct PplFlags {
   EngineFlags engine;
   std::string file, against, reference;
-  uint32_t most = 0;
+  uint32_t most = 0, window = 0;
 };
 
 bool compares(const PplFlags& flags) { return !flags.against.empty() || !flags.reference.empty(); }
@@ -64,14 +64,23 @@ base::Result<std::unique_ptr<engine::Engine>> open_reference(const PplFlags& fla
   return open_engine(reference, common);
 }
 
+base::Result<uint32_t> window_of(const PplFlags& flags, const engine::KvOptions& kv) {
+  const uint32_t context = flags.engine.context;
+  if (flags.window == 0) return context != 0 ? context : 1024;
+  if (context != 0 && context < flags.window && !kv::find_strategy(kv.spec.name)->traits.endless)
+    return base::fail("--window {} is longer than --ctx {}, where the sequences of {} end",
+                      flags.window, context, kv.spec.name);
+  return flags.window;
+}
+
 base::Result<int> ppl(const PplFlags& flags, const Common& common) {
   std::ifstream in(flags.file, std::ios::binary);
   if (!in) return base::fail("cannot read {}", flags.file);
   const std::string text(std::istreambuf_iterator<char>(in), {});
   engine::PerplexityOptions options;
-  options.window = flags.engine.context != 0 ? flags.engine.context : 1024;
-  options.most = flags.most;
   KVICK_TRY(options.kv, kv_options(flags.engine));
+  KVICK_TRY(options.window, window_of(flags, options.kv));
+  options.most = flags.most;
   if (!flags.against.empty()) {
     EngineFlags reference = flags.engine;
     reference.kv = flags.against;
@@ -104,7 +113,11 @@ void add_ppl(CLI::App& app, const Common& common, Run& chosen) {
       "ppl", "perplexity of a text, and the cost of a lossy cache or of lossy weights");
   auto flags = std::make_shared<PplFlags>();
   add_engine_flags(*command, flags->engine);
-  command->get_option("--ctx")->description("tokens of one window (default: 1024)");
+  command->get_option("--ctx")->description(
+      "tokens of one window (default: 1024), or the context of an endless cache in a longer "
+      "--window");
+  command->add_option("--window", flags->window,
+                      "tokens of one window (default: --ctx); --kv sliding takes more than --ctx");
   command->add_option("-f,--file", flags->file, "the text")->required();
   command->add_option("--tokens", flags->most, "only the first N tokens (default: all)");
   command->add_option(

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "engine/ranges.h"
 #include "model/vocabulary.h"
 #include "plan/growth_rates.h"
 
@@ -22,6 +23,7 @@ Result<std::unique_ptr<Engine>> Engine::open(const EngineOptions& options) {
   KVICK_TRY(text::Vocabulary vocabulary, model::read_vocabulary(file));
   KVICK_TRY(engine->tokenizer_, text::Tokenizer::make(std::move(vocabulary)));
   engine->file_bytes_ = file.file_bytes();
+  engine->identity_.weights = weights_of(file);
 
   const auto report = [&](uint64_t done, uint64_t total) {
     if (options.progress) options.progress(done, total);
@@ -30,11 +32,16 @@ Result<std::unique_ptr<Engine>> Engine::open(const EngineOptions& options) {
   KVICK_TRY(engine->model_, model::Model::load(std::move(file), {.kernels = &engine->kernels_,
                                                                  .pool = engine->pool_.get(),
                                                                  .progress = &progress}));
+  const model::Config& config = engine->model_->config();
+  engine->identity_ = {.arch = config.arch,
+                       .layers = config.layers,
+                       .kv_heads = config.kv_heads,
+                       .head_dim = config.head_dim,
+                       .weights = engine->identity_.weights};
   const size_t pieces = engine->tokenizer_->vocabulary().pieces.size();
-  const uint32_t vocab = engine->model_->config().vocab;
-  if (pieces > vocab)
+  if (pieces > config.vocab)
     return base::fail("{}: {} tokens in the vocabulary, but the output layer has {} rows",
-                      options.model_path, pieces, vocab);
+                      options.model_path, pieces, config.vocab);
   if (engine->has_chat_template()) {
     auto parsed = text::ChatTemplate::parse(engine->tokenizer_->vocabulary().chat_template);
     // A template that kvick cannot run is no reason not to run the model: render_chat says what is
@@ -103,6 +110,7 @@ kv::Setup Engine::setup(const KvOptions& resolved) const {
   setup.max_bytes = resolved.max_bytes;
   setup.store_row = kernels_.store_row;
   setup.pool = pool_.get();
+  setup.most_positions = model_->config().most_positions();
   setup.kernels = &kernels_;
   setup.memory = model_->kv_memory();
   setup.growth_rates = [this, plain = setup] { return growth_rates(plain); };
@@ -112,7 +120,17 @@ kv::Setup Engine::setup(const KvOptions& resolved) const {
 Result<std::unique_ptr<kv::Store>> Engine::make_store(const KvOptions& options) const {
   const KvOptions all = resolved(options);
   KVICK_TRY_VOID(check(all));
-  return kv::make_store(all.spec, setup(all));
+  kv::Setup setup = this->setup(all);
+  if (kernels::is_static(*all.k_type) || kernels::is_static(*all.v_type)) {
+    KVICK_TRY(setup.ranges, read_ranges(all.ranges_path, identity_));
+  }
+  return kv::make_store(all.spec, setup);
+}
+
+uint32_t Engine::most_tokens(const KvOptions& options) const {
+  const KvOptions all = resolved(options);
+  const kv::Strategy* strategy = kv::find_strategy(all.spec.name);
+  return kv::most_tokens(strategy != nullptr ? strategy->traits : kv::Traits{}, setup(all));
 }
 
 Result<kv::Cost> Engine::cost(const KvOptions& options, const kv::Load& load) const {

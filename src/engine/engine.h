@@ -14,6 +14,7 @@
 #include "base/cpu.h"
 #include "base/result.h"
 #include "base/thread_pool.h"
+#include "engine/identity.h"
 #include "engine/kv_options.h"
 #include "kv/registry.h"
 #include "model/model.h"
@@ -52,6 +53,7 @@ class Engine {
   // Null unless attention is kBmm: what has been compiled for it.
   const kernels::BucketAttention* library() const { return library_.get(); }
 
+  const ModelIdentity& identity() const { return identity_; }
   // For forwards of this engine's model over its stores.
   model::Workspace make_workspace() const;
 
@@ -59,8 +61,11 @@ class Engine {
   // strategy and f16.
   KvOptions resolved(KvOptions options) const;
   // Errors: an unknown strategy or option, one that does not fit the model or the engine's
-  // attention, a context longer than the model's.
+  // attention, a context longer than the model's, a static type whose ranges cannot be read or are
+  // another model's.
   base::Result<std::unique_ptr<kv::Store>> make_store(const KvOptions& options) const;
+  // Most tokens of one of its sequences (kv::Store::most_tokens).
+  uint32_t most_tokens(const KvOptions& options) const;
   // What such a store costs, by its strategy's formulas.
   base::Result<kv::Cost> cost(const KvOptions& options, const kv::Load& load) const;
 
@@ -89,6 +94,7 @@ class Engine {
   std::unique_ptr<model::Model> model_;
   std::string template_error_;  // why template_ is null although the model has one
   uint64_t file_bytes_ = 0;
+  ModelIdentity identity_;
 };
 
 }  // namespace kvick::engine

@@ -5,6 +5,7 @@
 
 #include "engine/session.h"
 #include "engine/test_engine.h"
+#include "model/test_model.h"
 
 namespace kvick::engine {
 namespace {
@@ -86,6 +87,20 @@ TEST(Engine, TakesOneMemoryOfSlotsHoweverManyTokensASessionHolds) {
     EXPECT_EQ(store->usage().allocated_bytes, bytes);
   }
   EXPECT_EQ(engine->cost({}, {.tokens = 400, .sequences = 3})->fast_bytes, 3 * bytes);
+}
+
+TEST(Engine, EndsAnEndlessCacheWhereAModelsLearnedPositionsEnd) {
+  base::ThreadPool pool(1);
+  tools::Spec spec = model::tiny_spec(tools::Arch::kOpt);
+  spec.context = 64;
+  const std::string path = model::write_model(spec, pool, true);
+  const auto opt = Engine::open({.model_path = path, .threads = 1}).value();
+  std::filesystem::remove_all(path);
+  const KvOptions sliding = {.spec = {.name = "sliding", .options = {}}, .max_tokens = 16};
+  EXPECT_EQ(opt->most_tokens(sliding), 64u);
+  EXPECT_EQ(opt->make_store(sliding).value()->most_tokens(), 64u);
+  EXPECT_EQ(tiny_engine()->most_tokens(sliding), UINT32_MAX);
+  EXPECT_EQ(tiny_engine(128)->most_tokens({}), 128u);
 }
 
 }  // namespace

@@ -11,7 +11,8 @@ using base::Result;
 using kernels::DType;
 
 // Element types that a cache row may have.
-constexpr std::array kTypes = {DType::kF32, DType::kF16, DType::kBF16, DType::kQ8, DType::kQ4};
+constexpr std::array kTypes = {DType::kF32, DType::kF16,     DType::kBF16,    DType::kQ8,
+                               DType::kQ4,  DType::kStatic8, DType::kStatic16};
 
 std::string lower_name(DType type) {
   std::string name(kernels::dtype_info(type).name);
@@ -29,9 +30,29 @@ Result<DType> row_type(std::string_view name) {
   return fail("cache rows of type \"{}\" do not exist; there are {}", name, known);
 }
 
+// NAME, or NAME:FILE of a static type.
+Result<DType> read_type(std::string_view text, KvOptions& options) {
+  const size_t colon = text.find(':');
+  const std::string_view name = text.substr(0, colon);
+  KVICK_TRY(const DType type, row_type(name));
+  const std::string path(colon == std::string_view::npos ? "" : text.substr(colon + 1));
+  if (!kernels::is_static(type) && colon != std::string_view::npos)
+    return fail("cache rows of type {} take no file, but {} is given", name, path);
+  if (!kernels::is_static(type)) return type;
+  if (path.empty())
+    return fail("{} needs the file of its ranges: {}:FILE.kvr, which kvick train ranges makes",
+                name, name);
+  if (!options.ranges_path.empty() && options.ranges_path != path)
+    return fail("keys and values have their ranges in one file, but {} and {} are given",
+                options.ranges_path, path);
+  options.ranges_path = path;
+  return type;
+}
+
 base::Status<> read_types(std::string_view text, KvOptions& options) {
-  if (text.find('=') == std::string_view::npos) {
-    KVICK_TRY(options.k_type, row_type(text));
+  // A file's name may hold one too.
+  if (text.substr(0, text.find(':')).find('=') == std::string_view::npos) {
+    KVICK_TRY(options.k_type, read_type(text, options));
     options.v_type = options.k_type;
     return base::Done{};
   }
@@ -44,7 +65,7 @@ base::Status<> read_types(std::string_view text, KvOptions& options) {
       return fail("\"{}\" is no type of keys and values; write q8, or k=q8,v=q4", part);
     if (std::exchange(seen[is_v], true))
       return fail("the type of the {} is given twice", is_v ? "values" : "keys");
-    KVICK_TRY((is_v ? options.v_type : options.k_type), row_type(part.substr(2)));
+    KVICK_TRY((is_v ? options.v_type : options.k_type), read_type(part.substr(2), options));
     if (comma == std::string_view::npos) return base::Done{};
     text.remove_prefix(comma + 1);
   }

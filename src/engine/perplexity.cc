@@ -148,17 +148,30 @@ Perplexity summary(Sums& sums) {
   return result;
 }
 
-Result<Reader> make_reader(Engine& engine, KvOptions kv, uint32_t window) {
-  kv.max_tokens = window;
-  KVICK_TRY(std::unique_ptr<kv::Store> store, engine.make_store(kv));
+bool ends(const KvOptions& kv) {
+  const kv::Strategy* strategy = kv::find_strategy(kv.spec.name);
+  return strategy == nullptr || !strategy->traits.endless;
+}
+
+// The cache of one window.
+KvOptions cache_for(const Engine& engine, KvOptions kv, uint32_t window) {
+  if (ends(kv) || kv.max_tokens == 0)
+    kv.max_tokens = std::min(window, engine.model().config().context);
+  return kv;
+}
+
+Result<Reader> make_reader(Engine& engine, const KvOptions& kv, uint32_t window) {
+  KVICK_TRY(std::unique_ptr<kv::Store> store, engine.make_store(cache_for(engine, kv, window)));
   return Reader(engine, std::move(store));
 }
 
-base::Status<> check_window(const Engine& engine, uint32_t window, std::string_view whose) {
-  const uint32_t context = engine.model().config().context;
-  if (window < 2 || window > context)
+base::Status<> check_window(const Engine& engine, const KvOptions& kv, uint32_t window,
+                            std::string_view whose) {
+  const model::Config& config = engine.model().config();
+  const uint32_t most = ends(kv) ? config.context : config.most_positions();
+  if (window < 2 || window > most)
     return fail("a window of {} tokens, but it must be 2 to the {}'s context of {}", window, whose,
-                context);
+                most);
   return base::Done{};
 }
 
@@ -185,9 +198,10 @@ Result<std::optional<Reader>> make_reference(Engine& engine, const PerplexityOpt
                                              uint32_t window) {
   if (options.reference == nullptr && !options.against) return std::optional<Reader>();
   Engine& reference = options.reference != nullptr ? *options.reference : engine;
-  KVICK_TRY_VOID(check_window(reference, options.window, "reference"));
+  const KvOptions& kv = options.against ? *options.against : options.kv;
+  KVICK_TRY_VOID(check_window(reference, kv, options.window, "reference"));
   KVICK_TRY_VOID(check_vocabularies(engine, reference));
-  KVICK_TRY(Reader reader, make_reader(reference, options.against.value_or(options.kv), window));
+  KVICK_TRY(Reader reader, make_reader(reference, kv, window));
   return std::optional<Reader>(std::move(reader));
 }
 
@@ -195,7 +209,7 @@ Result<std::optional<Reader>> make_reference(Engine& engine, const PerplexityOpt
 
 Result<Perplexity> perplexity(Engine& engine, std::span<const Token> text,
                               const PerplexityOptions& options) {
-  KVICK_TRY_VOID(check_window(engine, options.window, "model"));
+  KVICK_TRY_VOID(check_window(engine, options.kv, options.window, "model"));
   if (options.most != 0) text = text.first(std::min<size_t>(text.size(), options.most));
   if (text.size() < 2) return fail("the text has {} tokens; it needs at least 2", text.size());
   const uint32_t window = static_cast<uint32_t>(std::min<size_t>(options.window, text.size()));
@@ -211,7 +225,8 @@ Result<Perplexity> perplexity(Engine& engine, std::span<const Token> text,
   }
   Perplexity result = summary(sums);
   result.kv_bytes = reader.store().usage().allocated_bytes;
-  KVICK_TRY(const kv::Cost cost, engine.cost(options.kv, {.tokens = window, .sequences = 1}));
+  KVICK_TRY(const kv::Cost cost,
+            engine.cost(cache_for(engine, options.kv, window), {.tokens = window, .sequences = 1}));
   result.kv_read_bytes_per_token = cost.read_bytes_per_token;
   return result;
 }

@@ -13,8 +13,10 @@
 namespace kvick::engine {
 
 struct PerplexityOptions {
-  uint32_t window = 1024;  // tokens of one window; each starts with an empty cache
-  uint32_t most = 0;       // tokens of the text that count; 0: all
+  // Tokens of one window; each starts with an empty cache. The caches' max_tokens is the window,
+  // but of an endless one (kv::Traits) what its options say, if they do.
+  uint32_t window = 1024;
+  uint32_t most = 0;  // tokens of the text that count; 0: all
   KvOptions kv;
   // The reference of the divergence, on the same tokens: where either is given, `reference` (or the
   // model itself) with its cache kept as `against` says (or as `kv` does). Must outlive the call.
@@ -40,7 +42,7 @@ struct Perplexity {
 };
 
 // Takes memory for both caches and the logits of 128 tokens of each model, however long the text.
-// Errors: a window longer than a context, fewer than two tokens, a reference with another
+// Errors: a window longer than a context that ends, fewer than two tokens, a reference with another
 // vocabulary, what make_store refuses, no room.
 base::Result<Perplexity> perplexity(Engine& engine, std::span<const Token> text,
                                     const PerplexityOptions& options);

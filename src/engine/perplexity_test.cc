@@ -150,6 +150,29 @@ TEST(Perplexity, RefusesAReferenceThatCannotBeCompared) {
   EXPECT_NE(refusal(tiny_engine(128)).find("the reference's context of 128"), std::string::npos);
 }
 
+TEST(Perplexity, TakesWindowsPastTheContextOfAnEndlessCache) {
+  const auto engine = tiny_engine(256);
+  PerplexityOptions options;
+  options.window = 300;
+  options.kv = parse_kv_options("sliding", "f16").value();
+  options.kv.max_tokens = 32;
+  const auto result = perplexity(*engine, text_of(300), options);
+  ASSERT_TRUE(result.ok()) << result.error().message;
+  const uint64_t token =
+      engine->model().kv_shape(kernels::DType::kF16, kernels::DType::kF16).token_bytes();
+  EXPECT_EQ(result->tokens, 299u);
+  EXPECT_EQ(result->kv_bytes, 62 * token);
+  EXPECT_EQ(result->kv_read_bytes_per_token, 32 * token);
+  options.against = parse_kv_options("bmc", "f16").value();
+  EXPECT_NE(perplexity(*engine, text_of(300), options).error().message.find("context of 256"),
+            std::string::npos);
+  options.window = 250;              // a chunk of 128 and one that no longer sees all of it
+  options.against->max_tokens = 32;  // where sequences end, the window says where
+  const auto lossy = perplexity(*engine, text_of(250), options);
+  ASSERT_TRUE(lossy.ok()) << lossy.error().message;
+  EXPECT_GT(lossy->kl_mean, 0);
+}
+
 TEST(Perplexity, RefusesWindowsThatCannotBe) {
   const auto engine = tiny_engine(128);
   PerplexityOptions options;

@@ -34,7 +34,7 @@ Session::~Session() { store_.close(seq_); }
 base::Status<> Session::check(const Request& request) const {
   KVICK_TRY_VOID(engine::check(request.sampling, engine_.model().config().vocab));
   if (request.prompt.empty()) return fail("the prompt is empty: there is nothing to go on from");
-  const uint32_t context = store_.shape().max_tokens;
+  const uint32_t context = store_.most_tokens();
   if (request.prompt.size() > context)
     return fail("the prompt has {} tokens, but the context holds {}; shorten it",
                 request.prompt.size(), context);
@@ -92,7 +92,7 @@ base::Status<> Session::decode(const Request& request, Answer& answer) {
     answer.text += text;
     return text.empty() || !request.on_text || request.on_text(text);
   };
-  const uint32_t context = store_.shape().max_tokens;
+  const uint32_t context = store_.most_tokens();
   const size_t most = request.max_tokens != 0 ? request.max_tokens : context;
   // Output layers are often padded to a round number of rows; those have no token.
   const std::span<float> choices =

@@ -16,7 +16,7 @@ namespace kvick::engine {
 
 struct Request {
   std::vector<Token> prompt;  // at least one token
-  uint32_t max_tokens = 0;    // 0: until the model ends or the context is full
+  uint32_t max_tokens = 0;    // 0: until the model ends or the context is full, if ever
   Sampling sampling;
   std::vector<std::string> stop;  // text that ends the generation; not part of the answer
   bool continues = false;         // the answer goes on the prompt's text: its leading space is kept

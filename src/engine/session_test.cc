@@ -89,6 +89,36 @@ TEST(Session, SaysWhenTheCacheHasNoRoom) {
   EXPECT_NE(answer.error().message.find("no room"), std::string::npos) << answer.error().message;
 }
 
+TEST(Session, GoesOnPastTheContextWithAnEndlessCache) {
+  KvOptions kv = {.spec = {.name = "sliding", .options = {}}, .max_tokens = 32};
+  Fixture f(kv), all;
+  const std::vector<Token> prompt = {1, 2, 3};
+  const Answer answer = f.generate(prompt, 400);  // the model's context is 128
+  ASSERT_EQ(answer.tokens.size(), 400u);
+  const Answer exact = all.generate(prompt, 30);
+  EXPECT_TRUE(std::equal(exact.tokens.begin(), exact.tokens.end(), answer.tokens.begin()));
+  EXPECT_EQ(f.generate(std::vector<Token>(300, 7), 5).tokens.size(), 5u);
+}
+
+// Each layer looks a row further back, so that two layers with a window of one know three tokens. A
+// prompt that is read at once sees all of itself: so the last tokens come one a turn.
+TEST(Session, AnEndlessCacheForgetsWhatLeftItsWindow) {
+  const auto last = [](uint32_t context, Token first) {
+    Fixture f({.spec = {.name = "sliding", .options = {}}, .max_tokens = context});
+    std::vector<Token> prompt(40, first);
+    std::vector<Token> answers;
+    for (Token t = 20; t < 40; ++t) {
+      prompt.push_back(t);
+      const Answer answer = f.generate(prompt, 1);
+      EXPECT_EQ(answer.cached_tokens, t == 20 ? 0 : prompt.size() - 1);
+      if (t >= 23) answers.push_back(answer.tokens[0]);
+    }
+    return answers;
+  };
+  EXPECT_EQ(last(2, 5), last(2, 6));
+  EXPECT_NE(last(128, 5), last(128, 6));
+}
+
 TEST(Session, EndsAtAStopStringAndLeavesItOut) {
   Fixture f;
   const Answer free = f.generate({1, 2, 3}, 30);

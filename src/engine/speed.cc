@@ -148,8 +148,7 @@ class Rounds {
 
 base::Status<> check(const Engine& engine, std::span<const Case> cases,
                      const SpeedOptions& options) {
-  const uint32_t context =
-      options.kv.max_tokens != 0 ? options.kv.max_tokens : engine.model().config().context;
+  const uint32_t context = engine.most_tokens(options.kv);
   if (cases.empty()) return fail("nothing to measure: both prompt and decode are 0 tokens");
   if (options.repeats == 0) return fail("at least one repeat is needed");
   for (const Case& c : cases) {

@@ -115,6 +115,19 @@ TEST(Speed, RefusesWhatDoesNotFitBeforeItMeasures) {
   EXPECT_NE(refusal(*engine, {{Phase::kDecode, 1, 0, 0}}).find("at least one"), std::string::npos);
 }
 
+TEST(Speed, MeasuresAnEndlessCachePastItsContext) {
+  const auto engine = tiny_engine(128);
+  SpeedOptions options = two_rounds();
+  options.kv.spec.name = "sliding";
+  options.kv.max_tokens = 64;
+  const auto speed = measure_speed(*engine, std::vector{Case{Phase::kDecode, 10, 500, 2}}, options);
+  ASSERT_TRUE(speed.ok()) << speed.error().message;
+  const uint64_t token =
+      engine->model().kv_shape(kernels::DType::kF16, kernels::DType::kF16).token_bytes();
+  EXPECT_EQ(speed->front().usage.used_bytes, 2 * 63 * token);
+  EXPECT_EQ(speed->front().usage.allocated_bytes, 2 * 126 * token);
+}
+
 TEST(Speed, SaysThatTheCacheHasNoRoom) {
   const auto engine = tiny_engine();
   const auto speed = measure_speed(*engine, std::vector{kPrompt}, two_rounds(16));

@@ -116,10 +116,12 @@ void ChunkRows::append(const Segment& segment, uint32_t row, uint32_t count) {
     std::fill_n(bias + rows, count, 0.0F);
   RowSpan* last = span_count > 0 ? &spans[span_count - 1] : nullptr;
   if (last != nullptr && last->k_type == segment.k_type && last->v_type == segment.v_type &&
-      last->q == segment.q)
+      last->k_scale == segment.k_scale && last->v_scale == segment.v_scale && last->q == segment.q)
     last->end += count;
   else
-    spans[span_count++] = {rows, rows + count, segment.k_type, segment.v_type, segment.q};
+    spans[span_count++] = {rows,           rows + count,    segment.k_type,
+                           segment.v_type, segment.k_scale, segment.v_scale,
+                           segment.q};
   rows += count;
 }
 
@@ -131,8 +133,9 @@ void ChunkRows::truncate(uint32_t count) {
 
 void check_row_type(DType type, size_t n) {
   const bool code = is_cache_code(type);
-  KVICK_CHECK(code || type == DType::kF32 || type == DType::kF16 || type == DType::kBF16,
-              "rows of type {}", dtype_info(type).name);
+  KVICK_CHECK(
+      code || is_static(type) || type == DType::kF32 || type == DType::kF16 || type == DType::kBF16,
+      "rows of type {}", dtype_info(type).name);
   KVICK_CHECK(!code || n % kRowGroup == 0, "rows of {} values of type {}", n,
               dtype_info(type).name);
 }

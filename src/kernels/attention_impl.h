@@ -4,9 +4,10 @@
 // The order of operations, which is all that the bits of a result depend on:
 //
 //   dot[j]   = fma(k[j][d], q[d], dot[j]) for d = 0, 1, ..., one chain
-//   logit[j] = fma(dot[j], scale, bias[j])
+//   logit[j] = fma(dot[j], scale, bias[j])        scale: of the logits, times that of static keys
 //   sum      = rows l, l + kLanes, ... added in order in lane l, then the lanes as a fixed tree
-//   acc[d]   = fma(p[j], v[j][d], acc[d]) for j = 0, 1, ...
+//   acc[d]   = fma(p[j], v[j][d], acc[d]) for j = 0, 1, ...       v: code * scale, rounded, if
+//   static
 //
 // So the lanes of a dot product are rows, not dimensions: a block of keys is transposed once, in
 // registers, for all queries, nothing is summed across lanes, and a dot does not know in which
@@ -32,9 +33,6 @@ namespace {
 
 // From one query's logits to the next: blocks may write past the last row.
 inline constexpr uint32_t kLogitStride = kChunkRows + 4 * kMaxLanes;
-
-template <DType T>
-inline constexpr uint32_t kElementBytes = T == DType::kF32 ? 4 : 2;
 
 struct Nothing {};
 template <class V>
@@ -68,7 +66,9 @@ struct Attend {
   ChunkRows rows;
   uint32_t count = 0;        // queries of this tile
   uint32_t group_first = 0;  // index of the first, in [tokens][group]
-  uint32_t key_bytes = 0;    // of a row of the span that is worked on
+  // Of the span that is worked on: bytes of a key, scale of its logits, scale of its values.
+  uint32_t key_bytes = 0;
+  float logit_scale = 1, value_scale = 1;
   RowsAhead ahead;
   uint32_t seen[kTileQueries];
   const float* q[kTileQueries];
@@ -84,42 +84,10 @@ struct Attend {
   typename CodeMemory<V, V::kCodeDots>::Type codes;
 
   // -- register tiles --
-  // b of a product, vector r of row i: from the block, or straight from rows of values.
-  struct FromBlock {
-    static constexpr bool kFromMemory = false;
-    const float* at;
-    uint32_t stride;
-    F operator()(uint32_t i, int r) const { return V::load(at + i * stride + r * kLanes); }
-    FromBlock skip(uint32_t n) const { return {at + n * stride, stride}; }
-    FromBlock from_dim(uint32_t d) const { return {at + d, stride}; }
-  };
+  // b of a product: attention_elements.h.
+  using FromBlock = BlockOperand<V>;
   template <DType T>
-  struct FromRows {
-    static constexpr bool kFromMemory = true;
-    const std::byte* const* rows;
-    uint32_t dim;         // of the first lane
-    const float* scales;  // of row 0, of quantised rows; `groups` from one row to the next
-    uint32_t groups;
-    F operator()(uint32_t i, int r) const {
-      const uint32_t d = dim + r * kLanes;
-      if constexpr (is_cache_code(T))
-        return V::mul(V::template load_codes<T>(rows[i], d),
-                      V::set(scales[i * groups + d / kRowGroup]));
-      else
-        return V::template load_row<T>(rows[i] + d * kElementBytes<T>);
-    }
-    FromRows skip(uint32_t n) const {
-      FromRows rest = *this;
-      rest.rows += n;
-      if (scales != nullptr) rest.scales += n * groups;
-      return rest;
-    }
-    FromRows from_dim(uint32_t d) const {
-      FromRows rest = *this;
-      rest.dim += d;
-      return rest;
-    }
-  };
+  using FromRows = RowOperand<V, T>;
 
   // acc[m][r] += a[m][i] * b(i, r), i = 0 .. n-1 in order.
   template <int M, int R, class B>
@@ -151,7 +119,7 @@ struct Attend {
         for (int r = 0; r < R; ++r) acc[m][r] = V::zero();
       multiply<M, R>(self.q + query, FromBlock{block, kKeyBlock}, self.queries.head_dim, acc,
                      self.ahead);
-      const F scale = V::set(self.queries.scale);
+      const F scale = V::set(self.logit_scale);
       for (int m = 0; m < M; ++m)
         for (int r = 0; r < R; ++r)
           V::store(self.logits + (query + m) * kLogitStride + row + r * kLanes,
@@ -260,6 +228,7 @@ struct Attend {
       if (span.end <= begin) continue;
       set_queries(span.q);
       key_bytes = row_bytes(span.k_type);
+      logit_scale = queries.scale * span.k_scale;
       if (span.k_type == DType::kQ8) {
         score_codes<DType::kQ8>(span, begin, first, last);
         continue;
@@ -274,6 +243,8 @@ struct Attend {
         if (span.k_type == DType::kF16) transpose_keys<DType::kF16>(rows.k + row, n);
         if (span.k_type == DType::kBF16) transpose_keys<DType::kBF16>(rows.k + row, n);
         if (span.k_type == DType::kF32) transpose_keys<DType::kF32>(rows.k + row, n);
+        if (span.k_type == DType::kStatic16) transpose_keys<DType::kStatic16>(rows.k + row, n);
+        if (span.k_type == DType::kStatic8) expand_codes<DType::kStatic8>(rows.k + row, n);
         score_block(row, (n + kLanes - 1) / kLanes, first, last);
       }
     }
@@ -372,7 +343,7 @@ struct Attend {
              .keys = {block, scales, queries.head_dim / kRowGroup},
              .query = i,
              .row = lane,
-             .scale = queries.scale,
+             .scale = logit_scale,
              .bias = rows.bias + row + lane,
              .out = logits + i * kLogitStride + row + lane,
              .stride = kLogitStride}
@@ -383,13 +354,12 @@ struct Attend {
     }
   }
   // Without integer products: the keys as floats, which is exact, into the block as
-  // transpose_keys() leaves them.
+  // transpose_keys() leaves them. A vector may be stored past a row's end: the next row is next.
   template <DType T>
   void expand_codes(const std::byte* const* keys, uint32_t n) {
     constexpr uint32_t kRows = V::template kKeyRows<DType::kF32>;
     constexpr uint32_t kDims = V::template kKeyDims<DType::kF32>;
     const uint32_t dims = queries.head_dim;
-    const size_t offset = code_bytes(T, dims);
     alignas(64) float expanded[kRows * kMaxHeadDim];
     const std::byte* from[kRows];
     for (uint32_t l = 0; l < kRows; ++l)
@@ -398,9 +368,7 @@ struct Attend {
       for (uint32_t l = 0; l < kRows; ++l) {
         const std::byte* key = keys[i + l < n ? i + l : n - 1];
         for (uint32_t d = 0; d < dims; d += kLanes)
-          V::store(expanded + l * dims + d,
-                   V::mul(V::template load_codes<T>(key, d),
-                          V::set(V::half(key + offset + d / kRowGroup * 2))));
+          V::store(expanded + l * dims + d, key_floats<V, T>(key, d, dims));
       }
       for (uint32_t d = 0; d < dims; d += kDims)
         V::template transpose_keys<DType::kF32, 1>(from, d * sizeof(float),
@@ -456,8 +424,7 @@ struct Attend {
         V::store(to + r * kLanes, values(i, static_cast<int>(r)));
       if constexpr (kLanes > 8 && !is_cache_code(T)) {
         const uint32_t d = whole * kLanes;
-        if (d < dims)
-          V::store(to + d, V::template load_row_part<T>(values.rows[i] + d * kElementBytes<T>, 8));
+        if (d < dims) V::store(to + d, values.part(i, d, 8));
       }
     }
   }
@@ -473,7 +440,8 @@ struct Attend {
     return {.rows = rows.v + row,
             .dim = 0,
             .scales = is_cache_code(T) ? scales : nullptr,
-            .groups = groups};
+            .groups = groups,
+            .scale = value_scale};
   }
   uint32_t padded_dims() const { return (queries.head_dim + kLanes - 1) / kLanes * kLanes; }
 
@@ -483,11 +451,16 @@ struct Attend {
       const RowSpan& span = rows.spans[s];
       if (span.end <= begin) continue;
       const uint32_t row = span.begin > begin ? span.begin : begin;
+      value_scale = span.v_scale;
       if (span.v_type == DType::kF16) add_span<DType::kF16>(row, span.end, first, last, acc);
       if (span.v_type == DType::kBF16) add_span<DType::kBF16>(row, span.end, first, last, acc);
       if (span.v_type == DType::kF32) add_span<DType::kF32>(row, span.end, first, last, acc);
       if (span.v_type == DType::kQ8) add_span<DType::kQ8>(row, span.end, first, last, acc);
       if (span.v_type == DType::kQ4) add_span<DType::kQ4>(row, span.end, first, last, acc);
+      if (span.v_type == DType::kStatic8)
+        add_span<DType::kStatic8>(row, span.end, first, last, acc);
+      if (span.v_type == DType::kStatic16)
+        add_span<DType::kStatic16>(row, span.end, first, last, acc);
     }
   }
   template <DType T>

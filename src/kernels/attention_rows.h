@@ -31,11 +31,13 @@ struct NextRows {
   void append(const Segment& segment, uint32_t row, uint32_t of_rows, uint32_t head_dim);
 };
 
-// Rows [begin, end) of the chunk have the same element types and are asked by one set of queries.
+// Rows [begin, end) of the chunk have the same element types and scales and are asked by one set of
+// queries.
 struct RowSpan {
   uint32_t begin, end;
   DType k_type, v_type;
-  const float* q;  // Segment::q
+  float k_scale, v_scale;  // of Segment
+  const float* q;          // Segment::q
 };
 
 // What a chunk holds. `past` of its rows are committed ones; behind them come the fresh rows
@@ -67,8 +69,8 @@ uint32_t rows_seen(const View& view, const Queries& queries, const ChunkRows& ro
 // Replaces the fresh rows by those that token i sees by its list (Queries::visible).
 void gather_visible(const View& view, const Queries& queries, uint32_t token, ChunkRows& rows);
 
-// Throws unless n elements can be stored as a row of this type: F32, F16, BF16, or kQ8 and kQ4 with
-// a multiple of 32.
+// Throws unless n elements can be stored as a row of this type: F32, F16, BF16, static, or kQ8 and
+// kQ4 with a multiple of 32.
 void check_row_type(DType type, size_t n);
 
 }  // namespace kvick::kernels

@@ -154,6 +154,8 @@ void read_group(DType type, const std::byte* block, uint32_t index, BlockGroup& 
     case DType::kF32:
     case DType::kF16:
     case DType::kBF16:
+    case DType::kStatic8:
+    case DType::kStatic16:
     case DType::kQ8:
     case DType::kQ4:
       break;

@@ -26,6 +26,16 @@ void group_to_f32(const PackFormat& format, const BlockGroup& group, float* out)
   }
 }
 
+void static_codes(DType type, const float* in, size_t n, std::byte* out) {
+  const auto limit = static_cast<float>(static_limit(type));
+  const size_t bytes = type == DType::kStatic8 ? 1 : 2;
+  for (size_t i = 0; i < n; ++i) {
+    const float cut = in[i] > -limit ? std::min(in[i], limit) : -limit;
+    const auto code = static_cast<int16_t>(std::nearbyint(cut));
+    std::memcpy(out + i * bytes, &code, bytes);  // the low byte comes first
+  }
+}
+
 }  // namespace
 
 void to_f32(DType type, const std::byte* in, size_t n, float* out) {
@@ -40,6 +50,12 @@ void to_f32(DType type, const std::byte* in, size_t n, float* out) {
       return;
     case DType::kBF16:
       for (size_t i = 0; i < n; ++i) out[i] = bf16_to_f32(load<uint16_t>(in, i));
+      return;
+    case DType::kStatic8:
+      for (size_t i = 0; i < n; ++i) out[i] = load<int8_t>(in, i);
+      return;
+    case DType::kStatic16:
+      for (size_t i = 0; i < n; ++i) out[i] = load<int16_t>(in, i);
       return;
     case DType::kQ8:
     case DType::kQ4:
@@ -65,6 +81,7 @@ void from_f32(DType type, const float* in, size_t n, std::byte* out) {
     if (n != 0) std::memcpy(out, in, n * sizeof(float));
     return;
   }
+  if (is_static(type)) return static_codes(type, in, n, out);
   for (size_t i = 0; i < n; ++i) {
     const uint16_t half = type == DType::kF16 ? f32_to_f16(in[i]) : f32_to_bf16(in[i]);
     std::memcpy(out + i * sizeof half, &half, sizeof half);

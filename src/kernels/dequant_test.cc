@@ -61,6 +61,30 @@ TEST(Dequant, float_formats_survive_a_round_trip_and_keep_nan) {
   }
 }
 
+TEST(Dequant, static_codes_are_rounded_to_even_and_cut) {
+  const float inf = std::numeric_limits<float>::infinity();
+  const std::vector<float> in = {0,
+                                 0.5F,
+                                 1.5F,
+                                 -2.5F,
+                                 126.6F,
+                                 -126.6F,
+                                 40000,
+                                 -1e30F,
+                                 inf,
+                                 -inf,
+                                 std::numeric_limits<float>::quiet_NaN()};
+  const std::vector<float> bytes = {0, 0, 2, -2, 127, -127, 127, -127, 127, -127, -127};
+  const std::vector<float> words = {0, 0, 2, -2, 127, -127, 32767, -32767, 32767, -32767, -32767};
+  for (const auto& [type, codes] : {std::pair{DType::kStatic8, bytes}, {DType::kStatic16, words}}) {
+    std::vector<std::byte> row(dtype_bytes(type, in.size()));
+    std::vector<float> out(in.size());
+    from_f32(type, in.data(), in.size(), row.data());
+    to_f32(type, row.data(), in.size(), out.data());
+    EXPECT_EQ(out, codes) << dtype_info(type).name;
+  }
+}
+
 TEST(Dequant, every_half_survives_the_way_through_float) {
   for (uint32_t i = 0; i < 0x10000; ++i) {
     const auto half = static_cast<uint16_t>(i);

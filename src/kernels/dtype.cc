@@ -23,6 +23,8 @@ constexpr std::array<DTypeInfo, kDTypes> kInfo = {{
     {"Q6_K", 256, 210},
     {"Q8", 32, 34},
     {"Q4", 32, 18},
+    {"STATIC8", 1, 1},
+    {"STATIC16", 1, 2},
 }};
 
 }  // namespace

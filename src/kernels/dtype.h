@@ -28,9 +28,14 @@ enum class DType : uint8_t {
   // float16 scales, one for each 32 elements: the codes are aligned for the dot products.
   kQ8,  // code * scale, one byte, -127 to 127
   kQ4,  // (code - 8) * scale; byte i of each 16 holds elements i (low half) and 16 + i
+  // Cache rows of static quantisation: signed codes, and one scale for all rows of a head, which is
+  // not in the row (Segment::k_scale, v_scale). An element is its code here: -127 to 127 or -32767
+  // to 32767, what is beyond is cut, and NaN becomes the lowest.
+  kStatic8,
+  kStatic16,
 };
 inline constexpr int kWeightTypes = 13;  // those that files hold come first
-inline constexpr int kDTypes = 15;
+inline constexpr int kDTypes = 17;
 
 struct DTypeInfo {
   std::string_view name;  // as GGUF tools write it: "Q4_K"
@@ -48,9 +53,14 @@ inline size_t dtype_bytes(DType type, size_t elements) {
 
 // n elements (a multiple of the block) to float32: the definition of every format, not a fast path.
 void to_f32(DType type, const std::byte* in, size_t n, float* out);
-// The inverse for kF32, kF16 and kBF16 (round to nearest even; NaN stays NaN), and for kQ8 and kQ4,
-// whose n is one whole row. A group of 32 that holds NaN or an infinity becomes NaN.
+// The inverse for kF32, kF16 and kBF16 (round to nearest even; NaN stays NaN), for kStatic8 and
+// kStatic16 (to nearest even), and for kQ8 and kQ4, whose n is one whole row. A group of 32 of
+// these that holds NaN or an infinity becomes NaN.
 void from_f32(DType type, const float* in, size_t n, std::byte* out);
+
+// The largest code of the static types.
+constexpr int static_limit(DType type) { return type == DType::kStatic8 ? 127 : 32767; }
+constexpr bool is_static(DType type) { return type == DType::kStatic8 || type == DType::kStatic16; }
 
 float f16_to_f32(uint16_t half);
 uint16_t f32_to_f16(float value);

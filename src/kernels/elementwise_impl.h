@@ -143,6 +143,22 @@ void store_halves(const float* in, size_t n, std::byte* out) {
   if (i < n) from_f32(T, in + i, n - i, out + 2 * i);
 }
 
+template <class V, DType T>
+void store_static(const float* in, size_t n, std::byte* out) {
+  constexpr int kLimit = static_limit(T);
+  constexpr size_t kBytes = T == DType::kStatic8 ? 1 : 2;
+  const auto low = V::set(-kLimit), high = V::set(kLimit);
+  size_t i = 0;
+  for (; i + V::kLanes <= n; i += V::kLanes) {
+    const auto cut = V::min(V::max(V::load(in + i), low), high);  // NaN: the second
+    if constexpr (T == DType::kStatic8)
+      V::store_codes(reinterpret_cast<uint8_t*>(out + i), cut, 0, -kLimit, kLimit);
+    else
+      V::template store_row<T>(out + i * kBytes, cut);
+  }
+  if (i < n) from_f32(T, in + i, n - i, out + i * kBytes);
+}
+
 // See cache_row.h.
 template <class V, DType T>
 void store_codes(const float* in, size_t n, std::byte* out) {
@@ -181,6 +197,8 @@ void store_row(DType type, const float* in, size_t n, std::byte* out) {
   if (type == DType::kBF16) store_halves<V, DType::kBF16>(in, n, out);
   if (type == DType::kQ8) store_codes<V, DType::kQ8>(in, n, out);
   if (type == DType::kQ4) store_codes<V, DType::kQ4>(in, n, out);
+  if (type == DType::kStatic8) store_static<V, DType::kStatic8>(in, n, out);
+  if (type == DType::kStatic16) store_static<V, DType::kStatic16>(in, n, out);
 }
 
 template <class V>

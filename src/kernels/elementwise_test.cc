@@ -156,7 +156,8 @@ TEST(ElementWise, StoreRowRoundsLikeTheDefinition) {
       in.push_back(x);
     }
   for_each_set([&](const Table& table) {
-    for (const DType type : {DType::kF32, DType::kF16, DType::kBF16})
+    for (const DType type :
+         {DType::kF32, DType::kF16, DType::kBF16, DType::kStatic8, DType::kStatic16})
       for (const size_t n : {in.size(), size_t{1}, size_t{23}}) {
         std::vector<std::byte> expected(n * 4 + 1), out(n * 4 + 1);
         from_f32(type, in.data(), n, expected.data());

@@ -13,6 +13,7 @@
 KVICK_TARGET_AVX2_BEGIN
 // clang-format off: each needs the ones before it
 #include "kernels/attention_ahead.h"
+#include "kernels/attention_elements.h"
 #include "kernels/attention_impl.h"
 #include "kernels/attention_memory.h"
 #include "kernels/attention_merge.h"

@@ -11,6 +11,7 @@
 
 // clang-format off: each needs the ones before it
 #include "kernels/attention_ahead.h"
+#include "kernels/attention_elements.h"
 #include "kernels/attention_impl.h"
 #include "kernels/attention_memory.h"
 #include "kernels/attention_merge.h"

@@ -63,7 +63,7 @@ struct Table {
   float (*exp_row)(float* x, size_t n, float scale);
   void (*walk_memory)(const MemoryWalk& walk);
 
-  // -- cache rows: float32 to f32, f16 or bf16
+  // -- cache rows: float32 to any of their types (dtype.h)
   // ----------------------------------------------------------------------
   void (*store_row)(DType type, const float* in, size_t n, std::byte* out);
 };

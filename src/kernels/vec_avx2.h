@@ -63,8 +63,12 @@ struct VecAvx2 {
   static F load_row(const std::byte* p) {
     if constexpr (T == DType::kF32) {
       return _mm256_loadu_ps(reinterpret_cast<const float*>(p));
+    } else if constexpr (T == DType::kStatic8) {
+      const __m128i codes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(p));
+      return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(codes));
     } else {
       const __m128i half = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+      if constexpr (T == DType::kStatic16) return _mm256_cvtepi32_ps(_mm256_cvtepi16_epi32(half));
       if constexpr (T == DType::kF16) return _mm256_cvtph_ps(half);
       return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(half), 16));
     }
@@ -78,6 +82,9 @@ struct VecAvx2 {
     __m128i half;
     if constexpr (T == DType::kF16) {
       half = _mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    } else if constexpr (T == DType::kStatic16) {
+      const __m256i codes = _mm256_cvtps_epi32(x);
+      half = _mm_packs_epi32(_mm256_castsi256_si128(codes), _mm256_extracti128_si256(codes, 1));
     } else {
       const __m256i bits = _mm256_castps_si256(x);
       const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
@@ -129,7 +136,8 @@ struct VecAvx2 {
   [[gnu::always_inline]] static void transpose_keys(const std::byte* const* rows, size_t offset,
                                                     float* to, size_t stride) {
     constexpr bool kPaired = T == DType::kBF16;
-    constexpr int kRegisters = T == DType::kF32 ? 4 : 8, kStep = T == DType::kF16 ? 8 : 4;
+    constexpr int kRegisters = T == DType::kF32 ? 4 : 8;
+    constexpr int kStep = T == DType::kF32 || kPaired ? 4 : 8;
     KVICK_UNROLL for (int piece = 0; piece < Pieces;
                       ++piece) {  // sixteen registers have no room for two
       __m256 x[kRegisters];
@@ -176,6 +184,9 @@ struct VecAvx2 {
     if constexpr (T == DType::kF16) {
       store(to, _mm256_cvtph_ps(_mm256_castsi256_si128(x)));
       store(to + 8, _mm256_cvtph_ps(_mm256_extracti128_si256(x, 1)));
+    } else if constexpr (T == DType::kStatic16) {
+      store(to, _mm256_cvtepi32_ps(_mm256_cvtepi16_epi32(_mm256_castsi256_si128(x))));
+      store(to + 8, _mm256_cvtepi32_ps(_mm256_cvtepi16_epi32(_mm256_extracti128_si256(x, 1))));
     } else {
       store(to, _mm256_castsi256_ps(_mm256_slli_epi32(x, 16)));
       store(to + 8, _mm256_castsi256_ps(

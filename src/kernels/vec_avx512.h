@@ -55,6 +55,8 @@ struct VecAvx512 {
   static F load_row(const std::byte* p) {
     if constexpr (T == DType::kF32) {
       return _mm512_loadu_ps(reinterpret_cast<const float*>(p));
+    } else if constexpr (T == DType::kStatic8) {
+      return widen(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
     } else {
       return widen<T>(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
     }
@@ -63,6 +65,8 @@ struct VecAvx512 {
   static F load_row_part(const std::byte* p, int n) {
     if constexpr (T == DType::kF32) {
       return load_part(reinterpret_cast<const float*>(p), n);
+    } else if constexpr (T == DType::kStatic8) {
+      return widen(_mm_maskz_loadu_epi8(first(n), p));
     } else {
       return widen<T>(_mm256_maskz_loadu_epi16(first(n), p));
     }
@@ -70,14 +74,18 @@ struct VecAvx512 {
   template <DType T>
   static F widen(__m256i half) {
     if constexpr (T == DType::kF16) return _mm512_cvtph_ps(half);
+    if constexpr (T == DType::kStatic16) return _mm512_cvtepi32_ps(_mm512_cvtepi16_epi32(half));
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(half), 16));
   }
+  static F widen(__m128i codes) { return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(codes)); }
   // Not VCVTNEPS2BF16: it flushes subnormals.
   template <DType T>
   static void store_row(std::byte* p, F x) {
     __m256i half;
     if constexpr (T == DType::kF16) {
       half = _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    } else if constexpr (T == DType::kStatic16) {
+      half = _mm512_cvtepi32_epi16(_mm512_cvtps_epi32(x));
     } else {
       const __m512i bits = _mm512_castps_si512(x);
       const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
@@ -180,7 +188,8 @@ struct VecAvx512 {
                                                     float* to, size_t stride) {
     // bfloat16 takes rows r and 16 + r side by side, so that its halves need no further shuffle.
     constexpr bool kPaired = T == DType::kBF16;
-    constexpr int kRegisters = T == DType::kF32 ? 4 : 8, kStep = T == DType::kF16 ? 8 : 4;
+    constexpr int kRegisters = T == DType::kF32 ? 4 : 8;
+    constexpr int kStep = T == DType::kF32 || kPaired ? 4 : 8;
     __m512 x[Pieces][kRegisters];
     KVICK_UNROLL for (int i = 0; i < kRegisters; ++i) {
       const std::byte* const* from = rows + (kPaired ? (i & 1) * 16 + i / 2 : i);
@@ -232,6 +241,9 @@ struct VecAvx512 {
     if constexpr (T == DType::kF16) {
       store(to, _mm512_cvtph_ps(_mm512_castsi512_si256(x)));
       store(to + 16, _mm512_cvtph_ps(_mm512_extracti64x4_epi64(x, 1)));
+    } else if constexpr (T == DType::kStatic16) {
+      store(to, widen<T>(_mm512_castsi512_si256(x)));
+      store(to + 16, widen<T>(_mm512_extracti64x4_epi64(x, 1)));
     } else {
       store(to, _mm512_castsi512_ps(_mm512_slli_epi32(x, 16)));
       store(to + 16, _mm512_castsi512_ps(

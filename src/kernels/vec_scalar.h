@@ -42,9 +42,12 @@ struct VecScalar {
       float x;
       std::memcpy(&x, p, sizeof x);
       return x;
+    } else if constexpr (T == DType::kStatic8) {
+      return static_cast<int8_t>(*p);
     } else {
       uint16_t half;
       std::memcpy(&half, p, sizeof half);
+      if constexpr (T == DType::kStatic16) return static_cast<int16_t>(half);
       return T == DType::kF16 ? f16_to_f32(half) : bf16_to_f32(half);
     }
   }
@@ -54,8 +57,13 @@ struct VecScalar {
   }
   template <DType T>
   static void store_row(std::byte* p, F x) {
-    const uint16_t half = T == DType::kF16 ? f32_to_f16(x) : f32_to_bf16(x);
-    std::memcpy(p, &half, sizeof half);
+    if constexpr (T == DType::kStatic16) {
+      const auto code = static_cast<int16_t>(std::nearbyint(x));
+      std::memcpy(p, &code, sizeof code);
+    } else {
+      const uint16_t half = T == DType::kF16 ? f32_to_f16(x) : f32_to_bf16(x);
+      std::memcpy(p, &half, sizeof half);
+    }
   }
   // Lanes rounded to nearest even, plus middle, kept within [low, high], as bytes.
   static void store_codes(uint8_t* p, F x, int middle, int low, int high) {

@@ -33,6 +33,8 @@ struct Segment {
   std::span<const Run> runs;
   const float* q =
       nullptr;  // queries to use here instead of the caller's: [tokens][group][head_dim]
+  // What a code of the static types counts (dtype.h); 1 for all others.
+  float k_scale = 1, v_scale = 1;
   const float* row_bias = nullptr;  // added to each row's logit, indexed by the segment's row
   // Rows that a kernel may compute over as well: spare ones hold numbers, whichever. Around all of
   // the view's runs, or empty if this memory is not kept so.

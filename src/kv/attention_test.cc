@@ -73,6 +73,8 @@ void naive(const Asked& asked, const Shape& shape, std::vector<double>& out) {
     for (size_t r = 0; r < bytes.size() / row_bytes; ++r)
       kernels::to_f32(is_v ? shape.v_type : shape.k_type, bytes.data() + r * row_bytes, d,
                       rows.data() + r * d);
+    const kernels::Segment& segment = asked.view.fresh;  // of one head all have the same scale
+    for (float& x : rows) x *= is_v ? segment.v_scale : segment.k_scale;
   }
   const uint32_t past = static_cast<uint32_t>(k.size() / d) - kernels::rows_of(asked.view.fresh);
   for (uint32_t t = 0; t < asked.queries.tokens; ++t)

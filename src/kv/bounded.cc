@@ -35,7 +35,7 @@ class BoundedStore final : public CheckedStore {
   }
   StepOr start(std::vector<Place> places) override;
   Usage count() const override;
-  HeapBlock first_values() const;
+  RowBlock first_values() const;
   Shortage refused(uint64_t needed) const {
     return {.needed_bytes = needed,
             .available_bytes = 0,
@@ -46,9 +46,9 @@ class BoundedStore final : public CheckedStore {
   Workers workers_;
 };
 
-HeapBlock BoundedStore::first_values() const {
+RowBlock BoundedStore::first_values() const {
   const size_t bytes = memory_bytes(setup());
-  HeapBlock values = make_heap_block(bytes);
+  RowBlock values = make_row_block(bytes);
   const std::span<const float> initial = setup().memory->initial;
   if (initial.empty())
     std::memset(values.get(), 0, bytes);
@@ -64,7 +64,7 @@ CheckedStore::SequenceOr BoundedStore::copy_sequence(SeqId id, const Sequence& f
   const std::string what = fmt::format("fork of sequence {}", static_cast<uint32_t>(id));
   if (auto shortage = over_cap(allocated_bytes_, then, what)) return *shortage;
   try {
-    copy->values = make_heap_block(bytes);
+    copy->values = make_row_block(bytes);
   } catch (const std::bad_alloc&) {
     return refused(bytes);
   }

@@ -4,12 +4,12 @@
 
 #include "kernels/memory.h"
 #include "kv/checked.h"
-#include "kv/heap_block.h"
+#include "kv/row_block.h"
 
 namespace kvick::kv {
 
 struct MemorySequence : Sequence {
-  HeapBlock values;  // [layers][kv_heads][slots][head_dim] floats; none before the first step
+  RowBlock values;  // [layers][kv_heads][slots][head_dim] floats; none before the first step
 };
 
 // The threads of a store, with work space for each.

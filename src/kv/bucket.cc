@@ -2,16 +2,15 @@
 
 #include <algorithm>
 #include <cstring>
-#include <new>
 
-#include "kv/heap_block.h"
+#include "kv/row_block.h"
 #include "kv/saturating.h"
 
 namespace kvick::kv {
 namespace {
 
 struct BucketSequence : ContiguousSequence {
-  std::vector<HeapBlock> blocks;  // per layer
+  std::vector<RowBlock> blocks;  // per layer
 };
 
 uint32_t capacity_for(const Shape& shape, const Growth& growth, uint64_t rows) {
@@ -116,7 +115,7 @@ class BucketStore final : public ContiguousStore {
   void grow(BucketSequence& sequence, uint32_t rows) {
     const uint32_t heads = shape().kv_heads;
     for (uint32_t layer = 0; layer < shape().layers; ++layer) {
-      HeapBlock block = make_heap_block(layer_bytes(rows));
+      RowBlock block = make_row_block(layer_bytes(rows));
       LayerRows& old = sequence.layers[layer];
       const LayerRows grown = {.data = block.get(),
                                .k_bytes = rows * shape().row_bytes(false),

@@ -1,5 +1,5 @@
-// Growth by copying: iterative, bmc and upfront, against BMC's arithmetic and against the blocks
-// that are really held.
+// Growth by copying: iterative, bmc and upfront (and the blocks of sliding), against BMC's
+// arithmetic and against the blocks that are really held.
 
 #include <atomic>
 #include <cstdlib>
@@ -41,17 +41,24 @@ constexpr Shape kShape = {.layers = 3, .kv_heads = 2, .head_dim = 8, .max_tokens
 
 uint64_t rows(uint64_t count) { return count * kShape.token_bytes(); }
 
+std::string spec_name(const testing::TestParamInfo<std::string>& test) {
+  std::string name = test.param;
+  for (char& c : name)
+    if (std::isalnum(static_cast<unsigned char>(c)) == 0) c = '_';
+  return name;
+}
+
 class Bucket : public testing::TestWithParam<std::string> {};
 INSTANTIATE_TEST_SUITE_P(Strategies, Bucket,
                          testing::Values("iterative", "bmc:r=1", "bmc:r=16", "bmc", "upfront"),
-                         [](const auto& test) {
-                           std::string name = test.param;
-                           for (char& c : name)
-                             if (std::isalnum(static_cast<unsigned char>(c)) == 0) c = '_';
-                           return name;
-                         });
+                         spec_name);
+class RowBlocks : public testing::TestWithParam<std::string> {};
+INSTANTIATE_TEST_SUITE_P(Strategies, RowBlocks,
+                         testing::Values("iterative", "bmc:r=1", "bmc:r=16", "bmc", "upfront",
+                                         "sliding"),
+                         spec_name);
 
-TEST_P(Bucket, AllocatedBytesAreTheBlocksThatAreHeld) {
+TEST_P(RowBlocks, AllocatedBytesAreTheBlocksThatAreHeld) {
   {
     Pair p(GetParam(), kShape);
     const SeqId a = p.open(), b = p.open();

@@ -190,11 +190,11 @@ std::optional<Shortage> CheckedStore::past_context(std::span<const Place> places
   const Shape& shape = setup_.shape;
   for (const Place& place : places) {
     const uint64_t length = place.sequence->length, rows = length + place.fresh;
-    if (rows <= shape.max_tokens) continue;
+    if (rows <= most_tokens_) continue;
     return Shortage{.needed_bytes = place.fresh * shape.token_bytes(),
-                    .available_bytes = (shape.max_tokens - length) * shape.token_bytes(),
+                    .available_bytes = (most_tokens_ - length) * shape.token_bytes(),
                     .what = fmt::format("sequence {}: {} tokens of a context of {}",
-                                        number(place.id), rows, shape.max_tokens)};
+                                        number(place.id), rows, most_tokens_)};
   }
   return std::nullopt;
 }

@@ -68,13 +68,17 @@ class CheckedStep : public Step {
 
 class CheckedStore : public Store {
  public:
-  explicit CheckedStore(const Setup& setup) : setup_(setup) {}
+  // most_tokens: of one sequence, as kv::most_tokens gives it for the strategy.
+  CheckedStore(const Setup& setup, uint32_t most_tokens)
+      : setup_(setup), most_tokens_(most_tokens) {}
+  explicit CheckedStore(const Setup& setup) : CheckedStore(setup, setup.shape.max_tokens) {}
 
   Opened open(std::span<const Token> prompt) final;
   base::Result<SeqId, Shortage> fork(SeqId seq) final;
   void close(SeqId seq) final;
   base::Result<std::unique_ptr<Step>, Shortage> begin(const Batch& batch) final;
   uint32_t length(SeqId seq) const final;
+  uint32_t most_tokens() const final { return most_tokens_; }
   Usage usage() const final;
   const Shape& shape() const final { return setup_.shape; }
 
@@ -107,6 +111,7 @@ class CheckedStore : public Store {
   std::optional<Shortage> past_context(std::span<const Place> places) const;
 
   Setup setup_;
+  uint32_t most_tokens_;
   std::map<SeqId, std::unique_ptr<Sequence>> sequences_;
   uint32_t next_id_ = 0;
   const CheckedStep* live_ = nullptr;

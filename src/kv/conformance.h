@@ -1,98 +1,14 @@
 #pragma once
-// What the conformance tests share: the trivial model of a store, which is a list of row numbers
-// per sequence, and the cases to try.
+// What the conformance tests share: a store beside its trivial model, and the cases to try.
 
 #include <cctype>
 #include <gtest/gtest.h>
-#include <map>
 #include <string>
 #include <vector>
 
-#include "kv/registry.h"
-#include "kv/test_memory.h"
-#include "kv/test_rows.h"
+#include "kv/pair.h"
 
 namespace kvick::kv::test {
-
-// A store beside its trivial model. Every call goes to both.
-struct Pair {
-  Pair(const std::string& text, const Shape& shape_of_all, uint64_t max_bytes = UINT64_MAX)
-      : shape(shape_of_all), shows_rows(!setup_for(text, shape).memory) {
-    auto spec = parse_spec(text);
-    auto made = make_store(spec.value(), setup_for(text, shape, max_bytes));
-    if (!made.ok()) ADD_FAILURE() << made.error().message;
-    store = std::move(made).value();
-  }
-
-  SeqId open() {
-    const SeqId seq = store->open({}).seq;
-    twin[seq];
-    return seq;
-  }
-  void close(SeqId seq) {
-    store->close(seq);
-    twin.erase(seq);
-  }
-  // Invents rows for the slots; null if there is no room.
-  std::unique_ptr<Step> begin(std::vector<Slot> wanted) {
-    slots = std::move(wanted);
-    auto step = store->begin({slots});
-    if (!step.ok()) {
-      shortage = step.error();
-      return nullptr;
-    }
-    fresh.clear();
-    for (const Slot& slot : slots)
-      for (uint32_t i = 0; i < slot.fresh; ++i) fresh.push_back(next_row++);
-    return std::move(step).value();
-  }
-  void commit(Step& step, const Kept& kept) {
-    step.commit(kept);
-    size_t first = 0;
-    for (size_t s = 0; s < slots.size(); first += slots[s++].fresh)
-      for (const uint32_t row : kept.rows[s]) twin[slots[s].seq].push_back(fresh[first + row]);
-  }
-  // Rows that slot s should show: what is committed, then its fresh ones.
-  Rows shown(uint32_t s) const {
-    size_t first = 0;
-    for (uint32_t i = 0; i < s; ++i) first += slots[i].fresh;
-    Rows rows = twin.at(slots[s].seq);
-    rows.insert(rows.end(), fresh.begin() + first, fresh.begin() + first + slots[s].fresh);
-    return rows;
-  }
-  void expect_all_shown(Step& step) const {
-    if (!shows_rows) return;
-    for (uint32_t s = 0; s < slots.size(); ++s)
-      expect_shows(step, shape, s, shown(s), slots[s].fresh);
-  }
-  // One whole step that keeps everything.
-  void add(SeqId seq, uint32_t rows) {
-    auto step = begin({{seq, rows}});
-    ASSERT_NE(step, nullptr) << shortage.what;
-    write_all(*step, shape, fresh);
-    commit(*step, Kept::all({slots}));
-  }
-  // Looks at the committed rows of every sequence through steps that are dropped.
-  void expect_contents() {
-    for (const auto& [seq, rows] : twin) {
-      ASSERT_EQ(store->length(seq), rows.size());
-      if (rows.empty() || rows.size() == shape.max_tokens) continue;
-      auto step = begin({{seq, 1}});
-      ASSERT_NE(step, nullptr) << shortage.what;
-      write_all(*step, shape, fresh);
-      expect_all_shown(*step);
-    }
-  }
-
-  Shape shape;
-  bool shows_rows;  // else what the store keeps is bounded_test.cc's
-  std::unique_ptr<Store> store;
-  std::map<SeqId, Rows> twin;
-  std::vector<Slot> slots;  // of the last begin
-  Rows fresh;               // its rows, in batch order
-  Shortage shortage;        // of the last begin that failed
-  Row next_row = 1;
-};
 
 // Every row of the registry, with its defaults and with options worth trying, in every element
 // type.
@@ -109,17 +25,22 @@ inline void PrintTo(const Case& test, std::ostream* out) {  // NOLINT: googletes
 inline std::vector<std::string> specs() {
   std::vector<std::string> all;
   for (const Strategy& strategy : strategies()) all.emplace_back(strategy.name);
-  for (const char* more : {"virtual:hugepages=on", "bmc:r=1", "bmc:r=7", "bmc:r=100000",
-                           "paged:block=1", "paged:block=7,prefix=off"})
+  for (const char* more :
+       {"virtual:hugepages=on", "bmc:r=1", "bmc:r=7", "bmc:r=100000", "paged:block=1",
+        "paged:block=7,prefix=off", "sliding:reserve=1.25", "sliding:reserve=1"})
     all.emplace_back(more);
   return all;
 }
 
 // Types of keys and values.
 inline constexpr std::pair<kernels::DType, kernels::DType> kTypes[] = {
-    {kernels::DType::kF32, kernels::DType::kF32},   {kernels::DType::kF16, kernels::DType::kF16},
-    {kernels::DType::kBF16, kernels::DType::kBF16}, {kernels::DType::kQ8, kernels::DType::kQ8},
-    {kernels::DType::kQ4, kernels::DType::kQ4},     {kernels::DType::kQ8, kernels::DType::kQ4}};
+    {kernels::DType::kF32, kernels::DType::kF32},
+    {kernels::DType::kF16, kernels::DType::kF16},
+    {kernels::DType::kBF16, kernels::DType::kBF16},
+    {kernels::DType::kQ8, kernels::DType::kQ8},
+    {kernels::DType::kQ4, kernels::DType::kQ4},
+    {kernels::DType::kQ8, kernels::DType::kQ4},
+    {kernels::DType::kStatic8, kernels::DType::kStatic16}};
 
 inline std::vector<Case> cases() {
   std::vector<Case> all;
@@ -137,6 +58,13 @@ inline std::string name_of(const testing::TestParamInfo<Case>& info) {
   for (char& c : name)
     if (std::isalnum(static_cast<unsigned char>(c)) == 0) c = '_';
   return name;
+}
+
+// Those whose sequences grow past max_tokens.
+inline std::vector<Case> endless_cases() {
+  std::vector<Case> all = cases();
+  std::erase_if(all, [](const Case& test) { return !traits_of(test.spec).endless; });
+  return all;
 }
 
 // Why a spec cannot be tried on this machine, or "".

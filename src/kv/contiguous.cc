@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "kv/fresh_rows.h"
+#include "kv/segment.h"
 
 namespace kvick::kv {
 
@@ -35,7 +36,7 @@ class ContiguousStep final : public CheckedStep {
       ContiguousSequence& sequence = this->sequence(slot);
       store_.use(sequence, layer, sequence.length + places()[slot].fresh);
     }
-    write_fresh_rows(store_.setup(), places(), k, v,
+    write_fresh_rows(store_.setup(), places(), {layer, k, v},
                      [&](uint32_t slot, uint32_t head, bool is_v, uint32_t row) {
                        const ContiguousSequence& sequence = this->sequence(slot);
                        return sequence.layers[layer].region(head, is_v) +
@@ -46,14 +47,8 @@ class ContiguousStep final : public CheckedStep {
   void view_rows(const Ask& ask, base::Arena&, kernels::View& out) override {
     const LayerRows& rows = sequence(ask.slot).layers[ask.layer];
     const Runs& runs = runs_[ask.slot];
-    kernels::Segment segment;
-    const Shape& shape = store_.shape();
-    segment.k = rows.region(ask.head, false);
-    segment.v = rows.region(ask.head, true);
-    segment.k_stride = static_cast<uint32_t>(shape.row_bytes(false));
-    segment.v_stride = static_cast<uint32_t>(shape.row_bytes(true));
-    segment.k_type = shape.k_type;
-    segment.v_type = shape.v_type;
+    kernels::Segment segment =
+        segment_of(store_.setup(), ask, rows.region(ask.head, false), rows.region(ask.head, true));
     segment.bucket = runs.bucket;
     out = {};
     segment.runs = {&runs.past, 1};

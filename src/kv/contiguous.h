@@ -5,21 +5,9 @@
 // through a tree closes its gaps. Where regions come from is the strategy's.
 
 #include "kv/checked.h"
+#include "kv/layer_rows.h"
 
 namespace kvick::kv {
-
-// Where the rows of one layer are: the regions of all heads' keys, then of all heads' values. A
-// region of values may be smaller or larger than one of keys.
-struct LayerRows {
-  std::byte* data = nullptr;
-  size_t k_bytes = 0, v_bytes = 0;  // of one region
-  uint32_t heads = 0;
-
-  // Region of a head, and of its values.
-  std::byte* region(uint32_t head, bool is_v) const {
-    return data + (is_v ? heads * k_bytes + head * v_bytes : head * k_bytes);
-  }
-};
 
 struct ContiguousSequence : Sequence {
   std::vector<LayerRows> layers;

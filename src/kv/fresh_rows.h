@@ -4,14 +4,36 @@
 #include <algorithm>
 
 #include "kv/checked.h"
+#include "kv/ranges.h"
 
 namespace kvick::kv {
 
-// k, v: one layer's, as Step::write takes them. at(slot, head, is_v, i) is where fresh row i of a
-// slot goes; it is called from the threads of the setup's pool.
+// What Step::write takes.
+struct LayerInput {
+  uint32_t layer;
+  const float *k, *v;
+};
+
+// One row of a head, whose static codes count 1 / inverse.
+inline void write_row(const Setup& setup, bool is_v, float inverse, const float* in,
+                      std::byte* out) {
+  const kernels::DType type = is_v ? setup.shape.v_type : setup.shape.k_type;
+  const uint32_t dims = setup.shape.head_dim;
+  if (!kernels::is_static(type)) return setup.store_row(type, in, dims, out);
+  constexpr uint32_t kMost = 256;
+  float scaled[kMost];
+  for (uint32_t begin = 0; begin < dims; begin += kMost) {
+    const uint32_t n = std::min(kMost, dims - begin);
+    for (uint32_t i = 0; i < n; ++i) scaled[i] = in[begin + i] * inverse;
+    setup.store_row(type, scaled, n, out + kernels::dtype_bytes(type, begin));
+  }
+}
+
+// at(slot, head, is_v, i) is where fresh row i of a slot goes; it is called from the threads of the
+// setup's pool.
 template <class At>
-void write_fresh_rows(const Setup& setup, std::span<const Place> places, const float* k,
-                      const float* v, const At& at) {
+void write_fresh_rows(const Setup& setup, std::span<const Place> places, const LayerInput& input,
+                      const At& at) {
   const Shape& shape = setup.shape;
   const size_t token = size_t{shape.kv_heads} * shape.head_dim;  // floats
   const auto write_all = [&](size_t begin, size_t end, unsigned) {
@@ -20,10 +42,12 @@ void write_fresh_rows(const Setup& setup, std::span<const Place> places, const f
       const auto head = static_cast<uint32_t>(region % shape.kv_heads);
       const Place& place = places[slot];
       const size_t first = place.first * token + size_t{head} * shape.head_dim;
-      for (const bool is_v : {false, true})
+      for (const bool is_v : {false, true}) {
+        const float inverse = inverse_scale(static_scale(setup, input.layer, head, is_v));
+        const float* in = (is_v ? input.v : input.k) + first;
         for (uint32_t i = 0; i < place.fresh; ++i)
-          setup.store_row(is_v ? shape.v_type : shape.k_type, (is_v ? v : k) + first + i * token,
-                          shape.head_dim, at(slot, head, is_v, i));
+          write_row(setup, is_v, inverse, in + i * token, at(slot, head, is_v, i));
+      }
     }
   };
   const size_t regions = places.size() * shape.kv_heads;

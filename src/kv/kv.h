@@ -37,7 +37,9 @@ enum class SeqId : uint32_t {};
 // What a model needs kept.
 struct Shape {
   uint32_t layers = 0, kv_heads = 0, head_dim = 0;
-  uint32_t max_tokens = 0;  // of one sequence: the model's context, or less if the user said so
+  // Of one sequence: the model's context, or less if the user said so. A strategy whose sequences
+  // never end shows no more than so many to a token, itself included.
+  uint32_t max_tokens = 0;
   kernels::DType k_type = kernels::DType::kF16, v_type = kernels::DType::kF16;
 
   // Bytes of one token's key or value in one layer and head.
@@ -138,11 +140,14 @@ class Store {
   virtual base::Result<SeqId, Shortage> fork(SeqId seq) = 0;
   // Gives back what only this sequence held. Its id is never used again.
   virtual void close(SeqId seq) = 0;
-  // Room for every slot's fresh rows, or a Shortage and no change: past the shape's max_tokens,
-  // past the store's cap on allocated bytes, or past what the system gives (only then, some growth
-  // may have happened).
+  // Room for every slot's fresh rows, or a Shortage and no change: past most_tokens, past the
+  // store's cap on allocated bytes, or past what the system gives (only then, some growth may have
+  // happened).
   virtual base::Result<std::unique_ptr<Step>, Shortage> begin(const Batch& batch) = 0;
   virtual uint32_t length(SeqId seq) const = 0;  // committed tokens
+  // Of one sequence: the shape's max_tokens or, where sequences grow past it (Traits::endless), the
+  // positions that the model knows.
+  virtual uint32_t most_tokens() const = 0;
   virtual Usage usage() const = 0;
   virtual const Shape& shape() const = 0;
 };

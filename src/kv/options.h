@@ -18,6 +18,10 @@ std::string_view closest(std::string_view name, std::span<const std::string_view
 // The option's value, or its fallback. Error: not a whole number from `least` to `most`.
 base::Result<uint64_t> read_number(const Spec& spec, const Option& option, uint64_t least,
                                    uint64_t most);
+// In millionths. Error: not a decimal number of at most six places from `least` to `most`, which
+// are millionths too.
+base::Result<uint64_t> read_decimal(const Spec& spec, const Option& option, uint64_t least,
+                                    uint64_t most);
 // Error: neither "on" nor "off".
 base::Result<bool> read_switch(const Spec& spec, const Option& option);
 // Which of the choices. Error: none of them.

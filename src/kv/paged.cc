@@ -11,6 +11,7 @@
 #include "kv/options.h"
 #include "kv/prefix_tree.h"
 #include "kv/saturating.h"
+#include "kv/segment.h"
 
 namespace kvick::kv {
 namespace {
@@ -267,23 +268,19 @@ PagedStep::PagedStep(PagedStore& store, std::vector<Place> places)
 
 void PagedStep::write_rows(uint32_t layer, const float* k, const float* v) {
   const BlockPool& pool = store_.pool_;
-  write_fresh_rows(
-      store_.setup(), places(), k, v, [&](uint32_t slot, uint32_t head, bool is_v, uint32_t i) {
-        const PagedSequence& sequence = this->sequence(slot);
-        const uint32_t at = sequence.length + i;
-        return pool.row(sequence.blocks[at / pool.rows()], layer, head, is_v, at % pool.rows());
-      });
+  write_fresh_rows(store_.setup(), places(), {layer, k, v},
+                   [&](uint32_t slot, uint32_t head, bool is_v, uint32_t i) {
+                     const PagedSequence& sequence = this->sequence(slot);
+                     const uint32_t at = sequence.length + i;
+                     return pool.row(sequence.blocks[at / pool.rows()], layer, head, is_v,
+                                     at % pool.rows());
+                   });
 }
 
 void PagedStep::view_rows(const Ask& ask, base::Arena&, kernels::View& out) {
-  const Shape& shape = store_.shape();
-  kernels::Segment segment;
-  segment.k = store_.pool_.base(ask.layer, ask.head, false);
-  segment.v = store_.pool_.base(ask.layer, ask.head, true);
-  segment.k_stride = static_cast<uint32_t>(shape.row_bytes(false));
-  segment.v_stride = static_cast<uint32_t>(shape.row_bytes(true));
-  segment.k_type = shape.k_type;
-  segment.v_type = shape.v_type;
+  const BlockPool& pool = store_.pool_;
+  kernels::Segment segment = segment_of(store_.setup(), ask, pool.base(ask.layer, ask.head, false),
+                                        pool.base(ask.layer, ask.head, true));
   out = {};
   const Runs& runs = runs_[ask.slot];
   segment.runs = runs.past;

@@ -58,7 +58,8 @@ struct Conversations {
     all.insert(all.end(), more.begin(), more.end());
     const Rows rows = rows_of(all);
     write_all(**step, shape, Rows(rows.end() - slot.fresh, rows.end()));
-    expect_shows(**step, shape, 0, rows, slot.fresh);
+    expect_shows(**step, shape, {0, static_cast<uint32_t>(rows.size()) - slot.fresh}, rows,
+                 slot.fresh);
     Kept kept = Kept::all({{&slot, 1}});
     kept.rows[0].resize(keep);
     (*step)->commit(kept);

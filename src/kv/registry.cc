@@ -1,9 +1,11 @@
 #include "kv/registry.h"
 
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
 #include "kv/options.h"
+#include "kv/ranges.h"
 
 namespace kvick::kv {
 
@@ -12,12 +14,13 @@ Strategy bmc_strategy();        // bmc.cc
 Strategy iterative_strategy();  // iterative.cc
 Strategy upfront_strategy();    // upfront.cc
 Strategy paged_strategy();      // paged.cc
+Strategy sliding_strategy();    // sliding.cc
 Strategy bounded_strategy();    // bounded.cc
 
 std::span<const Strategy> strategies() {
   static const Strategy rows[] = {
       virtual_strategy(), bmc_strategy(),   iterative_strategy(),
-      upfront_strategy(), paged_strategy(), bounded_strategy(),
+      upfront_strategy(), paged_strategy(), sliding_strategy(), bounded_strategy(),
   };
   return rows;
 }
@@ -84,8 +87,9 @@ base::Status<> check_shape(const Shape& shape) {
     const kernels::DTypeInfo& info = kernels::dtype_info(type);
     const bool row_type = info.block == 1 || type == DType::kQ8 || type == DType::kQ4;
     if (!row_type)
-      return base::fail("keys and values are kept as f32, f16, bf16, q8 or q4, not as {}",
-                        info.name);
+      return base::fail(
+          "keys and values are kept as f32, f16, bf16, q8, q4, static8 or static16, not as {}",
+          info.name);
     if (shape.head_dim % info.block != 0)
       return base::fail(
           "keys and values of {} elements a head cannot be kept as {}, which takes "
@@ -105,6 +109,25 @@ base::Status<> check_shape(const Shape& shape) {
   return base::Done{};
 }
 
+base::Status<> check_ranges(const Setup& setup) {
+  const Shape& shape = setup.shape;
+  for (const bool is_v : {false, true}) {
+    const kernels::DType type = is_v ? shape.v_type : shape.k_type;
+    if (!kernels::is_static(type)) continue;
+    if (setup.ranges == nullptr)
+      return base::fail("rows of type {} need the ranges of a calibration",
+                        kernels::dtype_info(type).name);
+    const std::vector<float>& ranges = is_v ? setup.ranges->v : setup.ranges->k;
+    if (ranges.size() != size_t{shape.layers} * shape.kv_heads)
+      return base::fail("ranges of {} heads, but there are {} layers of {} KV heads", ranges.size(),
+                        shape.layers, shape.kv_heads);
+    for (const float range : ranges)
+      if (!std::isfinite(range) || range < 0)
+        return base::fail("a range of {} is none: it must be finite and not negative", range);
+  }
+  return base::Done{};
+}
+
 }  // namespace
 
 const Strategy* find_strategy(std::string_view name) {
@@ -117,6 +140,7 @@ base::Result<std::unique_ptr<Store>> make_store(const Spec& spec, const Setup& s
   KVICK_TRY(const Strategy* strategy, checked_strategy(spec));
   KVICK_TRY_VOID(check_shape(setup.shape));
   KVICK_TRY_VOID(check_memory(*strategy, setup.memory != nullptr));
+  KVICK_TRY_VOID(check_ranges(setup));
   return strategy->make(setup, spec);
 }
 
@@ -124,9 +148,8 @@ base::Result<Cost> cost_of(const Spec& spec, const Setup& setup, const Load& loa
   KVICK_TRY(const Strategy* strategy, checked_strategy(spec));
   KVICK_TRY_VOID(check_shape(setup.shape));
   KVICK_TRY_VOID(check_memory(*strategy, setup.memory != nullptr));
-  if (load.tokens > setup.shape.max_tokens)
-    return base::fail("a sequence of {} tokens is past the context of {}", load.tokens,
-                      setup.shape.max_tokens);
+  if (const uint32_t most = most_tokens(strategy->traits, setup); load.tokens > most)
+    return base::fail("a sequence of {} tokens is past the context of {}", load.tokens, most);
   return strategy->cost(setup, spec, load);
 }
 

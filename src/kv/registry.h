@@ -25,12 +25,15 @@ struct Spec {
 base::Result<Spec> parse_spec(std::string_view text);
 
 struct Traits {
-  bool exact = true;           // every committed row is attended to, as it was written
+  // Every committed row is attended to, as it was written; if endless, the last max_tokens - 1 of
+  // them and every fresh row up to the token itself.
+  bool exact = true;
   bool per_query = false;      // view() depends on Ask::q
   bool wants_probs = false;    // observe() must be called
   bool shares_prefix = false;  // open() may return cached > 0
   bool cheap_fork = false;     // fork() copies no row
   bool buckets = false;        // every view of it has a kernels::Segment::bucket
+  bool endless = false;        // a sequence may grow past the shape's max_tokens
   // Keeps a memory of the model's slots and no rows: needs Setup::memory and rows of type f32,
   // answers read() and not view(). All others are for models without one.
   bool memory = false;
@@ -51,6 +54,8 @@ struct Cost {
   uint64_t read_bytes_per_token = 0;        // by the attention of the last token
   uint64_t copied_bytes = 0;                // over the whole load, growing by one token a step
 };
+
+struct StaticRanges;  // ranges.h
 
 // What a model that was trained with a memory of slots (architecture bct) brings to its store; the
 // model keeps it alive.
@@ -77,6 +82,10 @@ struct Setup {
   // What a strategy computes with, if it computes; null: the scalar ones.
   const kernels::Table* kernels = nullptr;
   const Memory* memory = nullptr;
+  // Of the static element types; null without one.
+  std::shared_ptr<const StaticRanges> ranges;
+  // Positions that the model knows, which is where the sequences of an endless strategy end.
+  uint32_t most_positions = UINT32_MAX;
 };
 
 struct Strategy {
@@ -89,13 +98,18 @@ struct Strategy {
   base::Result<Cost> (*cost)(const Setup& setup, const Spec& spec, const Load& load);
 };
 
+// Store::most_tokens of a strategy's stores.
+inline uint32_t most_tokens(const Traits& traits, const Setup& setup) {
+  return traits.endless ? setup.most_positions : setup.shape.max_tokens;
+}
+
 std::span<const Strategy> strategies();  // the default first
 const Strategy* find_strategy(std::string_view name);
 
-// A store for a spec; errors name the strategies or options that exist.
+// A store for a spec; errors name the strategies or options that exist, or say that static types
+// lack their ranges.
 base::Result<std::unique_ptr<Store>> make_store(const Spec& spec, const Setup& setup);
-// What it would cost, without making it. Error: as above, and more tokens than the shape's
-// max_tokens.
+// What it would cost, without making it. Error: as above, and more tokens than most_tokens.
 base::Result<Cost> cost_of(const Spec& spec, const Setup& setup, const Load& load);
 
 }  // namespace kvick::kv

@@ -1,10 +1,13 @@
 #include "kv/registry.h"
 
+#include <cmath>
 #include <cstring>
 #include <gtest/gtest.h>
+#include <limits>
 #include <set>
 
 #include "kv/options.h"
+#include "kv/ranges.h"
 #include "kv/test_memory.h"
 
 namespace kvick::kv {
@@ -73,10 +76,10 @@ TEST(Registry, TakesEveryFallbackAsIfItWereGiven) {
 TEST(Registry, NamesWhatExistsWhenAStrategyDoesNot) {
   EXPECT_EQ(make_error("virtaul"),
             "'virtaul' is not a KV strategy; did you mean virtual?; there are virtual, bmc, "
-            "iterative, upfront, paged, bounded");
+            "iterative, upfront, paged, sliding, bounded");
   EXPECT_EQ(make_error("zzzzzzzzz"),
             "'zzzzzzzzz' is not a KV strategy; there are virtual, bmc, iterative, upfront, "
-            "paged, bounded");
+            "paged, sliding, bounded");
   EXPECT_FALSE(cost_of({"zzz", {}}, kSetup, {}).ok());
 }
 
@@ -146,15 +149,31 @@ TEST(Registry, RefusesShapesThatNoMemoryHolds) {
   setup.shape = good;
   setup.shape.v_type = kernels::DType::kQ8_0;
   EXPECT_EQ(make_error("bmc", setup),
-            "keys and values are kept as f32, f16, bf16, q8 or q4, not as Q8_0");
+            "keys and values are kept as f32, f16, bf16, q8, q4, static8 or static16, not as Q8_0");
   setup.shape.v_type = kernels::DType::kQ4;
   EXPECT_NE(make_error("bmc", setup).find("groups of 32: use f16"), std::string::npos);
+}
+
+TEST(Registry, RefusesStaticTypesWithoutRangesOfEveryHead) {
+  kv::Setup setup = kSetup;
+  setup.shape.v_type = kernels::DType::kStatic8;
+  EXPECT_EQ(make_error("virtual", setup), "rows of type STATIC8 need the ranges of a calibration");
+  setup.ranges = std::make_shared<StaticRanges>(StaticRanges{.k = {}, .v = {1, 2}});
+  EXPECT_EQ(make_error("virtual", setup),
+            "ranges of 2 heads, but there are 1 layers of 1 KV heads");
+  for (const float bad : {-1.0F, std::numeric_limits<float>::infinity(), std::nanf("")}) {
+    setup.ranges = std::make_shared<StaticRanges>(StaticRanges{.k = {}, .v = {bad}});
+    EXPECT_NE(make_error("virtual", setup).find("finite and not negative"), std::string::npos);
+  }
+  setup.ranges = std::make_shared<StaticRanges>(StaticRanges{.k = {}, .v = {0}});
+  EXPECT_TRUE(make_store({"virtual", {}}, setup).ok());
 }
 
 TEST(Registry, KeepsAMemoryForModelsThatHaveOneAndRowsForTheOthers) {
   EXPECT_EQ(make_error("bounded"),
             "bounded needs a model that was trained with a memory of slots (architecture bct), and "
-            "this one was not: use one of virtual, bmc, iterative, upfront, paged");
+            "this one was not: use one of virtual, bmc, iterative, upfront, paged, "
+            "sliding");
   EXPECT_FALSE(cost_of({"bounded", {}}, kSetup, {}).ok());
   const kv::Setup with_memory = test::setup_for("bounded", kSetup.shape);
   EXPECT_EQ(make_error("paged", with_memory),

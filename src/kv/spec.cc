@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <charconv>
 #include <numeric>
+#include <optional>
 #include <vector>
 
 #include "kv/options.h"
@@ -32,6 +33,20 @@ size_t edit_distance(std::string_view a, std::string_view b) {
 std::string_view value_of(const Spec& spec, const Option& option) {
   const auto found = spec.options.find(std::string(option.name));
   return found == spec.options.end() ? option.fallback : std::string_view(found->second);
+}
+
+// "1.25" in millionths, if it is such a number.
+std::optional<uint64_t> millionths(std::string_view text) {
+  const size_t point = std::min(text.find('.'), text.size());
+  std::string digits(text.substr(0, point));
+  const std::string_view places = text.substr(std::min(point + 1, text.size()));
+  if (digits.empty() || places.empty() != (point == text.size()) || places.size() > 6)
+    return std::nullopt;
+  digits.append(places).append(6 - places.size(), '0');
+  uint64_t value = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+  if (error != std::errc() || end != digits.data() + digits.size()) return std::nullopt;
+  return value;
 }
 
 }  // namespace
@@ -87,6 +102,17 @@ base::Result<uint64_t> read_number(const Spec& spec, const Option& option, uint6
     return base::fail("{}: {}={} is not a whole number from {} to {} ({})", spec.name, option.name,
                       quote(text), least, most, option.summary);
   return value;
+}
+
+base::Result<uint64_t> read_decimal(const Spec& spec, const Option& option, uint64_t least,
+                                    uint64_t most) {
+  const std::string_view text = value_of(spec, option);
+  const std::optional<uint64_t> value = millionths(text);
+  if (!value || *value < least || *value > most)
+    return base::fail("{}: {}={} is not a decimal number from {} to {} ({})", spec.name,
+                      option.name, quote(text), static_cast<double>(least) / 1e6,
+                      static_cast<double>(most) / 1e6, option.summary);
+  return *value;
 }
 
 base::Result<bool> read_switch(const Spec& spec, const Option& option) {

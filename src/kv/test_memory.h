@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "kernels/matrix.h"
-#include "kv/registry.h"
+#include "kv/test_rows.h"
 
 namespace kvick::kv::test {
 
@@ -49,7 +49,7 @@ inline const Traits& traits_of(const std::string& spec) {
 inline Setup setup_for(const std::string& spec, const Shape& shape,
                        uint64_t max_bytes = UINT64_MAX) {
   static std::map<std::tuple<uint32_t, uint32_t, uint32_t>, MadeMemory> made;
-  Setup setup = {.shape = shape, .max_bytes = max_bytes};
+  Setup setup = test_setup(shape, max_bytes);
   if (!traits_of(spec).memory) return setup;
   setup.shape.k_type = setup.shape.v_type = kernels::DType::kF32;
   constexpr uint32_t kSlots = 21;

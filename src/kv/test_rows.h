@@ -3,9 +3,11 @@
 // what was written.
 
 #include <gtest/gtest.h>
+#include <memory>
+#include <numeric>
 #include <vector>
 
-#include "kv/kv.h"
+#include "kv/ranges.h"
 
 namespace kvick::kv::test {
 
@@ -20,16 +22,35 @@ inline float value_of(uint32_t row, uint32_t layer, uint32_t head, bool is_v, ui
 using Row = uint32_t;
 using Rows = std::vector<Row>;
 
+// Of each head another one; the first ones cut some values.
+inline float test_range(const Shape& shape, uint32_t layer, uint32_t head, bool is_v) {
+  return 3.5f + 0.25f * static_cast<float>(layer * shape.kv_heads + head) + (is_v ? 0.1f : 0);
+}
+inline Setup test_setup(const Shape& shape, uint64_t max_bytes = UINT64_MAX) {
+  auto ranges = std::make_shared<StaticRanges>();
+  for (uint32_t layer = 0; layer < shape.layers; ++layer)
+    for (uint32_t head = 0; head < shape.kv_heads; ++head) {
+      ranges->k.push_back(test_range(shape, layer, head, false));
+      ranges->v.push_back(test_range(shape, layer, head, true));
+    }
+  return {.shape = shape, .max_bytes = max_bytes, .ranges = ranges};
+}
+
 // The keys or values of one head, as bytes in the store's element type.
 inline std::vector<std::byte> bytes_of(const Shape& shape, const Rows& rows, uint32_t layer,
                                        uint32_t head, bool is_v) {
   std::vector<float> row(shape.head_dim);
+  const kernels::DType type = is_v ? shape.v_type : shape.k_type;
+  const float scale =
+      test_range(shape, layer, head, is_v) / (type == kernels::DType::kStatic8 ? 127.0f : 32767.0f);
   const size_t bytes = shape.row_bytes(is_v);
   std::vector<std::byte> all(rows.size() * bytes);
   for (size_t r = 0; r < rows.size(); ++r) {
-    for (uint32_t i = 0; i < shape.head_dim; ++i) row[i] = value_of(rows[r], layer, head, is_v, i);
-    kernels::from_f32(is_v ? shape.v_type : shape.k_type, row.data(), row.size(),
-                      all.data() + r * bytes);
+    for (uint32_t i = 0; i < shape.head_dim; ++i) {
+      row[i] = value_of(rows[r], layer, head, is_v, i);
+      if (kernels::is_static(type)) row[i] *= 1 / scale;
+    }
+    kernels::from_f32(type, row.data(), row.size(), all.data() + r * bytes);
   }
   return all;
 }
@@ -79,20 +100,26 @@ inline Rows positions(const kernels::View& view) {
   return all;
 }
 
-// Expects that one slot shows `rows`, of which the last `fresh` are this step's.
-inline void expect_shows(Step& step, const Shape& shape, uint32_t slot, const Rows& rows,
+struct Shown {
+  uint32_t slot = 0, committed = 0;  // tokens of its sequence
+};
+// Expects that one slot shows `rows`, of which the last `fresh` are this step's and the others the
+// last committed ones.
+inline void expect_shows(Step& step, const Shape& shape, const Shown& what, const Rows& rows,
                          uint32_t fresh) {
   base::Arena scratch;
   kernels::View view;
   for (uint32_t layer = 0; layer < shape.layers; ++layer)
     for (uint32_t head = 0; head < shape.kv_heads; ++head) {
-      step.view({.slot = slot, .layer = layer, .head = head}, scratch, view);
+      step.view({.slot = what.slot, .layer = layer, .head = head}, scratch, view);
       ASSERT_EQ(kernels::rows_of(view.fresh), fresh);
       for (const bool is_v : {false, true})
         ASSERT_TRUE(gather(view, shape, is_v) == bytes_of(shape, rows, layer, head, is_v))
-            << "slot " << slot << " layer " << layer << " head " << head << (is_v ? " v" : " k");
+            << "slot " << what.slot << " layer " << layer << " head " << head
+            << (is_v ? " v" : " k");
       Rows expected(rows.size() - fresh);
-      for (uint32_t i = 0; i < expected.size(); ++i) expected[i] = i;
+      std::iota(expected.begin(), expected.end(),
+                what.committed - static_cast<uint32_t>(expected.size()));
       ASSERT_EQ(positions(view), expected);
     }
 }

@@ -23,11 +23,13 @@ struct Config {
   uint32_t layers = 0, dim = 0, ffn = 0;
   uint32_t heads = 0, kv_heads = 0, head_dim = 0;
   uint32_t vocab = 0;
-  uint32_t context = 0;  // most tokens of one sequence
+  uint32_t context = 0;            // most tokens that the model was trained to see at once
+  bool learned_positions = false;  // a table of `context` positions: it knows no further ones
   float norm_eps = 0;
   Rope rope;
 
   uint32_t group() const { return heads / kv_heads; }
+  uint32_t most_positions() const { return learned_positions ? context : UINT32_MAX; }
   uint32_t q_dim() const { return heads * head_dim; }
   uint32_t kv_dim() const { return kv_heads * head_dim; }
 };

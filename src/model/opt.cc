@@ -9,7 +9,9 @@ namespace {
 
 class Opt final : public Model {
  public:
-  Opt(Config config, io::ModelFile file) : Model(std::move(config)), file_(std::move(file)) {}
+  Opt(Config config, io::ModelFile file) : Model(std::move(config)), file_(std::move(file)) {
+    config_.learned_positions = true;
+  }
 
   base::Status<> read(const LoadOptions& options) {
     WeightReader reader(file_, options, memory_);

@@ -41,7 +41,7 @@ class CommandTest(unittest.TestCase):
             self.env["KVICK_ISA"] = os.environ["KVICK_ISA"]
 
     def kvick(self, *arguments, model=None, status=0):
-        done = subprocess.run([KVICK, self.COMMAND, "-m", model or self.model, "--threads", "2", *map(str, arguments)],
+        done = subprocess.run([KVICK, *self.COMMAND.split(), "-m", model or self.model, "--threads", "2", *map(str, arguments)],
                               env=self.env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=240)
         self.assertEqual(done.returncode, status, done)
         return done

@@ -26,7 +26,7 @@ struct Options {
   std::string path;  // a .gguf file or a Hugging Face folder
   std::string kv =
       "virtual";  // a cache strategy, NAME[:key=value,...], as `kvick run --kv` takes it
-  std::string kv_type = "f16";  // of keys and values: f32, f16 or bf16
+  std::string kv_type = "f16";  // of keys and values, as `kvick run --kv-type` takes it
   uint32_t context = 0;         // most tokens of a sequence; 0: the model's
   unsigned threads = 0;         // 0: as many as this process may use
   std::string isa;  // scalar, avx2, avx512 or amx; empty: the best that this processor has

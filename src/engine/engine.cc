@@ -45,6 +45,7 @@ Result<std::unique_ptr<Engine>> Engine::open(const EngineOptions& options) {
 kv::Setup Engine::setup(const KvOptions& options) const {
   kv::Setup setup;
   setup.shape = model_->kv_shape(options.k_type, options.v_type, options.max_tokens);
+  setup.shape.aging = options.aging;
   setup.max_bytes = options.max_bytes;
   setup.store_row = kernels_.store_row;
   setup.pool = pool_.get();

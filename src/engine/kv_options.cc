@@ -1,7 +1,10 @@
 #include "engine/kv_options.h"
 
+#include <algorithm>
 #include <array>
 #include <cctype>
+
+#include "kv/options.h"
 
 namespace kvick::engine {
 namespace {
@@ -19,22 +22,76 @@ std::string lower_name(DType type) {
   return name;
 }
 
+// -- types that change with age: recent rows are f16 --
+constexpr uint32_t kMostWindow = 1U << 20;
+constexpr kv::Option kWindow = {
+    .name = "window", .summary = "newest rows that stay in f16", .fallback = "128"};
+constexpr kv::Option kOld = {
+    .name = "old", .summary = "the type of rows past the window", .fallback = "q8"};
+constexpr kv::Option kMixedOptions[] = {kWindow, kOld};
+
+Result<uint32_t> read_window(const kv::Spec& spec) {
+  KVICK_TRY(const uint64_t window, kv::read_number(spec, kWindow, 0, kMostWindow));
+  if (window % kv::kAgingRows != 0)
+    return fail("{}: window={} is not a multiple of {}: rows become old so many at a time",
+                spec.name, window, kv::kAgingRows);
+  return static_cast<uint32_t>(window);
+}
+
+Result<kv::Aging> read_mixed(const kv::Spec& spec) {
+  KVICK_TRY(const uint32_t window, read_window(spec));
+  KVICK_TRY(const size_t old, kv::read_choice(spec, kOld, {"q8", "q4"}));
+  const DType type = old == 0 ? DType::kQ8 : DType::kQ4;
+  return kv::Aging{.k_type = type, .v_type = type, .window = window};
+}
+std::string mixed_text(const kv::Aging& aging) {
+  return fmt::format("mixed:window={},old={}", aging.window, lower_name(aging.k_type));
+}
+
+struct AgedType {
+  std::string_view name;
+  std::span<const kv::Option> options;
+  Result<kv::Aging> (*read)(const kv::Spec&);
+};
+constexpr AgedType kAgedTypes[] = {{"mixed", kMixedOptions, read_mixed}};
+
+// The one that a text begins with, whatever options follow.
+const AgedType* find_aged(std::string_view text) {
+  const std::string_view name = text.substr(0, text.find(':'));
+  for (const AgedType& type : kAgedTypes)
+    if (type.name == name) return &type;
+  return nullptr;
+}
+
+Result<kv::Aging> read_aged(const AgedType& type, std::string_view text) {
+  KVICK_TRY(const kv::Spec spec, kv::parse_spec(text));
+  for (const auto& [name, value] : spec.options) {
+    std::vector<std::string_view> known;
+    for (const kv::Option& option : type.options) known.push_back(option.name);
+    if (std::find(known.begin(), known.end(), name) == known.end())
+      return fail("the type {} has no option {}; it has {}", type.name, kv::quote(name),
+                  fmt::join(known, ", "));
+  }
+  return type.read(spec);
+}
+
 Result<DType> row_type(std::string_view name) {
+  if (const AgedType* aged = find_aged(name))
+    return fail("{} is a type of keys and values together: write it alone, --kv-type {}",
+                aged->name, aged->name);
   const std::optional<DType> named = kernels::dtype_from_name(name);
   std::string known;
   for (const DType type : kTypes) {
     if (named == type) return type;
-    known += (known.empty() ? "" : ", ") + lower_name(type);
+    known += lower_name(type) + ", ";
   }
-  return fail("cache rows of type \"{}\" do not exist; there are {}", name, known);
+  std::vector<std::string_view> aged;
+  for (const AgedType& type : kAgedTypes) aged.push_back(type.name);
+  return fail("cache rows of type \"{}\" do not exist; there are {}{}", name, known,
+              fmt::join(aged, ", "));
 }
 
-base::Status<> read_types(std::string_view text, KvOptions& options) {
-  if (text.find('=') == std::string_view::npos) {
-    KVICK_TRY(options.k_type, row_type(text));
-    options.v_type = options.k_type;
-    return base::Done{};
-  }
+base::Status<> read_each(std::string_view text, KvOptions& options) {
   bool seen[2] = {false, false};
   while (true) {
     const size_t comma = text.find(',');
@@ -48,6 +105,22 @@ base::Status<> read_types(std::string_view text, KvOptions& options) {
     if (comma == std::string_view::npos) return base::Done{};
     text.remove_prefix(comma + 1);
   }
+}
+
+base::Status<> read_types(std::string_view text, KvOptions& options) {
+  if (const AgedType* aged = find_aged(text)) {
+    KVICK_TRY(options.aging, read_aged(*aged, text));
+    return base::Done{};
+  }
+  if (text.find('=') < text.find(':')) return read_each(text, options);
+  if (const size_t colon = text.find(':'); colon != std::string_view::npos) {
+    KVICK_TRY_VOID(row_type(text.substr(0, colon)));
+    return fail("the type {} has no options, but \"{}\" is given", text.substr(0, colon),
+                text.substr(colon + 1));
+  }
+  KVICK_TRY(options.k_type, row_type(text));
+  options.v_type = options.k_type;
+  return base::Done{};
 }
 
 }  // namespace
@@ -67,9 +140,10 @@ Result<KvOptions> parse_kv_options(std::string_view spec, std::string_view type)
   return options;
 }
 
-std::string kv_type_text(DType k_type, DType v_type) {
-  if (k_type == v_type) return lower_name(k_type);
-  return "k=" + lower_name(k_type) + ",v=" + lower_name(v_type);
+std::string kv_type_text(const KvOptions& options) {
+  if (options.aging) return mixed_text(*options.aging);
+  if (options.k_type == options.v_type) return lower_name(options.k_type);
+  return "k=" + lower_name(options.k_type) + ",v=" + lower_name(options.v_type);
 }
 
 }  // namespace kvick::engine

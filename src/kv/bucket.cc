@@ -4,27 +4,14 @@
 #include <cstring>
 #include <new>
 
+#include "kv/heap_block.h"
 #include "kv/saturating.h"
 
 namespace kvick::kv {
 namespace {
 
-// Not base::Buffer, which rounds up to 2 MiB: allocated bytes are to be what the strategy's formula
-// says.
-struct Release {
-  void operator()(std::byte* block) const {
-    ::operator delete[](block, std::align_val_t{base::kCacheLine});
-  }
-};
-using Block = std::unique_ptr<std::byte[], Release>;
-
-Block make_block(size_t bytes) {
-  return Block(
-      static_cast<std::byte*>(::operator new[](bytes, std::align_val_t{base::kCacheLine})));
-}
-
 struct BucketSequence : ContiguousSequence {
-  std::vector<Block> blocks;  // per layer
+  std::vector<HeapBlock> blocks;  // per layer
 };
 
 uint32_t capacity_for(const Shape& shape, const Growth& growth, uint64_t rows) {
@@ -129,7 +116,7 @@ class BucketStore final : public ContiguousStore {
   void grow(BucketSequence& sequence, uint32_t rows) {
     const uint32_t heads = shape().kv_heads;
     for (uint32_t layer = 0; layer < shape().layers; ++layer) {
-      Block block = make_block(layer_bytes(rows));
+      HeapBlock block = make_heap_block(layer_bytes(rows));
       LayerRows& old = sequence.layers[layer];
       const LayerRows grown = {.data = block.get(),
                                .k_bytes = rows * shape().row_bytes(false),
@@ -154,6 +141,20 @@ class BucketStore final : public ContiguousStore {
   Growth growth_;
 };
 
+// The same of steps that add several rows: a growth moves what the steps before have added.
+uint64_t moved_rows(const Shape& shape, const Growth& growth, const Load& load) {
+  uint64_t moved = 0, capacity = 0;
+  for (uint64_t rows = 0; rows < load.tokens;) {
+    const uint64_t then = std::min<uint64_t>(rows + load.step, load.tokens);
+    if (then > capacity || growth.at_every_step) {
+      moved += rows;
+      capacity = capacity_for(shape, growth, then);
+    }
+    rows = then;
+  }
+  return moved;
+}
+
 }  // namespace
 
 std::unique_ptr<Store> make_bucket_store(const Setup& setup, const Growth& growth) {
@@ -169,7 +170,8 @@ Cost bucket_cost(const Setup& setup, const Growth& growth, const Load& load) {
   const uint64_t pairs = growths == 0       ? 0
                          : growths % 2 == 0 ? saturating_mul(growths / 2, growths - 1)
                                             : saturating_mul(growths, (growths - 1) / 2);
-  const uint64_t moved = saturating_mul(unit, pairs);
+  const uint64_t moved =
+      load.step == 1 ? saturating_mul(unit, pairs) : moved_rows(shape, growth, load);
   return {.fast_bytes = saturating_mul(
               sequences, saturating_mul(capacity_for(shape, growth, load.tokens), token)),
           .slow_bytes = 0,

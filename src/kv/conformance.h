@@ -1,14 +1,13 @@
 #pragma once
 // What the conformance tests share: the trivial model of a store, which is a list of row numbers
-// per sequence, and the cases to try.
+// per sequence. The cases to try are in conformance_cases.h.
 
-#include <cctype>
 #include <gtest/gtest.h>
 #include <map>
 #include <string>
 #include <vector>
 
-#include "kv/registry.h"
+#include "kv/conformance_cases.h"
 #include "kv/test_rows.h"
 
 namespace kvick::kv::test {
@@ -59,6 +58,11 @@ struct Pair {
     rows.insert(rows.end(), fresh.begin() + first, fresh.begin() + first + slots[s].fresh);
     return rows;
   }
+  std::vector<std::byte> bytes_shown(uint32_t s, uint32_t layer, uint32_t head, bool is_v) const {
+    const auto committed = static_cast<uint32_t>(twin.at(slots[s].seq).size());
+    return bytes_of(shape, shown(s), layer, head, is_v,
+                    shape.aging ? shape.aging->old_rows(committed) : 0);
+  }
   void expect_all_shown(Step& step) const {
     for (uint32_t s = 0; s < slots.size(); ++s)
       expect_shows(step, shape, s, shown(s), slots[s].fresh);
@@ -90,59 +94,5 @@ struct Pair {
   Shortage shortage;        // of the last begin that failed
   Row next_row = 1;
 };
-
-// Every row of the registry, with its defaults and with options worth trying, in every element
-// type.
-struct Case {
-  std::string spec;
-  kernels::DType k_type, v_type;
-};
-
-inline void PrintTo(const Case& test, std::ostream* out) {  // NOLINT: googletest's name
-  *out << test.spec << " " << kernels::dtype_info(test.k_type).name << " "
-       << kernels::dtype_info(test.v_type).name;
-}
-
-inline std::vector<std::string> specs() {
-  std::vector<std::string> all;
-  for (const Strategy& strategy : strategies()) all.emplace_back(strategy.name);
-  for (const char* more : {"virtual:hugepages=on", "bmc:r=1", "bmc:r=7", "bmc:r=100000",
-                           "paged:block=1", "paged:block=7,prefix=off"})
-    all.emplace_back(more);
-  return all;
-}
-
-// Types of keys and values.
-inline constexpr std::pair<kernels::DType, kernels::DType> kTypes[] = {
-    {kernels::DType::kF32, kernels::DType::kF32},   {kernels::DType::kF16, kernels::DType::kF16},
-    {kernels::DType::kBF16, kernels::DType::kBF16}, {kernels::DType::kQ8, kernels::DType::kQ8},
-    {kernels::DType::kQ4, kernels::DType::kQ4},     {kernels::DType::kQ8, kernels::DType::kQ4}};
-
-inline std::vector<Case> cases() {
-  std::vector<Case> all;
-  for (const std::string& spec : specs())
-    for (const auto& [keys, values] : kTypes) all.push_back({spec, keys, values});
-  return all;
-}
-
-inline std::string name_of(const testing::TestParamInfo<Case>& info) {
-  std::string name = info.param.spec;
-  for (const kernels::DType type : {info.param.k_type, info.param.v_type})
-    name += "_" + std::string(kernels::dtype_info(type).name);
-  for (char& c : name)
-    if (std::isalnum(static_cast<unsigned char>(c)) == 0) c = '_';
-  return name;
-}
-
-inline const Traits& traits_of(const std::string& spec) {
-  return find_strategy(parse_spec(spec).value().name)->traits;
-}
-
-// Why a spec cannot be tried on this machine, or "".
-inline std::string unavailable(const std::string& spec) {
-  if (spec.find("hugepages=on") == std::string::npos) return "";
-  auto made = make_store(parse_spec(spec).value(), {.shape = {1, 1, 1, 1}});
-  return made.ok() ? "" : made.error().message;
-}
 
 }  // namespace kvick::kv::test

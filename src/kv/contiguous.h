@@ -4,7 +4,7 @@
 // behind the committed ones, so committing a chain only raises the length; committing a path
 // through a tree closes its gaps. Where regions come from is the strategy's.
 
-#include "kv/checked.h"
+#include "kv/row_store.h"
 
 namespace kvick::kv {
 
@@ -25,9 +25,13 @@ struct ContiguousSequence : Sequence {
   std::vector<LayerRows> layers;
 };
 
-class ContiguousStore : public CheckedStore {
+class ContiguousStore : public RowStore {
  public:
-  explicit ContiguousStore(const Setup& setup) : CheckedStore(setup) {}
+  using RowStore::RowStore;
+
+  void add_runs(const Sequence& sequence, uint32_t begin, uint32_t end,
+                std::vector<kernels::Run>& runs) const final;
+  kernels::Segment segment(const Sequence& sequence, uint32_t layer, uint32_t head) const final;
 
  protected:
   // Room for length + fresh rows in every place, or no change.

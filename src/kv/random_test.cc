@@ -102,17 +102,17 @@ class Player {
 
   void check() {
     const Usage usage = pair_.store->usage();
-    uint64_t tokens = 0;
+    uint64_t used = 0;
     for (const auto& [seq, rows] : pair_.twin) {
       ASSERT_EQ(pair_.store->length(seq), rows.size());
-      tokens += rows.size();
+      used += pair_.shape.used_bytes(static_cast<uint32_t>(rows.size()));
     }
     ASSERT_EQ(usage.sequences, pair_.twin.size());
     ASSERT_EQ(usage.wasted_bytes, usage.allocated_bytes - usage.used_bytes);
     ASSERT_LE(usage.used_bytes, usage.allocated_bytes);
     ASSERT_LE(usage.allocated_bytes, cap_);
     if (traits_.exact && !traits_.cheap_fork) {
-      ASSERT_EQ(usage.used_bytes, tokens * pair_.shape.token_bytes());
+      ASSERT_EQ(usage.used_bytes, used);
     }
   }
 
@@ -129,10 +129,7 @@ INSTANTIATE_TEST_SUITE_P(Registry, Random, testing::ValuesIn(cases()), name_of);
 TEST_P(Random, OperationsAgreeWithTheTrivialModel) {
   const Case& test = GetParam();
   if (const std::string why = unavailable(test.spec); !why.empty()) GTEST_SKIP() << why;
-  Shape shape = kShape;
-  shape.k_type = test.k_type;
-  shape.v_type = test.v_type;
-  if (kernels::dtype_info(test.k_type).block > 1) shape.head_dim = 32;
+  const Shape shape = shape_of(test, kShape);
   const uint64_t two =
       cost_of(parse_spec(test.spec).value(), {.shape = shape}, {shape.max_tokens, 2})
           .value()

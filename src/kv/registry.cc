@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "kv/aged.h"
 #include "kv/options.h"
 
 namespace kvick::kv {
@@ -28,6 +29,9 @@ constexpr uint64_t kMostBytes = uint64_t{1} << 48;
 // Bounds that keep every size below 2^64, page rounding included.
 constexpr uint64_t kMostRegions = uint64_t{1} << 24;
 constexpr uint32_t kMostHeadDim = uint32_t{1} << 20;
+constexpr uint32_t kMostWindow = uint32_t{1} << 20;
+
+using kernels::DType;
 
 template <typename Row>
 std::vector<std::string_view> names_of(std::span<const Row> rows) {
@@ -58,23 +62,44 @@ base::Result<const Strategy*> checked_strategy(const Spec& spec) {
   return strategy;
 }
 
+bool is_row_type(DType type) {
+  return kernels::dtype_info(type).block == 1 || type == DType::kQ8 || type == DType::kQ4;
+}
+
+base::Status<> check_groups(const Shape& shape, DType type) {
+  const kernels::DTypeInfo& info = kernels::dtype_info(type);
+  if (shape.head_dim % info.block == 0) return base::Done{};
+  return base::fail(
+      "keys and values of {} elements a head cannot be kept as {}, which takes groups of {}: use "
+      "f16",
+      shape.head_dim, info.name, info.block);
+}
+
+base::Status<> check_aging(const Shape& shape) {
+  const Aging& aging = *shape.aging;
+  for (const DType type : {aging.k_type, aging.v_type}) {
+    if (!is_row_type(type))
+      return base::fail("old keys and values are kept as f32, f16, bf16, q8 or q4, not as {}",
+                        kernels::dtype_info(type).name);
+    KVICK_TRY_VOID(check_groups(shape, type));
+  }
+  if (aging.window % kAgingRows != 0 || aging.window > kMostWindow)
+    return base::fail("a window of {} rows: it must be a multiple of {}, at most {}", aging.window,
+                      kAgingRows, kMostWindow);
+  return base::Done{};
+}
+
 base::Status<> check_shape(const Shape& shape) {
-  using kernels::DType;
   if (shape.layers == 0 || shape.kv_heads == 0 || shape.head_dim == 0 || shape.max_tokens == 0)
     return base::fail("a cache of {} layers, {} KV heads, {} values a head and {} tokens is none",
                       shape.layers, shape.kv_heads, shape.head_dim, shape.max_tokens);
   for (const DType type : {shape.k_type, shape.v_type}) {
-    const kernels::DTypeInfo& info = kernels::dtype_info(type);
-    const bool row_type = info.block == 1 || type == DType::kQ8 || type == DType::kQ4;
-    if (!row_type)
+    if (!is_row_type(type))
       return base::fail("keys and values are kept as f32, f16, bf16, q8 or q4, not as {}",
-                        info.name);
-    if (shape.head_dim % info.block != 0)
-      return base::fail(
-          "keys and values of {} elements a head cannot be kept as {}, which takes "
-          "groups of {}: use f16",
-          shape.head_dim, info.name, info.block);
+                        kernels::dtype_info(type).name);
+    KVICK_TRY_VOID(check_groups(shape, type));
   }
+  if (shape.aging) KVICK_TRY_VOID(check_aging(shape));
   if (uint64_t{shape.layers} * shape.kv_heads > kMostRegions || shape.head_dim > kMostHeadDim)
     return base::fail("{} layers of {} KV heads of {} values: no model has so many", shape.layers,
                       shape.kv_heads, shape.head_dim);
@@ -96,9 +121,16 @@ const Strategy* find_strategy(std::string_view name) {
   return nullptr;
 }
 
+Traits traits_of(const Strategy& strategy, const Shape& shape) {
+  Traits traits = strategy.traits;
+  if (shape.aging) traits.exact = traits.shares_prefix = traits.cheap_fork = false;
+  return traits;
+}
+
 base::Result<std::unique_ptr<Store>> make_store(const Spec& spec, const Setup& setup) {
   KVICK_TRY(const Strategy* strategy, checked_strategy(spec));
   KVICK_TRY_VOID(check_shape(setup.shape));
+  if (setup.shape.aging) return make_aged_store(*strategy, spec, setup);
   return strategy->make(setup, spec);
 }
 
@@ -108,6 +140,7 @@ base::Result<Cost> cost_of(const Spec& spec, const Setup& setup, const Load& loa
   if (load.tokens > setup.shape.max_tokens)
     return base::fail("a sequence of {} tokens is past the context of {}", load.tokens,
                       setup.shape.max_tokens);
+  if (setup.shape.aging) return aged_cost(*strategy, spec, setup, load);
   return strategy->cost(setup, spec, load);
 }
 

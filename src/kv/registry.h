@@ -27,6 +27,7 @@ struct Traits {
   bool wants_probs = false;    // observe() must be called
   bool shares_prefix = false;  // open() may return cached > 0
   bool cheap_fork = false;     // fork() copies no row
+  bool holds_old = false;      // its stores are RowStores, which can hold the rows of Shape::aging
   uint32_t max_fresh = 0;      // rows that one slot may add in one step; 0: no limit of its own
 };
 
@@ -37,12 +38,13 @@ struct Option {
 struct Load {
   uint32_t tokens = 0;  // of each sequence, prompt included
   uint32_t sequences = 1;
+  uint32_t step = 1;  // tokens that each gains a step; old rows come several at a time
 };
 // What a load costs, from the strategy's formulas alone.
 struct Cost {
   uint64_t fast_bytes = 0, slow_bytes = 0;  // allocated at the end
   uint64_t read_bytes_per_token = 0;        // by the attention of the last token
-  uint64_t copied_bytes = 0;                // over the whole load, growing by one token a step
+  uint64_t copied_bytes = 0;                // over the whole load, step by step
 };
 
 // What every store is made from.
@@ -54,12 +56,15 @@ struct Setup {
                     std::byte* out) = kernels::from_f32;
   // Threads that write the rows of a batch together; null: the caller's alone.
   base::ThreadPool* pool = nullptr;
+  // Whether rows may serve other sequences that begin alike. Old rows may not: the recent ones that
+  // belong to them are elsewhere.
+  bool shares_prefix = true;
 };
 
 struct Strategy {
   std::string_view name, summary;
   std::span<const Option> options;
-  Traits traits;
+  Traits traits;  // of rows that stay as they were written; else see traits_of
   // Error: an option's value that makes no sense, named. make_store and cost_of refuse unknown
   // options, impossible shapes and loads before they call these.
   base::Result<std::unique_ptr<Store>> (*make)(const Setup& setup, const Spec& spec);
@@ -68,6 +73,9 @@ struct Strategy {
 
 std::span<const Strategy> strategies();  // the default first
 const Strategy* find_strategy(std::string_view name);
+
+// What holds of a strategy's stores for that shape.
+Traits traits_of(const Strategy& strategy, const Shape& shape);
 
 // A store for a spec; errors name the strategies or options that exist.
 base::Result<std::unique_ptr<Store>> make_store(const Spec& spec, const Setup& setup);

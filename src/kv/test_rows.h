@@ -20,16 +20,26 @@ inline float value_of(uint32_t row, uint32_t layer, uint32_t head, bool is_v, ui
 using Row = uint32_t;
 using Rows = std::vector<Row>;
 
-// The keys or values of one head, as bytes in the store's element type.
+// Rows as bytes in the store's element types: the first `old` of them were written as the others
+// and then rewritten in the types of old ones.
 inline std::vector<std::byte> bytes_of(const Shape& shape, const Rows& rows, uint32_t layer,
-                                       uint32_t head, bool is_v) {
+                                       uint32_t head, bool is_v, uint32_t old = 0) {
+  const kernels::DType type = is_v ? shape.v_type : shape.k_type;
   std::vector<float> row(shape.head_dim);
-  const size_t bytes = shape.row_bytes(is_v);
-  std::vector<std::byte> all(rows.size() * bytes);
+  std::vector<std::byte> all, bytes(shape.row_bytes(is_v));
   for (size_t r = 0; r < rows.size(); ++r) {
     for (uint32_t i = 0; i < shape.head_dim; ++i) row[i] = value_of(rows[r], layer, head, is_v, i);
-    kernels::from_f32(is_v ? shape.v_type : shape.k_type, row.data(), row.size(),
-                      all.data() + r * bytes);
+    kernels::from_f32(type, row.data(), row.size(), bytes.data());
+    if (r >= old) {
+      all.insert(all.end(), bytes.begin(), bytes.end());
+      continue;
+    }
+    kernels::to_f32(type, bytes.data(), row.size(), row.data());
+    const Shape of_old = shape.of_old_rows();
+    std::vector<std::byte> rewritten(of_old.row_bytes(is_v));
+    kernels::from_f32(is_v ? of_old.v_type : of_old.k_type, row.data(), row.size(),
+                      rewritten.data());
+    all.insert(all.end(), rewritten.begin(), rewritten.end());
   }
   return all;
 }
@@ -50,8 +60,9 @@ inline void write_all(Step& step, const Shape& shape, const Rows& rows) {
   for (uint32_t layer = 0; layer < shape.layers; ++layer) write_layer(step, shape, rows, layer);
 }
 
-inline void append(const kernels::Segment& segment, bool is_v, size_t row_bytes,
+inline void append(const kernels::Segment& segment, bool is_v, uint32_t head_dim,
                    std::vector<std::byte>& out) {
+  const size_t row_bytes = kernels::dtype_bytes(is_v ? segment.v_type : segment.k_type, head_dim);
   const std::byte* data = is_v ? segment.v : segment.k;
   const uint32_t stride = is_v ? segment.v_stride : segment.k_stride;
   for (const kernels::Run& run : segment.runs)
@@ -63,10 +74,9 @@ inline void append(const kernels::Segment& segment, bool is_v, size_t row_bytes,
 
 // All rows of a view in order, as bytes: committed, then fresh.
 inline std::vector<std::byte> gather(const kernels::View& view, const Shape& shape, bool is_v) {
-  const size_t row_bytes = shape.row_bytes(is_v);
   std::vector<std::byte> out;
-  for (const kernels::Segment& segment : view.past) append(segment, is_v, row_bytes, out);
-  append(view.fresh, is_v, row_bytes, out);
+  for (const kernels::Segment& segment : view.past) append(segment, is_v, shape.head_dim, out);
+  append(view.fresh, is_v, shape.head_dim, out);
   return out;
 }
 
@@ -84,12 +94,14 @@ inline void expect_shows(Step& step, const Shape& shape, uint32_t slot, const Ro
                          uint32_t fresh) {
   base::Arena scratch;
   kernels::View view;
+  const auto committed = static_cast<uint32_t>(rows.size()) - fresh;
+  const uint32_t old = shape.aging ? shape.aging->old_rows(committed) : 0;
   for (uint32_t layer = 0; layer < shape.layers; ++layer)
     for (uint32_t head = 0; head < shape.kv_heads; ++head) {
       step.view({.slot = slot, .layer = layer, .head = head}, scratch, view);
       ASSERT_EQ(kernels::rows_of(view.fresh), fresh);
       for (const bool is_v : {false, true})
-        ASSERT_TRUE(gather(view, shape, is_v) == bytes_of(shape, rows, layer, head, is_v))
+        ASSERT_TRUE(gather(view, shape, is_v) == bytes_of(shape, rows, layer, head, is_v, old))
             << "slot " << slot << " layer " << layer << " head " << head << (is_v ? " v" : " k");
       Rows expected(rows.size() - fresh);
       for (uint32_t i = 0; i < expected.size(); ++i) expected[i] = i;

@@ -167,7 +167,7 @@ Strategy virtual_strategy() {
               "contiguous, grown by the page table: no copies, less than a page of waste per "
               "region (default)",
           .options = kOptions,
-          .traits = {},
+          .traits = {.holds_old = true},
           .make = make,
           .cost = cost};
 }

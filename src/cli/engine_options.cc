@@ -24,7 +24,7 @@ void add_engine_flags(CLI::App& command, EngineFlags& flags) {
   command
       .add_option("--kv-type", flags.kv_type,
                   "type of keys and values: f32, f16, bf16, q8 or q4, or k=q8,v=q4; or one that "
-                  "changes with age: mixed[:window=128,old=q8]")
+                  "changes with age: mixed[:window=128,old=q8], kivi4[:window=128]")
       ->capture_default_str();
   command.add_option("--ctx", flags.context,
                      "most tokens of a sequence (default: the model's context)");

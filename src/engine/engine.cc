@@ -48,6 +48,7 @@ kv::Setup Engine::setup(const KvOptions& options) const {
   setup.shape.aging = options.aging;
   setup.max_bytes = options.max_bytes;
   setup.store_row = kernels_.store_row;
+  setup.store_group = kernels_.store_group;
   setup.pool = pool_.get();
   return setup;
 }

@@ -23,15 +23,15 @@ std::string lower_name(DType type) {
 }
 
 // -- types that change with age: recent rows are f16 --
-constexpr uint32_t kMostWindow = 1U << 20;
 constexpr kv::Option kWindow = {
     .name = "window", .summary = "newest rows that stay in f16", .fallback = "128"};
 constexpr kv::Option kOld = {
     .name = "old", .summary = "the type of rows past the window", .fallback = "q8"};
 constexpr kv::Option kMixedOptions[] = {kWindow, kOld};
+constexpr kv::Option kKiviOptions[] = {kWindow};
 
 Result<uint32_t> read_window(const kv::Spec& spec) {
-  KVICK_TRY(const uint64_t window, kv::read_number(spec, kWindow, 0, kMostWindow));
+  KVICK_TRY(const uint64_t window, kv::read_number(spec, kWindow, 0, kv::kMostAgingWindow));
   if (window % kv::kAgingRows != 0)
     return fail("{}: window={} is not a multiple of {}: rows become old so many at a time",
                 spec.name, window, kv::kAgingRows);
@@ -44,7 +44,13 @@ Result<kv::Aging> read_mixed(const kv::Spec& spec) {
   const DType type = old == 0 ? DType::kQ8 : DType::kQ4;
   return kv::Aging{.k_type = type, .v_type = type, .window = window};
 }
-std::string mixed_text(const kv::Aging& aging) {
+Result<kv::Aging> read_kivi4(const kv::Spec& spec) {
+  KVICK_TRY(const uint32_t window, read_window(spec));
+  return kv::Aging{.k_type = DType::kKivi4K, .v_type = DType::kKivi4V, .window = window};
+}
+
+std::string aged_text(const kv::Aging& aging) {
+  if (aging.k_type == DType::kKivi4K) return fmt::format("kivi4:window={}", aging.window);
   return fmt::format("mixed:window={},old={}", aging.window, lower_name(aging.k_type));
 }
 
@@ -53,7 +59,8 @@ struct AgedType {
   std::span<const kv::Option> options;
   Result<kv::Aging> (*read)(const kv::Spec&);
 };
-constexpr AgedType kAgedTypes[] = {{"mixed", kMixedOptions, read_mixed}};
+constexpr AgedType kAgedTypes[] = {{"mixed", kMixedOptions, read_mixed},
+                                   {"kivi4", kKiviOptions, read_kivi4}};
 
 // The one that a text begins with, whatever options follow.
 const AgedType* find_aged(std::string_view text) {
@@ -141,7 +148,7 @@ Result<KvOptions> parse_kv_options(std::string_view spec, std::string_view type)
 }
 
 std::string kv_type_text(const KvOptions& options) {
-  if (options.aging) return mixed_text(*options.aging);
+  if (options.aging) return aged_text(*options.aging);
   if (options.k_type == options.v_type) return lower_name(options.k_type);
   return "k=" + lower_name(options.k_type) + ",v=" + lower_name(options.v_type);
 }

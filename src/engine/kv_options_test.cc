@@ -27,17 +27,20 @@ TEST(KvOptions, ReadTypesThatChangeWithAge) {
   EXPECT_EQ(given.aging->k_type, DType::kQ4);
   EXPECT_EQ(given.aging->v_type, DType::kQ4);
   EXPECT_EQ(given.aging->window, 64U);
+  EXPECT_EQ(types("kivi4").aging->k_type, DType::kKivi4K);
+  EXPECT_EQ(types("kivi4").aging->v_type, DType::kKivi4V);
+  EXPECT_EQ(types("kivi4:window=32").aging->window, 32U);
 }
 
 TEST(KvOptions, TypesAreWrittenAsTheyAreRead) {
-  for (const std::string text :
-       {"f32", "q8", "k=q8,v=q4", "mixed:window=128,old=q8", "mixed:window=0,old=q4"})
+  for (const std::string text : {"f32", "q8", "k=q8,v=q4", "mixed:window=128,old=q8",
+                                 "mixed:window=0,old=q4", "kivi4:window=64"})
     EXPECT_EQ(kv_type_text(types(text)), text);
   EXPECT_EQ(kv_type_text(types("mixed")), "mixed:window=128,old=q8");
 }
 
 TEST(KvOptions, SayInOneSentenceWhatIsWrongWithAType) {
-  const std::string known = "there are f32, f16, bf16, q8, q4, mixed";
+  const std::string known = "there are f32, f16, bf16, q8, q4, mixed, kivi4";
   EXPECT_EQ(refusal("q5"), "cache rows of type \"q5\" do not exist; " + known);
   EXPECT_EQ(refusal(""), "cache rows of type \"\" do not exist; " + known);
   EXPECT_EQ(refusal("q5:window=1"), "cache rows of type \"q5\" do not exist; " + known);
@@ -51,6 +54,10 @@ TEST(KvOptions, SayInOneSentenceWhatIsWrongWithAType) {
             "mixed is a type of keys and values together: write it alone, --kv-type mixed");
   EXPECT_EQ(refusal("mixed:"),
             "'' in 'mixed:' is not key=value: a KV spec is NAME[:key=value[,key=value]...]");
+  EXPECT_EQ(refusal("k=kivi4,v=q4"),
+            "kivi4 is a type of keys and values together: write it alone, --kv-type kivi4");
+  EXPECT_EQ(refusal("kivi4_k").find("cache rows of type \"kivi4_k\" do not exist"), 0U);
+  EXPECT_EQ(refusal("kivi4:old=q4"), "the type kivi4 has no option 'old'; it has window");
   EXPECT_EQ(refusal("mixed:size=3"), "the type mixed has no option 'size'; it has window, old");
   EXPECT_EQ(refusal("mixed:window=48"),
             "mixed: window=48 is not a multiple of 32: rows become old so many at a time");

@@ -23,6 +23,8 @@ constexpr std::array<DTypeInfo, kDTypes> kInfo = {{
     {"Q6_K", 256, 210},
     {"Q8", 32, 34},
     {"Q4", 32, 18},
+    {"KIVI4_K", 32, 20},
+    {"KIVI4_V", 32, 20},
 }};
 
 }  // namespace

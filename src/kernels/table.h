@@ -55,9 +55,11 @@ struct Table {
   void (*finish)(Partial state, const View& view, const Queries& queries, float* out,
                  size_t out_stride);
 
-  // -- cache rows: float32 to f32, f16 or bf16
+  // -- cache rows: float32 to what rows are kept as
   // ----------------------------------------------------------------------
   void (*store_row)(DType type, const float* in, size_t n, std::byte* out);
+  // kGroupRows rows of a type whose rows go together, in as group_from_f32 takes it.
+  void (*store_group)(DType type, const float* in, size_t stride, size_t n, std::byte* const* rows);
 };
 
 // The table of an instruction set that this processor supports (KVICK_CHECK).

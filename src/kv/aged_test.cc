@@ -178,10 +178,22 @@ TEST(AgedStore, SaysWhatItCannotKeep) {
   shape.aging->window = 0;
   shape.aging->v_type = kernels::DType::kQ8_0;
   EXPECT_EQ(refusal("bmc", shape),
-            "old keys and values are kept as f32, f16, bf16, q8 or q4, not as Q8_0");
+            "old values are kept as f32, f16, bf16, q8, q4 or kivi4_v, not as Q8_0");
   shape.aging->v_type = kernels::DType::kQ8;
+  shape.aging->k_type = kernels::DType::kKivi4V;
+  EXPECT_EQ(refusal("bmc", shape),
+            "old keys are kept as f32, f16, bf16, q8, q4 or kivi4_k, not as KIVI4_V");
+  shape.aging->k_type = kernels::DType::kKivi4K;
   shape.head_dim = 40;
   EXPECT_NE(refusal("bmc", shape).find("groups of 32: use f16"), std::string::npos);
+}
+
+TEST(AgedStore, RowsThatGoTogetherAreNotWrittenOneByOne) {
+  Shape shape = kShape;
+  shape.aging.reset();
+  shape.k_type = kernels::DType::kKivi4K;
+  EXPECT_EQ(refusal("virtual", shape),
+            "keys and values are kept as f32, f16, bf16, q8 or q4, not as KIVI4_K");
 }
 
 TEST(AgedStore, NamesTheStrategiesThatHoldOldRows) {

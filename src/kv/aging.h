@@ -7,8 +7,9 @@
 
 namespace kvick::kv {
 
-// Rows become old this many at a time.
-inline constexpr uint32_t kAgingRows = 32;
+// Rows become old this many at a time: those that go together in some types.
+inline constexpr uint32_t kAgingRows = kernels::kGroupRows;
+inline constexpr uint32_t kMostAgingWindow = uint32_t{1} << 20;
 
 // Old rows are kept in other types than new ones: commit rewrites them, oldest first. Which rows
 // are old follows from the number of tokens alone, not from the steps that brought them.

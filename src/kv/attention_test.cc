@@ -69,9 +69,16 @@ std::vector<float> floats(const kernels::View& view, uint32_t dims, bool is_v) {
     std::vector<std::byte> bytes;
     append(segment, is_v, dims, bytes);
     const size_t row_bytes = kernels::dtype_bytes(type, dims);
-    for (size_t at = 0; at < bytes.size(); at += row_bytes) {
-      all.resize(all.size() + dims);
-      kernels::to_f32(type, &bytes[at], dims, &all[all.size() - dims]);
+    const uint32_t together = kernels::rows_together(type);
+    for (size_t at = 0; at < bytes.size(); at += together * row_bytes) {
+      all.resize(all.size() + size_t{together} * dims);
+      float* out = &all[all.size() - size_t{together} * dims];
+      std::vector<const std::byte*> rows;
+      for (uint32_t i = 0; i < together; ++i) rows.push_back(&bytes[at + i * row_bytes]);
+      if (together == 1)
+        kernels::to_f32(type, rows[0], dims, out);
+      else
+        kernels::group_to_f32(type, rows.data(), dims, out);
     }
   };
   for (const kernels::Segment& segment : view.past) add(segment);

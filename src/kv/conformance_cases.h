@@ -44,7 +44,8 @@ inline constexpr std::pair<kernels::DType, kernels::DType> kTypes[] = {
 // Of old rows, with windows that sequences of a few dozen tokens pass.
 inline constexpr Aging kAgings[] = {
     {.k_type = kernels::DType::kQ8, .v_type = kernels::DType::kQ4, .window = 32},
-    {.k_type = kernels::DType::kQ4, .v_type = kernels::DType::kF32, .window = 0}};
+    {.k_type = kernels::DType::kQ4, .v_type = kernels::DType::kF32, .window = 0},
+    {.k_type = kernels::DType::kKivi4K, .v_type = kernels::DType::kKivi4V, .window = 64}};
 
 inline std::vector<Case> cases() {
   std::vector<Case> all;

@@ -3,16 +3,22 @@
 
 #include <algorithm>
 
+#include "base/check.h"
 #include "kv/checked.h"
 
 namespace kvick::kv {
 
 // k, v: one layer's, as Step::write takes them. at(slot, head, is_v, i) is where fresh row i of a
-// slot goes; it is called from the threads of the setup's pool.
+// slot goes; it is called from the threads of the setup's pool. Of a type whose rows go together a
+// slot has whole groups.
 template <class At>
 void write_fresh_rows(const Setup& setup, std::span<const Place> places, const float* k,
                       const float* v, const At& at) {
   const Shape& shape = setup.shape;
+  for (const kernels::DType type : {shape.k_type, shape.v_type})
+    for (const Place& place : places)
+      KVICK_CHECK(place.fresh % kernels::rows_together(type) == 0, "{} rows of type {}",
+                  place.fresh, kernels::dtype_info(type).name);
   const size_t token = size_t{shape.kv_heads} * shape.head_dim;  // floats
   const auto write_all = [&](size_t begin, size_t end, unsigned) {
     for (size_t region = begin; region < end; ++region) {
@@ -20,10 +26,20 @@ void write_fresh_rows(const Setup& setup, std::span<const Place> places, const f
       const auto head = static_cast<uint32_t>(region % shape.kv_heads);
       const Place& place = places[slot];
       const size_t first = place.first * token + size_t{head} * shape.head_dim;
-      for (const bool is_v : {false, true})
-        for (uint32_t i = 0; i < place.fresh; ++i)
-          setup.store_row(is_v ? shape.v_type : shape.k_type, (is_v ? v : k) + first + i * token,
-                          shape.head_dim, at(slot, head, is_v, i));
+      for (const bool is_v : {false, true}) {
+        const kernels::DType type = is_v ? shape.v_type : shape.k_type;
+        const float* const in = (is_v ? v : k) + first;
+        if (kernels::rows_together(type) == 1) {
+          for (uint32_t i = 0; i < place.fresh; ++i)
+            setup.store_row(type, in + i * token, shape.head_dim, at(slot, head, is_v, i));
+          continue;
+        }
+        std::byte* rows[kernels::kGroupRows];
+        for (uint32_t i = 0; i < place.fresh; i += kernels::kGroupRows) {
+          for (uint32_t r = 0; r < kernels::kGroupRows; ++r) rows[r] = at(slot, head, is_v, i + r);
+          setup.store_group(type, in + i * token, token, shape.head_dim, rows);
+        }
+      }
     }
   };
   const size_t regions = places.size() * shape.kv_heads;

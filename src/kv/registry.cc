@@ -29,7 +29,6 @@ constexpr uint64_t kMostBytes = uint64_t{1} << 48;
 // Bounds that keep every size below 2^64, page rounding included.
 constexpr uint64_t kMostRegions = uint64_t{1} << 24;
 constexpr uint32_t kMostHeadDim = uint32_t{1} << 20;
-constexpr uint32_t kMostWindow = uint32_t{1} << 20;
 
 using kernels::DType;
 
@@ -77,15 +76,16 @@ base::Status<> check_groups(const Shape& shape, DType type) {
 
 base::Status<> check_aging(const Shape& shape) {
   const Aging& aging = *shape.aging;
-  for (const DType type : {aging.k_type, aging.v_type}) {
-    if (!is_row_type(type))
-      return base::fail("old keys and values are kept as f32, f16, bf16, q8 or q4, not as {}",
-                        kernels::dtype_info(type).name);
-    KVICK_TRY_VOID(check_groups(shape, type));
-  }
-  if (aging.window % kAgingRows != 0 || aging.window > kMostWindow)
+  if (!is_row_type(aging.k_type) && aging.k_type != DType::kKivi4K)
+    return base::fail("old keys are kept as f32, f16, bf16, q8, q4 or kivi4_k, not as {}",
+                      kernels::dtype_info(aging.k_type).name);
+  if (!is_row_type(aging.v_type) && aging.v_type != DType::kKivi4V)
+    return base::fail("old values are kept as f32, f16, bf16, q8, q4 or kivi4_v, not as {}",
+                      kernels::dtype_info(aging.v_type).name);
+  for (const DType type : {aging.k_type, aging.v_type}) KVICK_TRY_VOID(check_groups(shape, type));
+  if (aging.window % kAgingRows != 0 || aging.window > kMostAgingWindow)
     return base::fail("a window of {} rows: it must be a multiple of {}, at most {}", aging.window,
-                      kAgingRows, kMostWindow);
+                      kAgingRows, kMostAgingWindow);
   return base::Done{};
 }
 

@@ -54,6 +54,9 @@ struct Setup {
   // float32 to one of the shape's types, n elements: kernels::Table::store_row, or its definition.
   void (*store_row)(kernels::DType type, const float* in, size_t n,
                     std::byte* out) = kernels::from_f32;
+  // The same for rows that go together: kernels::Table::store_group, or its definition.
+  void (*store_group)(kernels::DType type, const float* in, size_t stride, size_t n,
+                      std::byte* const* rows) = kernels::group_from_f32;
   // Threads that write the rows of a batch together; null: the caller's alone.
   base::ThreadPool* pool = nullptr;
   // Whether rows may serve other sequences that begin alike. Old rows may not: the recent ones that

@@ -20,27 +20,51 @@ inline float value_of(uint32_t row, uint32_t layer, uint32_t head, bool is_v, ui
 using Row = uint32_t;
 using Rows = std::vector<Row>;
 
-// Rows as bytes in the store's element types: the first `old` of them were written as the others
-// and then rewritten in the types of old ones.
-inline std::vector<std::byte> bytes_of(const Shape& shape, const Rows& rows, uint32_t layer,
-                                       uint32_t head, bool is_v, uint32_t old = 0) {
-  const kernels::DType type = is_v ? shape.v_type : shape.k_type;
+// The keys or values of one head, as bytes in the store's element type.
+inline std::vector<std::byte> bytes_as_written(const Shape& shape, const Rows& rows, uint32_t layer,
+                                               uint32_t head, bool is_v) {
   std::vector<float> row(shape.head_dim);
-  std::vector<std::byte> all, bytes(shape.row_bytes(is_v));
+  const size_t bytes = shape.row_bytes(is_v);
+  std::vector<std::byte> all(rows.size() * bytes);
   for (size_t r = 0; r < rows.size(); ++r) {
     for (uint32_t i = 0; i < shape.head_dim; ++i) row[i] = value_of(rows[r], layer, head, is_v, i);
-    kernels::from_f32(type, row.data(), row.size(), bytes.data());
-    if (r >= old) {
-      all.insert(all.end(), bytes.begin(), bytes.end());
-      continue;
-    }
-    kernels::to_f32(type, bytes.data(), row.size(), row.data());
-    const Shape of_old = shape.of_old_rows();
-    std::vector<std::byte> rewritten(of_old.row_bytes(is_v));
-    kernels::from_f32(is_v ? of_old.v_type : of_old.k_type, row.data(), row.size(),
-                      rewritten.data());
-    all.insert(all.end(), rewritten.begin(), rewritten.end());
+    kernels::from_f32(is_v ? shape.v_type : shape.k_type, row.data(), row.size(),
+                      all.data() + r * bytes);
   }
+  return all;
+}
+
+// Rows of a type, as bytes, in another one.
+inline std::vector<std::byte> rewritten(const std::vector<std::byte>& bytes, kernels::DType from,
+                                        kernels::DType to, uint32_t dims) {
+  const size_t row_bytes = kernels::dtype_bytes(from, dims), rows = bytes.size() / row_bytes;
+  const size_t new_bytes = kernels::dtype_bytes(to, dims), together = kernels::rows_together(to);
+  std::vector<std::byte> all(rows * new_bytes);
+  std::vector<std::byte*> at;
+  std::vector<float> floats(rows * dims);
+  for (size_t r = 0; r < rows; ++r) {
+    kernels::to_f32(from, &bytes[r * row_bytes], dims, &floats[r * dims]);
+    at.push_back(&all[r * new_bytes]);
+  }
+  for (size_t r = 0; r < rows; r += together)
+    if (together == 1)
+      kernels::from_f32(to, &floats[r * dims], dims, at[r]);
+    else
+      kernels::group_from_f32(to, &floats[r * dims], dims, dims, &at[r]);
+  return all;
+}
+
+// The same where the first `old` rows were written like the others and are old now.
+inline std::vector<std::byte> bytes_of(const Shape& shape, const Rows& rows, uint32_t layer,
+                                       uint32_t head, bool is_v, uint32_t old = 0) {
+  const auto split = rows.begin() + old;
+  const auto recent = bytes_as_written(shape, Rows(split, rows.end()), layer, head, is_v);
+  if (old == 0) return recent;
+  std::vector<std::byte> all =
+      rewritten(bytes_as_written(shape, Rows(rows.begin(), split), layer, head, is_v),
+                is_v ? shape.v_type : shape.k_type,
+                is_v ? shape.aging->v_type : shape.aging->k_type, shape.head_dim);
+  all.insert(all.end(), recent.begin(), recent.end());
   return all;
 }
 

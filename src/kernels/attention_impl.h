@@ -33,14 +33,6 @@ namespace {
 // From one query's logits to the next: blocks may write past the last row.
 inline constexpr uint32_t kLogitStride = kChunkRows + 4 * kMaxLanes;
 
-// Numbers that go with the codes of 32 elements.
-template <DType T>
-inline constexpr uint32_t kScales = T == DType::kKivi4V ? 2
-                                    : is_cache_code(T)  ? 1
-                                                        : 0;
-template <DType T>
-inline constexpr uint32_t kElementBytes = T == DType::kF32 ? 4 : 2;
-
 struct Nothing {};
 template <class V>
 struct CodeQueries;  // these two: attention_codes.h
@@ -89,7 +81,7 @@ struct Attend {
   typename CodeMemory<V, V::kCodeDots>::Type codes;
 
   // -- register tiles --
-  // b of a product, vector r of row i: from the block, or straight from rows of values.
+  // b of a product, vector r of row i: from the block, or straight from rows (ValueRows).
   struct FromBlock {
     static constexpr bool kFromMemory = false;
     const float* at;
@@ -98,39 +90,11 @@ struct Attend {
     FromBlock skip(uint32_t n) const { return {at + n * stride, stride}; }
     FromBlock from_dim(uint32_t d) const { return {at + d, stride}; }
   };
-  template <DType T>
-  struct FromRows {
-    static constexpr bool kFromMemory = true;
-    const std::byte* const* rows;
-    uint32_t dim;         // of the first lane
-    const float* scales;  // of row 0, of quantised rows; `in_row` from one row to the next
-    uint32_t in_row;
-    F operator()(uint32_t i, int r) const {
-      const uint32_t d = dim + r * kLanes;
-      const float* const scale = scales + i * in_row + d / kRowGroup * kScales<T>;
-      if constexpr (T == DType::kKivi4V)
-        return V::load_kivi(rows[i], d, scale[0], scale[1]);
-      else if constexpr (is_cache_code(T))
-        return V::mul(V::template load_codes<T>(rows[i], d), V::set(*scale));
-      else
-        return V::template load_row<T>(rows[i] + d * kElementBytes<T>);
-    }
-    FromRows skip(uint32_t n) const {
-      FromRows rest = *this;
-      rest.rows += n;
-      if (scales != nullptr) rest.scales += n * in_row;
-      return rest;
-    }
-    FromRows from_dim(uint32_t d) const {
-      FromRows rest = *this;
-      rest.dim += d;
-      return rest;
-    }
-  };
 
-  // acc[m][r] += a[m][i] * b(i, r), i = 0 .. n-1 in order.
+  // acc[m][r] += a[m][i] * b(i, r), i = 0 .. n-1 in order. b by value: what it points to does not
+  // change while rows are asked for.
   template <int M, int R, class B>
-  [[gnu::always_inline]] static inline void multiply(const float* const* a, const B& b, uint32_t n,
+  [[gnu::always_inline]] static inline void multiply(const float* const* a, const B b, uint32_t n,
                                                      F (&acc)[M][R], RowsAhead& ahead) {
     const float* rows_a[M];
     for (int m = 0; m < M; ++m) rows_a[m] = a[m];
@@ -444,7 +408,7 @@ struct Attend {
   // -- values --
   // block[i][d] = value i, dimension d, zero up to a whole vector.
   template <DType T>
-  void convert_values(const FromRows<T>& values, uint32_t n) {
+  void convert_values(const ValueRows<V, T>& values, uint32_t n) {
     const uint32_t dims = queries.head_dim, padded = padded_dims();
     for (uint32_t i = 0; i < n; ++i) {
       float* to = block + i * padded;
@@ -460,16 +424,16 @@ struct Attend {
   }
   // Values from `row` on as they lie, with the scales of quantised ones.
   template <DType T>
-  FromRows<T> values_of(uint32_t row, uint32_t n) {
+  ValueRows<V, T> values_of(uint32_t row, uint32_t n) {
     const uint32_t in_row = queries.head_dim / kRowGroup * kScales<T>;
-    if constexpr (kScales < T >> 0) {
+    if constexpr (kScales<T> != 0) {
       collect_scales<T>(rows.v + row, n);
       for (uint32_t i = 0; i < n * in_row; i += kLanes)
         V::store(scales + i, V::template load_row<DType::kF16>(halves + i * 2));
     }
     return {.rows = rows.v + row,
             .dim = 0,
-            .scales = kScales<T> > 0 ? scales : nullptr,
+            .scales = kScales<T> != 0 ? scales : nullptr,
             .in_row = in_row};
   }
   uint32_t padded_dims() const { return (queries.head_dim + kLanes - 1) / kLanes * kLanes; }
@@ -491,7 +455,7 @@ struct Attend {
   template <DType T>
   void add_span(uint32_t row, uint32_t end, uint32_t first, uint32_t last, float* acc) {
     // Decode: one register tile of queries converts each value once anyway.
-    const FromRows<T> values = values_of<T>(row, end - row);
+    const ValueRows<V, T> values = values_of<T>(row, end - row);
     if (last - first <= V::kTile && queries.head_dim % kLanes == 0)
       return add_tiles(values, row, end - row, first, last, acc);
     const uint32_t padded = padded_dims();

@@ -24,6 +24,7 @@ KVICK_TARGET_AVX512_BEGIN
 #include "kernels/attention_codes.h"
 #include "kernels/attention_kivi.h"
 #include "kernels/attention_softmax.h"
+#include "kernels/attention_values.h"
 #include "kernels/attention_impl.h"
 #include "kernels/attention_merge.h"
 #include "kernels/elementwise_impl.h"

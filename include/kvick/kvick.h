@@ -27,7 +27,8 @@ struct Options {
   // A cache strategy, NAME[:key=value,...], as `kvick run --kv` takes it; empty: the model's
   // default.
   std::string kv;
-  std::string kv_type;   // of keys and values, as `kvick run --kv-type` takes it; empty: the default, f16
+  std::string
+      kv_type;  // of keys and values, as `kvick run --kv-type` takes it; empty: the default, f16
   uint32_t context = 0;  // most tokens of a sequence; 0: the model's
   unsigned threads = 0;  // 0: as many as this process may use
   std::string isa;       // scalar, avx2, avx512 or amx; empty: the best that this processor has

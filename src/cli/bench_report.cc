@@ -109,10 +109,12 @@ BenchResult against_roofline(const engine::Engine& engine, const engine::KvOptio
   const model::Model& model = engine.model();
   const plan::CacheReads cache = {
       .token_bytes = model.kv_shape(*kv.k_type, *kv.v_type).token_bytes(),
-      .bytes = [&](uint32_t tokens) {
-        // The measurement's store has taken these options and that many tokens.
-        return engine.cost(kv, {.tokens = tokens, .sequences = 1}).value().read_bytes_per_token;
-      }};
+      .bytes =
+          [&](uint32_t tokens) {
+            // The measurement's store has taken these options and that many tokens.
+            return engine.cost(kv, {.tokens = tokens, .sequences = 1}).value().read_bytes_per_token;
+          },
+      .all_rows = kv.aging.has_value()};
   const engine::Case& what = measured.what;
   BenchResult result;
   result.work = what.phase == Phase::kPrefill
@@ -138,7 +140,7 @@ nlohmann::ordered_json report_json(const BenchReport& report) {
   for (const BenchResult& result : report.results) results.push_back(result_json(result));
   return {
       {"model", report.engine.model().config().name},
-      {"kv_type", engine::kv_type_text(*report.kv.k_type, *report.kv.v_type)},
+      {"kv_type", engine::kv_type_text(report.kv)},
       {"threads", report.threads},
       {"isa", base::isa_name(report.engine.kernels().isa)},
       {"attention", attention_json(report.engine)},
@@ -160,10 +162,10 @@ nlohmann::ordered_json report_json(const BenchReport& report) {
 }
 
 std::string report_text(const BenchReport& report) {
-  std::string text = fmt::format(
-      "{}, {} threads, {}, cache {} {}\n\n", report.engine.model().config().name, report.threads,
-      base::isa_name(report.engine.kernels().isa), spec_text(report.kv.spec),
-      engine::kv_type_text(*report.kv.k_type, *report.kv.v_type));
+  std::string text =
+      fmt::format("{}, {} threads, {}, cache {} {}\n\n", report.engine.model().config().name,
+                  report.threads, base::isa_name(report.engine.kernels().isa),
+                  spec_text(report.kv.spec), engine::kv_type_text(report.kv));
   text += fmt::format("{:<16}{:>8}{:>10}{:>12}{:>10}{:>16}{:>11}\n", "what", "depth", "parallel",
                       "tokens/s", "spread", "achieved", "roofline");
   for (const BenchResult& result : report.results) text += result_text(result);

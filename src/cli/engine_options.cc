@@ -35,7 +35,8 @@ void add_engine_flags(CLI::App& command, EngineFlags& flags) {
   command.add_option(
       "--kv-type", flags.kv_type,
       "type of keys and values: f32, f16, bf16, q8, q4, static8:FILE or static16:FILE (kvick train "
-      "ranges makes the file), or k=q8,v=q4 (default: f16; a memory of slots is f32)");
+      "ranges makes the file), or k=q8,v=q4; or one that changes with age: "
+      "mixed[:window=128,old=q8], kivi4[:window=128] (default: f16; a memory of slots is f32)");
   command
       .add_option("--attn", flags.attention,
                   "fused: attention by kvick's kernels, over the rows that there are; bmm: by a "

@@ -37,8 +37,10 @@ base::Result<int> make_plan(const PlanFlags& flags, const Common& common) {
   KVICK_TRY(const plan::ModelSize model, model_of(flags));
   KVICK_TRY(engine::KvOptions kv, kv_options(flags.engine));
   if (model.config.arch == "bct")
-    return base::fail("{} keeps a memory of slots, whose size does not depend on the load: there is "
-                      "nothing to plan", model.config.name);
+    return base::fail(
+        "{} keeps a memory of slots, whose size does not depend on the load: there is "
+        "nothing to plan",
+        model.config.name);
   if (kv.spec.name.empty()) kv.spec.name = kv::strategies().front().name;
   const uint32_t tokens = kv.max_tokens != 0 ? kv.max_tokens : model.config.context;
   if (tokens > model.config.context)

@@ -17,8 +17,10 @@ kv::Setup setup_of(const PlanReport& report, const kernels::Table& kernels,
                  .head_dim = config.head_dim,
                  .max_tokens = report.tokens,
                  .k_type = report.k_type(),
-                 .v_type = report.v_type()};
+                 .v_type = report.v_type(),
+                 .aging = report.kv.aging};
   setup.store_row = kernels.store_row;
+  setup.store_group = kernels.store_group;
   setup.pool = &pool;
   return setup;
 }
@@ -150,7 +152,7 @@ nlohmann::ordered_json plan_json(const PlanReport& report) {
                     {"predicted_decode_tok_s", way.decode_tok_s}});
   return {{"model", report.model.config.name},
           {"strategy", spec_text(asked.spec)},
-          {"kv_type", engine::kv_type_text(report.k_type(), report.v_type())},
+          {"kv_type", engine::kv_type_text(report.kv)},
           {"tokens", report.tokens},
           {"batch", report.batch},
           {"weight_bytes", report.weight_bytes()},
@@ -186,8 +188,8 @@ std::string plan_text(const PlanReport& report) {
   std::string text = fmt::format(
       "{}: {} sequence{} of {} tokens, {} {}\n\nweights {}, cache {}, of {} memory: {}\n\n",
       report.model.config.name, report.batch, report.batch == 1 ? "" : "s", report.tokens,
-      spec_text(asked.spec), engine::kv_type_text(report.k_type(), report.v_type()),
-      giga(report.weight_bytes()), giga(asked.cost.fast_bytes), giga(report.memory_bytes),
+      spec_text(asked.spec), engine::kv_type_text(report.kv), giga(report.weight_bytes()),
+      giga(asked.cost.fast_bytes), giga(report.memory_bytes),
       report.fits() ? "fits" : "does not fit");
   text += fmt::format("{:<12}{:>12}{:>14}{:>12}{:>14}\n", "strategy", "cache", "read a token",
                       "copied", "decode tok/s");

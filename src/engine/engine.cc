@@ -107,8 +107,10 @@ KvOptions Engine::resolved(KvOptions options) const {
 kv::Setup Engine::setup(const KvOptions& resolved) const {
   kv::Setup setup;
   setup.shape = model_->kv_shape(*resolved.k_type, *resolved.v_type, resolved.max_tokens);
+  setup.shape.aging = resolved.aging;
   setup.max_bytes = resolved.max_bytes;
   setup.store_row = kernels_.store_row;
+  setup.store_group = kernels_.store_group;
   setup.pool = pool_.get();
   setup.most_positions = model_->config().most_positions();
   setup.kernels = &kernels_;

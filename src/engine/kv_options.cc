@@ -1,7 +1,10 @@
 #include "engine/kv_options.h"
 
+#include <algorithm>
 #include <array>
 #include <cctype>
+
+#include "kv/options.h"
 
 namespace kvick::engine {
 namespace {
@@ -20,14 +23,80 @@ std::string lower_name(DType type) {
   return name;
 }
 
+// -- types that change with age: recent rows are f16 --
+constexpr kv::Option kWindow = {
+    .name = "window", .summary = "newest rows that stay in f16", .fallback = "128"};
+constexpr kv::Option kOld = {
+    .name = "old", .summary = "the type of rows past the window", .fallback = "q8"};
+constexpr kv::Option kMixedOptions[] = {kWindow, kOld};
+constexpr kv::Option kKiviOptions[] = {kWindow};
+
+Result<uint32_t> read_window(const kv::Spec& spec) {
+  KVICK_TRY(const uint64_t window, kv::read_number(spec, kWindow, 0, kv::kMostAgingWindow));
+  if (window % kv::kAgingRows != 0)
+    return fail("{}: window={} is not a multiple of {}: rows become old so many at a time",
+                spec.name, window, kv::kAgingRows);
+  return static_cast<uint32_t>(window);
+}
+
+Result<kv::Aging> read_mixed(const kv::Spec& spec) {
+  KVICK_TRY(const uint32_t window, read_window(spec));
+  KVICK_TRY(const size_t old, kv::read_choice(spec, kOld, {"q8", "q4"}));
+  const DType type = old == 0 ? DType::kQ8 : DType::kQ4;
+  return kv::Aging{.k_type = type, .v_type = type, .window = window};
+}
+Result<kv::Aging> read_kivi4(const kv::Spec& spec) {
+  KVICK_TRY(const uint32_t window, read_window(spec));
+  return kv::Aging{.k_type = DType::kKivi4K, .v_type = DType::kKivi4V, .window = window};
+}
+
+std::string aged_text(const kv::Aging& aging) {
+  if (aging.k_type == DType::kKivi4K) return fmt::format("kivi4:window={}", aging.window);
+  return fmt::format("mixed:window={},old={}", aging.window, lower_name(aging.k_type));
+}
+
+struct AgedType {
+  std::string_view name;
+  std::span<const kv::Option> options;
+  Result<kv::Aging> (*read)(const kv::Spec&);
+};
+constexpr AgedType kAgedTypes[] = {{"mixed", kMixedOptions, read_mixed},
+                                   {"kivi4", kKiviOptions, read_kivi4}};
+
+// The one that a text begins with, whatever options follow.
+const AgedType* find_aged(std::string_view text) {
+  const std::string_view name = text.substr(0, text.find(':'));
+  for (const AgedType& type : kAgedTypes)
+    if (type.name == name) return &type;
+  return nullptr;
+}
+
+Result<kv::Aging> read_aged(const AgedType& type, std::string_view text) {
+  KVICK_TRY(const kv::Spec spec, kv::parse_spec(text));
+  for (const auto& [name, value] : spec.options) {
+    std::vector<std::string_view> known;
+    for (const kv::Option& option : type.options) known.push_back(option.name);
+    if (std::find(known.begin(), known.end(), name) == known.end())
+      return fail("the type {} has no option {}; it has {}", type.name, kv::quote(name),
+                  fmt::join(known, ", "));
+  }
+  return type.read(spec);
+}
+
 Result<DType> row_type(std::string_view name) {
+  if (const AgedType* aged = find_aged(name))
+    return fail("{} is a type of keys and values together: write it alone, --kv-type {}",
+                aged->name, aged->name);
   const std::optional<DType> named = kernels::dtype_from_name(name);
   std::string known;
   for (const DType type : kTypes) {
     if (named == type) return type;
-    known += (known.empty() ? "" : ", ") + lower_name(type);
+    known += lower_name(type) + ", ";
   }
-  return fail("cache rows of type \"{}\" do not exist; there are {}", name, known);
+  std::vector<std::string_view> aged;
+  for (const AgedType& type : kAgedTypes) aged.push_back(type.name);
+  return fail("cache rows of type \"{}\" do not exist; there are {}{}", name, known,
+              fmt::join(aged, ", "));
 }
 
 // NAME, or NAME:FILE of a static type.
@@ -37,7 +106,7 @@ Result<DType> read_type(std::string_view text, KvOptions& options) {
   KVICK_TRY(const DType type, row_type(name));
   const std::string path(colon == std::string_view::npos ? "" : text.substr(colon + 1));
   if (!kernels::is_static(type) && colon != std::string_view::npos)
-    return fail("cache rows of type {} take no file, but {} is given", name, path);
+    return fail("the type {} has no options, but \"{}\" is given", name, path);
   if (!kernels::is_static(type)) return type;
   if (path.empty())
     return fail("{} needs the file of its ranges: {}:FILE.kvr, which kvick train ranges makes",
@@ -49,13 +118,7 @@ Result<DType> read_type(std::string_view text, KvOptions& options) {
   return type;
 }
 
-base::Status<> read_types(std::string_view text, KvOptions& options) {
-  // A file's name may hold one too.
-  if (text.substr(0, text.find(':')).find('=') == std::string_view::npos) {
-    KVICK_TRY(options.k_type, read_type(text, options));
-    options.v_type = options.k_type;
-    return base::Done{};
-  }
+base::Status<> read_each(std::string_view text, KvOptions& options) {
   bool seen[2] = {false, false};
   while (true) {
     const size_t comma = text.find(',');
@@ -69,6 +132,20 @@ base::Status<> read_types(std::string_view text, KvOptions& options) {
     if (comma == std::string_view::npos) return base::Done{};
     text.remove_prefix(comma + 1);
   }
+}
+
+base::Status<> read_types(std::string_view text, KvOptions& options) {
+  if (const AgedType* aged = find_aged(text)) {
+    KVICK_TRY(options.aging, read_aged(*aged, text));
+    options.k_type = options.v_type = DType::kF16;
+    return base::Done{};
+  }
+  // A file's name may hold one too.
+  if (text.substr(0, text.find(':')).find('=') != std::string_view::npos)
+    return read_each(text, options);
+  KVICK_TRY(options.k_type, read_type(text, options));
+  options.v_type = options.k_type;
+  return base::Done{};
 }
 
 }  // namespace
@@ -88,7 +165,10 @@ Result<KvOptions> parse_kv_options(std::string_view spec, std::string_view type)
   return options;
 }
 
-std::string kv_type_text(DType k_type, DType v_type) {
+std::string kv_type_text(const KvOptions& options) {
+  if (options.aging) return aged_text(*options.aging);
+  const DType k_type = options.k_type.value_or(DType::kF16);
+  const DType v_type = options.v_type.value_or(DType::kF16);
   if (k_type == v_type) return lower_name(k_type);
   return "k=" + lower_name(k_type) + ",v=" + lower_name(v_type);
 }

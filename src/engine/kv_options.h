@@ -15,16 +15,18 @@ namespace kvick::engine {
 struct KvOptions {
   kv::Spec spec;  // not given: no name
   std::optional<kernels::DType> k_type, v_type;
-  uint32_t max_tokens = 0;  // of one sequence; 0: the model's context
+  std::optional<kv::Aging> aging = {};  // of old rows, if their types change with age
+  uint32_t max_tokens = 0;              // of one sequence; 0: the model's context
   uint64_t max_bytes = UINT64_MAX;
   std::string ranges_path;  // of the static types, as measure_ranges() made it
 };
 
-// spec: NAME[:key=value,...]; type: f32, f16, bf16, q8, q4, static8:FILE or static16:FILE of both, or
-// of each: k=q8,v=q4. Either may be empty, and then is not given, like a type that is not named.
-// Errors list what exists.
+// spec: NAME[:key=value,...]; type: f32, f16, bf16, q8, q4, static8:FILE or static16:FILE of both,
+// or of each: k=q8,v=q4; or one that changes with age, with its options: mixed:window=128,old=q4.
+// Either may be empty, and then is not given, like a type that is not named. Errors list what
+// exists.
 base::Result<KvOptions> parse_kv_options(std::string_view spec, std::string_view type);
-// The inverse of `type`: "q8", or "k=q8,v=q4" if they differ.
-std::string kv_type_text(kernels::DType k_type, kernels::DType v_type);
+// The inverse of `type`: "q8", "k=q8,v=q4" if they differ, "mixed:window=128,old=q8".
+std::string kv_type_text(const KvOptions& options);
 
 }  // namespace kvick::engine

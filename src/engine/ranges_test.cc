@@ -164,14 +164,14 @@ TEST(Ranges, ATypeNamesItsFile) {
   EXPECT_EQ(both.ranges_path, "/a=b:c.kvr");
   const KvOptions mixed = parse_kv_options("", "k=static8:r.kvr,v=f16").value();
   EXPECT_EQ(mixed.ranges_path, "r.kvr");
-  EXPECT_EQ(kv_type_text(*mixed.k_type, *mixed.v_type), "k=static8,v=f16");
+  EXPECT_EQ(kv_type_text(mixed), "k=static8,v=f16");
   EXPECT_TRUE(parse_kv_options("", "k=static8:r.kvr,v=static16:r.kvr").ok());
   const auto refusal = [](const char* type) { return parse_kv_options("", type).error().message; };
   EXPECT_EQ(
       refusal("static8"),
       "static8 needs the file of its ranges: static8:FILE.kvr, which kvick train ranges makes");
   EXPECT_NE(refusal("static8:").find("needs the file"), std::string::npos);
-  EXPECT_EQ(refusal("f16:r.kvr"), "cache rows of type f16 take no file, but r.kvr is given");
+  EXPECT_EQ(refusal("f16:r.kvr"), "the type f16 has no options, but \"r.kvr\" is given");
   EXPECT_NE(refusal("k=static8:a,v=static8:b").find("a and b are given"), std::string::npos);
 }
 

@@ -132,7 +132,7 @@ void ChunkRows::truncate(uint32_t count) {
 }
 
 void check_row_type(DType type, size_t n) {
-  const bool code = is_cache_code(type);
+  const bool code = is_cache_code(type) || type == DType::kKivi4V;
   KVICK_CHECK(
       code || is_static(type) || type == DType::kF32 || type == DType::kF16 || type == DType::kBF16,
       "rows of type {}", dtype_info(type).name);
@@ -140,16 +140,45 @@ void check_row_type(DType type, size_t n) {
               dtype_info(type).name);
 }
 
+void check_group_type(DType type, size_t n) {
+  KVICK_CHECK(rows_together(type) == kRowGroup && n % kRowGroup == 0,
+              "groups of rows of {} values of type {}", n, dtype_info(type).name);
+}
+
+namespace {
+
+void check_key_type(DType type, size_t n) {
+  KVICK_CHECK(type != DType::kKivi4V, "keys of type {}", dtype_info(type).name);
+  check_row_type(type, n);
+}
+
+// Where rows go together, chunks hold whole groups.
+void check_groups(const ChunkRows& rows) {
+  for (uint32_t i = 0; i < rows.span_count; ++i) {
+    const RowSpan& span = rows.spans[i];
+    const uint32_t together = rows_together(span.k_type);
+    KVICK_CHECK(span.begin % together == 0 && span.end % together == 0,
+                "rows {} to {} of a chunk, of type {}", span.begin, span.end,
+                dtype_info(span.k_type).name);
+  }
+}
+
+}  // namespace
+
 void check_attention(const View& view, const Queries& queries) {
   KVICK_CHECK(queries.head_dim > 0 && queries.head_dim % 8 == 0 && queries.head_dim <= kMaxHeadDim,
               "head_dim {}", queries.head_dim);
   KVICK_CHECK(queries.group > 0 && queries.group <= kMaxGroup, "group {}", queries.group);
-  auto check = [&](const Segment& segment) {
-    check_row_type(segment.k_type, queries.head_dim);
+  auto check = [&](const Segment& segment, bool fresh) {
+    // Keys of a group come together, which fresh rows do not: some queries see but a few of them.
+    if (rows_together(segment.k_type) == 1 || fresh)
+      check_key_type(segment.k_type, queries.head_dim);
+    else
+      check_group_type(segment.k_type, queries.head_dim);
     check_row_type(segment.v_type, queries.head_dim);
   };
-  for (const Segment& segment : view.past) check(segment);
-  check(view.fresh);
+  for (const Segment& segment : view.past) check(segment, false);
+  check(view.fresh, true);
   if (view.fresh.runs.empty() || queries.visible != nullptr) return;
   const uint32_t fresh = rows_of(view.fresh);
   KVICK_CHECK(queries.first + queries.tokens <= fresh, "tokens {}+{} of {} fresh rows",
@@ -160,6 +189,7 @@ void gather_rows(const View& view, const Queries& queries, uint32_t chunk, Chunk
   RowWalk past(view.past.span());
   const uint64_t before = past.skip(uint64_t{chunk} * kChunkRows);
   append_rows(past, rows);
+  check_groups(rows);
   rows.past = rows.rows;
   rows.fresh = static_cast<uint32_t>(before);
   look_ahead(past, queries.head_dim, rows.next);

@@ -58,7 +58,7 @@ struct Attend {
   static constexpr uint32_t kTransposeWork = 2;  // of an element, in products: see RowsAhead
   static constexpr uint32_t kBlockFloats = kMaxHeadDim * 4 * kMaxLanes;
 
-  // A constructor, because an aggregate would be zeroed, all 210 KiB of it, at each call.
+  // A constructor, because an aggregate would be zeroed, all 220 KiB of it, at each call.
   Attend(const View& a_view, const Queries& some_queries) : view(a_view), queries(some_queries) {}
 
   const View& view;
@@ -78,20 +78,19 @@ struct Attend {
   // [rows][padded_dims()].
   alignas(64) float block[kBlockFloats];
   // Of quantised rows: [head_dim/32][kKeyBlock] for a block of keys, [rows][head_dim/32] for
-  // values.
-  alignas(64) float scales[kChunkRows * kMaxHeadDim / kRowGroup];
-  alignas(64) std::byte halves[kChunkRows * kMaxHeadDim / kRowGroup * 2];  // as they lie in rows
+  // values, of kKivi4V pairs of scale and zero point; of kKivi4K see KiviKeys.
+  alignas(64) float scales[kChunkRows * kMaxHeadDim / kRowGroup * 2];
+  alignas(64) std::byte halves[kChunkRows * kMaxHeadDim / kRowGroup * 4];  // as they lie in rows
   typename CodeMemory<V, V::kCodeDots>::Type codes;
 
   // -- register tiles --
-  // b of a product: attention_elements.h.
+  // b of a product: from the block, or straight from rows (ValueRows).
   using FromBlock = BlockOperand<V>;
-  template <DType T>
-  using FromRows = RowOperand<V, T>;
 
-  // acc[m][r] += a[m][i] * b(i, r), i = 0 .. n-1 in order.
+  // acc[m][r] += a[m][i] * b(i, r), i = 0 .. n-1 in order. b by value: what it points to does not
+  // change while rows are asked for.
   template <int M, int R, class B>
-  [[gnu::always_inline]] static inline void multiply(const float* const* a, const B& b, uint32_t n,
+  [[gnu::always_inline]] static inline void multiply(const float* const* a, const B b, uint32_t n,
                                                      F (&acc)[M][R], RowsAhead& ahead) {
     const float* rows_a[M];
     for (int m = 0; m < M; ++m) rows_a[m] = a[m];
@@ -237,6 +236,10 @@ struct Attend {
         score_codes<DType::kQ4>(span, begin, first, last);
         continue;
       }
+      if (span.k_type == DType::kKivi4K) {
+        score_kivi(span, first, last);
+        continue;
+      }
       for (uint32_t row = span.begin > begin ? span.begin : begin; row < span.end;
            row += kKeyBlock) {
         const uint32_t n = span.end - row < kKeyBlock ? span.end - row : kKeyBlock;
@@ -265,6 +268,26 @@ struct Attend {
 
   uint32_t row_bytes(DType type) const {
     return static_cast<uint32_t>(dtype_bytes(type, queries.head_dim));
+  }
+
+  // -- keys with scales of channels --
+  // Whole groups of committed rows: gather_rows() has checked it.
+  void score_kivi(const RowSpan& span, uint32_t first, uint32_t last) {
+    constexpr uint32_t kRows = KiviKeys<V>::kRows;
+    for (uint32_t row = span.begin; row < span.end; row += kKeyBlock) {
+      const uint32_t n = span.end - row < kKeyBlock ? span.end - row : kKeyBlock;
+      for (uint32_t i = 0; i < n; i += kRows) {
+        const std::byte* const* const keys = rows.k + row + i;
+        if ((row + i) % kGroupRows == 0)
+          KiviKeys<V>::load_scales(keys, queries.head_dim, halves, scales);
+        for (uint32_t g = 0; g < queries.head_dim / kRowGroup; ++g) {
+          ahead.work(kRows * kRowGroup * kTransposeWork);
+          ask_near(keys + kRows, kRows, g * kRowGroup, kRowGroup);
+          KiviKeys<V>::expand(keys, g, scales, block + i, kKeyBlock);
+        }
+      }
+      score_block(row, n / kLanes, first, last);
+    }
   }
 
   // -- quantised keys --
@@ -317,17 +340,19 @@ struct Attend {
       for (uint32_t i = n; i < lanes; ++i) to[i] = to[n - 1];
     }
   }
-  // halves[i][g] = scale g of row i. Two at a time where there are two: most of the time goes into
-  // finding them.
+  // halves[i][s] = number s of row i. Two or four at a time where there are so many: most of the
+  // time goes into finding them.
   template <DType T>
   void collect_scales(const std::byte* const* from, uint32_t n) {
-    const uint32_t groups = queries.head_dim / kRowGroup;
+    const uint32_t in_row = queries.head_dim / kRowGroup * kScales<T>;
     const size_t offset = code_bytes(T, queries.head_dim);
-    if (groups == 2) {
+    if (in_row == 2) {
       for (uint32_t i = 0; i < n; ++i) __builtin_memcpy(halves + i * 4, from[i] + offset, 4);
+    } else if (in_row == 4) {
+      for (uint32_t i = 0; i < n; ++i) __builtin_memcpy(halves + i * 8, from[i] + offset, 8);
     } else {
-      for (uint32_t i = 0; i < n * groups; ++i)
-        __builtin_memcpy(halves + i * 2, from[i / groups] + offset + i % groups * 2, 2);
+      for (uint32_t i = 0; i < n * in_row; ++i)
+        __builtin_memcpy(halves + i * 2, from[i / in_row] + offset + i % in_row * 2, 2);
     }
   }
   template <DType T>
@@ -376,53 +401,17 @@ struct Attend {
     }
   }
 
-  // -- softmax --
-  // Logits of query i to exp(logit - max), zero behind the rows it sees.
-  void soften(uint32_t i, float& max_out, float& sum_out) {
-    float* x = logits + i * kLogitStride;
-    const uint32_t n = seen[i], whole = (n + kLanes - 1) / kLanes * kLanes;
-    for (uint32_t tail = n; tail < whole; ++tail) x[tail] = -__builtin_inff();
-    F high[4];
-    for (F& h : high) h = V::set(-__builtin_inff());
-    uint32_t j = 0;
-    for (; j + 4 * kLanes <= whole; j += 4 * kLanes)
-      KVICK_UNROLL for (uint32_t l = 0; l < 4; ++l) high[l] =
-          V::max(V::load(x + j + l * kLanes), high[l]);
-    for (; j < whole; j += kLanes) high[0] = V::max(V::load(x + j), high[0]);
-    const float max = V::largest(V::max(V::max(high[0], high[1]), V::max(high[2], high[3])));
-    max_out = max;
-    // Without a row, or with only -inf ones: -inf minus -inf would be NaN.
-    const F base = V::set(max == -__builtin_inff() ? 0 : max);
-    F sum = V::zero();
-    // Four at a time to hide the latency of the polynomial, added in order.
-    for (j = 0; j + 4 * kLanes <= whole; j += 4 * kLanes) {
-      F e[4];
-      KVICK_UNROLL for (uint32_t l = 0; l < 4; ++l) e[l] =
-          V::exp(V::sub(V::load(x + j + l * kLanes), base));
-      KVICK_UNROLL for (uint32_t l = 0; l < 4; ++l) {
-        V::store(x + j + l * kLanes, e[l]);
-        sum = V::add(sum, e[l]);
-      }
-    }
-    for (; j < whole; j += kLanes) {
-      const F e = V::exp(V::sub(V::load(x + j), base));
-      V::store(x + j, e);
-      sum = V::add(sum, e);
-    }
-    sum_out = V::sum(sum);
-  }
-
   // -- values --
   // block[i][d] = value i, dimension d, zero up to a whole vector.
   template <DType T>
-  void convert_values(const FromRows<T>& values, uint32_t n) {
+  void convert_values(const ValueRows<V, T>& values, uint32_t n) {
     const uint32_t dims = queries.head_dim, padded = padded_dims();
     for (uint32_t i = 0; i < n; ++i) {
       float* to = block + i * padded;
       const uint32_t whole = dims / kLanes;
       for (uint32_t r = 0; r < whole; ++r)
         V::store(to + r * kLanes, values(i, static_cast<int>(r)));
-      if constexpr (kLanes > 8 && !is_cache_code(T)) {
+      if constexpr (kLanes > 8 && kScales<T> == 0) {
         const uint32_t d = whole * kLanes;
         if (d < dims) V::store(to + d, values.part(i, d, 8));
       }
@@ -430,17 +419,17 @@ struct Attend {
   }
   // Values from `row` on as they lie, with the scales of quantised ones.
   template <DType T>
-  FromRows<T> values_of(uint32_t row, uint32_t n) {
-    const uint32_t groups = queries.head_dim / kRowGroup;
-    if constexpr (is_cache_code(T)) {
+  ValueRows<V, T> values_of(uint32_t row, uint32_t n) {
+    const uint32_t in_row = queries.head_dim / kRowGroup * kScales<T>;
+    if constexpr (kScales<T> != 0) {
       collect_scales<T>(rows.v + row, n);
-      for (uint32_t i = 0; i < n * groups; i += kLanes)
+      for (uint32_t i = 0; i < n * in_row; i += kLanes)
         V::store(scales + i, V::template load_row<DType::kF16>(halves + i * 2));
     }
     return {.rows = rows.v + row,
             .dim = 0,
-            .scales = is_cache_code(T) ? scales : nullptr,
-            .groups = groups,
+            .scales = kScales<T> != 0 ? scales : nullptr,
+            .in_row = in_row,
             .scale = value_scale};
   }
   uint32_t padded_dims() const { return (queries.head_dim + kLanes - 1) / kLanes * kLanes; }
@@ -461,12 +450,13 @@ struct Attend {
         add_span<DType::kStatic8>(row, span.end, first, last, acc);
       if (span.v_type == DType::kStatic16)
         add_span<DType::kStatic16>(row, span.end, first, last, acc);
+      if (span.v_type == DType::kKivi4V) add_span<DType::kKivi4V>(row, span.end, first, last, acc);
     }
   }
   template <DType T>
   void add_span(uint32_t row, uint32_t end, uint32_t first, uint32_t last, float* acc) {
     // Decode: one register tile of queries converts each value once anyway.
-    const FromRows<T> values = values_of<T>(row, end - row);
+    const ValueRows<V, T> values = values_of<T>(row, end - row);
     if (last - first <= V::kTile && queries.head_dim % kLanes == 0)
       return add_tiles(values, row, end - row, first, last, acc);
     const uint32_t padded = padded_dims();
@@ -533,7 +523,8 @@ struct Attend {
       score(rows.past, t * group, (t + 1) * group);
     }
     for (uint32_t i = 0; i < count; ++i) {
-      soften(i, out.max[group_first + i], out.sum[group_first + i]);
+      soften<V>(logits + i * kLogitStride, seen[i], out.max[group_first + i],
+                out.sum[group_first + i]);
       if (probs != nullptr) copy_probs(i, probs + (group_first + i) * size_t{kChunkRows});
     }
     rows.truncate(lists ? rows.past : kChunkRows);
@@ -549,7 +540,7 @@ struct Attend {
   }
 };
 
-// Scratch of 210 KiB on the stack, of which decode touches a tenth: no allocation, nothing kept
+// Scratch of 220 KiB on the stack, of which decode touches a tenth: no allocation, nothing kept
 // between calls.
 template <class V>
 void attend_chunk(const View& view, const Queries& queries, uint32_t chunk, Partial out,

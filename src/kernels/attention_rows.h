@@ -69,8 +69,11 @@ uint32_t rows_seen(const View& view, const Queries& queries, const ChunkRows& ro
 // Replaces the fresh rows by those that token i sees by its list (Queries::visible).
 void gather_visible(const View& view, const Queries& queries, uint32_t token, ChunkRows& rows);
 
-// Throws unless n elements can be stored as a row of this type: F32, F16, BF16, static, or kQ8 and
-// kQ4 with a multiple of 32.
+// Throws unless n elements can be stored as a row of this type: F32, F16, BF16, static, or kQ8, kQ4
+// and kKivi4V with a multiple of 32.
 void check_row_type(DType type, size_t n);
+// Throws unless n elements a row can be stored as rows of this type that go together: kKivi4K, with
+// a multiple of 32.
+void check_group_type(DType type, size_t n);
 
 }  // namespace kvick::kernels

@@ -158,6 +158,8 @@ void read_group(DType type, const std::byte* block, uint32_t index, BlockGroup& 
     case DType::kStatic16:
     case DType::kQ8:
     case DType::kQ4:
+    case DType::kKivi4K:
+    case DType::kKivi4V:
       break;
   }
   KVICK_CHECK(false, "{} has no groups", dtype_info(type).name);

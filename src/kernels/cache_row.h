@@ -13,7 +13,7 @@ inline constexpr uint32_t kRowGroup = 32;  // elements that share one scale
 
 constexpr bool is_cache_code(DType type) { return type == DType::kQ8 || type == DType::kQ4; }
 // Bytes of n codes: where the scales of a row begin.
-constexpr size_t code_bytes(DType type, size_t n) { return type == DType::kQ4 ? n / 2 : n; }
+constexpr size_t code_bytes(DType type, size_t n) { return type == DType::kQ8 ? n : n / 2; }
 
 // How the numbers of one group become codes: round(x * inverse) to nearest even, plus `middle`,
 // kept within [low, high].

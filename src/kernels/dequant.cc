@@ -4,6 +4,7 @@
 #include "kernels/block.h"
 #include "kernels/cache_row.h"
 #include "kernels/dtype.h"
+#include "kernels/kivi.h"
 #include "kernels/pack.h"
 
 namespace kvick::kernels {
@@ -60,9 +61,12 @@ void to_f32(DType type, const std::byte* in, size_t n, float* out) {
     case DType::kQ8:
     case DType::kQ4:
       return cache_row_to_f32(type, in, n, out);
+    case DType::kKivi4V:
+      return kivi_row_to_f32(in, n, out);
     default:
       break;
   }
+  KVICK_CHECK(rows_together(type) == 1, "one row of {}", info.name);
   const PackFormat& format = pack_format(type);
   const uint32_t groups = info.block / kGroup;
   for (size_t i = 0; i < n / kGroup; ++i) {
@@ -76,6 +80,7 @@ void from_f32(DType type, const float* in, size_t n, std::byte* out) {
   const DTypeInfo& info = dtype_info(type);
   KVICK_CHECK(n % info.block == 0, "{} elements of {}", n, info.name);
   if (is_cache_code(type)) return cache_row_from_f32(type, in, n, out);
+  if (type == DType::kKivi4V) return kivi_row_from_f32(in, n, out);
   KVICK_CHECK(info.block == 1, "{} cannot be written", info.name);
   if (type == DType::kF32) {
     if (n != 0) std::memcpy(out, in, n * sizeof(float));

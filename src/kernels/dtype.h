@@ -33,9 +33,12 @@ enum class DType : uint8_t {
   // to 32767, what is beyond is cut, and NaN becomes the lowest.
   kStatic8,
   kStatic16,
+  // Old cache rows only: code * scale + zero point, both float16, laid out as kivi.h says.
+  kKivi4K,  // keys: a scale and a zero point for each channel of kGroupRows rows
+  kKivi4V,  // values: one for each 32 elements of a row
 };
 inline constexpr int kWeightTypes = 13;  // those that files hold come first
-inline constexpr int kDTypes = 17;
+inline constexpr int kDTypes = 19;
 
 struct DTypeInfo {
   std::string_view name;  // as GGUF tools write it: "Q4_K"
@@ -51,16 +54,26 @@ inline size_t dtype_bytes(DType type, size_t elements) {
   return elements / info.block * info.block_bytes;
 }
 
-// n elements (a multiple of the block) to float32: the definition of every format, not a fast path.
+// Rows of some types only make sense together, so many of them; they may lie anywhere.
+inline constexpr uint32_t kGroupRows = 32;
+constexpr uint32_t rows_together(DType type) { return type == DType::kKivi4K ? kGroupRows : 1; }
+
+// n elements (a multiple of the block) to float32: the definition of every format but kKivi4K, not
+// a fast path.
 void to_f32(DType type, const std::byte* in, size_t n, float* out);
 // The inverse for kF32, kF16 and kBF16 (round to nearest even; NaN stays NaN), for kStatic8 and
-// kStatic16 (to nearest even), and for kQ8 and kQ4, whose n is one whole row. A group of 32 of
-// these that holds NaN or an infinity becomes NaN.
+// kStatic16 (to nearest even), and for kQ8, kQ4 and kKivi4V, whose n is one whole row. A group of
+// 32 of these that holds NaN or an infinity becomes NaN.
 void from_f32(DType type, const float* in, size_t n, std::byte* out);
 
 // The largest code of the static types.
 constexpr int static_limit(DType type) { return type == DType::kStatic8 ? 127 : 32767; }
 constexpr bool is_static(DType type) { return type == DType::kStatic8 || type == DType::kStatic16; }
+
+// The same for kGroupRows rows of n elements of a type that goes together: out [kGroupRows][n], in
+// the same with `stride` floats from one row to the next.
+void group_to_f32(DType type, const std::byte* const* rows, size_t n, float* out);
+void group_from_f32(DType type, const float* in, size_t stride, size_t n, std::byte* const* rows);
 
 float f16_to_f32(uint16_t half);
 uint16_t f32_to_f16(float value);

@@ -189,6 +189,73 @@ void store_codes(const float* in, size_t n, std::byte* out) {
   }
 }
 
+// See kivi.h.
+template <class V>
+typename V::F kivi_codes(typename V::F x, typename V::F zero, typename V::F inverse) {
+  const auto code = V::mul(V::sub(x, zero), inverse);
+  return V::max(V::min(code, V::set(kKiviMost)), V::zero());
+}
+
+template <class V>
+void store_kivi_row(const float* in, size_t n, std::byte* out) {
+  for (size_t group = 0; group < n / kRowGroup; ++group) {
+    const float* x = in + group * kRowGroup;
+    auto low = V::load(x), high = low, not_finite = V::zero();
+    for (uint32_t i = 0; i < kRowGroup; i += V::kLanes) {
+      const auto part = V::load(x + i);
+      low = V::min(part, low);
+      high = V::max(part, high);
+      not_finite = V::fma(part, V::zero(), not_finite);
+    }
+    const KiviScale scale =
+        kivi_scale(-V::largest(V::sub(V::zero(), low)), V::largest(high) + V::sum(not_finite));
+    alignas(64) uint8_t codes[kRowGroup];
+    for (uint32_t i = 0; i < kRowGroup; i += V::kLanes)
+      V::store_codes(codes + i,
+                     kivi_codes<V>(V::load(x + i), V::set(scale.zero), V::set(scale.inverse)), 0, 0,
+                     static_cast<int>(kKiviMost));
+    pack_nibbles(codes, out + group * kRowGroup / 2);
+    std::memcpy(out + n / 2 + group * kKiviPairBytes, scale.halves, kKiviPairBytes);
+  }
+}
+
+// 32 rows, 32 channels at a time: lanes are channels.
+template <class V>
+void store_group(DType type, const float* in, size_t stride, size_t n, std::byte* const* rows) {
+  check_group_type(type, n);
+  const size_t in_row = n / kRowGroup;  // channels whose scale a row carries
+  for (size_t first = 0; first < n; first += kRowGroup) {
+    alignas(64) float least[kRowGroup], most[kRowGroup];  // then zero points and inverses
+    for (uint32_t c = 0; c < kRowGroup; c += V::kLanes) {
+      auto low = V::load(in + first + c), high = low, not_finite = V::zero();
+      for (uint32_t i = 0; i < kRowGroup; ++i) {
+        const auto part = V::load(in + i * stride + first + c);
+        low = V::min(part, low);
+        high = V::max(part, high);
+        not_finite = V::fma(part, V::zero(), not_finite);
+      }
+      V::store(least + c, low);
+      V::store(most + c, V::add(high, not_finite));
+    }
+    for (uint32_t c = 0; c < kRowGroup; ++c) {
+      const KiviScale scale = kivi_scale(least[c], most[c]);
+      least[c] = scale.zero, most[c] = scale.inverse;
+      const size_t d = first + c;
+      std::memcpy(rows[d / in_row] + n / 2 + d % in_row * kKiviPairBytes, scale.halves,
+                  kKiviPairBytes);
+    }
+    for (uint32_t i = 0; i < kRowGroup; ++i) {
+      alignas(64) uint8_t codes[kRowGroup];
+      for (uint32_t c = 0; c < kRowGroup; c += V::kLanes)
+        V::store_codes(codes + c,
+                       kivi_codes<V>(V::load(in + i * stride + first + c), V::load(least + c),
+                                     V::load(most + c)),
+                       0, 0, static_cast<int>(kKiviMost));
+      pack_nibbles(codes, rows[i] + first / 2);
+    }
+  }
+}
+
 template <class V>
 void store_row(DType type, const float* in, size_t n, std::byte* out) {
   check_row_type(type, n);
@@ -199,6 +266,7 @@ void store_row(DType type, const float* in, size_t n, std::byte* out) {
   if (type == DType::kQ4) store_codes<V, DType::kQ4>(in, n, out);
   if (type == DType::kStatic8) store_static<V, DType::kStatic8>(in, n, out);
   if (type == DType::kStatic16) store_static<V, DType::kStatic16>(in, n, out);
+  if (type == DType::kKivi4V) store_kivi_row<V>(in, n, out);
 }
 
 template <class V>
@@ -215,6 +283,7 @@ void fill_rows(Table& table) {
   table.store_row = store_row<V>;
   table.exp_row = exp_row<V>;
   table.walk_memory = walk_memory<V>;
+  table.store_group = store_group<V>;
 }
 
 }  // namespace

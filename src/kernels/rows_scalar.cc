@@ -6,12 +6,16 @@
 #include "kernels/attention_rows.h"
 #include "kernels/cache_row.h"
 #include "kernels/dtype.h"
+#include "kernels/kivi.h"
 #include "kernels/rows.h"
 #include "kernels/target.h"
 
-// clang-format off: each needs the ones before it
+// Each needs the ones before it.
+// clang-format off
 #include "kernels/attention_ahead.h"
-#include "kernels/attention_elements.h"
+#include "kernels/attention_kivi.h"
+#include "kernels/attention_softmax.h"
+#include "kernels/attention_values.h"
 #include "kernels/attention_impl.h"
 #include "kernels/attention_memory.h"
 #include "kernels/attention_merge.h"

@@ -66,6 +66,8 @@ struct Table {
   // -- cache rows: float32 to any of their types (dtype.h)
   // ----------------------------------------------------------------------
   void (*store_row)(DType type, const float* in, size_t n, std::byte* out);
+  // kGroupRows rows of a type whose rows go together, in as group_from_f32 takes it.
+  void (*store_group)(DType type, const float* in, size_t stride, size_t n, std::byte* const* rows);
 };
 
 // The table of an instruction set that this processor supports (KVICK_CHECK).

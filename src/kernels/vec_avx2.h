@@ -118,7 +118,11 @@ struct VecAvx2 {
     const __m256i wide = _mm256_cvtepu8_epi32(pairs);
     const __m256i codes =
         d % 32 < 16 ? _mm256_and_si256(wide, _mm256_set1_epi32(15)) : _mm256_srli_epi32(wide, 4);
+    if constexpr (T != DType::kQ4) return _mm256_cvtepi32_ps(codes);
     return _mm256_cvtepi32_ps(_mm256_sub_epi32(codes, _mm256_set1_epi32(code_range(T).middle)));
+  }
+  static F load_kivi(const std::byte* row, uint32_t d, float scale, float zero) {
+    return fma(load_codes<DType::kKivi4V>(row, d), set(scale), set(zero));
   }
   static float half(const std::byte* p) {
     uint16_t bits;

@@ -110,11 +110,25 @@ struct VecAvx512 {
       const __m128i codes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(row + d));
       return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(codes));
     }
+    return pick(nibbles(row, d),
+                _mm512_setr_ps(-8, -7, -6, -5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7));
+  }
+  // Codes d, d + 1, ... of 4 bits, below others.
+  static I nibbles(const std::byte* row, uint32_t d) {
     const __m512i wide =
         _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(row + d / 32 * 16)));
-    const __m512 values = _mm512_setr_ps(-8, -7, -6, -5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7);
-    // The permutation looks at the low four bits only.
-    return _mm512_permutexvar_ps(d % 32 < 16 ? wide : _mm512_srli_epi32(wide, 4), values);
+    return d % 32 < 16 ? wide : next_codes(wide);
+  }
+  static I next_codes(I codes) { return _mm512_srli_epi32(codes, 4); }
+  // Of 16 numbers those that the low four bits of each lane say.
+  static F pick(I codes, F numbers) { return _mm512_permutexvar_ps(codes, numbers); }
+  // What codes 0 to 15 stand for.
+  static F code_numbers(float scale, float zero) {
+    const __m512 codes = _mm512_setr_ps(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    return fma(codes, set(scale), set(zero));
+  }
+  static F load_kivi(const std::byte* row, uint32_t d, float scale, float zero) {
+    return pick(nibbles(row, d), code_numbers(scale, zero));
   }
   // Half `which` of 16 pairs.
   static F half_of_pairs(const std::byte* p, uint32_t which) {

@@ -75,7 +75,12 @@ struct VecScalar {
   static F load_codes(const std::byte* row, uint32_t d) {
     if constexpr (T == DType::kQ8) return static_cast<int8_t>(row[d]);
     const auto pair = static_cast<uint8_t>(row[d / 32 * 16 + d % 16]);
-    return static_cast<float>((d % 32 < 16 ? pair & 15 : pair >> 4) - code_range(T).middle);
+    const int code = d % 32 < 16 ? pair & 15 : pair >> 4;
+    return static_cast<float>(T == DType::kQ4 ? code - code_range(T).middle : code);
+  }
+  // Values d, d + 1, ... of a row of kKivi4V.
+  static F load_kivi(const std::byte* row, uint32_t d, float scale, float zero) {
+    return fma(load_codes<DType::kKivi4V>(row, d), scale, zero);
   }
   static float half(const std::byte* p) { return load_row<DType::kF16>(p); }
   template <DType T>

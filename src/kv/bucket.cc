@@ -135,13 +135,27 @@ class BucketStore final : public ContiguousStore {
     }
   }
 
-  uint32_t bucket_rows(const ContiguousSequence& sequence, uint32_t) const override {
-    return capacity(sequence, 0);
+  uint32_t bucket_rows(const ContiguousSequence& sequence, uint32_t layer) const override {
+    return capacity(sequence, layer);
   }
   void use(ContiguousSequence&, uint32_t, uint32_t) override {}
 
   Growth growth_;
 };
+
+// The same of steps that add several rows: a growth moves what the steps before have added.
+uint64_t moved_rows(const Shape& shape, const Growth& growth, const Load& load) {
+  uint64_t moved = 0, capacity = 0;
+  for (uint64_t rows = 0; rows < load.tokens;) {
+    const uint64_t then = std::min<uint64_t>(rows + load.step, load.tokens);
+    if (then > capacity || growth.at_every_step) {
+      moved += rows;
+      capacity = capacity_for(shape, growth, then);
+    }
+    rows = then;
+  }
+  return moved;
+}
 
 }  // namespace
 
@@ -158,7 +172,8 @@ Cost bucket_cost(const Setup& setup, const Growth& growth, const Load& load) {
   const uint64_t pairs = growths == 0       ? 0
                          : growths % 2 == 0 ? saturating_mul(growths / 2, growths - 1)
                                             : saturating_mul(growths, (growths - 1) / 2);
-  const uint64_t moved = saturating_mul(unit, pairs);
+  const uint64_t moved =
+      load.step == 1 ? saturating_mul(unit, pairs) : moved_rows(shape, growth, load);
   return {.fast_bytes = saturating_mul(
               sequences, saturating_mul(capacity_for(shape, growth, load.tokens), token)),
           .slow_bytes = 0,

@@ -16,9 +16,9 @@ struct Growth {
 // bucket.
 std::unique_ptr<Store> make_bucket_store(const Setup& setup, const Growth& growth);
 
-// Of sequences that start empty and grow by one token a step. BMC's equation 1 charges a growth
-// with writing the whole new bucket, (i+1) * r rows; copied_bytes counts the i * r rows that are
-// moved.
+// Of sequences that start empty and grow by the load's tokens a step. BMC's equation 1 charges a
+// growth with writing the whole new bucket, (i+1) * r rows; copied_bytes counts the i * r rows that
+// are moved.
 Cost bucket_cost(const Setup& setup, const Growth& growth, const Load& load);
 
 }  // namespace kvick::kv

@@ -6,7 +6,8 @@
 #include <gtest/gtest.h>
 #include <new>
 
-#include "kv/conformance.h"
+#include "kv/conformance_cases.h"
+#include "kv/pair.h"
 
 namespace {
 

@@ -58,9 +58,13 @@ void CheckedStep::read_rows(uint32_t, const Reading&) {
 void CheckedStep::commit(const Kept& kept) {
   check_live();
   check_kept(kept);
-  for (uint32_t slot = 0; slot < places_.size(); ++slot) keep_rows(slot, kept.rows[slot]);
+  keep_all(kept);
   ended_ = true;
   store_.live_ = nullptr;
+}
+
+void CheckedStep::keep_all(const Kept& kept) {
+  for (uint32_t slot = 0; slot < places_.size(); ++slot) keep_rows(slot, kept.rows[slot]);
 }
 
 void CheckedStep::check_live() const { KVICK_CHECK(!ended_, "the step is used after its commit"); }

@@ -54,6 +54,8 @@ class CheckedStep : public Step {
   bool was_read(uint32_t layer) const { return read_[layer]; }
   // Keeps these rows of one slot, ascending, and sets the sequence's length.
   virtual void keep_rows(uint32_t slot, std::span<const uint32_t> rows) = 0;
+  // Keeps those of all slots: one after the other, unless a strategy has to know them together.
+  virtual void keep_all(const Kept& kept);
 
  private:
   void check_live() const;
@@ -87,6 +89,7 @@ class CheckedStore : public Store {
   using StepOr = base::Result<std::unique_ptr<CheckedStep>, Shortage>;
 
   const Setup& setup() const { return setup_; }
+  void set_max_bytes(uint64_t max_bytes) { setup_.max_bytes = max_bytes; }
   // A Shortage if allocated bytes would rise from `now` to `then`, past the cap; `what` begins its
   // sentence.
   std::optional<Shortage> over_cap(uint64_t now, uint64_t then, std::string_view what) const;
@@ -101,11 +104,11 @@ class CheckedStore : public Store {
   void for_each_sequence(base::FunctionRef<void(const Sequence&)> use) const;
   // Committed tokens of all open sequences.
   uint64_t tokens() const;
+  Sequence& find(SeqId seq) const;  // base::Bug if it is not open
 
  private:
   friend class CheckedStep;
   SeqId add(std::unique_ptr<Sequence> sequence);
-  Sequence& find(SeqId seq) const;
   void check_idle(std::string_view call) const;
   std::vector<Place> places_of(const Batch& batch) const;
   std::optional<Shortage> past_context(std::span<const Place> places) const;

@@ -7,26 +7,12 @@
 
 namespace kvick::kv {
 
-class ContiguousStep final : public CheckedStep {
+class ContiguousStep final : public RowStep {
  public:
   ContiguousStep(ContiguousStore& store, std::vector<Place> places)
-      : CheckedStep(store, std::move(places)), store_(store) {
-    for (const Place& place : this->places()) {
-      const uint32_t length = place.sequence->length;
-      runs_.push_back(
-          {.past = {.row = 0, .rows = length, .pos = 0},
-           .fresh = {.row = length, .rows = place.fresh, .pos = length},
-           .bucket = {0, store_.bucket_rows(static_cast<ContiguousSequence&>(*place.sequence),
-                                            length + place.fresh)}});
-    }
-  }
+      : RowStep(store, std::move(places)), store_(store) {}
 
  private:
-  struct Runs {
-    kernels::Run past, fresh;
-    kernels::Bucket bucket;
-  };
-
   ContiguousSequence& sequence(uint32_t slot) const {
     return static_cast<ContiguousSequence&>(*places()[slot].sequence);
   }
@@ -42,19 +28,6 @@ class ContiguousStep final : public CheckedStep {
                        return sequence.layers[layer].region(head, is_v) +
                               (sequence.length + row) * store_.shape().row_bytes(is_v);
                      });
-  }
-
-  void view_rows(const Ask& ask, base::Arena&, kernels::View& out) override {
-    const LayerRows& rows = sequence(ask.slot).layers[ask.layer];
-    const Runs& runs = runs_[ask.slot];
-    kernels::Segment segment =
-        segment_of(store_.setup(), ask, rows.region(ask.head, false), rows.region(ask.head, true));
-    segment.bucket = runs.bucket;
-    out = {};
-    segment.runs = {&runs.past, 1};
-    if (runs.past.rows > 0) out.past.push_back(segment);
-    segment.runs = {&runs.fresh, 1};
-    out.fresh = segment;
   }
 
   void keep_rows(uint32_t slot, std::span<const uint32_t> kept) override {
@@ -75,8 +48,22 @@ class ContiguousStep final : public CheckedStep {
   }
 
   ContiguousStore& store_;
-  std::vector<Runs> runs_;  // per slot; views point into it
 };
+
+void ContiguousStore::add_runs(const Sequence&, uint32_t begin, uint32_t end,
+                               std::vector<kernels::Run>& runs) const {
+  if (begin < end) runs.push_back({.row = begin, .rows = end - begin, .pos = begin});
+}
+
+kernels::Segment ContiguousStore::segment(const Sequence& sequence, uint32_t layer,
+                                          uint32_t head) const {
+  const auto& mine = static_cast<const ContiguousSequence&>(sequence);
+  const LayerRows& rows = mine.layers[layer];
+  kernels::Segment segment =
+      segment_of(setup(), layer, head, rows.region(head, false), rows.region(head, true));
+  segment.bucket = {0, bucket_rows(mine, layer)};
+  return segment;
+}
 
 std::unique_ptr<Sequence> ContiguousStore::make_sequence(std::span<const Token>) {
   auto sequence = std::make_unique<ContiguousSequence>();

@@ -4,8 +4,8 @@
 // behind the committed ones, so committing a chain only raises the length; committing a path
 // through a tree closes its gaps. Where regions come from is the strategy's.
 
-#include "kv/checked.h"
 #include "kv/layer_rows.h"
+#include "kv/row_store.h"
 
 namespace kvick::kv {
 
@@ -13,17 +13,21 @@ struct ContiguousSequence : Sequence {
   std::vector<LayerRows> layers;
 };
 
-class ContiguousStore : public CheckedStore {
+class ContiguousStore : public RowStore {
  public:
-  explicit ContiguousStore(const Setup& setup) : CheckedStore(setup) {}
+  using RowStore::RowStore;
+
+  void add_runs(const Sequence& sequence, uint32_t begin, uint32_t end,
+                std::vector<kernels::Run>& runs) const final;
+  kernels::Segment segment(const Sequence& sequence, uint32_t layer, uint32_t head) const final;
 
  protected:
   // Room for length + fresh rows in every place, or no change.
   virtual base::Status<Shortage> make_room(std::span<const Place> places) = 0;
   // An empty sequence with room for `rows` rows, which a fork of `id` will fill.
   virtual SequenceOr make_room_for_fork(SeqId id, uint32_t rows) = 0;
-  // Rows [0, n) of every layer, more than `rows`, whose memory may be read as numbers.
-  virtual uint32_t bucket_rows(const ContiguousSequence& sequence, uint32_t rows) const = 0;
+  // Rows of a layer, those in use and more, whose memory may be read as numbers.
+  virtual uint32_t bucket_rows(const ContiguousSequence& sequence, uint32_t layer) const = 0;
   // Rows [0, rows) of a layer are in use from now on.
   virtual void use(ContiguousSequence& sequence, uint32_t layer, uint32_t rows) = 0;
 

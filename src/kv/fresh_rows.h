@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/check.h"
 #include "kv/checked.h"
 #include "kv/ranges.h"
 
@@ -30,11 +31,15 @@ inline void write_row(const Setup& setup, bool is_v, float inverse, const float*
 }
 
 // at(slot, head, is_v, i) is where fresh row i of a slot goes; it is called from the threads of the
-// setup's pool.
+// setup's pool. Of a type whose rows go together a slot has whole groups.
 template <class At>
 void write_fresh_rows(const Setup& setup, std::span<const Place> places, const LayerInput& input,
                       const At& at) {
   const Shape& shape = setup.shape;
+  for (const kernels::DType type : {shape.k_type, shape.v_type})
+    for (const Place& place : places)
+      KVICK_CHECK(place.fresh % kernels::rows_together(type) == 0, "{} rows of type {}",
+                  place.fresh, kernels::dtype_info(type).name);
   const size_t token = size_t{shape.kv_heads} * shape.head_dim;  // floats
   const auto write_all = [&](size_t begin, size_t end, unsigned) {
     for (size_t region = begin; region < end; ++region) {
@@ -43,10 +48,19 @@ void write_fresh_rows(const Setup& setup, std::span<const Place> places, const L
       const Place& place = places[slot];
       const size_t first = place.first * token + size_t{head} * shape.head_dim;
       for (const bool is_v : {false, true}) {
-        const float inverse = inverse_scale(static_scale(setup, input.layer, head, is_v));
-        const float* in = (is_v ? input.v : input.k) + first;
-        for (uint32_t i = 0; i < place.fresh; ++i)
-          write_row(setup, is_v, inverse, in + i * token, at(slot, head, is_v, i));
+        const kernels::DType type = is_v ? shape.v_type : shape.k_type;
+        const float* const in = (is_v ? input.v : input.k) + first;
+        if (kernels::rows_together(type) == 1) {
+          const float inverse = inverse_scale(static_scale(setup, input.layer, head, is_v));
+          for (uint32_t i = 0; i < place.fresh; ++i)
+            write_row(setup, is_v, inverse, in + i * token, at(slot, head, is_v, i));
+          continue;
+        }
+        std::byte* rows[kernels::kGroupRows];
+        for (uint32_t i = 0; i < place.fresh; i += kernels::kGroupRows) {
+          for (uint32_t r = 0; r < kernels::kGroupRows; ++r) rows[r] = at(slot, head, is_v, i + r);
+          setup.store_group(type, in + i * token, token, shape.head_dim, rows);
+        }
       }
     }
   };

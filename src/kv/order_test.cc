@@ -2,7 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include "kv/conformance.h"
+#include "kv/conformance_cases.h"
+#include "kv/pair.h"
 
 namespace kvick::kv::test {
 namespace {

@@ -10,6 +10,7 @@
 #include "kv/fresh_rows.h"
 #include "kv/options.h"
 #include "kv/prefix_tree.h"
+#include "kv/row_store.h"
 #include "kv/saturating.h"
 #include "kv/segment.h"
 
@@ -49,17 +50,12 @@ struct PagedSequence : Sequence {
 
 class PagedStore;
 
-class PagedStep final : public CheckedStep {
+class PagedStep final : public RowStep {
  public:
   PagedStep(PagedStore& store, std::vector<Place> places);
 
  private:
-  struct Runs {
-    std::vector<kernels::Run> past, fresh;
-  };
-
   void write_rows(uint32_t layer, const float* k, const float* v) override;
-  void view_rows(const Ask& ask, base::Arena& scratch, kernels::View& out) override;
   void keep_rows(uint32_t slot, std::span<const uint32_t> kept) override;
 
   PagedSequence& sequence(uint32_t slot) const {
@@ -67,16 +63,30 @@ class PagedStep final : public CheckedStep {
   }
 
   PagedStore& store_;
-  std::vector<Runs> runs_;  // per slot; views point into it
 };
 
-class PagedStore final : public CheckedStore {
+class PagedStore final : public RowStore {
  public:
   PagedStore(const Setup& setup, const PagedOptions& options, BlockPool pool)
-      : CheckedStore(setup),
+      : RowStore(setup),
         options_(options),
         pool_(std::move(pool)),
         tree_(pool_, options.eviction) {}
+
+  void add_runs(const Sequence& of, uint32_t begin, uint32_t end,
+                std::vector<kernels::Run>& runs) const override {
+    const auto& sequence = static_cast<const PagedSequence&>(of);
+    const uint32_t rows = pool_.rows();
+    for (uint32_t at = begin; at < end;) {
+      const uint32_t in_block = at % rows, n = std::min(rows - in_block, end - at);
+      runs.push_back({pool_.first_row(sequence.blocks[at / rows]) + in_block, n, at});
+      at += n;
+    }
+  }
+  kernels::Segment segment(const Sequence&, uint32_t layer, uint32_t head) const override {
+    return segment_of(setup(), layer, head, pool_.base(layer, head, false),
+                      pool_.base(layer, head, true));
+  }
 
  private:
   friend class PagedStep;
@@ -249,22 +259,7 @@ class PagedStore final : public CheckedStore {
 };
 
 PagedStep::PagedStep(PagedStore& store, std::vector<Place> places)
-    : CheckedStep(store, std::move(places)), store_(store) {
-  const uint32_t rows = store_.pool_.rows();
-  for (const Place& place : this->places()) {
-    const auto& sequence = static_cast<const PagedSequence&>(*place.sequence);
-    const auto add = [&](std::vector<kernels::Run>& runs, uint32_t begin, uint32_t end) {
-      for (uint32_t at = begin; at < end;) {
-        const uint32_t in_block = at % rows, n = std::min(rows - in_block, end - at);
-        runs.push_back({store_.pool_.first_row(sequence.blocks[at / rows]) + in_block, n, at});
-        at += n;
-      }
-    };
-    Runs& runs = runs_.emplace_back();
-    add(runs.past, 0, sequence.length);
-    add(runs.fresh, sequence.length, sequence.length + place.fresh);
-  }
-}
+    : RowStep(store, std::move(places)), store_(store) {}
 
 void PagedStep::write_rows(uint32_t layer, const float* k, const float* v) {
   const BlockPool& pool = store_.pool_;
@@ -275,18 +270,6 @@ void PagedStep::write_rows(uint32_t layer, const float* k, const float* v) {
                      return pool.row(sequence.blocks[at / pool.rows()], layer, head, is_v,
                                      at % pool.rows());
                    });
-}
-
-void PagedStep::view_rows(const Ask& ask, base::Arena&, kernels::View& out) {
-  const BlockPool& pool = store_.pool_;
-  kernels::Segment segment = segment_of(store_.setup(), ask, pool.base(ask.layer, ask.head, false),
-                                        pool.base(ask.layer, ask.head, true));
-  out = {};
-  const Runs& runs = runs_[ask.slot];
-  segment.runs = runs.past;
-  if (!runs.past.empty()) out.past.push_back(segment);
-  segment.runs = runs.fresh;
-  out.fresh = segment;
 }
 
 void PagedStep::keep_rows(uint32_t slot, std::span<const uint32_t> kept) {
@@ -315,20 +298,23 @@ void PagedStep::keep_rows(uint32_t slot, std::span<const uint32_t> kept) {
   store_.settle(sequence);
 }
 
-base::Result<PagedOptions> options_of(const Spec& spec) {
+base::Result<PagedOptions> options_of(const Setup& setup, const Spec& spec) {
   KVICK_TRY(const uint64_t rows, read_number(spec, kOptions[0], 1, kMostBlockRows));
   KVICK_TRY(const bool prefix, read_switch(spec, kOptions[1]));
+  if (prefix && !setup.shares_prefix && spec.options.contains("prefix"))
+    return base::fail("{}: prefix=on: rows that change their type with age serve one sequence only",
+                      spec.name);
   KVICK_TRY(const size_t eviction, read_choice(spec, kOptions[2], {"lru", "lfu"}));
   KVICK_TRY(const size_t huge, read_choice(spec, kOptions[3], {"auto", "on", "off"}));
   return PagedOptions{
       .block_rows = static_cast<uint32_t>(rows),
-      .prefix = prefix,
+      .prefix = prefix && setup.shares_prefix,
       .eviction = eviction == 0 ? Eviction::kLru : Eviction::kLfu,
       .pages = huge == 1 || (huge == 0 && huge_pages_work().ok()) ? Pages::kHuge : Pages::kSystem};
 }
 
 base::Result<std::unique_ptr<Store>> make(const Setup& setup, const Spec& spec) {
-  KVICK_TRY(const PagedOptions options, options_of(spec));
+  KVICK_TRY(const PagedOptions options, options_of(setup, spec));
   if (options.pages == Pages::kHuge)
     if (auto works = huge_pages_work(); !works.ok())
       return base::fail("{}: hugepages=on: {}", spec.name, works.error().message);
@@ -337,7 +323,7 @@ base::Result<std::unique_ptr<Store>> make(const Setup& setup, const Spec& spec) 
 }
 
 base::Result<Cost> cost(const Setup& setup, const Spec& spec, const Load& load) {
-  KVICK_TRY(const PagedOptions options, options_of(spec));
+  KVICK_TRY(const PagedOptions options, options_of(setup, spec));
   const uint64_t token = setup.shape.token_bytes(), rows = options.block_rows;
   const uint64_t held = (load.tokens + rows - 1) / rows * rows;
   return Cost{.fast_bytes = saturating_mul(load.sequences, saturating_mul(held, token)),
@@ -354,7 +340,7 @@ Strategy paged_strategy() {
               "blocks of tokens and a table of them, shared by prompts that begin alike "
               "(PagedAttention)",
           .options = kOptions,
-          .traits = {.shares_prefix = true, .cheap_fork = true},
+          .traits = {.shares_prefix = true, .cheap_fork = true, .holds_old = true},
           .make = make,
           .cost = cost};
 }

@@ -64,6 +64,11 @@ struct Pair {
     rows.insert(rows.end(), fresh.begin() + first, fresh.begin() + first + slots[s].fresh);
     return rows;
   }
+  std::vector<std::byte> bytes_shown(uint32_t s, uint32_t layer, uint32_t head, bool is_v) const {
+    const auto committed = static_cast<uint32_t>(twin.at(slots[s].seq).size());
+    return bytes_of(shape, shown(s), layer, head, is_v,
+                    shape.aging ? shape.aging->old_rows(committed) : 0);
+  }
   void expect_all_shown(Step& step) const {
     if (!shows_rows) return;
     for (uint32_t s = 0; s < slots.size(); ++s)
@@ -90,7 +95,7 @@ struct Pair {
   }
 
   Shape shape;
-  bool shows_rows;  // else what the store keeps is bounded_test.cc's
+  bool shows_rows;                  // else what the store keeps is bounded_test.cc's
   uint32_t most_held = UINT32_MAX;  // committed rows that a step shows
   std::unique_ptr<Store> store;
   std::map<SeqId, Rows> twin;

@@ -6,7 +6,8 @@
 #include <gtest/gtest.h>
 #include <random>
 
-#include "kv/conformance.h"
+#include "kv/conformance_cases.h"
+#include "kv/pair.h"
 
 namespace kvick::kv::test {
 namespace {
@@ -102,17 +103,17 @@ class Player {
 
   void check() {
     const Usage usage = pair_.store->usage();
-    uint64_t tokens = 0;
+    uint64_t used = 0;
     for (const auto& [seq, rows] : pair_.twin) {
       ASSERT_EQ(pair_.store->length(seq), rows.size());
-      tokens += pair_.held(seq).size();
+      used += pair_.shape.used_bytes(static_cast<uint32_t>(pair_.held(seq).size()));
     }
     ASSERT_EQ(usage.sequences, pair_.twin.size());
     ASSERT_EQ(usage.wasted_bytes, usage.allocated_bytes - usage.used_bytes);
     ASSERT_LE(usage.used_bytes, usage.allocated_bytes);
     ASSERT_LE(usage.allocated_bytes, cap_);
     if (traits_.exact && !traits_.cheap_fork) {
-      ASSERT_EQ(usage.used_bytes, tokens * pair_.shape.token_bytes());
+      ASSERT_EQ(usage.used_bytes, used);
     }
   }
 
@@ -128,11 +129,9 @@ INSTANTIATE_TEST_SUITE_P(Registry, Random, testing::ValuesIn(cases()), name_of);
 
 void play(const Case& test, uint32_t max_tokens) {
   if (const std::string why = unavailable(test.spec); !why.empty()) GTEST_SKIP() << why;
-  Shape shape = kShape;
-  shape.max_tokens = max_tokens;
-  shape.k_type = test.k_type;
-  shape.v_type = test.v_type;
-  if (kernels::dtype_info(test.k_type).block > 1) shape.head_dim = 32;
+  Shape like = kShape;
+  like.max_tokens = max_tokens;
+  const Shape shape = shape_of(test, like);
   const uint64_t two =
       cost_of(parse_spec(test.spec).value(), setup_for(test.spec, shape), {shape.max_tokens, 2})
           .value()

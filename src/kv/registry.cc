@@ -4,6 +4,7 @@
 #include <cmath>
 #include <vector>
 
+#include "kv/aged.h"
 #include "kv/options.h"
 #include "kv/ranges.h"
 
@@ -19,8 +20,8 @@ Strategy bounded_strategy();    // bounded.cc
 
 std::span<const Strategy> strategies() {
   static const Strategy rows[] = {
-      virtual_strategy(), bmc_strategy(),   iterative_strategy(),
-      upfront_strategy(), paged_strategy(), sliding_strategy(), bounded_strategy(),
+      virtual_strategy(), bmc_strategy(),     iterative_strategy(), upfront_strategy(),
+      paged_strategy(),   sliding_strategy(), bounded_strategy(),
   };
   return rows;
 }
@@ -32,6 +33,8 @@ constexpr uint64_t kMostBytes = uint64_t{1} << 48;
 // Bounds that keep every size below 2^64, page rounding included.
 constexpr uint64_t kMostRegions = uint64_t{1} << 24;
 constexpr uint32_t kMostHeadDim = uint32_t{1} << 20;
+
+using kernels::DType;
 
 template <typename Row>
 std::vector<std::string_view> names_of(std::span<const Row> rows) {
@@ -78,24 +81,50 @@ base::Status<> check_memory(const Strategy& strategy, bool model_has_one) {
       strategy.name, fmt::join(fit, ", "));
 }
 
+bool is_row_type(DType type) {
+  return kernels::dtype_info(type).block == 1 || type == DType::kQ8 || type == DType::kQ4;
+}
+
+base::Status<> check_groups(const Shape& shape, DType type) {
+  const kernels::DTypeInfo& info = kernels::dtype_info(type);
+  if (shape.head_dim % info.block == 0) return base::Done{};
+  return base::fail(
+      "keys and values of {} elements a head cannot be kept as {}, which takes groups of {}: use "
+      "f16",
+      shape.head_dim, info.name, info.block);
+}
+
+base::Status<> check_aging(const Shape& shape) {
+  const Aging& aging = *shape.aging;
+  for (const DType type : {shape.k_type, shape.v_type, aging.k_type, aging.v_type})
+    if (kernels::is_static(type))
+      return base::fail("rows of type {} keep it: they cannot change with age",
+                        kernels::dtype_info(type).name);
+  if (!is_row_type(aging.k_type) && aging.k_type != DType::kKivi4K)
+    return base::fail("old keys are kept as f32, f16, bf16, q8, q4 or kivi4_k, not as {}",
+                      kernels::dtype_info(aging.k_type).name);
+  if (!is_row_type(aging.v_type) && aging.v_type != DType::kKivi4V)
+    return base::fail("old values are kept as f32, f16, bf16, q8, q4 or kivi4_v, not as {}",
+                      kernels::dtype_info(aging.v_type).name);
+  for (const DType type : {aging.k_type, aging.v_type}) KVICK_TRY_VOID(check_groups(shape, type));
+  if (aging.window % kAgingRows != 0 || aging.window > kMostAgingWindow)
+    return base::fail("a window of {} rows: it must be a multiple of {}, at most {}", aging.window,
+                      kAgingRows, kMostAgingWindow);
+  return base::Done{};
+}
+
 base::Status<> check_shape(const Shape& shape) {
-  using kernels::DType;
   if (shape.layers == 0 || shape.kv_heads == 0 || shape.head_dim == 0 || shape.max_tokens == 0)
     return base::fail("a cache of {} layers, {} KV heads, {} values a head and {} tokens is none",
                       shape.layers, shape.kv_heads, shape.head_dim, shape.max_tokens);
   for (const DType type : {shape.k_type, shape.v_type}) {
-    const kernels::DTypeInfo& info = kernels::dtype_info(type);
-    const bool row_type = info.block == 1 || type == DType::kQ8 || type == DType::kQ4;
-    if (!row_type)
+    if (!is_row_type(type))
       return base::fail(
           "keys and values are kept as f32, f16, bf16, q8, q4, static8 or static16, not as {}",
-          info.name);
-    if (shape.head_dim % info.block != 0)
-      return base::fail(
-          "keys and values of {} elements a head cannot be kept as {}, which takes "
-          "groups of {}: use f16",
-          shape.head_dim, info.name, info.block);
+          kernels::dtype_info(type).name);
+    KVICK_TRY_VOID(check_groups(shape, type));
   }
+  if (shape.aging) KVICK_TRY_VOID(check_aging(shape));
   if (uint64_t{shape.layers} * shape.kv_heads > kMostRegions || shape.head_dim > kMostHeadDim)
     return base::fail("{} layers of {} KV heads of {} values: no model has so many", shape.layers,
                       shape.kv_heads, shape.head_dim);
@@ -136,11 +165,18 @@ const Strategy* find_strategy(std::string_view name) {
   return nullptr;
 }
 
+Traits traits_of(const Strategy& strategy, const Shape& shape) {
+  Traits traits = strategy.traits;
+  if (shape.aging) traits.exact = traits.shares_prefix = traits.cheap_fork = false;
+  return traits;
+}
+
 base::Result<std::unique_ptr<Store>> make_store(const Spec& spec, const Setup& setup) {
   KVICK_TRY(const Strategy* strategy, checked_strategy(spec));
   KVICK_TRY_VOID(check_shape(setup.shape));
   KVICK_TRY_VOID(check_memory(*strategy, setup.memory != nullptr));
   KVICK_TRY_VOID(check_ranges(setup));
+  if (setup.shape.aging) return make_aged_store(*strategy, spec, setup);
   return strategy->make(setup, spec);
 }
 
@@ -150,6 +186,7 @@ base::Result<Cost> cost_of(const Spec& spec, const Setup& setup, const Load& loa
   KVICK_TRY_VOID(check_memory(*strategy, setup.memory != nullptr));
   if (const uint32_t most = most_tokens(strategy->traits, setup); load.tokens > most)
     return base::fail("a sequence of {} tokens is past the context of {}", load.tokens, most);
+  if (setup.shape.aging) return aged_cost(*strategy, spec, setup, load);
   return strategy->cost(setup, spec, load);
 }
 

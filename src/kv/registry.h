@@ -33,6 +33,7 @@ struct Traits {
   bool shares_prefix = false;  // open() may return cached > 0
   bool cheap_fork = false;     // fork() copies no row
   bool buckets = false;        // every view of it has a kernels::Segment::bucket
+  bool holds_old = false;      // its stores are RowStores, which can hold the rows of Shape::aging
   bool endless = false;        // a sequence may grow past the shape's max_tokens
   // Keeps a memory of the model's slots and no rows: needs Setup::memory and rows of type f32,
   // answers read() and not view(). All others are for models without one.
@@ -47,12 +48,13 @@ struct Option {
 struct Load {
   uint32_t tokens = 0;  // of each sequence, prompt included
   uint32_t sequences = 1;
+  uint32_t step = 1;  // tokens that each gains a step; old rows come several at a time
 };
 // What a load costs, from the strategy's formulas alone.
 struct Cost {
   uint64_t fast_bytes = 0, slow_bytes = 0;  // allocated at the end
   uint64_t read_bytes_per_token = 0;        // by the attention of the last token
-  uint64_t copied_bytes = 0;                // over the whole load, growing by one token a step
+  uint64_t copied_bytes = 0;                // over the whole load, step by step
 };
 
 struct StaticRanges;  // ranges.h
@@ -75,6 +77,9 @@ struct Setup {
   // float32 to one of the shape's types, n elements: kernels::Table::store_row, or its definition.
   void (*store_row)(kernels::DType type, const float* in, size_t n,
                     std::byte* out) = kernels::from_f32;
+  // The same for rows that go together: kernels::Table::store_group, or its definition.
+  void (*store_group)(kernels::DType type, const float* in, size_t stride, size_t n,
+                      std::byte* const* rows) = kernels::group_from_f32;
   // Threads that work for the store; null: the caller's alone.
   base::ThreadPool* pool = nullptr;
   // Measures what growing and spare rows cost, if a strategy asks; empty: it must not.
@@ -86,12 +91,15 @@ struct Setup {
   std::shared_ptr<const StaticRanges> ranges;
   // Positions that the model knows, which is where the sequences of an endless strategy end.
   uint32_t most_positions = UINT32_MAX;
+  // Whether rows may serve other sequences that begin alike. Old rows may not: the recent ones that
+  // belong to them are elsewhere.
+  bool shares_prefix = true;
 };
 
 struct Strategy {
   std::string_view name, summary;
   std::span<const Option> options;
-  Traits traits;
+  Traits traits;  // of rows that stay as they were written; else see traits_of
   // Error: an option's value that makes no sense, named. make_store and cost_of refuse unknown
   // options, impossible shapes and loads before they call these.
   base::Result<std::unique_ptr<Store>> (*make)(const Setup& setup, const Spec& spec);
@@ -105,6 +113,9 @@ inline uint32_t most_tokens(const Traits& traits, const Setup& setup) {
 
 std::span<const Strategy> strategies();  // the default first
 const Strategy* find_strategy(std::string_view name);
+
+// What holds of a strategy's stores for that shape.
+Traits traits_of(const Strategy& strategy, const Shape& shape);
 
 // A store for a spec; errors name the strategies or options that exist, or say that static types
 // lack their ranges.

@@ -253,11 +253,12 @@ void SlidingStep::view_rows(const Ask& ask, base::Arena&, kernels::View& out) {
   const auto fresh = [&](bool is_v) { return fresh_rows(ask.slot, ask.layer, ask.head, is_v); };
   out = {};
   if (sequence.held > 0) {
-    kernels::Segment past = segment_of(store_.setup(), ask, window(false), window(true));
+    kernels::Segment past =
+        segment_of(store_.setup(), ask.layer, ask.head, window(false), window(true));
     past.runs = {&runs_[ask.slot].past, 1};
     out.past.push_back(past);
   }
-  out.fresh = segment_of(store_.setup(), ask, fresh(false), fresh(true));
+  out.fresh = segment_of(store_.setup(), ask.layer, ask.head, fresh(false), fresh(true));
   out.fresh.runs = {&runs_[ask.slot].fresh, 1};
 }
 

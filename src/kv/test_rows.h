@@ -37,8 +37,8 @@ inline Setup test_setup(const Shape& shape, uint64_t max_bytes = UINT64_MAX) {
 }
 
 // The keys or values of one head, as bytes in the store's element type.
-inline std::vector<std::byte> bytes_of(const Shape& shape, const Rows& rows, uint32_t layer,
-                                       uint32_t head, bool is_v) {
+inline std::vector<std::byte> bytes_as_written(const Shape& shape, const Rows& rows, uint32_t layer,
+                                               uint32_t head, bool is_v) {
   std::vector<float> row(shape.head_dim);
   const kernels::DType type = is_v ? shape.v_type : shape.k_type;
   const float scale =
@@ -52,6 +52,40 @@ inline std::vector<std::byte> bytes_of(const Shape& shape, const Rows& rows, uin
     }
     kernels::from_f32(type, row.data(), row.size(), all.data() + r * bytes);
   }
+  return all;
+}
+
+// Rows of a type, as bytes, in another one.
+inline std::vector<std::byte> rewritten(const std::vector<std::byte>& bytes, kernels::DType from,
+                                        kernels::DType to, uint32_t dims) {
+  const size_t row_bytes = kernels::dtype_bytes(from, dims), rows = bytes.size() / row_bytes;
+  const size_t new_bytes = kernels::dtype_bytes(to, dims), together = kernels::rows_together(to);
+  std::vector<std::byte> all(rows * new_bytes);
+  std::vector<std::byte*> at;
+  std::vector<float> floats(rows * dims);
+  for (size_t r = 0; r < rows; ++r) {
+    kernels::to_f32(from, &bytes[r * row_bytes], dims, &floats[r * dims]);
+    at.push_back(&all[r * new_bytes]);
+  }
+  for (size_t r = 0; r < rows; r += together)
+    if (together == 1)
+      kernels::from_f32(to, &floats[r * dims], dims, at[r]);
+    else
+      kernels::group_from_f32(to, &floats[r * dims], dims, dims, &at[r]);
+  return all;
+}
+
+// The same where the first `old` rows were written like the others and are old now.
+inline std::vector<std::byte> bytes_of(const Shape& shape, const Rows& rows, uint32_t layer,
+                                       uint32_t head, bool is_v, uint32_t old = 0) {
+  const auto split = rows.begin() + old;
+  const auto recent = bytes_as_written(shape, Rows(split, rows.end()), layer, head, is_v);
+  if (old == 0) return recent;
+  std::vector<std::byte> all =
+      rewritten(bytes_as_written(shape, Rows(rows.begin(), split), layer, head, is_v),
+                is_v ? shape.v_type : shape.k_type,
+                is_v ? shape.aging->v_type : shape.aging->k_type, shape.head_dim);
+  all.insert(all.end(), recent.begin(), recent.end());
   return all;
 }
 
@@ -71,8 +105,9 @@ inline void write_all(Step& step, const Shape& shape, const Rows& rows) {
   for (uint32_t layer = 0; layer < shape.layers; ++layer) write_layer(step, shape, rows, layer);
 }
 
-inline void append(const kernels::Segment& segment, bool is_v, size_t row_bytes,
+inline void append(const kernels::Segment& segment, bool is_v, uint32_t head_dim,
                    std::vector<std::byte>& out) {
+  const size_t row_bytes = kernels::dtype_bytes(is_v ? segment.v_type : segment.k_type, head_dim);
   const std::byte* data = is_v ? segment.v : segment.k;
   const uint32_t stride = is_v ? segment.v_stride : segment.k_stride;
   for (const kernels::Run& run : segment.runs)
@@ -84,10 +119,9 @@ inline void append(const kernels::Segment& segment, bool is_v, size_t row_bytes,
 
 // All rows of a view in order, as bytes: committed, then fresh.
 inline std::vector<std::byte> gather(const kernels::View& view, const Shape& shape, bool is_v) {
-  const size_t row_bytes = shape.row_bytes(is_v);
   std::vector<std::byte> out;
-  for (const kernels::Segment& segment : view.past) append(segment, is_v, row_bytes, out);
-  append(view.fresh, is_v, row_bytes, out);
+  for (const kernels::Segment& segment : view.past) append(segment, is_v, shape.head_dim, out);
+  append(view.fresh, is_v, shape.head_dim, out);
   return out;
 }
 
@@ -109,12 +143,14 @@ inline void expect_shows(Step& step, const Shape& shape, const Shown& what, cons
                          uint32_t fresh) {
   base::Arena scratch;
   kernels::View view;
+  const auto committed = static_cast<uint32_t>(rows.size()) - fresh;
+  const uint32_t old = shape.aging ? shape.aging->old_rows(committed) : 0;
   for (uint32_t layer = 0; layer < shape.layers; ++layer)
     for (uint32_t head = 0; head < shape.kv_heads; ++head) {
       step.view({.slot = what.slot, .layer = layer, .head = head}, scratch, view);
       ASSERT_EQ(kernels::rows_of(view.fresh), fresh);
       for (const bool is_v : {false, true})
-        ASSERT_TRUE(gather(view, shape, is_v) == bytes_of(shape, rows, layer, head, is_v))
+        ASSERT_TRUE(gather(view, shape, is_v) == bytes_of(shape, rows, layer, head, is_v, old))
             << "slot " << what.slot << " layer " << layer << " head " << head
             << (is_v ? " v" : " k");
       Rows expected(rows.size() - fresh);

@@ -114,7 +114,8 @@ class VirtualStore final : public ContiguousStore {
 
   // Pages that were never written read as zeros and take no memory: any width would do. A whole
   // number of kBucketRows gives a library few shapes to compile and little to compute in vain.
-  uint32_t bucket_rows(const ContiguousSequence&, uint32_t rows) const override {
+  uint32_t bucket_rows(const ContiguousSequence& sequence, uint32_t layer) const override {
+    const uint32_t rows = static_cast<const VirtualSequence&>(sequence).touched_rows[layer];
     return static_cast<uint32_t>(
         std::min<uint64_t>(round_up(rows, kBucketRows), shape().max_tokens));
   }
@@ -176,7 +177,7 @@ Strategy virtual_strategy() {
               "contiguous, grown by the page table: no copies, less than a page of waste per "
               "region (default)",
           .options = kOptions,
-          .traits = {.buckets = true},
+          .traits = {.buckets = true, .holds_old = true},
           .make = make,
           .cost = cost};
 }

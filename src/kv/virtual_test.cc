@@ -4,7 +4,8 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
-#include "kv/conformance.h"
+#include "kv/conformance_cases.h"
+#include "kv/pair.h"
 #include "kv/reservation.h"
 
 namespace kvick::kv::test {

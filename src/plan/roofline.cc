@@ -11,7 +11,8 @@ double to_double(uint64_t value) { return static_cast<double>(value); }
 
 // Operations of one token's attention in a sequence that holds `tokens`.
 double attention_ops(const model::Config& config, const CacheReads& cache, uint32_t tokens) {
-  const double rows = to_double(cache.bytes(tokens)) / to_double(cache.token_bytes);
+  const double rows =
+      cache.all_rows ? tokens : to_double(cache.bytes(tokens)) / to_double(cache.token_bytes);
   return 4.0 * config.q_dim() * config.layers * rows;
 }
 

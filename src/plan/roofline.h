@@ -17,6 +17,8 @@ struct CacheReads {
   // Bytes read for one token by a sequence that holds `tokens`, that one included:
   // kv::Cost::read_bytes_per_token.
   std::function<uint64_t(uint32_t tokens)> bytes;
+  // Whether that is every row, some of them in other types than token_bytes is of.
+  bool all_rows = false;
 };
 
 struct Work {
@@ -31,7 +33,7 @@ struct Work {
 //   bytes = layers + output + parallel * (looked-up rows + cache.bytes(t))
 //   ops   = parallel * (2 * weights of layers and output + attention(t))
 // with attention(t) = 4 * heads * head_dim * layers * rows, float32: a product with each key and
-// one with each value, rows = cache.bytes(t) / token_bytes.
+// one with each value, rows = cache.bytes(t) / token_bytes, or t if they are all_rows.
 struct DecodeLoad {
   uint32_t depth = 0, tokens = 0, parallel = 1;
 };

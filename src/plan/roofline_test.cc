@@ -59,6 +59,15 @@ TEST(DecodeWork, CountsOnlyTheRowsThatAStrategyReads) {
   EXPECT_EQ(work.f32_ops, 2 * 240 + 4 * kRowOps);
 }
 
+TEST(DecodeWork, CountsEveryRowWhereSomeTakeFewerBytes) {
+  const CacheReads halves = {.token_bytes = 64,
+                             .bytes = [](uint32_t tokens) { return uint64_t{32} * tokens; },
+                             .all_rows = true};
+  const Work work = decode_work(config(), kWeights, halves, {9, 1, 1});
+  EXPECT_EQ(work.bytes, 1307 + 10 * 32);
+  EXPECT_EQ(work.f32_ops, 2 * 240 + 10 * kRowOps);
+}
+
 TEST(PrefillWork, ReadsTheLayersOncePerForwardAndTheOutputLayerOnce) {
   const Work work = prefill_work(config(), kWeights, every_row(), {10, 7, 3});
   EXPECT_EQ(work.bytes, 3 * 1000 + 300 + 7 * 7 + (13 + 16 + 17) * 64);

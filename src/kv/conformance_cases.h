@@ -1,12 +1,12 @@
 #pragma once
-// What the conformance tests share: a store beside its trivial model, and the cases to try.
+// What the conformance tests try: strategies, their options and element types.
 
 #include <cctype>
 #include <gtest/gtest.h>
 #include <string>
 #include <vector>
 
-#include "kv/pair.h"
+#include "kv/test_memory.h"
 
 namespace kvick::kv::test {
 
@@ -15,11 +15,15 @@ namespace kvick::kv::test {
 struct Case {
   std::string spec;
   kernels::DType k_type, v_type;
+  std::optional<Aging> aging = {};
 };
 
 inline void PrintTo(const Case& test, std::ostream* out) {  // NOLINT: googletest's name
   *out << test.spec << " " << kernels::dtype_info(test.k_type).name << " "
        << kernels::dtype_info(test.v_type).name;
+  if (test.aging)
+    *out << " old " << kernels::dtype_info(test.aging->k_type).name << " "
+         << kernels::dtype_info(test.aging->v_type).name;
 }
 
 inline std::vector<std::string> specs() {
@@ -42,19 +46,42 @@ inline constexpr std::pair<kernels::DType, kernels::DType> kTypes[] = {
     {kernels::DType::kQ8, kernels::DType::kQ4},
     {kernels::DType::kStatic8, kernels::DType::kStatic16}};
 
+// Of old rows, with windows that sequences of a few dozen tokens pass.
+inline constexpr Aging kAgings[] = {
+    {.k_type = kernels::DType::kQ8, .v_type = kernels::DType::kQ4, .window = 32},
+    {.k_type = kernels::DType::kQ4, .v_type = kernels::DType::kF32, .window = 0},
+    {.k_type = kernels::DType::kKivi4K, .v_type = kernels::DType::kKivi4V, .window = 64}};
+
 inline std::vector<Case> cases() {
   std::vector<Case> all;
-  for (const std::string& spec : specs())
+  for (const std::string& spec : specs()) {
     for (const auto& [keys, values] : kTypes)
       if (!traits_of(spec).memory || (keys == kernels::DType::kF32 && values == keys))
         all.push_back({spec, keys, values});
+    if (!traits_of(spec).holds_old) continue;
+    for (const Aging& aging : kAgings)
+      all.push_back({spec, kernels::DType::kF16, kernels::DType::kF16, aging});
+  }
   return all;
+}
+
+// The case's shape, with head_dim or, where types take groups of 32, with 32.
+inline Shape shape_of(const Case& test, const Shape& like) {
+  Shape shape = like;
+  shape.k_type = test.k_type;
+  shape.v_type = test.v_type;
+  shape.aging = test.aging;
+  if (test.aging || kernels::dtype_info(test.k_type).block > 1) shape.head_dim = 32;
+  return shape;
 }
 
 inline std::string name_of(const testing::TestParamInfo<Case>& info) {
   std::string name = info.param.spec;
   for (const kernels::DType type : {info.param.k_type, info.param.v_type})
     name += "_" + std::string(kernels::dtype_info(type).name);
+  if (info.param.aging)
+    for (const kernels::DType type : {info.param.aging->k_type, info.param.aging->v_type})
+      name += "_old_" + std::string(kernels::dtype_info(type).name);
   for (char& c : name)
     if (std::isalnum(static_cast<unsigned char>(c)) == 0) c = '_';
   return name;

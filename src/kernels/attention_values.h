@@ -1,0 +1,97 @@
+#pragma once
+// The right side of attention's products: floats in the first-level cache, or values as they lie in
+// their rows. Included inside a target region.
+
+namespace kvick::kernels {
+namespace {
+
+// Numbers that go with the codes of 32 elements.
+template <DType T>
+inline constexpr uint32_t kScales = T == DType::kKivi4V ? 2 : (is_cache_code(T) ? 1 : 0);
+template <DType T>
+inline constexpr uint32_t kElementBytes = T == DType::kF32       ? 4
+                                          : T == DType::kStatic8 ? 1
+                                                                 : 2;
+
+// Vector r of row i of a block.
+template <class V>
+struct BlockOperand {
+  using F = typename V::F;
+  static constexpr bool kFromMemory = false;
+  const float* at;
+  uint32_t stride;
+  F operator()(uint32_t i, int r) const { return V::load(at + i * stride + r * V::kLanes); }
+  BlockOperand skip(uint32_t n) const { return {at + n * stride, stride}; }
+  BlockOperand from_dim(uint32_t d) const { return {at + d, stride}; }
+};
+
+// Values as a product takes them, vector r of row i, converted on the way.
+template <class V, DType T>
+struct ValueRows {
+  using F = typename V::F;
+  static constexpr uint32_t kLanes = V::kLanes;
+  static constexpr bool kFromMemory = true;
+  const std::byte* const* rows;
+  uint32_t dim;         // of the first lane
+  const float* scales;  // of row 0, of quantised rows; `in_row` from one row to the next
+  uint32_t in_row;
+  float scale;  // of static rows
+  // By force: a call would put all accumulators of the tile into memory, and did.
+  [[gnu::always_inline]] inline F operator()(uint32_t i, int r) const {
+    if constexpr (kScales<T> == 0) {
+      return of_head(V::template load_row<T>(rows[i] + (dim + r * kLanes) * kElementBytes<T>));
+    } else {
+      // Where two vectors make a group tiles begin with one, so that a vector's place in it is
+      // known when this is compiled.
+      constexpr uint32_t kVectors = kRowGroup / kLanes;
+      const uint32_t vector = (kVectors == 2 ? 0 : dim % kRowGroup / kLanes) + r;
+      const size_t first = dim / kRowGroup, group = vector / kVectors;  // the group is the sum
+      const float* const scale = scales + first * kScales<T> + size_t{i} * in_row;
+      const std::byte* const codes = rows[i] + first * code_bytes(T, kRowGroup);
+      return scaled(codes + group * code_bytes(T, kRowGroup), vector % kVectors * kLanes,
+                    scale + group * kScales<T>);
+    }
+  }
+  // The n elements from d on, of rows that are not quantised in groups.
+  F part(uint32_t i, uint32_t d, int n) const {
+    return of_head(V::template load_row_part<T>(rows[i] + d * kElementBytes<T>, n));
+  }
+  [[gnu::always_inline]] inline F of_head(F x) const {
+    if constexpr (is_static(T)) return V::mul(x, V::set(scale));
+    return x;
+  }
+  [[gnu::always_inline]] static inline F scaled(const std::byte* group, uint32_t d,
+                                                const float* scale) {
+    if constexpr (T == DType::kKivi4V)
+      return V::load_kivi(group, d, scale[0], scale[1]);
+    else
+      return V::mul(V::template load_codes<T>(group, d), V::set(*scale));
+  }
+  ValueRows skip(uint32_t n) const {
+    ValueRows rest = *this;
+    rest.rows += n;
+    if (scales != nullptr) rest.scales += n * in_row;
+    return rest;
+  }
+  ValueRows from_dim(uint32_t d) const {
+    ValueRows rest = *this;
+    rest.dim += d;
+    return rest;
+  }
+};
+
+// Elements d, d + 1, ... of a key of codes; static ones without their scale. Zero past the last
+// one.
+template <class V, DType T>
+typename V::F key_floats(const std::byte* key, uint32_t d, uint32_t dims) {
+  if constexpr (is_static(T))
+    return d + V::kLanes <= dims ? V::template load_row<T>(key + d * kElementBytes<T>)
+                                 : V::template load_row_part<T>(key + d * kElementBytes<T>,
+                                                                static_cast<int>(dims - d));
+  else
+    return V::mul(V::template load_codes<T>(key, d),
+                  V::set(V::half(key + code_bytes(T, dims) + d / kRowGroup * 2)));
+}
+
+}  // namespace
+}  // namespace kvick::kernels

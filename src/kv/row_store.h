@@ -1,0 +1,41 @@
+#pragma once
+// A store that keeps all committed rows of a sequence, each written once, with one segment per
+// layer and head and the same runs in all of them. Such a store can hold a part of another one's
+// rows (kv/aged.h), which then asks it where committed rows are without a step that writes them.
+
+#include "kv/checked.h"
+
+namespace kvick::kv {
+
+class RowStore : public CheckedStore {
+ public:
+  using CheckedStore::CheckedStore;
+
+  const Sequence& sequence(SeqId seq) const { return find(seq); }
+  // Appends where rows [begin, end) are, in order. Valid until rows are added to the sequence.
+  virtual void add_runs(const Sequence& sequence, uint32_t begin, uint32_t end,
+                        std::vector<kernels::Run>& runs) const = 0;
+  // What the runs count from, in one layer and head; without runs. The sequence has room for rows.
+  virtual kernels::Segment segment(const Sequence& sequence, uint32_t layer,
+                                   uint32_t head) const = 0;
+  // The most bytes that it may allocate from now on.
+  void limit(uint64_t max_bytes) { set_max_bytes(max_bytes); }
+};
+
+// Answers view() from the above.
+class RowStep : public CheckedStep {
+ protected:
+  RowStep(RowStore& store, std::vector<Place> places);
+
+ private:
+  struct Runs {
+    std::vector<kernels::Run> past, fresh;
+  };
+
+  void view_rows(const Ask& ask, base::Arena& scratch, kernels::View& out) override;
+
+  const RowStore& store_;
+  std::vector<Runs> runs_;  // per slot; views point into it
+};
+
+}  // namespace kvick::kv

@@ -9,6 +9,7 @@
 #include "base/memory.h"
 #include "cli/commands.h"
 #include "cli/engine_options.h"
+#include "cli/models.h"
 #include "cli/progress.h"
 #include "lab/report.h"
 #include "lab/shapes.h"
@@ -65,10 +66,17 @@ base::Result<int> lab(const LabFlags& flags, const Common& common) {
   base::ThreadPool pool(flags.engine.threads != 0 ? flags.engine.threads : base::available_cpus());
   Models models(flags.engine, common);
   Progress progress = stderr_progress(common.quiet);
+  std::string model_path;
+  if (!flags.engine.model.empty()) {
+    KVICK_TRY(const std::filesystem::path cache, models_dir());
+    KVICK_TRY(const std::filesystem::path path, resolve_model(flags.engine.model, cache));
+    model_path = path.string();
+  }
   const kvick::lab::Bench bench = {
       .pool = pool,
       .kernels = kernels::table(isa),
       .model = [&](engine::Attention attention) { return models.open(attention); },
+      .model_path = model_path,
       .shapes = flags.shapes,
       .file = flags.file,
       .note = [&](std::string_view line) { progress.note(line); }};

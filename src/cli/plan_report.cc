@@ -71,6 +71,10 @@ base::Status<> fill_plan(const plan::Calibration& machine, base::ThreadPool& poo
   model::Workspace workspace(pool, kernels);
   if (attention == engine::Attention::kBmm) workspace.library = &library;
   kv::Setup setup = setup_of(report, kernels, pool);
+  // First, so that what cannot be is refused before it is measured.
+  const kv::Load load = {.tokens = report.tokens, .sequences = report.batch};
+  setup.growth_rates = [] { return kv::GrowthRates{.copy_bytes_s = 1}; };
+  KVICK_TRY_VOID(kv::cost_of(report.kv.spec, setup, load));
   KVICK_TRY(report.rates, plan::measure_growth(report.model.config, setup, workspace));
   setup.growth_rates = [rates = report.rates] { return rates; };
   report.growths = kv::best_growths(report.tokens, setup.shape.token_bytes(), report.rates);

@@ -294,6 +294,27 @@ TEST_P(Conformance, TheCostFormulasEqualARunToTheByte) {
   EXPECT_EQ(cost_of(spec, setup, {0, 2}).value().fast_bytes, 0u);
 }
 
+// The bucket of a view that has one is around all of its runs, and all of it can be read.
+void expect_buckets(Step& step, bool has_one) {
+  base::Arena scratch;
+  kernels::View view;
+  step.view({.slot = 0, .layer = 1, .head = 2}, scratch, view);
+  const kernels::Bucket bucket = view.fresh.bucket;
+  EXPECT_EQ(bucket.rows > 0, has_one);
+  if (!has_one) return;
+  std::vector<kernels::Segment> segments(view.past.span().begin(), view.past.span().end());
+  segments.push_back(view.fresh);
+  for (const kernels::Segment& segment : segments)
+    for (const kernels::Run& run : segment.runs) {
+      EXPECT_GE(run.row, bucket.row);
+      EXPECT_LE(run.row + run.rows, bucket.row + bucket.rows);
+    }
+  volatile uint8_t read = 0;
+  for (uint32_t i = 0; i < bucket.rows * view.fresh.v_stride; ++i)
+    read = static_cast<uint8_t>(view.fresh.v[bucket.row * view.fresh.v_stride + i]);
+  (void)read;
+}
+
 TEST_P(Conformance, TraitsTellTheTruth) {
   Pair p = pair();
   const SeqId a = p.open();
@@ -307,7 +328,9 @@ TEST_P(Conformance, TraitsTellTheTruth) {
   auto step = p.begin({{a, 1}});
   write_all(*step, p.shape, p.fresh);
   if (shows_all()) p.expect_all_shown(*step);
-  if (traits().per_query || traits().memory) return;
+  if (traits().memory) return;
+  expect_buckets(*step, traits().buckets);
+  if (traits().per_query) return;
   base::Arena scratch;
   kernels::View without, with;
   step->view({.slot = 0, .layer = 1, .head = 1}, scratch, without);

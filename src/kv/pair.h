@@ -9,6 +9,7 @@
 
 #include "kv/registry.h"
 #include "kv/test_memory.h"
+#include "kv/test_shown.h"
 
 namespace kvick::kv::test {
 

@@ -167,7 +167,7 @@ const Strategy* find_strategy(std::string_view name) {
 
 Traits traits_of(const Strategy& strategy, const Shape& shape) {
   Traits traits = strategy.traits;
-  if (shape.aging) traits.exact = traits.shares_prefix = traits.cheap_fork = false;
+  if (shape.aging) traits.exact = traits.shares_prefix = traits.cheap_fork = traits.buckets = false;
   return traits;
 }
 

@@ -2,9 +2,7 @@
 // Rows whose every value follows from a number, so that what a store shows can be compared with
 // what was written.
 
-#include <gtest/gtest.h>
 #include <memory>
-#include <numeric>
 #include <vector>
 
 #include "kv/ranges.h"
@@ -103,61 +101,6 @@ inline void write_layer(Step& step, const Shape& shape, const Rows& rows, uint32
 
 inline void write_all(Step& step, const Shape& shape, const Rows& rows) {
   for (uint32_t layer = 0; layer < shape.layers; ++layer) write_layer(step, shape, rows, layer);
-}
-
-inline void append(const kernels::Segment& segment, bool is_v, uint32_t head_dim,
-                   std::vector<std::byte>& out) {
-  const size_t row_bytes = kernels::dtype_bytes(is_v ? segment.v_type : segment.k_type, head_dim);
-  const std::byte* data = is_v ? segment.v : segment.k;
-  const uint32_t stride = is_v ? segment.v_stride : segment.k_stride;
-  for (const kernels::Run& run : segment.runs)
-    for (uint32_t i = 0; i < run.rows; ++i) {
-      const std::byte* row = data + size_t{run.row + i} * stride;
-      out.insert(out.end(), row, row + row_bytes);
-    }
-}
-
-// All rows of a view in order, as bytes: committed, then fresh.
-inline std::vector<std::byte> gather(const kernels::View& view, const Shape& shape, bool is_v) {
-  std::vector<std::byte> out;
-  for (const kernels::Segment& segment : view.past) append(segment, is_v, shape.head_dim, out);
-  append(view.fresh, is_v, shape.head_dim, out);
-  return out;
-}
-
-// Positions of the committed rows, in order.
-inline Rows positions(const kernels::View& view) {
-  Rows all;
-  for (const kernels::Segment& segment : view.past)
-    for (const kernels::Run& run : segment.runs)
-      for (uint32_t i = 0; i < run.rows; ++i) all.push_back(run.pos + i);
-  return all;
-}
-
-struct Shown {
-  uint32_t slot = 0, committed = 0;  // tokens of its sequence
-};
-// Expects that one slot shows `rows`, of which the last `fresh` are this step's and the others the
-// last committed ones.
-inline void expect_shows(Step& step, const Shape& shape, const Shown& what, const Rows& rows,
-                         uint32_t fresh) {
-  base::Arena scratch;
-  kernels::View view;
-  const auto committed = static_cast<uint32_t>(rows.size()) - fresh;
-  const uint32_t old = shape.aging ? shape.aging->old_rows(committed) : 0;
-  for (uint32_t layer = 0; layer < shape.layers; ++layer)
-    for (uint32_t head = 0; head < shape.kv_heads; ++head) {
-      step.view({.slot = what.slot, .layer = layer, .head = head}, scratch, view);
-      ASSERT_EQ(kernels::rows_of(view.fresh), fresh);
-      for (const bool is_v : {false, true})
-        ASSERT_TRUE(gather(view, shape, is_v) == bytes_of(shape, rows, layer, head, is_v, old))
-            << "slot " << what.slot << " layer " << layer << " head " << head
-            << (is_v ? " v" : " k");
-      Rows expected(rows.size() - fresh);
-      std::iota(expected.begin(), expected.end(),
-                what.committed - static_cast<uint32_t>(expected.size()));
-      ASSERT_EQ(positions(view), expected);
-    }
 }
 
 }  // namespace kvick::kv::test

@@ -23,6 +23,7 @@ struct Bench {
   const kernels::Table& kernels;
   // Opens the model with an attention, once each; error: none was given, or whatever is wrong.
   std::function<base::Result<engine::Engine*>(engine::Attention)> model;
+  std::string model_path = {};      // of that model; empty: none was given
   std::vector<std::string> shapes;  // names of shapes.h to go through; empty: the default ones
   std::string file;                 // a text, a trace; empty: none
   std::function<void(std::string_view)> note;  // to the user

@@ -5,6 +5,8 @@ namespace kvick::lab {
 std::unique_ptr<Experiment> make_bmc_sweep(const Bench& bench);            // bmc_sweep.cc
 std::unique_ptr<Experiment> make_breakdown(const Bench& bench);            // breakdown.cc
 std::unique_ptr<Experiment> make_paged_vs_contiguous(const Bench& bench);  // ..._contiguous.cc
+std::unique_ptr<Experiment> make_plan_check(const Bench& bench);           // plan_check.cc
+std::unique_ptr<Experiment> make_quant(const Bench& bench);                // quant.cc
 std::unique_ptr<Experiment> make_waste(const Bench& bench);                // waste.cc
 
 std::span<const ExperimentRow> experiments() {
@@ -15,6 +17,10 @@ std::span<const ExperimentRow> experiments() {
        make_breakdown},
       {"paged-vs-contiguous", "attention over blocks against rows in one piece", 3,
        make_paged_vs_contiguous},
+      {"plan-check", "what the planner says beforehand against what is counted and timed", 3,
+       make_plan_check},
+      {"quant", "quality, memory and speed of the element types on a model and a text", 1,
+       make_quant},
       {"waste", "memory that running requests of a trace take and do not use", 1, make_waste},
   };
   return kRows;

@@ -1,0 +1,77 @@
+"""kvick plan: what it says before, against what bench counts afterwards; and what it refuses."""
+
+import unittest
+
+from made_model import SMALL, CommandTest, make_model
+
+SHAPE = "layers=2,heads=4,kv_heads=2,head_dim=32,context=300"
+FIELDS = {"kv_bytes", "fast_bytes", "slow_bytes", "read_bytes_per_token", "slow_read_bytes_per_token", "copied_bytes",
+          "bmc", "predicted_decode_tok_s", "fits", "advice"}
+
+
+class Plan(CommandTest):
+    COMMAND = "plan"
+
+    def setUp(self):
+        super().setUp()
+        self.env["XDG_CACHE_HOME"] = self.models.name  # one calibration for all tests
+
+    def plan_of(self, *arguments):
+        return self.json_of("--quiet", *arguments)
+
+    def test_memory_is_what_bench_counts_to_the_byte(self):
+        self.model = str(self.top / "wide.gguf")  # heads of 32 values, as q8 needs them
+        make_model(self.model, *("2" if word == "4" else word for word in SMALL), "--type", "Q8_0")
+        for kv in ("virtual", "bmc:r=24", "upfront", "iterative", "paged:block=16", "sliding:reserve=1.5"):
+            for kv_type in ("f16", "q8"):
+                cache = ("--kv", kv, "--kv-type", kv_type, "--ctx", 200)
+                planned = self.plan_of(*cache, "-b", 3)
+                self.assertLessEqual(FIELDS, planned.keys())
+                self.COMMAND = "bench"
+                counted = self.json_of(*cache, "-b", 3, "-p", 0, "-d", 136, "-n", 64, "-r", 1, "--quiet")["kv"]
+                self.COMMAND = "plan"
+                self.assertEqual(planned["kv_bytes"], counted["allocated_bytes"], (kv, kv_type))
+
+    def test_a_shape_needs_no_model(self):
+        self.model = ""
+        done = self.json_of_shape("--shape", SHAPE, "--ctx", 300, "-b", 2)
+        self.assertEqual(done["tokens"], 300)
+        self.assertGreater(done["predicted_decode_tok_s"], 0)
+        self.assertGreater(done["bmc"]["T"], 0)
+        self.assertEqual(done["read_bytes_per_token"], 300 * 2 * 2 * 32 * 2 * 2)
+
+    def json_of_shape(self, *arguments):
+        import json
+        import subprocess
+
+        from made_model import KVICK
+        done = subprocess.run([KVICK, "plan", *map(str, arguments), "--threads", "2", "--json", "--quiet"],
+                              env=self.env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=240)
+        self.assertEqual(done.returncode, 0, done)
+        return json.loads(done.stdout)
+
+    def test_what_fits_a_memory_is_found(self):
+        whole = self.plan_of("--ctx", 256, "--kv", "paged:block=32")
+        memory = whole["weight_bytes"] + whole["kv_bytes"] // 2
+        half = self.plan_of("--ctx", 256, "--kv", "paged:block=32", "--memory", memory)
+        self.assertTrue(whole["fits"])
+        self.assertFalse(half["fits"])
+        self.assertEqual(half["largest_context"], 128)
+        self.assertEqual(half["largest_batch"], 0)
+        self.assertIn("128 tokens a sequence fit", " ".join(half["advice"]))
+
+    def test_a_plan_is_a_table_for_people(self):
+        text = self.kvick("--quiet", "--ctx", 128).stdout
+        for word in ("strategy", "virtual", "iterative", "paged", "last token", "bmc: T ="):
+            self.assertIn(word, text)
+
+    def test_mistakes_are_one_line(self):
+        self.refused("--shape", SHAPE, says="a model or a --shape, not both")
+        self.refused("--ctx", 100000, says="a context of 100000 tokens was asked for, but the model has 256")
+        self.refused("--kv", "bmc:r=0", says="r='0' is not a whole number")
+        self.refused("--kv-type", "q8", says="of 16 elements a head cannot be kept as Q8")
+        self.refused("--kv-type", "q5", says="cache rows of type \"q5\" do not exist")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -56,10 +56,11 @@ class BmcSweep final : public Experiment {
 
   Findings findings(std::span<const Measured> all) override {
     Findings findings;
-    Table table = {.title = "The number of growths that took least, and the model's",
-                   .columns = {"shape", "N", "T measured", "T model", "iterative / best",
-                               "upfront / best", "best / virtual", "model's T / best"},
-                   .rows = {}};
+    Table table = {
+        .title = "The number of growths that took least, and the model's",
+        .columns = {"shape", "N", "T measured", "T fitted", "T model", "iterative / best",
+                    "upfront / best", "best / virtual", "model's T / best"},
+        .rows = {}};
     Json rows = Json::array();
     std::map<std::string, Chart> charts;
     Chart roots = {.name = "bmc-sweep-root",
@@ -77,12 +78,15 @@ class BmcSweep final : public Experiment {
       const double least = group.times.at(best);
       const auto ratio = [&](double other) { return fmt::format("{:.2f}", other / least); };
       const double at_model = group.times.contains(model) ? group.times.at(model) : 0;
+      const double fitted = fitted_growths(group.times);
       table.rows.push_back({group.shape, std::to_string(group.tokens), std::to_string(best),
-                            std::to_string(model), ratio(group.iterative), ratio(group.times.at(1)),
+                            fmt::format("{:.1f}", fitted), std::to_string(model),
+                            ratio(group.iterative), ratio(group.times.at(1)),
                             fmt::format("{:.2f}", least / group.virtual_s), ratio(at_model)});
       rows.push_back({{"shape", group.shape},
                       {"tokens", group.tokens},
                       {"best_growths", best},
+                      {"fitted_growths", fitted},
                       {"model_growths", model},
                       {"iterative_over_best", group.iterative / least},
                       {"upfront_over_best", group.times.at(1) / least},
@@ -148,6 +152,25 @@ class BmcSweep final : public Experiment {
         groups.back().times[one.cell.what["growths"].get<uint32_t>()] = seconds;
     }
     return groups;
+  }
+
+  // Near its minimum the curve is flat, and which T is the least is noise: the minimum of the
+  // model's own form, a + b T + c / T, through all of them (relative least squares). 0: it has
+  // none.
+  static double fitted_growths(const std::map<uint32_t, double>& times) {
+    double sums[3][4] = {};
+    for (const auto& [growths, seconds] : times) {
+      const double t = growths, terms[4] = {1 / seconds, t / seconds, 1 / t / seconds, 1};
+      for (int i = 0; i < 3; ++i)
+        for (int j = 0; j < 4; ++j) sums[i][j] += terms[i] * terms[j];
+    }
+    for (int i = 0; i < 3; ++i) {  // Gauss; the matrix is positive definite
+      for (int j = i + 1; j < 4; ++j) sums[i][j] /= sums[i][i];
+      for (int k = 0; k < 3; ++k)
+        for (int j = i + 1; k != i && j < 4; ++j) sums[k][j] -= sums[k][i] * sums[i][j];
+    }
+    const double per_growth = sums[1][3], per_spare = sums[2][3];
+    return per_growth > 0 && per_spare > 0 ? std::sqrt(per_spare / per_growth) : 0;
   }
 
   static uint32_t best_of(const Group& group) {

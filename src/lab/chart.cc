@@ -48,6 +48,11 @@ std::string number(double value) {
 
 std::vector<double> ticks_of(const Axis& axis) {
   std::vector<double> ticks;
+  // Of less than three octaves a tick an octave would be too few.
+  if (axis.logarithmic && axis.high - axis.low < 3) {
+    Axis linear = {.low = std::exp2(axis.low), .high = std::exp2(axis.high)};
+    return ticks_of(linear);
+  }
   if (axis.logarithmic) {
     const double step = std::max(1.0, std::ceil((axis.high - axis.low) / 10));
     for (double x = std::ceil(axis.low); x <= axis.high + 1e-9; x += step)

@@ -59,7 +59,8 @@ Line fit_line(std::span<const double> x, std::span<const double> y) {
 base::Result<kv::GrowthRates> measure_growth(const model::Config& config, const kv::Setup& setup,
                                              model::Workspace& workspace, base::Clock clock) {
   const uint64_t token_bytes = setup.shape.token_bytes();
-  const auto most = std::min<uint64_t>(setup.shape.max_tokens, kMostBytes / std::max<uint64_t>(1, token_bytes));
+  const auto most =
+      std::min<uint64_t>(setup.shape.max_tokens, kMostBytes / std::max<uint64_t>(1, token_bytes));
   const uint32_t unit = std::max<uint32_t>(1, static_cast<uint32_t>(most) / kGrowths);
   kv::Setup own = setup;
   own.shape.max_tokens = unit * kGrowths;

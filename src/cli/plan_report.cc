@@ -56,6 +56,7 @@ void find_limits(const kv::Setup& setup, PlanReport& report) {
 }
 
 std::string giga(double bytes) {
+  if (bytes >= 1e12) return fmt::format("{:.2f} TB", bytes / 1e12);
   if (bytes >= 1e9) return fmt::format("{:.2f} GB", bytes / 1e9);
   return bytes >= 1e6 ? fmt::format("{:.2f} MB", bytes / 1e6)
                       : fmt::format("{:.2f} kB", bytes / 1e3);

@@ -1,5 +1,6 @@
 #include "plan/attention_block.h"
 
+#include <algorithm>
 #include <random>
 
 #include "model/attend.h"
@@ -34,11 +35,16 @@ AttentionBlock::Prepared AttentionBlock::prepare(std::span<const kv::SeqId> seqs
 }
 
 base::Status<kv::Shortage> AttentionBlock::fill(std::span<const kv::SeqId> seqs, uint32_t tokens) {
-  const Prepared prepared = prepare(seqs, tokens);
-  KVICK_TRY(const std::unique_ptr<kv::Step> step, store_.begin({.slots = prepared.kv_slots}));
-  for (uint32_t layer = 0; layer < config_.layers; ++layer)
-    step->write(layer, values_.data(), values_.data());
-  step->commit(kv::Kept::all({.slots = prepared.kv_slots}));
+  // So many rows at a time: the values of all of them could be more than there is memory.
+  constexpr size_t kRows = 4096;
+  const auto at_once = static_cast<uint32_t>(std::max<size_t>(1, kRows / seqs.size()));
+  for (uint32_t done = 0; done < tokens; done += at_once) {
+    const Prepared prepared = prepare(seqs, std::min(at_once, tokens - done));
+    KVICK_TRY(const std::unique_ptr<kv::Step> step, store_.begin({.slots = prepared.kv_slots}));
+    for (uint32_t layer = 0; layer < config_.layers; ++layer)
+      step->write(layer, values_.data(), values_.data());
+    step->commit(kv::Kept::all({.slots = prepared.kv_slots}));
+  }
   return base::Done{};
 }
 

@@ -7,9 +7,9 @@
 namespace kvick::plan {
 namespace {
 
-// Rows that are filled to measure attention on: as many layers as fit.
-constexpr uint64_t kMostBytes = uint64_t{256} << 20;
 constexpr int kSteps = 12;
+// More sequences take so many times as long.
+constexpr uint32_t kMostSequences = 64;
 
 // Where attention is measured: at a quarter of the tokens and at all of them.
 std::vector<uint32_t> depths_of(uint32_t tokens) {
@@ -41,7 +41,8 @@ base::Status<> Predictor::measure_products(model::Workspace& workspace, base::Cl
       const auto rate = [&](uint32_t tokens) {
         return measure_matmul(workspace.pool, workspace.kernels, weights.type, tokens, clock);
       };
-      const MatmulRate decode = rate(setting_.batch), prefill = rate(setting_.prefill_chunk);
+      const MatmulRate decode = rate(std::min(setting_.batch, setting_.prefill_chunk));
+      const MatmulRate prefill = rate(setting_.prefill_chunk);
       products_.push_back(
           {.weights = weights,
            .output = output,
@@ -55,10 +56,12 @@ base::Status<> Predictor::measure_products(model::Workspace& workspace, base::Cl
 base::Status<> Predictor::measure_attention(model::Workspace& workspace, base::Clock clock) {
   // Tokens one by one over as many layers as fit, for caches matter; prompts, which are bound by
   // arithmetic, over one.
-  const uint64_t layer_bytes = setting_.setup.shape.token_bytes() / setting_.model.config.layers *
-                               (uint64_t{setting_.tokens} * setting_.batch);
+  const uint64_t row_bytes = std::max<uint64_t>(
+      1, setting_.setup.shape.token_bytes() / setting_.model.config.layers * sequences());
+  depth_ = static_cast<uint32_t>(
+      std::clamp<uint64_t>(setting_.most_bytes / row_bytes, 2, std::max(2U, setting_.tokens)));
   const auto layers = static_cast<uint32_t>(std::clamp<uint64_t>(
-      kMostBytes / std::max<uint64_t>(1, layer_bytes), 1, setting_.model.config.layers));
+      setting_.most_bytes / (row_bytes * depth_), 1, setting_.model.config.layers));
   KVICK_TRY_VOID(on_store(
       layers,
       [&](AttentionBlock& block, kv::Store& store) { return measure_tokens(block, store, layers); },
@@ -73,7 +76,7 @@ base::Status<> Predictor::on_store(uint32_t layers, MeasureBody body, model::Wor
   model::Config config = setting_.model.config;
   kv::Setup setup = setting_.setup;
   config.layers = setup.shape.layers = layers;
-  setup.shape.max_tokens = setting_.tokens + setting_.prefill_chunk;
+  setup.shape.max_tokens = depth_ + setting_.prefill_chunk;
   setup.max_bytes = UINT64_MAX;
   KVICK_TRY(const std::unique_ptr<kv::Store> store, kv::make_store(setting_.spec, setup));
   AttentionBlock block(config, *store, workspace, clock);
@@ -85,9 +88,9 @@ base::Status<> Predictor::on_store(uint32_t layers, MeasureBody body, model::Wor
 base::Status<kv::Shortage> Predictor::measure_tokens(AttentionBlock& block, kv::Store& store,
                                                      uint32_t layers) {
   std::vector<kv::SeqId> seqs;
-  for (uint32_t i = 0; i < setting_.batch; ++i) seqs.push_back(store.open({}).seq);
+  for (uint32_t i = 0; i < sequences(); ++i) seqs.push_back(store.open({}).seq);
   std::vector<double> depths, seconds;
-  for (const uint32_t depth : depths_of(setting_.tokens)) {
+  for (const uint32_t depth : depths_of(depth_)) {
     KVICK_TRY_VOID(block.fill(seqs, depth - store.length(seqs[0])));
     std::vector<double> steps;
     for (int i = 0; i <= kSteps; ++i) {
@@ -96,7 +99,8 @@ base::Status<kv::Shortage> Predictor::measure_tokens(AttentionBlock& block, kv::
       if (i > 0) steps.push_back(step.write + step.attend);
     }
     depths.push_back(depth);
-    seconds.push_back(per_step(steps) * setting_.model.config.layers / layers);
+    seconds.push_back(per_step(steps) * setting_.model.config.layers / layers * setting_.batch /
+                      sequences());
   }
   decode_attention_ = fit_line(depths, seconds);
   return base::Done{};
@@ -106,7 +110,7 @@ base::Status<kv::Shortage> Predictor::measure_prompt(AttentionBlock& block, kv::
   const kv::SeqId seq = store.open({}).seq;
   const double layers = setting_.model.config.layers;
   std::vector<double> depths, attention, growth;
-  for (const uint32_t depth : depths_of(setting_.tokens)) {
+  for (const uint32_t depth : depths_of(depth_)) {
     KVICK_TRY_VOID(block.fill({&seq, 1}, depth - store.length(seq)));
     BlockSeconds first, second;
     KVICK_TRY_VOID(block.step({&seq, 1}, setting_.prefill_chunk, first, false));
@@ -119,6 +123,8 @@ base::Status<kv::Shortage> Predictor::measure_prompt(AttentionBlock& block, kv::
   prefill_attention_ = fit_line(depths, attention);
   return base::Done{};
 }
+
+uint32_t Predictor::sequences() const { return std::min(setting_.batch, kMostSequences); }
 
 double Predictor::copied(const kv::Spec& spec, uint32_t from, uint32_t to) const {
   kv::Setup setup = setting_.setup;

@@ -38,6 +38,8 @@ class Predictor {
     uint32_t batch = 1;     // sequences that decode together
     uint32_t tokens = 0;    // the longest that will be asked for; at least 1
     uint32_t prefill_chunk = 512;
+    // Of the rows that attention is measured on: as many tokens and layers as fit.
+    uint64_t most_bytes = uint64_t{256} << 20;
   };
   // Error: no room for the measurements, or a spec that is none.
   static base::Result<Predictor> measure(const Setting& setting, model::Workspace& workspace,
@@ -65,9 +67,11 @@ class Predictor {
   base::Status<kv::Shortage> measure_tokens(AttentionBlock& block, kv::Store& store,
                                             uint32_t layers);
   base::Status<kv::Shortage> measure_prompt(AttentionBlock& block, kv::Store& store);
+  uint32_t sequences() const;  // that are measured together
   double copied(const kv::Spec& spec, uint32_t from, uint32_t to) const;
 
   Setting setting_;
+  uint32_t depth_ = 2;  // the most tokens of a sequence that is measured: longer ones are on a line
   std::vector<Product> products_;
   Line decode_attention_, prefill_attention_;  // seconds over tokens in the cache
   Line prefill_growth_;                        // seconds of making room for a chunk

@@ -62,6 +62,25 @@ TEST(Predictor, AddsWhatAStrategyCopiesForAToken) {
       1e-12);
 }
 
+TEST(Predictor, MeasuresAFewOfManySequencesAndTokensAndTakesTheRestFromThere) {
+  Planned planned("upfront");
+  // 2^20 sequences of 2^24 tokens would be 2^55 bytes of rows.
+  planned.m.setup.shape.max_tokens = 1 << 24;
+  const auto predictor =
+      Predictor::measure({.model = planned.size,
+                          .machine = planned.machine,
+                          .spec = *kv::parse_spec("virtual"),
+                          .setup = planned.m.setup,
+                          .rates = {.copy_bytes_s = 1e6, .growth_s = 0, .attention_bytes_s = 0},
+                          .batch = 1 << 20,
+                          .tokens = 1 << 24,
+                          .prefill_chunk = 16,
+                          .most_bytes = 1 << 20},
+                         planned.m.workspace);
+  ASSERT_TRUE(predictor.ok()) << predictor.error().message;
+  EXPECT_GT(predictor->token(1 << 24).attention, predictor->token(1 << 20).attention);
+}
+
 TEST(Predictor, TakesLongerForALongerPrompt) {
   Planned planned("upfront");
   const Predictor predictor = planned.predictor(3);

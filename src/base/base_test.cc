@@ -1,12 +1,17 @@
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <gtest/gtest.h>
+#include <iterator>
 #include <string>
+#include <unistd.h>
 
 #include "base/cpu.h"
 #include "base/memory.h"
 #include "base/result.h"
 #include "base/small_vec.h"
+#include "base/write_file.h"
 
 namespace kvick::base {
 namespace {
@@ -106,6 +111,23 @@ TEST(Memory, PeakResidentSetGrowsWithTouchedMemory) {
   Buffer buffer(size_t{64} << 20);
   std::memset(buffer.data(), 1, buffer.size());
   EXPECT_GE(peak_rss_bytes(), size_t{64} << 20);
+}
+
+TEST(WriteFile, ReplacesAFileWholeAndSaysWhyItCannot) {
+  const auto folder = std::filesystem::path(testing::TempDir()) / fmt::format("kvick_{}", getpid());
+  std::filesystem::create_directories(folder);
+  for (const std::string text : {"first, and longer", "second"}) {
+    ASSERT_TRUE(write_file(folder / "file", text).ok());
+    std::ifstream in(folder / "file");
+    EXPECT_EQ(std::string(std::istreambuf_iterator<char>(in), {}), text);
+  }
+  EXPECT_NE(write_file(folder / "none" / "file", "x").error().message.find("cannot write"),
+            std::string::npos);
+  // Nothing is left of what could not be written: a folder is in the way.
+  EXPECT_FALSE(write_file(folder, "x").ok());
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder), {}), 1);
+  EXPECT_FALSE(std::filesystem::exists(folder.string() + fmt::format(".{}.part", getpid())));
+  std::filesystem::remove_all(folder);
 }
 
 }  // namespace

@@ -4,8 +4,8 @@
 #include <iterator>
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <unistd.h>
 
+#include "base/write_file.h"
 #include "engine/ranges.h"
 
 namespace kvick::engine {
@@ -115,16 +115,7 @@ Result<Ranges> parse_ranges(std::string_view text) {
 }
 
 base::Status<> write_ranges(const std::string& path, const Ranges& ranges) {
-  const std::string part = path + fmt::format(".{}.part", getpid());
-  std::ofstream out(part, std::ios::binary);
-  out << ranges_text(ranges);
-  out.close();
-  std::error_code error;
-  if (out) fs::rename(part, path, error);
-  if (out && !error) return base::Done{};
-  std::error_code none;
-  fs::remove(part, none);
-  return fail("cannot write {}{}{}", path, error ? ": " : "", error ? error.message() : "");
+  return base::write_file(path, ranges_text(ranges));
 }
 
 Result<std::shared_ptr<const kv::StaticRanges>> read_ranges(const std::string& path,

@@ -7,7 +7,6 @@
 
 #include "lab/growth_run.h"
 #include "lab/shapes.h"
-#include "plan/growth_rates.h"
 
 namespace kvick::lab {
 namespace {
@@ -23,11 +22,9 @@ class BmcSweep final : public Experiment {
   explicit BmcSweep(const Bench& bench) : bench_(bench) {}
 
   base::Result<std::vector<Cell>> cells() override {
-    std::vector<std::string> shapes = bench_.shapes;
-    if (shapes.empty()) shapes.assign(std::begin(kDefaultShapes), std::end(kDefaultShapes));
+    KVICK_TRY(const std::vector<std::string> shapes, shapes_or(bench_.shapes, kDefaultShapes));
     std::vector<Cell> cells;
     for (const std::string& shape : shapes) {
-      KVICK_TRY_VOID(shape_named(shape));
       cells.push_back(cell(shape, 0, "rates"));
       for (const uint32_t tokens : kTokens) {
         for (const char* spec : {"iterative", "virtual"})
@@ -126,11 +123,7 @@ class BmcSweep final : public Experiment {
 
   base::Result<Json> rates_of(GrowthRun run) {
     run.tokens = kTokens[std::size(kTokens) - 1];
-    kernels::BucketAttention library;
-    model::Workspace workspace(bench_.pool, bench_.kernels);
-    workspace.library = &library;
-    KVICK_TRY(const kv::GrowthRates rates,
-              plan::measure_growth(run.config, setup_of(bench_, run), workspace));
+    KVICK_TRY(const kv::GrowthRates rates, measure_rates(bench_, run));
     return Json{{"copy_bytes_s", rates.copy_bytes_s},
                 {"growth_s", rates.growth_s},
                 {"attention_bytes_s", rates.attention_bytes_s}};

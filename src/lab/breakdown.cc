@@ -5,7 +5,6 @@
 
 #include "lab/growth_run.h"
 #include "lab/shapes.h"
-#include "plan/growth_rates.h"
 
 namespace kvick::lab {
 namespace {
@@ -25,11 +24,9 @@ class Breakdown final : public Experiment {
   explicit Breakdown(const Bench& bench) : bench_(bench) {}
 
   base::Result<std::vector<Cell>> cells() override {
-    std::vector<std::string> shapes = bench_.shapes;
-    if (shapes.empty()) shapes.assign(std::begin(kDefaultShapes), std::end(kDefaultShapes));
+    KVICK_TRY(const std::vector<std::string> shapes, shapes_or(bench_.shapes, kDefaultShapes));
     std::vector<Cell> cells;
     for (const std::string& shape : shapes) {
-      KVICK_TRY_VOID(shape_named(shape));
       for (const Way& way : kWays)
         cells.push_back({.key = fmt::format("{} {} {}", shape, way.spec, way.attention),
                          .what = {{"shape", shape},
@@ -132,12 +129,8 @@ class Breakdown final : public Experiment {
   base::Result<uint32_t> growths_for(const NamedShape& shape, const GrowthRun& run) {
     uint32_t& growths = growths_[std::string(shape.name)];
     if (growths > 0) return growths;
-    kernels::BucketAttention library;
-    model::Workspace workspace(bench_.pool, bench_.kernels);
-    workspace.library = &library;
-    const kv::Setup setup = setup_of(bench_, run);
-    KVICK_TRY(const kv::GrowthRates rates, plan::measure_growth(run.config, setup, workspace));
-    growths = kv::best_growths(run.tokens, setup.shape.token_bytes(), rates);
+    KVICK_TRY(const kv::GrowthRates rates, measure_rates(bench_, run));
+    growths = kv::best_growths(run.tokens, setup_of(bench_, run).shape.token_bytes(), rates);
     return growths;
   }
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "plan/growth_rates.h"
+
 namespace kvick::lab {
 namespace {
 
@@ -95,6 +97,13 @@ base::Result<GrowthCost> run_growth(const Bench& bench, const GrowthRun& run) {
   cost.compiled_shapes = sum.shapes;
   cost.usage = store->usage();
   return cost;
+}
+
+base::Result<kv::GrowthRates> measure_rates(const Bench& bench, const GrowthRun& run) {
+  kernels::BucketAttention library;
+  model::Workspace workspace(bench.pool, bench.kernels);
+  workspace.library = &library;
+  return plan::measure_growth(run.config, setup_of(bench, run), workspace);
 }
 
 Json json_of(const GrowthCost& cost) {

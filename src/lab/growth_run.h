@@ -33,6 +33,8 @@ struct GrowthCost {
 base::Result<GrowthCost> run_growth(const Bench& bench, const GrowthRun& run);
 // {begin_s, write_s, attend_s, compile_s, all_s, compiled_shapes, timed_steps, allocated_bytes}
 Json json_of(const GrowthCost& cost);
+// The rates of its shape and context, with attention by the library.
+base::Result<kv::GrowthRates> measure_rates(const Bench& bench, const GrowthRun& run);
 // The setup of a store for a run, and for measuring its rates.
 kv::Setup setup_of(const Bench& bench, const GrowthRun& run);
 

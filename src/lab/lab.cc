@@ -4,8 +4,8 @@
 #include <fstream>
 #include <iterator>
 #include <map>
-#include <unistd.h>
 
+#include "base/write_file.h"
 #include "engine/speed.h"
 #include "lab/report.h"
 
@@ -13,20 +13,6 @@ namespace kvick::lab {
 namespace {
 
 namespace fs = std::filesystem;
-
-base::Status<> write_file(const fs::path& path, const std::string& text) {
-  const fs::path part = path.string() + fmt::format(".{}.part", getpid());
-  std::ofstream out(part, std::ios::binary);
-  out << text;
-  out.close();
-  std::error_code error;
-  if (out) fs::rename(part, path, error);
-  if (out && !error) return base::Done{};
-  std::error_code none;
-  fs::remove(part, none);
-  return base::fail("cannot write {}{}{}", path.string(), error ? ": " : "",
-                    error ? error.message() : "");
-}
 
 // Runs of an earlier call, by cell.
 using Runs = std::map<std::string, std::vector<Json>>;
@@ -110,20 +96,20 @@ base::Result<RunResult> run_experiment(const ExperimentRow& row, const Bench& be
       KVICK_TRY(Json run, experiment->measure(one.cell));
       one.runs.push_back(std::move(run));
       ++result.measured;
-      KVICK_TRY_VOID(write_file(path, json_of(row, options, measured).dump(1) + "\n"));
+      KVICK_TRY_VOID(base::write_file(path, json_of(row, options, measured).dump(1) + "\n"));
     }
   const Findings findings = experiment->findings(measured);
   result.report = json_of(row, options, measured);
   result.report["summary"] = findings.summary;
   result.text = text_of(findings);
-  KVICK_TRY_VOID(write_file(path, result.report.dump(1) + "\n"));
+  KVICK_TRY_VOID(base::write_file(path, result.report.dump(1) + "\n"));
   result.files.push_back(path);
   for (const Chart& chart : findings.charts) {
     result.files.push_back(options.folder / (chart.name + ".svg"));
-    KVICK_TRY_VOID(write_file(result.files.back(), svg_of(chart)));
+    KVICK_TRY_VOID(base::write_file(result.files.back(), svg_of(chart)));
   }
   result.files.push_back(options.folder / fmt::format("{}.html", row.name));
-  KVICK_TRY_VOID(write_file(result.files.back(), html_of(row, findings, result.report)));
+  KVICK_TRY_VOID(base::write_file(result.files.back(), html_of(row, findings, result.report)));
   return result;
 }
 

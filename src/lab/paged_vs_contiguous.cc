@@ -21,11 +21,9 @@ class PagedVsContiguous final : public Experiment {
   explicit PagedVsContiguous(const Bench& bench) : bench_(bench) {}
 
   base::Result<std::vector<Cell>> cells() override {
-    std::vector<std::string> shapes = bench_.shapes;
-    if (shapes.empty()) shapes.assign(std::begin(kDefaultShapes), std::end(kDefaultShapes));
+    KVICK_TRY(const std::vector<std::string> shapes, shapes_or(bench_.shapes, kDefaultShapes));
     std::vector<Cell> cells;
     for (const std::string& shape : shapes) {
-      KVICK_TRY_VOID(shape_named(shape));
       for (const uint32_t depth : kDepths)
         for (const char* spec : kSpecs)
           cells.push_back(

@@ -1,7 +1,6 @@
 #include "lab/shapes.h"
 
 #include <fmt/ranges.h>
-#include <vector>
 
 namespace kvick::lab {
 
@@ -20,6 +19,13 @@ base::Result<NamedShape> shape_named(std::string_view name) {
     names.push_back(shape.name);
   }
   return base::fail("there is no shape {}; there are {}", name, fmt::join(names, ", "));
+}
+
+base::Result<std::vector<std::string>> shapes_or(const std::vector<std::string>& asked,
+                                                 std::span<const char* const> defaults) {
+  if (asked.empty()) return std::vector<std::string>(defaults.begin(), defaults.end());
+  for (const std::string& name : asked) KVICK_TRY_VOID(shape_named(name));
+  return asked;
 }
 
 model::Config config_of(const NamedShape& shape, uint32_t layers) {

@@ -2,7 +2,9 @@
 // The attention of models that people know, by name.
 
 #include <span>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
 #include "model/config.h"
@@ -17,6 +19,9 @@ struct NamedShape {
 std::span<const NamedShape> named_shapes();
 // Error: no such name; lists those that there are.
 base::Result<NamedShape> shape_named(std::string_view name);
+// The names that were asked for or, if there are none, the defaults. Error: no such name.
+base::Result<std::vector<std::string>> shapes_or(const std::vector<std::string>& asked,
+                                                 std::span<const char* const> defaults);
 // A config of so many layers, with what attention needs.
 model::Config config_of(const NamedShape& shape, uint32_t layers);
 

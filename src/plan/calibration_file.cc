@@ -4,7 +4,8 @@
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
-#include <unistd.h>
+
+#include "base/write_file.h"
 
 namespace kvick::plan {
 namespace {
@@ -95,20 +96,10 @@ base::Status<> write_calibration(const fs::path& folder, const Calibration& cali
   std::error_code error;
   fs::create_directories(folder, error);
   if (error) return base::fail("cannot make the folder {}: {}", folder.string(), error.message());
-  const fs::path path = calibration_path(folder, calibration.machine);
-  const fs::path part = path.string() + fmt::format(".{}.part", getpid());
-  std::ofstream out(part, std::ios::binary);
-  out << calibration_json(calibration).dump(2, ' ', false, ordered_json::error_handler_t::replace)
-      << "\n";
-  out.close();
-  if (out) fs::rename(part, path, error);
-  if (!out || error) {
-    std::error_code none;
-    fs::remove(part, none);
-    return base::fail("cannot write {}{}{}", path.string(), error ? ": " : "",
-                      error ? error.message() : "");
-  }
-  return base::Done{};
+  return base::write_file(
+      calibration_path(folder, calibration.machine),
+      calibration_json(calibration).dump(2, ' ', false, ordered_json::error_handler_t::replace) +
+          "\n");
 }
 
 }  // namespace kvick::plan

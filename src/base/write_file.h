@@ -1,0 +1,13 @@
+#pragma once
+
+#include <filesystem>
+#include <string_view>
+
+#include "base/result.h"
+
+namespace kvick::base {
+
+// Writes a file that appears whole or not at all. Error: what the system says.
+Status<> write_file(const std::filesystem::path& path, std::string_view text);
+
+}  // namespace kvick::base

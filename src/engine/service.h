@@ -1,0 +1,94 @@
+#pragma once
+// What a server asks of an engine that answers many requests at once. The scheduler is one; tests
+// of the server have simpler ones.
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "engine/kv_options.h"
+#include "engine/sampler.h"
+#include "engine/service_state.h"
+#include "engine/session.h"
+#include "text/constraint.h"
+
+namespace kvick::engine {
+
+struct TokenChance {
+  Token token = 0;
+  float logprob = 0;  // natural logarithm, of the model's own distribution
+};
+struct TokenReport {
+  TokenChance chosen;
+  std::vector<TokenChance> top;  // the likeliest, best first
+};
+
+// Something new of one answer of a job.
+struct Piece {
+  uint32_t choice = 0;
+  std::string text;                 // whole UTF-8 characters; may be empty
+  std::vector<TokenReport> tokens;  // if the job asked for them: those that became certain now
+  std::optional<Finish> finish;     // in the choice's last piece
+};
+
+// How a job ended. Tokens generated are summed over its choices.
+struct Outcome {
+  uint32_t prompt_tokens = 0, cached_tokens = 0, generated_tokens = 0;
+  std::optional<std::string> error;  // it could not go on: one sentence; choices without a finish
+                                     // have none
+};
+
+struct Job {
+  std::vector<Token> prompt;  // at least one token
+  uint32_t max_tokens = 0;    // 0: until the model ends or the context is full
+  Sampling sampling;          // choice i draws with seed + i
+  uint32_t choices = 1;       // answers, each from a fork of the prompt
+  uint32_t beams = 0;         // not 0: beam search of that width, which answers with its best
+                              // `choices` at the end, and samples nothing
+  float length_penalty = 1;   // of beams: the sum of logprobs is divided by length to this power
+  std::vector<std::string> stop;
+  bool continues = false;            // as in Request
+  bool ignore_end = false;           // as in Request
+  std::optional<uint32_t> logprobs;  // report chosen tokens, and so many of the likeliest
+  int32_t priority = 0;              // higher goes first
+  std::string salt;                  // prompts share rows only with those of the same salt
+  std::optional<KvOptions> kv;       // none: the service's default
+  std::shared_ptr<const text::Constraint> constraint;  // cloned for each choice; null: none
+  // Called on the service's thread, which waits for them: they hand on and return. on_end comes
+  // exactly once, last, and after a cancellation too.
+  std::function<void(Piece)> on_piece;
+  std::function<void(const Outcome&)> on_end;
+};
+
+enum class JobId : uint64_t {};
+
+// Why a job was not taken.
+struct Refusal {
+  enum class Why {
+    kInvalid,   // never possible: a bad value, a prompt longer than the context
+    kTooLarge,  // needs more memory than there is in all
+    kBusy,      // not now: the queue is full, or the service drains
+  };
+  Why why = Why::kInvalid;
+  std::string message;  // one sentence
+  std::string field;    // of the Job, if one is to blame: "max_tokens"
+};
+
+class Service {
+ public:
+  virtual ~Service() = default;
+  // All calls may come from any thread.
+  virtual base::Result<JobId, Refusal> submit(Job job) = 0;
+  // Its rows are free at once; nothing happens if it has ended.
+  virtual void cancel(JobId job) = 0;
+  virtual Metrics metrics() const = 0;
+  virtual CacheState cache() const = 0;
+  // The most tokens of one sequence, prompt and answer, by default.
+  virtual uint32_t context() const = 0;
+};
+
+}  // namespace kvick::engine

@@ -61,6 +61,7 @@ model::Workspace Engine::make_workspace() const {
 }
 
 Result<kv::GrowthRates> Engine::growth_rates(const kv::Setup& setup) const {
+  const std::lock_guard lock(growth_rates_mutex_);
   const Measured key = {setup.shape.max_tokens, setup.shape.k_type, setup.shape.v_type};
   if (const auto found = growth_rates_.find(key); found != growth_rates_.end())
     return found->second;

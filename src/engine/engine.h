@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <tuple>
@@ -86,6 +87,7 @@ class Engine {
   std::unique_ptr<kernels::BucketAttention> library_;
   // What was measured, by context and element types.
   using Measured = std::tuple<uint32_t, kernels::DType, kernels::DType>;
+  mutable std::mutex growth_rates_mutex_;
   mutable std::map<Measured, kv::GrowthRates> growth_rates_;
   std::unique_ptr<base::ThreadPool> pool_;
   std::unique_ptr<text::Tokenizer> tokenizer_;

@@ -10,22 +10,11 @@
 #include <vector>
 
 #include "base/result.h"
+#include "engine/answer_writer.h"
 #include "engine/kv_options.h"
-#include "engine/sampler.h"
 #include "engine/service_state.h"
-#include "engine/session.h"
-#include "text/constraint.h"
 
 namespace kvick::engine {
-
-struct TokenChance {
-  Token token = 0;
-  float logprob = 0;  // natural logarithm, of the model's own distribution
-};
-struct TokenReport {
-  TokenChance chosen;
-  std::vector<TokenChance> top;  // the likeliest, best first
-};
 
 // Something new of one answer of a job.
 struct Piece {

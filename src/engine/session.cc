@@ -2,24 +2,9 @@
 
 #include <algorithm>
 
-#include "engine/stop_matcher.h"
-
 namespace kvick::engine {
 
 using base::fail;
-
-std::string_view finish_name(Finish finish) {
-  switch (finish) {
-    case Finish::kEnd:
-    case Finish::kStop:
-      return "stop";
-    case Finish::kLength:
-      return "length";
-    case Finish::kCancelled:
-      return "cancelled";
-  }
-  return "unknown";
-}
 
 Session::Session(Engine& engine, kv::Store& store, base::Clock clock)
     : engine_(engine),
@@ -84,40 +69,24 @@ base::Status<> Session::prefill(const Request& request, uint32_t from) {
 }
 
 base::Status<> Session::decode(const Request& request, Answer& answer) {
-  Sampler sampler(request.sampling);
-  for (const Token token : request.prompt) sampler.accept(token);
-  text::StreamDecoder decoder(engine_.tokenizer(), request.continues);
-  StopMatcher matcher(request.stop);
-  const auto emit = [&](const std::string& text) {
-    answer.text += text;
-    return text.empty() || !request.on_text || request.on_text(text);
-  };
+  AnswerWriter writer(engine_.tokenizer(), request.prompt,
+                      {.sampling = request.sampling,
+                       .most = request.max_tokens != 0 ? request.max_tokens : UINT32_MAX,
+                       .stop = request.stop,
+                       .continues = request.continues,
+                       .ignore_end = request.ignore_end,
+                       .logprobs = {},
+                       .constraint = request.constraint});
   const uint32_t context = store_.most_tokens();
-  const size_t most = request.max_tokens != 0 ? request.max_tokens : context;
-  // Output layers are often padded to a round number of rows; those have no token.
-  const std::span<float> choices =
-      std::span(logits_).first(engine_.tokenizer().vocabulary().pieces.size());
-  bool wanted = true;
   while (true) {
-    const Token token = sampler.choose(choices);
-    if (!request.ignore_end && engine_.tokenizer().ends_generation(token)) {
-      answer.finish = Finish::kEnd;
-      break;
-    }
-    sampler.accept(token);
-    answer.tokens.push_back(token);
-    wanted = emit(matcher.push(decoder.push(token)));
-    if (!wanted || matcher.stopped()) break;
-    if (committed_.size() >= context || answer.tokens.size() >= most) break;
-    KVICK_TRY_VOID(advance({&token, 1}));
+    const Written written = writer.next(logits_, committed_.size() < context);
+    if (written.token) answer.tokens.push_back(*written.token);
+    answer.text += written.text;
+    const bool wanted = written.text.empty() || !request.on_text || request.on_text(written.text);
+    answer.finish = wanted ? written.finish.value_or(Finish::kLength) : Finish::kCancelled;
+    if (!wanted || written.finish) return base::Done{};
+    KVICK_TRY_VOID(advance({&*written.token, 1}));
   }
-  if (wanted && !matcher.stopped())
-    wanted = emit(matcher.push(decoder.finish())) && emit(matcher.finish());
-  if (!wanted)
-    answer.finish = Finish::kCancelled;
-  else if (matcher.stopped())
-    answer.finish = Finish::kStop;
-  return base::Done{};
 }
 
 base::Result<Answer> Session::generate(const Request& request) {

@@ -9,8 +9,8 @@
 
 #include "base/clock.h"
 #include "base/result.h"
+#include "engine/answer_writer.h"
 #include "engine/engine.h"
-#include "engine/sampler.h"
 
 namespace kvick::engine {
 
@@ -21,14 +21,12 @@ struct Request {
   std::vector<std::string> stop;  // text that ends the generation; not part of the answer
   bool continues = false;         // the answer goes on the prompt's text: its leading space is kept
   bool ignore_end = false;        // go on past the model's end tokens
+  std::shared_ptr<const text::Constraint> constraint;  // what form the answer has; null: any
   // Each piece of the answer as soon as it is certain; false ends the generation.
   std::function<bool(std::string_view)> on_text;
   // Prompt tokens done and in all, while the prompt is read.
   std::function<void(uint32_t done, uint32_t total)> on_prefill;
 };
-
-enum class Finish { kEnd, kStop, kLength, kCancelled };
-std::string_view finish_name(Finish finish);  // "stop" (both ways to end), "length", "cancelled"
 
 struct Answer {
   std::string text;

@@ -1,0 +1,62 @@
+#pragma once
+// One answer as it grows: from the logits behind its last token to the next one, and to text.
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/sampler.h"
+#include "engine/stop_matcher.h"
+#include "engine/token_report.h"
+#include "text/constraint.h"
+#include "text/tokenizer.h"
+
+namespace kvick::engine {
+
+enum class Finish { kEnd, kStop, kLength, kCancelled };
+std::string_view finish_name(Finish finish);  // "stop" (both ways to end), "length", "cancelled"
+
+struct AnswerForm {
+  Sampling sampling;
+  uint32_t most = UINT32_MAX;        // tokens of the answer
+  std::vector<std::string> stop;     // text that ends it; not part of it
+  bool continues = false;            // it goes on the prompt's text: its leading space is kept
+  bool ignore_end = false;           // go on past the model's end tokens
+  std::optional<uint32_t> logprobs;  // report tokens, and so many of the likeliest beside each
+  std::shared_ptr<const text::Constraint> constraint;  // null: any text
+};
+
+// What one more token did.
+struct Written {
+  std::optional<Token> token;  // none: the model has ended the answer
+  std::string text;            // what became certain: whole UTF-8 characters, before any stop text
+  std::optional<TokenReport> report;
+  std::optional<Finish> finish;  // nothing may follow
+};
+
+class AnswerWriter {
+ public:
+  AnswerWriter(const text::Tokenizer& tokenizer, std::span<const Token> prompt, AnswerForm form);
+
+  // Chooses the next token and takes it. logits: [at least the vocabulary], those behind the last
+  // token; they are changed. room: whether the sequence may grow by this token's row.
+  Written next(std::span<float> logits, bool room);
+  // The same with a token that somebody else chose.
+  Written take(Token token, bool room);
+  uint32_t tokens() const { return tokens_; }  // taken so far
+
+ private:
+  const text::Tokenizer& tokenizer_;
+  AnswerForm form_;
+  Sampler sampler_;
+  std::unique_ptr<text::Constraint> constraint_;
+  text::StreamDecoder decoder_;
+  StopMatcher matcher_;
+  uint32_t tokens_ = 0;
+};
+
+}  // namespace kvick::engine

@@ -1,0 +1,308 @@
+#include "engine/batcher.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+#include "engine/preemption.h"
+
+namespace kvick::engine {
+namespace {
+
+constexpr uint32_t kMostChoices = 128;
+
+bool goes_first(const std::unique_ptr<Group>& a, const std::unique_ptr<Group>& b) {
+  return a->order > b->order || (a->order == b->order && a->id < b->id);
+}
+
+void insert(std::vector<std::unique_ptr<Group>>& groups, std::unique_ptr<Group> group) {
+  groups.insert(std::upper_bound(groups.begin(), groups.end(), group, goes_first),
+                std::move(group));
+}
+
+std::unique_ptr<Group> remove(std::vector<std::unique_ptr<Group>>& groups, const Group* group) {
+  const auto at = std::find_if(groups.begin(), groups.end(),
+                               [&](const auto& one) { return one.get() == group; });
+  std::unique_ptr<Group> out = std::move(*at);
+  groups.erase(at);
+  return out;
+}
+
+// Rows of a running job, those of the beginning that its lanes share once.
+uint32_t rows_of(const Group& group) {
+  uint32_t common = UINT32_MAX, rows = 0;
+  if (group.lanes.size() > 1) common = group.common_tokens();
+  uint32_t shared = 0;
+  for (const Lane& lane : group.lanes) {
+    if (!lane.seq) continue;
+    rows += lane.committed - std::min(lane.committed, common == UINT32_MAX ? 0 : common);
+    shared = std::max(shared, std::min(lane.committed, common == UINT32_MAX ? 0 : common));
+  }
+  return rows + shared;
+}
+
+}  // namespace
+
+base::Result<std::unique_ptr<Batcher>> Batcher::make(Engine& engine,
+                                                     const BatcherOptions& options) {
+  KVICK_TRY(StoreSet stores, StoreSet::make(engine, options.kv, options.kv_bytes));
+  return std::unique_ptr<Batcher>(new Batcher(engine, options, std::move(stores)));
+}
+
+Batcher::Batcher(Engine& engine, const BatcherOptions& options, StoreSet stores)
+    : engine_(engine),
+      options_(options),
+      stores_(std::move(stores)),
+      workspace_(engine.make_workspace()),
+      pace_(options.step_seconds, options.most_step_tokens) {}
+
+Batcher::~Batcher() {
+  for (auto& group : running_)
+    for (Lane& lane : group->lanes) close_lane(*group, lane);
+}
+
+// A job's place among others does not change while it waits: all gain the same with time.
+double Batcher::order_of(const Job& job, double arrived) const {
+  return job.priority - arrived / options_.seconds_per_priority;
+}
+
+std::optional<Refusal> Batcher::refuses(const Job& job) const {
+  using Why = Refusal::Why;
+  const auto invalid = [](std::string field, std::string message) {
+    return Refusal{Why::kInvalid, std::move(message), std::move(field)};
+  };
+  const uint32_t vocab = engine_.model().config().vocab;
+  if (const auto good = check(job.sampling, vocab); !good.ok())
+    return invalid("sampling", good.error().message);
+  if (job.prompt.empty())
+    return invalid("prompt", "the prompt is empty: there is nothing to go on from");
+  for (const Token token : job.prompt)
+    if (token < 0 || static_cast<uint32_t>(token) >= vocab)
+      return invalid("prompt", fmt::format("the prompt has token {}, but the vocabulary ends at {}",
+                                           token, vocab - 1));
+  if (job.choices < 1 || std::max(job.choices, job.beams) > kMostChoices)
+    return invalid("n", fmt::format("from 1 to {} answers can be asked for, not {}", kMostChoices,
+                                    std::max(job.choices, job.beams)));
+  if (job.beams > 0 && job.beams < job.choices)
+    return invalid("n", fmt::format("{} beams cannot give {} answers", job.beams, job.choices));
+  if (job.beams > 0 && (job.constraint != nullptr || job.logprobs))
+    return invalid("beams", "beam search has neither a form to keep to nor logprobs to report");
+  const Shelf& standard = stores_.standard();
+  const uint32_t most = job.kv ? engine_.most_tokens(*job.kv) : standard.store->most_tokens();
+  if (job.prompt.size() > most)
+    return invalid("prompt", fmt::format("the prompt has {} tokens, but the context holds {}; "
+                                         "shorten it",
+                                         job.prompt.size(), most));
+  if (job.kv) return std::nullopt;
+  const uint64_t bytes =
+      stores_.needed_bytes(standard, static_cast<uint32_t>(job.prompt.size()), job.choices);
+  if (bytes <= options_.kv_bytes) return std::nullopt;
+  return Refusal{Why::kTooLarge,
+                 fmt::format("{} bytes of cache are needed for the prompt alone, but there are {}; "
+                             "shorten it or ask for fewer answers",
+                             bytes, options_.kv_bytes),
+                 "prompt"};
+}
+
+void Batcher::add(JobId id, Job job) {
+  auto group = std::make_unique<Group>();
+  group->id = id;
+  group->arrived = options_.clock();
+  group->order = order_of(job, group->arrived);
+  group->outcome.prompt_tokens = static_cast<uint32_t>(job.prompt.size());
+  group->job = std::move(job);
+  const auto shelf =
+      group->job.kv ? stores_.find(*group->job.kv) : base::Result<Shelf*>(&stores_.standard());
+  if (!shelf.ok()) {
+    ++counts_.failed;
+    group->outcome.error = shelf.error().message;
+    if (group->job.on_end) group->job.on_end(group->outcome);
+    return;
+  }
+  group->shelf = *shelf;
+  ++group->shelf->groups;
+  const uint32_t lanes = group->beam_search() ? 1 : group->job.choices;
+  for (uint32_t i = 0; i < lanes; ++i) {
+    const Job& j = group->job;
+    Lane lane = {.choice = i, .seq = {}, .tokens = j.prompt, .writer = nullptr};
+    AnswerForm form = {.sampling = j.sampling,
+                       .most = j.max_tokens != 0 ? j.max_tokens : UINT32_MAX,
+                       .stop = j.stop,
+                       .continues = j.continues,
+                       .ignore_end = j.ignore_end,
+                       .logprobs = j.logprobs,
+                       .constraint = j.constraint};
+    form.sampling.seed += i;
+    if (!group->beam_search())
+      lane.writer = std::make_unique<AnswerWriter>(engine_.tokenizer(), j.prompt, std::move(form));
+    group->lanes.push_back(std::move(lane));
+  }
+  insert(waiting_, std::move(group));
+}
+
+void Batcher::cancel(JobId id) {
+  for (auto* groups : {&waiting_, &running_})
+    for (auto& group : *groups)
+      if (group->id == id) {
+        ++counts_.cancelled;
+        return end(*group, {});
+      }
+}
+
+void Batcher::cancel_all() {
+  for (auto* groups : {&running_, &waiting_})
+    while (!groups->empty()) cancel(groups->back()->id);
+}
+
+bool Batcher::fits(const Group& group) const {
+  if (running_.empty()) return true;
+  uint32_t sequences = 0;
+  uint64_t growth = 0;
+  const auto room = [this](const Group& one, const Lane& lane) {
+    const uint64_t written = lane.length() - one.outcome.prompt_tokens;
+    const uint64_t most = one.job.max_tokens != 0 ? one.job.max_tokens : UINT32_MAX;
+    return std::min<uint64_t>(options_.headroom_tokens, most - std::min(most, written));
+  };
+  for (const auto& one : running_) {
+    sequences += std::max(one->sequences(), one->job.beams);
+    for (const Lane& lane : one->lanes) {
+      const uint64_t pending = one->trunk > 0 && !lane.seq ? 0 : lane.pending();
+      growth += (pending + room(*one, lane)) * one->shelf->store->shape().token_bytes();
+    }
+  }
+  const uint32_t own = std::max(group.sequences(), group.job.beams);
+  if (sequences + own > options_.max_sequences) return false;
+  const auto tokens = group.longest() + static_cast<uint32_t>(room(group, group.lanes.front()));
+  const uint64_t needed = stores_.needed_bytes(*group.shelf, tokens, own);
+  return needed + growth <= stores_.available_bytes();
+}
+
+// In their order: nobody overtakes a job that is only too large for what is free now, or it would
+// wait for ever.
+void Batcher::admit() {
+  while (!waiting_.empty() && fits(*waiting_.front())) {
+    std::unique_ptr<Group> group = remove(waiting_, waiting_.front().get());
+    Group& one = *group;
+    open(one);
+    insert(running_, std::move(group));
+    const bool forks = one.trunk > 0 && one.lanes.front().committed == one.trunk;
+    if (forks && !fork_lanes(one)) return;
+  }
+}
+
+void Batcher::open(Group& group) {
+  const double now = options_.clock();
+  if (!group.admitted) counts_.queue.add(now - group.arrived);
+  Lane& first = group.lanes.front();
+  const uint32_t common = group.common_tokens();
+  group.trunk = group.lanes.size() > 1 ? common : 0;
+  // The last token's logits are needed, so it is computed in any case.
+  const uint32_t known = std::min(common, first.length() - 1);
+  const kv::Opened opened =
+      group.shelf->store->open(std::span<const Token>(first.tokens).first(known));
+  first.seq = opened.seq;
+  first.committed = opened.cached;
+  if (!group.admitted) {
+    group.outcome.cached_tokens = opened.cached;
+    counts_.prompt_tokens += group.outcome.prompt_tokens;
+    counts_.cached_tokens += opened.cached;
+  } else if (group.lost_tokens > opened.cached) {
+    const uint32_t again = group.lost_tokens - opened.cached;
+    counts_.recomputed_tokens += again;
+    counts_.preemption_seconds += again * pace_.seconds_per_prompt_token();
+  }
+  group.admitted = true;
+  group.state =
+      first.length() > group.outcome.prompt_tokens ? JobState::kAnswer : JobState::kPrompt;
+}
+
+void Batcher::close_lane(const Group& group, Lane& lane) {
+  if (lane.seq) group.shelf->store->close(*lane.seq);
+  lane.seq.reset();
+  lane.committed = 0;
+}
+
+void Batcher::preempt(Group& group) {
+  group.lost_tokens = rows_of(group);
+  for (Lane& lane : group.lanes) close_lane(group, lane);
+  group.trunk = 0;
+  group.state = JobState::kEvicted;
+  ++counts_.recomputations;
+  insert(waiting_, remove(running_, &group));
+}
+
+// Frees memory for a step that found none. False: there is nothing left to free, and the only job
+// that runs cannot go on.
+bool Batcher::make_way(const Shelf& shelf, const kv::Shortage& shortage) {
+  if (stores_.shrink_others(shelf, shortage.needed_bytes) > 0) return true;
+  if (running_.size() < 2) return false;
+  std::vector<Candidate> candidates;
+  // The first in order stays whatever it wastes: somebody must get to the end.
+  for (size_t i = 1; i < running_.size(); ++i) {
+    const Group& group = *running_[i];
+    const uint32_t rows = rows_of(group);
+    candidates.push_back({.priority = group.job.priority,
+                          .freed_bytes = rows * group.shelf->store->shape().token_bytes(),
+                          .recompute_seconds = rows * pace_.seconds_per_prompt_token(),
+                          .swap_seconds = {}});
+  }
+  // Those that have no rows yet free none, but then they are not in anybody's way either but
+  // their own.
+  const size_t victim = victim_of(candidates).value_or(candidates.size() - 1);
+  preempt(*running_[victim + 1]);
+  return true;
+}
+
+void Batcher::end(Group& group, std::optional<std::string> error) {
+  for (Lane& lane : group.lanes) close_lane(group, lane);
+  group.outcome.error = std::move(error);
+  --group.shelf->groups;
+  const bool runs = std::any_of(running_.begin(), running_.end(),
+                                [&](const auto& one) { return one.get() == &group; });
+  const std::unique_ptr<Group> last = remove(runs ? running_ : waiting_, &group);
+  if (last->job.on_end) last->job.on_end(last->outcome);
+}
+
+bool Batcher::step() {
+  admit();
+  bool worked = false;
+  for (Shelf& shelf : stores_.shelves()) worked = run(shelf) || worked;
+  return worked || !waiting_.empty();
+}
+
+Metrics Batcher::metrics() const {
+  Metrics all = counts_;
+  for (const auto& group : waiting_) ++(group->admitted ? all.preempted : all.waiting);
+  all.running = static_cast<uint32_t>(running_.size());
+  all.kv_limit_bytes = stores_.max_bytes();
+  all.kv = stores_.usage();
+  return all;
+}
+
+CacheState Batcher::state() const {
+  CacheState state = {.limit_bytes = stores_.max_bytes(), .stores = {}, .sequences = {}};
+  std::vector<const Shelf*> shelves;
+  for (const Shelf& shelf : stores_.shelves()) {
+    shelves.push_back(&shelf);
+    state.stores.push_back({.strategy = shelf.strategy,
+                            .type = shelf.type,
+                            .usage = shelf.store->usage(),
+                            .pieces = {}});
+  }
+  for (const auto* groups : {&running_, &waiting_})
+    for (const auto& group : *groups)
+      for (const Lane& lane : group->lanes) {
+        const auto at = std::find(shelves.begin(), shelves.end(), group->shelf);
+        state.sequences.push_back(
+            {.job = static_cast<uint64_t>(group->id),
+             .choice = lane.choice,
+             .state = group->state,
+             .store = static_cast<size_t>(at - shelves.begin()),
+             .tokens = lane.committed,
+             .prompt_tokens = group->outcome.prompt_tokens,
+             .cached_tokens = group->outcome.cached_tokens,
+             .bytes = group->shelf->store->shape().used_bytes(lane.committed)});
+      }
+  return state;
+}
+
+}  // namespace kvick::engine

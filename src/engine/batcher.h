@@ -1,0 +1,109 @@
+#pragma once
+// Many jobs at once, one step after the other: each step takes one token of every answer that
+// grows and a share of the prompts that wait, in one forward per store (iteration-level
+// scheduling, Orca; chunked prefill, Sarathi). Jobs start in the order of their priority and
+// arrival; when memory runs out one gives way and comes back later. A job's tokens are the same
+// whatever happens beside it.
+//
+// For one thread. The scheduler gives it one.
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "base/clock.h"
+#include "engine/group.h"
+#include "engine/pace.h"
+#include "engine/service_state.h"
+#include "engine/store_set.h"
+#include "model/workspace.h"
+
+namespace kvick::engine {
+
+struct BatcherOptions {
+  KvOptions kv;                      // of jobs that ask for nothing else
+  uint64_t kv_bytes = UINT64_MAX;    // of all stores together
+  uint32_t max_sequences = 64;       // that are computed at once
+  double step_seconds = 0.03;        // what a step may take while an answer grows: see Pace
+  uint32_t most_step_tokens = 512;   // see Session::kPrefillChunk
+  double seconds_per_priority = 10;  // waiting so long is worth a priority more by one
+  // By which every answer should be able to grow before memory runs out again: what is admitted
+  // with less would soon make way for those that it came beside.
+  uint32_t headroom_tokens = 64;
+  base::Clock clock = base::steady_seconds;
+};
+
+class Batcher {
+ public:
+  // Errors: what Engine::make_store refuses.
+  static base::Result<std::unique_ptr<Batcher>> make(Engine& engine, const BatcherOptions& options);
+  ~Batcher();
+
+  // Why a job cannot be taken; what is the same at any time.
+  std::optional<Refusal> refuses(const Job& job) const;
+  // Takes a job that refuses() lets through.
+  void add(JobId id, Job job);
+  void cancel(JobId id);
+  void cancel_all();
+  // Gets all jobs on by a step. False if there is none.
+  bool step();
+
+  uint32_t waiting() const { return static_cast<uint32_t>(waiting_.size()); }
+  Metrics metrics() const;
+  CacheState state() const;
+
+ private:
+  Batcher(Engine& engine, const BatcherOptions& options, StoreSet stores);
+
+  // What a step does for one sequence.
+  struct Work {
+    Group* group;
+    size_t lane;
+    uint32_t tokens;
+    bool logits;  // the last of them is the lane's last
+  };
+  // A lane that knows the logits behind its last token.
+  struct Draw {
+    Group* group;
+    size_t lane;
+    std::span<float> logits;
+    Written written;
+  };
+
+  double order_of(const Job& job, double arrived) const;
+  void admit();
+  bool fits(const Group& group) const;
+  void open(Group& group);
+  bool make_way(const Shelf& shelf, const kv::Shortage& shortage);
+  void preempt(Group& group);
+  void close_lane(const Group& group, Lane& lane);
+  void end(Group& group, std::optional<std::string> error);
+
+  // batcher_step.cc
+  bool run(Shelf& shelf);
+  std::vector<Work> plan(const Shelf& shelf) const;
+  void plan_answers(Group& group, std::vector<Work>& work) const;
+  void plan_prompt(Group& group, uint32_t& left, std::vector<Work>& work) const;
+  void compute(std::span<const Work> work, const model::Batch& batch, kv::Step& step);
+  void count_step(std::span<const Work> work, double seconds);
+  void settle(std::span<const Work> work);
+  bool fork_lanes(Group& group);
+  void draw(std::vector<Draw>& draws);
+  void take(Group& group, std::span<Draw> draws);
+
+  // batcher_search.cc
+  void search(Group& group, std::span<const Draw> draws);
+  bool go_on_with(Group& group, std::span<const Continuation> live);
+  void end_search(Group& group);
+
+  Engine& engine_;
+  BatcherOptions options_;
+  StoreSet stores_;
+  model::Workspace workspace_;
+  Pace pace_;
+  std::vector<std::unique_ptr<Group>> waiting_, running_;  // by order
+  std::vector<float> logits_;
+  Metrics counts_;
+};
+
+}  // namespace kvick::engine

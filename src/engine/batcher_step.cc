@@ -1,0 +1,203 @@
+// Batcher: one step of all the sequences of a store.
+
+#include <algorithm>
+
+#include "engine/batcher.h"
+
+namespace kvick::engine {
+
+// An answer's next token, of every lane; or, if the lanes are not as far yet, a piece of what they
+// lack. Beams are compared with each other, so they go together: none is finished before all lack
+// one token only.
+void Batcher::plan_answers(Group& group, std::vector<Work>& work) const {
+  const bool together = std::all_of(group.lanes.begin(), group.lanes.end(),
+                                    [](const Lane& lane) { return lane.pending() == 1; });
+  for (size_t i = 0; i < group.lanes.size(); ++i)
+    if (group.lanes[i].pending() == 1 && (together || !group.beam_search()))
+      work.push_back({&group, i, 1, true});
+}
+
+void Batcher::plan_prompt(Group& group, uint32_t& left, std::vector<Work>& work) const {
+  for (size_t i = 0; i < group.lanes.size() && left > 0; ++i) {
+    Lane& lane = group.lanes[i];
+    const bool trunk = group.trunk > 0;
+    if (trunk && i > 0) return;
+    uint32_t pending = trunk ? group.trunk - lane.committed : lane.pending();
+    if (!trunk && lane.pending() == 1 && lane.length() > group.outcome.prompt_tokens) continue;
+    // What is compared with the other beams comes last.
+    if (group.beam_search() && group.lanes.size() > 1 && !trunk) --pending;
+    const uint32_t n = std::min(pending, left);
+    if (n == 0) continue;
+    left -= n;
+    work.push_back({&group, i, n, lane.committed + n == lane.length()});
+  }
+}
+
+std::vector<Batcher::Work> Batcher::plan(const Shelf& shelf) const {
+  std::vector<Work> work;
+  for (const auto& group : running_)
+    if (group->shelf == &shelf && group->trunk == 0 &&
+        group->longest() > group->outcome.prompt_tokens)
+      plan_answers(*group, work);
+  uint32_t left = pace_.prompt_tokens(static_cast<uint32_t>(work.size()));
+  for (const auto& group : running_)
+    if (group->shelf == &shelf) plan_prompt(*group, left, work);
+  return work;
+}
+
+bool Batcher::run(Shelf& shelf) {
+  while (true) {
+    const std::vector<Work> work = plan(shelf);
+    if (work.empty()) return false;
+    std::vector<model::Slot> slots;
+    for (const Work& one : work) {
+      const Lane& lane = one.group->lanes[one.lane];
+      slots.push_back({.seq = *lane.seq,
+                       .past = lane.committed,
+                       .tokens = std::span(lane.tokens).subspan(lane.committed, one.tokens),
+                       .parents = {}});
+    }
+    const double began = options_.clock();
+    const model::Batch batch = {.slots = slots};
+    const std::vector<kv::Slot> kv_slots = model::kv_slots(batch);
+    auto step = shelf.store->begin({.slots = kv_slots});
+    if (!step.ok()) {
+      if (!make_way(shelf, step.error())) end(*work.front().group, step.error().what);
+      continue;
+    }
+    compute(work, batch, **step);
+    (*step)->commit(kv::Kept::all({.slots = kv_slots}));
+    count_step(work, options_.clock() - began);
+    settle(work);
+    return true;
+  }
+}
+
+void Batcher::compute(std::span<const Work> work, const model::Batch& batch, kv::Step& step) {
+  std::vector<uint32_t> wanted;
+  uint32_t end = 0;
+  size_t rows = 0;
+  for (const Work& one : work) {
+    end += one.tokens;
+    if (!one.logits) continue;
+    wanted.push_back(end - 1);
+    rows += one.group->trunk > 0 ? one.group->lanes.size() : 1;
+  }
+  // Those of lanes that will be forked from one are copied behind the others.
+  logits_.resize(rows * engine_.model().config().vocab);
+  engine_.model().forward(batch, step, workspace_, wanted, logits_.data());
+}
+
+void Batcher::count_step(std::span<const Work> work, double seconds) {
+  uint32_t answers = 0, prompts = 0;
+  for (const Work& one : work) (one.tokens == 1 && one.logits ? answers : prompts) += one.tokens;
+  pace_.observe(answers, prompts, seconds);
+  ++counts_.steps;
+  counts_.step_tokens += answers + prompts;
+}
+
+// The other lanes begin where the first one is. False: there is no room for them, and the job
+// waits until there is.
+bool Batcher::fork_lanes(Group& group) {
+  Lane& first = group.lanes.front();
+  for (Lane& lane : std::span(group.lanes).subspan(1)) {
+    auto seq = group.shelf->store->fork(*first.seq);
+    if (!seq.ok()) {
+      if (running_.size() > 1)
+        preempt(group);
+      else
+        end(group, seq.error().what);
+      return false;
+    }
+    lane.seq = *seq;
+    lane.committed = first.committed;
+  }
+  group.trunk = 0;
+  return true;
+}
+
+void Batcher::settle(std::span<const Work> work) {
+  const size_t vocab = engine_.model().config().vocab;
+  std::vector<Draw> draws;
+  const auto row = [&](size_t i) { return std::span(logits_).subspan(i * vocab, vocab); };
+  size_t next = 0;
+  size_t copies = static_cast<size_t>(
+      std::count_if(work.begin(), work.end(), [](const Work& one) { return one.logits; }));
+  for (const Work& one : work) one.group->lanes[one.lane].committed += one.tokens;
+  for (const Work& one : work) {
+    Group& group = *one.group;
+    const bool forks = group.trunk > 0 && group.lanes.front().committed == group.trunk;
+    const size_t mine = next;
+    if (one.logits) ++next;
+    const size_t others = group.lanes.size() - 1, first_copy = copies;
+    if (one.logits && group.trunk > 0) copies += others;
+    if (forks && !fork_lanes(group)) continue;
+    if (!one.logits) continue;
+    draws.push_back({&group, one.lane, row(mine), {}});
+    if (!forks) continue;
+    for (size_t i = 0; i < others; ++i) {
+      std::ranges::copy(row(mine), row(first_copy + i).begin());
+      draws.push_back({&group, i + 1, row(first_copy + i), {}});
+    }
+  }
+  draw(draws);
+}
+
+void Batcher::draw(std::vector<Draw>& draws) {
+  const auto choose = [](Draw& one) {
+    Lane& lane = one.group->lanes[one.lane];
+    const uint32_t most = one.group->shelf->store->most_tokens();
+    one.written = lane.writer->next(one.logits, lane.committed < most);
+  };
+  engine_.pool().parallel_for(draws.size(), 1, [&](size_t begin, size_t end, unsigned) {
+    for (Draw& one : std::span(draws).subspan(begin, end - begin))
+      if (!one.group->beam_search() && one.group->job.constraint == nullptr) choose(one);
+  });
+  for (Draw& one : draws)
+    if (one.group->job.constraint != nullptr) choose(one);
+  const double now = options_.clock();
+  for (size_t i = 0; i < draws.size();) {
+    Group& group = *draws[i].group;
+    size_t end = i;
+    while (end < draws.size() && draws[end].group == &group) ++end;
+    (group.last_token ? counts_.between_tokens : counts_.first_token)
+        .add(now - group.last_token.value_or(group.arrived));
+    group.last_token = now;
+    group.state = JobState::kAnswer;
+    const auto own = std::span(draws).subspan(i, end - i);
+    if (group.beam_search())
+      search(group, own);
+    else
+      take(group, own);
+    i = end;
+  }
+}
+
+void Batcher::take(Group& group, std::span<Draw> draws) {
+  std::vector<size_t> ended;
+  for (Draw& one : draws) {
+    Lane& lane = group.lanes[one.lane];
+    Written& written = one.written;
+    if (written.token) {
+      lane.tokens.push_back(*written.token);
+      ++group.outcome.generated_tokens;
+      ++counts_.generated_tokens;
+    }
+    Piece piece = {.choice = lane.choice,
+                   .text = std::move(written.text),
+                   .tokens = {},
+                   .finish = written.finish};
+    if (written.report) piece.tokens.push_back(std::move(*written.report));
+    if (group.job.on_piece) group.job.on_piece(std::move(piece));
+    if (written.finish) ended.push_back(one.lane);
+  }
+  for (auto at = ended.rbegin(); at != ended.rend(); ++at) {
+    close_lane(group, group.lanes[*at]);
+    group.lanes.erase(group.lanes.begin() + static_cast<ptrdiff_t>(*at));
+  }
+  if (!group.lanes.empty()) return;
+  ++counts_.finished;
+  end(group, {});
+}
+
+}  // namespace kvick::engine

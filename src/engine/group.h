@@ -1,0 +1,60 @@
+#pragma once
+// A job in the scheduler's hands: the sequences that answer it, run, preempted and ended together.
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "engine/answer_writer.h"
+#include "engine/beams.h"
+#include "engine/service.h"
+#include "engine/store_set.h"
+
+namespace kvick::engine {
+
+// One answer.
+struct Lane {
+  uint32_t choice = 0;
+  std::optional<kv::SeqId> seq;          // none: it has no rows
+  uint32_t committed = 0;                // tokens that have rows
+  std::vector<Token> tokens;             // the prompt's and the answer's
+  std::unique_ptr<AnswerWriter> writer;  // null for beams
+  double score = 0;                      // of a beam
+
+  uint32_t length() const { return static_cast<uint32_t>(tokens.size()); }
+  uint32_t pending() const { return length() - committed; }
+};
+
+// A beam that has ended.
+struct Hypothesis {
+  std::vector<Token> tokens;  // of the answer
+  double score = 0;           // normalised by length
+  bool ended = false;         // by the model, not for want of room
+};
+
+struct Group {
+  JobId id{};
+  Job job;
+  double arrived = 0;
+  double order = 0;        // higher goes first: see Batcher::order_of
+  Shelf* shelf = nullptr;  // whose store holds its rows
+  JobState state = JobState::kWaiting;
+  std::vector<Lane> lanes;  // that go on
+  std::vector<Hypothesis> hypotheses;
+  // Tokens that all lanes begin with. The first lane computes them; then the others are forked from
+  // it, and it is 0.
+  uint32_t trunk = 0;
+  uint32_t lost_tokens = 0;  // rows that it had when it was preempted
+  bool admitted = false;     // ever
+  std::optional<double> last_token;
+  Outcome outcome;
+
+  bool beam_search() const { return job.beams > 0; }
+  uint32_t sequences() const { return static_cast<uint32_t>(lanes.size()); }
+  uint32_t longest() const;
+  // How many tokens the first lane should compute for all: all of them if the lanes are equal, else
+  // those that are, leaving each lane one of its own to compute.
+  uint32_t common_tokens() const;
+};
+
+}  // namespace kvick::engine

@@ -1,0 +1,61 @@
+#pragma once
+// A Batcher with a thread of its own: the service that servers run.
+
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "engine/batcher.h"
+
+namespace kvick::engine {
+
+struct SchedulerOptions {
+  BatcherOptions batch;
+  uint32_t most_waiting = 1024;   // jobs that have not started
+  double snapshot_seconds = 0.2;  // how old cache() and metrics() may be while jobs run
+};
+
+class Scheduler final : public Service {
+ public:
+  // The engine is the scheduler's until it is destroyed, but for its tokenizer and its templates.
+  // Errors: what Engine::make_store refuses.
+  static base::Result<std::unique_ptr<Scheduler>> make(Engine& engine,
+                                                       const SchedulerOptions& options);
+  // Jobs that run are cancelled; each hears of its end.
+  ~Scheduler() override;
+
+  base::Result<JobId, Refusal> submit(Job job) override;
+  void cancel(JobId job) override;
+  Metrics metrics() const override;
+  CacheState cache() const override;
+  uint32_t context() const override { return context_; }
+  // Takes no more jobs; those it has go on.
+  void drain();
+  // Waits until no job is left.
+  void wait();
+
+ private:
+  Scheduler(const SchedulerOptions& options, std::unique_ptr<Batcher> batcher, uint32_t context);
+  void work();
+  void publish();
+
+  SchedulerOptions options_;
+  std::unique_ptr<Batcher> batcher_;  // the thread's alone, but for Batcher::refuses
+  uint32_t context_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable work_, idle_;
+  std::vector<std::pair<JobId, Job>> submitted_;
+  std::vector<JobId> cancelled_;
+  uint64_t next_ = 1;
+  uint64_t refused_ = 0;
+  bool draining_ = false, stopping_ = false, busy_ = false;
+  Metrics metrics_;
+  CacheState cache_;
+
+  std::thread thread_;
+};
+
+}  // namespace kvick::engine

@@ -1,0 +1,96 @@
+#include "engine/store_set.h"
+
+#include <algorithm>
+
+namespace kvick::engine {
+namespace {
+
+std::string spec_text(const kv::Spec& spec) {
+  std::string text = spec.name;
+  char before = ':';
+  for (const auto& [key, value] : spec.options) {
+    text += before + key + '=' + value;
+    before = ',';
+  }
+  return text;
+}
+
+}  // namespace
+
+base::Result<StoreSet> StoreSet::make(Engine& engine, const KvOptions& standard,
+                                      uint64_t max_bytes) {
+  StoreSet set(engine, max_bytes);
+  KVICK_TRY_VOID(set.add(standard));
+  return set;
+}
+
+base::Result<Shelf*> StoreSet::add(const KvOptions& options) {
+  KvOptions all = engine_->resolved(options);
+  all.max_bytes = max_bytes_;
+  Shelf shelf = {.options = all, .strategy = spec_text(all.spec), .type = kv_type_text(all)};
+  KVICK_TRY(shelf.store, engine_->make_store(all));
+  shelf.traits = kv::traits_of(*kv::find_strategy(all.spec.name), shelf.store->shape());
+  shelves_.push_back(std::move(shelf));
+  return &shelves_.back();
+}
+
+base::Result<Shelf*> StoreSet::find(const KvOptions& options) {
+  const KvOptions all = engine_->resolved(options);
+  const std::string strategy = spec_text(all.spec), type = kv_type_text(all);
+  for (Shelf& shelf : shelves_)
+    if (shelf.strategy == strategy && shelf.type == type &&
+        shelf.options.max_tokens == all.max_tokens && shelf.options.ranges_path == all.ranges_path)
+      return &shelf;
+  if (shelves_.size() >= kMostStores) {
+    const auto unused = std::find_if(std::next(shelves_.begin()), shelves_.end(),
+                                     [](const Shelf& shelf) { return shelf.groups == 0; });
+    if (unused == shelves_.end())
+      return base::fail(
+          "{} kinds of cache are in use, which is as many as one service keeps; ask for one of "
+          "them, or again later",
+          kMostStores);
+    shelves_.erase(unused);
+  }
+  return add(options);
+}
+
+kv::Usage StoreSet::usage() const {
+  kv::Usage all;
+  for (const Shelf& shelf : shelves_) {
+    const kv::Usage one = shelf.store->usage();
+    all.used_bytes += one.used_bytes;
+    all.allocated_bytes += one.allocated_bytes;
+    all.wasted_bytes += one.wasted_bytes;
+    all.shared_bytes += one.shared_bytes;
+    all.cached_bytes += one.cached_bytes;
+    all.slow_bytes += one.slow_bytes;
+    all.copied_bytes += one.copied_bytes;
+    all.sequences += one.sequences;
+  }
+  all.page_bytes = shelves_.front().store->usage().page_bytes;
+  return all;
+}
+
+uint64_t StoreSet::available_bytes() const {
+  const kv::Usage all = usage();
+  const uint64_t held = all.allocated_bytes - std::min(all.allocated_bytes, all.cached_bytes);
+  return max_bytes_ - std::min(max_bytes_, held);
+}
+
+uint64_t StoreSet::needed_bytes(const Shelf& shelf, uint32_t tokens, uint32_t sequences) const {
+  const uint32_t most = shelf.store->most_tokens();
+  const auto bytes = [&](uint32_t of_tokens, uint32_t of_sequences) {
+    const auto cost = engine_->cost(
+        shelf.options, {.tokens = std::clamp(of_tokens, 1u, most), .sequences = of_sequences});
+    return cost.ok() ? cost->fast_bytes : max_bytes_;
+  };
+  if (sequences <= 1 || !shelf.traits.cheap_fork) return bytes(tokens, sequences);
+  return bytes(tokens, 1) + bytes(1, sequences - 1);
+}
+
+uint64_t StoreSet::shrink_others(const Shelf& shelf, uint64_t bytes) {
+  (void)shelf, (void)bytes;
+  return 0;
+}
+
+}  // namespace kvick::engine

@@ -1,0 +1,55 @@
+#pragma once
+// The stores of one service: of as many kinds as its requests ask for, under one limit.
+
+#include <list>
+#include <memory>
+#include <string>
+
+#include "engine/engine.h"
+
+namespace kvick::engine {
+
+// One store and what is known of its kind.
+struct Shelf {
+  KvOptions options;           // with nothing left open
+  std::string strategy, type;  // as --kv and --kv-type take them
+  kv::Traits traits;
+  std::unique_ptr<kv::Store> store;
+  uint32_t groups = 0;  // that use it
+};
+
+class StoreSet {
+ public:
+  // Errors: what Engine::make_store refuses.
+  static base::Result<StoreSet> make(Engine& engine, const KvOptions& standard, uint64_t max_bytes);
+
+  const Shelf& standard() const { return shelves_.front(); }
+  Shelf& standard() { return shelves_.front(); }
+  // The store for options, made if there is none yet; one that nobody uses goes for it if there are
+  // kMostStores. Errors: what Engine::make_store refuses; too many kinds in use.
+  base::Result<Shelf*> find(const KvOptions& options);
+
+  std::list<Shelf>& shelves() { return shelves_; }
+  const std::list<Shelf>& shelves() const { return shelves_; }
+  uint64_t max_bytes() const { return max_bytes_; }
+  // Of all stores.
+  kv::Usage usage() const;
+  // Bytes that may be allocated yet, with those that only wait to be used again.
+  uint64_t available_bytes() const;
+  // Bytes that sequences of so many tokens will take, if they are forks of one or on their own.
+  uint64_t needed_bytes(const Shelf& shelf, uint32_t tokens, uint32_t sequences) const;
+  // Gives back up to so many bytes of rows that nobody uses, of other stores than that one.
+  uint64_t shrink_others(const Shelf& shelf, uint64_t bytes);
+
+  static constexpr size_t kMostStores = 8;
+
+ private:
+  StoreSet(Engine& engine, uint64_t max_bytes) : engine_(&engine), max_bytes_(max_bytes) {}
+  base::Result<Shelf*> add(const KvOptions& options);
+
+  Engine* engine_;
+  uint64_t max_bytes_;
+  std::list<Shelf> shelves_;  // the standard one first
+};
+
+}  // namespace kvick::engine

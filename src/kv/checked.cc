@@ -93,9 +93,9 @@ void CheckedStep::check_kept(const Kept& kept) const {
   }
 }
 
-Opened CheckedStore::open(std::span<const Token> prompt) {
+Opened CheckedStore::open(std::span<const Token> prompt, const Owner& owner) {
   check_idle("open");
-  std::unique_ptr<Sequence> sequence = make_sequence(prompt);
+  std::unique_ptr<Sequence> sequence = make_sequence(prompt, owner);
   const uint32_t cached = sequence->length;
   return {.seq = add(std::move(sequence)), .cached = cached};
 }

@@ -75,7 +75,7 @@ class CheckedStore : public Store {
       : setup_(setup), most_tokens_(most_tokens) {}
   explicit CheckedStore(const Setup& setup) : CheckedStore(setup, setup.shape.max_tokens) {}
 
-  Opened open(std::span<const Token> prompt) final;
+  Opened open(std::span<const Token> prompt, const Owner& owner) final;
   base::Result<SeqId, Shortage> fork(SeqId seq) final;
   void close(SeqId seq) final;
   base::Result<std::unique_ptr<Step>, Shortage> begin(const Batch& batch) final;
@@ -94,7 +94,8 @@ class CheckedStore : public Store {
   // sentence.
   std::optional<Shortage> over_cap(uint64_t now, uint64_t then, std::string_view what) const;
 
-  virtual std::unique_ptr<Sequence> make_sequence(std::span<const Token> prompt) = 0;
+  virtual std::unique_ptr<Sequence> make_sequence(std::span<const Token> prompt,
+                                                  const Owner& owner) = 0;
   virtual SequenceOr copy_sequence(SeqId id, const Sequence& from) = 0;
   virtual void free_sequence(std::unique_ptr<Sequence> sequence) = 0;
   // Reserves room for all places, which fit into the context, or changes nothing.

@@ -65,7 +65,7 @@ kernels::Segment ContiguousStore::segment(const Sequence& sequence, uint32_t lay
   return segment;
 }
 
-std::unique_ptr<Sequence> ContiguousStore::make_sequence(std::span<const Token>) {
+std::unique_ptr<Sequence> ContiguousStore::make_sequence(std::span<const Token>, const Owner&) {
   auto sequence = std::make_unique<ContiguousSequence>();
   sequence->layers.resize(shape().layers);
   return sequence;

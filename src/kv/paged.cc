@@ -23,13 +23,16 @@ constexpr Option kOptions[] = {
      .summary = "blocks are kept for prompts that begin with the same tokens",
      .fallback = "on"},
     {.name = "evict",
-     .summary = "which of those goes when room is needed: lru, or lfu (the least often used)",
+     .summary = "which of those goes when room is needed: lru, lfu (the least often used), or "
+                "priority (of the lowest owners, then lru)",
      .fallback = "lru"},
     {.name = "hugepages",
      .summary = "the blocks lie in pages of 2 MiB: on, off, or auto (where the system makes them)",
      .fallback = "auto"}};
 
 constexpr uint32_t kMostBlockRows = 4096;
+// In the order of the option's choices.
+constexpr Eviction kEvictions[] = {Eviction::kLru, Eviction::kLfu, Eviction::kPriority};
 
 struct PagedOptions {
   uint32_t block_rows;
@@ -39,6 +42,7 @@ struct PagedOptions {
 };
 
 struct PagedSequence : Sequence {
+  Owner owner;
   std::vector<BlockId> blocks;
   // Of the committed rows, while all of them are known.
   std::vector<Token> tokens;
@@ -97,10 +101,12 @@ class PagedStore final : public RowStore {
     return static_cast<uint32_t>((rows + pool_.rows() - 1) / pool_.rows());
   }
 
-  std::unique_ptr<Sequence> make_sequence(std::span<const Token> prompt) override {
+  std::unique_ptr<Sequence> make_sequence(std::span<const Token> prompt,
+                                          const Owner& owner) override {
     auto sequence = std::make_unique<PagedSequence>();
+    sequence->owner = owner;
     if (!options_.prefix) return sequence;
-    for (const PrefixTree::Hit& hit : tree_.open(prompt)) {
+    for (const PrefixTree::Hit& hit : tree_.open(prompt, owner)) {
       sequence->blocks.push_back(hit.block);
       sequence->length += hit.rows;
       if (hit.rows < pool_.rows()) break;
@@ -208,9 +214,9 @@ class PagedStore final : public RowStore {
     const uint32_t rows = pool_.rows();
     for (; (sequence.published + 1) * uint64_t{rows} <= sequence.length; ++sequence.published) {
       const uint32_t at = sequence.published;
-      sequence.tip =
-          tree_.publish(sequence.tip, std::span(sequence.tokens).subspan(size_t{at} * rows, rows),
-                        sequence.blocks[at]);
+      sequence.tip = tree_.publish(sequence.owner, sequence.tip,
+                                   std::span(sequence.tokens).subspan(size_t{at} * rows, rows),
+                                   sequence.blocks[at]);
       sequence.blocks[at] = PrefixTree::block_of(sequence.tip);
     }
   }
@@ -220,7 +226,8 @@ class PagedStore final : public RowStore {
     const uint32_t at = sequence.published, rows = sequence.length % pool_.rows();
     if (!options_.prefix || !sequence.known || rows == 0) return;
     if (pool_.users(sequence.blocks[at]) > 1) return;  // of others, who may add to it
-    tree_.publish(sequence.tip, std::span(sequence.tokens).subspan(size_t{at} * pool_.rows(), rows),
+    tree_.publish(sequence.owner, sequence.tip,
+                  std::span(sequence.tokens).subspan(size_t{at} * pool_.rows(), rows),
                   sequence.blocks[at]);
   }
 
@@ -304,12 +311,12 @@ base::Result<PagedOptions> options_of(const Setup& setup, const Spec& spec) {
   if (prefix && !setup.shares_prefix && spec.options.contains("prefix"))
     return base::fail("{}: prefix=on: rows that change their type with age serve one sequence only",
                       spec.name);
-  KVICK_TRY(const size_t eviction, read_choice(spec, kOptions[2], {"lru", "lfu"}));
+  KVICK_TRY(const size_t eviction, read_choice(spec, kOptions[2], {"lru", "lfu", "priority"}));
   KVICK_TRY(const size_t huge, read_choice(spec, kOptions[3], {"auto", "on", "off"}));
   return PagedOptions{
       .block_rows = static_cast<uint32_t>(rows),
       .prefix = prefix && setup.shares_prefix,
-      .eviction = eviction == 0 ? Eviction::kLru : Eviction::kLfu,
+      .eviction = kEvictions[eviction],
       .pages = huge == 1 || (huge == 0 && huge_pages_work().ok()) ? Pages::kHuge : Pages::kSystem};
 }
 

@@ -121,6 +121,15 @@ base::Result<std::unique_ptr<Step>, Shortage> CheckedStore::begin(const Batch& b
   return std::unique_ptr<Step>(std::move(step));
 }
 
+void CheckedStore::read_rows(SeqId, uint32_t, uint32_t, std::span<std::byte>) const {
+  KVICK_CHECK(false, "read_rows() of a strategy that does not move rows");
+}
+
+base::Status<Shortage> CheckedStore::append_rows(SeqId, std::span<const Token>,
+                                                 std::span<const std::byte>) {
+  KVICK_CHECK(false, "append_rows() of a strategy that does not move rows");
+}
+
 uint32_t CheckedStore::length(SeqId seq) const { return find(seq).length; }
 
 Usage CheckedStore::usage() const {

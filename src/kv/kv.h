@@ -112,6 +112,15 @@ class Store {
   // store's cap on allocated bytes, or past what the system gives (only then, some growth may have
   // happened).
   virtual base::Result<std::unique_ptr<Step>, Shortage> begin(const Batch& batch) = 0;
+  // Committed rows [first, first + count) as they are stored, to keep them in a slower tier or a
+  // file: [layer][kv head][K, V][row], count * shape().token_bytes() bytes. Only if
+  // Traits::moves_rows.
+  virtual void read_rows(SeqId seq, uint32_t first, uint32_t count,
+                         std::span<std::byte> out) const = 0;
+  // The inverse: commits such rows, as they are, as the newest of a sequence of the same length as
+  // `first` was. All of them, or a Shortage and no change, as of begin.
+  virtual base::Status<Shortage> append_rows(SeqId seq, std::span<const Token> tokens,
+                                             std::span<const std::byte> rows) = 0;
   virtual uint32_t length(SeqId seq) const = 0;  // committed tokens
   // Of one sequence: the shape's max_tokens or, where sequences grow past it (Traits::endless), the
   // positions that the model knows.

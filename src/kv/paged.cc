@@ -59,6 +59,9 @@ class PagedStep final : public RowStep {
   PagedStep(PagedStore& store, std::vector<Place> places);
 
  private:
+  void use(uint32_t) override {}
+  std::byte* fresh_row(uint32_t slot, uint32_t layer, uint32_t head, bool is_v,
+                       uint32_t i) const override;
   void write_rows(uint32_t layer, const float* k, const float* v) override;
   void keep_rows(uint32_t slot, std::span<const uint32_t> kept) override;
 
@@ -268,34 +271,33 @@ class PagedStore final : public RowStore {
 PagedStep::PagedStep(PagedStore& store, std::vector<Place> places)
     : RowStep(store, std::move(places)), store_(store) {}
 
-void PagedStep::write_rows(uint32_t layer, const float* k, const float* v) {
+std::byte* PagedStep::fresh_row(uint32_t slot, uint32_t layer, uint32_t head, bool is_v,
+                                uint32_t i) const {
+  const PagedSequence& sequence = this->sequence(slot);
   const BlockPool& pool = store_.pool_;
+  const uint32_t at = sequence.length + i;
+  return pool.row(sequence.blocks[at / pool.rows()], layer, head, is_v, at % pool.rows());
+}
+
+void PagedStep::write_rows(uint32_t layer, const float* k, const float* v) {
   write_fresh_rows(store_.setup(), places(), {layer, k, v},
                    [&](uint32_t slot, uint32_t head, bool is_v, uint32_t i) {
-                     const PagedSequence& sequence = this->sequence(slot);
-                     const uint32_t at = sequence.length + i;
-                     return pool.row(sequence.blocks[at / pool.rows()], layer, head, is_v,
-                                     at % pool.rows());
+                     return fresh_row(slot, layer, head, is_v, i);
                    });
 }
 
 void PagedStep::keep_rows(uint32_t slot, std::span<const uint32_t> kept) {
   const Place& place = places()[slot];
   PagedSequence& sequence = this->sequence(slot);
-  BlockPool& pool = store_.pool_;
   const Shape& shape = store_.shape();
-  const auto row = [&](uint32_t layer, uint32_t head, bool is_v, uint32_t fresh) {
-    const uint32_t at = sequence.length + fresh;
-    return pool.row(sequence.blocks[at / pool.rows()], layer, head, is_v, at % pool.rows());
-  };
   // Ascending: no row is overwritten before it has moved.
   for (uint32_t i = 0; i < kept.size(); ++i) {
     if (kept[i] == i) continue;
     for (uint32_t layer = 0; layer < shape.layers; ++layer)
       for (uint32_t head = 0; head < shape.kv_heads; ++head)
         for (const bool is_v : {false, true})
-          std::memcpy(row(layer, head, is_v, i), row(layer, head, is_v, kept[i]),
-                      shape.row_bytes(is_v));
+          std::memcpy(fresh_row(slot, layer, head, is_v, i),
+                      fresh_row(slot, layer, head, is_v, kept[i]), shape.row_bytes(is_v));
     store_.copied_bytes_ += shape.token_bytes();
   }
   sequence.known = sequence.known && (kept.empty() || !place.tokens.empty());
@@ -342,14 +344,15 @@ base::Result<Cost> cost(const Setup& setup, const Spec& spec, const Load& load) 
 }  // namespace
 
 Strategy paged_strategy() {
-  return {.name = "paged",
-          .summary =
-              "blocks of tokens and a table of them, shared by prompts that begin alike "
-              "(PagedAttention)",
-          .options = kOptions,
-          .traits = {.shares_prefix = true, .cheap_fork = true, .holds_old = true},
-          .make = make,
-          .cost = cost};
+  return {
+      .name = "paged",
+      .summary =
+          "blocks of tokens and a table of them, shared by prompts that begin alike "
+          "(PagedAttention)",
+      .options = kOptions,
+      .traits = {.shares_prefix = true, .cheap_fork = true, .holds_old = true, .moves_rows = true},
+      .make = make,
+      .cost = cost};
 }
 
 }  // namespace kvick::kv

@@ -127,6 +127,42 @@ TEST(Paged, AForkCopiesNothingUntilItWritesAndThenOneBlockAtMost) {
   EXPECT_EQ(c.usage().copied_bytes, 10 * kToken);
 }
 
+TEST(Paged, AForkOfALongPromptTakesNothingAndThenOneBlock) {
+  Shape shape = kShape;
+  shape.max_tokens = 3000;
+  Conversations c("paged", UINT64_MAX, shape);  // 2,000 tokens end in the middle of a block
+  const SeqId a = c.open({});
+  c.add(a, same(1, 2000));
+  const Usage before = c.usage();
+  const SeqId b = c.fork(a);
+  EXPECT_EQ(c.usage().copied_bytes, 0u);
+  EXPECT_EQ(c.usage().allocated_bytes, before.allocated_bytes);
+  EXPECT_EQ(c.usage().shared_bytes, 2000 * kToken);
+  c.add(b, {2});
+  EXPECT_EQ(c.usage().copied_bytes, 2000 % 32 * kToken);
+  EXPECT_EQ(c.usage().allocated_bytes, before.allocated_bytes + 32 * kToken);
+  for (int i = 0; i < 15; ++i) c.add(b, {i});  // the rest of that block
+  EXPECT_EQ(c.usage().copied_bytes, 2000 % 32 * kToken);
+  EXPECT_EQ(c.usage().allocated_bytes, before.allocated_bytes + 32 * kToken);
+}
+
+TEST(Paged, AppendedRowsServePromptsThatBeginAlike) {
+  Conversations from("paged:block=4"), to("paged:block=8");
+  const SeqId a = from.open({});
+  from.add(a, same(1, 21));
+  std::vector<std::byte> rows(21 * kToken);
+  from.store->read_rows(a, 0, 21, rows);
+  SeqId b, d;
+  EXPECT_EQ(to.open({}, b, {.salt = 5}), 0u);
+  ASSERT_TRUE(to.store->append_rows(b, same(1, 21), rows).ok());
+  EXPECT_EQ(to.open(same(1, 30), d, {.salt = 5}), 16u);  // while b is open: whole blocks
+  to.close(b);
+  to.close(d);
+  EXPECT_EQ(to.open(same(1, 30), b), 0u);
+  EXPECT_EQ(to.open(same(1, 30), d, {.salt = 5}), 21u);
+  EXPECT_TRUE(to.add(d, {7}));  // and they are the same rows
+}
+
 TEST(Paged, APromptThatBeginsAlikeFindsItsRows) {
   Conversations c("paged:block=4");
   const SeqId a = c.open(letters("the quick brown fox"));

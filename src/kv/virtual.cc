@@ -177,7 +177,7 @@ Strategy virtual_strategy() {
               "contiguous, grown by the page table: no copies, less than a page of waste per "
               "region (default)",
           .options = kOptions,
-          .traits = {.buckets = true, .holds_old = true},
+          .traits = {.buckets = true, .holds_old = true, .moves_rows = true},
           .make = make,
           .cost = cost};
 }

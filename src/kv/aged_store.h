@@ -48,9 +48,9 @@ class AgedStore final : public CheckedStore {
     return static_cast<uint32_t>(std::min<uint64_t>(groups * kAgingRows, aging_.recent_rows()));
   }
 
-  std::unique_ptr<Sequence> make_sequence(std::span<const Token>) override {
+  std::unique_ptr<Sequence> make_sequence(std::span<const Token>, const Owner&) override {
     auto sequence = std::make_unique<AgedSequence>();
-    sequence->old = old_->open({}).seq;
+    sequence->old = old_->open({}, {}).seq;
     return sequence;
   }
 

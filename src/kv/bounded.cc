@@ -26,7 +26,7 @@ class BoundedStore final : public CheckedStore {
  private:
   static MemorySequence& cast(Sequence& sequence) { return static_cast<MemorySequence&>(sequence); }
 
-  std::unique_ptr<Sequence> make_sequence(std::span<const Token>) override {
+  std::unique_ptr<Sequence> make_sequence(std::span<const Token>, const Owner&) override {
     return std::make_unique<MemorySequence>();
   }
   SequenceOr copy_sequence(SeqId id, const Sequence& from) override;

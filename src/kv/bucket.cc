@@ -42,7 +42,9 @@ class BucketStore final : public ContiguousStore {
     return sequence;
   }
 
-  std::unique_ptr<Sequence> make_sequence(std::span<const Token>) override { return empty(); }
+  std::unique_ptr<Sequence> make_sequence(std::span<const Token>, const Owner&) override {
+    return empty();
+  }
 
   SequenceOr make_room_for_fork(SeqId id, uint32_t rows) override {
     auto sequence = empty();

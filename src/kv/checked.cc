@@ -93,9 +93,9 @@ void CheckedStep::check_kept(const Kept& kept) const {
   }
 }
 
-Opened CheckedStore::open(std::span<const Token> prompt) {
+Opened CheckedStore::open(std::span<const Token> prompt, const Owner& owner) {
   check_idle("open");
-  std::unique_ptr<Sequence> sequence = make_sequence(prompt);
+  std::unique_ptr<Sequence> sequence = make_sequence(prompt, owner);
   const uint32_t cached = sequence->length;
   return {.seq = add(std::move(sequence)), .cached = cached};
 }
@@ -119,6 +119,15 @@ base::Result<std::unique_ptr<Step>, Shortage> CheckedStore::begin(const Batch& b
   KVICK_TRY(std::unique_ptr<CheckedStep> step, start(std::move(places)));
   live_ = step.get();
   return std::unique_ptr<Step>(std::move(step));
+}
+
+void CheckedStore::read_rows(SeqId, uint32_t, uint32_t, std::span<std::byte>) const {
+  KVICK_CHECK(false, "read_rows() of a strategy that does not move rows");
+}
+
+base::Status<Shortage> CheckedStore::append_rows(SeqId, std::span<const Token>,
+                                                 std::span<const std::byte>) {
+  KVICK_CHECK(false, "append_rows() of a strategy that does not move rows");
 }
 
 uint32_t CheckedStore::length(SeqId seq) const { return find(seq).length; }

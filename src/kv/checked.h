@@ -52,6 +52,8 @@ class CheckedStep : public Step {
   // Of a strategy that keeps a memory; then view_rows is not called.
   virtual void read_rows(uint32_t layer, const Reading& reading);
   bool was_read(uint32_t layer) const { return read_[layer]; }
+  // The fresh rows of a layer are there, though nobody called write.
+  void mark_written(uint32_t layer) { written_[layer] = true; }
   // Keeps these rows of one slot, ascending, and sets the sequence's length.
   virtual void keep_rows(uint32_t slot, std::span<const uint32_t> rows) = 0;
   // Keeps those of all slots: one after the other, unless a strategy has to know them together.
@@ -75,10 +77,15 @@ class CheckedStore : public Store {
       : setup_(setup), most_tokens_(most_tokens) {}
   explicit CheckedStore(const Setup& setup) : CheckedStore(setup, setup.shape.max_tokens) {}
 
-  Opened open(std::span<const Token> prompt) final;
+  Opened open(std::span<const Token> prompt, const Owner& owner) final;
   base::Result<SeqId, Shortage> fork(SeqId seq) final;
   void close(SeqId seq) final;
   base::Result<std::unique_ptr<Step>, Shortage> begin(const Batch& batch) final;
+  // Of strategies without Traits::moves_rows.
+  void read_rows(SeqId seq, uint32_t first, uint32_t count,
+                 std::span<std::byte> out) const override;
+  base::Status<Shortage> append_rows(SeqId seq, std::span<const Token> tokens,
+                                     std::span<const std::byte> rows) override;
   uint32_t length(SeqId seq) const final;
   uint32_t most_tokens() const final { return most_tokens_; }
   Usage usage() const final;
@@ -94,7 +101,8 @@ class CheckedStore : public Store {
   // sentence.
   std::optional<Shortage> over_cap(uint64_t now, uint64_t then, std::string_view what) const;
 
-  virtual std::unique_ptr<Sequence> make_sequence(std::span<const Token> prompt) = 0;
+  virtual std::unique_ptr<Sequence> make_sequence(std::span<const Token> prompt,
+                                                  const Owner& owner) = 0;
   virtual SequenceOr copy_sequence(SeqId id, const Sequence& from) = 0;
   virtual void free_sequence(std::unique_ptr<Sequence> sequence) = 0;
   // Reserves room for all places, which fit into the context, or changes nothing.
@@ -105,11 +113,11 @@ class CheckedStore : public Store {
   // Committed tokens of all open sequences.
   uint64_t tokens() const;
   Sequence& find(SeqId seq) const;  // base::Bug if it is not open
+  void check_idle(std::string_view call) const;
 
  private:
   friend class CheckedStep;
   SeqId add(std::unique_ptr<Sequence> sequence);
-  void check_idle(std::string_view call) const;
   std::vector<Place> places_of(const Batch& batch) const;
   std::optional<Shortage> past_context(std::span<const Place> places) const;
 

@@ -94,6 +94,15 @@ inline std::vector<Case> endless_cases() {
   return all;
 }
 
+// Those whose rows can be moved as they are stored.
+inline std::vector<Case> moving_cases() {
+  std::vector<Case> all = cases();
+  std::erase_if(all, [](const Case& test) {
+    return test.aging.has_value() || !traits_of(test.spec).moves_rows;
+  });
+  return all;
+}
+
 // Why a spec cannot be tried on this machine, or "".
 inline std::string unavailable(const std::string& spec) {
   if (spec.find("hugepages=on") == std::string::npos) return "";

@@ -17,16 +17,25 @@ class ContiguousStep final : public RowStep {
     return static_cast<ContiguousSequence&>(*places()[slot].sequence);
   }
 
-  void write_rows(uint32_t layer, const float* k, const float* v) override {
+  void use(uint32_t layer) override {
     for (uint32_t slot = 0; slot < places().size(); ++slot) {
       ContiguousSequence& sequence = this->sequence(slot);
       store_.use(sequence, layer, sequence.length + places()[slot].fresh);
     }
+  }
+
+  std::byte* fresh_row(uint32_t slot, uint32_t layer, uint32_t head, bool is_v,
+                       uint32_t i) const override {
+    const ContiguousSequence& sequence = this->sequence(slot);
+    return sequence.layers[layer].region(head, is_v) +
+           (sequence.length + i) * store_.shape().row_bytes(is_v);
+  }
+
+  void write_rows(uint32_t layer, const float* k, const float* v) override {
+    use(layer);
     write_fresh_rows(store_.setup(), places(), {layer, k, v},
-                     [&](uint32_t slot, uint32_t head, bool is_v, uint32_t row) {
-                       const ContiguousSequence& sequence = this->sequence(slot);
-                       return sequence.layers[layer].region(head, is_v) +
-                              (sequence.length + row) * store_.shape().row_bytes(is_v);
+                     [&](uint32_t slot, uint32_t head, bool is_v, uint32_t i) {
+                       return fresh_row(slot, layer, head, is_v, i);
                      });
   }
 
@@ -65,7 +74,7 @@ kernels::Segment ContiguousStore::segment(const Sequence& sequence, uint32_t lay
   return segment;
 }
 
-std::unique_ptr<Sequence> ContiguousStore::make_sequence(std::span<const Token>) {
+std::unique_ptr<Sequence> ContiguousStore::make_sequence(std::span<const Token>, const Owner&) {
   auto sequence = std::make_unique<ContiguousSequence>();
   sequence->layers.resize(shape().layers);
   return sequence;

@@ -31,7 +31,8 @@ class ContiguousStore : public RowStore {
   // Rows [0, rows) of a layer are in use from now on.
   virtual void use(ContiguousSequence& sequence, uint32_t layer, uint32_t rows) = 0;
 
-  std::unique_ptr<Sequence> make_sequence(std::span<const Token> prompt) override;
+  std::unique_ptr<Sequence> make_sequence(std::span<const Token> prompt,
+                                          const Owner& owner) override;
   SequenceOr copy_sequence(SeqId id, const Sequence& from) final;
   StepOr start(std::vector<Place> places) final;
   Usage count() const override;

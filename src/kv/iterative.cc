@@ -14,7 +14,7 @@ Strategy iterative_strategy() {
   return {.name = "iterative",
           .summary = "contiguous, reallocated and copied at every step (the usual baseline)",
           .options = {},
-          .traits = {.buckets = true, .holds_old = true},
+          .traits = {.buckets = true, .holds_old = true, .moves_rows = true},
           .make = [](const Setup& setup, const Spec&) -> base::Result<std::unique_ptr<Store>> {
             return make_bucket_store(setup, kGrowth);
           },

@@ -21,23 +21,22 @@
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "base/memory.h"
 #include "base/result.h"
 #include "kernels/view.h"
 #include "kv/shape.h"
+#include "kv/usage.h"
 
 namespace kvick::kv {
 
 using Token = int32_t;
-enum class SeqId : uint32_t {};
 
-// No room: what was asked for, in bytes, against what the store may still take.
-struct Shortage {
-  uint64_t needed_bytes = 0, available_bytes = 0;
-  std::string what;  // "sequence 3: 4097 tokens of a context of 4096"
+// On whose behalf a sequence is opened.
+struct Owner {
+  uint64_t salt = 0;     // rows serve prompts of the same salt only
+  int32_t priority = 0;  // of the rows that are kept when it is closed: the lowest may go first
 };
 
 struct Slot {
@@ -99,24 +98,11 @@ struct Opened {
   uint32_t cached = 0;  // tokens of the prompt whose rows are here already
 };
 
-// Bytes, except sequences. used: rows that hold committed tokens; allocated: taken from the system
-// and not given back; wasted = allocated - used - cached; copied: moved by growth, forks and
-// commits since the store was made; shared: of used, held by more than one sequence, counted once;
-// cached: rows of closed sequences, kept for prompts that begin alike until their room is needed;
-// page: the unit in which memory is taken (a page of the system, a block of rows), 0 if any size
-// is.
-struct Usage {
-  uint64_t used_bytes = 0, allocated_bytes = 0, wasted_bytes = 0, shared_bytes = 0;
-  uint64_t cached_bytes = 0, slow_bytes = 0, copied_bytes = 0, page_bytes = 0;
-  uint32_t sequences = 0;
-  bool operator==(const Usage&) const = default;
-};
-
 class Store {
  public:
   virtual ~Store() = default;
   // A sequence of its own, empty but for `cached` tokens. Takes no memory: begin does.
-  virtual Opened open(std::span<const Token> prompt) = 0;
+  virtual Opened open(std::span<const Token> prompt, const Owner& owner = {}) = 0;
   // A sequence with the same committed rows, or a Shortage and no change. Neither sees what the
   // other does from then on.
   virtual base::Result<SeqId, Shortage> fork(SeqId seq) = 0;
@@ -126,6 +112,15 @@ class Store {
   // store's cap on allocated bytes, or past what the system gives (only then, some growth may have
   // happened).
   virtual base::Result<std::unique_ptr<Step>, Shortage> begin(const Batch& batch) = 0;
+  // Committed rows [first, first + count) as they are stored, to keep them in a slower tier or a
+  // file: [layer][kv head][K, V][row], count * shape().token_bytes() bytes. Only if
+  // Traits::moves_rows.
+  virtual void read_rows(SeqId seq, uint32_t first, uint32_t count,
+                         std::span<std::byte> out) const = 0;
+  // The inverse: commits such rows, as they are, as the newest of a sequence of the same length as
+  // `first` was. All of them, or a Shortage and no change, as of begin.
+  virtual base::Status<Shortage> append_rows(SeqId seq, std::span<const Token> tokens,
+                                             std::span<const std::byte> rows) = 0;
   virtual uint32_t length(SeqId seq) const = 0;  // committed tokens
   // Of one sequence: the shape's max_tokens or, where sequences grow past it (Traits::endless), the
   // positions that the model knows.

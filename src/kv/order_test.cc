@@ -147,6 +147,30 @@ TEST_P(Order, AViewNamesASlotALayerAndAHeadThatExist) {
   EXPECT_NO_THROW(view(*step, {.slot = 0, .layer = 1, .head = 1}));
 }
 
+TEST_P(Order, RowsAreMovedOfAStrategyThatMovesThemAndWholeOnes) {
+  const Strategy& strategy = *find_strategy(parse_spec(GetParam().spec)->name);
+  std::vector<std::byte> rows(2 * kShape.token_bytes());
+  const std::vector<Token> tokens = {1, 2};
+  const std::span<std::byte> short_of_one = std::span(rows).first(rows.size() - 1);
+  const Usage before = p.store->usage();
+  EXPECT_THROW(p.store->read_rows(a, 0, 2, short_of_one), base::Bug);
+  EXPECT_THROW(p.store->read_rows(a, 1, 2, rows), base::Bug);
+  EXPECT_THROW(p.store->read_rows(a, UINT32_MAX, 2, rows), base::Bug);
+  EXPECT_THROW(p.store->read_rows(SeqId{99}, 0, 2, rows), base::Bug);
+  EXPECT_THROW((void)p.store->append_rows(a, tokens, short_of_one), base::Bug);
+  EXPECT_THROW((void)p.store->append_rows(SeqId{99}, tokens, rows), base::Bug);
+  if (!strategy.traits.moves_rows) {
+    EXPECT_THROW(p.store->read_rows(a, 0, 2, rows), base::Bug);
+    EXPECT_THROW((void)p.store->append_rows(a, tokens, rows), base::Bug);
+  }
+  EXPECT_EQ(p.store->usage(), before);
+  auto step = p.begin({{a, 1}});
+  EXPECT_THROW(p.store->read_rows(a, 0, 2, rows), base::Bug);
+  EXPECT_THROW((void)p.store->append_rows(b, tokens, rows), base::Bug);
+  step.reset();
+  p.expect_contents();
+}
+
 TEST_P(Order, ACommitNeedsEveryLayerAndAscendingRowsOfEverySlot) {
   auto step = p.begin({{a, 3}, {b, 1}});
   write_layer(*step, p.shape, p.fresh, 0);

@@ -23,13 +23,16 @@ constexpr Option kOptions[] = {
      .summary = "blocks are kept for prompts that begin with the same tokens",
      .fallback = "on"},
     {.name = "evict",
-     .summary = "which of those goes when room is needed: lru, or lfu (the least often used)",
+     .summary = "which of those goes when room is needed: lru, lfu (the least often used), or "
+                "priority (of the lowest owners, then lru)",
      .fallback = "lru"},
     {.name = "hugepages",
      .summary = "the blocks lie in pages of 2 MiB: on, off, or auto (where the system makes them)",
      .fallback = "auto"}};
 
 constexpr uint32_t kMostBlockRows = 4096;
+// In the order of the option's choices.
+constexpr Eviction kEvictions[] = {Eviction::kLru, Eviction::kLfu, Eviction::kPriority};
 
 struct PagedOptions {
   uint32_t block_rows;
@@ -39,6 +42,7 @@ struct PagedOptions {
 };
 
 struct PagedSequence : Sequence {
+  Owner owner;
   std::vector<BlockId> blocks;
   // Of the committed rows, while all of them are known.
   std::vector<Token> tokens;
@@ -55,6 +59,9 @@ class PagedStep final : public RowStep {
   PagedStep(PagedStore& store, std::vector<Place> places);
 
  private:
+  void use(uint32_t) override {}
+  std::byte* fresh_row(uint32_t slot, uint32_t layer, uint32_t head, bool is_v,
+                       uint32_t i) const override;
   void write_rows(uint32_t layer, const float* k, const float* v) override;
   void keep_rows(uint32_t slot, std::span<const uint32_t> kept) override;
 
@@ -97,10 +104,12 @@ class PagedStore final : public RowStore {
     return static_cast<uint32_t>((rows + pool_.rows() - 1) / pool_.rows());
   }
 
-  std::unique_ptr<Sequence> make_sequence(std::span<const Token> prompt) override {
+  std::unique_ptr<Sequence> make_sequence(std::span<const Token> prompt,
+                                          const Owner& owner) override {
     auto sequence = std::make_unique<PagedSequence>();
+    sequence->owner = owner;
     if (!options_.prefix) return sequence;
-    for (const PrefixTree::Hit& hit : tree_.open(prompt)) {
+    for (const PrefixTree::Hit& hit : tree_.open(prompt, owner)) {
       sequence->blocks.push_back(hit.block);
       sequence->length += hit.rows;
       if (hit.rows < pool_.rows()) break;
@@ -208,9 +217,9 @@ class PagedStore final : public RowStore {
     const uint32_t rows = pool_.rows();
     for (; (sequence.published + 1) * uint64_t{rows} <= sequence.length; ++sequence.published) {
       const uint32_t at = sequence.published;
-      sequence.tip =
-          tree_.publish(sequence.tip, std::span(sequence.tokens).subspan(size_t{at} * rows, rows),
-                        sequence.blocks[at]);
+      sequence.tip = tree_.publish(sequence.owner, sequence.tip,
+                                   std::span(sequence.tokens).subspan(size_t{at} * rows, rows),
+                                   sequence.blocks[at]);
       sequence.blocks[at] = PrefixTree::block_of(sequence.tip);
     }
   }
@@ -220,7 +229,8 @@ class PagedStore final : public RowStore {
     const uint32_t at = sequence.published, rows = sequence.length % pool_.rows();
     if (!options_.prefix || !sequence.known || rows == 0) return;
     if (pool_.users(sequence.blocks[at]) > 1) return;  // of others, who may add to it
-    tree_.publish(sequence.tip, std::span(sequence.tokens).subspan(size_t{at} * pool_.rows(), rows),
+    tree_.publish(sequence.owner, sequence.tip,
+                  std::span(sequence.tokens).subspan(size_t{at} * pool_.rows(), rows),
                   sequence.blocks[at]);
   }
 
@@ -261,34 +271,33 @@ class PagedStore final : public RowStore {
 PagedStep::PagedStep(PagedStore& store, std::vector<Place> places)
     : RowStep(store, std::move(places)), store_(store) {}
 
-void PagedStep::write_rows(uint32_t layer, const float* k, const float* v) {
+std::byte* PagedStep::fresh_row(uint32_t slot, uint32_t layer, uint32_t head, bool is_v,
+                                uint32_t i) const {
+  const PagedSequence& sequence = this->sequence(slot);
   const BlockPool& pool = store_.pool_;
+  const uint32_t at = sequence.length + i;
+  return pool.row(sequence.blocks[at / pool.rows()], layer, head, is_v, at % pool.rows());
+}
+
+void PagedStep::write_rows(uint32_t layer, const float* k, const float* v) {
   write_fresh_rows(store_.setup(), places(), {layer, k, v},
                    [&](uint32_t slot, uint32_t head, bool is_v, uint32_t i) {
-                     const PagedSequence& sequence = this->sequence(slot);
-                     const uint32_t at = sequence.length + i;
-                     return pool.row(sequence.blocks[at / pool.rows()], layer, head, is_v,
-                                     at % pool.rows());
+                     return fresh_row(slot, layer, head, is_v, i);
                    });
 }
 
 void PagedStep::keep_rows(uint32_t slot, std::span<const uint32_t> kept) {
   const Place& place = places()[slot];
   PagedSequence& sequence = this->sequence(slot);
-  BlockPool& pool = store_.pool_;
   const Shape& shape = store_.shape();
-  const auto row = [&](uint32_t layer, uint32_t head, bool is_v, uint32_t fresh) {
-    const uint32_t at = sequence.length + fresh;
-    return pool.row(sequence.blocks[at / pool.rows()], layer, head, is_v, at % pool.rows());
-  };
   // Ascending: no row is overwritten before it has moved.
   for (uint32_t i = 0; i < kept.size(); ++i) {
     if (kept[i] == i) continue;
     for (uint32_t layer = 0; layer < shape.layers; ++layer)
       for (uint32_t head = 0; head < shape.kv_heads; ++head)
         for (const bool is_v : {false, true})
-          std::memcpy(row(layer, head, is_v, i), row(layer, head, is_v, kept[i]),
-                      shape.row_bytes(is_v));
+          std::memcpy(fresh_row(slot, layer, head, is_v, i),
+                      fresh_row(slot, layer, head, is_v, kept[i]), shape.row_bytes(is_v));
     store_.copied_bytes_ += shape.token_bytes();
   }
   sequence.known = sequence.known && (kept.empty() || !place.tokens.empty());
@@ -304,12 +313,12 @@ base::Result<PagedOptions> options_of(const Setup& setup, const Spec& spec) {
   if (prefix && !setup.shares_prefix && spec.options.contains("prefix"))
     return base::fail("{}: prefix=on: rows that change their type with age serve one sequence only",
                       spec.name);
-  KVICK_TRY(const size_t eviction, read_choice(spec, kOptions[2], {"lru", "lfu"}));
+  KVICK_TRY(const size_t eviction, read_choice(spec, kOptions[2], {"lru", "lfu", "priority"}));
   KVICK_TRY(const size_t huge, read_choice(spec, kOptions[3], {"auto", "on", "off"}));
   return PagedOptions{
       .block_rows = static_cast<uint32_t>(rows),
       .prefix = prefix && setup.shares_prefix,
-      .eviction = eviction == 0 ? Eviction::kLru : Eviction::kLfu,
+      .eviction = kEvictions[eviction],
       .pages = huge == 1 || (huge == 0 && huge_pages_work().ok()) ? Pages::kHuge : Pages::kSystem};
 }
 
@@ -335,14 +344,15 @@ base::Result<Cost> cost(const Setup& setup, const Spec& spec, const Load& load) 
 }  // namespace
 
 Strategy paged_strategy() {
-  return {.name = "paged",
-          .summary =
-              "blocks of tokens and a table of them, shared by prompts that begin alike "
-              "(PagedAttention)",
-          .options = kOptions,
-          .traits = {.shares_prefix = true, .cheap_fork = true, .holds_old = true},
-          .make = make,
-          .cost = cost};
+  return {
+      .name = "paged",
+      .summary =
+          "blocks of tokens and a table of them, shared by prompts that begin alike "
+          "(PagedAttention)",
+      .options = kOptions,
+      .traits = {.shares_prefix = true, .cheap_fork = true, .holds_old = true, .moves_rows = true},
+      .make = make,
+      .cost = cost};
 }
 
 }  // namespace kvick::kv

@@ -36,8 +36,8 @@ struct Conversations {
   }
 
   // Tokens of the prompt that the store had.
-  uint32_t open(std::span<const Token> prompt, SeqId& seq) {
-    const Opened opened = store->open(prompt);
+  uint32_t open(std::span<const Token> prompt, SeqId& seq, const Owner& owner = {}) {
+    const Opened opened = store->open(prompt, owner);
     seq = opened.seq;
     tokens[seq].assign(prompt.begin(), prompt.begin() + opened.cached);
     return opened.cached;
@@ -127,6 +127,42 @@ TEST(Paged, AForkCopiesNothingUntilItWritesAndThenOneBlockAtMost) {
   EXPECT_EQ(c.usage().copied_bytes, 10 * kToken);
 }
 
+TEST(Paged, AForkOfALongPromptTakesNothingAndThenOneBlock) {
+  Shape shape = kShape;
+  shape.max_tokens = 3000;
+  Conversations c("paged", UINT64_MAX, shape);  // 2,000 tokens end in the middle of a block
+  const SeqId a = c.open({});
+  c.add(a, same(1, 2000));
+  const Usage before = c.usage();
+  const SeqId b = c.fork(a);
+  EXPECT_EQ(c.usage().copied_bytes, 0u);
+  EXPECT_EQ(c.usage().allocated_bytes, before.allocated_bytes);
+  EXPECT_EQ(c.usage().shared_bytes, 2000 * kToken);
+  c.add(b, {2});
+  EXPECT_EQ(c.usage().copied_bytes, 2000 % 32 * kToken);
+  EXPECT_EQ(c.usage().allocated_bytes, before.allocated_bytes + 32 * kToken);
+  for (int i = 0; i < 15; ++i) c.add(b, {i});  // the rest of that block
+  EXPECT_EQ(c.usage().copied_bytes, 2000 % 32 * kToken);
+  EXPECT_EQ(c.usage().allocated_bytes, before.allocated_bytes + 32 * kToken);
+}
+
+TEST(Paged, AppendedRowsServePromptsThatBeginAlike) {
+  Conversations from("paged:block=4"), to("paged:block=8");
+  const SeqId a = from.open({});
+  from.add(a, same(1, 21));
+  std::vector<std::byte> rows(21 * kToken);
+  from.store->read_rows(a, 0, 21, rows);
+  SeqId b, d;
+  EXPECT_EQ(to.open({}, b, {.salt = 5}), 0u);
+  ASSERT_TRUE(to.store->append_rows(b, same(1, 21), rows).ok());
+  EXPECT_EQ(to.open(same(1, 30), d, {.salt = 5}), 16u);  // while b is open: whole blocks
+  to.close(b);
+  to.close(d);
+  EXPECT_EQ(to.open(same(1, 30), b), 0u);
+  EXPECT_EQ(to.open(same(1, 30), d, {.salt = 5}), 21u);
+  EXPECT_TRUE(to.add(d, {7}));  // and they are the same rows
+}
+
 TEST(Paged, APromptThatBeginsAlikeFindsItsRows) {
   Conversations c("paged:block=4");
   const SeqId a = c.open(letters("the quick brown fox"));
@@ -151,6 +187,39 @@ TEST(Paged, TheAnswerOfATurnIsPartOfTheNextOnesPrefix) {
   c.close(a);
   SeqId b;
   EXPECT_EQ(c.open(letters("What is gravity? A force. And light?"), b), 25u);
+}
+
+TEST(Paged, RowsServePromptsOfTheSameSaltOnly) {
+  Conversations c("paged:block=4");
+  SeqId a, b, d, e;
+  EXPECT_EQ(c.open(same(1, 11), a, {.salt = 1}), 0u);
+  c.add(a, same(1, 10));
+  EXPECT_EQ(c.open(same(1, 11), b, {.salt = 2}), 0u);
+  c.add(b, same(1, 10));  // the same tokens side by side stay apart as well
+  EXPECT_EQ(c.usage().shared_bytes, 0u);
+  EXPECT_EQ(c.usage().allocated_bytes, 2 * 3 * 4 * kToken);
+  const SeqId forked = c.fork(b);
+  c.add(forked, same(1, 2));
+  for (const SeqId seq : {a, b, forked}) c.close(seq);
+  EXPECT_EQ(c.open(same(1, 20), d, {.salt = 1}), 10u);
+  EXPECT_EQ(c.open(same(1, 20), e, {.salt = 2}), 12u);  // what its fork added
+  EXPECT_EQ(c.open(same(1, 20), a), 0u);
+  EXPECT_EQ(c.usage().shared_bytes, 0u);
+}
+
+TEST(Paged, ByPriorityTheRowsOfTheHighestOwnersStay) {
+  Conversations c("paged:block=4,evict=priority", 6 * 4 * kToken);
+  SeqId high, low, next;
+  c.open({}, high, {.priority = 5});
+  c.add(high, same(1, 12));
+  c.close(high);
+  c.open({}, low, {.priority = -5});
+  c.add(low, same(2, 12));
+  c.close(low);
+  c.open({}, next);
+  EXPECT_TRUE(c.add(next, same(3, 8))) << c.shortage.what;
+  EXPECT_EQ(c.open(same(1, 12), high, {.priority = 5}), 12u);  // though used longer ago
+  EXPECT_EQ(c.open(same(2, 12), low), 4u);
 }
 
 TEST(Paged, RowsOfUnknownTokensAreNobodyElses) {
@@ -218,7 +287,8 @@ TEST(Paged, RandomConversationsSeeTheirOwnRows) {
     for (Token& token : tokens) token = below(8) == 0 ? 2 : 1;
     return tokens;
   };
-  for (const char* spec : {"paged:block=4", "paged:block=4,evict=lfu", "paged:block=1"}) {
+  for (const char* spec : {"paged:block=4", "paged:block=4,evict=lfu", "paged:block=1",
+                           "paged:block=4,evict=priority"}) {
     Conversations c(spec, 30 * 4 * kToken);
     uint64_t cached = 0, shortages = 0;
     for (int i = 0; i < 600 && !testing::Test::HasFatalFailure(); ++i) {
@@ -226,7 +296,8 @@ TEST(Paged, RandomConversationsSeeTheirOwnRows) {
       if (c.tokens.empty() || dice < 15) {
         const std::vector<Token> prompt = text(1 + below(60));
         SeqId seq;
-        cached += c.open(prompt, seq);
+        const auto priority = static_cast<int32_t>(below(3)) - 1;
+        cached += c.open(prompt, seq, {.salt = below(4) == 0 ? 9U : 0, .priority = priority});
       } else {
         const SeqId seq =
             std::next(c.tokens.begin(), below(static_cast<uint32_t>(c.tokens.size())))->first;

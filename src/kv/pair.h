@@ -83,6 +83,23 @@ struct Pair {
     write_all(*step, shape, fresh);
     commit(*step, Kept::all({slots}));
   }
+  // Rows [first, first + count) of a sequence, as they are stored.
+  std::vector<std::byte> read(SeqId seq, uint32_t first, uint32_t count) const {
+    std::vector<std::byte> bytes(count * shape.token_bytes());
+    store->read_rows(seq, first, count, bytes);
+    return bytes;
+  }
+  // Appends such rows; false if there is no room. A row's number is its token, so that equal tokens
+  // have equal rows.
+  bool append(SeqId seq, const Rows& rows, std::span<const std::byte> bytes) {
+    const std::vector<Token> tokens(rows.begin(), rows.end());
+    const auto appended = store->append_rows(seq, tokens, bytes);
+    if (!appended.ok())
+      shortage = appended.error();
+    else
+      twin[seq].insert(twin[seq].end(), rows.begin(), rows.end());
+    return appended.ok();
+  }
   // Looks at the committed rows of every sequence through steps that are dropped.
   void expect_contents() {
     for (const auto& [seq, rows] : twin) {
@@ -102,7 +119,7 @@ struct Pair {
   std::map<SeqId, Rows> twin;
   std::vector<Slot> slots;  // of the last begin
   Rows fresh;               // its rows, in batch order
-  Shortage shortage;        // of the last begin that failed
+  Shortage shortage;        // of the last begin or append that failed
   Row next_row = 1;
 };
 

@@ -7,14 +7,16 @@
 namespace kvick::kv {
 
 struct PrefixTree::Node {
-  Node* parent = nullptr;
+  Node* parent = nullptr;  // none: a root
+  uint64_t salt = 0;       // of a root
   BlockId block = 0;
   std::vector<Token> tokens;                             // of the block's rows
   std::multimap<Token, std::unique_ptr<Node>> children;  // by their first token
   uint64_t used_at = 0, uses = 0;
-  bool unused = false;     // only the tree uses the block
-  bool evictable = false;  // and nothing continues it
-  Rank rank;               // under which it is in evictable_
+  int32_t priority = INT32_MIN;  // the highest of its owners
+  bool unused = false;           // only the tree uses the block
+  bool evictable = false;        // and nothing continues it
+  Rank rank;                     // under which it is in evictable_
 };
 
 namespace {
@@ -27,13 +29,12 @@ uint32_t common_prefix(std::span<const Token> a, std::span<const Token> b) {
 
 }  // namespace
 
-PrefixTree::PrefixTree(BlockPool& pool, Eviction eviction)
-    : pool_(pool), eviction_(eviction), root_(std::make_unique<Node>()) {}
+PrefixTree::PrefixTree(BlockPool& pool, Eviction eviction) : pool_(pool), eviction_(eviction) {}
 
 // A conversation may be as deep as its blocks are many: not by recursion.
 PrefixTree::~PrefixTree() {
   std::vector<std::unique_ptr<Node>> left;
-  left.push_back(std::move(root_));
+  for (auto& [salt, root] : roots_) left.push_back(std::move(root));
   while (!left.empty()) {
     const std::unique_ptr<Node> node = std::move(left.back());
     left.pop_back();
@@ -56,15 +57,17 @@ PrefixTree::Node* PrefixTree::find_child(const Node& parent, std::span<const Tok
   return best;
 }
 
-std::vector<PrefixTree::Hit> PrefixTree::open(std::span<const Token> tokens) {
+std::vector<PrefixTree::Hit> PrefixTree::open(std::span<const Token> tokens, const Owner& owner) {
   std::vector<Hit> hits;
-  const Node* at = root_.get();
+  const auto root = roots_.find(owner.salt);
+  if (root == roots_.end()) return hits;
+  const Node* at = root->second.get();
   for (bool whole = true; whole;) {
     uint32_t common;
     Node* child = find_child(*at, tokens, common);
     if (child == nullptr) break;
     pool_.add_user(child->block);
-    touch(*child);
+    touch(*child, owner);
     hits.push_back({child, child->block, common});
     tokens = tokens.subspan(common);
     whole = common == pool_.rows();
@@ -73,17 +76,27 @@ std::vector<PrefixTree::Hit> PrefixTree::open(std::span<const Token> tokens) {
   return hits;
 }
 
-PrefixTree::Node* PrefixTree::publish(Node* parent, std::span<const Token> tokens, BlockId block) {
-  Node& above = parent != nullptr ? *parent : *root_;
+PrefixTree::Node& PrefixTree::root_of(uint64_t salt) {
+  std::unique_ptr<Node>& root = roots_[salt];
+  if (root == nullptr) {
+    root = std::make_unique<Node>();
+    root->salt = salt;
+  }
+  return *root;
+}
+
+PrefixTree::Node* PrefixTree::publish(const Owner& owner, Node* parent,
+                                      std::span<const Token> tokens, BlockId block) {
   KVICK_CHECK(!tokens.empty() && tokens.size() <= pool_.rows(), "{} tokens of a block of {}",
               tokens.size(), pool_.rows());
+  Node& above = parent != nullptr ? *parent : root_of(owner.salt);
   uint32_t common;
   Node* known = find_child(above, tokens, common);
   if (known != nullptr && common == tokens.size()) {
     if (known->block == block) return known;
     if (tokens.size() < pool_.rows()) return nullptr;
     pool_.add_user(known->block);
-    touch(*known);
+    touch(*known, owner);
     pool_.drop_user(block);
     return known;
   }
@@ -95,10 +108,10 @@ PrefixTree::Node* PrefixTree::publish(Node* parent, std::span<const Token> token
   pool_.add_user(block);
   node_of_[block] = made;
   above.children.emplace(tokens.front(), std::move(node));
-  touch(*made);
+  touch(*made, owner);
   // The beginning of a block that is here whole now, which nobody uses, is no longer worth keeping.
   if (known != nullptr && common == known->tokens.size() && known->evictable) remove(*known);
-  if (&above != root_.get()) update(above);
+  if (parent != nullptr) update(above);
   return made;
 }
 
@@ -116,10 +129,23 @@ bool PrefixTree::evict() {
   return true;
 }
 
-void PrefixTree::touch(Node& node) {
+void PrefixTree::touch(Node& node, const Owner& owner) {
   node.used_at = ++now_;
   ++node.uses;
+  node.priority = std::max(node.priority, owner.priority);
   update(node);
+}
+
+int64_t PrefixTree::worth(const Node& node) const {
+  switch (eviction_) {
+    case Eviction::kLru:
+      return 0;
+    case Eviction::kLfu:
+      return static_cast<int64_t>(node.uses);
+    case Eviction::kPriority:
+      return node.priority;
+  }
+  KVICK_CHECK(false, "eviction {}", static_cast<int>(eviction_));
 }
 
 // Whether the node's block is unused and the node may go, after users or children have changed.
@@ -129,7 +155,7 @@ void PrefixTree::update(Node& node) {
   node.unused = unused;
   if (node.evictable) evictable_.erase({node.rank, &node});
   node.evictable = unused && node.children.empty();
-  node.rank = {eviction_ == Eviction::kLfu ? node.uses : 0, node.used_at, node.block};
+  node.rank = {worth(node), node.used_at, node.block};
   if (node.evictable) evictable_.insert({node.rank, &node});
 }
 
@@ -142,7 +168,8 @@ void PrefixTree::remove(Node& node) {
   const auto [begin, end] = parent.children.equal_range(node.tokens.front());
   parent.children.erase(
       std::find_if(begin, end, [&](const auto& child) { return child.second.get() == &node; }));
-  if (&parent != root_.get()) update(parent);
+  if (parent.parent != nullptr) return update(parent);
+  if (parent.children.empty()) roots_.erase(parent.salt);
 }
 
 }  // namespace kvick::kv

@@ -17,13 +17,13 @@ struct Known {
         tree(pool, eviction) {}
 
   // Publishes all blocks of a sequence and closes it; the last may be part of one.
-  std::vector<BlockId> add(const Tokens& tokens) {
+  std::vector<BlockId> add(const Tokens& tokens, const Owner& owner = {}) {
     std::vector<BlockId> blocks;
     PrefixTree::Node* at = nullptr;
     for (size_t i = 0; i < tokens.size(); i += 4) {
       const BlockId block = pool.take().value();
       const auto some = std::span(tokens).subspan(i, std::min<size_t>(4, tokens.size() - i));
-      PrefixTree::Node* const node = tree.publish(at, some, block);
+      PrefixTree::Node* const node = tree.publish(owner, at, some, block);
       blocks.push_back(node != nullptr ? PrefixTree::block_of(node) : block);
       at = node;
     }
@@ -31,9 +31,9 @@ struct Known {
     return blocks;
   }
   // Tokens that are known; nobody is left a user.
-  uint32_t find(const Tokens& tokens) {
+  uint32_t find(const Tokens& tokens, const Owner& owner = {}) {
     uint32_t rows = 0;
-    for (const PrefixTree::Hit& hit : tree.open(tokens)) {
+    for (const PrefixTree::Hit& hit : tree.open(tokens, owner)) {
       rows += hit.rows;
       tree.drop_user(hit.block);
     }
@@ -117,10 +117,57 @@ TEST(PrefixTree, TheLeastOftenUsedGoesFirstIfAskedTo) {
   EXPECT_EQ(known.find({1, 1, 1, 1}), 4u);
 }
 
+TEST(PrefixTree, TheBlocksOfTheLowestOwnersGoFirstIfAskedTo) {
+  Known known(Eviction::kPriority);
+  known.add({1, 1, 1, 1, 5, 5, 5, 5}, {.priority = 3});
+  known.add({2, 2, 2, 2}, {.priority = -1});
+  known.add({3, 3, 3, 3}, {.priority = -1});
+  known.find({2, 2, 2, 2}, {.priority = -2});  // used last, and no less worth for it
+  known.add({4, 4, 4, 4}, {.priority = -1});
+  known.find({4, 4, 4, 4}, {.priority = 2});  // worth more by now
+  ASSERT_TRUE(known.tree.evict());
+  EXPECT_EQ(known.find({3, 3, 3, 3}, {.priority = INT32_MIN}), 0u);
+  ASSERT_TRUE(known.tree.evict());
+  EXPECT_EQ(known.find({2, 2, 2, 2}, {.priority = INT32_MIN}), 0u);
+  ASSERT_TRUE(known.tree.evict());
+  EXPECT_EQ(known.find({4, 4, 4, 4}, {.priority = INT32_MIN}), 0u);
+  ASSERT_TRUE(known.tree.evict());
+  EXPECT_EQ(known.find({1, 1, 1, 1, 5, 5, 5, 5}), 4u);  // leaves first
+}
+
+TEST(PrefixTree, OwnersOfDifferentSaltsNeverMeet) {
+  Known known;
+  const auto first = known.add(count(0, 10), {.salt = 7});
+  EXPECT_EQ(known.find(count(0, 10)), 0u);
+  EXPECT_EQ(known.find(count(0, 10), {.salt = 8}), 0u);
+  const auto second = known.add(count(0, 10), {.salt = 8});
+  for (size_t i = 0; i < first.size(); ++i) EXPECT_NE(first[i], second[i]);
+  EXPECT_EQ(known.pool.taken(), 6u);
+  EXPECT_EQ(known.find(count(0, 10), {.salt = 7, .priority = 1}), 10u);
+  EXPECT_EQ(known.find(count(0, 10), {.salt = 8}), 10u);
+  EXPECT_EQ(known.find(count(0, 10), {.salt = 0}), 0u);
+}
+
+TEST(PrefixTree, ASaltWithoutBlocksIsForgotten) {
+  Known known;
+  EXPECT_EQ(known.find(count(0, 8), {.salt = 3}), 0u);
+  EXPECT_EQ(known.tree.roots(), 0u);
+  for (uint64_t salt = 0; salt < 20; ++salt) known.add(count(0, 8), {.salt = salt});
+  EXPECT_EQ(known.tree.roots(), 20u);
+  ASSERT_TRUE(known.tree.evict());  // the end of the first
+  EXPECT_EQ(known.tree.roots(), 20u);
+  ASSERT_TRUE(known.tree.evict());  // and its beginning, used longest ago
+  EXPECT_EQ(known.tree.roots(), 19u);
+  while (known.tree.evict()) continue;
+  EXPECT_EQ(known.tree.roots(), 0u);
+  known.add(count(0, 8), {.salt = 3});
+  EXPECT_EQ(known.find(count(0, 8), {.salt = 3}), 8u);
+}
+
 TEST(PrefixTree, WhatIsUsedStays) {
   Known known;
   known.add(count(0, 12));
-  const auto hits = known.tree.open(count(0, 6));
+  const auto hits = known.tree.open(count(0, 6), {});
   ASSERT_EQ(hits.size(), 2u);
   EXPECT_EQ(known.tree.unused(), 1u);
   EXPECT_TRUE(known.tree.evict());

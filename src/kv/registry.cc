@@ -167,7 +167,9 @@ const Strategy* find_strategy(std::string_view name) {
 
 Traits traits_of(const Strategy& strategy, const Shape& shape) {
   Traits traits = strategy.traits;
-  if (shape.aging) traits.exact = traits.shares_prefix = traits.cheap_fork = traits.buckets = false;
+  if (shape.aging)
+    traits.exact = traits.shares_prefix = traits.cheap_fork = traits.buckets = traits.moves_rows =
+        false;
   return traits;
 }
 

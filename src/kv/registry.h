@@ -34,6 +34,7 @@ struct Traits {
   bool cheap_fork = false;     // fork() copies no row
   bool buckets = false;        // every view of it has a kernels::Segment::bucket
   bool holds_old = false;      // its stores are RowStores, which can hold the rows of Shape::aging
+  bool moves_rows = false;     // read_rows and append_rows move rows as they are stored
   bool endless = false;        // a sequence may grow past the shape's max_tokens
   // Keeps a memory of the model's slots and no rows: needs Setup::memory and rows of type f32,
   // answers read() and not view(). All others are for models without one.

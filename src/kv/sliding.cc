@@ -100,7 +100,7 @@ class SlidingStore final : public CheckedStore {
   }
   uint64_t sequence_bytes() const { return shape().layers * layer_bytes(shape(), sliding_.rows()); }
 
-  std::unique_ptr<Sequence> make_sequence(std::span<const Token>) override {
+  std::unique_ptr<Sequence> make_sequence(std::span<const Token>, const Owner&) override {
     return std::make_unique<SlidingSequence>();
   }
 

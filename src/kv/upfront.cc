@@ -14,7 +14,7 @@ Strategy upfront_strategy() {
   return {.name = "upfront",
           .summary = "contiguous, memory for the whole context from the first step; never copies",
           .options = {},
-          .traits = {.buckets = true, .holds_old = true},
+          .traits = {.buckets = true, .holds_old = true, .moves_rows = true},
           .make = [](const Setup& setup, const Spec&) -> base::Result<std::unique_ptr<Store>> {
             return make_bucket_store(setup, growth_of(setup));
           },

@@ -48,7 +48,7 @@ class VirtualStore final : public ContiguousStore {
     return (page_rounded(rows, false) + page_rounded(rows, true)) * shape().kv_heads;
   }
 
-  std::unique_ptr<Sequence> make_sequence(std::span<const Token>) override {
+  std::unique_ptr<Sequence> make_sequence(std::span<const Token>, const Owner&) override {
     auto sequence = std::make_unique<VirtualSequence>();
     sequence->layers.resize(shape().layers);
     sequence->touched_rows.resize(shape().layers);
@@ -101,7 +101,7 @@ class VirtualStore final : public ContiguousStore {
   }
 
   SequenceOr make_room_for_fork(SeqId id, uint32_t rows) override {
-    std::unique_ptr<Sequence> sequence = make_sequence({});
+    std::unique_ptr<Sequence> sequence = make_sequence({}, {});
     if (rows == 0) return sequence;
     const uint64_t then = allocated_bytes_ + growth_bytes(mine(*sequence), rows);
     if (auto shortage = over_cap(allocated_bytes_, then,
@@ -177,7 +177,7 @@ Strategy virtual_strategy() {
               "contiguous, grown by the page table: no copies, less than a page of waste per "
               "region (default)",
           .options = kOptions,
-          .traits = {.buckets = true, .holds_old = true},
+          .traits = {.buckets = true, .holds_old = true, .moves_rows = true},
           .make = make,
           .cost = cost};
 }

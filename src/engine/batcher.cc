@@ -27,6 +27,8 @@ std::unique_ptr<Group> remove(std::vector<std::unique_ptr<Group>>& groups, const
   return out;
 }
 
+uint64_t salt_of(const std::string& salt) { return salt.empty() ? 0 : first_parent("", salt).low; }
+
 // Rows of a running job, those of the beginning that its lanes share once.
 uint32_t rows_of(const Group& group) {
   uint32_t common = UINT32_MAX, rows = 0;
@@ -52,6 +54,7 @@ Batcher::Batcher(Engine& engine, const BatcherOptions& options, StoreSet stores)
     : engine_(engine),
       options_(options),
       stores_(std::move(stores)),
+      files_(engine, options.files, options.file_seconds),
       workspace_(engine.make_workspace()),
       pace_(options.step_seconds, options.most_step_tokens) {}
 
@@ -184,8 +187,7 @@ void Batcher::admit() {
     Group& one = *group;
     open(one);
     insert(running_, std::move(group));
-    const bool forks = one.trunk > 0 && one.lanes.front().committed == one.trunk;
-    if (forks && !fork_lanes(one)) return;
+    if (one.loading == nullptr && one.forks_now() && !fork_lanes(one)) return;
   }
 }
 
@@ -198,21 +200,53 @@ void Batcher::open(Group& group) {
   // The last token's logits are needed, so it is computed in any case.
   const uint32_t known = std::min(common, first.length() - 1);
   const kv::Opened opened =
-      group.shelf->store->open(std::span<const Token>(first.tokens).first(known));
+      group.shelf->store->open(std::span<const Token>(first.tokens).first(known),
+                               {.salt = salt_of(group.job.salt), .priority = group.job.priority});
   first.seq = opened.seq;
   first.committed = opened.cached;
+  first.filed = files_.begin(*group.shelf, group.job.salt);
+  group.state =
+      first.length() > group.outcome.prompt_tokens ? JobState::kAnswer : JobState::kPrompt;
+  FileTier::Offer offer = files_.offer(*group.shelf, group.job.salt,
+                                       std::span(first.tokens).first(known), first.committed);
+  const double compute_seconds = offer.tokens * pace_.seconds_per_prompt_token();
+  group.loading = files_.load(*group.shelf, std::move(offer), compute_seconds, now);
+  if (group.loading == nullptr) count_opened(group);
+}
+
+// Its first lane has all the rows that it need not compute.
+void Batcher::count_opened(Group& group) {
+  const uint32_t had = group.lanes.front().committed;
   if (!group.admitted) {
-    group.outcome.cached_tokens = opened.cached;
+    group.outcome.cached_tokens = had;
     counts_.prompt_tokens += group.outcome.prompt_tokens;
-    counts_.cached_tokens += opened.cached;
-  } else if (group.lost_tokens > opened.cached) {
-    const uint32_t again = group.lost_tokens - opened.cached;
+    counts_.cached_tokens += had;
+  } else if (group.lost_tokens > had) {
+    const uint32_t again = group.lost_tokens - had;
     counts_.recomputed_tokens += again;
     counts_.preemption_seconds += again * pace_.seconds_per_prompt_token();
   }
   group.admitted = true;
-  group.state =
-      first.length() > group.outcome.prompt_tokens ? JobState::kAnswer : JobState::kPrompt;
+}
+
+// True if the job goes on, with what has come.
+bool Batcher::finish_loading(Group& group) {
+  const double now = options_.clock();
+  const bool done = group.loading->read->done();
+  if (!done && now < group.loading->deadline) return false;
+  const std::unique_ptr<Loading> loading = std::move(group.loading);
+  Lane& first = group.lanes.front();
+  const uint32_t before = first.committed;
+  if (done)
+    first.committed = files_.append(*group.shelf, *first.seq, first.tokens, before, *loading);
+  else
+    files_.give_up(*loading);
+  if (group.admitted) {
+    counts_.preemption_seconds += now - loading->began;
+    counts_.swapped_bytes += (first.committed - before) * group.shelf->store->shape().token_bytes();
+  }
+  count_opened(group);
+  return true;
 }
 
 void Batcher::close_lane(const Group& group, Lane& lane) {
@@ -221,12 +255,32 @@ void Batcher::close_lane(const Group& group, Lane& lane) {
   lane.committed = 0;
 }
 
+// What it would cost to bring a job back that makes way now.
+Candidate Batcher::candidate_of(const Group& group) const {
+  const uint32_t rows = rows_of(group);
+  const double per_token = pace_.seconds_per_prompt_token();
+  Candidate candidate = {.priority = group.job.priority,
+                         .freed_bytes = rows * group.shelf->store->shape().token_bytes(),
+                         .recompute_seconds = rows * per_token,
+                         .swap_seconds = {}};
+  const Lane& first = group.lanes.front();
+  const auto offer =
+      files_.offer(*group.shelf, group.job.salt, std::span(first.tokens).first(first.committed), 0);
+  if (offer.tokens > 0)
+    candidate.swap_seconds = offer.seconds + (rows - std::min(rows, offer.tokens)) * per_token;
+  return candidate;
+}
+
 void Batcher::preempt(Group& group) {
+  const Candidate candidate = candidate_of(group);
   group.lost_tokens = rows_of(group);
   for (Lane& lane : group.lanes) close_lane(group, lane);
   group.trunk = 0;
-  group.state = JobState::kEvicted;
-  ++counts_.recomputations;
+  if (group.loading != nullptr) files_.give_up(*std::exchange(group.loading, nullptr));
+  const bool filed =
+      candidate.swap_seconds && *candidate.swap_seconds < candidate.recompute_seconds;
+  group.state = filed ? JobState::kSwapped : JobState::kEvicted;
+  ++(filed ? counts_.swaps : counts_.recomputations);
   insert(waiting_, remove(running_, &group));
 }
 
@@ -237,14 +291,7 @@ bool Batcher::make_way(const Shelf& shelf, const kv::Shortage& shortage) {
   if (running_.size() < 2) return false;
   std::vector<Candidate> candidates;
   // The first in order stays whatever it wastes: somebody must get to the end.
-  for (size_t i = 1; i < running_.size(); ++i) {
-    const Group& group = *running_[i];
-    const uint32_t rows = rows_of(group);
-    candidates.push_back({.priority = group.job.priority,
-                          .freed_bytes = rows * group.shelf->store->shape().token_bytes(),
-                          .recompute_seconds = rows * pace_.seconds_per_prompt_token(),
-                          .swap_seconds = {}});
-  }
+  for (size_t i = 1; i < running_.size(); ++i) candidates.push_back(candidate_of(*running_[i]));
   // Those that have no rows yet free none, but then they are not in anybody's way either but
   // their own.
   const size_t victim = victim_of(candidates).value_or(candidates.size() - 1);
@@ -254,6 +301,7 @@ bool Batcher::make_way(const Shelf& shelf, const kv::Shortage& shortage) {
 
 void Batcher::end(Group& group, std::optional<std::string> error) {
   for (Lane& lane : group.lanes) close_lane(group, lane);
+  if (group.loading != nullptr) files_.give_up(*std::exchange(group.loading, nullptr));
   group.outcome.error = std::move(error);
   --group.shelf->groups;
   const bool runs = std::any_of(running_.begin(), running_.end(),
@@ -264,9 +312,25 @@ void Batcher::end(Group& group, std::optional<std::string> error) {
 
 bool Batcher::step() {
   admit();
-  bool worked = false;
+  bool worked = take_loaded();
   for (Shelf& shelf : stores_.shelves()) worked = run(shelf) || worked;
-  return worked || !waiting_.empty();
+  if (!worked)
+    for (const auto& group : running_)
+      if (group->loading != nullptr) {
+        files_.wait(*group->loading);
+        break;
+      }
+  return worked || !waiting_.empty() || !running_.empty();
+}
+
+// True if something came.
+bool Batcher::take_loaded() {
+  std::vector<Group*> loaded;
+  for (const auto& group : running_)
+    if (group->loading != nullptr && finish_loading(*group)) loaded.push_back(group.get());
+  for (Group* group : loaded)
+    if (group->forks_now()) fork_lanes(*group);
+  return !loaded.empty();
 }
 
 Metrics Batcher::metrics() const {
@@ -275,6 +339,16 @@ Metrics Batcher::metrics() const {
   all.running = static_cast<uint32_t>(running_.size());
   all.kv_limit_bytes = stores_.max_bytes();
   all.kv = stores_.usage();
+  const FileCounts files = files_.counts();
+  all.file_bytes = files.bytes;
+  all.file_blocks = files.files;
+  all.file_hits = files.hits;
+  all.file_writes = files.writes;
+  all.file_evictions = files.evictions;
+  all.file_torn = files.torn;
+  all.file_foreign = files.foreign;
+  all.file_late = files.late;
+  all.file_failed = files.missing + files.failed_writes + files.dropped_writes;
   return all;
 }
 

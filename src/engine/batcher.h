@@ -12,8 +12,10 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "engine/file_tier.h"
 #include "engine/group.h"
 #include "engine/pace.h"
+#include "engine/preemption.h"
 #include "engine/service_state.h"
 #include "engine/store_set.h"
 #include "model/workspace.h"
@@ -30,6 +32,8 @@ struct BatcherOptions {
   // By which every answer should be able to grow before memory runs out again: what is admitted
   // with less would soon make way for those that it came beside.
   uint32_t headroom_tokens = 64;
+  std::shared_ptr<PrefixFiles> files;  // null: rows are gone when memory or the process ends
+  double file_seconds = 2;             // what a job waits for them at most
   base::Clock clock = base::steady_seconds;
 };
 
@@ -74,6 +78,10 @@ class Batcher {
   void admit();
   bool fits(const Group& group) const;
   void open(Group& group);
+  void count_opened(Group& group);
+  bool finish_loading(Group& group);
+  bool take_loaded();
+  Candidate candidate_of(const Group& group) const;
   bool make_way(const Shelf& shelf, const kv::Shortage& shortage);
   void preempt(Group& group);
   void close_lane(const Group& group, Lane& lane);
@@ -99,6 +107,7 @@ class Batcher {
   Engine& engine_;
   BatcherOptions options_;
   StoreSet stores_;
+  FileTier files_;
   model::Workspace workspace_;
   Pace pace_;
   std::vector<std::unique_ptr<Group>> waiting_, running_;  // by order

@@ -81,6 +81,7 @@ bool Batcher::go_on_with(Group& group, std::span<const Continuation> live) {
       shortage = seq.error();
     }
     group.lanes[i].committed = from.committed;
+    group.lanes[i].filed = from.filed;
   }
   for (size_t i = 0; i < before.size(); ++i)
     if (!used[i]) close_lane(group, before[i]);

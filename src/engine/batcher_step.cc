@@ -36,12 +36,12 @@ void Batcher::plan_prompt(Group& group, uint32_t& left, std::vector<Work>& work)
 std::vector<Batcher::Work> Batcher::plan(const Shelf& shelf) const {
   std::vector<Work> work;
   for (const auto& group : running_)
-    if (group->shelf == &shelf && group->trunk == 0 &&
+    if (group->shelf == &shelf && group->trunk == 0 && group->loading == nullptr &&
         group->longest() > group->outcome.prompt_tokens)
       plan_answers(*group, work);
   uint32_t left = pace_.prompt_tokens(static_cast<uint32_t>(work.size()));
   for (const auto& group : running_)
-    if (group->shelf == &shelf) plan_prompt(*group, left, work);
+    if (group->shelf == &shelf && group->loading == nullptr) plan_prompt(*group, left, work);
   return work;
 }
 
@@ -111,6 +111,7 @@ bool Batcher::fork_lanes(Group& group) {
     }
     lane.seq = *seq;
     lane.committed = first.committed;
+    lane.filed = first.filed;
   }
   group.trunk = 0;
   return true;
@@ -123,10 +124,15 @@ void Batcher::settle(std::span<const Work> work) {
   size_t next = 0;
   size_t copies = static_cast<size_t>(
       std::count_if(work.begin(), work.end(), [](const Work& one) { return one.logits; }));
-  for (const Work& one : work) one.group->lanes[one.lane].committed += one.tokens;
+  for (const Work& one : work) {
+    Lane& lane = one.group->lanes[one.lane];
+    lane.committed += one.tokens;
+    files_.keep(*one.group->shelf, *lane.seq, std::span(lane.tokens).first(lane.committed),
+                lane.filed);
+  }
   for (const Work& one : work) {
     Group& group = *one.group;
-    const bool forks = group.trunk > 0 && group.lanes.front().committed == group.trunk;
+    const bool forks = group.forks_now();
     const size_t mine = next;
     if (one.logits) ++next;
     const size_t others = group.lanes.size() - 1, first_copy = copies;

@@ -7,6 +7,7 @@
 
 #include "engine/answer_writer.h"
 #include "engine/beams.h"
+#include "engine/file_tier.h"
 #include "engine/service.h"
 #include "engine/store_set.h"
 
@@ -20,6 +21,7 @@ struct Lane {
   std::vector<Token> tokens;             // the prompt's and the answer's
   std::unique_ptr<AnswerWriter> writer;  // null for beams
   double score = 0;                      // of a beam
+  Filed filed;
 
   uint32_t length() const { return static_cast<uint32_t>(tokens.size()); }
   uint32_t pending() const { return length() - committed; }
@@ -44,13 +46,16 @@ struct Group {
   // Tokens that all lanes begin with. The first lane computes them; then the others are forked from
   // it, and it is 0.
   uint32_t trunk = 0;
-  uint32_t lost_tokens = 0;  // rows that it had when it was preempted
-  bool admitted = false;     // ever
+  uint32_t lost_tokens = 0;          // rows that it had when it was preempted
+  std::unique_ptr<Loading> loading;  // rows for its first lane; it waits for them
+  bool admitted = false;             // ever
   std::optional<double> last_token;
   Outcome outcome;
 
   bool beam_search() const { return job.beams > 0; }
   uint32_t sequences() const { return static_cast<uint32_t>(lanes.size()); }
+  // Its first lane has computed what the others begin with.
+  bool forks_now() const { return trunk > 0 && lanes.front().committed == trunk; }
   uint32_t longest() const;
   // How many tokens the first lane should compute for all: all of them if the lanes are equal, else
   // those that are, leaving each lane one of its own to compute.

@@ -135,19 +135,22 @@ size_t PrefixFiles::known(std::span<const FileId> ids) const {
   return n;
 }
 
-void PrefixFiles::put(const FileId& id, std::vector<std::byte> rows) {
+void PrefixFiles::keep(const FileId& id, size_t row_bytes,
+                       base::FunctionRef<std::vector<std::byte>()> make_rows) {
   const std::lock_guard lock(mutex_);
   if (const auto at = by_id_.find(id); at != by_id_.end()) {
     files_.splice(files_.end(), files_, at->second);
     return;
   }
-  if (file_bytes(rows.size()) > options_.max_bytes ||
-      queued_bytes_ + rows.size() > options_.most_queued_bytes) {
+  for (const auto& [queued, rows] : writes_)
+    if (queued == id) return;
+  if (file_bytes(row_bytes) > options_.max_bytes ||
+      queued_bytes_ + row_bytes > options_.most_queued_bytes) {
     ++counts_.dropped_writes;
     return;
   }
-  queued_bytes_ += rows.size();
-  writes_.emplace_back(id, std::move(rows));
+  queued_bytes_ += row_bytes;
+  writes_.emplace_back(id, make_rows());
   queued_.notify_all();
 }
 
@@ -229,11 +232,17 @@ void PrefixFiles::read_queued() {
     lock.unlock();
     for (const FileId& id : read->ids_)
       if (read->abandoned_ || !read_one(*read, id)) break;
-    read->done_.store(true, std::memory_order_release);
     lock.lock();
+    read->done_.store(true, std::memory_order_release);
     reads_.pop_front();
+    read_.notify_all();
     if (writes_.empty() && reads_.empty() && !writing_) idle_.notify_all();
   }
+}
+
+void PrefixFiles::wait(const Read& read, double seconds) {
+  std::unique_lock lock(mutex_);
+  read_.wait_for(lock, std::chrono::duration<double>(seconds), [&] { return read.done(); });
 }
 
 void PrefixFiles::flush() {

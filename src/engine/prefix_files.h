@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/function_ref.h"
 #include "engine/prefix_file.h"
 
 namespace kvick::engine {
@@ -71,10 +72,13 @@ class PrefixFiles {
 
   // How many of these there are, from the first on.
   size_t known(std::span<const FileId> ids) const;
-  // Writes rows, some time, unless it has them.
-  void put(const FileId& id, std::vector<std::byte> rows);
+  // Writes rows, some time. Asks for them only if it has no such file and room for them.
+  void keep(const FileId& id, size_t row_bytes,
+            base::FunctionRef<std::vector<std::byte>()> make_rows);
   // Reads files, in this order.
   std::shared_ptr<Read> read(std::vector<FileId> ids, size_t row_bytes);
+  // Waits until it is done, but no longer than so many seconds.
+  void wait(const Read& read, double seconds);
   // Nobody waits for it any more: counts as late.
   void abandon(Read& read);
   FileCounts counts() const;
@@ -96,7 +100,7 @@ class PrefixFiles {
 
   PrefixFilesOptions options_;
   mutable std::mutex mutex_;
-  std::condition_variable queued_, idle_;
+  std::condition_variable queued_, idle_, read_;
   bool stopping_ = false, writing_ = false;
   // By last use, the oldest first.
   struct Known {

@@ -48,8 +48,12 @@ std::shared_ptr<PrefixFiles::Read> read_all(PrefixFiles& files, const std::vecto
   return read;
 }
 
+void put(PrefixFiles& files, const FileId& id, uint32_t seed) {
+  files.keep(id, kRowBytes, [&] { return rows_of(seed); });
+}
+
 void put_all(PrefixFiles& files, const std::vector<FileId>& ids) {
-  for (uint32_t i = 0; i < ids.size(); ++i) files.put(ids[i], rows_of(i));
+  for (uint32_t i = 0; i < ids.size(); ++i) put(files, ids[i], i);
   files.flush();
 }
 
@@ -137,11 +141,11 @@ TEST(PrefixFiles, StaysBelowItsBoundAndDropsWhatWasUsedLongestAgo) {
   const Folder folder;
   const auto ids = file_ids(first_parent("model", ""), tokens_of(6));
   const auto files = open_files(folder.path, 3 * file_bytes(kRowBytes));
-  for (uint32_t i = 0; i < 3; ++i) files->put(ids[i], rows_of(i));
+  for (uint32_t i = 0; i < 3; ++i) put(*files, ids[i], i);
   files->flush();
   read_all(*files, {ids[0]});
-  files->put(ids[3], rows_of(3));
-  files->put(ids[4], rows_of(4));
+  put(*files, ids[3], 3);
+  put(*files, ids[4], 4);
   files->flush();
   EXPECT_EQ(files->counts().evictions, 2u);
   EXPECT_EQ(files->known({&ids[0], 1}), 1u);
@@ -173,7 +177,7 @@ TEST(PrefixFiles, WaitsForNoSlowDiskAndSurvivesAFullOne) {
   files->abandon(*read);
   EXPECT_EQ(files->counts().late, 1u);
   slow = false;
-  for (uint32_t i = 0; i < 4; ++i) files->put(ids[i], rows_of(i));
+  for (uint32_t i = 0; i < 4; ++i) put(*files, ids[i], i);
   files->flush();
   const FileCounts counts = files->counts();
   EXPECT_EQ(counts.failed_writes + counts.dropped_writes, 4u);

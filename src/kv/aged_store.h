@@ -90,7 +90,7 @@ class AgedStore final : public CheckedStore {
   // The inner store's Shortage as this one's, which wanted to grow by `own` as well.
   Shortage joined(const Shortage& inner, uint64_t own, const std::string& what) const {
     const uint64_t now = own_bytes_ + old_->usage().allocated_bytes;
-    return over_cap(now, now + own + inner.needed_bytes, what).value_or(inner);
+    return shortage_of(now, now + own + inner.needed_bytes, what).value_or(inner);
   }
   static Shortage refused(uint64_t bytes) {
     return {.needed_bytes = bytes,
@@ -98,6 +98,7 @@ class AgedStore final : public CheckedStore {
             .what = fmt::format("the system refuses {} more bytes of cache", bytes)};
   }
 
+  uint64_t held_bytes() const override { return own_bytes_; }
   Usage count() const override {
     Usage usage = old_->usage();
     uint64_t recent = 0;

@@ -34,6 +34,7 @@ class BoundedStore final : public CheckedStore {
     if (cast(*sequence).values != nullptr) allocated_bytes_ -= memory_bytes(setup());
   }
   StepOr start(std::vector<Place> places) override;
+  uint64_t held_bytes() const override { return allocated_bytes_; }
   Usage count() const override;
   RowBlock first_values() const;
   Shortage refused(uint64_t needed) const {

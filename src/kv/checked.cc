@@ -18,7 +18,9 @@ CheckedStep::CheckedStep(CheckedStore& store, std::vector<Place> places)
       read_(store.shape().layers) {}
 
 CheckedStep::~CheckedStep() {
-  if (store_.live_ == this) store_.live_ = nullptr;
+  if (store_.live_ != this) return;
+  store_.live_ = nullptr;
+  store_.settle();
 }
 
 void CheckedStep::write(uint32_t layer, const float* k, const float* v) {
@@ -61,6 +63,7 @@ void CheckedStep::commit(const Kept& kept) {
   keep_all(kept);
   ended_ = true;
   store_.live_ = nullptr;
+  store_.settle();
 }
 
 void CheckedStep::keep_all(const Kept& kept) {
@@ -102,23 +105,30 @@ Opened CheckedStore::open(std::span<const Token> prompt, const Owner& owner) {
 
 base::Result<SeqId, Shortage> CheckedStore::fork(SeqId seq) {
   check_idle("fork");
-  KVICK_TRY(auto copy, copy_sequence(seq, find(seq)));
-  return add(std::move(copy));
+  SequenceOr copy = copy_sequence(seq, find(seq));
+  settle();
+  if (!copy.ok()) return std::move(copy).error();
+  return add(std::move(copy).value());
 }
 
 void CheckedStore::close(SeqId seq) {
   check_idle("close");
   find(seq);
   free_sequence(std::move(sequences_.extract(seq).mapped()));
+  settle();
 }
 
 base::Result<std::unique_ptr<Step>, Shortage> CheckedStore::begin(const Batch& batch) {
   check_idle("begin");
   std::vector<Place> places = places_of(batch);
   if (std::optional<Shortage> shortage = past_context(places)) return *shortage;
-  KVICK_TRY(std::unique_ptr<CheckedStep> step, start(std::move(places)));
-  live_ = step.get();
-  return std::unique_ptr<Step>(std::move(step));
+  StepOr step = start(std::move(places));
+  if (!step.ok()) {
+    settle();
+    return std::move(step).error();
+  }
+  live_ = step->get();
+  return std::unique_ptr<Step>(std::move(step).value());
 }
 
 void CheckedStore::read_rows(SeqId, uint32_t, uint32_t, std::span<std::byte>) const {
@@ -131,6 +141,13 @@ base::Status<Shortage> CheckedStore::append_rows(SeqId, std::span<const Token>,
 }
 
 uint32_t CheckedStore::length(SeqId seq) const { return find(seq).length; }
+
+uint64_t CheckedStore::shrink(uint64_t bytes) {
+  check_idle("shrink");
+  const uint64_t given = evict(bytes);
+  settle();
+  return given;
+}
 
 Usage CheckedStore::usage() const {
   Usage usage = count();
@@ -149,14 +166,30 @@ uint64_t CheckedStore::tokens() const {
   return tokens;
 }
 
-std::optional<Shortage> CheckedStore::over_cap(uint64_t now, uint64_t then,
-                                               std::string_view what) const {
-  if (then <= setup_.max_bytes) return std::nullopt;
-  const uint64_t free = setup_.max_bytes - std::min(setup_.max_bytes, now);
-  return Shortage{.needed_bytes = then - now,
-                  .available_bytes = free,
-                  .what = fmt::format("{}: {} more bytes of cache, but {} of {} are free", what,
-                                      then - now, free, setup_.max_bytes)};
+std::optional<Shortage> CheckedStore::shortage_of(uint64_t now, uint64_t then,
+                                                  std::string_view what) const {
+  const uint64_t needed = then - now;
+  uint64_t free = setup_.max_bytes - std::min(setup_.max_bytes, now), of = setup_.max_bytes;
+  if (const Budget* const budget = setup_.budget.get()) {
+    const uint64_t held = held_bytes();
+    KVICK_CHECK(held <= charge_.bytes(), "{} bytes are held, {} are charged", held,
+                charge_.bytes());
+    const uint64_t left = budget->free() + (charge_.bytes() - held) + cached_bytes();
+    if (left < free) free = left, of = budget->bytes();
+  }
+  if (needed <= free) return std::nullopt;
+  return not_free(what, needed, free, of);
+}
+
+std::optional<Shortage> CheckedStore::over_cap(uint64_t now, uint64_t then, std::string_view what) {
+  for (;;) {
+    if (auto shortage = shortage_of(now, then, what)) return shortage;
+    const uint64_t wanted = held_bytes() + (then - now);
+    if (charge_.raise_to(wanted)) return std::nullopt;
+    // Its own cached rows have the rest, unless another store was faster: then it is asked again.
+    const uint64_t has = charge_.bytes() + setup_.budget->free();
+    if (wanted > has) evict(wanted - has);
+  }
 }
 
 SeqId CheckedStore::add(std::unique_ptr<Sequence> sequence) {

@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "kv/budget.h"
 #include "kv/registry.h"
 
 namespace kvick::kv {
@@ -74,7 +75,7 @@ class CheckedStore : public Store {
  public:
   // most_tokens: of one sequence, as kv::most_tokens gives it for the strategy.
   CheckedStore(const Setup& setup, uint32_t most_tokens)
-      : setup_(setup), most_tokens_(most_tokens) {}
+      : setup_(setup), most_tokens_(most_tokens), charge_(setup.budget.get()) {}
   explicit CheckedStore(const Setup& setup) : CheckedStore(setup, setup.shape.max_tokens) {}
 
   Opened open(std::span<const Token> prompt, const Owner& owner) final;
@@ -88,6 +89,7 @@ class CheckedStore : public Store {
                                      std::span<const std::byte> rows) override;
   uint32_t length(SeqId seq) const final;
   uint32_t most_tokens() const final { return most_tokens_; }
+  uint64_t shrink(uint64_t bytes) final;
   Usage usage() const final;
   const Shape& shape() const final { return setup_.shape; }
 
@@ -97,9 +99,13 @@ class CheckedStore : public Store {
 
   const Setup& setup() const { return setup_; }
   void set_max_bytes(uint64_t max_bytes) { setup_.max_bytes = max_bytes; }
-  // A Shortage if allocated bytes would rise from `now` to `then`, past the cap; `what` begins its
-  // sentence.
-  std::optional<Shortage> over_cap(uint64_t now, uint64_t then, std::string_view what) const;
+  // A Shortage if allocated bytes would rise from `now` to `then`, past the cap or the budget;
+  // `what` begins its sentence. Cached rows count as free.
+  std::optional<Shortage> shortage_of(uint64_t now, uint64_t then, std::string_view what) const;
+  // The same, and if there is none the rise is charged to the budget, for which cached rows may
+  // have to go. The charge is that of the call or of the step that it begins: when it ends, what is
+  // held stays charged.
+  std::optional<Shortage> over_cap(uint64_t now, uint64_t then, std::string_view what);
 
   virtual std::unique_ptr<Sequence> make_sequence(std::span<const Token> prompt,
                                                   const Owner& owner) = 0;
@@ -109,6 +115,14 @@ class CheckedStore : public Store {
   virtual StepOr start(std::vector<Place> places) = 0;
   // All but sequences and wasted.
   virtual Usage count() const = 0;
+  // Usage::allocated_bytes, but for what a store inside this one charges to the budget itself.
+  virtual uint64_t held_bytes() const = 0;
+  // Usage::cached_bytes, and Store::shrink.
+  virtual uint64_t cached_bytes() const { return 0; }
+  virtual uint64_t evict(uint64_t bytes) {
+    (void)bytes;
+    return 0;
+  }
   void for_each_sequence(base::FunctionRef<void(const Sequence&)> use) const;
   // Committed tokens of all open sequences.
   uint64_t tokens() const;
@@ -120,12 +134,15 @@ class CheckedStore : public Store {
   SeqId add(std::unique_ptr<Sequence> sequence);
   std::vector<Place> places_of(const Batch& batch) const;
   std::optional<Shortage> past_context(std::span<const Place> places) const;
+  // Gives back what is charged and not held.
+  void settle() { charge_.lower_to(held_bytes()); }
 
   Setup setup_;
   uint32_t most_tokens_;
   std::map<SeqId, std::unique_ptr<Sequence>> sequences_;
   uint32_t next_id_ = 0;
   const CheckedStep* live_ = nullptr;
+  Charge charge_;  // at least held_bytes()
 };
 
 }  // namespace kvick::kv

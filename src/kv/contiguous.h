@@ -36,6 +36,7 @@ class ContiguousStore : public RowStore {
   SequenceOr copy_sequence(SeqId id, const Sequence& from) final;
   StepOr start(std::vector<Place> places) final;
   Usage count() const override;
+  uint64_t held_bytes() const final { return allocated_bytes_; }
 
   uint64_t allocated_bytes_ = 0, copied_bytes_ = 0;
 

@@ -234,6 +234,14 @@ class PagedStore final : public RowStore {
                   sequence.blocks[at]);
   }
 
+  uint64_t held_bytes() const override { return pool_.taken() * pool_.block_bytes(); }
+  uint64_t cached_bytes() const override { return tree_.unused() * pool_.block_bytes(); }
+  uint64_t evict(uint64_t bytes) override {
+    const uint64_t before = held_bytes();
+    while (before - held_bytes() < bytes && tree_.evict()) continue;
+    return before - held_bytes();
+  }
+
   Usage count() const override {
     // Rows of each block that sequences hold: the most, and what at least two of them do.
     struct Held {
@@ -255,8 +263,8 @@ class PagedStore final : public RowStore {
       usage.used_bytes += block.most * shape().token_bytes();
       usage.shared_bytes += block.two * shape().token_bytes();
     }
-    usage.allocated_bytes = pool_.taken() * pool_.block_bytes();
-    usage.cached_bytes = tree_.unused() * pool_.block_bytes();
+    usage.allocated_bytes = held_bytes();
+    usage.cached_bytes = cached_bytes();
     usage.copied_bytes = copied_bytes_;
     usage.page_bytes = pool_.block_bytes();
     return usage;

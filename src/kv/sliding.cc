@@ -200,6 +200,7 @@ class SlidingStore final : public CheckedStore {
             .what = fmt::format("the system refuses {} more bytes of cache", bytes)};
   }
 
+  uint64_t held_bytes() const override { return allocated_bytes_; }
   Usage count() const override {
     Usage usage;
     for_each_sequence([&](const Sequence& sequence) {

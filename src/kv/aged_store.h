@@ -37,6 +37,8 @@ class AgedStore final : public CheckedStore {
   AgedStore(const Setup& setup, std::unique_ptr<RowStore> old)
       : CheckedStore(setup), aging_(*setup.shape.aging), old_(std::move(old)) {}
 
+  std::vector<Piece> map() const override;
+
  private:
   friend class AgedStep;
 
@@ -102,7 +104,7 @@ class AgedStore final : public CheckedStore {
   Usage count() const override {
     Usage usage = old_->usage();
     uint64_t recent = 0;
-    for_each_sequence([&](const Sequence& sequence) {
+    for_each_sequence([&](SeqId, const Sequence& sequence) {
       recent += sequence.length - aging_.old_rows(sequence.length);
     });
     usage.used_bytes += recent * shape().token_bytes();

@@ -9,8 +9,8 @@
 // Order, per step: begin; then for each layer, in any order of layers: write once, then view (from
 // many threads), then observe (same); then at most one commit, after all layers were written.
 // commit or destruction ends the step. Until then it is the only Step of its Store, which meanwhile
-// answers length, usage and shape only. A Store is used from one thread at a time, but for view and
-// observe. A Store outlives its Steps.
+// answers length, usage, map and shape only. A Store is used from one thread at a time, but for
+// view and observe. A Store outlives its Steps.
 //
 // A strategy that keeps a memory in place of rows (Traits::memory) has nothing to view: it answers
 // read, once a layer, instead of view and observe.
@@ -129,6 +129,9 @@ class Store {
   // left; returns how many. They come in whole blocks: it may be more than was asked for.
   virtual uint64_t shrink(uint64_t bytes) = 0;
   virtual Usage usage() const = 0;
+  // Pieces in the order in which they lie, or of their sequences. While no step is alive their
+  // bytes are all allocated ones.
+  virtual std::vector<Piece> map() const = 0;
   virtual const Shape& shape() const = 0;
 };
 

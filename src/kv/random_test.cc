@@ -135,6 +135,13 @@ class Player {
     ASSERT_EQ(usage.wasted_bytes, usage.allocated_bytes - usage.used_bytes - usage.cached_bytes);
     ASSERT_LE(usage.allocated_bytes, cap_);
     ASSERT_EQ(usage.allocated_bytes, budget_->used());
+    uint64_t mapped = 0;
+    for (const Piece& piece : pair_.store->map()) {
+      mapped += piece.bytes;
+      ASSERT_LE(piece.used_tokens, piece.tokens);
+      ASSERT_TRUE(piece.users == 0 || pair_.twin.contains(piece.owner));
+    }
+    ASSERT_EQ(mapped, usage.allocated_bytes);
     if (traits_.exact && !traits_.cheap_fork) {
       ASSERT_EQ(usage.used_bytes, used);
     }

@@ -1,5 +1,6 @@
 #include "kv/aged_store.h"
 
+#include <map>
 #include <new>
 
 #include "kv/aged_step.h"
@@ -60,6 +61,25 @@ void AgedStore::grow(AgedSequence& sequence, RowBuffer buffer) {
   for (uint32_t row = 0; row < sequence.length; ++row) buffer.take(sequence.recent, row, row);
   copied_bytes_ += sequence.length * shape().token_bytes();
   sequence.recent = std::move(buffer);
+}
+
+// The recent rows of each sequence, then the pieces of the old ones.
+std::vector<Piece> AgedStore::map() const {
+  std::vector<Piece> pieces = piece_each([&](const Sequence& sequence) -> Piece {
+    const RowBuffer& recent = static_cast<const AgedSequence&>(sequence).recent;
+    return {.bytes = recent.bytes(),
+            .used_tokens = sequence.length - aging_.old_rows(sequence.length),
+            .tokens = recent.rows()};
+  });
+  std::map<SeqId, SeqId> outer;  // of a sequence of the inner store
+  for_each_sequence([&](SeqId id, const Sequence& sequence) {
+    outer[static_cast<const AgedSequence&>(sequence).old] = id;
+  });
+  for (Piece& piece : old_->map()) {
+    piece.owner = outer.at(piece.owner);
+    pieces.push_back(piece);
+  }
+  return pieces;
 }
 
 CheckedStore::StepOr AgedStore::start(std::vector<Place> places) {

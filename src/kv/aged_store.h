@@ -37,6 +37,8 @@ class AgedStore final : public CheckedStore {
   AgedStore(const Setup& setup, std::unique_ptr<RowStore> old)
       : CheckedStore(setup), aging_(*setup.shape.aging), old_(std::move(old)) {}
 
+  std::vector<Piece> map() const override;
+
  private:
   friend class AgedStep;
 
@@ -90,7 +92,7 @@ class AgedStore final : public CheckedStore {
   // The inner store's Shortage as this one's, which wanted to grow by `own` as well.
   Shortage joined(const Shortage& inner, uint64_t own, const std::string& what) const {
     const uint64_t now = own_bytes_ + old_->usage().allocated_bytes;
-    return over_cap(now, now + own + inner.needed_bytes, what).value_or(inner);
+    return shortage_of(now, now + own + inner.needed_bytes, what).value_or(inner);
   }
   static Shortage refused(uint64_t bytes) {
     return {.needed_bytes = bytes,
@@ -98,10 +100,11 @@ class AgedStore final : public CheckedStore {
             .what = fmt::format("the system refuses {} more bytes of cache", bytes)};
   }
 
+  uint64_t held_bytes() const override { return own_bytes_; }
   Usage count() const override {
     Usage usage = old_->usage();
     uint64_t recent = 0;
-    for_each_sequence([&](const Sequence& sequence) {
+    for_each_sequence([&](SeqId, const Sequence& sequence) {
       recent += sequence.length - aging_.old_rows(sequence.length);
     });
     usage.used_bytes += recent * shape().token_bytes();

@@ -16,8 +16,8 @@ using BlockId = uint32_t;
 
 class BlockPool {
  public:
-  // Address space for as many blocks as the store's cap, the memory that is available now and
-  // 32-bit row numbers allow. Error: not for one block, or the system refuses.
+  // Address space for as many blocks as the store's cap, its budget, the memory that is available
+  // now and 32-bit row numbers allow. Error: not for one block, or the system refuses.
   static base::Result<BlockPool> make(const Setup& setup, uint32_t block_rows, Pages pages);
 
   uint32_t rows() const { return rows_; }  // tokens of a block

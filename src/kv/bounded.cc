@@ -23,6 +23,16 @@ class BoundedStore final : public CheckedStore {
  public:
   explicit BoundedStore(const Setup& setup) : CheckedStore(setup), workers_(setup.pool) {}
 
+  // There is room for any number of tokens.
+  std::vector<Piece> map() const override {
+    return piece_each([&](const Sequence& of) -> Piece {
+      const auto& sequence = static_cast<const MemorySequence&>(of);
+      return {.bytes = sequence.values != nullptr ? memory_bytes(setup()) : 0,
+              .used_tokens = sequence.length,
+              .tokens = sequence.length};
+    });
+  }
+
  private:
   static MemorySequence& cast(Sequence& sequence) { return static_cast<MemorySequence&>(sequence); }
 
@@ -34,6 +44,7 @@ class BoundedStore final : public CheckedStore {
     if (cast(*sequence).values != nullptr) allocated_bytes_ -= memory_bytes(setup());
   }
   StepOr start(std::vector<Place> places) override;
+  uint64_t held_bytes() const override { return allocated_bytes_; }
   Usage count() const override;
   RowBlock first_values() const;
   Shortage refused(uint64_t needed) const {
@@ -100,7 +111,7 @@ CheckedStore::StepOr BoundedStore::start(std::vector<Place> places) {
 
 Usage BoundedStore::count() const {
   Usage usage;
-  for_each_sequence([&](const Sequence& sequence) {
+  for_each_sequence([&](SeqId, const Sequence& sequence) {
     if (sequence.length > 0) usage.used_bytes += memory_bytes(setup());
   });
   usage.allocated_bytes = allocated_bytes_;

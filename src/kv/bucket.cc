@@ -63,9 +63,15 @@ class BucketStore final : public ContiguousStore {
     return std::unique_ptr<Sequence>(std::move(sequence));
   }
 
-  void free_sequence(std::unique_ptr<Sequence> sequence) override {
+  uint64_t bytes_of(const ContiguousSequence& sequence) const override {
+    uint64_t bytes = 0;
     for (uint32_t layer = 0; layer < shape().layers; ++layer)
-      allocated_bytes_ -= layer_bytes(capacity(bucket(*sequence), layer));
+      bytes += layer_bytes(capacity(sequence, layer));
+    return bytes;
+  }
+
+  void free_sequence(std::unique_ptr<Sequence> sequence) override {
+    allocated_bytes_ -= bytes_of(bucket(*sequence));
   }
 
   // The capacity that a place grows to, 0 if it has room.

@@ -11,88 +11,6 @@ uint32_t number(SeqId id) { return static_cast<uint32_t>(id); }
 
 }  // namespace
 
-CheckedStep::CheckedStep(CheckedStore& store, std::vector<Place> places)
-    : store_(store),
-      places_(std::move(places)),
-      written_(store.shape().layers),
-      read_(store.shape().layers) {}
-
-CheckedStep::~CheckedStep() {
-  if (store_.live_ == this) store_.live_ = nullptr;
-}
-
-void CheckedStep::write(uint32_t layer, const float* k, const float* v) {
-  check_live();
-  KVICK_CHECK(layer < written_.size(), "layer {} of {}", layer, written_.size());
-  KVICK_CHECK(!written_[layer], "layer {} is written twice", layer);
-  write_rows(layer, k, v);
-  written_[layer] = true;
-}
-
-void CheckedStep::view(const Ask& ask, base::Arena& scratch, kernels::View& out) {
-  check_ask(ask);
-  view_rows(ask, scratch, out);
-}
-
-void CheckedStep::observe(const Ask& ask, const kernels::View& view, std::span<const float> probs) {
-  check_ask(ask);
-  observe_rows(ask, view, probs);
-}
-
-void CheckedStep::read(uint32_t layer, const Reading& reading) {
-  check_live();
-  KVICK_CHECK(layer < written_.size(), "layer {} of {}", layer, written_.size());
-  KVICK_CHECK(written_[layer], "layer {} is read before it is written", layer);
-  KVICK_CHECK(!read_[layer], "layer {} is read twice", layer);
-  KVICK_CHECK(reading.group > 0, "{} queries a token", reading.group);
-  KVICK_CHECK(reading.paths.empty() || reading.paths.size() == places_.size(),
-              "paths of {} slots in a batch of {}", reading.paths.size(), places_.size());
-  read_rows(layer, reading);
-  read_[layer] = true;
-}
-
-void CheckedStep::read_rows(uint32_t, const Reading&) {
-  KVICK_CHECK(false, "read() of a strategy that shows rows: view() them");
-}
-
-void CheckedStep::commit(const Kept& kept) {
-  check_live();
-  check_kept(kept);
-  keep_all(kept);
-  ended_ = true;
-  store_.live_ = nullptr;
-}
-
-void CheckedStep::keep_all(const Kept& kept) {
-  for (uint32_t slot = 0; slot < places_.size(); ++slot) keep_rows(slot, kept.rows[slot]);
-}
-
-void CheckedStep::check_live() const { KVICK_CHECK(!ended_, "the step is used after its commit"); }
-
-void CheckedStep::check_ask(const Ask& ask) const {
-  check_live();
-  const Shape& shape = store_.shape();
-  KVICK_CHECK(ask.slot < places_.size(), "slot {} of {}", ask.slot, places_.size());
-  KVICK_CHECK(ask.layer < shape.layers, "layer {} of {}", ask.layer, shape.layers);
-  KVICK_CHECK(ask.head < shape.kv_heads, "KV head {} of {}", ask.head, shape.kv_heads);
-  KVICK_CHECK(written_[ask.layer], "layer {} is viewed before it is written", ask.layer);
-}
-
-void CheckedStep::check_kept(const Kept& kept) const {
-  KVICK_CHECK_EQ(kept.rows.size(), places_.size());
-  const auto missing = std::find(written_.begin(), written_.end(), false);
-  KVICK_CHECK(missing == written_.end(), "layer {} was never written", missing - written_.begin());
-  for (size_t slot = 0; slot < places_.size(); ++slot) {
-    const std::vector<uint32_t>& rows = kept.rows[slot];
-    for (size_t i = 0; i < rows.size(); ++i) {
-      KVICK_CHECK(rows[i] < places_[slot].fresh, "row {} of {} is kept", rows[i],
-                  places_[slot].fresh);
-      KVICK_CHECK(i == 0 || rows[i - 1] < rows[i], "row {} is kept after row {}", rows[i],
-                  rows[i - 1]);
-    }
-  }
-}
-
 Opened CheckedStore::open(std::span<const Token> prompt, const Owner& owner) {
   check_idle("open");
   std::unique_ptr<Sequence> sequence = make_sequence(prompt, owner);
@@ -102,23 +20,30 @@ Opened CheckedStore::open(std::span<const Token> prompt, const Owner& owner) {
 
 base::Result<SeqId, Shortage> CheckedStore::fork(SeqId seq) {
   check_idle("fork");
-  KVICK_TRY(auto copy, copy_sequence(seq, find(seq)));
-  return add(std::move(copy));
+  SequenceOr copy = copy_sequence(seq, find(seq));
+  settle();
+  if (!copy.ok()) return std::move(copy).error();
+  return add(std::move(copy).value());
 }
 
 void CheckedStore::close(SeqId seq) {
   check_idle("close");
   find(seq);
   free_sequence(std::move(sequences_.extract(seq).mapped()));
+  settle();
 }
 
 base::Result<std::unique_ptr<Step>, Shortage> CheckedStore::begin(const Batch& batch) {
   check_idle("begin");
   std::vector<Place> places = places_of(batch);
   if (std::optional<Shortage> shortage = past_context(places)) return *shortage;
-  KVICK_TRY(std::unique_ptr<CheckedStep> step, start(std::move(places)));
-  live_ = step.get();
-  return std::unique_ptr<Step>(std::move(step));
+  StepOr step = start(std::move(places));
+  if (!step.ok()) {
+    settle();
+    return std::move(step).error();
+  }
+  live_ = step->get();
+  return std::unique_ptr<Step>(std::move(step).value());
 }
 
 void CheckedStore::read_rows(SeqId, uint32_t, uint32_t, std::span<std::byte>) const {
@@ -132,6 +57,13 @@ base::Status<Shortage> CheckedStore::append_rows(SeqId, std::span<const Token>,
 
 uint32_t CheckedStore::length(SeqId seq) const { return find(seq).length; }
 
+uint64_t CheckedStore::shrink(uint64_t bytes) {
+  check_idle("shrink");
+  const uint64_t given = evict(bytes);
+  settle();
+  return given;
+}
+
 Usage CheckedStore::usage() const {
   Usage usage = count();
   usage.wasted_bytes = usage.allocated_bytes - usage.used_bytes - usage.cached_bytes;
@@ -139,24 +71,51 @@ Usage CheckedStore::usage() const {
   return usage;
 }
 
-void CheckedStore::for_each_sequence(base::FunctionRef<void(const Sequence&)> use) const {
-  for (const auto& [id, sequence] : sequences_) use(*sequence);
+std::vector<Piece> CheckedStore::piece_each(
+    base::FunctionRef<Piece(const Sequence&)> piece_of) const {
+  std::vector<Piece> pieces;
+  for_each_sequence([&](SeqId id, const Sequence& sequence) {
+    Piece& piece = pieces.emplace_back(piece_of(sequence));
+    piece.users = 1;
+    piece.owner = id;
+  });
+  return pieces;
+}
+
+void CheckedStore::for_each_sequence(base::FunctionRef<void(SeqId, const Sequence&)> use) const {
+  for (const auto& [id, sequence] : sequences_) use(id, *sequence);
 }
 
 uint64_t CheckedStore::tokens() const {
   uint64_t tokens = 0;
-  for_each_sequence([&](const Sequence& sequence) { tokens += sequence.length; });
+  for_each_sequence([&](SeqId, const Sequence& sequence) { tokens += sequence.length; });
   return tokens;
 }
 
-std::optional<Shortage> CheckedStore::over_cap(uint64_t now, uint64_t then,
-                                               std::string_view what) const {
-  if (then <= setup_.max_bytes) return std::nullopt;
-  const uint64_t free = setup_.max_bytes - std::min(setup_.max_bytes, now);
-  return Shortage{.needed_bytes = then - now,
-                  .available_bytes = free,
-                  .what = fmt::format("{}: {} more bytes of cache, but {} of {} are free", what,
-                                      then - now, free, setup_.max_bytes)};
+std::optional<Shortage> CheckedStore::shortage_of(uint64_t now, uint64_t then,
+                                                  std::string_view what) const {
+  const uint64_t needed = then - now;
+  uint64_t free = setup_.max_bytes - std::min(setup_.max_bytes, now), of = setup_.max_bytes;
+  if (const Budget* const budget = setup_.budget.get()) {
+    const uint64_t held = held_bytes();
+    KVICK_CHECK(held <= charge_.bytes(), "{} bytes are held, {} are charged", held,
+                charge_.bytes());
+    const uint64_t left = budget->free() + (charge_.bytes() - held) + cached_bytes();
+    if (left < free) free = left, of = budget->bytes();
+  }
+  if (needed <= free) return std::nullopt;
+  return not_free(what, needed, free, of);
+}
+
+std::optional<Shortage> CheckedStore::over_cap(uint64_t now, uint64_t then, std::string_view what) {
+  for (;;) {
+    if (auto shortage = shortage_of(now, then, what)) return shortage;
+    const uint64_t wanted = held_bytes() + (then - now);
+    if (charge_.raise_to(wanted)) return std::nullopt;
+    // Its own cached rows have the rest, unless another store was faster: then it is asked again.
+    const uint64_t has = charge_.bytes() + setup_.budget->free();
+    if (wanted > has) evict(wanted - has);
+  }
 }
 
 SeqId CheckedStore::add(std::unique_ptr<Sequence> sequence) {

@@ -9,72 +9,17 @@
 #include <span>
 #include <vector>
 
+#include "kv/budget.h"
+#include "kv/checked_step.h"
 #include "kv/registry.h"
 
 namespace kvick::kv {
-
-// What a strategy keeps for one sequence derives from this.
-struct Sequence {
-  virtual ~Sequence() = default;
-  uint32_t length = 0;  // committed tokens
-};
-
-// One slot of a live step.
-struct Place {
-  SeqId id{};
-  Sequence* sequence = nullptr;
-  uint32_t fresh = 0;
-  uint64_t first = 0;             // its first fresh row, of the whole batch's
-  std::span<const Token> tokens;  // Slot::tokens
-};
-
-class CheckedStore;
-
-class CheckedStep : public Step {
- public:
-  CheckedStep(CheckedStore& store, std::vector<Place> places);
-  ~CheckedStep() override;
-  CheckedStep(const CheckedStep&) = delete;
-  CheckedStep& operator=(const CheckedStep&) = delete;
-
-  void write(uint32_t layer, const float* k, const float* v) final;
-  void view(const Ask& ask, base::Arena& scratch, kernels::View& out) final;
-  void observe(const Ask& ask, const kernels::View& view, std::span<const float> probs) final;
-  void read(uint32_t layer, const Reading& reading) final;
-  void commit(const Kept& kept) final;
-
- protected:
-  std::span<const Place> places() const { return places_; }
-
-  virtual void write_rows(uint32_t layer, const float* k, const float* v) = 0;
-  virtual void view_rows(const Ask& ask, base::Arena& scratch, kernels::View& out) = 0;
-  virtual void observe_rows(const Ask&, const kernels::View&, std::span<const float>) {}
-  // Of a strategy that keeps a memory; then view_rows is not called.
-  virtual void read_rows(uint32_t layer, const Reading& reading);
-  bool was_read(uint32_t layer) const { return read_[layer]; }
-  // The fresh rows of a layer are there, though nobody called write.
-  void mark_written(uint32_t layer) { written_[layer] = true; }
-  // Keeps these rows of one slot, ascending, and sets the sequence's length.
-  virtual void keep_rows(uint32_t slot, std::span<const uint32_t> rows) = 0;
-  // Keeps those of all slots: one after the other, unless a strategy has to know them together.
-  virtual void keep_all(const Kept& kept);
-
- private:
-  void check_live() const;
-  void check_ask(const Ask& ask) const;
-  void check_kept(const Kept& kept) const;
-
-  CheckedStore& store_;
-  std::vector<Place> places_;
-  std::vector<bool> written_, read_;  // per layer
-  bool ended_ = false;
-};
 
 class CheckedStore : public Store {
  public:
   // most_tokens: of one sequence, as kv::most_tokens gives it for the strategy.
   CheckedStore(const Setup& setup, uint32_t most_tokens)
-      : setup_(setup), most_tokens_(most_tokens) {}
+      : setup_(setup), most_tokens_(most_tokens), charge_(setup.budget.get()) {}
   explicit CheckedStore(const Setup& setup) : CheckedStore(setup, setup.shape.max_tokens) {}
 
   Opened open(std::span<const Token> prompt, const Owner& owner) final;
@@ -88,6 +33,7 @@ class CheckedStore : public Store {
                                      std::span<const std::byte> rows) override;
   uint32_t length(SeqId seq) const final;
   uint32_t most_tokens() const final { return most_tokens_; }
+  uint64_t shrink(uint64_t bytes) final;
   Usage usage() const final;
   const Shape& shape() const final { return setup_.shape; }
 
@@ -97,9 +43,13 @@ class CheckedStore : public Store {
 
   const Setup& setup() const { return setup_; }
   void set_max_bytes(uint64_t max_bytes) { setup_.max_bytes = max_bytes; }
-  // A Shortage if allocated bytes would rise from `now` to `then`, past the cap; `what` begins its
-  // sentence.
-  std::optional<Shortage> over_cap(uint64_t now, uint64_t then, std::string_view what) const;
+  // A Shortage if allocated bytes would rise from `now` to `then`, past the cap or the budget;
+  // `what` begins its sentence. Cached rows count as free.
+  std::optional<Shortage> shortage_of(uint64_t now, uint64_t then, std::string_view what) const;
+  // The same, and if there is none the rise is charged to the budget, for which cached rows may
+  // have to go. The charge is that of the call or of the step that it begins: when it ends, what is
+  // held stays charged.
+  std::optional<Shortage> over_cap(uint64_t now, uint64_t then, std::string_view what);
 
   virtual std::unique_ptr<Sequence> make_sequence(std::span<const Token> prompt,
                                                   const Owner& owner) = 0;
@@ -109,7 +59,17 @@ class CheckedStore : public Store {
   virtual StepOr start(std::vector<Place> places) = 0;
   // All but sequences and wasted.
   virtual Usage count() const = 0;
-  void for_each_sequence(base::FunctionRef<void(const Sequence&)> use) const;
+  // Usage::allocated_bytes, but for what a store inside this one charges to the budget itself.
+  virtual uint64_t held_bytes() const = 0;
+  // Usage::cached_bytes, and Store::shrink.
+  virtual uint64_t cached_bytes() const { return 0; }
+  virtual uint64_t evict(uint64_t bytes) {
+    (void)bytes;
+    return 0;
+  }
+  // For map(): a piece for each sequence, whose users and owner are set here.
+  std::vector<Piece> piece_each(base::FunctionRef<Piece(const Sequence&)> piece_of) const;
+  void for_each_sequence(base::FunctionRef<void(SeqId, const Sequence&)> use) const;
   // Committed tokens of all open sequences.
   uint64_t tokens() const;
   Sequence& find(SeqId seq) const;  // base::Bug if it is not open
@@ -120,12 +80,15 @@ class CheckedStore : public Store {
   SeqId add(std::unique_ptr<Sequence> sequence);
   std::vector<Place> places_of(const Batch& batch) const;
   std::optional<Shortage> past_context(std::span<const Place> places) const;
+  // Gives back what is charged and not held.
+  void settle() { charge_.lower_to(held_bytes()); }
 
   Setup setup_;
   uint32_t most_tokens_;
   std::map<SeqId, std::unique_ptr<Sequence>> sequences_;
   uint32_t next_id_ = 0;
   const CheckedStep* live_ = nullptr;
+  Charge charge_;  // at least held_bytes()
 };
 
 }  // namespace kvick::kv

@@ -1,5 +1,6 @@
 #include "kv/contiguous.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "kv/fresh_rows.h"
@@ -101,6 +102,15 @@ CheckedStore::SequenceOr ContiguousStore::copy_sequence(SeqId id, const Sequence
 CheckedStore::StepOr ContiguousStore::start(std::vector<Place> places) {
   KVICK_TRY_VOID(make_room(places));
   return std::unique_ptr<CheckedStep>(std::make_unique<ContiguousStep>(*this, std::move(places)));
+}
+
+std::vector<Piece> ContiguousStore::map() const {
+  return piece_each([&](const Sequence& sequence) -> Piece {
+    const uint64_t bytes = bytes_of(static_cast<const ContiguousSequence&>(sequence));
+    const uint64_t tokens = std::min<uint64_t>(bytes / shape().token_bytes(), shape().max_tokens);
+    return {
+        .bytes = bytes, .used_tokens = sequence.length, .tokens = static_cast<uint32_t>(tokens)};
+  });
 }
 
 Usage ContiguousStore::count() const {

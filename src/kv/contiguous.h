@@ -20,6 +20,7 @@ class ContiguousStore : public RowStore {
   void add_runs(const Sequence& sequence, uint32_t begin, uint32_t end,
                 std::vector<kernels::Run>& runs) const final;
   kernels::Segment segment(const Sequence& sequence, uint32_t layer, uint32_t head) const final;
+  std::vector<Piece> map() const final;
 
  protected:
   // Room for length + fresh rows in every place, or no change.
@@ -28,6 +29,8 @@ class ContiguousStore : public RowStore {
   virtual SequenceOr make_room_for_fork(SeqId id, uint32_t rows) = 0;
   // Rows of a layer, those in use and more, whose memory may be read as numbers.
   virtual uint32_t bucket_rows(const ContiguousSequence& sequence, uint32_t layer) const = 0;
+  // Of allocated_bytes_.
+  virtual uint64_t bytes_of(const ContiguousSequence& sequence) const = 0;
   // Rows [0, rows) of a layer are in use from now on.
   virtual void use(ContiguousSequence& sequence, uint32_t layer, uint32_t rows) = 0;
 
@@ -36,6 +39,7 @@ class ContiguousStore : public RowStore {
   SequenceOr copy_sequence(SeqId id, const Sequence& from) final;
   StepOr start(std::vector<Place> places) final;
   Usage count() const override;
+  uint64_t held_bytes() const final { return allocated_bytes_; }
 
   uint64_t allocated_bytes_ = 0, copied_bytes_ = 0;
 

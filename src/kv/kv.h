@@ -9,8 +9,8 @@
 // Order, per step: begin; then for each layer, in any order of layers: write once, then view (from
 // many threads), then observe (same); then at most one commit, after all layers were written.
 // commit or destruction ends the step. Until then it is the only Step of its Store, which meanwhile
-// answers length, usage and shape only. A Store is used from one thread at a time, but for view and
-// observe. A Store outlives its Steps.
+// answers length, usage, map and shape only. A Store is used from one thread at a time, but for
+// view and observe. A Store outlives its Steps.
 //
 // A strategy that keeps a memory in place of rows (Traits::memory) has nothing to view: it answers
 // read, once a layer, instead of view and observe.
@@ -109,8 +109,8 @@ class Store {
   // Gives back what only this sequence held. Its id is never used again.
   virtual void close(SeqId seq) = 0;
   // Room for every slot's fresh rows, or a Shortage and no change: past most_tokens, past the
-  // store's cap on allocated bytes, or past what the system gives (only then, some growth may have
-  // happened).
+  // store's cap on allocated bytes or the budget that it shares, or past what the system gives
+  // (only then, some growth may have happened). Cached rows give way before it is a Shortage.
   virtual base::Result<std::unique_ptr<Step>, Shortage> begin(const Batch& batch) = 0;
   // Committed rows [first, first + count) as they are stored, to keep them in a slower tier or a
   // file: [layer][kv head][K, V][row], count * shape().token_bytes() bytes. Only if
@@ -125,7 +125,13 @@ class Store {
   // Of one sequence: the shape's max_tokens or, where sequences grow past it (Traits::endless), the
   // positions that the model knows.
   virtual uint32_t most_tokens() const = 0;
+  // Gives cached rows back, those that matter least first, until that is so many bytes or none are
+  // left; returns how many. They come in whole blocks: it may be more than was asked for.
+  virtual uint64_t shrink(uint64_t bytes) = 0;
   virtual Usage usage() const = 0;
+  // Pieces in the order in which they lie, or of their sequences. While no step is alive their
+  // bytes are all allocated ones.
+  virtual std::vector<Piece> map() const = 0;
   virtual const Shape& shape() const = 0;
 };
 

@@ -75,6 +75,7 @@ TEST_P(Order, SequencesStayAsTheyAreWhileAStepIsAlive) {
   EXPECT_THROW(p.store->close(b), base::Bug);
   EXPECT_THROW((void)p.store->fork(a), base::Bug);
   EXPECT_THROW((void)p.store->open({}), base::Bug);
+  EXPECT_THROW((void)p.store->shrink(1), base::Bug);
   EXPECT_EQ(p.store->length(a), 2u);
   EXPECT_EQ(p.store->usage().sequences, 2u);
 }

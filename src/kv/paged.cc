@@ -94,6 +94,20 @@ class PagedStore final : public RowStore {
     return segment_of(setup(), layer, head, pool_.base(layer, head, false),
                       pool_.base(layer, head, true));
   }
+  std::vector<Piece> map() const override {
+    std::vector<Piece> pieces;
+    const std::vector<Held> held = held_blocks();
+    for (BlockId id = 0; id < held.size(); ++id) {
+      if (pool_.users(id) == 0) continue;
+      const Held& block = held[id];
+      pieces.push_back({.bytes = pool_.block_bytes(),
+                        .used_tokens = block.users > 0 ? block.most : tree_.rows_of(id),
+                        .tokens = pool_.rows(),
+                        .users = block.users,
+                        .owner = block.first});
+    }
+    return pieces;
+  }
 
  private:
   friend class PagedStep;
@@ -234,29 +248,44 @@ class PagedStore final : public RowStore {
                   sequence.blocks[at]);
   }
 
-  Usage count() const override {
-    // Rows of each block that sequences hold: the most, and what at least two of them do.
-    struct Held {
-      uint32_t most = 0, two = 0;
-    };
+  uint64_t held_bytes() const override { return pool_.taken() * pool_.block_bytes(); }
+  uint64_t cached_bytes() const override { return tree_.unused() * pool_.block_bytes(); }
+  uint64_t evict(uint64_t bytes) override {
+    const uint64_t before = held_bytes();
+    while (before - held_bytes() < bytes && tree_.evict()) continue;
+    return before - held_bytes();
+  }
+
+  // What sequences have of a block.
+  struct Held {
+    uint32_t users = 0;
+    uint32_t most = 0, two = 0;  // rows: the most, and what at least two of them have
+    SeqId first{};               // of them
+  };
+  std::vector<Held> held_blocks() const {
     std::vector<Held> held(pool_.highest());
-    const uint32_t rows = pool_.rows();
-    for_each_sequence([&](const Sequence& one) {
-      const auto& sequence = static_cast<const PagedSequence&>(one);
-      for (uint32_t i = 0; i < blocks_for(sequence.length); ++i) {
-        Held& block = held[sequence.blocks[i]];
-        const uint32_t own = std::min(rows, sequence.length - i * rows);
+    for_each_sequence([&](SeqId id, const Sequence& one) {
+      uint32_t left = one.length;
+      for (const BlockId at : static_cast<const PagedSequence&>(one).blocks) {
+        Held& block = held[at];
+        const uint32_t own = std::min(pool_.rows(), left);
+        left -= own;
         block.two = std::max(block.two, std::min(own, block.most));
         block.most = std::max(block.most, own);
+        if (block.users++ == 0) block.first = id;
       }
     });
+    return held;
+  }
+
+  Usage count() const override {
     Usage usage;
-    for (const Held& block : held) {
+    for (const Held& block : held_blocks()) {
       usage.used_bytes += block.most * shape().token_bytes();
       usage.shared_bytes += block.two * shape().token_bytes();
     }
-    usage.allocated_bytes = pool_.taken() * pool_.block_bytes();
-    usage.cached_bytes = tree_.unused() * pool_.block_bytes();
+    usage.allocated_bytes = held_bytes();
+    usage.cached_bytes = cached_bytes();
     usage.copied_bytes = copied_bytes_;
     usage.page_bytes = pool_.block_bytes();
     return usage;

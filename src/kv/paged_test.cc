@@ -146,6 +146,23 @@ TEST(Paged, AForkOfALongPromptTakesNothingAndThenOneBlock) {
   EXPECT_EQ(c.usage().allocated_bytes, before.allocated_bytes + 32 * kToken);
 }
 
+TEST(Paged, TheMapHasABlockForEachPiece) {
+  Conversations c("paged:block=4");
+  const SeqId a = c.open({}), b = c.open({});
+  c.add(a, same(1, 6));
+  c.add(b, same(2, 3));
+  const SeqId d = c.fork(a);
+  c.add(d, {5});
+  c.close(b);
+  const uint64_t block = 4 * kToken;
+  const std::vector<Piece> expected = {
+      {.bytes = block, .used_tokens = 4, .tokens = 4, .users = 2, .owner = a},
+      {.bytes = block, .used_tokens = 2, .tokens = 4, .users = 1, .owner = a},
+      {.bytes = block, .used_tokens = 3, .tokens = 4, .users = 0, .owner = {}},
+      {.bytes = block, .used_tokens = 3, .tokens = 4, .users = 1, .owner = d}};
+  EXPECT_EQ(c.store->map(), expected);
+}
+
 TEST(Paged, AppendedRowsServePromptsThatBeginAlike) {
   Conversations from("paged:block=4"), to("paged:block=8");
   const SeqId a = from.open({});
@@ -313,6 +330,11 @@ TEST(Paged, RandomConversationsSeeTheirOwnRows) {
       ASSERT_LE(usage.allocated_bytes, 30 * 4 * kToken);
       ASSERT_LE(usage.used_bytes + usage.cached_bytes, usage.allocated_bytes);
       ASSERT_LE(usage.shared_bytes, usage.used_bytes);
+      const std::vector<Piece> map = c.store->map();
+      ASSERT_EQ(map.size() * usage.page_bytes, usage.allocated_bytes);
+      const auto unused =
+          std::count_if(map.begin(), map.end(), [](const Piece& one) { return one.users == 0; });
+      ASSERT_EQ(static_cast<uint64_t>(unused) * usage.page_bytes, usage.cached_bytes);
     }
     EXPECT_GT(cached, 0u);
     EXPECT_GT(shortages, 0u);

@@ -15,10 +15,13 @@ namespace kvick::kv::test {
 
 // A store beside its trivial model. Every call goes to both.
 struct Pair {
-  Pair(const std::string& text, const Shape& shape_of_all, uint64_t max_bytes = UINT64_MAX)
+  Pair(const std::string& text, const Shape& shape_of_all, uint64_t max_bytes = UINT64_MAX,
+       std::shared_ptr<Budget> budget = {})
       : shape(shape_of_all), shows_rows(!setup_for(text, shape).memory) {
     auto spec = parse_spec(text);
-    auto made = make_store(spec.value(), setup_for(text, shape, max_bytes));
+    Setup setup = setup_for(text, shape, max_bytes);
+    setup.budget = std::move(budget);
+    auto made = make_store(spec.value(), setup);
     if (!made.ok()) ADD_FAILURE() << made.error().message;
     store = std::move(made).value();
     if (find_strategy(spec->name)->traits.endless) most_held = shape.max_tokens - 1;

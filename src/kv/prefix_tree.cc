@@ -44,6 +44,10 @@ PrefixTree::~PrefixTree() {
 
 BlockId PrefixTree::block_of(const Node* node) { return node->block; }
 
+uint32_t PrefixTree::rows_of(BlockId block) const {
+  return static_cast<uint32_t>(node_of_.at(block)->tokens.size());
+}
+
 PrefixTree::Node* PrefixTree::find_child(const Node& parent, std::span<const Token> tokens,
                                          uint32_t& common) const {
   Node* best = nullptr;

@@ -48,6 +48,8 @@ class PrefixTree {
   bool evict();
 
   static BlockId block_of(const Node* node);
+  // Rows of a block of the tree's that it knows.
+  uint32_t rows_of(BlockId block) const;
   uint32_t unused() const { return unused_; }  // blocks that only the tree uses
   size_t roots() const { return roots_.size(); }
 

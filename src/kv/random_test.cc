@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <random>
 
+#include "kv/budget.h"
 #include "kv/conformance_cases.h"
 #include "kv/pair.h"
 
@@ -24,7 +25,9 @@ class Player {
  public:
   Player(const Case& test, const Shape& shape, uint64_t cap, uint32_t seed)
       : traits_(traits_of(*find_strategy(parse_spec(test.spec)->name), shape)),
-        pair_(test.spec, shape, cap),
+        budget_(std::make_shared<Budget>(cap)),
+        // What ends the memory is the store's own cap or the budget.
+        pair_(test.spec, shape, seed % 2 == 0 ? cap : UINT64_MAX, budget_),
         cap_(cap),
         random_(seed) {}
 
@@ -102,11 +105,13 @@ class Player {
     const Usage before = pair_.store->usage();
     auto step = pair_.begin(slots());
     if (step == nullptr) return failed(before, pair_.shortage);
+    EXPECT_LE(pair_.store->usage().allocated_bytes, budget_->used());
     std::vector<uint32_t> layers = {0, 1};
     std::shuffle(layers.begin(), layers.end(), random_);
     const bool all = below(8) != 0;
     if (!all) layers.pop_back();
     for (const uint32_t layer : layers) write_layer(*step, pair_.shape, pair_.fresh, layer);
+    EXPECT_LE(pair_.store->usage().allocated_bytes, budget_->used());
     if (!all) return;
     if (traits_.exact) pair_.expect_all_shown(*step);
     if (below(4) != 0) pair_.commit(*step, kept());
@@ -129,12 +134,21 @@ class Player {
     ASSERT_LE(usage.used_bytes + usage.cached_bytes, usage.allocated_bytes);
     ASSERT_EQ(usage.wasted_bytes, usage.allocated_bytes - usage.used_bytes - usage.cached_bytes);
     ASSERT_LE(usage.allocated_bytes, cap_);
+    ASSERT_EQ(usage.allocated_bytes, budget_->used());
+    uint64_t mapped = 0;
+    for (const Piece& piece : pair_.store->map()) {
+      mapped += piece.bytes;
+      ASSERT_LE(piece.used_tokens, piece.tokens);
+      ASSERT_TRUE(piece.users == 0 || pair_.twin.contains(piece.owner));
+    }
+    ASSERT_EQ(mapped, usage.allocated_bytes);
     if (traits_.exact && !traits_.cheap_fork) {
       ASSERT_EQ(usage.used_bytes, used);
     }
   }
 
   Traits traits_;
+  std::shared_ptr<Budget> budget_;
   Pair pair_;
   uint64_t cap_;
   std::mt19937 random_;

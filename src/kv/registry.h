@@ -58,6 +58,7 @@ struct Cost {
   uint64_t copied_bytes = 0;                // over the whole load, step by step
 };
 
+class Budget;         // budget.h
 struct StaticRanges;  // ranges.h
 
 // What a model that was trained with a memory of slots (architecture bct) brings to its store; the
@@ -75,6 +76,8 @@ struct Memory {
 struct Setup {
   Shape shape;
   uint64_t max_bytes = UINT64_MAX;  // the store's own cap on allocated_bytes
+  // What the store allocates is charged to it first, beside what other stores do; null: none.
+  std::shared_ptr<Budget> budget = {};
   // float32 to one of the shape's types, n elements: kernels::Table::store_row, or its definition.
   void (*store_row)(kernels::DType type, const float* in, size_t n,
                     std::byte* out) = kernels::from_f32;

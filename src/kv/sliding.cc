@@ -93,6 +93,16 @@ class SlidingStore final : public CheckedStore {
   SlidingStore(const Setup& setup, const Sliding& sliding, uint32_t most_tokens)
       : CheckedStore(setup, most_tokens), sliding_(sliding) {}
 
+  std::vector<Piece> map() const override {
+    return piece_each([&](const Sequence& of) -> Piece {
+      const auto& sequence = static_cast<const SlidingSequence&>(of);
+      if (sequence.blocks.empty()) return {};
+      return {.bytes = sequence_bytes(),
+              .used_tokens = sequence.held,
+              .tokens = static_cast<uint32_t>(sliding_.rows())};
+    });
+  }
+
  private:
   friend class SlidingStep;
   static SlidingSequence& mine(Sequence& sequence) {
@@ -200,9 +210,10 @@ class SlidingStore final : public CheckedStore {
             .what = fmt::format("the system refuses {} more bytes of cache", bytes)};
   }
 
+  uint64_t held_bytes() const override { return allocated_bytes_; }
   Usage count() const override {
     Usage usage;
-    for_each_sequence([&](const Sequence& sequence) {
+    for_each_sequence([&](SeqId, const Sequence& sequence) {
       usage.used_bytes +=
           static_cast<const SlidingSequence&>(sequence).held * shape().token_bytes();
     });

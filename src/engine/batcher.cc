@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <map>
 
 #include "engine/preemption.h"
 
@@ -354,28 +355,37 @@ Metrics Batcher::metrics() const {
 
 CacheState Batcher::state() const {
   CacheState state = {.limit_bytes = stores_.max_bytes(), .stores = {}, .sequences = {}};
-  std::vector<const Shelf*> shelves;
+  size_t at = 0;
   for (const Shelf& shelf : stores_.shelves()) {
-    shelves.push_back(&shelf);
-    state.stores.push_back({.strategy = shelf.strategy,
-                            .type = shelf.type,
-                            .usage = shelf.store->usage(),
-                            .pieces = {}});
-  }
-  for (const auto* groups : {&running_, &waiting_})
-    for (const auto& group : *groups)
-      for (const Lane& lane : group->lanes) {
-        const auto at = std::find(shelves.begin(), shelves.end(), group->shelf);
-        state.sequences.push_back(
-            {.job = static_cast<uint64_t>(group->id),
-             .choice = lane.choice,
-             .state = group->state,
-             .store = static_cast<size_t>(at - shelves.begin()),
-             .tokens = lane.committed,
-             .prompt_tokens = group->outcome.prompt_tokens,
-             .cached_tokens = group->outcome.cached_tokens,
-             .bytes = group->shelf->store->shape().used_bytes(lane.committed)});
+    std::map<kv::SeqId, uint64_t> jobs;
+    for (const auto* groups : {&running_, &waiting_})
+      for (const auto& group : *groups) {
+        if (group->shelf != &shelf) continue;
+        for (const Lane& lane : group->lanes) {
+          if (lane.seq) jobs[*lane.seq] = static_cast<uint64_t>(group->id);
+          state.sequences.push_back({.job = static_cast<uint64_t>(group->id),
+                                     .choice = lane.choice,
+                                     .state = group->state,
+                                     .store = at,
+                                     .tokens = lane.committed,
+                                     .prompt_tokens = group->outcome.prompt_tokens,
+                                     .cached_tokens = group->outcome.cached_tokens,
+                                     .bytes = shelf.store->shape().used_bytes(lane.committed)});
+        }
       }
+    StoreState store = {.strategy = shelf.strategy,
+                        .type = shelf.type,
+                        .usage = shelf.store->usage(),
+                        .pieces = {}};
+    for (const kv::Piece& piece : shelf.store->map())
+      store.pieces.push_back({.bytes = piece.bytes,
+                              .used_tokens = piece.used_tokens,
+                              .tokens = piece.tokens,
+                              .users = piece.users,
+                              .job = piece.users > 0 ? jobs[piece.owner] : 0});
+    state.stores.push_back(std::move(store));
+    ++at;
+  }
   return state;
 }
 

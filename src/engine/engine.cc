@@ -110,6 +110,7 @@ kv::Setup Engine::setup(const KvOptions& resolved) const {
   setup.shape = model_->kv_shape(*resolved.k_type, *resolved.v_type, resolved.max_tokens);
   setup.shape.aging = resolved.aging;
   setup.max_bytes = resolved.max_bytes;
+  setup.budget = resolved.budget;
   setup.store_row = kernels_.store_row;
   setup.store_group = kernels_.store_group;
   setup.pool = pool_.get();

@@ -26,7 +26,7 @@ base::Result<StoreSet> StoreSet::make(Engine& engine, const KvOptions& standard,
 
 base::Result<Shelf*> StoreSet::add(const KvOptions& options) {
   KvOptions all = engine_->resolved(options);
-  all.max_bytes = max_bytes_;
+  all.budget = budget_;
   Shelf shelf = {.options = all, .strategy = spec_text(all.spec), .type = kv_type_text(all)};
   KVICK_TRY(shelf.store, engine_->make_store(all));
   shelf.traits = kv::traits_of(*kv::find_strategy(all.spec.name), shelf.store->shape());
@@ -74,7 +74,7 @@ kv::Usage StoreSet::usage() const {
 uint64_t StoreSet::available_bytes() const {
   const kv::Usage all = usage();
   const uint64_t held = all.allocated_bytes - std::min(all.allocated_bytes, all.cached_bytes);
-  return max_bytes_ - std::min(max_bytes_, held);
+  return max_bytes() - std::min(max_bytes(), held);
 }
 
 uint64_t StoreSet::needed_bytes(const Shelf& shelf, uint32_t tokens, uint32_t sequences) const {
@@ -82,15 +82,17 @@ uint64_t StoreSet::needed_bytes(const Shelf& shelf, uint32_t tokens, uint32_t se
   const auto bytes = [&](uint32_t of_tokens, uint32_t of_sequences) {
     const auto cost = engine_->cost(
         shelf.options, {.tokens = std::clamp(of_tokens, 1u, most), .sequences = of_sequences});
-    return cost.ok() ? cost->fast_bytes : max_bytes_;
+    return cost.ok() ? cost->fast_bytes : max_bytes();
   };
   if (sequences <= 1 || !shelf.traits.cheap_fork) return bytes(tokens, sequences);
   return bytes(tokens, 1) + bytes(1, sequences - 1);
 }
 
 uint64_t StoreSet::shrink_others(const Shelf& shelf, uint64_t bytes) {
-  (void)shelf, (void)bytes;
-  return 0;
+  uint64_t freed = 0;
+  for (Shelf& other : shelves_)
+    if (&other != &shelf && freed < bytes) freed += other.store->shrink(bytes - freed);
+  return freed;
 }
 
 }  // namespace kvick::engine

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "engine/engine.h"
+#include "kv/budget.h"
 
 namespace kvick::engine {
 
@@ -31,7 +32,7 @@ class StoreSet {
 
   std::list<Shelf>& shelves() { return shelves_; }
   const std::list<Shelf>& shelves() const { return shelves_; }
-  uint64_t max_bytes() const { return max_bytes_; }
+  uint64_t max_bytes() const { return budget_->bytes(); }
   // Of all stores.
   kv::Usage usage() const;
   // Bytes that may be allocated yet, with those that only wait to be used again.
@@ -44,11 +45,12 @@ class StoreSet {
   static constexpr size_t kMostStores = 8;
 
  private:
-  StoreSet(Engine& engine, uint64_t max_bytes) : engine_(&engine), max_bytes_(max_bytes) {}
+  StoreSet(Engine& engine, uint64_t max_bytes)
+      : engine_(&engine), budget_(std::make_shared<kv::Budget>(max_bytes)) {}
   base::Result<Shelf*> add(const KvOptions& options);
 
   Engine* engine_;
-  uint64_t max_bytes_;
+  std::shared_ptr<kv::Budget> budget_;
   std::list<Shelf> shelves_;  // the standard one first
 };
 

@@ -134,7 +134,7 @@ nlohmann::ordered_json report_json(const BenchReport& report) {
   const Measurement* prefill = first(report, Phase::kPrefill);
   const Measurement* decode = first(report, Phase::kDecode);
   const auto rates = [](const Measurement* m) { return m ? m->tok_s : std::vector<double>(); };
-  nlohmann::ordered_json kv = {{"strategy", spec_text(report.kv.spec)}};
+  nlohmann::ordered_json kv = {{"strategy", kv::spec_text(report.kv.spec)}};
   kv.update(usage_json((decode ? decode : prefill)->usage));
   nlohmann::ordered_json results = nlohmann::ordered_json::array();
   for (const BenchResult& result : report.results) results.push_back(result_json(result));
@@ -165,7 +165,7 @@ std::string report_text(const BenchReport& report) {
   std::string text =
       fmt::format("{}, {} threads, {}, cache {} {}\n\n", report.engine.model().config().name,
                   report.threads, base::isa_name(report.engine.kernels().isa),
-                  spec_text(report.kv.spec), engine::kv_type_text(report.kv));
+                  kv::spec_text(report.kv.spec), engine::kv_type_text(report.kv));
   text += fmt::format("{:<16}{:>8}{:>10}{:>12}{:>10}{:>16}{:>11}\n", "what", "depth", "parallel",
                       "tokens/s", "spread", "achieved", "roofline");
   for (const BenchResult& result : report.results) text += result_text(result);

@@ -88,14 +88,4 @@ int refuse(const base::Error& error) {
   return 2;
 }
 
-std::string spec_text(const kv::Spec& spec) {
-  std::string text = spec.name;
-  char separator = ':';
-  for (const auto& [key, value] : spec.options) {
-    text += fmt::format("{}{}={}", separator, key, value);
-    separator = ',';
-  }
-  return text;
-}
-
 }  // namespace kvick::cli

@@ -34,7 +34,4 @@ base::Result<std::unique_ptr<engine::Engine>> open_engine(const EngineFlags& fla
 // "kvick: MESSAGE" on stderr; returns 2.
 int refuse(const base::Error& error);
 
-// NAME:key=value,..., as it was understood.
-std::string spec_text(const kv::Spec& spec);
-
 }  // namespace kvick::cli

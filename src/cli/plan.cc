@@ -8,7 +8,6 @@
 #include "base/memory.h"
 #include "cli/commands.h"
 #include "cli/engine_options.h"
-#include "cli/machine_limits.h"
 #include "cli/models.h"
 #include "cli/plan_report.h"
 
@@ -20,7 +19,6 @@ struct PlanFlags {
   std::string shape;
   uint64_t memory = 0;
   uint32_t batch = 1;
-  bool calibrate = false;
 };
 
 base::Result<plan::ModelSize> model_of(const PlanFlags& flags) {
@@ -48,9 +46,7 @@ base::Result<int> make_plan(const PlanFlags& flags, const Common& common) {
                       model.config.context);
   KVICK_TRY(const base::Isa isa, kernels::choose_isa());
   base::ThreadPool pool(flags.engine.threads != 0 ? flags.engine.threads : base::available_cpus());
-  KVICK_TRY(const plan::Calibration machine,
-            machine_limits(pool, isa, flags.calibrate, common.quiet));
-  if (!common.quiet) fmt::print(stderr, "measuring this model's kernels ...\n");
+  if (!common.quiet) fmt::print(stderr, "measuring layers of this shape ...\n");
   PlanReport report = {
       .model = model,
       .kv = kv,
@@ -59,7 +55,7 @@ base::Result<int> make_plan(const PlanFlags& flags, const Common& common) {
       .memory_bytes = flags.memory != 0 ? flags.memory : base::available_memory_bytes(),
       .ways = {},
       .growths = 0};
-  KVICK_TRY_VOID(fill_plan(machine, pool, kernels::table(isa), flags.engine.attention, report));
+  KVICK_TRY_VOID(fill_plan(pool, kernels::table(isa), flags.engine.attention, report));
   if (common.json)
     fmt::print("{}\n", plan_json(report).dump());
   else
@@ -86,8 +82,6 @@ void add_plan(CLI::App& app, const Common& common, Run& chosen) {
       ->add_option("--memory", flags->memory,
                    "memory for weights and cache together, e.g. 16GB (default: what is free)")
       ->transform(CLI::AsSizeValue(false));
-  command->add_flag("--calibrate", flags->calibrate,
-                    "measure again what this machine reads and computes at most");
   command->callback([&common, &chosen, flags] {
     chosen = [&common, flags] {
       const auto status = make_plan(*flags, common);

@@ -65,9 +65,8 @@ std::string giga(uint64_t bytes) { return giga(static_cast<double>(bytes)); }
 
 }  // namespace
 
-base::Status<> fill_plan(const plan::Calibration& machine, base::ThreadPool& pool,
-                         const kernels::Table& kernels, engine::Attention attention,
-                         PlanReport& report) {
+base::Status<> fill_plan(base::ThreadPool& pool, const kernels::Table& kernels,
+                         engine::Attention attention, PlanReport& report) {
   kernels::BucketAttention library;
   model::Workspace workspace(pool, kernels);
   if (attention == engine::Attention::kBmm) workspace.library = &library;
@@ -80,7 +79,6 @@ base::Status<> fill_plan(const plan::Calibration& machine, base::ThreadPool& poo
   setup.growth_rates = [rates = report.rates] { return rates; };
   report.growths = kv::best_growths(report.tokens, setup.shape.token_bytes(), report.rates);
   auto predictor = plan::Predictor::measure({.model = report.model,
-                                             .machine = machine,
                                              .spec = report.kv.spec,
                                              .setup = setup,
                                              .rates = report.rates,
@@ -150,13 +148,13 @@ nlohmann::ordered_json plan_json(const PlanReport& report) {
   const PlannedWay& asked = report.ways.front();
   nlohmann::ordered_json ways = nlohmann::ordered_json::array();
   for (const PlannedWay& way : report.ways)
-    ways.push_back({{"strategy", spec_text(way.spec)},
+    ways.push_back({{"strategy", kv::spec_text(way.spec)},
                     {"kv_bytes", way.cost.fast_bytes + way.cost.slow_bytes},
                     {"read_bytes_per_token", way.cost.read_bytes_per_token},
                     {"copied_bytes", way.cost.copied_bytes},
                     {"predicted_decode_tok_s", way.decode_tok_s}});
   return {{"model", report.model.config.name},
-          {"strategy", spec_text(asked.spec)},
+          {"strategy", kv::spec_text(asked.spec)},
           {"kv_type", engine::kv_type_text(report.kv)},
           {"tokens", report.tokens},
           {"batch", report.batch},
@@ -176,10 +174,10 @@ nlohmann::ordered_json plan_json(const PlanReport& report) {
           {"predicted_decode_tok_s", asked.decode_tok_s},
           {"predicted_prefill_s", report.prefill_s},
           {"token_s",
-           {{"weights", asked.token.weights},
+           {{"layers", asked.token.layers},
             {"attention", asked.token.attention},
-            {"copies", asked.token.copies},
-            {"overhead", asked.token.overhead}}},
+            {"output", asked.token.output},
+            {"copies", asked.token.copies}}},
           {"memory_bytes", report.memory_bytes},
           {"fits", report.fits()},
           {"largest_context", report.largest_context},
@@ -193,7 +191,7 @@ std::string plan_text(const PlanReport& report) {
   std::string text = fmt::format(
       "{}: {} sequence{} of {} tokens, {} {}\n\nweights {}, cache {}, of {} memory: {}\n\n",
       report.model.config.name, report.batch, report.batch == 1 ? "" : "s", report.tokens,
-      spec_text(asked.spec), engine::kv_type_text(report.kv), giga(report.weight_bytes()),
+      kv::spec_text(asked.spec), engine::kv_type_text(report.kv), giga(report.weight_bytes()),
       giga(asked.cost.fast_bytes), giga(report.memory_bytes),
       report.fits() ? "fits" : "does not fit");
   text += fmt::format("{:<12}{:>12}{:>14}{:>12}{:>14}\n", "strategy", "cache", "read a token",
@@ -203,10 +201,10 @@ std::string plan_text(const PlanReport& report) {
                         giga(way.cost.fast_bytes), giga(way.cost.read_bytes_per_token),
                         giga(way.cost.copied_bytes), way.decode_tok_s);
   text += fmt::format(
-      "\nlast token: weights {:.2f} ms, attention {:.2f} ms, copies {:.2f} ms, the rest {:.2f} "
-      "ms\n",
-      1e3 * asked.token.weights, 1e3 * asked.token.attention, 1e3 * asked.token.copies,
-      1e3 * asked.token.overhead);
+      "\nlast token: layers {:.2f} ms, their attention to the cache {:.2f} ms, output layer "
+      "{:.2f} ms, copies {:.2f} ms\n",
+      1e3 * asked.token.layers, 1e3 * asked.token.attention, 1e3 * asked.token.output,
+      1e3 * asked.token.copies);
   text += fmt::format("a prompt of {} tokens: {:.2f} s\n", report.tokens, report.prefill_s);
   text += fmt::format("bmc: T = {} growths of r = {} rows take least here\n", report.growths,
                       (report.tokens + report.growths - 1) / report.growths);

@@ -37,9 +37,8 @@ struct PlanReport {
 };
 
 // Measures, and fills in what follows memory_bytes. Error: a spec that cannot be, no room.
-base::Status<> fill_plan(const plan::Calibration& machine, base::ThreadPool& pool,
-                         const kernels::Table& kernels, engine::Attention attention,
-                         PlanReport& report);
+base::Status<> fill_plan(base::ThreadPool& pool, const kernels::Table& kernels,
+                         engine::Attention attention, PlanReport& report);
 
 std::vector<std::string> advice_of(const PlanReport& report);
 nlohmann::ordered_json plan_json(const PlanReport& report);

@@ -3,20 +3,6 @@
 #include <algorithm>
 
 namespace kvick::engine {
-namespace {
-
-std::string spec_text(const kv::Spec& spec) {
-  std::string text = spec.name;
-  char before = ':';
-  for (const auto& [key, value] : spec.options) {
-    text += before + key + '=' + value;
-    before = ',';
-  }
-  return text;
-}
-
-}  // namespace
-
 base::Result<StoreSet> StoreSet::make(Engine& engine, const KvOptions& standard,
                                       uint64_t max_bytes) {
   StoreSet set(engine, max_bytes);
@@ -27,7 +13,7 @@ base::Result<StoreSet> StoreSet::make(Engine& engine, const KvOptions& standard,
 base::Result<Shelf*> StoreSet::add(const KvOptions& options) {
   KvOptions all = engine_->resolved(options);
   all.budget = budget_;
-  Shelf shelf = {.options = all, .strategy = spec_text(all.spec), .type = kv_type_text(all)};
+  Shelf shelf = {.options = all, .strategy = kv::spec_text(all.spec), .type = kv_type_text(all)};
   KVICK_TRY(shelf.store, engine_->make_store(all));
   shelf.traits = kv::traits_of(*kv::find_strategy(all.spec.name), shelf.store->shape());
   shelves_.push_back(std::move(shelf));
@@ -36,7 +22,7 @@ base::Result<Shelf*> StoreSet::add(const KvOptions& options) {
 
 base::Result<Shelf*> StoreSet::find(const KvOptions& options) {
   const KvOptions all = engine_->resolved(options);
-  const std::string strategy = spec_text(all.spec), type = kv_type_text(all);
+  const std::string strategy = kv::spec_text(all.spec), type = kv_type_text(all);
   for (Shelf& shelf : shelves_)
     if (shelf.strategy == strategy && shelf.type == type &&
         shelf.options.max_tokens == all.max_tokens && shelf.options.ranges_path == all.ranges_path)

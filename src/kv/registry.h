@@ -23,6 +23,7 @@ struct Spec {
   std::map<std::string, std::string> options;
 };
 base::Result<Spec> parse_spec(std::string_view text);
+std::string spec_text(const Spec& spec);  // the inverse
 
 struct Traits {
   // Every committed row is attended to, as it was written; if endless, the last max_tokens - 1 of

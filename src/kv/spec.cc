@@ -133,4 +133,14 @@ base::Result<size_t> read_choice(const Spec& spec, const Option& option,
   return static_cast<size_t>(found - choices.begin());
 }
 
+std::string spec_text(const Spec& spec) {
+  std::string text = spec.name;
+  char before = ':';
+  for (const auto& [key, value] : spec.options) {
+    text += before + key + '=' + value;
+    before = ',';
+  }
+  return text;
+}
+
 }  // namespace kvick::kv

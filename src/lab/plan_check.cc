@@ -74,8 +74,6 @@ class PlanCheck final : public Experiment {
                                uint32_t depth) {
     KVICK_TRY(const io::ModelFile file, io::ModelFile::open(bench_.model_path));
     KVICK_TRY(const plan::ModelSize model, plan::size_of(file));
-    const plan::Calibration machine =
-        plan::calibrate(bench_.pool, kernels::probes(bench_.kernels.isa), {});
     kv::Setup setup;
     setup.shape = engine.model().kv_shape(*kv.k_type, *kv.v_type, kv.max_tokens);
     setup.store_row = bench_.kernels.store_row;
@@ -84,7 +82,6 @@ class PlanCheck final : public Experiment {
     model::Workspace workspace(bench_.pool, bench_.kernels);
     KVICK_TRY(const kv::GrowthRates rates, plan::measure_growth(model.config, setup, workspace));
     KVICK_TRY(const plan::Predictor predictor, plan::Predictor::measure({.model = model,
-                                                                         .machine = machine,
                                                                          .spec = kv.spec,
                                                                          .setup = setup,
                                                                          .rates = rates,

@@ -1,6 +1,8 @@
 #include "plan/model_size.h"
 
+#include <algorithm>
 #include <charconv>
+#include <fmt/format.h>
 #include <map>
 
 #include "kernels/matrix.h"
@@ -64,6 +66,56 @@ base::Status<> read_field(std::string_view field, Values& values) {
       key);
 }
 
+// Tensors and metadata of a Llama.
+void describe_llama(const model::Config& config, DType type, ModelSize& size) {
+  const auto number = [&](const char* key, uint64_t value) {
+    size.metadata[std::string("llama.") + key] = {value};
+  };
+  size.metadata["general.architecture"] = {std::string("llama")};
+  size.metadata["kvick.rope.interleaved"] = {true};
+  number("block_count", config.layers);
+  number("embedding_length", config.dim);
+  number("feed_forward_length", config.ffn);
+  number("attention.head_count", config.heads);
+  number("attention.head_count_kv", config.kv_heads);
+  number("attention.key_length", config.head_dim);
+  number("attention.value_length", config.head_dim);
+  number("context_length", config.context);
+  const auto add_tensor = [&](std::string name, DType of, std::vector<uint64_t> shape) {
+    size.tensors.push_back({.name = std::move(name), .dtype = of, .shape = std::move(shape)});
+  };
+  for (uint32_t layer = 0; layer < config.layers; ++layer) {
+    const std::string block = fmt::format("blk.{}.", layer);
+    add_tensor(block + "attn_q.weight", type, {config.q_dim(), config.dim});
+    add_tensor(block + "attn_k.weight", type, {config.kv_dim(), config.dim});
+    add_tensor(block + "attn_v.weight", type, {config.kv_dim(), config.dim});
+    add_tensor(block + "attn_output.weight", type, {config.dim, config.q_dim()});
+    for (const char* up : {"ffn_gate.weight", "ffn_up.weight"})
+      add_tensor(block + up, type, {config.ffn, config.dim});
+    add_tensor(block + "ffn_down.weight", type, {config.dim, config.ffn});
+    for (const char* norm : {"attn_norm.weight", "ffn_norm.weight"})
+      add_tensor(block + norm, DType::kF32, {config.dim});
+  }
+  add_tensor("token_embd.weight", type, {config.vocab, config.dim});
+  add_tensor("output_norm.weight", DType::kF32, {config.dim});
+}
+
+// The weights of linear layers by type.
+void count_weights(ModelSize& size) {
+  const auto named = [&](std::string_view name) {
+    return std::any_of(size.tensors.begin(), size.tensors.end(),
+                       [&](const io::Tensor& tensor) { return tensor.name == name; });
+  };
+  const bool tied = !named("output.weight");
+  for (const io::Tensor& tensor : size.tensors) {
+    if (tensor.shape.size() != 2) continue;
+    if (tensor.name == "output.weight" || (tied && tensor.name == "token_embd.weight"))
+      add(size.output, tensor.dtype, tensor.elements());
+    else if (tensor.name.starts_with("blk."))
+      add(size.layers, tensor.dtype, tensor.elements());
+  }
+}
+
 }  // namespace
 
 uint64_t packed_bytes(const TypedWeights& weights) {
@@ -85,14 +137,12 @@ uint64_t packed_bytes(const ModelSize& size) {
 base::Result<ModelSize> size_of(const io::ModelFile& file) {
   ModelSize size;
   KVICK_TRY(size.config, model::read_config(file));
-  const bool tied = file.find("output.weight") == nullptr;
+  size.metadata = file.metadata();
   for (const io::Tensor& tensor : file.tensors()) {
-    if (tensor.shape.size() != 2) continue;
-    if (tensor.name == "output.weight" || (tied && tensor.name == "token_embd.weight"))
-      add(size.output, tensor.dtype, tensor.elements());
-    else if (tensor.name.starts_with("blk."))
-      add(size.layers, tensor.dtype, tensor.elements());
+    size.tensors.push_back(tensor);
+    size.tensors.back().data = {};
   }
+  count_weights(size);
   return size;
 }
 
@@ -110,6 +160,7 @@ base::Result<ModelSize> parse_shape(std::string_view text) {
                         kKeys[i]);
   ModelSize size;
   model::Config& config = size.config;
+  config.arch = "llama";
   config.name = "shape";
   config.layers = values.at("layers");
   config.heads = values.at("heads");
@@ -122,9 +173,8 @@ base::Result<ModelSize> parse_shape(std::string_view text) {
   config.ffn = values.at("ffn", (config.dim * 8 / 3 + 255) / 256 * 256);
   config.vocab = values.at("vocab", 32000);
   config.context = values.at("context", 131072);
-  const uint64_t attention = 2ULL * config.dim * (uint64_t{config.q_dim()} + config.kv_dim());
-  add(size.layers, values.type, config.layers * (attention + 3ULL * config.dim * config.ffn));
-  add(size.output, values.type, uint64_t{config.vocab} * config.dim);
+  describe_llama(config, values.type, size);
+  count_weights(size);
   return size;
 }
 

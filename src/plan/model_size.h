@@ -20,6 +20,9 @@ struct ModelSize {
   model::Config config;
   std::vector<TypedWeights> layers;  // what every token multiplies, all layers together
   std::vector<TypedWeights> output;  // the output layer
+  // What a model file of these numbers says, but for the weights themselves.
+  io::Metadata metadata;
+  std::vector<io::Tensor> tensors;
 };
 
 // Bytes of so many weights as the kernels keep them, in matrices of many inputs.

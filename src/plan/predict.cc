@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "plan/attention_block.h"
-
 namespace kvick::plan {
 namespace {
 
@@ -23,104 +21,84 @@ double per_step(std::vector<double> seconds) {
 
 }  // namespace
 
+void Predictor::choose_size() {
+  const model::Config& config = setting_.model.config;
+  uint64_t weights = 0;
+  for (const TypedWeights& part : setting_.model.layers) weights += packed_bytes(part);
+  const uint64_t layer_bytes = weights / config.layers;
+  const uint64_t row_bytes =
+      std::max<uint64_t>(1, setting_.setup.shape.token_bytes() / config.layers * sequences());
+  // Rows first: a quarter of the bytes if one layer wants so many.
+  const uint64_t most_rows = std::max<uint64_t>(2, setting_.most_bytes / 4 / row_bytes);
+  depth_ = static_cast<uint32_t>(std::clamp<uint64_t>(std::max(2U, setting_.tokens), 2, most_rows));
+  layers_ = static_cast<uint32_t>(std::clamp<uint64_t>(
+      setting_.most_bytes / (layer_bytes + row_bytes * depth_), 1, config.layers));
+}
+
 base::Result<Predictor> Predictor::measure(const Setting& setting, model::Workspace& workspace,
                                            base::Clock clock) {
   Predictor predictor(setting);
-  KVICK_TRY_VOID(predictor.measure_products(workspace, clock));
-  KVICK_TRY_VOID(predictor.measure_attention(workspace, clock));
-  predictor.threads_ = workspace.pool.size();
-  predictor.layer_ =
-      measure_layer_overhead(workspace.pool, workspace.kernels, setting.model.config, clock);
+  predictor.choose_size();
+  KVICK_TRY(std::unique_ptr<model::Model> model,
+            make_sample(setting.model, predictor.layers_, workspace.pool, workspace.kernels));
+  kv::Setup setup = setting.setup;
+  setup.shape.max_tokens = predictor.depth_ + setting.prefill_chunk;
+  KVICK_TRY(Sample sample, Sample::make(std::move(model), setting.spec, setup, workspace, clock));
+  for (const auto measure_one : {&Predictor::measure_tokens, &Predictor::measure_prompt})
+    if (const auto done = (predictor.*measure_one)(sample); !done.ok())
+      return base::fail("no room to measure a forward: {}", done.error().what);
   return predictor;
 }
 
-base::Status<> Predictor::measure_products(model::Workspace& workspace, base::Clock clock) {
-  const double read_s = setting_.machine.read_bytes_s(kMatmulBytes);
-  for (const bool output : {false, true})
-    for (const TypedWeights& weights : output ? setting_.model.output : setting_.model.layers) {
-      const auto rate = [&](uint32_t tokens) {
-        return measure_matmul(workspace.pool, workspace.kernels, weights.type, tokens, clock);
-      };
-      const MatmulRate decode = rate(std::min(setting_.batch, setting_.prefill_chunk));
-      const MatmulRate prefill = rate(setting_.prefill_chunk);
-      products_.push_back(
-          {.weights = weights,
-           .output = output,
-           .share = std::min(1.0, std::max(decode.bytes_s, prefill.bytes_s) / read_s),
-           .decode_ops_s = decode.ops_s,
-           .prefill_ops_s = prefill.ops_s});
-    }
-  return base::Done{};
+double Predictor::all_layers() const {
+  return static_cast<double>(setting_.model.config.layers) / layers_;
 }
 
-base::Status<> Predictor::measure_attention(model::Workspace& workspace, base::Clock clock) {
-  // Tokens one by one over as many layers as fit, for caches matter; prompts, which are bound by
-  // arithmetic, over one.
-  const uint64_t row_bytes = std::max<uint64_t>(
-      1, setting_.setup.shape.token_bytes() / setting_.model.config.layers * sequences());
-  depth_ = static_cast<uint32_t>(
-      std::clamp<uint64_t>(setting_.most_bytes / row_bytes, 2, std::max(2U, setting_.tokens)));
-  const auto layers = static_cast<uint32_t>(std::clamp<uint64_t>(
-      setting_.most_bytes / (row_bytes * depth_), 1, setting_.model.config.layers));
-  KVICK_TRY_VOID(on_store(
-      layers,
-      [&](AttentionBlock& block, kv::Store& store) { return measure_tokens(block, store, layers); },
-      workspace, clock));
-  return on_store(
-      1, [&](AttentionBlock& block, kv::Store& store) { return measure_prompt(block, store); },
-      workspace, clock);
+double Predictor::all_weights(const Sample& sample) const {
+  if (layers_ == setting_.model.config.layers) return 1;
+  uint64_t bytes = 0;
+  for (const TypedWeights& part : setting_.model.layers) bytes += packed_bytes(part);
+  return static_cast<double>(bytes) / static_cast<double>(sample.model().weights().layers.bytes);
 }
 
-base::Status<> Predictor::on_store(uint32_t layers, MeasureBody body, model::Workspace& workspace,
-                                   base::Clock clock) const {
-  model::Config config = setting_.model.config;
-  kv::Setup setup = setting_.setup;
-  config.layers = setup.shape.layers = layers;
-  setup.shape.max_tokens = depth_ + setting_.prefill_chunk;
-  setup.max_bytes = UINT64_MAX;
-  KVICK_TRY(const std::unique_ptr<kv::Store> store, kv::make_store(setting_.spec, setup));
-  AttentionBlock block(config, *store, workspace, clock);
-  const auto done = body(block, *store);
-  if (!done.ok()) return base::fail("no room to measure attention: {}", done.error().what);
-  return base::Done{};
-}
-
-base::Status<kv::Shortage> Predictor::measure_tokens(AttentionBlock& block, kv::Store& store,
-                                                     uint32_t layers) {
-  std::vector<kv::SeqId> seqs;
-  for (uint32_t i = 0; i < sequences(); ++i) seqs.push_back(store.open({}).seq);
-  std::vector<double> depths, seconds;
+base::Status<kv::Shortage> Predictor::measure_tokens(Sample& sample) {
+  sample.open(sequences());
+  const double share = static_cast<double>(setting_.batch) / sequences();
+  std::vector<double> depths, seconds, output;
   for (const uint32_t depth : depths_of(depth_)) {
-    KVICK_TRY_VOID(block.fill(seqs, depth - store.length(seqs[0])));
-    std::vector<double> steps;
+    KVICK_TRY_VOID(sample.fill(depth - (depths.empty() ? 0 : static_cast<uint32_t>(depths[0]))));
+    std::vector<double> layers, all;
     for (int i = 0; i <= kSteps; ++i) {
-      BlockSeconds step;
-      KVICK_TRY_VOID(block.step(seqs, 1, step, false));
-      if (i > 0) steps.push_back(step.write + step.attend);
+      KVICK_TRY(const ForwardSeconds without, sample.forward(1, false));
+      KVICK_TRY(const ForwardSeconds with, sample.forward(1, true));
+      if (i == 0) continue;
+      layers.push_back(without.forward);
+      all.push_back(with.forward);
     }
     depths.push_back(depth);
-    seconds.push_back(per_step(steps) * setting_.model.config.layers / layers * setting_.batch /
-                      sequences());
+    seconds.push_back(per_step(layers) * share);
+    output.push_back(std::max(0.0, per_step(all) - per_step(layers)) * share);
   }
-  decode_attention_ = fit_line(depths, seconds);
+  const Line line = fit_line(depths, seconds);
+  decode_ = {.at_zero = line.at_zero * all_weights(sample), .slope = line.slope * all_layers()};
+  output_s_ = (output[0] + output[1]) / 2;
   return base::Done{};
 }
 
-base::Status<kv::Shortage> Predictor::measure_prompt(AttentionBlock& block, kv::Store& store) {
-  const kv::SeqId seq = store.open({}).seq;
-  const double layers = setting_.model.config.layers;
-  std::vector<double> depths, attention, growth;
+base::Status<kv::Shortage> Predictor::measure_prompt(Sample& sample) {
+  sample.open(1);
+  std::vector<double> depths, forward, growth;
   for (const uint32_t depth : depths_of(depth_)) {
-    KVICK_TRY_VOID(block.fill({&seq, 1}, depth - store.length(seq)));
-    BlockSeconds first, second;
-    KVICK_TRY_VOID(block.step({&seq, 1}, setting_.prefill_chunk, first, false));
-    KVICK_TRY_VOID(block.step({&seq, 1}, setting_.prefill_chunk, second, false));
+    KVICK_TRY_VOID(sample.fill(depth - (depths.empty() ? 0 : static_cast<uint32_t>(depths[0]))));
+    KVICK_TRY(const ForwardSeconds first, sample.forward(setting_.prefill_chunk, false));
+    KVICK_TRY(const ForwardSeconds second, sample.forward(setting_.prefill_chunk, false));
     depths.push_back(depth);
-    growth.push_back(first.begin * layers);
-    attention.push_back((second.write + second.attend) * layers);
+    growth.push_back(first.begin * all_layers());
+    forward.push_back(second.forward);
   }
-  prefill_growth_ = fit_line(depths, growth);
-  prefill_attention_ = fit_line(depths, attention);
+  growth_ = fit_line(depths, growth);
+  const Line line = fit_line(depths, forward);
+  prefill_ = {.at_zero = line.at_zero * all_weights(sample), .slope = line.slope * all_layers()};
   return base::Done{};
 }
 
@@ -137,38 +115,25 @@ double Predictor::copied(const kv::Spec& spec, uint32_t from, uint32_t to) const
 }
 
 TokenSeconds Predictor::token(uint32_t tokens, const kv::Spec& spec) const {
-  const ModelSize& model = setting_.model;
-  const double batch = setting_.batch;
-  const auto cost = kv::cost_of(spec, setting_.setup, {.tokens = tokens, .sequences = 1});
-  const uint64_t cached = cost.ok() ? cost->read_bytes_per_token * setting_.batch : 0;
-  const double read_s = setting_.machine.read_bytes_s(packed_bytes(model) + cached);
   TokenSeconds seconds;
-  for (const Product& product : products_)
-    seconds.weights +=
-        std::max(static_cast<double>(packed_bytes(product.weights)) / (read_s * product.share),
-                 2 * batch * static_cast<double>(product.weights.weights) / product.decode_ops_s);
-  seconds.attention = std::max(0.0, decode_attention_.at_zero + decode_attention_.slope * tokens);
+  const double all = std::max(0.0, decode_.at_zero + decode_.slope * tokens);
+  seconds.layers = std::clamp(decode_.at_zero, 0.0, all);
+  seconds.attention = all - seconds.layers;
+  seconds.output = output_s_;
   constexpr uint32_t kSpan = 64;  // growth in steps is evened out over so many tokens
   seconds.copies =
-      batch * copied(spec, tokens, tokens + kSpan) / kSpan / setting_.rates.copy_bytes_s;
-  seconds.overhead =
-      (layer_.regions + layer_.per_token * std::max(1.0, batch / threads_)) * model.config.layers;
+      setting_.batch * copied(spec, tokens, tokens + kSpan) / kSpan / setting_.rates.copy_bytes_s;
   return seconds;
 }
 
 double Predictor::prefill_s(uint32_t tokens) const {
-  double seconds = 0;
+  if (tokens == 0) return 0;
+  double seconds = output_s_ / setting_.batch;
   for (uint32_t done = 0; done < tokens;) {
     const uint32_t n = std::min(setting_.prefill_chunk, tokens - done);
     const double part = static_cast<double>(n) / setting_.prefill_chunk;
-    for (const Product& product : products_)
-      seconds += 2 * static_cast<double>(product.weights.weights) * (product.output ? 1 : n) /
-                 product.prefill_ops_s;
-    const auto at = [&](const Line& line) {
-      return part * std::max(0.0, line.at_zero + line.slope * done);
-    };
-    seconds += at(prefill_attention_) + at(prefill_growth_);
-    seconds += (layer_.regions + layer_.per_token * n / threads_) * setting_.model.config.layers;
+    for (const Line* line : {&prefill_, &growth_})
+      seconds += part * std::max(0.0, line->at_zero + line->slope * done);
     done += n;
   }
   return seconds;

@@ -13,39 +13,33 @@ double ticking() { return g_now += 1; }
 // A machine whose every clock reading is a second later, so that what is measured is known.
 struct Planned {
   explicit Planned(const std::string& spec) : m(spec, 1) {
-    size.config = m.config;
-    size.config.dim = 64;
-    size.config.ffn = 96;
-    size.layers = {{kernels::DType::kQ8_0, 1000000}};
-    size.output = {{kernels::DType::kQ4_0, 1000}};
-    machine.read = {{.bytes = 1, .bytes_s = 1e6}};
-    machine.int8_ops_s = machine.f32_ops_s = 1;
+    size = parse_shape(
+               "layers=2,heads=4,kv_heads=2,head_dim=32,dim=64,ffn=96,vocab=40,context=1000000")
+               .value();
     m.setup.shape.max_tokens = 48;
   }
-  Predictor predictor(uint32_t batch = 1) {
+  Predictor predictor(uint32_t batch = 1, uint64_t most_bytes = 1 << 30) {
     return Predictor::measure(
                {.model = size,
-                .machine = machine,
                 .spec = *kv::parse_spec("upfront"),
                 .setup = m.setup,
                 .rates = {.copy_bytes_s = 1e6, .growth_s = 0, .attention_bytes_s = 0},
                 .batch = batch,
                 .tokens = 32,
-                .prefill_chunk = 16},
+                .prefill_chunk = 16,
+                .most_bytes = most_bytes},
                m.workspace, ticking)
         .value();
   }
   Machinery m;
   ModelSize size;
-  Calibration machine;
 };
 
-TEST(Predictor, ReadsTheWeightsAtWhatProductsGetOfTheMachine) {
+TEST(Predictor, TakesASampleOfTheLayersAsManyTimesAsThereAreMore) {
   Planned planned("upfront");
-  const Predictor predictor = planned.predictor();
-  // 64 MiB in a second of the clock are more than the machine's megabyte: all of it, then.
-  EXPECT_NEAR(predictor.token(32).weights, static_cast<double>(packed_bytes(planned.size)) / 1e6,
-              1e-3);
+  EXPECT_NEAR(planned.predictor().token(32).layers, 1, 1e-9);  // both, in a second of the clock
+  EXPECT_NEAR(planned.predictor(1, 40 << 10).token(32).layers, 2, 0.1);
+  EXPECT_EQ(planned.predictor().token(32).attention, 0);
 }
 
 TEST(Predictor, AddsWhatAStrategyCopiesForAToken) {
@@ -56,10 +50,6 @@ TEST(Predictor, AddsWhatAStrategyCopiesForAToken) {
   // Rows 32 to 95 are moved by the next 64 tokens, one length after the other.
   EXPECT_NEAR(predictor.token(32, *kv::parse_spec("iterative")).copies, 63.5 * token_bytes / 1e6,
               1e-9);
-  EXPECT_NEAR(
-      predictor.token(32).all(),
-      predictor.token(32).weights + predictor.token(32).attention + predictor.token(32).overhead,
-      1e-12);
 }
 
 TEST(Predictor, MeasuresAFewOfManySequencesAndTokensAndTakesTheRestFromThere) {
@@ -68,7 +58,6 @@ TEST(Predictor, MeasuresAFewOfManySequencesAndTokensAndTakesTheRestFromThere) {
   planned.m.setup.shape.max_tokens = 1 << 24;
   const auto predictor =
       Predictor::measure({.model = planned.size,
-                          .machine = planned.machine,
                           .spec = *kv::parse_spec("virtual"),
                           .setup = planned.m.setup,
                           .rates = {.copy_bytes_s = 1e6, .growth_s = 0, .attention_bytes_s = 0},

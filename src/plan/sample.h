@@ -1,0 +1,55 @@
+#pragma once
+// A few layers of a model's shape with random weights, as a real forward runs them: what its speed
+// is measured on without the model.
+
+#include <memory>
+
+#include "base/clock.h"
+#include "kv/registry.h"
+#include "model/model.h"
+#include "model/workspace.h"
+#include "plan/model_size.h"
+
+namespace kvick::plan {
+
+// The shape's model with `layers` of its layers, evenly chosen, so that each type of weights has
+// its share. Error: whatever is wrong with the shape, as model::Model::load says it.
+base::Result<std::unique_ptr<model::Model>> make_sample(const ModelSize& size, uint32_t layers,
+                                                        base::ThreadPool& pool,
+                                                        const kernels::Table& kernels);
+
+struct ForwardSeconds {
+  double begin = 0;    // room for the new rows
+  double forward = 0;  // all layers and, if asked for, the logits; without compiling
+};
+
+// A sample with a cache.
+class Sample {
+ public:
+  // setup: of the store, whose layers and tokens are the sample's own. Errors: as above, and what
+  // kv::make_store refuses.
+  static base::Result<Sample> make(std::unique_ptr<model::Model> model, const kv::Spec& spec,
+                                   kv::Setup setup, model::Workspace& workspace, base::Clock clock);
+
+  const model::Model& model() const { return *model_; }
+  // Sequences that hold nothing yet, in place of those that there were.
+  void open(uint32_t sequences);
+  // Gives each so many tokens, whose rows are random.
+  base::Status<kv::Shortage> fill(uint32_t tokens);
+  // `tokens` more for each, which are not kept; logits: of each one's last.
+  base::Result<ForwardSeconds, kv::Shortage> forward(uint32_t tokens, bool logits);
+
+ private:
+  Sample(std::unique_ptr<model::Model> model, std::unique_ptr<kv::Store> store,
+         model::Workspace& workspace, base::Clock clock)
+      : model_(std::move(model)), store_(std::move(store)), workspace_(&workspace), clock_(clock) {}
+  double compiled_s() const;
+
+  std::unique_ptr<model::Model> model_;
+  std::unique_ptr<kv::Store> store_;
+  model::Workspace* workspace_;
+  base::Clock clock_;
+  std::vector<kv::SeqId> seqs_;
+};
+
+}  // namespace kvick::plan

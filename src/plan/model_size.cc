@@ -173,6 +173,13 @@ base::Result<ModelSize> parse_shape(std::string_view text) {
   config.ffn = values.at("ffn", (config.dim * 8 / 3 + 255) / 256 * 256);
   config.vocab = values.at("vocab", 32000);
   config.context = values.at("context", 131072);
+  const uint32_t block = std::max(kernels::kGroup, kernels::dtype_info(values.type).block);
+  for (const uint32_t inputs : {config.dim, config.q_dim(), config.ffn})
+    if (inputs % block != 0)
+      return base::fail(
+          "--shape: {} keeps {} weights together, of which dim, heads * head_dim and ffn must be "
+          "multiples; {} is none",
+          kernels::dtype_info(values.type).name, block, inputs);
   describe_llama(config, values.type, size);
   count_weights(size);
   return size;

@@ -45,5 +45,13 @@ TEST(ParseShape, NamesWhatIsWrong) {
             std::string::npos);
 }
 
+TEST(ModelSize, RefusesAShapeWhoseRowsAreNoWholeBlocks) {
+  const auto shape = parse_shape("layers=2,heads=9,kv_heads=3,head_dim=64,type=Q4_K");
+  ASSERT_FALSE(shape.ok());
+  EXPECT_NE(shape.error().message.find("576"), std::string::npos) << shape.error().message;
+  EXPECT_TRUE(parse_shape("layers=2,heads=9,kv_heads=3,head_dim=64,type=Q4_0").ok());
+  EXPECT_FALSE(parse_shape("layers=2,heads=1,kv_heads=1,head_dim=20").ok());
+}
+
 }  // namespace
 }  // namespace kvick::plan

@@ -115,8 +115,8 @@ void naive(const Asked& asked, const Shape& shape, std::vector<double>& out) {
     }
 }
 
-// All outputs of one fixed story: a ragged prompt, a draft tree of which a path is kept, a fork,
-// and a step of all.
+// All outputs of one fixed story: ragged prompts, of which one goes on, a draft tree of which a
+// path is kept, a fork, and a step of all.
 std::vector<float> story(const std::string& spec, const Shape& shape, base::Isa isa,
                          bool with_naive) {
   const kernels::Table& table = kernels::table(isa);
@@ -140,7 +140,8 @@ std::vector<float> story(const std::string& spec, const Shape& shape, base::Isa 
     p.commit(*step, kept != nullptr ? *kept : Kept::all({p.slots}));
   };
   const SeqId a = p.open(), b = p.open();
-  run({{a, 240}, {b, 5}}, false, nullptr);
+  p.add(a, 200);
+  run({{a, 40}, {b, 5}}, false, nullptr);
   const Kept path = {.rows = {{0, 2, 3}, {0}}};
   run({{a, 4}, {b, 1}}, true, &path);
   const SeqId c = p.store->fork(a).value();

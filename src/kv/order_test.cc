@@ -8,6 +8,11 @@
 namespace kvick::kv::test {
 namespace {
 
+TEST(Kept, AllKeepsEveryRowOfEverySlot) {
+  const std::vector<Slot> slots = {{SeqId{4}, 3}, {SeqId{9}, 1}};
+  EXPECT_EQ(Kept::all({slots}).rows, (std::vector<std::vector<uint32_t>>{{0, 1, 2}, {0}}));
+}
+
 class Order : public testing::TestWithParam<Case> {
  protected:
   Order() : p(GetParam().spec, kShape), a(p.open()), b(p.open()) { p.add(a, 2); }

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <gtest/gtest.h>
 #include <random>
+#include <set>
 
 #include "kv/budget.h"
 #include "kv/conformance_cases.h"
@@ -12,6 +13,26 @@
 
 namespace kvick::kv::test {
 namespace {
+
+// Also where only some pairs are tried.
+TEST(Cases, MeetEveryStrategyAndEveryType) {
+  std::set<std::string> met, met_old;
+  std::set<std::pair<kernels::DType, kernels::DType>> types;
+  std::set<kernels::DType> old_types;
+  for (const Case& test : cases()) {
+    (test.aging ? met_old : met).insert(test.spec);
+    if (test.aging)
+      old_types.insert(test.aging->k_type);
+    else
+      types.emplace(test.k_type, test.v_type);
+  }
+  for (const std::string& spec : specs()) {
+    EXPECT_TRUE(met.contains(spec)) << spec;
+    EXPECT_EQ(met_old.contains(spec), traits_of(spec).holds_old) << spec;
+  }
+  EXPECT_EQ(types.size(), std::size(kTypes));
+  EXPECT_EQ(old_types.size(), std::size(kAgings));
+}
 
 uint32_t seed() {
   const char* given = std::getenv("KVICK_TEST_SEED");
@@ -169,11 +190,7 @@ void play(const Case& test, uint32_t max_tokens) {
           .fast_bytes;
   const uint32_t from = seed();
   int shortages = 0;
-#if defined(KVICK_SANITIZED)
-  constexpr uint32_t kRounds = 1;  // twenty times slower
-#else
-  constexpr uint32_t kRounds = 3;
-#endif
+  constexpr uint32_t kRounds = kSanitized ? 1 : 3;
   for (uint32_t round = 0; round < kRounds; ++round) {
     SCOPED_TRACE("KVICK_TEST_SEED=" + std::to_string(from + round));
     Player player(test, shape, two, from + round);

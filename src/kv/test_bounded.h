@@ -52,14 +52,22 @@ inline Doubles softmax(const MadeMemory& made, size_t head, const float* x) {
   return weights;
 }
 
-// The definition: a token is written into the values of all heads, then read.
-inline Doubles naive(const MadeMemory& made, const Input& in, Doubles& values) {
+// The definition: a token is written into the values of all heads,
+inline void write_naive(const MadeMemory& made, const Input& in, Doubles& values) {
   const uint32_t slots = made.memory.slots, dim = kShape.head_dim;
-  Doubles out;
   for (size_t head = 0; head < size_t{kShape.layers} * kShape.kv_heads; ++head) {
     double* mine = values.data() + head * slots * dim;
     const Doubles ww = softmax(made, head, &in.k[head * dim]);
     for (uint32_t i = 0; i < slots * dim; ++i) mine[i] += ww[i / dim] * in.v[head * dim + i % dim];
+  }
+}
+
+// then it reads them.
+inline Doubles read_naive(const MadeMemory& made, const Input& in, const Doubles& values) {
+  const uint32_t slots = made.memory.slots, dim = kShape.head_dim;
+  Doubles out;
+  for (size_t head = 0; head < size_t{kShape.layers} * kShape.kv_heads; ++head) {
+    const double* mine = values.data() + head * slots * dim;
     for (uint32_t g = 0; g < kGroup; ++g) {
       const Doubles p = softmax(made, head, &in.q[(head * kGroup + g) * dim]);
       for (uint32_t d = 0; d < dim; ++d) {
@@ -71,11 +79,16 @@ inline Doubles naive(const MadeMemory& made, const Input& in, Doubles& values) {
   return out;
 }
 
-// What tokens do, one after the other. Each is known by a number.
+inline Doubles naive(const MadeMemory& made, const Input& in, Doubles& values) {
+  write_naive(made, in, values);
+  return read_naive(made, in, values);
+}
+
+// What the last of some tokens reads. Each is known by a number.
 inline Doubles naive(const MadeMemory& made, const std::vector<uint32_t>& tokens) {
-  Doubles values(made.initial.begin(), made.initial.end()), out;
-  for (const uint32_t token : tokens) out = naive(made, make_input(token), values);
-  return out;
+  Doubles values(made.initial.begin(), made.initial.end());
+  for (const uint32_t token : tokens) write_naive(made, make_input(token), values);
+  return read_naive(made, make_input(tokens.back()), values);
 }
 
 inline std::vector<uint32_t> numbers(uint32_t first, uint32_t count) {

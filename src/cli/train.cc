@@ -10,6 +10,7 @@
 #include "cli/commands.h"
 #include "cli/engine_options.h"
 #include "cli/progress.h"
+#include "cli/train_model.h"
 #include "engine/ranges.h"
 
 namespace kvick::cli {
@@ -95,10 +96,11 @@ void add_ranges(CLI::App& train, const Common& common, Run& chosen) {
 }  // namespace
 
 void add_train(CLI::App& app, const Common& common, Run& chosen) {
-  CLI::App* command =
-      app.add_subcommand("train", "measure or learn what a cache needs to know of a model");
+  CLI::App* command = app.add_subcommand(
+      "train", "train a small model, or measure what a cache needs to know of one");
   command->require_subcommand(1);
   add_ranges(*command, common, chosen);
+  add_model_training(*command, common, chosen);
 }
 
 }  // namespace kvick::cli

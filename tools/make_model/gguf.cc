@@ -7,8 +7,6 @@ namespace {
 
 using kernels::DType;
 
-constexpr uint32_t kUint32 = 4, kInt32 = 5, kFloat32 = 6, kBool = 7, kString = 8, kArray = 9;
-
 // ggml_type and llama_ftype ("mostly this type") of each DType, in its order.
 struct TypeNumbers {
   uint32_t ggml, file;
@@ -27,27 +25,13 @@ constexpr std::array<TypeNumbers, kernels::kWeightTypes> kNumbers = {{{0, 0},
                                                                       {13, 17},
                                                                       {14, 18}}};
 
-template <typename T>
-void append(std::string& to, T value) {
-  to.append(reinterpret_cast<const char*>(&value), sizeof value);
-}
-
-void append_text(std::string& to, std::string_view text) {
-  append(to, static_cast<uint64_t>(text.size()));
-  to.append(text);
-}
-
-std::string tensor_infos(std::span<const TensorInfo> tensors, uint64_t alignment) {
-  std::string out;
-  uint64_t offset = 0;
-  for (const TensorInfo& tensor : tensors) {
-    append_text(out, tensor.name);
-    append(out, static_cast<uint32_t>(tensor.shape.size()));
-    for (size_t d = tensor.shape.size(); d-- > 0;) append(out, tensor.shape[d]);  // innermost first
-    append(out, kNumbers[static_cast<size_t>(tensor.type)].ggml);
-    append(out, offset);
-    offset = (offset + tensor_bytes(tensor) + alignment - 1) / alignment * alignment;
-  }
+std::vector<io::GgufTensor> described(std::span<const TensorInfo> tensors) {
+  std::vector<io::GgufTensor> out;
+  for (const TensorInfo& tensor : tensors)
+    out.push_back({.name = tensor.name,
+                   .shape = tensor.shape,
+                   .type = kNumbers[static_cast<size_t>(tensor.type)].ggml,
+                   .bytes = tensor_bytes(tensor)});
   return out;
 }
 
@@ -62,52 +46,6 @@ void put_rope(const Spec& spec, const std::string& prefix, GgufMetadata& metadat
 }
 
 }  // namespace
-
-void GgufMetadata::begin(std::string_view key, uint32_t type) {
-  append_text(bytes_, key);
-  append(bytes_, type);
-  ++count_;
-}
-
-void GgufMetadata::begin_array(std::string_view key, uint32_t type, uint64_t size) {
-  begin(key, kArray);
-  append(bytes_, type);
-  append(bytes_, size);
-}
-
-void GgufMetadata::put(std::string_view key, std::string_view value) {
-  begin(key, kString);
-  append_text(bytes_, value);
-}
-void GgufMetadata::put(std::string_view key, uint32_t value) {
-  begin(key, kUint32);
-  append(bytes_, value);
-}
-void GgufMetadata::put(std::string_view key, float value) {
-  begin(key, kFloat32);
-  append(bytes_, value);
-}
-void GgufMetadata::put(std::string_view key, bool value) {
-  begin(key, kBool);
-  append(bytes_, static_cast<uint8_t>(value));
-}
-void GgufMetadata::put(std::string_view key, std::span<const std::string> values) {
-  begin_array(key, kString, values.size());
-  for (const std::string& value : values) append_text(bytes_, value);
-}
-void GgufMetadata::put(std::string_view key, std::span<const int32_t> values) {
-  begin_array(key, kInt32, values.size());
-  for (const int32_t value : values) append(bytes_, value);
-}
-void GgufMetadata::put(std::string_view key, std::span<const float> values) {
-  begin_array(key, kFloat32, values.size());
-  for (const float value : values) append(bytes_, value);
-}
-
-void GgufMetadata::put_encoded(std::string_view bytes, uint64_t count) {
-  bytes_.append(bytes);
-  count_ += count;
-}
 
 uint32_t gguf_file_type(DType type) { return kNumbers[static_cast<size_t>(type)].file; }
 
@@ -129,13 +67,7 @@ base::Status<> write_gguf(const std::string& path, const GgufMetadata& metadata,
                           std::span<const TensorInfo> tensors, const RowSource& source,
                           base::ThreadPool& pool, uint64_t alignment) {
   KVICK_TRY(OutputFile file, OutputFile::open(path));
-  std::string header = "GGUF";
-  append(header, uint32_t{3});
-  append(header, static_cast<uint64_t>(tensors.size()));
-  append(header, metadata.count());
-  file.write(header);
-  file.write(metadata.bytes());
-  file.write(tensor_infos(tensors, alignment));
+  file.write(io::gguf_header(metadata, described(tensors), alignment));
   for (const TensorInfo& tensor : tensors) {
     file.pad_to(alignment);
     write_tensor(file, tensor, source, pool);

@@ -1,0 +1,107 @@
+#include "train/export.h"
+
+#include <cmath>
+#include <cstring>
+
+#include "io/gguf_writer.h"
+#include "train/binary_file.h"
+#include "train/shapes.h"
+
+namespace kvick::train {
+namespace {
+
+constexpr uint32_t kGgmlF32 = 0, kGgmlBf16 = 30;
+constexpr uint32_t kFileF32 = 0, kFileBf16 = 32;  // general.file_type
+
+// To the nearest, ties to even; there are no infinities or NaN among weights worth exporting.
+uint16_t bf16(float value) {
+  uint32_t bits;
+  std::memcpy(&bits, &value, sizeof bits);
+  return static_cast<uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
+}
+
+io::GgufMetadata metadata_of(const Checkpoint& c, FileType type, uint64_t context) {
+  const ModelSettings& m = c.settings.model;
+  const std::string prefix = m.arch + ".";
+  io::GgufMetadata out;
+  const auto number = [&](const std::string& key, uint64_t value) {
+    out.put(prefix + key, static_cast<uint32_t>(value));
+  };
+  out.put("general.architecture", std::string_view(m.arch));
+  out.put("general.name", std::string_view(text_of("kvick ", m.arch, " dim ", m.dim)));
+  out.put("general.file_type", type == FileType::kF32 ? kFileF32 : kFileBf16);
+  number("context_length", context);
+  number("embedding_length", m.dim);
+  number("block_count", m.layers);
+  number("feed_forward_length", m.ffn);
+  number("attention.head_count", m.heads);
+  number("attention.head_count_kv", m.kv_heads);
+  number("attention.key_length", m.head_dim);
+  number("attention.value_length", m.head_dim);
+  out.put(prefix + "attention.layer_norm_rms_epsilon", static_cast<float>(m.norm_eps));
+  number("vocab_size", m.vocab);
+  if (m.has_memory()) {
+    number("memory.slots", m.slots);
+  } else {
+    number("rope.dimension_count", m.head_dim);
+    out.put(prefix + "rope.freq_base", static_cast<float>(m.rope_base));
+  }
+  out.put_encoded(c.vocabulary.bytes, c.vocabulary.pairs);
+  return out;
+}
+
+// Norms, biases and what else is no matrix stay F32, as in other files.
+bool is_narrow(const TensorShape& tensor, FileType type) {
+  return type == FileType::kBf16 && tensor.shape.size() == 2;
+}
+
+void check(const Checkpoint& c) {
+  const ModelSettings& m = c.settings.model;
+  if (m.has_memory() && (m.update == "gated" || m.update == "delta"))
+    refuse("the update ", m.update,
+           " is one that model files and the engine do not have yet; plain and step are");
+  if (c.vocabulary.pairs == 0)
+    refuse("a model of made-up tokens (--task ", c.settings.run.task,
+           ") has no vocabulary, and a model file needs one");
+  for (const float value : c.best)
+    if (!std::isfinite(value)) refuse("the weights are not finite; train with a smaller --lr");
+}
+
+}  // namespace
+
+FileType file_type_of(const std::string& name) {
+  if (name == "f32") return FileType::kF32;
+  if (name == "bf16") return FileType::kBf16;
+  refuse("--type is ", name, "; there are f32 and bf16");
+}
+
+void export_model(const Checkpoint& c, const std::string& path, FileType type, uint64_t context) {
+  check(c);
+  const std::vector<TensorShape> tensors = tensors_of(c.settings.model);
+  std::vector<io::GgufTensor> described;
+  for (const TensorShape& t : tensors) {
+    const bool narrow = is_narrow(t, type);
+    described.push_back(
+        {t.name, t.shape, narrow ? kGgmlBf16 : kGgmlF32, t.elements() * (narrow ? 2 : 4)});
+  }
+  BinaryWriter out(path);
+  const std::string header = io::gguf_header(
+      metadata_of(c, type, context != 0 ? context : c.settings.model.ctx), described);
+  out.raw(header.data(), header.size());
+  const float* values = c.best.data();
+  for (const TensorShape& t : tensors) {
+    out.pad_to(io::kGgufAlignment);
+    if (is_narrow(t, type)) {
+      std::vector<uint16_t> rounded(t.elements());
+      for (size_t i = 0; i < rounded.size(); ++i) rounded[i] = bf16(values[i]);
+      out.raw(rounded.data(), rounded.size() * sizeof(uint16_t));
+    } else {
+      out.raw(values, t.elements() * sizeof(float));
+    }
+    values += t.elements();
+  }
+  out.pad_to(io::kGgufAlignment);
+  out.finish();
+}
+
+}  // namespace kvick::train

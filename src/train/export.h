@@ -1,0 +1,18 @@
+#pragma once
+// A checkpoint's best weights as a GGUF file that the engine loads.
+
+#include <string>
+
+#include "train/checkpoint.h"
+
+namespace kvick::train {
+
+enum class FileType { kF32, kBf16 };
+FileType file_type_of(const std::string& name);  // throws Mistake
+
+// context: what the file says is the longest sequence; 0: what it was trained on. Throws Mistake
+// for what the format cannot say: gated and delta updates, made-up tokens.
+void export_model(const Checkpoint& checkpoint, const std::string& path, FileType type,
+                  uint64_t context);
+
+}  // namespace kvick::train

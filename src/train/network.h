@@ -1,0 +1,23 @@
+#pragma once
+// The forward of the engine's llama and bct (model/decoder.cc, model/bct.cc) in libtorch.
+
+#include "train/parameters.h"
+
+namespace kvick::train {
+
+struct Compute {
+  torch::ScalarType type = torch::kFloat32;  // of matrix products; sums and norms are float32
+  double dropout = 0;                        // of what blocks add, in training
+  int64_t chunk = 64;                        // tokens of a piece of memory attention
+};
+
+// tokens: [B, T]. Returns [B, T, vocab], float32.
+Tensor logits_of(const Parameters& weights, const ModelSettings& model, const Tensor& tokens,
+                 const Compute& compute);
+
+// Causal attention of q, k, v [B, heads, T, head_dim], written out, and by the library's fused
+// kernel where there is one (libtorch 2): the same but for rounding.
+Tensor attention_written_out(const Tensor& q, const Tensor& k, const Tensor& v);
+Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v);
+
+}  // namespace kvick::train

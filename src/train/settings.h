@@ -1,0 +1,60 @@
+#pragma once
+// What a model is and how it is trained: read from the command line, kept in every checkpoint.
+
+#include <cstdint>
+#include <string>
+
+#include "train/options.h"
+
+namespace kvick::train {
+
+// How a token changes the memory of slots, from its write weights ww and write value wv
+// (docs/adr/0014-training-apart.md): plain MV += wwᵀ·wv; step: times a size of each token; gated:
+// MV shrinks by a gate of each token first; delta: what the memory answers at ww is moved towards
+// wv.
+inline const char* const kUpdates[] = {"plain", "step", "gated", "delta"};
+
+struct ModelSettings {
+  std::string arch = "llama";  // general.architecture of the exported file: llama or bct
+  std::string update = "step";
+  uint64_t dim = 256, layers = 4, heads = 4;
+  uint64_t kv_heads = 0;  // 0: as many as heads
+  uint64_t head_dim = 0;  // 0: dim / heads
+  uint64_t ffn = 0;       // 0: 8/3 of dim, up to a multiple of 32
+  uint64_t vocab = 0;     // the data says it
+  uint64_t ctx = 256, slots = 256;
+  double rope_base = 10000, norm_eps = 1e-5;
+
+  bool has_memory() const { return arch == "bct"; }
+  uint64_t q_dim() const { return heads * head_dim; }
+  uint64_t kv_dim() const { return kv_heads * head_dim; }
+};
+
+struct RunSettings {
+  std::string task = "text";  // text, mqar or copy
+  uint64_t pairs = 16;        // of mqar: keys to remember; of copy: tokens to copy
+  uint64_t symbols = 256;     // vocabulary of mqar and copy
+  uint64_t batch = 16, steps = 1000, warmup = 50, seed = 1;
+  double minutes = 0;  // not 0: train so long, on a schedule of time in place of steps
+  double lr = 1e-3, least_lr = 0.1;  // least_lr: share of lr at the end of the cosine
+  double weight_decay = 0.1, beta2 = 0.95, clip = 1, dropout = 0;
+  std::string precision = "auto";  // f32 or bf16; auto: bf16 on a GPU
+};
+
+struct Settings {
+  ModelSettings model;
+  RunSettings run;
+};
+
+// Options over `before`; `vocab` and `arch` are not options.
+Settings read_settings(Options& options, Settings before);
+// Fills in what is 0 and throws Mistake for what cannot be, in the engine or at all.
+void complete(Settings& settings);
+
+// "name=value\n" for each, and back.
+std::string to_text(const Settings& settings);
+Settings settings_from_text(const std::string& text);
+// The names of those that differ, but for what a resumed run may change: steps and minutes.
+std::string differing(const Settings& a, const Settings& b);
+
+}  // namespace kvick::train

@@ -1,0 +1,54 @@
+#include "train/shapes.h"
+
+#include <cmath>
+
+namespace kvick::train {
+namespace {
+
+constexpr double kSd = 0.02;
+// Step sizes begin near 1, as the plain update has them, and gates keep 99 % of the memory.
+constexpr double kFirstStep = 2, kFirstGate = 4.6;
+
+void add_memory(const ModelSettings& m, const std::string& blk, std::vector<TensorShape>& out) {
+  out.push_back({blk + "memory_wq.weight", {m.kv_dim(), m.dim}, 0, kSd, true});
+  out.push_back({blk + "memory_wv.weight", {m.kv_dim(), m.dim}, 0, kSd, true});
+  // Slots are addresses: decay would pull them together.
+  out.push_back({blk + "memory_keys.weight", {m.kv_heads * m.slots, m.head_dim}, 0, 1});
+  if (m.update != "plain") {
+    out.push_back({blk + "memory_step.weight", {m.kv_heads, m.dim}, 0, kSd, true});
+    out.push_back({blk + "memory_step.bias", {m.kv_heads}, kFirstStep, 0});
+  }
+  if (m.update == "gated") {
+    out.push_back({blk + "memory_gate.weight", {m.kv_heads, m.dim}, 0, kSd, true});
+    out.push_back({blk + "memory_gate.bias", {m.kv_heads}, kFirstGate, 0});
+  }
+}
+
+}  // namespace
+
+std::vector<TensorShape> tensors_of(const ModelSettings& m) {
+  // Each block adds to the residual stream: its share shrinks with their number.
+  const double added = kSd / std::sqrt(2.0 * static_cast<double>(m.layers));
+  std::vector<TensorShape> out;
+  out.push_back({"token_embd.weight", {m.vocab, m.dim}, 0, kSd, true});
+  for (uint64_t layer = 0; layer < m.layers; ++layer) {
+    const std::string blk = text_of("blk.", layer, ".");
+    out.push_back({blk + "attn_norm.weight", {m.dim}, 1, 0});
+    out.push_back({blk + "attn_q.weight", {m.q_dim(), m.dim}, 0, kSd, true});
+    if (m.has_memory()) {
+      add_memory(m, blk, out);
+    } else {
+      out.push_back({blk + "attn_k.weight", {m.kv_dim(), m.dim}, 0, kSd, true});
+      out.push_back({blk + "attn_v.weight", {m.kv_dim(), m.dim}, 0, kSd, true});
+    }
+    out.push_back({blk + "attn_output.weight", {m.dim, m.q_dim()}, 0, added, true});
+    out.push_back({blk + "ffn_norm.weight", {m.dim}, 1, 0});
+    out.push_back({blk + "ffn_gate.weight", {m.ffn, m.dim}, 0, kSd, true});
+    out.push_back({blk + "ffn_up.weight", {m.ffn, m.dim}, 0, kSd, true});
+    out.push_back({blk + "ffn_down.weight", {m.dim, m.ffn}, 0, added, true});
+  }
+  out.push_back({"output_norm.weight", {m.dim}, 1, 0});
+  return out;
+}
+
+}  // namespace kvick::train

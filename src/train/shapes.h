@@ -1,0 +1,27 @@
+#pragma once
+// The tensors of a model, by GGUF's names: what is trained is what is exported.
+
+#include <string>
+#include <vector>
+
+#include "train/settings.h"
+
+namespace kvick::train {
+
+struct TensorShape {
+  std::string name;
+  std::vector<uint64_t> shape;  // outermost first
+  double mean = 0, sd = 0;      // before training
+  bool decays = false;          // weight decay is for matrices
+
+  uint64_t elements() const {
+    uint64_t product = 1;
+    for (const uint64_t size : shape) product *= size;
+    return product;
+  }
+};
+
+// In the order in which checkpoints and files hold them. The output matrix is the embedding.
+std::vector<TensorShape> tensors_of(const ModelSettings& model);
+
+}  // namespace kvick::train

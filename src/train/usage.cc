@@ -1,0 +1,35 @@
+#include "train/commands.h"
+
+namespace kvick::train {
+
+const char* const kUsage = R"(kvick train: train small models and turn them into model files
+
+  kvick train tokens -f TEXT ... -o DATA     text as tokens; the last 5 % of each file are held out
+  kvick train lm  --data DATA -o FOLDER      a transformer of the llama family
+  kvick train bct --data DATA -o FOLDER      one whose attention reads a memory of slots (BCT)
+  kvick train eval CHECKPOINT --data DATA    perplexity of held-out text at several contexts
+  kvick train export CHECKPOINT -o FILE.gguf [--type f32|bf16] [--ctx N]
+  kvick train check                          fast paths against their definitions on this device
+
+lm and bct:
+  --task text|mqar|copy     text, or recall of --pairs keys, or copying of --pairs tokens, out of
+                            --symbols; these print a share of right answers  (text, 16, 256)
+  --dim --layers --heads --kv-heads --head-dim --ffn --ctx     (256, 4, 4, heads, dim/heads, 8/3 dim, 256)
+  --slots M                 bct: slots of the memory of each KV head  (256)
+  --update plain|step|gated|delta    bct: how a token changes the memory  (step)
+  --batch --steps           sequences of a step, and steps  (16, 1000)
+  --minutes N               train so long, on a schedule of time instead of steps
+  --lr --warmup --least-lr  rate after --warmup steps, then a cosine down to its share --least-lr  (1e-3, 50, 0.1)
+  --weight-decay --beta2 --clip --dropout    (0.1, 0.95, 1, 0)
+  --seed N  --precision auto|f32|bf16        (1; auto: bf16 on a GPU, f32 elsewhere)
+  --every MINUTES           between checkpoints  (3)
+  --log-steps --held-out-steps --held-out-targets    between points of the log, between measurements
+                            of held-out data, and of so many tokens  (50, 250, 65536)
+  --resume                  go on from FOLDER's checkpoint
+  --type f32|bf16           of FOLDER/model.gguf, written at the end  (f32)
+  --device cpu|cuda  --threads N  --json  --quiet
+
+eval: --contexts 512,1024,...  --targets N (65536)  --precision  --device  --threads
+)";
+
+}  // namespace kvick::train

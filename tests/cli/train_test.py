@@ -1,0 +1,80 @@
+#!/usr/bin/env python3
+"""`kvick train tokens`, `lm`, `bct` and `export` as a user meets them: from a text to a model that answers.
+
+What trains needs kvick-train, which is built where libtorch is; those tests are skipped without it.
+"""
+
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+KVICK = os.environ["KVICK"]
+TRAINER = pathlib.Path(KVICK).parent / "kvick-train"
+SMALL = ("--dim", "64", "--layers", "1", "--heads", "2", "--ctx", "32", "--batch", "2", "--steps", "3", "--slots", "8")
+needs_trainer = unittest.skipUnless(TRAINER.exists(), "kvick-train is not built: there is no libtorch")
+
+
+class TrainTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.top = pathlib.Path(folder.name)
+        self.text = self.top / "text.txt"
+        self.text.write_text("All happy families are alike; each unhappy family is unhappy in its own way.\n" * 20)
+        self.tokens = self.top / "text.tokens"
+
+    def run_program(self, *arguments, status=0, program=KVICK):
+        done = subprocess.run([program, *map(str, arguments)], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                              timeout=240)
+        self.assertEqual(done.returncode, status, done)
+        return done
+
+    def make_tokens(self):
+        return json.loads(self.run_program("train", "tokens", "-f", self.text, "-o", self.tokens, "--json").stdout)
+
+    def refused(self, *arguments, says, program=KVICK):
+        done = self.run_program("train", *arguments, status=2, program=program)
+        self.assertEqual((len(done.stderr.splitlines()), done.stdout), (1, ""), done)
+        self.assertRegex(done.stderr, says)
+
+    def test_bytes_are_tokens_and_the_end_is_held_out(self):
+        made = self.make_tokens()
+        self.assertEqual(made["vocab"], 257)
+        self.assertEqual(made["tokens"] + made["held_out"], self.text.stat().st_size + 2)
+        self.assertGreater(made["held_out"], 0)
+
+    def test_what_is_wrong_is_one_line(self):
+        self.refused("tokens", "-f", self.top / "none", "-o", self.tokens, says="^kvick: cannot read .*none$")
+        self.refused("export", self.text, "-o", self.top / "x.gguf", says="text.txt: is no checkpoint of kvick train$")
+        elsewhere = self.top / "kvick"
+        shutil.copy(KVICK, elsewhere)
+        self.refused("lm", "--data", "x", says="kvick-train, which is built where libtorch is: apt-get install libtorch",
+                     program=elsewhere)
+
+    @needs_trainer
+    def test_a_trained_model_answers(self):
+        self.make_tokens()
+        for arch in ("lm", "bct"):
+            folder = self.top / arch
+            done = self.run_program("train", arch, "--data", self.tokens, "-o", folder, *SMALL, "--json")
+            self.assertEqual(json.loads(done.stdout)["steps"], 3)
+            self.assertEqual(len(json.loads((folder / "log.json").read_text())), 1)
+            self.run_program("train", "export", folder / "checkpoint.kvc", "-o", folder / "bf16.gguf", "--type", "bf16")
+            for name in ("model.gguf", "bf16.gguf"):
+                answer = self.run_program("run", "-m", folder / name, "--raw", "-p", "All", "-n", "4", "--json")
+                self.assertEqual(json.loads(answer.stdout)["prompt_tokens"], 3)
+
+    @needs_trainer
+    def test_what_the_trainer_refuses_is_one_line(self):
+        self.make_tokens()
+        self.refused("lm", "--data", self.tokens, says="^kvick train: -o FOLDER is missing")
+        self.refused("bct", "--data", self.tokens, "-o", self.top / "x", "--dmi", "3", says="there is no option --dmi")
+        self.refused("lm", "-o", self.top / "x", says="--task text needs --data FILE")
+
+
+if __name__ == "__main__":
+    unittest.main()

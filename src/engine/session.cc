@@ -34,6 +34,8 @@ Session::~Session() { store_.close(seq_); }
 base::Status<> Session::check(const Request& request) const {
   KVICK_TRY_VOID(engine::check(request.sampling, engine_.model().config().vocab));
   if (request.prompt.empty()) return fail("the prompt is empty: there is nothing to go on from");
+  if (request.constraint != nullptr && request.ignore_end)
+    return fail("an answer that is held to a form ends where it is whole; do not ignore the end");
   const uint32_t context = store_.most_tokens();
   if (request.prompt.size() > context)
     return fail("the prompt has {} tokens, but the context holds {}; shorten it",
@@ -97,14 +99,18 @@ base::Status<> Session::decode(const Request& request, Answer& answer) {
   // Output layers are often padded to a round number of rows; those have no token.
   const std::span<float> choices =
       std::span(logits_).first(engine_.tokenizer().vocabulary().pieces.size());
+  const std::unique_ptr<text::Constraint> constraint =
+      request.constraint != nullptr ? request.constraint->clone() : nullptr;
   bool wanted = true;
   while (true) {
+    if (constraint != nullptr) constraint->mask(choices);
     const Token token = sampler.choose(choices);
     if (!request.ignore_end && engine_.tokenizer().ends_generation(token)) {
       answer.finish = Finish::kEnd;
       break;
     }
     sampler.accept(token);
+    if (constraint != nullptr) constraint->accept(token);
     answer.tokens.push_back(token);
     wanted = emit(matcher.push(decoder.push(token)));
     if (!wanted || matcher.stopped()) break;

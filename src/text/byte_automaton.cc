@@ -9,6 +9,18 @@ namespace {
 // readings before and behind the end are two states.
 constexpr uint64_t kCompleteMark = UINT64_MAX;
 
+// In the table of what was seen.
+constexpr uint64_t kNone = UINT64_MAX;
+
+// Where a number is in the table or, if it is not, where it belongs.
+size_t free_slot(const std::vector<uint64_t>& table, uint64_t number) {
+  size_t at = number * 0x9E3779B97F4A7C15U >> 32;
+  for (;; ++at) {
+    const uint64_t there = table[at &= table.size() - 1];
+    if (there == number || there == kNone) return at;
+  }
+}
+
 constexpr uint64_t pair_of(uint32_t high, uint32_t low) { return uint64_t{high} << 32 | low; }
 
 }  // namespace
@@ -40,11 +52,29 @@ ByteAutomaton::Stack ByteAutomaton::push(StateId then, Stack below) {
   return at->second;
 }
 
+// A standard set's allocations were most of what a new state cost.
+bool ByteAutomaton::see(Reading reading) {
+  if (seen_.size() < 2 * (reached_.size() + 1)) {
+    seen_.assign(std::max<size_t>(64, 2 * seen_.size()), kNone);
+    for (const Reading one : reached_) seen_[free_slot(seen_, one)] = one;
+  }
+  Reading& slot = seen_[free_slot(seen_, reading)];
+  if (slot == reading) return false;
+  slot = reading;
+  return true;
+}
+
+// In the reverse order, so that each is found where it was put.
+void ByteAutomaton::forget_seen() {
+  for (auto one = reached_.rbegin(); one != reached_.rend(); ++one)
+    seen_[free_slot(seen_, *one)] = kNone;
+}
+
 // Only where the end is within the levels that are left: every reading can be completed.
 void ByteAutomaton::reach(StateId state, Stack stack) {
   if (frames_[stack].depth + grammar_->states[state].height > Grammar::kMostDepth) return;
   const Reading reading = pair_of(state, stack);
-  if (seen_.insert(reading).second) reached_.push_back(reading);
+  if (see(reading)) reached_.push_back(reading);
 }
 
 void ByteAutomaton::follow_calls(const Grammar::State& state, Stack stack) {
@@ -61,28 +91,30 @@ void ByteAutomaton::follow_calls(const Grammar::State& state, Stack stack) {
 
 ByteAutomaton::Node ByteAutomaton::close() {
   Readings readings;
-  bool complete = false, free_text = false;
+  bool complete = false;
+  uint32_t room = 0;
   for (size_t i = 0; i < reached_.size() && readings.size() < kMostReadings; ++i) {
     const auto id = static_cast<StateId>(reached_[i] >> 32);
     const auto stack = static_cast<Stack>(reached_[i]);
     const Grammar::State& state = grammar_->states[id];
     if (!state.bytes.empty()) readings.push_back(reached_[i]);
-    free_text |= state.free_text;
+    // Characters beyond ASCII are a call.
+    if (frames_[stack].depth < Grammar::kMostDepth) room = std::max(room, state.room);
     for (const StateId to : state.skips) reach(to, stack);
     follow_calls(state, stack);
     if (!state.end) continue;
     complete |= stack == 0;
     if (stack != 0) reach(frames_[stack].then, frames_[stack].below);
   }
+  forget_seen();
   reached_.clear();
-  seen_.clear();
   if (readings.empty() && !complete) return kDead;
   std::sort(readings.begin(), readings.end());
   if (complete) readings.push_back(kCompleteMark);
   const auto [at, is_new] =
       node_of_.try_emplace(std::move(readings), static_cast<Node>(nodes_.size()));
   if (is_new) {
-    nodes_.push_back({&at->first, complete, free_text});
+    nodes_.push_back({&at->first, complete, room});
     next_.resize(next_.size() + classes_, kUnknown);
     held_ += at->first.size() + 8;
   }

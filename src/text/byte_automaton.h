@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <memory>
 #include <unordered_map>
-#include <unordered_set>
 #include <vector>
 
 #include "text/byte_grammar.h"
@@ -30,8 +29,8 @@ class ByteAutomaton {
     return known != kUnknown ? known : find_step(node, byte);
   }
   bool complete(Node node) const { return nodes_[static_cast<size_t>(node)].complete; }
-  // A string that takes any characters goes on here: whole ones that need no escape are all right.
-  bool free_text(Node node) const { return nodes_[static_cast<size_t>(node)].free_text; }
+  // A string goes on here: so many whole characters that need no escape are all right.
+  uint32_t room(Node node) const { return nodes_[static_cast<size_t>(node)].room; }
 
   // It holds so much that one should go on in a new one; adopt() takes a state over.
   bool full() const { return next_.size() + held_ > kMostHeld; }
@@ -55,13 +54,16 @@ class ByteAutomaton {
   };
   struct NodeData {
     const Readings* readings;  // sorted; only those that can go on with a byte
-    bool complete, free_text;
+    bool complete;
+    uint32_t room;
   };
 
   Node find_step(Node node, uint8_t byte);
   Stack push(StateId then, Stack below);
   Stack adopt_stack(const ByteAutomaton& other, Stack stack);
   void reach(StateId state, Stack stack);
+  bool see(Reading reading);  // false if it was seen already
+  void forget_seen();
   void follow_calls(const Grammar::State& state, Stack stack);
   // The node of what was reached, and of what that reaches without a byte.
   Node close();
@@ -76,7 +78,7 @@ class ByteAutomaton {
   size_t held_ = 0;
   // Scratch of close().
   std::vector<Reading> reached_;
-  std::unordered_set<Reading> seen_;
+  std::vector<Reading> seen_;  // open addressing, at most half full; kNone: free
 };
 
 }  // namespace kvick::text

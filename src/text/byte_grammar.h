@@ -37,7 +37,7 @@ struct Grammar {
     std::vector<Call> calls;
     uint8_t height = kDead;  // levels of calls that the shortest way to the rule's end needs
     bool end = false;        // of its rule; nothing leads out of it
-    bool free_text = false;  // in a string that takes any characters
+    uint32_t room = 0;       // in a string: so many more characters of any kind are all right
   };
   struct Rule {
     StateId start, end;
@@ -68,7 +68,7 @@ class GrammarBuilder {
   void skip(StateId from, StateId to);
   void call(StateId from, RuleId rule, StateId then);
   void literal(StateId from, std::string_view text, StateId to);
-  void mark_free_text(StateId state) { grammar_.states[state].free_text = true; }
+  void mark_room(StateId state, uint32_t room) { grammar_.states[state].room = room; }
 
   // More than kMostParts: who builds in a loop stops, finish() says so.
   bool full() const { return parts_ > kMostParts; }

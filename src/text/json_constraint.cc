@@ -62,9 +62,9 @@ std::shared_ptr<const TokenBits> Shared::mask(Found& found, Node node) {
   Found::Mask& mask = found.masks[node];
   mask.used = ++found.clock;
   if (mask.bits != nullptr) return mask.bits;
-  const bool free_text = found.automaton.free_text(node);
-  TokenBits bits = free_text ? tokens_->plain() : TokenBits(tokens_->plain().size());
-  walk(free_text ? tokens_->not_plain() : tokens_->all(), found.automaton, node, bits);
+  const bool plain = found.automaton.room(node) >= TokenTrie::kMostPlain;
+  TokenBits bits = plain ? tokens_->plain() : TokenBits(tokens_->plain().size());
+  walk(plain ? tokens_->not_plain() : tokens_->all(), found.automaton, node, bits);
   if (found.automaton.complete(node))
     for (size_t i = 0; i < bits.size(); ++i) bits[i] |= tokens_->ends()[i];
   mask.bits = std::make_shared<const TokenBits>(std::move(bits));

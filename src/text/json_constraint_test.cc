@@ -120,6 +120,47 @@ TEST(JsonConstraint, WhatCannotBeSpelledIsLeftOutOrRefused) {
   EXPECT_FALSE(std::isinf(logits['y']));
 }
 
+TEST(JsonConstraint, WhatIsLeftCanBeTakenAtTheDeepestLevelToo) {
+  const JsonTokens tokens;
+  for (const char* schema :
+       {R"({"type": "array", "items": {"anyOf": [{"$ref": "#"}, {"type": "string"}]}})",
+        R"({"anyOf": [{"type": "array", "items": {"$ref": "#"}}, {"maxLength": 40}]})", "true"}) {
+    const auto constraint = tokens.constraint(Json::parse(schema));
+    const auto take = [&](Token wanted) {
+      bool found = false;
+      for (const Token token : tokens.allowed(*constraint)) {
+        constraint->clone()->accept(token);
+        found |= token == wanted;
+      }
+      if (found) constraint->accept(wanted);
+      return found;
+    };
+    for (int i = 0; take('[') && i < 100;) ++i;
+    if (take('"')) {
+      EXPECT_TRUE(take('a'));
+    }
+    take('a');
+  }
+}
+
+TEST(JsonConstraint, MasksAreTheSameNearTheEndOfALimitedString) {
+  const JsonTokens tokens;
+  const char* schema = R"({"type": "string", "minLength": 3, "maxLength": 20})";
+  const auto constraint = tokens.constraint(Json::parse(schema));
+  SchemaTexts texts(schema);
+  std::string text;
+  for (const char byte : std::string("\"aaaaaaaaaaaaaaaaaaaa")) {
+    std::vector<Token> twin;
+    for (size_t i = 0; i < tokens.vocab; ++i) {
+      const std::string piece = tokens.tokenizer->piece(static_cast<Token>(i), false);
+      if (!piece.empty() && texts.begins(text + piece)) twin.push_back(static_cast<Token>(i));
+    }
+    ASSERT_EQ(tokens.allowed(*constraint), twin) << text;
+    constraint->accept(byte);
+    text += byte;
+  }
+}
+
 // Alternatives that double with every level, and as many states as there are texts: what is held
 // stays bounded, and the answer an instance.
 TEST(JsonConstraint, AnAmbiguousSchemaStaysWithinItsBounds) {

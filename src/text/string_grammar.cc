@@ -50,9 +50,10 @@ void StringGrammar::add(const Length& length, StateId from, StateId to) {
   for (uint32_t count = 0;; ++count) {
     if (count >= length.least) grammar_.byte(at, '"', to);
     if (!length.most && count == length.least) {
-      grammar_.mark_free_text(at);
+      grammar_.mark_room(at, UINT32_MAX);
       return chars_.any(at, at);
     }
+    if (length.most) grammar_.mark_room(at, *length.most - count);
     if (count == length.most || grammar_.full()) return;
     const StateId next = grammar_.state();
     chars_.any(at, next);

@@ -76,7 +76,8 @@ TokenTrie::TokenTrie(const Tokenizer& tokenizer) {
 bool TokenTrie::is_plain(std::string_view bytes) const {
   const auto speakable = [&](char c) { return speakable_[static_cast<uint8_t>(c)]; };
   if (!std::all_of(bytes.begin(), bytes.end(), speakable)) return false;
-  while (!bytes.empty()) {
+  for (uint32_t count = 0; !bytes.empty(); ++count) {
+    if (count == kMostPlain) return false;
     const Utf8 character = decode_utf8(bytes);
     if (!character.valid || character.code < 0x20 || character.code == '"' ||
         character.code == '\\')

@@ -47,7 +47,9 @@ class TokenTrie {
   // Bytes that are tokens by themselves.
   const ByteSet& speakable() const { return speakable_; }
 
-  // Tokens of whole characters of speakable bytes that a JSON string holds as they are.
+  static constexpr uint32_t kMostPlain = 16;  // nearly all tokens are shorter
+  // Tokens of at most kMostPlain whole characters of speakable bytes that a JSON string holds as
+  // they are.
   const TokenBits& plain() const { return plain_; }
   // All tokens with bytes but those that end a generation; and of these, all but the plain ones.
   const ByteTrie& all() const { return all_; }

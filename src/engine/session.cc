@@ -1,6 +1,7 @@
 #include "engine/session.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "engine/stop_matcher.h"
 
@@ -36,6 +37,11 @@ base::Status<> Session::check(const Request& request) const {
   if (request.prompt.empty()) return fail("the prompt is empty: there is nothing to go on from");
   if (request.constraint != nullptr && request.ignore_end)
     return fail("an answer that is held to a form ends where it is whole; do not ignore the end");
+  // It could forbid all that the form leaves, or bring back what that has forbidden.
+  const auto infinite = [](const auto& bias) { return std::isinf(bias.second); };
+  const auto& biases = request.sampling.logit_bias;
+  if (request.constraint != nullptr && std::any_of(biases.begin(), biases.end(), infinite))
+    return fail("a logit bias without bounds cannot go with an answer that is held to a form");
   const uint32_t context = store_.most_tokens();
   if (request.prompt.size() > context)
     return fail("the prompt has {} tokens, but the context holds {}; shorten it",

@@ -167,6 +167,9 @@ TEST(Session, HoldsTheAnswerToItsForm) {
     ASSERT_TRUE(value.is_object()) << answer->text;
     EXPECT_TRUE(value["a"].is_number_integer()) << answer->text;
   }
+  r.sampling.logit_bias[5] = -INFINITY;
+  EXPECT_EQ(f.session->generate(r).error().message,
+            "a logit bias without bounds cannot go with an answer that is held to a form");
   r.ignore_end = true;
   EXPECT_EQ(f.session->generate(r).error().message,
             "an answer that is held to a form ends where it is whole; do not ignore the end");

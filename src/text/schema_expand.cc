@@ -67,6 +67,13 @@ const Json* under(const Json& value, const std::string& part) {
   return &value[std::stoul(part)];
 }
 
+// Without the combinations.
+Result<Json> own_keywords(const Json& schema, const std::string& path) {
+  Json own = SchemaExpander::without_notes(schema);
+  for (const std::string_view combination : kCombinations) own.erase(std::string(combination));
+  return normalised(std::move(own), path);
+}
+
 }  // namespace
 
 std::string SchemaExpander::below(const std::string& path, const std::string& name) {
@@ -167,9 +174,7 @@ Result<std::vector<Json>> SchemaExpander::alternatives(const Json& schema, const
         "others",
         path, kMostNesting);
   KVICK_TRY_VOID(spend(schema));
-  Json own = without_notes(schema);
-  for (const std::string_view combination : kCombinations) own.erase(std::string(combination));
-  KVICK_TRY(own, normalised(std::move(own), path));
+  KVICK_TRY(Json own, own_keywords(schema, path));
   std::vector<Json> out = {std::move(own)};
   for (const std::string_view name : kCombinations) {
     const auto found = schema.find(name);

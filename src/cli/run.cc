@@ -15,6 +15,7 @@
 #include "cli/progress.h"
 #include "cli/sampling_flags.h"
 #include "engine/session.h"
+#include "text/json_constraint.h"
 
 namespace kvick::cli {
 namespace {
@@ -25,7 +26,7 @@ using base::Result;
 struct RunFlags {
   EngineFlags engine;
   SamplingFlags sampling;
-  std::string prompt, file, system;
+  std::string prompt, file, system, schema;
   std::vector<std::string> stop;
   uint32_t max_tokens = 0;
   bool has_prompt = false, raw = false, ignore_end = false;
@@ -42,6 +43,27 @@ Result<std::string> read_text(const std::string& path) {
   text.assign(std::istreambuf_iterator<char>(in), {});
   if (in.bad()) return fail("cannot read {}: it is not a readable file", path);
   return text;
+}
+
+Result<text::Json> read_schema(const std::string& path) {
+  KVICK_TRY(const std::string text, read_text(path));
+  try {
+    return text::Json::parse(text);
+  } catch (const text::Json::parse_error& error) {
+    return fail("the schema {} is not JSON: wrong at byte {}", path, error.byte);
+  }
+}
+
+// Null without --schema.
+Result<std::shared_ptr<const text::Constraint>> constraint_of(const engine::Engine& engine,
+                                                              const RunFlags& flags) {
+  if (flags.schema.empty()) return std::shared_ptr<const text::Constraint>();
+  KVICK_TRY(const text::Json schema, read_schema(flags.schema));
+  KVICK_TRY(std::shared_ptr<const text::TokenTrie> tokens,
+            text::TokenTrie::make(engine.tokenizer()));
+  auto constraint = text::json_constraint(std::move(tokens), schema);
+  if (!constraint.ok()) return fail("{}: {}", flags.schema, constraint.error().message);
+  return constraint;
 }
 
 Result<std::vector<engine::Token>> prompt_tokens(const engine::Engine& engine,
@@ -87,6 +109,7 @@ Result<int> answer_once(engine::Engine& engine, engine::Session& session, const 
   }
   engine::Request request;
   KVICK_TRY(request.prompt, prompt_tokens(engine, flags, text));
+  KVICK_TRY(request.constraint, constraint_of(engine, flags));
   request.max_tokens = flags.max_tokens;
   request.sampling = sampling;
   request.stop = flags.stop;
@@ -126,6 +149,10 @@ Result<int> run(const RunFlags& flags, const Common& common) {
   const bool interactive = !flags.has_prompt && flags.file.empty();
   if (interactive && common.json)
     return fail("--json needs a prompt (-p TEXT or -f FILE); a chat has no single answer");
+  if (interactive && !flags.schema.empty())
+    return fail("--schema needs a prompt (-p TEXT or -f FILE)");
+  if (flags.schema == "-" && flags.file == "-")
+    return fail("--schema and --file cannot both be standard input");
   if (flags.raw && !flags.system.empty())
     return fail("--system needs the chat template that --raw switches off");
   KVICK_TRY(const engine::Sampling sampling, sampling_of(flags.sampling));
@@ -162,7 +189,13 @@ void add_run(CLI::App& app, const Common& common, Run& chosen) {
       "--raw", flags->raw,
       "no chat template: go on from the prompt as it is; names such as <|im_end|> in it "
       "are special tokens");
-  command->add_flag("--ignore-eos", flags->ignore_end, "go on past the model's end of text");
+  CLI::Option* ignore_end =
+      command->add_flag("--ignore-eos", flags->ignore_end, "go on past the model's end of text");
+  command
+      ->add_option("--schema", flags->schema,
+                   "a file with a JSON Schema: the answer is an instance of it; {\"type\": "
+                   "\"object\"} is any object")
+      ->excludes(ignore_end);
   add_sampling_flags(*command, flags->sampling);
   command->callback([&common, &chosen, flags, prompt] {
     flags->has_prompt = prompt->count() > 0;

@@ -1,6 +1,7 @@
 #include "engine/session.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace kvick::engine {
 
@@ -19,6 +20,13 @@ Session::~Session() { store_.close(seq_); }
 base::Status<> Session::check(const Request& request) const {
   KVICK_TRY_VOID(engine::check(request.sampling, engine_.model().config().vocab));
   if (request.prompt.empty()) return fail("the prompt is empty: there is nothing to go on from");
+  if (request.constraint != nullptr && request.ignore_end)
+    return fail("an answer that is held to a form ends where it is whole; do not ignore the end");
+  // It could forbid all that the form leaves, or bring back what that has forbidden.
+  const auto infinite = [](const auto& bias) { return std::isinf(bias.second); };
+  const auto& biases = request.sampling.logit_bias;
+  if (request.constraint != nullptr && std::any_of(biases.begin(), biases.end(), infinite))
+    return fail("a logit bias without bounds cannot go with an answer that is held to a form");
   const uint32_t context = store_.most_tokens();
   if (request.prompt.size() > context)
     return fail("the prompt has {} tokens, but the context holds {}; shorten it",

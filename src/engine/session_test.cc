@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/test_engine.h"
+#include "text/json_constraint.h"
 
 namespace kvick::engine {
 namespace {
@@ -145,6 +146,33 @@ TEST(Session, EndsWhenTheListenerHasHeardEnough) {
   ASSERT_TRUE(answer.ok());
   EXPECT_EQ(answer->finish, Finish::kCancelled);
   EXPECT_LT(answer->tokens.size(), 50u);
+}
+
+TEST(Session, HoldsTheAnswerToItsForm) {
+  Fixture f;
+  const auto tokens = text::TokenTrie::make(f.engine->tokenizer());
+  ASSERT_TRUE(tokens.ok()) << tokens.error().message;
+  Request r = Fixture::request({1, 2, 3}, 0);
+  r.ignore_end = false;
+  r.sampling.temperature = 1;
+  r.constraint = *text::json_constraint(
+      *tokens,
+      text::Json::parse(R"({"properties": {"a": {"type": "integer"}}, "required": ["a"]})"));
+  for (const uint64_t seed : {1, 2, 3}) {
+    r.sampling.seed = seed;
+    const auto answer = f.session->generate(r);
+    ASSERT_TRUE(answer.ok()) << answer.error().message;
+    EXPECT_EQ(answer->finish, Finish::kEnd);
+    const auto value = text::Json::parse(answer->text, nullptr, false);
+    ASSERT_TRUE(value.is_object()) << answer->text;
+    EXPECT_TRUE(value["a"].is_number_integer()) << answer->text;
+  }
+  r.sampling.logit_bias[5] = -INFINITY;
+  EXPECT_EQ(f.session->generate(r).error().message,
+            "a logit bias without bounds cannot go with an answer that is held to a form");
+  r.ignore_end = true;
+  EXPECT_EQ(f.session->generate(r).error().message,
+            "an answer that is held to a form ends where it is whole; do not ignore the end");
 }
 
 }  // namespace

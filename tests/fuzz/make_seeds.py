@@ -94,7 +94,26 @@ def huggingface_seeds():
         write("huggingface", name, b"\0".join(json.dumps(part).encode() for part in parts))
 
 
+def schema_seeds():
+    """A schema and, behind a zero byte, choices among the bytes that it leaves."""
+    person = {"type": "object", "properties": {"name": {"type": "string", "minLength": 1, "maxLength": 9},
+                                               "age": {"type": "integer", "minimum": 0, "maximum": 150}},
+              "required": ["name"], "additionalProperties": {"type": ["null", "boolean"]}, "maxProperties": 3}
+    tree = {"$defs": {"node": {"type": "object", "properties": {
+        "left": {"anyOf": [{"$ref": "#/$defs/node"}, {"type": "null"}]}, "value": {"type": "number", "maximum": 2.5}},
+        "required": ["left"]}}, "$ref": "#/$defs/node"}
+    lists = {"type": "array", "prefixItems": [{"enum": [1, "a", None]}, {"const": {"k": [True]}}],
+             "items": {"type": "number", "multipleOf": 0.01, "exclusiveMinimum": -1}, "minItems": 3, "maxItems": 5}
+    parts = {"allOf": [{"properties": {"a": {"type": "string"}}, "required": ["a"]},
+                       {"properties": {"a": {"pattern": "^(x|\\d{1,3})*[^a-c\u00e9]$"}, "b": {"format": "date-time"}}}],
+             "oneOf": [{"required": ["b"]}, {"minProperties": 1}]}
+    for name, schema in {"any": True, "object": {"type": "object"}, "person": person, "tree": tree, "lists": lists,
+                         "parts": parts, "refused": {"not": {}}}.items():
+        write("schema", name, json.dumps(schema).encode() + b"\0" + bytes(range(3, 120, 7)))
+
+
 if __name__ == "__main__":
     gguf_seeds()
     safetensors_seeds()
     huggingface_seeds()
+    schema_seeds()

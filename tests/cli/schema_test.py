@@ -1,0 +1,49 @@
+#!/usr/bin/env python3
+"""`kvick run --schema`: answers of a random model, which knows nothing of JSON, are instances all the same."""
+
+import json
+import unittest
+
+from made_model import CommandTest
+
+SCHEMA = {"type": "object", "properties": {
+    "name": {"type": "string", "maxLength": 6}, "age": {"type": "integer", "minimum": 0, "maximum": 120},
+    "tags": {"type": "array", "items": {"enum": ["a", "b"]}, "maxItems": 2}, "born": {"type": "string", "format": "date"}},
+    "required": ["name", "age", "born"], "additionalProperties": False}
+
+
+class SchemaTest(CommandTest):
+    COMMAND = "run"
+
+    def schema(self, schema):
+        path = self.top / "schema.json"
+        path.write_text(schema if isinstance(schema, str) else json.dumps(schema))
+        return path
+
+    def test_the_answer_is_an_instance(self):
+        path = self.schema(SCHEMA)
+        for seed in range(3):
+            result = self.json_of("-p", "Who?", "--raw", "--schema", path, "--seed", seed, "--temp", 1, "--top-k", 0)
+            self.assertEqual(result["finish_reason"], "stop")
+            value = json.loads(result["text"])
+            self.assertLessEqual({"name", "age", "born"}, set(value))
+            self.assertLessEqual(set(value), set(SCHEMA["properties"]))
+            self.assertLessEqual(len(value["name"]), 6)
+            self.assertIn(value["age"], range(121))
+            self.assertRegex(value["born"], r"^\d{4}-\d{2}-\d{2}$")
+
+    def test_a_greedy_answer_too(self):
+        result = self.json_of("-p", "Who?", "--raw", "--schema", self.schema(SCHEMA), "--temp", 0)
+        self.assertIn("age", json.loads(result["text"]))
+
+    def test_what_is_wrong_is_one_line(self):
+        prompt = ("-p", "Who?", "--raw", "--schema")
+        self.refused(*prompt, self.schema("{"), says="schema.json is not JSON: wrong at byte 2")
+        self.refused(*prompt, self.schema({"not": {}}), says="schema.json: the schema at #: not is not supported")
+        self.refused(*prompt, self.top / "none.json", says="cannot read .*none.json")
+        self.refused("--schema", self.schema(SCHEMA), says="--schema needs a prompt")
+        self.refused(*prompt, self.schema(SCHEMA), "--ignore-eos", says="--schema")
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=1)

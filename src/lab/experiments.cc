@@ -2,8 +2,10 @@
 
 namespace kvick::lab {
 
+std::unique_ptr<Experiment> make_allocators(const Bench& bench);           // allocators.cc
 std::unique_ptr<Experiment> make_bmc_sweep(const Bench& bench);            // bmc_sweep.cc
 std::unique_ptr<Experiment> make_breakdown(const Bench& bench);            // breakdown.cc
+std::unique_ptr<Experiment> make_growth(const Bench& bench);               // growth.cc
 std::unique_ptr<Experiment> make_paged_vs_contiguous(const Bench& bench);  // ..._contiguous.cc
 std::unique_ptr<Experiment> make_plan_check(const Bench& bench);           // plan_check.cc
 std::unique_ptr<Experiment> make_quant(const Bench& bench);                // quant.cc
@@ -11,10 +13,14 @@ std::unique_ptr<Experiment> make_waste(const Bench& bench);                // wa
 
 std::span<const ExperimentRow> experiments() {
   static constexpr ExperimentRow kRows[] = {
+      {"allocators", "a whole model's speed under each way of growing, and where its time goes", 3,
+       make_allocators},
       {"bmc-sweep", "the best number of growths of a context, measured and by BMC's model", 3,
        make_bmc_sweep},
       {"breakdown", "where the time of attention goes under each way of growing", 3,
        make_breakdown},
+      {"growth", "what a whole model's next token takes at each length of its context", 3,
+       make_growth},
       {"paged-vs-contiguous", "attention over blocks against rows in one piece", 3,
        make_paged_vs_contiguous},
       {"plan-check", "what the planner says beforehand against what is counted and timed", 3,

@@ -24,7 +24,8 @@ class Lab(CommandTest):
 
     def test_mistakes_are_one_line(self):
         out = ("-o", self.top / "out")
-        self.refused("nothing", *out, says="no experiment nothing; there are bmc-sweep")
+        self.refused("nothing", *out, says="no experiment nothing; there are allocators, bmc-sweep")
+        self.refused("allocators", *out, says="allocators needs a model: -m MODEL")
         self.refused("waste", *out, says="waste needs a trace")
         self.refused("waste", "--file", "/nowhere.csv", *out, says="cannot read /nowhere.csv")
         self.refused("bmc-sweep", "--shape", "xl", *out, says="no shape xl; there are s")

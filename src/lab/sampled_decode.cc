@@ -297,6 +297,14 @@ base::Status<> require_model(const Bench& bench, std::string_view experiment) {
   return base::Done{};
 }
 
+bool fits_memory(const Bench& bench, std::string_view what, uint64_t bytes) {
+  const uint64_t most = base::available_memory_bytes() / 10 * 7;
+  if (bytes > most)
+    bench.note(fmt::format("{}: {:.1f} GB of rows, and there is room for {:.1f}: left out", what,
+                           static_cast<double>(bytes) / 1e9, static_cast<double>(most) / 1e9));
+  return bytes <= most;
+}
+
 std::string sampling_note(uint32_t depths) {
   return fmt::format("sampled: {} steps at each of {} depths, growth and compiling charged evenly",
                      kTimed, depths);

@@ -55,6 +55,9 @@ DecodeSeconds sum_over(std::span<const Measured* const> cells, uint32_t tokens);
 
 // Error: no model was given to the experiment of that name.
 base::Status<> require_model(const Bench& bench, std::string_view experiment);
+// Whether so many bytes of rows leave memory for what else is needed; if not, the user is told that
+// `what` is left out.
+bool fits_memory(const Bench& bench, std::string_view what, uint64_t bytes);
 // What a table says of how its numbers came about.
 std::string sampling_note(uint32_t depths);
 

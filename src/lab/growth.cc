@@ -34,11 +34,11 @@ class Growth final : public Experiment {
         .title = fmt::format("Milliseconds of the next token of {} sequences, rows of f32; {}",
                              batch_, sampling_note(kDepths)),
         .columns = {"strategy", "attention", "tokens a growth", "ms, first depth", "ms, last depth",
-                    "last / first", "growing, last", "longest step"},
+                    "last / first", "growing, last", "longest growing step"},
         .rows = {}};
     Json rows = Json::array();
     Chart mean = chart("growth-latency", "The next token, growth and compiling charged evenly");
-    Chart longest = chart("growth-longest", "The longest step, which grows and compiles");
+    Chart spikes = chart("growth-spikes", "A step that grows, with all that it compiles");
     for (const Way& way : kWays) {
       const std::vector<const Measured*> depths = depths_of(all, way);
       if (depths.empty()) continue;
@@ -47,13 +47,13 @@ class Growth final : public Experiment {
                       {"attention", way.attention},
                       {"first_s", depths.front()->median("step_s")},
                       {"last_s", depths.back()->median("step_s")},
-                      {"longest_s", longest_of(depths)}});
+                      {"growing_step_s", longest_of(depths)}});
       mean.series.push_back(line(name_of(way), depths, {"step_s"}));
-      longest.series.push_back(line(name_of(way), depths, {"longest_s"}));
+      spikes.series.push_back(line(name_of(way), depths, {"growing_step_s"}));
     }
     findings.summary = {{"tokens", tokens_}, {"batch", batch_}, {"ways", rows}};
     findings.tables.push_back(std::move(table));
-    findings.charts = {std::move(mean), std::move(longest), parts_of(all)};
+    findings.charts = {std::move(mean), std::move(spikes), parts_of(all)};
     return findings;
   }
 
@@ -68,7 +68,7 @@ class Growth final : public Experiment {
 
   static double longest_of(const std::vector<const Measured*>& depths) {
     double longest = 0;
-    for (const Measured* one : depths) longest = std::max(longest, one->median("longest_s"));
+    for (const Measured* one : depths) longest = std::max(longest, one->median("growing_step_s"));
     return longest;
   }
 

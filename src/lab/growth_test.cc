@@ -27,14 +27,14 @@ TEST(Growth, ShowsSecondsOverTheDepthAndTheLongestOfThem) {
   const std::vector<Measured> all = make_up_all(*experiment, [](const Cell& cell) -> Json {
     const auto depth = cell.what["depth"].get<double>();
     return {{"begin_s", 0.25},   {"forward_s", 0.5},       {"commit_s", 0.125},
-            {"compile_s", 0.0},  {"step_s", depth / 1000}, {"longest_s", depth / 100},
+            {"compile_s", 0.0},  {"step_s", depth / 1000}, {"growing_step_s", depth / 100},
             {"growth_tokens", 5}};
   });
   const Findings found = experiment->findings(all);
   const Json& iterative = found.summary["ways"][0];
   EXPECT_DOUBLE_EQ(iterative["first_s"].get<double>(), 0.128);
   EXPECT_DOUBLE_EQ(iterative["last_s"].get<double>(), 1.92);
-  EXPECT_DOUBLE_EQ(iterative["longest_s"].get<double>(), 19.2);
+  EXPECT_DOUBLE_EQ(iterative["growing_step_s"].get<double>(), 19.2);
   EXPECT_EQ(found.tables[0].rows[0][5], "15.00");
   const Chart& parts = found.charts[2];
   EXPECT_EQ(parts.series[1].name, "iterative, computing");

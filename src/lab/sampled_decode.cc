@@ -184,18 +184,15 @@ Json json_of(std::span<const StepTime> times, const Intervals& intervals, uint32
     step.commit += (grown.commit - next.commit) / served;
   }
   std::vector<StepTime> compiled;
-  double longest = 0;
-  for (const StepTime& time : times) {
+  for (const StepTime& time : times)
     if (time.compile > 0) compiled.push_back(time);
-    longest = std::max(longest, time.all());
-  }
   step.compile = median_of(compiled, &StepTime::compile) / intervals.bucket.tokens();
   return {{"begin_s", step.begin},
           {"forward_s", step.forward},
           {"commit_s", step.commit},
           {"compile_s", step.compile},
           {"step_s", step.all()},
-          {"longest_s", longest},
+          {"growing_step_s", at(times, intervals.memory.first).all()},
           {"growth_tokens", intervals.memory.tokens()},
           {"compile_tokens", intervals.bucket.tokens()}};
 }

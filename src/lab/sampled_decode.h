@@ -37,7 +37,7 @@ std::vector<const Measured*> matching(std::span<const Measured> all, const Json&
 //   begin_s, forward_s, commit_s  room for the rows; the model; the commit. Growth charged evenly
 //   compile_s                     the library's products, charged evenly, and in none of the others
 //   step_s                        all four
-//   longest_s                     the longest step that was timed, with all that it compiled
+//   growing_step_s                the last step that grew up to there, with all that it compiled
 // and growth_tokens and compile_tokens, over which those were charged, and allocated_bytes.
 // Error: a context that is the model's no more, or no room.
 base::Result<Json> measure_decode(const Bench& bench, const DecodePoint& point);

@@ -17,7 +17,7 @@ struct UseCase {
   uint32_t prompt, answer;
 };
 constexpr UseCase kUseCases[] = {
-    {"chat", 128, 128}, {"question", 128, 1920}, {"summary", 1920, 128}, {"long form", 1920, 1920}};
+    {"chat", 128, 128}, {"question", 128, 1920}, {"summary", 1920, 128}, {"long", 1920, 1920}};
 constexpr uint32_t kBatches[] = {1, 32, 128};
 constexpr uint32_t kDepths = 4;
 constexpr Way kWays[] = {
@@ -172,22 +172,21 @@ class UseCases final : public Experiment {
 
   static Chart chart_of(const Json& rows) {
     Chart chart = {.name = "usecases",
-                   .title = "Throughput against blocks, by the sequences of a batch",
-                   .x_label = "sequences",
+                   .title = "Throughput against blocks",
+                   .x_label = "use and sequences",
                    .y_label = "throughput, 1: paged",
-                   .log_x = true,
                    .series = {},
-                   .bars = {}};
-    for (const UseCase& use : kUseCases)
-      for (const char* spec : {"iterative", "bmc:r=auto"}) {
-        Series series = {.name = fmt::format("{}, {}", use.name, spec),
-                         .points = {},
-                         .dashed = std::string_view(spec) == "iterative"};
-        for (const Json& row : rows)
-          if (row["use"] == use.name)
-            series.points.push_back({row["batch"].get<double>(), row[spec].get<double>()});
-        if (!series.points.empty()) chart.series.push_back(std::move(series));
-      }
+                   .bars = {},
+                   .side_by_side = true};
+    for (const Json& row : rows)
+      chart.bars.push_back(
+          fmt::format("{} {}", row["use"].get<std::string>(), row["batch"].get<uint32_t>()));
+    for (const Way& way : kWays) {
+      if (way.spec == std::string_view(kBaseline)) continue;
+      Series series = {.name = fmt::format("{} {}", way.spec, way.attention), .points = {}};
+      for (const Json& row : rows) series.points.push_back({0, row[way.spec].get<double>()});
+      chart.series.push_back(std::move(series));
+    }
     return chart;
   }
 

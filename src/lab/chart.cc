@@ -156,13 +156,18 @@ std::string lines_of(const Chart& chart) {
   return svg;
 }
 
-// Names in two rows in turn: they may be twice as long.
+// Names in two rows in turn where one has no room for them: they may be twice as long.
 std::string names_of(const Chart& chart, double slot) {
+  constexpr double kLetter = 6.5;  // pixels
+  size_t longest = 0;
+  for (const std::string& name : chart.bars) longest = std::max(longest, name.size());
+  const bool two_rows = kLetter * static_cast<double>(longest) > slot;
   std::string svg;
   for (size_t i = 0; i < chart.bars.size(); ++i)
     svg += fmt::format("<text x=\"{:.1f}\" y=\"{}\" text-anchor=\"middle\">{}</text>\n",
                        kLeft + slot * (static_cast<double>(i) + 0.5),
-                       kTop + kPlotHeight + 15 + (i % 2 == 0 ? 0 : 14), escape_xml(chart.bars[i]));
+                       kTop + kPlotHeight + 15 + (two_rows && i % 2 != 0 ? 14 : 0),
+                       escape_xml(chart.bars[i]));
   return svg;
 }
 

@@ -61,6 +61,29 @@ TEST(Chart, PutsBarsSideBySideOnOneBase) {
   EXPECT_NE(svg.substr(first, 12 + 4), svg.substr(second, 12 + 4));
 }
 
+TEST(Chart, PutsLongNamesOfBarsInTwoRows) {
+  for (const bool are_long : {false, true}) {
+    Chart chart = {.name = "c",
+                   .title = "t",
+                   .x_label = "x",
+                   .y_label = "y",
+                   .series = {{.name = "one", .points = {}}},
+                   .bars = {}};
+    for (int i = 0; i < 9; ++i) {
+      chart.bars.push_back(are_long ? "mixed:old=q4" : "q4");
+      chart.series[0].points.push_back({0, 1});
+    }
+    const std::string svg = svg_of(chart);
+    const auto row_of = [&](size_t from) {
+      const size_t name = svg.find(chart.bars[0] + "</text>", from);
+      const size_t y = svg.rfind(" y=", name);
+      return svg.substr(y, svg.find(" text-anchor", y) - y);
+    };
+    const size_t first = svg.find(chart.bars[0] + "</text>");
+    EXPECT_EQ(row_of(first) != row_of(first + 1), are_long);
+  }
+}
+
 TEST(Chart, EndsTheAxisOfValuesWithALine) {
   const std::string svg = svg_of({.name = "c",
                                   .title = "t",

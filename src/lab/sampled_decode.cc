@@ -3,8 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "engine/speed.h"
-#include "lab/intervals.h"
+#include "lab/step_times.h"
 #include "plan/attention_block.h"
 
 namespace kvick::lab {
@@ -12,34 +11,20 @@ namespace {
 
 constexpr uint32_t kTimed = 4;  // steps at a depth
 
-struct StepTime {
-  uint32_t token = 0;  // that it added, counted from 1
-  bool grew = false;   // took memory or copied
-  double begin = 0, forward = 0, commit = 0, compile = 0;
-  double all() const { return begin + forward + commit + compile; }
-};
-
-// Which tokens a growth and a compiled product serve.
-struct Intervals {
-  Interval memory;
-  Interval bucket;  // of bmm
-};
-
 class Sampler {
  public:
-  Sampler(engine::Engine& engine, kv::Store& store, const DecodePoint& point)
+  Sampler(engine::Engine& engine, kv::Store& store, uint32_t batch)
       : engine_(engine),
         store_(store),
-        point_(point),
         workspace_(engine.make_workspace()),
         block_(engine.model().config(), store, workspace_) {
     // The engine's own has compiled what other cells met.
     if (engine.library() != nullptr) workspace_.library = &library_;
-    for (uint32_t i = 0; i < point.batch; ++i) seqs_.push_back(store.open({}).seq);
-    tokens_.resize(point.batch);
-    wanted_.resize(point.batch);
-    for (uint32_t i = 0; i < point.batch; ++i) wanted_[i] = i;
-    logits_.resize(size_t{point.batch} * engine.model().config().vocab);
+    for (uint32_t i = 0; i < batch; ++i) seqs_.push_back(store.open({}).seq);
+    tokens_.resize(batch);
+    wanted_.resize(batch);
+    for (uint32_t i = 0; i < batch; ++i) wanted_[i] = i;
+    logits_.resize(size_t{batch} * engine.model().config().vocab);
   }
 
   // Ascending tokens, each as a step of its own behind one that is not timed, as it would be behind
@@ -96,7 +81,6 @@ class Sampler {
 
   engine::Engine& engine_;
   kv::Store& store_;
-  const DecodePoint& point_;
   kernels::BucketAttention library_;
   model::Workspace workspace_;
   plan::AttentionBlock block_;
@@ -119,82 +103,31 @@ base::Result<kv::Spec> with_numbers(const engine::Engine& engine, const engine::
   return spec;
 }
 
-base::Result<Intervals> intervals_of(const Bench& bench, const engine::Engine& engine,
-                                     const engine::KvOptions& kv, const DecodePoint& point) {
+base::Result<Served> served_at(const Bench& bench, const engine::Engine& engine,
+                               const engine::KvOptions& kv, const DecodePoint& point) {
   KVICK_TRY(kv::Spec spec, with_numbers(engine, kv));
   IntervalProbe probe({.spec = std::move(spec),
                        .head_dim = engine.model().config().head_dim,
                        .max_tokens = point.tokens},
                       bench.pool, bench.kernels);
-  Intervals intervals;
-  KVICK_TRY(intervals.memory, probe.memory(point.depth + 1));
+  Served served;
+  KVICK_TRY(served.growth, probe.memory(point.depth + 1));
   if (engine.library() != nullptr) {
-    KVICK_TRY(intervals.bucket, probe.bucket(point.depth + 1));
+    KVICK_TRY(served.product, probe.bucket(point.depth + 1));
   }
-  return intervals;
+  return served;
 }
 
-// Where the current bucket and memory began, the step after that growth to compare it with, and the
-// steps at the depth.
-std::vector<uint32_t> tokens_to_time(const DecodePoint& point, const Intervals& intervals,
-                                     bool buckets) {
-  std::vector<uint32_t> tokens = {intervals.memory.first};
-  if (intervals.memory.tokens() > 1) tokens.push_back(intervals.memory.first + 1);
-  if (buckets) tokens.push_back(intervals.bucket.first);
-  for (uint32_t i = 1; i <= kTimed && point.depth + i <= point.tokens; ++i)
-    tokens.push_back(point.depth + i);
-  std::sort(tokens.begin(), tokens.end());
-  tokens.erase(std::unique(tokens.begin(), tokens.end()), tokens.end());
-  return tokens;
-}
-
-double median_of(std::span<const StepTime> times, double StepTime::*part) {
-  std::vector<double> values;
-  for (const StepTime& time : times) values.push_back(time.*part);
-  return engine::median(std::move(values));
-}
-
-// What one step takes at the depth, without growth unless every step grows.
-StepTime plain_step(std::span<const StepTime> times, uint32_t depth) {
-  std::vector<StepTime> at_depth, plain;
-  for (const StepTime& time : times) {
-    if (time.token <= depth) continue;
-    at_depth.push_back(time);
-    if (!time.grew) plain.push_back(time);
-  }
-  if (plain.empty()) plain = at_depth;
-  return {.begin = median_of(plain, &StepTime::begin),
-          .forward = median_of(plain, &StepTime::forward),
-          .commit = median_of(plain, &StepTime::commit)};
-}
-
-const StepTime& at(std::span<const StepTime> times, uint32_t token) {
-  return *std::find_if(times.begin(), times.end(),
-                       [&](const StepTime& time) { return time.token == token; });
-}
-
-// A step with its share of the growth and of the compiling that serve it.
-Json json_of(std::span<const StepTime> times, const Intervals& intervals, uint32_t depth) {
-  StepTime step = plain_step(times, depth);
-  if (const uint32_t served = intervals.memory.tokens(); served > 1) {
-    const StepTime& grown = at(times, intervals.memory.first);
-    const StepTime& next = at(times, intervals.memory.first + 1);
-    step.begin += (grown.begin - next.begin) / served;
-    step.forward += (grown.forward - next.forward) / served;
-    step.commit += (grown.commit - next.commit) / served;
-  }
-  std::vector<StepTime> compiled;
-  for (const StepTime& time : times)
-    if (time.compile > 0) compiled.push_back(time);
-  step.compile = median_of(compiled, &StepTime::compile) / intervals.bucket.tokens();
+Json json_of(std::span<const StepTime> times, const Served& served, uint32_t depth) {
+  const StepTime step = share_of(times, served, depth);
   return {{"begin_s", step.begin},
           {"forward_s", step.forward},
           {"commit_s", step.commit},
           {"compile_s", step.compile},
           {"step_s", step.all()},
-          {"growing_step_s", at(times, intervals.memory.first).all()},
-          {"growth_tokens", intervals.memory.tokens()},
-          {"compile_tokens", intervals.bucket.tokens()}};
+          {"growing_step_s", step_of(times, served.growth.first).all()},
+          {"growth_tokens", served.growth.tokens()},
+          {"compile_tokens", served.product.tokens()}};
 }
 
 }  // namespace
@@ -255,13 +188,15 @@ base::Result<Json> measure_decode(const Bench& bench, const DecodePoint& point) 
   kv.max_tokens = point.tokens;
   kv.max_bytes = base::available_memory_bytes();
   KVICK_TRY(const std::unique_ptr<kv::Store> store, engine->make_store(kv));
-  KVICK_TRY(const Intervals intervals, intervals_of(bench, *engine, kv, point));
-  Sampler sampler(*engine, *store, point);
-  const auto done = sampler.run(tokens_to_time(point, intervals, engine->library() != nullptr));
+  KVICK_TRY(const Served served, served_at(bench, *engine, kv, point));
+  Sampler sampler(*engine, *store, point.batch);
+  const Interval steps = {.first = point.depth + 1,
+                          .last = std::min(point.depth + kTimed, point.tokens)};
+  const auto done = sampler.run(tokens_to_time(served, engine->library() != nullptr, steps));
   if (!done.ok())
     return base::fail("{} with {} sequences of {} tokens: {}; take less with --batch or --ctx",
                       point.spec, point.batch, point.depth, done.error().what);
-  Json json = json_of(sampler.times(), intervals, point.depth);
+  Json json = json_of(sampler.times(), served, point.depth);
   json["allocated_bytes"] = store->usage().allocated_bytes;
   return json;
 }

@@ -22,12 +22,12 @@ struct Served {
   Interval product;  // one token each where nothing is compiled
 };
 
-// The tokens whose steps must be timed, ascending: the growth's first, the step after it to compare
-// it with, the product's first, and `steps`, which lie behind the depth.
+// The tokens whose steps must be timed, ascending: the growth's first, a few after it to compare it
+// with, the product's first, and `steps`, which lie behind the depth.
 std::vector<uint32_t> tokens_to_time(const Served& served, bool compiles, Interval steps);
 
 // The median of the steps behind the depth that do not grow (of all, where all do), with its share
-// of the growth and of the compiling.
+// of the compiling and of what the growing step takes more than the median of those after it.
 StepTime share_of(std::span<const StepTime> times, const Served& served, uint32_t depth);
 // The step of that token.
 const StepTime& step_of(std::span<const StepTime> times, uint32_t token);

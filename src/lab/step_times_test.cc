@@ -35,7 +35,7 @@ struct MadeRun {
 
 TEST(StepTimes, SampleWhatTheSumOfAllStepsIs) {
   constexpr uint32_t kTokens = 256;
-  for (const MadeRun run : {MadeRun{1, 1}, {16, 64}, {64, 64}, {256, 256}, {32, 1}}) {
+  for (const MadeRun run : {MadeRun{1, 1}, {16, 64}, {64, 64}, {256, 256}, {32, 1}, {2, 4}}) {
     StepTime all;
     for (uint32_t token = 1; token <= kTokens; ++token) {
       const StepTime step = run.step(token);
@@ -54,11 +54,26 @@ TEST(StepTimes, SampleWhatTheSumOfAllStepsIs) {
   }
 }
 
-TEST(StepTimes, AreOfTheGrowthTheStepAfterItTheProductAndTheDepth) {
+TEST(StepTimes, DoNotChargeAGrowthByOneSlowStepAfterIt) {
+  const MadeRun run = {.growth = 64, .product = 64};
+  const Served served = {.growth = {.first = 65, .last = 128},
+                         .product = {.first = 65, .last = 128}};
+  std::vector<StepTime> times;
+  for (const uint32_t token : tokens_to_time(served, true, {.first = 101, .last = 104}))
+    times.push_back(run.step(token));
+  const StepTime quiet = share_of(times, served, 100);
+  times[1].forward += 1000;
+  EXPECT_EQ(share_of(times, served, 100).forward, quiet.forward);
+}
+
+TEST(StepTimes, AreOfTheGrowthThoseAfterItTheProductAndTheDepth) {
   const Served served = {.growth = {.first = 33, .last = 48}, .product = {.first = 1, .last = 64}};
   EXPECT_EQ(tokens_to_time(served, true, {.first = 40, .last = 42}),
-            (std::vector<uint32_t>{1, 33, 34, 40, 41, 42}));
+            (std::vector<uint32_t>{1, 33, 34, 35, 36, 40, 41, 42}));
   EXPECT_EQ(tokens_to_time(served, false, {.first = 34, .last = 35}),
+            (std::vector<uint32_t>{33, 34, 35, 36}));
+  const Served short_lived = {.growth = {.first = 33, .last = 34}, .product = {}};
+  EXPECT_EQ(tokens_to_time(short_lived, false, {.first = 34, .last = 35}),
             (std::vector<uint32_t>{33, 34, 35}));
 }
 

@@ -21,7 +21,7 @@ struct LabFlags {
   EngineFlags engine;
   std::string experiment, folder, file;
   std::vector<std::string> shapes;
-  uint32_t rounds = 0;
+  uint32_t rounds = 0, batch = 0;
   bool again = false;
 };
 
@@ -50,6 +50,8 @@ std::string command_of(const LabFlags& flags) {
   for (const std::string& shape : flags.shapes) text += " --shape " + shape;
   if (!flags.engine.model.empty()) text += " -m " + flags.engine.model;
   if (!flags.file.empty()) text += " --file " + flags.file;
+  if (flags.engine.context > 0) text += fmt::format(" --ctx {}", flags.engine.context);
+  if (flags.batch > 0) text += fmt::format(" --batch {}", flags.batch);
   if (flags.rounds > 0) text += fmt::format(" --rounds {}", flags.rounds);
   return text + " -o " + flags.folder;
 }
@@ -79,6 +81,8 @@ base::Result<int> lab(const LabFlags& flags, const Common& common) {
       .model_path = model_path,
       .shapes = flags.shapes,
       .file = flags.file,
+      .tokens = flags.engine.context,
+      .batch = flags.batch,
       .note = [&](std::string_view line) { progress.note(line); }};
   bool started = false;
   auto result =
@@ -131,6 +135,14 @@ void add_lab(CLI::App& app, const Common& common, Run& chosen) {
       ->add_option("--threads", flags->engine.threads,
                    "threads that compute (default: all processors)")
       ->check(CLI::Range(1, 1024));
+  command
+      ->add_option("--ctx", flags->engine.context,
+                   "tokens of a context, where an experiment of a whole model has one")
+      ->check(CLI::Range(16, 1 << 20));
+  command
+      ->add_option("-b,--batch", flags->batch,
+                   "sequences that grow together, where an experiment of a whole model has them")
+      ->check(CLI::Range(1, 4096));
   command->add_option("--rounds", flags->rounds, "rounds (default: the experiment's own number)")
       ->check(CLI::Range(1, 1000));
   command->add_flag("--again", flags->again, "measure anew what the folder holds");

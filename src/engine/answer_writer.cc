@@ -1,5 +1,7 @@
 #include "engine/answer_writer.h"
 
+#include <cmath>
+
 namespace kvick::engine {
 
 std::string_view finish_name(Finish finish) {
@@ -13,6 +15,20 @@ std::string_view finish_name(Finish finish) {
       return "cancelled";
   }
   return "unknown";
+}
+
+base::Status<> check(const AnswerForm& form, uint32_t vocab) {
+  KVICK_TRY_VOID(check(form.sampling, vocab));
+  if (form.constraint == nullptr) return base::Done{};
+  if (form.ignore_end)
+    return base::fail(
+        "an answer that is held to a form ends where it is whole; do not ignore the end");
+  // It could forbid all that the form leaves, or bring back what that has forbidden.
+  for (const auto& [token, bias] : form.sampling.logit_bias)
+    if (std::isinf(bias))
+      return base::fail(
+          "a logit bias without bounds cannot go with an answer that is held to a form");
+  return base::Done{};
 }
 
 AnswerWriter::AnswerWriter(const text::Tokenizer& tokenizer, std::span<const Token> prompt,

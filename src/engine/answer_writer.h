@@ -27,8 +27,12 @@ struct AnswerForm {
   bool continues = false;            // it goes on the prompt's text: its leading space is kept
   bool ignore_end = false;           // go on past the model's end tokens
   std::optional<uint32_t> logprobs;  // report tokens, and so many of the likeliest beside each
-  std::shared_ptr<const text::Constraint> constraint;  // null: any text
+  // What it has to be, or null: any text. Cloned; not together with ignore_end.
+  std::shared_ptr<const text::Constraint> constraint;
 };
+
+// Errors: those of its sampling; what does not go together with a constraint.
+base::Status<> check(const AnswerForm& form, uint32_t vocab);
 
 // What one more token did.
 struct Written {

@@ -28,6 +28,16 @@ std::unique_ptr<Group> remove(std::vector<std::unique_ptr<Group>>& groups, const
   return out;
 }
 
+AnswerForm form_of(const Job& job) {
+  return {.sampling = job.sampling,
+          .most = job.max_tokens != 0 ? job.max_tokens : UINT32_MAX,
+          .stop = job.stop,
+          .continues = job.continues,
+          .ignore_end = job.ignore_end,
+          .logprobs = job.logprobs,
+          .constraint = job.constraint};
+}
+
 uint64_t salt_of(const std::string& salt) { return salt.empty() ? 0 : first_parent("", salt).low; }
 
 // Rows of a running job, those of the beginning that its lanes share once.
@@ -75,7 +85,7 @@ std::optional<Refusal> Batcher::refuses(const Job& job) const {
     return Refusal{Why::kInvalid, std::move(message), std::move(field)};
   };
   const uint32_t vocab = engine_.model().config().vocab;
-  if (const auto good = check(job.sampling, vocab); !good.ok())
+  if (const auto good = check(form_of(job), vocab); !good.ok())
     return invalid("sampling", good.error().message);
   if (job.prompt.empty())
     return invalid("prompt", "the prompt is empty: there is nothing to go on from");
@@ -128,13 +138,7 @@ void Batcher::add(JobId id, Job job) {
   for (uint32_t i = 0; i < lanes; ++i) {
     const Job& j = group->job;
     Lane lane = {.choice = i, .seq = {}, .tokens = j.prompt, .writer = nullptr};
-    AnswerForm form = {.sampling = j.sampling,
-                       .most = j.max_tokens != 0 ? j.max_tokens : UINT32_MAX,
-                       .stop = j.stop,
-                       .continues = j.continues,
-                       .ignore_end = j.ignore_end,
-                       .logprobs = j.logprobs,
-                       .constraint = j.constraint};
+    AnswerForm form = form_of(j);
     form.sampling.seed += i;
     if (!group->beam_search())
       lane.writer = std::make_unique<AnswerWriter>(engine_.tokenizer(), j.prompt, std::move(form));

@@ -157,10 +157,8 @@ void Batcher::draw(std::vector<Draw>& draws) {
   };
   engine_.pool().parallel_for(draws.size(), 1, [&](size_t begin, size_t end, unsigned) {
     for (Draw& one : std::span(draws).subspan(begin, end - begin))
-      if (!one.group->beam_search() && one.group->job.constraint == nullptr) choose(one);
+      if (!one.group->beam_search()) choose(one);
   });
-  for (Draw& one : draws)
-    if (one.group->job.constraint != nullptr) choose(one);
   const double now = options_.clock();
   for (size_t i = 0; i < draws.size();) {
     Group& group = *draws[i].group;

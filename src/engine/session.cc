@@ -1,11 +1,24 @@
 #include "engine/session.h"
 
 #include <algorithm>
-#include <cmath>
 
 namespace kvick::engine {
 
 using base::fail;
+
+namespace {
+
+AnswerForm form_of(const Request& request) {
+  return {.sampling = request.sampling,
+          .most = request.max_tokens != 0 ? request.max_tokens : UINT32_MAX,
+          .stop = request.stop,
+          .continues = request.continues,
+          .ignore_end = request.ignore_end,
+          .logprobs = {},
+          .constraint = request.constraint};
+}
+
+}  // namespace
 
 Session::Session(Engine& engine, kv::Store& store, base::Clock clock)
     : engine_(engine),
@@ -18,15 +31,8 @@ Session::Session(Engine& engine, kv::Store& store, base::Clock clock)
 Session::~Session() { store_.close(seq_); }
 
 base::Status<> Session::check(const Request& request) const {
-  KVICK_TRY_VOID(engine::check(request.sampling, engine_.model().config().vocab));
+  KVICK_TRY_VOID(engine::check(form_of(request), engine_.model().config().vocab));
   if (request.prompt.empty()) return fail("the prompt is empty: there is nothing to go on from");
-  if (request.constraint != nullptr && request.ignore_end)
-    return fail("an answer that is held to a form ends where it is whole; do not ignore the end");
-  // It could forbid all that the form leaves, or bring back what that has forbidden.
-  const auto infinite = [](const auto& bias) { return std::isinf(bias.second); };
-  const auto& biases = request.sampling.logit_bias;
-  if (request.constraint != nullptr && std::any_of(biases.begin(), biases.end(), infinite))
-    return fail("a logit bias without bounds cannot go with an answer that is held to a form");
   const uint32_t context = store_.most_tokens();
   if (request.prompt.size() > context)
     return fail("the prompt has {} tokens, but the context holds {}; shorten it",
@@ -77,14 +83,7 @@ base::Status<> Session::prefill(const Request& request, uint32_t from) {
 }
 
 base::Status<> Session::decode(const Request& request, Answer& answer) {
-  AnswerWriter writer(engine_.tokenizer(), request.prompt,
-                      {.sampling = request.sampling,
-                       .most = request.max_tokens != 0 ? request.max_tokens : UINT32_MAX,
-                       .stop = request.stop,
-                       .continues = request.continues,
-                       .ignore_end = request.ignore_end,
-                       .logprobs = {},
-                       .constraint = request.constraint});
+  AnswerWriter writer(engine_.tokenizer(), request.prompt, form_of(request));
   const uint32_t context = store_.most_tokens();
   while (true) {
     const Written written = writer.next(logits_, committed_.size() < context);

@@ -6,11 +6,15 @@
 namespace kvick::engine {
 
 // An engine over a small random model.
-inline std::unique_ptr<Engine> engine_of(const tools::Spec& spec) {
+inline std::unique_ptr<Engine> engine_of(const tools::Spec& spec,
+                                         Attention attention = Attention::kFused) {
   base::ThreadPool pool(1);
   const std::string path = model::write_model(spec, pool, false);
-  auto engine =
-      Engine::open({.model_path = path, .threads = 2, .isa = base::best_isa(), .progress = {}});
+  auto engine = Engine::open({.model_path = path,
+                              .threads = 2,
+                              .isa = base::best_isa(),
+                              .attention = attention,
+                              .progress = {}});
   // The engine holds the file mapped; the next one must not be written over it.
   std::filesystem::remove(path);
   EXPECT_TRUE(engine.ok()) << (engine.ok() ? "" : engine.error().message);

@@ -12,8 +12,8 @@ constexpr double kWidth = 720, kHeight = 400, kLeft = 76, kRight = 190, kTop = 4
 constexpr double kPlotWidth = kWidth - kLeft - kRight, kPlotHeight = kHeight - kTop - kBottom;
 // Told apart by people with any kind of colour vision (Okabe and Ito 2008), lightened where dark
 // pages would swallow them.
-constexpr const char* kColours[] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
-                                    "#e69f00", "#56b4e9", "#8c8c8c", "#b2a100"};
+constexpr const char* kColours[] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00",
+                                    "#56b4e9", "#8c8c8c", "#b2a100", "#9467bd", "#a65628"};
 
 const char* colour(size_t i) { return kColours[i % std::size(kColours)]; }
 
@@ -73,6 +73,10 @@ Axis axis_over(const std::vector<double>& values, bool logarithmic, bool from_ze
   axis.low = logarithmic ? std::log2(*low) : from_zero ? std::min(0.0, *low) : *low;
   axis.high = logarithmic ? std::log2(*high) : *high;
   if (axis.high <= axis.low) axis.high = axis.low + 1;
+  if (logarithmic || !from_zero) return axis;
+  // Up to a whole step, so that the highest value has a line above it.
+  const double step = nice_step(axis.high - axis.low);
+  axis.high = std::ceil(axis.high / step - 1e-9) * step;
   return axis;
 }
 
@@ -152,32 +156,48 @@ std::string lines_of(const Chart& chart) {
   return svg;
 }
 
+// Names in two rows in turn where one has no room for them: they may be twice as long.
+std::string names_of(const Chart& chart, double slot) {
+  constexpr double kLetter = 6.5;  // pixels
+  size_t longest = 0;
+  for (const std::string& name : chart.bars) longest = std::max(longest, name.size());
+  const bool two_rows = kLetter * static_cast<double>(longest) > slot;
+  std::string svg;
+  for (size_t i = 0; i < chart.bars.size(); ++i)
+    svg += fmt::format("<text x=\"{:.1f}\" y=\"{}\" text-anchor=\"middle\">{}</text>\n",
+                       kLeft + slot * (static_cast<double>(i) + 0.5),
+                       kTop + kPlotHeight + 15 + (two_rows && i % 2 != 0 ? 14 : 0),
+                       escape_xml(chart.bars[i]));
+  return svg;
+}
+
 std::string bars_of(const Chart& chart) {
-  std::vector<double> sums(chart.bars.size());
+  std::vector<double> tops(chart.bars.size());
   for (const Series& series : chart.series)
-    for (size_t i = 0; i < sums.size() && i < series.points.size(); ++i)
-      sums[i] += series.points[i].y;
-  Axis y = axis_over(sums, false, true);
+    for (size_t i = 0; i < tops.size() && i < series.points.size(); ++i)
+      tops[i] =
+          chart.side_by_side ? std::max(tops[i], series.points[i].y) : tops[i] + series.points[i].y;
+  Axis y = axis_over(tops, false, true);
   y.low = 0;
   y.begin = kTop + kPlotHeight;
   y.end = kTop;
   std::string svg = y_axis(chart, y);
-  const double slot = kPlotWidth / static_cast<double>(std::max<size_t>(1, sums.size()));
-  std::vector<double> below(sums.size());
+  const double slot = kPlotWidth / static_cast<double>(std::max<size_t>(1, tops.size()));
+  const double parts = chart.side_by_side ? static_cast<double>(chart.series.size()) : 1;
+  const double width = slot * 0.7 / parts;
+  std::vector<double> below(tops.size());
   for (size_t s = 0; s < chart.series.size(); ++s)
-    for (size_t i = 0; i < sums.size() && i < chart.series[s].points.size(); ++i) {
+    for (size_t i = 0; i < tops.size() && i < chart.series[s].points.size(); ++i) {
       const double value = chart.series[s].points[i].y;
+      const double left = slot * (static_cast<double>(i) + 0.15) +
+                          (chart.side_by_side ? width * static_cast<double>(s) : 0);
       svg += fmt::format(
           "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" fill=\"{}\"/>\n",
-          kLeft + slot * (static_cast<double>(i) + 0.15), y.at(below[i] + value), slot * 0.7,
-          y.at(below[i]) - y.at(below[i] + value), colour(s));
-      below[i] += value;
+          kLeft + left, y.at(below[i] + value), width, y.at(below[i]) - y.at(below[i] + value),
+          colour(s));
+      if (!chart.side_by_side) below[i] += value;
     }
-  for (size_t i = 0; i < sums.size(); ++i)
-    svg += fmt::format("<text x=\"{:.1f}\" y=\"{}\" text-anchor=\"middle\">{}</text>\n",
-                       kLeft + slot * (static_cast<double>(i) + 0.5), kTop + kPlotHeight + 18,
-                       escape_xml(chart.bars[i]));
-  return svg;
+  return svg + names_of(chart, slot);
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 #pragma once
-// Charts as SVG: lines over a numeric axis, or stacked bars over names. Self-contained, readable on
-// a light and a dark page.
+// Charts as SVG: lines over a numeric axis, or bars over names, stacked or side by side.
+// Self-contained, readable on a light and a dark page.
 
 #include <string>
 #include <vector>
@@ -24,6 +24,7 @@ struct Chart {
   std::vector<Series> series;
   // Of bars, instead of x: point i of a series is its part of bar i.
   std::vector<std::string> bars;
+  bool side_by_side = false;  // the parts of a bar; else on top of one another
 };
 
 // Text as it stands between two tags.

@@ -41,6 +41,59 @@ TEST(Chart, StacksTheBarsOfAllSeries) {
   EXPECT_NE(svg.find(">left<"), std::string::npos);
 }
 
+TEST(Chart, PutsBarsSideBySideOnOneBase) {
+  const std::string svg =
+      svg_of({.name = "c",
+              .title = "t",
+              .x_label = "x",
+              .y_label = "y",
+              .series = {{.name = "one", .points = {{0, 4}}}, {.name = "two", .points = {{0, 4}}}},
+              .bars = {"only"},
+              .side_by_side = true});
+  EXPECT_EQ(count(svg, "<rect"), 2U);
+  // The same value is the same height, from the same top.
+  const size_t first = svg.find("<rect"), second = svg.find("<rect", first + 1);
+  const auto from_y = [&](size_t rect) {
+    const size_t y = svg.find(" y=", rect), end = svg.find(" width", rect);
+    return svg.substr(y, end - y);
+  };
+  EXPECT_EQ(from_y(first), from_y(second));
+  EXPECT_NE(svg.substr(first, 12 + 4), svg.substr(second, 12 + 4));
+}
+
+TEST(Chart, PutsLongNamesOfBarsInTwoRows) {
+  for (const bool are_long : {false, true}) {
+    Chart chart = {.name = "c",
+                   .title = "t",
+                   .x_label = "x",
+                   .y_label = "y",
+                   .series = {{.name = "one", .points = {}}},
+                   .bars = {}};
+    for (int i = 0; i < 9; ++i) {
+      chart.bars.push_back(are_long ? "mixed:old=q4" : "q4");
+      chart.series[0].points.push_back({0, 1});
+    }
+    const std::string svg = svg_of(chart);
+    const auto row_of = [&](size_t from) {
+      const size_t name = svg.find(chart.bars[0] + "</text>", from);
+      const size_t y = svg.rfind(" y=", name);
+      return svg.substr(y, svg.find(" text-anchor", y) - y);
+    };
+    const size_t first = svg.find(chart.bars[0] + "</text>");
+    EXPECT_EQ(row_of(first) != row_of(first + 1), are_long);
+  }
+}
+
+TEST(Chart, EndsTheAxisOfValuesWithALine) {
+  const std::string svg = svg_of({.name = "c",
+                                  .title = "t",
+                                  .x_label = "x",
+                                  .y_label = "y",
+                                  .series = {{.name = "one", .points = {{0, 9.7}, {1, 3}}}},
+                                  .bars = {}});
+  EXPECT_NE(svg.find(">10</text>"), std::string::npos);
+}
+
 TEST(Chart, OfNothingOrOfOnePointIsStillAChart) {
   for (const std::vector<Point>& points : {std::vector<Point>{}, std::vector<Point>{{2, 5}}}) {
     const std::string svg = svg_of({.name = "c",

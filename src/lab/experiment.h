@@ -26,6 +26,9 @@ struct Bench {
   std::string model_path = {};      // of that model; empty: none was given
   std::vector<std::string> shapes;  // names of shapes.h to go through; empty: the default ones
   std::string file;                 // a text, a trace; empty: none
+  // Tokens of a context and sequences of a batch, of experiments that let them be chosen; 0:
+  // theirs.
+  uint32_t tokens = 0, batch = 0;
   std::function<void(std::string_view)> note;  // to the user
 };
 

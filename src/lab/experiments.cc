@@ -2,25 +2,39 @@
 
 namespace kvick::lab {
 
+std::unique_ptr<Experiment> make_allocators(const Bench& bench);           // allocators.cc
 std::unique_ptr<Experiment> make_bmc_sweep(const Bench& bench);            // bmc_sweep.cc
 std::unique_ptr<Experiment> make_breakdown(const Bench& bench);            // breakdown.cc
+std::unique_ptr<Experiment> make_growth(const Bench& bench);               // growth.cc
+std::unique_ptr<Experiment> make_long(const Bench& bench);                 // long.cc
 std::unique_ptr<Experiment> make_paged_vs_contiguous(const Bench& bench);  // ..._contiguous.cc
 std::unique_ptr<Experiment> make_plan_check(const Bench& bench);           // plan_check.cc
 std::unique_ptr<Experiment> make_quant(const Bench& bench);                // quant.cc
+std::unique_ptr<Experiment> make_sliding(const Bench& bench);              // sliding.cc
+std::unique_ptr<Experiment> make_usecases(const Bench& bench);             // usecases.cc
 std::unique_ptr<Experiment> make_waste(const Bench& bench);                // waste.cc
 
 std::span<const ExperimentRow> experiments() {
   static constexpr ExperimentRow kRows[] = {
+      {"allocators", "a whole model's speed under each way of growing, and where its time goes", 3,
+       make_allocators},
       {"bmc-sweep", "the best number of growths of a context, measured and by BMC's model", 3,
        make_bmc_sweep},
       {"breakdown", "where the time of attention goes under each way of growing", 3,
        make_breakdown},
+      {"growth", "what a whole model's next token takes at each length of its context", 3,
+       make_growth},
+      {"long", "contexts up to 16384 tokens: attention and, with -m, a whole model", 3, make_long},
       {"paged-vs-contiguous", "attention over blocks against rows in one piece", 3,
        make_paged_vs_contiguous},
       {"plan-check", "what the planner says beforehand against what is counted and timed", 3,
        make_plan_check},
       {"quant", "quality, memory and speed of the element types on a model and a text", 1,
        make_quant},
+      {"sliding", "the static sliding cache: bytes, copies and time by its reserve", 3,
+       make_sliding},
+      {"usecases", "a whole model on short and long prompts and answers, against blocks", 3,
+       make_usecases},
       {"waste", "memory that running requests of a trace take and do not use", 1, make_waste},
   };
   return kRows;

@@ -121,6 +121,17 @@ TEST(Report, AlignsTheColumnsOfATable) {
             "Title\nname     n\na        1\nlonger  22\n");
 }
 
+TEST(Report, PutsWordsOnTheLeftAndNumbersOnTheRight) {
+  const Findings found = {.summary = {},
+                          .tables = {{"Title", {"name", "n"}, {{"a<b", "1.5"}, {"c", "-2 (1)"}}}},
+                          .charts = {}};
+  const std::string html =
+      html_of(kCounting, found, {{"machine", Json::object()}, {"command", "kvick lab counting"}});
+  EXPECT_NE(html.find("<th class=\"text\">name</th><th>n</th>"), std::string::npos);
+  EXPECT_NE(html.find("<td class=\"text\">a&lt;b</td><td>1.5</td>"), std::string::npos);
+  EXPECT_EQ(html.find("http"), std::string::npos) << "the page stands alone";
+}
+
 TEST(Experiments, HaveNamesOfTheirOwnAndSayWhatTheyLack) {
   TestBench t;
   std::vector<std::string_view> names;

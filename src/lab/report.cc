@@ -5,26 +5,45 @@
 namespace kvick::lab {
 namespace {
 
+// The colours of the charts, so that they lie on the page without a frame.
 constexpr std::string_view kStyle = R"(
 :root { color-scheme: light dark; }
-body { font: 15px/1.5 sans-serif; max-width: 60em; margin: 2em auto; padding: 0 1em; }
-table { border-collapse: collapse; margin: 1em 0; } caption { text-align: left; font-weight: bold; }
+body { font: 15px/1.5 sans-serif; max-width: 60em; margin: 2em auto; padding: 0 1em;
+  background: #fff; color: #222; }
+table { border-collapse: collapse; margin: 1em 0; font-variant-numeric: tabular-nums; }
+caption { text-align: left; font-weight: bold; padding-bottom: .4em; }
 th, td { padding: .2em .7em; text-align: right; border-bottom: 1px solid #8884; }
-th:first-child, td:first-child { text-align: left; }
-code { background: #8882; padding: .1em .3em; } .wide { overflow-x: auto; }
+th { vertical-align: bottom; border-bottom-color: #888; }
+th.text, td.text { text-align: left; }
+tr:hover td { background: #8881; }
+code { background: #8882; padding: .1em .3em; overflow-wrap: anywhere; }
+.wide { overflow-x: auto; }
 svg { display: block; margin: 1em 0; }
+@media (prefers-color-scheme: dark) { body { background: #16181c; color: #ddd; } }
 )";
 
+// Whether a column's fields are words, which stand on the left.
+std::vector<bool> columns_of_text(const Table& table) {
+  std::vector<bool> text(table.columns.size());
+  for (const std::vector<std::string>& row : table.rows)
+    for (size_t i = 0; i < row.size() && i < text.size(); ++i)
+      text[i] = text[i] || row[i].find_first_not_of("0123456789.,()+-e% ") != std::string::npos;
+  return text;
+}
+
 std::string html_of(const Table& table) {
-  std::string html =
-      "<div class=\"wide\"><table><caption>" + escape_xml(table.title) + "</caption>\n<tr>";
-  for (const std::string& column : table.columns) html += "<th>" + escape_xml(column) + "</th>";
-  html += "</tr>\n";
-  for (const std::vector<std::string>& row : table.rows) {
-    html += "<tr>";
-    for (const std::string& field : row) html += "<td>" + escape_xml(field) + "</td>";
-    html += "</tr>\n";
-  }
+  const std::vector<bool> text = columns_of_text(table);
+  const auto line = [&](const std::vector<std::string>& fields, const char* tag) {
+    std::string html = "<tr>";
+    for (size_t i = 0; i < fields.size(); ++i)
+      html +=
+          fmt::format("<{0}{1}>{2}</{0}>", tag, i < text.size() && text[i] ? " class=\"text\"" : "",
+                      escape_xml(fields[i]));
+    return html + "</tr>\n";
+  };
+  std::string html = "<div class=\"wide\"><table><caption>" + escape_xml(table.title) +
+                     "</caption>\n" + line(table.columns, "th");
+  for (const std::vector<std::string>& row : table.rows) html += line(row, "td");
   return html + "</table></div>\n";
 }
 

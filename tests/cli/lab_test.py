@@ -22,9 +22,19 @@ class Lab(CommandTest):
         self.assertIn("wasted %", again.stdout)
         self.assertEqual(json.loads((self.top / "out" / "waste.json").read_text())["cells"], first["cells"])
 
+    def test_allocators_takes_a_context_and_a_batch(self):
+        arguments = ("allocators", "--ctx", 64, "-b", 2, "--rounds", 1, "-o", self.top / "whole")
+        report = self.json_of("--quiet", *arguments)
+        self.assertEqual((report["summary"]["tokens"], report["summary"]["batch"]), (64, 2))
+        self.assertEqual(len(report["summary"]["ways"]), 9)
+        self.assertIn("--ctx 64 --batch 2 --rounds 1", report["command"])
+        self.assertEqual({one["what"]["batch"] for one in report["cells"]}, {2})
+
     def test_mistakes_are_one_line(self):
         out = ("-o", self.top / "out")
-        self.refused("nothing", *out, says="no experiment nothing; there are bmc-sweep")
+        self.refused("nothing", *out, says="no experiment nothing; there are allocators, bmc-sweep")
+        self.refused("allocators", *out, says="a context of 2048 tokens was asked for, but the model has 256")
+        self.refused("allocators", "--ctx", 8, *out, says="--ctx")
         self.refused("waste", *out, says="waste needs a trace")
         self.refused("waste", "--file", "/nowhere.csv", *out, says="cannot read /nowhere.csv")
         self.refused("bmc-sweep", "--shape", "xl", *out, says="no shape xl; there are s")

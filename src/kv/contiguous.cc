@@ -11,6 +11,10 @@ class ContiguousStep final : public RowStep {
  public:
   ContiguousStep(ContiguousStore& store, std::vector<Place> places)
       : RowStep(store, std::move(places)), store_(store) {}
+  ~ContiguousStep() override {
+    if (ended_) return;
+    for (uint32_t slot = 0; slot < places().size(); ++slot) store_.settle(sequence(slot));
+  }
 
  private:
   ContiguousSequence& sequence(uint32_t slot) const {
@@ -28,6 +32,7 @@ class ContiguousStep final : public RowStep {
                        return sequence.layers[layer].region(head, is_v) +
                               (sequence.length + row) * store_.shape().row_bytes(is_v);
                      });
+    for (uint32_t slot = 0; slot < places().size(); ++slot) store_.wrote(sequence(slot), layer);
   }
 
   void keep_rows(uint32_t slot, std::span<const uint32_t> kept) override {
@@ -45,9 +50,12 @@ class ContiguousStep final : public RowStep {
         }
     store_.copied_bytes_ += (kept.size() - in_place) * store_.shape().token_bytes();
     sequence.length += static_cast<uint32_t>(kept.size());
+    store_.settle(sequence);
+    ended_ = true;
   }
 
   ContiguousStore& store_;
+  bool ended_ = false;  // by a commit
 };
 
 void ContiguousStore::add_runs(const Sequence&, uint32_t begin, uint32_t end,
@@ -74,19 +82,25 @@ std::unique_ptr<Sequence> ContiguousStore::make_sequence(std::span<const Token>)
 CheckedStore::SequenceOr ContiguousStore::copy_sequence(SeqId id, const Sequence& from) {
   const auto& source = static_cast<const ContiguousSequence&>(from);
   KVICK_TRY(std::unique_ptr<Sequence> made, make_room_for_fork(id, source.length));
-  auto& copy = static_cast<ContiguousSequence&>(*made);
-  copy.length = source.length;
-  if (source.length == 0) return made;
-  for (uint32_t layer = 0; layer < shape().layers; ++layer) {
-    use(copy, layer, source.length);
-    const LayerRows &to = copy.layers[layer], &rows = source.layers[layer];
-    for (uint32_t head = 0; head < shape().kv_heads; ++head)
-      for (const bool is_v : {false, true})
-        std::memcpy(to.region(head, is_v), rows.region(head, is_v),
-                    source.length * shape().row_bytes(is_v));
-  }
-  copied_bytes_ += source.length * shape().token_bytes();
+  if (source.length > 0) copy_rows(source, 0, static_cast<ContiguousSequence&>(*made));
   return made;
+}
+
+void ContiguousStore::copy_rows(const ContiguousSequence& from, uint32_t begin,
+                                ContiguousSequence& to) {
+  to.length = from.length;
+  for (uint32_t layer = 0; layer < shape().layers; ++layer) {
+    use(to, layer, from.length);
+    for (uint32_t head = 0; head < shape().kv_heads; ++head)
+      for (const bool is_v : {false, true}) {
+        const size_t row = shape().row_bytes(is_v);
+        std::memcpy(to.layers[layer].region(head, is_v) + begin * row,
+                    from.layers[layer].region(head, is_v) + begin * row,
+                    (from.length - begin) * row);
+      }
+    wrote(to, layer);
+  }
+  copied_bytes_ += (from.length - begin) * shape().token_bytes();
 }
 
 CheckedStore::StepOr ContiguousStore::start(std::vector<Place> places) {

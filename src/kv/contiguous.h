@@ -28,11 +28,16 @@ class ContiguousStore : public RowStore {
   virtual SequenceOr make_room_for_fork(SeqId id, uint32_t rows) = 0;
   // Rows of a layer, those in use and more, whose memory may be read as numbers.
   virtual uint32_t bucket_rows(const ContiguousSequence& sequence, uint32_t layer) const = 0;
-  // Rows [0, rows) of a layer are in use from now on.
+  // Rows [0, rows) of a layer are in use from now on: they will be written, then wrote() is called.
   virtual void use(ContiguousSequence& sequence, uint32_t layer, uint32_t rows) = 0;
+  virtual void wrote(ContiguousSequence&, uint32_t) {}
+  // Rows past the committed ones are of no use any more.
+  virtual void settle(ContiguousSequence&) {}
+  // Copies committed rows from `begin` on into a sequence that has room for them.
+  void copy_rows(const ContiguousSequence& from, uint32_t begin, ContiguousSequence& to);
 
   std::unique_ptr<Sequence> make_sequence(std::span<const Token> prompt) override;
-  SequenceOr copy_sequence(SeqId id, const Sequence& from) final;
+  SequenceOr copy_sequence(SeqId id, const Sequence& from) override;
   StepOr start(std::vector<Place> places) final;
   Usage count() const override;
 

@@ -12,7 +12,7 @@ class ContiguousStep final : public RowStep {
   ContiguousStep(ContiguousStore& store, std::vector<Place> places)
       : RowStep(store, std::move(places)), store_(store) {}
   ~ContiguousStep() override {
-    if (ended_) return;
+    if (committed_) return;
     for (uint32_t slot = 0; slot < places().size(); ++slot) store_.settle(sequence(slot));
   }
 
@@ -51,11 +51,11 @@ class ContiguousStep final : public RowStep {
     store_.copied_bytes_ += (kept.size() - in_place) * store_.shape().token_bytes();
     sequence.length += static_cast<uint32_t>(kept.size());
     store_.settle(sequence);
-    ended_ = true;
+    committed_ = true;
   }
 
   ContiguousStore& store_;
-  bool ended_ = false;  // by a commit
+  bool committed_ = false;
 };
 
 void ContiguousStore::add_runs(const Sequence&, uint32_t begin, uint32_t end,

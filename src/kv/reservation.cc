@@ -14,6 +14,7 @@ namespace {
 constexpr char kSwitch[] = "/sys/kernel/mm/transparent_hugepage/enabled";
 constexpr char kSize[] = "/sys/kernel/mm/transparent_hugepage/hpage_pmd_size";
 constexpr char kMostMappings[] = "/proc/sys/vm/max_map_count";
+constexpr char kOvercommit[] = "/proc/sys/vm/overcommit_memory";
 constexpr size_t kHugePage = size_t{2} << 20;
 
 base::Error refused(size_t bytes) {
@@ -43,6 +44,12 @@ uint64_t most_mappings() {
   uint64_t most = 65'530;  // the kernel's default, where /proc cannot be read
   std::ifstream(kMostMappings) >> most;
   return most;
+}
+
+bool promises_memory() {
+  int mode = 0;
+  std::ifstream(kOvercommit) >> mode;
+  return mode == 2;
 }
 
 base::Result<Reservation> Reservation::make(size_t bytes, Pages pages) {

@@ -17,6 +17,8 @@ size_t bytes_of(Pages pages);
 base::Status<> huge_pages_work();
 // vm.max_map_count: how many mappings the system lets this process have.
 uint64_t most_mappings();
+// vm.overcommit_memory=2: whether the system counts memory as used when it is reserved.
+bool promises_memory();
 
 // Part of a file, in whole pages of the system.
 struct FileRange {

@@ -7,10 +7,11 @@
 namespace kvick::kv {
 
 // Huge pages are the system's to give only outside of files (its default for files in memory is to
-// have none), so sequences of them are copied.
+// have none), so sequences of them are copied, and that is no surprise.
 CheckedStore::SequenceOr VirtualStore::copy_sequence(SeqId id, const Sequence& from) {
   if (from.length == 0) return make_sequence({});
-  if (file_ == nullptr) return ContiguousStore::copy_sequence(id, from);
+  if (pages_ == Pages::kHuge) return ContiguousStore::copy_sequence(id, from);
+  if (file_ == nullptr) return fall_back(id, from);
   VirtualSequence& source = mine(find(id));
   if (source.is_fork() && source.length - source.shared >= source.shared)
     move_to_own_range(id, source);
@@ -19,7 +20,11 @@ CheckedStore::SequenceOr VirtualStore::copy_sequence(SeqId id, const Sequence& f
   if (mappings() < most_mappings_ / 10 * 9)
     if (auto mapping = source.memory.rows->range.copy_on_write(); mapping.ok())
       return share(id, source, std::move(mapping).value());
-  KVICK_TRY(std::unique_ptr<Sequence> copy, ContiguousStore::copy_sequence(id, source));
+  return fall_back(id, source);
+}
+
+CheckedStore::SequenceOr VirtualStore::fall_back(SeqId id, const Sequence& from) {
+  KVICK_TRY(std::unique_ptr<Sequence> copy, ContiguousStore::copy_sequence(id, from));
   ++fallbacks_;
   return copy;
 }

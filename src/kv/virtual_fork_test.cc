@@ -249,6 +249,24 @@ TEST(VirtualFork, IsACopyWhenTheSystemRefusesItsMapping) {
   p.expect_contents();
 }
 
+TEST(VirtualFork, IsACopyOutsideOfTheFileAndTheStoreSaysSo) {
+  Forks p;
+  p.store = std::make_unique<VirtualStore>(test_setup(kShape), VirtualOptions{.in_file = false});
+  const SeqId a = p.open();
+  p.add(a, 150);
+  const SeqId b = p.fork(a);
+  p.add(b, 1);
+  const Usage usage = p.store->usage();
+  EXPECT_EQ(usage.fallbacks, 1u);
+  EXPECT_EQ(usage.copied_bytes, 150 * kShape.token_bytes());
+  EXPECT_EQ(usage.allocated_bytes, pages_of(150) + pages_of(151));
+  EXPECT_EQ(kernel_pages().all(), 0u);
+  p.expect_contents();
+  p.close(a);
+  p.close(b);
+  EXPECT_EQ(p.store->usage().allocated_bytes, 0u);
+}
+
 TEST(VirtualFork, OfHugePagesIsACopy) {
   if (const std::string why = unavailable("virtual:hugepages=on"); !why.empty())
     GTEST_SKIP() << why;

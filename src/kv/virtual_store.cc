@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 namespace kvick::kv {
 namespace {
@@ -25,7 +26,7 @@ VirtualStore::VirtualStore(const Setup& setup, const VirtualOptions& options)
   const uint64_t rows = shape().max_tokens, page = bytes_of(pages_);
   k_bytes_ = round_up(rows * shape().row_bytes(false), page);
   v_bytes_ = round_up(rows * shape().row_bytes(true), page);
-  if (pages_ == Pages::kSystem)
+  if (pages_ == Pages::kSystem && options.in_file)
     file_ = RowFile::make(shape().layers * shape().kv_heads * (k_bytes_ + v_bytes_));
 }
 
@@ -142,29 +143,35 @@ uint32_t VirtualStore::bucket_rows(const ContiguousSequence& sequence, uint32_t 
 void VirtualStore::use(ContiguousSequence& used, uint32_t layer, uint32_t rows) {
   VirtualSequence& sequence = mine(used);
   uint32_t& touched = sequence.touched_rows[layer];
-  sequence.written_from = touched;
   if (rows <= touched) return;
   const uint64_t before = layer_bytes(sequence.shared, touched);
   const uint64_t after = layer_bytes(sequence.shared, rows);
   count_bytes(sequence, before, after);
-  if (sequence.is_fork()) copied_bytes_ += after - before;  // by the kernel, page by page
+  if (sequence.is_fork()) {
+    copied_bytes_ += after - before;  // by the kernel, page by page
+    SharedRows& shared = *sequence.memory.rows;
+    shared.new_begin = std::min(shared.new_begin, touched);
+    shared.new_end = std::max(shared.new_end, rows);
+  }
   touched = rows;
 }
 
 // The kernel copies a fork's page from one of the file, which it makes if there is none. What only
-// forks write to goes from there again.
+// forks write to goes from there again: for all of them at once, since it is taken from the page
+// tables of all.
 void VirtualStore::wrote(ContiguousSequence& written, uint32_t layer) {
-  const VirtualSequence& sequence = mine(written);
-  const uint32_t touched = sequence.touched_rows[layer];
-  if (!sequence.is_fork() || touched == sequence.written_from) return;
-  const SharedRows& rows = *sequence.memory.rows;
+  if (!mine(written).is_fork()) return;
+  SharedRows& rows = *mine(written).memory.rows;
+  const uint32_t begin = std::exchange(rows.new_begin, UINT32_MAX);
+  const uint32_t end = std::exchange(rows.new_end, 0);
+  if (end == 0) return;
   const uint32_t held = rows.writer != nullptr ? rows.writer->touched_rows[layer] : rows.kept;
-  for_each_region(sequence.layers[layer], [&](const std::byte* region, bool is_v) {
-    const uint64_t begin =
-        std::max(end_of(sequence.shared, sequence.written_from, is_v), end_of(0, held, is_v));
-    const uint64_t end = end_of(sequence.shared, touched, is_v);
-    const auto offset = static_cast<uint64_t>(region - sequence.memory.data());
-    if (begin < end) rows.range.release(offset + begin, end - begin);
+  std::byte* const data = rows.range.data();
+  for_each_region(layer_rows(data, layer), [&](const std::byte* region, bool is_v) {
+    const uint64_t first = std::max(end_of(begin, begin, is_v), end_of(0, held, is_v));
+    const uint64_t last = end_of(0, end, is_v);
+    if (first < last)
+      rows.range.release(static_cast<uint64_t>(region - data) + first, last - first);
   });
 }
 

@@ -15,6 +15,9 @@ namespace kvick::kv {
 struct VirtualOptions {
   Pages pages = Pages::kSystem;
   uint64_t most_mappings = kv::most_mappings();  // of the process
+  // Whether pages of 4 KiB come from a file, which forks can map. A system that promises memory
+  // before it is written promises none of a file's, and would end the process when it has no more.
+  bool in_file = !promises_memory();
 };
 
 struct VirtualSequence;
@@ -25,11 +28,13 @@ struct SharedRows {
   const VirtualSequence* writer = nullptr;  // null once it is closed
   uint32_t kept = 0;                        // rows that are held then
   std::vector<uint32_t> forks;              // of each, how many rows it shares
+  // Of the layer that is being written, the first row that is new to a fork, and the end of them.
+  uint32_t new_begin = UINT32_MAX, new_end = 0;
 };
 
 struct RowMemory {
-  std::shared_ptr<SharedRows> rows;  // null with huge pages
-  Reservation own;                   // a fork's pages, or huge ones
+  std::shared_ptr<SharedRows> rows;  // null outside of the file
+  Reservation own;                   // a fork's pages, or all of them
   std::byte* data() const {
     return own.data() != nullptr ? own.data() : rows != nullptr ? rows->range.data() : nullptr;
   }
@@ -39,7 +44,6 @@ struct VirtualSequence : ContiguousSequence {
   RowMemory memory;
   uint32_t shared = 0;                 // of a fork: rows [0, shared) are not its own
   std::vector<uint32_t> touched_rows;  // per layer, the most in use since the last step's end
-  uint32_t written_from = 0;           // the same of one layer before it was last used
   bool is_fork() const { return memory.rows != nullptr && memory.own.data() != nullptr; }
 };
 
@@ -66,6 +70,7 @@ class VirtualStore final : public ContiguousStore {
   base::Result<RowMemory, Shortage> reserve(SeqId id) const;
   void attach(VirtualSequence& sequence, RowMemory memory);
   SequenceOr share(SeqId id, const VirtualSequence& from, Reservation mapping);
+  SequenceOr fall_back(SeqId id, const Sequence& from);
   void move_to_own_range(SeqId id, VirtualSequence& fork);
   void keep_for_forks(SharedRows& rows);
   uint64_t mappings() const { return own_mappings_ + (file_ != nullptr ? file_->mappings() : 0); }
@@ -82,8 +87,8 @@ class VirtualStore final : public ContiguousStore {
   Pages pages_;
   uint64_t most_mappings_;
   uint64_t k_bytes_, v_bytes_;     // of one region of the whole context
-  std::shared_ptr<RowFile> file_;  // null with huge pages
-  uint64_t own_mappings_ = 0;      // of forks and huge pages
+  std::shared_ptr<RowFile> file_;  // null if rows are in anonymous memory
+  uint64_t own_mappings_ = 0;      // of forks and anonymous memory
   uint64_t own_bytes_ = 0;         // of allocated_bytes_, outside the file
   uint64_t fallbacks_ = 0;
 };

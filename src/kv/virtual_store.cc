@@ -73,7 +73,10 @@ LayerRows VirtualStore::layer_rows(std::byte* data, uint32_t layer) const {
 void VirtualStore::attach(VirtualSequence& sequence, RowMemory memory) {
   for (uint32_t layer = 0; layer < shape().layers; ++layer)
     sequence.layers[layer] = layer_rows(memory.data(), layer);
-  if (memory.own.data() != nullptr) ++own_mappings_;
+  if (memory.own.data() != nullptr)
+    ++own_mappings_;
+  else
+    memory.rows->writer = &sequence;
   sequence.memory = std::move(memory);
 }
 
@@ -111,12 +114,8 @@ base::Status<Shortage> VirtualStore::make_room(std::span<const Place> places) {
     if (mine(*places[i].sequence).memory.data() != nullptr) continue;
     KVICK_TRY(reserved[i], reserve(places[i].id));
   }
-  for (size_t i = 0; i < places.size(); ++i) {
-    if (reserved[i].data() == nullptr) continue;
-    VirtualSequence& sequence = mine(*places[i].sequence);
-    attach(sequence, std::move(reserved[i]));
-    if (sequence.memory.rows != nullptr) sequence.memory.rows->writer = &sequence;
-  }
+  for (size_t i = 0; i < places.size(); ++i)
+    if (reserved[i].data() != nullptr) attach(mine(*places[i].sequence), std::move(reserved[i]));
   return base::Done{};
 }
 
@@ -129,11 +128,10 @@ CheckedStore::SequenceOr VirtualStore::make_room_for_fork(SeqId id, uint32_t row
     return *shortage;
   KVICK_TRY(RowMemory memory, reserve(id));
   attach(mine(*sequence), std::move(memory));
-  if (file_ != nullptr) mine(*sequence).memory.rows->writer = &mine(*sequence);
   return sequence;
 }
 
-// Pages that were never written read as zeros: any width would do. A whole number of kBucketRows
+// Pages that were never written read as zeros, so any width would do. A whole number of kBucketRows
 // gives a library few shapes to compile and little to compute in vain.
 uint32_t VirtualStore::bucket_rows(const ContiguousSequence& sequence, uint32_t layer) const {
   const uint32_t rows = static_cast<const VirtualSequence&>(sequence).touched_rows[layer];
@@ -147,7 +145,7 @@ void VirtualStore::use(ContiguousSequence& used, uint32_t layer, uint32_t rows) 
   const uint64_t before = layer_bytes(sequence.shared, touched);
   const uint64_t after = layer_bytes(sequence.shared, rows);
   count_bytes(sequence, before, after);
-  if (sequence.is_fork()) {
+  if (sequence.is_fork() && after > before) {
     copied_bytes_ += after - before;  // by the kernel, page by page
     SharedRows& shared = *sequence.memory.rows;
     shared.new_begin = std::min(shared.new_begin, touched);

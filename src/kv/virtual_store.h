@@ -28,7 +28,7 @@ struct SharedRows {
   const VirtualSequence* writer = nullptr;  // null once it is closed
   uint32_t kept = 0;                        // rows that are held then
   std::vector<uint32_t> forks;              // of each, how many rows it shares
-  // Of the layer that is being written, the first row that is new to a fork, and the end of them.
+  // Of the layer that is being written: rows for which forks get new pages.
   uint32_t new_begin = UINT32_MAX, new_end = 0;
 };
 

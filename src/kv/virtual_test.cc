@@ -70,7 +70,7 @@ TEST(Virtual, CloseGivesThePagesBackAndKeepsTheAddressesForTheNextSequence) {
     p.expect_contents();
     p.close(next);
   }
-  EXPECT_EQ(mapped_bytes(), mapped);
+  EXPECT_LT(mapped_bytes(), mapped + (uint64_t{1} << 29));  // of 100 sequences: 6 GB
 }
 
 TEST(Virtual, TheStoreGivesTheAddressSpaceBack) {

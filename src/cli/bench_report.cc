@@ -26,7 +26,7 @@ nlohmann::ordered_json usage_json(const kv::Usage& usage) {
   return {{"used_bytes", usage.used_bytes},     {"allocated_bytes", usage.allocated_bytes},
           {"wasted_bytes", usage.wasted_bytes}, {"shared_bytes", usage.shared_bytes},
           {"cached_bytes", usage.cached_bytes}, {"copied_bytes", usage.copied_bytes},
-          {"page_bytes", usage.page_bytes}};
+          {"page_bytes", usage.page_bytes},     {"fallbacks", usage.fallbacks}};
 }
 
 nlohmann::ordered_json roofline_json(const BenchResult& result) {

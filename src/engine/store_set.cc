@@ -15,7 +15,7 @@ base::Result<Shelf*> StoreSet::add(const KvOptions& options) {
   all.budget = budget_;
   Shelf shelf = {.options = all, .strategy = kv::spec_text(all.spec), .type = kv_type_text(all)};
   KVICK_TRY(shelf.store, engine_->make_store(all));
-  shelf.traits = kv::traits_of(*kv::find_strategy(all.spec.name), shelf.store->shape());
+  shelf.traits = kv::traits_of(*kv::find_strategy(all.spec.name), shelf.store->shape(), all.spec);
   shelves_.push_back(std::move(shelf));
   return &shelves_.back();
 }

@@ -12,6 +12,10 @@ class ContiguousStep final : public RowStep {
  public:
   ContiguousStep(ContiguousStore& store, std::vector<Place> places)
       : RowStep(store, std::move(places)), store_(store) {}
+  ~ContiguousStep() override {
+    if (committed_) return;
+    for (uint32_t slot = 0; slot < places().size(); ++slot) store_.settle(sequence(slot));
+  }
 
  private:
   ContiguousSequence& sequence(uint32_t slot) const {
@@ -23,6 +27,10 @@ class ContiguousStep final : public RowStep {
       ContiguousSequence& sequence = this->sequence(slot);
       store_.use(sequence, layer, sequence.length + places()[slot].fresh);
     }
+  }
+
+  void wrote(uint32_t layer) override {
+    for (uint32_t slot = 0; slot < places().size(); ++slot) store_.wrote(sequence(slot), layer);
   }
 
   std::byte* fresh_row(uint32_t slot, uint32_t layer, uint32_t head, bool is_v,
@@ -38,6 +46,7 @@ class ContiguousStep final : public RowStep {
                      [&](uint32_t slot, uint32_t head, bool is_v, uint32_t i) {
                        return fresh_row(slot, layer, head, is_v, i);
                      });
+    wrote(layer);
   }
 
   void keep_rows(uint32_t slot, std::span<const uint32_t> kept) override {
@@ -55,9 +64,12 @@ class ContiguousStep final : public RowStep {
         }
     store_.copied_bytes_ += (kept.size() - in_place) * store_.shape().token_bytes();
     sequence.length += static_cast<uint32_t>(kept.size());
+    store_.settle(sequence);
+    committed_ = true;
   }
 
   ContiguousStore& store_;
+  bool committed_ = false;
 };
 
 void ContiguousStore::add_runs(const Sequence&, uint32_t begin, uint32_t end,
@@ -84,19 +96,25 @@ std::unique_ptr<Sequence> ContiguousStore::make_sequence(std::span<const Token>,
 CheckedStore::SequenceOr ContiguousStore::copy_sequence(SeqId id, const Sequence& from) {
   const auto& source = static_cast<const ContiguousSequence&>(from);
   KVICK_TRY(std::unique_ptr<Sequence> made, make_room_for_fork(id, source.length));
-  auto& copy = static_cast<ContiguousSequence&>(*made);
-  copy.length = source.length;
-  if (source.length == 0) return made;
-  for (uint32_t layer = 0; layer < shape().layers; ++layer) {
-    use(copy, layer, source.length);
-    const LayerRows &to = copy.layers[layer], &rows = source.layers[layer];
-    for (uint32_t head = 0; head < shape().kv_heads; ++head)
-      for (const bool is_v : {false, true})
-        std::memcpy(to.region(head, is_v), rows.region(head, is_v),
-                    source.length * shape().row_bytes(is_v));
-  }
-  copied_bytes_ += source.length * shape().token_bytes();
+  if (source.length > 0) copy_rows(source, 0, static_cast<ContiguousSequence&>(*made));
   return made;
+}
+
+void ContiguousStore::copy_rows(const ContiguousSequence& from, uint32_t begin,
+                                ContiguousSequence& to) {
+  to.length = from.length;
+  for (uint32_t layer = 0; layer < shape().layers; ++layer) {
+    use(to, layer, from.length);
+    for (uint32_t head = 0; head < shape().kv_heads; ++head)
+      for (const bool is_v : {false, true}) {
+        const size_t row = shape().row_bytes(is_v);
+        std::memcpy(to.layers[layer].region(head, is_v) + begin * row,
+                    from.layers[layer].region(head, is_v) + begin * row,
+                    (from.length - begin) * row);
+      }
+    wrote(to, layer);
+  }
+  copied_bytes_ += (from.length - begin) * shape().token_bytes();
 }
 
 CheckedStore::StepOr ContiguousStore::start(std::vector<Place> places) {
@@ -107,7 +125,9 @@ CheckedStore::StepOr ContiguousStore::start(std::vector<Place> places) {
 std::vector<Piece> ContiguousStore::map() const {
   return piece_each([&](const Sequence& sequence) -> Piece {
     const uint64_t bytes = bytes_of(static_cast<const ContiguousSequence&>(sequence));
-    const uint64_t tokens = std::min<uint64_t>(bytes / shape().token_bytes(), shape().max_tokens);
+    // A fork's bytes are those that it does not share.
+    const uint64_t tokens =
+        std::clamp<uint64_t>(bytes / shape().token_bytes(), sequence.length, shape().max_tokens);
     return {
         .bytes = bytes, .used_tokens = sequence.length, .tokens = static_cast<uint32_t>(tokens)};
   });

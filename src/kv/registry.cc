@@ -165,8 +165,9 @@ const Strategy* find_strategy(std::string_view name) {
   return nullptr;
 }
 
-Traits traits_of(const Strategy& strategy, const Shape& shape) {
+Traits traits_of(const Strategy& strategy, const Shape& shape, const Spec& spec) {
   Traits traits = strategy.traits;
+  if (strategy.limit_traits != nullptr) strategy.limit_traits(spec, traits);
   if (shape.aging)
     traits.exact = traits.shares_prefix = traits.cheap_fork = traits.buckets = traits.moves_rows =
         false;

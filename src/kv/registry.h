@@ -32,7 +32,7 @@ struct Traits {
   bool per_query = false;      // view() depends on Ask::q
   bool wants_probs = false;    // observe() must be called
   bool shares_prefix = false;  // open() may return cached > 0
-  bool cheap_fork = false;     // fork() copies no row
+  bool cheap_fork = false;     // fork() of a sequence that was opened copies no row
   bool buckets = false;        // every view of it has a kernels::Segment::bucket
   bool holds_old = false;      // its stores are RowStores, which can hold the rows of Shape::aging
   bool moves_rows = false;     // read_rows and append_rows move rows as they are stored
@@ -105,6 +105,8 @@ struct Strategy {
   std::string_view name, summary;
   std::span<const Option> options;
   Traits traits;  // of rows that stay as they were written; else see traits_of
+  // Takes away the traits that a store with those options has not; null: options change none.
+  void (*limit_traits)(const Spec& spec, Traits& traits) = nullptr;
   // Error: an option's value that makes no sense, named. make_store and cost_of refuse unknown
   // options, impossible shapes and loads before they call these.
   base::Result<std::unique_ptr<Store>> (*make)(const Setup& setup, const Spec& spec);
@@ -119,8 +121,8 @@ inline uint32_t most_tokens(const Traits& traits, const Setup& setup) {
 std::span<const Strategy> strategies();  // the default first
 const Strategy* find_strategy(std::string_view name);
 
-// What holds of a strategy's stores for that shape.
-Traits traits_of(const Strategy& strategy, const Shape& shape);
+// What holds of a strategy's stores for that shape and, if it is given, with the spec's options.
+Traits traits_of(const Strategy& strategy, const Shape& shape, const Spec& spec = {});
 
 // A store for a spec; errors name the strategies or options that exist, or say that static types
 // lack their ranges.

@@ -113,7 +113,7 @@ TEST(Registry, NamesTheOptionItsRangeAndItsMeaning) {
             "bmc: r=auto needs a machine that is measured; give r a number");
   EXPECT_EQ(make_error("virtual:hugepages=yes"),
             "virtual: hugepages='yes' is neither on nor off (pages of 2 MiB: fewer page faults and "
-            "TLB misses, more waste)");
+            "TLB misses, more waste; forks are copies)");
   EXPECT_FALSE(cost_of({"bmc", {{"r", "x"}}}, kSetup, {}).ok());
   EXPECT_FALSE(cost_of({"bmc", {{"s", "1"}}}, kSetup, {}).ok());
 }

@@ -75,6 +75,7 @@ void RowStep::put(std::span<const std::byte> rows) {
                       bytes);
           from += bytes;
         }
+    wrote(layer);
     mark_written(layer);
   }
 }

@@ -42,6 +42,7 @@ class RowStep : public CheckedStep {
 
   // The fresh rows of a layer are about to be written.
   virtual void use(uint32_t layer) = 0;
+  virtual void wrote(uint32_t layer) { (void)layer; }  // the same rows, now they are
   // Where fresh row i of a slot goes; the others of its run are right behind it.
   virtual std::byte* fresh_row(uint32_t slot, uint32_t layer, uint32_t head, bool is_v,
                                uint32_t i) const = 0;

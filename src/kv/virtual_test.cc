@@ -2,44 +2,12 @@
 
 #include <fstream>
 #include <gtest/gtest.h>
-#include <sys/mman.h>
 
 #include "kv/conformance_cases.h"
-#include "kv/pair.h"
-#include "kv/reservation.h"
+#include "kv/test_pages.h"
 
 namespace kvick::kv::test {
 namespace {
-
-#if defined(KVICK_SANITIZED)
-constexpr bool kSanitized = true;  // a sanitizer needs mappings of its own
-#else
-constexpr bool kSanitized = false;
-#endif
-
-// Bytes of [data, data + bytes) that are in memory now.
-uint64_t resident_bytes(const std::byte* data, size_t bytes) {
-  const size_t page = base::page_bytes(), pages = (bytes + page - 1) / page;
-  std::vector<unsigned char> in_memory(pages);
-  EXPECT_EQ(mincore(const_cast<std::byte*>(data), pages * page, in_memory.data()), 0);
-  uint64_t count = 0;
-  for (const unsigned char bit : in_memory) count += bit & 1;
-  return count * page;
-}
-
-// Of every region of one sequence, as a step shows them.
-uint64_t resident_bytes(Step& step, const Shape& shape) {
-  base::Arena scratch;
-  kernels::View view;
-  uint64_t bytes = 0;
-  for (uint32_t layer = 0; layer < shape.layers; ++layer)
-    for (uint32_t head = 0; head < shape.kv_heads; ++head) {
-      step.view({.slot = 0, .layer = layer, .head = head}, scratch, view);
-      bytes += resident_bytes(view.fresh.k, shape.max_tokens * shape.row_bytes(false));
-      bytes += resident_bytes(view.fresh.v, shape.max_tokens * shape.row_bytes(true));
-    }
-  return bytes;
-}
 
 // Rows of 84 bytes, which straddle pages, in regions of 5 MB, in which the kernel could use huge
 // pages.
@@ -77,35 +45,100 @@ TEST(Virtual, LayersThatAreNotWrittenTakeNoMemory) {
   EXPECT_EQ(resident_bytes(*step, kShape), p.store->usage().allocated_bytes);
 }
 
-TEST(Virtual, AForkHoldsPagesOfItsOwn) {
-  Pair p("virtual", kShape);
-  const SeqId a = p.open();
-  p.add(a, 150);
-  const uint64_t one = p.store->usage().allocated_bytes;
-  const SeqId b = p.store->fork(a).value();
-  EXPECT_EQ(p.store->usage().allocated_bytes, 2 * one);
-  EXPECT_EQ(p.store->usage().copied_bytes, 150 * kShape.token_bytes());
-  auto step = p.begin({{b, 1}});
-  write_all(*step, kShape, p.fresh);
-  EXPECT_EQ(one + resident_bytes(*step, kShape), p.store->usage().allocated_bytes);
-}
-
 uint64_t mapped_bytes() {  // of this process
   uint64_t pages = 0;
   std::ifstream("/proc/self/statm") >> pages;
   return pages * base::page_bytes();
 }
 
-TEST(Virtual, CloseGivesTheAddressSpaceBack) {
-  Shape shape = kShape;
-  shape.max_tokens = 4'000'000;  // 4 GB of addresses
-  Pair p("virtual", shape);
-  const uint64_t before = mapped_bytes();
-  const SeqId a = p.open();
-  p.add(a, 1);
-  EXPECT_GE(mapped_bytes(), before + (uint64_t{4} << 30) * 9 / 10);
+TEST(Virtual, CloseGivesThePagesBackAndKeepsTheAddressesForTheNextSequence) {
+  Pair p("virtual", kShape);
+  const SeqId a = p.open(), b = p.open();
+  p.add(a, 500);
+  p.add(b, 500);
+  const uint64_t mapped = mapped_bytes(), two = p.store->usage().allocated_bytes;
+  EXPECT_EQ(kernel_pages().file_bytes, two);
   p.close(a);
+  EXPECT_EQ(p.store->usage().allocated_bytes, two / 2);
+  EXPECT_EQ(kernel_pages().file_bytes, two / 2);
+  p.close(b);
+  EXPECT_EQ(p.store->usage().allocated_bytes, 0u);
+  EXPECT_EQ(kernel_pages().all(), 0u);
+  for (int i = 0; i < 100; ++i) {
+    const SeqId next = p.open();
+    p.add(next, 40);
+    p.expect_contents();
+    p.close(next);
+  }
+  EXPECT_LT(mapped_bytes(), mapped + (uint64_t{1} << 29));  // of 100 sequences: 6 GB
+}
+
+TEST(Virtual, TheStoreGivesTheAddressSpaceBack) {
+  Shape shape = kShape;
+  shape.max_tokens = 4'000'000;  // 4 GB of addresses a sequence
+  const uint64_t before = mapped_bytes();
+  {
+    Pair p("virtual", shape);
+    p.add(p.open(), 1);
+    EXPECT_GE(mapped_bytes(), before + (uint64_t{4} << 30) * 9 / 10);
+  }
   EXPECT_LT(mapped_bytes(), before + (uint64_t{1} << 30));
+}
+
+// So many rows of every region, in pages.
+uint64_t pages_of(uint64_t rows) {
+  const uint64_t page = base::page_bytes(), regions = 2ull * kShape.layers * kShape.kv_heads;
+  return regions * ((rows * 84 + page - 1) / page) * page;
+}
+
+TEST(Virtual, PagesOfRowsThatWereNotKeptGoBack) {
+  Pair p("virtual", kShape);
+  const SeqId a = p.open();
+  p.add(a, 100);
+  auto step = p.begin({{a, 1000}});
+  write_all(*step, kShape, p.fresh);
+  EXPECT_EQ(p.store->usage().allocated_bytes, pages_of(1100));
+  p.commit(*step, {.rows = {{0, 1, 5}}});
+  EXPECT_EQ(p.store->usage().allocated_bytes, pages_of(103));
+  EXPECT_EQ(kernel_pages().file_bytes, pages_of(103));
+  p.add(a, 60);
+  EXPECT_EQ(p.store->usage().allocated_bytes, pages_of(163));
+  step.reset();  // ended with its commit: what came later stays
+  EXPECT_EQ(kernel_pages().file_bytes, pages_of(163));
+  p.expect_contents();
+}
+
+TEST(Virtual, ADroppedStepGivesItsPagesBack) {
+  Pair p("virtual", kShape);
+  const SeqId a = p.open(), b = p.open();
+  p.add(a, 100);
+  const Usage before = p.store->usage();
+  {
+    auto step = p.begin({{a, 1000}, {b, 1000}});
+    write_layer(*step, kShape, p.fresh, 1);
+    EXPECT_GT(p.store->usage().allocated_bytes, before.allocated_bytes);
+  }
+  EXPECT_EQ(p.store->usage(), before);
+  EXPECT_EQ(kernel_pages().file_bytes, before.allocated_bytes);
+}
+
+TEST(Virtual, WhatALibraryReadsPastTheRowsIsCounted) {
+  Pair p("virtual", kShape);
+  const SeqId a = p.open();
+  auto step = p.begin({{a, 10}});  // a page; its bucket of 64 rows is two
+  write_all(*step, kShape, p.fresh);
+  base::Arena scratch;
+  kernels::View view;
+  step->view({.slot = 0, .layer = 1, .head = 0}, scratch, view);
+  ASSERT_EQ(view.fresh.bucket.rows, 64u);
+  EXPECT_EQ(p.store->usage().allocated_bytes, pages_of(10));
+  EXPECT_EQ(view.fresh.k[63 * 84], std::byte{0});
+  EXPECT_EQ(p.store->usage().allocated_bytes, pages_of(10) + base::page_bytes());
+  p.commit(*step, Kept::all({p.slots}));
+  p.add(a, 54);  // into that page too
+  EXPECT_EQ(p.store->usage().allocated_bytes, pages_of(64));
+  p.close(a);
+  EXPECT_EQ(p.store->usage().allocated_bytes, 0u);
 }
 
 TEST(Virtual, HugePagesAreAccountedInFull) {
@@ -144,35 +177,18 @@ TEST(Virtual, NoAddressSpaceIsAShortageAndChangesNothing) {
 }
 
 TEST(Virtual, AFullTableOfMappingsIsAShortageAndChangesNothing) {
-  uint64_t most = 0;
-  std::ifstream("/proc/sys/vm/max_map_count") >> most;
-  if (kSanitized || most > 300'000)
-    GTEST_SKIP() << "a sanitizer maps too, or all of " << most << " mappings take too long to fill";
+  if (const std::string why = FullTableOfMappings::unavailable(); !why.empty()) GTEST_SKIP() << why;
   Pair p("virtual", kShape);
   const SeqId a = p.open(), b = p.open();
-  p.add(a, 5);
-  // Pages of alternating protection cannot be merged into one mapping.
-  const size_t page = base::page_bytes(), bytes = (most + 100) * page;
-  auto* fence = static_cast<std::byte*>(
-      mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
-  ASSERT_NE(fence, MAP_FAILED);
-  for (size_t i = 0; i < most; i += 2)
-    if (mprotect(fence + i * page, page, PROT_READ) != 0) break;
-  std::vector<void*> last;  // what mprotect left
-  last.reserve(64);
-  while (last.size() < 64) {
-    void* one = mmap(nullptr, page, last.size() % 2 == 0 ? PROT_READ : PROT_NONE,
-                     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (one == MAP_FAILED) break;
-    last.push_back(one);
+  {
+    const FullTableOfMappings full;
+    EXPECT_EQ(p.begin({{a, 1}, {b, 1}}), nullptr);
   }
-  const auto refused = p.begin({{a, 1}, {b, 1}});
-  munmap(fence, bytes);
-  for (void* one : last) munmap(one, page);
-  EXPECT_EQ(refused, nullptr);
   EXPECT_NE(p.shortage.what.find("vm.max_map_count"), std::string::npos) << p.shortage.what;
   p.add(b, 1);
   p.expect_contents();
+  const FullTableOfMappings full;
+  p.add(a, 1);  // in the same mapping
 }
 
 TEST(Virtual, HugePagesAreRefusedWhereTheSystemMakesNone) {

@@ -51,6 +51,7 @@ class Sweeps(BenchTest):
         # 2 layers, keys and values, 2 heads of 16, f16: 256 bytes a token.
         self.assertEqual(decode["kv"]["used_bytes"], 2 * 12 * 256)
         self.assertEqual(prefill["kv"]["used_bytes"], 24 * 256)
+        self.assertEqual((prefill["kv"]["fallbacks"], decode["kv"]["fallbacks"]), (0, 0))
         self.assertGreater(result["peak_rss_bytes"], result["weight_bytes"])
 
     def test_a_model_with_a_memory_of_slots_takes_the_same_at_any_depth(self):

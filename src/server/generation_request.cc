@@ -27,6 +27,9 @@ ApiStatus read_bias(Fields& fields, Sampling& sampling) {
   if (bias == nullptr) return Done{};
   if (!bias->is_object())
     return bad_field("logit_bias", "logit_bias must be an object of token ids and numbers");
+  if (bias->size() > kMostBiases)
+    return bad_field("logit_bias", "logit_bias has {} tokens; at most {} are taken", bias->size(),
+                     kMostBiases);
   for (const auto& [key, value] : bias->get_ref<const Json::object_t&>()) {
     engine::Token token = 0;
     const auto read = std::from_chars(key.data(), key.data() + key.size(), token);

@@ -18,6 +18,7 @@ inline constexpr size_t kMostPrompts = 256;
 inline constexpr size_t kMostStops = 16;
 inline constexpr size_t kMostStopBytes = 1024;
 inline constexpr int64_t kMostTopTokens = 20;
+inline constexpr size_t kMostBiases = 1024;  // each costs time with every token
 
 struct GenerationRequest {
   std::string model;  // empty: the one that is served

@@ -129,6 +129,16 @@ TEST(Completion, NamesTheFieldThatIsWrong) {
             "\"json_schema\"");
 }
 
+TEST(Completion, RefusesMoreThanItsLimits) {
+  std::string bias = "\"0\":1", stops = "\"a\"";
+  for (size_t i = 1; i <= kMostBiases; ++i) bias += fmt::format(",\"{}\":1", i);
+  for (size_t i = 1; i <= kMostStops; ++i) stops += ",\"a\"";
+  EXPECT_EQ(refusal(fmt::format(",\"logit_bias\":{{{}}}", bias)),
+            "logit_bias: logit_bias has 1025 tokens; at most 1024 are taken");
+  EXPECT_EQ(refusal(fmt::format(",\"stop\":[{}]", stops)),
+            "stop: stop has 17 strings; at most 16 are taken");
+}
+
 TEST(Completion, RefusesFieldsThatItDoesNotKnowInsteadOfIgnoringThem) {
   EXPECT_EQ(refusal(R"(,"temprature":0.5)"),
             "temprature: \"temprature\" is no field that this server knows; leave it out");

@@ -2,6 +2,7 @@
 
 #include "server/server.h"
 
+#include <csignal>
 #include <gtest/gtest.h>
 
 #include "server/test_server.h"
@@ -245,6 +246,21 @@ TEST(Server, DrainsAtOnceWhenThereIsNothingToDo) {
   server.server().drain(milliseconds(10'000));
   server.join();
   EXPECT_TRUE(server.ended());
+}
+
+TEST(Server, DrainsWhenASignalComesAndStopsAtTheSecond) {
+  TestServer server({.signals = true});
+  Client idle = server.client(), busy = server.client();
+  idle.get("/health");
+  EXPECT_EQ(idle.answer().status, 200);  // so it runs, and has taken the signals
+  busy.post(kPath, words(3, kStreamHold));
+  busy.read_until("w0");
+  kill(getpid(), SIGTERM);
+  EXPECT_EQ(idle.read_to_end(), "");
+  EXPECT_FALSE(server.ended());
+  kill(getpid(), SIGTERM);
+  server.join();
+  EXPECT_TRUE(server.service.wait_for_cancellations(1));
 }
 
 TEST(Server, StreamsToAHundredClientsAtOnce) {

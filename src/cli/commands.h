@@ -8,6 +8,7 @@
 namespace kvick::cli {
 
 void add_run(CLI::App& app, const Common& common, Run& chosen);
+void add_serve(CLI::App& app, const Common& common, Run& chosen);
 void add_bench(CLI::App& app, const Common& common, Run& chosen);
 void add_ppl(CLI::App& app, const Common& common, Run& chosen);
 void add_plan(CLI::App& app, const Common& common, Run& chosen);

@@ -24,6 +24,7 @@ int run_command(int argc, char** argv) {
   app.add_flag("--quiet", common.quiet, "no progress and no notes on stderr");
   kvick::cli::Run chosen;
   kvick::cli::add_run(app, common, chosen);
+  kvick::cli::add_serve(app, common, chosen);
   kvick::cli::add_bench(app, common, chosen);
   kvick::cli::add_ppl(app, common, chosen);
   kvick::cli::add_plan(app, common, chosen);

@@ -142,7 +142,8 @@ Result<kv::Cost> Engine::cost(const KvOptions& options, const kv::Load& load) co
   return kv::cost_of(all.spec, setup(all), load);
 }
 
-Result<std::string> Engine::render_chat(const nlohmann::ordered_json& messages) const {
+Result<std::string> Engine::render_chat(const nlohmann::ordered_json& messages,
+                                        const nlohmann::ordered_json& variables) const {
   if (template_ == nullptr) {
     if (!template_error_.empty())
       return base::fail("the model's chat template cannot be used: {}", template_error_);
@@ -152,15 +153,19 @@ Result<std::string> Engine::render_chat(const nlohmann::ordered_json& messages) 
   const auto name = [&](const std::optional<text::Token>& token) {
     return token ? tokenizer_->piece(*token, true) : std::string();
   };
-  return template_->render({{"messages", messages},
-                            {"add_generation_prompt", true},
-                            {"bos_token", name(vocabulary.bos)},
-                            {"eos_token", name(vocabulary.eos)}},
-                           {.now = now_});
+  nlohmann::ordered_json context =
+      variables.is_null() ? nlohmann::ordered_json::object() : variables;
+  // What variables say of these does not count: they are the engine's.
+  context["messages"] = messages;
+  context["add_generation_prompt"] = true;
+  context["bos_token"] = name(vocabulary.bos);
+  context["eos_token"] = name(vocabulary.eos);
+  return template_->render(context, {.now = now_});
 }
 
-Result<std::vector<kv::Token>> Engine::chat_tokens(const nlohmann::ordered_json& messages) const {
-  KVICK_TRY(const std::string prompt, render_chat(messages));
+Result<std::vector<kv::Token>> Engine::chat_tokens(const nlohmann::ordered_json& messages,
+                                                   const nlohmann::ordered_json& variables) const {
+  KVICK_TRY(const std::string prompt, render_chat(messages, variables));
   std::vector<kv::Token> tokens = tokenizer_->encode(prompt, true, true);
   const std::optional<text::Token> bos = tokenizer_->vocabulary().bos;
   if (bos && tokens.size() >= 2 && tokens[0] == *bos && tokens[1] == *bos)

@@ -71,11 +71,14 @@ class Engine {
   base::Result<kv::Cost> cost(const KvOptions& options, const kv::Load& load) const;
 
   bool has_chat_template() const { return !tokenizer_->vocabulary().chat_template.empty(); }
-  // The prompt for the assistant's next turn. messages: [{"role", "content"}, ...]. Error: the
-  // model has no template, or the template refuses the messages.
-  base::Result<std::string> render_chat(const nlohmann::ordered_json& messages) const;
+  // The prompt for the assistant's next turn. messages: [{"role", "content"}, ...]; variables: an
+  // object with what else the template is to see, such as {"tools": [...]}. Error: the model has no
+  // template, or the template refuses the messages.
+  base::Result<std::string> render_chat(const nlohmann::ordered_json& messages,
+                                        const nlohmann::ordered_json& variables = {}) const;
   // The same as tokens; a beginning-of-text token is added unless the template has written it.
-  base::Result<std::vector<kv::Token>> chat_tokens(const nlohmann::ordered_json& messages) const;
+  base::Result<std::vector<kv::Token>> chat_tokens(
+      const nlohmann::ordered_json& messages, const nlohmann::ordered_json& variables = {}) const;
 
  private:
   explicit Engine(const kernels::Table& kernels) : kernels_(kernels) {}

@@ -112,8 +112,28 @@ def schema_seeds():
         write("schema", name, json.dumps(schema).encode() + b"\0" + bytes(range(3, 120, 7)))
 
 
+def request_seeds():
+    """The first byte says of which kind: 0 a chat, 1 a completion, 2 an answer with calls of tools."""
+    tool = {"type": "function", "function": {"name": "f", "parameters": {"type": "object", "properties": {}}}}
+    sampling = {"model": "m", "n": 2, "stop": ["a"], "seed": 1, "temperature": 0.5, "top_p": 0.9, "top_k": 4, "min_p": 0.1,
+                "logit_bias": {"5": -1.5}, "presence_penalty": 1, "stream": True, "stream_options": {"include_usage": True}}
+    call = {"id": "1", "type": "function", "function": {"name": "f", "arguments": "{\"x\": 1}"}}
+    messages = [{"role": "developer", "content": [{"type": "text", "text": "\u00e9"}]},
+                {"role": "assistant", "tool_calls": [call]}, {"role": "tool", "content": "2", "tool_call_id": "1"}]
+    schema = {"type": "json_schema", "json_schema": {"schema": {"type": "object"}}}
+    for name, kind, value in [
+            ("chat", 0, sampling | {"messages": messages, "tools": [tool], "tool_choice": "required", "logprobs": True}),
+            ("chat_format", 0, {"messages": messages[:1], "response_format": schema, "max_completion_tokens": 3}),
+            ("completion", 1, sampling | {"prompt": ["a", [1, 2]], "echo": True, "kv": {"strategy": "paged", "type": "q8"}}),
+            ("beams", 1, {"prompt": [1, 2], "use_beam_search": True, "best_of": 4, "length_penalty": 0.5, "logprobs": 2})]:
+        write("request", name, bytes([kind]) + json.dumps(value).encode())
+    write("request", "tagged", b'\x02So:<tool_call>{"name": "f", "arguments": {"x": 1}}</tool_call>\n<tool_call>')
+    write("request", "bare", b'\x02[{"name": "f", "parameters": {}}, {"name": "g"}]')
+
+
 if __name__ == "__main__":
     gguf_seeds()
     safetensors_seeds()
     huggingface_seeds()
     schema_seeds()
+    request_seeds()

@@ -1,0 +1,154 @@
+#include "cli/serve.h"
+
+#include <cstdio>
+#include <filesystem>
+#include <fmt/format.h>
+
+#include "cli/commands.h"
+#include "server/json_form.h"
+#include "server/serve.h"
+
+namespace kvick::cli {
+namespace {
+
+using base::Result;
+
+// The id that clients see: the model's file or folder, without what only says its format.
+std::string model_name(const ServeFlags& flags) {
+  if (!flags.name.empty()) return flags.name;
+  if (flags.engine.model.empty()) return "smollm2";
+  const std::filesystem::path path(flags.engine.model);
+  const std::filesystem::path name = path.has_filename() ? path : path.parent_path();
+  return name.extension() == ".gguf" ? name.stem().string() : name.filename().string();
+}
+
+server::ServerOptions network_of(const ServeFlags& flags) {
+  server::ServerOptions network;
+  network.host = flags.host;
+  network.port = flags.port;
+  network.most_connections = flags.max_connections;
+  network.most_body_bytes = flags.max_body;
+  network.drain_time = std::chrono::seconds(flags.drain_seconds);
+  network.signals = true;
+  return network;
+}
+
+void say_where(const ServeFlags& flags, const Common& common, uint16_t port) {
+  if (common.json)
+    fmt::print("{{\"host\": \"{}\", \"port\": {}}}\n", flags.host, port);
+  else if (!common.quiet)
+    fmt::print(stderr, "kvick: {} at http://{}:{}/v1\n", model_name(flags), flags.host, port);
+  std::fflush(stdout);
+}
+
+Result<int> serve(const ServeFlags& flags, const Common& common) {
+  server::ApiKeys keys;
+  if (!flags.api_key_file.empty()) {
+    KVICK_TRY(keys, server::read_api_keys(flags.api_key_file));
+  }
+  KVICK_TRY(const std::unique_ptr<engine::Engine> engine, open_engine(flags.engine, common));
+  KVICK_TRY(const std::unique_ptr<engine::Scheduler> scheduler, make_scheduler(*engine, flags));
+  server::ServeOptions options;
+  options.network = network_of(flags);
+  options.model = model_name(flags);
+  options.keys = std::move(keys);
+  options.constraint = server::json_forms(engine->tokenizer());
+  options.on_listening = [&](uint16_t port) { say_where(flags, common, port); };
+  options.report = [](const std::string& what) { fmt::print(stderr, "kvick: {}\n", what); };
+  KVICK_TRY_VOID(server::serve(*engine, *scheduler, std::move(options)));
+  return 0;
+}
+
+void add_network_flags(CLI::App& command, ServeFlags& flags) {
+  const char* group = "Network";
+  command.add_option("--host", flags.host, "address to listen on; 0.0.0.0 is all of them")
+      ->capture_default_str()
+      ->group(group);
+  command.add_option("--port", flags.port, "port to listen on; 0: any that is free")
+      ->capture_default_str()
+      ->group(group);
+  command
+      .add_option("--api-key-file", flags.api_key_file,
+                  "keys that clients must give, one a line (default: no key is asked for)")
+      ->group(group);
+  command.add_option("--max-connections", flags.max_connections, "further ones are refused")
+      ->check(CLI::Range(1, 1'000'000))
+      ->capture_default_str()
+      ->group(group);
+  command.add_option("--max-body", flags.max_body, "most bytes of a request, e.g. 8MB")
+      ->transform(CLI::AsSizeValue(false))
+      ->group(group);
+  command
+      .add_option("--drain-seconds", flags.drain_seconds,
+                  "time for running requests after Ctrl-C or SIGTERM; a second one ends them")
+      ->capture_default_str()
+      ->group(group);
+}
+
+void add_cache_flags(CLI::App& command, ServeFlags& flags) {
+  const char* group = "Cache files";
+  command
+      .add_option("--kv-dir", flags.kv_dir,
+                  "folder for cached prefixes that outlive the program (default: none)")
+      ->group(group);
+  command
+      .add_option("--kv-dir-size", flags.kv_dir_bytes, "most bytes of it, e.g. 4GB (the default)")
+      ->transform(CLI::AsSizeValue(false))
+      ->group(group);
+  command
+      .add_option("--kv-dir-seconds", flags.kv_dir_seconds,
+                  "that a request waits for its files; then it is computed anew")
+      ->check(CLI::Range(0.0, 3600.0))
+      ->capture_default_str()
+      ->group(group);
+}
+
+}  // namespace
+
+base::Result<std::unique_ptr<engine::Scheduler>> make_scheduler(engine::Engine& engine,
+                                                                const ServeFlags& flags) {
+  engine::SchedulerOptions options;
+  KVICK_TRY(options.batch.kv, kv_options(flags.engine));
+  // Blocks, so that prompts that begin alike share them; unless the model has its own way.
+  const bool own_way = engine.model().kv_memory() != nullptr;
+  if (options.batch.kv.spec.name.empty() && !own_way) options.batch.kv.spec.name = "paged";
+  options.batch.kv_bytes = std::exchange(options.batch.kv.max_bytes, UINT64_MAX);
+  options.batch.max_sequences = flags.max_seqs;
+  options.batch.step_seconds = flags.step_ms / 1000;
+  options.most_waiting = flags.max_queue;
+  if (!flags.kv_dir.empty()) {
+    options.batch.file_seconds = flags.kv_dir_seconds;
+    KVICK_TRY(options.batch.files,
+              engine::PrefixFiles::open({.folder = flags.kv_dir, .max_bytes = flags.kv_dir_bytes}));
+  }
+  return engine::Scheduler::make(engine, options);
+}
+
+void add_serve(CLI::App& app, const Common& common, Run& chosen) {
+  CLI::App* command =
+      app.add_subcommand("serve", "answer requests over HTTP, in the form of OpenAI's API");
+  auto flags = std::make_shared<ServeFlags>();
+  add_engine_flags(*command, flags->engine);
+  command->add_option("--name", flags->name,
+                      "the model's id for clients (default: its file's name)");
+  command->add_option("--max-seqs", flags->max_seqs, "sequences that run at once")
+      ->check(CLI::Range(1, 100'000))
+      ->capture_default_str();
+  command->add_option("--max-queue", flags->max_queue, "requests that may wait; others are refused")
+      ->capture_default_str();
+  command
+      ->add_option("--step-ms", flags->step_ms,
+                   "that a step may take while an answer grows: prompts get what is left of it")
+      ->check(CLI::Range(1.0, 10000.0))
+      ->capture_default_str();
+  add_cache_flags(*command, *flags);
+  add_network_flags(*command, *flags);
+  command->callback([&common, &chosen, flags] {
+    chosen = [&common, flags] {
+      const auto status = serve(*flags, common);
+      return status.ok() ? *status : refuse(status.error());
+    };
+  });
+}
+
+}  // namespace kvick::cli

@@ -1,0 +1,164 @@
+#include "server/api.h"
+
+#include "server/fields.h"
+
+namespace kvick::server {
+namespace {
+
+using base::Done;
+
+bool is_json(std::string_view content_type) {
+  constexpr std::string_view kJson = "application/json";
+  if (content_type.size() < kJson.size()) return false;
+  for (size_t i = 0; i < kJson.size(); ++i) {
+    const char c = content_type[i];
+    if ((c >= 'A' && c <= 'Z' ? c + 32 : c) != kJson[i]) return false;
+  }
+  const std::string_view rest = content_type.substr(kJson.size());
+  return rest.empty() || rest.front() == ';' || rest.front() == ' ';
+}
+
+ApiError unauthorized() {
+  return {.status = 401,
+          .message = "give an API key of this server as the header Authorization: Bearer KEY",
+          .code = "invalid_api_key",
+          .headers = {{"WWW-Authenticate", "Bearer"}}};
+}
+
+}  // namespace
+
+// Either answers, or makes the plan of a generation.
+struct Api::Route {
+  RouteName name;
+  ApiResult<HttpResponse> (Api::*answer)(const Call&) const = nullptr;
+  ApiResult<Plan> (Api::*plan)(const Json&) const = nullptr;
+  bool open = false;     // without a key
+  bool at_once = false;  // on the network's thread
+};
+
+const Api::Route Api::kRoutes[] = {
+    {.name = {"GET", "/health"}, .answer = &Api::health, .open = true, .at_once = true},
+    {.name = {"GET", "/"}, .answer = &Api::page, .open = true, .at_once = true},
+    {.name = {"GET", "/page.css"}, .answer = &Api::page, .open = true, .at_once = true},
+    {.name = {"GET", "/page.js"}, .answer = &Api::page, .open = true, .at_once = true},
+    {.name = {"GET", "/openapi.json"}, .answer = &Api::openapi, .at_once = true},
+    {.name = {"GET", "/metrics"}, .answer = &Api::metrics},
+    {.name = {"GET", "/kv"}, .answer = &Api::cache},
+    {.name = {"GET", "/v1/models"}, .answer = &Api::models, .at_once = true},
+    {.name = {"GET", "/v1/models/{id}"}, .answer = &Api::model, .at_once = true},
+    {.name = {"POST", "/v1/completions"}, .plan = &Api::complete},
+    {.name = {"POST", "/v1/chat/completions"}, .plan = &Api::chat},
+    {.name = {"POST", "/tokenize"}, .answer = &Api::tokenize},
+    {.name = {"POST", "/detokenize"}, .answer = &Api::detokenize},
+};
+
+std::span<const RouteName> Api::routes() {
+  static const std::vector<RouteName> kNames = [] {
+    std::vector<RouteName> names;
+    for (const Route& route : kRoutes) names.push_back(route.name);
+    return names;
+  }();
+  return kNames;
+}
+
+Api::Api(const engine::Engine& engine, engine::Service& service, ApiOptions options,
+         Threads threads, const NetworkCounters& counters)
+    : engine_(engine),
+      service_(service),
+      options_(std::move(options)),
+      threads_(std::move(threads)),
+      counters_(counters),
+      began_(options_.unix_time()) {}
+
+ApiStatus Api::check(const Route& route, const HttpRequest& request) const {
+  if (!route.open && !options_.keys.admit(request.authorization)) return unauthorized();
+  // Also what keeps web pages of other sites out: a browser asks before it sends JSON elsewhere.
+  if (route.name.method == "POST" && !is_json(request.content_type))
+    return ApiError{.status = 415,
+                    .message = "send JSON, with the header Content-Type: application/json",
+                    .code = "unsupported_media_type"};
+  return Done{};
+}
+
+void Api::handle(HttpRequest request, std::shared_ptr<Reply> reply) {
+  const auto matched = match(routes(), request.method, path_of(request.target));
+  if (!matched.ok()) return reply->send(error_response(matched.error()));
+  const Route& route = kRoutes[matched->route];
+  if (const auto checked = check(route, request); !checked.ok())
+    return reply->send(error_response(checked.error()));
+  const auto call = std::make_shared<const Call>(
+      Call{std::move(request), matched->argument, std::move(reply), counters_});
+  if (route.at_once) return run_guarded(route, *call);
+  threads_.background([this, &route, call] { run_guarded(route, *call); });
+}
+
+// A request that breaks something is one request; the others go on.
+void Api::run_guarded(const Route& route, const Call& call) const {
+  try {
+    run(route, call);
+  } catch (const std::exception& error) {
+    if (options_.report)
+      options_.report(fmt::format("{} {}: {}", route.name.method, route.name.path, error.what()));
+    threads_.network([reply = call.reply] {
+      reply->send(error_response({.status = 500, .message = "the server failed on this request"}));
+    });
+  }
+}
+
+void Api::run(const Route& route, const Call& call) const {
+  const auto send = [&](HttpResponse response) {
+    threads_.network([reply = call.reply, response = std::move(response)]() mutable {
+      reply->send(std::move(response));
+    });
+  };
+  if (route.answer != nullptr) {
+    auto answer = (this->*route.answer)(call);
+    return send(answer.ok() ? *std::move(answer) : error_response(answer.error()));
+  }
+  const auto body = parse_json(call.request.body);
+  if (!body.ok())
+    return send(error_response(
+        bad_field("", "the request's body cannot be read: {}", body.error().message)));
+  auto plan = (this->*route.plan)(*body);
+  if (!plan.ok()) return send(error_response(plan.error()));
+  generate(*std::move(plan), call.reply);
+}
+
+void Api::generate(Plan plan, const std::shared_ptr<Reply>& reply) const {
+  AnswerHead head = {
+      .id = fmt::format("{}-{:016x}", plan.chat ? "chatcmpl" : "cmpl", options_.random()),
+      .model = options_.model,
+      .created = options_.unix_time(),
+      .logprobs = plan.jobs.front().logprobs.has_value(),
+      .include_usage = plan.include_usage};
+  const text::Tokenizer& tokenizer = engine_.tokenizer();
+  auto format = plan.chat ? chat_format(std::move(head), tokenizer)
+                          : completion_format(std::move(head), tokenizer);
+  const auto generation =
+      std::make_shared<Generation>(service_, threads_.network, std::move(format), reply);
+  threads_.network([generation] { generation->watch_client(); });
+  generation->submit(std::move(plan));
+}
+
+ApiStatus Api::check_model(const std::string& model) const {
+  if (model.empty() || model == options_.model) return Done{};
+  return ApiError{.status = 404,
+                  .message = fmt::format("the model {} is not here; this server has {}",
+                                         in_quotes(model), in_quotes(options_.model)),
+                  .param = "model",
+                  .code = "model_not_found"};
+}
+
+ApiResult<Plan> Api::complete(const Json& body) const {
+  KVICK_TRY(const CompletionRequest request, parse_completion(body));
+  KVICK_TRY_VOID(check_model(request.model));
+  return plan_completion(request, {engine_, options_.constraint, options_.random});
+}
+
+ApiResult<Plan> Api::chat(const Json& body) const {
+  KVICK_TRY(const ChatRequest request, parse_chat(body));
+  KVICK_TRY_VOID(check_model(request.model));
+  return plan_chat(request, {engine_, options_.constraint, options_.random});
+}
+
+}  // namespace kvick::server

@@ -1,0 +1,69 @@
+#include "server/choice.h"
+
+#include <algorithm>
+
+#include "engine/session.h"
+
+namespace kvick::server {
+namespace {
+
+// Of whole UTF-8 characters: bytes that do not continue one.
+size_t characters(std::string_view text) {
+  return static_cast<size_t>(
+      std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
+}
+
+}  // namespace
+
+Choice::Choice(uint32_t index, const Tools* tools) {
+  all_.index = index;
+  if (tools != nullptr) parser_.emplace(*tools);
+}
+
+ChoiceText Choice::keep(ChoiceText added) {
+  added.index = all_.index;
+  added.first_call = all_.calls.size();
+  all_.content += added.content;
+  all_.calls.insert(all_.calls.end(), added.calls.begin(), added.calls.end());
+  all_.tokens.insert(all_.tokens.end(), added.tokens.begin(), added.tokens.end());
+  all_.finish_reason = added.finish_reason;
+  return added;
+}
+
+ChoiceText Choice::echo(std::string prompt) {
+  characters_ += characters(prompt);
+  all_.offset = characters_;
+  return keep({.content = std::move(prompt)});
+}
+
+ChoiceText Choice::add(engine::Piece piece) {
+  ChoiceText added;
+  added.offset = characters_;
+  characters_ += characters(piece.text);
+  added.tokens = std::move(piece.tokens);
+  if (!parser_) {
+    added.content = std::move(piece.text);
+  } else {
+    ToolCallParser::Found found = parser_->push(piece.text);
+    added.content = std::move(found.content);
+    added.calls = std::move(found.calls);
+  }
+  if (!piece.finish) return keep(std::move(added));
+  if (parser_) {
+    ToolCallParser::Found rest = parser_->finish();
+    added.content += rest.content;
+    added.calls.insert(added.calls.end(), rest.calls.begin(), rest.calls.end());
+  }
+  const bool called = !all_.calls.empty() || !added.calls.empty();
+  const bool ended =
+      *piece.finish == engine::Finish::kEnd || *piece.finish == engine::Finish::kStop;
+  added.finish_reason = called && ended ? "tool_calls" : engine::finish_name(*piece.finish);
+  return keep(std::move(added));
+}
+
+bool says_something(const ChoiceText& text) {
+  return !text.content.empty() || !text.calls.empty() || !text.tokens.empty() ||
+         !text.finish_reason.empty();
+}
+
+}  // namespace kvick::server

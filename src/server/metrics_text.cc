@@ -1,0 +1,133 @@
+#include "server/metrics_text.h"
+
+#include <fmt/format.h>
+#include <iterator>
+
+namespace kvick::server {
+namespace {
+
+using engine::Histogram;
+
+class Text {
+ public:
+  void head(std::string_view name, std::string_view type, std::string_view help) {
+    fmt::format_to(std::back_inserter(out_), "# HELP kvick_{} {}\n# TYPE kvick_{} {}\n", name, help,
+                   name, type);
+  }
+  template <typename T>
+  void sample(std::string_view name, std::string_view labels, T value) {
+    fmt::format_to(std::back_inserter(out_), "kvick_{}{} {}\n", name, labels, value);
+  }
+  template <typename T>
+  void counter(std::string_view name, T value, std::string_view help) {
+    head(name, "counter", help);
+    sample(name, "", value);
+  }
+  template <typename T>
+  void gauge(std::string_view name, T value, std::string_view help) {
+    head(name, "gauge", help);
+    sample(name, "", value);
+  }
+  void histogram(std::string_view name, const Histogram& histogram, std::string_view help) {
+    head(name, "histogram", help);
+    const std::string bucket = fmt::format("{}_bucket", name);
+    uint64_t below = 0;  // buckets of Prometheus count all at or below their bound
+    for (size_t i = 0; i < Histogram::kBounds.size(); ++i)
+      sample(bucket, fmt::format("{{le=\"{}\"}}", Histogram::kBounds[i]),
+             below += histogram.counts[i]);
+    sample(bucket, "{le=\"+Inf\"}", below + histogram.counts.back());
+    sample(fmt::format("{}_sum", name), "", histogram.sum);
+    sample(fmt::format("{}_count", name), "", below + histogram.counts.back());
+  }
+  std::string take() { return std::move(out_); }
+
+ private:
+  std::string out_;
+};
+
+void add_jobs(Text& text, const engine::Metrics& m) {
+  text.head("jobs", "gauge", "Jobs now, by state.");
+  text.sample("jobs", "{state=\"waiting\"}", m.waiting);
+  text.sample("jobs", "{state=\"running\"}", m.running);
+  text.sample("jobs", "{state=\"preempted\"}", m.preempted);
+  text.head("jobs_total", "counter", "Jobs that ended, by how.");
+  text.sample("jobs_total", "{end=\"finished\"}", m.finished);
+  text.sample("jobs_total", "{end=\"cancelled\"}", m.cancelled);
+  text.sample("jobs_total", "{end=\"failed\"}", m.failed);
+  text.sample("jobs_total", "{end=\"refused\"}", m.refused);
+  text.counter("prompt_tokens_total", m.prompt_tokens, "Tokens of prompts.");
+  text.counter("cached_tokens_total", m.cached_tokens, "Of these, found in the cache.");
+  text.counter("generated_tokens_total", m.generated_tokens, "Tokens of answers.");
+  text.counter("steps_total", m.steps, "Forward passes.");
+  text.counter("step_tokens_total", m.step_tokens, "Tokens that went through them.");
+}
+
+void add_times(Text& text, const engine::Metrics& m) {
+  text.histogram("queue_seconds", m.queue, "From submitting a job to its first step.");
+  text.histogram("first_token_seconds", m.first_token, "From submitting a job to its first token.");
+  text.histogram("between_tokens_seconds", m.between_tokens, "Between tokens of one answer.");
+  text.histogram("reuse_age_seconds", m.reuse_age,
+                 "Age of cached rows when a prompt used them, since their last use.");
+}
+
+void add_preemption(Text& text, const engine::Metrics& m) {
+  text.head("preemptions_total", "counter", "Jobs that made room for others, by how.");
+  text.sample("preemptions_total", "{how=\"swap\"}", m.swaps);
+  text.sample("preemptions_total", "{how=\"recompute\"}", m.recomputations);
+  text.counter("swapped_bytes_total", m.swapped_bytes, "Moved out and in again.");
+  text.counter("recomputed_tokens_total", m.recomputed_tokens, "Tokens computed again.");
+  text.counter("preemption_seconds_total", m.preemption_seconds, "Time lost to either.");
+}
+
+void add_memory(Text& text, const engine::Metrics& m) {
+  text.gauge("kv_limit_bytes", m.kv_limit_bytes, "Most memory for keys and values.");
+  text.head("kv_bytes", "gauge", "Memory for keys and values, by what it holds.");
+  text.sample("kv_bytes", "{what=\"used\"}", m.kv.used_bytes);
+  text.sample("kv_bytes", "{what=\"allocated\"}", m.kv.allocated_bytes);
+  text.sample("kv_bytes", "{what=\"wasted\"}", m.kv.wasted_bytes);
+  text.sample("kv_bytes", "{what=\"shared\"}", m.kv.shared_bytes);
+  text.sample("kv_bytes", "{what=\"cached\"}", m.kv.cached_bytes);
+  text.sample("kv_bytes", "{what=\"slow\"}", m.kv.slow_bytes);
+  text.counter("kv_copied_bytes_total", m.kv.copied_bytes, "Rows copied by growing or sharing.");
+  text.gauge("kv_sequences", m.kv.sequences, "Sequences with rows now.");
+}
+
+void add_files(Text& text, const engine::Metrics& m) {
+  text.gauge("kv_file_bytes", m.file_bytes, "Files of the prefix cache.");
+  text.gauge("kv_file_limit_bytes", m.file_limit_bytes, "Most that they may take.");
+  text.gauge("kv_file_blocks", m.file_blocks, "Blocks in them.");
+  text.head("kv_file_events_total", "counter", "Blocks of these files, by what became of them.");
+  text.sample("kv_file_events_total", "{event=\"hit\"}", m.file_hits);
+  text.sample("kv_file_events_total", "{event=\"write\"}", m.file_writes);
+  text.sample("kv_file_events_total", "{event=\"eviction\"}", m.file_evictions);
+  text.sample("kv_file_events_total", "{event=\"torn\"}", m.file_torn);
+  text.sample("kv_file_events_total", "{event=\"foreign\"}", m.file_foreign);
+  text.sample("kv_file_events_total", "{event=\"late\"}", m.file_late);
+  text.sample("kv_file_events_total", "{event=\"failed\"}", m.file_failed);
+}
+
+void add_network(Text& text, const NetworkCounters& n) {
+  text.gauge("http_connections", n.open, "Connections now.");
+  text.counter("http_connections_total", n.accepted, "Connections taken.");
+  text.counter("http_requests_total", n.requests, "Requests, well-formed ones.");
+  text.head("http_dropped_total", "counter", "Connections refused or ended, by why.");
+  text.sample("http_dropped_total", "{why=\"too_many\"}", n.refused);
+  text.sample("http_dropped_total", "{why=\"timeout\"}", n.timed_out);
+  text.sample("http_dropped_total", "{why=\"slow_reader\"}", n.slow);
+  text.sample("http_dropped_total", "{why=\"malformed\"}", n.malformed);
+}
+
+}  // namespace
+
+std::string metrics_text(const engine::Metrics& metrics, const NetworkCounters& network) {
+  Text text;
+  add_jobs(text, metrics);
+  add_times(text, metrics);
+  add_preemption(text, metrics);
+  add_memory(text, metrics);
+  add_files(text, metrics);
+  add_network(text, network);
+  return text.take();
+}
+
+}  // namespace kvick::server

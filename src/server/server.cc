@@ -1,0 +1,170 @@
+#include "server/server.h"
+
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/signal_set.hpp>
+#include <boost/asio/thread_pool.hpp>
+#include <csignal>
+
+#include "server/connection.h"
+
+namespace kvick::server {
+namespace {
+
+namespace asio = boost::asio;
+using asio::ip::tcp;
+using boost::system::error_code;
+
+// Connections beyond the limit that are told so; those beyond these are closed without a word.
+constexpr size_t kMostRefused = 64;
+// Where accepting fails, mostly for want of file descriptors.
+constexpr std::chrono::milliseconds kAcceptPause{100};
+
+}  // namespace
+
+struct Server::State {
+  explicit State(ServerOptions options);
+
+  void accept();
+  void on_accept(error_code error, tcp::socket socket);
+  void wait_for_signal();
+  void drain(std::chrono::milliseconds time);
+  void stop();
+
+  // Shared with those who post from other threads, who may outlive the server.
+  std::shared_ptr<asio::io_context> io = std::make_shared<asio::io_context>(1);
+  asio::thread_pool background{1};
+  Hub hub;
+  bool stopped = false;
+  tcp::acceptor acceptor{*io};
+  asio::signal_set signals{*io};
+  Deadline accept_pause{io->get_executor()}, drain_deadline{io->get_executor()};
+  // Keeps run() from returning while there is nothing to do.
+  asio::executor_work_guard<asio::io_context::executor_type> work{io->get_executor()};
+};
+
+Server::State::State(ServerOptions options) {
+  hub.options = std::move(options);
+  hub.post = [weak = std::weak_ptr(io)](std::function<void()> task) {
+    if (const auto there = weak.lock()) asio::post(*there, std::move(task));
+  };
+  hub.on_empty = [this] {
+    if (hub.draining && !stopped) stop();
+  };
+}
+
+void Server::State::accept() {
+  acceptor.async_accept(
+      [this](error_code error, tcp::socket socket) { on_accept(error, std::move(socket)); });
+}
+
+void Server::State::on_accept(error_code error, tcp::socket socket) {
+  if (!acceptor.is_open()) return;
+  if (error) return accept_pause.set(kAcceptPause, [this] { accept(); });
+  const size_t most = hub.options.most_connections;
+  const bool full = hub.connections.size() >= most;
+  if (full) ++hub.counters.refused;
+  if (hub.connections.size() < most + kMostRefused) {
+    const auto connection = std::make_shared<Connection>(std::move(socket), hub);
+    hub.connections.insert(connection);
+    hub.counters.open = hub.connections.size();
+    if (full) {
+      connection->refuse();
+    } else {
+      ++hub.counters.accepted;
+      connection->start();
+    }
+  }
+  accept();
+}
+
+void Server::State::wait_for_signal() {
+  signals.async_wait([this](error_code error, int) {
+    if (error) return;
+    if (hub.draining) return stop();
+    drain(hub.options.drain_time);
+    wait_for_signal();
+  });
+}
+
+void Server::State::drain(std::chrono::milliseconds time) {
+  if (hub.draining) return;
+  hub.draining = true;
+  error_code ignored;
+  acceptor.close(ignored);
+  accept_pause.clear();
+  drain_deadline.set(time, [this] { stop(); });
+  const auto all = hub.connections;  // a copy: those that end take themselves out
+  for (const auto& connection : all) connection->drain();
+  if (hub.connections.empty()) stop();
+}
+
+void Server::State::stop() {
+  hub.draining = stopped = true;
+  error_code ignored;
+  acceptor.close(ignored);
+  const auto all = hub.connections;
+  for (const auto& connection : all) connection->drop();
+  io->stop();
+}
+
+Server::Server(ServerOptions options) : state_(std::make_unique<State>(std::move(options))) {}
+
+Server::~Server() {
+  // Tasks that will not be run any more hold connections, which use the hub when they end.
+  state_->stop();
+}
+
+Threads Server::threads() {
+  asio::thread_pool* background = &state_->background;
+  return {.network = state_->hub.post, .background = [background](std::function<void()> task) {
+            asio::post(*background, std::move(task));
+          }};
+}
+
+const NetworkCounters& Server::counters() const { return state_->hub.counters; }
+
+base::Result<uint16_t> Server::listen(Handler& handler) {
+  state_->hub.handler = &handler;
+  const ServerOptions& options = state_->hub.options;
+  error_code error;
+  tcp::resolver resolver(*state_->io);
+  const auto found =
+      resolver.resolve(options.host, std::to_string(options.port),
+                       tcp::resolver::passive | tcp::resolver::numeric_service, error);
+  if (error || found.empty())
+    return base::fail("there is no host {} to listen on: {}", options.host, error.message());
+  const tcp::endpoint endpoint = found.begin()->endpoint();
+  tcp::acceptor& acceptor = state_->acceptor;
+  acceptor.open(endpoint.protocol(), error);
+  if (!error) acceptor.set_option(tcp::acceptor::reuse_address(true), error);
+  if (!error) acceptor.bind(endpoint, error);
+  if (!error) acceptor.listen(tcp::acceptor::max_listen_connections, error);
+  if (error)
+    return base::fail("cannot listen on {} port {}: {}; choose another with --port", options.host,
+                      options.port, error.message());
+  return acceptor.local_endpoint().port();
+}
+
+void Server::run() {
+  if (state_->hub.options.signals) {
+    state_->signals.add(SIGINT);
+    state_->signals.add(SIGTERM);
+    state_->wait_for_signal();
+  }
+  state_->accept();
+  state_->io->run();
+  state_->background.stop();
+  state_->background.join();
+}
+
+void Server::drain(std::chrono::milliseconds time) {
+  asio::post(*state_->io, [state = state_.get(), time] { state->drain(time); });
+}
+
+void Server::stop() {
+  asio::post(*state_->io, [state = state_.get()] { state->stop(); });
+}
+
+}  // namespace kvick::server

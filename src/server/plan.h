@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/engine.h"
 #include "engine/service.h"
 #include "server/chat_request.h"
 #include "server/completion_request.h"

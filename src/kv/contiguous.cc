@@ -106,7 +106,7 @@ CheckedStore::StepOr ContiguousStore::start(std::vector<Place> places) {
 
 std::vector<Piece> ContiguousStore::map() const {
   return piece_each([&](const Sequence& sequence) -> Piece {
-    const uint64_t bytes = bytes_of(static_cast<const ContiguousSequence&>(sequence));
+    const uint64_t bytes = sequence_bytes(static_cast<const ContiguousSequence&>(sequence));
     const uint64_t tokens = std::min<uint64_t>(bytes / shape().token_bytes(), shape().max_tokens);
     return {
         .bytes = bytes, .used_tokens = sequence.length, .tokens = static_cast<uint32_t>(tokens)};

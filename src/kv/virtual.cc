@@ -41,7 +41,7 @@ class VirtualStore final : public ContiguousStore {
   }
 
   uint64_t page_rounded(uint64_t rows, bool is_v) const {
-    return round_up(rows * shape().row_bytes(is_v), kv::bytes_of(pages_));
+    return round_up(rows * shape().row_bytes(is_v), bytes_of(pages_));
   }
   // Memory of one layer whose first `rows` rows are in use.
   uint64_t layer_bytes(uint32_t rows) const {
@@ -127,7 +127,7 @@ class VirtualStore final : public ContiguousStore {
     touched = rows;
   }
 
-  uint64_t bytes_of(const ContiguousSequence& sequence) const override {
+  uint64_t sequence_bytes(const ContiguousSequence& sequence) const override {
     uint64_t bytes = 0;
     for (const uint32_t touched : static_cast<const VirtualSequence&>(sequence).touched_rows)
       bytes += layer_bytes(touched);
@@ -135,12 +135,12 @@ class VirtualStore final : public ContiguousStore {
   }
 
   void free_sequence(std::unique_ptr<Sequence> sequence) override {
-    allocated_bytes_ -= bytes_of(mine(*sequence));
+    allocated_bytes_ -= sequence_bytes(mine(*sequence));
   }
 
   Usage count() const override {
     Usage usage = ContiguousStore::count();
-    usage.page_bytes = kv::bytes_of(pages_);
+    usage.page_bytes = bytes_of(pages_);
     return usage;
   }
 

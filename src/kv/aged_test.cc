@@ -46,6 +46,17 @@ TEST(Aging, WholeGroupsBeyondTheWindowAreOld) {
   EXPECT_EQ(Aging{.window = 0}.old_rows(UINT32_MAX), UINT32_MAX - 31);
 }
 
+TEST(AgedStore, RowsAreNotMoved) {
+  Pair p("virtual", kShape);
+  const SeqId a = p.open();
+  p.add(a, 1);
+  EXPECT_FALSE(traits_of(*find_strategy("virtual"), kShape).moves_rows);
+  std::vector<std::byte> row(kShape.token_bytes());
+  const std::vector<Token> token = {1};
+  EXPECT_THROW(p.store->read_rows(a, 0, 1, row), base::Bug);
+  EXPECT_THROW((void)p.store->append_rows(a, token, row), base::Bug);
+}
+
 TEST(AgedStore, RowsThatAreOldFollowFromTheNumberOfTokensAlone) {
   std::vector<std::byte> expected;
   for (const std::vector<uint32_t>& steps : std::vector<std::vector<uint32_t>>{

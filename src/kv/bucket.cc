@@ -63,7 +63,7 @@ class BucketStore final : public ContiguousStore {
     return std::unique_ptr<Sequence>(std::move(sequence));
   }
 
-  uint64_t bytes_of(const ContiguousSequence& sequence) const override {
+  uint64_t sequence_bytes(const ContiguousSequence& sequence) const override {
     uint64_t bytes = 0;
     for (uint32_t layer = 0; layer < shape().layers; ++layer)
       bytes += layer_bytes(capacity(sequence, layer));
@@ -71,7 +71,7 @@ class BucketStore final : public ContiguousStore {
   }
 
   void free_sequence(std::unique_ptr<Sequence> sequence) override {
-    allocated_bytes_ -= bytes_of(bucket(*sequence));
+    allocated_bytes_ -= sequence_bytes(bucket(*sequence));
   }
 
   // The capacity that a place grows to, 0 if it has room.

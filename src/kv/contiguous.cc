@@ -124,7 +124,7 @@ CheckedStore::StepOr ContiguousStore::start(std::vector<Place> places) {
 
 std::vector<Piece> ContiguousStore::map() const {
   return piece_each([&](const Sequence& sequence) -> Piece {
-    const uint64_t bytes = bytes_of(static_cast<const ContiguousSequence&>(sequence));
+    const uint64_t bytes = sequence_bytes(static_cast<const ContiguousSequence&>(sequence));
     // A fork's bytes are those that it does not share.
     const uint64_t tokens =
         std::clamp<uint64_t>(bytes / shape().token_bytes(), sequence.length, shape().max_tokens);

@@ -30,7 +30,7 @@ class ContiguousStore : public RowStore {
   // Rows of a layer, those in use and more, whose memory may be read as numbers.
   virtual uint32_t bucket_rows(const ContiguousSequence& sequence, uint32_t layer) const = 0;
   // Of allocated_bytes_, what no other sequence counts.
-  virtual uint64_t bytes_of(const ContiguousSequence& sequence) const = 0;
+  virtual uint64_t sequence_bytes(const ContiguousSequence& sequence) const = 0;
   // Rows [0, rows) of a layer are in use from now on: they will be written, then wrote() is called.
   virtual void use(ContiguousSequence& sequence, uint32_t layer, uint32_t rows) = 0;
   virtual void wrote(ContiguousSequence&, uint32_t) {}

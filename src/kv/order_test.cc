@@ -83,6 +83,7 @@ TEST_P(Order, SequencesStayAsTheyAreWhileAStepIsAlive) {
   EXPECT_THROW((void)p.store->shrink(1), base::Bug);
   EXPECT_EQ(p.store->length(a), 2u);
   EXPECT_EQ(p.store->usage().sequences, 2u);
+  EXPECT_GE(p.store->map().size(), 1u);
 }
 
 TEST_P(Order, OnlyOpenSequencesMayBeNamed) {

@@ -23,7 +23,7 @@ void for_each_region(const LayerRows& rows, const Use& use) {
 
 VirtualStore::VirtualStore(const Setup& setup, const VirtualOptions& options)
     : ContiguousStore(setup), pages_(options.pages), most_mappings_(options.most_mappings) {
-  const uint64_t rows = shape().max_tokens, page = kv::bytes_of(pages_);
+  const uint64_t rows = shape().max_tokens, page = bytes_of(pages_);
   k_bytes_ = round_up(rows * shape().row_bytes(false), page);
   v_bytes_ = round_up(rows * shape().row_bytes(true), page);
   if (pages_ == Pages::kSystem && options.in_file)
@@ -31,7 +31,7 @@ VirtualStore::VirtualStore(const Setup& setup, const VirtualOptions& options)
 }
 
 uint64_t VirtualStore::end_of(uint32_t first, uint32_t end, bool is_v) const {
-  const uint64_t row = shape().row_bytes(is_v), page = kv::bytes_of(pages_);
+  const uint64_t row = shape().row_bytes(is_v), page = bytes_of(pages_);
   return end > first ? round_up(end * row, page) : round_down(first * row, page);
 }
 
@@ -194,7 +194,7 @@ void VirtualStore::settle(ContiguousSequence& settled) {
   }
 }
 
-uint64_t VirtualStore::bytes_of(const ContiguousSequence& sequence) const {
+uint64_t VirtualStore::sequence_bytes(const ContiguousSequence& sequence) const {
   const auto& mine = static_cast<const VirtualSequence&>(sequence);
   uint64_t bytes = 0;
   for (const uint32_t touched : mine.touched_rows) bytes += layer_bytes(mine.shared, touched);
@@ -271,7 +271,7 @@ Usage VirtualStore::count() const {
   // As the system counts the file: a library that reads a whole bucket makes pages there that no
   // row has been written to yet.
   if (file_ != nullptr) usage.allocated_bytes = own_bytes_ + file_->held_bytes();
-  usage.page_bytes = kv::bytes_of(pages_);
+  usage.page_bytes = bytes_of(pages_);
   usage.fallbacks = fallbacks_;
   return usage;
 }

@@ -66,7 +66,7 @@ class VirtualStore final : public ContiguousStore {
   void wrote(ContiguousSequence& sequence, uint32_t layer) override;
   void settle(ContiguousSequence& sequence) override;
   void free_sequence(std::unique_ptr<Sequence> sequence) override;
-  uint64_t bytes_of(const ContiguousSequence& sequence) const override;
+  uint64_t sequence_bytes(const ContiguousSequence& sequence) const override;
   Usage count() const override;
 
   base::Result<RowMemory, Shortage> reserve(SeqId id) const;

@@ -48,6 +48,7 @@ std::span<const std::byte> PrefixFiles::Read::rows(size_t file) const {
 }
 
 PrefixFiles::PrefixFiles(PrefixFilesOptions options) : options_(std::move(options)) {
+  counts_.max_bytes = options_.max_bytes;
   if (!options_.read) options_.read = read_whole;
   if (!options_.write) options_.write = write_whole;
 }

@@ -28,7 +28,6 @@ struct Metrics {
   uint64_t prompt_tokens = 0, cached_tokens = 0, generated_tokens = 0;
   uint64_t steps = 0, step_tokens = 0;
   Histogram queue, first_token, between_tokens;  // seconds
-  Histogram reuse_age;  // of cached rows when a prompt used them: since their last use
   // Preemption: how often, bytes moved out and in again, tokens computed again, and seconds lost
   // to either.
   uint64_t swaps = 0, recomputations = 0, swapped_bytes = 0, recomputed_tokens = 0;

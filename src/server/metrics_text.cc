@@ -66,8 +66,6 @@ void add_times(Text& text, const engine::Metrics& m) {
   text.histogram("queue_seconds", m.queue, "From submitting a job to its first step.");
   text.histogram("first_token_seconds", m.first_token, "From submitting a job to its first token.");
   text.histogram("between_tokens_seconds", m.between_tokens, "Between tokens of one answer.");
-  text.histogram("reuse_age_seconds", m.reuse_age,
-                 "Age of cached rows when a prompt used them, since their last use.");
 }
 
 void add_preemption(Text& text, const engine::Metrics& m) {

@@ -18,7 +18,10 @@ endif()
 
 find_program(KVICK_CCACHE ccache)
 if(KVICK_CCACHE)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${KVICK_CCACHE})
+  # Paths are hashed from the tree's own folder, so that a second clone finds what the first one compiled; and files that
+  # include a precompiled header are kept too.
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1
+    CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime ${KVICK_CCACHE})
 endif()
 find_program(KVICK_MOLD mold)
 if(KVICK_MOLD)

@@ -9,6 +9,12 @@ const element = (name, text = "", className = "") => {
   if (className) made.className = className;
   return made;
 };
+// An element with a mark to be coloured, and room for words.
+const withMark = (name) => {
+  const made = element(name);
+  made.append(element("i"), "");
+  return made;
+};
 // The children of a parent are reused, so that what a person points at, or has chosen, stays where it is.
 function fit(parent, count, make) {
   while (parent.children.length > count) parent.lastElementChild.remove();
@@ -42,9 +48,7 @@ function show(role, text) {
   return box;
 }
 
-function toEnd() {
-  byId("messages").scrollTop = byId("messages").scrollHeight;
-}
+const toEnd = () => { byId("messages").scrollTop = byId("messages").scrollHeight; };
 
 // Each event of a stream of server-sent events, parsed; until [DONE].
 async function* events(response) {
@@ -87,6 +91,20 @@ function noteOf(usage, end, waited, wrote) {
     `${waited.toFixed(2)} s; ${written} written${pace}` + (end === "length" ? "; cut off at the longest answer" : "");
 }
 
+// Text for a box, put there twenty times a second: laid out anew for each token, a long answer leaves no time for a click.
+function writer(box) {
+  let held = "", timer = null;
+  const flush = () => {
+    timer = clearTimeout(timer);
+    const seen = byId("messages");
+    const below = seen.scrollHeight - seen.scrollTop - seen.clientHeight < 40;
+    if (held) box.append(held);
+    held = "";
+    if (below) toEnd();
+  };
+  return { flush, write: (text) => { held += text; timer ??= setTimeout(flush, 50); } };
+}
+
 // Streams the answer into the box; what is to be noted below it.
 async function answer(box, messages, signal) {
   const began = performance.now();
@@ -98,6 +116,8 @@ async function answer(box, messages, signal) {
   });
   if (!response.ok) throw new Error(await problemOf(response));
   let usage = null, first = null, end = "";
+  const out = writer(box);
+  signal.addEventListener("abort", out.flush);
   for await (const event of events(response)) {
     if (event.error) throw new Error(event.error.message);
     usage = event.usage ?? usage;
@@ -105,13 +125,10 @@ async function answer(box, messages, signal) {
     const text = event.choices?.[0]?.delta?.content;
     if (!text) continue;
     first ??= performance.now();
-    const seen = byId("messages");
-    const below = seen.scrollHeight - seen.scrollTop - seen.clientHeight < 40;
-    box.textContent += text;
-    if (below) toEnd();
+    out.write(text);
   }
-  if (first === null) box.textContent = "(an answer without words)";
-  if (!usage || first === null) return "";
+  out.flush();
+  if (first === null || !usage) return first === null ? "The answer is empty." : "";
   return noteOf(usage, end, (first - began) / 1000, (performance.now() - first) / 1000);
 }
 
@@ -136,9 +153,7 @@ async function send() {
   const box = show("assistant", "");
   setRunning(controller);
   let note = "", problem = "";
-  try {
-    note = await answer(box, talk, controller.signal);
-  } catch (error) {
+  try { note = await answer(box, talk, controller.signal); } catch (error) {
     if (error.name === "AbortError") note = "Stopped.";
     else problem = error instanceof TypeError ? "no connection to the server" : error.message;
   }
@@ -228,11 +243,7 @@ function drawStore(box, store, room) {
   const tokens = blocks && store.pieces.length ? `; a square is a block of ${store.pieces[0].tokens} tokens` : "";
   title.replaceChildren(element("b", store.strategy), `, ${store.type}: ${bytes(store.usage.allocated_bytes)}` +
     (blocks ? tokens : "; a bar is what one answer holds"));
-  const cells = fit(map, shown + drawn, () => {
-    const cell = element("div");
-    cell.append(element("i"));
-    return cell;
-  });
+  const cells = fit(map, shown + drawn, () => withMark("div"));
   box.pieces = store.pieces;
   for (let i = 0; i < cells.length; ++i) drawPiece(cells[i], store.pieces[i], blocks);
   const rest = store.pieces.length - shown;
@@ -262,8 +273,7 @@ function drawMaps(state) {
 let pointed = null, chosen = null;
 
 function drawDetail() {
-  if (chosen && !chosen.isConnected) chosen = null;
-  if (pointed && !pointed.isConnected) pointed = null;
+  [pointed, chosen] = [pointed, chosen].map((cell) => cell?.isConnected ? cell : null);
   for (const old of document.querySelectorAll(".chosen")) if (old !== chosen) old.classList.remove("chosen");
   chosen?.classList.add("chosen");
   const cell = pointed ?? chosen;
@@ -294,11 +304,7 @@ byId("maps").addEventListener("keydown", (event) => {
 // Parts of a bar, each with its words below: [bytes, colour, words].
 function drawBar(bar, legend, parts, whole) {
   const spans = fit(bar, parts.length, () => element("span"));
-  const entries = fit(legend, parts.length, () => {
-    const entry = element("span");
-    entry.append(element("i"), "");
-    return entry;
-  });
+  const entries = fit(legend, parts.length, () => withMark("span"));
   parts.forEach(([n, colour, words], i) => {
     spans[i].style.width = `${100 * n / whole}%`;
     spans[i].style.background = entries[i].firstChild.style.background = colour;
@@ -319,21 +325,19 @@ function drawMemory(state) {
 
 function drawFiles(metric) {
   const limit = metric("kvick_kv_file_limit_bytes"), taken = metric("kvick_kv_file_bytes");
-  byId("files").hidden = limit === 0;
-  if (limit === 0) return;
+  if ((byId("files").hidden = limit === 0)) return;
   byId("files-limit").textContent = `at most ${bytes(limit)}`;
   byId("files-used").style.width = `${100 * taken / limit}%`;
-  byId("files-text").textContent = `${bytes(taken)} in ${metric("kvick_kv_file_blocks")} blocks on disk; ` +
-    `${metric('kvick_kv_file_events_total{event="hit"}')} found again`;
+  byId("files-text").textContent = `${bytes(taken)} in ${metric("kvick_kv_file_blocks")} files; ` +
+    `read back ${metric('kvick_kv_file_events_total{event="hit"}')} times`;
 }
 
 function drawSequences(state) {
-  const all = state.sequences.toSorted((a, b) => a.job - b.job || a.choice - b.choice);
+  const all = [...state.sequences].sort((a, b) => a.job - b.job || a.choice - b.choice);
   const many = new Set(all.filter((one) => one.choice > 0).map((one) => one.job));
   const rows = fit(byId("sequences").tBodies[0], all.length, () => {
-    const row = element("tr"), name = element("td");
-    name.append(element("i"), "");
-    row.append(name, element("td"), element("td", "", "wide"), ...[1, 2, 3].map(() => element("td", "", "n")));
+    const row = element("tr");
+    row.append(withMark("td"), element("td"), element("td", "", "wide"), ...[1, 2, 3].map(() => element("td", "", "n")));
     return row;
   });
   all.forEach((one, i) => {
@@ -354,12 +358,12 @@ function drawFigures(metric) {
   const first = looks[0], last = looks.at(-1);
   if (last.now > first.now)
     byId("rate").textContent = (1000 * (last.written - first.written) / (last.now - first.now)).toFixed(0);
-  const prompt = metric("kvick_prompt_tokens_total"), cached = metric("kvick_cached_tokens_total");
-  byId("hits").textContent = prompt ? `${(100 * cached / prompt).toFixed(0)} %` : "–";
+  const prompt = metric("kvick_prompt_tokens_total");
+  byId("hits").textContent = prompt ? `${(100 * metric("kvick_cached_tokens_total") / prompt).toFixed(0)} %` : "–";
   const jobs = (state) => metric(`kvick_jobs{state="${state}"}`);
   byId("jobs").textContent = `${jobs("running")} running, ${jobs("waiting") + jobs("preempted")} waiting`;
-  byId("preempted").textContent =
-    `${metric('kvick_preemptions_total{how="swap"}') + metric('kvick_preemptions_total{how="recompute"}')} times`;
+  const paused = (how) => metric(`kvick_preemptions_total{how="${how}"}`);
+  byId("preempted").textContent = `${paused("swap") + paused("recompute")} times`;
 }
 
 async function get(path) {

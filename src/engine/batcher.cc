@@ -346,7 +346,7 @@ Metrics Batcher::metrics() const {
   all.kv = stores_.usage();
   const FileCounts files = files_.counts();
   all.file_bytes = files.bytes;
-  all.file_limit_bytes = files.max_bytes;
+  all.file_limit_bytes = files.limit_bytes;
   all.file_blocks = files.files;
   all.file_hits = files.hits;
   all.file_writes = files.writes;

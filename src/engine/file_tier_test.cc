@@ -59,6 +59,7 @@ TEST_F(FileTierTest, AnswersTheSameWithRowsOfAnEarlierProcess) {
   const Heard cold = answer(files());
   EXPECT_EQ(cold.outcome->cached_tokens, 0u);
   EXPECT_EQ(metrics_.file_writes, 2u);
+  EXPECT_EQ(metrics_.file_limit_bytes, PrefixFilesOptions{}.max_bytes);
   for (const char* kv : {"paged:block=16", "paged:block=48", "virtual", "bmc:r=32"}) {
     Heard warm = answer(files(), kv);
     EXPECT_EQ(warm.outcome->cached_tokens, 256u) << kv;

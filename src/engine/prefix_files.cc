@@ -48,7 +48,6 @@ std::span<const std::byte> PrefixFiles::Read::rows(size_t file) const {
 }
 
 PrefixFiles::PrefixFiles(PrefixFilesOptions options) : options_(std::move(options)) {
-  counts_.max_bytes = options_.max_bytes;
   if (!options_.read) options_.read = read_whole;
   if (!options_.write) options_.write = write_whole;
 }
@@ -253,7 +252,9 @@ void PrefixFiles::flush() {
 
 FileCounts PrefixFiles::counts() const {
   const std::lock_guard lock(mutex_);
-  return counts_;
+  FileCounts counts = counts_;
+  counts.limit_bytes = options_.max_bytes;
+  return counts;
 }
 
 double PrefixFiles::seconds_per_byte() const {

@@ -1,6 +1,6 @@
 "use strict";
 // Two halves that know nothing of each other: a chat over /v1/chat/completions, and a picture of the cache from /kv and
-// /metrics, drawn anew twice a second while the page is seen.
+// /metrics, brought up to date twice a second while the page is seen.
 
 const byId = (id) => document.getElementById(id);
 const element = (name, text = "", className = "") => {
@@ -9,6 +9,18 @@ const element = (name, text = "", className = "") => {
   if (className) made.className = className;
   return made;
 };
+// An element with a mark to be coloured, and room for words.
+const withMark = (name) => {
+  const made = element(name);
+  made.append(element("i"), "");
+  return made;
+};
+// The children of a parent are reused, so that what a person points at, or has chosen, stays where it is.
+function fit(parent, count, make) {
+  while (parent.children.length > count) parent.lastElementChild.remove();
+  while (parent.children.length < count) parent.append(make());
+  return parent.children;
+}
 const headers = () => {
   const key = byId("key").value.trim();
   return key ? { Authorization: `Bearer ${key}` } : {};
@@ -32,9 +44,11 @@ function show(role, text) {
   byId("welcome")?.remove();
   const box = element("div", text, `message ${role}`);
   byId("messages").append(box);
-  box.scrollIntoView({ block: "end" });
+  toEnd();
   return box;
 }
+
+const toEnd = () => { byId("messages").scrollTop = byId("messages").scrollHeight; };
 
 // Each event of a stream of server-sent events, parsed; until [DONE].
 async function* events(response) {
@@ -54,91 +68,132 @@ async function* events(response) {
   }
 }
 
-function requestBody() {
-  const body = {
-    messages: conversation,
-    stream: true,
-    stream_options: { include_usage: true },
-    temperature: Number(byId("temperature").value),
-    max_tokens: Number(byId("max-tokens").value),
+// What is left empty in the settings is left to the server.
+function requestBody(messages) {
+  const body = { messages, stream: true, stream_options: { include_usage: true } };
+  const set = (target, name, id, form) => {
+    const value = byId(id).value.trim();
+    if (value) target[name] = form(value);
   };
+  set(body, "temperature", "temperature", Number);
+  set(body, "max_tokens", "max-tokens", Number);
   const kv = {};
-  for (const name of ["strategy", "type"]) if (byId(name).value.trim()) kv[name] = byId(name).value.trim();
+  set(kv, "strategy", "strategy", String);
+  set(kv, "type", "type", String);
   if (Object.keys(kv).length) body.kv = kv;
   return body;
 }
 
-async function answer(box) {
+function noteOf(usage, end, waited, wrote) {
+  const cached = usage.prompt_tokens_details?.cached_tokens ?? 0, written = usage.completion_tokens;
+  const pace = written > 1 ? `, ${((written - 1) / Math.max(wrote, 1e-3)).toFixed(0)} a second` : "";
+  return `${usage.prompt_tokens} tokens read (${cached} found in the cache), first word after ` +
+    `${waited.toFixed(2)} s; ${written} written${pace}` + (end === "length" ? "; cut off at the longest answer" : "");
+}
+
+// Text for a box, put there twenty times a second: laid out anew for each token, a long answer leaves no time for a click.
+function writer(box) {
+  let held = "", timer = null;
+  const flush = () => {
+    timer = clearTimeout(timer);
+    const seen = byId("messages");
+    const below = seen.scrollHeight - seen.scrollTop - seen.clientHeight < 40;
+    if (held) box.append(held);
+    held = "";
+    if (below) toEnd();
+  };
+  return { flush, write: (text) => { held += text; timer ??= setTimeout(flush, 50); } };
+}
+
+// Streams the answer into the box; what is to be noted below it.
+async function answer(box, messages, signal) {
   const began = performance.now();
   const response = await fetch("v1/chat/completions", {
     method: "POST",
     headers: { "Content-Type": "application/json", ...headers() },
-    body: JSON.stringify(requestBody()),
-    signal: running.signal,
+    body: JSON.stringify(requestBody(messages)),
+    signal,
   });
   if (!response.ok) throw new Error(await problemOf(response));
-  let usage = null, first = null;
+  let usage = null, first = null, end = "";
+  const out = writer(box);
+  signal.addEventListener("abort", out.flush);
   for await (const event of events(response)) {
     if (event.error) throw new Error(event.error.message);
     usage = event.usage ?? usage;
+    end = event.choices?.[0]?.finish_reason ?? end;
     const text = event.choices?.[0]?.delta?.content;
     if (!text) continue;
     first ??= performance.now();
-    const messages = byId("messages");
-    const below = messages.scrollHeight - messages.scrollTop - messages.clientHeight < 40;
-    box.textContent += text;
-    if (below) messages.scrollTop = messages.scrollHeight;
+    out.write(text);
   }
-  if (!usage || first === null) return "";
-  const seconds = (performance.now() - first) / 1000;
-  const cached = usage.prompt_tokens_details?.cached_tokens ?? 0;
-  return `${usage.prompt_tokens} tokens read, ${cached} of them from the cache; first word after ` +
-    `${((first - began) / 1000).toFixed(2)} s; ${usage.completion_tokens} written, ` +
-    `${(usage.completion_tokens / Math.max(seconds, 1e-3)).toFixed(0)} a second`;
+  out.flush();
+  if (first === null || !usage) return first === null ? "The answer is empty." : "";
+  return noteOf(usage, end, (first - began) / 1000, (performance.now() - first) / 1000);
+}
+
+// Send and Stop have one place.
+function setRunning(controller) {
+  running = controller;
+  const stopped = document.activeElement === byId("stop");
+  byId("stop").hidden = !controller;
+  byId("send").hidden = Boolean(controller);
+  byId("messages").setAttribute("aria-busy", String(Boolean(controller)));
+  if (stopped) byId("input").focus();
 }
 
 async function send() {
   const text = byId("input").value.trim();
   if (!text || running) return;
   byId("input").value = "";
-  conversation.push({ role: "user", content: text });
+  byId("settings").open = false;
+  const talk = conversation, controller = new AbortController();
+  talk.push({ role: "user", content: text });
   show("user", text);
   const box = show("assistant", "");
-  running = new AbortController();
-  byId("stop").hidden = false;
-  byId("send").disabled = true;
-  let note = "";
-  try {
-    note = await answer(box);
-  } catch (error) {
-    if (error.name === "AbortError") note = "stopped";
-    else show("error", error.message);
+  setRunning(controller);
+  let note = "", problem = "";
+  try { note = await answer(box, talk, controller.signal); } catch (error) {
+    if (error.name === "AbortError") note = "Stopped.";
+    else problem = error instanceof TypeError ? "no connection to the server" : error.message;
   }
-  running = null;
-  byId("stop").hidden = true;
-  byId("send").disabled = false;
-  if (box.textContent) conversation.push({ role: "assistant", content: box.textContent });
-  else box.remove();
+  if (talk !== conversation) return;  // a new chat began meanwhile
+  setRunning(null);
+  if (box.textContent) talk.push({ role: "assistant", content: box.textContent });
+  else {
+    // Not answered, so it can be sent again, and is no part of what the model sees next.
+    box.remove();
+    talk.pop();
+    byId("input").value ||= text;
+  }
+  if (problem) show("error", problem);
   if (note) byId("messages").append(element("p", note, "note"));
-  byId("messages").scrollTop = byId("messages").scrollHeight;
+  toEnd();
 }
 
 byId("ask").addEventListener("submit", (event) => { event.preventDefault(); send(); });
 byId("stop").addEventListener("click", () => running?.abort());
 byId("clear").addEventListener("click", () => {
   running?.abort();
+  setRunning(null);
   conversation = [];
   byId("messages").replaceChildren();
   byId("input").focus();
 });
 byId("input").addEventListener("keydown", (event) => {
   if (event.key === "Enter" && !event.shiftKey && !event.isComposing) { event.preventDefault(); send(); }
+  if (event.key === "Escape") running?.abort();
+});
+byId("settings").addEventListener("keydown", (event) => {
+  if (event.key !== "Escape") return;
+  byId("settings").open = false;
+  byId("settings").firstElementChild.focus();
 });
 
 // ---- cache ----
 
 // Neighbouring numbers get colours far apart: steps of the golden angle around the wheel.
-const colourOf = (job) => `hsl(${(job * 137.508) % 360} 62% 55%)`;
+const colourOf = (job) => `oklch(var(--owner-light) .13 ${(job * 137.508 % 360).toFixed(1)})`;
 const bytes = (n) => {
   const units = ["B", "KiB", "MiB", "GiB", "TiB"];
   let i = 0;
@@ -146,6 +201,9 @@ const bytes = (n) => {
   return `${n >= 100 || i === 0 ? n.toFixed(0) : n.toFixed(1)} ${units[i]}`;
 };
 const MOST_PIECES = 2000;  // of a store; a browser draws no more at this pace
+const MOST_FREE = 400;     // squares with which free room is drawn too; a larger cap is said in words
+const UNLIMITED = 2 ** 60;
+const STATES = { waiting: "waiting", prompt: "reading", answer: "writing", swapped: "moved out", evicted: "paused" };
 
 // Lines "name{labels} value" of Prometheus' text, by all that stands before the value.
 function samples(text) {
@@ -158,114 +216,182 @@ function samples(text) {
   return (name) => all.get(name) ?? 0;
 }
 
-function drawMap(store) {
-  const box = element("div", "", "store");
-  const shown = store.pieces.slice(0, MOST_PIECES);
-  const blocks = shown.length > 12 || store.strategy.startsWith("paged");
-  box.append(element("p", `${store.strategy}, ${store.type}: ${bytes(store.usage.allocated_bytes)}`));
-  const map = element("div", "", "map");
-  for (const piece of shown) {
-    const cell = element("div", "", `piece${blocks ? "" : " row"}${piece.users > 1 ? " shared" : ""}`);
-    const full = element("b");
-    full.style[blocks ? "height" : "width"] = `${(100 * piece.used_tokens) / Math.max(piece.tokens, 1)}%`;
-    full.style.background = piece.users === 0 ? "var(--cached)" : colourOf(piece.job);
-    const owner = piece.users === 0 ? "kept for prompts that begin alike"
-      : piece.users === 1 ? `request ${piece.job}` : `shared by ${piece.users} sequences`;
-    cell.title = `${piece.used_tokens} of ${piece.tokens} tokens, ${bytes(piece.bytes)}: ${owner}`;
-    cell.append(full);
-    map.append(cell);
-  }
-  box.append(map);
-  const more = store.pieces.length - shown.length;
-  if (more > 0) box.append(element("p", `and ${more} more`, "more"));
-  return box;
+const sumOf = (state, name) => state.stores.reduce((all, store) => all + store.usage[name], 0);
+const inBlocks = (store) => store.strategy.startsWith("paged");
+
+function wordsOf(piece) {
+  if (!piece) return "Free: room for one more block.";
+  const owner = piece.users === 0 ? "kept for prompts that begin alike, until room is needed"
+    : piece.users === 1 ? `held by request ${piece.job}` : `shared by ${piece.users} answers, request ${piece.job} among them`;
+  return `${piece.used_tokens} of ${piece.tokens} tokens, ${bytes(piece.bytes)}; ${owner}.`;
 }
 
-function drawMemory(state, metric) {
-  const limit = state.limit_bytes;
-  const sum = (name) => state.stores.reduce((all, store) => all + store.usage[name], 0);
-  const used = sum("used_bytes"), cached = sum("cached_bytes"), wasted = sum("wasted_bytes");
-  const unlimited = limit > 2 ** 60;
-  const whole = unlimited ? Math.max(used + cached + wasted, 1) : limit;
-  const bar = [[used, "var(--accent)"], [wasted, "var(--bad)"], [cached, "var(--cached)"]];
-  byId("memory").replaceChildren(...bar.map(([n, colour]) => {
-    const part = element("span");
-    part.style.width = `${(100 * n) / whole}%`;
-    part.style.background = colour;
-    return part;
-  }));
-  const files = metric("kvick_kv_file_blocks");
-  byId("memory-text").textContent = `${bytes(used)} in use, ${bytes(wasted)} wasted, ${bytes(cached)} kept for later` +
-    (unlimited ? "" : `, of ${bytes(limit)}`) +
-    (files ? `; ${bytes(metric("kvick_kv_file_bytes"))} in ${files} files` : "");
+function drawPiece(cell, piece, blocks) {
+  const held = piece && piece.users > 0, shared = held && piece.users > 1;
+  cell.className = `piece${blocks ? "" : " row"}${piece ? "" : " free"}${shared ? " number" : ""}`;
+  cell.style.setProperty("--owner", !piece ? "transparent" : held ? colourOf(piece.job) : "var(--kept)");
+  cell.dataset.users = shared ? piece.users : "";
+  const share = piece ? `${(100 * piece.used_tokens / Math.max(piece.tokens, 1)).toFixed(0)}%` : "0";
+  cell.firstElementChild.style[blocks ? "height" : "width"] = share;
+}
+
+function drawStore(box, store, room) {
+  const blocks = inBlocks(store), shown = Math.min(store.pieces.length, MOST_PIECES);
+  const free = blocks ? Math.floor(room / store.usage.page_bytes) : 0;
+  const drawn = shown + free <= MOST_FREE ? free : 0;
+  const [title, map, more] = box.children;
+  const tokens = blocks && store.pieces.length ? `; a square is a block of ${store.pieces[0].tokens} tokens` : "";
+  title.replaceChildren(element("b", store.strategy), `, ${store.type}: ${bytes(store.usage.allocated_bytes)}` +
+    (blocks ? tokens : "; a bar is what one answer holds"));
+  const cells = fit(map, shown + drawn, () => withMark("div"));
+  box.pieces = store.pieces;
+  for (let i = 0; i < cells.length; ++i) drawPiece(cells[i], store.pieces[i], blocks);
+  const rest = store.pieces.length - shown;
+  more.textContent = [rest > 0 ? `and ${rest} more` : "", free > drawn ? `and room for ${free} more blocks` : ""]
+    .filter(Boolean).join(", ");
+  more.hidden = !more.textContent;
+}
+
+function drawMaps(state) {
+  const room = state.limit_bytes > UNLIMITED ? 0 : Math.max(state.limit_bytes - sumOf(state, "allocated_bytes"), 0);
+  const boxes = fit(byId("maps"), state.stores.length, () => {
+    const box = element("div", "", "store"), map = element("div", "", "map");
+    map.tabIndex = 0;
+    map.setAttribute("role", "group");
+    map.setAttribute("aria-label", "Pieces of the cache; arrow keys go from one to the next");
+    box.append(element("p"), map, element("p"));
+    return box;
+  });
+  state.stores.forEach((store, i) => {
+    drawStore(boxes[i], store, room);
+    boxes[i].hidden = i > 0 && !store.pieces.length;  // strategies that requests asked for, and nobody now
+  });
+  drawDetail();
+}
+
+// Of the piece that the pointer is on, or that was chosen by a tap or by keys.
+let pointed = null, chosen = null;
+
+function drawDetail() {
+  [pointed, chosen] = [pointed, chosen].map((cell) => cell?.isConnected ? cell : null);
+  for (const old of document.querySelectorAll(".chosen")) if (old !== chosen) old.classList.remove("chosen");
+  chosen?.classList.add("chosen");
+  const cell = pointed ?? chosen;
+  const text = !cell ? "Point at a piece, or tap it, to see whose it is."
+    : wordsOf(cell.closest(".store").pieces[[...cell.parentElement.children].indexOf(cell)]);
+  if (byId("detail").textContent !== text) byId("detail").textContent = text;
+}
+
+byId("maps").addEventListener("pointerover", (event) => {
+  pointed = event.pointerType === "mouse" ? event.target.closest(".piece") : null;
+  drawDetail();
+});
+byId("maps").addEventListener("pointerleave", () => { pointed = null; drawDetail(); });
+byId("maps").addEventListener("click", (event) => {
+  const cell = event.target.closest(".piece");
+  chosen = cell === chosen ? null : cell;
+  drawDetail();
+});
+byId("maps").addEventListener("keydown", (event) => {
+  const cells = [...event.target.children], at = cells.indexOf(chosen);
+  const to = { ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: cells.length - 1 }[event.key];
+  if (to === undefined || !cells.length) return;
+  event.preventDefault();
+  chosen = cells[Math.min(Math.max(to, 0), cells.length - 1)];
+  drawDetail();
+});
+
+// Parts of a bar, each with its words below: [bytes, colour, words].
+function drawBar(bar, legend, parts, whole) {
+  const spans = fit(bar, parts.length, () => element("span"));
+  const entries = fit(legend, parts.length, () => withMark("span"));
+  parts.forEach(([n, colour, words], i) => {
+    spans[i].style.width = `${100 * n / whole}%`;
+    spans[i].style.background = entries[i].firstChild.style.background = colour;
+    entries[i].lastChild.data = `${bytes(n)} ${words}`;
+  });
+}
+
+function drawMemory(state) {
+  const limit = state.limit_bytes, shared = sumOf(state, "shared_bytes"), used = sumOf(state, "used_bytes");
+  const parts = [[used, "var(--accent)", shared ? `in use (${bytes(shared)} shared)` : "in use"],
+    [sumOf(state, "wasted_bytes"), "var(--empty)", "set aside, still empty"],
+    [sumOf(state, "cached_bytes"), "var(--kept)", "kept until room is needed"]];
+  const taken = parts.reduce((all, part) => all + part[0], 0);
+  if (limit <= UNLIMITED) parts.push([Math.max(limit - taken, 0), "var(--free)", "free"]);
+  drawBar(byId("memory"), byId("memory-text"), parts, Math.max(limit <= UNLIMITED ? limit : taken, 1));
+  byId("limit").textContent = limit <= UNLIMITED ? `at most ${bytes(limit)}` : "";
+}
+
+function drawFiles(metric) {
+  const limit = metric("kvick_kv_file_limit_bytes"), taken = metric("kvick_kv_file_bytes");
+  if ((byId("files").hidden = limit === 0)) return;
+  byId("files-limit").textContent = `at most ${bytes(limit)}`;
+  byId("files-used").style.width = `${100 * taken / limit}%`;
+  byId("files-text").textContent = `${bytes(taken)} in ${metric("kvick_kv_file_blocks")} files; ` +
+    `read back ${metric('kvick_kv_file_events_total{event="hit"}')} times`;
 }
 
 function drawSequences(state) {
-  byId("sequences").tBodies[0].replaceChildren(...state.sequences.map((one) => {
+  const all = [...state.sequences].sort((a, b) => a.job - b.job || a.choice - b.choice);
+  const many = new Set(all.filter((one) => one.choice > 0).map((one) => one.job));
+  const rows = fit(byId("sequences").tBodies[0], all.length, () => {
     const row = element("tr");
-    const name = element("td");
-    const colour = element("i");
-    colour.style.background = colourOf(one.job);
-    name.append(colour, `${one.job}${one.choice ? `.${one.choice}` : ""}`);
-    const store = state.stores[one.store];
-    row.append(name, element("td", one.state), element("td", `${store.strategy}, ${store.type}`),
-      element("td", one.tokens, "n"), element("td", one.cached_tokens, "n"), element("td", bytes(one.bytes), "n"));
+    row.append(withMark("td"), element("td"), element("td", "", "wide"), ...[1, 2, 3].map(() => element("td", "", "n")));
     return row;
-  }));
+  });
+  all.forEach((one, i) => {
+    const [name, ...cells] = rows[i].children, store = state.stores[one.store];
+    name.firstChild.style.background = colourOf(one.job);
+    name.lastChild.data = many.has(one.job) ? `${one.job}, answer ${one.choice + 1}` : one.job;
+    [STATES[one.state] ?? one.state, `${store.strategy}, ${store.type}`, one.tokens, one.cached_tokens, bytes(one.bytes)]
+      .forEach((text, k) => { cells[k].textContent = text; });
+  });
+  byId("nobody").hidden = all.length > 0;
 }
 
-let before = null;  // the last look: when, and tokens written until then
+const looks = [];  // when, and tokens written until then; of the last two seconds, for a pace that can be read
 
 function drawFigures(metric) {
-  const now = performance.now(), written = metric("kvick_generated_tokens_total");
-  if (before && now > before.now)
-    byId("rate").textContent = (1000 * (written - before.written) / (now - before.now)).toFixed(0);
-  before = { now, written };
-  const prompt = metric("kvick_prompt_tokens_total"), cached = metric("kvick_cached_tokens_total");
-  byId("hits").textContent = prompt ? `${(100 * cached / prompt).toFixed(0)} %` : "–";
+  looks.push({ now: performance.now(), written: metric("kvick_generated_tokens_total") });
+  if (looks.length > 5) looks.shift();
+  const first = looks[0], last = looks.at(-1);
+  if (last.now > first.now)
+    byId("rate").textContent = (1000 * (last.written - first.written) / (last.now - first.now)).toFixed(0);
+  const prompt = metric("kvick_prompt_tokens_total");
+  byId("hits").textContent = prompt ? `${(100 * metric("kvick_cached_tokens_total") / prompt).toFixed(0)} %` : "–";
   const jobs = (state) => metric(`kvick_jobs{state="${state}"}`);
-  byId("jobs").textContent = `${jobs("running")} run, ${jobs("waiting") + jobs("preempted")} wait`;
-  byId("preempted").textContent =
-    metric('kvick_preemptions_total{how="swap"}') + metric('kvick_preemptions_total{how="recompute"}');
+  byId("jobs").textContent = `${jobs("running")} running, ${jobs("waiting") + jobs("preempted")} waiting`;
+  const paused = (how) => metric(`kvick_preemptions_total{how="${how}"}`);
+  byId("preempted").textContent = `${paused("swap") + paused("recompute")} times`;
+}
+
+async function get(path) {
+  const response = await fetch(path, { headers: headers(), cache: "no-store" });
+  if (!response.ok) throw new Error(await problemOf(response));
+  return response;
 }
 
 async function look() {
-  const [cache, metrics] = await Promise.all(
-    ["kv", "metrics"].map((path) => fetch(path, { headers: headers(), cache: "no-store" })));
-  if (!cache.ok) throw new Error(await problemOf(cache));
+  if (!byId("model").textContent) byId("model").textContent = (await (await get("v1/models")).json()).data[0].id;
+  const [cache, metrics] = await Promise.all(["kv", "metrics"].map(get));
   const state = await cache.json(), metric = samples(await metrics.text());
   drawFigures(metric);
-  drawMemory(state, metric);
-  byId("maps").replaceChildren(...state.stores.map(drawMap));
+  drawMemory(state);
+  drawFiles(metric);
+  drawMaps(state);
   drawSequences(state);
 }
 
 async function watch() {
+  let pause = 500;
   try {
     if (!document.hidden) await look();
     byId("status").textContent = "";
   } catch (error) {
+    pause = 2000;
     byId("status").textContent = error instanceof TypeError ? "no connection to the server" : error.message;
   }
-  setTimeout(watch, 500);
+  setTimeout(watch, pause);
 }
-
-async function begin() {
-  for (const [text, colour, shared] of [["a request", colourOf(1), false], ["shared", colourOf(1), true],
-    ["kept for later", "var(--cached)", false], ["free", "var(--free)", false]]) {
-    const entry = element("span"), mark = element("i");
-    mark.style.background = colour;
-    if (shared) mark.style.outline = "2px solid var(--text)";
-    if (shared) mark.style.outlineOffset = "-2px";
-    entry.append(mark, text);
-    byId("legend").append(entry);
-  }
-  watch();
-  try {
-    const models = await (await fetch("v1/models", { headers: headers() })).json();
-    byId("model").textContent = models.data[0].id;
-  } catch {
-    // The key is missing, or the server is: the status line says so.
-  }
-}
-begin();
+watch();

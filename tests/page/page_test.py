@@ -1,0 +1,174 @@
+#!/usr/bin/env python3
+"""The page of `kvick serve`, in headless Chromium, on a small made model.
+
+KVICK and MAKE_MODEL name the programs. It needs Debian's chromium and Playwright (python3 -m pip install playwright);
+CHROMIUM names another browser's program. Where either is missing nothing is tested, and the exit status is 77.
+"""
+
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+import urllib.request
+
+try:
+    from playwright.sync_api import expect, sync_playwright
+except ImportError:
+    print("skipped: Playwright is missing; install it with python3 -m pip install playwright")
+    sys.exit(77)
+
+CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium")
+if not CHROMIUM:
+    print("skipped: there is no chromium on PATH; install Debian's package chromium, or set CHROMIUM")
+    sys.exit(77)
+
+KVICK = os.environ["KVICK"]
+MAKE_MODEL = os.environ["MAKE_MODEL"]
+# Slow enough that an answer of thousands of tokens is still being written when the page looks.
+MODEL = ("--layers", "8", "--dim", "256", "--ffn", "512", "--heads", "4", "--vocab", "512", "--context", "16384")
+LONG, SHORT = "16000", "24"  # tokens
+WAIT_MS = 20_000
+PROMPT = "the same beginning of some length, so that there is a block to be shared " * 3
+COLOURS_OF_MAP = """() => [...document.querySelectorAll('.piece')].map((piece) =>
+    [piece.dataset.users, getComputedStyle(piece.firstElementChild).backgroundColor])"""
+COLOURS_OF_TABLE = """() => [...document.querySelectorAll('#sequences tbody i')].map((mark) =>
+    getComputedStyle(mark).backgroundColor)"""
+
+
+class Page(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        top = pathlib.Path(folder.name)
+        model = str(top / "model.gguf")
+        subprocess.run([MAKE_MODEL, "-o", model, *MODEL, "--type", "Q8_0"], check=True, timeout=120)
+        command = [KVICK, "serve", "--json", "-m", model, "--port", "0", "--threads", "2", "--kv-memory", "256MB",
+                   "--kv-dir", str(top / "kv")]
+        cls.server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        cls.addClassCleanup(cls.end_server)
+        cls.url = f"http://127.0.0.1:{json.loads(cls.server.stdout.readline())['port']}/"
+        playwright = sync_playwright().start()
+        cls.addClassCleanup(playwright.stop)
+        cls.browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        cls.addClassCleanup(cls.browser.close)
+
+    @classmethod
+    def end_server(cls):
+        cls.server.terminate()
+        cls.server.terminate()  # at once: nobody waits for what still runs
+        cls.server.wait(60)
+        cls.server.stdout.close()
+
+    def setUp(self):
+        while self.metric('kvick_jobs{state="running"}') > 0:  # of the test before, whose page is gone
+            time.sleep(0.05)
+        self.page = self.open(width=1280, height=800)
+
+    def open(self, **size):
+        context = self.browser.new_context(viewport=size)
+        self.addCleanup(context.close)
+        page = context.new_page()
+        page.set_default_timeout(WAIT_MS)
+        problems = []
+        page.on("console", lambda message: problems.append(message.text) if message.type in ("error", "warning") else None)
+        page.on("pageerror", lambda error: problems.append(str(error)))
+        # The browser itself reports a refused request; that is what the test of errors is about.
+        self.addCleanup(lambda: self.assertEqual([p for p in problems if "status of 400" not in p], []))
+        page.goto(self.url)
+        return page
+
+    def ask(self, text, longest, **settings):
+        self.page.click("#settings summary")
+        # The likeliest token each time: a made model then goes on for as long as it may.
+        for name, value in {"temperature": "0", "max-tokens": longest, **settings}.items():
+            self.page.fill(f"#{name}", value)
+        self.page.fill("#input", text)
+        self.page.press("#input", "Enter")
+
+    def wait_for(self, script):
+        self.page.wait_for_function(script, timeout=WAIT_MS)
+
+    def metric(self, name):
+        with urllib.request.urlopen(self.url + "metrics", timeout=20) as answer:
+            lines = answer.read().decode().splitlines()
+        return float(next(line for line in lines if line.startswith(name + " ")).split()[-1])
+
+    def test_an_answer_streams_into_the_page(self):
+        self.ask("hello", LONG)
+        text = "document.querySelector('.message.assistant').textContent"
+        self.wait_for(f"() => {text}.length > 10")
+        length = self.page.evaluate(f"{text}.length")
+        self.wait_for(f"() => {text}.length > {length} && !document.querySelector('#stop').hidden")
+        self.page.click("#stop")
+
+    def test_an_answer_that_ends_is_followed_by_its_numbers(self):
+        self.ask("hello", SHORT)
+        expect(self.page.locator(".note")).to_contain_text(f"{SHORT} written", timeout=WAIT_MS)
+        expect(self.page.locator("#send")).to_be_visible()
+
+    def test_stop_cancels_the_request(self):
+        cancelled = self.metric('kvick_jobs_total{end="cancelled"}')
+        self.ask("hello", LONG)
+        self.wait_for("() => document.querySelector('.message.assistant')?.textContent.length > 10")
+        self.page.click("#stop")
+        expect(self.page.locator(".note")).to_have_text("Stopped.", timeout=WAIT_MS)
+        self.wait_for("() => document.querySelector('#jobs').textContent === '0 running, 0 waiting'")
+        self.assertEqual(self.metric('kvick_jobs_total{end="cancelled"}'), cancelled + 1)
+        expect(self.page.locator("#input")).to_be_focused()
+
+    def test_a_new_chat_gets_nothing_of_the_old_one(self):
+        self.ask("hello", LONG)
+        self.wait_for("() => document.querySelector('.message.assistant')?.textContent.length > 10")
+        self.page.click("#clear")
+        self.ask("again", SHORT)
+        expect(self.page.locator(".note")).to_contain_text("written", timeout=WAIT_MS)
+        expect(self.page.locator(".message")).to_have_count(2)
+
+    def test_the_map_shows_whose_pieces_are_in_the_tables_colours(self):
+        self.ask(PROMPT, LONG)
+        self.wait_for("() => document.querySelector('#sequences tbody i')")
+        marks, pieces = self.page.evaluate(COLOURS_OF_TABLE), self.page.evaluate(COLOURS_OF_MAP)
+        self.assertEqual(len(marks), 1)
+        self.assertIn(marks[0], [colour for _, colour in pieces])
+        self.page.locator(".piece").first.click()
+        expect(self.page.locator("#detail")).to_contain_text("tokens")
+        self.page.click("#stop")
+
+    def test_a_shared_piece_says_by_how_many(self):
+        body = {"prompt": PROMPT, "n": 3, "max_tokens": 4000, "ignore_eos": True, "stream": True}
+        request = urllib.request.Request(self.url + "v1/completions", json.dumps(body).encode(),
+                                         {"Content-Type": "application/json"})
+        with urllib.request.urlopen(request, timeout=60):
+            self.wait_for("() => [...document.querySelectorAll('.piece')].some((piece) => piece.dataset.users === '3')")
+            marks = self.page.evaluate(COLOURS_OF_TABLE)
+            shared = {colour for users, colour in self.page.evaluate(COLOURS_OF_MAP) if users == "3"}
+        self.assertEqual(len(marks), 3)
+        self.assertEqual(shared, set(marks))
+
+    def test_the_files_are_shown_where_there_are_some(self):
+        expect(self.page.locator("#files-limit")).to_have_text("at most 4.0 GiB", timeout=WAIT_MS)
+
+    def test_a_mistake_in_the_settings_is_told_in_words_and_can_be_mended(self):
+        self.ask("hello", SHORT, strategy="pagd")
+        expect(self.page.locator(".message.error")).to_contain_text('unknown cache strategy "pagd"', timeout=WAIT_MS)
+        expect(self.page.locator("#input")).to_have_value("hello")
+        self.ask("hello", SHORT, strategy="virtual")
+        expect(self.page.locator(".note")).to_contain_text("written", timeout=WAIT_MS)
+
+    def test_a_phone_needs_no_scrolling_sideways(self):
+        self.page = self.open(width=390, height=844)
+        self.ask(PROMPT, LONG)
+        self.wait_for("() => document.querySelector('#sequences tbody i')")
+        self.page.click("#settings summary")
+        self.assertLessEqual(self.page.evaluate("document.documentElement.scrollWidth"), 390)
+        self.page.click("#stop")
+
+
+if __name__ == "__main__":
+    unittest.main()

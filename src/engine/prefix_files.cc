@@ -252,7 +252,9 @@ void PrefixFiles::flush() {
 
 FileCounts PrefixFiles::counts() const {
   const std::lock_guard lock(mutex_);
-  return counts_;
+  FileCounts counts = counts_;
+  counts.max_bytes = options_.max_bytes;
+  return counts;
 }
 
 double PrefixFiles::seconds_per_byte() const {

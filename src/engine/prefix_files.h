@@ -38,6 +38,7 @@ struct PrefixFilesOptions {
 
 struct FileCounts {
   uint64_t bytes = 0, files = 0;  // now
+  uint64_t max_bytes = 0;
   uint64_t hits = 0, writes = 0, evictions = 0;
   uint64_t torn = 0, foreign = 0, missing = 0, late = 0;
   uint64_t failed_writes = 0, dropped_writes = 0;

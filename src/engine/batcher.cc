@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <fmt/format.h>
-#include <map>
 
 #include "engine/preemption.h"
 
@@ -79,6 +78,13 @@ double Batcher::order_of(const Job& job, double arrived) const {
   return job.priority - arrived / options_.seconds_per_priority;
 }
 
+// A job chooses how its rows are kept, not how many: the context is the service's.
+KvOptions Batcher::kind_of(const Job& job) const {
+  KvOptions kind = job.kv.value_or(options_.kv);
+  if (kind.max_tokens == 0) kind.max_tokens = options_.kv.max_tokens;
+  return kind;
+}
+
 std::optional<Refusal> Batcher::refuses(const Job& job) const {
   using Why = Refusal::Why;
   const auto invalid = [](std::string field, std::string message) {
@@ -100,8 +106,11 @@ std::optional<Refusal> Batcher::refuses(const Job& job) const {
     return invalid("n", fmt::format("{} beams cannot give {} answers", job.beams, job.choices));
   if (job.beams > 0 && (job.constraint != nullptr || job.logprobs))
     return invalid("beams", "beam search has neither a form to keep to nor logprobs to report");
+  if (job.kv)
+    if (const auto good = engine_.check_kv(kind_of(job)); !good.ok())
+      return invalid("kv", good.error().message);
   const Shelf& standard = stores_.standard();
-  const uint32_t most = job.kv ? engine_.most_tokens(*job.kv) : standard.store->most_tokens();
+  const uint32_t most = job.kv ? engine_.most_tokens(kind_of(job)) : standard.store->most_tokens();
   if (job.prompt.size() > most)
     return invalid("prompt", fmt::format("the prompt has {} tokens, but the context holds {}; "
                                          "shorten it",
@@ -125,10 +134,10 @@ void Batcher::add(JobId id, Job job) {
   group->outcome.prompt_tokens = static_cast<uint32_t>(job.prompt.size());
   group->job = std::move(job);
   const auto shelf =
-      group->job.kv ? stores_.find(*group->job.kv) : base::Result<Shelf*>(&stores_.standard());
+      group->job.kv ? stores_.find(kind_of(group->job)) : base::Result<Shelf*>(&stores_.standard());
   if (!shelf.ok()) {
     ++counts_.failed;
-    group->outcome.error = shelf.error().message;
+    group->outcome.error = Refusal{Refusal::Why::kBusy, shelf.error().message, "kv"};
     if (group->job.on_end) group->job.on_end(group->outcome);
     return;
   }
@@ -304,7 +313,7 @@ bool Batcher::make_way(const Shelf& shelf, const kv::Shortage& shortage) {
   return true;
 }
 
-void Batcher::end(Group& group, std::optional<std::string> error) {
+void Batcher::end(Group& group, std::optional<Refusal> error) {
   for (Lane& lane : group.lanes) close_lane(group, lane);
   if (group.loading != nullptr) files_.give_up(*std::exchange(group.loading, nullptr));
   group.outcome.error = std::move(error);
@@ -336,62 +345,6 @@ bool Batcher::take_loaded() {
   for (Group* group : loaded)
     if (group->forks_now()) fork_lanes(*group);
   return !loaded.empty();
-}
-
-Metrics Batcher::metrics() const {
-  Metrics all = counts_;
-  for (const auto& group : waiting_) ++(group->admitted ? all.preempted : all.waiting);
-  all.running = static_cast<uint32_t>(running_.size());
-  all.kv_limit_bytes = stores_.max_bytes();
-  all.kv = stores_.usage();
-  const FileCounts files = files_.counts();
-  all.file_bytes = files.bytes;
-  all.file_limit_bytes = files.limit_bytes;
-  all.file_blocks = files.files;
-  all.file_hits = files.hits;
-  all.file_writes = files.writes;
-  all.file_evictions = files.evictions;
-  all.file_torn = files.torn;
-  all.file_foreign = files.foreign;
-  all.file_late = files.late;
-  all.file_failed = files.missing + files.failed_writes + files.dropped_writes;
-  return all;
-}
-
-CacheState Batcher::state() const {
-  CacheState state = {.limit_bytes = stores_.max_bytes(), .stores = {}, .sequences = {}};
-  size_t at = 0;
-  for (const Shelf& shelf : stores_.shelves()) {
-    std::map<kv::SeqId, uint64_t> jobs;
-    for (const auto* groups : {&running_, &waiting_})
-      for (const auto& group : *groups) {
-        if (group->shelf != &shelf) continue;
-        for (const Lane& lane : group->lanes) {
-          if (lane.seq) jobs[*lane.seq] = static_cast<uint64_t>(group->id);
-          state.sequences.push_back({.job = static_cast<uint64_t>(group->id),
-                                     .choice = lane.choice,
-                                     .state = group->state,
-                                     .store = at,
-                                     .tokens = lane.committed,
-                                     .prompt_tokens = group->outcome.prompt_tokens,
-                                     .cached_tokens = group->outcome.cached_tokens,
-                                     .bytes = shelf.store->shape().used_bytes(lane.committed)});
-        }
-      }
-    StoreState store = {.strategy = shelf.strategy,
-                        .type = shelf.type,
-                        .usage = shelf.store->usage(),
-                        .pieces = {}};
-    for (const kv::Piece& piece : shelf.store->map())
-      store.pieces.push_back({.bytes = piece.bytes,
-                              .used_tokens = piece.used_tokens,
-                              .tokens = piece.tokens,
-                              .users = piece.users,
-                              .job = piece.users > 0 ? jobs[piece.owner] : 0});
-    state.stores.push_back(std::move(store));
-    ++at;
-  }
-  return state;
 }
 
 }  // namespace kvick::engine

@@ -75,6 +75,7 @@ class Batcher {
   };
 
   double order_of(const Job& job, double arrived) const;
+  KvOptions kind_of(const Job& job) const;
   void admit();
   bool fits(const Group& group) const;
   void open(Group& group);
@@ -85,7 +86,7 @@ class Batcher {
   bool make_way(const Shelf& shelf, const kv::Shortage& shortage);
   void preempt(Group& group);
   void close_lane(const Group& group, Lane& lane);
-  void end(Group& group, std::optional<std::string> error);
+  void end(Group& group, std::optional<Refusal> error);
 
   // batcher_step.cc
   bool run(Shelf& shelf);

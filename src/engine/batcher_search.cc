@@ -89,7 +89,7 @@ bool Batcher::go_on_with(Group& group, std::span<const Continuation> live) {
   if (running_.size() > 1)
     preempt(group);
   else
-    end(group, shortage->what);
+    end(group, Refusal{Refusal::Why::kTooLarge, shortage->what, ""});
   return false;
 }
 

@@ -62,7 +62,8 @@ bool Batcher::run(Shelf& shelf) {
     const std::vector<kv::Slot> kv_slots = model::kv_slots(batch);
     auto step = shelf.store->begin({.slots = kv_slots});
     if (!step.ok()) {
-      if (!make_way(shelf, step.error())) end(*work.front().group, step.error().what);
+      if (!make_way(shelf, step.error()))
+        end(*work.front().group, Refusal{Refusal::Why::kTooLarge, step.error().what, ""});
       continue;
     }
     compute(work, batch, **step);
@@ -106,7 +107,7 @@ bool Batcher::fork_lanes(Group& group) {
       if (running_.size() > 1)
         preempt(group);
       else
-        end(group, seq.error().what);
+        end(group, Refusal{Refusal::Why::kTooLarge, seq.error().what, ""});
       return false;
     }
     lane.seq = *seq;

@@ -131,6 +131,18 @@ Result<std::unique_ptr<kv::Store>> Engine::make_store(const KvOptions& options) 
   return kv::make_store(all.spec, setup);
 }
 
+base::Status<> Engine::check_kv(const KvOptions& options) const {
+  const KvOptions all = resolved(options);
+  KVICK_TRY_VOID(check(all));
+  kv::Setup setup = this->setup(all);
+  // Whatever they are, r=auto is allowed; measuring them takes the threads that compute.
+  setup.growth_rates = [] {
+    return Result<kv::GrowthRates>({.copy_bytes_s = 1, .growth_s = 1, .attention_bytes_s = 1});
+  };
+  KVICK_TRY_VOID(kv::cost_of(all.spec, setup, {.tokens = 1}));
+  return base::Done{};
+}
+
 uint32_t Engine::most_tokens(const KvOptions& options) const {
   const KvOptions all = resolved(options);
   const kv::Strategy* strategy = kv::find_strategy(all.spec.name);

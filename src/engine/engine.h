@@ -65,6 +65,9 @@ class Engine {
   // attention, a context longer than the model's, a static type whose ranges cannot be read or are
   // another model's.
   base::Result<std::unique_ptr<kv::Store>> make_store(const KvOptions& options) const;
+  // Whether make_store would take them, without measuring or reading anything: any thread may ask
+  // while others compute.
+  base::Status<> check_kv(const KvOptions& options) const;
   // Most tokens of one of its sequences (kv::Store::most_tokens).
   uint32_t most_tokens(const KvOptions& options) const;
   // What such a store costs, by its strategy's formulas.

@@ -24,11 +24,22 @@ struct Piece {
   std::optional<Finish> finish;     // in the choice's last piece
 };
 
+// Why a job was not taken, or could not go on.
+struct Refusal {
+  enum class Why {
+    kInvalid,   // never possible: a bad value, a prompt longer than the context
+    kTooLarge,  // needs more memory than there is in all
+    kBusy,  // not now: the queue is full, the service drains, too many kinds of cache are in use
+  };
+  Why why = Why::kInvalid;
+  std::string message;  // one sentence
+  std::string field;    // of the Job, if one is to blame: "max_tokens"
+};
+
 // How a job ended. Tokens generated are summed over its choices.
 struct Outcome {
   uint32_t prompt_tokens = 0, cached_tokens = 0, generated_tokens = 0;
-  std::optional<std::string> error;  // it could not go on: one sentence; choices without a finish
-                                     // have none
+  std::optional<Refusal> error;  // it could not go on; choices without a finish have none
 };
 
 struct Job {
@@ -54,18 +65,6 @@ struct Job {
 };
 
 enum class JobId : uint64_t {};
-
-// Why a job was not taken.
-struct Refusal {
-  enum class Why {
-    kInvalid,   // never possible: a bad value, a prompt longer than the context
-    kTooLarge,  // needs more memory than there is in all
-    kBusy,      // not now: the queue is full, or the service drains
-  };
-  Why why = Why::kInvalid;
-  std::string message;  // one sentence
-  std::string field;    // of the Job, if one is to blame: "max_tokens"
-};
 
 class Service {
  public:

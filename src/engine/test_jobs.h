@@ -59,6 +59,15 @@ inline Answer alone(Engine& engine, const Job& job, uint32_t choice, const KvOpt
   return std::move(session.generate(request)).value();
 }
 
+inline std::unique_ptr<Batcher> batcher_of(Engine& engine, const std::string& kv,
+                                           uint64_t bytes = UINT64_MAX) {
+  BatcherOptions options;
+  options.kv = parse_kv_options(kv, "").value();
+  options.kv_bytes = bytes;
+  options.headroom_tokens = 2;  // so that memory runs out
+  return std::move(Batcher::make(engine, options)).value();
+}
+
 inline void run_all(Batcher& batcher) {
   for (int steps = 0; batcher.step(); ++steps) ASSERT_LT(steps, 100000) << "no end in sight";
 }

@@ -253,12 +253,14 @@ TEST_F(ApiTest, CancelsTheJobsOfAClientThatHasGone) {
   EXPECT_EQ(seen.answers, 0);
 }
 
-TEST_F(ApiTest, SaysThatAJobFailed) {
+TEST_F(ApiTest, SaysWhyAJobCouldNotGoOn) {
   Seen whole, stream;
   post(whole, "/v1/completions", R"({"prompt":"a"})");
   post(stream, "/v1/completions", R"({"prompt":"a","stream":true})");
-  for (const size_t job : {0, 1}) service_.jobs[job].on_end({.error = "no room"});
-  EXPECT_EQ(whole.response.status, 500U);
+  const engine::Refusal refusal = {engine::Refusal::Why::kTooLarge, "no room", ""};
+  for (const size_t job : {0, 1}) service_.jobs[job].on_end({.error = refusal});
+  EXPECT_EQ(whole.response.status, 400U);
+  EXPECT_EQ(whole.json()["error"]["code"], "too_large");
   EXPECT_EQ(whole.json()["error"]["message"], "no room");
   EXPECT_NE(stream.events.find("\"message\":\"no room\""), std::string::npos);
   EXPECT_TRUE(stream.ended);

@@ -16,8 +16,6 @@ ApiError error_of(const engine::Refusal& refusal) {
   return error;
 }
 
-ApiError failure(const std::string& message) { return {.status = 500, .message = message}; }
-
 }  // namespace
 
 Generation::Generation(engine::Service& service, Post network, std::unique_ptr<AnswerFormat> format,
@@ -119,7 +117,7 @@ void Generation::on_end(size_t job, const engine::Outcome& outcome) {
   counts_.prompt += outcome.prompt_tokens;
   counts_.cached += outcome.cached_tokens;
   counts_.answer += outcome.generated_tokens;
-  if (outcome.error) error_ = *outcome.error;
+  if (outcome.error) error_ = outcome.error;
   if (--running_ == 0) finish();
 }
 
@@ -127,11 +125,11 @@ void Generation::finish() {
   if (!plan_->stream) {
     std::vector<ChoiceText> all;
     for (const Choice& choice : choices_) all.push_back(choice.all());
-    reply_->send(error_.empty() ? HttpResponse{.body = to_text(format_->whole(all, counts_))}
-                                : error_response(failure(error_)));
+    reply_->send(error_ ? error_response(error_of(*error_))
+                        : HttpResponse{.body = to_text(format_->whole(all, counts_))});
     return;
   }
-  if (!error_.empty()) reply_->event(sse_event(to_text(error_json(failure(error_)))));
+  if (error_) reply_->event(sse_event(to_text(error_json(error_of(*error_)))));
   if (plan_->include_usage) reply_->event(sse_event(to_text(format_->usage_chunk(counts_))));
   reply_->event(kSseDone);
   reply_->end_events();

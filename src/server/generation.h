@@ -48,7 +48,7 @@ class Generation : public std::enable_shared_from_this<Generation> {
   std::vector<Early> early_;
   std::vector<Choice> choices_;  // job j's choice c is at j * plan.choices + c
   TokenCounts counts_;
-  std::string error_;  // of a job that could not go on
+  std::optional<engine::Refusal> error_;  // of a job that could not go on
   size_t running_ = 0;
   bool gone_ = false;
 };

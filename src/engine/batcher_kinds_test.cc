@@ -1,0 +1,104 @@
+// Which jobs a batcher takes, and those that choose how their rows are kept.
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <list>
+
+#include "engine/batcher.h"
+#include "engine/test_jobs.h"
+
+namespace kvick::engine {
+namespace {
+
+using test::alone;
+using test::batcher_of;
+using test::Heard;
+using test::job_of;
+using test::listen;
+using test::run_all;
+
+TEST(Batcher, SaysWhyItTakesAJobNot) {
+  const auto engine = tiny_engine();
+  const uint64_t token = engine->make_store({}).value()->shape().token_bytes();
+  const auto batcher = batcher_of(*engine, "paged:block=4", 48 * token);
+  const auto refusal = [&](const Job& job) {
+    return batcher->refuses(job).value_or(Refusal{Refusal::Why::kBusy, "taken", ""});
+  };
+  EXPECT_EQ(refusal(job_of({1}, 1)).message, "taken");
+  EXPECT_EQ(refusal(job_of({}, 1)).field, "prompt");
+  EXPECT_EQ(refusal(job_of({-1}, 1)).field, "prompt");
+  EXPECT_EQ(refusal(job_of(std::vector<Token>(129, 1), 1)).why, Refusal::Why::kInvalid);
+  EXPECT_EQ(refusal(job_of(std::vector<Token>(60, 1), 1)).why, Refusal::Why::kTooLarge);
+  Job many = job_of({1}, 1);
+  many.choices = 1000;
+  EXPECT_EQ(refusal(many).field, "n");
+  Job hot = job_of({1}, 1);
+  hot.sampling.temperature = -1;
+  EXPECT_EQ(refusal(hot).field, "sampling");
+  for (const char* kind : {"bounded", "bmc:r=x", "paged:block=0"}) {
+    Job other = job_of({1}, 1);
+    other.kv = parse_kv_options(kind, "").value();
+    EXPECT_EQ(refusal(other).field, "kv") << kind;
+  }
+  Job measured = job_of({1}, 1);
+  measured.kv = parse_kv_options("bmc:r=auto", "").value();
+  EXPECT_EQ(refusal(measured).message, "taken");
+}
+
+TEST(Batcher, HasStoresOfSoManyKindsAtOnceAndNoMore) {
+  const auto engine = tiny_engine();
+  const auto batcher = batcher_of(*engine, "paged");
+  std::list<Heard> heard;
+  for (size_t i = 1; i <= StoreSet::kMostStores; ++i) {
+    Job job = job_of({1, 2}, 4);
+    job.kv = parse_kv_options(fmt::format("bmc:r={}", i), "").value();
+    listen(job, heard.emplace_back());
+    batcher->add(JobId{i}, std::move(job));
+  }
+  run_all(*batcher);
+  ASSERT_TRUE(heard.back().outcome->error.has_value());
+  EXPECT_EQ(heard.back().outcome->error->why, Refusal::Why::kBusy);
+  heard.pop_back();
+  for (const Heard& one : heard) EXPECT_FALSE(one.outcome->error.has_value());
+}
+
+TEST(Batcher, KeepsItsContextWhateverCacheAJobChooses) {
+  const auto engine = tiny_engine();
+  BatcherOptions options;
+  options.kv = parse_kv_options("paged", "").value();
+  options.kv.max_tokens = 32;
+  const auto batcher = std::move(Batcher::make(*engine, options)).value();
+  Job job = job_of(std::vector<Token>(33, 1), 1);
+  job.kv = parse_kv_options("virtual", "").value();
+  EXPECT_EQ(batcher->refuses(job)->field, "prompt");
+  job.prompt.resize(32);
+  EXPECT_FALSE(batcher->refuses(job).has_value());
+  job.kv = parse_kv_options("paged", "").value();
+  batcher->add(JobId{1}, std::move(job));
+  EXPECT_EQ(batcher->state().stores.size(), 1u) << "the same as the service's own";
+  run_all(*batcher);
+}
+
+TEST(Batcher, AnswersFromStoresOfSeveralKindsAtOnce) {
+  const auto engine = tiny_engine();
+  const auto batcher = batcher_of(*engine, "paged");
+  std::list<Heard> heard;
+  std::vector<Job> jobs;
+  const char* kinds[] = {"bmc:r=4", "virtual", "paged:block=2"};
+  uint64_t next = 1;
+  for (const char* kind : kinds) {
+    Job job = job_of({4, 5, 6, 7}, 12);
+    job.kv = parse_kv_options(kind, "f32").value();
+    jobs.push_back(job);
+    listen(job, heard.emplace_back());
+    batcher->add(JobId{next++}, std::move(job));
+  }
+  batcher->step();
+  EXPECT_EQ(batcher->state().stores.size(), 4u);
+  EXPECT_EQ(batcher->state().sequences.size(), 3u);
+  run_all(*batcher);
+  for (Heard& one : heard) EXPECT_EQ(one.tokens[0], alone(*engine, jobs[0], 0, *jobs[0].kv).tokens);
+}
+
+}  // namespace
+}  // namespace kvick::engine

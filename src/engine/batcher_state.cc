@@ -1,0 +1,65 @@
+// What a batcher says of itself.
+
+#include <map>
+
+#include "engine/batcher.h"
+
+namespace kvick::engine {
+
+Metrics Batcher::metrics() const {
+  Metrics all = counts_;
+  for (const auto& group : waiting_) ++(group->admitted ? all.preempted : all.waiting);
+  all.running = static_cast<uint32_t>(running_.size());
+  all.kv_limit_bytes = stores_.max_bytes();
+  all.kv = stores_.usage();
+  const FileCounts files = files_.counts();
+  all.file_bytes = files.bytes;
+  all.file_limit_bytes = files.limit_bytes;
+  all.file_blocks = files.files;
+  all.file_hits = files.hits;
+  all.file_writes = files.writes;
+  all.file_evictions = files.evictions;
+  all.file_torn = files.torn;
+  all.file_foreign = files.foreign;
+  all.file_late = files.late;
+  all.file_failed = files.missing + files.failed_writes + files.dropped_writes;
+  return all;
+}
+
+CacheState Batcher::state() const {
+  CacheState state = {.limit_bytes = stores_.max_bytes(), .stores = {}, .sequences = {}};
+  size_t at = 0;
+  for (const Shelf& shelf : stores_.shelves()) {
+    std::map<kv::SeqId, uint64_t> jobs;
+    for (const auto* groups : {&running_, &waiting_})
+      for (const auto& group : *groups) {
+        if (group->shelf != &shelf) continue;
+        for (const Lane& lane : group->lanes) {
+          if (lane.seq) jobs[*lane.seq] = static_cast<uint64_t>(group->id);
+          state.sequences.push_back({.job = static_cast<uint64_t>(group->id),
+                                     .choice = lane.choice,
+                                     .state = group->state,
+                                     .store = at,
+                                     .tokens = lane.committed,
+                                     .prompt_tokens = group->outcome.prompt_tokens,
+                                     .cached_tokens = group->outcome.cached_tokens,
+                                     .bytes = shelf.store->shape().used_bytes(lane.committed)});
+        }
+      }
+    StoreState store = {.strategy = shelf.strategy,
+                        .type = shelf.type,
+                        .usage = shelf.store->usage(),
+                        .pieces = {}};
+    for (const kv::Piece& piece : shelf.store->map())
+      store.pieces.push_back({.bytes = piece.bytes,
+                              .used_tokens = piece.used_tokens,
+                              .tokens = piece.tokens,
+                              .users = piece.users,
+                              .job = piece.users > 0 ? jobs[piece.owner] : 0});
+    state.stores.push_back(std::move(store));
+    ++at;
+  }
+  return state;
+}
+
+}  // namespace kvick::engine

@@ -1,0 +1,309 @@
+#!/usr/bin/env python3
+"""`kvick serve` from outside: answers, errors, keys, per-request caches, and files that survive kills and damage."""
+
+import concurrent.futures
+import json
+import random
+import re
+import signal
+import socket
+import subprocess
+import threading
+import time
+import unittest
+
+from made_model import KVICK, CommandTest, make_model
+from server_process import SECONDS, Server
+
+# Long enough that a stream still runs when it is interrupted.
+MODEL = ("--layers", "2", "--dim", "64", "--ffn", "96", "--heads", "2", "--vocab", "512", "--context", "2048", "--type", "Q8_0")
+GREEDY = {"temperature": 0, "ignore_eos": True}
+PROMPT = "All happy families are alike; each unhappy family is unhappy in its own way."
+SCHEMA = {"type": "object", "properties": {"age": {"type": "integer", "minimum": 0, "maximum": 120},
+                                           "name": {"type": "string", "maxLength": 6}},
+          "required": ["age", "name"], "additionalProperties": False}
+MESSAGES = [{"role": "user", "content": "Who are you?"}]
+
+
+class ServeTest(CommandTest):
+    COMMAND = "serve"
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        make_model(cls.model, *MODEL)
+
+    def serve(self, *arguments):
+        server = Server(self.top, self.env, self.model, *arguments)
+        self.addCleanup(server.kill)
+        return server
+
+    def complete(self, server, prompt=PROMPT, **body):
+        status, answer = server.post("/v1/completions", prompt=prompt, **{"max_tokens": 24, **GREEDY, **body})
+        self.assertEqual(status, 200, answer)
+        return answer
+
+    def text(self, server, prompt=PROMPT, **body):
+        return self.complete(server, prompt, **body)["choices"][0]["text"]
+
+    def cached(self, server, prompt=PROMPT, **body):
+        return self.complete(server, prompt, **body)["usage"]["prompt_tokens_details"]["cached_tokens"]
+
+    def wait_for(self, what, condition):
+        until = time.monotonic() + SECONDS
+        while not condition():
+            self.assertLess(time.monotonic(), until, f"waited in vain until {what}")
+            time.sleep(0.01)
+
+
+class Answers(ServeTest):
+    def setUp(self):
+        super().setUp()
+        self.server = self.serve("--name", "made")
+
+    def test_a_stream_says_what_the_whole_answer_says(self):
+        whole = self.text(self.server)
+        pieces = list(self.server.events("/v1/completions", prompt=PROMPT, max_tokens=24, **GREEDY))
+        self.assertEqual("".join(piece["choices"][0]["text"] for piece in pieces), whole)
+        self.assertEqual(pieces[-1]["choices"][0]["finish_reason"], "length")
+        status, chat = self.server.post("/v1/chat/completions", messages=MESSAGES, max_tokens=24, **GREEDY)
+        self.assertEqual((status, chat["model"], chat["object"]), (200, "made", "chat.completion"), chat)
+        *pieces, usage = self.server.events("/v1/chat/completions", messages=MESSAGES, max_tokens=24,
+                                            stream_options={"include_usage": True}, **GREEDY)
+        self.assertEqual("".join(piece["choices"][0]["delta"].get("content", "") for piece in pieces),
+                         chat["choices"][0]["message"]["content"])
+        self.assertEqual((usage["usage"]["completion_tokens"], usage["usage"]["prompt_tokens"]),
+                         (24, chat["usage"]["prompt_tokens"]))
+
+    def test_several_answers_repeat_with_their_seed(self):
+        body = {"n": 4, "temperature": 1, "max_tokens": 16}
+        texts = [choice["text"] for choice in self.complete(self.server, seed=7, **body)["choices"]]
+        self.assertEqual(len(set(texts)), 4)
+        self.assertEqual([choice["text"] for choice in self.complete(self.server, seed=7, **body)["choices"]], texts)
+        self.assertNotEqual([choice["text"] for choice in self.complete(self.server, seed=8, **body)["choices"]], texts)
+
+    def test_a_stop_string_ends_the_answer_before_it(self):
+        whole = self.text(self.server)
+        stop = re.findall("[a-z]{2}", whole)[-1]
+        choice = self.complete(self.server, stop=[stop])["choices"][0]
+        self.assertEqual((choice["text"], choice["finish_reason"]), (whole[:whole.index(stop)], "stop"))
+
+    def test_logprobs_are_of_the_tokens_chosen(self):
+        logprobs = self.complete(self.server, logprobs=3)["choices"][0]["logprobs"]
+        self.assertEqual(len(logprobs["tokens"]), 24)
+        for token, logprob, top in zip(logprobs["tokens"], logprobs["token_logprobs"], logprobs["top_logprobs"]):
+            self.assertEqual(logprob, max(top.values()), token)  # greedy: the likeliest
+
+    def test_an_answer_keeps_to_its_schema(self):
+        for seed in range(3):
+            status, answer = self.server.post(
+                "/v1/chat/completions", messages=MESSAGES, temperature=1, seed=seed,
+                response_format={"type": "json_schema", "json_schema": {"name": "person", "schema": SCHEMA}})
+            self.assertEqual(status, 200, answer)
+            value = json.loads(answer["choices"][0]["message"]["content"])
+            self.assertEqual(set(value), {"age", "name"})
+            self.assertIn(value["age"], range(121))
+
+    def test_each_request_chooses_its_cache_and_exact_ones_agree(self):
+        """All at once in one server."""
+        exact = [{"strategy": one} for one in ("virtual", "bmc:r=16", "upfront", "iterative", "paged:block=16")]
+        q8 = [{"strategy": one, "type": "q8"} for one in ("bmc", "paged")]
+        with concurrent.futures.ThreadPoolExecutor(8) as pool:
+            texts = list(pool.map(lambda kv: self.text(self.server, max_tokens=100, kv=kv), exact + q8))
+        self.assertEqual(set(texts[:5]), {self.text(self.server, max_tokens=100)})
+        self.assertEqual(texts[5], texts[6])
+        self.assertEqual(len(self.server.ask("GET", "/kv")[1]["stores"]), 8)
+        self.wait_for("no row is left", lambda: self.server.metric('kv_bytes{what="used"}') == 0)
+
+    def test_a_salt_keeps_prompts_apart(self):
+        self.assertEqual(self.cached(self.server, cache_salt="a"), 0)
+        self.assertGreater(self.cached(self.server, cache_salt="a"), 0)
+        self.assertEqual(self.cached(self.server, cache_salt="b"), 0)
+        self.assertEqual(self.cached(self.server), 0)
+
+    def test_who_goes_is_cancelled(self):
+        events = self.server.events("/v1/completions", prompt=PROMPT, max_tokens=1900, n=8, **GREEDY)
+        next(events)
+        events.close()
+        self.wait_for("it is cancelled", lambda: self.server.metric('jobs_total{end="cancelled"}') == 1)
+        self.assertEqual(self.server.metric("kv_sequences"), 0)
+        self.assertEqual(self.server.metric('kv_bytes{what="used"}'), 0)
+
+
+class Errors(ServeTest):
+    def test_errors_say_which_field_and_why(self):
+        server = self.serve("--name", "made", "--ctx", 1024)
+        cases = (
+            ("{", 400, None, "not valid JSON at byte 2"),
+            ('{"prompt": "a", "prompt": "b"} x', 400, None, "JSON"),
+            ([], 400, None, "must be a JSON object"),
+            ({}, 400, "prompt", "prompt is missing"),
+            ({"prompt": ""}, 400, "prompt", "prompt is empty"),
+            ({"prompt": "a", "temprature": 1}, 400, "temprature", "no field that this server knows"),
+            ({"prompt": "a", "temperature": "hot"}, 400, "temperature", "a number from 0 to 100"),
+            ({"prompt": [5] * 2100}, 400, "prompt", "2100 tokens, but the context holds 1024"),
+            ({"prompt": [512]}, 400, "prompt", "the vocabulary ends at 511"),
+            ({"prompt": "a", "n": 65}, 400, "n", "from 1 to 64"),
+            ({"prompt": "a", "model": "other"}, 404, "model", 'this server has "made"'),
+            ({"prompt": "a", "kv": {"strategy": "none"}}, 400, "kv", '"none".*there are virtual'),
+            ({"prompt": "a", "kv": {"strategy": "bounded"}}, 400, "kv", "bounded needs a model"),
+            ({"prompt": "a", "kv": {"strategy": "bmc:r=x"}}, 400, "kv", "r='x' is not a whole number"),
+            ({"prompt": [5] * 1025, "kv": {"strategy": "virtual"}}, 400, "prompt", "the context holds 1024"),
+            ({"prompt": "a", "kv": {"type": "static8"}}, 400, "kv", "static8:FILE"),
+            ({"prompt": "a", "kv": {"type": "static8:/etc/passwd"}}, 400, "kv", "names a file"),
+        )
+        for body, status, param, says in cases:
+            with self.subTest(body=str(body)[:60]):
+                got, answer = server.ask("POST", "/v1/completions", body)
+                self.assertEqual((got, answer["error"]["param"]), (status, param), answer)
+                self.assertRegex(answer["error"]["message"], says)
+        self.assertEqual(server.ask("GET", "/v1/nothing")[0], 404)
+        self.assertEqual(server.ask("GET", "/v1/completions")[0], 405)
+        self.assertEqual(server.ask("GET", "/health"), (200, {"status": "ok"}))
+
+    def test_keys_are_asked_for(self):
+        keys = self.top / "keys"
+        keys.write_text("# of the tests\nkey-one\nkey-two\n")
+        server = self.serve("--api-key-file", keys)
+        for path in ("/metrics", "/kv", "/v1/models"):
+            self.assertEqual(server.ask("GET", path)[0], 401, path)
+        self.assertEqual(server.post("/v1/completions", key="key-three", prompt="a")[0], 401)
+        self.assertEqual(server.post("/v1/completions", key="key-two", prompt="a")[0], 200)
+        self.assertEqual(server.ask("GET", "/v1/models", key="key-one")[0], 200)
+        self.assertEqual(server.ask("GET", "/health")[0], 200)
+
+    def test_options_that_make_no_sense_are_one_line(self):
+        (self.top / "spaces").write_text("a key\n")
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            for arguments, says in (
+                (("--kv", "none"), 'unknown cache strategy "none"|"none" is not a KV strategy'),
+                (("--kv-type", "q9"), '"q9" do not exist'),
+                (("--kv", "bounded"), "memory of slots"),
+                (("--kv-dir", self.model), "cannot be made: Not a directory"),
+                (("--api-key-file", self.top / "none"), "cannot read the API keys"),
+                (("--api-key-file", self.top / "spaces"), "white space"),
+                (("--ctx", 4096), "the model has 2048"),
+                (("--kv-memory", 1), "more memory"),
+                (("--port", taken.getsockname()[1]), "already in use; choose another with --port"),
+                (("--bogus",), "--bogus"),
+            ):
+                with self.subTest(arguments=arguments):
+                    self.refused(*arguments, says=says)
+
+
+class Ends(ServeTest):
+    def test_sigterm_lets_a_running_stream_end_whole(self):
+        server = self.serve()
+        body = {"max_tokens": 1500, **GREEDY}
+        whole = self.text(server, **body)
+        events = server.events("/v1/completions", prompt=PROMPT, **body)
+        text = next(events)["choices"][0]["text"]
+        server.process.send_signal(signal.SIGTERM)
+        pieces = list(events)
+        self.assertEqual(text + "".join(piece["choices"][0]["text"] for piece in pieces), whole)
+        self.assertEqual(pieces[-1]["choices"][0]["finish_reason"], "length")
+        self.assertEqual(server.process.wait(SECONDS), 0)
+        self.assertEqual((self.top / "serve.log").read_text(), "")
+
+
+class Files(ServeTest):
+    """Prompts of two files each. A server without files says first what is right."""
+
+    def setUp(self):
+        super().setUp()
+        self.files = self.top / "kv"
+        generator = random.Random(1)
+        self.prompts = [[generator.randrange(500) for _ in range(300)] for _ in range(6)]
+        server = self.serve()
+        self.right = [self.text(server, prompt) for prompt in self.prompts]
+        self.assertEqual(server.stop(), 0)
+        self.assertEqual(len(set(self.right)), len(self.prompts))
+
+    def ask_all(self, server, order):
+        for i in order:
+            self.assertEqual(self.text(server, self.prompts[i]), self.right[i], f"prompt {i}")
+
+    def fill(self):
+        server = self.serve("--kv-dir", self.files)
+        self.ask_all(server, range(6))
+        self.wait_for("all is written", lambda: server.metric("kv_file_blocks") == 12)
+        self.assertEqual(server.stop(), 0)
+        self.assertEqual(len(list(self.files.glob("*.kv"))), 12)
+
+    def test_a_restart_answers_from_files(self):
+        self.fill()
+        server = self.serve("--kv-dir", self.files)
+        answer = self.complete(server, self.prompts[0])
+        self.assertEqual(answer["choices"][0]["text"], self.right[0])
+        self.assertEqual(answer["usage"]["prompt_tokens_details"]["cached_tokens"], 256)
+        self.assertEqual(server.metric('kv_file_events_total{event="hit"}'), 2)
+        self.ask_all(server, range(6))
+
+    def test_other_weights_and_salts_do_not_find_them(self):
+        self.fill()
+        self.assertEqual(self.cached(self.serve("--kv-dir", self.files), self.prompts[0], cache_salt="other"), 0)
+        self.model = str(self.top / "other.gguf")
+        make_model(self.model, *MODEL, "--seed", "9")
+        self.assertEqual(self.cached(self.serve("--kv-dir", self.files), self.prompts[0]), 0)
+
+    def test_a_kill_in_the_middle_of_load_costs_nothing_but_time(self):
+        for _ in range(3):
+            server = self.serve("--kv-dir", self.files, "--kv-memory", "1MB")
+            answered = threading.Semaphore(0)
+
+            def load(i, server=server, answered=answered):
+                try:
+                    while True:
+                        self.assertEqual(self.text(server, self.prompts[i]), self.right[i])
+                        answered.release()
+                except (OSError, ValueError):  # the server is gone, in the middle of an answer too
+                    pass
+                except Exception as error:  # http.client's own for the same
+                    if type(error).__module__ != "http.client":
+                        raise
+
+            with concurrent.futures.ThreadPoolExecutor(6) as pool:
+                loads = [pool.submit(load, i) for i in range(6)]
+                for _ in range(8):
+                    self.assertTrue(answered.acquire(timeout=SECONDS))
+                self.assertEqual(server.stop(signal.SIGKILL), -signal.SIGKILL)
+                for one in loads:
+                    one.result(SECONDS)
+        self.ask_all(self.serve("--kv-dir", self.files), range(6))
+
+    def damage(self, generator, path):
+        data = bytearray(path.read_bytes())
+        how = generator.choice(("flip", "truncate", "lengthen", "delete"))
+        if how == "delete":
+            return path.unlink()
+        if not data or how == "lengthen":  # it may have been cut to nothing before
+            data += b"\0"
+        elif how == "flip":
+            data[generator.randrange(len(data))] ^= 1 << generator.randrange(8)
+        else:
+            del data[generator.choice((0, generator.randrange(len(data)))):]
+        path.write_bytes(data)
+
+    def test_damaged_files_never_change_an_answer(self):
+        self.fill()
+        seed = random.randrange(1 << 32)
+        print(f"damage with seed {seed}")
+        generator, torn = random.Random(seed), 0
+        for _ in range(10):
+            for path in generator.sample(sorted(self.files.glob("*.kv")), 6):
+                self.damage(generator, path)
+            server = self.serve("--kv-dir", self.files)
+            self.ask_all(server, generator.sample(range(6), 6))
+            torn += server.metric('kv_file_events_total{event="torn"}')
+            self.wait_for("what was lost is written again", lambda s=server: s.metric("kv_file_blocks") == 12)
+            self.assertEqual(server.stop(), 0)
+        # Every file, so that the first question must meet one.
+        for path in self.files.glob("*.kv"):
+            path.write_bytes(path.read_bytes()[:-1])
+        server = self.serve("--kv-dir", self.files)
+        self.ask_all(server, range(6))
+        self.assertGreater(torn + server.metric('kv_file_events_total{event="torn"}'), 0)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=1)

@@ -1,5 +1,6 @@
 #include "cli/serve.h"
 
+#include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <fmt/format.h>
@@ -107,6 +108,9 @@ void add_cache_flags(CLI::App& command, ServeFlags& flags) {
 
 base::Result<std::unique_ptr<engine::Scheduler>> make_scheduler(engine::Engine& engine,
                                                                 const ServeFlags& flags) {
+  // Ranges let it through.
+  if (std::isnan(flags.step_ms) || std::isnan(flags.kv_dir_seconds))
+    return base::fail("--step-ms and --kv-dir-seconds must be numbers");
   engine::SchedulerOptions options;
   KVICK_TRY(options.batch.kv, kv_options(flags.engine));
   // Blocks, so that prompts that begin alike share them; unless the model has its own way.

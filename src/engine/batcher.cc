@@ -78,10 +78,18 @@ double Batcher::order_of(const Job& job, double arrived) const {
   return job.priority - arrived / options_.seconds_per_priority;
 }
 
-// A job chooses how its rows are kept, not how many: the context is the service's.
+// A job chooses how its rows are kept, not how many: the context is the service's, and so is what
+// the job says nothing of.
 KvOptions Batcher::kind_of(const Job& job) const {
   KvOptions kind = job.kv.value_or(options_.kv);
   if (kind.max_tokens == 0) kind.max_tokens = options_.kv.max_tokens;
+  if (kind.spec.name.empty()) kind.spec = options_.kv.spec;
+  if (!kind.k_type && !kind.v_type) {
+    kind.k_type = options_.kv.k_type;
+    kind.v_type = options_.kv.v_type;
+    kind.aging = options_.kv.aging;
+    kind.ranges_path = options_.kv.ranges_path;
+  }
   return kind;
 }
 

@@ -100,5 +100,23 @@ TEST(Batcher, AnswersFromStoresOfSeveralKindsAtOnce) {
   for (Heard& one : heard) EXPECT_EQ(one.tokens[0], alone(*engine, jobs[0], 0, *jobs[0].kv).tokens);
 }
 
+TEST(Batcher, GivesAJobTheServicesStrategyOrTypeIfItNamesOnlyTheOther) {
+  const auto engine = tiny_engine();
+  BatcherOptions options;
+  options.kv = parse_kv_options("paged:block=8", "bf16").value();
+  const auto batcher = std::move(Batcher::make(*engine, options)).value();
+  Job type = job_of({1, 2, 3}, 4), strategy = job_of({1, 2, 3}, 4);
+  type.kv = parse_kv_options("", "f32").value();
+  strategy.kv = parse_kv_options("virtual", "").value();
+  batcher->add(JobId{1}, std::move(type));
+  batcher->add(JobId{2}, std::move(strategy));
+  const CacheState state = batcher->state();
+  ASSERT_EQ(state.stores.size(), 3u);
+  EXPECT_EQ(state.stores[1].strategy, "paged:block=8");
+  EXPECT_EQ(state.stores[1].type, "f32");
+  EXPECT_EQ(state.stores[2].strategy, "virtual");
+  EXPECT_EQ(state.stores[2].type, "bf16");
+}
+
 }  // namespace
 }  // namespace kvick::engine

@@ -75,7 +75,8 @@ ApiResult<Json> read_message(const Json& given, const std::string& path) {
     return bad_field(fields.path("content"), "{} is missing", fields.path("content"));
   Json message = given;
   message["role"] = role;
-  message["content"] = std::move(content);
+  // Templates add to it, which null does not bear.
+  message["content"] = content.is_null() ? Json("") : std::move(content);
   KVICK_TRY_VOID(open_calls(message, path));
   return message;
 }

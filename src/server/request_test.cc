@@ -168,7 +168,7 @@ TEST(Chat, GivesTemplatesTheFormThatTheyKnow) {
       messages_of(R"([{"role":"assistant","tool_calls":[{"id":"1","type":"function","function":
               {"name":"f","arguments":"{\"x\": 1}"}}]},{"role":"tool","tool_call_id":"1","content":"2"}])"),
       Json::parse(R"([{"role":"assistant","tool_calls":[{"id":"1","type":"function","function":
-              {"name":"f","arguments":{"x":1}}}],"content":null},{"role":"tool","tool_call_id":"1","content":"2"}])"));
+              {"name":"f","arguments":{"x":1}}}],"content":""},{"role":"tool","tool_call_id":"1","content":"2"}])"));
 }
 
 TEST(Chat, NamesTheMessageThatIsWrong) {

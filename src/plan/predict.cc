@@ -39,7 +39,7 @@ base::Result<Predictor> Predictor::measure(const Setting& setting, model::Worksp
                                            base::Clock clock) {
   Predictor predictor(setting);
   predictor.choose_size();
-  KVICK_TRY(std::unique_ptr<model::Model> model,
+  KVICK_TRY(SampleModel model,
             make_sample(setting.model, predictor.layers_, workspace.pool, workspace.kernels));
   kv::Setup setup = setting.setup;
   setup.shape.max_tokens = predictor.depth_ + setting.prefill_chunk;

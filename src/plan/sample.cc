@@ -24,6 +24,8 @@ size_t bytes_of(const io::Tensor& tensor) {
   return tensor.elements() / inputs * kernels::dtype_bytes(tensor.dtype, inputs);
 }
 
+bool is_float(const io::Tensor& tensor) { return !kernels::pack_format(tensor.dtype).quantised; }
+
 // "blk.7.attn_q.weight": 7; none for those of no layer.
 std::optional<uint32_t> layer_of(const io::Tensor& tensor) {
   if (!tensor.name.starts_with("blk.")) return std::nullopt;
@@ -32,17 +34,19 @@ std::optional<uint32_t> layer_of(const io::Tensor& tensor) {
 
 }  // namespace
 
-base::Result<std::unique_ptr<model::Model>> make_sample(const ModelSize& size, uint32_t layers,
-                                                        base::ThreadPool& pool,
-                                                        const kernels::Table& kernels) {
+base::Result<SampleModel> make_sample(const ModelSize& size, uint32_t layers,
+                                      base::ThreadPool& pool, const kernels::Table& kernels) {
   io::ModelFileBuilder builder(io::Container::kGguf, "a sample of the shape");
   builder.metadata() = size.metadata;
   builder.metadata()[size.config.arch + ".block_count"] = {uint64_t{layers}};
-  size_t most = 0;
-  for (const io::Tensor& tensor : size.tensors) most = std::max(most, bytes_of(tensor));
-  // The same for all: packing copies what it reads.
-  const std::vector<std::byte> floats = random_bytes(most, true),
-                               blocks = random_bytes(most, false);
+  size_t most_floats = 0, most_blocks = 0;
+  for (const io::Tensor& tensor : size.tensors) {
+    size_t& most = is_float(tensor) ? most_floats : most_blocks;
+    most = std::max(most, bytes_of(tensor));
+  }
+  SampleModel sample = {.floats = random_bytes(most_floats, true),
+                        .blocks = random_bytes(most_blocks, false),
+                        .model = nullptr};
   for (const io::Tensor& tensor : size.tensors) {
     io::Tensor own = tensor;
     if (const auto layer = layer_of(tensor)) {
@@ -51,16 +55,18 @@ base::Result<std::unique_ptr<model::Model>> make_sample(const ModelSize& size, u
       if (i >= layers || i * size.config.layers / layers != *layer) continue;
       own.name = "blk." + std::to_string(i) + tensor.name.substr(tensor.name.find('.', 4));
     }
-    const bool is_float = !kernels::pack_format(tensor.dtype).quantised;
-    own.data = std::span(is_float ? floats : blocks).first(bytes_of(tensor));
+    const std::vector<std::byte>& bytes = is_float(tensor) ? sample.floats : sample.blocks;
+    own.data = std::span(bytes).first(bytes_of(tensor));
     KVICK_TRY_VOID(builder.add_tensor(std::move(own)));
   }
-  return model::Model::load(builder.finish(), {.kernels = &kernels, .pool = &pool});
+  KVICK_TRY(sample.model,
+            model::Model::load(builder.finish(), {.kernels = &kernels, .pool = &pool}));
+  return sample;
 }
 
-base::Result<Sample> Sample::make(std::unique_ptr<model::Model> model, const kv::Spec& spec,
-                                  kv::Setup setup, model::Workspace& workspace, base::Clock clock) {
-  setup.shape.layers = model->config().layers;
+base::Result<Sample> Sample::make(SampleModel model, const kv::Spec& spec, kv::Setup setup,
+                                  model::Workspace& workspace, base::Clock clock) {
+  setup.shape.layers = model.model->config().layers;
   setup.max_bytes = UINT64_MAX;
   KVICK_TRY(std::unique_ptr<kv::Store> store, kv::make_store(spec, setup));
   return Sample(std::move(model), std::move(store), workspace, clock);
@@ -77,7 +83,7 @@ void Sample::open(uint32_t sequences) {
 }
 
 base::Status<kv::Shortage> Sample::fill(uint32_t tokens) {
-  AttentionBlock block(model_->config(), *store_, *workspace_, clock_);
+  AttentionBlock block(model_.model->config(), *store_, *workspace_, clock_);
   return block.fill(seqs_, tokens);
 }
 
@@ -92,12 +98,12 @@ base::Result<ForwardSeconds, kv::Shortage> Sample::forward(uint32_t tokens, bool
   const model::Batch batch = {.slots = slots};
   std::vector<kv::Slot> kv_slots = model::kv_slots(batch);
   for (kv::Slot& slot : kv_slots) slot.tokens = {};  // nobody will ask for these again
-  std::vector<float> out(wanted.size() * model_->config().vocab);
+  std::vector<float> out(wanted.size() * model_.model->config().vocab);
   ForwardSeconds seconds;
   const double start = clock_();
   KVICK_TRY(const std::unique_ptr<kv::Step> step, store_->begin({.slots = kv_slots}));
   const double begun = clock_(), compiled = compiled_s();
-  model_->forward(batch, *step, *workspace_, wanted, out.data());
+  model_.model->forward(batch, *step, *workspace_, wanted, out.data());
   seconds.begin = begun - start;
   seconds.forward = clock_() - begun - (compiled_s() - compiled);
   return seconds;

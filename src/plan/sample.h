@@ -12,11 +12,17 @@
 
 namespace kvick::plan {
 
+struct SampleModel {
+  // All weights alike, of the float types and of the others. Matrices are packed copies of them,
+  // but tables that tokens look up are read here.
+  std::vector<std::byte> floats, blocks;
+  std::unique_ptr<model::Model> model;
+};
+
 // The shape's model with `layers` of its layers, evenly chosen, so that each type of weights has
 // its share. Error: whatever is wrong with the shape, as model::Model::load says it.
-base::Result<std::unique_ptr<model::Model>> make_sample(const ModelSize& size, uint32_t layers,
-                                                        base::ThreadPool& pool,
-                                                        const kernels::Table& kernels);
+base::Result<SampleModel> make_sample(const ModelSize& size, uint32_t layers,
+                                      base::ThreadPool& pool, const kernels::Table& kernels);
 
 struct ForwardSeconds {
   double begin = 0;    // room for the new rows
@@ -28,10 +34,10 @@ class Sample {
  public:
   // setup: of the store, whose layers and tokens are the sample's own. Errors: as above, and what
   // kv::make_store refuses.
-  static base::Result<Sample> make(std::unique_ptr<model::Model> model, const kv::Spec& spec,
-                                   kv::Setup setup, model::Workspace& workspace, base::Clock clock);
+  static base::Result<Sample> make(SampleModel model, const kv::Spec& spec, kv::Setup setup,
+                                   model::Workspace& workspace, base::Clock clock);
 
-  const model::Model& model() const { return *model_; }
+  const model::Model& model() const { return *model_.model; }
   // Sequences that hold nothing yet, in place of those that there were.
   void open(uint32_t sequences);
   // Gives each so many tokens, whose rows are random.
@@ -40,12 +46,12 @@ class Sample {
   base::Result<ForwardSeconds, kv::Shortage> forward(uint32_t tokens, bool logits);
 
  private:
-  Sample(std::unique_ptr<model::Model> model, std::unique_ptr<kv::Store> store,
-         model::Workspace& workspace, base::Clock clock)
+  Sample(SampleModel model, std::unique_ptr<kv::Store> store, model::Workspace& workspace,
+         base::Clock clock)
       : model_(std::move(model)), store_(std::move(store)), workspace_(&workspace), clock_(clock) {}
   double compiled_s() const;
 
-  std::unique_ptr<model::Model> model_;
+  SampleModel model_;
   std::unique_ptr<kv::Store> store_;
   model::Workspace* workspace_;
   base::Clock clock_;

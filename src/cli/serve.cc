@@ -1,4 +1,6 @@
-#include "cli/serve.h"
+// kvick serve: the model on the network, for many at once.
+
+#include "server/serve.h"
 
 #include <cmath>
 #include <cstdio>
@@ -6,13 +8,30 @@
 #include <fmt/format.h>
 
 #include "cli/commands.h"
+#include "cli/engine_options.h"
+#include "engine/scheduler.h"
 #include "server/json_form.h"
-#include "server/serve.h"
 
 namespace kvick::cli {
 namespace {
 
 using base::Result;
+
+struct ServeFlags {
+  EngineFlags engine;
+  uint32_t max_seqs = 64;    // sequences that run at once
+  uint32_t max_queue = 256;  // jobs that may wait
+  std::string kv_dir;        // of the files of the prefix cache; empty: none
+  uint64_t kv_dir_bytes = uint64_t{4} << 30;
+  double kv_dir_seconds = 2;  // that a request waits for files at most
+  double step_ms = 30;        // that a step may take while an answer grows
+  std::string host = "127.0.0.1";
+  uint16_t port = 8080;
+  std::string api_key_file, name;
+  size_t max_connections = 1024;
+  uint64_t max_body = 8 << 20;
+  unsigned drain_seconds = 30;
+};
 
 // The id that clients see: the model's file or folder, without what only says its format.
 std::string model_name(const ServeFlags& flags) {
@@ -21,6 +40,28 @@ std::string model_name(const ServeFlags& flags) {
   const std::filesystem::path path(flags.engine.model);
   const std::filesystem::path name = path.has_filename() ? path : path.parent_path();
   return name.extension() == ".gguf" ? name.stem().string() : name.filename().string();
+}
+
+Result<std::unique_ptr<engine::Scheduler>> make_scheduler(engine::Engine& engine,
+                                                          const ServeFlags& flags) {
+  // Ranges let it through.
+  if (std::isnan(flags.step_ms) || std::isnan(flags.kv_dir_seconds))
+    return base::fail("--step-ms and --kv-dir-seconds must be numbers");
+  engine::SchedulerOptions options;
+  KVICK_TRY(options.batch.kv, kv_options(flags.engine));
+  // Blocks, so that prompts that begin alike share them; unless the model has its own way.
+  const bool own_way = engine.model().kv_memory() != nullptr;
+  if (options.batch.kv.spec.name.empty() && !own_way) options.batch.kv.spec.name = "paged";
+  options.batch.kv_bytes = std::exchange(options.batch.kv.max_bytes, UINT64_MAX);
+  options.batch.max_sequences = flags.max_seqs;
+  options.batch.step_seconds = flags.step_ms / 1000;
+  options.most_waiting = flags.max_queue;
+  if (!flags.kv_dir.empty()) {
+    options.batch.file_seconds = flags.kv_dir_seconds;
+    KVICK_TRY(options.batch.files,
+              engine::PrefixFiles::open({.folder = flags.kv_dir, .max_bytes = flags.kv_dir_bytes}));
+  }
+  return engine::Scheduler::make(engine, options);
 }
 
 server::ServerOptions network_of(const ServeFlags& flags) {
@@ -105,28 +146,6 @@ void add_cache_flags(CLI::App& command, ServeFlags& flags) {
 }
 
 }  // namespace
-
-base::Result<std::unique_ptr<engine::Scheduler>> make_scheduler(engine::Engine& engine,
-                                                                const ServeFlags& flags) {
-  // Ranges let it through.
-  if (std::isnan(flags.step_ms) || std::isnan(flags.kv_dir_seconds))
-    return base::fail("--step-ms and --kv-dir-seconds must be numbers");
-  engine::SchedulerOptions options;
-  KVICK_TRY(options.batch.kv, kv_options(flags.engine));
-  // Blocks, so that prompts that begin alike share them; unless the model has its own way.
-  const bool own_way = engine.model().kv_memory() != nullptr;
-  if (options.batch.kv.spec.name.empty() && !own_way) options.batch.kv.spec.name = "paged";
-  options.batch.kv_bytes = std::exchange(options.batch.kv.max_bytes, UINT64_MAX);
-  options.batch.max_sequences = flags.max_seqs;
-  options.batch.step_seconds = flags.step_ms / 1000;
-  options.most_waiting = flags.max_queue;
-  if (!flags.kv_dir.empty()) {
-    options.batch.file_seconds = flags.kv_dir_seconds;
-    KVICK_TRY(options.batch.files,
-              engine::PrefixFiles::open({.folder = flags.kv_dir, .max_bytes = flags.kv_dir_bytes}));
-  }
-  return engine::Scheduler::make(engine, options);
-}
 
 void add_serve(CLI::App& app, const Common& common, Run& chosen) {
   CLI::App* command =

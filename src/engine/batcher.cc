@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <fmt/format.h>
 
-#include "engine/preemption.h"
-
 namespace kvick::engine {
 namespace {
 
@@ -41,13 +39,12 @@ uint64_t salt_of(const std::string& salt) { return salt.empty() ? 0 : first_pare
 
 // Rows of a running job, those of the beginning that its lanes share once.
 uint32_t rows_of(const Group& group) {
-  uint32_t common = UINT32_MAX, rows = 0;
-  if (group.lanes.size() > 1) common = group.common_tokens();
-  uint32_t shared = 0;
+  const uint32_t common = group.lanes.size() > 1 ? group.common_tokens() : 0;
+  uint32_t rows = 0, shared = 0;
   for (const Lane& lane : group.lanes) {
-    if (!lane.seq) continue;
-    rows += lane.committed - std::min(lane.committed, common == UINT32_MAX ? 0 : common);
-    shared = std::max(shared, std::min(lane.committed, common == UINT32_MAX ? 0 : common));
+    const uint32_t of_common = std::min(lane.committed, common);
+    rows += lane.committed - of_common;
+    shared = std::max(shared, of_common);
   }
   return rows + shared;
 }
@@ -324,6 +321,7 @@ bool Batcher::make_way(const Shelf& shelf, const kv::Shortage& shortage) {
 void Batcher::end(Group& group, std::optional<Refusal> error) {
   for (Lane& lane : group.lanes) close_lane(group, lane);
   if (group.loading != nullptr) files_.give_up(*std::exchange(group.loading, nullptr));
+  if (error) ++counts_.failed;
   group.outcome.error = std::move(error);
   --group.shelf->groups;
   const bool runs = std::any_of(running_.begin(), running_.end(),

@@ -52,7 +52,6 @@ class Batcher {
   // Gets all jobs on by a step. False if there is none.
   bool step();
 
-  uint32_t waiting() const { return static_cast<uint32_t>(waiting_.size()); }
   Metrics metrics() const;
   CacheState state() const;
 

@@ -52,6 +52,7 @@ kv::Usage StoreSet::usage() const {
     all.slow_bytes += one.slow_bytes;
     all.copied_bytes += one.copied_bytes;
     all.sequences += one.sequences;
+    all.fallbacks += one.fallbacks;
   }
   all.page_bytes = shelves_.front().store->usage().page_bytes;
   return all;

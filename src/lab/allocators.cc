@@ -8,8 +8,6 @@
 namespace kvick::lab {
 namespace {
 
-constexpr uint32_t kTokens = 2048, kBatch = 8;  // as in the paper
-constexpr uint32_t kDepths = 8;
 // Rows of float32 in all of them, so that strategies and attention are compared on the same bytes.
 constexpr Way kWays[] = {{"iterative", "bmm"},    {"upfront", "bmm"},     {"bmc:r=auto", "bmm"},
                          {"virtual", "bmm"},      {"iterative", "fused"}, {"upfront", "fused"},
@@ -22,22 +20,9 @@ struct Group {
   DecodeSeconds seconds;
 };
 
-class Allocators final : public Experiment {
+class Allocators final : public WholeContext {
  public:
-  explicit Allocators(const Bench& bench)
-      : bench_(bench),
-        tokens_(bench.tokens != 0 ? bench.tokens : kTokens),
-        batch_(bench.batch != 0 ? bench.batch : kBatch) {}
-
-  base::Result<std::vector<Cell>> cells() override {
-    KVICK_TRY_VOID(require_model(bench_, "allocators"));
-    return decode_cells(bench_, kWays, {.tokens = tokens_, .batch = batch_},
-                        sample_depths(0, tokens_, kDepths));
-  }
-
-  base::Result<Json> measure(const Cell& cell) override {
-    return measure_decode(bench_, point_of(cell));
-  }
+  explicit Allocators(const Bench& bench) : WholeContext(bench, "allocators", kWays) {}
 
   Findings findings(std::span<const Measured> all) override {
     const std::vector<Group> groups = groups_of(all);
@@ -123,9 +108,6 @@ class Allocators final : public Experiment {
     }
     return chart;
   }
-
-  Bench bench_;
-  uint32_t tokens_, batch_;
 };
 
 }  // namespace

@@ -6,27 +6,13 @@
 namespace kvick::lab {
 namespace {
 
-constexpr uint32_t kTokens = 2048, kBatch = 8, kDepths = 8;
 constexpr Way kWays[] = {{"iterative", "bmm"}, {"upfront", "bmm"},   {"bmc:r=16", "bmm"},
                          {"bmc:r=64", "bmm"},  {"bmc:r=256", "bmm"}, {"bmc:r=auto", "bmm"},
                          {"virtual", "bmm"},   {"virtual", "fused"}, {"paged", "fused"}};
 
-class Growth final : public Experiment {
+class Growth final : public WholeContext {
  public:
-  explicit Growth(const Bench& bench)
-      : bench_(bench),
-        tokens_(bench.tokens != 0 ? bench.tokens : kTokens),
-        batch_(bench.batch != 0 ? bench.batch : kBatch) {}
-
-  base::Result<std::vector<Cell>> cells() override {
-    KVICK_TRY_VOID(require_model(bench_, "growth"));
-    return decode_cells(bench_, kWays, {.tokens = tokens_, .batch = batch_},
-                        sample_depths(0, tokens_, kDepths));
-  }
-
-  base::Result<Json> measure(const Cell& cell) override {
-    return measure_decode(bench_, point_of(cell));
-  }
+  explicit Growth(const Bench& bench) : WholeContext(bench, "growth", kWays) {}
 
   Findings findings(std::span<const Measured> all) override {
     Findings findings;
@@ -119,9 +105,6 @@ class Growth final : public Experiment {
     }
     return parts;
   }
-
-  Bench bench_;
-  uint32_t tokens_, batch_;
 };
 
 }  // namespace

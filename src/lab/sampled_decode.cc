@@ -224,6 +224,16 @@ DecodeSeconds sum_over(std::span<const Measured* const> cells, uint32_t tokens) 
   return sum;
 }
 
+base::Result<std::vector<Cell>> WholeContext::cells() {
+  KVICK_TRY_VOID(require_model(bench_, name_));
+  return decode_cells(bench_, ways_, {.tokens = tokens_, .batch = batch_},
+                      sample_depths(0, tokens_, kDepths));
+}
+
+base::Result<Json> WholeContext::measure(const Cell& cell) {
+  return measure_decode(bench_, point_of(cell));
+}
+
 base::Status<> require_model(const Bench& bench, std::string_view experiment) {
   if (bench.model_path.empty()) return base::fail("{} needs a model: -m MODEL", experiment);
   return base::Done{};

@@ -53,6 +53,29 @@ struct DecodeSeconds {
 };
 DecodeSeconds sum_over(std::span<const Measured* const> cells, uint32_t tokens);
 
+// A context of so many tokens under every one of some ways, at depths spread over all of it.
+class WholeContext : public Experiment {
+ public:
+  static constexpr uint32_t kDepths = 8;
+  static constexpr uint32_t kTokens = 2048, kBatch = 8;  // where not chosen; as in BMC's paper
+
+  WholeContext(const Bench& bench, std::string_view name, std::span<const Way> ways)
+      : bench_(bench),
+        name_(name),
+        ways_(ways),
+        tokens_(bench.tokens != 0 ? bench.tokens : kTokens),
+        batch_(bench.batch != 0 ? bench.batch : kBatch) {}
+
+  base::Result<std::vector<Cell>> cells() final;
+  base::Result<Json> measure(const Cell& cell) final;
+
+ protected:
+  const Bench bench_;
+  const std::string_view name_;
+  const std::span<const Way> ways_;
+  const uint32_t tokens_, batch_;
+};
+
 // Error: no model was given to the experiment of that name.
 base::Status<> require_model(const Bench& bench, std::string_view experiment);
 // Whether so many bytes of rows leave memory for what else is needed; if not, the user is told that

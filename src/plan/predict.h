@@ -13,10 +13,8 @@
 // in a forward they take each other's caches.
 
 #include "base/clock.h"
-#include "base/function_ref.h"
 #include "base/result.h"
 #include "kv/registry.h"
-#include "plan/attention_block.h"
 #include "plan/growth_rates.h"
 #include "plan/model_size.h"
 #include "plan/sample.h"

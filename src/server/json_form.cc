@@ -7,18 +7,12 @@ namespace {
 
 using Form = std::shared_ptr<const text::Constraint>;
 
+// Of a response_format that read_generation let through.
 base::Result<Form> make_form(const std::shared_ptr<const text::TokenTrie>& tokens,
                              const Json& format) {
-  const std::string type = format.value("type", "");
-  if (type == "text") return Form();
-  if (type == "json_object") return text::json_constraint(tokens, {{"type", "object"}});
-  if (type != "json_schema")
-    return base::fail("\"{}\" is no form of answers; there are text, json_object and json_schema",
-                      type);
-  const auto given = format.find("json_schema");
-  if (given == format.end() || !given->is_object() || !given->contains("schema"))
-    return base::fail("json_schema needs the schema as json_schema.schema");
-  return text::json_constraint(tokens, given->at("schema"));
+  if (format.at("type") == "json_object")
+    return text::json_constraint(tokens, {{"type", "object"}});
+  return text::json_constraint(tokens, format.at("json_schema").at("schema"));
 }
 
 }  // namespace

@@ -56,7 +56,7 @@ TEST(Serving, GoesThroughAllStrategiesWithTheSameMemory) {
   t.bench.file = trace.path;
   const auto experiment = find_experiment("serving")->make(t.bench);
   const std::vector<Measured> all = measure_all(*experiment);
-  ASSERT_EQ(all.size(), 3U * 5);
+  ASSERT_EQ(all.size(), 3U * 6 - 1);
   const Findings found = experiment->findings(all);
   EXPECT_EQ(found.summary["requests"], 4);
   EXPECT_DOUBLE_EQ(found.summary["cells"][0]["against_upfront"].get<double>(), 1);

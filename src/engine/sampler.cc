@@ -9,8 +9,35 @@ namespace {
 
 using base::fail;
 
+// A vocabulary is gone through in blocks, of which most hold nothing that is likely enough. Sixteen
+// answers a step spent a twentieth of their time here when each token was looked at.
+constexpr size_t kBlock = 64;
+
+// Not a number is lower than all others.
+float highest_of(std::span<const float> logits) {
+  constexpr size_t kLanes = 16;  // for the compiler to take at once
+  float lanes[kLanes];
+  std::fill_n(lanes, kLanes, -INFINITY);
+  const size_t whole = logits.size() / kLanes * kLanes;
+  for (size_t i = 0; i < whole; i += kLanes)
+    for (size_t l = 0; l < kLanes; ++l)
+      lanes[l] = logits[i + l] > lanes[l] ? logits[i + l] : lanes[l];
+  float highest = *std::max_element(lanes, lanes + kLanes);
+  for (const float logit : logits.subspan(whole)) highest = logit > highest ? logit : highest;
+  return highest;
+}
+
 Token greedy(std::span<const float> logits) {
-  return static_cast<Token>(std::max_element(logits.begin(), logits.end()) - logits.begin());
+  float best = -INFINITY;
+  size_t at = 0;
+  for (size_t i = 0; i < logits.size(); i += kBlock) {
+    const auto block = logits.subspan(i, std::min(kBlock, logits.size() - i));
+    const float highest = highest_of(block);
+    if (!(highest > best)) continue;
+    best = highest;
+    at = i + static_cast<size_t>(std::find(block.begin(), block.end(), highest) - block.begin());
+  }
+  return static_cast<Token>(at);
 }
 
 // Uniform in [0, 1) from the top 53 bits: std::uniform_real_distribution differs between standard
@@ -63,22 +90,37 @@ void Sampler::penalise(std::span<float> logits) const {
   }
 }
 
-// The candidates that top-k, top-p and min-p leave, likeliest first.
-void Sampler::shortlist(std::span<const float> logits) {
-  candidates_.clear();
-  // The maximum is taken off before the division: a tiny temperature then gives 0 and -inf, never
-  // inf - inf.
-  const float highest = *std::max_element(logits.begin(), logits.end());
-  for (size_t i = 0; i < logits.size(); ++i)
-    candidates_.push_back({static_cast<Token>(i), (logits[i] - highest) / sampling_.temperature});
+// The `keep` likeliest, in that order; of equal ones the first.
+void Sampler::take_likeliest(std::span<const float> logits, size_t keep) {
   const auto likelier = [](const Candidate& a, const Candidate& b) {
     return a.logit > b.logit || (a.logit == b.logit && a.token < b.token);
   };
-  size_t keep = candidates_.size();
+  candidates_.clear();  // a heap, the unlikeliest first
+  for (size_t i = 0; i < logits.size(); i += kBlock) {
+    const auto block = logits.subspan(i, std::min(kBlock, logits.size() - i));
+    if (candidates_.size() == keep && !(highest_of(block) > candidates_.front().logit)) continue;
+    for (size_t j = 0; j < block.size(); ++j) {
+      if (candidates_.size() == keep) {
+        if (!(block[j] > candidates_.front().logit)) continue;
+        std::pop_heap(candidates_.begin(), candidates_.end(), likelier);
+        candidates_.pop_back();
+      }
+      candidates_.push_back({static_cast<Token>(i + j), block[j]});
+      std::push_heap(candidates_.begin(), candidates_.end(), likelier);
+    }
+  }
+  std::sort_heap(candidates_.begin(), candidates_.end(), likelier);
+}
+
+// The candidates that top-k, top-p and min-p leave, likeliest first.
+void Sampler::shortlist(std::span<const float> logits) {
+  size_t keep = logits.size();
   if (sampling_.top_k > 0) keep = std::min<size_t>(keep, sampling_.top_k);
-  std::partial_sort(candidates_.begin(), candidates_.begin() + static_cast<ptrdiff_t>(keep),
-                    candidates_.end(), likelier);
-  candidates_.resize(keep);
+  take_likeliest(logits, keep);
+  // The maximum is taken off before the division: a tiny temperature then gives 0 and -inf, never
+  // inf - inf.
+  const float highest = candidates_.front().logit;
+  for (Candidate& one : candidates_) one.logit = (one.logit - highest) / sampling_.temperature;
 
   const double total = mass();
   double taken = 0;

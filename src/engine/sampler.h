@@ -47,10 +47,11 @@ class Sampler {
  private:
   struct Candidate {
     Token token;
-    float logit;  // less the highest, over the temperature
+    float logit;  // at last less the highest, over the temperature
   };
 
   void penalise(std::span<float> logits) const;
+  void take_likeliest(std::span<const float> logits, size_t keep);
   void shortlist(std::span<const float> logits);
   double mass() const;  // of the candidates, relative to the likeliest token
   Token draw();

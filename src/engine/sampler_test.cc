@@ -1,8 +1,11 @@
 #include "engine/sampler.h"
 
+#include <algorithm>
 #include <cmath>
+#include <functional>
 #include <gtest/gtest.h>
 #include <limits>
+#include <random>
 
 namespace kvick::engine {
 namespace {
@@ -67,6 +70,35 @@ TEST(Sampler, TopKTopPAndMinPLeaveOnlyTheLikeliest) {
   seen = draws(s, 2000, ramp());
   EXPECT_GT(seen[4], 0);
   EXPECT_EQ(seen[3], 0);
+}
+
+// What is left over of a block, ties and minus infinity included.
+TEST(Sampler, TakesTheLikeliestOfAnyNumberOfTokens) {
+  std::mt19937 random(3);
+  for (const size_t vocab : {1, 15, 64, 65, 300, 1027}) {
+    std::vector<float> logits(vocab);
+    for (float& logit : logits)
+      logit = random() % 9 == 0 ? -INFINITY : static_cast<float>(random() % 50);
+    std::vector<float> copy = logits;
+    const auto likeliest = std::max_element(logits.begin(), logits.end()) - logits.begin();
+    EXPECT_EQ(Sampler({.temperature = 0}).choose(copy), likeliest) << vocab;
+    std::vector<float> sorted = logits;
+    std::sort(sorted.begin(), sorted.end(), std::greater<>());
+    const size_t k = std::min<size_t>(vocab, 7);
+    Sampler sampler({.temperature = 50, .top_k = 7, .top_p = 1});
+    for (int i = 0; i < 200; ++i) {
+      copy = logits;
+      const auto token = static_cast<size_t>(sampler.choose(copy));
+      ASSERT_GE(logits[token], sorted[k - 1]) << vocab;
+      if (logits[token] == sorted[k - 1]) {  // of equal ones the first
+        const auto above =
+            std::count_if(logits.begin(), logits.end(), [&](float x) { return x > sorted[k - 1]; });
+        const auto equal = std::count(
+            logits.begin(), logits.begin() + static_cast<ptrdiff_t>(token), sorted[k - 1]);
+        ASSERT_LT(above + equal, static_cast<ptrdiff_t>(k));
+      }
+    }
+  }
 }
 
 TEST(Sampler, GivesTheSameTokensForTheSameSeedOnly) {

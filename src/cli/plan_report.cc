@@ -79,9 +79,14 @@ base::Status<> fill_plan(base::ThreadPool& pool, const kernels::Table& kernels,
   KVICK_TRY(report.rates, plan::measure_growth(report.model.config, setup, workspace));
   setup.growth_rates = [rates = report.rates] { return rates; };
   report.growths = kv::best_growths(report.tokens, setup.shape.token_bytes(), report.rates);
+  // What a step does once its rows are in memory: the tier's part is advice_of's to say.
+  kv::Setup in_memory = setup;
+  in_memory.tier.reset();
+  const kv::Spec plain = {.name = std::string(kv::default_strategy(false, false).name),
+                          .options = {}};
   auto predictor = plan::Predictor::measure({.model = report.model,
-                                             .spec = report.kv.spec,
-                                             .setup = setup,
+                                             .spec = setup.tier ? plain : report.kv.spec,
+                                             .setup = in_memory,
                                              .rates = report.rates,
                                              .batch = report.batch,
                                              .tokens = report.tokens},

@@ -68,9 +68,10 @@ FrameId Frames::unused() {
 }
 
 FrameId Frames::victim(Patience patience) {
-  const FrameId passing = list(Place::kPassing).first;
-  if (passing != kNoFrame || patience == Patience::kSpare) return passing;
-  return list(Place::kKept).first;
+  const auto idle = [this](FrameId id) { return id != kNoFrame && frames_[id].transfers == 0; };
+  const FrameId passing = list(Place::kPassing).first, kept = list(Place::kKept).first;
+  if (patience == Patience::kSpare || idle(passing)) return passing;
+  return idle(kept) || passing == kNoFrame ? kept : passing;
 }
 
 void Frames::detach(FrameId id) {

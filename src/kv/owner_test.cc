@@ -56,7 +56,7 @@ TEST_P(Owned, ShrinkingGivesBackWhatIsCachedAndNoMore) {
   const SeqId a = feed({.salt = 1}), b = feed({.salt = 2});
   // Of open sequences only frames over a slower tier can go.
   const uint64_t cached = store->usage().cached_bytes;
-  EXPECT_EQ(cached > 0, traits_of(spec.name).tiered);
+  EXPECT_EQ(cached > 0, traits_of(GetParam().spec).tiered);
   EXPECT_EQ(store->shrink(UINT64_MAX), cached);
   store->close(a);
   const Usage before = store->usage();

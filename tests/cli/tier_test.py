@@ -12,26 +12,26 @@ class TierTest(CommandTest):
     def setUp(self):
         super().setUp()
         self.text = self.top / "text.txt"
-        self.text.write_text("All happy families are alike; each unhappy family is unhappy in its own way. " * 8)
+        self.text.write_text("All happy families are alike; each unhappy family is unhappy in its own way. " * 16)
 
     def ppl(self, *arguments):
         return self.json_of("-f", self.text, "--ctx", 128, *arguments)
 
     def test_every_tier_predicts_what_memory_does(self):
-        # A token has 2 layers x 4 heads x 2 x 16 values of 2 bytes: 512 bytes. A chunk of 128 takes 64 KiB of frames.
-        tiers = ("ram:unit=8,fast=64KiB,size=16MiB,bandwidth=2GB/s", f"file:dir={self.top},unit=8,fast=64KiB",
-                 f"file:dir={self.top},unit=8,fast=64KiB,io=pread", f"file:dir={self.top},direct=off,fast=64KiB")
+        # A token has 256 bytes of keys and values, a chunk of 128 takes 32 KiB of frames.
+        tiers = ("ram:unit=8,fast=40KiB,size=16MiB,bandwidth=2GB/s", f"file:dir={self.top},unit=8,fast=40KiB",
+                 f"file:dir={self.top},unit=8,fast=40KiB,io=pread", f"file:dir={self.top},direct=off,fast=40KiB")
         for tier in tiers:
             result = self.ppl("--kv-tier", tier, "--against", "virtual")
             self.assertEqual((result["kl_mean"], result["top1_agreement"]), (0, 1), tier)
 
     def test_the_planner_counts_the_bytes_of_each_tier(self):
-        tier = ("--kv-tier", "ram:unit=8,fast=40KiB,size=16MiB")
-        planned = self.ppl(*tier, "--ctx", 100)
+        tier = ("--ctx", 200, "--kv-tier", "ram:unit=8,fast=40KiB,size=16MiB")
+        planned = self.json_of("-f", self.text, *tier)
         self.COMMAND = "plan"
-        plan = self.json_of("--quiet", *tier, "--ctx", 100)
+        plan = self.json_of("--quiet", *tier)
         self.assertEqual(plan["strategy"], "tiered")
-        self.assertEqual((plan["fast_bytes"], plan["slow_bytes"]), (40 << 10, 12 * 4096))
+        self.assertEqual((plan["fast_bytes"], plan["slow_bytes"]), (40 << 10, 25 * 4096))
         self.assertGreater(plan["slow_read_bytes_per_token"], 0)
         self.assertEqual(plan["slow_read_bytes_per_token"], planned["slow_read_bytes_per_token"])
         self.assertIn("slower tier", " ".join(plan["advice"]))
@@ -58,7 +58,7 @@ class TierTest(CommandTest):
         refused("--kv-tier", "ram:fats=1", says="has no option 'fats'; did you mean fast")
         refused("--kv-tier", "ram", "--kv", "paged", says="paged keeps all rows in memory: with --kv-tier leave --kv out")
         refused("--kv", "tiered", says="name one, as in --kv-tier")
-        refused("--kv-tier", "ram", "--kv-type", "mixed", says="tiered has no types that change with age")
+        refused("--kv-tier", "ram", "--kv-type", "q8", says="of 16 elements a head cannot be kept as Q8")
 
 
 if __name__ == "__main__":

@@ -29,6 +29,8 @@ struct Options {
   std::string kv;
   std::string
       kv_type;  // of keys and values, as `kvick run --kv-type` takes it; empty: the default, f16
+  // A slower tier for keys and values, as `kvick run --kv-tier` takes it; empty: all in memory.
+  std::string kv_tier;
   uint32_t context = 0;  // most tokens of a sequence; 0: the model's
   unsigned threads = 0;  // 0: as many as this process may use
   std::string isa;       // scalar, avx2, avx512 or amx; empty: the best that this processor has

@@ -23,10 +23,17 @@ const Measurement* first(const BenchReport& report, Phase phase) {
 }
 
 nlohmann::ordered_json usage_json(const kv::Usage& usage) {
-  return {{"used_bytes", usage.used_bytes},     {"allocated_bytes", usage.allocated_bytes},
-          {"wasted_bytes", usage.wasted_bytes}, {"shared_bytes", usage.shared_bytes},
-          {"cached_bytes", usage.cached_bytes}, {"copied_bytes", usage.copied_bytes},
-          {"page_bytes", usage.page_bytes},     {"fallbacks", usage.fallbacks}};
+  return {{"used_bytes", usage.used_bytes},
+          {"allocated_bytes", usage.allocated_bytes},
+          {"wasted_bytes", usage.wasted_bytes},
+          {"shared_bytes", usage.shared_bytes},
+          {"cached_bytes", usage.cached_bytes},
+          {"copied_bytes", usage.copied_bytes},
+          {"page_bytes", usage.page_bytes},
+          {"fallbacks", usage.fallbacks},
+          {"slow_bytes", usage.slow_bytes},
+          {"slow_read_bytes", usage.slow_read_bytes},
+          {"slow_written_bytes", usage.slow_written_bytes}};
 }
 
 nlohmann::ordered_json roofline_json(const BenchResult& result) {
@@ -135,6 +142,7 @@ nlohmann::ordered_json report_json(const BenchReport& report) {
   const Measurement* decode = first(report, Phase::kDecode);
   const auto rates = [](const Measurement* m) { return m ? m->tok_s : std::vector<double>(); };
   nlohmann::ordered_json kv = {{"strategy", kv::spec_text(report.kv.spec)}};
+  if (report.kv.tier) kv["tier"] = kv::spec_text(*report.kv.tier);
   kv.update(usage_json((decode ? decode : prefill)->usage));
   nlohmann::ordered_json results = nlohmann::ordered_json::array();
   for (const BenchResult& result : report.results) results.push_back(result_json(result));

@@ -6,12 +6,31 @@
 #include "cli/models.h"
 #include "cli/progress.h"
 #include "kernels/table.h"
+#include "kv/tier.h"
 
 namespace kvick::cli {
 namespace {
 
 const std::map<std::string, engine::Attention> kAttentions = {{"fused", engine::Attention::kFused},
                                                               {"bmm", engine::Attention::kBmm}};
+
+std::string tier_help() {
+  std::string text =
+      "keys and values in a slower tier, and a bounded part of them in memory: "
+      "NAME[:key=value,...]";
+  const auto add = [&](std::span<const kv::Option> options) {
+    for (const kv::Option& option : options)
+      text += fmt::format("\n    {:<10} {}{}", option.name, option.summary,
+                          option.fallback.empty() ? "" : fmt::format(" ({})", option.fallback));
+  };
+  for (const kv::TierKind& kind : kv::tier_kinds()) {
+    text += fmt::format("\n  {:<6} {}", kind.name, kind.summary);
+    add(kind.options);
+  }
+  text += "\n  all of them:";
+  add(kv::common_tier_options());
+  return text;
+}
 
 }  // namespace
 
@@ -37,6 +56,7 @@ void add_engine_flags(CLI::App& command, EngineFlags& flags) {
       "type of keys and values: f32, f16, bf16, q8, q4, static8:FILE or static16:FILE (kvick train "
       "ranges makes the file), or k=q8,v=q4; or one that changes with age: "
       "mixed[:window=128,old=q8], kivi4[:window=128] (default: f16; a memory of slots is f32)");
+  command.add_option("--kv-tier", flags.kv_tier, tier_help());
   command
       .add_option("--attn", flags.attention,
                   "fused: attention by kvick's kernels, over the rows that there are; bmm: by a "
@@ -53,7 +73,8 @@ void add_engine_flags(CLI::App& command, EngineFlags& flags) {
 }
 
 base::Result<engine::KvOptions> kv_options(const EngineFlags& flags) {
-  KVICK_TRY(engine::KvOptions options, engine::parse_kv_options(flags.kv, flags.kv_type));
+  KVICK_TRY(engine::KvOptions options,
+            engine::parse_kv_options(flags.kv, flags.kv_type, flags.kv_tier));
   options.max_tokens = flags.context;
   // Without a limit of its own a cache that allocates all at once could take more than there is,
   // and be killed.

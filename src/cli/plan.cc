@@ -39,7 +39,7 @@ base::Result<int> make_plan(const PlanFlags& flags, const Common& common) {
         "{} keeps a memory of slots, whose size does not depend on the load: there is "
         "nothing to plan",
         model.config.name);
-  if (kv.spec.name.empty()) kv.spec.name = kv::strategies().front().name;
+  if (kv.spec.name.empty()) kv.spec.name = kv::default_strategy(false, kv.tier.has_value()).name;
   const uint32_t tokens = kv.max_tokens != 0 ? kv.max_tokens : model.config.context;
   if (tokens > model.config.context)
     return base::fail("a context of {} tokens was asked for, but the model has {}", tokens,

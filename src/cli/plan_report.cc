@@ -19,6 +19,7 @@ kv::Setup setup_of(const PlanReport& report, const kernels::Table& kernels,
                  .k_type = report.k_type(),
                  .v_type = report.v_type(),
                  .aging = report.kv.aging};
+  setup.tier = report.kv.tier;
   setup.store_row = kernels.store_row;
   setup.store_group = kernels.store_group;
   setup.pool = &pool;
@@ -78,9 +79,14 @@ base::Status<> fill_plan(base::ThreadPool& pool, const kernels::Table& kernels,
   KVICK_TRY(report.rates, plan::measure_growth(report.model.config, setup, workspace));
   setup.growth_rates = [rates = report.rates] { return rates; };
   report.growths = kv::best_growths(report.tokens, setup.shape.token_bytes(), report.rates);
+  // What a step does once its rows are in memory: the tier's part is advice_of's to say.
+  kv::Setup in_memory = setup;
+  in_memory.tier.reset();
+  const kv::Spec plain = {.name = std::string(kv::default_strategy(false, false).name),
+                          .options = {}};
   auto predictor = plan::Predictor::measure({.model = report.model,
-                                             .spec = report.kv.spec,
-                                             .setup = setup,
+                                             .spec = setup.tier ? plain : report.kv.spec,
+                                             .setup = in_memory,
                                              .rates = report.rates,
                                              .batch = report.batch,
                                              .tokens = report.tokens},
@@ -110,6 +116,12 @@ base::Status<> fill_plan(base::ThreadPool& pool, const kernels::Table& kernels,
 std::vector<std::string> advice_of(const PlanReport& report) {
   std::vector<std::string> advice;
   const PlannedWay& asked = report.ways.front();
+  if (asked.cost.slow_read_bytes_per_token > 0)
+    advice.push_back(fmt::format(
+        "a step reads {} from the slower tier, which the prediction does not wait for: at 1 GB/s "
+        "no more than {:.1f} tokens/s",
+        giga(asked.cost.slow_read_bytes_per_token),
+        report.batch * 1e9 / static_cast<double>(asked.cost.slow_read_bytes_per_token)));
   const uint64_t all = report.weight_bytes() + asked.cost.fast_bytes;
   if (!report.fits())
     advice.push_back(fmt::format(
@@ -163,7 +175,7 @@ nlohmann::ordered_json plan_json(const PlanReport& report) {
           {"fast_bytes", asked.cost.fast_bytes},
           {"slow_bytes", asked.cost.slow_bytes},
           {"read_bytes_per_token", asked.cost.read_bytes_per_token},
-          {"slow_read_bytes_per_token", 0},
+          {"slow_read_bytes_per_token", asked.cost.slow_read_bytes_per_token},
           {"copied_bytes", asked.cost.copied_bytes},
           {"bmc",
            {{"T", report.growths},

@@ -80,7 +80,10 @@ double Batcher::order_of(const Job& job, double arrived) const {
 KvOptions Batcher::kind_of(const Job& job) const {
   KvOptions kind = job.kv.value_or(options_.kv);
   if (kind.max_tokens == 0) kind.max_tokens = options_.kv.max_tokens;
-  if (kind.spec.name.empty()) kind.spec = options_.kv.spec;
+  if (kind.spec.name.empty()) {
+    kind.spec = options_.kv.spec;
+    kind.tier = options_.kv.tier;
+  }
   if (!kind.k_type && !kind.v_type) {
     kind.k_type = options_.kv.k_type;
     kind.v_type = options_.kv.v_type;

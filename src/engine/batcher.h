@@ -94,7 +94,9 @@ class Batcher {
   void plan_prompt(Group& group, uint32_t& left, std::vector<Work>& work) const;
   void compute(std::span<const Work> work, const model::Batch& batch, kv::Step& step);
   void count_step(std::span<const Work> work, double seconds);
-  void settle(std::span<const Work> work);
+  void settle(std::span<const Work> work, std::span<Group* const> lost);
+  std::vector<Group*> lost_groups(const Shelf& shelf) const;
+  void end_lost(std::span<Group* const> lost);
   bool fork_lanes(Group& group);
   void draw(std::vector<Draw>& draws);
   void take(Group& group, std::span<Draw> draws);

@@ -1,8 +1,10 @@
 // Which jobs a batcher takes, and those that choose how their rows are kept.
 
+#include <chrono>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <list>
+#include <thread>
 
 #include "engine/batcher.h"
 #include "engine/test_jobs.h"
@@ -43,6 +45,63 @@ TEST(Batcher, SaysWhyItTakesAJobNot) {
   Job measured = job_of({1}, 1);
   measured.kv = parse_kv_options("bmc:r=auto", "").value();
   EXPECT_EQ(refusal(measured).message, "taken");
+}
+
+// A tier whose reads take longer than a request waits: what reads it ends, what does not goes on.
+TEST(Batcher, EndsAJobWhoseRowsASlowerTierLosesAndNoOther) {
+  const auto engine = tiny_engine();
+  const uint64_t token = engine->make_store({}).value()->shape().token_bytes();
+  BatcherOptions options;
+  options.kv =
+      parse_kv_options(
+          "", "",
+          fmt::format("ram:latency=300ms,timeout=1ms,size=16MiB,unit=16,fast={}", 112 * token))
+          .value();
+  const auto batcher = std::move(Batcher::make(*engine, options)).value();
+  Heard long_one, short_one;
+  // With its sixth unit full there are more rows than frames.
+  Job large = job_of(std::vector<Token>(95, 3), 20), small = job_of({1, 2, 3}, 12);
+  listen(large, long_one);
+  listen(small, short_one);
+  const Answer expected = alone(*engine, small, 0, {});
+  batcher->add(JobId{1}, std::move(large));
+  batcher->add(JobId{2}, std::move(small));
+  batcher->step();
+  std::this_thread::sleep_for(std::chrono::milliseconds(400));  // its units are written by then
+  run_all(*batcher);
+  ASSERT_TRUE(long_one.outcome->error.has_value());
+  EXPECT_EQ(long_one.outcome->error->why, Refusal::Why::kLost);
+  EXPECT_NE(long_one.outcome->error->message.find("rows are lost: "), std::string::npos)
+      << long_one.outcome->error->message;
+  ASSERT_TRUE(short_one.outcome.has_value());
+  EXPECT_FALSE(short_one.outcome->error.has_value());
+  EXPECT_EQ(short_one.tokens[0], expected.tokens);
+  EXPECT_EQ(batcher->metrics().failed, 1u);
+}
+
+TEST(Batcher, AnswersTheSameWithRowsInASlowerTier) {
+  const auto engine = tiny_engine();
+  const uint64_t token = engine->make_store({}).value()->shape().token_bytes();
+  BatcherOptions options;
+  options.kv =
+      parse_kv_options("", "", fmt::format("ram:size=16MiB,unit=4,fast={}", 110 * token)).value();
+  const auto batcher = std::move(Batcher::make(*engine, options)).value();
+  std::list<Heard> heard;
+  std::vector<Answer> expected;
+  for (uint32_t i = 1; i <= 3; ++i) {
+    Job job = job_of(std::vector<Token>(20 * i, static_cast<Token>(i)), 30);
+    expected.push_back(alone(*engine, job, 0, {}));
+    listen(job, heard.emplace_back());
+    batcher->add(JobId{i}, std::move(job));
+  }
+  run_all(*batcher);
+  size_t i = 0;
+  for (Heard& one : heard) {
+    EXPECT_FALSE(one.outcome->error.has_value()) << one.outcome->error->message;
+    EXPECT_EQ(one.tokens[0], expected[i++].tokens);
+  }
+  EXPECT_GT(batcher->metrics().kv.slow_read_bytes, 0u);
+  EXPECT_LE(batcher->metrics().kv.allocated_bytes, 110 * token);
 }
 
 TEST(Batcher, HasStoresOfSoManyKindsAtOnceAndNoMore) {

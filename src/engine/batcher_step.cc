@@ -47,6 +47,7 @@ std::vector<Batcher::Work> Batcher::plan(const Shelf& shelf) const {
 
 bool Batcher::run(Shelf& shelf) {
   while (true) {
+    end_lost(lost_groups(shelf));
     const std::vector<Work> work = plan(shelf);
     if (work.empty()) return false;
     std::vector<model::Slot> slots;
@@ -62,15 +63,41 @@ bool Batcher::run(Shelf& shelf) {
     const std::vector<kv::Slot> kv_slots = model::kv_slots(batch);
     auto step = shelf.store->begin({.slots = kv_slots});
     if (!step.ok()) {
+      if (!lost_groups(shelf).empty()) continue;
       if (!make_way(shelf, step.error()))
         end(*work.front().group, Refusal{Refusal::Why::kTooLarge, step.error().what, ""});
       continue;
     }
     compute(work, batch, **step);
+    const std::vector<Group*> lost = lost_groups(shelf);
     (*step)->commit(kv::Kept::all({.slots = kv_slots}));
     count_step(work, options_.clock() - began);
-    settle(work);
+    settle(work, lost);
+    end_lost(lost);
     return true;
+  }
+}
+
+// Jobs of which a slower tier has lost rows.
+std::vector<Group*> Batcher::lost_groups(const Shelf& shelf) const {
+  std::vector<Group*> lost;
+  if (!shelf.traits.tiered) return lost;
+  for (const auto& group : running_) {
+    const bool any = group->shelf == &shelf &&
+                     std::any_of(group->lanes.begin(), group->lanes.end(), [&](const Lane& lane) {
+                       return lane.seq && !shelf.store->failure(*lane.seq).empty();
+                     });
+    if (any) lost.push_back(group.get());
+  }
+  return lost;
+}
+
+void Batcher::end_lost(std::span<Group* const> lost) {
+  for (Group* const group : lost) {
+    std::string why;
+    for (const Lane& lane : group->lanes)
+      if (lane.seq && why.empty()) why = group->shelf->store->failure(*lane.seq);
+    end(*group, Refusal{Refusal::Why::kLost, "the request's rows are lost: " + why, ""});
   }
 }
 
@@ -118,7 +145,11 @@ bool Batcher::fork_lanes(Group& group) {
   return true;
 }
 
-void Batcher::settle(std::span<const Work> work) {
+// lost: groups of which nothing was committed, and which will end.
+void Batcher::settle(std::span<const Work> work, std::span<Group* const> lost) {
+  const auto is_lost = [&](const Work& one) {
+    return std::find(lost.begin(), lost.end(), one.group) != lost.end();
+  };
   const size_t vocab = engine_.model().config().vocab;
   std::vector<Draw> draws;
   const auto row = [&](size_t i) { return std::span(logits_).subspan(i * vocab, vocab); };
@@ -126,6 +157,7 @@ void Batcher::settle(std::span<const Work> work) {
   size_t copies = static_cast<size_t>(
       std::count_if(work.begin(), work.end(), [](const Work& one) { return one.logits; }));
   for (const Work& one : work) {
+    if (is_lost(one)) continue;
     Lane& lane = one.group->lanes[one.lane];
     lane.committed += one.tokens;
     files_.keep(*one.group->shelf, *lane.seq, std::span(lane.tokens).first(lane.committed),
@@ -138,6 +170,7 @@ void Batcher::settle(std::span<const Work> work) {
     if (one.logits) ++next;
     const size_t others = group.lanes.size() - 1, first_copy = copies;
     if (one.logits && group.trunk > 0) copies += others;
+    if (is_lost(one)) continue;
     if (forks && !fork_lanes(group)) continue;
     if (!one.logits) continue;
     draws.push_back({&group, one.lane, row(mine), {}});

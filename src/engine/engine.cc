@@ -92,13 +92,8 @@ base::Status<> Engine::check(const KvOptions& resolved) const {
 
 KvOptions Engine::resolved(KvOptions options) const {
   const bool memory = model_->kv_memory() != nullptr;
-  if (options.spec.name.empty()) {
-    const auto all = kv::strategies();
-    const auto fits = [&](const kv::Strategy& strategy) {
-      return strategy.traits.memory == memory;
-    };
-    options.spec.name = std::find_if(all.begin(), all.end(), fits)->name;
-  }
+  if (options.spec.name.empty())
+    options.spec.name = kv::default_strategy(memory, options.tier.has_value()).name;
   const kernels::DType type = memory ? kernels::DType::kF32 : kernels::DType::kF16;
   options.k_type = options.k_type.value_or(type);
   options.v_type = options.v_type.value_or(type);
@@ -117,6 +112,7 @@ kv::Setup Engine::setup(const KvOptions& resolved) const {
   setup.most_positions = model_->config().most_positions();
   setup.kernels = &kernels_;
   setup.memory = model_->kv_memory();
+  setup.tier = resolved.tier;
   setup.growth_rates = [this, plain = setup] { return growth_rates(plain); };
   return setup;
 }

@@ -58,8 +58,8 @@ class Engine {
   // For forwards of this engine's model over its stores.
   model::Workspace make_workspace() const;
 
-  // With what was not given: for a model with a memory of slots `bounded` and f32, else the first
-  // strategy and f16.
+  // With what was not given: for a model with a memory of slots `bounded` and f32, else f16 and
+  // the first strategy, or with a slower tier the one that keeps rows there.
   KvOptions resolved(KvOptions options) const;
   // Errors: an unknown strategy or option, one that does not fit the model or the engine's
   // attention, a context longer than the model's, a static type whose ranges cannot be read or are

@@ -5,6 +5,7 @@
 #include <cctype>
 
 #include "kv/options.h"
+#include "kv/tier.h"
 
 namespace kvick::engine {
 namespace {
@@ -150,7 +151,8 @@ base::Status<> read_types(std::string_view text, KvOptions& options) {
 
 }  // namespace
 
-Result<KvOptions> parse_kv_options(std::string_view spec, std::string_view type) {
+Result<KvOptions> parse_kv_options(std::string_view spec, std::string_view type,
+                                   std::string_view tier) {
   KvOptions options;
   if (!spec.empty()) {
     KVICK_TRY(options.spec, kv::parse_spec(spec));
@@ -162,6 +164,10 @@ Result<KvOptions> parse_kv_options(std::string_view spec, std::string_view type)
     }
   }
   if (!type.empty()) KVICK_TRY_VOID(read_types(type, options));
+  if (!tier.empty()) {
+    KVICK_TRY(options.tier, kv::parse_spec(tier));
+    KVICK_TRY_VOID(kv::read_tier(*options.tier));
+  }
   return options;
 }
 

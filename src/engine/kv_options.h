@@ -21,13 +21,15 @@ struct KvOptions {
   uint64_t max_bytes = UINT64_MAX;
   std::shared_ptr<kv::Budget> budget = {};  // that it shares with other stores
   std::string ranges_path;                  // of the static types, as measure_ranges() made it
+  std::optional<kv::Spec> tier = {};        // a slower one for the rows (kv/tier.h); none: memory
 };
 
 // spec: NAME[:key=value,...]; type: f32, f16, bf16, q8, q4, static8:FILE or static16:FILE of both,
 // or of each: k=q8,v=q4; or one that changes with age, with its options: mixed:window=128,old=q4.
-// Either may be empty, and then is not given, like a type that is not named. Errors list what
-// exists.
-base::Result<KvOptions> parse_kv_options(std::string_view spec, std::string_view type);
+// tier: a slower tier with its options: ram, numa:node=N or file:dir=PATH. Each may be empty, and
+// then is not given, like a type that is not named. Errors list what exists.
+base::Result<KvOptions> parse_kv_options(std::string_view spec, std::string_view type,
+                                         std::string_view tier = {});
 // The inverse of `type`: "q8", "k=q8,v=q4" if they differ, "mixed:window=128,old=q8".
 std::string kv_type_text(const KvOptions& options);
 

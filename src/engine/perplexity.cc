@@ -49,6 +49,8 @@ class Reader {
     for (uint32_t i = 0; i < wanted.size(); ++i) wanted[i] = i;
     logits_.resize(tokens.size() * vocab());
     engine_.model().forward(batch, **step, workspace_, wanted, logits_.data());
+    if (const std::string why = store_->failure(seq_); !why.empty())
+      return fail("a window's rows are lost: {}", why);
     (*step)->commit(kv::Kept::all({.slots = slots}));
     past_ += static_cast<uint32_t>(tokens.size());
     return base::Done{};
@@ -224,10 +226,12 @@ Result<Perplexity> perplexity(Engine& engine, std::span<const Token> text,
     if (options.progress) options.progress((i + 1) * window, windows * window);
   }
   Perplexity result = summary(sums);
-  result.kv_bytes = reader.store().usage().allocated_bytes;
+  const kv::Usage usage = reader.store().usage();
+  result.kv_bytes = usage.allocated_bytes + usage.slow_bytes;
   KVICK_TRY(const kv::Cost cost,
             engine.cost(cache_for(engine, options.kv, window), {.tokens = window, .sequences = 1}));
   result.kv_read_bytes_per_token = cost.read_bytes_per_token;
+  result.slow_read_bytes_per_token = cost.slow_read_bytes_per_token;
   return result;
 }
 

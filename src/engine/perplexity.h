@@ -38,7 +38,7 @@ struct Perplexity {
   double top1_agreement = 1;  // share of tokens for which both find the same token likeliest
   uint64_t kv_read_bytes_per_token = 0,
            slow_read_bytes_per_token = 0;  // of a full window's last token, by cost()
-  uint64_t kv_bytes = 0;                   // allocated for a full window
+  uint64_t kv_bytes = 0;                   // allocated for a full window, in all tiers
 };
 
 // Takes memory for both caches and the logits of 128 tokens of each model, however long the text.

@@ -69,13 +69,17 @@ TEST(Perplexity, IsTheMeanOverAllPredictedTokensOfWholeWindows) {
   EXPECT_GT(result->kv_read_bytes_per_token, 0u);
 }
 
+// A fifth of a window's rows, and units of which it has some.
+constexpr std::string_view kTier = "ram:size=16MiB,fast=16KiB,unit=8";
+
 TEST(Perplexity, FindsNoDivergenceBetweenExactStrategies) {
   const auto engine = tiny_engine(512);
   PerplexityOptions options;
   options.window = 64;
   for (const kv::Strategy& strategy : kv::strategies()) {
     if (!strategy.traits.exact) continue;
-    options.against = parse_kv_options(strategy.name, "f16").value();
+    options.against =
+        parse_kv_options(strategy.name, "f16", strategy.traits.tiered ? kTier : "").value();
     const auto result = perplexity(*engine, text_of(200), options);
     ASSERT_TRUE(result.ok());
     EXPECT_NEAR(result->kl_mean, 0, 1e-9);

@@ -29,6 +29,7 @@ struct Refusal {
   enum class Why {
     kInvalid,   // never possible: a bad value, a prompt longer than the context
     kTooLarge,  // needs more memory than there is in all
+    kLost,      // its rows are: a slower tier of the cache failed
     kBusy,  // not now: the queue is full, the service drains, too many kinds of cache are in use
   };
   Why why = Why::kInvalid;

@@ -61,7 +61,7 @@ struct CachePiece {
   uint64_t job = 0;                      // one of the users'
 };
 struct StoreState {
-  std::string strategy, type;  // as --kv and --kv-type take them
+  std::string strategy, type, tier;  // as --kv, --kv-type and --kv-tier take them
   kv::Usage usage;
   std::vector<CachePiece> pieces;
 };

@@ -61,6 +61,7 @@ class Session {
   uint32_t reuse(const std::vector<Token>& prompt);
   // Runs tokens through the model and commits them; logits_ is then those of the last.
   base::Status<> advance(std::span<const Token> tokens);
+  base::Error lose();
   base::Status<> prefill(const Request& request, uint32_t from);
   base::Status<> decode(const Request& request, Answer& answer);
 

@@ -13,7 +13,10 @@ base::Result<StoreSet> StoreSet::make(Engine& engine, const KvOptions& standard,
 base::Result<Shelf*> StoreSet::add(const KvOptions& options) {
   KvOptions all = engine_->resolved(options);
   all.budget = budget_;
-  Shelf shelf = {.options = all, .strategy = kv::spec_text(all.spec), .type = kv_type_text(all)};
+  Shelf shelf = {.options = all,
+                 .strategy = kv::spec_text(all.spec),
+                 .type = kv_type_text(all),
+                 .tier = all.tier ? kv::spec_text(*all.tier) : ""};
   KVICK_TRY(shelf.store, engine_->make_store(all));
   shelf.traits = kv::traits_of(*kv::find_strategy(all.spec.name), shelf.store->shape(), all.spec);
   shelves_.push_back(std::move(shelf));
@@ -23,8 +26,9 @@ base::Result<Shelf*> StoreSet::add(const KvOptions& options) {
 base::Result<Shelf*> StoreSet::find(const KvOptions& options) {
   const KvOptions all = engine_->resolved(options);
   const std::string strategy = kv::spec_text(all.spec), type = kv_type_text(all);
+  const std::string tier = all.tier ? kv::spec_text(*all.tier) : "";
   for (Shelf& shelf : shelves_)
-    if (shelf.strategy == strategy && shelf.type == type &&
+    if (shelf.strategy == strategy && shelf.type == type && shelf.tier == tier &&
         shelf.options.max_tokens == all.max_tokens && shelf.options.ranges_path == all.ranges_path)
       return &shelf;
   if (shelves_.size() >= kMostStores) {
@@ -50,6 +54,8 @@ kv::Usage StoreSet::usage() const {
     all.shared_bytes += one.shared_bytes;
     all.cached_bytes += one.cached_bytes;
     all.slow_bytes += one.slow_bytes;
+    all.slow_read_bytes += one.slow_read_bytes;
+    all.slow_written_bytes += one.slow_written_bytes;
     all.copied_bytes += one.copied_bytes;
     all.sequences += one.sequences;
     all.fallbacks += one.fallbacks;

@@ -118,6 +118,14 @@ std::optional<Shortage> CheckedStore::over_cap(uint64_t now, uint64_t then, std:
   }
 }
 
+uint64_t CheckedStore::charge_up_to(uint64_t bytes) {
+  for (;;) {
+    const uint64_t free = setup_.budget != nullptr ? setup_.budget->free() : UINT64_MAX;
+    const uint64_t rise = std::min(bytes - std::min(bytes, charge_.bytes()), free);
+    if (charge_.raise_to(charge_.bytes() + rise)) return charge_.bytes();
+  }
+}
+
 SeqId CheckedStore::add(std::unique_ptr<Sequence> sequence) {
   KVICK_CHECK(next_id_ != UINT32_MAX, "all {} sequence ids were used", UINT32_MAX);
   const SeqId id{next_id_++};

@@ -51,6 +51,10 @@ class CheckedStore : public Store {
   // held stays charged.
   std::optional<Shortage> over_cap(uint64_t now, uint64_t then, std::string_view what);
 
+  // What the budget gives without anybody's having to make way, up to `bytes` held: how many those
+  // are. Charged like the rise of over_cap().
+  uint64_t charge_up_to(uint64_t bytes);
+
   virtual std::unique_ptr<Sequence> make_sequence(std::span<const Token> prompt,
                                                   const Owner& owner) = 0;
   virtual SequenceOr copy_sequence(SeqId id, const Sequence& from) = 0;

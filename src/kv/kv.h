@@ -9,8 +9,8 @@
 // Order, per step: begin; then for each layer, in any order of layers: write once, then view (from
 // many threads), then observe (same); then at most one commit, after all layers were written.
 // commit or destruction ends the step. Until then it is the only Step of its Store, which meanwhile
-// answers length, usage, map and shape only. A Store is used from one thread at a time, but for
-// view and observe. A Store outlives its Steps.
+// answers length, failure, usage, map and shape only. A Store is used from one thread at a time,
+// but for view and observe. A Store outlives its Steps.
 //
 // A strategy that keeps a memory in place of rows (Traits::memory) has nothing to view: it answers
 // read, once a layer, instead of view and observe.
@@ -81,7 +81,8 @@ class Step {
   // already.
   virtual void write(uint32_t layer, const float* k, const float* v) = 0;
   // The rows that the queries attend to; all of `out` is overwritten. Runs and memory stay valid
-  // until the step ends or scratch is reset.
+  // until the step ends or scratch is reset; of a tiered strategy (Traits), until another layer is
+  // written or viewed.
   virtual void view(const Ask& ask, base::Arena& scratch, kernels::View& out) = 0;
   // The probabilities of view's rows, summed over the queries; only called if Traits::wants_probs.
   virtual void observe(const Ask& ask, const kernels::View& view, std::span<const float> probs) {
@@ -122,6 +123,14 @@ class Store {
   virtual base::Status<Shortage> append_rows(SeqId seq, std::span<const Token> tokens,
                                              std::span<const std::byte> rows) = 0;
   virtual uint32_t length(SeqId seq) const = 0;  // committed tokens
+  // Why a sequence's rows are lost, if a slower tier has failed it: what its views show is not to
+  // be used, begin() is a Shortage, and all that is left to do is to close it. Other sequences, of
+  // the same step too, are as good as before. Empty: they are not lost. Looked at before each
+  // commit, which keeps nothing of such a sequence.
+  virtual std::string failure(SeqId seq) const {
+    (void)seq;
+    return {};
+  }
   // Of one sequence: the shape's max_tokens or, where sequences grow past it (Traits::endless), the
   // positions that the model knows.
   virtual uint32_t most_tokens() const = 0;

@@ -163,7 +163,7 @@ class Player {
       ASSERT_TRUE(piece.users == 0 || pair_.twin.contains(piece.owner));
     }
     ASSERT_EQ(mapped, usage.allocated_bytes);
-    if (traits_.exact && !traits_.cheap_fork) {
+    if (traits_.exact && !traits_.cheap_fork && !traits_.tiered) {
       ASSERT_EQ(usage.used_bytes, used);
     }
   }

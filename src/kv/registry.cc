@@ -7,6 +7,7 @@
 #include "kv/aged.h"
 #include "kv/options.h"
 #include "kv/ranges.h"
+#include "kv/tier.h"
 
 namespace kvick::kv {
 
@@ -17,11 +18,12 @@ Strategy upfront_strategy();    // upfront.cc
 Strategy paged_strategy();      // paged.cc
 Strategy sliding_strategy();    // sliding.cc
 Strategy bounded_strategy();    // bounded.cc
+Strategy tiered_strategy();     // tiered.cc
 
 std::span<const Strategy> strategies() {
   static const Strategy rows[] = {
       virtual_strategy(), bmc_strategy(),     iterative_strategy(), upfront_strategy(),
-      paged_strategy(),   sliding_strategy(), bounded_strategy(),
+      paged_strategy(),   sliding_strategy(), bounded_strategy(),   tiered_strategy(),
   };
   return rows;
 }
@@ -43,11 +45,6 @@ std::vector<std::string_view> names_of(std::span<const Row> rows) {
   return names;
 }
 
-std::string hint(std::string_view name, std::span<const std::string_view> known) {
-  const std::string_view meant = closest(name, known);
-  return meant.empty() ? "" : fmt::format("; did you mean {}?", meant);
-}
-
 base::Result<const Strategy*> checked_strategy(const Spec& spec) {
   const Strategy* strategy = find_strategy(spec.name);
   if (strategy == nullptr) {
@@ -55,13 +52,7 @@ base::Result<const Strategy*> checked_strategy(const Spec& spec) {
     return base::fail("{} is not a KV strategy{}; there are {}", quote(spec.name),
                       hint(spec.name, known), fmt::join(known, ", "));
   }
-  const auto known = names_of(strategy->options);
-  for (const auto& [name, value] : spec.options) {
-    if (std::find(known.begin(), known.end(), name) != known.end()) continue;
-    if (known.empty()) return base::fail("{} has no options, but {} is given", spec.name, name);
-    return base::fail("{} has no option {}{}; it has {}", spec.name, quote(name), hint(name, known),
-                      fmt::join(known, ", "));
-  }
+  KVICK_TRY_VOID(check_options(spec, strategy->options));
   return strategy;
 }
 
@@ -70,7 +61,7 @@ base::Status<> check_memory(const Strategy& strategy, bool model_has_one) {
   if (strategy.traits.memory == model_has_one) return base::Done{};
   std::vector<std::string_view> fit;
   for (const Strategy& other : strategies())
-    if (other.traits.memory == model_has_one) fit.push_back(other.name);
+    if (other.traits.memory == model_has_one && !other.traits.tiered) fit.push_back(other.name);
   if (model_has_one)
     return base::fail(
         "the model was trained with a memory of slots, which {} does not keep: use {}",
@@ -79,6 +70,22 @@ base::Status<> check_memory(const Strategy& strategy, bool model_has_one) {
       "{} needs a model that was trained with a memory of slots (architecture bct), and this one "
       "was not: use one of {}",
       strategy.name, fmt::join(fit, ", "));
+}
+
+// A slower tier is for the strategy that keeps rows there, which is for nothing else.
+base::Status<> check_tier(const Strategy& strategy, const Setup& setup) {
+  if (strategy.traits.tiered == setup.tier.has_value()) {
+    if (setup.tier) KVICK_TRY_VOID(read_tier(*setup.tier));
+    return base::Done{};
+  }
+  if (strategy.traits.tiered)
+    return base::fail("{} keeps rows in a slower tier: name one, as in --kv-tier file:dir=PATH",
+                      strategy.name);
+  for (const Strategy& other : strategies())
+    if (other.traits.tiered)
+      return base::fail("{} keeps all rows in memory: with --kv-tier leave --kv out, or say {}",
+                        strategy.name, other.name);
+  return base::fail("no strategy keeps rows in a slower tier");
 }
 
 bool is_row_type(DType type) {
@@ -165,6 +172,13 @@ const Strategy* find_strategy(std::string_view name) {
   return nullptr;
 }
 
+const Strategy& default_strategy(bool memory, bool tier) {
+  const auto all = strategies();
+  return *std::find_if(all.begin(), all.end(), [&](const Strategy& one) {
+    return one.traits.memory == memory && (memory || one.traits.tiered == tier);
+  });
+}
+
 Traits traits_of(const Strategy& strategy, const Shape& shape, const Spec& spec) {
   Traits traits = strategy.traits;
   if (strategy.limit_traits != nullptr) strategy.limit_traits(spec, traits);
@@ -178,6 +192,7 @@ base::Result<std::unique_ptr<Store>> make_store(const Spec& spec, const Setup& s
   KVICK_TRY(const Strategy* strategy, checked_strategy(spec));
   KVICK_TRY_VOID(check_shape(setup.shape));
   KVICK_TRY_VOID(check_memory(*strategy, setup.memory != nullptr));
+  KVICK_TRY_VOID(check_tier(*strategy, setup));
   KVICK_TRY_VOID(check_ranges(setup));
   if (setup.shape.aging) return make_aged_store(*strategy, spec, setup);
   return strategy->make(setup, spec);
@@ -187,6 +202,7 @@ base::Result<Cost> cost_of(const Spec& spec, const Setup& setup, const Load& loa
   KVICK_TRY(const Strategy* strategy, checked_strategy(spec));
   KVICK_TRY_VOID(check_shape(setup.shape));
   KVICK_TRY_VOID(check_memory(*strategy, setup.memory != nullptr));
+  KVICK_TRY_VOID(check_tier(*strategy, setup));
   if (const uint32_t most = most_tokens(strategy->traits, setup); load.tokens > most)
     return base::fail("a sequence of {} tokens is past the context of {}", load.tokens, most);
   if (setup.shape.aging) return aged_cost(*strategy, spec, setup, load);

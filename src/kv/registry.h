@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -40,6 +41,9 @@ struct Traits {
   // Keeps a memory of the model's slots and no rows: needs Setup::memory and rows of type f32,
   // answers read() and not view(). All others are for models without one.
   bool memory = false;
+  // Keeps rows in a slower tier, and needs Setup::tier. A view of one layer ends those of the
+  // others.
+  bool tiered = false;
   uint32_t max_fresh = 0;  // rows that one slot may add in one step; 0: no limit of its own
 };
 
@@ -56,6 +60,7 @@ struct Load {
 struct Cost {
   uint64_t fast_bytes = 0, slow_bytes = 0;  // allocated at the end
   uint64_t read_bytes_per_token = 0;        // by the attention of the last token
+  uint64_t slow_read_bytes_per_token = 0;   // from the slower tier, for one of each
   uint64_t copied_bytes = 0;                // over the whole load, step by step
 };
 
@@ -94,6 +99,8 @@ struct Setup {
   const Memory* memory = nullptr;
   // Of the static element types; null without one.
   std::shared_ptr<const StaticRanges> ranges;
+  // The slower tier, as --kv-tier names it (kv/tier.h).
+  std::optional<Spec> tier = {};
   // Positions that the model knows, which is where the sequences of an endless strategy end.
   uint32_t most_positions = UINT32_MAX;
   // Whether rows may serve other sequences that begin alike. Old rows may not: the recent ones that
@@ -120,6 +127,9 @@ inline uint32_t most_tokens(const Traits& traits, const Setup& setup) {
 
 std::span<const Strategy> strategies();  // the default first
 const Strategy* find_strategy(std::string_view name);
+// Where nobody names one: the first for a model with or without a memory of slots and, without one,
+// for rows in a slower tier or in memory.
+const Strategy& default_strategy(bool memory, bool tier);
 
 // What holds of a strategy's stores for that shape and, if it is given, with the spec's options.
 Traits traits_of(const Strategy& strategy, const Shape& shape, const Spec& spec = {});

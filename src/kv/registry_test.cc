@@ -76,10 +76,10 @@ TEST(Registry, TakesEveryFallbackAsIfItWereGiven) {
 TEST(Registry, NamesWhatExistsWhenAStrategyDoesNot) {
   EXPECT_EQ(make_error("virtaul"),
             "'virtaul' is not a KV strategy; did you mean virtual?; there are virtual, bmc, "
-            "iterative, upfront, paged, sliding, bounded");
+            "iterative, upfront, paged, sliding, bounded, tiered");
   EXPECT_EQ(make_error("zzzzzzzzz"),
             "'zzzzzzzzz' is not a KV strategy; there are virtual, bmc, iterative, upfront, "
-            "paged, sliding, bounded");
+            "paged, sliding, bounded, tiered");
   EXPECT_FALSE(cost_of({"zzz", {}}, kSetup, {}).ok());
 }
 
@@ -138,7 +138,7 @@ TEST(Registry, RefusesShapesThatNoMemoryHolds) {
     EXPECT_FALSE(cost_of({"virtual", {}}, setup, {}).ok());
     setup.shape.*field = UINT32_MAX;
     for (const Strategy& strategy : strategies())
-      if (!strategy.traits.memory) {
+      if (!strategy.traits.memory && !strategy.traits.tiered) {
         EXPECT_EQ(make_store({std::string(strategy.name), {}}, setup).ok(),
                   field == &Shape::max_tokens);
       }
@@ -196,6 +196,7 @@ TEST(Registry, StoresConvertRowsWithTheGivenFunction) {
   };
   for (const Strategy& strategy : strategies()) {
     if (strategy.traits.memory) continue;  // keeps no rows
+    setup.tier = test::setup_for(std::string(strategy.name), setup.shape).tier;
     auto store = make_store({std::string(strategy.name), {}}, setup).value();
     const Slot slot = {store->open({}).seq, 1};
     auto step = store->begin({{&slot, 1}}).value();

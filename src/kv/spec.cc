@@ -30,11 +30,6 @@ size_t edit_distance(std::string_view a, std::string_view b) {
   return row.back();
 }
 
-std::string_view value_of(const Spec& spec, const Option& option) {
-  const auto found = spec.options.find(std::string(option.name));
-  return found == spec.options.end() ? option.fallback : std::string_view(found->second);
-}
-
 // "1.25" in millionths, if it is such a number.
 std::optional<uint64_t> millionths(std::string_view text) {
   const size_t point = std::min(text.find('.'), text.size());
@@ -69,6 +64,28 @@ std::string_view closest(std::string_view name, std::span<const std::string_view
     best = candidate;
   }
   return best;
+}
+
+std::string_view value_of(const Spec& spec, const Option& option) {
+  const auto found = spec.options.find(std::string(option.name));
+  return found == spec.options.end() ? option.fallback : std::string_view(found->second);
+}
+
+std::string hint(std::string_view name, std::span<const std::string_view> candidates) {
+  const std::string_view meant = closest(name, candidates);
+  return meant.empty() ? "" : fmt::format("; did you mean {}?", meant);
+}
+
+base::Status<> check_options(const Spec& spec, std::span<const Option> options) {
+  std::vector<std::string_view> known;
+  for (const Option& option : options) known.push_back(option.name);
+  for (const auto& [name, value] : spec.options) {
+    if (std::find(known.begin(), known.end(), name) != known.end()) continue;
+    if (known.empty()) return base::fail("{} has no options, but {} is given", spec.name, name);
+    return base::fail("{} has no option {}{}; it has {}", spec.name, quote(name), hint(name, known),
+                      fmt::join(known, ", "));
+  }
+  return base::Done{};
 }
 
 base::Result<Spec> parse_spec(std::string_view text) {

@@ -45,11 +45,14 @@ inline const Traits& traits_of(const std::string& spec) {
   return find_strategy(parse_spec(spec).value().name)->traits;
 }
 
-// What a strategy is made from: with a memory and of type f32, if it keeps one.
+// What a strategy is made from: with a memory and of type f32, if it keeps one; with a slower tier,
+// if it needs one.
 inline Setup setup_for(const std::string& spec, const Shape& shape,
                        uint64_t max_bytes = UINT64_MAX) {
   static std::map<std::tuple<uint32_t, uint32_t, uint32_t>, MadeMemory> made;
   Setup setup = test_setup(shape, max_bytes);
+  // Units so small that sequences of a few dozen tokens fill some.
+  if (traits_of(spec).tiered) setup.tier = parse_spec("ram:unit=8,size=64MiB").value();
   if (!traits_of(spec).memory) return setup;
   setup.shape.k_type = setup.shape.v_type = kernels::DType::kF32;
   constexpr uint32_t kSlots = 21;

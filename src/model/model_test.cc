@@ -43,6 +43,8 @@ struct Runner {
     setup.pool = &pool;
     setup.kernels = &kernels;
     setup.memory = model->kv_memory();
+    if (kv::find_strategy(kv::parse_spec(spec)->name)->traits.tiered)
+      setup.tier = kv::parse_spec("ram:unit=16,fast=128KiB,size=16MiB").value();
     store = std::move(kv::make_store(*kv::parse_spec(spec), setup)).value();
   }
 

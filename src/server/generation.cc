@@ -8,6 +8,10 @@ namespace {
 ApiError error_of(const engine::Refusal& refusal) {
   ApiError error = {.message = refusal.message, .param = refusal.field};
   if (refusal.why == engine::Refusal::Why::kTooLarge) error.code = "too_large";
+  if (refusal.why == engine::Refusal::Why::kLost) {
+    error.status = 500;
+    error.code = "cache_failed";
+  }
   if (refusal.why == engine::Refusal::Why::kBusy) {
     error.status = 429;
     error.code = "busy";

@@ -86,6 +86,9 @@ void add_memory(Text& text, const engine::Metrics& m) {
   text.sample("kv_bytes", "{what=\"shared\"}", m.kv.shared_bytes);
   text.sample("kv_bytes", "{what=\"cached\"}", m.kv.cached_bytes);
   text.sample("kv_bytes", "{what=\"slow\"}", m.kv.slow_bytes);
+  text.head("kv_slow_bytes_total", "counter", "Moved between memory and the slower tier.");
+  text.sample("kv_slow_bytes_total", "{way=\"read\"}", m.kv.slow_read_bytes);
+  text.sample("kv_slow_bytes_total", "{way=\"written\"}", m.kv.slow_written_bytes);
   text.counter("kv_copied_bytes_total", m.kv.copied_bytes, "Rows copied by growing or sharing.");
   text.gauge("kv_sequences", m.kv.sequences, "Sequences with rows now.");
 }

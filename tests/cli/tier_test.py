@@ -1,0 +1,65 @@
+#!/usr/bin/env python3
+"""`--kv-tier`: the same answers with keys and values in a slower tier, bytes that are planned and counted, and mistakes."""
+
+import unittest
+
+from made_model import CommandTest
+
+
+class TierTest(CommandTest):
+    COMMAND = "ppl"
+
+    def setUp(self):
+        super().setUp()
+        self.text = self.top / "text.txt"
+        self.text.write_text("All happy families are alike; each unhappy family is unhappy in its own way. " * 16)
+
+    def ppl(self, *arguments):
+        return self.json_of("-f", self.text, "--ctx", 128, *arguments)
+
+    def test_every_tier_predicts_what_memory_does(self):
+        # A token has 256 bytes of keys and values, a chunk of 128 takes 32 KiB of frames.
+        tiers = ("ram:unit=8,fast=40KiB,size=16MiB,bandwidth=2GB/s", f"file:dir={self.top},unit=8,fast=40KiB",
+                 f"file:dir={self.top},unit=8,fast=40KiB,io=pread", f"file:dir={self.top},direct=off,fast=40KiB")
+        for tier in tiers:
+            result = self.ppl("--kv-tier", tier, "--against", "virtual")
+            self.assertEqual((result["kl_mean"], result["top1_agreement"]), (0, 1), tier)
+
+    def test_the_planner_counts_the_bytes_of_each_tier(self):
+        tier = ("--ctx", 200, "--kv-tier", "ram:unit=8,fast=40KiB,size=16MiB")
+        planned = self.json_of("-f", self.text, *tier)
+        self.COMMAND = "plan"
+        plan = self.json_of("--quiet", *tier)
+        self.assertEqual(plan["strategy"], "tiered")
+        self.assertEqual((plan["fast_bytes"], plan["slow_bytes"]), (40 << 10, 25 * 4096))
+        self.assertGreater(plan["slow_read_bytes_per_token"], 0)
+        self.assertEqual(plan["slow_read_bytes_per_token"], planned["slow_read_bytes_per_token"])
+        self.assertIn("slower tier", " ".join(plan["advice"]))
+
+    def test_bench_counts_what_moved(self):
+        self.COMMAND = "bench"
+        kv = self.json_of("--quiet", "--kv-tier", "ram:unit=8,fast=24KiB,size=16MiB", "-p", 0, "-n", 8, "-d", 40, "-r", 1)["kv"]
+        self.assertEqual(kv["tier"], "ram:fast=24KiB,size=16MiB,unit=8")
+        self.assertLessEqual(kv["allocated_bytes"], 24 << 10)
+        self.assertEqual(kv["slow_bytes"], 6 * 4096)
+        self.assertGreater(kv["slow_read_bytes"], 0)
+        self.assertGreater(kv["slow_written_bytes"], 0)
+
+    def test_too_few_frames_for_a_step_say_so(self):
+        self.refused("-f", self.text, "--ctx", 128, "--kv-tier", "ram:unit=8,fast=8KiB", says="no room for a window: a step of 1")
+
+    def test_mistakes_are_one_line(self):
+        def refused(*arguments, says):
+            self.refused("-f", self.text, "--ctx", 64, *arguments, says=says)
+        refused("--kv-tier", "tape", says="'tape' is no tier; there are ram, numa, file")
+        refused("--kv-tier", "file", says="needs the folder of a disk")
+        refused("--kv-tier", "file:dir=/no/such", says="no file can be made in /no/such: No such file")
+        refused("--kv-tier", "numa:node=1000", says="numa: ")
+        refused("--kv-tier", "ram:fats=1", says="has no option 'fats'; did you mean fast")
+        refused("--kv-tier", "ram", "--kv", "paged", says="paged keeps all rows in memory: with --kv-tier leave --kv out")
+        refused("--kv", "tiered", says="name one, as in --kv-tier")
+        refused("--kv-tier", "ram", "--kv-type", "q8", says="of 16 elements a head cannot be kept as Q8")
+
+
+if __name__ == "__main__":
+    unittest.main()

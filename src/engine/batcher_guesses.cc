@@ -53,6 +53,9 @@ void Batcher::guess(std::span<Work> work) {
 }
 
 void Batcher::verify_guesses(std::span<Work> work) {
+  if (std::none_of(work.begin(), work.end(),
+                   [](const Work& one) { return one.guesses.size() > 0; }))
+    return;
   const size_t vocab = engine_.model().config().vocab;
   engine_.pool().parallel_for(work.size(), 1, [&](size_t begin, size_t end, unsigned) {
     for (Work& one : work.subspan(begin, end - begin)) {

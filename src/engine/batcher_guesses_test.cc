@@ -92,7 +92,9 @@ TEST(BatcherGuesses, AnswerAsWithoutThemOnEveryStore) {
       Outcomes out = run(*batcher, jobs);
       expect_answers(*engine, jobs, out, std::string(strategy.name));
       EXPECT_EQ(out.metrics.kv.used_bytes, 0u);
-      if (spec == std::string("lookup")) EXPECT_GT(out.metrics.drafted, 0u);
+      if (spec == std::string("lookup")) {
+        EXPECT_GT(out.metrics.drafted, 0u);
+      }
     }
   }
 }

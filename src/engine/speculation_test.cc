@@ -117,7 +117,9 @@ TEST(Speculation, GuessesByModelsAndLayersAndAnswersTheSame) {
       expect_equal(plain, guessed, std::string(kv) + " " + spec);
       EXPECT_GT(guessed.drafted, 0u);
       // The draft model is the model itself, drawing with the same random numbers.
-      if (spec.starts_with("draft:most=3")) EXPECT_EQ(guessed.accepted, guessed.drafted);
+      if (spec.starts_with("draft:most=3")) {
+        EXPECT_EQ(guessed.accepted, guessed.drafted);
+      }
     }
   }
   std::filesystem::remove(path);

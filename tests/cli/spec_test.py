@@ -20,7 +20,7 @@ class SpecTest(CommandTest):
         for temperature in (0, 0.8):
             plain = self.answer(temperature=temperature)
             self.assertEqual((plain["drafted"], plain["accepted"]), (0, 0))
-            for spec in ("lookup", "suffix", "auto", "skip:layers=1", f"draft:model={draft},most=4"):
+            for spec in ("lookup", "suffix", "auto", "skip:layers=1", f"draft:model={draft},most=3"):
                 guessed = self.answer("--spec", spec, temperature=temperature)
                 self.assertEqual(guessed["tokens"], plain["tokens"], spec)
                 self.assertEqual(guessed["text"], plain["text"], spec)

@@ -11,9 +11,10 @@
 namespace kvick::base {
 namespace {
 
-// About 10 us of pauses: longer than the gap between two regions of a decode step, shorter than
-// what a parked thread costs to wake.
-constexpr int kSpins = 400;
+// About 50 us of pauses: longer than most gaps between the regions of a step, about what a parked
+// thread costs to wake on a virtual machine. With 10 us, 16 sequences of SmolLM2's shape decoded at
+// 0.91 times the speed, prompts of 48 tokens were read at 0.89 and a server answered at 0.88.
+constexpr int kSpins = 2000;
 
 inline void pause() {
 #if defined(__x86_64__)

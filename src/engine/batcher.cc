@@ -196,7 +196,11 @@ bool Batcher::fits(const Group& group) const {
     sequences += std::max(one->sequences(), one->job.beams);
     for (const Lane& lane : one->lanes) {
       const uint64_t pending = one->trunk > 0 && !lane.seq ? 0 : lane.pending();
-      growth += (pending + room(*one, lane)) * one->shelf->store->shape().token_bytes();
+      const uint64_t tokens = pending + room(*one, lane);
+      // What has no row yet may take more than rows: some strategies begin with the whole context.
+      growth += lane.seq && lane.committed == 0
+                    ? stores_.needed_bytes(*one->shelf, static_cast<uint32_t>(tokens), 1)
+                    : tokens * one->shelf->store->shape().token_bytes();
     }
   }
   const uint32_t own = std::max(group.sequences(), group.job.beams);

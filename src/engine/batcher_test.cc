@@ -194,6 +194,22 @@ TEST(Batcher, FreesTheRowsOfACancelledJobAtOnce) {
   batcher->cancel(JobId{7});  // has ended: nothing happens
 }
 
+TEST(Batcher, AdmitsNoMoreThanWillTakeTheirWholeContextAtOnce) {
+  const auto engine = tiny_engine();
+  const uint64_t token = engine->make_store({}).value()->shape().token_bytes();
+  const uint32_t context = engine->model().config().context;
+  const auto batcher = batcher_of(*engine, "upfront", 2 * context * token);
+  std::vector<Heard> heard(6);
+  for (uint32_t i = 0; i < heard.size(); ++i) {
+    Job job = job_of(std::vector<Token>(20 + i, 3), 12);
+    listen(job, heard[i]);
+    batcher->add(JobId{i}, std::move(job));
+  }
+  run_all(*batcher);
+  for (const Heard& one : heard) EXPECT_FALSE(one.outcome->error.has_value());
+  EXPECT_EQ(batcher->metrics().recomputations, 0U);
+}
+
 TEST(Batcher, EndsAJobThatOutgrowsAllMemoryAndOnlyThat) {
   const auto engine = tiny_engine();
   const uint64_t token = engine->make_store({}).value()->shape().token_bytes();

@@ -6,29 +6,43 @@
 namespace kvick::engine {
 namespace {
 
-// Of the newest measurement: a few steps forget what another load has left behind.
-constexpr double kWeight = 0.25;
-
-void average(double& mean, double value) {
-  mean = mean == 0 ? value : mean + kWeight * (value - mean);
-}
+// Of the steps before, at each new one: some thirty tell.
+constexpr double kMemory = 0.97;
+// Steps of one size say nothing of a token more: what was known counts as much as sizes that differ
+// so far, in tokens squared.
+constexpr double kTrust = 64;
+// Of the kernels' tiles: what is left over of one takes most of its time.
+constexpr uint32_t kTile = 16;
 
 }  // namespace
 
 uint32_t Pace::prompt_tokens(uint32_t answers) const {
   if (answers == 0) return most_;
   const uint32_t most = most_ > answers ? std::max(most_ - answers, kFewest) : kFewest;
-  if (per_prompt_token_ <= 0) return std::min(most, 4 * kFewest);
-  const double left = std::max(0.0, step_seconds_ - answers_alone_) / per_prompt_token_;
-  return static_cast<uint32_t>(std::clamp<double>(std::floor(left), kFewest, most));
+  if (per_token_ <= 0) return std::min(most, 4 * kFewest);
+  const double total = tokens_ + (step_seconds_ - seconds_) / per_token_;
+  const auto n = static_cast<uint32_t>(std::clamp<double>(total - answers, kFewest, most));
+  const uint32_t rest = (answers + n) % kTile;
+  if (n >= kFewest + rest) return n - rest;
+  return std::min(most, n + kTile - rest);
 }
 
 void Pace::observe(uint32_t answers, uint32_t prompt_tokens, double seconds) {
-  if (prompt_tokens == 0) return average(answers_alone_, seconds);
-  // Few tokens say little: reading the weights, which a step does once, would count as theirs.
-  if (prompt_tokens < kFewest) return;
-  const double alone = answers == 0 ? 0 : answers_alone_;
-  average(per_prompt_token_, std::max(seconds - alone, 0.1 * seconds) / prompt_tokens);
+  const double tokens = answers + prompt_tokens;
+  // A step that was held up once says little of the next one.
+  if (weight_ > 1) {
+    const double expected = seconds_ + per_token_ * (tokens - tokens_);
+    seconds = std::min(seconds, 3 * std::max(expected, seconds_));
+  }
+  weight_ = weight_ * kMemory + 1;
+  const double share = 1 / weight_, d_tokens = tokens - tokens_, d_seconds = seconds - seconds_;
+  tokens_ += share * d_tokens;
+  seconds_ += share * d_seconds;
+  variance_ += share * (d_tokens * (tokens - tokens_) - variance_);
+  covariance_ += share * (d_tokens * (seconds - seconds_) - covariance_);
+  const double slope = (covariance_ + kTrust * per_token_) / (variance_ + kTrust);
+  const double mean = seconds_ / tokens_;
+  per_token_ = std::clamp(slope, 0.1 * mean, mean);
 }
 
 }  // namespace kvick::engine

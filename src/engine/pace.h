@@ -16,16 +16,17 @@ class Pace {
   uint32_t prompt_tokens(uint32_t answers) const;
   // What a step took.
   void observe(uint32_t answers, uint32_t prompt_tokens, double seconds);
-  // Of one prompt token in a step that has others; 0 before the first.
-  double seconds_per_prompt_token() const { return per_prompt_token_; }
+  // Of one token more in a step that has others; 0 before the first step.
+  double seconds_per_prompt_token() const { return per_token_; }
 
   static constexpr uint32_t kFewest = 16;
 
  private:
   double step_seconds_;
   uint32_t most_;
-  double per_prompt_token_ = 0;  // moving averages
-  double answers_alone_ = 0;     // a step without prompts
+  // A line through the latest steps, whichever tokens they had: means, and the moments about them.
+  double weight_ = 0, tokens_ = 0, seconds_ = 0, variance_ = 0, covariance_ = 0;
+  double per_token_ = 0;
 };
 
 }  // namespace kvick::engine

@@ -249,6 +249,17 @@ Next<kPanels> next_of(const Matrix& w, uint32_t panel, uint32_t group) {
   return next;
 }
 
+// Asks for the lines of y that some tokens' sums go to, while their last groups are added up. Those
+// lines are in no near cache as a rule, and stores that wait for them hold up all that comes next:
+// prompts of 512 tokens ran at 1.13 (S, Q8_0), 1.21 (S, Q4_K_M) and 1.11 (M, Q8_0) times the speed.
+// Asking group by group instead of in a burst: the same.
+template <int kPanels>
+KVICK_INLINE void ask_for_output(const Job& job, uint32_t panel, uint32_t first, uint32_t tokens) {
+  for (uint32_t t = first; t < first + tokens; ++t)
+    for (uint32_t p = 0; p < kPanels; ++p)
+      __builtin_prefetch(job.y + t * job.y_stride + (panel + p) * kPanel, 1, 3);
+}
+
 // Panels [panel, panel + kPanels) times tokens [first, last), at most kBlockTiles tiles.
 template <DType kType, int kPanels>
 void run_block(const Job& job, uint32_t panel, uint32_t first, uint32_t last, bool cold,
@@ -267,6 +278,8 @@ void run_block(const Job& job, uint32_t panel, uint32_t first, uint32_t last, bo
       const TokenPlace place = token_place(job.a.tokens, t);
       multiply(load_tokens<kType>(job.a, place, g, n, s.tokens), static_cast<int>(n), s);
       for (uint32_t i = 0; i < place.tile_tokens; i += kTokens) {
+        if (g + n == groups)
+          ask_for_output<kPanels>(job, panel, t + i, smaller(kTokens, place.tile_tokens - i));
         if (cold && tile == 0)
           accumulate<kType, kPanels, true>(s, n, i, s.sum[tile][i][0], next);
         else

@@ -22,7 +22,7 @@
 #define KVICK_TARGET_AVX512_BEGIN \
   _Pragma("clang attribute push(__attribute__((target(\"avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni\"))), apply_to = function)")
 #define KVICK_TARGET_AMX_BEGIN \
-  _Pragma("clang attribute push(__attribute__((target(\"avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,amx-tile,amx-int8\"))), apply_to = function)")
+  _Pragma("clang attribute push(__attribute__((target(\"avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,amx-tile,amx-int8,prfchw\"))), apply_to = function)")
 // clang-format on
 #define KVICK_TARGET_END _Pragma("clang attribute pop")
 #else
@@ -33,7 +33,7 @@
 // clang-format off
 #define KVICK_TARGET_AMX_BEGIN \
   _Pragma("GCC push_options") \
-  _Pragma("GCC target(\"avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,amx-tile,amx-int8\")")
+  _Pragma("GCC target(\"avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,amx-tile,amx-int8,prfchw\")")
 // clang-format on
 #define KVICK_TARGET_END _Pragma("GCC pop_options")
 #endif

@@ -9,7 +9,11 @@ std::unique_ptr<Experiment> make_growth(const Bench& bench);               // gr
 std::unique_ptr<Experiment> make_long(const Bench& bench);                 // long.cc
 std::unique_ptr<Experiment> make_paged_vs_contiguous(const Bench& bench);  // ..._contiguous.cc
 std::unique_ptr<Experiment> make_plan_check(const Bench& bench);           // plan_check.cc
+std::unique_ptr<Experiment> make_preemption(const Bench& bench);           // preemption.cc
+std::unique_ptr<Experiment> make_prefix(const Bench& bench);               // prefix.cc
 std::unique_ptr<Experiment> make_quant(const Bench& bench);                // quant.cc
+std::unique_ptr<Experiment> make_serving(const Bench& bench);              // serving.cc
+std::unique_ptr<Experiment> make_sharing(const Bench& bench);              // sharing.cc
 std::unique_ptr<Experiment> make_sliding(const Bench& bench);              // sliding.cc
 std::unique_ptr<Experiment> make_spec(const Bench& bench);                 // spec.cc
 std::unique_ptr<Experiment> make_spec_sweep(const Bench& bench);           // spec_sweep.cc
@@ -31,8 +35,16 @@ std::span<const ExperimentRow> experiments() {
        make_paged_vs_contiguous},
       {"plan-check", "what the planner says beforehand against what is counted and timed", 3,
        make_plan_check},
+      {"preemption", "time lost with less memory than running requests take together", 3,
+       make_preemption},
+      {"prefix", "prompts of a trace that the prefix cache serves, by memory, against the ideal", 1,
+       make_prefix},
       {"quant", "quality, memory and speed of the element types on a model and a text", 1,
        make_quant},
+      {"serving", "throughput of a trace of requests with the same memory for the cache", 3,
+       make_serving},
+      {"sharing", "memory of several answers to one prompt, sampled and searched for", 1,
+       make_sharing},
       {"sliding", "the static sliding cache: bytes, copies and time by its reserve", 3,
        make_sliding},
       {"spec", "what guessing ahead gains on the prompts of Spec-Bench or HumanEval", 3, make_spec},

@@ -1,12 +1,9 @@
 // waste: memory that strategies take and do not use while real requests come and go
 // (PagedAttention's Figure 2). The lengths are of a trace; nothing is computed.
 
-#include <charconv>
-#include <fstream>
-#include <string>
-
 #include "kv/registry.h"
 #include "lab/experiment.h"
+#include "lab/trace.h"
 
 namespace kvick::lab {
 namespace {
@@ -19,39 +16,6 @@ constexpr const char* kSpecs[] = {"upfront",        "bmc:r=512",      "bmc:r=64"
                                   "virtual",        "paged:block=8",  "paged:block=16",
                                   "paged:block=32", "paged:block=64", "paged:block=128"};
 
-struct Request {
-  uint32_t prompt = 0, answer = 0;
-};
-
-// TIMESTAMP,ContextTokens,GeneratedTokens lines, as Azure publishes them.
-base::Result<std::vector<Request>> read_trace(const std::string& path) {
-  if (path.empty())
-    return base::fail(
-        "waste needs a trace of requests: --file TRACE.csv, with the columns time, "
-        "prompt tokens, answer tokens");
-  std::ifstream in(path);
-  if (!in) return base::fail("cannot read {}", path);
-  std::vector<Request> requests;
-  std::string line;
-  std::getline(in, line);  // the names of the columns
-  for (uint64_t number = 2; std::getline(in, line); ++number) {
-    const size_t first = line.find(','), second = line.find(',', first + 1);
-    Request request;
-    const auto read = [&](size_t from, uint32_t& to) {
-      const auto [end, error] = std::from_chars(line.data() + from, line.data() + line.size(), to);
-      return error == std::errc() && to > 0;
-    };
-    if (first == std::string::npos || second == std::string::npos ||
-        !read(first + 1, request.prompt) || !read(second + 1, request.answer))
-      return base::fail("{}:{}: not a time and two numbers of tokens", path, number);
-    if (uint64_t{request.prompt} + request.answer > kShape.max_tokens)
-      return base::fail("{}:{}: a request of more than {} tokens", path, number, kShape.max_tokens);
-    requests.push_back(request);
-  }
-  if (requests.empty()) return base::fail("{} holds no request", path);
-  return requests;
-}
-
 struct Running {
   kv::SeqId seq{};
   uint32_t left = 0;  // tokens to come
@@ -63,7 +27,7 @@ class Waste final : public Experiment {
   explicit Waste(const Bench& bench) : bench_(bench) {}
 
   base::Result<std::vector<Cell>> cells() override {
-    KVICK_TRY(requests_, read_trace(bench_.file));
+    KVICK_TRY(requests_, read_lengths(bench_.file, kShape.max_tokens));
     std::vector<Cell> cells;
     for (const char* spec : kSpecs)
       cells.push_back({.key = spec,
@@ -156,7 +120,7 @@ class Waste final : public Experiment {
   }
 
   Bench bench_;
-  std::vector<Request> requests_;
+  std::vector<TraceRequest> requests_;
   std::vector<float> row_;
 };
 

@@ -6,6 +6,8 @@ namespace kvick::plan {
 namespace {
 
 constexpr int kSteps = 12;
+// Each without and with the output layer, behind one of both that is not timed; at two depths.
+constexpr uint32_t kStepTokens = 2 * 2 * (kSteps + 1);
 // More sequences take so many times as long.
 constexpr uint32_t kMostSequences = 64;
 
@@ -42,7 +44,7 @@ base::Result<Predictor> Predictor::measure(const Setting& setting, model::Worksp
   KVICK_TRY(SampleModel model,
             make_sample(setting.model, predictor.layers_, workspace.pool, workspace.kernels));
   kv::Setup setup = setting.setup;
-  setup.shape.max_tokens = predictor.depth_ + setting.prefill_chunk;
+  setup.shape.max_tokens = predictor.depth_ + std::max(setting.prefill_chunk, kStepTokens);
   KVICK_TRY(Sample sample, Sample::make(std::move(model), setting.spec, setup, workspace, clock));
   for (const auto measure_one : {&Predictor::measure_tokens, &Predictor::measure_prompt})
     if (const auto done = (predictor.*measure_one)(sample); !done.ok())
@@ -66,8 +68,9 @@ base::Status<kv::Shortage> Predictor::measure_tokens(Sample& sample) {
   const double share = static_cast<double>(setting_.batch) / sequences();
   std::vector<double> depths, seconds, output;
   for (const uint32_t depth : depths_of(depth_)) {
-    KVICK_TRY_VOID(sample.fill(depth - (depths.empty() ? 0 : static_cast<uint32_t>(depths[0]))));
+    if (sample.length() < depth) KVICK_TRY_VOID(sample.fill(depth - sample.length()));
     std::vector<double> layers, all;
+    const uint32_t first = sample.length();
     for (int i = 0; i <= kSteps; ++i) {
       KVICK_TRY(const ForwardSeconds without, sample.forward(1, false));
       KVICK_TRY(const ForwardSeconds with, sample.forward(1, true));
@@ -75,7 +78,7 @@ base::Status<kv::Shortage> Predictor::measure_tokens(Sample& sample) {
       layers.push_back(without.forward);
       all.push_back(with.forward);
     }
-    depths.push_back(depth);
+    depths.push_back((first + sample.length()) / 2.0);
     seconds.push_back(per_step(layers) * share);
     output.push_back(std::max(0.0, per_step(all) - per_step(layers)) * share);
   }

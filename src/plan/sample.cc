@@ -106,6 +106,7 @@ base::Result<ForwardSeconds, kv::Shortage> Sample::forward(uint32_t tokens, bool
   model_.model->forward(batch, *step, *workspace_, wanted, out.data());
   seconds.begin = begun - start;
   seconds.forward = clock_() - begun - (compiled_s() - compiled);
+  if (tokens == 1) step->commit(kv::Kept::all({.slots = kv_slots}));
   return seconds;
 }
 

@@ -42,7 +42,9 @@ class Sample {
   void open(uint32_t sequences);
   // Gives each so many tokens, whose rows are random.
   base::Status<kv::Shortage> fill(uint32_t tokens);
-  // `tokens` more for each, which are not kept; logits: of each one's last.
+  uint32_t length() const { return store_->length(seqs_.front()); }  // tokens that each holds
+  // `tokens` more for each; logits: of each one's last. A single token is kept, as in an answer:
+  // what a store does with rows that are not would be part of the next one's time.
   base::Result<ForwardSeconds, kv::Shortage> forward(uint32_t tokens, bool logits);
 
  private:

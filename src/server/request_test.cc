@@ -121,7 +121,7 @@ TEST(Completion, NamesTheFieldThatIsWrong) {
   EXPECT_EQ(
       refusal(R"(,"stream":true,"stream_options":{"x":1})"),
       "stream_options.x: \"x\" is no field that this server knows in stream_options; leave it out");
-  EXPECT_EQ(refusal(R"(,"spec":"none:x=1")"), "spec: none has no option \"x\"; it has none");
+  EXPECT_EQ(refusal(R"(,"spec":"none:x=1")"), "spec: none has no option 'x'; it has none");
   EXPECT_EQ(refusal(R"(,"best_of":2)"), "best_of: best_of above n needs use_beam_search: true");
   EXPECT_EQ(refusal(R"(,"echo":true,"logprobs":1)"),
             "echo: echo with logprobs needs those of the prompt, which are not computed");

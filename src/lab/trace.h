@@ -1,0 +1,30 @@
+#pragma once
+// Requests as they came to real services, from files that those have published.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+
+namespace kvick::lab {
+
+// Tokens of a prompt and of its answer, at least one of each.
+struct TraceRequest {
+  uint32_t prompt = 0, answer = 0;
+};
+// Lines of time,prompt tokens,answer tokens behind one that names them, as Azure publishes them.
+// Errors: no such file, and a line that is none or of more than most_tokens, by its number.
+base::Result<std::vector<TraceRequest>> read_lengths(const std::string& path, uint64_t most_tokens);
+// The same requests, every length times `factor`, rounded up.
+std::vector<TraceRequest> scaled(std::vector<TraceRequest> requests, double factor);
+
+// A prompt as the names of its blocks: two prompts whose first n names are equal begin with the
+// same n blocks.
+struct BlockRequest {
+  std::vector<uint64_t> blocks;
+};
+// One JSON object a line, with hash_ids, as Mooncake publishes them. Errors: as above.
+base::Result<std::vector<BlockRequest>> read_blocks(const std::string& path);
+
+}  // namespace kvick::lab

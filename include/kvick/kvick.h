@@ -31,6 +31,9 @@ struct Options {
       kv_type;  // of keys and values, as `kvick run --kv-type` takes it; empty: the default, f16
   // A slower tier for keys and values, as `kvick run --kv-tier` takes it; empty: all in memory.
   std::string kv_tier;
+  // How tokens are guessed ahead, NAME[:key=value,...], as `kvick run --spec` takes it; empty: not
+  // at all. Answers are the same.
+  std::string spec;
   uint32_t context = 0;  // most tokens of a sequence; 0: the model's
   unsigned threads = 0;  // 0: as many as this process may use
   std::string isa;       // scalar, avx2, avx512 or amx; empty: the best that this processor has
@@ -63,6 +66,7 @@ struct Answer {
   uint32_t prompt_tokens = 0;
   uint32_t cached_tokens = 0;  // of the prompt, not computed again
   double prefill_seconds = 0, decode_seconds = 0;
+  uint32_t drafted = 0, accepted = 0;  // tokens guessed ahead, and those that came true
 };
 
 // One model with one sequence. Calls throw Error for what a user can do wrong. One thread at a

@@ -19,6 +19,8 @@ struct PlanFlags {
   std::string shape;
   uint64_t memory = 0;
   uint32_t batch = 1;
+  uint32_t spec_rows = 1;
+  double spec_tokens = 1;
 };
 
 base::Result<plan::ModelSize> model_of(const PlanFlags& flags) {
@@ -44,6 +46,11 @@ base::Result<int> make_plan(const PlanFlags& flags, const Common& common) {
   if (tokens > model.config.context)
     return base::fail("a context of {} tokens was asked for, but the model has {}", tokens,
                       model.config.context);
+  if (!(flags.spec_tokens <= flags.spec_rows))
+    return base::fail(
+        "a step of {} rows cannot give {} tokens; raise --spec-rows or lower "
+        "--spec-tokens",
+        flags.spec_rows, flags.spec_tokens);
   KVICK_TRY(const base::Isa isa, kernels::choose_isa());
   base::ThreadPool pool(flags.engine.threads != 0 ? flags.engine.threads : base::available_cpus());
   if (!common.quiet) fmt::print(stderr, "measuring layers of this shape ...\n");
@@ -54,7 +61,9 @@ base::Result<int> make_plan(const PlanFlags& flags, const Common& common) {
       .batch = flags.batch,
       .memory_bytes = flags.memory != 0 ? flags.memory : base::available_memory_bytes(),
       .ways = {},
-      .growths = 0};
+      .growths = 0,
+      .spec_rows = flags.spec_rows,
+      .spec_tokens = flags.spec_tokens};
   KVICK_TRY_VOID(fill_plan(pool, kernels::table(isa), flags.engine.attention, report));
   if (common.json)
     fmt::print("{}\n", plan_json(report).dump());
@@ -78,6 +87,15 @@ void add_plan(CLI::App& app, const Common& common, Run& chosen) {
   command->add_option("-b,--batch", flags->batch, "sequences at a time")
       ->capture_default_str()
       ->check(CLI::Range(1, 65536));
+  command
+      ->add_option("--spec-rows", flags->spec_rows,
+                   "rows of a step with guesses, which bmc's growths are to be best for")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1024));
+  command
+      ->add_option("--spec-tokens", flags->spec_tokens, "tokens that such a step gives on average")
+      ->capture_default_str()
+      ->check(CLI::Range(1.0, 1024.0));
   command
       ->add_option("--memory", flags->memory,
                    "memory for weights and cache together, e.g. 16GB (default: what is free)")

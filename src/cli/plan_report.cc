@@ -78,7 +78,13 @@ base::Status<> fill_plan(base::ThreadPool& pool, const kernels::Table& kernels,
   KVICK_TRY_VOID(kv::cost_of(report.kv.spec, setup, load));
   KVICK_TRY(report.rates, plan::measure_growth(report.model.config, setup, workspace));
   setup.growth_rates = [rates = report.rates] { return rates; };
-  report.growths = kv::best_growths(report.tokens, setup.shape.token_bytes(), report.rates);
+  report.spec_rates = report.rates;
+  if (report.spec_rows > 1) {
+    KVICK_TRY(report.spec_rates, plan::measure_growth(report.model.config, setup, workspace,
+                                                      base::steady_seconds, report.spec_rows));
+  }
+  report.growths = kv::best_growths(report.tokens, setup.shape.token_bytes(), report.spec_rates,
+                                    report.spec_tokens);
   // What a step does once its rows are in memory: the tier's part is advice_of's to say.
   kv::Setup in_memory = setup;
   in_memory.tier.reset();
@@ -180,9 +186,11 @@ nlohmann::ordered_json plan_json(const PlanReport& report) {
           {"bmc",
            {{"T", report.growths},
             {"r", (report.tokens + report.growths - 1) / report.growths},
-            {"copy_bytes_s", report.rates.copy_bytes_s},
-            {"growth_s", report.rates.growth_s},
-            {"attention_bytes_s", report.rates.attention_bytes_s}}},
+            {"k", report.spec_rows},
+            {"m", report.spec_tokens},
+            {"copy_bytes_s", report.spec_rates.copy_bytes_s},
+            {"growth_s", report.spec_rates.growth_s},
+            {"attention_bytes_s", report.spec_rates.attention_bytes_s}}},
           {"predicted_decode_tok_s", asked.decode_tok_s},
           {"predicted_prefill_s", report.prefill_s},
           {"token_s",
@@ -218,8 +226,12 @@ std::string plan_text(const PlanReport& report) {
       1e3 * asked.token.layers, 1e3 * asked.token.attention, 1e3 * asked.token.output,
       1e3 * asked.token.copies);
   text += fmt::format("a prompt of {} tokens: {:.2f} s\n", report.tokens, report.prefill_s);
-  text += fmt::format("bmc: T = {} growths of r = {} rows take least here\n", report.growths,
+  text += fmt::format("bmc: T = {} growths of r = {} rows take least here", report.growths,
                       (report.tokens + report.growths - 1) / report.growths);
+  if (report.spec_rows > 1)
+    text +=
+        fmt::format(", with {} rows and {} tokens a step", report.spec_rows, report.spec_tokens);
+  text += "\n";
   text += fmt::format("at most: {} tokens a sequence, or {} sequences\n\n", report.largest_context,
                       report.largest_batch);
   for (const std::string& line : advice_of(report)) text += "* " + line + "\n";

@@ -23,11 +23,14 @@ struct PlanReport {
   engine::KvOptions kv;  // the way that was asked for
   uint32_t tokens = 0;   // of each sequence
   uint32_t batch = 1;
-  uint64_t memory_bytes = 0;     // for weights and cache
-  std::vector<PlannedWay> ways;  // that one first, then the other strategies that know the load
-  double prefill_s = 0;          // of a prompt of `tokens`, by that way
-  uint32_t growths = 0;          // BMC's T for this context, by `rates`
-  kv::GrowthRates rates = {};
+  uint64_t memory_bytes = 0;        // for weights and cache
+  std::vector<PlannedWay> ways;     // that one first, then the other strategies that know the load
+  double prefill_s = 0;             // of a prompt of `tokens`, by that way
+  uint32_t growths = 0;             // BMC's T for this context, by spec_rates
+  kv::GrowthRates rates = {};       // of steps of one row
+  uint32_t spec_rows = 1;           // of a step, guesses among them: k of BMC's equation 9
+  double spec_tokens = 1;           // that a step gives: m
+  kv::GrowthRates spec_rates = {};  // of steps of so many rows
   uint64_t largest_context = 0, largest_batch = 0;  // that the memory holds
 
   kernels::DType k_type() const { return kv.k_type.value_or(kernels::DType::kF16); }

@@ -14,6 +14,7 @@
 #include "cli/interrupt.h"
 #include "cli/progress.h"
 #include "cli/sampling_flags.h"
+#include "cli/spec_flag.h"
 #include "engine/session.h"
 #include "text/json_constraint.h"
 
@@ -26,7 +27,7 @@ using base::Result;
 struct RunFlags {
   EngineFlags engine;
   SamplingFlags sampling;
-  std::string prompt, file, system, schema;
+  std::string prompt, file, system, schema, spec;
   std::vector<std::string> stop;
   uint32_t max_tokens = 0;
   bool has_prompt = false, raw = false, ignore_end = false;
@@ -85,6 +86,8 @@ void print_summary(const engine::Answer& answer) {
   fmt::print(stderr, "\n[prompt {} tokens, {:.0f}/s; answer {} tokens, {:.0f}/s; ended by {}]\n",
              answer.prompt_tokens, rate(computed, answer.prefill_s), answer.tokens.size(),
              rate(answer.tokens.size(), answer.decode_s), engine::finish_name(answer.finish));
+  if (answer.drafted > 0)
+    fmt::print(stderr, "[{} of {} guesses came true]\n", answer.accepted, answer.drafted);
 }
 
 nlohmann::ordered_json to_json(const engine::Answer& answer, uint64_t seed) {
@@ -157,9 +160,11 @@ Result<int> run(const RunFlags& flags, const Common& common) {
     return fail("--system needs the chat template that --raw switches off");
   KVICK_TRY(const engine::Sampling sampling, sampling_of(flags.sampling));
   KVICK_TRY(const engine::KvOptions kv, kv_options(flags.engine));
+  KVICK_TRY(const engine::SpecOptions spec, spec_of(flags.spec));
   KVICK_TRY(const std::unique_ptr<engine::Engine> engine, open_engine(flags.engine, common));
   KVICK_TRY(const std::unique_ptr<kv::Store> store, engine->make_store(kv));
   engine::Session session(*engine, *store);
+  KVICK_TRY_VOID(session.speculate(spec));
   if (!interactive) return answer_once(*engine, session, flags, common, sampling);
   ChatOptions options = {.sampling = sampling,
                          .max_tokens = flags.max_tokens,
@@ -176,6 +181,7 @@ void add_run(CLI::App& app, const Common& common, Run& chosen) {
   CLI::App* command = app.add_subcommand("run", "answer a prompt, or chat when none is given");
   auto flags = std::make_shared<RunFlags>();
   add_engine_flags(*command, flags->engine);
+  add_spec_flag(*command, flags->spec);
   CLI::Option* prompt = command->add_option("-p,--prompt", flags->prompt, "the prompt");
   command->add_option("-f,--file", flags->file, "read the prompt from a file; - is standard input")
       ->excludes(prompt);

@@ -9,6 +9,7 @@
 
 #include "cli/commands.h"
 #include "cli/engine_options.h"
+#include "cli/spec_flag.h"
 #include "engine/scheduler.h"
 #include "server/json_form.h"
 
@@ -25,6 +26,7 @@ struct ServeFlags {
   uint64_t kv_dir_bytes = uint64_t{4} << 30;
   double kv_dir_seconds = 2;  // that a request waits for files at most
   double step_ms = 30;        // that a step may take while an answer grows
+  std::string spec;
   std::string host = "127.0.0.1";
   uint16_t port = 8080;
   std::string api_key_file, name;
@@ -49,6 +51,7 @@ Result<std::unique_ptr<engine::Scheduler>> make_scheduler(engine::Engine& engine
     return base::fail("--step-ms and --kv-dir-seconds must be numbers");
   engine::SchedulerOptions options;
   KVICK_TRY(options.batch.kv, kv_options(flags.engine));
+  KVICK_TRY(options.batch.spec, spec_of(flags.spec));
   // Blocks, so that prompts that begin alike share them; unless the model has its own way.
   const bool own_way = engine.model().kv_memory() != nullptr;
   if (options.batch.kv.spec.name.empty() && !own_way) options.batch.kv.spec.name = "paged";
@@ -152,6 +155,7 @@ void add_serve(CLI::App& app, const Common& common, Run& chosen) {
       app.add_subcommand("serve", "answer requests over HTTP, in the form of OpenAI's API");
   auto flags = std::make_shared<ServeFlags>();
   add_engine_flags(*command, flags->engine);
+  add_spec_flag(*command, flags->spec);
   command->add_option("--name", flags->name,
                       "the model's id for clients (default: its file's name)");
   command->add_option("--max-seqs", flags->max_seqs, "sequences that run at once")

@@ -52,6 +52,8 @@ class AnswerWriter {
   // The same with a token that somebody else chose.
   Written take(Token token, bool room);
   uint32_t tokens() const { return tokens_; }  // taken so far
+  const Sampler& sampler() const { return sampler_; }
+  const text::Constraint* constraint() const { return constraint_.get(); }  // as it is now; or null
 
  private:
   const text::Tokenizer& tokenizer_;

@@ -54,7 +54,9 @@ uint32_t rows_of(const Group& group) {
 base::Result<std::unique_ptr<Batcher>> Batcher::make(Engine& engine,
                                                      const BatcherOptions& options) {
   KVICK_TRY(StoreSet stores, StoreSet::make(engine, options.kv, options.kv_bytes));
-  return std::unique_ptr<Batcher>(new Batcher(engine, options, std::move(stores)));
+  std::unique_ptr<Batcher> batcher(new Batcher(engine, options, std::move(stores)));
+  KVICK_TRY_VOID(batcher->speculation_.prepare(options.spec));
+  return batcher;
 }
 
 Batcher::Batcher(Engine& engine, const BatcherOptions& options, StoreSet stores)
@@ -63,7 +65,8 @@ Batcher::Batcher(Engine& engine, const BatcherOptions& options, StoreSet stores)
       stores_(std::move(stores)),
       files_(engine, options.files, options.file_seconds),
       workspace_(engine.make_workspace()),
-      pace_(options.step_seconds, options.most_step_tokens) {}
+      pace_(options.step_seconds, options.most_step_tokens),
+      speculation_(engine) {}
 
 Batcher::~Batcher() {
   for (auto& group : running_)
@@ -114,6 +117,10 @@ std::optional<Refusal> Batcher::refuses(const Job& job) const {
     return invalid("n", fmt::format("{} beams cannot give {} answers", job.beams, job.choices));
   if (job.beams > 0 && (job.constraint != nullptr || job.logprobs))
     return invalid("beams", "beam search has neither a form to keep to nor logprobs to report");
+  if (job.spec && job.beams > 0) return invalid("spec", "beam search cannot be guessed ahead");
+  if (job.spec)
+    if (const auto good = speculation_.check(*job.spec); !good.ok())
+      return invalid("spec", good.error().message);
   if (job.kv)
     if (const auto good = engine_.check_kv(kind_of(job)); !good.ok())
       return invalid("kv", good.error().message);
@@ -154,11 +161,12 @@ void Batcher::add(JobId id, Job job) {
   const uint32_t lanes = group->beam_search() ? 1 : group->job.choices;
   for (uint32_t i = 0; i < lanes; ++i) {
     const Job& j = group->job;
-    Lane lane = {.choice = i, .seq = {}, .tokens = j.prompt, .writer = nullptr};
+    Lane lane = {.choice = i, .seq = {}, .tokens = j.prompt};
     AnswerForm form = form_of(j);
     form.sampling.seed += i;
     if (!group->beam_search())
       lane.writer = std::make_unique<AnswerWriter>(engine_.tokenizer(), j.prompt, std::move(form));
+    lane.speculator = speculator_of(j);
     group->lanes.push_back(std::move(lane));
   }
   insert(waiting_, std::move(group));

@@ -34,12 +34,13 @@ struct BatcherOptions {
   uint32_t headroom_tokens = 64;
   std::shared_ptr<PrefixFiles> files;  // null: rows are gone when memory or the process ends
   double file_seconds = 2;             // what a job waits for them at most
+  SpecOptions spec;                    // of jobs that ask for nothing else
   base::Clock clock = base::steady_seconds;
 };
 
 class Batcher {
  public:
-  // Errors: what Engine::make_store refuses.
+  // Errors: what Engine::make_store and Speculation::prepare refuse.
   static base::Result<std::unique_ptr<Batcher>> make(Engine& engine, const BatcherOptions& options);
   ~Batcher();
 
@@ -63,14 +64,18 @@ class Batcher {
     Group* group;
     size_t lane;
     uint32_t tokens;
-    bool logits;  // the last of them is the lane's last
+    bool logits;                        // the last of them is the lane's last
+    Guesses guesses = {};               // behind it
+    size_t first_logits = 0;            // row of logits_ of the last token; those of guesses follow
+    std::vector<uint32_t> kept = {};    // with guesses: of the last token and them
+    std::vector<Written> written = {};  // with guesses: what came of them
   };
   // A lane that knows the logits behind its last token.
   struct Draw {
     Group* group;
     size_t lane;
     std::span<float> logits;
-    Written written;
+    std::vector<Written> written;
   };
 
   double order_of(const Job& job, double arrived) const;
@@ -90,16 +95,23 @@ class Batcher {
   // batcher_step.cc
   bool run(Shelf& shelf);
   std::vector<Work> plan(const Shelf& shelf) const;
+  base::Result<std::vector<Group*>, kv::Shortage> compute_all(Shelf& shelf,
+                                                              std::vector<Work>& work);
   void plan_answers(Group& group, std::vector<Work>& work) const;
   void plan_prompt(Group& group, uint32_t& left, std::vector<Work>& work) const;
-  void compute(std::span<const Work> work, const model::Batch& batch, kv::Step& step);
+  void compute(std::span<Work> work, const model::Batch& batch, kv::Step& step);
   void count_step(std::span<const Work> work, double seconds);
-  void settle(std::span<const Work> work, std::span<Group* const> lost);
+  void settle(std::span<Work> work, std::span<Group* const> lost);
   std::vector<Group*> lost_groups(const Shelf& shelf) const;
   void end_lost(std::span<Group* const> lost);
   bool fork_lanes(Group& group);
   void draw(std::vector<Draw>& draws);
   void take(Group& group, std::span<Draw> draws);
+
+  // batcher_guesses.cc
+  std::unique_ptr<Speculator> speculator_of(const Job& job);
+  void guess(std::span<Work> work);
+  void verify_guesses(std::span<Work> work);
 
   // batcher_search.cc
   void search(Group& group, std::span<const Draw> draws);
@@ -112,6 +124,7 @@ class Batcher {
   FileTier files_;
   model::Workspace workspace_;
   Pace pace_;
+  Speculation speculation_;
   std::vector<std::unique_ptr<Group>> waiting_, running_;  // by order
   std::vector<float> logits_;
   Metrics counts_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "engine/batcher.h"
+#include "engine/verify.h"
 
 namespace kvick::engine {
 
@@ -46,35 +47,23 @@ std::vector<Batcher::Work> Batcher::plan(const Shelf& shelf) const {
 }
 
 bool Batcher::run(Shelf& shelf) {
-  while (true) {
+  // Guesses are the first that go without when memory runs out.
+  for (bool guesses = true;; guesses = false) {
     end_lost(lost_groups(shelf));
-    const std::vector<Work> work = plan(shelf);
+    std::vector<Work> work = plan(shelf);
     if (work.empty()) return false;
-    std::vector<model::Slot> slots;
-    for (const Work& one : work) {
-      const Lane& lane = one.group->lanes[one.lane];
-      slots.push_back({.seq = *lane.seq,
-                       .past = lane.committed,
-                       .tokens = std::span(lane.tokens).subspan(lane.committed, one.tokens),
-                       .parents = {}});
+    if (guesses) guess(work);
+    const auto lost = compute_all(shelf, work);
+    if (lost.ok()) {
+      settle(work, *lost);
+      end_lost(*lost);
+      return true;
     }
-    const double began = options_.clock();
-    const model::Batch batch = {.slots = slots};
-    const std::vector<kv::Slot> kv_slots = model::kv_slots(batch);
-    auto step = shelf.store->begin({.slots = kv_slots});
-    if (!step.ok()) {
-      if (!lost_groups(shelf).empty()) continue;
-      if (!make_way(shelf, step.error()))
-        end(*work.front().group, Refusal{Refusal::Why::kTooLarge, step.error().what, ""});
-      continue;
-    }
-    compute(work, batch, **step);
-    const std::vector<Group*> lost = lost_groups(shelf);
-    (*step)->commit(kv::Kept::all({.slots = kv_slots}));
-    count_step(work, options_.clock() - began);
-    settle(work, lost);
-    end_lost(lost);
-    return true;
+    const bool guessed = std::any_of(work.begin(), work.end(),
+                                     [](const Work& one) { return one.guesses.size() > 0; });
+    if (guessed || !lost_groups(shelf).empty()) continue;
+    if (!make_way(shelf, lost.error()))
+      end(*work.front().group, Refusal{Refusal::Why::kTooLarge, lost.error().what, ""});
   }
 }
 
@@ -101,25 +90,64 @@ void Batcher::end_lost(std::span<Group* const> lost) {
   }
 }
 
-void Batcher::compute(std::span<const Work> work, const model::Batch& batch, kv::Step& step) {
+// The groups whose rows were lost meanwhile, of which nothing is kept.
+base::Result<std::vector<Group*>, kv::Shortage> Batcher::compute_all(Shelf& shelf,
+                                                                     std::vector<Work>& work) {
+  std::vector<FreshTokens> fresh;
+  std::vector<model::Slot> slots;
+  fresh.reserve(work.size());
+  for (const Work& one : work) {
+    const Lane& lane = one.group->lanes[one.lane];
+    model::Slot slot = {.seq = *lane.seq,
+                        .past = lane.committed,
+                        .tokens = std::span(lane.tokens).subspan(lane.committed, one.tokens),
+                        .parents = {}};
+    if (one.guesses.size() > 0) {
+      const FreshTokens& rows = fresh.emplace_back(slot.tokens.back(), one.guesses.tree);
+      slot.tokens = rows.tokens;
+      slot.parents = rows.parents;
+    }
+    slots.push_back(slot);
+  }
+  const double began = options_.clock();
+  const model::Batch batch = {.slots = slots};
+  const std::vector<kv::Slot> kv_slots = model::kv_slots(batch);
+  KVICK_TRY(const auto step, shelf.store->begin({.slots = kv_slots}));
+  compute(work, batch, *step);
+  verify_guesses(work);
+  kv::Kept kept = kv::Kept::all({.slots = kv_slots});
+  for (size_t i = 0; i < work.size(); ++i)
+    if (work[i].guesses.size() > 0) kept.rows[i] = work[i].kept;
+  std::vector<Group*> lost = lost_groups(shelf);
+  step->commit(kept);
+  count_step(work, options_.clock() - began);
+  return lost;
+}
+
+void Batcher::compute(std::span<Work> work, const model::Batch& batch, kv::Step& step) {
   std::vector<uint32_t> wanted;
   uint32_t end = 0;
-  size_t rows = 0;
-  for (const Work& one : work) {
+  size_t copies = 0;
+  for (Work& one : work) {
     end += one.tokens;
-    if (!one.logits) continue;
-    wanted.push_back(end - 1);
-    rows += one.group->trunk > 0 ? one.group->lanes.size() : 1;
+    one.first_logits = wanted.size();
+    for (uint32_t i = 0; one.logits && i <= one.guesses.size(); ++i) wanted.push_back(end - 1 + i);
+    end += one.guesses.size();
+    if (one.logits && one.group->trunk > 0) copies += one.group->lanes.size() - 1;
   }
   // Those of lanes that will be forked from one are copied behind the others.
-  logits_.resize(rows * engine_.model().config().vocab);
+  logits_.resize((wanted.size() + copies) * engine_.model().config().vocab);
   engine_.model().forward(batch, step, workspace_, wanted, logits_.data());
 }
 
 void Batcher::count_step(std::span<const Work> work, double seconds) {
-  uint32_t answers = 0, prompts = 0;
-  for (const Work& one : work) (one.tokens == 1 && one.logits ? answers : prompts) += one.tokens;
-  pace_.observe(answers, prompts, seconds);
+  uint32_t answers = 0, prompts = 0, guesses = 0;
+  for (const Work& one : work) {
+    (one.tokens == 1 && one.logits ? answers : prompts) += one.tokens;
+    guesses += one.guesses.size();
+  }
+  pace_.observe(answers + guesses, prompts, seconds);
+  if (prompts == 0) speculation_.cost.observe(answers + guesses, seconds);
   ++counts_.steps;
   counts_.step_tokens += answers + prompts;
 }
@@ -146,37 +174,34 @@ bool Batcher::fork_lanes(Group& group) {
 }
 
 // lost: groups of which nothing was committed, and which will end.
-void Batcher::settle(std::span<const Work> work, std::span<Group* const> lost) {
+void Batcher::settle(std::span<Work> work, std::span<Group* const> lost) {
   const auto is_lost = [&](const Work& one) {
     return std::find(lost.begin(), lost.end(), one.group) != lost.end();
   };
   const size_t vocab = engine_.model().config().vocab;
   std::vector<Draw> draws;
   const auto row = [&](size_t i) { return std::span(logits_).subspan(i * vocab, vocab); };
-  size_t next = 0;
-  size_t copies = static_cast<size_t>(
-      std::count_if(work.begin(), work.end(), [](const Work& one) { return one.logits; }));
+  size_t copies = 0;  // rows before those of forks
   for (const Work& one : work) {
+    if (one.logits) copies = one.first_logits + one.guesses.size() + 1;
     if (is_lost(one)) continue;
     Lane& lane = one.group->lanes[one.lane];
-    lane.committed += one.tokens;
+    lane.committed += one.guesses.size() > 0 ? static_cast<uint32_t>(one.kept.size()) : one.tokens;
     files_.keep(*one.group->shelf, *lane.seq, std::span(lane.tokens).first(lane.committed),
                 lane.filed);
   }
-  for (const Work& one : work) {
+  for (Work& one : work) {
     Group& group = *one.group;
     const bool forks = group.forks_now();
-    const size_t mine = next;
-    if (one.logits) ++next;
     const size_t others = group.lanes.size() - 1, first_copy = copies;
     if (one.logits && group.trunk > 0) copies += others;
     if (is_lost(one)) continue;
     if (forks && !fork_lanes(group)) continue;
     if (!one.logits) continue;
-    draws.push_back({&group, one.lane, row(mine), {}});
+    draws.push_back({&group, one.lane, row(one.first_logits), std::move(one.written)});
     if (!forks) continue;
     for (size_t i = 0; i < others; ++i) {
-      std::ranges::copy(row(mine), row(first_copy + i).begin());
+      std::ranges::copy(row(one.first_logits), row(first_copy + i).begin());
       draws.push_back({&group, i + 1, row(first_copy + i), {}});
     }
   }
@@ -187,11 +212,12 @@ void Batcher::draw(std::vector<Draw>& draws) {
   const auto choose = [](Draw& one) {
     Lane& lane = one.group->lanes[one.lane];
     const uint32_t most = one.group->shelf->store->most_tokens();
-    one.written = lane.writer->next(one.logits, lane.committed < most);
+    one.written.push_back(lane.writer->next(one.logits, lane.committed < most));
+    if (one.written.back().token) lane.tokens.push_back(*one.written.back().token);
   };
   engine_.pool().parallel_for(draws.size(), 1, [&](size_t begin, size_t end, unsigned) {
     for (Draw& one : std::span(draws).subspan(begin, end - begin))
-      if (!one.group->beam_search()) choose(one);
+      if (!one.group->beam_search() && one.written.empty()) choose(one);
   });
   const double now = options_.clock();
   for (size_t i = 0; i < draws.size();) {
@@ -215,19 +241,20 @@ void Batcher::take(Group& group, std::span<Draw> draws) {
   std::vector<size_t> ended;
   for (Draw& one : draws) {
     Lane& lane = group.lanes[one.lane];
-    Written& written = one.written;
-    if (written.token) {
-      lane.tokens.push_back(*written.token);
-      ++group.outcome.generated_tokens;
-      ++counts_.generated_tokens;
+    for (Written& written : one.written) {
+      group.outcome.generated_tokens += written.token ? 1 : 0;
+      counts_.generated_tokens += written.token ? 1 : 0;
+      Piece piece = {.choice = lane.choice,
+                     .text = std::move(written.text),
+                     .tokens = {},
+                     .finish = written.finish};
+      if (written.report) piece.tokens.push_back(std::move(*written.report));
+      if (group.job.on_piece) group.job.on_piece(std::move(piece));
+      if (written.finish) ended.push_back(one.lane);
     }
-    Piece piece = {.choice = lane.choice,
-                   .text = std::move(written.text),
-                   .tokens = {},
-                   .finish = written.finish};
-    if (written.report) piece.tokens.push_back(std::move(*written.report));
-    if (group.job.on_piece) group.job.on_piece(std::move(piece));
-    if (written.finish) ended.push_back(one.lane);
+    if (!ended.empty() && ended.back() == one.lane && lane.speculator != nullptr &&
+        group.job.salt.empty())
+      speculation_.add_text(lane.tokens);
   }
   for (auto at = ended.rbegin(); at != ended.rend(); ++at) {
     close_lane(group, group.lanes[*at]);

@@ -9,6 +9,7 @@
 #include "engine/beams.h"
 #include "engine/file_tier.h"
 #include "engine/service.h"
+#include "engine/speculation.h"
 #include "engine/store_set.h"
 
 namespace kvick::engine {
@@ -16,11 +17,12 @@ namespace kvick::engine {
 // One answer.
 struct Lane {
   uint32_t choice = 0;
-  std::optional<kv::SeqId> seq;          // none: it has no rows
-  uint32_t committed = 0;                // tokens that have rows
-  std::vector<Token> tokens;             // the prompt's and the answer's
-  std::unique_ptr<AnswerWriter> writer;  // null for beams
-  double score = 0;                      // of a beam
+  std::optional<kv::SeqId> seq;            // none: it has no rows
+  uint32_t committed = 0;                  // tokens that have rows
+  std::vector<Token> tokens;               // the prompt's and the answer's
+  std::unique_ptr<AnswerWriter> writer;    // null for beams
+  std::unique_ptr<Speculator> speculator;  // null: nothing is guessed
+  double score = 0;                        // of a beam
   Filed filed;
 
   uint32_t length() const { return static_cast<uint32_t>(tokens.size()); }

@@ -59,7 +59,9 @@ struct Model::State {
             .prompt_tokens = answer.prompt_tokens,
             .cached_tokens = answer.cached_tokens,
             .prefill_seconds = answer.prefill_s,
-            .decode_seconds = answer.decode_s};
+            .decode_seconds = answer.decode_s,
+            .drafted = answer.drafted,
+            .accepted = answer.accepted};
   }
 };
 
@@ -79,6 +81,8 @@ Model Model::open(const Options& options) {
                                                        .progress = {}}));
   state->store = value_or_throw(state->engine->make_store(kv));
   state->session = std::make_unique<engine::Session>(*state->engine, *state->store);
+  value_or_throw(
+      state->session->speculate(value_or_throw(engine::parse_spec_options(options.spec))));
   return Model(std::move(state));
 }
 

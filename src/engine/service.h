@@ -13,6 +13,7 @@
 #include "engine/answer_writer.h"
 #include "engine/kv_options.h"
 #include "engine/service_state.h"
+#include "engine/spec_options.h"
 
 namespace kvick::engine {
 
@@ -40,7 +41,8 @@ struct Refusal {
 // How a job ended. Tokens generated are summed over its choices.
 struct Outcome {
   uint32_t prompt_tokens = 0, cached_tokens = 0, generated_tokens = 0;
-  std::optional<Refusal> error;  // it could not go on; choices without a finish have none
+  uint32_t drafted = 0, accepted = 0;  // speculative tokens
+  std::optional<Refusal> error;        // it could not go on; choices without a finish have none
 };
 
 struct Job {
@@ -58,6 +60,7 @@ struct Job {
   int32_t priority = 0;              // higher goes first
   std::string salt;                  // prompts share rows only with those of the same salt
   std::optional<KvOptions> kv;       // none: the service's default
+  std::optional<SpecOptions> spec;   // the same; not with beams
   std::shared_ptr<const text::Constraint> constraint;  // cloned for each choice; null: none
   // Called on the service's thread, which waits for them: they hand on and return. on_end comes
   // exactly once, last, and after a cancellation too.

@@ -27,6 +27,7 @@ struct Metrics {
   uint64_t finished = 0, cancelled = 0, failed = 0, refused = 0;
   uint64_t prompt_tokens = 0, cached_tokens = 0, generated_tokens = 0;
   uint64_t steps = 0, step_tokens = 0;
+  uint64_t drafted = 0, accepted = 0;            // speculative tokens
   Histogram queue, first_token, between_tokens;  // seconds
   // Preemption: how often, bytes moved out and in again, tokens computed again, and seconds lost
   // to either.

@@ -1,6 +1,9 @@
 #include "engine/session.h"
 
 #include <algorithm>
+#include <numeric>
+
+#include "engine/verify.h"
 
 namespace kvick::engine {
 
@@ -26,7 +29,8 @@ Session::Session(Engine& engine, kv::Store& store, base::Clock clock)
       clock_(clock),
       workspace_(engine.make_workspace()),
       seq_(store.open({}).seq),
-      logits_(engine.model().config().vocab) {}
+      logits_(engine.model().config().vocab),
+      speculation_(engine) {}
 
 Session::~Session() { store_.close(seq_); }
 
@@ -96,18 +100,98 @@ base::Status<> Session::prefill(const Request& request, uint32_t from) {
   return base::Done{};
 }
 
-base::Status<> Session::decode(const Request& request, Answer& answer) {
-  AnswerWriter writer(engine_.tokenizer(), request.prompt, form_of(request));
-  const uint32_t context = store_.most_tokens();
-  while (true) {
-    const Written written = writer.next(logits_, committed_.size() < context);
-    if (written.token) answer.tokens.push_back(*written.token);
-    answer.text += written.text;
-    const bool wanted = written.text.empty() || !request.on_text || request.on_text(written.text);
-    answer.finish = wanted ? written.finish.value_or(Finish::kLength) : Finish::kCancelled;
-    if (!wanted || written.finish) return base::Done{};
-    KVICK_TRY_VOID(advance({&*written.token, 1}));
+struct Session::Writing {
+  const Request& request;
+  Answer& answer;
+  AnswerWriter writer;
+  std::vector<Token> text;                 // prompt and answer
+  std::unique_ptr<Speculator> speculator;  // null: no guesses
+};
+
+// False: nothing may follow.
+bool Session::take(Writing& writing, Written&& written) {
+  const Request& request = writing.request;
+  Answer& answer = writing.answer;
+  if (written.token) {
+    answer.tokens.push_back(*written.token);
+    writing.text.push_back(*written.token);
   }
+  answer.text += written.text;
+  const bool wanted = written.text.empty() || !request.on_text || request.on_text(written.text);
+  answer.finish = wanted ? written.finish.value_or(Finish::kLength) : Finish::kCancelled;
+  return wanted && !written.finish;
+}
+
+Guesses Session::guess(const Writing& writing) {
+  if (writing.speculator == nullptr) return {};
+  uint32_t room = draft_room(store_, seq_, spec_.grow);
+  if (writing.request.max_tokens != 0)
+    room = std::min(room, writing.request.max_tokens - writing.writer.tokens() - 1);
+  Guesses guesses = writing.speculator->guess({.text = writing.text,
+                                               .most = room,
+                                               .depth = room,
+                                               .store = &store_,
+                                               .seq = seq_,
+                                               .sampler = &writing.writer.sampler(),
+                                               .form = writing.writer.constraint()});
+  if (spec_.by_gain())
+    guesses.keep(least_chance(guesses.chances, {.tokens = 1, .rows = 1}, speculation_.cost), room);
+  return guesses;
+}
+
+// Guesses are dropped where there is no room for them.
+base::Result<bool> Session::go_on(Writing& writing) {
+  const Guesses guesses = guess(writing);
+  auto goes_on = step(writing, guesses);
+  return goes_on.ok() || guesses.size() == 0 ? goes_on : step(writing, {});
+}
+
+base::Result<bool> Session::step(Writing& writing, const Guesses& guesses) {
+  const double start = clock_();
+  const FreshTokens fresh(writing.text.back(), guesses.tree);
+  const model::Slot slot = {.seq = seq_,
+                            .past = static_cast<uint32_t>(committed_.size()),
+                            .tokens = fresh.tokens,
+                            .parents = fresh.parents};
+  const model::Batch batch = {.slots = {&slot, 1}};
+  const std::vector<kv::Slot> slots = model::kv_slots(batch);
+  auto step = store_.begin({.slots = slots});
+  if (!step.ok()) return fail("no room for one more token: {}", step.error().what);
+  std::vector<uint32_t> wanted(fresh.tokens.size());
+  std::iota(wanted.begin(), wanted.end(), 0);
+  logits_.resize(wanted.size() * engine_.model().config().vocab);
+  engine_.model().forward(batch, **step, workspace_, wanted, logits_.data());
+  bool goes_on = true;
+  const std::vector<uint32_t> kept = verify(
+      writing.writer, guesses.tree, logits_, {.committed = slot.past, .most = store_.most_tokens()},
+      [&](Written&& written) { return goes_on = take(writing, std::move(written)); });
+  (*step)->commit({.rows = {kept}});
+  for (const uint32_t row : kept) committed_.push_back(fresh.tokens[row]);
+  speculation_.cost.observe(static_cast<uint32_t>(wanted.size()), clock_() - start);
+  writing.answer.drafted += guesses.size();
+  writing.answer.accepted += static_cast<uint32_t>(kept.size() - 1);
+  return goes_on;
+}
+
+base::Status<> Session::decode(const Request& request, Answer& answer) {
+  Writing writing = {.request = request,
+                     .answer = answer,
+                     .writer = {engine_.tokenizer(), request.prompt, form_of(request)},
+                     .text = request.prompt,
+                     .speculator = speculation_.begin(spec_)};
+  bool goes_on =
+      take(writing, writing.writer.next(logits_, committed_.size() < store_.most_tokens()));
+  while (goes_on) {
+    KVICK_TRY(goes_on, go_on(writing));
+  }
+  if (spec_.on()) speculation_.add_text(writing.text);
+  return base::Done{};
+}
+
+base::Status<> Session::speculate(const SpecOptions& options) {
+  KVICK_TRY_VOID(speculation_.prepare(options));
+  spec_ = options;
+  return base::Done{};
 }
 
 base::Result<Answer> Session::generate(const Request& request) {

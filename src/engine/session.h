@@ -11,6 +11,7 @@
 #include "base/result.h"
 #include "engine/answer_writer.h"
 #include "engine/engine.h"
+#include "engine/speculation.h"
 
 namespace kvick::engine {
 
@@ -46,6 +47,10 @@ class Session {
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
+  // How later answers are guessed ahead; at first they are not. Errors: those of
+  // Speculation::prepare.
+  base::Status<> speculate(const SpecOptions& options);
+
   // Answers a prompt. Rows of an earlier prompt and answer are used again if the new prompt begins
   // with their tokens, as the next turn of a chat does; otherwise the sequence starts anew. Errors:
   // a bad sampling value, a prompt that does not fit the context, no room in the store. After an
@@ -57,6 +62,8 @@ class Session {
   static constexpr uint32_t kPrefillChunk = 512;
 
  private:
+  struct Writing;  // an answer as it grows
+
   base::Status<> check(const Request& request) const;
   uint32_t reuse(const std::vector<Token>& prompt);
   // Runs tokens through the model and commits them; logits_ is then those of the last.
@@ -64,6 +71,11 @@ class Session {
   base::Error lose();
   base::Status<> prefill(const Request& request, uint32_t from);
   base::Status<> decode(const Request& request, Answer& answer);
+  // Takes the answer on from its last token, by one token or more; false: it has ended.
+  base::Result<bool> go_on(Writing& writing);
+  base::Result<bool> step(Writing& writing, const Guesses& guesses);
+  bool take(Writing& writing, Written&& written);
+  Guesses guess(const Writing& writing);
 
   Engine& engine_;
   kv::Store& store_;
@@ -71,7 +83,9 @@ class Session {
   model::Workspace workspace_;
   kv::SeqId seq_{};
   std::vector<Token> committed_;  // what the sequence's rows hold
-  std::vector<float> logits_;     // [vocab]
+  std::vector<float> logits_;     // [rows wanted][vocab]
+  Speculation speculation_;
+  SpecOptions spec_;
 };
 
 }  // namespace kvick::engine

@@ -21,7 +21,16 @@ inline std::unique_ptr<Engine> engine_of(const tools::Spec& spec,
   return std::move(engine).value();
 }
 
-// The same of a small llama model.
+// Of a small llama model whose heads are wide enough for rows of every type.
+inline std::unique_ptr<Engine> wide_engine() {
+  tools::Spec spec = model::tiny_spec(tools::Arch::kLlama);
+  spec.heads = 2;
+  spec.kv_heads = 1;
+  spec.context = 128;
+  return engine_of(spec);
+}
+
+// Of a small llama model.
 inline std::unique_ptr<Engine> tiny_engine(uint32_t context = 128,
                                            kernels::DType type = kernels::DType::kF32,
                                            uint32_t vocab = 512) {

@@ -23,6 +23,14 @@ class BucketStore final : public ContiguousStore {
  public:
   BucketStore(const Setup& setup, const Growth& growth) : ContiguousStore(setup), growth_(growth) {}
 
+  uint32_t spare_rows(SeqId seq) const override {
+    if (growth_.at_every_step) return UINT32_MAX;
+    const auto& sequence = static_cast<const BucketSequence&>(find(seq));
+    const uint32_t rows = std::max(capacity(sequence, shape().layers - 1),
+                                   capacity_for(shape(), growth_, uint64_t{sequence.length} + 1));
+    return std::max(rows - sequence.length, 1U);
+  }
+
  private:
   static BucketSequence& bucket(Sequence& sequence) {
     return static_cast<BucketSequence&>(sequence);

@@ -13,6 +13,10 @@
 // The seed counts multiply-adds, C elements of 2 bytes each; since both rates are measured here on
 // rows of the store's own element types and by the model's own groups of query heads, equation 8's
 // factors G and Q are in them. Nothing depends on the batch: each sequence grows by itself.
+//
+// Where a step verifies k rows of guesses and m of them become tokens (section VI-B, equation 9),
+// there are N/m steps, so attention is divided by m. Their number of growths is the same. The k and
+// beta' of the equation are in attention_bytes_s, which is then to be measured with k rows.
 
 #include <cstdint>
 
@@ -21,16 +25,20 @@ namespace kvick::kv {
 struct GrowthRates {
   double copy_bytes_s = 0;       // bytes of a new bucket, moved and cleared
   double growth_s = 0;           // of one growth, besides (C0)
-  double attention_bytes_s = 0;  // bytes of a bucket, spare rows like others; 0: no time is spent
-                                 // on spare rows, since the attention knows how many rows there are
+  double attention_bytes_s = 0;  // of a step, bytes of a bucket, spare rows like others; 0: none is
+                                 // spent on spare ones, since attention knows how many there are
 };
 
-// Seconds that growing and the attention over spare rows take until `tokens` are there.
+// Seconds that growing and the attention over spare rows take until `tokens` are there, by m =
+// step_tokens a step.
 double growth_seconds(uint64_t tokens, uint64_t growths, uint64_t token_bytes,
-                      const GrowthRates& rates);
-// The T of equation 6, not rounded: of equation 7 where growth_s is 0.
-double ideal_growths(uint64_t tokens, uint64_t token_bytes, const GrowthRates& rates);
+                      const GrowthRates& rates, double step_tokens = 1);
+// The T of equation 6, not rounded: of equation 7 where growth_s is 0; of equation 9, which is in
+// proportion to the root of N/m.
+double ideal_growths(uint64_t tokens, uint64_t token_bytes, const GrowthRates& rates,
+                     double step_tokens = 1);
 // Rounded to the nearest power of two (as a ratio), at least 1 and at most `tokens`.
-uint32_t best_growths(uint32_t tokens, uint64_t token_bytes, const GrowthRates& rates);
+uint32_t best_growths(uint32_t tokens, uint64_t token_bytes, const GrowthRates& rates,
+                      double step_tokens = 1);
 
 }  // namespace kvick::kv

@@ -1,5 +1,6 @@
 #include "kv/growth_model.h"
 
+#include <cmath>
 #include <gtest/gtest.h>
 
 namespace kvick::kv {
@@ -46,6 +47,21 @@ TEST(GrowthModel, FindsTheNumberOfGrowthsThatTakesLeast) {
                     growth_seconds(tokens, least, kTokenBytes, rates), 1e-12)
             << copy << " " << tokens;
       }
+}
+
+TEST(GrowthModel, GrowsLessOftenWhereAStepAddsSeveralTokens) {
+  const GrowthRates rates = {.copy_bytes_s = 1e9, .growth_s = 0, .attention_bytes_s = 1e10};
+  // Equation 9: T is in proportion to the root of N/m.
+  for (const double m : {2.0, 4.0, 9.0}) {
+    EXPECT_NEAR(ideal_growths(4096, kTokenBytes, rates, m),
+                ideal_growths(4096, kTokenBytes, rates) / std::sqrt(m), 1e-9);
+    const double ideal = ideal_growths(4096, kTokenBytes, rates, m);
+    const auto seconds = [&](double t) {
+      return growth_seconds(4096, static_cast<uint64_t>(std::lround(t)), kTokenBytes, rates, m);
+    };
+    EXPECT_LE(seconds(ideal), seconds(ideal * 1.5));
+    EXPECT_LE(seconds(ideal), seconds(ideal / 1.5));
+  }
 }
 
 TEST(GrowthModel, GivesTheFigureOfTheSeed) {

@@ -131,6 +131,12 @@ class Store {
     (void)seq;
     return {};
   }
+  // Fresh rows that the sequence's next step may have before it has to move rows, or move them
+  // sooner than a step of one row would: BMC's spare rows (section VI-A). At least 1.
+  virtual uint32_t spare_rows(SeqId seq) const {
+    (void)seq;
+    return UINT32_MAX;
+  }
   // Of one sequence: the shape's max_tokens or, where sequences grow past it (Traits::endless), the
   // positions that the model knows.
   virtual uint32_t most_tokens() const = 0;

@@ -15,6 +15,8 @@ std::unique_ptr<Experiment> make_quant(const Bench& bench);                // qu
 std::unique_ptr<Experiment> make_serving(const Bench& bench);              // serving.cc
 std::unique_ptr<Experiment> make_sharing(const Bench& bench);              // sharing.cc
 std::unique_ptr<Experiment> make_sliding(const Bench& bench);              // sliding.cc
+std::unique_ptr<Experiment> make_spec(const Bench& bench);                 // spec.cc
+std::unique_ptr<Experiment> make_spec_sweep(const Bench& bench);           // spec_sweep.cc
 std::unique_ptr<Experiment> make_usecases(const Bench& bench);             // usecases.cc
 std::unique_ptr<Experiment> make_waste(const Bench& bench);                // waste.cc
 
@@ -45,6 +47,9 @@ std::span<const ExperimentRow> experiments() {
        make_sharing},
       {"sliding", "the static sliding cache: bytes, copies and time by its reserve", 3,
        make_sliding},
+      {"spec", "what guessing ahead gains on the prompts of Spec-Bench or HumanEval", 3, make_spec},
+      {"spec-sweep", "the best number of growths where steps verify guesses, and BMC's model", 3,
+       make_spec_sweep},
       {"usecases", "a whole model on short and long prompts and answers, against blocks", 3,
        make_usecases},
       {"waste", "memory that running requests of a trace take and do not use", 1, make_waste},

@@ -48,6 +48,7 @@ class Bct final : public Model {
                        .attend = attend};
     const float* rest = nullptr;
     for (uint32_t i = 0; i < config_.layers; ++i) {
+      if (batch.skips(i)) continue;
       rest = attention(pass, rest, i);
       rest = gated_ffn(pass, rest, layers_[i].ffn);
     }

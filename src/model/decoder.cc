@@ -35,6 +35,7 @@ class Decoder final : public Model {
                        .attend = attend};
     const float* rest = nullptr;
     for (uint32_t i = 0; i < config_.layers; ++i) {
+      if (batch.skips(i)) continue;
       rest = attention(pass, rest, i, layers_[i].attention);
       rest = gated_ffn(pass, rest, layers_[i].ffn);
     }

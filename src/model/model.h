@@ -35,7 +35,11 @@ struct Slot {
 };
 struct Batch {
   std::span<const Slot> slots;
+  // Layers that the forward leaves out, [layers], or null. Their rows are not written, so such a
+  // step cannot be committed: it is for guesses (Zhang et al. 2024, Draft & Verify).
+  const std::vector<bool>* skipped = nullptr;
   uint32_t tokens() const;
+  bool skips(uint32_t layer) const { return skipped != nullptr && (*skipped)[layer]; }
 };
 // The same batch as the store sees it.
 std::vector<kv::Slot> kv_slots(const Batch& batch);

@@ -54,6 +54,7 @@ class Opt final : public Model {
     add_positions(pass);
     const float* rest = nullptr;
     for (uint32_t i = 0; i < config_.layers; ++i) {
+      if (batch.skips(i)) continue;
       rest = attention(pass, rest, i, layers_[i].attention);
       rest = relu_ffn(pass, rest, layers_[i]);
     }

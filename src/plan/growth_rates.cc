@@ -23,15 +23,20 @@ void keep_least(std::vector<double>& all, size_t i, double value) {
   all[i] = std::min(all[i], value);
 }
 
-base::Status<kv::Shortage> grow_once(AttentionBlock& block, kv::Store& store, uint32_t unit,
+// Rows of a growth and, of these, what a step adds.
+struct Rows {
+  uint32_t unit, step;
+};
+
+base::Status<kv::Shortage> grow_once(AttentionBlock& block, kv::Store& store, Rows rows,
                                      Points& points) {
   const kv::SeqId seq = store.open({}).seq;
   for (uint32_t i = 0; i < kGrowths; ++i) {
     BlockSeconds grown, attended;
-    KVICK_TRY_VOID(block.step({&seq, 1}, 1, grown, false));
+    KVICK_TRY_VOID(block.step({&seq, 1}, rows.step, grown, false));
     // Again: now without growing, compiling and the first touch.
-    KVICK_TRY_VOID(block.step({&seq, 1}, 1, attended, false));
-    KVICK_TRY_VOID(block.fill({&seq, 1}, unit));
+    KVICK_TRY_VOID(block.step({&seq, 1}, rows.step, attended, false));
+    KVICK_TRY_VOID(block.fill({&seq, 1}, rows.unit));
     keep_least(points.growth_s, i, std::max(0.0, grown.begin - attended.begin));
     keep_least(points.attend_s, i, attended.attend);
   }
@@ -57,7 +62,8 @@ Line fit_line(std::span<const double> x, std::span<const double> y) {
 }
 
 base::Result<kv::GrowthRates> measure_growth(const model::Config& config, const kv::Setup& setup,
-                                             model::Workspace& workspace, base::Clock clock) {
+                                             model::Workspace& workspace, base::Clock clock,
+                                             uint32_t rows) {
   const uint64_t token_bytes = setup.shape.token_bytes();
   const auto most =
       std::min<uint64_t>(setup.shape.max_tokens, kMostBytes / std::max<uint64_t>(1, token_bytes));
@@ -72,7 +78,7 @@ base::Result<kv::GrowthRates> measure_growth(const model::Config& config, const 
   for (uint32_t i = 1; i <= kGrowths; ++i)
     points.bytes.push_back(static_cast<double>(i * unit * token_bytes));
   for (int round = 0; round < kRounds; ++round)
-    if (auto done = grow_once(block, *store, unit, points); !done.ok())
+    if (auto done = grow_once(block, *store, {unit, std::min(rows, unit)}, points); !done.ok())
       return base::fail("no room to measure what growing the cache takes: {}", done.error().what);
   const Line growth = fit_line(points.bytes, points.growth_s);
   const Line attend = fit_line(points.bytes, points.attend_s);

@@ -135,6 +135,15 @@ ApiStatus read_kv(Fields& fields, GenerationRequest& request) {
   return Done{};
 }
 
+ApiStatus read_spec(Fields& fields, GenerationRequest& request) {
+  if (fields.find("spec") == nullptr) return Done{};
+  KVICK_TRY(const std::string text, fields.get_string("spec", ""));
+  auto options = engine::parse_spec_options(text);
+  if (!options.ok()) return bad_field("spec", "{}", options.error().message);
+  request.spec = *std::move(options);
+  return Done{};
+}
+
 ApiStatus read_format(Fields& fields, GenerationRequest& request) {
   const Json* value = fields.find("response_format");
   if (value == nullptr) return Done{};
@@ -164,6 +173,7 @@ ApiStatus read_generation(Fields& fields, uint32_t default_tokens, GenerationReq
   KVICK_TRY_VOID(read_stop(fields, request));
   KVICK_TRY_VOID(read_sampling(fields, request));
   KVICK_TRY_VOID(read_kv(fields, request));
+  KVICK_TRY_VOID(read_spec(fields, request));
   KVICK_TRY_VOID(read_format(fields, request));
   KVICK_TRY(request.ignore_end, fields.get_bool("ignore_eos", false));
   KVICK_TRY(const int64_t priority, fields.get_int("priority", 0, {INT32_MIN, INT32_MAX}));

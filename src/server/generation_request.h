@@ -8,6 +8,7 @@
 
 #include "engine/kv_options.h"
 #include "engine/sampler.h"
+#include "engine/spec_options.h"
 #include "server/fields.h"
 
 namespace kvick::server {
@@ -35,6 +36,7 @@ struct GenerationRequest {
   int32_t priority = 0;
   std::string salt;
   std::optional<engine::KvOptions> kv;
+  std::optional<engine::SpecOptions> spec;
   Json response_format;  // null: any text
 };
 

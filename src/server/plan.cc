@@ -31,6 +31,7 @@ ApiResult<engine::Job> job_of(const GenerationRequest& request, const PlanContex
   job.priority = request.priority;
   job.salt = request.salt;
   job.kv = request.kv;
+  job.spec = request.spec;
   KVICK_TRY(job.constraint, constraint_of(request, context));
   return job;
 }

@@ -56,7 +56,7 @@ TEST(Completion, ReadsEveryParameter) {
       "logprobs":2,"seed":-1,"logit_bias":{"5":-100,"7":2.5},"max_tokens":9,"temperature":0.5,
       "top_p":0.25,"top_k":40,"min_p":0.125,"presence_penalty":1,"frequency_penalty":-2,
       "repetition_penalty":1.5,"priority":-3,"cache_salt":"s","kv":{"strategy":"paged:block=16",
-      "type":"q8"},"ignore_eos":true,"user":"u","metadata":{},"suffix":null)");
+      "type":"q8"},"spec":"lookup:most=5","ignore_eos":true,"user":"u","metadata":{},"suffix":null)");
   EXPECT_EQ(request.model, "m");
   EXPECT_TRUE(request.stream && request.include_usage && request.ignore_end);
   EXPECT_EQ(request.choices, 3U);
@@ -76,6 +76,8 @@ TEST(Completion, ReadsEveryParameter) {
   EXPECT_EQ(request.salt, "s");
   EXPECT_EQ(request.kv->spec.name, "paged");
   EXPECT_EQ(request.kv->k_type, kernels::DType::kQ8);
+  EXPECT_EQ(request.spec->way, "lookup");
+  EXPECT_EQ(request.spec->most, 5U);
 }
 
 TEST(Completion, TakesPromptsOfTextAndOfTokens) {
@@ -119,6 +121,7 @@ TEST(Completion, NamesTheFieldThatIsWrong) {
   EXPECT_EQ(
       refusal(R"(,"stream":true,"stream_options":{"x":1})"),
       "stream_options.x: \"x\" is no field that this server knows in stream_options; leave it out");
+  EXPECT_EQ(refusal(R"(,"spec":"none:x=1")"), "spec: none has no option 'x'; it has none");
   EXPECT_EQ(refusal(R"(,"best_of":2)"), "best_of: best_of above n needs use_beam_search: true");
   EXPECT_EQ(refusal(R"(,"echo":true,"logprobs":1)"),
             "echo: echo with logprobs needs those of the prompt, which are not computed");

@@ -65,7 +65,13 @@ class Plan(CommandTest):
         for word in ("strategy", "virtual", "iterative", "paged", "last token", "bmc: T ="):
             self.assertIn(word, text)
 
+    def test_growths_are_planned_for_steps_with_guesses_too(self):
+        done = self.plan_of("--attn", "bmm", "--kv-type", "f32", "--kv", "bmc", "--spec-rows", 8, "--spec-tokens", 2.5)
+        self.assertEqual((done["bmc"]["k"], done["bmc"]["m"]), (8, 2.5))
+        self.assertGreater(done["bmc"]["T"], 0)
+
     def test_mistakes_are_one_line(self):
+        self.refused("--spec-rows", 2, "--spec-tokens", 3, says="a step of 2 rows cannot give 3 tokens")
         self.refused("--shape", SHAPE, says="a model or a --shape, not both")
         self.refused("--ctx", 100000, says="a context of 100000 tokens was asked for, but the model has 256")
         self.refused("--kv", "bmc:r=0", says="r='0' is not a whole number")

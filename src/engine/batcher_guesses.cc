@@ -1,0 +1,86 @@
+// Batcher: guesses at answers, as rows of the step that takes them on.
+
+#include <algorithm>
+
+#include "engine/batcher.h"
+#include "engine/verify.h"
+
+namespace kvick::engine {
+
+// Texts of a salt of their own are nobody else's: not even how long their answers take may tell.
+std::unique_ptr<Speculator> Batcher::speculator_of(const Job& job) {
+  if (job.beams > 0) return nullptr;
+  return speculation_.begin(job.spec.value_or(options_.spec), job.salt.empty());
+}
+
+// Every answer's guesses; those that are made by gain are weighed against each other, since all are
+// rows of one forward. Steps that read prompts have none of these: nothing is known of their cost.
+void Batcher::guess(std::span<Work> work) {
+  PlainStep plain;
+  std::vector<double> chances;
+  bool prompts = false;
+  for (Work& one : work) {
+    Lane& lane = one.group->lanes[one.lane];
+    const bool answer = one.tokens == 1 && one.logits;
+    prompts = prompts || !answer;
+    plain.rows += one.tokens;
+    ++plain.tokens;
+    if (!answer || lane.speculator == nullptr || one.group->trunk > 0 || lane.length() <= 1)
+      continue;
+    const SpecOptions& spec = lane.speculator->options();
+    kv::Store& store = *one.group->shelf->store;
+    uint32_t room = draft_room(store, *lane.seq, spec.grow);
+    if (one.group->job.max_tokens != 0)
+      room = std::min(room, one.group->job.max_tokens - lane.writer->tokens() - 1);
+    one.guesses = lane.speculator->guess({.text = lane.tokens,
+                                          .most = room,
+                                          .depth = room,
+                                          .store = &store,
+                                          .seq = *lane.seq,
+                                          .sampler = &lane.writer->sampler(),
+                                          .form = lane.writer->constraint()});
+    if (spec.by_gain())
+      chances.insert(chances.end(), one.guesses.chances.begin(), one.guesses.chances.end());
+    else
+      plain.rows += one.guesses.size();
+  }
+  const double least = prompts ? 2 : least_chance(chances, plain, speculation_.cost);
+  for (Work& one : work) {
+    const Lane& lane = one.group->lanes[one.lane];
+    if (one.guesses.size() > 0 && lane.speculator->options().by_gain())
+      one.guesses.keep(least, one.guesses.size());
+  }
+}
+
+void Batcher::verify_guesses(std::span<Work> work) {
+  if (std::none_of(work.begin(), work.end(),
+                   [](const Work& one) { return one.guesses.size() > 0; }))
+    return;
+  const size_t vocab = engine_.model().config().vocab;
+  engine_.pool().parallel_for(work.size(), 1, [&](size_t begin, size_t end, unsigned) {
+    for (Work& one : work.subspan(begin, end - begin)) {
+      if (one.guesses.size() == 0) continue;
+      Lane& lane = one.group->lanes[one.lane];
+      const auto logits =
+          std::span(logits_).subspan(one.first_logits * vocab, (one.guesses.size() + 1) * vocab);
+      one.kept =
+          verify(*lane.writer, one.guesses.tree, logits,
+                 {.committed = lane.committed, .most = one.group->shelf->store->most_tokens()},
+                 [&](Written&& written) {
+                   if (written.token) lane.tokens.push_back(*written.token);
+                   one.written.push_back(std::move(written));
+                   return true;
+                 });
+    }
+  });
+  for (const Work& one : work) {
+    if (one.guesses.size() == 0) continue;
+    const auto accepted = static_cast<uint32_t>(one.kept.size() - 1);
+    one.group->outcome.drafted += one.guesses.size();
+    one.group->outcome.accepted += accepted;
+    counts_.drafted += one.guesses.size();
+    counts_.accepted += accepted;
+  }
+}
+
+}  // namespace kvick::engine

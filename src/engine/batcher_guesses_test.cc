@@ -1,0 +1,154 @@
+// That jobs are answered with guesses as they are without, whatever happens beside them.
+
+#include <gtest/gtest.h>
+#include <list>
+#include <random>
+
+#include "engine/test_jobs.h"
+
+namespace kvick::engine {
+namespace {
+
+using test::alone;
+using test::Heard;
+using test::job_of;
+using test::listen;
+using test::run_all;
+
+std::unique_ptr<Batcher> batcher_of(Engine& engine, const std::string& kv, const std::string& spec,
+                                    uint64_t bytes = UINT64_MAX) {
+  BatcherOptions options;
+  options.kv = parse_kv_options(kv, "").value();
+  options.kv_bytes = bytes;
+  options.headroom_tokens = 2;
+  options.spec = parse_spec_options(spec).value();
+  return std::move(Batcher::make(engine, options)).value();
+}
+
+// Some repeat themselves, some end by themselves, some draw.
+std::vector<Job> jobs_of(uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::vector<Job> jobs;
+  for (uint32_t i = 0; i < 9; ++i) {
+    std::vector<Token> prompt;
+    const uint32_t period = 2 + random() % 5;
+    for (uint32_t t = 0; t < 12 + random() % 20; ++t)
+      prompt.push_back(static_cast<Token>(7 + i + t % period));
+    Job job = job_of(prompt, 10 + random() % 40);
+    job.choices = i % 4 == 3 ? 3 : 1;
+    job.sampling.seed = random();
+    job.sampling.temperature = i % 2 == 0 ? 0.F : 0.5F;
+    job.sampling.top_k = 3;
+    jobs.push_back(std::move(job));
+  }
+  return jobs;
+}
+
+struct Outcomes {
+  std::list<Heard> heard;
+  Metrics metrics;
+};
+
+Outcomes run(Batcher& batcher, const std::vector<Job>& jobs) {
+  Outcomes out;
+  uint64_t id = 1;
+  for (Job job : jobs) {
+    listen(job, out.heard.emplace_back());
+    EXPECT_FALSE(batcher.refuses(job).has_value());
+    batcher.add(JobId{id++}, std::move(job));
+    if (id % 3 == 0) batcher.step();
+  }
+  run_all(batcher);
+  out.metrics = batcher.metrics();
+  return out;
+}
+
+void expect_answers(Engine& engine, const std::vector<Job>& jobs, Outcomes& out,
+                    const std::string& kv) {
+  auto heard = out.heard.begin();
+  uint64_t drafted = 0, accepted = 0;
+  for (const Job& job : jobs) {
+    for (uint32_t c = 0; c < job.choices; ++c) {
+      const Answer answer = alone(engine, job, c, parse_kv_options(kv, "").value());
+      EXPECT_EQ(heard->tokens[c], answer.tokens) << kv;
+      EXPECT_EQ(heard->text[c], answer.text) << kv;
+    }
+    drafted += heard->outcome->drafted;
+    accepted += heard->outcome->accepted;
+    ++heard;
+  }
+  EXPECT_EQ(drafted, out.metrics.drafted);
+  EXPECT_EQ(accepted, out.metrics.accepted);
+}
+
+TEST(BatcherGuesses, AnswerAsWithoutThemOnEveryStore) {
+  const auto engine = tiny_engine();
+  for (const kv::Strategy& strategy : kv::strategies()) {
+    if (strategy.traits.memory) continue;
+    for (const char* spec : {"lookup", "auto", "suffix:most=3"}) {
+      SCOPED_TRACE(fmt::format("{} {}", strategy.name, spec));
+      const auto batcher = batcher_of(*engine, std::string(strategy.name), spec);
+      const std::vector<Job> jobs = jobs_of(4);
+      Outcomes out = run(*batcher, jobs);
+      expect_answers(*engine, jobs, out, std::string(strategy.name));
+      EXPECT_EQ(out.metrics.kv.used_bytes, 0u);
+      if (spec == std::string("lookup")) {
+        EXPECT_GT(out.metrics.drafted, 0u);
+      }
+    }
+  }
+}
+
+TEST(BatcherGuesses, AnswerTheSameWhenMemoryRunsOut) {
+  const auto engine = tiny_engine();
+  const uint64_t token = engine->make_store({}).value()->shape().token_bytes();
+  for (const char* kv : {"paged:block=4", "bmc:r=4"}) {
+    const auto batcher = batcher_of(*engine, kv, "lookup:grow=on", 200 * token);
+    const std::vector<Job> jobs = jobs_of(5);
+    Outcomes out = run(*batcher, jobs);
+    expect_answers(*engine, jobs, out, kv);
+    EXPECT_GT(out.metrics.recomputations, 0u) << kv << ": memory was not scarce";
+  }
+}
+
+TEST(BatcherGuesses, AreAJobsToChoose) {
+  const auto engine = tiny_engine();
+  const auto batcher = batcher_of(*engine, "paged", "none");
+  std::vector<Job> jobs = {job_of(std::vector<Token>(20, 5), 30),
+                           job_of(std::vector<Token>(20, 6), 30)};
+  jobs[1].spec = parse_spec_options("lookup").value();
+  Outcomes out = run(*batcher, jobs);
+  EXPECT_EQ(out.heard.front().outcome->drafted, 0u);
+  EXPECT_GT(out.heard.back().outcome->drafted, 0u);
+  expect_answers(*engine, jobs, out, "paged");
+
+  const auto refusal = [&](const char* spec, uint32_t beams) {
+    Job job = job_of({1, 2}, 4);
+    job.logprobs.reset();
+    job.beams = beams;
+    job.spec = parse_spec_options(spec).value();
+    const auto refused = batcher->refuses(job);
+    return refused ? refused->field : "";
+  };
+  EXPECT_EQ(refusal("lookup", 2), "spec");
+  EXPECT_EQ(refusal("draft:model=/etc/passwd", 0), "spec");
+  EXPECT_EQ(refusal("skip:layers=99", 0), "spec");
+  EXPECT_EQ(refusal("auto", 0), "");
+}
+
+TEST(BatcherGuesses, SeeNoTextsOfAnotherSalt) {
+  const auto engine = tiny_engine();
+  const auto batcher = batcher_of(*engine, "paged", "suffix");
+  const auto drafted = [&](const std::string& salt) {
+    Job job = job_of({9, 8, 7, 6, 5}, 40);
+    job.salt = salt;
+    return run(*batcher, {job}).heard.front().outcome->drafted;
+  };
+  EXPECT_EQ(drafted("mine"), 0u);
+  EXPECT_EQ(drafted(""), 0u) << "the salted one's text was shown";
+  EXPECT_GT(drafted(""), 0u);
+  EXPECT_EQ(drafted("mine"), 0u);
+}
+
+}  // namespace
+}  // namespace kvick::engine

@@ -1,0 +1,120 @@
+#include "engine/draft_choice.h"
+
+#include <gtest/gtest.h>
+#include <random>
+
+namespace kvick::engine {
+namespace {
+
+// Sequoia's dynamic programme: the most tokens of a tree of so many nodes below one that has come
+// true, whose children may be those from rank r on.
+struct Programme {
+  std::span<const double> rates;
+  double best(uint32_t nodes, uint32_t depth, size_t rank) const {
+    if (nodes == 0 || depth == 0 || rank == rates.size()) return 0;
+    double most = 0;
+    for (uint32_t below = 0; below < nodes; ++below)
+      most = std::max(most, rates[rank] * (1 + best(below, depth - 1, 0)) +
+                                best(nodes - 1 - below, depth, rank + 1));
+    return most;
+  }
+};
+
+TEST(DraftChoice, FindsTheTreeOfSequoiasProgramme) {
+  const std::vector<std::vector<double>> vectors = {
+      {0.9}, {0.6, 0.2, 0.1}, {0.5, 0.5}, {0.3, 0.29, 0.28, 0.01}, {0.99, 0.9}};
+  for (const auto& rates : vectors)
+    for (const uint32_t depth : {1u, 2u, 4u, 9u})
+      for (uint32_t nodes = 1; nodes < 9; ++nodes) {
+        const DraftTree tree = best_shape(rates, nodes, depth, kModelKinds);
+        std::vector<double> chances;
+        double tokens = 0;
+        for (const DraftTree::Node& node : tree.nodes) {
+          const double parent = node.parent < 0 ? 1 : chances[static_cast<size_t>(node.parent)];
+          chances.push_back(parent * rates[static_cast<size_t>(node.kind - kModelKinds)]);
+          tokens += chances.back();
+          EXPECT_LE(node.depth, depth);
+        }
+        EXPECT_LE(tree.nodes.size(), nodes);
+        EXPECT_NEAR(tokens, Programme{rates}.best(nodes, depth, 0), 1e-12);
+      }
+}
+
+StepCost linear(double first, double each) {
+  StepCost cost;
+  for (uint32_t rows = 1; rows <= StepCost::kMostRows; ++rows)
+    cost.observe(rows, first + each * (rows - 1));
+  return cost;
+}
+
+TEST(DraftChoice, TakesTheGuessesThatGiveTheMostTokensASecond) {
+  std::mt19937_64 random(5);
+  std::uniform_real_distribution<double> uniform(0, 1);
+  for (int round = 0; round < 200; ++round) {
+    const StepCost cost = linear(1, uniform(random));
+    std::vector<double> chances(1 + random() % 20);
+    for (double& chance : chances) chance = uniform(random);
+    const uint32_t lanes = 1 + random() % 8;
+    const double least = least_chance(chances, {.tokens = lanes, .rows = lanes}, cost);
+    const auto rate = [&](double threshold) {
+      double tokens = lanes;
+      uint32_t rows = lanes;
+      for (const double chance : chances)
+        if (chance >= threshold) tokens += chance, ++rows;
+      return tokens / cost.seconds(rows);
+    };
+    for (const double threshold : chances)
+      EXPECT_LE(rate(threshold), std::max(rate(least), 1.05 * rate(2)) * (1 + 1e-9));
+  }
+}
+
+TEST(DraftChoice, TakesNoneWhereRowsAreDearOrGuessesPoor) {
+  const std::vector<double> good = {0.9, 0.8}, poor = {0.02, 0.01};
+  EXPECT_GT(least_chance(good, {1, 1}, linear(1, 1)), 1);
+  EXPECT_GT(least_chance(poor, {1, 1}, linear(1, 0.1)), 1);
+  EXPECT_LE(least_chance(good, {1, 1}, linear(1, 0.1)), 0.8);
+  EXPECT_GT(least_chance({}, {1, 1}, linear(1, 0.1)), 1);
+}
+
+TEST(StepCost, IsWhatWasSeenAndInProportionBetween) {
+  StepCost cost;
+  EXPECT_EQ(cost.seconds(3), 0);
+  cost.observe(2, 1.0);
+  EXPECT_LT(cost.seconds(1), 1.0);
+  EXPECT_GT(cost.seconds(3), 1.0);
+  cost.observe(6, 3.0);
+  EXPECT_DOUBLE_EQ(cost.seconds(4), 2.0);
+  EXPECT_DOUBLE_EQ(cost.seconds(6), 3.0);
+  for (int i = 0; i < 100; ++i) cost.observe(6, 2.0);
+  EXPECT_NEAR(cost.seconds(6), 2.0, 0.01);
+  cost.observe(6, 1000.0);
+  EXPECT_LT(cost.seconds(6), 2.2) << "an interruption";
+}
+
+TEST(DraftTree, KeepsNodesWithTheirParents) {
+  DraftTree tree;
+  EXPECT_EQ(tree.add(-1, 5, 0), 0);
+  EXPECT_EQ(tree.add(0, 6, 0), 1);
+  EXPECT_EQ(tree.add(-1, 7, 0), 2);
+  EXPECT_EQ(tree.add(2, 6, 0), 3);
+  EXPECT_EQ(tree.add(0, 6, 9), 1) << "the same again";
+  tree.keep({false, false, true, true});
+  ASSERT_EQ(tree.nodes.size(), 2u);
+  EXPECT_EQ(tree.nodes[1].parent, 0);
+  EXPECT_EQ(tree.child(-1, 7), 0);
+  EXPECT_EQ(tree.child(0, 6), 1);
+  EXPECT_EQ(tree.child(0, 5), -1);
+}
+
+TEST(Acceptance, ComesFromWhatWasSeenLately) {
+  Acceptance all;
+  for (int i = 0; i < 1000; ++i) all.observe(3, i % 4 == 0);
+  EXPECT_NEAR(all.rate(3), 0.25, 0.05);
+  Acceptance mine(all, 6);
+  EXPECT_DOUBLE_EQ(mine.rate(3), all.rate(3));
+  for (int i = 0; i < 50; ++i) mine.observe(3, true);
+  EXPECT_GT(mine.rate(3), 0.85);
+}
+
+}  // namespace
+}  // namespace kvick::engine

@@ -1,0 +1,42 @@
+#pragma once
+// How an answer is guessed ahead, as --spec has it.
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+
+namespace kvick::engine {
+
+struct SpecOption {
+  std::string_view name, summary,
+      fallback;  // fallback: the default, as text; empty: it must be given
+};
+// A way to guess. The command line and the server read this table; Speculation makes its drafters.
+struct SpecWay {
+  std::string_view name, summary;
+  std::span<const SpecOption> options;
+};
+std::span<const SpecWay> spec_ways();  // "none" first
+
+struct SpecOptions {
+  std::string way = "none";
+  uint32_t most = 0;   // guesses of a step
+  uint32_t depth = 0;  // of the tree of guesses
+  // Whether guesses may make the cache grow before it has to; else they live in its spare rows
+  // (BMC, section VI-A).
+  bool grow = false;
+  std::string model;       // of way draft: a file
+  std::vector<bool> skip;  // of way skip: the layers that guesses leave out, by number
+  bool on() const { return way != "none"; }
+  bool by_gain() const { return way == "auto"; }
+  bool operator==(const SpecOptions&) const = default;
+};
+
+// NAME[:key=value,...]; empty: none. Errors list what exists.
+base::Result<SpecOptions> parse_spec_options(std::string_view text);
+
+}  // namespace kvick::engine

@@ -1,0 +1,148 @@
+#include "engine/speculation.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "engine/match_drafter.h"
+#include "engine/model_drafter.h"
+
+namespace kvick::engine {
+
+using base::fail;
+
+namespace {
+
+// Guesses of its own that outweigh what other sequences have measured.
+constexpr double kWeightOfOthers = 6;
+
+}  // namespace
+
+void Guesses::keep(double least, uint32_t most) {
+  std::vector<size_t> order(chances.size());
+  std::iota(order.begin(), order.end(), 0);
+  // Stable: of equal chances the parent comes first.
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return chances[a] > chances[b]; });
+  std::vector<bool> kept(chances.size());
+  for (size_t i = 0; i < order.size() && i < most; ++i) kept[order[i]] = chances[order[i]] >= least;
+  keep(kept);
+}
+
+void Guesses::obey(const text::Constraint& form, size_t tokens) {
+  struct State {
+    std::unique_ptr<text::Constraint> form;
+    std::vector<float> mask;  // [tokens], or empty: not asked for yet
+  };
+  std::vector<State> behind(tree.nodes.size() + 1);  // the text, then each node that is kept
+  behind[0].form = form.clone();
+  std::vector<bool> kept(tree.nodes.size());
+  for (size_t i = 0; i < tree.nodes.size(); ++i) {
+    const DraftTree::Node& node = tree.nodes[i];
+    State& parent = behind[static_cast<size_t>(node.parent + 1)];
+    if (parent.form == nullptr || static_cast<size_t>(node.token) >= tokens) continue;
+    if (parent.mask.empty()) {
+      parent.mask.assign(tokens, 0);
+      parent.form->mask(parent.mask);
+    }
+    if (parent.mask[static_cast<size_t>(node.token)] < 0) continue;
+    kept[i] = true;
+    behind[i + 1].form = parent.form->clone();
+    behind[i + 1].form->accept(node.token);
+  }
+  keep(kept);
+}
+
+void Guesses::keep(const std::vector<bool>& kept) {
+  tree.keep(kept);
+  size_t next = 0;
+  for (size_t i = 0; i < kept.size(); ++i)
+    if (kept[i]) chances[next++] = chances[i];
+  chances.resize(next);
+}
+
+Speculator::Speculator(Speculation& all, const SpecOptions& options)
+    : all_(all), options_(options), acceptance_(all.acceptance, kWeightOfOthers) {}
+
+// What was not verified is measured all the same: the text has come by now.
+void Speculator::learn(std::span<const Token> text) {
+  int32_t parent = -1;
+  for (size_t i = last_length_; i < text.size() && !last_.nodes.empty(); ++i) {
+    for (const DraftTree::Node& node : last_.nodes) {
+      if (node.parent != parent) continue;
+      acceptance_.observe(node.kind, node.token == text[i]);
+      all_.acceptance.observe(node.kind, node.token == text[i]);
+    }
+    parent = last_.child(parent, text[i]);
+    if (parent < 0) break;
+  }
+}
+
+Guesses Speculator::guess(DraftAsk ask) {
+  learn(ask.text);
+  const uint32_t room = ask.most;
+  ask.most = std::min(options_.most, room);
+  ask.depth = std::min({ask.depth, options_.depth, room});
+  Guesses guesses;
+  if (ask.depth > 0)
+    for (const auto& drafter : drafters_) {
+      drafter->draft(ask, guesses.tree);
+      ask.most = static_cast<uint32_t>(guesses.tree.nodes.size()) + std::min(options_.most, room);
+    }
+  last_ = guesses.tree;
+  last_length_ = ask.text.size();
+  guesses.chances = chances_of(guesses.tree, acceptance_);
+  if (ask.form != nullptr && guesses.size() > 0) guesses.obey(*ask.form, all_.vocabulary_tokens());
+  guesses.keep(0, std::min(options_.most, room));
+  return guesses;
+}
+
+Speculation::Speculation(const Engine& engine) : engine_(engine) {}
+Speculation::~Speculation() = default;
+
+base::Status<> Speculation::prepare(const SpecOptions& options) {
+  const bool loaded = draft_model_ != nullptr && draft_model_->path == options.model;
+  if (!options.model.empty() && !loaded) {
+    KVICK_TRY(draft_model_, DraftModel::load(engine_, options.model));
+  }
+  return check(options);
+}
+
+base::Status<> Speculation::check(const SpecOptions& options) const {
+  if (!options.model.empty() && (draft_model_ == nullptr || draft_model_->path != options.model))
+    return fail("the draft model {} is not loaded; only the one that kvick was started with is",
+                options.model);
+  const uint32_t layers = engine_.model().config().layers;
+  if (options.skip.size() > layers)
+    return fail("layer {} cannot be left out: the model's last one is {}", options.skip.size() - 1,
+                layers - 1);
+  if (std::count(options.skip.begin(), options.skip.end(), true) == layers)
+    return fail("at least one of the {} layers has to guess; leave fewer out", layers);
+  if (!options.skip.empty() && engine_.model().kv_memory() != nullptr)
+    return fail("a model with a memory of slots cannot leave layers out; use lookup or suffix");
+  return base::Done{};
+}
+
+std::unique_ptr<Speculator> Speculation::begin(const SpecOptions& options, bool shares) {
+  if (!options.on()) return nullptr;
+  auto speculator = std::make_unique<Speculator>(*this, options);
+  const Acceptance& acceptance = speculator->acceptance();
+  if (options.by_gain() || options.way == "lookup")
+    speculator->add(std::make_unique<LookupDrafter>());
+  if (shares && (options.by_gain() || options.way == "suffix"))
+    speculator->add(std::make_unique<SuffixDrafter>(texts_));
+  if (options.way == "draft")
+    speculator->add(std::make_unique<SmallModelDrafter>(*draft_model_, engine_, acceptance));
+  if (options.way == "skip") {
+    std::vector<bool> skipped = options.skip;
+    skipped.resize(engine_.model().config().layers);
+    speculator->add(std::make_unique<SkipDrafter>(engine_, std::move(skipped), acceptance));
+  }
+  return speculator;
+}
+
+void Speculation::add_text(std::span<const Token> text) {
+  texts_->begin();
+  for (const Token token : text) texts_->add(token);
+}
+
+}  // namespace kvick::engine

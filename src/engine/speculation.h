@@ -1,0 +1,94 @@
+#pragma once
+// Speculative decoding (Leviathan et al. 2023; trees of guesses: Chen et al. 2024, Sequoia): what
+// all sequences of a service share, and one sequence's part. Who runs the steps asks a Speculator
+// for guesses, computes them as rows of the same forward as the last token, and keeps those that
+// verify() leaves.
+//
+// Which guesses are made never changes an answer. It is drawn from the model's logits by the
+// answer's own random numbers, as without guesses: a guess x is kept with the model's probability
+// of x, which is what rejection sampling gives a guess that was not drawn at random.
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "engine/draft.h"
+#include "engine/draft_choice.h"
+#include "engine/engine.h"
+#include "engine/match_index.h"
+#include "engine/spec_options.h"
+#include "engine/step_cost.h"
+
+namespace kvick::engine {
+
+struct Guesses {
+  DraftTree tree;
+  std::vector<double> chances;  // that a node becomes a token of the answer: chances_of
+  uint32_t size() const { return static_cast<uint32_t>(tree.nodes.size()); }
+  // Keeps those of at least that chance, and of these at most so many, the likeliest.
+  void keep(double least, uint32_t most);
+  // Drops those that an answer of that form cannot have; tokens: of the vocabulary.
+  void obey(const text::Constraint& form, size_t tokens);
+
+ private:
+  void keep(const std::vector<bool>& kept);
+};
+
+class Speculation;
+struct DraftModel;
+
+// One sequence's. The Speculation outlives it.
+class Speculator {
+ public:
+  Speculator(Speculation& all, const SpecOptions& options);
+  void add(std::unique_ptr<Drafter> drafter) { drafters_.push_back(std::move(drafter)); }
+  const Acceptance& acceptance() const { return acceptance_; }
+  // Guesses behind the text, at most ask.most of those that its options allow; what has come since
+  // the last call is measured against the guesses of then. most and depth of the ask are lowered to
+  // the options'.
+  Guesses guess(DraftAsk ask);
+  const SpecOptions& options() const { return options_; }
+
+ private:
+  void learn(std::span<const Token> text);
+
+  Speculation& all_;
+  SpecOptions options_;
+  std::vector<std::unique_ptr<Drafter>> drafters_;
+  Acceptance acceptance_;
+  DraftTree last_;          // what was guessed last, with what was not verified
+  size_t last_length_ = 0;  // of the text then
+};
+
+class Speculation {
+ public:
+  explicit Speculation(const Engine& engine);  // which outlives it
+  ~Speculation();
+  // Loads the draft model that the options name, if they do; one at most is loaded. Errors: a file
+  // that is no model or has another vocabulary, layers that the model has not. No sequence may be
+  // using another draft model.
+  base::Status<> prepare(const SpecOptions& options);
+  // Whether begin() may be called with them; any thread may ask. Error: layers that the model has
+  // not, a draft model that is not loaded.
+  base::Status<> check(const SpecOptions& options) const;
+  // Null if they are off. shares: whether it may see other sequences' texts.
+  std::unique_ptr<Speculator> begin(const SpecOptions& options, bool shares = true);
+  size_t vocabulary_tokens() const { return engine_.tokenizer().vocabulary().pieces.size(); }
+  // A sequence has ended: others may guess by it.
+  void add_text(std::span<const Token> text);
+
+  // By all steps that whoever runs them reports.
+  StepCost cost;
+  // Of all sequences: what new ones begin with.
+  Acceptance acceptance;
+
+  // Tokens of texts that are remembered: 4 MiB of them, 60 MiB with the index.
+  static constexpr uint32_t kTextTokens = uint32_t{1} << 20;
+
+ private:
+  const Engine& engine_;
+  std::unique_ptr<DraftModel> draft_model_;
+  std::shared_ptr<MatchIndex> texts_ = std::make_shared<MatchIndex>(kTextTokens);
+};
+
+}  // namespace kvick::engine

@@ -1,0 +1,61 @@
+#include <fstream>
+#include <gtest/gtest.h>
+
+#include "lab/lab.h"
+#include "lab/prompts.h"
+#include "lab/test_bench.h"
+
+namespace kvick::lab {
+namespace {
+
+std::string file_of(const std::string& text) {
+  const std::string path = model::test_path("prompts.jsonl");
+  std::ofstream(path) << text;
+  return path;
+}
+
+TEST(Spec, GivesTheSameAnswersWithGuessesAndWithout) {
+  ModelBench t;
+  t.bench.file = file_of("{\"prompt\": \"a b a b a b a b a b\"}\n\n{\"prompt\": \"x y z\"}\n");
+  const auto experiment = find_experiment("spec")->make(t.bench);
+  const std::vector<Measured> all = measure_all(*experiment);
+  ASSERT_EQ(all.size(), 7U);
+  const Findings found = experiment->findings(all);
+  for (const Json& row : found.summary["cases"]) {
+    EXPECT_TRUE(row["same_answers"].get<bool>()) << row;
+    if (row["spec"] == "none") {
+      EXPECT_EQ(row["tokens_per_pass"], 1.0);
+    }
+    EXPECT_GE(row["tokens_per_pass"], 1.0);
+  }
+  std::filesystem::remove(t.bench.file);
+}
+
+TEST(Spec, SaysWhatItNeeds) {
+  ModelBench t;
+  EXPECT_NE(find_experiment("spec")->make(t.bench)->cells().error().message.find("--file"),
+            std::string::npos);
+  t.bench.file = file_of("{\"prompt\": \"a\"}\n{\"other\": 1}\n");
+  EXPECT_NE(find_experiment("spec")->make(t.bench)->cells().error().message.find("line 2"),
+            std::string::npos);
+  std::filesystem::remove(t.bench.file);
+}
+
+TEST(SpecSweep, ComparesGrowthsWithUpfrontAndTheModel) {
+  TestBench t;
+  const auto experiment = find_experiment("spec-sweep")->make(t.bench);
+  const std::vector<Measured> all = make_up_all(*experiment, [](const Cell& cell) -> Json {
+    const auto growths = cell.what["growths"].get<double>();
+    if (growths == 0)
+      return {{"copy_bytes_s", 1e9}, {"growth_s", 0.0}, {"attention_bytes_s", 1e10}};
+    return {{"all_s", growths + 64 / growths}, {"mean_rows", 20.0}};
+  });
+  const Findings found = experiment->findings(all);
+  EXPECT_EQ(found.summary["sweep"][0]["against_upfront"], 1.0);
+  // sqrt(4096 / 4 * 0.1) = 10.1
+  EXPECT_EQ(found.summary["sweep"][0]["model_growths"], 8U);
+  EXPECT_NEAR(found.summary["sweep"][3]["against_upfront"].get<double>(), 16.0 / 65, 1e-12);
+}
+
+}  // namespace
+}  // namespace kvick::lab

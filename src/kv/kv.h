@@ -123,20 +123,13 @@ class Store {
   virtual base::Status<Shortage> append_rows(SeqId seq, std::span<const Token> tokens,
                                              std::span<const std::byte> rows) = 0;
   virtual uint32_t length(SeqId seq) const = 0;  // committed tokens
-  // Why a sequence's rows are lost, if a slower tier has failed it: what its views show is not to
-  // be used, begin() is a Shortage, and all that is left to do is to close it. Other sequences, of
-  // the same step too, are as good as before. Empty: they are not lost. Looked at before each
-  // commit, which keeps nothing of such a sequence.
-  virtual std::string failure(SeqId seq) const {
-    (void)seq;
-    return {};
-  }
+  // Why a sequence's rows are lost, if a slower tier has failed it; empty: they are not. What its
+  // views show is not to be used, begin() is a Shortage, a commit keeps nothing of it, and it can
+  // only be closed. Other sequences, of the same step too, are as good as before.
+  virtual std::string failure(SeqId) const { return {}; }
   // Fresh rows that the sequence's next step may have before it has to move rows, or move them
   // sooner than a step of one row would: BMC's spare rows (section VI-A). At least 1.
-  virtual uint32_t spare_rows(SeqId seq) const {
-    (void)seq;
-    return UINT32_MAX;
-  }
+  virtual uint32_t spare_rows(SeqId) const { return UINT32_MAX; }
   // Of one sequence: the shape's max_tokens or, where sequences grow past it (Traits::endless), the
   // positions that the model knows.
   virtual uint32_t most_tokens() const = 0;

@@ -269,8 +269,63 @@ void store_row(DType type, const float* in, size_t n, std::byte* out) {
   if (type == DType::kKivi4V) store_kivi_row<V>(in, n, out);
 }
 
+// Elements [i, dims) of a row, fewer than a vector, with those of q.
+template <class V, DType T>
+float dot_rest(const std::byte* row, const float* q, size_t i, size_t dims) {
+  float sum = 0;
+  if constexpr (V::kLanes > 8) {
+    if (dims - i >= 8) {
+      sum = V::sum(V::mul(V::template load_row_part<T>(row + i * kElementBytes<T>, 8),
+                          V::load_part(q + i, 8)));
+      i += 8;
+    }
+  }
+  for (; i < dims; ++i) {
+    float x;
+    to_f32(T, row + i * kElementBytes<T>, 1, &x);
+    sum += x * q[i];
+  }
+  return sum;
+}
+
+template <class V, DType T>
+float dot_row(const std::byte* row, const float* q, size_t dims) {
+  auto even = V::zero(), odd = V::zero();
+  size_t i = 0;
+  for (; i + 2 * V::kLanes <= dims; i += 2 * V::kLanes) {
+    even = V::fma(V::template load_row<T>(row + i * kElementBytes<T>), V::load(q + i), even);
+    odd = V::fma(V::template load_row<T>(row + (i + V::kLanes) * kElementBytes<T>),
+                 V::load(q + i + V::kLanes), odd);
+  }
+  if (i + V::kLanes <= dims) {
+    even = V::fma(V::template load_row<T>(row + i * kElementBytes<T>), V::load(q + i), even);
+    i += V::kLanes;
+  }
+  const float sum = V::sum(V::add(even, odd));
+  return i < dims ? sum + dot_rest<V, T>(row, q, i, dims) : sum;
+}
+
+template <class V, DType T>
+void dot_rows_of(const std::byte* rows, size_t stride, size_t n, const float* q, size_t dims,
+                 float* out) {
+  for (size_t i = 0; i < n; ++i) out[i] = dot_row<V, T>(rows + i * stride, q, dims);
+}
+
+template <class V>
+void dot_rows(DType type, const std::byte* rows, size_t stride, size_t n, const float* q,
+              size_t dims, float* out) {
+  check_dot_type(type);
+  if (type == DType::kF32) return dot_rows_of<V, DType::kF32>(rows, stride, n, q, dims, out);
+  if (type == DType::kF16) return dot_rows_of<V, DType::kF16>(rows, stride, n, q, dims, out);
+  if (type == DType::kBF16) return dot_rows_of<V, DType::kBF16>(rows, stride, n, q, dims, out);
+  if (type == DType::kStatic8)
+    return dot_rows_of<V, DType::kStatic8>(rows, stride, n, q, dims, out);
+  dot_rows_of<V, DType::kStatic16>(rows, stride, n, q, dims, out);
+}
+
 template <class V>
 void fill_rows(Table& table) {
+  table.dot_rows = dot_rows<V>;
   table.rms_norm = rms_norm<V>;
   table.layer_norm = layer_norm<V>;
   table.silu_mul = silu_mul<V>;

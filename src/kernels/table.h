@@ -56,6 +56,13 @@ struct Table {
   void (*finish)(Partial state, const View& view, const Queries& queries, float* out,
                  size_t out_stride);
 
+  // -- choosing rows
+  // ----------------------------------------------------------------------------------------------
+  // out[i] = the product of row i with q, for n rows of `dims` elements, of type F32, F16, BF16 or
+  // static ones (codes as they are), `stride` bytes from one to the next.
+  void (*dot_rows)(DType type, const std::byte* rows, size_t stride, size_t n, const float* q,
+                   size_t dims, float* out);
+
   // -- a memory of slots
   // ----------------------------------------------------------------------------------------------
   // x[i] = exp(scale * (x[i] - max x)), scale > 0; returns their sum. What is left of a softmax is

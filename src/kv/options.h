@@ -15,6 +15,11 @@ std::string quote(std::string_view text);
 // The candidate that was probably meant, or "": at most two letters wrong.
 std::string_view closest(std::string_view name, std::span<const std::string_view> candidates);
 
+// "; did you mean NAME?" where one was probably meant, or "".
+std::string hint(std::string_view name, std::span<const std::string_view> candidates);
+// Error: the spec gives an option that is none of these.
+base::Status<> check_options(const Spec& spec, std::span<const Option> options);
+
 // The option's value, or its fallback. Error: not a whole number from `least` to `most`.
 base::Result<uint64_t> read_number(const Spec& spec, const Option& option, uint64_t least,
                                    uint64_t most);

@@ -194,6 +194,9 @@ class PagedStore final : public RowStore {
     if (auto shortage =
             over_cap(now, now + count * block, fmt::format("a step of {} sequences", sequences)))
       return *shortage;
+    // A cap that was lowered since (RowStore::limit) is one on blocks that only wait to be used,
+    // too.
+    while (held_bytes() + count * block > setup().max_bytes && tree_.evict()) continue;
     std::vector<BlockId> taken;
     while (taken.size() < count) {
       const std::optional<BlockId> id =

@@ -6,6 +6,7 @@
 
 #include "kv/aged.h"
 #include "kv/options.h"
+#include "kv/policy.h"
 #include "kv/ranges.h"
 
 namespace kvick::kv {
@@ -43,11 +44,6 @@ std::vector<std::string_view> names_of(std::span<const Row> rows) {
   return names;
 }
 
-std::string hint(std::string_view name, std::span<const std::string_view> known) {
-  const std::string_view meant = closest(name, known);
-  return meant.empty() ? "" : fmt::format("; did you mean {}?", meant);
-}
-
 base::Result<const Strategy*> checked_strategy(const Spec& spec) {
   const Strategy* strategy = find_strategy(spec.name);
   if (strategy == nullptr) {
@@ -55,13 +51,7 @@ base::Result<const Strategy*> checked_strategy(const Spec& spec) {
     return base::fail("{} is not a KV strategy{}; there are {}", quote(spec.name),
                       hint(spec.name, known), fmt::join(known, ", "));
   }
-  const auto known = names_of(strategy->options);
-  for (const auto& [name, value] : spec.options) {
-    if (std::find(known.begin(), known.end(), name) != known.end()) continue;
-    if (known.empty()) return base::fail("{} has no options, but {} is given", spec.name, name);
-    return base::fail("{} has no option {}{}; it has {}", spec.name, quote(name), hint(name, known),
-                      fmt::join(known, ", "));
-  }
+  KVICK_TRY_VOID(check_options(spec, strategy->options));
   return strategy;
 }
 
@@ -165,12 +155,14 @@ const Strategy* find_strategy(std::string_view name) {
   return nullptr;
 }
 
-Traits traits_of(const Strategy& strategy, const Shape& shape, const Spec& spec) {
+Traits traits_of(const Strategy& strategy, const Shape& shape, const Spec& spec,
+                 const Spec& select) {
   Traits traits = strategy.traits;
   if (strategy.limit_traits != nullptr) strategy.limit_traits(spec, traits);
   if (shape.aging)
     traits.exact = traits.shares_prefix = traits.cheap_fork = traits.buckets = traits.moves_rows =
         false;
+  if (const Policy* policy = find_policy(select.name)) policy->change_traits(traits);
   return traits;
 }
 
@@ -179,6 +171,7 @@ base::Result<std::unique_ptr<Store>> make_store(const Spec& spec, const Setup& s
   KVICK_TRY_VOID(check_shape(setup.shape));
   KVICK_TRY_VOID(check_memory(*strategy, setup.memory != nullptr));
   KVICK_TRY_VOID(check_ranges(setup));
+  if (!setup.select.name.empty()) return make_policy_store({*strategy, spec}, setup);
   if (setup.shape.aging) return make_aged_store(*strategy, spec, setup);
   return strategy->make(setup, spec);
 }
@@ -189,6 +182,7 @@ base::Result<Cost> cost_of(const Spec& spec, const Setup& setup, const Load& loa
   KVICK_TRY_VOID(check_memory(*strategy, setup.memory != nullptr));
   if (const uint32_t most = most_tokens(strategy->traits, setup); load.tokens > most)
     return base::fail("a sequence of {} tokens is past the context of {}", load.tokens, most);
+  if (!setup.select.name.empty()) return policy_cost({*strategy, spec}, setup, load);
   if (setup.shape.aging) return aged_cost(*strategy, spec, setup, load);
   return strategy->cost(setup, spec, load);
 }

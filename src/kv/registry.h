@@ -31,6 +31,7 @@ struct Traits {
   bool exact = true;
   bool per_query = false;      // view() depends on Ask::q
   bool wants_probs = false;    // observe() must be called
+  bool wants_inputs = false;   // inputs() must be called
   bool shares_prefix = false;  // open() may return cached > 0
   bool cheap_fork = false;     // fork() of a sequence that was opened copies no row
   bool buckets = false;        // every view of it has a kernels::Segment::bucket
@@ -99,6 +100,9 @@ struct Setup {
   // Whether rows may serve other sequences that begin alike. Old rows may not: the recent ones that
   // belong to them are elsewhere.
   bool shares_prefix = true;
+  // The policy of which rows are read (policy.h); no name: all of them are.
+  Spec select = {};
+  uint32_t group = 1;  // query heads that share a KV head
 };
 
 struct Strategy {
@@ -121,11 +125,13 @@ inline uint32_t most_tokens(const Traits& traits, const Setup& setup) {
 std::span<const Strategy> strategies();  // the default first
 const Strategy* find_strategy(std::string_view name);
 
-// What holds of a strategy's stores for that shape and, if it is given, with the spec's options.
-Traits traits_of(const Strategy& strategy, const Shape& shape, const Spec& spec = {});
+// What holds of a strategy's stores for that shape and, if they are given, with the spec's options
+// and under a policy.
+Traits traits_of(const Strategy& strategy, const Shape& shape, const Spec& spec = {},
+                 const Spec& select = {});
 
-// A store for a spec; errors name the strategies or options that exist, or say that static types
-// lack their ranges.
+// A store for a spec, under the setup's policy; errors name the strategies or options that exist,
+// or say that static types lack their ranges.
 base::Result<std::unique_ptr<Store>> make_store(const Spec& spec, const Setup& setup);
 // What it would cost, without making it. Error: as above, and more tokens than most_tokens.
 base::Result<Cost> cost_of(const Spec& spec, const Setup& setup, const Load& load);

@@ -71,6 +71,23 @@ std::string_view closest(std::string_view name, std::span<const std::string_view
   return best;
 }
 
+std::string hint(std::string_view name, std::span<const std::string_view> candidates) {
+  const std::string_view meant = closest(name, candidates);
+  return meant.empty() ? "" : fmt::format("; did you mean {}?", meant);
+}
+
+base::Status<> check_options(const Spec& spec, std::span<const Option> options) {
+  std::vector<std::string_view> known;
+  for (const Option& option : options) known.push_back(option.name);
+  for (const auto& [name, value] : spec.options) {
+    if (std::find(known.begin(), known.end(), name) != known.end()) continue;
+    if (known.empty()) return base::fail("{} has no options, but {} is given", spec.name, name);
+    return base::fail("{} has no option {}{}; it has {}", spec.name, quote(name), hint(name, known),
+                      fmt::join(known, ", "));
+  }
+  return base::Done{};
+}
+
 base::Result<Spec> parse_spec(std::string_view text) {
   constexpr std::string_view kForm = "a KV spec is NAME[:key=value[,key=value]...]";
   const size_t colon = text.find(':');

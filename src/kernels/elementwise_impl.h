@@ -91,6 +91,28 @@ void add(float* x, const float* y, size_t n) {
   store_up_to<V>(x + i, V::add(load_up_to<V>(x + i, left), load_up_to<V>(y + i, left)), left);
 }
 
+template <class V>
+void axpy(float* x, float a, const float* y, size_t n) {
+  const auto factor = V::set(a);
+  KVICK_FOR_VECTORS(i, left, n) {
+    const auto sum = V::fma(factor, load_up_to<V>(y + i, left), load_up_to<V>(x + i, left));
+    store_up_to<V>(x + i, sum, left);
+  }
+}
+
+template <class V>
+float dot(const float* x, const float* y, size_t n) {
+  auto even = V::zero(), odd = V::zero();
+  size_t done = 0;
+  for (; done + 2 * V::kLanes <= n; done += 2 * V::kLanes) {
+    even = V::fma(V::load(x + done), V::load(y + done), even);
+    odd = V::fma(V::load(x + done + V::kLanes), V::load(y + done + V::kLanes), odd);
+  }
+  KVICK_FOR_VECTORS(i, left, n - done)
+  even = V::fma(load_up_to<V>(x + done + i, left), load_up_to<V>(y + done + i, left), even);
+  return V::sum(V::add(even, odd));
+}
+
 // (a, b) turned by the angle of (c, s).
 template <class V>
 void turn(typename V::F& a, typename V::F& b, typename V::F c, typename V::F s) {
@@ -323,14 +345,50 @@ void dot_rows(DType type, const std::byte* rows, size_t stride, size_t n, const 
   dot_rows_of<V, DType::kStatic16>(rows, stride, n, q, dims, out);
 }
 
+template <class V, DType T>
+void dot_columns_of(const std::byte* columns, Columns shape, const float* q, float* out) {
+  size_t i = 0;
+  for (; i + V::kLanes <= shape.rows; i += V::kLanes) {
+    auto even = V::zero(), odd = V::zero();
+    const std::byte* at = columns + i * kElementBytes<T>;
+    const size_t step = shape.stride * kElementBytes<T>;
+    size_t d = 0;
+    for (; d + 2 <= shape.dims; d += 2, at += 2 * step) {
+      even = V::fma(V::template load_row<T>(at), V::set(q[d]), even);
+      odd = V::fma(V::template load_row<T>(at + step), V::set(q[d + 1]), odd);
+    }
+    if (d < shape.dims) even = V::fma(V::template load_row<T>(at), V::set(q[d]), even);
+    V::store(out + i, V::add(even, odd));
+  }
+  for (; i < shape.rows; ++i) {
+    float sum = 0;
+    for (size_t d = 0; d < shape.dims; ++d) {
+      float x;
+      to_f32(T, columns + (d * shape.stride + i) * kElementBytes<T>, 1, &x);
+      sum += x * q[d];
+    }
+    out[i] = sum;
+  }
+}
+
+template <class V>
+void dot_columns(DType type, const std::byte* columns, Columns shape, const float* q, float* out) {
+  if (type == DType::kF16) return dot_columns_of<V, DType::kF16>(columns, shape, q, out);
+  KVICK_CHECK(type == DType::kStatic8, "products of columns of type {}", dtype_info(type).name);
+  dot_columns_of<V, DType::kStatic8>(columns, shape, q, out);
+}
+
 template <class V>
 void fill_rows(Table& table) {
+  table.dot_columns = dot_columns<V>;
   table.dot_rows = dot_rows<V>;
   table.rms_norm = rms_norm<V>;
   table.layer_norm = layer_norm<V>;
   table.silu_mul = silu_mul<V>;
   table.relu = relu<V>;
   table.add = add<V>;
+  table.axpy = axpy<V>;
+  table.dot = dot<V>;
   table.rope = rope<V>;
   table.attend_chunk = attend_chunk<V>;
   table.merge = merge<V>;

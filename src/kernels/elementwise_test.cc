@@ -71,6 +71,52 @@ TEST(ElementWise, LayerNormCentresAndScales) {
   });
 }
 
+TEST(ElementWise, AxpyAddsAMultipleAndDotSumsProducts) {
+  for_each_set([](const Table& table) {
+    for (const size_t n : kSizes) {
+      const auto x = random_floats(n, 8), y = random_floats(n, 9);
+      std::vector<float> sum = x;
+      sum.push_back(77);
+      table.axpy(sum.data(), 0.75F, y.data(), n);
+      double product = 0, size = 0;
+      for (size_t i = 0; i < n; ++i) {
+        EXPECT_NEAR(sum[i], x[i] + 0.75 * y[i], 1e-6) << n;
+        product += double{x[i]} * y[i];
+        size += std::abs(double{x[i]} * y[i]);
+      }
+      EXPECT_EQ(sum[n], 77);
+      EXPECT_NEAR(table.dot(x.data(), y.data(), n), product, 1e-6 * size) << n;
+    }
+  });
+}
+
+TEST(ElementWise, DotColumnsSumsTheProductsOfEachRow) {
+  for_each_set([](const Table& table) {
+    for (const DType type : {DType::kF16, DType::kStatic8})
+      for (const size_t dims : {1, 2, 5, 16})
+        for (const size_t rows : kSizes) {
+          const size_t stride = rows + 3, bytes = dtype_bytes(type, 1);
+          const auto values = random_floats(stride * dims, 10, 40), q = random_floats(dims, 11);
+          std::vector<std::byte> columns(stride * dims * bytes);
+          from_f32(type, values.data(), values.size(), columns.data());
+          std::vector<float> out(rows + 1, 77);
+          table.dot_columns(type, columns.data(), {.rows = rows, .stride = stride, .dims = dims},
+                            q.data(), out.data());
+          for (size_t i = 0; i < rows; ++i) {
+            double sum = 0, size = 0;
+            for (size_t d = 0; d < dims; ++d) {
+              float x;
+              to_f32(type, columns.data() + (d * stride + i) * bytes, 1, &x);
+              sum += double{x} * q[d];
+              size += std::abs(double{x} * q[d]);
+            }
+            EXPECT_NEAR(out[i], sum, 1e-6 * size) << rows;
+          }
+          EXPECT_EQ(out[rows], 77);
+        }
+  });
+}
+
 TEST(ElementWise, SiluMulGatesOverTheWholeRange) {
   for_each_set([](const Table& table) {
     for (const size_t n : kSizes) {

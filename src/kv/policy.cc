@@ -5,9 +5,10 @@
 namespace kvick::kv {
 
 Policy quest_policy();  // quest.cc
+Policy maple_policy();  // maple.cc
 
 std::span<const Policy> policies() {
-  static const Policy rows[] = {quest_policy()};
+  static const Policy rows[] = {quest_policy(), maple_policy()};
   return rows;
 }
 

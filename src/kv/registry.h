@@ -61,6 +61,7 @@ struct Cost {
 };
 
 class Budget;         // budget.h
+struct Predictor;     // predictor.h
 struct StaticRanges;  // ranges.h
 
 // What a model that was trained with a memory of slots (architecture bct) brings to its store; the
@@ -95,6 +96,8 @@ struct Setup {
   const Memory* memory = nullptr;
   // Of the static element types; null without one.
   std::shared_ptr<const StaticRanges> ranges;
+  // What maple predicts with; null without it.
+  std::shared_ptr<const Predictor> predictor;
   // Positions that the model knows, which is where the sequences of an endless strategy end.
   uint32_t most_positions = UINT32_MAX;
   // Whether rows may serve other sequences that begin alike. Old rows may not: the recent ones that

@@ -39,7 +39,27 @@ class ChosenRuns {
 }  // namespace
 
 SelectStep::SelectStep(SelectStore& store, std::vector<Place> places, std::unique_ptr<Step> inner)
-    : CheckedStep(store, std::move(places)), store_(store), inner_(std::move(inner)) {}
+    : CheckedStep(store, std::move(places)), store_(store), inner_(std::move(inner)) {
+  if (store_.side_.inputs == 0) return;
+  for (const Place& place : this->places()) fresh_ += place.fresh;
+  const size_t rows = size_t{store_.shape().layers} * fresh_;
+  side_rows_.resize(rows * store_.side_.row_bytes);
+  looked_.resize(rows * store_.side_.query_floats);
+}
+
+void SelectStep::inputs(uint32_t layer, const float* x) {
+  KVICK_CHECK(layer < store_.shape().layers, "inputs of layer {} of {}", layer,
+              store_.shape().layers);
+  const auto work = [&](size_t begin, size_t end, unsigned) {
+    for (size_t i = begin; i < end; ++i)
+      store_.selector_->look(layer, x + i * store_.side_.inputs, side_row(layer, i),
+                             looked(layer, i));
+  };
+  if (store_.setup().pool == nullptr)
+    work(0, fresh_, 0);
+  else
+    store_.setup().pool->parallel_for(fresh_, 1, work);
+}
 
 void SelectStep::write_rows(uint32_t layer, const float* k, const float* v) {
   inner_->write(layer, k, v);
@@ -80,7 +100,8 @@ void SelectStep::choose(const Ask& ask, const Choosing& choosing, base::Arena& s
                                               ask.layer, ask.head),
                        .count = place.sequence->length,
                        .choosing = choosing,
-                       .queries = queries};
+                       .queries = queries,
+                       .looked = looked_.empty() ? nullptr : looked(ask.layer, place.first)};
   question.rows.segment = past;
   Choice choice;
   store_.selector_->choose(question, scratch, choice);
@@ -101,7 +122,19 @@ void SelectStep::keep_all(const Kept& kept) {
 }
 
 void SelectStep::keep_rows(uint32_t slot, std::span<const uint32_t> kept) {
-  places()[slot].sequence->length += static_cast<uint32_t>(kept.size());
+  const Place& place = places()[slot];
+  SelectSequence& sequence = static_cast<SelectSequence&>(*place.sequence);
+  if (store_.side_.inputs > 0) {
+    const Shape& shape = store_.shape();
+    for (uint32_t layer = 0; layer < shape.layers; ++layer)
+      for (uint32_t head = 0; head < shape.kv_heads; ++head) {
+        const RowsOfHead rows = store_.rows_of(sequence, layer, head);
+        for (uint32_t i = 0; i < kept.size(); ++i)
+          store_.selector_->put(rows, sequence.length + i, side_row(layer, place.first + kept[i]));
+      }
+    sequence.summarised += static_cast<uint32_t>(kept.size());
+  }
+  sequence.length += static_cast<uint32_t>(kept.size());
 }
 
 }  // namespace kvick::kv

@@ -8,9 +8,11 @@
 namespace kvick::kv {
 namespace {
 
-Setup setup_of_rows(const Setup& setup) {
+// Side rows are not made again from rows that another sequence left, so those are not taken.
+Setup setup_of_rows(const Setup& setup, const Selector& selector) {
   Setup rows = setup;
   rows.select = {};
+  rows.shares_prefix = setup.shares_prefix && selector.side().inputs == 0;
   return rows;
 }
 
@@ -21,7 +23,8 @@ SelectStore::SelectStore(const Setup& setup, std::unique_ptr<RowStore> inner,
     : CheckedStore(setup, inner->most_tokens()),
       inner_(std::move(inner)),
       selector_(std::move(selector)),
-      summary_(selector_->summary()) {}
+      summary_(selector_->summary()),
+      side_(selector_->side()) {}
 
 size_t SelectStore::block_bytes() const {
   return summary_.bytes * shape().layers * shape().kv_heads;
@@ -67,12 +70,18 @@ base::Status<Shortage> SelectStore::append_rows(SeqId seq, std::span<const Token
   return base::Done{};
 }
 
-uint32_t SelectStore::needed_blocks(const SelectSequence& sequence) const {
-  if (summary_.rows == 0 || sequence.summarised == sequence.length) return 0;
-  const uint32_t blocks = blocks_for(sequence.length), begin = sequence.summarised / summary_.rows;
+uint32_t SelectStore::summed_rows(const Place& place) const {
+  return place.sequence->length + (side_.inputs > 0 ? place.fresh : 0);
+}
+
+uint32_t SelectStore::needed_blocks(const Place& place) const {
+  const SelectSequence& sequence = mine(*place.sequence);
+  const uint32_t rows = summed_rows(place);
+  if (summary_.rows == 0 || sequence.summarised == rows) return 0;
+  const uint32_t blocks = blocks_for(rows), begin = sequence.summarised / summary_.rows;
   const auto have = static_cast<uint32_t>(sequence.summaries.size());
   const bool shared = begin < have && sequence.summaries[begin].use_count() > 1;
-  return blocks - have + (shared ? 1 : 0);
+  return (blocks > have ? blocks - have : 0) + (shared ? 1 : 0);
 }
 
 SummaryBlock SelectStore::make_block() {
@@ -85,15 +94,17 @@ SummaryBlock SelectStore::make_block() {
           }};
 }
 
-void SelectStore::install(SelectSequence& sequence, std::span<SummaryBlock>& made) {
-  uint32_t count = needed_blocks(sequence);
+void SelectStore::install(const Place& place, std::span<SummaryBlock>& made) {
+  SelectSequence& sequence = mine(*place.sequence);
+  const uint32_t begin = summary_.rows == 0 ? 0 : sequence.summarised / summary_.rows;
+  uint32_t count = needed_blocks(place);
   const auto next = [&] {
     SummaryBlock block = std::move(made.front());
     made = made.subspan(1);
     return block;
   };
-  if (count > blocks_for(sequence.length) - sequence.summaries.size()) {
-    SummaryBlock& shared = sequence.summaries[sequence.summarised / summary_.rows];
+  if (count > 0 && begin < sequence.summaries.size() && sequence.summaries[begin].use_count() > 1) {
+    SummaryBlock& shared = sequence.summaries[begin];
     SummaryBlock own = next();
     std::copy_n(shared.get(), block_bytes(), own.get());
     copied_bytes_ += block_bytes();
@@ -118,7 +129,7 @@ CheckedStore::StepOr SelectStore::start(std::vector<Place> places) {
   std::vector<Slot> slots;
   for (const Place& place : places) {
     const SelectSequence& sequence = mine(*place.sequence);
-    blocks += needed_blocks(sequence);
+    blocks += needed_blocks(place);
     slots.push_back({.seq = sequence.inner, .fresh = place.fresh, .tokens = place.tokens});
   }
   const uint64_t own = blocks * block_bytes();
@@ -135,7 +146,7 @@ CheckedStore::StepOr SelectStore::start(std::vector<Place> places) {
     return shortage_of(now, now + own + step.error().needed_bytes, what).value_or(step.error());
   }
   std::span<SummaryBlock> left = made;
-  for (const Place& place : places) install(mine(*place.sequence), left);
+  for (const Place& place : places) install(place, left);
   summarise(places);
   return std::unique_ptr<CheckedStep>(
       std::make_unique<SelectStep>(*this, std::move(places), std::move(step).value()));
@@ -152,7 +163,7 @@ RowsOfHead SelectStore::rows_of(const SelectSequence& sequence, uint32_t layer,
 }
 
 void SelectStore::summarise(std::span<const Place> places) {
-  if (summary_.rows == 0) return;
+  if (summary_.rows == 0 || side_.inputs > 0) return;
   std::vector<std::vector<kernels::Run>> runs(places.size());
   std::vector<size_t> behind;
   for (size_t i = 0; i < places.size(); ++i) {
@@ -214,7 +225,8 @@ std::vector<Piece> SelectStore::map() const {
 
 base::Result<std::unique_ptr<Store>> make_select_store(const Setup& setup, const Layout& layout,
                                                        std::unique_ptr<const Selector> selector) {
-  KVICK_TRY(std::unique_ptr<Store> made, layout.strategy.make(setup_of_rows(setup), layout.spec));
+  KVICK_TRY(std::unique_ptr<Store> made,
+            layout.strategy.make(setup_of_rows(setup, *selector), layout.spec));
   auto* const rows = dynamic_cast<RowStore*>(made.get());
   KVICK_CHECK(rows != nullptr, "{} makes stores that are no RowStores", layout.strategy.name);
   static_cast<void>(made.release());
@@ -224,7 +236,7 @@ base::Result<std::unique_ptr<Store>> make_select_store(const Setup& setup, const
 
 base::Result<Cost> select_cost(const Setup& setup, const Layout& layout, const Selector& selector,
                                const Load& load) {
-  KVICK_TRY(Cost cost, layout.strategy.cost(setup_of_rows(setup), layout.spec, load));
+  KVICK_TRY(Cost cost, layout.strategy.cost(setup_of_rows(setup, selector), layout.spec, load));
   if (load.tokens == 0) return cost;
   const Shape& shape = setup.shape;
   const uint32_t committed = load.tokens - 1;

@@ -47,11 +47,13 @@ class SelectStore final : public CheckedStore {
 
   size_t block_bytes() const;
   uint32_t blocks_for(uint32_t rows) const;
-  // Blocks that committed rows need and that are not there or not the sequence's alone.
-  uint32_t needed_blocks(const SelectSequence& sequence) const;
+  // Rows whose blocks a step needs: committed ones, and of a policy of side rows its own.
+  uint32_t summed_rows(const Place& place) const;
+  // Blocks that these need and that are not there or not the sequence's alone.
+  uint32_t needed_blocks(const Place& place) const;
   SummaryBlock make_block();  // throws std::bad_alloc
   // Gives the sequence its blocks, from the front of `made`.
-  void install(SelectSequence& sequence, std::span<SummaryBlock>& made);
+  void install(const Place& place, std::span<SummaryBlock>& made);
   void summarise(std::span<const Place> places);
   // Without runs.
   RowsOfHead rows_of(const SelectSequence& sequence, uint32_t layer, uint32_t head) const;
@@ -71,6 +73,7 @@ class SelectStore final : public CheckedStore {
   std::unique_ptr<RowStore> inner_;
   std::unique_ptr<const Selector> selector_;
   SummaryShape summary_;
+  SideShape side_;
   // Of summaries; they count themselves, and the last may be given back behind the store's end.
   std::shared_ptr<std::atomic<uint64_t>> own_bytes_ = std::make_shared<std::atomic<uint64_t>>(0);
   uint64_t copied_bytes_ = 0;
@@ -81,7 +84,8 @@ class SelectStep final : public CheckedStep {
  public:
   SelectStep(SelectStore& store, std::vector<Place> places, std::unique_ptr<Step> inner);
 
-  Wants wants() const override { return {.queries = true}; }
+  Wants wants() const override { return {.queries = true, .inputs = store_.side_.inputs > 0}; }
+  void inputs(uint32_t layer, const float* x) override;
 
  private:
   void write_rows(uint32_t layer, const float* k, const float* v) override;
@@ -92,8 +96,20 @@ class SelectStep final : public CheckedStep {
   void choose(const Ask& ask, const Choosing& choosing, base::Arena& scratch, kernels::View& out);
   uint64_t view_bytes(const kernels::View& view) const;
 
+  // Of a policy of side rows: those of a fresh row, the first of its slot's being places()'s, and
+  // what choosing takes of it.
+  std::byte* side_row(uint32_t layer, uint64_t fresh) {
+    return side_rows_.data() + (layer * fresh_ + fresh) * store_.side_.row_bytes;
+  }
+  float* looked(uint32_t layer, uint64_t fresh) {
+    return looked_.data() + (layer * fresh_ + fresh) * store_.side_.query_floats;
+  }
+
   SelectStore& store_;
   std::unique_ptr<Step> inner_;
+  uint64_t fresh_ = 0;                // rows of the step
+  std::vector<std::byte> side_rows_;  // [layers][fresh rows][SideShape::row_bytes]
+  std::vector<float> looked_;         // [layers][fresh rows][SideShape::query_floats]
 };
 
 // A policy's make and cost, of its Selector.

@@ -25,6 +25,14 @@ struct SummaryShape {
   size_t bytes = 0;
 };
 
+// What a policy keeps of a token that its committed rows do not say: made from the layer's input
+// before the rows are, and given to the summaries when the token is committed. No inputs: nothing.
+struct SideShape {
+  uint32_t inputs = 0;      // floats of a layer's input
+  size_t row_bytes = 0;     // of one token in one layer, of all heads
+  size_t query_floats = 0;  // what choosing takes of one token in one layer, of all heads
+};
+
 using SummaryBlock = std::shared_ptr<std::byte[]>;
 
 // Rows of one sequence, in one layer and head.
@@ -44,6 +52,9 @@ struct Question {
   Choosing choosing;   // 0 < take < last - first, or take = 0
   // Every query of the step in this slot and KV head: [head_dim] each. They read the same rows.
   std::span<const float* const> queries;
+  // SideShape::query_floats of each token of the step in this slot, one after the other; null if
+  // there are none.
+  const float* looked = nullptr;
 };
 
 // What choose() answers. Spans lie in the scratch that it was given.
@@ -67,6 +78,16 @@ class Selector {
   // before `first` have been summarised.
   virtual void summarise(const RowsOfHead& rows, uint32_t first, uint32_t end) const {
     (void)rows, (void)first, (void)end;
+  }
+  // A policy of side rows has these in place of summarise, and the blocks of a step's rows from its
+  // beginning. One token's input, x: what becomes of it.
+  virtual SideShape side() const { return {}; }
+  virtual void look(uint32_t layer, const float* x, std::byte* row, float* queries) const {
+    (void)layer, (void)x, (void)row, (void)queries;
+  }
+  // Row `row` has been committed, and `side` is what look() made of its token.
+  virtual void put(const RowsOfHead& rows, uint32_t row, const std::byte* side) const {
+    (void)rows, (void)row, (void)side;
   }
   virtual void choose(const Question& question, base::Arena& scratch, Choice& choice) const = 0;
   // Bytes that choosing reads in one layer and head, of a sequence of so many committed rows.

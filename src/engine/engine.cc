@@ -78,6 +78,11 @@ base::Status<> Engine::check(const KvOptions& resolved) const {
                       resolved.max_tokens, context);
   if (library_ == nullptr) return base::Done{};
   using kernels::DType;
+  if (!resolved.select.name.empty())
+    return base::fail(
+        "attention by bmm reads whole buckets, of which {} chooses some rows: leave "
+        "one of them out",
+        resolved.select.name);
   if (resolved.k_type != DType::kF32 || resolved.v_type != DType::kF32)
     return base::fail("attention by bmm multiplies rows of float32 only: add --kv-type f32");
   const kv::Strategy* strategy = kv::find_strategy(resolved.spec.name);
@@ -102,6 +107,7 @@ KvOptions Engine::resolved(KvOptions options) const {
   const kernels::DType type = memory ? kernels::DType::kF32 : kernels::DType::kF16;
   options.k_type = options.k_type.value_or(type);
   options.v_type = options.v_type.value_or(type);
+  if (reads_all(options)) options.select = {};
   return options;
 }
 
@@ -117,6 +123,12 @@ kv::Setup Engine::setup(const KvOptions& resolved) const {
   setup.most_positions = model_->config().most_positions();
   setup.kernels = &kernels_;
   setup.memory = model_->kv_memory();
+  setup.select = resolved.select;
+  setup.group = model_->config().group();
+  setup.model_dim = model_->config().dim;
+  const model::Rope& rope = model_->config().rope;
+  setup.rotation = {
+      .frequency = rope.frequency, .dims = rope.dims, .interleaved = rope.interleaved};
   setup.growth_rates = [this, plain = setup] { return growth_rates(plain); };
   return setup;
 }

@@ -27,6 +27,8 @@ struct Policy {
 
 std::span<const Policy> policies();
 const Policy* find_policy(std::string_view name);
+// Whether it names a policy with Traits::forgets: its rows lie in memory of its own.
+bool forgets(const Spec& select);
 
 // Of setup.select, which names a policy. Errors: no such policy or option; a strategy that keeps no
 // rows in place; rows that change their type with age; the policy's own.

@@ -8,9 +8,10 @@
 namespace kvick::kv {
 namespace {
 
-Setup setup_of_rows(const Setup& setup) {
+Setup setup_of_rows(const Setup& setup, const Selector& selector) {
   Setup rows = setup;
   rows.select = {};
+  rows.shares_prefix = setup.shares_prefix && !selector.has_side_rows();
   return rows;
 }
 
@@ -43,6 +44,8 @@ std::unique_ptr<Sequence> SelectStore::make_sequence(std::span<const Token> prom
 CheckedStore::SequenceOr SelectStore::copy_sequence(SeqId, const Sequence& from) {
   inner_->limit(setup().max_bytes - held_bytes());
   auto copy = std::make_unique<SelectSequence>(static_cast<const SelectSequence&>(from));
+  if (summary_.rows > 0)  // not what a dropped step has taken
+    copy->summaries.resize(std::min<size_t>(copy->summaries.size(), blocks_for(copy->length)));
   KVICK_TRY(copy->inner, inner_->fork(copy->inner));
   return std::unique_ptr<Sequence>(std::move(copy));
 }
@@ -54,12 +57,14 @@ void SelectStore::free_sequence(std::unique_ptr<Sequence> sequence) {
 void SelectStore::read_rows(SeqId seq, uint32_t first, uint32_t count,
                             std::span<std::byte> out) const {
   check_idle("read_rows");
+  if (selector_->has_side_rows()) return CheckedStore::read_rows(seq, first, count, out);
   inner_->read_rows(mine(find(seq)).inner, first, count, out);
 }
 
 base::Status<Shortage> SelectStore::append_rows(SeqId seq, std::span<const Token> tokens,
                                                 std::span<const std::byte> rows) {
   check_idle("append_rows");
+  if (selector_->has_side_rows()) return CheckedStore::append_rows(seq, tokens, rows);
   SelectSequence& sequence = mine(find(seq));
   inner_->limit(setup().max_bytes - held_bytes());
   KVICK_TRY_VOID(inner_->append_rows(sequence.inner, tokens, rows));
@@ -67,12 +72,20 @@ base::Status<Shortage> SelectStore::append_rows(SeqId seq, std::span<const Token
   return base::Done{};
 }
 
-uint32_t SelectStore::needed_blocks(const SelectSequence& sequence) const {
-  if (summary_.rows == 0 || sequence.summarised == sequence.length) return 0;
-  const uint32_t blocks = blocks_for(sequence.length), begin = sequence.summarised / summary_.rows;
-  const auto have = static_cast<uint32_t>(sequence.summaries.size());
-  const bool shared = begin < have && sequence.summaries[begin].use_count() > 1;
-  return blocks - have + (shared ? 1 : 0);
+SelectStore::Pending SelectStore::pending(const Place& place) const {
+  const uint32_t length = place.sequence->length;
+  if (selector_->has_side_rows()) return {length, length + place.fresh};
+  return {mine(*place.sequence).summarised, length};
+}
+
+uint32_t SelectStore::needed_blocks(const Place& place) const {
+  const auto [begin, end] = pending(place);
+  if (summary_.rows == 0 || begin == end) return 0;
+  const std::vector<SummaryBlock>& blocks = mine(*place.sequence).summaries;
+  const uint32_t then = blocks_for(end), first = begin / summary_.rows;
+  const auto have = static_cast<uint32_t>(blocks.size());
+  const bool shared = first < have && blocks[first].use_count() > 1;
+  return then - std::min(then, have) + (shared ? 1 : 0);
 }
 
 SummaryBlock SelectStore::make_block() {
@@ -85,15 +98,18 @@ SummaryBlock SelectStore::make_block() {
           }};
 }
 
-void SelectStore::install(SelectSequence& sequence, std::span<SummaryBlock>& made) {
-  uint32_t count = needed_blocks(sequence);
+void SelectStore::install(const Place& place, std::span<SummaryBlock>& made) {
+  SelectSequence& sequence = mine(*place.sequence);
+  uint32_t count = needed_blocks(place);
   const auto next = [&] {
     SummaryBlock block = std::move(made.front());
     made = made.subspan(1);
     return block;
   };
-  if (count > blocks_for(sequence.length) - sequence.summaries.size()) {
-    SummaryBlock& shared = sequence.summaries[sequence.summarised / summary_.rows];
+  if (count == 0) return;
+  const uint32_t first = pending(place).begin / summary_.rows;
+  if (first < sequence.summaries.size() && sequence.summaries[first].use_count() > 1) {
+    SummaryBlock& shared = sequence.summaries[first];
     SummaryBlock own = next();
     std::copy_n(shared.get(), block_bytes(), own.get());
     copied_bytes_ += block_bytes();
@@ -118,7 +134,7 @@ CheckedStore::StepOr SelectStore::start(std::vector<Place> places) {
   std::vector<Slot> slots;
   for (const Place& place : places) {
     const SelectSequence& sequence = mine(*place.sequence);
-    blocks += needed_blocks(sequence);
+    blocks += needed_blocks(place);
     slots.push_back({.seq = sequence.inner, .fresh = place.fresh, .tokens = place.tokens});
   }
   const uint64_t own = blocks * block_bytes();
@@ -135,7 +151,7 @@ CheckedStore::StepOr SelectStore::start(std::vector<Place> places) {
     return shortage_of(now, now + own + step.error().needed_bytes, what).value_or(step.error());
   }
   std::span<SummaryBlock> left = made;
-  for (const Place& place : places) install(mine(*place.sequence), left);
+  for (const Place& place : places) install(place, left);
   summarise(places);
   return std::unique_ptr<CheckedStep>(
       std::make_unique<SelectStep>(*this, std::move(places), std::move(step).value()));
@@ -152,7 +168,7 @@ RowsOfHead SelectStore::rows_of(const SelectSequence& sequence, uint32_t layer,
 }
 
 void SelectStore::summarise(std::span<const Place> places) {
-  if (summary_.rows == 0) return;
+  if (summary_.rows == 0 || selector_->has_side_rows()) return;
   std::vector<std::vector<kernels::Run>> runs(places.size());
   std::vector<size_t> behind;
   for (size_t i = 0; i < places.size(); ++i) {
@@ -214,7 +230,8 @@ std::vector<Piece> SelectStore::map() const {
 
 base::Result<std::unique_ptr<Store>> make_select_store(const Setup& setup, const Layout& layout,
                                                        std::unique_ptr<const Selector> selector) {
-  KVICK_TRY(std::unique_ptr<Store> made, layout.strategy.make(setup_of_rows(setup), layout.spec));
+  KVICK_TRY(std::unique_ptr<Store> made,
+            layout.strategy.make(setup_of_rows(setup, *selector), layout.spec));
   auto* const rows = dynamic_cast<RowStore*>(made.get());
   KVICK_CHECK(rows != nullptr, "{} makes stores that are no RowStores", layout.strategy.name);
   static_cast<void>(made.release());
@@ -224,13 +241,13 @@ base::Result<std::unique_ptr<Store>> make_select_store(const Setup& setup, const
 
 base::Result<Cost> select_cost(const Setup& setup, const Layout& layout, const Selector& selector,
                                const Load& load) {
-  KVICK_TRY(Cost cost, layout.strategy.cost(setup_of_rows(setup), layout.spec, load));
+  KVICK_TRY(Cost cost, layout.strategy.cost(setup_of_rows(setup, selector), layout.spec, load));
   if (load.tokens == 0) return cost;
   const Shape& shape = setup.shape;
   const uint32_t committed = load.tokens - 1;
   const SummaryShape summary = selector.summary();
-  const uint64_t blocks =
-      summary.rows == 0 ? 0 : (uint64_t{committed} + summary.rows - 1) / summary.rows;
+  const uint64_t about = selector.has_side_rows() ? load.tokens : committed;
+  const uint64_t blocks = summary.rows == 0 ? 0 : (about + summary.rows - 1) / summary.rows;
   const uint64_t heads = uint64_t{shape.layers} * shape.kv_heads;
   cost.fast_bytes =
       saturating_add(cost.fast_bytes,
@@ -249,6 +266,12 @@ base::Result<Cost> select_cost(const Setup& setup, const Layout& layout, const S
 void selecting_traits(Traits& traits) {
   traits.exact = traits.buckets = traits.holds_old = false;
   traits.per_query = true;
+}
+
+void side_row_traits(Traits& traits) {
+  selecting_traits(traits);
+  traits.wants_inputs = true;
+  traits.shares_prefix = traits.moves_rows = false;
 }
 
 }  // namespace kvick::kv

@@ -47,11 +47,16 @@ class SelectStore final : public CheckedStore {
 
   size_t block_bytes() const;
   uint32_t blocks_for(uint32_t rows) const;
-  // Blocks that committed rows need and that are not there or not the sequence's alone.
-  uint32_t needed_blocks(const SelectSequence& sequence) const;
+  // Rows of a sequence that will be written about: by begin, or of side rows by commit.
+  struct Pending {
+    uint32_t begin, end;
+  };
+  Pending pending(const Place& place) const;
+  // Blocks that these need and that are not there or not the sequence's alone.
+  uint32_t needed_blocks(const Place& place) const;
   SummaryBlock make_block();  // throws std::bad_alloc
   // Gives the sequence its blocks, from the front of `made`.
-  void install(SelectSequence& sequence, std::span<SummaryBlock>& made);
+  void install(const Place& place, std::span<SummaryBlock>& made);
   void summarise(std::span<const Place> places);
   // Without runs.
   RowsOfHead rows_of(const SelectSequence& sequence, uint32_t layer, uint32_t head) const;
@@ -81,7 +86,10 @@ class SelectStep final : public CheckedStep {
  public:
   SelectStep(SelectStore& store, std::vector<Place> places, std::unique_ptr<Step> inner);
 
-  Wants wants() const override { return {.queries = true}; }
+  Wants wants() const override {
+    return {.queries = true, .inputs = store_.selector_->has_side_rows()};
+  }
+  void inputs(uint32_t layer, const float* x) override;
 
  private:
   void write_rows(uint32_t layer, const float* k, const float* v) override;
@@ -92,8 +100,17 @@ class SelectStep final : public CheckedStep {
   void choose(const Ask& ask, const Choosing& choosing, base::Arena& scratch, kernels::View& out);
   uint64_t view_bytes(const kernels::View& view) const;
 
+  void keep_side_rows(uint32_t slot, std::span<const uint32_t> kept);
+  size_t side_bytes() const { return store_.summary_.bytes / store_.summary_.rows; }
+  uint64_t tokens() const { return places().back().first + places().back().fresh; }
+
   SelectStore& store_;
   std::unique_ptr<Step> inner_;
+  // Of side rows: those of fresh ones, [layers][tokens][kv_heads], and of the layer that is
+  // computed what was predicted.
+  std::vector<std::byte> side_;
+  std::vector<float> predicted_;
+  uint32_t predicted_layer_ = UINT32_MAX;
 };
 
 // A policy's make and cost, of its Selector.
@@ -101,7 +118,8 @@ base::Result<std::unique_ptr<Store>> make_select_store(const Setup& setup, const
                                                        std::unique_ptr<const Selector> selector);
 base::Result<Cost> select_cost(const Setup& setup, const Layout& layout, const Selector& selector,
                                const Load& load);
-// Its change_traits.
+// Its change_traits, without side rows and with them.
 void selecting_traits(Traits& traits);
+void side_row_traits(Traits& traits);
 
 }  // namespace kvick::kv

@@ -6,6 +6,7 @@
 #include "cli/models.h"
 #include "cli/progress.h"
 #include "kernels/table.h"
+#include "kv/policy.h"
 
 namespace kvick::cli {
 namespace {
@@ -37,6 +38,12 @@ void add_engine_flags(CLI::App& command, EngineFlags& flags) {
       "type of keys and values: f32, f16, bf16, q8, q4, static8:FILE or static16:FILE (kvick train "
       "ranges makes the file), or k=q8,v=q4; or one that changes with age: "
       "mixed[:window=128,old=q8], kivi4[:window=128] (default: f16; a memory of slots is f32)");
+  std::string policies;
+  for (const kv::Policy& policy : kv::policies())
+    policies += fmt::format("\n  {:<12} {}", policy.name, policy.summary);
+  command.add_option(
+      "--kv-select", flags.kv_select,
+      "which of the rows are read: NAME[:budget=0.25,...], by default all of them" + policies);
   command
       .add_option("--attn", flags.attention,
                   "fused: attention by kvick's kernels, over the rows that there are; bmm: by a "
@@ -53,7 +60,8 @@ void add_engine_flags(CLI::App& command, EngineFlags& flags) {
 }
 
 base::Result<engine::KvOptions> kv_options(const EngineFlags& flags) {
-  KVICK_TRY(engine::KvOptions options, engine::parse_kv_options(flags.kv, flags.kv_type));
+  KVICK_TRY(engine::KvOptions options,
+            engine::parse_kv_options(flags.kv, flags.kv_type, flags.kv_select));
   options.max_tokens = flags.context;
   // Without a limit of its own a cache that allocates all at once could take more than there is,
   // and be killed.

@@ -87,6 +87,7 @@ base::Result<int> ppl(const PplFlags& flags, const Common& common) {
   if (!flags.against.empty()) {
     EngineFlags reference = flags.engine;
     reference.kv = flags.against;
+    reference.kv_select.clear();
     KVICK_TRY(options.against, kv_options(reference));
   }
   KVICK_TRY(const std::unique_ptr<engine::Engine> engine, open_engine(flags.engine, common));

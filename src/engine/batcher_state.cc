@@ -48,6 +48,7 @@ CacheState Batcher::state() const {
       }
     StoreState store = {.strategy = shelf.strategy,
                         .type = shelf.type,
+                        .select = shelf.select,
                         .usage = shelf.store->usage(),
                         .pieces = {}};
     for (const kv::Piece& piece : shelf.store->map())

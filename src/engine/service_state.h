@@ -61,7 +61,7 @@ struct CachePiece {
   uint64_t job = 0;                      // one of the users'
 };
 struct StoreState {
-  std::string strategy, type;  // as --kv and --kv-type take them
+  std::string strategy, type, select;  // as --kv, --kv-type and --kv-select take them
   kv::Usage usage;
   std::vector<CachePiece> pieces;
 };

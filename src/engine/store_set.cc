@@ -13,9 +13,13 @@ base::Result<StoreSet> StoreSet::make(Engine& engine, const KvOptions& standard,
 base::Result<Shelf*> StoreSet::add(const KvOptions& options) {
   KvOptions all = engine_->resolved(options);
   all.budget = budget_;
-  Shelf shelf = {.options = all, .strategy = kv::spec_text(all.spec), .type = kv_type_text(all)};
+  Shelf shelf = {.options = all,
+                 .strategy = kv::spec_text(all.spec),
+                 .type = kv_type_text(all),
+                 .select = kv_select_text(all)};
   KVICK_TRY(shelf.store, engine_->make_store(all));
-  shelf.traits = kv::traits_of(*kv::find_strategy(all.spec.name), shelf.store->shape(), all.spec);
+  shelf.traits =
+      kv::traits_of(*kv::find_strategy(all.spec.name), shelf.store->shape(), all.spec, all.select);
   shelves_.push_back(std::move(shelf));
   return &shelves_.back();
 }
@@ -23,8 +27,9 @@ base::Result<Shelf*> StoreSet::add(const KvOptions& options) {
 base::Result<Shelf*> StoreSet::find(const KvOptions& options) {
   const KvOptions all = engine_->resolved(options);
   const std::string strategy = kv::spec_text(all.spec), type = kv_type_text(all);
+  const std::string select = kv_select_text(all);
   for (Shelf& shelf : shelves_)
-    if (shelf.strategy == strategy && shelf.type == type &&
+    if (shelf.strategy == strategy && shelf.type == type && shelf.select == select &&
         shelf.options.max_tokens == all.max_tokens && shelf.options.ranges_path == all.ranges_path)
       return &shelf;
   if (shelves_.size() >= kMostStores) {
@@ -53,6 +58,7 @@ kv::Usage StoreSet::usage() const {
     all.copied_bytes += one.copied_bytes;
     all.sequences += one.sequences;
     all.fallbacks += one.fallbacks;
+    all.read_bytes += one.read_bytes;
   }
   all.page_bytes = shelves_.front().store->usage().page_bytes;
   return all;

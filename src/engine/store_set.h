@@ -12,8 +12,8 @@ namespace kvick::engine {
 
 // One store and what is known of its kind.
 struct Shelf {
-  KvOptions options;           // with nothing left open
-  std::string strategy, type;  // as --kv and --kv-type take them
+  KvOptions options;                   // with nothing left open
+  std::string strategy, type, select;  // as --kv, --kv-type and --kv-select take them
   kv::Traits traits;
   std::unique_ptr<kv::Store> store;
   uint32_t groups = 0;  // that use it

@@ -225,5 +225,34 @@ TEST(ElementWise, StoreRowRoundsLikeTheDefinition) {
   });
 }
 
+TEST(ElementWise, DotRowsMultipliesEachRowWithTheQuery) {
+  for_each_set([](const Table& table) {
+    for (const DType type :
+         {DType::kF32, DType::kF16, DType::kBF16, DType::kStatic8, DType::kStatic16})
+      for (const size_t dims : {1, 3, 8, 16, 24, 31, 32, 64, 72, 128, 200}) {
+        constexpr size_t kRows = 5;
+        const size_t bytes = dtype_bytes(type, dims), stride = bytes + 6;
+        const auto floats = random_floats(kRows * dims, 11, is_static(type) ? 40.0F : 1.0F);
+        const auto q = random_floats(dims, 12);
+        std::vector<std::byte> rows(kRows * stride);  // nothing behind the last row
+        std::vector<float> read(dims), out(kRows + 1, 77);
+        rows.resize((kRows - 1) * stride + bytes);
+        for (size_t r = 0; r < kRows; ++r)
+          from_f32(type, floats.data() + r * dims, dims, rows.data() + r * stride);
+        table.dot_rows(type, rows.data(), stride, kRows, q.data(), dims, out.data());
+        for (size_t r = 0; r < kRows; ++r) {
+          to_f32(type, rows.data() + r * stride, dims, read.data());
+          double sum = 0, size = 0;
+          for (size_t i = 0; i < dims; ++i) {
+            sum += double{read[i]} * q[i];
+            size += std::abs(double{read[i]} * q[i]);
+          }
+          EXPECT_NEAR(out[r], sum, 1e-5 * size) << dtype_info(type).name << " " << dims;
+        }
+        EXPECT_EQ(out[kRows], 77);
+      }
+  });
+}
+
 }  // namespace
 }  // namespace kvick::kernels

@@ -19,6 +19,10 @@ constexpr Option kOptions[] = {
     dense_layers_option(),
     {.name = "file", .summary = "the predictor, which kvick train distil makes", .fallback = ""},
     {.name = "type", .summary = "of low-rank keys: int8 or f16", .fallback = "int8"},
+    {.name = "form",
+     .summary =
+         "what the predictor predicts from: heads, trained or random, as train distil has it",
+     .fallback = "heads"},
     {.name = "rank",
      .summary = "values of a low-rank key, where no file says it: to plan without a model",
      .fallback = "0"}};
@@ -30,41 +34,58 @@ struct LowRank {
   size_t row_bytes() const { return kernels::dtype_bytes(type, rank); }
 };
 
+struct Asked {
+  Selection selection;
+  PredictorForm form{};
+  LowRank keys;
+};
+
 class Maple final : public Selector {
  public:
   // predictor: null to count bytes only.
-  Maple(const Setup& setup, const Selection& selection, LowRank keys)
-      : Selector(selection),
+  Maple(const Setup& setup, const Asked& asked)
+      : Selector(asked.selection),
         kernels_(kernels_of(setup)),
+        pool_(setup.pool),
         predictor_(setup.predictor),
         head_dim_(setup.shape.head_dim),
-        keys_(keys) {}
+        form_(asked.form),
+        keys_(asked.keys) {}
 
   SummaryShape summary() const override {
     return {.rows = kBlockRows, .bytes = kBlockRows * keys_.row_bytes()};
   }
 
-  SideShape side() const override {
-    if (predictor_ == nullptr || !predictor_->shape.from_input()) return {};
-    const PredictorShape& shape = predictor_->shape;
-    return {.inputs = shape.dim,
-            .row_bytes = shape.kv_heads * keys_.row_bytes(),
-            .query_floats = size_t{shape.heads} * keys_.rank};
+  bool has_side_rows() const override { return form_ != PredictorForm::kHeads; }
+  // [heads][rank].
+  size_t predicted_floats() const override {
+    return predictor_ == nullptr ? 0 : size_t{predictor_->shape.heads} * keys_.rank;
   }
 
-  void look(uint32_t layer, const float* x, std::byte* row, float* queries) const override {
+  void project(uint32_t layer, const float* x, uint32_t tokens, std::byte* side,
+               float* predicted) const override {
     const PredictorShape& shape = predictor_->shape;
-    std::vector<float> memory(2 * size_t{shape.projected()});
-    const float* from = predictor_->projected(x, memory.data());
-    float* const low = memory.data() + shape.projected();
-    predictor_->keys(layer, from, kernels_, low);
-    kernels_.store_row(keys_.type, low, shape.projected(), row);
-    for (uint32_t head = 0; head < shape.heads; ++head)
-      predictor_->query(layer, head, from, kernels_, queries + size_t{head} * keys_.rank);
+    const auto work = [&](size_t begin, size_t end, unsigned) {
+      std::vector<float> memory(2 * size_t{shape.projected()});
+      float* const low = memory.data() + shape.projected();
+      for (size_t t = begin; t < end; ++t) {
+        const float* from = predictor_->projected(x + t * shape.dim, memory.data());
+        predictor_->keys(layer, from, kernels_, low);
+        kernels_.store_row(keys_.type, low, shape.projected(),
+                           side + t * shape.kv_heads * keys_.row_bytes());
+        for (uint32_t head = 0; head < shape.heads; ++head)
+          predictor_->query(layer, head, from, kernels_,
+                            predicted + t * predicted_floats() + size_t{head} * keys_.rank);
+      }
+    };
+    if (pool_ == nullptr)
+      work(0, tokens, 0);
+    else
+      pool_->parallel_for(tokens, 1, work);
   }
 
-  void put(const RowsOfHead& rows, uint32_t row, const std::byte* side) const override {
-    put_key(rows, row, side + rows.head * keys_.row_bytes());
+  void keep(const RowsOfHead& rows, uint32_t row, std::span<const std::byte> side) const override {
+    put_key(rows, row, side.data());
   }
 
   void summarise(const RowsOfHead& rows, uint32_t first, uint32_t end) const override {
@@ -112,7 +133,7 @@ class Maple final : public Selector {
     const PredictorShape& shape = predictor_->shape;
     const size_t head = question.rows.head * size_t{shape.group()} + i % shape.group();
     if (shape.from_input())
-      return question.looked + (i / shape.group() * shape.heads + head) * keys_.rank;
+      return question.predicted + (i / shape.group() * shape.heads + head) * keys_.rank;
     predictor_->query(question.rows.layer, static_cast<uint32_t>(head), question.queries[i],
                       kernels_, memory.data());
     return memory.data();
@@ -132,33 +153,41 @@ class Maple final : public Selector {
   }
 
   const kernels::Table& kernels_;
+  base::ThreadPool* pool_;
   std::shared_ptr<const Predictor> predictor_;
   uint32_t head_dim_;
+  PredictorForm form_;
   LowRank keys_;
 };
 
-struct Asked {
-  Selection selection;
-  LowRank keys;
-};
+constexpr std::string_view kForms[] = {"random", "trained", "heads"};  // PredictorForm
+
+base::Result<PredictorForm> read_form(const Spec& spec) {
+  KVICK_TRY(const size_t form, read_choice(spec, kOptions[6], {kForms[0], kForms[1], kForms[2]}));
+  return static_cast<PredictorForm>(form);
+}
 
 // Without a predictor, as when nothing but bytes is asked for, the rank is the one given, or
 // MAPLE's.
 base::Result<Asked> read_options(const Setup& setup) {
   Asked asked;
-  KVICK_TRY(asked.selection,
-            read_selection(setup.select, std::span(kOptions).first<kSelectionOptions>()));
-  KVICK_TRY(const size_t type, read_choice(setup.select, kOptions[5], {"int8", "f16"}));
+  const Spec& spec = setup.select;
+  KVICK_TRY(asked.selection, read_selection(spec, std::span(kOptions).first<kSelectionOptions>()));
+  KVICK_TRY(const size_t type, read_choice(spec, kOptions[5], {"int8", "f16"}));
   asked.keys.type = type == 0 ? kernels::DType::kStatic8 : kernels::DType::kF16;
+  KVICK_TRY(asked.form, read_form(spec));
   const uint32_t head_dim = setup.shape.head_dim;
-  KVICK_TRY(const uint64_t rank, read_number(setup.select, kOptions[6], 0, head_dim));
+  KVICK_TRY(const uint64_t rank, read_number(spec, kOptions[7], 0, head_dim));
   asked.keys.rank = rank != 0 ? static_cast<uint32_t>(rank) : std::max(1u, head_dim / 8);
   if (setup.predictor == nullptr) return asked;
-  const uint32_t trained = setup.predictor->shape.rank;
-  if (rank != 0 && rank != trained)
+  const PredictorShape& trained = setup.predictor->shape;
+  if (rank != 0 && rank != trained.rank)
     return base::fail("maple: rank is {}, but the predictor was trained for {}: leave it out", rank,
-                      trained);
-  asked.keys.rank = trained;
+                      trained.rank);
+  if (asked.form != trained.form)
+    return base::fail("maple: the predictor predicts from {0}: add form={0}",
+                      kForms[static_cast<size_t>(trained.form)]);
+  asked.keys.rank = trained.rank;
   return asked;
 }
 
@@ -176,13 +205,18 @@ base::Result<std::unique_ptr<Store>> make(const Setup& setup, const Layout& layo
         "{} of {}",
         trained.layers, trained.kv_heads, trained.head_dim, shape.layers, shape.kv_heads,
         shape.head_dim);
-  return make_select_store(setup, layout,
-                           std::make_unique<Maple>(setup, asked.selection, asked.keys));
+  return make_select_store(setup, layout, std::make_unique<Maple>(setup, asked));
 }
 
 base::Result<Cost> cost(const Setup& setup, const Layout& layout, const Load& load) {
   KVICK_TRY(const Asked asked, read_options(setup));
-  return select_cost(setup, layout, Maple(setup, asked.selection, asked.keys), load);
+  return select_cost(setup, layout, Maple(setup, asked), load);
+}
+
+// A form that does not exist has the traits of the default one; make() refuses it.
+void limit_traits(const Spec& select, Traits& traits) {
+  const auto form = read_form(select);
+  if (form.ok() && *form != PredictorForm::kHeads) side_row_traits(traits);
 }
 
 }  // namespace
@@ -192,6 +226,7 @@ Policy maple_policy() {
           .summary = "the rows that a predictor, distilled from the model, finds heaviest",
           .options = kOptions,
           .change_traits = selecting_traits,
+          .limit_traits = limit_traits,
           .make = make,
           .cost = cost};
 }

@@ -56,13 +56,17 @@ struct TokenRow {
 };
 using Rows = std::vector<TokenRow>;
 
+constexpr const char* form_names[] = {"random", "trained", "heads"};
+
 struct Rig {
   Rig(PredictorForm form, const std::string& options, const std::string& layout = "paged:block=7")
       : predictor(random_predictor(form)) {
     setup.shape = kShape;
     setup.predictor = predictor;
     setup.group = kGroup;
-    setup.select = parse_spec("maple:" + options).value();
+    setup.model_dim = kDim;
+    setup.select =
+        parse_spec("maple:" + options + ",form=" + form_names[static_cast<int>(form)]).value();
     type =
         options.find("f16") != std::string::npos ? kernels::DType::kF16 : kernels::DType::kStatic8;
     auto made = make_store(parse_spec(layout).value(), setup);
@@ -296,6 +300,8 @@ TEST(Maple, SaysWhatItNeeds) {
   setup.predictor = random_predictor(PredictorForm::kHeads);
   setup.group = kGroup;
   EXPECT_EQ(refusal("maple"), "");
+  EXPECT_EQ(refusal("maple:form=random"),
+            "maple: the predictor predicts from heads: add form=heads");
   EXPECT_EQ(refusal("maple:rank=6"),
             "maple: rank is 6, but the predictor was trained for 5: leave it out");
   setup.shape.layers = 3;

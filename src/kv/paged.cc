@@ -343,8 +343,11 @@ base::Result<PagedOptions> options_of(const Setup& setup, const Spec& spec) {
   KVICK_TRY(const uint64_t rows, read_number(spec, kOptions[0], 1, kMostBlockRows));
   KVICK_TRY(const bool prefix, read_switch(spec, kOptions[1]));
   if (prefix && !setup.shares_prefix && spec.options.contains("prefix"))
-    return base::fail("{}: prefix=on: rows that change their type with age serve one sequence only",
-                      spec.name);
+    return base::fail(
+        "{}: prefix=on: rows that change their type with age, or that a policy keeps more of, "
+        "serve "
+        "one sequence only",
+        spec.name);
   KVICK_TRY(const size_t eviction, read_choice(spec, kOptions[2], {"lru", "lfu", "priority"}));
   KVICK_TRY(const size_t huge, read_choice(spec, kOptions[3], {"auto", "on", "off"}));
   return PagedOptions{

@@ -4,11 +4,15 @@
 
 namespace kvick::kv {
 
-Policy quest_policy();  // quest.cc
-Policy maple_policy();  // maple.cc
+Policy quest_policy();      // quest.cc
+Policy sparq_policy();      // sparq.cc
+Policy h2o_policy();        // h2o.cc
+Policy streaming_policy();  // streaming.cc
+Policy maple_policy();      // maple.cc
 
 std::span<const Policy> policies() {
-  static const Policy rows[] = {quest_policy(), maple_policy()};
+  static const Policy rows[] = {quest_policy(), sparq_policy(), h2o_policy(), streaming_policy(),
+                                maple_policy()};
   return rows;
 }
 
@@ -39,6 +43,14 @@ base::Result<const Policy*> checked_policy(const Layout& layout, const Setup& se
 }
 
 }  // namespace
+
+bool forgets(const Spec& select) {
+  const Policy* policy = find_policy(select.name);
+  if (policy == nullptr) return false;
+  Traits traits;
+  policy->change_traits(traits);
+  return traits.forgets;
+}
 
 const Policy* find_policy(std::string_view name) {
   for (const Policy& policy : policies())

@@ -20,6 +20,8 @@ struct Policy {
   std::span<const Option> options;
   // What becomes of a strategy's traits.
   void (*change_traits)(Traits& traits);
+  // Then what becomes of them by the policy's options; null: nothing more.
+  void (*limit_traits)(const Spec& select, Traits& traits) = nullptr;
   // As of Strategy; the policy's own spec is setup.select.
   base::Result<std::unique_ptr<Store>> (*make)(const Setup& setup, const Layout& layout);
   base::Result<Cost> (*cost)(const Setup& setup, const Layout& layout, const Load& load);
@@ -27,6 +29,8 @@ struct Policy {
 
 std::span<const Policy> policies();
 const Policy* find_policy(std::string_view name);
+// Whether it names a policy with Traits::forgets: its rows lie in memory of its own.
+bool forgets(const Spec& select);
 
 // Of setup.select, which names a policy. Errors: no such policy or option; a strategy that keeps no
 // rows in place; rows that change their type with age; the policy's own.

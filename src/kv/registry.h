@@ -37,6 +37,7 @@ struct Traits {
   bool buckets = false;        // every view of it has a kernels::Segment::bucket
   bool holds_old = false;      // its stores are RowStores, which can hold the rows of Shape::aging
   bool moves_rows = false;     // read_rows and append_rows move rows as they are stored
+  bool forgets = false;        // commits give rows up for good
   bool endless = false;        // a sequence may grow past the shape's max_tokens
   // Keeps a memory of the model's slots and no rows: needs Setup::memory and rows of type f32,
   // answers read() and not view(). All others are for models without one.
@@ -75,6 +76,14 @@ struct Memory {
   std::span<const float> initial;
 };
 
+// How a model rotates queries and keys by their positions (rotary embedding): pair i by
+// position * frequency[i]. Empty: it does not.
+struct Rotation {
+  std::span<const double> frequency = {};  // [dims / 2]
+  uint32_t dims = 0;                       // of a head, from its first
+  bool interleaved = false;                // pairs as of kernels::Table::rope
+};
+
 // What every store is made from.
 struct Setup {
   Shape shape;
@@ -105,7 +114,9 @@ struct Setup {
   bool shares_prefix = true;
   // The policy of which rows are read (policy.h); no name: all of them are.
   Spec select = {};
-  uint32_t group = 1;  // query heads that share a KV head
+  uint32_t group = 1;      // query heads that share a KV head
+  uint32_t model_dim = 0;  // of Step::inputs
+  Rotation rotation = {};
 };
 
 struct Strategy {

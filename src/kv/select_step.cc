@@ -40,25 +40,19 @@ class ChosenRuns {
 
 SelectStep::SelectStep(SelectStore& store, std::vector<Place> places, std::unique_ptr<Step> inner)
     : CheckedStep(store, std::move(places)), store_(store), inner_(std::move(inner)) {
-  if (store_.side_.inputs == 0) return;
-  for (const Place& place : this->places()) fresh_ += place.fresh;
-  const size_t rows = size_t{store_.shape().layers} * fresh_;
-  side_rows_.resize(rows * store_.side_.row_bytes);
-  looked_.resize(rows * store_.side_.query_floats);
+  if (!store_.selector_->has_side_rows()) return;
+  const Shape& shape = store_.shape();
+  side_.resize(size_t{shape.layers} * tokens() * shape.kv_heads * side_bytes());
+  predicted_.resize(tokens() * store_.selector_->predicted_floats());
 }
 
 void SelectStep::inputs(uint32_t layer, const float* x) {
-  KVICK_CHECK(layer < store_.shape().layers, "inputs of layer {} of {}", layer,
-              store_.shape().layers);
-  const auto work = [&](size_t begin, size_t end, unsigned) {
-    for (size_t i = begin; i < end; ++i)
-      store_.selector_->look(layer, x + i * store_.side_.inputs, side_row(layer, i),
-                             looked(layer, i));
-  };
-  if (store_.setup().pool == nullptr)
-    work(0, fresh_, 0);
-  else
-    store_.setup().pool->parallel_for(fresh_, 1, work);
+  KVICK_CHECK(layer < store_.shape().layers, "layer {} of {}", layer, store_.shape().layers);
+  KVICK_CHECK(!side_.empty(), "inputs of a store that wants none");
+  const size_t layer_bytes = tokens() * store_.shape().kv_heads * side_bytes();
+  store_.selector_->project(layer, x, static_cast<uint32_t>(tokens()),
+                            side_.data() + layer * layer_bytes, predicted_.data());
+  predicted_layer_ = layer;
 }
 
 void SelectStep::write_rows(uint32_t layer, const float* k, const float* v) {
@@ -101,8 +95,13 @@ void SelectStep::choose(const Ask& ask, const Choosing& choosing, base::Arena& s
                        .count = place.sequence->length,
                        .choosing = choosing,
                        .queries = queries,
-                       .looked = looked_.empty() ? nullptr : looked(ask.layer, place.first)};
+                       .group = group,
+                       .fresh = out.fresh};
   question.rows.segment = past;
+  if (store_.selector_->has_side_rows()) {
+    KVICK_CHECK_EQ(predicted_layer_, ask.layer);
+    question.predicted = predicted_.data() + place.first * store_.selector_->predicted_floats();
+  }
   Choice choice;
   store_.selector_->choose(question, scratch, choice);
   KVICK_CHECK_EQ(choice.rows.size(), choosing.take);
@@ -121,20 +120,25 @@ void SelectStep::keep_all(const Kept& kept) {
   CheckedStep::keep_all(kept);
 }
 
-void SelectStep::keep_rows(uint32_t slot, std::span<const uint32_t> kept) {
+void SelectStep::keep_side_rows(uint32_t slot, std::span<const uint32_t> kept) {
   const Place& place = places()[slot];
-  SelectSequence& sequence = static_cast<SelectSequence&>(*place.sequence);
-  if (store_.side_.inputs > 0) {
-    const Shape& shape = store_.shape();
-    for (uint32_t layer = 0; layer < shape.layers; ++layer)
-      for (uint32_t head = 0; head < shape.kv_heads; ++head) {
-        const RowsOfHead rows = store_.rows_of(sequence, layer, head);
-        for (uint32_t i = 0; i < kept.size(); ++i)
-          store_.selector_->put(rows, sequence.length + i, side_row(layer, place.first + kept[i]));
+  const auto& sequence = static_cast<const SelectSequence&>(*place.sequence);
+  const Shape& shape = store_.shape();
+  const size_t bytes = side_bytes();
+  for (uint32_t layer = 0; layer < shape.layers; ++layer)
+    for (uint32_t head = 0; head < shape.kv_heads; ++head) {
+      const RowsOfHead rows = store_.rows_of(sequence, layer, head);
+      for (uint32_t i = 0; i < kept.size(); ++i) {
+        const uint32_t to = sequence.length + i;
+        const uint64_t from = (layer * tokens() + place.first + kept[i]) * shape.kv_heads + head;
+        store_.selector_->keep(rows, to, std::span(side_).subspan(from * bytes, bytes));
       }
-    sequence.summarised += static_cast<uint32_t>(kept.size());
-  }
-  sequence.length += static_cast<uint32_t>(kept.size());
+    }
+}
+
+void SelectStep::keep_rows(uint32_t slot, std::span<const uint32_t> kept) {
+  if (store_.selector_->has_side_rows()) keep_side_rows(slot, kept);
+  places()[slot].sequence->length += static_cast<uint32_t>(kept.size());
 }
 
 }  // namespace kvick::kv

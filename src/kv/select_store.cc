@@ -8,11 +8,10 @@
 namespace kvick::kv {
 namespace {
 
-// Side rows are not made again from rows that another sequence left, so those are not taken.
 Setup setup_of_rows(const Setup& setup, const Selector& selector) {
   Setup rows = setup;
   rows.select = {};
-  rows.shares_prefix = setup.shares_prefix && selector.side().inputs == 0;
+  rows.shares_prefix = setup.shares_prefix && !selector.has_side_rows();
   return rows;
 }
 
@@ -23,8 +22,7 @@ SelectStore::SelectStore(const Setup& setup, std::unique_ptr<RowStore> inner,
     : CheckedStore(setup, inner->most_tokens()),
       inner_(std::move(inner)),
       selector_(std::move(selector)),
-      summary_(selector_->summary()),
-      side_(selector_->side()) {}
+      summary_(selector_->summary()) {}
 
 size_t SelectStore::block_bytes() const {
   return summary_.bytes * shape().layers * shape().kv_heads;
@@ -46,6 +44,8 @@ std::unique_ptr<Sequence> SelectStore::make_sequence(std::span<const Token> prom
 CheckedStore::SequenceOr SelectStore::copy_sequence(SeqId, const Sequence& from) {
   inner_->limit(setup().max_bytes - held_bytes());
   auto copy = std::make_unique<SelectSequence>(static_cast<const SelectSequence&>(from));
+  if (summary_.rows > 0)  // not what a dropped step has taken
+    copy->summaries.resize(std::min<size_t>(copy->summaries.size(), blocks_for(copy->length)));
   KVICK_TRY(copy->inner, inner_->fork(copy->inner));
   return std::unique_ptr<Sequence>(std::move(copy));
 }
@@ -57,12 +57,14 @@ void SelectStore::free_sequence(std::unique_ptr<Sequence> sequence) {
 void SelectStore::read_rows(SeqId seq, uint32_t first, uint32_t count,
                             std::span<std::byte> out) const {
   check_idle("read_rows");
+  if (selector_->has_side_rows()) return CheckedStore::read_rows(seq, first, count, out);
   inner_->read_rows(mine(find(seq)).inner, first, count, out);
 }
 
 base::Status<Shortage> SelectStore::append_rows(SeqId seq, std::span<const Token> tokens,
                                                 std::span<const std::byte> rows) {
   check_idle("append_rows");
+  if (selector_->has_side_rows()) return CheckedStore::append_rows(seq, tokens, rows);
   SelectSequence& sequence = mine(find(seq));
   inner_->limit(setup().max_bytes - held_bytes());
   KVICK_TRY_VOID(inner_->append_rows(sequence.inner, tokens, rows));
@@ -70,18 +72,20 @@ base::Status<Shortage> SelectStore::append_rows(SeqId seq, std::span<const Token
   return base::Done{};
 }
 
-uint32_t SelectStore::summed_rows(const Place& place) const {
-  return place.sequence->length + (side_.inputs > 0 ? place.fresh : 0);
+SelectStore::Pending SelectStore::pending(const Place& place) const {
+  const uint32_t length = place.sequence->length;
+  if (selector_->has_side_rows()) return {length, length + place.fresh};
+  return {mine(*place.sequence).summarised, length};
 }
 
 uint32_t SelectStore::needed_blocks(const Place& place) const {
-  const SelectSequence& sequence = mine(*place.sequence);
-  const uint32_t rows = summed_rows(place);
-  if (summary_.rows == 0 || sequence.summarised == rows) return 0;
-  const uint32_t blocks = blocks_for(rows), begin = sequence.summarised / summary_.rows;
-  const auto have = static_cast<uint32_t>(sequence.summaries.size());
-  const bool shared = begin < have && sequence.summaries[begin].use_count() > 1;
-  return (blocks > have ? blocks - have : 0) + (shared ? 1 : 0);
+  const auto [begin, end] = pending(place);
+  if (summary_.rows == 0 || begin == end) return 0;
+  const std::vector<SummaryBlock>& blocks = mine(*place.sequence).summaries;
+  const uint32_t then = blocks_for(end), first = begin / summary_.rows;
+  const auto have = static_cast<uint32_t>(blocks.size());
+  const bool shared = first < have && blocks[first].use_count() > 1;
+  return then - std::min(then, have) + (shared ? 1 : 0);
 }
 
 SummaryBlock SelectStore::make_block() {
@@ -96,15 +100,16 @@ SummaryBlock SelectStore::make_block() {
 
 void SelectStore::install(const Place& place, std::span<SummaryBlock>& made) {
   SelectSequence& sequence = mine(*place.sequence);
-  const uint32_t begin = summary_.rows == 0 ? 0 : sequence.summarised / summary_.rows;
   uint32_t count = needed_blocks(place);
   const auto next = [&] {
     SummaryBlock block = std::move(made.front());
     made = made.subspan(1);
     return block;
   };
-  if (count > 0 && begin < sequence.summaries.size() && sequence.summaries[begin].use_count() > 1) {
-    SummaryBlock& shared = sequence.summaries[begin];
+  if (count == 0) return;
+  const uint32_t first = pending(place).begin / summary_.rows;
+  if (first < sequence.summaries.size() && sequence.summaries[first].use_count() > 1) {
+    SummaryBlock& shared = sequence.summaries[first];
     SummaryBlock own = next();
     std::copy_n(shared.get(), block_bytes(), own.get());
     copied_bytes_ += block_bytes();
@@ -163,7 +168,7 @@ RowsOfHead SelectStore::rows_of(const SelectSequence& sequence, uint32_t layer,
 }
 
 void SelectStore::summarise(std::span<const Place> places) {
-  if (summary_.rows == 0 || side_.inputs > 0) return;
+  if (summary_.rows == 0 || selector_->has_side_rows()) return;
   std::vector<std::vector<kernels::Run>> runs(places.size());
   std::vector<size_t> behind;
   for (size_t i = 0; i < places.size(); ++i) {
@@ -241,8 +246,8 @@ base::Result<Cost> select_cost(const Setup& setup, const Layout& layout, const S
   const Shape& shape = setup.shape;
   const uint32_t committed = load.tokens - 1;
   const SummaryShape summary = selector.summary();
-  const uint64_t blocks =
-      summary.rows == 0 ? 0 : (uint64_t{committed} + summary.rows - 1) / summary.rows;
+  const uint64_t about = selector.has_side_rows() ? load.tokens : committed;
+  const uint64_t blocks = summary.rows == 0 ? 0 : (about + summary.rows - 1) / summary.rows;
   const uint64_t heads = uint64_t{shape.layers} * shape.kv_heads;
   cost.fast_bytes =
       saturating_add(cost.fast_bytes,
@@ -261,6 +266,12 @@ base::Result<Cost> select_cost(const Setup& setup, const Layout& layout, const S
 void selecting_traits(Traits& traits) {
   traits.exact = traits.buckets = traits.holds_old = false;
   traits.per_query = true;
+}
+
+void side_row_traits(Traits& traits) {
+  selecting_traits(traits);
+  traits.wants_inputs = true;
+  traits.shares_prefix = traits.moves_rows = false;
 }
 
 }  // namespace kvick::kv

@@ -47,8 +47,11 @@ class SelectStore final : public CheckedStore {
 
   size_t block_bytes() const;
   uint32_t blocks_for(uint32_t rows) const;
-  // Rows whose blocks a step needs: committed ones, and of a policy of side rows its own.
-  uint32_t summed_rows(const Place& place) const;
+  // Rows of a sequence that will be written about: by begin, or of side rows by commit.
+  struct Pending {
+    uint32_t begin, end;
+  };
+  Pending pending(const Place& place) const;
   // Blocks that these need and that are not there or not the sequence's alone.
   uint32_t needed_blocks(const Place& place) const;
   SummaryBlock make_block();  // throws std::bad_alloc
@@ -73,7 +76,6 @@ class SelectStore final : public CheckedStore {
   std::unique_ptr<RowStore> inner_;
   std::unique_ptr<const Selector> selector_;
   SummaryShape summary_;
-  SideShape side_;
   // Of summaries; they count themselves, and the last may be given back behind the store's end.
   std::shared_ptr<std::atomic<uint64_t>> own_bytes_ = std::make_shared<std::atomic<uint64_t>>(0);
   uint64_t copied_bytes_ = 0;
@@ -84,7 +86,9 @@ class SelectStep final : public CheckedStep {
  public:
   SelectStep(SelectStore& store, std::vector<Place> places, std::unique_ptr<Step> inner);
 
-  Wants wants() const override { return {.queries = true, .inputs = store_.side_.inputs > 0}; }
+  Wants wants() const override {
+    return {.queries = true, .inputs = store_.selector_->has_side_rows()};
+  }
   void inputs(uint32_t layer, const float* x) override;
 
  private:
@@ -96,20 +100,17 @@ class SelectStep final : public CheckedStep {
   void choose(const Ask& ask, const Choosing& choosing, base::Arena& scratch, kernels::View& out);
   uint64_t view_bytes(const kernels::View& view) const;
 
-  // Of a policy of side rows: those of a fresh row, the first of its slot's being places()'s, and
-  // what choosing takes of it.
-  std::byte* side_row(uint32_t layer, uint64_t fresh) {
-    return side_rows_.data() + (layer * fresh_ + fresh) * store_.side_.row_bytes;
-  }
-  float* looked(uint32_t layer, uint64_t fresh) {
-    return looked_.data() + (layer * fresh_ + fresh) * store_.side_.query_floats;
-  }
+  void keep_side_rows(uint32_t slot, std::span<const uint32_t> kept);
+  size_t side_bytes() const { return store_.summary_.bytes / store_.summary_.rows; }
+  uint64_t tokens() const { return places().back().first + places().back().fresh; }
 
   SelectStore& store_;
   std::unique_ptr<Step> inner_;
-  uint64_t fresh_ = 0;                // rows of the step
-  std::vector<std::byte> side_rows_;  // [layers][fresh rows][SideShape::row_bytes]
-  std::vector<float> looked_;         // [layers][fresh rows][SideShape::query_floats]
+  // Of side rows: those of fresh ones, [layers][tokens][kv_heads], and of the layer that is
+  // computed what was predicted.
+  std::vector<std::byte> side_;
+  std::vector<float> predicted_;
+  uint32_t predicted_layer_ = UINT32_MAX;
 };
 
 // A policy's make and cost, of its Selector.
@@ -117,7 +118,8 @@ base::Result<std::unique_ptr<Store>> make_select_store(const Setup& setup, const
                                                        std::unique_ptr<const Selector> selector);
 base::Result<Cost> select_cost(const Setup& setup, const Layout& layout, const Selector& selector,
                                const Load& load);
-// Its change_traits.
+// Its change_traits, without side rows and with them.
 void selecting_traits(Traits& traits);
+void side_row_traits(Traits& traits);
 
 }  // namespace kvick::kv

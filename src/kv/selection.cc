@@ -25,24 +25,31 @@ Choosing Selection::of(uint32_t committed) const {
   return choosing;
 }
 
+base::Status<> read_budget(const Spec& spec, const Option& option, Selection& selection) {
+  const auto given = spec.options.find(std::string(option.name));
+  const std::string_view text =
+      given == spec.options.end() ? option.fallback : std::string_view(given->second);
+  if (text.find('.') != std::string_view::npos) {
+    KVICK_TRY(selection.share, read_decimal(spec, option, 1, kMillion));
+  } else {
+    KVICK_TRY(const uint64_t rows, read_number(spec, option, 1, kMostRows));
+    selection.rows = static_cast<uint32_t>(rows);
+  }
+  return base::Done{};
+}
+
+base::Result<uint32_t> read_rows(const Spec& spec, const Option& option) {
+  KVICK_TRY(const uint64_t rows, read_number(spec, option, 0, kMostRows));
+  return static_cast<uint32_t>(rows);
+}
+
 base::Result<Selection> read_selection(const Spec& spec,
                                        std::span<const Option, kSelectionOptions> options) {
   Selection selection;
-  const auto given = spec.options.find("budget");
-  const std::string_view budget =
-      given == spec.options.end() ? options[0].fallback : std::string_view(given->second);
-  if (budget.find('.') != std::string_view::npos) {
-    KVICK_TRY(selection.share, read_decimal(spec, options[0], 1, kMillion));
-  } else {
-    KVICK_TRY(const uint64_t rows, read_number(spec, options[0], 1, kMostRows));
-    selection.rows = static_cast<uint32_t>(rows);
-  }
-  KVICK_TRY(const uint64_t sinks, read_number(spec, options[1], 0, kMostRows));
-  KVICK_TRY(const uint64_t recent, read_number(spec, options[2], 0, kMostRows));
-  KVICK_TRY(const uint64_t dense, read_number(spec, options[3], 0, kMostRows));
-  selection.sinks = static_cast<uint32_t>(sinks);
-  selection.recent = static_cast<uint32_t>(recent);
-  selection.dense_layers = static_cast<uint32_t>(dense);
+  KVICK_TRY_VOID(read_budget(spec, options[0], selection));
+  KVICK_TRY(selection.sinks, read_rows(spec, options[1]));
+  KVICK_TRY(selection.recent, read_rows(spec, options[2]));
+  KVICK_TRY(selection.dense_layers, read_rows(spec, options[3]));
   return selection;
 }
 

@@ -48,7 +48,10 @@ struct Selection {
   uint32_t budget(uint32_t committed) const;
 };
 
-// Error: a value that makes no sense. The options are those above.
+// One option each. Error: a value that makes no sense.
+base::Status<> read_budget(const Spec& spec, const Option& option, Selection& selection);
+base::Result<uint32_t> read_rows(const Spec& spec, const Option& option);
+// All options above.
 base::Result<Selection> read_selection(const Spec& spec,
                                        std::span<const Option, kSelectionOptions> options);
 

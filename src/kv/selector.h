@@ -4,9 +4,13 @@
 // any strategy holds the rows, shares, forks and commits them, and shows those that were chosen.
 //
 // A Selector belongs to one store and does not change: all its methods are called from many
-// threads. What it keeps are summaries: blocks of a few hundred rows of one sequence, of all layers
-// and heads, each written from the committed rows alone, in their order, and therefore right after
-// forks, shared prefixes, dropped steps and paths through trees.
+// threads. What it keeps beside rows lies in blocks, each of some rows of one sequence in all
+// layers and heads, which forks share until one adds to them. It is of one of two kinds:
+//   summaries, which summarise() writes from the committed rows alone, in their order: right after
+//     forks, shared prefixes, dropped steps and paths through trees;
+//   side rows, one for each row, which project() makes from what a layer's projections read
+//     (Step::inputs). Rows do not give them back, so that its stores share no prefixes and move no
+//     rows (side_row_traits).
 
 #include <algorithm>
 #include <memory>
@@ -19,18 +23,11 @@
 
 namespace kvick::kv {
 
-// Of `rows` committed rows: so many bytes for each layer and head. No rows: none is kept.
+// Of `rows` committed rows: so many bytes for each layer and head; of side rows as many for each
+// row. No rows: none is kept.
 struct SummaryShape {
   uint32_t rows = 0;
   size_t bytes = 0;
-};
-
-// What a policy keeps of a token that its committed rows do not say: made from the layer's input
-// before the rows are, and given to the summaries when the token is committed. No inputs: nothing.
-struct SideShape {
-  uint32_t inputs = 0;      // floats of a layer's input
-  size_t row_bytes = 0;     // of one token in one layer, of all heads
-  size_t query_floats = 0;  // what choosing takes of one token in one layer, of all heads
 };
 
 using SummaryBlock = std::shared_ptr<std::byte[]>;
@@ -50,11 +47,13 @@ struct Question {
   RowsOfHead rows;
   uint32_t count = 0;  // committed rows
   Choosing choosing;   // 0 < take < last - first, or take = 0
-  // Every query of the step in this slot and KV head: [head_dim] each. They read the same rows.
+  // Every query of the step in this slot and KV head: [head_dim] each, `group` of each token. They
+  // read the same rows.
   std::span<const float* const> queries;
-  // SideShape::query_floats of each token of the step in this slot, one after the other; null if
-  // there are none.
-  const float* looked = nullptr;
+  uint32_t group = 1;
+  kernels::Segment fresh;  // the step's rows, of its tokens in order
+  // Of a Selector with side rows: what project() has made of the slot's tokens for this layer.
+  const float* predicted = nullptr;  // [tokens][predicted_floats()]
 };
 
 // What choose() answers. Spans lie in the scratch that it was given.
@@ -79,15 +78,21 @@ class Selector {
   virtual void summarise(const RowsOfHead& rows, uint32_t first, uint32_t end) const {
     (void)rows, (void)first, (void)end;
   }
-  // A policy of side rows has these in place of summarise, and the blocks of a step's rows from its
-  // beginning. One token's input, x: what becomes of it.
-  virtual SideShape side() const { return {}; }
-  virtual void look(uint32_t layer, const float* x, std::byte* row, float* queries) const {
-    (void)layer, (void)x, (void)row, (void)queries;
+  // Whether what is kept are side rows.
+  virtual bool has_side_rows() const { return false; }
+  virtual size_t predicted_floats() const { return 0; }  // of a token, all heads
+  // Of a layer, in batch order: x: [tokens][Setup::model_dim] to side: [tokens][kv_heads] rows of
+  // bytes, and predicted: [tokens][predicted_floats()]. From the model's thread, before it
+  // projects: it may use the setup's threads.
+  virtual void project(uint32_t layer, const float* x, uint32_t tokens, std::byte* side,
+                       float* predicted) const {
+    (void)layer, (void)x, (void)tokens, (void)side, (void)predicted;
   }
-  // Row `row` has been committed, and `side` is what look() made of its token.
-  virtual void put(const RowsOfHead& rows, uint32_t row, const std::byte* side) const {
-    (void)rows, (void)row, (void)side;
+  // Row `row` has been committed: its side row goes to where choose() wants it, by default behind
+  // the one before it.
+  virtual void keep(const RowsOfHead& rows, uint32_t row, std::span<const std::byte> side) const {
+    const uint32_t count = summary().rows;
+    std::copy(side.begin(), side.end(), rows.summary(row / count) + row % count * side.size());
   }
   virtual void choose(const Question& question, base::Arena& scratch, Choice& choice) const = 0;
   // Bytes that choosing reads in one layer and head, of a sequence of so many committed rows.

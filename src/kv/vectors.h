@@ -19,4 +19,11 @@ inline void read_key(const kernels::Segment& segment, const std::byte* key, std:
     for (float& x : out) x *= segment.k_scale;
 }
 
+// out[i] = the product of q with the i-th key of a segment's runs, as many as there are.
+void dot_keys(const kernels::Table& kernels, const kernels::Segment& segment,
+              std::span<const float> q, std::span<float> out);
+// sum += a value of a segment.
+void add_value(const kernels::Segment& segment, const std::byte* value, std::span<float> scratch,
+               std::span<float> sum);
+
 }  // namespace kvick::kv

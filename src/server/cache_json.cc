@@ -8,7 +8,7 @@ Json usage_json(const kv::Usage& usage) {
           {"wasted_bytes", usage.wasted_bytes}, {"shared_bytes", usage.shared_bytes},
           {"cached_bytes", usage.cached_bytes}, {"slow_bytes", usage.slow_bytes},
           {"copied_bytes", usage.copied_bytes}, {"page_bytes", usage.page_bytes},
-          {"sequences", usage.sequences}};
+          {"read_bytes", usage.read_bytes},     {"sequences", usage.sequences}};
 }
 
 Json store_json(const engine::StoreState& store) {
@@ -21,6 +21,7 @@ Json store_json(const engine::StoreState& store) {
                       {"job", piece.job}});
   return {{"strategy", store.strategy},
           {"type", store.type},
+          {"select", store.select},
           {"usage", usage_json(store.usage)},
           {"pieces", std::move(pieces)}};
 }

@@ -65,6 +65,12 @@ class Plan(CommandTest):
         for word in ("strategy", "virtual", "iterative", "paged", "last token", "bmc: T ="):
             self.assertIn(word, text)
 
+    def test_a_policy_reads_less(self):
+        every = self.json_of("--ctx", 200)
+        some = self.json_of("--ctx", 200, "--kv-select", "quest:budget=0.25,dense_layers=0")
+        self.assertEqual(some["kv_select"], "quest:budget=0.25,dense_layers=0")
+        self.assertLess(some["read_bytes_per_token"], 0.6 * every["read_bytes_per_token"])
+
     def test_mistakes_are_one_line(self):
         self.refused("--shape", SHAPE, says="a model or a --shape, not both")
         self.refused("--ctx", 100000, says="a context of 100000 tokens was asked for, but the model has 256")

@@ -46,7 +46,10 @@ TEST_P(Owned, RowsAreForPromptsOfTheSameSalt) {
   EXPECT_EQ(store->open(prompt, {.salt = 2}).cached, 0u);
   EXPECT_EQ(store->open(prompt).cached, 0u);
   feed({.salt = 2});
-  const bool shares = traits_of(GetParam().spec).shares_prefix && !spec.options.contains("prefix");
+  const bool shares =
+      kv::traits_of(*find_strategy(spec.name), shape, spec, select_of(GetParam().spec))
+          .shares_prefix &&
+      !spec.options.contains("prefix");
   EXPECT_EQ(store->open(prompt, {.salt = 1, .priority = -9}).cached, shares ? kTokens : 0);
 }
 

@@ -12,6 +12,7 @@ namespace kvick::kv {
 namespace {
 
 constexpr uint32_t kGroup = 2, kDim = 24;
+constexpr uint32_t kSinks = 2, kRecent = 3;
 constexpr Shape kShape = {.layers = 2,
                           .kv_heads = 2,
                           .head_dim = 16,
@@ -81,19 +82,22 @@ struct Rig {
     return std::move(step).value();
   }
 
-  // Rows of a step, written.
-  Rows write(Step& step, uint32_t fresh) {
+  // Writes the rows of a step and looks at each layer when it is there, as a model does.
+  using Look = base::FunctionRef<void(uint32_t layer, const Rows& rows)>;
+  Rows write(
+      Step& step, uint32_t fresh, Look look = [](uint32_t, const Rows&) {}) {
     Rows rows(fresh);
     EXPECT_EQ(step.wants().inputs, predictor->shape.from_input());
     for (uint32_t layer = 0; layer < kShape.layers; ++layer) {
       const auto x = random_floats(size_t{fresh} * kDim, random);
       const auto k = random_floats(size_t{fresh} * kKvDim, random);
-      if (step.wants().inputs) step.inputs(layer, x.data());
-      step.write(layer, k.data(), k.data());
       for (uint32_t t = 0; t < fresh; ++t) {
         rows[t].x[layer].assign(x.begin() + t * kDim, x.begin() + (t + 1) * kDim);
         rows[t].k[layer].assign(k.begin() + t * kKvDim, k.begin() + (t + 1) * kKvDim);
       }
+      if (step.wants().inputs) step.inputs(layer, x.data());
+      step.write(layer, k.data(), k.data());
+      look(layer, rows);
     }
     return rows;
   }
@@ -154,34 +158,50 @@ struct Rig {
 
   // A step of `fresh` tokens reads sinks, recent rows and the heaviest of the others.
   void expect_heaviest(SeqId seq, const Rows& known, uint32_t fresh, uint32_t budget) {
-    constexpr uint32_t kSinks = 2, kRecent = 3;
     auto step = begin(seq, fresh);
-    const Rows rows = write(*step, fresh);
     const auto q = random_floats(size_t{fresh} * kQDim, random);
-    const auto n = static_cast<uint32_t>(known.size()), last = n - kRecent;
+    write(*step, fresh, [&](uint32_t layer, const Rows& rows) {
+      for (uint32_t head = 0; head < kShape.kv_heads; ++head)
+        expect_heaviest(read_rows(*step, q, layer, head), budget,
+                        weights(known, rows, q, layer, head, kSinks,
+                                static_cast<uint32_t>(known.size()) - kRecent));
+    });
+  }
+
+  // Which committed rows are read.
+  static std::vector<char> read_rows(Step& step, const std::vector<float>& q, uint32_t layer,
+                                     uint32_t head) {
     base::Arena scratch;
     kernels::View view;
-    for (uint32_t layer = 0; layer < kShape.layers; ++layer)
-      for (uint32_t head = 0; head < kShape.kv_heads; ++head) {
-        step->view({.slot = 0,
-                    .layer = layer,
-                    .head = head,
-                    .q = q.data() + head * kGroup * kShape.head_dim,
-                    .q_stride = kQDim},
-                   scratch, view);
-        std::vector<char> read(n);
-        for (const kernels::Run& run : view.past[0].runs)
-          for (uint32_t i = 0; i < run.rows; ++i) read[run.pos + i] = 1;
-        EXPECT_EQ(std::count(read.begin(), read.end(), 1), budget);
-        for (uint32_t row = 0; row < n; ++row)
-          EXPECT_TRUE(read[row] || (row >= kSinks && row < last)) << row;
-        const auto weights = this->weights(known, rows, q, layer, head, kSinks, last);
-        double least = 1e9, most = 0;
-        for (uint32_t row = kSinks; row < last; ++row)
-          (read[row] ? least = std::min(least, weights[row - kSinks])
-                     : most = std::max(most, weights[row - kSinks]));
-        EXPECT_GE(least, most * (1 - 1e-4)) << "a heavier row was left out";
+    step.view({.slot = 0,
+               .layer = layer,
+               .head = head,
+               .q = q.data() + head * kGroup * kShape.head_dim,
+               .q_stride = kQDim},
+              scratch, view);
+    std::vector<char> read;
+    for (const kernels::Run& run : view.past[0].runs)
+      for (uint32_t i = 0; i < run.rows; ++i) {
+        read.resize(std::max<size_t>(read.size(), run.pos + i + 1));
+        read[run.pos + i] = 1;
       }
+    return read;
+  }
+
+  static void expect_heaviest(const std::vector<char>& read, uint32_t budget,
+                              const std::vector<double>& weights) {
+    const size_t n = weights.size() + kSinks + kRecent;
+    ASSERT_EQ(read.size(), n);
+    EXPECT_EQ(std::count(read.begin(), read.end(), 1), budget);
+    double least = 1e9, most = 0;
+    for (size_t row = 0; row < n; ++row)
+      if (row < kSinks || row >= n - kRecent)
+        EXPECT_TRUE(read[row]) << row;
+      else if (read[row])
+        least = std::min(least, weights[row - kSinks]);
+      else
+        most = std::max(most, weights[row - kSinks]);
+    EXPECT_GE(least, most * (1 - 1e-4)) << "a heavier row was left out";
   }
 
   std::shared_ptr<const Predictor> predictor;
@@ -246,14 +266,11 @@ TEST(Maple, ReadsAsManyBytesAsThePlannerSays) {
       rig.add(seq, 99, known);
       const uint64_t before = rig.store->usage().read_bytes;
       auto step = rig.begin(seq, 1);
-      rig.write(*step, 1);
       const auto q = random_floats(kQDim, rig.random);
-      base::Arena scratch;
-      kernels::View view;
-      for (uint32_t layer = 0; layer < kShape.layers; ++layer)
+      rig.write(*step, 1, [&](uint32_t layer, const Rows&) {
         for (uint32_t head = 0; head < kShape.kv_heads; ++head)
-          step->view({.slot = 0, .layer = layer, .head = head, .q = q.data(), .q_stride = kQDim},
-                     scratch, view);
+          Rig::read_rows(*step, q, layer, head);
+      });
       const Cost cost =
           cost_of(parse_spec("paged:block=7").value(), rig.setup, {.tokens = 100, .sequences = 1})
               .value();

@@ -103,17 +103,14 @@ struct Setup {
   // What a strategy computes with, if it computes; null: the scalar ones.
   const kernels::Table* kernels = nullptr;
   const Memory* memory = nullptr;
-  // Of the static element types; null without one.
-  std::shared_ptr<const StaticRanges> ranges;
-  // What maple predicts with; null without it.
-  std::shared_ptr<const Predictor> predictor;
+  std::shared_ptr<const StaticRanges> ranges;  // of the static element types, null without one
+  std::shared_ptr<const Predictor> predictor;  // what maple predicts with, null without it
   // Positions that the model knows, which is where the sequences of an endless strategy end.
   uint32_t most_positions = UINT32_MAX;
   // Whether rows may serve other sequences that begin alike. Old rows may not: the recent ones that
   // belong to them are elsewhere.
   bool shares_prefix = true;
-  // The policy of which rows are read (policy.h); no name: all of them are.
-  Spec select = {};
+  Spec select = {};        // the policy of which rows are read (policy.h); no name: all are
   uint32_t group = 1;      // query heads that share a KV head
   uint32_t model_dim = 0;  // of Step::inputs
   Rotation rotation = {};

@@ -131,7 +131,7 @@ void norm_token(const Pass& pass, const float* rest, const Norm& norm, uint32_t 
   const size_t dim = pass.config.dim;
   float* hidden = pass.hidden + t * dim;
   if (rest != nullptr) pass.workspace.kernels.add(hidden, rest + t * dim, dim);
-  apply_norm(pass.workspace, norm, pass.config.norm_eps, hidden, y + t * dim);
+  apply_norm(pass.workspace, norm, pass.config.norm_eps, hidden, y);
 }
 
 // As project_normed; a step that wants to sees what is projected before that begins.

@@ -7,7 +7,8 @@
 // quantising, sharing) happens before commit. Growth is not undone.
 //
 // Order, per step: begin; then for each layer, in any order of layers: write once, then view (from
-// many threads), then observe (same); then at most one commit, after all layers were written.
+// many threads), then observe (same); then at most one commit, after all layers were written. A
+// store that wants a layer's inputs is given them before write.
 // commit or destruction ends the step. Until then it is the only Step of its Store, which meanwhile
 // answers length, failure, usage, map and shape only. A Store is used from one thread at a time,
 // but for view and observe. A Store outlives its Steps.
@@ -74,9 +75,20 @@ struct Kept {
   static Kept all(const Batch& batch);
 };
 
+// What a step asks of the model beside its rows; the same of all steps of a store (Traits).
+struct Wants {
+  bool queries = false;  // views depend on them, and take work
+  bool probs = false;    // observe
+  bool inputs = false;   // inputs
+};
+
 class Step {
  public:
   virtual ~Step() = default;  // without commit: rolled back
+  virtual Wants wants() const { return {}; }
+  // What the projections of a layer read, in batch order: x: [sum of fresh][model dim]. Before
+  // write of that layer, and only if it is wanted.
+  virtual void inputs(uint32_t layer, const float* x) { (void)layer, (void)x; }
   // The fresh rows of one layer, in batch order: k, v: [sum of fresh][kv_heads][head_dim], rotated
   // already.
   virtual void write(uint32_t layer, const float* k, const float* v) = 0;

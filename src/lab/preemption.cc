@@ -70,15 +70,15 @@ class Preemption final : public Experiment {
     engine::BatcherOptions options;
     KVICK_TRY(options.kv, engine::parse_kv_options(strategy, ""));
     options.kv.max_tokens = kPrompt + kAnswer;
-    const Folder folder;
-    if (cell.what["files"].get<bool>()) {
-      KVICK_TRY(options.files, engine::PrefixFiles::open(
-                                   {.folder = folder.path(), .max_bytes = uint64_t{4} << 30}));
-    }
     uint64_t& needed = needed_bytes_[cell.what["kind"].get<std::string>()];
     if (needed == 0) {
       KVICK_TRY(const Replayed all, replay(*engine, options, jobs()));
       needed = all.peak_bytes;
+    }
+    const Folder folder;
+    if (cell.what["files"].get<bool>()) {
+      KVICK_TRY(options.files, engine::PrefixFiles::open(
+                                   {.folder = folder.path(), .max_bytes = uint64_t{4} << 30}));
     }
     if (const double share = cell.what["share"].get<double>(); share < 1)
       options.kv_bytes = static_cast<uint64_t>(share * static_cast<double>(needed));

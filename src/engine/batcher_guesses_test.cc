@@ -15,10 +15,10 @@ using test::job_of;
 using test::listen;
 using test::run_all;
 
-std::unique_ptr<Batcher> batcher_of(Engine& engine, const std::string& kv, const std::string& spec,
+std::unique_ptr<Batcher> batcher_of(Engine& engine, const KvOptions& kv, const std::string& spec,
                                     uint64_t bytes = UINT64_MAX) {
   BatcherOptions options;
-  options.kv = parse_kv_options(kv, "").value();
+  options.kv = kv;
   options.kv_bytes = bytes;
   options.headroom_tokens = 2;
   options.spec = parse_spec_options(spec).value();
@@ -64,14 +64,14 @@ Outcomes run(Batcher& batcher, const std::vector<Job>& jobs) {
 }
 
 void expect_answers(Engine& engine, const std::vector<Job>& jobs, Outcomes& out,
-                    const std::string& kv) {
+                    const KvOptions& kv) {
   auto heard = out.heard.begin();
   uint64_t drafted = 0, accepted = 0;
   for (const Job& job : jobs) {
     for (uint32_t c = 0; c < job.choices; ++c) {
-      const Answer answer = alone(engine, job, c, parse_kv_options(kv, "").value());
-      EXPECT_EQ(heard->tokens[c], answer.tokens) << kv;
-      EXPECT_EQ(heard->text[c], answer.text) << kv;
+      const Answer answer = alone(engine, job, c, kv);
+      EXPECT_EQ(heard->tokens[c], answer.tokens) << kv.spec.name;
+      EXPECT_EQ(heard->text[c], answer.text) << kv.spec.name;
     }
     drafted += heard->outcome->drafted;
     accepted += heard->outcome->accepted;
@@ -87,10 +87,10 @@ TEST(BatcherGuesses, AnswerAsWithoutThemOnEveryStore) {
     if (strategy.traits.memory) continue;
     for (const char* spec : {"lookup", "auto", "suffix:most=3"}) {
       SCOPED_TRACE(fmt::format("{} {}", strategy.name, spec));
-      const auto batcher = batcher_of(*engine, std::string(strategy.name), spec);
+      const auto batcher = batcher_of(*engine, kv_of(strategy), spec);
       const std::vector<Job> jobs = jobs_of(4);
       Outcomes out = run(*batcher, jobs);
-      expect_answers(*engine, jobs, out, std::string(strategy.name));
+      expect_answers(*engine, jobs, out, kv_of(strategy));
       EXPECT_EQ(out.metrics.kv.used_bytes, 0u);
       if (spec == std::string("lookup")) {
         EXPECT_GT(out.metrics.drafted, 0u);
@@ -102,25 +102,26 @@ TEST(BatcherGuesses, AnswerAsWithoutThemOnEveryStore) {
 TEST(BatcherGuesses, AnswerTheSameWhenMemoryRunsOut) {
   const auto engine = tiny_engine();
   const uint64_t token = engine->make_store({}).value()->shape().token_bytes();
-  for (const char* kv : {"paged:block=4", "bmc:r=4"}) {
+  for (const char* name : {"paged:block=4", "bmc:r=4"}) {
+    const KvOptions kv = parse_kv_options(name, "").value();
     const auto batcher = batcher_of(*engine, kv, "lookup:grow=on", 200 * token);
     const std::vector<Job> jobs = jobs_of(5);
     Outcomes out = run(*batcher, jobs);
     expect_answers(*engine, jobs, out, kv);
-    EXPECT_GT(out.metrics.recomputations, 0u) << kv << ": memory was not scarce";
+    EXPECT_GT(out.metrics.recomputations, 0u) << name << ": memory was not scarce";
   }
 }
 
 TEST(BatcherGuesses, AreAJobsToChoose) {
   const auto engine = tiny_engine();
-  const auto batcher = batcher_of(*engine, "paged", "none");
+  const auto batcher = batcher_of(*engine, parse_kv_options("paged", "").value(), "none");
   std::vector<Job> jobs = {job_of(std::vector<Token>(20, 5), 30),
                            job_of(std::vector<Token>(20, 6), 30)};
   jobs[1].spec = parse_spec_options("lookup").value();
   Outcomes out = run(*batcher, jobs);
   EXPECT_EQ(out.heard.front().outcome->drafted, 0u);
   EXPECT_GT(out.heard.back().outcome->drafted, 0u);
-  expect_answers(*engine, jobs, out, "paged");
+  expect_answers(*engine, jobs, out, parse_kv_options("paged", "").value());
 
   const auto refusal = [&](const char* spec, uint32_t beams) {
     Job job = job_of({1, 2}, 4);
@@ -138,7 +139,7 @@ TEST(BatcherGuesses, AreAJobsToChoose) {
 
 TEST(BatcherGuesses, SeeNoTextsOfAnotherSalt) {
   const auto engine = tiny_engine();
-  const auto batcher = batcher_of(*engine, "paged", "suffix");
+  const auto batcher = batcher_of(*engine, parse_kv_options("paged", "").value(), "suffix");
   const auto drafted = [&](const std::string& salt) {
     Job job = job_of({9, 8, 7, 6, 5}, 40);
     job.salt = salt;

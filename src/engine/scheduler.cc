@@ -54,7 +54,8 @@ void Scheduler::cancel(JobId job) {
 
 Metrics Scheduler::metrics() const {
   const std::lock_guard lock(mutex_);
-  Metrics all = metrics_;
+  // What files are written to and read from goes on when no job runs.
+  Metrics all = busy_ || stopping_ ? metrics_ : batcher_->metrics();
   all.waiting += static_cast<uint32_t>(submitted_.size());
   all.refused = refused_;
   return all;

@@ -42,7 +42,8 @@ class Scheduler final : public Service {
   void publish();
 
   SchedulerOptions options_;
-  std::unique_ptr<Batcher> batcher_;  // the thread's alone, but for Batcher::refuses
+  // The thread's alone while it is busy, but for Batcher::refuses; else of who holds the mutex.
+  std::unique_ptr<Batcher> batcher_;
   uint32_t context_;
 
   mutable std::mutex mutex_;

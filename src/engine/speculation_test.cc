@@ -59,13 +59,12 @@ void expect_equal(const Answers& plain, const Answers& guessed, const std::strin
   }
 }
 
-void expect_same(Engine& engine, const std::string& strategy, const std::string& type,
-                 std::initializer_list<const char*> specs) {
-  const KvOptions kv = parse_kv_options(strategy, type).value();
+void expect_same(Engine& engine, const KvOptions& kv, std::initializer_list<const char*> specs) {
   const Answers plain = answers_of(engine, kv, "none");
   EXPECT_EQ(plain.drafted, 0u);
   for (const char* spec : specs)
-    expect_equal(plain, answers_of(engine, kv, spec), strategy + " " + type + " " + spec);
+    expect_equal(plain, answers_of(engine, kv, spec),
+                 kv.spec.name + " " + kv_type_text(kv) + " " + spec);
 }
 
 TEST(Speculation, GivesOnEveryStoreTheTokensOfPlainDecoding) {
@@ -74,16 +73,16 @@ TEST(Speculation, GivesOnEveryStoreTheTokensOfPlainDecoding) {
     for (const char* type : {"f16", "mixed:window=32,old=q8", "kivi4:window=32"}) {
       if (strategy.traits.memory) continue;
       if (type[0] != 'f' && !strategy.traits.holds_old) continue;
-      expect_same(*engine, std::string(strategy.name), type, {"lookup:most=13,grow=on", "auto"});
+      expect_same(*engine, kv_of(strategy, type), {"lookup:most=13,grow=on", "auto"});
     }
   for (const char* type : {"f32", "bf16", "k=q8,v=q4"})
-    expect_same(*engine, "virtual", type, {"lookup:most=1", "suffix"});
+    expect_same(*engine, parse_kv_options("virtual", type).value(), {"lookup:most=1", "suffix"});
 }
 
 TEST(Speculation, GivesTheTokensOfPlainDecodingFromAMemoryOfSlots) {
   tools::Spec spec = model::tiny_spec(tools::Arch::kBct);
   spec.context = 128;
-  expect_same(*engine_of(spec), "", "", {"lookup", "auto"});
+  expect_same(*engine_of(spec), {}, {"lookup", "auto"});
 }
 
 TEST(Speculation, IsRightSometimesWhereATextRepeatsItself) {

@@ -21,6 +21,12 @@ inline std::unique_ptr<Engine> engine_of(const tools::Spec& spec,
   return std::move(engine).value();
 }
 
+// A strategy's options; those of a slower tier with one so small that rows leave memory.
+inline KvOptions kv_of(const kv::Strategy& strategy, std::string_view type = "") {
+  constexpr std::string_view kTier = "ram:size=16MiB,fast=64KiB,unit=8";
+  return parse_kv_options(strategy.name, type, strategy.traits.tiered ? kTier : "").value();
+}
+
 // Of a small llama model whose heads are wide enough for rows of every type.
 inline std::unique_ptr<Engine> wide_engine() {
   tools::Spec spec = model::tiny_spec(tools::Arch::kLlama);

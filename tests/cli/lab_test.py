@@ -35,7 +35,7 @@ class Lab(CommandTest):
         self.refused("nothing", *out, says="no experiment nothing; there are allocators, bmc-sweep")
         self.refused("allocators", *out, says="a context of 2048 tokens was asked for, but the model has 256")
         self.refused("allocators", "--ctx", 8, *out, says="--ctx")
-        self.refused("waste", *out, says="waste needs a trace")
+        self.refused("waste", *out, says="a trace of requests is needed")
         self.refused("waste", "--file", "/nowhere.csv", *out, says="cannot read /nowhere.csv")
         self.refused("bmc-sweep", "--shape", "xl", *out, says="no shape xl; there are s")
         self.refused("waste", says="--out is required")

@@ -111,10 +111,10 @@ base::Result<SpecOptions> parse_spec_options(std::string_view text) {
     return fail("{} is no way to speculate; there are {}", kv::quote(spec.name),
                 fmt::join(names, ", "));
   }
-  for (const auto& [name, value] : spec.options)
+  for (const auto& given : spec.options)
     if (std::none_of(way->options.begin(), way->options.end(),
-                     [&](const SpecOption& option) { return option.name == name; }))
-      return fail("{} has no option {}; it has {}", way->name, kv::quote(name),
+                     [&](const SpecOption& option) { return option.name == given.first; }))
+      return fail("{} has no option {}; it has {}", way->name, kv::quote(given.first),
                   way->options.empty() ? "none" : quoted_names(*way));
   SpecOptions options;
   options.way = spec.name;

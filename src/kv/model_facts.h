@@ -22,5 +22,9 @@ struct Memory {
 // How a model rotates queries and keys by their positions (rotary embedding): pair i by
 // position * frequency[i]. Empty: it does not.
 struct Rotation {
-  std::span<const double> frequency = {};
+  std::span<const double> frequency = {};  // [dims / 2]
+  uint32_t dims = 0;                       // of a head, from its first
+  bool interleaved = false;                // pairs as of kernels::Table::rope
+};
+
 }  // namespace kvick::kv

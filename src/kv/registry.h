@@ -71,11 +71,6 @@ class Budget;         // budget.h
 struct Predictor;     // predictor.h
 struct StaticRanges;  // ranges.h
 
-// [dims / 2]
-uint32_t dims = 0;         // of a head, from its first
-bool interleaved = false;  // pairs as of kernels::Table::rope
-};
-
 // What every store is made from.
 struct Setup {
   Shape shape;

@@ -34,9 +34,10 @@ struct Options {
   // How tokens are guessed ahead, NAME[:key=value,...], as `kvick run --spec` takes it; empty: not
   // at all. Answers are the same.
   std::string spec;
-  uint32_t context = 0;  // most tokens of a sequence; 0: the model's
-  unsigned threads = 0;  // 0: as many as this process may use
-  std::string isa;       // scalar, avx2, avx512 or amx; empty: the best that this processor has
+  std::string kv_select;  // which rows are read, as `kvick run --kv-select` takes it; empty: all
+  uint32_t context = 0;   // most tokens of a sequence; 0: the model's
+  unsigned threads = 0;   // 0: as many as this process may use
+  std::string isa;        // scalar, avx2, avx512 or amx; empty: the best that this processor has
 };
 
 struct Message {

@@ -149,6 +149,7 @@ nlohmann::ordered_json report_json(const BenchReport& report) {
   return {
       {"model", report.engine.model().config().name},
       {"kv_type", engine::kv_type_text(report.kv)},
+      {"kv_select", engine::kv_select_text(report.kv)},
       {"threads", report.threads},
       {"isa", base::isa_name(report.engine.kernels().isa)},
       {"attention", attention_json(report.engine)},

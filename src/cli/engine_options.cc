@@ -6,6 +6,7 @@
 #include "cli/models.h"
 #include "cli/progress.h"
 #include "kernels/table.h"
+#include "kv/policy.h"
 #include "kv/tier.h"
 
 namespace kvick::cli {
@@ -57,6 +58,12 @@ void add_engine_flags(CLI::App& command, EngineFlags& flags) {
       "ranges makes the file), or k=q8,v=q4; or one that changes with age: "
       "mixed[:window=128,old=q8], kivi4[:window=128] (default: f16; a memory of slots is f32)");
   command.add_option("--kv-tier", flags.kv_tier, tier_help());
+  std::string policies;
+  for (const kv::Policy& policy : kv::policies())
+    policies += fmt::format("\n  {:<12} {}", policy.name, policy.summary);
+  command.add_option(
+      "--kv-select", flags.kv_select,
+      "which of the rows are read: NAME[:budget=0.25,...], by default all of them" + policies);
   command
       .add_option("--attn", flags.attention,
                   "fused: attention by kvick's kernels, over the rows that there are; bmm: by a "
@@ -74,7 +81,7 @@ void add_engine_flags(CLI::App& command, EngineFlags& flags) {
 
 base::Result<engine::KvOptions> kv_options(const EngineFlags& flags) {
   KVICK_TRY(engine::KvOptions options,
-            engine::parse_kv_options(flags.kv, flags.kv_type, flags.kv_tier));
+            engine::parse_kv_options(flags.kv, flags.kv_type, flags.kv_tier, flags.kv_select));
   options.max_tokens = flags.context;
   // Without a limit of its own a cache that allocates all at once could take more than there is,
   // and be killed.

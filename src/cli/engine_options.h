@@ -14,7 +14,7 @@ namespace kvick::cli {
 struct EngineFlags {
   std::string model;
   unsigned threads = 0;
-  std::string kv, kv_type, kv_tier;
+  std::string kv, kv_type, kv_tier, kv_select;
   uint32_t context = 0;
   uint64_t kv_memory = 0;
   engine::Attention attention = engine::Attention::kFused;

@@ -23,6 +23,13 @@ kv::Setup setup_of(const PlanReport& report, const kernels::Table& kernels,
   setup.store_row = kernels.store_row;
   setup.store_group = kernels.store_group;
   setup.pool = &pool;
+  setup.kernels = &kernels;
+  setup.select = engine::reads_all(report.kv) ? kv::Spec{} : report.kv.select;
+  setup.group = config.group();
+  setup.model_dim = config.dim;
+  setup.rotation = {.frequency = config.rope.frequency,
+                    .dims = config.rope.dims,
+                    .interleaved = config.rope.interleaved};
   return setup;
 }
 
@@ -174,6 +181,7 @@ nlohmann::ordered_json plan_json(const PlanReport& report) {
   return {{"model", report.model.config.name},
           {"strategy", kv::spec_text(asked.spec)},
           {"kv_type", engine::kv_type_text(report.kv)},
+          {"kv_select", engine::kv_select_text(report.kv)},
           {"tokens", report.tokens},
           {"batch", report.batch},
           {"weight_bytes", report.weight_bytes()},
@@ -209,10 +217,11 @@ nlohmann::ordered_json plan_json(const PlanReport& report) {
 std::string plan_text(const PlanReport& report) {
   const PlannedWay& asked = report.ways.front();
   std::string text = fmt::format(
-      "{}: {} sequence{} of {} tokens, {} {}\n\nweights {}, cache {}, of {} memory: {}\n\n",
+      "{}: {} sequence{} of {} tokens, {} {}{}\n\nweights {}, cache {}, of {} memory: {}\n\n",
       report.model.config.name, report.batch, report.batch == 1 ? "" : "s", report.tokens,
-      kv::spec_text(asked.spec), engine::kv_type_text(report.kv), giga(report.weight_bytes()),
-      giga(asked.cost.fast_bytes), giga(report.memory_bytes),
+      kv::spec_text(asked.spec), engine::kv_type_text(report.kv),
+      engine::reads_all(report.kv) ? "" : ", " + engine::kv_select_text(report.kv),
+      giga(report.weight_bytes()), giga(asked.cost.fast_bytes), giga(report.memory_bytes),
       report.fits() ? "fits" : "does not fit");
   text += fmt::format("{:<12}{:>12}{:>14}{:>12}{:>14}\n", "strategy", "cache", "read a token",
                       "copied", "decode tok/s");

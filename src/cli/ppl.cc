@@ -91,6 +91,7 @@ base::Result<int> ppl(const PplFlags& flags, const Common& common) {
         std::string_view(flags.against).substr(0, flags.against.find(':'));
     const kv::Strategy* strategy = kv::find_strategy(name);
     if (strategy != nullptr && !strategy->traits.tiered) reference.kv_tier.clear();
+    reference.kv_select.clear();
     KVICK_TRY(options.against, kv_options(reference));
   }
   KVICK_TRY(const std::unique_ptr<engine::Engine> engine, open_engine(flags.engine, common));

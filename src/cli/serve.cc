@@ -11,6 +11,7 @@
 #include "cli/engine_options.h"
 #include "cli/spec_flag.h"
 #include "engine/scheduler.h"
+#include "kv/policy.h"
 #include "server/json_form.h"
 
 namespace kvick::cli {
@@ -53,7 +54,8 @@ Result<std::unique_ptr<engine::Scheduler>> make_scheduler(engine::Engine& engine
   KVICK_TRY(options.batch.kv, kv_options(flags.engine));
   KVICK_TRY(options.batch.spec, spec_of(flags.spec));
   // Blocks, so that prompts that begin alike share them; unless the model has its own way.
-  const bool own_way = engine.model().kv_memory() != nullptr;
+  const bool own_way =
+      engine.model().kv_memory() != nullptr || kv::forgets(options.batch.kv.select);
   if (options.batch.kv.spec.name.empty() && !own_way) options.batch.kv.spec.name = "paged";
   options.batch.kv_bytes = std::exchange(options.batch.kv.max_bytes, UINT64_MAX);
   options.batch.max_sequences = flags.max_seqs;

@@ -10,6 +10,7 @@
 #include "cli/commands.h"
 #include "cli/engine_options.h"
 #include "cli/progress.h"
+#include "cli/train_distil.h"
 #include "cli/train_model.h"
 #include "engine/ranges.h"
 
@@ -100,6 +101,7 @@ void add_train(CLI::App& app, const Common& common, Run& chosen) {
       "train", "train a small model, or measure what a cache needs to know of one");
   command->require_subcommand(1);
   add_ranges(*command, common, chosen);
+  add_distil(*command, common, chosen);
   add_model_training(*command, common, chosen);
 }
 

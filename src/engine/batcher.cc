@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <fmt/format.h>
 
+#include "kv/policy.h"
+
 namespace kvick::engine {
 namespace {
 
@@ -83,7 +85,9 @@ double Batcher::order_of(const Job& job, double arrived) const {
 KvOptions Batcher::kind_of(const Job& job) const {
   KvOptions kind = job.kv.value_or(options_.kv);
   if (kind.max_tokens == 0) kind.max_tokens = options_.kv.max_tokens;
-  if (kind.spec.name.empty()) {
+  if (kind.select.name.empty()) kind.select = options_.kv.select;
+  // A policy that forgets has no use for the service's layout.
+  if (kind.spec.name.empty() && !kv::forgets(kind.select)) {
     kind.spec = options_.kv.spec;
     kind.tier = options_.kv.tier;
   }

@@ -49,6 +49,7 @@ CacheState Batcher::state() const {
     StoreState store = {.strategy = shelf.strategy,
                         .type = shelf.type,
                         .tier = shelf.tier,
+                        .select = shelf.select,
                         .usage = shelf.store->usage(),
                         .pieces = {}};
     for (const kv::Piece& piece : shelf.store->map())

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "engine/predictor_file.h"
 #include "engine/ranges.h"
 #include "model/vocabulary.h"
 #include "plan/growth_rates.h"
@@ -78,6 +79,11 @@ base::Status<> Engine::check(const KvOptions& resolved) const {
                       resolved.max_tokens, context);
   if (library_ == nullptr) return base::Done{};
   using kernels::DType;
+  if (!resolved.select.name.empty())
+    return base::fail(
+        "attention by bmm reads whole buckets, of which {} chooses some rows: leave "
+        "one of them out",
+        resolved.select.name);
   if (resolved.k_type != DType::kF32 || resolved.v_type != DType::kF32)
     return base::fail("attention by bmm multiplies rows of float32 only: add --kv-type f32");
   const kv::Strategy* strategy = kv::find_strategy(resolved.spec.name);
@@ -97,6 +103,7 @@ KvOptions Engine::resolved(KvOptions options) const {
   const kernels::DType type = memory ? kernels::DType::kF32 : kernels::DType::kF16;
   options.k_type = options.k_type.value_or(type);
   options.v_type = options.v_type.value_or(type);
+  if (reads_all(options)) options.select = {};
   return options;
 }
 
@@ -113,6 +120,12 @@ kv::Setup Engine::setup(const KvOptions& resolved) const {
   setup.kernels = &kernels_;
   setup.memory = model_->kv_memory();
   setup.tier = resolved.tier;
+  setup.select = resolved.select;
+  setup.group = model_->config().group();
+  setup.model_dim = model_->config().dim;
+  const model::Rope& rope = model_->config().rope;
+  setup.rotation = {
+      .frequency = rope.frequency, .dims = rope.dims, .interleaved = rope.interleaved};
   setup.growth_rates = [this, plain = setup] { return growth_rates(plain); };
   return setup;
 }
@@ -124,7 +137,16 @@ Result<std::unique_ptr<kv::Store>> Engine::make_store(const KvOptions& options) 
   if (kernels::is_static(*all.k_type) || kernels::is_static(*all.v_type)) {
     KVICK_TRY(setup.ranges, read_ranges(all.ranges_path, identity_));
   }
+  KVICK_TRY(setup.predictor, predictor(all));
   return kv::make_store(all.spec, setup);
+}
+
+base::Result<std::shared_ptr<const kv::Predictor>> Engine::predictor(
+    const KvOptions& resolved) const {
+  const auto file = resolved.select.options.find("file");
+  if (resolved.select.name != "maple" || file == resolved.select.options.end())
+    return std::shared_ptr<const kv::Predictor>();
+  return read_predictor(file->second, identity_, model_->config());
 }
 
 base::Status<> Engine::check_kv(const KvOptions& options) const {
@@ -147,7 +169,9 @@ uint32_t Engine::most_tokens(const KvOptions& options) const {
 
 Result<kv::Cost> Engine::cost(const KvOptions& options, const kv::Load& load) const {
   const KvOptions all = resolved(options);
-  return kv::cost_of(all.spec, setup(all), load);
+  kv::Setup setup = this->setup(all);
+  KVICK_TRY(setup.predictor, predictor(all));
+  return kv::cost_of(all.spec, setup, load);
 }
 
 Result<std::string> Engine::render_chat(const nlohmann::ordered_json& messages,

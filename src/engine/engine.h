@@ -87,6 +87,8 @@ class Engine {
   explicit Engine(const kernels::Table& kernels) : kernels_(kernels) {}
   kv::Setup setup(const KvOptions& resolved) const;
   base::Status<> check(const KvOptions& resolved) const;
+  // Of a policy that needs one; null for others, and without its file.
+  base::Result<std::shared_ptr<const kv::Predictor>> predictor(const KvOptions& resolved) const;
   base::Result<kv::GrowthRates> growth_rates(const kv::Setup& setup) const;
 
   const kernels::Table& kernels_;

@@ -46,7 +46,11 @@ bool FileTier::serves(const Shelf& shelf) const {
          !kernels::is_static(*shelf.options.k_type) && !kernels::is_static(*shelf.options.v_type);
 }
 
-std::string FileTier::fingerprint(const Shelf& shelf) const { return model_ + "|" + shelf.type; }
+// What a layer attends to is in the rows of the layers behind it.
+std::string FileTier::fingerprint(const Shelf& shelf) const {
+  const std::string rows = model_ + "|" + shelf.type;
+  return reads_all(shelf.options) ? rows : rows + "|" + shelf.select;
+}
 
 Filed FileTier::begin(const Shelf& shelf, std::string_view salt) const {
   return {.tokens = 0, .last = first_parent(fingerprint(shelf), salt)};

@@ -5,6 +5,7 @@
 #include <cctype>
 
 #include "kv/options.h"
+#include "kv/policy.h"
 #include "kv/tier.h"
 
 namespace kvick::engine {
@@ -149,10 +150,23 @@ base::Status<> read_types(std::string_view text, KvOptions& options) {
   return base::Done{};
 }
 
+// What --kv-select takes where all rows are read, though the server's own options say otherwise.
+constexpr std::string_view kNoPolicy = "none";
+
+Result<kv::Spec> read_policy(std::string_view text) {
+  KVICK_TRY(kv::Spec spec, kv::parse_spec(text));
+  if (spec.name == kNoPolicy && spec.options.empty()) return spec;
+  if (kv::find_policy(spec.name) != nullptr) return spec;
+  std::vector<std::string_view> names;
+  for (const kv::Policy& policy : kv::policies()) names.push_back(policy.name);
+  return fail("unknown policy \"{}\" of which rows are read; there are {}, {}", spec.name,
+              kNoPolicy, fmt::join(names, ", "));
+}
+
 }  // namespace
 
 Result<KvOptions> parse_kv_options(std::string_view spec, std::string_view type,
-                                   std::string_view tier) {
+                                   std::string_view tier, std::string_view select) {
   KvOptions options;
   if (!spec.empty()) {
     KVICK_TRY(options.spec, kv::parse_spec(spec));
@@ -168,7 +182,18 @@ Result<KvOptions> parse_kv_options(std::string_view spec, std::string_view type,
     KVICK_TRY(options.tier, kv::parse_spec(tier));
     KVICK_TRY_VOID(kv::read_tier(*options.tier));
   }
+  if (!select.empty()) {
+    KVICK_TRY(options.select, read_policy(select));
+  }
   return options;
+}
+
+bool reads_all(const KvOptions& options) {
+  return options.select.name.empty() || options.select.name == kNoPolicy;
+}
+
+std::string kv_select_text(const KvOptions& options) {
+  return reads_all(options) ? std::string(kNoPolicy) : kv::spec_text(options.select);
 }
 
 std::string kv_type_text(const KvOptions& options) {

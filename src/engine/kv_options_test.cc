@@ -74,5 +74,15 @@ TEST(KvOptions, NameTheStrategiesThereAre) {
       << refused;
 }
 
+TEST(KvOptions, APolicyIsGivenOrNone) {
+  const auto select = [](const char* text) { return parse_kv_options("", "", "", text); };
+  EXPECT_TRUE(reads_all(select("").value()));
+  EXPECT_TRUE(reads_all(select("none").value()));
+  EXPECT_EQ(kv_select_text(select("none").value()), "none");
+  EXPECT_FALSE(reads_all(select("quest:budget=64").value()));
+  EXPECT_EQ(kv_select_text(select("quest:budget=64").value()), "quest:budget=64");
+  EXPECT_TRUE(select("none:budget=3").error().message.starts_with("unknown policy \"none\""));
+}
+
 }  // namespace
 }  // namespace kvick::engine

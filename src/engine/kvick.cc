@@ -71,8 +71,8 @@ Model& Model::operator=(Model&&) noexcept = default;
 Model::~Model() = default;
 
 Model Model::open(const Options& options) {
-  engine::KvOptions kv =
-      value_or_throw(engine::parse_kv_options(options.kv, options.kv_type, options.kv_tier));
+  engine::KvOptions kv = value_or_throw(
+      engine::parse_kv_options(options.kv, options.kv_type, options.kv_tier, options.kv_select));
   kv.max_tokens = options.context;
   auto state = std::make_unique<State>();
   state->engine = value_or_throw(engine::Engine::open({.model_path = options.path,

@@ -10,9 +10,12 @@ namespace {
 using base::fail;
 using base::Result;
 
-// Tokens of one forward: logits of each are kept, 200 KB a token at a vocabulary of 50 k, so fewer
-// than in prefill.
+// Tokens of one window in one forward: logits of each are kept, 200 KB a token at a vocabulary of
+// 50 k, so fewer than in prefill.
 constexpr uint32_t kChunk = 128;
+// Where a policy chooses rows it does so as in decoding: windows advance one token a step, and so
+// many side by side, because the weights are read once for all of them.
+constexpr uint32_t kMostLanes = 16;
 
 double log_sum_exp(std::span<const float> logits) {
   const float top = *std::max_element(logits.begin(), logits.end());
@@ -25,70 +28,96 @@ size_t likeliest(std::span<const float> logits) {
   return static_cast<size_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
 }
 
-// One cache and the logits of the chunk it has just read.
+using Windows = std::span<const std::span<const Token>>;
+
+// One cache and the logits of what it has just read.
 class Reader {
  public:
   Reader(Engine& engine, std::unique_ptr<kv::Store> store)
       : engine_(engine), store_(std::move(store)), workspace_(engine.make_workspace()) {}
 
-  void restart() {
-    if (open_) store_->close(seq_);
-    seq_ = store_->open({}).seq;
-    open_ = true;
+  // With so many windows.
+  void restart(size_t lanes) {
+    for (const kv::SeqId seq : lanes_) store_->close(seq);
+    lanes_.clear();
+    while (lanes_.size() < lanes) lanes_.push_back(store_->open({}).seq);
     past_ = 0;
   }
 
-  base::Status<> read(std::span<const Token> tokens) {
-    const model::Slot slot = {.seq = seq_, .past = past_, .tokens = tokens, .parents = {}};
-    const model::Batch batch = {.slots = {&slot, 1}};
-    std::vector<kv::Slot> slots = model::kv_slots(batch);
-    for (kv::Slot& each : slots) each.tokens = {};  // nobody will ask for these again
-    auto step = store_->begin({.slots = slots});
+  // Tokens [begin, begin + n) of every window.
+  base::Status<> read(Windows windows, size_t begin, size_t n) {
+    std::vector<model::Slot> slots;
+    for (size_t lane = 0; lane < windows.size(); ++lane)
+      slots.push_back({.seq = lanes_[lane],
+                       .past = past_,
+                       .tokens = windows[lane].subspan(begin, n),
+                       .parents = {}});
+    const model::Batch batch = {.slots = slots};
+    std::vector<kv::Slot> of_store = model::kv_slots(batch);
+    for (kv::Slot& each : of_store) each.tokens = {};  // nobody will ask for these again
+    const uint64_t read_before = store_->usage().read_bytes;
+    auto step = store_->begin({.slots = of_store});
     if (!step.ok()) return fail("no room for a window: {}", step.error().what);
-    std::vector<uint32_t> wanted(tokens.size());
+    std::vector<uint32_t> wanted(windows.size() * n);
     for (uint32_t i = 0; i < wanted.size(); ++i) wanted[i] = i;
-    logits_.resize(tokens.size() * vocab());
+    logits_.resize(wanted.size() * vocab());
     engine_.model().forward(batch, **step, workspace_, wanted, logits_.data());
-    if (const std::string why = store_->failure(seq_); !why.empty())
-      return fail("a window's rows are lost: {}", why);
-    (*step)->commit(kv::Kept::all({.slots = slots}));
-    past_ += static_cast<uint32_t>(tokens.size());
+    for (const kv::SeqId lane : lanes_)
+      if (const std::string why = store_->failure(lane); !why.empty())
+        return fail("a window's rows are lost: {}", why);
+    (*step)->commit(kv::Kept::all({.slots = of_store}));
+    past_ += static_cast<uint32_t>(n);
+    read_bytes_ = store_->usage().read_bytes - read_before;
     return base::Done{};
   }
 
+  // Of the token-th of those that were just read.
   std::span<const float> logits(size_t token) const {
     return std::span(logits_).subspan(token * vocab(), vocab());
   }
-  const kv::Store& store() const { return *store_; }
+  // Of one window.
+  // Of one window, in all tiers.
+  uint64_t held_bytes() const {
+    const kv::Usage usage = store_->usage();
+    return (usage.allocated_bytes + usage.slow_bytes) / lanes_.size();
+  }
+  // Counted in the last step; 0 where no policy chooses.
+  uint64_t read_bytes() const { return read_bytes_ / lanes_.size(); }
 
  private:
   size_t vocab() const { return engine_.model().config().vocab; }
   Engine& engine_;
   std::unique_ptr<kv::Store> store_;
   model::Workspace workspace_;
-  kv::SeqId seq_{};
-  bool open_ = false;
+  std::vector<kv::SeqId> lanes_;
   uint32_t past_ = 0;
+  uint64_t read_bytes_ = 0;
   std::vector<float> logits_;
 };
 
 struct Sums {
   std::vector<double> windows;  // mean negative log-likelihood of each
   std::vector<double> divergences;
-  double nll = 0, window_nll = 0, reference_nll = 0;
-  uint64_t tokens = 0, window_tokens = 0, agreed = 0;
+  std::vector<double> lanes;  // the same of the windows that are being read, as sums
+  double nll = 0, reference_nll = 0;
+  uint64_t tokens = 0, agreed = 0;
+};
+
+struct Lane {
+  size_t index = 0;
+  size_t first = 0;  // of its logits
 };
 
 // next: the tokens that the chunk just read should have predicted; the last logits of a window
 // predict nothing.
-void score(const Reader& reader, const Reader* reference, std::span<const Token> next, Sums& sums) {
+void score(const Reader& reader, const Reader* reference, Lane lane, std::span<const Token> next,
+           Sums& sums) {
   for (size_t i = 0; i < next.size(); ++i) {
-    const std::span<const float> logits = reader.logits(i);
+    const std::span<const float> logits = reader.logits(lane.first + i);
     const double total = log_sum_exp(logits);
-    sums.window_nll += total - logits[static_cast<size_t>(next[i])];
-    ++sums.window_tokens;
+    sums.lanes[lane.index] += total - logits[static_cast<size_t>(next[i])];
     if (reference == nullptr) continue;
-    const std::span<const float> exact = reference->logits(i);
+    const std::span<const float> exact = reference->logits(lane.first + i);
     const double exact_total = log_sum_exp(exact);
     sums.reference_nll += exact_total - exact[static_cast<size_t>(next[i])];
     double divergence = 0;
@@ -101,22 +130,26 @@ void score(const Reader& reader, const Reader* reference, std::span<const Token>
   }
 }
 
-base::Status<> read_window(Reader& reader, Reader* reference, std::span<const Token> window,
-                           Sums& sums) {
-  reader.restart();
-  if (reference != nullptr) reference->restart();
-  for (size_t begin = 0; begin < window.size(); begin += kChunk) {
-    const size_t n = std::min<size_t>(kChunk, window.size() - begin);
-    KVICK_TRY_VOID(reader.read(window.subspan(begin, n)));
-    if (reference != nullptr) KVICK_TRY_VOID(reference->read(window.subspan(begin, n)));
-    score(reader, reference, window.subspan(begin + 1, std::min(n, window.size() - begin - 1)),
-          sums);
+// Windows of equal length, side by side, `chunk` tokens of each at a time.
+base::Status<> read_windows(Reader& reader, Reader* reference, Windows windows, size_t chunk,
+                            Sums& sums) {
+  reader.restart(windows.size());
+  if (reference != nullptr) reference->restart(windows.size());
+  sums.lanes.assign(windows.size(), 0);
+  const size_t length = windows.front().size();
+  for (size_t begin = 0; begin < length; begin += chunk) {
+    const size_t n = std::min(chunk, length - begin), next = std::min(n, length - begin - 1);
+    KVICK_TRY_VOID(reader.read(windows, begin, n));
+    if (reference != nullptr) KVICK_TRY_VOID(reference->read(windows, begin, n));
+    for (size_t lane = 0; lane < windows.size(); ++lane)
+      score(reader, reference, {.index = lane, .first = lane * n},
+            windows[lane].subspan(begin + 1, next), sums);
   }
-  sums.nll += sums.window_nll;
-  sums.tokens += sums.window_tokens;
-  sums.windows.push_back(sums.window_nll / static_cast<double>(sums.window_tokens));
-  sums.window_nll = 0;
-  sums.window_tokens = 0;
+  for (const double nll : sums.lanes) {
+    sums.nll += nll;
+    sums.tokens += length - 1;
+    sums.windows.push_back(nll / static_cast<double>(length - 1));
+  }
   return base::Done{};
 }
 
@@ -219,18 +252,22 @@ Result<Perplexity> perplexity(Engine& engine, std::span<const Token> text,
 
   KVICK_TRY(Reader reader, make_reader(engine, options.kv, window));
   KVICK_TRY(std::optional<Reader> reference, make_reference(engine, options, window));
+  const bool steps = !reads_all(options.kv) || (options.against && !reads_all(*options.against));
+  const size_t lanes = steps ? kMostLanes : 1, chunk = steps ? 1 : kChunk;
   Sums sums;
-  for (size_t i = 0; i < windows; ++i) {
-    KVICK_TRY_VOID(read_window(reader, reference ? &*reference : nullptr,
-                               text.subspan(i * window, window), sums));
-    if (options.progress) options.progress((i + 1) * window, windows * window);
+  for (size_t i = 0; i < windows;) {
+    std::vector<std::span<const Token>> some;
+    for (; some.size() < lanes && i < windows; ++i)
+      some.push_back(text.subspan(i * window, window));
+    KVICK_TRY_VOID(read_windows(reader, reference ? &*reference : nullptr, some, chunk, sums));
+    if (options.progress) options.progress(i * window, windows * window);
   }
   Perplexity result = summary(sums);
-  const kv::Usage usage = reader.store().usage();
-  result.kv_bytes = usage.allocated_bytes + usage.slow_bytes;
+  result.kv_bytes = reader.held_bytes();
   KVICK_TRY(const kv::Cost cost,
             engine.cost(cache_for(engine, options.kv, window), {.tokens = window, .sequences = 1}));
-  result.kv_read_bytes_per_token = cost.read_bytes_per_token;
+  result.kv_read_bytes_per_token =
+      reader.read_bytes() > 0 ? reader.read_bytes() : cost.read_bytes_per_token;
   result.slow_read_bytes_per_token = cost.slow_read_bytes_per_token;
   return result;
 }

@@ -37,13 +37,14 @@ struct Perplexity {
   double kl_mean = 0, kl_p99 = 0;
   double top1_agreement = 1;  // share of tokens for which both find the same token likeliest
   uint64_t kv_read_bytes_per_token = 0,
-           slow_read_bytes_per_token = 0;  // of a full window's last token, by cost()
+           slow_read_bytes_per_token = 0;  // of a full window's last token, counted or by cost()
   uint64_t kv_bytes = 0;                   // allocated for a full window, in all tiers
 };
 
-// Takes memory for both caches and the logits of 128 tokens of each model, however long the text.
-// Errors: a window longer than a context that ends, fewer than two tokens, a reference with another
-// vocabulary, what make_store refuses, no room.
+// Where a policy chooses rows, windows are read a token at a time, as in decoding, and 16 of them
+// side by side. Takes memory for both caches (of so many windows) and the logits of 128 tokens of
+// each model, however long the text. Errors: a window longer than a context that ends, fewer than
+// two tokens, a reference with another vocabulary, what make_store refuses, no room.
 base::Result<Perplexity> perplexity(Engine& engine, std::span<const Token> text,
                                     const PerplexityOptions& options);
 

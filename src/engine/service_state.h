@@ -62,7 +62,7 @@ struct CachePiece {
   uint64_t job = 0;                      // one of the users'
 };
 struct StoreState {
-  std::string strategy, type, tier;  // as --kv, --kv-type and --kv-tier take them
+  std::string strategy, type, tier, select;  // as --kv and its like take them
   kv::Usage usage;
   std::vector<CachePiece> pieces;
 };

@@ -16,9 +16,11 @@ base::Result<Shelf*> StoreSet::add(const KvOptions& options) {
   Shelf shelf = {.options = all,
                  .strategy = kv::spec_text(all.spec),
                  .type = kv_type_text(all),
-                 .tier = all.tier ? kv::spec_text(*all.tier) : ""};
+                 .tier = all.tier ? kv::spec_text(*all.tier) : "",
+                 .select = kv_select_text(all)};
   KVICK_TRY(shelf.store, engine_->make_store(all));
-  shelf.traits = kv::traits_of(*kv::find_strategy(all.spec.name), shelf.store->shape(), all.spec);
+  shelf.traits =
+      kv::traits_of(*kv::find_strategy(all.spec.name), shelf.store->shape(), all.spec, all.select);
   shelves_.push_back(std::move(shelf));
   return &shelves_.back();
 }
@@ -27,9 +29,11 @@ base::Result<Shelf*> StoreSet::find(const KvOptions& options) {
   const KvOptions all = engine_->resolved(options);
   const std::string strategy = kv::spec_text(all.spec), type = kv_type_text(all);
   const std::string tier = all.tier ? kv::spec_text(*all.tier) : "";
+  const std::string select = kv_select_text(all);
   for (Shelf& shelf : shelves_)
     if (shelf.strategy == strategy && shelf.type == type && shelf.tier == tier &&
-        shelf.options.max_tokens == all.max_tokens && shelf.options.ranges_path == all.ranges_path)
+        shelf.select == select && shelf.options.max_tokens == all.max_tokens &&
+        shelf.options.ranges_path == all.ranges_path)
       return &shelf;
   if (shelves_.size() >= kMostStores) {
     const auto unused = std::find_if(std::next(shelves_.begin()), shelves_.end(),
@@ -59,6 +63,7 @@ kv::Usage StoreSet::usage() const {
     all.copied_bytes += one.copied_bytes;
     all.sequences += one.sequences;
     all.fallbacks += one.fallbacks;
+    all.read_bytes += one.read_bytes;
   }
   all.page_bytes = shelves_.front().store->usage().page_bytes;
   return all;

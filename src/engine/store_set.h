@@ -12,8 +12,8 @@ namespace kvick::engine {
 
 // One store and what is known of its kind.
 struct Shelf {
-  KvOptions options;                 // with nothing left open
-  std::string strategy, type, tier;  // as --kv, --kv-type and --kv-tier take them
+  KvOptions options;                         // with nothing left open
+  std::string strategy, type, tier, select;  // as --kv and its like take them
   kv::Traits traits;
   std::unique_ptr<kv::Store> store;
   uint32_t groups = 0;  // that use it

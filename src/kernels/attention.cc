@@ -145,6 +145,10 @@ void check_group_type(DType type, size_t n) {
               "groups of rows of {} values of type {}", n, dtype_info(type).name);
 }
 
+void check_dot_type(DType type) {
+  KVICK_CHECK(dtype_info(type).block == 1, "products of rows of type {}", dtype_info(type).name);
+}
+
 namespace {
 
 void check_key_type(DType type, size_t n) {

@@ -214,7 +214,9 @@ struct Attend {
     for (uint32_t i = 0; i < count; ++i) {
       const uint32_t index = group_first + i;
       const uint32_t token = index / queries.group, head = index % queries.group;
-      q[i] = override_q != nullptr ? override_q + static_cast<size_t>(index) * dims
+      // Of all the step's tokens, not of these alone.
+      const size_t of_step = static_cast<size_t>(queries.first) * queries.group + index;
+      q[i] = override_q != nullptr ? override_q + of_step * dims
                                    : queries.q + static_cast<size_t>(token) * queries.q_stride +
                                          static_cast<size_t>(head) * dims;
     }

@@ -49,7 +49,8 @@ void finish(Partial state, const View& view, const Queries& queries, float* out,
       float* to = out + t * out_stride + static_cast<size_t>(g) * dims;
       // No row at all gives zeros. One division per query: within an ulp of dividing each.
       const float inverse = state.sum[i] == 0 ? 0 : 1 / state.sum[i];
-      const float mass = view.rest != nullptr ? view.rest_mass[i] : 0;
+      const size_t of_step = static_cast<size_t>(queries.first) * queries.group + i;
+      const float mass = view.rest != nullptr ? view.rest_mass[of_step] : 0;
       for (uint32_t d = 0; d < dims; ++d) to[d] = acc[d] * inverse * (1 - mass);
       if (view.rest == nullptr) continue;
       for (uint32_t d = 0; d < dims; ++d) to[d] += mass * view.rest[d];

@@ -460,7 +460,9 @@ TEST(Attention, ASegmentMayBringItsOwnQueries) {
   layout.view.past.push_back(layout.parts[1]->segment);
   layout.view.fresh = layout.parts[2]->segment;
   for (const Set& set : sets())
-    expect_close(problem, attend(set.table, layout.view, problem.queries(0, 3)), 0, 3, set.name);
+    for (const uint32_t from : {0U, 1U})
+      expect_close(problem, attend(set.table, layout.view, problem.queries(from, 3 - from)), from,
+                   3 - from, set.name);
 }
 
 TEST(Attention, TheRestTakesItsShareOfTheProbability) {
@@ -476,6 +478,9 @@ TEST(Attention, TheRestTakesItsShareOfTheProbability) {
     const auto with = attend(set.table, layout.view, problem.queries(0, 2));
     for (size_t i = 0; i < with.size(); ++i)
       EXPECT_NEAR(with[i], (1 - mass[i / 64]) * without[i] + mass[i / 64] * 3, 1e-6) << set.name;
+    // The mass is that of the step's queries, whichever are computed here.
+    const auto second = attend(set.table, layout.view, problem.queries(1, 1));
+    EXPECT_TRUE(std::equal(second.begin(), second.end(), with.begin() + 2 * 64)) << set.name;
   }
 }
 

@@ -91,6 +91,28 @@ void add(float* x, const float* y, size_t n) {
   store_up_to<V>(x + i, V::add(load_up_to<V>(x + i, left), load_up_to<V>(y + i, left)), left);
 }
 
+template <class V>
+void axpy(float* x, float a, const float* y, size_t n) {
+  const auto factor = V::set(a);
+  KVICK_FOR_VECTORS(i, left, n) {
+    const auto sum = V::fma(factor, load_up_to<V>(y + i, left), load_up_to<V>(x + i, left));
+    store_up_to<V>(x + i, sum, left);
+  }
+}
+
+template <class V>
+float dot(const float* x, const float* y, size_t n) {
+  auto even = V::zero(), odd = V::zero();
+  size_t done = 0;
+  for (; done + 2 * V::kLanes <= n; done += 2 * V::kLanes) {
+    even = V::fma(V::load(x + done), V::load(y + done), even);
+    odd = V::fma(V::load(x + done + V::kLanes), V::load(y + done + V::kLanes), odd);
+  }
+  KVICK_FOR_VECTORS(i, left, n - done)
+  even = V::fma(load_up_to<V>(x + done + i, left), load_up_to<V>(y + done + i, left), even);
+  return V::sum(V::add(even, odd));
+}
+
 // (a, b) turned by the angle of (c, s).
 template <class V>
 void turn(typename V::F& a, typename V::F& b, typename V::F c, typename V::F s) {
@@ -269,13 +291,104 @@ void store_row(DType type, const float* in, size_t n, std::byte* out) {
   if (type == DType::kKivi4V) store_kivi_row<V>(in, n, out);
 }
 
+// Elements [i, dims) of a row, fewer than a vector, with those of q.
+template <class V, DType T>
+float dot_rest(const std::byte* row, const float* q, size_t i, size_t dims) {
+  float sum = 0;
+  if constexpr (V::kLanes > 8) {
+    if (dims - i >= 8) {
+      sum = V::sum(V::mul(V::template load_row_part<T>(row + i * kElementBytes<T>, 8),
+                          V::load_part(q + i, 8)));
+      i += 8;
+    }
+  }
+  for (; i < dims; ++i) {
+    float x;
+    to_f32(T, row + i * kElementBytes<T>, 1, &x);
+    sum += x * q[i];
+  }
+  return sum;
+}
+
+template <class V, DType T>
+float dot_row(const std::byte* row, const float* q, size_t dims) {
+  auto even = V::zero(), odd = V::zero();
+  size_t i = 0;
+  for (; i + 2 * V::kLanes <= dims; i += 2 * V::kLanes) {
+    even = V::fma(V::template load_row<T>(row + i * kElementBytes<T>), V::load(q + i), even);
+    odd = V::fma(V::template load_row<T>(row + (i + V::kLanes) * kElementBytes<T>),
+                 V::load(q + i + V::kLanes), odd);
+  }
+  if (i + V::kLanes <= dims) {
+    even = V::fma(V::template load_row<T>(row + i * kElementBytes<T>), V::load(q + i), even);
+    i += V::kLanes;
+  }
+  const float sum = V::sum(V::add(even, odd));
+  return i < dims ? sum + dot_rest<V, T>(row, q, i, dims) : sum;
+}
+
+template <class V, DType T>
+void dot_rows_of(const std::byte* rows, size_t stride, size_t n, const float* q, size_t dims,
+                 float* out) {
+  for (size_t i = 0; i < n; ++i) out[i] = dot_row<V, T>(rows + i * stride, q, dims);
+}
+
+template <class V>
+void dot_rows(DType type, const std::byte* rows, size_t stride, size_t n, const float* q,
+              size_t dims, float* out) {
+  check_dot_type(type);
+  if (type == DType::kF32) return dot_rows_of<V, DType::kF32>(rows, stride, n, q, dims, out);
+  if (type == DType::kF16) return dot_rows_of<V, DType::kF16>(rows, stride, n, q, dims, out);
+  if (type == DType::kBF16) return dot_rows_of<V, DType::kBF16>(rows, stride, n, q, dims, out);
+  if (type == DType::kStatic8)
+    return dot_rows_of<V, DType::kStatic8>(rows, stride, n, q, dims, out);
+  dot_rows_of<V, DType::kStatic16>(rows, stride, n, q, dims, out);
+}
+
+template <class V, DType T>
+void dot_columns_of(const std::byte* columns, Columns shape, const float* q, float* out) {
+  size_t i = 0;
+  for (; i + V::kLanes <= shape.rows; i += V::kLanes) {
+    auto even = V::zero(), odd = V::zero();
+    const std::byte* at = columns + i * kElementBytes<T>;
+    const size_t step = shape.stride * kElementBytes<T>;
+    size_t d = 0;
+    for (; d + 2 <= shape.dims; d += 2, at += 2 * step) {
+      even = V::fma(V::template load_row<T>(at), V::set(q[d]), even);
+      odd = V::fma(V::template load_row<T>(at + step), V::set(q[d + 1]), odd);
+    }
+    if (d < shape.dims) even = V::fma(V::template load_row<T>(at), V::set(q[d]), even);
+    V::store(out + i, V::add(even, odd));
+  }
+  for (; i < shape.rows; ++i) {
+    float sum = 0;
+    for (size_t d = 0; d < shape.dims; ++d) {
+      float x;
+      to_f32(T, columns + (d * shape.stride + i) * kElementBytes<T>, 1, &x);
+      sum += x * q[d];
+    }
+    out[i] = sum;
+  }
+}
+
+template <class V>
+void dot_columns(DType type, const std::byte* columns, Columns shape, const float* q, float* out) {
+  if (type == DType::kF16) return dot_columns_of<V, DType::kF16>(columns, shape, q, out);
+  KVICK_CHECK(type == DType::kStatic8, "products of columns of type {}", dtype_info(type).name);
+  dot_columns_of<V, DType::kStatic8>(columns, shape, q, out);
+}
+
 template <class V>
 void fill_rows(Table& table) {
+  table.dot_columns = dot_columns<V>;
+  table.dot_rows = dot_rows<V>;
   table.rms_norm = rms_norm<V>;
   table.layer_norm = layer_norm<V>;
   table.silu_mul = silu_mul<V>;
   table.relu = relu<V>;
   table.add = add<V>;
+  table.axpy = axpy<V>;
+  table.dot = dot<V>;
   table.rope = rope<V>;
   table.attend_chunk = attend_chunk<V>;
   table.merge = merge<V>;

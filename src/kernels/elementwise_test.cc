@@ -71,6 +71,52 @@ TEST(ElementWise, LayerNormCentresAndScales) {
   });
 }
 
+TEST(ElementWise, AxpyAddsAMultipleAndDotSumsProducts) {
+  for_each_set([](const Table& table) {
+    for (const size_t n : kSizes) {
+      const auto x = random_floats(n, 8), y = random_floats(n, 9);
+      std::vector<float> sum = x;
+      sum.push_back(77);
+      table.axpy(sum.data(), 0.75F, y.data(), n);
+      double product = 0, size = 0;
+      for (size_t i = 0; i < n; ++i) {
+        EXPECT_NEAR(sum[i], x[i] + 0.75 * y[i], 1e-6) << n;
+        product += double{x[i]} * y[i];
+        size += std::abs(double{x[i]} * y[i]);
+      }
+      EXPECT_EQ(sum[n], 77);
+      EXPECT_NEAR(table.dot(x.data(), y.data(), n), product, 1e-6 * size) << n;
+    }
+  });
+}
+
+TEST(ElementWise, DotColumnsSumsTheProductsOfEachRow) {
+  for_each_set([](const Table& table) {
+    for (const DType type : {DType::kF16, DType::kStatic8})
+      for (const size_t dims : {1, 2, 5, 16})
+        for (const size_t rows : kSizes) {
+          const size_t stride = rows + 3, bytes = dtype_bytes(type, 1);
+          const auto values = random_floats(stride * dims, 10, 40), q = random_floats(dims, 11);
+          std::vector<std::byte> columns(stride * dims * bytes);
+          from_f32(type, values.data(), values.size(), columns.data());
+          std::vector<float> out(rows + 1, 77);
+          table.dot_columns(type, columns.data(), {.rows = rows, .stride = stride, .dims = dims},
+                            q.data(), out.data());
+          for (size_t i = 0; i < rows; ++i) {
+            double sum = 0, size = 0;
+            for (size_t d = 0; d < dims; ++d) {
+              float x;
+              to_f32(type, columns.data() + (d * stride + i) * bytes, 1, &x);
+              sum += double{x} * q[d];
+              size += std::abs(double{x} * q[d]);
+            }
+            EXPECT_NEAR(out[i], sum, 1e-6 * size) << rows;
+          }
+          EXPECT_EQ(out[rows], 77);
+        }
+  });
+}
+
 TEST(ElementWise, SiluMulGatesOverTheWholeRange) {
   for_each_set([](const Table& table) {
     for (const size_t n : kSizes) {
@@ -176,6 +222,35 @@ TEST(ElementWise, StoreRowRoundsLikeTheDefinition) {
       }
     EXPECT_THROW(table.store_row(DType::kQ8_0, in.data(), 32, nullptr), base::Bug);
     EXPECT_THROW(table.store_row(DType::kQ8, in.data(), 33, nullptr), base::Bug);
+  });
+}
+
+TEST(ElementWise, DotRowsMultipliesEachRowWithTheQuery) {
+  for_each_set([](const Table& table) {
+    for (const DType type :
+         {DType::kF32, DType::kF16, DType::kBF16, DType::kStatic8, DType::kStatic16})
+      for (const size_t dims : {1, 3, 8, 16, 24, 31, 32, 64, 72, 128, 200}) {
+        constexpr size_t kRows = 5;
+        const size_t bytes = dtype_bytes(type, dims), stride = bytes + 6;
+        const auto floats = random_floats(kRows * dims, 11, is_static(type) ? 40.0F : 1.0F);
+        const auto q = random_floats(dims, 12);
+        std::vector<std::byte> rows(kRows * stride);  // nothing behind the last row
+        std::vector<float> read(dims), out(kRows + 1, 77);
+        rows.resize((kRows - 1) * stride + bytes);
+        for (size_t r = 0; r < kRows; ++r)
+          from_f32(type, floats.data() + r * dims, dims, rows.data() + r * stride);
+        table.dot_rows(type, rows.data(), stride, kRows, q.data(), dims, out.data());
+        for (size_t r = 0; r < kRows; ++r) {
+          to_f32(type, rows.data() + r * stride, dims, read.data());
+          double sum = 0, size = 0;
+          for (size_t i = 0; i < dims; ++i) {
+            sum += double{read[i]} * q[i];
+            size += std::abs(double{read[i]} * q[i]);
+          }
+          EXPECT_NEAR(out[r], sum, 1e-5 * size) << dtype_info(type).name << " " << dims;
+        }
+        EXPECT_EQ(out[kRows], 77);
+      }
   });
 }
 

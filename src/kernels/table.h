@@ -13,6 +13,12 @@
 
 namespace kvick::kernels {
 
+// Rows whose first elements lie one behind the other, then their second ones, and so on.
+struct Columns {
+  size_t rows = 0, stride = 0;  // stride: elements from one column to the next, at least rows
+  size_t dims = 0;              // columns
+};
+
 struct Table {
   base::Isa isa;
 
@@ -35,7 +41,9 @@ struct Table {
   void (*silu_mul)(const float* gate, const float* up, size_t n,
                    float* y);  // y = gate/(1+exp(-gate)) * up
   void (*relu)(float* x, size_t n);
-  void (*add)(float* x, const float* y, size_t n);  // x += y
+  void (*add)(float* x, const float* y, size_t n);            // x += y
+  void (*axpy)(float* x, float a, const float* y, size_t n);  // x += a * y
+  float (*dot)(const float* x, const float* y, size_t n);
   // Rotary embedding of one head in place. cos_sin: [dims/2] cosines, then [dims/2] sines. Pair i
   // is elements (2i, 2i+1) if interleaved (GGUF's llama), else (i, i + dims/2) (Hugging Face,
   // "neox").
@@ -55,6 +63,16 @@ struct Table {
   // each. Adds the view's rest: out = (1 - mass) * out + mass * rest.
   void (*finish)(Partial state, const View& view, const Queries& queries, float* out,
                  size_t out_stride);
+
+  // -- choosing rows
+  // ----------------------------------------------------------------------------------------------
+  // out[i] = the product of row i with q, for n rows of `dims` elements, of type F32, F16, BF16 or
+  // static ones (codes as they are), `stride` bytes from one to the next.
+  void (*dot_rows)(DType type, const std::byte* rows, size_t stride, size_t n, const float* q,
+                   size_t dims, float* out);
+  // The same of rows that lie as columns: out[i] = sum over d of q[d] * column d's element i.
+  void (*dot_columns)(DType type, const std::byte* columns, Columns shape, const float* q,
+                      float* out);
 
   // -- a memory of slots
   // ----------------------------------------------------------------------------------------------

@@ -180,8 +180,10 @@ std::string refusal(const std::string& spec, const Shape& shape) {
 
 TEST(AgedStore, SaysWhatItCannotKeep) {
   Shape shape = kShape;
-  EXPECT_EQ(refusal("paged:prefix=on", shape),
-            "paged: prefix=on: rows that change their type with age serve one sequence only");
+  EXPECT_EQ(
+      refusal("paged:prefix=on", shape),
+      "paged: prefix=on: rows that change their type with age, or that a policy keeps more of, "
+      "serve one sequence only");
   EXPECT_EQ(refusal("paged:prefix=off", shape), "");
   shape.aging->window = 33;
   EXPECT_EQ(refusal("bmc", shape),

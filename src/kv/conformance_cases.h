@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kv/test_memory.h"
+#include "kv/test_policies.h"
 
 namespace kvick::kv::test {
 
@@ -41,6 +42,11 @@ inline std::vector<std::string> specs() {
        {"virtual:hugepages=on", "bmc:r=1", "bmc:r=7", "bmc:r=100000", "paged:block=1",
         "paged:block=7,prefix=off", "sliding:reserve=1.25", "sliding:reserve=1"})
     all.emplace_back(more);
+  // Policies, over layouts that keep rows in different ways.
+  for (const char* layout : {"virtual", "bmc:r=7", "paged:block=7"})
+    for (const Policy& policy : policies())
+      if (std::string_view(layout) == "virtual" || !forgets({std::string(policy.name), {}}))
+        all.push_back(fmt::format("{} {}", layout, tried_policy(policy)));
   return all;
 }
 
@@ -65,7 +71,7 @@ inline std::vector<Case> cases() {
   const std::vector<std::string> tried = specs();
   std::vector<Case> all;
   for (size_t s = 0; s < tried.size(); ++s) {
-    const Traits& traits = traits_of(tried[s]);
+    const Traits traits = traits_of(tried[s]);
     if (traits.memory) all.push_back({tried[s], DType::kF32, DType::kF32});
     for (size_t i = 0; i < std::size(kTypes) && !traits.memory; ++i) {
       const size_t turn = (s + i) % std::size(kTypes);
@@ -112,7 +118,9 @@ inline std::vector<Case> endless_cases() {
 inline std::vector<Case> moving_cases() {
   std::vector<Case> all = cases();
   std::erase_if(all, [](const Case& test) {
-    return test.aging.has_value() || !traits_of(test.spec).moves_rows;
+    // Under a policy it is the layout that moves them; random_test.cc moves those, too.
+    const bool policy = !select_of(test.spec).name.empty();
+    return test.aging.has_value() || policy || !traits_of(test.spec).moves_rows;
   });
   return all;
 }
@@ -120,7 +128,7 @@ inline std::vector<Case> moving_cases() {
 // Why a spec cannot be tried on this machine, or "".
 inline std::string unavailable(const std::string& spec) {
   if (spec.find("hugepages=on") == std::string::npos) return "";
-  auto made = make_store(parse_spec(spec).value(), {.shape = {1, 1, 1, 1}});
+  auto made = make_store(spec_of(spec), {.shape = {1, 1, 1, 1}});
   return made.ok() ? "" : made.error().message;
 }
 

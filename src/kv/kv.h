@@ -7,7 +7,8 @@
 // quantising, sharing) happens before commit. Growth is not undone.
 //
 // Order, per step: begin; then for each layer, in any order of layers: write once, then view (from
-// many threads), then observe (same); then at most one commit, after all layers were written.
+// many threads), then observe (same); then at most one commit, after all layers were written. A
+// store that wants a layer's inputs is given them before write.
 // commit or destruction ends the step. Until then it is the only Step of its Store, which meanwhile
 // answers length, failure, usage, map and shape only. A Store is used from one thread at a time,
 // but for view and observe. A Store outlives its Steps.
@@ -26,57 +27,25 @@
 #include "base/memory.h"
 #include "base/result.h"
 #include "kernels/view.h"
+#include "kv/batch.h"
 #include "kv/shape.h"
-#include "kv/usage.h"
 
 namespace kvick::kv {
 
-using Token = int32_t;
-
-// On whose behalf a sequence is opened.
-struct Owner {
-  uint64_t salt = 0;     // rows serve prompts of the same salt only
-  int32_t priority = 0;  // of the rows that are kept when it is closed: the lowest may go first
-};
-
-struct Slot {
-  SeqId seq{};
-  uint32_t fresh = 0;  // rows that this step adds, at least 1
-  // Whose rows they are, [fresh], until the step ends; or empty: then no other sequence is given
-  // this one's rows from here on.
-  std::span<const Token> tokens;
-};
-struct Batch {
-  std::span<const Slot> slots;  // at least one, each sequence at most once
-};
-
-// Who asks for a view: the slot of the batch, and its queries, token t, head g at q + t * q_stride
-// + g * head_dim.
-struct Ask {
-  uint32_t slot = 0, layer = 0, head = 0;  // head: of kv_heads
-  const float* q = nullptr;
-  uint32_t q_stride = 0;
-};
-
-// The queries of one layer, of all slots, and where what they read goes.
-struct Reading {
-  uint32_t group = 0;        // query heads that share a KV head
-  const float* q = nullptr;  // [sum of fresh][kv_heads][group][head_dim]
-  float* out = nullptr;      // the same; all of it is overwritten
-  // Per slot null: a chain; or per token the fresh rows on its path, itself last. Empty: chains.
-  std::span<const std::span<const uint32_t>* const> paths;
-};
-
-// Per slot, the fresh rows to keep: the path through the slot's tree of tokens, root first.
-// Ascending, for a token comes after its parent. An empty list keeps none.
-struct Kept {
-  std::vector<std::vector<uint32_t>> rows;
-  static Kept all(const Batch& batch);
+// What a step asks of the model beside its rows; the same of all steps of a store (Traits).
+struct Wants {
+  bool queries = false;  // views depend on them, and take work
+  bool probs = false;    // observe
+  bool inputs = false;   // inputs
 };
 
 class Step {
  public:
   virtual ~Step() = default;  // without commit: rolled back
+  virtual Wants wants() const { return {}; }
+  // What the projections of a layer read, in batch order: x: [sum of fresh][model dim]. Before
+  // write of that layer, and only if it is wanted.
+  virtual void inputs(uint32_t layer, const float* x) { (void)layer, (void)x; }
   // The fresh rows of one layer, in batch order: k, v: [sum of fresh][kv_heads][head_dim], rotated
   // already.
   virtual void write(uint32_t layer, const float* k, const float* v) = 0;

@@ -92,7 +92,7 @@ TEST_P(Moved, AppendedRowsAreCountedAsIfTheyHadBeenWritten) {
 }
 
 TEST_P(Moved, AFailedAppendLeavesNoTrace) {
-  const Spec spec = parse_spec(GetParam().spec).value();
+  const Spec spec = spec_of(GetParam().spec);
   const uint64_t cap = cost_of(spec, test_setup(shape()), {80, 1}).value().fast_bytes;
   Pair from = pair(), p = pair(cap);
   const SeqId a = from.open(), b = p.open(), c = p.open();

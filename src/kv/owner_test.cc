@@ -15,8 +15,7 @@ class Owned : public testing::TestWithParam<Case> {
             shape_of(GetParam(), {.layers = 2, .kv_heads = 2, .head_dim = 6, .max_tokens = 200})) {}
   void SetUp() override {
     if (const std::string why = unavailable(GetParam().spec); !why.empty()) GTEST_SKIP() << why;
-    store =
-        make_store(parse_spec(GetParam().spec).value(), setup_for(GetParam().spec, shape)).value();
+    store = make_store(spec_of(GetParam().spec), setup_for(GetParam().spec, shape)).value();
   }
 
   // A sequence whose rows are those of the prompt.
@@ -39,7 +38,7 @@ class Owned : public testing::TestWithParam<Case> {
 INSTANTIATE_TEST_SUITE_P(Registry, Owned, testing::ValuesIn(cases()), name_of);
 
 TEST_P(Owned, RowsAreForPromptsOfTheSameSalt) {
-  const Spec spec = parse_spec(GetParam().spec).value();
+  const Spec spec = spec_of(GetParam().spec);
   const SeqId a = feed({.salt = 1});
   EXPECT_EQ(store->open(prompt, {.salt = 2, .priority = 9}).cached, 0u);
   EXPECT_EQ(store->open(prompt).cached, 0u);
@@ -48,7 +47,9 @@ TEST_P(Owned, RowsAreForPromptsOfTheSameSalt) {
   EXPECT_EQ(store->open(prompt).cached, 0u);
   feed({.salt = 2});
   const bool shares =
-      traits_of(*find_strategy(spec.name), shape).shares_prefix && !spec.options.contains("prefix");
+      kv::traits_of(*find_strategy(spec.name), shape, spec, select_of(GetParam().spec))
+          .shares_prefix &&
+      !spec.options.contains("prefix");
   EXPECT_EQ(store->open(prompt, {.salt = 1, .priority = -9}).cached, shares ? kTokens : 0);
 }
 

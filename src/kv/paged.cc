@@ -194,6 +194,9 @@ class PagedStore final : public RowStore {
     if (auto shortage =
             over_cap(now, now + count * block, fmt::format("a step of {} sequences", sequences)))
       return *shortage;
+    // A cap that was lowered since (RowStore::limit) is one on blocks that only wait to be used,
+    // too.
+    while (held_bytes() + count * block > setup().max_bytes && tree_.evict()) continue;
     std::vector<BlockId> taken;
     while (taken.size() < count) {
       const std::optional<BlockId> id =
@@ -340,8 +343,11 @@ base::Result<PagedOptions> options_of(const Setup& setup, const Spec& spec) {
   KVICK_TRY(const uint64_t rows, read_number(spec, kOptions[0], 1, kMostBlockRows));
   KVICK_TRY(const bool prefix, read_switch(spec, kOptions[1]));
   if (prefix && !setup.shares_prefix && spec.options.contains("prefix"))
-    return base::fail("{}: prefix=on: rows that change their type with age serve one sequence only",
-                      spec.name);
+    return base::fail(
+        "{}: prefix=on: rows that change their type with age, or that a policy keeps more of, "
+        "serve "
+        "one sequence only",
+        spec.name);
   KVICK_TRY(const size_t eviction, read_choice(spec, kOptions[2], {"lru", "lfu", "priority"}));
   KVICK_TRY(const size_t huge, read_choice(spec, kOptions[3], {"auto", "on", "off"}));
   return PagedOptions{

@@ -18,13 +18,13 @@ struct Pair {
   Pair(const std::string& text, const Shape& shape_of_all, uint64_t max_bytes = UINT64_MAX,
        std::shared_ptr<Budget> budget = {})
       : shape(shape_of_all), shows_rows(!setup_for(text, shape).memory) {
-    auto spec = parse_spec(text);
+    const Spec spec = spec_of(text);
     Setup setup = setup_for(text, shape, max_bytes);
     setup.budget = std::move(budget);
-    auto made = make_store(spec.value(), setup);
+    auto made = make_store(spec, setup);
     if (!made.ok()) ADD_FAILURE() << made.error().message;
     store = std::move(made).value();
-    if (find_strategy(spec->name)->traits.endless) most_held = shape.max_tokens - 1;
+    if (find_strategy(spec.name)->traits.endless) most_held = shape.max_tokens - 1;
   }
 
   SeqId open() {
@@ -78,6 +78,11 @@ struct Pair {
     for (uint32_t s = 0; s < slots.size(); ++s)
       expect_shows(step, shape, {s, static_cast<uint32_t>(twin.at(slots[s].seq).size())}, shown(s),
                    slots[s].fresh);
+  }
+  // Of a policy that leaves rows in place.
+  void expect_some_shown(Step& step, uint32_t s, const Choosing& choosing) const {
+    expect_shows_some(step, shape, {s, static_cast<uint32_t>(twin.at(slots[s].seq).size())},
+                      shown(s), choosing);
   }
   // One whole step that keeps everything.
   void add(SeqId seq, uint32_t rows) {

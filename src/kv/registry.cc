@@ -6,6 +6,7 @@
 
 #include "kv/aged.h"
 #include "kv/options.h"
+#include "kv/policy.h"
 #include "kv/ranges.h"
 #include "kv/tier.h"
 
@@ -179,12 +180,17 @@ const Strategy& default_strategy(bool memory, bool tier) {
   });
 }
 
-Traits traits_of(const Strategy& strategy, const Shape& shape, const Spec& spec) {
+Traits traits_of(const Strategy& strategy, const Shape& shape, const Spec& spec,
+                 const Spec& select) {
   Traits traits = strategy.traits;
   if (strategy.limit_traits != nullptr) strategy.limit_traits(spec, traits);
   if (shape.aging)
     traits.exact = traits.shares_prefix = traits.cheap_fork = traits.buckets = traits.moves_rows =
         false;
+  if (const Policy* policy = find_policy(select.name)) {
+    policy->change_traits(traits);
+    if (policy->limit_traits != nullptr) policy->limit_traits(select, traits);
+  }
   return traits;
 }
 
@@ -194,6 +200,7 @@ base::Result<std::unique_ptr<Store>> make_store(const Spec& spec, const Setup& s
   KVICK_TRY_VOID(check_memory(*strategy, setup.memory != nullptr));
   KVICK_TRY_VOID(check_tier(*strategy, setup));
   KVICK_TRY_VOID(check_ranges(setup));
+  if (!setup.select.name.empty()) return make_policy_store({*strategy, spec}, setup);
   if (setup.shape.aging) return make_aged_store(*strategy, spec, setup);
   return strategy->make(setup, spec);
 }
@@ -205,6 +212,7 @@ base::Result<Cost> cost_of(const Spec& spec, const Setup& setup, const Load& loa
   KVICK_TRY_VOID(check_tier(*strategy, setup));
   if (const uint32_t most = most_tokens(strategy->traits, setup); load.tokens > most)
     return base::fail("a sequence of {} tokens is past the context of {}", load.tokens, most);
+  if (!setup.select.name.empty()) return policy_cost({*strategy, spec}, setup, load);
   if (setup.shape.aging) return aged_cost(*strategy, spec, setup, load);
   return strategy->cost(setup, spec, load);
 }

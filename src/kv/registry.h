@@ -15,6 +15,7 @@
 #include "kernels/table.h"
 #include "kv/growth_model.h"
 #include "kv/kv.h"
+#include "kv/model_facts.h"
 
 namespace kvick::kv {
 
@@ -32,11 +33,13 @@ struct Traits {
   bool exact = true;
   bool per_query = false;      // view() depends on Ask::q
   bool wants_probs = false;    // observe() must be called
+  bool wants_inputs = false;   // inputs() must be called
   bool shares_prefix = false;  // open() may return cached > 0
   bool cheap_fork = false;     // fork() of a sequence that was opened copies no row
   bool buckets = false;        // every view of it has a kernels::Segment::bucket
   bool holds_old = false;      // its stores are RowStores, which can hold the rows of Shape::aging
   bool moves_rows = false;     // read_rows and append_rows move rows as they are stored
+  bool forgets = false;        // commits give rows up for good
   bool endless = false;        // a sequence may grow past the shape's max_tokens
   // Keeps a memory of the model's slots and no rows: needs Setup::memory and rows of type f32,
   // answers read() and not view(). All others are for models without one.
@@ -65,18 +68,8 @@ struct Cost {
 };
 
 class Budget;         // budget.h
+struct Predictor;     // predictor.h
 struct StaticRanges;  // ranges.h
-
-// What a model that was trained with a memory of slots (architecture bct) brings to its store; the
-// model keeps it alive.
-struct Memory {
-  uint32_t slots = 0;
-  float scale = 1;  // of the products of queries, and of write queries, with keys
-  // [layers][kv_heads] matrices of `slots` rows, F32, F16 or BF16; inputs past head_dim are zero.
-  std::span<const kernels::Matrix> keys;
-  // [layers][kv_heads][slots][head_dim], the values before the first token; empty: zeros.
-  std::span<const float> initial;
-};
 
 // What every store is made from.
 struct Setup {
@@ -97,15 +90,18 @@ struct Setup {
   // What a strategy computes with, if it computes; null: the scalar ones.
   const kernels::Table* kernels = nullptr;
   const Memory* memory = nullptr;
-  // Of the static element types; null without one.
-  std::shared_ptr<const StaticRanges> ranges;
-  // The slower tier, as --kv-tier names it (kv/tier.h).
-  std::optional<Spec> tier = {};
+  std::shared_ptr<const StaticRanges> ranges;  // of the static element types, null without one
+  std::shared_ptr<const Predictor> predictor;  // what maple predicts with, null without it
+  std::optional<Spec> tier = {};               // the slower tier, as --kv-tier names it (tier.h)
   // Positions that the model knows, which is where the sequences of an endless strategy end.
   uint32_t most_positions = UINT32_MAX;
   // Whether rows may serve other sequences that begin alike. Old rows may not: the recent ones that
   // belong to them are elsewhere.
   bool shares_prefix = true;
+  Spec select = {};        // the policy of which rows are read (policy.h); no name: all are
+  uint32_t group = 1;      // query heads that share a KV head
+  uint32_t model_dim = 0;  // of Step::inputs
+  Rotation rotation = {};
 };
 
 struct Strategy {
@@ -131,11 +127,13 @@ const Strategy* find_strategy(std::string_view name);
 // for rows in a slower tier or in memory.
 const Strategy& default_strategy(bool memory, bool tier);
 
-// What holds of a strategy's stores for that shape and, if it is given, with the spec's options.
-Traits traits_of(const Strategy& strategy, const Shape& shape, const Spec& spec = {});
+// What holds of a strategy's stores for that shape and, if they are given, with the spec's options
+// and under a policy.
+Traits traits_of(const Strategy& strategy, const Shape& shape, const Spec& spec = {},
+                 const Spec& select = {});
 
-// A store for a spec; errors name the strategies or options that exist, or say that static types
-// lack their ranges.
+// A store for a spec, under the setup's policy; errors name the strategies or options that exist,
+// or say that static types lack their ranges.
 base::Result<std::unique_ptr<Store>> make_store(const Spec& spec, const Setup& setup);
 // What it would cost, without making it. Error: as above, and more tokens than most_tokens.
 base::Result<Cost> cost_of(const Spec& spec, const Setup& setup, const Load& load);

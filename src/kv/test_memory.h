@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "kernels/matrix.h"
+#include "kv/policy.h"
+#include "kv/predictor.h"
 #include "kv/test_rows.h"
 
 namespace kvick::kv::test {
@@ -41,8 +43,41 @@ struct MadeMemory {
   Memory memory;
 };
 
-inline const Traits& traits_of(const std::string& spec) {
-  return find_strategy(parse_spec(spec).value().name)->traits;
+// A case's text is a strategy's spec or, with a policy, "STRATEGY POLICY": bmc:r=7 quest:budget=9.
+inline Spec spec_of(const std::string& text) {
+  return parse_spec(text.substr(0, text.find(' '))).value();
+}
+inline Spec select_of(const std::string& text) {
+  const size_t space = text.find(' ');
+  return space == std::string::npos ? Spec{} : parse_spec(text.substr(space + 1)).value();
+}
+
+// Whatever its shape and options are.
+inline Traits traits_of(const std::string& text) {
+  Traits traits = find_strategy(spec_of(text).name)->traits;
+  if (const Policy* policy = find_policy(select_of(text).name)) policy->change_traits(traits);
+  return traits;
+}
+
+// A predictor of random weights, which predicts from keys.
+inline std::shared_ptr<const Predictor> made_predictor(const Shape& shape) {
+  auto made = std::make_shared<Predictor>();
+  made->shape = {.layers = shape.layers,
+                 .heads = shape.kv_heads,
+                 .kv_heads = shape.kv_heads,
+                 .head_dim = shape.head_dim,
+                 .dim = shape.head_dim,
+                 .rank = 4,
+                 .form = PredictorForm::kHeads};
+  std::mt19937 random(1);
+  std::normal_distribution<float> normal;
+  made->layers.resize(shape.layers);
+  for (PredictorLayer& layer : made->layers)
+    for (std::vector<float>* w : {&layer.q, &layer.k}) {
+      w->resize(size_t{shape.kv_heads} * 4 * shape.head_dim);
+      for (float& x : *w) x = normal(random);
+    }
+  return made;
 }
 
 // What a strategy is made from: with a memory and of type f32, if it keeps one; with a slower tier,
@@ -53,6 +88,8 @@ inline Setup setup_for(const std::string& spec, const Shape& shape,
   Setup setup = test_setup(shape, max_bytes);
   // Units so small that sequences of a few dozen tokens fill some.
   if (traits_of(spec).tiered) setup.tier = parse_spec("ram:unit=8,size=64MiB").value();
+  setup.select = select_of(spec);
+  if (setup.select.name == "maple") setup.predictor = made_predictor(shape);
   if (!traits_of(spec).memory) return setup;
   setup.shape.k_type = setup.shape.v_type = kernels::DType::kF32;
   constexpr uint32_t kSlots = 21;

@@ -1,8 +1,11 @@
 // preemption: what it costs to serve with less memory than the requests would take together. The
 // same jobs, with all the memory that they want and with shares of it.
 
+#include <filesystem>
 #include <map>
+#include <unistd.h>
 
+#include "engine/prefix_files.h"
 #include "lab/replay.h"
 #include "lab/sampled_decode.h"
 
@@ -13,7 +16,33 @@ constexpr uint32_t kJobs = 32;
 // Answers several times as long as what a scheduler can see coming, so that memory runs out.
 constexpr uint32_t kPrompt = 96, kAnswer = 288;
 constexpr double kShares[] = {1, 0.9, 0.8, 0.7, 0.6, 0.5};
-constexpr const char* kSpecs[] = {"paged", "virtual", "bmc:r=64"};
+struct Kind {
+  const char* name;
+  const char* spec;
+  bool files;  // rows of those that make way come back from files
+};
+constexpr Kind kKinds[] = {{"paged", "paged", false},
+                           {"paged, files", "paged", true},
+                           {"virtual", "virtual", false},
+                           {"bmc:r=64", "bmc:r=64", false}};
+
+// For the files of one run; gone with it.
+class Folder {
+ public:
+  Folder()
+      : path_(std::filesystem::temp_directory_path() /
+              fmt::format("kvick-preemption-{}", getpid())) {}
+  ~Folder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
 
 class Preemption final : public Experiment {
  public:
@@ -22,10 +51,12 @@ class Preemption final : public Experiment {
   base::Result<std::vector<Cell>> cells() override {
     KVICK_TRY_VOID(require_model(bench_, "preemption"));
     std::vector<Cell> cells;
-    for (const char* spec : kSpecs)
+    for (const Kind& kind : kKinds)
       for (const double share : kShares)
-        cells.push_back({.key = fmt::format("{} {}", spec, share),
-                         .what = {{"strategy", spec},
+        cells.push_back({.key = fmt::format("{} {}", kind.name, share),
+                         .what = {{"kind", kind.name},
+                                  {"strategy", kind.spec},
+                                  {"files", kind.files},
                                   {"share", share},
                                   {"jobs", kJobs},
                                   {"prompt", kPrompt},
@@ -39,20 +70,24 @@ class Preemption final : public Experiment {
     engine::BatcherOptions options;
     KVICK_TRY(options.kv, engine::parse_kv_options(strategy, ""));
     options.kv.max_tokens = kPrompt + kAnswer;
-    uint64_t& needed = needed_bytes_[strategy];
+    uint64_t& needed = needed_bytes_[cell.what["kind"].get<std::string>()];
     if (needed == 0) {
       KVICK_TRY(const Replayed all, replay(*engine, options, jobs()));
       needed = all.peak_bytes;
+    }
+    const Folder folder;
+    if (cell.what["files"].get<bool>()) {
+      KVICK_TRY(options.files, engine::PrefixFiles::open(
+                                   {.folder = folder.path(), .max_bytes = uint64_t{4} << 30}));
     }
     if (const double share = cell.what["share"].get<double>(); share < 1)
       options.kv_bytes = static_cast<uint64_t>(share * static_cast<double>(needed));
     KVICK_TRY(const Replayed run, replay(*engine, options, jobs()));
     const engine::Metrics& metrics = run.metrics;
-    return Json{{"seconds", run.seconds},
-                {"peak_bytes", run.peak_bytes},
-                {"sequences", run.sequences},
-                {"preemptions", metrics.swaps + metrics.recomputations},
-                {"recomputed_tokens", metrics.recomputed_tokens}};
+    return Json{
+        {"seconds", run.seconds},     {"peak_bytes", run.peak_bytes},
+        {"sequences", run.sequences}, {"preemptions", metrics.swaps + metrics.recomputations},
+        {"swaps", metrics.swaps},     {"recomputed_tokens", metrics.recomputed_tokens}};
   }
 
   Findings findings(std::span<const Measured> all) override {
@@ -61,7 +96,7 @@ class Preemption final : public Experiment {
                                         "take together",
                                         kJobs, kPrompt, kAnswer),
                    .columns = {"strategy", "memory", "seconds", "time lost %", "preemptions",
-                               "tokens computed again", "sequences at once"},
+                               "by files", "tokens computed again", "sequences at once"},
                    .rows = {}};
     Chart chart = {.name = "preemption",
                    .title = "Time lost with less memory than the requests take together",
@@ -70,20 +105,21 @@ class Preemption final : public Experiment {
                    .series = {},
                    .bars = {}};
     Json rows = Json::array();
-    for (const char* spec : kSpecs) {
-      Series series = {.name = spec, .points = {}};
+    for (const Kind& kind : kKinds) {
+      Series series = {.name = kind.name, .points = {}};
       double whole = 0;
-      for (const Measured* one : matching(all, {{"strategy", spec}})) {
+      for (const Measured* one : matching(all, {{"kind", kind.name}})) {
         const double share = one->cell.what["share"].get<double>(),
                      seconds = one->median("seconds");
         if (share == 1) whole = seconds;
         const double lost = whole > 0 ? seconds / whole - 1 : 0;
-        table.rows.push_back({spec, fmt::format("{:.1f}", share), fmt::format("{:.3f}", seconds),
-                              fmt::format("{:.1f}", 100 * lost),
+        table.rows.push_back({kind.name, fmt::format("{:.1f}", share),
+                              fmt::format("{:.3f}", seconds), fmt::format("{:.1f}", 100 * lost),
                               fmt::format("{:.0f}", one->median("preemptions")),
+                              fmt::format("{:.0f}", one->median("swaps")),
                               fmt::format("{:.0f}", one->median("recomputed_tokens")),
                               fmt::format("{:.1f}", one->median("sequences"))});
-        rows.push_back({{"strategy", spec}, {"share", share}, {"time_lost", lost}});
+        rows.push_back({{"strategy", kind.name}, {"share", share}, {"time_lost", lost}});
         series.points.push_back({share, 100 * lost});
       }
       chart.series.push_back(std::move(series));
@@ -100,7 +136,7 @@ class Preemption final : public Experiment {
   }
 
   Bench bench_;
-  std::map<std::string, uint64_t> needed_bytes_;  // by strategy, of all jobs together
+  std::map<std::string, uint64_t> needed_bytes_;  // by kind, of all jobs together
 };
 
 }  // namespace

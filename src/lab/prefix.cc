@@ -98,8 +98,7 @@ class Prefix final : public Experiment {
     for (const char* eviction : kEvictions)
       chart.series.push_back({.name = eviction, .points = {}});
     chart.series.push_back({.name = "ideal, the oldest goes", .points = {}, .dashed = true});
-    chart.series.push_back(
-        {.name = "ideal, what is needed last goes", .points = {}, .dashed = true});
+    chart.series.push_back({.name = "ideal, foreseeing", .points = {}, .dashed = true});
     for (const Measured& one : all) {
       const auto share = one.cell.what["share"].get<double>();
       const auto eviction = one.cell.what["evict"].get<std::string>();

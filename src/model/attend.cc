@@ -17,6 +17,7 @@ namespace {
 constexpr uint32_t kTileQueries = 128;
 // Views that one thread makes before the others help.
 constexpr size_t kViewGrain = 64;
+constexpr size_t kChoosingGrain = 1;  // where a view takes work
 
 kernels::Partial partial_at(float* memory, uint32_t queries) {
   return {.max = memory, .sum = memory + queries, .acc = memory + size_t{2} * queries};
@@ -47,6 +48,10 @@ BatchAttention::BatchAttention(const Config& config, const Batch& batch, kv::Ste
   first_row_.push_back(row);
   for (const Paths& paths : paths_) trees_.push_back(paths.of.empty() ? nullptr : paths.of.data());
   views_.resize(batch.slots.size() * config_.kv_heads);
+  wants_ = step_.wants();
+  if (!wants_.probs) return;
+  worker_probs_.resize(workspace_.pool.size());
+  task_probs_.resize(tasks_.size());
 }
 
 BatchAttention::Paths BatchAttention::paths_of(const Slot& slot) {
@@ -73,16 +78,19 @@ void BatchAttention::run(uint32_t layer, const float* q, float* out) {
   out_ = out;
   for (base::Arena& arena : workspace_.scratch) arena.reset();
   base::ThreadPool& pool = workspace_.pool;
-  pool.parallel_for(views_.size(), kViewGrain, [&](size_t begin, size_t end, unsigned worker) {
+  const size_t grain = wants_.queries ? kChoosingGrain : kViewGrain;
+  pool.parallel_for(views_.size(), grain, [&](size_t begin, size_t end, unsigned worker) {
     for (size_t i = begin; i < end; ++i) make_view(i, worker);
   });
   if (workspace_.library != nullptr) return run_library();
-  if (tasks_.size() < size_t{2} * pool.size() && most_chunks() > 1) return run_by_chunk();
+  if (!wants_.probs && tasks_.size() < size_t{2} * pool.size() && most_chunks() > 1)
+    return run_by_chunk();
   worker_partials_ =
       workspace_.floats(Workspace::kPartials, pool.size() * 2 * partial_floats(most_queries()));
   pool.parallel_for(tasks_.size(), 1, [&](size_t begin, size_t end, unsigned worker) {
     for (size_t i = begin; i < end; ++i) run_task(i, worker);
   });
+  if (wants_.probs) observe_all();
 }
 
 void BatchAttention::read(uint32_t layer, const float* q, float* out) {
@@ -113,15 +121,32 @@ kernels::Queries BatchAttention::queries(const Task& task) const {
           .visible = trees_[task.slot]};
 }
 
+kv::Ask BatchAttention::ask_of(size_t view) const {
+  const auto slot = static_cast<uint32_t>(view / config_.kv_heads);
+  const auto head = static_cast<uint32_t>(view % config_.kv_heads);
+  return {.slot = slot,
+          .layer = layer_,
+          .head = head,
+          .q = q_of(first_row_[slot], head),
+          .q_stride = config_.q_dim()};
+}
+
 void BatchAttention::make_view(size_t i, unsigned worker) {
-  const auto slot = static_cast<uint32_t>(i / config_.kv_heads);
-  const auto head = static_cast<uint32_t>(i % config_.kv_heads);
-  const kv::Ask ask = {.slot = slot,
-                       .layer = layer_,
-                       .head = head,
-                       .q = q_of(first_row_[slot], head),
-                       .q_stride = config_.q_dim()};
-  step_.view(ask, workspace_.scratch[worker], views_[i]);
+  step_.view(ask_of(i), workspace_.scratch[worker], views_[i]);
+}
+
+// Tasks of one view are in order: the sum does not depend on who computed them.
+void BatchAttention::observe_all() {
+  std::vector<size_t> first(views_.size() + 1, tasks_.size());
+  for (size_t i = tasks_.size(); i-- > 0;) first[tasks_[i].view] = i;
+  workspace_.pool.parallel_for(views_.size(), 1, [&](size_t begin, size_t end, unsigned) {
+    for (size_t view = begin; view < end; ++view) {
+      std::vector<float>& sum = task_probs_[first[view]];
+      for (size_t i = first[view] + 1; i < first[view + 1]; ++i)
+        kernels_.add(sum.data(), task_probs_[i].data(), sum.size());
+      step_.observe(ask_of(view), views_[view], sum);
+    }
+  });
 }
 
 void BatchAttention::finish(const Task& task, kernels::Partial state) {
@@ -139,9 +164,17 @@ void BatchAttention::run_task(size_t i, unsigned worker) {
   float* memory = worker_partials_ + worker * 2 * partial_floats(most_queries());
   const kernels::Partial state = partial_at(memory, n);
   const kernels::Partial next = partial_at(memory + partial_floats(n), n);
+  TaskProbs* const probs = wants_.probs ? &worker_probs_[worker] : nullptr;
+  if (probs != nullptr) probs->start(chunks, n);
   for (uint32_t chunk = 0; chunk < chunks; ++chunk) {
-    kernels_.attend_chunk(view, queries, chunk, chunk == 0 ? state : next, nullptr);
+    const kernels::Partial part = chunk == 0 ? state : next;
+    kernels_.attend_chunk(view, queries, chunk, part, probs ? probs->of(chunk) : nullptr);
+    if (probs != nullptr) probs->keep_max(chunk, part.max);
     if (chunk > 0) kernels_.merge(state, next, n, config_.head_dim);
+  }
+  if (probs != nullptr) {
+    task_probs_[i].assign(rows_of(view), 0);
+    probs->add_to(view, queries, state, task_probs_[i]);
   }
   finish(task, state);
 }

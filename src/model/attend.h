@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "kernels/attention.h"
+#include "model/attend_probs.h"
 #include "model/config.h"
 #include "model/model.h"
 
@@ -49,9 +50,11 @@ class BatchAttention {
   // Floats of one Partial of a whole tile.
   size_t partial_floats(uint32_t queries) const { return size_t{queries} * (2 + config_.head_dim); }
 
+  kv::Ask ask_of(size_t view) const;
   void make_view(size_t i, unsigned worker);
   void run_task(size_t i, unsigned worker);
   void run_by_chunk();
+  void observe_all();
   void run_library();
   void finish(const Task& task, kernels::Partial state);
 
@@ -64,6 +67,10 @@ class BatchAttention {
   std::vector<const std::span<const uint32_t>*> trees_;  // per slot its paths, null: a chain
   std::vector<uint32_t> first_row_;                      // per slot, and behind the last
   std::vector<kernels::View> views_;
+  kv::Wants wants_;
+  // If probabilities are wanted: per worker, and per task those of its view's rows.
+  std::vector<TaskProbs> worker_probs_;
+  std::vector<std::vector<float>> task_probs_;
   // Of the layer that is computed:
   uint32_t layer_ = 0;
   const float* q_ = nullptr;

@@ -124,15 +124,36 @@ void project(Workspace& workspace, const float* x, uint32_t tokens, Workspace::T
   });
 }
 
+namespace {
+
+// y = norm(hidden += rest) of one token.
+void norm_token(const Pass& pass, const float* rest, const Norm& norm, uint32_t t, float* y) {
+  const size_t dim = pass.config.dim;
+  float* hidden = pass.hidden + t * dim;
+  if (rest != nullptr) pass.workspace.kernels.add(hidden, rest + t * dim, dim);
+  apply_norm(pass.workspace, norm, pass.config.norm_eps, hidden, y);
+}
+
+// As project_normed; a step that wants to sees what is projected before that begins.
+void project_inputs(const Pass& pass, const float* rest, uint32_t layer, const Norm& norm,
+                    std::initializer_list<Output> outputs) {
+  if (!pass.step.wants().inputs) return project_normed(pass, rest, norm, outputs);
+  const size_t dim = pass.config.dim;
+  float* x = pass.workspace.floats(Workspace::kNormed, pass.tokens * dim);
+  pass.workspace.for_tokens(pass.tokens, dim,
+                            [&](uint32_t t) { norm_token(pass, rest, norm, t, x + t * dim); });
+  pass.step.inputs(layer, x);
+  project(
+      pass.workspace, x, pass.tokens, [](uint32_t) {}, outputs);
+}
+
+}  // namespace
+
 void project_normed(const Pass& pass, const float* rest, const Norm& norm,
                     std::initializer_list<Output> outputs) {
   const size_t dim = pass.config.dim;
   float* y = pass.workspace.floats(Workspace::kNormed, pass.tokens * dim);
-  const auto prepare = [&](uint32_t t) {
-    float* hidden = pass.hidden + t * dim;
-    if (rest != nullptr) pass.workspace.kernels.add(hidden, rest + t * dim, dim);
-    apply_norm(pass.workspace, norm, pass.config.norm_eps, hidden, y + t * dim);
-  };
+  const auto prepare = [&](uint32_t t) { norm_token(pass, rest, norm, t, y + t * dim); };
   project(pass.workspace, y, pass.tokens, prepare, outputs);
 }
 
@@ -152,7 +173,8 @@ const float* attention(const Pass& pass, const float* rest, uint32_t layer,
   float* q = workspace.floats(Workspace::kQkv, q_floats + 2 * kv_floats);
   float* k = q + q_floats;
   float* v = k + kv_floats;
-  project_normed(pass, rest, weights.norm, {{&weights.q, q}, {&weights.k, k}, {&weights.v, v}});
+  project_inputs(pass, rest, layer, weights.norm,
+                 {{&weights.q, q}, {&weights.k, k}, {&weights.v, v}});
   workspace.for_tokens(pass.tokens, config.q_dim() + config.kv_dim(), [&](uint32_t t) {
     prepare_heads(pass, weights.q_norm, config.heads, t, q);
     prepare_heads(pass, weights.k_norm, config.kv_heads, t, k);

@@ -71,6 +71,7 @@ base::Result<kv::GrowthRates> measure_growth(const model::Config& config, const 
   kv::Setup own = setup;
   own.tier.reset();
   own.shape.max_tokens = unit * kGrowths;
+  own.select = {};  // growing is the layout's, and rates are of rows that are all read
   KVICK_TRY(const std::unique_ptr<kv::Store> store,
             kv::make_store({.name = "bmc", .options = {{"r", std::to_string(unit)}}}, own));
   AttentionBlock block(config, *store, workspace, clock);

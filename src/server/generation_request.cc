@@ -124,13 +124,18 @@ ApiStatus read_kv(Fields& fields, GenerationRequest& request) {
   KVICK_TRY(Fields kv, Fields::of(*value, "kv"));
   KVICK_TRY(const std::string strategy, kv.get_string("strategy", ""));
   KVICK_TRY(const std::string type, kv.get_string("type", ""));
+  KVICK_TRY(const std::string select, kv.get_string("select", ""));
   KVICK_TRY_VOID(kv.check_rest());
-  auto options = engine::parse_kv_options(strategy, type);
+  auto options = engine::parse_kv_options(strategy, type, "", select);
   if (!options.ok()) return bad_field("kv", "{}", options.error().message);
   // Whoever may send requests may not make the server open files.
-  const auto& given = options->spec.options;
-  if (!options->ranges_path.empty() || given.contains("file") || given.contains("dir"))
-    return bad_field("kv", "kv names a file, which only the server's own --kv and --kv-type can");
+  const auto names_file = [](const kv::Spec& spec) {
+    return spec.options.contains("file") || spec.options.contains("dir");
+  };
+  if (!options->ranges_path.empty() || names_file(options->spec) || names_file(options->select))
+    return bad_field("kv",
+                     "kv names a file, which only the server's own --kv, --kv-type and "
+                     "--kv-select can");
   request.kv = *std::move(options);
   return Done{};
 }

@@ -70,6 +70,12 @@ class Plan(CommandTest):
         self.assertEqual((done["bmc"]["k"], done["bmc"]["m"]), (8, 2.5))
         self.assertGreater(done["bmc"]["T"], 0)
 
+    def test_a_policy_reads_less(self):
+        every = self.json_of("--ctx", 200)
+        some = self.json_of("--ctx", 200, "--kv-select", "quest:budget=0.25,dense_layers=0")
+        self.assertEqual(some["kv_select"], "quest:budget=0.25,dense_layers=0")
+        self.assertLess(some["read_bytes_per_token"], 0.6 * every["read_bytes_per_token"])
+
     def test_mistakes_are_one_line(self):
         self.refused("--spec-rows", 2, "--spec-tokens", 3, says="a step of 2 rows cannot give 3 tokens")
         self.refused("--shape", SHAPE, says="a model or a --shape, not both")

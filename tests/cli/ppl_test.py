@@ -47,6 +47,28 @@ class PplTest(CommandTest):
         result = self.ppl("--reference", self.floats, "--against", "bmc")
         self.assertEqual(result["reference_perplexity"], self.ppl("--reference", self.floats)["reference_perplexity"])
 
+    def test_a_policy_reads_fewer_rows_and_is_compared_with_all_of_them(self):
+        exact = self.ppl()
+        for policy in ("quest:dense_layers=0,page=4", "sparq:r=8", "streaming", "h2o"):
+            some = self.ppl("--kv-select", f"{policy}{',' if ':' in policy else ':'}budget=12,sinks=2"
+                            + ("" if policy == "streaming" else ",recent=4"), "--against", "virtual")
+            self.assertLess(some["kv_read_bytes_per_token"], exact["kv_read_bytes_per_token"], policy)
+            self.assertGreater(some["kl_mean"], 0, policy)
+            self.assertAlmostEqual(some["reference_perplexity"] / exact["perplexity"], 1, 5, policy)
+            all_rows = self.ppl("--kv-select", f"{policy.split(':')[0]}:budget=1.0")
+            self.assertAlmostEqual(all_rows["perplexity"] / exact["perplexity"], 1, 5, policy)
+
+    def test_policies_that_do_not_exist_or_do_not_fit_are_one_line(self):
+        refused = lambda *arguments, says: self.refused("-f", self.text, "--ctx", 64, *arguments, says=says)
+        refused("--kv-select", "qest", says='unknown policy "qest" of which rows are read; there are none, quest')
+        refused("--kv-select", "quest:budget=0", says="quest: budget='0' is not a whole number")
+        refused("--kv-select", "quest", "--kv", "sliding", says="sliding does not keep rows that quest could choose from")
+        refused("--kv-select", "h2o", "--kv", "paged", says="leave the strategy out, or say virtual")
+        groups = str(pathlib.Path(self.models.name) / "groups.gguf")
+        make_model(groups, *SMALL, "--head-dim", "32", "--type", "Q8_0")
+        self.refused("-f", self.text, "--ctx", 64, "--kv-select", "quest", "--kv-type", "mixed",
+                     says="quest reads rows of one type", model=groups)
+
     def test_without_a_reference_there_is_no_ratio(self):
         result = self.ppl()
         self.assertNotIn("reference_perplexity", result)

@@ -1,0 +1,132 @@
+// kvick train distil: MAPLE's predictor for a model, learnt from a text.
+
+#include "cli/train_distil.h"
+
+#include <filesystem>
+#include <fmt/format.h>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "distil/distil.h"
+
+#include "cli/engine_options.h"
+#include "cli/progress.h"
+#include "engine/predictor_file.h"
+
+namespace kvick::cli {
+namespace {
+
+using nlohmann::ordered_json;
+
+struct DistilFlags {
+  EngineFlags engine;
+  std::string file, output;
+  distil::DistilOptions options;
+};
+
+ordered_json to_json(const distil::Quality& quality) {
+  return {{"mse", quality.mse},
+          {"recall", quality.recall},
+          {"mass", quality.mass},
+          {"layer_mass", quality.layer_mass},
+          {"best_mass", quality.best_mass}};
+}
+
+void print_result(const DistilFlags& flags, const distil::Distilled& made, const Common& common) {
+  const kv::PredictorShape& shape = made.predictor.shape;
+  const distil::Quality mean = distil::mean_of(made.layers);
+  if (common.json) {
+    ordered_json layers = ordered_json::array();
+    for (const distil::Quality& layer : made.layers) layers.push_back(to_json(layer));
+    const ordered_json json = {{"output", flags.output},    {"form", engine::form_name(shape.form)},
+                               {"rank", shape.rank},        {"tokens", made.tokens},
+                               {"held_out", made.held_out}, {"mean", to_json(mean)},
+                               {"layers", layers}};
+    fmt::print("{}\n", json.dump(-1, ' ', false, ordered_json::error_handler_t::replace));
+    return;
+  }
+  fmt::print("layer     MSE  recall    mass  best possible mass\n");
+  const auto row = [](std::string_view name, const distil::Quality& quality) {
+    fmt::print("{:>5} {:>7.4f} {:>7.4f} {:>7.4f} {:>7.4f}\n", name, quality.mse, quality.recall,
+               quality.mass, quality.best_mass);
+  };
+  for (size_t i = 0; i < made.layers.size(); ++i) row(std::to_string(i), made.layers[i]);
+  row("all", mean);
+  fmt::print(
+      "{}: {} values for each of {} KV heads, learnt from {} tokens, judged by {} others at {:g} "
+      "of "
+      "the rows\nuse: --kv-select maple:file={}\n",
+      flags.output, shape.rank, shape.kv_heads, made.tokens, made.held_out,
+      flags.options.evaluate.budget, flags.output);
+}
+
+base::Result<int> train_distil(DistilFlags& flags, const Common& common) {
+  std::ifstream in(flags.file, std::ios::binary);
+  if (!in) return base::fail("cannot read {}", flags.file);
+  const std::string text(std::istreambuf_iterator<char>(in), {});
+  KVICK_TRY(const std::unique_ptr<engine::Engine> engine, open_engine(flags.engine, common));
+  const std::vector<engine::Token> tokens = engine->tokenizer().encode(text, false, false);
+  Progress progress = stderr_progress(common.quiet);
+  bool started = false;
+  flags.options.progress = [&](uint64_t done, uint64_t total) {
+    if (!started) progress.start("distilling from " + flags.file, Unit::kTokens, total);
+    started = true;
+    progress.update(done);
+  };
+  KVICK_TRY(const distil::Distilled made, distil::distil(*engine, tokens, flags.options));
+  if (started) progress.finish();
+  const std::string name = std::filesystem::path(flags.file).filename().string();
+  KVICK_TRY_VOID(
+      engine::write_predictor(flags.output, distil::file_of(made, engine->identity(), name)));
+  print_result(flags, made, common);
+  return 0;
+}
+
+}  // namespace
+
+void add_distil(CLI::App& train, const Common& common, Run& chosen) {
+  CLI::App* command =
+      train.add_subcommand("distil",
+                           "which rows a model will read, predicted from a few values of each: for "
+                           "--kv-select maple");
+  auto flags = std::make_shared<DistilFlags>();
+  distil::DistilOptions& options = flags->options;
+  add_model_flags(*command, flags->engine);
+  command->add_option("-f,--file", flags->file, "the text")->required();
+  command->add_option("-o,--output", flags->output, "the file to write, NAME.kvp")->required();
+  command
+      ->add_option("--form", options.form,
+                   "what predictions are made from: heads, a layer's queries and keys; trained, "
+                   "its input; random, its input through a fixed random projection, as MAPLE "
+                   "defines it (default: heads)")
+      ->transform(CLI::CheckedTransformer(
+          std::map<std::string, kv::PredictorForm>{{"heads", kv::PredictorForm::kHeads},
+                                                   {"trained", kv::PredictorForm::kTrained},
+                                                   {"random", kv::PredictorForm::kRandom}}));
+  command->add_option("--rank", options.rank,
+                      "values that are kept of each key (default: an eighth of its own)");
+  command
+      ->add_option("--loss", options.loss,
+                   "of a row of scores: centred, mean square without the row's mean; raw, mean "
+                   "square, as MAPLE defines it; divergence, of the softmaxes (default: centred)")
+      ->transform(CLI::CheckedTransformer(
+          std::map<std::string, distil::Loss>{{"divergence", distil::Loss::kDivergence},
+                                              {"centred", distil::Loss::kCentred},
+                                              {"raw", distil::Loss::kRaw}}));
+  command->add_option("--seed", options.seed, "of everything random")->capture_default_str();
+  command->add_option("--tokens", options.most, "only the first N tokens (default: all)");
+  command->add_option("--window", options.window, "tokens that are read as one sequence")
+      ->capture_default_str()
+      ->check(CLI::Range(2, 1 << 20));
+  command->callback([&common, &chosen, flags] {
+    chosen = [&common, flags] {
+      const auto status = train_distil(*flags, common);
+      return status.ok() ? *status : refuse(status.error());
+    };
+  });
+}
+
+}  // namespace kvick::cli

@@ -1,0 +1,90 @@
+#include "distil/capture.h"
+
+#include <algorithm>
+
+namespace kvick::distil {
+namespace {
+
+using base::fail;
+
+// Buffers of one layer of one sequence.
+struct Layer {
+  std::vector<float>&x, &q, &k;
+};
+
+// Copies what passes through another step.
+class CaptureStep final : public kv::Step {
+ public:
+  CaptureStep(kv::Step& inner, const model::Config& config, uint32_t tokens, Layer layer,
+              LayerVisitor visit)
+      : inner_(inner), config_(config), tokens_(tokens), layer_(layer), visit_(visit) {
+    layer_.x.resize(size_t{tokens} * config.dim);
+    layer_.q.resize(size_t{tokens} * config.q_dim());
+    layer_.k.resize(size_t{tokens} * config.kv_dim());
+  }
+
+  kv::Wants wants() const override { return {.queries = true, .inputs = true}; }
+  void inputs(uint32_t layer, const float* x) override {
+    if (layer > 0) visit(layer - 1);
+    std::copy_n(x, layer_.x.size(), layer_.x.data());
+  }
+  void write(uint32_t layer, const float* k, const float* v) override {
+    std::copy_n(k, layer_.k.size(), layer_.k.data());
+    inner_.write(layer, k, v);
+  }
+  void view(const kv::Ask& ask, base::Arena& scratch, kernels::View& out) override {
+    const size_t floats = size_t{config_.group()} * config_.head_dim;
+    for (uint32_t t = 0; t < tokens_; ++t)
+      std::copy_n(ask.q + size_t{t} * ask.q_stride, floats,
+                  layer_.q.data() + size_t{t} * config_.q_dim() + ask.head * floats);
+    inner_.view(ask, scratch, out);
+  }
+  void read(uint32_t layer, const kv::Reading& reading) override { inner_.read(layer, reading); }
+  void commit(const kv::Kept& kept) override { inner_.commit(kept); }
+
+  void finish() { visit(config_.layers - 1); }
+
+ private:
+  void visit(uint32_t layer) {
+    visit_({.layer = layer,
+            .tokens = tokens_,
+            .x = layer_.x.data(),
+            .q = layer_.q.data(),
+            .k = layer_.k.data()});
+  }
+
+  kv::Step& inner_;
+  const model::Config& config_;
+  uint32_t tokens_;
+  Layer layer_;
+  LayerVisitor visit_;
+};
+
+}  // namespace
+
+base::Result<Capture> Capture::make(engine::Engine& engine, uint32_t window) {
+  engine::KvOptions kv;
+  kv.k_type = kv.v_type = kernels::DType::kF32;
+  kv.max_tokens = window;
+  KVICK_TRY(std::unique_ptr<kv::Store> store, engine.make_store(kv));
+  return Capture(engine, std::move(store));
+}
+
+base::Status<> Capture::read(std::span<const engine::Token> tokens, LayerVisitor visit) {
+  const model::Slot slot = {
+      .seq = store_->open({}).seq, .past = 0, .tokens = tokens, .parents = {}};
+  const model::Batch batch = {.slots = {&slot, 1}};
+  const std::vector<kv::Slot> slots = model::kv_slots(batch);
+  {
+    auto step = store_->begin({.slots = slots});
+    if (!step.ok()) return fail("no room for {} tokens: {}", tokens.size(), step.error().what);
+    CaptureStep capture(**step, engine_->model().config(), static_cast<uint32_t>(tokens.size()),
+                        {x_, q_, k_}, visit);
+    engine_->model().forward(batch, capture, workspace_, {}, nullptr);
+    capture.finish();
+  }
+  store_->close(slot.seq);
+  return base::Done{};
+}
+
+}  // namespace kvick::distil

@@ -1,0 +1,43 @@
+#pragma once
+// What the layers of a model compute on a text, layer by layer, by the engine itself.
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/function_ref.h"
+#include "base/result.h"
+#include "engine/engine.h"
+
+namespace kvick::distil {
+
+// Of one sequence, valid during the call.
+struct LayerActivations {
+  uint32_t layer = 0, tokens = 0;
+  const float* x = nullptr;  // what the layer's projections read, [tokens][dim]
+  const float* q = nullptr;  // after rotary position, [tokens][heads][head_dim]
+  const float* k = nullptr;  // the same, [tokens][kv_heads][head_dim]
+};
+using LayerVisitor = base::FunctionRef<void(const LayerActivations&)>;
+
+class Capture {
+ public:
+  // Sequences of up to `window` tokens. Error: what make_store refuses.
+  static base::Result<Capture> make(engine::Engine& engine, uint32_t window);
+
+  // Reads one sequence and visits its layers, in order, each as soon as it is complete, so that
+  // only one is held. The visitor may use the engine's threads. Error: no room.
+  base::Status<> read(std::span<const engine::Token> tokens, LayerVisitor visit);
+
+ private:
+  Capture(engine::Engine& engine, std::unique_ptr<kv::Store> store)
+      : engine_(&engine), store_(std::move(store)), workspace_(engine.make_workspace()) {}
+
+  engine::Engine* engine_;
+  std::unique_ptr<kv::Store> store_;
+  model::Workspace workspace_;
+  std::vector<float> x_, q_, k_;
+};
+
+}  // namespace kvick::distil

@@ -1,0 +1,177 @@
+#include "distil/distil.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "distil/layer_fit.h"
+
+namespace kvick::distil {
+namespace {
+
+using base::fail;
+using base::Result;
+
+// Adam moves every weight by about the rate in one step, so that a row of many inputs moves
+// further: 0.02 is best for 64 of them, and 576 need a tenth of it.
+constexpr float kRate = 0.02F, kRateOfMany = 0.002F;
+constexpr uint32_t kMany = 256;
+
+bool finite(const LayerActivations& layer, const kv::PredictorShape& shape) {
+  const auto all = [&](const float* from, uint32_t width) {
+    return std::all_of(from, from + size_t{layer.tokens} * width,
+                       [](float x) { return std::isfinite(x); });
+  };
+  return all(layer.x, shape.dim) && all(layer.q, shape.heads * shape.head_dim) &&
+         all(layer.k, shape.kv_heads * shape.head_dim);
+}
+
+class Run {
+ public:
+  Run(engine::Engine& engine, Capture capture, const DistilOptions& options, kv::Predictor start)
+      : engine_(engine),
+        capture_(std::move(capture)),
+        options_(options),
+        predictor_(std::move(start)),
+        layers_(predictor_.shape.layers, LayerFit(predictor_.shape, predictor_.projection)) {}
+
+  base::Status<> train(std::span<const engine::Token> text) {
+    const uint64_t windows = text.size() / options_.window, total = windows * options_.epochs;
+    float rate = options_.rate;
+    for (uint64_t turn = 0; turn < total; ++turn) {
+      if (turn > 0 && turn % windows == 0) rate /= 10;
+      KVICK_TRY_VOID(train_on(window(text, turn % windows), turn, rate));
+      if (options_.progress)
+        options_.progress((turn + 1) * options_.window, total * options_.window);
+    }
+    const auto finish = [&](const LayerActivations& layer) {
+      predictor_.layers.push_back(layers_[layer.layer].result(layer, engine_.kernels()));
+    };
+    return capture_.read(window(text, 0), finish);
+  }
+
+  Result<std::vector<Quality>> judge(std::span<const engine::Token> held_out) {
+    std::vector<Quality> layers;
+    const auto visit = [&](const LayerActivations& layer) {
+      layers.push_back(evaluate(predictor_, layer, options_.evaluate, engine_.kernels()));
+    };
+    KVICK_TRY_VOID(capture_.read(held_out, visit));
+    return layers;
+  }
+
+  kv::Predictor& predictor() { return predictor_; }
+
+ private:
+  std::span<const engine::Token> window(std::span<const engine::Token> text, uint64_t i) const {
+    return text.subspan(i * options_.window, options_.window);
+  }
+
+  base::Status<> train_on(std::span<const engine::Token> tokens, uint64_t turn, float rate) {
+    std::optional<uint32_t> wrong;
+    const auto visit = [&](const LayerActivations& layer) {
+      if (!wrong && !finite(layer, predictor_.shape)) wrong = layer.layer;
+      if (wrong) return;
+      // Odd, so that no two sequences of numbers begin alike.
+      constexpr uint64_t kStride = 0x9e3779b97f4a7c15;
+      const uint64_t number = turn * layers_.size() + layer.layer;
+      layers_[layer.layer].train(layer,
+                                 {.count = options_.steps,
+                                  .queries = options_.queries,
+                                  .loss = options_.loss,
+                                  .rate = rate,
+                                  .seed = options_.seed + number * kStride},
+                                 engine_.pool(), engine_.kernels());
+    };
+    KVICK_TRY_VOID(capture_.read(tokens, visit));
+    if (wrong)
+      return fail("layer {} computes numbers that are not finite: nothing can be learnt from it",
+                  *wrong);
+    return base::Done{};
+  }
+
+  engine::Engine& engine_;
+  Capture capture_;
+  DistilOptions options_;
+  kv::Predictor predictor_;
+  std::vector<LayerFit> layers_;
+};
+
+Result<kv::Predictor> start_of(const model::Config& config, const DistilOptions& options) {
+  kv::Predictor start;
+  start.shape = {.layers = config.layers,
+                 .heads = config.heads,
+                 .kv_heads = config.kv_heads,
+                 .head_dim = config.head_dim,
+                 .dim = config.dim,
+                 .rank = options.rank != 0 ? options.rank : std::max(1u, config.head_dim / 8),
+                 .form = options.form,
+                 .seed = options.seed};
+  if (start.shape.rank > config.head_dim)
+    return fail("a rank of {}, but keys have {} values: it must be less", start.shape.rank,
+                config.head_dim);
+  if (options.form == kv::PredictorForm::kRandom)
+    start.projection = {config.dim, start.shape.projected(), options.seed};
+  return start;
+}
+
+base::Status<> check(const engine::Engine& engine, size_t tokens, const DistilOptions& options) {
+  if (engine.model().kv_memory() != nullptr)
+    return fail("a model with a memory of slots reads no rows that could be predicted");
+  if (options.window < 2 || options.window > engine.model().config().context)
+    return fail("windows of {} tokens, but they must be of 2 to the model's context of {}",
+                options.window, engine.model().config().context);
+  if (tokens < size_t{2} * options.window)
+    return fail(
+        "the text has {} tokens and distilling needs two windows of {}: give a longer text or a "
+        "shorter --window",
+        tokens, options.window);
+  if (options.epochs == 0 || options.steps == 0 || options.queries == 0)
+    return fail("distilling takes at least one epoch, step and query");
+  if (!(options.rate >= 0 && options.rate <= 1))
+    return fail("a learning rate of {}, but it must be from 0 to 1", options.rate);
+  return base::Done{};
+}
+
+}  // namespace
+
+Result<Distilled> distil(engine::Engine& engine, std::span<const engine::Token> text,
+                         const DistilOptions& given) {
+  DistilOptions options = given;
+  if (options.most != 0) text = text.first(std::min<size_t>(text.size(), options.most));
+  KVICK_TRY_VOID(check(engine, text.size(), options));
+  KVICK_TRY(kv::Predictor start, start_of(engine.model().config(), options));
+  if (options.rate == 0) options.rate = start.shape.inputs() < kMany ? kRate : kRateOfMany;
+  KVICK_TRY(Capture capture, Capture::make(engine, options.window));
+  Run run(engine, std::move(capture), options, std::move(start));
+  const std::span<const engine::Token> held_out = text.last(options.window);
+  const std::span<const engine::Token> rest = text.first(text.size() - options.window);
+  KVICK_TRY_VOID(run.train(rest));
+  run.predictor().layers = engine::rounded(run.predictor());
+  Distilled made = {.predictor = {},
+                    .layers = {},
+                    .tokens = rest.size() / options.window * options.window,
+                    .held_out = options.window};
+  KVICK_TRY(made.layers, run.judge(held_out));
+  made.predictor = std::move(run.predictor());
+  return made;
+}
+
+engine::PredictorFile file_of(const Distilled& made, const engine::ModelIdentity& model,
+                              const std::string& text) {
+  engine::PredictorFile file = {.model = model,
+                                .predictor = made.predictor,
+                                .text = text,
+                                .tokens = static_cast<uint32_t>(made.tokens),
+                                .held_out = static_cast<uint32_t>(made.held_out),
+                                .mse = {},
+                                .recall = {},
+                                .mass = {}};
+  for (const Quality& layer : made.layers) {
+    file.mse.push_back(static_cast<float>(layer.mse));
+    file.recall.push_back(static_cast<float>(layer.recall));
+    file.mass.push_back(static_cast<float>(layer.mass));
+  }
+  return file;
+}
+
+}  // namespace kvick::distil

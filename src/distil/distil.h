@@ -1,0 +1,51 @@
+#pragma once
+// Distillation of MAPLE's predictor (equation 2): for each layer and KV head, matrices whose
+// low-rank scores come close to a model's own on a text.
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "distil/evaluate.h"
+#include "distil/head_fit.h"
+
+#include "base/result.h"
+#include "engine/engine.h"
+#include "engine/predictor_file.h"
+#include "kv/predictor.h"
+
+namespace kvick::distil {
+
+struct DistilOptions {
+  kv::PredictorForm form = kv::PredictorForm::kHeads;
+  uint32_t rank = 0;  // values of a low-rank key per KV head; 0: an eighth of head_dim
+  uint32_t seed = 1;
+  Loss loss = Loss::kCentred;
+  uint32_t window = 2048;             // tokens of one sequence; the last one is held out
+  uint32_t most = 0;                  // tokens of the text that count; 0: all
+  uint32_t epochs = 3;                // the learning rate is a tenth after each
+  float rate = 0;                     // 0: one that suits the form
+  uint32_t steps = 32, queries = 16;  // steps per sequence, tokens whose scores one step takes
+  EvaluateOptions evaluate = {};
+  std::function<void(uint64_t done, uint64_t total)> progress = {};  // tokens
+};
+
+struct Distilled {
+  kv::Predictor predictor;  // rounded to the weights of its file
+  std::vector<Quality> layers;
+  uint64_t tokens = 0, held_out = 0;  // that it was trained on, and judged by
+};
+
+// The same for the same text, options and model, whatever the number of threads. Errors: a model
+// with a memory of slots, a rank or rate that makes no sense, a window past the context, a text of
+// fewer than two windows, activations that are not finite.
+base::Result<Distilled> distil(engine::Engine& engine, std::span<const engine::Token> text,
+                               const DistilOptions& options);
+
+// As it is written; text: the name of what it was trained on.
+engine::PredictorFile file_of(const Distilled& made, const engine::ModelIdentity& model,
+                              const std::string& text);
+
+}  // namespace kvick::distil

@@ -1,0 +1,149 @@
+#include "distil/distil.h"
+
+#include <cmath>
+#include <gtest/gtest.h>
+
+#include "engine/test_engine.h"
+
+namespace kvick::distil {
+namespace {
+
+using engine::Token;
+
+std::vector<Token> text_of(size_t n) {
+  std::vector<Token> text;
+  for (size_t i = 0; i < n; ++i) text.push_back(static_cast<Token>((i * i * 7 + i * 3) % 500));
+  return text;
+}
+
+struct Seen {
+  std::vector<float> x, q, k;
+};
+
+TEST(Capture, VisitsEachLayerWithItsKeysItsQueriesAndWhatTheyAreMadeFrom) {
+  const auto engine = engine::tiny_engine(128);
+  const model::Config& config = engine->model().config();
+  const auto text = text_of(40);
+  Capture capture = Capture::make(*engine, 64).value();
+  std::vector<Seen> layers;
+  const auto visit = [&](const LayerActivations& layer) {
+    EXPECT_EQ(layer.layer, layers.size());
+    EXPECT_EQ(layer.tokens, 40u);
+    layers.push_back({.x = {layer.x, layer.x + size_t{40} * config.dim},
+                      .q = {layer.q, layer.q + size_t{40} * config.q_dim()},
+                      .k = {layer.k, layer.k + size_t{40} * config.kv_dim()}});
+  };
+  ASSERT_TRUE(capture.read(text, visit).ok());
+  ASSERT_EQ(layers.size(), config.layers);
+  // Of fewer tokens the same: what is seen of a token depends on those before it alone.
+  std::vector<Seen> whole = std::move(layers);
+  layers.clear();
+  const auto again = [&](const LayerActivations& layer) {
+    const Seen& before = whole[layer.layer];
+    for (size_t i = 0; i < size_t{9} * config.dim; ++i) EXPECT_EQ(layer.x[i], before.x[i]);
+    for (size_t i = 0; i < size_t{9} * config.q_dim(); ++i) EXPECT_EQ(layer.q[i], before.q[i]);
+    for (size_t i = 0; i < size_t{9} * config.kv_dim(); ++i) EXPECT_EQ(layer.k[i], before.k[i]);
+  };
+  ASSERT_TRUE(capture.read(std::span(text).first(9), again).ok());
+  // The keys are those that a cache of the same tokens keeps.
+  auto store = engine->make_store(engine::parse_kv_options("iterative", "f32").value()).value();
+  const model::Slot slot = {.seq = store->open({}).seq, .past = 0, .tokens = text, .parents = {}};
+  const model::Batch batch = {.slots = {&slot, 1}};
+  auto step = store->begin({.slots = model::kv_slots(batch)}).value();
+  model::Workspace workspace(engine->pool(), engine->kernels());
+  engine->model().forward(batch, *step, workspace, {}, nullptr);
+  base::Arena scratch;
+  kernels::View view;
+  for (uint32_t layer = 0; layer < config.layers; ++layer)
+    for (uint32_t head = 0; head < config.kv_heads; ++head) {
+      step->view({.slot = 0, .layer = layer, .head = head}, scratch, view);
+      const auto* k = reinterpret_cast<const float*>(view.fresh.k);
+      for (uint32_t t = 0; t < 40; ++t)
+        for (uint32_t d = 0; d < config.head_dim; ++d)
+          EXPECT_EQ(k[t * config.head_dim + d],
+                    whole[layer].k[t * config.kv_dim() + head * config.head_dim + d]);
+    }
+}
+
+DistilOptions quick(kv::PredictorForm form) {
+  return {.form = form,
+          .rank = 4,
+          .window = 64,
+          .epochs = 2,
+          .steps = 8,
+          .queries = 8,
+          .evaluate = {.budget = 0.25, .sinks = 1, .recent = 4, .queries = 8}};
+}
+
+TEST(Distil, GivesTheSameForTheSameSeedAndAnotherForAnother) {
+  const auto engine = engine::tiny_engine(128);
+  const auto text = text_of(200);
+  for (const kv::PredictorForm form :
+       {kv::PredictorForm::kRandom, kv::PredictorForm::kTrained, kv::PredictorForm::kHeads}) {
+    DistilOptions options = quick(form);
+    const auto bytes = [&] {
+      const Distilled made = distil(*engine, text, options).value();
+      EXPECT_EQ(made.tokens, 128u);
+      EXPECT_EQ(made.held_out, 64u);
+      EXPECT_EQ(made.layers.size(), engine->model().config().layers);
+      return engine::predictor_bytes(file_of(made, engine->identity(), "text"));
+    };
+    const std::string first = bytes();
+    EXPECT_EQ(bytes(), first);
+    options.seed = 2;
+    EXPECT_NE(bytes(), first);
+  }
+}
+
+TEST(Distil, FindsAllRowsWhereTheRankIsThatOfTheKeys) {
+  const auto engine = engine::tiny_engine(128);
+  DistilOptions options = quick(kv::PredictorForm::kHeads);
+  options.rank = engine->model().config().head_dim;
+  options.epochs = 3;
+  options.steps = 32;
+  options.evaluate.type = kernels::DType::kF16;
+  const Quality mean = mean_of(distil(*engine, text_of(400), options).value().layers);
+  EXPECT_GT(mean.recall, 0.8);
+  EXPECT_GT(mean.mass, 0.98 * mean.best_mass);
+  EXPECT_LE(mean.mass, mean.best_mass + 1e-6);
+  EXPECT_LE(mean.layer_mass, mean.best_mass + 1e-6);
+}
+
+TEST(Distil, ReportsItsProgressInTokens) {
+  const auto engine = engine::tiny_engine(128);
+  DistilOptions options = quick(kv::PredictorForm::kHeads);
+  std::vector<uint64_t> done;
+  options.progress = [&](uint64_t tokens, uint64_t total) {
+    done.push_back(tokens);
+    EXPECT_EQ(total, 2 * 128u);
+  };
+  ASSERT_TRUE(distil(*engine, text_of(200), options).ok());
+  EXPECT_EQ(done, (std::vector<uint64_t>{64, 128, 192, 256}));
+}
+
+TEST(Distil, RefusesWhatCannotBeLearntFrom) {
+  const auto engine = engine::tiny_engine(128);
+  const auto refusal = [&](size_t tokens, const DistilOptions& options) {
+    const auto made = distil(*engine, text_of(tokens), options);
+    return made.ok() ? "" : made.error().message;
+  };
+  const DistilOptions good = quick(kv::PredictorForm::kHeads);
+  EXPECT_EQ(refusal(127, good),
+            "the text has 127 tokens and distilling needs two windows of 64: give a longer text or "
+            "a shorter --window");
+  DistilOptions bad = good;
+  bad.window = 129;
+  EXPECT_NE(refusal(400, bad).find("the model's context of 128"), std::string::npos);
+  bad = good;
+  bad.rank = 17;
+  EXPECT_NE(refusal(400, bad).find("a rank of 17, but keys have 16 values"), std::string::npos);
+  bad = good;
+  bad.rate = std::nanf("");
+  EXPECT_NE(refusal(400, bad).find("learning rate"), std::string::npos);
+  bad = good;
+  bad.epochs = 0;
+  EXPECT_NE(refusal(400, bad).find("at least one epoch"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace kvick::distil

@@ -1,0 +1,68 @@
+#pragma once
+// All heads of one layer while they are trained. Inputs are scaled to a mean square of one first,
+// so that one learning rate suits all of them; the matrices that come out take them as they are.
+
+#include <cstdint>
+#include <vector>
+
+#include "distil/capture.h"
+#include "distil/head_fit.h"
+
+#include "base/thread_pool.h"
+#include "kv/predictor.h"
+
+namespace kvick::distil {
+
+struct Steps {
+  uint32_t count = 0, queries = 0;  // steps on a sequence, tokens whose scores one takes
+  Loss loss = Loss::kCentred;
+  float rate = 0;
+  uint64_t seed = 0;
+};
+
+class LayerFit {
+ public:
+  // projection: of the form kRandom. Both outlive it.
+  LayerFit(const kv::PredictorShape& shape, const kv::SparseProjection& projection)
+      : shape_(shape), projection_(projection) {}
+
+  // Trains on one sequence; the first also says how large inputs are. The same result for any
+  // number of threads.
+  void train(const LayerActivations& layer, const Steps& steps, base::ThreadPool& pool,
+             const kernels::Table& kernels);
+  // W_Q and W_K, the low-rank keys in units such that all but one in a thousand of this sequence
+  // lie within +-127: those of int8. Only after train().
+  kv::PredictorLayer result(const LayerActivations& layer, const kernels::Table& kernels) const;
+
+ private:
+  // What W_Q (a) and W_K (b) read of each token, scaled. One and the same where b is empty.
+  struct Inputs {
+    std::vector<float> a, b;
+    size_t a_stride = 0, b_stride = 0;
+    const float* of_keys() const { return b.empty() ? a.data() : b.data(); }
+  };
+  Inputs inputs_of(const LayerActivations& layer) const;
+  void scale(Inputs& inputs) const;
+  void start(uint64_t seed);
+  // Adds the products of those pairs of elements that are largest to W_Q and W_K of a head.
+  void start_with_largest(uint32_t head, std::vector<float>& q, std::vector<float>& k) const;
+  void train_head(uint32_t head, const LayerActivations& layer, const Inputs& inputs,
+                  const Steps& steps, const kernels::Table& kernels);
+  // What a low-rank key's value is multiplied by to be in the units of result().
+  float unit_of(const float* inputs, size_t stride, uint32_t tokens, const float* row,
+                const kernels::Table& kernels) const;
+  // Where a head's inputs begin, in a row of them and in a_size_ or b_size_.
+  size_t a_first(uint32_t q_head) const {
+    return shape_.from_input() ? 0 : size_t{q_head} * shape_.head_dim;
+  }
+  size_t b_first(uint32_t head) const {
+    return shape_.from_input() ? 0 : size_t{head} * shape_.head_dim;
+  }
+
+  const kv::PredictorShape& shape_;
+  const kv::SparseProjection& projection_;
+  std::vector<float> a_size_, b_size_;  // root mean squares of the inputs
+  std::vector<HeadFit> heads_;          // per KV head
+};
+
+}  // namespace kvick::distil

@@ -1,0 +1,58 @@
+#pragma once
+// How many rows a policy reads, which follows from its options and the number of rows alone: so the
+// planner knows it too.
+
+#include "kv/options.h"
+
+namespace kvick::kv {
+
+// The options that all policies have, in this order; what differs is their defaults.
+inline constexpr size_t kSelectionOptions = 4;
+constexpr Option budget_option(std::string_view fallback = "0.25") {
+  return {.name = "budget",
+          .summary = "committed rows that are read: a share, such as 0.25, or so many, such as 512",
+          .fallback = fallback};
+}
+constexpr Option sinks_option(std::string_view fallback = "4") {
+  return {.name = "sinks",
+          .summary = "first rows that are always read, counted in the budget",
+          .fallback = fallback};
+}
+constexpr Option recent_option(std::string_view fallback = "32") {
+  return {.name = "recent",
+          .summary = "newest rows that are always read, counted in the budget",
+          .fallback = fallback};
+}
+constexpr Option dense_layers_option(std::string_view fallback = "0") {
+  return {
+      .name = "dense_layers", .summary = "first layers that read all rows", .fallback = fallback};
+}
+
+// Of a sequence's committed rows: `take` of rows [first, last) are read, and all others.
+struct Choosing {
+  uint32_t first = 0, last = 0, take = 0;
+  bool all() const { return take == last - first; }
+  // Of a sequence of so many rows.
+  uint32_t read_rows(uint32_t rows) const { return rows - (last - first) + take; }
+};
+
+struct Selection {
+  uint64_t share = 0;  // of the rows, in millionths; 0: `rows` is given
+  uint32_t rows = 0;
+  uint32_t sinks = 0, recent = 0, dense_layers = 0;
+  uint32_t unit = 1;  // rows that are chosen together
+
+  // Sinks and recent rows count, and are read even where they are more than the budget; whole units
+  // are chosen, so that up to unit - 1 rows of the budget may be left.
+  Choosing of(uint32_t committed) const;
+  uint32_t budget(uint32_t committed) const;
+};
+
+// One option each. Error: a value that makes no sense.
+base::Status<> read_budget(const Spec& spec, const Option& option, Selection& selection);
+base::Result<uint32_t> read_rows(const Spec& spec, const Option& option);
+// All options above.
+base::Result<Selection> read_selection(const Spec& spec,
+                                       std::span<const Option, kSelectionOptions> options);
+
+}  // namespace kvick::kv

@@ -1,0 +1,65 @@
+#!/usr/bin/env python3
+"""`kvick train distil` as a user meets it: a predictor's file, what inspect shows of it, and what is refused."""
+
+import pathlib
+import subprocess
+import unittest
+
+from made_model import KVICK, SMALL, CommandTest, make_model
+
+QUICK = ("--window", "64")
+
+
+class DistilTest(CommandTest):
+    COMMAND = "train distil"
+
+    def setUp(self):
+        super().setUp()
+        self.text = self.top / "text.txt"
+        self.text.write_text("All happy families are alike; each unhappy family is unhappy in its own way. " * 8)
+        self.file = self.top / "predictor.kvp"
+
+    def distil(self, *arguments):
+        return self.json_of("-f", self.text, "-o", self.file, *QUICK, *arguments)
+
+    def test_it_says_how_well_each_layer_is_predicted(self):
+        for form in ("heads", "trained", "random"):
+            made = self.distil("--form", form)
+            self.assertEqual((made["form"], made["rank"], len(made["layers"])), (form, 2, 2))
+            for quality in (made["mean"], *made["layers"]):
+                self.assertGreater(quality["mse"], 0)
+                self.assertLessEqual(quality["mass"], quality["best_mass"] + 1e-6)
+        table = self.kvick("--quiet", "-f", self.text, "-o", self.file, *QUICK).stdout.splitlines()
+        self.assertEqual(len(table), 6)
+        self.assertRegex(table[-1], r"^use: --kv-select maple:file=.*predictor.kvp$")
+
+    def test_the_same_seed_writes_the_same_file(self):
+        self.distil("--seed", "5")
+        first = self.file.read_bytes()
+        self.distil("--seed", "5")
+        self.assertEqual(self.file.read_bytes(), first)
+        self.distil("--seed", "6")
+        self.assertNotEqual(self.file.read_bytes(), first)
+
+    def test_inspect_shows_the_file(self):
+        self.distil()
+        done = subprocess.run([KVICK, "inspect", str(self.file)], env=self.env, capture_output=True, text=True, timeout=60)
+        self.assertEqual(done.returncode, 0, done)
+        shown = done.stdout
+        self.assertIn("kvick.predictor.form", shown)
+        self.assertIn('"text.txt"', shown)
+        self.assertIn("blk.1.predictor_k.weight", shown)
+
+    def test_what_is_wrong_is_one_line(self):
+        self.refused("-f", self.top / "none", "-o", self.file, says="cannot read .*none$")
+        self.refused("-f", self.text, "-o", self.file, "--window", "200", says="needs two windows of 200: give a longer")
+        self.refused("-f", self.text, "-o", self.file, "--window", "4096", says="context of 256")
+        self.refused("-f", self.text, "-o", self.file, *QUICK, "--rank", "99", says="a rank of 99, but keys have 16")
+        self.refused("-f", self.text, "-o", self.top / "no" / "x.kvp", *QUICK, says="x.kvp")
+        bct = str(pathlib.Path(self.models.name) / "bct.gguf")
+        make_model(bct, *SMALL, "--arch", "bct", "--slots", "48", "--head-dim", "32", "--type", "Q8_0")
+        self.refused("-f", self.text, "-o", self.file, *QUICK, says="memory of slots", model=bct)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -11,7 +11,14 @@ namespace kvick::engine {
 using Kind = uint8_t;
 inline constexpr Kind kKinds = 64;
 // First kinds of the drafters.
-inline constexpr Kind kLookupKinds = 0, kSuffixKinds = 16, kModelKinds = 32, kSkipKinds = 48;
+inline constexpr Kind kLookupKinds = 0, kSuffixKinds = 24, kModelKinds = 48, kSkipKinds = 56;
+
+// Kinds of guesses by matches: by the tokens that match, and by whether all places that match go on
+// alike, there is one only, or they differ; and those that are not the longest match's.
+enum class Agreement : uint8_t { kSplit, kLone, kAll };
+inline constexpr Kind kMatchLengths = 6;  // 1, 2, 3, 4 and 5, 6 to 9, 10 and more
+Kind match_kind(uint32_t length, Agreement agreement);
+Kind branch_kind(uint32_t length);
 
 class Acceptance {
  public:

@@ -64,7 +64,10 @@ double StepCost::seconds(const StepShape& shape) const {
   // Less than was ever seen: no cheaper than a share of its rows, and no dearer.
   if (below == 0) return high / (1 + kPresumedSlope * (above - rows) / std::max(rows, 1U));
   const double low = at(below, shape.attended);
-  if (ends) return low * (1 + kPresumedSlope * (rows - below) / below) * beyond;
+  if (ends) {
+    const double more = static_cast<double>(rows - below) / below;
+    return low * (1 + kPresumedSlope * std::min(more, 1.0) + std::max(more - 1, 0.0)) * beyond;
+  }
   if (above == below) return low * beyond;
   return low + (high - low) * (rows - below) / (above - below);
 }

@@ -25,9 +25,10 @@ class StepCost {
  public:
   void observe(const StepShape& shape, double seconds);
   // 0 before the first observation. By the steps of so many rows that were seen, and the line that
-  // all steps follow as they attend to more; between numbers of rows that were seen in proportion;
-  // beyond them another row is presumed to cost kPresumedSlope of what the rows seen did each, low
-  // enough that more rows are tried.
+  // all steps follow as they attend to more; between numbers of rows that were seen in proportion.
+  // Beyond them, up to twice as many, another row is presumed to cost kPresumedSlope of what the
+  // rows seen did each, low enough that more rows are tried; beyond that as much as they did, so
+  // that what is tried is never much dearer than what is known.
   double seconds(const StepShape& shape) const;
 
   static constexpr uint32_t kMostRows = 256;  // more rows cost what these do, in proportion

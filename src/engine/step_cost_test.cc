@@ -49,13 +49,22 @@ TEST(StepCost, FollowsTheLengthOfTexts) {
     }
 }
 
+TEST(StepCost, PresumesThatFewRowsMoreAreCheapAndManyAreNot) {
+  StepCost cost;
+  for (int i = 0; i < 100; ++i) cost.observe({16}, 1.0);
+  EXPECT_NEAR(cost.seconds({32}), 1 + StepCost::kPresumedSlope, 1e-9);
+  EXPECT_NEAR(cost.seconds({64}), 3 + StepCost::kPresumedSlope, 1e-9);
+  cost.observe({32}, 1.8);
+  EXPECT_NEAR(cost.seconds({24}), 1.4, 1e-9);
+}
+
 TEST(StepCost, TriesAgainWhatWasLongAgo) {
   StepCost cost;
   cost.observe({1}, 1.0);
   cost.observe({5}, 50.0);
   EXPECT_DOUBLE_EQ(cost.seconds({5}), 50.0);
   for (uint64_t i = 0; i <= StepCost::kForgotten; ++i) cost.observe({1}, 1.0);
-  EXPECT_LT(cost.seconds({5}), 2.0);
+  EXPECT_LT(cost.seconds({5}), 5.0);
   // The rows that there are in any case stay known.
   for (uint64_t i = 0; i <= StepCost::kForgotten; ++i) cost.observe({3}, 2.0);
   EXPECT_DOUBLE_EQ(cost.seconds({1}), 1.0);

@@ -1,6 +1,7 @@
 #include "engine/step_cost.h"
 
 #include <algorithm>
+#include <bit>
 
 namespace kvick::engine {
 namespace {
@@ -16,60 +17,66 @@ constexpr double kLeastOther = 0.1;
 
 }  // namespace
 
-bool StepCost::fresh(uint32_t rows) const {
-  return seen_[rows].times > 0 && steps_ - seen_[rows].at < kForgotten;
+uint32_t StepCost::sort_of(uint32_t rows) {
+  if (rows <= 8) return rows;
+  const auto octave = static_cast<uint32_t>(std::bit_width(rows - 1)) - 1;  // 9 to 16: 3
+  const uint32_t quarter = (rows - 1 - (1U << octave)) >> (octave - 2);
+  return 9 + 4 * (octave - 3) + quarter;
+}
+
+bool StepCost::fresh(const Seen& seen) const {
+  return seen.times > 0 && steps_ - seen.at < kForgotten;
 }
 
 double StepCost::slope() const { return std::max(0.0, covariance_ / (variance_ + kLeastVariance)); }
 
-double StepCost::at(uint32_t rows, double attended) const {
-  const Seen& seen = seen_[rows];
+double StepCost::at(const Seen& seen, double attended) const {
   return std::max(kLeastOther * seen.seconds, seen.seconds + slope() * (attended - seen.attended));
 }
 
 void StepCost::observe(const StepShape& shape, double seconds) {
   if (shape.rows == 0 || shape.rows > kMostRows) return;
-  Seen& seen = seen_[shape.rows];
-  ++steps_;
-  seen.at = steps_;
-  if (++seen.times == 1) {
-    seen.seconds = seconds;
-    seen.attended = shape.attended;
-    return;
-  }
-  seconds = std::min(seconds, kMostRise * at(shape.rows, shape.attended));
-  const double more = seconds - seen.seconds, further = shape.attended - seen.attended;
-  covariance_ = kMemory * covariance_ + more * further;
-  variance_ = kMemory * variance_ + further * further;
+  Seen& seen = seen_[sort_of(shape.rows)];
+  seen.at = ++steps_;
+  if (++seen.times > 1) seconds = std::min(seconds, kMostRise * at(seen, shape.attended));
   // The first few are averaged evenly.
   const double weight = std::max(kWeight, 1.0 / seen.times);
+  const double more = seconds - seen.seconds, further = shape.attended - seen.attended;
+  if (seen.times > 1) {
+    covariance_ = kMemory * covariance_ + more * further;
+    variance_ = kMemory * variance_ + further * further;
+  }
   seen.seconds += weight * more;
   seen.attended += weight * further;
+  seen.rows += weight * (shape.rows - seen.rows);
 }
 
 double StepCost::seconds(const StepShape& shape) const {
-  const uint32_t rows = std::min(shape.rows, kMostRows);
-  uint32_t below = rows, above = rows;
-  while (below > 0 && !fresh(below)) --below;
-  while (above < kMostRows && !fresh(above)) ++above;
-  // What was forgotten is better than nothing to begin from.
-  if (below == 0) {
-    below = rows;
-    while (below > 0 && seen_[below].times == 0) --below;
+  struct Point {
+    double rows = 0, seconds = 0;
+  };
+  const double rows = std::min(shape.rows, kMostRows);
+  Point below, above, forgotten;
+  for (const Seen& seen : seen_) {
+    if (seen.times == 0) continue;
+    const Point point = {seen.rows, std::max(below.seconds, at(seen, shape.attended))};
+    if (fresh(seen) && seen.rows > rows) {
+      above = point;
+      break;
+    }
+    if (seen.rows <= rows) (fresh(seen) ? below : forgotten) = point;
   }
-  const double beyond = static_cast<double>(shape.rows) / std::max(rows, 1U);
-  const bool ends = above == kMostRows && !fresh(above);
-  if (below == 0 && ends) return 0;
-  const double high = ends ? 0 : at(above, shape.attended);
+  if (below.rows == 0) below = forgotten;  // better than nothing to begin from
+  if (below.rows == 0 && above.rows == 0) return 0;
   // Less than was ever seen: no cheaper than a share of its rows, and no dearer.
-  if (below == 0) return high / (1 + kPresumedSlope * (above - rows) / std::max(rows, 1U));
-  const double low = at(below, shape.attended);
-  if (ends) {
-    const double more = static_cast<double>(rows - below) / below;
-    return low * (1 + kPresumedSlope * std::min(more, 1.0) + std::max(more - 1, 0.0)) * beyond;
-  }
-  if (above == below) return low * beyond;
-  return low + (high - low) * (rows - below) / (above - below);
+  if (below.rows == 0)
+    return above.seconds / (1 + kPresumedSlope * (above.rows - rows) / std::max(rows, 1.0));
+  const double more = rows - below.rows;
+  if (above.rows > 0)
+    return below.seconds + (above.seconds - below.seconds) * more / (above.rows - below.rows);
+  const double share = more / below.rows;
+  return below.seconds * (1 + kPresumedSlope * std::min(share, 1.0) + std::max(share - 1, 0.0)) *
+         std::max(1.0, shape.rows / rows);
 }
 
 void LevelCost::observe(uint32_t levels, double seconds) {

@@ -24,11 +24,11 @@ struct StepShape {
 class StepCost {
  public:
   void observe(const StepShape& shape, double seconds);
-  // 0 before the first observation. By the steps of so many rows that were seen, and the line that
-  // all steps follow as they attend to more; between numbers of rows that were seen in proportion.
-  // Beyond them, up to twice as many, another row is presumed to cost kPresumedSlope of what the
-  // rows seen did each, low enough that more rows are tried; beyond that as much as they did, so
-  // that what is tried is never much dearer than what is known.
+  // 0 before the first observation. By the steps of about so many rows that were seen, and the line
+  // that all steps follow as they attend to more; between those in proportion, and never less than
+  // what fewer rows take. Beyond them, up to twice as many, another row is presumed to cost
+  // kPresumedSlope of what the rows seen did each, low enough that more rows are tried; beyond that
+  // as much as they did, so that what is tried is never much dearer than what is known.
   double seconds(const StepShape& shape) const;
 
   static constexpr uint32_t kMostRows = 256;  // more rows cost what these do, in proportion
@@ -38,18 +38,22 @@ class StepCost {
   static constexpr uint64_t kForgotten = 1024;
 
  private:
+  // Up to 8 rows apart, then four sorts of steps for each doubling: of 40 that were measured apart
+  // the luckiest would always look like the best.
+  static constexpr uint32_t kSorts = 29;
+  static uint32_t sort_of(uint32_t rows);
   struct Seen {
-    double seconds = 0, attended = 0;  // moving averages
+    double rows = 0, seconds = 0, attended = 0;  // moving averages
     uint32_t times = 0;
     uint64_t at = 0;  // the last time, in steps
   };
-  bool fresh(uint32_t rows) const;
+  bool fresh(const Seen& seen) const;
   double slope() const;
-  double at(uint32_t rows, double attended) const;
+  double at(const Seen& seen, double attended) const;
 
-  std::array<Seen, kMostRows + 1> seen_ = {};
+  std::array<Seen, kSorts> seen_ = {};
   uint64_t steps_ = 0;
-  // Moments about the averages of steps with the same rows.
+  // Moments about the averages of steps of the same sort.
   double covariance_ = 0, variance_ = 0;
 };
 

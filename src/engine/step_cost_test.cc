@@ -58,6 +58,23 @@ TEST(StepCost, PresumesThatFewRowsMoreAreCheapAndManyAreNot) {
   EXPECT_NEAR(cost.seconds({24}), 1.4, 1e-9);
 }
 
+TEST(StepCost, IsNeverLessForMoreRowsHoweverTheyWereMeasured) {
+  std::mt19937_64 random(9);
+  std::uniform_real_distribution<double> noise(0.8, 1.2);
+  StepCost cost;
+  double before = 0;
+  for (int i = 0; i < 500; ++i) {
+    const auto rows = static_cast<uint32_t>(1 + random() % 300);
+    cost.observe({rows}, (1 + 0.01 * rows) * noise(random));
+  }
+  for (uint32_t rows = 1; rows <= 300; ++rows) {
+    const double seconds = cost.seconds({rows});
+    EXPECT_GE(seconds, before) << rows;
+    EXPECT_NEAR(seconds / (1 + 0.01 * rows), 1, 0.3) << rows;
+    before = seconds;
+  }
+}
+
 TEST(StepCost, TriesAgainWhatWasLongAgo) {
   StepCost cost;
   cost.observe({1}, 1.0);

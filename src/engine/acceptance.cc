@@ -7,6 +7,7 @@ namespace {
 
 // Guesses that count: texts change their ways, so what is older than a few dozen is forgotten.
 constexpr double kMemory = 48;
+constexpr double kMemoryOfAll = 256;
 constexpr double kPresumed = 4;  // guesses that the presumed rates are worth
 
 // By length and agreement: means over the prompts of Spec-Bench, answered by SmolLM2. Of the text
@@ -51,15 +52,17 @@ Acceptance::Acceptance() {
     for (const Kind first : {kModelKinds, kSkipKinds}) presume(first + rank, kRatesOfModels[rank]);
 }
 
-Acceptance::Acceptance(const Acceptance& others, double weight) {
-  for (size_t i = 0; i < kKinds; ++i)
-    counts_[i] = {others.rate(static_cast<Kind>(i)) * weight, weight};
+double Acceptance::rate(Kind kind) const {
+  const Count& own = counts_[kind];
+  if (all_ == nullptr) return own.hits / own.trials;
+  return (own.hits + weight_ * all_->rate(kind)) / (own.trials + weight_);
 }
 
 void Acceptance::observe(Kind kind, bool came) {
   Count& count = counts_[kind];
-  if (count.trials >= kMemory) {
-    const double left = (kMemory - 1) / count.trials;
+  const double memory = all_ == nullptr ? kMemoryOfAll : kMemory;
+  if (count.trials >= memory) {
+    const double left = (memory - 1) / count.trials;
     count.hits *= left;
     count.trials *= left;
   }

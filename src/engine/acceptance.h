@@ -24,18 +24,21 @@ class Acceptance {
  public:
   // Rates that are presumed until others are measured.
   Acceptance();
-  // What one sequence measures, beginning with what others have.
-  explicit Acceptance(const Acceptance& others, double weight);
+  // What one sequence measures beside what all do, which counts as so many guesses of its own.
+  // all outlives it.
+  Acceptance(const Acceptance& all, double weight) : all_(&all), weight_(weight) {}
 
   // Of a guess whose parent has come true.
-  double rate(Kind kind) const { return counts_[kind].hits / counts_[kind].trials; }
+  double rate(Kind kind) const;
   void observe(Kind kind, bool came);
 
  private:
   struct Count {
     double hits = 0, trials = 0;
   };
-  std::array<Count, kKinds> counts_;
+  std::array<Count, kKinds> counts_ = {};
+  const Acceptance* all_ = nullptr;
+  double weight_ = 0;
 };
 
 }  // namespace kvick::engine

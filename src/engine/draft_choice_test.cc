@@ -138,6 +138,10 @@ TEST(Acceptance, ComesFromWhatWasSeenLately) {
   EXPECT_DOUBLE_EQ(mine.rate(3), all.rate(3));
   for (int i = 0; i < 50; ++i) mine.observe(3, true);
   EXPECT_GT(mine.rate(3), 0.85);
+  // What others measure meanwhile counts too.
+  const Acceptance young(all, 6);
+  for (int i = 0; i < 1000; ++i) all.observe(3, true);
+  EXPECT_GT(young.rate(3), 0.95);
 }
 
 }  // namespace

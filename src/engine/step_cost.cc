@@ -68,15 +68,12 @@ double StepCost::seconds(const StepShape& shape) const {
   }
   if (below.rows == 0) below = forgotten;  // better than nothing to begin from
   if (below.rows == 0 && above.rows == 0) return 0;
-  // Less than was ever seen: no cheaper than a share of its rows, and no dearer.
-  if (below.rows == 0)
-    return above.seconds / (1 + kPresumedSlope * (above.rows - rows) / std::max(rows, 1.0));
+  const auto presumed = [](double n) { return 1 + kPresumedSlope * n; };
+  if (below.rows == 0) return above.seconds * presumed(rows) / presumed(above.rows);
   const double more = rows - below.rows;
   if (above.rows > 0)
     return below.seconds + (above.seconds - below.seconds) * more / (above.rows - below.rows);
-  const double share = more / below.rows;
-  return below.seconds * (1 + kPresumedSlope * std::min(share, 1.0) + std::max(share - 1, 0.0)) *
-         std::max(1.0, shape.rows / rows);
+  return below.seconds * presumed(rows) / presumed(below.rows) * std::max(1.0, shape.rows / rows);
 }
 
 void LevelCost::observe(uint32_t levels, double seconds) {

@@ -26,9 +26,9 @@ class StepCost {
   void observe(const StepShape& shape, double seconds);
   // 0 before the first observation. By the steps of about so many rows that were seen, and the line
   // that all steps follow as they attend to more; between those in proportion, and never less than
-  // what fewer rows take. Beyond them, up to twice as many, another row is presumed to cost
-  // kPresumedSlope of what the rows seen did each, low enough that more rows are tried; beyond that
-  // as much as they did, so that what is tried is never much dearer than what is known.
+  // what fewer rows take. Beyond them a row's arithmetic is presumed to take kPresumedSlope of what
+  // reading the weights takes: low enough that the guesses of one sequence are tried; beside many
+  // rows another one is dear.
   double seconds(const StepShape& shape) const;
 
   static constexpr uint32_t kMostRows = 256;  // more rows cost what these do, in proportion

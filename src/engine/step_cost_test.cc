@@ -49,13 +49,16 @@ TEST(StepCost, FollowsTheLengthOfTexts) {
     }
 }
 
-TEST(StepCost, PresumesThatFewRowsMoreAreCheapAndManyAreNot) {
-  StepCost cost;
-  for (int i = 0; i < 100; ++i) cost.observe({16}, 1.0);
-  EXPECT_NEAR(cost.seconds({32}), 1 + StepCost::kPresumedSlope, 1e-9);
-  EXPECT_NEAR(cost.seconds({64}), 3 + StepCost::kPresumedSlope, 1e-9);
-  cost.observe({32}, 1.8);
-  EXPECT_NEAR(cost.seconds({24}), 1.4, 1e-9);
+TEST(StepCost, PresumesThatRowsAreCheapForOneSequenceAndDearBesideMany) {
+  StepCost one, many;
+  one.observe({1}, 1.0);
+  many.observe({16}, 1.0);
+  EXPECT_NEAR(one.seconds({2}), 1.2 / 1.1, 1e-9);
+  EXPECT_NEAR(one.seconds({9}), 1.9 / 1.1, 1e-9);
+  EXPECT_NEAR(many.seconds({32}), 4.2 / 2.6, 1e-9);
+  EXPECT_NEAR(many.seconds({1}), 1.1 / 2.6, 1e-9);
+  many.observe({32}, 1.8);
+  EXPECT_NEAR(many.seconds({24}), 1.4, 1e-9);
 }
 
 TEST(StepCost, IsNeverLessForMoreRowsHoweverTheyWereMeasured) {

@@ -68,7 +68,7 @@ Batcher::Batcher(Engine& engine, const BatcherOptions& options, StoreSet stores)
       files_(engine, options.files, options.file_seconds),
       workspace_(engine.make_workspace()),
       pace_(options.step_seconds, options.most_step_tokens),
-      speculation_(engine) {}
+      speculation_(engine, options.clock) {}
 
 Batcher::~Batcher() {
   for (auto& group : running_)

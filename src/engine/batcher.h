@@ -111,6 +111,7 @@ class Batcher {
   // batcher_guesses.cc
   std::unique_ptr<Speculator> speculator_of(const Job& job);
   void guess(std::span<Work> work);
+  void guess(Work& one, const PlainStep& plain);
   void verify_guesses(std::span<Work> work);
 
   // batcher_search.cc

@@ -142,12 +142,14 @@ void Batcher::compute(std::span<Work> work, const model::Batch& batch, kv::Step&
 
 void Batcher::count_step(std::span<const Work> work, double seconds) {
   uint32_t answers = 0, prompts = 0, guesses = 0;
+  StepShape shape;
   for (const Work& one : work) {
     (one.tokens == 1 && one.logits ? answers : prompts) += one.tokens;
     guesses += one.guesses.size();
+    shape.add(one.tokens + one.guesses.size(), one.group->lanes[one.lane].committed);
   }
   pace_.observe(answers + guesses, prompts, seconds);
-  if (prompts == 0) speculation_.cost.observe(answers + guesses, seconds);
+  if (prompts == 0) speculation_.cost.observe(shape, seconds);
   ++counts_.steps;
   counts_.step_tokens += answers + prompts;
 }
@@ -246,6 +248,7 @@ void Batcher::take(Group& group, std::span<Draw> draws) {
       counts_.generated_tokens += written.token ? 1 : 0;
       Piece piece = {.choice = lane.choice,
                      .text = std::move(written.text),
+                     .token = written.token,
                      .tokens = {},
                      .finish = written.finish};
       if (written.report) piece.tokens.push_back(std::move(*written.report));

@@ -60,14 +60,18 @@ ModelDrafter::ModelDrafter(const model::Model& model, const Engine& engine,
       first_(first),
       tokens_(engine.tokenizer().vocabulary().pieces.size()) {}
 
-void ModelDrafter::draft(const DraftAsk& ask, DraftTree& tree) {
+std::vector<double> ModelDrafter::rates() const {
   std::vector<double> rates;
   for (uint32_t rank = 0; rank < kRanks; ++rank) {
     const double rate = acceptance_.rate(static_cast<Kind>(first_ + rank));
     rates.push_back(rank == 0 ? rate : std::min(rate, rates.back()));
   }
+  return rates;
+}
+
+void ModelDrafter::draft(const DraftAsk& ask, DraftTree& tree) {
   Growing growing = {.ground = ground(ask),
-                     .shape = best_shape(rates, ask.most, ask.depth, first_),
+                     .shape = best_shape(rates(), ask.most, ask.depth, first_),
                      .node_of = {},
                      .samplers = {},
                      .root = ask.sampler,

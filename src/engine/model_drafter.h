@@ -29,6 +29,7 @@ class ModelDrafter : public Drafter {
   ModelDrafter(const model::Model& model, const Engine& engine, const Acceptance& acceptance,
                Kind first);
   void draft(const DraftAsk& ask, DraftTree& tree) override;
+  std::vector<double> rates() const override;
 
   static constexpr uint32_t kRanks = 4;  // children of a node, at most
 

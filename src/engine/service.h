@@ -21,6 +21,7 @@ namespace kvick::engine {
 struct Piece {
   uint32_t choice = 0;
   std::string text;                 // whole UTF-8 characters; may be empty
+  std::optional<Token> token;       // that it came of, without beams; none: the model's end
   std::vector<TokenReport> tokens;  // if the job asked for them: those that became certain now
   std::optional<Finish> finish;     // in the choice's last piece
 };

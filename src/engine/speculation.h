@@ -12,6 +12,7 @@
 #include <span>
 #include <vector>
 
+#include "base/clock.h"
 #include "engine/draft.h"
 #include "engine/draft_choice.h"
 #include "engine/engine.h"
@@ -45,12 +46,15 @@ class Speculator {
   const Acceptance& acceptance() const { return acceptance_; }
   // Guesses behind the text, at most ask.most of those that its options allow; what has come since
   // the last call is measured against the guesses of then. most and depth of the ask are lowered to
-  // the options'.
-  Guesses guess(DraftAsk ask);
+  // the options'. plain: the step that guesses would come to; by it drafters that take time are
+  // left out where that would not pay, but for a trial now and then.
+  Guesses guess(DraftAsk ask, const PlainStep& plain);
   const SpecOptions& options() const { return options_; }
 
  private:
   void learn(std::span<const Token> text);
+  void draft(Drafter& drafter, DraftAsk ask, const PlainStep& plain, DraftTree& tree);
+  bool tries(bool pays);
 
   Speculation& all_;
   SpecOptions options_;
@@ -58,11 +62,15 @@ class Speculator {
   Acceptance acceptance_;
   DraftTree last_;          // what was guessed last, with what was not verified
   size_t last_length_ = 0;  // of the text then
+  // Of drafters that take time: steps that they were left out of, and at most before a trial.
+  uint32_t left_out_ = 0, patience_ = 0;
+  size_t computed_length_ = 0;  // of the text when one of them guessed last
 };
 
 class Speculation {
  public:
-  explicit Speculation(const Engine& engine);  // which outlives it
+  explicit Speculation(const Engine& engine,  // which outlives it
+                       base::Clock now = base::steady_seconds);
   ~Speculation();
   // Loads the draft model that the options name, if they do; one at most is loaded. Errors: a file
   // that is no model or has another vocabulary, layers that the model has not. No sequence may be
@@ -79,6 +87,8 @@ class Speculation {
 
   // By all steps that whoever runs them reports.
   StepCost cost;
+  LevelCost level_cost;
+  const base::Clock clock;
   // Of all sequences: what new ones begin with.
   Acceptance acceptance;
 

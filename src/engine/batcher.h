@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "engine/file_tier.h"
 #include "engine/group.h"
+#include "engine/memory_share.h"
 #include "engine/pace.h"
 #include "engine/preemption.h"
 #include "engine/service_state.h"
@@ -35,6 +36,11 @@ struct BatcherOptions {
   std::shared_ptr<PrefixFiles> files;  // null: rows are gone when memory or the process ends
   double file_seconds = 2;             // what a job waits for them at most
   SpecOptions spec;                    // of jobs that ask for nothing else
+  // Its draft model, if it has been loaded already.
+  std::shared_ptr<const DraftWeights> draft;
+  // Shared with other batchers, and which of them this one is; null: kv_bytes are its own.
+  std::shared_ptr<MemoryShare> memory;
+  size_t member = 0;
   base::Clock clock = base::steady_seconds;
 };
 
@@ -81,16 +87,25 @@ class Batcher {
   double order_of(const Job& job, double arrived) const;
   KvOptions kind_of(const Job& job) const;
   void admit();
-  bool fits(const Group& group) const;
+  bool fits(const Group& group);
   void open(Group& group);
   void count_opened(Group& group);
   bool finish_loading(Group& group);
   bool take_loaded();
   Candidate candidate_of(const Group& group) const;
   bool make_way(const Shelf& shelf, const kv::Shortage& shortage);
+  Group& victim(std::span<Group* const> groups) const;
   void preempt(Group& group);
   void close_lane(const Group& group, Lane& lane);
   void end(Group& group, std::optional<Refusal> error);
+
+  // batcher_memory.cc
+  uint64_t available_bytes(const Rank& rank) const;
+  bool others_have_any() const;
+  bool wait_for_others(const Group& group, uint64_t bytes);
+  void give_to_others();
+  void tell_others();
+  void preempt_or_end(Group& group, const kv::Shortage& shortage);
 
   // batcher_step.cc
   bool run(Shelf& shelf);
@@ -121,6 +136,7 @@ class Batcher {
   Engine& engine_;
   BatcherOptions options_;
   StoreSet stores_;
+  MemoryAsk wanted_;  // of others, in this step
   FileTier files_;
   model::Workspace workspace_;
   Pace pace_;

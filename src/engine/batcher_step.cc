@@ -47,7 +47,9 @@ std::vector<Batcher::Work> Batcher::plan(const Shelf& shelf) const {
 }
 
 bool Batcher::run(Shelf& shelf) {
-  // Guesses are the first that go without when memory runs out.
+  // Guesses are the first that go without when memory runs out. And a job is too large only if it
+  // failed after the others were seen to have nothing.
+  bool alone = false;
   for (bool guesses = true;; guesses = false) {
     end_lost(lost_groups(shelf));
     std::vector<Work> work = plan(shelf);
@@ -62,7 +64,9 @@ bool Batcher::run(Shelf& shelf) {
     const bool guessed = std::any_of(work.begin(), work.end(),
                                      [](const Work& one) { return one.guesses.size() > 0; });
     if (guessed || !lost_groups(shelf).empty()) continue;
-    if (!make_way(shelf, lost.error()))
+    if (wait_for_others(*running_.front(), lost.error().needed_bytes)) return false;
+    if (make_way(shelf, lost.error())) continue;
+    if (std::exchange(alone, true) || options_.memory == nullptr)
       end(*work.front().group, Refusal{Refusal::Why::kTooLarge, lost.error().what, ""});
   }
 }
@@ -159,10 +163,7 @@ bool Batcher::fork_lanes(Group& group) {
   for (Lane& lane : std::span(group.lanes).subspan(1)) {
     auto seq = group.shelf->store->fork(*first.seq);
     if (!seq.ok()) {
-      if (running_.size() > 1)
-        preempt(group);
-      else
-        end(group, Refusal{Refusal::Why::kTooLarge, seq.error().what, ""});
+      preempt_or_end(group, seq.error());
       return false;
     }
     lane.seq = *seq;

@@ -8,6 +8,7 @@
 #include "engine/answer_writer.h"
 #include "engine/beams.h"
 #include "engine/file_tier.h"
+#include "engine/memory_share.h"
 #include "engine/service.h"
 #include "engine/speculation.h"
 #include "engine/store_set.h"
@@ -54,6 +55,7 @@ struct Group {
   std::optional<double> last_token;
   Outcome outcome;
 
+  Rank rank() const { return {.order = order, .job = static_cast<uint64_t>(id)}; }
   bool beam_search() const { return job.beams > 0; }
   uint32_t sequences() const { return static_cast<uint32_t>(lanes.size()); }
   // Its first lane has computed what the others begin with.

@@ -78,6 +78,8 @@ class Service {
   // Its rows are free at once; nothing happens if it has ended.
   virtual void cancel(JobId job) = 0;
   virtual Metrics metrics() const = 0;
+  // Of each instance, where a service has several; metrics() is of all together.
+  virtual std::vector<Metrics> instances() const { return {}; }
   virtual CacheState cache() const = 0;
   // The most tokens of one sequence, prompt and answer, by default.
   virtual uint32_t context() const = 0;

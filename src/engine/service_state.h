@@ -18,7 +18,18 @@ struct Histogram {
   std::array<uint64_t, kBounds.size() + 1> counts = {};  // each between its bound and the last one
   double sum = 0;
   void add(double seconds);
+  void add(const Histogram& other);
   uint64_t count() const;
+};
+
+// The files of the prefix cache: bytes and files now, and how many were read, written, not there,
+// damaged or too late.
+struct FileCounts {
+  uint64_t bytes = 0, files = 0;  // now
+  uint64_t limit_bytes = 0;       // most that there may be
+  uint64_t hits = 0, writes = 0, evictions = 0;
+  uint64_t torn = 0, foreign = 0, missing = 0, late = 0;
+  uint64_t failed_writes = 0, dropped_writes = 0;
 };
 
 // Since the service began, unless it says now.
@@ -36,11 +47,11 @@ struct Metrics {
   // Memory now, of all stores.
   uint64_t kv_limit_bytes = 0;
   kv::Usage kv;
-  // The files of the prefix cache: bytes and blocks now; blocks read, written, and refused by
-  // reason.
-  uint64_t file_bytes = 0, file_limit_bytes = 0, file_blocks = 0;
-  uint64_t file_hits = 0, file_writes = 0, file_evictions = 0;
-  uint64_t file_torn = 0, file_foreign = 0, file_late = 0, file_failed = 0;
+  uint64_t draft_bytes = 0;  // beside these, of a draft model's rows
+  FileCounts files;
+
+  // Another instance's: they share the limit on memory and the files.
+  void add(const Metrics& other);
 };
 
 enum class JobState { kWaiting, kPrompt, kAnswer, kSwapped, kEvicted };
@@ -62,6 +73,7 @@ struct CachePiece {
   uint64_t job = 0;                      // one of the users'
 };
 struct StoreState {
+  size_t instance = 0;               // whose it is
   std::string strategy, type, tier;  // as --kv, --kv-type and --kv-tier take them
   kv::Usage usage;
   std::vector<CachePiece> pieces;

@@ -22,7 +22,8 @@ struct Shelf {
 class StoreSet {
  public:
   // Errors: what Engine::make_store refuses.
-  static base::Result<StoreSet> make(Engine& engine, const KvOptions& standard, uint64_t max_bytes);
+  static base::Result<StoreSet> make(Engine& engine, const KvOptions& standard,
+                                     std::shared_ptr<kv::Budget> budget);
 
   const Shelf& standard() const { return shelves_.front(); }
   Shelf& standard() { return shelves_.front(); }
@@ -32,6 +33,7 @@ class StoreSet {
 
   std::list<Shelf>& shelves() { return shelves_; }
   const std::list<Shelf>& shelves() const { return shelves_; }
+  const std::shared_ptr<kv::Budget>& budget() const { return budget_; }
   uint64_t max_bytes() const { return budget_->bytes(); }
   // Of all stores.
   kv::Usage usage() const;
@@ -39,14 +41,14 @@ class StoreSet {
   uint64_t available_bytes() const;
   // Bytes that sequences of so many tokens will take, if they are forks of one or on their own.
   uint64_t needed_bytes(const Shelf& shelf, uint32_t tokens, uint32_t sequences) const;
-  // Gives back up to so many bytes of rows that nobody uses, of other stores than that one.
-  uint64_t shrink_others(const Shelf& shelf, uint64_t bytes);
+  // Gives back about so many bytes of rows that nobody uses, but for those of one store.
+  uint64_t shrink(uint64_t bytes, const Shelf* but = nullptr);
 
   static constexpr size_t kMostStores = 8;
 
  private:
-  StoreSet(Engine& engine, uint64_t max_bytes)
-      : engine_(&engine), budget_(std::make_shared<kv::Budget>(max_bytes)) {}
+  StoreSet(Engine& engine, std::shared_ptr<kv::Budget> budget)
+      : engine_(&engine), budget_(std::move(budget)) {}
   base::Result<Shelf*> add(const KvOptions& options);
 
   Engine* engine_;

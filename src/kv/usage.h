@@ -29,6 +29,8 @@ struct Usage {
   uint64_t fallbacks = 0;
   uint32_t sequences = 0;
   bool operator==(const Usage&) const = default;
+  // Another store's; the page is that of the larger.
+  void add(const Usage& other);
 };
 
 // A piece of what is allocated, for a picture of it: a block, or all that one sequence holds of a

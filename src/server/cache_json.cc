@@ -25,7 +25,8 @@ Json store_json(const engine::StoreState& store) {
                       {"tokens", piece.tokens},
                       {"users", piece.users},
                       {"job", piece.job}});
-  return {{"strategy", store.strategy},
+  return {{"instance", store.instance},
+          {"strategy", store.strategy},
           {"type", store.type},
           {"tier", store.tier},
           {"usage", usage_json(store.usage)},

@@ -238,7 +238,10 @@ void Batcher::open(Group& group) {
   const uint32_t common = group.common_tokens();
   group.trunk = group.lanes.size() > 1 ? common : 0;
   // The last token's logits are needed, so it is computed in any case.
-  const uint32_t known = std::min(common, first.length() - 1);
+  uint32_t known = std::min(common, first.length() - 1);
+  if (group.reports_prompt())  // a token's report is made of the logits of the one before it
+    known = std::min(known,
+                     static_cast<uint32_t>(std::max<size_t>(group.prompt_reports.size(), 1) - 1));
   const kv::Opened opened =
       group.shelf->store->open(std::span<const Token>(first.tokens).first(known),
                                {.salt = salt_of(group.job.salt), .priority = group.job.priority});

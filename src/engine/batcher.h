@@ -11,38 +11,17 @@
 #include <memory>
 #include <vector>
 
-#include "base/clock.h"
+#include "engine/batcher_options.h"
 #include "engine/file_tier.h"
 #include "engine/group.h"
-#include "engine/memory_share.h"
 #include "engine/pace.h"
 #include "engine/preemption.h"
 #include "engine/service_state.h"
+#include "engine/speculation.h"
 #include "engine/store_set.h"
 #include "model/workspace.h"
 
 namespace kvick::engine {
-
-struct BatcherOptions {
-  KvOptions kv;                      // of jobs that ask for nothing else
-  uint64_t kv_bytes = UINT64_MAX;    // of all stores together
-  uint32_t max_sequences = 64;       // that are computed at once
-  double step_seconds = 0.03;        // what a step may take while an answer grows: see Pace
-  uint32_t most_step_tokens = 512;   // see Session::kPrefillChunk
-  double seconds_per_priority = 10;  // waiting so long is worth a priority more by one
-  // By which every answer should be able to grow before memory runs out again: what is admitted
-  // with less would soon make way for those that it came beside.
-  uint32_t headroom_tokens = 64;
-  std::shared_ptr<PrefixFiles> files;  // null: rows are gone when memory or the process ends
-  double file_seconds = 2;             // what a job waits for them at most
-  SpecOptions spec;                    // of jobs that ask for nothing else
-  // Its draft model, if it has been loaded already.
-  std::shared_ptr<const DraftWeights> draft;
-  // Shared with other batchers, and which of them this one is; null: kv_bytes are its own.
-  std::shared_ptr<MemoryShare> memory;
-  size_t member = 0;
-  base::Clock clock = base::steady_seconds;
-};
 
 class Batcher {
  public:
@@ -70,9 +49,10 @@ class Batcher {
     Group* group;
     size_t lane;
     uint32_t tokens;
-    bool logits;                        // the last of them is the lane's last
-    Guesses guesses = {};               // behind it
-    size_t first_logits = 0;            // row of logits_ of the last token; those of guesses follow
+    bool logits;              // the last of them is the lane's last
+    Guesses guesses = {};     // behind it
+    size_t first_logits = 0;  // row of logits_ of the last token; those of guesses follow
+    uint32_t reports = 0;     // rows before that one, for the reports of the prompt's next tokens
     std::vector<uint32_t> kept = {};    // with guesses: of the last token and them
     std::vector<Written> written = {};  // with guesses: what came of them
   };
@@ -119,6 +99,7 @@ class Batcher {
   void settle(std::span<Work> work, std::span<Group* const> lost);
   std::vector<Group*> lost_groups(const Shelf& shelf) const;
   void end_lost(std::span<Group* const> lost);
+  void report_prompt(const Work& work);
   bool fork_lanes(Group& group);
   void draw(std::vector<Draw>& draws);
   void take(Group& group, std::span<Draw> draws);

@@ -12,6 +12,7 @@ Metrics Batcher::metrics() const {
   all.running = static_cast<uint32_t>(running_.size());
   all.kv_limit_bytes = stores_.max_bytes();
   all.kv = stores_.usage();
+  all.reuse_age = stores_.reuse_ages();
   all.draft_bytes = speculation_.draft_usage().allocated_bytes;
   all.files = files_.counts();
   return all;

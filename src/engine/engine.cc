@@ -120,6 +120,7 @@ kv::Setup Engine::setup(const KvOptions& resolved) const {
   setup.shape.aging = resolved.aging;
   setup.max_bytes = resolved.max_bytes;
   setup.budget = resolved.budget;
+  setup.on_reuse = resolved.on_reuse;
   setup.store_row = kernels_.store_row;
   setup.store_group = kernels_.store_group;
   setup.pool = pool_.get();

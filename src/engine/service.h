@@ -22,6 +22,7 @@ struct Piece {
   uint32_t choice = 0;
   std::string text;                 // whole UTF-8 characters; may be empty
   std::vector<TokenReport> tokens;  // if the job asked for them: those that became certain now
+  bool of_prompt = false;           // those are the prompt's, all of them; there is no text
   std::optional<Finish> finish;     // in the choice's last piece
 };
 
@@ -57,10 +58,13 @@ struct Job {
   bool continues = false;            // as in Request
   bool ignore_end = false;           // as in Request
   std::optional<uint32_t> logprobs;  // report chosen tokens, and so many of the likeliest
-  int32_t priority = 0;              // higher goes first
-  std::string salt;                  // prompts share rows only with those of the same salt
-  std::optional<KvOptions> kv;       // none: the service's default
-  std::optional<SpecOptions> spec;   // the same; not with beams
+  // With logprobs: the prompt's tokens too, before any other. It is computed for that, though it
+  // be cached.
+  bool prompt_logprobs = false;
+  int32_t priority = 0;             // higher goes first
+  std::string salt;                 // prompts share rows only with those of the same salt
+  std::optional<KvOptions> kv;      // none: the service's default
+  std::optional<SpecOptions> spec;  // the same; not with beams
   std::shared_ptr<const text::Constraint> constraint;  // cloned for each choice; null: none
   // Called on the service's thread, which waits for them: they hand on and return. on_end comes
   // exactly once, last, and after a cancellation too.

@@ -41,6 +41,7 @@ void Metrics::add(const Metrics& other) {
   preemption_seconds += other.preemption_seconds;
   kv_limit_bytes = other.kv_limit_bytes;
   kv.add(other.kv);
+  reuse_age.add(other.reuse_age);
   draft_bytes += other.draft_bytes;
   files = other.files;
 }

@@ -13,8 +13,9 @@ namespace kvick::engine {
 
 // Counts of durations, in seconds, at or below each bound and above the last.
 struct Histogram {
-  static constexpr std::array kBounds = {0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1,   0.25, 0.5,
-                                         1.0,   2.5,    5.0,   10.0, 25.0,  50.0, 100.0, 250.0};
+  static constexpr std::array kBounds = {0.001, 0.0025, 0.005, 0.01,   0.025,  0.05, 0.1,
+                                         0.25,  0.5,    1.0,   2.5,    5.0,    10.0, 25.0,
+                                         50.0,  100.0,  250.0, 1000.0, 10000.0};
   std::array<uint64_t, kBounds.size() + 1> counts = {};  // each between its bound and the last one
   double sum = 0;
   void add(double seconds);
@@ -47,6 +48,7 @@ struct Metrics {
   // Memory now, of all stores.
   uint64_t kv_limit_bytes = 0;
   kv::Usage kv;
+  Histogram reuse_age;       // of blocks that a prompt found: seconds since they were used last
   uint64_t draft_bytes = 0;  // beside these, of a draft model's rows
   FileCounts files;
 

@@ -13,6 +13,7 @@ base::Result<StoreSet> StoreSet::make(Engine& engine, const KvOptions& standard,
 base::Result<Shelf*> StoreSet::add(const KvOptions& options) {
   KvOptions all = engine_->resolved(options);
   all.budget = budget_;
+  all.on_reuse = [ages = reuse_ages_](double seconds) { ages->add(seconds); };
   Shelf shelf = {.options = all,
                  .strategy = kv::spec_text(all.spec),
                  .type = kv_type_text(all),

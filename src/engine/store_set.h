@@ -6,6 +6,7 @@
 #include <string>
 
 #include "engine/engine.h"
+#include "engine/service_state.h"
 #include "kv/budget.h"
 
 namespace kvick::engine {
@@ -37,6 +38,8 @@ class StoreSet {
   uint64_t max_bytes() const { return budget_->bytes(); }
   // Of all stores.
   kv::Usage usage() const;
+  // Of blocks that prompts found in any of them: seconds since they were used last.
+  const Histogram& reuse_ages() const { return *reuse_ages_; }
   // Bytes that may be allocated yet, with those that only wait to be used again.
   uint64_t available_bytes() const;
   // Bytes that sequences of so many tokens will take, if they are forks of one or on their own.
@@ -53,6 +56,7 @@ class StoreSet {
 
   Engine* engine_;
   std::shared_ptr<kv::Budget> budget_;
+  std::shared_ptr<Histogram> reuse_ages_ = std::make_shared<Histogram>();
   std::list<Shelf> shelves_;  // the standard one first
 };
 

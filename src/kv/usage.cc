@@ -16,6 +16,7 @@ void Usage::add(const Usage& other) {
   slow_read_bytes += other.slow_read_bytes;
   slow_written_bytes += other.slow_written_bytes;
   fallbacks += other.fallbacks;
+  metadata_bytes += other.metadata_bytes;
   sequences += other.sequences;
 }
 

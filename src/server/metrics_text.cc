@@ -93,6 +93,10 @@ void add_memory(Text& text, const engine::Metrics& m) {
   text.sample("kv_slow_bytes_total", "{way=\"read\"}", m.kv.slow_read_bytes);
   text.sample("kv_slow_bytes_total", "{way=\"written\"}", m.kv.slow_written_bytes);
   text.counter("kv_copied_bytes_total", m.kv.copied_bytes, "Rows copied by growing or sharing.");
+  text.gauge("kv_metadata_bytes", m.kv.metadata_bytes,
+             "Beside the limit: about what block tables and prefix trees take.");
+  text.histogram("kv_reuse_age_seconds", m.reuse_age,
+                 "Of blocks that a prompt found in the cache: since they were used last.");
   text.gauge("kv_sequences", m.kv.sequences, "Sequences with rows now.");
 }
 

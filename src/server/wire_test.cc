@@ -90,6 +90,7 @@ TEST(MetricsText, CountsInBucketsAllThatIsBelowTheirBound) {
         "\nkvick_first_token_seconds_bucket{le=\"0.001\"} 1\n",
         "\nkvick_first_token_seconds_bucket{le=\"0.0025\"} 3\n",
         "\nkvick_first_token_seconds_bucket{le=\"250\"} 3\n",
+        "\nkvick_first_token_seconds_bucket{le=\"1000\"} 4\n",
         "\nkvick_first_token_seconds_bucket{le=\"+Inf\"} 4\n",
         "\nkvick_first_token_seconds_count 4\n", "\nkvick_jobs_total{end=\"finished\"} 3\n",
         "\nkvick_http_dropped_total{why=\"slow_reader\"} 2\n"})

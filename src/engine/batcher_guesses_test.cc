@@ -153,5 +153,39 @@ TEST(BatcherGuesses, SeeNoTextsOfAnotherSalt) {
   EXPECT_EQ(drafted("mine"), 0u);
 }
 
+TEST(BatcherGuesses, RowsOfADraftModelAreUnderTheLimitAndTheFirstToGo) {
+  tools::Spec spec = model::tiny_spec(tools::Arch::kLlama);
+  spec.context = 128;
+  const auto engine = engine_of(spec);
+  base::ThreadPool pool(1);
+  const std::string path = model::write_model(spec, pool, false);
+  const KvOptions kv = parse_kv_options("paged:block=4", "").value();
+  const uint64_t token = engine->make_store(kv).value()->shape().token_bytes();
+  const std::vector<Job> jobs = jobs_of(3);
+  for (const uint64_t limit : {300 * token, 900 * token}) {
+    const auto batcher = batcher_of(*engine, kv, "draft:model=" + path, limit);
+    std::list<Heard> heard;
+    uint64_t id = 1, most_draft_bytes = 0;
+    for (Job job : jobs) {
+      listen(job, heard.emplace_back());
+      batcher->add(JobId{id++}, std::move(job));
+    }
+    while (batcher->step()) {
+      const Metrics now = batcher->metrics();
+      most_draft_bytes = std::max(most_draft_bytes, now.draft_bytes);
+      ASSERT_LE(now.kv.allocated_bytes + now.draft_bytes, limit);
+    }
+    if (limit == 900 * token) EXPECT_GT(most_draft_bytes, 0U);
+    auto at = heard.begin();
+    for (const Job& job : jobs) {
+      for (uint32_t c = 0; c < job.choices; ++c)
+        EXPECT_EQ(at->tokens[c], alone(*engine, job, c, kv).tokens);
+      EXPECT_FALSE(at->outcome->error.has_value());
+      ++at;
+    }
+  }
+  std::filesystem::remove(path);
+}
+
 }  // namespace
 }  // namespace kvick::engine

@@ -86,10 +86,7 @@ bool Batcher::go_on_with(Group& group, std::span<const Continuation> live) {
   for (size_t i = 0; i < before.size(); ++i)
     if (!used[i]) close_lane(group, before[i]);
   if (!shortage) return true;
-  if (running_.size() > 1)
-    preempt(group);
-  else
-    end(group, Refusal{Refusal::Why::kTooLarge, shortage->what, ""});
+  preempt_or_end(group, *shortage);
   return false;
 }
 

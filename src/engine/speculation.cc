@@ -140,16 +140,40 @@ Guesses Speculator::guess(DraftAsk ask, const PlainStep& plain) {
 Speculation::Speculation(const Engine& engine, base::Clock now) : clock(now), engine_(engine) {}
 Speculation::~Speculation() = default;
 
-base::Status<> Speculation::prepare(const SpecOptions& options) {
-  const bool loaded = draft_model_ != nullptr && draft_model_->path == options.model;
-  if (!options.model.empty() && !loaded) {
-    KVICK_TRY(draft_model_, DraftModel::load(engine_, options.model));
+base::Status<> Speculation::prepare(const SpecOptions& options,
+                                    std::shared_ptr<const DraftWeights> weights,
+                                    std::shared_ptr<kv::Budget> budget) {
+  if (!options.model.empty() && !has_draft_model(options.model)) {
+    if (weights == nullptr || weights->path != options.model) {
+      KVICK_TRY(weights, DraftWeights::load(engine_, options.model));
+    }
+    KVICK_TRY(draft_model_, DraftModel::make(engine_, std::move(weights), std::move(budget)));
   }
   return check(options);
 }
 
+bool Speculation::has_draft_model(const std::string& path) const {
+  return draft_model_ != nullptr && draft_model_->weights->path == path;
+}
+
+kv::Usage Speculation::draft_usage() const {
+  return draft_model_ != nullptr ? draft_model_->store->usage() : kv::Usage{};
+}
+
+uint64_t Speculation::shrink(uint64_t bytes) {
+  return draft_model_ != nullptr ? draft_model_->store->shrink(bytes) : 0;
+}
+
+uint64_t Speculation::give_up() {
+  if (draft_model_ == nullptr) return 0;
+  const uint64_t before = draft_usage().allocated_bytes;
+  for (SmallModelDrafter* const drafter : draft_model_->drafters) drafter->give_up();
+  draft_model_->store->shrink(before);
+  return before - draft_usage().allocated_bytes;
+}
+
 base::Status<> Speculation::check(const SpecOptions& options) const {
-  if (!options.model.empty() && (draft_model_ == nullptr || draft_model_->path != options.model))
+  if (!options.model.empty() && !has_draft_model(options.model))
     return fail("the draft model {} is not loaded; only the one that kvick was started with is",
                 options.model);
   const uint32_t layers = engine_.model().config().layers;

@@ -237,13 +237,15 @@ class Instances(ServeTest):
         server = self.serve("--instances", 2)
         body = {"max_tokens": 1200, **GREEDY}
         whole = self.text(server, **body)
-        streams = [server.events("/v1/completions", prompt=PROMPT, **body) for _ in range(4)]
+        streams = [server.events("/v1/completions", prompt=PROMPT, **body) for _ in range(2)]
         texts = [next(stream)["choices"][0]["text"] for stream in streams]
-        for stream in streams[:2]:
-            stream.close()
+        for _ in range(2):  # so much that they cannot have ended before anybody notices
+            gone = server.events("/v1/completions", prompt=PROMPT, max_tokens=1900, n=8, **GREEDY)
+            next(gone)
+            gone.close()
         self.wait_for("they are cancelled", lambda: server.metric('jobs_total{end="cancelled"}') == 2)
         server.process.send_signal(signal.SIGTERM)
-        for text, stream in zip(texts[2:], streams[2:]):
+        for text, stream in zip(texts, streams):
             self.assertEqual(text + "".join(piece["choices"][0]["text"] for piece in stream), whole)
         self.assertEqual(server.process.wait(SECONDS), 0)
 

@@ -144,8 +144,7 @@ Result<std::unique_ptr<kv::Store>> Engine::make_store(const KvOptions& options) 
 base::Result<std::shared_ptr<const kv::Predictor>> Engine::predictor(
     const KvOptions& resolved) const {
   const auto file = resolved.select.options.find("file");
-  if (resolved.select.name != "maple" || file == resolved.select.options.end())
-    return std::shared_ptr<const kv::Predictor>();
+  if (file == resolved.select.options.end()) return std::shared_ptr<const kv::Predictor>();
   return read_predictor(file->second, identity_, model_->config());
 }
 

@@ -22,7 +22,7 @@ inline std::string tried_policy(const Policy& policy) {
   const Selection& s = kTriedSelection;
   std::string text = fmt::format("{}:budget={},sinks={}", policy.name, s.rows, s.sinks);
   const std::pair<std::string_view, uint32_t> others[] = {
-      {"recent", s.recent}, {"dense_layers", s.dense_layers}, {"page", kTriedPage}};
+      {"recent", s.recent}, {"dense_layers", s.dense_layers}, {"page", kTriedPage}, {"drop", 5}};
   for (const auto& [name, value] : others)
     if (has_option(policy, name)) text += fmt::format(",{}={}", name, value);
   return text;

@@ -71,6 +71,7 @@ class TieredStep final : public CheckedStep, public RowFetcher {
   std::atomic<uint32_t> layer_ = kNoLayer;  // of current_, once its rows are there
   Pinned current_, next_;
   std::mutex choosing_;
+  std::atomic<uint32_t> chosen_layer_ = kNoLayer;  // that view_some was last called for
   std::vector<std::pair<uint32_t, Unit>> chosen_;  // pinned by view_some and prefetch, by layer
   bool released_ = false;
 };

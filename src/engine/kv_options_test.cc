@@ -75,7 +75,7 @@ TEST(KvOptions, NameTheStrategiesThereAre) {
 }
 
 TEST(KvOptions, APolicyIsGivenOrNone) {
-  const auto select = [](const char* text) { return parse_kv_options("", "", text); };
+  const auto select = [](const char* text) { return parse_kv_options("", "", "", text); };
   EXPECT_TRUE(reads_all(select("").value()));
   EXPECT_TRUE(reads_all(select("none").value()));
   EXPECT_EQ(kv_select_text(select("none").value()), "none");

@@ -53,7 +53,8 @@ class Player {
         cap_(cap),
         random_(seed) {
     const Policy* policy = find_policy(select_of(test.spec).name);
-    if (policy != nullptr && has_option(*policy, "page")) selection_.unit = kTriedPage;
+    has_policy_ = policy != nullptr;
+    if (has_policy_ && has_option(*policy, "page")) selection_.unit = kTriedPage;
   }
 
   void play(int operations) {
@@ -151,7 +152,13 @@ class Player {
   void failed(const Usage& before, const Shortage& shortage) {
     ++shortages_;
     EXPECT_GT(shortage.needed_bytes, shortage.available_bytes) << shortage.what;
-    EXPECT_EQ(pair_.store->usage(), before);
+    Usage after = pair_.store->usage();
+    if (has_policy_) {  // cached rows may have given way to summaries for which rows had no room
+      EXPECT_LE(after.cached_bytes, before.cached_bytes);
+      after.allocated_bytes += before.cached_bytes - after.cached_bytes;
+      after.cached_bytes = before.cached_bytes;
+    }
+    EXPECT_EQ(after, before);
   }
 
   void check() {
@@ -183,6 +190,7 @@ class Player {
   Pair pair_;
   uint64_t cap_;
   Selection selection_ = kTriedSelection;
+  bool has_policy_ = false;
   std::mt19937 random_;
   int shortages_ = 0;
 };

@@ -68,8 +68,10 @@ class Spy final : public kv::Step {
 std::vector<float> logits_of(Arch arch, bool wants) {
   base::ThreadPool pool(2);
   const kernels::Table& kernels = kernels::table(base::best_isa());
+  const bool opt = arch == Arch::kOpt;  // GGUF files of it do not exist
   const auto model = load_model(
-      write_model(tiny_spec(arch, kernels::DType::kQ8_0), pool, arch == Arch::kOpt), pool, kernels);
+      write_model(tiny_spec(arch, opt ? kernels::DType::kF16 : kernels::DType::kQ8_0), pool, opt),
+      pool, kernels);
   Workspace workspace(pool, kernels);
   kv::Setup setup;
   setup.shape = model->kv_shape(kernels::DType::kF16, kernels::DType::kF16);

@@ -151,9 +151,10 @@ TEST(Completion, RefusesFieldsThatItDoesNotKnowInsteadOfIgnoringThem) {
 
 TEST(Completion, DoesNotLetARequestOpenFiles) {
   const std::string refused =
-      "kv: kv names a file, which only the server's own --kv and --kv-type can";
+      "kv: kv names a file, which only the server's own --kv, --kv-type and --kv-select can";
   EXPECT_EQ(refusal(R"(,"kv":{"type":"static8:/etc/passwd"})"), refused);
   EXPECT_EQ(refusal(R"(,"kv":{"strategy":"paged:file=/etc/passwd"})"), refused);
+  EXPECT_EQ(refusal(R"(,"kv":{"select":"maple:file=/etc/passwd"})"), refused);
   EXPECT_TRUE(refusal(R"(,"kv":{"strategy":"pagd"})").starts_with("kv: unknown cache strategy"));
 }
 

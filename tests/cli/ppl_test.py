@@ -64,7 +64,10 @@ class PplTest(CommandTest):
         refused("--kv-select", "quest:budget=0", says="quest: budget='0' is not a whole number")
         refused("--kv-select", "quest", "--kv", "sliding", says="sliding does not keep rows that quest could choose from")
         refused("--kv-select", "h2o", "--kv", "paged", says="leave the strategy out, or say virtual")
-        refused("--kv-select", "quest", "--kv-type", "mixed", says="quest reads rows of one type")
+        groups = str(pathlib.Path(self.models.name) / "groups.gguf")
+        make_model(groups, *SMALL, "--head-dim", "32", "--type", "Q8_0")
+        self.refused("-f", self.text, "--ctx", 64, "--kv-select", "quest", "--kv-type", "mixed",
+                     says="quest reads rows of one type", model=groups)
 
     def test_without_a_reference_there_is_no_ratio(self):
         result = self.ppl()

@@ -15,12 +15,15 @@ TieredStep::TieredStep(TieredStore& store, std::vector<Place> places, std::vecto
       extents_(std::move(extents)),
       kept_units_(kept_units) {
   for (uint32_t slot = 0; slot < this->places().size(); ++slot) {
-    if (!store_.shows_all(this->places()[slot])) continue;
+    if (!store_.shows_all(this->places()[slot])) {
+      ahead_ = false;
+      continue;
+    }
     TieredSequence& sequence = this->sequence(slot);
     for (uint32_t unit = 0; unit < store_.layout_.full(sequence.length); ++unit)
       full_.push_back({&sequence, unit});
   }
-  if (full_.empty()) return;
+  if (!ahead_) return;
   // The first layer is read while the model embeds and projects.
   next_.layer = 0;
   pin(next_, Frames::Patience::kSpare);
@@ -71,6 +74,7 @@ void TieredStep::load(uint32_t layer) {
   const std::lock_guard lock(loading_);
   if (layer_ == layer) return;
   layer_ = kNoLayer;
+  unpin_chosen(layer);
   unpin(current_);
   if (next_.layer != layer) unpin(next_);
   std::swap(current_, next_);
@@ -78,7 +82,7 @@ void TieredStep::load(uint32_t layer) {
   pin(current_, Frames::Patience::kWait);
   store_.frames_->submit();
   store_.frames_->wait(current_.units);
-  if (!full_.empty() && layer + 1 < store_.shape().layers) {
+  if (ahead_ && layer + 1 < store_.shape().layers) {
     next_.layer = layer + 1;
     pin(next_, Frames::Patience::kSpare);
     store_.frames_->submit();

@@ -20,7 +20,9 @@ TEST(Eigenvectors, SolveASymmetricMatrixAndAreOrthogonal) {
       for (uint32_t j = 0; j <= i; ++j) a[i * n + j] = a[j * n + i] = normal(random);
     const std::vector<double> v = eigenvectors(a, n, values);
     for (uint32_t r = 0; r < n; ++r) {
-      if (r > 0) EXPECT_GE(values[r - 1], values[r]);
+      if (r > 0) {
+        EXPECT_GE(values[r - 1], values[r]);
+      }
       for (uint32_t i = 0; i < n; ++i) {
         double product = 0;
         for (uint32_t j = 0; j < n; ++j) product += a[i * n + j] * v[r * n + j];

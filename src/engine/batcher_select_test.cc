@@ -85,7 +85,10 @@ TEST(BatcherSelect, AJobMayChooseAsTheServiceDoesFromAFileThatTheServiceNames) {
   const auto batcher = std::move(Batcher::make(*engine, options)).value();
   Job job = job_of({1, 2, 3}, 4);
   job.kv = parse_kv_options("", "", "", "maple:budget=0.5").value();
-  EXPECT_NE(batcher->refuses(job)->message.find("maple needs a predictor"), std::string::npos);
+  const std::optional<Refusal> refusal = batcher->refuses(job);
+  ASSERT_TRUE(refusal.has_value());
+  EXPECT_EQ(refusal->message,
+            "maple needs what was learnt for it: start with --kv-select maple:file=NAME.kvp");
 }
 
 }  // namespace

@@ -43,7 +43,7 @@ class Loki final : public Selector {
     std::vector<float> key(head_dim_), low(rank_);
     for_each_row(rows.segment, first, end, [&](uint32_t row, const std::byte* k, const std::byte*) {
       read_key(rows.segment, k, key);
-      project(basis(components_->layers[rows.layer].k, rows.head), key, low);
+      low_rank(basis(components_->layers[rows.layer].k, rows.head), key, low);
       kernels_.store_row(kType, low.data(), rank_,
                          rows.summary(row / kBlockRows) + row % kBlockRows * row_bytes());
     });
@@ -58,7 +58,7 @@ class Loki final : public Selector {
     const PredictorLayer& layer = components_->layers[question.rows.layer];
     for (size_t i = 0; i < question.queries.size(); ++i) {
       const size_t head = question.rows.head * size_t{question.group} + i % question.group;
-      project(basis(layer.q, head), {question.queries[i], head_dim_}, low);
+      low_rank(basis(layer.q, head), {question.queries[i], head_dim_}, low);
       score(question, low, scores);
       const float sum = kernels_.exp_row(scores.data(), rows, 1);
       kernels_.axpy(weights.data(), 1 / sum, scores.data(), rows);
@@ -79,7 +79,7 @@ class Loki final : public Selector {
   const float* basis(const std::vector<float>& of_layer, size_t head) const {
     return of_layer.data() + head * components_->shape.rank * head_dim_;
   }
-  void project(const float* basis, std::span<const float> from, std::span<float> low) const {
+  void low_rank(const float* basis, std::span<const float> from, std::span<float> low) const {
     for (uint32_t r = 0; r < rank_; ++r)
       low[r] = kernels_.dot(from.data(), basis + size_t{r} * head_dim_, head_dim_);
   }

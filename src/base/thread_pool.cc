@@ -33,11 +33,17 @@ void await_change(const std::atomic<uint32_t>& value, uint32_t old) {
 
 }  // namespace
 
-ThreadPool::ThreadPool(unsigned threads) : size_(threads), shares_(threads) {
-  KVICK_CHECK(threads >= 1, "a pool of {} threads", threads);
-  threads_.reserve(threads - 1);
-  for (unsigned worker = 1; worker < threads; ++worker)
-    threads_.emplace_back([this, worker] { work(worker); });
+ThreadPool::ThreadPool(const Team& team)
+    : size_(team.threads), processors_(team.processors), shares_(team.threads) {
+  KVICK_CHECK(size_ >= 1, "a pool of {} threads", size_);
+  KVICK_CHECK(processors_.empty() || processors_.size() == size_, "{} processors for {} threads",
+              processors_.size(), size_);
+  threads_.reserve(size_ - 1);
+  for (unsigned worker = 1; worker < size_; ++worker)
+    threads_.emplace_back([this, worker] {
+      pin(worker);
+      work(worker);
+    });
 }
 
 ThreadPool::~ThreadPool() {
@@ -46,6 +52,13 @@ ThreadPool::~ThreadPool() {
   epoch_.notify_all();
   for (std::thread& thread : threads_) thread.join();
 }
+
+// A processor that has been taken from the process meanwhile is no reason not to compute.
+void ThreadPool::pin(unsigned worker) const {
+  if (!processors_.empty()) (void)pin_this_thread(processors_[worker]);
+}
+
+void ThreadPool::pin_caller() const { pin(0); }
 
 void ThreadPool::call(unsigned worker) {
   try {

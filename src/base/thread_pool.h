@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/cores.h"
 #include "base/function_ref.h"
 
 namespace kvick::base {
@@ -20,13 +21,18 @@ namespace kvick::base {
 // not nest; one caller at a time.
 class ThreadPool {
  public:
-  // threads: at least 1.
-  explicit ThreadPool(unsigned threads);
+  // threads: at least 1, wherever the system puts them.
+  explicit ThreadPool(unsigned threads) : ThreadPool(Team{.threads = threads, .processors = {}}) {}
+  // Each started thread stays on the team's processor for it; so does a caller that pins itself.
+  explicit ThreadPool(const Team& team);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
 
   unsigned size() const { return size_; }
+  // Keeps the calling thread where worker 0 of the team belongs; nothing for a team without
+  // processors.
+  void pin_caller() const;
 
   // Calls body(worker) once on every worker and returns when all have returned. The first exception
   // that a body throws is thrown here, after all have ended.
@@ -44,10 +50,12 @@ class ThreadPool {
     size_t end = 0;
   };
 
+  void pin(unsigned worker) const;
   void work(unsigned worker);
   void call(unsigned worker);
 
   unsigned size_;
+  std::vector<unsigned> processors_;  // by worker, or none
   std::vector<std::thread> threads_;
   std::vector<Share> shares_;
   FunctionRef<void(unsigned)>* body_ = nullptr;

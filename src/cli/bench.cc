@@ -5,11 +5,13 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/bench_report.h"
+#include "cli/bench_spec.h"
 #include "cli/commands.h"
 #include "cli/engine_options.h"
 #include "cli/machine_limits.h"
 #include "cli/number_list.h"
 #include "cli/progress.h"
+#include "cli/spec_flag.h"
 #include "engine/speed.h"
 
 namespace kvick::cli {
@@ -21,6 +23,7 @@ constexpr size_t kMostCases = 1000;
 struct BenchFlags {
   EngineFlags engine;
   std::string prompts = "512", decodes = "128", depths = "0", parallels = "1";
+  std::string spec, file;
   uint32_t repeats = 5;
   bool calibrate = false;
 };
@@ -49,10 +52,33 @@ base::Result<std::vector<engine::Measurement>> measure(engine::Engine& engine,
   return results;
 }
 
+// With --spec each flag has one number.
+base::Result<BenchSpec> spec_bench_of(const BenchFlags& flags, const engine::Sweep& sweep) {
+  const auto one = [](const std::vector<uint32_t>& numbers) { return numbers.size() == 1; };
+  if (!one(sweep.prompts) || !one(sweep.decodes) || !one(sweep.parallels))
+    return base::fail("with --spec, -p, -n and -b take one number each");
+  if (sweep.prompts[0] == 0 || sweep.decodes[0] < 2)
+    return base::fail("with --spec, -p is at least 1 and -n at least 2: guesses need a text");
+  if (sweep.depths != std::vector<uint32_t>{0})
+    return base::fail("with --spec the prompt is the depth: leave -d out and set -p");
+  return BenchSpec{.spec = flags.spec,
+                   .file = flags.file,
+                   .prompt = sweep.prompts[0],
+                   .decode = sweep.decodes[0],
+                   .parallel = sweep.parallels[0],
+                   .repeats = flags.repeats};
+}
+
 base::Result<int> bench(const BenchFlags& flags, const Common& common) {
   engine::SpeedOptions options;
   options.repeats = flags.repeats;
   KVICK_TRY(const engine::Sweep sweep, sweep_of(flags));
+  if (!flags.spec.empty()) {
+    KVICK_TRY(const BenchSpec what, spec_bench_of(flags, sweep));
+    return bench_spec(what, flags.engine, common);
+  }
+  if (!flags.file.empty())
+    return base::fail("-f is for --spec: without guesses a text changes nothing");
   const std::vector<engine::Case> cases = engine::cases_of(sweep);
   if (cases.size() > kMostCases)
     return base::fail("-p, -n, -d and -b ask for {} measurements; at most {} are made at once",
@@ -91,7 +117,7 @@ void add_bench(CLI::App& app, const Common& common, Run& chosen) {
       "bench",
       "prefill and decode speed, and the cache's memory\n-p, -n, -d and -b take lists such as "
       "128,512: each prompt is measured at each depth, and each decode of each number of sequences "
-      "at each depth");
+      "at each depth\nwith --spec: answers to -p tokens of a text, with guesses and without");
   auto flags = std::make_shared<BenchFlags>();
   add_engine_flags(*command, flags->engine);
   command->add_option("-p,--prompt", flags->prompts, "tokens of the prompt; 0: no prefill")
@@ -105,6 +131,10 @@ void add_bench(CLI::App& app, const Common& common, Run& chosen) {
   command->add_option("-r,--repeats", flags->repeats, "timed rounds; the median is shown")
       ->capture_default_str()
       ->check(CLI::Range(1, 1000));
+  add_spec_flag(*command, flags->spec);
+  command->add_option(
+      "-f,--file", flags->file,
+      "with --spec: the text that is read and gone on from (default: a bundled one)");
   command->add_flag("--calibrate", flags->calibrate,
                     "measure again what this machine reads and computes at most, which `roofline` "
                     "is a share of; kept beside the model cache");

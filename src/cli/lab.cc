@@ -20,8 +20,8 @@ namespace {
 struct LabFlags {
   EngineFlags engine;
   std::string experiment, folder, file;
-  std::vector<std::string> shapes;
-  uint32_t rounds = 0, batch = 0;
+  std::vector<std::string> shapes, stores, specs;
+  uint32_t rounds = 0, batch = 0, prompts = 0;
   bool again = false;
 };
 
@@ -50,6 +50,10 @@ std::string command_of(const LabFlags& flags) {
   for (const std::string& shape : flags.shapes) text += " --shape " + shape;
   if (!flags.engine.model.empty()) text += " -m " + flags.engine.model;
   if (!flags.file.empty()) text += " --file " + flags.file;
+  for (const std::string& kv : flags.stores) text += " --kv " + kv;
+  if (!flags.engine.kv_tier.empty()) text += " --kv-tier " + flags.engine.kv_tier;
+  for (const std::string& spec : flags.specs) text += " --spec " + spec;
+  if (flags.prompts > 0) text += fmt::format(" --prompts {}", flags.prompts);
   if (flags.engine.context > 0) text += fmt::format(" --ctx {}", flags.engine.context);
   if (flags.batch > 0) text += fmt::format(" --batch {}", flags.batch);
   if (flags.rounds > 0) text += fmt::format(" --rounds {}", flags.rounds);
@@ -83,6 +87,10 @@ base::Result<int> lab(const LabFlags& flags, const Common& common) {
       .file = flags.file,
       .tokens = flags.engine.context,
       .batch = flags.batch,
+      .stores = flags.stores,
+      .specs = flags.specs,
+      .tier = flags.engine.kv_tier,
+      .prompts = flags.prompts,
       .note = [&](std::string_view line) { progress.note(line); }};
   bool started = false;
   auto result =
@@ -143,6 +151,15 @@ void add_lab(CLI::App& app, const Common& common, Run& chosen) {
       ->add_option("-b,--batch", flags->batch,
                    "sequences that grow together, where an experiment of a whole model has them")
       ->check(CLI::Range(1, 4096));
+  command->add_option("--kv", flags->stores,
+                      "caches to go through, where an experiment lets them be chosen (spec)");
+  command->add_option("--kv-tier", flags->engine.kv_tier, "of those that have a slower tier");
+  command->add_option("--spec", flags->specs,
+                      "ways to guess to go through, where an experiment has any (spec)");
+  command
+      ->add_option("--prompts", flags->prompts,
+                   "prompts of a category, where an experiment reads some (default: 10)")
+      ->check(CLI::Range(1, 1 << 20));
   command->add_option("--rounds", flags->rounds, "rounds (default: the experiment's own number)")
       ->check(CLI::Range(1, 1000));
   command->add_flag("--again", flags->again, "measure anew what the folder holds");

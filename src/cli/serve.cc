@@ -10,7 +10,7 @@
 #include "cli/commands.h"
 #include "cli/engine_options.h"
 #include "cli/spec_flag.h"
-#include "engine/scheduler.h"
+#include "engine/instances.h"
 #include "kv/policy.h"
 #include "server/json_form.h"
 
@@ -21,6 +21,7 @@ using base::Result;
 
 struct ServeFlags {
   EngineFlags engine;
+  unsigned instances = 1;
   uint32_t max_seqs = 64;    // sequences that run at once
   uint32_t max_queue = 256;  // jobs that may wait
   std::string kv_dir;        // of the files of the prefix cache; empty: none
@@ -45,8 +46,8 @@ std::string model_name(const ServeFlags& flags) {
   return name.extension() == ".gguf" ? name.stem().string() : name.filename().string();
 }
 
-Result<std::unique_ptr<engine::Scheduler>> make_scheduler(engine::Engine& engine,
-                                                          const ServeFlags& flags) {
+Result<engine::SchedulerOptions> scheduler_options(const engine::Engine& engine,
+                                                   const ServeFlags& flags) {
   // Ranges let it through.
   if (std::isnan(flags.step_ms) || std::isnan(flags.kv_dir_seconds))
     return base::fail("--step-ms and --kv-dir-seconds must be numbers");
@@ -66,7 +67,26 @@ Result<std::unique_ptr<engine::Scheduler>> make_scheduler(engine::Engine& engine
     KVICK_TRY(options.batch.files,
               engine::PrefixFiles::open({.folder = flags.kv_dir, .max_bytes = flags.kv_dir_bytes}));
   }
-  return engine::Scheduler::make(engine, options);
+  return options;
+}
+
+Result<std::unique_ptr<engine::Service>> make_service(engine::Engine& engine,
+                                                      std::span<const base::Team> teams,
+                                                      const ServeFlags& flags) {
+  KVICK_TRY(const engine::SchedulerOptions options, scheduler_options(engine, flags));
+  std::unique_ptr<engine::Service> service;
+  if (teams.empty()) {
+    KVICK_TRY(service, engine::Scheduler::make(engine, options));
+  } else {
+    KVICK_TRY(service, engine::Instances::make(engine, options, teams));
+  }
+  return service;
+}
+
+// None for a single instance, which the system may put wherever there is room.
+Result<std::vector<base::Team>> teams_of(const ServeFlags& flags) {
+  if (flags.instances == 1) return std::vector<base::Team>();
+  return base::make_teams(base::available_cores(), flags.instances, flags.engine.threads);
 }
 
 server::ServerOptions network_of(const ServeFlags& flags) {
@@ -93,8 +113,9 @@ Result<int> serve(const ServeFlags& flags, const Common& common) {
   if (!flags.api_key_file.empty()) {
     KVICK_TRY(keys, server::read_api_keys(flags.api_key_file));
   }
+  KVICK_TRY(const std::vector<base::Team> teams, teams_of(flags));
   KVICK_TRY(const std::unique_ptr<engine::Engine> engine, open_engine(flags.engine, common));
-  KVICK_TRY(const std::unique_ptr<engine::Scheduler> scheduler, make_scheduler(*engine, flags));
+  KVICK_TRY(const std::unique_ptr<engine::Service> service, make_service(*engine, teams, flags));
   server::ServeOptions options;
   options.network = network_of(flags);
   options.model = model_name(flags);
@@ -102,7 +123,7 @@ Result<int> serve(const ServeFlags& flags, const Common& common) {
   options.constraint = server::json_forms(engine->tokenizer());
   options.on_listening = [&](uint16_t port) { say_where(flags, common, port); };
   options.report = [](const std::string& what) { fmt::print(stderr, "kvick: {}\n", what); };
-  KVICK_TRY_VOID(server::serve(*engine, *scheduler, std::move(options)));
+  KVICK_TRY_VOID(server::serve(*engine, *service, std::move(options)));
   return 0;
 }
 
@@ -160,6 +181,12 @@ void add_serve(CLI::App& app, const Common& common, Run& chosen) {
   add_spec_flag(*command, flags->spec);
   command->add_option("--name", flags->name,
                       "the model's id for clients (default: its file's name)");
+  command
+      ->add_option("--instances", flags->instances,
+                   "copies of the model at work, each with its share of --threads on cores of its "
+                   "own; weights and memory limits are shared")
+      ->check(CLI::Range(1, static_cast<int>(engine::PromptIndex::kMostInstances)))
+      ->capture_default_str();
   command->add_option("--max-seqs", flags->max_seqs, "sequences that run at once")
       ->check(CLI::Range(1, 100'000))
       ->capture_default_str();

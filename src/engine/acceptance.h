@@ -11,24 +11,34 @@ namespace kvick::engine {
 using Kind = uint8_t;
 inline constexpr Kind kKinds = 64;
 // First kinds of the drafters.
-inline constexpr Kind kLookupKinds = 0, kSuffixKinds = 16, kModelKinds = 32, kSkipKinds = 48;
+inline constexpr Kind kLookupKinds = 0, kSuffixKinds = 24, kModelKinds = 48, kSkipKinds = 56;
+
+// Kinds of guesses by matches: by the tokens that match, and by whether all places that match go on
+// alike, there is one only, or they differ; and those that are not the longest match's.
+enum class Agreement : uint8_t { kSplit, kLone, kAll };
+inline constexpr Kind kMatchLengths = 6;  // 1, 2, 3, 4 and 5, 6 to 9, 10 and more
+Kind match_kind(uint32_t length, Agreement agreement);
+Kind branch_kind(uint32_t length);
 
 class Acceptance {
  public:
   // Rates that are presumed until others are measured.
   Acceptance();
-  // What one sequence measures, beginning with what others have.
-  explicit Acceptance(const Acceptance& others, double weight);
+  // What one sequence measures beside what all do, which counts as so many guesses of its own.
+  // all outlives it.
+  Acceptance(const Acceptance& all, double weight) : all_(&all), weight_(weight) {}
 
   // Of a guess whose parent has come true.
-  double rate(Kind kind) const { return counts_[kind].hits / counts_[kind].trials; }
+  double rate(Kind kind) const;
   void observe(Kind kind, bool came);
 
  private:
   struct Count {
     double hits = 0, trials = 0;
   };
-  std::array<Count, kKinds> counts_;
+  std::array<Count, kKinds> counts_ = {};
+  const Acceptance* all_ = nullptr;
+  double weight_ = 0;
 };
 
 }  // namespace kvick::engine

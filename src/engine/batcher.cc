@@ -55,9 +55,11 @@ uint32_t rows_of(const Group& group) {
 
 base::Result<std::unique_ptr<Batcher>> Batcher::make(Engine& engine,
                                                      const BatcherOptions& options) {
-  KVICK_TRY(StoreSet stores, StoreSet::make(engine, options.kv, options.kv_bytes));
+  const auto budget = options.memory != nullptr ? options.memory->budget()
+                                                : std::make_shared<kv::Budget>(options.kv_bytes);
+  KVICK_TRY(StoreSet stores, StoreSet::make(engine, options.kv, budget));
   std::unique_ptr<Batcher> batcher(new Batcher(engine, options, std::move(stores)));
-  KVICK_TRY_VOID(batcher->speculation_.prepare(options.spec));
+  KVICK_TRY_VOID(batcher->speculation_.prepare(options.spec, options.draft, budget));
   return batcher;
 }
 
@@ -68,11 +70,12 @@ Batcher::Batcher(Engine& engine, const BatcherOptions& options, StoreSet stores)
       files_(engine, options.files, options.file_seconds),
       workspace_(engine.make_workspace()),
       pace_(options.step_seconds, options.most_step_tokens),
-      speculation_(engine) {}
+      speculation_(engine, options.clock) {}
 
 Batcher::~Batcher() {
   for (auto& group : running_)
     for (Lane& lane : group->lanes) close_lane(*group, lane);
+  if (options_.memory != nullptr) options_.memory->publish(options_.member, {});
 }
 
 // A job's place among others does not change while it waits: all gain the same with time.
@@ -195,8 +198,8 @@ void Batcher::cancel_all() {
     while (!groups->empty()) cancel(groups->back()->id);
 }
 
-bool Batcher::fits(const Group& group) const {
-  if (running_.empty()) return true;
+bool Batcher::fits(const Group& group) {
+  if (running_.empty() && !others_have_any()) return true;
   uint32_t sequences = 0;
   uint64_t growth = 0;
   const auto room = [this](const Group& one, const Lane& lane) {
@@ -219,7 +222,9 @@ bool Batcher::fits(const Group& group) const {
   if (sequences + own > options_.max_sequences) return false;
   const auto tokens = group.longest() + static_cast<uint32_t>(room(group, group.lanes.front()));
   const uint64_t needed = stores_.needed_bytes(*group.shelf, tokens, own);
-  return needed + growth <= stores_.available_bytes();
+  if (needed + growth <= available_bytes(group.rank())) return true;
+  wanted_ = {.bytes = needed, .rank = group.rank()};
+  return false;
 }
 
 // In their order: nobody overtakes a job that is only too large for what is free now, or it would
@@ -228,6 +233,7 @@ void Batcher::admit() {
   while (!waiting_.empty() && fits(*waiting_.front())) {
     std::unique_ptr<Group> group = remove(waiting_, waiting_.front().get());
     Group& one = *group;
+    if (options_.memory != nullptr) options_.memory->begin_to_run(options_.member);
     open(one);
     insert(running_, std::move(group));
     if (one.loading == nullptr && one.forks_now() && !fork_lanes(one)) return;
@@ -241,7 +247,10 @@ void Batcher::open(Group& group) {
   const uint32_t common = group.common_tokens();
   group.trunk = group.lanes.size() > 1 ? common : 0;
   // The last token's logits are needed, so it is computed in any case.
-  const uint32_t known = std::min(common, first.length() - 1);
+  uint32_t known = std::min(common, first.length() - 1);
+  if (group.reports_prompt())  // a token's report is made of the logits of the one before it
+    known = std::min(known,
+                     static_cast<uint32_t>(std::max<size_t>(group.prompt_reports.size(), 1) - 1));
   const kv::Opened opened =
       group.shelf->store->open(std::span<const Token>(first.tokens).first(known),
                                {.salt = salt_of(group.job.salt), .priority = group.job.priority});
@@ -330,16 +339,22 @@ void Batcher::preempt(Group& group) {
 // Frees memory for a step that found none. False: there is nothing left to free, and the only job
 // that runs cannot go on.
 bool Batcher::make_way(const Shelf& shelf, const kv::Shortage& shortage) {
-  if (stores_.shrink_others(shelf, shortage.needed_bytes) > 0) return true;
+  if (stores_.shrink(shortage.needed_bytes, &shelf) > 0) return true;
+  if (speculation_.shrink(shortage.needed_bytes) > 0 || speculation_.give_up() > 0) return true;
   if (running_.size() < 2) return false;
-  std::vector<Candidate> candidates;
   // The first in order stays whatever it wastes: somebody must get to the end.
-  for (size_t i = 1; i < running_.size(); ++i) candidates.push_back(candidate_of(*running_[i]));
+  std::vector<Group*> others;
+  for (size_t i = 1; i < running_.size(); ++i) others.push_back(running_[i].get());
+  preempt(victim(others));
+  return true;
+}
+
+Group& Batcher::victim(std::span<Group* const> groups) const {
+  std::vector<Candidate> candidates;
+  for (const Group* group : groups) candidates.push_back(candidate_of(*group));
   // Those that have no rows yet free none, but then they are not in anybody's way either but
   // their own.
-  const size_t victim = victim_of(candidates).value_or(candidates.size() - 1);
-  preempt(*running_[victim + 1]);
-  return true;
+  return *groups[victim_of(candidates).value_or(candidates.size() - 1)];
 }
 
 void Batcher::end(Group& group, std::optional<Refusal> error) {
@@ -355,6 +370,8 @@ void Batcher::end(Group& group, std::optional<Refusal> error) {
 }
 
 bool Batcher::step() {
+  give_to_others();
+  wanted_ = {};
   admit();
   bool worked = take_loaded();
   for (Shelf& shelf : stores_.shelves()) worked = run(shelf) || worked;
@@ -364,7 +381,11 @@ bool Batcher::step() {
         files_.wait(*group->loading);
         break;
       }
-  return worked || !waiting_.empty() || !running_.empty();
+  tell_others();
+  const bool more = !waiting_.empty() || !running_.empty();
+  // What jobs wait for here then is the others' to give.
+  if (options_.memory != nullptr && more && !worked) options_.memory->wait(0.002);
+  return worked || more;
 }
 
 // True if something came.

@@ -11,32 +11,17 @@
 #include <memory>
 #include <vector>
 
-#include "base/clock.h"
+#include "engine/batcher_options.h"
 #include "engine/file_tier.h"
 #include "engine/group.h"
 #include "engine/pace.h"
 #include "engine/preemption.h"
 #include "engine/service_state.h"
+#include "engine/speculation.h"
 #include "engine/store_set.h"
 #include "model/workspace.h"
 
 namespace kvick::engine {
-
-struct BatcherOptions {
-  KvOptions kv;                      // of jobs that ask for nothing else
-  uint64_t kv_bytes = UINT64_MAX;    // of all stores together
-  uint32_t max_sequences = 64;       // that are computed at once
-  double step_seconds = 0.03;        // what a step may take while an answer grows: see Pace
-  uint32_t most_step_tokens = 512;   // see Session::kPrefillChunk
-  double seconds_per_priority = 10;  // waiting so long is worth a priority more by one
-  // By which every answer should be able to grow before memory runs out again: what is admitted
-  // with less would soon make way for those that it came beside.
-  uint32_t headroom_tokens = 64;
-  std::shared_ptr<PrefixFiles> files;  // null: rows are gone when memory or the process ends
-  double file_seconds = 2;             // what a job waits for them at most
-  SpecOptions spec;                    // of jobs that ask for nothing else
-  base::Clock clock = base::steady_seconds;
-};
 
 class Batcher {
  public:
@@ -64,9 +49,10 @@ class Batcher {
     Group* group;
     size_t lane;
     uint32_t tokens;
-    bool logits;                        // the last of them is the lane's last
-    Guesses guesses = {};               // behind it
-    size_t first_logits = 0;            // row of logits_ of the last token; those of guesses follow
+    bool logits;              // the last of them is the lane's last
+    Guesses guesses = {};     // behind it
+    size_t first_logits = 0;  // row of logits_ of the last token; those of guesses follow
+    uint32_t reports = 0;     // rows before that one, for the reports of the prompt's next tokens
     std::vector<uint32_t> kept = {};    // with guesses: of the last token and them
     std::vector<Written> written = {};  // with guesses: what came of them
   };
@@ -81,16 +67,25 @@ class Batcher {
   double order_of(const Job& job, double arrived) const;
   KvOptions kind_of(const Job& job) const;
   void admit();
-  bool fits(const Group& group) const;
+  bool fits(const Group& group);
   void open(Group& group);
   void count_opened(Group& group);
   bool finish_loading(Group& group);
   bool take_loaded();
   Candidate candidate_of(const Group& group) const;
   bool make_way(const Shelf& shelf, const kv::Shortage& shortage);
+  Group& victim(std::span<Group* const> groups) const;
   void preempt(Group& group);
   void close_lane(const Group& group, Lane& lane);
   void end(Group& group, std::optional<Refusal> error);
+
+  // batcher_memory.cc
+  uint64_t available_bytes(const Rank& rank) const;
+  bool others_have_any() const;
+  bool wait_for_others(const Group& group, uint64_t bytes);
+  void give_to_others();
+  void tell_others();
+  void preempt_or_end(Group& group, const kv::Shortage& shortage);
 
   // batcher_step.cc
   bool run(Shelf& shelf);
@@ -104,6 +99,7 @@ class Batcher {
   void settle(std::span<Work> work, std::span<Group* const> lost);
   std::vector<Group*> lost_groups(const Shelf& shelf) const;
   void end_lost(std::span<Group* const> lost);
+  void report_prompt(const Work& work);
   bool fork_lanes(Group& group);
   void draw(std::vector<Draw>& draws);
   void take(Group& group, std::span<Draw> draws);
@@ -111,6 +107,7 @@ class Batcher {
   // batcher_guesses.cc
   std::unique_ptr<Speculator> speculator_of(const Job& job);
   void guess(std::span<Work> work);
+  void guess(Work& one, const PlainStep& plain);
   void verify_guesses(std::span<Work> work);
 
   // batcher_search.cc
@@ -121,6 +118,7 @@ class Batcher {
   Engine& engine_;
   BatcherOptions options_;
   StoreSet stores_;
+  MemoryAsk wanted_;  // of others, in this step
   FileTier files_;
   model::Workspace workspace_;
   Pace pace_;

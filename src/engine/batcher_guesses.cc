@@ -16,40 +16,47 @@ std::unique_ptr<Speculator> Batcher::speculator_of(const Job& job) {
 // Every answer's guesses; those that are made by gain are weighed against each other, since all are
 // rows of one forward. Steps that read prompts have none of these: nothing is known of their cost.
 void Batcher::guess(std::span<Work> work) {
-  PlainStep plain;
-  std::vector<double> chances;
   bool prompts = false;
+  double past = 0;
+  for (const Work& one : work) {
+    prompts = prompts || one.tokens != 1 || !one.logits;
+    past += one.group->lanes[one.lane].committed;
+  }
+  const auto lanes = static_cast<uint32_t>(work.size());
+  const PlainStep alone = plain_step(lanes, past / lanes);
+  PlainStep plain = alone;  // with the guesses that are made whatever they gain
+  std::vector<double> chances;
   for (Work& one : work) {
-    Lane& lane = one.group->lanes[one.lane];
-    const bool answer = one.tokens == 1 && one.logits;
-    prompts = prompts || !answer;
-    plain.rows += one.tokens;
-    ++plain.tokens;
-    if (!answer || lane.speculator == nullptr || one.group->trunk > 0 || lane.length() <= 1)
-      continue;
-    const SpecOptions& spec = lane.speculator->options();
-    kv::Store& store = *one.group->shelf->store;
-    uint32_t room = draft_room(store, *lane.seq, spec.grow);
-    if (one.group->job.max_tokens != 0)
-      room = std::min(room, one.group->job.max_tokens - lane.writer->tokens() - 1);
-    one.guesses = lane.speculator->guess({.text = lane.tokens,
-                                          .most = room,
-                                          .depth = room,
-                                          .store = &store,
-                                          .seq = *lane.seq,
-                                          .sampler = &lane.writer->sampler(),
-                                          .form = lane.writer->constraint()});
-    if (spec.by_gain())
+    const Speculator* speculator = one.group->lanes[one.lane].speculator.get();
+    if (speculator == nullptr || (prompts && speculator->options().gain)) continue;
+    guess(one, alone);
+    if (speculator->options().gain)
       chances.insert(chances.end(), one.guesses.chances.begin(), one.guesses.chances.end());
     else
-      plain.rows += one.guesses.size();
+      plain.shape = plain.with(one.guesses.size());
   }
-  const double least = prompts ? 2 : least_chance(chances, plain, speculation_.cost);
-  for (Work& one : work) {
-    const Lane& lane = one.group->lanes[one.lane];
-    if (one.guesses.size() > 0 && lane.speculator->options().by_gain())
+  const double least = least_chance(chances, plain, speculation_.cost);
+  for (Work& one : work)
+    if (one.guesses.size() > 0 && one.group->lanes[one.lane].speculator->options().gain)
       one.guesses.keep(least, one.guesses.size());
-  }
+}
+
+void Batcher::guess(Work& one, const PlainStep& plain) {
+  const Group& group = *one.group;
+  const Lane& lane = group.lanes[one.lane];
+  if (one.tokens != 1 || !one.logits || group.trunk > 0 || lane.length() <= 1) return;
+  kv::Store& store = *group.shelf->store;
+  uint32_t room = draft_room(store, *lane.seq, lane.speculator->options().grow);
+  if (group.job.max_tokens != 0)
+    room = std::min(room, group.job.max_tokens - lane.writer->tokens() - 1);
+  one.guesses = lane.speculator->guess({.text = lane.tokens,
+                                        .most = room,
+                                        .depth = room,
+                                        .store = &store,
+                                        .seq = *lane.seq,
+                                        .sampler = &lane.writer->sampler(),
+                                        .form = lane.writer->constraint()},
+                                       plain);
 }
 
 void Batcher::verify_guesses(std::span<Work> work) {

@@ -85,14 +85,14 @@ TEST(BatcherGuesses, AnswerAsWithoutThemOnEveryStore) {
   const auto engine = tiny_engine();
   for (const kv::Strategy& strategy : kv::strategies()) {
     if (strategy.traits.memory) continue;
-    for (const char* spec : {"lookup", "auto", "suffix:most=3"}) {
+    for (const char* spec : {"lookup:gain=off", "auto", "suffix:most=3,gain=off", "lookup"}) {
       SCOPED_TRACE(fmt::format("{} {}", strategy.name, spec));
       const auto batcher = batcher_of(*engine, kv_of(strategy), spec);
       const std::vector<Job> jobs = jobs_of(4);
       Outcomes out = run(*batcher, jobs);
       expect_answers(*engine, jobs, out, kv_of(strategy));
       EXPECT_EQ(out.metrics.kv.used_bytes, 0u);
-      if (spec == std::string("lookup")) {
+      if (spec == std::string("lookup:gain=off")) {
         EXPECT_GT(out.metrics.drafted, 0u);
       }
     }
@@ -104,7 +104,7 @@ TEST(BatcherGuesses, AnswerTheSameWhenMemoryRunsOut) {
   const uint64_t token = engine->make_store({}).value()->shape().token_bytes();
   for (const char* name : {"paged:block=4", "bmc:r=4"}) {
     const KvOptions kv = parse_kv_options(name, "").value();
-    const auto batcher = batcher_of(*engine, kv, "lookup:grow=on", 200 * token);
+    const auto batcher = batcher_of(*engine, kv, "lookup:gain=off,grow=on", 200 * token);
     const std::vector<Job> jobs = jobs_of(5);
     Outcomes out = run(*batcher, jobs);
     expect_answers(*engine, jobs, out, kv);
@@ -117,7 +117,7 @@ TEST(BatcherGuesses, AreAJobsToChoose) {
   const auto batcher = batcher_of(*engine, parse_kv_options("paged", "").value(), "none");
   std::vector<Job> jobs = {job_of(std::vector<Token>(20, 5), 30),
                            job_of(std::vector<Token>(20, 6), 30)};
-  jobs[1].spec = parse_spec_options("lookup").value();
+  jobs[1].spec = parse_spec_options("lookup:gain=off").value();
   Outcomes out = run(*batcher, jobs);
   EXPECT_EQ(out.heard.front().outcome->drafted, 0u);
   EXPECT_GT(out.heard.back().outcome->drafted, 0u);
@@ -133,13 +133,15 @@ TEST(BatcherGuesses, AreAJobsToChoose) {
   };
   EXPECT_EQ(refusal("lookup", 2), "spec");
   EXPECT_EQ(refusal("draft:model=/etc/passwd", 0), "spec");
+  EXPECT_EQ(refusal("auto:model=/etc/passwd", 0), "spec");
   EXPECT_EQ(refusal("skip:layers=99", 0), "spec");
   EXPECT_EQ(refusal("auto", 0), "");
 }
 
 TEST(BatcherGuesses, SeeNoTextsOfAnotherSalt) {
   const auto engine = tiny_engine();
-  const auto batcher = batcher_of(*engine, parse_kv_options("paged", "").value(), "suffix");
+  const auto batcher =
+      batcher_of(*engine, parse_kv_options("paged", "").value(), "suffix:gain=off");
   const auto drafted = [&](const std::string& salt) {
     Job job = job_of({9, 8, 7, 6, 5}, 40);
     job.salt = salt;
@@ -149,6 +151,40 @@ TEST(BatcherGuesses, SeeNoTextsOfAnotherSalt) {
   EXPECT_EQ(drafted(""), 0u) << "the salted one's text was shown";
   EXPECT_GT(drafted(""), 0u);
   EXPECT_EQ(drafted("mine"), 0u);
+}
+
+TEST(BatcherGuesses, RowsOfADraftModelAreUnderTheLimitAndTheFirstToGo) {
+  tools::Spec spec = model::tiny_spec(tools::Arch::kLlama);
+  spec.context = 128;
+  const auto engine = engine_of(spec);
+  base::ThreadPool pool(1);
+  const std::string path = model::write_model(spec, pool, false);
+  const KvOptions kv = parse_kv_options("paged:block=4", "").value();
+  const uint64_t token = engine->make_store(kv).value()->shape().token_bytes();
+  const std::vector<Job> jobs = jobs_of(3);
+  for (const uint64_t limit : {300 * token, 900 * token}) {
+    const auto batcher = batcher_of(*engine, kv, "draft:model=" + path, limit);
+    std::list<Heard> heard;
+    uint64_t id = 1, most_draft_bytes = 0;
+    for (Job job : jobs) {
+      listen(job, heard.emplace_back());
+      batcher->add(JobId{id++}, std::move(job));
+    }
+    while (batcher->step()) {
+      const Metrics now = batcher->metrics();
+      most_draft_bytes = std::max(most_draft_bytes, now.draft_bytes);
+      ASSERT_LE(now.kv.allocated_bytes + now.draft_bytes, limit);
+    }
+    if (limit == 900 * token) EXPECT_GT(most_draft_bytes, 0U);
+    auto at = heard.begin();
+    for (const Job& job : jobs) {
+      for (uint32_t c = 0; c < job.choices; ++c)
+        EXPECT_EQ(at->tokens[c], alone(*engine, job, c, kv).tokens);
+      EXPECT_FALSE(at->outcome->error.has_value());
+      ++at;
+    }
+  }
+  std::filesystem::remove(path);
 }
 
 }  // namespace

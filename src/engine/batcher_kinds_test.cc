@@ -1,6 +1,8 @@
 // Which jobs a batcher takes, and those that choose how their rows are kept.
 
+#include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <list>
@@ -175,6 +177,66 @@ TEST(Batcher, GivesAJobTheServicesStrategyOrTypeIfItNamesOnlyTheOther) {
   EXPECT_EQ(state.stores[1].type, "f32");
   EXPECT_EQ(state.stores[2].strategy, "virtual");
   EXPECT_EQ(state.stores[2].type, "bf16");
+}
+
+// Each of a prompt's tokens behind those before it, by a job of its own that reports all tokens.
+std::vector<TokenReport> reports_one_by_one(Engine& engine, const std::vector<Token>& prompt) {
+  std::vector<TokenReport> reports;
+  for (size_t i = 1; i < prompt.size(); ++i) {
+    const auto batcher = batcher_of(engine, "paged:block=4");
+    Job job = job_of({prompt.begin(), prompt.begin() + static_cast<ptrdiff_t>(i)}, 1);
+    job.logprobs = engine.model().config().vocab;
+    job.on_piece = [&](const Piece& piece) {
+      const auto& top = piece.tokens.front().top;
+      const auto own = std::find_if(top.begin(), top.end(),
+                                    [&](const auto& one) { return one.token == prompt[i]; });
+      reports.push_back({.chosen = *own, .top = {top.begin(), top.begin() + 2}});
+    };
+    batcher->add(JobId{1}, std::move(job));
+    run_all(*batcher);
+  }
+  return reports;
+}
+
+TEST(Batcher, ReportsAPromptsTokensToEachChoiceThoughTheyAreCachedOrMadeWay) {
+  const auto engine = tiny_engine(256);
+  std::vector<Token> prompt;
+  for (Token t = 0; t < 150; ++t) prompt.push_back(3 + t * 7 % 400);
+  const std::vector<TokenReport> expected = reports_one_by_one(*engine, prompt);
+  const uint64_t token = engine->make_store({}).value()->shape().token_bytes();
+  const auto batcher = batcher_of(*engine, "paged:block=4", 220 * token);
+  Heard before, beside;
+  Job job = job_of(prompt, 1);
+  listen(job, before);
+  batcher->add(JobId{1}, std::move(job));  // so that the prompt is cached
+  run_all(*batcher);
+  std::vector<std::vector<TokenReport>> got(2);
+  job = job_of(prompt, 20);
+  job.choices = 2;
+  job.logprobs = 2;
+  job.prompt_logprobs = true;
+  job.priority = -1;
+  job.on_piece = [&](const Piece& piece) {
+    EXPECT_EQ(piece.of_prompt, got[piece.choice].empty());
+    got[piece.choice].insert(got[piece.choice].end(), piece.tokens.begin(), piece.tokens.end());
+  };
+  batcher->add(JobId{2}, std::move(job));
+  batcher->step();
+  job = job_of(std::vector<Token>(60, 9), 100);
+  listen(job, beside);
+  batcher->add(JobId{3}, std::move(job));
+  run_all(*batcher);
+  EXPECT_GT(batcher->metrics().recomputations, 0U) << "nothing made way";
+  for (const auto& reports : got) {
+    ASSERT_EQ(reports.size(), prompt.size() + 20);
+    EXPECT_TRUE(std::isnan(reports[0].chosen.logprob));
+    EXPECT_EQ(reports[0].chosen.token, prompt[0]);
+    for (size_t i = 1; i < prompt.size(); ++i) {
+      EXPECT_EQ(reports[i].chosen, expected[i - 1].chosen) << i;
+      EXPECT_EQ(reports[i].top, expected[i - 1].top) << i;
+    }
+  }
+  EXPECT_EQ(got[0].back().chosen.token, got[1].back().chosen.token);
 }
 
 }  // namespace

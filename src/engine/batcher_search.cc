@@ -86,10 +86,7 @@ bool Batcher::go_on_with(Group& group, std::span<const Continuation> live) {
   for (size_t i = 0; i < before.size(); ++i)
     if (!used[i]) close_lane(group, before[i]);
   if (!shortage) return true;
-  if (running_.size() > 1)
-    preempt(group);
-  else
-    end(group, Refusal{Refusal::Why::kTooLarge, shortage->what, ""});
+  preempt_or_end(group, *shortage);
   return false;
 }
 
@@ -102,7 +99,7 @@ void Batcher::end_search(Group& group) {
     form.continues = group.job.continues;
     form.ignore_end = true;
     AnswerWriter writer(engine_.tokenizer(), {}, std::move(form));
-    Piece piece = {.choice = i, .text = {}, .tokens = {}, .finish = {}};
+    Piece piece = {.choice = i, .text = {}, .token = {}, .tokens = {}, .finish = {}};
     for (size_t t = 0; t < best.tokens.size() && !piece.finish; ++t) {
       const Written written = writer.take(best.tokens[t], t + 1 < best.tokens.size());
       piece.text += written.text;

@@ -12,17 +12,9 @@ Metrics Batcher::metrics() const {
   all.running = static_cast<uint32_t>(running_.size());
   all.kv_limit_bytes = stores_.max_bytes();
   all.kv = stores_.usage();
-  const FileCounts files = files_.counts();
-  all.file_bytes = files.bytes;
-  all.file_limit_bytes = files.limit_bytes;
-  all.file_blocks = files.files;
-  all.file_hits = files.hits;
-  all.file_writes = files.writes;
-  all.file_evictions = files.evictions;
-  all.file_torn = files.torn;
-  all.file_foreign = files.foreign;
-  all.file_late = files.late;
-  all.file_failed = files.missing + files.failed_writes + files.dropped_writes;
+  all.reuse_age = stores_.reuse_ages();
+  all.draft_bytes = speculation_.draft_usage().allocated_bytes;
+  all.files = files_.counts();
   return all;
 }
 

@@ -1,11 +1,19 @@
 // Batcher: one step of all the sequences of a store.
 
 #include <algorithm>
+#include <limits>
 
 #include "engine/batcher.h"
 #include "engine/verify.h"
 
 namespace kvick::engine {
+namespace {
+
+// Rows of a step for a prompt whose tokens are reported: each needs logits of its own, which are
+// 200 KB for SmolLM2.
+constexpr uint32_t kMostReports = 64;
+
+}  // namespace
 
 // An answer's next token, of every lane; or, if the lanes are not as far yet, a piece of what they
 // lack. Beams are compared with each other, so they go together: none is finished before all lack
@@ -27,7 +35,8 @@ void Batcher::plan_prompt(Group& group, uint32_t& left, std::vector<Work>& work)
     if (!trunk && lane.pending() == 1 && lane.length() > group.outcome.prompt_tokens) continue;
     // What is compared with the other beams comes last.
     if (group.beam_search() && group.lanes.size() > 1 && !trunk) --pending;
-    const uint32_t n = std::min(pending, left);
+    const uint32_t n =
+        std::min({pending, left, group.reports_prompt() ? kMostReports : UINT32_MAX});
     if (n == 0) continue;
     left -= n;
     work.push_back({&group, i, n, lane.committed + n == lane.length()});
@@ -47,7 +56,9 @@ std::vector<Batcher::Work> Batcher::plan(const Shelf& shelf) const {
 }
 
 bool Batcher::run(Shelf& shelf) {
-  // Guesses are the first that go without when memory runs out.
+  // Guesses are the first that go without when memory runs out. And a job is too large only if it
+  // failed after the others were seen to have nothing.
+  bool alone = false;
   for (bool guesses = true;; guesses = false) {
     end_lost(lost_groups(shelf));
     std::vector<Work> work = plan(shelf);
@@ -62,7 +73,9 @@ bool Batcher::run(Shelf& shelf) {
     const bool guessed = std::any_of(work.begin(), work.end(),
                                      [](const Work& one) { return one.guesses.size() > 0; });
     if (guessed || !lost_groups(shelf).empty()) continue;
-    if (!make_way(shelf, lost.error()))
+    if (wait_for_others(*running_.front(), lost.error().needed_bytes)) return false;
+    if (make_way(shelf, lost.error())) continue;
+    if (std::exchange(alone, true) || options_.memory == nullptr)
       end(*work.front().group, Refusal{Refusal::Why::kTooLarge, lost.error().what, ""});
   }
 }
@@ -129,6 +142,14 @@ void Batcher::compute(std::span<Work> work, const model::Batch& batch, kv::Step&
   uint32_t end = 0;
   size_t copies = 0;
   for (Work& one : work) {
+    const Lane& lane = one.group->lanes[one.lane];
+    if (one.lane == 0 && one.group->reports_prompt()) {
+      const uint32_t known = static_cast<uint32_t>(one.group->prompt_reports.size());
+      const uint32_t last =
+          std::min(lane.committed + one.tokens, one.group->outcome.prompt_tokens - 1);
+      for (uint32_t row = std::max(known, 1u) - 1; row < last; ++row, ++one.reports)
+        wanted.push_back(end + row - lane.committed);
+    }
     end += one.tokens;
     one.first_logits = wanted.size();
     for (uint32_t i = 0; one.logits && i <= one.guesses.size(); ++i) wanted.push_back(end - 1 + i);
@@ -142,12 +163,14 @@ void Batcher::compute(std::span<Work> work, const model::Batch& batch, kv::Step&
 
 void Batcher::count_step(std::span<const Work> work, double seconds) {
   uint32_t answers = 0, prompts = 0, guesses = 0;
+  StepShape shape;
   for (const Work& one : work) {
     (one.tokens == 1 && one.logits ? answers : prompts) += one.tokens;
     guesses += one.guesses.size();
+    shape.add(one.tokens + one.guesses.size(), one.group->lanes[one.lane].committed);
   }
   pace_.observe(answers + guesses, prompts, seconds);
-  if (prompts == 0) speculation_.cost.observe(answers + guesses, seconds);
+  if (prompts == 0) speculation_.cost.observe(shape, seconds);
   ++counts_.steps;
   counts_.step_tokens += answers + prompts;
 }
@@ -159,10 +182,7 @@ bool Batcher::fork_lanes(Group& group) {
   for (Lane& lane : std::span(group.lanes).subspan(1)) {
     auto seq = group.shelf->store->fork(*first.seq);
     if (!seq.ok()) {
-      if (running_.size() > 1)
-        preempt(group);
-      else
-        end(group, Refusal{Refusal::Why::kTooLarge, seq.error().what, ""});
+      preempt_or_end(group, seq.error());
       return false;
     }
     lane.seq = *seq;
@@ -183,8 +203,9 @@ void Batcher::settle(std::span<Work> work, std::span<Group* const> lost) {
   const auto row = [&](size_t i) { return std::span(logits_).subspan(i * vocab, vocab); };
   size_t copies = 0;  // rows before those of forks
   for (const Work& one : work) {
-    if (one.logits) copies = one.first_logits + one.guesses.size() + 1;
+    copies = one.first_logits + (one.logits ? one.guesses.size() + 1 : 0);
     if (is_lost(one)) continue;
+    report_prompt(one);
     Lane& lane = one.group->lanes[one.lane];
     lane.committed += one.guesses.size() > 0 ? static_cast<uint32_t>(one.kept.size()) : one.tokens;
     files_.keep(*one.group->shelf, *lane.seq, std::span(lane.tokens).first(lane.committed),
@@ -206,6 +227,25 @@ void Batcher::settle(std::span<Work> work, std::span<Group* const> lost) {
     }
   }
   draw(draws);
+}
+
+// What the rows say of the prompt's tokens; all at once when all have come, to every choice.
+void Batcher::report_prompt(const Work& work) {
+  Group& group = *work.group;
+  if (work.lane != 0 || !group.reports_prompt()) return;
+  std::vector<TokenReport>& reports = group.prompt_reports;
+  const std::vector<Token>& prompt = group.job.prompt;
+  if (reports.empty())
+    reports.push_back({.chosen = {prompt[0], std::numeric_limits<float>::quiet_NaN()}, .top = {}});
+  const size_t vocab = engine_.model().config().vocab;
+  const size_t pieces = engine_.tokenizer().vocabulary().pieces.size();
+  for (size_t row = work.first_logits - work.reports; row < work.first_logits; ++row)
+    reports.push_back(report_of(std::span(logits_).subspan(row * vocab, pieces),
+                                prompt[reports.size()], *group.job.logprobs));
+  if (group.reports_prompt() || !group.job.on_piece) return;
+  for (uint32_t choice = 0; choice < group.job.choices; ++choice)
+    group.job.on_piece(
+        {.choice = choice, .text = {}, .tokens = reports, .of_prompt = true, .finish = {}});
 }
 
 void Batcher::draw(std::vector<Draw>& draws) {
@@ -246,6 +286,7 @@ void Batcher::take(Group& group, std::span<Draw> draws) {
       counts_.generated_tokens += written.token ? 1 : 0;
       Piece piece = {.choice = lane.choice,
                      .text = std::move(written.text),
+                     .token = written.token,
                      .tokens = {},
                      .finish = written.finish};
       if (written.report) piece.tokens.push_back(std::move(*written.report));

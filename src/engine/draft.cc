@@ -15,6 +15,13 @@ int32_t DraftTree::add(int32_t parent, Token token, Kind kind) {
   return static_cast<int32_t>(nodes.size() - 1);
 }
 
+void DraftTree::add_all(const DraftTree& other) {
+  std::vector<int32_t> here;
+  for (const Node& node : other.nodes)
+    here.push_back(
+        add(node.parent < 0 ? -1 : here[static_cast<size_t>(node.parent)], node.token, node.kind));
+}
+
 void DraftTree::keep(const std::vector<bool>& kept) {
   std::vector<int32_t> moved(nodes.size(), -1);
   int32_t next = 0;

@@ -31,6 +31,8 @@ struct DraftTree {
   int32_t add(int32_t parent, Token token, Kind kind);
   // -1: there is none.
   int32_t child(int32_t parent, Token token) const;
+  // Adds another tree's nodes, those that are here already as they are.
+  void add_all(const DraftTree& other);
   // Drops all nodes but those that are kept, [nodes]; a node is never kept without its parent.
   void keep(const std::vector<bool>& kept);
 };
@@ -50,8 +52,11 @@ struct DraftAsk {
 class Drafter {
  public:
   virtual ~Drafter() = default;
-  // Adds guesses; none if it has none, or no room to compute them.
+  // Adds guesses to an empty tree; none if it has none, or no room to compute them.
   virtual void draft(const DraftAsk& ask, DraftTree& tree) = 0;
+  // Of drafters that take time: how often a child of each rank is expected to come true; each level
+  // of a tree takes them about equally long. Empty: they take none.
+  virtual std::vector<double> rates() const { return {}; }
 };
 
 }  // namespace kvick::engine

@@ -43,9 +43,11 @@ TEST(DraftChoice, FindsTheTreeOfSequoiasProgramme) {
 StepCost linear(double first, double each) {
   StepCost cost;
   for (uint32_t rows = 1; rows <= StepCost::kMostRows; ++rows)
-    cost.observe(rows, first + each * (rows - 1));
+    cost.observe({rows}, first + each * (rows - 1));
   return cost;
 }
+
+PlainStep plain_of(uint32_t lanes) { return {.tokens = lanes, .shape = {.rows = lanes}}; }
 
 TEST(DraftChoice, TakesTheGuessesThatGiveTheMostTokensASecond) {
   std::mt19937_64 random(5);
@@ -55,13 +57,13 @@ TEST(DraftChoice, TakesTheGuessesThatGiveTheMostTokensASecond) {
     std::vector<double> chances(1 + random() % 20);
     for (double& chance : chances) chance = uniform(random);
     const uint32_t lanes = 1 + random() % 8;
-    const double least = least_chance(chances, {.tokens = lanes, .rows = lanes}, cost);
+    const double least = least_chance(chances, plain_of(lanes), cost);
     const auto rate = [&](double threshold) {
       double tokens = lanes;
       uint32_t rows = lanes;
       for (const double chance : chances)
         if (chance >= threshold) tokens += chance, ++rows;
-      return tokens / cost.seconds(rows);
+      return tokens / cost.seconds({rows});
     };
     for (const double threshold : chances)
       EXPECT_LE(rate(threshold), std::max(rate(least), 1.05 * rate(2)) * (1 + 1e-9));
@@ -70,25 +72,47 @@ TEST(DraftChoice, TakesTheGuessesThatGiveTheMostTokensASecond) {
 
 TEST(DraftChoice, TakesNoneWhereRowsAreDearOrGuessesPoor) {
   const std::vector<double> good = {0.9, 0.8}, poor = {0.02, 0.01};
-  EXPECT_GT(least_chance(good, {1, 1}, linear(1, 1)), 1);
-  EXPECT_GT(least_chance(poor, {1, 1}, linear(1, 0.1)), 1);
-  EXPECT_LE(least_chance(good, {1, 1}, linear(1, 0.1)), 0.8);
-  EXPECT_GT(least_chance({}, {1, 1}, linear(1, 0.1)), 1);
+  EXPECT_GT(least_chance(good, plain_of(1), linear(1, 1)), 1);
+  EXPECT_GT(least_chance(poor, plain_of(1), linear(1, 0.1)), 1);
+  EXPECT_LE(least_chance(good, plain_of(1), linear(1, 0.1)), 0.8);
+  EXPECT_GT(least_chance({}, plain_of(1), linear(1, 0.1)), 1);
 }
 
-TEST(StepCost, IsWhatWasSeenAndInProportionBetween) {
-  StepCost cost;
-  EXPECT_EQ(cost.seconds(3), 0);
-  cost.observe(2, 1.0);
-  EXPECT_LT(cost.seconds(1), 1.0);
-  EXPECT_GT(cost.seconds(3), 1.0);
-  cost.observe(6, 3.0);
-  EXPECT_DOUBLE_EQ(cost.seconds(4), 2.0);
-  EXPECT_DOUBLE_EQ(cost.seconds(6), 3.0);
-  for (int i = 0; i < 100; ++i) cost.observe(6, 2.0);
-  EXPECT_NEAR(cost.seconds(6), 2.0, 0.01);
-  cost.observe(6, 1000.0);
-  EXPECT_LT(cost.seconds(6), 2.2) << "an interruption";
+// Of trees that take time: the best size by trying all.
+TEST(DraftChoice, ComputesATreeOnlyWhereThatGivesMoreThanWithoutIt) {
+  const std::vector<double> rates = {0.8, 0.1};
+  const StepCost cost = linear(1, 0.1);
+  const auto size_of = [&](double level_seconds, std::span<const double> chances, uint32_t lanes) {
+    LevelCost level;
+    level.observe(1, level_seconds);
+    return worth(rates, {.nodes = 8, .depth = 8}, {plain_of(lanes), cost, level}, chances);
+  };
+  EXPECT_GE(size_of(0.001, {}, 1).depth, 5u) << "another level for next to nothing";
+  const TreeSize some = size_of(0.3, {}, 1);
+  EXPECT_GT(some.depth, 0u);
+  EXPECT_LT(some.depth, 5u);
+  EXPECT_GE(some.nodes, some.depth);
+  EXPECT_EQ(size_of(1.0, {}, 1).nodes, 0u);
+  // What others guess already is not computed again.
+  const std::vector<double> sure(6, 0.95);
+  EXPECT_EQ(size_of(0.3, sure, 1).nodes, 0u);
+  // In a step of many, a sequence's share is small: there is less to gain.
+  EXPECT_EQ(size_of(0.3, {}, 16).nodes, 0u);
+  const TreeSize unknown = worth(rates, {8, 3}, {plain_of(1), StepCost(), LevelCost()}, {});
+  EXPECT_EQ(unknown.nodes, 8u);
+  EXPECT_EQ(unknown.depth, 3u);
+}
+
+TEST(DraftTree, AddsAnotherTreesNodesThatItHasNot) {
+  DraftTree tree, other;
+  tree.add(tree.add(-1, 5, 0), 6, 0);
+  other.add(other.add(-1, 5, 9), 7, 9);
+  other.add(1, 8, 9);
+  tree.add_all(other);
+  ASSERT_EQ(tree.nodes.size(), 4u);
+  EXPECT_EQ(tree.nodes[0].kind, 0u);
+  EXPECT_EQ(tree.child(0, 7), 2);
+  EXPECT_EQ(tree.child(2, 8), 3);
 }
 
 TEST(DraftTree, KeepsNodesWithTheirParents) {
@@ -114,6 +138,10 @@ TEST(Acceptance, ComesFromWhatWasSeenLately) {
   EXPECT_DOUBLE_EQ(mine.rate(3), all.rate(3));
   for (int i = 0; i < 50; ++i) mine.observe(3, true);
   EXPECT_GT(mine.rate(3), 0.85);
+  // What others measure meanwhile counts too.
+  const Acceptance young(all, 6);
+  for (int i = 0; i < 1000; ++i) all.observe(3, true);
+  EXPECT_GT(young.rate(3), 0.95);
 }
 
 }  // namespace

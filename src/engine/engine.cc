@@ -19,7 +19,7 @@ Result<std::unique_ptr<Engine>> Engine::open(const EngineOptions& options) {
                                                                           : base::available_cpus());
   engine->now_ = options.now;
   if (options.attention == Attention::kBmm)
-    engine->library_ = std::make_unique<kernels::BucketAttention>();
+    engine->library_ = std::make_shared<kernels::BucketAttention>();
 
   KVICK_TRY(io::ModelFile file, io::ModelFile::open(options.model_path));
   KVICK_TRY(text::Vocabulary vocabulary, model::read_vocabulary(file));
@@ -54,6 +54,20 @@ Result<std::unique_ptr<Engine>> Engine::open(const EngineOptions& options) {
       engine->template_error_ = parsed.error().message;
   }
   return engine;
+}
+
+std::unique_ptr<Engine> Engine::instance(const base::Team& team) const {
+  std::unique_ptr<Engine> other(new Engine(kernels_));
+  other->pool_ = std::make_unique<base::ThreadPool>(team);
+  other->library_ = library_;
+  other->tokenizer_ = tokenizer_;
+  other->template_ = template_;
+  other->now_ = now_;
+  other->model_ = model_;
+  other->template_error_ = template_error_;
+  other->file_bytes_ = file_bytes_;
+  other->identity_ = identity_;
+  return other;
 }
 
 model::Workspace Engine::make_workspace() const {
@@ -114,6 +128,7 @@ kv::Setup Engine::setup(const KvOptions& resolved) const {
   setup.shape.aging = resolved.aging;
   setup.max_bytes = resolved.max_bytes;
   setup.budget = resolved.budget;
+  setup.on_reuse = resolved.on_reuse;
   setup.store_row = kernels_.store_row;
   setup.store_group = kernels_.store_group;
   setup.pool = pool_.get();

@@ -45,6 +45,8 @@ class Engine {
  public:
   // Errors: whatever is wrong with the file, named.
   static base::Result<std::unique_ptr<Engine>> open(const EngineOptions& options);
+  // Another engine over the same weights, tokenizer and template, with threads of its own.
+  std::unique_ptr<Engine> instance(const base::Team& team) const;
 
   const model::Model& model() const { return *model_; }
   const text::Tokenizer& tokenizer() const { return *tokenizer_; }
@@ -92,16 +94,17 @@ class Engine {
   base::Result<kv::GrowthRates> growth_rates(const kv::Setup& setup) const;
 
   const kernels::Table& kernels_;
-  std::unique_ptr<kernels::BucketAttention> library_;
+  std::shared_ptr<kernels::BucketAttention> library_;
   // What was measured, by context and element types.
   using Measured = std::tuple<uint32_t, kernels::DType, kernels::DType>;
   mutable std::mutex growth_rates_mutex_;
   mutable std::map<Measured, kv::GrowthRates> growth_rates_;
   std::unique_ptr<base::ThreadPool> pool_;
-  std::unique_ptr<text::Tokenizer> tokenizer_;
-  std::unique_ptr<text::ChatTemplate> template_;
+  // Shared by instances, as the weights are.
+  std::shared_ptr<const text::Tokenizer> tokenizer_;
+  std::shared_ptr<const text::ChatTemplate> template_;
   std::function<std::tm()> now_;
-  std::unique_ptr<model::Model> model_;
+  std::shared_ptr<const model::Model> model_;
   std::string template_error_;  // why template_ is null although the model has one
   uint64_t file_bytes_ = 0;
   ModelIdentity identity_;

@@ -58,13 +58,13 @@ class FileTierTest : public testing::Test {
 TEST_F(FileTierTest, AnswersTheSameWithRowsOfAnEarlierProcess) {
   const Heard cold = answer(files());
   EXPECT_EQ(cold.outcome->cached_tokens, 0u);
-  EXPECT_EQ(metrics_.file_writes, 2u);
-  EXPECT_EQ(metrics_.file_limit_bytes, PrefixFilesOptions{}.max_bytes);
+  EXPECT_EQ(metrics_.files.writes, 2u);
+  EXPECT_EQ(metrics_.files.limit_bytes, PrefixFilesOptions{}.max_bytes);
   for (const char* kv : {"paged:block=16", "paged:block=48", "virtual", "bmc:r=32"}) {
     Heard warm = answer(files(), kv);
     EXPECT_EQ(warm.outcome->cached_tokens, 256u) << kv;
     EXPECT_EQ(warm.tokens, cold.tokens) << kv;
-    EXPECT_EQ(metrics_.file_hits, 2u);
+    EXPECT_EQ(metrics_.files.hits, 2u);
   }
   const Heard many = answer(files(), "paged", "", "", 3);
   EXPECT_EQ(many.outcome->cached_tokens, 256u);
@@ -91,7 +91,7 @@ TEST_F(FileTierTest, ComputesAgainWhatIsDamagedLateOrGone) {
     file.put('!');
   }
   EXPECT_EQ(answer(files()).tokens, cold.tokens);
-  EXPECT_EQ(metrics_.file_torn, 1u);
+  EXPECT_EQ(metrics_.files.torn, 1u);
   EXPECT_EQ(metrics_.cached_tokens, 0u);
   const auto open = files();
   fs::remove_all(folder_);
@@ -122,7 +122,7 @@ TEST_F(FileTierTest, WaitsForASlowDiskNoLongerThanItMay) {
   slow = false;
   EXPECT_EQ(heard.tokens, cold.tokens);
   EXPECT_EQ(heard.outcome->cached_tokens, 0u);
-  EXPECT_EQ(batcher->metrics().file_late, 1u);
+  EXPECT_EQ(batcher->metrics().files.late, 1u);
   EXPECT_EQ(beside.tokens[0].size(), 20u);
 }
 

@@ -8,6 +8,7 @@
 #include "engine/answer_writer.h"
 #include "engine/beams.h"
 #include "engine/file_tier.h"
+#include "engine/memory_share.h"
 #include "engine/service.h"
 #include "engine/speculation.h"
 #include "engine/store_set.h"
@@ -48,14 +49,21 @@ struct Group {
   // Tokens that all lanes begin with. The first lane computes them; then the others are forked from
   // it, and it is 0.
   uint32_t trunk = 0;
+  // Of the prompt's tokens, if they are asked for: what is known, all of them or fewer.
+  std::vector<TokenReport> prompt_reports;
   uint32_t lost_tokens = 0;          // rows that it had when it was preempted
   std::unique_ptr<Loading> loading;  // rows for its first lane; it waits for them
   bool admitted = false;             // ever
   std::optional<double> last_token;
   Outcome outcome;
 
+  Rank rank() const { return {.order = order, .job = static_cast<uint64_t>(id)}; }
   bool beam_search() const { return job.beams > 0; }
   uint32_t sequences() const { return static_cast<uint32_t>(lanes.size()); }
+  // Tokens of the prompt whose reports are yet to come; the first needs no row.
+  bool reports_prompt() const {
+    return job.prompt_logprobs && job.logprobs && prompt_reports.size() < outcome.prompt_tokens;
+  }
   // Its first lane has computed what the others begin with.
   bool forks_now() const { return trunk > 0 && lanes.front().committed == trunk; }
   uint32_t longest() const;

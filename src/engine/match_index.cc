@@ -9,38 +9,49 @@ using kv::Token;
 
 constexpr Token kBreak = -1;  // between texts: no token of any vocabulary
 
-uint64_t key_of(Token before, Token last) {
+uint64_t pair_of(Token before, Token last) {
   return uint64_t{static_cast<uint32_t>(before)} << 32 | static_cast<uint32_t>(last);
 }
+uint64_t single_of(Token last) { return static_cast<uint32_t>(last); }
 
 }  // namespace
 
-uint64_t MatchIndex::key_at(uint64_t place) const { return key_of(at(place - 1), at(place)); }
+uint64_t MatchIndex::pair_at(uint64_t place) const { return pair_of(at(place - 1), at(place)); }
+
+// at: of the ring, that place's.
+void MatchIndex::Chain::add(uint64_t key, uint64_t place, uint64_t at) {
+  const auto [known, added] = newest.try_emplace(key, place);
+  if (added) return;
+  earlier[at] = known->second + 1;
+  known->second = place;
+}
+
+void MatchIndex::Chain::forget(uint64_t key, uint64_t place) {
+  const auto known = newest.find(key);
+  if (known != newest.end() && known->second == place) newest.erase(known);
+}
 
 void MatchIndex::begin() {
   if (count_ > 0) add(kBreak);
 }
 
 void MatchIndex::add(Token token) {
-  const uint64_t place = count_;
+  const uint64_t place = count_, ring = place & (capacity_ - 1);
   if (tokens_.size() < capacity_) {
     tokens_.push_back(token);
-    earlier_.push_back(0);
+    pairs_.earlier.push_back(0);
+    singles_.earlier.push_back(0);
   } else {
     // The token that goes begins a pair.
-    const uint64_t end = first() + 1;
-    const auto known = newest_.find(key_at(end));
-    if (known != newest_.end() && known->second == end) newest_.erase(known);
-    tokens_[place & (capacity_ - 1)] = token;
+    pairs_.forget(pair_at(first() + 1), first() + 1);
+    singles_.forget(single_of(at(first())), first());
+    tokens_[ring] = token;
+    pairs_.earlier[ring] = singles_.earlier[ring] = 0;
   }
   ++count_;
-  uint64_t& earlier = earlier_[place & (capacity_ - 1)];
-  earlier = 0;
-  if (place == first() || token == kBreak || at(place - 1) == kBreak) return;
-  const auto [known, added] = newest_.try_emplace(key_at(place), place);
-  if (added) return;
-  earlier = known->second + 1;
-  known->second = place;
+  if (token == kBreak) return;
+  singles_.add(single_of(token), place, ring);
+  if (place > first() && at(place - 1) != kBreak) pairs_.add(pair_at(place), place, ring);
 }
 
 // Tokens up to `place`, it included, that the text ends with.
@@ -52,34 +63,35 @@ uint32_t MatchIndex::length_at(std::span<const Token> text, uint64_t place) cons
   return length;
 }
 
-void MatchIndex::find(std::span<const Token> text, size_t most, std::vector<Match>& out) const {
-  out.clear();
-  if (text.size() < kLeast) return;
-  const auto newest = newest_.find(key_of(text[text.size() - 2], text.back()));
-  if (newest == newest_.end()) return;
-  struct Place {
-    uint64_t at;
-    uint32_t length;
-  };
-  std::vector<Place> places;
-  uint64_t next = newest->second + 1;
-  for (uint32_t i = 0; i < kWalk && next > first() + 1; ++i) {
+void MatchIndex::walk(const Chain& chain, uint64_t key, std::span<const Token> text,
+                      std::vector<Place>& places) const {
+  const auto newest = chain.newest.find(key);
+  uint64_t next = newest == chain.newest.end() ? 0 : newest->second + 1;
+  for (uint32_t i = 0; i < kWalk && next > first(); ++i) {
     const uint64_t place = next - 1;
-    next = earlier_[place & (capacity_ - 1)];
-    if (const uint32_t length = length_at(text, place); length >= kLeast)
-      places.push_back({place, length});
+    next = chain.earlier[place & (capacity_ - 1)];
+    const bool last = place + 1 == count_ || at(place + 1) == kBreak;
+    const uint32_t length = length_at(text, place);
+    if (length >= chain.tokens && !last) places.push_back({place, length});
   }
+}
+
+void MatchIndex::find(std::span<const Token> text, std::vector<Match>& out) const {
+  out.clear();
+  if (text.empty()) return;
+  std::vector<Place> places;
+  if (text.size() > 1) walk(pairs_, pair_of(text[text.size() - 2], text.back()), text, places);
+  if (places.empty()) walk(singles_, single_of(text.back()), text, places);
   std::stable_sort(places.begin(), places.end(),
                    [](const Place& a, const Place& b) { return a.length > b.length; });
   for (const Place& place : places) {
-    if (out.size() == most) return;
     // A ring's end is not its memory's end: what is behind the wrap is left out.
     const uint64_t begin = (place.at + 1) & (capacity_ - 1);
     const uint64_t end = std::min({begin + kMostNext, begin + (count_ - place.at - 1), capacity_});
-    auto tokens = std::span(tokens_).subspan(begin % tokens_.size(), end - begin);
+    auto tokens = std::span(tokens_).subspan(begin, end - begin);
     tokens = tokens.first(
         static_cast<size_t>(std::find(tokens.begin(), tokens.end(), kBreak) - tokens.begin()));
-    if (!tokens.empty()) out.push_back({tokens, place.length});
+    out.push_back({tokens, place.length});
   }
 }
 

@@ -12,8 +12,8 @@ namespace kvick::engine {
 
 using base::fail;
 
-base::Result<std::unique_ptr<DraftModel>> DraftModel::load(const Engine& engine,
-                                                           const std::string& path) {
+base::Result<std::shared_ptr<const DraftWeights>> DraftWeights::load(const Engine& engine,
+                                                                     const std::string& path) {
   KVICK_TRY(io::ModelFile file, io::ModelFile::open(path));
   KVICK_TRY(const text::Vocabulary vocabulary, model::read_vocabulary(file));
   const std::vector<std::string>& pieces = engine.tokenizer().vocabulary().pieces;
@@ -26,15 +26,24 @@ base::Result<std::unique_ptr<DraftModel>> DraftModel::load(const Engine& engine,
   if (differ.first != pieces.end())
     return fail("{}: token {} is not the model's; a draft model must have the same vocabulary",
                 path, differ.first - pieces.begin());
-  auto draft = std::make_unique<DraftModel>();
-  draft->path = path;
+  auto weights = std::make_shared<DraftWeights>();
+  weights->path = path;
   const model::Workspace workspace = engine.make_workspace();
-  KVICK_TRY(draft->model, model::Model::load(std::move(file), {.kernels = &engine.kernels(),
-                                                               .pool = &workspace.pool}));
-  if (draft->model->kv_memory() != nullptr)
+  KVICK_TRY(weights->model, model::Model::load(std::move(file), {.kernels = &engine.kernels(),
+                                                                 .pool = &workspace.pool}));
+  if (weights->model->kv_memory() != nullptr)
     return fail("{}: a model with a memory of slots cannot draft", path);
+  return std::shared_ptr<const DraftWeights>(std::move(weights));
+}
+
+base::Result<std::unique_ptr<DraftModel>> DraftModel::make(
+    const Engine& engine, std::shared_ptr<const DraftWeights> weights,
+    std::shared_ptr<kv::Budget> budget) {
+  auto draft = std::make_unique<DraftModel>();
+  draft->weights = std::move(weights);
   kv::Setup setup;
-  setup.shape = draft->model->kv_shape(kernels::DType::kF16, kernels::DType::kF16);
+  setup.shape = draft->weights->model->kv_shape(kernels::DType::kF16, kernels::DType::kF16);
+  setup.budget = std::move(budget);
   setup.store_row = engine.kernels().store_row;
   setup.store_group = engine.kernels().store_group;
   setup.kernels = &engine.kernels();
@@ -60,14 +69,18 @@ ModelDrafter::ModelDrafter(const model::Model& model, const Engine& engine,
       first_(first),
       tokens_(engine.tokenizer().vocabulary().pieces.size()) {}
 
-void ModelDrafter::draft(const DraftAsk& ask, DraftTree& tree) {
+std::vector<double> ModelDrafter::rates() const {
   std::vector<double> rates;
   for (uint32_t rank = 0; rank < kRanks; ++rank) {
     const double rate = acceptance_.rate(static_cast<Kind>(first_ + rank));
     rates.push_back(rank == 0 ? rate : std::min(rate, rates.back()));
   }
+  return rates;
+}
+
+void ModelDrafter::draft(const DraftAsk& ask, DraftTree& tree) {
   Growing growing = {.ground = ground(ask),
-                     .shape = best_shape(rates, ask.most, ask.depth, first_),
+                     .shape = best_shape(rates(), ask.most, ask.depth, first_),
                      .node_of = {},
                      .samplers = {},
                      .root = ask.sampler,
@@ -157,20 +170,29 @@ void ModelDrafter::add_children(Growing& growing, DraftTree& tree, int32_t paren
 
 SmallModelDrafter::SmallModelDrafter(DraftModel& small, const Engine& engine,
                                      const Acceptance& acceptance)
-    : ModelDrafter(*small.model, engine, acceptance, kModelKinds),
+    : ModelDrafter(*small.weights->model, engine, acceptance, kModelKinds),
       small_(small),
       seq_(small.store->open({}).seq) {
   workspace_.library = nullptr;  // its rows are in blocks
+  small_.drafters.insert(this);
 }
 
-SmallModelDrafter::~SmallModelDrafter() { small_.store->close(seq_); }
+SmallModelDrafter::~SmallModelDrafter() {
+  give_up();
+  small_.drafters.erase(this);
+}
+
+void SmallModelDrafter::give_up() {
+  if (seq_) small_.store->close(*seq_);
+  seq_.reset();
+}
 
 // Commits tokens of the text; logits_ are those behind the last.
 bool SmallModelDrafter::read(std::span<const Token> tokens) {
   constexpr size_t kChunk = 512;  // as Session::kPrefillChunk
   while (!tokens.empty()) {
     const auto chunk = tokens.first(std::min(kChunk, tokens.size()));
-    const model::Slot slot = {.seq = seq_,
+    const model::Slot slot = {.seq = *seq_,
                               .past = static_cast<uint32_t>(committed_.size()),
                               .tokens = chunk,
                               .parents = {}};
@@ -190,10 +212,10 @@ bool SmallModelDrafter::read(std::span<const Token> tokens) {
 
 // The text only grows, so what was committed stays its beginning.
 ModelDrafter::Ground SmallModelDrafter::ground(const DraftAsk& ask) {
-  if (ask.text.size() + ask.most > small_.store->most_tokens()) return {};
+  if (!seq_ || ask.text.size() + ask.most > small_.store->most_tokens()) return {};
   if (!read(ask.text.subspan(committed_.size()))) return {};
   return {.store = small_.store.get(),
-          .seq = seq_,
+          .seq = *seq_,
           .past = static_cast<uint32_t>(committed_.size()),
           .last = false,
           .skipped = nullptr};

@@ -2,6 +2,7 @@
 // Guesses by a model: a smaller one, or the same without some of its layers.
 
 #include <memory>
+#include <set>
 #include <vector>
 
 #include "engine/draft.h"
@@ -9,14 +10,26 @@
 
 namespace kvick::engine {
 
-// A draft model and the rows that it keeps, in a store of its own; for many sequences.
-struct DraftModel {
+// A draft model, for any number of services.
+struct DraftWeights {
   std::string path;
-  std::unique_ptr<model::Model> model;
-  std::unique_ptr<kv::Store> store;
+  std::unique_ptr<const model::Model> model;
   // Errors: a file that is no model, or one whose tokens are not the engine's.
-  static base::Result<std::unique_ptr<DraftModel>> load(const Engine& engine,
-                                                        const std::string& path);
+  static base::Result<std::shared_ptr<const DraftWeights>> load(const Engine& engine,
+                                                                const std::string& path);
+};
+
+class SmallModelDrafter;
+
+// And the rows that it keeps, in a store of its own; for many sequences of one service.
+struct DraftModel {
+  std::shared_ptr<const DraftWeights> weights;
+  std::unique_ptr<kv::Store> store;
+  std::set<SmallModelDrafter*> drafters;  // that keep rows in it
+  // budget: what its rows are charged to; null: to nobody.
+  static base::Result<std::unique_ptr<DraftModel>> make(const Engine& engine,
+                                                        std::shared_ptr<const DraftWeights> weights,
+                                                        std::shared_ptr<kv::Budget> budget);
 };
 
 // Grows a tree of the shape that Acceptance has shown to be the best, a level by a forward. Rows of
@@ -29,6 +42,7 @@ class ModelDrafter : public Drafter {
   ModelDrafter(const model::Model& model, const Engine& engine, const Acceptance& acceptance,
                Kind first);
   void draft(const DraftAsk& ask, DraftTree& tree) override;
+  std::vector<double> rates() const override;
 
   static constexpr uint32_t kRanks = 4;  // children of a node, at most
 
@@ -63,13 +77,15 @@ class SmallModelDrafter final : public ModelDrafter {
  public:
   SmallModelDrafter(DraftModel& small, const Engine& engine, const Acceptance& acceptance);
   ~SmallModelDrafter() override;
+  // Gives its rows back and guesses no more: reading the text again would soon be in the way again.
+  void give_up();
 
  private:
   Ground ground(const DraftAsk& ask) override;
   bool read(std::span<const Token> tokens);
 
   DraftModel& small_;
-  kv::SeqId seq_;
+  std::optional<kv::SeqId> seq_;  // none: it has given up
   std::vector<Token> committed_;
 };
 

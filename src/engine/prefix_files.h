@@ -21,6 +21,7 @@
 #include "base/clock.h"
 #include "base/function_ref.h"
 #include "engine/prefix_file.h"
+#include "engine/service_state.h"
 
 namespace kvick::engine {
 
@@ -34,14 +35,6 @@ struct PrefixFilesOptions {
   std::function<std::optional<std::string>(const std::filesystem::path&, size_t max_bytes)> read;
   std::function<bool(const std::filesystem::path&, std::string_view)> write;
   base::Clock clock = base::steady_seconds;
-};
-
-struct FileCounts {
-  uint64_t bytes = 0, files = 0;  // now
-  uint64_t limit_bytes = 0;       // most that there may be
-  uint64_t hits = 0, writes = 0, evictions = 0;
-  uint64_t torn = 0, foreign = 0, missing = 0, late = 0;
-  uint64_t failed_writes = 0, dropped_writes = 0;
 };
 
 class PrefixFiles {

@@ -7,18 +7,29 @@ namespace kvick::engine {
 base::Result<std::unique_ptr<Scheduler>> Scheduler::make(Engine& engine,
                                                          const SchedulerOptions& options) {
   KVICK_TRY(std::unique_ptr<Batcher> batcher, Batcher::make(engine, options.batch));
-  const uint32_t context = engine.most_tokens(options.batch.kv);
-  return std::unique_ptr<Scheduler>(new Scheduler(options, std::move(batcher), context));
+  return std::unique_ptr<Scheduler>(new Scheduler(engine, options, std::move(batcher)));
 }
 
-Scheduler::Scheduler(const SchedulerOptions& options, std::unique_ptr<Batcher> batcher,
-                     uint32_t context)
-    : options_(options), batcher_(std::move(batcher)), context_(context) {
+Scheduler::Scheduler(Engine& engine, const SchedulerOptions& options,
+                     std::unique_ptr<Batcher> batcher)
+    : pool_(engine.pool()),
+      options_(options),
+      batcher_(std::move(batcher)),
+      context_(engine.most_tokens(options.batch.kv)),
+      next_(options.first_job) {
   publish();
   thread_ = std::thread([this] { work(); });
+  if (options_.batch.memory != nullptr)
+    options_.batch.memory->on_ask(options_.batch.member, [this] {
+      const std::lock_guard lock(mutex_);
+      asked_ = true;
+      work_.notify_one();
+    });
 }
 
 Scheduler::~Scheduler() {
+  if (options_.batch.memory != nullptr)
+    options_.batch.memory->on_ask(options_.batch.member, nullptr);
   {
     const std::lock_guard lock(mutex_);
     draining_ = stopping_ = true;
@@ -40,7 +51,7 @@ base::Result<JobId, Refusal> Scheduler::submit(Job job) {
     ++refused_;
     return *std::move(refusal);
   }
-  const JobId id{next_++};
+  const JobId id{std::exchange(next_, next_ + options_.job_stride)};
   submitted_.emplace_back(id, std::move(job));
   work_.notify_one();
   return id;
@@ -85,6 +96,7 @@ void Scheduler::publish() {
 }
 
 void Scheduler::work() {
+  pool_.pin_caller();
   const base::Clock clock = options_.batch.clock;
   double published = clock();
   while (true) {
@@ -93,11 +105,13 @@ void Scheduler::work() {
     {
       std::unique_lock lock(mutex_);
       if (!busy_) idle_.notify_all();
-      work_.wait(lock,
-                 [&] { return busy_ || stopping_ || !submitted_.empty() || !cancelled_.empty(); });
+      work_.wait(lock, [&] {
+        return busy_ || stopping_ || asked_ || !submitted_.empty() || !cancelled_.empty();
+      });
       if (stopping_) break;
       jobs.swap(submitted_);
       cancelled.swap(cancelled_);
+      asked_ = false;
       busy_ = true;
     }
     for (auto& [id, job] : jobs) batcher_->add(id, std::move(job));

@@ -15,6 +15,8 @@ struct SchedulerOptions {
   BatcherOptions batch;
   uint32_t most_waiting = 1024;   // jobs that have not started
   double snapshot_seconds = 0.2;  // how old cache() and metrics() may be while jobs run
+  // Ids of jobs: the first, and from one to the next.
+  uint64_t first_job = 1, job_stride = 1;
 };
 
 class Scheduler final : public Service {
@@ -37,10 +39,11 @@ class Scheduler final : public Service {
   void wait();
 
  private:
-  Scheduler(const SchedulerOptions& options, std::unique_ptr<Batcher> batcher, uint32_t context);
+  Scheduler(Engine& engine, const SchedulerOptions& options, std::unique_ptr<Batcher> batcher);
   void work();
   void publish();
 
+  const base::ThreadPool& pool_;  // of which the thread is worker 0
   SchedulerOptions options_;
   // The thread's alone while it is busy, but for Batcher::refuses; else of who holds the mutex.
   std::unique_ptr<Batcher> batcher_;
@@ -50,9 +53,10 @@ class Scheduler final : public Service {
   std::condition_variable work_, idle_;
   std::vector<std::pair<JobId, Job>> submitted_;
   std::vector<JobId> cancelled_;
-  uint64_t next_ = 1;
+  uint64_t next_;
   uint64_t refused_ = 0;
   bool draining_ = false, stopping_ = false, busy_ = false;
+  bool asked_ = false;  // for memory, by another instance
   Metrics metrics_;
   CacheState cache_;
 

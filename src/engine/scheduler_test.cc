@@ -75,6 +75,20 @@ TEST(Scheduler, EndsEachJobOnceHoweverManyAreCancelled) {
   EXPECT_EQ(metrics.kv.used_bytes, 0u);
 }
 
+TEST(Scheduler, CountsTheAgeOfBlocksThatAPromptFinds) {
+  const auto engine = tiny_engine();
+  const auto scheduler = scheduler_of(*engine);
+  const auto ask = [&] {
+    ASSERT_TRUE(scheduler->submit(job_of(std::vector<Token>(17, 5), 1)).ok());
+    scheduler->wait();
+  };
+  ask();
+  EXPECT_EQ(scheduler->metrics().reuse_age.count(), 0u);
+  EXPECT_GT(scheduler->metrics().kv.metadata_bytes, 0u);
+  ask();
+  EXPECT_EQ(scheduler->metrics().reuse_age.count(), 4u);  // blocks of 4
+}
+
 TEST(Scheduler, TellsJobsOfItsOwnEnd) {
   const auto engine = tiny_engine(4096);
   std::vector<Heard> heard(5);

@@ -21,7 +21,9 @@ namespace kvick::engine {
 struct Piece {
   uint32_t choice = 0;
   std::string text;                 // whole UTF-8 characters; may be empty
+  std::optional<Token> token;       // that it came of, without beams; none: the model's end
   std::vector<TokenReport> tokens;  // if the job asked for them: those that became certain now
+  bool of_prompt = false;           // those are the prompt's, all of them; there is no text
   std::optional<Finish> finish;     // in the choice's last piece
 };
 
@@ -57,10 +59,13 @@ struct Job {
   bool continues = false;            // as in Request
   bool ignore_end = false;           // as in Request
   std::optional<uint32_t> logprobs;  // report chosen tokens, and so many of the likeliest
-  int32_t priority = 0;              // higher goes first
-  std::string salt;                  // prompts share rows only with those of the same salt
-  std::optional<KvOptions> kv;       // none: the service's default
-  std::optional<SpecOptions> spec;   // the same; not with beams
+  // With logprobs: the prompt's tokens too, before any other. It is computed for that, though it
+  // be cached.
+  bool prompt_logprobs = false;
+  int32_t priority = 0;             // higher goes first
+  std::string salt;                 // prompts share rows only with those of the same salt
+  std::optional<KvOptions> kv;      // none: the service's default
+  std::optional<SpecOptions> spec;  // the same; not with beams
   std::shared_ptr<const text::Constraint> constraint;  // cloned for each choice; null: none
   // Called on the service's thread, which waits for them: they hand on and return. on_end comes
   // exactly once, last, and after a cancellation too.
@@ -78,6 +83,8 @@ class Service {
   // Its rows are free at once; nothing happens if it has ended.
   virtual void cancel(JobId job) = 0;
   virtual Metrics metrics() const = 0;
+  // Of each instance, where a service has several; metrics() is of all together.
+  virtual std::vector<Metrics> instances() const { return {}; }
   virtual CacheState cache() const = 0;
   // The most tokens of one sequence, prompt and answer, by default.
   virtual uint32_t context() const = 0;

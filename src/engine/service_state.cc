@@ -11,6 +11,41 @@ void Histogram::add(double seconds) {
   sum += seconds;
 }
 
+void Histogram::add(const Histogram& other) {
+  for (size_t i = 0; i < counts.size(); ++i) counts[i] += other.counts[i];
+  sum += other.sum;
+}
+
+void Metrics::add(const Metrics& other) {
+  waiting += other.waiting;
+  running += other.running;
+  preempted += other.preempted;
+  finished += other.finished;
+  cancelled += other.cancelled;
+  failed += other.failed;
+  refused += other.refused;
+  prompt_tokens += other.prompt_tokens;
+  cached_tokens += other.cached_tokens;
+  generated_tokens += other.generated_tokens;
+  steps += other.steps;
+  step_tokens += other.step_tokens;
+  drafted += other.drafted;
+  accepted += other.accepted;
+  queue.add(other.queue);
+  first_token.add(other.first_token);
+  between_tokens.add(other.between_tokens);
+  swaps += other.swaps;
+  recomputations += other.recomputations;
+  swapped_bytes += other.swapped_bytes;
+  recomputed_tokens += other.recomputed_tokens;
+  preemption_seconds += other.preemption_seconds;
+  kv_limit_bytes = other.kv_limit_bytes;
+  kv.add(other.kv);
+  reuse_age.add(other.reuse_age);
+  draft_bytes += other.draft_bytes;
+  files = other.files;
+}
+
 uint64_t Histogram::count() const {
   return std::accumulate(counts.begin(), counts.end(), uint64_t{0});
 }

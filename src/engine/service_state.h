@@ -13,12 +13,24 @@ namespace kvick::engine {
 
 // Counts of durations, in seconds, at or below each bound and above the last.
 struct Histogram {
-  static constexpr std::array kBounds = {0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1,   0.25, 0.5,
-                                         1.0,   2.5,    5.0,   10.0, 25.0,  50.0, 100.0, 250.0};
+  static constexpr std::array kBounds = {0.001, 0.0025, 0.005, 0.01,   0.025,  0.05, 0.1,
+                                         0.25,  0.5,    1.0,   2.5,    5.0,    10.0, 25.0,
+                                         50.0,  100.0,  250.0, 1000.0, 10000.0};
   std::array<uint64_t, kBounds.size() + 1> counts = {};  // each between its bound and the last one
   double sum = 0;
   void add(double seconds);
+  void add(const Histogram& other);
   uint64_t count() const;
+};
+
+// The files of the prefix cache: bytes and files now, and how many were read, written, not there,
+// damaged or too late.
+struct FileCounts {
+  uint64_t bytes = 0, files = 0;  // now
+  uint64_t limit_bytes = 0;       // most that there may be
+  uint64_t hits = 0, writes = 0, evictions = 0;
+  uint64_t torn = 0, foreign = 0, missing = 0, late = 0;
+  uint64_t failed_writes = 0, dropped_writes = 0;
 };
 
 // Since the service began, unless it says now.
@@ -36,11 +48,12 @@ struct Metrics {
   // Memory now, of all stores.
   uint64_t kv_limit_bytes = 0;
   kv::Usage kv;
-  // The files of the prefix cache: bytes and blocks now; blocks read, written, and refused by
-  // reason.
-  uint64_t file_bytes = 0, file_limit_bytes = 0, file_blocks = 0;
-  uint64_t file_hits = 0, file_writes = 0, file_evictions = 0;
-  uint64_t file_torn = 0, file_foreign = 0, file_late = 0, file_failed = 0;
+  Histogram reuse_age;       // of blocks that a prompt found: seconds since they were used last
+  uint64_t draft_bytes = 0;  // beside these, of a draft model's rows
+  FileCounts files;
+
+  // Another instance's: they share the limit on memory and the files.
+  void add(const Metrics& other);
 };
 
 enum class JobState { kWaiting, kPrompt, kAnswer, kSwapped, kEvicted };
@@ -62,6 +75,7 @@ struct CachePiece {
   uint64_t job = 0;                      // one of the users'
 };
 struct StoreState {
+  size_t instance = 0;                       // whose it is
   std::string strategy, type, tier, select;  // as --kv and its like take them
   kv::Usage usage;
   std::vector<CachePiece> pieces;

@@ -30,7 +30,7 @@ Session::Session(Engine& engine, kv::Store& store, base::Clock clock)
       workspace_(engine.make_workspace()),
       seq_(store.open({}).seq),
       logits_(engine.model().config().vocab),
-      speculation_(engine) {}
+      speculation_(engine, clock) {}
 
 Session::~Session() { store_.close(seq_); }
 
@@ -127,15 +127,16 @@ Guesses Session::guess(const Writing& writing) {
   uint32_t room = draft_room(store_, seq_, spec_.grow);
   if (writing.request.max_tokens != 0)
     room = std::min(room, writing.request.max_tokens - writing.writer.tokens() - 1);
+  const PlainStep plain = plain_step(1, store_.length(seq_));
   Guesses guesses = writing.speculator->guess({.text = writing.text,
                                                .most = room,
                                                .depth = room,
                                                .store = &store_,
                                                .seq = seq_,
                                                .sampler = &writing.writer.sampler(),
-                                               .form = writing.writer.constraint()});
-  if (spec_.by_gain())
-    guesses.keep(least_chance(guesses.chances, {.tokens = 1, .rows = 1}, speculation_.cost), room);
+                                               .form = writing.writer.constraint()},
+                                              plain);
+  if (spec_.gain) guesses.keep(least_chance(guesses.chances, plain, speculation_.cost), room);
   return guesses;
 }
 
@@ -167,7 +168,9 @@ base::Result<bool> Session::step(Writing& writing, const Guesses& guesses) {
       [&](Written&& written) { return goes_on = take(writing, std::move(written)); });
   (*step)->commit({.rows = {kept}});
   for (const uint32_t row : kept) committed_.push_back(fresh.tokens[row]);
-  speculation_.cost.observe(static_cast<uint32_t>(wanted.size()), clock_() - start);
+  StepShape shape;
+  shape.add(static_cast<uint32_t>(wanted.size()), slot.past);
+  speculation_.cost.observe(shape, clock_() - start);
   writing.answer.drafted += guesses.size();
   writing.answer.accepted += static_cast<uint32_t>(kept.size() - 1);
   return goes_on;

@@ -20,12 +20,20 @@ constexpr SpecOption kMost = {"most", "guesses of a step", "8"};
 constexpr SpecOption kGrow = {"grow", "whether guesses may make a cache grow that grows by copying",
                               "off"};
 constexpr SpecOption kDepth = {"depth", "tokens that are guessed ahead", "4"};
-constexpr SpecOption kOfTexts[] = {kMost, kGrow};
-constexpr SpecOption kOfAuto[] = {{"most", "guesses of a step", "16"}, kGrow};
+constexpr SpecOption kGain = {"gain", "whether guesses are verified only while that pays", "on"};
+constexpr SpecOption kOfTexts[] = {kMost, kGain, kGrow};
+constexpr SpecOption kOfAuto[] = {
+    {"most", "guesses of a step", "16"},
+    {"model", "a .gguf file with the same vocabulary, which guesses too while that pays", ""},
+    kGrow};
 constexpr SpecOption kOfModels[] = {
-    {"model", "a .gguf file with the same vocabulary", ""}, kMost, kDepth, kGrow};
+    {"model", "a .gguf file with the same vocabulary", "", true}, kMost, kDepth, kGain, kGrow};
 constexpr SpecOption kOfLayers[] = {
-    {"layers", "those that are left out, such as 8-23 or 3-6+10-13", ""}, kMost, kDepth, kGrow};
+    {"layers", "those that are left out, such as 8-23 or 3-6+10-13", "", true},
+    kMost,
+    kDepth,
+    kGain,
+    kGrow};
 
 std::string quoted_names(const SpecWay& way) {
   std::vector<std::string_view> names;
@@ -68,7 +76,8 @@ base::Result<std::vector<bool>> layers_of(std::string_view text) {
 }
 
 base::Status<> read_option(const SpecOption& option, const std::string& text, SpecOptions& out) {
-  if (text.empty()) return fail("{} needs {}=..., {}", out.way, option.name, option.summary);
+  if (text.empty() && option.required)
+    return fail("{} needs {}=..., {}", out.way, option.name, option.summary);
   if (option.name == "most") {
     KVICK_TRY(out.most, number_of(option, text));
   } else if (option.name == "depth") {
@@ -80,7 +89,7 @@ base::Status<> read_option(const SpecOption& option, const std::string& text, Sp
   } else {
     if (text != "on" && text != "off")
       return fail("{} is {}, but must be on or off", option.name, kv::quote(text));
-    out.grow = text == "on";
+    (option.name == "gain" ? out.gain : out.grow) = text == "on";
   }
   return base::Done{};
 }
@@ -90,7 +99,7 @@ base::Status<> read_option(const SpecOption& option, const std::string& text, Sp
 std::span<const SpecWay> spec_ways() {
   static constexpr SpecWay kWays[] = {
       {"none", "a token a step", {}},
-      {"auto", "from the text and from earlier ones, while it is measured to gain", kOfAuto},
+      {"auto", "from the text, earlier ones and a model if one is given, while that pays", kOfAuto},
       {"lookup", "what followed in prompt and answer where they said the same", kOfTexts},
       {"suffix", "the same, in the texts of earlier requests", kOfTexts},
       {"draft", "by a smaller model", kOfModels},

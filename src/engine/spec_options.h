@@ -12,8 +12,9 @@
 namespace kvick::engine {
 
 struct SpecOption {
-  std::string_view name, summary,
-      fallback;  // fallback: the default, as text; empty: it must be given
+  std::string_view name, summary;
+  std::string_view fallback;  // the default, as text
+  bool required = false;      // there is no default
 };
 // A way to guess. The command line and the server read this table; Speculation makes its drafters.
 struct SpecWay {
@@ -29,10 +30,11 @@ struct SpecOptions {
   // Whether guesses may make the cache grow before it has to; else they live in its spare rows
   // (BMC, section VI-A).
   bool grow = false;
-  std::string model;       // of way draft: a file
+  // Whether guesses are made and verified only while that is measured to pay.
+  bool gain = true;
+  std::string model;       // of ways draft and auto: a file; empty: none
   std::vector<bool> skip;  // of way skip: the layers that guesses leave out, by number
   bool on() const { return way != "none"; }
-  bool by_gain() const { return way == "auto"; }
   bool operator==(const SpecOptions&) const = default;
 };
 

@@ -13,7 +13,11 @@ std::string error_of(std::string_view text) {
 TEST(SpecOptions, ReadsEveryWay) {
   EXPECT_FALSE(parse_spec_options("")->on());
   EXPECT_FALSE(parse_spec_options("none")->on());
-  EXPECT_TRUE(parse_spec_options("auto")->by_gain());
+  EXPECT_TRUE(parse_spec_options("auto")->gain);
+  EXPECT_EQ(parse_spec_options("auto")->model, "");
+  EXPECT_EQ(parse_spec_options("auto:model=a.gguf")->model, "a.gguf");
+  EXPECT_TRUE(parse_spec_options("lookup")->gain);
+  EXPECT_FALSE(parse_spec_options("lookup:gain=off")->gain);
   EXPECT_EQ(parse_spec_options("lookup")->most, 8u);
   const SpecOptions suffix = parse_spec_options("suffix:most=3,grow=on").value();
   EXPECT_EQ(suffix.most, 3u);
@@ -34,6 +38,7 @@ TEST(SpecOptions, SaysWhatIsWrong) {
     EXPECT_NE(error_of(std::string("lookup:most=") + most), "") << most;
   EXPECT_NE(error_of("draft").find("draft needs model="), std::string::npos);
   EXPECT_NE(error_of("lookup:grow=yes").find("on or off"), std::string::npos);
+  EXPECT_NE(error_of("auto:gain=off").find("has no option"), std::string::npos);
   for (const char* layers : {"", "3-1", "a", "1-", "1+", "99999", "1,2"})
     EXPECT_NE(error_of(std::string("skip:layers=") + layers), "") << layers;
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <tuple>
 
 #include "engine/match_drafter.h"
 #include "engine/model_drafter.h"
@@ -14,6 +15,9 @@ namespace {
 
 // Guesses of its own that outweigh what other sequences have measured.
 constexpr double kWeightOfOthers = 6;
+// Steps before a drafter that did not pay is tried again; twice as many after each trial.
+constexpr size_t kMuchText = 32;  // tokens since the last time
+constexpr uint32_t kFirstPatience = 32, kLastPatience = 1024;
 
 }  // namespace
 
@@ -61,7 +65,10 @@ void Guesses::keep(const std::vector<bool>& kept) {
 }
 
 Speculator::Speculator(Speculation& all, const SpecOptions& options)
-    : all_(all), options_(options), acceptance_(all.acceptance, kWeightOfOthers) {}
+    : all_(all),
+      options_(options),
+      acceptance_(all.acceptance, kWeightOfOthers),
+      patience_(kFirstPatience) {}
 
 // What was not verified is measured all the same: the text has come by now.
 void Speculator::learn(std::span<const Token> text) {
@@ -77,38 +84,96 @@ void Speculator::learn(std::span<const Token> text) {
   }
 }
 
-Guesses Speculator::guess(DraftAsk ask) {
+bool Speculator::tries(bool pays) {
+  if (pays) {
+    left_out_ = 0;
+    patience_ = kFirstPatience;
+    return true;
+  }
+  if (++left_out_ < patience_) return false;
+  left_out_ = 0;
+  patience_ = std::min(2 * patience_, kLastPatience);
+  return true;
+}
+
+void Speculator::draft(Drafter& drafter, DraftAsk ask, const PlainStep& plain, DraftTree& tree) {
+  const std::vector<double> rates = drafter.rates();
+  DraftTree grown;
+  if (rates.empty()) {
+    drafter.draft(ask, grown);
+    return tree.add_all(grown);
+  }
+  if (options_.gain) {
+    const TreeSize size = worth(rates, {ask.most, ask.depth}, {plain, all_.cost, all_.level_cost},
+                                chances_of(tree, acceptance_));
+    const bool pays = size.nodes > 0;
+    if (!tries(pays)) return;
+    if (pays) std::tie(ask.most, ask.depth) = std::pair(size.nodes, size.depth);
+  }
+  const double start = all_.clock();
+  drafter.draft(ask, grown);
+  uint32_t levels = 0;
+  for (const DraftTree::Node& node : grown.nodes) levels = std::max(levels, node.depth);
+  // Reading much text is not what a level takes.
+  if (ask.text.size() < computed_length_ + kMuchText)
+    all_.level_cost.observe(levels, all_.clock() - start);
+  computed_length_ = ask.text.size();
+  tree.add_all(grown);
+}
+
+Guesses Speculator::guess(DraftAsk ask, const PlainStep& plain) {
   learn(ask.text);
   const uint32_t room = ask.most;
   ask.most = std::min(options_.most, room);
   ask.depth = std::min({ask.depth, options_.depth, room});
   Guesses guesses;
   if (ask.depth > 0)
-    for (const auto& drafter : drafters_) {
-      drafter->draft(ask, guesses.tree);
-      ask.most = static_cast<uint32_t>(guesses.tree.nodes.size()) + std::min(options_.most, room);
-    }
+    for (const auto& drafter : drafters_) draft(*drafter, ask, plain, guesses.tree);
   last_ = guesses.tree;
   last_length_ = ask.text.size();
   guesses.chances = chances_of(guesses.tree, acceptance_);
   if (ask.form != nullptr && guesses.size() > 0) guesses.obey(*ask.form, all_.vocabulary_tokens());
-  guesses.keep(0, std::min(options_.most, room));
+  guesses.keep(0, ask.most);
   return guesses;
 }
 
-Speculation::Speculation(const Engine& engine) : engine_(engine) {}
+Speculation::Speculation(const Engine& engine, base::Clock now) : clock(now), engine_(engine) {}
 Speculation::~Speculation() = default;
 
-base::Status<> Speculation::prepare(const SpecOptions& options) {
-  const bool loaded = draft_model_ != nullptr && draft_model_->path == options.model;
-  if (!options.model.empty() && !loaded) {
-    KVICK_TRY(draft_model_, DraftModel::load(engine_, options.model));
+base::Status<> Speculation::prepare(const SpecOptions& options,
+                                    std::shared_ptr<const DraftWeights> weights,
+                                    std::shared_ptr<kv::Budget> budget) {
+  if (!options.model.empty() && !has_draft_model(options.model)) {
+    if (weights == nullptr || weights->path != options.model) {
+      KVICK_TRY(weights, DraftWeights::load(engine_, options.model));
+    }
+    KVICK_TRY(draft_model_, DraftModel::make(engine_, std::move(weights), std::move(budget)));
   }
   return check(options);
 }
 
+bool Speculation::has_draft_model(const std::string& path) const {
+  return draft_model_ != nullptr && draft_model_->weights->path == path;
+}
+
+kv::Usage Speculation::draft_usage() const {
+  return draft_model_ != nullptr ? draft_model_->store->usage() : kv::Usage{};
+}
+
+uint64_t Speculation::shrink(uint64_t bytes) {
+  return draft_model_ != nullptr ? draft_model_->store->shrink(bytes) : 0;
+}
+
+uint64_t Speculation::give_up() {
+  if (draft_model_ == nullptr) return 0;
+  const uint64_t before = draft_usage().allocated_bytes;
+  for (SmallModelDrafter* const drafter : draft_model_->drafters) drafter->give_up();
+  draft_model_->store->shrink(before);
+  return before - draft_usage().allocated_bytes;
+}
+
 base::Status<> Speculation::check(const SpecOptions& options) const {
-  if (!options.model.empty() && (draft_model_ == nullptr || draft_model_->path != options.model))
+  if (!options.model.empty() && !has_draft_model(options.model))
     return fail("the draft model {} is not loaded; only the one that kvick was started with is",
                 options.model);
   const uint32_t layers = engine_.model().config().layers;
@@ -125,17 +190,17 @@ base::Status<> Speculation::check(const SpecOptions& options) const {
 std::unique_ptr<Speculator> Speculation::begin(const SpecOptions& options, bool shares) {
   if (!options.on()) return nullptr;
   auto speculator = std::make_unique<Speculator>(*this, options);
-  const Acceptance& acceptance = speculator->acceptance();
-  if (options.by_gain() || options.way == "lookup")
-    speculator->add(std::make_unique<LookupDrafter>());
-  if (shares && (options.by_gain() || options.way == "suffix"))
+  const Acceptance& rates = speculator->acceptance();
+  const bool by_all = options.way == "auto";
+  if (by_all || options.way == "lookup") speculator->add(std::make_unique<LookupDrafter>());
+  if (shares && (by_all || options.way == "suffix"))
     speculator->add(std::make_unique<SuffixDrafter>(texts_));
-  if (options.way == "draft")
-    speculator->add(std::make_unique<SmallModelDrafter>(*draft_model_, engine_, acceptance));
+  if (!options.model.empty())
+    speculator->add(std::make_unique<SmallModelDrafter>(*draft_model_, engine_, rates));
   if (options.way == "skip") {
     std::vector<bool> skipped = options.skip;
     skipped.resize(engine_.model().config().layers);
-    speculator->add(std::make_unique<SkipDrafter>(engine_, std::move(skipped), acceptance));
+    speculator->add(std::make_unique<SkipDrafter>(engine_, std::move(skipped), rates));
   }
   return speculator;
 }

@@ -12,6 +12,7 @@
 #include <span>
 #include <vector>
 
+#include "base/clock.h"
 #include "engine/draft.h"
 #include "engine/draft_choice.h"
 #include "engine/engine.h"
@@ -36,6 +37,7 @@ struct Guesses {
 
 class Speculation;
 struct DraftModel;
+struct DraftWeights;
 
 // One sequence's. The Speculation outlives it.
 class Speculator {
@@ -45,12 +47,15 @@ class Speculator {
   const Acceptance& acceptance() const { return acceptance_; }
   // Guesses behind the text, at most ask.most of those that its options allow; what has come since
   // the last call is measured against the guesses of then. most and depth of the ask are lowered to
-  // the options'.
-  Guesses guess(DraftAsk ask);
+  // the options'. plain: the step that guesses would come to; by it drafters that take time are
+  // left out where that would not pay, but for a trial now and then.
+  Guesses guess(DraftAsk ask, const PlainStep& plain);
   const SpecOptions& options() const { return options_; }
 
  private:
   void learn(std::span<const Token> text);
+  void draft(Drafter& drafter, DraftAsk ask, const PlainStep& plain, DraftTree& tree);
+  bool tries(bool pays);
 
   Speculation& all_;
   SpecOptions options_;
@@ -58,27 +63,42 @@ class Speculator {
   Acceptance acceptance_;
   DraftTree last_;          // what was guessed last, with what was not verified
   size_t last_length_ = 0;  // of the text then
+  // Of drafters that take time: steps that they were left out of, and at most before a trial.
+  uint32_t left_out_ = 0, patience_ = 0;
+  size_t computed_length_ = 0;  // of the text when one of them guessed last
 };
 
 class Speculation {
  public:
-  explicit Speculation(const Engine& engine);  // which outlives it
+  explicit Speculation(const Engine& engine,  // which outlives it
+                       base::Clock now = base::steady_seconds);
   ~Speculation();
-  // Loads the draft model that the options name, if they do; one at most is loaded. Errors: a file
+  // Takes the draft model that the options name, if they do: `weights` if these are its, or else it
+  // is loaded; one at most is. Its rows are charged to `budget`, if there is one. Errors: a file
   // that is no model or has another vocabulary, layers that the model has not. No sequence may be
   // using another draft model.
-  base::Status<> prepare(const SpecOptions& options);
+  base::Status<> prepare(const SpecOptions& options,
+                         std::shared_ptr<const DraftWeights> weights = nullptr,
+                         std::shared_ptr<kv::Budget> budget = nullptr);
   // Whether begin() may be called with them; any thread may ask. Error: layers that the model has
   // not, a draft model that is not loaded.
   base::Status<> check(const SpecOptions& options) const;
   // Null if they are off. shares: whether it may see other sequences' texts.
   std::unique_ptr<Speculator> begin(const SpecOptions& options, bool shares = true);
   size_t vocabulary_tokens() const { return engine_.tokenizer().vocabulary().pieces.size(); }
+  // Memory of the draft model's rows; all 0 without one.
+  kv::Usage draft_usage() const;
+  // Gives back about so many bytes of its rows that nobody uses, or all rows: then who guesses by
+  // them does not any more. Bytes that were free afterwards and not before.
+  uint64_t shrink(uint64_t bytes);
+  uint64_t give_up();
   // A sequence has ended: others may guess by it.
   void add_text(std::span<const Token> text);
 
   // By all steps that whoever runs them reports.
   StepCost cost;
+  LevelCost level_cost;
+  const base::Clock clock;
   // Of all sequences: what new ones begin with.
   Acceptance acceptance;
 
@@ -86,6 +106,8 @@ class Speculation {
   static constexpr uint32_t kTextTokens = uint32_t{1} << 20;
 
  private:
+  bool has_draft_model(const std::string& path) const;
+
   const Engine& engine_;
   std::unique_ptr<DraftModel> draft_model_;
   std::shared_ptr<MatchIndex> texts_ = std::make_shared<MatchIndex>(kTextTokens);

@@ -73,27 +73,29 @@ TEST(Speculation, GivesOnEveryStoreTheTokensOfPlainDecoding) {
     for (const char* type : {"f16", "mixed:window=32,old=q8", "kivi4:window=32"}) {
       if (strategy.traits.memory) continue;
       if (type[0] != 'f' && !strategy.traits.holds_old) continue;
-      expect_same(*engine, kv_of(strategy, type), {"lookup:most=13,grow=on", "auto"});
+      expect_same(*engine, kv_of(strategy, type),
+                  {"lookup:most=13,gain=off,grow=on", "lookup:grow=on", "auto"});
     }
   for (const char* type : {"f32", "bf16", "k=q8,v=q4"})
-    expect_same(*engine, parse_kv_options("virtual", type).value(), {"lookup:most=1", "suffix"});
+    expect_same(*engine, parse_kv_options("virtual", type).value(),
+                {"lookup:most=1,gain=off", "suffix:gain=off"});
 }
 
 TEST(Speculation, GivesTheTokensOfPlainDecodingFromAMemoryOfSlots) {
   tools::Spec spec = model::tiny_spec(tools::Arch::kBct);
   spec.context = 128;
-  expect_same(*engine_of(spec), {}, {"lookup", "auto"});
+  expect_same(*engine_of(spec), {}, {"lookup:gain=off", "auto"});
 }
 
 TEST(Speculation, IsRightSometimesWhereATextRepeatsItself) {
   const auto engine = tiny_engine();
-  const Answers lookup = answers_of(*engine, {}, "lookup");
+  const Answers lookup = answers_of(*engine, {}, "lookup:gain=off");
   EXPECT_GT(lookup.drafted, 0u);
   EXPECT_LE(lookup.accepted, lookup.drafted);
   // The same request a second time: its own answer is in the index.
   const auto store = std::move(engine->make_store({})).value();
   Session session(*engine, *store);
-  ASSERT_TRUE(session.speculate(parse_spec_options("suffix").value()).ok());
+  ASSERT_TRUE(session.speculate(parse_spec_options("suffix:gain=off").value()).ok());
   const Request request = request_of({9, 8, 7, 6, 5}, 40, 0);
   const Answer first = std::move(session.generate(request)).value();
   const Answer again = std::move(session.generate(request)).value();
@@ -110,11 +112,15 @@ TEST(Speculation, GuessesByModelsAndLayersAndAnswersTheSame) {
     const KvOptions options = parse_kv_options(kv, "").value();
     const Answers plain = answers_of(*engine, options, "none");
     for (const std::string& spec :
-         {std::string("skip:layers=0"), std::string("skip:layers=1,most=5,depth=2,grow=on"),
-          "draft:model=" + path, "draft:most=3,depth=3,model=" + path}) {
+         {std::string("skip:gain=off,layers=0"),
+          std::string("skip:gain=off,layers=1,most=5,depth=2,grow=on"),
+          "draft:gain=off,model=" + path, "draft:most=3,depth=3,gain=off,model=" + path,
+          "draft:model=" + path, "auto:model=" + path}) {
       const Answers guessed = answers_of(*engine, options, spec);
       expect_equal(plain, guessed, std::string(kv) + " " + spec);
-      EXPECT_GT(guessed.drafted, 0u);
+      if (spec.find("gain=off") != std::string::npos) {
+        EXPECT_GT(guessed.drafted, 0u);
+      }
       // The draft model is the model itself, drawing with the same random numbers.
       if (spec.starts_with("draft:most=3")) {
         EXPECT_EQ(guessed.accepted, guessed.drafted);
@@ -122,6 +128,34 @@ TEST(Speculation, GuessesByModelsAndLayersAndAnswersTheSame) {
     }
   }
   std::filesystem::remove(path);
+}
+
+double g_now = 0;
+double slow_clock() { return g_now += 1000; }  // whatever is timed takes long
+
+TEST(Speculation, LeavesAModelOutThatTakesTooLongButForATrialNowAndThen) {
+  const auto engine = tiny_engine();
+  base::ThreadPool pool(1);
+  const std::string path =
+      model::write_model(model::tiny_spec(tools::Arch::kLlama, kernels::DType::kF32), pool, false);
+  Speculation speculation(*engine, slow_clock);
+  const SpecOptions options = parse_spec_options("auto:model=" + path).value();
+  ASSERT_TRUE(speculation.prepare(options).ok());
+  std::filesystem::remove(path);
+  const auto speculator = speculation.begin(options);
+  const PlainStep plain = plain_step(1, 0);
+  speculation.cost.observe(plain.shape, 1.0);
+  const Sampler sampler({.temperature = 0});
+  std::vector<Token> text = {3};
+  std::vector<size_t> drafted;
+  for (size_t i = 0; i < 100; ++i) {
+    // Tokens that come once only: nothing to look up.
+    text.push_back(static_cast<Token>(4 + i));
+    const DraftAsk ask = {.text = text, .most = 6, .depth = 6, .sampler = &sampler};
+    if (speculator->guess(ask, plain).size() > 0) drafted.push_back(i);
+  }
+  // At first, when nothing is known of it; then after 32 steps, then after 64 more.
+  EXPECT_EQ(drafted, (std::vector<size_t>{0, 32, 96}));
 }
 
 TEST(Speculation, RefusesADraftModelOfAnotherVocabularyAndLayersThatAreNotThere) {
@@ -157,7 +191,7 @@ TEST(Speculation, StaysInTheSpareRowsOfABucketUnlessItMayGrow) {
   // 24, 32, ... 128 rows: 24 + 32 + ... + 120 rows are moved at most, and fewer never.
   const uint64_t plain = copied("none");
   EXPECT_EQ(plain, (24 + 120) * 13 / 2 * token);
-  const uint64_t spare = copied("lookup:most=6");
+  const uint64_t spare = copied("lookup:most=6,gain=off");
   // Rows of kept guesses that move down are copies too.
   EXPECT_GE(spare, plain);
   EXPECT_LT(spare, plain + 128 * token);
@@ -174,7 +208,7 @@ TEST(Speculation, CallsBackForEveryTokenAndEndsWhereItIsTold) {
     return std::move(session.generate(request)).value();
   };
   for (const size_t pieces : {1u, 7u, 20u}) {
-    const Answer plain = heard("none", pieces), guessed = heard("lookup", pieces);
+    const Answer plain = heard("none", pieces), guessed = heard("lookup:gain=off", pieces);
     EXPECT_EQ(plain.tokens, guessed.tokens);
     EXPECT_EQ(plain.text, guessed.text);
     EXPECT_EQ(plain.finish, guessed.finish);
@@ -199,7 +233,7 @@ TEST(Speculation, GuessesNothingThatTheAnswersFormForbids) {
   };
   uint32_t accepted = 0;
   for (const uint64_t seed : {1, 2, 3}) {
-    const Answer plain = answered("none", seed), guessed = answered("lookup", seed);
+    const Answer plain = answered("none", seed), guessed = answered("lookup:gain=off", seed);
     EXPECT_EQ(plain.tokens, guessed.tokens);
     EXPECT_EQ(plain.finish, guessed.finish);
     accepted += guessed.accepted;
@@ -248,7 +282,7 @@ TEST(Speculation, LeavesRowsThatTheNextTurnGoesOnFrom) {
     text.insert(text.end(), {1, 2});
     return std::move(session.generate(request_of(text, 30, 0))).value();
   };
-  const Answer plain = second_turn("none"), guessed = second_turn("lookup");
+  const Answer plain = second_turn("none"), guessed = second_turn("lookup:gain=off");
   EXPECT_EQ(guessed.cached_tokens, 50u);
   EXPECT_EQ(plain.cached_tokens, guessed.cached_tokens);
   EXPECT_EQ(plain.tokens, guessed.tokens);

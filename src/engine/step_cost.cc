@@ -1,6 +1,7 @@
 #include "engine/step_cost.h"
 
 #include <algorithm>
+#include <bit>
 
 namespace kvick::engine {
 namespace {
@@ -8,35 +9,79 @@ namespace {
 constexpr double kWeight = 0.1;  // of the newest step
 // A step that was interrupted says little of the next one.
 constexpr double kMostRise = 1.5;
+constexpr double kMemory = 0.99;  // of the moments, a step
+// Attended rows squared: where steps differ by less, what they took says nothing of attention.
+constexpr double kLeastVariance = 64.0 * 64;
+// Of a step at least so much is not attention.
+constexpr double kLeastOther = 0.1;
 
 }  // namespace
 
-void StepCost::observe(uint32_t rows, double seconds) {
-  if (rows == 0 || rows > kMostRows) return;
-  Seen& seen = seen_[rows];
-  ++seen.times;
-  if (seen.times == 1) {
-    seen.seconds = seconds;
-    return;
-  }
-  // The first few are averaged evenly.
-  const double weight = std::max(kWeight, 1.0 / seen.times);
-  seen.seconds += weight * (std::min(seconds, kMostRise * seen.seconds) - seen.seconds);
+uint32_t StepCost::sort_of(uint32_t rows) {
+  if (rows <= 8) return rows;
+  const auto octave = static_cast<uint32_t>(std::bit_width(rows - 1)) - 1;  // 9 to 16: 3
+  const uint32_t quarter = (rows - 1 - (1U << octave)) >> (octave - 2);
+  return 9 + 4 * (octave - 3) + quarter;
 }
 
-double StepCost::seconds(uint32_t rows) const {
-  const uint32_t at = std::min(rows, kMostRows);
-  uint32_t below = at, above = at;
-  while (below > 0 && seen_[below].times == 0) --below;
-  while (above < kMostRows && seen_[above].times == 0) ++above;
-  const double low = seen_[below].seconds, high = seen_[above].seconds;
-  const double beyond = static_cast<double>(rows) / std::max(at, 1U);
-  if (below == 0 && high == 0) return 0;
-  // Less than was ever seen: no cheaper than a share of its rows, and no dearer.
-  if (below == 0) return high / (1 + kPresumedSlope * (above - at) / std::max(at, 1U));
-  if (high == 0) return low * (1 + kPresumedSlope * (at - below) / below) * beyond;
-  if (above == below) return low * beyond;
-  return low + (high - low) * (at - below) / (above - below);
+bool StepCost::fresh(const Seen& seen) const {
+  return seen.times > 0 && steps_ - seen.at < kForgotten;
+}
+
+double StepCost::slope() const { return std::max(0.0, covariance_ / (variance_ + kLeastVariance)); }
+
+double StepCost::at(const Seen& seen, double attended) const {
+  return std::max(kLeastOther * seen.seconds, seen.seconds + slope() * (attended - seen.attended));
+}
+
+void StepCost::observe(const StepShape& shape, double seconds) {
+  if (shape.rows == 0 || shape.rows > kMostRows) return;
+  Seen& seen = seen_[sort_of(shape.rows)];
+  seen.at = ++steps_;
+  if (++seen.times > 1) seconds = std::min(seconds, kMostRise * at(seen, shape.attended));
+  // The first few are averaged evenly.
+  const double weight = std::max(kWeight, 1.0 / seen.times);
+  const double more = seconds - seen.seconds, further = shape.attended - seen.attended;
+  if (seen.times > 1) {
+    covariance_ = kMemory * covariance_ + more * further;
+    variance_ = kMemory * variance_ + further * further;
+  }
+  seen.seconds += weight * more;
+  seen.attended += weight * further;
+  seen.rows += weight * (shape.rows - seen.rows);
+}
+
+double StepCost::seconds(const StepShape& shape) const {
+  struct Point {
+    double rows = 0, seconds = 0;
+  };
+  const double rows = std::min(shape.rows, kMostRows);
+  Point below, above, forgotten;
+  for (const Seen& seen : seen_) {
+    if (seen.times == 0) continue;
+    const Point point = {seen.rows, std::max(below.seconds, at(seen, shape.attended))};
+    if (fresh(seen) && seen.rows > rows) {
+      above = point;
+      break;
+    }
+    if (seen.rows <= rows) (fresh(seen) ? below : forgotten) = point;
+  }
+  if (below.rows == 0) below = forgotten;  // better than nothing to begin from
+  if (below.rows == 0 && above.rows == 0) return 0;
+  const auto presumed = [](double n) { return 1 + kPresumedSlope * n; };
+  if (below.rows == 0) return above.seconds * presumed(rows) / presumed(above.rows);
+  const double more = rows - below.rows;
+  if (above.rows > 0)
+    return below.seconds + (above.seconds - below.seconds) * more / (above.rows - below.rows);
+  return below.seconds * presumed(rows) / presumed(below.rows) * std::max(1.0, shape.rows / rows);
+}
+
+void LevelCost::observe(uint32_t levels, double seconds) {
+  if (levels == 0) return;
+  const double level = seconds / levels;
+  seconds_ = seconds_ == 0
+                 ? level
+                 : seconds_ + kWeight * (std::min(level, kMostRise * seconds_) - seconds_);
 }
 
 }  // namespace kvick::engine

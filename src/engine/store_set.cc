@@ -4,8 +4,8 @@
 
 namespace kvick::engine {
 base::Result<StoreSet> StoreSet::make(Engine& engine, const KvOptions& standard,
-                                      uint64_t max_bytes) {
-  StoreSet set(engine, max_bytes);
+                                      std::shared_ptr<kv::Budget> budget) {
+  StoreSet set(engine, std::move(budget));
   KVICK_TRY_VOID(set.add(standard));
   return set;
 }
@@ -13,6 +13,7 @@ base::Result<StoreSet> StoreSet::make(Engine& engine, const KvOptions& standard,
 base::Result<Shelf*> StoreSet::add(const KvOptions& options) {
   KvOptions all = engine_->resolved(options);
   all.budget = budget_;
+  all.on_reuse = [ages = reuse_ages_](double seconds) { ages->add(seconds); };
   Shelf shelf = {.options = all,
                  .strategy = kv::spec_text(all.spec),
                  .type = kv_type_text(all),
@@ -50,29 +51,13 @@ base::Result<Shelf*> StoreSet::find(const KvOptions& options) {
 
 kv::Usage StoreSet::usage() const {
   kv::Usage all;
-  for (const Shelf& shelf : shelves_) {
-    const kv::Usage one = shelf.store->usage();
-    all.used_bytes += one.used_bytes;
-    all.allocated_bytes += one.allocated_bytes;
-    all.wasted_bytes += one.wasted_bytes;
-    all.shared_bytes += one.shared_bytes;
-    all.cached_bytes += one.cached_bytes;
-    all.slow_bytes += one.slow_bytes;
-    all.slow_read_bytes += one.slow_read_bytes;
-    all.slow_written_bytes += one.slow_written_bytes;
-    all.copied_bytes += one.copied_bytes;
-    all.sequences += one.sequences;
-    all.fallbacks += one.fallbacks;
-    all.read_bytes += one.read_bytes;
-  }
+  for (const Shelf& shelf : shelves_) all.add(shelf.store->usage());
   all.page_bytes = shelves_.front().store->usage().page_bytes;
   return all;
 }
 
 uint64_t StoreSet::available_bytes() const {
-  const kv::Usage all = usage();
-  const uint64_t held = all.allocated_bytes - std::min(all.allocated_bytes, all.cached_bytes);
-  return max_bytes() - std::min(max_bytes(), held);
+  return budget_->free() + std::min(budget_->used(), usage().cached_bytes);
 }
 
 uint64_t StoreSet::needed_bytes(const Shelf& shelf, uint32_t tokens, uint32_t sequences) const {
@@ -86,10 +71,10 @@ uint64_t StoreSet::needed_bytes(const Shelf& shelf, uint32_t tokens, uint32_t se
   return bytes(tokens, 1) + bytes(1, sequences - 1);
 }
 
-uint64_t StoreSet::shrink_others(const Shelf& shelf, uint64_t bytes) {
+uint64_t StoreSet::shrink(uint64_t bytes, const Shelf* but) {
   uint64_t freed = 0;
-  for (Shelf& other : shelves_)
-    if (&other != &shelf && freed < bytes) freed += other.store->shrink(bytes - freed);
+  for (Shelf& shelf : shelves_)
+    if (&shelf != but && freed < bytes) freed += shelf.store->shrink(bytes - freed);
   return freed;
 }
 

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "engine/engine.h"
+#include "engine/service_state.h"
 #include "kv/budget.h"
 
 namespace kvick::engine {
@@ -22,7 +23,8 @@ struct Shelf {
 class StoreSet {
  public:
   // Errors: what Engine::make_store refuses.
-  static base::Result<StoreSet> make(Engine& engine, const KvOptions& standard, uint64_t max_bytes);
+  static base::Result<StoreSet> make(Engine& engine, const KvOptions& standard,
+                                     std::shared_ptr<kv::Budget> budget);
 
   const Shelf& standard() const { return shelves_.front(); }
   Shelf& standard() { return shelves_.front(); }
@@ -32,25 +34,29 @@ class StoreSet {
 
   std::list<Shelf>& shelves() { return shelves_; }
   const std::list<Shelf>& shelves() const { return shelves_; }
+  const std::shared_ptr<kv::Budget>& budget() const { return budget_; }
   uint64_t max_bytes() const { return budget_->bytes(); }
   // Of all stores.
   kv::Usage usage() const;
+  // Of blocks that prompts found in any of them: seconds since they were used last.
+  const Histogram& reuse_ages() const { return *reuse_ages_; }
   // Bytes that may be allocated yet, with those that only wait to be used again.
   uint64_t available_bytes() const;
   // Bytes that sequences of so many tokens will take, if they are forks of one or on their own.
   uint64_t needed_bytes(const Shelf& shelf, uint32_t tokens, uint32_t sequences) const;
-  // Gives back up to so many bytes of rows that nobody uses, of other stores than that one.
-  uint64_t shrink_others(const Shelf& shelf, uint64_t bytes);
+  // Gives back about so many bytes of rows that nobody uses, but for those of one store.
+  uint64_t shrink(uint64_t bytes, const Shelf* but = nullptr);
 
   static constexpr size_t kMostStores = 8;
 
  private:
-  StoreSet(Engine& engine, uint64_t max_bytes)
-      : engine_(&engine), budget_(std::make_shared<kv::Budget>(max_bytes)) {}
+  StoreSet(Engine& engine, std::shared_ptr<kv::Budget> budget)
+      : engine_(&engine), budget_(std::move(budget)) {}
   base::Result<Shelf*> add(const KvOptions& options);
 
   Engine* engine_;
   std::shared_ptr<kv::Budget> budget_;
+  std::shared_ptr<Histogram> reuse_ages_ = std::make_shared<Histogram>();
   std::list<Shelf> shelves_;  // the standard one first
 };
 

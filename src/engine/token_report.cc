@@ -12,6 +12,12 @@ double log_mass(std::span<const float> logits) {
   return most + std::log(sum);
 }
 
+TokenReport report_of(std::span<const float> logits, Token token, uint32_t top) {
+  const double logit = logits[static_cast<size_t>(token)];
+  return {.chosen = {token, static_cast<float>(logit - log_mass(logits))},
+          .top = likeliest(logits, top)};
+}
+
 std::vector<TokenChance> likeliest(std::span<const float> logits, size_t count) {
   count = std::min(count, logits.size());
   if (count == 0) return {};

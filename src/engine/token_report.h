@@ -13,7 +13,8 @@ using Token = kv::Token;
 
 struct TokenChance {
   Token token = 0;
-  float logprob = 0;  // natural logarithm, of the model's own distribution
+  // Natural logarithm, of the model's own distribution; NaN for a token that nothing stands before.
+  float logprob = 0;
   bool operator==(const TokenChance&) const = default;
 };
 struct TokenReport {
@@ -26,5 +27,7 @@ struct TokenReport {
 std::vector<TokenChance> likeliest(std::span<const float> logits, size_t count);
 // log(sum(exp(logits))): a token's logprob is its logit less this.
 double log_mass(std::span<const float> logits);
+// Of a token behind those logits, with so many of the likeliest.
+TokenReport report_of(std::span<const float> logits, Token token, uint32_t top);
 
 }  // namespace kvick::engine

@@ -78,6 +78,11 @@ TEST_P(Moved, AFreshStoreShowsWhatItWasGiven) {
 }
 
 TEST_P(Moved, AppendedRowsAreCountedAsIfTheyHadBeenWritten) {
+  const auto usage_of = [](const Pair& pair) {
+    Usage usage = pair.store->usage();
+    usage.metadata_bytes = 0;  // appended rows have tokens, of which there is more to know
+    return usage;
+  };
   Pair written = pair(), appended = pair();
   const SeqId a = written.open(), b = appended.open();
   for (const uint32_t rows : {30, 1, 40}) {
@@ -85,10 +90,10 @@ TEST_P(Moved, AppendedRowsAreCountedAsIfTheyHadBeenWritten) {
     written.add(a, rows);
     const Rows some(written.twin[a].begin() + first, written.twin[a].end());
     EXPECT_TRUE(appended.append(b, some, written.read(a, first, rows)));
-    EXPECT_EQ(written.store->usage(), appended.store->usage());
+    EXPECT_EQ(usage_of(written), usage_of(appended));
   }
   EXPECT_TRUE(appended.append(b, {}, {}));  // nothing
-  EXPECT_EQ(written.store->usage(), appended.store->usage());
+  EXPECT_EQ(usage_of(written), usage_of(appended));
 }
 
 TEST_P(Moved, AFailedAppendLeavesNoTrace) {

@@ -78,7 +78,7 @@ class PagedStore final : public RowStore {
       : RowStore(setup),
         options_(options),
         pool_(std::move(pool)),
-        tree_(pool_, options.eviction) {}
+        tree_(pool_, options.eviction, setup.clock) {}
 
   void add_runs(const Sequence& of, uint32_t begin, uint32_t end,
                 std::vector<kernels::Run>& runs) const override {
@@ -126,6 +126,7 @@ class PagedStore final : public RowStore {
     for (const PrefixTree::Hit& hit : tree_.open(prompt, owner)) {
       sequence->blocks.push_back(hit.block);
       sequence->length += hit.rows;
+      if (setup().on_reuse) setup().on_reuse(hit.idle_seconds);
       if (hit.rows < pool_.rows()) break;
       sequence->tip = hit.node;
       ++sequence->published;
@@ -291,6 +292,11 @@ class PagedStore final : public RowStore {
     usage.cached_bytes = cached_bytes();
     usage.copied_bytes = copied_bytes_;
     usage.page_bytes = pool_.block_bytes();
+    usage.metadata_bytes = tree_.bytes() + pool_.highest() * sizeof(uint32_t);
+    for_each_sequence([&](SeqId, const Sequence& one) {
+      usage.metadata_bytes += sizeof(PagedSequence) + blocks_for(one.length) * sizeof(BlockId) +
+                              one.length * sizeof(Token);
+    });
     return usage;
   }
 

@@ -13,6 +13,7 @@ struct PrefixTree::Node {
   std::vector<Token> tokens;                             // of the block's rows
   std::multimap<Token, std::unique_ptr<Node>> children;  // by their first token
   uint64_t used_at = 0, uses = 0;
+  double used_seconds = 0;
   int32_t priority = INT32_MIN;  // the highest of its owners
   bool unused = false;           // only the tree uses the block
   bool evictable = false;        // and nothing continues it
@@ -29,7 +30,8 @@ uint32_t common_prefix(std::span<const Token> a, std::span<const Token> b) {
 
 }  // namespace
 
-PrefixTree::PrefixTree(BlockPool& pool, Eviction eviction) : pool_(pool), eviction_(eviction) {}
+PrefixTree::PrefixTree(BlockPool& pool, Eviction eviction, base::Clock clock)
+    : pool_(pool), eviction_(eviction), clock_(clock) {}
 
 // A conversation may be as deep as its blocks are many: not by recursion.
 PrefixTree::~PrefixTree() {
@@ -71,8 +73,9 @@ std::vector<PrefixTree::Hit> PrefixTree::open(std::span<const Token> tokens, con
     Node* child = find_child(*at, tokens, common);
     if (child == nullptr) break;
     pool_.add_user(child->block);
+    const double idle = clock_() - child->used_seconds;
     touch(*child, owner);
-    hits.push_back({child, child->block, common});
+    hits.push_back({child, child->block, common, idle});
     tokens = tokens.subspan(common);
     whole = common == pool_.rows();
     at = child;
@@ -124,7 +127,14 @@ void PrefixTree::drop_user(BlockId block) {
   const auto found = node_of_.find(block);
   if (found == node_of_.end()) return;
   found->second->used_at = ++now_;
+  found->second->used_seconds = clock_();
   update(*found->second);
+}
+
+// A node, its tokens, and its entries in its parent, in node_of_ and in evictable_.
+uint64_t PrefixTree::bytes() const {
+  constexpr uint64_t kEntry = 64;  // of a tree of the standard library, with what it holds
+  return node_of_.size() * (sizeof(Node) + pool_.rows() * sizeof(Token) + 3 * kEntry);
 }
 
 bool PrefixTree::evict() {
@@ -135,6 +145,7 @@ bool PrefixTree::evict() {
 
 void PrefixTree::touch(Node& node, const Owner& owner) {
   node.used_at = ++now_;
+  node.used_seconds = clock_();
   ++node.uses;
   node.priority = std::max(node.priority, owner.priority);
   update(node);

@@ -12,6 +12,7 @@
 #include <tuple>
 #include <vector>
 
+#include "base/clock.h"
 #include "kv/block_pool.h"
 
 namespace kvick::kv {
@@ -28,9 +29,10 @@ class PrefixTree {
     Node* node;
     BlockId block;
     uint32_t rows;
+    double idle_seconds;  // since a sequence began, went on or ended with it
   };
 
-  PrefixTree(BlockPool& pool, Eviction eviction);
+  PrefixTree(BlockPool& pool, Eviction eviction, base::Clock clock = base::steady_seconds);
   ~PrefixTree();
 
   // The longest beginning of the tokens that is known to owners of that salt, block by block; only
@@ -52,6 +54,8 @@ class PrefixTree {
   uint32_t rows_of(BlockId block) const;
   uint32_t unused() const { return unused_; }  // blocks that only the tree uses
   size_t roots() const { return roots_.size(); }
+  // About what its nodes take.
+  uint64_t bytes() const;
 
  private:
   // What goes first. Of equals the one used longest ago.
@@ -66,6 +70,7 @@ class PrefixTree {
 
   BlockPool& pool_;
   Eviction eviction_;
+  base::Clock clock_;
   std::map<uint64_t, std::unique_ptr<Node>> roots_;  // by salt; none without children
   std::map<BlockId, Node*> node_of_;
   std::set<std::pair<Rank, Node*>> evictable_;  // leaves that only the tree uses

@@ -14,7 +14,7 @@ using Tokens = std::vector<Token>;
 struct Known {
   explicit Known(Eviction eviction = Eviction::kLru)
       : pool(BlockPool::make({.shape = {1, 1, 8, 1000}}, 4, Pages::kSystem).value()),
-        tree(pool, eviction) {}
+        tree(pool, eviction, [] { return seconds; }) {}
 
   // Publishes all blocks of a sequence and closes it; the last may be part of one.
   std::vector<BlockId> add(const Tokens& tokens, const Owner& owner = {}) {
@@ -42,12 +42,38 @@ struct Known {
 
   BlockPool pool;
   PrefixTree tree;
+  static inline double seconds = 0;  // of the tree's clock
 };
 
 Tokens count(Token from, uint32_t n) {
   Tokens tokens(n);
   std::iota(tokens.begin(), tokens.end(), from);
   return tokens;
+}
+
+TEST(PrefixTree, SaysForHowLongABlockWasNotUsed) {
+  Known known;
+  Known::seconds = 10;
+  known.add(count(0, 8));
+  Known::seconds = 12;
+  EXPECT_EQ(known.find(count(0, 4)), 4u);
+  Known::seconds = 15;
+  const auto hits = known.tree.open(count(0, 8), {});
+  ASSERT_EQ(hits.size(), 2u);
+  EXPECT_EQ(hits[0].idle_seconds, 3);
+  EXPECT_EQ(hits[1].idle_seconds, 5);
+  for (const PrefixTree::Hit& hit : hits) known.tree.drop_user(hit.block);
+  Known::seconds = 0;
+}
+
+TEST(PrefixTree, CountsWhatItsNodesTake) {
+  Known known;
+  EXPECT_EQ(known.tree.bytes(), 0u);
+  known.add(count(0, 12));
+  const uint64_t three = known.tree.bytes();
+  EXPECT_GT(three, 3 * 4 * sizeof(Token));
+  EXPECT_TRUE(known.tree.evict());
+  EXPECT_EQ(known.tree.bytes(), three / 3 * 2);
 }
 
 TEST(PrefixTree, FindsTheLongestKnownBeginning) {

@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/clock.h"
 #include "base/result.h"
 #include "base/thread_pool.h"
 #include "kernels/table.h"
@@ -97,6 +98,9 @@ struct Setup {
   UnitsAsked asked = {};                       // of a slower tier; empty: views show all rows
   // Positions that the model knows, which is where the sequences of an endless strategy end.
   uint32_t most_positions = UINT32_MAX;
+  // Told of each block that a prompt finds: seconds since it was used last; empty: nobody.
+  std::function<void(double)> on_reuse = {};
+  base::Clock clock = base::steady_seconds;  // of these
   // Whether rows may serve other sequences that begin alike. Old rows may not: the recent ones that
   // belong to them are elsewhere.
   bool shares_prefix = true;

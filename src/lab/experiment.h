@@ -29,6 +29,10 @@ struct Bench {
   // Tokens of a context and sequences of a batch, of experiments that let them be chosen; 0:
   // theirs.
   uint32_t tokens = 0, batch = 0;
+  // As --kv, --kv-tier and --spec take them, of experiments that let them be chosen; empty: theirs.
+  std::vector<std::string> stores = {}, specs = {};
+  std::string tier = {};
+  uint32_t prompts = 0;                        // of a category; 0: the experiment's own number
   std::function<void(std::string_view)> note;  // to the user
 };
 

@@ -10,8 +10,10 @@ namespace kvick::lab {
 namespace {
 
 constexpr uint32_t kDepths[] = {512, 2048, 8192};
-constexpr const char* kSpecs[] = {"virtual",        "paged:block=8",  "paged:block=16",
-                                  "paged:block=32", "paged:block=64", "paged:block=128"};
+// In one piece with pages of 4 KiB and, where the system makes them, of 2 MiB, as blocks have them.
+constexpr const char* kSpecs[] = {"virtual",        "upfront",        "paged:block=8",
+                                  "paged:block=16", "paged:block=32", "paged:block=64",
+                                  "paged:block=128"};
 constexpr const char* kDefaultShapes[] = {"s", "m"};
 constexpr uint64_t kMostBytes = uint64_t{512} << 20;
 constexpr int kSteps = 24;  // timed, after one that is not

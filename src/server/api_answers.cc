@@ -69,7 +69,8 @@ ApiResult<HttpResponse> Api::page(const Call& call) const {
 }
 
 ApiResult<HttpResponse> Api::metrics(const Call& call) const {
-  return HttpResponse{.type = kMetricsType, .body = metrics_text(service_.metrics(), call.network)};
+  return HttpResponse{.type = kMetricsType,
+                      .body = metrics_text(service_.metrics(), call.network, service_.instances())};
 }
 
 ApiResult<HttpResponse> Api::cache(const Call&) const {

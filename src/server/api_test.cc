@@ -3,6 +3,7 @@
 #include "server/api.h"
 
 #include <gtest/gtest.h>
+#include <limits>
 
 #include "server/static_files.h"
 #include "server/test_service.h"
@@ -288,6 +289,31 @@ TEST_F(ApiTest, AnswersBadRequestsWithTheRightStatus) {
       posted("/v1/chat/completions", R"({"messages":[{"role":"user","content":"refuse me"}]})");
   EXPECT_EQ(refused.json()["error"]["param"], "messages");
   EXPECT_TRUE(service_.jobs.empty());
+}
+
+TEST_F(ApiTest, EchoesAPromptsLogprobsBeforeTheAnswers) {
+  Seen seen;
+  post(seen, "/v1/completions", R"({"prompt":"ab","echo":true,"logprobs":1})");
+  ASSERT_EQ(service_.jobs.size(), 1U);
+  EXPECT_TRUE(service_.jobs[0].prompt_logprobs);
+  const auto& prompt = service_.jobs[0].prompt;
+  engine::Piece reports = {.choice = 0, .of_prompt = true};
+  for (const engine::Token token : prompt)
+    reports.tokens.push_back({.chosen = {token, -1}, .top = {{token, -1}}});
+  reports.tokens[0].chosen.logprob = std::numeric_limits<float>::quiet_NaN();
+  service_.jobs[0].on_piece(reports);
+  service_.jobs[0].on_piece({.text = "c",
+                             .tokens = {{.chosen = {prompt.back(), -2}, .top = {}}},
+                             .finish = engine::Finish::kLength});
+  service_.jobs[0].on_end({});
+  const Json choice = seen.json()["choices"][0];
+  EXPECT_EQ(choice["text"], "abc");
+  const Json& logprobs = choice["logprobs"];
+  EXPECT_EQ(logprobs["tokens"].size(), prompt.size() + 1);
+  EXPECT_EQ(logprobs["token_logprobs"][0], Json());
+  EXPECT_EQ(logprobs["top_logprobs"][0], Json());
+  EXPECT_EQ(logprobs["token_logprobs"].back(), -2.0);
+  EXPECT_EQ(logprobs["text_offset"][0], 0);
 }
 
 TEST_F(ApiTest, AsksForAKeyButForHealth) {

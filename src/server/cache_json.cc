@@ -4,13 +4,19 @@ namespace kvick::server {
 namespace {
 
 Json usage_json(const kv::Usage& usage) {
-  return {
-      {"used_bytes", usage.used_bytes},           {"allocated_bytes", usage.allocated_bytes},
-      {"wasted_bytes", usage.wasted_bytes},       {"shared_bytes", usage.shared_bytes},
-      {"cached_bytes", usage.cached_bytes},       {"slow_bytes", usage.slow_bytes},
-      {"slow_read_bytes", usage.slow_read_bytes}, {"slow_written_bytes", usage.slow_written_bytes},
-      {"copied_bytes", usage.copied_bytes},       {"page_bytes", usage.page_bytes},
-      {"read_bytes", usage.read_bytes},           {"sequences", usage.sequences}};
+  return {{"used_bytes", usage.used_bytes},
+          {"allocated_bytes", usage.allocated_bytes},
+          {"wasted_bytes", usage.wasted_bytes},
+          {"shared_bytes", usage.shared_bytes},
+          {"cached_bytes", usage.cached_bytes},
+          {"slow_bytes", usage.slow_bytes},
+          {"slow_read_bytes", usage.slow_read_bytes},
+          {"slow_written_bytes", usage.slow_written_bytes},
+          {"copied_bytes", usage.copied_bytes},
+          {"page_bytes", usage.page_bytes},
+          {"metadata_bytes", usage.metadata_bytes},
+          {"read_bytes", usage.read_bytes},
+          {"sequences", usage.sequences}};
 }
 
 Json store_json(const engine::StoreState& store) {
@@ -21,11 +27,9 @@ Json store_json(const engine::StoreState& store) {
                       {"tokens", piece.tokens},
                       {"users", piece.users},
                       {"job", piece.job}});
-  return {{"strategy", store.strategy},
-          {"type", store.type},
-          {"tier", store.tier},
-          {"select", store.select},
-          {"usage", usage_json(store.usage)},
+  return {{"instance", store.instance}, {"strategy", store.strategy},
+          {"type", store.type},         {"tier", store.tier},
+          {"select", store.select},     {"usage", usage_json(store.usage)},
           {"pieces", std::move(pieces)}};
 }
 

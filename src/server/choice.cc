@@ -32,13 +32,14 @@ ChoiceText Choice::keep(ChoiceText added) {
 
 ChoiceText Choice::echo(std::string prompt) {
   characters_ += characters(prompt);
-  all_.offset = characters_;
   return keep({.content = std::move(prompt)});
 }
 
 ChoiceText Choice::add(engine::Piece piece) {
   ChoiceText added;
-  added.offset = characters_;
+  // The prompt's tokens begin where its echo did, before all others.
+  added.offset = piece.of_prompt ? 0 : characters_;
+  if (all_.tokens.empty()) all_.offset = added.offset;
   characters_ += characters(piece.text);
   added.tokens = std::move(piece.tokens);
   if (!parser_) {

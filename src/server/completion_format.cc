@@ -1,3 +1,5 @@
+#include <cmath>
+
 #include "server/answer_format.h"
 #include "text/utf8.h"
 
@@ -39,8 +41,9 @@ class CompletionFormat final : public AnswerFormat {
       for (const engine::TokenChance& one : report.top)
         likeliest[tokenizer_.piece(one.token, true)] = finite(one.logprob);
       tokens.push_back(piece);
-      chosen.push_back(finite(report.chosen.logprob));
-      top.push_back(std::move(likeliest));
+      const bool first = std::isnan(report.chosen.logprob);
+      chosen.push_back(first ? Json() : Json(finite(report.chosen.logprob)));
+      top.push_back(first ? Json() : std::move(likeliest));
       offsets.push_back(offset);
       offset += characters(piece);
     }

@@ -59,9 +59,6 @@ ApiResult<CompletionRequest> parse_completion(const Json& body) {
     KVICK_TRY(const int64_t logprobs, fields.get_int("logprobs", 0, {0, kMostTopTokens}));
     request.logprobs = static_cast<uint32_t>(logprobs);
   }
-  if (request.echo && request.logprobs)
-    return bad_field("echo",
-                     "echo with logprobs needs those of the prompt, which are not computed");
   KVICK_TRY_VOID(fields.check_rest());
   return request;
 }

@@ -88,25 +88,55 @@ void add_memory(Text& text, const engine::Metrics& m) {
   text.sample("kv_bytes", "{what=\"shared\"}", m.kv.shared_bytes);
   text.sample("kv_bytes", "{what=\"cached\"}", m.kv.cached_bytes);
   text.sample("kv_bytes", "{what=\"slow\"}", m.kv.slow_bytes);
+  text.sample("kv_bytes", "{what=\"draft\"}", m.draft_bytes);
   text.head("kv_slow_bytes_total", "counter", "Moved between memory and the slower tier.");
   text.sample("kv_slow_bytes_total", "{way=\"read\"}", m.kv.slow_read_bytes);
   text.sample("kv_slow_bytes_total", "{way=\"written\"}", m.kv.slow_written_bytes);
   text.counter("kv_copied_bytes_total", m.kv.copied_bytes, "Rows copied by growing or sharing.");
+  text.gauge("kv_metadata_bytes", m.kv.metadata_bytes,
+             "Beside the limit: about what block tables and prefix trees take.");
+  text.histogram("kv_reuse_age_seconds", m.reuse_age,
+                 "Of blocks that a prompt found in the cache: since they were used last.");
   text.gauge("kv_sequences", m.kv.sequences, "Sequences with rows now.");
 }
 
-void add_files(Text& text, const engine::Metrics& m) {
-  text.gauge("kv_file_bytes", m.file_bytes, "Files of the prefix cache.");
-  text.gauge("kv_file_limit_bytes", m.file_limit_bytes, "Most that they may take.");
-  text.gauge("kv_file_blocks", m.file_blocks, "Blocks in them.");
-  text.head("kv_file_events_total", "counter", "Blocks of these files, by what became of them.");
-  text.sample("kv_file_events_total", "{event=\"hit\"}", m.file_hits);
-  text.sample("kv_file_events_total", "{event=\"write\"}", m.file_writes);
-  text.sample("kv_file_events_total", "{event=\"eviction\"}", m.file_evictions);
-  text.sample("kv_file_events_total", "{event=\"torn\"}", m.file_torn);
-  text.sample("kv_file_events_total", "{event=\"foreign\"}", m.file_foreign);
-  text.sample("kv_file_events_total", "{event=\"late\"}", m.file_late);
-  text.sample("kv_file_events_total", "{event=\"failed\"}", m.file_failed);
+void add_files(Text& text, const engine::FileCounts& files) {
+  text.gauge("kv_file_bytes", files.bytes, "Files of the prefix cache.");
+  text.gauge("kv_file_limit_bytes", files.limit_bytes, "Most that they may take.");
+  text.gauge("kv_file_blocks", files.files, "How many they are; each is a block of rows.");
+  text.head("kv_file_events_total", "counter", "What became of reads and writes of these files.");
+  const std::pair<std::string_view, uint64_t> events[] = {{"hit", files.hits},
+                                                          {"write", files.writes},
+                                                          {"eviction", files.evictions},
+                                                          {"torn", files.torn},
+                                                          {"foreign", files.foreign},
+                                                          {"missing", files.missing},
+                                                          {"late", files.late},
+                                                          {"failed_write", files.failed_writes},
+                                                          {"dropped_write", files.dropped_writes}};
+  for (const auto& [event, count] : events)
+    text.sample("kv_file_events_total", fmt::format("{{event=\"{}\"}}", event), count);
+}
+
+void add_instances(Text& text, std::span<const engine::Metrics> instances) {
+  if (instances.empty()) return;
+  const auto each = [&](std::string_view name, std::string_view what, auto value) {
+    for (size_t i = 0; i < instances.size(); ++i)
+      text.sample(name, fmt::format("{{instance=\"{}\"{}}}", i, what), value(instances[i]));
+  };
+  text.head("instance_jobs", "gauge", "Jobs now of each instance, by state.");
+  each("instance_jobs", ",state=\"waiting\"", [](const auto& m) { return m.waiting; });
+  each("instance_jobs", ",state=\"running\"", [](const auto& m) { return m.running; });
+  each("instance_jobs", ",state=\"preempted\"", [](const auto& m) { return m.preempted; });
+  text.head("instance_kv_bytes", "gauge", "Memory of each instance, by what it holds.");
+  each("instance_kv_bytes", ",what=\"used\"", [](const auto& m) { return m.kv.used_bytes; });
+  each("instance_kv_bytes", ",what=\"allocated\"",
+       [](const auto& m) { return m.kv.allocated_bytes; });
+  each("instance_kv_bytes", ",what=\"cached\"", [](const auto& m) { return m.kv.cached_bytes; });
+  text.head("instance_jobs_finished_total", "counter", "Jobs that each instance finished.");
+  each("instance_jobs_finished_total", "", [](const auto& m) { return m.finished; });
+  text.head("instance_step_tokens_total", "counter", "Tokens that each instance computed.");
+  each("instance_step_tokens_total", "", [](const auto& m) { return m.step_tokens; });
 }
 
 void add_network(Text& text, const NetworkCounters& n) {
@@ -122,13 +152,15 @@ void add_network(Text& text, const NetworkCounters& n) {
 
 }  // namespace
 
-std::string metrics_text(const engine::Metrics& metrics, const NetworkCounters& network) {
+std::string metrics_text(const engine::Metrics& metrics, const NetworkCounters& network,
+                         std::span<const engine::Metrics> instances) {
   Text text;
   add_jobs(text, metrics);
   add_times(text, metrics);
   add_preemption(text, metrics);
   add_memory(text, metrics);
-  add_files(text, metrics);
+  add_files(text, metrics.files);
+  add_instances(text, instances);
   add_network(text, network);
   return text.take();
 }

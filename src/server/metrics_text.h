@@ -1,6 +1,7 @@
 #pragma once
 // Numbers in Prometheus' text format.
 
+#include <span>
 #include <string>
 
 #include "engine/service_state.h"
@@ -10,6 +11,8 @@ namespace kvick::server {
 
 inline constexpr const char* kMetricsType = "text/plain; version=0.0.4; charset=utf-8";
 
-std::string metrics_text(const engine::Metrics& metrics, const NetworkCounters& network);
+// instances: of each, where there are several.
+std::string metrics_text(const engine::Metrics& metrics, const NetworkCounters& network,
+                         std::span<const engine::Metrics> instances = {});
 
 }  // namespace kvick::server

@@ -72,6 +72,7 @@ ApiResult<Plan> plan_completion(const CompletionRequest& request, const PlanCont
   for (const Prompt& prompt : request.prompts) {
     plan.jobs.push_back(job);
     plan.jobs.back().continues = true;
+    plan.jobs.back().prompt_logprobs = request.echo && request.logprobs.has_value();
     KVICK_TRY(plan.jobs.back().prompt, tokens_of(prompt, context.engine));
     if (!request.echo) continue;
     const auto* text = std::get_if<std::string>(&prompt);

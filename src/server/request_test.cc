@@ -123,8 +123,6 @@ TEST(Completion, NamesTheFieldThatIsWrong) {
       "stream_options.x: \"x\" is no field that this server knows in stream_options; leave it out");
   EXPECT_EQ(refusal(R"(,"spec":"none:x=1")"), "spec: none has no option 'x'; it has none");
   EXPECT_EQ(refusal(R"(,"best_of":2)"), "best_of: best_of above n needs use_beam_search: true");
-  EXPECT_EQ(refusal(R"(,"echo":true,"logprobs":1)"),
-            "echo: echo with logprobs needs those of the prompt, which are not computed");
   EXPECT_EQ(refusal(R"(,"max_tokens":1,"max_completion_tokens":2)"),
             "max_tokens: max_tokens and max_completion_tokens differ; give one");
   EXPECT_EQ(refusal(R"(,"response_format":{"type":"xml"})"),

@@ -90,14 +90,36 @@ TEST(MetricsText, CountsInBucketsAllThatIsBelowTheirBound) {
         "\nkvick_first_token_seconds_bucket{le=\"0.001\"} 1\n",
         "\nkvick_first_token_seconds_bucket{le=\"0.0025\"} 3\n",
         "\nkvick_first_token_seconds_bucket{le=\"250\"} 3\n",
+        "\nkvick_first_token_seconds_bucket{le=\"1000\"} 4\n",
         "\nkvick_first_token_seconds_bucket{le=\"+Inf\"} 4\n",
         "\nkvick_first_token_seconds_count 4\n", "\nkvick_jobs_total{end=\"finished\"} 3\n",
         "\nkvick_http_dropped_total{why=\"slow_reader\"} 2\n"})
     EXPECT_NE(text.find(line), std::string::npos) << line;
 }
 
+TEST(MetricsText, TellsWhyFilesWereOfNoUse) {
+  engine::Metrics metrics;
+  metrics.files = {.missing = 2, .failed_writes = 3, .dropped_writes = 4};
+  const std::string text = metrics_text(metrics, {});
+  for (const char* line :
+       {"{event=\"missing\"} 2\n", "{event=\"failed_write\"} 3\n", "{event=\"dropped_write\"} 4\n"})
+    EXPECT_NE(text.find(line), std::string::npos) << line;
+}
+
+TEST(MetricsText, ShowsInstancesWhereThereAreSeveral) {
+  EXPECT_EQ(metrics_text({}, {}).find("instance"), std::string::npos);
+  std::vector<engine::Metrics> instances(2);
+  instances[1].running = 5;
+  instances[1].kv.used_bytes = 6;
+  const std::string text = metrics_text({}, {}, instances);
+  for (const char* line : {"\nkvick_instance_jobs{instance=\"0\",state=\"running\"} 0\n",
+                           "\nkvick_instance_jobs{instance=\"1\",state=\"running\"} 5\n",
+                           "\nkvick_instance_kv_bytes{instance=\"1\",what=\"used\"} 6\n"})
+    EXPECT_NE(text.find(line), std::string::npos) << line;
+}
+
 TEST(MetricsText, NamesEachFamilyOnceAndEndsEveryLine) {
-  const std::string text = metrics_text({}, {});
+  const std::string text = metrics_text({}, {}, std::vector<engine::Metrics>(2));
   std::vector<std::string> types;
   std::string line;
   for (std::istringstream in(text); std::getline(in, line);)
@@ -109,11 +131,13 @@ TEST(MetricsText, NamesEachFamilyOnceAndEndsEveryLine) {
 
 TEST(CacheJson, ShowsStoresPiecesAndSequences) {
   engine::CacheState state = {.limit_bytes = 9};
-  state.stores.push_back({.strategy = "paged", .type = "q8", .pieces = {{.bytes = 5, .users = 2}}});
+  state.stores.push_back(
+      {.instance = 1, .strategy = "paged", .type = "q8", .pieces = {{.bytes = 5, .users = 2}}});
   state.sequences.push_back({.job = 3, .state = engine::JobState::kSwapped});
   const Json json = cache_json(state);
   EXPECT_EQ(json["limit_bytes"], 9);
   EXPECT_EQ(json["stores"][0]["strategy"], "paged");
+  EXPECT_EQ(json["stores"][0]["instance"], 1);
   EXPECT_EQ(json["stores"][0]["pieces"][0]["users"], 2);
   EXPECT_EQ(json["sequences"][0]["state"], "swapped");
 }

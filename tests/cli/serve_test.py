@@ -3,6 +3,7 @@
 
 import concurrent.futures
 import json
+import os
 import random
 import re
 import signal
@@ -185,6 +186,8 @@ class Errors(ServeTest):
                 (("--ctx", 4096), "the model has 2048"),
                 (("--kv-memory", 1), "more memory"),
                 (("--port", taken.getsockname()[1]), "already in use; choose another with --port"),
+                (("--instances", 0), "--instances"),
+                (("--instances", 64), "64 instances need as many cores|need a thread each"),
                 (("--bogus",), "--bogus"),
             ):
                 with self.subTest(arguments=arguments):
@@ -204,6 +207,45 @@ class Ends(ServeTest):
         self.assertEqual(pieces[-1]["choices"][0]["finish_reason"], "length")
         self.assertEqual(server.process.wait(SECONDS), 0)
         self.assertEqual((self.top / "serve.log").read_text(), "")
+
+
+@unittest.skipIf(len(os.sched_getaffinity(0)) < 2, "two instances need two processors")
+class Instances(ServeTest):
+    """Two of them answer as one does."""
+
+    def test_they_answer_as_one_and_go_where_a_prompt_is_cached(self):
+        prompts = [[i + 3] * 200 for i in range(4)]
+        one = self.serve()
+        right = [self.text(one, prompt) for prompt in prompts]
+        two = self.serve("--instances", 2, "--kv-memory", "1MB")
+        for _ in range(3):
+            with concurrent.futures.ThreadPoolExecutor(8) as pool:
+                texts = list(pool.map(lambda i: self.text(two, prompts[i % 4]), range(16)))
+            self.assertEqual(texts, right * 4)
+        finished = [two.metric(f'instance_jobs_finished_total{{instance="{i}"}}') for i in range(2)]
+        self.assertEqual(sum(finished), 48)
+        self.assertGreater(min(finished), 0)
+        self.assertEqual({store["instance"] for store in two.ask("GET", "/kv")[1]["stores"]}, {0, 1})
+        prompt = [99] * 300
+        self.cached(two, prompt)
+        for _ in range(4):
+            self.assertGreater(self.cached(two, prompt), 250)
+        self.assertEqual(two.metric('kv_bytes{what="used"}'), 0)
+        self.assertEqual(two.metric("kv_limit_bytes"), 1 << 20)
+
+    def test_who_goes_is_cancelled_and_who_stays_ends_whole(self):
+        server = self.serve("--instances", 2)
+        body = {"max_tokens": 1200, **GREEDY}
+        whole = self.text(server, **body)
+        streams = [server.events("/v1/completions", prompt=PROMPT, **body) for _ in range(4)]
+        texts = [next(stream)["choices"][0]["text"] for stream in streams]
+        for stream in streams[:2]:
+            stream.close()
+        self.wait_for("they are cancelled", lambda: server.metric('jobs_total{end="cancelled"}') == 2)
+        server.process.send_signal(signal.SIGTERM)
+        for text, stream in zip(texts[2:], streams[2:]):
+            self.assertEqual(text + "".join(piece["choices"][0]["text"] for piece in stream), whole)
+        self.assertEqual(server.process.wait(SECONDS), 0)
 
 
 class Files(ServeTest):
@@ -247,8 +289,8 @@ class Files(ServeTest):
         self.assertEqual(self.cached(self.serve("--kv-dir", self.files), self.prompts[0]), 0)
 
     def test_a_kill_in_the_middle_of_load_costs_nothing_but_time(self):
-        for _ in range(3):
-            server = self.serve("--kv-dir", self.files, "--kv-memory", "1MB")
+        for instances in (1, min(2, len(os.sched_getaffinity(0))), 1):
+            server = self.serve("--kv-dir", self.files, "--kv-memory", "1MB", "--instances", instances)
             answered = threading.Semaphore(0)
 
             def load(i, server=server, answered=answered):

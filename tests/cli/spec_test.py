@@ -20,18 +20,19 @@ class SpecTest(CommandTest):
         for temperature in (0, 0.8):
             plain = self.answer(temperature=temperature)
             self.assertEqual((plain["drafted"], plain["accepted"]), (0, 0))
-            for spec in ("lookup", "suffix", "auto", "skip:layers=1", f"draft:model={draft},most=3"):
+            for spec in ("lookup", "lookup:gain=off", "suffix:gain=off", "auto", f"auto:model={draft}", "skip:layers=1,gain=off",
+                         f"draft:model={draft},most=3", f"draft:model={draft},most=3,gain=off"):
                 guessed = self.answer("--spec", spec, temperature=temperature)
                 self.assertEqual(guessed["tokens"], plain["tokens"], spec)
                 self.assertEqual(guessed["text"], plain["text"], spec)
                 self.assertLessEqual(guessed["accepted"], guessed["drafted"])
-                if spec.startswith("draft"):
+                if spec.startswith("draft") and "gain=off" in spec:
                     self.assertEqual(guessed["accepted"], guessed["drafted"], "the same model")
                     self.assertGreater(guessed["accepted"], 20)
 
     def test_every_store_takes_guesses(self):
         for kv in ("virtual", "bmc:r=8", "iterative", "upfront", "paged", "sliding"):
-            plain, guessed = self.answer("--kv", kv), self.answer("--kv", kv, "--spec", "lookup")
+            plain, guessed = self.answer("--kv", kv), self.answer("--kv", kv, "--spec", "lookup:gain=off")
             self.assertEqual(guessed["tokens"], plain["tokens"], kv)
 
     def test_mistakes_are_one_line(self):
@@ -43,6 +44,43 @@ class SpecTest(CommandTest):
         other = str(self.top / "other.gguf")
         make_model(other, *SMALL[:-4], "--vocab", "600", "--context", "256", "--type", "Q8_0")
         self.refused("-p", PROMPT, "--spec", f"draft:model={other}", says="the same")
+
+
+class BenchSpecTest(CommandTest):
+    COMMAND = "bench"
+    CASE = ("-p", 40, "-n", 30, "-r", 1)
+
+    def test_guesses_are_counted_and_change_no_answer(self):
+        for arguments in (("-b", 1), ("-b", 3), ("--kv", "paged")):
+            result = self.json_of("--spec", "lookup:gain=off", *self.CASE, *arguments)
+            plain, guessed = result["ways"]
+            self.assertTrue(result["same_answers"])
+            self.assertEqual((plain["spec"], plain["drafted"], plain["tokens_per_pass"], plain["speedup"]), ("none", 0, 1, 1))
+            self.assertEqual(guessed["spec"], "lookup:gain=off")
+            self.assertGreater(guessed["drafted"], 0)
+            self.assertGreaterEqual(guessed["tokens_per_pass"], 1)
+            self.assertGreater(guessed["tok_s"], 0)
+
+    def test_a_text_of_the_users_is_cut_into_prompts(self):
+        text = self.top / "text.txt"
+        text.write_text("one two three four " * 100)
+        result = self.json_of("--spec", "auto", "-f", text, *self.CASE)
+        self.assertEqual((result["prompts"], result["prompt"], result["text"]), (4, 40, str(text)))
+        table = self.kvick("--spec", "auto", "-f", text, *self.CASE).stdout
+        self.assertIn("4 prompts of 40 tokens of " + str(text), table)
+        self.assertIn("the answers are the same", table)
+
+    def test_mistakes_are_one_line(self):
+        self.refused("--spec", "lokup", *self.CASE, says="no way to speculate")
+        self.refused("--spec", "auto", "-f", "/nowhere.txt", *self.CASE, says="cannot read /nowhere.txt")
+        self.refused("--spec", "auto", "-p", "4,8", says="one number each")
+        self.refused("--spec", "auto", "-p", 0, says="-p is at least 1")
+        self.refused("--spec", "auto", "-d", 9, says="leave -d out")
+        self.refused("--spec", "auto", "-p", 250, "-n", 30, says="do not fit a context of 256")
+        self.refused("-f", "x.txt", says="-f is for --spec")
+        empty = self.top / "empty.txt"
+        empty.write_text("")
+        self.refused("--spec", "auto", "-f", empty, *self.CASE, says="has no text")
 
 
 if __name__ == "__main__":

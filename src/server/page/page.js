@@ -217,6 +217,7 @@ function samples(text) {
 }
 
 const sumOf = (state, name) => state.stores.reduce((all, store) => all + store.usage[name], 0);
+const placeOf = (store, state) => state.stores.at(-1).instance > 0 ? `, instance ${store.instance}` : "";
 const inBlocks = (store) => store.strategy.startsWith("paged");
 
 function wordsOf(piece) {
@@ -235,13 +236,13 @@ function drawPiece(cell, piece, blocks) {
   cell.firstElementChild.style[blocks ? "height" : "width"] = share;
 }
 
-function drawStore(box, store, room) {
+function drawStore(box, store, room, place) {
   const blocks = inBlocks(store), shown = Math.min(store.pieces.length, MOST_PIECES);
   const free = blocks ? Math.floor(room / store.usage.page_bytes) : 0;
   const drawn = shown + free <= MOST_FREE ? free : 0;
   const [title, map, more] = box.children;
   const tokens = blocks && store.pieces.length ? `; a square is a block of ${store.pieces[0].tokens} tokens` : "";
-  title.replaceChildren(element("b", store.strategy), `, ${store.type}: ${bytes(store.usage.allocated_bytes)}` +
+  title.replaceChildren(element("b", store.strategy), `, ${store.type}${place}: ${bytes(store.usage.allocated_bytes)}` +
     (blocks ? tokens : "; a bar is what one answer holds"));
   const cells = fit(map, shown + drawn, () => withMark("div"));
   box.pieces = store.pieces;
@@ -263,8 +264,8 @@ function drawMaps(state) {
     return box;
   });
   state.stores.forEach((store, i) => {
-    drawStore(boxes[i], store, room);
-    boxes[i].hidden = i > 0 && !store.pieces.length;  // strategies that requests asked for, and nobody now
+    drawStore(boxes[i], store, room, placeOf(store, state));
+    boxes[i].hidden = i > 0 && !store.pieces.length && store.instance === state.stores[i - 1].instance;  // strategies that requests asked for, and nobody now
   });
   drawDetail();
 }
@@ -344,7 +345,7 @@ function drawSequences(state) {
     const [name, ...cells] = rows[i].children, store = state.stores[one.store];
     name.firstChild.style.background = colourOf(one.job);
     name.lastChild.data = many.has(one.job) ? `${one.job}, answer ${one.choice + 1}` : one.job;
-    [STATES[one.state] ?? one.state, `${store.strategy}, ${store.type}`, one.tokens, one.cached_tokens, bytes(one.bytes)]
+    [STATES[one.state] ?? one.state, `${store.strategy}, ${store.type}${placeOf(store, state)}`, one.tokens, one.cached_tokens, bytes(one.bytes)]
       .forEach((text, k) => { cells[k].textContent = text; });
   });
   byId("nobody").hidden = all.length > 0;

@@ -1,0 +1,89 @@
+#include "base/cores.h"
+
+#include <fstream>
+#include <gtest/gtest.h>
+#include <sched.h>
+#include <set>
+#include <thread>
+#include <unistd.h>
+
+#include "base/cpu.h"
+#include "base/thread_pool.h"
+
+namespace kvick::base {
+namespace {
+
+std::vector<std::vector<unsigned>> processors_of(const std::vector<Team>& teams) {
+  std::vector<std::vector<unsigned>> all;
+  for (const Team& team : teams) all.push_back(team.processors);
+  return all;
+}
+
+TEST(Cores, HoldEachAvailableProcessorOnce) {
+  std::set<unsigned> seen;
+  size_t count = 0;
+  for (const Core& core : available_cores()) {
+    EXPECT_FALSE(core.empty());
+    seen.insert(core.begin(), core.end());
+    count += core.size();
+  }
+  EXPECT_EQ(count, seen.size());
+  EXPECT_EQ(count, available_cpus());
+}
+
+TEST(Cores, AreTheSystemsAndSideBySideInTheirPackage) {
+  const auto folder =
+      std::filesystem::temp_directory_path() / ("kvick-cores-" + std::to_string(getpid()));
+  const auto describe = [&](const std::string& core) {
+    for (const Core& one : available_cores())
+      for (const unsigned processor : one) {
+        const auto topology = folder / ("cpu" + std::to_string(processor)) / "topology";
+        std::filesystem::create_directories(topology);
+        std::ofstream(topology / "core_id") << core << "\n";
+        std::ofstream(topology / "physical_package_id") << processor % 2 << "\n";
+      }
+  };
+  describe("7");  // all of a package are one core
+  const size_t packages = std::min(available_cpus(), 2u);
+  EXPECT_EQ(available_cores(folder).size(), packages);
+  describe("unknown");
+  EXPECT_EQ(available_cores(folder).size(), available_cpus());
+  std::filesystem::remove_all(folder);
+  EXPECT_EQ(available_cores(folder).size(), available_cpus());
+}
+
+TEST(Teams, HaveCoresOfTheirOwnAndSecondProcessorsLast) {
+  const std::vector<Core> cores = {{0, 4}, {1, 5}, {2, 6}, {3, 7}};
+  using Processors = std::vector<std::vector<unsigned>>;
+  EXPECT_EQ(processors_of(make_teams(cores, 2, 0).value()),
+            (Processors{{0, 1, 4, 5}, {2, 3, 6, 7}}));
+  EXPECT_EQ(processors_of(make_teams(cores, 2, 4).value()), (Processors{{0, 1}, {2, 3}}));
+  EXPECT_EQ(processors_of(make_teams(cores, 4, 5).value()), (Processors{{0}, {1}, {2}, {3, 7}}));
+  EXPECT_EQ(processors_of(make_teams(cores, 1, 3).value()), (Processors{{0, 1, 2}}));
+}
+
+TEST(Teams, AreRefusedWhereTheyWouldShareACore) {
+  const std::vector<Core> cores = {{0, 2}, {1, 3}};
+  EXPECT_EQ(make_teams(cores, 3, 0).error().message,
+            "3 instances need as many cores, but this process may use 2");
+  EXPECT_EQ(make_teams(cores, 2, 1).error().message,
+            "2 instances need a thread each, but there are 1 in all");
+  EXPECT_EQ(make_teams(cores, 2, 5).error().message,
+            "5 threads in 2 instances are more than their cores have room for; ask for at most 4");
+}
+
+TEST(Teams, StayOnTheirProcessors) {
+  const std::vector<Team> teams = make_teams(available_cores(), 1, 0).value();
+  std::thread([&] {  // whose affinity nobody else minds
+    ThreadPool pool(teams.front());
+    pool.pin_caller();
+    std::vector<int> on(pool.size(), -1);
+    pool.run([&](unsigned worker) { on[worker] = sched_getcpu(); });
+    for (size_t i = 0; i < on.size(); ++i)
+      EXPECT_EQ(on[i], static_cast<int>(teams.front().processors[i]));
+  })
+      .join();
+}
+
+}  // namespace
+}  // namespace kvick::base

@@ -91,9 +91,8 @@ KvOptions Batcher::kind_of(const Job& job) const {
   const kv::Spec& select = options_.kv.select;
   if (kind.select.name.empty()) kind.select = select;
   // What was learnt for a policy comes from the service: a request names no files.
-  const auto file = select.options.find("file");
-  if (kind.select.name == select.name && file != select.options.end())
-    kind.select.options.insert(*file);
+  if (kind.select.name == select.name && select.options.contains("file"))
+    kind.select.options.try_emplace("file", select.options.at("file"));
   // A policy that forgets has no use for the service's layout.
   if (kind.spec.name.empty() && !kv::forgets(kind.select)) {
     kind.spec = options_.kv.spec;

@@ -353,8 +353,8 @@ TEST_P(Conformance, ViewsMayBeTakenFromManyThreads) {
           step->view(ask, scratch, view);
           const uint32_t is_v = i % 4 < 2 ? 1 : 0, at = (ask.slot * 3 + ask.head) * 2 + is_v;
           if (shows_all() && gather(view, p.shape, is_v == 1) != expected[at]) ++wrong;
-          // Each view once.
-          if (traits().wants_probs && thread == i / 6)
+          // Each of the six views once.
+          if (traits().wants_probs && i < 6 && thread == i % 4)
             step->observe(ask, view, std::vector<float>(rows_of(view), 0.5f));
         }
       });

@@ -78,7 +78,7 @@ double naive_loss(const HeadFit& fit, const HeadWindow& w, std::span<const uint3
           guess[j] += product(fit.q().data() + (g * fit.rank() + r) * w.inputs, a, w.inputs) *
                       product(fit.k().data() + r * w.inputs, b, w.inputs);
         truth[j] = product(w.q + i * w.q_stride + g * w.head_dim, b, w.head_dim) /
-                   std::sqrt(double{w.head_dim});
+                   std::sqrt(static_cast<double>(w.head_dim));
       }
       total += naive_row(guess, truth, loss);
     }

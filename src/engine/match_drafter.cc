@@ -30,9 +30,14 @@ void add_matches(const Matches& matches, const DraftAsk& ask, Kind first, DraftT
     int32_t parent = -1;
     bool branch = false;
     for (uint32_t i = 0; i < match.next.size() && i < ask.depth; ++i) {
-      const int32_t known = tree.child(parent, match.next[i]);
-      branch = branch || (known < 0 && m > 0);
-      if (known < 0 && tree.nodes.size() >= ask.most) return;
+      if (const int32_t known = tree.child(parent, match.next[i]); known >= 0) {
+        parent = known;
+        continue;
+      }
+      // Only the longest match adds nodes that are no branch: of others, which may be followed by
+      // more, agreement_at is not asked.
+      branch = branch || m > 0;
+      if (tree.nodes.size() >= ask.most) return;
       // A guess that comes true makes the match longer by one.
       const uint32_t length = match.length + i;
       const Kind kind = branch ? branch_kind(length) : match_kind(length, agreement_at(matches, i));

@@ -133,9 +133,9 @@ Result<int> bench_spec(const BenchSpec& what, const EngineFlags& flags, const Co
   fmt::print("{}, {} threads, {}, cache {} {}\n", engine->model().config().name,
              engine->pool().size(), base::isa_name(engine->kernels().isa),
              kv::spec_text(options.kv.spec), engine::kv_type_text(options.kv));
-  fmt::print("{} prompts of {} tokens of {}, {} at once, greedy answers of {}\n\n", prompts.size(),
-             prompts.front().size(), what.file.empty() ? "the bundled text" : what.file,
-             what.parallel, what.decode);
+  fmt::print("{} prompt{} of {} tokens of {}, {} at once, greedy answers of {}\n\n", prompts.size(),
+             prompts.size() == 1 ? "" : "s", prompts.front().size(),
+             what.file.empty() ? "the bundled text" : what.file, what.parallel, what.decode);
   fmt::print("{:<24}{:>10}{:>10}{:>10}{:>10}{:>12}{:>9}\n", "spec", "tokens/s", "spread",
              "per pass", "guesses", "came true", "speed");
   for (const Way& way : ways) fmt::print("{}", text_of(way, ways[0]));

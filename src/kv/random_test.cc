@@ -157,6 +157,8 @@ class Player {
       EXPECT_LE(after.cached_bytes, before.cached_bytes);
       after.allocated_bytes += before.cached_bytes - after.cached_bytes;
       after.cached_bytes = before.cached_bytes;
+      EXPECT_LE(after.metadata_bytes, before.metadata_bytes);  // their entries went with them
+      after.metadata_bytes = before.metadata_bytes;
     }
     EXPECT_EQ(after, before);
   }

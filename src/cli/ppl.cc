@@ -16,7 +16,7 @@ namespace {
 struct PplFlags {
   EngineFlags engine;
   std::string file, against, reference;
-  uint32_t most = 0, window = 0;
+  uint32_t most = 0, window = 0, prompt = 0;
 };
 
 bool compares(const PplFlags& flags) { return !flags.against.empty() || !flags.reference.empty(); }
@@ -83,6 +83,7 @@ base::Result<int> ppl(const PplFlags& flags, const Common& common) {
   engine::PerplexityOptions options;
   KVICK_TRY(options.kv, kv_options(flags.engine));
   KVICK_TRY(options.window, window_of(flags, options.kv));
+  options.prompt = flags.prompt;
   options.most = flags.most;
   if (!flags.against.empty()) {
     EngineFlags reference = flags.engine;
@@ -126,6 +127,9 @@ void add_ppl(CLI::App& app, const Common& common, Run& chosen) {
       "--window");
   command->add_option("--window", flags->window,
                       "tokens of one window (default: --ctx); --kv sliding takes more than --ctx");
+  command->add_option("--prompt", flags->prompt,
+                      "tokens of each window that are read as a prompt, from all rows, and do not "
+                      "count (default: 0)");
   command->add_option("-f,--file", flags->file, "the text")->required();
   command->add_option("--tokens", flags->most, "only the first N tokens (default: all)");
   command->add_option(

@@ -12,6 +12,7 @@
 #include "cli/progress.h"
 #include "cli/train_distil.h"
 #include "cli/train_model.h"
+#include "cli/train_pca.h"
 #include "engine/ranges.h"
 
 namespace kvick::cli {
@@ -102,6 +103,7 @@ void add_train(CLI::App& app, const Common& common, Run& chosen) {
   command->require_subcommand(1);
   add_ranges(*command, common, chosen);
   add_distil(*command, common, chosen);
+  add_pca(*command, common, chosen);
   add_model_training(*command, common, chosen);
 }
 

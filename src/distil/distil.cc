@@ -114,17 +114,7 @@ Result<kv::Predictor> start_of(const model::Config& config, const DistilOptions&
   return start;
 }
 
-base::Status<> check(const engine::Engine& engine, size_t tokens, const DistilOptions& options) {
-  if (engine.model().kv_memory() != nullptr)
-    return fail("a model with a memory of slots reads no rows that could be predicted");
-  if (options.window < 2 || options.window > engine.model().config().context)
-    return fail("windows of {} tokens, but they must be of 2 to the model's context of {}",
-                options.window, engine.model().config().context);
-  if (tokens < size_t{2} * options.window)
-    return fail(
-        "the text has {} tokens and distilling needs two windows of {}: give a longer text or a "
-        "shorter --window",
-        tokens, options.window);
+base::Status<> check(const DistilOptions& options) {
   if (options.epochs == 0 || options.steps == 0 || options.queries == 0)
     return fail("distilling takes at least one epoch, step and query");
   if (!(options.rate >= 0 && options.rate <= 1))
@@ -134,11 +124,26 @@ base::Status<> check(const engine::Engine& engine, size_t tokens, const DistilOp
 
 }  // namespace
 
+base::Status<> check_windows(const engine::Engine& engine, size_t tokens, uint32_t window) {
+  if (engine.model().kv_memory() != nullptr)
+    return fail("a model with a memory of slots reads no rows that could be predicted");
+  if (window < 2 || window > engine.model().config().context)
+    return fail("windows of {} tokens, but they must be of 2 to the model's context of {}", window,
+                engine.model().config().context);
+  if (tokens < size_t{2} * window)
+    return fail(
+        "the text has {} tokens and learning needs two windows of {}: give a longer text or a "
+        "shorter --window",
+        tokens, window);
+  return base::Done{};
+}
+
 Result<Distilled> distil(engine::Engine& engine, std::span<const engine::Token> text,
                          const DistilOptions& given) {
   DistilOptions options = given;
   if (options.most != 0) text = text.first(std::min<size_t>(text.size(), options.most));
-  KVICK_TRY_VOID(check(engine, text.size(), options));
+  KVICK_TRY_VOID(check_windows(engine, text.size(), options.window));
+  KVICK_TRY_VOID(check(options));
   KVICK_TRY(kv::Predictor start, start_of(engine.model().config(), options));
   if (options.rate == 0) options.rate = start.shape.inputs() < kMany ? kRate : kRateOfMany;
   KVICK_TRY(Capture capture, Capture::make(engine, options.window));

@@ -44,6 +44,9 @@ struct Distilled {
 base::Result<Distilled> distil(engine::Engine& engine, std::span<const engine::Token> text,
                                const DistilOptions& options);
 
+// Errors: a model with a memory of slots, a window past the context, a text of fewer than two.
+base::Status<> check_windows(const engine::Engine& engine, size_t tokens, uint32_t window);
+
 // As it is written; text: the name of what it was trained on.
 engine::PredictorFile file_of(const Distilled& made, const engine::ModelIdentity& model,
                               const std::string& text);

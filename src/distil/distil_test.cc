@@ -129,7 +129,7 @@ TEST(Distil, RefusesWhatCannotBeLearntFrom) {
   };
   const DistilOptions good = quick(kv::PredictorForm::kHeads);
   EXPECT_EQ(refusal(127, good),
-            "the text has 127 tokens and distilling needs two windows of 64: give a longer text or "
+            "the text has 127 tokens and learning needs two windows of 64: give a longer text or "
             "a shorter --window");
   DistilOptions bad = good;
   bad.window = 129;

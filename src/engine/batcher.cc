@@ -88,7 +88,11 @@ double Batcher::order_of(const Job& job, double arrived) const {
 KvOptions Batcher::kind_of(const Job& job) const {
   KvOptions kind = job.kv.value_or(options_.kv);
   if (kind.max_tokens == 0) kind.max_tokens = options_.kv.max_tokens;
-  if (kind.select.name.empty()) kind.select = options_.kv.select;
+  const kv::Spec& select = options_.kv.select;
+  if (kind.select.name.empty()) kind.select = select;
+  // What was learnt for a policy comes from the service: a request names no files.
+  if (kind.select.name == select.name && select.options.contains("file"))
+    kind.select.options.try_emplace("file", select.options.at("file"));
   // A policy that forgets has no use for the service's layout.
   if (kind.spec.name.empty() && !kv::forgets(kind.select)) {
     kind.spec = options_.kv.spec;

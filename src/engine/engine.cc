@@ -4,6 +4,7 @@
 
 #include "engine/predictor_file.h"
 #include "engine/ranges.h"
+#include "kv/policy.h"
 #include "model/vocabulary.h"
 #include "plan/growth_rates.h"
 
@@ -159,14 +160,21 @@ Result<std::unique_ptr<kv::Store>> Engine::make_store(const KvOptions& options) 
 base::Result<std::shared_ptr<const kv::Predictor>> Engine::predictor(
     const KvOptions& resolved) const {
   const auto file = resolved.select.options.find("file");
-  if (resolved.select.name != "maple" || file == resolved.select.options.end())
-    return std::shared_ptr<const kv::Predictor>();
+  if (file == resolved.select.options.end()) return std::shared_ptr<const kv::Predictor>();
   return read_predictor(file->second, identity_, model_->config());
 }
 
 base::Status<> Engine::check_kv(const KvOptions& options) const {
   const KvOptions all = resolved(options);
   KVICK_TRY_VOID(check(all));
+  if (const kv::Policy* policy = kv::find_policy(all.select.name)) {
+    const bool takes_file = std::any_of(policy->options.begin(), policy->options.end(),
+                                        [](const kv::Option& one) { return one.name == "file"; });
+    if (takes_file && !all.select.options.contains("file"))
+      return base::fail(
+          "{0} needs what was learnt for it: start with --kv-select {0}:file=NAME.kvp",
+          policy->name);
+  }
   kv::Setup setup = this->setup(all);
   // Whatever they are, r=auto is allowed; measuring them takes the threads that compute.
   setup.growth_rates = [] {

@@ -44,8 +44,8 @@ class Reader {
     past_ = 0;
   }
 
-  // Tokens [begin, begin + n) of every window.
-  base::Status<> read(Windows windows, size_t begin, size_t n) {
+  // Tokens [begin, begin + n) of every window; logits only if they are wanted.
+  base::Status<> read(Windows windows, size_t begin, size_t n, bool want) {
     std::vector<model::Slot> slots;
     for (size_t lane = 0; lane < windows.size(); ++lane)
       slots.push_back({.seq = lanes_[lane],
@@ -58,7 +58,7 @@ class Reader {
     const uint64_t read_before = store_->usage().read_bytes;
     auto step = store_->begin({.slots = of_store});
     if (!step.ok()) return fail("no room for a window: {}", step.error().what);
-    std::vector<uint32_t> wanted(windows.size() * n);
+    std::vector<uint32_t> wanted(want ? windows.size() * n : 0);
     for (uint32_t i = 0; i < wanted.size(); ++i) wanted[i] = i;
     logits_.resize(wanted.size() * vocab());
     engine_.model().forward(batch, **step, workspace_, wanted, logits_.data());
@@ -130,25 +130,35 @@ void score(const Reader& reader, const Reader* reference, Lane lane, std::span<c
   }
 }
 
-// Windows of equal length, side by side, `chunk` tokens of each at a time.
-base::Status<> read_windows(Reader& reader, Reader* reference, Windows windows, size_t chunk,
+struct Pace {
+  size_t prompt = 0;  // PerplexityOptions::prompt, kChunk tokens at a time
+  size_t chunk = 1;   // of the tokens behind it
+};
+
+// Windows of equal length, side by side, some tokens of each at a time.
+base::Status<> read_windows(Reader& reader, Reader* reference, Windows windows, Pace pace,
                             Sums& sums) {
   reader.restart(windows.size());
   if (reference != nullptr) reference->restart(windows.size());
   sums.lanes.assign(windows.size(), 0);
   const size_t length = windows.front().size();
-  for (size_t begin = 0; begin < length; begin += chunk) {
-    const size_t n = std::min(chunk, length - begin), next = std::min(n, length - begin - 1);
-    KVICK_TRY_VOID(reader.read(windows, begin, n));
-    if (reference != nullptr) KVICK_TRY_VOID(reference->read(windows, begin, n));
+  for (size_t begin = 0, n = 0; begin < length; begin += n) {
+    const bool counts = begin >= pace.prompt;
+    n = std::min(counts ? pace.chunk : std::min<size_t>(kChunk, pace.prompt - begin),
+                 length - begin);
+    const size_t next = std::min(n, length - begin - 1);
+    KVICK_TRY_VOID(reader.read(windows, begin, n, counts));
+    if (reference != nullptr) KVICK_TRY_VOID(reference->read(windows, begin, n, counts));
+    if (!counts) continue;
     for (size_t lane = 0; lane < windows.size(); ++lane)
       score(reader, reference, {.index = lane, .first = lane * n},
             windows[lane].subspan(begin + 1, next), sums);
   }
   for (const double nll : sums.lanes) {
     sums.nll += nll;
-    sums.tokens += length - 1;
-    sums.windows.push_back(nll / static_cast<double>(length - 1));
+    const size_t predicted = length - pace.prompt - 1;
+    sums.tokens += predicted;
+    sums.windows.push_back(nll / static_cast<double>(predicted));
   }
   return base::Done{};
 }
@@ -249,17 +259,21 @@ Result<Perplexity> perplexity(Engine& engine, std::span<const Token> text,
   if (text.size() < 2) return fail("the text has {} tokens; it needs at least 2", text.size());
   const uint32_t window = static_cast<uint32_t>(std::min<size_t>(options.window, text.size()));
   const size_t windows = text.size() / window;
+  if (options.prompt + 2 > window)
+    return fail("a prompt of {} tokens leaves nothing to predict in a window of {}", options.prompt,
+                window);
 
   KVICK_TRY(Reader reader, make_reader(engine, options.kv, window));
   KVICK_TRY(std::optional<Reader> reference, make_reference(engine, options, window));
   const bool steps = !reads_all(options.kv) || (options.against && !reads_all(*options.against));
-  const size_t lanes = steps ? kMostLanes : 1, chunk = steps ? 1 : kChunk;
+  const size_t lanes = steps ? kMostLanes : 1;
+  const Pace pace = {.prompt = options.prompt, .chunk = steps ? 1 : kChunk};
   Sums sums;
   for (size_t i = 0; i < windows;) {
     std::vector<std::span<const Token>> some;
     for (; some.size() < lanes && i < windows; ++i)
       some.push_back(text.subspan(i * window, window));
-    KVICK_TRY_VOID(read_windows(reader, reference ? &*reference : nullptr, some, chunk, sums));
+    KVICK_TRY_VOID(read_windows(reader, reference ? &*reference : nullptr, some, pace, sums));
     if (options.progress) options.progress(i * window, windows * window);
   }
   Perplexity result = summary(sums);

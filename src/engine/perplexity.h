@@ -16,6 +16,9 @@ struct PerplexityOptions {
   // Tokens of one window; each starts with an empty cache. The caches' max_tokens is the window,
   // but of an endless one (kv::Traits) what its options say, if they do.
   uint32_t window = 1024;
+  // Tokens at the front of a window that are read as a prompt, in large steps in which every policy
+  // reads all rows, and whose predictions do not count.
+  uint32_t prompt = 0;
   uint32_t most = 0;  // tokens of the text that count; 0: all
   KvOptions kv;
   // The reference of the divergence, on the same tokens: where either is given, `reference` (or the
@@ -26,7 +29,8 @@ struct PerplexityOptions {
 };
 
 // Over all windows of `window` consecutive tokens (a last shorter one is left out unless it is the
-// only one), every token but the first of its window is predicted from those before it.
+// only one), every token but the first of its window is predicted from those before it; those of
+// PerplexityOptions::prompt and the next are not.
 struct Perplexity {
   double perplexity = 0;            // exp(mean negative log-likelihood)
   double nll = 0;                   // the mean, in nats

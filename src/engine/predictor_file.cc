@@ -20,7 +20,7 @@ constexpr uint32_t kVersion = 1;
 constexpr uint32_t kMost = 1 << 20;  // of any number of the shape
 constexpr uint32_t kBlock = 32;      // of Q8_0: a scale and as many codes
 constexpr uint32_t kBlockBytes = 34;
-constexpr std::string_view kForms[] = {"random", "trained", "heads"};
+constexpr std::string_view kForms[] = {"random", "trained", "heads", "components"};
 
 uint32_t padded(uint32_t inputs) { return (inputs + kBlock - 1) / kBlock * kBlock; }
 

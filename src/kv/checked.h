@@ -36,13 +36,14 @@ class CheckedStore : public Store {
   uint64_t shrink(uint64_t bytes) final;
   Usage usage() const final;
   const Shape& shape() const final { return setup_.shape; }
+  // The most bytes that it may allocate from now on, where it is a part of another store.
+  virtual void limit(uint64_t max_bytes) { setup_.max_bytes = max_bytes; }
 
  protected:
   using SequenceOr = base::Result<std::unique_ptr<Sequence>, Shortage>;
   using StepOr = base::Result<std::unique_ptr<CheckedStep>, Shortage>;
 
   const Setup& setup() const { return setup_; }
-  void set_max_bytes(uint64_t max_bytes) { setup_.max_bytes = max_bytes; }
   // A Shortage if allocated bytes would rise from `now` to `then`, past the cap or the budget;
   // `what` begins its sentence. Cached rows count as free.
   std::optional<Shortage> shortage_of(uint64_t now, uint64_t then, std::string_view what) const;

@@ -47,6 +47,8 @@ inline std::vector<std::string> specs() {
     for (const Policy& policy : policies())
       if (std::string_view(layout) == "virtual" || !forgets({std::string(policy.name), {}}))
         all.push_back(fmt::format("{} {}", layout, tried_policy(policy)));
+  for (const char* policy : {"quest", "maple"})
+    all.push_back(fmt::format("tiered {}", tried_policy(*find_policy(policy))));
   return all;
 }
 

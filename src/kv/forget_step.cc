@@ -19,10 +19,10 @@ ForgetStep::ForgetStep(ForgetStore& store, std::vector<Place> places, std::vecto
     runs_.push_back({.sinks = {.row = 0, .rows = sinks, .pos = 0},
                      .others = {.row = sinks, .rows = sequence.held - sinks, .pos = sinks},
                      .fresh = {.row = 0, .rows = fresh_[slot].rows(), .pos = sequence.length}});
-    if (!store_.rule_.by_attention) continue;
-    const Shape& shape = store_.shape();
-    probs_.emplace_back(size_t{shape.layers} * shape.kv_heads *
-                        (sequence.held + fresh_[slot].rows()));
+    const uint32_t fresh = fresh_[slot].rows();
+    const size_t heads = size_t{store_.shape().layers} * store_.shape().kv_heads;
+    const bool noted = store_.rule_.notes(sequence.length + fresh);
+    probs_.emplace_back(noted ? heads * (sequence.held + fresh) : 0);
   }
 }
 
@@ -82,11 +82,21 @@ const float* ForgetStep::rotated(const Ask& ask, base::Arena& scratch) const {
 }
 
 void ForgetStep::observe_rows(const Ask& ask, const kernels::View&, std::span<const float> probs) {
-  if (!store_.rule_.by_attention) return;
+  if (probs_[ask.slot].empty()) return;
   const size_t rows = sequence(ask.slot).held + fresh_[ask.slot].rows();
   KVICK_CHECK_EQ(probs.size(), rows);
   const size_t at = size_t{ask.layer} * store_.shape().kv_heads + ask.head;
   std::copy_n(probs.data(), rows, probs_[ask.slot].data() + at * rows);
+}
+
+// What a row's probability, summed over the queries of a slot and KV head, counts. A step of many
+// tokens has as many queries, of which the sum alone is known: the mean stands for each.
+float ForgetStep::noted(uint32_t slot, float probability) const {
+  if (store_.rule_.noted == Noted::kMass) return probability;
+  const auto fresh = static_cast<float>(fresh_[slot].rows());
+  const auto rows = static_cast<float>(sequence(slot).held) + fresh;
+  const float queries = fresh * static_cast<float>(store_.setup().group);
+  return probability * rows < queries ? -fresh : 0;
 }
 
 void ForgetStep::keep_all(const Kept& kept) {
@@ -113,50 +123,70 @@ void ForgetStep::keep_rows(uint32_t slot, std::span<const uint32_t> kept) {
   store_.copied_bytes_ += kept.size() * shape.token_bytes();
 }
 
-// The rows that were held and those that are kept, by number: held ones are below `held`. Rows that
-// stay keep their place, and new ones take the places of those that go.
-void ForgetStep::keep_of_head(uint32_t slot, uint32_t layer, uint32_t head,
-                              std::span<const uint32_t> kept) {
-  ForgetSequence& sequence = this->sequence(slot);
-  const ForgetRule& rule = store_.rule_;
-  const uint32_t held = sequence.held, all = held + static_cast<uint32_t>(kept.size());
-  const uint32_t tokens = sequence.length + static_cast<uint32_t>(kept.size());
-  const uint32_t stay = rule.held(tokens);
-  const size_t at = size_t{layer} * store_.shape().kv_heads + head;
-  RowNote* const notes = sequence.notes.data() + at * sequence.rows.rows();
-  const float* const probs =
-      rule.by_attention ? probs_[slot].data() + at * (held + fresh_[slot].rows()) : nullptr;
-  for (uint32_t row = 0; row < held && probs != nullptr; ++row) notes[row].mass += probs[row];
-  const auto note = [&](uint32_t row) -> RowNote {
-    if (row < held) return notes[row];
-    const uint32_t i = row - held;
-    return {.pos = sequence.length + i, .mass = probs != nullptr ? probs[held + kept[i]] : 0.0F};
-  };
-  // Those that may go, and of them as many as have to: the least attended, of equal ones the
-  // oldest.
+// Of rows that may go, with what is noted of each by its number, as many as have to: those that
+// count least, of equal ones the oldest. In order.
+std::vector<uint32_t> ForgetStep::given_up(const ForgetRule& rule, std::span<const RowNote> notes,
+                                           uint32_t tokens) {
+  const uint32_t stay = rule.held(tokens), all = static_cast<uint32_t>(notes.size());
   std::vector<uint32_t> go;
+  if (all <= stay) return go;
   const uint32_t newest = tokens - rule.recent(tokens);
-  for (uint32_t row = 0; row < all && all > stay; ++row)
-    if (const uint32_t pos = note(row).pos; pos >= rule.selection.sinks && pos < newest)
-      go.push_back(row);
+  for (uint32_t row = 0; row < all; ++row)
+    if (notes[row].pos >= rule.selection.sinks && notes[row].pos < newest) go.push_back(row);
   const auto before = [&](uint32_t a, uint32_t b) {
-    const RowNote x = note(a), y = note(b);
+    const RowNote &x = notes[a], &y = notes[b];
     return x.mass != y.mass ? x.mass < y.mass : x.pos < y.pos;
   };
   std::nth_element(go.begin(), go.begin() + (all - stay), go.end(), before);
   go.resize(all - stay);
   std::sort(go.begin(), go.end());
+  return go;
+}
+
+// What is noted of the rows that were held and of those that are kept, by number: held ones are
+// first.
+std::vector<RowNote> ForgetStep::notes_of(uint32_t slot, size_t at,
+                                          std::span<const uint32_t> kept) const {
+  const ForgetSequence& sequence = this->sequence(slot);
+  const uint32_t held = sequence.held;
+  const auto first = sequence.notes.begin() + static_cast<ptrdiff_t>(at * sequence.rows.rows());
+  std::vector<RowNote> notes(first, first + held);
+  for (uint32_t i = 0; i < kept.size(); ++i) notes.push_back({.pos = sequence.length + i});
+  if (probs_[slot].empty()) return notes;
+  const float* const probs = probs_[slot].data() + at * (held + fresh_[slot].rows());
+  for (uint32_t row = 0; row < notes.size(); ++row)
+    notes[row].mass += noted(slot, probs[row < held ? row : held + kept[row - held]]);
+  return notes;
+}
+
+// Rows that stay keep their place if it is one of the first; new ones and the others take the
+// places of those that go.
+void ForgetStep::keep_of_head(uint32_t slot, uint32_t layer, uint32_t head,
+                              std::span<const uint32_t> kept) {
+  ForgetSequence& sequence = this->sequence(slot);
+  const ForgetRule& rule = store_.rule_;
+  const size_t at = size_t{layer} * store_.shape().kv_heads + head;
+  const std::vector<RowNote> all = notes_of(slot, at, kept);
+  const uint32_t tokens = sequence.length + static_cast<uint32_t>(kept.size());
+  const std::vector<uint32_t> go = given_up(rule, all, tokens);
+  const uint32_t held = sequence.held, stay = static_cast<uint32_t>(all.size() - go.size());
+  const uint32_t in_place = std::min(held, stay);
+  RowNote* const notes = sequence.notes.data() + at * sequence.rows.rows();
+  std::copy_n(all.begin(), in_place, notes);
   auto gone = go.begin();
   uint32_t spare = held;
-  for (uint32_t row = held; row < all; ++row) {
+  for (uint32_t row = in_place; row < all.size(); ++row) {
     if (std::binary_search(go.begin(), go.end(), row)) continue;
-    const uint32_t to = gone != go.end() && *gone < held ? *gone++ : spare++;
+    const uint32_t to = gone != go.end() && *gone < in_place ? *gone++ : spare++;
     for (const bool is_v : {false, true})
       std::memcpy(sequence.rows.row(layer, head, is_v, to),
-                  fresh_[slot].row(layer, head, is_v, kept[row - held]),
+                  row < held ? sequence.rows.row(layer, head, is_v, row)
+                             : fresh_[slot].row(layer, head, is_v, kept[row - held]),
                   store_.shape().row_bytes(is_v));
-    notes[to] = note(row);
+    notes[to] = all[row];
   }
+  if (rule.noted == Noted::kLows && !go.empty())  // each time is judged by what was noted since
+    for (uint32_t row = 0; row < stay; ++row) notes[row].mass = 0;
 }
 
 void ForgetStep::release() {

@@ -15,20 +15,33 @@ base::Status<> check_layout(const Setup& setup, const Layout& layout) {
   if (layout.strategy.name == standard.name && layout.spec.options.empty()) return base::Done{};
   return base::fail(
       "{} keeps the rows that are left in memory of its own, so that {} would have nothing to "
-      "keep: "
-      "leave the strategy out, or say {}",
+      "keep: leave the strategy out, or say {}",
       setup.select.name, spec_text(layout.spec), standard.name);
 }
 
 }  // namespace
 
 uint32_t ForgetRule::held(uint32_t tokens) const {
-  return std::min(tokens, std::max(selection.budget(tokens), selection.sinks + 1));
+  const uint32_t given_up_at = tokens / drop * drop;
+  const uint32_t most = std::max(selection.budget(given_up_at), selection.sinks + 1);
+  const uint32_t least = std::min(most, selection.sinks + selection.recent + 1);
+  const uint32_t left = std::max(most - std::min(most, drop - 1), least);
+  return std::min(tokens, left + (tokens - given_up_at));
+}
+
+uint32_t ForgetRule::most_held(uint32_t from, uint32_t to) const {
+  const uint32_t given_up_at = to / drop * drop;
+  return std::max(held(to), given_up_at > from ? held(given_up_at - 1) : 0);
+}
+
+bool ForgetRule::notes(uint32_t tokens) const {
+  const uint32_t until = (tokens + drop - 1) / drop * drop - tokens;
+  return noted != Noted::kNothing && until < history;
 }
 
 uint32_t ForgetRule::recent(uint32_t tokens) const {
   const uint32_t held = this->held(tokens), others = held - std::min(held, selection.sinks);
-  if (!by_attention) return others;
+  if (noted == Noted::kNothing) return others;
   return std::min(others, half_recent ? (held + 1) / 2 : selection.recent);
 }
 
@@ -68,7 +81,8 @@ void ForgetStore::free_sequence(std::unique_ptr<Sequence> sequence) {
 
 CheckedStore::StepOr ForgetStore::start(std::vector<Place> places) {
   const auto room_of = [&](const Place& place) {
-    return room_for(rule_.held(place.sequence->length + place.fresh));
+    const uint32_t length = place.sequence->length;  // some of the fresh rows may not be kept
+    return room_for(rule_.most_held(length, length + place.fresh));
   };
   uint64_t bytes = 0;
   for (const Place& place : places) {
@@ -134,7 +148,7 @@ base::Result<Cost> forget_cost(const Setup& setup, const Layout& layout, const F
                                const Load& load) {
   KVICK_TRY_VOID(check_layout(setup, layout));
   const uint64_t token = setup.shape.token_bytes();
-  const uint64_t room = ForgetStore::room_for(rule.held(load.tokens));
+  const uint64_t room = ForgetStore::room_for(rule.most_held(0, load.tokens));
   const uint64_t growths = room / ForgetStore::kGrowth;
   // What was there when it grew, and each row when it was committed.
   const uint64_t grown = growths > 0 ? growths * (growths - 1) / 2 * ForgetStore::kGrowth : 0;

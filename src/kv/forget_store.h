@@ -13,16 +13,30 @@
 
 namespace kvick::kv {
 
-// Which rows stay: the sinks, the newest ones, and of the others those that had most of the
-// attention.
+// What is noted of a row's attention, which says how much it counts.
+enum class Noted : uint8_t {
+  kNothing,  // those that stay are the newest
+  kMass,     // what it had, summed over steps and queries (H2O)
+  kLows,     // queries of which it had less than an even share, counted down (Scissorhands)
+};
+
+// Which rows stay: the sinks, the newest ones, and of the others those that count most.
 struct ForgetRule {
   Selection selection;
-  bool by_attention = false;  // else none of the others: those that stay are the newest
-  bool half_recent = false;   // the newest ones are half of the budget, not selection.recent
+  Noted noted = Noted::kNothing;
+  bool half_recent = false;  // the newest ones are half of the budget, not selection.recent
   bool rotates_sinks = false;
+  // Rows are given up so many at a time, where the number of tokens is a multiple of it.
+  uint32_t drop = 1;
+  uint32_t history = UINT32_MAX;  // tokens before that in which attention is noted
 
-  // Rows that a sequence of so many tokens has left. It never falls and rises by one at most.
+  // Rows that a sequence of so many tokens has left. It rises by one at most from one token to the
+  // next and, with drop = 1, never falls.
   uint32_t held(uint32_t tokens) const;
+  // The most that it has at any number of tokens past `from`, up to `to`.
+  uint32_t most_held(uint32_t from, uint32_t to) const;
+  // Whether attention counts in a step after which there are so many tokens.
+  bool notes(uint32_t tokens) const;
   // Of them, the newest.
   uint32_t recent(uint32_t tokens) const;
 };
@@ -30,7 +44,7 @@ struct ForgetRule {
 // What is known of a row beside its keys and values.
 struct RowNote {
   uint32_t pos = 0;
-  float mass = 0;  // attention that it had, summed over steps and queries
+  float mass = 0;  // what Noted says
 };
 
 struct ForgetSequence : Sequence {
@@ -81,7 +95,7 @@ class ForgetStep final : public CheckedStep {
   ForgetStep(const ForgetStep&) = delete;
   ForgetStep& operator=(const ForgetStep&) = delete;
 
-  Wants wants() const override { return {.probs = store_.rule_.by_attention}; }
+  Wants wants() const override { return {.probs = store_.rule_.noted != Noted::kNothing}; }
 
  private:
   struct Runs {
@@ -98,13 +112,17 @@ class ForgetStep final : public CheckedStep {
     return static_cast<ForgetSequence&>(*places()[slot].sequence);
   }
   const float* rotated(const Ask& ask, base::Arena& scratch) const;
+  float noted(uint32_t slot, float probability) const;
+  static std::vector<uint32_t> given_up(const ForgetRule& rule, std::span<const RowNote> notes,
+                                        uint32_t tokens);
+  std::vector<RowNote> notes_of(uint32_t slot, size_t at, std::span<const uint32_t> kept) const;
   void keep_of_head(uint32_t slot, uint32_t layer, uint32_t head, std::span<const uint32_t> kept);
   void release();
 
   ForgetStore& store_;
   std::vector<RowBuffer> fresh_;  // per slot
   std::vector<Runs> runs_;        // per slot; views point into it
-  // Per slot, if probabilities are wanted: [layers * kv_heads][held + fresh].
+  // Per slot, if attention counts in this step: [layers * kv_heads][held + fresh].
   std::vector<std::vector<float>> probs_;
 };
 

@@ -160,5 +160,117 @@ TEST(H2o, KeepsTheNewestHalfAndTheRowsThatHadMostAttentionInEachHead) {
   }
 }
 
+// One head by the definition: a list of rows, and how often each had less than an even share.
+struct Lows {
+  struct Note {
+    Row row;
+    uint32_t pos, lows = 0;
+  };
+  std::vector<Note> rows;  // oldest first
+  uint32_t tokens = 0;
+
+  void end_step(const Rows& kept, const std::map<Row, float>& probs, uint32_t fresh) {
+    const auto all = static_cast<float>(rows.size() + fresh);
+    for (const Row row : kept) rows.push_back({.row = row, .pos = tokens++});
+    for (Note& note : rows)
+      if (probs.at(note.row) / static_cast<float>(fresh) < 1 / all) note.lows += fresh;
+  }
+  // At a number of tokens that is a multiple of `drop`, down to so many rows.
+  void give_up(uint32_t left, uint32_t recent) {
+    if (rows.size() <= left) return;
+    while (rows.size() > left) {
+      const auto newest = rows.end() - recent;
+      rows.erase(std::max_element(rows.begin(), newest,
+                                  [](const Note& a, const Note& b) { return a.lows < b.lows; }));
+    }
+    for (Note& note : rows) note.lows = 0;
+  }
+  Rows numbers() const {
+    Rows all;
+    for (const Note& note : rows) all.push_back(note.row);
+    return all;
+  }
+};
+
+TEST(Scissorhands, GivesUpRowsThatRecentQueriesPaidLittleAttentionTo) {
+  constexpr uint32_t kBudget = 20, kDrop = 6, kRecent = 4;
+  Pair p(fmt::format("virtual scissorhands:budget={},drop={},recent={}", kBudget, kDrop, kRecent),
+         kShape);
+  const SeqId a = p.open();
+  std::map<std::pair<uint32_t, uint32_t>, Lows> twins;  // of each layer and head
+  for (uint32_t turn = 0; turn < 120; ++turn) {
+    const uint32_t fresh = turn == 0 ? 18 : 1;
+    auto step = p.begin({{a, fresh}});
+    write_all(*step, kShape, p.fresh);
+    const bool dropped = turn % 5 == 3;
+    const Rows all = p.twin[a];
+    for (uint32_t layer = 0; layer < 2; ++layer)
+      for (uint32_t head = 0; head < 2; ++head) {
+        Lows& twin = twins[{layer, head}];
+        base::Arena scratch;
+        kernels::View view;
+        step->view(ask_of(0, layer, head), scratch, view);
+        ASSERT_EQ(shown(view, all, layer, head), twin.numbers()) << turn;
+        std::vector<float> probs;
+        std::map<Row, float> of;
+        const auto rows = static_cast<float>(twin.rows.size() + fresh);
+        const auto give = [&](Row row) {
+          const uint32_t number = (row * 2654435761U ^ turn * 977 ^ layer * 31 ^ head) % 1009;
+          of[row] = static_cast<float>(fresh * number) / (505 * rows);
+          probs.push_back(of[row]);
+        };
+        std::map<std::vector<std::byte>, Row> number;
+        for (const Row row : all) number[bytes_of(kShape, {row}, layer, head, true)] = row;
+        const std::vector<std::byte> bytes = gather(view, kShape, true);
+        const size_t size = kShape.row_bytes(true), past = bytes.size() / size - fresh;
+        for (size_t i = 0; i < past; ++i)
+          give(number.at({bytes.begin() + static_cast<ptrdiff_t>(i * size),
+                          bytes.begin() + static_cast<ptrdiff_t>((i + 1) * size)}));
+        for (const Row row : p.fresh) give(row);
+        step->observe(ask_of(0, layer, head), view, probs);
+        if (dropped) continue;
+        twin.end_step(p.fresh, of, fresh);
+        if (twin.tokens % kDrop == 0) twin.give_up(kBudget - kDrop + 1, kRecent);
+        ASSERT_LE(twin.rows.size(), kBudget);
+      }
+    if (!dropped) p.commit(*step, Kept::all({p.slots}));
+  }
+}
+
+// What a draft would have forgotten had it been kept.
+TEST(Forgetting, ARejectedDraftForgetsNothing) {
+  for (const char* policy :
+       {"streaming:budget=20,sinks=2", "h2o:budget=20", "scissorhands:budget=20,drop=5,recent=3"}) {
+    SCOPED_TRACE(policy);
+    Pair p(fmt::format("virtual {}", policy), kShape);
+    const SeqId a = p.open();
+    p.add(a, 14);
+    const auto rows = [&] {
+      const auto step = p.begin({{a, 1}});
+      write_all(*step, kShape, p.fresh);
+      base::Arena scratch;
+      kernels::View view;
+      step->view(ask_of(0, 1, 0), scratch, view);
+      return shown(view, p.twin[a], 1, 0);
+    };
+    const auto guess = [&](std::vector<uint32_t> kept) {
+      const auto step = p.begin({{a, 30}});
+      write_all(*step, kShape, p.fresh);
+      p.commit(*step, {.rows = {std::move(kept)}});
+    };
+    EXPECT_EQ(rows(), p.twin[a]);
+    guess({});
+    EXPECT_EQ(rows(), p.twin[a]);
+    guess({0, 29});
+    EXPECT_EQ(p.store->length(a), 16u);
+    if (std::string(policy).starts_with("scissorhands")) continue;  // has given up at 15
+    EXPECT_EQ(rows(), p.twin[a]);
+    p.add(a, 4);
+    EXPECT_EQ(rows(), p.twin[a]);
+    guess({3});
+    EXPECT_EQ(rows().size(), 20u);
+  }
+}
+
 }  // namespace
 }  // namespace kvick::kv::test

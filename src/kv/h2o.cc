@@ -16,7 +16,7 @@ constexpr Option kOptions[] = {
      .fallback = "half"}};
 
 base::Result<ForgetRule> rule_of(const Setup& setup) {
-  ForgetRule rule = {.by_attention = true};
+  ForgetRule rule = {.noted = Noted::kMass};
   KVICK_TRY_VOID(read_budget(setup.select, kOptions[0], rule.selection));
   KVICK_TRY(rule.selection.sinks, read_rows(setup.select, kOptions[1]));
   const auto recent = setup.select.options.find("recent");

@@ -44,7 +44,12 @@ TEST_P(Map, TheMapShowsWhatEachSequenceHolds) {
   }
   EXPECT_EQ(bytes, p.store->usage().allocated_bytes);
   // What is forgotten is held no more.
-  EXPECT_EQ(tokens[a], traits_of(GetParam().spec).forgets ? kTriedSelection.rows : 150u);
+  if (traits_of(GetParam().spec).forgets) {
+    EXPECT_LE(tokens[a], kTriedSelection.rows);
+    EXPECT_GT(tokens[a] + kTriedDrop, kTriedSelection.rows);
+  } else {
+    EXPECT_EQ(tokens[a], 150u);
+  }
   EXPECT_EQ(tokens[b], 7u);
 }
 

@@ -181,6 +181,8 @@ base::Result<Asked> read_options(const Setup& setup) {
   asked.keys.rank = rank != 0 ? static_cast<uint32_t>(rank) : std::max(1u, head_dim / 8);
   if (setup.predictor == nullptr) return asked;
   const PredictorShape& trained = setup.predictor->shape;
+  if (trained.form == PredictorForm::kComponents)
+    return base::fail("maple: the file has loki's components: kvick train distil makes maple's");
   if (rank != 0 && rank != trained.rank)
     return base::fail("maple: rank is {}, but the predictor was trained for {}: leave it out", rank,
                       trained.rank);

@@ -1,9 +1,10 @@
 #pragma once
 // The policies, one row each: which of a sequence's rows are read. A second axis beside the
 // strategies of registry.h, which say where rows are: any policy goes with any strategy that keeps
-// rows (Traits::holds_old). The command line, the server, the planner, the lab and the tests read
-// this table and nothing else. A policy that leaves rows in place is a Selector (selector.h) and
-// lines here; docs/adr/0020-which-rows-are-read.md.
+// rows in memory (Traits::holds_old), and those that leave rows in place with one that keeps them
+// in a slower tier. The command line, the server, the planner, the lab and the tests read this
+// table and nothing else. A policy that leaves rows in place is a Selector (selector.h) and lines
+// here; docs/adr/0020-which-rows-are-read.md.
 
 #include "kv/registry.h"
 

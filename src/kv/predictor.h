@@ -19,6 +19,8 @@ enum class PredictorForm : uint8_t {
   kRandom,   // the layer's input through a fixed sparse random projection (MAPLE's own)
   kTrained,  // the layer's input through matrices that are trained whole
   kHeads,    // queries and keys of the layer itself, after rotary position
+  // The same, by the principal components of keys, for the policy loki.
+  kComponents,
 };
 
 struct PredictorShape {
@@ -29,7 +31,9 @@ struct PredictorShape {
   uint32_t seed = 0;  // of the random projection
 
   uint32_t group() const { return heads / kv_heads; }
-  bool from_input() const { return form != PredictorForm::kHeads; }
+  bool from_input() const {
+    return form == PredictorForm::kRandom || form == PredictorForm::kTrained;
+  }
   uint32_t projected() const { return kv_heads * rank; }  // k, columns of the random projection
   // What a row of W_Q and W_K reads.
   uint32_t inputs() const {

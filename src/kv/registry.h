@@ -17,6 +17,7 @@
 #include "kv/growth_model.h"
 #include "kv/kv.h"
 #include "kv/model_facts.h"
+#include "kv/row_fetcher.h"
 
 namespace kvick::kv {
 
@@ -92,8 +93,9 @@ struct Setup {
   const kernels::Table* kernels = nullptr;
   const Memory* memory = nullptr;
   std::shared_ptr<const StaticRanges> ranges;  // of the static element types, null without one
-  std::shared_ptr<const Predictor> predictor;  // what maple predicts with, null without it
+  std::shared_ptr<const Predictor> predictor;  // of maple and loki, null without it
   std::optional<Spec> tier = {};               // the slower tier, as --kv-tier names it (tier.h)
+  UnitsAsked asked = {};                       // of a slower tier; empty: views show all rows
   // Positions that the model knows, which is where the sequences of an endless strategy end.
   uint32_t most_positions = UINT32_MAX;
   // Told of each block that a prompt finds: seconds since it was used last; empty: nobody.

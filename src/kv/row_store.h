@@ -23,8 +23,6 @@ class RowStore : public CheckedStore {
   // What the runs count from, in one layer and head; without runs. The sequence has room for rows.
   virtual kernels::Segment segment(const Sequence& sequence, uint32_t layer,
                                    uint32_t head) const = 0;
-  // The most bytes that it may allocate from now on.
-  void limit(uint64_t max_bytes) { set_max_bytes(max_bytes); }
 
  private:
   void check_movable(uint64_t rows, uint64_t bytes) const;

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <numeric>
 
 #include "base/check.h"
 #include "kv/select_store.h"
@@ -36,10 +37,34 @@ class ChosenRuns {
   size_t count_ = 0;
 };
 
+// Where the rows of a step that are kept lie, under the numbers that they get.
+std::vector<kernels::Run> kept_runs(std::span<const kernels::Run> fresh, uint32_t length,
+                                    std::span<const uint32_t> kept) {
+  std::vector<kernels::Run> runs;
+  auto run = fresh.begin();
+  for (uint32_t i = 0; i < kept.size(); ++i) {
+    const uint32_t pos = length + kept[i];
+    while (run->pos + run->rows <= pos) ++run;
+    runs.push_back({.row = run->row + (pos - run->pos), .rows = 1, .pos = length + i});
+  }
+  return runs;
+}
+
+// All rows of a view: chosen ones, and those that are always read.
+std::span<const uint32_t> all_rows(const Choosing& choosing, std::span<const uint32_t> chosen,
+                                   uint32_t count, base::Arena& scratch) {
+  const std::span<uint32_t> rows = scratch.make<uint32_t>(choosing.read_rows(count));
+  const auto first = rows.begin() + choosing.first;
+  std::iota(rows.begin(), first, 0);
+  std::iota(std::copy(chosen.begin(), chosen.end(), first), rows.end(), choosing.last);
+  return rows;
+}
+
 }  // namespace
 
 SelectStep::SelectStep(SelectStore& store, std::vector<Place> places, std::unique_ptr<Step> inner)
     : CheckedStep(store, std::move(places)), store_(store), inner_(std::move(inner)) {
+  if (store_.rows_ == nullptr) fetcher_ = &dynamic_cast<RowFetcher&>(*inner_);
   if (!store_.selector_->has_side_rows()) return;
   const Shape& shape = store_.shape();
   side_.resize(size_t{shape.layers} * tokens() * shape.kv_heads * side_bytes());
@@ -53,25 +78,65 @@ void SelectStep::inputs(uint32_t layer, const float* x) {
   store_.selector_->project(layer, x, static_cast<uint32_t>(tokens()),
                             side_.data() + layer * layer_bytes, predicted_.data());
   predicted_layer_ = layer;
+  if (fetcher_ != nullptr) prefetch(layer);
+}
+
+// The rows that will be chosen are known before the layer has projected its queries, and are read
+// meanwhile.
+void SelectStep::prefetch(uint32_t layer) {
+  const uint32_t heads = store_.shape().kv_heads;
+  const auto work = [&](size_t begin, size_t end, unsigned) {
+    base::Arena scratch;
+    for (size_t at = begin; at < end; ++at) {
+      const Ask ask = {.slot = static_cast<uint32_t>(at / heads),
+                       .layer = layer,
+                       .head = static_cast<uint32_t>(at % heads)};
+      const Choosing choosing = choosing_of(ask.slot, layer);
+      if (choosing.all()) continue;
+      scratch.reset();
+      const Choice choice = choose(ask, choosing, {}, scratch);
+      const uint32_t count = places()[ask.slot].sequence->length;
+      fetcher_->prefetch(ask, all_rows(choosing, choice.rows, count, scratch));
+    }
+  };
+  const size_t count = places().size() * heads;
+  if (base::ThreadPool* const pool = store_.setup().pool)
+    pool->parallel_for(count, 1, work);
+  else
+    work(0, count, 0);
 }
 
 void SelectStep::write_rows(uint32_t layer, const float* k, const float* v) {
   inner_->write(layer, k, v);
 }
 
-void SelectStep::view_rows(const Ask& ask, base::Arena& scratch, kernels::View& out) {
-  inner_->view(ask, scratch, out);
-  const Place& place = places()[ask.slot];
+Choosing SelectStep::choosing_of(uint32_t slot, uint32_t layer) const {
   const Selection& selection = store_.selector_->selection();
+  const Place& place = places()[slot];
+  if (place.fresh > kMostSelecting || layer < selection.dense_layers) return {};
+  const Choosing choosing = selection.of(place.sequence->length);
+  return choosing.all() ? Choosing{} : choosing;
+}
+
+void SelectStep::view_rows(const Ask& ask, base::Arena& scratch, kernels::View& out) {
+  const Place& place = places()[ask.slot];
   const uint32_t committed = place.sequence->length;
+  const Choosing choosing = choosing_of(ask.slot, ask.layer);
+  const bool fetched = fetcher_ != nullptr && place.fresh <= kMostSelecting;
+  if (!fetched) inner_->view(ask, scratch, out);
+  Choice choice;
   uint64_t bytes = 0;
-  if (place.fresh <= kMostSelecting && ask.layer >= selection.dense_layers) {
-    const Choosing choosing = selection.of(committed);
-    if (!choosing.all()) {
-      choose(ask, choosing, scratch, out);
-      bytes = store_.selector_->choice_bytes(choosing, committed);
-    }
+  if (!choosing.all()) {
+    KVICK_CHECK(ask.q != nullptr, "a view without queries of a store whose views depend on them");
+    choice = choose(ask, choosing, out, scratch);
+    bytes = store_.selector_->choice_bytes(choosing, committed);
   }
+  if (fetched)
+    fetcher_->view_some(ask, all_rows(choosing, choice.rows, committed, scratch), scratch, out);
+  else if (!choosing.all())
+    narrow(choosing, choice, scratch, out);
+  out.rest = choice.rest;
+  out.rest_mass = choice.rest_mass;
   store_.read_bytes_.fetch_add(bytes + view_bytes(out), std::memory_order_relaxed);
 }
 
@@ -81,23 +146,24 @@ uint64_t SelectStep::view_bytes(const kernels::View& view) const {
   return rows * (store_.shape().row_bytes(false) + store_.shape().row_bytes(true));
 }
 
-void SelectStep::choose(const Ask& ask, const Choosing& choosing, base::Arena& scratch,
-                        kernels::View& out) {
-  KVICK_CHECK(ask.q != nullptr, "a view without queries of a store whose views depend on them");
+// all: the view of all rows, empty if they are in a slower tier.
+Choice SelectStep::choose(const Ask& ask, const Choosing& choosing, const kernels::View& all,
+                          base::Arena& scratch) const {
   const Place& place = places()[ask.slot];
   const uint32_t group = store_.setup().group;
   const auto queries = scratch.make<const float*>(size_t{place.fresh} * group);
   for (size_t i = 0; i < queries.size(); ++i)
-    queries[i] = ask.q + i / group * ask.q_stride + i % group * store_.shape().head_dim;
-  kernels::Segment& past = out.past[0];
+    queries[i] = ask.q == nullptr
+                     ? nullptr
+                     : ask.q + i / group * ask.q_stride + i % group * store_.shape().head_dim;
   Question question = {.rows = store_.rows_of(static_cast<const SelectSequence&>(*place.sequence),
                                               ask.layer, ask.head),
                        .count = place.sequence->length,
                        .choosing = choosing,
                        .queries = queries,
                        .group = group,
-                       .fresh = out.fresh};
-  question.rows.segment = past;
+                       .fresh = all.fresh};
+  if (!all.past.empty()) question.rows.segment = all.past[0];
   if (store_.selector_->has_side_rows()) {
     KVICK_CHECK_EQ(predicted_layer_, ask.layer);
     question.predicted = predicted_.data() + place.first * store_.selector_->predicted_floats();
@@ -105,19 +171,64 @@ void SelectStep::choose(const Ask& ask, const Choosing& choosing, base::Arena& s
   Choice choice;
   store_.selector_->choose(question, scratch, choice);
   KVICK_CHECK_EQ(choice.rows.size(), choosing.take);
+  return choice;
+}
+
+// Of a view of all rows, those that are read.
+void SelectStep::narrow(const Choosing& choosing, const Choice& choice, base::Arena& scratch,
+                        kernels::View& out) const {
+  kernels::Segment& past = out.past[0];
+  const uint32_t count = kernels::rows_of(past);
   ChosenRuns runs(past.runs, scratch.make<kernels::Run>(past.runs.size() + choosing.take + 2));
   runs.add(0, choosing.first);
   for (const uint32_t row : choice.rows) runs.add(row, row + 1);
-  runs.add(choosing.last, question.count);
+  runs.add(choosing.last, count);
   past.runs = runs.runs();
   past.bucket = out.fresh.bucket = {};
-  out.rest = choice.rest;
-  out.rest_mass = choice.rest_mass;
+}
+
+// -- commit --
+
+bool SelectStep::failed(uint32_t slot) const {
+  const auto& sequence = static_cast<const SelectSequence&>(*places()[slot].sequence);
+  return !store_.inner_->failure(sequence.inner).empty();
 }
 
 void SelectStep::keep_all(const Kept& kept) {
+  if (fetcher_ != nullptr && store_.summary_.rows > 0 && !store_.selector_->has_side_rows())
+    for (uint32_t slot = 0; slot < places().size(); ++slot) summarise(slot, kept.rows[slot]);
   inner_->commit(kept);
   CheckedStep::keep_all(kept);
+}
+
+// While the rows are in memory: once the inner store has committed them they may leave it.
+void SelectStep::summarise(uint32_t slot, std::span<const uint32_t> kept) {
+  if (kept.empty() || failed(slot)) return;
+  const auto& sequence = static_cast<const SelectSequence&>(*places()[slot].sequence);
+  const uint32_t heads = store_.shape().kv_heads;
+  const auto work = [&](size_t begin, size_t end, unsigned) {
+    base::Arena scratch;
+    kernels::View view;
+    for (size_t at = begin; at < end; ++at) {
+      const Ask ask = {.slot = slot,
+                       .layer = static_cast<uint32_t>(at / heads),
+                       .head = static_cast<uint32_t>(at % heads)};
+      scratch.reset();
+      fetcher_->view_some(ask, {}, scratch, view);
+      RowsOfHead rows = store_.rows_of(sequence, ask.layer, ask.head);
+      rows.segment = view.fresh;
+      const auto runs = kept_runs(view.fresh.runs, sequence.length, kept);
+      rows.segment.runs = runs;
+      store_.selector_->summarise(rows, sequence.length,
+                                  sequence.length + static_cast<uint32_t>(kept.size()));
+    }
+  };
+  constexpr size_t kGrain = 16;  // heads that one thread does before the others help
+  const size_t count = size_t{store_.shape().layers} * heads;
+  if (base::ThreadPool* const pool = store_.setup().pool)
+    pool->parallel_for(count, kGrain, work);
+  else
+    work(0, count, 0);
 }
 
 void SelectStep::keep_side_rows(uint32_t slot, std::span<const uint32_t> kept) {
@@ -137,6 +248,7 @@ void SelectStep::keep_side_rows(uint32_t slot, std::span<const uint32_t> kept) {
 }
 
 void SelectStep::keep_rows(uint32_t slot, std::span<const uint32_t> kept) {
+  if (failed(slot)) return;
   if (store_.selector_->has_side_rows()) keep_side_rows(slot, kept);
   places()[slot].sequence->length += static_cast<uint32_t>(kept.size());
 }

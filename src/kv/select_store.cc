@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "kv/saturating.h"
+#include "kv/tiered.h"
 
 namespace kvick::kv {
 namespace {
@@ -12,15 +13,34 @@ Setup setup_of_rows(const Setup& setup, const Selector& selector) {
   Setup rows = setup;
   rows.select = {};
   rows.shares_prefix = setup.shares_prefix && !selector.has_side_rows();
+  if (!setup.tier) return rows;
+  const Selection& selection = selector.selection();
+  rows.tier->options.try_emplace("unit", std::to_string(unit_tokens_for(setup, selection.unit)));
+  rows.asked = [selection, plain = rows](uint32_t committed, uint32_t fresh) {
+    if (fresh > kMostSelecting) return kShowsAll;
+    ChosenRows chosen = {.rows = committed, .together = selection.unit};
+    if (selection.dense_layers == 0) chosen.choosing = selection.of(committed);
+    return chosen_units(plain, chosen);
+  };
   return rows;
+}
+
+// A tier that is named has been checked.
+base::Status<> check_place(const Setup& setup, const Selector& selector) {
+  if (!setup.tier || !selector.reads_rows()) return base::Done{};
+  return base::fail(
+      "{} reads some of every key to choose, and with --kv-tier they are all in the slower tier: "
+      "take a policy that keeps what it chooses by, such as quest",
+      setup.select.name);
 }
 
 }  // namespace
 
-SelectStore::SelectStore(const Setup& setup, std::unique_ptr<RowStore> inner,
-                         std::unique_ptr<const Selector> selector)
+SelectStore::SelectStore(const Setup& setup, std::unique_ptr<CheckedStore> inner,
+                         const RowStore* rows, std::unique_ptr<const Selector> selector)
     : CheckedStore(setup, inner->most_tokens()),
       inner_(std::move(inner)),
+      rows_(rows),
       selector_(std::move(selector)),
       summary_(selector_->summary()) {}
 
@@ -57,14 +77,14 @@ void SelectStore::free_sequence(std::unique_ptr<Sequence> sequence) {
 void SelectStore::read_rows(SeqId seq, uint32_t first, uint32_t count,
                             std::span<std::byte> out) const {
   check_idle("read_rows");
-  if (selector_->has_side_rows()) return CheckedStore::read_rows(seq, first, count, out);
+  if (keeps_by_commit()) return CheckedStore::read_rows(seq, first, count, out);
   inner_->read_rows(mine(find(seq)).inner, first, count, out);
 }
 
 base::Status<Shortage> SelectStore::append_rows(SeqId seq, std::span<const Token> tokens,
                                                 std::span<const std::byte> rows) {
   check_idle("append_rows");
-  if (selector_->has_side_rows()) return CheckedStore::append_rows(seq, tokens, rows);
+  if (keeps_by_commit()) return CheckedStore::append_rows(seq, tokens, rows);
   SelectSequence& sequence = mine(find(seq));
   inner_->limit(setup().max_bytes - held_bytes());
   KVICK_TRY_VOID(inner_->append_rows(sequence.inner, tokens, rows));
@@ -74,7 +94,7 @@ base::Status<Shortage> SelectStore::append_rows(SeqId seq, std::span<const Token
 
 SelectStore::Pending SelectStore::pending(const Place& place) const {
   const uint32_t length = place.sequence->length;
-  if (selector_->has_side_rows()) return {length, length + place.fresh};
+  if (keeps_by_commit()) return {length, length + place.fresh};
   return {mine(*place.sequence).summarised, length};
 }
 
@@ -162,20 +182,21 @@ RowsOfHead SelectStore::rows_of(const SelectSequence& sequence, uint32_t layer,
   const size_t at = size_t{layer} * shape().kv_heads + head;
   return {.layer = layer,
           .head = head,
-          .segment = inner_->segment(inner_->sequence(sequence.inner), layer, head),
+          .segment = rows_ == nullptr
+                         ? kernels::Segment{}
+                         : rows_->segment(rows_->sequence(sequence.inner), layer, head),
           .blocks = sequence.summaries,
           .offset = at * summary_.bytes};
 }
 
 void SelectStore::summarise(std::span<const Place> places) {
-  if (summary_.rows == 0 || selector_->has_side_rows()) return;
+  if (summary_.rows == 0 || keeps_by_commit()) return;
   std::vector<std::vector<kernels::Run>> runs(places.size());
   std::vector<size_t> behind;
   for (size_t i = 0; i < places.size(); ++i) {
     const SelectSequence& sequence = mine(*places[i].sequence);
     if (sequence.summarised == sequence.length) continue;
-    inner_->add_runs(inner_->sequence(sequence.inner), sequence.summarised, sequence.length,
-                     runs[i]);
+    rows_->add_runs(rows_->sequence(sequence.inner), sequence.summarised, sequence.length, runs[i]);
     behind.push_back(i);
   }
   const size_t heads = size_t{shape().layers} * shape().kv_heads;
@@ -228,31 +249,74 @@ std::vector<Piece> SelectStore::map() const {
   return pieces;
 }
 
+namespace {
+
+std::unique_ptr<Store> around(const Setup& setup, std::unique_ptr<Store> made,
+                              std::unique_ptr<const Selector> selector) {
+  auto* const store = dynamic_cast<CheckedStore*>(made.get());
+  const auto* const rows = dynamic_cast<const RowStore*>(store);
+  KVICK_CHECK(store != nullptr && (rows != nullptr || setup.tier),
+              "{} needs rows in place or in a slower tier", setup.select.name);
+  static_cast<void>(made.release());
+  return std::make_unique<SelectStore>(setup, std::unique_ptr<CheckedStore>(store), rows,
+                                       std::move(selector));
+}
+
+}  // namespace
+
 base::Result<std::unique_ptr<Store>> make_select_store(const Setup& setup, const Layout& layout,
                                                        std::unique_ptr<const Selector> selector) {
+  KVICK_TRY_VOID(check_place(setup, *selector));
   KVICK_TRY(std::unique_ptr<Store> made,
             layout.strategy.make(setup_of_rows(setup, *selector), layout.spec));
-  auto* const rows = dynamic_cast<RowStore*>(made.get());
-  KVICK_CHECK(rows != nullptr, "{} makes stores that are no RowStores", layout.strategy.name);
-  static_cast<void>(made.release());
-  return std::unique_ptr<Store>(
-      std::make_unique<SelectStore>(setup, std::unique_ptr<RowStore>(rows), std::move(selector)));
+  return around(setup, std::move(made), std::move(selector));
 }
+
+base::Result<std::unique_ptr<Store>> make_select_store(const Setup& setup,
+                                                       const TierOptions& options,
+                                                       std::unique_ptr<Tier> tier,
+                                                       std::unique_ptr<const Selector> selector) {
+  KVICK_TRY_VOID(check_place(setup, *selector));
+  KVICK_TRY(std::unique_ptr<Store> made,
+            make_tiered_store(setup_of_rows(setup, *selector), options, std::move(tier)));
+  return around(setup, std::move(made), std::move(selector));
+}
+
+namespace {
+
+// Of one token of one sequence, if what the one before it read has left memory.
+uint64_t slow_bytes(const Setup& rows, const Selector& selector, uint32_t committed) {
+  const Shape& shape = rows.shape;
+  const Selection& selection = selector.selection();
+  const uint64_t dense = std::min(shape.layers, selection.dense_layers);
+  const uint64_t unit = tier_unit_bytes(shape, read_tier(*rows.tier).value());
+  const uint64_t all = chosen_units(rows, {.choosing = {}, .rows = committed});
+  const uint64_t some = chosen_units(
+      rows, {.choosing = selection.of(committed), .rows = committed, .together = selection.unit});
+  return unit * shape.kv_heads * (dense * all + (shape.layers - dense) * some);
+}
+
+}  // namespace
 
 base::Result<Cost> select_cost(const Setup& setup, const Layout& layout, const Selector& selector,
                                const Load& load) {
-  KVICK_TRY(Cost cost, layout.strategy.cost(setup_of_rows(setup, selector), layout.spec, load));
+  KVICK_TRY_VOID(check_place(setup, selector));
+  const Setup rows = setup_of_rows(setup, selector);
+  KVICK_TRY(Cost cost, layout.strategy.cost(rows, layout.spec, load));
   if (load.tokens == 0) return cost;
   const Shape& shape = setup.shape;
   const uint32_t committed = load.tokens - 1;
   const SummaryShape summary = selector.summary();
-  const uint64_t about = selector.has_side_rows() ? load.tokens : committed;
+  const uint64_t about = selector.has_side_rows() || setup.tier ? load.tokens : committed;
   const uint64_t blocks = summary.rows == 0 ? 0 : (about + summary.rows - 1) / summary.rows;
   const uint64_t heads = uint64_t{shape.layers} * shape.kv_heads;
   cost.fast_bytes =
       saturating_add(cost.fast_bytes,
                      saturating_mul(load.sequences, saturating_mul(blocks, heads * summary.bytes)));
   const Choosing choosing = selector.selection().of(committed);
+  if (cost.slow_read_bytes_per_token > 0)
+    cost.slow_read_bytes_per_token =
+        saturating_mul(load.sequences, slow_bytes(rows, selector, committed));
   if (choosing.all()) return cost;
   const uint64_t dense = std::min(shape.layers, selector.selection().dense_layers);
   const uint64_t row = shape.row_bytes(false) + shape.row_bytes(true);

@@ -1,6 +1,7 @@
 #pragma once
 // Internal to the policies that leave rows in place: a store of any strategy with a Selector
-// (selector.h) in front of it.
+// (selector.h) in front of it. Where that store keeps rows in a slower tier, they are asked for
+// once they are chosen (row_fetcher.h), and summarised by the commit, before they leave memory.
 
 #include <atomic>
 
@@ -8,6 +9,7 @@
 #include "kv/row_block.h"
 #include "kv/row_store.h"
 #include "kv/selector.h"
+#include "kv/tier.h"
 
 namespace kvick::kv {
 
@@ -25,9 +27,11 @@ struct SelectSequence : Sequence {
 
 class SelectStore final : public CheckedStore {
  public:
-  SelectStore(const Setup& setup, std::unique_ptr<RowStore> inner,
+  // rows: inner, or null if its rows are in a slower tier.
+  SelectStore(const Setup& setup, std::unique_ptr<CheckedStore> inner, const RowStore* rows,
               std::unique_ptr<const Selector> selector);
 
+  std::string failure(SeqId seq) const override { return inner_->failure(mine(find(seq)).inner); }
   void read_rows(SeqId seq, uint32_t first, uint32_t count,
                  std::span<std::byte> out) const override;
   base::Status<Shortage> append_rows(SeqId seq, std::span<const Token> tokens,
@@ -47,7 +51,8 @@ class SelectStore final : public CheckedStore {
 
   size_t block_bytes() const;
   uint32_t blocks_for(uint32_t rows) const;
-  // Rows of a sequence that will be written about: by begin, or of side rows by commit.
+  bool keeps_by_commit() const { return rows_ == nullptr || selector_->has_side_rows(); }
+  // Rows of a sequence that will be written about: by begin or by commit.
   struct Pending {
     uint32_t begin, end;
   };
@@ -58,7 +63,7 @@ class SelectStore final : public CheckedStore {
   // Gives the sequence its blocks, from the front of `made`.
   void install(const Place& place, std::span<SummaryBlock>& made);
   void summarise(std::span<const Place> places);
-  // Without runs.
+  // Where its summaries are; with the rows' segment, without runs, if it is in place.
   RowsOfHead rows_of(const SelectSequence& sequence, uint32_t layer, uint32_t head) const;
   // As AgedStore's, whose inner store holds a part of the rows.
   std::optional<Shortage> claim(uint64_t own, const std::string& what);
@@ -73,7 +78,8 @@ class SelectStore final : public CheckedStore {
   uint64_t evict(uint64_t bytes) override { return inner_->shrink(bytes); }
   Usage count() const override;
 
-  std::unique_ptr<RowStore> inner_;
+  std::unique_ptr<CheckedStore> inner_;
+  const RowStore* rows_;
   std::unique_ptr<const Selector> selector_;
   SummaryShape summary_;
   // Of summaries; they count themselves, and the last may be given back behind the store's end.
@@ -92,20 +98,30 @@ class SelectStep final : public CheckedStep {
   void inputs(uint32_t layer, const float* x) override;
 
  private:
+  // Of the slot's queries in one layer; where they read all rows, nothing is chosen from.
+  Choosing choosing_of(uint32_t slot, uint32_t layer) const;
   void write_rows(uint32_t layer, const float* k, const float* v) override;
   void view_rows(const Ask& ask, base::Arena& scratch, kernels::View& out) override;
   void keep_all(const Kept& kept) override;
   void keep_rows(uint32_t slot, std::span<const uint32_t> kept) override;
 
-  void choose(const Ask& ask, const Choosing& choosing, base::Arena& scratch, kernels::View& out);
+  Choice choose(const Ask& ask, const Choosing& choosing, const kernels::View& all,
+                base::Arena& scratch) const;
+  void narrow(const Choosing& choosing, const Choice& choice, base::Arena& scratch,
+              kernels::View& out) const;
   uint64_t view_bytes(const kernels::View& view) const;
 
+  // Of rows in a slower tier.
+  void prefetch(uint32_t layer);
+  void summarise(uint32_t slot, std::span<const uint32_t> kept);
   void keep_side_rows(uint32_t slot, std::span<const uint32_t> kept);
+  bool failed(uint32_t slot) const;
   size_t side_bytes() const { return store_.summary_.bytes / store_.summary_.rows; }
   uint64_t tokens() const { return places().back().first + places().back().fresh; }
 
   SelectStore& store_;
   std::unique_ptr<Step> inner_;
+  RowFetcher* fetcher_ = nullptr;  // inner_, if its rows are in a slower tier
   // Of side rows: those of fresh ones, [layers][tokens][kv_heads], and of the layer that is
   // computed what was predicted.
   std::vector<std::byte> side_;
@@ -115,6 +131,11 @@ class SelectStep final : public CheckedStep {
 
 // A policy's make and cost, of its Selector.
 base::Result<std::unique_ptr<Store>> make_select_store(const Setup& setup, const Layout& layout,
+                                                       std::unique_ptr<const Selector> selector);
+// Of rows in a tier that the caller has made.
+base::Result<std::unique_ptr<Store>> make_select_store(const Setup& setup,
+                                                       const TierOptions& options,
+                                                       std::unique_ptr<Tier> tier,
                                                        std::unique_ptr<const Selector> selector);
 base::Result<Cost> select_cost(const Setup& setup, const Layout& layout, const Selector& selector,
                                const Load& load);

@@ -48,7 +48,7 @@ struct Question {
   uint32_t count = 0;  // committed rows
   Choosing choosing;   // 0 < take < last - first, or take = 0
   // Every query of the step in this slot and KV head: [head_dim] each, `group` of each token. They
-  // read the same rows.
+  // read the same rows. Null, each of them, where rows are foreseen from `predicted` alone.
   std::span<const float* const> queries;
   uint32_t group = 1;
   kernels::Segment fresh;  // the step's rows, of its tokens in order
@@ -94,6 +94,8 @@ class Selector {
     const uint32_t count = summary().rows;
     std::copy(side.begin(), side.end(), rows.summary(row / count) + row % count * side.size());
   }
+  // Whether choose() looks at committed rows themselves: Question::rows.segment.
+  virtual bool reads_rows() const { return false; }
   virtual void choose(const Question& question, base::Arena& scratch, Choice& choice) const = 0;
   // Bytes that choosing reads in one layer and head, of a sequence of so many committed rows.
   virtual uint64_t choice_bytes(const Choosing& choosing, uint32_t rows) const = 0;

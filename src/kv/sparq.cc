@@ -48,6 +48,8 @@ class SparQ final : public Selector {
     });
   }
 
+  bool reads_rows() const override { return true; }
+
   void choose(const Question& question, base::Arena& scratch, Choice& choice) const override {
     const std::span<float> weight = component_weights(question, scratch);
     const Choosing& choosing = question.choosing;

@@ -60,7 +60,7 @@ inline Traits traits_of(const std::string& text) {
 }
 
 // A predictor of random weights, which predicts from keys.
-inline std::shared_ptr<const Predictor> made_predictor(const Shape& shape) {
+inline std::shared_ptr<const Predictor> made_predictor(const Shape& shape, PredictorForm form) {
   auto made = std::make_shared<Predictor>();
   made->shape = {.layers = shape.layers,
                  .heads = shape.kv_heads,
@@ -68,7 +68,7 @@ inline std::shared_ptr<const Predictor> made_predictor(const Shape& shape) {
                  .head_dim = shape.head_dim,
                  .dim = shape.head_dim,
                  .rank = 4,
-                 .form = PredictorForm::kHeads};
+                 .form = form};
   std::mt19937 random(1);
   std::normal_distribution<float> normal;
   made->layers.resize(shape.layers);
@@ -89,7 +89,9 @@ inline Setup setup_for(const std::string& spec, const Shape& shape,
   // Units so small that sequences of a few dozen tokens fill some.
   if (traits_of(spec).tiered) setup.tier = parse_spec("ram:unit=8,size=64MiB").value();
   setup.select = select_of(spec);
-  if (setup.select.name == "maple") setup.predictor = made_predictor(shape);
+  if (setup.select.name == "maple") setup.predictor = made_predictor(shape, PredictorForm::kHeads);
+  if (setup.select.name == "loki")
+    setup.predictor = made_predictor(shape, PredictorForm::kComponents);
   if (!traits_of(spec).memory) return setup;
   setup.shape.k_type = setup.shape.v_type = kernels::DType::kF32;
   constexpr uint32_t kSlots = 21;

@@ -65,7 +65,6 @@ struct TierOptions {
   uint64_t fast_bytes = 0;   // of frames in fast memory
   uint64_t most_bytes = 0;   // of the slower tier
   uint32_t unit_tokens = 0;  // that are moved together; 0: as suits direct I/O
-  bool on_demand = false;    // views ask for the rows that they show (row_fetcher.h)
   double timeout_s = 0;      // that a request waits for the tier at most
   double bytes_s = 0;        // ram: simulated bandwidth; 0: no limit
   double latency_s = 0;      // ram: simulated, of each transfer

@@ -45,6 +45,25 @@ base::Result<Cost> cost(const Setup& setup, const Spec&, const Load& load) {
 
 }  // namespace
 
+uint32_t unit_tokens_for(const Setup& setup, uint32_t rows_together) {
+  const bool sectors = setup.tier->name == "file";
+  const uint32_t least = sectors ? UnitLayout::sector_tokens(setup.shape) : 1;
+  return (rows_together + least - 1) / least * least;
+}
+
+uint32_t chosen_units(const Setup& setup, const ChosenRows& chosen) {
+  const TierOptions options = read_tier(*setup.tier).value();
+  const UnitLayout layout(setup.shape, options.unit_tokens);
+  const auto& [choosing, rows, together] = chosen;
+  const uint32_t full = layout.full(rows);
+  if (choosing.all()) return full;
+  // Units of what is chosen together, which begins at a multiple of `together`.
+  uint32_t units = layout.touched(together);
+  if (together % layout.tokens != 0 && layout.tokens % together != 0) ++units;
+  const uint32_t ends = layout.touched(choosing.first) + full - layout.full(choosing.last);
+  return std::min(full, ends + choosing.take / together * units);
+}
+
 size_t tier_unit_bytes(const Shape& shape, const TierOptions& options) {
   return UnitLayout(shape, options.unit_tokens).bytes;
 }
@@ -64,8 +83,7 @@ base::Result<std::unique_ptr<Store>> make_tiered_store(const Setup& setup,
   return std::unique_ptr<Store>(std::make_unique<TieredStore>(
       setup, layout,
       std::make_unique<Frames>(std::move(tier), std::move(memory), layout.bytes,
-                               static_cast<uint32_t>(most), options.timeout_s),
-      options.on_demand));
+                               static_cast<uint32_t>(most), options.timeout_s)));
 }
 
 Strategy tiered_strategy() {

@@ -5,6 +5,7 @@
 // docs/adr/0019-slower-tiers.md.
 
 #include "kv/registry.h"
+#include "kv/selection.h"
 #include "kv/tier.h"
 
 namespace kvick::kv {
@@ -15,5 +16,16 @@ base::Result<std::unique_ptr<Store>> make_tiered_store(const Setup& setup,
                                                        std::unique_ptr<Tier> tier);
 // Bytes of the units that a tier's store moves.
 size_t tier_unit_bytes(const Shape& shape, const TierOptions& options);
+
+// Tokens of a unit that suit rows which are chosen so many together: as many, rounded up to what a
+// file can move as it is.
+uint32_t unit_tokens_for(const Setup& setup, uint32_t rows_together);
+// The full units that some of a sequence's rows, chosen so many together, lie in at most,
+// in one layer and head: as many, if what is chosen together is whole units.
+struct ChosenRows {
+  Choosing choosing;
+  uint32_t rows = 0, together = 1;
+};
+uint32_t chosen_units(const Setup& setup, const ChosenRows& chosen);
 
 }  // namespace kvick::kv

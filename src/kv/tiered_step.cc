@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "base/check.h"
 #include "kv/fresh_rows.h"
 #include "kv/segment.h"
 
@@ -14,11 +15,15 @@ TieredStep::TieredStep(TieredStore& store, std::vector<Place> places, std::vecto
       extents_(std::move(extents)),
       kept_units_(kept_units) {
   for (uint32_t slot = 0; slot < this->places().size(); ++slot) {
+    if (!store_.shows_all(this->places()[slot])) {
+      ahead_ = false;
+      continue;
+    }
     TieredSequence& sequence = this->sequence(slot);
     for (uint32_t unit = 0; unit < store_.layout_.full(sequence.length); ++unit)
       full_.push_back({&sequence, unit});
   }
-  if (store_.on_demand_) return;
+  if (!ahead_) return;
   // The first layer is read while the model embeds and projects.
   next_.layer = 0;
   pin(next_, Frames::Patience::kSpare);
@@ -69,6 +74,7 @@ void TieredStep::load(uint32_t layer) {
   const std::lock_guard lock(loading_);
   if (layer_ == layer) return;
   layer_ = kNoLayer;
+  unpin_chosen(layer);
   unpin(current_);
   if (next_.layer != layer) unpin(next_);
   std::swap(current_, next_);
@@ -76,7 +82,7 @@ void TieredStep::load(uint32_t layer) {
   pin(current_, Frames::Patience::kWait);
   store_.frames_->submit();
   store_.frames_->wait(current_.units);
-  if (!store_.on_demand_ && layer + 1 < store_.shape().layers) {
+  if (ahead_ && layer + 1 < store_.shape().layers) {
     next_.layer = layer + 1;
     pin(next_, Frames::Patience::kSpare);
     store_.frames_->submit();
@@ -102,7 +108,7 @@ void TieredStep::write_rows(uint32_t layer, const float* k, const float* v) {
                      return row(sequence, layer, head, token) + (is_v ? k_bytes : 0);
                    });
   unpin_chosen(layer);
-  if (!store_.on_demand_) load(layer);
+  if (!full_.empty()) load(layer);
 }
 
 // Where the tokens [begin, end) are. Units that could not be read are left out: their sequence has
@@ -143,6 +149,8 @@ kernels::Segment TieredStep::segment(const Ask& ask) const {
 }
 
 void TieredStep::view_rows(const Ask& ask, base::Arena& scratch, kernels::View& out) {
+  KVICK_CHECK(store_.shows_all(places()[ask.slot]), "slot {} shows the rows that are asked for",
+              ask.slot);
   if (layer_ != ask.layer) load(ask.layer);
   const uint32_t length = sequence(ask.slot).length;
   kernels::Segment segment = this->segment(ask);
@@ -195,6 +203,7 @@ void TieredStep::prefetch(const Ask& ask, std::span<const uint32_t> rows) {
 
 void TieredStep::view_some(const Ask& ask, std::span<const uint32_t> rows, base::Arena& scratch,
                            kernels::View& out) {
+  if (chosen_layer_.exchange(ask.layer) != ask.layer) unpin_chosen(ask.layer);
   std::vector<Unit> pinned;
   pin_some(ask, rows, Frames::Patience::kWait, pinned);
   store_.frames_->wait(pinned);

@@ -66,11 +66,15 @@ class TieredStep final : public CheckedStep, public RowFetcher {
   TieredStore& store_;
   std::vector<uint32_t> extents_;  // not used yet
   uint64_t kept_units_;
-  std::vector<FullUnit> full_;  // of all slots, before the step
+  std::vector<FullUnit> full_;  // before the step, of the slots that show all their rows
+  // Whether these are all slots: else the frames that reading ahead would take are for rows that
+  // are asked for.
+  bool ahead_ = true;
   std::mutex loading_;
   std::atomic<uint32_t> layer_ = kNoLayer;  // of current_, once its rows are there
   Pinned current_, next_;
   std::mutex choosing_;
+  std::atomic<uint32_t> chosen_layer_ = kNoLayer;  // that view_some was last called for
   std::vector<std::pair<uint32_t, Unit>> chosen_;  // pinned by view_some and prefetch, by layer
   bool released_ = false;
 };

@@ -17,9 +17,8 @@ constexpr double kCloseSeconds = 0.25;
 uint32_t number(SeqId id) { return static_cast<uint32_t>(id); }
 
 // Direct I/O moves whole sectors, and a disk moves fewer than a page no faster.
-uint32_t tokens_that_suit(size_t pair_bytes) {
-  constexpr size_t kSector = 512;
-  const size_t least = kSector / std::gcd(kSector, pair_bytes);
+uint32_t tokens_that_suit(const Shape& shape, size_t pair_bytes) {
+  const size_t least = UnitLayout::sector_tokens(shape);
   return static_cast<uint32_t>(least *
                                ((kTierPage + least * pair_bytes - 1) / (least * pair_bytes)));
 }
@@ -30,22 +29,31 @@ UnitLayout::UnitLayout(const Shape& shape, uint32_t unit_tokens)
     : heads(shape.kv_heads),
       regions(shape.layers * shape.kv_heads),
       pair_bytes(shape.row_bytes(false) + shape.row_bytes(true)) {
-  tokens = unit_tokens != 0 ? unit_tokens : tokens_that_suit(pair_bytes);
+  tokens = unit_tokens != 0 ? unit_tokens : tokens_that_suit(shape, pair_bytes);
   bytes = tokens * pair_bytes;
   extent_bytes = (uint64_t{regions} * bytes + kTierPage - 1) / kTierPage * kTierPage;
 }
 
+uint32_t UnitLayout::sector_tokens(const Shape& shape) {
+  constexpr size_t kSector = 512;
+  const size_t pair_bytes = shape.row_bytes(false) + shape.row_bytes(true);
+  return static_cast<uint32_t>(kSector / std::gcd(kSector, pair_bytes));
+}
+
 TieredStore::TieredStore(const Setup& setup, const UnitLayout& layout,
-                         std::unique_ptr<Frames> frames, bool on_demand)
+                         std::unique_ptr<Frames> frames)
     : CheckedStore(setup),
       layout_(layout),
       frames_(std::move(frames)),
-      extents_(frames_->tier(), layout.extent_bytes),
-      on_demand_(on_demand) {
-  set_max_bytes(std::min(setup.max_bytes, frames_->most() * layout_.bytes));
+      extents_(frames_->tier(), layout.extent_bytes) {
+  limit(setup.max_bytes);
 }
 
 TieredStore::~TieredStore() = default;
+
+void TieredStore::limit(uint64_t max_bytes) {
+  CheckedStore::limit(std::min(max_bytes, frames_->most() * layout_.bytes));
+}
 
 std::string TieredStore::failure(SeqId seq) const { return frames_->failure(mine(find(seq))); }
 
@@ -131,12 +139,19 @@ bool TieredStore::copy_tail(const TieredSequence& from, TieredSequence& to) {
 
 // -- steps --
 
+bool TieredStore::shows_all(const Place& place) const {
+  return !setup().asked || setup().asked(place.sequence->length, place.fresh) == kShowsAll;
+}
+
 TieredStore::Need TieredStore::need_of(std::span<const Place> places) const {
   Need need;
   for (const Place& place : places) {
     const uint64_t length = place.sequence->length, then = length + place.fresh;
     need.fresh += uint64_t{layout_.touched(then) - layout_.touched(length)} * layout_.regions;
-    need.layer += uint64_t{layout_.full(length)} * layout_.heads;
+    const uint64_t full = layout_.full(length);
+    const uint64_t asked =
+        setup().asked ? setup().asked(place.sequence->length, place.fresh) : kShowsAll;
+    need.layer += std::min(full, asked) * layout_.heads;
     need.extents += layout_.full(then) - layout_.full(length);
   }
   return need;
@@ -144,8 +159,7 @@ TieredStore::Need TieredStore::need_of(std::span<const Place> places) const {
 
 base::Status<Shortage> TieredStore::claim(uint64_t solid, uint64_t layer, const std::string& what) {
   const uint64_t now = frames_->counts().solid;
-  const uint64_t least = now + solid + (on_demand_ ? 0 : layer),
-                 all = now + solid + shape().layers * layer;
+  const uint64_t least = now + solid + layer, all = now + solid + shape().layers * layer;
   if (auto shortage = over_cap(now * layout_.bytes, least * layout_.bytes, what)) return *shortage;
   const uint64_t charged = charge_up_to(std::min<uint64_t>(all, frames_->most()) * layout_.bytes);
   frames_->limit(static_cast<uint32_t>(std::min<uint64_t>(charged / layout_.bytes, kNoFrame - 1)));
@@ -192,8 +206,9 @@ CheckedStore::StepOr TieredStore::start(std::vector<Place> places) {
   }
   const FrameCounts counts = frames_->counts();
   const uint64_t passing = counts.limit - counts.solid, all = need.layer * shape().layers;
-  // On demand each row's turn is its own, and the one used longest ago goes first.
-  const uint64_t kept = on_demand_       ? 0
+  // Where some rows are asked for each one's turn is its own, and the one used longest ago goes
+  // first.
+  const uint64_t kept = setup().asked    ? 0
                         : all <= passing ? all
                                          : passing - std::min(passing, 2 * need.layer);
   return std::unique_ptr<CheckedStep>(

@@ -22,6 +22,8 @@ struct UnitLayout {
   uint64_t extent_bytes = 0;  // of `regions` units, in whole pages
 
   UnitLayout(const Shape& shape, uint32_t unit_tokens);
+  // Of as many tokens as make whole sectors of a disk.
+  static uint32_t sector_tokens(const Shape& shape);
   uint32_t full(uint64_t rows) const { return static_cast<uint32_t>(rows / tokens); }
   uint32_t touched(uint64_t rows) const {
     return static_cast<uint32_t>((rows + tokens - 1) / tokens);
@@ -34,10 +36,10 @@ struct UnitLayout {
 
 class TieredStore final : public CheckedStore {
  public:
-  // on_demand: of TierOptions.
-  TieredStore(const Setup& setup, const UnitLayout& layout, std::unique_ptr<Frames> frames,
-              bool on_demand);
+  TieredStore(const Setup& setup, const UnitLayout& layout, std::unique_ptr<Frames> frames);
   ~TieredStore() override;
+
+  void limit(uint64_t max_bytes) override;
 
   std::string failure(SeqId seq) const override;
   std::vector<Piece> map() const override;
@@ -65,9 +67,11 @@ class TieredStore final : public CheckedStore {
   // Frames that a step needs beyond those that are solid already.
   struct Need {
     uint64_t fresh = 0;    // solid ones, for fresh rows
-    uint64_t layer = 0;    // that one layer's views are made of
+    uint64_t layer = 0;    // that one layer's views are made of, at most
     uint64_t extents = 0;  // of the slower tier
   };
+  // Whether the views of a slot show all its rows.
+  bool shows_all(const Place& place) const;
   Need need_of(std::span<const Place> places) const;
   StepOr start(std::vector<Place> places) override;
   // Charges what a step needs, and what it has use for if there is more.
@@ -83,7 +87,6 @@ class TieredStore final : public CheckedStore {
   UnitLayout layout_;
   std::unique_ptr<Frames> frames_;
   Extents extents_;
-  bool on_demand_;
   std::vector<std::unique_ptr<Sequence>> closed_;  // whose transfers have not ended
   uint64_t copied_bytes_ = 0;
 };

@@ -29,15 +29,16 @@ Setup setup_with(const std::string& tier, uint64_t max_bytes = UINT64_MAX) {
 // A store with a made tier and so many frames.
 struct Made {
   explicit Made(uint64_t frames, uint64_t tier_bytes = uint64_t{1} << 40, double seconds = 5,
-                bool on_demand = false)
+                UnitsAsked asked = {})
       : pair("tiered", kShape) {
     auto owned = std::make_unique<MadeTier>(tier_bytes);
     tier = owned.get();
     TierOptions options = read_tier(parse_spec("ram:unit=8").value()).value();
     options.fast_bytes = frames * kUnit;
     options.timeout_s = seconds;
-    options.on_demand = on_demand;
-    pair.store = make_tiered_store(test_setup(kShape), options, std::move(owned)).value();
+    kv::Setup setup = test_setup(kShape);
+    setup.asked = std::move(asked);
+    pair.store = make_tiered_store(setup, options, std::move(owned)).value();
   }
   Pair pair;
   MadeTier* tier;
@@ -126,6 +127,8 @@ TEST(Tiered, GivesFramesBackThatOthersNeed) {
 
 // -- some of the rows --
 
+uint32_t seven_units(uint32_t, uint32_t) { return 7; }
+
 // The keys, then the values, of the rows that a policy has chosen, in one layer and head.
 void expect_some(Pair& p, Step& step, const Ask& ask, const std::vector<uint32_t>& chosen) {
   base::Arena scratch;
@@ -143,7 +146,7 @@ void expect_some(Pair& p, Step& step, const Ask& ask, const std::vector<uint32_t
 }
 
 TEST(Tiered, ReadsTheUnitsOfChosenRowsAndNoOthers) {
-  Made made(40, uint64_t{1} << 40, 5, true);
+  Made made(40, uint64_t{1} << 40, 5, seven_units);
   Pair& p = made.pair;
   const SeqId a = p.open();
   while (p.store->length(a) < 203) p.add(a, std::min(8u, 203 - p.store->length(a)));
@@ -168,7 +171,7 @@ TEST(Tiered, ReadsTheUnitsOfChosenRowsAndNoOthers) {
 }
 
 TEST(Tiered, ChosenRowsMayBeAskedForFromManyThreads) {
-  Made made(60, uint64_t{1} << 40, 5, true);
+  Made made(60, uint64_t{1} << 40, 5, seven_units);
   Pair& p = made.pair;
   const SeqId a = p.open(), b = p.open();
   while (p.store->length(a) < 100)

@@ -45,6 +45,15 @@ class TierTest(CommandTest):
         self.assertGreater(kv["slow_read_bytes"], 0)
         self.assertGreater(kv["slow_written_bytes"], 0)
 
+    def test_a_policy_reads_what_it_chooses_as_the_planner_says(self):
+        policy = ("--kv-select", "quest:budget=0.25,page=4,dense_layers=0,recent=8")
+        dense = self.ppl("--kv-tier", "ram:unit=4,fast=40KiB,size=16MiB")
+        some = self.ppl(*policy, "--kv-tier", "ram:fast=40KiB,size=16MiB", "--kv-type", "f16")
+        in_memory = self.ppl(*policy)
+        self.assertEqual(some["perplexity"], in_memory["perplexity"])
+        self.assertEqual(some["kv_read_bytes_per_token"], in_memory["kv_read_bytes_per_token"])
+        self.assertLessEqual(some["slow_read_bytes_per_token"], dense["slow_read_bytes_per_token"])
+
     def test_too_few_frames_for_a_step_say_so(self):
         self.refused("-f", self.text, "--ctx", 128, "--kv-tier", "ram:unit=8,fast=8KiB", says="no room for a window: a step of 1")
 
@@ -57,6 +66,8 @@ class TierTest(CommandTest):
         refused("--kv-tier", "numa:node=1000", says="numa: ")
         refused("--kv-tier", "ram:fats=1", says="has no option 'fats'; did you mean fast")
         refused("--kv-tier", "ram", "--kv", "paged", says="paged keeps all rows in memory: with --kv-tier leave --kv out")
+        refused("--kv-tier", "ram", "--kv-select", "sparq", says="sparq reads some of every key to choose")
+        refused("--kv-tier", "ram", "--kv-select", "h2o", says="h2o keeps the rows that are left in memory of its own")
         refused("--kv", "tiered", says="name one, as in --kv-tier")
         refused("--kv-tier", "ram", "--kv-type", "q8", says="of 16 elements a head cannot be kept as Q8")
 

@@ -11,13 +11,14 @@ struct DeepBench : TestBench {
   DeepBench() {
     tools::Spec spec = model::tiny_spec(tools::Arch::kLlama);
     spec.layers = 6;
+    spec.context = 1024;
     engine = engine::engine_of(spec);
     bench.model_path = "models/deep.gguf";
     bench.model = [this](engine::Attention) -> base::Result<engine::Engine*> {
       return engine.get();
     };
     bench.bandwidths = {"1GB/s"};
-    bench.tokens = 256;
+    bench.tokens = 1024;
   }
   std::unique_ptr<engine::Engine> engine;
 };
@@ -27,7 +28,7 @@ TEST(Tier, CountsWhatThePlannerSaysAndLessWhereRowsAreChosen) {
   t.bench.select.policies = {"quest:page=4,dense_layers=0"};
   const auto experiment = find_experiment("tier")->make(t.bench);
   const std::vector<Measured> all = measure_all(*experiment);
-  ASSERT_EQ(all.size(), 2U * 3 * 2);  // in memory too, three contexts, two ways
+  ASSERT_EQ(all.size(), 2U * 4 * 2);  // in memory too, four contexts, two ways
   for (const Measured& one : all) {
     const double counted = one.median("slow_read_bytes");
     const double planned = one.median("planned_slow_read_bytes");
@@ -42,8 +43,8 @@ TEST(Tier, CountsWhatThePlannerSaysAndLessWhereRowsAreChosen) {
   const Findings found = experiment->findings(all);
   ASSERT_EQ(found.charts.size(), 2U);
   EXPECT_EQ(found.charts[0].series.size(), 4U);
-  EXPECT_EQ(found.charts[0].series[0].points.size(), 3U);
-  const Json& longest = found.summary["cases"][5];  // of one bandwidth the longest comes last
+  EXPECT_EQ(found.charts[0].series[0].points.size(), 4U);
+  const Json& longest = found.summary["cases"][7];  // of one bandwidth the longest comes last
   EXPECT_EQ(longest["policy"], "quest dense_layers=0 page=4 25 %");
   EXPECT_GT(longest["less_than_full_percent"].get<double>(), 0);
 }

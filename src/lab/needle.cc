@@ -64,8 +64,6 @@ class NeedleGrid final : public Experiment {
       KVICK_TRY_VOID(check(*engine_, one));
       for (const uint32_t depth : kDepths)
         for (const uint32_t length : lengths_) {
-          KVICK_TRY_VOID(plant(engine_->tokenizer(), needle_of(engine_->tokenizer(), 0), haystack_,
-                               {.length = length, .depth = 0}));
           cells.push_back({.key = fmt::format("{} {} {} tokens, depth {}, facts {} {}",
                                               stem_of(bench_.model_path), one.label(), length,
                                               depth, facts_, stem_of(bench_.file)),
@@ -141,7 +139,23 @@ class NeedleGrid final : public Experiment {
       return base::fail("a context of {} tokens was asked for, but the model has {}", longest,
                         context);
     lengths_.clear();
-    for (const uint32_t part : kParts) lengths_.push_back(longest / part);
+    for (const uint32_t part : kParts) {
+      const auto room = check_room(longest / part);
+      if (room.ok())
+        lengths_.push_back(longest / part);
+      else if (part == 1)
+        return room.error();
+      else
+        bench_.note(fmt::format("needle: {}: left out", room.error().message));
+    }
+    return base::Done{};
+  }
+
+  // Error: a fact does not fit into so many tokens, or the text does not fill them.
+  base::Status<> check_room(uint32_t length) const {
+    for (uint32_t fact = 0; fact < facts_; ++fact)
+      KVICK_TRY_VOID(plant(engine_->tokenizer(), needle_of(engine_->tokenizer(), fact), haystack_,
+                           {.length = length, .depth = 0}));
     return base::Done{};
   }
 

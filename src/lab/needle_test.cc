@@ -108,6 +108,20 @@ TEST(Needle, SaysWhatIsWrong) {
   EXPECT_NE(error_of().find("no room for the fact"), std::string::npos) << error_of();
   t.bench.tokens = 1000;
   EXPECT_EQ(error_of(), "a context of 1000 tokens was asked for, but the model has 512");
+}
+
+TEST(Needle, LeavesLengthsOutThatHaveNoRoomForTheFact) {
+  ModelBench t;
+  std::vector<std::string> notes;
+  t.bench.note = [&](std::string_view note) { notes.emplace_back(note); };
+  t.bench.file = write_words(400);
+  t.bench.tokens = 240;
+  t.bench.select = {.policies = {"h2o"}};
+  const auto cells = find_experiment("needle")->make(t.bench)->cells();
+  ASSERT_TRUE(cells.ok()) << cells.error().message;
+  EXPECT_EQ(cells->size(), 2U * 5 * 2);
+  ASSERT_EQ(notes.size(), 1U);
+  EXPECT_NE(notes[0].find("a context of 60 tokens has no room"), std::string::npos);
   std::filesystem::remove(t.bench.file);
 }
 

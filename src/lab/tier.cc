@@ -220,15 +220,14 @@ class TierSpeed final : public Experiment {
         charts.push_back({.name = fmt::format("tier-{}", charts.size() + 1),
                           .title = title,
                           .x_label = "tokens in the cache",
-                          .y_label = "tokens/s",
+                          .y_label = "tokens/s; <=: at most, by the roofline",
                           .log_x = true,
                           .series = {},
                           .bars = {}});
       const auto policy = row["policy"].get<std::string>();
       const double depth = row["depth"].get<double>();
       add_point(charts.back(), policy, false, {depth, row["tok_s"].get<double>()});
-      add_point(charts.back(), policy + ", at most", true,
-                {depth, row["roofline_tok_s"].get<double>()});
+      add_point(charts.back(), policy + " <=", true, {depth, row["roofline_tok_s"].get<double>()});
     }
   }
 

@@ -63,7 +63,9 @@ void add_engine_flags(CLI::App& command, EngineFlags& flags) {
     policies += fmt::format("\n  {:<12} {}", policy.name, policy.summary);
   command.add_option(
       "--kv-select", flags.kv_select,
-      "which of the rows are read: NAME[:budget=0.25,...], by default all of them" + policies);
+      "which of the rows are read: NAME[:budget=0.25,...], by default all of them" + policies +
+          "\n  auto:loss=0.02,policy=NAME,...: that policy (quest), its budget raised while checks "
+          "find that it misses more of the attention than loss");
   command
       .add_option("--attn", flags.attention,
                   "fused: attention by kvick's kernels, over the rows that there are; bmm: by a "

@@ -20,8 +20,9 @@ namespace {
 struct LabFlags {
   EngineFlags engine;
   std::string experiment, folder, file;
-  std::vector<std::string> shapes, stores, specs;
-  uint32_t rounds = 0, batch = 0, prompts = 0;
+  std::vector<std::string> shapes, stores, specs, bandwidths;
+  kvick::lab::Selecting select;
+  uint32_t rounds = 0, batch = 0, prompts = 0, prompt = 0, text_tokens = 0;
   bool again = false;
 };
 
@@ -53,7 +54,14 @@ std::string command_of(const LabFlags& flags) {
   for (const std::string& kv : flags.stores) text += " --kv " + kv;
   if (!flags.engine.kv_tier.empty()) text += " --kv-tier " + flags.engine.kv_tier;
   for (const std::string& spec : flags.specs) text += " --spec " + spec;
+  for (const std::string& policy : flags.select.policies) text += " --kv-select " + policy;
+  for (const std::string& budget : flags.select.budgets) text += " --budget " + budget;
+  if (!flags.select.predictor.empty()) text += " --predictor " + flags.select.predictor;
+  if (!flags.select.components.empty()) text += " --components " + flags.select.components;
+  for (const std::string& bandwidth : flags.bandwidths) text += " --bandwidth " + bandwidth;
   if (flags.prompts > 0) text += fmt::format(" --prompts {}", flags.prompts);
+  if (flags.prompt > 0) text += fmt::format(" --prompt {}", flags.prompt);
+  if (flags.text_tokens > 0) text += fmt::format(" --tokens {}", flags.text_tokens);
   if (flags.engine.context > 0) text += fmt::format(" --ctx {}", flags.engine.context);
   if (flags.batch > 0) text += fmt::format(" --batch {}", flags.batch);
   if (flags.rounds > 0) text += fmt::format(" --rounds {}", flags.rounds);
@@ -90,7 +98,11 @@ base::Result<int> lab(const LabFlags& flags, const Common& common) {
       .stores = flags.stores,
       .specs = flags.specs,
       .tier = flags.engine.kv_tier,
+      .select = flags.select,
+      .bandwidths = flags.bandwidths,
       .prompts = flags.prompts,
+      .prompt = flags.prompt,
+      .text_tokens = flags.text_tokens,
       .note = [&](std::string_view line) { progress.note(line); }};
   bool started = false;
   auto result =
@@ -117,6 +129,26 @@ base::Result<int> lab(const LabFlags& flags, const Common& common) {
   fmt::print("{}\n", result->text);
   for (const auto& file : result->files) fmt::print("{}\n", file.string());
   return 0;
+}
+
+// Of experiments with policies of which rows are read.
+void add_selecting_flags(CLI::App& command, LabFlags& flags) {
+  command.add_option("--kv-select", flags.select.policies,
+                     "policies to go through, without a budget, where an experiment has any "
+                     "(default: all whose file is given, if they need one)");
+  command.add_option("--budget", flags.select.budgets,
+                     "their budgets: shares of the rows, such as 0.25, or numbers of rows");
+  command.add_option("--predictor", flags.select.predictor,
+                     "maple's file, as kvick train distil makes it");
+  command.add_option("--components", flags.select.components,
+                     "loki's file, as kvick train pca makes it");
+  command.add_option("--bandwidth", flags.bandwidths,
+                     "of a slower tier, such as 4GB/s (tier goes through several)");
+  command.add_option("--prompt", flags.prompt,
+                     "tokens of each window that are read as a prompt, from all rows, and do not "
+                     "count (budget; default: 0)");
+  command.add_option("--tokens", flags.text_tokens,
+                     "tokens of the file that are read (budget; default: 4 windows)");
 }
 
 }  // namespace
@@ -158,8 +190,10 @@ void add_lab(CLI::App& app, const Common& common, Run& chosen) {
                       "ways to guess to go through, where an experiment has any (spec)");
   command
       ->add_option("--prompts", flags->prompts,
-                   "prompts of a category, where an experiment reads some (default: 10)")
+                   "prompts of a category, where an experiment reads some (default: 10); facts at "
+                   "each place of needle (default: 3)")
       ->check(CLI::Range(1, 1 << 20));
+  add_selecting_flags(*command, *flags);
   command->add_option("--rounds", flags->rounds, "rounds (default: the experiment's own number)")
       ->check(CLI::Range(1, 1000));
   command->add_flag("--again", flags->again, "measure anew what the folder holds");

@@ -76,6 +76,31 @@ TEST(BatcherSelect, PromptsThatBeginAlikeShareRowsWhereAPolicyLeavesThemInPlace)
   }
 }
 
+// Budgets follow from what each sequence's own checks have found.
+TEST(BatcherSelect, JobsHeldToALossAreAnsweredTogetherAsAloneAndCounted) {
+  const auto engine = tiny_engine(512);
+  const char* const held = "auto:loss=0.0001,budget=0.125,page=4,dense_layers=0,recent=8";
+  const auto batcher = batcher_of(*engine, "paged:block=4");
+  std::list<Heard> heard;
+  std::vector<Job> jobs;
+  for (const uint32_t tokens : {100u, 131u}) {
+    Job job = job_of(prompt_of(tokens), 300);
+    job.ignore_end = true;
+    job.kv = parse_kv_options("", "", "", held).value();
+    jobs.push_back(job);
+    listen(job, heard.emplace_back());
+    batcher->add(JobId{tokens}, std::move(job));
+  }
+  run_all(*batcher);
+  auto one = heard.begin();
+  for (const Job& job : jobs) EXPECT_EQ((one++)->tokens[0], alone(*engine, job, 0, *job.kv).tokens);
+  const Metrics metrics = batcher->metrics();
+  ASSERT_TRUE(metrics.checks.contains("quest"));
+  EXPECT_GT(metrics.checks.at("quest").count, 2u * 60);
+  EXPECT_GT(metrics.checks.at("quest").lost_mass, 0);
+  EXPECT_LT(metrics.checks.at("quest").lost_mass, metrics.checks.at("quest").count);
+}
+
 TEST(BatcherSelect, AJobMayChooseAsTheServiceDoesFromAFileThatTheServiceNames) {
   const auto engine = tiny_engine(128);
   BatcherOptions options;

@@ -3,6 +3,7 @@
 #include <map>
 
 #include "engine/batcher.h"
+#include "kv/policy.h"
 
 namespace kvick::engine {
 
@@ -15,6 +16,13 @@ Metrics Batcher::metrics() const {
   all.reuse_age = stores_.reuse_ages();
   all.draft_bytes = speculation_.draft_usage().allocated_bytes;
   all.files = files_.counts();
+  for (const Shelf& shelf : stores_.shelves()) {
+    if (reads_all(shelf.options) || kv::forgets(shelf.options.select)) continue;
+    const kv::Usage usage = shelf.store->usage();
+    Metrics::Checks& checks = all.checks[shelf.options.select.name];
+    checks.count += usage.checks;
+    checks.lost_mass += usage.lost_mass;
+  }
   return all;
 }
 

@@ -6,6 +6,7 @@
 
 #include "kv/options.h"
 #include "kv/policy.h"
+#include "kv/selection.h"
 #include "kv/tier.h"
 
 namespace kvick::engine {
@@ -153,14 +154,35 @@ base::Status<> read_types(std::string_view text, KvOptions& options) {
 // What --kv-select takes where all rows are read, though the server's own options say otherwise.
 constexpr std::string_view kNoPolicy = "none";
 
+// auto:loss=0.02,policy=quest,... is that policy with its loss held.
+constexpr std::string_view kAuto = "auto", kAutoPolicy = "quest";
+
+Result<kv::Spec> read_auto(kv::Spec spec) {
+  spec.name = kAutoPolicy;
+  if (const auto named = spec.options.extract("policy")) spec.name = named.mapped();
+  std::string holding;
+  for (const kv::Policy& policy : kv::policies())
+    if (std::any_of(policy.options.begin(), policy.options.end(),
+                    [](const kv::Option& one) { return one.name == kv::loss_option().name; }))
+      holding += (holding.empty() ? "" : ", ") + std::string(policy.name);
+  const kv::Policy* const policy = kv::find_policy(spec.name);
+  if (policy == nullptr || kv::forgets(spec))
+    return fail("auto: policy={} is none that can be held to a loss; those are {}", spec.name,
+                holding);
+  if (!spec.options.contains("loss"))
+    return fail("auto needs the attention that rows left out may have: auto:loss=0.02");
+  return spec;
+}
+
 Result<kv::Spec> read_policy(std::string_view text) {
   KVICK_TRY(kv::Spec spec, kv::parse_spec(text));
+  if (spec.name == kAuto) return read_auto(std::move(spec));
   if (spec.name == kNoPolicy && spec.options.empty()) return spec;
   if (kv::find_policy(spec.name) != nullptr) return spec;
   std::vector<std::string_view> names;
   for (const kv::Policy& policy : kv::policies()) names.push_back(policy.name);
-  return fail("unknown policy \"{}\" of which rows are read; there are {}, {}", spec.name,
-              kNoPolicy, fmt::join(names, ", "));
+  return fail("unknown policy \"{}\" of which rows are read; there are {}, {}, {}", spec.name,
+              kNoPolicy, fmt::join(names, ", "), kAuto);
 }
 
 }  // namespace

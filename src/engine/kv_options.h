@@ -30,8 +30,9 @@ struct KvOptions {
 // spec: NAME[:key=value,...]; type: f32, f16, bf16, q8, q4, static8:FILE or static16:FILE of both,
 // or of each: k=q8,v=q4; or one that changes with age, with its options: mixed:window=128,old=q4.
 // tier: a slower tier with its options: ram, numa:node=N or file:dir=PATH. select: a policy,
-// NAME[:key=value,...], or "none". Each may be empty, and then is not given, like a type that is
-// not named. Errors list what exists.
+// NAME[:key=value,...], "none", or auto:loss=L[,policy=NAME][,key=value...], which is the policy
+// (quest if none is named) with loss=L. Each may be empty, and then is not given, like a type that
+// is not named. Errors list what exists.
 base::Result<KvOptions> parse_kv_options(std::string_view spec, std::string_view type,
                                          std::string_view tier = {}, std::string_view select = {});
 // The inverse of `type`: "q8", "k=q8,v=q4" if they differ, "mixed:window=128,old=q8".

@@ -81,6 +81,14 @@ TEST(KvOptions, APolicyIsGivenOrNone) {
   EXPECT_EQ(kv_select_text(select("none").value()), "none");
   EXPECT_FALSE(reads_all(select("quest:budget=64").value()));
   EXPECT_EQ(kv_select_text(select("quest:budget=64").value()), "quest:budget=64");
+  EXPECT_EQ(kv_select_text(select("auto:loss=0.02").value()), "quest:loss=0.02");
+  EXPECT_EQ(kv_select_text(select("auto:loss=0.02,policy=sparq,budget=0.125").value()),
+            "sparq:budget=0.125,loss=0.02");
+  EXPECT_EQ(select("auto").error().message,
+            "auto needs the attention that rows left out may have: auto:loss=0.02");
+  EXPECT_EQ(select("auto:loss=0.02,policy=h2o").error().message,
+            "auto: policy=h2o is none that can be held to a loss; those are quest, sparq, loki, "
+            "maple");
   EXPECT_TRUE(select("none:budget=3").error().message.starts_with("unknown policy \"none\""));
 }
 

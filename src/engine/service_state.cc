@@ -44,6 +44,10 @@ void Metrics::add(const Metrics& other) {
   reuse_age.add(other.reuse_age);
   draft_bytes += other.draft_bytes;
   files = other.files;
+  for (const auto& [policy, one] : other.checks) {
+    checks[policy].count += one.count;
+    checks[policy].lost_mass += one.lost_mass;
+  }
 }
 
 uint64_t Histogram::count() const {

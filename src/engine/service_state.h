@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -51,6 +52,13 @@ struct Metrics {
   Histogram reuse_age;       // of blocks that a prompt found: seconds since they were used last
   uint64_t draft_bytes = 0;  // beside these, of a draft model's rows
   FileCounts files;
+  // By policy of which rows are read: how often it was checked, and the attention that it missed,
+  // summed over the checks.
+  struct Checks {
+    uint64_t count = 0;
+    double lost_mass = 0;
+  };
+  std::map<std::string, Checks> checks;
 
   // Another instance's: they share the limit on memory and the files.
   void add(const Metrics& other);

@@ -21,7 +21,8 @@ constexpr Option kOptions[] = {
     {.name = "d",
      .summary =
          "components that choose; 0: as many as the file has, or a quarter of a key's values",
-     .fallback = "0"}};
+     .fallback = "0"},
+    loss_option()};
 constexpr uint32_t kBlockRows = 256;  // of one block of summaries
 constexpr kernels::DType kType = kernels::DType::kF16;
 
@@ -108,6 +109,7 @@ base::Result<Asked> read_options(const Setup& setup) {
   Asked asked;
   const Spec& spec = setup.select;
   KVICK_TRY(asked.selection, read_selection(spec, std::span(kOptions).first<kSelectionOptions>()));
+  KVICK_TRY_VOID(read_loss(spec, asked.selection));
   const uint32_t head_dim = setup.shape.head_dim;
   KVICK_TRY(const uint64_t rank, read_number(spec, kOptions[5], 0, head_dim));
   const uint32_t found =

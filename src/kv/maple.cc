@@ -25,7 +25,8 @@ constexpr Option kOptions[] = {
      .fallback = "heads"},
     {.name = "rank",
      .summary = "values of a low-rank key, where no file says it: to plan without a model",
-     .fallback = "0"}};
+     .fallback = "0"},
+    loss_option()};
 constexpr uint32_t kBlockRows = 256;  // of one block of summaries
 
 struct LowRank {
@@ -173,6 +174,7 @@ base::Result<Asked> read_options(const Setup& setup) {
   Asked asked;
   const Spec& spec = setup.select;
   KVICK_TRY(asked.selection, read_selection(spec, std::span(kOptions).first<kSelectionOptions>()));
+  KVICK_TRY_VOID(read_loss(spec, asked.selection));
   KVICK_TRY(const size_t type, read_choice(spec, kOptions[5], {"int8", "f16"}));
   asked.keys.type = type == 0 ? kernels::DType::kStatic8 : kernels::DType::kF16;
   KVICK_TRY(asked.form, read_form(spec));

@@ -17,7 +17,8 @@ constexpr Option kOptions[] = {
     sinks_option(),
     recent_option(),
     dense_layers_option("2"),
-    {.name = "page", .summary = "rows of a page, which are chosen together", .fallback = "16"}};
+    {.name = "page", .summary = "rows of a page, which are chosen together", .fallback = "16"},
+    loss_option()};
 constexpr uint32_t kMostPage = 256;
 constexpr uint32_t kBlockPages = 16;  // of one block of summaries
 
@@ -99,6 +100,7 @@ class Quest final : public Selector {
 base::Result<std::unique_ptr<const Selector>> selector_of(const Setup& setup) {
   KVICK_TRY(Selection selection,
             read_selection(setup.select, std::span(kOptions).first<kSelectionOptions>()));
+  KVICK_TRY_VOID(read_loss(setup.select, selection));
   KVICK_TRY(const uint64_t page, read_number(setup.select, kOptions[4], 1, kMostPage));
   selection.unit = static_cast<uint32_t>(page);
   return std::unique_ptr<const Selector>(std::make_unique<Quest>(setup, selection));

@@ -1,8 +1,10 @@
+#include "kv/select_step.h"
+
 #include <algorithm>
 #include <numeric>
 
 #include "base/check.h"
-#include "kv/select_store.h"
+#include "kv/vectors.h"
 
 namespace kvick::kv {
 namespace {
@@ -63,7 +65,11 @@ std::span<const uint32_t> all_rows(const Choosing& choosing, std::span<const uin
 }  // namespace
 
 SelectStep::SelectStep(SelectStore& store, std::vector<Place> places, std::unique_ptr<Step> inner)
-    : CheckedStep(store, std::move(places)), store_(store), inner_(std::move(inner)) {
+    : CheckedStep(store, std::move(places)),
+      store_(store),
+      inner_(std::move(inner)),
+      lost_(this->places().size()) {
+  for (std::atomic<float>& lost : lost_) lost = -1;
   if (store_.rows_ == nullptr) fetcher_ = &dynamic_cast<RowFetcher&>(*inner_);
   if (!store_.selector_->has_side_rows()) return;
   const Shape& shape = store_.shape();
@@ -114,7 +120,8 @@ Choosing SelectStep::choosing_of(uint32_t slot, uint32_t layer) const {
   const Selection& selection = store_.selector_->selection();
   const Place& place = places()[slot];
   if (place.fresh > kMostSelecting || layer < selection.dense_layers) return {};
-  const Choosing choosing = selection.of(place.sequence->length);
+  const Meter& meter = static_cast<const SelectSequence&>(*place.sequence).meter;
+  const Choosing choosing = selection.raised(meter.level).of(place.sequence->length);
   return choosing.all() ? Choosing{} : choosing;
 }
 
@@ -131,6 +138,7 @@ void SelectStep::view_rows(const Ask& ask, base::Arena& scratch, kernels::View& 
     choice = choose(ask, choosing, out, scratch);
     bytes = store_.selector_->choice_bytes(choosing, committed);
   }
+  if (checks(ask)) lost_[ask.slot] = lost_of(ask, choosing, choice, out, scratch);
   if (fetched)
     fetcher_->view_some(ask, all_rows(choosing, choice.rows, committed, scratch), scratch, out);
   else if (!choosing.all())
@@ -172,6 +180,33 @@ Choice SelectStep::choose(const Ask& ask, const Choosing& choosing, const kernel
   store_.selector_->choose(question, scratch, choice);
   KVICK_CHECK_EQ(choice.rows.size(), choosing.take);
   return choice;
+}
+
+bool SelectStep::checks(const Ask& ask) const {
+  const Place& place = places()[ask.slot];
+  const uint32_t heads = store_.shape().kv_heads;
+  const uint32_t dense = store_.selector_->selection().dense_layers;
+  if (fetcher_ != nullptr || place.fresh > kMostSelecting || ask.layer < dense) return false;
+  return checked_view(place.sequence->length, place.fresh,
+                      (store_.shape().layers - dense) * heads) ==
+         (ask.layer - dense) * heads + ask.head;
+}
+
+// Where all rows are read nothing is lost, which counts only if the budget was raised to it.
+float SelectStep::lost_of(const Ask& ask, const Choosing& choosing, const Choice& choice,
+                          const kernels::View& all, base::Arena& scratch) const {
+  const auto& sequence = static_cast<const SelectSequence&>(*places()[ask.slot].sequence);
+  if (choosing.all()) return sequence.meter.level > 0 ? 0.0F : -1.0F;
+  const std::span<const float*> queries = scratch.make<const float*>(store_.setup().group);
+  const uint32_t dims = store_.shape().head_dim;
+  for (size_t i = 0; i < queries.size(); ++i) queries[i] = ask.q + i * dims;
+  return lost_mass(kernels_of(store_.setup()),
+                   {.past = all.past[0],
+                    .fresh = all.fresh,
+                    .count = sequence.length,
+                    .queries = queries,
+                    .head_dim = dims},
+                   choosing, choice.rows, scratch);
 }
 
 // Of a view of all rows, those that are read.
@@ -250,7 +285,21 @@ void SelectStep::keep_side_rows(uint32_t slot, std::span<const uint32_t> kept) {
 void SelectStep::keep_rows(uint32_t slot, std::span<const uint32_t> kept) {
   if (failed(slot)) return;
   if (store_.selector_->has_side_rows()) keep_side_rows(slot, kept);
+  if (!kept.empty()) note_check(slot);
   places()[slot].sequence->length += static_cast<uint32_t>(kept.size());
+}
+
+// By the commit: what a dropped step found is forgotten, as all of it.
+void SelectStep::note_check(uint32_t slot) {
+  const float lost = lost_[slot];
+  if (lost < 0) return;
+  ++store_.checks_;
+  store_.lost_mass_ += lost;
+  const Selection& selection = store_.selector_->selection();
+  if (selection.loss == 0) return;
+  auto& sequence = static_cast<SelectSequence&>(*places()[slot].sequence);
+  const bool more = !selection.raised(sequence.meter.level).of(sequence.length).all();
+  sequence.meter.add(lost, selection, more);
 }
 
 }  // namespace kvick::kv

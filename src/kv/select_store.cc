@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "kv/saturating.h"
+#include "kv/select_step.h"
 #include "kv/tiered.h"
 
 namespace kvick::kv {
@@ -27,6 +28,11 @@ Setup setup_of_rows(const Setup& setup, const Selector& selector) {
 
 // A tier that is named has been checked.
 base::Status<> check_place(const Setup& setup, const Selector& selector) {
+  if (setup.tier && selector.selection().loss > 0)
+    return base::fail(
+        "{}: loss= is held by checks that read all rows, and with --kv-tier they are in the slower "
+        "tier: leave one of the two out",
+        setup.select.name);
   if (!setup.tier || !selector.reads_rows()) return base::Done{};
   return base::fail(
       "{} reads some of every key to choose, and with --kv-tier they are all in the slower tier: "
@@ -223,6 +229,8 @@ Usage SelectStore::count() const {
   usage.allocated_bytes += held_bytes();
   usage.copied_bytes += copied_bytes_;
   usage.read_bytes += read_bytes_.load(std::memory_order_relaxed);
+  usage.checks += checks_;
+  usage.lost_mass += lost_mass_;
   return usage;
 }
 

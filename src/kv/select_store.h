@@ -5,6 +5,7 @@
 
 #include <atomic>
 
+#include "kv/meter.h"
 #include "kv/policy.h"
 #include "kv/row_block.h"
 #include "kv/row_store.h"
@@ -23,6 +24,7 @@ struct SelectSequence : Sequence {
   // One for every SummaryShape::rows of them, [layer][head][bytes]; of a fork those of both, until
   // one adds to them.
   std::vector<SummaryBlock> summaries;
+  Meter meter;
 };
 
 class SelectStore final : public CheckedStore {
@@ -86,47 +88,8 @@ class SelectStore final : public CheckedStore {
   std::shared_ptr<std::atomic<uint64_t>> own_bytes_ = std::make_shared<std::atomic<uint64_t>>(0);
   uint64_t copied_bytes_ = 0;
   std::atomic<uint64_t> read_bytes_ = 0;  // by views
-};
-
-class SelectStep final : public CheckedStep {
- public:
-  SelectStep(SelectStore& store, std::vector<Place> places, std::unique_ptr<Step> inner);
-
-  Wants wants() const override {
-    return {.queries = true, .inputs = store_.selector_->has_side_rows()};
-  }
-  void inputs(uint32_t layer, const float* x) override;
-
- private:
-  // Of the slot's queries in one layer; where they read all rows, nothing is chosen from.
-  Choosing choosing_of(uint32_t slot, uint32_t layer) const;
-  void write_rows(uint32_t layer, const float* k, const float* v) override;
-  void view_rows(const Ask& ask, base::Arena& scratch, kernels::View& out) override;
-  void keep_all(const Kept& kept) override;
-  void keep_rows(uint32_t slot, std::span<const uint32_t> kept) override;
-
-  Choice choose(const Ask& ask, const Choosing& choosing, const kernels::View& all,
-                base::Arena& scratch) const;
-  void narrow(const Choosing& choosing, const Choice& choice, base::Arena& scratch,
-              kernels::View& out) const;
-  uint64_t view_bytes(const kernels::View& view) const;
-
-  // Of rows in a slower tier.
-  void prefetch(uint32_t layer);
-  void summarise(uint32_t slot, std::span<const uint32_t> kept);
-  void keep_side_rows(uint32_t slot, std::span<const uint32_t> kept);
-  bool failed(uint32_t slot) const;
-  size_t side_bytes() const { return store_.summary_.bytes / store_.summary_.rows; }
-  uint64_t tokens() const { return places().back().first + places().back().fresh; }
-
-  SelectStore& store_;
-  std::unique_ptr<Step> inner_;
-  RowFetcher* fetcher_ = nullptr;  // inner_, if its rows are in a slower tier
-  // Of side rows: those of fresh ones, [layers][tokens][kv_heads], and of the layer that is
-  // computed what was predicted.
-  std::vector<std::byte> side_;
-  std::vector<float> predicted_;
-  uint32_t predicted_layer_ = UINT32_MAX;
+  uint64_t checks_ = 0;
+  double lost_mass_ = 0;  // that they found
 };
 
 // A policy's make and cost, of its Selector.

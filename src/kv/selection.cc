@@ -15,6 +15,17 @@ uint32_t Selection::budget(uint32_t committed) const {
   return static_cast<uint32_t>((uint64_t{committed} * share + kMillion - 1) / kMillion);
 }
 
+Selection Selection::raised(uint32_t times) const {
+  Selection raised = *this;
+  for (; times > 0; --times) {
+    if (share > 0)
+      raised.share = std::min(kMillion, raised.share + raised.share / 2 + 1);
+    else
+      raised.rows = std::min(kMostRows, raised.rows + raised.rows / 2 + 1);
+  }
+  return raised;
+}
+
 Choosing Selection::of(uint32_t committed) const {
   const uint64_t first = (uint64_t{sinks} + unit - 1) / unit * unit;
   const uint32_t last = committed > recent ? (committed - recent) / unit * unit : 0;
@@ -35,6 +46,13 @@ base::Status<> read_budget(const Spec& spec, const Option& option, Selection& se
     KVICK_TRY(const uint64_t rows, read_number(spec, option, 1, kMostRows));
     selection.rows = static_cast<uint32_t>(rows);
   }
+  return base::Done{};
+}
+
+base::Status<> read_loss(const Spec& spec, Selection& selection) {
+  if (value_of(spec, loss_option()) == "0") return base::Done{};
+  KVICK_TRY(const uint64_t loss, read_decimal(spec, loss_option(), 0, kMillion));
+  selection.loss = static_cast<uint32_t>(loss);
   return base::Done{};
 }
 

@@ -27,6 +27,14 @@ constexpr Option dense_layers_option(std::string_view fallback = "0") {
   return {
       .name = "dense_layers", .summary = "first layers that read all rows", .fallback = fallback};
 }
+// Of those that leave rows in place, wherever it stands.
+constexpr Option loss_option() {
+  return {.name = "loss",
+          .summary =
+              "raises a sequence's budget while checks find that what it leaves out has more of "
+              "the attention than this, such as 0.02; 0: never",
+          .fallback = "0"};
+}
 
 // Of a sequence's committed rows: `take` of rows [first, last) are read, and all others.
 struct Choosing {
@@ -41,17 +49,21 @@ struct Selection {
   uint32_t rows = 0;
   uint32_t sinks = 0, recent = 0, dense_layers = 0;
   uint32_t unit = 1;  // rows that are chosen together
+  uint32_t loss = 0;  // millionths of the attention that rows left out may have; 0: it is not held
 
   // Sinks and recent rows count, and are read even where they are more than the budget; whole units
   // are chosen, so that up to unit - 1 rows of the budget may be left.
   Choosing of(uint32_t committed) const;
   uint32_t budget(uint32_t committed) const;
+  // With a budget that is larger by a half, so many times over, up to all rows.
+  Selection raised(uint32_t times) const;
 };
 
 // One option each. Error: a value that makes no sense.
 base::Status<> read_budget(const Spec& spec, const Option& option, Selection& selection);
 base::Result<uint32_t> read_rows(const Spec& spec, const Option& option);
-// All options above.
+base::Status<> read_loss(const Spec& spec, Selection& selection);
+// The options that all policies have.
 base::Result<Selection> read_selection(const Spec& spec,
                                        std::span<const Option, kSelectionOptions> options);
 

@@ -23,7 +23,8 @@ constexpr Option kOptions[] = {budget_option(),
                                dense_layers_option(),
                                {.name = "r",
                                 .summary = "components of a query that choose, of all of a head",
-                                .fallback = "16"}};
+                                .fallback = "16"},
+                               loss_option()};
 constexpr uint32_t kMostComponents = 4096;
 
 class SparQ final : public Selector {
@@ -140,8 +141,9 @@ class SparQ final : public Selector {
 };
 
 base::Result<std::unique_ptr<const Selector>> selector_of(const Setup& setup) {
-  KVICK_TRY(const Selection selection,
+  KVICK_TRY(Selection selection,
             read_selection(setup.select, std::span(kOptions).first<kSelectionOptions>()));
+  KVICK_TRY_VOID(read_loss(setup.select, selection));
   KVICK_TRY(const uint64_t r, read_number(setup.select, kOptions[4], 1, kMostComponents));
   return std::unique_ptr<const Selector>(
       std::make_unique<SparQ>(setup, selection, static_cast<uint32_t>(r)));

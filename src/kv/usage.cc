@@ -18,6 +18,8 @@ void Usage::add(const Usage& other) {
   fallbacks += other.fallbacks;
   metadata_bytes += other.metadata_bytes;
   read_bytes += other.read_bytes;
+  checks += other.checks;
+  lost_mass += other.lost_mass;
   sequences += other.sequences;
 }
 

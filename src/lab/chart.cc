@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 #include <iterator>
 
+#include "lab/chart_grid.h"
+
 namespace kvick::lab {
 namespace {
 
@@ -78,18 +80,6 @@ Axis axis_over(const std::vector<double>& values, bool logarithmic, bool from_ze
   const double step = nice_step(axis.high - axis.low);
   axis.high = std::ceil(axis.high / step - 1e-9) * step;
   return axis;
-}
-
-std::string head_of(const Chart& chart) {
-  return fmt::format(
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" width=\"{0}\" "
-      "height=\"{1}\" role=\"img\" aria-label=\"{2}\">\n<style>\n"
-      "  svg {{ background: #fff; font: 12px sans-serif; max-width: 100%; height: auto; }}\n"
-      "  text {{ fill: #222; }} .grid {{ stroke: #ddd; }} .title {{ font-size: 15px; }}\n"
-      "  @media (prefers-color-scheme: dark) {{ svg {{ background: #16181c; }}\n"
-      "    text {{ fill: #ddd; }} .grid {{ stroke: #3a3d44; }} }}\n</style>\n"
-      "<text class=\"title\" x=\"{3}\" y=\"22\">{2}</text>\n",
-      kWidth, kHeight, escape_xml(chart.title), kLeft);
 }
 
 std::string y_axis(const Chart& chart, const Axis& y) {
@@ -219,9 +209,22 @@ std::string escape_xml(std::string_view text) {
   return out;
 }
 
+std::string head_of(const Chart& chart, double width, double height) {
+  return fmt::format(
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" width=\"{0}\" "
+      "height=\"{1}\" role=\"img\" aria-label=\"{2}\">\n<style>\n"
+      "  svg {{ background: #fff; font: 12px sans-serif; max-width: 100%; height: auto; }}\n"
+      "  text {{ fill: #222; }} .grid {{ stroke: #ddd; }} .title {{ font-size: 15px; }}\n"
+      "  @media (prefers-color-scheme: dark) {{ svg {{ background: #16181c; }}\n"
+      "    text {{ fill: #ddd; }} .grid {{ stroke: #3a3d44; }} }}\n</style>\n"
+      "<text class=\"title\" x=\"{3}\" y=\"22\">{2}</text>\n",
+      width, height, escape_xml(chart.title), kLeft);
+}
+
 std::string svg_of(const Chart& chart) {
-  return head_of(chart) + (chart.bars.empty() ? lines_of(chart) : bars_of(chart)) + x_label(chart) +
-         legend(chart) + "</svg>\n";
+  if (!chart.rows.empty()) return grids_of(chart);
+  return head_of(chart, kWidth, kHeight) + (chart.bars.empty() ? lines_of(chart) : bars_of(chart)) +
+         x_label(chart) + legend(chart) + "</svg>\n";
 }
 
 }  // namespace kvick::lab

@@ -1,6 +1,6 @@
 #pragma once
-// Charts as SVG: lines over a numeric axis, or bars over names, stacked or side by side.
-// Self-contained, readable on a light and a dark page.
+// Charts as SVG: lines over a numeric axis, bars over names, stacked or side by side, or grids of
+// shares. Self-contained, readable on a light and a dark page.
 
 #include <string>
 #include <vector>
@@ -25,6 +25,9 @@ struct Chart {
   // Of bars, instead of x: point i of a series is its part of bar i.
   std::vector<std::string> bars;
   bool side_by_side = false;  // the parts of a bar; else on top of one another
+  // Of grids, one for each series, instead of both: point i is in column i % columns.size() of row
+  // i / columns.size(), its y a share of 1.
+  std::vector<std::string> columns = {}, rows = {};
 };
 
 // Text as it stands between two tags.

@@ -29,6 +29,23 @@ TEST(Chart, DrawsADotForEachPointThatWasMeasuredAndALineForEachSeries) {
   EXPECT_EQ(svg.find("inf"), std::string::npos);
 }
 
+TEST(Chart, DrawsAGridForEachSeriesOfAChartWithRows) {
+  const std::string svg = svg_of({.name = "c",
+                                  .title = "t",
+                                  .x_label = "x",
+                                  .y_label = "y",
+                                  .series = {{.name = "a & b", .points = {{0, 1}, {0, 0.25}}},
+                                             {.name = "two", .points = {{0, 0}, {0, 0}}}},
+                                  .bars = {},
+                                  .columns = {"1", "2"},
+                                  .rows = {"depth"}});
+  EXPECT_EQ(count(svg, "<rect"), 4U);
+  EXPECT_EQ(count(svg, ">depth<"), 2U);
+  EXPECT_NE(svg.find("a &amp; b"), std::string::npos);
+  EXPECT_NE(svg.find(">25<"), std::string::npos);
+  EXPECT_EQ(svg.find("<circle"), std::string::npos);
+}
+
 TEST(Chart, StacksTheBarsOfAllSeries) {
   const std::string svg = svg_of({.name = "c",
                                   .title = "t",

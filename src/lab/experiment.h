@@ -17,6 +17,13 @@ namespace kvick::lab {
 
 using Json = nlohmann::ordered_json;
 
+// What experiments with policies of which rows are read (kv/policy.h) go through.
+struct Selecting {
+  std::vector<std::string> policies = {};       // as --kv-select takes them, without a budget
+  std::vector<std::string> budgets = {};        // as the policies take them
+  std::string predictor = {}, components = {};  // files of maple and of loki
+};
+
 // What an experiment may use.
 struct Bench {
   base::ThreadPool& pool;
@@ -32,7 +39,12 @@ struct Bench {
   // As --kv, --kv-tier and --spec take them, of experiments that let them be chosen; empty: theirs.
   std::vector<std::string> stores = {}, specs = {};
   std::string tier = {};
-  uint32_t prompts = 0;                        // of a category; 0: the experiment's own number
+  // What is empty in these: the experiment's own.
+  Selecting select = {};
+  std::vector<std::string> bandwidths = {};  // as kv-tier's take them: "4GB/s"
+  uint32_t prompts = 0;                      // of a category; 0: the experiment's own number
+  uint32_t prompt = 0;       // tokens of a window that are read from all rows and do not count
+  uint32_t text_tokens = 0;  // of the file that are read; 0: the experiment's own number
   std::function<void(std::string_view)> note;  // to the user
 };
 

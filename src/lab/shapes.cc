@@ -6,10 +6,10 @@ namespace kvick::lab {
 
 std::span<const NamedShape> named_shapes() {
   static constexpr NamedShape kShapes[] = {
-      {"s", "SmolLM2-135M", 30, 9, 3, 64},       {"m", "Llama-3.2-1B", 16, 32, 8, 64},
-      {"l7", "Llama-2-7B", 32, 32, 32, 128},     {"opt-2.7b", "OPT-2.7B", 32, 32, 32, 80},
-      {"opt-13b", "OPT-13B", 40, 40, 40, 128},   {"llama3-8b", "Llama-3-8B", 32, 32, 8, 128},
-      {"h32d16", "BMC's Table X", 1, 32, 32, 16}};
+      {"s", "SmolLM2-135M", 30, 9, 3, 64},         {"m", "Llama-3.2-1B", 16, 32, 8, 64},
+      {"l7", "Llama-2-7B", 32, 32, 32, 128},       {"l13", "Llama-2-13B", 40, 40, 40, 128},
+      {"opt-2.7b", "OPT-2.7B", 32, 32, 32, 80},    {"opt-13b", "OPT-13B", 40, 40, 40, 128},
+      {"llama3-8b", "Llama-3-8B", 32, 32, 8, 128}, {"h32d16", "BMC's Table X", 1, 32, 32, 16}};
   return kShapes;
 }
 

@@ -16,6 +16,8 @@ Json usage_json(const kv::Usage& usage) {
           {"page_bytes", usage.page_bytes},
           {"metadata_bytes", usage.metadata_bytes},
           {"read_bytes", usage.read_bytes},
+          {"checks", usage.checks},
+          {"lost_mass", usage.lost_mass},
           {"sequences", usage.sequences}};
 }
 

@@ -100,6 +100,18 @@ void add_memory(Text& text, const engine::Metrics& m) {
   text.gauge("kv_sequences", m.kv.sequences, "Sequences with rows now.");
 }
 
+// The mean of what a policy misses is the one over the other.
+void add_checks(Text& text, const std::map<std::string, engine::Metrics::Checks>& checks) {
+  if (checks.empty()) return;
+  text.head("kv_select_lost_mass", "summary",
+            "Attention that rows left out would have had, 0 to 1, in sampled exact checks.");
+  for (const auto& [policy, one] : checks) {
+    const std::string label = fmt::format("{{policy=\"{}\"}}", policy);
+    text.sample("kv_select_lost_mass_sum", label, one.lost_mass);
+    text.sample("kv_select_lost_mass_count", label, one.count);
+  }
+}
+
 void add_files(Text& text, const engine::FileCounts& files) {
   text.gauge("kv_file_bytes", files.bytes, "Files of the prefix cache.");
   text.gauge("kv_file_limit_bytes", files.limit_bytes, "Most that they may take.");
@@ -159,6 +171,7 @@ std::string metrics_text(const engine::Metrics& metrics, const NetworkCounters& 
   add_times(text, metrics);
   add_preemption(text, metrics);
   add_memory(text, metrics);
+  add_checks(text, metrics.checks);
   add_files(text, metrics.files);
   add_instances(text, instances);
   add_network(text, network);

@@ -106,6 +106,17 @@ TEST(MetricsText, TellsWhyFilesWereOfNoUse) {
     EXPECT_NE(text.find(line), std::string::npos) << line;
 }
 
+TEST(MetricsText, ShowsWhatPoliciesMiss) {
+  EXPECT_EQ(metrics_text({}, {}).find("lost_mass"), std::string::npos);
+  engine::Metrics metrics;
+  metrics.checks["quest"] = {.count = 8, .lost_mass = 0.25};
+  const std::string text = metrics_text(metrics, {});
+  for (const char* line : {"# TYPE kvick_kv_select_lost_mass summary\n",
+                           "\nkvick_kv_select_lost_mass_sum{policy=\"quest\"} 0.25\n",
+                           "\nkvick_kv_select_lost_mass_count{policy=\"quest\"} 8\n"})
+    EXPECT_NE(text.find(line), std::string::npos) << line;
+}
+
 TEST(MetricsText, ShowsInstancesWhereThereAreSeveral) {
   EXPECT_EQ(metrics_text({}, {}).find("instance"), std::string::npos);
   std::vector<engine::Metrics> instances(2);

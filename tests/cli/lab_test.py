@@ -30,6 +30,46 @@ class Lab(CommandTest):
         self.assertIn("--ctx 64 --batch 2 --rounds 1", report["command"])
         self.assertEqual({one["what"]["batch"] for one in report["cells"]}, {2})
 
+    def text(self, words=300):
+        path = self.top / "text.txt"
+        path.write_text(". ".join(f"w{i * i % 97} and so on" for i in range(words)))
+        return path
+
+    def test_budget_goes_through_policies_and_budgets_and_keeps_what_is_done(self):
+        arguments = ("budget", "--file", self.text(), "--ctx", 64, "--tokens", 128, "--prompt", 16,
+                     "--kv-select", "h2o", "--kv-select", "quest:page=4", "--budget", 0.5, "-o", self.top / "budget")
+        first = self.json_of("--quiet", *arguments)
+        self.assertEqual([case["policy"] for case in first["summary"]["cases"]], ["h2o", "quest page=4"])
+        self.assertTrue(first["summary"]["bytes_equal"])
+        self.assertIn("--kv-select h2o --kv-select quest:page=4 --budget 0.5", first["command"])
+        self.assertIn("--prompt 16 --tokens 128", first["command"])
+        more = self.json_of("--quiet", *arguments, "--budget", 0.25)
+        self.assertEqual(len(more["cells"]), 4)
+        self.assertEqual(more["cells"][0], first["cells"][0])
+        self.assertTrue((self.top / "budget" / "budget-kl.svg").read_text().startswith("<svg"))
+
+    def test_needle_tier_and_table1_write_their_pictures(self):
+        text, out = self.text(), self.top / "out"
+        one = ("--kv-select", "streaming", "-o", out)
+        needle = self.json_of("--quiet", "needle", "--file", text, "--ctx", 256, "--prompts", 1, *one)
+        self.assertEqual([row["policy"] for row in needle["summary"]["policies"]], ["full", "streaming 25 %"])
+        tier = self.json_of("--quiet", "tier", "--ctx", 128, "--bandwidth", "1GB/s", "--kv-select", "quest", "-o", out)
+        self.assertEqual({case["bandwidth"] for case in tier["summary"]["cases"]}, {"1GB/s", "in memory"})
+        table = self.json_of("--quiet", "table1", "--shape", "l13", "-o", out)
+        self.assertEqual(table["summary"][0]["footprint_bytes"], 800 * 2**30)
+        pictures = {path.name for path in out.glob("*.svg")}
+        self.assertLessEqual({"needle.svg", "tier-1.svg", "table1-l13.svg"}, pictures)
+
+    def test_mistakes_with_policies_are_one_line(self):
+        out, text = ("-o", self.top / "out"), ("--file", self.text())
+        self.refused("budget", *out, says="budget needs a text: --file TEXT")
+        self.refused("budget", *out, *text, "--ctx", 64, "--kv-select", "nothing", says="unknown policy")
+        self.refused("budget", *out, *text, "--ctx", 64, "--budget", "1.5", says="budget='1.5'")
+        self.refused("budget", *out, *text, "--ctx", 64, "--predictor", "/nowhere.kvp", says="/nowhere.kvp")
+        self.refused("needle", *out, *text, "--kv-select", "maple", says="maple needs a file: --predictor FILE.kvp")
+        self.refused("tier", *out, "--bandwidth", "fast", says="bandwidth='fast'")
+        self.refused("table1", *out, "--budget", "much", says="budget='much'")
+
     def test_mistakes_are_one_line(self):
         out = ("-o", self.top / "out")
         self.refused("nothing", *out, says="no experiment nothing; there are allocators, bmc-sweep")

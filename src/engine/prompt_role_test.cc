@@ -128,9 +128,9 @@ TEST_F(PromptRole, ReadsAnAnswerAgainAsAnAnswerThoughItIsKnownAsAPrompt) {
   const std::vector<Token>& said = expected.front().tokens.at(0);
   spelt.insert(spelt.end(), said.begin(), said.end());
   // A more important job holds those rows, and grows until the other makes way.
-  std::vector<Job> jobs = {job_of(spelt, 60), job};
+  std::vector<Job> jobs = {job_of(spelt, 30), job};
   jobs[0].priority = 1;
-  const auto batcher = std::move(Batcher::make(*engine_, options_of("paged:block=4", 150))).value();
+  const auto batcher = std::move(Batcher::make(*engine_, options_of("paged:block=4", 100))).value();
   const std::list<Heard> heard = answers(*batcher, jobs);
   EXPECT_GT(batcher->metrics().recomputations, 0u) << "memory was not scarce";
   EXPECT_EQ(heard.back().logprobs, expected.front().logprobs);

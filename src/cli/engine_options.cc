@@ -82,7 +82,7 @@ void add_engine_flags(CLI::App& command, EngineFlags& flags) {
           "tiles: several times as fast, on processors with AMX, and answers that come back "
           "in a prompt are read again; auto: tiles where processor and cache allow it")
       ->transform(CLI::CheckedTransformer(kPromptAttentions, CLI::ignore_case))
-      ->default_str("auto");
+      ->default_str(flags.prompt_attention == engine::PromptAttention::kExact ? "exact" : "auto");
   command.add_option("--ctx", flags.context,
                      "most tokens of a sequence (default: the model's context)");
   command

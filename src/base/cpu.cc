@@ -42,10 +42,11 @@ bool has_f16c() {
 // Tiles: does the processor have them, and does the system save their registers?
 bool has_amx() {
   unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
-  constexpr unsigned kTileAndInt8 = 3u << 24, kOsXsave = 1u << 27;
+  constexpr unsigned kBf16 = 1u << 22, kTile = 1u << 24, kInt8 = 1u << 25, kOsXsave = 1u << 27;
   if (__get_cpuid(1, &eax, &ebx, &ecx, &edx) == 0 || (ecx & kOsXsave) == 0) return false;
   if (__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) == 0) return false;
-  if ((edx & kTileAndInt8) != kTileAndInt8) return false;
+  constexpr unsigned kAll = kBf16 | kTile | kInt8;
+  if ((edx & kAll) != kAll) return false;
   constexpr unsigned kTileState = 3u << 17;  // of XCR0: configuration and data
   unsigned low = 0, high = 0;
   asm("xgetbv" : "=a"(low), "=d"(high) : "c"(0));

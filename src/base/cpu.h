@@ -14,8 +14,9 @@ std::string_view isa_name(Isa isa);                       // "scalar", "avx2", "
 std::optional<Isa> isa_from_name(std::string_view name);  // the inverse
 
 // True if this process may run it: avx2 means AVX2+FMA+F16C; avx512 means F, BW, DQ, VL, VNNI and
-// BF16; amx means avx512, AMX-TILE and AMX-INT8, and the operating system's permission to use
-// tiles, which the first call asks for, for all threads of the process. From many threads at once.
+// BF16; amx means avx512, AMX-TILE, AMX-INT8 and AMX-BF16, and the operating system's permission to
+// use tiles, which the first call asks for, for all threads of the process. From many threads at
+// once.
 bool isa_supported(Isa isa);
 
 // The strongest supported one.

@@ -14,6 +14,10 @@ namespace {
 
 const std::map<std::string, engine::Attention> kAttentions = {{"fused", engine::Attention::kFused},
                                                               {"bmm", engine::Attention::kBmm}};
+const std::map<std::string, engine::PromptAttention> kPromptAttentions = {
+    {"exact", engine::PromptAttention::kExact},
+    {"tiles", engine::PromptAttention::kTiles},
+    {"auto", engine::PromptAttention::kAuto}};
 
 std::string tier_help() {
   std::string text =
@@ -73,6 +77,14 @@ void add_engine_flags(CLI::App& command, EngineFlags& flags) {
                   "f32)")
       ->transform(CLI::CheckedTransformer(kAttentions, CLI::ignore_case))
       ->default_str("fused");
+  command
+      .add_option(
+          "--prompt-attention", flags.prompt_attention,
+          "of prompts: exact, as of answers, so that answers are cached for later prompts; "
+          "tiles: several times as fast, on processors with AMX, and answers that come back "
+          "in a prompt are read again; auto: tiles where processor and cache allow it")
+      ->transform(CLI::CheckedTransformer(kPromptAttentions, CLI::ignore_case))
+      ->default_str(flags.prompt_attention == engine::PromptAttention::kExact ? "exact" : "auto");
   command.add_option("--ctx", flags.context,
                      "most tokens of a sequence (default: the model's context)");
   command
@@ -102,6 +114,7 @@ base::Result<std::unique_ptr<engine::Engine>> open_engine(const EngineFlags& fla
                                       .threads = flags.threads,
                                       .isa = isa,
                                       .attention = flags.attention,
+                                      .prompt_attention = flags.prompt_attention,
                                       .progress = [&](uint64_t done, uint64_t total) {
                                         if (!started)
                                           progress.start("loading " + path.filename().string(),

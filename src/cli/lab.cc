@@ -35,6 +35,8 @@ class Models {
     if (engine == nullptr) {
       EngineFlags flags = flags_;
       flags.attention = attention;
+      // Figures of other machines and other days are to be comparable.
+      flags.prompt_attention = engine::PromptAttention::kExact;
       KVICK_TRY(engine, open_engine(flags, common_));
     }
     return engine.get();

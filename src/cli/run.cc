@@ -164,6 +164,7 @@ Result<int> run(const RunFlags& flags, const Common& common) {
   KVICK_TRY(const std::unique_ptr<engine::Engine> engine, open_engine(flags.engine, common));
   KVICK_TRY(const std::unique_ptr<kv::Store> store, engine->make_store(kv));
   engine::Session session(*engine, *store);
+  session.set_prompt_role(engine->prompt_role(kv));
   KVICK_TRY_VOID(session.speculate(spec));
   if (!interactive) return answer_once(*engine, session, flags, common, sampling);
   ChatOptions options = {.sampling = sampling,

@@ -15,6 +15,7 @@ base::Result<Answered> one_by_one(Engine& engine, std::span<const std::vector<To
                                   const AnswerOptions& options) {
   KVICK_TRY(const std::unique_ptr<kv::Store> store, engine.make_store(options.kv));
   Session session(engine, *store, options.clock);
+  session.set_prompt_role(engine.prompt_role(options.kv));
   KVICK_TRY_VOID(session.speculate(options.spec));
   Answered all;
   for (const std::vector<Token>& prompt : prompts) {

@@ -246,7 +246,7 @@ void Batcher::open(Group& group) {
   const uint32_t common = group.common_tokens();
   group.trunk = group.lanes.size() > 1 ? common : 0;
   // The last token's logits are needed, so it is computed in any case.
-  uint32_t known = std::min(common, first.length() - 1);
+  uint32_t known = std::min({common, first.length() - 1, group.prompt_rows()});
   if (group.reports_prompt())  // a token's report is made of the logits of the one before it
     known = std::min(known,
                      static_cast<uint32_t>(std::max<size_t>(group.prompt_reports.size(), 1) - 1));
@@ -315,8 +315,8 @@ Candidate Batcher::candidate_of(const Group& group) const {
                          .recompute_seconds = rows * per_token,
                          .swap_seconds = {}};
   const Lane& first = group.lanes.front();
-  const auto offer =
-      files_.offer(*group.shelf, group.job.salt, std::span(first.tokens).first(first.committed), 0);
+  const auto known = std::span(first.tokens).first(std::min(first.committed, group.prompt_rows()));
+  const auto offer = files_.offer(*group.shelf, group.job.salt, known, 0);
   if (offer.tokens > 0)
     candidate.swap_seconds = offer.seconds + (rows - std::min(rows, offer.tokens)) * per_token;
   return candidate;

@@ -35,8 +35,9 @@ void Batcher::plan_prompt(Group& group, uint32_t& left, std::vector<Work>& work)
     if (!trunk && lane.pending() == 1 && lane.length() > group.outcome.prompt_tokens) continue;
     // What is compared with the other beams comes last.
     if (group.beam_search() && group.lanes.size() > 1 && !trunk) --pending;
-    const uint32_t n =
-        std::min({pending, left, group.reports_prompt() ? kMostReports : UINT32_MAX});
+    uint32_t n = std::min({pending, left, group.reports_prompt() ? kMostReports : UINT32_MAX});
+    // Tokens of one role at a time.
+    if (lane.committed < group.prompt_rows()) n = std::min(n, group.prompt_rows() - lane.committed);
     if (n == 0) continue;
     left -= n;
     work.push_back({&group, i, n, lane.committed + n == lane.length()});
@@ -114,7 +115,8 @@ base::Result<std::vector<Group*>, kv::Shortage> Batcher::compute_all(Shelf& shel
     model::Slot slot = {.seq = *lane.seq,
                         .past = lane.committed,
                         .tokens = std::span(lane.tokens).subspan(lane.committed, one.tokens),
-                        .parents = {}};
+                        .parents = {},
+                        .role = one.group->role_of(lane)};
     if (one.guesses.size() > 0) {
       const FreshTokens& rows = fresh.emplace_back(slot.tokens.back(), one.guesses.tree);
       slot.tokens = rows.tokens;
@@ -124,7 +126,9 @@ base::Result<std::vector<Group*>, kv::Shortage> Batcher::compute_all(Shelf& shel
   }
   const double began = options_.clock();
   const model::Batch batch = {.slots = slots};
-  const std::vector<kv::Slot> kv_slots = model::kv_slots(batch);
+  std::vector<kv::Slot> kv_slots = model::kv_slots(batch);
+  for (size_t i = 0; i < slots.size(); ++i)
+    if (slots[i].role != shelf.prompt_role) kv_slots[i].tokens = {};  // no rows for prompts
   KVICK_TRY(const auto step, shelf.store->begin({.slots = kv_slots}));
   compute(work, batch, *step);
   verify_guesses(work);
@@ -208,8 +212,8 @@ void Batcher::settle(std::span<Work> work, std::span<Group* const> lost) {
     report_prompt(one);
     Lane& lane = one.group->lanes[one.lane];
     lane.committed += one.guesses.size() > 0 ? static_cast<uint32_t>(one.kept.size()) : one.tokens;
-    files_.keep(*one.group->shelf, *lane.seq, std::span(lane.tokens).first(lane.committed),
-                lane.filed);
+    const uint32_t filed = std::min(lane.committed, one.group->prompt_rows());
+    files_.keep(*one.group->shelf, *lane.seq, std::span(lane.tokens).first(filed), lane.filed);
   }
   for (Work& one : work) {
     Group& group = *one.group;

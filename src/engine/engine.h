@@ -28,11 +28,17 @@ namespace kvick::engine {
 // library's products over whole buckets (kernels/bucket_attention.h).
 enum class Attention { kFused, kBmm };
 
+// The arithmetic of the attention of prompts (docs/adr/0022-attention-of-prompts.md): the one of
+// answers, so that their rows serve later prompts; that of the processor's tiles, several times as
+// fast; or the latter where processor and cache have it.
+enum class PromptAttention { kExact, kTiles, kAuto };
+
 struct EngineOptions {
   std::string model_path;
   unsigned threads = 0;  // 0: as many as this process may use
   base::Isa isa = base::best_isa();
   Attention attention = Attention::kFused;
+  PromptAttention prompt_attention = PromptAttention::kExact;
   // Called while the weights are read, with bytes done and bytes in all.
   std::function<void(uint64_t done, uint64_t total)> progress;
   // What chat templates take for today's date.
@@ -43,7 +49,7 @@ using Token = kv::Token;
 
 class Engine {
  public:
-  // Errors: whatever is wrong with the file, named.
+  // Errors: whatever is wrong with the file, named; tiles that the instruction set has not.
   static base::Result<std::unique_ptr<Engine>> open(const EngineOptions& options);
   // Another engine over the same weights, tokenizer and template, with threads of its own.
   std::unique_ptr<Engine> instance(const base::Team& team) const;
@@ -57,6 +63,9 @@ class Engine {
   const kernels::BucketAttention* library() const { return library_.get(); }
 
   const ModelIdentity& identity() const { return identity_; }
+  // The role of a prompt's tokens in such a store. kAnswer: that of all tokens, and rows of answers
+  // are as good as a prompt's. kPrompt: they are not, and must not be taken for them.
+  model::Role prompt_role(const KvOptions& options) const;
   // For forwards of this engine's model over its stores.
   model::Workspace make_workspace() const;
 
@@ -64,8 +73,8 @@ class Engine {
   // the first strategy, or with a slower tier the one that keeps rows there.
   KvOptions resolved(KvOptions options) const;
   // Errors: an unknown strategy or option, one that does not fit the model or the engine's
-  // attention, a context longer than the model's, a static type whose ranges cannot be read or are
-  // another model's.
+  // attention, also that of prompts, a context longer than the model's, a static type whose ranges
+  // cannot be read or are another model's.
   base::Result<std::unique_ptr<kv::Store>> make_store(const KvOptions& options) const;
   // Whether make_store would take them, without measuring or reading anything: any thread may ask
   // while others compute.
@@ -95,6 +104,7 @@ class Engine {
 
   const kernels::Table& kernels_;
   std::shared_ptr<kernels::BucketAttention> library_;
+  PromptAttention prompt_attention_ = PromptAttention::kExact;
   // What was measured, by context and element types.
   using Measured = std::tuple<uint32_t, kernels::DType, kernels::DType>;
   mutable std::mutex growth_rates_mutex_;

@@ -46,9 +46,10 @@ bool FileTier::serves(const Shelf& shelf) const {
          !kernels::is_static(*shelf.options.k_type) && !kernels::is_static(*shelf.options.v_type);
 }
 
-// What a layer attends to is in the rows of the layers behind it.
+// What a layer attends to is in the rows of the layers behind it, and so is how.
 std::string FileTier::fingerprint(const Shelf& shelf) const {
-  const std::string rows = model_ + "|" + shelf.type;
+  std::string rows = model_ + "|" + shelf.type;
+  if (shelf.prompt_role == model::Role::kPrompt) rows += "|tiles";
   return reads_all(shelf.options) ? rows : rows + "|" + shelf.select;
 }
 

@@ -64,6 +64,15 @@ struct Group {
   bool reports_prompt() const {
     return job.prompt_logprobs && job.logprobs && prompt_reports.size() < outcome.prompt_tokens;
   }
+  // Tokens at the front whose rows are those that a prompt of these tokens would have: all of them,
+  // or the prompt's.
+  uint32_t prompt_rows() const {
+    return shelf->prompt_role == model::Role::kAnswer ? UINT32_MAX : outcome.prompt_tokens;
+  }
+  // Of the tokens that the lane's next rows are for.
+  model::Role role_of(const Lane& lane) const {
+    return lane.committed < outcome.prompt_tokens ? shelf->prompt_role : model::Role::kAnswer;
+  }
   // Its first lane has computed what the others begin with.
   bool forks_now() const { return trunk > 0 && lanes.front().committed == trunk; }
   uint32_t longest() const;

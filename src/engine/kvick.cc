@@ -75,12 +75,15 @@ Model Model::open(const Options& options) {
       engine::parse_kv_options(options.kv, options.kv_type, options.kv_tier, options.kv_select));
   kv.max_tokens = options.context;
   auto state = std::make_unique<State>();
-  state->engine = value_or_throw(engine::Engine::open({.model_path = options.path,
-                                                       .threads = options.threads,
-                                                       .isa = choose(options.isa),
-                                                       .progress = {}}));
+  state->engine =
+      value_or_throw(engine::Engine::open({.model_path = options.path,
+                                           .threads = options.threads,
+                                           .isa = choose(options.isa),
+                                           .prompt_attention = engine::PromptAttention::kAuto,
+                                           .progress = {}}));
   state->store = value_or_throw(state->engine->make_store(kv));
   state->session = std::make_unique<engine::Session>(*state->engine, *state->store);
+  state->session->set_prompt_role(state->engine->prompt_role(kv));
   value_or_throw(
       state->session->speculate(value_or_throw(engine::parse_spec_options(options.spec))));
   return Model(std::move(state));

@@ -33,8 +33,11 @@ using Windows = std::span<const std::span<const Token>>;
 // One cache and the logits of what it has just read.
 class Reader {
  public:
-  Reader(Engine& engine, std::unique_ptr<kv::Store> store)
-      : engine_(engine), store_(std::move(store)), workspace_(engine.make_workspace()) {}
+  Reader(Engine& engine, std::unique_ptr<kv::Store> store, model::Role role)
+      : engine_(engine),
+        store_(std::move(store)),
+        workspace_(engine.make_workspace()),
+        role_(role) {}
 
   // With so many windows.
   void restart(size_t lanes) {
@@ -51,7 +54,8 @@ class Reader {
       slots.push_back({.seq = lanes_[lane],
                        .past = past_,
                        .tokens = windows[lane].subspan(begin, n),
-                       .parents = {}});
+                       .parents = {},
+                       .role = role_});
     const model::Batch batch = {.slots = slots};
     std::vector<kv::Slot> of_store = model::kv_slots(batch);
     for (kv::Slot& each : of_store) each.tokens = {};  // nobody will ask for these again
@@ -89,6 +93,7 @@ class Reader {
   Engine& engine_;
   std::unique_ptr<kv::Store> store_;
   model::Workspace workspace_;
+  model::Role role_;  // of all tokens
   std::vector<kv::SeqId> lanes_;
   uint32_t past_ = 0;
   uint64_t read_bytes_ = 0;
@@ -207,7 +212,7 @@ KvOptions cache_for(const Engine& engine, KvOptions kv, uint32_t window) {
 
 Result<Reader> make_reader(Engine& engine, const KvOptions& kv, uint32_t window) {
   KVICK_TRY(std::unique_ptr<kv::Store> store, engine.make_store(cache_for(engine, kv, window)));
-  return Reader(engine, std::move(store));
+  return Reader(engine, std::move(store), engine.prompt_role(kv));
 }
 
 base::Status<> check_window(const Engine& engine, const KvOptions& kv, uint32_t window,

@@ -62,7 +62,8 @@ base::Status<> Session::advance(std::span<const Token> tokens) {
   const model::Slot slot = {.seq = seq_,
                             .past = static_cast<uint32_t>(committed_.size()),
                             .tokens = tokens,
-                            .parents = {}};
+                            .parents = {},
+                            .role = prompt_role_};
   const model::Batch batch = {.slots = {&slot, 1}};
   const std::vector<kv::Slot> slots = model::kv_slots(batch);
   const kv::Batch kv_batch = {.slots = slots};
@@ -155,7 +156,8 @@ base::Result<bool> Session::step(Writing& writing, const Guesses& guesses) {
                             .tokens = fresh.tokens,
                             .parents = fresh.parents};
   const model::Batch batch = {.slots = {&slot, 1}};
-  const std::vector<kv::Slot> slots = model::kv_slots(batch);
+  std::vector<kv::Slot> slots = model::kv_slots(batch);
+  if (slot.role != prompt_role_) slots[0].tokens = {};  // its rows are not those of a prompt
   auto step = store_.begin({.slots = slots});
   if (!step.ok()) return fail("no room for one more token: {}", step.error().what);
   std::vector<uint32_t> wanted(fresh.tokens.size());

@@ -51,8 +51,13 @@ class Session {
   // Speculation::prepare.
   base::Status<> speculate(const SpecOptions& options);
 
+  // The role of later prompts' tokens: Engine::prompt_role of the store's options. At first that of
+  // answers.
+  void set_prompt_role(model::Role role) { prompt_role_ = role; }
+
   // Answers a prompt. Rows of an earlier prompt and answer are used again if the new prompt begins
-  // with their tokens, as the next turn of a chat does; otherwise the sequence starts anew. Errors:
+  // with their tokens, as the next turn of a chat does, each in the role that it had; otherwise the
+  // sequence starts anew. Errors:
   // a bad sampling value, a prompt that does not fit the context, no room in the store. After an
   // error the session can be used on.
   base::Result<Answer> generate(const Request& request);
@@ -66,7 +71,7 @@ class Session {
 
   base::Status<> check(const Request& request) const;
   uint32_t reuse(const std::vector<Token>& prompt);
-  // Runs tokens through the model and commits them; logits_ is then those of the last.
+  // Runs tokens of a prompt through the model and commits them; logits_ is then those of the last.
   base::Status<> advance(std::span<const Token> tokens);
   base::Error lose();
   base::Status<> prefill(const Request& request, uint32_t from);
@@ -86,6 +91,7 @@ class Session {
   std::vector<float> logits_;     // [rows wanted][vocab]
   Speculation speculation_;
   SpecOptions spec_;
+  model::Role prompt_role_ = model::Role::kAnswer;
 };
 
 }  // namespace kvick::engine

@@ -34,12 +34,13 @@ class Count {
 class Rounds {
  public:
   Rounds(Engine& engine, kv::Store& store, model::Workspace& workspace, const Case& what,
-         base::Clock clock, Count& count)
+         const SpeedOptions& options, Count& count)
       : engine_(engine),
         store_(store),
         workspace_(workspace),
         what_(what),
-        clock_(clock),
+        clock_(options.clock),
+        prompt_role_(engine.prompt_role(options.kv)),
         count_(count),
         random_(1),
         logits_(size_t{what.parallel} * engine.model().config().vocab) {}
@@ -100,7 +101,8 @@ class Rounds {
       std::vector<Token> tokens(std::min(count, Session::kPrefillChunk));
       for (Token& t : tokens) t = token();
       count -= static_cast<uint32_t>(tokens.size());
-      const model::Slot slot = {.seq = seq, .past = past, .tokens = tokens, .parents = {}};
+      const model::Slot slot = {
+          .seq = seq, .past = past, .tokens = tokens, .parents = {}, .role = prompt_role_};
       const auto last = static_cast<uint32_t>(tokens.size() - 1);
       KVICK_TRY_VOID(forward({.slots = {&slot, 1}}, {&last, count == 0 ? 1U : 0U}));
       past += static_cast<uint32_t>(tokens.size());
@@ -142,6 +144,7 @@ class Rounds {
   model::Workspace& workspace_;
   const Case& what_;
   base::Clock clock_;
+  model::Role prompt_role_;
   Count& count_;
   std::mt19937 random_;
   Seqs filled_;
@@ -189,7 +192,7 @@ base::Result<std::vector<Measurement>> measure_speed(Engine& engine, std::span<c
   std::vector<Measurement> results;
   for (const Case& what : cases) {
     KVICK_TRY(const std::unique_ptr<kv::Store> store, engine.make_store(options.kv));
-    Rounds rounds(engine, *store, workspace, what, options.clock, count);
+    Rounds rounds(engine, *store, workspace, what, options, count);
     KVICK_TRY(Measurement result, rounds.run(options.repeats));
     results.push_back(std::move(result));
   }

@@ -18,7 +18,8 @@ base::Result<Shelf*> StoreSet::add(const KvOptions& options) {
                  .strategy = kv::spec_text(all.spec),
                  .type = kv_type_text(all),
                  .tier = all.tier ? kv::spec_text(*all.tier) : "",
-                 .select = kv_select_text(all)};
+                 .select = kv_select_text(all),
+                 .prompt_role = engine_->prompt_role(all)};
   KVICK_TRY(shelf.store, engine_->make_store(all));
   shelf.traits =
       kv::traits_of(*kv::find_strategy(all.spec.name), shelf.store->shape(), all.spec, all.select);

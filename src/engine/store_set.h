@@ -16,6 +16,7 @@ struct Shelf {
   KvOptions options;                         // with nothing left open
   std::string strategy, type, tier, select;  // as --kv and its like take them
   kv::Traits traits;
+  model::Role prompt_role = model::Role::kAnswer;  // Engine::prompt_role
   std::unique_ptr<kv::Store> store;
   uint32_t groups = 0;  // that use it
 };

@@ -13,6 +13,7 @@ namespace kvick::engine::test {
 struct Heard {
   std::map<uint32_t, std::string> text;  // by choice
   std::map<uint32_t, std::vector<Token>> tokens;
+  std::map<uint32_t, std::vector<float>> logprobs;  // of these
   std::map<uint32_t, Finish> finish;
   std::optional<Outcome> outcome;
   uint32_t pieces = 0;
@@ -34,8 +35,10 @@ inline void listen(Job& job, Heard& heard) {
     EXPECT_FALSE(heard.finish.contains(piece.choice)) << "a piece behind its choice's last";
     ++heard.pieces;
     heard.text[piece.choice] += piece.text;
-    for (const TokenReport& one : piece.tokens)
+    for (const TokenReport& one : piece.tokens) {
       heard.tokens[piece.choice].push_back(one.chosen.token);
+      heard.logprobs[piece.choice].push_back(one.chosen.logprob);
+    }
     if (piece.finish) heard.finish[piece.choice] = *piece.finish;
   };
   job.on_end = [&heard](const Outcome& outcome) {
@@ -48,6 +51,7 @@ inline void listen(Job& job, Heard& heard) {
 inline Answer alone(Engine& engine, const Job& job, uint32_t choice, const KvOptions& kv) {
   const auto store = std::move(engine.make_store(kv)).value();
   Session session(engine, *store);
+  session.set_prompt_role(engine.prompt_role(kv));
   Request request;
   request.prompt = job.prompt;
   request.max_tokens = job.max_tokens;

@@ -39,6 +39,12 @@ template <int kSum, int kA, int kB>
 KVICK_INLINE void dot_tiles() {
   asm volatile("tdpbssd %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(kSum), "i"(kA), "i"(kB));
 }
+// Tile kSum [m][n] of float32 += tile kA [m][2k] * tile kB [k][n][2], of bfloat16. Pairs in order;
+// subnormal numbers count as zero, and so do results that are.
+template <int kSum, int kA, int kB>
+KVICK_INLINE void dot_tiles_bf16() {
+  asm volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(kSum), "i"(kA), "i"(kB));
+}
 
 }  // namespace
 }  // namespace kvick::kernels

@@ -239,4 +239,11 @@ uint32_t chunk_count(const View& view, const Queries& queries) {
   return static_cast<uint32_t>((past + fresh + kChunkRows - 1) / kChunkRows);
 }
 
+bool has_prompt_tiles(DType k_type, DType v_type) {
+  const auto is_float = [](DType type) {
+    return type == DType::kF16 || type == DType::kBF16 || type == DType::kF32;
+  };
+  return is_float(k_type) && is_float(v_type);
+}
+
 }  // namespace kvick::kernels

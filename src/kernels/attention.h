@@ -43,4 +43,8 @@ struct Partial {
 // ones it sees.
 uint32_t chunk_count(const View& view, const Queries& queries);
 
+// Whether keys and values of these types have an arithmetic of prompts (Table::attend_prompt): the
+// float types, which are sums of a few bfloat16 numbers.
+bool has_prompt_tiles(DType k_type, DType v_type);
+
 }  // namespace kvick::kernels

@@ -1,4 +1,4 @@
-// What the attention kernels of each instruction set reach here, for
+// What the attention kernels of each instruction set, and the one of prompts, reach here, for
 // tuning. Prints GB/s of keys and values read at depth (decode) and GFLOP/s (prefill), one thread.
 
 #include <algorithm>
@@ -108,6 +108,23 @@ void report_read_bound() {
              static_cast<double>(memory.size()) / best * 1e-9, sum);
 }
 
+// The arithmetic of prompts beside that of answers, with as many queries as a task of the model
+// has.
+void report_prompts(double seconds) {
+  if (!base::isa_supported(base::Isa::kAmx)) return;
+  Table answers{};
+  fill_rows_amx(answers);
+  Table prompts = answers;
+  prompts.attend_chunk = answers.attend_prompt;
+  for (const DType dtype : {DType::kF16, DType::kBF16, DType::kF32})
+    for (const uint32_t dims : {64, 128})
+      for (const uint32_t queries : {3, 384}) {
+        const Load load = {dtype, dims, 3, queries / 3, 4096, 1};
+        report(answers, "answers", load, seconds);
+        report(prompts, "prompts", load, seconds);
+      }
+}
+
 // Depth out of memory, depth within the second-level cache, prefill.
 void report_all(base::Isa isa, void (*fill)(Table&), double seconds) {
   if (!base::isa_supported(isa)) return;
@@ -142,4 +159,5 @@ int main(int argc, char** argv) {
   kernels::report_read_bound();
   for (const auto& [isa, fill] : sets)
     if (!only || *only == isa) kernels::report_all(isa, fill, seconds);
+  if (only.value_or(base::Isa::kAmx) == base::Isa::kAmx) kernels::report_prompts(seconds);
 }

@@ -6,8 +6,6 @@
 #include "kernels/pack.h"
 #include "kernels/target.h"
 
-#define KVICK_INLINE inline __attribute__((always_inline))
-
 namespace kvick::kernels {
 
 // One panel times a few tokens, which lie next to each other in one tile of the activations.

@@ -9,5 +9,10 @@ namespace kvick::kernels {
 void fill_rows_scalar(Table& table);
 void fill_rows_avx2(Table& table);    // runs only where base::isa_supported(kAvx2)
 void fill_rows_avx512(Table& table);  // AVX-512 F, BW, DQ, VL
+void fill_rows_amx(Table& table);     // AVX-512 with prompts on tiles
+
+// Table::attend_chunk of AVX-512.
+void attend_chunk_avx512(const View& view, const Queries& queries, uint32_t chunk, Partial out,
+                         float* probs);
 
 }  // namespace kvick::kernels

@@ -26,7 +26,7 @@ const Table& table(Isa isa) {
   static const Table kScalar = make_table(Isa::kScalar, fill_linear_scalar, fill_rows_scalar);
   static const Table kAvx2 = make_table(Isa::kAvx2, fill_linear_avx2, fill_rows_avx2);
   static const Table kAvx512 = make_table(Isa::kAvx512, fill_linear_avx512, fill_rows_avx512);
-  static const Table kAmx = make_table(Isa::kAmx, fill_linear_amx, fill_rows_avx512);
+  static const Table kAmx = make_table(Isa::kAmx, fill_linear_amx, fill_rows_amx);
   const Table* tables[] = {&kScalar, &kAvx2, &kAvx512, &kAmx};
   return *tables[static_cast<size_t>(isa)];
 }

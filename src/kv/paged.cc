@@ -44,7 +44,7 @@ struct PagedOptions {
 struct PagedSequence : Sequence {
   Owner owner;
   std::vector<BlockId> blocks;
-  // Of the committed rows, while all of them are known.
+  // Of the committed rows, up to the first that is not known.
   std::vector<Token> tokens;
   bool known = true;
   // The first `published` blocks are those on the path to `tip`.
@@ -242,10 +242,11 @@ class PagedStore final : public RowStore {
     }
   }
 
-  // The rows behind the last full block, which nobody will add to.
+  // The known rows behind the last full block, which nobody will add to.
   void publish_tail(PagedSequence& sequence) {
-    const uint32_t at = sequence.published, rows = sequence.length % pool_.rows();
-    if (!options_.prefix || !sequence.known || rows == 0) return;
+    const uint32_t at = sequence.published;
+    const auto rows = static_cast<uint32_t>(sequence.tokens.size() % pool_.rows());
+    if (!options_.prefix || rows == 0) return;
     if (pool_.users(sequence.blocks[at]) > 1) return;  // of others, who may add to it
     tree_.publish(sequence.owner, sequence.tip,
                   std::span(sequence.tokens).subspan(size_t{at} * pool_.rows(), rows),

@@ -15,6 +15,8 @@ namespace {
 // keys is transposed for them together. Reading 8192 tokens of SmolLM2's shape with 32, 64 and 128:
 // 534, 584 and 617 tokens/s.
 constexpr uint32_t kTileQueries = 128;
+// The same of prompts, about: keys and values are split once for all of them.
+constexpr uint32_t kPromptQueries = 384;
 // Views that one thread makes before the others help.
 constexpr size_t kViewGrain = 64;
 constexpr size_t kChoosingGrain = 1;  // where a view takes work
@@ -28,11 +30,14 @@ kernels::Partial partial_at(float* memory, uint32_t queries) {
 BatchAttention::BatchAttention(const Config& config, const Batch& batch, kv::Step& step,
                                Workspace& workspace)
     : config_(config), step_(step), workspace_(workspace), kernels_(workspace.kernels) {
-  const uint32_t tile = tile_tokens();
   uint32_t row = 0;
   for (uint32_t s = 0; s < batch.slots.size(); ++s) {
     const Slot& slot = batch.slots[s];
     paths_.push_back(paths_of(slot));
+    KVICK_CHECK(slot.role == Role::kAnswer || kernels_.attend_prompt != nullptr,
+                "{} has no arithmetic of prompts", base::isa_name(kernels_.isa));
+    const uint32_t tile = tile_tokens(slot);
+    most_queries_ = std::max(most_queries_, tile * config_.group());
     const auto tokens = static_cast<uint32_t>(slot.tokens.size());
     for (uint32_t head = 0; head < config_.kv_heads; ++head)
       for (uint32_t first = 0; first < tokens; first += tile)
@@ -41,7 +46,8 @@ BatchAttention::BatchAttention(const Config& config, const Batch& batch, kv::Ste
                           .head = head,
                           .first = first,
                           .tokens = std::min(tile, tokens - first),
-                          .row = row + first});
+                          .row = row + first,
+                          .role = slot.role});
     first_row_.push_back(row);
     row += tokens;
   }
@@ -86,7 +92,7 @@ void BatchAttention::run(uint32_t layer, const float* q, float* out) {
   if (!wants_.probs && tasks_.size() < size_t{2} * pool.size() && most_chunks() > 1)
     return run_by_chunk();
   worker_partials_ =
-      workspace_.floats(Workspace::kPartials, pool.size() * 2 * partial_floats(most_queries()));
+      workspace_.floats(Workspace::kPartials, pool.size() * 2 * partial_floats(most_queries_));
   pool.parallel_for(tasks_.size(), 1, [&](size_t begin, size_t end, unsigned worker) {
     for (size_t i = begin; i < end; ++i) run_task(i, worker);
   });
@@ -97,8 +103,12 @@ void BatchAttention::read(uint32_t layer, const float* q, float* out) {
   step_.read(layer, {.group = config_.group(), .q = q, .out = out, .paths = trees_});
 }
 
-uint32_t BatchAttention::tile_tokens() const {
-  return std::max(1u, kTileQueries / config_.group());
+// Prompts in equal pieces, or one thread would wait for the other's last.
+uint32_t BatchAttention::tile_tokens(const Slot& slot) const {
+  if (slot.role == Role::kAnswer) return std::max(1u, kTileQueries / config_.group());
+  const auto tokens = static_cast<uint32_t>(slot.tokens.size());
+  const uint32_t pieces = (tokens * config_.group() + kPromptQueries - 1) / kPromptQueries;
+  return (tokens + pieces - 1) / pieces;
 }
 
 const float* BatchAttention::q_of(uint32_t row, uint32_t head) const {
@@ -119,6 +129,12 @@ kernels::Queries BatchAttention::queries(const Task& task) const {
           .head_dim = config_.head_dim,
           .scale = 1 / std::sqrt(static_cast<float>(config_.head_dim)),
           .visible = trees_[task.slot]};
+}
+
+void BatchAttention::attend_chunk(const Task& task, const kernels::Queries& queries, uint32_t chunk,
+                                  kernels::Partial out, float* probs) const {
+  const auto attend = task.role == Role::kPrompt ? kernels_.attend_prompt : kernels_.attend_chunk;
+  attend(views_[task.view], queries, chunk, out, probs);
 }
 
 kv::Ask BatchAttention::ask_of(size_t view) const {
@@ -161,14 +177,14 @@ void BatchAttention::run_task(size_t i, unsigned worker) {
   kernels::Queries queries = this->queries(task);
   queries.then = view_after(i);
   const uint32_t n = queries_of(task), chunks = kernels::chunk_count(view, queries);
-  float* memory = worker_partials_ + worker * 2 * partial_floats(most_queries());
+  float* memory = worker_partials_ + worker * 2 * partial_floats(most_queries_);
   const kernels::Partial state = partial_at(memory, n);
   const kernels::Partial next = partial_at(memory + partial_floats(n), n);
   TaskProbs* const probs = wants_.probs ? &worker_probs_[worker] : nullptr;
   if (probs != nullptr) probs->start(chunks, n);
   for (uint32_t chunk = 0; chunk < chunks; ++chunk) {
     const kernels::Partial part = chunk == 0 ? state : next;
-    kernels_.attend_chunk(view, queries, chunk, part, probs ? probs->of(chunk) : nullptr);
+    attend_chunk(task, queries, chunk, part, probs ? probs->of(chunk) : nullptr);
     if (probs != nullptr) probs->keep_max(chunk, part.max);
     if (chunk > 0) kernels_.merge(state, next, n, config_.head_dim);
   }
@@ -217,8 +233,8 @@ void BatchAttention::run_by_chunk() {
   workspace_.pool.parallel_for(pieces.size(), 1, [&](size_t begin, size_t end, unsigned) {
     for (size_t i = begin; i < end; ++i) {
       const Task& task = tasks_[pieces[i].task];
-      kernels_.attend_chunk(views_[task.view], queries(task), pieces[i].chunk,
-                            partial_at(memory + pieces[i].offset, queries_of(task)), nullptr);
+      attend_chunk(task, queries(task), pieces[i].chunk,
+                   partial_at(memory + pieces[i].offset, queries_of(task)), nullptr);
     }
   });
   for (size_t i = 0; i < pieces.size();) {

@@ -29,6 +29,7 @@ class BatchAttention {
     uint32_t slot = 0, head = 0;
     uint32_t first = 0, tokens = 0;  // within the slot
     uint32_t row = 0;                // of the first token, in the batch
+    Role role = Role::kAnswer;
   };
   // Of a slot whose tokens form a tree: for each token the fresh rows on its path, itself included,
   // ascending.
@@ -38,8 +39,7 @@ class BatchAttention {
   };
   static Paths paths_of(const Slot& slot);
 
-  uint32_t tile_tokens() const;
-  uint32_t most_queries() const { return tile_tokens() * config_.group(); }
+  uint32_t tile_tokens(const Slot& slot) const;
   uint32_t queries_of(const Task& task) const { return task.tokens * config_.group(); }
   const float* q_of(uint32_t row, uint32_t head) const;
   // What is read after task i, if that is something else. Asking for its keys early: 16 and 32
@@ -50,6 +50,9 @@ class BatchAttention {
   // Floats of one Partial of a whole tile.
   size_t partial_floats(uint32_t queries) const { return size_t{queries} * (2 + config_.head_dim); }
 
+  // The softmax state of a chunk, in the arithmetic of the task's role.
+  void attend_chunk(const Task& task, const kernels::Queries& queries, uint32_t chunk,
+                    kernels::Partial out, float* probs) const;
   kv::Ask ask_of(size_t view) const;
   void make_view(size_t i, unsigned worker);
   void run_task(size_t i, unsigned worker);
@@ -63,6 +66,7 @@ class BatchAttention {
   Workspace& workspace_;
   const kernels::Table& kernels_;
   std::vector<Task> tasks_;
+  uint32_t most_queries_ = 0;                            // of a task
   std::vector<Paths> paths_;                             // per slot
   std::vector<const std::span<const uint32_t>*> trees_;  // per slot its paths, null: a chain
   std::vector<uint32_t> first_row_;                      // per slot, and behind the last

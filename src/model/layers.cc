@@ -44,6 +44,8 @@ void check_batch(const Config& config, const Batch& batch) {
     KVICK_CHECK(!slot.tokens.empty(), "sequence {} adds no token", static_cast<uint32_t>(slot.seq));
     KVICK_CHECK(slot.parents.empty() || slot.parents.size() == slot.tokens.size(),
                 "{} parents of {} tokens", slot.parents.size(), slot.tokens.size());
+    KVICK_CHECK(slot.role == Role::kAnswer || slot.parents.empty(),
+                "a tree of {} tokens of a prompt", slot.tokens.size());
     for (const Token token : slot.tokens)
       KVICK_CHECK(token >= 0 && static_cast<uint32_t>(token) < config.vocab,
                   "token {} of a vocabulary of {}", token, config.vocab);

@@ -25,6 +25,11 @@ namespace kvick::model {
 
 using Token = kv::Token;
 
+// Which arithmetic a token's attention gets: that of single steps, or that of prompts where the
+// kernels have one (kernels::Table::attend_prompt). A token keeps its role however often and in
+// whichever pieces it is read: then its logits are the same bits each time.
+enum class Role : uint8_t { kAnswer, kPrompt };
+
 // Tokens that one sequence adds in a step.
 struct Slot {
   kv::SeqId seq{};
@@ -32,6 +37,7 @@ struct Slot {
   std::span<const Token> tokens;     // at least 1, all in [0, vocab)
   std::span<const int32_t> parents;  // of each token, an earlier one of this slot, -1: the last
                                      // committed; empty: a chain
+  Role role = Role::kAnswer;         // kPrompt: a chain, and kernels that have its arithmetic
 };
 struct Batch {
   std::span<const Slot> slots;
@@ -93,7 +99,7 @@ class Model {
   // Runs the batch through all layers, writing its keys and values into `step` (made from
   // kv_slots(batch)), and puts the logits of the tokens `wanted` (indices in batch order,
   // ascending) into logits: [wanted][vocab]. Does not commit. A token's logits are the same bits
-  // whatever else is in the batch and however its past was batched.
+  // whatever else is in the batch and however its past was batched, each token in its role.
   virtual void forward(const Batch& batch, kv::Step& step, Workspace& workspace,
                        std::span<const uint32_t> wanted, float* logits) const = 0;
 

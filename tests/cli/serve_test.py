@@ -93,7 +93,8 @@ class Answers(ServeTest):
         logprobs = self.complete(self.server, logprobs=3)["choices"][0]["logprobs"]
         self.assertEqual(len(logprobs["tokens"]), 24)
         for token, logprob, top in zip(logprobs["tokens"], logprobs["token_logprobs"], logprobs["top_logprobs"]):
-            self.assertEqual(logprob, max(top.values()), token)  # greedy: the likeliest
+            if len(top) == 3:  # else some of them have the same text
+                self.assertEqual(logprob, max(top.values()), token)  # greedy: the likeliest
 
     def test_an_answer_keeps_to_its_schema(self):
         for seed in range(3):

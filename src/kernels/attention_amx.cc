@@ -53,7 +53,6 @@ constexpr uint32_t kQueries = 2 * kSide;           // of one pass
 // Of a row of the left side: scores, or per step of 32 numbers a line of hi and one of lo, which is
 // as long. Probabilities take the place of their scores, because both together are more than the
 // first-level cache. Rows begin in different sets of it.
-
 constexpr uint32_t kRowFloats = kChunkRows + kSide;
 constexpr size_t kRowBytes = kRowFloats * sizeof(float);
 static_assert(kMaxHeadDim <= kChunkRows);
@@ -195,7 +194,6 @@ void multiply(const std::byte* left, Panels right, uint32_t steps, float* out, s
     dot_all<kM, kN, 4, 6>();
     load_tiles<6, kN>(right.at, kLineBytes, right.tile);
     dot_all<kM, kN, 4, 6>();
-
     if constexpr (!kLeftLo) continue;
     load_tiles<4, kM>(left + kLineBytes, kRowBytes, kSide * kRowBytes);
     dot_all<kM, kN, 4, 6>();
@@ -232,7 +230,6 @@ KVICK_INLINE __m512 exp_below(__m512 x) {
 
 // One query's scores of `limit` rows, of which it sees `seen`, to probabilities as a left side;
 // also to probs, unless it is null.
-
 void soften(float* x, uint32_t seen, uint32_t limit, float* probs, float& max_out, float& sum_out) {
   const __m512 none = V::set(-__builtin_inff());
   for (uint32_t j = seen / kSide * kSide; j < limit; j += kSide)
@@ -251,7 +248,6 @@ void soften(float* x, uint32_t seen, uint32_t limit, float* probs, float& max_ou
     const __m512i a = rounded(exp_below(V::sub(V::load(x + j), base)));
     const __m512i b = rounded(exp_below(V::sub(V::load(x + j + kSide), base)));
     const __m512 p_a = upper_half(a), p_b = upper_half(b);
-
     sum[0] = V::add(sum[0], p_a);
     sum[1] = V::add(sum[1], p_b);
     _mm512_store_si512(x + j, pair_upper(a, b));

@@ -26,7 +26,6 @@ constexpr float kInf = std::numeric_limits<float>::infinity();
 struct Set {
   std::string name;
   Table table{};
-
   double rounding = 0;  // of a logit, relative to the sizes of query and key
   double weights = 0;   // of a probability, relative
 };

@@ -78,8 +78,8 @@ class WholeContext : public Experiment {
 
 // Error: no model was given to the experiment of that name.
 base::Status<> require_model(const Bench& bench, std::string_view experiment);
-// Whether so many bytes of rows leave memory for what else is needed; if not, the user is told that
-// `what` is left out.
+// Whether there is memory for so many bytes of rows twice, as growing by copying needs it, and for
+// what else there is; if not, the user is told that `what` is left out.
 bool fits_memory(const Bench& bench, std::string_view what, uint64_t bytes);
 // What a table says of how its numbers came about.
 std::string sampling_note(uint32_t depths);

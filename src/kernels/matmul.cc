@@ -11,8 +11,8 @@ namespace {
 // L2 while each panel is read from memory once per pass.
 constexpr size_t kPassBytes = 512 << 10;
 
-// Tokens [t, end) of one tile with one panel, by the largest functions that fit. Moves the job on: a
-// copy of what has just been written field by field is read in wider pieces and waits until all
+// Tokens [t, end) of one tile with one panel, by the largest functions that fit. Moves the job on:
+// a copy of what has just been written field by field is read in wider pieces and waits until all
 // stores before it are done, which took 6 % of a step of 32 sequences.
 void run_tile(const PanelFunction* by_tokens, PanelJob& job, uint32_t tokens) {
   while (tokens > 0) {

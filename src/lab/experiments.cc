@@ -6,6 +6,7 @@ std::unique_ptr<Experiment> make_allocators(const Bench& bench);           // al
 std::unique_ptr<Experiment> make_bmc_sweep(const Bench& bench);            // bmc_sweep.cc
 std::unique_ptr<Experiment> make_breakdown(const Bench& bench);            // breakdown.cc
 std::unique_ptr<Experiment> make_budget(const Bench& bench);               // budget.cc
+std::unique_ptr<Experiment> make_depth(const Bench& bench);                // depth.cc
 std::unique_ptr<Experiment> make_growth(const Bench& bench);               // growth.cc
 std::unique_ptr<Experiment> make_long(const Bench& bench);                 // long.cc
 std::unique_ptr<Experiment> make_needle(const Bench& bench);               // needle.cc
@@ -33,6 +34,9 @@ std::span<const ExperimentRow> experiments() {
       {"breakdown", "where the time of attention goes under each way of growing", 3,
        make_breakdown},
       {"budget", "quality against rows read, by policy, on a model and a text", 1, make_budget},
+      {"depth",
+       "attention and whole steps far behind in a context, by policy of which rows are read", 3,
+       make_depth},
       {"growth", "what a whole model's next token takes at each length of its context", 3,
        make_growth},
       {"long", "contexts up to 16384 tokens: attention and, with -m, a whole model", 3, make_long},

@@ -1,0 +1,248 @@
+// depth: what a token costs far behind in a context, by policy: the attention of all layers alone,
+// with keys, values and queries that are random, and the whole model's step. The cache is filled
+// without computing. With --kv-tier everything is measured over that tier as well, whose frames may
+// then be less than the rows are.
+
+#include <algorithm>
+
+#include "base/clock.h"
+#include "lab/sampled_decode.h"
+#include "lab/selections.h"
+#include "plan/attention_block.h"
+
+namespace kvick::lab {
+namespace {
+
+// Those that choose by what rows hold: what forgets would have to see every row's attention.
+constexpr const char* kPolicies[] = {"quest", "maple", "loki"};
+constexpr const char* kBudgets[] = {"0.25", "0.125"};
+constexpr uint32_t kLongest = 32768;       // by default, or the model's context
+constexpr uint32_t kWarm = 2, kTimed = 8;  // steps
+constexpr uint32_t kChunk = 256;           // tokens of a step that fills the cache
+constexpr const char* kInMemory = "in memory";
+
+struct Setting {
+  Selected selected;
+  std::string tier;  // as --kv-tier takes it; empty: none
+};
+
+// Sequences of equal length, filled, then decoded.
+class Filled {
+ public:
+  Filled(engine::Engine& engine, std::unique_ptr<kv::Store> store, uint32_t batch)
+      : engine_(engine),
+        store_(std::move(store)),
+        workspace_(engine.make_workspace()),
+        block_(engine.model().config(), *store_, workspace_),
+        tokens_(batch, 1),
+        logits_(size_t{batch} * engine.model().config().vocab) {
+    for (uint32_t i = 0; i < batch; ++i) {
+      seqs_.push_back(store_->open({}).seq);
+      wanted_.push_back(i);
+    }
+  }
+
+  base::Status<kv::Shortage> fill(uint32_t tokens) {
+    for (uint32_t at = 0; at < tokens; at += kChunk)
+      KVICK_TRY_VOID(block_.fill(seqs_, std::min(kChunk, tokens - at)));
+    return base::Done{};
+  }
+  // Seconds of all layers' attention.
+  base::Result<double, kv::Shortage> attend() {
+    plan::BlockSeconds seconds;
+    KVICK_TRY_VOID(block_.step(seqs_, 1, seconds));
+    return seconds.attend;
+  }
+  // Seconds of a token of each sequence.
+  base::Result<double, kv::Shortage> step() {
+    std::vector<model::Slot> slots;
+    for (uint32_t i = 0; i < seqs_.size(); ++i)
+      slots.push_back({.seq = seqs_[i],
+                       .past = store_->length(seqs_[i]),
+                       .tokens = {&tokens_[i], 1},
+                       .parents = {}});
+    const model::Batch batch = {.slots = slots};
+    std::vector<kv::Slot> kv_slots = model::kv_slots(batch);
+    for (kv::Slot& slot : kv_slots) slot.tokens = {};  // nobody will ask for these again
+    const double start = base::steady_seconds();
+    KVICK_TRY(std::unique_ptr<kv::Step> step, store_->begin({.slots = kv_slots}));
+    engine_.model().forward(batch, *step, workspace_, wanted_, logits_.data());
+    step->commit(kv::Kept::all({.slots = kv_slots}));
+    return base::steady_seconds() - start;
+  }
+  kv::Usage usage() const { return store_->usage(); }
+
+ private:
+  engine::Engine& engine_;
+  std::unique_ptr<kv::Store> store_;
+  model::Workspace workspace_;
+  plan::AttentionBlock block_;
+  std::vector<kv::SeqId> seqs_;
+  std::vector<model::Token> tokens_;
+  std::vector<uint32_t> wanted_;
+  std::vector<float> logits_;
+};
+
+class Depth final : public Experiment {
+ public:
+  explicit Depth(const Bench& bench) : bench_(bench), batch_(bench.batch != 0 ? bench.batch : 1) {}
+
+  base::Result<std::vector<Cell>> cells() override {
+    KVICK_TRY(engine_, model_of(bench_, "depth"));
+    const uint32_t context = engine_->model().config().context;
+    tokens_ = bench_.tokens != 0 ? bench_.tokens : std::min(kLongest, context);
+    if (tokens_ > context)
+      return base::fail("a context of {} tokens was asked for, but the model has {}", tokens_,
+                        context);
+    if (tokens_ <= kSteps)
+      return base::fail("a context of {} tokens is too short to time", tokens_);
+    KVICK_TRY(std::vector<Selected> selected, selections(bench_, kPolicies, kBudgets));
+    selected.insert(selected.begin(), full_attention());
+    std::vector<std::string> tiers = {""};
+    if (!bench_.tier.empty()) tiers.push_back(bench_.tier);
+    std::vector<Cell> cells;
+    settings_.clear();
+    for (const std::string& tier : tiers)
+      for (const Selected& one : selected) {
+        settings_.push_back({one, tier});
+        KVICK_TRY(const engine::KvOptions kv, options_for(settings_.back()));
+        KVICK_TRY_VOID(engine_->check_kv(kv));
+        cells.push_back(cell_of(settings_.back()));
+      }
+    return cells;
+  }
+
+  base::Result<Json> measure(const Cell& cell) override {
+    for (const Setting& setting : settings_) {
+      if (cell_of(setting).key != cell.key) continue;
+      KVICK_TRY(const engine::KvOptions kv, options_for(setting));
+      KVICK_TRY(std::unique_ptr<kv::Store> store, engine_->make_store(kv));
+      Filled filled(*engine_, std::move(store), batch_);
+      auto json = measure(filled);
+      if (!json.ok())
+        return base::fail("{}: {}; take less with --batch or --ctx", cell.key, json.error().what);
+      KVICK_TRY(const kv::Cost planned, engine_->cost(kv, {.tokens = tokens_}));
+      (*json)["planned_read_bytes"] = batch_ * planned.read_bytes_per_token;
+      return std::move(*json);
+    }
+    return base::fail("no cell {}", cell.key);
+  }
+
+  Findings findings(std::span<const Measured> all) override {
+    Findings findings;
+    Table table = {.title = fmt::format(
+                       "{}, {} sequences of {} tokens; against all rows in memory; MB of a step",
+                       stem_of(bench_.model_path), batch_, tokens_),
+                   .columns = {"rows in", "policy", "attention ms", "times as fast", "step ms",
+                               "times as fast", "MB planned", "MB of the tier"},
+                   .rows = {}};
+    Json cases = Json::array();
+    const std::vector<const Measured*> full =
+        matching(all, {{"tier", kInMemory}, {"policy", kFull}});
+    for (const Measured& one : all) {
+      if (full.empty() || one.runs.empty()) continue;
+      const double attend = one.median("attend_s"), step = one.median("step_s");
+      Json row = one.cell.what;
+      row["attention_ms"] = attend * 1e3;
+      row["attention_times"] = full[0]->median("attend_s") / attend;
+      row["step_ms"] = step * 1e3;
+      row["step_times"] = full[0]->median("step_s") / step;
+      row["planned_read_bytes"] = one.median("planned_read_bytes");
+      row["slow_read_bytes"] = one.median("slow_read_bytes");
+      table.rows.push_back({row["tier"].get<std::string>(), row["policy"].get<std::string>(),
+                            fmt::format("{:.2f}", attend * 1e3),
+                            fmt::format("{:.2f}", row["attention_times"].get<double>()),
+                            fmt::format("{:.2f}", step * 1e3),
+                            fmt::format("{:.2f}", row["step_times"].get<double>()),
+                            fmt::format("{:.2f}", one.median("planned_read_bytes") / 1e6),
+                            fmt::format("{:.2f}", one.median("slow_read_bytes") / 1e6)});
+      cases.push_back(std::move(row));
+    }
+    findings.charts.push_back(chart_of(cases));
+    findings.summary = {{"cases", std::move(cases)}};
+    findings.tables.push_back(std::move(table));
+    return findings;
+  }
+
+ private:
+  static constexpr uint32_t kSteps = 2 * (kWarm + kTimed);
+
+  base::Result<engine::KvOptions> options_for(const Setting& setting) const {
+    engine::KvOptions kv = options_of(setting.selected, tokens_);
+    if (!setting.tier.empty()) {
+      KVICK_TRY(kv.tier, kv::parse_spec(setting.tier));
+    }
+    return kv;
+  }
+
+  Cell cell_of(const Setting& setting) const {
+    const std::string model = stem_of(bench_.model_path);
+    const std::string tier =
+        setting.tier.empty() ? kInMemory : setting.tier.substr(0, setting.tier.find(':'));
+    return {.key = fmt::format("{} N={} B={} {} {}", model, tokens_, batch_, tier,
+                               setting.selected.label()),
+            .what = {{"model", model},
+                     {"tokens", tokens_},
+                     {"batch", batch_},
+                     {"tier", tier},
+                     {"policy", setting.selected.label()}}};
+  }
+
+  // Medians of single steps; the first ones of each kind are not timed, for one of them sums up
+  // what filled the cache.
+  base::Result<Json, kv::Shortage> measure(Filled& filled) const {
+    KVICK_TRY_VOID(filled.fill(tokens_ - kSteps));
+    std::vector<double> attend, step;
+    for (uint32_t i = 0; i < kWarm + kTimed; ++i) {
+      KVICK_TRY(const double seconds, filled.attend());
+      if (i >= kWarm) attend.push_back(seconds);
+    }
+    kv::Usage before;
+    for (uint32_t i = 0; i < kWarm + kTimed; ++i) {
+      if (i == kWarm) before = filled.usage();
+      KVICK_TRY(const double seconds, filled.step());
+      if (i >= kWarm) step.push_back(seconds);
+    }
+    const kv::Usage after = filled.usage();
+    return Json{{"attend_s", median(attend)},
+                {"step_s", median(step)},
+                {"slow_read_bytes", (after.slow_read_bytes - before.slow_read_bytes) / kTimed}};
+  }
+
+  static double median(std::vector<double> values) {
+    std::sort(values.begin(), values.end());
+    return values[values.size() / 2];
+  }
+
+  static Chart chart_of(const Json& cases) {
+    Chart chart = {.name = "depth",
+                   .title = "Time of a step, and of its attention",
+                   .x_label = "policy and budget",
+                   .y_label = "ms",
+                   .series = {{.name = "step", .points = {}}, {.name = "attention", .points = {}}},
+                   .bars = {},
+                   .side_by_side = true};
+    for (const Json& row : cases) {
+      const auto tier = row["tier"].get<std::string>();
+      chart.bars.push_back(row["policy"].get<std::string>() +
+                           (tier == kInMemory ? "" : ", " + tier));
+      chart.series[0].points.push_back({0, row["step_ms"].get<double>()});
+      chart.series[1].points.push_back({0, row["attention_ms"].get<double>()});
+    }
+    return chart;
+  }
+
+  Bench bench_;
+  const uint32_t batch_;
+  engine::Engine* engine_ = nullptr;
+  uint32_t tokens_ = 0;
+  std::vector<Setting> settings_;
+};
+
+}  // namespace
+
+std::unique_ptr<Experiment> make_depth(const Bench& bench) {
+  return std::make_unique<Depth>(bench);
+}
+
+}  // namespace kvick::lab

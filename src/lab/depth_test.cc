@@ -1,0 +1,65 @@
+#include <gtest/gtest.h>
+
+#include "lab/lab.h"
+#include "lab/test_bench.h"
+
+namespace kvick::lab {
+namespace {
+
+struct DepthBench : TestBench {
+  DepthBench() {
+    tools::Spec spec = model::tiny_spec(tools::Arch::kLlama);
+    spec.layers = 4;
+    spec.context = 1024;
+    engine = engine::engine_of(spec);
+    bench.model_path = "models/deep.gguf";
+    bench.model = [this](engine::Attention) -> base::Result<engine::Engine*> {
+      return engine.get();
+    };
+    bench.tokens = 600;
+    bench.batch = 2;
+    bench.select.budgets = {"0.125"};
+  }
+  std::unique_ptr<engine::Engine> engine;
+};
+
+TEST(Depth, ReadsLessWhereRowsAreChosenInMemoryAndOverATier) {
+  DepthBench t;
+  t.bench.select.policies = {"quest:page=4,dense_layers=0"};
+  t.bench.tier = "ram:fast=16MiB";
+  const auto experiment = find_experiment("depth")->make(t.bench);
+  const std::vector<Measured> all = measure_all(*experiment);
+  ASSERT_EQ(all.size(), 4U);  // all rows and the policy, in memory and over the tier
+  for (const Measured& one : all) {
+    EXPECT_GT(one.median("attend_s"), 0) << one.cell.key;
+    EXPECT_GT(one.median("step_s"), 0) << one.cell.key;
+  }
+  for (const size_t chosen : {size_t{1}, size_t{3}}) {
+    EXPECT_GT(all[chosen].median("planned_read_bytes"), 0);
+    EXPECT_LT(all[chosen].median("planned_read_bytes"),
+              all[chosen - 1].median("planned_read_bytes") / 2);
+  }
+  EXPECT_EQ(all[1].median("slow_read_bytes"), 0);
+  const Findings found = experiment->findings(all);
+  EXPECT_EQ(found.summary["cases"].size(), 4U);
+  EXPECT_EQ(found.summary["cases"][0]["step_times"], 1.0);
+  EXPECT_EQ(found.charts[0].bars.size(), 4U);
+}
+
+TEST(Depth, SaysWhatIsWrong) {
+  DepthBench t;
+  const auto error_of = [&] {
+    const auto cells = find_experiment("depth")->make(t.bench)->cells();
+    return cells.ok() ? std::string() : cells.error().message;
+  };
+  t.bench.tokens = 5000;
+  EXPECT_NE(error_of().find("the model has 1024"), std::string::npos) << error_of();
+  t.bench.tokens = 8;
+  EXPECT_NE(error_of().find("too short"), std::string::npos) << error_of();
+  t.bench.tokens = 600;
+  t.bench.tier = "nowhere";
+  EXPECT_NE(error_of().find("nowhere"), std::string::npos) << error_of();
+}
+
+}  // namespace
+}  // namespace kvick::lab

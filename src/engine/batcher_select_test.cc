@@ -79,7 +79,7 @@ TEST(BatcherSelect, PromptsThatBeginAlikeShareRowsWhereAPolicyLeavesThemInPlace)
 // Budgets follow from what each sequence's own checks have found.
 TEST(BatcherSelect, JobsHeldToALossAreAnsweredTogetherAsAloneAndCounted) {
   const auto engine = tiny_engine(512);
-  const char* const held = "auto:loss=0.0001,budget=0.125,page=4,dense_layers=0,recent=8";
+  const char* const held = "auto:loss=0.0001,budget=0.125,least=8,page=4,dense_layers=0,recent=8";
   const auto batcher = batcher_of(*engine, "paged:block=4");
   std::list<Heard> heard;
   std::vector<Job> jobs;

@@ -35,7 +35,7 @@ Rows shown(const kernels::View& view, const Rows& all, uint32_t layer, uint32_t 
 }
 
 TEST(Streaming, KeepsTheSinksAndTheNewestRows) {
-  for (const char* budget : {"20", "0.3"}) {
+  for (const char* budget : {"20", "0.3,least=0"}) {
     Pair p(fmt::format("virtual streaming:sinks=3,budget={}", budget), kShape);
     const SeqId a = p.open();
     for (const uint32_t rows : {1U, 7U, 40U, 1U, 1U, 2U, 100U, 3U, 1U}) {

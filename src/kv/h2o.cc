@@ -13,7 +13,8 @@ constexpr Option kOptions[] = {
     sinks_option("0"),
     {.name = "recent",
      .summary = "newest rows that are kept, counted in the budget: so many, or half of it",
-     .fallback = "half"}};
+     .fallback = "half"},
+    least_option()};
 
 base::Result<ForgetRule> rule_of(const Setup& setup) {
   ForgetRule rule = {.noted = Noted::kMass};

@@ -22,6 +22,7 @@ constexpr Option kOptions[] = {
      .summary =
          "components that choose; 0: as many as the file has, or a quarter of a key's values",
      .fallback = "0"},
+    least_option(),
     loss_option()};
 constexpr uint32_t kBlockRows = 256;  // of one block of summaries
 constexpr kernels::DType kType = kernels::DType::kF16;

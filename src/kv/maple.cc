@@ -26,6 +26,7 @@ constexpr Option kOptions[] = {
     {.name = "rank",
      .summary = "values of a low-rank key, where no file says it: to plan without a model",
      .fallback = "0"},
+    least_option(),
     loss_option()};
 constexpr uint32_t kBlockRows = 256;  // of one block of summaries
 

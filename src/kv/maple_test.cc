@@ -260,7 +260,8 @@ TEST(Maple, KnowsTheRowsOfPathsForksAndDroppedSteps) {
 TEST(Maple, ReadsAsManyBytesAsThePlannerSays) {
   for (const PredictorForm form : kForms)
     for (const char* type : {"int8", "f16"}) {
-      Rig rig(form, std::string("budget=0.25,sinks=2,recent=3,dense_layers=1,type=") + type);
+      Rig rig(form,
+              std::string("budget=0.25,least=9,sinks=2,recent=3,dense_layers=1,type=") + type);
       Rows known;
       const SeqId seq = rig.store->open({}).seq;
       rig.add(seq, 99, known);

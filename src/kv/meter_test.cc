@@ -47,11 +47,12 @@ TEST(Meter, RaisesTheBudgetAboveTheLossAndLowersItBelowHalfOfIt) {
 }
 
 TEST(Meter, ABudgetIsRaisedByAHalfUpToAllRows) {
-  const Selection share = {.share = 250000}, rows = {.rows = 100};
+  const Selection share = {.share = 250000, .least = 100}, rows = {.rows = 100};
   EXPECT_EQ(share.raised(0).share, 250000u);
   EXPECT_EQ(share.raised(1).share, 375001u);
   EXPECT_EQ(share.raised(10).share, 1000000u);
   EXPECT_TRUE(share.raised(10).of(5000).all());
+  EXPECT_EQ(share.raised(2).budget(40), 227u);
   EXPECT_EQ(rows.raised(2).rows, 227u);
   EXPECT_EQ(rows.raised(100).budget(7), 1u << 30);
 }
@@ -135,8 +136,10 @@ TEST(Meter, CountsAtTheCommitAndADroppedStepLeavesNoTrace) {
 
 TEST(Meter, HoldsTheBudgetOfEachSequenceAgainstItsOwnLoss) {
   const auto rows_at = [](const char* loss) {
-    Pair p(std::string("virtual quest:page=4,dense_layers=0,sinks=4,recent=5,budget=0.125") + loss,
-           kShape);
+    Pair p(
+        std::string("virtual quest:page=4,dense_layers=0,sinks=4,recent=5,budget=0.125,least=9") +
+            loss,
+        kShape);
     const SeqId a = p.open(), other = p.open();
     p.add(a, 400);
     p.add(other, 400);

@@ -18,6 +18,7 @@ constexpr Option kOptions[] = {
     recent_option(),
     dense_layers_option("2"),
     {.name = "page", .summary = "rows of a page, which are chosen together", .fallback = "16"},
+    least_option(),
     loss_option()};
 constexpr uint32_t kMostPage = 256;
 constexpr uint32_t kBlockPages = 16;  // of one block of summaries

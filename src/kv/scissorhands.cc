@@ -19,7 +19,8 @@ constexpr Option kOptions[] = {
     {.name = "drop", .summary = "rows that are given up at a time", .fallback = "64"},
     {.name = "history",
      .summary = "newest queries whose attention counts, of those since the last time",
-     .fallback = "400"}};
+     .fallback = "400"},
+    least_option()};
 
 base::Result<ForgetRule> rule_of(const Setup& setup) {
   ForgetRule rule = {.noted = Noted::kLows};

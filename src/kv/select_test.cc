@@ -32,10 +32,18 @@ TEST(Selection, CountsSinksAndRecentRowsInTheBudget) {
 }
 
 TEST(Selection, AShareIsOfTheRowsThatThereAreAndRoundsUp) {
-  const Selection s = selection(":budget=0.25,sinks=0,recent=0");
+  const Selection s = selection(":budget=0.25,least=0,sinks=0,recent=0");
   EXPECT_EQ(s.of(101).read_rows(101), 26u);
   EXPECT_EQ(s.of(1).read_rows(1), 1u);
   EXPECT_TRUE(selection(":budget=1.0").of(5000).all());
+}
+
+TEST(Selection, AShareIsNeverLessThanSoManyRows) {
+  const Selection s = selection(":budget=0.25,least=40,sinks=4,recent=6");
+  for (uint32_t rows = 0; rows < 400; ++rows)
+    EXPECT_EQ(s.of(rows).read_rows(rows), std::min(rows, std::max(40u, (rows + 3) / 4))) << rows;
+  EXPECT_TRUE(selection(":budget=0.25").of(128).all());
+  EXPECT_FALSE(selection(":budget=0.25").of(129).all());
 }
 
 TEST(Selection, ReadsSinksAndRecentRowsThoughTheyAreMoreThanTheBudget) {
@@ -63,6 +71,9 @@ TEST(Selection, SaysWhichOptionMakesNoSense) {
   };
   EXPECT_TRUE(error("p:budget=1.5").starts_with("p: budget='1.5' is not a decimal number"));
   EXPECT_TRUE(error("p:budget=0").starts_with("p: budget='0' is not a whole number"));
+  EXPECT_TRUE(error("p:least=-1").starts_with("p: least='-1' is not a whole number"));
+  EXPECT_EQ(error("p:budget=20,least=4"),
+            "p: least= is for a budget that is a share, such as 0.25, not for 20 rows");
   EXPECT_TRUE(error("p:sinks=-1").starts_with("p: sinks='-1' is not a whole number"));
 }
 
@@ -112,6 +123,31 @@ TEST(Policies, AreRefusedInOneSentence) {
             "sliding does not keep rows that quest could choose from; t");
   setup.shape.aging = Aging{};
   EXPECT_EQ(error("quest").substr(0, 31), "quest reads rows of one type, n");
+}
+
+// What conformance_test.cc says of budgets that are numbers.
+TEST(Policies, ReadAsManyBytesOfAShareAsThePlannerSays) {
+  const Shape shape = {.layers = 2, .kv_heads = 2, .head_dim = 24, .max_tokens = 200};
+  for (const Policy& policy : policies()) {
+    std::string text = fmt::format("virtual {}:budget=0.2,least=12,sinks=2", policy.name);
+    if (has_option(policy, "recent")) text += ",recent=3";
+    if (has_option(policy, "page")) text += ",page=4";
+    if (has_option(policy, "drop")) text += ",drop=5";
+    Pair p(text, shape);
+    const SeqId a = p.open();
+    for (uint32_t tokens = 1; tokens <= shape.max_tokens; ++tokens) {
+      const Cost cost =
+          cost_of(spec_of(text), setup_for(text, shape), {.tokens = tokens, .sequences = 1})
+              .value();
+      const uint64_t before = p.store->usage().read_bytes;
+      auto step = p.begin({{a, 1}});
+      write_all(*step, shape, p.fresh);
+      read_bytes(*step, shape, nullptr);
+      ASSERT_EQ(p.store->usage().read_bytes - before, cost.read_bytes_per_token)
+          << text << " " << tokens;
+      p.commit(*step, Kept::all({p.slots}));
+    }
+  }
 }
 
 // Of one head with one query: the pages with the highest bounds, by sorting all of them.

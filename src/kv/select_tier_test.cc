@@ -134,9 +134,10 @@ class Decoder {
   std::mt19937 random_{7};
 };
 
-const char* const kPolicies[] = {
-    "quest:budget=0.25,page=4,dense_layers=1", "maple:budget=24,dense_layers=0",
-    "maple:budget=0.2,form=trained,type=f16", "maple:budget=0.2,form=trained,dense_layers=1"};
+const char* const kPolicies[] = {"quest:budget=0.25,least=12,page=4,dense_layers=1",
+                                 "maple:budget=24,dense_layers=0",
+                                 "maple:budget=0.2,least=0,form=trained,type=f16",
+                                 "maple:budget=0.2,least=40,form=trained,dense_layers=1"};
 
 TEST(SelectTier, ShowsTheRowsThatAPolicyChoosesInMemory) {
   for (const std::string policy : kPolicies)
@@ -169,8 +170,8 @@ uint64_t slow_bytes(Decoder& decoder) {
 }
 
 TEST(SelectTier, ReadsChosenRowsFromTheTierAndNoOthersAsThePlannerSays) {
-  for (const std::string policy :
-       {"quest:budget=0.25,page=4,dense_layers=0", "maple:budget=0.25,form=trained"}) {
+  for (const std::string policy : {"quest:budget=0.25,least=40,page=4,dense_layers=0",
+                                   "maple:budget=0.25,least=40,form=trained"}) {
     SCOPED_TRACE(policy);
     // Frames for what one layer reads and little more, so that nothing stays until the next token.
     const kv::Setup setup = setup_of(policy, "ram:fast=12KiB");
@@ -201,7 +202,7 @@ TEST(SelectTier, ReadsAtMostWhatThePlannerSaysWhereRowsStay) {
 }
 
 TEST(SelectTier, ReadsRowsThatAreForeseenBeforeTheyAreViewed) {
-  const kv::Setup setup = setup_of("maple:budget=0.25,form=trained", "ram:fast=24KiB");
+  const kv::Setup setup = setup_of("maple:budget=0.25,least=40,form=trained", "ram:fast=24KiB");
   Decoder decoder(make_store({"tiered", {}}, setup).value());
   decoder.fill(300);
   const auto read = [&] { return decoder.store().usage().slow_read_bytes; };

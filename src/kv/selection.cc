@@ -12,16 +12,20 @@ constexpr uint32_t kMostRows = uint32_t{1} << 30;
 
 uint32_t Selection::budget(uint32_t committed) const {
   if (share == 0) return rows;
-  return static_cast<uint32_t>((uint64_t{committed} * share + kMillion - 1) / kMillion);
+  return std::max(least,
+                  static_cast<uint32_t>((uint64_t{committed} * share + kMillion - 1) / kMillion));
 }
 
 Selection Selection::raised(uint32_t times) const {
   Selection raised = *this;
+  const auto raise = [](uint32_t rows) { return std::min(kMostRows, rows + rows / 2 + 1); };
   for (; times > 0; --times) {
-    if (share > 0)
+    if (share > 0) {
       raised.share = std::min(kMillion, raised.share + raised.share / 2 + 1);
-    else
-      raised.rows = std::min(kMostRows, raised.rows + raised.rows / 2 + 1);
+      raised.least = raise(raised.least);
+    } else {
+      raised.rows = raise(raised.rows);
+    }
   }
   return raised;
 }
@@ -42,7 +46,11 @@ base::Status<> read_budget(const Spec& spec, const Option& option, Selection& se
       given == spec.options.end() ? option.fallback : std::string_view(given->second);
   if (text.find('.') != std::string_view::npos) {
     KVICK_TRY(selection.share, read_decimal(spec, option, 1, kMillion));
+    KVICK_TRY(selection.least, read_rows(spec, least_option()));
   } else {
+    if (spec.options.contains(std::string(least_option().name)))
+      return base::fail("{}: least= is for a budget that is a share, such as 0.25, not for {} rows",
+                        spec.name, text);
     KVICK_TRY(const uint64_t rows, read_number(spec, option, 1, kMostRows));
     selection.rows = static_cast<uint32_t>(rows);
   }

@@ -27,6 +27,14 @@ constexpr Option dense_layers_option(std::string_view fallback = "0") {
   return {
       .name = "dense_layers", .summary = "first layers that read all rows", .fallback = fallback};
 }
+// Of a budget that is a share, wherever it stands. Without it a quarter of a hundred rows is less
+// than sinks and recent ones, and what is lost then stays in the rows of the layers behind: ADR 18.
+constexpr Option least_option() {
+  return {
+      .name = "least",
+      .summary = "rows that a share is never less than: sequences of so many read all of theirs",
+      .fallback = "128"};
+}
 // Of those that leave rows in place, wherever it stands.
 constexpr Option loss_option() {
   return {.name = "loss",
@@ -47,6 +55,7 @@ struct Choosing {
 struct Selection {
   uint64_t share = 0;  // of the rows, in millionths; 0: `rows` is given
   uint32_t rows = 0;
+  uint32_t least = 0;  // rows that the share is never less than
   uint32_t sinks = 0, recent = 0, dense_layers = 0;
   uint32_t unit = 1;  // rows that are chosen together
   uint32_t loss = 0;  // millionths of the attention that rows left out may have; 0: it is not held
@@ -59,7 +68,8 @@ struct Selection {
   Selection raised(uint32_t times) const;
 };
 
-// One option each. Error: a value that makes no sense.
+// One option each, but for read_budget, which reads least= too. Errors: a value that makes no
+// sense; least= of a budget that is no share.
 base::Status<> read_budget(const Spec& spec, const Option& option, Selection& selection);
 base::Result<uint32_t> read_rows(const Spec& spec, const Option& option);
 base::Status<> read_loss(const Spec& spec, Selection& selection);

@@ -24,6 +24,7 @@ constexpr Option kOptions[] = {budget_option(),
                                {.name = "r",
                                 .summary = "components of a query that choose, of all of a head",
                                 .fallback = "16"},
+                               least_option(),
                                loss_option()};
 constexpr uint32_t kMostComponents = 4096;
 

@@ -9,7 +9,7 @@
 namespace kvick::kv {
 namespace {
 
-constexpr Option kOptions[] = {budget_option(), sinks_option()};
+constexpr Option kOptions[] = {budget_option(), sinks_option(), least_option()};
 
 base::Result<ForgetRule> rule_of(const Setup& setup) {
   ForgetRule rule = {.rotates_sinks = true};

@@ -13,8 +13,9 @@ struct BudgetBench : ModelBench {
     bench.file = write_words(300);
     bench.tokens = 128;
     bench.text_tokens = 256;
-    bench.select = {.policies = {"quest:dense_layers=0,page=4", "h2o", "streaming"},
-                    .budgets = {"0.5", "0.25"}};
+    bench.select = {
+        .policies = {"quest:dense_layers=0,page=4,least=8", "h2o:least=8", "streaming:least=8"},
+        .budgets = {"0.5", "0.25"}};
   }
   ~BudgetBench() { std::filesystem::remove(bench.file); }
 };
@@ -33,7 +34,7 @@ TEST(Budget, CountsTheBytesThatThePlannerSaysAndComparesWithAllRows) {
   }
   // Rows of h2o: half, and a quarter, and the token's own.
   const Json& half = found.summary["cases"][2];
-  EXPECT_EQ(half["policy"], "h2o");
+  EXPECT_EQ(half["policy"], "h2o least=8");
   EXPECT_NEAR(half["read_of_full_percent"].get<double>(), 50, 1);
   ASSERT_EQ(found.charts.size(), 3U);
   ASSERT_EQ(found.charts[0].series.size(), 3U);

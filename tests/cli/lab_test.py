@@ -37,11 +37,11 @@ class Lab(CommandTest):
 
     def test_budget_goes_through_policies_and_budgets_and_keeps_what_is_done(self):
         arguments = ("budget", "--file", self.text(), "--ctx", 64, "--tokens", 128, "--prompt", 16,
-                     "--kv-select", "h2o", "--kv-select", "quest:page=4", "--budget", 0.5, "-o", self.top / "budget")
+                     "--kv-select", "h2o", "--kv-select", "quest:least=8,page=4", "--budget", 0.5, "-o", self.top / "budget")
         first = self.json_of("--quiet", *arguments)
-        self.assertEqual([case["policy"] for case in first["summary"]["cases"]], ["h2o", "quest page=4"])
+        self.assertEqual([case["policy"] for case in first["summary"]["cases"]], ["h2o", "quest least=8 page=4"])
         self.assertTrue(first["summary"]["bytes_equal"])
-        self.assertIn("--kv-select h2o --kv-select quest:page=4 --budget 0.5", first["command"])
+        self.assertIn("--kv-select h2o --kv-select quest:least=8,page=4 --budget 0.5", first["command"])
         self.assertIn("--prompt 16 --tokens 128", first["command"])
         more = self.json_of("--quiet", *arguments, "--budget", 0.25)
         self.assertEqual(len(more["cells"]), 4)
@@ -53,7 +53,7 @@ class Lab(CommandTest):
         one = ("--kv-select", "streaming", "-o", out)
         needle = self.json_of("--quiet", "needle", "--file", text, "--ctx", 256, "--prompts", 1, *one)
         self.assertEqual([row["policy"] for row in needle["summary"]["policies"]], ["full", "streaming 25 %"])
-        tier = self.json_of("--quiet", "tier", "--ctx", 128, "--bandwidth", "1GB/s", "--kv-select", "quest", "-o", out)
+        tier = self.json_of("--quiet", "tier", "--ctx", 128, "--bandwidth", "1GB/s", "--kv-select", "quest:least=16", "-o", out)
         self.assertEqual({case["bandwidth"] for case in tier["summary"]["cases"]}, {"1GB/s", "in memory"})
         table = self.json_of("--quiet", "table1", "--shape", "l13", "-o", out)
         self.assertEqual(table["summary"][0]["footprint_bytes"], 800 * 2**30)

@@ -72,8 +72,8 @@ class Plan(CommandTest):
 
     def test_a_policy_reads_less(self):
         every = self.json_of("--ctx", 200)
-        some = self.json_of("--ctx", 200, "--kv-select", "quest:budget=0.25,dense_layers=0")
-        self.assertEqual(some["kv_select"], "quest:budget=0.25,dense_layers=0")
+        some = self.json_of("--ctx", 200, "--kv-select", "quest:budget=0.25,dense_layers=0,least=64")
+        self.assertEqual(some["kv_select"], "quest:budget=0.25,dense_layers=0,least=64")
         self.assertLess(some["read_bytes_per_token"], 0.6 * every["read_bytes_per_token"])
 
     def test_mistakes_are_one_line(self):

@@ -62,6 +62,7 @@ class PplTest(CommandTest):
         refused = lambda *arguments, says: self.refused("-f", self.text, "--ctx", 64, *arguments, says=says)
         refused("--kv-select", "qest", says='unknown policy "qest" of which rows are read; there are none, quest')
         refused("--kv-select", "quest:budget=0", says="quest: budget='0' is not a whole number")
+        refused("--kv-select", "quest:budget=20,least=4", says="quest: least= is for a budget that is a share")
         refused("--kv-select", "quest", "--kv", "sliding", says="sliding does not keep rows that quest could choose from")
         refused("--kv-select", "h2o", "--kv", "paged", says="leave the strategy out, or say virtual")
         groups = str(pathlib.Path(self.models.name) / "groups.gguf")

@@ -46,7 +46,7 @@ class TierTest(CommandTest):
         self.assertGreater(kv["slow_written_bytes"], 0)
 
     def test_a_policy_reads_what_it_chooses_as_the_planner_says(self):
-        policy = ("--kv-select", "quest:budget=0.25,page=4,dense_layers=0,recent=8")
+        policy = ("--kv-select", "quest:budget=0.25,least=12,page=4,dense_layers=0,recent=8")
         dense = self.ppl("--kv-tier", "ram:unit=4,fast=40KiB,size=16MiB")
         some = self.ppl(*policy, "--kv-tier", "ram:fast=40KiB,size=16MiB", "--kv-type", "f16")
         in_memory = self.ppl(*policy)

@@ -10,9 +10,11 @@
 #include "cli/commands.h"
 #include "cli/engine_options.h"
 #include "cli/progress.h"
+#include "cli/train_answers.h"
 #include "cli/train_distil.h"
 #include "cli/train_model.h"
 #include "cli/train_pca.h"
+#include "cli/train_start.h"
 #include "engine/ranges.h"
 
 namespace kvick::cli {
@@ -105,6 +107,8 @@ void add_train(CLI::App& app, const Common& common, Run& chosen) {
   add_distil(*command, common, chosen);
   add_pca(*command, common, chosen);
   add_model_training(*command, common, chosen);
+  add_start(*command, common, chosen);
+  add_answers(*command, common, chosen);
 }
 
 }  // namespace kvick::cli

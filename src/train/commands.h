@@ -5,7 +5,12 @@
 
 namespace kvick::train {
 
-int train_model(const std::string& arch, Options options);  // lm and bct
+// lm, bct and draft: what is trained, and whether on another model's answers.
+struct Kind {
+  std::string arch;
+  bool answers = false;
+};
+int train_model(const Kind& kind, Options options);
 int evaluate(Options options);
 int export_command(Options options);
 int check_command(Options options);

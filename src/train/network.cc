@@ -14,7 +14,7 @@ class Forward {
   Forward(const Parameters& weights, const ModelSettings& model, const Compute& compute)
       : weights_(weights), model_(model), compute_(compute) {}
 
-  Tensor logits(const Tensor& tokens) {
+  Tensor hidden(const Tensor& tokens) {
     const Tensor& embedding = weights_.at("token_embd.weight");
     Tensor x = dropped(torch::embedding(embedding, tokens));
     if (!model_.has_memory()) rotations(tokens.size(1), x.device());
@@ -25,8 +25,7 @@ class Forward {
       x = x + dropped(linear(read, "attn_output"));
       x = x + dropped(feed_forward(norm(x, blk_ + "ffn_norm.weight")));
     }
-    const Tensor last = norm(x, "output_norm.weight");
-    return torch::matmul(last, embedding.to(compute_.type).t()).to(torch::kFloat32);
+    return norm(x, "output_norm.weight");
   }
 
  private:
@@ -141,9 +140,15 @@ Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v) {
 #endif
 }
 
+Tensor hidden_of(const Parameters& weights, const ModelSettings& model, const Tensor& tokens,
+                 const Compute& compute) {
+  return Forward(weights, model, compute).hidden(tokens);
+}
+
 Tensor logits_of(const Parameters& weights, const ModelSettings& model, const Tensor& tokens,
                  const Compute& compute) {
-  return Forward(weights, model, compute).logits(tokens);
+  const Tensor output = weights.at("token_embd.weight").to(compute.type);
+  return torch::matmul(hidden_of(weights, model, tokens, compute), output.t()).to(torch::kFloat32);
 }
 
 }  // namespace kvick::train

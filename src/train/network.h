@@ -11,7 +11,10 @@ struct Compute {
   int64_t chunk = 64;                        // tokens of a piece of memory attention
 };
 
-// tokens: [B, T]. Returns [B, T, vocab], float32.
+// tokens: [B, T]. Returns [B, T, dim] behind the last norm, of compute.type.
+Tensor hidden_of(const Parameters& weights, const ModelSettings& model, const Tensor& tokens,
+                 const Compute& compute);
+// [B, T, vocab], float32: these times the output matrix, which is the embedding.
 Tensor logits_of(const Parameters& weights, const ModelSettings& model, const Tensor& tokens,
                  const Compute& compute);
 

@@ -51,4 +51,17 @@ std::vector<TensorShape> tensors_of(const ModelSettings& m) {
   return out;
 }
 
+uint64_t elements_of(const ModelSettings& model) {
+  uint64_t elements = 0;
+  for (const TensorShape& tensor : tensors_of(model)) elements += tensor.elements();
+  return elements;
+}
+
+TrainedPart trained_part(const Settings& settings) {
+  const ModelSettings& m = settings.model;
+  const uint64_t all = elements_of(m);
+  if (settings.run.train == "all") return {.first = 0, .count = all};
+  return {.first = m.vocab * m.dim, .count = all - m.vocab * m.dim - m.dim};
+}
+
 }  // namespace kvick::train

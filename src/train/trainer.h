@@ -3,7 +3,7 @@
 // break.
 
 #include "train/checkpoint.h"
-#include "train/network.h"
+#include "train/objective.h"
 #include "train/optimiser.h"
 #include "train/tasks.h"
 
@@ -26,6 +26,7 @@ class Trainer {
  public:
   // All must outlive it. settings are complete.
   Trainer(const Settings& settings, const Task& task, const torch::Device& device);
+  // Goes on from a run's checkpoint, or begins with a model file's.
   void restore(const Checkpoint& from);
 
   uint64_t step() const { return step_; }  // steps done
@@ -42,6 +43,8 @@ class Trainer {
   const Compute& compute() const { return compute_; }
 
  private:
+  Tensor loss_of_step(const OnDevice& data) const;
+
   const Settings& settings_;
   const Task& task_;
   torch::Device device_;

@@ -145,8 +145,8 @@ TEST_F(Draft, ALayerLearnsToSayWhatTheModelSays) {
                                .batch = 8,
                                .steps = 60,
                                .warmup = 4,
-                               .negatives = 64,
-                               .lr = 5e-3}};
+                               .lr = 5e-3,
+                               .negatives = 64}};
   settings.model.ctx = 48;
   const RunOptions options = {
       .folder = test_path("draft"), .log_steps = 60, .held_out_steps = 60, .start = &begin};

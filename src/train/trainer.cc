@@ -72,7 +72,7 @@ void Trainer::restore(const Checkpoint& from) {
     fill(optimiser_.first, from.first);
     fill(optimiser_.second, from.second);
   }
-  fill(best_, from.best);
+  fill(best_, from.best.empty() ? from.values : from.best);
   best_held_out_ = from.best_held_out;
   step_ = from.step;
   sum_steps_ = from.sum_steps;

@@ -105,6 +105,7 @@ void add_train(CLI::App& app, const Common& common, Run& chosen) {
   command->require_subcommand(1);
   add_ranges(*command, common, chosen);
   add_distil(*command, common, chosen);
+  add_predictor(*command, common, chosen);
   add_pca(*command, common, chosen);
   add_model_training(*command, common, chosen);
   add_start(*command, common, chosen);

@@ -164,6 +164,8 @@ void add_model_training(CLI::App& train, const Common& common, Run& chosen) {
   add_trainer(train, common, chosen, "bct", "train a model with a memory of slots (BCT)");
   add_trainer(train, common, chosen, "draft",
               "train some of a model's layers to guess what it says");
+  add_trainer(train, common, chosen, "maple",
+              "train a model and the predictor of the rows that it reads together");
   add_trainer(train, common, chosen, "eval", "perplexity of a checkpoint at several contexts");
   add_trainer(train, common, chosen, "check", "test the trainer's fast paths on this machine");
   add_export(train, common, chosen);

@@ -104,6 +104,10 @@ Settings first_settings(const Kind& kind, const RunOptions& run) {
     settings.run = {.task = "answers", .train = "blocks", .negatives = 4096, .weight_decay = 0.01};
     settings.model.ctx = 192;
   }
+  if (kind.selects) {
+    settings.run = {.batch = 1, .steps = 0, .warmup = 20, .lr = 1e-5, .weight_decay = 0};
+    settings.model.ctx = 512;
+  }
   if (run.start != nullptr) {
     const uint64_t ctx = settings.model.ctx;
     settings.model = run.start->settings.model;
@@ -113,8 +117,12 @@ Settings first_settings(const Kind& kind, const RunOptions& run) {
   if ((run.start != nullptr || run.resume) && settings.model.arch != kind.arch)
     refuse(run.resume ? run.folder : "--start", " holds a model of ", settings.model.arch,
            ", not of ", kind.arch);
-  if (run.resume && kind.answers != (settings.run.task == "answers"))
+  if (run.resume && (kind.answers != (settings.run.task == "answers") ||
+                     kind.selects != (settings.model.rank > 0)))
     refuse(run.folder, " holds a run of another command");
+  if (kind.selects != (settings.model.rank > 0))
+    refuse(kind.selects ? "--start has no predictor; kvick train start --predictor adds one"
+                        : "--start has a predictor, which only kvick train maple trains");
   settings.model.arch = kind.arch;
   return settings;
 }
@@ -149,12 +157,16 @@ int train_model(const Kind& kind, Options options) {
   std::optional<Checkpoint> begin;
   if (!start.empty() && !run.resume) begin = read_checkpoint(start);
   if (begin) run.start = &*begin;
-  if (kind.answers && !begin && !run.resume)
+  if ((kind.answers || kind.selects) && !begin && !run.resume)
     refuse(
         "--start FILE is missing: a model's layers to begin with, which kvick train start makes");
-  const Settings settings = read_settings(options, first_settings(kind, run));
+  Settings settings = read_settings(options, first_settings(kind, run));
   options.done();
   const DataFile data = read_data(kind, data_path);
+  // As many steps as the text has windows: one epoch (MAPLE, section 4.1).
+  if (settings.run.steps == 0 && kind.selects)
+    settings.run.steps = std::max<uint64_t>(
+        1, data.data().tokens() / std::max<uint64_t>(1, settings.model.ctx * settings.run.batch));
   std::signal(SIGINT, [](int) { interrupted = 1; });
   const bool asks = settings.run.task != "text";
   const RunCalls calls = {.seconds = seconds_now,
@@ -187,7 +199,10 @@ int evaluate(Options options) {
     Tensor values = weights.values();
     values.copy_(torch::tensor(checkpoint.best));
   }
-  const Compute compute = {.type = type_of(precision, device), .dropout = 0, .chunk = 128};
+  const Compute compute = {.type = type_of(precision, device),
+                           .dropout = 0,
+                           .chunk = 128,
+                           .rows = rows_of(checkpoint.settings.run)};
   std::string list;
   for (std::string each; std::getline(contexts, each, ',');) {
     Options one({"--context", each});

@@ -5,10 +5,11 @@
 
 namespace kvick::train {
 
-// lm, bct and draft: what is trained, and whether on another model's answers.
+// lm, bct, draft and maple: what is trained, whether on another model's answers, and whether with
+// a predictor of the rows that it reads.
 struct Kind {
   std::string arch;
-  bool answers = false;
+  bool answers = false, selects = false;
 };
 int train_model(const Kind& kind, Options options);
 int evaluate(Options options);

@@ -118,6 +118,7 @@ void export_model(const Checkpoint& c, const std::string& path, FileType type, u
   const std::vector<TensorShape> tensors = tensors_of(c.settings.model);
   std::vector<io::GgufTensor> described;
   for (const TensorShape& t : tensors) {
+    if (is_predictor(t)) continue;
     const FileType own = type_in_file(t, type);
     described.push_back({t.name, t.shape, numbers_of(own).ggml, encoded_bytes(t.elements(), own)});
   }
@@ -127,10 +128,12 @@ void export_model(const Checkpoint& c, const std::string& path, FileType type, u
   out.raw(header.data(), header.size());
   const float* values = c.best.data();
   for (const TensorShape& t : tensors) {
-    out.pad_to(io::kGgufAlignment);
-    const std::string bytes = encoded(values, t.elements(), type_in_file(t, type));
-    out.raw(bytes.data(), bytes.size());
+    const float* const of_tensor = values;
     values += t.elements();
+    if (is_predictor(t)) continue;
+    out.pad_to(io::kGgufAlignment);
+    const std::string bytes = encoded(of_tensor, t.elements(), type_in_file(t, type));
+    out.raw(bytes.data(), bytes.size());
   }
   out.pad_to(io::kGgufAlignment);
   out.finish();

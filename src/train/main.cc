@@ -34,6 +34,9 @@ int run_command(const std::vector<std::string>& arguments) {
   if (command == "bct") return kvick::train::train_model({"bct"}, std::move(options));
   if (command == "draft")
     return kvick::train::train_model({.arch = "llama", .answers = true}, std::move(options));
+  if (command == "maple")
+    return kvick::train::train_model({.arch = "llama", .answers = false, .selects = true},
+                                     std::move(options));
   if (command == "eval") return kvick::train::evaluate(std::move(options));
   if (command == "export") return kvick::train::export_command(std::move(options));
   if (command == "check") return kvick::train::check_command(std::move(options));

@@ -28,6 +28,8 @@ class Forward {
     return norm(x, "output_norm.weight");
   }
 
+  const Tensor& error() const { return error_; }
+
  private:
   Tensor dropped(const Tensor& x) const {
     return compute_.dropout > 0 ? torch::dropout(x, compute_.dropout, true) : x;
@@ -74,13 +76,30 @@ class Forward {
         .to(compute_.type);
   }
 
-  Tensor from_rows(const Tensor& h) const {
+  Tensor from_rows(const Tensor& h) {
     const auto group = static_cast<int64_t>(model_.heads / model_.kv_heads);
     const Tensor q = rotated(heads(linear(h, "attn_q"), model_.heads));
     const Tensor k = rotated(heads(linear(h, "attn_k"), model_.kv_heads));
     const Tensor v = heads(linear(h, "attn_v"), model_.kv_heads);
+    if (model_.rank > 0) return chosen(q, k, v).transpose(1, 2).flatten(2);
     const Tensor out = attention(q, k.repeat_interleave(group, 1), v.repeat_interleave(group, 1));
     return out.transpose(1, 2).flatten(2);
+  }
+
+  // Attention over the rows that the layer's predictor chooses.
+  Tensor chosen(const Tensor& q, const Tensor& k, const Tensor& v) {
+    const auto low = [&](const std::string& name, uint64_t heads) {
+      return weights_.at(blk_ + name)
+          .to(compute_.type)
+          .view({static_cast<int64_t>(heads), static_cast<int64_t>(model_.rank),
+                 static_cast<int64_t>(model_.head_dim)});
+    };
+    const Selected selected =
+        selected_attention(q, k, v, low("predictor_q.weight", model_.heads),
+                           low("predictor_k.weight", model_.kv_heads), compute_.rows);
+    const Tensor part = selected.error / static_cast<double>(model_.layers);
+    error_ = error_.defined() ? error_ + part : part;
+    return selected.out;
   }
 
   // A number for each token and KV head: [B, kv_heads, T].
@@ -118,7 +137,7 @@ class Forward {
   const ModelSettings& model_;
   const Compute& compute_;
   std::string blk_;
-  Tensor cos_, sin_;
+  Tensor cos_, sin_, error_;
 };
 
 }  // namespace
@@ -141,14 +160,21 @@ Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v) {
 }
 
 Tensor hidden_of(const Parameters& weights, const ModelSettings& model, const Tensor& tokens,
-                 const Compute& compute) {
-  return Forward(weights, model, compute).hidden(tokens);
+                 const Compute& compute, Tensor* error) {
+  Forward forward(weights, model, compute);
+  Tensor out = forward.hidden(tokens);
+  if (error != nullptr) *error = forward.error();
+  return out;
 }
 
 Tensor logits_of(const Parameters& weights, const ModelSettings& model, const Tensor& tokens,
                  const Compute& compute) {
+  return logits_of(hidden_of(weights, model, tokens, compute), weights, compute);
+}
+
+Tensor logits_of(const Tensor& hidden, const Parameters& weights, const Compute& compute) {
   const Tensor output = weights.at("token_embd.weight").to(compute.type);
-  return torch::matmul(hidden_of(weights, model, tokens, compute), output.t()).to(torch::kFloat32);
+  return torch::matmul(hidden, output.t()).to(torch::kFloat32);
 }
 
 }  // namespace kvick::train

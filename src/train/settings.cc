@@ -16,7 +16,9 @@ void visit(AnySettings& s, F&& f) {
   f("dim", s.model.dim), f("layers", s.model.layers), f("heads", s.model.heads);
   f("kv-heads", s.model.kv_heads), f("head-dim", s.model.head_dim), f("ffn", s.model.ffn);
   f("vocab", s.model.vocab), f("ctx", s.model.ctx), f("slots", s.model.slots);
-  f("context", s.model.context);
+  f("context", s.model.context), f("rank", s.model.rank);
+  f("budget", s.run.budget), f("alpha", s.run.alpha);
+  f("sinks", s.run.sinks), f("recent", s.run.recent);
   f("rope-base", s.model.rope_base), f("norm-eps", s.model.norm_eps);
   f("task", s.run.task), f("train", s.run.train), f("negatives", s.run.negatives);
   f("pairs", s.run.pairs), f("symbols", s.run.symbols);
@@ -28,7 +30,8 @@ void visit(AnySettings& s, F&& f) {
 
 // Settings that checkpoints had not from the beginning: without them these are what they are now
 // unless they are given.
-constexpr const char* kLater[] = {"context", "train", "negatives"};
+constexpr const char* kLater[] = {"context", "train", "negatives", "rank",
+                                  "budget",  "alpha", "sinks",     "recent"};
 
 std::string shown(const std::string& value) { return value; }
 std::string shown(uint64_t value) { return std::to_string(value); }
@@ -78,7 +81,7 @@ Settings read_settings(Options& options, Settings before) {
   visit(before, [&](const std::string& name, auto& field) {
     using Field = std::remove_reference_t<decltype(field)>;
     const std::string option = "--" + name;
-    if (name == "arch" || name == "vocab") return;
+    if (name == "arch" || name == "vocab" || name == "rank") return;
     if constexpr (std::is_same_v<Field, std::string>)
       field = options.text(option, field);
     else if constexpr (std::is_same_v<Field, uint64_t>)
@@ -105,6 +108,8 @@ void complete(Settings& settings) {
   if (run.dropout >= 1 || run.beta2 >= 1) refuse("--dropout and --beta2 must be below 1");
   if (m.kv_heads == 0) m.kv_heads = m.heads;
   if (m.head_dim == 0) m.head_dim = m.dim / m.heads;
+  if (m.rank > 0 && !(run.budget > 0 && run.budget <= 1))
+    refuse("--budget is ", run.budget, ", but must be a share of the rows, above 0 and up to 1");
   if (m.context == 0) m.context = m.ctx;
   if (m.ffn == 0) m.ffn = (m.dim * 8 / 3 + 31) / 32 * 32;
   check_shape(m);

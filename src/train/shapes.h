@@ -21,6 +21,9 @@ struct TensorShape {
   }
 };
 
+// Whether a tensor is MAPLE's predictor's, which model files have not: it has a file of its own.
+bool is_predictor(const TensorShape& tensor);
+
 // In the order in which checkpoints and files hold them. The output matrix is the embedding.
 std::vector<TensorShape> tensors_of(const ModelSettings& model);
 uint64_t elements_of(const ModelSettings& model);  // of all of them

@@ -81,6 +81,32 @@ std::string name_in_file(const std::string& name, std::span<const uint32_t> laye
   return fmt::format("blk.{}{}", layers[std::stoul(name.substr(4, dot - 4))], name.substr(dot));
 }
 
+// Each value of a low-rank key is a product of a row of W_K and one of each query head's W_Q: what
+// one is multiplied by and the others divided. One learning rate suits rows of one size.
+kv::PredictorLayer evened(kv::PredictorLayer layer, const kv::PredictorShape& shape) {
+  const size_t d = shape.head_dim, group = shape.group();
+  const auto square = [&](const float* row) {
+    double sum = 0;
+    for (size_t i = 0; i < d; ++i) sum += double{row[i]} * row[i];
+    return sum;
+  };
+  for (size_t row = 0; row < size_t{shape.kv_heads} * shape.rank; ++row) {
+    const size_t head = row / shape.rank, r = row % shape.rank;
+    const auto query = [&](size_t g) {
+      return &layer.q[((head * group + g) * shape.rank + r) * d];
+    };
+    double queries = 0;
+    for (size_t g = 0; g < group; ++g) queries += square(query(g)) / static_cast<double>(group);
+    const double keys = square(&layer.k[row * d]);
+    if (!(keys > 0 && queries > 0)) continue;
+    const auto factor = static_cast<float>(std::pow(queries / keys, 0.25));
+    for (size_t i = 0; i < d; ++i) layer.k[row * d + i] *= factor;
+    for (size_t g = 0; g < group; ++g)
+      for (size_t i = 0; i < d; ++i) query(g)[i] /= factor;
+  }
+  return layer;
+}
+
 }  // namespace
 
 base::Result<Checkpoint> start_of(const io::ModelFile& file, std::span<const uint32_t> layers) {
@@ -99,6 +125,56 @@ base::Result<Checkpoint> start_of(const io::ModelFile& file, std::span<const uin
   out.values.reserve(elements_of(out.settings.model));
   for (const TensorShape& tensor : tensors_of(out.settings.model))
     append(*file.find(name_in_file(tensor.name, layers)), out.values);
+  return out;
+}
+
+base::Status<> add_predictor(const kv::Predictor& predictor, Checkpoint& start) {
+  const kv::PredictorShape& shape = predictor.shape;
+  if (shape.form != kv::PredictorForm::kHeads)
+    return fail("a predictor of the form heads can be trained on, as kvick train distil makes it");
+  Settings settings = start.settings;
+  settings.model.rank = shape.rank;
+  std::vector<float> values;
+  values.reserve(elements_of(settings.model));
+  const float* from = start.values.data();
+  size_t layer = 0;
+  for (const TensorShape& tensor : tensors_of(settings.model)) {
+    if (!is_predictor(tensor)) {
+      values.insert(values.end(), from, from + tensor.elements());
+      from += tensor.elements();
+    } else if (tensor.name.ends_with("predictor_q.weight")) {
+      const kv::PredictorLayer even = evened(predictor.layers[layer++], shape);
+      values.insert(values.end(), even.q.begin(), even.q.end());
+      values.insert(values.end(), even.k.begin(), even.k.end());
+    }
+  }
+  start.settings = settings;
+  start.values = std::move(values);
+  return base::Done{};
+}
+
+base::Result<kv::Predictor> predictor_of(const Checkpoint& trained) {
+  const ModelSettings& m = trained.settings.model;
+  if (m.rank == 0) return fail("the checkpoint has no predictor: kvick train maple trains one");
+  kv::Predictor out;
+  out.shape = {.layers = static_cast<uint32_t>(m.layers),
+               .heads = static_cast<uint32_t>(m.heads),
+               .kv_heads = static_cast<uint32_t>(m.kv_heads),
+               .head_dim = static_cast<uint32_t>(m.head_dim),
+               .dim = static_cast<uint32_t>(m.dim),
+               .rank = static_cast<uint32_t>(m.rank),
+               .form = kv::PredictorForm::kHeads,
+               .seed = 0};
+  const float* from = trained.best.data();
+  for (const TensorShape& tensor : tensors_of(m)) {
+    const std::span<const float> part(from, tensor.elements());
+    from += tensor.elements();
+    if (!is_predictor(tensor)) continue;
+    if (tensor.name.ends_with("predictor_q.weight"))
+      out.layers.push_back({.q = {part.begin(), part.end()}, .k = {}});
+    else
+      out.layers.back().k.assign(part.begin(), part.end());
+  }
   return out;
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/result.h"
 #include "io/model_file.h"
+#include "kv/predictor.h"
 #include "train/checkpoint.h"
 
 namespace kvick::train {
@@ -16,5 +17,12 @@ namespace kvick::train {
 // rotary position, an output matrix of its own, biases), a layer that is not there, a shape that
 // complete() refuses.
 base::Result<Checkpoint> start_of(const io::ModelFile& file, std::span<const uint32_t> layers);
+
+// Adds MAPLE's predictor to one of all layers, for `kvick train maple`. Its rows come with queries'
+// and keys' rows of one size, not in the units of int8. Error: another form than `heads`.
+base::Status<> add_predictor(const kv::Predictor& predictor, Checkpoint& start);
+// The inverse, of the best weights; the shape but for what a checkpoint knows is 0. Error: there is
+// none.
+base::Result<kv::Predictor> predictor_of(const Checkpoint& trained);
 
 }  // namespace kvick::train

@@ -28,6 +28,10 @@ torch::ScalarType type_of(const std::string& precision, const torch::Device& dev
   return narrow ? torch::kBFloat16 : torch::kFloat32;
 }
 
+RowBudget rows_of(const RunSettings& run) {
+  return {.share = run.budget, .sinks = run.sinks, .recent = run.recent};
+}
+
 Measured measure(const Parameters& weights, const ModelSettings& model, const Task& task,
                  uint64_t most, Compute compute) {
   const at::NoGradGuard no_grad;
@@ -63,6 +67,7 @@ Trainer::Trainer(const Settings& settings, const Task& task, const torch::Device
       best_held_out_(std::numeric_limits<double>::infinity()) {
   compute_.type = type_of(settings.run.precision, device);
   compute_.dropout = settings.run.dropout;
+  compute_.rows = rows_of(settings.run);
   compute_.chunk = device.is_cuda() ? 128 : 64;
 }
 
@@ -97,7 +102,10 @@ Tensor Trainer::loss_of_step(const OnDevice& data) const {
     return sampled_loss(hidden_of(weights_, settings_.model, data.inputs, compute_),
                         weights_.at("token_embd.weight"), data, run.negatives,
                         mixed(run.seed, step_));
-  return loss_of(logits_of(weights_, settings_.model, data.inputs, compute_), data);
+  Tensor error;
+  const Tensor hidden = hidden_of(weights_, settings_.model, data.inputs, compute_, &error);
+  const Tensor loss = loss_of(logits_of(hidden, weights_, compute_), data);
+  return error.defined() ? loss + run.alpha * error : loss;
 }
 
 double Trainer::take_loss() {

@@ -22,6 +22,9 @@ Measured measure(const Parameters& weights, const ModelSettings& model, const Ta
 // The type of matrix products that --precision asks for on a device.
 torch::ScalarType type_of(const std::string& precision, const torch::Device& device);
 
+// Which rows attention reads while it trains with a predictor.
+RowBudget rows_of(const RunSettings& run);
+
 class Trainer {
  public:
   // All must outlive it. settings are complete.

@@ -9,13 +9,15 @@ const char* const kUsage = R"(kvick train: train small models and turn them into
   kvick train bct --data DATA -o FOLDER      one whose attention reads a memory of slots (BCT)
   kvick train draft --start START --data ANSWERS -o FOLDER    some of a model's layers, to guess what
                                              all of it would say
+  kvick train maple --start START --data DATA -o FOLDER    a model, and the predictor of the rows that
+                                             it reads (MAPLE, equation 3)
   kvick train eval CHECKPOINT --data DATA    perplexity of held-out text at several contexts
   kvick train export CHECKPOINT -o FILE.gguf [--type f32|bf16|q8_0] [--ctx N]
   kvick train check                          fast paths against their definitions on this device
 
   START and ANSWERS are of kvick train start and kvick train answers.
 
-lm, bct and draft:
+lm, bct, draft and maple:
   --task text|mqar|copy     text, or recall of --pairs keys, or copying of --pairs tokens, out of
                             --symbols; these print a share of right answers  (text, 16, 256)
   --dim --layers --heads --kv-heads --head-dim --ffn --ctx     (256, 4, 4, heads, dim/heads, 8/3 dim, 256)
@@ -33,6 +35,8 @@ lm, bct and draft:
   --start FILE              lm, draft: begin with a model's weights, as kvick train start writes them
   --train all|blocks        blocks: neither the embedding nor the last norm  (all; draft: blocks)
   --negatives N             draft: tokens drawn for each step's loss; 0: the whole vocabulary  (4096)
+  --budget --sinks --recent    maple: the share of rows that is read, first and newest ones among it  (0.25, 4, 32)
+  --alpha A                 maple: of the error of predicted scores in the loss  (1)
   --context N               the longest sequence that model.gguf allows  (as START, or --ctx)
   --type f32|bf16|q8_0      of FOLDER/model.gguf, written at the end  (f32; draft: q8_0)
   --device cpu|cuda  --threads N  --json  --quiet

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""`kvick train tokens`, `lm`, `bct`, `export`, `start`, `answers` and `draft` as a user meets them: from a text, or from a
-model, to a model that answers.
+"""`kvick train tokens`, `lm`, `bct`, `export`, `start`, `answers`, `draft`, `maple` and `predictor` as a user meets them: from a
+text, or from a model, to a model that answers.
 
 What trains needs kvick-train, which is built where libtorch is; those tests are skipped without it.
 """
@@ -119,6 +119,28 @@ class TrainTest(unittest.TestCase):
         guessed = json.loads(self.run_program(*run, "--spec", f"draft:model={folder}/model.gguf,gain=off").stdout)
         self.assertEqual(guessed["text"], plain["text"])
         self.assertGreater(guessed["drafted"], 0)
+
+    @needs_trainer
+    def test_a_model_and_its_predictor_are_trained_together(self):
+        model, _ = self.make_teacher()
+        predictor, start, folder, tuned = (self.top / name for name in ("a.kvp", "start.kvc", "maple", "tuned.kvp"))
+        window = ("--window", "64")
+        self.run_program("train", "distil", "-m", model, "-f", self.text, "-o", predictor, *window)
+        self.run_program("train", "start", "-m", model, "-o", start, "--predictor", predictor)
+        self.run_program("train", "tokens", "-f", self.text, "-o", self.tokens, "--tokenizer", model)
+        maple = ("train", "maple", "--data", self.tokens, "-o", folder, "--ctx", "48", "--held-out-targets", "48")
+        self.refused("lm", "--start", start, "--data", self.tokens, "-o", folder, says="which only kvick train maple trains$")
+        self.refused(*maple[1:], says="--start FILE is missing")
+        self.refused(*maple[1:], "--start", start, "--budget", "1.5", says="--budget is 1.5, but must be a share of the rows")
+        done = self.run_program(*maple, "--start", start, "--budget", "0.5", "--recent", "4", "--json")
+        self.assertGreater(json.loads(done.stdout)["steps"], 3)  # one epoch
+        own = ("-m", folder / "model.gguf", "-f", self.text)
+        made = json.loads(self.run_program("train", "predictor", folder / "checkpoint.kvc", *own, "-o", tuned, *window,
+                                           "--json").stdout)
+        self.assertEqual(len(made["layers"]), 3)
+        self.run_program("ppl", *own, "--ctx", "96", "--kv-select", f"maple:budget=0.5,recent=4,file={tuned}")
+        done = self.run_program("ppl", *own, "--ctx", "96", "--kv-select", f"maple:budget=0.5,file={predictor}", status=2)
+        self.assertRegex(done.stderr, "for other weights than this model's")
 
     @needs_trainer
     def test_what_the_trainer_refuses_is_one_line(self):

@@ -20,7 +20,7 @@ class Draft : public testing::Test {
  protected:
   static constexpr size_t kPrompts = 24, kGiven = 9;
 
-  void SetUp() override {
+  static void SetUpTestSuite() {
     Settings settings = small_settings("llama");
     settings.run.steps = 60;
     const TokenData text = small_text();
@@ -31,11 +31,14 @@ class Draft : public testing::Test {
       prompts_.emplace_back(first, first + kGiven);
     }
   }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
+  static void TearDownTestSuite() {
+    engine_.reset();
+    std::filesystem::remove_all(folder_);
+  }
 
-  const std::string folder_ = test_path("teacher"), path_ = folder_ + "/model.gguf";
-  std::unique_ptr<engine::Engine> engine_;
-  Prompts prompts_;
+  inline static const std::string folder_ = test_path("teacher"), path_ = folder_ + "/model.gguf";
+  inline static std::unique_ptr<engine::Engine> engine_;
+  inline static Prompts prompts_;
 };
 
 TEST_F(Draft, AnswersComeWithTheModelsOwnDistribution) {

@@ -15,21 +15,21 @@ using test::engine_logits, test::run_to, test::small_settings, test::small_text,
 
 class Start : public testing::Test {
  protected:
-  void SetUp() override {
+  static void SetUpTestSuite() {
     Settings settings = small_settings("llama");
     settings.model.rope_base = 5000;
     settings.model.context = 99;
     trained_ = run_to(settings, small_text(), {.folder = folder_}, 1000);
   }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
+  static void TearDownTestSuite() { std::filesystem::remove_all(folder_); }
 
   Checkpoint start(FileType type, std::vector<uint32_t> layers = {}) {
     export_model(trained_, path_, type, 0);
     return start_of(io::ModelFile::open(path_).value(), layers).value();
   }
 
-  const std::string folder_ = test_path("start"), path_ = folder_ + "/model.gguf";
-  Checkpoint trained_;
+  inline static const std::string folder_ = test_path("start"), path_ = folder_ + "/model.gguf";
+  inline static Checkpoint trained_;
 };
 
 TEST_F(Start, TheTrainerComputesTheEnginesLogitsOfAModelFile) {

@@ -91,6 +91,10 @@ class TrainTest(unittest.TestCase):
         self.refused("answers", "-m", model, "-o", answers, "-f", self.top / "none", says="^kvick: cannot read .*none$")
         self.refused("answers", "-m", model, "-o", answers, "-f", prompts, "--top", "0", says="from 1 to 512 likely tokens")
         self.refused("answers", "-m", model, "-o", answers, "-f", prompts, "--longest", "2", says="no prompts to answer")
+        questions = self.top / "questions.jsonl"
+        questions.write_text('{"question": "How many?", "answer": "2"}\n')
+        made = json.loads(self.run_program(*common, "-f", questions, "--json").stdout)
+        self.assertEqual(made["sequences"], 1)
 
     def test_a_model_that_training_cannot_begin_with_is_refused(self):
         model, _ = self.make_teacher()

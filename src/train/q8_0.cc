@@ -27,7 +27,7 @@ std::string q8_0_blocks(const float* values, uint64_t elements) {
     float largest = 0;
     for (uint64_t i = 0; i < kBlock; ++i) largest = std::max(largest, std::fabs(x[i]));
     const uint16_t scale = half_of(largest / 127);
-    const float inverse = largest > 0 ? 127 / largest : 0;
+    const float inverse = scale != 0 ? 127 / largest : 0;
     std::memcpy(to, &scale, sizeof scale);
     for (uint64_t i = 0; i < kBlock; ++i)
       to[sizeof scale + i] = static_cast<char>(static_cast<int8_t>(std::lround(x[i] * inverse)));

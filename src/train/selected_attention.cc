@@ -6,6 +6,7 @@
 namespace kvick::train {
 namespace {
 
+constexpr uint64_t kMillion = 1'000'000;
 constexpr double kNever = -std::numeric_limits<double>::infinity();
 
 struct Masks {
@@ -36,7 +37,10 @@ Masks masks_of(int64_t tokens, const RowBudget& budget, const torch::Device& dev
 RowBudget::Choosing RowBudget::of(uint64_t past) const {
   const uint64_t end = past > recent ? past - recent : 0;
   if (end <= sinks) return {.first = past, .last = past, .take = 0};
-  const auto most = static_cast<uint64_t>(std::ceil(static_cast<double>(past) * share));
+  // Whole millionths, as the engine has it: a product of doubles may be a little above its row.
+  const auto millionths =
+      static_cast<uint64_t>(std::llround(share * static_cast<double>(kMillion)));
+  const uint64_t most = (past * millionths + kMillion - 1) / kMillion;
   const uint64_t always = past - (end - sinks);
   return {.first = sinks,
           .last = end,

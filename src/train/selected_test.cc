@@ -16,10 +16,10 @@ namespace {
 using test::run_to, test::small_settings, test::small_text, test::test_path;
 
 TEST(RowBudget, IsTheEngines) {
-  for (const double share : {0.5, 0.25, 0.125})
+  for (const double share : {0.5, 0.25, 0.2, 0.15, 0.125})
     for (const uint64_t recent : {uint64_t{0}, uint64_t{5}, uint64_t{32}}) {
       const RowBudget budget = {.share = share, .sinks = 4, .recent = recent};
-      const kv::Selection engine = {.share = static_cast<uint64_t>(share * 1e6),
+      const kv::Selection engine = {.share = static_cast<uint64_t>(std::llround(share * 1e6)),
                                     .sinks = 4,
                                     .recent = static_cast<uint32_t>(recent)};
       for (uint32_t past = 0; past < 400; ++past) {

@@ -10,9 +10,11 @@
 #include "cli/commands.h"
 #include "cli/engine_options.h"
 #include "cli/progress.h"
+#include "cli/train_answers.h"
 #include "cli/train_distil.h"
 #include "cli/train_model.h"
 #include "cli/train_pca.h"
+#include "cli/train_start.h"
 #include "engine/ranges.h"
 
 namespace kvick::cli {
@@ -103,8 +105,11 @@ void add_train(CLI::App& app, const Common& common, Run& chosen) {
   command->require_subcommand(1);
   add_ranges(*command, common, chosen);
   add_distil(*command, common, chosen);
+  add_predictor(*command, common, chosen);
   add_pca(*command, common, chosen);
   add_model_training(*command, common, chosen);
+  add_start(*command, common, chosen);
+  add_answers(*command, common, chosen);
 }
 
 }  // namespace kvick::cli

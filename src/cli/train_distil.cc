@@ -1,4 +1,5 @@
-// kvick train distil: MAPLE's predictor for a model, learnt from a text.
+// kvick train distil: MAPLE's predictor for a model, learnt from a text; and predictor: one that
+// was trained together with the model.
 
 #include "cli/train_distil.h"
 
@@ -15,6 +16,8 @@
 #include "cli/engine_options.h"
 #include "cli/progress.h"
 #include "engine/predictor_file.h"
+#include "train/mistake.h"
+#include "train/start.h"
 
 namespace kvick::cli {
 namespace {
@@ -24,6 +27,7 @@ using nlohmann::ordered_json;
 struct DistilFlags {
   EngineFlags engine;
   std::string file, output;
+  std::string checkpoint;  // of `predictor`
   distil::DistilOptions options;
 };
 
@@ -63,10 +67,35 @@ void print_result(const DistilFlags& flags, const distil::Distilled& made, const
       flags.options.evaluate.budget, flags.output);
 }
 
+base::Result<std::string> text_in(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  if (!in) return base::fail("cannot read {}", path);
+  return std::string(std::istreambuf_iterator<char>(in), {});
+}
+
+base::Result<int> write_result(const DistilFlags& flags, const distil::Distilled& made,
+                               const engine::Engine& engine, const Common& common) {
+  const std::string name = std::filesystem::path(flags.file).filename().string();
+  KVICK_TRY_VOID(
+      engine::write_predictor(flags.output, distil::file_of(made, engine.identity(), name)));
+  print_result(flags, made, common);
+  return 0;
+}
+
+base::Result<int> take_predictor(const DistilFlags& flags, const Common& common) {
+  KVICK_TRY(const std::string text, text_in(flags.file));
+  const train::Checkpoint trained = train::read_checkpoint(flags.checkpoint);
+  KVICK_TRY(kv::Predictor predictor, train::predictor_of(trained));
+  KVICK_TRY(const std::unique_ptr<engine::Engine> engine, open_engine(flags.engine, common));
+  const std::vector<engine::Token> tokens = engine->tokenizer().encode(text, false, false);
+  KVICK_TRY(distil::Distilled made,
+            distil::finish(*engine, std::move(predictor), tokens, flags.options));
+  made.tokens = trained.data_tokens;
+  return write_result(flags, made, *engine, common);
+}
+
 base::Result<int> train_distil(DistilFlags& flags, const Common& common) {
-  std::ifstream in(flags.file, std::ios::binary);
-  if (!in) return base::fail("cannot read {}", flags.file);
-  const std::string text(std::istreambuf_iterator<char>(in), {});
+  KVICK_TRY(const std::string text, text_in(flags.file));
   KVICK_TRY(const std::unique_ptr<engine::Engine> engine, open_engine(flags.engine, common));
   const std::vector<engine::Token> tokens = engine->tokenizer().encode(text, false, false);
   Progress progress = stderr_progress(common.quiet);
@@ -78,14 +107,35 @@ base::Result<int> train_distil(DistilFlags& flags, const Common& common) {
   };
   KVICK_TRY(const distil::Distilled made, distil::distil(*engine, tokens, flags.options));
   if (started) progress.finish();
-  const std::string name = std::filesystem::path(flags.file).filename().string();
-  KVICK_TRY_VOID(
-      engine::write_predictor(flags.output, distil::file_of(made, engine->identity(), name)));
-  print_result(flags, made, common);
-  return 0;
+  return write_result(flags, made, *engine, common);
 }
 
 }  // namespace
+
+void add_predictor(CLI::App& train, const Common& common, Run& chosen) {
+  CLI::App* command = train.add_subcommand(
+      "predictor", "the predictor of a run of kvick train maple, for its model: --kv-select maple");
+  auto flags = std::make_shared<DistilFlags>();
+  command->add_option("checkpoint", flags->checkpoint, "FOLDER/checkpoint.kvc")->required();
+  add_model_flags(*command, flags->engine);
+  command
+      ->add_option("-f,--file", flags->file, "a text: two windows of it, to scale and to judge by")
+      ->required();
+  command->add_option("-o,--output", flags->output, "the file to write, NAME.kvp")->required();
+  command->add_option("--window", flags->options.window, "tokens that are read as one sequence")
+      ->capture_default_str()
+      ->check(CLI::Range(2, 1 << 20));
+  command->callback([&common, &chosen, flags] {
+    chosen = [&common, flags] {
+      try {
+        const auto status = take_predictor(*flags, common);
+        return status.ok() ? *status : refuse(status.error());
+      } catch (const train::Mistake& mistake) {
+        return refuse(base::Error{mistake.what()});
+      }
+    };
+  });
+}
 
 void add_distil(CLI::App& train, const Common& common, Run& chosen) {
   CLI::App* command =

@@ -8,5 +8,7 @@ namespace kvick::cli {
 
 // kvick train distil.
 void add_distil(CLI::App& train, const Common& common, Run& chosen);
+// kvick train predictor.
+void add_predictor(CLI::App& train, const Common& common, Run& chosen);
 
 }  // namespace kvick::cli

@@ -1,5 +1,5 @@
-// kvick train lm, bct, eval, check, tokens and export: models made from nothing. The first four are
-// the program kvick-train's, which needs libtorch.
+// kvick train lm, bct, draft, eval, check, tokens and export. The first five are the program
+// kvick-train's, which needs libtorch.
 
 #include "cli/train_model.h"
 
@@ -143,7 +143,8 @@ void add_export(CLI::App& train, const Common& common, Run& chosen) {
   auto flags = std::make_shared<ExportFlags>();
   command->add_option("checkpoint", flags->checkpoint, "FOLDER/checkpoint.kvc")->required();
   command->add_option("-o,--output", flags->output, "the file to write, NAME.gguf")->required();
-  command->add_option("--type", flags->type, "of the matrices: f32 or bf16")->capture_default_str();
+  command->add_option("--type", flags->type, "of the matrices: f32, bf16 or q8_0")
+      ->capture_default_str();
   command
       ->add_option("--ctx", flags->context,
                    "the longest sequence that the file allows (default: as in training)")
@@ -161,6 +162,10 @@ void add_model_training(CLI::App& train, const Common& common, Run& chosen) {
   add_tokens(train, common, chosen);
   add_trainer(train, common, chosen, "lm", "train a transformer of the llama family");
   add_trainer(train, common, chosen, "bct", "train a model with a memory of slots (BCT)");
+  add_trainer(train, common, chosen, "draft",
+              "train some of a model's layers to guess what it says");
+  add_trainer(train, common, chosen, "maple",
+              "train a model and the predictor of the rows that it reads together");
   add_trainer(train, common, chosen, "eval", "perplexity of a checkpoint at several contexts");
   add_trainer(train, common, chosen, "check", "test the trainer's fast paths on this machine");
   add_export(train, common, chosen);

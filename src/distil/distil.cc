@@ -96,6 +96,21 @@ class Run {
   std::vector<LayerFit> layers_;
 };
 
+void set_units(const LayerActivations& layer, const kv::PredictorShape& shape,
+               const kernels::Table& kernels, kv::PredictorLayer& to) {
+  const size_t d = shape.head_dim, width = shape.kv_heads * d;
+  for (size_t row = 0; row < size_t{shape.kv_heads} * shape.rank; ++row) {
+    const size_t head = row / shape.rank, r = row % shape.rank;
+    const std::span<float> k(&to.k[row * d], d);
+    const float unit = int8_unit(layer.k + head * d, width, layer.tokens, k, kernels);
+    for (float& x : k) x *= unit;
+    for (size_t g = 0; g < shape.group(); ++g) {
+      float* q = &to.q[((head * shape.group() + g) * shape.rank + r) * d];
+      for (size_t i = 0; i < d; ++i) q[i] /= unit;
+    }
+  }
+}
+
 Result<kv::Predictor> start_of(const model::Config& config, const DistilOptions& options) {
   kv::Predictor start;
   start.shape = {.layers = config.layers,
@@ -157,6 +172,28 @@ Result<Distilled> distil(engine::Engine& engine, std::span<const engine::Token> 
                     .tokens = rest.size() / options.window * options.window,
                     .held_out = options.window};
   KVICK_TRY(made.layers, run.judge(held_out));
+  made.predictor = std::move(run.predictor());
+  return made;
+}
+
+Result<Distilled> finish(engine::Engine& engine, kv::Predictor predictor,
+                         std::span<const engine::Token> text, const DistilOptions& options) {
+  KVICK_TRY_VOID(check_windows(engine, text.size(), options.window));
+  const kv::PredictorShape& shape = predictor.shape;
+  const model::Config& config = engine.model().config();
+  if (shape.form != kv::PredictorForm::kHeads || shape.layers != config.layers ||
+      shape.heads != config.heads || shape.kv_heads != config.kv_heads ||
+      shape.head_dim != config.head_dim)
+    return fail("the predictor is of another shape than the model");
+  KVICK_TRY(Capture capture, Capture::make(engine, options.window));
+  const auto to_int8 = [&](const LayerActivations& layer) {
+    set_units(layer, shape, engine.kernels(), predictor.layers[layer.layer]);
+  };
+  KVICK_TRY_VOID(capture.read(text.first(options.window), to_int8));
+  predictor.layers = engine::rounded(predictor);
+  Run run(engine, std::move(capture), options, std::move(predictor));
+  Distilled made = {.predictor = {}, .layers = {}, .tokens = 0, .held_out = options.window};
+  KVICK_TRY(made.layers, run.judge(text.subspan(options.window, options.window)));
   made.predictor = std::move(run.predictor());
   return made;
 }

@@ -44,6 +44,12 @@ struct Distilled {
 base::Result<Distilled> distil(engine::Engine& engine, std::span<const engine::Token> text,
                                const DistilOptions& options);
 
+// A predictor of the form `heads` that was trained elsewhere, as distil() leaves its own: low-rank
+// keys in the units of int8 by the first of two windows of the text, rounded, and judged by the
+// second. Errors: those of check_windows; a predictor of another shape than the model's.
+base::Result<Distilled> finish(engine::Engine& engine, kv::Predictor predictor,
+                               std::span<const engine::Token> text, const DistilOptions& options);
+
 // Errors: a model with a memory of slots, a window past the context, a text of fewer than two.
 base::Status<> check_windows(const engine::Engine& engine, size_t tokens, uint32_t window);
 

@@ -139,11 +139,12 @@ void LayerFit::train(const LayerActivations& layer, const Steps& steps, base::Th
   });
 }
 
-float LayerFit::unit_of(const float* inputs, size_t stride, uint32_t tokens, const float* row,
-                        const kernels::Table& kernels) const {
+float int8_unit(const float* inputs, size_t stride, uint32_t tokens, std::span<const float> row,
+                const kernels::Table& kernels) {
   std::vector<float> sizes(tokens);
   for (uint32_t t = 0; t < tokens; ++t)
-    sizes[t] = std::abs(kernels.dot(inputs + t * stride, row, shape_.inputs()));
+    sizes[t] =
+        std::abs(kernels.dot(inputs + t * stride, row.data(), static_cast<uint32_t>(row.size())));
   const auto most = sizes.end() - 1 - static_cast<ptrdiff_t>(sizes.size() / 1000);
   std::nth_element(sizes.begin(), most, sizes.end());
   return 127 / std::max(*most, kLeastSize);
@@ -162,7 +163,7 @@ kv::PredictorLayer LayerFit::result(const LayerActivations& layer,
     const uint32_t head = row / rank, r = row % rank;
     const float* k = heads_[head].k().data() + size_t{r} * n;
     const float unit =
-        unit_of(inputs.of_keys() + b_first(head), inputs.b_stride, layer.tokens, k, kernels);
+        int8_unit(inputs.of_keys() + b_first(head), inputs.b_stride, layer.tokens, {k, n}, kernels);
     for (uint32_t d = 0; d < n; ++d)
       result.k[size_t{row} * n + d] = k[d] * unit / b_size_[b_first(head) + d];
     for (uint32_t g = 0; g < group; ++g) {

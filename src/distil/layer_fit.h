@@ -3,6 +3,7 @@
 // so that one learning rate suits all of them; the matrices that come out take them as they are.
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "distil/capture.h"
@@ -19,6 +20,12 @@ struct Steps {
   float rate = 0;
   uint64_t seed = 0;
 };
+
+// What a low-rank key's value, a row of W_K, is multiplied by so that all but one in a thousand of
+// a sequence's lie within +-127. inputs: [tokens], `stride` floats from one to the next, `row` and
+// each of them `n`.
+float int8_unit(const float* inputs, size_t stride, uint32_t tokens, std::span<const float> row,
+                const kernels::Table& kernels);
 
 class LayerFit {
  public:
@@ -48,9 +55,6 @@ class LayerFit {
   void start_with_largest(uint32_t head, std::vector<float>& q, std::vector<float>& k) const;
   void train_head(uint32_t head, const LayerActivations& layer, const Inputs& inputs,
                   const Steps& steps, const kernels::Table& kernels);
-  // What a low-rank key's value is multiplied by to be in the units of result().
-  float unit_of(const float* inputs, size_t stride, uint32_t tokens, const float* row,
-                const kernels::Table& kernels) const;
   // Where a head's inputs begin, in a row of them and in a_size_ or b_size_.
   size_t a_first(uint32_t q_head) const {
     return shape_.from_input() ? 0 : size_t{q_head} * shape_.head_dim;

@@ -15,18 +15,27 @@ struct Prompt {
   std::vector<engine::Token> tokens;
 };
 
+base::Result<Prompt> chat_prompt(std::string category, const Json& content,
+                                 const engine::Engine& engine) {
+  const auto messages = Json::array({{{"role", "user"}, {"content", content}}});
+  KVICK_TRY(std::vector<engine::Token> tokens, engine.chat_tokens(messages));
+  return Prompt{std::move(category), std::move(tokens)};
+}
+
 base::Result<Prompt> prompt_of(const Json& line, const engine::Engine& engine) {
   if (line.is_object() && line.contains("prompt") && line["prompt"].is_string())
     return Prompt{"code",
                   engine.tokenizer().encode(line["prompt"].get<std::string>(), true, false)};
+  if (line.is_object() && line.contains("question") && line["question"].is_string())
+    return chat_prompt("question", line["question"], engine);
   const bool bench = line.is_object() && line.contains("category") && line.contains("turns") &&
                      line["category"].is_string() && line["turns"].is_array() &&
                      !line["turns"].empty() && line["turns"][0].is_string();
   if (!bench)
-    return fail("neither a question of Spec-Bench (category, turns) nor one of HumanEval (prompt)");
-  const auto messages = Json::array({{{"role", "user"}, {"content", line["turns"][0]}}});
-  KVICK_TRY(std::vector<engine::Token> tokens, engine.chat_tokens(messages));
-  return Prompt{line["category"].get<std::string>(), std::move(tokens)};
+    return fail(
+        "neither a question of Spec-Bench (category, turns) or of GSM8K (question) nor one of "
+        "HumanEval (prompt)");
+  return chat_prompt(line["category"].get<std::string>(), line["turns"][0], engine);
 }
 
 }  // namespace

@@ -43,11 +43,15 @@ Checkpoint read_checkpoint(const std::string& path) {
   c.best_held_out = in.number<double>();
   for (auto* part : {&c.values, &c.first, &c.second, &c.best}) *part = in.list<float>();
   in.end();
-  uint64_t elements = 0;
-  for (const TensorShape& tensor : tensors_of(c.settings.model)) elements += tensor.elements();
-  for (const auto* part : {&c.values, &c.first, &c.second, &c.best})
+  if (c.best.empty()) c.best = c.values;
+  const uint64_t elements = elements_of(c.settings.model);
+  for (const auto* part : {&c.values, &c.best})
     if (part->size() != elements)
       refuse(path, ": holds ", part->size(), " weights where its settings ask for ", elements);
+  const uint64_t trained = c.step == 0 && c.first.empty() ? 0 : trained_part(c.settings).count;
+  for (const auto* part : {&c.first, &c.second})
+    if (part->size() != trained)
+      refuse(path, ": holds ", part->size(), " moments where its settings ask for ", trained);
   return c;
 }
 

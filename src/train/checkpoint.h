@@ -1,5 +1,6 @@
 #pragma once
-// All that a run needs to go on as if it had not stopped, and all that a model file is made of.
+// All that a run needs to go on as if it had not stopped, all that a model file is made of, and a
+// model file's weights for a run to begin with.
 
 #include <string>
 #include <vector>
@@ -27,11 +28,14 @@ struct Checkpoint {
   std::vector<LogPoint> log;
   Vocabulary vocabulary;  // empty: made-up tokens
   // [elements of tensors_of(settings.model)], one after the other.
-  std::vector<float> values, first, second;  // weights and AdamW's two moments
-  std::vector<float> best;                   // the weights with the least held-out loss so far
+  std::vector<float> values;
+  std::vector<float> best;  // the values with the least held-out loss so far
+  // AdamW's two moments, [elements of trained_part(settings)]; empty: of a model file, untrained.
+  std::vector<float> first, second;
   double best_held_out = 0;
 };
 
+// `best` may be empty if it is `values`.
 void write_checkpoint(const std::string& path, const Checkpoint& checkpoint);
 // Throws Mistake for what is none.
 Checkpoint read_checkpoint(const std::string& path);

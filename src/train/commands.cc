@@ -6,6 +6,7 @@
 #include <cmath>
 #include <csignal>
 #include <cstdio>
+#include <optional>
 #include <torch/cuda.h>
 
 #include "train/check.h"
@@ -96,23 +97,76 @@ RunOptions read_run_options(Options& options) {
   return run;
 }
 
+// What a run is before options say otherwise.
+Settings first_settings(const Kind& kind, const RunOptions& run) {
+  Settings settings;
+  if (kind.answers) {
+    settings.run = {.task = "answers", .train = "blocks", .negatives = 4096, .weight_decay = 0.01};
+    settings.model.ctx = 192;
+  }
+  if (kind.selects) {
+    settings.run = {.batch = 1, .steps = 0, .warmup = 20, .lr = 1e-5, .weight_decay = 0};
+    settings.model.ctx = 512;
+  }
+  if (run.start != nullptr) {
+    const uint64_t ctx = settings.model.ctx;
+    settings.model = run.start->settings.model;
+    settings.model.ctx = ctx;
+  }
+  if (run.resume) settings = read_checkpoint(checkpoint_path(run.folder)).settings;
+  if ((run.start != nullptr || run.resume) && settings.model.arch != kind.arch)
+    refuse(run.resume ? run.folder : "--start", " holds a model of ", settings.model.arch,
+           ", not of ", kind.arch);
+  if (run.resume && (kind.answers != (settings.run.task == "answers") ||
+                     kind.selects != (settings.model.rank > 0)))
+    refuse(run.folder, " holds a run of another command");
+  if (kind.selects != (settings.model.rank > 0))
+    refuse(kind.selects ? "--start has no predictor; kvick train start --predictor adds one"
+                        : "--start has a predictor, which only kvick train maple trains");
+  settings.model.arch = kind.arch;
+  return settings;
+}
+
+// Of either sort, as the command has it.
+struct DataFile {
+  std::optional<TokenData> text;
+  std::optional<AnswerData> answers;
+  Data data() const {
+    return {.text = text ? &*text : nullptr, .answers = answers ? &*answers : nullptr};
+  }
+};
+
+DataFile read_data(const Kind& kind, const std::string& path) {
+  DataFile out;
+  if (path.empty()) return out;
+  if (kind.answers)
+    out.answers = read_answers(path);
+  else
+    out.text = read_tokens(path);
+  return out;
+}
+
 }  // namespace
 
-int train_model(const std::string& arch, Options options) {
-  const RunOptions run = read_run_options(options);
-  const std::string data_path = options.text("--data", "");
-  const FileType type = file_type_of(options.text("--type", "f32"));
+int train_model(const Kind& kind, Options options) {
+  RunOptions run = read_run_options(options);
+  const std::string data_path = options.text("--data", ""), start = options.text("--start", "");
+  const FileType type = file_type_of(options.text("--type", kind.answers ? "q8_0" : "f32"));
   const bool json = options.flag("--json"), quiet = options.flag("--quiet");
   const torch::Device device = read_device(options);
-  Settings settings;
-  if (run.resume) settings = read_checkpoint(checkpoint_path(run.folder)).settings;
-  if (run.resume && settings.model.arch != arch)
-    refuse(run.folder, " holds a run of ", settings.model.arch, ", not of ", arch);
-  settings.model.arch = arch;
-  settings = read_settings(options, settings);
+  std::optional<Checkpoint> begin;
+  if (!start.empty() && !run.resume) begin = read_checkpoint(start);
+  if (begin) run.start = &*begin;
+  if ((kind.answers || kind.selects) && !begin && !run.resume)
+    refuse(
+        "--start FILE is missing: a model's layers to begin with, which kvick train start makes");
+  Settings settings = read_settings(options, first_settings(kind, run));
   options.done();
-  TokenData data;
-  if (!data_path.empty()) data = read_tokens(data_path);
+  const DataFile data = read_data(kind, data_path);
+  // As many steps as the text has windows: one epoch (MAPLE, section 4.1).
+  if (settings.run.steps == 0 && kind.selects)
+    settings.run.steps = std::max<uint64_t>(
+        1, data.data().tokens() / std::max<uint64_t>(1, settings.model.ctx * settings.run.batch));
   std::signal(SIGINT, [](int) { interrupted = 1; });
   const bool asks = settings.run.task != "text";
   const RunCalls calls = {.seconds = seconds_now,
@@ -121,8 +175,7 @@ int train_model(const std::string& arch, Options options) {
                                 if (!quiet) print_standing(at, asks);
                               },
                           .stopped = [] { return interrupted != 0; }};
-  const Checkpoint result =
-      run_training(settings, data_path.empty() ? nullptr : &data, device, run, calls);
+  const Checkpoint result = run_training(settings, data.data(), device, run, calls);
   print_trained(result, export_or_reason(result, run.folder + "/model.gguf", type), json);
   return interrupted != 0 ? 1 : 0;
 }
@@ -140,13 +193,16 @@ int evaluate(Options options) {
   const ModelSettings& model = checkpoint.settings.model;
   if (data.vocab != model.vocab)
     refuse("the data has a vocabulary of ", data.vocab, " and the model one of ", model.vocab);
-  Parameters weights(model, 0, device);
+  Parameters weights(checkpoint.settings, device);
   {
     const at::NoGradGuard no_grad;
     Tensor values = weights.values();
     values.copy_(torch::tensor(checkpoint.best));
   }
-  const Compute compute = {.type = type_of(precision, device), .dropout = 0, .chunk = 128};
+  const Compute compute = {.type = type_of(precision, device),
+                           .dropout = 0,
+                           .chunk = 128,
+                           .rows = rows_of(checkpoint.settings.run)};
   std::string list;
   for (std::string each; std::getline(contexts, each, ',');) {
     Options one({"--context", each});

@@ -5,7 +5,13 @@
 
 namespace kvick::train {
 
-int train_model(const std::string& arch, Options options);  // lm and bct
+// lm, bct, draft and maple: what is trained, whether on another model's answers, and whether with
+// a predictor of the rows that it reads.
+struct Kind {
+  std::string arch;
+  bool answers = false, selects = false;
+};
+int train_model(const Kind& kind, Options options);
 int evaluate(Options options);
 int export_command(Options options);
 int check_command(Options options);

@@ -5,13 +5,26 @@
 
 #include "io/gguf_writer.h"
 #include "train/binary_file.h"
+#include "train/q8_0.h"
 #include "train/shapes.h"
 
 namespace kvick::train {
 namespace {
 
-constexpr uint32_t kGgmlF32 = 0, kGgmlBf16 = 30;
-constexpr uint32_t kFileF32 = 0, kFileBf16 = 32;  // general.file_type
+struct TypeNumbers {
+  uint32_t ggml, file;  // general.file_type
+};
+TypeNumbers numbers_of(FileType type) {
+  switch (type) {
+    case FileType::kF32:
+      return {0, 0};
+    case FileType::kBf16:
+      return {30, 32};
+    case FileType::kQ8_0:
+      return {8, 7};
+  }
+  return {};
+}
 
 // To the nearest, ties to even; there are no infinities or NaN among weights worth exporting.
 uint16_t bf16(float value) {
@@ -29,7 +42,7 @@ io::GgufMetadata metadata_of(const Checkpoint& c, FileType type, uint64_t contex
   };
   out.put("general.architecture", std::string_view(m.arch));
   out.put("general.name", std::string_view(text_of("kvick ", m.arch, " dim ", m.dim)));
-  out.put("general.file_type", type == FileType::kF32 ? kFileF32 : kFileBf16);
+  out.put("general.file_type", numbers_of(type).file);
   number("context_length", context);
   number("embedding_length", m.dim);
   number("block_count", m.layers);
@@ -50,9 +63,33 @@ io::GgufMetadata metadata_of(const Checkpoint& c, FileType type, uint64_t contex
   return out;
 }
 
-// Norms, biases and what else is no matrix stay F32, as in other files.
-bool is_narrow(const TensorShape& tensor, FileType type) {
-  return type == FileType::kBf16 && tensor.shape.size() == 2;
+// Norms, biases and what else is no matrix stay F32, as in other files; keys of slots too where
+// there are blocks, for attention multiplies by them.
+FileType type_in_file(const TensorShape& tensor, FileType type) {
+  const bool keys = tensor.name.ends_with("memory_keys.weight");
+  return tensor.shape.size() != 2 || (keys && type == FileType::kQ8_0) ? FileType::kF32 : type;
+}
+
+uint64_t encoded_bytes(uint64_t elements, FileType type) {
+  if (type == FileType::kQ8_0) return elements / kBlock * kBlockBytes;
+  return elements * (type == FileType::kF32 ? sizeof(float) : sizeof(uint16_t));
+}
+
+// elements: of whole blocks, as rows are.
+std::string encoded(const float* values, uint64_t elements, FileType type) {
+  std::string out;
+  if (type == FileType::kF32) {
+    out.assign(reinterpret_cast<const char*>(values), elements * sizeof(float));
+  } else if (type == FileType::kBf16) {
+    out.resize(elements * sizeof(uint16_t));
+    for (uint64_t i = 0; i < elements; ++i) {
+      const uint16_t half = bf16(values[i]);
+      std::memcpy(&out[i * sizeof half], &half, sizeof half);
+    }
+  } else {
+    out = q8_0_blocks(values, elements);
+  }
+  return out;
 }
 
 void check(const Checkpoint& c) {
@@ -72,7 +109,8 @@ void check(const Checkpoint& c) {
 FileType file_type_of(const std::string& name) {
   if (name == "f32") return FileType::kF32;
   if (name == "bf16") return FileType::kBf16;
-  refuse("--type is ", name, "; there are f32 and bf16");
+  if (name == "q8_0") return FileType::kQ8_0;
+  refuse("--type is ", name, "; there are f32, bf16 and q8_0");
 }
 
 void export_model(const Checkpoint& c, const std::string& path, FileType type, uint64_t context) {
@@ -80,25 +118,22 @@ void export_model(const Checkpoint& c, const std::string& path, FileType type, u
   const std::vector<TensorShape> tensors = tensors_of(c.settings.model);
   std::vector<io::GgufTensor> described;
   for (const TensorShape& t : tensors) {
-    const bool narrow = is_narrow(t, type);
-    described.push_back(
-        {t.name, t.shape, narrow ? kGgmlBf16 : kGgmlF32, t.elements() * (narrow ? 2 : 4)});
+    if (is_predictor(t)) continue;
+    const FileType own = type_in_file(t, type);
+    described.push_back({t.name, t.shape, numbers_of(own).ggml, encoded_bytes(t.elements(), own)});
   }
   BinaryWriter out(path);
   const std::string header = io::gguf_header(
-      metadata_of(c, type, context != 0 ? context : c.settings.model.ctx), described);
+      metadata_of(c, type, context != 0 ? context : c.settings.model.context), described);
   out.raw(header.data(), header.size());
   const float* values = c.best.data();
   for (const TensorShape& t : tensors) {
-    out.pad_to(io::kGgufAlignment);
-    if (is_narrow(t, type)) {
-      std::vector<uint16_t> rounded(t.elements());
-      for (size_t i = 0; i < rounded.size(); ++i) rounded[i] = bf16(values[i]);
-      out.raw(rounded.data(), rounded.size() * sizeof(uint16_t));
-    } else {
-      out.raw(values, t.elements() * sizeof(float));
-    }
+    const float* const of_tensor = values;
     values += t.elements();
+    if (is_predictor(t)) continue;
+    out.pad_to(io::kGgufAlignment);
+    const std::string bytes = encoded(of_tensor, t.elements(), type_in_file(t, type));
+    out.raw(bytes.data(), bytes.size());
   }
   out.pad_to(io::kGgufAlignment);
   out.finish();

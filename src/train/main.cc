@@ -30,8 +30,13 @@ int run_command(const std::vector<std::string>& arguments) {
     return 0;
   }
   const std::string command = options.next("the command");
-  if (command == "lm") return kvick::train::train_model("llama", std::move(options));
-  if (command == "bct") return kvick::train::train_model("bct", std::move(options));
+  if (command == "lm") return kvick::train::train_model({"llama"}, std::move(options));
+  if (command == "bct") return kvick::train::train_model({"bct"}, std::move(options));
+  if (command == "draft")
+    return kvick::train::train_model({.arch = "llama", .answers = true}, std::move(options));
+  if (command == "maple")
+    return kvick::train::train_model({.arch = "llama", .answers = false, .selects = true},
+                                     std::move(options));
   if (command == "eval") return kvick::train::evaluate(std::move(options));
   if (command == "export") return kvick::train::export_command(std::move(options));
   if (command == "check") return kvick::train::check_command(std::move(options));

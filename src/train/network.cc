@@ -14,7 +14,7 @@ class Forward {
   Forward(const Parameters& weights, const ModelSettings& model, const Compute& compute)
       : weights_(weights), model_(model), compute_(compute) {}
 
-  Tensor logits(const Tensor& tokens) {
+  Tensor hidden(const Tensor& tokens) {
     const Tensor& embedding = weights_.at("token_embd.weight");
     Tensor x = dropped(torch::embedding(embedding, tokens));
     if (!model_.has_memory()) rotations(tokens.size(1), x.device());
@@ -25,9 +25,10 @@ class Forward {
       x = x + dropped(linear(read, "attn_output"));
       x = x + dropped(feed_forward(norm(x, blk_ + "ffn_norm.weight")));
     }
-    const Tensor last = norm(x, "output_norm.weight");
-    return torch::matmul(last, embedding.to(compute_.type).t()).to(torch::kFloat32);
+    return norm(x, "output_norm.weight");
   }
+
+  const Tensor& error() const { return error_; }
 
  private:
   Tensor dropped(const Tensor& x) const {
@@ -75,13 +76,30 @@ class Forward {
         .to(compute_.type);
   }
 
-  Tensor from_rows(const Tensor& h) const {
+  Tensor from_rows(const Tensor& h) {
     const auto group = static_cast<int64_t>(model_.heads / model_.kv_heads);
     const Tensor q = rotated(heads(linear(h, "attn_q"), model_.heads));
     const Tensor k = rotated(heads(linear(h, "attn_k"), model_.kv_heads));
     const Tensor v = heads(linear(h, "attn_v"), model_.kv_heads);
+    if (model_.rank > 0) return chosen(q, k, v).transpose(1, 2).flatten(2);
     const Tensor out = attention(q, k.repeat_interleave(group, 1), v.repeat_interleave(group, 1));
     return out.transpose(1, 2).flatten(2);
+  }
+
+  // Attention over the rows that the layer's predictor chooses.
+  Tensor chosen(const Tensor& q, const Tensor& k, const Tensor& v) {
+    const auto low = [&](const std::string& name, uint64_t heads) {
+      return weights_.at(blk_ + name)
+          .to(compute_.type)
+          .view({static_cast<int64_t>(heads), static_cast<int64_t>(model_.rank),
+                 static_cast<int64_t>(model_.head_dim)});
+    };
+    const Selected selected =
+        selected_attention(q, k, v, low("predictor_q.weight", model_.heads),
+                           low("predictor_k.weight", model_.kv_heads), compute_.rows);
+    const Tensor part = selected.error / static_cast<double>(model_.layers);
+    error_ = error_.defined() ? error_ + part : part;
+    return selected.out;
   }
 
   // A number for each token and KV head: [B, kv_heads, T].
@@ -119,7 +137,7 @@ class Forward {
   const ModelSettings& model_;
   const Compute& compute_;
   std::string blk_;
-  Tensor cos_, sin_;
+  Tensor cos_, sin_, error_;
 };
 
 }  // namespace
@@ -141,9 +159,22 @@ Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v) {
 #endif
 }
 
+Tensor hidden_of(const Parameters& weights, const ModelSettings& model, const Tensor& tokens,
+                 const Compute& compute, Tensor* error) {
+  Forward forward(weights, model, compute);
+  Tensor out = forward.hidden(tokens);
+  if (error != nullptr) *error = forward.error();
+  return out;
+}
+
 Tensor logits_of(const Parameters& weights, const ModelSettings& model, const Tensor& tokens,
                  const Compute& compute) {
-  return Forward(weights, model, compute).logits(tokens);
+  return logits_of(hidden_of(weights, model, tokens, compute), weights, compute);
+}
+
+Tensor logits_of(const Tensor& hidden, const Parameters& weights, const Compute& compute) {
+  const Tensor output = weights.at("token_embd.weight").to(compute.type);
+  return torch::matmul(hidden, output.t()).to(torch::kFloat32);
 }
 
 }  // namespace kvick::train

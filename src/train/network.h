@@ -2,6 +2,7 @@
 // The forward of the engine's llama and bct (model/decoder.cc, model/bct.cc) in libtorch.
 
 #include "train/parameters.h"
+#include "train/selected_attention.h"
 
 namespace kvick::train {
 
@@ -9,11 +10,18 @@ struct Compute {
   torch::ScalarType type = torch::kFloat32;  // of matrix products; sums and norms are float32
   double dropout = 0;                        // of what blocks add, in training
   int64_t chunk = 64;                        // tokens of a piece of memory attention
+  RowBudget rows = {};                       // of models with a predictor
 };
 
-// tokens: [B, T]. Returns [B, T, vocab], float32.
+// tokens: [B, T]. Returns [B, T, dim] behind the last norm, of compute.type. error: of a model with
+// a predictor, becomes the mean over its layers of what their predicted scores miss (Selected);
+// null: not wanted.
+Tensor hidden_of(const Parameters& weights, const ModelSettings& model, const Tensor& tokens,
+                 const Compute& compute, Tensor* error = nullptr);
+// [B, T, vocab], float32: these times the output matrix, which is the embedding.
 Tensor logits_of(const Parameters& weights, const ModelSettings& model, const Tensor& tokens,
                  const Compute& compute);
+Tensor logits_of(const Tensor& hidden, const Parameters& weights, const Compute& compute);
 
 // Causal attention of q, k, v [B, heads, T, head_dim], written out, and by the library's fused
 // kernel where there is one (libtorch 2): the same but for rounding.

@@ -11,14 +11,14 @@ constexpr double kBeta1 = 0.9, kEpsilon = 1e-8;
 }  // namespace
 
 Optimiser::Optimiser(const Parameters& weights, const RunSettings& run)
-    : first(torch::zeros_like(weights.values())),
-      second(torch::zeros_like(weights.values())),
+    : first(torch::zeros_like(weights.trained())),
+      second(torch::zeros_like(weights.trained())),
       weights_(weights),
       run_(run) {}
 
 void Optimiser::update(uint64_t step, double rate) {
   const at::NoGradGuard no_grad;
-  Tensor gradient = weights_.gradients(), values = weights_.values();
+  Tensor gradient = weights_.gradients(), values = weights_.trained();
   // A factor on the device: asking for the norm here would wait for it.
   if (run_.clip > 0) gradient.mul_((run_.clip / (gradient.norm() + 1e-6)).clamp_max(1.0));
   first.mul_(kBeta1).add_(gradient, 1 - kBeta1);

@@ -1,5 +1,6 @@
 #pragma once
-// AdamW (Loshchilov and Hutter 2019) on all weights at once, gradients clipped by their norm.
+// AdamW (Loshchilov and Hutter 2019) on all trained weights at once, gradients clipped by their
+// norm.
 
 #include "train/parameters.h"
 
@@ -12,7 +13,7 @@ class Optimiser {
   // Update number `step`, from 0, of the weights by their gradients, which are zero afterwards.
   void update(uint64_t step, double rate);
 
-  Tensor first, second;  // the two moments, flat as the weights
+  Tensor first, second;  // the two moments, flat as what is trained
 
  private:
   const Parameters& weights_;

@@ -11,17 +11,18 @@ namespace kvick::train {
 
 class Parameters {
  public:
-  // Random from the seed, the same on every device; float32.
-  Parameters(const ModelSettings& model, uint64_t seed, const torch::Device& device);
+  // Random from the run's seed, the same on every device; float32.
+  Parameters(const Settings& settings, const torch::Device& device);
 
   const Tensor& at(const std::string& name) const { return parts_.at(name); }
-  // [elements of tensors_of(model)]; backward() adds into gradients.
-  const Tensor& values() const { return values_; }
+  const Tensor& values() const { return values_; }  // [elements_of(model)]
+  // Of what is trained, [trained_part(settings).count]; backward() adds into gradients.
+  const Tensor& trained() const { return trained_; }  // that part of values()
   const Tensor& gradients() const { return gradients_; }
   const Tensor& decays() const { return decays_; }  // 1 where weight decay applies, else 0
 
  private:
-  Tensor values_, gradients_, decays_;
+  Tensor values_, trained_, gradients_, decays_;
   std::unordered_map<std::string, Tensor> parts_;
 };
 

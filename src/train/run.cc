@@ -13,7 +13,7 @@ constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 
 class Run {
  public:
-  Run(const Settings& settings, const TokenData* data, const torch::Device& device,
+  Run(const Settings& settings, const Data& data, const torch::Device& device,
       const RunOptions& options, const RunCalls& calls)
       : settings_(settings),
         data_(data),
@@ -90,10 +90,8 @@ class Run {
     Checkpoint out = trainer_.checkpoint();
     out.log = log_;
     out.seconds = seconds();
-    if (data_ != nullptr) {
-      out.data_tokens = data_->train.size();
-      out.vocabulary = data_->vocabulary;
-    }
+    out.data_tokens = data_.tokens();
+    if (data_.vocabulary() != nullptr) out.vocabulary = *data_.vocabulary();
     write_checkpoint(checkpoint_path(options_.folder), out);
     const ModelSettings& model = settings_.model;
     write_text(options_.folder + "/log.json", log_json(log_));
@@ -105,7 +103,7 @@ class Run {
   }
 
   const Settings& settings_;
-  const TokenData* data_;
+  const Data& data_;
   const RunOptions& options_;
   const RunCalls& calls_;
   std::unique_ptr<Task> task_;
@@ -115,23 +113,38 @@ class Run {
   uint64_t first_step_ = 0, step_tokens_ = 0;
 };
 
-void check_same(const Checkpoint& before, const Settings& settings, const TokenData* data) {
+void check_same(const Checkpoint& before, const Settings& settings, const Data& data) {
   const std::string other = differing(before.settings, settings);
   if (!other.empty())
     refuse("--resume goes on with the settings of before, and these differ: ", other);
-  if (before.data_tokens != (data != nullptr ? data->train.size() : 0))
+  if (before.data_tokens != data.tokens())
     refuse("--resume goes on with the data of before, which had ", before.data_tokens, " tokens");
+}
+
+// Of the model that a run begins with, everything holds but how long its windows are.
+void check_start(const Checkpoint& start, Settings settings, const Data& data) {
+  settings.run = start.settings.run;
+  settings.model.ctx = start.settings.model.ctx;
+  settings.model.context = start.settings.model.context;
+  const std::string other = differing(start.settings, settings);
+  if (!other.empty()) refuse("--start says what the model is, and these differ: ", other);
+  if (data.vocabulary() != nullptr && data.vocabulary()->bytes != start.vocabulary.bytes)
+    refuse("the data has another vocabulary than the model of --start");
 }
 
 }  // namespace
 
 std::string checkpoint_path(const std::string& folder) { return folder + "/checkpoint.kvc"; }
 
-Checkpoint run_training(Settings settings, const TokenData* data, const torch::Device& device,
+Checkpoint run_training(Settings settings, const Data& data, const torch::Device& device,
                         const RunOptions& options, const RunCalls& calls) {
-  settings.model.vocab =
-      settings.run.task == "text" && data != nullptr ? data->vocab : settings.run.symbols;
+  const bool reads = settings.run.task == "text" || settings.run.task == "answers";
+  if (options.start != nullptr)
+    settings.model.vocab = options.start->settings.model.vocab;  // it may be padded
+  else if (!options.resume)
+    settings.model.vocab = reads && data.vocab() != 0 ? data.vocab() : settings.run.symbols;
   complete(settings);
+  if (options.start != nullptr) check_start(*options.start, settings, data);
   const std::string path = checkpoint_path(options.folder);
   const bool exists = std::filesystem::exists(path);
   if (exists && !options.resume)
@@ -143,6 +156,8 @@ Checkpoint run_training(Settings settings, const TokenData* data, const torch::D
     const Checkpoint before = read_checkpoint(path);
     check_same(before, settings, data);
     run.resume(before);
+  } else if (options.start != nullptr) {
+    run.resume(*options.start);
   }
   return run.go();
 }

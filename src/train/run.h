@@ -14,6 +14,7 @@ struct RunOptions {
   uint64_t held_out_steps = 250;        // and between measurements of held-out data,
   uint64_t held_out_targets = 1 << 16;  // of so many tokens
   bool resume = false;
+  const Checkpoint* start = nullptr;  // where a new run begins (train/start.h); null: at random
 };
 
 // Where the run stands, at every point of the log.
@@ -28,9 +29,9 @@ struct RunCalls {
   std::function<bool()> stopped;  // true: write a checkpoint and return
 };
 
-// data: of --task text, else null. Throws Mistake where the folder holds a run that is not to be
-// resumed, or that had other settings or data.
-Checkpoint run_training(Settings settings, const TokenData* data, const torch::Device& device,
+// Throws Mistake where the folder holds a run that is not to be resumed, or that had other settings
+// or data, and where data and start do not belong together.
+Checkpoint run_training(Settings settings, const Data& data, const torch::Device& device,
                         const RunOptions& options, const RunCalls& calls);
 
 std::string checkpoint_path(const std::string& folder);

@@ -16,13 +16,22 @@ void visit(AnySettings& s, F&& f) {
   f("dim", s.model.dim), f("layers", s.model.layers), f("heads", s.model.heads);
   f("kv-heads", s.model.kv_heads), f("head-dim", s.model.head_dim), f("ffn", s.model.ffn);
   f("vocab", s.model.vocab), f("ctx", s.model.ctx), f("slots", s.model.slots);
+  f("context", s.model.context), f("rank", s.model.rank);
+  f("budget", s.run.budget), f("alpha", s.run.alpha);
+  f("sinks", s.run.sinks), f("recent", s.run.recent);
   f("rope-base", s.model.rope_base), f("norm-eps", s.model.norm_eps);
-  f("task", s.run.task), f("pairs", s.run.pairs), f("symbols", s.run.symbols);
+  f("task", s.run.task), f("train", s.run.train), f("negatives", s.run.negatives);
+  f("pairs", s.run.pairs), f("symbols", s.run.symbols);
   f("batch", s.run.batch), f("steps", s.run.steps), f("warmup", s.run.warmup);
   f("seed", s.run.seed), f("minutes", s.run.minutes), f("lr", s.run.lr);
   f("least-lr", s.run.least_lr), f("weight-decay", s.run.weight_decay), f("beta2", s.run.beta2);
   f("clip", s.run.clip), f("dropout", s.run.dropout), f("precision", s.run.precision);
 }
+
+// Settings that checkpoints had not from the beginning: without them these are what they are now
+// unless they are given.
+constexpr const char* kLater[] = {"context", "train", "negatives", "rank",
+                                  "budget",  "alpha", "sinks",     "recent"};
 
 std::string shown(const std::string& value) { return value; }
 std::string shown(uint64_t value) { return std::to_string(value); }
@@ -72,7 +81,7 @@ Settings read_settings(Options& options, Settings before) {
   visit(before, [&](const std::string& name, auto& field) {
     using Field = std::remove_reference_t<decltype(field)>;
     const std::string option = "--" + name;
-    if (name == "arch" || name == "vocab") return;
+    if (name == "arch" || name == "vocab" || name == "rank") return;
     if constexpr (std::is_same_v<Field, std::string>)
       field = options.text(option, field);
     else if constexpr (std::is_same_v<Field, uint64_t>)
@@ -92,12 +101,16 @@ void complete(Settings& settings) {
       {"steps", run.steps}, {"pairs", run.pairs}, {"symbols", run.symbols / 4}};
   for (const auto& [name, value] : positive)
     if (value == 0) refuse("--", name, " must be larger");
-  check_one_of("task", run.task, {"text", "mqar", "copy"});
+  check_one_of("task", run.task, {"text", "mqar", "copy", "answers"});
+  check_one_of("train", run.train, {"all", "blocks"});
   check_one_of("update", m.update, {kUpdates[0], kUpdates[1], kUpdates[2], kUpdates[3]});
   check_one_of("precision", run.precision, {"auto", "f32", "bf16"});
   if (run.dropout >= 1 || run.beta2 >= 1) refuse("--dropout and --beta2 must be below 1");
   if (m.kv_heads == 0) m.kv_heads = m.heads;
   if (m.head_dim == 0) m.head_dim = m.dim / m.heads;
+  if (m.rank > 0 && !(run.budget > 0 && run.budget <= 1))
+    refuse("--budget is ", run.budget, ", but must be a share of the rows, above 0 and up to 1");
+  if (m.context == 0) m.context = m.ctx;
   if (m.ffn == 0) m.ffn = (m.dim * 8 / 3 + 31) / 32 * 32;
   check_shape(m);
 }
@@ -120,8 +133,12 @@ Settings settings_from_text(const std::string& text) {
   Settings settings;
   visit(settings, [&](const char* name, auto& field) {
     const auto found = lines.find(name);
-    if (found == lines.end()) refuse("the checkpoint's settings lack ", name);
-    parse(found->second, field);
+    const bool is_later =
+        std::find(std::begin(kLater), std::end(kLater), std::string_view(name)) != std::end(kLater);
+    if (found != lines.end())
+      parse(found->second, field);
+    else if (!is_later)
+      refuse("the checkpoint's settings lack ", name);
   });
   return settings;
 }

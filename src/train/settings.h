@@ -23,6 +23,9 @@ struct ModelSettings {
   uint64_t ffn = 0;       // 0: 8/3 of dim, up to a multiple of 32
   uint64_t vocab = 0;     // the data says it
   uint64_t ctx = 256, slots = 256;
+  uint64_t context = 0;  // the longest sequence that a model file allows; 0: ctx
+  uint64_t rank =
+      0;  // values of a low-rank key of MAPLE's predictor, per KV head; 0: there is none
   double rope_base = 10000, norm_eps = 1e-5;
 
   bool has_memory() const { return arch == "bct"; }
@@ -31,12 +34,18 @@ struct ModelSettings {
 };
 
 struct RunSettings {
-  std::string task = "text";  // text, mqar or copy
+  std::string task = "text";  // text, mqar, copy, or answers of another model
+  std::string train = "all";  // all, or the blocks, and neither the embedding nor the last norm
   uint64_t pairs = 16;        // of mqar: keys to remember; of copy: tokens to copy
   uint64_t symbols = 256;     // vocabulary of mqar and copy
   uint64_t batch = 16, steps = 1000, warmup = 50, seed = 1;
   double minutes = 0;  // not 0: train so long, on a schedule of time in place of steps
   double lr = 1e-3, least_lr = 0.1;  // least_lr: share of lr at the end of the cosine
+  uint64_t negatives = 0;  // of answers: tokens drawn for a step's loss; 0: the whole vocabulary
+  // With a predictor, the rows that attention reads (train/selected_attention.h) and the share of
+  // the error of predicted scores in the loss (MAPLE, equation 3).
+  double budget = 0.25, alpha = 1;
+  uint64_t sinks = 4, recent = 32;
   double weight_decay = 0.1, beta2 = 0.95, clip = 1, dropout = 0;
   std::string precision = "auto";  // f32 or bf16; auto: bf16 on a GPU
 };

@@ -26,6 +26,10 @@ void add_memory(const ModelSettings& m, const std::string& blk, std::vector<Tens
 
 }  // namespace
 
+bool is_predictor(const TensorShape& tensor) {
+  return tensor.name.find(".predictor_") != std::string::npos;
+}
+
 std::vector<TensorShape> tensors_of(const ModelSettings& m) {
   // Each block adds to the residual stream: its share shrinks with their number.
   const double added = kSd / std::sqrt(2.0 * static_cast<double>(m.layers));
@@ -41,6 +45,10 @@ std::vector<TensorShape> tensors_of(const ModelSettings& m) {
       out.push_back({blk + "attn_k.weight", {m.kv_dim(), m.dim}, 0, kSd, true});
       out.push_back({blk + "attn_v.weight", {m.kv_dim(), m.dim}, 0, kSd, true});
     }
+    if (m.rank > 0) {
+      out.push_back({blk + "predictor_q.weight", {m.heads * m.rank, m.head_dim}, 0, kSd});
+      out.push_back({blk + "predictor_k.weight", {m.kv_heads * m.rank, m.head_dim}, 0, kSd});
+    }
     out.push_back({blk + "attn_output.weight", {m.dim, m.q_dim()}, 0, added, true});
     out.push_back({blk + "ffn_norm.weight", {m.dim}, 1, 0});
     out.push_back({blk + "ffn_gate.weight", {m.ffn, m.dim}, 0, kSd, true});
@@ -49,6 +57,19 @@ std::vector<TensorShape> tensors_of(const ModelSettings& m) {
   }
   out.push_back({"output_norm.weight", {m.dim}, 1, 0});
   return out;
+}
+
+uint64_t elements_of(const ModelSettings& model) {
+  uint64_t elements = 0;
+  for (const TensorShape& tensor : tensors_of(model)) elements += tensor.elements();
+  return elements;
+}
+
+TrainedPart trained_part(const Settings& settings) {
+  const ModelSettings& m = settings.model;
+  const uint64_t all = elements_of(m);
+  if (settings.run.train == "all") return {.first = 0, .count = all};
+  return {.first = m.vocab * m.dim, .count = all - m.vocab * m.dim - m.dim};
 }
 
 }  // namespace kvick::train

@@ -21,7 +21,18 @@ struct TensorShape {
   }
 };
 
+// Whether a tensor is MAPLE's predictor's, which model files have not: it has a file of its own.
+bool is_predictor(const TensorShape& tensor);
+
 // In the order in which checkpoints and files hold them. The output matrix is the embedding.
 std::vector<TensorShape> tensors_of(const ModelSettings& model);
+uint64_t elements_of(const ModelSettings& model);  // of all of them
+
+// What --train says is trained, elements from the first tensor's first on: all, or the blocks,
+// which stand together between the embedding and the last norm.
+struct TrainedPart {
+  uint64_t first = 0, count = 0;
+};
+TrainedPart trained_part(const Settings& settings);
 
 }  // namespace kvick::train

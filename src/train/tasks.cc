@@ -4,19 +4,14 @@
 #include <numeric>
 #include <random>
 
+#include "train/answer_task.h"
+#include "train/mixed.h"
+
 namespace kvick::train {
 namespace {
 
 constexpr uint64_t kHeldOutSeed = 0x9e3779b97f4a7c15;
 constexpr uint64_t kHeldOutBatches = 4;  // of made-up sequences
-
-// splitmix64: one number of each pair.
-uint64_t mixed(uint64_t a, uint64_t b) {
-  uint64_t z = a * 0xbf58476d1ce4e5b9 + b + 0x9e3779b97f4a7c15;
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-  return z ^ (z >> 31);
-}
 
 class Text final : public Task {
  public:
@@ -138,9 +133,21 @@ class Copying final : public MadeUp {
 
 }  // namespace
 
+uint64_t Data::tokens() const {
+  return text != nullptr ? text->train.size() : answers != nullptr ? answers->tokens.size() : 0;
+}
+
+uint64_t Data::vocab() const {
+  return text != nullptr ? text->vocab : answers != nullptr ? answers->vocab : 0;
+}
+
+const Vocabulary* Data::vocabulary() const {
+  return text != nullptr ? &text->vocabulary : answers != nullptr ? &answers->vocabulary : nullptr;
+}
+
 Task::~Task() = default;
 
-std::unique_ptr<Task> make_task(const Settings& settings, const TokenData* data) {
+std::unique_ptr<Task> make_task(const Settings& settings, const Data& data) {
   const RunSettings& run = settings.run;
   if (run.task == "mqar") {
     if (run.pairs > run.symbols / 2)
@@ -149,11 +156,16 @@ std::unique_ptr<Task> make_task(const Settings& settings, const TokenData* data)
     return std::make_unique<Recall>(run);
   }
   if (run.task == "copy") return std::make_unique<Copying>(run);
-  if (data == nullptr) refuse("--task text needs --data FILE, which kvick train tokens makes");
-  if (data->train.size() <= settings.model.ctx)
-    refuse("the text has ", data->train.size(), " tokens for training, and --ctx ",
+  if (run.task == "answers") {
+    if (data.answers == nullptr) refuse("draft needs --data FILE, which kvick train answers makes");
+    return answers_of(*data.answers, settings);
+  }
+  const TokenData* text = data.text;
+  if (text == nullptr) refuse("--task text needs --data FILE, which kvick train tokens makes");
+  if (text->train.size() <= settings.model.ctx)
+    refuse("the text has ", text->train.size(), " tokens for training, and --ctx ",
            settings.model.ctx, " asks for more");
-  return std::make_unique<Text>(*data, settings.model.ctx, run.batch, run.seed);
+  return std::make_unique<Text>(*text, settings.model.ctx, run.batch, run.seed);
 }
 
 std::unique_ptr<Task> windows_of(const TokenData& data, uint64_t ctx, uint64_t rows) {

@@ -1,13 +1,13 @@
 #pragma once
-// What is learnt: text, or made-up sequences that only memory can answer. Every batch is a function
-// of its number, so that a run can go on from any step.
+// What is learnt: text, another model's answers, or made-up sequences that only memory can answer.
+// Every batch is a function of its number, so that a run can go on from any step.
 
 #include <cstdint>
 #include <memory>
 #include <vector>
 
+#include "train/answers_file.h"
 #include "train/settings.h"
-#include "train/tokens_file.h"
 
 namespace kvick::train {
 
@@ -17,6 +17,21 @@ inline constexpr int64_t kNotAsked = -100;  // a target that counts for nothing
 struct Batch {
   uint64_t rows = 0, tokens = 0;
   std::vector<int64_t> inputs, targets;
+  // Of answers, [rows][tokens][top]: what the other model held likely to come next, the targets
+  // among it, and the probabilities; 0 where nothing is asked.
+  uint64_t top = 0;
+  std::vector<int64_t> likeliest;
+  std::vector<float> chances;
+};
+
+// What a run reads: neither where its data is made up. For one of them.
+struct Data {
+  const TokenData* text = nullptr;
+  const AnswerData* answers = nullptr;
+  // Of the one that there is; 0 and null of none.
+  uint64_t tokens() const;  // that training reads
+  uint64_t vocab() const;
+  const Vocabulary* vocabulary() const;
 };
 
 class Task {
@@ -30,9 +45,9 @@ class Task {
   virtual bool asks() const { return false; }
 };
 
-// The task that the settings name. data: of "text", which must outlive it. Throws Mistake for text
-// shorter than one window.
-std::unique_ptr<Task> make_task(const Settings& settings, const TokenData* data);
+// The task that the settings name. What data refers to must outlive it. Throws Mistake for data
+// that is missing or too short.
+std::unique_ptr<Task> make_task(const Settings& settings, const Data& data);
 
 // Held-out text in windows of `ctx` tokens, `rows` of them a batch.
 std::unique_ptr<Task> windows_of(const TokenData& data, uint64_t ctx, uint64_t rows);

@@ -28,7 +28,7 @@ Settings settings_of(const std::string& task) {
 
 TEST(Tasks, TextAsksForTheNextTokenOfEachPlace) {
   const TokenData data = counting(9, 0);
-  const Batch batch = make_task(settings_of("text"), &data)->training(7);
+  const Batch batch = make_task(settings_of("text"), {.text = &data})->training(7);
   ASSERT_EQ(batch.inputs.size(), 24u);
   for (size_t i = 0; i < batch.inputs.size(); ++i) {
     EXPECT_EQ(batch.inputs[i], static_cast<int64_t>(i % 8));
@@ -39,8 +39,9 @@ TEST(Tasks, TextAsksForTheNextTokenOfEachPlace) {
 TEST(Tasks, ABatchIsAFunctionOfItsNumber) {
   const TokenData data = counting(400, 100);
   for (const char* name : {"text", "mqar", "copy"}) {
-    const auto task = make_task(settings_of(name), &data);
-    EXPECT_EQ(task->training(3).inputs, make_task(settings_of(name), &data)->training(3).inputs);
+    const auto task = make_task(settings_of(name), {.text = &data});
+    EXPECT_EQ(task->training(3).inputs,
+              make_task(settings_of(name), {.text = &data})->training(3).inputs);
     EXPECT_NE(task->training(3).inputs, task->training(4).inputs);
     EXPECT_NE(task->training(0).inputs, task->held_out(0).inputs);
   }
@@ -48,7 +49,7 @@ TEST(Tasks, ABatchIsAFunctionOfItsNumber) {
 
 TEST(Tasks, HeldOutTextIsReadOnceFromEndToEnd) {
   const TokenData data = counting(100, 42);
-  const auto task = make_task(settings_of("text"), &data);
+  const auto task = make_task(settings_of("text"), {.text = &data});
   std::vector<int64_t> read;
   for (uint64_t i = 0;; ++i) {
     const Batch batch = task->held_out(i);
@@ -61,7 +62,7 @@ TEST(Tasks, HeldOutTextIsReadOnceFromEndToEnd) {
 }
 
 TEST(Tasks, RecallAsksForTheValueThatItsKeyHadBefore) {
-  const Batch batch = make_task(settings_of("mqar"), nullptr)->training(1);
+  const Batch batch = make_task(settings_of("mqar"), {})->training(1);
   ASSERT_EQ(batch.tokens, 19u);
   for (uint64_t row = 0; row < batch.rows; ++row) {
     const int64_t* in = &batch.inputs[row * batch.tokens];
@@ -81,7 +82,7 @@ TEST(Tasks, RecallAsksForTheValueThatItsKeyHadBefore) {
 }
 
 TEST(Tasks, CopyingAsksForAllOfIt) {
-  const Batch batch = make_task(settings_of("copy"), nullptr)->training(1);
+  const Batch batch = make_task(settings_of("copy"), {})->training(1);
   ASSERT_EQ(batch.tokens, 10u);
   for (size_t t = 0; t < 5; ++t) {
     EXPECT_EQ(batch.targets[t], kNotAsked);
@@ -93,7 +94,7 @@ TEST(Tasks, CopyingAsksForAllOfIt) {
 TEST(Tasks, SayWhatTheyNeed) {
   const auto mistake = [](const Settings& settings, const TokenData* data) {
     try {
-      make_task(settings, data);
+      make_task(settings, {.text = data});
     } catch (const Mistake& said) {
       return std::string(said.what());
     }

@@ -3,29 +3,10 @@
 #include <cstring>
 #include <limits>
 
+#include "train/mixed.h"
+
 namespace kvick::train {
 namespace {
-
-struct OnDevice {
-  Tensor inputs, targets;
-};
-
-Tensor tensor_of(const std::vector<int64_t>& values, const Batch& batch,
-                 const torch::Device& device) {
-  return torch::tensor(values)
-      .view({static_cast<int64_t>(batch.rows), static_cast<int64_t>(batch.tokens)})
-      .to(device);
-}
-
-OnDevice to_device(const Batch& batch, const torch::Device& device) {
-  return {tensor_of(batch.inputs, batch, device), tensor_of(batch.targets, batch, device)};
-}
-
-// A mean over the targets that are asked for.
-Tensor loss_of(const Tensor& logits, const Tensor& targets) {
-  return torch::cross_entropy_loss(logits.flatten(0, 1), targets.flatten(), {}, at::Reduction::Mean,
-                                   kNotAsked);
-}
 
 std::vector<float> floats_of(const Tensor& x) {
   const Tensor here = x.to(torch::kCPU).contiguous();
@@ -47,6 +28,10 @@ torch::ScalarType type_of(const std::string& precision, const torch::Device& dev
   return narrow ? torch::kBFloat16 : torch::kFloat32;
 }
 
+RowBudget rows_of(const RunSettings& run) {
+  return {.share = run.budget, .sinks = run.sinks, .recent = run.recent};
+}
+
 Measured measure(const Parameters& weights, const ModelSettings& model, const Task& task,
                  uint64_t most, Compute compute) {
   const at::NoGradGuard no_grad;
@@ -60,7 +45,7 @@ Measured measure(const Parameters& weights, const ModelSettings& model, const Ta
     const Tensor logits = logits_of(weights, model, data.inputs, compute);
     const Tensor asked = data.targets != kNotAsked;
     const auto count = asked.sum().item<int64_t>();
-    loss += loss_of(logits, data.targets).item<double>() * static_cast<double>(count);
+    loss += loss_of(logits, data).item<double>() * static_cast<double>(count);
     right += ((logits.argmax(-1) == data.targets) & asked).sum().item<double>();
     out.targets += static_cast<uint64_t>(count);
   }
@@ -75,21 +60,24 @@ Trainer::Trainer(const Settings& settings, const Task& task, const torch::Device
     : settings_(settings),
       task_(task),
       device_(device),
-      weights_(settings.model, settings.run.seed, device),
+      weights_(settings, device),
       optimiser_(weights_, settings.run),
       sum_loss_(torch::zeros({}, torch::TensorOptions().dtype(torch::kFloat64).device(device))),
       best_(weights_.values().clone()),
       best_held_out_(std::numeric_limits<double>::infinity()) {
   compute_.type = type_of(settings.run.precision, device);
   compute_.dropout = settings.run.dropout;
+  compute_.rows = rows_of(settings.run);
   compute_.chunk = device.is_cuda() ? 128 : 64;
 }
 
 void Trainer::restore(const Checkpoint& from) {
   fill(weights_.values(), from.values);
-  fill(optimiser_.first, from.first);
-  fill(optimiser_.second, from.second);
-  fill(best_, from.best);
+  if (!from.first.empty()) {
+    fill(optimiser_.first, from.first);
+    fill(optimiser_.second, from.second);
+  }
+  fill(best_, from.best.empty() ? from.values : from.best);
   best_held_out_ = from.best_held_out;
   step_ = from.step;
   sum_steps_ = from.sum_steps;
@@ -100,13 +88,24 @@ void Trainer::train(double progress) {
   // Dropout draws from libtorch's own generator: each step from a number of its own.
   at::manual_seed(settings_.run.seed * 1'000'003 + step_);
   const OnDevice data = to_device(task_.training(step_), device_);
-  const Tensor loss =
-      loss_of(logits_of(weights_, settings_.model, data.inputs, compute_), data.targets);
+  const Tensor loss = loss_of_step(data);
   loss.backward();
   sum_loss_ += loss.detach().to(torch::kFloat64);
   ++sum_steps_;
   optimiser_.update(step_, learning_rate(settings_.run, step_, progress));
   ++step_;
+}
+
+Tensor Trainer::loss_of_step(const OnDevice& data) const {
+  const RunSettings& run = settings_.run;
+  if (run.task == "answers" && run.negatives > 0)
+    return sampled_loss(hidden_of(weights_, settings_.model, data.inputs, compute_),
+                        weights_.at("token_embd.weight"), data, run.negatives,
+                        mixed(run.seed, step_));
+  Tensor error;
+  const Tensor hidden = hidden_of(weights_, settings_.model, data.inputs, compute_, &error);
+  const Tensor loss = loss_of(logits_of(hidden, weights_, compute_), data);
+  return error.defined() ? loss + run.alpha * error : loss;
 }
 
 double Trainer::take_loss() {

@@ -3,7 +3,7 @@
 // break.
 
 #include "train/checkpoint.h"
-#include "train/network.h"
+#include "train/objective.h"
 #include "train/optimiser.h"
 #include "train/tasks.h"
 
@@ -22,10 +22,14 @@ Measured measure(const Parameters& weights, const ModelSettings& model, const Ta
 // The type of matrix products that --precision asks for on a device.
 torch::ScalarType type_of(const std::string& precision, const torch::Device& device);
 
+// Which rows attention reads while it trains with a predictor.
+RowBudget rows_of(const RunSettings& run);
+
 class Trainer {
  public:
   // All must outlive it. settings are complete.
   Trainer(const Settings& settings, const Task& task, const torch::Device& device);
+  // Goes on from a run's checkpoint, or begins with a model file's.
   void restore(const Checkpoint& from);
 
   uint64_t step() const { return step_; }  // steps done
@@ -42,6 +46,8 @@ class Trainer {
   const Compute& compute() const { return compute_; }
 
  private:
+  Tensor loss_of_step(const OnDevice& data) const;
+
   const Settings& settings_;
   const Task& task_;
   torch::Device device_;

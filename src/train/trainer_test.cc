@@ -6,44 +6,15 @@
 #include <cmath>
 #include <filesystem>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include "engine/engine.h"
-#include "engine/session.h"
 #include "train/check.h"
 #include "train/export.h"
-#include "train/run.h"
-#include "train/tokenise.h"
+#include "train/test_training.h"
 
 namespace kvick::train {
 namespace {
 
-std::string test_path(const std::string& name) {
-  return testing::TempDir() + "kvick_trainer_" + std::to_string(getpid()) + "_" + name;
-}
-
-TokenData small_text() {
-  std::string text;
-  for (int i = 0; i < 200; ++i) text += text_of("line ", i * i, " of many, and then\n");
-  const auto tokenizer = std::move(text::Tokenizer::make(byte_vocabulary())).value();
-  return tokenise(*tokenizer, std::span(&text, 1), 0.1);
-}
-
-Settings small_settings(const std::string& arch) {
-  Settings settings;
-  settings.model = {.arch = arch,
-                    .dim = 64,
-                    .layers = 2,
-                    .heads = 4,
-                    .kv_heads = 2,
-                    .head_dim = 32,
-                    .vocab = 257,
-                    .ctx = 70,
-                    .slots = 24};
-  settings.run = {.batch = 3, .steps = 20, .warmup = 4, .lr = 3e-3};
-  complete(settings);
-  return settings;
-}
+using test::engine_logits, test::run_to, test::small_settings, test::small_text, test::test_path;
 
 TEST(Trainer, ChunkedMemoryIsTheDefinitionTokenByToken) {
   for (const CheckResult& result : check_device(torch::kCPU))
@@ -53,7 +24,7 @@ TEST(Trainer, ChunkedMemoryIsTheDefinitionTokenByToken) {
 TEST(Optimiser, IsAdamWWithClippedGradients) {
   Settings settings = small_settings("llama");
   settings.run.clip = 0.5;
-  const Parameters weights(settings.model, 1, torch::kCPU);
+  const Parameters weights(settings, torch::kCPU);
   Optimiser optimiser(weights, settings.run);
   const Tensor before = weights.values().clone();
   std::vector<double> w, m, v;
@@ -90,15 +61,6 @@ TEST(Optimiser, RisesThenFollowsACosine) {
 
 class TrainerOf : public testing::TestWithParam<const char*> {};
 
-Checkpoint run_to(const Settings& settings, const TokenData& data, const RunOptions& options,
-                  uint64_t stop_at) {
-  uint64_t asked = 0;
-  const RunCalls calls = {.seconds = [] { return 0.0; },
-                          .report = [](const Standing&) {},
-                          .stopped = [&] { return asked++ == stop_at; }};
-  return run_training(settings, &data, torch::kCPU, options, calls);
-}
-
 TEST_P(TrainerOf, ARunThatWasStoppedGoesOnAsIfItHadNotBeen) {
   at::set_num_threads(1);
   Settings settings = small_settings(GetParam());
@@ -124,39 +86,12 @@ TEST_P(TrainerOf, ARunThatWasStoppedGoesOnAsIfItHadNotBeen) {
   std::filesystem::remove_all(test_path("parts"));
 }
 
-// Logits of all tokens, in steps of several lengths.
-std::vector<float> engine_logits(const std::string& path, const std::vector<kv::Token>& tokens) {
-  auto engine = std::move(engine::Engine::open({.model_path = path, .threads = 2})).value();
-  const auto& model = engine->model();
-  const auto options = engine::parse_kv_options("", "f32").value();
-  const auto store = std::move(engine->make_store(options)).value();
-  model::Workspace workspace = engine->make_workspace();
-  const kv::SeqId seq = store->open({}).seq;
-  std::vector<float> logits(tokens.size() * model.config().vocab);
-  uint32_t past = 0;
-  while (past < tokens.size()) {
-    const uint32_t n = std::min<uint32_t>(past == 0 ? 1 : 23, tokens.size() - past);
-    std::vector<uint32_t> wanted(n);
-    for (uint32_t i = 0; i < n; ++i) wanted[i] = i;
-    const model::Slot slot = {
-        .seq = seq, .past = past, .tokens = std::span(tokens).subspan(past, n), .parents = {}};
-    const model::Batch batch = {.slots = {&slot, 1}};
-    const auto slots = model::kv_slots(batch);
-    auto step = std::move(store->begin({.slots = slots})).value();
-    model.forward(batch, *step, workspace, wanted,
-                  logits.data() + size_t{past} * model.config().vocab);
-    step->commit(kv::Kept::all({.slots = slots}));
-    past += n;
-  }
-  return logits;
-}
-
 void expect_engine_agrees(const Settings& settings) {
   const TokenData data = small_text();
   const std::string folder = test_path("parity"), path = folder + "/model.gguf";
   const Checkpoint checkpoint = run_to(settings, data, {.folder = folder}, 1000);
   export_model(checkpoint, path, FileType::kF32, 0);
-  Parameters weights(settings.model, 0, torch::kCPU);
+  Parameters weights(settings, torch::kCPU);
   const at::NoGradGuard no_grad;
   Tensor values = weights.values();
   values.copy_(torch::tensor(checkpoint.best));

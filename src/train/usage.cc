@@ -7,11 +7,17 @@ const char* const kUsage = R"(kvick train: train small models and turn them into
   kvick train tokens -f TEXT ... -o DATA     text as tokens; the last 5 % of each file are held out
   kvick train lm  --data DATA -o FOLDER      a transformer of the llama family
   kvick train bct --data DATA -o FOLDER      one whose attention reads a memory of slots (BCT)
+  kvick train draft --start START --data ANSWERS -o FOLDER    some of a model's layers, to guess what
+                                             all of it would say
+  kvick train maple --start START --data DATA -o FOLDER    a model, and the predictor of the rows that
+                                             it reads (MAPLE, equation 3)
   kvick train eval CHECKPOINT --data DATA    perplexity of held-out text at several contexts
-  kvick train export CHECKPOINT -o FILE.gguf [--type f32|bf16] [--ctx N]
+  kvick train export CHECKPOINT -o FILE.gguf [--type f32|bf16|q8_0] [--ctx N]
   kvick train check                          fast paths against their definitions on this device
 
-lm and bct:
+  START and ANSWERS are of kvick train start and kvick train answers.
+
+lm, bct, draft and maple:
   --task text|mqar|copy     text, or recall of --pairs keys, or copying of --pairs tokens, out of
                             --symbols; these print a share of right answers  (text, 16, 256)
   --dim --layers --heads --kv-heads --head-dim --ffn --ctx     (256, 4, 4, heads, dim/heads, 8/3 dim, 256)
@@ -26,7 +32,13 @@ lm and bct:
   --log-steps --held-out-steps --held-out-targets    between points of the log, between measurements
                             of held-out data, and of so many tokens  (50, 250, 65536)
   --resume                  go on from FOLDER's checkpoint
-  --type f32|bf16           of FOLDER/model.gguf, written at the end  (f32)
+  --start FILE              lm, draft: begin with a model's weights, as kvick train start writes them
+  --train all|blocks        blocks: neither the embedding nor the last norm  (all; draft: blocks)
+  --negatives N             draft: tokens drawn for each step's loss; 0: the whole vocabulary  (4096)
+  --budget --sinks --recent    maple: the share of rows that is read, first and newest ones among it  (0.25, 4, 32)
+  --alpha A                 maple: of the error of predicted scores in the loss  (1)
+  --context N               the longest sequence that model.gguf allows  (as START, or --ctx)
+  --type f32|bf16|q8_0      of FOLDER/model.gguf, written at the end  (f32; draft: q8_0)
   --device cpu|cuda  --threads N  --json  --quiet
 
 eval: --contexts 512,1024,...  --targets N (65536)  --precision  --device  --threads

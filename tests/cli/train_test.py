@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""`kvick train tokens`, `lm`, `bct` and `export` as a user meets them: from a text to a model that answers.
+"""`kvick train tokens`, `lm`, `bct`, `export`, `start`, `answers`, `draft`, `maple` and `predictor` as a user meets them: from a
+text, or from a model, to a model that answers.
 
 What trains needs kvick-train, which is built where libtorch is; those tests are skipped without it.
 """
@@ -67,6 +68,83 @@ class TrainTest(unittest.TestCase):
             for name in ("model.gguf", "bf16.gguf"):
                 answer = self.run_program("run", "-m", folder / name, "--raw", "-p", "All", "-n", "4", "--json")
                 self.assertEqual(json.loads(answer.stdout)["prompt_tokens"], 3)
+
+    def make_teacher(self):
+        """A model of a vocabulary that texts can be made tokens of, and prompts of each form."""
+        model = self.top / "teacher.gguf"
+        subprocess.run([os.environ["MAKE_MODEL"], "-o", model, "--layers", "3", "--dim", "64", "--ffn", "96", "--heads", "2",
+                        "--vocab", "512", "--context", "256", "--tied", "--type", "Q8_0"], check=True, timeout=120)
+        prompts = self.top / "prompts.jsonl"
+        prompts.write_text("".join(json.dumps({"prompt": f"def f{i}(x):"}) + "\n" for i in range(8)))
+        return model, prompts
+
+    def test_answers_of_a_model_are_kept_with_what_it_held_likely(self):
+        model, prompts = self.make_teacher()
+        answers = self.top / "a.answers"
+        common = ("train", "answers", "-m", model, "-o", answers, "-n", "6", "-b", "3", "--top", "4")
+        made = json.loads(self.run_program(*common, "-f", prompts, self.text, "--prompts", "5", "--json").stdout)
+        self.assertEqual((made["sequences"], made["top"]), (10, 4))
+        self.run_program(*common, "-f", prompts, "--seed", "3", "--temp", "1")
+        first = answers.read_bytes()
+        self.run_program(*common, "-f", prompts, "--seed", "3", "--temp", "1")
+        self.assertEqual(answers.read_bytes(), first)
+        self.refused("answers", "-m", model, "-o", answers, "-f", self.top / "none", says="^kvick: cannot read .*none$")
+        self.refused("answers", "-m", model, "-o", answers, "-f", prompts, "--top", "0", says="from 1 to 512 likely tokens")
+        self.refused("answers", "-m", model, "-o", answers, "-f", prompts, "--longest", "2", says="no prompts to answer")
+        questions = self.top / "questions.jsonl"
+        questions.write_text('{"question": "How many?", "answer": "2"}\n')
+        made = json.loads(self.run_program(*common, "-f", questions, "--json").stdout)
+        self.assertEqual(made["sequences"], 1)
+
+    def test_a_model_that_training_cannot_begin_with_is_refused(self):
+        model, _ = self.make_teacher()
+        start = self.top / "start.kvc"
+        made = json.loads(self.run_program("train", "start", "-m", model, "-o", start, "--layers", "0,2", "--json").stdout)
+        self.assertEqual(made["layers"], 2)
+        self.refused("start", "-m", model, "-o", start, "--layers", "0,3", says="teacher.gguf: has no layer 3, only 0 to 2$")
+        other = self.top / "qwen.gguf"
+        subprocess.run([os.environ["MAKE_MODEL"], "-o", other, "--arch", "qwen3", "--layers", "1", "--dim", "64", "--ffn", "96",
+                        "--heads", "2", "--vocab", "512"], check=True, timeout=120)
+        self.refused("start", "-m", other, "-o", start, says="of the architecture qwen3; kvick-train begins with")
+
+    @needs_trainer
+    def test_a_draft_learns_from_a_model_and_guesses_for_it(self):
+        model, prompts = self.make_teacher()
+        start, answers, folder = self.top / "start.kvc", self.top / "a.answers", self.top / "draft"
+        self.run_program("train", "start", "-m", model, "-o", start, "--layers", "0,2")
+        self.run_program("train", "answers", "-m", model, "-f", prompts, "-o", answers, "-n", "12")
+        draft = ("train", "draft", "--data", answers, "-o", folder)
+        self.refused(*draft[1:], says="^kvick train: --start FILE is missing")
+        self.refused(*draft[1:], "--start", start, "--layers", "3", says="--start says what the model is, .* --layers$")
+        done = self.run_program(*draft, "--start", start, "--batch", "2", "--steps", "3", "--warmup", "1", "--json")
+        self.assertEqual(json.loads(done.stdout)["steps"], 3)
+        run = ("run", "-m", model, "--raw", "-p", "def f", "-n", "24", "--temp", "0", "--json")
+        plain = json.loads(self.run_program(*run).stdout)
+        guessed = json.loads(self.run_program(*run, "--spec", f"draft:model={folder}/model.gguf,gain=off").stdout)
+        self.assertEqual(guessed["text"], plain["text"])
+        self.assertGreater(guessed["drafted"], 0)
+
+    @needs_trainer
+    def test_a_model_and_its_predictor_are_trained_together(self):
+        model, _ = self.make_teacher()
+        predictor, start, folder, tuned = (self.top / name for name in ("a.kvp", "start.kvc", "maple", "tuned.kvp"))
+        window = ("--window", "64")
+        self.run_program("train", "distil", "-m", model, "-f", self.text, "-o", predictor, *window)
+        self.run_program("train", "start", "-m", model, "-o", start, "--predictor", predictor)
+        self.run_program("train", "tokens", "-f", self.text, "-o", self.tokens, "--tokenizer", model)
+        maple = ("train", "maple", "--data", self.tokens, "-o", folder, "--ctx", "48", "--held-out-targets", "48")
+        self.refused("lm", "--start", start, "--data", self.tokens, "-o", folder, says="which only kvick train maple trains$")
+        self.refused(*maple[1:], says="--start FILE is missing")
+        self.refused(*maple[1:], "--start", start, "--budget", "1.5", says="--budget is 1.5, but must be a share of the rows")
+        done = self.run_program(*maple, "--start", start, "--budget", "0.5", "--recent", "4", "--json")
+        self.assertGreater(json.loads(done.stdout)["steps"], 3)  # one epoch
+        own = ("-m", folder / "model.gguf", "-f", self.text)
+        made = json.loads(self.run_program("train", "predictor", folder / "checkpoint.kvc", *own, "-o", tuned, *window,
+                                           "--json").stdout)
+        self.assertEqual(len(made["layers"]), 3)
+        self.run_program("ppl", *own, "--ctx", "96", "--kv-select", f"maple:budget=0.5,recent=4,file={tuned}")
+        done = self.run_program("ppl", *own, "--ctx", "96", "--kv-select", f"maple:budget=0.5,file={predictor}", status=2)
+        self.assertRegex(done.stderr, "for other weights than this model's")
 
     @needs_trainer
     def test_what_the_trainer_refuses_is_one_line(self):

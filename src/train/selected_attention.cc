@@ -40,7 +40,7 @@ RowBudget::Choosing RowBudget::of(uint64_t past) const {
   // Whole millionths, as the engine has it: a product of doubles may be a little above its row.
   const auto millionths =
       static_cast<uint64_t>(std::llround(share * static_cast<double>(kMillion)));
-  const uint64_t most = (past * millionths + kMillion - 1) / kMillion;
+  const uint64_t most = std::max(least, (past * millionths + kMillion - 1) / kMillion);
   const uint64_t always = past - (end - sinks);
   return {.first = sinks,
           .last = end,

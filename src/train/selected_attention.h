@@ -9,6 +9,7 @@ namespace kvick::train {
 // Which rows a token reads beside its own: kv::Selection::of, over the tokens before it.
 struct RowBudget {
   double share = 0.25;  // of the tokens before it
+  uint64_t least = 0;   // rows that the share is never less than
   uint64_t sinks = 4, recent = 32;
 
   // Of `past` rows: those of [first, last) that are chosen; all others are read.

@@ -18,8 +18,10 @@ using test::run_to, test::small_settings, test::small_text, test::test_path;
 TEST(RowBudget, IsTheEngines) {
   for (const double share : {0.5, 0.25, 0.2, 0.15, 0.125})
     for (const uint64_t recent : {uint64_t{0}, uint64_t{5}, uint64_t{32}}) {
-      const RowBudget budget = {.share = share, .sinks = 4, .recent = recent};
+      const uint64_t least = 4 * recent;
+      const RowBudget budget = {.share = share, .least = least, .sinks = 4, .recent = recent};
       const kv::Selection engine = {.share = static_cast<uint64_t>(std::llround(share * 1e6)),
+                                    .least = static_cast<uint32_t>(least),
                                     .sinks = 4,
                                     .recent = static_cast<uint32_t>(recent)};
       for (uint32_t past = 0; past < 400; ++past) {
@@ -128,7 +130,7 @@ TEST(Maple, TrainsModelAndPredictorTogether) {
   settings.model = begin.settings.model;
   settings.model.ctx = 60;
   settings.run.budget = 0.3;
-  settings.run.recent = 4;
+  settings.run.least = 0, settings.run.recent = 4;
   settings.run.lr = 1e-3;
   const RunOptions options = {.folder = test_path("maple"), .start = &begin};
   const Checkpoint trained = run_to(settings, text, options, 1000);

@@ -18,7 +18,7 @@ void visit(AnySettings& s, F&& f) {
   f("vocab", s.model.vocab), f("ctx", s.model.ctx), f("slots", s.model.slots);
   f("context", s.model.context), f("rank", s.model.rank);
   f("budget", s.run.budget), f("alpha", s.run.alpha);
-  f("sinks", s.run.sinks), f("recent", s.run.recent);
+  f("least", s.run.least), f("sinks", s.run.sinks), f("recent", s.run.recent);
   f("rope-base", s.model.rope_base), f("norm-eps", s.model.norm_eps);
   f("task", s.run.task), f("train", s.run.train), f("negatives", s.run.negatives);
   f("pairs", s.run.pairs), f("symbols", s.run.symbols);
@@ -30,8 +30,8 @@ void visit(AnySettings& s, F&& f) {
 
 // Settings that checkpoints had not from the beginning: without them these are what they are now
 // unless they are given.
-constexpr const char* kLater[] = {"context", "train", "negatives", "rank",
-                                  "budget",  "alpha", "sinks",     "recent"};
+constexpr const char* kLater[] = {"context", "train", "negatives", "rank",  "budget",
+                                  "alpha",   "least", "sinks",     "recent"};
 
 std::string shown(const std::string& value) { return value; }
 std::string shown(uint64_t value) { return std::to_string(value); }

@@ -45,7 +45,7 @@ struct RunSettings {
   // With a predictor, the rows that attention reads (train/selected_attention.h) and the share of
   // the error of predicted scores in the loss (MAPLE, equation 3).
   double budget = 0.25, alpha = 1;
-  uint64_t sinks = 4, recent = 32;
+  uint64_t least = 128, sinks = 4, recent = 32;
   double weight_decay = 0.1, beta2 = 0.95, clip = 1, dropout = 0;
   std::string precision = "auto";  // f32 or bf16; auto: bf16 on a GPU
 };

@@ -29,7 +29,7 @@ torch::ScalarType type_of(const std::string& precision, const torch::Device& dev
 }
 
 RowBudget rows_of(const RunSettings& run) {
-  return {.share = run.budget, .sinks = run.sinks, .recent = run.recent};
+  return {.share = run.budget, .least = run.least, .sinks = run.sinks, .recent = run.recent};
 }
 
 Measured measure(const Parameters& weights, const ModelSettings& model, const Task& task,

@@ -35,7 +35,8 @@ lm, bct, draft and maple:
   --start FILE              lm, draft: begin with a model's weights, as kvick train start writes them
   --train all|blocks        blocks: neither the embedding nor the last norm  (all; draft: blocks)
   --negatives N             draft: tokens drawn for each step's loss; 0: the whole vocabulary  (4096)
-  --budget --sinks --recent    maple: the share of rows that is read, first and newest ones among it  (0.25, 4, 32)
+  --budget --least --sinks --recent    maple: the share of rows that is read, but never less than so many; first and
+                            newest ones among it  (0.25, 128, 4, 32)
   --alpha A                 maple: of the error of predicted scores in the loss  (1)
   --context N               the longest sequence that model.gguf allows  (as START, or --ctx)
   --type f32|bf16|q8_0      of FOLDER/model.gguf, written at the end  (f32; draft: q8_0)

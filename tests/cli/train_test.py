@@ -136,13 +136,13 @@ class TrainTest(unittest.TestCase):
         self.refused("lm", "--start", start, "--data", self.tokens, "-o", folder, says="which only kvick train maple trains$")
         self.refused(*maple[1:], says="--start FILE is missing")
         self.refused(*maple[1:], "--start", start, "--budget", "1.5", says="--budget is 1.5, but must be a share of the rows")
-        done = self.run_program(*maple, "--start", start, "--budget", "0.5", "--recent", "4", "--json")
+        done = self.run_program(*maple, "--start", start, "--budget", "0.5", "--least", "8", "--recent", "4", "--json")
         self.assertGreater(json.loads(done.stdout)["steps"], 3)  # one epoch
         own = ("-m", folder / "model.gguf", "-f", self.text)
         made = json.loads(self.run_program("train", "predictor", folder / "checkpoint.kvc", *own, "-o", tuned, *window,
                                            "--json").stdout)
         self.assertEqual(len(made["layers"]), 3)
-        self.run_program("ppl", *own, "--ctx", "96", "--kv-select", f"maple:budget=0.5,recent=4,file={tuned}")
+        self.run_program("ppl", *own, "--ctx", "96", "--kv-select", f"maple:budget=0.5,least=8,recent=4,file={tuned}")
         done = self.run_program("ppl", *own, "--ctx", "96", "--kv-select", f"maple:budget=0.5,file={predictor}", status=2)
         self.assertRegex(done.stderr, "for other weights than this model's")
 

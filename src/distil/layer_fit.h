@@ -22,8 +22,8 @@ struct Steps {
 };
 
 // What a low-rank key's value, a row of W_K, is multiplied by so that all but one in a thousand of
-// a sequence's lie within +-127. inputs: [tokens], `stride` floats from one to the next, `row` and
-// each of them `n`.
+// a sequence's lie within +-127. inputs: [tokens], `stride` floats from one to the next, each
+// of them as many as `row` has.
 float int8_unit(const float* inputs, size_t stride, uint32_t tokens, std::span<const float> row,
                 const kernels::Table& kernels);
 

@@ -179,7 +179,9 @@ class Depth final : public Experiment {
     const std::string model = stem_of(bench_.model_path);
     const std::string tier =
         setting.tier.empty() ? kInMemory : setting.tier.substr(0, setting.tier.find(':'));
-    return {.key = fmt::format("{} N={} B={} {} {}", model, tokens_, batch_, tier,
+    // The tier with all its options: another one's figures must not pass for this one's.
+    return {.key = fmt::format("{} N={} B={} {} {}", model, tokens_, batch_,
+                               setting.tier.empty() ? kInMemory : setting.tier,
                                setting.selected.label()),
             .what = {{"model", model},
                      {"tokens", tokens_},

@@ -46,6 +46,18 @@ TEST(Depth, ReadsLessWhereRowsAreChosenInMemoryAndOverATier) {
   EXPECT_EQ(found.charts[0].bars.size(), 4U);
 }
 
+TEST(Depth, TakesNoOtherTiersFiguresForItsOwn) {
+  DepthBench t;
+  t.bench.select.policies = {"quest"};
+  const auto last_key = [&](const char* tier) {
+    t.bench.tier = tier;
+    const auto cells = find_experiment("depth")->make(t.bench)->cells();
+    return cells.ok() ? cells->back().key : cells.error().message;
+  };
+  EXPECT_NE(last_key("ram:fast=16MiB"), last_key("ram:fast=32MiB"));
+  EXPECT_EQ(last_key("ram:fast=16MiB"), last_key("ram:fast=16MiB"));
+}
+
 TEST(Depth, SaysWhatIsWrong) {
   DepthBench t;
   const auto error_of = [&] {

@@ -32,7 +32,7 @@ lm, bct, draft and maple:
   --log-steps --held-out-steps --held-out-targets    between points of the log, between measurements
                             of held-out data, and of so many tokens  (50, 250, 65536)
   --resume                  go on from FOLDER's checkpoint
-  --start FILE              lm, draft: begin with a model's weights, as kvick train start writes them
+  --start FILE              lm, draft, maple: begin with a model's weights, as kvick train start writes them
   --train all|blocks        blocks: neither the embedding nor the last norm  (all; draft: blocks)
   --negatives N             draft: tokens drawn for each step's loss; 0: the whole vocabulary  (4096)
   --budget --least --sinks --recent    maple: the share of rows that is read, but never less than so many; first and

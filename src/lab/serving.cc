@@ -14,7 +14,8 @@ constexpr uint32_t kContext = 2048;
 // The longest requests that are taken, prompt and answer: it is the context that they are scaled
 // to. Of Azure's conversations all are shorter.
 constexpr uint32_t kMostTokens = 16384;
-constexpr uint32_t kRequests = 32;
+// Of the whole trace, at even distances: its first ones have answers half as long as the others.
+constexpr size_t kRequests = 64;
 // Memory, as a number of whole contexts.
 constexpr uint32_t kContexts[] = {1, 2, 4};
 struct Kind {
@@ -37,9 +38,11 @@ class Serving final : public Experiment {
     for (const TraceRequest& one : all) most = std::max<uint64_t>(most, one.prompt + one.answer);
     // Two tokens less, for both lengths are rounded up.
     all = scaled(std::move(all), (context_ - 2.0) / static_cast<double>(most));
-    all.resize(std::min<size_t>(all.size(), kRequests));
-    for (const TraceRequest& one : all)
+    const size_t requests = std::min(all.size(), kRequests);
+    for (size_t i = 0; i < requests; ++i) {
+      const TraceRequest& one = all[i * all.size() / requests];
       jobs_.push_back({.prompt = one.prompt, .answer = one.answer});
+    }
     std::vector<Cell> cells;
     for (const uint32_t contexts : kContexts)
       for (const Kind& kind : kKinds) {
@@ -59,6 +62,7 @@ class Serving final : public Experiment {
     engine::BatcherOptions options;
     KVICK_TRY(options.kv, engine::parse_kv_options(cell.what["strategy"].get<std::string>(), ""));
     options.kv.max_tokens = context_;
+    options.step_seconds = 1e9;  // nobody reads along
     KVICK_TRY(const kv::Cost whole, engine->cost(upfront(), {.tokens = context_}));
     options.kv_bytes = whole.fast_bytes * cell.what["contexts"].get<uint32_t>();
     KVICK_TRY(const Replayed run, replay(*engine, options, jobs_));
@@ -75,7 +79,7 @@ class Serving final : public Experiment {
 
   Findings findings(std::span<const Measured> all) override {
     Findings findings;
-    Table table = {.title = fmt::format("{} requests of the trace, scaled to a context of {}, all "
+    Table table = {.title = fmt::format("{} requests from all of the trace, scaled to a context of {}, all "
                                         "waiting from the beginning; memory in whole contexts",
                                         jobs_.size(), context_),
                    .columns = {"memory", "strategy", "answer tok/s", "against upfront",

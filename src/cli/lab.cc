@@ -22,7 +22,7 @@ struct LabFlags {
   std::string experiment, folder, file;
   std::vector<std::string> shapes, stores, specs, bandwidths;
   kvick::lab::Selecting select;
-  uint32_t rounds = 0, batch = 0, prompts = 0, prompt = 0, text_tokens = 0;
+  uint32_t rounds = 0, batch = 0, prompts = 0, prompt = 0, text_tokens = 0, answer = 0;
   bool again = false;
 };
 
@@ -64,6 +64,7 @@ std::string command_of(const LabFlags& flags) {
   if (flags.prompts > 0) text += fmt::format(" --prompts {}", flags.prompts);
   if (flags.prompt > 0) text += fmt::format(" --prompt {}", flags.prompt);
   if (flags.text_tokens > 0) text += fmt::format(" --tokens {}", flags.text_tokens);
+  if (flags.answer > 0) text += fmt::format(" --answer {}", flags.answer);
   if (flags.engine.context > 0) text += fmt::format(" --ctx {}", flags.engine.context);
   if (flags.batch > 0) text += fmt::format(" --batch {}", flags.batch);
   if (flags.rounds > 0) text += fmt::format(" --rounds {}", flags.rounds);
@@ -105,6 +106,7 @@ base::Result<int> lab(const LabFlags& flags, const Common& common) {
       .prompts = flags.prompts,
       .prompt = flags.prompt,
       .text_tokens = flags.text_tokens,
+      .answer = flags.answer,
       .note = [&](std::string_view line) { progress.note(line); }};
   bool started = false;
   auto result =
@@ -195,6 +197,11 @@ void add_lab(CLI::App& app, const Common& common, Run& chosen) {
                    "prompts of a category, where an experiment reads some (default: 10); facts at "
                    "each place of needle (default: 3)")
       ->check(CLI::Range(1, 1 << 20));
+  command
+      ->add_option(
+          "--answer", flags->answer,
+          "tokens of an answer, at most, where an experiment writes some (spec; default: 64)")
+      ->check(CLI::Range(2, 1 << 20));
   add_selecting_flags(*command, *flags);
   command->add_option("--rounds", flags->rounds, "rounds (default: the experiment's own number)")
       ->check(CLI::Range(1, 1000));

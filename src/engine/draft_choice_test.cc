@@ -43,7 +43,7 @@ TEST(DraftChoice, FindsTheTreeOfSequoiasProgramme) {
 StepCost linear(double first, double each) {
   StepCost cost;
   for (uint32_t rows = 1; rows <= StepCost::kMostRows; ++rows)
-    cost.observe({rows}, first + each * (rows - 1));
+    for (uint32_t i = 0; i < StepCost::kFew; ++i) cost.observe({rows}, first + each * (rows - 1));
   return cost;
 }
 

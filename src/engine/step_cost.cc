@@ -25,7 +25,7 @@ uint32_t StepCost::sort_of(uint32_t rows) {
 }
 
 bool StepCost::fresh(const Seen& seen) const {
-  return seen.times > 0 && steps_ - seen.at < kForgotten;
+  return seen.times > 0 && steps_ - seen.at < kForgotten >> (kFew - std::min(kFew, seen.times));
 }
 
 double StepCost::slope() const { return std::max(0.0, covariance_ / (variance_ + kLeastVariance)); }
@@ -38,17 +38,21 @@ void StepCost::observe(const StepShape& shape, double seconds) {
   if (shape.rows == 0 || shape.rows > kMostRows) return;
   Seen& seen = seen_[sort_of(shape.rows)];
   seen.at = ++steps_;
-  if (++seen.times > 1) seconds = std::min(seconds, kMostRise * at(seen, shape.attended));
-  // The first few are averaged evenly.
-  const double weight = std::max(kWeight, 1.0 / seen.times);
-  const double more = seconds - seen.seconds, further = shape.attended - seen.attended;
-  if (seen.times > 1) {
-    covariance_ = kMemory * covariance_ + more * further;
-    variance_ = kMemory * variance_ + further * further;
+  if (++seen.times < kFew) {
+    if (seen.times == 1 || seconds < at(seen, shape.attended)) {
+      seen.rows = shape.rows;
+      seen.seconds = seconds;
+      seen.attended = shape.attended;
+    }
+    return;
   }
-  seen.seconds += weight * more;
-  seen.attended += weight * further;
-  seen.rows += weight * (shape.rows - seen.rows);
+  seconds = std::min(seconds, kMostRise * at(seen, shape.attended));
+  const double more = seconds - seen.seconds, further = shape.attended - seen.attended;
+  covariance_ = kMemory * covariance_ + more * further;
+  variance_ = kMemory * variance_ + further * further;
+  seen.seconds += kWeight * more;
+  seen.attended += kWeight * further;
+  seen.rows += kWeight * (shape.rows - seen.rows);
 }
 
 double StepCost::seconds(const StepShape& shape) const {

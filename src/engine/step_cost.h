@@ -36,6 +36,12 @@ class StepCost {
   // Steps after which what so many rows took is no longer known, so that it is tried again: the
   // machine may have become faster.
   static constexpr uint64_t kForgotten = 1024;
+  // Steps of so many rows to see before they count evenly. Of fewer the quickest counts, and is
+  // forgotten sooner, 64 steps after the first one, and twice as many after each other: memory that
+  // grows and pages that are faulted in make the first ones slow. When these counted, HumanEval had
+  // 2 steps of 3 rows, which took 5.6 ms, then none, and 92 steps of 6 rows at 5.4, where 3 rows
+  // take 3.4 ms again and again (SmolLM2).
+  static constexpr uint32_t kFew = 5;
 
  private:
   // Up to 8 rows apart, then four sorts of steps for each doubling: of 40 that were measured apart

@@ -21,6 +21,23 @@ TEST(StepCost, IsWhatWasSeenAndInProportionBetween) {
   EXPECT_LT(cost.seconds({6}), 2.2) << "an interruption";
 }
 
+TEST(StepCost, TakesTheQuickestOfTheFirstStepsAndTriesThemAgainSoon) {
+  StepCost cost;
+  for (int i = 0; i < 10; ++i) cost.observe({1}, 1.0);
+  cost.observe({3}, 5.0);  // memory grows
+  EXPECT_DOUBLE_EQ(cost.seconds({3}), 5.0);
+  for (int i = 0; i < 64; ++i) cost.observe({1}, 1.0);
+  EXPECT_LT(cost.seconds({3}), 1.3) << "not known any more";
+  cost.observe({3}, 1.4);
+  EXPECT_DOUBLE_EQ(cost.seconds({3}), 1.4);
+  cost.observe({3}, 1.6);
+  EXPECT_DOUBLE_EQ(cost.seconds({3}), 1.4);
+  for (int i = 0; i < 255; ++i) cost.observe({1}, 1.0);
+  EXPECT_DOUBLE_EQ(cost.seconds({3}), 1.4) << "seen three times";
+  cost.observe({1}, 1.0);
+  EXPECT_LT(cost.seconds({3}), 1.3);
+}
+
 TEST(StepCost, CountsTheRowsOfTheCacheThatAreRead) {
   StepShape shape;
   shape.add(1, 100);
@@ -66,7 +83,7 @@ TEST(StepCost, IsNeverLessForMoreRowsHoweverTheyWereMeasured) {
   std::uniform_real_distribution<double> noise(0.8, 1.2);
   StepCost cost;
   double before = 0;
-  for (int i = 0; i < 500; ++i) {
+  for (int i = 0; i < 4000; ++i) {
     const auto rows = static_cast<uint32_t>(1 + random() % 300);
     cost.observe({rows}, (1 + 0.01 * rows) * noise(random));
   }

@@ -187,6 +187,13 @@ KVICK_INLINE void store_rows(const PanelJob& job, int token, __m512 acc) {
   _mm512_mask_storeu_ps(job.y + token * job.y_stride, valid, acc);
 }
 
+// Of so many tokens, those whose chains of dot products are interleaved: a divisor.
+constexpr int together(int tokens) {
+  for (const int n : {4, 3, 5})
+    if (tokens % n == 0) return n;
+  return tokens;
+}
+
 template <DType kType, int kTokens>
 void quantised_panel(const PanelJob& job) {
   constexpr PackFormat f = kPackFormats[static_cast<size_t>(kType)];
@@ -214,7 +221,7 @@ void quantised_panel(const PanelJob& job) {
       const Scales s = load_scales<kType>(block, super, g);
       Sums prepared;
       prepare_sums<kType, kTokens>(job, sums, prepared);
-      constexpr int kTogether = kTokens % 4 == 0 ? 4 : kTokens == 6 ? 3 : kTokens;
+      constexpr int kTogether = together(kTokens);
       KVICK_UNROLL for (int t = 0; t < kTokens; t += kTogether) {
         add_group<kType, kTokens, kTogether>(acc, w, s, q, scale, prepared, t, planes + ahead.near,
                                              planes + ahead.far);
@@ -256,12 +263,17 @@ void float_panel(const PanelJob& job) {
   KVICK_UNROLL for (int t = 0; t < kTokens; ++t) store_rows(job, t, _mm512_add_ps(even[t], odd[t]));
 }
 
+// Float formats are for few tensors.
+constexpr bool float_counts(int tokens) {
+  return tokens <= 4 || tokens == 6 || tokens == 8 || tokens == 12;
+}
+
 template <DType kType, int kTokens>
 constexpr PanelFunction panel_function() {
   if constexpr (kPackFormats[static_cast<size_t>(kType)].quantised)
     return quantised_panel<kType, kTokens>;
   else
-    return kTokens <= 12 ? float_panel<kType, kTokens> : nullptr;
+    return float_counts(kTokens) ? float_panel<kType, kTokens> : nullptr;
 }
 
 template <DType kType, int... kTokens>
@@ -272,7 +284,7 @@ constexpr void add_format(PanelFunctions& functions) {
 template <int... kType>
 constexpr PanelFunctions make_functions(std::integer_sequence<int, kType...>) {
   PanelFunctions functions{};
-  (add_format<static_cast<DType>(kType), 1, 2, 3, 4, 6, 8, 12, 16>(functions), ...);
+  (add_format<static_cast<DType>(kType), 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 16>(functions), ...);
   return functions;
 }
 

@@ -14,7 +14,7 @@ class ContiguousStep final : public RowStep {
       : RowStep(store, std::move(places)), store_(store) {}
   ~ContiguousStep() override {
     if (committed_) return;
-    for (uint32_t slot = 0; slot < places().size(); ++slot) store_.settle(sequence(slot));
+    for (uint32_t slot = 0; slot < places().size(); ++slot) store_.settle(sequence(slot), false);
   }
 
  private:
@@ -64,7 +64,7 @@ class ContiguousStep final : public RowStep {
         }
     store_.copied_bytes_ += (kept.size() - in_place) * store_.shape().token_bytes();
     sequence.length += static_cast<uint32_t>(kept.size());
-    store_.settle(sequence);
+    store_.settle(sequence, true);
     committed_ = true;
   }
 

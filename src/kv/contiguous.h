@@ -34,8 +34,8 @@ class ContiguousStore : public RowStore {
   // Rows [0, rows) of a layer are in use from now on: they will be written, then wrote() is called.
   virtual void use(ContiguousSequence& sequence, uint32_t layer, uint32_t rows) = 0;
   virtual void wrote(ContiguousSequence&, uint32_t) {}
-  // Rows past the committed ones are of no use any more.
-  virtual void settle(ContiguousSequence&) {}
+  // Rows past the committed ones are of no use any more; committed: the sequence goes on.
+  virtual void settle(ContiguousSequence&, bool /*committed*/) {}
   // Copies committed rows from `begin` on into a sequence that has room for them.
   void copy_rows(const ContiguousSequence& from, uint32_t begin, ContiguousSequence& to);
 

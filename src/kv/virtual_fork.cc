@@ -58,6 +58,7 @@ void VirtualStore::move_to_own_range(SeqId id, VirtualSequence& fork) {
   std::swap(fork.memory, copy.memory);
   std::swap(fork.layers, copy.layers);
   std::swap(fork.touched_rows, copy.touched_rows);
+  std::swap(fork.settled_rows, copy.settled_rows);
   std::swap(fork.shared, copy.shared);
   fork.memory.rows->writer = &fork;
   free_sequence(std::move(made).value());

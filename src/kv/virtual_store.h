@@ -44,6 +44,7 @@ struct VirtualSequence : ContiguousSequence {
   RowMemory memory;
   uint32_t shared = 0;                 // of a fork: rows [0, shared) are not its own
   std::vector<uint32_t> touched_rows;  // per layer, the most in use since the last step's end
+  uint32_t settled_rows = 0;           // in use at the end of the last step that was committed
   bool is_fork() const { return memory.rows != nullptr && memory.own.data() != nullptr; }
 };
 
@@ -64,7 +65,7 @@ class VirtualStore final : public ContiguousStore {
   uint32_t bucket_rows(const ContiguousSequence& sequence, uint32_t layer) const override;
   void use(ContiguousSequence& sequence, uint32_t layer, uint32_t rows) override;
   void wrote(ContiguousSequence& sequence, uint32_t layer) override;
-  void settle(ContiguousSequence& sequence) override;
+  void settle(ContiguousSequence& sequence, bool committed) override;
   void free_sequence(std::unique_ptr<Sequence> sequence) override;
   uint64_t sequence_bytes(const ContiguousSequence& sequence) const override;
   Usage count() const override;
@@ -81,6 +82,8 @@ class VirtualStore final : public ContiguousStore {
   // Where in a region the pages end that hold rows [first, end), from `first` in a page of its own;
   // the beginning of that page if there are none.
   uint64_t end_of(uint32_t first, uint32_t end, bool is_v) const;
+  // Rows that fit a page, of keys and of values.
+  uint32_t page_rows() const;
   // Memory of one layer for rows [first, end).
   uint64_t layer_bytes(uint32_t first, uint32_t end) const;
   uint64_t growth_bytes(const VirtualSequence& sequence, uint32_t rows) const;

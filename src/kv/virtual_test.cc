@@ -91,7 +91,8 @@ uint64_t pages_of(uint64_t rows) {
   return regions * ((rows * 84 + page - 1) / page) * page;
 }
 
-TEST(Virtual, PagesOfRowsThatWereNotKeptGoBack) {
+// 48 rows of 84 bytes fit a page.
+TEST(Virtual, PagesOfRowsThatWereNotKeptGoBackButForThoseOfTheNextRows) {
   Pair p("virtual", kShape);
   const SeqId a = p.open();
   p.add(a, 100);
@@ -99,13 +100,36 @@ TEST(Virtual, PagesOfRowsThatWereNotKeptGoBack) {
   write_all(*step, kShape, p.fresh);
   EXPECT_EQ(p.store->usage().allocated_bytes, pages_of(1100));
   p.commit(*step, {.rows = {{0, 1, 5}}});
-  EXPECT_EQ(p.store->usage().allocated_bytes, pages_of(103));
-  EXPECT_EQ(kernel_pages().file_bytes, pages_of(103));
-  p.add(a, 60);
-  EXPECT_EQ(p.store->usage().allocated_bytes, pages_of(163));
+  EXPECT_EQ(p.store->usage().allocated_bytes, pages_of(103 + 48));
+  EXPECT_EQ(kernel_pages().file_bytes, pages_of(103 + 48));
+  p.add(a, 120);
+  EXPECT_EQ(p.store->usage().allocated_bytes, pages_of(223));
   step.reset();  // ended with its commit: what came later stays
-  EXPECT_EQ(kernel_pages().file_bytes, pages_of(163));
+  EXPECT_EQ(kernel_pages().file_bytes, pages_of(223));
   p.expect_contents();
+}
+
+TEST(Virtual, GuessesThatCrossAPagesEndAgainAndAgainMeetTheSamePage) {
+  Pair p("virtual", kShape);
+  const SeqId a = p.open();
+  p.add(a, 46);
+  for (uint32_t rows = 47; rows < 60; ++rows) {
+    auto step = p.begin({{a, 5}});
+    write_all(*step, kShape, p.fresh);
+    p.commit(*step, {.rows = {{0}}});
+    EXPECT_EQ(p.store->usage().allocated_bytes, pages_of(50));
+    EXPECT_EQ(kernel_pages().file_bytes, pages_of(50));
+    const Usage before = p.store->usage();
+    step = p.begin({{a, 300}});
+    write_layer(*step, kShape, p.fresh, 0);
+    step.reset();
+    EXPECT_EQ(p.store->usage(), before);
+    EXPECT_EQ(kernel_pages().file_bytes, pages_of(50));
+  }
+  p.expect_contents();
+  p.close(a);
+  EXPECT_EQ(p.store->usage().allocated_bytes, 0u);
+  EXPECT_EQ(kernel_pages().file_bytes, 0u);
 }
 
 TEST(Virtual, ADroppedStepGivesItsPagesBack) {

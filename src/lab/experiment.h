@@ -45,6 +45,7 @@ struct Bench {
   uint32_t prompts = 0;                      // of a category; 0: the experiment's own number
   uint32_t prompt = 0;       // tokens of a window that are read from all rows and do not count
   uint32_t text_tokens = 0;  // of the file that are read; 0: the experiment's own number
+  uint32_t answer = 0;       // tokens of an answer, at most; 0: the experiment's own number
   std::function<void(std::string_view)> note;  // to the user
 };
 

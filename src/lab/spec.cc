@@ -14,7 +14,7 @@
 namespace kvick::lab {
 namespace {
 
-constexpr uint32_t kAnswer = 64;   // tokens
+constexpr uint32_t kAnswer = 64;   // tokens, unless --answer says how many
 constexpr uint32_t kPrompts = 10;  // of a category, unless --prompts says how many
 
 struct SpecCase {
@@ -56,7 +56,9 @@ std::string hash_of(std::span<const engine::Token> tokens) {
 class SpecBench final : public Experiment {
  public:
   explicit SpecBench(const Bench& bench)
-      : bench_(bench), parallel_(bench.batch != 0 ? bench.batch : 1) {}
+      : bench_(bench),
+        parallel_(bench.batch != 0 ? bench.batch : 1),
+        answer_(bench.answer != 0 ? bench.answer : kAnswer) {}
 
   base::Result<std::vector<Cell>> cells() override {
     if (bench_.model_path.empty()) return base::fail("spec needs a model: -m MODEL");
@@ -65,19 +67,19 @@ class SpecBench final : public Experiment {
           "spec needs prompts: --file question.jsonl of Spec-Bench, or HumanEval.jsonl");
     KVICK_TRY(engine_, bench_.model(engine::Attention::kFused));
     const uint32_t most = bench_.prompts != 0 ? bench_.prompts : kPrompts;
-    KVICK_TRY(prompts_, read_prompts(bench_.file, *engine_, most, kAnswer));
+    KVICK_TRY(prompts_, read_prompts(bench_.file, *engine_, most, answer_));
     std::vector<Cell> cells;
     for (const auto& [category, prompts] : prompts_.categories)
       for (const SpecCase& one : cases_of(bench_)) {
         KVICK_TRY_VOID(options_of(one.kv, one.spec));
-        cells.push_back({.key = fmt::format("{} {} {}", category, one.kv, one.spec),
+        cells.push_back({.key = fmt::format("{} {} {}{}", category, one.kv, one.spec, form()),
                          .what = {{"category", category},
                                   {"kv", one.kv},
                                   {"spec", one.spec},
                                   {"model", bench_.model_path},
                                   {"prompts", prompts.size()},
                                   {"at_once", parallel_},
-                                  {"tokens", kAnswer}}});
+                                  {"tokens", answer_}}});
       }
     return cells;
   }
@@ -101,7 +103,7 @@ class SpecBench final : public Experiment {
     Findings findings;
     Table table = {.title = fmt::format("Greedy answers of {} tokens, {} at once; speed against "
                                         "the same store without guesses",
-                                        kAnswer, parallel_),
+                                        answer_, parallel_),
                    .columns = {"category", "kv", "spec", "tok/s", "tokens a pass", "accepted",
                                "speedup", "same answers"},
                    .rows = {}};
@@ -133,9 +135,17 @@ class SpecBench final : public Experiment {
     const bool tiered = kv::parse_spec(kv).ok() && kv::parse_spec(kv)->name == "tiered";
     KVICK_TRY(options.kv, engine::parse_kv_options(kv, "", tiered ? bench_.tier : ""));
     KVICK_TRY(options.spec, engine::parse_spec_options(spec));
-    options.tokens = kAnswer;
+    options.tokens = answer_;
     options.parallel = parallel_;
     return options;
+  }
+
+  // What tells cells apart that a folder may hold together.
+  std::string form() const {
+    std::string text;
+    if (parallel_ != 1) text += fmt::format(", {} at once", parallel_);
+    if (answer_ != kAnswer) text += fmt::format(", {} tokens", answer_);
+    return text;
   }
 
   static const Measured* plain_of(std::span<const Measured> all, const Measured& one) {
@@ -196,6 +206,7 @@ class SpecBench final : public Experiment {
 
   Bench bench_;
   uint32_t parallel_;
+  uint32_t answer_;
   engine::Engine* engine_ = nullptr;
   PromptSet prompts_;
 };

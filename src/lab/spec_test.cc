@@ -39,11 +39,13 @@ TEST(Spec, GoesThroughTheStoresAndWaysThatItIsGivenWithSeveralPromptsAtOnce) {
   t.bench.specs = {"lookup:gain=off", "auto"};
   t.bench.batch = 2;
   t.bench.prompts = 3;
+  t.bench.answer = 48;
   const auto experiment = find_experiment("spec")->make(t.bench);
   std::vector<Measured> all = measure_all(*experiment);
   ASSERT_EQ(all.size(), 6U);
-  EXPECT_EQ(all[0].cell.key, "code paged:block=8 none");
+  EXPECT_EQ(all[0].cell.key, "code paged:block=8 none, 2 at once, 48 tokens");
   EXPECT_EQ(all[5].cell.what["at_once"], 2);
+  EXPECT_EQ(all[5].cell.what["tokens"], 48);
   EXPECT_EQ(all[0].runs[0]["answers"].size(), 3U);
   EXPECT_GT(all[1].runs[0]["drafted"], 0);
   EXPECT_EQ(experiment->findings(all).summary["different_answers"], 0);

@@ -183,7 +183,9 @@ TEST(BatcherGuesses, RowsOfADraftModelAreUnderTheLimitAndTheFirstToGo) {
       most_draft_bytes = std::max(most_draft_bytes, now.draft_bytes);
       ASSERT_LE(now.kv.allocated_bytes + now.draft_bytes, limit);
     }
-    if (limit == 900 * token) EXPECT_GT(most_draft_bytes, 0U);
+    if (limit == 900 * token) {
+      EXPECT_GT(most_draft_bytes, 0U);
+    }
     auto at = heard.begin();
     for (const Job& job : jobs) {
       for (uint32_t c = 0; c < job.choices; ++c)

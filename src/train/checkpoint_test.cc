@@ -122,6 +122,21 @@ TEST(LossCurve, WritesWhatWasNotMeasuredAsNull) {
   EXPECT_EQ(log_json({}), "[]\n");
 }
 
+TEST(LossCurve, SumsARunUpInALine) {
+  Checkpoint c = small_checkpoint();
+  const std::string text = summary_json(c);
+  EXPECT_TRUE(text.starts_with("{\"arch\": \"bct\", \"task\": \"text\", \"update\": \"step\""))
+      << text;
+  EXPECT_TRUE(text.ends_with("\"accuracy\": 0.25}\n")) << text;  // the last that was measured
+  EXPECT_EQ(text.find("pairs"), std::string::npos);
+  c.settings.run.task = "mqar";
+  c.log.clear();
+  EXPECT_NE(summary_json(c).find("\"pairs\": 16, \"symbols\": 256"), std::string::npos);
+  EXPECT_TRUE(summary_json(c).ends_with("\"accuracy\": null}\n"));
+  c.settings.model.arch = "llama";
+  EXPECT_NE(summary_json(c).find("\"update\": null, \"slots\": null"), std::string::npos);
+}
+
 TEST(LossCurve, IsDrawnForAnyLog) {
   for (const std::vector<LogPoint>& log :
        {std::vector<LogPoint>{}, std::vector<LogPoint>{{5, NAN, NAN, NAN, 1}},

@@ -10,6 +10,7 @@
 #include "train/export.h"
 #include "train/loss_curve.h"
 #include "train/shapes.h"
+#include "train/test_mistake.h"
 
 namespace kvick::train {
 namespace {
@@ -37,15 +38,6 @@ Checkpoint small_checkpoint() {
     for (uint64_t i = 0; i < elements; ++i)
       part->push_back(static_cast<float>(i) + static_cast<float>(part - &c.values));
   return c;
-}
-
-std::string mistake_of(const std::function<void()>& run) {
-  try {
-    run();
-  } catch (const Mistake& mistake) {
-    return mistake.what();
-  }
-  return "";
 }
 
 TEST(Checkpoint, HoldsAllThatWasPutIn) {

@@ -110,12 +110,13 @@ Json perplexity_case(const Measured& one, const Measured& base, uint32_t trained
 }
 
 std::vector<std::string> perplexity_row(const Json& row, bool compares) {
-  return {std::to_string(row["context"].get<uint32_t>()),
-          row["longer_than_trained"].get<bool>() ? "yes" : "",
-          row["model"].get<std::string>(),
-          fmt::format("{:.3f}", row["perplexity"].get<double>()),
-          fmt::format("{:.1f}", row["error_percent"].get<double>()),
-          compares ? fmt::format("{:+.1f}", row["over_rows_percent"].get<double>()) : ""};
+  return {
+      std::to_string(row["context"].get<uint32_t>()),
+      row["longer_than_trained"].get<bool>() ? "yes" : "", row["model"].get<std::string>(),
+      fmt::format("{:.3f}", row["perplexity"].get<double>()),
+      // Of one window there is none.
+      row["error_percent"] == 0.0 ? "" : fmt::format("{:.1f}", row["error_percent"].get<double>()),
+      compares ? fmt::format("{:+.1f}", row["over_rows_percent"].get<double>()) : ""};
 }
 
 }  // namespace

@@ -14,7 +14,7 @@ inline constexpr const char* kDecodePart = "decode";
 // which contexts are marked; 0: not known. Cells of other parts are passed over.
 void add_perplexity(std::span<const Measured> all, const std::string& rows, uint32_t trained,
                     Findings& findings);
-// Time and bytes by depth likewise, with the slope of each over all runs.
+// Time and bytes by depth likewise, with the slope of each through the medians of the depths.
 void add_decode(std::span<const Measured> all, Findings& findings);
 
 }  // namespace kvick::lab

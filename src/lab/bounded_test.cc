@@ -89,6 +89,7 @@ TEST(Bounded, PredictsTheSameTextAtEveryContextAndMarksThoseLongerThanTrained) {
 }
 
 // Runs that are made up: a token of rows takes 1 us more for each 1024 before it, of a memory not.
+// Depths differ by noise, and one run was disturbed.
 TEST(Bounded, TellsASlopeFromNoise) {
   std::vector<Measured> all;
   for (const bool rows : {true, false})
@@ -99,8 +100,9 @@ TEST(Bounded, TellsASlopeFromNoise) {
                                         {"slots", rows ? 0 : 64},
                                         {"depth", depth}}},
                       .runs = {}};
-      for (const double noise : {-1e-7, 1e-7, 0.0})
-        one.runs.push_back({{"step_s", 5e-5 + noise + (rows ? 1e-6 * depth / 1024 : 0)},
+      const double of_depth = depth == 4096 || depth == 8192 ? 1e-7 : -1e-7;
+      for (const double noise : {-1e-7, depth == 2048 ? 1e-2 : 1e-7, 0.0})
+        one.runs.push_back({{"step_s", 5e-5 + of_depth + noise + (rows ? 1e-6 * depth / 1024 : 0)},
                             {"allocated_bytes", rows ? 512 * depth : 4096}});
       all.push_back(std::move(one));
     }
@@ -108,10 +110,10 @@ TEST(Bounded, TellsASlopeFromNoise) {
   add_decode(all, findings);
   const Json& rows = findings.summary["decode"][0];
   const Json& memory = findings.summary["decode"][1];
-  EXPECT_NEAR(rows["slope_us_per_1024_tokens"].get<double>(), 1, 1e-6);
+  EXPECT_NEAR(rows["slope_us_per_1024_tokens"].get<double>(), 1, 0.02);
   EXPECT_EQ(rows["slope_within_noise"], false);
   EXPECT_NEAR(rows["bytes_per_1024_tokens"].get<double>(), 512 * 1024, 1e-3);
-  EXPECT_NEAR(memory["slope_us_per_1024_tokens"].get<double>(), 0, 1e-6);
+  EXPECT_NEAR(memory["slope_us_per_1024_tokens"].get<double>(), 0, 0.02);
   EXPECT_EQ(memory["slope_within_noise"], true);
 }
 

@@ -20,9 +20,9 @@ namespace {
 struct LabFlags {
   EngineFlags engine;
   std::string experiment, folder, file;
+  kvick::lab::Bounding bounded;
   std::vector<std::string> shapes, stores, specs, bandwidths;
   kvick::lab::Selecting select;
-  kvick::lab::Bounding bounded;
   uint32_t rounds = 0, batch = 0, prompts = 0, prompt = 0, text_tokens = 0;
   bool again = false;
 };

@@ -84,7 +84,9 @@ TEST(Bounded, PredictsTheSameTextAtEveryContextAndMarksThoseLongerThanTrained) {
     EXPECT_EQ(cases[i]["longer_than_trained"], context > 128);
     EXPECT_GT(cases[i]["perplexity"], 1);
     EXPECT_EQ(all[i].median("predicted"), 512 - 512 / context);
-    if (i % 2 == 0) EXPECT_EQ(cases[i]["over_rows_percent"], 0.0);
+    if (i % 2 == 0) {
+      EXPECT_EQ(cases[i]["over_rows_percent"], 0.0);
+    }
   }
 }
 

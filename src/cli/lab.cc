@@ -20,20 +20,25 @@ namespace {
 struct LabFlags {
   EngineFlags engine;
   std::string experiment, folder, file;
+  kvick::lab::Bounding bounded;
   std::vector<std::string> shapes, stores, specs, bandwidths;
   kvick::lab::Selecting select;
   uint32_t rounds = 0, batch = 0, prompts = 0, prompt = 0, text_tokens = 0, answer = 0;
   bool again = false;
 };
 
-// Opens the flags' model when an experiment asks for it.
+// Opens models when an experiment asks for them, by default the flags' own.
 class Models {
  public:
   Models(const EngineFlags& flags, const Common& common) : flags_(flags), common_(common) {}
   base::Result<engine::Engine*> open(engine::Attention attention) {
-    std::unique_ptr<engine::Engine>& engine = opened_[attention];
+    return open(flags_.model, attention);
+  }
+  base::Result<engine::Engine*> open(const std::string& model, engine::Attention attention) {
+    std::unique_ptr<engine::Engine>& engine = opened_[{model, attention}];
     if (engine == nullptr) {
       EngineFlags flags = flags_;
+      flags.model = model;
       flags.attention = attention;
       // Figures of other machines and other days are to be comparable.
       flags.prompt_attention = engine::PromptAttention::kExact;
@@ -45,7 +50,7 @@ class Models {
  private:
   const EngineFlags& flags_;
   const Common& common_;
-  std::map<engine::Attention, std::unique_ptr<engine::Engine>> opened_;
+  std::map<std::pair<std::string, engine::Attention>, std::unique_ptr<engine::Engine>> opened_;
 };
 
 std::string command_of(const LabFlags& flags) {
@@ -60,6 +65,9 @@ std::string command_of(const LabFlags& flags) {
   for (const std::string& budget : flags.select.budgets) text += " --budget " + budget;
   if (!flags.select.predictor.empty()) text += " --predictor " + flags.select.predictor;
   if (!flags.select.components.empty()) text += " --components " + flags.select.components;
+  for (const std::string& model : flags.bounded.models) text += " --bounded " + model;
+  for (const std::string& recall : flags.bounded.recall) text += " --recall " + recall;
+  if (flags.bounded.trained > 0) text += fmt::format(" --trained {}", flags.bounded.trained);
   for (const std::string& bandwidth : flags.bandwidths) text += " --bandwidth " + bandwidth;
   if (flags.prompts > 0) text += fmt::format(" --prompts {}", flags.prompts);
   if (flags.prompt > 0) text += fmt::format(" --prompt {}", flags.prompt);
@@ -93,6 +101,7 @@ base::Result<int> lab(const LabFlags& flags, const Common& common) {
       .pool = pool,
       .kernels = kernels::table(isa),
       .model = [&](engine::Attention attention) { return models.open(attention); },
+      .open = [&](const std::string& path) { return models.open(path, engine::Attention::kFused); },
       .model_path = model_path,
       .shapes = flags.shapes,
       .file = flags.file,
@@ -102,6 +111,7 @@ base::Result<int> lab(const LabFlags& flags, const Common& common) {
       .specs = flags.specs,
       .tier = flags.engine.kv_tier,
       .select = flags.select,
+      .bounded = flags.bounded,
       .bandwidths = flags.bandwidths,
       .prompts = flags.prompts,
       .prompt = flags.prompt,
@@ -152,7 +162,20 @@ void add_selecting_flags(CLI::App& command, LabFlags& flags) {
                      "tokens of each window that are read as a prompt, from all rows, and do not "
                      "count (budget; default: 0)");
   command.add_option("--tokens", flags.text_tokens,
-                     "tokens of the file that are read (budget; default: 4 windows)");
+                     "tokens of the file that are read (budget, bounded; default: 4 windows)");
+}
+
+// Of bounded.
+void add_bounded_flags(CLI::App& command, LabFlags& flags) {
+  command.add_option("--bounded", flags.bounded.models,
+                     "models with a memory of slots, beside -m, which keeps rows (bounded)");
+  command.add_option("--recall", flags.bounded.recall,
+                     "summary.json of runs of kvick train --task mqar or copy (bounded)");
+  command
+      .add_option("--trained", flags.bounded.trained,
+                  "tokens of the windows that the models were trained on: longer contexts are "
+                  "marked (bounded)")
+      ->check(CLI::Range(1, 1 << 30));
 }
 
 }  // namespace
@@ -203,6 +226,7 @@ void add_lab(CLI::App& app, const Common& common, Run& chosen) {
           "tokens of an answer, at most, where an experiment writes some (spec; default: 64)")
       ->check(CLI::Range(2, 1 << 20));
   add_selecting_flags(*command, *flags);
+  add_bounded_flags(*command, *flags);
   command->add_option("--rounds", flags->rounds, "rounds (default: the experiment's own number)")
       ->check(CLI::Range(1, 1000));
   command->add_flag("--again", flags->again, "measure anew what the folder holds");

@@ -7,7 +7,7 @@
 namespace kvick::kv {
 
 SparseProjection::SparseProjection(uint32_t dim, uint32_t k, uint32_t seed)
-    : dim_(dim), scale_(std::sqrt(3.0F / static_cast<float>(k))) {
+    : scale_(std::sqrt(3.0F / static_cast<float>(k))) {
   std::mt19937_64 random(seed);
   std::vector<uint32_t> minus;
   for (uint32_t column = 0; column < k; ++column) {

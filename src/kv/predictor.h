@@ -55,7 +55,6 @@ class SparseProjection {
   float at(uint32_t row, uint32_t column) const;
 
  private:
-  uint32_t dim_ = 0;
   float scale_ = 0;
   // Of each column the rows with +1, then those with -1; where they begin, and behind the last.
   std::vector<uint32_t> rows_, begin_;

@@ -5,10 +5,10 @@
 
 #include <algorithm>
 
-#include "base/clock.h"
+#include "engine/speed.h"
+#include "lab/filled.h"
 #include "lab/sampled_decode.h"
 #include "lab/selections.h"
-#include "plan/attention_block.h"
 
 namespace kvick::lab {
 namespace {
@@ -18,69 +18,11 @@ constexpr const char* kPolicies[] = {"quest", "maple", "loki"};
 constexpr const char* kBudgets[] = {"0.25", "0.125"};
 constexpr uint32_t kLongest = 32768;       // by default, or the model's context
 constexpr uint32_t kWarm = 2, kTimed = 8;  // steps
-constexpr uint32_t kChunk = 256;           // tokens of a step that fills the cache
 constexpr const char* kInMemory = "in memory";
 
 struct Setting {
   Selected selected;
   std::string tier;  // as --kv-tier takes it; empty: none
-};
-
-// Sequences of equal length, filled, then decoded.
-class Filled {
- public:
-  Filled(engine::Engine& engine, std::unique_ptr<kv::Store> store, uint32_t batch)
-      : engine_(engine),
-        store_(std::move(store)),
-        workspace_(engine.make_workspace()),
-        block_(engine.model().config(), *store_, workspace_),
-        tokens_(batch, 1),
-        logits_(size_t{batch} * engine.model().config().vocab) {
-    for (uint32_t i = 0; i < batch; ++i) {
-      seqs_.push_back(store_->open({}).seq);
-      wanted_.push_back(i);
-    }
-  }
-
-  base::Status<kv::Shortage> fill(uint32_t tokens) {
-    for (uint32_t at = 0; at < tokens; at += kChunk)
-      KVICK_TRY_VOID(block_.fill(seqs_, std::min(kChunk, tokens - at)));
-    return base::Done{};
-  }
-  // Seconds of all layers' attention.
-  base::Result<double, kv::Shortage> attend() {
-    plan::BlockSeconds seconds;
-    KVICK_TRY_VOID(block_.step(seqs_, 1, seconds));
-    return seconds.attend;
-  }
-  // Seconds of a token of each sequence.
-  base::Result<double, kv::Shortage> step() {
-    std::vector<model::Slot> slots;
-    for (uint32_t i = 0; i < seqs_.size(); ++i)
-      slots.push_back({.seq = seqs_[i],
-                       .past = store_->length(seqs_[i]),
-                       .tokens = {&tokens_[i], 1},
-                       .parents = {}});
-    const model::Batch batch = {.slots = slots};
-    std::vector<kv::Slot> kv_slots = model::kv_slots(batch);
-    for (kv::Slot& slot : kv_slots) slot.tokens = {};  // nobody will ask for these again
-    const double start = base::steady_seconds();
-    KVICK_TRY(std::unique_ptr<kv::Step> step, store_->begin({.slots = kv_slots}));
-    engine_.model().forward(batch, *step, workspace_, wanted_, logits_.data());
-    step->commit(kv::Kept::all({.slots = kv_slots}));
-    return base::steady_seconds() - start;
-  }
-  kv::Usage usage() const { return store_->usage(); }
-
- private:
-  engine::Engine& engine_;
-  std::unique_ptr<kv::Store> store_;
-  model::Workspace workspace_;
-  plan::AttentionBlock block_;
-  std::vector<kv::SeqId> seqs_;
-  std::vector<model::Token> tokens_;
-  std::vector<uint32_t> wanted_;
-  std::vector<float> logits_;
 };
 
 class Depth final : public Experiment {
@@ -206,14 +148,9 @@ class Depth final : public Experiment {
       if (i >= kWarm) step.push_back(seconds);
     }
     const kv::Usage after = filled.usage();
-    return Json{{"attend_s", median(attend)},
-                {"step_s", median(step)},
+    return Json{{"attend_s", engine::median(attend)},
+                {"step_s", engine::median(step)},
                 {"slow_read_bytes", (after.slow_read_bytes - before.slow_read_bytes) / kTimed}};
-  }
-
-  static double median(std::vector<double> values) {
-    std::sort(values.begin(), values.end());
-    return values[values.size() / 2];
   }
 
   static Chart chart_of(const Json& cases) {

@@ -24,12 +24,21 @@ struct Selecting {
   std::string predictor = {}, components = {};  // files of maple and of loki
 };
 
+// What bounded goes through.
+struct Bounding {
+  std::vector<std::string> models = {};  // files of models with a memory of slots
+  std::vector<std::string> recall = {};  // summaries of kvick train on made-up sequences
+  uint32_t trained = 0;  // tokens of the windows that the models were trained on; 0: not known
+};
+
 // What an experiment may use.
 struct Bench {
   base::ThreadPool& pool;
   const kernels::Table& kernels;
   // Opens the model with an attention, once each; error: none was given, or whatever is wrong.
   std::function<base::Result<engine::Engine*>(engine::Attention)> model;
+  // Opens another model, once.
+  std::function<base::Result<engine::Engine*>(const std::string& path)> open = {};
   std::string model_path = {};      // of that model; empty: none was given
   std::vector<std::string> shapes;  // names of shapes.h to go through; empty: the default ones
   std::string file;                 // a text, a trace; empty: none
@@ -41,6 +50,7 @@ struct Bench {
   std::string tier = {};
   // What is empty in these: the experiment's own.
   Selecting select = {};
+  Bounding bounded = {};
   std::vector<std::string> bandwidths = {};  // as kv-tier's take them: "4GB/s"
   uint32_t prompts = 0;                      // of a category; 0: the experiment's own number
   uint32_t prompt = 0;       // tokens of a window that are read from all rows and do not count

@@ -4,6 +4,7 @@ namespace kvick::lab {
 
 std::unique_ptr<Experiment> make_allocators(const Bench& bench);           // allocators.cc
 std::unique_ptr<Experiment> make_bmc_sweep(const Bench& bench);            // bmc_sweep.cc
+std::unique_ptr<Experiment> make_bounded(const Bench& bench);              // bounded.cc
 std::unique_ptr<Experiment> make_breakdown(const Bench& bench);            // breakdown.cc
 std::unique_ptr<Experiment> make_budget(const Bench& bench);               // budget.cc
 std::unique_ptr<Experiment> make_depth(const Bench& bench);                // depth.cc
@@ -31,6 +32,9 @@ std::span<const ExperimentRow> experiments() {
        make_allocators},
       {"bmc-sweep", "the best number of growths of a context, measured and by BMC's model", 3,
        make_bmc_sweep},
+      {"bounded",
+       "a memory of slots against rows: perplexity, time and bytes by context, recall by slots", 3,
+       make_bounded},
       {"breakdown", "where the time of attention goes under each way of growing", 3,
        make_breakdown},
       {"budget", "quality against rows read, by policy, on a model and a text", 1, make_budget},

@@ -9,6 +9,7 @@
 #include "train/binary_file.h"
 #include "train/mistake.h"
 #include "train/q8_0.h"
+#include "train/test_mistake.h"
 
 namespace kvick::train {
 namespace {
@@ -26,15 +27,6 @@ AnswerData counting(const std::vector<uint64_t>& lengths) {
     data.ends.push_back(data.tokens.size());
   }
   return data;
-}
-
-std::string mistake_of(const std::function<void()>& run) {
-  try {
-    run();
-  } catch (const Mistake& mistake) {
-    return mistake.what();
-  }
-  return "";
 }
 
 Settings settings_of(uint64_t ctx) {

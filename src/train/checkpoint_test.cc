@@ -10,6 +10,7 @@
 #include "train/export.h"
 #include "train/loss_curve.h"
 #include "train/shapes.h"
+#include "train/test_mistake.h"
 
 namespace kvick::train {
 namespace {
@@ -37,15 +38,6 @@ Checkpoint small_checkpoint() {
     for (uint64_t i = 0; i < elements; ++i)
       part->push_back(static_cast<float>(i) + static_cast<float>(part - &c.values));
   return c;
-}
-
-std::string mistake_of(const std::function<void()>& run) {
-  try {
-    run();
-  } catch (const Mistake& mistake) {
-    return mistake.what();
-  }
-  return "";
 }
 
 TEST(Checkpoint, HoldsAllThatWasPutIn) {
@@ -120,6 +112,21 @@ TEST(LossCurve, WritesWhatWasNotMeasuredAsNull) {
       " {\"step\": 12, \"loss\": 2, \"held_out\": null, \"accuracy\": null, \"seconds\": "
       "3.5}]\n");
   EXPECT_EQ(log_json({}), "[]\n");
+}
+
+TEST(LossCurve, SumsARunUpInALine) {
+  Checkpoint c = small_checkpoint();
+  const std::string text = summary_json(c);
+  EXPECT_TRUE(text.starts_with("{\"arch\": \"bct\", \"task\": \"text\", \"update\": \"step\""))
+      << text;
+  EXPECT_TRUE(text.ends_with("\"accuracy\": 0.25}\n")) << text;  // the last that was measured
+  EXPECT_EQ(text.find("pairs"), std::string::npos);
+  c.settings.run.task = "mqar";
+  c.log.clear();
+  EXPECT_NE(summary_json(c).find("\"pairs\": 16, \"symbols\": 256"), std::string::npos);
+  EXPECT_TRUE(summary_json(c).ends_with("\"accuracy\": null}\n"));
+  c.settings.model.arch = "llama";
+  EXPECT_NE(summary_json(c).find("\"update\": null, \"slots\": null"), std::string::npos);
 }
 
 TEST(LossCurve, IsDrawnForAnyLog) {

@@ -84,6 +84,32 @@ std::string log_json(const std::vector<LogPoint>& log) {
   return out + "]\n";
 }
 
+std::string summary_json(const Checkpoint& c) {
+  const ModelSettings& m = c.settings.model;
+  const RunSettings& run = c.settings.run;
+  double accuracy = NAN;
+  for (const LogPoint& point : c.log)
+    if (std::isfinite(point.accuracy)) accuracy = point.accuracy;
+  const bool is_made_up = run.task == "mqar" || run.task == "copy";
+  std::string out =
+      text_of("{\"arch\": \"", m.arch, "\", \"task\": \"", run.task, "\", \"update\": ");
+  out += m.has_memory() ? text_of("\"", m.update, "\", \"slots\": ", m.slots)
+                        : "null, \"slots\": null";
+  if (is_made_up) out += text_of(", \"pairs\": ", run.pairs, ", \"symbols\": ", run.symbols);
+  const std::pair<const char*, uint64_t> numbers[] = {{"dim", m.dim},
+                                                      {"layers", m.layers},
+                                                      {"kv_heads", m.kv_heads},
+                                                      {"head_dim", m.head_dim},
+                                                      {"ctx", m.ctx},
+                                                      {"batch", run.batch},
+                                                      {"parameters", c.values.size()},
+                                                      {"steps", c.step}};
+  for (const auto& [name, number] : numbers) out += text_of(", \"", name, "\": ", number);
+  return out + text_of(", \"seconds\": ", json_number(c.seconds),
+                       ", \"best_held_out\": ", json_number(c.best_held_out),
+                       ", \"accuracy\": ", json_number(accuracy), "}\n");
+}
+
 std::string loss_svg(const std::vector<LogPoint>& log, const std::string& title) {
   const Axes axes(log);
   std::string out =

@@ -2,17 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include "train/test_mistake.h"
+
 namespace kvick::train {
 namespace {
-
-std::string mistake_of(const std::function<void()>& run) {
-  try {
-    run();
-  } catch (const Mistake& mistake) {
-    return mistake.what();
-  }
-  return "";
-}
 
 TEST(Options, AreTakenInAnyOrderAndForm) {
   Options options({"lm", "--dim", "64", "--lr=0.5", "--resume", "file", "--shift", "-1.5"});

@@ -95,6 +95,7 @@ class Run {
     write_checkpoint(checkpoint_path(options_.folder), out);
     const ModelSettings& model = settings_.model;
     write_text(options_.folder + "/log.json", log_json(log_));
+    write_text(options_.folder + "/summary.json", summary_json(out));
     write_text(options_.folder + "/loss.svg",
                loss_svg(log_, text_of(model.arch, model.has_memory() ? " " + model.update : "",
                                       ", ", settings_.run.task)));

@@ -1,5 +1,5 @@
 #pragma once
-// A training run in a folder: checkpoint, log and curve appear there every few minutes.
+// A training run in a folder: checkpoint, log, summary and curve appear there every few minutes.
 
 #include <functional>
 

@@ -2,10 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include "train/test_mistake.h"
+
 namespace kvick::train {
 namespace {
 
-Settings with(std::vector<std::string> arguments) {
+Settings with(const std::vector<std::string>& arguments) {
   Options options(arguments);
   Settings settings = read_settings(options, {});
   settings.model.vocab = 257;
@@ -14,13 +16,8 @@ Settings with(std::vector<std::string> arguments) {
   return settings;
 }
 
-std::string mistake_of(std::vector<std::string> arguments) {
-  try {
-    with(std::move(arguments));
-  } catch (const Mistake& mistake) {
-    return mistake.what();
-  }
-  return "";
+std::string mistake_of(const std::vector<std::string>& arguments) {
+  return train::mistake_of([&] { with(arguments); });
 }
 
 TEST(Settings, WhatIsNotGivenFollowsFromTheRest) {

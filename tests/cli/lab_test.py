@@ -3,7 +3,7 @@
 import json
 import unittest
 
-from made_model import CommandTest
+from made_model import SMALL, CommandTest, make_model
 
 
 class Lab(CommandTest):
@@ -59,6 +59,26 @@ class Lab(CommandTest):
         self.assertEqual(table["summary"][0]["footprint_bytes"], 800 * 2**30)
         pictures = {path.name for path in out.glob("*.svg")}
         self.assertLessEqual({"needle.svg", "tier-1.svg", "table1-l13.svg"}, pictures)
+
+    def test_bounded_puts_a_memory_beside_rows(self):
+        rows, memory = str(self.top / "rows.gguf"), str(self.top / "memory.gguf")
+        for path, arch in ((rows, ()), (memory, ("--arch", "bct", "--slots", 48, "--head-dim", 32))):
+            make_model(path, *SMALL[:-1], "512", *map(str, arch))
+        summary = self.top / "summary.json"
+        summary.write_text('{"arch": "bct", "task": "mqar", "update": "step", "slots": 16, "pairs": 8, "accuracy": 0.5}\n')
+        arguments = ("bounded", "--bounded", memory, "--recall", summary, "--trained", 128, "--rounds", 1)
+        report = self.json_of("--quiet", *arguments, "--file", self.text(), "-o", self.top / "out", model=rows)
+        self.assertEqual({case["context"] for case in report["summary"]["perplexity"]}, {32, 64, 128, 256, 512})
+        self.assertEqual([case["model"] for case in report["summary"]["decode"]], ["rows", "memory"])
+        self.assertEqual(report["summary"]["decode"][1]["bytes_per_1024_tokens"], 0)
+        self.assertIn(f"--bounded {memory} --recall {summary} --trained 128", report["command"])
+        pictures = {path.name for path in (self.top / "out").glob("*.svg")}
+        self.assertEqual(pictures, {f"bounded-{name}.svg" for name in ("perplexity", "time", "bytes", "recall-mqar")})
+        out = ("-o", self.top / "no")
+        self.refused("bounded", *out, says="bounded needs models with a memory of slots, --bounded FILE")
+        self.refused("bounded", "--bounded", rows, *out, model=rows, says="rows keeps rows of keys and values")
+        self.refused("bounded", "--bounded", memory, *out, model=memory, says="give it with --bounded")
+        self.refused("bounded", "--recall", self.text(), *out, says=r"text.txt:1: is no summary of kvick train")
 
     def test_mistakes_with_policies_are_one_line(self):
         out, text = ("-o", self.top / "out"), ("--file", self.text())

@@ -64,6 +64,8 @@ class TrainTest(unittest.TestCase):
             done = self.run_program("train", arch, "--data", self.tokens, "-o", folder, *SMALL, "--json")
             self.assertEqual(json.loads(done.stdout)["steps"], 3)
             self.assertEqual(len(json.loads((folder / "log.json").read_text())), 1)
+            summary = json.loads((folder / "summary.json").read_text())
+            self.assertEqual((summary["steps"], summary["slots"]), (3, 8 if arch == "bct" else None))
             self.run_program("train", "export", folder / "checkpoint.kvc", "-o", folder / "bf16.gguf", "--type", "bf16")
             for name in ("model.gguf", "bf16.gguf"):
                 answer = self.run_program("run", "-m", folder / name, "--raw", "-p", "All", "-n", "4", "--json")

@@ -14,34 +14,40 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Runs of an earlier call, by cell.
-using Runs = std::map<std::string, std::vector<Json>>;
+// Cells of earlier calls, by key, with their runs.
+using Kept = std::map<std::string, Json>;
 
-base::Result<Runs> read_runs(const fs::path& path, std::string_view name, const Json& machine) {
+bool is_cell(const Json& cell) {
+  return cell.is_object() && cell.contains("key") && cell["key"].is_string() &&
+         cell.contains("runs") && cell["runs"].is_array() &&
+         std::all_of(cell["runs"].begin(), cell["runs"].end(),
+                     [](const Json& run) { return run.is_object(); });
+}
+
+base::Result<Kept> read_kept(const fs::path& path, std::string_view name, const Json& machine) {
   std::ifstream in(path, std::ios::binary);
-  if (!in) return Runs{};
+  if (!in) return Kept{};
   const Json found =
       Json::parse(std::string(std::istreambuf_iterator<char>(in), {}), nullptr, false);
   if (!found.is_object() || found.value("experiment", "") != name || !found.contains("cells") ||
       !found["cells"].is_array())
     return base::fail("{} is no result of the experiment {}: give another folder, or remove it",
                       path.string(), name);
-  Runs runs;
-  if (!found.contains("machine") || found["machine"] != machine) return runs;  // of other times
+  Kept kept;
+  if (!found.contains("machine") || found["machine"] != machine) return kept;  // of other times
   for (const Json& cell : found["cells"])
-    if (cell.is_object() && cell.contains("key") && cell["key"].is_string() &&
-        cell.contains("runs") && cell["runs"].is_array())
-      for (const Json& run : cell["runs"])
-        if (run.is_object()) runs[cell["key"].get<std::string>()].push_back(run);
-  return runs;
+    if (is_cell(cell)) kept[cell["key"].get<std::string>()] = cell;
+  return kept;
 }
 
+// others: cells that calls with other options have measured, and which stay.
 Json json_of(const ExperimentRow& row, const RunOptions& options,
-             std::span<const Measured> measured) {
+             std::span<const Measured> measured, const Kept& others) {
   Json cells = Json::array();
   for (const Measured& one : measured)
     if (!one.runs.empty())
       cells.push_back({{"key", one.cell.key}, {"what", one.cell.what}, {"runs", one.runs}});
+  for (const auto& [key, cell] : others) cells.push_back(cell);
   return {{"experiment", row.name},
           {"summary", Json::object()},
           {"machine", options.machine},
@@ -72,34 +78,36 @@ base::Result<RunResult> run_experiment(const ExperimentRow& row, const Bench& be
   if (error)
     return base::fail("cannot make the folder {}: {}", options.folder.string(), error.message());
   const fs::path path = options.folder / fmt::format("{}.json", row.name);
-  Runs kept;
+  Kept kept;
   if (!options.again) {
-    KVICK_TRY(kept, read_runs(path, row.name, options.machine));
+    KVICK_TRY(kept, read_kept(path, row.name, options.machine));
   }
   const std::unique_ptr<Experiment> experiment = row.make(bench);
   KVICK_TRY(std::vector<Cell> cells, experiment->cells());
   const uint32_t rounds = options.rounds != 0 ? options.rounds : row.rounds;
   std::vector<Measured> measured;
-  for (Cell& cell : cells) measured.push_back({.cell = std::move(cell), .runs = {}});
+  for (Cell& cell : cells) {
+    Measured& one = measured.emplace_back(Measured{.cell = std::move(cell), .runs = {}});
+    if (const auto before = kept.extract(one.cell.key))
+      one.runs = before.mapped()["runs"].get<std::vector<Json>>();
+  }
   RunResult result;
   uint64_t done = 0;
   for (uint32_t round = 0; round < rounds; ++round)
     for (Measured& one : measured) {
       if (options.progress)
         options.progress(done++, uint64_t{rounds} * measured.size(), one.cell.key);
-      const std::vector<Json>& before = kept[one.cell.key];
-      if (round < before.size()) {
-        one.runs.push_back(before[round]);
+      if (round < one.runs.size()) {
         ++result.reused;
         continue;
       }
       KVICK_TRY(Json run, experiment->measure(one.cell));
       one.runs.push_back(std::move(run));
       ++result.measured;
-      KVICK_TRY_VOID(base::write_file(path, json_of(row, options, measured).dump(1) + "\n"));
+      KVICK_TRY_VOID(base::write_file(path, json_of(row, options, measured, kept).dump(1) + "\n"));
     }
   const Findings findings = experiment->findings(measured);
-  result.report = json_of(row, options, measured);
+  result.report = json_of(row, options, measured, kept);
   result.report["summary"] = findings.summary;
   result.text = text_of(findings);
   KVICK_TRY_VOID(base::write_file(path, result.report.dump(1) + "\n"));

@@ -89,6 +89,29 @@ TEST_F(Lab, GoesOnWhereItWasBroken) {
   EXPECT_EQ(run()->measured, 2U);
 }
 
+TEST_F(Lab, KeepsWhatLaterCellsAndOtherOptionsHave) {
+  ASSERT_TRUE(run().ok());
+  Json report = Json::parse(read("counting.json"));
+  report["cells"][0]["runs"].erase(1);  // a: its second run is to be measured again
+  const Json other = {{"key", "c"}, {"what", {{"x", 3}}}, {"runs", {{{"run", 7}}}}};
+  report["cells"].push_back(other);
+  std::ofstream(options.folder / "counting.json") << report;
+  g_runs = 3;
+  g_fails_at_three = true;
+  ASSERT_FALSE(run().ok());
+  EXPECT_EQ(Json::parse(read("counting.json"))["cells"], report["cells"]);
+  g_fails_at_three = false;
+  const auto result = run();
+  ASSERT_TRUE(result.ok());
+  EXPECT_EQ(result->measured, 1U);
+  EXPECT_EQ(result->reused, 3U);
+  const Json cells = Json::parse(read("counting.json"))["cells"];
+  ASSERT_EQ(cells.size(), 3U);
+  EXPECT_EQ(cells[0]["runs"], Json::parse(R"([{"run": 0}, {"run": 3}])"));
+  EXPECT_EQ(cells[1]["runs"], Json::parse(R"([{"run": 1}, {"run": 3}])"));
+  EXPECT_EQ(cells[2], other);
+}
+
 TEST_F(Lab, MeasuresAnewWhenAskedToOrOnAnotherMachine) {
   ASSERT_TRUE(run().ok());
   options.again = true;

@@ -79,12 +79,13 @@ class Serving final : public Experiment {
 
   Findings findings(std::span<const Measured> all) override {
     Findings findings;
-    Table table = {.title = fmt::format("{} requests from all of the trace, scaled to a context of {}, all "
-                                        "waiting from the beginning; memory in whole contexts",
-                                        jobs_.size(), context_),
-                   .columns = {"memory", "strategy", "answer tok/s", "against upfront",
-                               "sequences at once", "wasted %", "preemptions"},
-                   .rows = {}};
+    Table table = {
+        .title = fmt::format("{} requests from all of the trace, scaled to a context of {}, all "
+                             "waiting from the beginning; memory in whole contexts",
+                             jobs_.size(), context_),
+        .columns = {"memory", "strategy", "answer tok/s", "against upfront", "sequences at once",
+                    "wasted %", "preemptions"},
+        .rows = {}};
     Chart chart = {.name = "serving",
                    .title = "Throughput with the same memory for the cache",
                    .x_label = "memory, in whole contexts",

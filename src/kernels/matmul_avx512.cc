@@ -12,10 +12,10 @@
 //   1 token, from L3:         Q8_0 29.0, Q4_1 29.7, Q4_K 27.6, Q6_K 28.1, F16 29.1 GB/s
 // What did not help: broadcasts by intrinsics instead of in the instruction (310 instead of 400
 // GOP/s for Q8_0), one prefetch step instead of two (see kAhead). Weights out of memory cost 23 to
-// 29 ns a KiB on top of the arithmetic of 16 to 512 tokens, however far ahead (4 to 32 KiB) and
+// 29 ns a KiB on top of the arithmetic of 16 to 128 tokens, however far ahead (4 to 32 KiB) and
 // however evenly they are asked for: half of the next panel during each of two tiles of tokens gave
-// 408 to 417 GOP/s with 32 tokens from memory and took 2 % of what weights from L3 give. (A page
-// walk each 4 KiB is in it, of a virtual machine whose host has no larger pages.)
+// 408 to 417 GOP/s with 32 tokens from memory and took 2 % of what weights from L3 give. Page walks
+// may be part of it: of a virtual machine, 2 MiB pages and all.
 
 #include <immintrin.h>
 #include <limits>

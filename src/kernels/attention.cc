@@ -79,7 +79,7 @@ void append_rows(RowWalk& walk, ChunkRows& rows) {
 }
 
 void look_ahead(RowWalk& walk, uint32_t head_dim, NextRows& next) {
-  while (next.rows < kChunkRows && next.count < NextRows::kMost) {
+  while (next.rows < kChunkRows) {
     const RowWalk::Piece piece = walk.next(kChunkRows - next.rows);
     if (piece.rows == 0) return;
     next.append(*piece.segment, piece.row, piece.rows, head_dim);
@@ -95,13 +95,32 @@ uint32_t fresh_seen(const View& view, const Queries& queries, uint32_t token) {
 
 }  // namespace
 
+void StripList::append(const std::byte* first, uint32_t bytes, uint32_t stride, uint32_t rows) {
+  constexpr uint32_t kLine = 64;
+  const auto add = [&](const std::byte* at, uint32_t step, uint32_t n) {
+    if (count == kMost || n == 0) return;
+    strips[count++] = {at, step, n};
+    lines += n;
+  };
+  if (stride != bytes) {
+    for (uint32_t at = 0; at < bytes; at += kLine) add(first + at, stride, rows);
+    return;
+  }
+  const auto begin = reinterpret_cast<uintptr_t>(first) % kLine;
+  add(first, kLine, static_cast<uint32_t>((begin + size_t{rows} * bytes + kLine - 1) / kLine));
+}
+
 void NextRows::append(const Segment& segment, uint32_t row, uint32_t of_rows, uint32_t head_dim) {
-  pieces[count++] = {segment.k + static_cast<size_t>(row) * segment.k_stride,
-                     segment.v + static_cast<size_t>(row) * segment.v_stride, segment.k_stride,
-                     segment.v_stride, of_rows};
+  const std::byte* const key = segment.k + static_cast<size_t>(row) * segment.k_stride;
+  const std::byte* const value = segment.v + static_cast<size_t>(row) * segment.v_stride;
+  const auto k_bytes = static_cast<uint32_t>(dtype_bytes(segment.k_type, head_dim));
+  const auto v_bytes = static_cast<uint32_t>(dtype_bytes(segment.v_type, head_dim));
   rows += of_rows;
-  k_bytes = static_cast<uint32_t>(dtype_bytes(segment.k_type, head_dim));
-  v_bytes = static_cast<uint32_t>(dtype_bytes(segment.v_type, head_dim));
+  if (segment.v == segment.k + k_bytes && segment.k_stride == k_bytes + v_bytes &&
+      segment.v_stride == segment.k_stride)  // each value behind its key: all lines, in order
+    return k.append(key, segment.k_stride, segment.k_stride, of_rows);
+  k.append(key, k_bytes, segment.k_stride, of_rows);
+  v.append(value, v_bytes, segment.v_stride, of_rows);
 }
 
 void ChunkRows::append(const Segment& segment, uint32_t row, uint32_t count) {

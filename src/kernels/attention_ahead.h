@@ -4,54 +4,75 @@
 namespace kvick::kernels {
 namespace {
 
-// A row's lines, in the order in which a prefetcher expects them: to the first-level cache (3) or
-// to the second (2). By the ends of its pieces: of rows of 68 bytes behind one another each has a
-// line to ask for. Inlined by force: GCC takes a function that only prefetches for one without an
-// effect, and drops the call.
+// Lines to the first-level cache (3) or to the second (2); where the next one would be. Inlined by
+// force: GCC takes a function that only prefetches for one without an effect, and drops the call.
 template <int Level>
-[[gnu::always_inline]] inline void ask_for_row(const std::byte* row, uint32_t bytes) {
-  constexpr uint32_t kLine = 64;
-  uint32_t end = bytes % kLine == 0 ? kLine : bytes % kLine + (bytes > kLine ? kLine : 0);
-  for (; end <= bytes; end += kLine) __builtin_prefetch(row + end - 1, 0, Level);
+[[gnu::always_inline]] inline const std::byte* ask_for_lines(const std::byte* at, size_t step,
+                                                             uint32_t lines) {
+  for (; lines > 0; --lines, at += step) __builtin_prefetch(at, 0, Level);
+  return at;
 }
 
 // A core waits for at most 16 lines of memory and 48 more behind its second-level cache. Asked for
 // in bursts, lines fill those places and then loads that hit wait as well: memory and arithmetic
-// take turns. Asked for evenly, keys and values in turn, they overlap.
-class RowsAhead {
+// take turns. Asked for evenly, they overlap.
+class LinesAhead {
  public:
-  // From here on the rows are to be asked for while `units` of work are done.
-  void start(const NextRows& next, uint32_t units) {
-    piece_ = next.pieces;
-    left_ = next.count;
-    row_ = 0;
+  // From here on the lines are to be asked for while `units` of work are done.
+  void start(const StripList& lines, uint32_t units) {
+    strip_ = lines.strips;
+    strips_ = lines.count;
     credit_ = 0;
-    k_bytes_ = next.k_bytes;
-    v_bytes_ = next.v_bytes;
-    rate_ = units == 0 || left_ == 0 ? 0 : next.rows * kRow / units;
+    rate_ = units == 0 || strips_ == 0 ? 0 : lines.lines * kLine / units;
+    if (strips_ > 0) enter();
   }
   // Some of the work is done next.
   [[gnu::always_inline]] inline void work(uint32_t units) {
     credit_ += units * rate_;
-    for (; credit_ >= kRow; credit_ -= kRow) {
-      ask_for_row<2>(piece_->k + static_cast<size_t>(row_) * piece_->k_stride, k_bytes_);
-      ask_for_row<2>(piece_->v + static_cast<size_t>(row_) * piece_->v_stride, v_bytes_);
-      if (++row_ < piece_->rows) continue;
-      row_ = 0;
-      ++piece_;
-      if (--left_ > 0) continue;
-      rate_ = credit_ = 0;
-      return;
+    uint32_t lines = credit_ / kLine;
+    credit_ %= kLine;
+    while (lines > 0) {
+      const uint32_t now = lines < left_ ? lines : left_;
+      at_ = ask_for_lines<2>(at_, step_, now);
+      lines -= now;
+      left_ -= now;
+      if (left_ > 0) return;
+      ++strip_;
+      if (--strips_ == 0) {
+        rate_ = credit_ = 0;
+        return;
+      }
+      enter();
     }
   }
 
  private:
-  static constexpr uint32_t kRow = 1U << 16;  // of credit
+  static constexpr uint32_t kLine = 1U << 16;  // of credit
 
-  const NextRows::Piece* piece_ = nullptr;
-  uint32_t left_ = 0, row_ = 0;  // pieces; the row of the first of them
-  uint32_t k_bytes_ = 0, v_bytes_ = 0;
+  void enter() {
+    at_ = strip_->at;
+    step_ = strip_->step;
+    left_ = strip_->lines;
+  }
+
+  const Strip* strip_ = nullptr;
+  uint32_t strips_ = 0;  // this one and those behind it
+  uint32_t step_ = 0, left_ = 0;
+  const std::byte* at_ = nullptr;
   uint32_t credit_ = 0, rate_ = 0;
+};
+
+// Keys and values in turn.
+struct RowsAhead {
+  LinesAhead k, v;
+  void start(const NextRows& next, uint32_t units) {
+    k.start(next.k, units);
+    v.start(next.v, units);
+  }
+  [[gnu::always_inline]] inline void work(uint32_t units) {
+    k.work(units);
+    v.work(units);
+  }
 };
 
 }  // namespace

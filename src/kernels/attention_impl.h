@@ -25,8 +25,14 @@
 //   - Transposing whole registers after converting: about equal on this machine, where loads and
 //     conversions of the block bind as much as the shuffles; twice the shuffles all the same.
 //   - Out of memory, one thread, float16, three queries: 7.6 GB/s without asking for rows ahead,
-//     9.8 with keys asked for in a burst while values are added, 11.6 evenly (attention_ahead.h);
-//     16 to 19 out of the second-level cache, 15 by a plain read of memory.
+//     9.8 with keys asked for in a burst while values are added, 11.6 evenly (attention_ahead.h).
+//   - On a machine where that was 10.6 (14.2 out of the second-level cache; of q8 7.9
+//   and 8.4): 12.5
+//     and 17.5 (9.5 and 10.5) with addresses and the state of asking out of the inner loops, where
+//     g++ kept counters in memory and pointers in vector registers; keys at an even distance by one
+//     address; keys of decode left as halves in the block, converted by the product; and without
+//     asking for rows a second time, into the first-level cache. A plain read has 15.5 there,
+//     asking for lines alone 18.
 
 namespace kvick::kernels {
 namespace {
@@ -48,6 +54,21 @@ struct CodeMemory<V, true> {
   using Type = CodeQueries<V>;
 };
 
+// Rows by their addresses, at an even distance.
+struct EvenRows {
+  const std::byte* first;
+  size_t stride;
+  const std::byte* operator[](size_t i) const { return first + i * stride; }
+};
+// N of them: whether they are.
+template <uint32_t N>
+bool evenly_spaced(const std::byte* const* rows) {
+  const ptrdiff_t stride = rows[N > 1 ? 1 : 0] - rows[0];
+  ptrdiff_t off = 0;
+  for (uint32_t i = 1; i < N; ++i) off |= (rows[i] - rows[i - 1]) ^ stride;
+  return off == 0;
+}
+
 template <class V>
 struct Attend {
   using F = typename V::F;
@@ -55,7 +76,7 @@ struct Attend {
   static constexpr uint32_t kKeyBlock = 4 * kLanes;  // rows of a block of keys
   static constexpr uint32_t kValueFloats = 8192;     // of a block of values: 32 KiB
   static constexpr uint32_t kAheadEvery = 8;     // steps of a product between asking for rows ahead
-  static constexpr uint32_t kTransposeWork = 2;  // of an element, in products: see RowsAhead
+  static constexpr uint32_t kTransposeWork = 3;  // of an element, in products: see RowsAhead
   static constexpr uint32_t kBlockFloats = kMaxHeadDim * 4 * kMaxLanes;
 
   // A constructor, because an aggregate would be zeroed, all 220 KiB of it, at each call.
@@ -66,8 +87,7 @@ struct Attend {
   ChunkRows rows;
   uint32_t count = 0;        // queries of this tile
   uint32_t group_first = 0;  // index of the first, in [tokens][group]
-  // Of the span that is worked on: bytes of a key, scale of its logits, scale of its values.
-  uint32_t key_bytes = 0;
+  // Of the span that is worked on: scale of its logits, scale of its values.
   float logit_scale = 1, value_scale = 1;
   RowsAhead ahead;
   uint32_t seen[kTileQueries];
@@ -88,36 +108,44 @@ struct Attend {
   using FromBlock = BlockOperand<V>;
 
   // acc[m][r] += a[m][i] * b(i, r), i = 0 .. n-1 in order. b by value: what it points to does not
-  // change while rows are asked for.
+  // change while rows are asked for. Those in blocks of steps, so that what the asking needs is not
+  // held in registers next to a, b and acc: g++ moved a and the counter into memory.
   template <int M, int R, class B>
   [[gnu::always_inline]] static inline void multiply(const float* const* a, const B b, uint32_t n,
                                                      F (&acc)[M][R], RowsAhead& ahead) {
     const float* rows_a[M];
     for (int m = 0; m < M; ++m) rows_a[m] = a[m];
-    for (uint32_t i = 0; i < n; ++i) {
-      if constexpr (B::kFromMemory)
-        if (i % kAheadEvery == 0) ahead.work(kAheadEvery * M * R * kLanes);
-      F lanes[R];
-      KVICK_UNROLL for (int r = 0; r < R; ++r) lanes[r] = b(i, r);
-      KVICK_UNROLL for (int m = 0; m < M; ++m) {
-        const F x = V::set(rows_a[m][i]);
-        KVICK_UNROLL for (int r = 0; r < R; ++r) acc[m][r] = V::fma(lanes[r], x, acc[m][r]);
+    uint32_t i = 0;
+    if constexpr (B::kAsks)
+      for (; i + kAheadEvery <= n; i += kAheadEvery) {
+        ahead.work(kAheadEvery * R * kLanes * (M + B::kConvertWork));
+        for (uint32_t j = i; j < i + kAheadEvery; ++j) multiply_row<M, R>(rows_a, b, j, acc);
       }
+    for (; i < n; ++i) multiply_row<M, R>(rows_a, b, i, acc);
+  }
+  template <int M, int R, class B>
+  [[gnu::always_inline]] static inline void multiply_row(const float* const* a, const B& b,
+                                                         size_t i, F (&acc)[M][R]) {
+    F lanes[R];
+    KVICK_UNROLL for (int r = 0; r < R; ++r) lanes[r] = b(i, r);
+    KVICK_UNROLL for (int m = 0; m < M; ++m) {
+      const F x = V::set(a[m][i]);
+      KVICK_UNROLL for (int r = 0; r < R; ++r) acc[m][r] = V::fma(lanes[r], x, acc[m][r]);
     }
   }
 
   // Logits of M queries and R vectors of rows.
+  template <class B>
   struct Score {
     Attend& self;
-    const float* block;
+    B block;
     uint32_t query, row;
     template <int M, int R>
     void run() const {
       F acc[M][R];
       for (int m = 0; m < M; ++m)
         for (int r = 0; r < R; ++r) acc[m][r] = V::zero();
-      multiply<M, R>(self.q + query, FromBlock{block, kKeyBlock}, self.queries.head_dim, acc,
-                     self.ahead);
+      multiply<M, R>(self.q + query, block, self.queries.head_dim, acc, self.ahead);
       const F scale = V::set(self.logit_scale);
       for (int m = 0; m < M; ++m)
         for (int r = 0; r < R; ++r)
@@ -176,37 +204,40 @@ struct Attend {
   }
 
   // -- keys --
-  // block[d][i] = key i, dimension d; i < n is filled up to whole vectors with copies of the last
-  // row.
-  template <DType T>
-  void transpose_keys(const std::byte* const* keys, uint32_t n) {
-    constexpr uint32_t kRows = V::template kKeyRows<T>, kDims = V::template kKeyDims<T>;
+  // take(rows, i, work): kRows of the keys from key i on, by their addresses rows[0], rows[1], ...;
+  // behind the last of them copies of it. work: for RowsAhead, at each of `steps` steps.
+  template <uint32_t kRows, class Take>
+  [[gnu::always_inline]] inline void transpose(const std::byte* const* keys, uint32_t n,
+                                               uint32_t steps, const Take& take) {
+    const uint32_t work = kRows * queries.head_dim / steps * kTransposeWork;
     for (uint32_t i = 0; i < n; i += kRows) {
-      const std::byte* from[kRows];
-      for (uint32_t l = 0; l < kRows; ++l) from[l] = keys[i + l < n ? i + l : n - 1];
-      const uint32_t dims = queries.head_dim;
-      uint32_t d = 0;
-      for (; d + 2 * kDims <= dims; d += 2 * kDims) {
-        ahead.work(kRows * 2 * kDims * kTransposeWork);
-        ask_near(keys + i + kRows, kRows, d, 2 * kDims);
-        V::template transpose_keys<T, 2>(from, d * kElementBytes<T>, block + d * kKeyBlock + i,
-                                         kKeyBlock);
+      if (i + kRows <= n && evenly_spaced<kRows>(keys + i)) {
+        take(EvenRows{keys[i], static_cast<size_t>(keys[i + (kRows > 1)] - keys[i])}, i, work);
+      } else {
+        const std::byte* from[kRows];
+        for (uint32_t l = 0; l < kRows; ++l) from[l] = keys[i + l < n ? i + l : n - 1];
+        take(from, i, work);
       }
-      if (d < dims)
-        V::template transpose_keys<T, 1>(from, d * kElementBytes<T>, block + d * kKeyBlock + i,
-                                         kKeyBlock);
     }
   }
-
-  // While dimensions [d, d + n) of some keys are transposed: their share of the next `of_keys`
-  // keys, into the first-level cache. Each vector is put together from many rows, so that without
-  // it many lines are missed at once.
-  [[gnu::always_inline]] inline void ask_near(const std::byte* const* keys, uint32_t of_keys,
-                                              uint32_t d, uint32_t n) const {
-    const std::byte* const* const last = rows.k + rows.rows;
-    const uint32_t end = of_keys * (d + n) / queries.head_dim;
-    for (uint32_t i = of_keys * d / queries.head_dim; i < end && keys + i < last; ++i)
-      ask_for_row<3>(keys[i], key_bytes);
+  // block[d][i] = key i, dimension d.
+  template <DType T, class To>
+  void transpose_keys(const std::byte* const* keys, uint32_t n, To* to) {
+    constexpr uint32_t kRows = V::template kKeyRows<T>, kDims = V::template kKeyDims<T>;
+    const uint32_t dims = queries.head_dim;
+    transpose<kRows>(
+        keys, n, dims < 2 * kDims ? 1 : dims / (2 * kDims),
+        [&](const auto& from, uint32_t i, uint32_t work) __attribute__((always_inline)) {
+          uint32_t d = 0;
+          for (; d + 2 * kDims <= dims; d += 2 * kDims) {
+            ahead.work(work);
+            V::template transpose_keys<T, 2>(from, size_t{d} * kElementBytes<T>,
+                                             to + d * kKeyBlock + i, kKeyBlock);
+          }
+          if (d < dims)
+            V::template transpose_keys<T, 1>(from, size_t{d} * kElementBytes<T>,
+                                             to + d * kKeyBlock + i, kKeyBlock);
+        });
   }
 
   void set_queries(const float* override_q) {
@@ -228,7 +259,6 @@ struct Attend {
       const RowSpan& span = rows.spans[s];
       if (span.end <= begin) continue;
       set_queries(span.q);
-      key_bytes = row_bytes(span.k_type);
       logit_scale = queries.scale * span.k_scale;
       if (span.k_type == DType::kQ8) {
         score_codes<DType::kQ8>(span, begin, first, last);
@@ -245,31 +275,35 @@ struct Attend {
       for (uint32_t row = span.begin > begin ? span.begin : begin; row < span.end;
            row += kKeyBlock) {
         const uint32_t n = span.end - row < kKeyBlock ? span.end - row : kKeyBlock;
-        if (span.k_type == DType::kF16) transpose_keys<DType::kF16>(rows.k + row, n);
-        if (span.k_type == DType::kBF16) transpose_keys<DType::kBF16>(rows.k + row, n);
-        if (span.k_type == DType::kF32) transpose_keys<DType::kF32>(rows.k + row, n);
-        if (span.k_type == DType::kStatic16) transpose_keys<DType::kStatic16>(rows.k + row, n);
+        if (span.k_type == DType::kF16 && last - first <= V::kTile) {
+          auto* const to = reinterpret_cast<uint16_t*>(block);
+          transpose_keys<DType::kF16>(rows.k + row, n, to);
+          score_block(HalfBlock<V>{to, kKeyBlock}, row, (n + kLanes - 1) / kLanes, first, last);
+          continue;
+        }
+        if (span.k_type == DType::kF16) transpose_keys<DType::kF16>(rows.k + row, n, block);
+        if (span.k_type == DType::kBF16) transpose_keys<DType::kBF16>(rows.k + row, n, block);
+        if (span.k_type == DType::kF32) transpose_keys<DType::kF32>(rows.k + row, n, block);
+        if (span.k_type == DType::kStatic16)
+          transpose_keys<DType::kStatic16>(rows.k + row, n, block);
         if (span.k_type == DType::kStatic8) expand_codes<DType::kStatic8>(rows.k + row, n);
-        score_block(row, (n + kLanes - 1) / kLanes, first, last);
+        score_block(FromBlock{block, kKeyBlock}, row, (n + kLanes - 1) / kLanes, first, last);
       }
     }
   }
-  void score_block(uint32_t row, uint32_t panels, uint32_t first, uint32_t last) {
+  template <class B>
+  void score_block(const B& b, uint32_t row, uint32_t panels, uint32_t first, uint32_t last) {
     for (uint32_t i = first; i < last;) {
       const uint32_t m = last - i < V::kTile ? last - i : V::kTile;
       for (uint32_t panel = 0; panel < panels;) {
         const uint32_t r = vectors(m, panels - panel);
         const uint32_t lane = panel * kLanes;
-        ahead.work(m * r * kLanes * queries.head_dim);
-        run_tile(Score{*this, block + lane, i, row + lane}, m, r);
+        if constexpr (!B::kAsks) ahead.work(m * r * kLanes * queries.head_dim);
+        run_tile(Score<B>{*this, b.from_dim(lane), i, row + lane}, m, r);
         panel += r;
       }
       i += m;
     }
-  }
-
-  uint32_t row_bytes(DType type) const {
-    return static_cast<uint32_t>(dtype_bytes(type, queries.head_dim));
   }
 
   // -- keys with scales of channels --
@@ -284,11 +318,10 @@ struct Attend {
           KiviKeys<V>::load_scales(keys, queries.head_dim, halves, scales);
         for (uint32_t g = 0; g < queries.head_dim / kRowGroup; ++g) {
           ahead.work(kRows * kRowGroup * kTransposeWork);
-          ask_near(keys + kRows, kRows, g * kRowGroup, kRowGroup);
           KiviKeys<V>::expand(keys, g, scales, block + i, kKeyBlock);
         }
       }
-      score_block(row, n / kLanes, first, last);
+      score_block(FromBlock{block, kKeyBlock}, row, n / kLanes, first, last);
     }
   }
 
@@ -306,7 +339,7 @@ struct Attend {
         score_code_block<T>(row, panels, first, last);
       } else {
         expand_codes<T>(rows.k + row, n);
-        score_block(row, panels, first, last);
+        score_block(FromBlock{block, kKeyBlock}, row, panels, first, last);
       }
     }
   }
@@ -316,16 +349,15 @@ struct Attend {
     constexpr uint32_t kRows = V::template kKeyRows<DType::kF32>;
     constexpr uint32_t kPieces = T == DType::kQ8 ? 2 : 1;  // of 16 bytes, in a group
     const uint32_t groups = queries.head_dim / kRowGroup;
-    for (uint32_t i = 0; i < n; i += kRows) {
-      const std::byte* from[kRows];
-      for (uint32_t l = 0; l < kRows; ++l) from[l] = keys[i + l < n ? i + l : n - 1];
-      for (uint32_t g = 0; g < groups; ++g) {
-        ahead.work(kRows * kRowGroup * kTransposeWork);
-        ask_near(keys + i + kRows, kRows, g * kRowGroup, kRowGroup);
-        V::template transpose_keys<DType::kF32, kPieces>(
-            from, g * kPieces * 16, block + g * kPieces * 4 * kKeyBlock + i, kKeyBlock);
-      }
-    }
+    transpose<kRows>(
+        keys, n,
+        groups, [&](const auto& from, uint32_t i, uint32_t work) __attribute__((always_inline)) {
+          for (uint32_t g = 0; g < groups; ++g) {
+            ahead.work(work);
+            V::template transpose_keys<DType::kF32, kPieces>(
+                from, size_t{g} * kPieces * 16, block + g * kPieces * 4 * kKeyBlock + i, kKeyBlock);
+          }
+        });
   }
   // Lanes [n, lanes) repeat the last key, as the codes do.
   template <DType T>
@@ -518,7 +550,9 @@ struct Attend {
 
     const bool lists = queries.visible != nullptr;
     rows.truncate(lists ? rows.past : kChunkRows);
-    ahead.start(rows.next, rows.rows * dims * (kTransposeWork + 2 * count));
+    ahead.start(
+        rows.next,
+        rows.rows * dims * (kTransposeWork + ValueRows<V, DType::kF16>::kConvertWork + 2 * count));
     score(0, 0, count);
     for (uint32_t t = 0; lists && t < tokens; ++t) {
       gather_visible(view, queries, first + t, rows);

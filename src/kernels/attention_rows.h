@@ -16,17 +16,25 @@ inline constexpr uint32_t kMaxLanes = 16;   // floats of the widest vector
 // Queries that share one conversion of the rows.
 inline constexpr uint32_t kTileQueries = kMaxGroup;
 
-// The chunk behind this one or, behind the last, the first of the view that is read then: to be
-// asked for early.
+// Cache lines at an even distance, and several such.
+struct Strip {
+  const std::byte* at;
+  uint32_t step, lines;  // step: bytes from one line to the next
+};
+struct StripList {
+  static constexpr uint32_t kMost = 64;  // more are left out
+  Strip strips[kMost];
+  uint32_t count = 0, lines = 0;
+
+  // The lines of `rows` rows of so many bytes, `stride` bytes from one to the next.
+  void append(const std::byte* first, uint32_t bytes, uint32_t stride, uint32_t rows);
+};
+
+// The lines of the chunk behind this one or, behind the last, of the first one of the view that is
+// read then: to be asked for early.
 struct NextRows {
-  struct Piece {  // rows behind one another
-    const std::byte *k, *v;
-    uint32_t k_stride, v_stride, rows;
-  };
-  static constexpr uint32_t kMost = 32;  // more are not asked for
-  Piece pieces[kMost];
-  uint32_t count = 0, rows = 0;
-  uint32_t k_bytes = 0, v_bytes = 0;  // of one row
+  StripList k, v;
+  uint32_t rows = 0;
 
   void append(const Segment& segment, uint32_t row, uint32_t of_rows, uint32_t head_dim);
 };

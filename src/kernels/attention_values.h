@@ -1,6 +1,7 @@
 #pragma once
 // The right side of attention's products: floats in the first-level cache, or values as they lie in
-// their rows. Included inside a target region.
+// their rows. kAsks: rows are asked for during the product (RowsAhead), which costs one of many
+// queries about 5 %. Included inside a target region.
 
 namespace kvick::kernels {
 namespace {
@@ -17,12 +18,26 @@ inline constexpr uint32_t kElementBytes = T == DType::kF32       ? 4
 template <class V>
 struct BlockOperand {
   using F = typename V::F;
-  static constexpr bool kFromMemory = false;
+  static constexpr bool kAsks = false;
   const float* at;
   uint32_t stride;
-  F operator()(uint32_t i, int r) const { return V::load(at + i * stride + r * V::kLanes); }
+  F operator()(size_t i, int r) const { return V::load(at + i * stride + r * V::kLanes); }
   BlockOperand skip(uint32_t n) const { return {at + n * stride, stride}; }
   BlockOperand from_dim(uint32_t d) const { return {at + d, stride}; }
+};
+
+// The same of float16, converted when it is read: for a product that reads it once.
+template <class V>
+struct HalfBlock {
+  static constexpr bool kAsks = true;
+  static constexpr uint32_t kConvertWork = 0;
+  const uint16_t* at;
+  uint32_t stride;
+  typename V::F operator()(size_t i, int r) const {
+    return V::template load_row<DType::kF16>(
+        reinterpret_cast<const std::byte*>(at + i * stride + r * V::kLanes));
+  }
+  HalfBlock from_dim(uint32_t d) const { return {at + d, stride}; }
 };
 
 // Values as a product takes them, vector r of row i, converted on the way.
@@ -30,26 +45,28 @@ template <class V, DType T>
 struct ValueRows {
   using F = typename V::F;
   static constexpr uint32_t kLanes = V::kLanes;
-  static constexpr bool kFromMemory = true;
+  static constexpr bool kAsks = true;
+  static constexpr uint32_t kConvertWork = 2;  // of an element, in products: see RowsAhead
   const std::byte* const* rows;
   uint32_t dim;         // of the first lane
   const float* scales;  // of row 0, of quantised rows; `in_row` from one row to the next
   uint32_t in_row;
   float scale;  // of static rows
   // By force: a call would put all accumulators of the tile into memory, and did.
-  [[gnu::always_inline]] inline F operator()(uint32_t i, int r) const {
+  [[gnu::always_inline]] inline F operator()(size_t i, int r) const {
     if constexpr (kScales<T> == 0) {
-      return of_head(V::template load_row<T>(rows[i] + (dim + r * kLanes) * kElementBytes<T>));
+      return of_head(V::template load_row<T>(rows[i] + size_t{dim} * kElementBytes<T> +
+                                             size_t{kLanes * kElementBytes<T>} * r));
     } else {
       // Where two vectors make a group tiles begin with one, so that a vector's place in it is
       // known when this is compiled.
       constexpr uint32_t kVectors = kRowGroup / kLanes;
       const uint32_t vector = (kVectors == 2 ? 0 : dim % kRowGroup / kLanes) + r;
       const size_t first = dim / kRowGroup, group = vector / kVectors;  // the group is the sum
-      const float* const scale = scales + first * kScales<T> + size_t{i} * in_row;
+      const float* const of_row = scales + first * kScales<T> + i * in_row;
       const std::byte* const codes = rows[i] + first * code_bytes(T, kRowGroup);
       return scaled(codes + group * code_bytes(T, kRowGroup), vector % kVectors * kLanes,
-                    scale + group * kScales<T>);
+                    of_row + group * kScales<T>);
     }
   }
   // The n elements from d on, of rows that are not quantised in groups.

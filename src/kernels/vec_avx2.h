@@ -136,9 +136,9 @@ struct VecAvx2 {
   template <DType T>
   static constexpr int kKeyDims = T == DType::kF32 ? 4 : 8;
 
-  template <DType T, int Pieces>
-  [[gnu::always_inline]] static void transpose_keys(const std::byte* const* rows, size_t offset,
-                                                    float* to, size_t stride) {
+  template <DType T, int Pieces, class Rows, class To>
+  [[gnu::always_inline]] static void transpose_keys(const Rows& rows, size_t offset, To* to,
+                                                    size_t stride) {
     constexpr bool kPaired = T == DType::kBF16;
     constexpr int kRegisters = T == DType::kF32 ? 4 : 8;
     constexpr int kStep = T == DType::kF32 || kPaired ? 4 : 8;
@@ -146,14 +146,14 @@ struct VecAvx2 {
                       ++piece) {  // sixteen registers have no room for two
       __m256 x[kRegisters];
       KVICK_UNROLL for (int i = 0; i < kRegisters; ++i) {
-        const std::byte* const* from = rows + (kPaired ? (i & 1) * 8 + i / 2 : i);
-        x[i] = two(from[0] + offset + 16 * piece, from[kStep] + offset + 16 * piece);
+        const int row = kPaired ? (i & 1) * 8 + i / 2 : i;
+        x[i] = two(rows[row] + offset + 16 * piece, rows[row + kStep] + offset + 16 * piece);
       }
       store_columns<T>(x, to + piece * kKeyDims<T> * stride, stride);
     }
   }
-  template <DType T>
-  [[gnu::always_inline]] static void store_columns(const __m256* x, float* to, size_t stride) {
+  template <DType T, class To>
+  [[gnu::always_inline]] static void store_columns(const __m256* x, To* to, size_t stride) {
     if constexpr (T == DType::kF32) {
       const __m256 a = _mm256_unpacklo_ps(x[0], x[1]), b = _mm256_unpackhi_ps(x[0], x[1]);
       const __m256 c = _mm256_unpacklo_ps(x[2], x[3]), d = _mm256_unpackhi_ps(x[2], x[3]);
@@ -182,6 +182,11 @@ struct VecAvx2 {
   static __m256 two(const std::byte* a, const std::byte* b) {
     const __m256 low = _mm256_castps128_ps256(_mm_loadu_ps(reinterpret_cast<const float*>(a)));
     return _mm256_insertf128_ps(low, _mm_loadu_ps(reinterpret_cast<const float*>(b)), 1);
+  }
+  template <DType T>
+  static void store_halves(uint16_t* to, __m256i x) {
+    static_assert(T == DType::kF16);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), x);
   }
   template <DType T>
   static void store_halves(float* to, __m256i x) {

@@ -195,28 +195,28 @@ struct VecAvx512 {
   static constexpr int kKeyDims = T == DType::kF32 ? 4 : 8;
 
   // to[d * stride + i] = element d of rows[i], whose address is rows[i] + offset, for `Pieces`
-  // times kKeyDims elements. Two pieces at a time, because there are more row pointers than
-  // registers: each would be loaded again.
-  template <DType T, int Pieces>
-  [[gnu::always_inline]] static void transpose_keys(const std::byte* const* rows, size_t offset,
-                                                    float* to, size_t stride) {
+  // times kKeyDims elements, as floats or, of float16, as they are. Two pieces at a time, because
+  // there are more rows than registers: each address would be found again.
+  template <DType T, int Pieces, class Rows, class To>
+  [[gnu::always_inline]] static void transpose_keys(const Rows& rows, size_t offset, To* to,
+                                                    size_t stride) {
     // bfloat16 takes rows r and 16 + r side by side, so that its halves need no further shuffle.
     constexpr bool kPaired = T == DType::kBF16;
     constexpr int kRegisters = T == DType::kF32 ? 4 : 8;
     constexpr int kStep = T == DType::kF32 || kPaired ? 4 : 8;
     __m512 x[Pieces][kRegisters];
     KVICK_UNROLL for (int i = 0; i < kRegisters; ++i) {
-      const std::byte* const* from = rows + (kPaired ? (i & 1) * 16 + i / 2 : i);
-      const std::byte *a = from[0] + offset, *b = from[kStep] + offset;
-      const std::byte *c = from[2 * kStep] + offset, *d = from[3 * kStep] + offset;
+      const int row = kPaired ? (i & 1) * 16 + i / 2 : i;
+      const std::byte *a = rows[row] + offset, *b = rows[row + kStep] + offset;
+      const std::byte *c = rows[row + 2 * kStep] + offset, *d = rows[row + 3 * kStep] + offset;
       KVICK_UNROLL for (int piece = 0; piece < Pieces; ++piece) x[piece][i] =
           four(a + 16 * piece, b + 16 * piece, c + 16 * piece, d + 16 * piece);
     }
     KVICK_UNROLL for (int piece = 0; piece < Pieces; ++piece)
         store_columns<T>(x[piece], to + piece * kKeyDims<T> * stride, stride);
   }
-  template <DType T>
-  [[gnu::always_inline]] static void store_columns(const __m512* x, float* to, size_t stride) {
+  template <DType T, class To>
+  [[gnu::always_inline]] static void store_columns(const __m512* x, To* to, size_t stride) {
     if constexpr (T == DType::kF32) {
       const __m512 a = _mm512_unpacklo_ps(x[0], x[1]), b = _mm512_unpackhi_ps(x[0], x[1]);
       const __m512 c = _mm512_unpacklo_ps(x[2], x[3]), d = _mm512_unpackhi_ps(x[2], x[3]);
@@ -249,6 +249,11 @@ struct VecAvx512 {
     x = _mm512_insertf32x4(x, part(b), 1);
     x = _mm512_insertf32x4(x, part(c), 2);
     return _mm512_insertf32x4(x, part(d), 3);
+  }
+  template <DType T>
+  static void store_halves(uint16_t* to, __m512i x) {
+    static_assert(T == DType::kF16);
+    _mm512_storeu_si512(to, x);
   }
   template <DType T>
   static void store_halves(float* to, __m512i x) {

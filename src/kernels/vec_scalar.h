@@ -87,11 +87,16 @@ struct VecScalar {
   static constexpr int kKeyRows = 1;
   template <DType T>
   static constexpr int kKeyDims = 1;
-  template <DType T, int Pieces>
-  static void transpose_keys(const std::byte* const* rows, size_t offset, float* to,
-                             size_t stride) {
+  template <DType T, int Pieces, class Rows, class To>
+  static void transpose_keys(const Rows& rows, size_t offset, To* to, size_t stride) {
     constexpr size_t kBytes = T == DType::kF32 ? 4 : 2;
-    for (size_t i = 0; i < Pieces; ++i) to[i * stride] = load_row<T>(rows[0] + offset + i * kBytes);
+    for (size_t i = 0; i < Pieces; ++i) {
+      const std::byte* const from = rows[0] + offset + i * kBytes;
+      if constexpr (sizeof(To) == sizeof(float))
+        to[i * stride] = load_row<T>(from);
+      else
+        std::memcpy(to + i * stride, from, sizeof(To));
+    }
   }
   static void split_pairs(F a, F b, F& even, F& odd) { even = a, odd = b; }
   static void join_pairs(F even, F odd, F& a, F& b) { a = even, b = odd; }

@@ -41,8 +41,21 @@ void write_fresh_rows(const Setup& setup, std::span<const Place> places, const L
       KVICK_CHECK(place.fresh % kernels::rows_together(type) == 0, "{} rows of type {}",
                   place.fresh, kernels::dtype_info(type).name);
   const size_t token = size_t{shape.kv_heads} * shape.head_dim;  // floats
+  // A sequence's next row is seldom in a cache, and stores wait for its lines one after the other.
+  const auto ask = [&](size_t region) {
+    if (places[region / shape.kv_heads].fresh == 0) return;
+    for (const bool is_v : {false, true}) {
+      const std::byte* const row = at(static_cast<uint32_t>(region / shape.kv_heads),
+                                      static_cast<uint32_t>(region % shape.kv_heads), is_v, 0);
+      for (size_t line = 0; line < shape.row_bytes(is_v); line += 64)
+        __builtin_prefetch(row + line, 1);
+    }
+  };
+  constexpr size_t kAhead = 8;  // regions
   const auto write_all = [&](size_t begin, size_t end, unsigned) {
+    for (size_t region = begin; region < std::min(end, begin + kAhead); ++region) ask(region);
     for (size_t region = begin; region < end; ++region) {
+      if (region + kAhead < end) ask(region + kAhead);
       const auto slot = static_cast<uint32_t>(region / shape.kv_heads);
       const auto head = static_cast<uint32_t>(region % shape.kv_heads);
       const Place& place = places[slot];

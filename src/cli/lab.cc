@@ -210,8 +210,9 @@ void add_lab(CLI::App& app, const Common& common, Run& chosen) {
       ->add_option("-b,--batch", flags->batch,
                    "sequences that grow together, where an experiment of a whole model has them")
       ->check(CLI::Range(1, 4096));
-  command->add_option("--kv", flags->stores,
-                      "caches to go through, where an experiment lets them be chosen (spec)");
+  command->add_option(
+      "--kv", flags->stores,
+      "caches to go through, where an experiment lets them be chosen (spec, depth)");
   command->add_option("--kv-tier", flags->engine.kv_tier, "of those that have a slower tier");
   command->add_option("--spec", flags->specs,
                       "ways to guess to go through, where an experiment has any (spec)");

@@ -1,7 +1,7 @@
 // depth: what a token costs far behind in a context, by policy: the attention of all layers alone,
 // with keys, values and queries that are random, and the whole model's step. The cache is filled
 // without computing. With --kv-tier everything is measured over that tier as well, whose frames may
-// then be less than the rows are.
+// then be less than the rows are; with --kv in each of these stores instead of the default one.
 
 #include <algorithm>
 
@@ -22,7 +22,14 @@ constexpr const char* kInMemory = "in memory";
 
 struct Setting {
   Selected selected;
-  std::string tier;  // as --kv-tier takes it; empty: none
+  std::string tier;   // as --kv-tier takes it; empty: none
+  std::string store;  // as --kv takes it; empty: the default, or that of the tier
+
+  // What the rows are in, with all options.
+  std::string place() const {
+    if (!tier.empty()) return tier;
+    return store.empty() ? kInMemory : fmt::format("{} ({})", kInMemory, store);
+  }
 };
 
 class Depth final : public Experiment {
@@ -40,13 +47,16 @@ class Depth final : public Experiment {
       return base::fail("a context of {} tokens is too short to time", tokens_);
     KVICK_TRY(std::vector<Selected> selected, selections(bench_, kPolicies, kBudgets));
     selected.insert(selected.begin(), full_attention());
-    std::vector<std::string> tiers = {""};
-    if (!bench_.tier.empty()) tiers.push_back(bench_.tier);
+    const std::vector<std::string> stores =
+        bench_.stores.empty() ? std::vector<std::string>{""} : bench_.stores;
+    std::vector<Setting> places;
+    for (const std::string& store : stores) places.push_back({.tier = "", .store = store});
+    if (!bench_.tier.empty()) places.push_back({.tier = bench_.tier, .store = ""});
     std::vector<Cell> cells;
     settings_.clear();
-    for (const std::string& tier : tiers)
+    for (const Setting& place : places)
       for (const Selected& one : selected) {
-        settings_.push_back({one, tier});
+        settings_.push_back({one, place.tier, place.store});
         KVICK_TRY(const engine::KvOptions kv, options_for(settings_.back()));
         KVICK_TRY_VOID(engine_->check_kv(kv));
         cells.push_back(cell_of(settings_.back()));
@@ -72,15 +82,15 @@ class Depth final : public Experiment {
 
   Findings findings(std::span<const Measured> all) override {
     Findings findings;
-    Table table = {.title = fmt::format(
-                       "{}, {} sequences of {} tokens; against all rows in memory; MB of a step",
-                       stem_of(bench_.model_path), batch_, tokens_),
-                   .columns = {"rows in", "policy", "attention ms", "times as fast", "step ms",
-                               "times as fast", "MB planned", "MB of the tier"},
-                   .rows = {}};
+    Table table = {
+        .title = fmt::format("{}, {} sequences of {} tokens; against the first line; MB of a step",
+                             stem_of(bench_.model_path), batch_, tokens_),
+        .columns = {"rows in", "policy", "attention ms", "times as fast", "step ms",
+                    "times as fast", "MB planned", "MB of the tier"},
+        .rows = {}};
     Json cases = Json::array();
     const std::vector<const Measured*> full =
-        matching(all, {{"tier", kInMemory}, {"policy", kFull}});
+        matching(all, {{"tier", settings_.front().place()}, {"policy", kFull}});
     for (const Measured& one : all) {
       if (full.empty() || one.runs.empty()) continue;
       const double attend = one.median("attend_s"), step = one.median("step_s");
@@ -114,16 +124,18 @@ class Depth final : public Experiment {
     if (!setting.tier.empty()) {
       KVICK_TRY(kv.tier, kv::parse_spec(setting.tier));
     }
+    if (!setting.store.empty()) {
+      KVICK_TRY(kv.spec, kv::parse_spec(setting.store));
+    }
     return kv;
   }
 
   Cell cell_of(const Setting& setting) const {
     const std::string model = stem_of(bench_.model_path);
     const std::string tier =
-        setting.tier.empty() ? kInMemory : setting.tier.substr(0, setting.tier.find(':'));
+        setting.tier.empty() ? setting.place() : setting.tier.substr(0, setting.tier.find(':'));
     // The tier with all its options: another one's figures must not pass for this one's.
-    return {.key = fmt::format("{} N={} B={} {} {}", model, tokens_, batch_,
-                               setting.tier.empty() ? kInMemory : setting.tier,
+    return {.key = fmt::format("{} N={} B={} {} {}", model, tokens_, batch_, setting.place(),
                                setting.selected.label()),
             .what = {{"model", model},
                      {"tokens", tokens_},

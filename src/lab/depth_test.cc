@@ -58,6 +58,22 @@ TEST(Depth, TakesNoOtherTiersFiguresForItsOwn) {
   EXPECT_EQ(last_key("ram:fast=16MiB"), last_key("ram:fast=16MiB"));
 }
 
+TEST(Depth, GoesThroughStores) {
+  DepthBench t;
+  t.bench.select.policies = {"quest"};
+  t.bench.stores = {"paged", "virtual"};
+  const auto experiment = find_experiment("depth")->make(t.bench);
+  const std::vector<Measured> all = measure_all(*experiment);
+  ASSERT_EQ(all.size(), 4U);
+  EXPECT_EQ(all[0].cell.what["tier"], "in memory (paged)");
+  EXPECT_EQ(all[3].cell.what["tier"], "in memory (virtual)");
+  EXPECT_EQ(experiment->findings(all).summary["cases"][0]["step_times"], 1.0);
+  t.bench.stores = {"nothing"};
+  const auto cells = find_experiment("depth")->make(t.bench)->cells();
+  ASSERT_FALSE(cells.ok());
+  EXPECT_NE(cells.error().message.find("nothing"), std::string::npos) << cells.error().message;
+}
+
 TEST(Depth, SaysWhatIsWrong) {
   DepthBench t;
   const auto error_of = [&] {

@@ -5,6 +5,7 @@
 // of the queries that share a view are summed, which is one product too.
 
 #include <limits>
+#include <numeric>
 
 #include "kv/select_store.h"
 #include "kv/vectors.h"
@@ -77,8 +78,11 @@ class Quest final : public Selector {
     }
     const auto pages = highest(scores, question.choosing.take / unit, scratch);
     const std::span<uint32_t> rows = scratch.make<uint32_t>(question.choosing.take);
-    for (uint32_t i = 0; i < rows.size(); ++i)
-      rows[i] = (begin + pages[i / unit]) * unit + i % unit;
+    auto row = rows.begin();
+    for (const uint32_t page : pages) {
+      std::iota(row, row + unit, (begin + page) * unit);
+      row += unit;
+    }
     choice.rows = rows;
   }
 

@@ -216,7 +216,12 @@ void SelectStep::narrow(const Choosing& choosing, const Choice& choice, base::Ar
   const uint32_t count = kernels::rows_of(past);
   ChosenRuns runs(past.runs, scratch.make<kernels::Run>(past.runs.size() + choosing.take + 2));
   runs.add(0, choosing.first);
-  for (const uint32_t row : choice.rows) runs.add(row, row + 1);
+  for (auto row = choice.rows.begin(); row != choice.rows.end();) {
+    const uint32_t first = *row;
+    uint32_t end = first + 1;
+    while (++row != choice.rows.end() && *row == end) ++end;
+    runs.add(first, end);
+  }
   runs.add(choosing.last, count);
   past.runs = runs.runs();
   past.bucket = out.fresh.bucket = {};

@@ -26,7 +26,8 @@ struct StripList {
   Strip strips[kMost];
   uint32_t count = 0, lines = 0;
 
-  // The lines of `rows` rows of so many bytes, `stride` bytes from one to the next.
+  // The lines of `rows` rows of so many bytes, `stride` bytes from one to the next; of rows that
+  // lie apart as if each began with a line.
   void append(const std::byte* first, uint32_t bytes, uint32_t stride, uint32_t rows);
 };
 

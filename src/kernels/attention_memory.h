@@ -27,7 +27,7 @@ struct SlotTiles {
   }
 
   // Slots [slot, slot + S), elements [d, d + R vectors); part: R is 1 and has so many lanes.
-  template <int S, int R>
+  template <int S, int R, bool kGated>
   static void tile(const MemoryWalk& w, uint32_t slot, uint32_t d, int lanes) {
     const bool part = R == 1 && lanes < V::kLanes;
     const size_t at = size_t{slot} * w.head_dim + d;
@@ -41,6 +41,10 @@ struct SlotTiles {
           load(w.adds + size_t{t} * w.head_dim + d + r * V::kLanes, part, lanes);
       KVICK_UNROLL for (int s = 0; s < S; ++s) {
         const F weight = V::set(weights[s]);
+        if constexpr (kGated) {
+          const F gate = V::set(w.gates[t]);
+          KVICK_UNROLL for (int r = 0; r < R; ++r) value[s][r] = V::mul(gate, value[s][r]);
+        }
         KVICK_UNROLL for (int r = 0; r < R; ++r) value[s][r] = V::fma(weight, add[r], value[s][r]);
       }
       if (t < w.first_read) continue;
@@ -62,24 +66,31 @@ struct SlotTiles {
         store(w.to + at + s * w.head_dim + r * V::kLanes, value[s][r], part, lanes);
   }
 
-  template <int S>
+  template <int S, bool kGated>
   static void slots(const MemoryWalk& w, uint32_t slot) {
     uint32_t d = 0;
     for (; d + kVectors * V::kLanes <= w.head_dim; d += kVectors * V::kLanes)
-      tile<S, kVectors>(w, slot, d, V::kLanes);
+      tile<S, kVectors, kGated>(w, slot, d, V::kLanes);
     for (; d < w.head_dim; d += V::kLanes) {
       const uint32_t left = w.head_dim - d;
-      tile<S, 1>(w, slot, d, left < V::kLanes ? static_cast<int>(left) : V::kLanes);
+      tile<S, 1, kGated>(w, slot, d, left < V::kLanes ? static_cast<int>(left) : V::kLanes);
     }
+  }
+
+  template <bool kGated>
+  static void walk(const MemoryWalk& w) {
+    uint32_t slot = 0;
+    for (; slot + kSlots <= w.slots; slot += kSlots) slots<kSlots, kGated>(w, slot);
+    for (; slot < w.slots; ++slot) slots<1, kGated>(w, slot);
   }
 };
 
 template <class V>
 void walk_memory(const MemoryWalk& walk) {
-  uint32_t slot = 0;
-  for (; slot + SlotTiles<V>::kSlots <= walk.slots; slot += SlotTiles<V>::kSlots)
-    SlotTiles<V>::template slots<SlotTiles<V>::kSlots>(walk, slot);
-  for (; slot < walk.slots; ++slot) SlotTiles<V>::template slots<1>(walk, slot);
+  if (walk.gates != nullptr)
+    SlotTiles<V>::template walk<true>(walk);
+  else
+    SlotTiles<V>::template walk<false>(walk);
 }
 
 template <class V>

@@ -65,6 +65,7 @@ struct Made {
         weights(random_floats(size_t{tokens} * (slots + 3), 2)),
         adds(random_floats(size_t{tokens} * head_dim, 3)),
         probs(random_floats(size_t{tokens} * group * (slots + 3), 4)),
+        gates(random_floats(tokens, 5, 0.5F)),
         out(size_t{tokens} * group * head_dim, 77) {
     walk = {.slots = slots,
             .head_dim = head_dim,
@@ -78,7 +79,7 @@ struct Made {
             .out = out.data(),
             .out_stride = size_t{group} * head_dim};
   }
-  std::vector<float> values, weights, adds, probs, out;
+  std::vector<float> values, weights, adds, probs, gates, out;  // gates: for who asks for them
   MemoryWalk walk;
 };
 
@@ -89,7 +90,8 @@ void naive(const MemoryWalk& w, std::vector<double>& values, std::vector<double>
   for (uint32_t t = 0; t < w.tokens; ++t) {
     for (uint32_t m = 0; m < w.slots; ++m)
       for (uint32_t d = 0; d < w.head_dim; ++d)
-        values[m * w.head_dim + d] +=
+        values[m * w.head_dim + d] =
+            values[m * w.head_dim + d] * (w.gates != nullptr ? w.gates[t] : 1) +
             double{w.weights[t * w.stride + m]} * w.adds[t * w.head_dim + d];
     for (uint32_t g = 0; t >= w.first_read && g < w.group; ++g)
       for (uint32_t d = 0; d < w.head_dim; ++d) {
@@ -104,42 +106,62 @@ void naive(const MemoryWalk& w, std::vector<double>& values, std::vector<double>
 
 TEST(WalkMemory, AddsAndReadsTokensOneAfterTheOther) {
   for_each_table([](const Table& table) {
-    for (const uint32_t slots : {1U, 3U, 4U, 21U})
-      for (const uint32_t head_dim : {1U, 8U, 24U, 64U, 100U, 128U})
-        for (const uint32_t first_read : {0U, 2U, 5U}) {
-          Made made(slots, head_dim, 5, 3);
-          made.walk.first_read = first_read;
-          std::vector<float> after(made.values.size());
-          made.walk.to = after.data();
-          table.walk_memory(made.walk);
-          std::vector<double> values, out;
-          naive(made.walk, values, out);
-          for (size_t i = 0; i < values.size(); ++i) ASSERT_NEAR(after[i], values[i], 1e-5);
-          for (size_t i = 0; i < out.size(); ++i) ASSERT_NEAR(made.out[i], out[i], 3e-5);
-          for (size_t i = out.size(); i < made.out.size(); ++i) ASSERT_EQ(made.out[i], 77);
-        }
+    for (const bool gated : {false, true})
+      for (const uint32_t slots : {1U, 3U, 4U, 21U})
+        for (const uint32_t head_dim : {1U, 8U, 24U, 64U, 100U, 128U})
+          for (const uint32_t first_read : {0U, 2U, 5U}) {
+            Made made(slots, head_dim, 5, 3);
+            made.walk.first_read = first_read;
+            if (gated) made.walk.gates = made.gates.data();
+            std::vector<float> after(made.values.size());
+            made.walk.to = after.data();
+            table.walk_memory(made.walk);
+            std::vector<double> values, out;
+            naive(made.walk, values, out);
+            for (size_t i = 0; i < values.size(); ++i) ASSERT_NEAR(after[i], values[i], 1e-5);
+            for (size_t i = 0; i < out.size(); ++i) ASSERT_NEAR(made.out[i], out[i], 3e-5);
+            for (size_t i = out.size(); i < made.out.size(); ++i) ASSERT_EQ(made.out[i], 77);
+          }
   });
 }
 
 TEST(WalkMemory, HasTheSameBitsHoweverTokensAreCutIntoWalks) {
   for_each_table([](const Table& table) {
-    Made whole(37, 40, 11, 2), cut(37, 40, 11, 2);
-    whole.walk.to = whole.values.data();  // in place
-    table.walk_memory(whole.walk);
-    uint32_t first = 0;
-    for (const uint32_t tokens : {1U, 4U, 6U}) {
-      MemoryWalk walk = cut.walk;
-      walk.to = cut.values.data();
-      walk.tokens = tokens;
-      walk.weights += size_t{first} * walk.stride;
-      walk.adds += size_t{first} * walk.head_dim;
-      walk.probs += size_t{first} * walk.group * walk.stride;
-      walk.out += first * walk.out_stride;
-      table.walk_memory(walk);
-      first += tokens;
+    for (const bool gated : {false, true}) {
+      Made whole(37, 40, 11, 2), cut(37, 40, 11, 2);
+      whole.walk.to = whole.values.data();  // in place
+      if (gated) whole.walk.gates = whole.gates.data();
+      table.walk_memory(whole.walk);
+      uint32_t first = 0;
+      for (const uint32_t tokens : {1U, 4U, 6U}) {
+        MemoryWalk walk = cut.walk;
+        walk.to = cut.values.data();
+        walk.tokens = tokens;
+        walk.weights += size_t{first} * walk.stride;
+        walk.adds += size_t{first} * walk.head_dim;
+        if (gated) walk.gates = cut.gates.data() + first;
+        walk.probs += size_t{first} * walk.group * walk.stride;
+        walk.out += first * walk.out_stride;
+        table.walk_memory(walk);
+        first += tokens;
+      }
+      EXPECT_EQ(whole.values, cut.values);
+      EXPECT_EQ(whole.out, cut.out);
     }
-    EXPECT_EQ(whole.values, cut.values);
-    EXPECT_EQ(whole.out, cut.out);
+  });
+}
+
+TEST(WalkMemory, GatesOfOneChangeNoBit) {
+  for_each_table([](const Table& table) {
+    Made without(37, 40, 11, 2), with(37, 40, 11, 2);
+    std::fill(with.gates.begin(), with.gates.end(), 1.0F);
+    with.walk.gates = with.gates.data();
+    for (Made* made : {&without, &with}) {
+      made->walk.to = made->values.data();
+      table.walk_memory(made->walk);
+    }
+    EXPECT_EQ(with.values, without.values);
+    EXPECT_EQ(with.out, without.out);
   });
 }
 

@@ -34,6 +34,7 @@ BoundedStep::BoundedStep(CheckedStore& store, std::vector<Place> places, const S
     : CheckedStep(store, std::move(places)), setup_(setup), workers_(workers) {
   tokens_ = this->places().back().first + this->places().back().fresh;
   rows_ = std::make_unique_for_overwrite<float[]>(shape().layers * 2 * layer_floats());
+  gates_.resize(shape().layers);
   for (const Place& place : this->places()) {
     few_first_.push_back(few_tokens_);
     if (place.fresh <= kFewTokens) few_tokens_ += place.fresh;
@@ -47,6 +48,13 @@ bool BoundedStep::few(uint32_t slot) const { return places()[slot].fresh <= kFew
 uint32_t BoundedStep::most_tokens(uint32_t group) const {
   const uint64_t fit = kScoreFloats / (uint64_t{stride()} * (1 + group));
   return static_cast<uint32_t>(std::clamp<uint64_t>(fit, kLeastTokens, kMostTokens));
+}
+
+void BoundedStep::write_gates(uint32_t layer, const float* gates) {
+  const uint32_t heads = shape().kv_heads;
+  gates_[layer] = std::make_unique_for_overwrite<float[]>(heads * tokens_);
+  for (uint32_t h = 0; h < heads; ++h)
+    for (uint64_t t = 0; t < tokens_; ++t) gates_[layer][h * tokens_ + t] = gates[t * heads + h];
 }
 
 void BoundedStep::write_rows(uint32_t layer, const float* k, const float* v) {
@@ -98,16 +106,18 @@ void BoundedStep::weigh(const Where& at, const Rows& rows, const Reading& readin
   for (uint32_t i = 0; i < queries; ++i) desk.inverse[i] = 1 / sum(n + i);
 }
 
-// Adds the desk's first tokens, in order.
-kernels::MemoryWalk BoundedStep::walk_of(const Where& at, uint32_t tokens, const Desk& desk) const {
+// Adds these rows, which are the desk's first ones, in order.
+kernels::MemoryWalk BoundedStep::walk_of(const Where& at, const Rows& rows,
+                                         const Desk& desk) const {
   return {.slots = memory().slots,
           .head_dim = shape().head_dim,
-          .tokens = tokens,
-          .first_read = tokens,
+          .tokens = rows.count,
+          .first_read = rows.count,
           .stride = stride(),
           .from = values(at),
           .weights = desk.scores,
-          .adds = desk.adds};
+          .adds = desk.adds,
+          .gates = gates(at, rows.first)};
 }
 
 // What is left of the softmax of a walk's queries.
@@ -134,7 +144,7 @@ void BoundedStep::read_chain(const Where& at, const Reading& reading, base::Aren
   for (uint32_t first = 0; first < fresh; first += most) {
     const uint32_t n = std::min(most, fresh - first);
     weigh(at, {first, n}, reading, desk);
-    kernels::MemoryWalk walk = walk_of(at, n, desk);
+    kernels::MemoryWalk walk = walk_of(at, {first, n}, desk);
     walk.from = first == 0 ? walk.from : now;
     walk.to = first + n < fresh ? now : nullptr;
     walk.first_read = 0;
@@ -157,6 +167,8 @@ void BoundedStep::read_tree(const Where& at, const Reading& reading, base::Arena
                .scores = scratch.make<float>(size_t{fresh} * stride()).data(),
                .adds = scratch.make<float>(size_t{fresh} * dim).data(),
                .inverse = nullptr};
+  const float* const gates = this->gates(at, 0);
+  float* path_gates = gates != nullptr ? scratch.make<float>(fresh).data() : nullptr;
   for (uint32_t t = 0; t < fresh; ++t) {
     const std::span<const uint32_t> rows = reading.paths[at.slot][t];
     KVICK_CHECK(!rows.empty() && rows.back() == t, "a path of {} tokens that does not end at {}",
@@ -164,8 +176,10 @@ void BoundedStep::read_tree(const Where& at, const Reading& reading, base::Arena
     for (size_t i = 0; i < rows.size(); ++i) {
       std::copy_n(desk.scores + size_t{rows[i]} * stride(), stride(), path.scores + i * stride());
       std::copy_n(desk.adds + size_t{rows[i]} * dim, dim, path.adds + i * dim);
+      if (gates != nullptr) path_gates[i] = gates[rows[i]];
     }
-    kernels::MemoryWalk walk = walk_of(at, static_cast<uint32_t>(rows.size()), path);
+    kernels::MemoryWalk walk = walk_of(at, {0, static_cast<uint32_t>(rows.size())}, path);
+    walk.gates = path_gates;
     walk.first_read = walk.tokens - 1;
     walk.group = reading.group;
     walk.probs = desk.scores + (fresh + size_t{t} * reading.group) * stride();
@@ -189,22 +203,23 @@ void BoundedStep::read_rows(uint32_t layer, const Reading& reading) {
 
 // Adds rows to the values for good.
 void BoundedStep::absorb(const Where& at, const Rows& rows, base::Arena& scratch) {
-  const auto add = [&](uint32_t tokens, const Desk& desk) {
-    kernels::MemoryWalk walk = walk_of(at, tokens, desk);
+  const auto add = [&](const Rows& some, const Desk& desk) {
+    kernels::MemoryWalk walk = walk_of(at, some, desk);
     walk.to = values(at);
     kernels().walk_memory(walk);
   };
   if (few(at.slot) && was_read(at.layer))
-    return add(rows.count, {.x = nullptr,
-                            .scores = few_weights(at) + size_t{rows.first} * stride(),
-                            .adds = few_adds(at) + size_t{rows.first} * shape().head_dim,
-                            .inverse = nullptr});
+    return add(rows, {.x = nullptr,
+                      .scores = few_weights(at) + size_t{rows.first} * stride(),
+                      .adds = few_adds(at) + size_t{rows.first} * shape().head_dim,
+                      .inverse = nullptr});
   const uint32_t most = std::min(rows.count, most_tokens(0));
   const Desk desk = make_desk(at, most, 0, scratch);
   for (uint32_t first = 0; first < rows.count; first += most) {
     const uint32_t n = std::min(most, rows.count - first);
-    weigh(at, {rows.first + first, n}, {}, desk);
-    add(n, desk);
+    const Rows some = {rows.first + first, n};
+    weigh(at, some, {}, desk);
+    add(some, desk);
   }
 }
 

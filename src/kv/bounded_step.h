@@ -71,6 +71,12 @@ class BoundedStep final : public CheckedStep {
     return rows_.get() + (size_t{at.layer} * 2 + (is_v ? 1 : 0)) * layer_floats() +
            first * shape().head_dim;
   }
+  // Of fresh rows, one after the other; null: all 1.
+  const float* gates(const Where& at, uint32_t token) const {
+    const float* of_layer = gates_[at.layer].get();
+    return of_layer == nullptr ? nullptr
+                               : of_layer + at.head * tokens_ + places()[at.slot].first + token;
+  }
   // Where a slot of few tokens keeps their weights, then what is added: [fresh][stride],
   // [fresh][head_dim].
   size_t few_floats() const { return size_t{stride()} + shape().head_dim; }
@@ -84,6 +90,7 @@ class BoundedStep final : public CheckedStep {
   }
   uint32_t most_tokens(uint32_t group) const;
 
+  void write_gates(uint32_t layer, const float* gates) override;
   void write_rows(uint32_t layer, const float* k, const float* v) override;
   void view_rows(const Ask& ask, base::Arena& scratch, kernels::View& out) override;
   void read_rows(uint32_t layer, const Reading& reading) override;
@@ -91,7 +98,7 @@ class BoundedStep final : public CheckedStep {
 
   Desk make_desk(const Where& at, uint32_t tokens, uint32_t group, base::Arena& scratch) const;
   void weigh(const Where& at, const Rows& rows, const Reading& reading, const Desk& desk) const;
-  kernels::MemoryWalk walk_of(const Where& at, uint32_t tokens, const Desk& desk) const;
+  kernels::MemoryWalk walk_of(const Where& at, const Rows& rows, const Desk& desk) const;
   void read_chain(const Where& at, const Reading& reading, base::Arena& scratch);
   void read_tree(const Where& at, const Reading& reading, base::Arena& scratch);
   void divide(const kernels::MemoryWalk& walk, const float* inverse) const;
@@ -109,8 +116,9 @@ class BoundedStep final : public CheckedStep {
   const Setup& setup_;
   Workers& workers_;
   uint64_t tokens_ = 0;
-  std::unique_ptr<float[]> rows_;  // [layers][k, v][tokens_][kv_heads][head_dim]
-  std::vector<size_t> few_first_;  // per slot: tokens in slots of few before it
+  std::unique_ptr<float[]> rows_;                // [layers][k, v][tokens_][kv_heads][head_dim]
+  std::vector<std::unique_ptr<float[]>> gates_;  // per layer null, or [kv_heads][tokens_]
+  std::vector<size_t> few_first_;                // per slot: tokens in slots of few before it
   size_t few_tokens_ = 0;
   std::unique_ptr<float[]> few_;
 };

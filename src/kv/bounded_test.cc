@@ -13,9 +13,10 @@ namespace {
 
 // A store and, per sequence, the tokens that it holds.
 struct Runner {
-  explicit Runner(const MadeMemory& made_memory, base::Isa isa = base::best_isa(),
+  explicit Runner(const MadeMemory& made_memory, bool with_gates, base::Isa isa = base::best_isa(),
                   base::ThreadPool* pool = nullptr, uint64_t max_bytes = UINT64_MAX)
       : made(made_memory),
+        gated(with_gates),
         store(make_store({"bounded", {}}, {.shape = kShape,
                                            .max_bytes = max_bytes,
                                            .pool = pool,
@@ -65,7 +66,7 @@ struct Runner {
     ASSERT_NE(begin({seq}, {{token}}), nullptr);
     std::vector<uint32_t> tokens = held[seq];
     tokens.push_back(token);
-    expect_near(out[0], naive(made, tokens));
+    expect_near(out[0], naive(made, tokens, gated));
   }
   static void expect_near(const Floats& read, const Doubles& expected) {
     ASSERT_EQ(read.size(), expected.size());
@@ -74,6 +75,7 @@ struct Runner {
   }
 
   const MadeMemory& made;
+  const bool gated;
   std::unique_ptr<Store> store;
   std::map<SeqId, std::vector<uint32_t>> held;
   std::vector<Floats> out;  // per token of the last step: [layers][kv_heads][group][head_dim]
@@ -89,6 +91,7 @@ struct Runner {
                     (in.*part).begin() + static_cast<ptrdiff_t>((layer + 1) * n));
       return rows;
     };
+    if (gated) step.gates(layer, all(&Input::gates, kShape.kv_heads).data());
     step.write(layer, all(&Input::k, token).data(), all(&Input::v, token).data());
     const Floats q = all(&Input::q, token * kGroup);
     Floats read(q.size(), std::nanf(""));
@@ -107,16 +110,21 @@ std::vector<base::Isa> supported() {
   return all;
 }
 
-TEST(Bounded, ReadsWhatTheDefinitionReadsFromStepsOfAnySize) {
+// Without and with gates.
+class BoundedOf : public testing::TestWithParam<bool> {};
+INSTANTIATE_TEST_SUITE_P(Updates, BoundedOf, testing::Bool(),
+                         [](const auto& gated) { return gated.param ? "gated" : "added"; });
+
+TEST_P(BoundedOf, ReadsWhatTheDefinitionReadsFromStepsOfAnySize) {
   const MadeMemory made(kShape, 37);
   std::vector<Doubles> expected;
   Doubles values(made.initial.begin(), made.initial.end());
   for (const uint32_t token : numbers(0, 200))
-    expected.push_back(naive(made, make_input(token), values));
+    expected.push_back(naive(made, make_input(token), values, GetParam()));
   for (const base::Isa isa : supported())
     for (const uint32_t size : {1U, 2U, 8U, 9U, 63U, 64U, 65U, 200U}) {
       SCOPED_TRACE(fmt::format("{} {}", base::isa_name(isa), size));
-      Runner runner(made, isa);
+      Runner runner(made, GetParam(), isa);
       const SeqId seq = runner.open();
       for (uint32_t first = 0; first < 200; first += size) {
         runner.add(seq, numbers(first, std::min(size, 200 - first)));
@@ -126,16 +134,16 @@ TEST(Bounded, ReadsWhatTheDefinitionReadsFromStepsOfAnySize) {
     }
 }
 
-TEST(Bounded, HasTheSameBitsHoweverTokensAreCutIntoStepsOnAnyNumberOfThreads) {
+TEST_P(BoundedOf, HasTheSameBitsHoweverTokensAreCutIntoStepsOnAnyNumberOfThreads) {
   const MadeMemory made(kShape, 48);
   base::ThreadPool pool(3);
   for (const base::Isa isa : supported()) {
-    Runner whole(made, isa);
+    Runner whole(made, GetParam(), isa);
     const Floats expected = whole.add(whole.open(), numbers(0, 200));
     for (const std::vector<uint32_t>& sizes :
          std::vector<std::vector<uint32_t>>{{1}, {7}, {63, 2}, {64}, {150, 50}})
       for (base::ThreadPool* threads : {static_cast<base::ThreadPool*>(nullptr), &pool}) {
-        Runner runner(made, isa, threads);
+        Runner runner(made, GetParam(), isa, threads);
         const SeqId seq = runner.open();
         Floats last;
         for (uint32_t first = 0, i = 0; first < 200; ++i) {
@@ -148,9 +156,9 @@ TEST(Bounded, HasTheSameBitsHoweverTokensAreCutIntoStepsOnAnyNumberOfThreads) {
   }
 }
 
-TEST(Bounded, HasTheSameBitsAloneAndInARaggedBatch) {
+TEST_P(BoundedOf, HasTheSameBitsAloneAndInARaggedBatch) {
   const MadeMemory made(kShape, 37);
-  Runner alone(made), together(made);
+  Runner alone(made, GetParam()), together(made, GetParam());
   std::vector<Floats> expected;
   std::vector<SeqId> seqs;
   const std::vector<std::vector<uint32_t>> tokens = {numbers(0, 70), {100}, numbers(200, 9)};
@@ -166,26 +174,26 @@ TEST(Bounded, HasTheSameBitsAloneAndInARaggedBatch) {
   EXPECT_EQ(together.out, expected);
 }
 
-TEST(Bounded, TakesManySlotsWhoseScoresDoNotFitOneWalkAndKeysOfSixteenBits) {
+TEST_P(BoundedOf, TakesManySlotsWhoseScoresDoNotFitOneWalkAndKeysOfSixteenBits) {
   for (const kernels::DType type : {kernels::DType::kF16, kernels::DType::kBF16}) {
     const MadeMemory made(kShape, 2000, type);
-    Runner runner(made);
+    Runner runner(made, GetParam());
     const SeqId seq = runner.open();
     runner.held[seq] = numbers(0, 40);
     runner.held[seq].pop_back();
     const auto step = runner.begin({seq}, {numbers(0, 40)});
-    runner.expect_near(runner.out[39], naive(made, numbers(0, 40)));
+    runner.expect_near(runner.out[39], naive(made, numbers(0, 40), GetParam()));
     step->commit({.rows = {numbers(0, 39)}});
     runner.expect_holds(seq);
   }
 }
 
 // 0 -> 1 -> 3, 0 -> 2 -> 4 -> 5; and a second tree of more tokens than are kept for commit().
-TEST(Bounded, ReadsEachPathOfATreeAsIfItWereAlone) {
+TEST_P(BoundedOf, ReadsEachPathOfATreeAsIfItWereAlone) {
   const MadeMemory made(kShape, 37);
   const std::vector<Path> paths = {{0}, {0, 1}, {0, 2}, {0, 1, 3}, {0, 2, 4}, {0, 2, 4, 5}};
   for (const uint32_t more : {0U, 10U}) {
-    Runner runner(made), chain(made);
+    Runner runner(made, GetParam()), chain(made, GetParam());
     const SeqId seq = runner.open(), other = runner.open(), alone = chain.open();
     (void)runner.add(seq, {1, 2, 3});
     (void)chain.add(alone, {1, 2, 3});
@@ -207,25 +215,28 @@ TEST(Bounded, ReadsEachPathOfATreeAsIfItWereAlone) {
   }
 }
 
-TEST(Bounded, KeepsExactlyTheRowsOfACommitWhetherOrNotTheStepWasRead) {
+TEST_P(BoundedOf, KeepsExactlyTheRowsOfACommitWhetherOrNotTheStepWasRead) {
   const MadeMemory made(kShape, 37);
   const std::vector<Path> kept = {{}, {0}, {1, 2, 5}, {0, 1, 2, 3, 4, 5}};
   for (const uint32_t fresh : {6U, 30U})
     for (const Path& rows : kept)
       for (const bool read : {true, false}) {
-        Runner runner(made);
+        Runner runner(made, GetParam());
         const SeqId seq = runner.open();
         (void)runner.add(seq, {1, 2});
         const auto step = read ? runner.begin({seq}, {numbers(10, fresh)})
                                : runner.store->begin({{{Slot{seq, fresh, {}}}}}).value();
         for (uint32_t layer = 0; !read && layer < kShape.layers; ++layer) {
-          Floats k, v;
-          const size_t n = size_t{kShape.kv_heads} * kShape.head_dim;
+          Floats k, v, gates;
+          const size_t heads = kShape.kv_heads, n = heads * kShape.head_dim;
           for (const uint32_t token : numbers(10, fresh)) {
             const Input in = make_input(token);
             k.insert(k.end(), in.k.data() + layer * n, in.k.data() + (layer + 1) * n);
             v.insert(v.end(), in.v.data() + layer * n, in.v.data() + (layer + 1) * n);
+            gates.insert(gates.end(), in.gates.data() + layer * heads,
+                         in.gates.data() + (layer + 1) * heads);
           }
+          if (GetParam()) step->gates(layer, gates.data());
           step->write(layer, k.data(), v.data());
         }
         step->commit({.rows = {rows}});
@@ -236,7 +247,7 @@ TEST(Bounded, KeepsExactlyTheRowsOfACommitWhetherOrNotTheStepWasRead) {
 
 TEST(Bounded, TakesTheSameMemoryHoweverManyTokensAreInIt) {
   const MadeMemory made(kShape, 37);
-  Runner runner(made);
+  Runner runner(made, false);
   const uint64_t bytes = uint64_t{2} * 2 * 37 * 20 * sizeof(float);
   const SeqId seq = runner.open();
   for (const uint32_t n : {1U, 100U, 150U}) {
@@ -251,7 +262,7 @@ TEST(Bounded, StartsFromZerosWithoutInitialValues) {
   MadeMemory made(kShape, 37);
   std::fill(made.initial.begin(), made.initial.end(), 0.0F);
   made.memory.initial = {};
-  Runner runner(made);
+  Runner runner(made, false);
   runner.expect_holds(runner.open());
 }
 
@@ -287,8 +298,8 @@ TEST(Bounded, ARefusalOfTheSystemIsAShortage) {
 // Random operations beside a list of tokens per sequence.
 class Player {
  public:
-  Player(const MadeMemory& made, base::ThreadPool& pool, uint32_t seed)
-      : runner_(made, base::best_isa(), &pool, 4 * made.initial.size() * sizeof(float)),
+  Player(const MadeMemory& made, bool gated, base::ThreadPool& pool, uint32_t seed)
+      : runner_(made, gated, base::best_isa(), &pool, 4 * made.initial.size() * sizeof(float)),
         random_(seed) {}
 
   void play(int operations) {
@@ -345,14 +356,14 @@ class Player {
   std::mt19937 random_;
 };
 
-TEST(Bounded, RandomOperationsAgreeWithAListOfTokens) {
+TEST_P(BoundedOf, RandomOperationsAgreeWithAListOfTokens) {
   const char* given = std::getenv("KVICK_TEST_SEED");
   const uint32_t seed = given != nullptr ? static_cast<uint32_t>(std::strtoul(given, nullptr, 10))
                                          : std::random_device{}();
   SCOPED_TRACE("KVICK_TEST_SEED=" + std::to_string(seed));
   const MadeMemory made(kShape, 18);
   base::ThreadPool pool(2);
-  Player(made, pool, seed).play(120);
+  Player(made, GetParam(), pool, seed).play(120);
 }
 
 }  // namespace

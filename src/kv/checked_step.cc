@@ -19,6 +19,17 @@ CheckedStep::~CheckedStep() {
   store_.settle();
 }
 
+void CheckedStep::gates(uint32_t layer, const float* gates) {
+  check_live();
+  KVICK_CHECK(layer < written_.size(), "layer {} of {}", layer, written_.size());
+  KVICK_CHECK(!written_[layer], "gates of layer {} come after its rows", layer);
+  write_gates(layer, gates);
+}
+
+void CheckedStep::write_gates(uint32_t, const float*) {
+  KVICK_CHECK(false, "gates() of a strategy that shows rows: they have none");
+}
+
 void CheckedStep::write(uint32_t layer, const float* k, const float* v) {
   check_live();
   KVICK_CHECK(layer < written_.size(), "layer {} of {}", layer, written_.size());

@@ -33,6 +33,7 @@ class CheckedStep : public Step {
   CheckedStep(const CheckedStep&) = delete;
   CheckedStep& operator=(const CheckedStep&) = delete;
 
+  void gates(uint32_t layer, const float* gates) final;
   void write(uint32_t layer, const float* k, const float* v) final;
   void view(const Ask& ask, base::Arena& scratch, kernels::View& out) final;
   void observe(const Ask& ask, const kernels::View& view, std::span<const float> probs) final;
@@ -42,6 +43,8 @@ class CheckedStep : public Step {
  protected:
   std::span<const Place> places() const { return places_; }
 
+  // Of a strategy that keeps a memory.
+  virtual void write_gates(uint32_t layer, const float* gates);
   virtual void write_rows(uint32_t layer, const float* k, const float* v) = 0;
   virtual void view_rows(const Ask& ask, base::Arena& scratch, kernels::View& out) = 0;
   virtual void observe_rows(const Ask&, const kernels::View&, std::span<const float>) {}

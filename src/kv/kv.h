@@ -8,7 +8,7 @@
 //
 // Order, per step: begin; then for each layer, in any order of layers: write once, then view (from
 // many threads), then observe (same); then at most one commit, after all layers were written. A
-// store that wants a layer's inputs is given them before write.
+// store that wants a layer's inputs is given them before write, and so are gates.
 // commit or destruction ends the step. Until then it is the only Step of its Store, which meanwhile
 // answers length, failure, usage, map and shape only. A Store is used from one thread at a time,
 // but for view and observe. A Store outlives its Steps.
@@ -46,6 +46,10 @@ class Step {
   // What the projections of a layer read, in batch order: x: [sum of fresh][model dim]. Before
   // write of that layer, and only if it is wanted.
   virtual void inputs(uint32_t layer, const float* x) { (void)layer, (void)x; }
+  // The share of the memory that each token leaves of what was there before it is added, in batch
+  // order: gates: [sum of fresh][kv_heads]. Before write of that layer; without it, all. Only if
+  // Traits::memory.
+  virtual void gates(uint32_t layer, const float* gates) { (void)layer, (void)gates; }
   // The fresh rows of one layer, in batch order: k, v: [sum of fresh][kv_heads][head_dim], rotated
   // already.
   virtual void write(uint32_t layer, const float* k, const float* v) = 0;

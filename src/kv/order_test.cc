@@ -124,6 +124,19 @@ TEST_P(Order, AStrategyShowsRowsOrReadsAMemoryAndRefusesTheOther) {
   EXPECT_NO_THROW(view(*step, {}));
 }
 
+TEST_P(Order, GatesOfAMemoryComeBeforeItsRows) {
+  auto step = p.begin({{a, 1}});
+  const float gates[] = {0.5F, 0.75F};
+  ASSERT_EQ(std::size(gates), kShape.kv_heads);
+  EXPECT_THROW(step->gates(kShape.layers, gates), base::Bug);
+  if (p.shows_rows)
+    EXPECT_THROW(step->gates(0, gates), base::Bug);
+  else
+    EXPECT_NO_THROW(step->gates(0, gates));
+  write_all(*step, p.shape, p.fresh);
+  EXPECT_THROW(step->gates(0, gates), base::Bug);
+}
+
 TEST_P(Order, AMemoryIsReadOnceALayerByTheQueriesOfAllSlots) {
   if (p.shows_rows) GTEST_SKIP() << "shows rows";
   auto step = p.begin({{a, 1}});

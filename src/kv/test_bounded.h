@@ -22,9 +22,9 @@ using Doubles = std::vector<double>;
 using Path = std::vector<uint32_t>;
 
 // What one token writes and asks, in all layers: k, v [layers][kv_heads][head_dim], q
-// [layers][kv_heads][group][head_dim].
+// [layers][kv_heads][group][head_dim]; gates [layers][kv_heads], which a store is given or not.
 struct Input {
-  Floats k, v, q;
+  Floats k, v, q, gates;
 };
 
 inline Input make_input(uint32_t number) {
@@ -35,8 +35,10 @@ inline Input make_input(uint32_t number) {
     for (float& x : made) x = normal(random);
     return made;
   };
-  const size_t n = size_t{kShape.layers} * kShape.kv_heads * kShape.head_dim;
-  return {floats(n), floats(n), floats(n * kGroup)};
+  const size_t heads = size_t{kShape.layers} * kShape.kv_heads, n = heads * kShape.head_dim;
+  Input made = {floats(n), floats(n), floats(n * kGroup), floats(heads)};
+  for (float& gate : made.gates) gate = 1 / (1 + std::exp(-2 - gate));
+  return made;
 }
 
 inline Doubles softmax(const MadeMemory& made, size_t head, const float* x) {
@@ -53,12 +55,14 @@ inline Doubles softmax(const MadeMemory& made, size_t head, const float* x) {
 }
 
 // The definition: a token is written into the values of all heads,
-inline void write_naive(const MadeMemory& made, const Input& in, Doubles& values) {
+inline void write_naive(const MadeMemory& made, const Input& in, Doubles& values, bool gated) {
   const uint32_t slots = made.memory.slots, dim = kShape.head_dim;
   for (size_t head = 0; head < size_t{kShape.layers} * kShape.kv_heads; ++head) {
     double* mine = values.data() + head * slots * dim;
     const Doubles ww = softmax(made, head, &in.k[head * dim]);
-    for (uint32_t i = 0; i < slots * dim; ++i) mine[i] += ww[i / dim] * in.v[head * dim + i % dim];
+    const double gate = gated ? in.gates[head] : 1;
+    for (uint32_t i = 0; i < slots * dim; ++i)
+      mine[i] = gate * mine[i] + ww[i / dim] * in.v[head * dim + i % dim];
   }
 }
 
@@ -79,15 +83,15 @@ inline Doubles read_naive(const MadeMemory& made, const Input& in, const Doubles
   return out;
 }
 
-inline Doubles naive(const MadeMemory& made, const Input& in, Doubles& values) {
-  write_naive(made, in, values);
+inline Doubles naive(const MadeMemory& made, const Input& in, Doubles& values, bool gated) {
+  write_naive(made, in, values, gated);
   return read_naive(made, in, values);
 }
 
 // What the last of some tokens reads. Each is known by a number.
-inline Doubles naive(const MadeMemory& made, const std::vector<uint32_t>& tokens) {
+inline Doubles naive(const MadeMemory& made, const std::vector<uint32_t>& tokens, bool gated) {
   Doubles values(made.initial.begin(), made.initial.end());
-  for (const uint32_t token : tokens) write_naive(made, make_input(token), values);
+  for (const uint32_t token : tokens) write_naive(made, make_input(token), values, gated);
   return read_naive(made, make_input(tokens.back()), values);
 }
 

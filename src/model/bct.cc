@@ -18,6 +18,7 @@ class Bct final : public Model {
   base::Status<> read(const LoadOptions& options) {
     WeightReader reader(file_, options, memory_);
     KVICK_TRY(slots_.slots, read_slots());
+    KVICK_TRY(gated_, read_gated());
     slots_.scale = 1 / std::sqrt(static_cast<float>(config_.head_dim));
     has_initial_ = reader.has("blk.0.memory_init.weight");
     for (uint32_t i = 0; i < config_.layers; ++i) {
@@ -60,6 +61,7 @@ class Bct final : public Model {
     Norm norm;
     Linear q, write_q, write_v, out;
     Linear step;  // no rows: each token's step is 1
+    Linear gate;  // no rows: tokens leave the memory as it is
     GatedFfn ffn;
   };
 
@@ -76,6 +78,15 @@ class Bct final : public Model {
     return static_cast<uint32_t>(slots);
   }
 
+  // Whether tokens take from the memory what was there.
+  base::Result<bool> read_gated() const {
+    KVICK_TRY(const std::string update, file_.get_string("bct.memory.update", "step"));
+    if (update != "plain" && update != "step" && update != "gated")
+      return base::fail("{}: bct.memory.update is {}; kvick has plain, step and gated",
+                        file_.path(), update);
+    return update == "gated";
+  }
+
   base::Result<Layer> read_layer(WeightReader& reader, const std::string& prefix) {
     using enum WeightReader::Bias;
     const uint32_t dim = config_.dim, q_dim = config_.q_dim(), kv_dim = config_.kv_dim();
@@ -88,6 +99,14 @@ class Bct final : public Model {
     if (reader.has(prefix + "memory_step.weight")) {
       KVICK_TRY(layer.step,
                 reader.linear(prefix + "memory_step", config_.kv_heads, dim, kOptional));
+    }
+    if (gated_) {
+      KVICK_TRY(layer.gate,
+                reader.linear(prefix + "memory_gate", config_.kv_heads, dim, kOptional));
+    } else if (reader.has(prefix + "memory_gate.weight")) {
+      return base::fail(
+          "{}: tensor {}memory_gate.weight is there, but bct.memory.update does not say gated",
+          file_.path(), prefix);
     }
     KVICK_TRY_VOID(read_memory(reader, prefix));
     KVICK_TRY(layer.ffn, read_gated_ffn(reader, config_, prefix));
@@ -108,11 +127,13 @@ class Bct final : public Model {
     return base::Done{};
   }
 
+  static float sigmoid(float x) { return 1 / (1 + std::exp(-x)); }
+
   // v times the step size of its token and KV head, sigmoid(step).
   void scale_writes(const Pass& pass, const float* step, float* v) const {
     pass.workspace.for_tokens(pass.tokens, config_.kv_dim(), [&](uint32_t t) {
       for (uint32_t h = 0; h < config_.kv_heads; ++h) {
-        const float size = 1 / (1 + std::exp(-step[size_t{t} * config_.kv_heads + h]));
+        const float size = sigmoid(step[size_t{t} * config_.kv_heads + h]);
         float* head = v + (size_t{t} * config_.kv_heads + h) * config_.head_dim;
         for (uint32_t d = 0; d < config_.head_dim; ++d) head[d] *= size;
       }
@@ -124,17 +145,19 @@ class Bct final : public Model {
     Workspace& workspace = pass.workspace;
     const size_t q_floats = size_t{pass.tokens} * config_.q_dim();
     const size_t kv_floats = size_t{pass.tokens} * config_.kv_dim();
-    float* q = workspace.floats(Workspace::kQkv,
-                                q_floats + 2 * kv_floats + size_t{pass.tokens} * config_.kv_heads);
-    float *k = q + q_floats, *v = k + kv_floats, *step = v + kv_floats;
-    if (layer.step.w.rows == 0) {
-      project_normed(pass, rest, layer.norm,
-                     {{&layer.q, q}, {&layer.write_q, k}, {&layer.write_v, v}});
-    } else {
-      project_normed(
-          pass, rest, layer.norm,
-          {{&layer.q, q}, {&layer.write_q, k}, {&layer.write_v, v}, {&layer.step, step}});
-      scale_writes(pass, step, v);
+    const size_t heads = size_t{pass.tokens} * config_.kv_heads;
+    float* q = workspace.floats(Workspace::kQkv, q_floats + 2 * kv_floats + 2 * heads);
+    float *k = q + q_floats, *v = k + kv_floats, *step = v + kv_floats, *gate = step + heads;
+    project_normed(pass, rest, layer.norm,
+                   {{&layer.q, q},
+                    {&layer.write_q, k},
+                    {&layer.write_v, v},
+                    {&layer.step, step},
+                    {&layer.gate, gate}});
+    if (layer.step.w.rows != 0) scale_writes(pass, step, v);
+    if (gated_) {
+      for (size_t j = 0; j < heads; ++j) gate[j] = sigmoid(gate[j]);
+      pass.step.gates(i, gate);
     }
     pass.step.write(i, k, v);
     float* attended = workspace.floats(Workspace::kAttention, q_floats);
@@ -149,6 +172,7 @@ class Bct final : public Model {
   Embedding embedding_;
   Linear output_;
   kv::Memory slots_;
+  bool gated_ = false;
   bool has_initial_ = false;
   std::vector<kernels::Matrix> keys_;  // [layers][kv_heads]
   std::vector<float> initial_;         // [layers][kv_heads][slots][head_dim], or empty

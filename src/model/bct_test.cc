@@ -51,6 +51,8 @@ class Twin {
                  wv = product(h, blk + "memory_wv");
     const bool stepped = !weights_[blk + "memory_step.weight"].empty();
     Vector step = stepped ? product(h, blk + "memory_step") : Vector(spec_.kv_heads);
+    const bool gated = !weights_[blk + "memory_gate.weight"].empty();
+    const Vector gate = gated ? product(h, blk + "memory_gate") : Vector(spec_.kv_heads);
     Vector out(q.size());
     const uint32_t dim = spec_.head_dim;
     for (uint32_t head = 0; head < spec_.heads; ++head) {
@@ -59,9 +61,10 @@ class Twin {
       if (head % (spec_.heads / spec_.kv_heads) == 0) {
         const Vector weights = softmax(&wq[kv * dim], blk, kv);
         if (stepped) step[kv] += weights_[blk + "memory_step.bias"][kv];
-        const double eta = stepped ? 1 / (1 + std::exp(-step[kv])) : 1;
+        const double eta = stepped ? sigmoid(step[kv]) : 1;
+        const double gamma = gated ? sigmoid(gate[kv] + weights_[blk + "memory_gate.bias"][kv]) : 1;
         for (uint32_t i = 0; i < spec_.slots * dim; ++i)
-          values[i] += eta * weights[i / dim] * wv[kv * dim + i % dim];
+          values[i] = gamma * values[i] + eta * weights[i / dim] * wv[kv * dim + i % dim];
       }
       const Vector probs = softmax(&q[head * dim], blk, kv);
       for (uint32_t i = 0; i < spec_.slots * dim; ++i)
@@ -69,6 +72,7 @@ class Twin {
     }
     return out;
   }
+  static double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
   Vector softmax(const double* x, const std::string& blk, uint32_t kv) {
     const std::vector<float>& keys = weights_[blk + "memory_keys.weight"];
     Vector weights(spec_.slots);
@@ -109,11 +113,16 @@ class Twin {
 
 tools::Spec bct_spec() { return *tools::checked(tiny_spec(tools::Arch::kBct)); }
 
-// A file of these tensors and of the metadata that make_model writes, with another number of slots
-// if one is given.
+// What a file says that make_model does not.
+struct Said {
+  uint32_t slots = 0;  // 0: as make_model
+  bool rotates = false;
+  std::string update;  // empty: nothing
+};
+
+// A file of these tensors and of the metadata that make_model writes but for what is said.
 std::string write(const std::string& name, const tools::Spec& spec,
-                  const std::vector<tools::TensorInfo>& tensors, uint32_t said_slots = 0,
-                  bool rotates = false) {
+                  const std::vector<tools::TensorInfo>& tensors, const Said& said = {}) {
   base::ThreadPool pool(1);
   tools::GgufMetadata metadata;
   metadata.put("general.architecture", std::string_view("bct"));
@@ -124,8 +133,9 @@ std::string write(const std::string& name, const tools::Spec& spec,
   metadata.put("bct.attention.head_count", spec.heads);
   metadata.put("bct.attention.head_count_kv", spec.kv_heads);
   metadata.put("bct.attention.key_length", spec.head_dim);
-  if (rotates) metadata.put("bct.rope.dimension_count", spec.head_dim);
-  metadata.put("bct.memory.slots", said_slots != 0 ? said_slots : spec.slots);
+  if (said.rotates) metadata.put("bct.rope.dimension_count", spec.head_dim);
+  metadata.put("bct.memory.slots", said.slots != 0 ? said.slots : spec.slots);
+  if (!said.update.empty()) metadata.put("bct.memory.update", std::string_view(said.update));
   const std::string path = test_path(name);
   const auto written = tools::write_gguf(
       path, metadata, tensors,
@@ -142,6 +152,23 @@ std::vector<tools::TensorInfo> without(std::vector<tools::TensorInfo> tensors,
   std::erase_if(tensors, [&](const tools::TensorInfo& tensor) {
     return tensor.name.find(part) != std::string::npos;
   });
+  return tensors;
+}
+
+// With gates in every layer, most of which keep more than half of the memory.
+std::vector<tools::TensorInfo> with_gates(const tools::Spec& spec) {
+  std::vector<tools::TensorInfo> tensors = tools::tensors_of(spec);
+  for (uint32_t l = 0; l < spec.layers; ++l) {
+    tools::TensorInfo weight = {.name = fmt::format("blk.{}.memory_gate.weight", l),
+                                .shape = {spec.kv_heads, spec.dim},
+                                .sd = 0.1F};
+    tools::TensorInfo bias = {.name = fmt::format("blk.{}.memory_gate.bias", l),
+                              .shape = {spec.kv_heads},
+                              .mean = 2,
+                              .sd = 0.5F};
+    tensors.push_back(std::move(weight));
+    tensors.push_back(std::move(bias));
+  }
   return tensors;
 }
 
@@ -203,6 +230,14 @@ TEST(Bct, StartsFromZerosAndStepsByOneWithoutTheTensorsThatSayOtherwise) {
   expect_as_twin(write("bare.gguf", spec, tensors), Twin(spec, tensors));
 }
 
+TEST(Bct, LeavesOfItsMemoryWhatTheGatesSay) {
+  const tools::Spec spec = bct_spec();
+  const auto tensors = with_gates(spec);
+  expect_as_twin(write("gated.gguf", spec, tensors, {.update = "gated"}), Twin(spec, tensors));
+  const auto bare = without(tensors, "memory_step");
+  expect_as_twin(write("gates_only.gguf", spec, bare, {.update = "gated"}), Twin(spec, bare));
+}
+
 TEST(Bct, CountsItsKeysAsMemoryThatAttentionReads) {
   const tools::Spec spec = bct_spec();
   base::ThreadPool pool(1);
@@ -224,12 +259,20 @@ TEST(Bct, SaysWhatIsWrongWithAFile) {
   EXPECT_EQ(load_error(write("b.gguf", spec, without(tensors, "blk.1.memory_init"))),
             ": tensor blk.1.memory_init.weight is missing; the file is incomplete or of another "
             "architecture");
-  EXPECT_EQ(load_error(write("c.gguf", spec, tensors, 25)),
+  EXPECT_EQ(load_error(write("c.gguf", spec, tensors, {.slots = 25})),
             ": tensor blk.0.memory_keys.weight is [48, 32], but the metadata asks for [50, 32]");
-  EXPECT_EQ(load_error(write("d.gguf", spec, tensors, 1 << 21)),
+  EXPECT_EQ(load_error(write("d.gguf", spec, tensors, {.slots = 1 << 21})),
             ": bct.memory.slots is 2097152, outside 1 to 1048576");
-  EXPECT_EQ(load_error(write("e.gguf", spec, tensors, 0, true)),
+  EXPECT_EQ(load_error(write("e.gguf", spec, tensors, {.rotates = true})),
             ": bct.rope.dimension_count is 32, but bct has no rotary embedding");
+  EXPECT_EQ(load_error(write("g.gguf", spec, tensors, {.update = "delta"})),
+            ": bct.memory.update is delta; kvick has plain, step and gated");
+  EXPECT_EQ(load_error(write("h.gguf", spec, without(with_gates(spec), "blk.1.memory_gate"),
+                             {.update = "gated"})),
+            ": tensor blk.1.memory_gate.weight is missing; the file is incomplete or of another "
+            "architecture");
+  EXPECT_EQ(load_error(write("i.gguf", spec, with_gates(spec), {.update = "step"})),
+            ": tensor blk.0.memory_gate.weight is there, but bct.memory.update does not say gated");
   auto quantised = tensors;
   for (tools::TensorInfo& tensor : quantised)
     if (tensor.name == "blk.0.memory_keys.weight") tensor.type = kernels::DType::kQ8_0;

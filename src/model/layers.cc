@@ -102,6 +102,7 @@ void project(Workspace& workspace, const float* x, uint32_t tokens, Workspace::T
   bool quantised = false;
   uint32_t inputs = 0;
   for (const Output& output : outputs) {
+    if (output.linear->w.rows == 0) continue;
     panels += output.linear->w.panels();
     inputs = output.linear->w.inputs;
     quantised |= kernels::pack_format(output.linear->w.dtype).quantised;
@@ -115,7 +116,7 @@ void project(Workspace& workspace, const float* x, uint32_t tokens, Workspace::T
     for (const Output& output : outputs) {
       const kernels::Matrix& w = output.linear->w;
       const size_t last = first + w.panels();
-      if (begin < last && end > first) {
+      if (std::max(begin, first) < std::min(end, last)) {
         const auto from = static_cast<uint32_t>(std::max(begin, first) - first);
         const auto to = static_cast<uint32_t>(std::min(end, last) - first);
         workspace.kernels.matmul(w, activations, output.y, w.rows, from, to);

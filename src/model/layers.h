@@ -52,7 +52,7 @@ float* embed(const Config& config, const Embedding& embedding, const Batch& batc
              Workspace& workspace);
 
 // y = linear(x) for several layers that read the same x, in one parallel region; x is quantised
-// once, each row just after prepare(token) has filled it.
+// once, each row just after prepare(token) has filled it. Layers without rows are left out.
 struct Output {
   const Linear* linear;
   float* y;  // [tokens][linear->w.rows]

@@ -55,6 +55,7 @@ io::GgufMetadata metadata_of(const Checkpoint& c, FileType type, uint64_t contex
   number("vocab_size", m.vocab);
   if (m.has_memory()) {
     number("memory.slots", m.slots);
+    out.put(prefix + "memory.update", std::string_view(m.update));
   } else {
     number("rope.dimension_count", m.head_dim);
     out.put(prefix + "rope.freq_base", static_cast<float>(m.rope_base));
@@ -94,9 +95,8 @@ std::string encoded(const float* values, uint64_t elements, FileType type) {
 
 void check(const Checkpoint& c) {
   const ModelSettings& m = c.settings.model;
-  if (m.has_memory() && (m.update == "gated" || m.update == "delta"))
-    refuse("the update ", m.update,
-           " is one that model files and the engine do not have yet; plain and step are");
+  if (m.has_memory() && m.update == "delta")
+    refuse("the update delta is one that the engine does not have; it has plain, step and gated");
   if (c.vocabulary.pairs == 0)
     refuse("a model of made-up tokens (--task ", c.settings.run.task,
            ") has no vocabulary, and a model file needs one");

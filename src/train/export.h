@@ -11,7 +11,7 @@ enum class FileType { kF32, kBf16, kQ8_0 };
 FileType file_type_of(const std::string& name);  // throws Mistake
 
 // context: what the file says is the longest sequence; 0: what the settings say. Throws Mistake
-// for what the format cannot say: gated and delta updates, made-up tokens.
+// for what the engine does not have: the update delta, made-up tokens.
 void export_model(const Checkpoint& checkpoint, const std::string& path, FileType type,
                   uint64_t context);
 

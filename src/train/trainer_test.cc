@@ -117,10 +117,13 @@ TEST_P(TrainerOf, TheEngineComputesTheLogitsThatWereTrained) {
 INSTANTIATE_TEST_SUITE_P(Archs, TrainerOf, testing::Values("llama", "bct"),
                          [](const auto& name) { return std::string(name.param); });
 
-TEST(Trainer, TheEngineComputesThePlainUpdateToo) {
-  Settings settings = small_settings("bct");
-  settings.model.update = "plain";
-  expect_engine_agrees(settings);
+TEST(Trainer, TheEngineComputesTheOtherUpdatesThatFilesHaveToo) {
+  for (const char* update : {"plain", "gated"}) {
+    SCOPED_TRACE(update);
+    Settings settings = small_settings("bct");
+    settings.model.update = update;
+    expect_engine_agrees(settings);
+  }
 }
 
 TEST(Trainer, ARunIsNeitherWrittenOverNorResumedAsAnother) {

@@ -35,7 +35,8 @@ void Batcher::guess(std::span<Work> work) {
     else
       plain.shape = plain.with(one.guesses.size());
   }
-  const double least = least_chance(chances, plain, speculation_.cost);
+  const double least =
+      least_chance(chances, plain, speculation_.cost, speculation_.account.tokens());
   for (Work& one : work)
     if (one.guesses.size() > 0 && one.group->lanes[one.lane].speculator->options().gain)
       one.guesses.keep(least, one.guesses.size());

@@ -25,14 +25,18 @@ std::vector<double> chances_of(const DraftTree& tree, const Acceptance& acceptan
   return chances;
 }
 
-double least_chance(std::span<const double> chances, const PlainStep& plain, const StepCost& cost) {
+double least_chance(std::span<const double> chances, const PlainStep& plain, const StepCost& cost,
+                    double stake) {
   std::vector<double> sorted(chances.begin(), chances.end());
   std::sort(sorted.begin(), sorted.end(), std::greater<>());
-  double best = kLeastGain * plain.tokens / cost.seconds(plain.shape), least = 2;
+  const double without = plain.tokens / cost.seconds(plain.shape);
+  double best = kLeastGain * without, least = 2;
   double tokens = plain.tokens;
   for (size_t i = 0; i < sorted.size(); ++i) {
     tokens += sorted[i];
-    const double rate = tokens / cost.seconds(plain.with(static_cast<uint32_t>(i) + 1));
+    const double seconds = cost.seconds(plain.with(static_cast<uint32_t>(i) + 1));
+    if (seconds * without - plain.tokens > stake) break;
+    const double rate = tokens / seconds;
     // Equal chances stand or fall together.
     if (rate <= best || (i + 1 < sorted.size() && sorted[i + 1] == sorted[i])) continue;
     best = rate;

@@ -137,7 +137,10 @@ Guesses Session::guess(const Writing& writing) {
                                                .sampler = &writing.writer.sampler(),
                                                .form = writing.writer.constraint()},
                                               plain);
-  if (spec_.gain) guesses.keep(least_chance(guesses.chances, plain, speculation_.cost), room);
+  if (spec_.gain)
+    guesses.keep(
+        least_chance(guesses.chances, plain, speculation_.cost, speculation_.account.tokens()),
+        room);
   return guesses;
 }
 
@@ -172,7 +175,10 @@ base::Result<bool> Session::step(Writing& writing, const Guesses& guesses) {
   for (const uint32_t row : kept) committed_.push_back(fresh.tokens[row]);
   StepShape shape;
   shape.add(static_cast<uint32_t>(wanted.size()), slot.past);
-  speculation_.cost.observe(shape, clock_() - start);
+  const auto came = static_cast<uint32_t>(kept.size());
+  PlainStep plain = {.tokens = came, .shape = shape};
+  if (spec_.gain) plain = plain_step(1, slot.past);
+  speculation_.observe(shape, plain, came, clock_() - start);
   writing.answer.drafted += guesses.size();
   writing.answer.accepted += static_cast<uint32_t>(kept.size() - 1);
   return goes_on;

@@ -34,6 +34,8 @@ inline constexpr double kLeastGain = 1.04;
 // most that guesses may lose if none comes true, in tokens of steps without guesses.
 double least_chance(std::span<const double> chances, const PlainStep& plain, const StepCost& cost,
                     double stake);
+// Whether a guess may be verified at all with that stake: where not, none need be made.
+bool may_guess(const PlainStep& plain, const StepCost& cost, double stake);
 
 struct TreeSize {
   uint32_t nodes = 0, depth = 0;

@@ -88,6 +88,9 @@ TEST(DraftChoice, BetsNoMoreThanMayBeLost) {
   EXPECT_EQ(least_chance(chances, plain_of(2), cost, 0.61), 0.85);
   EXPECT_EQ(least_chance(chances, plain_of(2), cost, 0.21), 0.95);
   EXPECT_GT(least_chance(chances, plain_of(2), cost, 0.19), 1);
+  EXPECT_FALSE(may_guess(plain_of(2), cost, 0.19));
+  EXPECT_TRUE(may_guess(plain_of(2), cost, 0.21));
+  EXPECT_TRUE(may_guess(plain_of(2), StepCost(), 0)) << "nothing is known of costs";
 }
 
 // Of trees that take time: the best size by trying all.

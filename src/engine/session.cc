@@ -125,10 +125,12 @@ bool Session::take(Writing& writing, Written&& written) {
 
 Guesses Session::guess(const Writing& writing) {
   if (writing.speculator == nullptr) return {};
+  const PlainStep plain = plain_step(1, store_.length(seq_));
+  const double stake = speculation_.account.tokens();
+  if (spec_.gain && !may_guess(plain, speculation_.cost, stake)) return {};
   uint32_t room = draft_room(store_, seq_, spec_.grow);
   if (writing.request.max_tokens != 0)
     room = std::min(room, writing.request.max_tokens - writing.writer.tokens() - 1);
-  const PlainStep plain = plain_step(1, store_.length(seq_));
   Guesses guesses = writing.speculator->guess({.text = writing.text,
                                                .most = room,
                                                .depth = room,
@@ -138,9 +140,7 @@ Guesses Session::guess(const Writing& writing) {
                                                .form = writing.writer.constraint()},
                                               plain);
   if (spec_.gain)
-    guesses.keep(
-        least_chance(guesses.chances, plain, speculation_.cost, speculation_.account.tokens()),
-        room);
+    guesses.keep(least_chance(guesses.chances, plain, speculation_.cost, stake), room);
   return guesses;
 }
 

@@ -21,7 +21,7 @@ struct LabFlags {
   EngineFlags engine;
   std::string experiment, folder, file;
   kvick::lab::Bounding bounded;
-  std::vector<std::string> shapes, stores, specs, bandwidths;
+  std::vector<std::string> shapes, stores, types, specs, bandwidths;
   kvick::lab::Selecting select;
   uint32_t rounds = 0, batch = 0, prompts = 0, prompt = 0, text_tokens = 0, answer = 0;
   bool again = false;
@@ -59,6 +59,7 @@ std::string command_of(const LabFlags& flags) {
   if (!flags.engine.model.empty()) text += " -m " + flags.engine.model;
   if (!flags.file.empty()) text += " --file " + flags.file;
   for (const std::string& kv : flags.stores) text += " --kv " + kv;
+  for (const std::string& type : flags.types) text += " --kv-type " + type;
   if (!flags.engine.kv_tier.empty()) text += " --kv-tier " + flags.engine.kv_tier;
   for (const std::string& spec : flags.specs) text += " --spec " + spec;
   for (const std::string& policy : flags.select.policies) text += " --kv-select " + policy;
@@ -108,6 +109,7 @@ base::Result<int> lab(const LabFlags& flags, const Common& common) {
       .tokens = flags.engine.context,
       .batch = flags.batch,
       .stores = flags.stores,
+      .types = flags.types,
       .specs = flags.specs,
       .tier = flags.engine.kv_tier,
       .select = flags.select,
@@ -213,6 +215,9 @@ void add_lab(CLI::App& app, const Common& common, Run& chosen) {
   command->add_option(
       "--kv", flags->stores,
       "caches to go through, where an experiment lets them be chosen (spec, depth)");
+  command->add_option("--kv-type", flags->types,
+                      "types of their rows to go through, where an experiment lets them be chosen "
+                      "(spec)");
   command->add_option("--kv-tier", flags->engine.kv_tier, "of those that have a slower tier");
   command->add_option("--spec", flags->specs,
                       "ways to guess to go through, where an experiment has any (spec)");

@@ -25,17 +25,19 @@ void Batcher::guess(std::span<Work> work) {
   const auto lanes = static_cast<uint32_t>(work.size());
   const PlainStep alone = plain_step(lanes, past / lanes);
   PlainStep plain = alone;  // with the guesses that are made whatever they gain
+  const double stake = speculation_.account.tokens();
+  const bool bets = !prompts && may_guess(alone, speculation_.cost, stake);
   std::vector<double> chances;
   for (Work& one : work) {
     const Speculator* speculator = one.group->lanes[one.lane].speculator.get();
-    if (speculator == nullptr || (prompts && speculator->options().gain)) continue;
+    if (speculator == nullptr || (speculator->options().gain && !bets)) continue;
     guess(one, alone);
     if (speculator->options().gain)
       chances.insert(chances.end(), one.guesses.chances.begin(), one.guesses.chances.end());
     else
       plain.shape = plain.with(one.guesses.size());
   }
-  const double least = least_chance(chances, plain, speculation_.cost);
+  const double least = least_chance(chances, plain, speculation_.cost, stake);
   for (Work& one : work)
     if (one.guesses.size() > 0 && one.group->lanes[one.lane].speculator->options().gain)
       one.guesses.keep(least, one.guesses.size());

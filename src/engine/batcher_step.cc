@@ -166,15 +166,22 @@ void Batcher::compute(std::span<Work> work, const model::Batch& batch, kv::Step&
 }
 
 void Batcher::count_step(std::span<const Work> work, double seconds) {
-  uint32_t answers = 0, prompts = 0, guesses = 0;
+  uint32_t answers = 0, prompts = 0, guesses = 0, came = 0;
   StepShape shape;
+  PlainStep plain;  // without the guesses that are made by gain
   for (const Work& one : work) {
+    const Lane& lane = one.group->lanes[one.lane];
     (one.tokens == 1 && one.logits ? answers : prompts) += one.tokens;
     guesses += one.guesses.size();
-    shape.add(one.tokens + one.guesses.size(), one.group->lanes[one.lane].committed);
+    shape.add(one.tokens + one.guesses.size(), lane.committed);
+    const bool bets = one.guesses.size() > 0 && lane.speculator->options().gain;
+    const auto of_it = static_cast<uint32_t>(std::max<size_t>(1, one.kept.size()));
+    came += of_it;
+    plain.tokens += bets ? 1 : of_it;
+    plain.shape.add(bets ? 1 : one.tokens + one.guesses.size(), lane.committed);
   }
   pace_.observe(answers + guesses, prompts, seconds);
-  if (prompts == 0) speculation_.cost.observe(shape, seconds);
+  if (prompts == 0) speculation_.observe(shape, plain, came, seconds);
   ++counts_.steps;
   counts_.step_tokens += answers + prompts;
 }

@@ -25,20 +25,38 @@ std::vector<double> chances_of(const DraftTree& tree, const Acceptance& acceptan
   return chances;
 }
 
-double least_chance(std::span<const double> chances, const PlainStep& plain, const StepCost& cost) {
+namespace {
+
+// Tokens that are lost by so many guesses if none comes true; 0 while nothing is known of costs.
+double lost_by(uint32_t guesses, const PlainStep& plain, const StepCost& cost) {
+  const double without = cost.seconds(plain.shape);
+  if (without == 0) return 0;
+  return plain.tokens * (cost.seconds(plain.with(guesses)) / without - 1);
+}
+
+}  // namespace
+
+double least_chance(std::span<const double> chances, const PlainStep& plain, const StepCost& cost,
+                    double stake) {
   std::vector<double> sorted(chances.begin(), chances.end());
   std::sort(sorted.begin(), sorted.end(), std::greater<>());
   double best = kLeastGain * plain.tokens / cost.seconds(plain.shape), least = 2;
   double tokens = plain.tokens;
   for (size_t i = 0; i < sorted.size(); ++i) {
     tokens += sorted[i];
-    const double rate = tokens / cost.seconds(plain.with(static_cast<uint32_t>(i) + 1));
+    const uint32_t guesses = static_cast<uint32_t>(i) + 1;
+    if (lost_by(guesses, plain, cost) > stake) break;
+    const double rate = tokens / cost.seconds(plain.with(guesses));
     // Equal chances stand or fall together.
     if (rate <= best || (i + 1 < sorted.size() && sorted[i + 1] == sorted[i])) continue;
     best = rate;
     least = sorted[i];
   }
   return least;
+}
+
+bool may_guess(const PlainStep& plain, const StepCost& cost, double stake) {
+  return lost_by(1, plain, cost) <= stake;
 }
 
 namespace {

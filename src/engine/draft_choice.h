@@ -30,8 +30,12 @@ inline constexpr double kLeastGain = 1.04;
 // The least chance that a guess must have to be verified, so that the step gives the most tokens a
 // second; more than 1 if none is worth it. chances: of all guesses of all sequences. Since a chance
 // only falls along a path, what is left of a tree is one, and it is the best of its size: what the
-// dynamic programme of Sequoia (section 3.1.1) finds for equal rates at every depth.
-double least_chance(std::span<const double> chances, const PlainStep& plain, const StepCost& cost);
+// dynamic programme of Sequoia (section 3.1.1) finds for equal rates at every depth. stake: the
+// most that guesses may lose if none comes true, in tokens of steps without guesses.
+double least_chance(std::span<const double> chances, const PlainStep& plain, const StepCost& cost,
+                    double stake);
+// Whether a guess may be verified at all with that stake: where not, none need be made.
+bool may_guess(const PlainStep& plain, const StepCost& cost, double stake);
 
 struct TreeSize {
   uint32_t nodes = 0, depth = 0;

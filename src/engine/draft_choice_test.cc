@@ -47,6 +47,8 @@ StepCost linear(double first, double each) {
   return cost;
 }
 
+constexpr double kAny = 1e9;  // tokens that guesses may lose
+
 PlainStep plain_of(uint32_t lanes) { return {.tokens = lanes, .shape = {.rows = lanes}}; }
 
 TEST(DraftChoice, TakesTheGuessesThatGiveTheMostTokensASecond) {
@@ -57,7 +59,7 @@ TEST(DraftChoice, TakesTheGuessesThatGiveTheMostTokensASecond) {
     std::vector<double> chances(1 + random() % 20);
     for (double& chance : chances) chance = uniform(random);
     const uint32_t lanes = 1 + random() % 8;
-    const double least = least_chance(chances, plain_of(lanes), cost);
+    const double least = least_chance(chances, plain_of(lanes), cost, kAny);
     const auto rate = [&](double threshold) {
       double tokens = lanes;
       uint32_t rows = lanes;
@@ -72,10 +74,23 @@ TEST(DraftChoice, TakesTheGuessesThatGiveTheMostTokensASecond) {
 
 TEST(DraftChoice, TakesNoneWhereRowsAreDearOrGuessesPoor) {
   const std::vector<double> good = {0.9, 0.8}, poor = {0.02, 0.01};
-  EXPECT_GT(least_chance(good, plain_of(1), linear(1, 1)), 1);
-  EXPECT_GT(least_chance(poor, plain_of(1), linear(1, 0.1)), 1);
-  EXPECT_LE(least_chance(good, plain_of(1), linear(1, 0.1)), 0.8);
-  EXPECT_GT(least_chance({}, plain_of(1), linear(1, 0.1)), 1);
+  EXPECT_GT(least_chance(good, plain_of(1), linear(1, 1), kAny), 1);
+  EXPECT_GT(least_chance(poor, plain_of(1), linear(1, 0.1), kAny), 1);
+  EXPECT_LE(least_chance(good, plain_of(1), linear(1, 0.1), kAny), 0.8);
+  EXPECT_GT(least_chance({}, plain_of(1), linear(1, 0.1), kAny), 1);
+}
+
+TEST(DraftChoice, BetsNoMoreThanMayBeLost) {
+  const std::vector<double> chances = {0.95, 0.9, 0.85, 0.8};
+  // A guess costs a tenth of a step, which gives two tokens.
+  const StepCost cost = linear(1, 1.0 / 9);
+  EXPECT_EQ(least_chance(chances, plain_of(2), cost, kAny), 0.8);
+  EXPECT_EQ(least_chance(chances, plain_of(2), cost, 0.61), 0.85);
+  EXPECT_EQ(least_chance(chances, plain_of(2), cost, 0.21), 0.95);
+  EXPECT_GT(least_chance(chances, plain_of(2), cost, 0.19), 1);
+  EXPECT_FALSE(may_guess(plain_of(2), cost, 0.19));
+  EXPECT_TRUE(may_guess(plain_of(2), cost, 0.21));
+  EXPECT_TRUE(may_guess(plain_of(2), StepCost(), 0)) << "nothing is known of costs";
 }
 
 // Of trees that take time: the best size by trying all.

@@ -125,10 +125,12 @@ bool Session::take(Writing& writing, Written&& written) {
 
 Guesses Session::guess(const Writing& writing) {
   if (writing.speculator == nullptr) return {};
+  const PlainStep plain = plain_step(1, store_.length(seq_));
+  const double stake = speculation_.account.tokens();
+  if (spec_.gain && !may_guess(plain, speculation_.cost, stake)) return {};
   uint32_t room = draft_room(store_, seq_, spec_.grow);
   if (writing.request.max_tokens != 0)
     room = std::min(room, writing.request.max_tokens - writing.writer.tokens() - 1);
-  const PlainStep plain = plain_step(1, store_.length(seq_));
   Guesses guesses = writing.speculator->guess({.text = writing.text,
                                                .most = room,
                                                .depth = room,
@@ -137,7 +139,8 @@ Guesses Session::guess(const Writing& writing) {
                                                .sampler = &writing.writer.sampler(),
                                                .form = writing.writer.constraint()},
                                               plain);
-  if (spec_.gain) guesses.keep(least_chance(guesses.chances, plain, speculation_.cost), room);
+  if (spec_.gain)
+    guesses.keep(least_chance(guesses.chances, plain, speculation_.cost, stake), room);
   return guesses;
 }
 
@@ -172,7 +175,10 @@ base::Result<bool> Session::step(Writing& writing, const Guesses& guesses) {
   for (const uint32_t row : kept) committed_.push_back(fresh.tokens[row]);
   StepShape shape;
   shape.add(static_cast<uint32_t>(wanted.size()), slot.past);
-  speculation_.cost.observe(shape, clock_() - start);
+  const auto came = static_cast<uint32_t>(kept.size());
+  PlainStep plain = {.tokens = came, .shape = shape};
+  if (spec_.gain) plain = plain_step(1, slot.past);
+  speculation_.observe(shape, plain, came, clock_() - start);
   writing.answer.drafted += guesses.size();
   writing.answer.accepted += static_cast<uint32_t>(kept.size() - 1);
   return goes_on;

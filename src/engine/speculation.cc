@@ -17,6 +17,8 @@ namespace {
 constexpr double kWeightOfOthers = 6;
 // Steps before a drafter that did not pay is tried again; twice as many after each trial.
 constexpr size_t kMuchText = 32;  // tokens since the last time
+// Of what a step was believed to take, at most so much is charged to its guesses.
+constexpr double kMostRise = 2;
 constexpr uint32_t kFirstPatience = 32, kLastPatience = 1024;
 
 }  // namespace
@@ -185,6 +187,16 @@ base::Status<> Speculation::check(const SpecOptions& options) const {
   if (!options.skip.empty() && engine_.model().kv_memory() != nullptr)
     return fail("a model with a memory of slots cannot leave layers out; use lookup or suffix");
   return base::Done{};
+}
+
+void Speculation::observe(const StepShape& rows, const PlainStep& plain, uint32_t tokens,
+                          double seconds) {
+  const double without = cost.seconds(plain.shape);
+  const bool guessed = rows.rows > plain.shape.rows && without > 0;
+  // An interruption is not what guesses cost.
+  const double counted = std::min(seconds, kMostRise * cost.seconds(rows));
+  account.add(tokens, guessed ? plain.tokens * counted / without : tokens);
+  cost.observe(rows, seconds);
 }
 
 std::unique_ptr<Speculator> Speculation::begin(const SpecOptions& options, bool shares) {

@@ -16,6 +16,7 @@
 #include "engine/draft.h"
 #include "engine/draft_choice.h"
 #include "engine/engine.h"
+#include "engine/guess_account.h"
 #include "engine/match_index.h"
 #include "engine/spec_options.h"
 #include "engine/step_cost.h"
@@ -95,8 +96,13 @@ class Speculation {
   // A sequence has ended: others may guess by it.
   void add_text(std::span<const Token> text);
 
+  // A step that read no prompt; guesses by gain: `rows` has them and `plain` has not, of which as
+  // many tokens would have come as plain.tokens says.
+  void observe(const StepShape& rows, const PlainStep& plain, uint32_t tokens, double seconds);
+
   // By all steps that whoever runs them reports.
   StepCost cost;
+  GuessAccount account;
   LevelCost level_cost;
   const base::Clock clock;
   // Of all sequences: what new ones begin with.

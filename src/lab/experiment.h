@@ -45,8 +45,9 @@ struct Bench {
   // Tokens of a context and sequences of a batch, of experiments that let them be chosen; 0:
   // theirs.
   uint32_t tokens = 0, batch = 0;
-  // As --kv, --kv-tier and --spec take them, of experiments that let them be chosen; empty: theirs.
-  std::vector<std::string> stores = {}, specs = {};
+  // As --kv, --kv-type, --kv-tier and --spec take them, of experiments that let them be chosen;
+  // empty: theirs.
+  std::vector<std::string> stores = {}, types = {}, specs = {};
   std::string tier = {};
   // What is empty in these: the experiment's own.
   Selecting select = {};

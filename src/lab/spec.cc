@@ -1,12 +1,14 @@
 // spec: what guessing ahead gains on real prompts, by category and by store ("Striking the Right
 // Balance between Compute and Copy", Figures 12 and 13): tokens a pass over the weights, guesses
 // that came true, and the speed of decoding against the same store without guesses. All answers are
-// compared token for token with those of the first way to write them.
+// compared token for token with those of the first way to write them with rows of the same type.
+// Rounds alternate between the ways: a speedup is the median of those of each round.
 
 #include <algorithm>
 #include <cmath>
 
 #include "engine/answer_prompts.h"
+#include "engine/speed.h"
 #include "lab/experiment.h"
 #include "lab/prompts.h"
 #include "lab/sampled_decode.h"
@@ -18,30 +20,32 @@ constexpr uint32_t kAnswer = 64;   // tokens, unless --answer says how many
 constexpr uint32_t kPrompts = 10;  // of a category, unless --prompts says how many
 
 struct SpecCase {
-  std::string kv, spec;
+  std::string kv, type, spec;
 };
-const SpecCase kCases[] = {{"virtual", "none"},
-                           {"virtual", "lookup"},
-                           {"virtual", "auto"},
-                           {"bmc:r=64", "none"},
-                           {"bmc:r=64", "lookup:gain=off"},
-                           {"iterative", "none"},
+const SpecCase kCases[] = {{"virtual", "", "none"},
+                           {"virtual", "", "lookup"},
+                           {"virtual", "", "auto"},
+                           {"bmc:r=64", "", "none"},
+                           {"bmc:r=64", "", "lookup:gain=off"},
+                           {"iterative", "", "none"},
                            // Without the same guesses there would be nothing to compare.
-                           {"iterative", "lookup:gain=off,grow=on"}};
+                           {"iterative", "", "lookup:gain=off,grow=on"}};
 
 // Every store without guesses and with each of the ways; those of the user, if there are any.
 std::vector<SpecCase> cases_of(const Bench& bench) {
-  if (bench.stores.empty() && bench.specs.empty()) return {std::begin(kCases), std::end(kCases)};
+  if (bench.stores.empty() && bench.types.empty() && bench.specs.empty())
+    return {std::begin(kCases), std::end(kCases)};
   const auto or_else = [](const std::vector<std::string>& given,
                           std::vector<std::string> standard) {
     return given.empty() ? standard : given;
   };
   std::vector<SpecCase> cases;
-  for (const std::string& kv : or_else(bench.stores, {"virtual"})) {
-    cases.push_back({kv, "none"});
-    for (const std::string& spec : or_else(bench.specs, {"lookup", "auto"}))
-      if (spec != "none") cases.push_back({kv, spec});
-  }
+  for (const std::string& type : or_else(bench.types, {""}))
+    for (const std::string& kv : or_else(bench.stores, {"virtual"})) {
+      cases.push_back({kv, type, "none"});
+      for (const std::string& spec : or_else(bench.specs, {"lookup", "auto"}))
+        if (spec != "none") cases.push_back({kv, type, spec});
+    }
   return cases;
 }
 
@@ -71,10 +75,12 @@ class SpecBench final : public Experiment {
     std::vector<Cell> cells;
     for (const auto& [category, prompts] : prompts_.categories)
       for (const SpecCase& one : cases_of(bench_)) {
-        KVICK_TRY_VOID(options_of(one.kv, one.spec));
-        cells.push_back({.key = fmt::format("{} {} {}{}", category, one.kv, one.spec, form()),
+        KVICK_TRY_VOID(options_of(one));
+        cells.push_back({.key = fmt::format("{} {} {}{}", category, cache_of(one.kv, one.type),
+                                            one.spec, form()),
                          .what = {{"category", category},
                                   {"kv", one.kv},
+                                  {"type", one.type},
                                   {"spec", one.spec},
                                   {"model", bench_.model_path},
                                   {"prompts", prompts.size()},
@@ -86,7 +92,9 @@ class SpecBench final : public Experiment {
 
   base::Result<Json> measure(const Cell& cell) override {
     KVICK_TRY(engine::AnswerOptions options,
-              options_of(cell.what["kv"].get<std::string>(), cell.what["spec"].get<std::string>()));
+              options_of({.kv = cell.what["kv"].get<std::string>(),
+                          .type = cell.what["type"].get<std::string>(),
+                          .spec = cell.what["spec"].get<std::string>()}));
     const auto& prompts = prompts_.categories[cell.what["category"].get<std::string>()];
     KVICK_TRY(const engine::Answered all, engine::answer_prompts(*engine_, prompts, options));
     Json answers = Json::array();
@@ -105,7 +113,7 @@ class SpecBench final : public Experiment {
                                         "the same store without guesses",
                                         answer_, parallel_),
                    .columns = {"category", "kv", "spec", "tok/s", "tokens a pass", "accepted",
-                               "speedup", "same answers"},
+                               "speedup", "by round", "same answers"},
                    .rows = {}};
     Json rows = Json::array();
     Chart chart = {.name = "spec",
@@ -129,12 +137,12 @@ class SpecBench final : public Experiment {
   }
 
  private:
-  base::Result<engine::AnswerOptions> options_of(const std::string& kv,
-                                                 const std::string& spec) const {
+  base::Result<engine::AnswerOptions> options_of(const SpecCase& one) const {
     engine::AnswerOptions options;
-    const bool tiered = kv::parse_spec(kv).ok() && kv::parse_spec(kv)->name == "tiered";
-    KVICK_TRY(options.kv, engine::parse_kv_options(kv, "", tiered ? bench_.tier : ""));
-    KVICK_TRY(options.spec, engine::parse_spec_options(spec));
+    const auto named = kv::parse_spec(one.kv);
+    const bool tiered = named.ok() && named->name == "tiered";
+    KVICK_TRY(options.kv, engine::parse_kv_options(one.kv, one.type, tiered ? bench_.tier : ""));
+    KVICK_TRY(options.spec, engine::parse_spec_options(one.spec));
     options.tokens = answer_;
     options.parallel = parallel_;
     return options;
@@ -148,16 +156,41 @@ class SpecBench final : public Experiment {
     return text;
   }
 
+  static std::string cache_of(const std::string& kv, const std::string& type) {
+    return type.empty() ? kv : kv + " " + type;
+  }
+  static std::string cache_of(const Measured& one) {
+    return cache_of(one.cell.what["kv"].get<std::string>(),
+                    one.cell.what["type"].get<std::string>());
+  }
+
   static const Measured* plain_of(std::span<const Measured> all, const Measured& one) {
     for (const Measured* other : matching(all, {{"category", one.cell.what["category"]},
                                                 {"kv", one.cell.what["kv"]},
+                                                {"type", one.cell.what["type"]},
                                                 {"spec", "none"}}))
       return other;
     return nullptr;
   }
 
   static const Measured& first_of(std::span<const Measured> all, const Measured& one) {
-    return *matching(all, {{"category", one.cell.what["category"]}}).front();
+    return *matching(all,
+                     {{"category", one.cell.what["category"]}, {"type", one.cell.what["type"]}})
+                .front();
+  }
+
+  static double speed_of(const Json& run) {
+    return run["tokens"].get<double>() / run["decode_s"].get<double>();
+  }
+  // Of each round; of cells without guesses against the round before, which says how much of it
+  // is noise.
+  static std::vector<double> speedups(const Measured& one, const Measured& plain) {
+    std::vector<double> ratios;
+    const size_t lag = &one == &plain ? 1 : 0;
+    for (size_t i = lag; i < std::min(one.runs.size(), plain.runs.size()); ++i)
+      ratios.push_back(speed_of(one.runs[i]) / speed_of(plain.runs[i - lag]));
+    std::sort(ratios.begin(), ratios.end());
+    return ratios;
   }
 
   // Answers of any run that are not those of the first way.
@@ -173,21 +206,27 @@ class SpecBench final : public Experiment {
   static size_t add_row(const Measured& one, const Measured& plain, const Measured& first,
                         Table& table, Json& rows) {
     const double speed = one.median("tokens") / one.median("decode_s");
-    const double speedup = speed * plain.median("decode_s") / plain.median("tokens");
+    const std::vector<double> ratios = speedups(one, plain);
+    const double speedup = &one == &plain ? 1 : engine::median(ratios);
+    const std::string range =
+        ratios.empty() ? "" : fmt::format("{:.2f} to {:.2f}", ratios.front(), ratios.back());
     const double rate = one.median("accepted") / std::max(1.0, one.median("drafted"));
     const size_t differ = different(one, first);
     const auto text = [&](const char* name) { return one.cell.what[name].get<std::string>(); };
-    table.rows.push_back({text("category"), text("kv"), text("spec"), fmt::format("{:.1f}", speed),
+    table.rows.push_back({text("category"), cache_of(one), text("spec"),
+                          fmt::format("{:.1f}", speed),
                           fmt::format("{:.2f}", one.median("tokens_a_pass")),
-                          fmt::format("{:.2f}", rate), fmt::format("{:.2f}", speedup),
+                          fmt::format("{:.2f}", rate), fmt::format("{:.2f}", speedup), range,
                           differ == 0 ? "yes" : fmt::format("{} DIFFER", differ)});
     rows.push_back({{"category", text("category")},
                     {"kv", text("kv")},
+                    {"type", text("type")},
                     {"spec", text("spec")},
                     {"tok_s", speed},
                     {"tokens_per_pass", one.median("tokens_a_pass")},
                     {"acceptance", rate},
                     {"speedup", speedup},
+                    {"speedups", ratios},
                     {"different_answers", differ}});
     return differ;
   }
@@ -195,8 +234,7 @@ class SpecBench final : public Experiment {
   static void add_bar(const Measured& one, double speedup, Chart& chart) {
     const auto category = one.cell.what["category"].get<std::string>();
     if (chart.bars.empty() || chart.bars.back() != category) chart.bars.push_back(category);
-    const std::string name =
-        one.cell.what["kv"].get<std::string>() + " " + one.cell.what["spec"].get<std::string>();
+    const std::string name = cache_of(one) + " " + one.cell.what["spec"].get<std::string>();
     auto series = std::find_if(chart.series.begin(), chart.series.end(),
                                [&](const Series& other) { return other.name == name; });
     if (series == chart.series.end())

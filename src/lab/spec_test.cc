@@ -54,6 +54,45 @@ TEST(Spec, GoesThroughTheStoresAndWaysThatItIsGivenWithSeveralPromptsAtOnce) {
   std::filesystem::remove(t.bench.file);
 }
 
+TEST(Spec, ComparesRowsOfATypeWithThoseOfTheSameType) {
+  ModelBench t;
+  t.bench.file = file_of("{\"prompt\": \"a b a b a b\"}\n{\"prompt\": \"x y z\"}\n");
+  t.bench.stores = {"virtual", "paged"};
+  t.bench.types = {"f32", "bf16"};
+  t.bench.specs = {"lookup:gain=off"};
+  const auto experiment = find_experiment("spec")->make(t.bench);
+  std::vector<Measured> all = measure_all(*experiment);
+  ASSERT_EQ(all.size(), 8U);
+  EXPECT_EQ(all[4].cell.key, "code virtual bf16 none");
+  EXPECT_EQ(experiment->findings(all).summary["different_answers"], 0);
+  // Other types may answer otherwise.
+  for (size_t i = 0; i < 4; ++i) all[i].runs[0]["answers"][0] = "other";
+  EXPECT_EQ(experiment->findings(all).summary["different_answers"], 0);
+  all[0].runs[0]["answers"][0] = "first";
+  EXPECT_EQ(experiment->findings(all).summary["different_answers"], 3);
+  std::filesystem::remove(t.bench.file);
+}
+
+TEST(Spec, TakesTheMedianOfTheSpeedupsOfRounds) {
+  ModelBench t;
+  t.bench.file = file_of("{\"prompt\": \"a\"}\n");
+  t.bench.specs = {"auto"};
+  const auto experiment = find_experiment("spec")->make(t.bench);
+  const auto run = [](double seconds) {
+    return Json{{"decode_s", seconds}, {"tokens", 6},   {"tokens_a_pass", 1.0},
+                {"drafted", 0},        {"accepted", 0}, {"answers", Json::array({"same"})}};
+  };
+  std::vector<Measured> all = make_up_all(*experiment, [](const Cell&) { return Json(); });
+  ASSERT_EQ(all.size(), 2U);
+  all[0].runs = {run(1), run(2), run(3)};
+  all[1].runs = {run(2), run(1), run(2)};
+  const Json cases = experiment->findings(all).summary["cases"];
+  EXPECT_EQ(cases[0]["speedups"], Json::array({0.5, 2.0 / 3})) << "noise";
+  EXPECT_EQ(cases[1]["speedups"], Json::array({0.5, 1.5, 2.0}));
+  EXPECT_EQ(cases[1]["speedup"], 1.5);
+  std::filesystem::remove(t.bench.file);
+}
+
 TEST(Spec, SaysWhatItNeeds) {
   ModelBench t;
   EXPECT_NE(find_experiment("spec")->make(t.bench)->cells().error().message.find("--file"),

@@ -80,6 +80,18 @@ class Lab(CommandTest):
         self.refused("bounded", "--bounded", memory, *out, model=memory, says="give it with --bounded")
         self.refused("bounded", "--recall", self.text(), *out, says=r"text.txt:1: is no summary of kvick train")
 
+    def test_spec_goes_through_types_of_rows(self):
+        prompts = self.top / "prompts.jsonl"
+        prompts.write_text('{"prompt": "a b a b a b a b"}\n{"prompt": "x y z"}\n')
+        arguments = ("spec", "--file", prompts, "--kv-type", "f32", "--kv-type", "bf16", "--spec", "lookup:gain=off", "--answer", 8,
+                     "-b", 2, "--rounds", 2, "-o", self.top / "types")
+        report = self.json_of("--quiet", *arguments)
+        self.assertIn("--kv-type f32 --kv-type bf16 --spec lookup:gain=off", report["command"])
+        self.assertEqual([case["type"] for case in report["summary"]["cases"]], ["f32", "f32", "bf16", "bf16"])
+        self.assertEqual(report["summary"]["different_answers"], 0)
+        self.assertEqual([len(case["speedups"]) for case in report["summary"]["cases"]], [1, 2, 1, 2])
+        self.refused(*arguments[:3], "--kv-type", "q9", "-o", self.top / "none", says="q9")
+
     def test_mistakes_with_policies_are_one_line(self):
         out, text = ("-o", self.top / "out"), ("--file", self.text())
         self.refused("budget", *out, says="budget needs a text: --file TEXT")

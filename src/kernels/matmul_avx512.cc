@@ -187,11 +187,25 @@ KVICK_INLINE void store_rows(const PanelJob& job, int token, __m512 acc) {
   _mm512_mask_storeu_ps(job.y + token * job.y_stride, valid, acc);
 }
 
-// Of so many tokens, those whose chains of dot products are interleaved: a divisor.
-constexpr int together(int tokens) {
+// Of so many tokens, those from `first` on whose chains of dot products are interleaved.
+constexpr int together(int tokens, int first) {
   for (const int n : {4, 3, 5})
     if (tokens % n == 0) return n;
-  return tokens;
+  if (tokens < 11) return tokens;
+  const int left = tokens - first;
+  return left <= 5 ? left : left == 6 ? 3 : 4;
+}
+
+// add_group() for all tokens from kFirst on.
+template <DType kType, int kTokens, int kFirst = 0>
+KVICK_INLINE void add_groups(__m512* acc, const __m512i* w, const Scales& s, const int8_t* q,
+                             const float* scale, const Sums& sums, const std::byte* near,
+                             const std::byte* far) {
+  if constexpr (kFirst < kTokens) {
+    constexpr int kTogether = together(kTokens, kFirst);
+    add_group<kType, kTokens, kTogether>(acc, w, s, q, scale, sums, kFirst, near, far);
+    add_groups<kType, kTokens, kFirst + kTogether>(acc, w, s, q, scale, sums, near, far);
+  }
 }
 
 template <DType kType, int kTokens>
@@ -221,11 +235,8 @@ void quantised_panel(const PanelJob& job) {
       const Scales s = load_scales<kType>(block, super, g);
       Sums prepared;
       prepare_sums<kType, kTokens>(job, sums, prepared);
-      constexpr int kTogether = together(kTokens);
-      KVICK_UNROLL for (int t = 0; t < kTokens; t += kTogether) {
-        add_group<kType, kTokens, kTogether>(acc, w, s, q, scale, prepared, t, planes + ahead.near,
-                                             planes + ahead.far);
-      }
+      add_groups<kType, kTokens>(acc, w, s, q, scale, prepared, planes + ahead.near,
+                                 planes + ahead.far);
       q += size_t{job.tile_tokens} * kGroup;
       scale += job.tile_tokens;
       sums += 2 * size_t{job.tile_tokens};
@@ -284,7 +295,9 @@ constexpr void add_format(PanelFunctions& functions) {
 template <int... kType>
 constexpr PanelFunctions make_functions(std::integer_sequence<int, kType...>) {
   PanelFunctions functions{};
-  (add_format<static_cast<DType>(kType), 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 16>(functions), ...);
+  (add_format<static_cast<DType>(kType), 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16>(
+       functions),
+   ...);
   return functions;
 }
 

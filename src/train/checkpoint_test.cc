@@ -95,8 +95,7 @@ TEST(Export, SaysWhyAModelCannotBeAFile) {
       "a model of made-up tokens (--task text) has no vocabulary, and a model file needs one");
   c.settings.model.update = "delta";
   EXPECT_EQ(mistake(),
-            "the update delta is one that model files and the engine do not have yet; plain and "
-            "step are");
+            "the update delta is one that the engine does not have; it has plain, step and gated");
   c.settings.model.update = "step";
   c.vocabulary.pairs = 1;
   c.best[3] = NAN;

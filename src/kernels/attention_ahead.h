@@ -4,12 +4,11 @@
 namespace kvick::kernels {
 namespace {
 
-// Lines to the first-level cache (3) or to the second (2); where the next one would be. Inlined by
-// force: GCC takes a function that only prefetches for one without an effect, and drops the call.
-template <int Level>
+// Lines into the second-level cache; where the next one would be. Inlined by force: GCC takes a
+// function that only prefetches for one without an effect, and drops the call.
 [[gnu::always_inline]] inline const std::byte* ask_for_lines(const std::byte* at, size_t step,
                                                              uint32_t lines) {
-  for (; lines > 0; --lines, at += step) __builtin_prefetch(at, 0, Level);
+  for (; lines > 0; --lines, at += step) __builtin_prefetch(at, 0, 2);
   return at;
 }
 
@@ -33,7 +32,7 @@ class LinesAhead {
     credit_ %= kLine;
     while (lines > 0) {
       const uint32_t now = lines < left_ ? lines : left_;
-      at_ = ask_for_lines<2>(at_, step_, now);
+      at_ = ask_for_lines(at_, step_, now);
       lines -= now;
       left_ -= now;
       if (left_ > 0) return;

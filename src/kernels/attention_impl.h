@@ -26,13 +26,11 @@
 //     conversions of the block bind as much as the shuffles; twice the shuffles all the same.
 //   - Out of memory, one thread, float16, three queries: 7.6 GB/s without asking for rows ahead,
 //     9.8 with keys asked for in a burst while values are added, 11.6 evenly (attention_ahead.h).
-//   - On a machine where that was 10.6 (14.2 out of the second-level cache; of q8 7.9
-//   and 8.4): 12.5
-//     and 17.5 (9.5 and 10.5) with addresses and the state of asking out of the inner loops, where
-//     g++ kept counters in memory and pointers in vector registers; keys at an even distance by one
-//     address; keys of decode left as halves in the block, converted by the product; and without
-//     asking for rows a second time, into the first-level cache. A plain read has 15.5 there,
-//     asking for lines alone 18.
+//   - Where that was 10.6 (14.2 out of the second-level cache; q8 7.9 and 8.4), 12.5 (17.6; q8 9.5
+//     and 10.1) came of: addresses and the state of asking out of the inner loops, for which g++
+//     kept counters in memory and pointers in vector registers; keys at an even distance by one
+//     address; keys of decode left as halves in the block, converted by the product; not asking for
+//     rows a second time, into the first-level cache. A plain read has 15.5 there, asking alone 18.
 
 namespace kvick::kernels {
 namespace {

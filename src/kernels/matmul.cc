@@ -46,6 +46,17 @@ void run_matmul(const PanelFunctions& functions, const Matrix& w, const Activati
   KVICK_CHECK(end <= w.panels(), "panel {} of {}", end, w.panels());
   const PanelFunction* by_tokens = functions.of[static_cast<size_t>(w.dtype)];
   const bool quantised = pack_format(w.dtype).quantised;
+  const BlockFunction block = functions.block[static_cast<size_t>(w.dtype)];
+  const uint32_t tokens = a.tokens - first_token;
+  if (block != nullptr && tokens >= kBlockLeast && tokens <= kBlockTokens)
+    for (; begin + kPanelsTogether <= end; begin += kPanelsTogether)
+      block({.panel = w.panel(begin),
+             .panel_bytes = w.panel_bytes,
+             .rows = std::min(kPanelsTogether * kPanel, w.rows - begin * kPanel),
+             .first = first_token,
+             .a = a,
+             .y = y + first_token * y_stride + begin * kPanel,
+             .y_stride = y_stride});
   const uint32_t pass = pass_tokens(w);
   for (uint32_t first = first_token; first < a.tokens; first += std::min(pass, a.tokens - first))
     for (uint32_t p = begin; p < end; ++p)

@@ -25,9 +25,24 @@ struct PanelJob {
 };
 using PanelFunction = void (*)(const PanelJob& job);
 
+// kPanelsTogether panels next to each other times tokens [first, a.tokens), which begin a tile: at
+// least kBlockLeast and at most kBlockTokens of them.
+struct BlockJob {
+  const std::byte* panel;
+  size_t panel_bytes;
+  uint32_t rows;  // valid rows, in all panels
+  uint32_t first;
+  const Activations& a;
+  float* y;  // of the first token
+  size_t y_stride;
+};
+using BlockFunction = void (*)(const BlockJob& job);
+inline constexpr uint32_t kBlockLeast = 8, kBlockTokens = 2 * kTokenTile;
+
 // Per format the functions by tokens - 1; null where there is none for that number, never for 1.
 struct PanelFunctions {
   PanelFunction of[kWeightTypes][kTokenTile];
+  BlockFunction block[kWeightTypes];  // null: panels one by one
 };
 
 // Table::matmul by these functions, for the tokens from first_token (a multiple of kTokenTile) on.

@@ -33,6 +33,7 @@
 
 KVICK_TARGET_AVX512_BEGIN
 #include "kernels/panel_avx512.h"
+#include "kernels/q8_block_avx512.h"
 
 namespace kvick::kernels {
 namespace {
@@ -298,6 +299,7 @@ constexpr PanelFunctions make_functions(std::integer_sequence<int, kType...>) {
   (add_format<static_cast<DType>(kType), 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16>(
        functions),
    ...);
+  functions.block[static_cast<int>(DType::kQ8_0)] = q8_block;
   return functions;
 }
 

@@ -141,6 +141,32 @@ TEST_P(Matmul, gives_a_token_the_same_bits_in_every_batch) {
   }
 }
 
+// Three panels of Q8_0 are multiplied together from 8 tokens on, panels one by one otherwise.
+TEST_P(Matmul, gives_the_same_bits_whether_panels_are_taken_together_or_not) {
+  const uint32_t rows = 7 * kPanel - 5;
+  for (const uint32_t inputs : {32u, 160u, 256u, 544u, 576u}) {
+    const Weights w(DType::kQ8_0, rows, inputs, inputs);
+    const std::vector<float> x = random_values(size_t{41} * inputs, 7);
+    std::vector<float> one;
+    for (uint32_t t = 0; t < 41; ++t) {
+      const auto* begin = x.data() + size_t{t} * inputs;
+      const Tokens token(table, std::vector<float>(begin, begin + inputs), inputs);
+      const std::vector<float> y = multiply(w, token, rows);
+      one.insert(one.end(), y.begin(), y.end());
+    }
+    for (uint32_t n = 7; n <= 41; ++n) {
+      const Tokens some(table, std::vector<float>(x.data(), x.data() + size_t{n} * inputs), inputs);
+      std::vector<float> y(size_t{n} * rows);
+      // In pieces, as the threads of a pool take them.
+      const uint32_t cut = n % w.packed.panels();
+      table.matmul(w.packed, some.a, y.data(), rows, 0, cut);
+      table.matmul(w.packed, some.a, y.data(), rows, cut, w.packed.panels());
+      ASSERT_EQ(std::memcmp(y.data(), one.data(), y.size() * sizeof(float)), 0)
+          << inputs << " inputs, " << n << " tokens";
+    }
+  }
+}
+
 TEST_P(Matmul, gives_the_same_bits_when_there_are_more_tokens_than_one_pass_takes) {
   const uint32_t rows = 7, inputs = 8192, tokens = 90;
   const Weights w(DType::kQ4_1, rows, inputs, 13);

@@ -69,6 +69,9 @@ void pack_panels(Matrix& matrix, const std::byte* source, uint32_t source_rows, 
 // bits as to_f32.
 void unpack_row(const Matrix& matrix, uint32_t row, float* out);
 
+// Panels that a kernel takes together where it can: pieces of a matrix are best multiples of it.
+inline constexpr uint32_t kPanelsTogether = 3;
+
 // Tokens that a matrix meets together: the activations of so many are interleaved.
 inline constexpr uint32_t kTokenTile = 16;
 

@@ -109,8 +109,11 @@ void project(Workspace& workspace, const float* x, uint32_t tokens, Workspace::T
   }
   const kernels::Activations& activations =
       workspace.activations(x, tokens, inputs, quantised, prepare);
-  // Four pieces a worker: enough to even out a core that is slower for a moment.
-  const size_t grain = std::max<size_t>(1, panels / (size_t{workspace.pool.size()} * 4));
+  // Four pieces a worker, about: enough to even out a core that is slower for a moment. Of many
+  // tokens panels are multiplied by threes.
+  const size_t piece = std::max<size_t>(1, panels / (size_t{workspace.pool.size()} * 4));
+  const size_t grain =
+      (piece + kernels::kPanelsTogether - 1) / kernels::kPanelsTogether * kernels::kPanelsTogether;
   workspace.pool.parallel_for(panels, grain, [&](size_t begin, size_t end, unsigned) {
     size_t first = 0;
     for (const Output& output : outputs) {

@@ -24,7 +24,7 @@ constexpr SpecOption kDepth = {"depth", "tokens that are guessed ahead", "4"};
 constexpr SpecOption kGain = {"gain", "whether guesses are verified only while that pays", "on"};
 constexpr SpecOption kWords = {
     "words",
-    "tokens that it may guess, the most frequent (default: those that its file counts, or all)",
+    "tokens that it may guess, the most frequent; by default those that its file names, or all",
     ""};
 constexpr SpecOption kOfTexts[] = {kMost, kGain, kGrow};
 constexpr SpecOption kOfAuto[] = {

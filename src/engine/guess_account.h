@@ -10,9 +10,9 @@ class GuessAccount {
  public:
   // What may be lost now, in tokens: what steps without guesses would give in the same time.
   double tokens() const { return tokens_; }
-  // A step that gave `came`, where steps without guesses would have given `instead` in its time: as
-  // many if it had none. All in all guesses cost at most kFirst and kAllowance of the tokens, and
-  // what one step took longer than was believed.
+  // A step that gave `came`, where steps without guesses would have given `instead` in its time and
+  // that of making its guesses: as many if it had none. All in all guesses cost at most kFirst and
+  // kAllowance of the tokens, and what one step took longer than was believed.
   void add(double came, double instead) {
     tokens_ = std::min(kMost, tokens_ + came - instead + kAllowance * came);
   }

@@ -29,6 +29,7 @@ struct World {
   double believed = 0.8;       // the mean chance of a guess
   double true_share = 1;       // of the believed chance
   double begin = 1, wear = 0;  // what all steps take at first, and what each makes them slower
+  double drafting = 0;         // what making guesses takes of a step
 };
 
 // Tokens a second with guesses over tokens a second without, in a few thousand steps; stake: what
@@ -44,8 +45,12 @@ double speedup(const World& world, double stake) {
     std::vector<double> chances(4 * world.lanes);
     for (double& chance : chances)
       chance = std::min(0.99, world.believed + 0.2 * (uniform(random) - 0.5));
-    const double least = least_chance(chances, plain, speculation.cost,
-                                      stake < 0 ? speculation.account.tokens() : stake);
+    const double at_stake = stake < 0 ? speculation.account.tokens() : stake;
+    const double drafting =
+        may_guess(plain, speculation.cost, at_stake) ? speed * world.drafting : 0;
+    if (world.drafting > 0 && drafting == 0) chances.clear();
+    speculation.charge(drafting);
+    const double least = least_chance(chances, plain, speculation.cost, at_stake);
     uint32_t came = world.lanes;
     StepShape shape = plain.shape;
     for (const double chance : chances) {
@@ -55,7 +60,7 @@ double speedup(const World& world, double stake) {
     }
     const double step = speed * (1 + world.row * (shape.rows - plain.shape.rows)) * noise(random);
     speculation.observe(shape, plain, came, step);
-    seconds += step;
+    seconds += step + drafting;
     tokens += came;
     without += speed * came / world.lanes;
   }
@@ -69,6 +74,8 @@ TEST(GuessAccount, LosesLittleWhateverIsBelieved) {
       {.lanes = 16, .row = 0.065, .believed = 0.95, .true_share = 0.6},
       {.lanes = 16, .row = 0.045, .believed = 0.9, .true_share = 0.5},
       {.lanes = 8, .row = 0.05, .believed = 0.8, .true_share = 0.4, .begin = 1, .wear = 1e-3},
+      {.lanes = 16, .row = 0.065, .believed = 0.3, .drafting = 0.03},
+      {.lanes = 1, .row = 0.1, .believed = 0.5, .true_share = 0.2, .drafting = 0.3},
   };
   for (const World& world : worlds) {
     EXPECT_GT(speedup(world, -1), 0.99) << world.lanes << " " << world.row;
@@ -79,6 +86,7 @@ TEST(GuessAccount, LosesLittleWhateverIsBelieved) {
 TEST(GuessAccount, IsNotInTheWayOfWhatPays) {
   const World worlds[] = {{.lanes = 1, .row = 0.12, .believed = 0.6},
                           {.lanes = 1, .row = 0.2, .believed = 0.8},
+                          {.lanes = 1, .row = 0.12, .believed = 0.6, .drafting = 0.15},
                           {.lanes = 4, .row = 0.05, .believed = 0.7},
                           {.lanes = 16, .row = 0.02, .believed = 0.8}};
   for (const World& world : worlds) {

@@ -41,7 +41,7 @@ base::Result<std::unique_ptr<Instances>> Instances::make(Engine& engine,
   own.most_waiting = share_of(options.most_waiting, count);
   own.job_stride = count;
   if (!own.batch.draft && !options.batch.spec.model.empty()) {
-    KVICK_TRY(own.batch.draft, DraftWeights::load(engine, options.batch.spec.model));
+    KVICK_TRY(own.batch.draft, DraftWeights::load(engine, options.batch.spec));
   }
   for (size_t i = 0; i < count; ++i) {
     own.batch.member = i;

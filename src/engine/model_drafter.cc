@@ -1,7 +1,7 @@
 #include "engine/model_drafter.h"
 
 #include <algorithm>
-#include <numeric>
+#include <limits>
 
 #include "engine/draft_choice.h"
 #include "engine/sampler.h"
@@ -12,8 +12,39 @@ namespace kvick::engine {
 
 using base::fail;
 
+namespace {
+
+// Tokens by how often the model that a draft guesses for says them, in the draft's file.
+constexpr std::string_view kWordsKey = "kvick.draft.words";
+
+base::Result<std::vector<Token>> outputs_of(const io::ModelFile& file, uint32_t words,
+                                            size_t vocabulary) {
+  std::vector<Token> outputs;
+  std::vector<bool> taken(vocabulary);
+  const std::vector<int64_t>* named = file.get_ints(kWordsKey);
+  if (named == nullptr && words == 0) return outputs;
+  const size_t most = std::min<size_t>(words == 0 ? named->size() : words, vocabulary);
+  const auto take = [&](size_t token) {
+    if (outputs.size() < most && !taken[token]) outputs.push_back(static_cast<Token>(token));
+    taken[token] = true;
+  };
+  for (size_t i = 0; named != nullptr && i < named->size(); ++i) {
+    const int64_t token = (*named)[i];
+    if (token < 0 || static_cast<size_t>(token) >= vocabulary)
+      return fail("{}: {} has {}, which is no token's number", file.path(), kWordsKey, token);
+    take(static_cast<size_t>(token));
+  }
+  for (size_t token = 0; token < vocabulary; ++token) take(token);
+  // Of equal logits the sampler takes the first token, so they stay in order.
+  std::sort(outputs.begin(), outputs.end());
+  return outputs;
+}
+
+}  // namespace
+
 base::Result<std::shared_ptr<const DraftWeights>> DraftWeights::load(const Engine& engine,
-                                                                     const std::string& path) {
+                                                                     const SpecOptions& options) {
+  const std::string& path = options.model;
   KVICK_TRY(io::ModelFile file, io::ModelFile::open(path));
   KVICK_TRY(const text::Vocabulary vocabulary, model::read_vocabulary(file));
   const std::vector<std::string>& pieces = engine.tokenizer().vocabulary().pieces;
@@ -28,9 +59,12 @@ base::Result<std::shared_ptr<const DraftWeights>> DraftWeights::load(const Engin
                 path, differ.first - pieces.begin());
   auto weights = std::make_shared<DraftWeights>();
   weights->path = path;
+  weights->words = options.words;
+  KVICK_TRY(weights->outputs, outputs_of(file, options.words, pieces.size()));
   const model::Workspace workspace = engine.make_workspace();
   KVICK_TRY(weights->model, model::Model::load(std::move(file), {.kernels = &engine.kernels(),
-                                                                 .pool = &workspace.pool}));
+                                                                 .pool = &workspace.pool,
+                                                                 .outputs = weights->outputs}));
   if (weights->model->kv_memory() != nullptr)
     return fail("{}: a model with a memory of slots cannot draft", path);
   return std::shared_ptr<const DraftWeights>(std::move(weights));
@@ -61,10 +95,11 @@ struct ModelDrafter::Growing {
   Token last = 0;
 };
 
-ModelDrafter::ModelDrafter(const model::Model& model, const Engine& engine,
-                           const Acceptance& acceptance, Kind first)
+ModelDrafter::ModelDrafter(const model::Model& model, std::span<const Token> outputs,
+                           const Engine& engine, const Acceptance& acceptance, Kind first)
     : model_(model),
       workspace_(engine.make_workspace()),
+      outputs_(outputs),
       acceptance_(acceptance),
       first_(first),
       tokens_(engine.tokenizer().vocabulary().pieces.size()) {}
@@ -87,17 +122,17 @@ void ModelDrafter::draft(const DraftAsk& ask, DraftTree& tree) {
                      .last = ask.text.back()};
   if (growing.ground.store == nullptr || growing.shape.nodes.empty()) return;
   growing.node_of.assign(growing.shape.nodes.size(), -1);
-  const size_t vocab = model_.config().vocab;
+  const size_t outputs = model_.outputs();
   for (uint32_t level = 0; forward_level(growing, tree, level); ++level) {
     const size_t before = tree.nodes.size();
     if (level == 0) {
-      add_children(growing, tree, -1, std::span(logits_).first(vocab));
+      add_children(growing, tree, -1, std::span(logits_).first(outputs));
     } else {
       size_t row = 0;
       for (size_t i = 0; i < before; ++i)
         if (tree.nodes[i].depth == level)
           add_children(growing, tree, static_cast<int32_t>(i),
-                       std::span(logits_).subspan(row++ * vocab, vocab));
+                       std::span(logits_).subspan(row++ * outputs, outputs));
     }
     if (tree.nodes.size() == before) return;
   }
@@ -129,9 +164,35 @@ bool ModelDrafter::forward_level(Growing& growing, const DraftTree& tree, uint32
   const std::vector<kv::Slot> slots = model::kv_slots(batch);
   auto step = growing.ground.store->begin({.slots = slots});
   if (!step.ok()) return false;
-  logits_.resize(wanted.size() * model_.config().vocab);
+  logits_.resize(wanted.size() * model_.outputs());
   model_.forward(batch, **step, workspace_, wanted, logits_.data());
   return true;
+}
+
+// The n likeliest tokens, in that order.
+std::vector<Token> ModelDrafter::likeliest(std::span<const float> logits, size_t n) const {
+  std::vector<uint32_t> best;
+  const size_t outputs = outputs_.empty() ? tokens_ : outputs_.size();
+  for (uint32_t i = 0; i < outputs; ++i) {
+    if (best.size() == n && logits[i] <= logits[best.back()]) continue;
+    if (best.size() == n) best.pop_back();
+    const auto before = std::find_if(best.begin(), best.end(),
+                                     [&](uint32_t other) { return logits[i] > logits[other]; });
+    best.insert(before, i);
+  }
+  std::vector<Token> tokens;
+  for (const uint32_t i : best)
+    tokens.push_back(outputs_.empty() ? static_cast<Token>(i) : outputs_[i]);
+  return tokens;
+}
+
+// Logits of all tokens, as a sampler wants them: those that the model has none of are never drawn.
+std::span<float> ModelDrafter::by_token(std::span<float> logits) {
+  if (outputs_.empty()) return logits.first(tokens_);
+  by_token_.assign(tokens_, std::numeric_limits<float>::lowest());
+  for (size_t i = 0; i < outputs_.size(); ++i)
+    by_token_[static_cast<size_t>(outputs_[i])] = logits[i];
+  return by_token_;
 }
 
 // The first child is what the answer's sampler would draw here with the numbers that it will draw
@@ -146,17 +207,9 @@ void ModelDrafter::add_children(Growing& growing, DraftTree& tree, int32_t paren
       wanted.push_back(i);
   }
   if (wanted.empty()) return;
-  logits = logits.first(tokens_);
-  std::vector<Token> best(logits.size());
-  std::iota(best.begin(), best.end(), 0);
-  const size_t n = std::min<size_t>(wanted.size() + 1, best.size());
-  std::partial_sort(best.begin(), best.begin() + static_cast<ptrdiff_t>(n), best.end(),
-                    [&](Token a, Token b) {
-                      return logits[static_cast<size_t>(a)] > logits[static_cast<size_t>(b)];
-                    });
-  best.resize(n);
+  std::vector<Token> best = likeliest(logits, wanted.size() + 1);
   Sampler sampler = parent < 0 ? *growing.root : growing.samplers[static_cast<size_t>(parent)];
-  const Token drawn = sampler.choose(logits);
+  const Token drawn = sampler.choose(by_token(logits));
   best.erase(std::remove(best.begin(), best.end(), drawn), best.end());
   best.insert(best.begin(), drawn);
   for (size_t rank = 0; rank < wanted.size() && rank < best.size(); ++rank) {
@@ -170,7 +223,7 @@ void ModelDrafter::add_children(Growing& growing, DraftTree& tree, int32_t paren
 
 SmallModelDrafter::SmallModelDrafter(DraftModel& small, const Engine& engine,
                                      const Acceptance& acceptance)
-    : ModelDrafter(*small.weights->model, engine, acceptance, kModelKinds),
+    : ModelDrafter(*small.weights->model, small.weights->outputs, engine, acceptance, kModelKinds),
       small_(small),
       seq_(small.store->open({}).seq) {
   workspace_.library = nullptr;  // its rows are in blocks
@@ -201,7 +254,7 @@ bool SmallModelDrafter::read(std::span<const Token> tokens) {
     auto step = small_.store->begin({.slots = slots});
     if (!step.ok()) return false;
     const auto last = static_cast<uint32_t>(chunk.size() - 1);
-    logits_.resize(model_.config().vocab);
+    logits_.resize(model_.outputs());
     model_.forward(batch, **step, workspace_, {&last, 1}, logits_.data());
     (*step)->commit(kv::Kept::all({.slots = slots}));
     committed_.insert(committed_.end(), chunk.begin(), chunk.end());

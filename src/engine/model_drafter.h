@@ -7,16 +7,25 @@
 
 #include "engine/draft.h"
 #include "engine/engine.h"
+#include "engine/spec_options.h"
 
 namespace kvick::engine {
 
 // A draft model, for any number of services.
 struct DraftWeights {
   std::string path;
+  uint32_t words = 0;  // as they were asked for
   std::unique_ptr<const model::Model> model;
-  // Errors: a file that is no model, or one whose tokens are not the engine's.
+  // The tokens that it guesses, of which its logits are; empty: all.
+  std::vector<Token> outputs;
+  bool are(const SpecOptions& options) const {
+    return path == options.model && words == options.words;
+  }
+  // SpecOptions::model, to guess SpecOptions::words tokens: those that its file names as the most
+  // frequent, then the first of the vocabulary. Errors: a file that is no model, or one whose
+  // tokens are not the engine's.
   static base::Result<std::shared_ptr<const DraftWeights>> load(const Engine& engine,
-                                                                const std::string& path);
+                                                                const SpecOptions& options);
 };
 
 class SmallModelDrafter;
@@ -38,9 +47,10 @@ struct DraftModel {
 // no memory.
 class ModelDrafter : public Drafter {
  public:
-  // acceptance: what the shape follows; kinds of ranks begin with `first`.
-  ModelDrafter(const model::Model& model, const Engine& engine, const Acceptance& acceptance,
-               Kind first);
+  // outputs: the tokens that the model's logits are of, empty: all. acceptance: what the shape
+  // follows; kinds of ranks begin with `first`.
+  ModelDrafter(const model::Model& model, std::span<const Token> outputs, const Engine& engine,
+               const Acceptance& acceptance, Kind first);
   void draft(const DraftAsk& ask, DraftTree& tree) override;
   std::vector<double> rates() const override;
 
@@ -61,16 +71,20 @@ class ModelDrafter : public Drafter {
 
   const model::Model& model_;
   model::Workspace workspace_;
-  std::vector<float> logits_;  // [rows][vocab]
+  std::vector<float> logits_;  // [rows][outputs]
 
  private:
   struct Growing;
   bool forward_level(Growing& growing, const DraftTree& tree, uint32_t level);
   void add_children(Growing& growing, DraftTree& tree, int32_t parent, std::span<float> logits);
+  std::vector<Token> likeliest(std::span<const float> logits, size_t n) const;
+  std::span<float> by_token(std::span<float> logits);
 
+  std::span<const Token> outputs_;
   const Acceptance& acceptance_;
   Kind first_;
-  size_t tokens_;  // of the vocabulary; output layers may have more rows
+  size_t tokens_;                // of the vocabulary; output layers may have more rows
+  std::vector<float> by_token_;  // [vocab], where the model's logits are not of all
 };
 
 class SmallModelDrafter final : public ModelDrafter {
@@ -92,7 +106,7 @@ class SmallModelDrafter final : public ModelDrafter {
 class SkipDrafter final : public ModelDrafter {
  public:
   SkipDrafter(const Engine& engine, std::vector<bool> skipped, const Acceptance& acceptance)
-      : ModelDrafter(engine.model(), engine, acceptance, kSkipKinds),
+      : ModelDrafter(engine.model(), {}, engine, acceptance, kSkipKinds),
         skipped_(std::move(skipped)) {}
 
  private:

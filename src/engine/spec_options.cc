@@ -15,19 +15,29 @@ using base::fail;
 // Of any tree: past this a forward is bound by arithmetic on every machine we know.
 constexpr uint32_t kMostGuesses = 64;
 constexpr uint32_t kMostLayers = 4096;
+constexpr uint32_t kLeastWords = 16;
 
 constexpr SpecOption kMost = {"most", "guesses of a step", "8"};
 constexpr SpecOption kGrow = {"grow", "whether guesses may make a cache grow that grows by copying",
                               "off"};
 constexpr SpecOption kDepth = {"depth", "tokens that are guessed ahead", "4"};
 constexpr SpecOption kGain = {"gain", "whether guesses are verified only while that pays", "on"};
+constexpr SpecOption kWords = {
+    "words",
+    "tokens that it may guess, the most frequent; by default those that its file names, or all",
+    ""};
 constexpr SpecOption kOfTexts[] = {kMost, kGain, kGrow};
 constexpr SpecOption kOfAuto[] = {
     {"most", "guesses of a step", "16"},
     {"model", "a .gguf file with the same vocabulary, which guesses too while that pays", ""},
+    kWords,
     kGrow};
-constexpr SpecOption kOfModels[] = {
-    {"model", "a .gguf file with the same vocabulary", "", true}, kMost, kDepth, kGain, kGrow};
+constexpr SpecOption kOfModels[] = {{"model", "a .gguf file with the same vocabulary", "", true},
+                                    kMost,
+                                    kDepth,
+                                    kWords,
+                                    kGain,
+                                    kGrow};
 constexpr SpecOption kOfLayers[] = {
     {"layers", "those that are left out, such as 8-23 or 3-6+10-13", "", true},
     kMost,
@@ -54,6 +64,13 @@ base::Result<uint32_t> number_of(const SpecOption& option, std::string_view text
   if (!value.ok() || *value < 1 || *value > kMostGuesses)
     return fail("{} is {}, but must be a number from 1 to {}", option.name, kv::quote(text),
                 kMostGuesses);
+  return value;
+}
+
+base::Result<uint32_t> words_of(std::string_view text) {
+  const auto value = read_number(text);
+  if (!value.ok() || *value < kLeastWords)
+    return fail("words is {}, but must be a number of at least {}", kv::quote(text), kLeastWords);
   return value;
 }
 
@@ -84,6 +101,10 @@ base::Status<> read_option(const SpecOption& option, const std::string& text, Sp
     KVICK_TRY(out.depth, number_of(option, text));
   } else if (option.name == "model") {
     out.model = text;
+  } else if (option.name == "words") {
+    if (!text.empty()) {
+      KVICK_TRY(out.words, words_of(text));
+    }
   } else if (option.name == "layers") {
     KVICK_TRY(out.skip, layers_of(text));
   } else {

@@ -33,6 +33,7 @@ struct SpecOptions {
   // Whether guesses are made and verified only while that is measured to pay.
   bool gain = true;
   std::string model;       // of ways draft and auto: a file; empty: none
+  uint32_t words = 0;      // tokens that it guesses; 0: those that its file names, or all
   std::vector<bool> skip;  // of way skip: the layers that guesses leave out, by number
   bool on() const { return way != "none"; }
   bool operator==(const SpecOptions&) const = default;

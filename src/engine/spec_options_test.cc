@@ -26,6 +26,8 @@ TEST(SpecOptions, ReadsEveryWay) {
   const SpecOptions draft = parse_spec_options("draft:model=a.gguf,depth=5").value();
   EXPECT_EQ(draft.model, "a.gguf");
   EXPECT_EQ(draft.depth, 5u);
+  EXPECT_EQ(draft.words, 0u);
+  EXPECT_EQ(parse_spec_options("auto:model=a.gguf,words=4096")->words, 4096u);
   const SpecOptions skip = parse_spec_options("skip:layers=1-2+4").value();
   EXPECT_EQ(skip.skip, (std::vector<bool>{false, true, true, false, true}));
 }
@@ -39,6 +41,9 @@ TEST(SpecOptions, SaysWhatIsWrong) {
   EXPECT_NE(error_of("draft").find("draft needs model="), std::string::npos);
   EXPECT_NE(error_of("lookup:grow=yes").find("on or off"), std::string::npos);
   EXPECT_NE(error_of("auto:gain=off").find("has no option"), std::string::npos);
+  for (const char* words : {"15", "x", "-1"})
+    EXPECT_NE(error_of(std::string("draft:model=a.gguf,words=") + words).find("at least 16"),
+              std::string::npos);
   for (const char* layers : {"", "3-1", "a", "1-", "1+", "99999", "1,2"})
     EXPECT_NE(error_of(std::string("skip:layers=") + layers), "") << layers;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 #include <tuple>
+#include <utility>
 
 #include "engine/match_drafter.h"
 #include "engine/model_drafter.h"
@@ -98,44 +99,49 @@ bool Speculator::tries(bool pays) {
   return true;
 }
 
-void Speculator::draft(Drafter& drafter, DraftAsk ask, const PlainStep& plain, DraftTree& tree) {
+double Speculator::draft(Drafter& drafter, DraftAsk ask, const PlainStep& plain, DraftTree& tree) {
   const std::vector<double> rates = drafter.rates();
   DraftTree grown;
   if (rates.empty()) {
     drafter.draft(ask, grown);
-    return tree.add_all(grown);
+    tree.add_all(grown);
+    return 0;
   }
   if (options_.gain) {
     const TreeSize size = worth(rates, {ask.most, ask.depth}, {plain, all_.cost, all_.level_cost},
                                 chances_of(tree, acceptance_));
     const bool pays = size.nodes > 0;
-    if (!tries(pays)) return;
+    if (!tries(pays)) return 0;
     if (pays) std::tie(ask.most, ask.depth) = std::pair(size.nodes, size.depth);
   }
   const double start = all_.clock();
   drafter.draft(ask, grown);
   uint32_t levels = 0;
   for (const DraftTree::Node& node : grown.nodes) levels = std::max(levels, node.depth);
-  // Reading much text is not what a level takes.
-  if (ask.text.size() < computed_length_ + kMuchText)
-    all_.level_cost.observe(levels, all_.clock() - start);
+  const double seconds = all_.clock() - start;
+  const bool reads = ask.text.size() >= computed_length_ + kMuchText;
+  if (!reads) all_.level_cost.observe(levels, seconds);
   computed_length_ = ask.text.size();
   tree.add_all(grown);
+  return reads ? seconds : 0;
 }
 
 Guesses Speculator::guess(DraftAsk ask, const PlainStep& plain) {
+  const double start = all_.clock();
   learn(ask.text);
   const uint32_t room = ask.most;
   ask.most = std::min(options_.most, room);
   ask.depth = std::min({ask.depth, options_.depth, room});
   Guesses guesses;
+  double reading = 0;
   if (ask.depth > 0)
-    for (const auto& drafter : drafters_) draft(*drafter, ask, plain, guesses.tree);
+    for (const auto& drafter : drafters_) reading += draft(*drafter, ask, plain, guesses.tree);
   last_ = guesses.tree;
   last_length_ = ask.text.size();
   guesses.chances = chances_of(guesses.tree, acceptance_);
   if (ask.form != nullptr && guesses.size() > 0) guesses.obey(*ask.form, all_.vocabulary_tokens());
   guesses.keep(0, ask.most);
+  if (options_.gain) all_.charge(all_.clock() - start - reading);
   return guesses;
 }
 
@@ -145,17 +151,17 @@ Speculation::~Speculation() = default;
 base::Status<> Speculation::prepare(const SpecOptions& options,
                                     std::shared_ptr<const DraftWeights> weights,
                                     std::shared_ptr<kv::Budget> budget) {
-  if (!options.model.empty() && !has_draft_model(options.model)) {
-    if (weights == nullptr || weights->path != options.model) {
-      KVICK_TRY(weights, DraftWeights::load(engine_, options.model));
+  if (!options.model.empty() && !has_draft_model(options)) {
+    if (weights == nullptr || !weights->are(options)) {
+      KVICK_TRY(weights, DraftWeights::load(engine_, options));
     }
     KVICK_TRY(draft_model_, DraftModel::make(engine_, std::move(weights), std::move(budget)));
   }
   return check(options);
 }
 
-bool Speculation::has_draft_model(const std::string& path) const {
-  return draft_model_ != nullptr && draft_model_->weights->path == path;
+bool Speculation::has_draft_model(const SpecOptions& options) const {
+  return draft_model_ != nullptr && draft_model_->weights->are(options);
 }
 
 kv::Usage Speculation::draft_usage() const {
@@ -175,9 +181,10 @@ uint64_t Speculation::give_up() {
 }
 
 base::Status<> Speculation::check(const SpecOptions& options) const {
-  if (!options.model.empty() && !has_draft_model(options.model))
-    return fail("the draft model {} is not loaded; only the one that kvick was started with is",
-                options.model);
+  if (!options.model.empty() && !has_draft_model(options))
+    return fail("the draft model {}{} is not loaded; only the one that kvick was started with is",
+                options.model,
+                options.words != 0 ? fmt::format(" of {} words", options.words) : "");
   const uint32_t layers = engine_.model().config().layers;
   if (options.skip.size() > layers)
     return fail("layer {} cannot be left out: the model's last one is {}", options.skip.size() - 1,
@@ -195,7 +202,10 @@ void Speculation::observe(const StepShape& rows, const PlainStep& plain, uint32_
   const bool guessed = rows.rows > plain.shape.rows && without > 0;
   // An interruption is not what guesses cost.
   const double counted = std::min(seconds, kMostRise * cost.seconds(rows));
-  account.add(tokens, guessed ? plain.tokens * counted / without : tokens);
+  const double drafting = std::min(std::exchange(drafting_, 0.0), kMostRise * without);
+  double instead = guessed ? plain.tokens * counted / without : tokens;
+  if (without > 0) instead += plain.tokens * drafting / without;
+  account.add(tokens, instead);
   cost.observe(rows, seconds);
 }
 

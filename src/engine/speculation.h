@@ -55,7 +55,8 @@ class Speculator {
 
  private:
   void learn(std::span<const Token> text);
-  void draft(Drafter& drafter, DraftAsk ask, const PlainStep& plain, DraftTree& tree);
+  // Returns seconds that it took and other steps' guesses will not: reading much text.
+  double draft(Drafter& drafter, DraftAsk ask, const PlainStep& plain, DraftTree& tree);
   bool tries(bool pays);
 
   Speculation& all_;
@@ -99,6 +100,8 @@ class Speculation {
   // A step that read no prompt; guesses by gain: `rows` has them and `plain` has not, of which as
   // many tokens would have come as plain.tokens says.
   void observe(const StepShape& rows, const PlainStep& plain, uint32_t tokens, double seconds);
+  // What it took to make guesses by gain: the next step's are charged with it.
+  void charge(double seconds) { drafting_ += seconds; }
 
   // By all steps that whoever runs them reports.
   StepCost cost;
@@ -112,9 +115,10 @@ class Speculation {
   static constexpr uint32_t kTextTokens = uint32_t{1} << 20;
 
  private:
-  bool has_draft_model(const std::string& path) const;
+  bool has_draft_model(const SpecOptions& options) const;
 
   const Engine& engine_;
+  double drafting_ = 0;
   std::unique_ptr<DraftModel> draft_model_;
   std::shared_ptr<MatchIndex> texts_ = std::make_shared<MatchIndex>(kTextTokens);
 };

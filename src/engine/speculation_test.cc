@@ -115,18 +115,60 @@ TEST(Speculation, GuessesByModelsAndLayersAndAnswersTheSame) {
          {std::string("skip:gain=off,layers=0"),
           std::string("skip:gain=off,layers=1,most=5,depth=2,grow=on"),
           "draft:gain=off,model=" + path, "draft:most=3,depth=3,gain=off,model=" + path,
-          "draft:model=" + path, "auto:model=" + path}) {
+          "draft:model=" + path, "draft:most=5,words=16,gain=off,model=" + path,
+          "auto:words=100,model=" + path}) {
       const Answers guessed = answers_of(*engine, options, spec);
       expect_equal(plain, guessed, std::string(kv) + " " + spec);
       if (spec.find("gain=off") != std::string::npos) {
         EXPECT_GT(guessed.drafted, 0u);
       }
       // The draft model is the model itself, drawing with the same random numbers.
+      if (spec.starts_with("draft:most=5")) {
+        EXPECT_LT(guessed.accepted, guessed.drafted);
+      }
       if (spec.starts_with("draft:most=3")) {
         EXPECT_EQ(guessed.accepted, guessed.drafted);
       }
     }
   }
+  std::filesystem::remove(path);
+}
+
+TEST(Speculation, GuessesTheWordsOfADraftModelAsItWouldWithAllOthersForbidden) {
+  const auto engine = tiny_engine();
+  base::ThreadPool pool(1);
+  const std::string path =
+      model::write_model(model::tiny_spec(tools::Arch::kLlama, kernels::DType::kF32), pool, false);
+  const std::vector<Token> text = repeating(21, 5);
+  // Guesses behind the text, drawn with the same random numbers.
+  const auto guessed = [&](const std::string& words, const Sampling& sampling) {
+    Speculation speculation(*engine);
+    const SpecOptions options =
+        parse_spec_options("draft:most=4,depth=4,gain=off" + words + ",model=" + path).value();
+    EXPECT_TRUE(speculation.prepare(options).ok());
+    const Sampler sampler(sampling);
+    const DraftAsk ask = {.text = text, .most = 4, .depth = 4, .sampler = &sampler};
+    std::vector<Token> tokens;
+    for (const auto& node : speculation.begin(options)->guess(ask, plain_step(1, 0)).tree.nodes)
+      tokens.push_back(node.token);
+    return tokens;
+  };
+  Sampling sampling;
+  sampling.top_k = 0;
+  sampling.top_p = 1;
+  for (const float temperature : {0.0F, 2.0F})
+    for (uint64_t seed = 1; seed <= 20; ++seed) {
+      sampling.temperature = temperature;
+      sampling.seed = seed;
+      sampling.logit_bias.clear();
+      const std::vector<Token> some = guessed(",words=40", sampling);
+      for (Token token = 40; token < 512; ++token) sampling.logit_bias[token] = -1e30F;
+      const std::vector<Token> all = guessed("", sampling);
+      ASSERT_FALSE(some.empty());
+      // Other children than the first are the likeliest, whatever the answer's form.
+      EXPECT_EQ(some.front(), all.front()) << temperature << " " << seed;
+      for (const Token token : some) EXPECT_LT(token, 40);
+    }
   std::filesystem::remove(path);
 }
 

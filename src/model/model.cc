@@ -52,7 +52,10 @@ base::Result<std::unique_ptr<Model>> Model::load(io::ModelFile file, const LoadO
   for (const Architecture& known : architectures()) {
     if (known.name != arch) continue;
     KVICK_TRY(Config config, read_config(file));
-    return known.load(std::move(file), std::move(config), options);
+    KVICK_TRY(std::unique_ptr<Model> model,
+              known.load(std::move(file), std::move(config), options));
+    if (!options.outputs.empty()) model->outputs_ = static_cast<uint32_t>(options.outputs.size());
+    return model;
   }
   std::string names;
   for (const Architecture& known : architectures())

@@ -55,6 +55,8 @@ struct LoadOptions {
   base::ThreadPool* pool = nullptr;         // required: packs the weights
   // Called after each tensor with bytes done and bytes in all; may be called from one thread only.
   base::FunctionRef<void(uint64_t done, uint64_t total)>* progress = nullptr;
+  // Tokens of the vocabulary whose logits are computed, in this order; empty: all. Ids below vocab.
+  std::span<const Token> outputs = {};
 };
 
 // A part of the weights: what reading it and multiplying one token by it takes.
@@ -85,6 +87,8 @@ class Model {
   virtual ~Model() = default;
 
   const Config& config() const { return config_; }
+  // Logits of a token: as many as the vocabulary or LoadOptions::outputs has.
+  uint32_t outputs() const { return outputs_; }
   const Weights& weights() const { return weights_; }
   // Packed weights in memory; an embedding tied to the output layer is there once.
   uint64_t weight_bytes() const {
@@ -98,14 +102,15 @@ class Model {
 
   // Runs the batch through all layers, writing its keys and values into `step` (made from
   // kv_slots(batch)), and puts the logits of the tokens `wanted` (indices in batch order,
-  // ascending) into logits: [wanted][vocab]. Does not commit. A token's logits are the same bits
-  // whatever else is in the batch and however its past was batched, each token in its role.
+  // ascending) into logits: [wanted][outputs()]. Does not commit. A token's logits are the same
+  // bits whatever else is in the batch and however its past was batched, each token in its role.
   virtual void forward(const Batch& batch, kv::Step& step, Workspace& workspace,
                        std::span<const uint32_t> wanted, float* logits) const = 0;
 
  protected:
   explicit Model(Config config) : config_(std::move(config)) {}
   Config config_;
+  uint32_t outputs_ = config_.vocab;
   Weights weights_;
   base::Arena memory_{size_t{32} << 20};  // of the packed matrices, in huge pages
 };

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <gtest/gtest.h>
 #include <optional>
+#include <utility>
 
 #include "kv/registry.h"
 #include "model/test_model.h"
@@ -28,9 +29,8 @@ struct Runner {
                   kernels::DType type = kernels::DType::kF32, std::optional<kv::Aging> aging = {})
       : pool(threads),
         kernels(kernels::table(base::best_isa())),
-        model(load_model(
-            write_model(spec_of(arch, type, aging.has_value()), pool, arch == Arch::kOpt), pool,
-            kernels)),
+        path(write_model(spec_of(arch, type, aging.has_value()), pool, arch == Arch::kOpt)),
+        model(load_model(path, pool, kernels)),
         workspace(pool, kernels) {
     const bool memory = model->kv_memory() != nullptr;
     const auto rows = memory ? kernels::DType::kF32 : kernels::DType::kF16;
@@ -61,7 +61,7 @@ struct Runner {
     auto step = std::move(store->begin({.slots = kv_slots})).value();
     std::vector<uint32_t> wanted(batch.tokens());
     for (uint32_t i = 0; i < wanted.size(); ++i) wanted[i] = i;
-    std::vector<float> logits(wanted.size() * model->config().vocab);
+    std::vector<float> logits(wanted.size() * model->outputs());
     model->forward(batch, *step, workspace, wanted, logits.data());
     step->commit(kept != nullptr ? *kept : kv::Kept::all({.slots = kv_slots}));
     return logits;
@@ -86,11 +86,12 @@ struct Runner {
   }
 
   std::span<const float> row(const std::vector<float>& logits, size_t i) const {
-    return std::span(logits).subspan(i * model->config().vocab, model->config().vocab);
+    return std::span(logits).subspan(i * model->outputs(), model->outputs());
   }
 
   base::ThreadPool pool;
   const kernels::Table& kernels;
+  std::string path;
   std::unique_ptr<Model> model;
   Workspace workspace;
   std::unique_ptr<kv::Store> store;
@@ -116,6 +117,27 @@ TEST_P(EveryArch, GivesTheSameBitsHoweverAPromptIsCut) {
        std::vector<std::vector<uint32_t>>{{1}, {7}, {255, 1}, {256, 44}, {100, 150, 3}})
     EXPECT_TRUE(same_bits(whole, runner.feed(runner.store->open({}).seq, tokens, pieces)))
         << "pieces of " << pieces[0];
+}
+
+TEST_P(EveryArch, GivesTheSameLogitsOfSomeTokensOnly) {
+  const std::vector<Token> outputs = {3, 4, 77, 200, 5};
+  for (const auto type : {kernels::DType::kF32, kernels::DType::kQ8_0}) {
+    if (type != kernels::DType::kF32 && GetParam() != Arch::kLlama) continue;
+    Runner runner(GetParam(), "", 2, type);
+    const std::vector<Token> tokens = tokens_of(9, 1, runner.model->config().vocab);
+    const auto all = runner.feed(runner.store->open({}).seq, tokens, {9});
+    std::vector<float> expected;
+    for (size_t i = 0; i < tokens.size(); ++i)
+      for (const Token output : outputs)
+        expected.push_back(runner.row(all, i)[static_cast<size_t>(output)]);
+    const uint64_t bytes = runner.model->weights().output.bytes;
+    // The store may hold keys of the model that it was made for.
+    const auto whole =
+        std::exchange(runner.model, load_model(runner.path, runner.pool, runner.kernels, outputs));
+    EXPECT_EQ(runner.model->outputs(), outputs.size());
+    EXPECT_LT(runner.model->weights().output.bytes, bytes);
+    EXPECT_TRUE(same_bits(expected, runner.feed(runner.store->open({}).seq, tokens, {9})));
+  }
 }
 
 TEST_P(EveryArch, GivesTheSameBitsAloneAndInARaggedBatch) {

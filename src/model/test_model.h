@@ -50,10 +50,12 @@ inline std::string write_model(const tools::Spec& spec, base::ThreadPool& pool, 
 }
 
 inline std::unique_ptr<Model> load_model(const std::string& path, base::ThreadPool& pool,
-                                         const kernels::Table& kernels) {
+                                         const kernels::Table& kernels,
+                                         std::span<const Token> outputs = {}) {
   auto file = io::ModelFile::open(path);
   EXPECT_TRUE(file.ok()) << (file.ok() ? "" : file.error().message);
-  auto model = Model::load(std::move(file).value(), {.kernels = &kernels, .pool = &pool});
+  auto model = Model::load(std::move(file).value(),
+                           {.kernels = &kernels, .pool = &pool, .outputs = outputs});
   EXPECT_TRUE(model.ok()) << (model.ok() ? "" : model.error().message);
   return std::move(model).value();
 }

@@ -1,5 +1,6 @@
 #include "model/weights.h"
 
+#include <algorithm>
 #include <fmt/ranges.h>
 
 namespace kvick::model {
@@ -42,11 +43,10 @@ base::Status<> WeightReader::check_inputs(const std::string& name, uint32_t inpu
               name, inputs, kernels::kGroup);
 }
 
-kernels::Matrix WeightReader::pack_rows(const io::Tensor& tensor, uint32_t first, uint32_t rows) {
+kernels::Matrix WeightReader::pack_rows(const io::Tensor& tensor, const std::byte* source,
+                                        uint32_t rows) {
   const auto inputs = static_cast<uint32_t>(tensor.shape[1]);
   kernels::Matrix matrix = kernels::make_matrix(tensor.dtype, rows, inputs, &arena_);
-  const std::byte* source =
-      tensor.data.data() + size_t{first} * kernels::dtype_bytes(tensor.dtype, inputs);
   options_.pool->parallel_for(matrix.panels(), 8, [&](size_t begin, size_t end, unsigned) {
     kernels::pack_panels(matrix, source, rows, 0, static_cast<uint32_t>(begin),
                          static_cast<uint32_t>(end));
@@ -54,14 +54,18 @@ kernels::Matrix WeightReader::pack_rows(const io::Tensor& tensor, uint32_t first
   return matrix;
 }
 
+void WeightReader::count(const kernels::Matrix& matrix) {
+  part_->bytes += matrix.data.size();
+  (kernels::pack_format(matrix.dtype).quantised ? part_->int8 : part_->f32) +=
+      uint64_t{matrix.rows} * matrix.inputs;
+}
+
 Result<kernels::Matrix> WeightReader::pack(const std::string& name, uint32_t outputs,
                                            uint32_t inputs) {
   KVICK_TRY(const io::Tensor* tensor, find(name, {outputs, inputs}));
   KVICK_TRY_VOID(check_inputs(name, inputs));
-  kernels::Matrix matrix = pack_rows(*tensor, 0, outputs);
-  part_->bytes += matrix.data.size();
-  (kernels::pack_format(tensor->dtype).quantised ? part_->int8 : part_->f32) +=
-      uint64_t{outputs} * inputs;
+  kernels::Matrix matrix = pack_rows(*tensor, tensor->data.data(), outputs);
+  count(matrix);
   file_.drop_pages(*tensor);
   advance(*tensor);
   return matrix;
@@ -76,8 +80,9 @@ Result<std::vector<kernels::Matrix>> WeightReader::keys(const std::string& name,
     return fail("{}: tensor {} is {}; kvick takes F32, F16 or BF16 here", file_.path(), full,
                 kernels::dtype_info(tensor->dtype).name);
   std::vector<kernels::Matrix> matrices;
+  const size_t bytes = slots * kernels::dtype_bytes(tensor->dtype, inputs);
   for (uint32_t head = 0; head < heads; ++head) {
-    matrices.push_back(pack_rows(*tensor, head * slots, slots));
+    matrices.push_back(pack_rows(*tensor, tensor->data.data() + head * bytes, slots));
     weights_.key_bytes += matrices.back().data.size();
   }
   file_.drop_pages(*tensor);
@@ -122,10 +127,34 @@ Result<io::Tensor> WeightReader::table(const std::string& name, uint32_t rows, u
   return *tensor;
 }
 
+base::Result<Linear> WeightReader::some_outputs(const std::string& name, const Config& config) {
+  KVICK_TRY(const io::Tensor* tensor, find(name + ".weight", {config.vocab, config.dim}));
+  KVICK_TRY_VOID(check_inputs(name + ".weight", config.dim));
+  const size_t bytes = kernels::dtype_bytes(tensor->dtype, config.dim);
+  std::vector<std::byte> rows(options_.outputs.size() * bytes);
+  for (size_t i = 0; i < options_.outputs.size(); ++i) {
+    const auto token = static_cast<size_t>(options_.outputs[i]);
+    KVICK_CHECK(token < config.vocab, "output {} of {}", token, config.vocab);
+    std::copy_n(tensor->data.data() + token * bytes, bytes, rows.data() + i * bytes);
+  }
+  Linear linear;
+  linear.w = pack_rows(*tensor, rows.data(), static_cast<uint32_t>(options_.outputs.size()));
+  count(linear.w);
+  if (has(name + ".bias")) {
+    KVICK_TRY(const std::vector<float> bias, vector(name + ".bias", config.vocab));
+    for (const Token token : options_.outputs)
+      linear.bias.push_back(bias[static_cast<size_t>(token)]);
+  }
+  return linear;
+}
+
 base::Status<> WeightReader::embedding(const Config& config, Embedding& embedding, Linear& output) {
   part_ = &weights_.output;
-  if (has("output.weight")) {
-    KVICK_TRY(output, linear("output", config.vocab, config.dim, Bias::kOptional));
+  const bool own = has("output.weight"), some = !options_.outputs.empty();
+  if (own || some) {
+    const char* const name = own ? "output" : "token_embd";
+    KVICK_TRY(output, some ? some_outputs(name, config)
+                           : linear(name, config.vocab, config.dim, Bias::kOptional));
     KVICK_TRY(io::Tensor rows, table("token_embd.weight", config.vocab, config.dim));
     embedding = Embedding(std::move(rows));
   } else {

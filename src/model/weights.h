@@ -54,7 +54,8 @@ class WeightReader {
   base::Result<std::vector<kernels::Matrix>> keys(const std::string& name, uint32_t heads,
                                                   uint32_t slots, uint32_t inputs);
   // The input embedding and the output layer: tied to each other when the file has no
-  // output.weight.
+  // output.weight. With LoadOptions::outputs the output layer has only these rows, and the
+  // embedding stays where it lies.
   base::Status<> embedding(const Config& config, Embedding& embedding, Linear& output);
   // A table of token or position vectors, left where it lies.
   base::Result<io::Tensor> table(const std::string& name, uint32_t rows, uint32_t columns);
@@ -65,9 +66,12 @@ class WeightReader {
  private:
   base::Result<const io::Tensor*> find(const std::string& name, std::vector<uint64_t> shape);
   base::Result<kernels::Matrix> pack(const std::string& name, uint32_t outputs, uint32_t inputs);
+  // linear(), but of the rows LoadOptions::outputs.
+  base::Result<Linear> some_outputs(const std::string& name, const Config& config);
   base::Status<> check_inputs(const std::string& name, uint32_t inputs) const;
-  // Rows of the tensor from its first on.
-  kernels::Matrix pack_rows(const io::Tensor& tensor, uint32_t first, uint32_t rows);
+  // Rows of the tensor's type and width, one behind the other.
+  kernels::Matrix pack_rows(const io::Tensor& tensor, const std::byte* source, uint32_t rows);
+  void count(const kernels::Matrix& matrix);
   std::vector<float> floats(const io::Tensor& tensor);
   void advance(const io::Tensor& tensor);
 

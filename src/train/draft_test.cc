@@ -1,14 +1,17 @@
 // A draft model from a model's answers: what is asked, what the loss is, and that it is learnt.
 
 #include <ATen/Parallel.h>
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 
+#include "engine/model_drafter.h"
 #include "train/answer_task.h"
 #include "train/ask.h"
 #include "train/export.h"
 #include "train/start.h"
 #include "train/test_training.h"
+#include "train/words.h"
 
 namespace kvick::train {
 namespace {
@@ -103,6 +106,17 @@ OnDevice some_answers() {
   return to_device(batch, torch::kCPU);
 }
 
+TEST(DraftWords, AreThoseThatAreSaidMostByProbability) {
+  AnswerData data = {.vocab = 9, .vocabulary = {}, .top = 2, .ends = {3}, .tokens = {1, 2, 3}};
+  data.likeliest = {4, 5, 7, 2, 2, 7};
+  data.chances = {0, 0, 0.5, 0.25, 0.375, 0.125};
+  EXPECT_EQ(words_of(data), (std::vector<int32_t>{2, 7}));
+  Vocabulary vocabulary = {.pairs = 3, .bytes = "abc"};
+  add_words(vocabulary, data);
+  EXPECT_EQ(vocabulary.pairs, 4U);
+  EXPECT_TRUE(vocabulary.bytes.starts_with("abc"));
+}
+
 TEST(DraftLoss, IsTheCrossEntropyOfTheLikelyTokens) {
   at::manual_seed(3);
   const Tensor logits = torch::randn({3, 4, 40}) * 2;
@@ -174,6 +188,17 @@ TEST_F(Draft, ALayerLearnsToSayWhatTheModelSays) {
       std::equal(draft.values.begin(), draft.values.begin() + embedding, begin.values.begin()));
   EXPECT_TRUE(std::equal(draft.values.end() - 64, draft.values.end(), begin.values.end() - 64));
   EXPECT_EQ(draft.first.size(), draft.values.size() - 257 * 64 - 64);
+  // Its file names the tokens that it is to guess, and the engine guesses no others.
+  export_model(draft, options.folder + "/model.gguf", FileType::kQ8_0, 0);
+  const auto loaded = engine::DraftWeights::load(
+      *engine_,
+      engine::parse_spec_options("draft:model=" + options.folder + "/model.gguf").value());
+  ASSERT_TRUE(loaded.ok()) << loaded.error().message;
+  std::vector<int32_t> words = words_of(data);
+  EXPECT_LT(words.size(), 257U);
+  std::sort(words.begin(), words.end());
+  EXPECT_EQ((*loaded)->outputs, words);
+  EXPECT_EQ((*loaded)->model->outputs(), words.size());
   // It goes on from its checkpoint.
   RunOptions more = options;
   more.start = nullptr;

@@ -5,6 +5,7 @@
 
 #include "train/binary_file.h"
 #include "train/loss_curve.h"
+#include "train/words.h"
 
 namespace kvick::train {
 namespace {
@@ -92,6 +93,7 @@ class Run {
     out.seconds = seconds();
     out.data_tokens = data_.tokens();
     if (data_.vocabulary() != nullptr) out.vocabulary = *data_.vocabulary();
+    if (data_.answers != nullptr) add_words(out.vocabulary, *data_.answers);
     write_checkpoint(checkpoint_path(options_.folder), out);
     const ModelSettings& model = settings_.model;
     write_text(options_.folder + "/log.json", log_json(log_));
@@ -129,7 +131,8 @@ void check_start(const Checkpoint& start, Settings settings, const Data& data) {
   settings.model.context = start.settings.model.context;
   const std::string other = differing(start.settings, settings);
   if (!other.empty()) refuse("--start says what the model is, and these differ: ", other);
-  if (data.vocabulary() != nullptr && data.vocabulary()->bytes != start.vocabulary.bytes)
+  // Behind that of a draft model are its words.
+  if (data.vocabulary() != nullptr && !start.vocabulary.bytes.starts_with(data.vocabulary()->bytes))
     refuse("the data has another vocabulary than the model of --start");
 }
 

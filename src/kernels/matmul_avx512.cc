@@ -14,8 +14,9 @@
 // GOP/s for Q8_0), one prefetch step instead of two (see kAhead). Weights out of memory cost 23 to
 // 29 ns a KiB on top of the arithmetic of 16 to 128 tokens, however far ahead (4 to 32 KiB) and
 // however evenly they are asked for: half of the next panel during each of two tiles of tokens gave
-// 408 to 417 GOP/s with 32 tokens from memory and took 2 % of what weights from L3 give. Page walks
-// may be part of it: of a virtual machine, 2 MiB pages and all.
+// 408 to 417 GOP/s with 32 tokens from memory and took 2 % of what weights from L3 give. (Three
+// panels together do better: q8_block_avx512.h.) Page walks may be part of it: of a virtual
+// machine, 2 MiB pages and all.
 
 #include <immintrin.h>
 #include <limits>

@@ -15,10 +15,11 @@
 //
 // What it wins is memory: while a chunk of the inputs is multiplied the next is asked for, evenly,
 // into L2. (Into L1 as well took 3 to 6 %.) Decoding 8, 16 and 32 sequences: 1.16, 1.13 and 1.16
-// times on Llama-3.2-1B's shape, 1.02, 1.04 and 1.01 on SmolLM2's, half of which is in L3. It lost
-// with prompts of 512 tokens (0.93 to 0.97: each block of tokens reads the codes from L2 again, and
-// a chunk begins with loads that nothing hides), with 3 to 7 tokens (0.97 to 1.03), and with
-// formats of fewer bits (0.85 to 0.97), which have to unpack a chunk first.
+// times on Llama-3.2-1B's shape, 1.02, 1.04 and 1.01 on SmolLM2's, which L3 holds in part. It lost
+// with prompts of 512 tokens (0.93 to 0.98 of a whole model's rate: each block of tokens reads the
+// codes from L2 again, and a chunk begins with loads that nothing hides), hence the limit; with 3
+// to 7 tokens (0.96 to 1.03), and with formats of fewer bits (0.83 to 1.02), which have to unpack a
+// chunk first.
 
 #include "kernels/q8_chunk_avx512.h"
 

@@ -1,7 +1,9 @@
 // The Bounded-Cache Transformer's cache (Yi et al. 2024, section 3.2): per layer and KV head the
 // keys MK of M slots, which are weights, and their values MV, which every token is added to:
 // MV_t = MV_{t-1} + softmax(k_t * MK^T)^T * v_t, with what the model writes as k_t its write query
-// and as v_t its write value, times its step size. A token reads softmax(q_t * MK^T) * MV_t.
+// and as v_t its write value, times its step size. A token reads softmax(q_t * MK^T) * MV_t. Models
+// may have been trained with k_{t-1} in place of k_t (Memory::keyed_by_previous): then a sequence
+// also keeps the last k.
 // See docs/adr/0008-a-memory-of-slots.md.
 
 #include <cstring>
@@ -15,8 +17,9 @@ namespace {
 
 uint64_t memory_bytes(const Setup& setup) {
   const Shape& shape = setup.shape;
+  const uint64_t rows = uint64_t{setup.memory->slots} + (setup.memory->keyed_by_previous ? 1 : 0);
   return saturating_mul(uint64_t{shape.layers} * shape.kv_heads,
-                        uint64_t{setup.memory->slots} * shape.head_dim * sizeof(float));
+                        rows * shape.head_dim * sizeof(float));
 }
 
 class BoundedStore final : public CheckedStore {
@@ -61,10 +64,8 @@ RowBlock BoundedStore::first_values() const {
   const size_t bytes = memory_bytes(setup());
   RowBlock values = make_row_block(bytes);
   const std::span<const float> initial = setup().memory->initial;
-  if (initial.empty())
-    std::memset(values.get(), 0, bytes);
-  else
-    std::memcpy(values.get(), initial.data(), bytes);
+  if (!initial.empty()) std::memcpy(values.get(), initial.data(), initial.size_bytes());
+  std::memset(values.get() + initial.size_bytes(), 0, bytes - initial.size_bytes());
   return values;
 }
 

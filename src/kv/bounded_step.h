@@ -9,7 +9,9 @@
 namespace kvick::kv {
 
 struct MemorySequence : Sequence {
-  RowBlock values;  // [layers][kv_heads][slots][head_dim] floats; none before the first step
+  // [layers][kv_heads][slots][head_dim] floats, and with Memory::keyed_by_previous the last token's
+  // write queries behind them, [layers][kv_heads][head_dim]; none before the first step.
+  RowBlock values;
 };
 
 // The threads of a store, with work space for each.
@@ -38,6 +40,7 @@ class BoundedStep final : public CheckedStep {
   struct Rows {
     uint32_t first, count;
   };
+  static constexpr uint32_t kNone = UINT32_MAX;  // before a row there is none of this step
 
   // Work space for some tokens of one (sequence, layer, KV head).
   struct Desk {
@@ -64,6 +67,23 @@ class BoundedStep final : public CheckedStep {
     const auto& sequence = static_cast<MemorySequence&>(*places()[at.slot].sequence);
     return reinterpret_cast<float*>(sequence.values.get()) +
            (size_t{at.layer} * shape().kv_heads + at.head) * head_floats();
+  }
+  // The write query of the sequence's last token, if tokens are keyed by the one before.
+  float* last_key(const Where& at) const {
+    const auto& sequence = static_cast<MemorySequence&>(*places()[at.slot].sequence);
+    const size_t heads = size_t{shape().layers} * shape().kv_heads;
+    return reinterpret_cast<float*>(sequence.values.get()) + heads * head_floats() +
+           (size_t{at.layer} * shape().kv_heads + at.head) * shape().head_dim;
+  }
+  // The row that each row of a slot follows.
+  std::span<uint32_t> before(uint32_t slot) {
+    return std::span(before_).subspan(places()[slot].first, places()[slot].fresh);
+  }
+  // What a fresh row is written by.
+  const float* write_key(const Where& at, uint32_t token) const {
+    if (!memory().keyed_by_previous) return row(at, false, token);
+    const uint32_t before = before_[places()[at.slot].first + token];
+    return before == kNone ? last_key(at) : row(at, false, before);
   }
   // A fresh row as it was written.
   const float* row(const Where& at, bool is_v, uint32_t token) const {
@@ -103,7 +123,9 @@ class BoundedStep final : public CheckedStep {
   void read_tree(const Where& at, const Reading& reading, base::Arena& scratch);
   void divide(const kernels::MemoryWalk& walk, const float* inverse) const;
   void keep_few(const Where& at, const Desk& desk);
-  void absorb(const Where& at, const Rows& rows, base::Arena& scratch);
+  void follow_paths(const Reading& reading);
+  bool follow_kept(uint32_t slot, std::span<const uint32_t> rows);
+  void absorb(const Where& at, const Rows& rows, bool as_read, base::Arena& scratch);
 
   const float* query(const Where& at, const Reading& reading, uint32_t token) const {
     return reading.q + out_place(at, reading, token);
@@ -116,6 +138,7 @@ class BoundedStep final : public CheckedStep {
   const Setup& setup_;
   Workers& workers_;
   uint64_t tokens_ = 0;
+  std::vector<uint32_t> before_;                 // [tokens_]: rows of the same slot, or kNone
   std::unique_ptr<float[]> rows_;                // [layers][k, v][tokens_][kv_heads][head_dim]
   std::vector<std::unique_ptr<float[]>> gates_;  // per layer null, or [kv_heads][tokens_]
   std::vector<size_t> few_first_;                // per slot: tokens in slots of few before it

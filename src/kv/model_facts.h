@@ -17,6 +17,9 @@ struct Memory {
   std::span<const kernels::Matrix> keys;
   // [layers][kv_heads][slots][head_dim], the values before the first token; empty: zeros.
   std::span<const float> initial;
+  // A token is written by the write query of the token before it in its sequence, the first one by
+  // one of zeros.
+  bool keyed_by_previous = false;
 };
 
 // How a model rotates queries and keys by their positions (rotary embedding): pair i by

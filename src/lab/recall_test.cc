@@ -61,6 +61,19 @@ TEST_F(Recall, IsDrawnByTaskUpdateAndSlots) {
   EXPECT_EQ(findings.tables[1].rows[1], row);
 }
 
+TEST_F(Recall, KeepsApartWhatTokensAreWrittenBy) {
+  const std::string own = line("mqar", "gated", 16, 0.5);
+  std::string previous = line("mqar", "gated", 16, 1);
+  previous.insert(1, R"("address": "previous", )");
+  const auto runs = read_recall({write(previous + own)});
+  ASSERT_TRUE(runs.ok()) << runs.error().message;
+  Findings findings;
+  add_recall(*runs, findings);
+  const std::vector<std::vector<std::string>> rows = {
+      {"gated, 8 pairs", "50.0"}, {"gated by the token before, 8 pairs", "100.0"}};
+  EXPECT_EQ(findings.tables[0].rows, rows);
+}
+
 TEST_F(Recall, SaysWhatIsWrongWithAFile) {
   EXPECT_EQ(read_recall({"/nowhere.json"}).error().message, "cannot read /nowhere.json");
   EXPECT_EQ(error_of("\nno json\n"), ":2: is no summary of kvick train");

@@ -19,6 +19,7 @@ class Bct final : public Model {
     WeightReader reader(file_, options, memory_);
     KVICK_TRY(slots_.slots, read_slots());
     KVICK_TRY(gated_, read_gated());
+    KVICK_TRY(slots_.keyed_by_previous, read_address());
     slots_.scale = 1 / std::sqrt(static_cast<float>(config_.head_dim));
     has_initial_ = reader.has("blk.0.memory_init.weight");
     for (uint32_t i = 0; i < config_.layers; ++i) {
@@ -85,6 +86,15 @@ class Bct final : public Model {
       return base::fail("{}: bct.memory.update is {}; kvick has plain, step and gated",
                         file_.path(), update);
     return update == "gated";
+  }
+
+  // Whether tokens are written by the write query of the token before them.
+  base::Result<bool> read_address() const {
+    KVICK_TRY(const std::string address, file_.get_string("bct.memory.address", "own"));
+    if (address != "own" && address != "previous")
+      return base::fail("{}: bct.memory.address is {}; kvick has own and previous", file_.path(),
+                        address);
+    return address == "previous";
   }
 
   base::Result<Layer> read_layer(WeightReader& reader, const std::string& prefix) {

@@ -15,7 +15,9 @@ using Vector = std::vector<double>;
 // The forward of docs/adr/0008-a-memory-of-slots.md, one token after the other.
 class Twin {
  public:
-  Twin(const tools::Spec& spec, const std::vector<tools::TensorInfo>& tensors) : spec_(spec) {
+  Twin(const tools::Spec& spec, const std::vector<tools::TensorInfo>& tensors,
+       bool keyed_by_previous = false)
+      : spec_(spec), keyed_by_previous_(keyed_by_previous) {
     for (const tools::TensorInfo& tensor : tensors) {
       std::vector<float>& data = weights_[tensor.name];
       data.resize(tensor.rows() * tensor.inputs());
@@ -26,6 +28,7 @@ class Twin {
       const auto& init = weights_[fmt::format("blk.{}.memory_init.weight", l)];
       values_.emplace_back(init.begin(), init.end());
       values_.back().resize(size_t{spec.kv_heads} * spec.slots * spec.head_dim);
+      last_.emplace_back(size_t{spec.kv_heads} * spec.head_dim);
     }
   }
 
@@ -47,8 +50,9 @@ class Twin {
  private:
   Vector attend(const Vector& h, uint32_t l) {
     const std::string blk = fmt::format("blk.{}.", l);
-    const Vector q = product(h, blk + "attn_q"), wq = product(h, blk + "memory_wq"),
-                 wv = product(h, blk + "memory_wv");
+    const Vector q = product(h, blk + "attn_q"), own = product(h, blk + "memory_wq"),
+                 wv = product(h, blk + "memory_wv"),
+                 wq = keyed_by_previous_ ? std::exchange(last_[l], own) : own;
     const bool stepped = !weights_[blk + "memory_step.weight"].empty();
     Vector step = stepped ? product(h, blk + "memory_step") : Vector(spec_.kv_heads);
     const bool gated = !weights_[blk + "memory_gate.weight"].empty();
@@ -107,8 +111,10 @@ class Twin {
   }
 
   const tools::Spec& spec_;
+  const bool keyed_by_previous_;
   std::map<std::string, std::vector<float>> weights_;
   std::vector<Vector> values_;  // per layer: [kv_heads][slots][head_dim]
+  std::vector<Vector> last_;    // per layer: the write queries of the token before
 };
 
 tools::Spec bct_spec() { return *tools::checked(tiny_spec(tools::Arch::kBct)); }
@@ -117,7 +123,7 @@ tools::Spec bct_spec() { return *tools::checked(tiny_spec(tools::Arch::kBct)); }
 struct Said {
   uint32_t slots = 0;  // 0: as make_model
   bool rotates = false;
-  std::string update;  // empty: nothing
+  std::string update, address;  // empty: nothing
 };
 
 // A file of these tensors and of the metadata that make_model writes but for what is said.
@@ -136,6 +142,7 @@ std::string write(const std::string& name, const tools::Spec& spec,
   if (said.rotates) metadata.put("bct.rope.dimension_count", spec.head_dim);
   metadata.put("bct.memory.slots", said.slots != 0 ? said.slots : spec.slots);
   if (!said.update.empty()) metadata.put("bct.memory.update", std::string_view(said.update));
+  if (!said.address.empty()) metadata.put("bct.memory.address", std::string_view(said.address));
   const std::string path = test_path(name);
   const auto written = tools::write_gguf(
       path, metadata, tensors,
@@ -238,6 +245,15 @@ TEST(Bct, LeavesOfItsMemoryWhatTheGatesSay) {
   expect_as_twin(write("gates_only.gguf", spec, bare, {.update = "gated"}), Twin(spec, bare));
 }
 
+TEST(Bct, WritesATokenWhereTheOneBeforeItPointsIfTheFileSaysSo) {
+  const tools::Spec spec = bct_spec();
+  const auto tensors = with_gates(spec);
+  expect_as_twin(write("previous.gguf", spec, tensors, {.update = "gated", .address = "previous"}),
+                 Twin(spec, tensors, true));
+  expect_as_twin(write("own.gguf", spec, tensors, {.update = "gated", .address = "own"}),
+                 Twin(spec, tensors));
+}
+
 TEST(Bct, CountsItsKeysAsMemoryThatAttentionReads) {
   const tools::Spec spec = bct_spec();
   base::ThreadPool pool(1);
@@ -267,6 +283,8 @@ TEST(Bct, SaysWhatIsWrongWithAFile) {
             ": bct.rope.dimension_count is 32, but bct has no rotary embedding");
   EXPECT_EQ(load_error(write("g.gguf", spec, tensors, {.update = "delta"})),
             ": bct.memory.update is delta; kvick has plain, step and gated");
+  EXPECT_EQ(load_error(write("j.gguf", spec, tensors, {.address = "next"})),
+            ": bct.memory.address is next; kvick has own and previous");
   EXPECT_EQ(load_error(write("h.gguf", spec, without(with_gates(spec), "blk.1.memory_gate"),
                              {.update = "gated"})),
             ": tensor blk.1.memory_gate.weight is missing; the file is incomplete or of another "

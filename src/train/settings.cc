@@ -12,7 +12,7 @@ constexpr uint64_t kMost = 1 << 24;
 // f(name, field) for each field, in the order of the file.
 template <typename AnySettings, typename F>
 void visit(AnySettings& s, F&& f) {
-  f("arch", s.model.arch), f("update", s.model.update);
+  f("arch", s.model.arch), f("update", s.model.update), f("address", s.model.address);
   f("dim", s.model.dim), f("layers", s.model.layers), f("heads", s.model.heads);
   f("kv-heads", s.model.kv_heads), f("head-dim", s.model.head_dim), f("ffn", s.model.ffn);
   f("vocab", s.model.vocab), f("ctx", s.model.ctx), f("slots", s.model.slots);
@@ -30,8 +30,8 @@ void visit(AnySettings& s, F&& f) {
 
 // Settings that checkpoints had not from the beginning: without them these are what they are now
 // unless they are given.
-constexpr const char* kLater[] = {"context", "train", "negatives", "rank",  "budget",
-                                  "alpha",   "least", "sinks",     "recent"};
+constexpr const char* kLater[] = {"address", "context", "train", "negatives", "rank",
+                                  "budget",  "alpha",   "least", "sinks",     "recent"};
 
 std::string shown(const std::string& value) { return value; }
 std::string shown(uint64_t value) { return std::to_string(value); }
@@ -104,6 +104,7 @@ void complete(Settings& settings) {
   check_one_of("task", run.task, {"text", "mqar", "copy", "answers"});
   check_one_of("train", run.train, {"all", "blocks"});
   check_one_of("update", m.update, {kUpdates[0], kUpdates[1], kUpdates[2], kUpdates[3]});
+  check_one_of("address", m.address, {kAddresses[0], kAddresses[1]});
   check_one_of("precision", run.precision, {"auto", "f32", "bf16"});
   if (run.dropout >= 1 || run.beta2 >= 1) refuse("--dropout and --beta2 must be below 1");
   if (m.kv_heads == 0) m.kv_heads = m.heads;

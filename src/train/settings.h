@@ -13,10 +13,13 @@ namespace kvick::train {
 // MV shrinks by a gate of each token first; delta: what the memory answers at ww is moved towards
 // wv.
 inline const char* const kUpdates[] = {"plain", "step", "gated", "delta"};
+// Whose input the write weights are computed from: the token's own, or that of the token before it,
+// so that a value is found by what came before it.
+inline const char* const kAddresses[] = {"own", "previous"};
 
 struct ModelSettings {
   std::string arch = "llama";  // general.architecture of the exported file: llama or bct
-  std::string update = "step";
+  std::string update = "step", address = "own";
   uint64_t dim = 256, layers = 4, heads = 4;
   uint64_t kv_heads = 0;  // 0: as many as heads
   uint64_t head_dim = 0;  // 0: dim / heads

@@ -122,7 +122,10 @@ TEST(Trainer, TheEngineComputesTheOtherUpdatesThatFilesHaveToo) {
     SCOPED_TRACE(update);
     Settings settings = small_settings("bct");
     settings.model.update = update;
-    expect_engine_agrees(settings);
+    for (const char* address : kAddresses) {
+      settings.model.address = address;
+      expect_engine_agrees(settings);
+    }
   }
 }
 

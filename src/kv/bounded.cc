@@ -1,9 +1,8 @@
 // The Bounded-Cache Transformer's cache (Yi et al. 2024, section 3.2): per layer and KV head the
 // keys MK of M slots, which are weights, and their values MV, which every token is added to:
 // MV_t = MV_{t-1} + softmax(k_t * MK^T)^T * v_t, with what the model writes as k_t its write query
-// and as v_t its write value, times its step size. A token reads softmax(q_t * MK^T) * MV_t. Models
-// may have been trained with k_{t-1} in place of k_t (Memory::keyed_by_previous): then a sequence
-// also keeps the last k.
+// and as v_t its write value, times its step size. A token reads softmax(q_t * MK^T) * MV_t. What
+// the model carries from a token to the next (Step::carry) lies behind the values.
 // See docs/adr/0008-a-memory-of-slots.md.
 
 #include <cstring>
@@ -17,9 +16,8 @@ namespace {
 
 uint64_t memory_bytes(const Setup& setup) {
   const Shape& shape = setup.shape;
-  const uint64_t rows = uint64_t{setup.memory->slots} + (setup.memory->keyed_by_previous ? 1 : 0);
-  return saturating_mul(uint64_t{shape.layers} * shape.kv_heads,
-                        rows * shape.head_dim * sizeof(float));
+  const uint64_t values = uint64_t{shape.kv_heads} * setup.memory->slots * shape.head_dim;
+  return saturating_mul(shape.layers, (values + setup.memory->carried) * sizeof(float));
 }
 
 class BoundedStore final : public CheckedStore {

@@ -35,8 +35,8 @@ BoundedStep::BoundedStep(CheckedStore& store, std::vector<Place> places, const S
   tokens_ = this->places().back().first + this->places().back().fresh;
   rows_ = std::make_unique_for_overwrite<float[]>(shape().layers * 2 * layer_floats());
   gates_.resize(shape().layers);
+  carried_.resize(shape().layers);
   for (const Place& place : this->places()) {
-    for (uint32_t t = 0; t < place.fresh; ++t) before_.push_back(t == 0 ? kNone : t - 1);
     few_first_.push_back(few_tokens_);
     if (place.fresh <= kFewTokens) few_tokens_ += place.fresh;
   }
@@ -56,6 +56,18 @@ void BoundedStep::write_gates(uint32_t layer, const float* gates) {
   gates_[layer] = std::make_unique_for_overwrite<float[]>(heads * tokens_);
   for (uint32_t h = 0; h < heads; ++h)
     for (uint64_t t = 0; t < tokens_; ++t) gates_[layer][h * tokens_ + t] = gates[t * heads + h];
+}
+
+void BoundedStep::write_carried(uint32_t layer, const float* x) {
+  KVICK_CHECK(memory().carried > 0, "a model of this memory carries nothing");
+  const size_t floats = tokens_ * memory().carried;
+  carried_[layer] = std::make_unique_for_overwrite<float[]>(floats);
+  std::copy_n(x, floats, carried_[layer].get());
+}
+
+const float* BoundedStep::carried_of(uint32_t layer, uint32_t slot) const {
+  KVICK_CHECK(memory().carried > 0, "a model of this memory carries nothing");
+  return last_carried(layer, slot);
 }
 
 void BoundedStep::write_rows(uint32_t layer, const float* k, const float* v) {
@@ -89,7 +101,7 @@ void BoundedStep::weigh(const Where& at, const Rows& rows, const Reading& readin
     std::fill(std::copy_n(from, dim, to), to + inputs, 0.0F);
   };
   for (uint32_t t = 0; t < n; ++t) {
-    put(t, write_key(at, rows.first + t));
+    put(t, row(at, false, rows.first + t));
     for (uint32_t g = 0; g < reading.group; ++g)
       put(n + t * reading.group + g, query(at, reading, rows.first + t) + size_t{g} * dim);
   }
@@ -191,20 +203,8 @@ void BoundedStep::read_tree(const Where& at, const Reading& reading, base::Arena
   if (few(at.slot)) keep_few(at, desk);
 }
 
-void BoundedStep::follow_paths(const Reading& reading) {
-  for (uint32_t slot = 0; slot < reading.paths.size(); ++slot) {
-    if (reading.paths[slot] == nullptr) continue;
-    const std::span<uint32_t> before = this->before(slot);
-    for (uint32_t t = 0; t < before.size(); ++t) {
-      const std::span<const uint32_t> path = reading.paths[slot][t];
-      before[t] = path.size() < 2 ? kNone : path[path.size() - 2];
-    }
-  }
-}
-
 void BoundedStep::read_rows(uint32_t layer, const Reading& reading) {
   const uint32_t heads = shape().kv_heads;
-  follow_paths(reading);
   workers_.for_each(places().size() * heads, [&](size_t i, base::Arena& scratch) {
     const Where at = {layer, static_cast<uint32_t>(i / heads), static_cast<uint32_t>(i % heads)};
     if (reading.paths.empty() || reading.paths[at.slot] == nullptr)
@@ -214,27 +214,14 @@ void BoundedStep::read_rows(uint32_t layer, const Reading& reading) {
   });
 }
 
-// From now on these rows follow each other. Returns whether they did when they were read: what they
-// are written by is then what it was.
-bool BoundedStep::follow_kept(uint32_t slot, std::span<const uint32_t> rows) {
-  const std::span<uint32_t> before = this->before(slot);
-  bool as_read = true;
-  uint32_t last = kNone;
-  for (const uint32_t row : rows) {
-    as_read &= before[row] == last;
-    before[row] = std::exchange(last, row);
-  }
-  return as_read || !memory().keyed_by_previous;
-}
-
 // Adds rows to the values for good.
-void BoundedStep::absorb(const Where& at, const Rows& rows, bool as_read, base::Arena& scratch) {
+void BoundedStep::absorb(const Where& at, const Rows& rows, base::Arena& scratch) {
   const auto add = [&](const Rows& some, const Desk& desk) {
     kernels::MemoryWalk walk = walk_of(at, some, desk);
     walk.to = values(at);
     kernels().walk_memory(walk);
   };
-  if (as_read && few(at.slot) && was_read(at.layer))
+  if (few(at.slot) && was_read(at.layer))
     return add(rows, {.x = nullptr,
                       .scores = few_weights(at) + size_t{rows.first} * stride(),
                       .adds = few_adds(at) + size_t{rows.first} * shape().head_dim,
@@ -249,20 +236,30 @@ void BoundedStep::absorb(const Where& at, const Rows& rows, bool as_read, base::
   }
 }
 
+// What this row brings is what the next step is told.
+void BoundedStep::carry_on(uint32_t layer, uint32_t slot, uint32_t row) {
+  const uint32_t floats = memory().carried;
+  const float* of_layer = carried_[layer].get();
+  if (of_layer == nullptr)
+    std::fill_n(last_carried(layer, slot), floats, 0.0F);
+  else
+    std::copy_n(of_layer + (places()[slot].first + row) * floats, floats,
+                last_carried(layer, slot));
+}
+
 void BoundedStep::keep_rows(uint32_t slot, std::span<const uint32_t> rows) {
   std::vector<Rows> runs;
   for (const uint32_t row : rows) {
     if (runs.empty() || runs.back().first + runs.back().count != row) runs.push_back({row, 0});
     ++runs.back().count;
   }
-  const bool as_read = follow_kept(slot, rows);
   const uint32_t heads = shape().kv_heads;
   workers_.for_each(size_t{shape().layers} * heads, [&](size_t i, base::Arena& scratch) {
     const Where at = {static_cast<uint32_t>(i / heads), slot, static_cast<uint32_t>(i % heads)};
-    for (const Rows& run : runs) absorb(at, run, as_read, scratch);
-    if (memory().keyed_by_previous && !rows.empty())
-      std::copy_n(row(at, false, rows.back()), shape().head_dim, last_key(at));
+    for (const Rows& run : runs) absorb(at, run, scratch);
   });
+  for (uint32_t layer = 0; layer < shape().layers && !rows.empty(); ++layer)
+    carry_on(layer, slot, rows.back());
   places()[slot].sequence->length += static_cast<uint32_t>(rows.size());
 }
 

@@ -9,8 +9,7 @@
 namespace kvick::kv {
 
 struct MemorySequence : Sequence {
-  // [layers][kv_heads][slots][head_dim] floats, and with Memory::keyed_by_previous the last token's
-  // write queries behind them, [layers][kv_heads][head_dim]; none before the first step.
+  // [layers][kv_heads][slots][head_dim] floats, then [layers][carried]; none before the first step.
   RowBlock values;
 };
 
@@ -40,7 +39,6 @@ class BoundedStep final : public CheckedStep {
   struct Rows {
     uint32_t first, count;
   };
-  static constexpr uint32_t kNone = UINT32_MAX;  // before a row there is none of this step
 
   // Work space for some tokens of one (sequence, layer, KV head).
   struct Desk {
@@ -68,22 +66,11 @@ class BoundedStep final : public CheckedStep {
     return reinterpret_cast<float*>(sequence.values.get()) +
            (size_t{at.layer} * shape().kv_heads + at.head) * head_floats();
   }
-  // The write query of the sequence's last token, if tokens are keyed by the one before.
-  float* last_key(const Where& at) const {
-    const auto& sequence = static_cast<MemorySequence&>(*places()[at.slot].sequence);
-    const size_t heads = size_t{shape().layers} * shape().kv_heads;
-    return reinterpret_cast<float*>(sequence.values.get()) + heads * head_floats() +
-           (size_t{at.layer} * shape().kv_heads + at.head) * shape().head_dim;
-  }
-  // The row that each row of a slot follows.
-  std::span<uint32_t> before(uint32_t slot) {
-    return std::span(before_).subspan(places()[slot].first, places()[slot].fresh);
-  }
-  // What a fresh row is written by.
-  const float* write_key(const Where& at, uint32_t token) const {
-    if (!memory().keyed_by_previous) return row(at, false, token);
-    const uint32_t before = before_[places()[at.slot].first + token];
-    return before == kNone ? last_key(at) : row(at, false, before);
+  float* last_carried(uint32_t layer, uint32_t slot) const {
+    const auto& sequence = static_cast<MemorySequence&>(*places()[slot].sequence);
+    return reinterpret_cast<float*>(sequence.values.get()) +
+           size_t{shape().layers} * shape().kv_heads * head_floats() +
+           size_t{layer} * memory().carried;
   }
   // A fresh row as it was written.
   const float* row(const Where& at, bool is_v, uint32_t token) const {
@@ -111,6 +98,8 @@ class BoundedStep final : public CheckedStep {
   uint32_t most_tokens(uint32_t group) const;
 
   void write_gates(uint32_t layer, const float* gates) override;
+  void write_carried(uint32_t layer, const float* x) override;
+  const float* carried_of(uint32_t layer, uint32_t slot) const override;
   void write_rows(uint32_t layer, const float* k, const float* v) override;
   void view_rows(const Ask& ask, base::Arena& scratch, kernels::View& out) override;
   void read_rows(uint32_t layer, const Reading& reading) override;
@@ -123,9 +112,8 @@ class BoundedStep final : public CheckedStep {
   void read_tree(const Where& at, const Reading& reading, base::Arena& scratch);
   void divide(const kernels::MemoryWalk& walk, const float* inverse) const;
   void keep_few(const Where& at, const Desk& desk);
-  void follow_paths(const Reading& reading);
-  bool follow_kept(uint32_t slot, std::span<const uint32_t> rows);
-  void absorb(const Where& at, const Rows& rows, bool as_read, base::Arena& scratch);
+  void carry_on(uint32_t layer, uint32_t slot, uint32_t row);
+  void absorb(const Where& at, const Rows& rows, base::Arena& scratch);
 
   const float* query(const Where& at, const Reading& reading, uint32_t token) const {
     return reading.q + out_place(at, reading, token);
@@ -138,10 +126,10 @@ class BoundedStep final : public CheckedStep {
   const Setup& setup_;
   Workers& workers_;
   uint64_t tokens_ = 0;
-  std::vector<uint32_t> before_;                 // [tokens_]: rows of the same slot, or kNone
-  std::unique_ptr<float[]> rows_;                // [layers][k, v][tokens_][kv_heads][head_dim]
-  std::vector<std::unique_ptr<float[]>> gates_;  // per layer null, or [kv_heads][tokens_]
-  std::vector<size_t> few_first_;                // per slot: tokens in slots of few before it
+  std::unique_ptr<float[]> rows_;                  // [layers][k, v][tokens_][kv_heads][head_dim]
+  std::vector<std::unique_ptr<float[]>> gates_;    // per layer null, or [kv_heads][tokens_]
+  std::vector<std::unique_ptr<float[]>> carried_;  // per layer null, or [tokens_][carried]
+  std::vector<size_t> few_first_;                  // per slot: tokens in slots of few before it
   size_t few_tokens_ = 0;
   std::unique_ptr<float[]> few_;
 };

@@ -110,34 +110,21 @@ std::vector<base::Isa> supported() {
   return all;
 }
 
-struct Update {
-  bool gated, previous;
-};
-
-class BoundedOf : public testing::TestWithParam<Update> {
- protected:
-  static bool gated() { return GetParam().gated; }
-  static MadeMemory make_memory(uint32_t slots, kernels::DType type = kernels::DType::kF32) {
-    return {kShape, slots, type, GetParam().previous};
-  }
-};
-INSTANTIATE_TEST_SUITE_P(Updates, BoundedOf,
-                         testing::Values(Update{false, false}, Update{true, false},
-                                         Update{false, true}, Update{true, true}),
-                         [](const auto& of) {
-                           return std::string(of.param.gated ? "gated" : "added") +
-                                  (of.param.previous ? "_by_previous" : "");
-                         });
+// Without and with gates.
+class BoundedOf : public testing::TestWithParam<bool> {};
+INSTANTIATE_TEST_SUITE_P(Updates, BoundedOf, testing::Bool(),
+                         [](const auto& gated) { return gated.param ? "gated" : "added"; });
 
 TEST_P(BoundedOf, ReadsWhatTheDefinitionReadsFromStepsOfAnySize) {
-  const MadeMemory made = make_memory(37);
+  const MadeMemory made(kShape, 37);
   std::vector<Doubles> expected;
-  Naive twin(made, gated());
-  for (const uint32_t token : numbers(0, 200)) expected.push_back(twin.add(make_input(token)));
+  Doubles values(made.initial.begin(), made.initial.end());
+  for (const uint32_t token : numbers(0, 200))
+    expected.push_back(naive(made, make_input(token), values, GetParam()));
   for (const base::Isa isa : supported())
     for (const uint32_t size : {1U, 2U, 8U, 9U, 63U, 64U, 65U, 200U}) {
       SCOPED_TRACE(fmt::format("{} {}", base::isa_name(isa), size));
-      Runner runner(made, gated(), isa);
+      Runner runner(made, GetParam(), isa);
       const SeqId seq = runner.open();
       for (uint32_t first = 0; first < 200; first += size) {
         runner.add(seq, numbers(first, std::min(size, 200 - first)));
@@ -148,15 +135,15 @@ TEST_P(BoundedOf, ReadsWhatTheDefinitionReadsFromStepsOfAnySize) {
 }
 
 TEST_P(BoundedOf, HasTheSameBitsHoweverTokensAreCutIntoStepsOnAnyNumberOfThreads) {
-  const MadeMemory made = make_memory(48);
+  const MadeMemory made(kShape, 48);
   base::ThreadPool pool(3);
   for (const base::Isa isa : supported()) {
-    Runner whole(made, gated(), isa);
+    Runner whole(made, GetParam(), isa);
     const Floats expected = whole.add(whole.open(), numbers(0, 200));
     for (const std::vector<uint32_t>& sizes :
          std::vector<std::vector<uint32_t>>{{1}, {7}, {63, 2}, {64}, {150, 50}})
       for (base::ThreadPool* threads : {static_cast<base::ThreadPool*>(nullptr), &pool}) {
-        Runner runner(made, gated(), isa, threads);
+        Runner runner(made, GetParam(), isa, threads);
         const SeqId seq = runner.open();
         Floats last;
         for (uint32_t first = 0, i = 0; first < 200; ++i) {
@@ -170,8 +157,8 @@ TEST_P(BoundedOf, HasTheSameBitsHoweverTokensAreCutIntoStepsOnAnyNumberOfThreads
 }
 
 TEST_P(BoundedOf, HasTheSameBitsAloneAndInARaggedBatch) {
-  const MadeMemory made = make_memory(37);
-  Runner alone(made, gated()), together(made, gated());
+  const MadeMemory made(kShape, 37);
+  Runner alone(made, GetParam()), together(made, GetParam());
   std::vector<Floats> expected;
   std::vector<SeqId> seqs;
   const std::vector<std::vector<uint32_t>> tokens = {numbers(0, 70), {100}, numbers(200, 9)};
@@ -189,13 +176,13 @@ TEST_P(BoundedOf, HasTheSameBitsAloneAndInARaggedBatch) {
 
 TEST_P(BoundedOf, TakesManySlotsWhoseScoresDoNotFitOneWalkAndKeysOfSixteenBits) {
   for (const kernels::DType type : {kernels::DType::kF16, kernels::DType::kBF16}) {
-    const MadeMemory made = make_memory(2000, type);
-    Runner runner(made, gated());
+    const MadeMemory made(kShape, 2000, type);
+    Runner runner(made, GetParam());
     const SeqId seq = runner.open();
     runner.held[seq] = numbers(0, 40);
     runner.held[seq].pop_back();
     const auto step = runner.begin({seq}, {numbers(0, 40)});
-    runner.expect_near(runner.out[39], naive(made, numbers(0, 40), gated()));
+    runner.expect_near(runner.out[39], naive(made, numbers(0, 40), GetParam()));
     step->commit({.rows = {numbers(0, 39)}});
     runner.expect_holds(seq);
   }
@@ -203,10 +190,10 @@ TEST_P(BoundedOf, TakesManySlotsWhoseScoresDoNotFitOneWalkAndKeysOfSixteenBits) 
 
 // 0 -> 1 -> 3, 0 -> 2 -> 4 -> 5; and a second tree of more tokens than are kept for commit().
 TEST_P(BoundedOf, ReadsEachPathOfATreeAsIfItWereAlone) {
-  const MadeMemory made = make_memory(37);
+  const MadeMemory made(kShape, 37);
   const std::vector<Path> paths = {{0}, {0, 1}, {0, 2}, {0, 1, 3}, {0, 2, 4}, {0, 2, 4, 5}};
   for (const uint32_t more : {0U, 10U}) {
-    Runner runner(made, gated()), chain(made, gated());
+    Runner runner(made, GetParam()), chain(made, GetParam());
     const SeqId seq = runner.open(), other = runner.open(), alone = chain.open();
     (void)runner.add(seq, {1, 2, 3});
     (void)chain.add(alone, {1, 2, 3});
@@ -229,12 +216,12 @@ TEST_P(BoundedOf, ReadsEachPathOfATreeAsIfItWereAlone) {
 }
 
 TEST_P(BoundedOf, KeepsExactlyTheRowsOfACommitWhetherOrNotTheStepWasRead) {
-  const MadeMemory made = make_memory(37);
+  const MadeMemory made(kShape, 37);
   const std::vector<Path> kept = {{}, {0}, {1, 2, 5}, {0, 1, 2, 3, 4, 5}};
   for (const uint32_t fresh : {6U, 30U})
     for (const Path& rows : kept)
       for (const bool read : {true, false}) {
-        Runner runner(made, gated());
+        Runner runner(made, GetParam());
         const SeqId seq = runner.open();
         (void)runner.add(seq, {1, 2});
         const auto step = read ? runner.begin({seq}, {numbers(10, fresh)})
@@ -249,7 +236,7 @@ TEST_P(BoundedOf, KeepsExactlyTheRowsOfACommitWhetherOrNotTheStepWasRead) {
             gates.insert(gates.end(), in.gates.data() + layer * heads,
                          in.gates.data() + (layer + 1) * heads);
           }
-          if (gated()) step->gates(layer, gates.data());
+          if (GetParam()) step->gates(layer, gates.data());
           step->write(layer, k.data(), v.data());
         }
         step->commit({.rows = {rows}});
@@ -259,18 +246,16 @@ TEST_P(BoundedOf, KeepsExactlyTheRowsOfACommitWhetherOrNotTheStepWasRead) {
 }
 
 TEST(Bounded, TakesTheSameMemoryHoweverManyTokensAreInIt) {
-  for (const bool previous : {false, true}) {
-    const MadeMemory made(kShape, 37, kernels::DType::kF32, previous);
-    Runner runner(made, false);
-    const uint64_t bytes = uint64_t{2} * 2 * (previous ? 38 : 37) * 20 * sizeof(float);
-    const SeqId seq = runner.open();
-    for (const uint32_t n : {1U, 100U, 150U}) {
-      (void)runner.add(seq, numbers(0, n));
-      EXPECT_EQ(runner.store->usage().used_bytes, bytes);
-      EXPECT_EQ(runner.store->usage().allocated_bytes, bytes);
-    }
-    EXPECT_EQ(runner.store->length(seq), 251u);
+  const MadeMemory made(kShape, 37);
+  Runner runner(made, false);
+  const uint64_t bytes = uint64_t{2} * 2 * 37 * 20 * sizeof(float);
+  const SeqId seq = runner.open();
+  for (const uint32_t n : {1U, 100U, 150U}) {
+    (void)runner.add(seq, numbers(0, n));
+    EXPECT_EQ(runner.store->usage().used_bytes, bytes);
+    EXPECT_EQ(runner.store->usage().allocated_bytes, bytes);
   }
+  EXPECT_EQ(runner.store->length(seq), 251u);
 }
 
 TEST(Bounded, StartsFromZerosWithoutInitialValues) {
@@ -376,9 +361,9 @@ TEST_P(BoundedOf, RandomOperationsAgreeWithAListOfTokens) {
   const uint32_t seed = given != nullptr ? static_cast<uint32_t>(std::strtoul(given, nullptr, 10))
                                          : std::random_device{}();
   SCOPED_TRACE("KVICK_TEST_SEED=" + std::to_string(seed));
-  const MadeMemory made = make_memory(18);
+  const MadeMemory made(kShape, 18);
   base::ThreadPool pool(2);
-  Player(made, gated(), pool, seed).play(120);
+  Player(made, GetParam(), pool, seed).play(120);
 }
 
 }  // namespace

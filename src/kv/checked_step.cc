@@ -30,6 +30,27 @@ void CheckedStep::write_gates(uint32_t, const float*) {
   KVICK_CHECK(false, "gates() of a strategy that shows rows: they have none");
 }
 
+void CheckedStep::carry(uint32_t layer, const float* x) {
+  check_live();
+  KVICK_CHECK(layer < written_.size(), "layer {} of {}", layer, written_.size());
+  write_carried(layer, x);
+}
+
+void CheckedStep::write_carried(uint32_t, const float*) {
+  KVICK_CHECK(false, "carry() of a strategy that shows rows: they carry nothing");
+}
+
+const float* CheckedStep::carried(uint32_t layer, uint32_t slot) const {
+  check_live();
+  KVICK_CHECK(layer < written_.size(), "layer {} of {}", layer, written_.size());
+  KVICK_CHECK(slot < places_.size(), "slot {} of {}", slot, places_.size());
+  return carried_of(layer, slot);
+}
+
+const float* CheckedStep::carried_of(uint32_t, uint32_t) const {
+  KVICK_CHECK(false, "carried() of a strategy that shows rows: they carry nothing");
+}
+
 void CheckedStep::write(uint32_t layer, const float* k, const float* v) {
   check_live();
   KVICK_CHECK(layer < written_.size(), "layer {} of {}", layer, written_.size());

@@ -34,6 +34,8 @@ class CheckedStep : public Step {
   CheckedStep& operator=(const CheckedStep&) = delete;
 
   void gates(uint32_t layer, const float* gates) final;
+  void carry(uint32_t layer, const float* x) final;
+  const float* carried(uint32_t layer, uint32_t slot) const final;
   void write(uint32_t layer, const float* k, const float* v) final;
   void view(const Ask& ask, base::Arena& scratch, kernels::View& out) final;
   void observe(const Ask& ask, const kernels::View& view, std::span<const float> probs) final;
@@ -45,6 +47,8 @@ class CheckedStep : public Step {
 
   // Of a strategy that keeps a memory.
   virtual void write_gates(uint32_t layer, const float* gates);
+  virtual void write_carried(uint32_t layer, const float* x);
+  virtual const float* carried_of(uint32_t layer, uint32_t slot) const;
   virtual void write_rows(uint32_t layer, const float* k, const float* v) = 0;
   virtual void view_rows(const Ask& ask, base::Arena& scratch, kernels::View& out) = 0;
   virtual void observe_rows(const Ask&, const kernels::View&, std::span<const float>) {}

@@ -8,7 +8,8 @@
 //
 // Order, per step: begin; then for each layer, in any order of layers: write once, then view (from
 // many threads), then observe (same); then at most one commit, after all layers were written. A
-// store that wants a layer's inputs is given them before write, and so are gates.
+// store that wants a layer's inputs is given them before write, and so are gates; carried answers
+// from begin on.
 // commit or destruction ends the step. Until then it is the only Step of its Store, which meanwhile
 // answers length, failure, usage, map and shape only. A Store is used from one thread at a time,
 // but for view and observe. A Store outlives its Steps.
@@ -50,6 +51,15 @@ class Step {
   // order: gates: [sum of fresh][kv_heads]. Before write of that layer; without it, all. Only if
   // Traits::memory.
   virtual void gates(uint32_t layer, const float* gates) { (void)layer, (void)gates; }
+  // What the model wants to know of the last token when it goes on, in batch order: x: [sum of
+  // fresh][Memory::carried]. Before commit, which keeps that of a sequence's last kept row; without
+  // it, zeros. Only if Memory::carried.
+  virtual void carry(uint32_t layer, const float* x) { (void)layer, (void)x; }
+  // What was kept of the last token of a slot's sequence, [Memory::carried]; zeros of none.
+  virtual const float* carried(uint32_t layer, uint32_t slot) const {
+    (void)layer, (void)slot;
+    return nullptr;
+  }
   // The fresh rows of one layer, in batch order: k, v: [sum of fresh][kv_heads][head_dim], rotated
   // already.
   virtual void write(uint32_t layer, const float* k, const float* v) = 0;

@@ -17,9 +17,8 @@ struct Memory {
   std::span<const kernels::Matrix> keys;
   // [layers][kv_heads][slots][head_dim], the values before the first token; empty: zeros.
   std::span<const float> initial;
-  // A token is written by the write query of the token before it in its sequence, the first one by
-  // one of zeros.
-  bool keyed_by_previous = false;
+  // Floats of each layer that the model keeps of a sequence's last token (Step::carry).
+  uint32_t carried = 0;
 };
 
 // How a model rotates queries and keys by their positions (rotary embedding): pair i by

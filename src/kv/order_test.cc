@@ -137,6 +137,16 @@ TEST_P(Order, GatesOfAMemoryComeBeforeItsRows) {
   EXPECT_THROW(step->gates(0, gates), base::Bug);
 }
 
+TEST_P(Order, NothingIsCarriedByRowsNorOutOfRange) {
+  auto step = p.begin({{a, 1}});
+  const float x[] = {1, 2};
+  EXPECT_THROW(step->carry(kShape.layers, x), base::Bug);
+  EXPECT_THROW((void)step->carried(kShape.layers, 0), base::Bug);
+  EXPECT_THROW((void)step->carried(0, 1), base::Bug);
+  EXPECT_THROW(step->carry(0, x), base::Bug);
+  EXPECT_THROW((void)step->carried(0, 0), base::Bug);
+}
+
 TEST_P(Order, AMemoryIsReadOnceALayerByTheQueriesOfAllSlots) {
   if (p.shows_rows) GTEST_SKIP() << "shows rows";
   auto step = p.begin({{a, 1}});

@@ -54,63 +54,45 @@ inline Doubles softmax(const MadeMemory& made, size_t head, const float* x) {
   return weights;
 }
 
-// The definition, of all heads: each token is written into the values and then reads them.
-class Naive {
- public:
-  Naive(const MadeMemory& made, bool gated)
-      : made_(made),
-        gated_(gated),
-        values_(made.initial.begin(), made.initial.end()),
-        last_(kHeads * kDim) {}
-
-  Doubles add(const Input& in) {
-    write(in);
-    return read(in);
+// The definition: a token is written into the values of all heads,
+inline void write_naive(const MadeMemory& made, const Input& in, Doubles& values, bool gated) {
+  const uint32_t slots = made.memory.slots, dim = kShape.head_dim;
+  for (size_t head = 0; head < size_t{kShape.layers} * kShape.kv_heads; ++head) {
+    double* mine = values.data() + head * slots * dim;
+    const Doubles ww = softmax(made, head, &in.k[head * dim]);
+    const double gate = gated ? in.gates[head] : 1;
+    for (uint32_t i = 0; i < slots * dim; ++i)
+      mine[i] = gate * mine[i] + ww[i / dim] * in.v[head * dim + i % dim];
   }
+}
 
-  void write(const Input& in) {
-    const uint32_t slots = made_.memory.slots;
-    const Floats& keys = made_.memory.keyed_by_previous ? last_ : in.k;
-    for (size_t head = 0; head < kHeads; ++head) {
-      double* mine = values_.data() + head * slots * kDim;
-      const Doubles ww = softmax(made_, head, &keys[head * kDim]);
-      const double gate = gated_ ? in.gates[head] : 1;
-      for (uint32_t i = 0; i < slots * kDim; ++i)
-        mine[i] = gate * mine[i] + ww[i / kDim] * in.v[head * kDim + i % kDim];
-    }
-    last_ = in.k;
-  }
-
-  Doubles read(const Input& in) const {
-    const uint32_t slots = made_.memory.slots;
-    Doubles out;
-    for (size_t head = 0; head < kHeads; ++head) {
-      const double* mine = values_.data() + head * slots * kDim;
-      for (uint32_t g = 0; g < kGroup; ++g) {
-        const Doubles p = softmax(made_, head, &in.q[(head * kGroup + g) * kDim]);
-        for (uint32_t d = 0; d < kDim; ++d) {
-          out.push_back(0);
-          for (uint32_t m = 0; m < slots; ++m) out.back() += p[m] * mine[m * kDim + d];
-        }
+// then it reads them.
+inline Doubles read_naive(const MadeMemory& made, const Input& in, const Doubles& values) {
+  const uint32_t slots = made.memory.slots, dim = kShape.head_dim;
+  Doubles out;
+  for (size_t head = 0; head < size_t{kShape.layers} * kShape.kv_heads; ++head) {
+    const double* mine = values.data() + head * slots * dim;
+    for (uint32_t g = 0; g < kGroup; ++g) {
+      const Doubles p = softmax(made, head, &in.q[(head * kGroup + g) * dim]);
+      for (uint32_t d = 0; d < dim; ++d) {
+        out.push_back(0);
+        for (uint32_t m = 0; m < slots; ++m) out.back() += p[m] * mine[m * dim + d];
       }
     }
-    return out;
   }
+  return out;
+}
 
- private:
-  static constexpr size_t kHeads = size_t{kShape.layers} * kShape.kv_heads;
-  static constexpr uint32_t kDim = kShape.head_dim;
-  const MadeMemory& made_;
-  const bool gated_;
-  Doubles values_;
-  Floats last_;  // write queries of the last token, zeros before the first
-};
+inline Doubles naive(const MadeMemory& made, const Input& in, Doubles& values, bool gated) {
+  write_naive(made, in, values, gated);
+  return read_naive(made, in, values);
+}
 
 // What the last of some tokens reads. Each is known by a number.
 inline Doubles naive(const MadeMemory& made, const std::vector<uint32_t>& tokens, bool gated) {
-  Naive twin(made, gated);
-  for (const uint32_t token : tokens) twin.write(make_input(token));
-  return twin.read(make_input(tokens.back()));
+  Doubles values(made.initial.begin(), made.initial.end());
+  for (const uint32_t token : tokens) write_naive(made, make_input(token), values, gated);
+  return read_naive(made, make_input(tokens.back()), values);
 }
 
 inline std::vector<uint32_t> numbers(uint32_t first, uint32_t count) {

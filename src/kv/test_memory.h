@@ -16,7 +16,7 @@ namespace kvick::kv::test {
 
 struct MadeMemory {
   MadeMemory(const Shape& shape, uint32_t slots, kernels::DType type = kernels::DType::kF32,
-             bool keyed_by_previous = false) {
+             uint32_t carried = 0) {
     const uint32_t heads = shape.layers * shape.kv_heads, dim = shape.head_dim;
     const uint32_t inputs = (dim + kernels::kGroup - 1) / kernels::kGroup * kernels::kGroup;
     std::mt19937 random(slots);
@@ -34,11 +34,8 @@ struct MadeMemory {
       matrices.push_back(kernels::make_matrix(type, slots, inputs));
       kernels::pack_panels(matrices.back(), bytes.data(), slots, 0, 0, matrices.back().panels());
     }
-    memory = {.slots = slots,
-              .scale = 0.5F,
-              .keys = matrices,
-              .initial = initial,
-              .keyed_by_previous = keyed_by_previous};
+    memory = {
+        .slots = slots, .scale = 0.5F, .keys = matrices, .initial = initial, .carried = carried};
   }
   MadeMemory(const MadeMemory&) = delete;
   MadeMemory& operator=(const MadeMemory&) = delete;

@@ -32,17 +32,17 @@ base::Result<RecallRun> run_of(const std::string& line) {
     return base::fail("is no summary of kvick train: a memory has an update and slots");
   run.update = json["update"].get<std::string>();
   run.slots = json["slots"].get<uint32_t>();
-  run.by_previous = json.value("address", Json("own")) == "previous";
+  run.by_both = json.value("address", Json("own")) == "both";
   return run;
 }
 
 auto order_of(const RecallRun& run) {
-  return std::tie(run.task, run.update, run.by_previous, run.pairs, run.slots);
+  return std::tie(run.task, run.update, run.by_both, run.pairs, run.slots);
 }
 
 std::string name_of(const RecallRun& run) {
   return fmt::format("{}{}, {} pairs", run.slots == 0 ? "rows (lm)" : run.update,
-                     run.by_previous ? " by the token before" : "", run.pairs);
+                     run.by_both ? " and the token before" : "", run.pairs);
 }
 
 std::string task_name(const std::string& task) {

@@ -10,11 +10,11 @@
 namespace kvick::lab {
 
 struct RecallRun {
-  std::string task;          // mqar, copy
-  std::string update;        // how a token changes the memory; empty: a model that keeps rows
-  bool by_previous = false;  // tokens are written where the token before them points
-  uint32_t slots = 0;        // of each KV head; 0: a model that keeps rows
-  uint32_t pairs = 0;        // to be remembered
+  std::string task;      // mqar, copy
+  std::string update;    // how a token changes the memory; empty: a model that keeps rows
+  bool by_both = false;  // tokens are written where they and the token before them point
+  uint32_t slots = 0;    // of each KV head; 0: a model that keeps rows
+  uint32_t pairs = 0;    // to be remembered
   double accuracy = 0;
   Json summary;  // all that the file says
 };

@@ -64,13 +64,13 @@ TEST_F(Recall, IsDrawnByTaskUpdateAndSlots) {
 TEST_F(Recall, KeepsApartWhatTokensAreWrittenBy) {
   const std::string own = line("mqar", "gated", 16, 0.5);
   std::string previous = line("mqar", "gated", 16, 1);
-  previous.insert(1, R"("address": "previous", )");
+  previous.insert(1, R"("address": "both", )");
   const auto runs = read_recall({write(previous + own)});
   ASSERT_TRUE(runs.ok()) << runs.error().message;
   Findings findings;
   add_recall(*runs, findings);
   const std::vector<std::vector<std::string>> rows = {
-      {"gated, 8 pairs", "50.0"}, {"gated by the token before, 8 pairs", "100.0"}};
+      {"gated, 8 pairs", "50.0"}, {"gated and the token before, 8 pairs", "100.0"}};
   EXPECT_EQ(findings.tables[0].rows, rows);
 }
 

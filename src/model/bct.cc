@@ -19,9 +19,9 @@ class Bct final : public Model {
     WeightReader reader(file_, options, memory_);
     KVICK_TRY(slots_.slots, read_slots());
     KVICK_TRY(gated_, read_gated());
-    KVICK_TRY(slots_.keyed_by_previous, read_address());
     slots_.scale = 1 / std::sqrt(static_cast<float>(config_.head_dim));
     has_initial_ = reader.has("blk.0.memory_init.weight");
+    if (reader.has("blk.0.memory_before.weight")) slots_.carried = config_.kv_dim();
     for (uint32_t i = 0; i < config_.layers; ++i) {
       KVICK_TRY(Layer layer, read_layer(reader, fmt::format("blk.{}.", i)));
       layers_.push_back(std::move(layer));
@@ -61,8 +61,9 @@ class Bct final : public Model {
   struct Layer {
     Norm norm;
     Linear q, write_q, write_v, out;
-    Linear step;  // no rows: each token's step is 1
-    Linear gate;  // no rows: tokens leave the memory as it is
+    Linear before;  // what is added to the next token's write query; no rows: nothing
+    Linear step;    // no rows: each token's step is 1
+    Linear gate;    // no rows: tokens leave the memory as it is
     GatedFfn ffn;
   };
 
@@ -88,15 +89,6 @@ class Bct final : public Model {
     return update == "gated";
   }
 
-  // Whether tokens are written by the write query of the token before them.
-  base::Result<bool> read_address() const {
-    KVICK_TRY(const std::string address, file_.get_string("bct.memory.address", "own"));
-    if (address != "own" && address != "previous")
-      return base::fail("{}: bct.memory.address is {}; kvick has own and previous", file_.path(),
-                        address);
-    return address == "previous";
-  }
-
   base::Result<Layer> read_layer(WeightReader& reader, const std::string& prefix) {
     using enum WeightReader::Bias;
     const uint32_t dim = config_.dim, q_dim = config_.q_dim(), kv_dim = config_.kv_dim();
@@ -106,6 +98,9 @@ class Bct final : public Model {
     KVICK_TRY(layer.write_q, reader.linear(prefix + "memory_wq", kv_dim, dim, kOptional));
     KVICK_TRY(layer.write_v, reader.linear(prefix + "memory_wv", kv_dim, dim, kOptional));
     KVICK_TRY(layer.out, reader.linear(prefix + "attn_output", dim, q_dim, kOptional));
+    if (slots_.carried != 0) {
+      KVICK_TRY(layer.before, reader.linear(prefix + "memory_before", kv_dim, dim, kNone));
+    }
     if (reader.has(prefix + "memory_step.weight")) {
       KVICK_TRY(layer.step,
                 reader.linear(prefix + "memory_step", config_.kv_heads, dim, kOptional));
@@ -150,20 +145,41 @@ class Bct final : public Model {
     });
   }
 
+  // Adds to the write query of each token what the one before it brings: its parent in the step, or
+  // the last one of the sequence.
+  void add_before(const Pass& pass, uint32_t layer, const float* before, float* k) const {
+    const uint32_t floats = config_.kv_dim();
+    uint32_t first = 0;
+    for (uint32_t s = 0; s < pass.batch.slots.size(); ++s) {
+      const Slot& slot = pass.batch.slots[s];
+      for (uint32_t t = 0; t < slot.tokens.size(); ++t) {
+        const int32_t parent = slot.parents.empty() ? static_cast<int32_t>(t) - 1 : slot.parents[t];
+        const float* from = parent < 0 ? pass.step.carried(layer, s)
+                                       : before + (first + static_cast<size_t>(parent)) * floats;
+        pass.workspace.kernels.add(k + (size_t{first} + t) * floats, from, floats);
+      }
+      first += static_cast<uint32_t>(slot.tokens.size());
+    }
+    pass.step.carry(layer, before);
+  }
+
   const float* attention(const Pass& pass, const float* rest, uint32_t i) const {
     const Layer& layer = layers_[i];
     Workspace& workspace = pass.workspace;
     const size_t q_floats = size_t{pass.tokens} * config_.q_dim();
     const size_t kv_floats = size_t{pass.tokens} * config_.kv_dim();
     const size_t heads = size_t{pass.tokens} * config_.kv_heads;
-    float* q = workspace.floats(Workspace::kQkv, q_floats + 2 * kv_floats + 2 * heads);
-    float *k = q + q_floats, *v = k + kv_floats, *step = v + kv_floats, *gate = step + heads;
+    float* q = workspace.floats(Workspace::kQkv, q_floats + 3 * kv_floats + 2 * heads);
+    float *k = q + q_floats, *v = k + kv_floats, *before = v + kv_floats;
+    float *step = before + kv_floats, *gate = step + heads;
     project_normed(pass, rest, layer.norm,
                    {{&layer.q, q},
                     {&layer.write_q, k},
                     {&layer.write_v, v},
+                    {&layer.before, before},
                     {&layer.step, step},
                     {&layer.gate, gate}});
+    if (slots_.carried != 0) add_before(pass, i, before, k);
     if (layer.step.w.rows != 0) scale_writes(pass, step, v);
     if (gated_) {
       for (size_t j = 0; j < heads; ++j) gate[j] = sigmoid(gate[j]);

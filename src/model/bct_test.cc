@@ -3,6 +3,7 @@
 #include <cmath>
 #include <gtest/gtest.h>
 #include <map>
+#include <numeric>
 
 #include "kv/registry.h"
 #include "model/test_model.h"
@@ -15,9 +16,7 @@ using Vector = std::vector<double>;
 // The forward of docs/adr/0008-a-memory-of-slots.md, one token after the other.
 class Twin {
  public:
-  Twin(const tools::Spec& spec, const std::vector<tools::TensorInfo>& tensors,
-       bool keyed_by_previous = false)
-      : spec_(spec), keyed_by_previous_(keyed_by_previous) {
+  Twin(const tools::Spec& spec, const std::vector<tools::TensorInfo>& tensors) : spec_(spec) {
     for (const tools::TensorInfo& tensor : tensors) {
       std::vector<float>& data = weights_[tensor.name];
       data.resize(tensor.rows() * tensor.inputs());
@@ -28,7 +27,7 @@ class Twin {
       const auto& init = weights_[fmt::format("blk.{}.memory_init.weight", l)];
       values_.emplace_back(init.begin(), init.end());
       values_.back().resize(size_t{spec.kv_heads} * spec.slots * spec.head_dim);
-      last_.emplace_back(size_t{spec.kv_heads} * spec.head_dim);
+      brought_.emplace_back(size_t{spec.kv_heads} * spec.head_dim);
     }
   }
 
@@ -50,9 +49,12 @@ class Twin {
  private:
   Vector attend(const Vector& h, uint32_t l) {
     const std::string blk = fmt::format("blk.{}.", l);
-    const Vector q = product(h, blk + "attn_q"), own = product(h, blk + "memory_wq"),
-                 wv = product(h, blk + "memory_wv"),
-                 wq = keyed_by_previous_ ? std::exchange(last_[l], own) : own;
+    const Vector q = product(h, blk + "attn_q"), wv = product(h, blk + "memory_wv");
+    Vector wq = product(h, blk + "memory_wq");
+    if (!weights_[blk + "memory_before.weight"].empty()) {
+      add(wq, brought_[l]);
+      brought_[l] = product(h, blk + "memory_before");
+    }
     const bool stepped = !weights_[blk + "memory_step.weight"].empty();
     Vector step = stepped ? product(h, blk + "memory_step") : Vector(spec_.kv_heads);
     const bool gated = !weights_[blk + "memory_gate.weight"].empty();
@@ -111,10 +113,9 @@ class Twin {
   }
 
   const tools::Spec& spec_;
-  const bool keyed_by_previous_;
   std::map<std::string, std::vector<float>> weights_;
-  std::vector<Vector> values_;  // per layer: [kv_heads][slots][head_dim]
-  std::vector<Vector> last_;    // per layer: the write queries of the token before
+  std::vector<Vector> values_;   // per layer: [kv_heads][slots][head_dim]
+  std::vector<Vector> brought_;  // per layer, by the token before: [kv_heads][head_dim]
 };
 
 tools::Spec bct_spec() { return *tools::checked(tiny_spec(tools::Arch::kBct)); }
@@ -123,7 +124,7 @@ tools::Spec bct_spec() { return *tools::checked(tiny_spec(tools::Arch::kBct)); }
 struct Said {
   uint32_t slots = 0;  // 0: as make_model
   bool rotates = false;
-  std::string update, address;  // empty: nothing
+  std::string update;  // empty: nothing
 };
 
 // A file of these tensors and of the metadata that make_model writes but for what is said.
@@ -142,7 +143,6 @@ std::string write(const std::string& name, const tools::Spec& spec,
   if (said.rotates) metadata.put("bct.rope.dimension_count", spec.head_dim);
   metadata.put("bct.memory.slots", said.slots != 0 ? said.slots : spec.slots);
   if (!said.update.empty()) metadata.put("bct.memory.update", std::string_view(said.update));
-  if (!said.address.empty()) metadata.put("bct.memory.address", std::string_view(said.address));
   const std::string path = test_path(name);
   const auto written = tools::write_gguf(
       path, metadata, tensors,
@@ -176,6 +176,16 @@ std::vector<tools::TensorInfo> with_gates(const tools::Spec& spec) {
     tensors.push_back(std::move(weight));
     tensors.push_back(std::move(bias));
   }
+  return tensors;
+}
+
+// Whose tokens say something of where the next one is written.
+std::vector<tools::TensorInfo> with_before(const tools::Spec& spec,
+                                           std::vector<tools::TensorInfo> tensors) {
+  for (uint32_t l = 0; l < spec.layers; ++l)
+    tensors.push_back({.name = fmt::format("blk.{}.memory_before.weight", l),
+                       .shape = {spec.kv_heads * spec.head_dim, spec.dim},
+                       .sd = 0.3F});
   return tensors;
 }
 
@@ -245,13 +255,59 @@ TEST(Bct, LeavesOfItsMemoryWhatTheGatesSay) {
   expect_as_twin(write("gates_only.gguf", spec, bare, {.update = "gated"}), Twin(spec, bare));
 }
 
-TEST(Bct, WritesATokenWhereTheOneBeforeItPointsIfTheFileSaysSo) {
+TEST(Bct, WritesATokenWhereTheOneBeforeItPointsToo) {
   const tools::Spec spec = bct_spec();
-  const auto tensors = with_gates(spec);
-  expect_as_twin(write("previous.gguf", spec, tensors, {.update = "gated", .address = "previous"}),
-                 Twin(spec, tensors, true));
-  expect_as_twin(write("own.gguf", spec, tensors, {.update = "gated", .address = "own"}),
-                 Twin(spec, tensors));
+  const auto tensors = with_before(spec, with_gates(spec));
+  expect_as_twin(write("before.gguf", spec, tensors, {.update = "gated"}), Twin(spec, tensors));
+}
+
+// 0 -> 1 -> 3, 0 -> 2 -> 4; the path 0, 2, 4 is kept. Beside it another sequence.
+TEST(Bct, ATokenOfATreeFollowsItsParentAndTheNextStepWhatWasKept) {
+  const tools::Spec spec = bct_spec();
+  const auto tensors = with_before(spec, with_gates(spec));
+  const std::string path = write("tree.gguf", spec, tensors, {.update = "gated"});
+  base::ThreadPool pool(2);
+  const kernels::Table& kernels = kernels::table(base::best_isa());
+  const auto model = load_model(path, pool, kernels);
+  Workspace workspace(pool, kernels);
+  const kv::Setup setup = {.shape = model->kv_shape(kernels::DType::kF32, kernels::DType::kF32),
+                           .pool = &pool,
+                           .kernels = &kernels,
+                           .memory = model->kv_memory()};
+  const auto store = std::move(kv::make_store({"bounded", {}}, setup)).value();
+  const kv::SeqId other = store->open({}).seq, seq = store->open({}).seq;
+  const auto step_of = [&](const std::vector<Slot>& slots, const kv::Kept& kept) {
+    const Batch batch = {.slots = slots};
+    const auto kv_slots = model::kv_slots(batch);
+    auto step = std::move(store->begin({.slots = kv_slots})).value();
+    std::vector<uint32_t> wanted(batch.tokens());
+    std::iota(wanted.begin(), wanted.end(), 0);
+    std::vector<float> logits(wanted.size() * model->config().vocab);
+    model->forward(batch, *step, workspace, wanted, logits.data());
+    step->commit(kept);
+    return logits;
+  };
+  const std::vector<Token> first = {5, 6, 7}, aside = {9}, tree = {11, 12, 13, 14, 15}, last = {21};
+  const std::vector<int32_t> parents = {-1, 0, 0, 1, 2};
+  (void)step_of({{.seq = other, .past = 0, .tokens = first, .parents = {}},
+                 {.seq = seq, .past = 0, .tokens = first, .parents = {}}},
+                {.rows = {{0, 1}, {0, 1, 2}}});
+  const auto guessed = step_of({{.seq = other, .past = 2, .tokens = aside, .parents = {}},
+                                {.seq = seq, .past = 3, .tokens = tree, .parents = parents}},
+                               {.rows = {{0}, {0, 2, 4}}});
+  const auto next =
+      step_of({{.seq = seq, .past = 6, .tokens = last, .parents = {}}}, {.rows = {{0}}});
+  const auto expect = [&](const std::vector<Token>& tokens, const float* logits) {
+    Twin twin(spec, tensors);
+    Vector expected;
+    for (const Token token : tokens) expected = twin.logits(token);
+    for (size_t i = 0; i < expected.size(); ++i) ASSERT_NEAR(logits[i], expected[i], 2e-4) << i;
+  };
+  const size_t vocab = model->config().vocab;
+  expect({5, 6, 9}, guessed.data());
+  expect({5, 6, 7, 11, 12, 14}, guessed.data() + 4 * vocab);
+  expect({5, 6, 7, 11, 13, 15}, guessed.data() + 5 * vocab);
+  expect({5, 6, 7, 11, 13, 15, 21}, next.data());
 }
 
 TEST(Bct, CountsItsKeysAsMemoryThatAttentionReads) {
@@ -283,8 +339,10 @@ TEST(Bct, SaysWhatIsWrongWithAFile) {
             ": bct.rope.dimension_count is 32, but bct has no rotary embedding");
   EXPECT_EQ(load_error(write("g.gguf", spec, tensors, {.update = "delta"})),
             ": bct.memory.update is delta; kvick has plain, step and gated");
-  EXPECT_EQ(load_error(write("j.gguf", spec, tensors, {.address = "next"})),
-            ": bct.memory.address is next; kvick has own and previous");
+  EXPECT_EQ(
+      load_error(write("j.gguf", spec, without(with_before(spec, tensors), "blk.1.memory_b"))),
+      ": tensor blk.1.memory_before.weight is missing; the file is incomplete or of another "
+      "architecture");
   EXPECT_EQ(load_error(write("h.gguf", spec, without(with_gates(spec), "blk.1.memory_gate"),
                              {.update = "gated"})),
             ": tensor blk.1.memory_gate.weight is missing; the file is incomplete or of another "

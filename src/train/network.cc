@@ -108,11 +108,12 @@ class Forward {
     return (linear(h, name).to(torch::kFloat32) + bias).transpose(1, 2);
   }
 
-  // [B, T, dim]: of each token what its write query is computed from; the first one has no token
-  // before it.
-  Tensor addressed_by(const Tensor& h) const {
-    if (model_.address == "own") return h;
-    return torch::constant_pad_nd(h.narrow(1, 0, h.size(1) - 1), {0, 0, 1, 0});
+  // [B, T, kv_heads * head_dim]
+  Tensor write_query(const Tensor& h) const {
+    const Tensor own = linear(h, "memory_wq");
+    if (model_.address == "own") return own;
+    const Tensor before = linear(h.narrow(1, 0, h.size(1) - 1), "memory_before");
+    return own + torch::constant_pad_nd(before, {0, 0, 1, 0});  // none before the first
   }
 
   Tensor from_memory(const Tensor& h) const {
@@ -128,7 +129,7 @@ class Forward {
                          .view({h.size(0), h.size(1), kv_heads, -1})
                          .transpose(1, 2)
                          .reshape({h.size(0), kv_heads, -1, dim});
-    const Tensor wq = heads(linear(addressed_by(h), "memory_wq"), model_.kv_heads);
+    const Tensor wq = heads(write_query(h), model_.kv_heads);
     MemoryInputs in{.reads = torch::softmax(torch::matmul(q, keys), -1),
                     .writes = torch::softmax(torch::matmul(wq, keys), -1),
                     .values = heads(linear(h, "memory_wv"), model_.kv_heads),

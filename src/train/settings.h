@@ -13,9 +13,9 @@ namespace kvick::train {
 // MV shrinks by a gate of each token first; delta: what the memory answers at ww is moved towards
 // wv.
 inline const char* const kUpdates[] = {"plain", "step", "gated", "delta"};
-// Whose input the write weights are computed from: the token's own, or that of the token before it,
-// so that a value is found by what came before it.
-inline const char* const kAddresses[] = {"own", "previous"};
+// Whose inputs a token's write query is computed from: its own, or also that of the token before
+// it, by a matrix of its own, so that a value may be found by what came before it.
+inline const char* const kAddresses[] = {"own", "both"};
 
 struct ModelSettings {
   std::string arch = "llama";  // general.architecture of the exported file: llama or bct

@@ -51,7 +51,7 @@ TEST(Settings, AreRefusedWhereTheEngineCouldNotLoadTheModel) {
             "--heads 8 is not a multiple of --kv-heads 3");
   EXPECT_EQ(mistake_of({"--update", "more"}),
             "--update is more; there are plain, step, gated, delta");
-  EXPECT_EQ(mistake_of({"--address", "next"}), "--address is next; there are own, previous");
+  EXPECT_EQ(mistake_of({"--address", "next"}), "--address is next; there are own, both");
   EXPECT_EQ(mistake_of({"--layers", "0"}), "--layers must be larger");
 }
 

@@ -11,6 +11,8 @@ constexpr double kFirstStep = 2, kFirstGate = 4.6;
 
 void add_memory(const ModelSettings& m, const std::string& blk, std::vector<TensorShape>& out) {
   out.push_back({blk + "memory_wq.weight", {m.kv_dim(), m.dim}, 0, kSd, true});
+  if (m.address == "both")
+    out.push_back({blk + "memory_before.weight", {m.kv_dim(), m.dim}, 0, kSd, true});
   out.push_back({blk + "memory_wv.weight", {m.kv_dim(), m.dim}, 0, kSd, true});
   // Slots are addresses: decay would pull them together.
   out.push_back({blk + "memory_keys.weight", {m.kv_heads * m.slots, m.head_dim}, 0, 1});

@@ -23,8 +23,8 @@ lm, bct, draft and maple:
   --dim --layers --heads --kv-heads --head-dim --ffn --ctx     (256, 4, 4, heads, dim/heads, 8/3 dim, 256)
   --slots M                 bct: slots of the memory of each KV head  (256)
   --update plain|step|gated|delta    bct: how a token changes the memory  (step)
-  --address own|previous    bct: whose input says which slots a token is written to, its own or the
-                            token's before it  (own)
+  --address own|both        bct: whose input says which slots a token is written to: its own, or also
+                            that of the token before it  (own)
   --batch --steps           sequences of a step, and steps  (16, 1000)
   --minutes N               train so long, on a schedule of time instead of steps
   --lr --warmup --least-lr  rate after --warmup steps, then a cosine down to its share --least-lr  (1e-3, 50, 0.1)

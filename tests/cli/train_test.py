@@ -125,6 +125,18 @@ class TrainTest(unittest.TestCase):
         guessed = json.loads(self.run_program(*run, "--spec", f"draft:model={folder}/model.gguf,gain=off").stdout)
         self.assertEqual(guessed["text"], plain["text"])
         self.assertGreater(guessed["drafted"], 0)
+        spoilt = self.with_other_first_word(folder / "model.gguf", 512)
+        done = self.run_program(*run, "--spec", f"draft:model={spoilt}", status=2)
+        self.assertRegex(done.stderr, "spoilt.gguf: kvick.draft.words has 512, which is no token's number$")
+
+    def with_other_first_word(self, model, token):
+        """A copy whose list of words begins with another one: behind the key are its type, its elements' and their number."""
+        data, key = bytearray(model.read_bytes()), b"kvick.draft.words"
+        at = data.index(key) + len(key) + 4 + 4 + 8
+        data[at:at + 4] = token.to_bytes(4, "little")
+        spoilt = self.top / "spoilt.gguf"
+        spoilt.write_bytes(data)
+        return spoilt
 
     @needs_trainer
     def test_a_model_and_its_predictor_are_trained_together(self):

@@ -22,7 +22,8 @@
 //     converting them on the way into the register tile. With more than one tile the block wins.
 //   - Softmax with one vector at a time: 1.25 times the time of four.
 //   - Blocks of 32 rows of values in prefill: 1.2 times the time of blocks of 32 KiB.
-//   - Register tiles of 12 or 14 queries by two vectors in prefill: 1.08 times the time of 8 by two.
+//   - Register tiles of 12 or 14 queries by two vectors in prefill: 1.08 times the time of 8 by
+//   two.
 //   - Transposing whole registers after converting: about equal on this machine, where loads and
 //     conversions of the block bind as much as the shuffles; twice the shuffles all the same.
 //   - Out of memory, one thread, float16, three queries: 7.6 GB/s without asking for rows ahead,

@@ -13,16 +13,16 @@ ForgetStep::ForgetStep(ForgetStore& store, std::vector<Place> places, std::vecto
     : CheckedStep(store, std::move(places)), store_(store), fresh_(std::move(fresh)) {
   for (uint32_t slot = 0; slot < this->places().size(); ++slot) {
     const ForgetSequence& sequence = this->sequence(slot);
+    const uint32_t added = fresh_[slot].rows();
     // Without rotation all of them are read the same way.
     const uint32_t sinks = std::min(
         sequence.held, store_.rule_.rotates_sinks ? store_.rule_.selection.sinks : uint32_t{0});
     runs_.push_back({.sinks = {.row = 0, .rows = sinks, .pos = 0},
                      .others = {.row = sinks, .rows = sequence.held - sinks, .pos = sinks},
-                     .fresh = {.row = 0, .rows = fresh_[slot].rows(), .pos = sequence.length}});
-    const uint32_t fresh = fresh_[slot].rows();
+                     .fresh = {.row = 0, .rows = added, .pos = sequence.length}});
     const size_t heads = size_t{store_.shape().layers} * store_.shape().kv_heads;
-    const bool noted = store_.rule_.notes(sequence.length + fresh);
-    probs_.emplace_back(noted ? heads * (sequence.held + fresh) : 0);
+    const bool noted = store_.rule_.notes(sequence.length + added);
+    probs_.emplace_back(noted ? heads * (sequence.held + added) : 0);
   }
 }
 

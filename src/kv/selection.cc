@@ -18,7 +18,7 @@ uint32_t Selection::budget(uint32_t committed) const {
 
 Selection Selection::raised(uint32_t times) const {
   Selection raised = *this;
-  const auto raise = [](uint32_t rows) { return std::min(kMostRows, rows + rows / 2 + 1); };
+  const auto raise = [](uint32_t count) { return std::min(kMostRows, count + count / 2 + 1); };
   for (; times > 0; --times) {
     if (share > 0) {
       raised.share = std::min(kMillion, raised.share + raised.share / 2 + 1);

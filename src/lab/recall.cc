@@ -42,7 +42,7 @@ auto order_of(const RecallRun& run) {
 
 std::string name_of(const RecallRun& run) {
   return fmt::format("{}{}, {} pairs", run.slots == 0 ? "rows (lm)" : run.update,
-                     run.by_both ? " and the token before" : "", run.pairs);
+                     run.by_both ? " both" : "", run.pairs);
 }
 
 std::string task_name(const std::string& task) {

@@ -69,8 +69,8 @@ TEST_F(Recall, KeepsApartWhatTokensAreWrittenBy) {
   ASSERT_TRUE(runs.ok()) << runs.error().message;
   Findings findings;
   add_recall(*runs, findings);
-  const std::vector<std::vector<std::string>> rows = {
-      {"gated, 8 pairs", "50.0"}, {"gated and the token before, 8 pairs", "100.0"}};
+  const std::vector<std::vector<std::string>> rows = {{"gated, 8 pairs", "50.0"},
+                                                      {"gated both, 8 pairs", "100.0"}};
   EXPECT_EQ(findings.tables[0].rows, rows);
 }
 

@@ -152,6 +152,10 @@ int main(int argc, char** argv) {
   namespace kernels = kvick::kernels;
   const double seconds = argc > 1 ? std::atof(argv[1]) : 0.2;
   const std::string_view only = argc > 2 ? argv[2] : "";  // empty: all
+  if (!only.empty() && !base::isa_from_name(only)) {
+    fmt::print(stderr, "attention_bench: {} is no instruction set\n", only);
+    return 2;
+  }
   const std::pair<base::Isa, void (*)(kernels::Table&)> sets[] = {
       {base::Isa::kAvx512, kernels::fill_rows_avx512},
       {base::Isa::kAvx2, kernels::fill_rows_avx2},

@@ -198,36 +198,52 @@ std::string load_error(const std::string& path) {
   return model.ok() ? "" : model.error().message.substr(path.size());
 }
 
-void expect_as_twin(const std::string& path, Twin twin) {
-  base::ThreadPool pool(2);
+// A file's model, with a store of its memories.
+struct Loaded {
+  explicit Loaded(const std::string& path) : model(load_model(path, pool, kernels)) {
+    const kv::Setup setup = {.shape = model->kv_shape(kernels::DType::kF32, kernels::DType::kF32),
+                             .pool = &pool,
+                             .kernels = &kernels,
+                             .memory = model->kv_memory()};
+    store = std::move(kv::make_store({"bounded", {}}, setup)).value();
+  }
+
+  // Logits of all tokens of a step that keeps these rows; null: all.
+  std::vector<float> step(const std::vector<Slot>& slots, const kv::Kept* kept = nullptr) {
+    const Batch batch = {.slots = slots};
+    const auto of_store = kv_slots(batch);
+    auto begun = std::move(store->begin({.slots = of_store})).value();
+    std::vector<uint32_t> wanted(batch.tokens());
+    std::iota(wanted.begin(), wanted.end(), 0);
+    std::vector<float> logits(wanted.size() * model->config().vocab);
+    model->forward(batch, *begun, workspace, wanted, logits.data());
+    begun->commit(kept != nullptr ? *kept : kv::Kept::all({.slots = of_store}));
+    return logits;
+  }
+
+  base::ThreadPool pool{2};
   const kernels::Table& kernels = kernels::table(base::best_isa());
-  const auto model = load_model(path, pool, kernels);
-  Workspace workspace(pool, kernels);
-  const kv::Setup setup = {.shape = model->kv_shape(kernels::DType::kF32, kernels::DType::kF32),
-                           .pool = &pool,
-                           .kernels = &kernels,
-                           .memory = model->kv_memory()};
-  const auto store = std::move(kv::make_store({"bounded", {}}, setup)).value();
-  const kv::SeqId seq = store->open({}).seq;
+  std::unique_ptr<Model> model;
+  Workspace workspace{pool, kernels};
+  std::unique_ptr<kv::Store> store;
+};
+
+void expect_near(const float* logits, const Vector& expected) {
+  for (size_t i = 0; i < expected.size(); ++i) ASSERT_NEAR(logits[i], expected[i], 2e-4) << i;
+}
+
+void expect_as_twin(const std::string& path, Twin twin) {
+  Loaded loaded(path);
+  const kv::SeqId seq = loaded.store->open({}).seq;
   uint32_t past = 0;
   for (const uint32_t n : {1U, 70U, 1U, 8U}) {
     std::vector<Token> tokens(n);
-    std::vector<uint32_t> wanted(n);
-    for (uint32_t i = 0; i < n; ++i) {
-      tokens[i] = static_cast<Token>((past + i) * 37 % 512);
-      wanted[i] = i;
-    }
-    const Slot slot = {.seq = seq, .past = past, .tokens = tokens, .parents = {}};
-    const Batch batch = {.slots = {&slot, 1}};
-    const auto slots = kv_slots(batch);
-    auto step = std::move(store->begin({.slots = slots})).value();
-    std::vector<float> logits(n * model->config().vocab);
-    model->forward(batch, *step, workspace, wanted, logits.data());
-    step->commit(kv::Kept::all({.slots = slots}));
+    for (uint32_t i = 0; i < n; ++i) tokens[i] = static_cast<Token>((past + i) * 37 % 512);
+    const auto logits = loaded.step({{.seq = seq, .past = past, .tokens = tokens, .parents = {}}});
     for (uint32_t t = 0; t < n; ++t) {
+      SCOPED_TRACE(past + t);
       const Vector expected = twin.logits(tokens[t]);
-      for (size_t i = 0; i < expected.size(); ++i)
-        ASSERT_NEAR(logits[t * expected.size() + i], expected[i], 2e-4) << past + t << " " << i;
+      ASSERT_NO_FATAL_FAILURE(expect_near(logits.data() + t * expected.size(), expected));
     }
     past += n;
   }
@@ -265,45 +281,25 @@ TEST(Bct, WritesATokenWhereTheOneBeforeItPointsToo) {
 TEST(Bct, ATokenOfATreeFollowsItsParentAndTheNextStepWhatWasKept) {
   const tools::Spec spec = bct_spec();
   const auto tensors = with_before(spec, with_gates(spec));
-  const std::string path = write("tree.gguf", spec, tensors, {.update = "gated"});
-  base::ThreadPool pool(2);
-  const kernels::Table& kernels = kernels::table(base::best_isa());
-  const auto model = load_model(path, pool, kernels);
-  Workspace workspace(pool, kernels);
-  const kv::Setup setup = {.shape = model->kv_shape(kernels::DType::kF32, kernels::DType::kF32),
-                           .pool = &pool,
-                           .kernels = &kernels,
-                           .memory = model->kv_memory()};
-  const auto store = std::move(kv::make_store({"bounded", {}}, setup)).value();
-  const kv::SeqId other = store->open({}).seq, seq = store->open({}).seq;
-  const auto step_of = [&](const std::vector<Slot>& slots, const kv::Kept& kept) {
-    const Batch batch = {.slots = slots};
-    const auto kv_slots = model::kv_slots(batch);
-    auto step = std::move(store->begin({.slots = kv_slots})).value();
-    std::vector<uint32_t> wanted(batch.tokens());
-    std::iota(wanted.begin(), wanted.end(), 0);
-    std::vector<float> logits(wanted.size() * model->config().vocab);
-    model->forward(batch, *step, workspace, wanted, logits.data());
-    step->commit(kept);
-    return logits;
-  };
+  Loaded loaded(write("tree.gguf", spec, tensors, {.update = "gated"}));
+  const kv::SeqId other = loaded.store->open({}).seq, seq = loaded.store->open({}).seq;
   const std::vector<Token> first = {5, 6, 7}, aside = {9}, tree = {11, 12, 13, 14, 15}, last = {21};
   const std::vector<int32_t> parents = {-1, 0, 0, 1, 2};
-  (void)step_of({{.seq = other, .past = 0, .tokens = first, .parents = {}},
-                 {.seq = seq, .past = 0, .tokens = first, .parents = {}}},
-                {.rows = {{0, 1}, {0, 1, 2}}});
-  const auto guessed = step_of({{.seq = other, .past = 2, .tokens = aside, .parents = {}},
-                                {.seq = seq, .past = 3, .tokens = tree, .parents = parents}},
-                               {.rows = {{0}, {0, 2, 4}}});
-  const auto next =
-      step_of({{.seq = seq, .past = 6, .tokens = last, .parents = {}}}, {.rows = {{0}}});
+  const kv::Kept read = {.rows = {{0, 1}, {0, 1, 2}}}, path = {.rows = {{0}, {0, 2, 4}}};
+  (void)loaded.step({{.seq = other, .past = 0, .tokens = first, .parents = {}},
+                     {.seq = seq, .past = 0, .tokens = first, .parents = {}}},
+                    &read);
+  const auto guessed = loaded.step({{.seq = other, .past = 2, .tokens = aside, .parents = {}},
+                                    {.seq = seq, .past = 3, .tokens = tree, .parents = parents}},
+                                   &path);
+  const auto next = loaded.step({{.seq = seq, .past = 6, .tokens = last, .parents = {}}});
   const auto expect = [&](const std::vector<Token>& tokens, const float* logits) {
     Twin twin(spec, tensors);
     Vector expected;
     for (const Token token : tokens) expected = twin.logits(token);
-    for (size_t i = 0; i < expected.size(); ++i) ASSERT_NEAR(logits[i], expected[i], 2e-4) << i;
+    expect_near(logits, expected);
   };
-  const size_t vocab = model->config().vocab;
+  const size_t vocab = loaded.model->config().vocab;
   expect({5, 6, 9}, guessed.data());
   expect({5, 6, 7, 11, 12, 14}, guessed.data() + 4 * vocab);
   expect({5, 6, 7, 11, 13, 15}, guessed.data() + 5 * vocab);

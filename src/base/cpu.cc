@@ -74,7 +74,9 @@ bool isa_supported(Isa isa) {
              __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vnni") &&
              __builtin_cpu_supports("avx512bf16");
     case Isa::kAmx: {
-      static const bool kAllowed = isa_supported(Isa::kAvx512) && has_amx() && ask_for_tiles();
+      static const bool kAllowed = isa_supported(Isa::kAvx512) &&
+                                   __builtin_cpu_supports("avx512vbmi") && has_amx() &&
+                                   ask_for_tiles();
       return kAllowed;
     }
   }

@@ -14,10 +14,10 @@ namespace {
 
 const std::map<std::string, engine::Attention> kAttentions = {{"fused", engine::Attention::kFused},
                                                               {"bmm", engine::Attention::kBmm}};
-const std::map<std::string, engine::PromptAttention> kPromptAttentions = {
-    {"exact", engine::PromptAttention::kExact},
-    {"tiles", engine::PromptAttention::kTiles},
-    {"auto", engine::PromptAttention::kAuto}};
+const std::map<std::string, engine::PromptArithmetic> kPromptArithmetics = {
+    {"exact", engine::PromptArithmetic::kExact},
+    {"tiles", engine::PromptArithmetic::kTiles},
+    {"auto", engine::PromptArithmetic::kAuto}};
 
 std::string tier_help() {
   std::string text =
@@ -79,12 +79,13 @@ void add_engine_flags(CLI::App& command, EngineFlags& flags) {
       ->default_str("fused");
   command
       .add_option(
-          "--prompt-attention", flags.prompt_attention,
-          "of prompts: exact, as of answers, so that answers are cached for later prompts; "
-          "tiles: several times as fast, on processors with AMX, and answers that come back "
-          "in a prompt are read again; auto: tiles where processor and cache allow it")
-      ->transform(CLI::CheckedTransformer(kPromptAttentions, CLI::ignore_case))
-      ->default_str(flags.prompt_attention == engine::PromptAttention::kExact ? "exact" : "auto");
+          "--prompt-arithmetic", flags.prompt_arithmetic,
+          "how prompts are computed: exact, as answers are, so that answers are cached for later "
+          "prompts; tiles: in bfloat16 on the tiles of processors with AMX, several times as "
+          "fast, and answers that come back in a prompt are read again; auto: tiles where the "
+          "processor has them")
+      ->transform(CLI::CheckedTransformer(kPromptArithmetics, CLI::ignore_case))
+      ->default_str(flags.prompt_arithmetic == engine::PromptArithmetic::kExact ? "exact" : "auto");
   command.add_option("--ctx", flags.context,
                      "most tokens of a sequence (default: the model's context)");
   command
@@ -114,7 +115,7 @@ base::Result<std::unique_ptr<engine::Engine>> open_engine(const EngineFlags& fla
                                       .threads = flags.threads,
                                       .isa = isa,
                                       .attention = flags.attention,
-                                      .prompt_attention = flags.prompt_attention,
+                                      .prompt_arithmetic = flags.prompt_arithmetic,
                                       .progress = [&](uint64_t done, uint64_t total) {
                                         if (!started)
                                           progress.start("loading " + path.filename().string(),

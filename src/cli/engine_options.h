@@ -18,7 +18,7 @@ struct EngineFlags {
   uint32_t context = 0;
   uint64_t kv_memory = 0;
   engine::Attention attention = engine::Attention::kFused;
-  engine::PromptAttention prompt_attention = engine::PromptAttention::kAuto;
+  engine::PromptArithmetic prompt_arithmetic = engine::PromptArithmetic::kAuto;
 };
 
 // -m and --threads alone.

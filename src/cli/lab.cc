@@ -41,7 +41,7 @@ class Models {
       flags.model = model;
       flags.attention = attention;
       // Figures of other machines and other days are to be comparable.
-      flags.prompt_attention = engine::PromptAttention::kExact;
+      flags.prompt_arithmetic = engine::PromptArithmetic::kExact;
       KVICK_TRY(engine, open_engine(flags, common_));
     }
     return engine.get();

@@ -122,7 +122,7 @@ void add_ppl(CLI::App& app, const Common& common, Run& chosen) {
       "ppl", "perplexity of a text, and the cost of a lossy cache or of lossy weights");
   auto flags = std::make_shared<PplFlags>();
   // Caches are compared, of which only some have tiles.
-  flags->engine.prompt_attention = engine::PromptAttention::kExact;
+  flags->engine.prompt_arithmetic = engine::PromptArithmetic::kExact;
   add_engine_flags(*command, flags->engine);
   command->get_option("--ctx")->description(
       "tokens of one window (default: 1024), or the context of an endless cache in a longer "

@@ -47,7 +47,7 @@ void Batcher::guess(Work& one, const PlainStep& plain) {
   const Group& group = *one.group;
   const Lane& lane = group.lanes[one.lane];
   if (one.tokens != 1 || !one.logits || group.trunk > 0 || lane.length() <= 1) return;
-  if (group.role_of(lane) == model::Role::kPrompt) return;
+  if (group.role_of(lane) != model::Role::kAnswer) return;
   kv::Store& store = *group.shelf->store;
   uint32_t room = draft_room(store, *lane.seq, lane.speculator->options().grow);
   if (group.job.max_tokens != 0)

@@ -18,10 +18,10 @@ Result<std::unique_ptr<Engine>> Engine::open(const EngineOptions& options) {
   engine->pool_ = std::make_unique<base::ThreadPool>(options.threads != 0 ? options.threads
                                                                           : base::available_cpus());
   engine->now_ = options.now;
-  engine->prompt_attention_ = options.prompt_attention;
-  if (options.prompt_attention == PromptAttention::kTiles &&
-      engine->kernels_.attend_prompt == nullptr)
-    return base::fail("attention of prompts by tiles needs amx, but this runs on {}: ask for auto",
+  engine->prompt_arithmetic_ = options.prompt_arithmetic;
+  if (options.prompt_arithmetic == PromptArithmetic::kTiles &&
+      engine->kernels_.matmul_prompt == nullptr)
+    return base::fail("prompts on tiles need amx, but this runs on {}: ask for auto",
                       isa_name(options.isa));
   if (options.attention == Attention::kBmm)
     engine->library_ = std::make_shared<kernels::BucketAttention>();
@@ -65,7 +65,7 @@ std::unique_ptr<Engine> Engine::instance(const base::Team& team) const {
   std::unique_ptr<Engine> other(new Engine(kernels_));
   other->pool_ = std::make_unique<base::ThreadPool>(team);
   other->library_ = library_;
-  other->prompt_attention_ = prompt_attention_;
+  other->prompt_arithmetic_ = prompt_arithmetic_;
   other->tokenizer_ = tokenizer_;
   other->template_ = template_;
   other->now_ = now_;
@@ -77,17 +77,16 @@ std::unique_ptr<Engine> Engine::instance(const base::Team& team) const {
 }
 
 // Where views depend on how a text was cut into steps, so would the arithmetic of a chunk: only
-// stores that show all rows as they were written have tiles.
+// stores that show all rows as they were written have tiles for attention.
 model::Role Engine::prompt_role(const KvOptions& options) const {
-  if (prompt_attention_ == PromptAttention::kExact || kernels_.attend_prompt == nullptr ||
-      library_ != nullptr)
+  if (prompt_arithmetic_ == PromptArithmetic::kExact || kernels_.matmul_prompt == nullptr)
     return model::Role::kAnswer;
   const KvOptions all = resolved(options);
   const kv::Strategy* strategy = kv::find_strategy(all.spec.name);
   const bool plain = strategy != nullptr && strategy->traits.exact && !strategy->traits.memory &&
-                     !all.aging && all.select.name.empty();
+                     !all.aging && all.select.name.empty() && library_ == nullptr;
   return plain && kernels::has_prompt_tiles(*all.k_type, *all.v_type) ? model::Role::kPrompt
-                                                                      : model::Role::kAnswer;
+                                                                      : model::Role::kPromptLayers;
 }
 
 model::Workspace Engine::make_workspace() const {
@@ -112,10 +111,6 @@ base::Status<> Engine::check(const KvOptions& resolved) const {
   if (resolved.max_tokens > context)
     return base::fail("a context of {} tokens was asked for, but the model has {}",
                       resolved.max_tokens, context);
-  if (prompt_attention_ == PromptAttention::kTiles && prompt_role(resolved) == model::Role::kAnswer)
-    return base::fail(
-        "attention of prompts by tiles needs rows of f16, bf16 or f32, in a cache that keeps and "
-        "reads all of them: ask for auto");
   if (library_ == nullptr) return base::Done{};
   using kernels::DType;
   if (!resolved.select.name.empty())

@@ -28,17 +28,18 @@ namespace kvick::engine {
 // library's products over whole buckets (kernels/bucket_attention.h).
 enum class Attention { kFused, kBmm };
 
-// The arithmetic of the attention of prompts (docs/adr/0022-attention-of-prompts.md): the one of
-// answers, so that their rows serve later prompts; that of the processor's tiles, several times as
-// fast; or the latter where processor and cache have it.
-enum class PromptAttention { kExact, kTiles, kAuto };
+// The arithmetic of prompts (docs/adr/0022-attention-of-prompts.md, 0023): the one of answers, so
+// that their rows serve later prompts; that of the processor's tiles, several times as fast, for
+// linear layers and, where the cache allows it, attention; or the latter where the processor has
+// it.
+enum class PromptArithmetic { kExact, kTiles, kAuto };
 
 struct EngineOptions {
   std::string model_path;
   unsigned threads = 0;  // 0: as many as this process may use
   base::Isa isa = base::best_isa();
   Attention attention = Attention::kFused;
-  PromptAttention prompt_attention = PromptAttention::kExact;
+  PromptArithmetic prompt_arithmetic = PromptArithmetic::kExact;
   // Called while the weights are read, with bytes done and bytes in all.
   std::function<void(uint64_t done, uint64_t total)> progress;
   // What chat templates take for today's date.
@@ -64,7 +65,7 @@ class Engine {
 
   const ModelIdentity& identity() const { return identity_; }
   // The role of a prompt's tokens in such a store. kAnswer: that of all tokens, and rows of answers
-  // are as good as a prompt's. kPrompt: they are not, and must not be taken for them.
+  // are as good as a prompt's. Others: they are not, and must not be taken for them.
   model::Role prompt_role(const KvOptions& options) const;
   // For forwards of this engine's model over its stores.
   model::Workspace make_workspace() const;
@@ -73,7 +74,7 @@ class Engine {
   // the first strategy, or with a slower tier the one that keeps rows there.
   KvOptions resolved(KvOptions options) const;
   // Errors: an unknown strategy or option, one that does not fit the model or the engine's
-  // attention, also that of prompts, a context longer than the model's, a static type whose ranges
+  // attention, a context longer than the model's, a static type whose ranges
   // cannot be read or are another model's.
   base::Result<std::unique_ptr<kv::Store>> make_store(const KvOptions& options) const;
   // Whether make_store would take them, without measuring or reading anything: any thread may ask
@@ -104,7 +105,7 @@ class Engine {
 
   const kernels::Table& kernels_;
   std::shared_ptr<kernels::BucketAttention> library_;
-  PromptAttention prompt_attention_ = PromptAttention::kExact;
+  PromptArithmetic prompt_arithmetic_ = PromptArithmetic::kExact;
   // What was measured, by context and element types.
   using Measured = std::tuple<uint32_t, kernels::DType, kernels::DType>;
   mutable std::mutex growth_rates_mutex_;

@@ -49,7 +49,8 @@ bool FileTier::serves(const Shelf& shelf) const {
 // What a layer attends to is in the rows of the layers behind it, and so is how.
 std::string FileTier::fingerprint(const Shelf& shelf) const {
   std::string rows = model_ + "|" + shelf.type;
-  if (shelf.prompt_role == model::Role::kPrompt) rows += "|tiles";
+  if (shelf.prompt_role == model::Role::kPrompt) rows += "|prompt";
+  if (shelf.prompt_role == model::Role::kPromptLayers) rows += "|prompt-layers";
   return reads_all(shelf.options) ? rows : rows + "|" + shelf.select;
 }
 

@@ -79,7 +79,7 @@ Model Model::open(const Options& options) {
       value_or_throw(engine::Engine::open({.model_path = options.path,
                                            .threads = options.threads,
                                            .isa = choose(options.isa),
-                                           .prompt_attention = engine::PromptAttention::kAuto,
+                                           .prompt_arithmetic = engine::PromptArithmetic::kAuto,
                                            .progress = {}}));
   state->store = value_or_throw(state->engine->make_store(kv));
   state->session = std::make_unique<engine::Session>(*state->engine, *state->store);

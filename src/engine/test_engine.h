@@ -8,14 +8,14 @@ namespace kvick::engine {
 // An engine over a small random model.
 inline std::unique_ptr<Engine> engine_of(const tools::Spec& spec,
                                          Attention attention = Attention::kFused,
-                                         PromptAttention prompts = PromptAttention::kExact) {
+                                         PromptArithmetic prompts = PromptArithmetic::kExact) {
   base::ThreadPool pool(1);
   const std::string path = model::write_model(spec, pool, false);
   auto engine = Engine::open({.model_path = path,
                               .threads = 2,
                               .isa = base::best_isa(),
                               .attention = attention,
-                              .prompt_attention = prompts,
+                              .prompt_arithmetic = prompts,
                               .progress = {}});
   // The engine holds the file mapped; the next one must not be written over it.
   std::filesystem::remove(path);
@@ -49,8 +49,8 @@ inline std::unique_ptr<Engine> tiny_engine(uint32_t context = 128,
 }
 
 // The same with a certain arithmetic of prompts.
-inline std::unique_ptr<Engine> tiny_engine(uint32_t context, PromptAttention prompts) {
-  tools::Spec spec = model::tiny_spec(tools::Arch::kLlama);
+inline std::unique_ptr<Engine> tiny_engine(uint32_t context, PromptArithmetic prompts) {
+  tools::Spec spec = model::tiny_spec(tools::Arch::kLlama, kernels::DType::kQ8_0);
   spec.context = context;
   return engine_of(spec, Attention::kFused, prompts);
 }

@@ -10,5 +10,6 @@ void fill_linear_scalar(Table& table);
 void fill_linear_avx2(Table& table);
 void fill_linear_avx512(Table& table);
 void fill_linear_amx(Table& table);
+void fill_linear_tiles(Table& table);  // matmul_prompt
 
 }  // namespace kvick::kernels

@@ -34,6 +34,8 @@ void run_tile(const PanelFunction* by_tokens, PanelJob& job, uint32_t tokens) {
 
 }  // namespace
 
+bool has_prompt_matmul(DType type) { return type != DType::kF32; }
+
 uint32_t pass_tokens(const Matrix& w) {
   const size_t bytes = w.inputs * (pack_format(w.dtype).quantised ? 1 : sizeof(float));
   const size_t tiles = kPassBytes / kTokenTile / std::max<size_t>(1, bytes);

@@ -362,6 +362,7 @@ void matmul(const Matrix& w, const Activations& a, float* y, size_t y_stride, ui
 
 void fill_linear_amx(Table& table) {
   fill_linear_avx512(table);
+  fill_linear_tiles(table);
   table.matmul = matmul;
 }
 

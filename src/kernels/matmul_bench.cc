@@ -42,12 +42,17 @@ struct Tokens {
     std::mt19937 random(2);
     for (float& value : x) value = std::uniform_real_distribution<float>(-1, 1)(random);
     a = {tokens, inputs, x.data(), q, scale, sums};
+    prompt = {tokens, inputs, x.data(), {}};
+    rounded = base::Buffer(PromptActivations::size(tokens, inputs) * sizeof(uint16_t));
+    prompt.values = {rounded.as<uint16_t>(), rounded.size() / sizeof(uint16_t)};
   }
   std::vector<float> x;
   std::vector<int8_t> q;
   std::vector<float> scale;
   std::vector<int32_t> sums;
   Activations a;
+  base::Buffer rounded;
+  PromptActivations prompt;
 };
 
 // The fifth part of `seconds` that went best: others may use the machine at the same time.
@@ -56,10 +61,15 @@ double low(std::vector<double> seconds) {
   return seconds[seconds.size() / 5];
 }
 
-void measure(const Table& table, const std::vector<Matrix>& copies, uint32_t tokens) {
+enum class What { kAnswers, kPrompts, kGatedPrompts };
+
+void measure(const Table& table, const std::vector<Matrix>& copies, uint32_t tokens, What what) {
   const Matrix& w = copies[0];
   Tokens t(tokens, w.inputs);
   table.quantise(t.a, {0, tokens}, {0, t.a.groups()});
+  if (what != What::kAnswers)
+    for (uint32_t tile = 0; tile < t.prompt.tiles(); ++tile) table.round_tile(t.prompt, tile);
+  Tokens gated(what == What::kGatedPrompts ? tokens : 0, w.rows);
   std::vector<float> y(size_t{tokens} * w.rows);
   // Calls of about 2^26 multiplications, shorter than a scheduler's slice.
   const uint32_t panels =
@@ -68,7 +78,12 @@ void measure(const Table& table, const std::vector<Matrix>& copies, uint32_t tok
   const double ops = 2.0 * panels * kPanel * w.inputs * tokens;
   const auto once = [&](const Matrix& m) {
     const double start = now();
-    table.matmul(m, t.a, y.data(), w.rows, 0, panels);
+    if (what == What::kPrompts)
+      table.matmul_prompt(m, t.prompt, y.data(), w.rows, 0, panels);
+    else if (what == What::kGatedPrompts)  // half of each of two: as many operations
+      table.matmul_prompt_gated(m, m, t.prompt, gated.prompt, 0, panels / 2);
+    else
+      table.matmul(m, t.a, y.data(), w.rows, 0, panels);
     return now() - start;
   };
   std::vector<double> cold, warm;
@@ -125,8 +140,15 @@ int run(std::span<char*> args) {
                                  : fill_linear_scalar)(table);
     fmt::print("{} {} rows {} inputs {}, {:.2f} MiB packed\n", base::isa_name(isa), args[1], rows,
                inputs, static_cast<double>(copies[0].data.size()) / (1 << 20));
-    for (const uint32_t tokens : {1u, 2u, 4u, 8u, 16u, 32u, 128u, 512u})
-      measure(table, copies, tokens);
+    for (const auto& [what, title] :
+         {std::pair{What::kAnswers, "answers"}, std::pair{What::kPrompts, "prompts"},
+          std::pair{What::kGatedPrompts, "prompts, gated"}}) {
+      const bool exists = table.matmul_prompt != nullptr && has_prompt_matmul(*type);
+      if (what != What::kAnswers && !exists) continue;
+      fmt::print("{}\n", title);
+      for (const uint32_t tokens : {1u, 2u, 4u, 8u, 16u, 32u, 128u, 512u})
+        measure(table, copies, tokens, what);
+    }
   }
   return 0;
 }

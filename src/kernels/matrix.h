@@ -96,6 +96,47 @@ struct Activations {
   uint32_t groups() const { return inputs / kGroup; }
 };
 
+// The arithmetic of prompts (Table::matmul_prompt) takes inputs in chunks of at most so many
+// groups, as equal as can be: their weights, of four panels, stay in L1.
+inline constexpr uint32_t kPromptChunk = 9;
+inline constexpr uint32_t kPromptPanels = 2;  // that are taken together, as kPanelsTogether
+constexpr uint32_t prompt_chunks(uint32_t inputs) {
+  return (inputs / kGroup + kPromptChunk - 1) / kPromptChunk;
+}
+// Groups of a chunk, of which the last may have fewer.
+constexpr uint32_t prompt_chunk(uint32_t inputs) {
+  const uint32_t chunks = prompt_chunks(inputs);
+  return (inputs / kGroup + chunks - 1) / chunks;
+}
+constexpr uint32_t prompt_chunk_groups(uint32_t inputs, uint32_t chunk) {
+  const uint32_t first = chunk * prompt_chunk(inputs), groups = inputs / kGroup;
+  return groups - first < prompt_chunk(inputs) ? groups - first : prompt_chunk(inputs);
+}
+
+// Token rows of one layer's input as the arithmetic of prompts reads them, shared by all matrices
+// that do. The caller gives the memory; Table::round_tile fills it, different tiles from different
+// threads.
+struct PromptActivations {
+  uint32_t tokens = 0, inputs = 0;
+  const float* x = nullptr;  // [tokens][inputs] as given; what F32 reads
+  std::span<uint16_t>
+      values;  // bfloat16, 64-byte aligned: per chunk [tiles][groups][16 tokens][32]
+
+  uint32_t tiles() const { return (tokens + kTokenTile - 1) / kTokenTile; }
+  static size_t size(uint32_t tokens, uint32_t inputs) {
+    return (size_t{tokens} + kTokenTile - 1) / kTokenTile * kTokenTile * inputs;
+  }
+  // Group g of a tile of 16 tokens: [16][32].
+  uint16_t* at(uint32_t tile, uint32_t g) const {
+    const uint32_t chunk = g / prompt_chunk(inputs), first = chunk * prompt_chunk(inputs);
+    const size_t groups =
+        size_t{first} * tiles() + size_t{tile} * prompt_chunk_groups(inputs, chunk) + (g - first);
+    return values.data() + groups * kTokenTile * kGroup;
+  }
+};
+// Whether weights of this type have it (Table::matmul_prompt): all but F32.
+bool has_prompt_matmul(DType type);
+
 // [begin, end).
 struct Range {
   uint32_t begin, end;

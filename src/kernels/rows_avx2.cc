@@ -21,6 +21,7 @@ KVICK_TARGET_AVX2_BEGIN
 #include "kernels/attention_impl.h"
 #include "kernels/attention_memory.h"
 #include "kernels/attention_merge.h"
+#include "kernels/silu.h"
 #include "kernels/elementwise_impl.h"
 #include "kernels/vec_avx2.h"
 // clang-format on

@@ -19,6 +19,7 @@
 #include "kernels/attention_impl.h"
 #include "kernels/attention_memory.h"
 #include "kernels/attention_merge.h"
+#include "kernels/silu.h"
 #include "kernels/elementwise_impl.h"
 #include "kernels/vec_scalar.h"
 // clang-format on

@@ -32,6 +32,17 @@ struct Table {
   // bit.
   void (*matmul)(const Matrix& w, const Activations& a, float* y, size_t y_stride, uint32_t begin,
                  uint32_t end);
+  // The linear layers of prompts by another arithmetic, several times as fast for many tokens: of
+  // inputs and weights rounded to bfloat16, summed in float32. A token's bits depend on its own
+  // inputs alone, as above. round_tile fills 16 tokens of a.values from a.x, zeros past the last.
+  // All null: there is no other.
+  void (*round_tile)(PromptActivations& a, uint32_t tile);
+  void (*matmul_prompt)(const Matrix& w, const PromptActivations& a, float* y, size_t y_stride,
+                        uint32_t begin, uint32_t end);
+  // y.values = bfloat16(silu_mul(gate of a, up of a)): of the inputs of the matrix that comes next,
+  // those of panels [begin, end) of both. Matrices of one type and shape, rows a multiple of 32.
+  void (*matmul_prompt_gated)(const Matrix& gate, const Matrix& up, const PromptActivations& a,
+                              PromptActivations& y, uint32_t begin, uint32_t end);
 
   // -- element-wise, n elements of one token
   // ------------------------------------------------------------------------

@@ -34,7 +34,7 @@ BatchAttention::BatchAttention(const Config& config, const Batch& batch, kv::Ste
   for (uint32_t s = 0; s < batch.slots.size(); ++s) {
     const Slot& slot = batch.slots[s];
     paths_.push_back(paths_of(slot));
-    KVICK_CHECK(slot.role == Role::kAnswer || kernels_.attend_prompt != nullptr,
+    KVICK_CHECK(slot.role != Role::kPrompt || kernels_.attend_prompt != nullptr,
                 "{} has no arithmetic of prompts", base::isa_name(kernels_.isa));
     const uint32_t tile = tile_tokens(slot);
     most_queries_ = std::max(most_queries_, tile * config_.group());
@@ -105,7 +105,7 @@ void BatchAttention::read(uint32_t layer, const float* q, float* out) {
 
 // Prompts in equal pieces, or one thread would wait for the other's last.
 uint32_t BatchAttention::tile_tokens(const Slot& slot) const {
-  if (slot.role == Role::kAnswer) return std::max(1u, kTileQueries / config_.group());
+  if (slot.role != Role::kPrompt) return std::max(1u, kTileQueries / config_.group());
   const auto tokens = static_cast<uint32_t>(slot.tokens.size());
   const uint32_t pieces = (tokens * config_.group() + kPromptQueries - 1) / kPromptQueries;
   return (tokens + pieces - 1) / pieces;

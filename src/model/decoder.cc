@@ -30,6 +30,7 @@ class Decoder final : public Model {
                        .step = step,
                        .workspace = workspace,
                        .tokens = batch.tokens(),
+                       .runs = token_runs(batch, workspace.kernels),
                        .hidden = embed(config_, embedding_, batch, workspace),
                        .rotation = rotations(config_.rope, batch, workspace),
                        .attend = attend};

@@ -14,15 +14,6 @@ void apply_norm(const Workspace& workspace, const Norm& norm, float eps, const f
     workspace.kernels.layer_norm(x, norm.weight.data(), norm.bias.data(), n, eps, y);
 }
 
-void add_bias(const Linear& linear, uint32_t tokens, uint32_t first_panel, uint32_t last_panel,
-              const kernels::Table& kernels, float* y) {
-  if (linear.bias.empty()) return;
-  const uint32_t begin = first_panel * kernels::kPanel;
-  const uint32_t end = std::min(last_panel * kernels::kPanel, linear.w.rows);
-  for (uint32_t t = 0; t < tokens; ++t)
-    kernels.add(y + size_t{t} * linear.w.rows + begin, linear.bias.data() + begin, end - begin);
-}
-
 // Rotates the heads of one token, after the norm of each head where the model has one.
 void prepare_heads(const Pass& pass, const std::vector<float>& norm, uint32_t heads, uint32_t token,
                    float* x) {
@@ -96,40 +87,6 @@ float* embed(const Config& config, const Embedding& embedding, const Batch& batc
   return hidden;
 }
 
-void project(Workspace& workspace, const float* x, uint32_t tokens, Workspace::TokenBody prepare,
-             std::initializer_list<Output> outputs) {
-  size_t panels = 0;
-  bool quantised = false;
-  uint32_t inputs = 0;
-  for (const Output& output : outputs) {
-    if (output.linear->w.rows == 0) continue;
-    panels += output.linear->w.panels();
-    inputs = output.linear->w.inputs;
-    quantised |= kernels::pack_format(output.linear->w.dtype).quantised;
-  }
-  const kernels::Activations& activations =
-      workspace.activations(x, tokens, inputs, quantised, prepare);
-  // Four pieces a worker, about: enough to even out a core that is slower for a moment. Of many
-  // tokens panels are multiplied by threes.
-  const size_t piece = std::max<size_t>(1, panels / (size_t{workspace.pool.size()} * 4));
-  const size_t grain =
-      (piece + kernels::kPanelsTogether - 1) / kernels::kPanelsTogether * kernels::kPanelsTogether;
-  workspace.pool.parallel_for(panels, grain, [&](size_t begin, size_t end, unsigned) {
-    size_t first = 0;
-    for (const Output& output : outputs) {
-      const kernels::Matrix& w = output.linear->w;
-      const size_t last = first + w.panels();
-      if (std::max(begin, first) < std::min(end, last)) {
-        const auto from = static_cast<uint32_t>(std::max(begin, first) - first);
-        const auto to = static_cast<uint32_t>(std::min(end, last) - first);
-        workspace.kernels.matmul(w, activations, output.y, w.rows, from, to);
-        add_bias(*output.linear, tokens, from, to, workspace.kernels, output.y);
-      }
-      first = last;
-    }
-  });
-}
-
 namespace {
 
 // y = norm(hidden += rest) of one token.
@@ -150,7 +107,7 @@ void project_inputs(const Pass& pass, const float* rest, uint32_t layer, const N
                             [&](uint32_t t) { norm_token(pass, rest, norm, t, x + t * dim); });
   pass.step.inputs(layer, x);
   project(
-      pass.workspace, x, pass.tokens, [](uint32_t) {}, outputs);
+      pass.workspace, pass.runs, x, [](uint32_t) {}, outputs);
 }
 
 }  // namespace
@@ -160,13 +117,13 @@ void project_normed(const Pass& pass, const float* rest, const Norm& norm,
   const size_t dim = pass.config.dim;
   float* y = pass.workspace.floats(Workspace::kNormed, pass.tokens * dim);
   const auto prepare = [&](uint32_t t) { norm_token(pass, rest, norm, t, y + t * dim); };
-  project(pass.workspace, y, pass.tokens, prepare, outputs);
+  project(pass.workspace, pass.runs, y, prepare, outputs);
 }
 
 const float* project_back(const Pass& pass, const float* x, Workspace::TokenBody prepare,
                           const Linear& linear) {
   float* y = pass.workspace.floats(Workspace::kProjected, size_t{pass.tokens} * pass.config.dim);
-  project(pass.workspace, x, pass.tokens, prepare, {{&linear, y}});
+  project(pass.workspace, pass.runs, x, prepare, {{&linear, y}});
   return y;
 }
 
@@ -193,15 +150,12 @@ const float* attention(const Pass& pass, const float* rest, uint32_t layer,
 }
 
 const float* gated_ffn(const Pass& pass, const float* rest, const GatedFfn& weights) {
-  Workspace& workspace = pass.workspace;
-  const size_t ffn = pass.config.ffn;
-  float* gate = workspace.floats(Workspace::kFfn, 2 * pass.tokens * ffn);
-  float* up = gate + pass.tokens * ffn;
-  project_normed(pass, rest, weights.norm, {{&weights.gate, gate}, {&weights.up, up}});
-  const auto prepare = [&](uint32_t t) {
-    workspace.kernels.silu_mul(gate + t * ffn, up + t * ffn, ffn, gate + t * ffn);
-  };
-  return project_back(pass, gate, prepare, weights.down);
+  const size_t dim = pass.config.dim;
+  float* x = pass.workspace.floats(Workspace::kNormed, pass.tokens * dim);
+  float* y = pass.workspace.floats(Workspace::kProjected, pass.tokens * dim);
+  const auto prepare = [&](uint32_t t) { norm_token(pass, rest, weights.norm, t, x + t * dim); };
+  project_gated(pass.workspace, pass.runs, x, prepare, {weights.gate, weights.up, weights.down}, y);
+  return y;
 }
 
 void logits_of(const Pass& pass, const float* rest, const Norm& norm, const Linear& output,
@@ -217,7 +171,10 @@ void logits_of(const Pass& pass, const float* rest, const Norm& norm, const Line
     if (rest != nullptr) pass.workspace.kernels.add(row, rest + wanted[i] * dim, dim);
     apply_norm(pass.workspace, norm, pass.config.norm_eps, row, row);
   };
-  project(pass.workspace, x, static_cast<uint32_t>(wanted.size()), prepare, {{&output, logits}});
+  // By the arithmetic of answers, whatever the token's role: these are a few tokens, of which
+  // reading the matrix is what costs.
+  const TokenRun run = {.first = 0, .tokens = static_cast<uint32_t>(wanted.size())};
+  project(pass.workspace, {&run, 1}, x, prepare, {{&output, logits}});
 }
 
 base::Result<Norm> read_rms_norm(WeightReader& reader, const std::string& name, uint32_t size) {

@@ -7,6 +7,7 @@
 
 #include "model/attend.h"
 #include "model/config.h"
+#include "model/linear.h"
 #include "model/model.h"
 #include "model/weights.h"
 #include "model/workspace.h"
@@ -20,6 +21,7 @@ struct Pass {
   kv::Step& step;
   Workspace& workspace;
   uint32_t tokens;
+  std::vector<TokenRun> runs;  // those tokens, by arithmetic
   float* hidden;          // [tokens][dim], the residual stream, without the last block's output
   const float* rotation;  // [tokens][dims/2 cosines, dims/2 sines], null without rotary embedding
   BatchAttention& attend;
@@ -50,15 +52,6 @@ const float* rotations(const Rope& rope, const Batch& batch, Workspace& workspac
 // Rows of the embedding, in the workspace: the start of the residual stream.
 float* embed(const Config& config, const Embedding& embedding, const Batch& batch,
              Workspace& workspace);
-
-// y = linear(x) for several layers that read the same x, in one parallel region; x is quantised
-// once, each row just after prepare(token) has filled it. Layers without rows are left out.
-struct Output {
-  const Linear* linear;
-  float* y;  // [tokens][linear->w.rows]
-};
-void project(Workspace& workspace, const float* x, uint32_t tokens, Workspace::TokenBody prepare,
-             std::initializer_list<Output> outputs);
 
 // The blocks. Each begins with hidden += rest, of what the block before returned (null: nothing),
 // and returns what is to be added after it: additions, norms and quantising are one pass over a

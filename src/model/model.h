@@ -25,10 +25,11 @@ namespace kvick::model {
 
 using Token = kv::Token;
 
-// Which arithmetic a token's attention gets: that of single steps, or that of prompts where the
-// kernels have one (kernels::Table::attend_prompt). A token keeps its role however often and in
-// whichever pieces it is read: then its logits are the same bits each time.
-enum class Role : uint8_t { kAnswer, kPrompt };
+// Which arithmetic a token gets: that of single steps, or those of prompts where the kernels have
+// them, of linear layers alone (kernels::Table::matmul_prompt) or of attention too (attend_prompt).
+// A token keeps its role however often and in whichever pieces it is read: then its logits are the
+// same bits each time.
+enum class Role : uint8_t { kAnswer, kPromptLayers, kPrompt };
 
 // Tokens that one sequence adds in a step.
 struct Slot {
@@ -37,7 +38,7 @@ struct Slot {
   std::span<const Token> tokens;     // at least 1, all in [0, vocab)
   std::span<const int32_t> parents;  // of each token, an earlier one of this slot, -1: the last
                                      // committed; empty: a chain
-  Role role = Role::kAnswer;         // kPrompt: a chain, and kernels that have its arithmetic
+  Role role = Role::kAnswer;         // of a prompt: a chain, and kernels that have its arithmetic
 };
 struct Batch {
   std::span<const Slot> slots;

@@ -48,6 +48,7 @@ class Opt final : public Model {
                        .step = step,
                        .workspace = workspace,
                        .tokens = batch.tokens(),
+                       .runs = token_runs(batch, workspace.kernels),
                        .hidden = embed(config_, embedding_, batch, workspace),
                        .rotation = nullptr,
                        .attend = attend};

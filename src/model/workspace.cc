@@ -29,50 +29,117 @@ void Workspace::for_tokens(uint32_t tokens, size_t floats, TokenBody body) {
 
 // The tokens of one tile share cache lines: first each thread prepares rows of its own, then each
 // quantises inputs of its own.
-void Workspace::quantise_tile(TokenBody prepare) {
-  const uint32_t tokens = activations_.tokens, groups = activations_.groups();
-  for_tokens(tokens, activations_.inputs, prepare);
+void Workspace::quantise_tile(RunInputs& in, TokenBody prepare) {
+  const uint32_t tokens = in.run.tokens, groups = in.answer.groups();
+  for_tokens(tokens, in.answer.inputs, [&](uint32_t t) { prepare(in.run.first + t); });
   const size_t floats = size_t{tokens} * kernels::kGroup;  // of one group
   const size_t grain =
       std::max<size_t>(kWorthwhileFloats / floats, (groups + pool.size() - 1) / pool.size());
   pool.parallel_for(groups, grain, [&](size_t begin, size_t end, unsigned) {
-    kernels.quantise(activations_, {0, tokens},
+    kernels.quantise(in.answer, {0, tokens},
                      {static_cast<uint32_t>(begin), static_cast<uint32_t>(end)});
   });
 }
 
-void Workspace::quantise_tiles(TokenBody prepare) {
-  const uint32_t tokens = activations_.tokens;
+void Workspace::quantise_tiles(RunInputs& in, TokenBody prepare) {
+  const uint32_t tokens = in.run.tokens;
   const uint32_t tiles = (tokens + kernels::kTokenTile - 1) / kernels::kTokenTile;
   pool.parallel_for(tiles, 1, [&](size_t begin, size_t end, unsigned) {
     for (size_t tile = begin; tile < end; ++tile) {
       const auto first = static_cast<uint32_t>(tile) * kernels::kTokenTile;
       const uint32_t last = std::min(tokens, first + kernels::kTokenTile);
-      for (uint32_t t = first; t < last; ++t) prepare(t);
-      kernels.quantise(activations_, {first, last}, {0, activations_.groups()});
+      for (uint32_t t = first; t < last; ++t) prepare(in.run.first + t);
+      kernels.quantise(in.answer, {first, last}, {0, in.answer.groups()});
     }
   });
 }
 
-const kernels::Activations& Workspace::activations(const float* x, uint32_t tokens, uint32_t inputs,
-                                                   bool quantised, TokenBody prepare) {
-  activations_ = {.tokens = tokens, .inputs = inputs, .x = x, .q = {}, .scale = {}, .sums = {}};
-  if (!quantised) {
-    for_tokens(tokens, inputs, prepare);
-    return activations_;
-  }
-  const size_t n = size_t{tokens} * inputs;
-  reserve(q_, n);
-  reserve(scale_, n / kernels::kGroup * sizeof(float));
-  reserve(sums_, n / 16 * sizeof(int32_t));
-  activations_.q = {q_.as<int8_t>(), n};
-  activations_.scale = {scale_.as<float>(), n / kernels::kGroup};
-  activations_.sums = {sums_.as<int32_t>(), n / 16};
-  if (tokens <= kernels::kTokenTile)
-    quantise_tile(prepare);
+void Workspace::round_tiles(RunInputs& in, TokenBody prepare) {
+  pool.parallel_for(in.prompt.tiles(), 1, [&](size_t begin, size_t end, unsigned) {
+    for (auto tile = static_cast<uint32_t>(begin); tile < end; ++tile) {
+      const uint32_t first = tile * kernels::kTokenTile;
+      const uint32_t last = std::min(in.run.tokens, first + kernels::kTokenTile);
+      for (uint32_t t = first; t < last; ++t) prepare(in.run.first + t);
+      kernels.round_tile(in.prompt, tile);
+    }
+  });
+}
+
+void Workspace::prepare_run(RunInputs& in, InputTypes types, TokenBody prepare) {
+  if (in.run.prompt && types.tiled) return round_tiles(in, prepare);
+  if (in.run.prompt || !types.quantised)
+    return for_tokens(in.run.tokens, in.answer.inputs,
+                      [&](uint32_t t) { prepare(in.run.first + t); });
+  if (in.run.tokens <= kernels::kTokenTile)
+    quantise_tile(in, prepare);
   else
-    quantise_tiles(prepare);
-  return activations_;
+    quantise_tiles(in, prepare);
+}
+
+std::span<const RunInputs> Workspace::inputs(const float* x, uint32_t inputs,
+                                             std::span<const TokenRun> runs, InputTypes types,
+                                             TokenBody prepare,
+                                             std::span<const kernels::PromptActivations> ready) {
+  size_t answers = 0, prompts = 0;
+  for (const TokenRun& run : runs) {
+    const size_t n = size_t{run.tokens} * inputs;
+    if (!run.prompt && types.quantised) answers += n;
+    if (run.prompt && types.tiled && ready.empty())
+      prompts += kernels::PromptActivations::size(run.tokens, inputs);
+  }
+  reserve(q_, answers);
+  reserve(scale_, answers / kernels::kGroup * sizeof(float));
+  reserve(sums_, answers / 16 * sizeof(int32_t));
+  reserve(rounded_, prompts * sizeof(uint16_t));
+  inputs_.clear();
+  answers = prompts = 0;
+  for (size_t r = 0; r < runs.size(); ++r) {
+    const TokenRun& run = runs[r];
+    const float* first = x + size_t{run.first} * inputs;
+    const size_t n = size_t{run.tokens} * inputs;
+    RunInputs& in = inputs_.emplace_back();
+    in.run = run;
+    in.answer = {
+        .tokens = run.tokens, .inputs = inputs, .x = first, .q = {}, .scale = {}, .sums = {}};
+    if (run.prompt && !ready.empty()) {
+      in.prompt = ready[r];
+      continue;
+    }
+    if (run.prompt) {
+      const size_t size = kernels::PromptActivations::size(run.tokens, inputs);
+      in.prompt = {.tokens = run.tokens, .inputs = inputs, .x = first, .values = {}};
+      if (types.tiled) in.prompt.values = {rounded_.as<uint16_t>() + prompts, size};
+      prompts += size;
+    } else if (types.quantised) {
+      in.answer.q = {q_.as<int8_t>() + answers, n};
+      in.answer.scale = {scale_.as<float>() + answers / kernels::kGroup, n / kernels::kGroup};
+      in.answer.sums = {sums_.as<int32_t>() + answers / 16, n / 16};
+      answers += n;
+    }
+    prepare_run(in, types, prepare);
+  }
+  return inputs_;
+}
+
+std::span<kernels::PromptActivations> Workspace::gated(std::span<const TokenRun> runs,
+                                                       uint32_t inputs) {
+  size_t all = 0;
+  for (const TokenRun& run : runs)
+    if (run.prompt) all += kernels::PromptActivations::size(run.tokens, inputs);
+  reserve(gated_, all * sizeof(uint16_t));
+  gated_runs_.clear();
+  all = 0;
+  for (const TokenRun& run : runs) {
+    kernels::PromptActivations& made = gated_runs_.emplace_back();
+    if (!run.prompt) continue;
+    const size_t size = kernels::PromptActivations::size(run.tokens, inputs);
+    made = {.tokens = run.tokens,
+            .inputs = inputs,
+            .x = nullptr,
+            .values = {gated_.as<uint16_t>() + all, size}};
+    all += size;
+  }
+  return gated_runs_;
 }
 
 }  // namespace kvick::model

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "base/memory.h"
@@ -8,6 +9,27 @@
 #include "kernels/table.h"
 
 namespace kvick::model {
+
+// Tokens of a step next to each other that are computed by one arithmetic.
+struct TokenRun {
+  uint32_t first = 0, tokens = 0;
+  bool prompt = false;  // that of prompts
+};
+// What linear layers read of a run: `answer` for those by the arithmetic of answers, which of a run
+// of a prompt are those of F32.
+struct RunInputs {
+  TokenRun run;
+  kernels::Activations answer;
+  kernels::PromptActivations prompt;
+};
+// The types of weights that some inputs meet.
+struct InputTypes {
+  bool quantised = false, tiled = false;
+  void add(kernels::DType type) {
+    quantised |= kernels::pack_format(type).quantised;
+    tiled |= kernels::has_prompt_matmul(type);
+  }
+};
 
 // What one caller of forward brings: threads, kernels, and buffers that grow to the largest batch
 // seen and stay. One forward at a time.
@@ -31,19 +53,27 @@ class Workspace {
   using TokenBody = base::FunctionRef<void(uint32_t token)>;
   void for_tokens(uint32_t tokens, size_t floats, TokenBody body);
 
-  // x: [tokens][inputs] as matmul takes it, with its quantised copy or, for float weights, without.
-  // prepare(token) is called before that row of x is read, once per token, from several threads.
-  // Valid until the next call.
-  const kernels::Activations& activations(const float* x, uint32_t tokens, uint32_t inputs,
-                                          bool quantised, TokenBody prepare);
+  // x: [tokens][inputs] as linear layers of such types take it, run by run: quantised, rounded, or
+  // as it is. prepare(token) is called before that row of x is read, once per token, from several
+  // threads. ready: of each run what prompts read; then x of these tokens is not. Valid until the
+  // next call.
+  std::span<const RunInputs> inputs(const float* x, uint32_t inputs, std::span<const TokenRun> runs,
+                                    InputTypes types, TokenBody prepare,
+                                    std::span<const kernels::PromptActivations> ready = {});
+  // Room for what the runs of prompts will read of so many inputs, one of each run. Valid until the
+  // next call.
+  std::span<kernels::PromptActivations> gated(std::span<const TokenRun> runs, uint32_t inputs);
 
  private:
-  void quantise_tile(TokenBody prepare);
-  void quantise_tiles(TokenBody prepare);
+  void quantise_tile(RunInputs& in, TokenBody prepare);
+  void quantise_tiles(RunInputs& in, TokenBody prepare);
+  void round_tiles(RunInputs& in, TokenBody prepare);
+  void prepare_run(RunInputs& in, InputTypes types, TokenBody prepare);
 
   base::Buffer buffers_[kNames];
-  base::Buffer q_, scale_, sums_;
-  kernels::Activations activations_;
+  base::Buffer q_, scale_, sums_, rounded_, gated_;
+  std::vector<RunInputs> inputs_;
+  std::vector<kernels::PromptActivations> gated_runs_;
 };
 
 }  // namespace kvick::model

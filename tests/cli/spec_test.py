@@ -28,7 +28,7 @@ class SpecTest(CommandTest):
                 self.assertLessEqual(guessed["accepted"], guessed["drafted"])
                 if spec.startswith("draft") and "gain=off" in spec:
                     # A draft model reads prompts as it reads answers: where that is the same, it is never wrong.
-                    exact = self.answer("--spec", spec, "--prompt-attention", "exact", temperature=temperature)
+                    exact = self.answer("--spec", spec, "--prompt-arithmetic", "exact", temperature=temperature)
                     self.assertEqual(exact["accepted"], exact["drafted"], "the same model")
                     self.assertGreater(exact["accepted"], 20)
 

@@ -96,7 +96,8 @@ base::Status<> serve(const Flags& flags) {
   engine::EngineOptions engine_options;
   engine_options.model_path = flags.model;
   engine_options.isa = isa;
-  engine_options.prompt_attention = engine::PromptAttention::kAuto;  // as the server it is held to
+  engine_options.prompt_arithmetic =
+      engine::PromptArithmetic::kAuto;  // as the server it is held to
   KVICK_TRY(const auto engine, engine::Engine::open(engine_options));
   engine::SchedulerOptions options;
   KVICK_TRY(options.batch.kv, engine::parse_kv_options("paged", ""));

@@ -202,8 +202,6 @@ TEST_F(PromptRole, IsThatOfLayersAloneWhereRowsHaveNoTiles) {
     EXPECT_EQ(role("", type, *automatic), model::Role::kPromptLayers) << type;
   EXPECT_EQ(role("streaming", "", *automatic), model::Role::kPromptLayers);
   EXPECT_EQ(role("", "", *exact), model::Role::kAnswer);
-  EXPECT_TRUE(engine_->make_store(parse_kv_options("", "bf16").value()).ok());
-  EXPECT_TRUE(engine_->make_store(parse_kv_options("", "q8").value()).ok());
 }
 
 }  // namespace

@@ -98,7 +98,7 @@ TEST_P(EveryRole, IsAboutWhatAnswersAreAndNotTheSame) {
     off += double{prompt[i] - answer[i]} * (prompt[i] - answer[i]);
   }
   // A float has 8 bits on tiles, and an activation that meets integers 7 beside its sign.
-  EXPECT_LT(std::sqrt(off / squares), 0.02);
+  EXPECT_LT(std::sqrt(off / squares), 0.03);
 }
 
 }  // namespace

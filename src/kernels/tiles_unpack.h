@@ -126,8 +126,8 @@ KVICK_INLINE void unpack_tile(const std::byte* panel, uint32_t group, std::byte*
     unpack_floats<kType>(panel, group, out);
 }
 
-// Asks for what unpack_tile reads of a group. Inline to the last: g++ 12 takes a function of nothing
-// but prefetches for one without effect and drops the call.
+// Asks for what unpack_tile reads of a group. Inline to the last: g++ 12 takes a function of
+// nothing but prefetches for one without effect and drops the call.
 KVICK_INLINE void ask_for_lines(const std::byte* at, size_t bytes) {
   for (size_t i = 0; i < bytes; i += kLine)
     _mm_prefetch(reinterpret_cast<const char*>(at + i), _MM_HINT_T1);

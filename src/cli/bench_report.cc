@@ -88,8 +88,11 @@ std::string machine_text(const plan::Calibration& machine) {
   std::string text = "machine at most:";
   for (const plan::ReadSpeed& speed : machine.read)
     text += fmt::format(" {:.1f} GB/s of {} MiB,", speed.bytes_s / 1e9, speed.bytes >> 20);
-  return text + fmt::format(" {:.0f} GOP/s of 8 bits, {:.0f} GOP/s of float32\n",
-                            machine.int8_ops_s / 1e9, machine.f32_ops_s / 1e9);
+  text += fmt::format(" {:.0f} GOP/s of 8 bits, {:.0f} GOP/s of float32", machine.int8_ops_s / 1e9,
+                      machine.f32_ops_s / 1e9);
+  if (machine.tile_ops_s > 0)
+    text += fmt::format(", {:.0f} GOP/s of bfloat16 on tiles", machine.tile_ops_s / 1e9);
+  return text + "\n";
 }
 
 std::string memory_text(const BenchReport& report) {
@@ -128,7 +131,8 @@ BenchResult against_roofline(const engine::Engine& engine, const engine::KvOptio
                     ? plan::prefill_work(model.config(), model.weights(), cache,
                                          {.depth = what.depth,
                                           .tokens = what.tokens,
-                                          .chunk = engine::Session::kPrefillChunk})
+                                          .chunk = engine::Session::kPrefillChunk,
+                                          .role = engine.prompt_role(kv)})
                     : plan::decode_work(
                           model.config(), model.weights(), cache,
                           {.depth = what.depth, .tokens = what.tokens, .parallel = what.parallel});

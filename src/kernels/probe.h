@@ -21,6 +21,8 @@ struct Probes {
   // ones add up to, so they cannot be left out.
   uint64_t (*int8_dot)(uint32_t rounds);  // int8 products, summed as int32, as in quantised layers
   uint64_t (*f32_fma)(uint32_t rounds);   // as in attention and float layers
+  // bfloat16 products on tiles, summed as float32, as prompts have them; null: there are no tiles.
+  uint64_t (*bf16_tiles)(uint32_t rounds);
 };
 
 // Accumulators stay exact up to here.

@@ -39,15 +39,16 @@ TEST(Probes, reading_sums_every_word_once) {
 }
 
 // Operations of one round: two for every lane of every accumulator, four products in each of
-// AVX-512's int8 lanes and of AVX2's after two additions in pairs, 64 in each of a tile's.
+// AVX-512's int8 lanes and of AVX2's after two additions in pairs, 64 in each of a tile's, 32 of
+// bfloat16.
 struct Round {
   Isa isa;
-  uint64_t int8, f32;
+  uint64_t int8, f32, bf16_tiles;  // 0: no such probe
 };
-constexpr Round kRounds[] = {{Isa::kScalar, 2 * 32, 2 * 8 * 4},
-                             {Isa::kAvx2, 2 * 8 * 32, 2 * 12 * 8},
-                             {Isa::kAvx512, 2 * 16 * 64, 2 * 16 * 16},
-                             {Isa::kAmx, 2 * 4 * 256 * 64, 2 * 16 * 16}};
+constexpr Round kRounds[] = {{Isa::kScalar, 2 * 32, 2 * 8 * 4, 0},
+                             {Isa::kAvx2, 2 * 8 * 32, 2 * 12 * 8, 0},
+                             {Isa::kAvx512, 2 * 16 * 64, 2 * 16 * 16, 0},
+                             {Isa::kAmx, 2 * 4 * 256 * 64, 2 * 16 * 16, 2 * 4 * 256 * 32}};
 
 TEST(Probes, count_the_operations_that_they_do) {
   for (const Round& round : kRounds) {
@@ -56,6 +57,10 @@ TEST(Probes, count_the_operations_that_they_do) {
     for (const uint32_t rounds : {0U, 1U, 1000U}) {
       EXPECT_EQ(p.int8_dot(rounds), rounds * round.int8) << base::isa_name(round.isa);
       EXPECT_EQ(p.f32_fma(rounds), rounds * round.f32) << base::isa_name(round.isa);
+      if (round.bf16_tiles != 0)
+        EXPECT_EQ(p.bf16_tiles(rounds), rounds * round.bf16_tiles) << base::isa_name(round.isa);
+      else
+        EXPECT_EQ(p.bf16_tiles, nullptr) << base::isa_name(round.isa);
     }
   }
 }
@@ -65,6 +70,9 @@ TEST(Probes, count_exactly_up_to_the_most_rounds) {
     const Probes& p = probes(isa);
     EXPECT_EQ(p.int8_dot(kMostRounds), kMostRounds * p.int8_dot(1)) << base::isa_name(isa);
     EXPECT_EQ(p.f32_fma(kMostRounds), kMostRounds * p.f32_fma(1)) << base::isa_name(isa);
+    if (p.bf16_tiles == nullptr) continue;
+    for (const uint32_t rounds : {kMostRounds, kMostRounds - 1})
+      EXPECT_EQ(p.bf16_tiles(rounds), rounds * p.bf16_tiles(1)) << base::isa_name(isa);
   }
 }
 

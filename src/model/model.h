@@ -63,9 +63,10 @@ struct LoadOptions {
 // A part of the weights: what reading it and multiplying one token by it takes.
 struct WeightPart {
   uint64_t bytes = 0;  // in memory, as packed, with biases and norms
-  // Weights of linear layers, each one multiply-add a token: those of quantised types meet
-  // activations of 8 bits, those of the float types float32.
-  uint64_t int8 = 0, f32 = 0;
+  // Weights of linear layers by their type, each one multiply-add a token: int8 are those of
+  // quantised types, half of F16 and BF16. By the arithmetic of answers, int8 meet activations of 8
+  // bits, the others float32; by that of prompts (Role), int8 and half meet bfloat16.
+  uint64_t int8 = 0, half = 0, f32 = 0;
 };
 struct Weights {
   WeightPart layers;  // what every forward reads, once for all tokens of its batch

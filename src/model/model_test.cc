@@ -182,18 +182,24 @@ TEST(Model, CountsWhatAForwardReadsAndMultiplies) {
   };
   for (const bool tied : {false, true}) {
     const Weights floats = weights_of(kernels::DType::kF16, tied);
-    EXPECT_EQ(floats.layers.f32, kLayers);
-    EXPECT_EQ(floats.output.f32, kOutput) << "an embedding that is only looked up does not count";
+    EXPECT_EQ(floats.layers.half, kLayers);
+    EXPECT_EQ(floats.output.half, kOutput) << "an embedding that is only looked up does not count";
     EXPECT_EQ(floats.layers.int8 + floats.output.int8, 0u);
+    EXPECT_EQ(floats.layers.f32 + floats.output.f32, 0u);
     EXPECT_EQ(floats.layers.bytes, 2 * kLayers + 4 * kNorms);
     EXPECT_EQ(floats.output.bytes, 2 * kOutput) << "nor does a tied one count twice";
     EXPECT_EQ(floats.lookup_bytes, 2 * 64u);
     const Weights bytes = weights_of(kernels::DType::kQ8_0, tied);
     EXPECT_EQ(bytes.layers.int8, kLayers);
     EXPECT_EQ(bytes.output.int8, kOutput);
+    EXPECT_EQ(bytes.layers.half + bytes.output.half, 0u);
     EXPECT_EQ(bytes.layers.f32 + bytes.output.f32, 0u);
     EXPECT_EQ(bytes.output.bytes, kOutput / 32 * 34) << "packed Q8_0 takes what it takes in a file";
     EXPECT_EQ(bytes.lookup_bytes, 2 * 34u);
+    const Weights wide = weights_of(kernels::DType::kF32, tied);
+    EXPECT_EQ(wide.layers.f32, kLayers);
+    EXPECT_EQ(wide.output.f32, kOutput);
+    EXPECT_EQ(wide.layers.half + wide.output.half, 0u);
   }
 }
 

@@ -56,8 +56,10 @@ kernels::Matrix WeightReader::pack_rows(const io::Tensor& tensor, const std::byt
 
 void WeightReader::count(const kernels::Matrix& matrix) {
   part_->bytes += matrix.data.size();
-  (kernels::pack_format(matrix.dtype).quantised ? part_->int8 : part_->f32) +=
-      uint64_t{matrix.rows} * matrix.inputs;
+  uint64_t& kind = kernels::pack_format(matrix.dtype).quantised ? part_->int8
+                   : kernels::has_prompt_matmul(matrix.dtype)   ? part_->half
+                                                                : part_->f32;
+  kind += uint64_t{matrix.rows} * matrix.inputs;
 }
 
 Result<kernels::Matrix> WeightReader::pack(const std::string& name, uint32_t outputs,

@@ -13,11 +13,15 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::ordered_json;
 
-std::optional<double> speed_in(const ordered_json& object, const char* key) {
+// What no machine is without is faster than 0.
+enum class Zero { kRefused, kTaken };
+std::optional<double> speed_in(const ordered_json& object, const char* key,
+                               Zero zero = Zero::kRefused) {
   const auto at = object.find(key);
   if (at == object.end() || !at->is_number()) return std::nullopt;
   const double speed = at->get<double>();
-  if (!std::isfinite(speed) || speed <= 0) return std::nullopt;
+  if (!std::isfinite(speed) || speed < 0) return std::nullopt;
+  if (speed == 0 && zero == Zero::kRefused) return std::nullopt;
   return speed;
 }
 
@@ -59,7 +63,8 @@ ordered_json calibration_json(const Calibration& calibration) {
           {"threads", calibration.machine.threads},
           {"read", read},
           {"int8_ops_s", calibration.int8_ops_s},
-          {"f32_ops_s", calibration.f32_ops_s}};
+          {"f32_ops_s", calibration.f32_ops_s},
+          {"tile_ops_s", calibration.tile_ops_s}};
 }
 
 std::optional<Calibration> parse_calibration(std::string_view text) {
@@ -70,13 +75,15 @@ std::optional<Calibration> parse_calibration(std::string_view text) {
   const auto threads = count_in(object, "threads");
   const auto read = read_in(object);
   const auto int8 = speed_in(object, "int8_ops_s"), f32 = speed_in(object, "f32_ops_s");
-  if (!cpu || !isa || !threads || *threads > UINT32_MAX || !read || !int8 || !f32)
+  const auto tile = speed_in(object, "tile_ops_s", Zero::kTaken);
+  if (!cpu || !isa || !threads || *threads > UINT32_MAX || !read || !int8 || !f32 || !tile)
     return std::nullopt;
   return Calibration{
       .machine = {.cpu = *cpu, .isa = *isa, .threads = static_cast<unsigned>(*threads)},
       .read = *read,
       .int8_ops_s = *int8,
-      .f32_ops_s = *f32};
+      .f32_ops_s = *f32,
+      .tile_ops_s = *tile};
 }
 
 fs::path calibration_path(const fs::path& folder, const Machine& machine) {

@@ -19,7 +19,11 @@ std::atomic<uint64_t> g_bytes, g_rounds;
 uint64_t count_bytes(const std::byte*, size_t bytes) { return g_bytes += bytes, 0; }
 uint64_t ten_a_round(uint32_t rounds) { return g_rounds += rounds, 10 * uint64_t{rounds}; }
 uint64_t one_a_round(uint32_t rounds) { return g_rounds += rounds, rounds; }
-constexpr kernels::Probes kCounting = {base::Isa::kScalar, count_bytes, ten_a_round, one_a_round};
+constexpr kernels::Probes kCounting = {.isa = base::Isa::kScalar,
+                                       .read = count_bytes,
+                                       .int8_dot = ten_a_round,
+                                       .f32_fma = one_a_round,
+                                       .bf16_tiles = nullptr};
 
 CalibrateOptions quick(std::vector<uint64_t> sizes) {
   CalibrateOptions options;
@@ -39,6 +43,16 @@ TEST(Calibrate, DividesWhatAllThreadsDidByTheClock) {
   EXPECT_EQ(c.int8_ops_s, 10 * c.f32_ops_s);
   EXPECT_EQ(g_rounds, 2 * 3 * static_cast<uint64_t>(c.f32_ops_s));
   EXPECT_EQ(c.machine, (Machine{base::cpu_name(), "scalar", 3}));
+}
+
+TEST(Calibrate, MeasuresTilesWhereThereAreSome) {
+  base::ThreadPool pool(2);
+  EXPECT_EQ(calibrate(pool, kCounting, quick({kPiece})).tile_ops_s, 0);
+  kernels::Probes tiles = kCounting;
+  tiles.bf16_tiles = ten_a_round;
+  const Calibration c = calibrate(pool, tiles, quick({kPiece}));
+  EXPECT_GT(c.tile_ops_s, 0);
+  EXPECT_EQ(c.tile_ops_s, c.int8_ops_s);
 }
 
 TEST(Calibrate, LeavesOutSizesAboveTheMost) {
@@ -71,6 +85,7 @@ TEST(Calibrate, FindsPositiveSpeedsForEveryInstructionSet) {
     EXPECT_GT(c.read.at(0).bytes_s, 0);
     EXPECT_GT(c.int8_ops_s, 0);
     EXPECT_GT(c.f32_ops_s, 0);
+    EXPECT_EQ(c.tile_ops_s > 0, isa == base::Isa::kAmx);
   }
 }
 

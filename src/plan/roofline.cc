@@ -16,8 +16,10 @@ double attention_ops(const model::Config& config, const CacheReads& cache, uint3
   return 4.0 * config.q_dim() * config.layers * rows;
 }
 
-void add_products(const model::WeightPart& part, double tokens, Work& work) {
-  work.int8_ops += 2 * tokens * to_double(part.int8);
+void add_products(const model::WeightPart& part, double tokens, model::Role role, Work& work) {
+  const bool tiles = role != model::Role::kAnswer;
+  (tiles ? work.tile_ops : work.int8_ops) += 2 * tokens * to_double(part.int8);
+  (tiles ? work.tile_ops : work.f32_ops) += 2 * tokens * to_double(part.half);
   work.f32_ops += 2 * tokens * to_double(part.f32);
 }
 
@@ -33,8 +35,9 @@ Work decode_work(const model::Config& config, const model::Weights& weights,
     work.f32_ops += load.parallel * attention_ops(config, cache, load.depth + i);
     work.working_set_bytes = weight_bytes + cached;
   }
-  add_products(weights.layers, 1.0 * load.parallel * load.tokens, work);
-  add_products(weights.output, 1.0 * load.parallel * load.tokens, work);
+  const double tokens = 1.0 * load.parallel * load.tokens;
+  add_products(weights.layers, tokens, model::Role::kAnswer, work);
+  add_products(weights.output, tokens, model::Role::kAnswer, work);
   return work;
 }
 
@@ -49,18 +52,23 @@ Work prefill_work(const model::Config& config, const model::Weights& weights,
     work.bytes += to_double(weights.layers.bytes + n * weights.lookup_bytes + cached);
     work.working_set_bytes = weights.layers.bytes + weights.output.bytes + cached;
   }
+  double& attention = load.role == model::Role::kPrompt ? work.tile_ops : work.f32_ops;
   for (uint32_t i = 1; i <= load.tokens; ++i)
-    work.f32_ops += attention_ops(config, cache, load.depth + i);
+    attention += attention_ops(config, cache, load.depth + i);
   work.bytes += to_double(weights.output.bytes);
-  add_products(weights.layers, load.tokens, work);
-  add_products(weights.output, 1, work);
+  add_products(weights.layers, load.tokens, load.role, work);
+  add_products(weights.output, 1, model::Role::kAnswer, work);
   return work;
 }
 
 Bound bound_of(const Work& work, const Calibration& calibration) {
-  return {
+  KVICK_CHECK(work.tile_ops == 0 || calibration.tile_ops_s > 0, "{} operations on no tiles",
+              work.tile_ops);
+  Bound bound = {
       .memory_s = work.bytes / calibration.read_bytes_s(work.working_set_bytes),
       .compute_s = work.int8_ops / calibration.int8_ops_s + work.f32_ops / calibration.f32_ops_s};
+  if (work.tile_ops > 0) bound.compute_s += work.tile_ops / calibration.tile_ops_s;
+  return bound;
 }
 
 }  // namespace kvick::plan

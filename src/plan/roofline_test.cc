@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "base/check.h"
+
 namespace kvick::plan {
 namespace {
 
@@ -14,8 +16,8 @@ model::Config config() {
   return config;
 }
 
-constexpr model::Weights kWeights = {.layers = {.bytes = 1000, .int8 = 700, .f32 = 40},
-                                     .output = {.bytes = 300, .int8 = 0, .f32 = 200},
+constexpr model::Weights kWeights = {.layers = {.bytes = 1000, .int8 = 700, .half = 30, .f32 = 10},
+                                     .output = {.bytes = 300, .int8 = 90, .half = 110, .f32 = 0},
                                      .lookup_bytes = 7};
 
 CacheReads every_row() {
@@ -27,8 +29,9 @@ constexpr double kRowOps = 4.0 * 3 * 8 * 2;  // one token with one row, all laye
 TEST(DecodeWork, OfOneTokenIsTheWeightsAndItsRows) {
   const Work work = decode_work(config(), kWeights, every_row(), {9, 1, 1});
   EXPECT_EQ(work.bytes, 1000 + 300 + 7 + 10 * 64);
-  EXPECT_EQ(work.int8_ops, 2 * 700);
-  EXPECT_EQ(work.f32_ops, 2 * 240 + 10 * kRowOps);
+  EXPECT_EQ(work.int8_ops, 2 * 790);
+  EXPECT_EQ(work.f32_ops, 2 * 150 + 10 * kRowOps);
+  EXPECT_EQ(work.tile_ops, 0);
   EXPECT_EQ(work.ops(), work.int8_ops + work.f32_ops);
   EXPECT_EQ(work.working_set_bytes, 1300u + 10 * 64);
 }
@@ -56,7 +59,7 @@ TEST(DecodeWork, CountsOnlyTheRowsThatAStrategyReads) {
   const CacheReads four_rows = {.token_bytes = 64, .bytes = [](uint32_t) { return 4 * 64; }};
   const Work work = decode_work(config(), kWeights, four_rows, {5000, 1, 1});
   EXPECT_EQ(work.bytes, 1307 + 4 * 64);
-  EXPECT_EQ(work.f32_ops, 2 * 240 + 4 * kRowOps);
+  EXPECT_EQ(work.f32_ops, 2 * 150 + 4 * kRowOps);
 }
 
 TEST(DecodeWork, CountsEveryRowWhereSomeTakeFewerBytes) {
@@ -65,16 +68,37 @@ TEST(DecodeWork, CountsEveryRowWhereSomeTakeFewerBytes) {
                              .all_rows = true};
   const Work work = decode_work(config(), kWeights, halves, {9, 1, 1});
   EXPECT_EQ(work.bytes, 1307 + 10 * 32);
-  EXPECT_EQ(work.f32_ops, 2 * 240 + 10 * kRowOps);
+  EXPECT_EQ(work.f32_ops, 2 * 150 + 10 * kRowOps);
 }
 
 TEST(PrefillWork, ReadsTheLayersOncePerForwardAndTheOutputLayerOnce) {
   const Work work = prefill_work(config(), kWeights, every_row(), {10, 7, 3});
   EXPECT_EQ(work.bytes, 3 * 1000 + 300 + 7 * 7 + (13 + 16 + 17) * 64);
-  EXPECT_EQ(work.int8_ops, 2 * 700 * 7);
+  EXPECT_EQ(work.int8_ops, 2 * 700 * 7 + 2 * 90);
   // Token i sees 10 + i rows.
-  EXPECT_EQ(work.f32_ops, 2 * 40 * 7 + 2 * 200 + (7 * 10 + 28) * kRowOps);
+  EXPECT_EQ(work.f32_ops, 2 * 40 * 7 + 2 * 110 + (7 * 10 + 28) * kRowOps);
+  EXPECT_EQ(work.tile_ops, 0);
   EXPECT_EQ(work.working_set_bytes, 1300u + 17 * 64);
+}
+
+TEST(PrefillWork, CountsWhatEachRoleMultipliesOnTiles) {
+  using model::Role;
+  const auto of = [](Role role) {
+    return prefill_work(config(), kWeights, every_row(), {10, 7, 3, role});
+  };
+  const Work answer = of(Role::kAnswer), layers = of(Role::kPromptLayers), all = of(Role::kPrompt);
+  constexpr double kAttention = (7 * 10 + 28) * kRowOps;
+  EXPECT_EQ(layers.tile_ops, 2 * (700 + 30) * 7);
+  EXPECT_EQ(layers.int8_ops, 2 * 90) << "the output layer is that of answers";
+  EXPECT_EQ(layers.f32_ops, 2 * 10 * 7 + 2 * 110 + kAttention);
+  EXPECT_EQ(all.tile_ops, layers.tile_ops + kAttention);
+  EXPECT_EQ(all.int8_ops, layers.int8_ops);
+  EXPECT_EQ(all.f32_ops, layers.f32_ops - kAttention);
+  for (const Work& work : {layers, all}) {
+    EXPECT_EQ(work.ops(), answer.ops());
+    EXPECT_EQ(work.bytes, answer.bytes);
+    EXPECT_EQ(work.working_set_bytes, answer.working_set_bytes);
+  }
 }
 
 TEST(Bound, IsTheLongerOfMemoryAndArithmetic) {
@@ -93,6 +117,17 @@ TEST(Bound, IsTheLongerOfMemoryAndArithmetic) {
   EXPECT_EQ(compute.memory_s, 4);
   EXPECT_EQ(compute.seconds(), 6);
   EXPECT_FALSE(compute.by_memory());
+}
+
+TEST(Bound, CountsTilesAtTheirOwnSpeed) {
+  Calibration machine;
+  machine.read = {{100, 50}};
+  machine.int8_ops_s = 8;
+  machine.f32_ops_s = 2;
+  const Work work = {.bytes = 50, .int8_ops = 16, .f32_ops = 4, .tile_ops = 64};
+  EXPECT_THROW(bound_of(work, machine), base::Bug);
+  machine.tile_ops_s = 16;
+  EXPECT_EQ(bound_of(work, machine).compute_s, 2 + 2 + 4);
 }
 
 }  // namespace

@@ -151,6 +151,7 @@ class Calibration(BenchTest):
         self.assertEqual(limits["read"], sorted(limits["read"], key=lambda speed: speed["bytes"]))
         for speed in [limits["int8_ops_s"], limits["f32_ops_s"], *(speed["bytes_s"] for speed in limits["read"])]:
             self.assertGreater(speed, 0)
+        self.assertEqual(limits["tile_ops_s"] > 0, limits["isa"] == "amx")
 
     def test_a_damaged_file_is_made_again(self):
         path = self.calibrated()

@@ -33,16 +33,17 @@ base::Result<RecallRun> run_of(const std::string& line) {
   run.update = json["update"].get<std::string>();
   run.slots = json["slots"].get<uint32_t>();
   run.by_both = json.value("address", Json("own")) == "both";
+  run.normed = json.value("read", Json("plain")) == "normed";
   return run;
 }
 
 auto order_of(const RecallRun& run) {
-  return std::tie(run.task, run.update, run.by_both, run.pairs, run.slots);
+  return std::tie(run.task, run.update, run.by_both, run.normed, run.pairs, run.slots);
 }
 
 std::string name_of(const RecallRun& run) {
-  return fmt::format("{}{}, {} pairs", run.slots == 0 ? "rows (lm)" : run.update,
-                     run.by_both ? " both" : "", run.pairs);
+  return fmt::format("{}{}{}, {} pairs", run.slots == 0 ? "rows (lm)" : run.update,
+                     run.by_both ? " both" : "", run.normed ? " normed" : "", run.pairs);
 }
 
 std::string task_name(const std::string& task) {

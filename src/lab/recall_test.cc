@@ -61,15 +61,18 @@ TEST_F(Recall, IsDrawnByTaskUpdateAndSlots) {
   EXPECT_EQ(findings.tables[1].rows[1], row);
 }
 
-TEST_F(Recall, KeepsApartWhatTokensAreWrittenBy) {
+TEST_F(Recall, KeepsApartWhatTokensAreWrittenByAndHowTheyAreRead) {
   const std::string own = line("mqar", "gated", 16, 0.5);
+  std::string normed = line("mqar", "gated", 16, 0.25);
+  normed.insert(1, R"("address": "own", "read": "normed", )");
   std::string previous = line("mqar", "gated", 16, 1);
   previous.insert(1, R"("address": "both", )");
-  const auto runs = read_recall({write(previous + own)});
+  const auto runs = read_recall({write(normed + previous + own)});
   ASSERT_TRUE(runs.ok()) << runs.error().message;
   Findings findings;
   add_recall(*runs, findings);
   const std::vector<std::vector<std::string>> rows = {{"gated, 8 pairs", "50.0"},
+                                                      {"gated normed, 8 pairs", "25.0"},
                                                       {"gated both, 8 pairs", "100.0"}};
   EXPECT_EQ(findings.tables[0].rows, rows);
 }

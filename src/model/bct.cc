@@ -19,6 +19,7 @@ class Bct final : public Model {
     WeightReader reader(file_, options, memory_);
     KVICK_TRY(slots_.slots, read_slots());
     KVICK_TRY(gated_, read_gated());
+    KVICK_TRY(normed_, read_normed());
     slots_.scale = 1 / std::sqrt(static_cast<float>(config_.head_dim));
     has_initial_ = reader.has("blk.0.memory_init.weight");
     if (reader.has("blk.0.memory_before.weight")) slots_.carried = config_.kv_dim();
@@ -29,6 +30,7 @@ class Bct final : public Model {
     KVICK_TRY(norm_, read_rms_norm(reader, "output_norm", config_.dim));
     KVICK_TRY_VOID(reader.embedding(config_, embedding_, output_));
     slots_.keys = keys_;
+    ones_.assign(config_.head_dim, 1);
     slots_.initial = initial_;
     weights_ = reader.weights();
     return base::Done{};
@@ -88,6 +90,15 @@ class Bct final : public Model {
       return base::fail("{}: bct.memory.update is {}; kvick has plain, step and gated",
                         file_.path(), update);
     return update == "gated";
+  }
+
+  // Whether what a head reads is brought to one size.
+  base::Result<bool> read_normed() const {
+    KVICK_TRY(const std::string read, file_.get_string("bct.memory.read", "plain"));
+    if (read != "plain" && read != "normed")
+      return base::fail("{}: bct.memory.read is {}; kvick has plain and normed", file_.path(),
+                        read);
+    return read == "normed";
   }
 
   base::Result<Layer> read_layer(WeightReader& reader, const std::string& prefix) {
@@ -164,6 +175,16 @@ class Bct final : public Model {
     pass.step.carry(layer, before);
   }
 
+  // RMSNorm of M times what each head has read: of what it has read, with an epsilon for its size.
+  void norm_heads(const Pass& pass, float* read) const {
+    const auto slots = static_cast<float>(slots_.slots);
+    const float eps = config_.norm_eps / (slots * slots);
+    for (uint32_t h = 0; h < config_.heads; ++h) {
+      float* head = read + size_t{h} * config_.head_dim;
+      pass.workspace.kernels.rms_norm(head, ones_.data(), config_.head_dim, eps, head);
+    }
+  }
+
   const float* attention(const Pass& pass, const float* rest, uint32_t i) const {
     const Layer& layer = layers_[i];
     Workspace& workspace = pass.workspace;
@@ -190,7 +211,11 @@ class Bct final : public Model {
     float* attended = workspace.floats(Workspace::kAttention, q_floats);
     pass.attend.read(i, q, attended);
     return project_back(
-        pass, attended, [](uint32_t) {}, layer.out);
+        pass, attended,
+        [&](uint32_t t) {
+          if (normed_) norm_heads(pass, attended + size_t{t} * config_.q_dim());
+        },
+        layer.out);
   }
 
   io::ModelFile file_;  // holds the embedding's rows when they are not tied
@@ -199,9 +224,10 @@ class Bct final : public Model {
   Embedding embedding_;
   Linear output_;
   kv::Memory slots_;
-  bool gated_ = false;
+  bool gated_ = false, normed_ = false;
   bool has_initial_ = false;
   std::vector<kernels::Matrix> keys_;  // [layers][kv_heads]
+  std::vector<float> ones_;            // [head_dim], weights of a norm that has none
   std::vector<float> initial_;         // [layers][kv_heads][slots][head_dim], or empty
 };
 

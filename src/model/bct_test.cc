@@ -16,7 +16,8 @@ using Vector = std::vector<double>;
 // The forward of docs/adr/0008-a-memory-of-slots.md, one token after the other.
 class Twin {
  public:
-  Twin(const tools::Spec& spec, const std::vector<tools::TensorInfo>& tensors) : spec_(spec) {
+  Twin(const tools::Spec& spec, const std::vector<tools::TensorInfo>& tensors, bool normed = false)
+      : spec_(spec), normed_(normed) {
     for (const tools::TensorInfo& tensor : tensors) {
       std::vector<float>& data = weights_[tensor.name];
       data.resize(tensor.rows() * tensor.inputs());
@@ -75,8 +76,15 @@ class Twin {
       const Vector probs = softmax(&q[head * dim], blk, kv);
       for (uint32_t i = 0; i < spec_.slots * dim; ++i)
         out[head * dim + i % dim] += probs[i / dim] * values[i];
+      if (normed_) bring_to_one_size(std::span(out).subspan(head * dim, dim));
     }
     return out;
+  }
+  void bring_to_one_size(std::span<double> read) const {
+    double squares = 0;
+    for (double& x : read) x *= spec_.slots, squares += x * x;
+    for (double& x : read)
+      x /= std::sqrt(squares / static_cast<double>(read.size()) + spec_.norm_eps());
   }
   static double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
   Vector softmax(const double* x, const std::string& blk, uint32_t kv) {
@@ -113,6 +121,7 @@ class Twin {
   }
 
   const tools::Spec& spec_;
+  const bool normed_;
   std::map<std::string, std::vector<float>> weights_;
   std::vector<Vector> values_;   // per layer: [kv_heads][slots][head_dim]
   std::vector<Vector> brought_;  // per layer, by the token before: [kv_heads][head_dim]
@@ -125,6 +134,7 @@ struct Said {
   uint32_t slots = 0;  // 0: as make_model
   bool rotates = false;
   std::string update;  // empty: nothing
+  std::string read;    // likewise
 };
 
 // A file of these tensors and of the metadata that make_model writes but for what is said.
@@ -143,6 +153,7 @@ std::string write(const std::string& name, const tools::Spec& spec,
   if (said.rotates) metadata.put("bct.rope.dimension_count", spec.head_dim);
   metadata.put("bct.memory.slots", said.slots != 0 ? said.slots : spec.slots);
   if (!said.update.empty()) metadata.put("bct.memory.update", std::string_view(said.update));
+  if (!said.read.empty()) metadata.put("bct.memory.read", std::string_view(said.read));
   const std::string path = test_path(name);
   const auto written = tools::write_gguf(
       path, metadata, tensors,
@@ -277,6 +288,13 @@ TEST(Bct, WritesATokenWhereTheOneBeforeItPointsToo) {
   expect_as_twin(write("before.gguf", spec, tensors, {.update = "gated"}), Twin(spec, tensors));
 }
 
+TEST(Bct, BringsWhatAHeadReadsToOneSize) {
+  const tools::Spec spec = bct_spec();
+  const auto tensors = with_before(spec, with_gates(spec));
+  expect_as_twin(write("normed.gguf", spec, tensors, {.update = "gated", .read = "normed"}),
+                 Twin(spec, tensors, /*normed=*/true));
+}
+
 // 0 -> 1 -> 3, 0 -> 2 -> 4; the path 0, 2, 4 is kept. Beside it another sequence.
 TEST(Bct, ATokenOfATreeFollowsItsParentAndTheNextStepWhatWasKept) {
   const tools::Spec spec = bct_spec();
@@ -335,6 +353,8 @@ TEST(Bct, SaysWhatIsWrongWithAFile) {
             ": bct.rope.dimension_count is 32, but bct has no rotary embedding");
   EXPECT_EQ(load_error(write("g.gguf", spec, tensors, {.update = "delta"})),
             ": bct.memory.update is delta; kvick has plain, step and gated");
+  EXPECT_EQ(load_error(write("k.gguf", spec, tensors, {.read = "mean"})),
+            ": bct.memory.read is mean; kvick has plain and normed");
   EXPECT_EQ(
       load_error(write("j.gguf", spec, without(with_before(spec, tensors), "blk.1.memory_b"))),
       ": tensor blk.1.memory_before.weight is missing; the file is incomplete or of another "

@@ -100,6 +100,8 @@ RunOptions read_run_options(Options& options) {
 // What a run is before options say otherwise.
 Settings first_settings(const Kind& kind, const RunOptions& run) {
   Settings settings;
+  if (kind.arch == "bct")  // what came nearest to rows (docs/results/README.md)
+    settings.model = {.update = "gated", .read = "normed", .shortest = 1.5, .longest = 2000};
   if (kind.answers) {
     settings.run = {.task = "answers", .train = "blocks", .negatives = 4096, .weight_decay = 0.01};
     settings.model.ctx = 192;

@@ -56,6 +56,7 @@ io::GgufMetadata metadata_of(const Checkpoint& c, FileType type, uint64_t contex
   if (m.has_memory()) {
     number("memory.slots", m.slots);
     out.put(prefix + "memory.update", std::string_view(m.update));
+    out.put(prefix + "memory.read", std::string_view(m.read));
   } else {
     number("rope.dimension_count", m.head_dim);
     out.put(prefix + "rope.freq_base", static_cast<float>(m.rope_base));

@@ -93,9 +93,9 @@ std::string summary_json(const Checkpoint& c) {
   const bool is_made_up = run.task == "mqar" || run.task == "copy";
   std::string out =
       text_of("{\"arch\": \"", m.arch, "\", \"task\": \"", run.task, "\", \"update\": ");
-  out += m.has_memory()
-             ? text_of("\"", m.update, "\", \"address\": \"", m.address, "\", \"slots\": ", m.slots)
-             : "null, \"slots\": null";
+  out += m.has_memory() ? text_of("\"", m.update, "\", \"address\": \"", m.address,
+                                  "\", \"read\": \"", m.read, "\", \"slots\": ", m.slots)
+                        : "null, \"slots\": null";
   if (is_made_up) out += text_of(", \"pairs\": ", run.pairs, ", \"symbols\": ", run.symbols);
   const std::pair<const char*, uint64_t> numbers[] = {{"dim", m.dim},
                                                       {"layers", m.layers},

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <malloc.h>
 #include <unistd.h>
 
 #include "train/commands.h"
@@ -47,6 +48,10 @@ int run_command(const std::vector<std::string>& arguments) {
 
 int main(int argc, char** argv) {
   set_environment(argv);
+  // Memory that a step has freed is for the next one: large pieces would otherwise go back to the
+  // system and come again as zeros each time.
+  ::mallopt(M_MMAP_MAX, 0);
+  ::mallopt(M_TRIM_THRESHOLD, -1);
   try {
     return run_command({argv + 1, argv + argc});
   } catch (const kvick::train::Mistake& mistake) {

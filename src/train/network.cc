@@ -116,6 +116,12 @@ class Forward {
     return own + torch::constant_pad_nd(before, {0, 0, 1, 0});  // none before the first
   }
 
+  // Of M times what was read, as if each slot had been read in full.
+  Tensor normed(const Tensor& read) const {
+    const Tensor x = read.to(torch::kFloat32) * static_cast<double>(model_.slots);
+    return (x * torch::rsqrt(torch::mean(x * x, {-1}, true) + model_.norm_eps)).to(compute_.type);
+  }
+
   Tensor from_memory(const Tensor& h) const {
     const auto kv_heads = static_cast<int64_t>(model_.kv_heads);
     const auto dim = static_cast<int64_t>(model_.head_dim);
@@ -137,7 +143,8 @@ class Forward {
                     .gates = {}};
     if (model_.update != "plain") in.sizes = torch::sigmoid(per_token(h, "memory_step"));
     if (model_.update == "gated") in.gates = torch::log_sigmoid(per_token(h, "memory_gate"));
-    const Tensor out = read_memory(in, model_.update, compute_.chunk);
+    const Tensor read = read_memory(in, model_.update, compute_.chunk);
+    const Tensor out = model_.read == "normed" ? normed(read) : read;
     return out.reshape({h.size(0), kv_heads, h.size(1), -1}).transpose(1, 2).flatten(2);
   }
 
@@ -152,9 +159,10 @@ class Forward {
 
 Tensor attention_written_out(const Tensor& q, const Tensor& k, const Tensor& v) {
   const auto options = torch::TensorOptions().dtype(torch::kBool).device(q.device());
-  const Tensor unseen = torch::ones({q.size(2), q.size(2)}, options).triu(1);
+  const Tensor unseen =
+      torch::ones({q.size(2), k.size(2)}, options).triu(k.size(2) - q.size(2) + 1);
   const double scale = 1 / std::sqrt(static_cast<double>(q.size(-1)));
-  const Tensor scores = (torch::matmul(q, k.transpose(-1, -2)) * scale)
+  const Tensor scores = torch::matmul(q * scale, k.transpose(-1, -2))
                             .masked_fill(unseen, -std::numeric_limits<double>::infinity());
   return torch::matmul(torch::softmax(scores, -1), v);
 }
@@ -163,7 +171,16 @@ Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v) {
 #if TORCH_VERSION_MAJOR >= 2
   return at::scaled_dot_product_attention(q, k, v, {}, 0.0, /*is_causal=*/true);
 #else
-  return attention_written_out(q, k, v);
+  // Queries in pieces, each of which asks the keys up to its last one only: half of all scores, and
+  // a piece's stay in the processor's cache from one operation to the next.
+  constexpr int64_t kPiece = 128;
+  std::vector<Tensor> out;
+  for (int64_t first = 0; first < q.size(2); first += kPiece) {
+    const int64_t end = std::min(first + kPiece, q.size(2));
+    out.push_back(attention_written_out(q.narrow(2, first, end - first), k.narrow(2, 0, end),
+                                        v.narrow(2, 0, end)));
+  }
+  return torch::cat(out, 2);
 #endif
 }
 

@@ -23,8 +23,9 @@ Tensor logits_of(const Parameters& weights, const ModelSettings& model, const Te
                  const Compute& compute);
 Tensor logits_of(const Tensor& hidden, const Parameters& weights, const Compute& compute);
 
-// Causal attention of q, k, v [B, heads, T, head_dim], written out, and by the library's fused
-// kernel where there is one (libtorch 2): the same but for rounding.
+// Causal attention of q, k, v [B, heads, T, head_dim], q of the last tokens that k and v have:
+// written out, and of all tokens by the library's fused kernel where there is one (libtorch 2) or
+// in pieces: the same but for rounding.
 Tensor attention_written_out(const Tensor& q, const Tensor& k, const Tensor& v);
 Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v);
 

@@ -14,6 +14,8 @@ Parameters::Parameters(const Settings& settings, const torch::Device& device) {
     Tensor part = torch::empty({elements});
     values.push_back(tensor.sd == 0 ? part.fill_(tensor.mean)
                                     : part.normal_(tensor.mean, tensor.sd, random));
+    if (tensor.rise != 0 && elements > 1)
+      part.add_(torch::linspace(-tensor.rise / 2, tensor.rise / 2, elements));
     decays.push_back(torch::full({elements}, tensor.decays ? 1.0 : 0.0));
   }
   const TrainedPart train = trained_part(settings);

@@ -1,5 +1,6 @@
 #include "train/selected_attention.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -7,17 +8,23 @@ namespace kvick::train {
 namespace {
 
 constexpr uint64_t kMillion = 1'000'000;
+// Queries whose scores are computed together, for the rows that they may see: half of all pairs,
+// and what is computed of them stays in the processor's cache.
+constexpr int64_t kPiece = 128;
 constexpr double kNever = -std::numeric_limits<double>::infinity();
 
 struct Masks {
-  Tensor asked;   // [T, T]: rows that are chosen among
-  Tensor always;  // [T, T]: rows that are read anyway
-  Tensor take;    // [T, 1]
+  Tensor asked;      // [queries, rows]: rows that are chosen among
+  Tensor always;     // [queries, rows]: rows that are read anyway
+  Tensor take;       // [queries, 1]
+  int64_t most = 1;  // of take, and 1
 };
 
-Masks masks_of(int64_t tokens, const RowBudget& budget, const torch::Device& device) {
+// Of the last `queries` of `rows` tokens.
+Masks masks_of(int64_t queries, int64_t rows, const RowBudget& budget,
+               const torch::Device& device) {
   std::vector<int64_t> first, last, take;
-  for (int64_t i = 0; i < tokens; ++i) {
+  for (int64_t i = rows - queries; i < rows; ++i) {
     const RowBudget::Choosing choosing = budget.of(static_cast<uint64_t>(i));
     first.push_back(static_cast<int64_t>(choosing.first));
     last.push_back(static_cast<int64_t>(choosing.last));
@@ -26,10 +33,24 @@ Masks masks_of(int64_t tokens, const RowBudget& budget, const torch::Device& dev
   const auto column = [&](const std::vector<int64_t>& values) {
     return torch::tensor(values).unsqueeze(1).to(device);
   };
-  const Tensor row = torch::arange(tokens, device).unsqueeze(0);
+  const Tensor row = torch::arange(rows, device).unsqueeze(0);
   const Tensor asked = (row >= column(first)) & (row < column(last));
-  const Tensor causal = row <= torch::arange(tokens, device).unsqueeze(1);
-  return {.asked = asked, .always = causal & asked.logical_not(), .take = column(take)};
+  const Tensor causal = row <= torch::arange(rows - queries, rows, device).unsqueeze(1);
+  return {.asked = asked,
+          .always = causal & asked.logical_not(),
+          .take = column(take),
+          .most = std::max<int64_t>(1, *std::max_element(take.begin(), take.end()))};
+}
+
+// The sum over causal pairs of squares without rows' means; [B, heads, the last tokens, tokens].
+Tensor square_error(const Tensor& error) {
+  const int64_t queries = error.size(-2), rows = error.size(-1);
+  const Tensor unseen =
+      torch::ones({queries, rows}, error.options().dtype(torch::kBool)).triu(rows - queries + 1);
+  const Tensor counts = torch::arange(rows - queries + 1, rows + 1, error.device()).unsqueeze(1);
+  const Tensor seen = error.masked_fill(unseen, 0);
+  const Tensor centred = (seen - seen.sum(-1, true) / counts).masked_fill(unseen, 0);
+  return (centred * centred).sum();
 }
 
 }  // namespace
@@ -49,37 +70,45 @@ RowBudget::Choosing RowBudget::of(uint64_t past) const {
 
 Tensor chosen_rows(const Tensor& predicted, int64_t kv_heads, const RowBudget& budget) {
   const at::NoGradGuard no_grad;
-  const int64_t tokens = predicted.size(-1);
-  const Masks masks = masks_of(tokens, budget, predicted.device());
+  const int64_t queries = predicted.size(-2), rows = predicted.size(-1);
+  const Masks masks = masks_of(queries, rows, budget, predicted.device());
   // Where nothing is asked a row of softmax is NaN, and is not looked at.
   const Tensor weights =
       torch::softmax(predicted.masked_fill(masks.asked.logical_not(), kNever), -1)
-          .view({predicted.size(0), kv_heads, -1, tokens, tokens})
+          .view({predicted.size(0), kv_heads, -1, queries, rows})
           .sum(2)
           .masked_fill(masks.asked.logical_not(), -1);
-  const Tensor place = weights.argsort(int64_t{-1}, /*descending=*/true).argsort(int64_t{-1});
-  return ((place < masks.take) & masks.asked) | masks.always;
+  const Tensor heaviest = std::get<1>(weights.topk(masks.most));
+  const Tensor taken = (torch::arange(masks.most, predicted.device()) < masks.take)
+                           .expand({predicted.size(0), kv_heads, queries, masks.most});
+  const Tensor chosen = torch::zeros_like(weights, torch::kBool).scatter_(-1, heaviest, taken);
+  return (chosen & masks.asked) | masks.always;
 }
 
 Selected selected_attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& low_q,
                             const Tensor& low_k, const RowBudget& budget) {
   const int64_t group = q.size(1) / k.size(1), tokens = q.size(2);
   const auto each_query = [&](const Tensor& x) { return x.repeat_interleave(group, 1); };
-  const double scale = 1 / std::sqrt(static_cast<double>(q.size(-1)));
-  const Tensor scores = torch::matmul(q, each_query(k).transpose(-1, -2)) * scale;
+  const Tensor scaled = q * (1 / std::sqrt(static_cast<double>(q.size(-1))));
   const Tensor queries = torch::matmul(q, low_q.transpose(-1, -2));
-  const Tensor keys = torch::matmul(k, low_k.transpose(-1, -2));
-  const Tensor predicted = torch::matmul(queries, each_query(keys).transpose(-1, -2));
-  const Tensor causal = torch::ones({tokens, tokens}, q.options().dtype(torch::kBool)).tril();
-  const Tensor counts = causal.sum(-1, true);
-  const Tensor error = (predicted - scores).masked_fill(causal.logical_not(), 0);
-  const Tensor centred =
-      (error - error.sum(-1, true) / counts).masked_fill(causal.logical_not(), 0);
-  const Tensor pairs = counts.sum() * (q.size(0) * q.size(1));
-  const Tensor read = each_query(chosen_rows(predicted, k.size(1), budget));
-  const Tensor out = torch::matmul(
-      torch::softmax(scores.masked_fill(read.logical_not(), kNever), -1), each_query(v));
-  return {.out = out, .error = (centred * centred).sum() / pairs};
+  const Tensor keys = each_query(torch::matmul(k, low_k.transpose(-1, -2)));
+  const Tensor true_keys = each_query(k), values = each_query(v);
+  std::vector<Tensor> out;
+  Tensor squares;
+  for (int64_t first = 0; first < tokens; first += kPiece) {
+    const int64_t end = std::min(first + kPiece, tokens);
+    const auto asks = [&](const Tensor& x) { return x.narrow(2, first, end - first); };
+    const auto seen = [&](const Tensor& x) { return x.narrow(2, 0, end); };
+    const Tensor scores = torch::matmul(asks(scaled), seen(true_keys).transpose(-1, -2));
+    const Tensor predicted = torch::matmul(asks(queries), seen(keys).transpose(-1, -2));
+    const Tensor missed = square_error(predicted - scores);
+    squares = squares.defined() ? squares + missed : missed;
+    const Tensor left = each_query(chosen_rows(predicted, k.size(1), budget)).logical_not();
+    out.push_back(
+        torch::matmul(torch::softmax(scores.masked_fill(left, kNever), -1), seen(values)));
+  }
+  const auto pairs = static_cast<double>(tokens * (tokens + 1) / 2 * q.size(0) * q.size(1));
+  return {.out = torch::cat(out, 2), .error = squares / pairs};
 }
 
 }  // namespace kvick::train

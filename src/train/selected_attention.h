@@ -19,9 +19,9 @@ struct RowBudget {
   Choosing of(uint64_t past) const;
 };
 
-// For every query, which rows are read: [B, kv_heads, T, T], true or false. predicted: scores [B,
-// heads, T, T]. A row's weight is its predicted probability over [first, last), summed over the
-// query heads of its KV head; the heaviest are taken. No gradients.
+// For every query, which rows are read: [B, kv_heads, queries, T], true or false. predicted: scores
+// [B, heads, queries, T] of the last tokens of T. A row's weight is its predicted probability over
+// [first, last), summed over the query heads of its KV head; the heaviest are taken. No gradients.
 Tensor chosen_rows(const Tensor& predicted, int64_t kv_heads, const RowBudget& budget);
 
 struct Selected {

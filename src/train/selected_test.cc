@@ -40,9 +40,9 @@ struct Problem {
 };
 Problem some_problem() {
   at::manual_seed(11);
-  return {.q = torch::randn({2, 4, 30, 32}),
-          .k = torch::randn({2, 2, 30, 32}),
-          .v = torch::randn({2, 2, 30, 32}),
+  return {.q = torch::randn({2, 4, 140, 32}),
+          .k = torch::randn({2, 2, 140, 32}),
+          .v = torch::randn({2, 2, 140, 32}),
           .low_q = torch::randn({4, 3, 32}) * 0.2,
           .low_k = torch::randn({2, 3, 32}) * 0.2};
 }
@@ -53,7 +53,7 @@ TEST(SelectedAttention, IsThatOfTheRowsThatAreHeaviestByThePrediction) {
   const Selected got = selected_attention(p.q, p.k, p.v, p.low_q, p.low_k, budget);
   double square = 0, pairs = 0;
   for (int64_t b = 0; b < 2; ++b)
-    for (int64_t i = 0; i < 30; ++i)
+    for (int64_t i = 0; i < 140; ++i)
       for (int64_t head = 0; head < 2; ++head) {
         const RowBudget::Choosing choosing = budget.of(static_cast<uint64_t>(i));
         const Tensor keys = p.k[b][head].slice(0, 0, i + 1);

@@ -13,6 +13,7 @@ constexpr uint64_t kMost = 1 << 24;
 template <typename AnySettings, typename F>
 void visit(AnySettings& s, F&& f) {
   f("arch", s.model.arch), f("update", s.model.update), f("address", s.model.address);
+  f("read", s.model.read), f("shortest", s.model.shortest), f("longest", s.model.longest);
   f("dim", s.model.dim), f("layers", s.model.layers), f("heads", s.model.heads);
   f("kv-heads", s.model.kv_heads), f("head-dim", s.model.head_dim), f("ffn", s.model.ffn);
   f("vocab", s.model.vocab), f("ctx", s.model.ctx), f("slots", s.model.slots);
@@ -30,8 +31,9 @@ void visit(AnySettings& s, F&& f) {
 
 // Settings that checkpoints had not from the beginning: without them these are what they are now
 // unless they are given.
-constexpr const char* kLater[] = {"address", "context", "train", "negatives", "rank",
-                                  "budget",  "alpha",   "least", "sinks",     "recent"};
+constexpr const char* kLater[] = {"address", "read",      "shortest", "longest", "context",
+                                  "train",   "negatives", "rank",     "budget",  "alpha",
+                                  "least",   "sinks",     "recent"};
 
 std::string shown(const std::string& value) { return value; }
 std::string shown(uint64_t value) { return std::to_string(value); }
@@ -105,6 +107,9 @@ void complete(Settings& settings) {
   check_one_of("train", run.train, {"all", "blocks"});
   check_one_of("update", m.update, {kUpdates[0], kUpdates[1], kUpdates[2], kUpdates[3]});
   check_one_of("address", m.address, {kAddresses[0], kAddresses[1]});
+  check_one_of("read", m.read, {kReads[0], kReads[1]});
+  for (const double length : {m.shortest, m.longest})
+    if (length <= 1) refuse("--shortest and --longest must be above 1, where nothing is kept");
   check_one_of("precision", run.precision, {"auto", "f32", "bf16"});
   if (run.dropout >= 1 || run.beta2 >= 1) refuse("--dropout and --beta2 must be below 1");
   if (m.kv_heads == 0) m.kv_heads = m.heads;

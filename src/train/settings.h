@@ -17,9 +17,14 @@ inline const char* const kUpdates[] = {"plain", "step", "gated", "delta"};
 // it, by a matrix of its own, so that a value may be found by what came before it.
 inline const char* const kAddresses[] = {"own", "both"};
 
+// What attention makes of what a head reads from the memory: nothing, or brought to one size
+// (docs/adr/0008-a-memory-of-slots.md), so that neither the number of slots nor how long the memory
+// lasts says how much of it the block adds.
+inline const char* const kReads[] = {"plain", "normed"};
+
 struct ModelSettings {
   std::string arch = "llama";  // general.architecture of the exported file: llama or bct
-  std::string update = "step", address = "own";
+  std::string update = "step", address = "own", read = "plain";
   uint64_t dim = 256, layers = 4, heads = 4;
   uint64_t kv_heads = 0;  // 0: as many as heads
   uint64_t head_dim = 0;  // 0: dim / heads
@@ -29,6 +34,9 @@ struct ModelSettings {
   uint64_t context = 0;  // the longest sequence that a model file allows; 0: ctx
   uint64_t rank =
       0;  // values of a low-rank key of MAPLE's predictor, per KV head; 0: there is none
+  // Of a gated memory before training: in how many tokens the first and the last KV head forget all
+  // but a share 1/e of it; those between have lengths in geometric steps.
+  double shortest = 100, longest = 100;
   double rope_base = 10000, norm_eps = 1e-5;
 
   bool has_memory() const { return arch == "bct"; }

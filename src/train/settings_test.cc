@@ -52,6 +52,9 @@ TEST(Settings, AreRefusedWhereTheEngineCouldNotLoadTheModel) {
   EXPECT_EQ(mistake_of({"--update", "more"}),
             "--update is more; there are plain, step, gated, delta");
   EXPECT_EQ(mistake_of({"--address", "next"}), "--address is next; there are own, both");
+  EXPECT_EQ(mistake_of({"--read", "mean"}), "--read is mean; there are plain, normed");
+  EXPECT_EQ(mistake_of({"--shortest", "1"}),
+            "--shortest and --longest must be above 1, where nothing is kept");
   EXPECT_EQ(mistake_of({"--layers", "0"}), "--layers must be larger");
 }
 

@@ -6,8 +6,18 @@ namespace kvick::train {
 namespace {
 
 constexpr double kSd = 0.02;
-// Step sizes begin near 1, as the plain update has them, and gates keep 99 % of the memory.
-constexpr double kFirstStep = 2, kFirstGate = 4.6;
+// Step sizes begin near 1, as the plain update has them.
+constexpr double kFirstStep = 2;
+
+// A gate of 1 - 1/tokens is sigmoid(log(tokens - 1)), so that even steps of the bias are geometric
+// steps of length.
+TensorShape gate_bias(const ModelSettings& m, std::string name) {
+  const double first = std::log(m.shortest - 1), last = std::log(m.longest - 1);
+  return {.name = std::move(name),
+          .shape = {m.kv_heads},
+          .mean = (first + last) / 2,
+          .rise = last - first};
+}
 
 void add_memory(const ModelSettings& m, const std::string& blk, std::vector<TensorShape>& out) {
   out.push_back({blk + "memory_wq.weight", {m.kv_dim(), m.dim}, 0, kSd, true});
@@ -22,7 +32,7 @@ void add_memory(const ModelSettings& m, const std::string& blk, std::vector<Tens
   }
   if (m.update == "gated") {
     out.push_back({blk + "memory_gate.weight", {m.kv_heads, m.dim}, 0, kSd, true});
-    out.push_back({blk + "memory_gate.bias", {m.kv_heads}, kFirstGate, 0});
+    out.push_back(gate_bias(m, blk + "memory_gate.bias"));
   }
 }
 

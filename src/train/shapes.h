@@ -13,6 +13,7 @@ struct TensorShape {
   std::vector<uint64_t> shape;  // outermost first
   double mean = 0, sd = 0;      // before training
   bool decays = false;          // weight decay is for matrices
+  double rise = 0;              // of the mean, from the first element to the last
 
   uint64_t elements() const {
     uint64_t product = 1;

@@ -59,6 +59,22 @@ TEST(Optimiser, RisesThenFollowsACosine) {
   EXPECT_DOUBLE_EQ(learning_rate(run, 99, 1), 0.2);
 }
 
+TEST(Parameters, GatesOfTheHeadsBeginWithMemoriesOfGeometricLengths) {
+  Settings settings = small_settings("bct");
+  settings.model.update = "gated";
+  settings.model.heads = settings.model.kv_heads = 3;
+  settings.model.shortest = 5, settings.model.longest = 65;
+  const Parameters weights(settings, torch::kCPU);
+  const Tensor gates = torch::sigmoid(weights.at("blk.1.memory_gate.bias"));
+  const double kept[] = {4.0 / 5, 16.0 / 17, 64.0 / 65};
+  for (int64_t head = 0; head < 3; ++head)
+    EXPECT_NEAR(gates[head].item<double>(), kept[head], 1e-6);
+  settings.model.heads = settings.model.kv_heads = 1;
+  EXPECT_NEAR(
+      torch::sigmoid(Parameters(settings, torch::kCPU).at("blk.0.memory_gate.bias")).item<double>(),
+      16.0 / 17, 1e-6);
+}
+
 class TrainerOf : public testing::TestWithParam<const char*> {};
 
 TEST_P(TrainerOf, ARunThatWasStoppedGoesOnAsIfItHadNotBeen) {
@@ -124,6 +140,7 @@ TEST(Trainer, TheEngineComputesTheOtherUpdatesThatFilesHaveToo) {
     settings.model.update = update;
     for (const char* address : kAddresses) {
       settings.model.address = address;
+      settings.model.read = address == std::string("both") ? "normed" : "plain";
       expect_engine_agrees(settings);
     }
   }

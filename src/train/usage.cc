@@ -22,9 +22,12 @@ lm, bct, draft and maple:
                             --symbols; these print a share of right answers  (text, 16, 256)
   --dim --layers --heads --kv-heads --head-dim --ffn --ctx     (256, 4, 4, heads, dim/heads, 8/3 dim, 256)
   --slots M                 bct: slots of the memory of each KV head  (256)
-  --update plain|step|gated|delta    bct: how a token changes the memory  (step)
+  --update plain|step|gated|delta    bct: how a token changes the memory  (gated)
   --address own|both        bct: whose input says which slots a token is written to: its own, or also
                             that of the token before it  (own)
+  --read normed|plain       bct: what a head has read, brought to one size or not  (normed)
+  --shortest --longest TOKENS    bct, gated: how long the memories of the first and the last KV head last
+                            before training, in geometric steps  (1.5, 2000)
   --batch --steps           sequences of a step, and steps  (16, 1000)
   --minutes N               train so long, on a schedule of time instead of steps
   --lr --warmup --least-lr  rate after --warmup steps, then a cosine down to its share --least-lr  (1e-3, 50, 0.1)

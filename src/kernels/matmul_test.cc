@@ -6,12 +6,11 @@
 #include <cstring>
 #include <gtest/gtest.h>
 #include <limits>
-#include <random>
 #include <vector>
 
 #include "base/check.h"
 #include "kernels/linear.h"
-#include "kernels/test_blocks.h"
+#include "kernels/test_weights.h"
 
 namespace kvick::kernels {
 namespace {
@@ -38,26 +37,6 @@ struct Tokens {
   std::vector<float> scale;
   std::vector<int32_t> sums;
   Activations a;
-};
-
-std::vector<float> random_values(size_t n, uint64_t seed) {
-  std::mt19937_64 random(seed);
-  std::normal_distribution<float> normal;
-  std::vector<float> values(n);
-  for (float& value : values) value = normal(random);
-  return values;
-}
-
-struct Weights {
-  Weights(DType type, uint32_t rows, uint32_t inputs, std::vector<std::byte> blocks)
-      : source(std::move(blocks)), packed(make_matrix(type, rows, inputs)) {
-    pack_panels(packed, source.data(), rows, 0, 0, packed.panels());
-  }
-  Weights(DType type, uint32_t rows, uint32_t inputs, uint64_t seed)
-      : Weights(type, rows, inputs,
-                make_blocks(type, size_t{rows} * inputs / dtype_info(type).block, seed)) {}
-  std::vector<std::byte> source;
-  Matrix packed;
 };
 
 // What the kernels see of an input: dequantised for the block formats, as it is for the float ones.

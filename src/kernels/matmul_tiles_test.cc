@@ -5,13 +5,12 @@
 #include <cstring>
 #include <gtest/gtest.h>
 #include <limits>
-#include <random>
 #include <vector>
 
 #include "base/check.h"
 #include "kernels/linear.h"
 #include "kernels/table.h"
-#include "kernels/test_blocks.h"
+#include "kernels/test_weights.h"
 
 namespace kvick::kernels {
 namespace {
@@ -45,24 +44,6 @@ struct Tokens {
     std::fill(of.values.begin(), of.values.end(), uint16_t{0x4242});
   }
 };
-
-struct Weights {
-  Weights(DType type, uint32_t rows, uint32_t inputs, uint64_t seed)
-      : source(make_blocks(type, size_t{rows} * inputs / dtype_info(type).block, seed)),
-        packed(make_matrix(type, rows, inputs)) {
-    pack_panels(packed, source.data(), rows, 0, 0, packed.panels());
-  }
-  std::vector<std::byte> source;
-  Matrix packed;
-};
-
-std::vector<float> random_values(size_t n, uint64_t seed) {
-  std::mt19937_64 random(seed);
-  std::normal_distribution<float> normal;
-  std::vector<float> values(n);
-  for (float& value : values) value = normal(random);
-  return values;
-}
 
 // To nearest, ties to even.
 double rounded(float value) {

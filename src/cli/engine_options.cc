@@ -81,7 +81,7 @@ void add_engine_flags(CLI::App& command, EngineFlags& flags) {
       .add_option(
           "--prompt-arithmetic", flags.prompt_arithmetic,
           "how prompts are computed: exact, as answers are, so that answers are cached for later "
-          "prompts; tiles: in bfloat16 on the tiles of processors with AMX, several times as "
+          "prompts; tiles: in bfloat16 on the tiles of processors with AMX, about twice as "
           "fast, and answers that come back in a prompt are read again; auto: tiles where the "
           "processor has them")
       ->transform(CLI::CheckedTransformer(kPromptArithmetics, CLI::ignore_case))

@@ -29,7 +29,7 @@ namespace kvick::engine {
 enum class Attention { kFused, kBmm };
 
 // The arithmetic of prompts (docs/adr/0022-attention-of-prompts.md, 0023): the one of answers, so
-// that their rows serve later prompts; that of the processor's tiles, several times as fast, for
+// that their rows serve later prompts; that of the processor's tiles, about twice as fast, for
 // linear layers and, where the cache allows it, attention; or the latter where the processor has
 // it.
 enum class PromptArithmetic { kExact, kTiles, kAuto };

@@ -5,6 +5,9 @@
 namespace kvick::kernels {
 namespace {
 
+// Not std::min, for the reason in target.h.
+KVICK_INLINE uint32_t smaller(uint32_t a, uint32_t b) { return a < b ? a : b; }
+
 struct alignas(64) TileConfig {
   uint8_t palette = 1, start_row = 0, reserved[14] = {};
   uint16_t row_bytes[16] = {};

@@ -232,9 +232,6 @@ struct Job {
   size_t y_stride;
 };
 
-// Not std::min, for the reason in target.h.
-KVICK_INLINE uint32_t smaller(uint32_t a, uint32_t b) { return a < b ? a : b; }
-
 // What follows group `group` - 1 of these panels: group `group`, or the next panels.
 template <DType kType, int kPanels>
 Next<kPanels> next_of(const Matrix& w, uint32_t panel, uint32_t group) {

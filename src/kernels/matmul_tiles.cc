@@ -4,7 +4,7 @@
 // Weights and inputs are rounded to bfloat16, sums are float32:
 //
 //   w'  = bfloat16(weight), the weight as dequantised, in float32, with at most one rounding
-//   y   = over groups of 32 inputs in order, over pairs of inputs in order: sum += x' w'
+//   y   = over groups of 32 inputs in order: sum += x' w', as tdpbf16ps adds them up
 //
 // so nothing is scaled behind a product, sums stay in tiles, and a token's bits depend on its own
 // inputs alone.
@@ -60,9 +60,6 @@ struct alignas(64) Scratch {
   float sums[kPassTiles][kPanelsKept][kTileFloats];
 };
 
-// Not std::min, for the reason in target.h.
-KVICK_INLINE uint32_t smaller(uint32_t a, uint32_t b) { return a < b ? a : b; }
-
 // A matrix, or two of one shape whose panels go in pairs, as gate and up do.
 struct Job {
   const Matrix& w;
@@ -71,8 +68,6 @@ struct Job {
   float* y;
   size_t y_stride;
   PromptActivations* gated;  // where silu(gate) * up goes
-
-  uint32_t groups() const { return w.inputs / kGroup; }
 };
 
 // Two panels (or a last one) times all tiles of a pass over one chunk of the inputs: what is
@@ -81,7 +76,6 @@ struct Job {
 struct Item {
   Range tiles{}, panels{};  // of the pass; whose sums are kept
   uint32_t chunk = 0, panel = 0;
-  uint32_t tile = 0;  // first of the pass
 };
 
 class Items {

@@ -32,7 +32,7 @@ struct Table {
   // bit.
   void (*matmul)(const Matrix& w, const Activations& a, float* y, size_t y_stride, uint32_t begin,
                  uint32_t end);
-  // The linear layers of prompts by another arithmetic, several times as fast for many tokens: of
+  // The linear layers of prompts by another arithmetic, about twice as fast for many tokens: of
   // inputs and weights rounded to bfloat16, summed in float32. A token's bits depend on its own
   // inputs alone, as above. round_tile fills 16 tokens of a.values from a.x, zeros past the last.
   // All null: there is no other.

@@ -24,8 +24,8 @@ struct Output {
 void project(Workspace& workspace, std::span<const TokenRun> runs, const float* x,
              Workspace::TokenBody prepare, std::initializer_list<Output> outputs);
 
-// y = down(silu(gate(x)) * up(x)). What is between has no memory of its own where tokens of prompts
-// meet matrices of one type without biases: it is rounded where it is made.
+// y = down(silu(gate(x)) * up(x)). Where tokens of prompts meet matrices of one type without
+// biases, what is between is rounded where it is made and never written as floats.
 struct GatedLinear {
   const Linear& gate;
   const Linear& up;

@@ -1,7 +1,9 @@
+#include <cstdio>
 #include <gtest/gtest.h>
 
 #include "lab/lab.h"
 #include "lab/test_bench.h"
+#include "lab/test_text.h"
 
 namespace kvick::lab {
 namespace {
@@ -44,6 +46,32 @@ TEST(Depth, ReadsLessWhereRowsAreChosenInMemoryAndOverATier) {
   EXPECT_EQ(found.summary["cases"].size(), 4U);
   EXPECT_EQ(found.summary["cases"][0]["step_times"], 1.0);
   EXPECT_EQ(found.charts[0].bars.size(), 4U);
+}
+
+TEST(Depth, ReadsATextInPlaceOfRandomRows) {
+  DepthBench t;
+  t.bench.select.policies = {"quest:page=4,dense_layers=0"};
+  t.bench.tier = "ram:fast=16MiB";
+  t.bench.file = write_words(900);
+  const auto experiment = find_experiment("depth")->make(t.bench);
+  const std::vector<Measured> all = measure_all(*experiment);
+  ASSERT_EQ(all.size(), 4U);
+  for (const Measured& one : all) {
+    EXPECT_FALSE(one.runs[0].contains("attend_s")) << one.cell.key;
+    EXPECT_GT(one.median("step_s"), 0) << one.cell.key;
+  }
+  const Findings found = experiment->findings(all);
+  EXPECT_EQ(found.summary["cases"][1]["of_memory"], 1.0);
+  EXPECT_EQ(found.summary["cases"][2]["of_memory"],
+            all[0].median("step_s") / all[2].median("step_s"));
+  EXPECT_EQ(found.charts[0].series.size(), 1U);
+
+  t.bench.file = write_words(3);
+  const auto cells = find_experiment("depth")->make(t.bench)->cells();
+  ASSERT_FALSE(cells.ok());
+  EXPECT_NE(cells.error().message.find("600 are needed"), std::string::npos)
+      << cells.error().message;
+  std::remove(t.bench.file.c_str());
 }
 
 TEST(Depth, TakesNoOtherTiersFiguresForItsOwn) {

@@ -342,42 +342,93 @@ void dot_rows(DType type, const std::byte* rows, size_t stride, size_t n, const 
   dot_rows_of<V, DType::kStatic16>(rows, stride, n, q, dims, out);
 }
 
-template <class V, DType T>
-void dot_columns_of(const std::byte* columns, Columns shape, const float* q, float* out) {
+// Of kTile queries and as many rows as so many vectors have.
+template <class V, DType T, int kQueries, int kVectors>
+void dot_columns_tile(const std::byte* columns, Columns shape, const float* q, float* out,
+                      size_t out_stride) {
+  typename V::F sum[kQueries][kVectors];
+  for (auto& row : sum)
+    for (auto& x : row) x = V::zero();
+  for (size_t d = 0; d < shape.dims; ++d, columns += shape.stride * kElementBytes<T>) {
+    typename V::F x[kVectors];
+    for (int v = 0; v < kVectors; ++v)
+      x[v] = V::template load_row<T>(columns + size_t{V::kLanes} * v * kElementBytes<T>);
+    for (int i = 0; i < kQueries; ++i) {
+      const auto factor = V::set(q[i * shape.dims + d]);
+      for (int v = 0; v < kVectors; ++v) sum[i][v] = V::fma(x[v], factor, sum[i][v]);
+    }
+  }
+  for (int i = 0; i < kQueries; ++i)
+    for (int v = 0; v < kVectors; ++v)
+      V::store(out + i * out_stride + size_t{V::kLanes} * v, sum[i][v]);
+}
+
+template <class V, DType T, int kQueries>
+void dot_columns_of(const std::byte* columns, Columns shape, const float* q, float* out,
+                    size_t out_stride) {
+  constexpr int kVectors = kQueries > 2 ? 2 : 4;  // sums enough to hide the latency of one
   size_t i = 0;
-  for (; i + V::kLanes <= shape.rows; i += V::kLanes) {
-    auto even = V::zero(), odd = V::zero();
-    const std::byte* at = columns + i * kElementBytes<T>;
-    const size_t step = shape.stride * kElementBytes<T>;
-    size_t d = 0;
-    for (; d + 2 <= shape.dims; d += 2, at += 2 * step) {
-      even = V::fma(V::template load_row<T>(at), V::set(q[d]), even);
-      odd = V::fma(V::template load_row<T>(at + step), V::set(q[d + 1]), odd);
+  const auto at = [&](size_t row) { return columns + row * kElementBytes<T>; };
+  for (; i + size_t{V::kLanes} * kVectors <= shape.rows; i += size_t{V::kLanes} * kVectors)
+    dot_columns_tile<V, T, kQueries, kVectors>(at(i), shape, q, out + i, out_stride);
+  for (; i + V::kLanes <= shape.rows; i += V::kLanes)
+    dot_columns_tile<V, T, kQueries, 1>(at(i), shape, q, out + i, out_stride);
+  for (; i < shape.rows; ++i)
+    for (int n = 0; n < kQueries; ++n) {
+      float sum = 0;
+      for (size_t d = 0; d < shape.dims; ++d) {
+        float x;
+        to_f32(T, at(d * shape.stride + i), 1, &x);
+        sum += x * q[n * shape.dims + d];
+      }
+      out[n * out_stride + i] = sum;
     }
-    if (d < shape.dims) even = V::fma(V::template load_row<T>(at), V::set(q[d]), even);
-    V::store(out + i, V::add(even, odd));
-  }
-  for (; i < shape.rows; ++i) {
-    float sum = 0;
-    for (size_t d = 0; d < shape.dims; ++d) {
-      float x;
-      to_f32(T, columns + (d * shape.stride + i) * kElementBytes<T>, 1, &x);
-      sum += x * q[d];
-    }
-    out[i] = sum;
-  }
+}
+
+template <class V, DType T>
+void dot_columns_of(const std::byte* columns, Columns shape, const float* q, size_t queries,
+                    float* out, size_t out_stride) {
+  const auto step = [&](size_t n) { queries -= n, q += n * shape.dims, out += n * out_stride; };
+  for (; queries >= 4; step(4)) dot_columns_of<V, T, 4>(columns, shape, q, out, out_stride);
+  if (queries == 3) dot_columns_of<V, T, 3>(columns, shape, q, out, out_stride);
+  if (queries == 2) dot_columns_of<V, T, 2>(columns, shape, q, out, out_stride);
+  if (queries == 1) dot_columns_of<V, T, 1>(columns, shape, q, out, out_stride);
 }
 
 template <class V>
-void dot_columns(DType type, const std::byte* columns, Columns shape, const float* q, float* out) {
-  if (type == DType::kF16) return dot_columns_of<V, DType::kF16>(columns, shape, q, out);
+void dot_columns(DType type, const std::byte* columns, Columns shape, const float* q,
+                 size_t queries, float* out, size_t out_stride) {
+  if (type == DType::kF16)
+    return dot_columns_of<V, DType::kF16>(columns, shape, q, queries, out, out_stride);
   KVICK_CHECK(type == DType::kStatic8, "products of columns of type {}", dtype_info(type).name);
-  dot_columns_of<V, DType::kStatic8>(columns, shape, q, out);
+  dot_columns_of<V, DType::kStatic8>(columns, shape, q, queries, out, out_stride);
+}
+
+template <class V>
+size_t count_above(const float* x, size_t n, float limit) {
+  const auto bound = V::set(limit);
+  size_t i = 0, count = 0;
+  for (; i + V::kLanes <= n; i += V::kLanes) count += V::count_above(V::load(x + i), bound);
+  for (; i < n; ++i) count += x[i] > limit ? 1 : 0;
+  return count;
+}
+
+template <class V>
+size_t indices_above(const float* x, size_t n, float limit, uint32_t* out) {
+  const auto bound = V::set(limit);
+  size_t i = 0, count = 0;
+  for (; i + V::kLanes <= n; i += V::kLanes)
+    count += V::indices_above(V::load(x + i), bound, static_cast<uint32_t>(i), out + count);
+  for (; i < n; ++i)
+    if (x[i] > limit) out[count++] = static_cast<uint32_t>(i);
+  return count;
 }
 
 template <class V>
 void fill_rows(Table& table) {
   table.dot_columns = dot_columns<V>;
+  table.count_above = count_above<V>;
+  table.indices_above = indices_above<V>;
   table.dot_rows = dot_rows<V>;
   table.rms_norm = rms_norm<V>;
   table.layer_norm = layer_norm<V>;

@@ -96,24 +96,55 @@ TEST(ElementWise, DotColumnsSumsTheProductsOfEachRow) {
       for (const size_t dims : {1, 2, 5, 16})
         for (const size_t rows : kSizes) {
           const size_t stride = rows + 3, bytes = dtype_bytes(type, 1);
-          const auto values = random_floats(stride * dims, 10, 40), q = random_floats(dims, 11);
-          std::vector<std::byte> columns(stride * dims * bytes);
-          from_f32(type, values.data(), values.size(), columns.data());
-          std::vector<float> out(rows + 1, 77);
-          table.dot_columns(type, columns.data(), {.rows = rows, .stride = stride, .dims = dims},
-                            q.data(), out.data());
-          for (size_t i = 0; i < rows; ++i) {
-            double sum = 0, size = 0;
-            for (size_t d = 0; d < dims; ++d) {
-              float x;
-              to_f32(type, columns.data() + (d * stride + i) * bytes, 1, &x);
-              sum += double{x} * q[d];
-              size += std::abs(double{x} * q[d]);
+          for (const size_t queries : {1, 2, 3, 4, 6}) {
+            const auto values = random_floats(stride * dims, 10, 40);
+            const auto q = random_floats(queries * dims, 11);
+            std::vector<std::byte> columns(stride * dims * bytes);
+            from_f32(type, values.data(), values.size(), columns.data());
+            std::vector<float> out(queries * (rows + 1), 77);
+            const Columns shape = {.rows = rows, .stride = stride, .dims = dims};
+            table.dot_columns(type, columns.data(), shape, q.data(), queries, out.data(), rows + 1);
+            for (size_t i = 0; i < queries * rows; ++i) {
+              const size_t query = i / rows, row = i % rows;
+              double sum = 0, size = 0;
+              for (size_t d = 0; d < dims; ++d) {
+                float x;
+                to_f32(type, columns.data() + (d * stride + row) * bytes, 1, &x);
+                sum += double{x} * q[query * dims + d];
+                size += std::abs(double{x} * q[query * dims + d]);
+              }
+              EXPECT_NEAR(out[query * (rows + 1) + row], sum, 1e-6 * size) << rows;
             }
-            EXPECT_NEAR(out[i], sum, 1e-6 * size) << rows;
+            for (size_t query = 0; query < queries; ++query) {
+              EXPECT_EQ(out[query * (rows + 1) + rows], 77);
+              std::vector<float> alone(rows);
+              table.dot_columns(type, columns.data(), shape, q.data() + query * dims, 1,
+                                alone.data(), rows);
+              for (size_t row = 0; row < rows; ++row)
+                EXPECT_EQ(alone[row], out[query * (rows + 1) + row]) << rows;
+            }
           }
-          EXPECT_EQ(out[rows], 77);
         }
+  });
+}
+
+TEST(ElementWise, FindsWhatIsAboveALimit) {
+  for_each_set([](const Table& table) {
+    for (const size_t n : kSizes) {
+      auto x = random_floats(n, 12);
+      if (n > 6) x[0] = x[n - 1] = NAN, x[1] = x[n - 2] = INFINITY, x[2] = -INFINITY, x[3] = x[4];
+      for (const float limit : {-INFINITY, -0.5F, 0.0F, n > 6 ? x[4] : 0.3F, INFINITY}) {
+        std::vector<uint32_t> expected;
+        for (uint32_t i = 0; i < n; ++i)
+          if (x[i] > limit) expected.push_back(i);
+        EXPECT_EQ(table.count_above(x.data(), n, limit), expected.size());
+        std::vector<uint32_t> out(expected.size() + 1, 77);
+        ASSERT_EQ(table.indices_above(x.data(), n, limit, out.data()), expected.size());
+        EXPECT_EQ(out.back(), 77u);
+        out.pop_back();
+        EXPECT_EQ(out, expected);
+      }
+    }
   });
 }
 

@@ -87,9 +87,15 @@ struct Table {
   // static ones (codes as they are), `stride` bytes from one to the next.
   void (*dot_rows)(DType type, const std::byte* rows, size_t stride, size_t n, const float* q,
                    size_t dims, float* out);
-  // The same of rows that lie as columns: out[i] = sum over d of q[d] * column d's element i.
+  // The same of rows that lie as columns, and of several queries: q: [queries][dims], out:
+  // [queries][out_stride], of which shape.rows are written. A score does not depend on the other
+  // queries.
   void (*dot_columns)(DType type, const std::byte* columns, Columns shape, const float* q,
-                      float* out);
+                      size_t queries, float* out, size_t out_stride);
+  // How many of x[0, n) are above the limit; a NaN is not.
+  size_t (*count_above)(const float* x, size_t n, float limit);
+  // Their indices, ascending, into out, which has room for them; returns how many.
+  size_t (*indices_above)(const float* x, size_t n, float limit, uint32_t* out);
 
   // -- a memory of slots
   // ----------------------------------------------------------------------------------------------

@@ -58,6 +58,18 @@ struct VecAvx2 {
     const F tiny = _mm256_cmp_ps(x, set(-87.336F), _CMP_LT_OQ);
     return _mm256_andnot_ps(tiny, _mm256_castsi256_ps(bits));
   }
+  static uint32_t above(F x, F limit) {
+    return static_cast<uint32_t>(_mm256_movemask_ps(_mm256_cmp_ps(x, limit, _CMP_GT_OQ)));
+  }
+  static uint32_t count_above(F x, F limit) {
+    return static_cast<uint32_t>(__builtin_popcount(above(x, limit)));
+  }
+  static uint32_t indices_above(F x, F limit, uint32_t first, uint32_t* out) {
+    uint32_t count = 0;
+    for (uint32_t lanes = above(x, limit); lanes != 0; lanes &= lanes - 1)
+      out[count++] = first + static_cast<uint32_t>(__builtin_ctz(lanes));
+    return count;
+  }
 
   template <DType T>
   static F load_row(const std::byte* p) {

@@ -50,6 +50,18 @@ struct VecAvx512 {
     return _mm512_castsi512_ps(_mm512_maskz_add_epi32(
         keep, _mm512_castps_si512(p), _mm512_slli_epi32(_mm512_castps_si512(shifted), 23)));
   }
+  static uint32_t count_above(F x, F limit) {
+    return static_cast<uint32_t>(__builtin_popcount(_mm512_cmp_ps_mask(x, limit, _CMP_GT_OQ)));
+  }
+  static uint32_t indices_above(F x, F limit, uint32_t f, uint32_t* out) {
+    const __mmask16 lanes = _mm512_cmp_ps_mask(x, limit, _CMP_GT_OQ);
+    const __m512i all =
+        _mm512_add_epi32(_mm512_set1_epi32(static_cast<int>(f)),
+                         _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15));
+    const int count = __builtin_popcount(lanes);
+    _mm512_mask_storeu_epi32(out, first(count), _mm512_maskz_compress_epi32(lanes, all));
+    return static_cast<uint32_t>(count);
+  }
 
   template <DType T>
   static F load_row(const std::byte* p) {

@@ -35,6 +35,14 @@ struct VecScalar {
   static float sum(F x) { return x; }
   static float largest(F x) { return x; }
   static F exp(F x) { return x < -87.336F ? 0.0F : std::exp(x); }
+  // Lanes above the limit: how many, and their indices, of which the first lane's is `first`, into
+  // out, which has room for those and no more.
+  static uint32_t count_above(F x, F limit) { return x > limit ? 1 : 0; }
+  static uint32_t indices_above(F x, F limit, uint32_t first, uint32_t* out) {
+    if (!(x > limit)) return 0;
+    *out = first;
+    return 1;
+  }
 
   template <DType T>
   static F load_row(const std::byte* p) {

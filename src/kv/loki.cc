@@ -65,7 +65,7 @@ class Loki final : public Selector {
       const float sum = kernels_.exp_row(scores.data(), rows, 1);
       kernels_.axpy(weights.data(), 1 / sum, scores.data(), rows);
     }
-    const auto heaviest = highest(weights, choosing.take, scratch);
+    const auto heaviest = highest(kernels_, weights, choosing.take, scratch);
     const std::span<uint32_t> chosen = scratch.make<uint32_t>(choosing.take);
     for (uint32_t i = 0; i < chosen.size(); ++i) chosen[i] = choosing.first + heaviest[i];
     choice.rows = chosen;

@@ -29,6 +29,7 @@ constexpr Option kOptions[] = {
     least_option(),
     loss_option()};
 constexpr uint32_t kBlockRows = 256;  // of one block of summaries
+constexpr size_t kTogether = 4;       // queries that read low-rank keys at once
 
 struct LowRank {
   uint32_t rank = 0;
@@ -104,15 +105,23 @@ class Maple final : public Selector {
   void choose(const Question& question, base::Arena& scratch, Choice& choice) const override {
     const Choosing& choosing = question.choosing;
     const uint32_t rows = choosing.last - choosing.first;
-    const std::span<float> weights = scratch.make<float>(rows), scores = scratch.make<float>(rows);
-    const std::span<float> low = scratch.make<float>(keys_.rank);
+    const std::span<float> weights = scratch.make<float>(rows);
     std::fill(weights.begin(), weights.end(), 0.0F);
-    for (size_t i = 0; i < question.queries.size(); ++i) {
-      score(question, low_rank_query(question, i, low), scores);
-      const float sum = kernels_.exp_row(scores.data(), rows, 1);
-      kernels_.axpy(weights.data(), 1 / sum, scores.data(), rows);
+    const size_t most = std::min(kTogether, question.queries.size());
+    const std::span<float> scores = scratch.make<float>(most * rows);
+    const std::span<float> low = scratch.make<float>(most * keys_.rank);
+    for (size_t first = 0; first < question.queries.size(); first += most) {
+      const size_t n = std::min(most, question.queries.size() - first);
+      for (size_t i = 0; i < n; ++i)
+        low_rank_query(question, first + i, low.subspan(i * keys_.rank, keys_.rank));
+      score(question, low, n, scores);
+      for (size_t i = 0; i < n; ++i) {
+        float* const row = scores.data() + i * rows;
+        const float sum = kernels_.exp_row(row, rows, 1);
+        kernels_.axpy(weights.data(), 1 / sum, row, rows);
+      }
     }
-    const auto heaviest = highest(weights, choosing.take, scratch);
+    const auto heaviest = highest(kernels_, weights, choosing.take, scratch);
     const std::span<uint32_t> chosen = scratch.make<uint32_t>(choosing.take);
     for (uint32_t i = 0; i < chosen.size(); ++i) chosen[i] = choosing.first + heaviest[i];
     choice.rows = chosen;
@@ -131,26 +140,30 @@ class Maple final : public Selector {
       std::copy_n(key + r * bytes, bytes, at);
   }
 
-  const float* low_rank_query(const Question& question, size_t i, std::span<float> memory) const {
+  void low_rank_query(const Question& question, size_t i, std::span<float> out) const {
     const PredictorShape& shape = predictor_->shape;
     const size_t head = question.rows.head * size_t{shape.group()} + i % shape.group();
     if (shape.from_input())
-      return question.predicted + (i / shape.group() * shape.heads + head) * keys_.rank;
-    predictor_->query(question.rows.layer, static_cast<uint32_t>(head), question.queries[i],
-                      kernels_, memory.data());
-    return memory.data();
+      std::copy_n(question.predicted + (i / shape.group() * shape.heads + head) * keys_.rank,
+                  out.size(), out.data());
+    else
+      predictor_->query(question.rows.layer, static_cast<uint32_t>(head), question.queries[i],
+                        kernels_, out.data());
   }
 
-  // Predicted scores of rows [first, last).
-  void score(const Question& question, const float* query, std::span<float> scores) const {
+  // Predicted scores of rows [first, last) by n queries, one behind the other in both.
+  void score(const Question& question, std::span<const float> queries, size_t n,
+             std::span<float> scores) const {
     const size_t bytes = kernels::dtype_bytes(keys_.type, 1);
-    for (uint32_t at = question.choosing.first; at < question.choosing.last;) {
+    const Choosing& choosing = question.choosing;
+    for (uint32_t at = choosing.first; at < choosing.last;) {
       const uint32_t block = at / kBlockRows;
-      const uint32_t n = std::min(question.choosing.last, (block + 1) * kBlockRows) - at;
+      const uint32_t rows = std::min(choosing.last, (block + 1) * kBlockRows) - at;
       kernels_.dot_columns(keys_.type, question.rows.summary(block) + at % kBlockRows * bytes,
-                           {.rows = n, .stride = kBlockRows, .dims = keys_.rank}, query,
-                           scores.data() + (at - question.choosing.first));
-      at += n;
+                           {.rows = rows, .stride = kBlockRows, .dims = keys_.rank}, queries.data(),
+                           n, scores.data() + (at - choosing.first),
+                           choosing.last - choosing.first);
+      at += rows;
     }
   }
 

@@ -76,7 +76,7 @@ class Quest final : public Selector {
                         scores.data() + (at - begin));
       at += n;
     }
-    const auto pages = highest(scores, question.choosing.take / unit, scratch);
+    const auto pages = highest(kernels_, scores, question.choosing.take / unit, scratch);
     const std::span<uint32_t> rows = scratch.make<uint32_t>(question.choosing.take);
     auto row = rows.begin();
     for (const uint32_t page : pages) {

@@ -90,8 +90,28 @@ TEST(Highest, TakesTheFirstOfEqualScoresAndKeepsTheirOrder) {
     expected.resize(take);
     std::sort(expected.begin(), expected.end());
     base::Arena scratch;
-    const auto taken = highest(scores, take, scratch);
+    const auto taken = highest(kernels::table(base::best_isa()), scores, take, scratch);
     EXPECT_EQ(std::vector<uint32_t>(taken.begin(), taken.end()), expected);
+  }
+}
+
+TEST(Highest, TakesWhatSortingTakes) {
+  std::mt19937 random(6);
+  std::normal_distribution<float> normal;
+  for (int round = 0; round < 50; ++round) {
+    std::vector<float> scores(1 + random() % 3000);
+    for (float& score : scores) score = std::exp(4 * normal(random)) * (round % 2 == 0 ? 1 : -1);
+    scores[0] = -INFINITY;
+    const auto take = static_cast<uint32_t>(1 + random() % scores.size());
+    std::vector<float> sorted = scores;
+    std::sort(sorted.begin(), sorted.end(), std::greater<>());
+    base::Arena scratch;
+    for (const base::Isa isa : {base::Isa::kScalar, base::best_isa()}) {
+      const auto taken = highest(kernels::table(isa), scores, take, scratch);
+      ASSERT_EQ(taken.size(), take);
+      ASSERT_TRUE(std::is_sorted(taken.begin(), taken.end()));
+      for (const uint32_t i : taken) EXPECT_GE(scores[i], sorted[take - 1]);
+    }
   }
 }
 
@@ -214,7 +234,7 @@ class Largest final : public Selector {
     for (uint32_t row = choosing.first; row < choosing.last; ++row)
       std::memcpy(&scores[row - choosing.first],
                   question.rows.summary(row / 8) + row % 8 * sizeof(float), sizeof(float));
-    const auto taken = highest(scores, choosing.take, scratch);
+    const auto taken = highest(kernels::table(base::best_isa()), scores, choosing.take, scratch);
     const auto rows = scratch.make<uint32_t>(taken.size());
     for (size_t i = 0; i < rows.size(); ++i) rows[i] = choosing.first + taken[i];
     choice.rows = rows;

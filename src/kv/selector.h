@@ -17,6 +17,7 @@
 #include <span>
 
 #include "base/memory.h"
+#include "kernels/table.h"
 #include "kernels/view.h"
 #include "kv/registry.h"
 #include "kv/selection.h"
@@ -105,8 +106,8 @@ class Selector {
 };
 
 // The highest `take` of scores, as ascending indices; of equal ones the first.
-std::span<const uint32_t> highest(std::span<const float> scores, uint32_t take,
-                                  base::Arena& scratch);
+std::span<const uint32_t> highest(const kernels::Table& kernels, std::span<const float> scores,
+                                  uint32_t take, base::Arena& scratch);
 
 // Calls use(row number, pointer to the key, pointer to the value) for rows [first, end).
 template <class Use>

@@ -64,7 +64,7 @@ class SparQ final : public Selector {
       approximate(question, i, weight, scratch, scores[i]);
       kernels_.add(total.data(), scores[i].data() + choosing.first, total.size());
     }
-    const auto taken = highest(total, choosing.take, scratch);
+    const auto taken = highest(kernels_, total, choosing.take, scratch);
     const std::span<uint32_t> rows = scratch.make<uint32_t>(taken.size());
     for (size_t i = 0; i < rows.size(); ++i) rows[i] = choosing.first + taken[i];
     choice.rows = rows;
@@ -96,7 +96,7 @@ class SparQ final : public Selector {
     std::fill(sums.begin(), sums.end(), 0.0F);
     for (const float* query : question.queries)
       for (size_t i = 0; i < sums.size(); ++i) sums[i] += std::abs(query[i]);
-    const auto largest = highest(sums, components_, scratch);
+    const auto largest = highest(kernels_, sums, components_, scratch);
     std::fill(sums.begin(), sums.end(), 0.0F);
     for (const uint32_t i : largest) sums[i] = 1;
     return sums;

@@ -156,6 +156,13 @@ void add_distil(CLI::App& train, const Common& common, Run& chosen) {
           std::map<std::string, kv::PredictorForm>{{"heads", kv::PredictorForm::kHeads},
                                                    {"trained", kv::PredictorForm::kTrained},
                                                    {"random", kv::PredictorForm::kRandom}}));
+  command
+      ->add_option("--position", options.position,
+                   "what predictions from a layer's input know of positions: rotary, they turn by "
+                   "them as the model's own queries and keys do; none, nothing, as MAPLE defines "
+                   "it (default: rotary, where the model has it)")
+      ->transform(CLI::CheckedTransformer(std::map<std::string, distil::Position>{
+          {"none", distil::Position::kNone}, {"rotary", distil::Position::kRotary}}));
   command->add_option("--rank", options.rank,
                       "values that are kept of each key (default: an eighth of its own)");
   command

@@ -24,7 +24,7 @@ class CaptureStep final : public kv::Step {
   }
 
   kv::Wants wants() const override { return {.queries = true, .inputs = true}; }
-  void inputs(uint32_t layer, const float* x) override {
+  void inputs(uint32_t layer, const float* x, std::span<const uint32_t>) override {
     if (layer > 0) visit(layer - 1);
     std::copy_n(x, layer_.x.size(), layer_.x.data());
   }

@@ -33,7 +33,7 @@ class Run {
         capture_(std::move(capture)),
         options_(options),
         predictor_(std::move(start)),
-        layers_(predictor_.shape.layers, LayerFit(predictor_.shape, predictor_.projection)) {}
+        layers_(predictor_.shape.layers, LayerFit(predictor_)) {}
 
   base::Status<> train(std::span<const engine::Token> text) {
     const uint64_t windows = text.size() / options_.window, total = windows * options_.epochs;
@@ -111,6 +111,25 @@ void set_units(const LayerActivations& layer, const kv::PredictorShape& shape,
   }
 }
 
+// Of the model's own frequencies as many as there are pairs of low-rank values, evenly spaced.
+Result<std::vector<float>> frequencies(const model::Rope& rope, const kv::PredictorShape& shape,
+                                       Position position) {
+  const std::vector<double>& own = rope.frequency;
+  const bool can = shape.from_input() && !own.empty() && shape.rank % 2 == 0;
+  if (position == Position::kNone || (position == Position::kDefault && !can))
+    return std::vector<float>();
+  if (!shape.from_input())
+    return fail("rotary position is for predictions from a layer's input: heads have it already");
+  if (own.empty()) return fail("the model has no rotary position that predictions could take");
+  if (shape.rank % 2 != 0)
+    return fail("rotary position turns pairs of values, and a rank of {} is odd", shape.rank);
+  const size_t pairs = shape.rank / 2;
+  std::vector<float> picked;
+  for (size_t i = 0; i < pairs; ++i)
+    picked.push_back(static_cast<float>(own[(2 * i + 1) * own.size() / (2 * pairs)]));
+  return picked;
+}
+
 Result<kv::Predictor> start_of(const model::Config& config, const DistilOptions& options) {
   kv::Predictor start;
   start.shape = {.layers = config.layers,
@@ -124,6 +143,7 @@ Result<kv::Predictor> start_of(const model::Config& config, const DistilOptions&
   if (start.shape.rank > config.head_dim)
     return fail("a rank of {}, but keys have {} values: it must be less", start.shape.rank,
                 config.head_dim);
+  KVICK_TRY(start.frequency, frequencies(config.rope, start.shape, options.position));
   if (options.form == kv::PredictorForm::kRandom)
     start.projection = {config.dim, start.shape.projected(), options.seed};
   return start;

@@ -18,8 +18,16 @@
 
 namespace kvick::distil {
 
+// What predictions from a layer's input know of positions.
+enum class Position : uint8_t {
+  kDefault,  // the form's: of heads nothing more, of the others rotary where it can be
+  kNone,
+  kRotary,  // low-rank queries and keys turn: kv::Predictor::frequency
+};
+
 struct DistilOptions {
   kv::PredictorForm form = kv::PredictorForm::kHeads;
+  Position position = Position::kDefault;
   uint32_t rank = 0;  // values of a low-rank key per KV head; 0: an eighth of head_dim
   uint32_t seed = 1;
   Loss loss = Loss::kCentred;

@@ -109,6 +109,71 @@ TEST(Distil, FindsAllRowsWhereTheRankIsThatOfTheKeys) {
   EXPECT_LE(mean.layer_mass, mean.best_mass + 1e-6);
 }
 
+// Keys and queries that are the turned products of a layer's input: a predictor that knows how
+// finds them all.
+TEST(Evaluate, TurnsLowRankQueriesAndKeysByTheirTokens) {
+  const kernels::Table& kernels = kernels::table(base::best_isa());
+  constexpr uint32_t kTokens = 96, kDim = 4;
+  kv::Predictor predictor;
+  predictor.shape = {.layers = 1,
+                     .heads = 2,
+                     .kv_heads = 1,
+                     .head_dim = kDim,
+                     .dim = kDim,
+                     .rank = kDim,
+                     .form = kv::PredictorForm::kTrained};
+  predictor.frequency = {0.4F, 0.03F};
+  kv::PredictorLayer w = {.q = std::vector<float>(2 * kDim * kDim),
+                          .k = std::vector<float>(kDim * kDim)};
+  std::vector<float> x(kTokens * kDim), q(2 * x.size()), k(x.size());
+  unsigned number = 1;
+  for (std::vector<float>* part : {&w.q, &w.k, &x})
+    for (float& e : *part) e = static_cast<float>((number = number * 69069 + 1) >> 16) / 16384 - 2;
+  for (uint32_t t = 0; t < kTokens; ++t)
+    for (uint32_t head = 0; head < 3; ++head) {
+      const float* matrix = head < 2 ? w.q.data() + head * kDim * kDim : w.k.data();
+      float low[kDim] = {};
+      for (uint32_t i = 0; i < kDim * kDim; ++i)
+        low[i / kDim] += matrix[i] * x[t * kDim + i % kDim];
+      float* const to = head < 2 ? &q[(t * 2 + head) * kDim] : &k[t * kDim];
+      for (uint32_t i = 0; i < 2; ++i) {
+        const float angle = predictor.frequency[i] * static_cast<float>(t);
+        to[i] = low[i] * std::cos(angle) - low[i + 2] * std::sin(angle);
+        to[i + 2] = low[i] * std::sin(angle) + low[i + 2] * std::cos(angle);
+      }
+    }
+  for (float& e : w.q) e /= std::sqrt(float{kDim});
+  predictor.layers = {w};
+  const LayerActivations layer = {
+      .layer = 0, .tokens = kTokens, .x = x.data(), .q = q.data(), .k = k.data()};
+  const EvaluateOptions options = {
+      .budget = 0.25, .sinks = 1, .recent = 4, .queries = 8, .type = kernels::DType::kF16};
+  const Quality knows = evaluate(predictor, layer, options, kernels);
+  EXPECT_LT(knows.mse, 1e-2);
+  EXPECT_GT(knows.mass, 0.999 * knows.best_mass);
+  predictor.frequency.clear();
+  EXPECT_GT(evaluate(predictor, layer, options, kernels).mse, 1);
+}
+
+TEST(Distil, TurnsPredictionsFromInputsUnlessToldOtherwise) {
+  const auto engine = engine::tiny_engine(128);
+  const auto text = text_of(200);
+  const std::vector<double>& own = engine->model().config().rope.frequency;
+  ASSERT_EQ(own.size(), 8u);
+  for (const kv::PredictorForm form : {kv::PredictorForm::kRandom, kv::PredictorForm::kTrained}) {
+    DistilOptions options = quick(form);
+    EXPECT_EQ(distil(*engine, text, options).value().predictor.frequency,
+              (std::vector<float>{static_cast<float>(own[2]), static_cast<float>(own[6])}));
+    options.position = Position::kNone;
+    EXPECT_TRUE(distil(*engine, text, options).value().predictor.frequency.empty());
+    options.position = Position::kDefault;
+    options.rank = 3;
+    EXPECT_TRUE(distil(*engine, text, options).value().predictor.frequency.empty());
+  }
+  EXPECT_TRUE(
+      distil(*engine, text, quick(kv::PredictorForm::kHeads)).value().predictor.frequency.empty());
+}
+
 TEST(Distil, ReportsItsProgressInTokens) {
   const auto engine = engine::tiny_engine(128);
   DistilOptions options = quick(kv::PredictorForm::kHeads);
@@ -140,6 +205,14 @@ TEST(Distil, RefusesWhatCannotBeLearntFrom) {
   bad = good;
   bad.rate = std::nanf("");
   EXPECT_NE(refusal(400, bad).find("learning rate"), std::string::npos);
+  bad = good;
+  bad.position = Position::kRotary;
+  EXPECT_EQ(refusal(400, bad),
+            "rotary position is for predictions from a layer's input: heads have it already");
+  bad = quick(kv::PredictorForm::kTrained);
+  bad.position = Position::kRotary;
+  bad.rank = 3;
+  EXPECT_EQ(refusal(400, bad), "rotary position turns pairs of values, and a rank of 3 is odd");
   bad = good;
   bad.epochs = 0;
   EXPECT_NE(refusal(400, bad).find("at least one epoch"), std::string::npos);

@@ -62,7 +62,8 @@ class Judge {
         layer_(layer),
         options_(options),
         kernels_(kernels),
-        projected_(shape_.projected()) {
+        projected_(shape_.projected()),
+        turns_(shape_.rank) {
     make_low_rank_keys();
     for (uint32_t head = 0; head < shape_.kv_heads; ++head)
       keys_.push_back(columns_of(layer.k + size_t{head} * shape_.head_dim, k_width(),
@@ -99,6 +100,8 @@ class Judge {
       float* row = rows.data() + size_t{t} * low;
       predictor_.keys(layer_.layer, shape_.from_input() ? input(t) : layer_.k + t * k_width(),
                       kernels_, row);
+      predictor_.turns(t, turns_.data());
+      predictor_.turn(turns_.data(), shape_.kv_heads, kernels_, row);
       kernels::from_f32(options_.type, row, low, stored.data());
       kernels::to_f32(options_.type, stored.data(), low, row);
     }
@@ -121,6 +124,7 @@ class Judge {
                                .q_stride = q_width(),
                                .columns = keys_[head].data()};
     std::vector<float> low(shape_.rank);
+    predictor_.turns(i, turns_.data());
     double error = 0;
     for (uint32_t g = 0; g < group; ++g) {
       const uint32_t q_head = head * group + g;
@@ -128,6 +132,7 @@ class Judge {
                               ? input(i)
                               : layer_.q + i * q_width() + size_t{q_head} * shape_.head_dim;
       predictor_.query(layer_.layer, q_head, from, kernels_, low.data());
+      predictor_.turn(turns_.data(), 1, kernels_, low.data());
       Weights scores(seen), exact(seen);
       for (uint32_t r = 0; r < shape_.rank; ++r)
         kernels_.axpy(scores.data(), low[r], low_keys_[head].data() + size_t{r} * layer_.tokens,
@@ -147,7 +152,7 @@ class Judge {
   const LayerActivations& layer_;
   const EvaluateOptions& options_;
   const kernels::Table& kernels_;
-  std::vector<float> projected_;
+  std::vector<float> projected_, turns_;             // of one token
   std::vector<std::vector<float>> keys_, low_keys_;  // per KV head, as columns
 };
 

@@ -43,6 +43,16 @@ double error_of(std::span<float> scores, std::span<float> target, Loss loss,
   return squares / n;
 }
 
+// The inverse of kernels::Table::rope, and its gradient: low [rank] in place.
+void turn_back(float* low, const float* cos_sin, uint32_t rank) {
+  const uint32_t pairs = rank / 2;
+  for (uint32_t i = 0; i < pairs; ++i) {
+    const float a = low[i], b = low[pairs + i], c = cos_sin[i], s = cos_sin[pairs + i];
+    low[i] = a * c + b * s;
+    low[pairs + i] = b * c - a * s;
+  }
+}
+
 }  // namespace
 
 void Adam::step(std::span<float> x, std::span<const float> gradient, float rate) {
@@ -74,10 +84,15 @@ void true_scores(const HeadWindow& window, uint32_t i, uint32_t g, const kernels
 
 void HeadFit::project_keys(const HeadWindow& window, const kernels::Table& kernels) {
   keys_.resize(size_t{rank_} * window.tokens);
-  for (uint32_t j = 0; j < window.tokens; ++j)
+  std::vector<float> key(rank_);
+  for (uint32_t j = 0; j < window.tokens; ++j) {
     for (uint32_t r = 0; r < rank_; ++r)
-      keys_[size_t{r} * window.tokens + j] = kernels.dot(
-          window.b + j * window.b_stride, k_.data() + size_t{r} * window.inputs, window.inputs);
+      key[r] = kernels.dot(window.b + j * window.b_stride, k_.data() + size_t{r} * window.inputs,
+                           window.inputs);
+    if (window.turns != nullptr)
+      kernels.rope(key.data(), window.turns + size_t{j} * rank_, rank_, false);
+    for (uint32_t r = 0; r < rank_; ++r) keys_[size_t{r} * window.tokens + j] = key[r];
+  }
 }
 
 double HeadFit::add_query(const HeadWindow& window, uint32_t i, uint32_t g, Loss loss,
@@ -85,32 +100,41 @@ double HeadFit::add_query(const HeadWindow& window, uint32_t i, uint32_t g, Loss
   const float* a = window.a + i * window.a_stride + g * window.a_group;
   const size_t matrix = size_t{rank_} * window.inputs;
   const uint32_t seen = i + 1;
-  std::vector<float> projected(rank_);
-  std::fill_n(scores_.begin(), seen, 0.0F);
-  for (uint32_t r = 0; r < rank_; ++r) {
+  const float* const turn = window.turns != nullptr ? window.turns + size_t{i} * rank_ : nullptr;
+  std::vector<float> projected(rank_), gradient(rank_);
+  for (uint32_t r = 0; r < rank_; ++r)
     projected[r] =
         kernels.dot(a, q_.data() + g * matrix + size_t{r} * window.inputs, window.inputs);
+  if (turn != nullptr) kernels.rope(projected.data(), turn, rank_, false);
+  std::fill_n(scores_.begin(), seen, 0.0F);
+  for (uint32_t r = 0; r < rank_; ++r)
     kernels.axpy(scores_.data(), projected[r], keys_.data() + size_t{r} * window.tokens, seen);
-  }
   true_scores(window, i, g, kernels, target_.data());
   const double loss_here =
       error_of(std::span(scores_).first(seen), std::span(target_).first(seen), loss, kernels);
   for (uint32_t r = 0; r < rank_; ++r) {
     const size_t row = size_t{r} * window.tokens;
-    const float gradient = kernels.dot(scores_.data(), keys_.data() + row, seen);
-    kernels.axpy(q_gradient_.data() + g * matrix + size_t{r} * window.inputs, gradient, a,
-                 window.inputs);
+    gradient[r] = kernels.dot(scores_.data(), keys_.data() + row, seen);
     kernels.axpy(keys_gradient_.data() + row, projected[r], scores_.data(), seen);
   }
+  if (turn != nullptr) turn_back(gradient.data(), turn, rank_);
+  for (uint32_t r = 0; r < rank_; ++r)
+    kernels.axpy(q_gradient_.data() + g * matrix + size_t{r} * window.inputs, gradient[r], a,
+                 window.inputs);
   return loss_here;
 }
 
 void HeadFit::gather_keys(const HeadWindow& window, const kernels::Table& kernels) {
-  for (uint32_t j = 0; j < window.tokens; ++j)
+  std::vector<float> gradient(rank_);
+  for (uint32_t j = 0; j < window.tokens; ++j) {
     for (uint32_t r = 0; r < rank_; ++r)
-      kernels.axpy(k_gradient_.data() + size_t{r} * window.inputs,
-                   keys_gradient_[size_t{r} * window.tokens + j], window.b + j * window.b_stride,
-                   window.inputs);
+      gradient[r] = keys_gradient_[size_t{r} * window.tokens + j];
+    if (window.turns != nullptr)
+      turn_back(gradient.data(), window.turns + size_t{j} * rank_, rank_);
+    for (uint32_t r = 0; r < rank_; ++r)
+      kernels.axpy(k_gradient_.data() + size_t{r} * window.inputs, gradient[r],
+                   window.b + j * window.b_stride, window.inputs);
+  }
 }
 
 double HeadFit::step(const HeadWindow& window, std::span<const uint32_t> queries, Loss loss,

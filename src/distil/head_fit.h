@@ -29,6 +29,9 @@ struct HeadWindow {
   size_t a_stride = 0, a_group = 0;
   const float* b = nullptr;
   size_t b_stride = 0;
+  // Cosines and sines by which A_g a_i and B b_i turn before they are compared, [tokens][rank] as
+  // kernels::Table::rope takes them; null: they do not.
+  const float* turns = nullptr;
 };
 
 // [tokens][width], `stride` floats from one row to the next, as [width][tokens].

@@ -66,6 +66,26 @@ double naive_row(std::vector<double> guess, std::vector<double> truth, Loss loss
   return squares;
 }
 
+// The definition of rotary position: values i and i + rank / 2 by the window's cosines and sines.
+std::vector<double> turned(std::vector<double> low, const HeadWindow& w, uint32_t token) {
+  if (w.turns == nullptr) return low;
+  const size_t rank = low.size(), pairs = rank / 2;
+  for (size_t i = 0; i < pairs; ++i) {
+    const double c = w.turns[token * rank + i], s = w.turns[token * rank + pairs + i];
+    const double a = low[i], b = low[pairs + i];
+    low[i] = a * c - b * s;
+    low[pairs + i] = a * s + b * c;
+  }
+  return low;
+}
+
+std::vector<double> low_of(const float* matrix, const float* from, uint32_t rank,
+                           const HeadWindow& w, uint32_t token) {
+  std::vector<double> low(rank);
+  for (uint32_t r = 0; r < rank; ++r) low[r] = product(matrix + r * w.inputs, from, w.inputs);
+  return turned(low, w, token);
+}
+
 double naive_loss(const HeadFit& fit, const HeadWindow& w, std::span<const uint32_t> queries,
                   Loss loss) {
   double total = 0;
@@ -74,9 +94,10 @@ double naive_loss(const HeadFit& fit, const HeadWindow& w, std::span<const uint3
       std::vector<double> guess(i + 1), truth(i + 1);
       for (uint32_t j = 0; j <= i; ++j) {
         const float *b = w.b + j * w.b_stride, *a = w.a + i * w.a_stride + g * w.a_group;
-        for (uint32_t r = 0; r < fit.rank(); ++r)
-          guess[j] += product(fit.q().data() + (g * fit.rank() + r) * w.inputs, a, w.inputs) *
-                      product(fit.k().data() + r * w.inputs, b, w.inputs);
+        const uint32_t rank = fit.rank();
+        const auto q = low_of(fit.q().data() + g * rank * w.inputs, a, rank, w, i);
+        const auto k = low_of(fit.k().data(), b, rank, w, j);
+        for (uint32_t r = 0; r < rank; ++r) guess[j] += q[r] * k[r];
         truth[j] = product(w.q + i * w.q_stride + g * w.head_dim, b, w.head_dim) /
                    std::sqrt(static_cast<double>(w.head_dim));
       }
@@ -89,45 +110,67 @@ HeadFit fit_from(std::vector<float> q, std::vector<float> k, uint32_t rank) {
   return HeadFit(rank, std::move(q), std::move(k));
 }
 
-class EachLoss : public testing::TestWithParam<Loss> {};
+// Of each loss, without positions and with them.
+class EachLoss : public testing::TestWithParam<std::tuple<Loss, bool>> {
+ protected:
+  EachLoss() {
+    constexpr uint32_t kPairs = kRank / 2;
+    for (uint32_t t = 0; t < Example::kTokens; ++t)
+      for (uint32_t i = 0; i < kPairs; ++i) {
+        const float angle = static_cast<float>(t) * (i == 0 ? 0.9F : 0.05F);
+        turns_[t * kRank + i] = std::cos(angle);
+        turns_[t * kRank + kPairs + i] = std::sin(angle);
+      }
+    if (std::get<bool>(GetParam())) example.window.turns = turns_.data();
+  }
+  static Loss loss() { return std::get<Loss>(GetParam()); }
+
+  static constexpr uint32_t kRank = 4;
+  Example example;
+  const std::vector<float> q = random_floats(size_t{2} * kRank * 5, 3),
+                           k = random_floats(size_t{kRank} * 5, 4);
+
+ private:
+  std::vector<float> turns_ = std::vector<float>(size_t{Example::kTokens} * kRank);
+};
 
 TEST_P(EachLoss, IsTheMeanOverTheQueriesAskedFor) {
-  const Example example;
   const std::vector<uint32_t> queries = {3, 18, 7};
-  HeadFit fit = fit_from(random_floats(size_t{2} * 3 * 5, 3), random_floats(size_t{3} * 5, 4), 3);
-  const double naive = naive_loss(fit, example.window, queries, GetParam());
-  EXPECT_NEAR(fit.step(example.window, queries, GetParam(), 0.1F, kernels_here()), naive,
-              1e-4 * naive);
+  HeadFit fit = fit_from(q, k, kRank);
+  const double naive = naive_loss(fit, example.window, queries, loss());
+  EXPECT_NEAR(fit.step(example.window, queries, loss(), 0.1F, kernels_here()), naive, 1e-4 * naive);
 }
 
 // The first step of Adam moves each weight by the rate, against the sign of its gradient.
 TEST_P(EachLoss, GoesDownItsGradient) {
-  const Example example;
   const std::vector<uint32_t> queries = {2, 11, 18};
-  const auto q = random_floats(size_t{2} * 3 * 5, 3), k = random_floats(size_t{3} * 5, 4);
-  HeadFit moved = fit_from(q, k, 3);
-  moved.step(example.window, queries, GetParam(), 0.001F, kernels_here());
+  HeadFit moved = fit_from(q, k, kRank);
+  moved.step(example.window, queries, loss(), 0.001F, kernels_here());
   const auto slope = [&](bool of_k, size_t i) {
-    double loss[2];
+    double of_side[2];
     for (const int side : {0, 1}) {
       auto changed_q = q, changed_k = k;
       (of_k ? changed_k : changed_q)[i] += side == 0 ? -1e-2F : 1e-2F;
-      loss[side] =
-          naive_loss(fit_from(changed_q, changed_k, 3), example.window, queries, GetParam());
+      of_side[side] =
+          naive_loss(fit_from(changed_q, changed_k, kRank), example.window, queries, loss());
     }
-    return loss[1] - loss[0];
+    return of_side[1] - of_side[0];
   };
   for (const bool of_k : {false, true}) {
     const auto &before = of_k ? k : q, &after = of_k ? moved.k() : moved.q();
     for (size_t i = 0; i < before.size(); ++i) {
       const double down = slope(of_k, i);
-      if (std::abs(down) > 1e-3) EXPECT_NEAR(after[i] - before[i], down > 0 ? -0.001 : 0.001, 1e-5);
+      if (std::abs(down) > 1e-3) {
+        EXPECT_NEAR(after[i] - before[i], down > 0 ? -0.001 : 0.001, 1e-5);
+      }
     }
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(All, EachLoss,
-                         testing::Values(Loss::kRaw, Loss::kCentred, Loss::kDivergence));
+                         testing::Combine(testing::Values(Loss::kRaw, Loss::kCentred,
+                                                          Loss::kDivergence),
+                                          testing::Bool()));
 
 TEST(HeadFit, LearnsTheScoresThemselvesWhereItsRankAllowsIt) {
   const Example example;

@@ -29,11 +29,21 @@ void divide(std::vector<float>& rows, const std::vector<float>& size) {
     for (size_t d = 0; d < size.size(); ++d) rows[first + d] /= size[d];
 }
 
+// What values of such sizes are multiplied by so that all but one in a thousand lie within +-127.
+float unit_of(std::vector<float>& sizes) {
+  const auto most = sizes.end() - 1 - static_cast<ptrdiff_t>(sizes.size() / 1000);
+  std::nth_element(sizes.begin(), most, sizes.end());
+  return 127 / std::max(*most, kLeastSize);
+}
+
 }  // namespace
 
 LayerFit::Inputs LayerFit::inputs_of(const LayerActivations& layer) const {
   Inputs inputs;
   const size_t tokens = layer.tokens;
+  if (!start_.frequency.empty()) inputs.turns.resize(tokens * shape_.rank);
+  for (uint32_t t = 0; t < layer.tokens && !inputs.turns.empty(); ++t)
+    start_.turns(t, inputs.turns.data() + size_t{t} * shape_.rank);
   if (!shape_.from_input()) {
     inputs.a_stride = size_t{shape_.heads} * shape_.head_dim;
     inputs.b_stride = size_t{shape_.kv_heads} * shape_.head_dim;
@@ -48,7 +58,7 @@ LayerFit::Inputs LayerFit::inputs_of(const LayerActivations& layer) const {
   }
   inputs.a.resize(tokens * inputs.a_stride);
   for (size_t t = 0; t < tokens; ++t)
-    projection_.apply(layer.x + t * shape_.dim, inputs.a.data() + t * inputs.a_stride);
+    start_.projection.apply(layer.x + t * shape_.dim, inputs.a.data() + t * inputs.a_stride);
   return inputs;
 }
 
@@ -115,7 +125,8 @@ void LayerFit::train_head(uint32_t head, const LayerActivations& layer, const In
                              .a_stride = inputs.a_stride,
                              .a_group = shape_.from_input() ? 0 : head_dim,
                              .b = inputs.of_keys() + b_first(head),
-                             .b_stride = inputs.b_stride};
+                             .b_stride = inputs.b_stride,
+                             .turns = inputs.turns.empty() ? nullptr : inputs.turns.data()};
   std::mt19937_64 random(steps.seed + head);
   std::vector<uint32_t> queries(steps.queries);
   for (uint32_t s = 0; s < steps.count; ++s) {
@@ -145,9 +156,30 @@ float int8_unit(const float* inputs, size_t stride, uint32_t tokens, std::span<c
   for (uint32_t t = 0; t < tokens; ++t)
     sizes[t] =
         std::abs(kernels.dot(inputs + t * stride, row.data(), static_cast<uint32_t>(row.size())));
-  const auto most = sizes.end() - 1 - static_cast<ptrdiff_t>(sizes.size() / 1000);
-  std::nth_element(sizes.begin(), most, sizes.end());
-  return 127 / std::max(*most, kLeastSize);
+  return unit_of(sizes);
+}
+
+std::vector<float> LayerFit::units(uint32_t head, const Inputs& inputs, uint32_t tokens,
+                                   const kernels::Table& kernels) const {
+  const uint32_t n = shape_.inputs(), rank = shape_.rank, pairs = rank / 2;
+  const float* const b = inputs.of_keys() + b_first(head);
+  const float* const k = heads_[head].k().data();
+  std::vector<float> units(rank);
+  if (inputs.turns.empty()) {
+    for (uint32_t r = 0; r < rank; ++r)
+      units[r] = int8_unit(b, inputs.b_stride, tokens, {k + size_t{r} * n, n}, kernels);
+    return units;
+  }
+  std::vector<std::vector<float>> sizes(pairs);
+  std::vector<float> key(rank);
+  for (size_t t = 0; t < tokens; ++t) {
+    for (uint32_t r = 0; r < rank; ++r)
+      key[r] = kernels.dot(b + t * inputs.b_stride, k + size_t{r} * n, n);
+    kernels.rope(key.data(), inputs.turns.data() + t * rank, rank, false);
+    for (uint32_t r = 0; r < rank; ++r) sizes[r % pairs].push_back(std::abs(key[r]));
+  }
+  for (uint32_t r = 0; r < pairs; ++r) units[r] = units[pairs + r] = unit_of(sizes[r]);
+  return units;
 }
 
 kv::PredictorLayer LayerFit::result(const LayerActivations& layer,
@@ -159,11 +191,13 @@ kv::PredictorLayer LayerFit::result(const LayerActivations& layer,
   kv::PredictorLayer result;
   result.q.resize(size_t{shape_.heads} * rank * n);
   result.k.resize(size_t{shape_.kv_heads} * rank * n);
+  std::vector<std::vector<float>> all_units;
+  for (uint32_t head = 0; head < shape_.kv_heads; ++head)
+    all_units.push_back(units(head, inputs, layer.tokens, kernels));
   for (uint32_t row = 0; row < shape_.kv_heads * rank; ++row) {
     const uint32_t head = row / rank, r = row % rank;
     const float* k = heads_[head].k().data() + size_t{r} * n;
-    const float unit =
-        int8_unit(inputs.of_keys() + b_first(head), inputs.b_stride, layer.tokens, {k, n}, kernels);
+    const float unit = all_units[head][r];
     for (uint32_t d = 0; d < n; ++d)
       result.k[size_t{row} * n + d] = k[d] * unit / b_size_[b_first(head) + d];
     for (uint32_t g = 0; g < group; ++g) {

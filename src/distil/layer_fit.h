@@ -29,9 +29,8 @@ float int8_unit(const float* inputs, size_t stride, uint32_t tokens, std::span<c
 
 class LayerFit {
  public:
-  // projection: of the form kRandom. Both outlive it.
-  LayerFit(const kv::PredictorShape& shape, const kv::SparseProjection& projection)
-      : shape_(shape), projection_(projection) {}
+  // start: all of a predictor but its layers. It outlives this.
+  explicit LayerFit(const kv::Predictor& start) : start_(start), shape_(start.shape) {}
 
   // Trains on one sequence; the first also says how large inputs are. The same result for any
   // number of threads.
@@ -45,6 +44,7 @@ class LayerFit {
   // What W_Q (a) and W_K (b) read of each token, scaled. One and the same where b is empty.
   struct Inputs {
     std::vector<float> a, b;
+    std::vector<float> turns;  // of HeadWindow, empty if there are none
     size_t a_stride = 0, b_stride = 0;
     const float* of_keys() const { return b.empty() ? a.data() : b.data(); }
   };
@@ -55,6 +55,10 @@ class LayerFit {
   void start_with_largest(uint32_t head, std::vector<float>& q, std::vector<float>& k) const;
   void train_head(uint32_t head, const LayerActivations& layer, const Inputs& inputs,
                   const Steps& steps, const kernels::Table& kernels);
+  // What each value of a head's low-rank keys is multiplied by: int8_unit, of both values of a pair
+  // that turns.
+  std::vector<float> units(uint32_t head, const Inputs& inputs, uint32_t tokens,
+                           const kernels::Table& kernels) const;
   // Where a head's inputs begin, in a row of them and in a_size_ or b_size_.
   size_t a_first(uint32_t q_head) const {
     return shape_.from_input() ? 0 : size_t{q_head} * shape_.head_dim;
@@ -63,8 +67,8 @@ class LayerFit {
     return shape_.from_input() ? 0 : size_t{head} * shape_.head_dim;
   }
 
+  const kv::Predictor& start_;
   const kv::PredictorShape& shape_;
-  const kv::SparseProjection& projection_;
   std::vector<float> a_size_, b_size_;  // root mean squares of the inputs
   std::vector<HeadFit> heads_;          // per KV head
 };

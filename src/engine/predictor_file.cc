@@ -16,9 +16,9 @@ namespace {
 using base::fail;
 using base::Result;
 
-constexpr uint32_t kVersion = 1;
-constexpr uint32_t kMost = 1 << 20;  // of any number of the shape
-constexpr uint32_t kBlock = 32;      // of Q8_0: a scale and as many codes
+constexpr uint32_t kVersion = 1, kTurningVersion = 2;  // the latter knows positions
+constexpr uint32_t kMost = 1 << 20;                    // of any number of the shape
+constexpr uint32_t kBlock = 32;                        // of Q8_0: a scale and as many codes
 constexpr uint32_t kBlockBytes = 34;
 constexpr std::string_view kForms[] = {"random", "trained", "heads", "components"};
 
@@ -66,13 +66,18 @@ std::array<Named, 2> tensors_of(const kv::PredictorShape& shape, uint32_t layer)
           Named{fmt::format("blk.{}.predictor_k.weight", layer), shape.kv_heads * shape.rank}};
 }
 
+uint32_t version_of(const PredictorFile& file) {
+  return file.predictor.frequency.empty() ? kVersion : kTurningVersion;
+}
+
 std::string checksum(const PredictorFile& file, std::span<const std::string_view> tensors) {
   const kv::PredictorShape& s = file.predictor.shape;
-  const std::string head =
-      fmt::format("{} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {}", kVersion, form_name(s.form),
-                  s.layers, s.heads, s.kv_heads, s.head_dim, s.dim, s.rank, s.seed, file.model.arch,
-                  file.model.weights, file.text, file.tokens, file.held_out,
-                  fmt::join(file.mse, " "), fmt::join(file.recall, " "), fmt::join(file.mass, " "));
+  std::string head = fmt::format(
+      "{} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {}", version_of(file), form_name(s.form),
+      s.layers, s.heads, s.kv_heads, s.head_dim, s.dim, s.rank, s.seed, file.model.arch,
+      file.model.weights, file.text, file.tokens, file.held_out, fmt::join(file.mse, " "),
+      fmt::join(file.recall, " "), fmt::join(file.mass, " "));
+  for (const float f : file.predictor.frequency) head += fmt::format(" {}", f);
   uint64_t hash = fnv1a(std::as_bytes(std::span(head)));
   for (const std::string_view tensor : tensors)
     hash = fnv1a(std::as_bytes(std::span(tensor)), hash);
@@ -84,7 +89,7 @@ io::GgufMetadata metadata_of(const PredictorFile& file, std::span<const std::str
   io::GgufMetadata out;
   out.put("general.type", "predictor");
   out.put("general.architecture", file.model.arch);
-  out.put("kvick.predictor.version", kVersion);
+  out.put("kvick.predictor.version", version_of(file));
   out.put("kvick.predictor.form", form_name(s.form));
   out.put("kvick.predictor.layers", s.layers);
   out.put("kvick.predictor.heads", s.heads);
@@ -100,6 +105,8 @@ io::GgufMetadata metadata_of(const PredictorFile& file, std::span<const std::str
   out.put("kvick.predictor.mse", std::span<const float>(file.mse));
   out.put("kvick.predictor.recall", std::span<const float>(file.recall));
   out.put("kvick.predictor.mass", std::span<const float>(file.mass));
+  if (!file.predictor.frequency.empty())
+    out.put("kvick.predictor.frequency", std::span<const float>(file.predictor.frequency));
   out.put("kvick.predictor.checksum", checksum(file, tensors));
   return out;
 }
@@ -132,11 +139,27 @@ Result<kv::PredictorShape> shape_in(const io::ModelFile& gguf) {
   return shape;
 }
 
-Result<std::vector<float>> list_in(const io::ModelFile& gguf, const char* key, uint32_t layers) {
+Result<std::vector<float>> list_in(const io::ModelFile& gguf, const char* key, uint32_t count) {
   const std::vector<float>* list = gguf.get_floats(fmt::format("kvick.predictor.{}", key));
-  if (list == nullptr || list->size() != layers)
-    return fail("kvick.predictor.{} is no list of {} numbers", key, layers);
+  if (list == nullptr || list->size() != count)
+    return fail("kvick.predictor.{} is no list of {} numbers", key, count);
   return *list;
+}
+
+bool finite(const std::vector<float>& list) {
+  return std::all_of(list.begin(), list.end(), [](float x) { return std::isfinite(x); });
+}
+
+Result<std::vector<float>> frequency_in(const io::ModelFile& gguf,
+                                        const kv::PredictorShape& shape) {
+  if (!shape.from_input())
+    return fail("it turns predictions by positions, which are in the {} already",
+                form_name(shape.form));
+  if (shape.rank % 2 != 0)
+    return fail("it turns pairs of values by positions, and a rank of {} is odd", shape.rank);
+  KVICK_TRY(std::vector<float> frequency, list_in(gguf, "frequency", shape.rank / 2));
+  if (!finite(frequency)) return fail("kvick.predictor.frequency has what are no finite numbers");
+  return frequency;
 }
 
 // The tensors' data, q and k of each layer in turn.
@@ -161,7 +184,8 @@ Result<PredictorFile> file_of(const io::ModelFile& gguf) {
   KVICK_TRY(const std::string type, gguf.get_string("general.type", ""));
   if (type != "predictor") return fail("it is no predictor, which kvick train distil makes");
   KVICK_TRY(const uint64_t version, gguf.get_uint("kvick.predictor.version"));
-  if (version != kVersion) return fail("it is of version {}, not {}", version, kVersion);
+  if (version != kVersion && version != kTurningVersion)
+    return fail("it is of version {}, not {} or {}", version, kVersion, kTurningVersion);
   PredictorFile file;
   KVICK_TRY(file.predictor.shape, shape_in(gguf));
   const kv::PredictorShape& shape = file.predictor.shape;
@@ -174,6 +198,9 @@ Result<PredictorFile> file_of(const io::ModelFile& gguf) {
   KVICK_TRY(file.mse, list_in(gguf, "mse", shape.layers));
   KVICK_TRY(file.recall, list_in(gguf, "recall", shape.layers));
   KVICK_TRY(file.mass, list_in(gguf, "mass", shape.layers));
+  if (version == kTurningVersion) {
+    KVICK_TRY(file.predictor.frequency, frequency_in(gguf, shape));
+  }
   KVICK_TRY(const std::vector<std::string_view> tensors, tensors_in(gguf, shape));
   KVICK_TRY(const std::string sum, gguf.get_string("kvick.predictor.checksum"));
   if (sum != checksum(file, tensors)) return fail("its checksum is wrong: it is damaged");
@@ -185,8 +212,7 @@ Result<PredictorFile> file_of(const io::ModelFile& gguf) {
     file.predictor.layers.push_back({.q = matrix(0, shape.heads), .k = matrix(1, shape.kv_heads)});
     for (const std::vector<float>* w :
          {&file.predictor.layers.back().q, &file.predictor.layers.back().k})
-      if (!std::all_of(w->begin(), w->end(), [](float x) { return std::isfinite(x); }))
-        return fail("layer {} has weights that are not finite numbers", layer);
+      if (!finite(*w)) return fail("layer {} has weights that are not finite numbers", layer);
   }
   return file;
 }

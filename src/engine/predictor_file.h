@@ -2,12 +2,13 @@
 // MAPLE's predictor in a file, NAME.kvp: a GGUF file, so that what shows models shows it too.
 //
 //   general.type = "predictor", general.architecture = the model's
-//   kvick.predictor.version (1), .form (random, trained, heads or components), .layers, .heads,
-//   .kv_heads, .head_dim, .dim, .rank, .seed: kv::PredictorShape; .weights: which model it was
-//   trained for (ModelIdentity); .text, .tokens, .held_out: on what it was trained and judged;
-//   .mse, .recall, .mass: of each layer; .checksum: of all of the above and the tensors' data
-//   blk.N.predictor_q.weight [heads * rank][inputs], blk.N.predictor_k.weight [kv_heads *
-//   rank][inputs]: Q8_0, inputs padded with zeros to a multiple of 32
+//   kvick.predictor.version (1, or 2 of one that has .frequency), .form (random, trained, heads or
+//   components), .layers, .heads, .kv_heads, .head_dim, .dim, .rank, .seed: kv::PredictorShape;
+//   .weights: which model it was trained for (ModelIdentity); .text, .tokens, .held_out: on what it
+//   was trained and judged; .mse, .recall, .mass: of each layer; .frequency: Predictor::frequency;
+//   .checksum: of all of the above and the tensors' data blk.N.predictor_q.weight [heads *
+//   rank][inputs], blk.N.predictor_k.weight [kv_heads * rank][inputs]: Q8_0, inputs padded with
+//   zeros to a multiple of 32
 //
 // The random projection is made again from its seed.
 

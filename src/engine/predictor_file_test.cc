@@ -1,5 +1,6 @@
 #include "engine/predictor_file.h"
 
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <gtest/gtest.h>
@@ -17,7 +18,8 @@ std::vector<float> random_floats(size_t n, std::mt19937& random) {
   return made;
 }
 
-PredictorFile random_file(kv::PredictorForm form, unsigned seed) {
+// frequencies: how many.
+PredictorFile random_file(kv::PredictorForm form, unsigned seed, uint32_t frequencies = 0) {
   std::mt19937 random(seed);
   PredictorFile file;
   file.model = {.arch = "llama", .layers = 2, .kv_heads = 2, .head_dim = 16, .weights = "0123"};
@@ -30,9 +32,10 @@ PredictorFile random_file(kv::PredictorForm form, unsigned seed) {
            .kv_heads = 2,
            .head_dim = 16,
            .dim = 64,
-           .rank = 3,
+           .rank = frequencies > 0 ? 2 * frequencies : 3,
            .form = form,
            .seed = seed};
+  file.predictor.frequency = random_floats(frequencies, random);
   for (uint32_t layer = 0; layer < 2; ++layer)
     file.predictor.layers.push_back(
         {.q = random_floats(size_t{shape.heads} * shape.rank * shape.inputs(), random),
@@ -44,16 +47,19 @@ base::Result<PredictorFile> parsed(const std::string& bytes) {
   return parse_predictor(std::as_bytes(std::span(bytes)));
 }
 
-constexpr kv::PredictorForm kForms[] = {kv::PredictorForm::kRandom, kv::PredictorForm::kTrained,
-                                        kv::PredictorForm::kHeads};
-
 TEST(PredictorFile, KeepsEverythingAndItsWeightsToAnEighthBit) {
-  for (const kv::PredictorForm form : kForms) {
-    const PredictorFile file = random_file(form, 7);
+  constexpr std::pair<kv::PredictorForm, uint32_t> kFiles[] = {{kv::PredictorForm::kRandom, 0},
+                                                               {kv::PredictorForm::kTrained, 0},
+                                                               {kv::PredictorForm::kHeads, 0},
+                                                               {kv::PredictorForm::kRandom, 2},
+                                                               {kv::PredictorForm::kTrained, 3}};
+  for (const auto& [form, frequencies] : kFiles) {
+    const PredictorFile file = random_file(form, 7, frequencies);
     const std::string bytes = predictor_bytes(file);
     const PredictorFile read = parsed(bytes).value();
     EXPECT_EQ(read.model, file.model);
     EXPECT_EQ(read.predictor.shape, file.predictor.shape);
+    EXPECT_EQ(read.predictor.frequency, file.predictor.frequency);
     EXPECT_EQ(read.text, file.text);
     EXPECT_EQ(read.tokens, file.tokens);
     EXPECT_EQ(read.held_out, file.held_out);
@@ -72,7 +78,7 @@ TEST(PredictorFile, KeepsEverythingAndItsWeightsToAnEighthBit) {
 }
 
 TEST(PredictorFile, IsRefusedWhereverItIsTornOrChanged) {
-  const std::string bytes = predictor_bytes(random_file(kv::PredictorForm::kHeads, 3));
+  const std::string bytes = predictor_bytes(random_file(kv::PredictorForm::kTrained, 3, 2));
   for (size_t n = 0; n + io::kGgufAlignment <= bytes.size(); ++n)
     EXPECT_FALSE(parsed(bytes.substr(0, n)).ok()) << n;
   std::mt19937 random(11);
@@ -102,6 +108,35 @@ TEST(PredictorFile, SaysWhatIsWrong) {
   std::string changed = predictor_bytes(random_file(kv::PredictorForm::kHeads, 3));
   changed[changed.find("a text")] = 'A';
   EXPECT_EQ(parsed(changed).error().message, "its checksum is wrong: it is damaged");
+}
+
+// Files from before there were frequencies have neither the list nor its place in the checksum.
+TEST(PredictorFile, OfNoPositionsIsOfTheFirstVersion) {
+  const std::string plain = predictor_bytes(random_file(kv::PredictorForm::kTrained, 3));
+  const std::string turning = predictor_bytes(random_file(kv::PredictorForm::kTrained, 3, 2));
+  const auto version = [](const std::string& bytes) {
+    constexpr std::string_view kKey = "kvick.predictor.version";
+    return bytes[bytes.find(kKey) + kKey.size() + sizeof(uint32_t)];  // behind the value's type
+  };
+  EXPECT_EQ(plain.find("kvick.predictor.frequency"), std::string::npos);
+  EXPECT_EQ(version(plain), 1);
+  EXPECT_EQ(version(turning), 2);
+}
+
+TEST(PredictorFile, SaysWhatIsWrongWithFrequencies) {
+  const auto refusal = [](const PredictorFile& file) {
+    return parsed(predictor_bytes(file)).error().message;
+  };
+  PredictorFile file = random_file(kv::PredictorForm::kTrained, 3, 2);
+  file.predictor.frequency.pop_back();
+  EXPECT_EQ(refusal(file), "kvick.predictor.frequency is no list of 2 numbers");
+  file.predictor.frequency.push_back(std::nanf(""));
+  EXPECT_EQ(refusal(file), "kvick.predictor.frequency has what are no finite numbers");
+  file = random_file(kv::PredictorForm::kTrained, 3);
+  file.predictor.frequency = {1};
+  EXPECT_EQ(refusal(file), "it turns pairs of values by positions, and a rank of 3 is odd");
+  EXPECT_EQ(refusal(random_file(kv::PredictorForm::kHeads, 3, 2)),
+            "it turns predictions by positions, which are in the heads already");
 }
 
 struct File {

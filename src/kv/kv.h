@@ -44,9 +44,12 @@ class Step {
  public:
   virtual ~Step() = default;  // without commit: rolled back
   virtual Wants wants() const { return {}; }
-  // What the projections of a layer read, in batch order: x: [sum of fresh][model dim]. Before
-  // write of that layer, and only if it is wanted.
-  virtual void inputs(uint32_t layer, const float* x) { (void)layer, (void)x; }
+  // What the projections of a layer read, in batch order: x: [sum of fresh][model dim], and where
+  // the tokens are in their texts: [sum of fresh], rows committed before them and their ancestors
+  // in the slot's tree. Before write of that layer, and only if it is wanted.
+  virtual void inputs(uint32_t layer, const float* x, std::span<const uint32_t> positions) {
+    (void)layer, (void)x, (void)positions;
+  }
   // The share of the memory that each token leaves of what was there before it is added, in batch
   // order: gates: [sum of fresh][kv_heads]. Before write of that layer; without it, all. Only if
   // Traits::memory.

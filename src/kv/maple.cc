@@ -65,22 +65,26 @@ class Maple final : public Selector {
     return predictor_ == nullptr ? 0 : size_t{predictor_->shape.heads} * keys_.rank;
   }
 
-  void project(uint32_t layer, const float* x, uint32_t tokens, std::byte* side,
-               float* predicted) const override {
+  void project(const LayerInputs& inputs, std::byte* side, float* predicted) const override {
     const PredictorShape& shape = predictor_->shape;
     const auto work = [&](size_t begin, size_t end, unsigned) {
-      std::vector<float> memory(2 * size_t{shape.projected()});
+      std::vector<float> memory(2 * size_t{shape.projected()}), turn(shape.rank);
       float* const low = memory.data() + shape.projected();
       for (size_t t = begin; t < end; ++t) {
-        const float* from = predictor_->projected(x + t * shape.dim, memory.data());
-        predictor_->keys(layer, from, kernels_, low);
+        const float* from = predictor_->projected(inputs.x + t * shape.dim, memory.data());
+        predictor_->turns(inputs.positions[t], turn.data());
+        predictor_->keys(inputs.layer, from, kernels_, low);
+        predictor_->turn(turn.data(), shape.kv_heads, kernels_, low);
         kernels_.store_row(keys_.type, low, shape.projected(),
                            side + t * shape.kv_heads * keys_.row_bytes());
+        float* const queries = predicted + t * predicted_floats();
         for (uint32_t head = 0; head < shape.heads; ++head)
-          predictor_->query(layer, head, from, kernels_,
-                            predicted + t * predicted_floats() + size_t{head} * keys_.rank);
+          predictor_->query(inputs.layer, head, from, kernels_,
+                            queries + size_t{head} * keys_.rank);
+        predictor_->turn(turn.data(), shape.heads, kernels_, queries);
       }
     };
+    const size_t tokens = inputs.positions.size();
     if (pool_ == nullptr)
       work(0, tokens, 0);
     else

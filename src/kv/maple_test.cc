@@ -29,7 +29,16 @@ std::vector<float> random_floats(size_t n, std::mt19937& random) {
   return made;
 }
 
-std::shared_ptr<const Predictor> random_predictor(PredictorForm form) {
+constexpr uint32_t kRank = 6;
+
+// What predictions are made from, and whether low-rank queries and keys turn.
+struct Kind {
+  PredictorForm form{};
+  bool turns = false;
+};
+
+std::shared_ptr<const Predictor> random_predictor(Kind kind) {
+  const PredictorForm form = kind.form;
   std::mt19937 random(4);
   auto made = std::make_shared<Predictor>();
   PredictorShape& shape = made->shape;
@@ -38,13 +47,15 @@ std::shared_ptr<const Predictor> random_predictor(PredictorForm form) {
            .kv_heads = kShape.kv_heads,
            .head_dim = kShape.head_dim,
            .dim = kDim,
-           .rank = 5,
+           .rank = kRank,
            .form = form,
            .seed = 1};
   if (form == PredictorForm::kRandom) made->projection = {kDim, shape.projected(), 1};
+  if (kind.turns) made->frequency = {0.7F, 0.09F, 0.0F};
   for (uint32_t layer = 0; layer < shape.layers; ++layer) {
-    made->layers.push_back({.q = random_floats(size_t{kHeads} * 5 * shape.inputs(), random),
-                            .k = random_floats(size_t{kKvDim} / 16 * 5 * shape.inputs(), random)});
+    made->layers.push_back(
+        {.q = random_floats(size_t{kHeads} * kRank * shape.inputs(), random),
+         .k = random_floats(size_t{kShape.kv_heads} * kRank * shape.inputs(), random)});
     for (float& w : made->layers.back().k) w *= 8;   // codes of int8 are whole numbers
     for (float& w : made->layers.back().q) w /= 40;  // scores of a few units
   }
@@ -54,20 +65,21 @@ std::shared_ptr<const Predictor> random_predictor(PredictorForm form) {
 // What is known of one token.
 struct TokenRow {
   std::vector<float> x[kShape.layers], k[kShape.layers];
+  uint32_t position = 0;
 };
 using Rows = std::vector<TokenRow>;
 
 constexpr const char* form_names[] = {"random", "trained", "heads"};
 
 struct Rig {
-  Rig(PredictorForm form, const std::string& options, const std::string& layout = "paged:block=7")
-      : predictor(random_predictor(form)) {
+  Rig(Kind kind, const std::string& options, const std::string& layout = "paged:block=7")
+      : predictor(random_predictor(kind)) {
     setup.shape = kShape;
     setup.predictor = predictor;
     setup.group = kGroup;
     setup.model_dim = kDim;
     setup.select =
-        parse_spec("maple:" + options + ",form=" + form_names[static_cast<int>(form)]).value();
+        parse_spec("maple:" + options + ",form=" + form_names[static_cast<int>(kind.form)]).value();
     type =
         options.find("f16") != std::string::npos ? kernels::DType::kF16 : kernels::DType::kStatic8;
     auto made = make_store(parse_spec(layout).value(), setup);
@@ -84,9 +96,12 @@ struct Rig {
 
   // Writes the rows of a step and looks at each layer when it is there, as a model does.
   using Look = base::FunctionRef<void(uint32_t layer, const Rows& rows)>;
+  // positions: of the step's tokens.
   Rows write(
-      Step& step, uint32_t fresh, Look look = [](uint32_t, const Rows&) {}) {
+      Step& step, std::vector<uint32_t> positions, Look look = [](uint32_t, const Rows&) {}) {
+    const auto fresh = static_cast<uint32_t>(positions.size());
     Rows rows(fresh);
+    for (uint32_t t = 0; t < fresh; ++t) rows[t].position = positions[t];
     EXPECT_EQ(step.wants().inputs, predictor->shape.from_input());
     for (uint32_t layer = 0; layer < kShape.layers; ++layer) {
       const auto x = random_floats(size_t{fresh} * kDim, random);
@@ -95,7 +110,7 @@ struct Rig {
         rows[t].x[layer].assign(x.begin() + t * kDim, x.begin() + (t + 1) * kDim);
         rows[t].k[layer].assign(k.begin() + t * kKvDim, k.begin() + (t + 1) * kKvDim);
       }
-      if (step.wants().inputs) step.inputs(layer, x.data());
+      if (step.wants().inputs) step.inputs(layer, x.data(), positions);
       step.write(layer, k.data(), k.data());
       look(layer, rows);
     }
@@ -104,14 +119,32 @@ struct Rig {
 
   void add(SeqId seq, uint32_t fresh, Rows& known) {
     auto step = begin(seq, fresh);
-    for (TokenRow& row : write(*step, fresh)) known.push_back(std::move(row));
+    for (TokenRow& row : write(*step, chain(seq, fresh))) known.push_back(std::move(row));
     step->commit({{all(fresh)}});
+  }
+
+  // Positions of tokens behind a sequence, each the next one's parent.
+  std::vector<uint32_t> chain(SeqId seq, uint32_t fresh) const {
+    std::vector<uint32_t> positions = all(fresh);
+    for (uint32_t& position : positions) position += store->length(seq);
+    return positions;
   }
 
   static std::vector<uint32_t> all(uint32_t n) {
     std::vector<uint32_t> rows(n);
     for (uint32_t i = 0; i < n; ++i) rows[i] = i;
     return rows;
+  }
+
+  // The definition of rotary position, in place.
+  void turn(std::vector<float>& low, uint32_t position) const {
+    const size_t pairs = predictor->frequency.size();
+    for (size_t i = 0; i < pairs; ++i) {
+      const double angle = double{predictor->frequency[i]} * position;
+      const double a = low[i], b = low[pairs + i];
+      low[i] = static_cast<float>(a * std::cos(angle) - b * std::sin(angle));
+      low[pairs + i] = static_cast<float>(a * std::sin(angle) + b * std::cos(angle));
+    }
   }
 
   // Low-rank keys as they are stored, of one layer and head.
@@ -123,6 +156,7 @@ struct Rig {
                             : row.k[layer].data() + head * kShape.head_dim;
     const kernels::Table& kernels = kernels::table(base::Isa::kScalar);
     predictor->key(layer, head, from, kernels, low.data());
+    turn(low, row.position);
     std::vector<std::byte> stored(kernels::dtype_bytes(type, rank));
     kernels::from_f32(type, low.data(), rank, stored.data());
     kernels::to_f32(type, stored.data(), rank, low.data());
@@ -142,6 +176,7 @@ struct Rig {
                                 ? predictor->projected(fresh[t].x[layer].data(), memory.data())
                                 : q.data() + t * kQDim + q_head * kShape.head_dim;
         predictor->query(layer, q_head, from, kernels, low.data());
+        turn(low, fresh[t].position);
         std::vector<double> scores;
         double total = 0;
         for (uint32_t row = first; row < last; ++row) {
@@ -158,9 +193,14 @@ struct Rig {
 
   // A step of `fresh` tokens reads sinks, recent rows and the heaviest of the others.
   void expect_heaviest(SeqId seq, const Rows& known, uint32_t fresh, uint32_t budget) {
+    expect_heaviest(seq, known, chain(seq, fresh), budget);
+  }
+  void expect_heaviest(SeqId seq, const Rows& known, const std::vector<uint32_t>& positions,
+                       uint32_t budget) {
+    const auto fresh = static_cast<uint32_t>(positions.size());
     auto step = begin(seq, fresh);
     const auto q = random_floats(size_t{fresh} * kQDim, random);
-    write(*step, fresh, [&](uint32_t layer, const Rows& rows) {
+    write(*step, positions, [&](uint32_t layer, const Rows& rows) {
       for (uint32_t head = 0; head < kShape.kv_heads; ++head)
         expect_heaviest(read_rows(*step, q, layer, head), budget,
                         weights(known, rows, q, layer, head, kSinks,
@@ -211,13 +251,16 @@ struct Rig {
   std::mt19937 random{7};
 };
 
-constexpr PredictorForm kForms[] = {PredictorForm::kRandom, PredictorForm::kTrained,
-                                    PredictorForm::kHeads};
+constexpr Kind kKinds[] = {{PredictorForm::kRandom},
+                           {PredictorForm::kRandom, true},
+                           {PredictorForm::kTrained},
+                           {PredictorForm::kTrained, true},
+                           {PredictorForm::kHeads}};
 
 TEST(Maple, ReadsTheRowsThatThePredictorFindsHeaviest) {
-  for (const PredictorForm form : kForms)
+  for (const Kind kind : kKinds)
     for (const char* type : {"int8", "f16"}) {
-      Rig rig(form, std::string("budget=20,sinks=2,recent=3,type=") + type);
+      Rig rig(kind, std::string("budget=20,sinks=2,recent=3,type=") + type);
       Rows known;
       const SeqId seq = rig.store->open({}).seq;
       rig.add(seq, 40, known);
@@ -230,22 +273,24 @@ TEST(Maple, ReadsTheRowsThatThePredictorFindsHeaviest) {
 }
 
 TEST(Maple, KnowsTheRowsOfPathsForksAndDroppedSteps) {
-  for (const PredictorForm form : kForms) {
-    Rig rig(form, "budget=12,sinks=2,recent=3", "bmc:r=7");
+  for (const Kind kind : kKinds) {
+    Rig rig(kind, "budget=12,sinks=2,recent=3", "bmc:r=7");
     Rows known;
     const SeqId seq = rig.store->open({}).seq;
     rig.add(seq, 30, known);
     {
       auto dropped = rig.begin(seq, 4);
-      rig.write(*dropped, 4);
+      rig.write(*dropped, rig.chain(seq, 4));
     }
     {
       auto step = rig.begin(seq, 5);
-      const Rows rows = rig.write(*step, 5);
+      // 0 with children 1 and 2, then 2's 3 and 4.
+      const Rows rows = rig.write(*step, {30, 31, 31, 32, 32});
       step->commit({{{0, 2, 4}}});
       for (const size_t kept : {0, 2, 4}) known.push_back(rows[kept]);
     }
     rig.expect_heaviest(seq, known, 1, 12);
+    rig.expect_heaviest(seq, known, {33, 34, 34, 34}, 12);
     const SeqId other = rig.store->fork(seq).value();
     Rows known_of_other = known;
     rig.add(other, 2, known_of_other);
@@ -258,9 +303,9 @@ TEST(Maple, KnowsTheRowsOfPathsForksAndDroppedSteps) {
 }
 
 TEST(Maple, ReadsAsManyBytesAsThePlannerSays) {
-  for (const PredictorForm form : kForms)
+  for (const Kind kind : kKinds)
     for (const char* type : {"int8", "f16"}) {
-      Rig rig(form,
+      Rig rig(kind,
               std::string("budget=0.25,least=9,sinks=2,recent=3,dense_layers=1,type=") + type);
       Rows known;
       const SeqId seq = rig.store->open({}).seq;
@@ -268,7 +313,7 @@ TEST(Maple, ReadsAsManyBytesAsThePlannerSays) {
       const uint64_t before = rig.store->usage().read_bytes;
       auto step = rig.begin(seq, 1);
       const auto q = random_floats(kQDim, rig.random);
-      rig.write(*step, 1, [&](uint32_t layer, const Rows&) {
+      rig.write(*step, {99}, [&](uint32_t layer, const Rows&) {
         for (uint32_t head = 0; head < kShape.kv_heads; ++head)
           Rig::read_rows(*step, q, layer, head);
       });
@@ -315,13 +360,13 @@ TEST(Maple, SaysWhatItNeeds) {
   EXPECT_EQ(refusal("maple"),
             "maple needs a predictor: file=NAME.kvp, which kvick train distil makes");
   EXPECT_NE(refusal("maple:type=q4").find("is none of int8, f16"), std::string::npos);
-  setup.predictor = random_predictor(PredictorForm::kHeads);
+  setup.predictor = random_predictor({PredictorForm::kHeads});
   setup.group = kGroup;
   EXPECT_EQ(refusal("maple"), "");
   EXPECT_EQ(refusal("maple:form=random"),
             "maple: the predictor predicts from heads: add form=heads");
-  EXPECT_EQ(refusal("maple:rank=6"),
-            "maple: rank is 6, but the predictor was trained for 5: leave it out");
+  EXPECT_EQ(refusal("maple:rank=7"),
+            "maple: rank is 7, but the predictor was trained for 6: leave it out");
   setup.shape.layers = 3;
   EXPECT_NE(refusal("maple").find("the predictor is for 2 layers of 2 KV heads"),
             std::string::npos);

@@ -43,6 +43,21 @@ float SparseProjection::at(uint32_t row, uint32_t column) const {
   return has(size_t{2} * column + 1) ? -scale_ : 0;
 }
 
+void Predictor::turns(uint32_t position, float* cos_sin) const {
+  for (size_t i = 0; i < frequency.size(); ++i) {
+    const double angle = double{frequency[i]} * position;
+    cos_sin[i] = static_cast<float>(std::cos(angle));
+    cos_sin[frequency.size() + i] = static_cast<float>(std::sin(angle));
+  }
+}
+
+void Predictor::turn(const float* cos_sin, uint32_t heads, const kernels::Table& kernels,
+                     float* low) const {
+  if (frequency.empty()) return;
+  for (uint32_t head = 0; head < heads; ++head)
+    kernels.rope(low + size_t{head} * shape.rank, cos_sin, shape.rank, false);
+}
+
 const float* Predictor::projected(const float* x, float* memory) const {
   if (shape.form == PredictorForm::kTrained) return x;
   projection.apply(x, memory);

@@ -69,7 +69,16 @@ struct Predictor {
   PredictorShape shape;
   SparseProjection projection;  // of PredictorForm::kRandom
   std::vector<PredictorLayer> layers;
+  // Rotary position inside the low-rank space: low-rank queries and keys turn by their token's
+  // position before they are compared, values i and i + rank / 2 of each head by position *
+  // frequency[i]. Empty: they know no positions. Only if shape.from_input() and rank is even.
+  std::vector<float> frequency;  // [rank / 2]
 
+  // Cosines and sines of a position, as kernels::Table::rope takes them: [rank].
+  void turns(uint32_t position, float* cos_sin) const;
+  // Turns the low-rank queries or keys of one token by that, [heads][rank], in place. Both do
+  // nothing without frequencies.
+  void turn(const float* cos_sin, uint32_t heads, const kernels::Table& kernels, float* low) const;
   // What W_Q and W_K read of one token's layer input x [dim]: x itself or x P, which is put into
   // `memory` [k]. Only if shape.from_input().
   const float* projected(const float* x, float* memory) const;

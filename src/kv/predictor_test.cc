@@ -115,5 +115,34 @@ TEST(Predictor, MakesLowRankKeysAndQueriesByEquationOne) {
   }
 }
 
+// Products of turned queries and keys depend on how far apart the tokens are, and on nothing else.
+TEST(Predictor, TurnsPairsOfValuesByTheirFrequencyAndThePosition) {
+  const kernels::Table& kernels = kernels::table(base::best_isa());
+  Predictor predictor = random_predictor(PredictorForm::kTrained);
+  predictor.shape.rank = 4;
+  predictor.frequency = {0.3F, 0.02F};
+  const auto before = random_floats(8, 40);  // of two heads
+  const auto at = [&](uint32_t position) {
+    std::vector<float> low = before, turn(4);
+    predictor.turns(position, turn.data());
+    predictor.turn(turn.data(), 2, kernels, low.data());
+    return low;
+  };
+  EXPECT_EQ(at(0), before);
+  const std::vector<float> far = at(1000);
+  for (const size_t head : {0, 1})
+    for (const size_t i : {0, 1}) {
+      const double angle = double{predictor.frequency[i]} * 1000;
+      const double a = before[head * 4 + i], b = before[head * 4 + 2 + i];
+      EXPECT_NEAR(far[head * 4 + i], a * std::cos(angle) - b * std::sin(angle), 1e-5);
+      EXPECT_NEAR(far[head * 4 + 2 + i], a * std::sin(angle) + b * std::cos(angle), 1e-5);
+    }
+  const auto product = [&](uint32_t q, uint32_t k) {
+    return kernels.dot(at(q).data(), at(k).data() + 4, 4);
+  };
+  EXPECT_NEAR(product(1007, 1000), product(7, 0), 1e-4);
+  EXPECT_GT(std::abs(product(9, 0) - product(7, 0)), 1e-3);
+}
+
 }  // namespace
 }  // namespace kvick::kv

@@ -17,7 +17,7 @@ class SelectStep final : public CheckedStep {
   Wants wants() const override {
     return {.queries = true, .inputs = store_.selector_->has_side_rows()};
   }
-  void inputs(uint32_t layer, const float* x) override;
+  void inputs(uint32_t layer, const float* x, std::span<const uint32_t> positions) override;
 
  private:
   // Of the slot's queries in one layer; where they read all rows, nothing is chosen from.

@@ -218,10 +218,10 @@ class Largest final : public Selector {
   SummaryShape summary() const override { return {.rows = 8, .bytes = 8 * sizeof(float)}; }
   bool has_side_rows() const override { return true; }
   size_t predicted_floats() const override { return 1; }
-  void project(uint32_t layer, const float* x, uint32_t tokens, std::byte* side,
-               float* predicted) const override {
-    for (uint32_t t = 0; t < tokens; ++t) {
-      predicted[t] = x[t * 3] + static_cast<float>(layer);
+  void project(const LayerInputs& inputs, std::byte* side, float* predicted) const override {
+    const float* const x = inputs.x;
+    for (uint32_t t = 0; t < inputs.positions.size(); ++t) {
+      predicted[t] = x[t * 3] + static_cast<float>(inputs.layer);
       for (uint32_t head = 0; head < 2; ++head) {
         const float value = x[t * 3] * (head == 0 ? 1.0F : -1.0F);
         std::memcpy(side + (t * 2 + head) * sizeof value, &value, sizeof value);
@@ -254,7 +254,7 @@ struct SideRows {
     std::vector<float> x(tokens * 3), rows(tokens * 2 * 8, 1);
     for (uint32_t t = 0; t < tokens; ++t) x[t * 3] = static_cast<float>((next + t) * 37 % 101);
     for (uint32_t layer = 0; layer < 2; ++layer) {
-      (*begun)->inputs(layer, x.data());
+      (*begun)->inputs(layer, x.data(), std::vector<uint32_t>(tokens));
       (*begun)->write(layer, rows.data(), rows.data());
       for (uint32_t s = 0; s < slots.size(); ++s)
         for (uint32_t head = 0; head < 2; ++head) expect(**begun, slots[s].seq, s, layer, head);

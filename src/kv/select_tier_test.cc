@@ -19,7 +19,7 @@ constexpr Shape kShape = {.layers = 3, .kv_heads = 2, .head_dim = 8, .max_tokens
 constexpr uint64_t kRow = 2 * 16;  // a key and a value
 constexpr uint32_t kDim = 5;       // of a layer's input
 
-// Predicts from the layer's input.
+// Predicts from the layer's input, and from positions.
 std::shared_ptr<const Predictor> trained_predictor() {
   auto made = std::make_shared<Predictor>();
   made->shape = {.layers = kShape.layers,
@@ -29,6 +29,7 @@ std::shared_ptr<const Predictor> trained_predictor() {
                  .dim = kDim,
                  .rank = 4,
                  .form = PredictorForm::kTrained};
+  made->frequency = {0.5F, 0.01F};
   std::mt19937 random(1);
   std::normal_distribution<float> normal;
   made->layers.resize(kShape.layers);
@@ -65,7 +66,7 @@ class Decoder {
     return step.ok() ? std::move(step).value() : nullptr;
   }
   void enter(Step& step, uint32_t layer) {
-    if (step.wants().inputs) step.inputs(layer, floats(kDim).data());
+    if (step.wants().inputs) step.inputs(layer, floats(kDim).data(), places());
   }
   void write(Step& step, uint32_t layer) {
     const size_t n = size_t{kShape.kv_heads} * kShape.head_dim;
@@ -118,6 +119,13 @@ class Decoder {
   uint64_t read_rows = 0;
 
  private:
+  // Where fresh tokens are in their texts, as chains.
+  std::vector<uint32_t> places() const {
+    std::vector<uint32_t> made;
+    for (const Slot& slot : slots_)
+      for (uint32_t t = 0; t < slot.fresh; ++t) made.push_back(store_->length(slot.seq) + t);
+    return made;
+  }
   // Of every fresh token.
   std::vector<float> floats(size_t width) {
     size_t tokens = 0;

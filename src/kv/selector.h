@@ -65,6 +65,13 @@ struct Choice {
   std::span<const float> rest_mass;
 };
 
+// What the projections of a layer read of some tokens, in batch order (Step::inputs).
+struct LayerInputs {
+  uint32_t layer = 0;
+  const float* x = nullptr;             // [tokens][Setup::model_dim]
+  std::span<const uint32_t> positions;  // [tokens], in their texts
+};
+
 class Selector {
  public:
   explicit Selector(const Selection& selection) : selection_(selection) {}
@@ -82,12 +89,10 @@ class Selector {
   // Whether what is kept are side rows.
   virtual bool has_side_rows() const { return false; }
   virtual size_t predicted_floats() const { return 0; }  // of a token, all heads
-  // Of a layer, in batch order: x: [tokens][Setup::model_dim] to side: [tokens][kv_heads] rows of
-  // bytes, and predicted: [tokens][predicted_floats()]. From the model's thread, before it
-  // projects: it may use the setup's threads.
-  virtual void project(uint32_t layer, const float* x, uint32_t tokens, std::byte* side,
-                       float* predicted) const {
-    (void)layer, (void)x, (void)tokens, (void)side, (void)predicted;
+  // To side: [tokens][kv_heads] rows of bytes, and predicted: [tokens][predicted_floats()]. From
+  // the model's thread, before it projects: it may use the setup's threads.
+  virtual void project(const LayerInputs& inputs, std::byte* side, float* predicted) const {
+    (void)inputs, (void)side, (void)predicted;
   }
   // Row `row` has been committed: its side row goes to where choose() wants it, by default behind
   // the one before it.

@@ -105,7 +105,7 @@ void project_inputs(const Pass& pass, const float* rest, uint32_t layer, const N
   float* x = pass.workspace.floats(Workspace::kNormed, pass.tokens * dim);
   pass.workspace.for_tokens(pass.tokens, dim,
                             [&](uint32_t t) { norm_token(pass, rest, norm, t, x + t * dim); });
-  pass.step.inputs(layer, x);
+  pass.step.inputs(layer, x, positions(pass.batch));
   project(
       pass.workspace, pass.runs, x, [](uint32_t) {}, outputs);
 }

@@ -18,14 +18,21 @@ using tools::Arch;
 // A step of a store that wants everything, and notes what it is given.
 class Spy final : public kv::Step {
  public:
-  Spy(kv::Step& inner, const Config& config, uint32_t tokens, bool wants)
-      : inner_(inner), config_(config), tokens_(tokens), wants_(wants) {}
+  // positions: of the batch's tokens.
+  Spy(kv::Step& inner, const Config& config, std::vector<uint32_t> positions, bool wants)
+      : inner_(inner),
+        config_(config),
+        tokens_(static_cast<uint32_t>(positions.size())),
+        positions_(std::move(positions)),
+        wants_(wants) {}
 
   kv::Wants wants() const override {
     return {.queries = wants_, .probs = wants_, .inputs = wants_};
   }
-  void inputs(uint32_t layer, const float* x) override {
+  void inputs(uint32_t layer, const float* x, std::span<const uint32_t> positions) override {
     EXPECT_EQ(written_, layer);
+    EXPECT_TRUE(
+        std::equal(positions.begin(), positions.end(), positions_.begin(), positions_.end()));
     given_ = layer;
     float most = 0;
     for (size_t i = 0; i < size_t{tokens_} * config_.dim; ++i)
@@ -60,6 +67,7 @@ class Spy final : public kv::Step {
   kv::Step& inner_;
   const Config& config_;
   uint32_t tokens_;
+  std::vector<uint32_t> positions_;
   bool wants_;
   uint32_t given_ = UINT32_MAX, written_ = 0;
   std::atomic<uint32_t> observed_ = 0;
@@ -79,14 +87,22 @@ std::vector<float> logits_of(Arch arch, bool wants) {
   const kv::SeqId a = store->open({}).seq, b = store->open({}).seq;
   std::vector<float> all;
   uint32_t past = 0;
+  const std::vector<int32_t> tree = {-1, 0, 0, 2, -1};
+  const uint32_t depths[] = {0, 1, 1, 2, 0};
   for (const uint32_t n : {270U, 1U, 5U}) {  // more than a chunk of rows
     const std::vector<Token> tokens(n, 3);
     const Slot slots[] = {{.seq = a, .past = past, .tokens = tokens, .parents = {}},
-                          {.seq = b, .past = past, .tokens = tokens, .parents = {}}};
+                          {.seq = b,
+                           .past = past,
+                           .tokens = tokens,
+                           .parents = n == 5 ? std::span(tree) : std::span<const int32_t>()}};
     const Batch batch = {.slots = slots};
     const auto kv_slots = model::kv_slots(batch);
     const auto step = std::move(store->begin({.slots = kv_slots})).value();
-    Spy spy(*step, model->config(), 2 * n, wants);
+    std::vector<uint32_t> places(2 * size_t{n});
+    for (uint32_t t = 0; t < places.size(); ++t) places[t] = past + t % n;
+    for (uint32_t t = 0; n == 5 && t < n; ++t) places[n + t] = past + depths[t];
+    Spy spy(*step, model->config(), places, wants);
     const std::vector<uint32_t> wanted = {n - 1, 2 * n - 1};
     std::vector<float> logits(2 * model->config().vocab);
     model->forward(batch, spy, workspace, wanted, logits.data());

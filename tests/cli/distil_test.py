@@ -29,6 +29,9 @@ class DistilTest(CommandTest):
             for quality in (made["mean"], *made["layers"]):
                 self.assertGreater(quality["mse"], 0)
                 self.assertLessEqual(quality["mass"], quality["best_mass"] + 1e-6)
+        plain, turned = (self.distil("--form", "random", "--position", position) for position in ("none", "rotary"))
+        self.assertEqual(turned, made)  # what it does unless told otherwise
+        self.assertNotEqual(plain["mean"], turned["mean"])
         table = self.kvick("--quiet", "-f", self.text, "-o", self.file, *QUICK).stdout.splitlines()
         self.assertEqual(len(table), 6)
         self.assertRegex(table[-1], r"^use: --kv-select maple:file=.*predictor.kvp$")
@@ -55,6 +58,7 @@ class DistilTest(CommandTest):
         self.refused("-f", self.text, "-o", self.file, "--window", "200", says="needs two windows of 200: give a longer")
         self.refused("-f", self.text, "-o", self.file, "--window", "4096", says="context of 256")
         self.refused("-f", self.text, "-o", self.file, *QUICK, "--rank", "99", says="a rank of 99, but keys have 16")
+        self.refused("-f", self.text, "-o", self.file, *QUICK, "--position", "rotary", says="heads have it already")
         self.refused("-f", self.text, "-o", self.top / "no" / "x.kvp", *QUICK, says="x.kvp")
         bct = str(pathlib.Path(self.models.name) / "bct.gguf")
         make_model(bct, *SMALL, "--arch", "bct", "--slots", "48", "--head-dim", "32", "--type", "Q8_0")

@@ -114,6 +114,16 @@ std::string legend(const Chart& chart) {
   return svg;
 }
 
+// With room for the longest name of the legend.
+double width_of(const Chart& chart) {
+  constexpr double kLetter = 7;  // of the font, about
+  double width = kWidth;
+  for (const Series& series : chart.series)
+    width = std::max(width,
+                     kLeft + kPlotWidth + 40 + kLetter * static_cast<double>(series.name.size()));
+  return width;
+}
+
 std::string lines_of(const Chart& chart) {
   std::vector<double> xs, ys;
   for (const Series& series : chart.series)
@@ -223,8 +233,9 @@ std::string head_of(const Chart& chart, double width, double height) {
 
 std::string svg_of(const Chart& chart) {
   if (!chart.rows.empty()) return grids_of(chart);
-  return head_of(chart, kWidth, kHeight) + (chart.bars.empty() ? lines_of(chart) : bars_of(chart)) +
-         x_label(chart) + legend(chart) + "</svg>\n";
+  return head_of(chart, width_of(chart), kHeight) +
+         (chart.bars.empty() ? lines_of(chart) : bars_of(chart)) + x_label(chart) + legend(chart) +
+         "</svg>\n";
 }
 
 }  // namespace kvick::lab

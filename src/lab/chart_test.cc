@@ -29,6 +29,20 @@ TEST(Chart, DrawsADotForEachPointThatWasMeasuredAndALineForEachSeries) {
   EXPECT_EQ(svg.find("inf"), std::string::npos);
 }
 
+TEST(Chart, IsAsWideAsItsLegend) {
+  const auto width = [](const std::string& name) {
+    const std::string svg = svg_of({.name = "c",
+                                    .title = "t",
+                                    .x_label = "x",
+                                    .y_label = "y",
+                                    .series = {{.name = name, .points = {{1, 2}}}},
+                                    .bars = {}});
+    return std::stod(svg.substr(svg.find("width=\"") + 7));
+  };
+  EXPECT_EQ(width("short"), width("b"));
+  EXPECT_GT(width(std::string(40, 'm')), width("short") + 100);
+}
+
 TEST(Chart, DrawsAGridForEachSeriesOfAChartWithRows) {
   const std::string svg = svg_of({.name = "c",
                                   .title = "t",

@@ -95,9 +95,29 @@ std::string y_axis(const Chart& chart, const Axis& y) {
                    kTop + kPlotHeight / 2, escape_xml(chart.y_label));
 }
 
+constexpr double kLetter = 6.5;  // pixels of the font, about
+
+size_t longest_bar(const Chart& chart) {
+  size_t longest = 0;
+  for (const std::string& name : chart.bars) longest = std::max(longest, name.size());
+  return longest;
+}
+
+double slot_of(const Chart& chart) {
+  return kPlotWidth / static_cast<double>(std::max<size_t>(1, chart.bars.size()));
+}
+
+// What names of bars that are turned by 30 degrees take below the plot, beyond a row; 0: they need
+// not be, for there is room for them in two rows.
+double turned_height(const Chart& chart) {
+  const double longest = kLetter * static_cast<double>(longest_bar(chart));
+  return longest > 2 * slot_of(chart) ? longest / 2 : 0;
+}
+
 std::string x_label(const Chart& chart) {
-  return fmt::format("<text x=\"{:.0f}\" y=\"{}\" text-anchor=\"middle\">{}</text>\n",
-                     kLeft + kPlotWidth / 2, kHeight - 10, escape_xml(chart.x_label));
+  return fmt::format("<text x=\"{:.0f}\" y=\"{:.0f}\" text-anchor=\"middle\">{}</text>\n",
+                     kLeft + kPlotWidth / 2, kHeight - 10 + turned_height(chart),
+                     escape_xml(chart.x_label));
 }
 
 std::string legend(const Chart& chart) {
@@ -116,7 +136,6 @@ std::string legend(const Chart& chart) {
 
 // With room for the longest name of the legend.
 double width_of(const Chart& chart) {
-  constexpr double kLetter = 7;  // of the font, about
   double width = kWidth;
   for (const Series& series : chart.series)
     width = std::max(width,
@@ -156,18 +175,21 @@ std::string lines_of(const Chart& chart) {
   return svg;
 }
 
-// Names in two rows in turn where one has no room for them: they may be twice as long.
+// Names in two rows in turn where one has no room for them: they may be twice as long. Those that
+// are longer still are turned.
 std::string names_of(const Chart& chart, double slot) {
-  constexpr double kLetter = 6.5;  // pixels
-  size_t longest = 0;
-  for (const std::string& name : chart.bars) longest = std::max(longest, name.size());
-  const bool two_rows = kLetter * static_cast<double>(longest) > slot;
+  const bool turned = turned_height(chart) > 0;
+  const bool two_rows = !turned && kLetter * static_cast<double>(longest_bar(chart)) > slot;
   std::string svg;
-  for (size_t i = 0; i < chart.bars.size(); ++i)
-    svg += fmt::format("<text x=\"{:.1f}\" y=\"{}\" text-anchor=\"middle\">{}</text>\n",
-                       kLeft + slot * (static_cast<double>(i) + 0.5),
-                       kTop + kPlotHeight + 15 + (two_rows && i % 2 != 0 ? 14 : 0),
-                       escape_xml(chart.bars[i]));
+  for (size_t i = 0; i < chart.bars.size(); ++i) {
+    const double x = kLeft + slot * (static_cast<double>(i) + 0.5);
+    const double y = kTop + kPlotHeight + 15 + (two_rows && i % 2 != 0 ? 14 : 0);
+    svg += fmt::format(
+        "<text x=\"{:.1f}\" y=\"{}\" text-anchor=\"{}\"{}>{}</text>\n", x, y,
+        turned ? "start" : "middle",
+        turned ? fmt::format(" transform=\"rotate(30 {:.1f} {})\"", x, y) : std::string(),
+        escape_xml(chart.bars[i]));
+  }
   return svg;
 }
 
@@ -182,7 +204,7 @@ std::string bars_of(const Chart& chart) {
   y.begin = kTop + kPlotHeight;
   y.end = kTop;
   std::string svg = y_axis(chart, y);
-  const double slot = kPlotWidth / static_cast<double>(std::max<size_t>(1, tops.size()));
+  const double slot = slot_of(chart);
   const double parts = chart.side_by_side ? static_cast<double>(chart.series.size()) : 1;
   const double width = slot * 0.7 / parts;
   std::vector<double> below(tops.size());
@@ -233,7 +255,7 @@ std::string head_of(const Chart& chart, double width, double height) {
 
 std::string svg_of(const Chart& chart) {
   if (!chart.rows.empty()) return grids_of(chart);
-  return head_of(chart, width_of(chart), kHeight) +
+  return head_of(chart, width_of(chart), kHeight + turned_height(chart)) +
          (chart.bars.empty() ? lines_of(chart) : bars_of(chart)) + x_label(chart) + legend(chart) +
          "</svg>\n";
 }

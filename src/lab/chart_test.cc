@@ -115,6 +115,24 @@ TEST(Chart, PutsLongNamesOfBarsInTwoRows) {
   }
 }
 
+TEST(Chart, TurnsNamesOfBarsThatAreLongerThanTwoRowsHaveRoomFor) {
+  Chart chart = {.name = "c",
+                 .title = "t",
+                 .x_label = "x",
+                 .y_label = "y",
+                 .series = {{.name = "one", .points = {{0, 1}, {0, 2}, {0, 3}, {0, 4}}}},
+                 .bars = {"a", "b", "c", "d"}};
+  const auto height = [&] {
+    const std::string svg = svg_of(chart);
+    return std::stod(svg.substr(svg.find("height=\"") + 8));
+  };
+  const double plain = height();
+  EXPECT_EQ(count(svg_of(chart), "rotate(30"), 0U);
+  chart.bars[2] = "a name of more letters than twice the room of a bar";
+  EXPECT_EQ(count(svg_of(chart), "rotate(30"), 4U);
+  EXPECT_GT(height(), plain + 100);
+}
+
 TEST(Chart, EndsTheAxisOfValuesWithALine) {
   const std::string svg = svg_of({.name = "c",
                                   .title = "t",

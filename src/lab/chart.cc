@@ -134,9 +134,12 @@ std::string legend(const Chart& chart) {
   return svg;
 }
 
-// With room for the longest name of the legend.
+// With room for the longest name of the legend, and of a bar if they are turned.
 double width_of(const Chart& chart) {
   double width = kWidth;
+  if (turned_height(chart) > 0)
+    width = std::max(width, kLeft + kPlotWidth - slot_of(chart) / 2 +
+                                kLetter * static_cast<double>(longest_bar(chart)));
   for (const Series& series : chart.series)
     width = std::max(width,
                      kLeft + kPlotWidth + 40 + kLetter * static_cast<double>(series.name.size()));

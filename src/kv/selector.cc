@@ -17,9 +17,9 @@ float float_of(uint32_t ordered) {
 
 }  // namespace
 
-// By halving between the least and the greatest float until as many scores as wanted are above:
-// 10 to 20 passes that do nothing but compare. std::nth_element took ten times as long for 8192
-// scores.
+// By halving between the least and the greatest float until as many scores as wanted are above: at
+// most 32 passes that do nothing but compare. With std::nth_element this was 13 % of the samples of
+// SmolLM2 decoding with maple behind 7000 tokens.
 std::span<const uint32_t> highest(const kernels::Table& kernels, std::span<const float> scores,
                                   uint32_t take, base::Arena& scratch) {
   if (take == 0) return {};

@@ -342,7 +342,7 @@ void dot_rows(DType type, const std::byte* rows, size_t stride, size_t n, const 
   dot_rows_of<V, DType::kStatic16>(rows, stride, n, q, dims, out);
 }
 
-// Of kTile queries and as many rows as so many vectors have.
+// Of so many queries, and of as many rows as so many vectors have.
 template <class V, DType T, int kQueries, int kVectors>
 void dot_columns_tile(const std::byte* columns, Columns shape, const float* q, float* out,
                       size_t out_stride) {

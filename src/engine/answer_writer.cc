@@ -31,15 +31,16 @@ base::Status<> check(const AnswerForm& form, uint32_t vocab) {
   return base::Done{};
 }
 
-AnswerWriter::AnswerWriter(const text::Tokenizer& tokenizer, std::span<const Token> prompt,
-                           AnswerForm form)
+AnswerWriter::AnswerWriter(const text::Tokenizer& tokenizer, const kernels::Table& kernels,
+                           std::span<const Token> prompt, AnswerForm form)
     : tokenizer_(tokenizer),
       form_(std::move(form)),
-      sampler_(form_.sampling),
+      sampler_(form_.sampling, kernels),
       constraint_(form_.constraint ? form_.constraint->clone() : nullptr),
       decoder_(tokenizer, form_.continues),
       matcher_(form_.stop) {
-  for (const Token token : prompt) sampler_.accept(token);
+  for (const Token token : prompt)
+    if (!tokenizer.is_control(token)) sampler_.accept_prompt(token);
 }
 
 Written AnswerWriter::next(std::span<float> logits, bool room) {

@@ -44,7 +44,10 @@ struct Written {
 
 class AnswerWriter {
  public:
-  AnswerWriter(const text::Tokenizer& tokenizer, std::span<const Token> prompt, AnswerForm form);
+  // Both outlive it. prompt: its control tokens are not penalised, or a chat, in which one ends
+  // every turn, would stop ending.
+  AnswerWriter(const text::Tokenizer& tokenizer, const kernels::Table& kernels,
+               std::span<const Token> prompt, AnswerForm form);
 
   // Chooses the next token and takes it. logits: [at least the vocabulary], those behind the last
   // token; they are changed. room: whether the sequence may grow by this token's row.

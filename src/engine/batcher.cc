@@ -176,7 +176,8 @@ void Batcher::add(JobId id, Job job) {
     AnswerForm form = form_of(j);
     form.sampling.seed += i;
     if (!group->beam_search())
-      lane.writer = std::make_unique<AnswerWriter>(engine_.tokenizer(), j.prompt, std::move(form));
+      lane.writer = std::make_unique<AnswerWriter>(engine_.tokenizer(), engine_.kernels(), j.prompt,
+                                                   std::move(form));
     lane.speculator = speculator_of(j);
     group->lanes.push_back(std::move(lane));
   }

@@ -89,6 +89,7 @@ class Batcher {
 
   // batcher_step.cc
   bool run(Shelf& shelf);
+  uint64_t waiting_tokens() const;
   std::vector<Work> plan(const Shelf& shelf) const;
   base::Result<std::vector<Group*>, kv::Shortage> compute_all(Shelf& shelf,
                                                               std::vector<Work>& work);

@@ -18,7 +18,7 @@ struct BatcherOptions {
   KvOptions kv;                      // of jobs that ask for nothing else
   uint64_t kv_bytes = UINT64_MAX;    // of all stores together
   uint32_t max_sequences = 64;       // that are computed at once
-  double step_seconds = 0.03;        // what a step may take while an answer grows: see Pace
+  double step_seconds = 0.03;        // of a step while answers grow and few prompts wait: see Pace
   uint32_t most_step_tokens = 512;   // see Session::kPrefillChunk
   double seconds_per_priority = 10;  // waiting so long is worth a priority more by one
   // By which every answer should be able to grow before memory runs out again: what is admitted

@@ -98,7 +98,7 @@ void Batcher::end_search(Group& group) {
     form.stop = group.job.stop;
     form.continues = group.job.continues;
     form.ignore_end = true;
-    AnswerWriter writer(engine_.tokenizer(), {}, std::move(form));
+    AnswerWriter writer(engine_.tokenizer(), engine_.kernels(), {}, std::move(form));
     Piece piece = {.choice = i, .text = {}, .token = {}, .tokens = {}, .finish = {}};
     for (size_t t = 0; t < best.tokens.size() && !piece.finish; ++t) {
       const Written written = writer.take(best.tokens[t], t + 1 < best.tokens.size());

@@ -44,13 +44,24 @@ void Batcher::plan_prompt(Group& group, uint32_t& left, std::vector<Work>& work)
   }
 }
 
+// Prompt tokens, and those of preempted answers, that wait to be computed.
+uint64_t Batcher::waiting_tokens() const {
+  uint64_t tokens = 0;
+  for (const auto* groups : {&waiting_, &running_})
+    for (const auto& group : *groups) {
+      const Lane& first = group->lanes.front();
+      if (first.pending() > 1) tokens += first.pending();
+    }
+  return tokens;
+}
+
 std::vector<Batcher::Work> Batcher::plan(const Shelf& shelf) const {
   std::vector<Work> work;
   for (const auto& group : running_)
     if (group->shelf == &shelf && group->trunk == 0 && group->loading == nullptr &&
         group->longest() > group->outcome.prompt_tokens)
       plan_answers(*group, work);
-  uint32_t left = pace_.prompt_tokens(static_cast<uint32_t>(work.size()));
+  uint32_t left = pace_.prompt_tokens(static_cast<uint32_t>(work.size()), waiting_tokens());
   for (const auto& group : running_)
     if (group->shelf == &shelf && group->loading == nullptr) plan_prompt(*group, left, work);
   return work;

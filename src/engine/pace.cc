@@ -16,11 +16,20 @@ constexpr uint32_t kTile = 16;
 
 }  // namespace
 
-uint32_t Pace::prompt_tokens(uint32_t answers) const {
+// While prompts wait, they get at least half of the time, and a step may take an eighth of the time
+// that all of them need. Steps of 30 ms whatever waits left 16 requests that came together waiting
+// for 5 s where their prompts took 3: each step's answers took most of it.
+double Pace::limit_seconds(uint64_t waiting) const {
+  const double of_prompts = per_token_ * static_cast<double>(waiting);
+  const double longest = std::max(step_seconds_, kLongestStep);
+  return std::clamp(std::max(of_prompts / 8, 2 * of_answers_), step_seconds_, longest);
+}
+
+uint32_t Pace::prompt_tokens(uint32_t answers, uint64_t waiting) const {
   if (answers == 0) return most_;
   const uint32_t most = most_ > answers ? std::max(most_ - answers, kFewest) : kFewest;
   if (per_token_ <= 0) return std::min(most, 4 * kFewest);
-  const double total = tokens_ + (step_seconds_ - seconds_) / per_token_;
+  const double total = tokens_ + (limit_seconds(waiting) - seconds_) / per_token_;
   const auto n = static_cast<uint32_t>(std::clamp<double>(total - answers, kFewest, most));
   const uint32_t rest = (answers + n) % kTile;
   if (n >= kFewest + rest) return n - rest;
@@ -34,6 +43,8 @@ void Pace::observe(uint32_t answers, uint32_t prompt_tokens, double seconds) {
     const double expected = seconds_ + per_token_ * (tokens - tokens_);
     seconds = std::min(seconds, 3 * std::max(expected, seconds_));
   }
+  if (prompt_tokens == 0)
+    of_answers_ = of_answers_ > 0 ? of_answers_ + (seconds - of_answers_) / 8 : seconds;
   weight_ = weight_ * kMemory + 1;
   const double share = 1 / weight_, d_tokens = tokens - tokens_, d_seconds = seconds - seconds_;
   tokens_ += share * d_tokens;

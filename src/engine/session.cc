@@ -185,11 +185,12 @@ base::Result<bool> Session::step(Writing& writing, const Guesses& guesses) {
 }
 
 base::Status<> Session::decode(const Request& request, Answer& answer) {
-  Writing writing = {.request = request,
-                     .answer = answer,
-                     .writer = {engine_.tokenizer(), request.prompt, form_of(request)},
-                     .text = request.prompt,
-                     .speculator = speculation_.begin(spec_)};
+  Writing writing = {
+      .request = request,
+      .answer = answer,
+      .writer = {engine_.tokenizer(), engine_.kernels(), request.prompt, form_of(request)},
+      .text = request.prompt,
+      .speculator = speculation_.begin(spec_)};
   bool goes_on =
       take(writing, writing.writer.next(logits_, committed_.size() < store_.most_tokens()));
   while (goes_on) {

@@ -146,7 +146,7 @@ TEST(Speculation, GuessesTheWordsOfADraftModelAsItWouldWithAllOthersForbidden) {
     const SpecOptions options =
         parse_spec_options("draft:most=4,depth=4,gain=off" + words + ",model=" + path).value();
     EXPECT_TRUE(speculation.prepare(options).ok());
-    const Sampler sampler(sampling);
+    const Sampler sampler(sampling, engine->kernels());
     const DraftAsk ask = {.text = text, .most = 4, .depth = 4, .sampler = &sampler};
     std::vector<Token> tokens;
     for (const auto& node : speculation.begin(options)->guess(ask, plain_step(1, 0)).tree.nodes)
@@ -187,7 +187,7 @@ TEST(Speculation, LeavesAModelOutThatTakesTooLongButForATrialNowAndThen) {
   const auto speculator = speculation.begin(options);
   const PlainStep plain = plain_step(1, 0);
   speculation.cost.observe(plain.shape, 1.0);
-  const Sampler sampler({.temperature = 0});
+  const Sampler sampler({.temperature = 0}, engine->kernels());
   std::vector<Token> text = {3};
   std::vector<size_t> drafted;
   for (size_t i = 0; i < 100; ++i) {

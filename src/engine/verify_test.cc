@@ -28,7 +28,8 @@ struct Chain {
   std::vector<Token> text = {kFirst};
   AnswerWriter writer;
 
-  Chain(const Engine& e, uint64_t seed) : engine(e), writer(e.tokenizer(), text, form_of(seed)) {}
+  Chain(const Engine& e, uint64_t seed)
+      : engine(e), writer(e.tokenizer(), e.kernels(), text, form_of(seed)) {}
   static AnswerForm form_of(uint64_t seed) {
     AnswerForm form;
     form.sampling = {.temperature = 1, .top_k = 0, .top_p = 1, .seed = seed};
@@ -118,7 +119,7 @@ TEST(Verify, KeepsTheRowsOfThePathOnlyAndEndsWhereTheContextDoes) {
   for (const uint32_t most : {100u, 7u}) {
     AnswerForm form;
     form.sampling.temperature = 0;
-    AnswerWriter writer(engine->tokenizer(), {}, form);
+    AnswerWriter writer(engine->tokenizer(), engine->kernels(), {}, form);
     std::vector<float> copy = logits;
     std::vector<Token> tokens;
     const std::vector<uint32_t> kept =

@@ -13,18 +13,6 @@ namespace {
        i += V::kLanes, left = left > size_t{V::kLanes} ? left - size_t{V::kLanes} : 0)
 
 template <class V>
-typename V::F load_up_to(const float* p, size_t left) {
-  return left >= size_t{V::kLanes} ? V::load(p) : V::load_part(p, static_cast<int>(left));
-}
-template <class V>
-void store_up_to(float* p, typename V::F x, size_t left) {
-  if (left >= size_t{V::kLanes})
-    V::store(p, x);
-  else
-    V::store_part(p, x, static_cast<int>(left));
-}
-
-template <class V>
 void rms_norm(const float* x, const float* weight, size_t n, float eps, float* y) {
   typename V::F sum[4] = {V::zero(), V::zero(), V::zero(), V::zero()};
   size_t turn = 0;
@@ -443,6 +431,7 @@ void fill_rows(Table& table) {
   table.finish = finish<V>;
   table.store_row = store_row<V>;
   table.exp_row = exp_row<V>;
+  table.weigh_tokens = weigh_tokens<V>;
   table.walk_memory = walk_memory<V>;
   table.store_group = store_group<V>;
 }

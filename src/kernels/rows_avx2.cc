@@ -22,6 +22,8 @@ KVICK_TARGET_AVX2_BEGIN
 #include "kernels/attention_memory.h"
 #include "kernels/attention_merge.h"
 #include "kernels/silu.h"
+#include "kernels/partial_vectors.h"
+#include "kernels/token_weights.h"
 #include "kernels/elementwise_impl.h"
 #include "kernels/vec_avx2.h"
 // clang-format on

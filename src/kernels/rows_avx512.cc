@@ -29,6 +29,8 @@ KVICK_TARGET_AVX512_BEGIN
 #include "kernels/attention_memory.h"
 #include "kernels/attention_merge.h"
 #include "kernels/silu.h"
+#include "kernels/partial_vectors.h"
+#include "kernels/token_weights.h"
 #include "kernels/elementwise_impl.h"
 #include "kernels/vec_avx512.h"
 // clang-format on

@@ -20,6 +20,8 @@
 #include "kernels/attention_memory.h"
 #include "kernels/attention_merge.h"
 #include "kernels/silu.h"
+#include "kernels/partial_vectors.h"
+#include "kernels/token_weights.h"
 #include "kernels/elementwise_impl.h"
 #include "kernels/vec_scalar.h"
 // clang-format on

@@ -19,6 +19,8 @@ struct Columns {
   size_t dims = 0;              // columns
 };
 
+inline constexpr size_t kWeightBlock = 64;  // tokens: see Table::weigh_tokens
+
 struct Table {
   base::Isa isa;
 
@@ -96,6 +98,14 @@ struct Table {
   size_t (*count_above)(const float* x, size_t n, float limit);
   // Their indices, ascending, into out, which has room for them; returns how many.
   size_t (*indices_above)(const float* x, size_t n, float limit, uint32_t* out);
+
+  // -- sampling
+  // ----------------------------------------------------------------------------------------------
+  // x[i] becomes the weight of token i, exp(scale * (x[i] - highest)) rounded to a multiple of
+  // 2^-34, for n logits of which none is above `highest`. sums[b] is that of the weights
+  // [b * kWeightBlock, (b + 1) * kWeightBlock), exact: sums of weights do not depend on their
+  // order. The same bits under every instruction set. scale: 1 / temperature, finite.
+  void (*weigh_tokens)(float* x, size_t n, float highest, float scale, double* sums);
 
   // -- a memory of slots
   // ----------------------------------------------------------------------------------------------

@@ -59,6 +59,10 @@ class Tokenizer {
   const Vocabulary& vocabulary() const { return vocabulary_; }
   // True for tokens that end a generation: eos, eot and the families' other end-of-turn tokens.
   bool ends_generation(Token token) const;
+  // True for tokens such as <|im_start|> that structure a prompt and stand for no text.
+  bool is_control(Token token) const {
+    return vocabulary_.kinds[static_cast<size_t>(token)] == TokenKind::kControl;
+  }
 
  protected:
   explicit Tokenizer(Vocabulary vocabulary);

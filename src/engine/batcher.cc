@@ -171,14 +171,13 @@ void Batcher::add(JobId id, Job job) {
   ++group->shelf->groups;
   const uint32_t lanes = group->beam_search() ? 1 : group->job.choices;
   for (uint32_t i = 0; i < lanes; ++i) {
-    const Job& j = group->job;
-    Lane lane = {.choice = i, .seq = {}, .tokens = j.prompt};
-    AnswerForm form = form_of(j);
+    Lane lane = {.choice = i, .seq = {}, .tokens = group->job.prompt};
+    AnswerForm form = form_of(group->job);
     form.sampling.seed += i;
     if (!group->beam_search())
-      lane.writer = std::make_unique<AnswerWriter>(engine_.tokenizer(), engine_.kernels(), j.prompt,
-                                                   std::move(form));
-    lane.speculator = speculator_of(j);
+      lane.writer = std::make_unique<AnswerWriter>(engine_.tokenizer(), engine_.kernels(),
+                                                   group->job.prompt, std::move(form));
+    lane.speculator = speculator_of(group->job);
     group->lanes.push_back(std::move(lane));
   }
   insert(waiting_, std::move(group));

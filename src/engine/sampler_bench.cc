@@ -11,7 +11,6 @@
 
 namespace {
 
-using namespace std::chrono;
 using kvick::engine::Sampler;
 using kvick::engine::Sampling;
 
@@ -19,11 +18,12 @@ using kvick::engine::Sampling;
 double time_of(const Sampling& sampling, const std::vector<float>& logits) {
   Sampler sampler(sampling, kvick::kernels::table(kvick::base::best_isa()));
   std::vector<double> times;
+  using Clock = std::chrono::steady_clock;
   for (int i = 0; i < 31; ++i) {
     std::vector<float> copy = logits;
-    const auto began = steady_clock::now();
+    const auto began = Clock::now();
     sampler.accept(sampler.choose(copy));
-    times.push_back(duration<double, std::micro>(steady_clock::now() - began).count());
+    times.push_back(std::chrono::duration<double, std::micro>(Clock::now() - began).count());
   }
   std::nth_element(times.begin(), times.begin() + 15, times.end());
   return times[15];

@@ -16,13 +16,13 @@ constexpr uint32_t kTile = 16;
 
 }  // namespace
 
-// While prompts wait, they get at least half of the time, and a step may take an eighth of the time
+// While prompts wait, they get at least half of the time, and a step may take a quarter of the time
 // that all of them need. Steps of 30 ms whatever waits left 16 requests that came together waiting
 // for 5 s where their prompts took 3: each step's answers took most of it.
 double Pace::limit_seconds(uint64_t waiting) const {
   const double of_prompts = per_token_ * static_cast<double>(waiting);
   const double longest = std::max(step_seconds_, kLongestStep);
-  return std::clamp(std::max(of_prompts / 8, 2 * of_answers_), step_seconds_, longest);
+  return std::clamp(std::max(of_prompts / 4, 2 * of_answers_), step_seconds_, longest);
 }
 
 uint32_t Pace::prompt_tokens(uint32_t answers, uint64_t waiting) const {

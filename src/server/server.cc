@@ -8,6 +8,7 @@
 #include <csignal>
 
 #include "server/connection.h"
+#include "server/persist.h"
 
 namespace kvick::server {
 namespace {
@@ -28,6 +29,7 @@ struct Server::State {
 
   void accept();
   void on_accept(error_code error, tcp::socket socket);
+  void take(tcp::socket socket);
   void wait_for_signal();
   void drain(std::chrono::milliseconds time);
   void stop();
@@ -54,14 +56,27 @@ Server::State::State(ServerOptions options) {
   };
 }
 
+// There is no server without it: it is tried until there is memory for it.
 void Server::State::accept() {
-  acceptor.async_accept(
-      [this](error_code error, tcp::socket socket) { on_accept(error, std::move(socket)); });
+  try_until_done([this] {
+    acceptor.async_accept(
+        [this](error_code error, tcp::socket socket) { on_accept(error, std::move(socket)); });
+  });
 }
 
 void Server::State::on_accept(error_code error, tcp::socket socket) {
   if (!acceptor.is_open()) return;
-  if (error) return accept_pause.set(kAcceptPause, [this] { accept(); });
+  if (error)
+    return try_until_done([this] { accept_pause.set(kAcceptPause, [this] { accept(); }); });
+  try {
+    take(std::move(socket));
+  } catch (const std::exception&) {  // the client sees its connection closed
+    hub.counters.open = hub.connections.size();
+  }
+  accept();
+}
+
+void Server::State::take(tcp::socket socket) {
   const size_t most = hub.options.most_connections;
   const bool full = hub.connections.size() >= most;
   if (full) ++hub.counters.refused;
@@ -76,7 +91,6 @@ void Server::State::on_accept(error_code error, tcp::socket socket) {
       connection->start();
     }
   }
-  accept();
 }
 
 void Server::State::wait_for_signal() {
@@ -154,7 +168,15 @@ void Server::run() {
     state_->wait_for_signal();
   }
   state_->accept();
-  state_->io->run();
+  // What a task throws has ended that task alone.
+  while (!state_->stopped) {
+    try {
+      state_->io->run();
+      break;
+    } catch (const std::exception& error) {
+      if (state_->hub.options.report) state_->hub.options.report(error.what());
+    }
+  }
   state_->background.stop();
   state_->background.join();
 }

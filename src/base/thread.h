@@ -7,16 +7,20 @@
 
 namespace kvick::base {
 
-// A started thread. Throws a std::system_error that says whose thread it was to be, if the system
-// gives none: it has a limit (ulimit -u, cgroup pids.max), or there is no memory for a stack.
+// What to throw where the system gives no thread: it has a limit, or there is no memory for a stack.
+inline std::system_error no_thread(const std::error_code& why, const char* whose) {
+  return std::system_error(why,
+                           std::string("the system starts no more threads, one is needed for ") +
+                               whose + " (ulimit -u, pids.max and memory limit them)");
+}
+
+// A started thread. Throws no_thread().
 template <typename Body>
 std::thread start_thread(const char* whose, Body&& body) {
   try {
     return std::thread(std::forward<Body>(body));
   } catch (const std::system_error& error) {
-    throw std::system_error(
-        error.code(), std::string("the system starts no more threads, one is needed for ") + whose +
-                          " (ulimit -u, pids.max and memory limit them)");
+    throw no_thread(error.code(), whose);
   }
 }
 

@@ -222,7 +222,9 @@ bool Batcher::finish_loading(Group& group) {
   Lane& first = group.lanes.front();
   const uint32_t before = first.committed;
   if (done)
-    first.committed = files_.append(*group.shelf, *first.seq, first.tokens, before, *loading);
+    first.committed = group.shelf->change([&](kv::Store&) {
+      return files_.append(*group.shelf, *first.seq, first.tokens, before, *loading);
+    });
   else
     files_.give_up(*loading);
   if (group.admitted) {

@@ -7,6 +7,7 @@
 #include <boost/asio/thread_pool.hpp>
 #include <csignal>
 
+#include "base/thread.h"
 #include "server/connection.h"
 #include "server/persist.h"
 
@@ -66,8 +67,10 @@ void Server::State::accept() {
 
 void Server::State::on_accept(error_code error, tcp::socket socket) {
   if (!acceptor.is_open()) return;
-  if (error)
-    return try_until_done([this] { accept_pause.set(kAcceptPause, [this] { accept(); }); });
+  if (error) {
+    try_until_done([this] { accept_pause.set(kAcceptPause, [this] { accept(); }); });
+    return;
+  }
   try {
     take(std::move(socket));
   } catch (const std::exception&) {  // the client sees its connection closed
@@ -123,7 +126,13 @@ void Server::State::stop() {
   io->stop();
 }
 
-Server::Server(ServerOptions options) : state_(std::make_unique<State>(std::move(options))) {}
+Server::Server(ServerOptions options) {
+  try {
+    state_ = std::make_unique<State>(std::move(options));
+  } catch (const boost::system::system_error& error) {
+    throw base::no_thread(error.code(), "requests");
+  }
+}
 
 Server::~Server() {
   // Tasks that will not be run any more hold connections, which use the hub when they end.

@@ -84,7 +84,7 @@ class Faults : public testing::Test {
   // What the client reads; empty: nothing came.
   std::string ask(Client& client, const Request& request) const;
   void run_client(int number, const std::atomic<bool>& stop);
-  void count(const Request& request, const std::string& answer, double seconds);
+  bool count(uint32_t which, const std::string& answer, double seconds);
   engine::Metrics idle() const;
 
   fs::path folder_;
@@ -104,11 +104,11 @@ Faults::Request Faults::request_of(uint32_t number) {
   Request request = {.path = "/v1/completions"};
   std::string prompt = fmt::format("{}", 10 + number);
   for (uint32_t i = 0; i < 20 + 11 * number; ++i) prompt += fmt::format(",{}", 20 + i % 9);
-  request.poisoned = number % 6 == 5;
+  request.poisoned = number % 6 == 5 || number == 4;
   if (request.poisoned) prompt += fmt::format(",{}", faults::kPoisoned);
   request.stream = number % 3 == 1;
   std::string more;
-  if (number % 4 == 2) more = ",\"n\":3,\"logprobs\":2";
+  if (number % 4 == 2 && !request.stream) more = ",\"n\":3,\"logprobs\":2";
   if (number % 4 == 3 && request.poisoned) more = ",\"echo\":true,\"logprobs\":1";
   request.body = fmt::format(
       "{{\"model\":\"tiny\",\"prompt\":[{}],\"max_tokens\":{},\"temperature\":0,\"stream\":{}{}}}",
@@ -142,15 +142,21 @@ std::string text_of(const std::string& answer) {
   return text;
 }
 
-void Faults::count(const Request& request, const std::string& answer, double seconds) {
+// False: the client should not go on with this connection.
+bool Faults::count(uint32_t which, const std::string& answer, double seconds) {
+  const Request request = request_of(which);
   const int status = answer.size() > 12 ? std::atoi(answer.c_str() + 9) : 0;
-  const bool whole = !request.stream || answer.ends_with("0\r\n\r\n");
-  if (status == 0 || !whole)
+  const bool whole = answer.ends_with(request.stream && status == 200 ? "0\r\n\r\n" : "}");
+  if (status == 0 || !whole) {
     ++(seconds >= 9 ? ends_.hung : ends_.closed);
-  else if (status == 500 || answer.find("\"error\"") != std::string::npos)
+    return false;
+  }
+  if (answer.find("\"error\"") != std::string::npos)
     ++(status == 400 || status == 429 || status == 503 ? ends_.refused : ends_.failed);
   else
-    ++ends_.right;
+    ++(status == 200 && !request.poisoned && text_of(answer) == expected_.at(which) ? ends_.right
+                                                                                   : ends_.wrong);
+  return status == 200;
 }
 
 void Faults::run_client(int number, const std::atomic<bool>& stop) {
@@ -159,7 +165,7 @@ void Faults::run_client(int number, const std::atomic<bool>& stop) {
   std::optional<Client> client;
   while (!stop) {
     if (!client) client.emplace(port_);
-    const uint32_t which = random() % kRequests;
+    const auto which = static_cast<uint32_t>(random() % kRequests);
     const Request request = request_of(which);
     if (random() % 16 == 0) {  // goes in the middle
       client->post(request.path, request.body);
@@ -168,13 +174,7 @@ void Faults::run_client(int number, const std::atomic<bool>& stop) {
     }
     const double began = base::steady_seconds();
     const std::string answer = ask(*client, request);
-    count(request, answer, base::steady_seconds() - began);
-    if (answer.find(" 200 ") == std::string::npos || !(request.stream || answer.ends_with("}"))) {
-      client.reset();
-      continue;
-    }
-    const bool error = answer.find("\"error\"") != std::string::npos;
-    if (!error && (request.poisoned || text_of(answer) != expected_.at(which))) ++ends_.wrong;
+    if (!count(which, answer, base::steady_seconds() - began)) client.reset();
   }
 }
 

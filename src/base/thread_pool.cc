@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "base/thread.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -39,14 +40,21 @@ ThreadPool::ThreadPool(const Team& team)
   KVICK_CHECK(processors_.empty() || processors_.size() == size_, "{} processors for {} threads",
               processors_.size(), size_);
   threads_.reserve(size_ - 1);
-  for (unsigned worker = 1; worker < size_; ++worker)
-    threads_.emplace_back([this, worker] {
-      pin(worker);
-      work(worker);
-    });
+  try {
+    for (unsigned worker = 1; worker < size_; ++worker)
+      threads_.push_back(start_thread("computing", [this, worker] {
+        pin(worker);
+        work(worker);
+      }));
+  } catch (...) {
+    stop();
+    throw;
+  }
 }
 
-ThreadPool::~ThreadPool() {
+ThreadPool::~ThreadPool() { stop(); }
+
+void ThreadPool::stop() {
   stop_.store(true, std::memory_order_relaxed);
   epoch_.fetch_add(1, std::memory_order_release);
   epoch_.notify_all();

@@ -24,6 +24,7 @@ class ThreadPool {
   // threads: at least 1, wherever the system puts them.
   explicit ThreadPool(unsigned threads) : ThreadPool(Team{.threads = threads, .processors = {}}) {}
   // Each started thread stays on the team's processor for it; so does a caller that pins itself.
+  // Throws std::system_error if a thread cannot be started.
   explicit ThreadPool(const Team& team);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
@@ -53,6 +54,7 @@ class ThreadPool {
   void pin(unsigned worker) const;
   void work(unsigned worker);
   void call(unsigned worker);
+  void stop();
 
   unsigned size_;
   std::vector<unsigned> processors_;  // by worker, or none

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <numeric>
+#include <pthread.h>
 #include <stdexcept>
 #include <vector>
 
@@ -52,6 +53,24 @@ TEST(ThreadPool, ThrowsWhatABodyThrewAndGoesOn) {
     if (worker == 0) ++calls;
   });
   EXPECT_EQ(calls, 1);
+}
+
+TEST(ThreadPool, SaysThatAThreadCannotBeStarted) {
+  pthread_attr_t usual, huge;
+  ASSERT_EQ(pthread_getattr_default_np(&usual), 0);
+  ASSERT_EQ(pthread_attr_init(&huge), 0);
+  ASSERT_EQ(pthread_attr_setstacksize(&huge, size_t{1} << 47), 0);  // more than there are addresses
+  ASSERT_EQ(pthread_setattr_default_np(&huge), 0);
+  std::string said;
+  try {
+    ThreadPool pool(3);
+  } catch (const std::system_error& error) {
+    said = error.what();
+  }
+  ASSERT_EQ(pthread_setattr_default_np(&usual), 0);
+  EXPECT_NE(said.find("the system starts no more threads, one is needed for computing"),
+            std::string::npos)
+      << said;
 }
 
 }  // namespace

@@ -116,6 +116,7 @@ base::Result<std::unique_ptr<engine::Engine>> open_engine(const EngineFlags& fla
                                       .isa = isa,
                                       .attention = flags.attention,
                                       .prompt_arithmetic = flags.prompt_arithmetic,
+                                      .fingerprint = flags.fingerprint,
                                       .progress = [&](uint64_t done, uint64_t total) {
                                         if (!started)
                                           progress.start("loading " + path.filename().string(),

@@ -19,6 +19,7 @@ struct EngineFlags {
   uint64_t kv_memory = 0;
   engine::Attention attention = engine::Attention::kFused;
   engine::PromptArithmetic prompt_arithmetic = engine::PromptArithmetic::kAuto;
+  bool fingerprint = false;  // no option: commands that keep files of rows set it
 };
 
 // -m and --threads alone.

@@ -42,6 +42,7 @@ class Models {
       flags.attention = attention;
       // Figures of other machines and other days are to be comparable.
       flags.prompt_arithmetic = engine::PromptArithmetic::kExact;
+      flags.fingerprint = true;  // of files of rows, which one of the experiments keeps
       KVICK_TRY(engine, open_engine(flags, common_));
     }
     return engine.get();

@@ -46,6 +46,8 @@ std::string model_name(const ServeFlags& flags) {
   return name.extension() == ".gguf" ? name.stem().string() : name.filename().string();
 }
 
+void report(const std::string& what) { fmt::print(stderr, "kvick: {}\n", what); }
+
 Result<engine::SchedulerOptions> scheduler_options(const engine::Engine& engine,
                                                    const ServeFlags& flags) {
   // Ranges let it through.
@@ -61,6 +63,7 @@ Result<engine::SchedulerOptions> scheduler_options(const engine::Engine& engine,
   options.batch.kv_bytes = std::exchange(options.batch.kv.max_bytes, UINT64_MAX);
   options.batch.max_sequences = flags.max_seqs;
   options.batch.step_seconds = flags.step_ms / 1000;
+  options.batch.report = report;
   options.most_waiting = flags.max_queue;
   if (!flags.kv_dir.empty()) {
     options.batch.file_seconds = flags.kv_dir_seconds;
@@ -114,7 +117,9 @@ Result<int> serve(const ServeFlags& flags, const Common& common) {
     KVICK_TRY(keys, server::read_api_keys(flags.api_key_file));
   }
   KVICK_TRY(const std::vector<base::Team> teams, teams_of(flags));
-  KVICK_TRY(const std::unique_ptr<engine::Engine> engine, open_engine(flags.engine, common));
+  EngineFlags engine_flags = flags.engine;
+  engine_flags.fingerprint = !flags.kv_dir.empty();
+  KVICK_TRY(const std::unique_ptr<engine::Engine> engine, open_engine(engine_flags, common));
   KVICK_TRY(const std::unique_ptr<engine::Service> service, make_service(*engine, teams, flags));
   server::ServeOptions options;
   options.network = network_of(flags);
@@ -122,7 +127,7 @@ Result<int> serve(const ServeFlags& flags, const Common& common) {
   options.keys = std::move(keys);
   options.constraint = server::json_forms(engine->tokenizer());
   options.on_listening = [&](uint16_t port) { say_where(flags, common, port); };
-  options.report = [](const std::string& what) { fmt::print(stderr, "kvick: {}\n", what); };
+  options.report = report;
   KVICK_TRY_VOID(server::serve(*engine, *service, std::move(options)));
   return 0;
 }

@@ -23,8 +23,11 @@ Choice choose(const Weights& weights, const EvaluateOptions& options) {
   const size_t always = n - rest.size();
   const auto budget = static_cast<size_t>(std::lround(options.budget * n));
   const size_t more = std::min(budget > always ? budget - always : 0, rest.size());
-  std::nth_element(rest.begin(), rest.begin() + static_cast<ptrdiff_t>(more), rest.end(),
-                   [&](uint32_t a, uint32_t b) { return weights[a] > weights[b]; });
+  // Without an order of all values std::nth_element leaves its range: what is not a number is last.
+  const auto heavier = [&](uint32_t a, uint32_t b) {
+    return weights[a] > weights[b] || (std::isnan(weights[b]) && !std::isnan(weights[a]));
+  };
+  std::nth_element(rest.begin(), rest.begin() + static_cast<ptrdiff_t>(more), rest.end(), heavier);
   for (size_t i = 0; i < more; ++i) read[rest[i]] = 1;
   return read;
 }

@@ -31,6 +31,9 @@ void divide(std::vector<float>& rows, const std::vector<float>& size) {
 
 // What values of such sizes are multiplied by so that all but one in a thousand lie within +-127.
 float unit_of(std::vector<float>& sizes) {
+  // Without an order of all values std::nth_element leaves its range.
+  for (float& size : sizes)
+    if (std::isnan(size)) size = 0;
   const auto most = sizes.end() - 1 - static_cast<ptrdiff_t>(sizes.size() / 1000);
   std::nth_element(sizes.begin(), most, sizes.end());
   return 127 / std::max(*most, kLeastSize);

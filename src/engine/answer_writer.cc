@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "engine/finite.h"
+
 namespace kvick::engine {
 
 std::string_view finish_name(Finish finish) {
@@ -46,6 +48,7 @@ AnswerWriter::AnswerWriter(const text::Tokenizer& tokenizer, const kernels::Tabl
 Written AnswerWriter::next(std::span<float> logits, bool room) {
   // Output layers are often padded to a round number of rows; those have no token.
   logits = logits.first(tokenizer_.vocabulary().pieces.size());
+  require_finite(logits);
   std::optional<TokenReport> report;
   double mass = 0;
   std::vector<float> own;  // the model's, before anybody changes them

@@ -50,7 +50,8 @@ class AnswerWriter {
                std::span<const Token> prompt, AnswerForm form);
 
   // Chooses the next token and takes it. logits: [at least the vocabulary], those behind the last
-  // token; they are changed. room: whether the sequence may grow by this token's row.
+  // token; they are changed. room: whether the sequence may grow by this token's row. Throws
+  // NotFinite.
   Written next(std::span<float> logits, bool room);
   // The same with a token that somebody else chose.
   Written take(Token token, bool room);

@@ -10,33 +10,6 @@ namespace {
 
 constexpr uint32_t kMostChoices = 128;
 
-bool goes_first(const std::unique_ptr<Group>& a, const std::unique_ptr<Group>& b) {
-  return a->order > b->order || (a->order == b->order && a->id < b->id);
-}
-
-void insert(std::vector<std::unique_ptr<Group>>& groups, std::unique_ptr<Group> group) {
-  groups.insert(std::upper_bound(groups.begin(), groups.end(), group, goes_first),
-                std::move(group));
-}
-
-std::unique_ptr<Group> remove(std::vector<std::unique_ptr<Group>>& groups, const Group* group) {
-  const auto at = std::find_if(groups.begin(), groups.end(),
-                               [&](const auto& one) { return one.get() == group; });
-  std::unique_ptr<Group> out = std::move(*at);
-  groups.erase(at);
-  return out;
-}
-
-AnswerForm form_of(const Job& job) {
-  return {.sampling = job.sampling,
-          .most = job.max_tokens != 0 ? job.max_tokens : UINT32_MAX,
-          .stop = job.stop,
-          .continues = job.continues,
-          .ignore_end = job.ignore_end,
-          .logprobs = job.logprobs,
-          .constraint = job.constraint};
-}
-
 uint64_t salt_of(const std::string& salt) { return salt.empty() ? 0 : first_parent("", salt).low; }
 
 // Rows of a running job, those of the beginning that its lanes share once.
@@ -73,8 +46,7 @@ Batcher::Batcher(Engine& engine, const BatcherOptions& options, StoreSet stores)
       speculation_(engine, options.clock) {}
 
 Batcher::~Batcher() {
-  for (auto& group : running_)
-    for (Lane& lane : group->lanes) close_lane(*group, lane);
+  for (auto& group : running_) drop_rows(*group);
   if (options_.memory != nullptr) options_.memory->publish(options_.member, {});
 }
 
@@ -136,7 +108,7 @@ std::optional<Refusal> Batcher::refuses(const Job& job) const {
     if (const auto good = engine_.check_kv(kind_of(job)); !good.ok())
       return invalid("kv", good.error().message);
   const Shelf& standard = stores_.standard();
-  const uint32_t most = job.kv ? engine_.most_tokens(kind_of(job)) : standard.store->most_tokens();
+  const uint32_t most = job.kv ? engine_.most_tokens(kind_of(job)) : standard.most_tokens;
   if (job.prompt.size() > most)
     return invalid("prompt", fmt::format("the prompt has {} tokens, but the context holds {}; "
                                          "shorten it",
@@ -150,51 +122,6 @@ std::optional<Refusal> Batcher::refuses(const Job& job) const {
                              "shorten it or ask for fewer answers",
                              bytes, options_.kv_bytes),
                  "prompt"};
-}
-
-void Batcher::add(JobId id, Job job) {
-  auto group = std::make_unique<Group>();
-  group->id = id;
-  group->arrived = options_.clock();
-  group->order = order_of(job, group->arrived);
-  group->outcome.prompt_tokens = static_cast<uint32_t>(job.prompt.size());
-  group->job = std::move(job);
-  const auto shelf =
-      group->job.kv ? stores_.find(kind_of(group->job)) : base::Result<Shelf*>(&stores_.standard());
-  if (!shelf.ok()) {
-    ++counts_.failed;
-    group->outcome.error = Refusal{Refusal::Why::kBusy, shelf.error().message, "kv"};
-    if (group->job.on_end) group->job.on_end(group->outcome);
-    return;
-  }
-  group->shelf = *shelf;
-  ++group->shelf->groups;
-  const uint32_t lanes = group->beam_search() ? 1 : group->job.choices;
-  for (uint32_t i = 0; i < lanes; ++i) {
-    Lane lane = {.choice = i, .seq = {}, .tokens = group->job.prompt};
-    AnswerForm form = form_of(group->job);
-    form.sampling.seed += i;
-    if (!group->beam_search())
-      lane.writer = std::make_unique<AnswerWriter>(engine_.tokenizer(), engine_.kernels(),
-                                                   group->job.prompt, std::move(form));
-    lane.speculator = speculator_of(group->job);
-    group->lanes.push_back(std::move(lane));
-  }
-  insert(waiting_, std::move(group));
-}
-
-void Batcher::cancel(JobId id) {
-  for (auto* groups : {&waiting_, &running_})
-    for (auto& group : *groups)
-      if (group->id == id) {
-        ++counts_.cancelled;
-        return end(*group, {});
-      }
-}
-
-void Batcher::cancel_all() {
-  for (auto* groups : {&running_, &waiting_})
-    while (!groups->empty()) cancel(groups->back()->id);
 }
 
 bool Batcher::fits(const Group& group) {
@@ -228,14 +155,19 @@ bool Batcher::fits(const Group& group) {
 
 // In their order: nobody overtakes a job that is only too large for what is free now, or it would
 // wait for ever.
-void Batcher::admit() {
-  while (!waiting_.empty() && fits(*waiting_.front())) {
-    std::unique_ptr<Group> group = remove(waiting_, waiting_.front().get());
-    Group& one = *group;
-    if (options_.memory != nullptr) options_.memory->begin_to_run(options_.member);
-    open(one);
-    insert(running_, std::move(group));
-    if (one.loading == nullptr && one.forks_now() && !fork_lanes(one)) return;
+void Batcher::admit() noexcept {
+  while (!waiting_.empty()) {
+    Group& first = *waiting_.front();
+    if (first.shelf->broken) return;  // until the next step
+    try {
+      if (!fits(first)) return;
+      if (options_.memory != nullptr) options_.memory->begin_to_run(options_.member);
+      move_group(first, waiting_, running_);
+      open(first);
+      if (first.loading == nullptr && first.forks_now() && !fork_lanes(first)) return;
+    } catch (...) {
+      fail(first, std::current_exception());
+    }
   }
 }
 
@@ -250,9 +182,10 @@ void Batcher::open(Group& group) {
   if (group.reports_prompt())  // a token's report is made of the logits of the one before it
     known = std::min(known,
                      static_cast<uint32_t>(std::max<size_t>(group.prompt_reports.size(), 1) - 1));
-  const kv::Opened opened =
-      group.shelf->store->open(std::span<const Token>(first.tokens).first(known),
-                               {.salt = salt_of(group.job.salt), .priority = group.job.priority});
+  const kv::Opened opened = group.shelf->change([&](kv::Store& store) {
+    return store.open(std::span<const Token>(first.tokens).first(known),
+                      {.salt = salt_of(group.job.salt), .priority = group.job.priority});
+  });
   first.seq = opened.seq;
   first.committed = opened.cached;
   first.filed = files_.begin(*group.shelf, group.job.salt);
@@ -289,7 +222,9 @@ bool Batcher::finish_loading(Group& group) {
   Lane& first = group.lanes.front();
   const uint32_t before = first.committed;
   if (done)
-    first.committed = files_.append(*group.shelf, *first.seq, first.tokens, before, *loading);
+    first.committed = group.shelf->change([&](kv::Store&) {
+      return files_.append(*group.shelf, *first.seq, first.tokens, before, *loading);
+    });
   else
     files_.give_up(*loading);
   if (group.admitted) {
@@ -300,10 +235,14 @@ bool Batcher::finish_loading(Group& group) {
   return true;
 }
 
-void Batcher::close_lane(const Group& group, Lane& lane) {
-  if (lane.seq) group.shelf->store->close(*lane.seq);
-  lane.seq.reset();
+void Batcher::close_lane(const Group& group, Lane& lane) noexcept {
+  const std::optional<kv::SeqId> seq = std::exchange(lane.seq, std::nullopt);
   lane.committed = 0;
+  if (!seq || group.shelf->broken) return;
+  try {
+    group.shelf->change([&](kv::Store& store) { store.close(*seq); });
+  } catch (...) {  // the store is broken now, and goes with its sequences
+  }
 }
 
 // What it would cost to bring a job back that makes way now.
@@ -324,15 +263,21 @@ Candidate Batcher::candidate_of(const Group& group) const {
 
 void Batcher::preempt(Group& group) {
   const Candidate candidate = candidate_of(group);
+  evict(group);
+  if (!candidate.swap_seconds || *candidate.swap_seconds >= candidate.recompute_seconds) return;
+  group.state = JobState::kSwapped;
+  ++counts_.swaps;
+  --counts_.recomputations;
+}
+
+// Its rows go, and it waits to compute them again.
+void Batcher::evict(Group& group) noexcept {
   group.lost_tokens = rows_of(group);
-  for (Lane& lane : group.lanes) close_lane(group, lane);
+  drop_rows(group);
   group.trunk = 0;
-  if (group.loading != nullptr) files_.give_up(*std::exchange(group.loading, nullptr));
-  const bool filed =
-      candidate.swap_seconds && *candidate.swap_seconds < candidate.recompute_seconds;
-  group.state = filed ? JobState::kSwapped : JobState::kEvicted;
-  ++(filed ? counts_.swaps : counts_.recomputations);
-  insert(waiting_, remove(running_, &group));
+  group.state = JobState::kEvicted;
+  ++counts_.recomputations;
+  move_group(group, running_, waiting_);
 }
 
 // Frees memory for a step that found none. False: there is nothing left to free, and the only job
@@ -343,7 +288,8 @@ bool Batcher::make_way(const Shelf& shelf, const kv::Shortage& shortage) {
   if (running_.size() < 2) return false;
   // The first in order stays whatever it wastes: somebody must get to the end.
   std::vector<Group*> others;
-  for (size_t i = 1; i < running_.size(); ++i) others.push_back(running_[i].get());
+  for (auto group = std::next(running_.begin()); group != running_.end(); ++group)
+    others.push_back(group->get());
   preempt(victim(others));
   return true;
 }
@@ -356,45 +302,50 @@ Group& Batcher::victim(std::span<Group* const> groups) const {
   return *groups[victim_of(candidates).value_or(candidates.size() - 1)];
 }
 
-void Batcher::end(Group& group, std::optional<Refusal> error) {
-  for (Lane& lane : group.lanes) close_lane(group, lane);
-  if (group.loading != nullptr) files_.give_up(*std::exchange(group.loading, nullptr));
-  if (error) ++counts_.failed;
-  group.outcome.error = std::move(error);
-  --group.shelf->groups;
-  const bool runs = std::any_of(running_.begin(), running_.end(),
-                                [&](const auto& one) { return one.get() == &group; });
-  const std::unique_ptr<Group> last = remove(runs ? running_ : waiting_, &group);
-  if (last->job.on_end) last->job.on_end(last->outcome);
-}
-
-bool Batcher::step() {
-  give_to_others();
+bool Batcher::step() noexcept {
+  tell_ends();
+  renew_stores();
+  try {
+    give_to_others();
+  } catch (...) {  // who asked asks again
+    report(std::current_exception());
+  }
   wanted_ = {};
   admit();
   bool worked = take_loaded();
-  for (Shelf& shelf : stores_.shelves()) worked = run(shelf) || worked;
+  for (Shelf& shelf : stores_.shelves()) worked = run_or_fail(shelf) || worked;
   if (!worked)
     for (const auto& group : running_)
       if (group->loading != nullptr) {
         files_.wait(*group->loading);
         break;
       }
-  tell_others();
-  const bool more = !waiting_.empty() || !running_.empty();
+  try {
+    tell_others();
+  } catch (...) {  // they know it from the next step
+    report(std::current_exception());
+  }
+  const bool more = !waiting_.empty() || !running_.empty() || !ended_.empty();
   // What jobs wait for here then is the others' to give.
   if (options_.memory != nullptr && more && !worked) options_.memory->wait(0.002);
   return worked || more;
 }
 
 // True if something came.
-bool Batcher::take_loaded() {
-  std::vector<Group*> loaded;
-  for (const auto& group : running_)
-    if (group->loading != nullptr && finish_loading(*group)) loaded.push_back(group.get());
-  for (Group* group : loaded)
-    if (group->forks_now()) fork_lanes(*group);
-  return !loaded.empty();
+bool Batcher::take_loaded() noexcept {
+  bool came = false;
+  for (auto next = running_.begin(); next != running_.end();) {
+    Group& group = **next++;
+    if (group.loading == nullptr || group.shelf->broken) continue;
+    try {
+      if (!finish_loading(group)) continue;
+      came = true;
+      if (group.forks_now()) fork_lanes(group);
+    } catch (...) {
+      fail(group, std::current_exception());
+    }
+  }
+  return came;
 }
 
 }  // namespace kvick::engine

@@ -16,7 +16,6 @@
 #include "engine/group.h"
 #include "engine/pace.h"
 #include "engine/preemption.h"
-#include "engine/service_state.h"
 #include "engine/speculation.h"
 #include "engine/store_set.h"
 #include "model/workspace.h"
@@ -33,10 +32,13 @@ class Batcher {
   std::optional<Refusal> refuses(const Job& job) const;
   // Takes a job that refuses() lets through.
   void add(JobId id, Job job);
-  void cancel(JobId id);
-  void cancel_all();
-  // Gets all jobs on by a step. False if there is none.
-  bool step();
+  // The same of a list of one, allocating nothing before the job's end can be told.
+  void add(Groups one) noexcept;
+  void cancel(JobId id) noexcept;
+  void cancel_all() noexcept;
+  // Gets all jobs on by a step. False if there is none. What is thrown meanwhile, by a callback of
+  // a job too, ends the jobs that it concerns: see batcher_jobs.cc.
+  bool step() noexcept;
 
   Metrics metrics() const;
   CacheState state() const;
@@ -55,6 +57,7 @@ class Batcher {
     uint32_t reports = 0;     // rows before that one, for the reports of the prompt's next tokens
     std::vector<uint32_t> kept = {};    // with guesses: of the last token and them
     std::vector<Written> written = {};  // with guesses: what came of them
+    std::exception_ptr failure = {};    // thrown by its writer
   };
   // A lane that knows the logits behind its last token.
   struct Draw {
@@ -62,22 +65,36 @@ class Batcher {
     size_t lane;
     std::span<float> logits;
     std::vector<Written> written;
+    std::exception_ptr failure = {};  // thrown by its writer
   };
 
   double order_of(const Job& job, double arrived) const;
   KvOptions kind_of(const Job& job) const;
-  void admit();
+  void admit() noexcept;
   bool fits(const Group& group);
   void open(Group& group);
   void count_opened(Group& group);
   bool finish_loading(Group& group);
-  bool take_loaded();
+  bool take_loaded() noexcept;
   Candidate candidate_of(const Group& group) const;
   bool make_way(const Shelf& shelf, const kv::Shortage& shortage);
   Group& victim(std::span<Group* const> groups) const;
   void preempt(Group& group);
-  void close_lane(const Group& group, Lane& lane);
-  void end(Group& group, std::optional<Refusal> error);
+  void evict(Group& group) noexcept;
+  void close_lane(const Group& group, Lane& lane) noexcept;
+
+  // batcher_jobs.cc
+  void begin(Group& group);
+  void drop_rows(Group& group) noexcept;
+  void end(Group& group, std::optional<Refusal> error) noexcept;
+  bool tell_end(Group& group) noexcept;
+  void tell_ends() noexcept;
+  void fail(Group& group, std::exception_ptr why) noexcept;
+  void fail_marked() noexcept;
+  bool run_or_fail(Shelf& shelf) noexcept;
+  void fail_step(Shelf& shelf, const std::exception_ptr& why) noexcept;
+  void renew_stores() noexcept;
+  void report(const std::exception_ptr& why) const noexcept;
 
   // batcher_memory.cc
   uint64_t available_bytes(const Rank& rank) const;
@@ -100,6 +117,7 @@ class Batcher {
   void settle(std::span<Work> work, std::span<Group* const> lost);
   std::vector<Group*> lost_groups(const Shelf& shelf) const;
   void end_lost(std::span<Group* const> lost);
+  void take_rows(const Work& one);
   void report_prompt(const Work& work);
   bool fork_lanes(Group& group);
   void draw(std::vector<Draw>& draws);
@@ -124,7 +142,8 @@ class Batcher {
   model::Workspace workspace_;
   Pace pace_;
   Speculation speculation_;
-  std::vector<std::unique_ptr<Group>> waiting_, running_;  // by order
+  Groups waiting_, running_;  // by order
+  Groups ended_;              // whose on_end has thrown
   std::vector<float> logits_;
   Metrics counts_;
 };

@@ -30,9 +30,11 @@ void Batcher::guess(std::span<Work> work) {
   std::vector<double> chances;
   for (Work& one : work) {
     const Speculator* speculator = one.group->lanes[one.lane].speculator.get();
-    if (speculator == nullptr || (speculator->options().gain && !bets)) continue;
+    if (speculator == nullptr) continue;
+    const bool by_gain = speculator->options().gain;
+    if (by_gain && !bets) continue;
     guess(one, alone);
-    if (speculator->options().gain)
+    if (by_gain)
       chances.insert(chances.end(), one.guesses.chances.begin(), one.guesses.chances.end());
     else
       plain.shape = plain.with(one.guesses.size());
@@ -45,21 +47,31 @@ void Batcher::guess(std::span<Work> work) {
 
 void Batcher::guess(Work& one, const PlainStep& plain) {
   const Group& group = *one.group;
-  const Lane& lane = group.lanes[one.lane];
+  Lane& lane = one.group->lanes[one.lane];
   if (one.tokens != 1 || !one.logits || group.trunk > 0 || lane.length() <= 1) return;
   if (group.role_of(lane) != model::Role::kAnswer) return;
   kv::Store& store = *group.shelf->store;
   uint32_t room = draft_room(store, *lane.seq, lane.speculator->options().grow);
   if (group.job.max_tokens != 0)
     room = std::min(room, group.job.max_tokens - lane.writer->tokens() - 1);
-  one.guesses = lane.speculator->guess({.text = lane.tokens,
-                                        .most = room,
-                                        .depth = room,
-                                        .store = &store,
-                                        .seq = *lane.seq,
-                                        .sampler = &lane.writer->sampler(),
-                                        .form = lane.writer->constraint()},
-                                       plain);
+  const DraftAsk ask = {.text = lane.tokens,
+                        .most = room,
+                        .depth = room,
+                        .store = &store,
+                        .seq = *lane.seq,
+                        .sampler = &lane.writer->sampler(),
+                        .form = lane.writer->constraint()};
+  try {
+    one.guesses = lane.speculator->guess(ask, plain);
+  } catch (...) {  // the answer goes on without guesses
+    const bool by_store = !lane.speculator->options().skip.empty();
+    lane.speculator.reset();
+    one.guesses = {};
+    speculation_.distrust();
+    if (!by_store) return report(std::current_exception());
+    one.group->shelf->broken = true;
+    throw;
+  }
 }
 
 void Batcher::verify_guesses(std::span<Work> work) {
@@ -73,18 +85,21 @@ void Batcher::verify_guesses(std::span<Work> work) {
       Lane& lane = one.group->lanes[one.lane];
       const auto logits =
           std::span(logits_).subspan(one.first_logits * vocab, (one.guesses.size() + 1) * vocab);
-      one.kept =
-          verify(*lane.writer, one.guesses.tree, logits,
-                 {.committed = lane.committed, .most = one.group->shelf->store->most_tokens()},
-                 [&](Written&& written) {
-                   if (written.token) lane.tokens.push_back(*written.token);
-                   one.written.push_back(std::move(written));
-                   return true;
-                 });
+      try {
+        one.kept = verify(*lane.writer, one.guesses.tree, logits,
+                          {.committed = lane.committed, .most = one.group->shelf->most_tokens},
+                          [&](Written&& written) {
+                            if (written.token) lane.tokens.push_back(*written.token);
+                            one.written.push_back(std::move(written));
+                            return true;
+                          });
+      } catch (...) {
+        one.failure = std::current_exception();  // no row is kept
+      }
     }
   });
   for (const Work& one : work) {
-    if (one.guesses.size() == 0) continue;
+    if (one.guesses.size() == 0 || one.failure) continue;
     const auto accepted = static_cast<uint32_t>(one.kept.size() - 1);
     one.group->outcome.drafted += one.guesses.size();
     one.group->outcome.accepted += accepted;

@@ -2,7 +2,9 @@
 // How a batcher goes about its jobs.
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <string>
 
 #include "base/clock.h"
 #include "engine/kv_options.h"
@@ -33,6 +35,8 @@ struct BatcherOptions {
   std::shared_ptr<MemoryShare> memory;
   size_t member = 0;
   base::Clock clock = base::steady_seconds;
+  // Told, in one sentence, what of the engine itself broke; on the batcher's thread.
+  std::function<void(const std::string&)> report;
 };
 
 }  // namespace kvick::engine

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "engine/batcher.h"
+#include "engine/finite.h"
 
 namespace kvick::engine {
 namespace {
@@ -25,9 +26,11 @@ void Batcher::search(Group& group, std::span<const Draw> draws) {
   const uint32_t width = group.job.beams;
   const size_t pieces = engine_.tokenizer().vocabulary().pieces.size();
   std::vector<Beam> beams;
-  for (const Draw& draw : draws)
+  for (const Draw& draw : draws) {
+    require_finite(draw.logits.first(pieces));
     beams.push_back({.score = group.lanes[draw.lane].score,
                      .next = likeliest(draw.logits.first(pieces), size_t{2} * width)});
+  }
   const uint32_t length = group.longest() - group.outcome.prompt_tokens + 1;
   const auto normalised = [&](double score) {
     return length_normalised(score, length, group.job.length_penalty);
@@ -45,7 +48,7 @@ void Batcher::search(Group& group, std::span<const Draw> draws) {
   counts_.generated_tokens += live.size();
   if (!go_on_with(group, live)) return;
   if (group.lanes.empty()) return end_search(group);
-  const bool full = group.longest() > group.shelf->store->most_tokens() ||
+  const bool full = group.longest() > group.shelf->most_tokens ||
                     (group.job.max_tokens != 0 && length >= group.job.max_tokens);
   const bool decided = group.hypotheses.size() >= width &&
                        group.hypotheses.back().score >= normalised(group.lanes.front().score);

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "engine/batcher.h"
+#include "engine/finite.h"
 #include "engine/verify.h"
 
 namespace kvick::engine {
@@ -12,6 +13,23 @@ namespace {
 // Rows of a step for a prompt whose tokens are reported: each needs logits of its own, which are
 // 200 KB for SmolLM2.
 constexpr uint32_t kMostReports = 64;
+
+// What a call throws; null: nothing.
+template <typename Call>
+std::exception_ptr thrown_by(const Call& call) noexcept {
+  try {
+    call();
+    return nullptr;
+  } catch (...) {
+    return std::current_exception();
+  }
+}
+
+// What is thrown while a group is served ends it, once the step is over.
+template <typename Call>
+void attempt(Group& group, const Call& call) noexcept {
+  if (std::exception_ptr failure = thrown_by(call)) group.failure = std::move(failure);
+}
 
 }  // namespace
 
@@ -120,6 +138,7 @@ base::Result<std::vector<Group*>, kv::Shortage> Batcher::compute_all(Shelf& shel
                                                                      std::vector<Work>& work) {
   std::vector<FreshTokens> fresh;
   std::vector<model::Slot> slots;
+  for (const Work& one : work) one.group->in_step = true;
   fresh.reserve(work.size());
   for (const Work& one : work) {
     const Lane& lane = one.group->lanes[one.lane];
@@ -140,14 +159,15 @@ base::Result<std::vector<Group*>, kv::Shortage> Batcher::compute_all(Shelf& shel
   std::vector<kv::Slot> kv_slots = model::kv_slots(batch);
   for (size_t i = 0; i < slots.size(); ++i)
     if (slots[i].role != shelf.prompt_role) kv_slots[i].tokens = {};  // no rows for prompts
-  KVICK_TRY(const auto step, shelf.store->begin({.slots = kv_slots}));
+  KVICK_TRY(const auto step,
+            shelf.change([&](kv::Store& store) { return store.begin({.slots = kv_slots}); }));
   compute(work, batch, *step);
   verify_guesses(work);
   kv::Kept kept = kv::Kept::all({.slots = kv_slots});
   for (size_t i = 0; i < work.size(); ++i)
     if (work[i].guesses.size() > 0) kept.rows[i] = work[i].kept;
   std::vector<Group*> lost = lost_groups(shelf);
-  step->commit(kept);
+  shelf.change([&](kv::Store&) { step->commit(kept); });
   count_step(work, options_.clock() - began);
   return lost;
 }
@@ -202,7 +222,7 @@ void Batcher::count_step(std::span<const Work> work, double seconds) {
 bool Batcher::fork_lanes(Group& group) {
   Lane& first = group.lanes.front();
   for (Lane& lane : std::span(group.lanes).subspan(1)) {
-    auto seq = group.shelf->store->fork(*first.seq);
+    auto seq = group.shelf->change([&](kv::Store& store) { return store.fork(*first.seq); });
     if (!seq.ok()) {
       preempt_or_end(group, seq.error());
       return false;
@@ -217,8 +237,8 @@ bool Batcher::fork_lanes(Group& group) {
 
 // lost: groups of which nothing was committed, and which will end.
 void Batcher::settle(std::span<Work> work, std::span<Group* const> lost) {
-  const auto is_lost = [&](const Work& one) {
-    return std::find(lost.begin(), lost.end(), one.group) != lost.end();
+  const auto ends = [&](const Work& one) {
+    return one.group->failure || std::find(lost.begin(), lost.end(), one.group) != lost.end();
   };
   const size_t vocab = engine_.model().config().vocab;
   std::vector<Draw> draws;
@@ -226,21 +246,18 @@ void Batcher::settle(std::span<Work> work, std::span<Group* const> lost) {
   size_t copies = 0;  // rows before those of forks
   for (const Work& one : work) {
     copies = one.first_logits + (one.logits ? one.guesses.size() + 1 : 0);
-    if (is_lost(one)) continue;
-    report_prompt(one);
-    Lane& lane = one.group->lanes[one.lane];
-    lane.committed += one.guesses.size() > 0 ? static_cast<uint32_t>(one.kept.size()) : one.tokens;
-    const uint32_t filed = std::min(lane.committed, one.group->prompt_rows());
-    files_.keep(*one.group->shelf, *lane.seq, std::span(lane.tokens).first(filed), lane.filed);
+    if (one.failure) one.group->failure = one.failure;
+    if (!ends(one)) attempt(*one.group, [&] { take_rows(one); });
   }
   for (Work& one : work) {
     Group& group = *one.group;
     const bool forks = group.forks_now();
     const size_t others = group.lanes.size() - 1, first_copy = copies;
     if (one.logits && group.trunk > 0) copies += others;
-    if (is_lost(one)) continue;
-    if (forks && !fork_lanes(group)) continue;
-    if (!one.logits) continue;
+    if (ends(one)) continue;
+    bool goes_on = true;
+    if (forks) attempt(group, [&] { goes_on = fork_lanes(group); });
+    if (!goes_on || group.failure || !one.logits) continue;
     draws.push_back({&group, one.lane, row(one.first_logits), std::move(one.written)});
     if (!forks) continue;
     for (size_t i = 0; i < others; ++i) {
@@ -248,7 +265,21 @@ void Batcher::settle(std::span<Work> work, std::span<Group* const> lost) {
       draws.push_back({&group, i + 1, row(first_copy + i), {}});
     }
   }
+  // Lanes of one group come together: some may have been planned as answers, others as prompts.
+  std::ranges::stable_sort(draws, [](const Draw& a, const Draw& b) {
+    return a.group->rank().ahead_of(b.group->rank());
+  });
   draw(draws);
+  fail_marked();
+}
+
+// What the step has committed of a lane.
+void Batcher::take_rows(const Work& one) {
+  report_prompt(one);
+  Lane& lane = one.group->lanes[one.lane];
+  lane.committed += one.guesses.size() > 0 ? static_cast<uint32_t>(one.kept.size()) : one.tokens;
+  const uint32_t filed = std::min(lane.committed, one.group->prompt_rows());
+  files_.keep(*one.group->shelf, *lane.seq, std::span(lane.tokens).first(filed), lane.filed);
 }
 
 // What the rows say of the prompt's tokens; all at once when all have come, to every choice.
@@ -261,9 +292,11 @@ void Batcher::report_prompt(const Work& work) {
     reports.push_back({.chosen = {prompt[0], std::numeric_limits<float>::quiet_NaN()}, .top = {}});
   const size_t vocab = engine_.model().config().vocab;
   const size_t pieces = engine_.tokenizer().vocabulary().pieces.size();
-  for (size_t row = work.first_logits - work.reports; row < work.first_logits; ++row)
-    reports.push_back(report_of(std::span(logits_).subspan(row * vocab, pieces),
-                                prompt[reports.size()], *group.job.logprobs));
+  for (size_t row = work.first_logits - work.reports; row < work.first_logits; ++row) {
+    const auto logits = std::span(logits_).subspan(row * vocab, pieces);
+    require_finite(logits);
+    reports.push_back(report_of(logits, prompt[reports.size()], *group.job.logprobs));
+  }
   if (group.reports_prompt() || !group.job.on_piece) return;
   for (uint32_t choice = 0; choice < group.job.choices; ++choice)
     group.job.on_piece(
@@ -273,13 +306,14 @@ void Batcher::report_prompt(const Work& work) {
 void Batcher::draw(std::vector<Draw>& draws) {
   const auto choose = [](Draw& one) {
     Lane& lane = one.group->lanes[one.lane];
-    const uint32_t most = one.group->shelf->store->most_tokens();
+    const uint32_t most = one.group->shelf->most_tokens;
     one.written.push_back(lane.writer->next(one.logits, lane.committed < most));
     if (one.written.back().token) lane.tokens.push_back(*one.written.back().token);
   };
   engine_.pool().parallel_for(draws.size(), 1, [&](size_t begin, size_t end, unsigned) {
     for (Draw& one : std::span(draws).subspan(begin, end - begin))
-      if (!one.group->beam_search() && one.written.empty()) choose(one);
+      if (!one.group->beam_search() && one.written.empty())
+        one.failure = thrown_by([&] { choose(one); });
   });
   const double now = options_.clock();
   for (size_t i = 0; i < draws.size();) {
@@ -291,11 +325,17 @@ void Batcher::draw(std::vector<Draw>& draws) {
     group.last_token = now;
     group.state = JobState::kAnswer;
     const auto own = std::span(draws).subspan(i, end - i);
-    if (group.beam_search())
-      search(group, own);
-    else
-      take(group, own);
+    for (const Draw& one : own)
+      if (one.failure) group.failure = one.failure;
     i = end;
+    if (group.failure) continue;
+    try {  // not attempt: the group may have ended
+      group.beam_search() ? search(group, own) : take(group, own);
+    } catch (...) {
+      // A search that broke off leaves sequences that no lane has.
+      group.shelf->broken = group.shelf->broken || group.beam_search();
+      fail(group, std::current_exception());
+    }
   }
 }
 

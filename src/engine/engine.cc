@@ -31,6 +31,9 @@ Result<std::unique_ptr<Engine>> Engine::open(const EngineOptions& options) {
   KVICK_TRY(engine->tokenizer_, text::Tokenizer::make(std::move(vocabulary)));
   engine->file_bytes_ = file.file_bytes();
   engine->identity_.weights = weights_of(file);
+  if (options.fingerprint) {
+    KVICK_TRY(engine->fingerprint_, content_hash(options.model_path, *engine->pool_));
+  }
 
   const auto report = [&](uint64_t done, uint64_t total) {
     if (options.progress) options.progress(done, total);
@@ -45,6 +48,7 @@ Result<std::unique_ptr<Engine>> Engine::open(const EngineOptions& options) {
                        .kv_heads = config.kv_heads,
                        .head_dim = config.head_dim,
                        .weights = engine->identity_.weights};
+  if (options.fingerprint) engine->fingerprint_ += "|" + config_text(config);
   const size_t pieces = engine->tokenizer_->vocabulary().pieces.size();
   if (pieces > config.vocab)
     return base::fail("{}: {} tokens in the vocabulary, but the output layer has {} rows",
@@ -73,6 +77,7 @@ std::unique_ptr<Engine> Engine::instance(const base::Team& team) const {
   other->template_error_ = template_error_;
   other->file_bytes_ = file_bytes_;
   other->identity_ = identity_;
+  other->fingerprint_ = fingerprint_;
   return other;
 }
 

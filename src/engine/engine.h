@@ -40,6 +40,8 @@ struct EngineOptions {
   base::Isa isa = base::best_isa();
   Attention attention = Attention::kFused;
   PromptArithmetic prompt_arithmetic = PromptArithmetic::kExact;
+  // Reads the file once more, for Engine::fingerprint.
+  bool fingerprint = false;
   // Called while the weights are read, with bytes done and bytes in all.
   std::function<void(uint64_t done, uint64_t total)> progress;
   // What chat templates take for today's date.
@@ -64,6 +66,9 @@ class Engine {
   const kernels::BucketAttention* library() const { return library_.get(); }
 
   const ModelIdentity& identity() const { return identity_; }
+  // Of all of the model that decides what rows it computes: every byte of its files, and the
+  // configuration that was read from them. Empty unless it was asked for.
+  const std::string& fingerprint() const { return fingerprint_; }
   // The role of a prompt's tokens in such a store. kAnswer: that of all tokens, and rows of answers
   // are as good as a prompt's. Others: they are not, and must not be taken for them.
   model::Role prompt_role(const KvOptions& options) const;
@@ -119,6 +124,7 @@ class Engine {
   std::string template_error_;  // why template_ is null although the model has one
   uint64_t file_bytes_ = 0;
   ModelIdentity identity_;
+  std::string fingerprint_;
 };
 
 }  // namespace kvick::engine

@@ -4,8 +4,13 @@
 #include <cstring>
 #include <fmt/format.h>
 
+#include "base/check.h"
+
 namespace kvick::engine {
 namespace {
+
+// Of the rows that kvick computes: raise it when the same model has others for the same tokens.
+constexpr uint32_t kRowsVersion = 2;
 
 // Rows [begin, end) of a file's, in the same layout: runs of rows, one for each layer, head, and
 // keys or values.
@@ -28,14 +33,11 @@ std::vector<std::byte> slice(const kv::Shape& shape, std::span<const std::byte> 
 
 FileTier::FileTier(const Engine& engine, std::shared_ptr<PrefixFiles> files, double seconds)
     : files_(std::move(files)), seconds_(seconds) {
-  const ModelIdentity& identity = engine.identity();
-  uint64_t vocabulary = fnv1a({});
-  for (const std::string& piece : engine.tokenizer().vocabulary().pieces)
-    vocabulary = fnv1a(std::as_bytes(std::span(piece)), vocabulary);
+  if (files_ == nullptr) return;
+  KVICK_CHECK(!engine.fingerprint().empty(), "files of rows of a model without a fingerprint");
   // The instruction set: another one rounds otherwise, and the same request would be answered
   // otherwise with these rows than without.
-  model_ = fmt::format("1|{}|{}|{}|{}|{}|{:016x}|{}|{}", identity.arch, identity.weights,
-                       identity.layers, identity.kv_heads, identity.head_dim, vocabulary,
+  model_ = fmt::format("{}|{}|{}|{}", kRowsVersion, engine.fingerprint(),
                        base::isa_name(engine.kernels().isa), engine.library() != nullptr);
 }
 

@@ -26,8 +26,8 @@ struct Loading {
 
 class FileTier {
  public:
-  // files: null for a service without; then nothing is read or written. seconds: what a sequence
-  // waits for files at most.
+  // files: null for a service without; then nothing is read or written. With files the engine has a
+  // fingerprint. seconds: what a sequence waits for files at most.
   FileTier(const Engine& engine, std::shared_ptr<PrefixFiles> files, double seconds);
 
   Filed begin(const Shelf& shelf, std::string_view salt) const;

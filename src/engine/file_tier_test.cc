@@ -1,5 +1,6 @@
 #include "engine/file_tier.h"
 
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <gtest/gtest.h>
@@ -155,6 +156,69 @@ TEST_F(FileTierTest, BringsBackFromFilesWhatHadToMakeWay) {
   size_t i = 0;
   for (const Heard& one : heard)
     EXPECT_EQ(one.tokens.at(0), alone(*engine_, jobs[i++], 0, {}).tokens);
+}
+
+// A made model as a file, and what may be changed in it.
+struct ModelOnDisk {
+  explicit ModelOnDisk(tools::Spec spec) {
+    base::ThreadPool pool(1);
+    path = model::write_model(spec, pool, false);
+    std::ifstream in(path, std::ios::binary);
+    bytes.assign(std::istreambuf_iterator<char>(in), {});
+  }
+  ~ModelOnDisk() { fs::remove(path); }
+  std::unique_ptr<Engine> open(const std::string& with) const {
+    std::ofstream(path, std::ios::binary) << with;
+    auto engine = Engine::open({.model_path = path, .threads = 2, .fingerprint = true});
+    EXPECT_TRUE(engine.ok()) << (engine.ok() ? "" : engine.error().message);
+    return std::move(engine).value();
+  }
+  // With another number under a key of the metadata.
+  template <typename T>
+  std::string with(const std::string& key, T number) const {
+    std::string changed = bytes;
+    const size_t at = changed.find(key);
+    EXPECT_NE(at, std::string::npos) << key;
+    std::memcpy(&changed[at + key.size() + sizeof(uint32_t)], &number, sizeof(number));
+    return changed;
+  }
+  std::string path, bytes;
+};
+
+TEST_F(FileTierTest, FindsNoRowsOfAModelThatDiffersInAnything) {
+  tools::Spec spec = model::tiny_spec(tools::Arch::kLlama);
+  spec.context = 1024;
+  const ModelOnDisk model(spec);
+  const auto cached = [&](std::unique_ptr<Engine> engine) {
+    engine_ = std::move(engine);
+    return answer(files()).outcome->cached_tokens;
+  };
+  EXPECT_EQ(cached(model.open(model.bytes)), 0u);
+  EXPECT_EQ(cached(model.open(model.bytes)), 256u);
+  EXPECT_EQ(cached(model.open(model.with("llama.rope.freq_base", 20000.0F))), 0u);
+  EXPECT_EQ(cached(model.open(model.with("llama.attention.layer_norm_rms_epsilon", 1e-4F))), 0u);
+  EXPECT_EQ(cached(model.open(model.with("llama.context_length", uint32_t{1000}))), 0u);
+  EXPECT_EQ(cached(model.open(model.with("llama.rope.dimension_count", uint32_t{8}))), 0u);
+  // Weights: one value in the middle of a tensor, as of a fine-tune of a few rows.
+  const io::ModelFile file = io::ModelFile::open(model.path).value();
+  for (const io::Tensor& tensor : file.tensors()) {
+    const std::string data(reinterpret_cast<const char*>(tensor.data.data()), tensor.data.size());
+    std::string changed = model.bytes;
+    const size_t at = changed.find(data);
+    ASSERT_NE(at, std::string::npos);
+    changed[at + data.size() / 2] ^= 1;
+    if (tensor.name.find("norm") != std::string::npos) continue;  // all ones: found elsewhere
+    EXPECT_EQ(cached(model.open(changed)), 0u) << tensor.name;
+  }
+  EXPECT_EQ(cached(model.open(model.bytes)), 256u);
+  for (const tools::Scaling scaling :
+       {tools::Scaling::kLinear, tools::Scaling::kLlama3, tools::Scaling::kYarn}) {
+    tools::Spec scaled = spec;
+    scaled.scaling = scaling;
+    scaled.scaling_factor = 4;
+    const ModelOnDisk other(scaled);
+    EXPECT_EQ(cached(other.open(other.bytes)), 0u);
+  }
 }
 
 }  // namespace

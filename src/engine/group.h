@@ -1,6 +1,8 @@
 #pragma once
 // A job in the scheduler's hands: the sequences that answer it, run, preempted and ended together.
 
+#include <exception>
+#include <list>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -55,6 +57,9 @@ struct Group {
   std::unique_ptr<Loading> loading;  // rows for its first lane; it waits for them
   bool admitted = false;             // ever
   std::optional<double> last_token;
+  bool in_step = false;        // the step that runs computes tokens of it
+  std::exception_ptr failure;  // what ends it once the step is over
+  uint32_t tries = 0;          // at telling its end
   Outcome outcome;
 
   Rank rank() const { return {.order = order, .job = static_cast<uint64_t>(id)}; }
@@ -80,5 +85,16 @@ struct Group {
   // those that are, leaving each lane one of its own to compute.
   uint32_t common_tokens() const;
 };
+
+// A list, so that a job moves between two without allocating: it must be possible to end one that
+// has failed for want of memory.
+using Groups = std::list<std::unique_ptr<Group>>;
+
+// How each of a job's answers is written.
+AnswerForm form_of(const Job& job);
+// A list of one, for Batcher::add.
+Groups group_of(JobId id, Job job);
+// Moves a group to its place in the order of `to`: of equal ones the earlier id goes first.
+void move_group(const Group& group, Groups& from, Groups& to) noexcept;
 
 }  // namespace kvick::engine

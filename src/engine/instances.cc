@@ -71,14 +71,31 @@ std::vector<Instances::Choice> Instances::choices_for(const Job& job) const {
 }
 
 void Instances::begin(const Job& job, const Choice& choice) {
+  prompts_.add(job.salt, job.prompt, choice.instance);
   load_[choice.instance] += choice.tokens;
   given_[choice.instance] += choice.tokens;
-  prompts_.add(job.salt, job.prompt, choice.instance);
 }
 
 void Instances::end(const Choice& choice) {
   const std::lock_guard lock(mutex_);
   load_[choice.instance] -= choice.tokens;
+}
+
+// One instance's answer to a job that was counted as its own.
+base::Result<JobId, Refusal> Instances::submit_to(const Choice& choice, const Job& job) {
+  try {
+    Job copy = job;  // another instance may have room where this one has none
+    copy.on_end = [this, choice, on_end = job.on_end](const Outcome& outcome) {
+      if (on_end) on_end(outcome);
+      end(choice);  // once: behind what may throw
+    };
+    auto submitted = schedulers_[choice.instance]->submit(std::move(copy));
+    if (!submitted.ok()) end(choice);
+    return submitted;
+  } catch (...) {
+    end(choice);
+    throw;
+  }
 }
 
 base::Result<JobId, Refusal> Instances::submit(Job job) {
@@ -87,14 +104,8 @@ base::Result<JobId, Refusal> Instances::submit(Job job) {
   for (const Choice& choice : choices_for(job)) {
     begin(job, choice);
     lock.unlock();
-    Job copy = job;  // another instance may have room where this one has none
-    copy.on_end = [this, choice, on_end = job.on_end](const Outcome& outcome) {
-      end(choice);
-      if (on_end) on_end(outcome);
-    };
-    auto submitted = schedulers_[choice.instance]->submit(std::move(copy));
+    auto submitted = submit_to(choice, job);
     if (submitted.ok()) return *submitted;
-    end(choice);
     lock.lock();
     refusal = std::move(submitted).error();
     if (refusal->why != Refusal::Why::kBusy) break;

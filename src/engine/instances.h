@@ -41,6 +41,7 @@ class Instances final : public Service {
     uint64_t tokens = 0;  // of the job alone
   };
   std::vector<Choice> choices_for(const Job& job) const;
+  base::Result<JobId, Refusal> submit_to(const Choice& choice, const Job& job);
   void begin(const Job& job, const Choice& choice);
   void end(const Choice& choice);
 

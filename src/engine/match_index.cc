@@ -37,10 +37,12 @@ void MatchIndex::begin() {
 
 void MatchIndex::add(Token token) {
   const uint64_t place = count_, ring = place & (capacity_ - 1);
-  if (tokens_.size() < capacity_) {
-    tokens_.push_back(token);
-    pairs_.earlier.push_back(0);
-    singles_.earlier.push_back(0);
+  if (count_ < capacity_) {
+    // Sizes by the count, so that they agree again after one of these has thrown.
+    tokens_.resize(count_ + 1);
+    pairs_.earlier.resize(count_ + 1);
+    singles_.earlier.resize(count_ + 1);
+    tokens_[ring] = token;
   } else {
     // The token that goes begins a pair.
     pairs_.forget(pair_at(first() + 1), first() + 1);

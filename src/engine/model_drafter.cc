@@ -75,14 +75,33 @@ base::Result<std::unique_ptr<DraftModel>> DraftModel::make(
     std::shared_ptr<kv::Budget> budget) {
   auto draft = std::make_unique<DraftModel>();
   draft->weights = std::move(weights);
+  draft->budget_ = std::move(budget);
+  KVICK_TRY(draft->store, draft->make_store(engine));
+  return draft;
+}
+
+base::Result<std::unique_ptr<kv::Store>> DraftModel::make_store(const Engine& engine) const {
   kv::Setup setup;
-  setup.shape = draft->weights->model->kv_shape(kernels::DType::kF16, kernels::DType::kF16);
-  setup.budget = std::move(budget);
+  setup.shape = weights->model->kv_shape(kernels::DType::kF16, kernels::DType::kF16);
+  setup.budget = budget_;
   setup.store_row = engine.kernels().store_row;
   setup.store_group = engine.kernels().store_group;
   setup.kernels = &engine.kernels();
-  KVICK_TRY(draft->store, kv::make_store({.name = "paged", .options = {}}, setup));
-  return draft;
+  return kv::make_store({.name = "paged", .options = {}}, setup);
+}
+
+bool DraftModel::renew(const Engine& engine) noexcept {
+  if (!broken) return true;
+  try {
+    for (SmallModelDrafter* const drafter : drafters) drafter->give_up();
+    auto made = make_store(engine);
+    if (!made.ok()) return false;
+    store = std::move(made).value();
+    broken = false;
+    return true;
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
 }
 
 // One tree while it grows.
@@ -224,10 +243,15 @@ void ModelDrafter::add_children(Growing& growing, DraftTree& tree, int32_t paren
 SmallModelDrafter::SmallModelDrafter(DraftModel& small, const Engine& engine,
                                      const Acceptance& acceptance)
     : ModelDrafter(*small.weights->model, small.weights->outputs, engine, acceptance, kModelKinds),
-      small_(small),
-      seq_(small.store->open({}).seq) {
+      small_(small) {
   workspace_.library = nullptr;  // its rows are in blocks
   small_.drafters.insert(this);
+  try {
+    seq_ = small.store->open({}).seq;
+  } catch (...) {
+    small_.drafters.erase(this);
+    throw;
+  }
 }
 
 SmallModelDrafter::~SmallModelDrafter() {
@@ -235,9 +259,14 @@ SmallModelDrafter::~SmallModelDrafter() {
   small_.drafters.erase(this);
 }
 
-void SmallModelDrafter::give_up() {
-  if (seq_) small_.store->close(*seq_);
-  seq_.reset();
+void SmallModelDrafter::give_up() noexcept {
+  const std::optional<kv::SeqId> seq = std::exchange(seq_, std::nullopt);
+  if (!seq || small_.broken) return;
+  try {
+    small_.store->close(*seq);
+  } catch (...) {
+    small_.broken = true;
+  }
 }
 
 // Commits tokens of the text; logits_ are those behind the last.
@@ -265,7 +294,7 @@ bool SmallModelDrafter::read(std::span<const Token> tokens) {
 
 // The text only grows, so what was committed stays its beginning.
 ModelDrafter::Ground SmallModelDrafter::ground(const DraftAsk& ask) {
-  if (!seq_ || ask.text.size() + ask.most > small_.store->most_tokens()) return {};
+  if (!seq_ || small_.broken || ask.text.size() + ask.most > small_.store->most_tokens()) return {};
   if (!read(ask.text.subspan(committed_.size()))) return {};
   return {.store = small_.store.get(),
           .seq = *seq_,

@@ -35,10 +35,18 @@ struct DraftModel {
   std::shared_ptr<const DraftWeights> weights;
   std::unique_ptr<kv::Store> store;
   std::set<SmallModelDrafter*> drafters;  // that keep rows in it
+  // A call of the store threw: nobody uses it any more, and renew() replaces it.
+  bool broken = false;
+  // False: a broken store could not be replaced.
+  bool renew(const Engine& engine) noexcept;
   // budget: what its rows are charged to; null: to nobody.
   static base::Result<std::unique_ptr<DraftModel>> make(const Engine& engine,
                                                         std::shared_ptr<const DraftWeights> weights,
                                                         std::shared_ptr<kv::Budget> budget);
+
+ private:
+  base::Result<std::unique_ptr<kv::Store>> make_store(const Engine& engine) const;
+  std::shared_ptr<kv::Budget> budget_;
 };
 
 // Grows a tree of the shape that Acceptance has shown to be the best, a level by a forward. Rows of
@@ -92,7 +100,7 @@ class SmallModelDrafter final : public ModelDrafter {
   SmallModelDrafter(DraftModel& small, const Engine& engine, const Acceptance& acceptance);
   ~SmallModelDrafter() override;
   // Gives its rows back and guesses no more: reading the text again would soon be in the way again.
-  void give_up();
+  void give_up() noexcept;
 
  private:
   Ground ground(const DraftAsk& ask) override;

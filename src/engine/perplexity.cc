@@ -4,6 +4,8 @@
 #include <cmath>
 #include <vector>
 
+#include "engine/finite.h"
+
 namespace kvick::engine {
 namespace {
 
@@ -119,10 +121,12 @@ void score(const Reader& reader, const Reader* reference, Lane lane, std::span<c
            Sums& sums) {
   for (size_t i = 0; i < next.size(); ++i) {
     const std::span<const float> logits = reader.logits(lane.first + i);
+    require_finite(logits);
     const double total = log_sum_exp(logits);
     sums.lanes[lane.index] += total - logits[static_cast<size_t>(next[i])];
     if (reference == nullptr) continue;
     const std::span<const float> exact = reference->logits(lane.first + i);
+    require_finite(exact);
     const double exact_total = log_sum_exp(exact);
     sums.reference_nll += exact_total - exact[static_cast<size_t>(next[i])];
     double divergence = 0;

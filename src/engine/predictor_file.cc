@@ -45,10 +45,10 @@ std::string encode(const std::vector<float>& rows, uint32_t inputs) {
   return bytes;
 }
 
-std::vector<float> decode(std::span<const std::byte> bytes, uint32_t rows, uint32_t inputs) {
+std::vector<float> decode(std::span<const std::byte> bytes, uint64_t rows, uint32_t inputs) {
   const uint32_t width = padded(inputs);
   std::vector<float> row(width), all;
-  for (uint32_t i = 0; i < rows; ++i) {
+  for (uint64_t i = 0; i < rows; ++i) {
     kernels::to_f32(kernels::DType::kQ8_0,
                     bytes.data() + size_t{i} * (width / kBlock) * kBlockBytes, width, row.data());
     all.insert(all.end(), row.begin(), row.begin() + inputs);
@@ -58,12 +58,14 @@ std::vector<float> decode(std::span<const std::byte> bytes, uint32_t rows, uint3
 
 struct Named {
   std::string name;
-  uint32_t rows = 0;
+  uint64_t rows = 0;
 };
 // The tensors of a layer.
 std::array<Named, 2> tensors_of(const kv::PredictorShape& shape, uint32_t layer) {
-  return {Named{fmt::format("blk.{}.predictor_q.weight", layer), shape.heads * shape.rank},
-          Named{fmt::format("blk.{}.predictor_k.weight", layer), shape.kv_heads * shape.rank}};
+  return {
+      Named{fmt::format("blk.{}.predictor_q.weight", layer), uint64_t{shape.heads} * shape.rank},
+      Named{fmt::format("blk.{}.predictor_k.weight", layer),
+            uint64_t{shape.kv_heads} * shape.rank}};
 }
 
 uint32_t version_of(const PredictorFile& file) {
@@ -134,6 +136,8 @@ Result<kv::PredictorShape> shape_in(const io::ModelFile& gguf) {
   KVICK_TRY(shape.dim, number_in(gguf, "dim", 1, kMost));
   KVICK_TRY(shape.rank, number_in(gguf, "rank", 1, shape.head_dim));
   KVICK_TRY(shape.seed, number_in(gguf, "seed", 0, UINT32_MAX));
+  if (uint64_t{shape.heads} * shape.head_dim > kMost)
+    return fail("{} heads of {} values are more than a model has", shape.heads, shape.head_dim);
   if (shape.heads % shape.kv_heads != 0)
     return fail("{} query heads cannot share {} KV heads", shape.heads, shape.kv_heads);
   return shape;

@@ -5,6 +5,7 @@
 #include <fstream>
 #include <unistd.h>
 
+#include "base/thread.h"
 #include "base/write_file.h"
 
 namespace kvick::engine {
@@ -55,8 +56,9 @@ PrefixFiles::PrefixFiles(PrefixFilesOptions options) : options_(std::move(option
 base::Result<std::unique_ptr<PrefixFiles>> PrefixFiles::open(PrefixFilesOptions options) {
   std::unique_ptr<PrefixFiles> files(new PrefixFiles(std::move(options)));
   KVICK_TRY_VOID(files->scan());
-  files->writer_ = std::thread([all = files.get()] { all->write_queued(); });
-  files->reader_ = std::thread([all = files.get()] { all->read_queued(); });
+  files->writer_ =
+      base::start_thread("files of rows", [all = files.get()] { all->write_queued(); });
+  files->reader_ = base::start_thread("files of rows", [all = files.get()] { all->read_queued(); });
   return files;
 }
 
@@ -104,7 +106,9 @@ base::Status<> PrefixFiles::scan() {
 
 void PrefixFiles::enter(const FileId& id, uint64_t bytes) {
   forget(id);
-  by_id_[id] = files_.insert(files_.end(), {id, bytes});
+  std::list<Known> one(1, {id, bytes});
+  by_id_.emplace(id, one.begin());
+  files_.splice(files_.end(), one);
   counts_.bytes += bytes;
   ++counts_.files;
 }
@@ -149,12 +153,23 @@ void PrefixFiles::keep(const FileId& id, size_t row_bytes,
     ++counts_.dropped_writes;
     return;
   }
-  queued_bytes_ += row_bytes;
   writes_.emplace_back(id, make_rows());
+  queued_bytes_ += row_bytes;
   queued_.notify_all();
 }
 
-void PrefixFiles::write_queued() {
+// Bytes that were written; none: it failed, also for want of memory.
+std::optional<uint64_t> PrefixFiles::write_one(const FileId& id,
+                                               std::span<const std::byte> rows) noexcept {
+  try {
+    const std::string bytes = encode_file(id, rows);
+    if (options_.write(path_of(id), bytes)) return bytes.size();
+  } catch (...) {
+  }
+  return std::nullopt;
+}
+
+void PrefixFiles::write_queued() noexcept {
   std::unique_lock lock(mutex_);
   while (true) {
     if (writes_.empty() && reads_.empty()) idle_.notify_all();
@@ -164,18 +179,17 @@ void PrefixFiles::write_queued() {
     writes_.pop_front();
     writing_ = true;
     lock.unlock();
-    const std::string bytes = encode_file(id, rows);
-    const bool written = options_.write(path_of(id), bytes);
+    const std::optional<uint64_t> written = write_one(id, rows);
     lock.lock();
     writing_ = false;
     queued_bytes_ -= rows.size();
-    if (!written) {
+    try {
+      if (written) enter(id, *written);
+      ++(written ? counts_.writes : counts_.failed_writes);
+      make_room();
+    } catch (const std::bad_alloc&) {  // a file that nobody will look for
       ++counts_.failed_writes;
-      continue;
     }
-    ++counts_.writes;
-    enter(id, bytes.size());
-    make_room();
   }
 }
 
@@ -223,7 +237,18 @@ bool PrefixFiles::read_one(Read& read, const FileId& id) {
   return false;
 }
 
-void PrefixFiles::read_queued() {
+// What throws counts as a file that is not there, but stays.
+bool PrefixFiles::try_read(Read& read, const FileId& id) noexcept {
+  try {
+    return read_one(read, id);
+  } catch (...) {
+    const std::lock_guard lock(mutex_);
+    ++counts_.missing;
+    return false;
+  }
+}
+
+void PrefixFiles::read_queued() noexcept {
   std::unique_lock lock(mutex_);
   while (true) {
     queued_.wait(lock, [&] { return stopping_ || !reads_.empty(); });
@@ -231,7 +256,7 @@ void PrefixFiles::read_queued() {
     const std::shared_ptr<Read> read = reads_.front();
     lock.unlock();
     for (const FileId& id : read->ids_)
-      if (read->abandoned_ || !read_one(*read, id)) break;
+      if (read->abandoned_ || !try_read(*read, id)) break;
     lock.lock();
     read->done_.store(true, std::memory_order_release);
     reads_.pop_front();

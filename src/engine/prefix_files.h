@@ -84,8 +84,10 @@ class PrefixFiles {
  private:
   explicit PrefixFiles(PrefixFilesOptions options);
   base::Status<> scan();
-  void write_queued();
-  void read_queued();
+  std::optional<uint64_t> write_one(const FileId& id, std::span<const std::byte> rows) noexcept;
+  void write_queued() noexcept;
+  void read_queued() noexcept;
+  bool try_read(Read& read, const FileId& id) noexcept;
   bool read_one(Read& read, const FileId& id);
   void enter(const FileId& id, uint64_t bytes);
   void forget(const FileId& id);

@@ -33,12 +33,14 @@ std::vector<uint32_t> PromptIndex::known(std::string_view salt,
 
 void PromptIndex::add(std::string_view salt, std::span<const kv::Token> prompt, size_t instance) {
   for (const uint64_t hash : hashes(salt, prompt)) {
-    auto& at = by_hash_.try_emplace(hash, pieces_.end()).first->second;
-    if (at == pieces_.end())
-      at = pieces_.insert(pieces_.end(), {.hash = hash, .instances = 0});
+    const auto known = by_hash_.find(hash);
+    std::list<Piece> one;
+    if (known == by_hash_.end())
+      by_hash_.emplace(hash, one.insert(one.end(), {.hash = hash, .instances = 0}));
     else
-      pieces_.splice(pieces_.end(), pieces_, at);
-    at->instances |= uint64_t{1} << instance;
+      one.splice(one.end(), pieces_, known->second);
+    one.front().instances |= uint64_t{1} << instance;
+    pieces_.splice(pieces_.end(), one);
   }
   for (; pieces_.size() > kMostPieces; pieces_.pop_front()) by_hash_.erase(pieces_.front().hash);
 }

@@ -1,6 +1,9 @@
 #include "engine/scheduler.h"
 
 #include <fmt/format.h>
+#include <new>
+
+#include "base/thread.h"
 
 namespace kvick::engine {
 
@@ -18,7 +21,7 @@ Scheduler::Scheduler(Engine& engine, const SchedulerOptions& options,
       context_(engine.most_tokens(options.batch.kv)),
       next_(options.first_job) {
   publish();
-  thread_ = std::thread([this] { work(); });
+  thread_ = base::start_thread("the engine", [this] { work(); });
   if (options_.batch.memory != nullptr)
     options_.batch.memory->on_ask(options_.batch.member, [this] {
       const std::lock_guard lock(mutex_);
@@ -41,6 +44,8 @@ Scheduler::~Scheduler() {
 base::Result<JobId, Refusal> Scheduler::submit(Job job) {
   using Why = Refusal::Why;
   std::optional<Refusal> refusal = batcher_->refuses(job);
+  // All memory is taken here, where the caller hears of it if there is none.
+  Groups one = group_of({}, std::move(job));
   const std::lock_guard lock(mutex_);
   if (!refusal && draining_) refusal = Refusal{Why::kBusy, "the server is shutting down", ""};
   if (!refusal && metrics_.waiting + submitted_.size() >= options_.most_waiting)
@@ -52,7 +57,8 @@ base::Result<JobId, Refusal> Scheduler::submit(Job job) {
     return *std::move(refusal);
   }
   const JobId id{std::exchange(next_, next_ + options_.job_stride)};
-  submitted_.emplace_back(id, std::move(job));
+  one.front()->id = id;
+  submitted_.splice(submitted_.end(), one);
   work_.notify_one();
   return id;
 }
@@ -87,20 +93,24 @@ void Scheduler::wait() {
   idle_.wait(lock, [&] { return !busy_ && submitted_.empty() && cancelled_.empty(); });
 }
 
-void Scheduler::publish() {
-  Metrics metrics = batcher_->metrics();
-  CacheState cache = batcher_->state();
-  const std::lock_guard lock(mutex_);
-  metrics_ = metrics;
-  cache_ = std::move(cache);
+// What there is no memory to say is said later.
+void Scheduler::publish() noexcept {
+  try {
+    Metrics metrics = batcher_->metrics();
+    CacheState cache = batcher_->state();
+    const std::lock_guard lock(mutex_);
+    metrics_ = std::move(metrics);
+    cache_ = std::move(cache);
+  } catch (const std::bad_alloc&) {
+  }
 }
 
-void Scheduler::work() {
+void Scheduler::work() noexcept {
   pool_.pin_caller();
   const base::Clock clock = options_.batch.clock;
   double published = clock();
   while (true) {
-    std::vector<std::pair<JobId, Job>> jobs;
+    Groups jobs;
     std::vector<JobId> cancelled;
     {
       std::unique_lock lock(mutex_);
@@ -114,19 +124,28 @@ void Scheduler::work() {
       asked_ = false;
       busy_ = true;
     }
-    for (auto& [id, job] : jobs) batcher_->add(id, std::move(job));
+    const bool some = !jobs.empty();
+    add_all(jobs);
     for (const JobId id : cancelled) batcher_->cancel(id);
     const bool more = batcher_->step();
     const double now = clock();
-    if (!more || now - published >= options_.snapshot_seconds || !jobs.empty()) {
+    if (!more || now - published >= options_.snapshot_seconds || some) {
       publish();
       published = now;
     }
     const std::lock_guard lock(mutex_);
     busy_ = more;
   }
-  for (auto& [id, job] : submitted_) batcher_->add(id, std::move(job));
+  add_all(submitted_);
   batcher_->cancel_all();
+}
+
+void Scheduler::add_all(Groups& jobs) noexcept {
+  while (!jobs.empty()) {
+    Groups one;
+    one.splice(one.end(), jobs, jobs.begin());
+    batcher_->add(std::move(one));
+  }
 }
 
 }  // namespace kvick::engine

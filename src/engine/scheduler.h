@@ -40,8 +40,9 @@ class Scheduler final : public Service {
 
  private:
   Scheduler(Engine& engine, const SchedulerOptions& options, std::unique_ptr<Batcher> batcher);
-  void work();
-  void publish();
+  void work() noexcept;
+  void publish() noexcept;
+  void add_all(Groups& jobs) noexcept;
 
   const base::ThreadPool& pool_;  // of which the thread is worker 0
   SchedulerOptions options_;
@@ -51,7 +52,7 @@ class Scheduler final : public Service {
 
   mutable std::mutex mutex_;
   std::condition_variable work_, idle_;
-  std::vector<std::pair<JobId, Job>> submitted_;
+  Groups submitted_;
   std::vector<JobId> cancelled_;
   uint64_t next_;
   uint64_t refused_ = 0;

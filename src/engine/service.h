@@ -33,6 +33,7 @@ struct Refusal {
     kInvalid,   // never possible: a bad value, a prompt longer than the context
     kTooLarge,  // needs more memory than there is in all
     kLost,      // its rows are: a slower tier of the cache failed
+    kFailed,    // something of the engine broke: no memory, scores that are not numbers, a bug
     kBusy,  // not now: the queue is full, the service drains, too many kinds of cache are in use
   };
   Why why = Why::kInvalid;
@@ -68,7 +69,8 @@ struct Job {
   std::optional<SpecOptions> spec;  // the same; not with beams
   std::shared_ptr<const text::Constraint> constraint;  // cloned for each choice; null: none
   // Called on the service's thread, which waits for them: they hand on and return. on_end comes
-  // exactly once, last, and after a cancellation too.
+  // exactly once, last, and after a cancellation too. on_piece may throw, which ends the job; one
+  // of on_end that throws is called again later.
   std::function<void(Piece)> on_piece;
   std::function<void(const Outcome&)> on_end;
 };

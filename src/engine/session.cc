@@ -32,7 +32,12 @@ Session::Session(Engine& engine, kv::Store& store, base::Clock clock)
       logits_(engine.model().config().vocab),
       speculation_(engine, clock) {}
 
-Session::~Session() { store_.close(seq_); }
+Session::~Session() {
+  try {
+    store_.close(seq_);
+  } catch (const std::bad_alloc&) {  // it is lost to the store; the process most likely ends too
+  }
+}
 
 base::Status<> Session::check(const Request& request) const {
   KVICK_TRY_VOID(engine::check(form_of(request), engine_.model().config().vocab));

@@ -168,12 +168,16 @@ kv::Usage Speculation::draft_usage() const {
   return draft_model_ != nullptr ? draft_model_->store->usage() : kv::Usage{};
 }
 
+void Speculation::distrust() noexcept {
+  if (draft_model_ != nullptr) draft_model_->broken = true;
+}
+
 uint64_t Speculation::shrink(uint64_t bytes) {
-  return draft_model_ != nullptr ? draft_model_->store->shrink(bytes) : 0;
+  return draft_model_ != nullptr && !draft_model_->broken ? draft_model_->store->shrink(bytes) : 0;
 }
 
 uint64_t Speculation::give_up() {
-  if (draft_model_ == nullptr) return 0;
+  if (draft_model_ == nullptr || draft_model_->broken) return 0;
   const uint64_t before = draft_usage().allocated_bytes;
   for (SmallModelDrafter* const drafter : draft_model_->drafters) drafter->give_up();
   draft_model_->store->shrink(before);
@@ -217,7 +221,7 @@ std::unique_ptr<Speculator> Speculation::begin(const SpecOptions& options, bool 
   if (by_all || options.way == "lookup") speculator->add(std::make_unique<LookupDrafter>());
   if (shares && (by_all || options.way == "suffix"))
     speculator->add(std::make_unique<SuffixDrafter>(texts_));
-  if (!options.model.empty())
+  if (!options.model.empty() && draft_model_->renew(engine_))
     speculator->add(std::make_unique<SmallModelDrafter>(*draft_model_, engine_, rates));
   if (options.way == "skip") {
     std::vector<bool> skipped = options.skip;

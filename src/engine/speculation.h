@@ -94,6 +94,9 @@ class Speculation {
   // them does not any more. Bytes that were free afterwards and not before.
   uint64_t shrink(uint64_t bytes);
   uint64_t give_up();
+  // Something threw while guesses were made: the draft model's rows are not to be trusted. Its
+  // sequences guess by it no more; later ones do.
+  void distrust() noexcept;
   // A sequence has ended: others may guess by it.
   void add_text(std::span<const Token> text);
 

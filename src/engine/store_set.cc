@@ -21,6 +21,7 @@ base::Result<Shelf*> StoreSet::add(const KvOptions& options) {
                  .select = kv_select_text(all),
                  .prompt_role = engine_->prompt_role(all)};
   KVICK_TRY(shelf.store, engine_->make_store(all));
+  shelf.most_tokens = shelf.store->most_tokens();
   shelf.traits =
       kv::traits_of(*kv::find_strategy(all.spec.name), shelf.store->shape(), all.spec, all.select);
   shelves_.push_back(std::move(shelf));
@@ -50,6 +51,13 @@ base::Result<Shelf*> StoreSet::find(const KvOptions& options) {
   return add(options);
 }
 
+base::Status<> StoreSet::renew(Shelf& shelf) {
+  KVICK_TRY(std::unique_ptr<kv::Store> store, engine_->make_store(shelf.options));
+  shelf.store = std::move(store);
+  shelf.broken = false;
+  return base::Done{};
+}
+
 kv::Usage StoreSet::usage() const {
   kv::Usage all;
   for (const Shelf& shelf : shelves_) all.add(shelf.store->usage());
@@ -62,7 +70,7 @@ uint64_t StoreSet::available_bytes() const {
 }
 
 uint64_t StoreSet::needed_bytes(const Shelf& shelf, uint32_t tokens, uint32_t sequences) const {
-  const uint32_t most = shelf.store->most_tokens();
+  const uint32_t most = shelf.most_tokens;
   const auto bytes = [&](uint32_t of_tokens, uint32_t of_sequences) {
     const auto cost = engine_->cost(
         shelf.options, {.tokens = std::clamp(of_tokens, 1u, most), .sequences = of_sequences});
@@ -75,7 +83,8 @@ uint64_t StoreSet::needed_bytes(const Shelf& shelf, uint32_t tokens, uint32_t se
 uint64_t StoreSet::shrink(uint64_t bytes, const Shelf* but) {
   uint64_t freed = 0;
   for (Shelf& shelf : shelves_)
-    if (&shelf != but && freed < bytes) freed += shelf.store->shrink(bytes - freed);
+    if (&shelf != but && !shelf.broken && freed < bytes)
+      freed += shelf.change([&](kv::Store& store) { return store.shrink(bytes - freed); });
   return freed;
 }
 

@@ -18,7 +18,22 @@ struct Shelf {
   kv::Traits traits;
   model::Role prompt_role = model::Role::kAnswer;  // Engine::prompt_role
   std::unique_ptr<kv::Store> store;
-  uint32_t groups = 0;  // that use it
+  uint32_t most_tokens = 0;  // Store::most_tokens
+  uint32_t groups = 0;       // that use it
+  // A call that changes the store threw. Its sequences are not used any more, and StoreSet::renew
+  // replaces it.
+  bool broken = false;
+
+  // Makes a call that changes the store.
+  template <typename Call>
+  decltype(auto) change(const Call& call) {
+    try {
+      return call(*store);
+    } catch (...) {
+      broken = true;
+      throw;
+    }
+  }
 };
 
 class StoreSet {
@@ -32,6 +47,9 @@ class StoreSet {
   // The store for options, made if there is none yet; one that nobody uses goes for it if there are
   // kMostStores. Errors: what Engine::make_store refuses; too many kinds in use.
   base::Result<Shelf*> find(const KvOptions& options);
+  // Replaces a broken store by an empty one. No sequence of it may be used any more. Errors: what
+  // Engine::make_store refuses; then the store stays broken.
+  base::Status<> renew(Shelf& shelf);
 
   std::list<Shelf>& shelves() { return shelves_; }
   const std::list<Shelf>& shelves() const { return shelves_; }

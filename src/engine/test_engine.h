@@ -16,6 +16,7 @@ inline std::unique_ptr<Engine> engine_of(const tools::Spec& spec,
                               .isa = base::best_isa(),
                               .attention = attention,
                               .prompt_arithmetic = prompts,
+                              .fingerprint = true,
                               .progress = {}});
   // The engine holds the file mapped; the next one must not be written over it.
   std::filesystem::remove(path);

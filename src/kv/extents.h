@@ -35,15 +35,17 @@ class Extents {
                         .available_bytes = taken.size() * bytes_,
                         .what = reserved.error().message};
       }
+      taken.push_back(extent);
       if (free_.empty())
         ++next_;
       else
         free_.pop_back();
-      taken.push_back(extent);
     }
+    // So that nothing has to be allocated to give them back.
+    if (free_.capacity() < next_) free_.reserve(size_t{2} * next_);
     return taken;
   }
-  void give(std::span<const uint32_t> extents) {
+  void give(std::span<const uint32_t> extents) noexcept {
     for (const uint32_t extent : extents) {
       tier_.release(at(extent), bytes_);
       free_.push_back(extent);

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 #include "base/check.h"
@@ -133,9 +134,14 @@ std::vector<uint32_t> ForgetStep::given_up(const ForgetRule& rule, std::span<con
   const uint32_t newest = tokens - rule.recent(tokens);
   for (uint32_t row = 0; row < all; ++row)
     if (notes[row].pos >= rule.selection.sinks && notes[row].pos < newest) go.push_back(row);
+  // Without an order of all values std::nth_element leaves its range: what is not a number counts
+  // least.
+  const auto mass_of = [&](uint32_t row) {
+    return std::isnan(notes[row].mass) ? -std::numeric_limits<float>::infinity() : notes[row].mass;
+  };
   const auto before = [&](uint32_t a, uint32_t b) {
-    const RowNote &x = notes[a], &y = notes[b];
-    return x.mass != y.mass ? x.mass < y.mass : x.pos < y.pos;
+    const float x = mass_of(a), y = mass_of(b);
+    return x != y ? x < y : notes[a].pos < notes[b].pos;
   };
   std::nth_element(go.begin(), go.begin() + (all - stay), go.end(), before);
   go.resize(all - stay);

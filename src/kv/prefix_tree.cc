@@ -34,14 +34,18 @@ PrefixTree::PrefixTree(BlockPool& pool, Eviction eviction, base::Clock clock)
     : pool_(pool), eviction_(eviction), clock_(clock) {}
 
 // A conversation may be as deep as its blocks are many: not by recursion.
+// From the leaves up: by recursion a long text would overflow the stack, and a list of what is left
+// would have to be allocated.
 PrefixTree::~PrefixTree() {
-  std::vector<std::unique_ptr<Node>> left;
-  for (auto& [salt, root] : roots_) left.push_back(std::move(root));
-  while (!left.empty()) {
-    const std::unique_ptr<Node> node = std::move(left.back());
-    left.pop_back();
-    for (auto& [first, child] : node->children) left.push_back(std::move(child));
-  }
+  for (auto& [salt, root] : roots_)
+    for (Node* node = root.get(); node != nullptr;) {
+      if (!node->children.empty()) {
+        node = node->children.begin()->second.get();
+        continue;
+      }
+      node = node->parent;
+      if (node != nullptr) node->children.erase(node->children.begin());
+    }
 }
 
 BlockId PrefixTree::block_of(const Node* node) { return node->block; }

@@ -58,6 +58,10 @@ base::Status<> RowFile::map_ranges(size_t count) {
       Reservation mapped,
       Reservation::map({.file = file_, .offset = offset(first), .bytes = count * range_bytes_},
                        Writes::kShared));
+  // So that nothing has to be allocated to give a range back.
+  ranges_.reserve(first + count);
+  free_.reserve(first + count);
+  mapped_.reserve(mapped_.size() + 1);
   for (size_t i = 0; i < count; ++i) {
     ranges_.push_back(mapped.data() + i * range_bytes_);
     free_.push_back(first + count - 1 - i);

@@ -298,7 +298,7 @@ void SelectStep::keep_rows(uint32_t slot, std::span<const uint32_t> kept) {
 // By the commit: what a dropped step found is forgotten, as all of it.
 void SelectStep::note_check(uint32_t slot) {
   const float lost = lost_[slot];
-  if (lost < 0) return;
+  if (!(lost >= 0)) return;  // no check, or scores that are not numbers
   ++store_.checks_;
   store_.lost_mass_ += lost;
   const Selection& selection = store_.selector_->selection();

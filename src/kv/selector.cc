@@ -1,6 +1,7 @@
 #include "kv/selector.h"
 
 #include <bit>
+#include <cmath>
 #include <limits>
 
 namespace kvick::kv {
@@ -13,6 +14,18 @@ uint32_t ordered(float x) {
 }
 float float_of(uint32_t ordered) {
   return std::bit_cast<float>((ordered >> 31) != 0 ? ordered & 0x7fffffffU : ~ordered);
+}
+
+// Of scores of which fewer than `taken` are numbers: all of these, and the first of the others.
+void take_numbers_first(std::span<const float> scores, std::span<uint32_t> taken) {
+  size_t others = taken.size();
+  for (const float score : scores) others -= std::isnan(score) ? 0 : 1;
+  size_t n = 0;
+  for (uint32_t i = 0; n < taken.size(); ++i) {
+    if (std::isnan(scores[i]) && others == 0) continue;
+    if (std::isnan(scores[i])) --others;
+    taken[n++] = i;
+  }
 }
 
 }  // namespace
@@ -45,7 +58,9 @@ std::span<const uint32_t> highest(const kernels::Table& kernels, std::span<const
       taken[n++] = i;
     }
   }
-  return taken.first(n);
+  // What is not a number is above nothing.
+  if (n < take) take_numbers_first(scores, taken);
+  return taken;
 }
 
 }  // namespace kvick::kv

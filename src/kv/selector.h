@@ -110,7 +110,8 @@ class Selector {
   Selection selection_;
 };
 
-// The highest `take` of scores, as ascending indices; of equal ones the first.
+// The highest `take` of at least so many scores, as ascending indices; of equal ones the first.
+// What is not a number is lower than all others.
 std::span<const uint32_t> highest(const kernels::Table& kernels, std::span<const float> scores,
                                   uint32_t take, base::Arena& scratch);
 

@@ -4,17 +4,28 @@
 #include <chrono>
 #include <limits>
 
+#include "base/thread.h"
+
 namespace kvick::kv {
 
 TierQueue::TierQueue(unsigned threads, std::function<Outcome(const Transfer&)> move)
     : move_(std::move(move)) {
-  for (unsigned i = 0; i < threads; ++i) threads_.emplace_back([this] { work(); });
+  threads_.reserve(threads);
+  try {
+    for (unsigned i = 0; i < threads; ++i)
+      threads_.push_back(base::start_thread("a slower tier of the cache", [this] { work(); }));
+  } catch (...) {
+    stop();
+    throw;
+  }
 }
 
-TierQueue::~TierQueue() {
+TierQueue::~TierQueue() { stop(); }
+
+void TierQueue::stop() {
   {
     const std::lock_guard lock(mutex_);
-    stop_ = true;
+    stopping_ = true;
   }
   work_.notify_all();
   for (std::thread& thread : threads_) thread.join();
@@ -23,6 +34,8 @@ TierQueue::~TierQueue() {
 void TierQueue::start(std::span<const Transfer> transfers) {
   {
     const std::lock_guard lock(mutex_);
+    // With room for what each will say at its end: its thread has nobody to tell of a failure.
+    ended_.reserve(ended_.size() + waiting_.size() + moving_ + transfers.size());
     waiting_.insert(waiting_.end(), transfers.begin(), transfers.end());
   }
   if (transfers.size() == 1)
@@ -34,13 +47,18 @@ void TierQueue::start(std::span<const Transfer> transfers) {
 void TierQueue::work() {
   std::unique_lock lock(mutex_);
   while (true) {
-    work_.wait(lock, [this] { return stop_ || !waiting_.empty(); });
+    work_.wait(lock, [this] { return stopping_ || !waiting_.empty(); });
     if (waiting_.empty()) return;
     const Transfer transfer = waiting_.front();
     waiting_.pop_front();
     ++moving_;
     lock.unlock();
-    Outcome outcome = move_(transfer);
+    Outcome outcome;
+    try {
+      outcome = move_(transfer);
+    } catch (...) {
+      outcome.error = "no memory";
+    }
     lock.lock();
     --moving_;
     ended_.push_back({{transfer.tag, std::move(outcome.error)}, outcome.due});

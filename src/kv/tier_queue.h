@@ -34,6 +34,7 @@ class TierQueue {
     double due;
   };
   void work();
+  void stop();
   bool take_due(std::vector<Moved>& ended);
   double first_due() const;
 
@@ -43,7 +44,7 @@ class TierQueue {
   std::deque<Transfer> waiting_;
   std::vector<Ended> ended_;
   size_t moving_ = 0;
-  bool stop_ = false;
+  bool stopping_ = false;
   std::vector<std::thread> threads_;
 };
 

@@ -30,7 +30,14 @@ TieredStep::TieredStep(TieredStore& store, std::vector<Place> places, std::vecto
   store_.frames_->submit();
 }
 
-TieredStep::~TieredStep() { release(); }
+// What cannot be released any more, after something was thrown in the middle of a step, goes with
+// the store.
+TieredStep::~TieredStep() {
+  try {
+    release();
+  } catch (...) {
+  }
+}
 
 // Only once: a step may outlive its commit, and its sequences.
 void TieredStep::release() {
@@ -52,6 +59,8 @@ void TieredStep::pin(Pinned& pinned, Frames::Patience patience) {
     const FullUnit& full = full_[pinned.tried / heads];
     const auto head = static_cast<uint32_t>(pinned.tried % heads);
     const Unit unit = {full.of, store_.layout_.index(full.unit, pinned.layer, head)};
+    pinned.units.reserve(units_of_layer());
+    pinned.numbers.reserve(units_of_layer());
     if (!frames.pin(unit, store_.at(*full.of, unit.index), patience)) {
       if (patience == Frames::Patience::kSpare) return;
       frames.fail(*full.of);

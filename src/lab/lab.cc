@@ -7,6 +7,7 @@
 
 #include "base/write_file.h"
 #include "engine/speed.h"
+#include "lab/inputs.h"
 #include "lab/report.h"
 
 namespace kvick::lab {
@@ -14,12 +15,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Cells of earlier calls, by key, with their runs.
-using Kept = std::map<std::string, Json>;
+// Cells of earlier calls, with their runs, by key and inputs.
+using Kept = std::map<std::pair<std::string, std::string>, Json>;
 
 bool is_cell(const Json& cell) {
   return cell.is_object() && cell.contains("key") && cell["key"].is_string() &&
-         cell.contains("runs") && cell["runs"].is_array() &&
+         cell.contains("inputs") && cell["inputs"].is_string() && cell.contains("runs") &&
+         cell["runs"].is_array() &&
          std::all_of(cell["runs"].begin(), cell["runs"].end(),
                      [](const Json& run) { return run.is_object(); });
 }
@@ -36,18 +38,26 @@ base::Result<Kept> read_kept(const fs::path& path, std::string_view name, const 
   Kept kept;
   if (!found.contains("machine") || found["machine"] != machine) return kept;  // of other times
   for (const Json& cell : found["cells"])
-    if (is_cell(cell)) kept[cell["key"].get<std::string>()] = cell;
+    if (is_cell(cell))
+      kept[{cell["key"].get<std::string>(), cell["inputs"].get<std::string>()}] = cell;
   return kept;
 }
 
-// others: cells that calls with other options have measured, and which stay.
-Json json_of(const ExperimentRow& row, const RunOptions& options,
-             std::span<const Measured> measured, const Kept& others) {
+struct Cells {
+  std::vector<Measured> measured;
+  std::string inputs;  // of these
+  Kept others;         // that calls with other options have measured, and which stay
+};
+
+Json json_of(const ExperimentRow& row, const RunOptions& options, const Cells& all) {
   Json cells = Json::array();
-  for (const Measured& one : measured)
+  for (const Measured& one : all.measured)
     if (!one.runs.empty())
-      cells.push_back({{"key", one.cell.key}, {"what", one.cell.what}, {"runs", one.runs}});
-  for (const auto& [key, cell] : others) cells.push_back(cell);
+      cells.push_back({{"key", one.cell.key},
+                       {"inputs", all.inputs},
+                       {"what", one.cell.what},
+                       {"runs", one.runs}});
+  for (const auto& [key, cell] : all.others) cells.push_back(cell);
   return {{"experiment", row.name},
           {"summary", Json::object()},
           {"machine", options.machine},
@@ -78,17 +88,18 @@ base::Result<RunResult> run_experiment(const ExperimentRow& row, const Bench& be
   if (error)
     return base::fail("cannot make the folder {}: {}", options.folder.string(), error.message());
   const fs::path path = options.folder / fmt::format("{}.json", row.name);
-  Kept kept;
+  Cells all;
+  std::vector<Measured>& measured = all.measured;
   if (!options.again) {
-    KVICK_TRY(kept, read_kept(path, row.name, options.machine));
+    KVICK_TRY(all.others, read_kept(path, row.name, options.machine));
   }
   const std::unique_ptr<Experiment> experiment = row.make(bench);
   KVICK_TRY(std::vector<Cell> cells, experiment->cells());
+  KVICK_TRY(all.inputs, inputs_of(bench));
   const uint32_t rounds = options.rounds != 0 ? options.rounds : row.rounds;
-  std::vector<Measured> measured;
   for (Cell& cell : cells) {
     Measured& one = measured.emplace_back(Measured{.cell = std::move(cell), .runs = {}});
-    if (const auto before = kept.extract(one.cell.key))
+    if (const auto before = all.others.extract({one.cell.key, all.inputs}))
       one.runs = before.mapped()["runs"].get<std::vector<Json>>();
   }
   RunResult result;
@@ -104,10 +115,10 @@ base::Result<RunResult> run_experiment(const ExperimentRow& row, const Bench& be
       KVICK_TRY(Json run, experiment->measure(one.cell));
       one.runs.push_back(std::move(run));
       ++result.measured;
-      KVICK_TRY_VOID(base::write_file(path, json_of(row, options, measured, kept).dump(1) + "\n"));
+      KVICK_TRY_VOID(base::write_file(path, json_of(row, options, all).dump(1) + "\n"));
     }
   const Findings findings = experiment->findings(measured);
-  result.report = json_of(row, options, measured, kept);
+  result.report = json_of(row, options, all);
   result.report["summary"] = findings.summary;
   result.text = text_of(findings);
   KVICK_TRY_VOID(base::write_file(path, result.report.dump(1) + "\n"));

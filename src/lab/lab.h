@@ -27,9 +27,9 @@ struct RunResult {
 
 // All cells of round 1, then all of round 2 and so on, so that what changes on the machine meets
 // all cells alike. FOLDER/NAME.json is written after every run, whole or not at all, and what it
-// holds of the same machine and cells is not measured again; then come one .svg per chart and
-// NAME.html. Errors: an experiment's own; a folder that cannot be written; a file there that is
-// none of ours.
+// holds of the same machine, inputs (inputs.h) and cells is not measured again; then come one .svg
+// per chart and NAME.html. Errors: an experiment's own; a folder that cannot be written; a file
+// there that is none of ours.
 base::Result<RunResult> run_experiment(const ExperimentRow& row, const Bench& bench,
                                        const RunOptions& options);
 

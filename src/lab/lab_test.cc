@@ -93,7 +93,8 @@ TEST_F(Lab, KeepsWhatLaterCellsAndOtherOptionsHave) {
   ASSERT_TRUE(run().ok());
   Json report = Json::parse(read("counting.json"));
   report["cells"][0]["runs"].erase(1);  // a: its second run is to be measured again
-  const Json other = {{"key", "c"}, {"what", {{"x", 3}}}, {"runs", {{{"run", 7}}}}};
+  const Json other = {
+      {"key", "c"}, {"inputs", "others"}, {"what", {{"x", 3}}}, {"runs", {{{"run", 7}}}}};
   report["cells"].push_back(other);
   std::ofstream(options.folder / "counting.json") << report;
   g_runs = 3;
@@ -119,6 +120,38 @@ TEST_F(Lab, MeasuresAnewWhenAskedToOrOnAnotherMachine) {
   options.again = false;
   options.machine = {{"cpu", "other"}};
   EXPECT_EQ(run()->measured, 4U);
+}
+
+TEST_F(Lab, MeasuresAnewWhatAnotherModelOrFileOrNumberGave) {
+  const fs::path path = fs::path(testing::TempDir()) / fmt::format("kvick_input_{}", getpid());
+  const auto write = [&](const char* text) { std::ofstream(path) << text; };
+  ASSERT_TRUE(run().ok());
+  std::string* const names[] = {&t.bench.model_path, &t.bench.file, &t.bench.select.predictor,
+                                &t.bench.select.components};
+  for (std::string* const name : names) {
+    *name = path.string();
+    write("one");
+    EXPECT_EQ(run()->measured, 4U);
+    write("two");
+    EXPECT_EQ(run()->measured, 4U);
+    EXPECT_EQ(run()->measured, 0U);
+    write("one");
+    EXPECT_EQ(run()->measured, 0U) << "both stay";
+    name->clear();
+    EXPECT_EQ(run()->measured, 0U);
+  }
+  t.bench.bounded.models = {path.string()};
+  EXPECT_EQ(run()->measured, 4U);
+  uint32_t* const numbers[] = {&t.bench.tokens, &t.bench.batch,       &t.bench.prompts,
+                               &t.bench.prompt, &t.bench.text_tokens, &t.bench.answer};
+  for (uint32_t* const number : numbers) {
+    *number = 7;
+    EXPECT_EQ(run()->measured, 4U);
+  }
+  fs::remove(path);
+  const auto gone = run();
+  ASSERT_FALSE(gone.ok());
+  EXPECT_NE(gone.error().message.find(path.string()), std::string::npos);
 }
 
 TEST_F(Lab, KeepsAFileThatIsNotItsOwn) {

@@ -169,6 +169,9 @@ base::Result<ModelSize> parse_shape(std::string_view text) {
   if (config.heads % config.kv_heads != 0)
     return base::fail("--shape: {} heads cannot share {} KV heads evenly", config.heads,
                       config.kv_heads);
+  if (uint64_t{config.heads} * config.head_dim > kMost)
+    return base::fail("--shape: {} heads of {} values are wider than {}, which no model is",
+                      config.heads, config.head_dim, kMost);
   config.dim = values.at("dim", config.heads * config.head_dim);
   config.ffn = values.at("ffn", (config.dim * 8 / 3 + 255) / 256 * 256);
   config.vocab = values.at("vocab", 32000);

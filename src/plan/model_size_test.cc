@@ -43,6 +43,9 @@ TEST(ParseShape, NamesWhatIsWrong) {
   EXPECT_NE(error("type=q8").find("no type of weights"), std::string::npos);
   EXPECT_NE(error("layers=2,heads=4,kv_heads=3,head_dim=8").find("cannot share"),
             std::string::npos);
+  // A product that 32 bits do not hold.
+  EXPECT_NE(error("layers=2,heads=65536,kv_heads=65536,head_dim=65536").find("which no model is"),
+            std::string::npos);
 }
 
 TEST(ModelSize, RefusesAShapeWhoseRowsAreNoWholeBlocks) {

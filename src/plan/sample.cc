@@ -1,6 +1,8 @@
 #include "plan/sample.h"
 
 #include <algorithm>
+#include <charconv>
+#include <optional>
 #include <random>
 
 #include "io/builder.h"
@@ -27,9 +29,14 @@ size_t bytes_of(const io::Tensor& tensor) {
 bool is_float(const io::Tensor& tensor) { return !kernels::pack_format(tensor.dtype).quantised; }
 
 // "blk.7.attn_q.weight": 7; none for those of no layer.
-std::optional<uint32_t> layer_of(const io::Tensor& tensor) {
-  if (!tensor.name.starts_with("blk.")) return std::nullopt;
-  return static_cast<uint32_t>(std::stoul(tensor.name.substr(4)));
+base::Result<std::optional<uint32_t>> layer_of(const io::Tensor& tensor) {
+  if (!tensor.name.starts_with("blk.")) return std::optional<uint32_t>();
+  uint32_t layer = 0;
+  const char* const begin = tensor.name.data() + 4;
+  const auto [end, error] = std::from_chars(begin, tensor.name.data() + tensor.name.size(), layer);
+  if (error != std::errc() || end == begin || *end != '.')
+    return base::fail("the tensor {} has no layer's number behind blk.", tensor.name);
+  return std::optional(layer);
 }
 
 }  // namespace
@@ -49,7 +56,8 @@ base::Result<SampleModel> make_sample(const ModelSize& size, uint32_t layers,
                         .model = nullptr};
   for (const io::Tensor& tensor : size.tensors) {
     io::Tensor own = tensor;
-    if (const auto layer = layer_of(tensor)) {
+    KVICK_TRY(const std::optional<uint32_t> layer, layer_of(tensor));
+    if (layer) {
       // Layer i of the sample is layer i * all / layers of the shape.
       const uint64_t i = (uint64_t{*layer} * layers + size.config.layers - 1) / size.config.layers;
       if (i >= layers || i * size.config.layers / layers != *layer) continue;

@@ -31,6 +31,19 @@ TEST(Sample, HasTheLayersOfTheShapeWithTheTypesOfTheirWeights) {
   EXPECT_EQ(bytes(9), 7 * one + bytes(2) - 7 * kNorm);
 }
 
+TEST(Sample, SaysWhichTensorHasNoLayersNumber) {
+  base::ThreadPool pool(1);
+  for (const char* name : {"blk.99999999999999999999.x", "blk.x", "blk.", "blk.-1.x", "blk.1"}) {
+    ModelSize size = parse_shape(kShape).value();
+    size.tensors.push_back(
+        {.name = name, .dtype = kernels::DType::kF32, .shape = {32}, .data = {}});
+    const auto model = make_sample(size, 2, pool, kernels::table(base::best_isa()));
+    ASSERT_FALSE(model.ok()) << name;
+    EXPECT_EQ(model.error().message,
+              fmt::format("the tensor {} has no layer's number behind blk.", name));
+  }
+}
+
 TEST(Sample, RunsForwardsBehindRandomRowsAndKeepsNone) {
   Machinery m("virtual", 2);
   m.setup.shape.max_tokens = 64;

@@ -97,11 +97,15 @@ void Api::run_guarded(const Route& route, const Call& call) const {
   try {
     run(route, call);
   } catch (const std::exception& error) {
-    if (options_.report)
-      options_.report(fmt::format("{} {}: {}", route.name.method, route.name.path, error.what()));
-    threads_.network([reply = call.reply] {
-      reply->send(error_response({.status = 500, .message = "the server failed on this request"}));
-    });
+    try {
+      if (options_.report)
+        options_.report(fmt::format("{} {}: {}", route.name.method, route.name.path, error.what()));
+      threads_.network([reply = call.reply] {
+        reply->send(
+            error_response({.status = 500, .message = "the server failed on this request"}));
+      });
+    } catch (const std::exception&) {  // the reply answers for itself when it is destroyed
+    }
   }
 }
 

@@ -4,6 +4,8 @@
 #include <boost/asio/error.hpp>
 #include <boost/beast/http/error.hpp>
 
+#include "server/persist.h"
+
 namespace kvick::server {
 namespace {
 
@@ -23,9 +25,10 @@ class ConnectionReply final : public Reply {
       : connection_(std::move(connection)), number_(number), post_(std::move(post)) {}
   ~ConnectionReply() override {
     // On whatever thread that is.
-    post_([connection = connection_, number = number_] {
-      const ApiError error = {.status = 500, .message = "the server gave no answer"};
-      if (const auto there = connection.lock()) there->send(number, error_response(error));
+    try_until_done([&] {
+      post_([connection = connection_, number = number_] {
+        if (const auto there = connection.lock()) there->give_none(number);
+      });
     });
   }
   void send(HttpResponse response) override {
@@ -52,6 +55,8 @@ class ConnectionReply final : public Reply {
   uint64_t number_;
   Post post_;
 };
+
+ApiError broke() { return {.status = 500, .message = "the server failed on this request"}; }
 
 std::string text_of(boost::beast::string_view text) { return {text.data(), text.size()}; }
 
@@ -92,7 +97,10 @@ void Connection::drop() {
   const auto self = shared_from_this();  // the hub's may be the last
   hub_.connections.erase(self);
   hub_.counters.open = hub_.connections.size();
-  if (const auto gone = std::exchange(gone_, nullptr)) gone();
+  try {
+    if (const auto gone = std::exchange(gone_, nullptr)) gone();
+  } catch (const std::exception&) {  // what it would have stopped runs to its end
+  }
   if (hub_.connections.empty() && hub_.on_empty) hub_.on_empty();
 }
 
@@ -108,7 +116,7 @@ void Connection::read() {
   socket_.async_read_some(asio::buffer(chunk_),
                           [self = shared_from_this()](ErrorCode error, size_t bytes) {
                             self->reading_ = false;
-                            self->on_read(error, bytes);
+                            self->guarded([&] { self->on_read(error, bytes); });
                           });
 }
 
@@ -185,6 +193,7 @@ void Connection::begin_body() {
 void Connection::dispatch() {
   read_deadline_.clear();
   state_ = State::kBusy;
+  begun_ = false;
   ++number_;
   ++hub_.counters.requests;
   http::request<http::string_body> got = parser_->release();
@@ -216,7 +225,19 @@ void Connection::refuse_request(ErrorCode error) {
 
 void Connection::time_out() {
   ++hub_.counters.timed_out;
-  end_with({.status = 408, .message = "the request did not come to its end in time"});
+  guarded(
+      [&] { end_with({.status = 408, .message = "the request did not come to its end in time"}); });
+}
+
+void Connection::break_off() noexcept {
+  const bool answers = !begun_ && (state_ == State::kHead || state_ == State::kBody ||
+                                   (state_ == State::kBusy && unread_bytes() == 0));
+  bool told = false;
+  try {
+    told = answers && try_until_done([&] { end_with(broke()); });
+  } catch (const std::exception&) {
+  }
+  if (!told) drop();
 }
 
 }  // namespace kvick::server

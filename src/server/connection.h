@@ -46,6 +46,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   // What a Reply asks for; number says which request it answers. Another one's have no effect.
   void send(uint64_t number, HttpResponse response);
+  // Its reply is gone, and nobody will answer.
+  void give_none(uint64_t number);
   void begin_events(uint64_t number);
   void event(uint64_t number, std::string_view bytes);
   void end_events(uint64_t number);
@@ -62,6 +64,18 @@ class Connection : public std::enable_shared_from_this<Connection> {
   };
   using Parser = boost::beast::http::request_parser<boost::beast::http::string_body>;
   using ErrorCode = boost::system::error_code;
+
+  // Does a part of this connection's work; what it throws ends the connection, with an answer if
+  // that is possible.
+  template <typename Call>
+  void guarded(const Call& call) {
+    try {
+      call();
+    } catch (const std::exception&) {
+      break_off();
+    }
+  }
+  void break_off() noexcept;
 
   // reading (connection.cc)
   void read();
@@ -100,6 +114,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   uint64_t number_ = 0;  // of the request
   Framing framing_;      // of its answer
+  bool begun_ = false;   // events of it
   std::function<void()> gone_;
   std::string pending_, writing_;
   size_t written_ = 0;  // of writing_

@@ -19,8 +19,18 @@ void Connection::send(uint64_t number, HttpResponse response) {
   finish_answer();
 }
 
+// A stream that has begun cannot say any more that it failed but by its end.
+void Connection::give_none(uint64_t number) {
+  if (!answers(number)) return;
+  if (begun_) return drop();
+  guarded([&] {
+    send(number, error_response({.status = 500, .message = "the server gave no answer"}));
+  });
+}
+
 void Connection::begin_events(uint64_t number) {
   if (!answers(number)) return;
+  begun_ = true;
   // What ends an HTTP/1.0 stream is the connection's end.
   framing_.keep_alive = framing_.keep_alive && framing_.http_1_1;
   write(stream_head(framing_));
@@ -69,7 +79,7 @@ void Connection::write_some() {
   socket_.async_write_some(asio::buffer(writing_.data() + written_, writing_.size() - written_),
                            [self = shared_from_this()](ErrorCode error, size_t bytes) {
                              self->is_writing_ = false;
-                             self->on_written(error, bytes);
+                             self->guarded([&] { self->on_written(error, bytes); });
                            });
 }
 

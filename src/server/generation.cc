@@ -1,5 +1,6 @@
 #include "server/generation.h"
 
+#include "server/persist.h"
 #include "server/sse.h"
 
 namespace kvick::server {
@@ -11,6 +12,10 @@ ApiError error_of(const engine::Refusal& refusal) {
   if (refusal.why == engine::Refusal::Why::kLost) {
     error.status = 500;
     error.code = "cache_failed";
+  }
+  if (refusal.why == engine::Refusal::Why::kFailed) {
+    error.status = 500;
+    error.code = "engine_failed";
   }
   if (refusal.why == engine::Refusal::Why::kBusy) {
     error.status = 429;
@@ -41,11 +46,12 @@ std::shared_ptr<const Plan> Generation::prepare(Plan plan, std::vector<engine::J
   plan.jobs.clear();
   for (size_t i = 0; i < jobs.size(); ++i) {
     jobs[i].on_piece = [self = shared_from_this(), i](engine::Piece piece) {
-      self->network_(
-          [self, i, piece = std::move(piece)]() mutable { self->on_piece(i, std::move(piece)); });
+      self->network_([self, i, piece = std::move(piece)]() mutable {
+        self->guarded([&] { self->on_piece(i, std::move(piece)); });
+      });
     };
     jobs[i].on_end = [self = shared_from_this(), i](const engine::Outcome& outcome) {
-      self->network_([self, i, outcome] { self->on_end(i, outcome); });
+      self->network_([self, i, outcome] { self->guarded([&] { self->on_end(i, outcome); }); });
     };
   }
   return std::make_shared<const Plan>(std::move(plan));
@@ -55,6 +61,17 @@ void Generation::submit(Plan plan) {
   std::vector<engine::Job> jobs;
   const std::shared_ptr<const Plan> kept = prepare(std::move(plan), jobs);
   std::vector<engine::JobId> ids;
+  ids.reserve(jobs.size());
+  try {
+    submit_all(jobs, kept, ids);
+  } catch (...) {
+    for (const engine::JobId id : ids) try_until_done([&] { service_.cancel(id); });
+    throw;
+  }
+}
+
+void Generation::submit_all(std::vector<engine::Job>& jobs, const std::shared_ptr<const Plan>& plan,
+                            std::vector<engine::JobId>& ids) {
   for (engine::Job& job : jobs) {
     auto submitted = service_.submit(std::move(job));
     if (submitted.ok()) {
@@ -62,16 +79,29 @@ void Generation::submit(Plan plan) {
       continue;
     }
     for (const engine::JobId id : ids) service_.cancel(id);
-    network_([self = shared_from_this(), refusal = submitted.error()] { self->refused(refusal); });
+    network_([self = shared_from_this(), refusal = submitted.error()] {
+      self->guarded([&] { self->refused(refusal); });
+    });
     return;
   }
-  network_([self = shared_from_this(), kept, ids] { self->started(kept, ids); });
+  network_(
+      [self = shared_from_this(), plan, ids] { self->guarded([&] { self->started(plan, ids); }); });
+}
+
+template <typename Call>
+void Generation::guarded(const Call& call) {
+  try {
+    call();
+  } catch (const std::exception&) {
+    try_until_done([&] { cancel(); });
+    reply_.reset();  // which answers for itself
+  }
 }
 
 void Generation::refused(const engine::Refusal& refusal) {
   early_.clear();
   gone_ = true;  // nothing of the other jobs matters any more
-  reply_->send(error_response(error_of(refusal)));
+  if (reply_ != nullptr) reply_->send(error_response(error_of(refusal)));
 }
 
 void Generation::started(std::shared_ptr<const Plan> plan, std::vector<engine::JobId> ids) {

@@ -29,6 +29,11 @@ class Generation : public std::enable_shared_from_this<Generation> {
     std::optional<engine::Outcome> outcome;
   };
 
+  // Does a part of the request's work; what it throws ends the request.
+  template <typename Call>
+  void guarded(const Call& call);
+  void submit_all(std::vector<engine::Job>& jobs, const std::shared_ptr<const Plan>& plan,
+                  std::vector<engine::JobId>& ids);
   std::shared_ptr<const Plan> prepare(Plan plan, std::vector<engine::Job>& jobs);
   void started(std::shared_ptr<const Plan> plan, std::vector<engine::JobId> ids);
   void begin_choices();

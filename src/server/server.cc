@@ -7,7 +7,9 @@
 #include <boost/asio/thread_pool.hpp>
 #include <csignal>
 
+#include "base/thread.h"
 #include "server/connection.h"
+#include "server/persist.h"
 
 namespace kvick::server {
 namespace {
@@ -28,6 +30,7 @@ struct Server::State {
 
   void accept();
   void on_accept(error_code error, tcp::socket socket);
+  void take(tcp::socket socket);
   void wait_for_signal();
   void drain(std::chrono::milliseconds time);
   void stop();
@@ -54,14 +57,29 @@ Server::State::State(ServerOptions options) {
   };
 }
 
+// There is no server without it: it is tried until there is memory for it.
 void Server::State::accept() {
-  acceptor.async_accept(
-      [this](error_code error, tcp::socket socket) { on_accept(error, std::move(socket)); });
+  try_until_done([this] {
+    acceptor.async_accept(
+        [this](error_code error, tcp::socket socket) { on_accept(error, std::move(socket)); });
+  });
 }
 
 void Server::State::on_accept(error_code error, tcp::socket socket) {
   if (!acceptor.is_open()) return;
-  if (error) return accept_pause.set(kAcceptPause, [this] { accept(); });
+  if (error) {
+    try_until_done([this] { accept_pause.set(kAcceptPause, [this] { accept(); }); });
+    return;
+  }
+  try {
+    take(std::move(socket));
+  } catch (const std::exception&) {  // the client sees its connection closed
+    hub.counters.open = hub.connections.size();
+  }
+  accept();
+}
+
+void Server::State::take(tcp::socket socket) {
   const size_t most = hub.options.most_connections;
   const bool full = hub.connections.size() >= most;
   if (full) ++hub.counters.refused;
@@ -76,7 +94,6 @@ void Server::State::on_accept(error_code error, tcp::socket socket) {
       connection->start();
     }
   }
-  accept();
 }
 
 void Server::State::wait_for_signal() {
@@ -109,7 +126,13 @@ void Server::State::stop() {
   io->stop();
 }
 
-Server::Server(ServerOptions options) : state_(std::make_unique<State>(std::move(options))) {}
+Server::Server(ServerOptions options) {
+  try {
+    state_ = std::make_unique<State>(std::move(options));
+  } catch (const boost::system::system_error& error) {
+    throw base::no_thread(error.code(), "requests");
+  }
+}
 
 Server::~Server() {
   // Tasks that will not be run any more hold connections, which use the hub when they end.
@@ -154,7 +177,15 @@ void Server::run() {
     state_->wait_for_signal();
   }
   state_->accept();
-  state_->io->run();
+  // What a task throws has ended that task alone.
+  while (!state_->stopped) {
+    try {
+      state_->io->run();
+      break;
+    } catch (const std::exception& error) {
+      if (state_->hub.options.report) state_->hub.options.report(error.what());
+    }
+  }
   state_->background.stop();
   state_->background.join();
 }

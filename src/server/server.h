@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -26,6 +27,8 @@ struct ServerOptions {
   std::chrono::milliseconds write_time{30'000};  // that a client takes no byte of what is to write
   std::chrono::milliseconds drain_time{30'000};  // for running requests, once a signal has come
   bool signals = false;                          // SIGINT and SIGTERM drain, a second one stops
+  // Told what a task of the network threw, on its thread.
+  std::function<void(const std::string&)> report = {};
 };
 
 class Server {

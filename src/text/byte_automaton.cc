@@ -21,6 +21,12 @@ size_t free_slot(const std::vector<uint64_t>& table, uint64_t number) {
   }
 }
 
+// Room for one more, so that nothing is thrown between a table's entry and what it names.
+template <typename T>
+void make_room(std::vector<T>& all) {
+  if (all.size() == all.capacity()) all.reserve(2 * all.size() + 16);
+}
+
 constexpr uint64_t pair_of(uint32_t high, uint32_t low) { return uint64_t{high} << 32 | low; }
 
 }  // namespace
@@ -38,11 +44,26 @@ ByteAutomaton::ByteAutomaton(std::shared_ptr<const Grammar> grammar)
     : grammar_(std::move(grammar)), classes_(grammar_->classes.size()), frames_(1) {}
 
 ByteAutomaton::Node ByteAutomaton::start() {
-  reach(grammar_->rules[0].start, 0);
-  return close();
+  return whole([&] {
+    reach(grammar_->rules[0].start, 0);
+    return close();
+  });
+}
+
+// A state, or after an exception no trace of it: clones share the automaton and may go on.
+template <typename Find>
+ByteAutomaton::Node ByteAutomaton::whole(const Find& find) {
+  try {
+    return find();
+  } catch (...) {
+    reached_.clear();
+    seen_.clear();
+    throw;
+  }
 }
 
 ByteAutomaton::Stack ByteAutomaton::push(StateId then, Stack below) {
+  make_room(frames_);
   const auto [at, is_new] =
       stack_of_.try_emplace(pair_of(then, below), static_cast<Stack>(frames_.size()));
   if (is_new) {
@@ -111,23 +132,26 @@ ByteAutomaton::Node ByteAutomaton::close() {
   if (readings.empty() && !complete) return kDead;
   std::sort(readings.begin(), readings.end());
   if (complete) readings.push_back(kCompleteMark);
+  make_room(nodes_);
+  next_.resize((nodes_.size() + 1) * classes_, kUnknown);
   const auto [at, is_new] =
       node_of_.try_emplace(std::move(readings), static_cast<Node>(nodes_.size()));
   if (is_new) {
     nodes_.push_back({&at->first, complete, room});
-    next_.resize(next_.size() + classes_, kUnknown);
     held_ += at->first.size() + 8;
   }
   return at->second;
 }
 
 ByteAutomaton::Node ByteAutomaton::find_step(Node node, uint8_t byte) {
-  for (const Reading reading : *nodes_[static_cast<size_t>(node)].readings) {
-    if (reading == kCompleteMark) continue;
-    for (const Grammar::Bytes& edge : grammar_->states[reading >> 32].bytes)
-      if (edge.first <= byte && byte <= edge.last) reach(edge.to, static_cast<Stack>(reading));
-  }
-  const Node to = close();
+  const Node to = whole([&] {
+    for (const Reading reading : *nodes_[static_cast<size_t>(node)].readings) {
+      if (reading == kCompleteMark) continue;
+      for (const Grammar::Bytes& edge : grammar_->states[reading >> 32].bytes)
+        if (edge.first <= byte && byte <= edge.last) reach(edge.to, static_cast<Stack>(reading));
+    }
+    return close();
+  });
   next_[static_cast<size_t>(node) * classes_ + grammar_->class_of[byte]] = to;
   return to;
 }
@@ -143,13 +167,15 @@ ByteAutomaton::Stack ByteAutomaton::adopt_stack(const ByteAutomaton& other, Stac
 
 ByteAutomaton::Node ByteAutomaton::adopt(const ByteAutomaton& other, Node node) {
   const NodeData& data = other.nodes_[static_cast<size_t>(node)];
-  for (const Reading reading : *data.readings) {
-    if (reading == kCompleteMark)
-      reach(grammar_->rules[0].end, 0);
-    else
-      reach(static_cast<StateId>(reading >> 32), adopt_stack(other, static_cast<Stack>(reading)));
-  }
-  return close();
+  return whole([&] {
+    for (const Reading reading : *data.readings) {
+      if (reading == kCompleteMark)
+        reach(grammar_->rules[0].end, 0);
+      else
+        reach(static_cast<StateId>(reading >> 32), adopt_stack(other, static_cast<Stack>(reading)));
+    }
+    return close();
+  });
 }
 
 }  // namespace kvick::text

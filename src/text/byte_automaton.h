@@ -58,6 +58,8 @@ class ByteAutomaton {
     uint32_t room;
   };
 
+  template <typename Find>
+  Node whole(const Find& find);
   Node find_step(Node node, uint8_t byte);
   Stack push(StateId then, Stack below);
   Stack adopt_stack(const ByteAutomaton& other, Stack stack);

@@ -96,6 +96,7 @@ base::Status<> serve(const Flags& flags) {
   engine::EngineOptions engine_options;
   engine_options.model_path = flags.model;
   engine_options.isa = isa;
+  engine_options.fingerprint = !flags.folder.empty();
   engine_options.prompt_arithmetic =
       engine::PromptArithmetic::kAuto;  // as the server it is held to
   KVICK_TRY(const auto engine, engine::Engine::open(engine_options));

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <string>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+namespace kvick::base {
+
+// What to throw where the system gives no thread: it has a limit, or there is no memory for a
+// stack.
+inline std::system_error no_thread(const std::error_code& why, const char* whose) {
+  return std::system_error(
+      why, std::string("the system starts no more threads, one is needed for ") + whose +
+               " (ulimit -u, pids.max and memory limit them)");
+}
+
+// A started thread. Throws no_thread().
+template <typename Body>
+std::thread start_thread(const char* whose, Body&& body) {
+  try {
+    return std::thread(std::forward<Body>(body));
+  } catch (const std::system_error& error) {
+    throw no_thread(error.code(), whose);
+  }
+}
+
+}  // namespace kvick::base

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <exception>
+#include <new>
+#include <string>
+
+namespace kvick::engine {
+
+// What an exception says, for whoever's request it ended.
+inline std::string failure_text(const std::exception_ptr& why) {
+  try {
+    std::rethrow_exception(why);
+  } catch (const std::bad_alloc&) {
+    return "the machine has no more memory";
+  } catch (const std::exception& error) {
+    return error.what();
+  } catch (...) {
+    return "of an unknown kind";
+  }
+}
+
+}  // namespace kvick::engine

@@ -1,0 +1,227 @@
+// A batcher whose memory runs out at any allocation, and whose model has values that are not
+// numbers: each job hears of its end once, and the next one is answered as if nothing had been.
+
+#include <gtest/gtest.h>
+#include <list>
+
+#include "allocations.h"
+#include "poisoned_model.h"
+
+#include "engine/scheduler.h"
+#include "engine/test_jobs.h"
+#include "server/json_form.h"
+
+namespace kvick::engine {
+namespace {
+
+using test::alone;
+using test::Heard;
+using test::job_of;
+using test::listen;
+
+struct Case {
+  const char *name, *kv = "paged:block=4", *select = "", *tier = "", *spec = "";
+  uint32_t choices = 1, beams = 0;
+};
+
+void PrintTo(const Case& one, std::ostream* out) { *out << one.name; }
+
+std::unique_ptr<Batcher> batcher_of(Engine& engine, const Case& one) {
+  BatcherOptions options;
+  options.kv = parse_kv_options(one.kv, "", one.tier, one.select).value();
+  if (*one.spec != 0) options.spec = parse_spec_options(one.spec).value();
+  options.headroom_tokens = 2;
+  return std::move(Batcher::make(engine, options)).value();
+}
+
+Job job_for(const Case& one, Token first) {
+  Job job = job_of({first, 2, 3, 4, 5, 6, 2, 3, 4, 5, 6, 2, 3, 4}, 8);
+  job.choices = one.choices;
+  job.beams = one.beams;
+  if (one.beams > 0) job.logprobs.reset();
+  return job;
+}
+
+class EveryAllocation : public testing::TestWithParam<Case> {};
+
+TEST_P(EveryAllocation, MayFailAndNoJobIsLost) {
+  const Case one = GetParam();
+  const auto engine = tiny_engine();
+  const auto batcher = batcher_of(*engine, one);
+  uint64_t next = 1;
+  const auto run = [&](uint64_t nth) {
+    std::list<Heard> heard;
+    std::vector<Groups> jobs;
+    for (Token first : {1, 9}) {  // submitting takes memory of the caller's
+      Job job = job_for(one, first);
+      listen(job, heard.emplace_back());
+      jobs.push_back(group_of(JobId{next++}, std::move(job)));
+    }
+    faults::fail_nth(nth);
+    for (Groups& job : jobs) batcher->add(std::move(job));
+    for (int steps = 0; batcher->step() && steps < 10000; ++steps) continue;
+    const uint64_t took = faults::allocations();
+    faults::fail_nth(0);
+    for (const Heard& job : heard) {
+      EXPECT_TRUE(job.outcome.has_value()) << "no end, allocation " << nth;
+      if (!job.outcome || !job.outcome->error) continue;
+      EXPECT_EQ(job.outcome->error->why, Refusal::Why::kFailed) << job.outcome->error->message;
+    }
+    EXPECT_EQ(batcher->metrics().running + batcher->metrics().waiting, 0u);
+    return std::pair(took, std::move(heard));
+  };
+  run(0);  // until caches and buffers have their sizes
+  const auto [took, right] = run(0);
+  ASSERT_GT(took, 50u);
+  const uint64_t stride = std::max<uint64_t>(1, took / 150), failed = faults::failed_allocations();
+  for (uint64_t nth = 1; nth <= took; nth += stride) {
+    run(nth);
+    const auto [again, after] = run(0);
+    auto expected = right.begin();
+    for (const Heard& job : after) {
+      ASSERT_FALSE(job.outcome->error.has_value()) << job.outcome->error->message;
+      ASSERT_EQ(job.tokens, expected->tokens) << "behind a failure of allocation " << nth;
+      ASSERT_EQ(job.text, expected->text) << "behind a failure of allocation " << nth;
+      ++expected;
+    }
+  }
+  EXPECT_GT(faults::failed_allocations(), failed + 100);
+  const Metrics metrics = batcher->metrics();
+  EXPECT_EQ(metrics.kv.sequences, 0u);
+  EXPECT_EQ(metrics.kv.used_bytes, 0u);
+  EXPECT_EQ(metrics.finished + metrics.failed, next - 1);
+  EXPECT_GT(metrics.failed, 0u);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Faults, EveryAllocation,
+    testing::Values(Case{"paged"}, Case{"virtual_forks", "virtual", "", "", "", 3},
+                    Case{"paged_forks", "paged:block=4", "", "", "", 3}, Case{"bmc", "bmc:r=4"},
+                    Case{"iterative", "iterative"}, Case{"window", "sliding:window=8"},
+                    Case{"tier", "", "", "ram:size=16MiB,fast=64KiB,unit=8"},
+                    Case{"quest", "paged:block=4", "quest:budget=4,page=2,sinks=1,recent=2"},
+                    Case{"sparq", "virtual", "sparq:budget=4,r=4,sinks=1,recent=2"},
+                    Case{"h2o", "", "h2o:budget=6"},
+                    Case{"scissorhands", "", "scissorhands:budget=8,drop=2,recent=2"},
+                    Case{"guesses", "paged:block=4", "", "", "lookup"},
+                    Case{"beams", "paged:block=4", "", "", "", 2, 3}),
+    [](const auto& one) { return one.param.name; });
+
+TEST(Exceptions, OfACallbackEndItsJobAlone) {
+  const auto engine = tiny_engine();
+  const auto batcher = batcher_of(*engine, {"paged"});
+  Heard broken, beside;
+  Job job = job_of({1, 2, 3}, 20), other = job_of({1, 2, 4}, 20);
+  listen(job, broken);
+  listen(other, beside);
+  const Answer right = alone(*engine, other, 0, {});
+  job.on_piece = [n = 0](const Piece&) mutable {
+    if (++n == 3) throw std::runtime_error("the caller broke");
+  };
+  int told = 0;  // the end is told until it is heard
+  job.on_end = [&, end = job.on_end](const Outcome& outcome) {
+    if (++told < 4) throw std::runtime_error("the caller is busy");
+    end(outcome);
+  };
+  batcher->add(JobId{1}, std::move(job));
+  batcher->add(JobId{2}, std::move(other));
+  test::run_all(*batcher);
+  ASSERT_TRUE(broken.outcome && broken.outcome->error);
+  EXPECT_EQ(told, 4);
+  EXPECT_EQ(broken.outcome->error->why, Refusal::Why::kFailed);
+  EXPECT_EQ(broken.outcome->error->message, "the engine failed on this request: the caller broke");
+  EXPECT_EQ(beside.tokens[0], right.tokens);
+  EXPECT_EQ(batcher->metrics().failed, 1u);
+  EXPECT_EQ(batcher->metrics().finished, 1u);
+}
+
+// Masks nothing and throws at the third token.
+class Breaking final : public text::Constraint {
+ public:
+  void mask(std::span<float>) override {}
+  void accept(int32_t) override {
+    if (++tokens_ == 3) throw std::runtime_error("the form broke");
+  }
+  bool complete() const override { return false; }
+  std::unique_ptr<Constraint> clone() const override { return std::make_unique<Breaking>(*this); }
+
+ private:
+  int tokens_ = 0;
+};
+
+TEST(Exceptions, OfAConstraintEndItsJobAlone) {
+  const auto engine = tiny_engine();
+  const auto batcher = batcher_of(*engine, {"paged"});
+  Heard broken, beside;
+  Job job = job_of({1, 2, 3}, 20), other = job_of({1, 2, 4}, 20);
+  job.ignore_end = false;
+  job.constraint = std::make_shared<Breaking>();
+  listen(job, broken);
+  listen(other, beside);
+  const Answer right = alone(*engine, other, 0, {});
+  batcher->add(JobId{1}, std::move(job));
+  batcher->add(JobId{2}, std::move(other));
+  test::run_all(*batcher);
+  ASSERT_TRUE(broken.outcome && broken.outcome->error);
+  EXPECT_EQ(broken.outcome->error->message, "the engine failed on this request: the form broke");
+  EXPECT_EQ(beside.tokens[0], right.tokens);
+}
+
+class NotANumbers : public testing::TestWithParam<Case> {};
+
+TEST_P(NotANumbers, FailsItsRequestAndNoOther) {
+  const Case one = GetParam();
+  const auto engine = faults::poisoned_engine();
+  const auto batcher = batcher_of(*engine, one);
+  Heard poisoned, beside;
+  Job job = job_for(one, faults::kPoisoned), other = job_for(one, 9);
+  listen(job, poisoned);
+  listen(other, beside);
+  const auto clean = batcher_of(*engine, one);
+  Heard right;
+  Job same = job_for(one, 9);
+  listen(same, right);
+  clean->add(JobId{1}, std::move(same));
+  test::run_all(*clean);
+  for (Token i = 0; i < 60; ++i) job.prompt.push_back(100 + i);  // rows to choose from
+  batcher->add(JobId{1}, std::move(job));
+  batcher->add(JobId{2}, std::move(other));
+  test::run_all(*batcher);
+  ASSERT_TRUE(poisoned.outcome && poisoned.outcome->error);
+  EXPECT_EQ(poisoned.outcome->error->why, Refusal::Why::kFailed);
+  EXPECT_NE(poisoned.outcome->error->message.find("not finite numbers"), std::string::npos);
+  ASSERT_TRUE(beside.outcome && !beside.outcome->error);
+  EXPECT_EQ(beside.tokens, right.tokens);
+  EXPECT_EQ(beside.text, right.text);
+}
+
+TEST(NotANumber, FailsAnAnswerThatIsHeldToAForm) {
+  const auto engine = faults::poisoned_engine();
+  const auto batcher = batcher_of(*engine, {"paged"});
+  const auto forms = server::json_forms(engine->tokenizer());
+  Heard poisoned;
+  Job job = job_of({1, faults::kPoisoned, 3}, 20);
+  job.ignore_end = false;
+  job.constraint = forms({{"type", "json_object"}}).value();
+  listen(job, poisoned);
+  batcher->add(JobId{1}, std::move(job));
+  test::run_all(*batcher);
+  ASSERT_TRUE(poisoned.outcome && poisoned.outcome->error);
+  EXPECT_NE(poisoned.outcome->error->message.find("not finite numbers"), std::string::npos);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Faults, NotANumbers,
+    testing::Values(Case{"paged"}, Case{"forks", "virtual", "", "", "", 3},
+                    Case{"tier", "", "", "ram:size=16MiB,fast=64KiB,unit=8"},
+                    Case{"quest", "paged:block=4", "quest:budget=4,page=2,sinks=1,recent=2"},
+                    Case{"sparq", "virtual", "sparq:budget=4,r=4,sinks=1,recent=2"},
+                    Case{"h2o", "", "h2o:budget=6"},
+                    Case{"scissorhands", "", "scissorhands:budget=8,drop=2,recent=2"},
+                    Case{"streaming", "", "streaming:budget=6,sinks=1"},
+                    Case{"guesses", "paged:block=4", "", "", "lookup"},
+                    Case{"beams", "paged:block=4", "", "", "", 2, 3}),
+    [](const auto& one) { return one.param.name; });
+
+}  // namespace
+}  // namespace kvick::engine

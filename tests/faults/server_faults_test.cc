@@ -1,0 +1,245 @@
+// A server with 32 clients, of whose allocations some fail everywhere in the process, and whose
+// model has values that are not numbers: it stays alive, every request is answered or refused,
+// right answers are right, and at the end it has the memory that it had.
+//
+// KVICK_FAULT_SECONDS: how long, 4 by default.
+
+#include <atomic>
+#include <cstdlib>
+#include <gtest/gtest.h>
+#include <malloc.h>
+#include <map>
+#include <random>
+#include <thread>
+
+#include "allocations.h"
+#include "poisoned_model.h"
+
+#include "engine/instances.h"
+#include "server/api.h"
+#include "server/json_form.h"
+#include "server/server.h"
+#include "server/test_client.h"
+
+namespace kvick::server {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kClients = 32;
+constexpr uint64_t kOneIn = 4000;  // allocations that fail, some of each request's
+
+// How requests have ended.
+struct Ends {
+  std::atomic<uint64_t> right{0};    // 200, and what it should say
+  std::atomic<uint64_t> failed{0};   // 500, or an error within a stream
+  std::atomic<uint64_t> refused{0};  // 400, 429 or 503
+  std::atomic<uint64_t> closed{0};   // the connection was, for want of memory to answer
+  std::atomic<uint64_t> wrong{0};    // 200, and something else
+  std::atomic<uint64_t> hung{0};     // nothing for as long as the client waits
+};
+
+class Faults : public testing::Test {
+ protected:
+  Faults() {
+    faults::Spared spared;
+    folder_ = fs::temp_directory_path() / fmt::format("kvick-faults-{}", getpid());
+    fs::remove_all(folder_);
+    engine_ = faults::poisoned_engine();
+    engine::SchedulerOptions options;
+    options.batch.kv = engine::parse_kv_options("paged:block=16", "").value();
+    options.batch.kv_bytes = 700 * engine_->make_store({}).value()->shape().token_bytes();
+    options.batch.headroom_tokens = 2;
+    options.batch.spec = engine::parse_spec_options("lookup").value();
+    options.batch.files = std::move(engine::PrefixFiles::open({.folder = folder_})).value();
+    options.most_waiting = 24;  // so that some are told to come back
+    service_ = std::move(engine::Scheduler::make(*engine_, options)).value();
+    server_.emplace(ServerOptions{.port = 0});
+    api_.emplace(*engine_, *service_,
+                 ApiOptions{.model = "tiny",
+                            .keys = ApiKeys(),
+                            .constraint = json_forms(engine_->tokenizer()),
+                            .random = [n = uint64_t{0}]() mutable { return ++n; },
+                            .unix_time = [] { return 1000; },
+                            .report = {}},
+                 server_->threads(), server_->counters());
+    port_ = std::move(server_->listen(*api_)).value();
+    thread_ = std::thread([this] { server_->run(); });
+  }
+  ~Faults() override {
+    faults::fail_one_in(0);
+    server_->stop();
+    thread_.join();
+    server_.reset();
+    service_.reset();
+    fs::remove_all(folder_);
+  }
+
+  // A request's body, and whether it is answered with an error though nothing fails.
+  struct Request {
+    std::string path, body;
+    bool stream = false, poisoned = false;
+  };
+  static Request request_of(uint32_t number);
+  // What the client reads; empty: nothing came.
+  std::string ask(Client& client, const Request& request) const;
+  void run_client(int number, const std::atomic<bool>& stop);
+  bool count(uint32_t which, const std::string& answer, double seconds);
+  engine::Metrics idle() const;
+
+  fs::path folder_;
+  std::unique_ptr<engine::Engine> engine_;
+  std::unique_ptr<engine::Scheduler> service_;
+  std::optional<Server> server_;
+  std::optional<Api> api_;
+  uint16_t port_ = 0;
+  std::thread thread_;
+  std::map<uint32_t, std::string> expected_;  // the text of an answer, by the request's number
+  Ends ends_;
+};
+
+constexpr uint32_t kRequests = 12;
+
+Faults::Request Faults::request_of(uint32_t number) {
+  Request request = {.path = "/v1/completions"};
+  std::string prompt = fmt::format("{}", 10 + number);
+  for (uint32_t i = 0; i < 20 + 11 * number; ++i) prompt += fmt::format(",{}", 20 + i % 9);
+  request.poisoned = number % 6 == 5 || number == 4;
+  if (request.poisoned) prompt += fmt::format(",{}", faults::kPoisoned);
+  request.stream = number % 3 == 1;
+  std::string more;
+  if (number % 4 == 2 && !request.stream) more = ",\"n\":3,\"logprobs\":2";
+  if (number % 4 == 3 && request.poisoned) more = ",\"echo\":true,\"logprobs\":1";
+  request.body = fmt::format(
+      "{{\"model\":\"tiny\",\"prompt\":[{}],\"max_tokens\":{},\"temperature\":0,\"stream\":{}{}}}",
+      prompt, 4 + number, request.stream, more);
+  return request;
+}
+
+std::string Faults::ask(Client& client, const Request& request) const {
+  client.post(request.path, request.body);
+  if (!request.stream) {
+    const Client::Answer answer = client.answer();
+    return answer.head + answer.body;
+  }
+  std::string answer = client.read_until("\r\n\r\n");
+  if (answer.find("Content-Length: ") != std::string::npos) {  // an error before the stream
+    const size_t at = answer.find("Content-Length: ");
+    return answer + client.read_until("}}").substr(0, std::stoul(answer.substr(at + 16)));
+  }
+  return answer.empty() ? answer : answer + client.read_until("0\r\n\r\n");
+}
+
+// The text of all choices, of a stream or of a whole answer.
+std::string text_of(const std::string& answer) {
+  std::string text;
+  for (size_t at = 0; (at = answer.find("\"text\":\"", at)) != std::string::npos;) {
+    at += 8;
+    size_t end = at;
+    while (end < answer.size() && answer[end] != '"') end += answer[end] == '\\' ? 2 : 1;
+    text += answer.substr(at, end - at);
+  }
+  return text;
+}
+
+// False: the client should not go on with this connection.
+bool Faults::count(uint32_t which, const std::string& answer, double seconds) {
+  const Request request = request_of(which);
+  const int status = answer.size() > 12 ? std::atoi(answer.c_str() + 9) : 0;
+  const bool whole = answer.ends_with(request.stream && status == 200 ? "0\r\n\r\n" : "}");
+  if (status == 0 || !whole) {
+    ++(seconds >= 9 ? ends_.hung : ends_.closed);
+    return false;
+  }
+  if (answer.find("\"error\"") != std::string::npos)
+    ++(status == 400 || status == 429 || status == 503 ? ends_.refused : ends_.failed);
+  else
+    ++(status == 200 && !request.poisoned && text_of(answer) == expected_.at(which) ? ends_.right
+                                                                                    : ends_.wrong);
+  return status == 200;
+}
+
+void Faults::run_client(int number, const std::atomic<bool>& stop) {
+  faults::Spared spared;
+  std::mt19937 random(static_cast<uint32_t>(number));
+  std::optional<Client> client;
+  while (!stop) {
+    if (!client) client.emplace(port_);
+    const auto which = static_cast<uint32_t>(random() % kRequests);
+    const Request request = request_of(which);
+    if (random() % 16 == 0) {  // goes in the middle
+      client->post(request.path, request.body);
+      client.reset();
+      continue;
+    }
+    const double began = base::steady_seconds();
+    const std::string answer = ask(*client, request);
+    if (!count(which, answer, base::steady_seconds() - began)) client.reset();
+  }
+}
+
+// Once nothing runs.
+engine::Metrics Faults::idle() const {
+  for (int i = 0; i < 2000; ++i) {
+    const engine::Metrics metrics = service_->metrics();
+    if (metrics.running + metrics.waiting + metrics.preempted == 0) return metrics;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  return service_->metrics();
+}
+
+TEST_F(Faults, LeaveAServerThatAnswers) {
+  faults::Spared spared;
+  const char* const given = std::getenv("KVICK_FAULT_SECONDS");
+  const double seconds = given != nullptr ? std::atof(given) : 4;
+  const auto ask_all = [&] {
+    Client client(port_);
+    for (uint32_t i = 0; i < kRequests; ++i) {
+      const Request request = request_of(i);
+      const std::string answer = ask(client, request);
+      const bool error = answer.find("\"error\"") != std::string::npos;
+      EXPECT_EQ(error, request.poisoned) << i << ": " << answer;
+      if (request.poisoned)
+        EXPECT_NE(answer.find("not finite numbers"), std::string::npos) << answer;
+      const auto [at, first] = expected_.emplace(i, text_of(answer));
+      if (!first) EXPECT_EQ(at->second, text_of(answer)) << i;
+    }
+  };
+  ask_all();
+  std::atomic<bool> stop = false;
+  const auto run_clients = [&](double time) {
+    stop = false;
+    std::vector<std::thread> clients;
+    for (int i = 0; i < kClients; ++i)
+      clients.emplace_back([this, i, &stop] { run_client(i, stop); });
+    std::this_thread::sleep_for(std::chrono::duration<double>(time));
+    faults::fail_one_in(0);
+    stop = true;
+    for (std::thread& client : clients) client.join();
+    return idle();
+  };
+  run_clients(std::max(1.0, seconds / 10));  // until caches have their sizes
+  const size_t before = mallinfo2().uordblks;
+  faults::fail_one_in(kOneIn);
+  const uint64_t failed = faults::failed_allocations();
+  const engine::Metrics metrics = run_clients(seconds);
+  const uint64_t faults = faults::failed_allocations() - failed;
+  const size_t after = mallinfo2().uordblks;
+  fmt::print("{} faults: {} right, {} failed, {} refused, {} closed; memory {} to {} bytes\n",
+             faults, ends_.right.load(), ends_.failed.load(), ends_.refused.load(),
+             ends_.closed.load(), before, after);
+  EXPECT_GT(faults, 20u);
+  EXPECT_GT(ends_.right, 20u);
+  EXPECT_GT(ends_.failed, 0u);
+  EXPECT_EQ(ends_.hung, 0u);
+  EXPECT_EQ(ends_.wrong, 0u);
+  // Those whose connection could not even be told.
+  EXPECT_LT(ends_.closed, (ends_.right + ends_.failed + ends_.refused) / 20 + 5);
+  EXPECT_EQ(metrics.running + metrics.waiting + metrics.preempted, 0u);
+  EXPECT_EQ(metrics.kv.sequences, 0u);
+  EXPECT_LT(after, before + (size_t{4} << 20));
+  ask_all();
+}
+
+}  // namespace
+}  // namespace kvick::server

@@ -19,6 +19,7 @@ struct EngineFlags {
   uint64_t kv_memory = 0;
   engine::Attention attention = engine::Attention::kFused;
   engine::PromptArithmetic prompt_arithmetic = engine::PromptArithmetic::kAuto;
+  engine::FloatActivations float_activations = engine::FloatActivations::kAuto;
 };
 
 // -m and --threads alone.

@@ -42,6 +42,7 @@ class Models {
       flags.attention = attention;
       // Figures of other machines and other days are to be comparable.
       flags.prompt_arithmetic = engine::PromptArithmetic::kExact;
+      flags.float_activations = engine::FloatActivations::kF32;
       KVICK_TRY(engine, open_engine(flags, common_));
     }
     return engine.get();

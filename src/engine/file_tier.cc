@@ -32,11 +32,13 @@ FileTier::FileTier(const Engine& engine, std::shared_ptr<PrefixFiles> files, dou
   uint64_t vocabulary = fnv1a({});
   for (const std::string& piece : engine.tokenizer().vocabulary().pieces)
     vocabulary = fnv1a(std::as_bytes(std::span(piece)), vocabulary);
-  // The instruction set: another one rounds otherwise, and the same request would be answered
-  // otherwise with these rows than without.
-  model_ = fmt::format("1|{}|{}|{}|{}|{}|{:016x}|{}|{}", identity.arch, identity.weights,
-                       identity.layers, identity.kv_heads, identity.head_dim, vocabulary,
-                       base::isa_name(engine.kernels().isa), engine.library() != nullptr);
+  // The instruction set and what its float layers multiply: others round otherwise, and the same
+  // request would be answered otherwise with these rows than without.
+  const char* activations = engine.kernels().matmul_rounded != nullptr ? "+bf16" : "";
+  model_ =
+      fmt::format("1|{}|{}|{}|{}|{}|{:016x}|{}{}|{}", identity.arch, identity.weights,
+                  identity.layers, identity.kv_heads, identity.head_dim, vocabulary,
+                  base::isa_name(engine.kernels().isa), activations, engine.library() != nullptr);
 }
 
 // Static types depend on the ranges that were measured for them, and old rows on when they became

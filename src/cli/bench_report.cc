@@ -90,6 +90,8 @@ std::string machine_text(const plan::Calibration& machine) {
     text += fmt::format(" {:.1f} GB/s of {} MiB,", speed.bytes_s / 1e9, speed.bytes >> 20);
   text += fmt::format(" {:.0f} GOP/s of 8 bits, {:.0f} GOP/s of float32", machine.int8_ops_s / 1e9,
                       machine.f32_ops_s / 1e9);
+  if (machine.bf16_ops_s > 0)
+    text += fmt::format(", {:.0f} GOP/s of bfloat16", machine.bf16_ops_s / 1e9);
   if (machine.tile_ops_s > 0)
     text += fmt::format(", {:.0f} GOP/s of bfloat16 on tiles", machine.tile_ops_s / 1e9);
   return text + "\n";
@@ -156,6 +158,7 @@ nlohmann::ordered_json report_json(const BenchReport& report) {
       {"kv_select", engine::kv_select_text(report.kv)},
       {"threads", report.threads},
       {"isa", base::isa_name(report.engine.kernels().isa)},
+      {"float_activations", report.engine.kernels().matmul_rounded != nullptr ? "bf16" : "f32"},
       {"attention", attention_json(report.engine)},
       {"prompt", report.sweep.prompts.front()},
       {"decode", report.sweep.decodes.front()},

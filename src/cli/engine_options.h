@@ -20,6 +20,7 @@ struct EngineFlags {
   engine::Attention attention = engine::Attention::kFused;
   engine::PromptArithmetic prompt_arithmetic = engine::PromptArithmetic::kAuto;
   bool fingerprint = false;  // no option: commands that keep files of rows set it
+  engine::FloatActivations float_activations = engine::FloatActivations::kAuto;
 };
 
 // -m and --threads alone.

@@ -43,6 +43,7 @@ class Models {
       // Figures of other machines and other days are to be comparable.
       flags.prompt_arithmetic = engine::PromptArithmetic::kExact;
       flags.fingerprint = true;  // of files of rows, which one of the experiments keeps
+      flags.float_activations = engine::FloatActivations::kF32;
       KVICK_TRY(engine, open_engine(flags, common_));
     }
     return engine.get();

@@ -64,7 +64,8 @@ base::Result<int> make_plan(const PlanFlags& flags, const Common& common) {
       .growths = 0,
       .spec_rows = flags.spec_rows,
       .spec_tokens = flags.spec_tokens};
-  KVICK_TRY_VOID(fill_plan(pool, kernels::table(isa), flags.engine.attention, report));
+  KVICK_TRY(const kernels::Table* table, engine::choose_table(isa, flags.engine.float_activations));
+  KVICK_TRY_VOID(fill_plan(pool, *table, flags.engine.attention, report));
   if (common.json)
     fmt::print("{}\n", plan_json(report).dump());
   else

@@ -67,8 +67,9 @@ uint64_t Batcher::waiting_tokens() const {
   uint64_t tokens = 0;
   for (const auto* groups : {&waiting_, &running_})
     for (const auto& group : *groups) {
-      const Lane& first = group->lanes.front();
-      if (first.pending() > 1) tokens += first.pending();
+      if (group->lanes.empty()) continue;
+      const uint32_t pending = group->lanes.front().pending();
+      if (pending > 1) tokens += pending;
     }
   return tokens;
 }

@@ -4,6 +4,7 @@
 
 #include "engine/predictor_file.h"
 #include "engine/ranges.h"
+#include "kernels/probe.h"
 #include "kv/policy.h"
 #include "model/vocabulary.h"
 #include "plan/growth_rates.h"
@@ -12,9 +13,21 @@ namespace kvick::engine {
 
 using base::Result;
 
+Result<const kernels::Table*> choose_table(base::Isa isa, FloatActivations activations) {
+  KVICK_CHECK(base::isa_supported(isa), "no {} on this processor", isa_name(isa));
+  const kernels::Table* rounding = kernels::rounding_table(isa);
+  if (activations == FloatActivations::kBf16 && rounding == nullptr)
+    return base::fail("activations of bf16 need AVX-512 BF16, but this runs on {}: ask for auto",
+                      isa_name(isa));
+  const bool rounds =
+      activations == FloatActivations::kBf16 ||
+      (activations == FloatActivations::kAuto && products_of_bf16_pay(kernels::probes(isa)));
+  return rounds ? rounding : &kernels::table(isa);
+}
+
 Result<std::unique_ptr<Engine>> Engine::open(const EngineOptions& options) {
-  KVICK_CHECK(base::isa_supported(options.isa), "no {} on this processor", isa_name(options.isa));
-  std::unique_ptr<Engine> engine(new Engine(kernels::table(options.isa)));
+  KVICK_TRY(const kernels::Table* table, choose_table(options.isa, options.float_activations));
+  std::unique_ptr<Engine> engine(new Engine(*table));
   engine->pool_ = std::make_unique<base::ThreadPool>(options.threads != 0 ? options.threads
                                                                           : base::available_cpus());
   engine->now_ = options.now;

@@ -34,6 +34,12 @@ enum class Attention { kFused, kBmm };
 // it.
 enum class PromptArithmetic { kExact, kTiles, kAuto };
 
+// What weights of BF16 and F16 are multiplied with, in prompts and answers alike
+// (docs/adr/0024-bfloat16-products.md): activations as they are; rounded to bfloat16, and F16
+// weights as well, twice as fast where the processor multiplies bfloat16 at full rate; or the
+// latter where it does, which is measured.
+enum class FloatActivations { kF32, kBf16, kAuto };
+
 struct EngineOptions {
   std::string model_path;
   unsigned threads = 0;  // 0: as many as this process may use
@@ -42,17 +48,23 @@ struct EngineOptions {
   PromptArithmetic prompt_arithmetic = PromptArithmetic::kExact;
   // Reads the file once more, for Engine::fingerprint.
   bool fingerprint = false;
+  FloatActivations float_activations = FloatActivations::kF32;
   // Called while the weights are read, with bytes done and bytes in all.
   std::function<void(uint64_t done, uint64_t total)> progress;
   // What chat templates take for today's date.
   std::function<std::tm()> now = base::local_time;
 };
 
+// The kernels of an instruction set with these activations. Error: products of bfloat16 that it has
+// not.
+base::Result<const kernels::Table*> choose_table(base::Isa isa, FloatActivations activations);
+
 using Token = kv::Token;
 
 class Engine {
  public:
-  // Errors: whatever is wrong with the file, named; tiles that the instruction set has not.
+  // Errors: whatever is wrong with the file, named; tiles or products of bfloat16 that the
+  // instruction set has not.
   static base::Result<std::unique_ptr<Engine>> open(const EngineOptions& options);
   // Another engine over the same weights, tokenizer and template, with threads of its own.
   std::unique_ptr<Engine> instance(const base::Team& team) const;

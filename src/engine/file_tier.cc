@@ -35,10 +35,12 @@ FileTier::FileTier(const Engine& engine, std::shared_ptr<PrefixFiles> files, dou
     : files_(std::move(files)), seconds_(seconds) {
   if (files_ == nullptr) return;
   KVICK_CHECK(!engine.fingerprint().empty(), "files of rows of a model without a fingerprint");
-  // The instruction set: another one rounds otherwise, and the same request would be answered
-  // otherwise with these rows than without.
-  model_ = fmt::format("{}|{}|{}|{}", kRowsVersion, engine.fingerprint(),
-                       base::isa_name(engine.kernels().isa), engine.library() != nullptr);
+  // The instruction set and what its float layers multiply: others round otherwise, and the same
+  // request would be answered otherwise with these rows than without.
+  const char* activations = engine.kernels().matmul_rounded != nullptr ? "+bf16" : "";
+  model_ =
+      fmt::format("{}|{}|{}{}|{}", kRowsVersion, engine.fingerprint(),
+                  base::isa_name(engine.kernels().isa), activations, engine.library() != nullptr);
 }
 
 // Static types depend on the ranges that were measured for them, and old rows on when they became

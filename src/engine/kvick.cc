@@ -80,6 +80,7 @@ Model Model::open(const Options& options) {
                                            .threads = options.threads,
                                            .isa = choose(options.isa),
                                            .prompt_arithmetic = engine::PromptArithmetic::kAuto,
+                                           .float_activations = engine::FloatActivations::kAuto,
                                            .progress = {}}));
   state->store = value_or_throw(state->engine->make_store(kv));
   state->session = std::make_unique<engine::Session>(*state->engine, *state->store);

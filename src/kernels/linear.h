@@ -11,5 +11,6 @@ void fill_linear_avx2(Table& table);
 void fill_linear_avx512(Table& table);
 void fill_linear_amx(Table& table);
 void fill_linear_tiles(Table& table);  // matmul_prompt
+void fill_linear_bf16(Table& table);   // matmul_rounded
 
 }  // namespace kvick::kernels

@@ -291,9 +291,13 @@ KVICK_INLINE __m256 load_weights(const std::byte* panel, size_t input, int half)
   const size_t at = input * kPanel + static_cast<size_t>(half * kLanes);
   if constexpr (kType == DType::kF32)
     return _mm256_load_ps(reinterpret_cast<const float*>(panel) + at);
-  const __m128i halves = _mm_load_si128(reinterpret_cast<const __m128i*>(panel + at * 2));
-  if constexpr (kType == DType::kF16) return _mm256_cvtph_ps(halves);
-  return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(halves), 16));
+  if constexpr (kType == DType::kF16)
+    return _mm256_cvtph_ps(_mm_load_si128(reinterpret_cast<const __m128i*>(panel + at * 2)));
+  const __m256i both = _mm256_load_si256(reinterpret_cast<const __m256i*>(
+      panel + 2 * float_place(kType, static_cast<uint32_t>(input) & ~1U,
+                              static_cast<uint32_t>(half * kLanes))));
+  return _mm256_castsi256_ps(input % 2 == 0 ? _mm256_slli_epi32(both, 16)
+                                            : _mm256_and_si256(both, _mm256_set1_epi32(-0x10000)));
 }
 
 // Even and odd inputs are summed apart, so that one token is not bound by the latency of its

@@ -248,12 +248,19 @@ void quantised_panel(const PanelJob& job) {
   KVICK_UNROLL for (int t = 0; t < kTokens; ++t) store_rows(job, t, acc[t]);
 }
 
+// The weights of inputs `input`, which is even, and input + 1.
+struct WeightPair {
+  __m512 even, odd;
+};
 template <DType kType>
-KVICK_INLINE __m512 load_weights(const std::byte* panel, size_t input) {
-  if constexpr (kType == DType::kF32) return _mm512_load_ps(panel + input * 64);
-  const __m256i halves = _mm256_load_si256(reinterpret_cast<const __m256i*>(panel + input * 32));
-  if constexpr (kType == DType::kF16) return _mm512_cvtph_ps(halves);
-  return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(halves), 16));
+KVICK_INLINE WeightPair load_weights(const std::byte* panel, size_t input) {
+  if constexpr (kType == DType::kF32)
+    return {_mm512_load_ps(panel + input * 64), _mm512_load_ps(panel + input * 64 + 64)};
+  if constexpr (kType == DType::kF16)
+    return {load_half(panel + input * kHalfRow), load_half(panel + (input + 1) * kHalfRow)};
+  const __m512i both = _mm512_load_si512(panel + input * kHalfRow);
+  return {_mm512_castsi512_ps(_mm512_slli_epi32(both, 16)),
+          _mm512_castsi512_ps(_mm512_and_si512(both, _mm512_set1_epi32(-0x10000)))};
 }
 
 // Even and odd inputs are summed apart, so that one token is not bound by the latency of its
@@ -266,11 +273,11 @@ void float_panel(const PanelJob& job) {
   constexpr size_t kBytes = kType == DType::kF32 ? 2 * kLine : kLine;  // of two inputs
   for (size_t i = 0; i < job.inputs; i += 2) {
     prefetch(ahead, job.panel + i / 2 * kBytes, kBytes);
-    const __m512 w0 = load_weights<kType>(job.panel, i), w1 = load_weights<kType>(job.panel, i + 1);
+    const WeightPair w = load_weights<kType>(job.panel, i);
     KVICK_UNROLL for (int t = 0; t < kTokens; ++t) {
       const float* x = job.x + size_t(t) * job.inputs + i;
-      even[t] = _mm512_fmadd_ps(w0, _mm512_set1_ps(x[0]), even[t]);
-      odd[t] = _mm512_fmadd_ps(w1, _mm512_set1_ps(x[1]), odd[t]);
+      even[t] = _mm512_fmadd_ps(w.even, _mm512_set1_ps(x[0]), even[t]);
+      odd[t] = _mm512_fmadd_ps(w.odd, _mm512_set1_ps(x[1]), odd[t]);
     }
   }
   KVICK_UNROLL for (int t = 0; t < kTokens; ++t) store_rows(job, t, _mm512_add_ps(even[t], odd[t]));

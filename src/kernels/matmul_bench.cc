@@ -41,7 +41,8 @@ struct Tokens {
       : x(size_t{tokens} * inputs), q(x.size()), scale(x.size() / 32), sums(x.size() / 16) {
     std::mt19937 random(2);
     for (float& value : x) value = std::uniform_real_distribution<float>(-1, 1)(random);
-    a = {tokens, inputs, x.data(), q, scale, sums};
+    bfloats = base::Buffer(std::max<size_t>(1, x.size() * sizeof(uint16_t)));
+    a = {tokens, inputs, x.data(), q, scale, sums, {bfloats.as<uint16_t>(), x.size()}};
     prompt = {tokens, inputs, x.data(), {}};
     rounded = base::Buffer(PromptActivations::size(tokens, inputs) * sizeof(uint16_t));
     prompt.values = {rounded.as<uint16_t>(), rounded.size() / sizeof(uint16_t)};
@@ -50,6 +51,7 @@ struct Tokens {
   std::vector<int8_t> q;
   std::vector<float> scale;
   std::vector<int32_t> sums;
+  base::Buffer bfloats;
   Activations a;
   base::Buffer rounded;
   PromptActivations prompt;
@@ -61,13 +63,14 @@ double low(std::vector<double> seconds) {
   return seconds[seconds.size() / 5];
 }
 
-enum class What { kAnswers, kPrompts, kGatedPrompts };
+enum class What { kAnswers, kRounded, kPrompts, kGatedPrompts };
 
 void measure(const Table& table, const std::vector<Matrix>& copies, uint32_t tokens, What what) {
   const Matrix& w = copies[0];
   Tokens t(tokens, w.inputs);
   table.quantise(t.a, {0, tokens}, {0, t.a.groups()});
-  if (what != What::kAnswers)
+  if (what == What::kRounded) table.round_inputs(t.a, {0, tokens}, {0, t.a.groups()});
+  if (what == What::kPrompts || what == What::kGatedPrompts)
     for (uint32_t tile = 0; tile < t.prompt.tiles(); ++tile) table.round_tile(t.prompt, tile);
   Tokens gated(what == What::kGatedPrompts ? tokens : 0, w.rows);
   std::vector<float> y(size_t{tokens} * w.rows);
@@ -78,7 +81,9 @@ void measure(const Table& table, const std::vector<Matrix>& copies, uint32_t tok
   const double ops = 2.0 * panels * kPanel * w.inputs * tokens;
   const auto once = [&](const Matrix& m) {
     const double start = now();
-    if (what == What::kPrompts)
+    if (what == What::kRounded)
+      table.matmul_rounded(m, t.a, y.data(), w.rows, 0, panels);
+    else if (what == What::kPrompts)
       table.matmul_prompt(m, t.prompt, y.data(), w.rows, 0, panels);
     else if (what == What::kGatedPrompts)  // half of each of two: as many operations
       table.matmul_prompt_gated(m, m, t.prompt, gated.prompt, 0, panels / 2);
@@ -138,13 +143,15 @@ int run(std::span<char*> args) {
      : isa == base::Isa::kAvx512 ? fill_linear_avx512
      : isa == base::Isa::kAvx2   ? fill_linear_avx2
                                  : fill_linear_scalar)(table);
+    if (isa >= base::Isa::kAvx512) fill_linear_bf16(table);
     fmt::print("{} {} rows {} inputs {}, {:.2f} MiB packed\n", base::isa_name(isa), args[1], rows,
                inputs, static_cast<double>(copies[0].data.size()) / (1 << 20));
     for (const auto& [what, title] :
-         {std::pair{What::kAnswers, "answers"}, std::pair{What::kPrompts, "prompts"},
-          std::pair{What::kGatedPrompts, "prompts, gated"}}) {
-      const bool exists = table.matmul_prompt != nullptr && has_prompt_matmul(*type);
-      if (what != What::kAnswers && !exists) continue;
+         {std::pair{What::kAnswers, "answers"}, std::pair{What::kRounded, "answers, rounded"},
+          std::pair{What::kPrompts, "prompts"}, std::pair{What::kGatedPrompts, "prompts, gated"}}) {
+      const bool rounded = table.matmul_rounded != nullptr && has_rounded_matmul(*type);
+      const bool prompts = table.matmul_prompt != nullptr && has_prompt_matmul(*type);
+      if (what != What::kAnswers && !(what == What::kRounded ? rounded : prompts)) continue;
       fmt::print("{}\n", title);
       for (const uint32_t tokens : {1u, 2u, 4u, 8u, 16u, 32u, 128u, 512u})
         measure(table, copies, tokens, what);

@@ -159,7 +159,7 @@ void float_panel(DType type, const PanelJob& job) {
   float acc[kTokenTile][kPanel] = {};
   for (uint32_t i = 0; i < job.inputs; ++i)
     for (uint32_t row = 0; row < kPanel; ++row) {
-      const float w = widen(type, job.panel, size_t{i} * kPanel + row);
+      const float w = widen(type, job.panel, float_place(type, i, row));
       for (uint32_t t = 0; t < job.tokens; ++t)
         acc[t][row] += w * job.x[size_t{t} * job.inputs + i];
     }

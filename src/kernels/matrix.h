@@ -12,7 +12,8 @@
 // constant of the format. scale and min are float16 per group; in the K formats (two_level) they
 // are a byte per group times one float16 per 256 inputs, as in the file: no rounding, and at most 6
 // % larger than the file (float16 products: 11 % for Q4_K, 52 % for Q2_K, and decode is bound by
-// exactly these bytes). F32, F16 and BF16 stay what they are, as [input][16 rows].
+// exactly these bytes). F32 and F16 stay what they are, as [input][16 rows]; so does BF16, as
+// [input / 2][16 rows][2 inputs], which products of pairs of bfloat16 take as it is.
 
 #include <cstddef>
 #include <cstdint>
@@ -92,6 +93,8 @@ struct Activations {
   std::span<int8_t> q;       // tokens * inputs: per tile [inputs/32][n][32]
   std::span<float> scale;    // tokens * inputs/32: per tile [inputs/32][n]
   std::span<int32_t> sums;   // tokens * inputs/16: per tile [inputs/32][2][n]
+  // x as bfloat16 for Table::matmul_rounded, filled by Table::round_inputs; 64-byte aligned.
+  std::span<uint16_t> rounded = {};  // tokens * inputs: per tile [inputs/32][n][32]
 
   uint32_t groups() const { return inputs / kGroup; }
 };
@@ -136,6 +139,9 @@ struct PromptActivations {
 };
 // Whether weights of this type have it (Table::matmul_prompt): all but F32.
 bool has_prompt_matmul(DType type);
+
+// Whether weights of this type have Table::matmul_rounded: BF16.
+bool has_rounded_matmul(DType type);
 
 // [begin, end).
 struct Range {

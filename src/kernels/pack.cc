@@ -164,14 +164,14 @@ void pack_quantised(DType type, uint32_t inputs, const Source& source, std::byte
 }
 
 template <typename T>
-void pack_floats(uint32_t inputs, const Source& source, std::byte* panel) {
+void pack_floats(DType type, uint32_t inputs, const Source& source, std::byte* panel) {
   auto* out = reinterpret_cast<T*>(panel);
   for (uint32_t row = 0; row < kPanel; ++row)
     for (uint32_t i = 0; i < inputs; ++i) {
       T value{};
       if (row < source.rows)
         std::memcpy(&value, source.first + row * source.row_bytes + i * sizeof(T), sizeof(T));
-      out[i * kPanel + row] = value;
+      out[float_place(type, i, row)] = value;
     }
 }
 
@@ -213,9 +213,9 @@ void pack_panels(Matrix& matrix, const std::byte* source, uint32_t source_rows, 
     if (pack_format(matrix.dtype).quantised)
       pack_quantised(matrix.dtype, matrix.inputs, part, panel);
     else if (matrix.dtype == DType::kF32)
-      pack_floats<float>(matrix.inputs, part, panel);
+      pack_floats<float>(matrix.dtype, matrix.inputs, part, panel);
     else
-      pack_floats<uint16_t>(matrix.inputs, part, panel);
+      pack_floats<uint16_t>(matrix.dtype, matrix.inputs, part, panel);
   }
 }
 
@@ -227,7 +227,7 @@ void unpack_row(const Matrix& matrix, uint32_t row, float* out) {
   if (!f.quantised) {
     const uint32_t bytes = dtype_info(matrix.dtype).block_bytes;
     for (uint32_t i = 0; i < matrix.inputs; ++i)
-      to_f32(matrix.dtype, panel + (size_t{i} * kPanel + lane) * bytes, 1, out + i);
+      to_f32(matrix.dtype, panel + float_place(matrix.dtype, i, lane) * bytes, 1, out + i);
     return;
   }
   for (uint32_t i = 0; i < matrix.inputs; ++i) {

@@ -57,6 +57,11 @@ constexpr size_t panel_bytes(const PackFormat& f, uint32_t groups) {
   const size_t blocks = (groups + groups_per_block(f) - 1) / groups_per_block(f);
   return blocks * header_bytes(f) + groups * plane_bytes(f);
 }
+// Where a float of a panel is, in elements from the panel's start.
+constexpr size_t float_place(DType type, uint32_t input, uint32_t row) {
+  return type == DType::kBF16 ? (size_t{input} / 2 * kPanel + row) * 2 + input % 2
+                              : size_t{input} * kPanel + row;
+}
 // Where the block of a group begins in its panel.
 constexpr size_t block_offset(const PackFormat& f, uint32_t group) {
   const uint32_t n = groups_per_block(f);

@@ -172,6 +172,19 @@ uint64_t int8_dot_avx512(uint32_t rounds) {
   return 2 * lane_sum<int32_t>(sums, sizeof sums);
 }
 
+// A round adds 2 to a float32, as a pair of ones: exact for kMostRounds.
+uint64_t bf16_dot_avx512(uint32_t rounds) {
+  constexpr int kSums = 16;  // 6 cycles on one port or two, with a margin
+  __m512 sums[kSums] = {};
+  const __m512i a = _mm512_set1_epi16(0x3f80), b = a;
+  for (uint32_t round = 0; round < rounds; ++round) {
+    KVICK_UNROLL
+    for (int i = 0; i < kSums; ++i)
+      asm volatile("vdpbf16ps %2, %1, %0" : "+v"(sums[i]) : "v"(a), "v"(b));
+  }
+  return 2 * lane_sum<float>(sums, sizeof sums);
+}
+
 uint64_t f32_fma_avx512(uint32_t rounds) {
   constexpr int kSums = 16;
   __m512 sums[kSums] = {};
@@ -259,13 +272,14 @@ uint64_t bf16_tiles_amx(uint32_t rounds) {
 
 KVICK_TARGET_END
 
-constexpr Probes kScalar = {base::Isa::kScalar, read_scalar, int8_dot_scalar, f32_fma_scalar,
-                            nullptr};
-constexpr Probes kAvx2 = {base::Isa::kAvx2, read_avx2, int8_dot_avx2, f32_fma_avx2, nullptr};
-constexpr Probes kAvx512 = {base::Isa::kAvx512, read_avx512, int8_dot_avx512, f32_fma_avx512,
-                            nullptr};
-constexpr Probes kAmx = {base::Isa::kAmx, read_avx512, int8_dot_amx, f32_fma_avx512,
-                         bf16_tiles_amx};
+constexpr Probes kScalar = {base::Isa::kScalar, read_scalar, int8_dot_scalar,
+                            f32_fma_scalar,     nullptr,     nullptr};
+constexpr Probes kAvx2 = {base::Isa::kAvx2, read_avx2, int8_dot_avx2,
+                          f32_fma_avx2,     nullptr,   nullptr};
+constexpr Probes kAvx512 = {base::Isa::kAvx512, read_avx512,     int8_dot_avx512,
+                            f32_fma_avx512,     bf16_dot_avx512, nullptr};
+constexpr Probes kAmx = {base::Isa::kAmx, read_avx512,     int8_dot_amx,
+                         f32_fma_avx512,  bf16_dot_avx512, bf16_tiles_amx};
 
 }  // namespace
 
@@ -273,6 +287,27 @@ const Probes& probes(base::Isa isa) {
   KVICK_CHECK(base::isa_supported(isa), "{} is not supported here", base::isa_name(isa));
   const Probes* of[] = {&kScalar, &kAvx2, &kAvx512, &kAmx};
   return *of[static_cast<size_t>(isa)];
+}
+
+// Short pieces, in turn, and the best of each: a piece is far below a scheduler's slice, so that
+// some run undisturbed also on a busy machine.
+bool products_of_bf16_pay(const Probes& probes, base::Clock clock) {
+  if (probes.bf16_dot == nullptr) return false;
+  constexpr int kPieces = 32;
+  constexpr uint32_t kRounds = 1 << 11;  // 10 to 20 microseconds
+  constexpr double kLeast = 1.5;
+  double bf16 = 0, f32 = 0;
+  const auto measure = [&](uint64_t (*probe)(uint32_t), double& best) {
+    const double start = clock();
+    const auto operations = static_cast<double>(probe(kRounds));
+    const double seconds = clock() - start;
+    if (seconds > 0 && operations / seconds > best) best = operations / seconds;
+  };
+  for (int piece = 0; piece < kPieces; ++piece) {
+    measure(probes.bf16_dot, bf16);
+    measure(probes.f32_fma, f32);
+  }
+  return bf16 >= kLeast * f32;
 }
 
 }  // namespace kvick::kernels

@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "kernels/linear.h"
+#include "kernels/probe.h"
 #include "kernels/rows.h"
 
 namespace kvick::kernels {
@@ -29,6 +30,19 @@ const Table& table(Isa isa) {
   static const Table kAmx = make_table(Isa::kAmx, fill_linear_amx, fill_rows_amx);
   const Table* tables[] = {&kScalar, &kAvx2, &kAvx512, &kAmx};
   return *tables[static_cast<size_t>(isa)];
+}
+
+const Table* rounding_table(Isa isa) {
+  if (probes(isa).bf16_dot == nullptr) return nullptr;
+  const auto make = [](Isa of) {
+    Table made = table(of);
+    fill_linear_bf16(made);
+    return made;
+  };
+  static const Table kAvx512 = make(Isa::kAvx512);
+  if (isa == Isa::kAvx512) return &kAvx512;
+  static const Table kAmx = make(Isa::kAmx);
+  return &kAmx;
 }
 
 base::Result<Isa> choose_isa() {

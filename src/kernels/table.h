@@ -34,6 +34,13 @@ struct Table {
   // bit.
   void (*matmul)(const Matrix& w, const Activations& a, float* y, size_t y_stride, uint32_t begin,
                  uint32_t end);
+  // The same of matrices of BF16 (has_rounded_matmul) and inputs rounded to bfloat16, which
+  // round_inputs fills a.rounded with: twice as fast where the processor multiplies bfloat16 at
+  // full rate. A token's bits depend on its own inputs alone, as above. Both null: there is no
+  // other, or it is not wanted (rounding_table).
+  void (*round_inputs)(Activations& a, Range tokens, Range groups);
+  void (*matmul_rounded)(const Matrix& w, const Activations& a, float* y, size_t y_stride,
+                         uint32_t begin, uint32_t end);
   // The linear layers of prompts by another arithmetic, about twice as fast for many tokens: of
   // inputs and weights rounded to bfloat16, summed in float32. A token's bits depend on its own
   // inputs alone, as above. round_tile fills 16 tokens of a.values from a.x, zeros past the last.
@@ -123,6 +130,9 @@ struct Table {
 
 // The table of an instruction set that this processor supports (KVICK_CHECK).
 const Table& table(base::Isa isa);
+// The same with matmul_rounded, for which weights of F16 are best read as BF16. Null: this
+// instruction set does not multiply bfloat16. Whether it pays: products_of_bf16_pay (probe.h).
+const Table* rounding_table(base::Isa isa);
 
 // The strongest supported instruction set, or the one named by the environment variable KVICK_ISA
 // (scalar, avx2, avx512, amx), the only variable that is read below cli/. Error: unknown or

@@ -23,6 +23,8 @@
 // clang-format off
 #define KVICK_TARGET_AVX512_BEGIN \
   _Pragma("clang attribute push(__attribute__((target(\"avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni\"))), apply_to = function)")
+#define KVICK_TARGET_BF16_BEGIN \
+  _Pragma("clang attribute push(__attribute__((target(\"avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512bf16\"))), apply_to = function)")
 #define KVICK_TARGET_AMX_BEGIN \
   _Pragma("clang attribute push(__attribute__((target(\"avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512bf16,avx512vbmi,amx-tile,amx-int8,amx-bf16,prfchw\"))), apply_to = function)")
 // clang-format on
@@ -32,6 +34,9 @@
 #define KVICK_TARGET_AVX512_BEGIN \
   _Pragma("GCC push_options")     \
       _Pragma("GCC target(\"avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni\")")
+#define KVICK_TARGET_BF16_BEGIN \
+  _Pragma("GCC push_options")   \
+      _Pragma("GCC target(\"avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512bf16\")")
 // clang-format off
 #define KVICK_TARGET_AMX_BEGIN \
   _Pragma("GCC push_options") \

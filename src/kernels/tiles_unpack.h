@@ -107,13 +107,12 @@ KVICK_INLINE void unpack_floats(const std::byte* panel, uint32_t group, std::byt
   static_assert(kType == DType::kF16 || kType == DType::kBF16);
   const std::byte* from = panel + size_t{group} * kGroup * kHalfRow;
   KVICK_UNROLL for (int i = 0; i < int{kGroup} / 2; ++i) {
-    const auto* rows = reinterpret_cast<const __m256i*>(from) + 2 * i;
-    __m256i first = _mm256_load_si256(rows), second = _mm256_load_si256(rows + 1);
+    __m512i pairs = _mm512_load_si512(from + i * int{kLine});  // packed as a tile has them
     if constexpr (kType == DType::kF16) {
-      first = half_to_bf16(first);
-      second = half_to_bf16(second);
+      const __m256i first = half_to_bf16(_mm512_castsi512_si256(pairs));
+      pairs = alternating(first, half_to_bf16(_mm512_extracti64x4_epi64(pairs, 1)));
     }
-    _mm512_store_si512(out + i * int{kLine}, alternating(first, second));
+    _mm512_store_si512(out + i * int{kLine}, pairs);
   }
 }
 

@@ -40,6 +40,8 @@ void multiply_runs(const kernels::Table& kernels, std::span<const RunInputs> inp
     float* out = y + size_t{in.run.first} * w.rows;
     if (in.run.prompt && kernels::has_prompt_matmul(w.dtype))
       kernels.matmul_prompt(w, in.prompt, out, w.rows, from, to);
+    else if (takes_rounded(kernels, w.dtype))
+      kernels.matmul_rounded(w, in.answer, out, w.rows, from, to);
     else
       kernels.matmul(w, in.answer, out, w.rows, from, to);
   }
@@ -66,9 +68,9 @@ void multiply(Workspace& workspace, std::span<const RunInputs> inputs,
   });
 }
 
-InputTypes types_of(std::span<const Output> outputs) {
+InputTypes types_of(const kernels::Table& kernels, std::span<const Output> outputs) {
   InputTypes types;
-  for (const Output& output : outputs) types.add(output.linear->w.dtype);
+  for (const Output& output : outputs) types.add(kernels, output.linear->w.dtype);
   return types;
 }
 
@@ -106,7 +108,8 @@ void project(Workspace& workspace, std::span<const TokenRun> runs, const float* 
   for (const Output& output : all)
     if (output.linear->w.rows > 0) outputs.push_back(output);
   const uint32_t inputs = outputs.front().linear->w.inputs;
-  multiply(workspace, workspace.inputs(x, inputs, runs, types_of(outputs), prepare), runs, outputs);
+  const InputTypes types = types_of(workspace.kernels, outputs);
+  multiply(workspace, workspace.inputs(x, inputs, runs, types, prepare), runs, outputs);
 }
 
 void project_gated(Workspace& workspace, std::span<const TokenRun> runs, const float* x,
@@ -126,7 +129,7 @@ void project_gated(Workspace& workspace, std::span<const TokenRun> runs, const f
     return project(workspace, runs, gate_y, silu, {down[0]});
   }
   InputTypes types;
-  types.add(gate.dtype);
+  types.add(kernels, gate.dtype);
   const std::span<const RunInputs> in = workspace.inputs(x, gate.inputs, runs, types, prepare);
   const std::span<kernels::PromptActivations> gated = workspace.gated(runs, gate.rows);
   const size_t panels = gate.panels();
@@ -142,7 +145,8 @@ void project_gated(Workspace& workspace, std::span<const TokenRun> runs, const f
       }
     }
   });
-  multiply(workspace, workspace.inputs(gate_y, gate.rows, runs, types_of(down), silu, gated), runs,
+  multiply(workspace,
+           workspace.inputs(gate_y, gate.rows, runs, types_of(kernels, down), silu, gated), runs,
            down);
 }
 

@@ -64,9 +64,10 @@ struct LoadOptions {
 struct WeightPart {
   uint64_t bytes = 0;  // in memory, as packed, with biases and norms
   // Weights of linear layers by their type, each one multiply-add a token: int8 are those of
-  // quantised types, half of F16 and BF16. By the arithmetic of answers, int8 meet activations of 8
-  // bits, the others float32; by that of prompts (Role), int8 and half meet bfloat16.
-  uint64_t int8 = 0, half = 0, f32 = 0;
+  // quantised types, half of F16 and BF16, but those that kernels::Table::matmul_rounded takes are
+  // bf16. By the arithmetic of answers, int8 meet activations of 8 bits, bf16 those of bfloat16,
+  // the others float32; by that of prompts (Role), all but f32 meet bfloat16.
+  uint64_t int8 = 0, half = 0, bf16 = 0, f32 = 0;
 };
 struct Weights {
   WeightPart layers;  // what every forward reads, once for all tokens of its batch

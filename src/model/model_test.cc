@@ -174,14 +174,14 @@ TEST(Model, CountsWhatAForwardReadsAndMultiplies) {
   constexpr uint64_t kLayers = 2 * (64 * (64 + 32 + 32 + 64) + 3 * 64 * 96), kOutput = 64 * 512;
   constexpr uint64_t kNorms = 2 * 2 * 64 + 64;
   base::ThreadPool pool(1);
-  const auto weights_of = [&](kernels::DType type, bool tied) {
+  const kernels::Table& scalar = kernels::table(base::Isa::kScalar);
+  const auto weights_of = [&](kernels::DType type, bool tied, const kernels::Table& table) {
     tools::Spec spec = tiny_spec(Arch::kLlama, type);
     spec.tied = tied;
-    return load_model(write_model(spec, pool, false), pool, kernels::table(base::Isa::kScalar))
-        ->weights();
+    return load_model(write_model(spec, pool, false), pool, table)->weights();
   };
   for (const bool tied : {false, true}) {
-    const Weights floats = weights_of(kernels::DType::kF16, tied);
+    const Weights floats = weights_of(kernels::DType::kF16, tied, scalar);
     EXPECT_EQ(floats.layers.half, kLayers);
     EXPECT_EQ(floats.output.half, kOutput) << "an embedding that is only looked up does not count";
     EXPECT_EQ(floats.layers.int8 + floats.output.int8, 0u);
@@ -189,14 +189,23 @@ TEST(Model, CountsWhatAForwardReadsAndMultiplies) {
     EXPECT_EQ(floats.layers.bytes, 2 * kLayers + 4 * kNorms);
     EXPECT_EQ(floats.output.bytes, 2 * kOutput) << "nor does a tied one count twice";
     EXPECT_EQ(floats.lookup_bytes, 2 * 64u);
-    const Weights bytes = weights_of(kernels::DType::kQ8_0, tied);
+    if (const kernels::Table* rounding = kernels::rounding_table(base::best_isa()))
+      for (const auto type : {kernels::DType::kF16, kernels::DType::kBF16}) {
+        const Weights bf16 = weights_of(type, tied, *rounding);
+        EXPECT_EQ(bf16.layers.bf16, kLayers);
+        EXPECT_EQ(bf16.output.bf16, kOutput);
+        EXPECT_EQ(bf16.layers.half + bf16.output.half, 0u);
+        EXPECT_EQ(bf16.layers.bytes, floats.layers.bytes);
+        EXPECT_EQ(bf16.output.bytes, floats.output.bytes);
+      }
+    const Weights bytes = weights_of(kernels::DType::kQ8_0, tied, scalar);
     EXPECT_EQ(bytes.layers.int8, kLayers);
     EXPECT_EQ(bytes.output.int8, kOutput);
     EXPECT_EQ(bytes.layers.half + bytes.output.half, 0u);
     EXPECT_EQ(bytes.layers.f32 + bytes.output.f32, 0u);
     EXPECT_EQ(bytes.output.bytes, kOutput / 32 * 34) << "packed Q8_0 takes what it takes in a file";
     EXPECT_EQ(bytes.lookup_bytes, 2 * 34u);
-    const Weights wide = weights_of(kernels::DType::kF32, tied);
+    const Weights wide = weights_of(kernels::DType::kF32, tied, scalar);
     EXPECT_EQ(wide.layers.f32, kLayers);
     EXPECT_EQ(wide.output.f32, kOutput);
     EXPECT_EQ(wide.layers.half + wide.output.half, 0u);

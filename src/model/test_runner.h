@@ -26,9 +26,10 @@ inline std::vector<Token> tokens_of(uint32_t count, uint32_t seed, uint32_t voca
 // A model with one store; sequences are fed step by step and give the logits of every token.
 struct Runner {
   explicit Runner(Arch arch, std::string spec = "", unsigned threads = 2,
-                  kernels::DType type = kernels::DType::kF32, std::optional<kv::Aging> aging = {})
+                  kernels::DType type = kernels::DType::kF32, std::optional<kv::Aging> aging = {},
+                  const kernels::Table& table = kernels::table(base::best_isa()))
       : pool(threads),
-        kernels(kernels::table(base::best_isa())),
+        kernels(table),
         path(write_model(spec_of(arch, type, aging.has_value()), pool, arch == Arch::kOpt)),
         model(load_model(path, pool, kernels)),
         workspace(pool, kernels) {

@@ -54,11 +54,37 @@ kernels::Matrix WeightReader::pack_rows(const io::Tensor& tensor, const std::byt
   return matrix;
 }
 
+kernels::Matrix WeightReader::pack_linear(const io::Tensor& tensor, const std::byte* source,
+                                          uint32_t rows) {
+  using kernels::DType;
+  if (tensor.dtype != DType::kF16 || options_.kernels->matmul_rounded == nullptr)
+    return pack_rows(tensor, source, rows);
+  const auto inputs = static_cast<uint32_t>(tensor.shape[1]);
+  kernels::Matrix matrix = kernels::make_matrix(DType::kBF16, rows, inputs, &arena_);
+  const size_t row_bytes = kernels::dtype_bytes(DType::kF16, inputs);  // as of BF16
+  options_.pool->parallel_for(matrix.panels(), 8, [&](size_t begin, size_t end, unsigned) {
+    std::vector<float> row(inputs);
+    std::vector<std::byte> rounded(kernels::kPanel * row_bytes);
+    for (size_t panel = begin; panel < end; ++panel) {
+      const auto first = static_cast<uint32_t>(panel) * kernels::kPanel;
+      const uint32_t count = std::min(kernels::kPanel, rows - first);
+      for (uint32_t r = 0; r < count; ++r) {
+        kernels::to_f32(DType::kF16, source + (first + r) * row_bytes, inputs, row.data());
+        kernels::from_f32(DType::kBF16, row.data(), inputs, rounded.data() + r * row_bytes);
+      }
+      kernels::pack_panels(matrix, rounded.data(), count, first, static_cast<uint32_t>(panel),
+                           static_cast<uint32_t>(panel) + 1);
+    }
+  });
+  return matrix;
+}
+
 void WeightReader::count(const kernels::Matrix& matrix) {
   part_->bytes += matrix.data.size();
-  uint64_t& kind = kernels::pack_format(matrix.dtype).quantised ? part_->int8
-                   : kernels::has_prompt_matmul(matrix.dtype)   ? part_->half
-                                                                : part_->f32;
+  uint64_t& kind = kernels::pack_format(matrix.dtype).quantised     ? part_->int8
+                   : takes_rounded(*options_.kernels, matrix.dtype) ? part_->bf16
+                   : kernels::has_prompt_matmul(matrix.dtype)       ? part_->half
+                                                                    : part_->f32;
   kind += uint64_t{matrix.rows} * matrix.inputs;
 }
 
@@ -66,7 +92,7 @@ Result<kernels::Matrix> WeightReader::pack(const std::string& name, uint32_t out
                                            uint32_t inputs) {
   KVICK_TRY(const io::Tensor* tensor, find(name, {outputs, inputs}));
   KVICK_TRY_VOID(check_inputs(name, inputs));
-  kernels::Matrix matrix = pack_rows(*tensor, tensor->data.data(), outputs);
+  kernels::Matrix matrix = pack_linear(*tensor, tensor->data.data(), outputs);
   count(matrix);
   file_.drop_pages(*tensor);
   advance(*tensor);
@@ -140,7 +166,7 @@ base::Result<Linear> WeightReader::some_outputs(const std::string& name, const C
     std::copy_n(tensor->data.data() + token * bytes, bytes, rows.data() + i * bytes);
   }
   Linear linear;
-  linear.w = pack_rows(*tensor, rows.data(), static_cast<uint32_t>(options_.outputs.size()));
+  linear.w = pack_linear(*tensor, rows.data(), static_cast<uint32_t>(options_.outputs.size()));
   count(linear.w);
   if (has(name + ".bias")) {
     KVICK_TRY(const std::vector<float> bias, vector(name + ".bias", config.vocab));

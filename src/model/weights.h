@@ -71,6 +71,9 @@ class WeightReader {
   base::Status<> check_inputs(const std::string& name, uint32_t inputs) const;
   // Rows of the tensor's type and width, one behind the other.
   kernels::Matrix pack_rows(const io::Tensor& tensor, const std::byte* source, uint32_t rows);
+  // Those of a linear layer: F16 becomes BF16 where the kernels multiply it so
+  // (kernels::rounding_table).
+  kernels::Matrix pack_linear(const io::Tensor& tensor, const std::byte* source, uint32_t rows);
   void count(const kernels::Matrix& matrix);
   std::vector<float> floats(const io::Tensor& tensor);
   void advance(const io::Tensor& tensor);

@@ -27,21 +27,26 @@ void Workspace::for_tokens(uint32_t tokens, size_t floats, TokenBody body) {
                     });
 }
 
+void Workspace::convert(RunInputs& in, InputTypes types, kernels::Range tokens,
+                        kernels::Range groups) {
+  if (types.quantised) kernels.quantise(in.answer, tokens, groups);
+  if (types.rounded) kernels.round_inputs(in.answer, tokens, groups);
+}
+
 // The tokens of one tile share cache lines: first each thread prepares rows of its own, then each
-// quantises inputs of its own.
-void Workspace::quantise_tile(RunInputs& in, TokenBody prepare) {
+// converts inputs of its own.
+void Workspace::convert_tile(RunInputs& in, InputTypes types, TokenBody prepare) {
   const uint32_t tokens = in.run.tokens, groups = in.answer.groups();
   for_tokens(tokens, in.answer.inputs, [&](uint32_t t) { prepare(in.run.first + t); });
   const size_t floats = size_t{tokens} * kernels::kGroup;  // of one group
   const size_t grain =
       std::max<size_t>(kWorthwhileFloats / floats, (groups + pool.size() - 1) / pool.size());
   pool.parallel_for(groups, grain, [&](size_t begin, size_t end, unsigned) {
-    kernels.quantise(in.answer, {0, tokens},
-                     {static_cast<uint32_t>(begin), static_cast<uint32_t>(end)});
+    convert(in, types, {0, tokens}, {static_cast<uint32_t>(begin), static_cast<uint32_t>(end)});
   });
 }
 
-void Workspace::quantise_tiles(RunInputs& in, TokenBody prepare) {
+void Workspace::convert_tiles(RunInputs& in, InputTypes types, TokenBody prepare) {
   const uint32_t tokens = in.run.tokens;
   const uint32_t tiles = (tokens + kernels::kTokenTile - 1) / kernels::kTokenTile;
   pool.parallel_for(tiles, 1, [&](size_t begin, size_t end, unsigned) {
@@ -49,7 +54,7 @@ void Workspace::quantise_tiles(RunInputs& in, TokenBody prepare) {
       const auto first = static_cast<uint32_t>(tile) * kernels::kTokenTile;
       const uint32_t last = std::min(tokens, first + kernels::kTokenTile);
       for (uint32_t t = first; t < last; ++t) prepare(in.run.first + t);
-      kernels.quantise(in.answer, {first, last}, {0, in.answer.groups()});
+      convert(in, types, {first, last}, {0, in.answer.groups()});
     }
   });
 }
@@ -67,13 +72,24 @@ void Workspace::round_tiles(RunInputs& in, TokenBody prepare) {
 
 void Workspace::prepare_run(RunInputs& in, InputTypes types, TokenBody prepare) {
   if (in.run.prompt && types.tiled) return round_tiles(in, prepare);
-  if (in.run.prompt || !types.quantised)
+  if (in.run.prompt || !(types.quantised || types.rounded))
     return for_tokens(in.run.tokens, in.answer.inputs,
                       [&](uint32_t t) { prepare(in.run.first + t); });
   if (in.run.tokens <= kernels::kTokenTile)
-    quantise_tile(in, prepare);
+    convert_tile(in, types, prepare);
   else
-    quantise_tiles(in, prepare);
+    convert_tiles(in, types, prepare);
+}
+
+// Of what all runs of answers share, from this element on.
+void Workspace::give_room(kernels::Activations& a, InputTypes types, size_t first) {
+  const size_t n = size_t{a.tokens} * a.inputs;
+  if (types.quantised) {
+    a.q = {q_.as<int8_t>() + first, n};
+    a.scale = {scale_.as<float>() + first / kernels::kGroup, n / kernels::kGroup};
+    a.sums = {sums_.as<int32_t>() + first / 16, n / 16};
+  }
+  if (types.rounded) a.rounded = {rounded_.as<uint16_t>() + first, n};
 }
 
 std::span<const RunInputs> Workspace::inputs(const float* x, uint32_t inputs,
@@ -82,21 +98,22 @@ std::span<const RunInputs> Workspace::inputs(const float* x, uint32_t inputs,
                                              std::span<const kernels::PromptActivations> ready) {
   size_t answers = 0, prompts = 0;
   for (const TokenRun& run : runs) {
-    const size_t n = size_t{run.tokens} * inputs;
-    if (!run.prompt && types.quantised) answers += n;
+    if (!run.prompt) answers += size_t{run.tokens} * inputs;
     if (run.prompt && types.tiled && ready.empty())
       prompts += kernels::PromptActivations::size(run.tokens, inputs);
   }
-  reserve(q_, answers);
-  reserve(scale_, answers / kernels::kGroup * sizeof(float));
-  reserve(sums_, answers / 16 * sizeof(int32_t));
-  reserve(rounded_, prompts * sizeof(uint16_t));
+  if (types.quantised) {
+    reserve(q_, answers);
+    reserve(scale_, answers / kernels::kGroup * sizeof(float));
+    reserve(sums_, answers / 16 * sizeof(int32_t));
+  }
+  if (types.rounded) reserve(rounded_, answers * sizeof(uint16_t));
+  reserve(tiled_, prompts * sizeof(uint16_t));
   inputs_.clear();
   answers = prompts = 0;
   for (size_t r = 0; r < runs.size(); ++r) {
     const TokenRun& run = runs[r];
     const float* first = x + size_t{run.first} * inputs;
-    const size_t n = size_t{run.tokens} * inputs;
     RunInputs& in = inputs_.emplace_back();
     in.run = run;
     in.answer = {
@@ -108,13 +125,11 @@ std::span<const RunInputs> Workspace::inputs(const float* x, uint32_t inputs,
     if (run.prompt) {
       const size_t size = kernels::PromptActivations::size(run.tokens, inputs);
       in.prompt = {.tokens = run.tokens, .inputs = inputs, .x = first, .values = {}};
-      if (types.tiled) in.prompt.values = {rounded_.as<uint16_t>() + prompts, size};
+      if (types.tiled) in.prompt.values = {tiled_.as<uint16_t>() + prompts, size};
       prompts += size;
-    } else if (types.quantised) {
-      in.answer.q = {q_.as<int8_t>() + answers, n};
-      in.answer.scale = {scale_.as<float>() + answers / kernels::kGroup, n / kernels::kGroup};
-      in.answer.sums = {sums_.as<int32_t>() + answers / 16, n / 16};
-      answers += n;
+    } else {
+      give_room(in.answer, types, answers);
+      answers += size_t{run.tokens} * inputs;
     }
     prepare_run(in, types, prepare);
   }

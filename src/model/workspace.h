@@ -16,17 +16,22 @@ struct TokenRun {
   bool prompt = false;  // that of prompts
 };
 // What linear layers read of a run: `answer` for those by the arithmetic of answers, which of a run
-// of a prompt are those of F32.
+// of a prompt are those of F32 alone where prompts have another.
 struct RunInputs {
   TokenRun run;
   kernels::Activations answer;
   kernels::PromptActivations prompt;
 };
+// Whether a layer's inputs are rounded to bfloat16 for it, but those of prompts on tiles.
+inline bool takes_rounded(const kernels::Table& kernels, kernels::DType type) {
+  return kernels.matmul_rounded != nullptr && kernels::has_rounded_matmul(type);
+}
 // The types of weights that some inputs meet.
 struct InputTypes {
-  bool quantised = false, tiled = false;
-  void add(kernels::DType type) {
+  bool quantised = false, rounded = false, tiled = false;
+  void add(const kernels::Table& kernels, kernels::DType type) {
     quantised |= kernels::pack_format(type).quantised;
+    rounded |= takes_rounded(kernels, type);
     tiled |= kernels::has_prompt_matmul(type);
   }
 };
@@ -65,13 +70,15 @@ class Workspace {
   std::span<kernels::PromptActivations> gated(std::span<const TokenRun> runs, uint32_t inputs);
 
  private:
-  void quantise_tile(RunInputs& in, TokenBody prepare);
-  void quantise_tiles(RunInputs& in, TokenBody prepare);
+  void give_room(kernels::Activations& a, InputTypes types, size_t first);
+  void convert(RunInputs& in, InputTypes types, kernels::Range tokens, kernels::Range groups);
+  void convert_tile(RunInputs& in, InputTypes types, TokenBody prepare);
+  void convert_tiles(RunInputs& in, InputTypes types, TokenBody prepare);
   void round_tiles(RunInputs& in, TokenBody prepare);
   void prepare_run(RunInputs& in, InputTypes types, TokenBody prepare);
 
   base::Buffer buffers_[kNames];
-  base::Buffer q_, scale_, sums_, rounded_, gated_;
+  base::Buffer q_, scale_, sums_, rounded_, tiled_, gated_;
   std::vector<RunInputs> inputs_;
   std::vector<kernels::PromptActivations> gated_runs_;
 };

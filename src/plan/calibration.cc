@@ -84,6 +84,8 @@ Calibration calibrate(base::ThreadPool& pool, const kernels::Probes& probes,
                                     .threads = pool.size()}};
   result.int8_ops_s = operation_speed(pool, options, probes.int8_dot);
   result.f32_ops_s = operation_speed(pool, options, probes.f32_fma);
+  if (probes.bf16_dot != nullptr)
+    result.bf16_ops_s = operation_speed(pool, options, probes.bf16_dot);
   if (probes.bf16_tiles != nullptr)
     result.tile_ops_s = operation_speed(pool, options, probes.bf16_tiles);
   const std::vector<uint64_t> sizes = sizes_of(options);

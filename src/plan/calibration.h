@@ -32,6 +32,7 @@ struct Calibration {
   std::vector<ReadSpeed> read;  // at least one, ascending in bytes
   double int8_ops_s = 0;        // products of 8 bits and their sums, a multiply-add being two
   double f32_ops_s = 0;         // fused multiply-adds of float32, being two each
+  double bf16_ops_s = 0;        // products of bfloat16 in pairs, likewise; 0: there are none
   double tile_ops_s = 0;        // products of bfloat16 on tiles, likewise; 0: there are none
 
   // Bytes a second at which a working set can be read over and over: those of the largest buffer

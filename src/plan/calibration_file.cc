@@ -64,6 +64,7 @@ ordered_json calibration_json(const Calibration& calibration) {
           {"read", read},
           {"int8_ops_s", calibration.int8_ops_s},
           {"f32_ops_s", calibration.f32_ops_s},
+          {"bf16_ops_s", calibration.bf16_ops_s},
           {"tile_ops_s", calibration.tile_ops_s}};
 }
 
@@ -75,14 +76,16 @@ std::optional<Calibration> parse_calibration(std::string_view text) {
   const auto threads = count_in(object, "threads");
   const auto read = read_in(object);
   const auto int8 = speed_in(object, "int8_ops_s"), f32 = speed_in(object, "f32_ops_s");
+  const auto bf16 = speed_in(object, "bf16_ops_s", Zero::kTaken);
   const auto tile = speed_in(object, "tile_ops_s", Zero::kTaken);
-  if (!cpu || !isa || !threads || *threads > UINT32_MAX || !read || !int8 || !f32 || !tile)
+  if (!cpu || !isa || !threads || *threads > UINT32_MAX || !read || !int8 || !f32 || !bf16 || !tile)
     return std::nullopt;
   return Calibration{
       .machine = {.cpu = *cpu, .isa = *isa, .threads = static_cast<unsigned>(*threads)},
       .read = *read,
       .int8_ops_s = *int8,
       .f32_ops_s = *f32,
+      .bf16_ops_s = *bf16,
       .tile_ops_s = *tile};
 }
 

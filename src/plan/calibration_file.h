@@ -15,7 +15,8 @@ namespace kvick::plan {
 // Raised when what is measured or how it is written changes; files of another version are not read.
 inline constexpr int kCalibrationVersion = 2;
 
-// {version, cpu, isa, threads, read: [{bytes, bytes_s}], int8_ops_s, f32_ops_s, tile_ops_s}.
+// {version, cpu, isa, threads, read: [{bytes, bytes_s}], int8_ops_s, f32_ops_s,
+// bf16_ops_s, tile_ops_s}.
 nlohmann::ordered_json calibration_json(const Calibration& calibration);
 // The inverse. None if the text is no such object, of another version, or holds a number that
 // cannot be.

@@ -20,6 +20,7 @@ class CalibrationFile : public testing::Test {
                               .read = {{1 << 20, 3.5e10}, {uint64_t{1} << 40, 0.1}},
                               .int8_ops_s = 1e12 / 3,
                               .f32_ops_s = 7,
+                              .bf16_ops_s = 3e12 / 7,
                               .tile_ops_s = 2e12 / 3};
 };
 
@@ -27,7 +28,7 @@ TEST_F(CalibrationFile, GivesBackWhatWasWritten) {
   ASSERT_TRUE(write_calibration(folder_ / "deep" / "er", calibration_).ok());
   EXPECT_EQ(read_calibration(folder_ / "deep" / "er", calibration_.machine), calibration_);
   calibration_.f32_ops_s = 8;
-  calibration_.tile_ops_s = 0;  // a machine without
+  calibration_.bf16_ops_s = calibration_.tile_ops_s = 0;  // a machine without
   ASSERT_TRUE(write_calibration(folder_ / "deep" / "er", calibration_).ok());
   EXPECT_EQ(read_calibration(folder_ / "deep" / "er", calibration_.machine), calibration_);
   size_t files = 0;
@@ -57,8 +58,8 @@ TEST_F(CalibrationFile, IsNoneWhereItIsDamaged) {
     object.erase(key);
     return parse_calibration(object.dump());
   };
-  for (const char* key :
-       {"version", "cpu", "isa", "threads", "read", "int8_ops_s", "f32_ops_s", "tile_ops_s"})
+  for (const char* key : {"version", "cpu", "isa", "threads", "read", "int8_ops_s", "f32_ops_s",
+                          "bf16_ops_s", "tile_ops_s"})
     EXPECT_EQ(without(key), std::nullopt) << key;
 }
 
@@ -77,7 +78,8 @@ TEST_F(CalibrationFile, IsNoneWhereANumberCannotBe) {
     EXPECT_EQ(with("f32_ops_s", value), std::nullopt) << value;
   for (const ordered_json& value :
        {ordered_json(-5.0), ordered_json("fast"), ordered_json(nullptr)})
-    EXPECT_EQ(with("tile_ops_s", value), std::nullopt) << value;
+    for (const char* key : {"bf16_ops_s", "tile_ops_s"})
+      EXPECT_EQ(with(key, value), std::nullopt) << key << " " << value;
   for (const char* list :
        {"[]", "{}", "[1]", R"([{"bytes":1}])", R"([{"bytes":-1,"bytes_s":1}])",
         R"([{"bytes":1,"bytes_s":0}])", R"([{"bytes":2,"bytes_s":1},{"bytes":2,"bytes_s":1}])"})

@@ -23,6 +23,7 @@ constexpr kernels::Probes kCounting = {.isa = base::Isa::kScalar,
                                        .read = count_bytes,
                                        .int8_dot = ten_a_round,
                                        .f32_fma = one_a_round,
+                                       .bf16_dot = nullptr,
                                        .bf16_tiles = nullptr};
 
 CalibrateOptions quick(std::vector<uint64_t> sizes) {
@@ -43,6 +44,16 @@ TEST(Calibrate, DividesWhatAllThreadsDidByTheClock) {
   EXPECT_EQ(c.int8_ops_s, 10 * c.f32_ops_s);
   EXPECT_EQ(g_rounds, 2 * 3 * static_cast<uint64_t>(c.f32_ops_s));
   EXPECT_EQ(c.machine, (Machine{base::cpu_name(), "scalar", 3}));
+}
+
+TEST(Calibrate, MeasuresProductsOfBf16WhereThereAreSome) {
+  base::ThreadPool pool(2);
+  EXPECT_EQ(calibrate(pool, kCounting, quick({kPiece})).bf16_ops_s, 0);
+  kernels::Probes pairs = kCounting;
+  pairs.bf16_dot = ten_a_round;
+  const Calibration c = calibrate(pool, pairs, quick({kPiece}));
+  EXPECT_GT(c.bf16_ops_s, 0);
+  EXPECT_EQ(c.bf16_ops_s, c.int8_ops_s);
 }
 
 TEST(Calibrate, MeasuresTilesWhereThereAreSome) {
@@ -85,6 +96,7 @@ TEST(Calibrate, FindsPositiveSpeedsForEveryInstructionSet) {
     EXPECT_GT(c.read.at(0).bytes_s, 0);
     EXPECT_GT(c.int8_ops_s, 0);
     EXPECT_GT(c.f32_ops_s, 0);
+    EXPECT_EQ(c.bf16_ops_s > 0, kernels::probes(isa).bf16_dot != nullptr);
     EXPECT_EQ(c.tile_ops_s > 0, isa == base::Isa::kAmx);
   }
 }

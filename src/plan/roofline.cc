@@ -20,6 +20,7 @@ void add_products(const model::WeightPart& part, double tokens, model::Role role
   const bool tiles = role != model::Role::kAnswer;
   (tiles ? work.tile_ops : work.int8_ops) += 2 * tokens * to_double(part.int8);
   (tiles ? work.tile_ops : work.f32_ops) += 2 * tokens * to_double(part.half);
+  (tiles ? work.tile_ops : work.bf16_ops) += 2 * tokens * to_double(part.bf16);
   work.f32_ops += 2 * tokens * to_double(part.f32);
 }
 
@@ -64,9 +65,12 @@ Work prefill_work(const model::Config& config, const model::Weights& weights,
 Bound bound_of(const Work& work, const Calibration& calibration) {
   KVICK_CHECK(work.tile_ops == 0 || calibration.tile_ops_s > 0, "{} operations on no tiles",
               work.tile_ops);
+  KVICK_CHECK(work.bf16_ops == 0 || calibration.bf16_ops_s > 0, "{} operations of bfloat16",
+              work.bf16_ops);
   Bound bound = {
       .memory_s = work.bytes / calibration.read_bytes_s(work.working_set_bytes),
       .compute_s = work.int8_ops / calibration.int8_ops_s + work.f32_ops / calibration.f32_ops_s};
+  if (work.bf16_ops > 0) bound.compute_s += work.bf16_ops / calibration.bf16_ops_s;
   if (work.tile_ops > 0) bound.compute_s += work.tile_ops / calibration.tile_ops_s;
   return bound;
 }

@@ -23,13 +23,14 @@ struct CacheReads {
 
 struct Work {
   double bytes = 0;  // weights and cache rows, each counted once per forward that reads them
-  // By arithmetic, a multiply-add being two: products of 8 bits, of float32, and of bfloat16 on
-  // tiles, which only prompts have. Attention counts as its multiply-adds, though on tiles each
-  // takes 2.5 products of numbers that are split in two (docs/adr/0022-attention-of-prompts.md):
-  // by itself it would reach 40 % of the bound at most.
-  double int8_ops = 0, f32_ops = 0, tile_ops = 0;
+  // By arithmetic, a multiply-add being two: products of 8 bits, of float32, of bfloat16 in pairs
+  // (kernels::Table::matmul_rounded), and of bfloat16 on tiles, which only prompts have. Attention
+  // counts as its multiply-adds, though on tiles each takes 2.5 products of numbers that are split
+  // in two (docs/adr/0022-attention-of-prompts.md): by itself it would reach 40 % of the bound at
+  // most.
+  double int8_ops = 0, f32_ops = 0, bf16_ops = 0, tile_ops = 0;
   uint64_t working_set_bytes = 0;  // the weights and the cache rows of the last forward
-  double ops() const { return int8_ops + f32_ops + tile_ops; }
+  double ops() const { return int8_ops + f32_ops + bf16_ops + tile_ops; }
 };
 
 // `parallel` sequences that hold `depth` tokens each decode `tokens` more each, together. Per step,
@@ -61,14 +62,14 @@ Work prefill_work(const model::Config& config, const model::Weights& weights,
                   const CacheReads& cache, const PrefillLoad& load);
 
 // Seconds. memory = bytes / read_bytes_s(working set); compute = int8_ops / int8_ops_s +
-// f32_ops / f32_ops_s + tile_ops / tile_ops_s, a sum because vectors need the same ports, and
-// attention and linear layers wait for each other.
+// f32_ops / f32_ops_s + bf16_ops / bf16_ops_s + tile_ops / tile_ops_s, a sum because vectors need
+// the same ports, and attention and linear layers wait for each other.
 struct Bound {
   double memory_s = 0, compute_s = 0;
   bool by_memory() const { return memory_s >= compute_s; }
   double seconds() const { return by_memory() ? memory_s : compute_s; }
 };
-// With tile_ops, the calibration must be of a machine that has tiles (KVICK_CHECK).
+// With bf16_ops or tile_ops, the calibration must be of a machine that has them (KVICK_CHECK).
 Bound bound_of(const Work& work, const Calibration& calibration);
 
 }  // namespace kvick::plan

@@ -101,6 +101,33 @@ TEST(PrefillWork, CountsWhatEachRoleMultipliesOnTiles) {
   }
 }
 
+TEST(PrefillWork, CountsWeightsThatMeetRoundedInputsApart) {
+  using model::Role;
+  model::Weights rounded = kWeights;
+  std::swap(rounded.layers.half, rounded.layers.bf16);
+  std::swap(rounded.output.half, rounded.output.bf16);
+  for (const Role role : {Role::kAnswer, Role::kPromptLayers, Role::kPrompt}) {
+    const PrefillLoad load = {10, 7, 3, role};
+    const Work plain = prefill_work(config(), kWeights, every_row(), load);
+    const Work work = prefill_work(config(), rounded, every_row(), load);
+    EXPECT_EQ(plain.bf16_ops, 0);
+    EXPECT_EQ(work.bf16_ops, 2 * 110 + (role == Role::kAnswer ? 2 * 30 * 7 : 0));
+    EXPECT_EQ(work.f32_ops + work.bf16_ops, plain.f32_ops);
+    EXPECT_EQ(work.tile_ops, plain.tile_ops);
+    EXPECT_EQ(work.ops(), plain.ops());
+  }
+}
+
+TEST(Bound, CountsProductsOfBf16AtTheirSpeed) {
+  Calibration machine;
+  machine.read = {{1, 1}};
+  machine.int8_ops_s = machine.f32_ops_s = 2;
+  const Work work = {.f32_ops = 4, .bf16_ops = 12};
+  EXPECT_THROW(bound_of(work, machine), base::Bug);
+  machine.bf16_ops_s = 4;
+  EXPECT_EQ(bound_of(work, machine).compute_s, 4 / 2 + 12 / 4);
+}
+
 TEST(Bound, IsTheLongerOfMemoryAndArithmetic) {
   Calibration machine;
   machine.read = {{100, 50}, {1000, 10}};

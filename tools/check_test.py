@@ -97,6 +97,45 @@ class Tree(CheckTest):
         self.assertEqual(self.of(README_dot_md="\n[a](docs/a.md)"), ["README.md:2: the link leads nowhere: docs/a.md"])
 
 
+class Instructions(unittest.TestCase):
+    ABOVE = {"vpdpbusd %zmm1, %zmm2, %zmm3": "vnni", "vpdpwssd %ymm1, %ymm2, %ymm3": "vnni",
+             "vcvtneps2bf16 %zmm1, %ymm2": "bf16", "vdpbf16ps %zmm1, %zmm2, %zmm3": "bf16",
+             "vpermb %zmm1, %zmm2, %zmm3": "amx", "tdpbssd %tmm0, %tmm1, %tmm2": "amx",
+             "vpmaddubsw %zmm1, %zmm2, %zmm3": "avx512", "vpternlogd $1, %xmm1, %xmm2, %xmm3": "avx512",
+             "vfmadd231ps %ymm1, %ymm2, %ymm3": "avx2", "vmovups (%rax), %ymm1": "avx2"}
+    SETS = ["scalar", "avx2", "avx512", "vnni", "bf16", "amx"]
+
+    def of(self, **files):
+        """What is found in an archive of these object files (the set of its name -> assembler)."""
+        with tempfile.TemporaryDirectory() as folder:
+            root = pathlib.Path(folder)
+            for name, text in files.items():
+                subprocess.run(["as", "-o", root / f"rows_{name}.cc.o", "-"], input=f"f:\n{text}\nret\n", text=True, check=True)
+            archive = root / "libkernels.a"
+            subprocess.run(["ar", "rc", archive, *sorted(root.glob("*.o"))], check=True)
+            done = subprocess.run([sys.executable, TOOLS / "check_instructions", archive], capture_output=True, text=True)
+            self.assertEqual(done.stderr, "")
+            lines = done.stdout.splitlines()
+            self.assertEqual(done.returncode, 1 if lines else 0)
+            return lines
+
+    def test_an_instruction_is_found_in_the_files_of_weaker_sets_only(self):
+        for text, needs in self.ABOVE.items():
+            found = self.of(**{name: text for name in self.SETS})
+            weaker = self.SETS[:self.SETS.index(needs)]
+            self.assertEqual(sorted(line.split(" in ")[0] for line in found), sorted(f"rows_{n}.cc.o" for n in weaker), text)
+
+    def test_the_finding_names_the_function(self):
+        self.assertIn("rows_avx512.cc.o in f: vpdpbusd", self.of(avx512="vpdpbusd %zmm1, %zmm2, %zmm3")[0])
+
+    def test_what_every_processor_has_is_right_everywhere(self):
+        self.assertEqual(self.of(scalar="push %rbx\nbsf %eax, %edx\nmulps %xmm1, %xmm2\njmp f\ncall g", avx2=""), [])
+
+    def test_an_archive_without_kernels_is_no_success(self):
+        with self.assertRaises(AssertionError):
+            self.of(scalar="nop")
+
+
 class CountTests(unittest.TestCase):
     def of(self, *cases):
         text = "<testsuite>" + "".join(

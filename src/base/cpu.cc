@@ -19,6 +19,10 @@ std::string_view isa_name(Isa isa) {
       return "avx2";
     case Isa::kAvx512:
       return "avx512";
+    case Isa::kAvx512Vnni:
+      return "avx512_vnni";
+    case Isa::kAvx512Bf16:
+      return "avx512_bf16";
     case Isa::kAmx:
       return "amx";
   }
@@ -29,6 +33,15 @@ std::optional<Isa> isa_from_name(std::string_view name) {
   for (const Isa isa : kIsas)
     if (isa_name(isa) == name) return isa;
   return std::nullopt;
+}
+
+std::string isa_names() {
+  std::string names;
+  for (const Isa isa : kIsas) {
+    if (isa != kIsas[0]) names += isa == std::end(kIsas)[-1] ? " or " : ", ";
+    names += isa_name(isa);
+  }
+  return names;
 }
 
 namespace {
@@ -59,31 +72,51 @@ bool ask_for_tiles() {
   return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
 }
 
+CpuFeatures detect() {
+  __builtin_cpu_init();
+  CpuFeatures found = {.avx2 = __builtin_cpu_supports("avx2") != 0,
+                       .fma = __builtin_cpu_supports("fma") != 0,
+                       .f16c = has_f16c(),
+                       .avx512f = __builtin_cpu_supports("avx512f") != 0,
+                       .avx512bw = __builtin_cpu_supports("avx512bw") != 0,
+                       .avx512dq = __builtin_cpu_supports("avx512dq") != 0,
+                       .avx512vl = __builtin_cpu_supports("avx512vl") != 0,
+                       .avx512_vnni = __builtin_cpu_supports("avx512vnni") != 0,
+                       .avx512_bf16 = __builtin_cpu_supports("avx512bf16") != 0,
+                       .avx512_vbmi = __builtin_cpu_supports("avx512vbmi") != 0};
+  found.amx = found.avx512f && has_amx() && ask_for_tiles();
+  return found;
+}
+
 }  // namespace
 
-bool isa_supported(Isa isa) {
-  __builtin_cpu_init();
+const CpuFeatures& cpu_features() {
+  static const CpuFeatures kFeatures = detect();
+  return kFeatures;
+}
+
+bool isa_supported(Isa isa, const CpuFeatures& f) {
   switch (isa) {
     case Isa::kScalar:
       return true;
     case Isa::kAvx2:
-      return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c();
+      return f.avx2 && f.fma && f.f16c;
     case Isa::kAvx512:
-      return isa_supported(Isa::kAvx2) && __builtin_cpu_supports("avx512f") &&
-             __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-             __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vnni") &&
-             __builtin_cpu_supports("avx512bf16");
-    case Isa::kAmx: {
-      static const bool kAllowed = isa_supported(Isa::kAvx512) &&
-                                   __builtin_cpu_supports("avx512vbmi") && has_amx() &&
-                                   ask_for_tiles();
-      return kAllowed;
-    }
+      return isa_supported(Isa::kAvx2, f) && f.avx512f && f.avx512bw && f.avx512dq && f.avx512vl;
+    case Isa::kAvx512Vnni:
+      return isa_supported(Isa::kAvx512, f) && f.avx512_vnni;
+    case Isa::kAvx512Bf16:
+      return isa_supported(Isa::kAvx512Vnni, f) && f.avx512_bf16;
+    case Isa::kAmx:
+      return isa_supported(Isa::kAvx512Bf16, f) && f.avx512_vbmi && f.amx;
   }
   return false;
 }
 
-Isa best_isa() { return *std::find_if(std::rbegin(kIsas), std::rend(kIsas), isa_supported); }
+Isa best_isa(const CpuFeatures& features) {
+  return *std::find_if(std::rbegin(kIsas), std::rend(kIsas),
+                       [&](Isa isa) { return isa_supported(isa, features); });
+}
 
 unsigned available_cpus() {
   cpu_set_t set;

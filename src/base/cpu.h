@@ -6,21 +6,33 @@
 
 namespace kvick::base {
 
-// The instruction sets that kernels/ has code for, weakest first.
-enum class Isa { kScalar, kAvx2, kAvx512, kAmx };
-inline constexpr Isa kIsas[] = {Isa::kScalar, Isa::kAvx2, Isa::kAvx512, Isa::kAmx};
+// The instruction sets that kernels/ has code for, weakest first. Each includes those before it.
+//   avx2         AVX2, FMA, F16C
+//   avx512       F, BW, DQ, VL                          Skylake-X
+//   avx512_vnni  VNNI                                   Cascade Lake, Ice Lake, Tiger Lake
+//   avx512_bf16  BF16                                   Cooper Lake, Zen 4
+//   amx          VBMI, AMX-TILE, AMX-INT8, AMX-BF16     Sapphire Rapids
+enum class Isa { kScalar, kAvx2, kAvx512, kAvx512Vnni, kAvx512Bf16, kAmx };
+inline constexpr Isa kIsas[] = {Isa::kScalar,     Isa::kAvx2,       Isa::kAvx512,
+                                Isa::kAvx512Vnni, Isa::kAvx512Bf16, Isa::kAmx};
 
-std::string_view isa_name(Isa isa);                       // "scalar", "avx2", "avx512", "amx"
+std::string_view isa_name(Isa isa);                       // as above; "scalar"
 std::optional<Isa> isa_from_name(std::string_view name);  // the inverse
+std::string isa_names();                                  // "scalar, avx2, ... or amx"
 
-// True if this process may run it: avx2 means AVX2+FMA+F16C; avx512 means F, BW, DQ, VL, VNNI and
-// BF16; amx means avx512, AMX-TILE, AMX-INT8 and AMX-BF16, and the operating system's permission to
-// use tiles, which the first call asks for, for all threads of the process. From many threads at
-// once.
-bool isa_supported(Isa isa);
+// What a process may use of a processor: what it has, if the operating system saves its registers.
+struct CpuFeatures {
+  bool avx2 = false, fma = false, f16c = false;
+  bool avx512f = false, avx512bw = false, avx512dq = false, avx512vl = false;
+  bool avx512_vnni = false, avx512_bf16 = false, avx512_vbmi = false;
+  bool amx = false;  // AMX-TILE, AMX-INT8 and AMX-BF16
+};
+// Those of this process. The first call asks the operating system for permission to use tiles, for
+// all threads of the process. From many threads at once.
+const CpuFeatures& cpu_features();
 
-// The strongest supported one.
-Isa best_isa();
+bool isa_supported(Isa isa, const CpuFeatures& features = cpu_features());
+Isa best_isa(const CpuFeatures& features = cpu_features());  // the strongest supported one
 
 // Processors that this process may run on (its affinity mask), at least 1.
 unsigned available_cpus();

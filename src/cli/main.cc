@@ -34,10 +34,9 @@ int run_command(int argc, char** argv) {
   kvick::cli::add_pull(app, common, chosen);
   app.footer(
       "kvick COMMAND --help lists a command's options.\n"
-      "Environment: KVICK_ISA=scalar|avx2|avx512|amx forces an instruction set; XDG_CACHE_HOME "
-      "moves "
-      "the "
-      "model cache;\nHF_ENDPOINT and HF_TOKEN are used by pull.");
+      "Environment: KVICK_ISA forces an instruction set (" +
+      kvick::base::isa_names() +
+      ");\nXDG_CACHE_HOME moves the model cache; HF_ENDPOINT and HF_TOKEN are used by pull.");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

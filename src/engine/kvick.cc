@@ -19,7 +19,8 @@ base::Isa choose(const std::string& name) {
   if (name.empty()) return value_or_throw(kernels::choose_isa());
   const std::optional<base::Isa> isa = base::isa_from_name(name);
   if (!isa || !base::isa_supported(*isa))
-    throw Error(fmt::format("instruction set \"{}\" is unknown or not on this processor", name));
+    throw Error(fmt::format("instruction set \"{}\" is unknown or not on this processor: use {}",
+                            name, base::isa_name(base::best_isa())));
   return *isa;
 }
 

@@ -410,7 +410,7 @@ void attend_prompt(const View& view, const Queries& queries, uint32_t chunk, Par
   ChunkRows rows;
   gather_rows(view, queries, chunk, rows);
   if (queries.visible != nullptr || !takes(rows))
-    return attend_chunk_avx512(view, queries, chunk, out, probs);
+    return attend_chunk_vnni(view, queries, chunk, out, probs);
   Scratch scratch;
   PromptChunk state{view, queries, rows, scratch};
   state.run(out, probs);
@@ -423,16 +423,15 @@ void attend_prompt(const View& view, const Queries& queries, uint32_t chunk, Par
     one.first += t;
     one.tokens = 1;
     const size_t i = size_t{t} * queries.group;
-    attend_chunk_avx512(view, one, chunk,
-                        {out.max + i, out.sum + i, out.acc + i * queries.head_dim},
-                        probs != nullptr ? probs + i * kChunkRows : nullptr);
+    attend_chunk_vnni(view, one, chunk, {out.max + i, out.sum + i, out.acc + i * queries.head_dim},
+                      probs != nullptr ? probs + i * kChunkRows : nullptr);
   }
 }
 
 }  // namespace
 
 void fill_rows_amx(Table& table) {
-  fill_rows_avx512(table);
+  fill_rows_vnni(table);
   table.attend_prompt = attend_prompt;
 }
 

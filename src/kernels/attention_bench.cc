@@ -126,10 +126,9 @@ void report_prompts(double seconds) {
 }
 
 // Depth out of memory, depth within the second-level cache, prefill.
-void report_all(base::Isa isa, void (*fill)(Table&), double seconds) {
+void report_all(base::Isa isa, double seconds) {
   if (!base::isa_supported(isa)) return;
-  Table table{};
-  fill(table);
+  const Table& table = kernels::table(isa);
   const char* name = base::isa_name(isa).data();
   const uint32_t bytes = isa == base::Isa::kScalar ? 1U << 24 : 1U << 29;  // of float16
   for (const DType dtype : {DType::kF16, DType::kBF16, DType::kF32, DType::kQ8, DType::kQ4})
@@ -156,12 +155,8 @@ int main(int argc, char** argv) {
     fmt::print(stderr, "attention_bench: {} is no instruction set\n", only);
     return 2;
   }
-  const std::pair<base::Isa, void (*)(kernels::Table&)> sets[] = {
-      {base::Isa::kAvx512, kernels::fill_rows_avx512},
-      {base::Isa::kAvx2, kernels::fill_rows_avx2},
-      {base::Isa::kScalar, kernels::fill_rows_scalar}};
   kernels::report_read_bound();
-  for (const auto& [isa, fill] : sets)
-    if (only.empty() || only == base::isa_name(isa)) kernels::report_all(isa, fill, seconds);
+  for (const base::Isa isa : base::kIsas)
+    if (only.empty() || only == base::isa_name(isa)) kernels::report_all(isa, seconds);
   if (only.empty() || only == base::isa_name(base::Isa::kAmx)) kernels::report_prompts(seconds);
 }

@@ -2,11 +2,12 @@
 // Logits from quantised keys (kQ8, kQ4) by integer products, 16 rows a vector. Included inside a
 // target region, where V::kCodeDots.
 //
-// A query becomes 16-bit integers, one scale per 32 dimensions, split into two bytes: with one byte
-// its rounding would be as large as the keys', and two cost less than reading the keys. Per group g
-// of 32 dimensions, exact in integers:
+// A query becomes 16-bit integers, one scale per 32 dimensions: with 8 bits its rounding would be
+// as large as the keys', and two products cost less than reading the keys. V::split_query writes
+// the integers in two parts, as the instruction set multiplies them. Per group g of 32 dimensions,
+// exact in integers, so that the bits do not depend on how:
 //
-//   dot[g]  = sum of (code - zero) * (256 * high + low)
+//   dot[g]  = sum of (code - zero) * the query's integer
 //   logit   = fma(sum over g of dot[g] * key scale[g] * query scale[g], scale, bias)
 //
 // with the sum as a chain of fma in the order of g.
@@ -18,8 +19,8 @@ template <class V>
 struct CodeQueries {
   static constexpr uint32_t kGroups = kMaxHeadDim / kRowGroup;
 
-  alignas(64) int8_t high[kTileQueries * kMaxHeadDim];
-  alignas(64) int8_t low[kTileQueries * kMaxHeadDim];
+  alignas(64) int8_t first[kTileQueries * kMaxHeadDim];
+  alignas(64) int8_t second[kTileQueries * kMaxHeadDim];
   float scale[kTileQueries * kGroups];
   int32_t start[kTileQueries * kGroups];  // -zero * the sum of the query's integers
 
@@ -28,7 +29,8 @@ struct CodeQueries {
     constexpr int32_t kZero = T == DType::kQ8 ? 128 : code_range(T).middle;
     for (uint32_t g = 0; g < dims / kRowGroup; ++g) {
       const uint32_t at = i * kMaxHeadDim + g * kRowGroup, group = i * kGroups + g;
-      start[group] = -kZero * V::split_query(q + g * kRowGroup, high + at, low + at, scale[group]);
+      start[group] =
+          -kZero * V::split_query(q + g * kRowGroup, first + at, second + at, scale[group]);
     }
   }
 };
@@ -64,28 +66,29 @@ struct CodeScore {
     for (int m = 0; m < M; ++m)
       for (int r = 0; r < R; ++r) acc[m][r] = V::zero();
     for (uint32_t g = 0; g < keys.groups; ++g) {
-      I high[M][R], low[M][R];
+      I first[M][R], second[M][R];
       KVICK_UNROLL for (int m = 0; m < M; ++m) for (int r = 0; r < R; ++r) {
-        high[m][r] = V::zeros();
-        low[m][r] = V::set_int(queries.start[(query + m) * CodeQueries<V>::kGroups + g]);
+        first[m][r] = V::zeros();
+        second[m][r] = V::set_int(queries.start[(query + m) * CodeQueries<V>::kGroups + g]);
       }
-      const int8_t* const at = queries.high + query * kMaxHeadDim + g * kRowGroup;
-      const int8_t* const at_low = queries.low + query * kMaxHeadDim + g * kRowGroup;
+      const size_t at = query * kMaxHeadDim + g * kRowGroup;
+      const int8_t* const q_first = queries.first + at;
+      const int8_t* const q_second = queries.second + at;
       KVICK_UNROLL for (uint32_t j = 0; j < 8; ++j) {
         const uint32_t line = T == DType::kQ8 ? 8 * g + j : 4 * g + j % 4;
         I codes[R];
         KVICK_UNROLL for (int r = 0; r < R; ++r) codes[r] = V::template unsigned_codes<T>(
             keys.codes + line * kStride + row + r * V::kLanes, j >= 4);
         KVICK_UNROLL for (int m = 0; m < M; ++m) KVICK_UNROLL for (int r = 0; r < R; ++r) {
-          high[m][r] = V::dot4(high[m][r], codes[r], at + m * kMaxHeadDim + 4 * j);
-          low[m][r] = V::dot4(low[m][r], codes[r], at_low + m * kMaxHeadDim + 4 * j);
+          first[m][r] = V::dot_first(first[m][r], codes[r], q_first + m * kMaxHeadDim + 4 * j);
+          second[m][r] = V::dot_second(second[m][r], codes[r], q_second + m * kMaxHeadDim + 4 * j);
         }
       }
       KVICK_UNROLL for (int m = 0; m < M; ++m) {
         const F query_scale = V::set(queries.scale[(query + m) * CodeQueries<V>::kGroups + g]);
         KVICK_UNROLL for (int r = 0; r < R; ++r) {
           const F key_scale = V::load(keys.scales + g * kStride + row + r * V::kLanes);
-          const F dot = V::mul(V::joined(high[m][r], low[m][r]), key_scale);
+          const F dot = V::mul(V::joined(first[m][r], second[m][r]), key_scale);
           acc[m][r] = V::fma(dot, query_scale, acc[m][r]);
         }
       }

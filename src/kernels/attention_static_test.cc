@@ -93,7 +93,7 @@ std::vector<float> attend(const Table& table, const View& view, const std::vecto
 // So nothing is lost but what the codes lose, and the order of operations is that of all types.
 TEST(StaticRows, GiveTheBitsOfTheirCodesAndValuesAsFloats) {
   std::mt19937 random(3);
-  for (const base::Isa isa : {base::Isa::kScalar, base::Isa::kAvx2, base::Isa::kAvx512}) {
+  for (const base::Isa isa : base::kIsas) {
     if (!base::isa_supported(isa)) continue;
     for (const DType type : {DType::kStatic8, DType::kStatic16})
       for (const uint32_t dims : {8, 24, 40, 64, 80, 128, 248, 256}) {

@@ -14,7 +14,7 @@
 
 #include "base/check.h"
 #include "kernels/attention_rows.h"
-#include "kernels/rows.h"
+#include "kernels/table.h"
 
 namespace kvick::kernels {
 namespace {
@@ -32,18 +32,14 @@ struct Set {
 const std::vector<Set>& sets() {
   static const std::vector<Set> kSets = [] {
     std::vector<Set> made;
-    const std::pair<base::Isa, void (*)(Table&)> fillers[] = {
-        {base::Isa::kScalar, fill_rows_scalar},
-        {base::Isa::kAvx2, fill_rows_avx2},
-        {base::Isa::kAvx512, fill_rows_avx512}};
-    for (const auto& [isa, fill] : fillers) {
-      if (!base::isa_supported(isa)) continue;
-      made.push_back({.name = std::string(base::isa_name(isa))});
-      fill(made.back().table);
-    }
+    for (const base::Isa isa : base::kIsas)
+      if (base::isa_supported(isa))
+        made.push_back({.name = std::string(base::isa_name(isa)), .table = table(isa)});
     if (base::isa_supported(base::Isa::kAmx)) {
-      made.push_back({.name = "prompts", .rounding = 0x1p-17, .weights = 0x1p-8});
-      fill_rows_amx(made.back().table);
+      made.push_back({.name = "prompts",
+                      .table = table(base::Isa::kAmx),
+                      .rounding = 0x1p-17,
+                      .weights = 0x1p-8});
       made.back().table.attend_chunk = made.back().table.attend_prompt;
     }
     return made;
@@ -329,6 +325,21 @@ TEST(Attention, EqualsSoftmaxOverTheVisibleRowsForAllTypesAndShapes) {
         for (const Set& set : sets())
           expect_close(problem, attend(set.table, layout.view, problem.queries(0, shape.fresh)), 0,
                        shape.fresh, set);
+      }
+}
+
+TEST(Attention, GivesTheSameBitsWithAndWithoutVnni) {
+  if (!base::isa_supported(base::Isa::kAvx512Vnni)) GTEST_SKIP() << "no VNNI";
+  std::mt19937 random(31);
+  for (const DType type : {DType::kQ8, DType::kQ4})
+    for (const uint32_t dims : {32, 64, 96, 128, 256})
+      for (const uint32_t group : {1, 3, 8}) {
+        const Problem problem({300, 5, group, dims, type}, random);
+        const Layout layout = lay_out(problem, 2, 100, random);
+        const auto one = attend(table(base::Isa::kAvx512), layout.view, problem.queries(0, 5));
+        const auto other =
+            attend(table(base::Isa::kAvx512Vnni), layout.view, problem.queries(0, 5));
+        EXPECT_EQ(one, other) << dtype_info(type).name << " " << dims << " " << group;
       }
 }
 

@@ -6,25 +6,20 @@
 #include <vector>
 
 #include "base/check.h"
-#include "kernels/rows.h"
+#include "kernels/table.h"
 
 namespace kvick::kernels {
 namespace {
 
 constexpr size_t kSizes[] = {1, 2, 7, 8, 15, 16, 17, 31, 64, 100, 576, 577};
 
-// Calls test(name, table) for every instruction set that this machine has.
+// Calls test(table) for every instruction set that this machine has.
 template <typename Test>
 void for_each_set(Test test) {
-  const std::pair<base::Isa, void (*)(Table&)> fillers[] = {{base::Isa::kScalar, fill_rows_scalar},
-                                                            {base::Isa::kAvx2, fill_rows_avx2},
-                                                            {base::Isa::kAvx512, fill_rows_avx512}};
-  for (const auto& [isa, fill] : fillers) {
+  for (const base::Isa isa : base::kIsas) {
     if (!base::isa_supported(isa)) continue;
-    Table table{};
-    fill(table);
     SCOPED_TRACE(base::isa_name(isa));
-    test(table);
+    test(table(isa));
   }
 }
 

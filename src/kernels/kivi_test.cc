@@ -22,7 +22,7 @@ using Bytes = std::vector<std::byte>;
 
 std::vector<base::Isa> isas() {
   std::vector<base::Isa> all;
-  for (const base::Isa isa : {base::Isa::kScalar, base::Isa::kAvx2, base::Isa::kAvx512})
+  for (const base::Isa isa : base::kIsas)
     if (base::isa_supported(isa)) all.push_back(isa);
   return all;
 }

@@ -49,8 +49,8 @@ struct PanelFunctions {
 void run_matmul(const PanelFunctions& functions, const Matrix& w, const Activations& a, float* y,
                 size_t y_stride, uint32_t begin, uint32_t end, uint32_t first_token = 0);
 
-// Those of AVX-512, which AMX leaves small batches and float weights to.
-const PanelFunctions& avx512_panel_functions();
+// Those of AVX-512 VNNI, which AMX leaves small batches and float weights to.
+const PanelFunctions& vnni_panel_functions();
 
 // Tokens that one pass over the panels meets, a multiple of kTokenTile.
 uint32_t pass_tokens(const Matrix& w);
@@ -90,6 +90,14 @@ inline GroupPlace group_place(Activations& a, const TokenPlace& place, uint32_t 
   return {a.q.data() + (groups + size_t{g} * n + i) * kGroup,
           a.scale.data() + groups + size_t{g} * n + i,
           {sums, sums + n}};
+}
+
+// Without VNNI, products of codes of at most 2^bits - 1 and |q| <= 127 are added in pairs to 16
+// bits: how many of these sums fit before they must be widened. 8-bit codes are made signed first.
+constexpr int sums_in_16_bits(int bits) {
+  const int most = bits == 8 ? 128 : (1 << bits) - 1;
+  const int fit = 32767 / (most * 127 * 2);
+  return fit < 8 ? fit : 8;
 }
 
 // Largest values below this count as zero: 127 / max|x| must be finite.

@@ -1,9 +1,9 @@
 // The linear layers with AMX: a tile instruction multiplies 16 rows with 16 tokens over a group of
 // 32 inputs, and AVX-512 scales and adds up what it leaves. docs/adr/0006-amx.md has the figures.
 //
-// The bits are those of matmul_avx512.cc, which takes the batches that are too small, the rest of a
-// batch and the formats without tiles: integers are exact in any order, and what follows them is
-// the same.
+// The bits are those of matmul_avx512_impl.h, which takes the batches that are too small, the rest
+// of a batch and the formats without tiles: integers are exact in any order, and what follows them
+// is the same.
 
 #include <immintrin.h>
 #include <utility>
@@ -351,14 +351,13 @@ void matmul(const Matrix& w, const Activations& a, float* y, size_t y_stride, ui
   uint32_t tokens = rest < kMinRest ? a.tokens - rest : a.tokens;
   if (run == nullptr || a.tokens < kMinTokens) tokens = 0;
   if (tokens > 0) run({w, a, y, y_stride}, tokens, begin, end);
-  if (tokens < a.tokens)
-    run_matmul(avx512_panel_functions(), w, a, y, y_stride, begin, end, tokens);
+  if (tokens < a.tokens) run_matmul(vnni_panel_functions(), w, a, y, y_stride, begin, end, tokens);
 }
 
 }  // namespace
 
 void fill_linear_amx(Table& table) {
-  fill_linear_avx512(table);
+  fill_linear_vnni(table);
   fill_linear_tiles(table);
   table.matmul = matmul;
 }

@@ -109,14 +109,6 @@ KVICK_INLINE __m256i load_codes(const std::byte* planes, int j) {
   return low;
 }
 
-// Products of u <= 2^bits - 1 and |q| <= 127, added in pairs to 16 bits: how many such sums fit
-// before they must widen.
-constexpr int sums_in_16_bits(int bits) {
-  const int most = bits == 8 ? 128 : (1 << bits) - 1;  // 8-bit codes are made signed first
-  const int fit = 32767 / (most * 127 * 2);
-  return fit < 8 ? fit : 8;
-}
-
 // Scales (and mins) of a group for 8 rows: one of each, or one per half of the inputs.
 struct Scales {
   __m256 scale[2], min[2];

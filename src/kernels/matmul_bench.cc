@@ -134,16 +134,11 @@ int run(std::span<char*> args) {
   std::vector<Matrix> copies;
   for (size_t bytes = 0; bytes < size_t{512} << 20; bytes += copies.back().data.size())
     copies.push_back(random_matrix(*type, rows, inputs));
-  for (const base::Isa isa :
-       {base::Isa::kAmx, base::Isa::kAvx512, base::Isa::kAvx2, base::Isa::kScalar}) {
+  for (const base::Isa isa : base::kIsas) {
     if (!base::isa_supported(isa)) continue;
     if (args.size() > 4 ? base::isa_name(isa) != args[4] : isa == base::Isa::kScalar) continue;
-    Table table{};
-    (isa == base::Isa::kAmx      ? fill_linear_amx
-     : isa == base::Isa::kAvx512 ? fill_linear_avx512
-     : isa == base::Isa::kAvx2   ? fill_linear_avx2
-                                 : fill_linear_scalar)(table);
-    if (isa >= base::Isa::kAvx512) fill_linear_bf16(table);
+    Table table = kernels::table(isa);
+    if (isa >= base::Isa::kAvx512Bf16) fill_linear_bf16(table);
     fmt::print("{} {} rows {} inputs {}, {:.2f} MiB packed\n", base::isa_name(isa), args[1], rows,
                inputs, static_cast<double>(copies[0].data.size()) / (1 << 20));
     for (const auto& [what, title] :

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/check.h"
-#include "kernels/linear.h"
+#include "kernels/table.h"
 #include "kernels/test_weights.h"
 
 namespace kvick::kernels {
@@ -76,18 +76,12 @@ void expect_naive(const Weights& w, Tokens& tokens, const std::vector<float>& y,
 
 class Matmul : public testing::TestWithParam<Isa> {
  protected:
-  Matmul() {
-    (GetParam() == Isa::kAmx      ? fill_linear_amx
-     : GetParam() == Isa::kAvx512 ? fill_linear_avx512
-     : GetParam() == Isa::kAvx2   ? fill_linear_avx2
-                                  : fill_linear_scalar)(table);
-  }
   std::vector<float> multiply(const Weights& w, const Tokens& tokens, size_t stride) const {
     std::vector<float> y(tokens.a.tokens * stride, -7.0f);
     table.matmul(w.packed, tokens.a, y.data(), stride, 0, w.packed.panels());
     return y;
   }
-  Table table{};
+  const Table& table = kernels::table(GetParam());
 };
 
 TEST_P(Matmul, agrees_with_the_naive_twin_for_every_format_and_leaves_the_padding_alone) {
@@ -242,8 +236,7 @@ TEST_P(Matmul, quantises_to_the_nearest_step_with_exact_sums) {
 }
 
 TEST_P(Matmul, quantises_to_the_same_bits_as_the_scalar_twin) {
-  Table scalar{};
-  fill_linear_scalar(scalar);
+  const Table& scalar = kernels::table(Isa::kScalar);
   const uint32_t inputs = 224;
   std::vector<float> x = random_values(size_t{19} * inputs, 10);
   for (size_t i = 0; i < x.size(); i += 5) x[i] = std::round(x[i] * 8) * 0.0625f;  // ties
@@ -270,27 +263,35 @@ TEST_P(Matmul, quantises_tokens_and_groups_in_any_pieces) {
   EXPECT_EQ(pieces.sums, whole.sums);
 }
 
-TEST(Amx, gives_the_bits_of_avx512_for_every_format_and_number_of_tokens) {
-  if (!base::isa_supported(Isa::kAmx)) GTEST_SKIP() << "no AMX";
-  Table amx{}, avx512{};
-  fill_linear_amx(amx);
-  fill_linear_avx512(avx512);
+// Whatever multiplies the integers, the result is exact, and what follows is the same.
+void expect_bits_of_avx512(Isa isa) {
+  if (!base::isa_supported(isa)) GTEST_SKIP() << "no " << base::isa_name(isa);
+  const Table &other = table(isa), &avx512 = table(Isa::kAvx512);
   for (const DType type : all_types()) {
     const bool super = dtype_info(type).block == 256;
     for (const uint32_t inputs : super ? std::vector{256u, 768u} : std::vector{32u, 224u, 416u}) {
       const uint32_t rows = 70, most = 101;  // 5 panels; blocks of 64 tokens, tiles of 16, a rest
       const Weights w(type, rows, inputs, inputs);
       const std::vector<float> x = random_values(size_t{most} * inputs, 12);
-      for (const uint32_t n : {16u, 31u, 32u, 43u, 44u, 47u, 63u, 64u, 79u, most}) {
-        const Tokens tokens(amx, {x.begin(), x.begin() + size_t{n} * inputs}, inputs);
+      for (const uint32_t n : {1u,  2u,  3u,  5u,  7u,  8u,  9u,  11u, 12u, 13u,
+                               16u, 31u, 32u, 43u, 44u, 47u, 63u, 64u, 79u, most}) {
+        const Tokens tokens(other, {x.begin(), x.begin() + size_t{n} * inputs}, inputs);
         std::vector<float> got(size_t{n} * rows), expected(got.size());
-        amx.matmul(w.packed, tokens.a, got.data(), rows, 0, 5);
+        other.matmul(w.packed, tokens.a, got.data(), rows, 0, 5);
         avx512.matmul(w.packed, tokens.a, expected.data(), rows, 0, 5);
         ASSERT_EQ(std::memcmp(got.data(), expected.data(), got.size() * sizeof(float)), 0)
             << dtype_info(type).name << ", " << n << " tokens of " << inputs;
       }
     }
   }
+}
+
+TEST(Avx512Vnni, gives_the_bits_of_avx512_for_every_format_and_number_of_tokens) {
+  expect_bits_of_avx512(Isa::kAvx512Vnni);
+}
+
+TEST(Amx, gives_the_bits_of_avx512_for_every_format_and_number_of_tokens) {
+  expect_bits_of_avx512(Isa::kAmx);
 }
 
 INSTANTIATE_TEST_SUITE_P(Every, Matmul, testing::ValuesIn(isas()),

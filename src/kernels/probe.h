@@ -20,8 +20,10 @@ struct Probes {
   // it takes to keep the ports busy, operands and accumulators in registers. Returns the operations
   // done, a multiply-add being two: rounds times a constant. The count is what the multiply-adds of
   // ones add up to, so they cannot be left out.
-  uint64_t (*int8_dot)(uint32_t rounds);  // int8 products, summed as int32, as in quantised layers
-  uint64_t (*f32_fma)(uint32_t rounds);   // as in attention and float layers
+  // int8 products, summed as int32, as in quantised layers of the cheapest type: without VNNI types
+  // of more than 4 bits take more instructions.
+  uint64_t (*int8_dot)(uint32_t rounds);
+  uint64_t (*f32_fma)(uint32_t rounds);  // as in attention and float layers
   // bfloat16 products in pairs, summed as float32, as in layers of BF16 where they pay; null: there
   // are none.
   uint64_t (*bf16_dot)(uint32_t rounds);

@@ -38,17 +38,18 @@ TEST(Probes, reading_sums_every_word_once) {
   }
 }
 
-// Operations of one round: two for every lane of every accumulator, four products in each of
-// AVX-512's int8 lanes and of AVX2's after two additions in pairs, 64 in each of a tile's, 32 of
-// bfloat16.
+// Operations of one round: two for every lane of every accumulator, of int8 four products in each
+// lane with VNNI, and in each of eight steps without, 64 in each of a tile's, 32 of bfloat16.
 struct Round {
   Isa isa;
   uint64_t int8, f32, bf16, bf16_tiles;  // 0: no such probe
 };
 constexpr Round kRounds[] = {
     {Isa::kScalar, 2 * 32, 2 * 8 * 4, 0, 0},
-    {Isa::kAvx2, 2 * 8 * 32, 2 * 12 * 8, 0, 0},
-    {Isa::kAvx512, 2 * 16 * 64, 2 * 16 * 16, 2 * 16 * 32, 0},
+    {Isa::kAvx2, 2 * 4 * 8 * 32, 2 * 12 * 8, 0, 0},
+    {Isa::kAvx512, 2 * 4 * 8 * 64, 2 * 16 * 16, 0, 0},
+    {Isa::kAvx512Vnni, 2 * 16 * 64, 2 * 16 * 16, 0, 0},
+    {Isa::kAvx512Bf16, 2 * 16 * 64, 2 * 16 * 16, 2 * 16 * 32, 0},
     {Isa::kAmx, 2 * 4 * 256 * 64, 2 * 16 * 16, 2 * 16 * 32, 2 * 4 * 256 * 32}};
 
 void expect_rounds(uint64_t (*probe)(uint32_t), uint32_t rounds, uint64_t of_one, Isa isa) {

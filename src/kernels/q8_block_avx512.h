@@ -1,13 +1,13 @@
 #pragma once
-// Internal to kernels/: three panels of Q8_0 times 8 to 32 tokens. Included inside the target
-// region of matmul_avx512.cc, after panel_avx512.h.
+// Internal to kernels/: three panels of Q8_0 times 8 to 32 tokens. Included by
+// matmul_avx512_impl.h, after panel_avx512.h.
 //
-// With one panel every vpdpbusd loads its own broadcast: 10 loads and 10 operations of the two
-// arithmetic ports per token and group, and two loads a cycle bound it as much as two operations
-// do. Here a broadcast serves three panels and a line of codes four tokens: 56 loads, 96 vpdpbusd
-// and 24 additions. On one 3.0 GHz Emerald Rapids core, 760 GOP/s of vpdpbusd, all operands in L1:
-// 577 of the 608 that 8 in 10 allow (two panels with six tokens and four with three 577 too, with
-// fewer sums 520 to 540). 1536 x 2048 weights, GOP/s, panel by panel and here:
+// With VNNI and one panel every vpdpbusd loads its own broadcast: 10 loads and 10 operations of the
+// two arithmetic ports per token and group, and two loads a cycle bound it as much as two
+// operations do. Here a broadcast serves three panels and a line of codes four tokens: 56 loads, 96
+// vpdpbusd and 24 additions. On one 3.0 GHz Emerald Rapids core, 760 GOP/s of vpdpbusd, all
+// operands in L1: 577 of the 608 that 8 in 10 allow (two panels with six tokens and four with three
+// 577 too, with fewer sums 520 to 540). 1536 x 2048 weights, GOP/s, panel by panel and here:
 //
 //   tokens                   8         16         32        128
 //   weights from L2    371 393    493 493    495 512    506 527
@@ -29,7 +29,8 @@ namespace {
 using BlockSums = float[kWide][kPanel];  // of one token
 
 // sums[kTokens] += a chunk's products with some of a tile's tokens: what add_group() of
-// matmul_avx512.cc does for one panel, to the same bits. q, scale and start are at the first token.
+// matmul_avx512_impl.h does for one panel, to the same bits. q, scale and start are at the first
+// token.
 template <int kTokens>
 KVICK_INLINE void add_few(const Q8Chunk& w, size_t panel_bytes, uint32_t tile_tokens,
                           const int8_t* q, const float* scale, const int32_t* start, Asks& asks,
@@ -40,16 +41,17 @@ KVICK_INLINE void add_few(const Q8Chunk& w, size_t panel_bytes, uint32_t tile_to
   for (uint32_t g = 0; g < w.groups; ++g) {
     ask(asks, asks.step);
     __m512i dot[kTokens][kWide];
+    DotPairs pairs[kTokens][kWide];
     KVICK_UNROLL for (int t = 0; t < kTokens; ++t) KVICK_UNROLL for (int p = 0; p < kWide; ++p)
         dot[t][p] = _mm512_set1_epi32(start[t]);
     KVICK_UNROLL for (int j = 0; j < 8; ++j) {
-      __m512i codes[kWide];
+      DotCodes codes[kWide];
       KVICK_UNROLL for (int p = 0; p < kWide; ++p) codes[p] =
-          line(w.codes[g] + size_t(p) * panel_bytes, j);
+          dot_codes<kQ8.bits>(line(w.codes[g] + size_t(p) * panel_bytes, j));
       KVICK_UNROLL for (int t = 0; t < kTokens; ++t) {
         const __m512i four = _mm512_broadcastd_epi32(_mm_loadu_si32(q + t * int{kGroup} + 4 * j));
-        KVICK_UNROLL for (int p = 0; p < kWide; ++p) dot[t][p] =
-            _mm512_dpbusd_epi32(dot[t][p], codes[p], four);
+        KVICK_UNROLL for (int p = 0; p < kWide; ++p)
+            add_product<kQ8.bits, 8>(j, codes[p], four, pairs[t][p], dot[t][p]);
       }
     }
     KVICK_UNROLL for (int p = 0; p < kWide; ++p) {

@@ -56,7 +56,7 @@ KVICK_INLINE void start_chunk(const int32_t* sums, uint32_t tokens, uint32_t gro
   for (uint32_t g = 0; g < groups; ++g, sums += 2 * size_t{tokens}) {
     const __m512i sum = _mm512_add_epi32(_mm512_maskz_loadu_epi32(used, sums),
                                          _mm512_maskz_loadu_epi32(used, sums + tokens));
-    const __m512i zeros = _mm512_mullo_epi32(sum, _mm512_set1_epi32(-kQ8.zero));
+    const __m512i zeros = _mm512_mullo_epi32(sum, _mm512_set1_epi32(-zero_left(kQ8)));
     _mm512_store_si512(out[g], _mm512_add_epi32(_mm512_set1_epi32(kFloatStartBits), zeros));
   }
 }

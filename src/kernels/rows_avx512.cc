@@ -40,9 +40,4 @@ namespace kvick::kernels {
 
 void fill_rows_avx512(Table& table) { fill_rows<VecAvx512>(table); }
 
-void attend_chunk_avx512(const View& view, const Queries& queries, uint32_t chunk, Partial out,
-                         float* probs) {
-  attend_chunk<VecAvx512>(view, queries, chunk, out, probs);
-}
-
 }  // namespace kvick::kernels

@@ -135,8 +135,8 @@ const Table& table(base::Isa isa);
 const Table* rounding_table(base::Isa isa);
 
 // The strongest supported instruction set, or the one named by the environment variable KVICK_ISA
-// (scalar, avx2, avx512, amx), the only variable that is read below cli/. Error: unknown or
-// unsupported name.
+// (base::isa_names()), the only variable that is read below cli/. Error: unknown or unsupported
+// name.
 base::Result<base::Isa> choose_isa();
 
 }  // namespace kvick::kernels

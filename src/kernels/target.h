@@ -2,7 +2,9 @@
 // Instruction sets as regions of a source file: no file is compiled with -mavx2, because the linker
 // may then keep that file's copy of an inline function of the standard library for the whole
 // program. Between BEGIN and END stand only functions of an anonymous namespace that use intrinsics
-// and each other; include every header before the region.
+// and each other; include every header before the region. A file with a region is named after it
+// (x_avx2.cc, x_avx512.cc, x_vnni.cc, x_amx.cc): tools/check_instructions holds each to its set,
+// for inside a region the compiler uses what it has wherever it likes.
 
 #define KVICK_INLINE inline __attribute__((always_inline))
 
@@ -22,6 +24,8 @@
 // One literal: _Pragma takes no concatenation.
 // clang-format off
 #define KVICK_TARGET_AVX512_BEGIN \
+  _Pragma("clang attribute push(__attribute__((target(\"avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl\"))), apply_to = function)")
+#define KVICK_TARGET_VNNI_BEGIN \
   _Pragma("clang attribute push(__attribute__((target(\"avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni\"))), apply_to = function)")
 #define KVICK_TARGET_BF16_BEGIN \
   _Pragma("clang attribute push(__attribute__((target(\"avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512bf16\"))), apply_to = function)")
@@ -33,6 +37,9 @@
 #define KVICK_TARGET_AVX2_BEGIN _Pragma("GCC push_options") _Pragma("GCC target(\"avx2,fma,f16c\")")
 #define KVICK_TARGET_AVX512_BEGIN \
   _Pragma("GCC push_options")     \
+      _Pragma("GCC target(\"avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl\")")
+#define KVICK_TARGET_VNNI_BEGIN \
+  _Pragma("GCC push_options")   \
       _Pragma("GCC target(\"avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni\")")
 #define KVICK_TARGET_BF16_BEGIN \
   _Pragma("GCC push_options")   \

@@ -1,5 +1,5 @@
 #pragma once
-// Sixteen floats, AVX-512 F, BW, DQ, VL. Included inside the target region of rows_avx512.cc only.
+// Sixteen floats, AVX-512 F, BW, DQ, VL. Included inside target regions with at least these.
 // Larger than a header should be because it is one operation after the other, all of one
 // instruction set.
 
@@ -158,15 +158,24 @@ struct VecAvx512 {
   static I zeros() { return _mm512_setzero_si512(); }
   static I set_int(int32_t x) { return _mm512_set1_epi32(x); }
   static I load_int(const float* p) { return _mm512_loadu_si512(p); }
-  // sum + the products of 4 codes of each row with the 4 bytes at q.
-  static I dot4(I sum, I codes, const int8_t* q) {
+  // A query's 16-bit integers are in two parts (split_query), as codes are multiplied with each.
+  // Here the first part is the integers of even dimensions, the second that of odd ones. sum + the
+  // products of 4 codes of each row with the first part, whose 4 bytes are at q.
+  static I dot_first(I sum, I codes, const int8_t* q) {
+    return _mm512_add_epi32(
+        sum, _mm512_madd_epi16(_mm512_and_si512(codes, _mm512_set1_epi16(255)), four_bytes(q)));
+  }
+  static I dot_second(I sum, I codes, const int8_t* q) {
+    return _mm512_add_epi32(sum, _mm512_madd_epi16(_mm512_srli_epi16(codes, 8), four_bytes(q)));
+  }
+  static I four_bytes(const int8_t* q) {
     int32_t four;
     std::memcpy(&four, q, sizeof four);
-    return _mm512_dpbusd_epi32(sum, codes, _mm512_set1_epi32(four));
+    return _mm512_set1_epi32(four);
   }
-  // high * 256 + low, as floats.
-  static F joined(I high, I low) {
-    return _mm512_cvtepi32_ps(_mm512_add_epi32(_mm512_slli_epi32(high, 8), low));
+  // The dot products, from their sums over both parts.
+  static F joined(I first_part, I second_part) {
+    return _mm512_cvtepi32_ps(_mm512_add_epi32(first_part, second_part));
   }
   // Four codes of 16 rows, transposed, to unsigned ones: with kQ4 they are the low halves of the
   // group's first 16 codes or, `high`, those of its last.
@@ -176,25 +185,27 @@ struct VecAvx512 {
     if constexpr (T == DType::kQ8) return _mm512_xor_si512(codes, _mm512_set1_epi8(-128));
     return _mm512_and_si512(high ? _mm512_srli_epi16(codes, 4) : codes, _mm512_set1_epi8(15));
   }
-  // 32 floats as 16-bit integers q = 256 * high + low, q * scale about x; the sum of q.
-  static int32_t split_query(const float* x, int8_t* high, int8_t* low, float& scale) {
+  // 32 floats as 16-bit integers, integer * scale about x; their sum. 32 bytes to each part.
+  static int32_t split_query(const float* x, int8_t* even, int8_t* odd, float& scale) {
+    I q0, q1;
+    const int32_t total = quantise_query(x, scale, q0, q1);
+    const __m512i all = _mm512_inserti64x4(_mm512_castsi256_si512(_mm512_cvtepi32_epi16(q0)),
+                                           _mm512_cvtepi32_epi16(q1), 1);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(even), _mm512_cvtepi32_epi16(all));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(odd),
+                        _mm512_cvtepi32_epi16(_mm512_srli_epi32(all, 16)));
+    return total;
+  }
+  static int32_t quantise_query(const float* x, float& scale, I& q0, I& q1) {
     const __m512 x0 = _mm512_loadu_ps(x), x1 = _mm512_loadu_ps(x + 16);
     const float most = largest(_mm512_max_ps(_mm512_abs_ps(x0), _mm512_abs_ps(x1)));
-    constexpr float kMost = 127 * 256;                             // high stays within a byte
+    constexpr float kMost = 127 * 256;  // high bytes stay within a byte (vec_vnni.h)
     scale = most / kMost + sum(fma(x0, zero(), mul(x1, zero())));  // NaN if one is not finite
     const bool empty = !(most >= 1e-30F) || scale != scale;
     const __m512 inverse = set(empty ? 0 : kMost / most);
-    const __m512i q0 = _mm512_cvtps_epi32(mul(x0, inverse));
-    const __m512i q1 = _mm512_cvtps_epi32(mul(x1, inverse));
-    store_parts(q0, high, low);
-    store_parts(q1, high + 16, low + 16);
+    q0 = _mm512_cvtps_epi32(mul(x0, inverse));
+    q1 = _mm512_cvtps_epi32(mul(x1, inverse));
     return _mm512_reduce_add_epi32(_mm512_add_epi32(q0, q1));
-  }
-  static void store_parts(__m512i q, int8_t* high, int8_t* low) {
-    const __m512i upper = _mm512_srai_epi32(_mm512_add_epi32(q, _mm512_set1_epi32(128)), 8);
-    const __m512i rest = _mm512_sub_epi32(q, _mm512_slli_epi32(upper, 8));
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(high), _mm512_cvtepi32_epi8(upper));
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(low), _mm512_cvtepi32_epi8(rest));
   }
 
   // Rows of keys to columns. p5, the only port that shuffles, is the bound: so each register is put

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <ctime>
 
 namespace kvick::base {
@@ -12,6 +13,10 @@ using Clock = double (*)();
 inline double steady_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
+
+// Seconds since 1970.
+using Calendar = int64_t (*)();
+inline int64_t unix_seconds() { return static_cast<int64_t>(std::time(nullptr)); }
 
 // The date and time of day here.
 inline std::tm local_time() {

@@ -86,22 +86,28 @@ base::Result<int> bench(const BenchFlags& flags, const Common& common) {
   KVICK_TRY(options.kv, kv_options(flags.engine));
   KVICK_TRY(const std::unique_ptr<engine::Engine> engine, open_engine(flags.engine, common));
   options.kv = engine->resolved(std::move(options.kv));
+  const base::CpuTimes before = base::cpu_times();
   KVICK_TRY(std::vector<engine::Measurement> measured,
             measure(*engine, cases, options, common.quiet));
+  const std::optional<double> others = base::others_share(before, base::cpu_times());
   // Calibration takes more memory than most models do, so it comes after the peak is read.
   const uint64_t peak_rss_bytes = base::peak_rss_bytes();
-  KVICK_TRY(const plan::Calibration machine,
-            machine_limits(engine->pool(), engine->kernels().isa, flags.calibrate, common.quiet));
+  KVICK_TRY(
+      plan::Calibration machine,
+      machine_limits(engine->pool(), engine->kernels().isa,
+                     {.again = flags.calibrate, .quiet = common.quiet, .others_now = others}));
   BenchReport report = {.engine = *engine,
                         .threads = engine->pool().size(),
                         .kv = options.kv,
                         .sweep = sweep,
                         .repeats = flags.repeats,
                         .peak_rss_bytes = peak_rss_bytes,
+                        .others = others,
                         .machine = machine,
                         .results = {}};
   for (engine::Measurement& one : measured)
     report.results.push_back(against_roofline(*engine, options.kv, machine, std::move(one)));
+  if (raise_to(report.results, machine)) KVICK_TRY_VOID(keep_raised_limits(machine, common.quiet));
   if (common.json)
     fmt::print("{}\n", report_json(report).dump(-1, ' ', false,
                                                 nlohmann::ordered_json::error_handler_t::replace));

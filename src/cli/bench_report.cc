@@ -94,7 +94,14 @@ std::string machine_text(const plan::Calibration& machine) {
     text += fmt::format(", {:.0f} GOP/s of bfloat16", machine.bf16_ops_s / 1e9);
   if (machine.tile_ops_s > 0)
     text += fmt::format(", {:.0f} GOP/s of bfloat16 on tiles", machine.tile_ops_s / 1e9);
-  return text + "\n";
+  return text + "\n  " + plan::moment_text(machine.moment) + "\n";
+}
+
+std::string others_text(const BenchReport& report) {
+  if (report.others.value_or(0) <= plan::kBusyShare) return "";
+  return fmt::format(
+      "others used {:.0f} % of the cores meanwhile: run it again when the machine is idle\n",
+      100 * *report.others);
 }
 
 std::string memory_text(const BenchReport& report) {
@@ -115,6 +122,11 @@ std::string memory_text(const BenchReport& report) {
 }
 
 }  // namespace
+
+double BenchResult::least_seconds() const {
+  const double fastest = *std::max_element(measured.tok_s.begin(), measured.tok_s.end());
+  return static_cast<double>(measured.what.all_tokens()) / fastest;
+}
 
 BenchResult against_roofline(const engine::Engine& engine, const engine::KvOptions& kv,
                              const plan::Calibration& machine, Measurement measured) {
@@ -141,6 +153,16 @@ BenchResult against_roofline(const engine::Engine& engine, const engine::KvOptio
   result.bound = plan::bound_of(result.work, machine);
   result.measured = std::move(measured);
   return result;
+}
+
+bool raise_to(std::vector<BenchResult>& results, plan::Calibration& machine) {
+  bool raised = false;
+  for (const BenchResult& result : results)
+    raised |= plan::raise_limits(result.work, result.least_seconds(), machine);
+  if (!raised) return false;
+  machine.moment.raised_at = base::unix_seconds();
+  for (BenchResult& result : results) result.bound = plan::bound_of(result.work, machine);
+  return true;
 }
 
 nlohmann::ordered_json report_json(const BenchReport& report) {
@@ -173,6 +195,7 @@ nlohmann::ordered_json report_json(const BenchReport& report) {
       {"repeats", report.repeats},
       {"spread",
        {{"prefill", engine::spread(rates(prefill))}, {"decode", engine::spread(rates(decode))}}},
+      {"others_share", plan::share_json(report.others)},
       {"calibration", plan::calibration_json(report.machine)},
       {"results", results}};
 }
@@ -185,7 +208,7 @@ std::string report_text(const BenchReport& report) {
   text += fmt::format("{:<16}{:>8}{:>10}{:>12}{:>10}{:>16}{:>11}\n", "what", "depth", "parallel",
                       "tokens/s", "spread", "achieved", "roofline");
   for (const BenchResult& result : report.results) text += result_text(result);
-  return text + "\n" + memory_text(report) + attention_text(report.engine) +
+  return text + "\n" + others_text(report) + memory_text(report) + attention_text(report.engine) +
          machine_text(report.machine);
 }
 

@@ -5,6 +5,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "base/cpu_times.h"
 #include "base/memory.h"
 #include "cli/commands.h"
 #include "cli/engine_options.h"
@@ -65,7 +66,9 @@ base::Result<int> make_plan(const PlanFlags& flags, const Common& common) {
       .spec_rows = flags.spec_rows,
       .spec_tokens = flags.spec_tokens};
   KVICK_TRY(const kernels::Table* table, engine::choose_table(isa, flags.engine.float_activations));
+  const base::CpuTimes before = base::cpu_times();
   KVICK_TRY_VOID(fill_plan(pool, *table, flags.engine.attention, report));
+  report.others = base::others_share(before, base::cpu_times());
   if (common.json)
     fmt::print("{}\n", plan_json(report).dump());
   else

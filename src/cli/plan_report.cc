@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "cli/engine_options.h"
+#include "plan/calibration_file.h"
 
 namespace kvick::cli {
 namespace {
@@ -157,6 +158,11 @@ std::vector<std::string> advice_of(const PlanReport& report) {
                                    asked.decode_tok_s));
       break;
     }
+  if (report.others.value_or(0) > plan::kBusyShare)
+    advice.push_back(fmt::format(
+        "others used {:.0f} % of the cores while this was measured: run it again when the machine "
+        "is idle",
+        100 * *report.others));
   if (asked.cost.copied_bytes > 0)
     advice.push_back(
         fmt::format("{} copies {} on the way to {} tokens; virtual and paged copy nothing",
@@ -206,6 +212,7 @@ nlohmann::ordered_json plan_json(const PlanReport& report) {
             {"attention", asked.token.attention},
             {"output", asked.token.output},
             {"copies", asked.token.copies}}},
+          {"others_share", plan::share_json(report.others)},
           {"memory_bytes", report.memory_bytes},
           {"fits", report.fits()},
           {"largest_context", report.largest_context},

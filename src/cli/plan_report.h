@@ -32,6 +32,7 @@ struct PlanReport {
   double spec_tokens = 1;           // that a step gives: m
   kv::GrowthRates spec_rates = {};  // of steps of so many rows
   uint64_t largest_context = 0, largest_batch = 0;  // that the memory holds
+  std::optional<double> others;  // share of the processors that others used while it was measured
 
   kernels::DType k_type() const { return kv.k_type.value_or(kernels::DType::kF16); }
   kernels::DType v_type() const { return kv.v_type.value_or(kernels::DType::kF16); }

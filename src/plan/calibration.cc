@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <functional>
+#include <unistd.h>
 
 #include "base/check.h"
 #include "base/cpu.h"
@@ -14,11 +16,16 @@ namespace {
 // What one worker reads at a time: long enough for the prefetchers, short enough that a worker
 // whose core is taken away for a moment does not hold up the others.
 constexpr size_t kPiece = 256 << 10;
-// Rounds of one timed region: a millisecond or a few, so that some regions are undisturbed.
-constexpr uint32_t kRounds = 1 << 18;
+// Of a larger buffer this part is timed at a time, and the parts follow each other: a pass over a
+// GiB takes 20 to 100 ms, in which busy cores always interrupt somebody.
+constexpr size_t kLeastWindow = 16 << 20, kWindowPerThread = 1 << 20;
+// Rounds of one timed region of arithmetic: 0.15 ms to 1.5 ms, of which some are undisturbed even
+// when others use the cores in turn.
+constexpr uint32_t kRounds = 1 << 16;
 
 // The highest rate of a body that returns how much it did.
 double fastest(const CalibrateOptions& options, base::FunctionRef<uint64_t()> body) {
+  const double seconds = options.seconds / options.rounds;
   double best = 0;
   const double begin = options.clock();
   double end = begin;
@@ -27,17 +34,25 @@ double fastest(const CalibrateOptions& options, base::FunctionRef<uint64_t()> bo
     const uint64_t done = body();
     end = options.clock();
     if (end > start) best = std::max(best, static_cast<double>(done) / (end - start));
-  } while (end - begin < options.seconds);
+  } while (end - begin < seconds);
   return best;
 }
 
+// A part of a buffer of `size` bytes is timed at a time, from `first` on: what is before it may
+// still be in a cache, from a smaller buffer.
 double read_speed(base::ThreadPool& pool, const kernels::Probes& probes,
-                  const CalibrateOptions& options, const std::byte* data, size_t bytes) {
+                  const CalibrateOptions& options, std::span<const std::byte> buffer,
+                  size_t first) {
+  const size_t window = std::max(kLeastWindow, pool.size() * kWindowPerThread);
   std::atomic<uint64_t> sum{0};  // keeps the reads from being left out
+  size_t at = first;
   return fastest(options, [&] {
+    const std::byte* const data = buffer.data() + at;
+    const size_t bytes = std::min(window, buffer.size() - at);
     pool.parallel_for(bytes / kPiece, 1, [&](size_t begin, size_t end, unsigned) {
       sum += probes.read(data + begin * kPiece, (end - begin) * kPiece);
     });
+    at = at + bytes < buffer.size() ? at + bytes : 0;
     return uint64_t{bytes};
   });
 }
@@ -67,7 +82,62 @@ std::vector<uint64_t> sizes_of(const CalibrateOptions& options) {
   return sizes;
 }
 
+// Touches the buffer size by size; the sizes that there was time for.
+std::vector<uint64_t> touched_sizes(base::ThreadPool& pool, const CalibrateOptions& options,
+                                    const std::vector<uint64_t>& sizes, base::Buffer& buffer) {
+  std::vector<uint64_t> touched;
+  const double begin = options.clock();
+  size_t done = 0;
+  double touch_s_per_byte = 0;
+  for (const size_t size : sizes) {
+    const double start = options.clock();
+    const double expected = static_cast<double>(size - done) * touch_s_per_byte;
+    if (done > 0 && start - begin + expected > options.most_touch_seconds) break;
+    touch(pool, buffer.data() + done, size - done);
+    touch_s_per_byte = (options.clock() - start) / static_cast<double>(size - done);
+    done = size;
+    touched.push_back(size);
+  }
+  return touched;
+}
+
+// One limit: where it goes, how it is measured for the length of a round, and what the rounds gave.
+struct Limit {
+  double* to;
+  std::function<double()> measure;
+  std::vector<double> rates;
+
+  double best() const { return *std::max_element(rates.begin(), rates.end()); }
+  // How far the median is below the best, as a share.
+  double spread() const {
+    std::vector<double> sorted = rates;
+    std::sort(sorted.begin(), sorted.end());
+    return best() > 0 ? 1 - sorted[sorted.size() / 2] / best() : 0;
+  }
+};
+
+// Every limit once a round. The share of the processors that others used in the quietest round.
+std::optional<double> measure_rounds(const CalibrateOptions& options, std::vector<Limit>& limits) {
+  std::optional<double> others;
+  base::CpuTimes before = options.meter();
+  for (unsigned round = 0; round < options.rounds; ++round) {
+    for (Limit& limit : limits) limit.rates.push_back(limit.measure());
+    const base::CpuTimes after = options.meter();
+    const std::optional<double> share = base::others_share(before, after);
+    if (share) others = std::min(others.value_or(1), *share);
+    before = after;
+  }
+  return others;
+}
+
 }  // namespace
+
+Machine this_machine(base::Isa isa, unsigned threads) {
+  return {.cpu = base::cpu_name(),
+          .cores = static_cast<unsigned>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN))),
+          .isa = std::string(base::isa_name(isa)),
+          .threads = threads};
+}
 
 double Calibration::read_bytes_s(uint64_t working_set_bytes) const {
   KVICK_CHECK(!read.empty(), "a calibration without a read speed");
@@ -79,30 +149,63 @@ double Calibration::read_bytes_s(uint64_t working_set_bytes) const {
 
 Calibration calibrate(base::ThreadPool& pool, const kernels::Probes& probes,
                       const CalibrateOptions& options) {
-  Calibration result = {.machine = {.cpu = base::cpu_name(),
-                                    .isa = std::string(base::isa_name(probes.isa)),
-                                    .threads = pool.size()}};
-  result.int8_ops_s = operation_speed(pool, options, probes.int8_dot);
-  result.f32_ops_s = operation_speed(pool, options, probes.f32_fma);
-  if (probes.bf16_dot != nullptr)
-    result.bf16_ops_s = operation_speed(pool, options, probes.bf16_dot);
-  if (probes.bf16_tiles != nullptr)
-    result.tile_ops_s = operation_speed(pool, options, probes.bf16_tiles);
-  const std::vector<uint64_t> sizes = sizes_of(options);
-  base::Buffer buffer(sizes.back());
-  const double begin = options.clock();
-  size_t touched = 0;
-  double touch_s_per_byte = 0;
-  for (const size_t size : sizes) {
-    const double start = options.clock();
-    const double expected = static_cast<double>(size - touched) * touch_s_per_byte;
-    if (touched > 0 && start - begin + expected + options.seconds > options.most_seconds) break;
-    touch(pool, buffer.data() + touched, size - touched);
-    touch_s_per_byte = (options.clock() - start) / static_cast<double>(size - touched);
-    touched = size;
-    result.read.push_back({size, read_speed(pool, probes, options, buffer.data(), size)});
+  KVICK_CHECK(options.rounds > 0, "no round to measure in");
+  const std::vector<uint64_t> wanted = sizes_of(options);
+  base::Buffer buffer(wanted.back());
+  const std::vector<uint64_t> sizes = touched_sizes(pool, options, wanted, buffer);
+  Calibration result = {.machine = this_machine(probes.isa, pool.size()),
+                        .moment = {.at = options.calendar()}};
+  std::vector<Limit> limits;
+  const std::pair<uint64_t (*)(uint32_t), double*> operations[] = {
+      {probes.int8_dot, &result.int8_ops_s},
+      {probes.f32_fma, &result.f32_ops_s},
+      {probes.bf16_dot, &result.bf16_ops_s},
+      {probes.bf16_tiles, &result.tile_ops_s}};
+  for (const auto& [probe, to] : operations)
+    if (probe != nullptr)
+      limits.push_back(
+          {to, [&, probe = probe] { return operation_speed(pool, options, probe); }, {}});
+  for (const uint64_t size : sizes) result.read.push_back({.bytes = size});
+  size_t smaller = 0;
+  for (ReadSpeed& speed : result.read) {
+    const std::span<const std::byte> part = {buffer.data(), speed.bytes};
+    limits.push_back(
+        {&speed.bytes_s,
+         [&, part, smaller] { return read_speed(pool, probes, options, part, smaller); },
+         {}});
+    smaller = speed.bytes;
+  }
+  result.moment.others = measure_rounds(options, limits);
+  for (const Limit& limit : limits) {
+    *limit.to = limit.best();
+    result.moment.spread = std::max(result.moment.spread, limit.spread());
   }
   return result;
+}
+
+bool raise_read(Calibration& calibration, uint64_t working_set_bytes, double bytes_s) {
+  bool raised = false;
+  for (ReadSpeed& speed : calibration.read) {
+    const bool holds = speed.bytes <= working_set_bytes || &speed == &calibration.read.front();
+    if (!holds || speed.bytes_s >= bytes_s) continue;
+    speed.bytes_s = bytes_s;
+    raised = true;
+  }
+  return raised;
+}
+
+Calibration highest_of(Calibration fresh, const Calibration& kept) {
+  for (const ReadSpeed& speed : kept.read) raise_read(fresh, speed.bytes, speed.bytes_s);
+  fresh.int8_ops_s = std::max(fresh.int8_ops_s, kept.int8_ops_s);
+  fresh.f32_ops_s = std::max(fresh.f32_ops_s, kept.f32_ops_s);
+  fresh.bf16_ops_s = std::max(fresh.bf16_ops_s, kept.bf16_ops_s);
+  fresh.tile_ops_s = std::max(fresh.tile_ops_s, kept.tile_ops_s);
+  return fresh;
+}
+
+bool taken_at_a_worse_moment(const Calibration& kept, std::optional<double> others_now) {
+  const std::optional<double>& then = kept.moment.others;
+  return then && others_now && *then > kBusyShare && *others_now < *then / 2;
 }
 
 }  // namespace kvick::plan

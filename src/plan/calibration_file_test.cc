@@ -16,12 +16,14 @@ class CalibrationFile : public testing::Test {
   ~CalibrationFile() override { fs::remove_all(folder_); }
 
   fs::path folder_ = testing::TempDir() + "kvick_calibration_" + std::to_string(getpid());
-  Calibration calibration_ = {.machine = {.cpu = "A \"B\" C", .isa = "avx2", .threads = 3},
-                              .read = {{1 << 20, 3.5e10}, {uint64_t{1} << 40, 0.1}},
-                              .int8_ops_s = 1e12 / 3,
-                              .f32_ops_s = 7,
-                              .bf16_ops_s = 3e12 / 7,
-                              .tile_ops_s = 2e12 / 3};
+  Calibration calibration_ = {
+      .machine = {.cpu = "A \"B\" C", .cores = 4, .isa = "avx2", .threads = 3},
+      .moment = {.at = 1795000000, .others = 0.25, .spread = 0.125},
+      .read = {{1 << 20, 3.5e10}, {uint64_t{1} << 40, 0.1}},
+      .int8_ops_s = 1e12 / 3,
+      .f32_ops_s = 7,
+      .bf16_ops_s = 3e12 / 7,
+      .tile_ops_s = 2e12 / 3};
 };
 
 TEST_F(CalibrationFile, GivesBackWhatWasWritten) {
@@ -29,6 +31,8 @@ TEST_F(CalibrationFile, GivesBackWhatWasWritten) {
   EXPECT_EQ(read_calibration(folder_ / "deep" / "er", calibration_.machine), calibration_);
   calibration_.f32_ops_s = 8;
   calibration_.bf16_ops_s = calibration_.tile_ops_s = 0;  // a machine without
+  calibration_.moment.others.reset();
+  calibration_.moment.raised_at = 1795000001;
   ASSERT_TRUE(write_calibration(folder_ / "deep" / "er", calibration_).ok());
   EXPECT_EQ(read_calibration(folder_ / "deep" / "er", calibration_.machine), calibration_);
   size_t files = 0;
@@ -39,13 +43,35 @@ TEST_F(CalibrationFile, GivesBackWhatWasWritten) {
 
 TEST_F(CalibrationFile, IsNotThatOfAnotherMachine) {
   ASSERT_TRUE(write_calibration(folder_, calibration_).ok());
-  for (const Machine& other : {Machine{"another", "avx2", 3}, Machine{"A \"B\" C", "avx512", 3},
-                               Machine{"A \"B\" C", "avx2", 4}})
+  const std::string cpu = calibration_.machine.cpu;
+  const Machine others[] = {
+      {"another", 4, "avx2", 3}, {cpu, 8, "avx2", 3}, {cpu, 4, "avx512", 3}, {cpu, 4, "avx2", 4}};
+  for (const Machine& other : others) {
     EXPECT_EQ(read_calibration(folder_, other), std::nullopt);
-  fs::rename(calibration_path(folder_, calibration_.machine),
-             calibration_path(folder_, {"A \"B\" C", "avx2", 4}));
-  EXPECT_EQ(read_calibration(folder_, {"A \"B\" C", "avx2", 4}), std::nullopt)
+    Calibration theirs = calibration_;
+    theirs.machine = other;
+    ASSERT_TRUE(write_calibration(folder_, theirs).ok());
+    EXPECT_EQ(read_calibration(folder_, other), theirs);
+  }
+  EXPECT_EQ(read_calibration(folder_, calibration_.machine), calibration_)
+      << "machines with one home folder do not rewrite each other's";
+  fs::rename(calibration_path(folder_, calibration_.machine), calibration_path(folder_, others[3]));
+  EXPECT_EQ(read_calibration(folder_, others[3]), std::nullopt)
       << "what is in the file counts, not its name";
+}
+
+TEST_F(CalibrationFile, HasANameThatPeopleCanRead) {
+  const Machine machine = {"Intel(R) Xeon(R), family 6, model 207, stepping 2", 8, "amx", 4};
+  EXPECT_EQ(
+      calibration_path("f", machine).string(),
+      "f/calibration-intel-r-xeon-r-family-6-model-207-stepping-2-8-cores-amx-4-threads.json");
+}
+
+TEST_F(CalibrationFile, OfAnEarlierVersionIsMeasuredAgain) {
+  EXPECT_EQ(parse_calibration(R"({"version": 2, "cpu": "x", "isa": "avx2", "threads": 2,
+      "read": [{"bytes": 4194304, "bytes_s": 1e10}], "int8_ops_s": 1e9, "f32_ops_s": 1e9,
+      "tile_ops_s": 0.0})"),
+            std::nullopt);
 }
 
 TEST_F(CalibrationFile, IsNoneWhereItIsDamaged) {
@@ -58,8 +84,9 @@ TEST_F(CalibrationFile, IsNoneWhereItIsDamaged) {
     object.erase(key);
     return parse_calibration(object.dump());
   };
-  for (const char* key : {"version", "cpu", "isa", "threads", "read", "int8_ops_s", "f32_ops_s",
-                          "bf16_ops_s", "tile_ops_s"})
+  for (const char* key :
+       {"version", "cpu", "cores", "isa", "threads", "measured_at", "others_share", "spread",
+        "raised_at", "read", "int8_ops_s", "f32_ops_s", "bf16_ops_s", "tile_ops_s"})
     EXPECT_EQ(without(key), std::nullopt) << key;
 }
 
@@ -80,6 +107,11 @@ TEST_F(CalibrationFile, IsNoneWhereANumberCannotBe) {
        {ordered_json(-5.0), ordered_json("fast"), ordered_json(nullptr)})
     for (const char* key : {"bf16_ops_s", "tile_ops_s"})
       EXPECT_EQ(with(key, value), std::nullopt) << key << " " << value;
+  for (const ordered_json& value :
+       {ordered_json("yesterday"), ordered_json("2026-11-24T07:52:10"), ordered_json(5)})
+    for (const char* key : {"measured_at", "raised_at"})
+      EXPECT_EQ(with(key, value), std::nullopt) << value;
+  for (const char* key : {"others_share", "spread"}) EXPECT_EQ(with(key, 1.5), std::nullopt) << key;
   for (const char* list :
        {"[]", "{}", "[1]", R"([{"bytes":1}])", R"([{"bytes":-1,"bytes_s":1}])",
         R"([{"bytes":1,"bytes_s":0}])", R"([{"bytes":2,"bytes_s":1},{"bytes":2,"bytes_s":1}])"})

@@ -75,4 +75,22 @@ Bound bound_of(const Work& work, const Calibration& calibration) {
   return bound;
 }
 
+bool raise_limits(const Work& work, double seconds, Calibration& calibration) {
+  KVICK_CHECK(seconds > 0, "work done in {} s", seconds);
+  constexpr double kRounding = 1 + 1e-9;  // the bound is then below the time, not about it
+  const Bound bound = bound_of(work, calibration);
+  bool raised = false;
+  if (bound.memory_s > seconds)
+    raised |= raise_read(calibration, work.working_set_bytes, work.bytes / seconds * kRounding);
+  if (bound.compute_s > seconds) {
+    const double factor = bound.compute_s / seconds * kRounding;
+    if (work.int8_ops > 0) calibration.int8_ops_s *= factor;
+    if (work.f32_ops > 0) calibration.f32_ops_s *= factor;
+    if (work.bf16_ops > 0) calibration.bf16_ops_s *= factor;
+    if (work.tile_ops > 0) calibration.tile_ops_s *= factor;
+    raised = true;
+  }
+  return raised;
+}
+
 }  // namespace kvick::plan

@@ -72,4 +72,10 @@ struct Bound {
 // With bf16_ops or tile_ops, the calibration must be of a machine that has them (KVICK_CHECK).
 Bound bound_of(const Work& work, const Calibration& calibration);
 
+// A run did the work in so many seconds. Where that is less than its bound, limits were measured
+// too low: they are raised to what the run did, so that bound_of() is no more than its seconds. Of
+// memory that is the read speed of its working set; of arithmetic all kinds that it used, by one
+// factor, since nothing says which of them was too low. True: something was raised.
+bool raise_limits(const Work& work, double seconds, Calibration& calibration);
+
 }  // namespace kvick::plan

@@ -157,5 +157,53 @@ TEST(Bound, CountsTilesAtTheirOwnSpeed) {
   EXPECT_EQ(bound_of(work, machine).compute_s, 2 + 2 + 4);
 }
 
+Calibration slow_machine() {
+  Calibration machine;
+  machine.read = {{100, 50}, {1000, 10}};
+  machine.int8_ops_s = 8;
+  machine.f32_ops_s = 2;
+  return machine;
+}
+
+TEST(RaiseLimits, LeavesLimitsThatHeld) {
+  Calibration machine = slow_machine();
+  const Work work = {.bytes = 400, .int8_ops = 16, .f32_ops = 4, .working_set_bytes = 999};
+  EXPECT_FALSE(raise_limits(work, 8, machine)) << "as fast as is possible";
+  EXPECT_FALSE(raise_limits(work, 100, machine));
+  EXPECT_EQ(machine, slow_machine());
+}
+
+TEST(RaiseLimits, RaisesThoseThatARunHasBeaten) {
+  const Work work = {.bytes = 400, .int8_ops = 16, .f32_ops = 4, .working_set_bytes = 999};
+  Calibration machine = slow_machine();
+  EXPECT_TRUE(raise_limits(work, 5, machine));  // memory said 8 s, arithmetic 4
+  EXPECT_NEAR(machine.read[0].bytes_s, 80, 1e-6);
+  EXPECT_EQ(machine.read[1], slow_machine().read[1]) << "larger than the working set";
+  EXPECT_EQ(machine.int8_ops_s, 8);
+  machine = slow_machine();
+  EXPECT_TRUE(raise_limits(work, 2, machine));  // and now arithmetic too, twice
+  EXPECT_NEAR(machine.int8_ops_s, 16, 1e-6);
+  EXPECT_NEAR(machine.f32_ops_s, 4, 1e-6);
+  EXPECT_EQ(machine.tile_ops_s, 0);
+}
+
+TEST(RaiseLimits, LeavesNoRunAboveItsRoof) {
+  for (const double seconds : {1e-9, 0.3, 1.0 / 3, 0.7, 1.1, 3.9, 7.9999999}) {
+    Calibration machine = slow_machine();
+    machine.tile_ops_s = 3;
+    for (const uint64_t working_set : {1u, 100u, 999u, 5000u})
+      for (const double scale : {0.01, 1.0, 17.0}) {
+        const Work work = {.bytes = 400 * scale,
+                           .int8_ops = 16 / scale,
+                           .f32_ops = 4,
+                           .tile_ops = scale,
+                           .working_set_bytes = working_set};
+        raise_limits(work, seconds, machine);
+        EXPECT_LE(bound_of(work, machine).seconds() / seconds, 1);
+        EXPECT_FALSE(raise_limits(work, seconds, machine)) << "once is enough";
+      }
+  }
+}
+
 }  // namespace
 }  // namespace kvick::plan

@@ -137,15 +137,56 @@ class Calibration(BenchTest):
         self.calibrated()
         [path] = self.calibration_files()
         kept = json.loads(path.read_text())
-        kept["f32_ops_s"] = 12345.0
+        kept["f32_ops_s"] = 1e30  # no run is faster
         path.write_text(json.dumps(kept))
-        self.assertEqual(self.of()["f32_ops_s"], 12345.0)
-        self.assertNotEqual(self.of("--calibrate")["f32_ops_s"], 12345.0)
-        self.assertNotEqual(json.loads(path.read_text())["f32_ops_s"], 12345.0)
+        self.assertEqual(self.of(), kept)
+        self.assertNotEqual(self.of("--calibrate")["f32_ops_s"], 1e30)
+        self.assertNotEqual(json.loads(path.read_text())["f32_ops_s"], 1e30)
         self.assertEqual(self.calibration_files(), [path], "something was left behind")
+
+    def slow(self, path, **fields):
+        """Rewrites the file as if it had been measured on a machine a million times as slow."""
+        limits = json.loads(path.read_text())
+        for key in ("int8_ops_s", "f32_ops_s", "tile_ops_s"):
+            limits[key] /= 1e6
+        for speed in limits["read"]:
+            speed["bytes_s"] /= 1e6
+        limits.update(fields)
+        path.write_text(json.dumps(limits))
+        return limits
+
+    def test_a_run_that_is_faster_raises_it(self):
+        path = self.calibrated()
+        slow = self.slow(path, others_share=0.0)
+        result = self.json_of("-p", "4,16", "-n", 4, "-b", "1,2", "-r", 2)
+        for one in result["results"]:
+            self.assertLessEqual(one["roofline"]["fraction"], 1, one)
+        raised = result["calibration"]
+        self.assertEqual(json.loads(path.read_text()), raised)
+        self.assertGreater(raised["int8_ops_s"], slow["int8_ops_s"])
+        self.assertGreater(raised["read"][0]["bytes_s"], slow["read"][0]["bytes_s"])
+        self.assertEqual(raised["measured_at"], slow["measured_at"])
+        self.assertIsNone(slow["raised_at"])
+        self.assertRegex(raised["raised_at"], r"^20\d\d-\d\d-\d\dT")
+        self.assertRegex(self.kvick(*self.ARGUMENTS).stdout, r"measured 20\d\d-.*, raised 20\d\d-.* by a faster run")
+
+    def test_one_that_was_taken_beside_others_is_taken_again_where_these_have_ended(self):
+        path = self.calibrated()
+        slow = self.slow(path, others_share=1.0, measured_at="2020-01-02T03:04:05Z")
+        done = self.kvick(*self.ARGUMENTS)
+        # Others may run now, but hardly on more than half of all cores for the whole of it; then this test says nothing.
+        limits = json.loads(path.read_text())
+        if limits["measured_at"] != slow["measured_at"]:
+            self.assertIn("while others used 100 % of the cores", done.stderr)
+            self.assertGreater(limits["f32_ops_s"], 10 * slow["f32_ops_s"])
+        self.assertRegex(done.stdout, r"\n  measured 20\d\d-\d\d-\d\d \d\d:\d\d")
 
     def test_it_says_what_it_found(self):
         limits = self.of()
+        self.assertRegex(limits["measured_at"], r"^20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ$")
+        self.assertLessEqual(limits["others_share"], 1)
+        self.assertLessEqual(limits["spread"], 1)
+        self.assertGreaterEqual(limits["cores"], 1)
         self.assertEqual(limits["threads"], 2)
         self.assertIn("family", limits["cpu"])
         self.assertEqual(limits["read"], sorted(limits["read"], key=lambda speed: speed["bytes"]))

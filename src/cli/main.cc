@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <new>
 
+#include "base/cpu.h"
 #include "cli/commands.h"
 #include "cli/pull.h"
 

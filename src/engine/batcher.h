@@ -3,9 +3,7 @@
 // grows and a share of the prompts that wait, in one forward per store (iteration-level
 // scheduling, Orca; chunked prefill, Sarathi). Jobs start in the order of their priority and
 // arrival; when memory runs out one gives way and comes back later. A job's tokens are the same
-// whatever happens beside it.
-//
-// For one thread. The scheduler gives it one.
+// whatever happens beside it. For one thread.
 
 #include <cstdint>
 #include <memory>

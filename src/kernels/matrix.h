@@ -139,7 +139,6 @@ struct PromptActivations {
 };
 // Whether weights of this type have it (Table::matmul_prompt): all but F32.
 bool has_prompt_matmul(DType type);
-
 // Whether weights of this type have Table::matmul_rounded: BF16.
 bool has_rounded_matmul(DType type);
 

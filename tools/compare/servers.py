@@ -9,8 +9,8 @@ bfloat16`, DIR the virtual environment that has vLLM. All servers are started fi
 another one is loaded, so that only one works at a time. The client is `vllm bench serve` of DIR (--client vllm), or
 tools/load, which needs nothing else. Prompts are random tokens (--prompt, 200), answers have --answer (128) tokens.
 
-`allowed` is what `kvick bench` of the same file needs for the prompts and for decoding --streams sequences at once, one
-after the other, as output tokens per second: what a server could reach that loses nothing, with a client that takes no
+`allowed` is what `kvick bench` of the same file needs for the prompts and for decoding --streams sequences at once behind
+them, one after the other, as output tokens per second: what a server could reach that loses nothing, with a client that takes no
 time. Prints a table and, with -o, writes docs/results/NAME.json and NAME.md.
 """
 import argparse
@@ -104,7 +104,7 @@ def allowed(args, file):
         done = subprocess.run([*command, *shape], check=True, capture_output=True, text=True)
         return json.loads(done.stdout)[field]
     prefill = rate("prefill_tok_s", "-p", str(args.prompt), "-n", "0")
-    decode = rate("decode_tok_s", "-p", str(args.prompt), "-n", str(args.answer), "-b", str(args.streams))
+    decode = rate("decode_tok_s", "-p", "0", "-d", str(args.prompt), "-n", str(args.answer), "-b", str(args.streams))
     seconds = args.requests * (args.prompt / prefill + args.answer / decode)
     return {"prefill_tok_s": prefill, "decode_tok_s": decode, "output_tok_s": args.requests * args.answer / seconds}
 

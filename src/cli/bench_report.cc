@@ -71,6 +71,12 @@ std::string result_text(const BenchResult& result) {
                      giga, result.bound.by_memory() ? "GB/s" : "GOP/s", 100 * result.roofline());
 }
 
+// Whether some of its weights meet activations of bfloat16.
+bool rounds(const engine::Engine& engine) {
+  const model::Weights& weights = engine.model().weights();
+  return weights.layers.bf16 + weights.output.bf16 > 0;
+}
+
 nlohmann::ordered_json attention_json(const engine::Engine& engine) {
   if (engine.library() == nullptr) return {{"kind", "fused"}};
   const auto compiled = engine.library()->compiled();
@@ -180,7 +186,7 @@ nlohmann::ordered_json report_json(const BenchReport& report) {
       {"kv_select", engine::kv_select_text(report.kv)},
       {"threads", report.threads},
       {"isa", base::isa_name(report.engine.kernels().isa)},
-      {"float_activations", report.engine.kernels().matmul_rounded != nullptr ? "bf16" : "f32"},
+      {"float_activations", rounds(report.engine) ? "bf16" : "f32"},
       {"attention", attention_json(report.engine)},
       {"prompt", report.sweep.prompts.front()},
       {"decode", report.sweep.decodes.front()},
@@ -202,9 +208,10 @@ nlohmann::ordered_json report_json(const BenchReport& report) {
 
 std::string report_text(const BenchReport& report) {
   std::string text =
-      fmt::format("{}, {} threads, {}, cache {} {}\n\n", report.engine.model().config().name,
+      fmt::format("{}, {} threads, {}{}, cache {} {}\n\n", report.engine.model().config().name,
                   report.threads, base::isa_name(report.engine.kernels().isa),
-                  kv::spec_text(report.kv.spec), engine::kv_type_text(report.kv));
+                  rounds(report.engine) ? ", activations bf16" : "", kv::spec_text(report.kv.spec),
+                  engine::kv_type_text(report.kv));
   text += fmt::format("{:<16}{:>8}{:>10}{:>12}{:>10}{:>16}{:>11}\n", "what", "depth", "parallel",
                       "tokens/s", "spread", "achieved", "roofline");
   for (const BenchResult& result : report.results) text += result_text(result);

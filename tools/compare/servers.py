@@ -71,14 +71,14 @@ class Server:
             self.signal(signal.SIGKILL)
 
 
-def load_with_vllm(args, server, temperature):
+def load_with_vllm(args, server, temperature, seed):
     with tempfile.TemporaryDirectory() as folder:
         command = [f"{args.vllm_python}/bin/vllm", "bench", "serve", "--backend", "openai", "--endpoint", "/v1/completions",
                    "--base-url", f"http://127.0.0.1:{server.port}", "--model", server.model, "--tokenizer", args.vllm,
                    "--dataset-name", "random", "--random-input-len", str(args.prompt), "--random-output-len",
                    str(args.answer), "--max-concurrency", str(args.streams), "--num-prompts", str(args.requests),
                    "--ignore-eos", "--save-result", "--result-dir", folder, "--result-filename", "result.json",
-                   "--temperature", str(temperature)]
+                   "--temperature", str(temperature), "--seed", str(seed)]
         done = subprocess.run(command, capture_output=True, text=True, timeout=1800)
         if done.returncode != 0:
             sys.exit(f"the client failed on {server.label}: {done.stderr[-2000:]}")
@@ -89,10 +89,10 @@ def load_with_vllm(args, server, temperature):
             result["median_tpot_ms"])
 
 
-def load_with_tool(args, server, temperature):
+def load_with_tool(args, server, temperature, seed):
     command = [str(ROOT / "tools/load"), "--url", f"http://127.0.0.1:{server.port}", "--streams", str(args.streams),
                "--requests", str(args.requests), "--prompt", str(args.prompt), "--answer", str(args.answer),
-               "--temperature", str(temperature), "--vocab", str(args.vocab)]
+               "--temperature", str(temperature), "--vocab", str(args.vocab), "--seed", str(seed)]
     run = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)["runs"][0]
     return run["answer_tok_s"], run["ttft_s_p50"], run["ttft_s_p99"], 1000 * run["between_s_p50"]
 
@@ -145,6 +145,7 @@ def start(args):
         with urllib.request.urlopen(f"http://127.0.0.1:{server.port}/v1/models", timeout=30) as models:
             server.model = json.load(models)["data"][0]["id"]
         server.signal(signal.SIGSTOP)
+    print("all servers are up", file=sys.stderr, flush=True)
     return servers
 
 
@@ -153,11 +154,13 @@ def measure(args, servers):
     runs = []
     for number in range(args.rounds):
         turn = number % len(servers)
-        for temperature in args.temperatures:
+        for at, temperature in enumerate(args.temperatures):
+            # Prompts of its own for each load, or those of the one before would be found in the prefix cache.
+            seed = 1 + number * len(args.temperatures) + at
             for server in servers[turn:] + servers[:turn]:
                 server.signal(signal.SIGCONT)
                 time.sleep(1)
-                figures = load(args, server, temperature)
+                figures = load(args, server, temperature, seed)
                 server.signal(signal.SIGSTOP)
                 runs.append({"round": number, "server": server.label, "temperature": temperature,
                              **dict(zip(FIGURES, figures))})

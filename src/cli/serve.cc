@@ -32,6 +32,8 @@ struct ServeFlags {
   std::string host = "127.0.0.1";
   uint16_t port = 8080;
   std::string api_key_file, name;
+  bool any_model = false, strict_fields = false;
+  server::LoadForm load_form = server::LoadForm::kSglang;
   size_t max_connections = 1024;
   uint64_t max_body = 8 << 20;
   unsigned drain_seconds = 30;
@@ -124,6 +126,9 @@ Result<int> serve(const ServeFlags& flags, const Common& common) {
   server::ServeOptions options;
   options.network = network_of(flags);
   options.model = model_name(flags);
+  options.any_model = flags.any_model;
+  options.strict_fields = flags.strict_fields;
+  options.load_form = flags.load_form;
   options.keys = std::move(keys);
   options.constraint = server::json_forms(engine->tokenizer());
   options.on_listening = [&](uint16_t port) { say_where(flags, common, port); };
@@ -176,6 +181,30 @@ void add_cache_flags(CLI::App& command, ServeFlags& flags) {
       ->group(group);
 }
 
+void add_request_flags(CLI::App& command, ServeFlags& flags) {
+  const char* group = "Requests";
+  command.add_option("--name", flags.name, "the model's id for clients (default: its file's name)")
+      ->group(group);
+  command
+      .add_flag("--any-model", flags.any_model,
+                "answer requests that name another model too, instead of 404")
+      ->group(group);
+  command
+      .add_flag("--strict-fields", flags.strict_fields,
+                "refuse requests with unknown fields (default: ignore the fields, and name them in "
+                "the log and in the answer's header X-Kvick-Ignored-Fields)")
+      ->group(group);
+  const std::map<std::string, server::LoadForm> routers = {{"sglang", server::LoadForm::kSglang},
+                                                           {"vllm", server::LoadForm::kVllm}};
+  command
+      .add_option("--router", flags.load_form,
+                  "the router that asks for GET /get_load: sglang (the default) or vllm; their "
+                  "forms of it differ")
+      ->transform(CLI::CheckedTransformer(routers).description(""))
+      ->option_text("NAME")
+      ->group(group);
+}
+
 }  // namespace
 
 void add_serve(CLI::App& app, const Common& common, Run& chosen) {
@@ -184,8 +213,6 @@ void add_serve(CLI::App& app, const Common& common, Run& chosen) {
   auto flags = std::make_shared<ServeFlags>();
   add_engine_flags(*command, flags->engine);
   add_spec_flag(*command, flags->spec);
-  command->add_option("--name", flags->name,
-                      "the model's id for clients (default: its file's name)");
   command
       ->add_option("--instances", flags->instances,
                    "copies of the model at work, each with its share of --threads on cores of its "
@@ -202,6 +229,7 @@ void add_serve(CLI::App& app, const Common& common, Run& chosen) {
                    "that a step may take while an answer grows: prompts get what is left of it")
       ->check(CLI::Range(1.0, 10000.0))
       ->capture_default_str();
+  add_request_flags(*command, *flags);
   add_cache_flags(*command, *flags);
   add_network_flags(*command, *flags);
   command->callback([&common, &chosen, flags] {

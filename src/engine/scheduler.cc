@@ -74,6 +74,7 @@ Metrics Scheduler::metrics() const {
   // What files are written to and read from goes on when no job runs.
   Metrics all = busy_ || stopping_ ? metrics_ : batcher_->metrics();
   all.waiting += static_cast<uint32_t>(submitted_.size());
+  for (const auto& group : submitted_) all.job_tokens += group->job.prompt.size();
   all.refused = refused_;
   return all;
 }

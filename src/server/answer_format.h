@@ -43,6 +43,8 @@ class AnswerFormat {
   Json whole(const std::vector<ChoiceText>& choices, const TokenCounts& counts) const;
   Json chunk(const ChoiceText& text) const;
   Json usage_chunk(const TokenCounts& counts) const;
+  // The request's field that the prompt is made of.
+  virtual std::string_view prompt_field() const = 0;
   // What a choice's stream begins with, if with anything.
   virtual std::optional<Json> first_chunk(uint32_t index) const = 0;
 

@@ -1,107 +1,13 @@
-// Requests to the API and its answers, without a network: threads run what they are given at once.
-
-#include "server/api.h"
+// Requests to the API and its answers.
 
 #include <gtest/gtest.h>
 #include <limits>
 
 #include "server/static_files.h"
-#include "server/test_service.h"
+#include "server/test_api.h"
 
 namespace kvick::server {
 namespace {
-
-// What a client would see, kept apart from the reply so that it outlives it.
-struct Seen {
-  HttpResponse response;
-  int answers = 0;
-  std::string events;
-  bool streaming = false, ended = false;
-  std::function<void()> gone;
-  Json json() const { return Json::parse(response.body); }
-};
-
-class RecordedReply : public Reply {
- public:
-  explicit RecordedReply(Seen& seen) : seen_(seen) {}
-  void send(HttpResponse response) override {
-    seen_.response = std::move(response);
-    ++seen_.answers;
-  }
-  void begin_events() override { seen_.streaming = true; }
-  void event(std::string_view bytes) override { seen_.events += bytes; }
-  void end_events() override { seen_.ended = true, ++seen_.answers; }
-  void on_gone(std::function<void()> gone) override { seen_.gone = std::move(gone); }
-
- private:
-  Seen& seen_;
-};
-
-class AnyText : public text::Constraint {
- public:
-  std::unique_ptr<Constraint> clone() const override { return std::make_unique<AnyText>(); }
-  void mask(std::span<float>) override {}
-  void accept(int32_t) override {}
-  bool complete() const override { return true; }
-};
-
-class ApiTest : public testing::Test {
- protected:
-  void SetUp() override { make(ApiKeys()); }
-  void make(ApiKeys keys) {
-    const Post inline_post = [](const std::function<void()>& task) { task(); };
-    ApiOptions options = {.model = "tiny",
-                          .keys = std::move(keys),
-                          .constraint = [this](const Json& format) { return constrain(format); },
-                          .random = [n = uint64_t{0}]() mutable { return ++n; },
-                          .unix_time = [] { return 1000; },
-                          .report = {}};
-    api_ = std::make_unique<Api>(test_engine(), service_, std::move(options),
-                                 Threads{inline_post, inline_post}, counters_);
-  }
-  base::Result<std::shared_ptr<const text::Constraint>> constrain(const Json& format) {
-    constrained_ = format;
-    if (format["type"] == "json_object")
-      return std::shared_ptr<const text::Constraint>(std::make_shared<AnyText>());
-    return base::fail("no such schema");
-  }
-  void call(Seen& seen, HttpRequest request) {
-    api_->handle(std::move(request), std::make_shared<RecordedReply>(seen));
-  }
-  void post(Seen& seen, std::string path, const char* body) {
-    call(seen, {.method = "POST",
-                .target = std::move(path),
-                .content_type = "application/json; charset=utf-8",
-                .body = body});
-  }
-  Seen get(std::string path) {
-    Seen seen;
-    call(seen, {.method = "GET", .target = std::move(path)});
-    return seen;
-  }
-  Seen posted(std::string path, const char* body) {
-    Seen seen;
-    post(seen, std::move(path), body);
-    return seen;
-  }
-  // A job's answer in two pieces, and its end.
-  void answer(size_t job, uint32_t choice = 0) {
-    const engine::Job& taken = service_.jobs.at(job);
-    taken.on_piece({.choice = choice, .text = "Hel"});
-    taken.on_piece({.choice = choice, .text = "lo", .finish = engine::Finish::kEnd});
-  }
-  void end(size_t job) {
-    service_.jobs.at(job).on_end(
-        {.prompt_tokens = 5, .cached_tokens = 2, .generated_tokens = 3, .error = {}});
-  }
-
-  ManualService service_;
-  NetworkCounters counters_;
-  Json constrained_;
-  std::unique_ptr<Api> api_;
-};
-
-constexpr const char* kHello = R"({"messages":[{"role":"user","content":"Hi"}]})";
 
 TEST_F(ApiTest, AnswersAChatWhole) {
   Seen seen;
@@ -317,7 +223,7 @@ TEST_F(ApiTest, EchoesAPromptsLogprobsBeforeTheAnswers) {
 }
 
 TEST_F(ApiTest, AsksForAKeyButForHealth) {
-  make(ApiKeys({"k"}));
+  make([](ApiOptions& options) { options.keys = ApiKeys({"k"}); });
   EXPECT_EQ(get("/health").response.status, 200U);
   EXPECT_EQ(get("/v1/models").response.status, 401U);
   EXPECT_EQ(get("/v1/models").json()["error"]["code"], "invalid_api_key");

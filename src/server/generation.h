@@ -40,6 +40,7 @@ class Generation : public std::enable_shared_from_this<Generation> {
   void refused(const engine::Refusal& refusal);
   void on_piece(size_t job, engine::Piece piece);
   void on_end(size_t job, const engine::Outcome& outcome);
+  ApiError error_of(const engine::Refusal& refusal) const;
   void give(const ChoiceText& text);
   void finish();
   void cancel();

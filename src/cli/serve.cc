@@ -33,7 +33,7 @@ struct ServeFlags {
   uint16_t port = 8080;
   std::string api_key_file, name;
   bool any_model = false, strict_fields = false;
-  server::LoadForm load_form = server::LoadForm::kSglang;
+  std::string router = "sglang";
   size_t max_connections = 1024;
   uint64_t max_body = 8 << 20;
   unsigned drain_seconds = 30;
@@ -128,7 +128,7 @@ Result<int> serve(const ServeFlags& flags, const Common& common) {
   options.model = model_name(flags);
   options.any_model = flags.any_model;
   options.strict_fields = flags.strict_fields;
-  options.load_form = flags.load_form;
+  options.load_form = flags.router == "vllm" ? server::LoadForm::kVllm : server::LoadForm::kSglang;
   options.keys = std::move(keys);
   options.constraint = server::json_forms(engine->tokenizer());
   options.on_listening = [&](uint16_t port) { say_where(flags, common, port); };
@@ -194,14 +194,12 @@ void add_request_flags(CLI::App& command, ServeFlags& flags) {
                 "refuse requests with unknown fields (default: ignore the fields, and name them in "
                 "the log and in the answer's header X-Kvick-Ignored-Fields)")
       ->group(group);
-  const std::map<std::string, server::LoadForm> routers = {{"sglang", server::LoadForm::kSglang},
-                                                           {"vllm", server::LoadForm::kVllm}};
   command
-      .add_option("--router", flags.load_form,
-                  "the router that asks for GET /get_load: sglang (the default) or vllm; their "
-                  "forms of it differ")
-      ->transform(CLI::CheckedTransformer(routers).description(""))
-      ->option_text("NAME")
+      .add_option(
+          "--router", flags.router,
+          "the router before this server, sglang or vllm: GET /get_load answers in its form")
+      ->check(CLI::IsMember({"sglang", "vllm"}))
+      ->capture_default_str()
       ->group(group);
 }
 

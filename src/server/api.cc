@@ -130,8 +130,8 @@ void Api::run(const Route& route, const Call& call) const {
   if (route.answer != nullptr) return send(call.reply, (this->*route.answer)(call));
   const auto body = parse_json(call.request.body);
   if (!body.ok())
-    return send(call.reply, bad_field("", "the request's body cannot be read: {}",
-                                      body.error().message));
+    return send(call.reply,
+                bad_field("", "the request's body cannot be read: {}", body.error().message));
   UnknownFields unknown(options_.strict_fields);
   if (route.read != nullptr) {
     auto answer = (this->*route.read)(*body, unknown);
@@ -174,10 +174,10 @@ ApiStatus Api::check_model(const std::string& model) const {
 
 ApiError Api::no_model(const std::string& model) const {
   return {.status = 404,
-                  .message = fmt::format("the model {} is not here; this server has {}",
-                                         in_quotes(model), in_quotes(options_.model)),
-                  .param = "model",
-                  .code = "model_not_found"};
+          .message = fmt::format("the model {} is not here; this server has {}", in_quotes(model),
+                                 in_quotes(options_.model)),
+          .param = "model",
+          .code = "model_not_found"};
 }
 
 ApiResult<Plan> Api::complete(const Json& body, UnknownFields& unknown) const {

@@ -16,7 +16,7 @@ namespace kvick::server {
 enum class LoadForm { kSglang, kVllm };
 
 struct ApiOptions {
-  std::string model;  // the id that clients see
+  std::string model;           // the id that clients see
   bool any_model = false;      // requests may name any other
   bool strict_fields = false;  // unknown fields are refused, not ignored
   LoadForm load_form = LoadForm::kSglang;

@@ -41,8 +41,8 @@ class Fields {
   void ignore(std::initializer_list<std::string_view> names);
   // The same of a name with this value only; with another it stays unknown.
   void ignore_value(std::string_view name, const Json& value);
-  // The same of names that other servers know, or routers send with every request, and that change nothing
-  // where they hold what this server does anyway.
+  // The same of names that other servers know, or routers send with every request, and that change
+  // nothing where they hold what this server does anyway.
   void ignore_defaults();
   // A field that nothing has asked for is unknown. Error: it is refused.
   ApiStatus check_rest() const;

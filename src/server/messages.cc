@@ -31,7 +31,8 @@ ApiResult<Json> read_content(Fields& message) {
   std::string text;
   size_t index = 0;
   for (const Json& part : *content) {
-    KVICK_TRY(const std::string piece, read_part(message, part, fmt::format("{}[{}]", path, index)));
+    KVICK_TRY(const std::string piece,
+              read_part(message, part, fmt::format("{}[{}]", path, index)));
     text += (index++ > 0 ? "\n" : "") + piece;
   }
   return Json(std::move(text));
@@ -95,7 +96,8 @@ ApiResult<Json> read_messages(Fields& fields) {
     return bad_field("messages", "messages must be a list of at least one message");
   Json messages = Json::array();
   for (const Json& one : *given) {
-    KVICK_TRY(Json message, read_message(fields, one, fmt::format("messages[{}]", messages.size())));
+    KVICK_TRY(Json message,
+              read_message(fields, one, fmt::format("messages[{}]", messages.size())));
     messages.push_back(std::move(message));
   }
   return messages;

@@ -8,7 +8,7 @@ namespace kvick::server {
 
 struct ServeOptions {
   ServerOptions network;
-  std::string model;  // the id that clients see
+  std::string model;                              // the id that clients see
   bool any_model = false, strict_fields = false;  // as in ApiOptions, as all below
   LoadForm load_form = LoadForm::kSglang;
   ApiKeys keys;

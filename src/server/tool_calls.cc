@@ -137,8 +137,8 @@ void ToolCallParser::drain(Found& found, Stage stage) {
     const size_t first = held_.find_first_not_of(kSpace);
     if (first == std::string::npos && !all) return;
     began_ = true;
-    bare_ = required ||
-            (first != std::string::npos && (held_[first] == '{' || held_[first] == '['));
+    bare_ =
+        required || (first != std::string::npos && (held_[first] == '{' || held_[first] == '['));
   }
   if (bare_ && !all) return;
   if (bare_) {

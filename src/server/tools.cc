@@ -28,7 +28,8 @@ ApiStatus read_list(const Fields& request, const Json& list, Tools& tools) {
   if (!list.is_array() || list.empty() || list.size() > kMostTools)
     return bad_field("tools", "tools must be a list of 1 to {} tools", kMostTools);
   for (const Json& tool : list) {
-    KVICK_TRY(std::string name, tool_name(request, tool, fmt::format("tools[{}]", tools.names.size())));
+    KVICK_TRY(std::string name,
+              tool_name(request, tool, fmt::format("tools[{}]", tools.names.size())));
     tools.names.push_back(std::move(name));
   }
   tools.list = list;
@@ -79,7 +80,8 @@ ApiResult<Tools> read_tools(Fields& fields) {
   if (list != nullptr && !(list->is_array() && list->empty()))
     KVICK_TRY_VOID(read_list(fields, *list, tools));
   KVICK_TRY(tools.parallel, fields.get_bool("parallel_tool_calls", true));
-  if (const Json* choice = fields.find("tool_choice")) KVICK_TRY_VOID(read_choice(fields, *choice, tools));
+  if (const Json* choice = fields.find("tool_choice"))
+    KVICK_TRY_VOID(read_choice(fields, *choice, tools));
   return tools;
 }
 

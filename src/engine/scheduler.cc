@@ -1,7 +1,6 @@
 #include "engine/scheduler.h"
 
 #include <fmt/format.h>
-#include <new>
 
 #include "base/thread.h"
 
@@ -93,7 +92,7 @@ void Scheduler::wait() {
   idle_.wait(lock, [&] { return !busy_ && submitted_.empty() && cancelled_.empty(); });
 }
 
-// What there is no memory to say is said later.
+// A snapshot that fails, for want of memory most likely, is taken again later.
 void Scheduler::publish() noexcept {
   try {
     Metrics metrics = batcher_->metrics();
@@ -101,7 +100,7 @@ void Scheduler::publish() noexcept {
     const std::lock_guard lock(mutex_);
     metrics_ = std::move(metrics);
     cache_ = std::move(cache);
-  } catch (const std::bad_alloc&) {
+  } catch (...) {  // the last one stands
   }
 }
 

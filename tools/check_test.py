@@ -121,8 +121,20 @@ class Tree(CheckTest):
                 "src__kv__b_dot_cc": 'Policy b_policy() {\n  return {\n      .name = "b",\n  };\n}\n'}
         self.assertEqual(self.of(docs__reference__strategies_dot_md="| `a` | one |\n| `b` (late) | two |\n", **code), [])
         self.assertEqual(self.of(docs__reference__strategies_dot_md="| `a` | one |\n`b`\n", **code),
-                         ["docs/reference/strategies.md:1: no table has a row for `b` (src/kv/b.cc)"])
+                         ["docs/reference/strategies.md:1: it does not have b of src/kv/b.cc"])
         self.assertEqual(len(self.of(**code)), 2)
+
+    def test_the_reference_names_what_the_code_has(self):
+        cases = (("command-line", "src__cli__a_dot_cc", 'app.add_option("-p,--prompt", x);\napp\n  .add_flag(\n"--raw", y);', "`--prompt`", "`--raw`"),
+                 ("metrics", "src__server__metrics_text_dot_cc", 'text.head("jobs", "gauge");\ntext.gauge(\n"bytes", 1);', "`kvick_jobs`", "`kvick_bytes`"),
+                 ("http-api", "src__server__api_dot_cc", '{.name = {"GET", "/kv"}},\n{.name = {"POST", "/v1/x/{id}"}},', "`GET /kv`", "`POST /v1/x/{id}`"),
+                 ("environment", "src__cli__a_dot_cc", 'getenv("HOME");\nenvironment("HF_TOKEN");', "`HOME`", "`HF_TOKEN`"))
+        for page, place, code, one, other in cases:
+            place = {place: code + "\n"}
+            self.assertEqual(self.of(**place, **{f"docs__reference__{page}_dot_md": f"{one}, {other}\n"}), [])
+            self.assertEqual(len(self.of(**place, **{f"docs__reference__{page}_dot_md": f"{one}\n"})), 1, page)
+            self.assertEqual(len(self.of(**place)), 2, page)
+        self.assertEqual(self.of(src__cli__a_test_dot_cc='getenv("KVICK_TEST_MODEL");\n'), [])
 
     def test_the_tree_itself_is_right(self):
         self.assertEqual(subprocess.run([sys.executable, TOOLS / "check_tree"]).returncode, 0)

@@ -136,6 +136,16 @@ class Tree(CheckTest):
             self.assertEqual(len(self.of(**place)), 2, page)
         self.assertEqual(self.of(src__cli__a_test_dot_cc='getenv("KVICK_TEST_MODEL");\n'), [])
 
+    def test_decisions_have_numbers_of_their_own(self):
+        index = "[one](0001-one.md) [two](0002-two.md)"
+        self.assertEqual(self.of(docs__adr__README_dot_md=index, **{"docs__adr__0001-one_dot_md": "# 1. One\n", "docs__adr__0002-two_dot_md": "# 2. Two\n"}), [])
+        self.assertEqual(self.of(docs__adr__README_dot_md=index, **{"docs__adr__0001-one_dot_md": "# 1. One\n", "docs__adr__0002-two_dot_md": "# 1. Two\n"}),
+                         ["docs/adr/0002-two.md:1: its heading does not begin with '# 2. '"])
+        self.assertEqual(self.of(docs__adr__README_dot_md="[one](0001-one.md) [two](0001-two.md)",
+                                 **{"docs__adr__0001-one_dot_md": "# 1. One\n", "docs__adr__0001-two_dot_md": "# 1. Two\n"}),
+                         ["docs/adr/0001-two.md:1: 0001-one.md has the number 1 already; take the next free one"])
+        self.assertEqual(self.of(**{"docs__adr__0001-one_dot_md": "# 1. One\n"}), ["docs/adr/README.md:1: it does not list 0001-one.md"])
+
     def test_the_tree_itself_is_right(self):
         self.assertEqual(subprocess.run([sys.executable, TOOLS / "check_tree"]).returncode, 0)
 

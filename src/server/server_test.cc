@@ -59,7 +59,7 @@ TEST(Server, AnswersRequestsThatCameTogetherInTheirOrder) {
   for (const int n : {3, 1, 2}) {
     const std::string body = words(n);
     all += fmt::format(
-        "POST {} HTTP/1.1\r\nHost: t\r\nContent-Type: application/json\r\n"
+        "POST {} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
         "Content-Length: {}\r\n\r\n{}",
         kPath, body.size(), body);
   }

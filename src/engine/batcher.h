@@ -40,6 +40,8 @@ class Batcher {
 
   Metrics metrics() const;
   CacheState state() const;
+  // On any thread.
+  FileCounts file_counts() const { return files_.counts(); }
 
  private:
   Batcher(Engine& engine, const BatcherOptions& options, StoreSet stores);

@@ -80,6 +80,11 @@ class Client {
     answer.body = take(std::min(bytes, unread_.size()));
     return answer;
   }
+  // Whether something has come that was not read.
+  bool has_bytes() const {
+    char byte = 0;
+    return !unread_.empty() || recv(socket_, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
+  }
   void hang_up() {
     if (socket_ >= 0) close(std::exchange(socket_, -1));
   }

@@ -12,9 +12,10 @@ void add_limits(CLI::App& command, AccessFlags& flags, const char* group) {
       ->transform(CLI::AsSizeValue(false))
       ->group(group);
   command
-      .add_option("--max-body-total", flags.max_bodies,
-                  "most bytes of all requests that are being read, e.g. 64MB; further ones are told "
-                  "to try again (default: 8 times --max-body)")
+      .add_option(
+          "--max-body-total", flags.max_bodies,
+          "most bytes of all requests that are being read, e.g. 64MB; further ones are told "
+          "to try again (default: 8 times --max-body)")
       ->transform(CLI::AsSizeValue(false))
       ->group(group);
   command

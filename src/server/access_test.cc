@@ -86,8 +86,9 @@ TEST(Access, IsForPagesOfTheServerItself) {
   form.send(head("POST /v1/completions", "Content-Type: text/plain\r\n"));
   EXPECT_EQ(form.answer().status, 415);
   Client asks = server.client();
-  asks.send("OPTIONS /v1/completions HTTP/1.1\r\nHost: localhost\r\nOrigin: http://evil.org\r\n"
-            "Access-Control-Request-Method: POST\r\n\r\n");
+  asks.send(
+      "OPTIONS /v1/completions HTTP/1.1\r\nHost: localhost\r\nOrigin: http://evil.org\r\n"
+      "Access-Control-Request-Method: POST\r\n\r\n");
   EXPECT_EQ(asks.answer().status, 403);
 }
 
@@ -95,16 +96,19 @@ TEST(Access, IsForPagesOfOriginsThatAreAllowed) {
   TestServer server({.sites = {.hosts = {}, .origins = {"https://chat.org"}}}, ApiKeys({"secret"}));
   const std::string allowed = "Access-Control-Allow-Origin: https://chat.org\r\nVary: Origin\r\n";
   Client client = server.client();
-  client.send("OPTIONS /v1/completions HTTP/1.1\r\nHost: localhost\r\nOrigin: https://chat.org\r\n"
-              "Access-Control-Request-Method: POST\r\n"
-              "Access-Control-Request-Headers: authorization,content-type\r\n\r\n");
+  client.send(
+      "OPTIONS /v1/completions HTTP/1.1\r\nHost: localhost\r\nOrigin: https://chat.org\r\n"
+      "Access-Control-Request-Method: POST\r\n"
+      "Access-Control-Request-Headers: authorization,content-type\r\n\r\n");
   const Client::Answer preflight = client.answer();
   EXPECT_EQ(preflight.status, 200);
-  for (const std::string& line : {allowed, std::string("Access-Control-Allow-Methods: POST\r\n"),
-                                  std::string("Access-Control-Allow-Headers: authorization,content-type\r\n")})
+  for (const std::string& line :
+       {allowed, std::string("Access-Control-Allow-Methods: POST\r\n"),
+        std::string("Access-Control-Allow-Headers: authorization,content-type\r\n")})
     EXPECT_NE(preflight.head.find(line), std::string::npos) << preflight.head;
   // On the same connection: an error, an answer, a stream; and one that is no page's.
-  const std::string origin = "Origin: https://chat.org\r\n", key = "Authorization: Bearer secret\r\n";
+  const std::string origin = "Origin: https://chat.org\r\n",
+                    key = "Authorization: Bearer secret\r\n";
   client.get("/v1/models", origin);
   const Client::Answer error = client.answer();
   EXPECT_EQ(error.status, 401);
@@ -158,9 +162,9 @@ TEST(Bodies, HaveOneLimitForAllConnections) {
   ASSERT_TRUE(keeper.wait_for(1));
   EXPECT_EQ(status(whole), 503);
   // Not only by what is announced.
-  EXPECT_EQ(status("Transfer-Encoding: chunked\r\n\r\n384\r\n" + std::string(900, 'x') +
-                   "\r\n0\r\n\r\n"),
-            503);
+  EXPECT_EQ(
+      status("Transfer-Encoding: chunked\r\n\r\n384\r\n" + std::string(900, 'x') + "\r\n0\r\n\r\n"),
+      503);
   EXPECT_EQ(status("Content-Length: 600\r\n\r\n" + std::string(600, 'x')), 200);
   ASSERT_TRUE(keeper.wait_for(2));
   keeper.let_go();

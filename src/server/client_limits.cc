@@ -85,8 +85,9 @@ ApiStatus check_size(const Plan& plan, uint32_t context) {
                      "but an answer has at most {}; lower n, logprobs or max_tokens",
                      numbers, kMostReported);
   if (echoed > kMostEchoBytes)
-    return bad_field("echo", "n times the prompts are {} bytes to repeat, but at most {} are; "
-                             "lower n or leave echo out",
+    return bad_field("echo",
+                     "n times the prompts are {} bytes to repeat, but at most {} are; "
+                     "lower n or leave echo out",
                      echoed, kMostEchoBytes);
   return Done{};
 }

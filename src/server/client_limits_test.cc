@@ -45,17 +45,16 @@ TEST(ClientLimits, LetARequestOnlyLowerItself) {
 
 TEST(ClientLimits, LetARequestChooseTheServersOwnCacheAndSmallerTypes) {
   const ClientLimits own = limits_of({"own"}, "paged:block=16", "q8");
-  for (const char* fields :
-       {R"("strategy":"paged:block=16")", R"("type":"q8")", R"("type":"q4")",
-        R"("type":"k=q8,v=q4")", R"("select":"none")", R"("strategy":"paged:block=16","type":"q4")"})
+  for (const char* fields : {R"("strategy":"paged:block=16")", R"("type":"q8")", R"("type":"q4")",
+                             R"("type":"k=q8,v=q4")", R"("select":"none")",
+                             R"("strategy":"paged:block=16","type":"q4")"})
     EXPECT_EQ(refusal(kv(fields), own), "") << fields;
   EXPECT_EQ(refusal(kv(R"("strategy":"iterative")"), own),
             "kv: requests may not choose the cache strategy \"iterative\" here; the server's own "
             "is paged:block=16, and its --client-kv allows others");
-  for (const char* fields :
-       {R"("strategy":"upfront")", R"("strategy":"bmc:r=1")", R"("strategy":"paged:block=1")",
-        R"("type":"f16")", R"("type":"k=q8")", R"("type":"f32")", R"("type":"kivi4")",
-        R"("select":"quest")"})
+  for (const char* fields : {R"("strategy":"upfront")", R"("strategy":"bmc:r=1")",
+                             R"("strategy":"paged:block=1")", R"("type":"f16")", R"("type":"k=q8")",
+                             R"("type":"f32")", R"("type":"kivi4")", R"("select":"quest")"})
     EXPECT_NE(refusal(kv(fields), own), "") << fields;
 }
 

@@ -215,9 +215,8 @@ std::optional<HttpResponse> Connection::answer_to_head(const HttpRequest& head) 
   if (const auto allowed = hub_.sites.check(text_of(got[http::field::host]), origin); !allowed.ok())
     return error_response(allowed.error());
   framing_.lines = hub_.sites.answer_lines(origin);
-  const Preflight asked = {
-      .method = text_of(got[http::field::access_control_request_method]),
-      .headers = text_of(got[http::field::access_control_request_headers])};
+  const Preflight asked = {.method = text_of(got[http::field::access_control_request_method]),
+                           .headers = text_of(got[http::field::access_control_request_headers])};
   if (head.method == "OPTIONS" && !origin.empty() && !asked.method.empty())
     return preflight_answer(asked);
   return hub_.handler->refuses(head);

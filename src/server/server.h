@@ -29,7 +29,7 @@ struct ServerOptions {
   std::chrono::milliseconds write_time{30'000};  // that a client takes no byte of what is to write
   std::chrono::milliseconds drain_time{30'000};  // for running requests, once a signal has come
   bool signals = false;                          // SIGINT and SIGTERM drain, a second one stops
-  SiteOptions sites = {};  // which may use it beside its own
+  SiteOptions sites = {};                        // which may use it beside its own
   unsigned background_threads = 4, answer_threads = 2;
   // Told what a task of the network threw, on its thread.
   std::function<void(const std::string&)> report = {};

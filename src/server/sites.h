@@ -12,8 +12,9 @@
 namespace kvick::server {
 
 struct SiteOptions {
-  std::vector<std::string> hosts;    // further names that the server is called by, without ports
-  std::vector<std::string> origins;  // other sites whose pages may use it: "https://x.org"; "*": all
+  std::vector<std::string> hosts;  // further names that the server is called by, without ports
+  std::vector<std::string>
+      origins;  // other sites whose pages may use it: "https://x.org"; "*": all
 };
 // Errors: what is no name, or no origin.
 base::Status<> check(const SiteOptions& options);

@@ -38,9 +38,9 @@ TEST(Sites, LetTheirOwnPageAskAndNoOther) {
     EXPECT_EQ(code(sites, "localhost", "http://localhost"), "");
     EXPECT_EQ(code(sites, "localhost:80", "http://LOCALHOST"), "");
     EXPECT_EQ(code(sites, "localhost:443", "https://localhost"), "");
-    for (const char* origin :
-         {"http://evil.org", "http://localhost:3000", "http://localhost", "null", "evil://localhost:8080",
-          "http://localhost:8080.evil.org", "http://evil.org/localhost:8080", "localhost:8080"})
+    for (const char* origin : {"http://evil.org", "http://localhost:3000", "http://localhost",
+                               "null", "evil://localhost:8080", "http://localhost:8080.evil.org",
+                               "http://evil.org/localhost:8080", "localhost:8080"})
       EXPECT_EQ(code(sites, "localhost:8080", origin), "origin_not_allowed") << origin;
     EXPECT_EQ(code(sites, "", "http://"), "origin_not_allowed");
     EXPECT_EQ(sites.answer_lines("http://localhost:8080"), "");
@@ -48,7 +48,8 @@ TEST(Sites, LetTheirOwnPageAskAndNoOther) {
 }
 
 TEST(Sites, LetPagesOfAllowedOriginsAskAndReadTheAnswer) {
-  const Sites some({.hosts = {}, .origins = {"https://Chat.org", "http://localhost:3000"}}, "", true);
+  const Sites some({.hosts = {}, .origins = {"https://Chat.org", "http://localhost:3000"}}, "",
+                   true);
   EXPECT_EQ(code(some, "localhost", "https://chat.org"), "");
   EXPECT_EQ(code(some, "localhost", "http://localhost:3000"), "");
   EXPECT_EQ(code(some, "localhost", "http://chat.org"), "origin_not_allowed");

@@ -98,6 +98,7 @@ TEST_F(AnswerThreads, LeaveTheNetworkFreeWhileAnAnswerIsWritten) {
   run(network_);  // all that the network has to do of it by now
   call("B", {.method = "GET", .target = "/health"});
   call("C", {.method = "GET", .target = "/metrics"});
+  run(network_);
   EXPECT_EQ(log_, (Log{"B: 200", "C: 200"}));
   run(answers_);
   EXPECT_EQ(log_.size(), 2U);

@@ -37,8 +37,19 @@ Generation::Generation(engine::Service& service, const Threads& threads,
 
 void Generation::watch(Reply& reply) {
   reply.on_gone([self = weak_from_this()] {
-    if (const auto generation = self.lock()) generation->post(Gone{});
+    if (const auto generation = self.lock()) generation->leave();
   });
+}
+
+// At once, though all threads for answers be busy.
+void Generation::leave() {
+  std::vector<engine::JobId> ids;
+  {
+    const std::lock_guard lock(mutex_);
+    left_ = true;
+    ids = ids_;
+  }
+  for (const engine::JobId id : ids) service_.cancel(id);
 }
 
 // Takes the jobs out of the plan and has them report here.
@@ -102,6 +113,7 @@ void Generation::call_worker() {
 
 std::vector<Generation::Event> Generation::take_events() {
   const std::lock_guard lock(mutex_);
+  gone_ = gone_ || left_;
   return std::exchange(inbox_, {});
 }
 
@@ -114,6 +126,7 @@ bool Generation::has_more() {
 void Generation::work() noexcept {
   try {
     for (Event& event : take_events()) std::visit([&](auto& one) { on(std::move(one)); }, event);
+    if (gone_) body_.clear();
     if (!body_.empty()) write_choice();
     flush();
   } catch (const std::exception&) {
@@ -137,7 +150,11 @@ void Generation::on(const engine::Refusal& refusal) {
 }
 
 void Generation::on(Started started) {
-  ids_ = std::move(started.ids);
+  {
+    const std::lock_guard lock(mutex_);
+    ids_ = std::move(started.ids);
+    gone_ = gone_ || left_;
+  }
   if (gone_) return cancel();
   plan_ = std::move(started.plan);
   running_ = ids_.size();
@@ -182,11 +199,6 @@ void Generation::on(JobEnd of) {
   counts_.answer += of.outcome.generated_tokens;
   if (of.outcome.error) error_ = of.outcome.error;
   if (--running_ == 0) finish();
-}
-
-void Generation::on(Gone) {
-  cancel();
-  reply_.reset();
 }
 
 void Generation::finish() {

@@ -30,7 +30,6 @@ class Generation : public std::enable_shared_from_this<Generation> {
     std::shared_ptr<const Plan> plan;
     std::vector<engine::JobId> ids;
   };
-  struct Gone {};
   // Of a job: what comes of it before all jobs are submitted is kept until then, because a later
   // refusal answers instead.
   struct JobPiece {
@@ -41,8 +40,9 @@ class Generation : public std::enable_shared_from_this<Generation> {
     size_t job = 0;
     engine::Outcome outcome;
   };
-  using Event = std::variant<JobPiece, JobEnd, Started, engine::Refusal, Gone>;
+  using Event = std::variant<JobPiece, JobEnd, Started, engine::Refusal>;
 
+  void leave();
   void post(Event event);
   void call_worker();
   void work() noexcept;
@@ -57,7 +57,6 @@ class Generation : public std::enable_shared_from_this<Generation> {
   void on(const engine::Refusal& refusal);
   void on(JobPiece piece);
   void on(JobEnd end);
-  void on(Gone);
   void begin_choices();
   void give(const ChoiceText& text);
   void finish();
@@ -71,14 +70,15 @@ class Generation : public std::enable_shared_from_this<Generation> {
   const Post network_, answers_;
 
   std::mutex mutex_;
-  std::vector<Event> inbox_;  // under the mutex, as is:
-  bool working_ = false;      // a thread for answers is at it, or was called
+  std::vector<Event> inbox_;        // under the mutex, as is:
+  bool working_ = false;            // a thread for answers is at it, or was called
+  bool left_ = false;               // the client has gone
+  std::vector<engine::JobId> ids_;  // set by who works
 
   // Only of the thread that works.
   std::unique_ptr<AnswerFormat> format_;
   std::shared_ptr<Reply> reply_;      // null once it has its answer
   std::shared_ptr<const Plan> plan_;  // null until all jobs are submitted
-  std::vector<engine::JobId> ids_;
   std::vector<Event> early_;
   std::vector<Choice> choices_;  // job j's choice c is at j * plan.choices + c
   TokenCounts counts_;

@@ -158,5 +158,19 @@ TEST(Answers, AreWrittenWhileTheServerAnswersOthers) {
   EXPECT_EQ(Json::parse(slow.answer().body)["choices"].size(), 64U);
 }
 
+TEST(Answers, AreCancelledWithTheirClientThoughAllTheirThreadsAreBusy) {
+  TestServer server({.answer_threads = 1});
+  Client client = server.client();
+  client.post("/v1/completions",
+              R"({"prompt":"x","max_tokens":9,"stream":true,"cache_salt":"hold"})");
+  client.read_until("w0");
+  std::mutex writing;
+  writing.lock();
+  server.server().threads().answers([&] { const std::lock_guard wait(writing); });
+  client.hang_up();
+  EXPECT_TRUE(server.service.wait_for_cancellations(1));
+  writing.unlock();
+}
+
 }  // namespace
 }  // namespace kvick::server

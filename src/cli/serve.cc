@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fmt/format.h>
 
+#include "cli/access_flags.h"
 #include "cli/commands.h"
 #include "cli/engine_options.h"
 #include "cli/spec_flag.h"
@@ -31,9 +32,9 @@ struct ServeFlags {
   std::string spec;
   std::string host = "127.0.0.1";
   uint16_t port = 8080;
-  std::string api_key_file, name;
+  std::string name;
+  AccessFlags access;
   size_t max_connections = 1024;
-  uint64_t max_body = 8 << 20;
   unsigned drain_seconds = 30;
 };
 
@@ -75,8 +76,7 @@ Result<engine::SchedulerOptions> scheduler_options(const engine::Engine& engine,
 
 Result<std::unique_ptr<engine::Service>> make_service(engine::Engine& engine,
                                                       std::span<const base::Team> teams,
-                                                      const ServeFlags& flags) {
-  KVICK_TRY(const engine::SchedulerOptions options, scheduler_options(engine, flags));
+                                                      const engine::SchedulerOptions& options) {
   std::unique_ptr<engine::Service> service;
   if (teams.empty()) {
     KVICK_TRY(service, engine::Scheduler::make(engine, options));
@@ -97,7 +97,6 @@ server::ServerOptions network_of(const ServeFlags& flags) {
   network.host = flags.host;
   network.port = flags.port;
   network.most_connections = flags.max_connections;
-  network.most_body_bytes = flags.max_body;
   network.drain_time = std::chrono::seconds(flags.drain_seconds);
   network.signals = true;
   return network;
@@ -112,19 +111,18 @@ void say_where(const ServeFlags& flags, const Common& common, uint16_t port) {
 }
 
 Result<int> serve(const ServeFlags& flags, const Common& common) {
-  server::ApiKeys keys;
-  if (!flags.api_key_file.empty()) {
-    KVICK_TRY(keys, server::read_api_keys(flags.api_key_file));
-  }
+  server::ServeOptions options;
+  options.network = network_of(flags);
+  KVICK_TRY_VOID(apply(flags.access, options));
   KVICK_TRY(const std::vector<base::Team> teams, teams_of(flags));
   EngineFlags engine_flags = flags.engine;
   engine_flags.fingerprint = !flags.kv_dir.empty();
   KVICK_TRY(const std::unique_ptr<engine::Engine> engine, open_engine(engine_flags, common));
-  KVICK_TRY(const std::unique_ptr<engine::Service> service, make_service(*engine, teams, flags));
-  server::ServeOptions options;
-  options.network = network_of(flags);
+  KVICK_TRY(const engine::SchedulerOptions service_options, scheduler_options(*engine, flags));
+  KVICK_TRY(const std::unique_ptr<engine::Service> service,
+            make_service(*engine, teams, service_options));
+  options.limits.own_kv = service_options.batch.kv;
   options.model = model_name(flags);
-  options.keys = std::move(keys);
   options.constraint = server::json_forms(engine->tokenizer());
   options.on_listening = [&](uint16_t port) { say_where(flags, common, port); };
   options.report = report;
@@ -140,16 +138,9 @@ void add_network_flags(CLI::App& command, ServeFlags& flags) {
   command.add_option("--port", flags.port, "port to listen on; 0: any that is free")
       ->capture_default_str()
       ->group(group);
-  command
-      .add_option("--api-key-file", flags.api_key_file,
-                  "keys that clients must give, one a line (default: no key is asked for)")
-      ->group(group);
   command.add_option("--max-connections", flags.max_connections, "further ones are refused")
       ->check(CLI::Range(1, 1'000'000))
       ->capture_default_str()
-      ->group(group);
-  command.add_option("--max-body", flags.max_body, "most bytes of a request, e.g. 8MB")
-      ->transform(CLI::AsSizeValue(false))
       ->group(group);
   command
       .add_option("--drain-seconds", flags.drain_seconds,
@@ -204,6 +195,7 @@ void add_serve(CLI::App& app, const Common& common, Run& chosen) {
       ->capture_default_str();
   add_cache_flags(*command, *flags);
   add_network_flags(*command, *flags);
+  add_access_flags(*command, flags->access);
   command->callback([&common, &chosen, flags] {
     chosen = [&common, flags] {
       const auto status = serve(*flags, common);

@@ -69,17 +69,23 @@ void Scheduler::cancel(JobId job) {
 }
 
 Metrics Scheduler::metrics() const {
+  // Files are written and read also when no job runs.
+  const FileCounts files = batcher_->file_counts();
   const std::lock_guard lock(mutex_);
-  // What files are written to and read from goes on when no job runs.
-  Metrics all = busy_ || stopping_ ? metrics_ : batcher_->metrics();
+  Metrics all = stale_ && !busy_ && !stopping_ ? batcher_->metrics() : metrics_;
+  all.files = files;
   all.waiting += static_cast<uint32_t>(submitted_.size());
   all.refused = refused_;
   return all;
 }
 
 CacheState Scheduler::cache() const {
-  const std::lock_guard lock(mutex_);
-  return cache_;
+  std::shared_ptr<const CacheState> cache;
+  {
+    const std::lock_guard lock(mutex_);
+    cache = cache_;
+  }
+  return *cache;
 }
 
 void Scheduler::drain() {
@@ -96,11 +102,14 @@ void Scheduler::wait() {
 void Scheduler::publish() noexcept {
   try {
     Metrics metrics = batcher_->metrics();
-    CacheState cache = batcher_->state();
+    auto cache = std::make_shared<const CacheState>(batcher_->state());
     const std::lock_guard lock(mutex_);
     metrics_ = std::move(metrics);
-    cache_ = std::move(cache);
-  } catch (...) {  // the last one stands
+    cache_.swap(cache);  // the old one goes once others need not wait for that
+    stale_ = false;
+  } catch (...) {
+    const std::lock_guard lock(mutex_);
+    stale_ = true;
   }
 }
 

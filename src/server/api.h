@@ -4,6 +4,7 @@
 #include <span>
 
 #include "server/api_keys.h"
+#include "server/client_limits.h"
 #include "server/generation.h"
 #include "server/http.h"
 #include "server/target.h"
@@ -14,10 +15,11 @@ struct ApiOptions {
   std::string model;  // the id that clients see
   ApiKeys keys;
   MakeConstraint constraint;
-  std::function<uint64_t()> random;    // of seeds and ids; from one thread at a time
+  std::function<uint64_t()> random;    // of seeds and ids; called by one thread at a time
   std::function<int64_t()> unix_time;  // seconds since 1970
   // Told, in one sentence, what of the server itself broke on a request.
   std::function<void(const std::string&)> report;
+  ClientLimits limits = {};
 };
 
 class Api final : public Handler {
@@ -26,6 +28,7 @@ class Api final : public Handler {
   Api(const engine::Engine& engine, engine::Service& service, ApiOptions options, Threads threads,
       const NetworkCounters& counters);
 
+  std::optional<HttpResponse> refuses(const HttpRequest& head) const override;
   void handle(HttpRequest request, std::shared_ptr<Reply> reply) override;
 
   // What there is, in the order of the table.
@@ -54,6 +57,7 @@ class Api final : public Handler {
   ApiResult<Plan> chat(const Json& body) const;
 
   ApiStatus check(const Route& route, const HttpRequest& request) const;
+  ApiResult<Match> find(const HttpRequest& head) const;
   void run(const Route& route, const Call& call) const;
   void run_guarded(const Route& route, const Call& call) const;
   void generate(Plan plan, const std::shared_ptr<Reply>& reply) const;

@@ -57,7 +57,7 @@ class ApiTest : public testing::Test {
                           .unix_time = [] { return 1000; },
                           .report = {}};
     api_ = std::make_unique<Api>(test_engine(), service_, std::move(options),
-                                 Threads{inline_post, inline_post}, counters_);
+                                 Threads{inline_post, inline_post, inline_post}, counters_);
   }
   base::Result<std::shared_ptr<const text::Constraint>> constrain(const Json& format) {
     constrained_ = format;

@@ -10,6 +10,7 @@ struct ServeOptions {
   ServerOptions network;
   std::string model;  // the id that clients see
   ApiKeys keys;
+  ClientLimits limits = {};
   MakeConstraint constraint;
   std::function<void(uint16_t port)> on_listening;
   std::function<void(const std::string&)> report;  // as in ApiOptions

@@ -33,6 +33,8 @@ struct ServeFlags {
   std::string host = "127.0.0.1";
   uint16_t port = 8080;
   std::string name;
+  bool any_model = false, strict_fields = false;
+  std::string router = "sglang";
   AccessFlags access;
   size_t max_connections = 1024;
   unsigned drain_seconds = 30;
@@ -123,6 +125,9 @@ Result<int> serve(const ServeFlags& flags, const Common& common) {
             make_service(*engine, teams, service_options));
   options.limits.own_kv = service_options.batch.kv;
   options.model = model_name(flags);
+  options.any_model = flags.any_model;
+  options.strict_fields = flags.strict_fields;
+  options.load_form = flags.router == "vllm" ? server::LoadForm::kVllm : server::LoadForm::kSglang;
   options.constraint = server::json_forms(engine->tokenizer());
   options.on_listening = [&](uint16_t port) { say_where(flags, common, port); };
   options.report = report;
@@ -167,6 +172,28 @@ void add_cache_flags(CLI::App& command, ServeFlags& flags) {
       ->group(group);
 }
 
+void add_request_flags(CLI::App& command, ServeFlags& flags) {
+  const char* group = "Requests";
+  command.add_option("--name", flags.name, "the model's id for clients (default: its file's name)")
+      ->group(group);
+  command
+      .add_flag("--any-model", flags.any_model,
+                "answer requests that name another model too, instead of 404")
+      ->group(group);
+  command
+      .add_flag("--strict-fields", flags.strict_fields,
+                "refuse requests with unknown fields (default: ignore the fields, and name them in "
+                "the log and in the answer's header X-Kvick-Ignored-Fields)")
+      ->group(group);
+  command
+      .add_option(
+          "--router", flags.router,
+          "the router before this server, sglang or vllm: GET /get_load answers in its form")
+      ->check(CLI::IsMember({"sglang", "vllm"}))
+      ->capture_default_str()
+      ->group(group);
+}
+
 }  // namespace
 
 void add_serve(CLI::App& app, const Common& common, Run& chosen) {
@@ -175,8 +202,6 @@ void add_serve(CLI::App& app, const Common& common, Run& chosen) {
   auto flags = std::make_shared<ServeFlags>();
   add_engine_flags(*command, flags->engine);
   add_spec_flag(*command, flags->spec);
-  command->add_option("--name", flags->name,
-                      "the model's id for clients (default: its file's name)");
   command
       ->add_option("--instances", flags->instances,
                    "copies of the model at work, each with its share of --threads on cores of its "
@@ -193,6 +218,7 @@ void add_serve(CLI::App& app, const Common& common, Run& chosen) {
                    "that a step may take while an answer grows: prompts get what is left of it")
       ->check(CLI::Range(1.0, 10000.0))
       ->capture_default_str();
+  add_request_flags(*command, *flags);
   add_cache_flags(*command, *flags);
   add_network_flags(*command, *flags);
   add_access_flags(*command, flags->access);

@@ -110,9 +110,10 @@ std::optional<Refusal> Batcher::refuses(const Job& job) const {
   const Shelf& standard = stores_.standard();
   const uint32_t most = job.kv ? engine_.most_tokens(kind_of(job)) : standard.most_tokens;
   if (job.prompt.size() > most)
-    return invalid("prompt", fmt::format("the prompt has {} tokens, but the context holds {}; "
-                                         "shorten it",
-                                         job.prompt.size(), most));
+    return Refusal{Why::kTooLong,
+                   fmt::format("the prompt has {} tokens, but the context holds {}; shorten it",
+                               job.prompt.size(), most),
+                   "prompt"};
   if (job.kv) return std::nullopt;
   const uint64_t bytes =
       stores_.needed_bytes(standard, static_cast<uint32_t>(job.prompt.size()), job.choices);

@@ -31,7 +31,7 @@ TEST(Batcher, SaysWhyItTakesAJobNot) {
   EXPECT_EQ(refusal(job_of({1}, 1)).message, "taken");
   EXPECT_EQ(refusal(job_of({}, 1)).field, "prompt");
   EXPECT_EQ(refusal(job_of({-1}, 1)).field, "prompt");
-  EXPECT_EQ(refusal(job_of(std::vector<Token>(129, 1), 1)).why, Refusal::Why::kInvalid);
+  EXPECT_EQ(refusal(job_of(std::vector<Token>(129, 1), 1)).why, Refusal::Why::kTooLong);
   EXPECT_EQ(refusal(job_of(std::vector<Token>(60, 1), 1)).why, Refusal::Why::kTooLarge);
   Job many = job_of({1}, 1);
   many.choices = 1000;

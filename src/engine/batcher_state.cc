@@ -11,6 +11,9 @@ Metrics Batcher::metrics() const {
   Metrics all = counts_;
   for (const auto& group : waiting_) ++(group->admitted ? all.preempted : all.waiting);
   all.running = static_cast<uint32_t>(running_.size());
+  for (const auto* groups : {&running_, &waiting_})
+    for (const auto& group : *groups)
+      for (const Lane& lane : group->lanes) all.job_tokens += lane.tokens.size();
   all.kv_limit_bytes = stores_.max_bytes();
   all.kv = stores_.usage();
   all.reuse_age = stores_.reuse_ages();

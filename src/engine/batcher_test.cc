@@ -176,6 +176,20 @@ TEST(Batcher, LetsNobodyWaitForEverBehindTheMoreImportant) {
   EXPECT_EQ(ended, (std::vector<int>{1, 2, 3, 0, 4, 5, 6, 7, 8, 9}));
 }
 
+TEST(Batcher, CountsTheTokensOfRunningAndOfWaitingJobs) {
+  const auto engine = tiny_engine();
+  BatcherOptions options;
+  options.max_sequences = 1;
+  const auto batcher = std::move(Batcher::make(*engine, options)).value();
+  batcher->add(JobId{1}, job_of({1, 2, 3, 4}, 10));
+  batcher->add(JobId{2}, job_of({1, 2, 3}, 10));
+  EXPECT_EQ(batcher->metrics().job_tokens, 7u);
+  batcher->step();  // the first one's prompt, and its first token
+  EXPECT_EQ(batcher->metrics().job_tokens, 8u);
+  run_all(*batcher);
+  EXPECT_EQ(batcher->metrics().job_tokens, 0u);
+}
+
 TEST(Batcher, FreesTheRowsOfACancelledJobAtOnce) {
   const auto engine = tiny_engine();
   const auto batcher = batcher_of(*engine, "bmc:r=8");

@@ -75,6 +75,7 @@ Metrics Scheduler::metrics() const {
   Metrics all = stale_ && !busy_ && !stopping_ ? batcher_->metrics() : metrics_;
   all.files = files;
   all.waiting += static_cast<uint32_t>(submitted_.size());
+  for (const auto& group : submitted_) all.job_tokens += group->job.prompt.size();
   all.refused = refused_;
   return all;
 }

@@ -30,7 +30,8 @@ struct Piece {
 // Why a job was not taken, or could not go on.
 struct Refusal {
   enum class Why {
-    kInvalid,   // never possible: a bad value, a prompt longer than the context
+    kInvalid,   // never possible: a bad value
+    kTooLong,   // a prompt longer than the context
     kTooLarge,  // needs more memory than there is in all
     kLost,      // its rows are: a slower tier of the cache failed
     kFailed,    // something of the engine broke: no memory, scores that are not numbers, a bug

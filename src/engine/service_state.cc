@@ -20,6 +20,7 @@ void Metrics::add(const Metrics& other) {
   waiting += other.waiting;
   running += other.running;
   preempted += other.preempted;
+  job_tokens += other.job_tokens;
   finished += other.finished;
   cancelled += other.cancelled;
   failed += other.failed;

@@ -37,6 +37,7 @@ struct FileCounts {
 // Since the service began, unless it says now.
 struct Metrics {
   uint32_t waiting = 0, running = 0, preempted = 0;  // jobs now
+  uint64_t job_tokens = 0;                           // of theirs: prompts, and answers so far
   uint64_t finished = 0, cancelled = 0, failed = 0, refused = 0;
   uint64_t prompt_tokens = 0, cached_tokens = 0, generated_tokens = 0;
   uint64_t steps = 0, step_tokens = 0;

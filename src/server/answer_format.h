@@ -45,6 +45,8 @@ class AnswerFormat {
   Json one_choice(const ChoiceText& text) const { return whole_choice(text); }
   Json chunk(const ChoiceText& text) const;
   Json usage_chunk(const TokenCounts& counts) const;
+  // The request's field that the prompt is made of.
+  virtual std::string_view prompt_field() const = 0;
   // What a choice's stream begins with, if with anything.
   virtual std::optional<Json> first_chunk(uint32_t index) const = 0;
 

@@ -3,11 +3,15 @@
 #include <mutex>
 
 #include "server/fields.h"
+#include "server/reply_headers.h"
 
 namespace kvick::server {
 namespace {
 
 using base::Done;
+
+// What the SGLang gateway sends for a request that names no model.
+constexpr std::string_view kSglangPlaceholder = "unknown";
 
 bool is_json(std::string_view content_type) {
   constexpr std::string_view kJson = "application/json";
@@ -37,11 +41,12 @@ ApiError unauthorized() {
 
 }  // namespace
 
-// Either answers, or makes the plan of a generation.
+// Either answers, or reads the body and answers, or makes the plan of a generation.
 struct Api::Route {
   RouteName name;
   ApiResult<HttpResponse> (Api::*answer)(const Call&) const = nullptr;
-  ApiResult<Plan> (Api::*plan)(const Json&) const = nullptr;
+  ApiResult<HttpResponse> (Api::*read)(const Json&, UnknownFields&) const = nullptr;
+  ApiResult<Plan> (Api::*plan)(const Json&, UnknownFields&) const = nullptr;
   bool open = false;     // without a key
   bool at_once = false;  // on the network's thread
 };
@@ -58,8 +63,13 @@ const Api::Route Api::kRoutes[] = {
     {.name = {"GET", "/v1/models/{id}"}, .answer = &Api::model, .at_once = true},
     {.name = {"POST", "/v1/completions"}, .plan = &Api::complete},
     {.name = {"POST", "/v1/chat/completions"}, .plan = &Api::chat},
-    {.name = {"POST", "/tokenize"}, .answer = &Api::tokenize},
-    {.name = {"POST", "/detokenize"}, .answer = &Api::detokenize},
+    {.name = {"POST", "/tokenize"}, .read = &Api::tokenize},
+    {.name = {"POST", "/detokenize"}, .read = &Api::detokenize},
+    {.name = {"GET", "/server_info"}, .answer = &Api::server_info, .at_once = true},
+    {.name = {"GET", "/get_server_info"}, .answer = &Api::server_info, .at_once = true},
+    {.name = {"GET", "/model_info"}, .answer = &Api::model_info, .at_once = true},
+    {.name = {"GET", "/get_model_info"}, .answer = &Api::model_info, .at_once = true},
+    {.name = {"GET", "/get_load"}, .answer = &Api::load},
 };
 
 std::span<const RouteName> Api::routes() {
@@ -130,25 +140,37 @@ void Api::run_guarded(const Route& route, const Call& call) const {
   }
 }
 
+void Api::send(const std::shared_ptr<Reply>& reply, ApiResult<HttpResponse> answer) const {
+  threads_.network([reply, response = answer.ok() ? *std::move(answer)
+                                                  : error_response(answer.error())]() mutable {
+    reply->send(std::move(response));
+  });
+}
+
 void Api::run(const Route& route, const Call& call) const {
-  const auto send = [&](HttpResponse response) {
-    threads_.network([reply = call.reply, response = std::move(response)]() mutable {
-      reply->send(std::move(response));
-    });
-  };
-  if (route.answer != nullptr) {
-    auto answer = (this->*route.answer)(call);
-    return send(answer.ok() ? *std::move(answer) : error_response(answer.error()));
-  }
+  if (route.answer != nullptr) return send(call.reply, (this->*route.answer)(call));
   const auto body = parse_json(call.request.body);
   if (!body.ok())
-    return send(error_response(
-        bad_field("", "the request's body cannot be read: {}", body.error().message)));
-  auto plan = (this->*route.plan)(*body);
-  if (!plan.ok()) return send(error_response(plan.error()));
+    return send(call.reply,
+                bad_field("", "the request's body cannot be read: {}", body.error().message));
+  UnknownFields unknown(options_.strict_fields);
+  if (route.read != nullptr) {
+    auto answer = (this->*route.read)(*body, unknown);
+    return send(named(call.reply, unknown), std::move(answer));
+  }
+  auto plan = (this->*route.plan)(*body, unknown);
+  const std::shared_ptr<Reply> reply = named(call.reply, unknown);
+  if (!plan.ok()) return send(reply, plan.error());
   const auto allowed = check_limits(*plan, options_.limits, {engine_, service_.context()});
-  if (!allowed.ok()) return send(error_response(allowed.error()));
-  generate(*std::move(plan), call.reply);
+  if (!allowed.ok()) return send(reply, allowed.error());
+  generate(*std::move(plan), reply);
+}
+
+// A reply that says which fields were ignored; the log says it too.
+std::shared_ptr<Reply> Api::named(const std::shared_ptr<Reply>& reply,
+                                  const UnknownFields& unknown) const {
+  unknown_fields_.add(unknown, options_.report);
+  return with_headers(reply, unknown.headers());
 }
 
 void Api::generate(Plan plan, const std::shared_ptr<Reply>& reply) const {
@@ -168,22 +190,27 @@ void Api::generate(Plan plan, const std::shared_ptr<Reply>& reply) const {
 }
 
 ApiStatus Api::check_model(const std::string& model) const {
-  if (model.empty() || model == options_.model) return Done{};
-  return ApiError{.status = 404,
-                  .message = fmt::format("the model {} is not here; this server has {}",
-                                         in_quotes(model), in_quotes(options_.model)),
-                  .param = "model",
-                  .code = "model_not_found"};
+  if (model.empty() || model == options_.model || options_.any_model) return Done{};
+  if (model == kSglangPlaceholder) return Done{};
+  return no_model(model);
 }
 
-ApiResult<Plan> Api::complete(const Json& body) const {
-  KVICK_TRY(const CompletionRequest request, parse_completion(body));
+ApiError Api::no_model(const std::string& model) const {
+  return {.status = 404,
+          .message = fmt::format("the model {} is not here; this server has {}", in_quotes(model),
+                                 in_quotes(options_.model)),
+          .param = "model",
+          .code = "model_not_found"};
+}
+
+ApiResult<Plan> Api::complete(const Json& body, UnknownFields& unknown) const {
+  KVICK_TRY(const CompletionRequest request, parse_completion(body, unknown));
   KVICK_TRY_VOID(check_model(request.model));
   return plan_completion(request, {engine_, options_.constraint, options_.random});
 }
 
-ApiResult<Plan> Api::chat(const Json& body) const {
-  KVICK_TRY(const ChatRequest request, parse_chat(body));
+ApiResult<Plan> Api::chat(const Json& body, UnknownFields& unknown) const {
+  KVICK_TRY(const ChatRequest request, parse_chat(body, unknown));
   KVICK_TRY_VOID(check_model(request.model));
   return plan_chat(request, {engine_, options_.constraint, options_.random});
 }

@@ -11,13 +11,6 @@ namespace {
 
 HttpResponse json_response(const Json& json) { return {.body = to_text(json)}; }
 
-ApiResult<Json> body_of(const HttpRequest& request) {
-  auto body = parse_json(request.body);
-  if (!body.ok())
-    return bad_field("", "the request's body cannot be read: {}", body.error().message);
-  return *std::move(body);
-}
-
 // The tokens of a text, or of a conversation as the model would see it.
 ApiResult<std::vector<engine::Token>> tokens_of(Fields& fields, const engine::Engine& engine) {
   KVICK_TRY(const bool special, fields.get_bool("add_special_tokens", true));
@@ -47,7 +40,7 @@ ApiResult<HttpResponse> Api::models(const Call&) const {
 }
 
 ApiResult<HttpResponse> Api::model(const Call& call) const {
-  KVICK_TRY_VOID(check_model(call.argument));
+  if (call.argument != options_.model) return no_model(call.argument);
   return json_response(model_json());
 }
 
@@ -81,20 +74,19 @@ ApiResult<HttpResponse> Api::openapi(const Call&) const {
   return HttpResponse{.body = std::string(openapi_json())};
 }
 
-ApiResult<HttpResponse> Api::tokenize(const Call& call) const {
-  KVICK_TRY(const Json body, body_of(call.request));
-  KVICK_TRY(Fields fields, Fields::of(body, ""));
+ApiResult<HttpResponse> Api::tokenize(const Json& body, UnknownFields& unknown) const {
+  KVICK_TRY(Fields fields, Fields::of(body, "", unknown));
   KVICK_TRY(const std::string model, fields.get_string("model", ""));
   KVICK_TRY_VOID(check_model(model));
   KVICK_TRY(const std::vector<engine::Token> tokens, tokens_of(fields, engine_));
+  fields.ignore_defaults();
   KVICK_TRY_VOID(fields.check_rest());
   return json_response(
       {{"tokens", tokens}, {"count", tokens.size()}, {"max_model_len", service_.context()}});
 }
 
-ApiResult<HttpResponse> Api::detokenize(const Call& call) const {
-  KVICK_TRY(const Json body, body_of(call.request));
-  KVICK_TRY(Fields fields, Fields::of(body, ""));
+ApiResult<HttpResponse> Api::detokenize(const Json& body, UnknownFields& unknown) const {
+  KVICK_TRY(Fields fields, Fields::of(body, "", unknown));
   KVICK_TRY(const std::string model, fields.get_string("model", ""));
   KVICK_TRY_VOID(check_model(model));
   const Json* list = fields.find("tokens");

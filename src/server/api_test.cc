@@ -1,107 +1,14 @@
-// Requests to the API and its answers, without a network: threads run what they are given at once.
-
-#include "server/api.h"
+// Requests to the API and its answers.
 
 #include <gtest/gtest.h>
 #include <limits>
+#include <set>
 
 #include "server/static_files.h"
-#include "server/test_service.h"
+#include "server/test_api.h"
 
 namespace kvick::server {
 namespace {
-
-// What a client would see, kept apart from the reply so that it outlives it.
-struct Seen {
-  HttpResponse response;
-  int answers = 0;
-  std::string events;
-  bool streaming = false, ended = false;
-  std::function<void()> gone;
-  Json json() const { return Json::parse(response.body); }
-};
-
-class RecordedReply : public Reply {
- public:
-  explicit RecordedReply(Seen& seen) : seen_(seen) {}
-  void send(HttpResponse response) override {
-    seen_.response = std::move(response);
-    ++seen_.answers;
-  }
-  void begin_events() override { seen_.streaming = true; }
-  void event(std::string_view bytes) override { seen_.events += bytes; }
-  void end_events() override { seen_.ended = true, ++seen_.answers; }
-  void on_gone(std::function<void()> gone) override { seen_.gone = std::move(gone); }
-
- private:
-  Seen& seen_;
-};
-
-class AnyText : public text::Constraint {
- public:
-  std::unique_ptr<Constraint> clone() const override { return std::make_unique<AnyText>(); }
-  void mask(std::span<float>) override {}
-  void accept(int32_t) override {}
-  bool complete() const override { return true; }
-};
-
-class ApiTest : public testing::Test {
- protected:
-  void SetUp() override { make(ApiKeys()); }
-  void make(ApiKeys keys) {
-    const Post inline_post = [](const std::function<void()>& task) { task(); };
-    ApiOptions options = {.model = "tiny",
-                          .keys = std::move(keys),
-                          .constraint = [this](const Json& format) { return constrain(format); },
-                          .random = [n = uint64_t{0}]() mutable { return ++n; },
-                          .unix_time = [] { return 1000; },
-                          .report = {}};
-    api_ = std::make_unique<Api>(test_engine(), service_, std::move(options),
-                                 Threads{inline_post, inline_post, inline_post}, counters_);
-  }
-  base::Result<std::shared_ptr<const text::Constraint>> constrain(const Json& format) {
-    constrained_ = format;
-    if (format["type"] == "json_object")
-      return std::shared_ptr<const text::Constraint>(std::make_shared<AnyText>());
-    return base::fail("no such schema");
-  }
-  void call(Seen& seen, HttpRequest request) {
-    api_->handle(std::move(request), std::make_shared<RecordedReply>(seen));
-  }
-  void post(Seen& seen, std::string path, const char* body) {
-    call(seen, {.method = "POST",
-                .target = std::move(path),
-                .content_type = "application/json; charset=utf-8",
-                .body = body});
-  }
-  Seen get(std::string path) {
-    Seen seen;
-    call(seen, {.method = "GET", .target = std::move(path)});
-    return seen;
-  }
-  Seen posted(std::string path, const char* body) {
-    Seen seen;
-    post(seen, std::move(path), body);
-    return seen;
-  }
-  // A job's answer in two pieces, and its end.
-  void answer(size_t job, uint32_t choice = 0) {
-    const engine::Job& taken = service_.jobs.at(job);
-    taken.on_piece({.choice = choice, .text = "Hel"});
-    taken.on_piece({.choice = choice, .text = "lo", .finish = engine::Finish::kEnd});
-  }
-  void end(size_t job) {
-    service_.jobs.at(job).on_end(
-        {.prompt_tokens = 5, .cached_tokens = 2, .generated_tokens = 3, .error = {}});
-  }
-
-  ManualService service_;
-  NetworkCounters counters_;
-  Json constrained_;
-  std::unique_ptr<Api> api_;
-};
-
-constexpr const char* kHello = R"({"messages":[{"role":"user","content":"Hi"}]})";
 
 TEST_F(ApiTest, AnswersAChatWhole) {
   Seen seen;
@@ -152,7 +59,7 @@ TEST_F(ApiTest, GivesTheChoicesOfSeveralPromptsInOrder) {
   post(seen, "/v1/completions", R"({"prompt":["a","b"],"n":2,"echo":true,"seed":5})");
   ASSERT_EQ(service_.jobs.size(), 2U);
   EXPECT_EQ(service_.jobs[1].choices, 2U);
-  EXPECT_EQ(service_.jobs[1].sampling.seed, 5U);
+  EXPECT_EQ(service_.jobs[0].sampling.seed, 5U);
   EXPECT_TRUE(service_.jobs[1].continues);
   for (const size_t job : {1, 0}) {
     for (const uint32_t choice : {1, 0}) answer(job, choice);
@@ -165,6 +72,25 @@ TEST_F(ApiTest, GivesTheChoicesOfSeveralPromptsInOrder) {
     EXPECT_EQ(choices[i]["text"], i < 2 ? "aHello" : "bHello");
   }
   EXPECT_EQ(seen.json()["usage"]["prompt_tokens"], 10);
+}
+
+TEST_F(ApiTest, GivesEachPromptAndEachChoiceASeedOfItsOwn) {
+  const auto seeds = [&](const char* body) {
+    service_.jobs.clear();
+    posted("/v1/completions", body);
+    std::vector<uint64_t> all;
+    for (const engine::Job& job : service_.jobs)
+      for (uint32_t choice = 0; choice < job.choices; ++choice)
+        all.push_back(job.sampling.seed + choice);
+    return all;
+  };
+  const auto all = seeds(R"({"prompt":["a","a","a","a"],"n":16,"seed":5})");
+  ASSERT_EQ(all.size(), 64U);
+  EXPECT_EQ(std::set(all.begin(), all.end()).size(), 64U);
+  EXPECT_EQ(all[0], 5U);
+  EXPECT_EQ(seeds(R"({"prompt":["a","a","a","a"],"n":16,"seed":5})"), all);
+  // A prompt's seed depends on its place alone.
+  EXPECT_EQ(seeds(R"({"prompt":["b","c"],"seed":5})"), (std::vector{all[0], all[16]}));
 }
 
 TEST_F(ApiTest, ReportsTokensInBothForms) {
@@ -208,6 +134,69 @@ TEST_F(ApiTest, FindsTheCallsOfTools) {
   EXPECT_EQ(function, Json::parse(R"({"name":"f","arguments":"{\"x\":1}"})"));
 }
 
+constexpr const char* kForced = R"("tool_choice":"required","tools":[{"type":"function",
+    "function":{"name":"f"}}],"messages":[{"role":"user","content":"Hi"}],"max_tokens":3)";
+
+// A call that was required, and of which this came until max_tokens ended it.
+void write_cut_call(const engine::Job& job) {
+  job.on_piece({.text = R"({"name":"f","argum)"});
+  job.on_piece({.text = R"(ents":{"x")", .finish = engine::Finish::kLength});
+  job.on_end({.prompt_tokens = 5, .generated_tokens = 3, .error = {}});
+}
+
+class ForcedCalls : public ApiTest {
+ protected:
+  void SetUp() override {
+    make([](ApiOptions& options) {
+      options.constraint = [](const Json&) {
+        return std::shared_ptr<const text::Constraint>(std::make_shared<AnyText>());
+      };
+    });
+  }
+};
+
+TEST_F(ForcedCalls, ThatAreCutOffAreCallsWithTheBeginningOfTheirArguments) {
+  Seen seen;
+  post(seen, "/v1/chat/completions", fmt::format("{{{}}}", kForced).c_str());
+  write_cut_call(service_.jobs.at(0));
+  const Json choice = seen.json()["choices"][0];
+  EXPECT_EQ(choice["finish_reason"], "length");
+  EXPECT_TRUE(choice["message"]["content"].is_null());
+  EXPECT_EQ(choice["message"]["tool_calls"][0]["function"],
+            Json::parse(R"({"name":"f","arguments":"{\"x\""})"));
+  EXPECT_EQ(seen.json()["usage"]["completion_tokens"], 3);
+}
+
+TEST_F(ForcedCalls, ThatAreCutOffAreTheSameInAStream) {
+  Seen seen;
+  post(seen, "/v1/chat/completions",
+       fmt::format(R"({{{},"stream":true,"stream_options":{{"include_usage":true}}}})", kForced)
+           .c_str());
+  write_cut_call(service_.jobs.at(0));
+  std::string deltas, usage;
+  std::string line;
+  for (std::istringstream in(seen.events); std::getline(in, line);) {
+    if (!line.starts_with("data: {")) continue;
+    const Json chunk = Json::parse(line.substr(6));
+    if (chunk["choices"].empty()) usage = to_text(chunk["usage"]["completion_tokens"]);
+    for (const Json& choice : chunk["choices"])
+      deltas += to_text(choice["delta"]) + to_text(choice["finish_reason"]);
+  }
+  EXPECT_EQ(deltas, R"({"role":"assistant","content":""}null{"tool_calls":[{"index":0,"id":)"
+                    R"("call_chatcmpl-0000000000000002_0_0","type":"function","function":)"
+                    R"({"name":"f","arguments":"{\"x\""}}]}"length")");
+  EXPECT_EQ(usage, "3");
+}
+
+TEST_F(ForcedCalls, ThatEndWithTheLastTokenAreWhole) {
+  Seen seen;
+  post(seen, "/v1/chat/completions", fmt::format("{{{}}}", kForced).c_str());
+  service_.jobs.at(0).on_piece(
+      {.text = R"({"name":"f","arguments":{}})", .finish = engine::Finish::kLength});
+  end(0);
+  EXPECT_EQ(seen.json()["choices"][0]["finish_reason"], "tool_calls");
+}
+
 TEST_F(ApiTest, MakesTheConstraintOfAResponseFormat) {
   posted("/v1/completions", R"({"prompt":"x","response_format":{"type":"json_object"}})");
   ASSERT_EQ(service_.jobs.size(), 1U);
@@ -230,6 +219,21 @@ TEST_F(ApiTest, HandsOnWhatTheServiceRefuses) {
     EXPECT_EQ(seen.response.status, status);
     EXPECT_EQ(seen.json()["error"]["param"], "max_tokens");
     EXPECT_EQ(seen.response.headers.empty(), why != Why::kBusy);
+  }
+}
+
+TEST_F(ApiTest, SaysThatAPromptIsTooLongAsOpenAiDoes) {
+  for (const auto& [path, body, param] :
+       {std::tuple("/v1/chat/completions", kHello, "messages"),
+        std::tuple("/v1/completions", R"({"prompt":"x"})", "prompt")}) {
+    service_.refuse_from = service_.jobs.size();
+    service_.refusal = {engine::Refusal::Why::kTooLong, "too long", "prompt"};
+    const Seen seen = posted(path, body);
+    EXPECT_EQ(seen.response.status, 400U);
+    EXPECT_EQ(seen.json(), Json::parse(fmt::format(
+                               R"({{"error":{{"message":"too long","type":"invalid_request_error",
+                               "param":"{}","code":"context_length_exceeded"}}}})",
+                               param)));
   }
 }
 
@@ -317,7 +321,7 @@ TEST_F(ApiTest, EchoesAPromptsLogprobsBeforeTheAnswers) {
 }
 
 TEST_F(ApiTest, AsksForAKeyButForHealth) {
-  make(ApiKeys({"k"}));
+  make([](ApiOptions& options) { options.keys = ApiKeys({"k"}); });
   EXPECT_EQ(get("/health").response.status, 200U);
   EXPECT_EQ(get("/v1/models").response.status, 401U);
   EXPECT_EQ(get("/v1/models").json()["error"]["code"], "invalid_api_key");
@@ -366,6 +370,7 @@ TEST_F(ApiTest, IsDescribedRouteByRouteInItsOpenApiDocument) {
 
 // Every field of the document is known to the parser, which says of others that they are not.
 TEST_F(ApiTest, KnowsTheFieldsThatItsOpenApiDocumentNames) {
+  make([](ApiOptions& options) { options.strict_fields = true; });
   const Json schemas = Json::parse(openapi_json())["components"]["schemas"];
   for (const auto& [path, schema] : {std::pair("/v1/completions", "CompletionRequest"),
                                      std::pair("/v1/chat/completions", "ChatRequest")})

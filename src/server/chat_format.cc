@@ -8,6 +8,7 @@ Json reason_json(const std::string& reason) { return reason.empty() ? Json() : J
 class ChatFormat final : public AnswerFormat {
  public:
   using AnswerFormat::AnswerFormat;
+  std::string_view prompt_field() const override { return "messages"; }
   std::optional<Json> first_chunk(uint32_t index) const override {
     Json list = Json::array();
     list.push_back(choice(index, "delta", {{"role", "assistant"}, {"content", ""}}, ""));

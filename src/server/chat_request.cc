@@ -30,14 +30,15 @@ ApiResult<Json> read_variables(Fields& fields, const Tools& tools) {
 
 }  // namespace
 
-ApiResult<ChatRequest> parse_chat(const Json& body) {
-  KVICK_TRY(Fields fields, Fields::of(body, ""));
+ApiResult<ChatRequest> parse_chat(const Json& body, UnknownFields& unknown) {
+  KVICK_TRY(Fields fields, Fields::of(body, "", unknown));
   ChatRequest request;
   KVICK_TRY_VOID(read_generation(fields, 0, request));
   KVICK_TRY_VOID(read_logprobs(fields, request));
   KVICK_TRY(request.messages, read_messages(fields));
   KVICK_TRY(request.tools, read_tools(fields));
   KVICK_TRY(request.variables, read_variables(fields, request.tools));
+  fields.ignore_value("add_special_tokens", false);  // the template has them
   KVICK_TRY_VOID(fields.check_rest());
   const Json calls = request.tools.response_format();
   if (!calls.is_null() && !request.response_format.is_null())

@@ -12,7 +12,7 @@ struct ChatRequest : GenerationRequest {
   Tools tools;
 };
 
-ApiResult<ChatRequest> parse_chat(const Json& body);
+ApiResult<ChatRequest> parse_chat(const Json& body, UnknownFields& unknown);
 
 // The messages in a template's form: parts of text put together, "developer" called "system",
 // arguments of tool calls as the objects that they stand for.

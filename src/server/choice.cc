@@ -17,7 +17,9 @@ size_t characters(std::string_view text) {
 
 Choice::Choice(uint32_t index, const Tools* tools) {
   all_.index = index;
-  if (tools != nullptr) parser_.emplace(*tools);
+  if (tools == nullptr) return;
+  parser_.emplace(*tools);
+  required_ = tools->choice == Tools::Choice::kRequired;
 }
 
 ChoiceText Choice::keep(ChoiceText added) {
@@ -50,16 +52,20 @@ ChoiceText Choice::add(engine::Piece piece) {
     added.calls = std::move(found.calls);
   }
   if (!piece.finish) return keep(std::move(added));
-  if (parser_) {
-    ToolCallParser::Found rest = parser_->finish();
-    added.content += rest.content;
-    added.calls.insert(added.calls.end(), rest.calls.begin(), rest.calls.end());
-  }
-  const bool called = !all_.calls.empty() || !added.calls.empty();
-  const bool ended =
-      *piece.finish == engine::Finish::kEnd || *piece.finish == engine::Finish::kStop;
-  added.finish_reason = called && ended ? "tool_calls" : engine::finish_name(*piece.finish);
+  added.finish_reason = engine::finish_name(*piece.finish);
+  if (parser_) finish_calls(*piece.finish, added);
   return keep(std::move(added));
+}
+
+void Choice::finish_calls(engine::Finish finish, ChoiceText& added) {
+  using engine::Finish;
+  ToolCallParser::Found rest = parser_->finish(finish == Finish::kEnd);
+  added.content += rest.content;
+  added.calls.insert(added.calls.end(), rest.calls.begin(), rest.calls.end());
+  const bool called = !all_.calls.empty() || !added.calls.empty();
+  // A call that was required is all of the answer: with its last byte nothing is left to cut off.
+  const bool ended = finish == Finish::kEnd || finish == Finish::kStop || required_;
+  if (called && ended && !rest.cut) added.finish_reason = "tool_calls";
 }
 
 bool says_something(const ChoiceText& text) {

@@ -20,8 +20,11 @@ class Choice {
 
  private:
   ChoiceText keep(ChoiceText added);
+  // What the parser still held back, and with it why the choice has ended.
+  void finish_calls(engine::Finish finish, ChoiceText& added);
 
   std::optional<ToolCallParser> parser_;
+  bool required_ = false;  // a call
   ChoiceText all_;
   size_t characters_ = 0;  // of the text that came
 };

@@ -11,7 +11,8 @@ namespace {
 std::string refusal(const std::string& fields, const ClientLimits& limits = {},
                     uint32_t context = 512) {
   const auto body = parse_json(fmt::format("{{\"prompt\":\"abc\"{}}}", fields));
-  const auto request = parse_completion(*body);
+  UnknownFields unknown(true);
+  const auto request = parse_completion(*body, unknown);
   EXPECT_TRUE(request.ok()) << request.error().message;
   const MakeConstraint none = [](const Json&) { return base::fail("none"); };
   const std::function<uint64_t()> random = [] { return 1; };

@@ -17,6 +17,7 @@ size_t characters(std::string_view text) {
 class CompletionFormat final : public AnswerFormat {
  public:
   using AnswerFormat::AnswerFormat;
+  std::string_view prompt_field() const override { return "prompt"; }
   std::optional<Json> first_chunk(uint32_t) const override { return std::nullopt; }
 
  protected:

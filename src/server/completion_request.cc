@@ -49,8 +49,8 @@ ApiResult<std::vector<engine::Token>> read_tokens(const Json& list, const std::s
   return tokens;
 }
 
-ApiResult<CompletionRequest> parse_completion(const Json& body) {
-  KVICK_TRY(Fields fields, Fields::of(body, ""));
+ApiResult<CompletionRequest> parse_completion(const Json& body, UnknownFields& unknown) {
+  KVICK_TRY(Fields fields, Fields::of(body, "", unknown));
   CompletionRequest request;
   KVICK_TRY_VOID(read_generation(fields, kDefaultTokens, request));
   KVICK_TRY_VOID(read_prompts(fields, request));
@@ -59,6 +59,7 @@ ApiResult<CompletionRequest> parse_completion(const Json& body) {
     KVICK_TRY(const int64_t logprobs, fields.get_int("logprobs", 0, {0, kMostTopTokens}));
     request.logprobs = static_cast<uint32_t>(logprobs);
   }
+  fields.ignore_value("add_special_tokens", true);
   KVICK_TRY_VOID(fields.check_rest());
   return request;
 }

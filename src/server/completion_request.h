@@ -16,7 +16,7 @@ struct CompletionRequest : GenerationRequest {
   bool echo = false;            // the answer begins with the prompt
 };
 
-ApiResult<CompletionRequest> parse_completion(const Json& body);
+ApiResult<CompletionRequest> parse_completion(const Json& body, UnknownFields& unknown);
 
 // A list of token ids, none negative. name: the field, for errors.
 ApiResult<std::vector<engine::Token>> read_tokens(const Json& list, const std::string& name);

@@ -34,8 +34,8 @@ class ConnectionReply final : public Reply {
   void send(HttpResponse response) override {
     if (const auto there = connection_.lock()) there->send(number_, std::move(response));
   }
-  void begin_events() override {
-    if (const auto there = connection_.lock()) there->begin_events(number_);
+  void begin_events(Headers headers) override {
+    if (const auto there = connection_.lock()) there->begin_events(number_, headers);
   }
   void event(std::string_view bytes) override {
     if (const auto there = connection_.lock()) there->event(number_, bytes);

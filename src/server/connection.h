@@ -50,7 +50,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void send(uint64_t number, HttpResponse response);
   // Its reply is gone, and nobody will answer.
   void give_none(uint64_t number);
-  void begin_events(uint64_t number);
+  void begin_events(uint64_t number, const Headers& headers);
   void event(uint64_t number, std::string_view bytes);
   void end_events(uint64_t number);
   void on_gone(uint64_t number, std::function<void()> gone);

@@ -38,12 +38,12 @@ void Connection::give_none(uint64_t number) {
   });
 }
 
-void Connection::begin_events(uint64_t number) {
+void Connection::begin_events(uint64_t number, const Headers& headers) {
   if (!answers(number)) return;
   begun_ = true;
   // What ends an HTTP/1.0 stream is the connection's end.
   framing_.keep_alive = framing_.keep_alive && framing_.http_1_1;
-  write(stream_head(framing_));
+  write(stream_head(framing_, headers));
 }
 
 void Connection::event(uint64_t number, std::string_view bytes) {

@@ -18,7 +18,7 @@ struct ApiError {
   std::string message;  // one sentence that says what to do
   std::string param;    // the field to blame, "messages[0].role"; empty: none
   std::string code;     // for programs, "model_not_found"; empty: none
-  std::vector<std::pair<std::string, std::string>> headers = {};
+  Headers headers = {};
 };
 
 template <typename T>

@@ -15,10 +15,14 @@ std::string in_quotes(std::string_view text) {
   return fmt::format("\"{}{}\"", whole, text.size() > kMost ? "..." : "");
 }
 
-ApiResult<Fields> Fields::of(const Json& object, std::string path) {
-  if (object.is_object()) return Fields(object, std::move(path));
+ApiResult<Fields> Fields::of(const Json& object, std::string path, UnknownFields& unknown) {
+  if (object.is_object()) return Fields(object, std::move(path), unknown);
   const std::string name = path.empty() ? "the request's body" : path;
   return bad_field(path, "{} must be a JSON object", name);
+}
+
+ApiResult<Fields> Fields::inside(const Json& object, std::string path) const {
+  return of(object, std::move(path), *unknown_);
 }
 
 std::string Fields::path(std::string_view name) const {
@@ -76,9 +80,40 @@ void Fields::ignore(std::initializer_list<std::string_view> names) {
   known_.insert(known_.end(), names.begin(), names.end());
 }
 
+void Fields::ignore_value(std::string_view name, const Json& value) {
+  for (const auto& [key, given] : object_->get_ref<const Json::object_t&>())
+    if (key == name && given == value) known_.push_back(name);
+}
+
+void Fields::ignore_defaults() {
+  static const std::vector<std::pair<std::string_view, Json>> kDefaults = {
+      {"add_generation_prompt", true},
+      {"continue_final_message", false},
+      {"echo", false},
+      {"include_reasoning", true},
+      {"include_stop_str_in_output", false},
+      {"min_tokens", 0},
+      {"modalities", Json::array({"text"})},
+      {"no_stop_trim", false},
+      {"return_hidden_states", false},
+      {"return_token_ids", false},
+      {"return_tokens_as_token_ids", false},
+      {"separate_reasoning", true},
+      {"skip_special_tokens", true},
+      {"spaces_between_special_tokens", true},
+      {"stop_token_ids", Json::array()},
+      {"stream_reasoning", true},
+  };
+  for (const auto& [name, value] : kDefaults) ignore_value(name, value);
+}
+
 ApiStatus Fields::check_rest() const {
   for (const auto& [key, value] : object_->get_ref<const Json::object_t&>()) {
     if (value.is_null() || std::find(known_.begin(), known_.end(), key) != known_.end()) continue;
+    if (!unknown_->refused()) {
+      unknown_->add(path(key));
+      continue;
+    }
     const std::string name = in_quotes(key);
     return bad_field(path(name.substr(1, name.size() - 2)),
                      "{} is no field that this server knows{}; leave it out", name,

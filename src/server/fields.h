@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "server/error.h"
+#include "server/unknown_fields.h"
 
 namespace kvick::server {
 
@@ -20,9 +21,11 @@ struct Range {
 
 class Fields {
  public:
-  // path: how errors call the object; empty for the request itself. The object must live as long.
-  // Error: it is none.
-  static ApiResult<Fields> of(const Json& object, std::string path);
+  // path: how errors call the object; empty for the request itself. The object and unknown must
+  // live as long. Error: it is none.
+  static ApiResult<Fields> of(const Json& object, std::string path, UnknownFields& unknown);
+  // The same of an object within this one.
+  ApiResult<Fields> inside(const Json& object, std::string path) const;
 
   // nullptr: not given. As all that reads a field, it makes the name known to check_rest().
   const Json* find(std::string_view name);
@@ -36,15 +39,22 @@ class Fields {
 
   // Names that may be given and change nothing.
   void ignore(std::initializer_list<std::string_view> names);
-  // Error: a field is given that nothing has asked for.
+  // The same of a name with this value only; with another it stays unknown.
+  void ignore_value(std::string_view name, const Json& value);
+  // The same of names that other servers know, or routers send with every request, and that change
+  // nothing where they hold what this server does anyway.
+  void ignore_defaults();
+  // A field that nothing has asked for is unknown. Error: it is refused.
   ApiStatus check_rest() const;
 
  private:
-  Fields(const Json& object, std::string path) : object_(&object), path_(std::move(path)) {}
+  Fields(const Json& object, std::string path, UnknownFields& unknown)
+      : object_(&object), path_(std::move(path)), unknown_(&unknown) {}
   ApiError wrong(std::string_view name, std::string_view wanted) const;
 
   const Json* object_;
   std::string path_;
+  UnknownFields* unknown_;
   std::vector<std::string_view> known_;
 };
 

@@ -4,10 +4,11 @@
 #include "server/sse.h"
 
 namespace kvick::server {
-namespace {
 
-ApiError error_of(const engine::Refusal& refusal) {
+ApiError Generation::error_of(const engine::Refusal& refusal) const {
   ApiError error = {.message = refusal.message, .param = refusal.field};
+  if (error.param == "prompt") error.param = format_->prompt_field();
+  if (refusal.why == engine::Refusal::Why::kTooLong) error.code = "context_length_exceeded";
   if (refusal.why == engine::Refusal::Why::kTooLarge) error.code = "too_large";
   if (refusal.why == engine::Refusal::Why::kLost) {
     error.status = 500;
@@ -24,8 +25,6 @@ ApiError error_of(const engine::Refusal& refusal) {
   }
   return error;
 }
-
-}  // namespace
 
 Generation::Generation(engine::Service& service, const Threads& threads,
                        std::unique_ptr<AnswerFormat> format, std::shared_ptr<Reply> reply)

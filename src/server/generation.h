@@ -58,6 +58,7 @@ class Generation : public std::enable_shared_from_this<Generation> {
   void on(JobPiece piece);
   void on(JobEnd end);
   void begin_choices();
+  ApiError error_of(const engine::Refusal& refusal) const;
   void give(const ChoiceText& text);
   void finish();
   void end_stream();

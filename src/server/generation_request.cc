@@ -84,9 +84,9 @@ ApiStatus read_stream(Fields& fields, GenerationRequest& request) {
   if (value == nullptr) return Done{};
   if (!request.stream)
     return bad_field("stream_options", "stream_options is only for stream: true");
-  KVICK_TRY(Fields options, Fields::of(*value, "stream_options"));
+  KVICK_TRY(Fields options, fields.inside(*value, "stream_options"));
   KVICK_TRY(request.include_usage, options.get_bool("include_usage", false));
-  options.ignore({"include_obfuscation"});
+  options.ignore({"include_obfuscation"});  // padding against those who measure packets
   return options.check_rest();
 }
 
@@ -121,7 +121,7 @@ ApiStatus read_max_tokens(Fields& fields, uint32_t fallback, GenerationRequest& 
 ApiStatus read_kv(Fields& fields, GenerationRequest& request) {
   const Json* value = fields.find("kv");
   if (value == nullptr) return Done{};
-  KVICK_TRY(Fields kv, Fields::of(*value, "kv"));
+  KVICK_TRY(Fields kv, fields.inside(*value, "kv"));
   KVICK_TRY(const std::string strategy, kv.get_string("strategy", ""));
   KVICK_TRY(const std::string type, kv.get_string("type", ""));
   KVICK_TRY(const std::string select, kv.get_string("select", ""));
@@ -152,9 +152,9 @@ ApiStatus read_spec(Fields& fields, GenerationRequest& request) {
 ApiStatus read_format(Fields& fields, GenerationRequest& request) {
   const Json* value = fields.find("response_format");
   if (value == nullptr) return Done{};
-  KVICK_TRY(Fields format, Fields::of(*value, "response_format"));
+  KVICK_TRY(Fields format, fields.inside(*value, "response_format"));
   KVICK_TRY(const std::string type, format.get_string("type", ""));
-  if (type == "text") return Done{};
+  if (type == "text") return format.check_rest();
   if (type != "json_object" && type != "json_schema")
     return bad_field("response_format.type",
                      "response_format.type must be \"text\", \"json_object\" or \"json_schema\"");
@@ -163,7 +163,11 @@ ApiStatus read_format(Fields& fields, GenerationRequest& request) {
     if (wrapped == nullptr || !wrapped->is_object() || !wrapped->contains("schema"))
       return bad_field("response_format.json_schema",
                        "response_format.json_schema must be an object with a schema");
+    KVICK_TRY(Fields inner, fields.inside(*wrapped, "response_format.json_schema"));
+    inner.ignore({"name", "description", "schema", "strict"});
+    KVICK_TRY_VOID(inner.check_rest());
   }
+  KVICK_TRY_VOID(format.check_rest());
   request.response_format = *value;
   return Done{};
 }
@@ -185,7 +189,8 @@ ApiStatus read_generation(Fields& fields, uint32_t default_tokens, GenerationReq
   KVICK_TRY(request.salt, fields.get_string("cache_salt", ""));
   request.priority = static_cast<int32_t>(priority);
   fields.ignore({"user", "metadata", "store", "service_tier", "safety_identifier",
-                 "prompt_cache_key", "prompt_cache_retention"});
+                 "prompt_cache_key", "prompt_cache_retention", "request_id", "rid"});
+  fields.ignore_defaults();
   return Done{};
 }
 

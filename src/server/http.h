@@ -21,11 +21,13 @@ struct HttpRequest {
   BodyShare share = {};  // of what all bodies may take
 };
 
+using Headers = std::vector<std::pair<std::string, std::string>>;
+
 struct HttpResponse {
   unsigned status = 200;
   std::string type = "application/json";
   std::string body;
-  std::vector<std::pair<std::string, std::string>> headers = {};
+  Headers headers = {};
 };
 
 // "Not Found"
@@ -38,7 +40,8 @@ class Reply {
  public:
   virtual ~Reply() = default;
   virtual void send(HttpResponse response) = 0;
-  virtual void begin_events() = 0;
+  // headers: further ones of the answer.
+  virtual void begin_events(Headers headers = {}) = 0;
   virtual void event(std::string_view bytes) = 0;  // framed already (sse.h)
   virtual void end_events() = 0;
   // Called once if the client goes, or is dropped, before its answer is whole; at once if it has.

@@ -10,24 +10,29 @@ using base::Done;
 
 constexpr std::array kRoles = {"system", "user", "assistant", "tool"};
 
-ApiResult<std::string> read_part(const Json& part, const std::string& path) {
-  KVICK_TRY(Fields fields, Fields::of(part, path));
+ApiResult<std::string> read_part(const Fields& outer, const Json& part, const std::string& path) {
+  KVICK_TRY(Fields fields, outer.inside(part, path));
   KVICK_TRY(const std::string type, fields.get_string("type", ""));
   if (type != "text")
     return bad_field(fields.path("type"), "{} is {}, but this server takes only text",
                      fields.path("type"), in_quotes(type));
-  return fields.get_string("text", "");
+  KVICK_TRY(std::string text, fields.get_string("text", ""));
+  KVICK_TRY_VOID(fields.check_rest());
+  return text;
 }
 
 // A string, or null.
-ApiResult<Json> read_content(const Json* content, const std::string& path) {
+ApiResult<Json> read_content(Fields& message) {
+  const Json* content = message.find("content");
+  const std::string path = message.path("content");
   if (content == nullptr || content->is_string()) return content ? *content : Json();
   if (!content->is_array())
     return bad_field(path, "{} must be a string or a list of parts of text", path);
   std::string text;
   size_t index = 0;
   for (const Json& part : *content) {
-    KVICK_TRY(const std::string piece, read_part(part, fmt::format("{}[{}]", path, index)));
+    KVICK_TRY(const std::string piece,
+              read_part(message, part, fmt::format("{}[{}]", path, index)));
     text += (index++ > 0 ? "\n" : "") + piece;
   }
   return Json(std::move(text));
@@ -62,14 +67,15 @@ ApiStatus open_calls(Json& message, const std::string& path) {
   return Done{};
 }
 
-ApiResult<Json> read_message(const Json& given, const std::string& path) {
-  KVICK_TRY(Fields fields, Fields::of(given, path));
+// Fields that this server does not know are the template's.
+ApiResult<Json> read_message(const Fields& request, const Json& given, const std::string& path) {
+  KVICK_TRY(Fields fields, request.inside(given, path));
   KVICK_TRY(std::string role, fields.get_string("role", ""));
   if (role == "developer") role = "system";  // no template knows OpenAI's new name
   if (std::find(kRoles.begin(), kRoles.end(), role) == kRoles.end())
     return bad_field(fields.path("role"), "{} is {}; it must be one of {}", fields.path("role"),
                      in_quotes(role), fmt::join(kRoles, ", "));
-  KVICK_TRY(Json content, read_content(fields.find("content"), fields.path("content")));
+  KVICK_TRY(Json content, read_content(fields));
   const bool calls = fields.find("tool_calls") != nullptr;
   if (content.is_null() && !(role == "assistant" && calls))
     return bad_field(fields.path("content"), "{} is missing", fields.path("content"));
@@ -90,7 +96,8 @@ ApiResult<Json> read_messages(Fields& fields) {
     return bad_field("messages", "messages must be a list of at least one message");
   Json messages = Json::array();
   for (const Json& one : *given) {
-    KVICK_TRY(Json message, read_message(one, fmt::format("messages[{}]", messages.size())));
+    KVICK_TRY(Json message,
+              read_message(fields, one, fmt::format("messages[{}]", messages.size())));
     messages.push_back(std::move(message));
   }
   return messages;

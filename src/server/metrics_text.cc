@@ -50,6 +50,7 @@ void add_jobs(Text& text, const engine::Metrics& m) {
   text.sample("jobs", "{state=\"waiting\"}", m.waiting);
   text.sample("jobs", "{state=\"running\"}", m.running);
   text.sample("jobs", "{state=\"preempted\"}", m.preempted);
+  text.gauge("job_tokens", m.job_tokens, "Tokens of these jobs: prompts, and answers so far.");
   text.head("jobs_total", "counter", "Jobs that ended, by how.");
   text.sample("jobs_total", "{end=\"finished\"}", m.finished);
   text.sample("jobs_total", "{end=\"cancelled\"}", m.cancelled);

@@ -55,6 +55,18 @@ ApiResult<std::vector<engine::Token>> tokens_of(const Prompt& prompt,
   return tokens;
 }
 
+// Prompts are answered apart from each other, though they share a request. The first has the
+// request's own seed, the others have it mixed (SplitMix64) with their place, so that neither they
+// nor their choices, which count up from it, meet. Steele, Lea, Flood 2014, "Fast splittable
+// pseudorandom number generators".
+uint64_t seed_of_prompt(uint64_t seed, size_t prompt) {
+  if (prompt == 0) return seed;
+  uint64_t z = seed + prompt * 0x9E3779B97F4A7C15;
+  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9;
+  z = (z ^ (z >> 27)) * 0x94D049BB133111EB;
+  return z ^ (z >> 31);
+}
+
 void copy_delivery(const GenerationRequest& request, Plan& plan) {
   plan.choices = request.choices;
   plan.stream = request.stream;
@@ -71,6 +83,7 @@ ApiResult<Plan> plan_completion(const CompletionRequest& request, const PlanCont
     return bad_field("n", "n times the number of prompts is more than {}", kMostPrompts);
   for (const Prompt& prompt : request.prompts) {
     plan.jobs.push_back(job);
+    plan.jobs.back().sampling.seed = seed_of_prompt(job.sampling.seed, plan.jobs.size() - 1);
     plan.jobs.back().continues = true;
     plan.jobs.back().prompt_logprobs = request.echo && request.logprobs.has_value();
     KVICK_TRY(plan.jobs.back().prompt, tokens_of(prompt, context.engine));

@@ -12,6 +12,16 @@ Json object_of(const char* name, const char* value) {
   return object;
 }
 
+// Unknown fields are refused, unless a test looks at them.
+ApiResult<CompletionRequest> parse_completion(const Json& body) {
+  UnknownFields unknown(true);
+  return parse_completion(body, unknown);
+}
+ApiResult<ChatRequest> parse_chat(const Json& body) {
+  UnknownFields unknown(true);
+  return parse_chat(body, unknown);
+}
+
 CompletionRequest completion(std::string_view fields) {
   const auto body = parse_json(fmt::format("{{\"prompt\":\"p\"{}}}", fields));
   EXPECT_TRUE(body.ok());
@@ -140,11 +150,64 @@ TEST(Completion, RefusesMoreThanItsLimits) {
             "stop: stop has 17 strings; at most 16 are taken");
 }
 
-TEST(Completion, RefusesFieldsThatItDoesNotKnowInsteadOfIgnoringThem) {
+TEST(Completion, RefusesFieldsThatItDoesNotKnowWhereThatIsAsked) {
   EXPECT_EQ(refusal(R"(,"temprature":0.5)"),
             "temprature: \"temprature\" is no field that this server knows; leave it out");
   EXPECT_EQ(refusal(R"(,"messages":[])"),
             "messages: \"messages\" is no field that this server knows; leave it out");
+}
+
+// The fields that are ignored of a request with such fields.
+std::vector<std::string> ignored(std::string_view fields, bool chat = false) {
+  const auto body = parse_json(fmt::format(
+      "{{{}{}}}", chat ? R"("messages":[{"role":"user","content":"x"}])" : "\"prompt\":\"p\"",
+      fields));
+  EXPECT_TRUE(body.ok()) << fields;
+  UnknownFields unknown(false);
+  const bool taken = chat ? parse_chat(*body, unknown).ok() : parse_completion(*body, unknown).ok();
+  EXPECT_TRUE(taken) << fields;
+  return unknown.names();
+}
+using Names = std::vector<std::string>;
+
+TEST(Completion, IgnoresFieldsThatItDoesNotKnowAndNamesThem) {
+  EXPECT_EQ(ignored(""), Names());
+  EXPECT_EQ(ignored(R"(,"temprature":0.5,"x":null,"messages":[])"),
+            (Names{"temprature", "messages"}));
+  EXPECT_EQ(ignored(R"(,"stream":true,"stream_options":{"x":1},"kv":{"type":"q8","y":2},"z":3)"),
+            (Names{"stream_options.x", "kv.y", "z"}));
+}
+
+TEST(Chat, NamesIgnoredFieldsByTheirPlace) {
+  EXPECT_EQ(
+      ignored(
+          R"(,"messages":[{"role":"user","content":[{"type":"text","text":"a","cache_control":{}},
+              {"type":"text","text":"b","cache_control":{}}]}],
+              "response_format":{"type":"json_schema","schema":{},"json_schema":{"schema":{},"x":1}})",
+          true),
+      (Names{"response_format.json_schema.x", "response_format.schema",
+             "messages[0].content[0].cache_control"}));
+  EXPECT_EQ(ignored(R"(,"tools":[{"type":"function","function":{"name":"g","strict":true}}],
+              "tool_choice":{"type":"function","x":1,"function":{"name":"g","y":2}})",
+                    true),
+            (Names{"tool_choice.x", "tool_choice.function.y"}));
+}
+
+// As vLLM's router and the SGLang gateway send them with every request.
+constexpr const char* kRouterDefaults =
+    R"(,"stream":false,"logprobs":false,"no_stop_trim":false,"ignore_eos":false,
+    "continue_final_message":false,"skip_special_tokens":true,"separate_reasoning":true,
+    "stream_reasoning":true,"return_hidden_states":false,"include_reasoning":true)";
+
+TEST(Chat, TakesWhatRoutersAddWhereItChangesNothing) {
+  EXPECT_EQ(refusal(kRouterDefaults, true), "");
+  EXPECT_EQ(ignored(kRouterDefaults, true), Names());
+  EXPECT_EQ(refusal(R"(,"echo":false,"no_stop_trim":false,"ignore_eos":false,
+      "skip_special_tokens":true,"return_hidden_states":false,"add_special_tokens":true)"),
+            "");
+  const char* other = R"(,"skip_special_tokens":false,"continue_final_message":true)";
+  EXPECT_EQ(ignored(other, true), (Names{"skip_special_tokens", "continue_final_message"}));
+  EXPECT_TRUE(refusal(other, true).starts_with("skip_special_tokens: "));
 }
 
 TEST(Completion, DoesNotLetARequestOpenFiles) {

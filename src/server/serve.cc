@@ -9,6 +9,9 @@ base::Status<> serve(const engine::Engine& engine, engine::Service& service, Ser
   std::random_device device;
   const uint64_t high = device();
   ApiOptions api_options = {.model = std::move(options.model),
+                            .any_model = options.any_model,
+                            .strict_fields = options.strict_fields,
+                            .load_form = options.load_form,
                             .keys = std::move(options.keys),
                             .constraint = std::move(options.constraint),
                             .random = std::mt19937_64(high << 32 | device()),

@@ -11,6 +11,10 @@ std::string head_of(unsigned status, const Framing& framing) {
                      framing.keep_alive ? "keep-alive" : "close", framing.lines);
 }
 
+void add(const Headers& headers, std::string& out) {
+  for (const auto& [name, value] : headers) out += fmt::format("{}: {}\r\n", name, value);
+}
+
 }  // namespace
 
 std::string sse_event(std::string_view text) { return fmt::format("data: {}\n\n", text); }
@@ -22,7 +26,7 @@ std::string framed_head(const HttpResponse& response, const Framing& framing) {
       "Content-Type: {}\r\nContent-Length: {}\r\nCache-Control: no-store\r\n"
       "X-Content-Type-Options: nosniff\r\nX-Frame-Options: DENY\r\n",
       response.type, response.body.size());
-  for (const auto& [name, value] : response.headers) out += fmt::format("{}: {}\r\n", name, value);
+  add(response.headers, out);
   return out + "\r\n";
 }
 
@@ -31,11 +35,12 @@ std::string framed(const HttpResponse& response, const Framing& framing) {
   return framing.without_body ? head : head + response.body;
 }
 
-std::string stream_head(const Framing& framing) {
+std::string stream_head(const Framing& framing, const Headers& headers) {
   std::string out = head_of(200, framing);
   // The last one keeps nginx from collecting events before it hands them on.
   out += "Content-Type: text/event-stream\r\nCache-Control: no-store\r\nX-Accel-Buffering: no\r\n";
   if (framing.http_1_1) out += "Transfer-Encoding: chunked\r\n";
+  add(headers, out);
   return out + "\r\n";
 }
 

@@ -23,7 +23,7 @@ struct Framing {
 std::string framed(const HttpResponse& response, const Framing& framing);
 std::string framed_head(const HttpResponse& response, const Framing& framing);
 // The head of a stream of events. An HTTP/1.0 one ends with the connection.
-std::string stream_head(const Framing& framing);
+std::string stream_head(const Framing& framing, const Headers& headers = {});
 // A piece of a stream as one chunk, or as it is for HTTP/1.0. bytes: not empty, which would end it.
 std::string stream_chunk(std::string_view bytes, const Framing& framing);
 std::string_view stream_end(const Framing& framing);

@@ -37,7 +37,7 @@ class ManualService : public engine::Service {
     return engine::JobId(jobs.size() - 1);
   }
   void cancel(engine::JobId job) override { cancelled.push_back(static_cast<size_t>(job)); }
-  engine::Metrics metrics() const override { return {.finished = 7}; }
+  engine::Metrics metrics() const override { return counts; }
   engine::CacheState cache() const override {
     engine::CacheState state = {.limit_bytes = 99};
     state.stores.push_back({.strategy = "paged", .type = "q8", .pieces = {{.bytes = 5}}});
@@ -46,6 +46,7 @@ class ManualService : public engine::Service {
   }
   uint32_t context() const override { return 512; }
 
+  engine::Metrics counts = {.finished = 7};
   std::vector<engine::Job> jobs;
   std::vector<size_t> cancelled;
   size_t refuse_from = SIZE_MAX;

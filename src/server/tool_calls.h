@@ -2,6 +2,8 @@
 // Calls of tools in the text of an answer, as it grows. Two forms are known:
 // <tool_call>{"name": ..., "arguments": {...}}</tool_call> anywhere (Hermes, Qwen), and an answer
 // that is nothing but such an object or a list of them, with "parameters" too (Llama 3).
+//
+// Where the request requires a call, the answer is one and has no content, however far it came.
 
 #include <string>
 #include <string_view>
@@ -13,7 +15,7 @@ namespace kvick::server {
 
 struct ToolCall {
   std::string name;
-  std::string arguments;  // a JSON object
+  std::string arguments;  // a JSON object; the beginning of one, as written, if the call is cut off
 };
 
 class ToolCallParser {
@@ -21,18 +23,23 @@ class ToolCallParser {
   struct Found {
     std::string content;  // text that is no call, in order
     std::vector<ToolCall> calls;
+    bool cut = false;  // the text ended within a call, which is the last one if its name came
   };
   explicit ToolCallParser(const Tools& tools) : tools_(tools) {}
 
   // What became certain: text that may still become a call is held back. What looks like a call but
   // is not the JSON of one of the tools is content, as it was written.
   Found push(std::string_view text);
-  // The rest; the text has ended.
-  Found finish();
+  // The rest; the text has ended. whole: because the model ended it. Else the beginning of a call
+  // behind its tag is a call that was cut off, and not content.
+  Found finish(bool whole);
 
  private:
-  void drain(Found& found, bool all);
-  bool drain_tagged(Found& found, bool all);
+  // How sure it is what the text is.
+  enum class Stage { kGrows, kCut, kWhole };
+  void drain(Found& found, Stage stage);
+  bool drain_tagged(Found& found, Stage stage);
+  void take_cut(std::string_view text, Found& found);
   void take(std::vector<ToolCall> calls, std::string_view source, Found& found);
   // None if the text is not a call of one of the tools.
   std::vector<ToolCall> calls_of(std::string_view text) const;

@@ -13,7 +13,8 @@ Tools two_tools() {
 }
 
 // "content|name(arguments)|..." of a text that comes in pieces of so many bytes.
-std::string found_in(std::string_view text, size_t piece_bytes, const Tools& tools = two_tools()) {
+std::string found_in(std::string_view text, size_t piece_bytes, const Tools& tools = two_tools(),
+                     bool whole = true) {
   ToolCallParser parser(tools);
   std::string content, calls;
   const auto add = [&](const ToolCallParser::Found& found) {
@@ -23,7 +24,7 @@ std::string found_in(std::string_view text, size_t piece_bytes, const Tools& too
   };
   for (size_t at = 0; at < text.size(); at += piece_bytes)
     add(parser.push(text.substr(at, piece_bytes)));
-  add(parser.finish());
+  add(parser.finish(whole));
   return content + calls;
 }
 
@@ -54,6 +55,39 @@ TEST(ToolCalls, AreFoundHoweverTheTextIsCut) {
   for (const Case& one : kCases)
     for (const size_t bytes : {1, 2, 3, 7, 1000})
       EXPECT_EQ(found_in(one.text, bytes), one.found) << "in pieces of " << bytes;
+}
+
+// An answer that max_tokens ended, where a call was required and where it was not.
+struct CutCase {
+  const char *text, *required, *free;
+};
+constexpr CutCase kCutCases[] = {
+    {"", "", ""},
+    {" ", "", " "},
+    {R"({"name)", "", R"({"name)"},
+    {R"({"name": "f)", "", R"({"name": "f)"},
+    {R"({"name": "f")", "|f()", R"({"name": "f")"},
+    {R"({"name": "f", "arg)", "|f()", R"({"name": "f", "arg)"},
+    {R"({"name": "f", "arguments": {"x": "a\")", R"(|f({"x": "a\"))",
+     R"({"name": "f", "arguments": {"x": "a\")"},
+    {R"({"name": "f", "arguments": {"x": 1})", R"(|f({"x": 1}))",
+     R"({"name": "f", "arguments": {"x": 1})"},
+    {R"({"name": "f", "arguments": {"x": 1}})", R"(|f({"x":1}))", R"(|f({"x":1}))"},
+    {R"({"name": "other", "arguments": {"x")", "", R"({"name": "other", "arguments": {"x")"},
+    {R"(So: <tool_call>{"name": "f", "arguments": {"x")", "", R"(So: |f({"x"))"},
+    {R"(So: <tool_call>{"na)", "", "So: "},
+    {R"(<tool_call>{"name": "f"}</tool_call><tool_call>{"name": "g", "argu)", "", R"(|f({})|g())"},
+    {"So: <tool_c", "", "So: <tool_c"},
+};
+
+TEST(ToolCalls, ThatAreCutOffAreNoContent) {
+  Tools required = two_tools();
+  required.choice = Tools::Choice::kRequired;
+  for (const CutCase& one : kCutCases)
+    for (const size_t bytes : {1, 2, 3, 7, 1000}) {
+      EXPECT_EQ(found_in(one.text, bytes, required, false), one.required) << one.text;
+      EXPECT_EQ(found_in(one.text, bytes, two_tools(), false), one.free) << one.text;
+    }
 }
 
 TEST(ToolCalls, EndAfterTheFirstWhereOnlyOneIsWanted) {

@@ -29,6 +29,12 @@ TEST(Sse, SendsNoChunksToHttp10) {
   EXPECT_EQ(stream_head(old).find("Transfer-Encoding"), std::string::npos);
 }
 
+TEST(Sse, HasFurtherHeadersBeforeItsEvents) {
+  const std::string head = stream_head({}, {{"X-A", "b"}});
+  EXPECT_NE(head.find("\r\nX-A: b\r\n"), std::string::npos);
+  EXPECT_TRUE(head.ends_with("\r\n\r\n"));
+}
+
 TEST(Framing, LeavesTheBodyOutOfAnAnswerToHead) {
   const HttpResponse response = {.body = "12345", .headers = {{"Allow", "GET"}}};
   const std::string whole = framed(response, {});

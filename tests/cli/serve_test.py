@@ -83,6 +83,33 @@ class Answers(ServeTest):
         self.assertEqual([choice["text"] for choice in self.complete(self.server, seed=7, **body)["choices"]], texts)
         self.assertNotEqual([choice["text"] for choice in self.complete(self.server, seed=8, **body)["choices"]], texts)
 
+    def test_prompts_of_one_request_are_answered_apart(self):
+        body = {"temperature": 1, "max_tokens": 16, "seed": 7}
+        texts = [choice["text"] for choice in self.complete(self.server, [PROMPT] * 4, n=2, **body)["choices"]]
+        self.assertEqual(len(set(texts)), 8)
+        self.assertEqual(texts[0], self.text(self.server, **body))
+        self.assertEqual([choice["text"] for choice in self.complete(self.server, [PROMPT] * 4, n=2, **body)["choices"]], texts)
+
+    def test_a_call_that_max_tokens_cuts_off_is_no_text(self):
+        call = {"messages": MESSAGES, "tool_choice": "required", "temperature": 0, "tools": [{
+            "type": "function", "function": {"name": "f", "parameters": {"type": "object", "required": ["x"], "properties": {
+                "x": {"type": "string", "minLength": 200}}}}}]}
+        for most in (1, 40):
+            status, answer = self.server.post("/v1/chat/completions", max_tokens=most, **call)
+            self.assertEqual(status, 200, answer)
+            choice = answer["choices"][0]
+            self.assertEqual((choice["finish_reason"], answer["usage"]["completion_tokens"]), ("length", most))
+            self.assertFalse(choice["message"]["content"])
+            *events, usage = self.server.events("/v1/chat/completions", max_tokens=most,
+                                                stream_options={"include_usage": True}, **call)
+            deltas = [event["choices"][0]["delta"] for event in events]
+            self.assertFalse("".join(delta.get("content") or "" for delta in deltas))
+            calls = [made for delta in deltas for made in delta.get("tool_calls", ())]
+            self.assertEqual([made["function"] for made in calls],
+                             [made["function"] for made in choice["message"].get("tool_calls", ())])
+            self.assertEqual((events[-1]["choices"][0]["finish_reason"], usage["usage"]["completion_tokens"]), ("length", most))
+        self.assertEqual(calls[0]["function"]["name"], "f")
+
     def test_a_stop_string_ends_the_answer_before_it(self):
         whole = self.text(self.server)
         stop = re.findall("[a-z]{2}", whole)[-1]
@@ -141,7 +168,6 @@ class Errors(ServeTest):
             ([], 400, None, "must be a JSON object"),
             ({}, 400, "prompt", "prompt is missing"),
             ({"prompt": ""}, 400, "prompt", "prompt is empty"),
-            ({"prompt": "a", "temprature": 1}, 400, "temprature", "no field that this server knows"),
             ({"prompt": "a", "temperature": "hot"}, 400, "temperature", "a number from 0 to 100"),
             ({"prompt": [5] * 2100}, 400, "prompt", "2100 tokens, but the context holds 1024"),
             ({"prompt": [512]}, 400, "prompt", "the vocabulary ends at 511"),
@@ -162,6 +188,33 @@ class Errors(ServeTest):
         self.assertEqual(server.ask("GET", "/v1/nothing")[0], 404)
         self.assertEqual(server.ask("GET", "/v1/completions")[0], 405)
         self.assertEqual(server.ask("GET", "/health"), (200, {"status": "ok"}))
+
+    def test_a_prompt_that_is_too_long_is_said_to_be_as_openai_says_it(self):
+        server = self.serve("--ctx", 64)
+        for path, param, body in (("/v1/completions", "prompt", {"prompt": [5] * 65}),
+                                  ("/v1/chat/completions", "messages", {"messages": [{"role": "user", "content": "a b " * 65}]})):
+            for stream in (False, True):
+                status, answer = server.post(path, stream=stream, **body)
+                self.assertEqual((status, answer["error"]["code"], answer["error"]["param"]),
+                                 (400, "context_length_exceeded", param), answer)
+
+    def test_unknown_fields_are_named_or_refused(self):
+        body = {"prompt": "a", "max_tokens": 1, "temprature": 1, "kv": {"strange": 2}}
+        server = self.serve()
+        for stream in (False, True):
+            for _ in range(2):
+                connection = server.connect()
+                self.addCleanup(connection.close)
+                response = server.send(connection, "POST", "/v1/completions", {**body, "stream": stream})
+                self.assertEqual((response.status, response.headers["X-Kvick-Ignored-Fields"]), (200, "kv.strange, temprature"))
+                response.read()
+        self.assertEqual(server.stop(), 0)
+        lines = (self.top / "serve.log").read_text().splitlines()
+        self.assertEqual(["kv.strange" in line for line in lines if "unknown field" in line], [True, False], lines)
+        server = self.serve("--strict-fields")
+        status, answer = server.post("/v1/completions", prompt="a", temprature=1)
+        self.assertEqual((status, answer["error"]["param"]), (400, "temprature"))
+        self.assertRegex(answer["error"]["message"], "no field that this server knows")
 
     def test_keys_are_asked_for(self):
         keys = self.top / "keys"
@@ -188,6 +241,7 @@ class Errors(ServeTest):
                 (("--kv-memory", 1), "more memory"),
                 (("--port", taken.getsockname()[1]), "already in use; choose another with --port"),
                 (("--instances", 0), "--instances"),
+                (("--router", "nginx"), "--router: nginx not in {sglang,vllm}"),
                 (("--instances", 64), "64 instances need as many cores|need a thread each"),
                 (("--bogus",), "--bogus"),
                 (("--allow-host", "http://a.org"), "--allow-host.*without scheme and port"),

@@ -4,6 +4,7 @@
 
 #include <csignal>
 #include <gtest/gtest.h>
+#include <mutex>
 
 #include "server/test_server.h"
 
@@ -283,6 +284,25 @@ TEST(Server, StreamsToAHundredClientsAtOnce) {
     EXPECT_EQ(all.find(fmt::format("w{}\"", 20 + i % 7)), std::string::npos);
     EXPECT_NE(all.find("[DONE]"), std::string::npos);
   }
+}
+
+TEST(Server, TakesRequestsWhileOthersAreStillBeingRead) {
+  TestServer server({.background_threads = 2});
+  std::mutex reading;
+  reading.lock();
+  const auto occupy = [&] {
+    server.server().threads().background([&] { const std::lock_guard wait(reading); });
+  };
+  occupy();
+  Client client = server.client();
+  client.post(kPath, words(1));
+  EXPECT_EQ(client.answer().status, 200);
+  occupy();  // no thread is left, but one can still look how the server is
+  for (const char* path : {"/metrics", "/health", "/v1/models"}) {
+    client.get(path);
+    EXPECT_EQ(client.answer().status, 200) << path;
+  }
+  reading.unlock();
 }
 
 TEST(Server, CannotListenWhereAnotherDoes) {

@@ -1,0 +1,205 @@
+#!/usr/bin/env python3
+"""Two `kvick serve` behind vLLM's router and behind the SGLang gateway, each with each of its policies, asked by the
+`openai` package. The servers are strict: they refuse a request with any field that they do not know.
+
+    KVICK=build/release/kvick KVICK_TEST_MODEL=MODEL.gguf PEERS=build/release/peers tests/peers/router_test.py
+
+PEERS is a folder for the packages, which come from PyPI. Without KVICK_TEST_MODEL, or where PyPI cannot be reached, a
+line says so and the exit status is 77.
+"""
+
+import http.client
+import json
+import os
+import pathlib
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+import urllib.request
+import venv
+
+PACKAGES = ("vllm-router==0.1.17", "sglang-router==0.3.2", "openai==3.57.0")
+MODEL = os.environ.get("KVICK_TEST_MODEL", "")
+SECONDS = 60  # for anything that should take a moment
+
+
+def skip(why):
+    print(f"skipped: {why}")
+    sys.exit(77)
+
+
+def install():
+    """The Python that has the packages; the one that runs this, the second time."""
+    folder = pathlib.Path(os.environ["PEERS"]).resolve() / "routers"
+    python, done = folder / "bin" / "python", folder / "done"
+    if not done.exists() or done.read_text() != " ".join(PACKAGES):
+        venv.create(folder, with_pip=True, clear=True)
+        pip = subprocess.run([python, "-m", "pip", "install", "--disable-pip-version-check", "--retries", "1", *PACKAGES],
+                             stdin=subprocess.DEVNULL, capture_output=True, text=True)
+        if pip.returncode != 0 and "connection broken by" in pip.stdout + pip.stderr:
+            skip("PyPI cannot be reached")
+        if pip.returncode != 0:
+            sys.exit(f"pip cannot install {PACKAGES}:\n{pip.stdout}{pip.stderr}")
+        done.write_text(" ".join(PACKAGES))
+    return python
+
+
+if not MODEL:
+    skip("KVICK_TEST_MODEL is not set")
+PYTHON = install()
+try:
+    import openai
+except ImportError:
+    os.execv(PYTHON, [str(PYTHON), __file__, *sys.argv[1:]])
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "cli"))
+from server_process import Server  # noqa: E402
+
+MESSAGES = [{"role": "user", "content": "What is the capital of France? Answer in one word."}]
+SCHEMA = {"type": "object", "properties": {"city": {"type": "string", "maxLength": 8}, "old": {"type": "boolean"}},
+          "required": ["city", "old"], "additionalProperties": False}
+TOOL = {"type": "function", "function": {"name": "weather", "description": "The weather in a city", "parameters": {
+    "type": "object", "properties": {"city": {"type": "string", "maxLength": 8}}, "required": ["city"],
+    "additionalProperties": False}}}
+
+
+def free_ports(count):
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [one.getsockname()[1] for one in sockets]
+    for one in sockets:
+        one.close()
+    return ports
+
+
+class Router:
+    """One on a port that was free; another may take it first, so it is tried again."""
+
+    def __init__(self, module, policy, workers, log):
+        for _ in range(3):
+            port, prometheus = free_ports(2)
+            self.url = f"http://127.0.0.1:{port}"
+            self.process = subprocess.Popen(
+                [PYTHON, "-m", f"{module}.launch_router", "--host", "127.0.0.1", "--port", str(port), "--policy", policy,
+                 "--prometheus-host", "127.0.0.1", "--prometheus-port", str(prometheus), "--disable-retries",
+                 "--worker-startup-timeout-secs", "30", "--worker-startup-check-interval", "1",
+                 "--worker-urls", *(f"http://127.0.0.1:{worker.port}" for worker in workers)],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+            self.client = openai.OpenAI(base_url=f"{self.url}/v1", api_key="none", timeout=SECONDS, max_retries=0)
+            if self.ready(len(workers)):
+                return
+            self.end()
+        raise AssertionError(f"{module} did not start, see its log: {pathlib.Path(log.name).read_text()[-4000:]}")
+
+    def get(self, path):
+        with urllib.request.urlopen(f"{self.url}{path}", timeout=SECONDS) as answer:
+            return json.load(answer)
+
+    def loads(self):
+        return [one["load"] for one in self.get("/get_loads")["workers"]]
+
+    def ready(self, workers):
+        until = time.monotonic() + SECONDS
+        while self.process.poll() is None and time.monotonic() < until:
+            try:
+                if len(self.loads()) == workers and self.get("/v1/models"):
+                    return True
+            except (OSError, ValueError, http.client.HTTPException):
+                pass
+            time.sleep(0.1)
+        return False
+
+    def end(self):
+        self.client.close()
+        self.process.kill()
+        self.process.wait()
+
+
+class Routers(unittest.TestCase):
+    MODULE = POLICIES = FORM = None
+
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        top = pathlib.Path(folder.name)
+        cls.log = open(top / "router.log", "ab")
+        cls.addClassCleanup(cls.log.close)
+        env = {**os.environ, "XDG_CACHE_HOME": str(top)}
+        cls.workers = []
+        for _ in range(2):
+            cls.workers.append(Server(top, env, MODEL, "--name", "served", "--ctx", 512, "--strict-fields", "--router", cls.FORM))
+            cls.addClassCleanup(cls.workers[-1].kill)
+
+    def with_each_policy(self, check):
+        for policy in self.POLICIES:
+            with self.subTest(policy=policy):
+                router = Router(self.MODULE, policy, self.workers, self.log)
+                try:
+                    check(router)
+                finally:
+                    router.end()
+
+    def chat(self, router, **more):
+        return router.client.chat.completions.create(**{"model": "served", "messages": MESSAGES, "temperature": 0,
+                                                        "max_tokens": 8, **more})
+
+    def check_answers(self, router):
+        models = router.get("/v1/models")  # the gateway's is no application/json, which the package asks for
+        self.assertEqual({model["id"] for model in models["data"]}, {"served"})
+        raw = router.client.chat.completions.with_raw_response.create(model="served", messages=MESSAGES, temperature=0, max_tokens=8)
+        self.assertNotIn("x-kvick-ignored-fields", raw.headers)
+        whole = raw.parse()
+        self.assertEqual((whole.model, whole.usage.completion_tokens <= 8), ("served", True))
+        *chunks, last = self.chat(router, stream=True, stream_options={"include_usage": True})
+        self.assertEqual("".join(chunk.choices[0].delta.content or "" for chunk in chunks), whole.choices[0].message.content)
+        self.assertEqual(last.usage.completion_tokens, whole.usage.completion_tokens)
+        text = router.client.completions.create(model="served", prompt="One two three", max_tokens=4, temperature=0, seed=1)
+        self.assertEqual((text.choices[0].finish_reason, text.usage.completion_tokens), ("length", 4))
+        nameless = router.client.post("/chat/completions", body={"messages": MESSAGES, "max_tokens": 8, "temperature": 0}, cast_to=object)
+        self.assertEqual(nameless["choices"][0]["message"]["content"], whole.choices[0].message.content)
+
+    def check_forms(self, router):
+        choice = self.chat(router, max_tokens=100, response_format={"type": "json_schema", "json_schema": {
+            "name": "place", "strict": True, "schema": SCHEMA}}).choices[0]
+        self.assertEqual((choice.finish_reason, set(json.loads(choice.message.content))), ("stop", {"city", "old"}))
+        choice = self.chat(router, max_tokens=100, tools=[TOOL], tool_choice="required").choices[0]
+        self.assertEqual((choice.finish_reason, choice.message.content), ("tool_calls", None))
+        call = choice.message.tool_calls[0].function
+        self.assertEqual((call.name, set(json.loads(call.arguments))), ("weather", {"city"}))
+        chunks = list(self.chat(router, max_tokens=100, tools=[TOOL], stream=True, tool_choice={
+            "type": "function", "function": {"name": "weather"}}))
+        streamed = [made.function for chunk in chunks for made in chunk.choices[0].delta.tool_calls or ()]
+        self.assertEqual([made.name for made in streamed], ["weather"])
+        self.assertEqual(chunks[-1].choices[0].finish_reason, "tool_calls")
+        with self.assertRaises(openai.BadRequestError) as caught:
+            self.chat(router, messages=[{"role": "user", "content": "a b " * 600}])
+        self.assertEqual(caught.exception.code, "context_length_exceeded")
+
+    def test_every_policy_answers(self):
+        def check(router):
+            self.check_answers(router)
+            self.check_forms(router)
+            self.assertTrue(all(load >= 0 for load in router.loads()), router.loads())  # -1: it could not read one
+
+        self.with_each_policy(check)
+        for worker in self.workers:
+            self.assertGreater(worker.metric('jobs_total{end="finished"}'), 0)
+
+
+class VllmRouter(Routers):
+    MODULE, FORM = "vllm_router", "vllm"
+    POLICIES = ("round_robin", "random", "consistent_hash", "power_of_two", "cache_aware")
+
+
+class SglangGateway(Routers):
+    MODULE, FORM = "sglang_router", "sglang"
+    POLICIES = ("round_robin", "random", "cache_aware", "power_of_two")
+
+
+del Routers  # what both have is no test of its own
+
+if __name__ == "__main__":
+    unittest.main(verbosity=1)

@@ -7,16 +7,15 @@
 #include <fmt/format.h>
 #include <fstream>
 #include <iterator>
-#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "distil/distil.h"
 
 #include "cli/engine_options.h"
+#include "cli/mistakes.h"
 #include "cli/progress.h"
 #include "engine/predictor_file.h"
-#include "train/mistake.h"
 #include "train/start.h"
 
 namespace kvick::cli {
@@ -112,78 +111,61 @@ base::Result<int> train_distil(DistilFlags& flags, const Common& common) {
 
 }  // namespace
 
-void add_predictor(CLI::App& train, const Common& common, Run& chosen) {
-  CLI::App* command = train.add_subcommand(
+void add_predictor(const Command& train, const Common& common) {
+  const Command command = train.add_command(
       "predictor", "the predictor of a run of kvick train maple, for its model: --kv-select maple");
   auto flags = std::make_shared<DistilFlags>();
-  command->add_option("checkpoint", flags->checkpoint, "FOLDER/checkpoint.kvc")->required();
-  add_model_flags(*command, flags->engine);
+  command.add_option("checkpoint", flags->checkpoint, "FOLDER/checkpoint.kvc").required();
+  add_model_flags(command, flags->engine);
   command
-      ->add_option("-f,--file", flags->file, "a text: two windows of it, to scale and to judge by")
-      ->required();
-  command->add_option("-o,--output", flags->output, "the file to write, NAME.kvp")->required();
-  command->add_option("--window", flags->options.window, "tokens that are read as one sequence")
-      ->capture_default_str()
-      ->check(CLI::Range(2, 1 << 20));
-  command->callback([&common, &chosen, flags] {
-    chosen = [&common, flags] {
-      try {
-        const auto status = take_predictor(*flags, common);
-        return status.ok() ? *status : refuse(status.error());
-      } catch (const train::Mistake& mistake) {
-        return refuse(base::Error{mistake.what()});
-      }
-    };
-  });
+      .add_option("-f,--file", flags->file, "a text: two windows of it, to scale and to judge by")
+      .required();
+  command.add_option("-o,--output", flags->output, "the file to write, NAME.kvp").required();
+  command.add_option("--window", flags->options.window, "tokens that are read as one sequence")
+      .shows_default()
+      .in_range(2, 1 << 20);
+  command.runs(
+      [&common, flags] { return mistakes_of([&] { return take_predictor(*flags, common); }); });
 }
 
-void add_distil(CLI::App& train, const Common& common, Run& chosen) {
-  CLI::App* command =
-      train.add_subcommand("distil",
-                           "which rows a model will read, predicted from a few values of each: for "
-                           "--kv-select maple");
+void add_distil(const Command& train, const Common& common) {
+  const Command command =
+      train.add_command("distil",
+                        "which rows a model will read, predicted from a few values of each: for "
+                        "--kv-select maple");
   auto flags = std::make_shared<DistilFlags>();
   distil::DistilOptions& options = flags->options;
-  add_model_flags(*command, flags->engine);
-  command->add_option("-f,--file", flags->file, "the text")->required();
-  command->add_option("-o,--output", flags->output, "the file to write, NAME.kvp")->required();
-  command
-      ->add_option("--form", options.form,
-                   "what predictions are made from: heads, a layer's queries and keys; trained, "
-                   "its input; random, its input through a fixed random projection, as MAPLE "
-                   "defines it (default: heads)")
-      ->transform(CLI::CheckedTransformer(
-          std::map<std::string, kv::PredictorForm>{{"heads", kv::PredictorForm::kHeads},
-                                                   {"trained", kv::PredictorForm::kTrained},
-                                                   {"random", kv::PredictorForm::kRandom}}));
-  command
-      ->add_option("--position", options.position,
-                   "what predictions from a layer's input know of positions: rotary, they turn by "
-                   "them as the model's own queries and keys do; none, nothing, as MAPLE defines "
-                   "it (default: rotary, where the model has it)")
-      ->transform(CLI::CheckedTransformer(std::map<std::string, distil::Position>{
-          {"none", distil::Position::kNone}, {"rotary", distil::Position::kRotary}}));
-  command->add_option("--rank", options.rank,
-                      "values that are kept of each key (default: an eighth of its own)");
-  command
-      ->add_option("--loss", options.loss,
-                   "of a row of scores: centred, mean square without the row's mean; raw, mean "
-                   "square, as MAPLE defines it; divergence, of the softmaxes (default: centred)")
-      ->transform(CLI::CheckedTransformer(
-          std::map<std::string, distil::Loss>{{"divergence", distil::Loss::kDivergence},
-                                              {"centred", distil::Loss::kCentred},
-                                              {"raw", distil::Loss::kRaw}}));
-  command->add_option("--seed", options.seed, "of everything random")->capture_default_str();
-  command->add_option("--tokens", options.most, "only the first N tokens (default: all)");
-  command->add_option("--window", options.window, "tokens that are read as one sequence")
-      ->capture_default_str()
-      ->check(CLI::Range(2, 1 << 20));
-  command->callback([&common, &chosen, flags] {
-    chosen = [&common, flags] {
-      const auto status = train_distil(*flags, common);
-      return status.ok() ? *status : refuse(status.error());
-    };
-  });
+  add_model_flags(command, flags->engine);
+  command.add_option("-f,--file", flags->file, "the text").required();
+  command.add_option("-o,--output", flags->output, "the file to write, NAME.kvp").required();
+  command.add_choice<kv::PredictorForm>(
+      "--form", options.form,
+      {{"heads", kv::PredictorForm::kHeads},
+       {"trained", kv::PredictorForm::kTrained},
+       {"random", kv::PredictorForm::kRandom}},
+      "what predictions are made from: heads, a layer's queries and keys; trained, its input; "
+      "random, its input through a fixed random projection, as MAPLE defines it");
+  command.add_choice<distil::Position>(
+      "--position", options.position,
+      {{"none", distil::Position::kNone}, {"rotary", distil::Position::kRotary}},
+      "what predictions from a layer's input know of positions: rotary, they turn by them as the "
+      "model's own queries and keys do; none, nothing, as MAPLE defines it (default: rotary, where "
+      "the model has it)");
+  command.add_option("--rank", options.rank,
+                     "values that are kept of each key (default: a quarter of its own)");
+  command.add_choice<distil::Loss>(
+      "--loss", options.loss,
+      {{"divergence", distil::Loss::kDivergence},
+       {"centred", distil::Loss::kCentred},
+       {"raw", distil::Loss::kRaw}},
+      "of a row of scores: centred, mean square without the row's mean; raw, mean square, as MAPLE "
+      "defines it; divergence, of the softmaxes");
+  command.add_option("--seed", options.seed, "of everything random").shows_default();
+  command.add_option("--tokens", options.most, "only the first N tokens (default: all)");
+  command.add_option("--window", options.window, "tokens that are read as one sequence")
+      .shows_default()
+      .in_range(2, 1 << 20);
+  command.runs([&common, flags] { return train_distil(*flags, common); });
 }
 
 }  // namespace kvick::cli

@@ -79,22 +79,24 @@ std::string did_you_mean(std::string_view word, const std::vector<std::string>& 
 }
 
 // What no command and no option took.
-std::string about_extra(const CLI::App& command, const std::string& path,
-                        const std::vector<std::string>& extras) {
+std::string about_extra(const CLI::App& command, const std::vector<std::string>& extras) {
+  const std::string name = command.get_name();
   const auto dashed = [](const std::string& word) { return word.size() > 1 && word[0] == '-'; };
   // An option that there is not comes first: what follows it may have been its value.
   const auto option = std::find_if(extras.begin(), extras.end(), dashed);
   if (option != extras.end() && *option != "--") {
     const std::string word = option->substr(0, option->find('='));
-    return fmt::format("{} has no option {}{}", path, word,
+    return fmt::format("{} has no option {}{}", name, word,
                        did_you_mean(word, option_names(command)));
   }
   const std::string& word = extras.front();
   const std::vector<std::string> commands = command_names(command);
-  if (commands.empty()) return fmt::format("{} does not take '{}'", path, word);
+  if (commands.empty()) return fmt::format("{} takes no argument '{}'", name, word);
   std::string meant = did_you_mean(word, commands);
   if (meant.empty()) meant = "; there are " + joined(commands);
-  return fmt::format("{} has no command '{}'{}", path, word, meant);
+  if (command.get_parent() == nullptr)
+    return fmt::format("there is no command '{}'{}", word, meant);
+  return fmt::format("{} has no command '{}'{}", name, word, meant);
 }
 
 // The first two options given that exclude each other.
@@ -117,9 +119,9 @@ std::string complaint(const CLI::App& program, const CLI::ParseError& error) {
   const std::vector<std::string> extras = program.remaining(true);
   std::string what = error.what();
   if (!extras.empty())
-    what = about_extra(*command, path, extras);
+    what = about_extra(*command, extras);
   else if (command->get_require_subcommand_min() > 0)
-    what = fmt::format("{} needs a command: {}", path, joined(command_names(*command)));
+    what = fmt::format("a command is missing: one of {}", joined(command_names(*command)));
   else if (const auto both = about_both(*command))
     what = *both;
   else if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr)
@@ -237,8 +239,11 @@ Option Command::add_bytes(const std::string& names, uint64_t& value,
                           const std::string& help) const {
   const auto in_bytes = [](std::string& text) {
     const std::string given = text;
-    if (CLI::AsSizeValue(false)(text).empty() && check_number<uint64_t>(text).empty())
-      return std::string();
+    try {
+      if (CLI::AsSizeValue(false)(text).empty() && check_number<uint64_t>(text).empty())
+        return std::string();
+    } catch (const CLI::ValidationError&) {  // of its own about units, which lists thirty
+    }
     return fmt::format("'{}' is not an amount of memory, such as 512MB or 4GB", given);
   };
   CLI::Option* option =

@@ -3,6 +3,7 @@
 
 #include "cli/train_distil.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <fmt/format.h>
 #include <fstream>
@@ -27,6 +28,7 @@ struct DistilFlags {
   EngineFlags engine;
   std::string file, output;
   std::string checkpoint;  // of `predictor`
+  uint32_t window = 0;     // 0: options.window, or the model's context if that is less
   distil::DistilOptions options;
 };
 
@@ -66,6 +68,13 @@ void print_result(const DistilFlags& flags, const distil::Distilled& made, const
       flags.options.evaluate.budget, flags.output);
 }
 
+distil::DistilOptions options_for(const engine::Engine& engine, const DistilFlags& flags) {
+  distil::DistilOptions options = flags.options;
+  options.window =
+      flags.window != 0 ? flags.window : std::min(options.window, engine.model().config().context);
+  return options;
+}
+
 base::Result<std::string> text_in(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   if (!in) return base::fail("cannot read {}", path);
@@ -86,27 +95,37 @@ base::Result<int> take_predictor(const DistilFlags& flags, const Common& common)
   const train::Checkpoint trained = train::read_checkpoint(flags.checkpoint);
   KVICK_TRY(kv::Predictor predictor, train::predictor_of(trained));
   KVICK_TRY(const std::unique_ptr<engine::Engine> engine, open_engine(flags.engine, common));
+  const distil::DistilOptions options = options_for(*engine, flags);
   const std::vector<engine::Token> tokens = engine->tokenizer().encode(text, false, false);
-  KVICK_TRY(distil::Distilled made,
-            distil::finish(*engine, std::move(predictor), tokens, flags.options));
+  KVICK_TRY(distil::Distilled made, distil::finish(*engine, std::move(predictor), tokens, options));
   made.tokens = trained.data_tokens;
   return write_result(flags, made, *engine, common);
 }
 
-base::Result<int> train_distil(DistilFlags& flags, const Common& common) {
+base::Result<int> train_distil(const DistilFlags& flags, const Common& common) {
   KVICK_TRY(const std::string text, text_in(flags.file));
   KVICK_TRY(const std::unique_ptr<engine::Engine> engine, open_engine(flags.engine, common));
+  distil::DistilOptions options = options_for(*engine, flags);
   const std::vector<engine::Token> tokens = engine->tokenizer().encode(text, false, false);
   Progress progress = stderr_progress(common.quiet);
   bool started = false;
-  flags.options.progress = [&](uint64_t done, uint64_t total) {
+  options.progress = [&](uint64_t done, uint64_t total) {
     if (!started) progress.start("distilling from " + flags.file, Unit::kTokens, total);
     started = true;
     progress.update(done);
   };
-  KVICK_TRY(const distil::Distilled made, distil::distil(*engine, tokens, flags.options));
+  KVICK_TRY(const distil::Distilled made, distil::distil(*engine, tokens, options));
   if (started) progress.finish();
   return write_result(flags, made, *engine, common);
+}
+
+void add_window(const Command& command, DistilFlags& flags) {
+  command
+      .add_option("--window", flags.window,
+                  fmt::format("tokens that are read as one sequence (default: {}, or the model's "
+                              "context)",
+                              flags.options.window))
+      .in_range(2, 1 << 20);
 }
 
 }  // namespace
@@ -121,9 +140,7 @@ void add_predictor(const Command& train, const Common& common) {
       .add_option("-f,--file", flags->file, "a text: two windows of it, to scale and to judge by")
       .required();
   command.add_option("-o,--output", flags->output, "the file to write, NAME.kvp").required();
-  command.add_option("--window", flags->options.window, "tokens that are read as one sequence")
-      .shows_default()
-      .in_range(2, 1 << 20);
+  add_window(command, *flags);
   command.runs(
       [&common, flags] { return mistakes_of([&] { return take_predictor(*flags, common); }); });
 }
@@ -162,9 +179,7 @@ void add_distil(const Command& train, const Common& common) {
       "defines it; divergence, of the softmaxes");
   command.add_option("--seed", options.seed, "of everything random").shows_default();
   command.add_option("--tokens", options.most, "only the first N tokens (default: all)");
-  command.add_option("--window", options.window, "tokens that are read as one sequence")
-      .shows_default()
-      .in_range(2, 1 << 20);
+  add_window(command, *flags);
   command.runs([&common, flags] { return train_distil(*flags, common); });
 }
 

@@ -30,8 +30,6 @@ add_custom_target(fuzzers)
 function(kvick_optimise target level)
   if(CMAKE_BUILD_TYPE STREQUAL Release)
     target_compile_options(${target} PRIVATE -O${level})
-  elseif(KVICK_SANITIZE AND level EQUAL 1)
-    target_compile_options(${target} PRIVATE -O0)
   endif()
 endfunction()
 

@@ -1,6 +1,5 @@
 # KVICK_UNITY, which scripts/run sets: the program's own libraries are compiled a few files at a time, in a third of the
 # processor time. Not for work on them: a change compiles its whole group, and one file's includes serve another.
-option(KVICK_UNITY "compile several files as one" OFF)
 if(KVICK_UNITY)
   find_package(Python3 REQUIRED COMPONENTS Interpreter)
   find_package(fmt REQUIRED)

@@ -54,7 +54,7 @@ def names_of(path):
         elif re.match(r"[^=(]*\(", plain):
             names, meaning = re.findall(r"(\w+)\s*\(", plain)[:1], path
         else:
-            names, meaning = re.findall(r"(\w+)(?:\[[^\]]*\])*\s*(?:[=;{,]|$)", plain), path
+            names, meaning = re.findall(r"\b([A-Za-z_]\w*)(?:\[[^\]]*\])*\s*(?:[=;{,]|$)", plain), path
         if inside or meaning is declaration:
             own.update((name, meaning) for name in names)
         else:

@@ -3,7 +3,7 @@
 // choice.
 //
 //   kvick::Model model = kvick::Model::open({.path = "model.gguf"});
-//   std::cout << model.chat({{"user", "What is the capital of France?"}}).text;
+//   std::cout << model.chat({{"user", "What is gravity?"}}).text;
 
 #include <cstdint>
 #include <functional>

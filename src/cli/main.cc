@@ -10,7 +10,7 @@
 
 namespace {
 
-int run_program(int argc, char** argv) {
+int run_command(int argc, char** argv) {
   kvick::cli::Common common;
   const kvick::cli::ProgramText text = {
       .name = "kvick",
@@ -46,7 +46,7 @@ int run_program(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   try {
-    return run_program(argc, argv);
+    return run_command(argc, argv);
   } catch (const std::bad_alloc&) {
     fmt::print(stderr, "kvick: out of memory\n");
   } catch (const std::exception& error) {

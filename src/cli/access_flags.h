@@ -1,10 +1,10 @@
 #pragma once
 // The flags of `kvick serve` that say who may use it, and what a request may ask for.
 
-#include <CLI/CLI.hpp>
 #include <string>
 #include <vector>
 
+#include "cli/command_line.h"
 #include "server/serve.h"
 
 namespace kvick::cli {
@@ -15,10 +15,10 @@ struct AccessFlags {
   uint64_t max_body = 8 << 20;
   uint64_t max_bodies = 0;  // 0: by max_body
   int32_t max_priority = 0;
-  std::vector<std::string> client_kv = {"own"};
+  std::string client_kv = "own";  // names, separated by commas
 };
 
-void add_access_flags(CLI::App& command, AccessFlags& flags);
+void add_access_flags(const Command& command, AccessFlags& flags);
 // Sets what they say. Errors: what cannot be read, or makes no sense.
 base::Status<> apply(const AccessFlags& flags, server::ServeOptions& options);
 

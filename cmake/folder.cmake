@@ -25,6 +25,14 @@ endif()
 add_custom_target(unit_tests)
 add_custom_target(fuzzers)
 
+# How far a target is optimised in the release build where it is not -O3: -O2 where tokens do not wait for it, -O1 where
+# nothing does. Compiling takes a fifth less with each.
+function(kvick_optimise target level)
+  if(CMAKE_BUILD_TYPE STREQUAL Release)
+    target_compile_options(${target} PRIVATE -O${level})
+  endif()
+endfunction()
+
 function(kvick_folder name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LINKS" ${ARGN})
   add_library(kvick_${name} STATIC ${ARG_SOURCES})

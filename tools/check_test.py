@@ -93,8 +93,61 @@ class Tree(CheckTest):
         self.assertEqual(len(self.tour("`src/kv/kv.h` `rollback`, `Step::rollback`")), 2)
 
     def test_links_lead_somewhere(self):
-        self.assertEqual(self.of(README_dot_md="[a](docs/a.md#x) [b](https://example.org/b)", docs__a_dot_md="[r](../README.md)"), [])
+        self.assertEqual(self.of(README_dot_md="[a](docs/a.md#x) [b](https://example.org/b)", docs__a_dot_md="# X\n[r](../README.md)"), [])
         self.assertEqual(self.of(README_dot_md="\n[a](docs/a.md)"), ["README.md:2: the link leads nowhere: docs/a.md"])
+        self.assertEqual(self.of(docs__guides__a_dot_md="[a](b.md) and [c](../c.md)"),
+                         ["docs/guides/a.md:1: the link leads nowhere: b.md", "docs/guides/a.md:1: the link leads nowhere: ../c.md"])
+        self.assertEqual(self.of(README_dot_md='<img src="docs/a.svg" alt="a">'), ["README.md:1: the link leads nowhere: docs/a.svg"])
+
+    def test_links_lead_to_a_heading(self):
+        page = "# One page\n\n## `--kv-tier`: where [rows](a.md) are\n\n## Twice\n\n## Twice\n\n```\n# no heading\n```\n"
+        for anchor in "one-page", "--kv-tier-where-rows-are", "twice", "twice-1":
+            self.assertEqual(self.of(README_dot_md=f"[a](docs/a.md#{anchor})", docs__a_dot_md=page), [], anchor)
+        for anchor in "page", "no-heading", "twice-2":
+            self.assertEqual(self.of(README_dot_md=f"[a](docs/a.md#{anchor})", docs__a_dot_md=page),
+                             [f"README.md:1: the page has no such heading: docs/a.md#{anchor}"])
+        self.assertEqual(self.of(README_dot_md="# A\n[a](#b)"), ["README.md:2: the page has no such heading: #b"])
+
+    def test_what_stands_in_code_is_no_link(self):
+        self.assertEqual(self.of(README_dot_md="```\nlayers[0](x)\n```\n"), [])
+
+    def test_the_readme_is_short(self):
+        self.assertEqual(self.of(README_dot_md="a\n" * 120), [])
+        self.assertEqual(self.of(README_dot_md="a\n" * 121),
+                         ["README.md:121: 121 lines where 120 are the limit; move details to docs/guides or docs/reference"])
+
+    def test_each_strategy_and_policy_has_a_row(self):
+        code = {"src__kv__a_dot_cc": 'Strategy a_strategy() {\n  return {.name = "a",\n          .options = {}};\n}\n',
+                "src__kv__b_dot_cc": 'Policy b_policy() {\n  return {\n      .name = "b",\n  };\n}\n'}
+        self.assertEqual(self.of(docs__reference__strategies_dot_md="| `a` | one |\n| `b` (late) | two |\n", **code), [])
+        self.assertEqual(self.of(docs__reference__strategies_dot_md="| `a` | one |\n`b`\n", **code),
+                         ["docs/reference/strategies.md:1: it does not have b of src/kv/b.cc"])
+        self.assertEqual(len(self.of(**code)), 2)
+
+    def test_the_reference_names_what_the_code_has(self):
+        cases = (("command-line", "src__cli__a_dot_cc", 'app.add_option("-p,--prompt", x);\napp\n  .add_flag(\n"--raw", y);', "`--prompt`", "`--raw`"),
+                 ("metrics", "src__server__metrics_text_dot_cc", 'text.head("jobs", "gauge");\ntext.gauge(\n"bytes", 1);', "`kvick_jobs`", "`kvick_bytes`"),
+                 ("http-api", "src__server__api_dot_cc", '{.name = {"GET", "/kv"}},\n{.name = {"POST", "/v1/x/{id}"}},', "`GET /kv`", "`POST /v1/x/{id}`"),
+                 ("environment", "src__cli__a_dot_cc", 'getenv("HOME");\nenvironment("HF_TOKEN");', "`HOME`", "`HF_TOKEN`"))
+        for page, place, code, one, other in cases:
+            place = {place: code + "\n"}
+            self.assertEqual(self.of(**place, **{f"docs__reference__{page}_dot_md": f"{one}, {other}\n"}), [])
+            self.assertEqual(len(self.of(**place, **{f"docs__reference__{page}_dot_md": f"{one}\n"})), 1, page)
+            self.assertEqual(len(self.of(**place)), 2, page)
+        self.assertEqual(self.of(src__cli__a_test_dot_cc='getenv("KVICK_TEST_MODEL");\n'), [])
+
+    def test_decisions_have_numbers_of_their_own(self):
+        index = "[one](0001-one.md) [two](0002-two.md)"
+        self.assertEqual(self.of(docs__adr__README_dot_md=index, **{"docs__adr__0001-one_dot_md": "# 1. One\n", "docs__adr__0002-two_dot_md": "# 2. Two\n"}), [])
+        self.assertEqual(self.of(docs__adr__README_dot_md=index, **{"docs__adr__0001-one_dot_md": "# 1. One\n", "docs__adr__0002-two_dot_md": "# 1. Two\n"}),
+                         ["docs/adr/0002-two.md:1: its heading does not begin with '# 2. '"])
+        self.assertEqual(self.of(docs__adr__README_dot_md="[one](0001-one.md) [two](0001-two.md)",
+                                 **{"docs__adr__0001-one_dot_md": "# 1. One\n", "docs__adr__0001-two_dot_md": "# 1. Two\n"}),
+                         ["docs/adr/0001-two.md:1: 0001-one.md has the number 1 already; take the next free one"])
+        self.assertEqual(self.of(**{"docs__adr__0001-one_dot_md": "# 1. One\n"}), ["docs/adr/README.md:1: it does not list 0001-one.md"])
+
+    def test_the_tree_itself_is_right(self):
+        self.assertEqual(subprocess.run([sys.executable, TOOLS / "check_tree"]).returncode, 0)
 
 
 class Instructions(unittest.TestCase):

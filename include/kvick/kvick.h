@@ -3,7 +3,7 @@
 // choice.
 //
 //   kvick::Model model = kvick::Model::open({.path = "model.gguf"});
-//   std::cout << model.chat({{"user", "What is the capital of France?"}}).text;
+//   std::cout << model.chat({{"user", "What is gravity?"}}).text;
 
 #include <cstdint>
 #include <functional>
@@ -37,7 +37,8 @@ struct Options {
   std::string kv_select;  // which rows are read, as `kvick run --kv-select` takes it; empty: all
   uint32_t context = 0;   // most tokens of a sequence; 0: the model's
   unsigned threads = 0;   // 0: as many as this process may use
-  std::string isa;        // scalar, avx2, avx512 or amx; empty: the best that this processor has
+  // scalar, avx2, avx512, avx512_vnni, avx512_bf16 or amx; empty: the best that this processor has
+  std::string isa;
 };
 
 struct Message {

@@ -118,38 +118,32 @@ base::Result<int> bench(const BenchFlags& flags, const Common& common) {
 
 }  // namespace
 
-void add_bench(CLI::App& app, const Common& common, Run& chosen) {
-  CLI::App* command = app.add_subcommand(
+void add_bench(const Command& app, const Common& common) {
+  const Command command = app.add_command(
       "bench",
       "prefill and decode speed, and the cache's memory\n-p, -n, -d and -b take lists such as "
       "128,512: each prompt is measured at each depth, and each decode of each number of sequences "
       "at each depth\nwith --spec: answers to -p tokens of a text, with guesses and without");
   auto flags = std::make_shared<BenchFlags>();
-  add_engine_flags(*command, flags->engine);
-  command->add_option("-p,--prompt", flags->prompts, "tokens of the prompt; 0: no prefill")
-      ->capture_default_str();
-  command->add_option("-n,--decode", flags->decodes, "tokens to generate; 0: no decode")
-      ->capture_default_str();
-  command->add_option("-d,--depth", flags->depths, "tokens in the cache before")
-      ->capture_default_str();
-  command->add_option("-b,--parallel", flags->parallels, "sequences that decode together")
-      ->capture_default_str();
-  command->add_option("-r,--repeats", flags->repeats, "timed rounds; the median is shown")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 1000));
-  add_spec_flag(*command, flags->spec);
-  command->add_option(
+  add_engine_flags(command, flags->engine);
+  command.add_option("-p,--prompt", flags->prompts, "tokens of the prompt; 0: no prefill")
+      .shows_default();
+  command.add_option("-n,--decode", flags->decodes, "tokens to generate; 0: no decode")
+      .shows_default();
+  command.add_option("-d,--depth", flags->depths, "tokens in the cache before").shows_default();
+  command.add_option("-b,--parallel", flags->parallels, "sequences that decode together")
+      .shows_default();
+  command.add_option("-r,--repeats", flags->repeats, "timed rounds; the median is shown")
+      .shows_default()
+      .in_range(1, 1000);
+  add_spec_flag(command, flags->spec);
+  command.add_option(
       "-f,--file", flags->file,
       "with --spec: the text that is read and gone on from (default: a bundled one)");
-  command->add_flag("--calibrate", flags->calibrate,
-                    "measure again what this machine reads and computes at most, which `roofline` "
-                    "is a share of; kept beside the model cache");
-  command->callback([&common, &chosen, flags] {
-    chosen = [&common, flags] {
-      const auto status = bench(*flags, common);
-      return status.ok() ? *status : refuse(status.error());
-    };
-  });
+  command.add_flag("--calibrate", flags->calibrate,
+                   "measure again what this machine reads and computes at most, which `roofline` "
+                   "is a share of; kept beside the model cache");
+  command.runs([&common, flags] { return bench(*flags, common); });
 }
 
 }  // namespace kvick::cli

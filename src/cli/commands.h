@@ -1,19 +1,20 @@
 #pragma once
-// The commands. Each add_NAME registers its options; see command.h.
-
-#include <CLI/CLI.hpp>
+// The commands. add_NAME adds one with its options, and what it does.
 
 #include "cli/command.h"
+#include "cli/command_line.h"
 
 namespace kvick::cli {
 
-void add_run(CLI::App& app, const Common& common, Run& chosen);
-void add_serve(CLI::App& app, const Common& common, Run& chosen);
-void add_bench(CLI::App& app, const Common& common, Run& chosen);
-void add_ppl(CLI::App& app, const Common& common, Run& chosen);
-void add_plan(CLI::App& app, const Common& common, Run& chosen);
-void add_lab(CLI::App& app, const Common& common, Run& chosen);
-void add_train(CLI::App& app, const Common& common, Run& chosen);
-void add_inspect(CLI::App& app, const Common& common, Run& chosen);
+void add_run(const Command& app, const Common& common);
+void add_serve(const Command& app, const Common& common);
+void add_bench(const Command& app, const Common& common);
+void add_ppl(const Command& app, const Common& common);
+void add_plan(const Command& app, const Common& common);
+void add_lab(const Command& app, const Common& common);
+void add_train(const Command& app, const Common& common);
+void add_inspect(const Command& app, const Common& common);
+void add_list(const Command& app, const Common& common);
+void add_pull(const Command& app, const Common& common);
 
 }  // namespace kvick::cli

@@ -12,17 +12,6 @@
 namespace kvick::cli {
 namespace {
 
-const std::map<std::string, engine::Attention> kAttentions = {{"fused", engine::Attention::kFused},
-                                                              {"bmm", engine::Attention::kBmm}};
-const std::map<std::string, engine::PromptArithmetic> kPromptArithmetics = {
-    {"exact", engine::PromptArithmetic::kExact},
-    {"tiles", engine::PromptArithmetic::kTiles},
-    {"auto", engine::PromptArithmetic::kAuto}};
-const std::map<std::string, engine::FloatActivations> kFloatActivations = {
-    {"f32", engine::FloatActivations::kF32},
-    {"bf16", engine::FloatActivations::kBf16},
-    {"auto", engine::FloatActivations::kAuto}};
-
 std::string tier_help() {
   std::string text =
       "keys and values in a slower tier, and a bounded part of them in memory: "
@@ -41,17 +30,42 @@ std::string tier_help() {
   return text;
 }
 
+void add_arithmetic_flags(const Command& command, EngineFlags& flags) {
+  command.add_choice<engine::Attention>(
+      "--attn", flags.attention,
+      {{"fused", engine::Attention::kFused}, {"bmm", engine::Attention::kBmm}},
+      "fused: attention by kvick's kernels, over the rows that there are; bmm: by a library's "
+      "batched products over whole buckets, as BMC does it (needs --kv-type f32)");
+  command.add_choice<engine::PromptArithmetic>(
+      "--prompt-arithmetic", flags.prompt_arithmetic,
+      {{"exact", engine::PromptArithmetic::kExact},
+       {"tiles", engine::PromptArithmetic::kTiles},
+       {"auto", engine::PromptArithmetic::kAuto}},
+      "how prompts are computed: exact, as answers are, so that answers are cached for later "
+      "prompts; tiles: in bfloat16 on the tiles of processors with AMX, about twice as fast, and "
+      "answers that come back in a prompt are read again; auto: tiles where the processor has "
+      "them");
+  command.add_choice<engine::FloatActivations>(
+      "--float-activations", flags.float_activations,
+      {{"f32", engine::FloatActivations::kF32},
+       {"bf16", engine::FloatActivations::kBf16},
+       {"auto", engine::FloatActivations::kAuto}},
+      "what weights of BF16 and F16 are multiplied with: f32; bf16: activations rounded to "
+      "bfloat16, F16 weights too, up to twice as fast; auto: bf16 where this processor multiplies "
+      "it at least 1.5 times as fast, which is measured at start");
+}
+
 }  // namespace
 
-void add_model_flags(CLI::App& command, EngineFlags& flags) {
+void add_model_flags(const Command& command, EngineFlags& flags) {
   command.add_option("-m,--model", flags.model,
                      "a .gguf file, a Hugging Face folder, or the name of a pulled model "
                      "(default: smollm2)");
   command.add_option("--threads", flags.threads, "threads that compute (default: all processors)")
-      ->check(CLI::Range(1, 1024));
+      .in_range(1, 1024);
 }
 
-void add_engine_flags(CLI::App& command, EngineFlags& flags) {
+void add_engine_flags(const Command& command, EngineFlags& flags) {
   add_model_flags(command, flags);
   std::string strategies;
   for (const kv::Strategy& strategy : kv::strategies())
@@ -74,36 +88,11 @@ void add_engine_flags(CLI::App& command, EngineFlags& flags) {
       "which of the rows are read: NAME[:budget=0.25,...], by default all of them" + policies +
           "\n  auto:loss=0.02,policy=NAME,...: that policy (quest), its budget raised while checks "
           "find that it misses more of the attention than loss");
-  command
-      .add_option("--attn", flags.attention,
-                  "fused: attention by kvick's kernels, over the rows that there are; bmm: by a "
-                  "library's batched products over whole buckets, as BMC does it (needs --kv-type "
-                  "f32)")
-      ->transform(CLI::CheckedTransformer(kAttentions, CLI::ignore_case))
-      ->default_str("fused");
-  command
-      .add_option(
-          "--prompt-arithmetic", flags.prompt_arithmetic,
-          "how prompts are computed: exact, as answers are, so that answers are cached for later "
-          "prompts; tiles: in bfloat16 on the tiles of processors with AMX, about twice as "
-          "fast, and answers that come back in a prompt are read again; auto: tiles where the "
-          "processor has them")
-      ->transform(CLI::CheckedTransformer(kPromptArithmetics, CLI::ignore_case))
-      ->default_str(flags.prompt_arithmetic == engine::PromptArithmetic::kExact ? "exact" : "auto");
-  command
-      .add_option(
-          "--float-activations", flags.float_activations,
-          "what weights of BF16 and F16 are multiplied with: f32; bf16: activations rounded to "
-          "bfloat16, F16 weights too, up to twice as fast; auto: bf16 where this processor "
-          "multiplies it at least 1.5 times as fast, which is measured at start")
-      ->transform(CLI::CheckedTransformer(kFloatActivations, CLI::ignore_case))
-      ->default_str("auto");
+  add_arithmetic_flags(command, flags);
   command.add_option("--ctx", flags.context,
                      "most tokens of a sequence (default: the model's context)");
-  command
-      .add_option("--kv-memory", flags.kv_memory,
-                  "most memory for keys and values, e.g. 512MB (default: what is free)")
-      ->transform(CLI::AsSizeValue(false));
+  command.add_bytes("--kv-memory", flags.kv_memory,
+                    "most memory for keys and values, e.g. 512MB (default: what is free)");
 }
 
 base::Result<engine::KvOptions> kv_options(const EngineFlags& flags) {
@@ -119,8 +108,7 @@ base::Result<engine::KvOptions> kv_options(const EngineFlags& flags) {
 base::Result<std::unique_ptr<engine::Engine>> open_engine(const EngineFlags& flags,
                                                           const Common& common) {
   KVICK_TRY(const base::Isa isa, kernels::choose_isa());
-  KVICK_TRY(const std::filesystem::path cache, models_dir());
-  KVICK_TRY(const std::filesystem::path path, resolve_model(flags.model, cache));
+  KVICK_TRY(const std::filesystem::path path, find_model(flags.model));
   Progress progress = stderr_progress(common.quiet);
   bool started = false;
   auto engine = engine::Engine::open({.model_path = path.string(),

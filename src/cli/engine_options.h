@@ -1,12 +1,12 @@
 #pragma once
 // What every command that runs a model takes, and how it opens one.
 
-#include <CLI/CLI.hpp>
 #include <memory>
 #include <string>
 
 #include "base/result.h"
 #include "cli/command.h"
+#include "cli/command_line.h"
 #include "engine/engine.h"
 
 namespace kvick::cli {
@@ -24,9 +24,9 @@ struct EngineFlags {
 };
 
 // -m and --threads alone.
-void add_model_flags(CLI::App& command, EngineFlags& flags);
+void add_model_flags(const Command& command, EngineFlags& flags);
 // These and how keys and values are kept.
-void add_engine_flags(CLI::App& command, EngineFlags& flags);
+void add_engine_flags(const Command& command, EngineFlags& flags);
 
 // The cache options that the flags ask for.
 base::Result<engine::KvOptions> kv_options(const EngineFlags& flags);

@@ -96,8 +96,7 @@ base::Result<int> lab(const LabFlags& flags, const Common& common) {
   Progress progress = stderr_progress(common.quiet);
   std::string model_path;
   if (!flags.engine.model.empty()) {
-    KVICK_TRY(const std::filesystem::path cache, models_dir());
-    KVICK_TRY(const std::filesystem::path path, resolve_model(flags.engine.model, cache));
+    KVICK_TRY(const std::filesystem::path path, find_model(flags.engine.model));
     model_path = path.string();
   }
   const kvick::lab::Bench bench = {
@@ -150,7 +149,7 @@ base::Result<int> lab(const LabFlags& flags, const Common& common) {
 }
 
 // Of experiments with policies of which rows are read.
-void add_selecting_flags(CLI::App& command, LabFlags& flags) {
+void add_selecting_flags(const Command& command, LabFlags& flags) {
   command.add_option("--kv-select", flags.select.policies,
                      "policies to go through, without a budget, where an experiment has any "
                      "(default: all whose file is given, if they need one)");
@@ -170,7 +169,7 @@ void add_selecting_flags(CLI::App& command, LabFlags& flags) {
 }
 
 // Of bounded.
-void add_bounded_flags(CLI::App& command, LabFlags& flags) {
+void add_bounded_flags(const Command& command, LabFlags& flags) {
   command.add_option("--bounded", flags.bounded.models,
                      "models with a memory of slots, beside -m, which keeps rows (bounded)");
   command.add_option("--recall", flags.bounded.recall,
@@ -179,71 +178,65 @@ void add_bounded_flags(CLI::App& command, LabFlags& flags) {
       .add_option("--trained", flags.bounded.trained,
                   "tokens of the windows that the models were trained on: longer contexts are "
                   "marked (bounded)")
-      ->check(CLI::Range(1, 1 << 30));
+      .in_range(1, 1 << 30);
 }
 
 }  // namespace
 
-void add_lab(CLI::App& app, const Common& common, Run& chosen) {
+void add_lab(const Command& app, const Common& common) {
   std::string list;
   for (const auto& row : kvick::lab::experiments())
     list += fmt::format("\n  {:<20} {}", row.name, row.summary);
-  CLI::App* command = app.add_subcommand(
+  const Command command = app.add_command(
       "lab",
       "experiments with strategies: JSON, SVG and a page in a folder; what is there already "
       "is not measured again" +
           list);
   auto flags = std::make_shared<LabFlags>();
-  command->add_option("experiment", flags->experiment, "one of the above")->required();
-  command->add_option("-o,--out", flags->folder, "folder for the results")->required();
+  command.add_option("experiment", flags->experiment, "one of the above").required();
+  command.add_option("-o,--out", flags->folder, "folder for the results").required();
   std::string shapes;
   for (const auto& shape : kvick::lab::named_shapes())
     shapes += fmt::format("{}{} ({})", shapes.empty() ? "" : ", ", shape.name, shape.model);
-  command->add_option("--shape", flags->shapes, "shapes of attention to go through: " + shapes);
-  command->add_option("--file", flags->file, "a text or a trace, where an experiment needs one");
-  command->add_option("-m,--model", flags->engine.model, "a model, where an experiment needs one");
+  command.add_option("--shape", flags->shapes, "shapes of attention to go through: " + shapes);
+  command.add_option("--file", flags->file, "a text or a trace, where an experiment needs one");
+  command.add_option("-m,--model", flags->engine.model, "a model, where an experiment needs one");
   command
-      ->add_option("--threads", flags->engine.threads,
-                   "threads that compute (default: all processors)")
-      ->check(CLI::Range(1, 1024));
+      .add_option("--threads", flags->engine.threads,
+                  "threads that compute (default: all processors)")
+      .in_range(1, 1024);
   command
-      ->add_option("--ctx", flags->engine.context,
-                   "tokens of a context, where an experiment of a whole model has one")
-      ->check(CLI::Range(16, 1 << 20));
+      .add_option("--ctx", flags->engine.context,
+                  "tokens of a context, where an experiment of a whole model has one")
+      .in_range(16, 1 << 20);
   command
-      ->add_option("-b,--batch", flags->batch,
-                   "sequences that grow together, where an experiment of a whole model has them")
-      ->check(CLI::Range(1, 4096));
-  command->add_option(
-      "--kv", flags->stores,
-      "caches to go through, where an experiment lets them be chosen (spec, depth)");
-  command->add_option("--kv-type", flags->types,
-                      "types of their rows to go through, where an experiment lets them be chosen "
-                      "(spec)");
-  command->add_option("--kv-tier", flags->engine.kv_tier, "of those that have a slower tier");
-  command->add_option("--spec", flags->specs,
-                      "ways to guess to go through, where an experiment has any (spec)");
+      .add_option("-b,--batch", flags->batch,
+                  "sequences that grow together, where an experiment of a whole model has them")
+      .in_range(1, 4096);
+  command.add_option("--kv", flags->stores,
+                     "caches to go through, where an experiment lets them be chosen (spec, depth)");
+  command.add_option("--kv-type", flags->types,
+                     "types of their rows to go through, where an experiment lets them be chosen "
+                     "(spec)");
+  command.add_option("--kv-tier", flags->engine.kv_tier, "of those that have a slower tier");
+  command.add_option("--spec", flags->specs,
+                     "ways to guess to go through, where an experiment has any (spec)");
   command
-      ->add_option("--prompts", flags->prompts,
-                   "prompts of a category, where an experiment reads some (default: 10); facts at "
-                   "each place of needle (default: 3)")
-      ->check(CLI::Range(1, 1 << 20));
+      .add_option("--prompts", flags->prompts,
+                  "prompts of a category, where an experiment reads some (default: 10); facts at "
+                  "each place of needle (default: 3)")
+      .in_range(1, 1 << 20);
   command
-      ->add_option(
+      .add_option(
           "--answer", flags->answer,
           "tokens of an answer, at most, where an experiment writes some (spec; default: 64)")
-      ->check(CLI::Range(2, 1 << 20));
-  add_selecting_flags(*command, *flags);
-  add_bounded_flags(*command, *flags);
-  command->add_option("--rounds", flags->rounds, "rounds (default: the experiment's own number)")
-      ->check(CLI::Range(1, 1000));
-  command->add_flag("--again", flags->again, "measure anew what the folder holds");
-  command->callback([&common, &chosen, flags] {
-    chosen = [&common, flags] {
-      const auto status = lab(*flags, common);
-      return status.ok() ? *status : refuse(status.error());
-    };
-  });
+      .in_range(2, 1 << 20);
+  add_selecting_flags(command, *flags);
+  add_bounded_flags(command, *flags);
+  command.add_option("--rounds", flags->rounds, "rounds (default: the experiment's own number)")
+      .in_range(1, 1000);
+  command.add_flag("--again", flags->again, "measure anew what the folder holds");
+  command.runs([&common, flags] { return lab(*flags, common); });
 }
 
 }  // namespace kvick::cli

@@ -7,45 +7,39 @@
 
 #include "base/cpu.h"
 #include "cli/commands.h"
-#include "cli/pull.h"
 
 namespace {
 
 int run_command(int argc, char** argv) {
-  using kvick::cli::Common;
-  CLI::App app{
-      "kvick: run large language models on this machine's processor, with the KV cache of your "
-      "choice",
-      "kvick"};
-  app.set_version_flag("--version", KVICK_VERSION);
-  app.require_subcommand(1);
-  app.fallthrough();
-  Common common;
-  app.add_flag("--json", common.json, "print one JSON object on stdout, everything else on stderr");
-  app.add_flag("--quiet", common.quiet, "no progress and no notes on stderr");
-  kvick::cli::Run chosen;
-  kvick::cli::add_run(app, common, chosen);
-  kvick::cli::add_serve(app, common, chosen);
-  kvick::cli::add_bench(app, common, chosen);
-  kvick::cli::add_ppl(app, common, chosen);
-  kvick::cli::add_plan(app, common, chosen);
-  kvick::cli::add_lab(app, common, chosen);
-  kvick::cli::add_train(app, common, chosen);
-  kvick::cli::add_inspect(app, common, chosen);
-  kvick::cli::add_pull(app, common, chosen);
-  app.footer(
-      "kvick COMMAND --help lists a command's options.\n"
-      "Environment: KVICK_ISA forces an instruction set (" +
-      kvick::base::isa_names() +
-      ");\nXDG_CACHE_HOME moves the model cache; HF_ENDPOINT and HF_TOKEN are used by pull.");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
-    fmt::print(stderr, "kvick: {} (kvick --help lists what there is)\n", error.what());
-    return 2;
-  }
-  return chosen();
+  kvick::cli::Common common;
+  const kvick::cli::ProgramText text = {
+      .name = "kvick",
+      .summary =
+          "kvick: run large language models on this machine's processor, with the KV cache "
+          "of your choice",
+      .version = KVICK_VERSION,
+      .footer =
+          "kvick COMMAND --help lists a command's options; kvick run \"What is gravity?\" "
+          "asks the default model.\n"
+          "Environment: KVICK_ISA forces an instruction set (" +
+          kvick::base::isa_names() +
+          ");\nXDG_CACHE_HOME moves the model cache; HF_ENDPOINT and HF_TOKEN are used by "
+          "pull."};
+  return run_command_line(argc, argv, text, [&](const kvick::cli::Command& program) {
+    program.add_flag("--json", common.json,
+                     "print one JSON object on stdout, everything else on stderr");
+    program.add_flag("--quiet", common.quiet, "no progress and no notes on stderr");
+    kvick::cli::add_run(program, common);
+    kvick::cli::add_serve(program, common);
+    kvick::cli::add_bench(program, common);
+    kvick::cli::add_ppl(program, common);
+    kvick::cli::add_plan(program, common);
+    kvick::cli::add_lab(program, common);
+    kvick::cli::add_train(program, common);
+    kvick::cli::add_list(program, common);
+    kvick::cli::add_pull(program, common);
+    kvick::cli::add_inspect(program, common);
+  });
 }
 
 }  // namespace

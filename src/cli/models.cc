@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 #include <iterator>
 
+#include "cli/help_text.h"
 #include "cli/reference.h"
 
 namespace kvick::cli {
@@ -76,6 +77,12 @@ base::Result<fs::path> by_file_name(std::string_view name, const fs::path& cache
     return base::fail("'{}' is the name of {} models in {}; give one of their paths, such as {}",
                       name, found.size(), cache.string(), (cache / found[0]).string());
   const bool path_like = name.find('/') != name.npos;
+  std::vector<std::string> names = cached_models(cache);
+  for (const KnownModel& model : known_models()) names.emplace_back(model.name);
+  const std::string_view meant = nearest(name, names);
+  if (!meant.empty())
+    return base::fail("there is no model '{}'; did you mean {}? (kvick list shows what there is)",
+                      name, meant);
   return base::fail(
       "there is no {} '{}', and {}; `kvick pull` gets models: a known name ({}), "
       "hf:owner/repo/file.gguf or a URL",
@@ -108,6 +115,22 @@ base::Result<fs::path> resolve_model(std::string_view name, const fs::path& cach
   if (fs::exists(path, none)) return path;
   return base::fail("the model {} has not been fetched yet: run `kvick pull {}` ({})", name, name,
                     what_there_is(cache));
+}
+
+base::Result<fs::path> find_model(std::string_view name) {
+  std::error_code none;
+  if (!name.empty() && fs::exists(name, none)) return fs::path(name);
+  KVICK_TRY(const fs::path cache, models_dir());
+  return resolve_model(name, cache);
+}
+
+bool names_model(std::string_view name) {
+  std::error_code none;
+  if (find_known_model(name) != nullptr) return true;
+  if (name.empty()) return false;
+  if (name.ends_with(".gguf") && fs::exists(name, none)) return true;
+  const auto cache = models_dir();
+  return cache.ok() && resolve_model(name, *cache).ok() && !fs::exists(name, none);
 }
 
 std::vector<std::string> cached_models(const fs::path& cache) {

@@ -28,8 +28,7 @@ base::Result<plan::ModelSize> model_of(const PlanFlags& flags) {
   if (!flags.shape.empty() && !flags.engine.model.empty())
     return base::fail("give a model or a --shape, not both");
   if (!flags.shape.empty()) return plan::parse_shape(flags.shape);
-  KVICK_TRY(const std::filesystem::path cache, models_dir());
-  KVICK_TRY(const std::filesystem::path path, resolve_model(flags.engine.model, cache));
+  KVICK_TRY(const std::filesystem::path path, find_model(flags.engine.model));
   KVICK_TRY(const io::ModelFile file, io::ModelFile::open(path.string()));
   return plan::size_of(file);
 }
@@ -78,38 +77,31 @@ base::Result<int> make_plan(const PlanFlags& flags, const Common& common) {
 
 }  // namespace
 
-void add_plan(CLI::App& app, const Common& common, Run& chosen) {
-  CLI::App* command = app.add_subcommand(
+void add_plan(const Command& app, const Common& common) {
+  const Command command = app.add_command(
       "plan",
       "memory, traffic and speed of a model with a cache on this machine, and advice; reads no "
       "weights");
   auto flags = std::make_shared<PlanFlags>();
-  add_engine_flags(*command, flags->engine);
-  command->add_option("--shape", flags->shape,
-                      "instead of a model: layers=..,heads=..,kv_heads=..,head_dim=..[,dim=..]"
-                      "[,ffn=..][,vocab=..][,context=..][,type=Q8_0]");
-  command->add_option("-b,--batch", flags->batch, "sequences at a time")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 65536));
+  add_engine_flags(command, flags->engine);
+  command.add_option("--shape", flags->shape,
+                     "instead of a model: layers=..,heads=..,kv_heads=..,head_dim=..[,dim=..]"
+                     "[,ffn=..][,vocab=..][,context=..][,type=Q8_0]");
+  command.add_option("-b,--batch", flags->batch, "sequences at a time")
+      .shows_default()
+      .in_range(1, 65536);
   command
-      ->add_option("--spec-rows", flags->spec_rows,
-                   "rows of a step with guesses, which bmc's growths are to be best for")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 1024));
+      .add_option("--spec-rows", flags->spec_rows,
+                  "rows of a step with guesses, which bmc's growths are to be best for")
+      .shows_default()
+      .in_range(1, 1024);
   command
-      ->add_option("--spec-tokens", flags->spec_tokens, "tokens that such a step gives on average")
-      ->capture_default_str()
-      ->check(CLI::Range(1.0, 1024.0));
-  command
-      ->add_option("--memory", flags->memory,
-                   "memory for weights and cache together, e.g. 16GB (default: what is free)")
-      ->transform(CLI::AsSizeValue(false));
-  command->callback([&common, &chosen, flags] {
-    chosen = [&common, flags] {
-      const auto status = make_plan(*flags, common);
-      return status.ok() ? *status : refuse(status.error());
-    };
-  });
+      .add_option("--spec-tokens", flags->spec_tokens, "tokens that such a step gives on average")
+      .shows_default()
+      .in_range(1.0, 1024.0);
+  command.add_bytes("--memory", flags->memory,
+                    "memory for weights and cache together, e.g. 16GB (default: what is free)");
+  command.runs([&common, flags] { return make_plan(*flags, common); });
 }
 
 }  // namespace kvick::cli

@@ -117,36 +117,32 @@ base::Result<int> ppl(const PplFlags& flags, const Common& common) {
 
 }  // namespace
 
-void add_ppl(CLI::App& app, const Common& common, Run& chosen) {
-  CLI::App* command = app.add_subcommand(
+void add_ppl(const Command& app, const Common& common) {
+  const Command command = app.add_command(
       "ppl", "perplexity of a text, and the cost of a lossy cache or of lossy weights");
   auto flags = std::make_shared<PplFlags>();
   // Caches are compared, of which only some have tiles.
   flags->engine.prompt_arithmetic = engine::PromptArithmetic::kExact;
-  add_engine_flags(*command, flags->engine);
-  command->get_option("--ctx")->description(
+  add_engine_flags(command, flags->engine);
+  command.describe(
+      "--ctx",
       "tokens of one window (default: 1024), or the context of an endless cache in a longer "
       "--window");
-  command->add_option("--window", flags->window,
-                      "tokens of one window (default: --ctx); --kv sliding takes more than --ctx");
-  command->add_option("--prompt", flags->prompt,
-                      "tokens of each window that are read as a prompt, from all rows, and do not "
-                      "count (default: 0)");
-  command->add_option("-f,--file", flags->file, "the text")->required();
-  command->add_option("--tokens", flags->most, "only the first N tokens (default: all)");
-  command->add_option(
+  command.add_option("--window", flags->window,
+                     "tokens of one window (default: --ctx); --kv sliding takes more than --ctx");
+  command.add_option("--prompt", flags->prompt,
+                     "tokens of each window that are read as a prompt, from all rows, and do not "
+                     "count (default: 0)");
+  command.add_option("-f,--file", flags->file, "the text").required();
+  command.add_option("--tokens", flags->most, "only the first N tokens (default: all)");
+  command.add_option(
       "--against", flags->against,
       "another --kv spec to compare with: KL divergence, agreement on the likeliest token");
-  command->add_option("--reference", flags->reference,
-                      "another model to compare with, such as the same weights in F32: what -m "
-                      "takes, with the same vocabulary; its cache is kept as --against says, or as "
-                      "--kv does");
-  command->callback([&common, &chosen, flags] {
-    chosen = [&common, flags] {
-      const auto status = ppl(*flags, common);
-      return status.ok() ? *status : refuse(status.error());
-    };
-  });
+  command.add_option("--reference", flags->reference,
+                     "another model to compare with, such as the same weights in F32: what -m "
+                     "takes, with the same vocabulary; its cache is kept as --against says, or as "
+                     "--kv does");
+  command.runs([&common, flags] { return ppl(*flags, common); });
 }
 
 }  // namespace kvick::cli

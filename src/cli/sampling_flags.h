@@ -1,10 +1,10 @@
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "cli/command_line.h"
 #include "engine/sampler.h"
 
 namespace kvick::cli {
@@ -15,7 +15,7 @@ struct SamplingFlags {
   std::vector<std::string> bias;  // TOKEN:BIAS
 };
 
-void add_sampling_flags(CLI::App& command, SamplingFlags& flags);
+void add_sampling_flags(const Command& command, SamplingFlags& flags);
 
 // What the flags ask for; without --seed a random one. Error: a malformed bias.
 base::Result<engine::Sampling> sampling_of(const SamplingFlags& flags);

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fmt/format.h>
 
+#include "cli/access_flags.h"
 #include "cli/commands.h"
 #include "cli/engine_options.h"
 #include "cli/spec_flag.h"
@@ -31,11 +32,11 @@ struct ServeFlags {
   std::string spec;
   std::string host = "127.0.0.1";
   uint16_t port = 8080;
-  std::string api_key_file, name;
+  std::string name;
   bool any_model = false, strict_fields = false;
-  std::string router = "sglang";
+  server::LoadForm router = server::LoadForm::kSglang;
+  AccessFlags access;
   size_t max_connections = 1024;
-  uint64_t max_body = 8 << 20;
   unsigned drain_seconds = 30;
 };
 
@@ -77,8 +78,7 @@ Result<engine::SchedulerOptions> scheduler_options(const engine::Engine& engine,
 
 Result<std::unique_ptr<engine::Service>> make_service(engine::Engine& engine,
                                                       std::span<const base::Team> teams,
-                                                      const ServeFlags& flags) {
-  KVICK_TRY(const engine::SchedulerOptions options, scheduler_options(engine, flags));
+                                                      const engine::SchedulerOptions& options) {
   std::unique_ptr<engine::Service> service;
   if (teams.empty()) {
     KVICK_TRY(service, engine::Scheduler::make(engine, options));
@@ -99,7 +99,6 @@ server::ServerOptions network_of(const ServeFlags& flags) {
   network.host = flags.host;
   network.port = flags.port;
   network.most_connections = flags.max_connections;
-  network.most_body_bytes = flags.max_body;
   network.drain_time = std::chrono::seconds(flags.drain_seconds);
   network.signals = true;
   return network;
@@ -114,22 +113,21 @@ void say_where(const ServeFlags& flags, const Common& common, uint16_t port) {
 }
 
 Result<int> serve(const ServeFlags& flags, const Common& common) {
-  server::ApiKeys keys;
-  if (!flags.api_key_file.empty()) {
-    KVICK_TRY(keys, server::read_api_keys(flags.api_key_file));
-  }
+  server::ServeOptions options;
+  options.network = network_of(flags);
+  KVICK_TRY_VOID(apply(flags.access, options));
   KVICK_TRY(const std::vector<base::Team> teams, teams_of(flags));
   EngineFlags engine_flags = flags.engine;
   engine_flags.fingerprint = !flags.kv_dir.empty();
   KVICK_TRY(const std::unique_ptr<engine::Engine> engine, open_engine(engine_flags, common));
-  KVICK_TRY(const std::unique_ptr<engine::Service> service, make_service(*engine, teams, flags));
-  server::ServeOptions options;
-  options.network = network_of(flags);
+  KVICK_TRY(const engine::SchedulerOptions service_options, scheduler_options(*engine, flags));
+  KVICK_TRY(const std::unique_ptr<engine::Service> service,
+            make_service(*engine, teams, service_options));
+  options.limits.own_kv = service_options.batch.kv;
   options.model = model_name(flags);
   options.any_model = flags.any_model;
   options.strict_fields = flags.strict_fields;
-  options.load_form = flags.router == "vllm" ? server::LoadForm::kVllm : server::LoadForm::kSglang;
-  options.keys = std::move(keys);
+  options.load_form = flags.router;
   options.constraint = server::json_forms(engine->tokenizer());
   options.on_listening = [&](uint16_t port) { say_where(flags, common, port); };
   options.report = report;
@@ -137,105 +135,91 @@ Result<int> serve(const ServeFlags& flags, const Common& common) {
   return 0;
 }
 
-void add_network_flags(CLI::App& command, ServeFlags& flags) {
+void add_network_flags(const Command& command, ServeFlags& flags) {
   const char* group = "Network";
   command.add_option("--host", flags.host, "address to listen on; 0.0.0.0 is all of them")
-      ->capture_default_str()
-      ->group(group);
+      .shows_default()
+      .in_group(group);
   command.add_option("--port", flags.port, "port to listen on; 0: any that is free")
-      ->capture_default_str()
-      ->group(group);
-  command
-      .add_option("--api-key-file", flags.api_key_file,
-                  "keys that clients must give, one a line (default: no key is asked for)")
-      ->group(group);
+      .shows_default()
+      .in_group(group);
   command.add_option("--max-connections", flags.max_connections, "further ones are refused")
-      ->check(CLI::Range(1, 1'000'000))
-      ->capture_default_str()
-      ->group(group);
-  command.add_option("--max-body", flags.max_body, "most bytes of a request, e.g. 8MB")
-      ->transform(CLI::AsSizeValue(false))
-      ->group(group);
+      .in_range(1, 1'000'000)
+      .shows_default()
+      .in_group(group);
   command
       .add_option("--drain-seconds", flags.drain_seconds,
                   "time for running requests after Ctrl-C or SIGTERM; a second one ends them")
-      ->capture_default_str()
-      ->group(group);
+      .shows_default()
+      .in_group(group);
 }
 
-void add_cache_flags(CLI::App& command, ServeFlags& flags) {
+void add_cache_flags(const Command& command, ServeFlags& flags) {
   const char* group = "Cache files";
   command
       .add_option("--kv-dir", flags.kv_dir,
                   "folder for cached prefixes that outlive the program (default: none)")
-      ->group(group);
-  command
-      .add_option("--kv-dir-size", flags.kv_dir_bytes, "most bytes of it, e.g. 4GB (the default)")
-      ->transform(CLI::AsSizeValue(false))
-      ->group(group);
+      .in_group(group);
+  command.add_bytes("--kv-dir-size", flags.kv_dir_bytes, "most bytes of it, e.g. 4GB (the default)")
+      .in_group(group);
   command
       .add_option("--kv-dir-seconds", flags.kv_dir_seconds,
                   "that a request waits for its files; then it is computed anew")
-      ->check(CLI::Range(0.0, 3600.0))
-      ->capture_default_str()
-      ->group(group);
+      .in_range(0.0, 3600.0)
+      .shows_default()
+      .in_group(group);
 }
 
-void add_request_flags(CLI::App& command, ServeFlags& flags) {
+void add_request_flags(const Command& command, ServeFlags& flags) {
   const char* group = "Requests";
   command.add_option("--name", flags.name, "the model's id for clients (default: its file's name)")
-      ->group(group);
+      .in_group(group);
   command
       .add_flag("--any-model", flags.any_model,
                 "answer requests that name another model too, instead of 404")
-      ->group(group);
+      .in_group(group);
   command
       .add_flag("--strict-fields", flags.strict_fields,
                 "refuse requests with unknown fields (default: ignore the fields, and name them in "
                 "the log and in the answer's header X-Kvick-Ignored-Fields)")
-      ->group(group);
+      .in_group(group);
   command
-      .add_option(
+      .add_choice<server::LoadForm>(
           "--router", flags.router,
-          "the router before this server, sglang or vllm: GET /get_load answers in its form")
-      ->check(CLI::IsMember({"sglang", "vllm"}))
-      ->capture_default_str()
-      ->group(group);
+          {{"sglang", server::LoadForm::kSglang}, {"vllm", server::LoadForm::kVllm}},
+          "the router before this server: GET /get_load answers in its form")
+      .in_group(group);
 }
 
 }  // namespace
 
-void add_serve(CLI::App& app, const Common& common, Run& chosen) {
-  CLI::App* command =
-      app.add_subcommand("serve", "answer requests over HTTP, in the form of OpenAI's API");
+void add_serve(const Command& app, const Common& common) {
+  const Command command =
+      app.add_command("serve", "answer requests over HTTP, in the form of OpenAI's API");
   auto flags = std::make_shared<ServeFlags>();
-  add_engine_flags(*command, flags->engine);
-  add_spec_flag(*command, flags->spec);
+  add_engine_flags(command, flags->engine);
+  add_spec_flag(command, flags->spec);
   command
-      ->add_option("--instances", flags->instances,
-                   "copies of the model at work, each with its share of --threads on cores of its "
-                   "own; weights and memory limits are shared")
-      ->check(CLI::Range(1, static_cast<int>(engine::PromptIndex::kMostInstances)))
-      ->capture_default_str();
-  command->add_option("--max-seqs", flags->max_seqs, "sequences that run at once")
-      ->check(CLI::Range(1, 100'000))
-      ->capture_default_str();
-  command->add_option("--max-queue", flags->max_queue, "requests that may wait; others are refused")
-      ->capture_default_str();
+      .add_option("--instances", flags->instances,
+                  "copies of the model at work, each with its share of --threads on cores of its "
+                  "own; weights and memory limits are shared")
+      .in_range(1, static_cast<int>(engine::PromptIndex::kMostInstances))
+      .shows_default();
+  command.add_option("--max-seqs", flags->max_seqs, "sequences that run at once")
+      .in_range(1, 100'000)
+      .shows_default();
+  command.add_option("--max-queue", flags->max_queue, "requests that may wait; others are refused")
+      .shows_default();
   command
-      ->add_option("--step-ms", flags->step_ms,
-                   "that a step may take while an answer grows: prompts get what is left of it")
-      ->check(CLI::Range(1.0, 10000.0))
-      ->capture_default_str();
-  add_request_flags(*command, *flags);
-  add_cache_flags(*command, *flags);
-  add_network_flags(*command, *flags);
-  command->callback([&common, &chosen, flags] {
-    chosen = [&common, flags] {
-      const auto status = serve(*flags, common);
-      return status.ok() ? *status : refuse(status.error());
-    };
-  });
+      .add_option("--step-ms", flags->step_ms,
+                  "that a step may take while an answer grows: prompts get what is left of it")
+      .in_range(1.0, 10000.0)
+      .shows_default();
+  add_request_flags(command, *flags);
+  add_cache_flags(command, *flags);
+  add_network_flags(command, *flags);
+  add_access_flags(command, flags->access);
+  command.runs([&common, flags] { return serve(*flags, common); });
 }
 
 }  // namespace kvick::cli

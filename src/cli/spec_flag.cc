@@ -6,7 +6,7 @@
 
 namespace kvick::cli {
 
-void add_spec_flag(CLI::App& command, std::string& spec) {
+void add_spec_flag(const Command& command, std::string& spec) {
   std::string ways;
   for (const engine::SpecWay& way : engine::spec_ways()) {
     ways += fmt::format("\n  {:<10} {}", way.name, way.summary);
@@ -23,8 +23,7 @@ void add_spec_flag(CLI::App& command, std::string& spec) {
 base::Result<engine::SpecOptions> spec_of(const std::string& spec) {
   KVICK_TRY(engine::SpecOptions options, engine::parse_spec_options(spec));
   if (options.model.empty()) return options;
-  KVICK_TRY(const std::filesystem::path cache, models_dir());
-  KVICK_TRY(const std::filesystem::path path, resolve_model(options.model, cache));
+  KVICK_TRY(const std::filesystem::path path, find_model(options.model));
   options.model = path.string();
   return options;
 }

@@ -1,15 +1,15 @@
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <string>
 
 #include "base/result.h"
+#include "cli/command_line.h"
 #include "engine/spec_options.h"
 
 namespace kvick::cli {
 
 // --spec, with what there is in its help.
-void add_spec_flag(CLI::App& command, std::string& spec);
+void add_spec_flag(const Command& command, std::string& spec);
 
 // What it asks for; the draft model as a path. Errors: as of parse_spec_options; a model that is
 // not here.

@@ -74,42 +74,37 @@ base::Result<int> train_ranges(const RangesFlags& flags, const Common& common) {
   return 0;
 }
 
-void add_ranges(CLI::App& train, const Common& common, Run& chosen) {
-  CLI::App* command = train.add_subcommand(
+void add_ranges(const Command& train, const Common& common) {
+  const Command command = train.add_command(
       "ranges", "how large keys and values become on a text, for --kv-type static8 and static16");
   auto flags = std::make_shared<RangesFlags>();
-  add_model_flags(*command, flags->engine);
-  command->add_option("-f,--file", flags->file, "the text")->required();
-  command->add_option("-o,--output", flags->output, "the file to write, NAME.kvr")->required();
-  command->add_option("--tokens", flags->most, "only the first N tokens (default: all)");
-  command->add_option("--window", flags->window, "tokens that are read as one sequence")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 1 << 20));
+  add_model_flags(command, flags->engine);
+  command.add_option("-f,--file", flags->file, "the text").required();
+  command.add_option("-o,--output", flags->output, "the file to write, NAME.kvr").required();
+  command.add_option("--tokens", flags->most, "only the first N tokens (default: all)");
+  command.add_option("--window", flags->window, "tokens that are read as one sequence")
+      .shows_default()
+      .in_range(1, 1 << 20);
   command
-      ->add_option("--margin", flags->margin,
-                   "how much larger than what was seen ranges are: 0.1 for a tenth")
-      ->capture_default_str();
-  command->callback([&common, &chosen, flags] {
-    chosen = [&common, flags] {
-      const auto status = train_ranges(*flags, common);
-      return status.ok() ? *status : refuse(status.error());
-    };
-  });
+      .add_option("--margin", flags->margin,
+                  "how much larger than what was seen ranges are: 0.1 for a tenth")
+      .shows_default();
+  command.runs([&common, flags] { return train_ranges(*flags, common); });
 }
 
 }  // namespace
 
-void add_train(CLI::App& app, const Common& common, Run& chosen) {
-  CLI::App* command = app.add_subcommand(
-      "train", "train a small model, or measure what a cache needs to know of one");
-  command->require_subcommand(1);
-  add_ranges(*command, common, chosen);
-  add_distil(*command, common, chosen);
-  add_predictor(*command, common, chosen);
-  add_pca(*command, common, chosen);
-  add_model_training(*command, common, chosen);
-  add_start(*command, common, chosen);
-  add_answers(*command, common, chosen);
+void add_train(const Command& app, const Common& common) {
+  const Command command =
+      app.add_command("train", "train a small model, or measure what a cache needs to know of one");
+  command.needs_command();
+  add_ranges(command, common);
+  add_distil(command, common);
+  add_predictor(command, common);
+  add_pca(command, common);
+  add_model_training(command, common);
+  add_start(command, common);
+  add_answers(command, common);
 }
 
 }  // namespace kvick::cli

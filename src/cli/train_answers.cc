@@ -9,10 +9,10 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/engine_options.h"
+#include "cli/mistakes.h"
 #include "cli/progress.h"
 #include "lab/prompts.h"
 #include "train/ask.h"
-#include "train/mistake.h"
 
 namespace kvick::cli {
 namespace {
@@ -90,51 +90,41 @@ base::Result<int> write_answers(AnswersFlags& flags, const Common& common) {
   return 0;
 }
 
-int status_of(AnswersFlags& flags, const Common& common) {
-  try {
-    const auto status = write_answers(flags, common);
-    return status.ok() ? *status : refuse(status.error());
-  } catch (const train::Mistake& mistake) {
-    return refuse(base::Error{mistake.what()});
-  }
-}
-
 }  // namespace
 
-void add_answers(CLI::App& train, const Common& common, Run& chosen) {
-  CLI::App* command = train.add_subcommand(
+void add_answers(const Command& train, const Common& common) {
+  const Command command = train.add_command(
       "answers", "what a model says to prompts, for kvick train draft to learn from");
   auto flags = std::make_shared<AnswersFlags>();
   train::AskOptions& options = flags->options;
-  add_model_flags(*command, flags->engine);
+  add_model_flags(command, flags->engine);
   command
-      ->add_option("-f,--file", flags->files,
-                   "prompts: of Spec-Bench, GSM8K or HumanEval, or texts, the beginning of whose "
-                   "lines the model goes on from")
-      ->required();
-  command->add_option("-o,--output", flags->output, "the file to write")->required();
-  command->add_option("--prompts", flags->prompts,
-                      "only the first N of each category or text (default: all)");
-  command->add_option("--longest", flags->longest, "leave longer prompts out")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 1 << 20));
-  command->add_option("-n,--tokens", options.tokens, "of an answer, at most")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 1 << 20));
-  command->add_option("-b,--batch", options.parallel, "prompts that are answered at once")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 4096));
+      .add_option("-f,--file", flags->files,
+                  "prompts: of Spec-Bench, GSM8K or HumanEval, or texts, the beginning of whose "
+                  "lines the model goes on from")
+      .required();
+  command.add_option("-o,--output", flags->output, "the file to write").required();
+  command.add_option("--prompts", flags->prompts,
+                     "only the first N of each category or text (default: all)");
+  command.add_option("--longest", flags->longest, "leave longer prompts out")
+      .shows_default()
+      .in_range(1, 1 << 20);
+  command.add_option("-n,--tokens", options.tokens, "of an answer, at most")
+      .shows_default()
+      .in_range(1, 1 << 20);
+  command.add_option("-b,--batch", options.parallel, "prompts that are answered at once")
+      .shows_default()
+      .in_range(1, 4096);
   command
-      ->add_option("--top", options.top, "likely tokens whose probabilities are kept in each place")
-      ->capture_default_str();
+      .add_option("--top", options.top, "likely tokens whose probabilities are kept in each place")
+      .shows_default();
   command
-      ->add_option("--temp", options.sampling.temperature,
-                   "0: the likeliest token, or draw at this temperature")
-      ->capture_default_str();
-  command->add_option("--seed", options.sampling.seed, "of what is drawn")->capture_default_str();
-  command->callback([&common, &chosen, flags] {
-    chosen = [&common, flags] { return status_of(*flags, common); };
-  });
+      .add_option("--temp", options.sampling.temperature,
+                  "0: the likeliest token, or draw at this temperature")
+      .shows_default();
+  command.add_option("--seed", options.sampling.seed, "of what is drawn").shows_default();
+  command.runs(
+      [&common, flags] { return mistakes_of([&] { return write_answers(*flags, common); }); });
 }
 
 }  // namespace kvick::cli

@@ -1,12 +1,11 @@
 #pragma once
 
-#include <CLI/CLI.hpp>
-
 #include "cli/command.h"
+#include "cli/command_line.h"
 
 namespace kvick::cli {
 
 // kvick train answers.
-void add_answers(CLI::App& train, const Common& common, Run& chosen);
+void add_answers(const Command& train, const Common& common);
 
 }  // namespace kvick::cli

@@ -3,20 +3,20 @@
 
 #include "cli/train_distil.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <fmt/format.h>
 #include <fstream>
 #include <iterator>
-#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "distil/distil.h"
 
 #include "cli/engine_options.h"
+#include "cli/mistakes.h"
 #include "cli/progress.h"
 #include "engine/predictor_file.h"
-#include "train/mistake.h"
 #include "train/start.h"
 
 namespace kvick::cli {
@@ -28,6 +28,7 @@ struct DistilFlags {
   EngineFlags engine;
   std::string file, output;
   std::string checkpoint;  // of `predictor`
+  uint32_t window = 0;     // 0: options.window, or the model's context if that is less
   distil::DistilOptions options;
 };
 
@@ -67,6 +68,13 @@ void print_result(const DistilFlags& flags, const distil::Distilled& made, const
       flags.options.evaluate.budget, flags.output);
 }
 
+distil::DistilOptions options_for(const engine::Engine& engine, const DistilFlags& flags) {
+  distil::DistilOptions options = flags.options;
+  options.window =
+      flags.window != 0 ? flags.window : std::min(options.window, engine.model().config().context);
+  return options;
+}
+
 base::Result<std::string> text_in(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   if (!in) return base::fail("cannot read {}", path);
@@ -87,103 +95,92 @@ base::Result<int> take_predictor(const DistilFlags& flags, const Common& common)
   const train::Checkpoint trained = train::read_checkpoint(flags.checkpoint);
   KVICK_TRY(kv::Predictor predictor, train::predictor_of(trained));
   KVICK_TRY(const std::unique_ptr<engine::Engine> engine, open_engine(flags.engine, common));
+  const distil::DistilOptions options = options_for(*engine, flags);
   const std::vector<engine::Token> tokens = engine->tokenizer().encode(text, false, false);
-  KVICK_TRY(distil::Distilled made,
-            distil::finish(*engine, std::move(predictor), tokens, flags.options));
+  KVICK_TRY(distil::Distilled made, distil::finish(*engine, std::move(predictor), tokens, options));
   made.tokens = trained.data_tokens;
   return write_result(flags, made, *engine, common);
 }
 
-base::Result<int> train_distil(DistilFlags& flags, const Common& common) {
+base::Result<int> train_distil(const DistilFlags& flags, const Common& common) {
   KVICK_TRY(const std::string text, text_in(flags.file));
   KVICK_TRY(const std::unique_ptr<engine::Engine> engine, open_engine(flags.engine, common));
+  distil::DistilOptions options = options_for(*engine, flags);
   const std::vector<engine::Token> tokens = engine->tokenizer().encode(text, false, false);
   Progress progress = stderr_progress(common.quiet);
   bool started = false;
-  flags.options.progress = [&](uint64_t done, uint64_t total) {
+  options.progress = [&](uint64_t done, uint64_t total) {
     if (!started) progress.start("distilling from " + flags.file, Unit::kTokens, total);
     started = true;
     progress.update(done);
   };
-  KVICK_TRY(const distil::Distilled made, distil::distil(*engine, tokens, flags.options));
+  KVICK_TRY(const distil::Distilled made, distil::distil(*engine, tokens, options));
   if (started) progress.finish();
   return write_result(flags, made, *engine, common);
 }
 
-}  // namespace
-
-void add_predictor(CLI::App& train, const Common& common, Run& chosen) {
-  CLI::App* command = train.add_subcommand(
-      "predictor", "the predictor of a run of kvick train maple, for its model: --kv-select maple");
-  auto flags = std::make_shared<DistilFlags>();
-  command->add_option("checkpoint", flags->checkpoint, "FOLDER/checkpoint.kvc")->required();
-  add_model_flags(*command, flags->engine);
+void add_window(const Command& command, DistilFlags& flags) {
   command
-      ->add_option("-f,--file", flags->file, "a text: two windows of it, to scale and to judge by")
-      ->required();
-  command->add_option("-o,--output", flags->output, "the file to write, NAME.kvp")->required();
-  command->add_option("--window", flags->options.window, "tokens that are read as one sequence")
-      ->capture_default_str()
-      ->check(CLI::Range(2, 1 << 20));
-  command->callback([&common, &chosen, flags] {
-    chosen = [&common, flags] {
-      try {
-        const auto status = take_predictor(*flags, common);
-        return status.ok() ? *status : refuse(status.error());
-      } catch (const train::Mistake& mistake) {
-        return refuse(base::Error{mistake.what()});
-      }
-    };
-  });
+      .add_option("--window", flags.window,
+                  fmt::format("tokens that are read as one sequence (default: {}, or the model's "
+                              "context)",
+                              flags.options.window))
+      .in_range(2, 1 << 20);
 }
 
-void add_distil(CLI::App& train, const Common& common, Run& chosen) {
-  CLI::App* command =
-      train.add_subcommand("distil",
-                           "which rows a model will read, predicted from a few values of each: for "
-                           "--kv-select maple");
+}  // namespace
+
+void add_predictor(const Command& train, const Common& common) {
+  const Command command = train.add_command(
+      "predictor", "the predictor of a run of kvick train maple, for its model: --kv-select maple");
+  auto flags = std::make_shared<DistilFlags>();
+  command.add_option("checkpoint", flags->checkpoint, "FOLDER/checkpoint.kvc").required();
+  add_model_flags(command, flags->engine);
+  command
+      .add_option("-f,--file", flags->file, "a text: two windows of it, to scale and to judge by")
+      .required();
+  command.add_option("-o,--output", flags->output, "the file to write, NAME.kvp").required();
+  add_window(command, *flags);
+  command.runs(
+      [&common, flags] { return mistakes_of([&] { return take_predictor(*flags, common); }); });
+}
+
+void add_distil(const Command& train, const Common& common) {
+  const Command command =
+      train.add_command("distil",
+                        "which rows a model will read, predicted from a few values of each: for "
+                        "--kv-select maple");
   auto flags = std::make_shared<DistilFlags>();
   distil::DistilOptions& options = flags->options;
-  add_model_flags(*command, flags->engine);
-  command->add_option("-f,--file", flags->file, "the text")->required();
-  command->add_option("-o,--output", flags->output, "the file to write, NAME.kvp")->required();
-  command
-      ->add_option("--form", options.form,
-                   "what predictions are made from: heads, a layer's queries and keys; trained, "
-                   "its input; random, its input through a fixed random projection, as MAPLE "
-                   "defines it (default: heads)")
-      ->transform(CLI::CheckedTransformer(
-          std::map<std::string, kv::PredictorForm>{{"heads", kv::PredictorForm::kHeads},
-                                                   {"trained", kv::PredictorForm::kTrained},
-                                                   {"random", kv::PredictorForm::kRandom}}));
-  command
-      ->add_option("--position", options.position,
-                   "what predictions from a layer's input know of positions: rotary, they turn by "
-                   "them as the model's own queries and keys do; none, nothing, as MAPLE defines "
-                   "it (default: rotary, where the model has it)")
-      ->transform(CLI::CheckedTransformer(std::map<std::string, distil::Position>{
-          {"none", distil::Position::kNone}, {"rotary", distil::Position::kRotary}}));
-  command->add_option("--rank", options.rank,
-                      "values that are kept of each key (default: an eighth of its own)");
-  command
-      ->add_option("--loss", options.loss,
-                   "of a row of scores: centred, mean square without the row's mean; raw, mean "
-                   "square, as MAPLE defines it; divergence, of the softmaxes (default: centred)")
-      ->transform(CLI::CheckedTransformer(
-          std::map<std::string, distil::Loss>{{"divergence", distil::Loss::kDivergence},
-                                              {"centred", distil::Loss::kCentred},
-                                              {"raw", distil::Loss::kRaw}}));
-  command->add_option("--seed", options.seed, "of everything random")->capture_default_str();
-  command->add_option("--tokens", options.most, "only the first N tokens (default: all)");
-  command->add_option("--window", options.window, "tokens that are read as one sequence")
-      ->capture_default_str()
-      ->check(CLI::Range(2, 1 << 20));
-  command->callback([&common, &chosen, flags] {
-    chosen = [&common, flags] {
-      const auto status = train_distil(*flags, common);
-      return status.ok() ? *status : refuse(status.error());
-    };
-  });
+  add_model_flags(command, flags->engine);
+  command.add_option("-f,--file", flags->file, "the text").required();
+  command.add_option("-o,--output", flags->output, "the file to write, NAME.kvp").required();
+  command.add_choice<kv::PredictorForm>(
+      "--form", options.form,
+      {{"heads", kv::PredictorForm::kHeads},
+       {"trained", kv::PredictorForm::kTrained},
+       {"random", kv::PredictorForm::kRandom}},
+      "what predictions are made from: heads, a layer's queries and keys; trained, its input; "
+      "random, its input through a fixed random projection, as MAPLE defines it");
+  command.add_choice<distil::Position>(
+      "--position", options.position,
+      {{"none", distil::Position::kNone}, {"rotary", distil::Position::kRotary}},
+      "what predictions from a layer's input know of positions: rotary, they turn by them as the "
+      "model's own queries and keys do; none, nothing, as MAPLE defines it (default: rotary, where "
+      "the model has it)");
+  command.add_option("--rank", options.rank,
+                     "values that are kept of each key (default: a quarter of its own)");
+  command.add_choice<distil::Loss>(
+      "--loss", options.loss,
+      {{"divergence", distil::Loss::kDivergence},
+       {"centred", distil::Loss::kCentred},
+       {"raw", distil::Loss::kRaw}},
+      "of a row of scores: centred, mean square without the row's mean; raw, mean square, as MAPLE "
+      "defines it; divergence, of the softmaxes");
+  command.add_option("--seed", options.seed, "of everything random").shows_default();
+  command.add_option("--tokens", options.most, "only the first N tokens (default: all)");
+  add_window(command, *flags);
+  command.runs([&common, flags] { return train_distil(*flags, common); });
 }
 
 }  // namespace kvick::cli

@@ -1,14 +1,13 @@
 #pragma once
 
-#include <CLI/CLI.hpp>
-
 #include "cli/command.h"
+#include "cli/command_line.h"
 
 namespace kvick::cli {
 
 // kvick train distil.
-void add_distil(CLI::App& train, const Common& common, Run& chosen);
+void add_distil(const Command& train, const Common& common);
 // kvick train predictor.
-void add_predictor(CLI::App& train, const Common& common, Run& chosen);
+void add_predictor(const Command& train, const Common& common);
 
 }  // namespace kvick::cli

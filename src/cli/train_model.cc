@@ -15,6 +15,7 @@
 #include "cli/commands.h"
 #include "cli/engine_options.h"
 #include "cli/failure.h"
+#include "cli/mistakes.h"
 #include "cli/models.h"
 #include "model/vocabulary.h"
 #include "train/export.h"
@@ -38,8 +39,7 @@ struct ExportFlags {
 
 base::Result<text::Vocabulary> vocabulary_for(const TokensFlags& flags) {
   if (flags.tokenizer.empty()) return train::byte_vocabulary();
-  KVICK_TRY(const fs::path cache, models_dir());
-  KVICK_TRY(const fs::path path, resolve_model(flags.tokenizer, cache));
+  KVICK_TRY(const fs::path path, find_model(flags.tokenizer));
   KVICK_TRY(const io::ModelFile file, io::ModelFile::open(path));
   return model::read_vocabulary(file);
 }
@@ -80,14 +80,14 @@ int export_checkpoint(const ExportFlags& flags, const Common& common) {
 }
 
 // Becomes kvick-train, which stands beside this program.
-int become_trainer(const std::string& name, const std::vector<std::string>& rest,
-                   const Common& common) {
+base::Result<int> become_trainer(const std::string& name, const std::vector<std::string>& rest,
+                                 const Common& common) {
   const fs::path trainer = fs::read_symlink("/proc/self/exe").parent_path() / "kvick-train";
   if (!fs::exists(trainer))
-    return refuse(base::fail(
+    return base::fail(
         "kvick train {} needs {}, which is built where libtorch is: apt-get install libtorch-dev "
         "libopenblas0-openmp, then build kvick again",
-        name, trainer.string()));
+        name, trainer.string());
   std::vector<std::string> words = {trainer.string(), name};
   words.insert(words.end(), rest.begin(), rest.end());
   if (common.json) words.emplace_back("--json");
@@ -99,76 +99,56 @@ int become_trainer(const std::string& name, const std::vector<std::string>& rest
   throw failure("{} cannot be started: {}", trainer.string(), std::strerror(errno));
 }
 
-void add_trainer(CLI::App& train, const Common& common, Run& chosen, const char* name,
-                 const char* what) {
-  CLI::App* command = train.add_subcommand(name, what);
-  // All that follows is the trainer's, --help too.
-  command->prefix_command()->fallthrough(false)->set_help_flag();
-  command->callback([&common, &chosen, command, name = std::string(name)] {
-    chosen = [&common, command, name] {
-      return become_trainer(name, command->remaining(), common);
-    };
+void add_trainer(const Command& train, const Common& common, const char* name, const char* what) {
+  const Command command = train.add_command(name, what);
+  command.passes_on([&common, name = std::string(name)](const std::vector<std::string>& words) {
+    return become_trainer(name, words, common);
   });
 }
 
-// What folder train/ throws for a user's mistake, as the one line that others are.
-int refusing(const std::function<base::Result<int>()>& run) {
-  try {
-    const auto status = run();
-    return status.ok() ? *status : refuse(status.error());
-  } catch (const train::Mistake& mistake) {
-    return refuse(base::Error{mistake.what()});
-  }
-}
-
-void add_tokens(CLI::App& train, const Common& common, Run& chosen) {
-  CLI::App* command =
-      train.add_subcommand("tokens", "texts as tokens, for kvick train lm and bct --data");
+void add_tokens(const Command& train, const Common& common) {
+  const Command command =
+      train.add_command("tokens", "texts as tokens, for kvick train lm and bct --data");
   auto flags = std::make_shared<TokensFlags>();
-  command->add_option("-f,--file", flags->files, "the texts")->required();
-  command->add_option("-o,--output", flags->output, "the file to write")->required();
-  command->add_option("--tokenizer", flags->tokenizer,
-                      "the model whose vocabulary to take (default: every byte is a token)");
-  command
-      ->add_option("--held-out", flags->held_out, "share of each text, at its end, to keep apart")
-      ->capture_default_str()
-      ->check(CLI::Range(0.0, 0.9));
-  command->callback([&common, &chosen, flags] {
-    chosen = [&common, flags] { return refusing([&] { return write_tokens(*flags, common); }); };
-  });
+  command.add_option("-f,--file", flags->files, "the texts").required();
+  command.add_option("-o,--output", flags->output, "the file to write").required();
+  command.add_option("--tokenizer", flags->tokenizer,
+                     "the model whose vocabulary to take (default: every byte is a token)");
+  command.add_option("--held-out", flags->held_out, "share of each text, at its end, to keep apart")
+      .shows_default()
+      .in_range(0.0, 0.9);
+  command.runs(
+      [&common, flags] { return mistakes_of([&] { return write_tokens(*flags, common); }); });
 }
 
-void add_export(CLI::App& train, const Common& common, Run& chosen) {
-  CLI::App* command = train.add_subcommand("export", "a checkpoint's best weights as a model file");
+void add_export(const Command& train, const Common& common) {
+  const Command command =
+      train.add_command("export", "a checkpoint's best weights as a model file");
   auto flags = std::make_shared<ExportFlags>();
-  command->add_option("checkpoint", flags->checkpoint, "FOLDER/checkpoint.kvc")->required();
-  command->add_option("-o,--output", flags->output, "the file to write, NAME.gguf")->required();
-  command->add_option("--type", flags->type, "of the matrices: f32, bf16 or q8_0")
-      ->capture_default_str();
+  command.add_option("checkpoint", flags->checkpoint, "FOLDER/checkpoint.kvc").required();
+  command.add_option("-o,--output", flags->output, "the file to write, NAME.gguf").required();
+  command.add_option("--type", flags->type, "of the matrices: f32, bf16 or q8_0").shows_default();
   command
-      ->add_option("--ctx", flags->context,
-                   "the longest sequence that the file allows (default: as in training)")
-      ->check(CLI::Range(1, 1 << 27));
-  command->callback([&common, &chosen, flags] {
-    chosen = [&common, flags] {
-      return refusing([&] { return base::Result<int>(export_checkpoint(*flags, common)); });
-    };
+      .add_option("--ctx", flags->context,
+                  "the longest sequence that the file allows (default: as in training)")
+      .in_range(1, 1 << 27);
+  command.runs([&common, flags] {
+    return mistakes_of([&] { return base::Result<int>(export_checkpoint(*flags, common)); });
   });
 }
 
 }  // namespace
 
-void add_model_training(CLI::App& train, const Common& common, Run& chosen) {
-  add_tokens(train, common, chosen);
-  add_trainer(train, common, chosen, "lm", "train a transformer of the llama family");
-  add_trainer(train, common, chosen, "bct", "train a model with a memory of slots (BCT)");
-  add_trainer(train, common, chosen, "draft",
-              "train some of a model's layers to guess what it says");
-  add_trainer(train, common, chosen, "maple",
+void add_model_training(const Command& train, const Common& common) {
+  add_tokens(train, common);
+  add_trainer(train, common, "lm", "train a transformer of the llama family");
+  add_trainer(train, common, "bct", "train a model with a memory of slots (BCT)");
+  add_trainer(train, common, "draft", "train some of a model's layers to guess what it says");
+  add_trainer(train, common, "maple",
               "train a model and the predictor of the rows that it reads together");
-  add_trainer(train, common, chosen, "eval", "perplexity of a checkpoint at several contexts");
-  add_trainer(train, common, chosen, "check", "test the trainer's fast paths on this machine");
-  add_export(train, common, chosen);
+  add_trainer(train, common, "eval", "perplexity of a checkpoint at several contexts");
+  add_trainer(train, common, "check", "test the trainer's fast paths on this machine");
+  add_export(train, common);
 }
 
 }  // namespace kvick::cli

@@ -1,12 +1,11 @@
 #pragma once
 
-#include <CLI/CLI.hpp>
-
 #include "cli/command.h"
+#include "cli/command_line.h"
 
 namespace kvick::cli {
 
 // Adds to `kvick train` the tasks that make a model from nothing.
-void add_model_training(CLI::App& train, const Common& common, Run& chosen);
+void add_model_training(const Command& train, const Common& common);
 
 }  // namespace kvick::cli

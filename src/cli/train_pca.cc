@@ -94,32 +94,24 @@ base::Result<int> train_pca(PcaFlags& flags, const Common& common) {
 
 }  // namespace
 
-void add_pca(CLI::App& train, const Common& common, Run& chosen) {
-  CLI::App* command = train.add_subcommand(
-      "pca", "the principal components of a model's keys: for --kv-select loki");
+void add_pca(const Command& train, const Common& common) {
+  const Command command =
+      train.add_command("pca", "the principal components of a model's keys: for --kv-select loki");
   auto flags = std::make_shared<PcaFlags>();
   distil::PcaOptions& options = flags->options;
-  add_model_flags(*command, flags->engine);
-  command->add_option("-f,--file", flags->file, "the text")->required();
-  command->add_option("-o,--output", flags->output, "the file to write, NAME.kvp")->required();
-  command->add_option("--rank", options.rank,
-                      "components that are kept (default: a quarter of a key's values)");
-  command
-      ->add_option("--keys", options.rotated,
-                   "whose components: rotated, keys as they are cached; plain, before rotary "
-                   "position (default: rotated)")
-      ->transform(CLI::CheckedTransformer(
-          std::map<std::string, bool>{{"rotated", true}, {"plain", false}}));
-  command->add_option("--tokens", options.most, "only the first N tokens (default: all)");
-  command->add_option("--window", options.window, "tokens that are read as one sequence")
-      ->capture_default_str()
-      ->check(CLI::Range(2, 1 << 20));
-  command->callback([&common, &chosen, flags] {
-    chosen = [&common, flags] {
-      const auto status = train_pca(*flags, common);
-      return status.ok() ? *status : refuse(status.error());
-    };
-  });
+  add_model_flags(command, flags->engine);
+  command.add_option("-f,--file", flags->file, "the text").required();
+  command.add_option("-o,--output", flags->output, "the file to write, NAME.kvp").required();
+  command.add_option("--rank", options.rank,
+                     "components that are kept (default: a quarter of a key's values)");
+  command.add_choice<bool>("--keys", options.rotated, {{"rotated", true}, {"plain", false}},
+                           "whose components: rotated, keys as they are cached; plain, before "
+                           "rotary position");
+  command.add_option("--tokens", options.most, "only the first N tokens (default: all)");
+  command.add_option("--window", options.window, "tokens that are read as one sequence")
+      .shows_default()
+      .in_range(2, 1 << 20);
+  command.runs([&common, flags] { return train_pca(*flags, common); });
 }
 
 }  // namespace kvick::cli

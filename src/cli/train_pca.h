@@ -1,12 +1,11 @@
 #pragma once
 
-#include <CLI/CLI.hpp>
-
 #include "cli/command.h"
+#include "cli/command_line.h"
 
 namespace kvick::cli {
 
 // kvick train pca.
-void add_pca(CLI::App& train, const Common& common, Run& chosen);
+void add_pca(const Command& train, const Common& common);
 
 }  // namespace kvick::cli

@@ -8,11 +8,11 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/engine_options.h"
+#include "cli/mistakes.h"
 #include "cli/models.h"
 #include "cli/number_list.h"
 #include "engine/predictor_file.h"
 #include "model/config.h"
-#include "train/mistake.h"
 #include "train/start.h"
 
 namespace kvick::cli {
@@ -41,8 +41,7 @@ base::Result<int> write_start(const StartFlags& flags, const Common& common) {
   if (!flags.layers.empty()) {
     KVICK_TRY(layers, parse_numbers("--layers", flags.layers, {.low = 0, .high = 1023}));
   }
-  KVICK_TRY(const std::filesystem::path cache, models_dir());
-  KVICK_TRY(const std::filesystem::path path, resolve_model(flags.model, cache));
+  KVICK_TRY(const std::filesystem::path path, find_model(flags.model));
   KVICK_TRY(const io::ModelFile file, io::ModelFile::open(path));
   KVICK_TRY(train::Checkpoint start, train::start_of(file, layers));
   if (!flags.predictor.empty()) {
@@ -61,30 +60,20 @@ base::Result<int> write_start(const StartFlags& flags, const Common& common) {
   return 0;
 }
 
-int status_of(const StartFlags& flags, const Common& common) {
-  try {
-    const auto status = write_start(flags, common);
-    return status.ok() ? *status : refuse(status.error());
-  } catch (const train::Mistake& mistake) {
-    return refuse(base::Error{mistake.what()});
-  }
-}
-
 }  // namespace
 
-void add_start(CLI::App& train, const Common& common, Run& chosen) {
-  CLI::App* command = train.add_subcommand(
+void add_start(const Command& train, const Common& common) {
+  const Command command = train.add_command(
       "start", "a model's weights as a checkpoint to train on: --start of lm, draft and maple");
   auto flags = std::make_shared<StartFlags>();
-  command->add_option("-m,--model", flags->model, "the model, of llama's architecture")->required();
-  command->add_option("--layers", flags->layers,
-                      "only these of its layers, such as 0,29 (default: all)");
-  command->add_option("--predictor", flags->predictor,
-                      "maple's, as kvick train distil makes it, for kvick train maple");
-  command->add_option("-o,--output", flags->output, "the file to write, NAME.kvc")->required();
-  command->callback([&common, &chosen, flags] {
-    chosen = [&common, flags] { return status_of(*flags, common); };
-  });
+  command.add_option("-m,--model", flags->model, "the model, of llama's architecture").required();
+  command.add_option("--layers", flags->layers,
+                     "only these of its layers, such as 0,29 (default: all)");
+  command.add_option("--predictor", flags->predictor,
+                     "maple's, as kvick train distil makes it, for kvick train maple");
+  command.add_option("-o,--output", flags->output, "the file to write, NAME.kvc").required();
+  command.runs(
+      [&common, flags] { return mistakes_of([&] { return write_start(*flags, common); }); });
 }
 
 }  // namespace kvick::cli

@@ -1,12 +1,11 @@
 #pragma once
 
-#include <CLI/CLI.hpp>
-
 #include "cli/command.h"
+#include "cli/command_line.h"
 
 namespace kvick::cli {
 
 // kvick train start.
-void add_start(CLI::App& train, const Common& common, Run& chosen);
+void add_start(const Command& train, const Common& common);
 
 }  // namespace kvick::cli

@@ -137,7 +137,7 @@ Result<kv::Predictor> start_of(const model::Config& config, const DistilOptions&
                  .kv_heads = config.kv_heads,
                  .head_dim = config.head_dim,
                  .dim = config.dim,
-                 .rank = options.rank != 0 ? options.rank : std::max(1u, config.head_dim / 8),
+                 .rank = options.rank != 0 ? options.rank : std::max(1u, config.head_dim / 4),
                  .form = options.form,
                  .seed = options.seed};
   if (start.shape.rank > config.head_dim)

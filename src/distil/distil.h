@@ -28,10 +28,10 @@ enum class Position : uint8_t {
 struct DistilOptions {
   kv::PredictorForm form = kv::PredictorForm::kHeads;
   Position position = Position::kDefault;
-  uint32_t rank = 0;  // values of a low-rank key per KV head; 0: an eighth of head_dim
+  uint32_t rank = 0;  // values of a low-rank key per KV head; 0: a quarter of head_dim
   uint32_t seed = 1;
   Loss loss = Loss::kCentred;
-  uint32_t window = 2048;             // tokens of one sequence; the last one is held out
+  uint32_t window = 4096;             // tokens of one sequence; the last one is held out
   uint32_t most = 0;                  // tokens of the text that count; 0: all
   uint32_t epochs = 3;                // the learning rate is a tenth after each
   float rate = 0;                     // 0: one that suits the form

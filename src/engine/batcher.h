@@ -40,6 +40,7 @@ class Batcher {
 
   Metrics metrics() const;
   CacheState state() const;
+  FileCounts file_counts() const { return files_.counts(); }  // on any thread
 
  private:
   Batcher(Engine& engine, const BatcherOptions& options, StoreSet stores);

@@ -55,7 +55,10 @@ CacheState Batcher::state() const {
                         .select = shelf.select,
                         .usage = shelf.store->usage(),
                         .pieces = {}};
-    for (const kv::Piece& piece : shelf.store->map())
+    // One that a failed change has left in the middle is not looked into: it is about to go.
+    const std::vector<kv::Piece> pieces =
+        shelf.broken ? std::vector<kv::Piece>() : shelf.store->map();
+    for (const kv::Piece& piece : pieces)
       store.pieces.push_back({.bytes = piece.bytes,
                               .used_tokens = piece.used_tokens,
                               .tokens = piece.tokens,

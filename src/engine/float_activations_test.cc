@@ -20,7 +20,7 @@ std::unique_ptr<Engine> bf16_engine(FloatActivations activations) {
   base::ThreadPool pool(1);
   const std::string path = model::write_model(spec, pool, false);
   auto engine = Engine::open(
-      {.model_path = path, .threads = 2, .float_activations = activations, .progress = {}});
+      {.model_path = path, .threads = 2, .fingerprint = true, .float_activations = activations});
   std::filesystem::remove(path);
   EXPECT_TRUE(engine.ok()) << (engine.ok() ? "" : engine.error().message);
   return std::move(engine).value();
@@ -31,8 +31,9 @@ TEST(ChooseTable, RoundsIfAskedToAndNotByDefault) {
   EXPECT_EQ(choose_table(base::best_isa(), FloatActivations::kF32).value(),
             &kernels::table(base::best_isa()));
   EXPECT_EQ(EngineOptions().float_activations, FloatActivations::kF32);
-  if (rounding != nullptr)
+  if (rounding != nullptr) {
     EXPECT_EQ(choose_table(base::best_isa(), FloatActivations::kBf16).value(), rounding);
+  }
 }
 
 TEST(ChooseTable, SaysWhatProductsOfBf16Need) {

@@ -85,9 +85,12 @@ void Instances::end(const Choice& choice) {
 base::Result<JobId, Refusal> Instances::submit_to(const Choice& choice, const Job& job) {
   try {
     Job copy = job;  // another instance may have room where this one has none
-    copy.on_end = [this, choice, on_end = job.on_end](const Outcome& outcome) {
+    // Before anybody hears of the end, so that who asks again at once is sent where its rows are;
+    // and once, though on_end is called again if it throws.
+    copy.on_end = [this, choice, on_end = job.on_end,
+                   ended = false](const Outcome& outcome) mutable {
+      if (!std::exchange(ended, true)) end(choice);
       if (on_end) on_end(outcome);
-      end(choice);  // once: behind what may throw
     };
     auto submitted = schedulers_[choice.instance]->submit(std::move(copy));
     if (!submitted.ok()) end(choice);

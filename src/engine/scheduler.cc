@@ -1,7 +1,6 @@
 #include "engine/scheduler.h"
 
 #include <fmt/format.h>
-#include <new>
 
 #include "base/thread.h"
 
@@ -70,9 +69,11 @@ void Scheduler::cancel(JobId job) {
 }
 
 Metrics Scheduler::metrics() const {
+  // Files are written and read also when no job runs.
+  const FileCounts files = batcher_->file_counts();
   const std::lock_guard lock(mutex_);
-  // What files are written to and read from goes on when no job runs.
-  Metrics all = busy_ || stopping_ ? metrics_ : batcher_->metrics();
+  Metrics all = stale_ && !busy_ && !stopping_ ? batcher_->metrics() : metrics_;
+  all.files = files;
   all.waiting += static_cast<uint32_t>(submitted_.size());
   for (const auto& group : submitted_) all.job_tokens += group->job.prompt.size();
   all.refused = refused_;
@@ -80,8 +81,12 @@ Metrics Scheduler::metrics() const {
 }
 
 CacheState Scheduler::cache() const {
-  const std::lock_guard lock(mutex_);
-  return cache_;
+  std::shared_ptr<const CacheState> cache;
+  {
+    const std::lock_guard lock(mutex_);
+    cache = cache_;
+  }
+  return *cache;
 }
 
 void Scheduler::drain() {
@@ -94,15 +99,18 @@ void Scheduler::wait() {
   idle_.wait(lock, [&] { return !busy_ && submitted_.empty() && cancelled_.empty(); });
 }
 
-// What there is no memory to say is said later.
+// A snapshot that fails, for want of memory most likely, is taken again later.
 void Scheduler::publish() noexcept {
   try {
     Metrics metrics = batcher_->metrics();
-    CacheState cache = batcher_->state();
+    auto cache = std::make_shared<const CacheState>(batcher_->state());
     const std::lock_guard lock(mutex_);
     metrics_ = std::move(metrics);
-    cache_ = std::move(cache);
-  } catch (const std::bad_alloc&) {
+    cache_.swap(cache);  // the old one goes once others need not wait for that
+    stale_ = false;
+  } catch (...) {
+    const std::lock_guard lock(mutex_);
+    stale_ = true;
   }
 }
 

@@ -46,7 +46,8 @@ class Scheduler final : public Service {
 
   const base::ThreadPool& pool_;  // of which the thread is worker 0
   SchedulerOptions options_;
-  // The thread's alone while it is busy, but for Batcher::refuses; else of who holds the mutex.
+  // The thread's alone while it is busy, but for Batcher::refuses and file_counts; else of who
+  // holds the mutex.
   std::unique_ptr<Batcher> batcher_;
   uint32_t context_;
 
@@ -58,8 +59,10 @@ class Scheduler final : public Service {
   uint64_t refused_ = 0;
   bool draining_ = false, stopping_ = false, busy_ = false;
   bool asked_ = false;  // for memory, by another instance
+  // As they were when a step last published them: who asks never waits for one.
   Metrics metrics_;
-  CacheState cache_;
+  std::shared_ptr<const CacheState> cache_ = std::make_shared<const CacheState>();
+  bool stale_ = false;  // there was no memory for the last ones
 
   std::thread thread_;
 };

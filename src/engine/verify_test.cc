@@ -16,7 +16,7 @@ constexpr double kChain[kTokens][kTokens] = {
 constexpr Token kFirst = 40;  // the four are tokens that end no answer
 
 std::vector<float> logits_behind(Token token, size_t vocab) {
-  std::vector<float> logits(vocab, -INFINITY);
+  std::vector<float> logits(vocab, -1000);  // weigh nothing; a model's infinite ones are refused
   for (size_t i = 0; i < kTokens; ++i)
     logits[static_cast<size_t>(kFirst) + i] =
         static_cast<float>(std::log(kChain[token - kFirst][i]));

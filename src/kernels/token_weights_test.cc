@@ -63,9 +63,10 @@ TEST(TokenWeights, AreTheSameBitsUnderEveryInstructionSet) {
     for (const float scale : {1.0F, 1.7F, 1e30F, std::numeric_limits<float>::max()}) {
       const auto logits = random_logits(5001, spread);
       const Weights expected = weigh(base::Isa::kScalar, logits, scale);
-      for (const base::Isa isa : base::kIsas)
-        if (base::isa_supported(isa))
-          EXPECT_TRUE(weigh(isa, logits, scale) == expected) << base::isa_name(isa);
+      for (const base::Isa isa : base::kIsas) {
+        if (!base::isa_supported(isa)) continue;
+        EXPECT_TRUE(weigh(isa, logits, scale) == expected) << base::isa_name(isa);
+      }
     }
 }
 

@@ -187,7 +187,7 @@ base::Result<PredictorForm> read_form(const Spec& spec) {
 }
 
 // Without a predictor, as when nothing but bytes is asked for, the rank is the one given, or
-// MAPLE's.
+// what kvick train distil takes.
 base::Result<Asked> read_options(const Setup& setup) {
   Asked asked;
   const Spec& spec = setup.select;
@@ -198,7 +198,7 @@ base::Result<Asked> read_options(const Setup& setup) {
   KVICK_TRY(asked.form, read_form(spec));
   const uint32_t head_dim = setup.shape.head_dim;
   KVICK_TRY(const uint64_t rank, read_number(spec, kOptions[7], 0, head_dim));
-  asked.keys.rank = rank != 0 ? static_cast<uint32_t>(rank) : std::max(1u, head_dim / 8);
+  asked.keys.rank = rank != 0 ? static_cast<uint32_t>(rank) : std::max(1u, head_dim / 4);
   if (setup.predictor == nullptr) return asked;
   const PredictorShape& trained = setup.predictor->shape;
   if (trained.form == PredictorForm::kComponents)

@@ -340,13 +340,13 @@ TEST(Maple, TakesTheShareOfMemoryThatItsDefinitionSays) {
     };
     const double rows = 4096.0 * static_cast<double>(shape.token_bytes());
     const auto dense = static_cast<double>(bytes("").fast_bytes);
-    EXPECT_EQ(static_cast<double>(bytes("maple:type=f16").fast_bytes) - dense, rows / 16);
-    EXPECT_EQ(static_cast<double>(bytes("maple").fast_bytes) - dense, rows / 32);
+    EXPECT_EQ(static_cast<double>(bytes("maple:type=f16").fast_bytes) - dense, rows / 8);
+    EXPECT_EQ(static_cast<double>(bytes("maple").fast_bytes) - dense, rows / 16);
     EXPECT_EQ(static_cast<double>(bytes("maple:rank=16").fast_bytes) - dense,
               rows / 32 * 16 / (shape.head_dim / 8));
     // A quarter of the rows and the low-rank keys that choose them.
     EXPECT_LT(static_cast<double>(bytes("maple:budget=0.25").read_bytes_per_token),
-              (0.25 + 1.0 / 32 + 0.001) * static_cast<double>(bytes("").read_bytes_per_token));
+              (0.25 + 1.0 / 16 + 0.001) * static_cast<double>(bytes("").read_bytes_per_token));
   }
 }
 

@@ -1,6 +1,6 @@
 // Bounded-Cache Transformer (Yi et al. 2024): layers of the llama family whose attention reads a
 // memory of a fixed number of slots in place of all tokens before, without rotary embedding. What a
-// file holds: docs/bct-format.md; what is computed: docs/adr/0008-a-memory-of-slots.md.
+// file holds: docs/reference/bct-format.md; what is computed: docs/adr/0008-a-memory-of-slots.md.
 
 #include <cmath>
 

@@ -13,7 +13,7 @@ constexpr std::array kArchitectures = {
     Architecture{"qwen2", load_qwen2},
     Architecture{"qwen3", load_qwen3},
     Architecture{"opt", load_opt},
-    Architecture{"bct", load_bct},  // a memory of slots: docs/bct-format.md
+    Architecture{"bct", load_bct},  // a memory of slots: docs/reference/bct-format.md
 };
 
 }  // namespace

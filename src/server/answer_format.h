@@ -41,6 +41,8 @@ class AnswerFormat {
   virtual ~AnswerFormat() = default;
 
   Json whole(const std::vector<ChoiceText>& choices, const TokenCounts& counts) const;
+  // One of the choices of a whole answer.
+  Json one_choice(const ChoiceText& text) const { return whole_choice(text); }
   Json chunk(const ChoiceText& text) const;
   Json usage_chunk(const TokenCounts& counts) const;
   // The request's field that the prompt is made of.

@@ -1,5 +1,7 @@
 #include "server/api.h"
 
+#include <mutex>
+
 #include "server/fields.h"
 #include "server/reply_headers.h"
 
@@ -20,6 +22,14 @@ bool is_json(std::string_view content_type) {
   }
   const std::string_view rest = content_type.substr(kJson.size());
   return rest.empty() || rest.front() == ';' || rest.front() == ' ';
+}
+
+// Requests are planned on several threads.
+std::function<uint64_t()> one_at_a_time(std::function<uint64_t()> random) {
+  return [mutex = std::make_shared<std::mutex>(), random = std::move(random)] {
+    const std::lock_guard lock(*mutex);
+    return random();
+  };
 }
 
 ApiError unauthorized() {
@@ -47,7 +57,7 @@ const Api::Route Api::kRoutes[] = {
     {.name = {"GET", "/page.css"}, .answer = &Api::page, .open = true, .at_once = true},
     {.name = {"GET", "/page.js"}, .answer = &Api::page, .open = true, .at_once = true},
     {.name = {"GET", "/openapi.json"}, .answer = &Api::openapi, .at_once = true},
-    {.name = {"GET", "/metrics"}, .answer = &Api::metrics},
+    {.name = {"GET", "/metrics"}, .answer = &Api::metrics, .at_once = true},
     {.name = {"GET", "/kv"}, .answer = &Api::cache},
     {.name = {"GET", "/v1/models"}, .answer = &Api::models, .at_once = true},
     {.name = {"GET", "/v1/models/{id}"}, .answer = &Api::model, .at_once = true},
@@ -78,7 +88,9 @@ Api::Api(const engine::Engine& engine, engine::Service& service, ApiOptions opti
       options_(std::move(options)),
       threads_(std::move(threads)),
       counters_(counters),
-      began_(options_.unix_time()) {}
+      began_(options_.unix_time()) {
+  options_.random = one_at_a_time(std::move(options_.random));
+}
 
 ApiStatus Api::check(const Route& route, const HttpRequest& request) const {
   if (!route.open && !options_.keys.admit(request.authorization)) return unauthorized();
@@ -90,12 +102,21 @@ ApiStatus Api::check(const Route& route, const HttpRequest& request) const {
   return Done{};
 }
 
+ApiResult<Match> Api::find(const HttpRequest& head) const {
+  KVICK_TRY(const Match matched, match(routes(), head.method, path_of(head.target)));
+  KVICK_TRY_VOID(check(kRoutes[matched.route], head));
+  return matched;
+}
+
+std::optional<HttpResponse> Api::refuses(const HttpRequest& head) const {
+  const auto found = find(head);
+  return found.ok() ? std::nullopt : std::optional(error_response(found.error()));
+}
+
 void Api::handle(HttpRequest request, std::shared_ptr<Reply> reply) {
-  const auto matched = match(routes(), request.method, path_of(request.target));
+  const auto matched = find(request);
   if (!matched.ok()) return reply->send(error_response(matched.error()));
   const Route& route = kRoutes[matched->route];
-  if (const auto checked = check(route, request); !checked.ok())
-    return reply->send(error_response(checked.error()));
   const auto call = std::make_shared<const Call>(
       Call{std::move(request), matched->argument, std::move(reply), counters_});
   if (route.at_once) return run_guarded(route, *call);
@@ -140,6 +161,8 @@ void Api::run(const Route& route, const Call& call) const {
   auto plan = (this->*route.plan)(*body, unknown);
   const std::shared_ptr<Reply> reply = named(call.reply, unknown);
   if (!plan.ok()) return send(reply, plan.error());
+  const auto allowed = check_limits(*plan, options_.limits, {engine_, service_.context()});
+  if (!allowed.ok()) return send(reply, allowed.error());
   generate(*std::move(plan), reply);
 }
 
@@ -161,8 +184,8 @@ void Api::generate(Plan plan, const std::shared_ptr<Reply>& reply) const {
   auto format = plan.chat ? chat_format(std::move(head), tokenizer)
                           : completion_format(std::move(head), tokenizer);
   const auto generation =
-      std::make_shared<Generation>(service_, threads_.network, std::move(format), reply);
-  threads_.network([generation] { generation->watch_client(); });
+      std::make_shared<Generation>(service_, threads_, std::move(format), reply);
+  threads_.network([generation, reply] { generation->watch(*reply); });
   generation->submit(std::move(plan));
 }
 

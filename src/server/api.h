@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "server/api_keys.h"
+#include "server/client_limits.h"
 #include "server/generation.h"
 #include "server/http.h"
 #include "server/target.h"
@@ -22,11 +23,12 @@ struct ApiOptions {
   LoadForm load_form = LoadForm::kSglang;
   ApiKeys keys;
   MakeConstraint constraint;
-  std::function<uint64_t()> random;    // of seeds and ids; from one thread at a time
+  std::function<uint64_t()> random;    // of seeds and ids; called by one thread at a time
   std::function<int64_t()> unix_time;  // seconds since 1970
   // Told, in one sentence, what of the server itself broke on a request, and which unknown fields
   // requests have.
   std::function<void(const std::string&)> report;
+  ClientLimits limits = {};
 };
 
 class Api final : public Handler {
@@ -35,6 +37,7 @@ class Api final : public Handler {
   Api(const engine::Engine& engine, engine::Service& service, ApiOptions options, Threads threads,
       const NetworkCounters& counters);
 
+  std::optional<HttpResponse> refuses(const HttpRequest& head) const override;
   void handle(HttpRequest request, std::shared_ptr<Reply> reply) override;
 
   // What there is, in the order of the table.
@@ -66,6 +69,7 @@ class Api final : public Handler {
   ApiResult<Plan> chat(const Json& body, UnknownFields& unknown) const;
 
   ApiStatus check(const Route& route, const HttpRequest& request) const;
+  ApiResult<Match> find(const HttpRequest& head) const;
   void send(const std::shared_ptr<Reply>& reply, ApiResult<HttpResponse> answer) const;
   void run(const Route& route, const Call& call) const;
   void run_guarded(const Route& route, const Call& call) const;

@@ -159,7 +159,9 @@ bool Connection::parse_some() {
     refuse_request(error);
     return false;
   }
-  if (state_ == State::kHead && parser_->is_header_done()) begin_body();
+  if (state_ == State::kHead && parser_->is_header_done()) take_head();
+  if (state_ != State::kHead && state_ != State::kBody) return state_ == State::kIdle;
+  if (state_ == State::kBody && !take_body()) return false;
   if (parser_->is_done()) {
     dispatch();
     return true;
@@ -174,20 +176,71 @@ void Connection::begin_request() {
   input_.erase(0, std::min(input_.find_first_not_of("\r\n"), input_.size()));
   if (input_.empty()) return;
   parser_.emplace();
-  parser_->eager(true);
+  body_share_ = BodyShare(hub_.bodies);
+  framing_ = {};
   parser_->header_limit(static_cast<uint32_t>(hub_.options.most_head_bytes));
   parser_->body_limit(hub_.options.most_body_bytes);
   state_ = State::kHead;
   read_deadline_.set(hub_.options.head_time, [self = shared_from_this()] { self->time_out(); });
 }
 
+HttpRequest Connection::read_head() const {
+  const auto& got = parser_->get();
+  return {.method = text_of(got.method_string()),
+          .target = text_of(got.target()),
+          .authorization = text_of(got[http::field::authorization]),
+          .content_type = text_of(got[http::field::content_type]),
+          .body = {}};
+}
+
+// Who may not use the server, and what it would not do, costs it no more than the head.
+void Connection::take_head() {
+  const HttpRequest head = read_head();
+  framing_ = {.http_1_1 = parser_->get().version() >= 11,
+              .keep_alive = parser_->get().keep_alive() && !hub_.draining,
+              .without_body = head.method == "HEAD"};
+  const std::optional<HttpResponse> answer = answer_to_head(head);
+  if (!answer) return begin_body();
+  ++hub_.counters.requests;
+  // A body that nobody reads would be taken for the next request.
+  framing_.keep_alive = framing_.keep_alive && parser_->is_done();
+  parser_.reset();
+  write(framed(*answer, framing_));
+  finish_answer();
+}
+
+std::optional<HttpResponse> Connection::answer_to_head(const HttpRequest& head) {
+  const auto& got = parser_->get();
+  const std::string origin = text_of(got[http::field::origin]);
+  if (const auto allowed = hub_.sites.check(text_of(got[http::field::host]), origin); !allowed.ok())
+    return error_response(allowed.error());
+  framing_.lines = hub_.sites.answer_lines(origin);
+  const Preflight asked = {.method = text_of(got[http::field::access_control_request_method]),
+                           .headers = text_of(got[http::field::access_control_request_headers])};
+  if (head.method == "OPTIONS" && !origin.empty() && !asked.method.empty())
+    return preflight_answer(asked);
+  return hub_.handler->refuses(head);
+}
+
 void Connection::begin_body() {
   state_ = State::kBody;
+  parser_->eager(true);
   read_deadline_.set(hub_.options.body_time, [self = shared_from_this()] { self->time_out(); });
   const auto expect = parser_->get().find(http::field::expect);
   if (!parser_->is_done() && expect != parser_->get().end() &&
       boost::beast::iequals(expect->value(), "100-continue"))
     write("HTTP/1.1 100 Continue\r\n\r\n");
+}
+
+// False: it takes more than there is for all, and the request is refused.
+bool Connection::take_body() {
+  if (body_share_.grow_to(parser_->get().body().size())) return true;
+  end_with({.status = 503,
+            .message = fmt::format("the requests that are being read have {} bytes, which is as "
+                                   "much as this server takes at once; try again",
+                                   hub_.bodies->most_bytes()),
+            .headers = {{"Retry-After", "1"}}});
+  return false;
 }
 
 void Connection::dispatch() {
@@ -196,16 +249,11 @@ void Connection::dispatch() {
   begun_ = false;
   ++number_;
   ++hub_.counters.requests;
-  http::request<http::string_body> got = parser_->release();
+  HttpRequest request = read_head();
+  request.body = std::move(parser_->get().body());
+  request.share = std::exchange(body_share_, {});
   parser_.reset();
-  HttpRequest request = {.method = text_of(got.method_string()),
-                         .target = text_of(got.target()),
-                         .authorization = text_of(got[http::field::authorization]),
-                         .content_type = text_of(got[http::field::content_type]),
-                         .body = std::move(got.body())};
-  framing_ = {.http_1_1 = got.version() >= 11,
-              .keep_alive = got.keep_alive() && !hub_.draining,
-              .without_body = request.method == "HEAD"};
+  framing_.keep_alive = framing_.keep_alive && !hub_.draining;
   hub_.handler->handle(std::move(request),
                        std::make_shared<ConnectionReply>(weak_from_this(), number_, hub_.post));
 }

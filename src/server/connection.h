@@ -26,6 +26,8 @@ struct Hub {
   Handler* handler = nullptr;
   Post post;  // to the network's thread
   NetworkCounters counters;
+  Sites sites;
+  std::shared_ptr<BodyBudget> bodies;
   bool draining = false;
   std::unordered_set<std::shared_ptr<Connection>> connections;
   std::function<void()> on_empty;  // the last connection has ended
@@ -84,7 +86,11 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void parse();
   bool parse_some();
   void begin_request();
+  void take_head();
+  HttpRequest read_head() const;
+  std::optional<HttpResponse> answer_to_head(const HttpRequest& head);
   void begin_body();
+  bool take_body();
   void dispatch();
   void refuse_request(ErrorCode error);
   void time_out();
@@ -108,6 +114,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::array<char, 16 << 10> chunk_;
   std::string input_;  // read, but not parsed
   std::optional<Parser> parser_;
+  BodyShare body_share_;  // of the body that the parser has
   bool reading_ = false, parsing_ = false;
   bool ended_ = false;  // the client sends no more
   size_t thrown_away_ = 0;

@@ -10,12 +10,22 @@ namespace asio = boost::asio;
 // What a client still sends after its last answer is read for so long. Closing at once would reset
 // the connection, and the client might never see the answer.
 constexpr std::chrono::milliseconds kLinger{2'000};
+// Bodies above it are sent from where they are; below it head and body are better one packet.
+constexpr size_t kMostCopied = 64 << 10;
 
 }  // namespace
 
 void Connection::send(uint64_t number, HttpResponse response) {
   if (!answers(number)) return;
-  write(framed(response, framing_));
+  if (framing_.without_body || response.body.size() <= kMostCopied) {
+    write(framed(response, framing_));
+  } else {
+    write(framed_head(response, framing_));
+    if (pending_.empty())
+      pending_ = std::move(response.body);
+    else
+      pending_ += response.body;
+  }
   finish_answer();
 }
 
@@ -106,7 +116,7 @@ void Connection::flushed() {
 }
 
 void Connection::end_with(const ApiError& error) {
-  framing_ = {.keep_alive = false};
+  framing_.keep_alive = false;
   write(framed(error_response(error), framing_));
   begin_closing();
 }
@@ -125,6 +135,7 @@ void Connection::begin_closing() {
   state_ = State::kClosing;
   input_.clear();
   parser_.reset();
+  body_share_ = {};
   read();
   write_some();
 }

@@ -21,6 +21,8 @@ std::string_view reason_of(unsigned status) {
       return "Bad Request";
     case 401:
       return "Unauthorized";
+    case 403:
+      return "Forbidden";
     case 404:
       return "Not Found";
     case 405:

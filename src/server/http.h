@@ -3,10 +3,13 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include "server/body_budget.h"
 
 namespace kvick::server {
 
@@ -15,6 +18,7 @@ struct HttpRequest {
   std::string target;  // as sent: "/v1/models?x=1"
   std::string authorization, content_type;
   std::string body;
+  BodyShare share = {};  // of what all bodies may take
 };
 
 using Headers = std::vector<std::pair<std::string, std::string>>;
@@ -47,7 +51,13 @@ class Reply {
 class Handler {
  public:
   virtual ~Handler() = default;
-  // On the network's thread, which it must not hold up. The answer may come later.
+  // Both on the network's thread, which they must not hold up.
+  // Asked when a request's head is there, before its body is read: the answer to a request that
+  // will not be handled.
+  virtual std::optional<HttpResponse> refuses(const HttpRequest& /*head*/) const {
+    return std::nullopt;
+  }
+  // The answer may come later.
   virtual void handle(HttpRequest request, std::shared_ptr<Reply> reply) = 0;
 };
 
@@ -66,7 +76,8 @@ struct NetworkCounters {
 using Post = std::function<void(std::function<void()>)>;
 struct Threads {
   Post network;     // the one of connections: nothing that takes long
-  Post background;  // templates, tokens, submitting
+  Post background;  // several: parsing, templates, tokens, submitting
+  Post answers;     // several, which wait for none of the above: the JSON of answers
 };
 
 }  // namespace kvick::server

@@ -16,7 +16,8 @@ base::Status<> serve(const engine::Engine& engine, engine::Service& service, Ser
                             .constraint = std::move(options.constraint),
                             .random = std::mt19937_64(high << 32 | device()),
                             .unix_time = [] { return static_cast<int64_t>(std::time(nullptr)); },
-                            .report = std::move(options.report)};
+                            .report = std::move(options.report),
+                            .limits = std::move(options.limits)};
   options.network.report = api_options.report;
   Server server(std::move(options.network));
   Api api(engine, service, std::move(api_options), server.threads(), server.counters());

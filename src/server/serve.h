@@ -12,6 +12,7 @@ struct ServeOptions {
   bool any_model = false, strict_fields = false;  // as in ApiOptions, as all below
   LoadForm load_form = LoadForm::kSglang;
   ApiKeys keys;
+  ClientLimits limits = {};
   MakeConstraint constraint;
   std::function<void(uint16_t port)> on_listening;
   std::function<void(const std::string&)> report;

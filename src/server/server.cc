@@ -23,6 +23,19 @@ constexpr size_t kMostRefused = 64;
 // Where accepting fails, mostly for want of file descriptors.
 constexpr std::chrono::milliseconds kAcceptPause{100};
 
+// Where a service's threads still post to when the server has gone, nothing happens.
+template <typename Context>
+Post post_to(const std::shared_ptr<Context>& context) {
+  return [weak = std::weak_ptr(context)](std::function<void()> task) {
+    if (const auto there = weak.lock()) asio::post(*there, std::move(task));
+  };
+}
+
+void end(asio::thread_pool& threads) {
+  threads.stop();
+  threads.join();
+}
+
 }  // namespace
 
 struct Server::State {
@@ -37,7 +50,7 @@ struct Server::State {
 
   // Shared with those who post from other threads, who may outlive the server.
   std::shared_ptr<asio::io_context> io = std::make_shared<asio::io_context>(1);
-  asio::thread_pool background{1};
+  std::shared_ptr<asio::thread_pool> background, answers;
   Hub hub;
   bool stopped = false;
   tcp::acceptor acceptor{*io};
@@ -47,11 +60,12 @@ struct Server::State {
   asio::executor_work_guard<asio::io_context::executor_type> work{io->get_executor()};
 };
 
-Server::State::State(ServerOptions options) {
+Server::State::State(ServerOptions options)
+    : background(std::make_shared<asio::thread_pool>(options.background_threads)),
+      answers(std::make_shared<asio::thread_pool>(options.answer_threads)) {
   hub.options = std::move(options);
-  hub.post = [weak = std::weak_ptr(io)](std::function<void()> task) {
-    if (const auto there = weak.lock()) asio::post(*there, std::move(task));
-  };
+  hub.post = post_to(io);
+  hub.bodies = std::make_shared<BodyBudget>(hub.options.most_bodies_bytes);
   hub.on_empty = [this] {
     if (hub.draining && !stopped) stop();
   };
@@ -135,15 +149,16 @@ Server::Server(ServerOptions options) {
 }
 
 Server::~Server() {
+  end(*state_->background);
+  end(*state_->answers);
   // Tasks that will not be run any more hold connections, which use the hub when they end.
   state_->stop();
 }
 
 Threads Server::threads() {
-  asio::thread_pool* background = &state_->background;
-  return {.network = state_->hub.post, .background = [background](std::function<void()> task) {
-            asio::post(*background, std::move(task));
-          }};
+  return {.network = state_->hub.post,
+          .background = post_to(state_->background),
+          .answers = post_to(state_->answers)};
 }
 
 const NetworkCounters& Server::counters() const { return state_->hub.counters; }
@@ -159,6 +174,8 @@ base::Result<uint16_t> Server::listen(Handler& handler) {
   if (error || found.empty())
     return base::fail("there is no host {} to listen on: {}", options.host, error.message());
   const tcp::endpoint endpoint = found.begin()->endpoint();
+  KVICK_TRY_VOID(check(options.sites));
+  state_->hub.sites = Sites(options.sites, options.host, endpoint.address().is_loopback());
   tcp::acceptor& acceptor = state_->acceptor;
   acceptor.open(endpoint.protocol(), error);
   if (!error) acceptor.set_option(tcp::acceptor::reuse_address(true), error);
@@ -186,8 +203,8 @@ void Server::run() {
       if (state_->hub.options.report) state_->hub.options.report(error.what());
     }
   }
-  state_->background.stop();
-  state_->background.join();
+  end(*state_->background);
+  end(*state_->answers);
 }
 
 void Server::drain(std::chrono::milliseconds time) {

@@ -10,6 +10,7 @@
 
 #include "base/result.h"
 #include "server/http.h"
+#include "server/sites.h"
 
 namespace kvick::server {
 
@@ -19,6 +20,7 @@ struct ServerOptions {
   size_t most_connections = 1024;
   size_t most_head_bytes = 16 << 10;
   size_t most_body_bytes = 8 << 20;
+  size_t most_bodies_bytes = 64 << 20;  // of all requests at once that are not yet submitted
   // Of a stream, that its client has not taken yet; beyond it the client is dropped.
   size_t most_unread_bytes = 1 << 20;
   std::chrono::milliseconds head_time{10'000};   // from a request's first byte to its head's last
@@ -27,6 +29,8 @@ struct ServerOptions {
   std::chrono::milliseconds write_time{30'000};  // that a client takes no byte of what is to write
   std::chrono::milliseconds drain_time{30'000};  // for running requests, once a signal has come
   bool signals = false;                          // SIGINT and SIGTERM drain, a second one stops
+  SiteOptions sites = {};                        // which may use it beside its own
+  unsigned background_threads = 4, answer_threads = 2;
   // Told what a task of the network threw, on its thread.
   std::function<void(const std::string&)> report = {};
 };
@@ -38,7 +42,8 @@ class Server {
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
 
-  // For handlers; they take work from when run() begins to when it returns, and drop it after.
+  // For handlers; they take work until run() returns, and drop it after. The network's waits for
+  // run().
   Threads threads();
   // To be read on the network's thread.
   const NetworkCounters& counters() const;

@@ -4,6 +4,7 @@
 
 #include <csignal>
 #include <gtest/gtest.h>
+#include <mutex>
 
 #include "server/test_server.h"
 
@@ -17,6 +18,10 @@ std::string words(int n, std::string_view fields = "") {
   return fmt::format(R"({{"prompt":"x","max_tokens":{}{}}})", n, fields);
 }
 constexpr const char* kPath = "/v1/completions";
+// The head of a request whose body comes in chunks.
+constexpr const char* kChunked =
+    "POST /v1/completions HTTP/1.1\r\nContent-Type: application/json\r\n"
+    "Transfer-Encoding: chunked\r\n\r\n";
 constexpr const char* kStream = R"(,"stream":true)";
 constexpr const char* kHold = R"(,"cache_salt":"hold")";
 constexpr const char* kStreamHold = R"(,"stream":true,"cache_salt":"hold")";
@@ -59,7 +64,7 @@ TEST(Server, AnswersRequestsThatCameTogetherInTheirOrder) {
   for (const int n : {3, 1, 2}) {
     const std::string body = words(n);
     all += fmt::format(
-        "POST {} HTTP/1.1\r\nHost: t\r\nContent-Type: application/json\r\n"
+        "POST {} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
         "Content-Length: {}\r\n\r\n{}",
         kPath, body.size(), body);
   }
@@ -107,7 +112,7 @@ TEST(Server, RefusesRequestsThatAreTooLong) {
   body.post(kPath, std::string(5000, ' '));
   EXPECT_EQ(body.answer().status, 413);
   EXPECT_EQ(body.read_to_end(), "");
-  chunked.send("POST /v1/completions HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n");
+  chunked.send(kChunked);
   for (int i = 0; i < 3; ++i) chunked.send("1f4\r\n" + std::string(500, ' ') + "\r\n");
   EXPECT_EQ(chunked.answer().status, 413);
   head.get("/health", "X: " + std::string(2000, 'x') + "\r\n");
@@ -121,7 +126,7 @@ TEST(Server, RefusesWhatIsNotHttp) {
         std::string(64, '\0') + "\r\n\r\n", std::string("GET / HTTP/9.9\r\n\r\n"),
         std::string("GET / HTTP/1.1\r\nno colon\r\n\r\n"),
         std::string("POST / HTTP/1.1\r\nContent-Length: -1\r\n\r\n"),
-        std::string("POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n")}) {
+        kChunked + std::string("zz\r\n")}) {
     Client client = server.client();
     client.send(bytes);
     const Client::Answer answer = client.answer();
@@ -133,7 +138,7 @@ TEST(Server, RefusesWhatIsNotHttp) {
 TEST(Server, DoesNotKeepALineThatNeverEnds) {
   TestServer server;
   Client client = server.client();
-  client.send("POST /v1/completions HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n1;");
+  client.send(kChunked + std::string("1;"));
   client.send(std::string(200'000, 'x'));
   EXPECT_GE(client.answer().status, 400);
 }
@@ -145,7 +150,10 @@ TEST(Server, SendsAwayClientsThatTakeTooLong) {
   Client silent = server.client(), head = server.client(), body = server.client(),
          idle = server.client();
   head.send("GET /health HT");
-  body.send("POST /v1/completions HTTP/1.1\r\nContent-Length: 10\r\n\r\n{");
+  body.send(
+      "POST /v1/completions HTTP/1.1\r\nContent-Type: application/json\r\nContent-Length: "
+      "10\r\n\r\n"
+      "{");
   idle.get("/health");
   EXPECT_EQ(silent.read_to_end(), "");
   EXPECT_EQ(head.answer().status, 408);
@@ -276,6 +284,25 @@ TEST(Server, StreamsToAHundredClientsAtOnce) {
     EXPECT_EQ(all.find(fmt::format("w{}\"", 20 + i % 7)), std::string::npos);
     EXPECT_NE(all.find("[DONE]"), std::string::npos);
   }
+}
+
+TEST(Server, TakesRequestsWhileOthersAreStillBeingRead) {
+  TestServer server({.background_threads = 2});
+  std::mutex reading;
+  reading.lock();
+  const auto occupy = [&] {
+    server.server().threads().background([&] { const std::lock_guard wait(reading); });
+  };
+  occupy();
+  Client client = server.client();
+  client.post(kPath, words(1));
+  EXPECT_EQ(client.answer().status, 200);
+  occupy();  // no thread is left, but one can still look how the server is
+  for (const char* path : {"/metrics", "/health", "/v1/models"}) {
+    client.get(path);
+    EXPECT_EQ(client.answer().status, 200) << path;
+  }
+  reading.unlock();
 }
 
 TEST(Server, CannotListenWhereAnotherDoes) {

@@ -6,9 +6,9 @@ namespace kvick::server {
 namespace {
 
 std::string head_of(unsigned status, const Framing& framing) {
-  return fmt::format("HTTP/1.{} {} {}\r\nServer: kvick\r\nConnection: {}\r\n",
+  return fmt::format("HTTP/1.{} {} {}\r\nServer: kvick\r\nConnection: {}\r\n{}",
                      framing.http_1_1 ? 1 : 0, status, reason_of(status),
-                     framing.keep_alive ? "keep-alive" : "close");
+                     framing.keep_alive ? "keep-alive" : "close", framing.lines);
 }
 
 void add(const Headers& headers, std::string& out) {
@@ -19,7 +19,7 @@ void add(const Headers& headers, std::string& out) {
 
 std::string sse_event(std::string_view text) { return fmt::format("data: {}\n\n", text); }
 
-std::string framed(const HttpResponse& response, const Framing& framing) {
+std::string framed_head(const HttpResponse& response, const Framing& framing) {
   std::string out = head_of(response.status, framing);
   // Answers of an API are nobody's to keep, to guess the type of, or to show in a frame.
   out += fmt::format(
@@ -27,9 +27,12 @@ std::string framed(const HttpResponse& response, const Framing& framing) {
       "X-Content-Type-Options: nosniff\r\nX-Frame-Options: DENY\r\n",
       response.type, response.body.size());
   add(response.headers, out);
-  out += "\r\n";
-  if (!framing.without_body) out += response.body;
-  return out;
+  return out + "\r\n";
+}
+
+std::string framed(const HttpResponse& response, const Framing& framing) {
+  const std::string head = framed_head(response, framing);
+  return framing.without_body ? head : head + response.body;
 }
 
 std::string stream_head(const Framing& framing, const Headers& headers) {

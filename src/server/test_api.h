@@ -61,14 +61,14 @@ class ApiTest : public testing::Test {
   void make(const std::function<void(ApiOptions&)>& change = {}) {
     const Post inline_post = [](const std::function<void()>& task) { task(); };
     ApiOptions options = {.model = "tiny",
-                          .keys = {},
+                          .keys = ApiKeys(),
                           .constraint = [this](const Json& format) { return constrain(format); },
                           .random = [n = uint64_t{0}]() mutable { return ++n; },
                           .unix_time = [] { return 1000; },
                           .report = [this](const std::string& what) { reports_.push_back(what); }};
     if (change) change(options);
     api_ = std::make_unique<Api>(test_engine(), service_, std::move(options),
-                                 Threads{inline_post, inline_post}, counters_);
+                                 Threads{inline_post, inline_post, inline_post}, counters_);
   }
   base::Result<std::shared_ptr<const text::Constraint>> constrain(const Json& format) {
     constrained_ = format;

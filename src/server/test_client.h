@@ -45,12 +45,12 @@ class Client {
   }
   void post(std::string_view path, std::string_view body, std::string_view headers = "") {
     send(
-        fmt::format("POST {} HTTP/1.1\r\nHost: t\r\nContent-Type: application/json\r\n"
+        fmt::format("POST {} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
                     "Content-Length: {}\r\n{}\r\n{}",
                     path, body.size(), headers, body));
   }
   void get(std::string_view path, std::string_view headers = "") {
-    send(fmt::format("GET {} HTTP/1.1\r\nHost: t\r\n{}\r\n", path, headers));
+    send(fmt::format("GET {} HTTP/1.1\r\nHost: localhost\r\n{}\r\n", path, headers));
   }
   // All up to and with the mark; what came, if the connection ended before.
   std::string read_until(std::string_view mark) {
@@ -79,6 +79,11 @@ class Client {
     }
     answer.body = take(std::min(bytes, unread_.size()));
     return answer;
+  }
+  // Whether something has come that was not read.
+  bool has_bytes() const {
+    char byte = 0;
+    return !unread_.empty() || recv(socket_, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
   }
   void hang_up() {
     if (socket_ >= 0) close(std::exchange(socket_, -1));

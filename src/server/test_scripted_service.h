@@ -51,6 +51,9 @@ class ScriptedService : public engine::Service {
   bool wait_for_cancellations(size_t n) {
     return wait([&] { return cancellations_ >= n; });
   }
+  bool wait_for_ends(size_t n) {
+    return wait([&] { return ends_ >= n; });
+  }
   bool wait_for_jobs(size_t n) {
     return wait([&] { return last_id_ >= n; });
   }
@@ -99,10 +102,12 @@ class ScriptedService : public engine::Service {
       for (size_t i = 0; i < running_.size();) {
         const bool can = can_go(running_[i]);
         went |= can;
-        if (can && advance(running_[i]))
-          running_.erase(running_.begin() + static_cast<ptrdiff_t>(i));
-        else
+        if (!can || !advance(running_[i])) {
           ++i;
+          continue;
+        }
+        running_.erase(running_.begin() + static_cast<ptrdiff_t>(i));
+        ++ends_;
       }
       changed_.notify_all();
       if (went)  // a moment for those who would submit or cancel
@@ -116,7 +121,7 @@ class ScriptedService : public engine::Service {
   std::condition_variable changed_;
   std::vector<Running> running_;
   uint64_t last_id_ = 0;
-  size_t cancellations_ = 0;
+  size_t cancellations_ = 0, ends_ = 0;
   bool ending_ = false, released_ = false;
   std::thread thread_;
 };

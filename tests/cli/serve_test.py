@@ -60,7 +60,7 @@ class ServeTest(CommandTest):
 class Answers(ServeTest):
     def setUp(self):
         super().setUp()
-        self.server = self.serve("--name", "made")
+        self.server = self.serve("--name", "made", "--client-kv", "any")
 
     def test_a_stream_says_what_the_whole_answer_says(self):
         whole = self.text(self.server)
@@ -161,7 +161,7 @@ class Answers(ServeTest):
 
 class Errors(ServeTest):
     def test_errors_say_which_field_and_why(self):
-        server = self.serve("--name", "made", "--ctx", 1024)
+        server = self.serve("--name", "made", "--ctx", 1024, "--client-kv", "any")
         cases = (
             ("{", 400, None, "not valid JSON at byte 2"),
             ('{"prompt": "a", "prompt": "b"} x', 400, None, "JSON"),
@@ -244,9 +244,48 @@ class Errors(ServeTest):
                 (("--router", "nginx"), "--router: nginx not in {sglang,vllm}"),
                 (("--instances", 64), "64 instances need as many cores|need a thread each"),
                 (("--bogus",), "--bogus"),
+                (("--allow-host", "http://a.org"), "--allow-host.*without scheme and port"),
+                (("--allow-origin", "a.org/"), "--allow-origin.*scheme, name and port"),
+                (("--max-body", "2MB", "--max-body-total", "1MB"), "--max-body-total.*less than"),
+                (("--max-priority", -1), "--max-priority"),
+                (("--client-kv", "paged,pagd"), '--client-kv "pagd"'),
             ):
                 with self.subTest(arguments=arguments):
                     self.refused(*arguments, says=says)
+
+
+class Access(ServeTest):
+    """What a request may ask for, and which pages may send one."""
+
+    def refused_field(self, server, param, says, **body):
+        status, answer = server.post("/v1/completions", prompt="a", max_tokens=1, **body)
+        self.assertEqual((status, answer["error"]["param"]), (400, param), answer)
+        self.assertRegex(answer["error"]["message"], says)
+
+    def test_requests_choose_what_costs_others_nothing_unless_more_is_allowed(self):
+        server = self.serve()
+        self.refused_field(server, "priority", "--max-priority", priority=1)
+        self.refused_field(server, "kv", "paged.*--client-kv", kv={"strategy": "iterative"})
+        self.refused_field(server, "kv", "f16.*--client-kv", kv={"type": "f32"})
+        whole = self.text(server, priority=-1)
+        self.assertEqual(self.text(server, kv={"strategy": "paged"}), whole)
+        self.text(server, kv={"type": "q8"})
+        more = self.serve("--max-priority", 7, "--client-kv", "own,iterative")
+        self.assertEqual(self.text(more, priority=7, kv={"strategy": "iterative"}), whole)
+        self.refused_field(more, "priority", "at most 7", priority=8)
+        self.refused_field(more, "kv", "upfront", kv={"strategy": "upfront"})
+
+    def test_pages_of_other_sites_are_refused_unless_they_are_allowed(self):
+        status = lambda server, **headers: server.ask(
+            "POST", "/v1/completions", {"prompt": "a", "max_tokens": 1}, headers=headers)[0]
+        server = self.serve()
+        own = f"http://127.0.0.1:{server.port}"
+        self.assertEqual(status(server, Origin=own), 200)
+        self.assertEqual(status(server, Origin="http://evil.org"), 403)
+        self.assertEqual(status(server, Host="evil.org", Origin="http://evil.org"), 403)
+        server = self.serve("--allow-host", "llm.org", "--allow-origin", "https://chat.org")
+        self.assertEqual(status(server, Host="llm.org", Origin="https://chat.org"), 200)
+        self.assertEqual(status(server, Host="evil.org"), 403)
 
 
 class Ends(ServeTest):

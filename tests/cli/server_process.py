@@ -25,18 +25,18 @@ class Server:
     def connect(self):
         return http.client.HTTPConnection("127.0.0.1", self.port, timeout=SECONDS)
 
-    def send(self, connection, method, path, body=None, key=None):
-        headers = {"Authorization": f"Bearer {key}"} if key else {}
+    def send(self, connection, method, path, body=None, key=None, headers=None):
+        headers = dict(headers or {}, **({"Authorization": f"Bearer {key}"} if key else {}))
         if body is not None:
             headers["Content-Type"] = "application/json"
         connection.request(method, path, body if isinstance(body, (str, bytes, type(None))) else json.dumps(body), headers)
         return connection.getresponse()
 
-    def ask(self, method, path, body=None, key=None):
+    def ask(self, method, path, body=None, key=None, headers=None):
         """Status and body, which is parsed where it is JSON."""
         connection = self.connect()
         try:
-            response = self.send(connection, method, path, body, key)
+            response = self.send(connection, method, path, body, key, headers)
             text = response.read().decode()
             return response.status, json.loads(text) if response.headers["Content-Type"] == "application/json" else text
         finally:

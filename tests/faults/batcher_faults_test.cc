@@ -97,7 +97,7 @@ INSTANTIATE_TEST_SUITE_P(
     Faults, EveryAllocation,
     testing::Values(Case{"paged"}, Case{"virtual_forks", "virtual", "", "", "", 3},
                     Case{"paged_forks", "paged:block=4", "", "", "", 3}, Case{"bmc", "bmc:r=4"},
-                    Case{"iterative", "iterative"}, Case{"window", "sliding:window=8"},
+                    Case{"iterative", "iterative"}, Case{"window", "sliding"},
                     Case{"tier", "", "", "ram:size=16MiB,fast=64KiB,unit=8"},
                     Case{"quest", "paged:block=4", "quest:budget=4,page=2,sinks=1,recent=2"},
                     Case{"sparq", "virtual", "sparq:budget=4,r=4,sinks=1,recent=2"},

@@ -199,10 +199,13 @@ TEST_F(Faults, LeaveAServerThatAnswers) {
       const std::string answer = ask(client, request);
       const bool error = answer.find("\"error\"") != std::string::npos;
       EXPECT_EQ(error, request.poisoned) << i << ": " << answer;
-      if (request.poisoned)
+      if (request.poisoned) {
         EXPECT_NE(answer.find("not finite numbers"), std::string::npos) << answer;
+      }
       const auto [at, first] = expected_.emplace(i, text_of(answer));
-      if (!first) EXPECT_EQ(at->second, text_of(answer)) << i;
+      if (!first) {
+        EXPECT_EQ(at->second, text_of(answer)) << i;
+      }
     }
   };
   ask_all();

@@ -49,7 +49,7 @@ class Page(unittest.TestCase):
         model = str(top / "model.gguf")
         subprocess.run([MAKE_MODEL, "-o", model, *MODEL, "--type", "Q8_0"], check=True, timeout=120)
         command = [KVICK, "serve", "--json", "-m", model, "--port", "0", "--threads", "2", "--kv-memory", "256MB",
-                   "--kv-dir", str(top / "kv")]
+                   "--kv-dir", str(top / "kv"), "--client-kv", "any"]
         cls.server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         cls.addClassCleanup(cls.end_server)
         cls.url = f"http://127.0.0.1:{json.loads(cls.server.stdout.readline())['port']}/"

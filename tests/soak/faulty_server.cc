@@ -25,6 +25,7 @@ struct Flags {
   uint32_t context = 0, max_queue = 256;
   unsigned instances = 1;
   uint16_t port = 0;
+  std::vector<std::string> client_kv;
   double faults = 0;
   uint32_t seed = 1;
 };
@@ -118,6 +119,7 @@ base::Status<> serve(const Flags& flags) {
     fmt::print("{{\"port\": {}}}\n", port);
     std::fflush(stdout);
   };
+  KVICK_TRY_VOID(server::read_client_kv(flags.client_kv, network.limits));
   network.report = [](const std::string& what) { fmt::print(stderr, "broke: {}\n", what); };
   KVICK_TRY_VOID(server::serve(*engine, *service, std::move(network)));
   fmt::print("{{\"faults\": {}}}\n", faults.load());
@@ -140,6 +142,7 @@ int main(int argc, char** argv) {
   serve->add_option("--kv-dir", flags.folder);
   serve->add_option("--kv-dir-size", flags.folder_bytes)->transform(CLI::AsSizeValue(false));
   serve->add_option("--instances", flags.instances);
+  serve->add_option("--client-kv", flags.client_kv);
   serve->add_option("--faults", flags.faults, "share of reads and writes of files that fail");
   serve->add_option("--seed", flags.seed);
   CLI11_PARSE(app, argc, argv);

@@ -89,7 +89,7 @@ void add_attention(const Spec& spec, const std::string& blk, const std::string& 
   list.matrix(blk + "attn_output", hf + "self_attn.o_proj", spec.dim, q_rows, kPlain);
 }
 
-// docs/bct-format.md.
+// docs/reference/bct-format.md.
 void add_memory_attention(const Spec& spec, const std::string& blk, TensorList& list) {
   const uint64_t q_rows = uint64_t{spec.heads} * spec.head_dim;
   const uint64_t kv_rows = uint64_t{spec.kv_heads} * spec.head_dim;

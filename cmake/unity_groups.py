@@ -1,0 +1,90 @@
+#!/usr/bin/env python3
+"""Which source files of a folder the compiler may read as one, for cmake/unity.cmake.
+
+    unity_groups.py MOST SOURCE...    prints "GROUP SOURCE" a line, for groups of 2 to MOST files
+
+Files of a group share one pass over their headers, which is most of the time that they take. Two that give a name of
+their own (in an anonymous namespace) to different things cannot be in one group, nor can one with a macro. The code is
+clang-format's: what is declared in a namespace begins in a line's first column.
+"""
+
+import pathlib
+import re
+import sys
+
+ALIAS = re.compile(r"(?:using|namespace)\s+(?:namespace\s+)?(?:[\w:]*::)?(\w+)\s*(?:=|;)")
+TYPE = re.compile(r"(?:struct|class|union|enum(?:\s+class)?)\s+(\w+)")
+
+
+def statements(text):
+    """(own, declaration): what is declared in namespaces, and whether in an anonymous one; bodies are left out."""
+    own, lines = False, iter(text.splitlines())
+    for line in lines:
+        if re.match(r"namespace\s*\{", line):
+            own = True
+        elif re.match(r"\}\s*// namespace$", line):
+            own = False
+        elif re.match(r"[A-Za-z_\[]", line) and not re.match(r"namespace [\w:]+ \{", line):
+            whole = line
+            while not re.search(r"[;{]", whole) and (more := next(lines, None)) is not None:
+                whole += " " + more.strip()
+            yield own, whole
+
+
+def without_templates(text):
+    """Without what is between < and >."""
+    before = None
+    while before != text:
+        before, text = text, re.sub(r"<[^<>]*>", "", text)
+    return text
+
+
+def names_of(path):
+    """({name of its own: what it is}, names it gives to others too); (None, None): it has a macro."""
+    own, shared = {}, set()
+    text = re.sub(r"//[^\n]*(?<!// namespace)$", "", path.read_text(encoding="utf-8"), flags=re.M)
+    if re.search(r"^\s*#\s*(define|pragma)", text, re.M):
+        return None, None
+    for inside, declaration in statements(text):
+        plain = re.sub(r"^(?:template\s*)?(?:\[\[\w+\]\]\s*)?", "", without_templates(declaration))
+        if alias := ALIAS.match(plain):
+            names, meaning = [alias[1]], declaration
+        elif kind := TYPE.match(plain):
+            names, meaning = [kind[1]], path
+        elif re.match(r"[^=(]*\(", plain):
+            names, meaning = re.findall(r"(\w+)\s*\(", plain)[:1], path
+        else:
+            names, meaning = re.findall(r"\b([A-Za-z_]\w*)(?:\[[^\]]*\])*\s*(?:[=;{,]|$)", plain), path
+        if inside or meaning is declaration:
+            own.update((name, meaning) for name in names)
+        else:
+            shared.update(names)
+    return own, shared
+
+
+def apart(a, b):
+    """Whether two files' names collide."""
+    return any(b[0].get(name, meaning) != meaning or name in b[1] for name, meaning in a[0].items()) or any(
+        name in a[1] for name in b[0])
+
+
+def main():
+    most, files = int(sys.argv[1]), sys.argv[2:]
+    named = [(file, names) for file in files if (names := names_of(pathlib.Path(file)))[0] is not None]
+    # Those that collide with most others first, and each into the smallest group, so that none is left alone.
+    collisions = {file: sum(apart(names, other) for _, other in named) for file, names in named}
+    named.sort(key=lambda one: -collisions[one[0]])
+    groups = [[] for _ in range(-(-len(named) // most))]
+    for file, names in named:
+        fitting = [group for group in groups if len(group) < most and not any(apart(names, other) for _, other in group)]
+        if not fitting:
+            groups.append([])
+            fitting = groups[-1:]
+        min(fitting, key=len).append((file, names))
+    for number, group in enumerate(group for group in groups if len(group) > 1):
+        for file, _ in group:
+            print(number, file)
+
+
+if __name__ == "__main__":
+    main()

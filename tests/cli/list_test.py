@@ -1,0 +1,72 @@
+#!/usr/bin/env python3
+"""`kvick list`, and the names that it shows: where -m, inspect and mistyped names find them."""
+
+import json
+import pathlib
+import re
+import shutil
+import subprocess
+import unittest
+
+from made_model import KVICK, CommandTest
+
+FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
+
+
+class ListTest(CommandTest):
+    def setUp(self):
+        super().setUp()
+        self.folder = self.cache / "kvick" / "models"
+
+    def run_kvick(self, *arguments, status=0):
+        done = subprocess.run([KVICK, *arguments], env=self.env, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                              timeout=120)
+        self.assertEqual(done.returncode, status, done)
+        return done
+
+    def cached(self, name):
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(self.model, path)
+        return path
+
+    def test_known_models_are_shown_before_they_are_fetched(self):
+        shown = self.run_kvick("list").stdout.splitlines()
+        self.assertEqual(len(shown), 2, shown)
+        self.assertRegex(shown[1], r"^smollm2 +Q4_1 +98.4 MB +not fetched: kvick pull smollm2$")
+
+    def test_each_model_of_the_cache_is_a_line_with_its_type_size_and_path(self):
+        own, pulled, broken = self.cached("own.gguf"), self.cached("hf/owner/repo/m.gguf"), self.folder / "broken.gguf"
+        broken.write_bytes(b"no model")
+        lines = self.run_kvick("list").stdout.splitlines()
+        self.assertEqual(len(lines), 5, lines)
+        for name, kind, path in (("own.gguf", "Q8_0", own), ("hf:owner/repo/m.gguf", "Q8_0", pulled),
+                                 ("broken.gguf", "\\?", broken)):
+            self.assertTrue(any(re.match(rf"{name} +{kind} +[\d.]+ .?B +{path}$", line) for line in lines), lines)
+
+    def test_as_json(self):
+        path = self.cached(FILE)
+        listed = json.loads(self.run_kvick("list", "--json").stdout)
+        self.assertEqual(listed["cache"], str(self.folder))
+        (model,) = listed["models"]
+        self.assertEqual((model["name"], model["fetched"], model["default"], model["path"]), ("smollm2", True, True, str(path)))
+        self.assertEqual((model["type"], model["bytes"]), ("Q8_0", pathlib.Path(self.model).stat().st_size))
+        self.assertGreater(model["parameters"], 0)
+
+    def test_every_listed_name_is_one_that_inspect_takes(self):
+        for name in (FILE, "own.gguf", "hf/owner/repo/m.gguf"):
+            self.cached(name)
+        for model in json.loads(self.run_kvick("list", "--json").stdout)["models"]:
+            shown = json.loads(self.run_kvick("inspect", model["name"], "--json").stdout)
+            self.assertEqual(shown["file"], model["path"])
+
+    def test_a_model_that_is_not_there_names_the_nearest(self):
+        self.cached("llama-small.gguf")
+        for command in (("inspect", "llama-smal"), ("run", "-m", "llama-smal", "hello")):
+            said = self.run_kvick(*command, status=2).stderr
+            self.assertRegex(said, r"^kvick: there is no model 'llama-smal'; did you mean llama-small.gguf\?.*\n$")
+        self.assertIn("kvick pull smollm2", self.run_kvick("inspect", "smollm2", status=2).stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,99 @@
+#!/usr/bin/env python3
+"""The comparison of servers, with a program of a few lines in kvick's place."""
+
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+
+import servers  # noqa: E402
+
+# `bench` prints fixed rates; `serve` streams as many tokens as a request asks for.
+PROGRAM = r"""#!/usr/bin/env python3
+import http.server, json, os, pathlib, sys
+arguments = sys.argv[1:]
+if arguments[0] == "bench":
+    print(json.dumps({"prefill_tok_s": 2000.0, "decode_tok_s": 1000.0}))
+    sys.exit()
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(json.dumps({"data": [{"id": "a-model"}]}).encode())
+    def do_POST(self):
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        with open(pathlib.Path(__file__).parent / "asked", "a") as asked:
+            asked.write(json.dumps([body["temperature"], body["prompt"]]) + "\n")
+        self.send_response(200)
+        self.send_header("Connection", "close")
+        self.end_headers()
+        for i in range(body["max_tokens"]):
+            self.wfile.write(b'data: {"choices": [{"text": "x", "finish_reason": null}]}\n\n')
+        usage = {"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": body["max_tokens"]}}
+        self.wfile.write(f"data: {json.dumps(usage)}\n\ndata: [DONE]\n\n".encode())
+    def log_message(self, *_):
+        pass
+
+http.server.ThreadingHTTPServer(("127.0.0.1", int(arguments[arguments.index("--port") + 1])), Handler).serve_forever()
+"""
+
+
+class WholeRun(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.program = self.folder / "kvick"
+        self.program.write_text(PROGRAM)
+        self.program.chmod(0o755)
+
+    def run_it(self, *arguments):
+        return subprocess.run([sys.executable, HERE / "servers.py", "--program", self.program, *arguments],
+                              capture_output=True, text=True, timeout=60)
+
+    def test_every_server_has_every_load_once_a_round(self):
+        done = self.run_it("--kvick", "one=a.gguf", "--kvick", "two=b.gguf", "--rounds", "2", "--requests", "3", "--streams",
+                           "2", "--prompt", "5", "--answer", "4")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        runs = [json.loads(line) for line in done.stderr.splitlines() if line.startswith("{")]
+        self.assertEqual([(run["round"], run["temperature"], run["server"]) for run in runs],
+                         [(0, 1, "kvick one"), (0, 1, "kvick two"), (0, 0, "kvick one"), (0, 0, "kvick two"),
+                          (1, 1, "kvick two"), (1, 1, "kvick one"), (1, 0, "kvick two"), (1, 0, "kvick one")])
+        self.assertIn("| kvick one | 1 |", done.stdout)
+        # 3 x (5 / 2000 + 4 / 1000) s for 12 tokens.
+        self.assertIn("allows 615 output tokens/s", done.stdout)
+        asked = [json.loads(line) for line in (self.folder / "asked").read_text().splitlines()]
+        self.assertEqual(len(asked), 2 * 2 * 2 * (3 + 1), "the requests and one before them")
+        self.assertEqual(len({json.dumps(prompt) for _, prompt in asked}), 2 * 2 * 3, "a load repeats another's prompts")
+
+    def test_a_server_that_does_not_start_is_named(self):
+        self.program.write_text("#!/bin/sh\nexit 3\n")
+        done = self.run_it("--kvick", "one=a.gguf", "--no-allowed")
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stderr, "kvick one ended before it listened; see .*log")
+
+    def test_what_is_missing_is_said(self):
+        self.assertIn("give at least one server", self.run_it().stderr)
+        self.assertIn("--client vllm needs", self.run_it("--kvick", "a=b", "--client", "vllm").stderr)
+
+
+class Tables(unittest.TestCase):
+    def test_a_cell_is_the_median_and_the_range(self):
+        self.assertEqual(servers.spread([3.0, 1.0, 2.0]), "2.00 (1.00 to 3.00)")
+        self.assertEqual(servers.spread([512.4]), "512")
+
+    def test_the_share_is_of_what_the_bench_allows(self):
+        run = {"round": 0, "server": "kvick a", "temperature": 1.0, **dict.fromkeys(servers.FIGURES, 50.0)}
+        table = servers.table({"runs": [run, {**run, "server": "vLLM"}], "allowed": {"kvick a": {"output_tok_s": 100.0}}})
+        self.assertTrue(table.splitlines()[2].endswith("| 50% |"), table)
+        self.assertTrue(table.splitlines()[3].endswith("| – |"), table)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -77,24 +77,26 @@ def free_ports(count):
 class Router:
     """One on a port that was free; another may take it first, so it is tried again."""
 
-    def __init__(self, module, policy, workers, log):
+    def __init__(self, module, policy, workers, log, key):
         for _ in range(3):
             port, prometheus = free_ports(2)
-            self.url = f"http://127.0.0.1:{port}"
+            self.url, self.key = f"http://127.0.0.1:{port}", key
             self.process = subprocess.Popen(
                 [PYTHON, "-m", f"{module}.launch_router", "--host", "127.0.0.1", "--port", str(port), "--policy", policy,
                  "--prometheus-host", "127.0.0.1", "--prometheus-port", str(prometheus), "--disable-retries",
                  "--worker-startup-timeout-secs", "30", "--worker-startup-check-interval", "1",
+                 *(("--api-key", key) if key else ()),
                  "--worker-urls", *(f"http://127.0.0.1:{worker.port}" for worker in workers)],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-            self.client = openai.OpenAI(base_url=f"{self.url}/v1", api_key="none", timeout=SECONDS, max_retries=0)
+            self.client = openai.OpenAI(base_url=f"{self.url}/v1", api_key=key or "none", timeout=SECONDS, max_retries=0)
             if self.ready(len(workers)):
                 return
             self.end()
         raise AssertionError(f"{module} did not start, see its log: {pathlib.Path(log.name).read_text()[-4000:]}")
 
     def get(self, path):
-        with urllib.request.urlopen(f"{self.url}{path}", timeout=SECONDS) as answer:
+        request = urllib.request.Request(f"{self.url}{path}", headers={"Authorization": f"Bearer {self.key}"} if self.key else {})
+        with urllib.request.urlopen(request, timeout=SECONDS) as answer:
             return json.load(answer)
 
     def loads(self):
@@ -118,7 +120,7 @@ class Router:
 
 
 class Routers(unittest.TestCase):
-    MODULE = POLICIES = FORM = None
+    MODULE = POLICIES = FORM = KEY = None
 
     @classmethod
     def setUpClass(cls):
@@ -128,15 +130,17 @@ class Routers(unittest.TestCase):
         cls.log = open(top / "router.log", "ab")
         cls.addClassCleanup(cls.log.close)
         env = {**os.environ, "XDG_CACHE_HOME": str(top)}
+        (top / "keys").write_text(f"{cls.KEY}\n")
+        keys = ("--api-key-file", top / "keys") if cls.KEY else ()
         cls.workers = []
         for _ in range(2):
-            cls.workers.append(Server(top, env, MODEL, "--name", "served", "--ctx", 512, "--strict-fields", "--router", cls.FORM))
+            cls.workers.append(Server(top, env, MODEL, "--name", "served", "--ctx", 512, "--strict-fields", "--router", cls.FORM, *keys))
             cls.addClassCleanup(cls.workers[-1].kill)
 
     def with_each_policy(self, check):
         for policy in self.POLICIES:
             with self.subTest(policy=policy):
-                router = Router(self.MODULE, policy, self.workers, self.log)
+                router = Router(self.MODULE, policy, self.workers, self.log, self.KEY)
                 try:
                     check(router)
                 finally:
@@ -186,7 +190,8 @@ class Routers(unittest.TestCase):
 
         self.with_each_policy(check)
         for worker in self.workers:
-            self.assertGreater(worker.metric('jobs_total{end="finished"}'), 0)
+            _, metrics = worker.ask("GET", "/metrics", key=self.KEY)
+            self.assertRegex(metrics, r'\nkvick_jobs_total\{end="finished"\} [1-9]')
 
 
 class VllmRouter(Routers):
@@ -195,7 +200,7 @@ class VllmRouter(Routers):
 
 
 class SglangGateway(Routers):
-    MODULE, FORM = "sglang_router", "sglang"
+    MODULE, FORM, KEY = "sglang_router", "sglang", "key-one"  # vLLM's router has no key when it asks for the load
     POLICIES = ("round_robin", "random", "cache_aware", "power_of_two")
 
 

@@ -17,6 +17,8 @@ import sys
 ALIAS = re.compile(r"(?:using|namespace)\s+(?:namespace\s+)?(?:[\w:]*::)?(\w+)\s*(?:=|;)")
 TYPE = re.compile(r"(?:struct|class|union|enum(?:\s+class)?)\s+(\w+)")
 
+PLAIN_ENUM = re.compile(r"enum\s+(?!class|struct)")  # gives its values' names to the namespace
+
 
 def statements(text):
     """(own, declaration): what is declared in namespaces, and whether in an anonymous one; bodies are left out."""
@@ -28,7 +30,8 @@ def statements(text):
             own = False
         elif re.match(r"[A-Za-z_\[]", line) and not re.match(r"namespace [\w:]+ \{", line):
             whole = line
-            while not re.search(r"[;{]", whole) and (more := next(lines, None)) is not None:
+            end = "[;}]" if PLAIN_ENUM.match(line) else "[;{]"
+            while not re.search(end, whole) and (more := next(lines, None)) is not None:
                 whole += " " + more.strip()
             yield own, whole
 
@@ -58,6 +61,8 @@ def names_of(path):
         plain = re.sub(r"^(?:template\s*)?(?:\[\[\w+\]\]\s*)?", "", without_templates(declaration))
         if alias := ALIAS.match(plain):
             names, meaning = [alias[1]], declaration
+        elif PLAIN_ENUM.match(plain):
+            names, meaning = re.findall(r"[A-Za-z_]\w*", plain), path
         elif kind := TYPE.match(plain):
             names, meaning = [kind[1]], path
         elif re.match(r"[^=(]*\(", plain):

@@ -42,6 +42,8 @@ class GroupsTest(unittest.TestCase):
         self.apart(own("std::map<int, int> rows_of(int a) {\n}"), own("base::Result<std::pair<int, int>> rows_of(\n    int a) {\n}"))
         self.apart(own("template <typename T>\nT half(T a) {\n}"), own("int half(int a) {\n}"))
         self.apart(own("enum class Kind { kA };"), own("class Kind {\n};"))
+        self.apart(own("enum Kind : int {\n  kA,\n  kB,\n};"), own("constexpr int kB = 1;"))
+        self.together(own("enum class Kind : int {\n  kA,\n  kB,\n};"), own("constexpr int kB = 1;"))
 
     def test_a_name_of_ones_own_stays_apart_from_anothers_function(self):
         self.apart(own("int size(int a) {\n}"), "namespace kvick::x {\n\nint size(int a) { return a; }\n\n}  // namespace kvick::x\n")

@@ -22,8 +22,11 @@ if(KVICK_CCACHE)
   # include a precompiled header are kept too.
   # A first build (KVICK_UNITY) finds nothing, so it does not read every header twice to look.
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1
-    CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
-    $<$<BOOL:${KVICK_UNITY}>:CCACHE_DEPEND=1> ${KVICK_CCACHE})
+    CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime)
+  if(KVICK_UNITY)
+    list(APPEND CMAKE_CXX_COMPILER_LAUNCHER CCACHE_DEPEND=1)
+  endif()
+  list(APPEND CMAKE_CXX_COMPILER_LAUNCHER ${KVICK_CCACHE})
 endif()
 find_program(KVICK_MOLD mold)
 if(KVICK_MOLD)

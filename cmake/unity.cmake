@@ -31,8 +31,8 @@ function(kvick_unity target)
     set_source_files_properties(${CMAKE_MATCH_2} TARGET_DIRECTORY ${target} PROPERTIES UNITY_GROUP ${CMAKE_MATCH_1})
   endforeach()
   set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
-  # A file's locals may have the name of another one's function.
-  target_compile_options(${target} PRIVATE -Wno-shadow)
+  # Warnings are for the build of single files: here a local may have the name of another file's function.
+  target_compile_options(${target} PRIVATE -w)
   get_target_property(type ${target} TYPE)
   if(type STREQUAL STATIC_LIBRARY)
     target_precompile_headers(${target} REUSE_FROM kvick_unity_header)

@@ -4,16 +4,20 @@
     unity_groups.py MOST SOURCE...    prints "GROUP SOURCE" a line, for groups of 2 to MOST files
 
 Files of a group share one pass over their headers, which is most of the time that they take. Two that give a name of
-their own (in an anonymous namespace) to different things cannot be in one group, nor can one with a macro. The code is
-clang-format's: what is declared in a namespace begins in a line's first column.
+their own (in an anonymous namespace) to different things cannot be in one group. One with a macro, or with the name of a
+type in a header that others may include, is in none. The code is clang-format's: what is declared in a namespace begins in
+a line's first column.
 """
 
+import functools
 import pathlib
 import re
 import sys
 
 ALIAS = re.compile(r"(?:using|namespace)\s+(?:namespace\s+)?(?:[\w:]*::)?(\w+)\s*(?:=|;)")
 TYPE = re.compile(r"(?:struct|class|union|enum(?:\s+class)?)\s+(\w+)")
+
+PLAIN_ENUM = re.compile(r"enum\s+(?!class|struct)")  # gives its values' names to the namespace
 
 
 def statements(text):
@@ -26,7 +30,8 @@ def statements(text):
             own = False
         elif re.match(r"[A-Za-z_\[]", line) and not re.match(r"namespace [\w:]+ \{", line):
             whole = line
-            while not re.search(r"[;{]", whole) and (more := next(lines, None)) is not None:
+            end = "[;}]" if PLAIN_ENUM.match(line) else "[;{]"
+            while not re.search(end, whole) and (more := next(lines, None)) is not None:
                 whole += " " + more.strip()
             yield own, whole
 
@@ -39,8 +44,15 @@ def without_templates(text):
     return text
 
 
+@functools.cache
+def types_of_headers(folder):
+    """What the headers beside a file declare, of which its own includes may be a part."""
+    texts = (header.read_text(encoding="utf-8") for header in sorted(folder.glob("*.h")))
+    return {name for text in texts for pair in re.findall(rf"^{TYPE.pattern}|^using (\w+) =", text, re.M) for name in pair}
+
+
 def names_of(path):
-    """({name of its own: what it is}, names it gives to others too); (None, None): it has a macro."""
+    """({name of its own: what it is}, names it gives to others too); (None, None): it must be alone."""
     own, shared = {}, set()
     text = re.sub(r"//[^\n]*(?<!// namespace)$", "", path.read_text(encoding="utf-8"), flags=re.M)
     if re.search(r"^\s*#\s*(define|pragma)", text, re.M):
@@ -49,6 +61,8 @@ def names_of(path):
         plain = re.sub(r"^(?:template\s*)?(?:\[\[\w+\]\]\s*)?", "", without_templates(declaration))
         if alias := ALIAS.match(plain):
             names, meaning = [alias[1]], declaration
+        elif PLAIN_ENUM.match(plain):
+            names, meaning = re.findall(r"[A-Za-z_]\w*", plain), path
         elif kind := TYPE.match(plain):
             names, meaning = [kind[1]], path
         elif re.match(r"[^=(]*\(", plain):
@@ -59,6 +73,8 @@ def names_of(path):
             own.update((name, meaning) for name in names)
         else:
             shared.update(names)
+    if types_of_headers(path.parent).intersection(name for name, meaning in own.items() if meaning is path):
+        return None, None
     return own, shared
 
 

@@ -15,10 +15,11 @@ def own(text):
 
 
 class GroupsTest(unittest.TestCase):
-    def groups(self, *texts, most=8):
+    def groups(self, *texts, most=8, header=""):
         """For each text the number of its group; None: it is compiled alone."""
         with tempfile.TemporaryDirectory() as folder:
             files = [pathlib.Path(folder) / f"{i}.cc" for i in range(len(texts))]
+            (pathlib.Path(folder) / "shared.h").write_text(header)
             for file, text in zip(files, texts):
                 file.write_text(text)
             out = subprocess.run([sys.executable, SCRIPT, str(most), *files], check=True, capture_output=True, text=True).stdout
@@ -41,6 +42,8 @@ class GroupsTest(unittest.TestCase):
         self.apart(own("std::map<int, int> rows_of(int a) {\n}"), own("base::Result<std::pair<int, int>> rows_of(\n    int a) {\n}"))
         self.apart(own("template <typename T>\nT half(T a) {\n}"), own("int half(int a) {\n}"))
         self.apart(own("enum class Kind { kA };"), own("class Kind {\n};"))
+        self.apart(own("enum Kind : int {\n  kA,\n  kB,\n};"), own("constexpr int kB = 1;"))
+        self.together(own("enum class Kind : int {\n  kA,\n  kB,\n};"), own("constexpr int kB = 1;"))
 
     def test_a_name_of_ones_own_stays_apart_from_anothers_function(self):
         self.apart(own("int size(int a) {\n}"), "namespace kvick::x {\n\nint size(int a) { return a; }\n\n}  // namespace kvick::x\n")
@@ -52,6 +55,11 @@ class GroupsTest(unittest.TestCase):
 
     def test_a_macro_is_not_passed_on(self):
         self.apart("#define A 1\n" + own("constexpr int kA = 1;"), own("constexpr int kB = 1;"))
+
+    def test_a_type_of_a_header_that_only_others_include(self):
+        header = "namespace kvick::x {\n\nclass Pace {\n};\n\n}  // namespace kvick::x\n"
+        self.assertEqual(self.groups(own("struct Pace {\n};"), *(own(f"constexpr int k{i} = 1;") for i in (0, 1)), header=header),
+                         [None, "0", "0"])
 
     def test_groups_have_no_more_files_than_said_and_about_as_many(self):
         groups = self.groups(*(own(f"constexpr int k{i} = 1;") for i in range(9)), most=4)

@@ -223,6 +223,7 @@ Option Command::add_option(const std::string& names, T& value, const std::string
 template Option Command::add_option(const std::string&, std::string&, const std::string&) const;
 template Option Command::add_option(const std::string&, std::vector<std::string>&,
                                     const std::string&) const;
+template Option Command::add_option(const std::string&, int32_t&, const std::string&) const;
 template Option Command::add_option(const std::string&, uint16_t&, const std::string&) const;
 template Option Command::add_option(const std::string&, uint32_t&, const std::string&) const;
 template Option Command::add_option(const std::string&, uint64_t&, const std::string&) const;

@@ -98,6 +98,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // writing (connection_write.cc)
   size_t unread_bytes() const { return pending_.size() + writing_.size() - written_; }
   bool answers(uint64_t number) const { return state_ == State::kBusy && number == number_; }
+  void write_answer(HttpResponse response);
   void write(std::string_view bytes);
   void write_some();
   void on_written(ErrorCode error, size_t bytes);

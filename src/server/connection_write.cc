@@ -15,8 +15,13 @@ constexpr size_t kMostCopied = 64 << 10;
 
 }  // namespace
 
+// A reply's calls come from tasks of the network, not from a connection's own: each ends with the
+// connection if it throws, or an event would be missing and later ones not.
 void Connection::send(uint64_t number, HttpResponse response) {
-  if (!answers(number)) return;
+  if (answers(number)) guarded([&] { write_answer(std::move(response)), finish_answer(); });
+}
+
+void Connection::write_answer(HttpResponse response) {
   if (framing_.without_body || response.body.size() <= kMostCopied) {
     write(framed(response, framing_));
   } else {
@@ -26,7 +31,6 @@ void Connection::send(uint64_t number, HttpResponse response) {
     else
       pending_ += response.body;
   }
-  finish_answer();
 }
 
 // A stream that has begun cannot say any more that it failed but by its end.
@@ -43,22 +47,20 @@ void Connection::begin_events(uint64_t number, const Headers& headers) {
   begun_ = true;
   // What ends an HTTP/1.0 stream is the connection's end.
   framing_.keep_alive = framing_.keep_alive && framing_.http_1_1;
-  write(stream_head(framing_, headers));
+  guarded([&] { write(stream_head(framing_, headers)); });
 }
 
 void Connection::event(uint64_t number, std::string_view bytes) {
-  if (!answers(number)) return;
+  if (!answers(number) || !begun_) return;
   if (unread_bytes() > hub_.options.most_unread_bytes) {
     ++hub_.counters.slow;
     return drop();
   }
-  write(stream_chunk(bytes, framing_));
+  guarded([&] { write(stream_chunk(bytes, framing_)); });
 }
 
 void Connection::end_events(uint64_t number) {
-  if (!answers(number)) return;
-  write(stream_end(framing_));
-  finish_answer();
+  if (answers(number) && begun_) guarded([&] { write(stream_end(framing_)), finish_answer(); });
 }
 
 void Connection::on_gone(uint64_t number, std::function<void()> gone) {

@@ -7,7 +7,9 @@ namespace {
 
 std::string code(const Sites& sites, std::string_view host, std::string_view origin = "") {
   const auto checked = sites.check(host, origin);
-  if (!checked.ok()) EXPECT_EQ(checked.error().status, 403U);
+  if (!checked.ok()) {
+    EXPECT_EQ(checked.error().status, 403U);
+  }
   return checked.ok() ? "" : checked.error().code;
 }
 

@@ -23,7 +23,9 @@ class BenchTest(CommandTest):
         if not hasattr(BenchTest, "calibration"):
             self.json_of("-p", 4, "-n", 0, *QUICK)
             [file] = self.calibration_files()
-            BenchTest.calibration = (file.name, file.read_text())
+            # As of a quiet moment, or a later run would measure again whenever it finds a quieter one.
+            made = json.loads(file.read_text()) | {"others_share": 0.0}
+            BenchTest.calibration = (file.name, json.dumps(made))
         name, text = BenchTest.calibration
         (self.cache / "kvick").mkdir(parents=True, exist_ok=True)
         path = self.cache / "kvick" / name
@@ -108,8 +110,8 @@ class Sweeps(BenchTest):
 class Roofline(BenchTest):
     def test_every_measurement_has_one(self):
         path = self.calibrated()
-        limits = json.loads(path.read_text())
         result = self.json_of("-p", 16, "-n", 4, "-b", "1,2", *QUICK)
+        limits = json.loads(path.read_text())  # a faster run raises it
         self.assertEqual(result["calibration"], limits)
         read = limits["read"][0]["bytes_s"]  # the model is smaller than the smallest size
         for one in result["results"]:

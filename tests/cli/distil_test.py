@@ -25,7 +25,7 @@ class DistilTest(CommandTest):
     def test_it_says_how_well_each_layer_is_predicted(self):
         for form in ("heads", "trained", "random"):
             made = self.distil("--form", form)
-            self.assertEqual((made["form"], made["rank"], len(made["layers"])), (form, 2, 2))
+            self.assertEqual((made["form"], made["rank"], len(made["layers"])), (form, 4, 2))  # a quarter of 16 values
             for quality in (made["mean"], *made["layers"]):
                 self.assertGreater(quality["mse"], 0)
                 self.assertLessEqual(quality["mass"], quality["best_mass"] + 1e-6)
@@ -35,6 +35,12 @@ class DistilTest(CommandTest):
         table = self.kvick("--quiet", "-f", self.text, "-o", self.file, *QUICK).stdout.splitlines()
         self.assertEqual(len(table), 6)
         self.assertRegex(table[-1], r"^use: --kv-select maple:file=.*predictor.kvp$")
+
+    def test_a_window_is_the_models_context_where_that_is_less_than_4096(self):
+        self.text.write_text("a few words")
+        self.refused("-f", self.text, "-o", self.file, says="learning needs two windows of 256: give a longer text")
+        shown = subprocess.run([KVICK, "train", "distil", "--help"], env=self.env, capture_output=True, text=True, timeout=60).stdout
+        self.assertIn("(default: 4096, or the model's context)", " ".join(shown.split()))
 
     def test_the_same_seed_writes_the_same_file(self):
         self.distil("--seed", "5")

@@ -241,7 +241,7 @@ class Errors(ServeTest):
                 (("--kv-memory", 1), "more memory"),
                 (("--port", taken.getsockname()[1]), "already in use; choose another with --port"),
                 (("--instances", 0), "--instances"),
-                (("--router", "nginx"), "--router: nginx not in {sglang,vllm}"),
+                (("--router", "nginx"), "--router: 'nginx' is none of sglang, vllm"),
                 (("--instances", 64), "64 instances need as many cores|need a thread each"),
                 (("--bogus",), "--bogus"),
                 (("--allow-host", "http://a.org"), "--allow-host.*without scheme and port"),

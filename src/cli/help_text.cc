@@ -62,9 +62,9 @@ std::string wrapped(std::string_view text, size_t columns) {
 
 std::string_view nearest(std::string_view word, std::span<const std::string> names) {
   std::string_view best;
-  if (word.size() >= 3)
-    for (const std::string& name : names)
-      if (name.starts_with(word) && (best.empty() || name.size() < best.size())) best = name;
+  for (const std::string& name : names)
+    if (word.size() >= 3 && name.starts_with(word) && (best.empty() || name.size() < best.size()))
+      best = name;
   if (!best.empty()) return best;
   size_t least = std::max<size_t>(word.size() / 3, 1) + 1;
   for (const std::string& name : names) {

@@ -11,8 +11,9 @@ namespace kvick::cli {
 // entry's name ("  bmc    contiguous, ..."), or where its line began.
 std::string wrapped(std::string_view text, size_t columns);
 
-// The one of the names that was likely meant by a mistyped one: at most a third of its letters
-// wrong, left out, too many or swapped with the next, or its beginning; empty if there is none.
+// The one of the names that was likely meant by another word: the shortest that begins with it, or
+// one with at most a third of its letters wrong, left out, too many or swapped with the next. Empty
+// if there is none.
 std::string_view nearest(std::string_view word, std::span<const std::string> names);
 
 }  // namespace kvick::cli

@@ -38,6 +38,7 @@ class Batcher {
   // a job too, ends the jobs that it concerns: see batcher_jobs.cc.
   bool step() noexcept;
 
+  uint32_t waiting_jobs() const noexcept;  // those that have never run
   Metrics metrics() const;
   CacheState state() const;
   FileCounts file_counts() const { return files_.counts(); }  // on any thread

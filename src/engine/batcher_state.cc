@@ -1,5 +1,6 @@
 // What a batcher says of itself.
 
+#include <algorithm>
 #include <map>
 
 #include "engine/batcher.h"
@@ -7,9 +8,15 @@
 
 namespace kvick::engine {
 
+uint32_t Batcher::waiting_jobs() const noexcept {
+  return static_cast<uint32_t>(std::count_if(waiting_.begin(), waiting_.end(),
+                                             [](const auto& group) { return !group->admitted; }));
+}
+
 Metrics Batcher::metrics() const {
   Metrics all = counts_;
-  for (const auto& group : waiting_) ++(group->admitted ? all.preempted : all.waiting);
+  all.waiting = waiting_jobs();
+  all.preempted = static_cast<uint32_t>(waiting_.size()) - all.waiting;
   all.running = static_cast<uint32_t>(running_.size());
   for (const auto* groups : {&running_, &waiting_})
     for (const auto& group : *groups)

@@ -47,7 +47,7 @@ base::Result<JobId, Refusal> Scheduler::submit(Job job) {
   Groups one = group_of({}, std::move(job));
   const std::lock_guard lock(mutex_);
   if (!refusal && draining_) refusal = Refusal{Why::kBusy, "the server is shutting down", ""};
-  if (!refusal && metrics_.waiting + submitted_.size() >= options_.most_waiting)
+  if (!refusal && waiting_ + submitted_.size() >= options_.most_waiting)
     refusal = Refusal{
         Why::kBusy,
         fmt::format("{} requests are waiting already; try again later", options_.most_waiting), ""};
@@ -142,8 +142,11 @@ void Scheduler::work() noexcept {
       publish();
       published = now;
     }
+    // Not by the snapshot: one that could not be taken would refuse jobs until the next job's.
+    const uint32_t waiting = batcher_->waiting_jobs();
     const std::lock_guard lock(mutex_);
     busy_ = more;
+    waiting_ = waiting;
   }
   add_all(submitted_);
   batcher_->cancel_all();

@@ -57,6 +57,7 @@ class Scheduler final : public Service {
   std::vector<JobId> cancelled_;
   uint64_t next_;
   uint64_t refused_ = 0;
+  uint32_t waiting_ = 0;  // jobs that the batcher has, and has not begun
   bool draining_ = false, stopping_ = false, busy_ = false;
   bool asked_ = false;  // for memory, by another instance
   // As they were when a step last published them: who asks never waits for one.

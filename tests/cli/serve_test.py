@@ -144,6 +144,11 @@ class Answers(ServeTest):
         self.assertEqual(len(self.server.ask("GET", "/kv")[1]["stores"]), 8)
         self.wait_for("no row is left", lambda: self.server.metric('kv_bytes{what="used"}') == 0)
 
+    def test_a_tier_needs_no_strategy_beside_it(self):
+        server = self.serve("--kv-tier", "ram:size=16MiB")
+        self.assertEqual([store["strategy"] for store in server.ask("GET", "/kv")[1]["stores"]], ["tiered"])
+        self.assertEqual(self.text(server), self.text(self.server))
+
     def test_a_salt_keeps_prompts_apart(self):
         self.assertEqual(self.cached(self.server, cache_salt="a"), 0)
         self.assertGreater(self.cached(self.server, cache_salt="a"), 0)

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 #include <list>
+#include <thread>
 
 #include "allocations.h"
 #include "poisoned_model.h"
@@ -106,6 +107,43 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"guesses", "paged:block=4", "", "", "lookup"},
                     Case{"beams", "paged:block=4", "", "", "", 2, 3}),
     [](const auto& one) { return one.param.name; });
+
+// Whichever allocation fails, that of the snapshot behind a queue that was full too: once the queue
+// is empty the next job is taken.
+TEST(FullQueue, IsNotRememberedBehindAFailure) {
+  const auto engine = tiny_engine();
+  SchedulerOptions options;
+  options.batch = {.kv = parse_kv_options("paged:block=4", "").value(), .max_sequences = 1};
+  options.most_waiting = 1;
+  options.snapshot_seconds = 60;
+  const auto scheduler = std::move(Scheduler::make(*engine, options)).value();
+  faults::Spared spared;
+  const auto is_taken = [&](uint32_t tokens) {
+    Job job = job_of({1, 2, 3}, tokens);
+    job.on_end = [](const Outcome&) {};
+    return scheduler->submit(std::move(job)).ok();
+  };
+  const auto wait_until_taken = [&](uint32_t tokens) {
+    for (int i = 0; i < 1'000'000 && !is_taken(tokens); ++i) std::this_thread::yield();
+  };
+  const auto run = [&](uint64_t nth) {
+    wait_until_taken(100);
+    wait_until_taken(2);  // while the first one runs
+    faults::fail_nth(nth);
+    scheduler->wait();
+    const uint64_t took = faults::allocations();
+    faults::fail_nth(0);
+    return took;
+  };
+  run(0);
+  // The last snapshot is at the end; how much came before the count began is not always the same.
+  const uint64_t took = run(0), first = took - std::min<uint64_t>(took, 120) + 1;
+  for (uint64_t nth = first; nth < took + 40; ++nth) {
+    run(nth);
+    ASSERT_TRUE(is_taken(2)) << "behind a failure of allocation " << nth;
+    scheduler->wait();
+  }
+}
 
 TEST(Exceptions, OfACallbackEndItsJobAlone) {
   const auto engine = tiny_engine();

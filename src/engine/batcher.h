@@ -28,9 +28,8 @@ class Batcher {
 
   // Why a job cannot be taken; what is the same at any time.
   std::optional<Refusal> refuses(const Job& job) const;
-  // Takes a job that refuses() lets through.
+  // Takes a job that refuses() lets through. A list of one: allocates nothing before it can end it.
   void add(JobId id, Job job);
-  // The same of a list of one, allocating nothing before the job's end can be told.
   void add(Groups one) noexcept;
   void cancel(JobId id) noexcept;
   void cancel_all() noexcept;

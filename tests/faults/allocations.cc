@@ -62,12 +62,21 @@ Spared::~Spared() { --t_spared; }
 
 }  // namespace kvick::faults
 
-// The forms for arrays and without exceptions call these.
+// The forms for arrays call these.
 void* operator new(size_t bytes) { return kvick::faults::allocate(bytes, 0); }
+// Would call it too, but for AddressSanitizer, which has one of its own.
+void* operator new(size_t bytes, const std::nothrow_t&) noexcept {
+  try {
+    return kvick::faults::allocate(bytes, 0);
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
+}
 void* operator new(size_t bytes, std::align_val_t alignment) {
   return kvick::faults::allocate(bytes, static_cast<size_t>(alignment));
 }
 void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, size_t) noexcept { std::free(memory); }
+void operator delete(void* memory, const std::nothrow_t&) noexcept { std::free(memory); }
 void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
 void operator delete(void* memory, size_t, std::align_val_t) noexcept { std::free(memory); }

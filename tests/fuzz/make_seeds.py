@@ -1,5 +1,9 @@
 #!/usr/bin/env python3
-"""Writes the fuzzers' seeds, small good files, into seeds/ beside this script."""
+"""Writes the fuzzers' seeds, small good files, into seeds/ beside this script.
+
+Those of fuzz_model are whole models: make_model -o seeds/model/ARCH.gguf --arch llama|qwen2|bct --type Q8_0 --tied --layers 1
+--dim 32 --ffn 32 --heads 2 --kv-heads 1 --vocab 280 --context 16 --seed 1 (bct: --slots 4).
+"""
 import json
 import pathlib
 import struct

@@ -67,7 +67,7 @@ TEST(Predictor, MeasuresAFewOfManySequencesAndTokensAndTakesTheRestFromThere) {
                           .most_bytes = 1 << 20},
                          planned.m.workspace);
   ASSERT_TRUE(predictor.ok()) << predictor.error().message;
-  EXPECT_GT(predictor->token(1 << 24).attention, predictor->token(1 << 20).attention);
+  EXPECT_GE(predictor->token(1 << 24).attention, predictor->token(1 << 20).attention);
 }
 
 TEST(Predictor, TakesLongerForALongerPrompt) {

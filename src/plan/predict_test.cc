@@ -56,18 +56,27 @@ TEST(Predictor, MeasuresAFewOfManySequencesAndTokensAndTakesTheRestFromThere) {
   Planned planned("upfront");
   // 2^20 sequences of 2^24 tokens would be 2^55 bytes of rows.
   planned.m.setup.shape.max_tokens = 1 << 24;
-  const auto predictor =
-      Predictor::measure({.model = planned.size,
-                          .spec = *kv::parse_spec("virtual"),
-                          .setup = planned.m.setup,
-                          .rates = {.copy_bytes_s = 1e6, .growth_s = 0, .attention_bytes_s = 0},
-                          .batch = 1 << 20,
-                          .tokens = 1 << 24,
-                          .prefill_chunk = 16,
-                          .most_bytes = 1 << 20},
-                         planned.m.workspace);
-  ASSERT_TRUE(predictor.ok()) << predictor.error().message;
-  EXPECT_GE(predictor->token(1 << 24).attention, predictor->token(1 << 20).attention);
+  const auto measure = [&] {
+    return Predictor::measure(
+        {.model = planned.size,
+         .spec = *kv::parse_spec("virtual"),
+         .setup = planned.m.setup,
+         .rates = {.copy_bytes_s = 1e6, .growth_s = 0, .attention_bytes_s = 0},
+         .batch = 1 << 20,
+         .tokens = 1 << 24,
+         .prefill_chunk = 16,
+         .most_bytes = 1 << 20},
+        planned.m.workspace);
+  };
+  double at_most = 0, at_fewer = 0;
+  // So short a sample is measured again if something else ran meanwhile and hid what rows cost.
+  for (int i = 0; i < 50 && at_most == 0; ++i) {
+    const auto predictor = measure();
+    ASSERT_TRUE(predictor.ok()) << predictor.error().message;
+    at_most = predictor->token(1 << 24).attention;
+    at_fewer = predictor->token(1 << 20).attention;
+  }
+  EXPECT_GT(at_most, at_fewer);
 }
 
 TEST(Predictor, TakesLongerForALongerPrompt) {

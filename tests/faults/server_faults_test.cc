@@ -223,16 +223,20 @@ TEST_F(Faults, LeaveAServerThatAnswers) {
   };
   run_clients(std::max(1.0, seconds / 10));  // until caches have their sizes
   const size_t before = mallinfo2().uordblks;
-  faults::fail_one_in(kOneIn);
   const uint64_t failed = faults::failed_allocations();
-  const engine::Metrics metrics = run_clients(seconds);
+  engine::Metrics metrics;
+  // Slow builds need longer to meet as many faults.
+  for (int i = 0; i < 10 && (i == 0 || faults::failed_allocations() - failed <= 20); ++i) {
+    faults::fail_one_in(kOneIn);
+    metrics = run_clients(seconds);
+  }
   const uint64_t faults = faults::failed_allocations() - failed;
   const size_t after = mallinfo2().uordblks;
   fmt::print("{} faults: {} right, {} failed, {} refused, {} closed; memory {} to {} bytes\n",
              faults, ends_.right.load(), ends_.failed.load(), ends_.refused.load(),
              ends_.closed.load(), before, after);
-  EXPECT_GT(faults, 4u);  // few under sanitizers
-  EXPECT_GT(ends_.right, 10u);
+  EXPECT_GT(faults, 20u);
+  EXPECT_GT(ends_.right, 20u);
   EXPECT_GT(ends_.failed, 0u);
   EXPECT_EQ(ends_.hung, 0u);
   EXPECT_EQ(ends_.wrong, 0u);

@@ -19,7 +19,8 @@ struct AccessFlags {
 };
 
 void add_access_flags(const Command& command, AccessFlags& flags);
-// Sets what they say. Errors: what cannot be read, or makes no sense.
+// Copies the flags into the server's options. Errors: a key file that cannot be read, a value out
+// of range, a name that is no strategy, type or policy.
 base::Status<> apply(const AccessFlags& flags, server::ServeOptions& options);
 
 }  // namespace kvick::cli

@@ -7,8 +7,8 @@
 
 namespace kvick::cli {
 
-// Breaks lines longer than `columns` between words. What goes on begins below the text behind an
-// entry's name ("  bmc    contiguous, ..."), or where its line began.
+// Breaks lines longer than `columns` between words. A continued line is indented like the
+// description of its entry ("  bmc    contiguous, ..."), or like the line itself.
 std::string wrapped(std::string_view text, size_t columns);
 
 // The one of the names that was likely meant by another word: the shortest that begins with it, or

@@ -27,8 +27,8 @@ base::Result<std::filesystem::path> resolve_model(std::string_view name,
 // The same with the user's own cache, which a path that exists does not need.
 base::Result<std::filesystem::path> find_model(std::string_view name);
 
-// Whether find_model finds a model by this name, be it in the cache or not: a known name, or a
-// file's or folder's in the cache; or a path to a .gguf file.
+// Whether the text names a model: one that `kvick pull` knows, fetched or not; a file or folder in
+// the cache; or a path to a .gguf file.
 bool names_model(std::string_view name);
 
 // What the cache holds, sorted, each as a name that resolve_model takes.

@@ -61,7 +61,7 @@ Result<engine::SchedulerOptions> scheduler_options(const engine::Engine& engine,
   KVICK_TRY(options.batch.spec, spec_of(flags.spec));
   // Blocks, so that prompts that begin alike share them; unless the model has its own way, or a
   // policy or a tier does.
-  const bool own_way = engine.model().kv_memory() != nullptr ||
+  const bool own_way = engine.model().trained_slots() != nullptr ||
                        kv::forgets(options.batch.kv.select) || options.batch.kv.tier;
   if (options.batch.kv.spec.name.empty() && !own_way) options.batch.kv.spec.name = "paged";
   options.batch.kv_bytes = std::exchange(options.batch.kv.max_bytes, UINT64_MAX);

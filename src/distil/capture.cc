@@ -13,7 +13,7 @@ struct Layer {
 };
 
 // Copies what passes through another step.
-class CaptureStep final : public kv::Step {
+class CaptureStep final : public kv::Step, kv::InputReader {
  public:
   CaptureStep(kv::Step& inner, const model::Config& config, uint32_t tokens, Layer layer,
               LayerVisitor visit)
@@ -23,7 +23,7 @@ class CaptureStep final : public kv::Step {
     layer_.k.resize(size_t{tokens} * config.kv_dim());
   }
 
-  kv::Wants wants() const override { return {.queries = true, .inputs = true}; }
+  kv::StepFacets facets() override { return {.inputs = this, .per_query = true}; }
   void inputs(uint32_t layer, const float* x, std::span<const uint32_t>) override {
     if (layer > 0) visit(layer - 1);
     std::copy_n(x, layer_.x.size(), layer_.x.data());
@@ -32,14 +32,13 @@ class CaptureStep final : public kv::Step {
     std::copy_n(k, layer_.k.size(), layer_.k.data());
     inner_.write(layer, k, v);
   }
-  void view(const kv::Ask& ask, base::Arena& scratch, kernels::View& out) override {
+  void view(const kv::Query& query, base::Arena& scratch, kernels::View& out) override {
     const size_t floats = size_t{config_.group()} * config_.head_dim;
     for (uint32_t t = 0; t < tokens_; ++t)
-      std::copy_n(ask.q + size_t{t} * ask.q_stride, floats,
-                  layer_.q.data() + size_t{t} * config_.q_dim() + ask.head * floats);
-    inner_.view(ask, scratch, out);
+      std::copy_n(query.q + size_t{t} * query.q_stride, floats,
+                  layer_.q.data() + size_t{t} * config_.q_dim() + query.head * floats);
+    inner_.view(query, scratch, out);
   }
-  void read(uint32_t layer, const kv::Reading& reading) override { inner_.read(layer, reading); }
   void commit(const kv::Kept& kept) override { inner_.commit(kept); }
 
   void finish() { visit(config_.layers - 1); }

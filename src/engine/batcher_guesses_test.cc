@@ -92,7 +92,7 @@ constexpr const char* kEverywhere[] = {"lookup:gain=off", "auto", "suffix:most=3
 TEST(BatcherGuesses, AnswerAsWithoutThemOnEveryStore) {
   const auto engine = tiny_engine();
   for (const kv::Strategy& strategy : kv::strategies()) {
-    if (strategy.traits.memory) continue;
+    if (strategy.traits.slots) continue;
     for (const char* spec : kEverywhere) {
       SCOPED_TRACE(fmt::format("{} {}", strategy.name, spec));
       const auto batcher = batcher_of(*engine, kv_of(strategy), spec);

@@ -64,7 +64,7 @@ CacheState Batcher::state() const {
                         .pieces = {}};
     // One that a failed change has left in the middle is not looked into: it is about to go.
     const std::vector<kv::Piece> pieces =
-        shelf.broken ? std::vector<kv::Piece>() : shelf.store->map();
+        shelf.broken ? std::vector<kv::Piece>() : kv::map_of(*shelf.store);
     for (const kv::Piece& piece : pieces)
       store.pieces.push_back({.bytes = piece.bytes,
                               .used_tokens = piece.used_tokens,

@@ -118,7 +118,7 @@ std::vector<Group*> Batcher::lost_groups(const Shelf& shelf) const {
   for (const auto& group : running_) {
     const bool any = group->shelf == &shelf &&
                      std::any_of(group->lanes.begin(), group->lanes.end(), [&](const Lane& lane) {
-                       return lane.seq && !shelf.store->failure(*lane.seq).empty();
+                       return lane.seq && !kv::failure(*shelf.store, *lane.seq).empty();
                      });
     if (any) lost.push_back(group.get());
   }
@@ -129,7 +129,7 @@ void Batcher::end_lost(std::span<Group* const> lost) {
   for (Group* const group : lost) {
     std::string why;
     for (const Lane& lane : group->lanes)
-      if (lane.seq && why.empty()) why = group->shelf->store->failure(*lane.seq);
+      if (lane.seq && why.empty()) why = kv::failure(*group->shelf->store, *lane.seq);
     end(*group, Refusal{Refusal::Why::kLost, "the request's rows are lost: " + why, ""});
   }
 }

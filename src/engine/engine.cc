@@ -101,7 +101,7 @@ model::Role Engine::prompt_role(const KvOptions& options) const {
     return model::Role::kAnswer;
   const KvOptions all = resolved(options);
   const kv::Strategy* strategy = kv::find_strategy(all.spec.name);
-  const bool plain = strategy != nullptr && strategy->traits.exact && !strategy->traits.memory &&
+  const bool plain = strategy != nullptr && strategy->traits.exact && !strategy->traits.slots &&
                      !all.aging && all.select.name.empty() && library_ == nullptr;
   return plain && kernels::has_prompt_tiles(*all.k_type, *all.v_type) ? model::Role::kPrompt
                                                                       : model::Role::kPromptLayers;
@@ -149,7 +149,7 @@ base::Status<> Engine::check(const KvOptions& resolved) const {
 }
 
 KvOptions Engine::resolved(KvOptions options) const {
-  const bool memory = model_->kv_memory() != nullptr;
+  const bool memory = model_->trained_slots() != nullptr;
   if (options.spec.name.empty())
     options.spec.name = kv::default_strategy(memory, options.tier.has_value()).name;
   const kernels::DType type = memory ? kernels::DType::kF32 : kernels::DType::kF16;
@@ -171,7 +171,7 @@ kv::Setup Engine::setup(const KvOptions& resolved) const {
   setup.pool = pool_.get();
   setup.most_positions = model_->config().most_positions();
   setup.kernels = &kernels_;
-  setup.memory = model_->kv_memory();
+  setup.slots = model_->trained_slots();
   setup.tier = resolved.tier;
   setup.select = resolved.select;
   setup.group = model_->config().group();

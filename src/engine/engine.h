@@ -17,6 +17,7 @@
 #include "base/thread_pool.h"
 #include "engine/identity.h"
 #include "engine/kv_options.h"
+#include "kv/facet_calls.h"
 #include "kv/registry.h"
 #include "model/model.h"
 #include "text/chat_template.h"

@@ -98,7 +98,7 @@ uint32_t FileTier::append(const Shelf& shelf, kv::SeqId seq, std::span<const Tok
   for (uint32_t i = 0; i < loading.read->files().size(); ++i) {
     const uint32_t first = (loading.first_file + i) * kFileTokens, end = first + kFileTokens;
     const auto rows = slice(shape, loading.read->rows(i), committed - first, kFileTokens);
-    if (!shelf.store->append_rows(seq, tokens.subspan(committed, end - committed), rows).ok())
+    if (!shelf.store->facets().rows->append_rows(seq, tokens.subspan(committed, end - committed), rows).ok())
       break;
     committed = end;
   }
@@ -113,7 +113,7 @@ void FileTier::keep(const Shelf& shelf, kv::SeqId seq, std::span<const Token> co
     const size_t row_bytes = kFileTokens * shelf.store->shape().token_bytes();
     files_->keep(filed.last, row_bytes, [&] {
       std::vector<std::byte> rows(row_bytes);
-      shelf.store->read_rows(seq, filed.tokens, kFileTokens, rows);
+      shelf.store->facets().rows->read_rows(seq, filed.tokens, kFileTokens, rows);
       return rows;
     });
   }

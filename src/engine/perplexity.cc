@@ -69,7 +69,7 @@ class Reader {
     logits_.resize(wanted.size() * vocab());
     engine_.model().forward(batch, **step, workspace_, wanted, logits_.data());
     for (const kv::SeqId lane : lanes_)
-      if (const std::string why = store_->failure(lane); !why.empty())
+      if (const std::string why = kv::failure(*store_, lane); !why.empty())
         return fail("a window's rows are lost: {}", why);
     (*step)->commit(kv::Kept::all({.slots = of_store}));
     past_ += static_cast<uint32_t>(n);

@@ -73,11 +73,11 @@ base::Status<> Session::advance(std::span<const Token> tokens) {
   const std::vector<kv::Slot> slots = model::kv_slots(batch);
   const kv::Batch kv_batch = {.slots = slots};
   auto step = store_.begin(kv_batch);
-  if (!store_.failure(seq_).empty()) return lose();
+  if (!kv::failure(store_, seq_).empty()) return lose();
   if (!step.ok()) return fail("no room for {} more tokens: {}", tokens.size(), step.error().what);
   const auto last = static_cast<uint32_t>(tokens.size() - 1);
   engine_.model().forward(batch, **step, workspace_, {&last, 1}, logits_.data());
-  if (!store_.failure(seq_).empty()) {
+  if (!kv::failure(store_, seq_).empty()) {
     step->reset();
     return lose();
   }
@@ -88,7 +88,7 @@ base::Status<> Session::advance(std::span<const Token> tokens) {
 
 // A slower tier has lost the sequence's rows: the next prompt gets another one.
 base::Error Session::lose() {
-  const std::string why = store_.failure(seq_);
+  const std::string why = kv::failure(store_, seq_);
   store_.close(seq_);
   seq_ = store_.open({}).seq;
   committed_.clear();

@@ -173,14 +173,14 @@ void Speculation::distrust() noexcept {
 }
 
 uint64_t Speculation::shrink(uint64_t bytes) {
-  return draft_model_ != nullptr && !draft_model_->broken ? draft_model_->store->shrink(bytes) : 0;
+  return draft_model_ != nullptr && !draft_model_->broken ? kv::shrink(*draft_model_->store, bytes) : 0;
 }
 
 uint64_t Speculation::give_up() {
   if (draft_model_ == nullptr || draft_model_->broken) return 0;
   const uint64_t before = draft_usage().allocated_bytes;
   for (SmallModelDrafter* const drafter : draft_model_->drafters) drafter->give_up();
-  draft_model_->store->shrink(before);
+  kv::shrink(*draft_model_->store, before);
   return before - draft_usage().allocated_bytes;
 }
 

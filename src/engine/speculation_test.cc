@@ -71,7 +71,7 @@ TEST(Speculation, GivesOnEveryStoreTheTokensOfPlainDecoding) {
   const auto engine = wide_engine();
   for (const kv::Strategy& strategy : kv::strategies())
     for (const char* type : {"f16", "mixed:window=32,old=q8", "kivi4:window=32"}) {
-      if (strategy.traits.memory) continue;
+      if (strategy.traits.slots) continue;
       if (type[0] != 'f' && !strategy.traits.holds_old) continue;
       expect_same(*engine, kv_of(strategy, type),
                   {"lookup:most=13,gain=off,grow=on", "lookup:grow=on", "auto"});

@@ -133,7 +133,7 @@ class Rounds {
     if (!step.ok()) return fail("no room in the cache: {}", step.error().what);
     engine_.model().forward(batch, **step, workspace_, wanted, logits_.data());
     for (const kv::Slot& slot : slots)
-      if (const std::string why = store_.failure(slot.seq); !why.empty())
+      if (const std::string why = kv::failure(store_, slot.seq); !why.empty())
         return fail("a sequence's rows are lost: {}", why);
     (*step)->commit(kv::Kept::all({.slots = slots}));
     return base::Done{};

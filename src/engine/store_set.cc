@@ -84,7 +84,7 @@ uint64_t StoreSet::shrink(uint64_t bytes, const Shelf* but) {
   uint64_t freed = 0;
   for (Shelf& shelf : shelves_)
     if (&shelf != but && !shelf.broken && freed < bytes)
-      freed += shelf.change([&](kv::Store& store) { return store.shrink(bytes - freed); });
+      freed += shelf.change([&](kv::Store& store) { return kv::shrink(store, bytes - freed); });
   return freed;
 }
 

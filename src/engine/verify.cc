@@ -11,7 +11,7 @@ FreshTokens::FreshTokens(Token last, const DraftTree& tree) : tokens{last}, pare
   }
 }
 
-uint32_t draft_room(const kv::Store& store, kv::SeqId seq, bool grow) {
+uint32_t draft_room(kv::Store& store, kv::SeqId seq, bool grow) {
   const kv::Shape& shape = store.shape();
   const uint64_t length = store.length(seq);
   // Of the step's tokens, the last one must not be the first to see rows go.
@@ -21,7 +21,7 @@ uint32_t draft_room(const kv::Store& store, kv::SeqId seq, bool grow) {
     most = std::min<uint64_t>(most, uint64_t{shape.aging->window} + old + kv::kAgingRows);
   }
   uint64_t room = most > length ? most - length - 1 : 0;
-  if (!grow) room = std::min<uint64_t>(room, store.spare_rows(seq) - 1);
+  if (!grow) room = std::min<uint64_t>(room, kv::spare_rows(store, seq) - 1);
   return static_cast<uint32_t>(room);
 }
 

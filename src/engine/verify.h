@@ -20,7 +20,7 @@ struct FreshTokens {
 // The most guesses that a sequence's next step may carry so that each token sees what it would see
 // if it came alone: none past the context, past a window that moves on, or past the point where
 // rows become old. Unless `grow`, none that makes the store grow sooner than it has to.
-uint32_t draft_room(const kv::Store& store, kv::SeqId seq, bool grow);
+uint32_t draft_room(kv::Store& store, kv::SeqId seq, bool grow);
 
 // Of a sequence: rows that it has and that it may have.
 struct RowsBefore {

@@ -31,12 +31,8 @@ base::Status<> check_holds_old(const Strategy& strategy) {
 base::Result<std::unique_ptr<Store>> make_aged_store(const Strategy& strategy, const Spec& spec,
                                                      const Setup& setup) {
   KVICK_TRY_VOID(check_holds_old(strategy));
-  KVICK_TRY(std::unique_ptr<Store> made, strategy.make(setup_of_old_rows(setup), spec));
-  auto* const rows = dynamic_cast<RowStore*>(made.get());
-  KVICK_CHECK(rows != nullptr, "{} makes stores that are no RowStores", strategy.name);
-  static_cast<void>(made.release());
-  return std::unique_ptr<Store>(
-      std::make_unique<AgedStore>(setup, std::unique_ptr<RowStore>(rows)));
+  KVICK_TRY(std::unique_ptr<RowStore> old, strategy.make_rows(setup_of_old_rows(setup), spec));
+  return std::unique_ptr<Store>(std::make_unique<AgedStore>(setup, std::move(old)));
 }
 
 base::Result<Cost> aged_cost(const Strategy& strategy, const Spec& spec, const Setup& setup,

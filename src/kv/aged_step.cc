@@ -35,9 +35,9 @@ void AgedStep::write_rows(uint32_t layer, const float* k, const float* v) {
                    });
 }
 
-void AgedStep::view_rows(const Ask& ask, base::Arena&, kernels::View& out) {
-  const AgedSequence& sequence = this->sequence(ask.slot);
-  const Runs& runs = runs_[ask.slot];
+void AgedStep::view_rows(const Query& query, base::Arena&, kernels::View& out) {
+  const AgedSequence& sequence = this->sequence(query.slot);
+  const Runs& runs = runs_[query.slot];
   const auto with = [](kernels::Segment segment, std::span<const kernels::Run> of) {
     segment.runs = of;
     return segment;
@@ -46,11 +46,11 @@ void AgedStep::view_rows(const Ask& ask, base::Arena&, kernels::View& out) {
   if (!runs.old.empty()) {
     const RowStore& store = *store_.old_;
     out.past.push_back(
-        with(store.segment(store.sequence(sequence.old), ask.layer, ask.head), runs.old));
+        with(store.segment(store.sequence(sequence.old), query.layer, query.head), runs.old));
   }
   if (!runs.recent.empty())
-    out.past.push_back(with(sequence.recent.segment(ask.layer, ask.head), runs.recent));
-  out.fresh = with(fresh_row(ask.slot, 0).buffer->segment(ask.layer, ask.head), runs.fresh);
+    out.past.push_back(with(sequence.recent.segment(query.layer, query.head), runs.recent));
+  out.fresh = with(fresh_row(query.slot, 0).buffer->segment(query.layer, query.head), runs.fresh);
 }
 
 // What is old by now leaves first: its places are the next rows'.

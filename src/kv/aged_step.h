@@ -27,7 +27,7 @@ class AgedStep final : public CheckedStep {
   };
 
   void write_rows(uint32_t layer, const float* k, const float* v) override;
-  void view_rows(const Ask& ask, base::Arena& scratch, kernels::View& out) override;
+  void view_rows(const Query& query, base::Arena& scratch, kernels::View& out) override;
   void keep_all(const Kept& kept) override;
   void keep_rows(uint32_t slot, std::span<const uint32_t> kept) override;
 

@@ -48,13 +48,8 @@ TEST(Aging, WholeGroupsBeyondTheWindowAreOld) {
 
 TEST(AgedStore, RowsAreNotMoved) {
   Pair p("virtual", kShape);
-  const SeqId a = p.open();
-  p.add(a, 1);
   EXPECT_FALSE(traits_of(*find_strategy("virtual"), kShape).moves_rows);
-  std::vector<std::byte> row(kShape.token_bytes());
-  const std::vector<Token> token = {1};
-  EXPECT_THROW(p.store->read_rows(a, 0, 1, row), base::Bug);
-  EXPECT_THROW((void)p.store->append_rows(a, token, row), base::Bug);
+  EXPECT_EQ(p.store->facets().rows, nullptr);
 }
 
 TEST(AgedStore, RowsThatAreOldFollowFromTheNumberOfTokensAlone) {

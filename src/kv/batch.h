@@ -18,6 +18,11 @@ struct Owner {
   int32_t priority = 0;  // of the rows that are kept when it is closed: the lowest may go first
 };
 
+struct Opened {
+  SeqId seq{};
+  uint32_t cached = 0;  // tokens of the prompt whose rows are here already
+};
+
 struct Slot {
   SeqId seq{};
   uint32_t fresh = 0;  // rows that this step adds, at least 1
@@ -31,14 +36,14 @@ struct Batch {
 
 // Who asks for a view: the slot of the batch, and its queries, token t, head g at q + t * q_stride
 // + g * head_dim.
-struct Ask {
+struct Query {
   uint32_t slot = 0, layer = 0, head = 0;  // head: of kv_heads
   const float* q = nullptr;
   uint32_t q_stride = 0;
 };
 
 // The queries of one layer, of all slots, and where what they read goes.
-struct Reading {
+struct SlotQueries {
   uint32_t group = 0;        // query heads that share a KV head
   const float* q = nullptr;  // [sum of fresh][kv_heads][group][head_dim]
   float* out = nullptr;      // the same; all of it is overwritten

@@ -34,7 +34,7 @@ Strategy bmc_strategy() {
           .summary = "contiguous, grown by r rows at a time with one copy (BMC)",
           .options = kOptions,
           .traits = {.buckets = true, .holds_old = true, .moves_rows = true},
-          .make = [](const Setup& setup, const Spec& spec) -> base::Result<std::unique_ptr<Store>> {
+          .make_rows = [](const Setup& setup, const Spec& spec) -> base::Result<std::unique_ptr<RowStore>> {
             KVICK_TRY(const Growth growth, growth_of(setup, spec));
             return make_bucket_store(setup, growth);
           },

@@ -14,10 +14,10 @@
 namespace kvick::kv {
 namespace {
 
-uint64_t memory_bytes(const Setup& setup) {
+uint64_t slots_bytes(const Setup& setup) {
   const Shape& shape = setup.shape;
-  const uint64_t values = uint64_t{shape.kv_heads} * setup.memory->slots * shape.head_dim;
-  return saturating_mul(shape.layers, (values + setup.memory->carried) * sizeof(float));
+  const uint64_t values = uint64_t{shape.kv_heads} * setup.slots->slots * shape.head_dim;
+  return saturating_mul(shape.layers, (values + setup.slots->carried) * sizeof(float));
 }
 
 class BoundedStore final : public CheckedStore {
@@ -27,22 +27,22 @@ class BoundedStore final : public CheckedStore {
   // There is room for any number of tokens.
   std::vector<Piece> map() const override {
     return piece_each([&](const Sequence& of) -> Piece {
-      const auto& sequence = static_cast<const MemorySequence&>(of);
-      return {.bytes = sequence.values != nullptr ? memory_bytes(setup()) : 0,
+      const auto& sequence = static_cast<const SlotSequence&>(of);
+      return {.bytes = sequence.values != nullptr ? slots_bytes(setup()) : 0,
               .used_tokens = sequence.length,
               .tokens = sequence.length};
     });
   }
 
  private:
-  static MemorySequence& cast(Sequence& sequence) { return static_cast<MemorySequence&>(sequence); }
+  static SlotSequence& cast(Sequence& sequence) { return static_cast<SlotSequence&>(sequence); }
 
   std::unique_ptr<Sequence> make_sequence(std::span<const Token>, const Owner&) override {
-    return std::make_unique<MemorySequence>();
+    return std::make_unique<SlotSequence>();
   }
   SequenceOr copy_sequence(SeqId id, const Sequence& from) override;
   void free_sequence(std::unique_ptr<Sequence> sequence) override {
-    if (cast(*sequence).values != nullptr) allocated_bytes_ -= memory_bytes(setup());
+    if (cast(*sequence).values != nullptr) allocated_bytes_ -= slots_bytes(setup());
   }
   StepOr start(std::vector<Place> places) override;
   uint64_t held_bytes() const override { return allocated_bytes_; }
@@ -59,18 +59,18 @@ class BoundedStore final : public CheckedStore {
 };
 
 RowBlock BoundedStore::first_values() const {
-  const size_t bytes = memory_bytes(setup());
+  const size_t bytes = slots_bytes(setup());
   RowBlock values = make_row_block(bytes);
-  const std::span<const float> initial = setup().memory->initial;
+  const std::span<const float> initial = setup().slots->initial;
   if (!initial.empty()) std::memcpy(values.get(), initial.data(), initial.size_bytes());
   std::memset(values.get() + initial.size_bytes(), 0, bytes - initial.size_bytes());
   return values;
 }
 
 CheckedStore::SequenceOr BoundedStore::copy_sequence(SeqId id, const Sequence& from) {
-  auto copy = std::make_unique<MemorySequence>();
+  auto copy = std::make_unique<SlotSequence>();
   if (from.length == 0) return std::unique_ptr<Sequence>(std::move(copy));
-  const uint64_t bytes = memory_bytes(setup()), then = allocated_bytes_ + bytes;
+  const uint64_t bytes = slots_bytes(setup()), then = allocated_bytes_ + bytes;
   const std::string what = fmt::format("fork of sequence {}", static_cast<uint32_t>(id));
   if (auto shortage = over_cap(allocated_bytes_, then, what)) return *shortage;
   try {
@@ -79,14 +79,14 @@ CheckedStore::SequenceOr BoundedStore::copy_sequence(SeqId id, const Sequence& f
     return refused(bytes);
   }
   copy->length = from.length;
-  std::memcpy(copy->values.get(), static_cast<const MemorySequence&>(from).values.get(), bytes);
+  std::memcpy(copy->values.get(), static_cast<const SlotSequence&>(from).values.get(), bytes);
   allocated_bytes_ = then;
   copied_bytes_ += bytes;
   return std::unique_ptr<Sequence>(std::move(copy));
 }
 
 CheckedStore::StepOr BoundedStore::start(std::vector<Place> places) {
-  const uint64_t bytes = memory_bytes(setup());
+  const uint64_t bytes = slots_bytes(setup());
   uint64_t then = allocated_bytes_;
   for (const Place& place : places)
     if (cast(*place.sequence).values == nullptr) then += bytes;
@@ -96,7 +96,7 @@ CheckedStore::StepOr BoundedStore::start(std::vector<Place> places) {
   const uint64_t needed = then - allocated_bytes_ + rows;
   try {
     for (const Place& place : places) {
-      MemorySequence& sequence = cast(*place.sequence);
+      SlotSequence& sequence = cast(*place.sequence);
       if (sequence.values != nullptr) continue;
       sequence.values = first_values();
       allocated_bytes_ += bytes;
@@ -111,7 +111,7 @@ CheckedStore::StepOr BoundedStore::start(std::vector<Place> places) {
 Usage BoundedStore::count() const {
   Usage usage;
   for_each_sequence([&](SeqId, const Sequence& sequence) {
-    if (sequence.length > 0) usage.used_bytes += memory_bytes(setup());
+    if (sequence.length > 0) usage.used_bytes += slots_bytes(setup());
   });
   usage.allocated_bytes = allocated_bytes_;
   usage.copied_bytes = copied_bytes_;
@@ -125,17 +125,17 @@ base::Status<> check(const Setup& setup) {
     return base::fail(
         "bounded adds every token to the same memory, which it keeps as f32: leave the type of "
         "keys and values out, or give f32");
-  const Memory& memory = *setup.memory;
+  const Slots& slots = *setup.slots;
   const uint64_t heads = uint64_t{shape.layers} * shape.kv_heads;
-  KVICK_CHECK(memory.slots > 0 && memory.keys.size() == heads, "{} keys of {} slots for {} heads",
-              memory.keys.size(), memory.slots, heads);
-  for (const kernels::Matrix& keys : memory.keys)
-    KVICK_CHECK(keys.rows == memory.slots && keys.inputs >= shape.head_dim &&
+  KVICK_CHECK(slots.slots > 0 && slots.keys.size() == heads, "{} keys of {} slots for {} heads",
+              slots.keys.size(), slots.slots, heads);
+  for (const kernels::Matrix& keys : slots.keys)
+    KVICK_CHECK(keys.rows == slots.slots && keys.inputs >= shape.head_dim &&
                     !kernels::pack_format(keys.dtype).quantised,
                 "keys of {} x {}", keys.rows, keys.inputs);
   KVICK_CHECK(
-      memory.initial.empty() || memory.initial.size() == heads * memory.slots * shape.head_dim,
-      "{} initial values", memory.initial.size());
+      slots.initial.empty() || slots.initial.size() == heads * slots.slots * shape.head_dim,
+      "{} initial values", slots.initial.size());
   return base::Done{};
 }
 
@@ -147,8 +147,8 @@ base::Result<std::unique_ptr<Store>> make(const Setup& setup, const Spec&) {
 base::Result<Cost> cost(const Setup& setup, const Spec&, const Load& load) {
   KVICK_TRY_VOID(check(setup));
   uint64_t key_bytes = 0;
-  for (const kernels::Matrix& keys : setup.memory->keys) key_bytes += keys.data.size();
-  const uint64_t bytes = load.tokens == 0 ? 0 : memory_bytes(setup);
+  for (const kernels::Matrix& keys : setup.slots->keys) key_bytes += keys.data.size();
+  const uint64_t bytes = load.tokens == 0 ? 0 : slots_bytes(setup);
   return Cost{.fast_bytes = saturating_mul(load.sequences, bytes),
               .slow_bytes = 0,
               .read_bytes_per_token = load.tokens == 0 ? 0 : bytes + key_bytes,
@@ -163,7 +163,7 @@ Strategy bounded_strategy() {
               "a memory of a fixed number of slots, for models that were trained with one "
               "(architecture bct)",
           .options = {},
-          .traits = {.exact = false, .memory = true},
+          .traits = {.exact = false, .slots = true},
           .make = make,
           .cost = cost};
 }

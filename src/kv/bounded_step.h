@@ -8,7 +8,7 @@
 
 namespace kvick::kv {
 
-struct MemorySequence : Sequence {
+struct SlotSequence : Sequence {
   // [layers][kv_heads][slots][head_dim] floats, then [layers][carried]; none before the first step.
   RowBlock values;
 };
@@ -26,10 +26,16 @@ class Workers {
   std::vector<base::Arena> scratch_;
 };
 
-// Sequences are MemorySequences that have their values.
-class BoundedStep final : public CheckedStep {
+// Sequences are SlotSequences that have their values.
+class BoundedStep final : public CheckedStep, public SlotReader {
  public:
   BoundedStep(CheckedStore& store, std::vector<Place> places, const Setup& setup, Workers& workers);
+
+  StepFacets facets() override { return {.slots = this}; }
+  void gates(uint32_t layer, const float* gates) override;
+  void carry(uint32_t layer, const float* x) override;
+  const float* carried(uint32_t layer, uint32_t slot) const override;
+  void read(uint32_t layer, const SlotQueries& queries) override;
 
  private:
   struct Where {
@@ -50,27 +56,27 @@ class BoundedStep final : public CheckedStep {
   };
 
   const Shape& shape() const { return setup_.shape; }
-  const Memory& memory() const { return *setup_.memory; }
+  const Slots& slots() const { return *setup_.slots; }
   const kernels::Table& kernels() const {
     return setup_.kernels != nullptr ? *setup_.kernels : kernels::table(base::Isa::kScalar);
   }
-  size_t head_floats() const { return size_t{memory().slots} * shape().head_dim; }
+  size_t head_floats() const { return size_t{slots().slots} * shape().head_dim; }
   size_t layer_floats() const { return tokens_ * shape().kv_heads * shape().head_dim; }
   // Not a multiple of 128 bytes: scores of consecutive tokens must not share a set of the cache.
-  uint32_t stride() const { return ((memory().slots + 15) / 16 | 1) * 16; }
+  uint32_t stride() const { return ((slots().slots + 15) / 16 | 1) * 16; }
   const kernels::Matrix& keys(const Where& at) const {
-    return memory().keys[size_t{at.layer} * shape().kv_heads + at.head];
+    return slots().keys[size_t{at.layer} * shape().kv_heads + at.head];
   }
   float* values(const Where& at) const {
-    const auto& sequence = static_cast<MemorySequence&>(*places()[at.slot].sequence);
+    const auto& sequence = static_cast<SlotSequence&>(*places()[at.slot].sequence);
     return reinterpret_cast<float*>(sequence.values.get()) +
            (size_t{at.layer} * shape().kv_heads + at.head) * head_floats();
   }
   float* last_carried(uint32_t layer, uint32_t slot) const {
-    const auto& sequence = static_cast<MemorySequence&>(*places()[slot].sequence);
+    const auto& sequence = static_cast<SlotSequence&>(*places()[slot].sequence);
     return reinterpret_cast<float*>(sequence.values.get()) +
            size_t{shape().layers} * shape().kv_heads * head_floats() +
-           size_t{layer} * memory().carried;
+           size_t{layer} * slots().carried;
   }
   // A fresh row as it was written.
   const float* row(const Where& at, bool is_v, uint32_t token) const {
@@ -79,7 +85,7 @@ class BoundedStep final : public CheckedStep {
            first * shape().head_dim;
   }
   // Of fresh rows, one after the other; null: all 1.
-  const float* gates(const Where& at, uint32_t token) const {
+  const float* gates_of(const Where& at, uint32_t token) const {
     const float* of_layer = gates_[at.layer].get();
     return of_layer == nullptr ? nullptr
                                : of_layer + at.head * tokens_ + places()[at.slot].first + token;
@@ -97,35 +103,32 @@ class BoundedStep final : public CheckedStep {
   }
   uint32_t most_tokens(uint32_t group) const;
 
-  void write_gates(uint32_t layer, const float* gates) override;
-  void write_carried(uint32_t layer, const float* x) override;
-  const float* carried_of(uint32_t layer, uint32_t slot) const override;
   void write_rows(uint32_t layer, const float* k, const float* v) override;
-  void view_rows(const Ask& ask, base::Arena& scratch, kernels::View& out) override;
-  void read_rows(uint32_t layer, const Reading& reading) override;
+  void view_rows(const Query& query, base::Arena& scratch, kernels::View& out) override;
   void keep_rows(uint32_t slot, std::span<const uint32_t> rows) override;
 
   Desk make_desk(const Where& at, uint32_t tokens, uint32_t group, base::Arena& scratch) const;
-  void weigh(const Where& at, const Rows& rows, const Reading& reading, const Desk& desk) const;
+  void weigh(const Where& at, const Rows& rows, const SlotQueries& queries, const Desk& desk) const;
   kernels::MemoryWalk walk_of(const Where& at, const Rows& rows, const Desk& desk) const;
-  void read_chain(const Where& at, const Reading& reading, base::Arena& scratch);
-  void read_tree(const Where& at, const Reading& reading, base::Arena& scratch);
+  void read_chain(const Where& at, const SlotQueries& queries, base::Arena& scratch);
+  void read_tree(const Where& at, const SlotQueries& queries, base::Arena& scratch);
   void divide(const kernels::MemoryWalk& walk, const float* inverse) const;
   void keep_few(const Where& at, const Desk& desk);
   void carry_on(uint32_t layer, uint32_t slot, uint32_t row);
   void absorb(const Where& at, const Rows& rows, base::Arena& scratch);
 
-  const float* query(const Where& at, const Reading& reading, uint32_t token) const {
-    return reading.q + out_place(at, reading, token);
+  const float* query(const Where& at, const SlotQueries& queries, uint32_t token) const {
+    return queries.q + out_place(at, queries, token);
   }
-  size_t out_place(const Where& at, const Reading& reading, uint32_t token) const {
+  size_t out_place(const Where& at, const SlotQueries& queries, uint32_t token) const {
     const size_t head = (places()[at.slot].first + token) * shape().kv_heads + at.head;
-    return head * reading.group * shape().head_dim;
+    return head * queries.group * shape().head_dim;
   }
 
   const Setup& setup_;
   Workers& workers_;
   uint64_t tokens_ = 0;
+  std::vector<bool> was_read_;                     // per layer
   std::unique_ptr<float[]> rows_;                  // [layers][k, v][tokens_][kv_heads][head_dim]
   std::vector<std::unique_ptr<float[]>> gates_;    // per layer null, or [kv_heads][tokens_]
   std::vector<std::unique_ptr<float[]>> carried_;  // per layer null, or [tokens_][carried]

@@ -13,7 +13,7 @@ namespace {
 
 // A store and, per sequence, the tokens that it holds.
 struct Runner {
-  explicit Runner(const MadeMemory& made_memory, bool with_gates, base::Isa isa = base::best_isa(),
+  explicit Runner(const MadeSlots& made_memory, bool with_gates, base::Isa isa = base::best_isa(),
                   base::ThreadPool* pool = nullptr, uint64_t max_bytes = UINT64_MAX)
       : made(made_memory),
         gated(with_gates),
@@ -21,7 +21,7 @@ struct Runner {
                                            .max_bytes = max_bytes,
                                            .pool = pool,
                                            .kernels = &kernels::table(isa),
-                                           .memory = &made.memory})
+                                           .slots = &made.facts})
                   .value()) {}
 
   SeqId open() {
@@ -74,7 +74,7 @@ struct Runner {
       ASSERT_NEAR(read[i], expected[i], 1e-5 * (1 + std::abs(expected[i]))) << i;
   }
 
-  const MadeMemory& made;
+  const MadeSlots& made;
   const bool gated;
   std::unique_ptr<Store> store;
   std::map<SeqId, std::vector<uint32_t>> held;
@@ -91,11 +91,11 @@ struct Runner {
                     (in.*part).begin() + static_cast<ptrdiff_t>((layer + 1) * n));
       return rows;
     };
-    if (gated) step.gates(layer, all(&Input::gates, kShape.kv_heads).data());
+    if (gated) step.facets().slots->gates(layer, all(&Input::gates, kShape.kv_heads).data());
     step.write(layer, all(&Input::k, token).data(), all(&Input::v, token).data());
     const Floats q = all(&Input::q, token * kGroup);
     Floats read(q.size(), std::nanf(""));
-    step.read(layer, {.group = kGroup, .q = q.data(), .out = read.data(), .paths = paths});
+    step.facets().slots->read(layer, {.group = kGroup, .q = q.data(), .out = read.data(), .paths = paths});
     for (size_t t = 0; t < inputs.size(); ++t) {
       out[t].resize(kShape.layers * token * kGroup);
       std::copy_n(read.begin() + static_cast<ptrdiff_t>(t * token * kGroup), token * kGroup,
@@ -116,7 +116,7 @@ INSTANTIATE_TEST_SUITE_P(Updates, BoundedOf, testing::Bool(),
                          [](const auto& gated) { return gated.param ? "gated" : "added"; });
 
 TEST_P(BoundedOf, ReadsWhatTheDefinitionReadsFromStepsOfAnySize) {
-  const MadeMemory made(kShape, 37);
+  const MadeSlots made(kShape, 37);
   std::vector<Doubles> expected;
   Doubles values(made.initial.begin(), made.initial.end());
   for (const uint32_t token : numbers(0, 200))
@@ -135,7 +135,7 @@ TEST_P(BoundedOf, ReadsWhatTheDefinitionReadsFromStepsOfAnySize) {
 }
 
 TEST_P(BoundedOf, HasTheSameBitsHoweverTokensAreCutIntoStepsOnAnyNumberOfThreads) {
-  const MadeMemory made(kShape, 48);
+  const MadeSlots made(kShape, 48);
   base::ThreadPool pool(3);
   for (const base::Isa isa : supported()) {
     Runner whole(made, GetParam(), isa);
@@ -157,7 +157,7 @@ TEST_P(BoundedOf, HasTheSameBitsHoweverTokensAreCutIntoStepsOnAnyNumberOfThreads
 }
 
 TEST_P(BoundedOf, HasTheSameBitsAloneAndInARaggedBatch) {
-  const MadeMemory made(kShape, 37);
+  const MadeSlots made(kShape, 37);
   Runner alone(made, GetParam()), together(made, GetParam());
   std::vector<Floats> expected;
   std::vector<SeqId> seqs;
@@ -176,7 +176,7 @@ TEST_P(BoundedOf, HasTheSameBitsAloneAndInARaggedBatch) {
 
 TEST_P(BoundedOf, TakesManySlotsWhoseScoresDoNotFitOneWalkAndKeysOfSixteenBits) {
   for (const kernels::DType type : {kernels::DType::kF16, kernels::DType::kBF16}) {
-    const MadeMemory made(kShape, 2000, type);
+    const MadeSlots made(kShape, 2000, type);
     Runner runner(made, GetParam());
     const SeqId seq = runner.open();
     runner.held[seq] = numbers(0, 40);
@@ -190,7 +190,7 @@ TEST_P(BoundedOf, TakesManySlotsWhoseScoresDoNotFitOneWalkAndKeysOfSixteenBits) 
 
 // 0 -> 1 -> 3, 0 -> 2 -> 4 -> 5; and a second tree of more tokens than are kept for commit().
 TEST_P(BoundedOf, ReadsEachPathOfATreeAsIfItWereAlone) {
-  const MadeMemory made(kShape, 37);
+  const MadeSlots made(kShape, 37);
   const std::vector<Path> paths = {{0}, {0, 1}, {0, 2}, {0, 1, 3}, {0, 2, 4}, {0, 2, 4, 5}};
   for (const uint32_t more : {0U, 10U}) {
     Runner runner(made, GetParam()), chain(made, GetParam());
@@ -216,7 +216,7 @@ TEST_P(BoundedOf, ReadsEachPathOfATreeAsIfItWereAlone) {
 }
 
 TEST_P(BoundedOf, KeepsExactlyTheRowsOfACommitWhetherOrNotTheStepWasRead) {
-  const MadeMemory made(kShape, 37);
+  const MadeSlots made(kShape, 37);
   const std::vector<Path> kept = {{}, {0}, {1, 2, 5}, {0, 1, 2, 3, 4, 5}};
   for (const uint32_t fresh : {6U, 30U})
     for (const Path& rows : kept)
@@ -236,7 +236,7 @@ TEST_P(BoundedOf, KeepsExactlyTheRowsOfACommitWhetherOrNotTheStepWasRead) {
             gates.insert(gates.end(), in.gates.data() + layer * heads,
                          in.gates.data() + (layer + 1) * heads);
           }
-          if (GetParam()) step->gates(layer, gates.data());
+          if (GetParam()) step->facets().slots->gates(layer, gates.data());
           step->write(layer, k.data(), v.data());
         }
         step->commit({.rows = {rows}});
@@ -246,7 +246,7 @@ TEST_P(BoundedOf, KeepsExactlyTheRowsOfACommitWhetherOrNotTheStepWasRead) {
 }
 
 TEST(Bounded, TakesTheSameMemoryHoweverManyTokensAreInIt) {
-  const MadeMemory made(kShape, 37);
+  const MadeSlots made(kShape, 37);
   Runner runner(made, false);
   const uint64_t bytes = uint64_t{2} * 2 * 37 * 20 * sizeof(float);
   const SeqId seq = runner.open();
@@ -259,16 +259,16 @@ TEST(Bounded, TakesTheSameMemoryHoweverManyTokensAreInIt) {
 }
 
 TEST(Bounded, StartsFromZerosWithoutInitialValues) {
-  MadeMemory made(kShape, 37);
+  MadeSlots made(kShape, 37);
   std::fill(made.initial.begin(), made.initial.end(), 0.0F);
-  made.memory.initial = {};
+  made.facts.initial = {};
   Runner runner(made, false);
   runner.expect_holds(runner.open());
 }
 
 TEST(Bounded, IsF32OnlyAndSaysSo) {
-  const MadeMemory made(kShape, 37);
-  kv::Setup setup = {.shape = kShape, .memory = &made.memory};
+  const MadeSlots made(kShape, 37);
+  kv::Setup setup = {.shape = kShape, .slots = &made.facts};
   setup.shape.v_type = kernels::DType::kQ8;
   const std::string sentence =
       "bounded adds every token to the same memory, which it keeps as f32: leave the type of keys "
@@ -282,8 +282,8 @@ TEST(Bounded, IsF32OnlyAndSaysSo) {
 TEST(Bounded, ARefusalOfTheSystemIsAShortage) {
   std::vector<kernels::Matrix> keys(64);
   for (kernels::Matrix& matrix : keys) matrix.rows = matrix.inputs = 1U << 20;
-  const Memory huge = {.slots = 1U << 20, .scale = 1, .keys = keys, .initial = {}};
-  kv::Setup setup = {.shape = kShape, .memory = &huge};
+  const Slots huge = {.slots = 1U << 20, .scale = 1, .keys = keys, .initial = {}};
+  kv::Setup setup = {.shape = kShape, .slots = &huge};
   setup.shape.layers = 1, setup.shape.kv_heads = 64, setup.shape.head_dim = 1U << 20;
   const auto store = make_store({"bounded", {}}, setup).value();
   const Slot slot = {store->open({}).seq, 1, {}};
@@ -298,7 +298,7 @@ TEST(Bounded, ARefusalOfTheSystemIsAShortage) {
 // Random operations beside a list of tokens per sequence.
 class Player {
  public:
-  Player(const MadeMemory& made, bool gated, base::ThreadPool& pool, uint32_t seed)
+  Player(const MadeSlots& made, bool gated, base::ThreadPool& pool, uint32_t seed)
       : runner_(made, gated, base::best_isa(), &pool, 4 * made.initial.size() * sizeof(float)),
         random_(seed) {}
 
@@ -361,7 +361,7 @@ TEST_P(BoundedOf, RandomOperationsAgreeWithAListOfTokens) {
   const uint32_t seed = given != nullptr ? static_cast<uint32_t>(std::strtoul(given, nullptr, 10))
                                          : std::random_device{}();
   SCOPED_TRACE("KVICK_TEST_SEED=" + std::to_string(seed));
-  const MadeMemory made(kShape, 18);
+  const MadeSlots made(kShape, 18);
   base::ThreadPool pool(2);
   Player(made, GetParam(), pool, seed).play(120);
 }

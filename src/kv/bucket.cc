@@ -19,12 +19,16 @@ uint32_t capacity_for(const Shape& shape, const Growth& growth, uint64_t rows) {
       std::min<uint64_t>((rows + unit - 1) / unit * unit, shape.max_tokens));
 }
 
-class BucketStore final : public ContiguousStore {
+class BucketStore final : public ContiguousStore, public Buckets {
  public:
   BucketStore(const Setup& setup, const Growth& growth) : ContiguousStore(setup), growth_(growth) {}
 
+  StoreFacets facets() override {
+    StoreFacets facets = ContiguousStore::facets();
+    if (!growth_.at_every_step) facets.buckets = this;
+    return facets;
+  }
   uint32_t spare_rows(SeqId seq) const override {
-    if (growth_.at_every_step) return UINT32_MAX;
     const auto& sequence = static_cast<const BucketSequence&>(find(seq));
     const uint32_t rows = std::max(capacity(sequence, shape().layers - 1),
                                    capacity_for(shape(), growth_, uint64_t{sequence.length} + 1));
@@ -175,7 +179,7 @@ uint64_t moved_rows(const Shape& shape, const Growth& growth, const Load& load) 
 
 }  // namespace
 
-std::unique_ptr<Store> make_bucket_store(const Setup& setup, const Growth& growth) {
+std::unique_ptr<RowStore> make_bucket_store(const Setup& setup, const Growth& growth) {
   return std::make_unique<BucketStore>(setup, growth);
 }
 

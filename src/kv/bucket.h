@@ -14,7 +14,7 @@ struct Growth {
 
 // Rows of spare capacity are zero until first written, so that a kernel may compute over the whole
 // bucket.
-std::unique_ptr<Store> make_bucket_store(const Setup& setup, const Growth& growth);
+std::unique_ptr<RowStore> make_bucket_store(const Setup& setup, const Growth& growth);
 
 // Of sequences that start empty and grow by the load's tokens a step. BMC's equation 1 charges a
 // growth with writing the whole new bucket, (i+1) * r rows; copied_bytes counts the i * r rows that

@@ -106,10 +106,10 @@ TEST(Budget, AStoreGivesUpItsCachedRowsBeforeItIsShortOfOthers) {
   EXPECT_EQ(mine.shortage.available_bytes, 4 * kToken);
   EXPECT_EQ(mine.store->usage(), before);
   EXPECT_EQ(other.begin({{b, 1}}), nullptr);  // nor does it take another's
-  EXPECT_EQ(mine.store->shrink(1), 4 * kToken);
+  EXPECT_EQ(shrink(*mine.store, 1), 4 * kToken);
   EXPECT_EQ(budget->free(), 4 * kToken);
-  EXPECT_EQ(mine.store->shrink(1), 0u);
-  EXPECT_EQ(other.store->shrink(UINT64_MAX), 0u);
+  EXPECT_EQ(shrink(*mine.store, 1), 0u);
+  EXPECT_EQ(shrink(*other.store, UINT64_MAX), 0u);
 }
 
 TEST(Budget, TwoStoresWithLiveStepsTakeNoMoreThanThereIs) {
@@ -160,7 +160,7 @@ class Shared {
     for (auto& pair : stores_) {
       while (!pair->twin.empty()) pair->close(any(*pair));
       const uint64_t cached = pair->store->usage().cached_bytes;
-      EXPECT_EQ(pair->store->shrink(UINT64_MAX), cached);
+      EXPECT_EQ(shrink(*pair->store, UINT64_MAX), cached);
       EXPECT_EQ(pair->store->usage().allocated_bytes, 0u);
     }
     EXPECT_EQ(budget_->used(), 0u);
@@ -187,7 +187,7 @@ class Shared {
     ++shortages_;
     uint64_t missing = pair.shortage.needed_bytes - pair.shortage.available_bytes;
     for (auto& other : stores_) {
-      const uint64_t given = other->store->shrink(missing);
+      const uint64_t given = shrink(*other->store, missing);
       shrunk_ += given;
       missing -= std::min(missing, given);
     }

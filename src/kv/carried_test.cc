@@ -23,7 +23,7 @@ class Carrying : public testing::Test {
       Floats x;
       for (uint32_t r = 0; r < rows; ++r)
         for (const float part : brought(steps_, layer, r)) x.push_back(part);
-      if (carries) step->carry(layer, x.data());
+      if (carries) step->facets().slots->carry(layer, x.data());
       step->write(layer, row.data(), row.data());
     }
     return step;
@@ -35,15 +35,15 @@ class Carrying : public testing::Test {
   void expect_carried(SeqId seq, uint32_t step, uint32_t row) {
     const auto begun = store_->begin({{{Slot{seq, 1, {}}}}}).value();
     for (uint32_t layer = 0; layer < kShape.layers; ++layer) {
-      const float* x = begun->carried(layer, 0);
+      const float* x = begun->facets().slots->carried(layer, 0);
       EXPECT_EQ(Carried(x, x + kCarried), step == 0 ? Carried(kCarried) : brought(step, layer, row))
           << layer;
     }
   }
 
-  const MadeMemory made_{kShape, 37, kernels::DType::kF32, kCarried};
+  const MadeSlots made_{kShape, 37, kernels::DType::kF32, kCarried};
   std::unique_ptr<Store> store_ =
-      make_store({"bounded", {}}, {.shape = kShape, .memory = &made_.memory}).value();
+      make_store({"bounded", {}}, {.shape = kShape, .slots = &made_.facts}).value();
   uint32_t steps_ = 0;
 };
 
@@ -69,17 +69,17 @@ TEST_F(Carrying, ItIsCountedAsMemoryOfTheSequence) {
   const uint64_t bytes = uint64_t{2} * (2 * 37 * 20 + kCarried) * sizeof(float);
   EXPECT_EQ(store_->usage().used_bytes, bytes);
   const Load load = {.tokens = 100, .sequences = 3};
-  const auto cost = cost_of({"bounded", {}}, {.shape = kShape, .memory = &made_.memory}, load);
+  const auto cost = cost_of({"bounded", {}}, {.shape = kShape, .slots = &made_.facts}, load);
   EXPECT_EQ(cost.value().fast_bytes, 3 * bytes);
 }
 
 TEST_F(Carrying, OfAMemoryThatCarriesNothingIsABug) {
-  const MadeMemory bare(kShape, 37);
-  const auto store = make_store({"bounded", {}}, {.shape = kShape, .memory = &bare.memory}).value();
+  const MadeSlots bare(kShape, 37);
+  const auto store = make_store({"bounded", {}}, {.shape = kShape, .slots = &bare.facts}).value();
   const auto step = store->begin({{{Slot{store->open({}).seq, 1, {}}}}}).value();
   const float x = 1;
-  EXPECT_THROW(step->carry(0, &x), base::Bug);
-  EXPECT_THROW((void)step->carried(0, 0), base::Bug);
+  EXPECT_THROW(step->facets().slots->carry(0, &x), base::Bug);
+  EXPECT_THROW((void)step->facets().slots->carried(0, 0), base::Bug);
 }
 
 }  // namespace

@@ -20,6 +20,8 @@ Opened CheckedStore::open(std::span<const Token> prompt, const Owner& owner) {
 
 base::Result<SeqId, Shortage> CheckedStore::fork(SeqId seq) {
   check_idle("fork");
+  if (std::string why = failure(seq); !why.empty())
+    return Shortage{.needed_bytes = 1, .what = fmt::format("fork of sequence {}: {}", number(seq), why)};
   SequenceOr copy = copy_sequence(seq, find(seq));
   settle();
   if (!copy.ok()) return std::move(copy).error();
@@ -36,7 +38,7 @@ void CheckedStore::close(SeqId seq) {
 base::Result<std::unique_ptr<Step>, Shortage> CheckedStore::begin(const Batch& batch) {
   check_idle("begin");
   std::vector<Place> places = places_of(batch);
-  if (std::optional<Shortage> shortage = past_context(places)) return *shortage;
+  if (std::optional<Shortage> shortage = unusable(places)) return *shortage;
   StepOr step = start(std::move(places));
   if (!step.ok()) {
     settle();
@@ -46,16 +48,12 @@ base::Result<std::unique_ptr<Step>, Shortage> CheckedStore::begin(const Batch& b
   return std::unique_ptr<Step>(std::move(step).value());
 }
 
-void CheckedStore::read_rows(SeqId, uint32_t, uint32_t, std::span<std::byte>) const {
-  KVICK_CHECK(false, "read_rows() of a strategy that does not move rows");
-}
-
-base::Status<Shortage> CheckedStore::append_rows(SeqId, std::span<const Token>,
-                                                 std::span<const std::byte>) {
-  KVICK_CHECK(false, "append_rows() of a strategy that does not move rows");
-}
-
 uint32_t CheckedStore::length(SeqId seq) const { return find(seq).length; }
+
+std::string CheckedStore::failure(SeqId seq) const {
+  const Sequence& sequence = find(seq);
+  return sequence.lost ? "no memory was left to keep its rows" : failure_of(sequence);
+}
 
 uint64_t CheckedStore::shrink(uint64_t bytes) {
   check_idle("shrink");
@@ -166,15 +164,18 @@ std::vector<Place> CheckedStore::places_of(const Batch& batch) const {
   return places;
 }
 
-std::optional<Shortage> CheckedStore::past_context(std::span<const Place> places) const {
-  const Shape& shape = setup_.shape;
+std::optional<Shortage> CheckedStore::unusable(std::span<const Place> places) const {
+  const uint32_t most = most_tokens();
   for (const Place& place : places) {
+    if (std::string why = failure(place.id); !why.empty())
+      return Shortage{.needed_bytes = 1,
+                      .what = fmt::format("sequence {}: {}", number(place.id), why)};
     const uint64_t length = place.sequence->length, rows = length + place.fresh;
-    if (rows <= most_tokens_) continue;
-    return Shortage{.needed_bytes = place.fresh * shape.token_bytes(),
-                    .available_bytes = (most_tokens_ - length) * shape.token_bytes(),
+    if (rows <= most) continue;
+    return Shortage{.needed_bytes = place.fresh * shape().token_bytes(),
+                    .available_bytes = (most - length) * shape().token_bytes(),
                     .what = fmt::format("sequence {}: {} tokens of a context of {}",
-                                        number(place.id), rows, most_tokens_)};
+                                        number(place.id), rows, most)};
   }
   return std::nullopt;
 }

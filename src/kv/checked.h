@@ -15,27 +15,22 @@
 
 namespace kvick::kv {
 
-class CheckedStore : public Store {
+class CheckedStore : public Store, public Holdings, public Health {
  public:
   // most_tokens: of one sequence, as kv::most_tokens gives it for the strategy.
   CheckedStore(const Setup& setup, uint32_t most_tokens)
-      : setup_(setup), most_tokens_(most_tokens), charge_(setup.budget.get()) {}
+      : Store({setup.shape, most_tokens}), setup_(setup), charge_(setup.budget.get()) {}
   explicit CheckedStore(const Setup& setup) : CheckedStore(setup, setup.shape.max_tokens) {}
 
   Opened open(std::span<const Token> prompt, const Owner& owner) final;
   base::Result<SeqId, Shortage> fork(SeqId seq) final;
   void close(SeqId seq) final;
   base::Result<std::unique_ptr<Step>, Shortage> begin(const Batch& batch) final;
-  // Of strategies without Traits::moves_rows.
-  void read_rows(SeqId seq, uint32_t first, uint32_t count,
-                 std::span<std::byte> out) const override;
-  base::Status<Shortage> append_rows(SeqId seq, std::span<const Token> tokens,
-                                     std::span<const std::byte> rows) override;
   uint32_t length(SeqId seq) const final;
-  uint32_t most_tokens() const final { return most_tokens_; }
   uint64_t shrink(uint64_t bytes) final;
   Usage usage() const final;
-  const Shape& shape() const final { return setup_.shape; }
+  StoreFacets facets() override { return {.holdings = this, .health = this}; }
+  std::string failure(SeqId seq) const final;
   // The most bytes that it may allocate from now on, where it is a part of another store.
   virtual void limit(uint64_t max_bytes) { setup_.max_bytes = max_bytes; }
 
@@ -62,6 +57,11 @@ class CheckedStore : public Store {
   virtual void free_sequence(std::unique_ptr<Sequence> sequence) = 0;
   // Reserves room for all places, which fit into the context, or changes nothing.
   virtual StepOr start(std::vector<Place> places) = 0;
+  // Why a sequence that no commit has lost is lost, or empty.
+  virtual std::string failure_of(const Sequence& sequence) const {
+    (void)sequence;
+    return {};
+  }
   // All but sequences and wasted.
   virtual Usage count() const = 0;
   // Usage::allocated_bytes, but for what a store inside this one charges to the budget itself.
@@ -84,12 +84,12 @@ class CheckedStore : public Store {
   friend class CheckedStep;
   SeqId add(std::unique_ptr<Sequence> sequence);
   std::vector<Place> places_of(const Batch& batch) const;
-  std::optional<Shortage> past_context(std::span<const Place> places) const;
+  // Lost, or past the context.
+  std::optional<Shortage> unusable(std::span<const Place> places) const;
   // Gives back what is charged and not held.
   void settle() { charge_.lower_to(held_bytes()); }
 
   Setup setup_;
-  uint32_t most_tokens_;
   std::map<SeqId, std::unique_ptr<Sequence>> sequences_;
   uint32_t next_id_ = 0;
   const CheckedStep* live_ = nullptr;

@@ -74,8 +74,8 @@ inline std::vector<Case> cases() {
   std::vector<Case> all;
   for (size_t s = 0; s < tried.size(); ++s) {
     const Traits traits = traits_of(tried[s]);
-    if (traits.memory) all.push_back({tried[s], DType::kF32, DType::kF32});
-    for (size_t i = 0; i < std::size(kTypes) && !traits.memory; ++i) {
+    if (traits.slots) all.push_back({tried[s], DType::kF32, DType::kF32});
+    for (size_t i = 0; i < std::size(kTypes) && !traits.slots; ++i) {
       const size_t turn = (s + i) % std::size(kTypes);
       if (!kSanitized || turn == 0 || turn == 3)
         all.push_back({tried[s], kTypes[i].first, kTypes[i].second});

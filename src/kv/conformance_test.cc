@@ -69,7 +69,7 @@ TEST_P(Conformance, RowsComeBackInOrderAsTheyWereWritten) {
 }
 
 TEST_P(Conformance, AStepShowsEachLayerAsSoonAsItIsWritten) {
-  if (traits().memory) GTEST_SKIP() << "keeps a memory and shows no rows";
+  if (traits().slots) GTEST_SKIP() << "keeps a memory and shows no rows";
   Pair p = pair();
   const SeqId a = p.open();
   p.add(a, 3);
@@ -80,7 +80,7 @@ TEST_P(Conformance, AStepShowsEachLayerAsSoonAsItIsWritten) {
     kernels::View view;
     view.past.push_back({});  // what was there is overwritten
     view.rest = reinterpret_cast<const float*>(&view);
-    step->view(ask_of(0, layer, 2), scratch, view);
+    step->view(query_of(0, layer, 2), scratch, view);
     EXPECT_EQ(view.rest, nullptr);
     if (shows_all()) {
       EXPECT_TRUE(gather(view, p.shape, true) == p.bytes_shown(0, layer, 2, true));
@@ -221,7 +221,7 @@ TEST_P(Conformance, ClosingGivesEverythingBackAndRetiresTheId) {
   p.add(b, 3);
   p.close(a);
   EXPECT_EQ(p.store->usage().used_bytes,
-            traits().memory ? bytes_after(3) : 3 * p.shape.token_bytes());
+            traits().slots ? bytes_after(3) : 3 * p.shape.token_bytes());
   EXPECT_EQ(p.store->usage().slow_bytes, 0u);
   const SeqId c = p.open();
   EXPECT_NE(c, a);
@@ -268,7 +268,7 @@ TEST_P(Conformance, TheCostFormulasEqualARunToTheByte) {
     const Cost cost = cost_of(spec(), setup, {tokens, 2}).value();
     if (tokens % 37 == 1) {
       const uint64_t before = p.store->usage().read_bytes;
-      uint64_t read = read_bytes(*step, p.shape, setup.memory);
+      uint64_t read = read_bytes(*step, p.shape, setup.slots);
       if (!select().name.empty()) read = p.store->usage().read_bytes - before;
       ASSERT_EQ(cost.read_bytes_per_token, read) << tokens;
     }
@@ -285,7 +285,7 @@ TEST_P(Conformance, TheCostFormulasEqualARunToTheByte) {
 void expect_buckets(Step& step, bool has_one) {
   base::Arena scratch;
   kernels::View view;
-  step.view(ask_of(0, 1, 2), scratch, view);
+  step.view(query_of(0, 1, 2), scratch, view);
   const kernels::Bucket bucket = view.fresh.bucket;
   EXPECT_EQ(bucket.rows > 0, has_one);
   if (!has_one) return;
@@ -315,7 +315,7 @@ TEST_P(Conformance, TraitsTellTheTruth) {
   auto step = p.begin({{a, 1}});
   write_all(*step, p.shape, p.fresh);
   if (shows_all()) p.expect_all_shown(*step);
-  if (traits().memory) return;
+  if (traits().slots) return;
   expect_buckets(*step, traits().buckets);
   if (traits().per_query) return;
   base::Arena scratch;
@@ -331,7 +331,7 @@ TEST_P(Conformance, TraitsTellTheTruth) {
 }
 
 TEST_P(Conformance, ViewsMayBeTakenFromManyThreads) {
-  if (traits().memory) GTEST_SKIP() << "keeps a memory and shows no rows";
+  if (traits().slots) GTEST_SKIP() << "keeps a memory and shows no rows";
   Pair p = pair();
   const SeqId a = p.open(), b = p.open();
   p.add(a, 100);
@@ -349,13 +349,13 @@ TEST_P(Conformance, ViewsMayBeTakenFromManyThreads) {
         base::Arena scratch;
         kernels::View view;
         for (uint32_t i = 0; i < 60; ++i) {
-          const Ask ask = ask_of(i % 2, layer, i % 3);
-          step->view(ask, scratch, view);
-          const uint32_t is_v = i % 4 < 2 ? 1 : 0, at = (ask.slot * 3 + ask.head) * 2 + is_v;
+          const Query query = query_of(i % 2, layer, i % 3);
+          step->view(query, scratch, view);
+          const uint32_t is_v = i % 4 < 2 ? 1 : 0, at = (query.slot * 3 + query.head) * 2 + is_v;
           if (shows_all() && gather(view, p.shape, is_v == 1) != expected[at]) ++wrong;
           // Each of the six views once.
-          if (traits().wants_probs && i < 6 && thread == i % 4)
-            step->observe(ask, view, std::vector<float>(rows_of(view), 0.5f));
+          if (step->facets().observer != nullptr && i < 6 && thread == i % 4)
+            step->facets().observer->observe(query, view, std::vector<float>(rows_of(view), 0.5f));
         }
       });
     for (std::thread& thread : threads) thread.join();

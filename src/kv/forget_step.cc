@@ -34,23 +34,23 @@ void ForgetStep::write_rows(uint32_t layer, const float* k, const float* v) {
                    });
 }
 
-void ForgetStep::view_rows(const Ask& ask, base::Arena& scratch, kernels::View& out) {
-  const ForgetSequence& sequence = this->sequence(ask.slot);
-  const Runs& runs = runs_[ask.slot];
+void ForgetStep::view_rows(const Query& query, base::Arena& scratch, kernels::View& out) {
+  const ForgetSequence& sequence = this->sequence(query.slot);
+  const Runs& runs = runs_[query.slot];
   const auto segment = [&](const RowBuffer& rows, const kernels::Run& run) {
     kernels::Segment made =
-        segment_of(store_.setup(), ask.layer, ask.head, rows.row(ask.layer, ask.head, false, 0),
-                   rows.row(ask.layer, ask.head, true, 0));
+        segment_of(store_.setup(), query.layer, query.head, rows.row(query.layer, query.head, false, 0),
+                   rows.row(query.layer, query.head, true, 0));
     made.runs = {&run, 1};
     return made;
   };
   out = {};
   if (runs.sinks.rows > 0) {
     out.past.push_back(segment(sequence.rows, runs.sinks));
-    if (sequence.length > sequence.held) out.past[0].q = rotated(ask, scratch);
+    if (sequence.length > sequence.held) out.past[0].q = rotated(query, scratch);
   }
   if (runs.others.rows > 0) out.past.push_back(segment(sequence.rows, runs.others));
-  out.fresh = segment(fresh_[ask.slot], runs.fresh);
+  out.fresh = segment(fresh_[query.slot], runs.fresh);
   const Shape& shape = store_.shape();
   store_.read_bytes_.fetch_add((uint64_t{sequence.held} + runs.fresh.rows) *
                                    (shape.row_bytes(false) + shape.row_bytes(true)),
@@ -59,11 +59,11 @@ void ForgetStep::view_rows(const Ask& ask, base::Arena& scratch, kernels::View& 
 
 // The queries as if the rows that are gone had never been: the distances to the sinks are those in
 // the cache.
-const float* ForgetStep::rotated(const Ask& ask, base::Arena& scratch) const {
+const float* ForgetStep::rotated(const Query& query, base::Arena& scratch) const {
   const Setup& setup = store_.setup();
   if (setup.rotation.frequency.empty()) return nullptr;
-  KVICK_CHECK(ask.q != nullptr, "a view without queries of a store whose views depend on them");
-  const ForgetSequence& sequence = this->sequence(ask.slot);
+  KVICK_CHECK(query.q != nullptr, "a view without queries of a store whose views depend on them");
+  const ForgetSequence& sequence = this->sequence(query.slot);
   const uint32_t dims = setup.rotation.dims, head_dim = store_.shape().head_dim;
   const std::span<float> turn = scratch.make<float>(dims);
   const size_t pairs = setup.rotation.frequency.size();
@@ -72,22 +72,23 @@ const float* ForgetStep::rotated(const Ask& ask, base::Arena& scratch) const {
     turn[i] = static_cast<float>(std::cos(angle));
     turn[pairs + i] = static_cast<float>(std::sin(angle));
   }
-  const size_t count = size_t{fresh_[ask.slot].rows()} * setup.group;
+  const size_t count = size_t{fresh_[query.slot].rows()} * setup.group;
   const std::span<float> q = scratch.make<float>(count * head_dim);
   for (size_t i = 0; i < count; ++i) {
     float* const to = q.data() + i * head_dim;
-    std::copy_n(ask.q + i / setup.group * ask.q_stride + i % setup.group * head_dim, head_dim, to);
+    std::copy_n(query.q + i / setup.group * query.q_stride + i % setup.group * head_dim, head_dim, to);
     kernels_of(setup).rope(to, turn.data(), dims, setup.rotation.interleaved);
   }
   return q.data();
 }
 
-void ForgetStep::observe_rows(const Ask& ask, const kernels::View&, std::span<const float> probs) {
-  if (probs_[ask.slot].empty()) return;
-  const size_t rows = sequence(ask.slot).held + fresh_[ask.slot].rows();
+void ForgetStep::observe(const Query& query, const kernels::View&, std::span<const float> probs) {
+  check_query(query);
+  if (probs_[query.slot].empty()) return;
+  const size_t rows = sequence(query.slot).held + fresh_[query.slot].rows();
   KVICK_CHECK_EQ(probs.size(), rows);
-  const size_t at = size_t{ask.layer} * store_.shape().kv_heads + ask.head;
-  std::copy_n(probs.data(), rows, probs_[ask.slot].data() + at * rows);
+  const size_t at = size_t{query.layer} * store_.shape().kv_heads + query.head;
+  std::copy_n(probs.data(), rows, probs_[query.slot].data() + at * rows);
 }
 
 // What a row's probability, summed over the queries of a slot and KV head, counts. A step of many

@@ -88,30 +88,32 @@ class ForgetStore final : public CheckedStore {
   std::atomic<uint64_t> read_bytes_ = 0;  // by views
 };
 
-class ForgetStep final : public CheckedStep {
+class ForgetStep final : public CheckedStep, public Observer {
  public:
   ForgetStep(ForgetStore& store, std::vector<Place> places, std::vector<RowBuffer> fresh);
   ~ForgetStep() override { release(); }
   ForgetStep(const ForgetStep&) = delete;
   ForgetStep& operator=(const ForgetStep&) = delete;
 
-  Wants wants() const override { return {.probs = store_.rule_.noted != Noted::kNothing}; }
+  StepFacets facets() override {
+    return {.observer = store_.rule_.noted != Noted::kNothing ? this : nullptr};
+  }
+  void observe(const Query& query, const kernels::View& view,
+               std::span<const float> probs) override;
 
  private:
   struct Runs {
     kernels::Run sinks, others, fresh;
   };
   void write_rows(uint32_t layer, const float* k, const float* v) override;
-  void view_rows(const Ask& ask, base::Arena& scratch, kernels::View& out) override;
-  void observe_rows(const Ask& ask, const kernels::View& view,
-                    std::span<const float> probs) override;
+  void view_rows(const Query& query, base::Arena& scratch, kernels::View& out) override;
   void keep_all(const Kept& kept) override;
   void keep_rows(uint32_t slot, std::span<const uint32_t> kept) override;
 
   ForgetSequence& sequence(uint32_t slot) const {
     return static_cast<ForgetSequence&>(*places()[slot].sequence);
   }
-  const float* rotated(const Ask& ask, base::Arena& scratch) const;
+  const float* rotated(const Query& query, base::Arena& scratch) const;
   float noted(uint32_t slot, float probability) const;
   static std::vector<uint32_t> given_up(const ForgetRule& rule, std::span<const RowNote> notes,
                                         uint32_t tokens);

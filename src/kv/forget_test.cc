@@ -50,7 +50,7 @@ TEST(Streaming, KeepsTheSinksAndTheNewestRows) {
       expected.insert(expected.end(), all.end() - (left - std::min(3U, left)), all.end());
       base::Arena scratch;
       kernels::View view;
-      step->view(ask_of(0, 1, 1), scratch, view);
+      step->view(query_of(0, 1, 1), scratch, view);
       EXPECT_EQ(shown(view, all, 1, 1), expected) << n;
       EXPECT_EQ(gather(view, kShape, true).size(), (left + 2) * kShape.row_bytes(true));
     }
@@ -75,15 +75,15 @@ TEST(Streaming, TurnsTheQueriesOfTheSinksBackByTheRowsThatAreGone) {
     step->commit(Kept::all({{&prompt, 1}}));
     step = std::move(store->begin({{&next, 1}})).value();
     write_all(*step, kShape, {2, 3});
-    const Ask ask = ask_of(0, 1, 0);
+    const Query query = query_of(0, 1, 0);
     base::Arena scratch;
     kernels::View view;
-    step->view(ask, scratch, view);
+    step->view(query, scratch, view);
     ASSERT_EQ(view.past.size(), 2U);
     ASSERT_NE(view.past[0].q, nullptr);
     EXPECT_EQ(view.past[1].q, nullptr);
     for (uint32_t i = 0; i < 2 * kGroup; ++i) {
-      const float* q = ask.q + i / kGroup * ask.q_stride + i % kGroup * kShape.head_dim;
+      const float* q = query.q + i / kGroup * query.q_stride + i % kGroup * kShape.head_dim;
       const float* turned = view.past[0].q + i * kShape.head_dim;
       for (uint32_t pair = 0; pair < 3; ++pair) {
         const uint32_t x = interleaved ? 2 * pair : pair, y = interleaved ? x + 1 : pair + 3;
@@ -136,7 +136,7 @@ TEST(H2o, KeepsTheNewestHalfAndTheRowsThatHadMostAttentionInEachHead) {
       for (uint32_t head = 0; head < 2; ++head) {
         base::Arena scratch;
         kernels::View view;
-        step->view(ask_of(0, layer, head), scratch, view);
+        step->view(query_of(0, layer, head), scratch, view);
         ASSERT_EQ(shown(view, all, layer, head), (twins[{layer, head}].numbers()));
         // Every row's probability follows from its number; the store has them in its own order.
         std::vector<float> probs;
@@ -153,7 +153,7 @@ TEST(H2o, KeepsTheNewestHalfAndTheRowsThatHadMostAttentionInEachHead) {
           give(number.at({bytes.begin() + static_cast<ptrdiff_t>(i * size),
                           bytes.begin() + static_cast<ptrdiff_t>((i + 1) * size)}));
         for (const Row row : p.fresh) give(row);
-        step->observe(ask_of(0, layer, head), view, probs);
+        step->facets().observer->observe(query_of(0, layer, head), view, probs);
         if (!dropped) twins[{layer, head}].end_step(stay, of, kBudget);
       }
     if (!dropped) p.commit(*step, kept);
@@ -209,7 +209,7 @@ TEST(Scissorhands, GivesUpRowsThatRecentQueriesPaidLittleAttentionTo) {
         Lows& twin = twins[{layer, head}];
         base::Arena scratch;
         kernels::View view;
-        step->view(ask_of(0, layer, head), scratch, view);
+        step->view(query_of(0, layer, head), scratch, view);
         ASSERT_EQ(shown(view, all, layer, head), twin.numbers()) << turn;
         std::vector<float> probs;
         std::map<Row, float> of;
@@ -227,7 +227,7 @@ TEST(Scissorhands, GivesUpRowsThatRecentQueriesPaidLittleAttentionTo) {
           give(number.at({bytes.begin() + static_cast<ptrdiff_t>(i * size),
                           bytes.begin() + static_cast<ptrdiff_t>((i + 1) * size)}));
         for (const Row row : p.fresh) give(row);
-        step->observe(ask_of(0, layer, head), view, probs);
+        step->facets().observer->observe(query_of(0, layer, head), view, probs);
         if (dropped) continue;
         twin.end_step(p.fresh, of, fresh);
         if (twin.tokens % kDrop == 0) twin.give_up(kBudget - kDrop + 1, kRecent);
@@ -250,7 +250,7 @@ TEST(Forgetting, ARejectedDraftForgetsNothing) {
       write_all(*step, kShape, p.fresh);
       base::Arena scratch;
       kernels::View view;
-      step->view(ask_of(0, 1, 0), scratch, view);
+      step->view(query_of(0, 1, 0), scratch, view);
       return shown(view, p.twin[a], 1, 0);
     };
     const auto guess = [&](std::vector<uint32_t> kept) {

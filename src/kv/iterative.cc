@@ -15,7 +15,7 @@ Strategy iterative_strategy() {
           .summary = "contiguous, reallocated and copied at every step (the usual baseline)",
           .options = {},
           .traits = {.buckets = true, .holds_old = true, .moves_rows = true},
-          .make = [](const Setup& setup, const Spec&) -> base::Result<std::unique_ptr<Store>> {
+          .make_rows = [](const Setup& setup, const Spec&) -> base::Result<std::unique_ptr<RowStore>> {
             return make_bucket_store(setup, kGrowth);
           },
           .cost = [](const Setup& setup, const Spec&, const Load& load) -> base::Result<Cost> {

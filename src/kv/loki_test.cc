@@ -47,12 +47,12 @@ TEST(Loki, ReadsTheRowsWhoseFirstComponentsScoreHighest) {
       for (uint32_t layer = 0; layer < 2; ++layer)
         for (uint32_t head = 0; head < 2; ++head) {
           // So small that no probability becomes zero.
-          Ask ask = ask_of(0, layer, head);
-          std::vector<float> query(ask.q, ask.q + kShape.head_dim);
-          for (float& x : query) x /= 32;
-          ask.q = query.data();
+          Query query = query_of(0, layer, head);
+          std::vector<float> small(query.q, query.q + kShape.head_dim);
+          for (float& x : small) x /= 32;
+          query.q = small.data();
           const size_t at = size_t{head} * found->shape.rank * kShape.head_dim;
-          const std::vector<float> q = components(&found->layers[layer].q[at], ask.q, d);
+          const std::vector<float> q = components(&found->layers[layer].q[at], query.q, d);
           std::vector<double> scores(n);
           for (uint32_t row = 0; row < n; ++row) {
             const auto key = key_of(all[row], layer, head);
@@ -66,7 +66,7 @@ TEST(Loki, ReadsTheRowsWhoseFirstComponentsScoreHighest) {
                            [&](uint32_t x, uint32_t y) { return scores[x] > scores[y]; });
           base::Arena scratch;
           kernels::View view;
-          step->view(ask, scratch, view);
+          step->view(query, scratch, view);
           const Rows shown = positions(view);
           ASSERT_EQ(shown.size(), 20u);
           // But for rounding, none that is left out scores higher than one that is read.

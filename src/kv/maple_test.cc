@@ -102,7 +102,7 @@ struct Rig {
     const auto fresh = static_cast<uint32_t>(positions.size());
     Rows rows(fresh);
     for (uint32_t t = 0; t < fresh; ++t) rows[t].position = positions[t];
-    EXPECT_EQ(step.wants().inputs, predictor->shape.from_input());
+    EXPECT_EQ(step.facets().inputs != nullptr, predictor->shape.from_input());
     for (uint32_t layer = 0; layer < kShape.layers; ++layer) {
       const auto x = random_floats(size_t{fresh} * kDim, random);
       const auto k = random_floats(size_t{fresh} * kKvDim, random);
@@ -110,7 +110,7 @@ struct Rig {
         rows[t].x[layer].assign(x.begin() + t * kDim, x.begin() + (t + 1) * kDim);
         rows[t].k[layer].assign(k.begin() + t * kKvDim, k.begin() + (t + 1) * kKvDim);
       }
-      if (step.wants().inputs) step.inputs(layer, x.data(), positions);
+      if (step.facets().inputs) step.facets().inputs->inputs(layer, x.data(), positions);
       step.write(layer, k.data(), k.data());
       look(layer, rows);
     }

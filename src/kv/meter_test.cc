@@ -82,7 +82,7 @@ std::unique_ptr<Step> look(Pair& p, SeqId seq, std::vector<uint32_t>* rows = nul
   kernels::View view;
   for (uint32_t layer = 0; layer < p.shape.layers; ++layer)
     for (uint32_t head = 0; head < p.shape.kv_heads; ++head) {
-      step->view(ask_of(0, layer, head), scratch, view);
+      step->view(query_of(0, layer, head), scratch, view);
       if (rows != nullptr) rows->push_back(rows_of(view));
     }
   return step;
@@ -99,8 +99,8 @@ TEST(Meter, FindsWhatADirectSumOverAllRowsFinds) {
   base::Arena scratch;
   kernels::View view;
   const uint32_t head = *checked_view(count, 1, kShape.kv_heads);  // of the layer that chooses
-  const Ask ask = ask_of(0, 1, head);
-  step->view(ask, scratch, view);
+  const Query query = query_of(0, 1, head);
+  step->view(query, scratch, view);
   const Rows read = positions(view);
   p.commit(*step, Kept::all({p.slots}));
   ASSERT_EQ(p.store->usage().checks, 1u);
@@ -108,7 +108,7 @@ TEST(Meter, FindsWhatADirectSumOverAllRowsFinds) {
   const auto weight = [&](Row row) {
     double score = 0;
     for (uint32_t i = 0; i < kShape.head_dim; ++i)
-      score += double{ask.q[i]} * value_of(row, 1, head, false, i);
+      score += double{query.q[i]} * value_of(row, 1, head, false, i);
     return std::exp(score / std::sqrt(32.0) - 40);
   };
   double all = weight(p.fresh[0]), lost = 0;

@@ -10,7 +10,7 @@ namespace kvick::kv {
 
 // What a model that was trained with a memory of slots (architecture bct) brings to its store; the
 // model keeps it alive.
-struct Memory {
+struct Slots {
   uint32_t slots = 0;
   float scale = 1;  // of the products of queries, and of write queries, with keys
   // [layers][kv_heads] matrices of `slots` rows, F32, F16 or BF16; inputs past head_dim are zero.

@@ -47,27 +47,27 @@ void add_not_finite(Pair& p, SeqId seq, uint32_t fresh, std::mt19937& random) {
     const auto q = values(fresh * row, random), x = values(fresh * row, random);
     std::vector<uint32_t> places(fresh);
     std::iota(places.begin(), places.end(), committed);
-    if (step->wants().inputs) step->inputs(layer, x.data(), places);
+    if (step->facets().inputs) step->facets().inputs->inputs(layer, x.data(), places);
     step->write(layer, k.data(), v.data());
     if (!p.shows_rows) {
       std::vector<float> out(q.size());
-      step->read(layer, {.group = 1, .q = q.data(), .out = out.data()});
+      step->facets().slots->read(layer, {.group = 1, .q = q.data(), .out = out.data()});
       continue;
     }
     for (uint32_t head = 0; head < shape.kv_heads; ++head) {
       base::Arena scratch;
       kernels::View view;
-      const Ask ask = {.slot = 0,
+      const Query query = {.slot = 0,
                        .layer = layer,
                        .head = head,
                        .q = q.data() + size_t{head} * shape.head_dim,
                        .q_stride = static_cast<uint32_t>(row)};
-      step->view(ask, scratch, view);
+      step->view(query, scratch, view);
       for (const Row position : positions(view)) ASSERT_LT(position, committed);
       gather(view, shape, false);  // reads all that is shown
       gather(view, shape, true);
-      if (!step->wants().probs) continue;
-      step->observe(ask, view, values(rows_of(view), random));
+      if (!step->facets().observer) continue;
+      step->facets().observer->observe(query, view, values(rows_of(view), random));
     }
   }
   p.commit(*step, Kept::all({p.slots}));

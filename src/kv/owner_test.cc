@@ -58,15 +58,15 @@ TEST_P(Owned, ShrinkingGivesBackWhatIsCachedAndNoMore) {
   // Of open sequences only frames over a slower tier can go.
   const uint64_t cached = store->usage().cached_bytes;
   EXPECT_EQ(cached > 0, traits_of(GetParam().spec).tiered);
-  EXPECT_EQ(store->shrink(UINT64_MAX), cached);
+  EXPECT_EQ(shrink(*store, UINT64_MAX), cached);
   store->close(a);
   const Usage before = store->usage();
-  EXPECT_EQ(store->shrink(0), 0u);
-  const uint64_t some = store->shrink(before.cached_bytes / 2);
+  EXPECT_EQ(shrink(*store, 0), 0u);
+  const uint64_t some = shrink(*store, before.cached_bytes / 2);
   EXPECT_GE(some, before.cached_bytes / 2);
   EXPECT_EQ(store->usage().cached_bytes, before.cached_bytes - some);
   EXPECT_EQ(store->usage().allocated_bytes, before.allocated_bytes - some);
-  EXPECT_EQ(store->shrink(UINT64_MAX), before.cached_bytes - some);
+  EXPECT_EQ(shrink(*store, UINT64_MAX), before.cached_bytes - some);
   EXPECT_EQ(store->usage().used_bytes, before.used_bytes);
   EXPECT_EQ(store->length(b), kTokens);
 }

@@ -364,13 +364,13 @@ base::Result<PagedOptions> options_of(const Setup& setup, const Spec& spec) {
       .pages = huge == 1 || (huge == 0 && huge_pages_work().ok()) ? Pages::kHuge : Pages::kSystem};
 }
 
-base::Result<std::unique_ptr<Store>> make(const Setup& setup, const Spec& spec) {
+base::Result<std::unique_ptr<RowStore>> make(const Setup& setup, const Spec& spec) {
   KVICK_TRY(const PagedOptions options, options_of(setup, spec));
   if (options.pages == Pages::kHuge)
     if (auto works = huge_pages_work(); !works.ok())
       return base::fail("{}: hugepages=on: {}", spec.name, works.error().message);
   KVICK_TRY(BlockPool pool, BlockPool::make(setup, options.block_rows, options.pages));
-  return std::unique_ptr<Store>(std::make_unique<PagedStore>(setup, options, std::move(pool)));
+  return std::unique_ptr<RowStore>(std::make_unique<PagedStore>(setup, options, std::move(pool)));
 }
 
 base::Result<Cost> cost(const Setup& setup, const Spec& spec, const Load& load) {
@@ -393,7 +393,7 @@ Strategy paged_strategy() {
           "(PagedAttention)",
       .options = kOptions,
       .traits = {.shares_prefix = true, .cheap_fork = true, .holds_old = true, .moves_rows = true},
-      .make = make,
+      .make_rows = make,
       .cost = cost};
 }
 

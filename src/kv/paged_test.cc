@@ -160,7 +160,7 @@ TEST(Paged, TheMapHasABlockForEachPiece) {
       {.bytes = block, .used_tokens = 2, .tokens = 4, .users = 1, .owner = a},
       {.bytes = block, .used_tokens = 3, .tokens = 4, .users = 0, .owner = {}},
       {.bytes = block, .used_tokens = 3, .tokens = 4, .users = 1, .owner = d}};
-  EXPECT_EQ(c.store->map(), expected);
+  EXPECT_EQ(map_of(*c.store), expected);
 }
 
 TEST(Paged, AppendedRowsServePromptsThatBeginAlike) {
@@ -168,10 +168,10 @@ TEST(Paged, AppendedRowsServePromptsThatBeginAlike) {
   const SeqId a = from.open({});
   from.add(a, same(1, 21));
   std::vector<std::byte> rows(21 * kToken);
-  from.store->read_rows(a, 0, 21, rows);
+  from.store->facets().rows->read_rows(a, 0, 21, rows);
   SeqId b, d;
   EXPECT_EQ(to.open({}, b, {.salt = 5}), 0u);
-  ASSERT_TRUE(to.store->append_rows(b, same(1, 21), rows).ok());
+  ASSERT_TRUE(to.store->facets().rows->append_rows(b, same(1, 21), rows).ok());
   EXPECT_EQ(to.open(same(1, 30), d, {.salt = 5}), 16u);  // while b is open: whole blocks
   to.close(b);
   to.close(d);
@@ -330,7 +330,7 @@ TEST(Paged, RandomConversationsSeeTheirOwnRows) {
       ASSERT_LE(usage.allocated_bytes, 30 * 4 * kToken);
       ASSERT_LE(usage.used_bytes + usage.cached_bytes, usage.allocated_bytes);
       ASSERT_LE(usage.shared_bytes, usage.used_bytes);
-      const std::vector<Piece> map = c.store->map();
+      const std::vector<Piece> map = map_of(*c.store);
       ASSERT_EQ(map.size() * usage.page_bytes, usage.allocated_bytes);
       const auto unused =
           std::count_if(map.begin(), map.end(), [](const Piece& one) { return one.users == 0; });

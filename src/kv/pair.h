@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "kv/facet_calls.h"
 #include "kv/registry.h"
 #include "kv/test_memory.h"
 #include "kv/test_shown.h"
@@ -17,7 +18,7 @@ namespace kvick::kv::test {
 struct Pair {
   Pair(const std::string& text, const Shape& shape_of_all, uint64_t max_bytes = UINT64_MAX,
        std::shared_ptr<Budget> budget = {})
-      : shape(shape_of_all), shows_rows(!setup_for(text, shape).memory) {
+      : shape(shape_of_all), shows_rows(!setup_for(text, shape).slots) {
     const Spec spec = spec_of(text);
     Setup setup = setup_for(text, shape, max_bytes);
     setup.budget = std::move(budget);
@@ -94,14 +95,14 @@ struct Pair {
   // Rows [first, first + count) of a sequence, as they are stored.
   std::vector<std::byte> read(SeqId seq, uint32_t first, uint32_t count) const {
     std::vector<std::byte> bytes(count * shape.token_bytes());
-    store->read_rows(seq, first, count, bytes);
+    store->facets().rows->read_rows(seq, first, count, bytes);
     return bytes;
   }
   // Appends such rows; false if there is no room. A row's number is its token, so that equal tokens
   // have equal rows.
   bool append(SeqId seq, const Rows& rows, std::span<const std::byte> bytes) {
     const std::vector<Token> tokens(rows.begin(), rows.end());
-    const auto appended = store->append_rows(seq, tokens, bytes);
+    const auto appended = store->facets().rows->append_rows(seq, tokens, bytes);
     if (!appended.ok())
       shortage = appended.error();
     else

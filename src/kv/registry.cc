@@ -8,6 +8,7 @@
 #include "kv/options.h"
 #include "kv/policy.h"
 #include "kv/ranges.h"
+#include "kv/row_store.h"
 #include "kv/tier.h"
 
 namespace kvick::kv {
@@ -57,12 +58,12 @@ base::Result<const Strategy*> checked_strategy(const Spec& spec) {
   return strategy;
 }
 
-// A memory of slots is the model's: it has one, or it has none.
-base::Status<> check_memory(const Strategy& strategy, bool model_has_one) {
-  if (strategy.traits.memory == model_has_one) return base::Done{};
+// Slots are the model's: it has some, or it has none.
+base::Status<> check_slots(const Strategy& strategy, bool model_has_one) {
+  if (strategy.traits.slots == model_has_one) return base::Done{};
   std::vector<std::string_view> fit;
   for (const Strategy& other : strategies())
-    if (other.traits.memory == model_has_one && !other.traits.tiered) fit.push_back(other.name);
+    if (other.traits.slots == model_has_one && !other.traits.tiered) fit.push_back(other.name);
   if (model_has_one)
     return base::fail(
         "the model was trained with a memory of slots, which {} does not keep: use {}",
@@ -176,7 +177,7 @@ const Strategy* find_strategy(std::string_view name) {
 const Strategy& default_strategy(bool memory, bool tier) {
   const auto all = strategies();
   return *std::find_if(all.begin(), all.end(), [&](const Strategy& one) {
-    return one.traits.memory == memory && (memory || one.traits.tiered == tier);
+    return one.traits.slots == memory && (memory || one.traits.tiered == tier);
   });
 }
 
@@ -197,18 +198,20 @@ Traits traits_of(const Strategy& strategy, const Shape& shape, const Spec& spec,
 base::Result<std::unique_ptr<Store>> make_store(const Spec& spec, const Setup& setup) {
   KVICK_TRY(const Strategy* strategy, checked_strategy(spec));
   KVICK_TRY_VOID(check_shape(setup.shape));
-  KVICK_TRY_VOID(check_memory(*strategy, setup.memory != nullptr));
+  KVICK_TRY_VOID(check_slots(*strategy, setup.slots != nullptr));
   KVICK_TRY_VOID(check_tier(*strategy, setup));
   KVICK_TRY_VOID(check_ranges(setup));
   if (!setup.select.name.empty()) return make_policy_store({*strategy, spec}, setup);
   if (setup.shape.aging) return make_aged_store(*strategy, spec, setup);
-  return strategy->make(setup, spec);
+  if (strategy->make_rows == nullptr) return strategy->make(setup, spec);
+  KVICK_TRY(std::unique_ptr<RowStore> store, strategy->make_rows(setup, spec));
+  return std::unique_ptr<Store>(std::move(store));
 }
 
 base::Result<Cost> cost_of(const Spec& spec, const Setup& setup, const Load& load) {
   KVICK_TRY(const Strategy* strategy, checked_strategy(spec));
   KVICK_TRY_VOID(check_shape(setup.shape));
-  KVICK_TRY_VOID(check_memory(*strategy, setup.memory != nullptr));
+  KVICK_TRY_VOID(check_slots(*strategy, setup.slots != nullptr));
   KVICK_TRY_VOID(check_tier(*strategy, setup));
   if (const uint32_t most = most_tokens(strategy->traits, setup); load.tokens > most)
     return base::fail("a sequence of {} tokens is past the context of {}", load.tokens, most);

@@ -17,7 +17,6 @@
 #include "kv/growth_model.h"
 #include "kv/kv.h"
 #include "kv/model_facts.h"
-#include "kv/row_fetcher.h"
 
 namespace kvick::kv {
 
@@ -33,7 +32,7 @@ struct Traits {
   // Every committed row is attended to, as it was written; if endless, the last max_tokens - 1 of
   // them and every fresh row up to the token itself.
   bool exact = true;
-  bool per_query = false;      // view() depends on Ask::q
+  bool per_query = false;      // view() depends on Query::q
   bool wants_probs = false;    // observe() must be called
   bool wants_inputs = false;   // inputs() must be called
   bool shares_prefix = false;  // open() may return cached > 0
@@ -43,9 +42,9 @@ struct Traits {
   bool moves_rows = false;     // read_rows and append_rows move rows as they are stored
   bool forgets = false;        // commits give rows up for good
   bool endless = false;        // a sequence may grow past the shape's max_tokens
-  // Keeps a memory of the model's slots and no rows: needs Setup::memory and rows of type f32,
+  // Keeps a memory of the model's slots and no rows: needs Setup::slots and rows of type f32,
   // answers read() and not view(). All others are for models without one.
-  bool memory = false;
+  bool slots = false;
   // Keeps rows in a slower tier, and needs Setup::tier. A view of one layer ends those of the
   // others.
   bool tiered = false;
@@ -69,7 +68,14 @@ struct Cost {
   uint64_t copied_bytes = 0;                // over the whole load, step by step
 };
 
+// The most units of a slower tier that RowFetcher::view_some is asked for rows of in one layer and
+// head, of a sequence with so many committed and fresh rows; kShowsAll: Step::view is called
+// instead.
+using UnitsAsked = std::function<uint32_t(uint32_t committed, uint32_t fresh)>;
+inline constexpr uint32_t kShowsAll = UINT32_MAX;
+
 class Budget;         // budget.h
+class RowStore;       // row_store.h
 struct Predictor;     // predictor.h
 struct StaticRanges;  // ranges.h
 
@@ -91,7 +97,7 @@ struct Setup {
   std::function<base::Result<GrowthRates>()> growth_rates = {};
   // What a strategy computes with, if it computes; null: the scalar ones.
   const kernels::Table* kernels = nullptr;
-  const Memory* memory = nullptr;
+  const Slots* slots = nullptr;
   std::shared_ptr<const StaticRanges> ranges;  // of the static element types, null without one
   std::shared_ptr<const Predictor> predictor;  // of maple and loki, null without it
   std::optional<Spec> tier = {};               // the slower tier, as --kv-tier names it (tier.h)
@@ -118,7 +124,10 @@ struct Strategy {
   void (*limit_traits)(const Spec& spec, Traits& traits) = nullptr;
   // Error: an option's value that makes no sense, named. make_store and cost_of refuse unknown
   // options, impossible shapes and loads before they call these.
-  base::Result<std::unique_ptr<Store>> (*make)(const Setup& setup, const Spec& spec);
+  // One of the two: a RowStore (Traits::holds_old), or a store of another kind.
+  base::Result<std::unique_ptr<RowStore>> (*make_rows)(const Setup& setup,
+                                                       const Spec& spec) = nullptr;
+  base::Result<std::unique_ptr<Store>> (*make)(const Setup& setup, const Spec& spec) = nullptr;
   base::Result<Cost> (*cost)(const Setup& setup, const Spec& spec, const Load& load);
 };
 

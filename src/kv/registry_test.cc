@@ -138,7 +138,7 @@ TEST(Registry, RefusesShapesThatNoMemoryHolds) {
     EXPECT_FALSE(cost_of({"virtual", {}}, setup, {}).ok());
     setup.shape.*field = UINT32_MAX;
     for (const Strategy& strategy : strategies())
-      if (!strategy.traits.memory && !strategy.traits.tiered) {
+      if (!strategy.traits.slots && !strategy.traits.tiered) {
         EXPECT_EQ(make_store({std::string(strategy.name), {}}, setup).ok(),
                   field == &Shape::max_tokens);
       }
@@ -195,7 +195,7 @@ TEST(Registry, StoresConvertRowsWithTheGivenFunction) {
     }
   };
   for (const Strategy& strategy : strategies()) {
-    if (strategy.traits.memory) continue;  // keeps no rows
+    if (strategy.traits.slots) continue;  // keeps no rows
     setup.tier = test::setup_for(std::string(strategy.name), setup.shape).tier;
     auto store = make_store({std::string(strategy.name), {}}, setup).value();
     const Slot slot = {store->open({}).seq, 1};

@@ -6,6 +6,13 @@
 
 namespace kvick::kv {
 
+StoreFacets RowStore::facets() {
+  StoreFacets facets = CheckedStore::facets();
+  if (kernels::rows_together(shape().k_type) == 1 && kernels::rows_together(shape().v_type) == 1)
+    facets.rows = this;
+  return facets;
+}
+
 void RowStore::check_movable(uint64_t rows, uint64_t bytes) const {
   for (const kernels::DType type : {shape().k_type, shape().v_type})
     KVICK_CHECK(kernels::rows_together(type) == 1, "rows of type {} go together",
@@ -80,9 +87,9 @@ void RowStep::put(std::span<const std::byte> rows) {
   }
 }
 
-void RowStep::view_rows(const Ask& ask, base::Arena&, kernels::View& out) {
-  const Runs& runs = runs_[ask.slot];
-  kernels::Segment segment = store_.segment(*places()[ask.slot].sequence, ask.layer, ask.head);
+void RowStep::view_rows(const Query& query, base::Arena&, kernels::View& out) {
+  const Runs& runs = runs_[query.slot];
+  kernels::Segment segment = store_.segment(*places()[query.slot].sequence, query.layer, query.head);
   out = {};
   segment.runs = runs.past;
   if (!runs.past.empty()) out.past.push_back(segment);

@@ -8,10 +8,11 @@
 
 namespace kvick::kv {
 
-class RowStore : public CheckedStore {
+class RowStore : public CheckedStore, public RowMover {
  public:
   using CheckedStore::CheckedStore;
 
+  StoreFacets facets() override;
   void read_rows(SeqId seq, uint32_t first, uint32_t count, std::span<std::byte> out) const final;
   base::Status<Shortage> append_rows(SeqId seq, std::span<const Token> tokens,
                                      std::span<const std::byte> rows) final;
@@ -50,7 +51,7 @@ class RowStep : public CheckedStep {
     std::vector<kernels::Run> past, fresh;
   };
 
-  void view_rows(const Ask& ask, base::Arena& scratch, kernels::View& out) override;
+  void view_rows(const Query& query, base::Arena& scratch, kernels::View& out) override;
 
   const RowStore& store_;
   std::vector<Runs> runs_;  // per slot; views point into it

@@ -70,7 +70,7 @@ SelectStep::SelectStep(SelectStore& store, std::vector<Place> places, std::uniqu
       inner_(std::move(inner)),
       lost_(this->places().size()) {
   for (std::atomic<float>& lost : lost_) lost = -1;
-  if (store_.rows_ == nullptr) fetcher_ = &dynamic_cast<RowFetcher&>(*inner_);
+  if (store_.rows_ == nullptr) fetcher_ = inner_->facets().fetcher;
   if (!store_.selector_->has_side_rows()) return;
   const Shape& shape = store_.shape();
   side_.resize(size_t{shape.layers} * tokens() * shape.kv_heads * side_bytes());
@@ -95,15 +95,15 @@ void SelectStep::prefetch(uint32_t layer) {
   const auto work = [&](size_t begin, size_t end, unsigned) {
     base::Arena scratch;
     for (size_t at = begin; at < end; ++at) {
-      const Ask ask = {.slot = static_cast<uint32_t>(at / heads),
+      const Query query = {.slot = static_cast<uint32_t>(at / heads),
                        .layer = layer,
                        .head = static_cast<uint32_t>(at % heads)};
-      const Choosing choosing = choosing_of(ask.slot, layer);
+      const Choosing choosing = choosing_of(query.slot, layer);
       if (choosing.all()) continue;
       scratch.reset();
-      const Choice choice = choose(ask, choosing, {}, scratch);
-      const uint32_t count = places()[ask.slot].sequence->length;
-      fetcher_->prefetch(ask, all_rows(choosing, choice.rows, count, scratch));
+      const Choice choice = choose(query, choosing, {}, scratch);
+      const uint32_t count = places()[query.slot].sequence->length;
+      fetcher_->prefetch(query, all_rows(choosing, choice.rows, count, scratch));
     }
   };
   const size_t count = places().size() * heads;
@@ -126,22 +126,22 @@ Choosing SelectStep::choosing_of(uint32_t slot, uint32_t layer) const {
   return choosing.all() ? Choosing{} : choosing;
 }
 
-void SelectStep::view_rows(const Ask& ask, base::Arena& scratch, kernels::View& out) {
-  const Place& place = places()[ask.slot];
+void SelectStep::view_rows(const Query& query, base::Arena& scratch, kernels::View& out) {
+  const Place& place = places()[query.slot];
   const uint32_t committed = place.sequence->length;
-  const Choosing choosing = choosing_of(ask.slot, ask.layer);
+  const Choosing choosing = choosing_of(query.slot, query.layer);
   const bool fetched = fetcher_ != nullptr && place.fresh <= kMostSelecting;
-  if (!fetched) inner_->view(ask, scratch, out);
+  if (!fetched) inner_->view(query, scratch, out);
   Choice choice;
   uint64_t bytes = 0;
   if (!choosing.all()) {
-    KVICK_CHECK(ask.q != nullptr, "a view without queries of a store whose views depend on them");
-    choice = choose(ask, choosing, out, scratch);
+    KVICK_CHECK(query.q != nullptr, "a view without queries of a store whose views depend on them");
+    choice = choose(query, choosing, out, scratch);
     bytes = store_.selector_->choice_bytes(choosing, committed);
   }
-  if (checks(ask)) lost_[ask.slot] = lost_of(ask, choosing, choice, out, scratch);
+  if (checks(query)) lost_[query.slot] = lost_of(query, choosing, choice, out, scratch);
   if (fetched)
-    fetcher_->view_some(ask, all_rows(choosing, choice.rows, committed, scratch), scratch, out);
+    fetcher_->view_some(query, all_rows(choosing, choice.rows, committed, scratch), scratch, out);
   else if (!choosing.all())
     narrow(choosing, choice, scratch, out);
   out.rest = choice.rest;
@@ -156,17 +156,17 @@ uint64_t SelectStep::view_bytes(const kernels::View& view) const {
 }
 
 // all: the view of all rows, empty if they are in a slower tier.
-Choice SelectStep::choose(const Ask& ask, const Choosing& choosing, const kernels::View& all,
+Choice SelectStep::choose(const Query& query, const Choosing& choosing, const kernels::View& all,
                           base::Arena& scratch) const {
-  const Place& place = places()[ask.slot];
+  const Place& place = places()[query.slot];
   const uint32_t group = store_.setup().group;
   const auto queries = scratch.make<const float*>(size_t{place.fresh} * group);
   for (size_t i = 0; i < queries.size(); ++i)
-    queries[i] = ask.q == nullptr
+    queries[i] = query.q == nullptr
                      ? nullptr
-                     : ask.q + i / group * ask.q_stride + i % group * store_.shape().head_dim;
+                     : query.q + i / group * query.q_stride + i % group * store_.shape().head_dim;
   Question question = {.rows = store_.rows_of(static_cast<const SelectSequence&>(*place.sequence),
-                                              ask.layer, ask.head),
+                                              query.layer, query.head),
                        .count = place.sequence->length,
                        .choosing = choosing,
                        .queries = queries,
@@ -174,7 +174,7 @@ Choice SelectStep::choose(const Ask& ask, const Choosing& choosing, const kernel
                        .fresh = all.fresh};
   if (!all.past.empty()) question.rows.segment = all.past[0];
   if (store_.selector_->has_side_rows()) {
-    KVICK_CHECK_EQ(predicted_layer_, ask.layer);
+    KVICK_CHECK_EQ(predicted_layer_, query.layer);
     question.predicted = predicted_.data() + place.first * store_.selector_->predicted_floats();
   }
   Choice choice;
@@ -183,24 +183,24 @@ Choice SelectStep::choose(const Ask& ask, const Choosing& choosing, const kernel
   return choice;
 }
 
-bool SelectStep::checks(const Ask& ask) const {
-  const Place& place = places()[ask.slot];
+bool SelectStep::checks(const Query& query) const {
+  const Place& place = places()[query.slot];
   const uint32_t heads = store_.shape().kv_heads;
   const uint32_t dense = store_.selector_->selection().dense_layers;
-  if (fetcher_ != nullptr || place.fresh > kMostSelecting || ask.layer < dense) return false;
+  if (fetcher_ != nullptr || place.fresh > kMostSelecting || query.layer < dense) return false;
   return checked_view(place.sequence->length, place.fresh,
                       (store_.shape().layers - dense) * heads) ==
-         (ask.layer - dense) * heads + ask.head;
+         (query.layer - dense) * heads + query.head;
 }
 
 // Where all rows are read nothing is lost, which counts only if the budget was raised to it.
-float SelectStep::lost_of(const Ask& ask, const Choosing& choosing, const Choice& choice,
+float SelectStep::lost_of(const Query& query, const Choosing& choosing, const Choice& choice,
                           const kernels::View& all, base::Arena& scratch) const {
-  const auto& sequence = static_cast<const SelectSequence&>(*places()[ask.slot].sequence);
+  const auto& sequence = static_cast<const SelectSequence&>(*places()[query.slot].sequence);
   if (choosing.all()) return sequence.meter.level > 0 ? 0.0F : -1.0F;
   const std::span<const float*> queries = scratch.make<const float*>(store_.setup().group);
   const uint32_t dims = store_.shape().head_dim;
-  for (size_t i = 0; i < queries.size(); ++i) queries[i] = ask.q + i * dims;
+  for (size_t i = 0; i < queries.size(); ++i) queries[i] = query.q + i * dims;
   return lost_mass(kernels_of(store_.setup()),
                    {.past = all.past[0],
                     .fresh = all.fresh,
@@ -251,12 +251,12 @@ void SelectStep::summarise(uint32_t slot, std::span<const uint32_t> kept) {
     base::Arena scratch;
     kernels::View view;
     for (size_t at = begin; at < end; ++at) {
-      const Ask ask = {.slot = slot,
+      const Query query = {.slot = slot,
                        .layer = static_cast<uint32_t>(at / heads),
                        .head = static_cast<uint32_t>(at % heads)};
       scratch.reset();
-      fetcher_->view_some(ask, {}, scratch, view);
-      RowsOfHead rows = store_.rows_of(sequence, ask.layer, ask.head);
+      fetcher_->view_some(query, {}, scratch, view);
+      RowsOfHead rows = store_.rows_of(sequence, query.layer, query.head);
       rows.segment = view.fresh;
       const auto runs = kept_runs(view.fresh.runs, sequence.length, kept);
       rows.segment.runs = runs;

@@ -10,12 +10,12 @@
 
 namespace kvick::kv {
 
-class SelectStep final : public CheckedStep {
+class SelectStep final : public CheckedStep, public InputReader {
  public:
   SelectStep(SelectStore& store, std::vector<Place> places, std::unique_ptr<Step> inner);
 
-  Wants wants() const override {
-    return {.queries = true, .inputs = store_.selector_->has_side_rows()};
+  StepFacets facets() override {
+    return {.inputs = store_.selector_->has_side_rows() ? this : nullptr, .per_query = true};
   }
   void inputs(uint32_t layer, const float* x, std::span<const uint32_t> positions) override;
 
@@ -23,19 +23,19 @@ class SelectStep final : public CheckedStep {
   // Of the slot's queries in one layer; where they read all rows, nothing is chosen from.
   Choosing choosing_of(uint32_t slot, uint32_t layer) const;
   void write_rows(uint32_t layer, const float* k, const float* v) override;
-  void view_rows(const Ask& ask, base::Arena& scratch, kernels::View& out) override;
+  void view_rows(const Query& query, base::Arena& scratch, kernels::View& out) override;
   void keep_all(const Kept& kept) override;
   void keep_rows(uint32_t slot, std::span<const uint32_t> kept) override;
 
-  Choice choose(const Ask& ask, const Choosing& choosing, const kernels::View& all,
+  Choice choose(const Query& query, const Choosing& choosing, const kernels::View& all,
                 base::Arena& scratch) const;
   void narrow(const Choosing& choosing, const Choice& choice, base::Arena& scratch,
               kernels::View& out) const;
   uint64_t view_bytes(const kernels::View& view) const;
   // Whether the view is the one of its slot that is checked in this step (meter.h).
-  bool checks(const Ask& ask) const;
+  bool checks(const Query& query) const;
   // all: the view of all rows.
-  float lost_of(const Ask& ask, const Choosing& choosing, const Choice& choice,
+  float lost_of(const Query& query, const Choosing& choosing, const Choice& choice,
                 const kernels::View& all, base::Arena& scratch) const;
   void note_check(uint32_t slot);
 

@@ -50,6 +50,15 @@ SelectStore::SelectStore(const Setup& setup, std::unique_ptr<CheckedStore> inner
       selector_(std::move(selector)),
       summary_(selector_->summary()) {}
 
+// What the rows' store has, but that rows cannot be moved without what was written about them.
+StoreFacets SelectStore::facets() {
+  StoreFacets facets = CheckedStore::facets();
+  const StoreFacets inner = inner_->facets();
+  if (inner.rows != nullptr && !keeps_by_commit()) facets.rows = this;
+  if (inner.buckets != nullptr) facets.buckets = this;
+  return facets;
+}
+
 size_t SelectStore::block_bytes() const {
   return summary_.bytes * shape().layers * shape().kv_heads;
 }
@@ -83,17 +92,15 @@ void SelectStore::free_sequence(std::unique_ptr<Sequence> sequence) {
 void SelectStore::read_rows(SeqId seq, uint32_t first, uint32_t count,
                             std::span<std::byte> out) const {
   check_idle("read_rows");
-  if (keeps_by_commit()) return CheckedStore::read_rows(seq, first, count, out);
-  inner_->read_rows(mine(find(seq)).inner, first, count, out);
+  inner_->facets().rows->read_rows(mine(find(seq)).inner, first, count, out);
 }
 
 base::Status<Shortage> SelectStore::append_rows(SeqId seq, std::span<const Token> tokens,
                                                 std::span<const std::byte> rows) {
   check_idle("append_rows");
-  if (keeps_by_commit()) return CheckedStore::append_rows(seq, tokens, rows);
   SelectSequence& sequence = mine(find(seq));
   inner_->limit(setup().max_bytes - held_bytes());
-  KVICK_TRY_VOID(inner_->append_rows(sequence.inner, tokens, rows));
+  KVICK_TRY_VOID(inner_->facets().rows->append_rows(sequence.inner, tokens, rows));
   sequence.length += static_cast<uint32_t>(tokens.size());
   return base::Done{};
 }
@@ -257,27 +264,20 @@ std::vector<Piece> SelectStore::map() const {
   return pieces;
 }
 
-namespace {
-
-std::unique_ptr<Store> around(const Setup& setup, std::unique_ptr<Store> made,
-                              std::unique_ptr<const Selector> selector) {
-  auto* const store = dynamic_cast<CheckedStore*>(made.get());
-  const auto* const rows = dynamic_cast<const RowStore*>(store);
-  KVICK_CHECK(store != nullptr && (rows != nullptr || setup.tier),
-              "{} needs rows in place or in a slower tier", setup.select.name);
-  static_cast<void>(made.release());
-  return std::make_unique<SelectStore>(setup, std::unique_ptr<CheckedStore>(store), rows,
-                                       std::move(selector));
-}
-
-}  // namespace
-
 base::Result<std::unique_ptr<Store>> make_select_store(const Setup& setup, const Layout& layout,
                                                        std::unique_ptr<const Selector> selector) {
   KVICK_TRY_VOID(check_place(setup, *selector));
-  KVICK_TRY(std::unique_ptr<Store> made,
-            layout.strategy.make(setup_of_rows(setup, *selector), layout.spec));
-  return around(setup, std::move(made), std::move(selector));
+  const Setup of_rows = setup_of_rows(setup, *selector);
+  if (setup.tier) {
+    KVICK_TRY(const TierOptions options, read_tier(*of_rows.tier));
+    KVICK_TRY(std::unique_ptr<Tier> tier,
+              make_tier(options, tier_unit_bytes(setup.shape, options)));
+    return make_select_store(setup, options, std::move(tier), std::move(selector));
+  }
+  KVICK_TRY(std::unique_ptr<RowStore> rows, layout.strategy.make_rows(of_rows, layout.spec));
+  const RowStore* const in_place = rows.get();
+  return std::unique_ptr<Store>(
+      std::make_unique<SelectStore>(setup, std::move(rows), in_place, std::move(selector)));
 }
 
 base::Result<std::unique_ptr<Store>> make_select_store(const Setup& setup,
@@ -285,9 +285,10 @@ base::Result<std::unique_ptr<Store>> make_select_store(const Setup& setup,
                                                        std::unique_ptr<Tier> tier,
                                                        std::unique_ptr<const Selector> selector) {
   KVICK_TRY_VOID(check_place(setup, *selector));
-  KVICK_TRY(std::unique_ptr<Store> made,
+  KVICK_TRY(std::unique_ptr<CheckedStore> rows,
             make_tiered_store(setup_of_rows(setup, *selector), options, std::move(tier)));
-  return around(setup, std::move(made), std::move(selector));
+  return std::unique_ptr<Store>(
+      std::make_unique<SelectStore>(setup, std::move(rows), nullptr, std::move(selector)));
 }
 
 namespace {

@@ -1,7 +1,7 @@
 #pragma once
 // Internal to the policies that leave rows in place: a store of any strategy with a Selector
 // (selector.h) in front of it. Where that store keeps rows in a slower tier, they are asked for
-// once they are chosen (row_fetcher.h), and summarised by the commit, before they leave memory.
+// once they are chosen (RowFetcher), and summarised by the commit, before they leave memory.
 
 #include <atomic>
 
@@ -27,13 +27,16 @@ struct SelectSequence : Sequence {
   Meter meter;
 };
 
-class SelectStore final : public CheckedStore {
+class SelectStore final : public CheckedStore, public RowMover, public Buckets {
  public:
   // rows: inner, or null if its rows are in a slower tier.
   SelectStore(const Setup& setup, std::unique_ptr<CheckedStore> inner, const RowStore* rows,
               std::unique_ptr<const Selector> selector);
 
-  std::string failure(SeqId seq) const override { return inner_->failure(mine(find(seq)).inner); }
+  StoreFacets facets() override;
+  uint32_t spare_rows(SeqId seq) const override {
+    return inner_->facets().buckets->spare_rows(mine(find(seq)).inner);
+  }
   void read_rows(SeqId seq, uint32_t first, uint32_t count,
                  std::span<std::byte> out) const override;
   base::Status<Shortage> append_rows(SeqId seq, std::span<const Token> tokens,
@@ -43,6 +46,9 @@ class SelectStore final : public CheckedStore {
  private:
   friend class SelectStep;
 
+  std::string failure_of(const Sequence& sequence) const override {
+    return inner_->failure(static_cast<const SelectSequence&>(sequence).inner);
+  }
   static SelectSequence& mine(Sequence& sequence) { return static_cast<SelectSequence&>(sequence); }
 
   std::unique_ptr<Sequence> make_sequence(std::span<const Token> prompt,

@@ -187,8 +187,8 @@ TEST(Quest, ReadsThePagesWhoseBoundsAreHighest) {
   write_all(*step, shape, p.fresh);
   base::Arena scratch;
   kernels::View view;
-  const Ask ask = ask_of(0, 0, 0);
-  step->view(ask, scratch, view);
+  const Query query = query_of(0, 0, 0);
+  step->view(query, scratch, view);
 
   std::vector<std::pair<double, uint32_t>> bounds;  // negative, page
   for (uint32_t page = 1; page < (kRows - 7) / kPage; ++page) {
@@ -196,7 +196,7 @@ TEST(Quest, ReadsThePagesWhoseBoundsAreHighest) {
     for (uint32_t i = 0; i < shape.head_dim; ++i) {
       double most = -1e30;
       for (uint32_t row = page * kPage; row < (page + 1) * kPage; ++row)
-        most = std::max(most, double{ask.q[i]} * value_of(p.twin[a][row], 0, 0, false, i));
+        most = std::max(most, double{query.q[i]} * value_of(p.twin[a][row], 0, 0, false, i));
       bound += most;
     }
     bounds.emplace_back(-bound, page);
@@ -254,7 +254,7 @@ struct SideRows {
     std::vector<float> x(tokens * 3), rows(tokens * 2 * 8, 1);
     for (uint32_t t = 0; t < tokens; ++t) x[t * 3] = static_cast<float>((next + t) * 37 % 101);
     for (uint32_t layer = 0; layer < 2; ++layer) {
-      (*begun)->inputs(layer, x.data(), std::vector<uint32_t>(tokens));
+      (*begun)->facets().inputs->inputs(layer, x.data(), std::vector<uint32_t>(tokens));
       (*begun)->write(layer, rows.data(), rows.data());
       for (uint32_t s = 0; s < slots.size(); ++s)
         for (uint32_t head = 0; head < 2; ++head) expect(**begun, slots[s].seq, s, layer, head);
@@ -274,7 +274,7 @@ struct SideRows {
     const Choosing choosing = kTriedSelection.of(static_cast<uint32_t>(values.size()));
     base::Arena scratch;
     kernels::View view;
-    step.view(ask_of(slot, layer, head), scratch, view);
+    step.view(query_of(slot, layer, head), scratch, view);
     Rows expected, order;
     for (uint32_t row = 0; row < values.size(); ++row)
       (row < choosing.first || row >= choosing.last ? expected : order).push_back(row);
@@ -317,7 +317,7 @@ TEST(SideRows, FollowTheirRowsThroughForksDroppedStepsAndPaths) {
     t.step({{a, 6}, {c, 2}}, &path);
     for (int i = 0; i < 9; ++i) t.step({{c, 1}, {a, 1}, {b, 2}});
     uint64_t mapped = 0;
-    for (const Piece& piece : t.store->map()) mapped += piece.bytes;
+    for (const Piece& piece : map_of(*t.store)) mapped += piece.bytes;
     EXPECT_EQ(mapped, t.store->usage().allocated_bytes);
     for (const auto& [seq, values] : t.twin) t.store->close(seq);
   }

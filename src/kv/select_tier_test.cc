@@ -66,7 +66,7 @@ class Decoder {
     return step.ok() ? std::move(step).value() : nullptr;
   }
   void enter(Step& step, uint32_t layer) {
-    if (step.wants().inputs) step.inputs(layer, floats(kDim).data(), places());
+    if (step.facets().inputs) step.facets().inputs->inputs(layer, floats(kDim).data(), places());
   }
   void write(Step& step, uint32_t layer) {
     const size_t n = size_t{kShape.kv_heads} * kShape.head_dim;
@@ -255,12 +255,12 @@ TEST(SelectTier, ATierThatFailsEndsItsSequenceAlone) {
   };
   const uint32_t before = decoder.store().length(decoder.seq(0));
   const auto failed = [&](uint32_t slot) {
-    return !decoder.store().failure(decoder.seq(slot)).empty();
+    return !failure(decoder.store(), decoder.seq(slot)).empty();
   };
   for (int i = 0; i < 9 && !failed(0) && !failed(1); ++i) decoder.step(1);
   const bool first = failed(0);
   const SeqId bad = decoder.seq(first ? 0 : 1);
-  EXPECT_EQ(decoder.store().failure(bad), "the disk is broken");
+  EXPECT_EQ(failure(decoder.store(), bad), "the disk is broken");
   EXPECT_GE(decoder.store().length(bad), before);
   const Slot slot = {.seq = bad, .fresh = 1, .tokens = {}};
   const auto refused = decoder.store().begin({.slots = {&slot, 1}});

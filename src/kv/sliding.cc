@@ -73,7 +73,7 @@ class SlidingStep final : public CheckedStep {
   };
 
   void write_rows(uint32_t layer, const float* k, const float* v) override;
-  void view_rows(const Ask& ask, base::Arena& scratch, kernels::View& out) override;
+  void view_rows(const Query& query, base::Arena& scratch, kernels::View& out) override;
   void keep_rows(uint32_t slot, std::span<const uint32_t> kept) override;
 
   SlidingSequence& sequence(uint32_t slot) const {
@@ -255,22 +255,22 @@ void SlidingStep::write_rows(uint32_t layer, const float* k, const float* v) {
 
 // Row 0 of the past is the window's first: with its S - 1 rows it is the tensor that a static graph
 // takes in, zero up to the first valid one. Attention is told of the valid rows alone.
-void SlidingStep::view_rows(const Ask& ask, base::Arena&, kernels::View& out) {
-  const SlidingSequence& sequence = this->sequence(ask.slot);
+void SlidingStep::view_rows(const Query& query, base::Arena&, kernels::View& out) {
+  const SlidingSequence& sequence = this->sequence(query.slot);
   const Shape& shape = store_.shape();
   const auto window = [&](bool is_v) {
-    return row_of(shape, sequence.layers[ask.layer], ask.head, is_v, sequence.offset);
+    return row_of(shape, sequence.layers[query.layer], query.head, is_v, sequence.offset);
   };
-  const auto fresh = [&](bool is_v) { return fresh_rows(ask.slot, ask.layer, ask.head, is_v); };
+  const auto fresh = [&](bool is_v) { return fresh_rows(query.slot, query.layer, query.head, is_v); };
   out = {};
   if (sequence.held > 0) {
     kernels::Segment past =
-        segment_of(store_.setup(), ask.layer, ask.head, window(false), window(true));
-    past.runs = {&runs_[ask.slot].past, 1};
+        segment_of(store_.setup(), query.layer, query.head, window(false), window(true));
+    past.runs = {&runs_[query.slot].past, 1};
     out.past.push_back(past);
   }
-  out.fresh = segment_of(store_.setup(), ask.layer, ask.head, fresh(false), fresh(true));
-  out.fresh.runs = {&runs_[ask.slot].fresh, 1};
+  out.fresh = segment_of(store_.setup(), query.layer, query.head, fresh(false), fresh(true));
+  out.fresh.runs = {&runs_[query.slot].fresh, 1};
 }
 
 void SlidingStep::keep_rows(uint32_t slot, std::span<const uint32_t> kept) {

@@ -41,22 +41,22 @@ inline Input make_input(uint32_t number) {
   return made;
 }
 
-inline Doubles softmax(const MadeMemory& made, size_t head, const float* x) {
-  Doubles weights(made.memory.slots);
+inline Doubles softmax(const MadeSlots& made, size_t head, const float* x) {
+  Doubles weights(made.facts.slots);
   double sum = 0;
   for (size_t m = 0; m < weights.size(); ++m) {
     double dot = 0;
     for (uint32_t d = 0; d < kShape.head_dim; ++d)
       dot += double{x[d]} * made.keys[(head * weights.size() + m) * kShape.head_dim + d];
-    sum += weights[m] = std::exp(dot * made.memory.scale);
+    sum += weights[m] = std::exp(dot * made.facts.scale);
   }
   for (double& weight : weights) weight /= sum;
   return weights;
 }
 
 // The definition: a token is written into the values of all heads,
-inline void write_naive(const MadeMemory& made, const Input& in, Doubles& values, bool gated) {
-  const uint32_t slots = made.memory.slots, dim = kShape.head_dim;
+inline void write_naive(const MadeSlots& made, const Input& in, Doubles& values, bool gated) {
+  const uint32_t slots = made.facts.slots, dim = kShape.head_dim;
   for (size_t head = 0; head < size_t{kShape.layers} * kShape.kv_heads; ++head) {
     double* mine = values.data() + head * slots * dim;
     const Doubles ww = softmax(made, head, &in.k[head * dim]);
@@ -67,8 +67,8 @@ inline void write_naive(const MadeMemory& made, const Input& in, Doubles& values
 }
 
 // then it reads them.
-inline Doubles read_naive(const MadeMemory& made, const Input& in, const Doubles& values) {
-  const uint32_t slots = made.memory.slots, dim = kShape.head_dim;
+inline Doubles read_naive(const MadeSlots& made, const Input& in, const Doubles& values) {
+  const uint32_t slots = made.facts.slots, dim = kShape.head_dim;
   Doubles out;
   for (size_t head = 0; head < size_t{kShape.layers} * kShape.kv_heads; ++head) {
     const double* mine = values.data() + head * slots * dim;
@@ -83,13 +83,13 @@ inline Doubles read_naive(const MadeMemory& made, const Input& in, const Doubles
   return out;
 }
 
-inline Doubles naive(const MadeMemory& made, const Input& in, Doubles& values, bool gated) {
+inline Doubles naive(const MadeSlots& made, const Input& in, Doubles& values, bool gated) {
   write_naive(made, in, values, gated);
   return read_naive(made, in, values);
 }
 
 // What the last of some tokens reads. Each is known by a number.
-inline Doubles naive(const MadeMemory& made, const std::vector<uint32_t>& tokens, bool gated) {
+inline Doubles naive(const MadeSlots& made, const std::vector<uint32_t>& tokens, bool gated) {
   Doubles values(made.initial.begin(), made.initial.end());
   for (const uint32_t token : tokens) write_naive(made, make_input(token), values, gated);
   return read_naive(made, make_input(tokens.back()), values);

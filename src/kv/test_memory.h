@@ -14,8 +14,8 @@
 
 namespace kvick::kv::test {
 
-struct MadeMemory {
-  MadeMemory(const Shape& shape, uint32_t slots, kernels::DType type = kernels::DType::kF32,
+struct MadeSlots {
+  MadeSlots(const Shape& shape, uint32_t slots, kernels::DType type = kernels::DType::kF32,
              uint32_t carried = 0) {
     const uint32_t heads = shape.layers * shape.kv_heads, dim = shape.head_dim;
     const uint32_t inputs = (dim + kernels::kGroup - 1) / kernels::kGroup * kernels::kGroup;
@@ -34,15 +34,15 @@ struct MadeMemory {
       matrices.push_back(kernels::make_matrix(type, slots, inputs));
       kernels::pack_panels(matrices.back(), bytes.data(), slots, 0, 0, matrices.back().panels());
     }
-    memory = {
+    facts = {
         .slots = slots, .scale = 0.5F, .keys = matrices, .initial = initial, .carried = carried};
   }
-  MadeMemory(const MadeMemory&) = delete;
-  MadeMemory& operator=(const MadeMemory&) = delete;
+  MadeSlots(const MadeSlots&) = delete;
+  MadeSlots& operator=(const MadeSlots&) = delete;
 
   std::vector<float> keys, initial;  // [layers][kv_heads][slots][head_dim]
   std::vector<kernels::Matrix> matrices;
-  Memory memory;
+  Slots facts;
 };
 
 // A case's text is a strategy's spec or, with a policy, "STRATEGY POLICY": bmc:r=7 quest:budget=9.
@@ -86,7 +86,7 @@ inline std::shared_ptr<const Predictor> made_predictor(const Shape& shape, Predi
 // if it needs one.
 inline Setup setup_for(const std::string& spec, const Shape& shape,
                        uint64_t max_bytes = UINT64_MAX) {
-  static std::map<std::tuple<uint32_t, uint32_t, uint32_t>, MadeMemory> made;
+  static std::map<std::tuple<uint32_t, uint32_t, uint32_t>, MadeSlots> made;
   Setup setup = test_setup(shape, max_bytes);
   // Units so small that sequences of a few dozen tokens fill some.
   if (traits_of(spec).tiered) setup.tier = parse_spec("ram:unit=8,size=64MiB").value();
@@ -94,11 +94,11 @@ inline Setup setup_for(const std::string& spec, const Shape& shape,
   if (setup.select.name == "maple") setup.predictor = made_predictor(shape, PredictorForm::kHeads);
   if (setup.select.name == "loki")
     setup.predictor = made_predictor(shape, PredictorForm::kComponents);
-  if (!traits_of(spec).memory) return setup;
+  if (!traits_of(spec).slots) return setup;
   setup.shape.k_type = setup.shape.v_type = kernels::DType::kF32;
   constexpr uint32_t kSlots = 21;
   const auto key = std::tuple(shape.layers, shape.kv_heads, shape.head_dim);
-  setup.memory = &made.try_emplace(key, shape, kSlots).first->second.memory;
+  setup.slots = &made.try_emplace(key, shape, kSlots).first->second.facts;
   return setup;
 }
 

@@ -47,7 +47,7 @@ inline Rows positions(const kernels::View& view) {
 }
 
 // With queries of up to 64 tokens, whose group is one.
-inline Ask ask_of(uint32_t slot, uint32_t layer, uint32_t head) {
+inline Query query_of(uint32_t slot, uint32_t layer, uint32_t head) {
   static const std::vector<float> queries = [] {
     std::vector<float> made(64 * 64);
     for (uint32_t i = 0; i < made.size(); ++i) made[i] = value_of(i, 7, 7, false, i);
@@ -57,10 +57,10 @@ inline Ask ask_of(uint32_t slot, uint32_t layer, uint32_t head) {
 }
 
 // Bytes that the attention of a step's slot 0 reads.
-inline uint64_t read_bytes(Step& step, const Shape& shape, const Memory* memory) {
-  if (memory != nullptr) {  // the values, and the keys as they are packed
-    uint64_t bytes = memory->initial.size_bytes();
-    for (const kernels::Matrix& keys : memory->keys) bytes += keys.data.size();
+inline uint64_t read_bytes(Step& step, const Shape& shape, const Slots* slots) {
+  if (slots != nullptr) {  // the values, and the keys as they are packed
+    uint64_t bytes = slots->initial.size_bytes();
+    for (const kernels::Matrix& keys : slots->keys) bytes += keys.data.size();
     return bytes;
   }
   base::Arena scratch;
@@ -68,7 +68,7 @@ inline uint64_t read_bytes(Step& step, const Shape& shape, const Memory* memory)
   uint64_t bytes = 0;
   for (uint32_t layer = 0; layer < shape.layers; ++layer)
     for (uint32_t head = 0; head < shape.kv_heads; ++head) {
-      step.view(ask_of(0, layer, head), scratch, view);
+      step.view(query_of(0, layer, head), scratch, view);
       bytes += gather(view, shape, false).size() + gather(view, shape, true).size();
     }
   return bytes;
@@ -108,7 +108,7 @@ inline void expect_shows_some(Step& step, const Shape& shape, const Shown& what,
   kernels::View view;
   for (uint32_t layer = 0; layer < shape.layers; ++layer)
     for (uint32_t head = 0; head < shape.kv_heads; ++head) {
-      step.view(ask_of(what.slot, layer, head), scratch, view);
+      step.view(query_of(what.slot, layer, head), scratch, view);
       const Rows past = positions(view);
       if (past.size() != what.committed) {
         ASSERT_EQ(past.size(), choosing.read_rows(what.committed));

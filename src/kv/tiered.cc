@@ -18,7 +18,9 @@ uint64_t most_frames(const Setup& setup, const TierOptions& options, const UnitL
 base::Result<std::unique_ptr<Store>> make(const Setup& setup, const Spec&) {
   KVICK_TRY(const TierOptions options, read_tier(*setup.tier));
   KVICK_TRY(std::unique_ptr<Tier> tier, make_tier(options, tier_unit_bytes(setup.shape, options)));
-  return make_tiered_store(setup, options, std::move(tier));
+  KVICK_TRY(std::unique_ptr<CheckedStore> store,
+            make_tiered_store(setup, options, std::move(tier)));
+  return std::unique_ptr<Store>(std::move(store));
 }
 
 // Of sequences that grow by one token a step, all together. Of a token before which no unit was
@@ -68,9 +70,9 @@ size_t tier_unit_bytes(const Shape& shape, const TierOptions& options) {
   return UnitLayout(shape, options.unit_tokens).bytes;
 }
 
-base::Result<std::unique_ptr<Store>> make_tiered_store(const Setup& setup,
-                                                       const TierOptions& options,
-                                                       std::unique_ptr<Tier> tier) {
+base::Result<std::unique_ptr<CheckedStore>> make_tiered_store(const Setup& setup,
+                                                              const TierOptions& options,
+                                                              std::unique_ptr<Tier> tier) {
   const UnitLayout layout(setup.shape, options.unit_tokens);
   const uint64_t most = most_frames(setup, options, layout);
   const uint64_t token = uint64_t{layout.regions} * layout.bytes;
@@ -80,7 +82,7 @@ base::Result<std::unique_ptr<Store>> make_tiered_store(const Setup& setup,
         "is {}: give more",
         options.kind, options.fast_bytes, setup.max_bytes, layout.tokens, token);
   KVICK_TRY(Reservation memory, Reservation::make(most * layout.bytes, Pages::kSystem));
-  return std::unique_ptr<Store>(std::make_unique<TieredStore>(
+  return std::unique_ptr<CheckedStore>(std::make_unique<TieredStore>(
       setup, layout,
       std::make_unique<Frames>(std::move(tier), std::move(memory), layout.bytes,
                                static_cast<uint32_t>(most), options.timeout_s)));

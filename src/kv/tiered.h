@@ -10,10 +10,12 @@
 
 namespace kvick::kv {
 
+class CheckedStore;
+
 // The store that the strategy `tiered` makes, over a tier that the caller has made.
-base::Result<std::unique_ptr<Store>> make_tiered_store(const Setup& setup,
-                                                       const TierOptions& options,
-                                                       std::unique_ptr<Tier> tier);
+base::Result<std::unique_ptr<CheckedStore>> make_tiered_store(const Setup& setup,
+                                                              const TierOptions& options,
+                                                              std::unique_ptr<Tier> tier);
 // Bytes of the units that a tier's store moves.
 size_t tier_unit_bytes(const Shape& shape, const TierOptions& options);
 

@@ -122,17 +122,17 @@ void TieredStep::write_rows(uint32_t layer, const float* k, const float* v) {
 
 // Where the tokens [begin, end) are. Units that could not be read are left out: their sequence has
 // failed.
-std::span<const kernels::Run> TieredStep::runs(const Ask& ask, uint32_t begin, uint32_t end,
+std::span<const kernels::Run> TieredStep::runs(const Query& query, uint32_t begin, uint32_t end,
                                                base::Arena& scratch) const {
   const UnitLayout& layout = store_.layout_;
-  const TieredSequence& sequence = this->sequence(ask.slot);
+  const TieredSequence& sequence = this->sequence(query.slot);
   const std::span<kernels::Run> runs =
       scratch.make<kernels::Run>(layout.touched(end) - layout.full(begin));
   size_t count = 0;
   for (uint32_t token = begin; token < end;) {
     const uint32_t in_unit = token % layout.tokens;
     const uint32_t n = std::min(layout.tokens - in_unit, end - token);
-    const FrameId frame = sequence.frames[layout.index(layout.full(token), ask.layer, ask.head)];
+    const FrameId frame = sequence.frames[layout.index(layout.full(token), query.layer, query.head)];
     const uint32_t row = frame * layout.tokens + in_unit;
     if (frame == kNoFrame) {
       token += n;
@@ -149,40 +149,40 @@ std::span<const kernels::Run> TieredStep::runs(const Ask& ask, uint32_t begin, u
 }
 
 // Without runs.
-kernels::Segment TieredStep::segment(const Ask& ask) const {
+kernels::Segment TieredStep::segment(const Query& query) const {
   const std::byte* const rows = store_.frames_->data(0);
   kernels::Segment segment =
-      segment_of(store_.setup(), ask.layer, ask.head, rows, rows + store_.shape().row_bytes(false));
+      segment_of(store_.setup(), query.layer, query.head, rows, rows + store_.shape().row_bytes(false));
   segment.k_stride = segment.v_stride = static_cast<uint32_t>(store_.layout_.pair_bytes);
   return segment;
 }
 
-void TieredStep::view_rows(const Ask& ask, base::Arena& scratch, kernels::View& out) {
-  KVICK_CHECK(store_.shows_all(places()[ask.slot]), "slot {} shows the rows that are asked for",
-              ask.slot);
-  if (layer_ != ask.layer) load(ask.layer);
-  const uint32_t length = sequence(ask.slot).length;
-  kernels::Segment segment = this->segment(ask);
+void TieredStep::view_rows(const Query& query, base::Arena& scratch, kernels::View& out) {
+  KVICK_CHECK(store_.shows_all(places()[query.slot]), "slot {} shows the rows that are asked for",
+              query.slot);
+  if (layer_ != query.layer) load(query.layer);
+  const uint32_t length = sequence(query.slot).length;
+  kernels::Segment segment = this->segment(query);
   out = {};
-  segment.runs = runs(ask, 0, length, scratch);
+  segment.runs = runs(query, 0, length, scratch);
   if (!segment.runs.empty()) out.past.push_back(segment);
-  segment.runs = runs(ask, length, length + places()[ask.slot].fresh, scratch);
+  segment.runs = runs(query, length, length + places()[query.slot].fresh, scratch);
   out.fresh = segment;
 }
 
 // -- some rows --
 
-void TieredStep::pin_some(const Ask& ask, std::span<const uint32_t> rows, Frames::Patience patience,
+void TieredStep::pin_some(const Query& query, std::span<const uint32_t> rows, Frames::Patience patience,
                           std::vector<Unit>& pinned) {
   const UnitLayout& layout = store_.layout_;
-  TieredSequence& sequence = this->sequence(ask.slot);
+  TieredSequence& sequence = this->sequence(query.slot);
   const uint32_t full = layout.full(sequence.length);
   uint32_t last = full;
   for (const uint32_t row : rows) {
     const uint32_t at = layout.full(row);
     if (at >= full || at == last) continue;
     last = at;
-    const Unit unit = {&sequence, layout.index(at, ask.layer, ask.head)};
+    const Unit unit = {&sequence, layout.index(at, query.layer, query.head)};
     if (store_.frames_->pin(unit, store_.at(sequence, unit.index), patience)) {
       pinned.push_back(unit);
       continue;
@@ -193,7 +193,7 @@ void TieredStep::pin_some(const Ask& ask, std::span<const uint32_t> rows, Frames
   }
   store_.frames_->submit();
   const std::lock_guard lock(choosing_);
-  for (const Unit& unit : pinned) chosen_.emplace_back(ask.layer, unit);
+  for (const Unit& unit : pinned) chosen_.emplace_back(query.layer, unit);
 }
 
 void TieredStep::unpin_chosen(uint32_t but_layer) {
@@ -205,23 +205,23 @@ void TieredStep::unpin_chosen(uint32_t but_layer) {
   });
 }
 
-void TieredStep::prefetch(const Ask& ask, std::span<const uint32_t> rows) {
+void TieredStep::prefetch(const Query& query, std::span<const uint32_t> rows) {
   std::vector<Unit> pinned;
-  pin_some(ask, rows, Frames::Patience::kSpare, pinned);
+  pin_some(query, rows, Frames::Patience::kSpare, pinned);
 }
 
-void TieredStep::view_some(const Ask& ask, std::span<const uint32_t> rows, base::Arena& scratch,
+void TieredStep::view_some(const Query& query, std::span<const uint32_t> rows, base::Arena& scratch,
                            kernels::View& out) {
-  if (chosen_layer_.exchange(ask.layer) != ask.layer) unpin_chosen(ask.layer);
+  if (chosen_layer_.exchange(query.layer) != query.layer) unpin_chosen(query.layer);
   std::vector<Unit> pinned;
-  pin_some(ask, rows, Frames::Patience::kWait, pinned);
+  pin_some(query, rows, Frames::Patience::kWait, pinned);
   store_.frames_->wait(pinned);
   const UnitLayout& layout = store_.layout_;
-  const TieredSequence& sequence = this->sequence(ask.slot);
+  const TieredSequence& sequence = this->sequence(query.slot);
   const std::span<kernels::Run> some = scratch.make<kernels::Run>(rows.size());
   size_t count = 0;
   for (const uint32_t token : rows) {
-    const FrameId frame = sequence.frames[layout.index(layout.full(token), ask.layer, ask.head)];
+    const FrameId frame = sequence.frames[layout.index(layout.full(token), query.layer, query.head)];
     if (frame == kNoFrame) continue;  // the sequence has failed
     const uint32_t row = frame * layout.tokens + token % layout.tokens;
     kernels::Run* const last = count > 0 ? &some[count - 1] : nullptr;
@@ -230,11 +230,11 @@ void TieredStep::view_some(const Ask& ask, std::span<const uint32_t> rows, base:
     else
       some[count++] = {.row = row, .rows = 1, .pos = token};
   }
-  kernels::Segment segment = this->segment(ask);
+  kernels::Segment segment = this->segment(query);
   out = {};
   segment.runs = some.first(count);
   if (count > 0) out.past.push_back(segment);
-  segment.runs = runs(ask, sequence.length, sequence.length + places()[ask.slot].fresh, scratch);
+  segment.runs = runs(query, sequence.length, sequence.length + places()[query.slot].fresh, scratch);
   out.fresh = segment;
 }
 

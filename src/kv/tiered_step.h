@@ -5,7 +5,6 @@
 #include <mutex>
 #include <vector>
 
-#include "kv/row_fetcher.h"
 #include "kv/tiered_store.h"
 
 namespace kvick::kv {
@@ -20,9 +19,10 @@ class TieredStep final : public CheckedStep, public RowFetcher {
   TieredStep(const TieredStep&) = delete;
   TieredStep& operator=(const TieredStep&) = delete;
 
-  void view_some(const Ask& ask, std::span<const uint32_t> rows, base::Arena& scratch,
+  StepFacets facets() override { return {.fetcher = this}; }
+  void view_some(const Query& query, std::span<const uint32_t> rows, base::Arena& scratch,
                  kernels::View& out) override;
-  void prefetch(const Ask& ask, std::span<const uint32_t> rows) override;
+  void prefetch(const Query& query, std::span<const uint32_t> rows) override;
 
  private:
   static constexpr uint32_t kNoLayer = UINT32_MAX;
@@ -39,7 +39,7 @@ class TieredStep final : public CheckedStep, public RowFetcher {
   };
 
   void write_rows(uint32_t layer, const float* k, const float* v) override;
-  void view_rows(const Ask& ask, base::Arena& scratch, kernels::View& out) override;
+  void view_rows(const Query& query, base::Arena& scratch, kernels::View& out) override;
   void keep_all(const Kept& kept) override;
   void keep_rows(uint32_t slot, std::span<const uint32_t> kept) override;
 
@@ -48,13 +48,13 @@ class TieredStep final : public CheckedStep, public RowFetcher {
   }
   uint64_t units_of_layer() const { return full_.size() * store_.layout_.heads; }
   // Pins the units of some rows in one layer and head; those that it got are appended.
-  void pin_some(const Ask& ask, std::span<const uint32_t> rows, Frames::Patience patience,
+  void pin_some(const Query& query, std::span<const uint32_t> rows, Frames::Patience patience,
                 std::vector<Unit>& pinned);
   void unpin_chosen(uint32_t but_layer);
-  kernels::Segment segment(const Ask& ask) const;
+  kernels::Segment segment(const Query& query) const;
   std::byte* row(const TieredSequence& sequence, uint32_t layer, uint32_t head,
                  uint64_t token) const;
-  std::span<const kernels::Run> runs(const Ask& ask, uint32_t begin, uint32_t end,
+  std::span<const kernels::Run> runs(const Query& query, uint32_t begin, uint32_t end,
                                      base::Arena& scratch) const;
 
   void load(uint32_t layer);

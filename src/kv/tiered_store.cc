@@ -55,7 +55,9 @@ void TieredStore::limit(uint64_t max_bytes) {
   CheckedStore::limit(std::min(max_bytes, frames_->most() * layout_.bytes));
 }
 
-std::string TieredStore::failure(SeqId seq) const { return frames_->failure(mine(find(seq))); }
+std::string TieredStore::failure_of(const Sequence& sequence) const {
+  return frames_->failure(static_cast<const TieredSequence&>(sequence));
+}
 
 // -- sequences --
 
@@ -80,7 +82,6 @@ CheckedStore::SequenceOr TieredStore::copy_sequence(SeqId id, const Sequence& fr
   const std::string what = fmt::format("fork of sequence {}", number(id));
   // Its frames come and go, its rows stay.
   auto& source = const_cast<TieredSequence&>(static_cast<const TieredSequence&>(from));
-  if (!failure(id).empty()) return Shortage{.needed_bytes = 1, .what = failure(id)};
   auto copy = std::make_unique<TieredSequence>();
   KVICK_TRY(copy->extents, extents_.take(layout_.full(source.length)));
   const uint64_t tail = source.length % layout_.tokens != 0 ? layout_.regions : 0;
@@ -187,10 +188,6 @@ void TieredStore::drop_fresh(TieredSequence& sequence) {
 
 CheckedStore::StepOr TieredStore::start(std::vector<Place> places) {
   release_closed();
-  for (const Place& place : places)
-    if (const std::string why = failure(place.id); !why.empty())
-      return Shortage{.needed_bytes = 1,
-                      .what = fmt::format("sequence {}: {}", number(place.id), why)};
   const std::string what = fmt::format("a step of {} sequences", places.size());
   const Need need = need_of(places);
   KVICK_TRY(std::vector<uint32_t> extents, extents_.take(need.extents));

@@ -41,12 +41,12 @@ class TieredStore final : public CheckedStore {
 
   void limit(uint64_t max_bytes) override;
 
-  std::string failure(SeqId seq) const override;
   std::vector<Piece> map() const override;
 
  private:
   friend class TieredStep;
 
+  std::string failure_of(const Sequence& sequence) const override;
   static TieredSequence& mine(Sequence& sequence) { return static_cast<TieredSequence&>(sequence); }
   uint64_t at(const TieredSequence& sequence, size_t index) const {
     const uint32_t extent = sequence.extents[index / layout_.regions];

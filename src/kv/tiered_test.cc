@@ -1,5 +1,6 @@
 // Rows in a slower tier: few frames, and tiers that are full, slow or broken.
 
+#include "kv/checked.h"
 #include "kv/tiered.h"
 
 #include <cstdlib>
@@ -10,7 +11,6 @@
 
 #include "kv/budget.h"
 #include "kv/pair.h"
-#include "kv/row_fetcher.h"
 #include "kv/test_tier.h"
 
 namespace kvick::kv::test {
@@ -71,7 +71,7 @@ TEST(Tiered, SaysWhatALayerNeedsIfThereAreTooFewFrames) {
   EXPECT_EQ(p.shortage.available_bytes, 39 * kUnit);
   EXPECT_NE(p.shortage.what.find("a step of 1 sequences"), std::string::npos);
   EXPECT_EQ(p.store->length(a), 136u);
-  EXPECT_TRUE(p.store->failure(a).empty());
+  EXPECT_TRUE(failure(*p.store, a).empty());
 }
 
 // Bytes that one more token read from the tier.
@@ -117,7 +117,7 @@ TEST(Tiered, GivesFramesBackThatOthersNeed) {
   p.add(a, 200);
   EXPECT_EQ(p.store->usage().allocated_bytes, 25 * kRegions * kUnit);
   EXPECT_EQ(p.store->usage().cached_bytes, 25 * kRegions * kUnit);
-  EXPECT_EQ(p.store->shrink(100 * kUnit), 100 * kUnit);
+  EXPECT_EQ(shrink(*p.store, 100 * kUnit), 100 * kUnit);
   EXPECT_EQ(budget->used(), 50 * kUnit);
   auto other = budget->charge(budget->free() - 56 * kUnit, "another store").value();
   EXPECT_EQ(p.store->length(a), 200u);
@@ -130,19 +130,19 @@ TEST(Tiered, GivesFramesBackThatOthersNeed) {
 uint32_t seven_units(uint32_t, uint32_t) { return 7; }
 
 // The keys, then the values, of the rows that a policy has chosen, in one layer and head.
-void expect_some(Pair& p, Step& step, const Ask& ask, const std::vector<uint32_t>& chosen) {
+void expect_some(Pair& p, Step& step, const Query& query, const std::vector<uint32_t>& chosen) {
   base::Arena scratch;
   kernels::View view;
-  dynamic_cast<RowFetcher&>(step).view_some(ask, chosen, scratch, view);
+  step.facets().fetcher->view_some(query, chosen, scratch, view);
   ASSERT_EQ(positions(view), chosen);
-  const Rows all = p.shown(ask.slot);
+  const Rows all = p.shown(query.slot);
   Rows expected;
   for (const uint32_t row : chosen) expected.push_back(all[row]);
-  const size_t committed = p.store->length(p.slots[ask.slot].seq);
+  const size_t committed = p.store->length(p.slots[query.slot].seq);
   expected.insert(expected.end(), all.begin() + static_cast<ptrdiff_t>(committed), all.end());
   for (const bool is_v : {false, true})
     ASSERT_TRUE(gather(view, kShape, is_v) ==
-                bytes_of(kShape, expected, ask.layer, ask.head, is_v));
+                bytes_of(kShape, expected, query.layer, query.head, is_v));
 }
 
 TEST(Tiered, ReadsTheUnitsOfChosenRowsAndNoOthers) {
@@ -162,7 +162,7 @@ TEST(Tiered, ReadsTheUnitsOfChosenRowsAndNoOthers) {
   expect_some(p, *step, {.slot = 0, .layer = 0, .head = 1}, {0, 8});  // the same again
   EXPECT_EQ(p.store->usage().slow_read_bytes, read);
   const std::vector<uint32_t> next = {40, 41, 100};
-  dynamic_cast<RowFetcher&>(*step).prefetch({.slot = 0, .layer = 1, .head = 0}, next);
+  step->facets().fetcher->prefetch({.slot = 0, .layer = 1, .head = 0}, next);
   EXPECT_EQ(p.store->usage().slow_read_bytes, read + 2 * kUnit);
   for (const uint32_t layer : {1u, 2u}) write_layer(*step, kShape, p.fresh, layer);
   expect_some(p, *step, {.slot = 0, .layer = 1, .head = 0}, next);
@@ -233,10 +233,10 @@ TEST(Tiered, AReadThatFailsEndsItsSequenceAlone) {
   ASSERT_NE(step, nullptr);
   const std::vector<Slot> slots = p.slots;
   write_all(*step, p.shape, p.fresh);
-  const bool a_failed = !p.store->failure(a).empty();
+  const bool a_failed = !failure(*p.store, a).empty();
   const SeqId bad = a_failed ? a : b, good = a_failed ? b : a;
-  EXPECT_EQ(p.store->failure(bad), "the disk is broken");
-  EXPECT_EQ(p.store->failure(good), "");
+  EXPECT_EQ(failure(*p.store, bad), "the disk is broken");
+  EXPECT_EQ(failure(*p.store, good), "");
   expect_shows(*step, kShape, {a_failed ? 1u : 0u, 60}, p.shown(a_failed ? 1 : 0), 1);
   step->commit(Kept::all({slots}));
   EXPECT_EQ(p.store->length(bad), 60u);
@@ -263,8 +263,8 @@ TEST(Tiered, AWriteThatFailsEndsItsSequenceAlone) {
   };
   p.add(a, 9);
   p.add(b, 1);
-  EXPECT_EQ(p.store->failure(a), "the disk is broken");
-  EXPECT_EQ(p.store->failure(b), "");
+  EXPECT_EQ(failure(*p.store, a), "the disk is broken");
+  EXPECT_EQ(failure(*p.store, b), "");
   p.close(a);
   p.expect_contents();
 }
@@ -280,8 +280,8 @@ TEST(Tiered, ATierThatHangsEndsTheSequenceThatWaitsAndIsGivenBackLater) {
     auto step = p.begin({{a, 1}, {b, 1}});
     ASSERT_NE(step, nullptr);
     write_all(*step, p.shape, p.fresh);
-    EXPECT_EQ(p.store->failure(a), "the slower tier (a made tier) took longer than 0.05 s");
-    EXPECT_EQ(p.store->failure(b), "");
+    EXPECT_EQ(failure(*p.store, a), "the slower tier (a made tier) took longer than 0.05 s");
+    EXPECT_EQ(failure(*p.store, b), "");
     p.twin[b].push_back(p.fresh[1]);
     step->commit(Kept::all({p.slots}));
   }
@@ -367,7 +367,7 @@ TEST_P(FewFrames, RandomOperationsAgreeWithTheTrivialModel) {
     ASSERT_LE(p.store->usage().allocated_bytes, kFast);
     for (const auto& [seq, rows] : p.twin) {
       ASSERT_EQ(p.store->length(seq), rows.size());
-      ASSERT_EQ(p.store->failure(seq), "");
+      ASSERT_EQ(failure(*p.store, seq), "");
     }
   }
 }

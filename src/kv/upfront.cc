@@ -15,7 +15,7 @@ Strategy upfront_strategy() {
           .summary = "contiguous, memory for the whole context from the first step; never copies",
           .options = {},
           .traits = {.buckets = true, .holds_old = true, .moves_rows = true},
-          .make = [](const Setup& setup, const Spec&) -> base::Result<std::unique_ptr<Store>> {
+          .make_rows = [](const Setup& setup, const Spec&) -> base::Result<std::unique_ptr<RowStore>> {
             return make_bucket_store(setup, growth_of(setup));
           },
           .cost = [](const Setup& setup, const Spec&, const Load& load) -> base::Result<Cost> {

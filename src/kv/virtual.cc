@@ -24,12 +24,12 @@ base::Result<Pages> pages_of(const Spec& spec) {
   return huge ? Pages::kHuge : Pages::kSystem;
 }
 
-base::Result<std::unique_ptr<Store>> make(const Setup& setup, const Spec& spec) {
+base::Result<std::unique_ptr<RowStore>> make(const Setup& setup, const Spec& spec) {
   KVICK_TRY(const Pages pages, pages_of(spec));
   if (pages == Pages::kHuge)
     if (auto works = huge_pages_work(); !works.ok())
       return base::fail("{}: hugepages=on: {}", spec.name, works.error().message);
-  return std::unique_ptr<Store>(
+  return std::unique_ptr<RowStore>(
       std::make_unique<VirtualStore>(setup, VirtualOptions{.pages = pages}));
 }
 
@@ -63,7 +63,7 @@ Strategy virtual_strategy() {
       .options = kOptions,
       .traits = {.cheap_fork = true, .buckets = true, .holds_old = true, .moves_rows = true},
       .limit_traits = limit_traits,
-      .make = make,
+      .make_rows = make,
       .cost = cost};
 }
 

@@ -43,7 +43,7 @@ std::string name_of(const std::string& path) {
 }
 
 uint32_t slots_of(const engine::Engine& engine) {
-  const kv::Memory* memory = engine.model().kv_memory();
+  const kv::Slots* memory = engine.model().trained_slots();
   return memory != nullptr ? memory->slots : 0;
 }
 

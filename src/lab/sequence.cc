@@ -24,7 +24,7 @@ base::Status<> OneSequence::read(std::span<const engine::Token> tokens) {
   if (!step.ok()) return base::fail("no room in the cache: {}", step.error().what);
   const auto last = static_cast<uint32_t>(tokens.size() - 1);
   engine_->model().forward(batch, **step, workspace_, {&last, 1}, logits_.data());
-  if (const std::string why = store_->failure(seq_); !why.empty())
+  if (const std::string why = kv::failure(*store_, seq_); !why.empty())
     return base::fail("the sequence's rows are lost: {}", why);
   (*step)->commit(kv::Kept::all({.slots = slots}));
   return base::Done{};

@@ -126,7 +126,7 @@ class SpecSweep final : public Experiment {
     std::map<uint32_t, std::pair<double, uint32_t>> seen;  // seconds and times, by rows of a step
     uint32_t bucket = 0;
     while (store->length(seq) < run.tokens) {
-      const uint32_t length = store->length(seq), spare = store->spare_rows(seq);
+      const uint32_t length = store->length(seq), spare = kv::spare_rows(*store, seq);
       const bool grows = length + spare != bucket;
       if (grows) seen.clear();
       bucket = length + spare;

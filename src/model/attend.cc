@@ -54,8 +54,8 @@ BatchAttention::BatchAttention(const Config& config, const Batch& batch, kv::Ste
   first_row_.push_back(row);
   for (const Paths& paths : paths_) trees_.push_back(paths.of.empty() ? nullptr : paths.of.data());
   views_.resize(batch.slots.size() * config_.kv_heads);
-  wants_ = step_.wants();
-  if (!wants_.probs) return;
+  facets_ = step_.facets();
+  if (facets_.observer == nullptr) return;
   worker_probs_.resize(workspace_.pool.size());
   task_probs_.resize(tasks_.size());
 }
@@ -84,23 +84,23 @@ void BatchAttention::run(uint32_t layer, const float* q, float* out) {
   out_ = out;
   for (base::Arena& arena : workspace_.scratch) arena.reset();
   base::ThreadPool& pool = workspace_.pool;
-  const size_t grain = wants_.queries ? kChoosingGrain : kViewGrain;
+  const size_t grain = facets_.per_query ? kChoosingGrain : kViewGrain;
   pool.parallel_for(views_.size(), grain, [&](size_t begin, size_t end, unsigned worker) {
     for (size_t i = begin; i < end; ++i) make_view(i, worker);
   });
   if (workspace_.library != nullptr) return run_library();
-  if (!wants_.probs && tasks_.size() < size_t{2} * pool.size() && most_chunks() > 1)
+  if (facets_.observer == nullptr && tasks_.size() < size_t{2} * pool.size() && most_chunks() > 1)
     return run_by_chunk();
   worker_partials_ =
       workspace_.floats(Workspace::kPartials, pool.size() * 2 * partial_floats(most_queries_));
   pool.parallel_for(tasks_.size(), 1, [&](size_t begin, size_t end, unsigned worker) {
     for (size_t i = begin; i < end; ++i) run_task(i, worker);
   });
-  if (wants_.probs) observe_all();
+  if (facets_.observer != nullptr) observe_all();
 }
 
 void BatchAttention::read(uint32_t layer, const float* q, float* out) {
-  step_.read(layer, {.group = config_.group(), .q = q, .out = out, .paths = trees_});
+  step_.facets().slots->read(layer, {.group = config_.group(), .q = q, .out = out, .paths = trees_});
 }
 
 // Prompts in equal pieces, or one thread would wait for the other's last.
@@ -137,7 +137,7 @@ void BatchAttention::attend_chunk(const Task& task, const kernels::Queries& quer
   attend(views_[task.view], queries, chunk, out, probs);
 }
 
-kv::Ask BatchAttention::ask_of(size_t view) const {
+kv::Query BatchAttention::query_of(size_t view) const {
   const auto slot = static_cast<uint32_t>(view / config_.kv_heads);
   const auto head = static_cast<uint32_t>(view % config_.kv_heads);
   return {.slot = slot,
@@ -148,7 +148,7 @@ kv::Ask BatchAttention::ask_of(size_t view) const {
 }
 
 void BatchAttention::make_view(size_t i, unsigned worker) {
-  step_.view(ask_of(i), workspace_.scratch[worker], views_[i]);
+  step_.view(query_of(i), workspace_.scratch[worker], views_[i]);
 }
 
 // Tasks of one view are in order: the sum does not depend on who computed them.
@@ -160,7 +160,7 @@ void BatchAttention::observe_all() {
       std::vector<float>& sum = task_probs_[first[view]];
       for (size_t i = first[view] + 1; i < first[view + 1]; ++i)
         kernels_.add(sum.data(), task_probs_[i].data(), sum.size());
-      step_.observe(ask_of(view), views_[view], sum);
+      facets_.observer->observe(query_of(view), views_[view], sum);
     }
   });
 }
@@ -180,7 +180,7 @@ void BatchAttention::run_task(size_t i, unsigned worker) {
   float* memory = worker_partials_ + worker * 2 * partial_floats(most_queries_);
   const kernels::Partial state = partial_at(memory, n);
   const kernels::Partial next = partial_at(memory + partial_floats(n), n);
-  TaskProbs* const probs = wants_.probs ? &worker_probs_[worker] : nullptr;
+  TaskProbs* const probs = facets_.observer != nullptr ? &worker_probs_[worker] : nullptr;
   if (probs != nullptr) probs->start(chunks, n);
   for (uint32_t chunk = 0; chunk < chunks; ++chunk) {
     const kernels::Partial part = chunk == 0 ? state : next;

@@ -20,7 +20,7 @@ class BatchAttention {
   // softmax(q k^T / sqrt(head_dim)) v over what the step shows of a layer, for all slots and heads.
   // q, out: [tokens][heads][head_dim].
   void run(uint32_t layer, const float* q, float* out);
-  // The same where the store keeps a memory (kv::Traits::memory), which it reads itself.
+  // The same where the store keeps slots (kv::Traits::slots), which it reads itself.
   void read(uint32_t layer, const float* q, float* out);
 
  private:
@@ -53,7 +53,7 @@ class BatchAttention {
   // The softmax state of a chunk, in the arithmetic of the task's role.
   void attend_chunk(const Task& task, const kernels::Queries& queries, uint32_t chunk,
                     kernels::Partial out, float* probs) const;
-  kv::Ask ask_of(size_t view) const;
+  kv::Query query_of(size_t view) const;
   void make_view(size_t i, unsigned worker);
   void run_task(size_t i, unsigned worker);
   void run_by_chunk();
@@ -71,7 +71,7 @@ class BatchAttention {
   std::vector<const std::span<const uint32_t>*> trees_;  // per slot its paths, null: a chain
   std::vector<uint32_t> first_row_;                      // per slot, and behind the last
   std::vector<kernels::View> views_;
-  kv::Wants wants_;
+  kv::StepFacets facets_;
   // If probabilities are wanted: per worker, and per task those of its view's rows.
   std::vector<TaskProbs> worker_probs_;
   std::vector<std::vector<float>> task_probs_;

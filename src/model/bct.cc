@@ -36,7 +36,7 @@ class Bct final : public Model {
     return base::Done{};
   }
 
-  const kv::Memory* kv_memory() const override { return &slots_; }
+  const kv::Slots* trained_slots() const override { return &slots_; }
 
   void forward(const Batch& batch, kv::Step& step, Workspace& workspace,
                std::span<const uint32_t> wanted, float* logits) const override {
@@ -166,13 +166,13 @@ class Bct final : public Model {
       const Slot& slot = pass.batch.slots[s];
       for (uint32_t t = 0; t < slot.tokens.size(); ++t) {
         const int32_t parent = slot.parents.empty() ? static_cast<int32_t>(t) - 1 : slot.parents[t];
-        const float* from = parent < 0 ? pass.step.carried(layer, s)
+        const float* from = parent < 0 ? pass.step.facets().slots->carried(layer, s)
                                        : before + (first + static_cast<size_t>(parent)) * floats;
         pass.workspace.kernels.add(k + (size_t{first} + t) * floats, from, floats);
       }
       first += static_cast<uint32_t>(slot.tokens.size());
     }
-    pass.step.carry(layer, before);
+    pass.step.facets().slots->carry(layer, before);
   }
 
   // RMSNorm of M times what each head has read: of what it has read, with an epsilon for its size.
@@ -205,7 +205,7 @@ class Bct final : public Model {
     if (layer.step.w.rows != 0) scale_writes(pass, step, v);
     if (gated_) {
       for (size_t j = 0; j < heads; ++j) gate[j] = sigmoid(gate[j]);
-      pass.step.gates(i, gate);
+      pass.step.facets().slots->gates(i, gate);
     }
     pass.step.write(i, k, v);
     float* attended = workspace.floats(Workspace::kAttention, q_floats);
@@ -223,7 +223,7 @@ class Bct final : public Model {
   Norm norm_;
   Embedding embedding_;
   Linear output_;
-  kv::Memory slots_;
+  kv::Slots slots_;
   bool gated_ = false, normed_ = false;
   bool has_initial_ = false;
   std::vector<kernels::Matrix> keys_;  // [layers][kv_heads]

@@ -215,7 +215,7 @@ struct Loaded {
     const kv::Setup setup = {.shape = model->kv_shape(kernels::DType::kF32, kernels::DType::kF32),
                              .pool = &pool,
                              .kernels = &kernels,
-                             .memory = model->kv_memory()};
+                             .slots = model->trained_slots()};
     store = std::move(kv::make_store({"bounded", {}}, setup)).value();
   }
 
@@ -333,7 +333,7 @@ TEST(Bct, CountsItsKeysAsMemoryThatAttentionReads) {
   EXPECT_EQ(model->weights().key_bytes, uint64_t{2} * 2 * 32 * 32 * sizeof(float));
   EXPECT_EQ(model->weight_bytes(), model->weights().layers.bytes + model->weights().output.bytes +
                                        model->weights().key_bytes);
-  EXPECT_EQ(model->kv_memory()->slots, 24u);
+  EXPECT_EQ(model->trained_slots()->slots, 24u);
 }
 
 TEST(Bct, SaysWhatIsWrongWithAFile) {

@@ -100,12 +100,13 @@ void norm_token(const Pass& pass, const float* rest, const Norm& norm, uint32_t 
 // As project_normed; a step that wants to sees what is projected before that begins.
 void project_inputs(const Pass& pass, const float* rest, uint32_t layer, const Norm& norm,
                     std::initializer_list<Output> outputs) {
-  if (!pass.step.wants().inputs) return project_normed(pass, rest, norm, outputs);
+  kv::InputReader* const reader = pass.step.facets().inputs;
+  if (reader == nullptr) return project_normed(pass, rest, norm, outputs);
   const size_t dim = pass.config.dim;
   float* x = pass.workspace.floats(Workspace::kNormed, pass.tokens * dim);
   pass.workspace.for_tokens(pass.tokens, dim,
                             [&](uint32_t t) { norm_token(pass, rest, norm, t, x + t * dim); });
-  pass.step.inputs(layer, x, positions(pass.batch));
+  reader->inputs(layer, x, positions(pass.batch));
   project(
       pass.workspace, pass.runs, x, [](uint32_t) {}, outputs);
 }

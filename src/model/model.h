@@ -18,7 +18,7 @@
 #include "model/workspace.h"
 
 namespace kvick::kv {
-struct Memory;
+struct Slots;
 }
 
 namespace kvick::model {
@@ -101,7 +101,7 @@ class Model {
   kv::Shape kv_shape(kernels::DType k_type, kernels::DType v_type, uint32_t max_tokens = 0) const;
 
   // What its store needs beside the shape if it was trained with a memory of slots, else null.
-  virtual const kv::Memory* kv_memory() const { return nullptr; }
+  virtual const kv::Slots* trained_slots() const { return nullptr; }
 
   // Runs the batch through all layers, writing its keys and values into `step` (made from
   // kv_slots(batch)), and puts the logits of the tokens `wanted` (indices in batch order,

@@ -59,7 +59,7 @@ TEST_P(EveryRole, GivesATokenTheSameBitsHoweverItIsRead) {
        std::vector<std::vector<uint32_t>>{{1}, {7}, {255, 1}, {256, 44}, {100, 150, 3}})
     EXPECT_TRUE(same_bits(expected, read_in_roles(runner, tokens, 290, pieces, role)))
         << "pieces of " << pieces[0];
-  if (runner.model->kv_memory() == nullptr)
+  if (runner.model->trained_slots() == nullptr)
     for (const char* spec : {"paged:block=16", "iterative", "bmc:r=8"}) {
       Runner on(arch, spec, 3, type);
       EXPECT_TRUE(same_bits(expected, read_in_roles(on, tokens, 290, {33}, role))) << spec;

@@ -33,7 +33,7 @@ struct Runner {
         path(write_model(spec_of(arch, type, aging.has_value()), pool, arch == Arch::kOpt)),
         model(load_model(path, pool, kernels)),
         workspace(pool, kernels) {
-    const bool memory = model->kv_memory() != nullptr;
+    const bool memory = model->trained_slots() != nullptr;
     const auto rows = memory ? kernels::DType::kF32 : kernels::DType::kF16;
     if (spec.empty()) spec = memory ? "bounded" : "virtual";
     kv::Setup setup;
@@ -43,7 +43,7 @@ struct Runner {
     setup.store_group = kernels.store_group;
     setup.pool = &pool;
     setup.kernels = &kernels;
-    setup.memory = model->kv_memory();
+    setup.slots = model->trained_slots();
     if (kv::find_strategy(kv::parse_spec(spec)->name)->traits.tiered)
       setup.tier = kv::parse_spec("ram:unit=16,fast=128KiB,size=16MiB").value();
     store = std::move(kv::make_store(*kv::parse_spec(spec), setup)).value();

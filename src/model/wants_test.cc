@@ -16,7 +16,7 @@ namespace {
 using tools::Arch;
 
 // A step of a store that wants everything, and notes what it is given.
-class Spy final : public kv::Step {
+class Spy final : public kv::Step, kv::InputReader, kv::Observer {
  public:
   // positions: of the batch's tokens.
   Spy(kv::Step& inner, const Config& config, std::vector<uint32_t> positions, bool wants)
@@ -26,8 +26,9 @@ class Spy final : public kv::Step {
         positions_(std::move(positions)),
         wants_(wants) {}
 
-  kv::Wants wants() const override {
-    return {.queries = wants_, .probs = wants_, .inputs = wants_};
+  kv::StepFacets facets() override {
+    if (!wants_) return {};
+    return {.inputs = this, .observer = this, .per_query = true};
   }
   void inputs(uint32_t layer, const float* x, std::span<const uint32_t> positions) override {
     EXPECT_EQ(written_, layer);
@@ -46,19 +47,18 @@ class Spy final : public kv::Step {
     written_ = layer + 1;
     inner_.write(layer, k, v);
   }
-  void view(const kv::Ask& ask, base::Arena& scratch, kernels::View& out) override {
-    inner_.view(ask, scratch, out);
+  void view(const kv::Query& query, base::Arena& scratch, kernels::View& out) override {
+    inner_.view(query, scratch, out);
   }
-  void observe(const kv::Ask& ask, const kernels::View& view,
+  void observe(const kv::Query& query, const kernels::View& view,
                std::span<const float> probs) override {
     EXPECT_EQ(probs.size(), rows_of(view));
     double sum = 0;
     for (const float p : probs) sum += p;
     const size_t fresh = kernels::rows_of(view.fresh);
-    EXPECT_NEAR(sum, static_cast<double>(fresh * config_.group()), 1e-3) << ask.layer;
+    EXPECT_NEAR(sum, static_cast<double>(fresh * config_.group()), 1e-3) << query.layer;
     ++observed_;
   }
-  void read(uint32_t layer, const kv::Reading& reading) override { inner_.read(layer, reading); }
   void commit(const kv::Kept& kept) override { inner_.commit(kept); }
 
   uint32_t observed() const { return observed_; }

@@ -12,8 +12,8 @@
 #include "distil/head_fit.h"
 
 #include "base/result.h"
-#include "engine/core/engine.h"
 #include "engine/artifacts/predictor_file.h"
+#include "engine/core/engine.h"
 #include "kv/select/predictor.h"
 
 namespace kvick::distil {

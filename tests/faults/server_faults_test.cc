@@ -17,8 +17,8 @@
 
 #include "engine/serving/instances.h"
 #include "server/api/api.h"
-#include "server/openai/json_form.h"
 #include "server/net/server.h"
+#include "server/openai/json_form.h"
 #include "server/testing/client.h"
 
 namespace kvick::server {

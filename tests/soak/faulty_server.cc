@@ -11,8 +11,8 @@
 #include "base/write_file.h"
 #include "engine/serving/instances.h"
 #include "kernels/table/table.h"
-#include "server/openai/json_form.h"
 #include "server/api/serve.h"
+#include "server/openai/json_form.h"
 
 namespace kvick {
 namespace {

@@ -1,6 +1,6 @@
 #pragma once
-// float32 to every format of kernels/formats/dtype.h: plain quantisers that use every field of a block, not
-// good ones.
+// float32 to every format of kernels/formats/dtype.h: plain quantisers that use every field of a
+// block, not good ones.
 
 #include <cstddef>
 

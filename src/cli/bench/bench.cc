@@ -10,8 +10,8 @@
 #include "cli/options/engine_options.h"
 #include "cli/options/machine_limits.h"
 #include "cli/options/number_list.h"
-#include "cli/terminal/progress.h"
 #include "cli/options/spec_flag.h"
+#include "cli/terminal/progress.h"
 #include "engine/eval/speed.h"
 
 namespace kvick::cli {

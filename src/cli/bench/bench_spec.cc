@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/bench/bench_text.h"
-#include "cli/terminal/progress.h"
 #include "cli/options/spec_flag.h"
+#include "cli/terminal/progress.h"
 #include "engine/eval/speed.h"
 
 namespace kvick::cli {

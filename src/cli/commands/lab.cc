@@ -8,8 +8,8 @@
 
 #include "base/memory.h"
 #include "cli/commands/commands.h"
-#include "cli/options/engine_options.h"
 #include "cli/models/models.h"
+#include "cli/options/engine_options.h"
 #include "cli/terminal/progress.h"
 #include "lab/core/report.h"
 #include "lab/data/shapes.h"

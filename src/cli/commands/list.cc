@@ -9,8 +9,8 @@
 
 #include "cli/commands/commands.h"
 #include "cli/models/models.h"
-#include "cli/terminal/progress.h"
 #include "cli/models/reference.h"
+#include "cli/terminal/progress.h"
 #include "io/file/model_file.h"
 
 namespace kvick::cli {

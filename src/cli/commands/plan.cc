@@ -8,9 +8,9 @@
 #include "base/cpu_times.h"
 #include "base/memory.h"
 #include "cli/commands/commands.h"
-#include "cli/options/engine_options.h"
-#include "cli/models/models.h"
 #include "cli/commands/plan_report.h"
+#include "cli/models/models.h"
+#include "cli/options/engine_options.h"
 
 namespace kvick::cli {
 namespace {

@@ -4,8 +4,8 @@
 #include <fmt/format.h>
 
 #include "cli/options/engine_options.h"
-#include "plan/machine/calibration_file.h"
 #include "kv/stores/growth_model.h"
+#include "plan/machine/calibration_file.h"
 
 namespace kvick::cli {
 namespace {

@@ -11,12 +11,12 @@
 
 #include "cli/commands/chat.h"
 #include "cli/commands/commands.h"
-#include "cli/options/engine_options.h"
-#include "cli/terminal/interrupt.h"
 #include "cli/models/models.h"
-#include "cli/terminal/progress.h"
+#include "cli/options/engine_options.h"
 #include "cli/options/sampling_flags.h"
 #include "cli/options/spec_flag.h"
+#include "cli/terminal/interrupt.h"
+#include "cli/terminal/progress.h"
 #include "engine/session/session.h"
 #include "text/schema/json_constraint.h"
 

@@ -7,8 +7,8 @@
 #include <filesystem>
 #include <fmt/format.h>
 
-#include "cli/options/access_flags.h"
 #include "cli/commands/commands.h"
+#include "cli/options/access_flags.h"
 #include "cli/options/engine_options.h"
 #include "cli/options/spec_flag.h"
 #include "engine/serving/instances.h"

@@ -8,8 +8,8 @@
 
 #include "base/result.h"
 #include "cli/models/part_file.h"
-#include "cli/terminal/progress.h"
 #include "cli/models/reference.h"
+#include "cli/terminal/progress.h"
 
 namespace kvick::cli {
 

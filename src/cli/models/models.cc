@@ -7,8 +7,8 @@
 #include <fmt/ranges.h>
 #include <iterator>
 
-#include "cli/terminal/help_text.h"
 #include "cli/models/reference.h"
+#include "cli/terminal/help_text.h"
 
 namespace kvick::cli {
 namespace {

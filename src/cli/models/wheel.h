@@ -6,8 +6,8 @@
 #include <string>
 
 #include "cli/models/part_file.h"
-#include "cli/terminal/progress.h"
 #include "cli/models/reference.h"
+#include "cli/terminal/progress.h"
 
 namespace kvick::cli {
 

@@ -9,8 +9,8 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/options/engine_options.h"
-#include "cli/train/mistakes.h"
 #include "cli/terminal/progress.h"
+#include "cli/train/mistakes.h"
 #include "lab/data/prompts.h"
 #include "train/from_model/ask.h"
 

@@ -14,8 +14,8 @@
 #include "distil/distil.h"
 
 #include "cli/options/engine_options.h"
-#include "cli/train/mistakes.h"
 #include "cli/terminal/progress.h"
+#include "cli/train/mistakes.h"
 #include "engine/artifacts/predictor_file.h"
 #include "train/from_model/start.h"
 

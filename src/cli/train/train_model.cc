@@ -13,10 +13,10 @@
 #include <unistd.h>
 
 #include "cli/commands/commands.h"
-#include "cli/options/engine_options.h"
 #include "cli/models/failure.h"
-#include "cli/train/mistakes.h"
 #include "cli/models/models.h"
+#include "cli/options/engine_options.h"
+#include "cli/train/mistakes.h"
 #include "model/core/vocabulary.h"
 #include "train/files/export.h"
 #include "train/from_model/tokenise.h"

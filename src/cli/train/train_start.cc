@@ -7,10 +7,10 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "cli/options/engine_options.h"
-#include "cli/train/mistakes.h"
 #include "cli/models/models.h"
+#include "cli/options/engine_options.h"
 #include "cli/options/number_list.h"
+#include "cli/train/mistakes.h"
 #include "engine/artifacts/predictor_file.h"
 #include "model/core/config.h"
 #include "train/from_model/start.h"

@@ -1,5 +1,5 @@
-// Times the choice of a token: sampler_bench [VOCABULARY...]. Not a test; what engine/answer/sampler.cc is
-// tuned with.
+// Times the choice of a token: sampler_bench [VOCABULARY...]. Not a test; what
+// engine/answer/sampler.cc is tuned with.
 
 #include <algorithm>
 #include <chrono>

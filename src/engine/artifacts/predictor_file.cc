@@ -6,9 +6,9 @@
 #include <fmt/format.h>
 
 #include "base/write_file.h"
+#include "io/file/model_file.h"
 #include "io/gguf/ggml_types.h"
 #include "io/gguf/gguf_writer.h"
-#include "io/file/model_file.h"
 
 namespace kvick::engine {
 namespace {

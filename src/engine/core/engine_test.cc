@@ -3,8 +3,8 @@
 #include <fstream>
 #include <gtest/gtest.h>
 
-#include "engine/session/session.h"
 #include "engine/core/test_engine.h"
+#include "engine/session/session.h"
 #include "model/core/test_model.h"
 
 namespace kvick::engine {

@@ -5,8 +5,8 @@
 #include <cctype>
 
 #include "kv/contract/options.h"
-#include "kv/registry/policies.h"
 #include "kv/contract/selection.h"
+#include "kv/registry/policies.h"
 #include "kv/tier/tier.h"
 
 namespace kvick::engine {

@@ -24,7 +24,7 @@ struct KvOptions {
   std::shared_ptr<kv::Budget> budget = {};    // that it shares with other stores
   std::function<void(double)> on_reuse = {};  // as in kv::Setup
   std::string ranges_path;                    // of the static types, as measure_ranges() made it
-  std::optional<kv::Spec> tier = {};          // a slower one for the rows (kv/tier/tier.h); none: memory
+  std::optional<kv::Spec> tier = {};  // a slower one for the rows (kv/tier/tier.h); none: memory
 };
 
 // spec: NAME[:key=value,...]; type: f32, f16, bf16, q8, q4, static8:FILE or static16:FILE of both,

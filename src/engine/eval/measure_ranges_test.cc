@@ -5,8 +5,8 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "engine/eval/perplexity.h"
 #include "engine/core/test_engine.h"
+#include "engine/eval/perplexity.h"
 
 namespace kvick::engine {
 namespace {

@@ -6,8 +6,8 @@
 #include <span>
 #include <string>
 
-#include "engine/prefix/prefix_files.h"
 #include "engine/core/store_set.h"
+#include "engine/prefix/prefix_files.h"
 
 namespace kvick::engine {
 

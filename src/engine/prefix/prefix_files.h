@@ -20,8 +20,8 @@
 
 #include "base/clock.h"
 #include "base/function_ref.h"
-#include "engine/prefix/prefix_file.h"
 #include "engine/core/service_state.h"
+#include "engine/prefix/prefix_file.h"
 
 namespace kvick::engine {
 

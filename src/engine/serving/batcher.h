@@ -9,13 +9,13 @@
 #include <memory>
 #include <vector>
 
-#include "engine/serving/batcher_options.h"
+#include "engine/core/store_set.h"
 #include "engine/prefix/file_tier.h"
+#include "engine/serving/batcher_options.h"
 #include "engine/serving/group.h"
 #include "engine/sharing/pace.h"
 #include "engine/sharing/preemption.h"
 #include "engine/speculation/speculation.h"
-#include "engine/core/store_set.h"
 #include "model/core/workspace.h"
 
 namespace kvick::engine {

@@ -8,9 +8,9 @@
 
 #include "base/clock.h"
 #include "engine/core/kv_options.h"
-#include "engine/sharing/memory_share.h"
-#include "engine/prefix/prefix_files.h"
 #include "engine/core/spec_options.h"
+#include "engine/prefix/prefix_files.h"
+#include "engine/sharing/memory_share.h"
 
 namespace kvick::engine {
 

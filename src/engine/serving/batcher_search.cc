@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "engine/serving/batcher.h"
 #include "engine/answer/finite.h"
+#include "engine/serving/batcher.h"
 
 namespace kvick::engine {
 namespace {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <limits>
 
-#include "engine/serving/batcher.h"
 #include "engine/answer/finite.h"
+#include "engine/serving/batcher.h"
 #include "engine/speculation/verify.h"
 
 namespace kvick::engine {

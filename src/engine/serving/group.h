@@ -9,11 +9,11 @@
 
 #include "engine/answer/answer_writer.h"
 #include "engine/answer/beams.h"
-#include "engine/prefix/file_tier.h"
-#include "engine/sharing/memory_share.h"
-#include "engine/serving/service.h"
-#include "engine/speculation/speculation.h"
 #include "engine/core/store_set.h"
+#include "engine/prefix/file_tier.h"
+#include "engine/serving/service.h"
+#include "engine/sharing/memory_share.h"
+#include "engine/speculation/speculation.h"
 
 namespace kvick::engine {
 

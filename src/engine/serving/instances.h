@@ -4,9 +4,9 @@
 // job goes where it is done first: its prompt, but for what is cached there, behind what waits
 // there already.
 
-#include "engine/sharing/memory_share.h"
 #include "engine/prefix/prompt_index.h"
 #include "engine/serving/scheduler.h"
+#include "engine/sharing/memory_share.h"
 
 namespace kvick::engine {
 

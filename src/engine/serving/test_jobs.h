@@ -3,9 +3,9 @@
 
 #include <map>
 
+#include "engine/core/test_engine.h"
 #include "engine/serving/batcher.h"
 #include "engine/session/session.h"
-#include "engine/core/test_engine.h"
 
 namespace kvick::engine::test {
 

@@ -4,9 +4,9 @@
 #include <span>
 #include <vector>
 
+#include "engine/core/step_cost.h"
 #include "engine/speculation/acceptance.h"
 #include "engine/speculation/draft.h"
-#include "engine/core/step_cost.h"
 
 namespace kvick::engine {
 

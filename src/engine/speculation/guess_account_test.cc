@@ -6,8 +6,8 @@
 #include <gtest/gtest.h>
 #include <random>
 
-#include "engine/speculation/speculation.h"
 #include "engine/core/test_engine.h"
+#include "engine/speculation/speculation.h"
 
 namespace kvick::engine {
 namespace {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <limits>
 
-#include "engine/speculation/draft_choice.h"
 #include "engine/answer/sampler.h"
+#include "engine/speculation/draft_choice.h"
 #include "engine/speculation/verify.h"
 #include "model/core/vocabulary.h"
 

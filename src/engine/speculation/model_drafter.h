@@ -5,9 +5,9 @@
 #include <set>
 #include <vector>
 
-#include "engine/speculation/draft.h"
 #include "engine/core/engine.h"
 #include "engine/core/spec_options.h"
+#include "engine/speculation/draft.h"
 
 namespace kvick::engine {
 

@@ -13,13 +13,13 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "engine/speculation/draft.h"
-#include "engine/speculation/draft_choice.h"
 #include "engine/core/engine.h"
-#include "engine/speculation/guess_account.h"
-#include "engine/speculation/match_index.h"
 #include "engine/core/spec_options.h"
 #include "engine/core/step_cost.h"
+#include "engine/speculation/draft.h"
+#include "engine/speculation/draft_choice.h"
+#include "engine/speculation/guess_account.h"
+#include "engine/speculation/match_index.h"
 
 namespace kvick::engine {
 

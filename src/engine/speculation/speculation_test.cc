@@ -4,8 +4,8 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/session/session.h"
 #include "engine/core/test_engine.h"
+#include "engine/session/session.h"
 #include "text/schema/json_constraint.h"
 
 namespace kvick::engine {

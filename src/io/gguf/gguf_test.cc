@@ -6,9 +6,9 @@
 #include <random>
 
 #include "io/file/describe.h"
-#include "io/gguf/ggml_types.h"
 #include "io/file/model_file.h"
 #include "io/file/test_images.h"
+#include "io/gguf/ggml_types.h"
 
 namespace kvick::io {
 namespace {

@@ -5,8 +5,8 @@
 #include <string>
 
 #include "base/result.h"
-#include "io/huggingface/json.h"
 #include "io/file/model_file.h"
+#include "io/huggingface/json.h"
 
 namespace kvick::io {
 

@@ -4,9 +4,9 @@
 #include <string>
 
 #include "base/result.h"
+#include "io/file/model_file.h"
 #include "io/huggingface/hf_config.h"
 #include "io/huggingface/json.h"
-#include "io/file/model_file.h"
 
 namespace kvick::io {
 

@@ -3,9 +3,9 @@
 #include <nlohmann/json.hpp>
 
 #include "io/file/describe.h"
-#include "io/huggingface/hf_names.h"
 #include "io/file/model_file.h"
 #include "io/file/test_images.h"
+#include "io/huggingface/hf_names.h"
 
 namespace kvick::io {
 namespace {

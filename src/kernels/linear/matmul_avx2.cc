@@ -7,9 +7,9 @@
 #include <limits>
 #include <utility>
 
-#include "kernels/table/linear.h"
-#include "kernels/linear/matmul.h"
 #include "kernels/isa/target.h"
+#include "kernels/linear/matmul.h"
+#include "kernels/table/linear.h"
 
 KVICK_TARGET_AVX2_BEGIN
 

@@ -5,9 +5,9 @@
 #include <limits>
 #include <utility>
 
-#include "kernels/table/linear.h"
-#include "kernels/linear/matmul.h"
 #include "kernels/isa/target.h"
+#include "kernels/linear/matmul.h"
+#include "kernels/table/linear.h"
 
 #if !defined(__clang__)
 // g++ 12 takes the undefined vectors inside its own intrinsics for a mistake (bug 105593).

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "base/check.h"
+#include "kernels/formats/test_weights.h"
 #include "kernels/linear/matmul.h"
 #include "kernels/table/table.h"
-#include "kernels/formats/test_weights.h"
 
 namespace kvick::kernels {
 namespace {

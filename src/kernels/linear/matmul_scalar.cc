@@ -5,8 +5,8 @@
 #include <cmath>
 #include <limits>
 
-#include "kernels/table/linear.h"
 #include "kernels/linear/matmul.h"
+#include "kernels/table/linear.h"
 
 namespace kvick::kernels {
 namespace {

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "base/check.h"
-#include "kernels/table/table.h"
 #include "kernels/formats/test_weights.h"
+#include "kernels/table/table.h"
 
 namespace kvick::kernels {
 namespace {

@@ -6,9 +6,9 @@
 #include <immintrin.h>
 
 #include "base/check.h"
+#include "kernels/isa/target.h"
 #include "kernels/linear/matmul.h"
 #include "kernels/probe/probe_loops.h"
-#include "kernels/isa/target.h"
 
 namespace kvick::kernels {
 namespace {

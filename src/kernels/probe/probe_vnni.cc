@@ -3,9 +3,9 @@
 #include <cstring>
 #include <immintrin.h>
 
+#include "kernels/isa/target.h"
 #include "kernels/linear/matmul.h"
 #include "kernels/probe/probe_loops.h"
-#include "kernels/isa/target.h"
 
 KVICK_TARGET_VNNI_BEGIN
 

@@ -27,8 +27,8 @@
 
 #include "kernels/attention/attention_rows.h"
 #include "kernels/formats/cache_row.h"
-#include "kernels/table/rows.h"
 #include "kernels/isa/target.h"
+#include "kernels/table/rows.h"
 
 #if !defined(__clang__)
 // g++ 12 takes the undefined vectors inside its own intrinsics for a mistake (bug 105593).

@@ -8,8 +8,8 @@
 #include "kernels/formats/cache_row.h"
 #include "kernels/formats/dtype.h"
 #include "kernels/formats/kivi.h"
-#include "kernels/table/rows.h"
 #include "kernels/isa/target.h"
+#include "kernels/table/rows.h"
 
 KVICK_TARGET_AVX2_BEGIN
 // Each needs the ones before it.

@@ -7,8 +7,8 @@
 #include "kernels/formats/cache_row.h"
 #include "kernels/formats/dtype.h"
 #include "kernels/formats/kivi.h"
-#include "kernels/table/rows.h"
 #include "kernels/isa/target.h"
+#include "kernels/table/rows.h"
 
 // Each needs the ones before it.
 // clang-format off

@@ -3,8 +3,8 @@
 #include <cstdlib>
 
 #include "base/check.h"
-#include "kernels/table/linear.h"
 #include "kernels/probe/probe.h"
+#include "kernels/table/linear.h"
 #include "kernels/table/rows.h"
 
 namespace kvick::kernels {

@@ -8,8 +8,8 @@
 
 #include "base/cpu.h"
 #include "kernels/attention/attention.h"
-#include "kernels/formats/matrix.h"
 #include "kernels/attention/memory.h"
+#include "kernels/formats/matrix.h"
 
 namespace kvick::kernels {
 

@@ -149,8 +149,8 @@ std::vector<float> story(const std::string& spec, const Shape& shape, base::Isa 
   run({{a, 1}, {b, 1}, {c, 2}}, false, nullptr);
   run({{c, 20}, {a, 1}}, false, nullptr);  // past the first chunk
   EXPECT_EQ(expected.size(), with_naive ? out.size() : 0);
-  // With quantised keys the query is rounded to 16 bits: see kernels/attention/attention_test.cc, which has
-  // the bound. Here queries are below 1, keys and values below 4.
+  // With quantised keys the query is rounded to 16 bits: see kernels/attention/attention_test.cc,
+  // which has the bound. Here queries are below 1, keys and values below 4.
   const bool codes = kernels::dtype_info(shape.k_type).block > 1 || shape.aging;
   const double bound = codes ? 2e-3 : 2e-5;
   for (size_t i = 0; i < expected.size(); ++i) {

@@ -7,9 +7,9 @@
 #include <numeric>
 #include <random>
 
+#include "kv/select/selector.h"
 #include "kv/testing/cases.h"
 #include "kv/testing/store_and_twin.h"
-#include "kv/select/selector.h"
 
 namespace kvick::kv::test {
 namespace {

@@ -6,10 +6,10 @@
 
 #include <atomic>
 
-#include "kv/select/policy.h"
+#include "kv/contract/selection.h"
 #include "kv/rows/row_buffer.h"
 #include "kv/rows/row_store.h"
-#include "kv/contract/selection.h"
+#include "kv/select/policy.h"
 
 namespace kvick::kv {
 

@@ -6,8 +6,8 @@
 
 #include "kv/aging/aged.h"
 #include "kv/contract/options.h"
-#include "kv/registry/policies.h"
 #include "kv/contract/ranges.h"
+#include "kv/registry/policies.h"
 #include "kv/tier/tier.h"
 
 namespace kvick::kv {

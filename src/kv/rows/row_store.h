@@ -1,8 +1,8 @@
 #pragma once
 // A store that keeps all committed rows of a sequence, each written once, with one segment per
 // layer and head and the same runs in all of them. So its rows can be moved as they are, and such a
-// store can hold a part of another one's rows (kv/aging/aged.h), which then asks it where committed rows
-// are without a step that writes them.
+// store can hold a part of another one's rows (kv/aging/aged.h), which then asks it where committed
+// rows are without a step that writes them.
 
 #include "kv/contract/checked_store.h"
 

@@ -6,8 +6,8 @@
 // docs/adr/0018-predicting-which-rows-are-read.md.
 
 #include "kv/select/predictor.h"
-#include "kv/select/select_store.h"
 #include "kv/select/row_arithmetic.h"
+#include "kv/select/select_store.h"
 
 namespace kvick::kv {
 namespace {

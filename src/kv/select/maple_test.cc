@@ -5,8 +5,8 @@
 #include <gtest/gtest.h>
 #include <random>
 
-#include "kv/select/predictor.h"
 #include "kv/registry/registry.h"
+#include "kv/select/predictor.h"
 
 namespace kvick::kv {
 namespace {

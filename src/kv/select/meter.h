@@ -7,8 +7,8 @@
 #include <span>
 
 #include "base/memory.h"
-#include "kernels/table/table.h"
 #include "kernels/attention/view.h"
+#include "kernels/table/table.h"
 #include "kv/contract/selection.h"
 
 namespace kvick::kv {

@@ -7,8 +7,8 @@
 #include <limits>
 #include <numeric>
 
-#include "kv/select/select_store.h"
 #include "kv/select/row_arithmetic.h"
+#include "kv/select/select_store.h"
 
 namespace kvick::kv {
 namespace {

@@ -5,10 +5,10 @@
 
 #include <atomic>
 
-#include "kv/select/meter.h"
-#include "kv/select/policy.h"
 #include "kv/rows/row_block.h"
 #include "kv/rows/row_store.h"
+#include "kv/select/meter.h"
+#include "kv/select/policy.h"
 #include "kv/select/selector.h"
 #include "kv/tier/tier.h"
 

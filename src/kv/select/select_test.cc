@@ -6,9 +6,9 @@
 #include <numeric>
 #include <random>
 
+#include "kv/select/select_store.h"
 #include "kv/testing/cases.h"
 #include "kv/testing/store_and_twin.h"
-#include "kv/select/select_store.h"
 
 namespace kvick::kv::test {
 namespace {

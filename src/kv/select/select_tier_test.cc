@@ -4,11 +4,11 @@
 #include <numeric>
 #include <random>
 
-#include "kv/testing/store_and_twin.h"
 #include "kv/registry/policies.h"
 #include "kv/select/predictor.h"
 #include "kv/select/select_store.h"
 #include "kv/testing/policies.h"
+#include "kv/testing/store_and_twin.h"
 #include "kv/tier/test_tier.h"
 #include "kv/tier/tiered.h"
 

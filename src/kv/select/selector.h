@@ -17,10 +17,10 @@
 #include <span>
 
 #include "base/memory.h"
-#include "kernels/table/table.h"
 #include "kernels/attention/view.h"
-#include "kv/contract/strategy.h"
+#include "kernels/table/table.h"
 #include "kv/contract/selection.h"
+#include "kv/contract/strategy.h"
 
 namespace kvick::kv {
 

@@ -11,8 +11,8 @@
 
 #include <cmath>
 
-#include "kv/select/select_store.h"
 #include "kv/select/row_arithmetic.h"
+#include "kv/select/select_store.h"
 
 namespace kvick::kv {
 namespace {

@@ -8,8 +8,8 @@
 #include <cstring>
 
 #include "base/check.h"
-#include "kv/slots/bounded_step.h"
 #include "kv/contract/saturating.h"
+#include "kv/slots/bounded_step.h"
 
 namespace kvick::kv {
 namespace {

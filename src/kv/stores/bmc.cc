@@ -2,8 +2,8 @@
 // at a time, so that r - 1 of r steps copy nothing and at most r - 1 rows lie idle. r = 1 is
 // iterative, r = max_tokens is upfront.
 
-#include "kv/stores/bucket.h"
 #include "kv/contract/options.h"
+#include "kv/stores/bucket.h"
 #include "kv/stores/growth_model.h"
 
 namespace kvick::kv {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "kv/rows/row_block.h"
 #include "kv/contract/saturating.h"
+#include "kv/rows/row_block.h"
 
 namespace kvick::kv {
 namespace {

@@ -7,11 +7,11 @@
 #include <cstring>
 #include <map>
 
-#include "kv/rows/fresh_rows.h"
 #include "kv/contract/options.h"
-#include "kv/prefix/prefix_tree.h"
-#include "kv/rows/row_store.h"
 #include "kv/contract/saturating.h"
+#include "kv/prefix/prefix_tree.h"
+#include "kv/rows/fresh_rows.h"
+#include "kv/rows/row_store.h"
 #include "kv/rows/segment.h"
 
 namespace kvick::kv {

@@ -10,11 +10,11 @@
 #include <algorithm>
 #include <cstring>
 
+#include "kv/contract/options.h"
+#include "kv/contract/saturating.h"
 #include "kv/rows/fresh_rows.h"
 #include "kv/rows/layer_rows.h"
-#include "kv/contract/options.h"
 #include "kv/rows/row_block.h"
-#include "kv/contract/saturating.h"
 #include "kv/rows/segment.h"
 
 namespace kvick::kv {

@@ -4,9 +4,9 @@
 #include <gtest/gtest.h>
 #include <random>
 
+#include "kv/stores/virtual_store.h"
 #include "kv/testing/cases.h"
 #include "kv/testing/pages.h"
-#include "kv/stores/virtual_store.h"
 
 namespace kvick::kv::test {
 namespace {

@@ -7,8 +7,8 @@
 // pages that the kernel copies for it first. Rows are never written twice, so the opened sequence
 // goes on in place, and nobody sees what another one adds.
 
-#include "kv/stores/contiguous.h"
 #include "kv/rows/row_file.h"
+#include "kv/stores/contiguous.h"
 
 namespace kvick::kv {
 

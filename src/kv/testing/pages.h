@@ -10,8 +10,8 @@
 #include <sys/stat.h>
 #include <vector>
 
-#include "kv/testing/store_and_twin.h"
 #include "kv/rows/reservation.h"
+#include "kv/testing/store_and_twin.h"
 
 namespace kvick::kv::test {
 

@@ -1,11 +1,11 @@
 #pragma once
-// Full keys and values in a slower tier (kv/tier/tier.h), and a bounded number of frames in fast memory:
-// what a step reads is pinned in frames until its layer is computed, and read ahead of need; fresh
-// rows stay in frames until their unit of tokens is full, and are then written in the background.
-// docs/adr/0019-slower-tiers.md.
+// Full keys and values in a slower tier (kv/tier/tier.h), and a bounded number of frames in fast
+// memory: what a step reads is pinned in frames until its layer is computed, and read ahead of
+// need; fresh rows stay in frames until their unit of tokens is full, and are then written in the
+// background. docs/adr/0019-slower-tiers.md.
 
-#include "kv/contract/strategy.h"
 #include "kv/contract/selection.h"
+#include "kv/contract/strategy.h"
 #include "kv/tier/tier.h"
 
 namespace kvick::kv {

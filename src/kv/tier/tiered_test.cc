@@ -9,8 +9,8 @@
 #include <thread>
 
 #include "kv/contract/budget.h"
-#include "kv/testing/store_and_twin.h"
 #include "kv/contract/row_fetcher.h"
+#include "kv/testing/store_and_twin.h"
 #include "kv/tier/test_tier.h"
 
 namespace kvick::kv::test {

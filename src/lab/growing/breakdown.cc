@@ -3,9 +3,9 @@
 
 #include <map>
 
-#include "lab/measure/growth_run.h"
-#include "lab/data/shapes.h"
 #include "kv/stores/growth_model.h"
+#include "lab/data/shapes.h"
+#include "lab/measure/growth_run.h"
 
 namespace kvick::lab {
 namespace {

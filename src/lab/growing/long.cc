@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <map>
 
+#include "kv/stores/growth_model.h"
+#include "lab/data/shapes.h"
 #include "lab/measure/growth_run.h"
 #include "lab/measure/sampled_decode.h"
-#include "lab/data/shapes.h"
-#include "kv/stores/growth_model.h"
 
 namespace kvick::lab {
 namespace {

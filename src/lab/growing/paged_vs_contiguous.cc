@@ -3,8 +3,8 @@
 
 #include <map>
 
-#include "lab/measure/growth_run.h"
 #include "lab/data/shapes.h"
+#include "lab/measure/growth_run.h"
 
 namespace kvick::lab {
 namespace {

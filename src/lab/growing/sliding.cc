@@ -8,8 +8,8 @@
 #include <map>
 
 #include "kv/contract/ranges.h"
-#include "lab/measure/growth_run.h"
 #include "lab/data/shapes.h"
+#include "lab/measure/growth_run.h"
 
 namespace kvick::lab {
 namespace {

@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <map>
 
-#include "lab/measure/growth_run.h"
-#include "lab/data/shapes.h"
-#include "plan/forecast/growth_rates.h"
 #include "kv/stores/growth_model.h"
+#include "lab/data/shapes.h"
+#include "lab/measure/growth_run.h"
+#include "plan/forecast/growth_rates.h"
 
 namespace kvick::lab {
 namespace {

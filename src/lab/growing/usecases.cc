@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "engine/session/session.h"
 #include "engine/eval/speed.h"
+#include "engine/session/session.h"
 #include "lab/measure/sampled_decode.h"
 
 namespace kvick::lab {

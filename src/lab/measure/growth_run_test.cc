@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include "lab/data/shapes.h"
 #include "lab/core/test_bench.h"
+#include "lab/data/shapes.h"
 
 namespace kvick::lab {
 namespace {

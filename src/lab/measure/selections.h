@@ -1,5 +1,6 @@
 #pragma once
-// Which policies of which rows are read (kv/registry/policies.h) an experiment goes through, at which budgets.
+// Which policies of which rows are read (kv/registry/policies.h) an experiment goes through, at
+// which budgets.
 
 #include <span>
 #include <string>

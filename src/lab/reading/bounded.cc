@@ -12,11 +12,11 @@
 
 #include "engine/eval/perplexity.h"
 #include "engine/eval/speed.h"
-#include "lab/reading/bounded_findings.h"
-#include "lab/measure/filled.h"
 #include "lab/data/recall.h"
+#include "lab/measure/filled.h"
 #include "lab/measure/sampled_decode.h"
 #include "lab/measure/selections.h"
+#include "lab/reading/bounded_findings.h"
 
 namespace kvick::lab {
 namespace {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "lab/measure/sampled_decode.h"
 #include "lab/core/trend.h"
+#include "lab/measure/sampled_decode.h"
 
 namespace kvick::lab {
 namespace {

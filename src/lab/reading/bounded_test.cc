@@ -2,10 +2,10 @@
 #include <fstream>
 #include <gtest/gtest.h>
 
-#include "lab/reading/bounded_findings.h"
 #include "lab/core/lab.h"
 #include "lab/core/test_bench.h"
 #include "lab/core/test_text.h"
+#include "lab/reading/bounded_findings.h"
 
 namespace kvick::lab {
 namespace {

@@ -3,9 +3,9 @@
 #include <gtest/gtest.h>
 
 #include "lab/core/lab.h"
-#include "lab/data/needle_text.h"
 #include "lab/core/test_bench.h"
 #include "lab/core/test_text.h"
+#include "lab/data/needle_text.h"
 
 namespace kvick::lab {
 namespace {

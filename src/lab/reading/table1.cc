@@ -3,8 +3,8 @@
 // MAPLE's Table 1. Nothing is measured, and no model is needed.
 
 #include "lab/core/experiment.h"
-#include "lab/measure/selections.h"
 #include "lab/data/shapes.h"
+#include "lab/measure/selections.h"
 
 namespace kvick::lab {
 namespace {

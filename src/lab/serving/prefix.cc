@@ -4,8 +4,8 @@
 #include <map>
 
 #include "kv/registry/registry.h"
-#include "lab/data/block_cache.h"
 #include "lab/core/experiment.h"
+#include "lab/data/block_cache.h"
 #include "lab/measure/sampled_decode.h"
 
 namespace kvick::lab {

@@ -3,9 +3,9 @@
 // upfront). What a strategy takes and does not use is room for fewer sequences at once.
 
 #include "kv/registry/registry.h"
+#include "lab/data/trace.h"
 #include "lab/measure/replay.h"
 #include "lab/measure/sampled_decode.h"
-#include "lab/data/trace.h"
 
 namespace kvick::lab {
 namespace {

@@ -6,8 +6,8 @@
 #include <unistd.h>
 
 #include "lab/core/lab.h"
-#include "lab/measure/replay.h"
 #include "lab/core/test_bench.h"
+#include "lab/measure/replay.h"
 
 namespace kvick::lab {
 namespace {

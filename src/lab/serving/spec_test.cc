@@ -2,8 +2,8 @@
 #include <gtest/gtest.h>
 
 #include "lab/core/lab.h"
-#include "lab/data/prompts.h"
 #include "lab/core/test_bench.h"
+#include "lab/data/prompts.h"
 
 namespace kvick::lab {
 namespace {

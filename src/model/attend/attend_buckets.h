@@ -1,6 +1,6 @@
 #pragma once
-// Attention of a batch by a library's products over whole buckets (kernels/attention/bucket_attention.h),
-// instead of our kernels over the rows that there are.
+// Attention of a batch by a library's products over whole buckets
+// (kernels/attention/bucket_attention.h), instead of our kernels over the rows that there are.
 
 #include <span>
 

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "model/attend/attend.h"
-#include "model/core/config.h"
 #include "model/blocks/linear.h"
+#include "model/core/config.h"
 #include "model/core/model.h"
 #include "model/core/weights.h"
 #include "model/core/workspace.h"

@@ -5,8 +5,8 @@
 #include <cmath>
 
 #include "kv/registry/registry.h"
-#include "model/families/architectures.h"
 #include "model/blocks/layers.h"
+#include "model/families/architectures.h"
 
 namespace kvick::model {
 namespace {

@@ -1,8 +1,8 @@
 // OPT: pre-norm layers with LayerNorm, learned positions, biases everywhere and a ReLU feed-forward
 // block (Zhang et al. 2022). Attention is not grouped.
 
-#include "model/families/architectures.h"
 #include "model/blocks/layers.h"
+#include "model/families/architectures.h"
 
 namespace kvick::model {
 namespace {

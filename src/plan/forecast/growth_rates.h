@@ -5,9 +5,9 @@
 #include "base/clock.h"
 #include "base/result.h"
 #include "kv/registry/registry.h"
+#include "kv/stores/growth_model.h"
 #include "model/core/config.h"
 #include "model/core/workspace.h"
-#include "kv/stores/growth_model.h"
 
 namespace kvick::plan {
 

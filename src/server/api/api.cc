@@ -2,8 +2,8 @@
 
 #include <mutex>
 
-#include "server/request/fields.h"
 #include "server/net/reply_headers.h"
+#include "server/request/fields.h"
 
 namespace kvick::server {
 namespace {

@@ -4,9 +4,9 @@
 #include <span>
 #include <utility>
 
+#include "server/api/generation.h"
 #include "server/ops/api_keys.h"
 #include "server/ops/client_limits.h"
-#include "server/api/generation.h"
 #include "server/request/http.h"
 #include "server/request/target.h"
 #include "server/request/unknown_fields.h"

@@ -1,10 +1,10 @@
 // The routes that answer at once.
 
 #include "server/api/api.h"
-#include "server/ops/cache_json.h"
-#include "server/request/fields.h"
-#include "server/ops/metrics_text.h"
 #include "server/api/static_files.h"
+#include "server/ops/cache_json.h"
+#include "server/ops/metrics_text.h"
+#include "server/request/fields.h"
 
 namespace kvick::server {
 namespace {

@@ -1,11 +1,12 @@
 // Requests to the API and its answers.
 
+#include "server/testing/api.h"
+
 #include <gtest/gtest.h>
 #include <limits>
 #include <set>
 
 #include "server/api/static_files.h"
-#include "server/testing/api.h"
 
 namespace kvick::server {
 namespace {

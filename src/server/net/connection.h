@@ -12,9 +12,9 @@
 #include <unordered_set>
 
 #include "server/net/deadline.h"
-#include "server/request/error.h"
 #include "server/net/server.h"
 #include "server/net/sse.h"
+#include "server/request/error.h"
 
 namespace kvick::server {
 

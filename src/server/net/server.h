@@ -9,8 +9,8 @@
 #include <string>
 
 #include "base/result.h"
-#include "server/request/http.h"
 #include "server/net/sites.h"
+#include "server/request/http.h"
 
 namespace kvick::server {
 

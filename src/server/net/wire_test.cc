@@ -5,11 +5,11 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include "server/net/sse.h"
 #include "server/ops/api_keys.h"
 #include "server/ops/cache_json.h"
-#include "server/request/error.h"
 #include "server/ops/metrics_text.h"
-#include "server/net/sse.h"
+#include "server/request/error.h"
 #include "server/request/target.h"
 
 namespace kvick::server {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "engine/core/kv_options.h"
 #include "engine/answer/sampler.h"
+#include "engine/core/kv_options.h"
 #include "engine/core/spec_options.h"
 #include "server/request/fields.h"
 

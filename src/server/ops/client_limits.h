@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "engine/core/kv_options.h"
-#include "server/request/error.h"
 #include "server/openai/plan.h"
+#include "server/request/error.h"
 
 namespace kvick::server {
 

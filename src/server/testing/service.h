@@ -3,8 +3,8 @@
 
 #include <fstream>
 
-#include "engine/serving/service.h"
 #include "engine/core/test_engine.h"
+#include "engine/serving/service.h"
 
 namespace kvick::server {
 

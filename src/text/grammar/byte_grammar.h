@@ -1,7 +1,7 @@
 #pragma once
 // A grammar over bytes: networks of states, one per rule, that call each other (recursive
-// transition networks, Woods 1970). What a schema is compiled to; text/grammar/byte_automaton.h reads
-// answers with it.
+// transition networks, Woods 1970). What a schema is compiled to; text/grammar/byte_automaton.h
+// reads answers with it.
 
 #include <array>
 #include <bitset>

@@ -4,8 +4,8 @@
 #include <functional>
 #include <optional>
 
-#include "text/unicode/utf8.h"
 #include "text/tokenizer/vocabulary_check.h"
+#include "text/unicode/utf8.h"
 
 namespace kvick::text {
 namespace {

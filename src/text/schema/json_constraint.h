@@ -5,8 +5,8 @@
 
 #include "base/result.h"
 #include "text/grammar/constraint.h"
-#include "text/schema/json_grammar.h"
 #include "text/grammar/token_trie.h"
+#include "text/schema/json_grammar.h"
 
 namespace kvick::text {
 

@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "text/schema/json_grammar.h"
 #include "text/grammar/number_grammar.h"
-#include "text/schema/schema_expand.h"
 #include "text/grammar/string_grammar.h"
+#include "text/schema/json_grammar.h"
+#include "text/schema/schema_expand.h"
 
 namespace kvick::text {
 

@@ -1,7 +1,7 @@
 #include "text/template/chat_template.h"
 
-#include "text/template/eval.h"
 #include "text/jinja/parser.h"
+#include "text/template/eval.h"
 
 namespace kvick::text {
 namespace {

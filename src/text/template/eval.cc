@@ -2,9 +2,9 @@
 
 #include <limits>
 
-#include "text/template/eval_nested.h"
 #include "text/jinja/operators.h"
 #include "text/jinja/print.h"
+#include "text/template/eval_nested.h"
 
 namespace kvick::text::jinja {
 

@@ -9,10 +9,10 @@
 #include <utility>
 #include <vector>
 
-#include "text/template/chat_template.h"
 #include "text/jinja/ast.h"
 #include "text/jinja/builtins.h"
 #include "text/jinja/value.h"
+#include "text/template/chat_template.h"
 
 namespace kvick::text::jinja {
 

@@ -1,8 +1,8 @@
 // Statements.
-#include "text/template/eval.h"
-#include "text/template/eval_nested.h"
 #include "text/jinja/operators.h"
 #include "text/jinja/print.h"
+#include "text/template/eval.h"
+#include "text/template/eval_nested.h"
 
 namespace kvick::text::jinja {
 

@@ -1,10 +1,10 @@
 // map, select, reject and their kin, which apply other filters and tests by name.
 #include <charconv>
 
-#include "text/template/eval.h"
-#include "text/template/filters_attribute.h"
 #include "text/jinja/operators.h"
 #include "text/jinja/python_string.h"
+#include "text/template/eval.h"
+#include "text/template/filters_attribute.h"
 
 namespace kvick::text::jinja {
 

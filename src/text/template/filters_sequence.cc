@@ -2,11 +2,11 @@
 #include <algorithm>
 #include <unordered_set>
 
-#include "text/template/eval.h"
-#include "text/template/filters_attribute.h"
 #include "text/jinja/operators.h"
 #include "text/jinja/print.h"
 #include "text/jinja/python_string.h"
+#include "text/template/eval.h"
+#include "text/template/filters_attribute.h"
 
 namespace kvick::text::jinja {
 namespace {

@@ -1,7 +1,7 @@
 // Filters that give text.
-#include "text/template/eval.h"
 #include "text/jinja/print.h"
 #include "text/jinja/python_string.h"
+#include "text/template/eval.h"
 
 namespace kvick::text::jinja {
 namespace {

@@ -5,10 +5,10 @@
 #include <cstdlib>
 #include <optional>
 
-#include "text/template/eval.h"
 #include "text/jinja/operators.h"
 #include "text/jinja/print.h"
 #include "text/jinja/python_string.h"
+#include "text/template/eval.h"
 
 namespace kvick::text::jinja {
 namespace {

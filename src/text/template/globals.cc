@@ -1,9 +1,9 @@
 // Functions that every template sees.
 #include <array>
 
-#include "text/template/eval.h"
 #include "text/jinja/operators.h"
 #include "text/jinja/print.h"
+#include "text/template/eval.h"
 
 namespace kvick::text::jinja {
 namespace {

@@ -2,8 +2,8 @@
 // Those of str are in string_methods.cc.
 #include <algorithm>
 
-#include "text/template/eval.h"
 #include "text/jinja/operators.h"
+#include "text/template/eval.h"
 
 namespace kvick::text::jinja {
 

@@ -1,10 +1,10 @@
 // Methods of str.
 #include <algorithm>
 
-#include "text/template/eval.h"
 #include "text/jinja/operators.h"
 #include "text/jinja/print.h"
 #include "text/jinja/python_string.h"
+#include "text/template/eval.h"
 
 namespace kvick::text::jinja {
 namespace {

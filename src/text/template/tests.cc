@@ -1,10 +1,10 @@
 // Tests: what follows `is`.
 #include <unordered_map>
 
-#include "text/template/eval.h"
 #include "text/jinja/operators.h"
 #include "text/jinja/print.h"
 #include "text/jinja/python_string.h"
+#include "text/template/eval.h"
 
 namespace kvick::text::jinja {
 namespace {

@@ -5,8 +5,8 @@
 #include "text/tokenizer/byte_alphabet.h"
 #include "text/tokenizer/merges.h"
 #include "text/tokenizer/pretokenize.h"
-#include "text/unicode/utf8.h"
 #include "text/tokenizer/vocabulary_check.h"
+#include "text/unicode/utf8.h"
 
 namespace kvick::text {
 namespace {

@@ -6,8 +6,8 @@
 #include <unordered_set>
 
 #include "text/tokenizer/merges.h"
-#include "text/unicode/utf8.h"
 #include "text/tokenizer/vocabulary_check.h"
+#include "text/unicode/utf8.h"
 
 namespace kvick::text {
 namespace {

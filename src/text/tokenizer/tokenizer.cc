@@ -6,8 +6,8 @@
 #include "text/tokenizer/bpe.h"
 #include "text/tokenizer/special_tokens.h"
 #include "text/tokenizer/spm.h"
-#include "text/unicode/utf8.h"
 #include "text/tokenizer/vocabulary_check.h"
+#include "text/unicode/utf8.h"
 
 namespace kvick::text {
 namespace {

@@ -5,11 +5,11 @@
 #include <unistd.h>
 
 #include "kernels/formats/dtype.h"
-#include "train/tasks/answer_task.h"
 #include "train/files/binary_file.h"
-#include "train/settings/mistake.h"
 #include "train/files/q8_0.h"
+#include "train/settings/mistake.h"
 #include "train/settings/test_mistake.h"
+#include "train/tasks/answer_task.h"
 
 namespace kvick::train {
 namespace {

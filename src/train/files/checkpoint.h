@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "train/settings/settings.h"
 #include "train/files/tokens_file.h"
+#include "train/settings/settings.h"
 
 namespace kvick::train {
 

@@ -5,8 +5,8 @@
 #include "io/gguf/gguf_writer.h"
 #include "model/core/vocabulary.h"
 #include "train/files/binary_file.h"
-#include "train/settings/mistake.h"
 #include "train/from_model/tokenise.h"
+#include "train/settings/mistake.h"
 
 namespace kvick::train {
 namespace {

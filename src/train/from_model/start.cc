@@ -6,8 +6,8 @@
 
 #include "model/core/config.h"
 #include "model/core/vocabulary.h"
-#include "train/settings/shapes.h"
 #include "train/from_model/tokenise.h"
+#include "train/settings/shapes.h"
 
 namespace kvick::train {
 namespace {

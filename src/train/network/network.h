@@ -1,5 +1,6 @@
 #pragma once
-// The forward of the engine's llama and bct (model/families/decoder.cc, model/families/bct.cc) in libtorch.
+// The forward of the engine's llama and bct (model/families/decoder.cc, model/families/bct.cc) in
+// libtorch.
 
 #include "train/network/parameters.h"
 #include "train/network/selected_attention.h"

@@ -4,8 +4,8 @@
 
 #include <unordered_map>
 
-#include "train/settings/shapes.h"
 #include "train/network/tensors.h"
+#include "train/settings/shapes.h"
 
 namespace kvick::train {
 

@@ -30,7 +30,8 @@ struct Selected {
 };
 
 // q: [B, heads, T, head_dim], k, v: [B, kv_heads, T, head_dim] after rotary position; low_q:
-// [heads, rank, head_dim], low_k: [kv_heads, rank, head_dim], the form `heads` of kv/select/predictor.h.
+// [heads, rank, head_dim], low_k: [kv_heads, rank, head_dim], the form `heads` of
+// kv/select/predictor.h.
 Selected selected_attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& low_q,
                             const Tensor& low_k, const RowBudget& budget);
 

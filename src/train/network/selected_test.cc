@@ -6,8 +6,8 @@
 
 #include "kv/contract/selection.h"
 #include "train/files/export.h"
-#include "train/network/selected_attention.h"
 #include "train/from_model/start.h"
+#include "train/network/selected_attention.h"
 #include "train/trainer/test_training.h"
 
 namespace kvick::train {

@@ -66,8 +66,8 @@ void check_one_of(const char* name, const std::string& value,
   refuse("--", name, " is ", value, "; there are ", list);
 }
 
-// What the engine asks of a file (docs/reference/bct-format.md, model/core/weights.cc): matrices have
-// rows of whole groups of 32 inputs.
+// What the engine asks of a file (docs/reference/bct-format.md, model/core/weights.cc): matrices
+// have rows of whole groups of 32 inputs.
 void check_shape(const ModelSettings& m) {
   if (m.heads % m.kv_heads != 0)
     refuse("--heads ", m.heads, " is not a multiple of --kv-heads ", m.kv_heads);

@@ -53,8 +53,8 @@ struct RunSettings {
   double minutes = 0;  // not 0: train so long, on a schedule of time in place of steps
   double lr = 1e-3, least_lr = 0.1;  // least_lr: share of lr at the end of the cosine
   uint64_t negatives = 0;  // of answers: tokens drawn for a step's loss; 0: the whole vocabulary
-  // With a predictor, the rows that attention reads (train/network/selected_attention.h) and the share of
-  // the error of predicted scores in the loss (MAPLE, equation 3).
+  // With a predictor, the rows that attention reads (train/network/selected_attention.h) and the
+  // share of the error of predicted scores in the loss (MAPLE, equation 3).
   double budget = 0.25, alpha = 1;
   uint64_t least = 128, sinks = 4, recent = 32;
   double weight_decay = 0.1, beta2 = 0.95, clip = 1, dropout = 0;

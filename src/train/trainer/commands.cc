@@ -9,8 +9,8 @@
 #include <optional>
 #include <torch/cuda.h>
 
-#include "train/trainer/check.h"
 #include "train/files/export.h"
+#include "train/trainer/check.h"
 #include "train/trainer/run.h"
 
 namespace kvick::train {

@@ -6,12 +6,12 @@
 #include <filesystem>
 
 #include "engine/speculation/model_drafter.h"
-#include "train/tasks/answer_task.h"
-#include "train/from_model/ask.h"
 #include "train/files/export.h"
+#include "train/from_model/ask.h"
 #include "train/from_model/start.h"
-#include "train/trainer/test_training.h"
+#include "train/tasks/answer_task.h"
 #include "train/tasks/words.h"
+#include "train/trainer/test_training.h"
 
 namespace kvick::train {
 namespace {

@@ -14,7 +14,8 @@ struct RunOptions {
   uint64_t held_out_steps = 250;        // and between measurements of held-out data,
   uint64_t held_out_targets = 1 << 16;  // of so many tokens
   bool resume = false;
-  const Checkpoint* start = nullptr;  // where a new run begins (train/from_model/start.h); null: at random
+  const Checkpoint* start =
+      nullptr;  // where a new run begins (train/from_model/start.h); null: at random
 };
 
 // Where the run stands, at every point of the log.

@@ -6,8 +6,8 @@
 
 #include "engine/core/engine.h"
 #include "engine/session/session.h"
-#include "train/trainer/run.h"
 #include "train/from_model/tokenise.h"
+#include "train/trainer/run.h"
 
 namespace kvick::train::test {
 

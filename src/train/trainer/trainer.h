@@ -3,9 +3,9 @@
 // break.
 
 #include "train/files/checkpoint.h"
+#include "train/tasks/tasks.h"
 #include "train/trainer/objective.h"
 #include "train/trainer/optimiser.h"
-#include "train/tasks/tasks.h"
 
 namespace kvick::train {
 

@@ -7,8 +7,8 @@
 #include <filesystem>
 #include <gtest/gtest.h>
 
-#include "train/trainer/check.h"
 #include "train/files/export.h"
+#include "train/trainer/check.h"
 #include "train/trainer/test_training.h"
 
 namespace kvick::train {

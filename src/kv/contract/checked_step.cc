@@ -1,0 +1,80 @@
+#include "kv/contract/checked_step.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "kv/contract/checked_store.h"
+
+namespace kvick::kv {
+
+CheckedStep::CheckedStep(CheckedStore& store, std::vector<Place> places)
+    : store_(store),
+      places_(std::move(places)),
+      written_(store.shape().layers) {}
+
+CheckedStep::~CheckedStep() {
+  if (store_.live_ != this) return;
+  store_.live_ = nullptr;
+  store_.settle();
+}
+
+void CheckedStep::write(uint32_t layer, const float* k, const float* v) {
+  check_layer(layer);
+  KVICK_CHECK(!written_[layer], "layer {} is written twice", layer);
+  write_rows(layer, k, v);
+  written_[layer] = true;
+}
+
+void CheckedStep::view(const Query& query, base::Arena& scratch, kernels::View& out) {
+  check_query(query);
+  view_rows(query, scratch, out);
+}
+
+void CheckedStep::commit(const Kept& kept) {
+  check_live();
+  check_kept(kept);
+  try {
+    keep_all(kept);
+  } catch (const std::exception&) {
+    for (const Place& place : places_) place.sequence->lost = true;
+  }
+  ended_ = true;
+  store_.live_ = nullptr;
+  store_.settle();
+}
+
+void CheckedStep::keep_all(const Kept& kept) {
+  for (uint32_t slot = 0; slot < places_.size(); ++slot) keep_rows(slot, kept.rows[slot]);
+}
+
+void CheckedStep::check_live() const { KVICK_CHECK(!ended_, "the step is used after its commit"); }
+
+void CheckedStep::check_layer(uint32_t layer) const {
+  check_live();
+  KVICK_CHECK(layer < written_.size(), "layer {} of {}", layer, written_.size());
+}
+
+void CheckedStep::check_query(const Query& query) const {
+  check_layer(query.layer);
+  const Shape& shape = store_.shape();
+  KVICK_CHECK(query.slot < places_.size(), "slot {} of {}", query.slot, places_.size());
+  KVICK_CHECK(query.head < shape.kv_heads, "KV head {} of {}", query.head, shape.kv_heads);
+  KVICK_CHECK(written_[query.layer], "layer {} is viewed before it is written", query.layer);
+}
+
+void CheckedStep::check_kept(const Kept& kept) const {
+  KVICK_CHECK_EQ(kept.rows.size(), places_.size());
+  const auto missing = std::find(written_.begin(), written_.end(), false);
+  KVICK_CHECK(missing == written_.end(), "layer {} was never written", missing - written_.begin());
+  for (size_t slot = 0; slot < places_.size(); ++slot) {
+    const std::vector<uint32_t>& rows = kept.rows[slot];
+    for (size_t i = 0; i < rows.size(); ++i) {
+      KVICK_CHECK(rows[i] < places_[slot].fresh, "row {} of {} is kept", rows[i],
+                  places_[slot].fresh);
+      KVICK_CHECK(i == 0 || rows[i - 1] < rows[i], "row {} is kept after row {}", rows[i],
+                  rows[i - 1]);
+    }
+  }
+}
+
+}  // namespace kvick::kv

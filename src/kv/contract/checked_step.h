@@ -1,0 +1,70 @@
+#pragma once
+// The half of checked_store.h that is about one step.
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "kv/contract/kv.h"
+
+namespace kvick::kv {
+
+// What a strategy keeps for one sequence derives from this.
+struct Sequence {
+  virtual ~Sequence() = default;
+  uint32_t length = 0;  // committed tokens
+  // A commit failed half-way: its rows are not to be used.
+  bool lost = false;
+};
+
+// One slot of a live step.
+struct Place {
+  SeqId id{};
+  Sequence* sequence = nullptr;
+  uint32_t fresh = 0;
+  uint64_t first = 0;             // its first fresh row, of the whole batch's
+  std::span<const Token> tokens;  // Slot::tokens
+};
+
+class CheckedStore;
+
+class CheckedStep : public Step {
+ public:
+  CheckedStep(CheckedStore& store, std::vector<Place> places);
+  ~CheckedStep() override;
+  CheckedStep(const CheckedStep&) = delete;
+  CheckedStep& operator=(const CheckedStep&) = delete;
+
+  void write(uint32_t layer, const float* k, const float* v) final;
+  void view(const Query& query, base::Arena& scratch, kernels::View& out) final;
+  void commit(const Kept& kept) final;
+
+ protected:
+  std::span<const Place> places() const { return places_; }
+
+  virtual void write_rows(uint32_t layer, const float* k, const float* v) = 0;
+  virtual void view_rows(const Query& query, base::Arena& scratch, kernels::View& out) = 0;
+  // The fresh rows of a layer are there, though nobody called write.
+  void mark_written(uint32_t layer) { written_[layer] = true; }
+  // Keeps these rows of one slot, ascending, and sets the sequence's length. What it throws makes
+  // the step's sequences lost (Sequence::lost): memory is to be taken before.
+  virtual void keep_rows(uint32_t slot, std::span<const uint32_t> rows) = 0;
+  // Keeps those of all slots: one after the other, unless a strategy has to know them together.
+  virtual void keep_all(const Kept& kept);
+
+  // For facets, which have the same rules.
+  void check_live() const;
+  void check_layer(uint32_t layer) const;
+  void check_query(const Query& query) const;
+  bool was_written(uint32_t layer) const { return written_[layer]; }
+
+ private:
+  void check_kept(const Kept& kept) const;
+
+  CheckedStore& store_;
+  std::vector<Place> places_;
+  std::vector<bool> written_;  // per layer
+  bool ended_ = false;
+};
+
+}  // namespace kvick::kv

@@ -1,0 +1,28 @@
+#pragma once
+// The facets of a store by name, with what holds where it has none.
+
+#include "kv/contract/kv.h"
+
+namespace kvick::kv {
+
+// Why a sequence is lost, or empty (Health).
+inline std::string failure(Store& store, SeqId seq) {
+  const Health* const health = store.facets().health;
+  return health != nullptr ? health->failure(seq) : std::string();
+}
+// Fresh rows that its next step may have before rows are copied (Buckets).
+inline uint32_t spare_rows(Store& store, SeqId seq) {
+  const Buckets* const buckets = store.facets().buckets;
+  return buckets != nullptr ? buckets->spare_rows(seq) : UINT32_MAX;
+}
+// Gives so many bytes of cached rows back; how many (Holdings).
+inline uint64_t shrink(Store& store, uint64_t bytes) {
+  Holdings* const holdings = store.facets().holdings;
+  return holdings != nullptr ? holdings->shrink(bytes) : 0;
+}
+inline std::vector<Piece> map_of(Store& store) {
+  const Holdings* const holdings = store.facets().holdings;
+  return holdings != nullptr ? holdings->map() : std::vector<Piece>();
+}
+
+}  // namespace kvick::kv

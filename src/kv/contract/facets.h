@@ -1,0 +1,143 @@
+#pragma once
+// What only some strategies can do. A store or a step says which of these it has, as pointers that
+// live as long as it does; null: it has not. Nobody finds out by casting.
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/memory.h"
+#include "base/result.h"
+#include "kernels/attention/view.h"
+#include "kv/contract/batch.h"
+#include "kv/contract/usage.h"
+
+namespace kvick::kv {
+
+// -- of a step --
+
+// Takes what the projections of a layer read: x: [sum of fresh][model dim] in batch order, and the
+// tokens' positions: committed rows plus depth in the slot's tree. Before write of that layer.
+class InputReader {
+ public:
+  virtual void inputs(uint32_t layer, const float* x, std::span<const uint32_t> positions) = 0;
+
+ protected:
+  ~InputReader() = default;
+};
+
+// Takes the probabilities of a view's rows, summed over its queries. After that view, from many
+// threads.
+class Observer {
+ public:
+  virtual void observe(const Query& query, const kernels::View& view,
+                       std::span<const float> probs) = 0;
+
+ protected:
+  ~Observer() = default;
+};
+
+// Shows some of the committed rows, of which not all are in memory.
+class RowFetcher {
+ public:
+  // Instead of Step::view and under its rules: those committed rows, ascending, and all fresh ones.
+  // They are in memory when it returns, until another layer is written or viewed.
+  virtual void view_some(const Query& query, std::span<const uint32_t> rows, base::Arena& scratch,
+                         kernels::View& out) = 0;
+  // Starts to read rows that a layer's views will probably show, if there is memory to spare.
+  // Query::q is not looked at. Before that layer is written, or while it is the last one written.
+  virtual void prefetch(const Query& query, std::span<const uint32_t> rows) = 0;
+
+ protected:
+  ~RowFetcher() = default;
+};
+
+// Slots instead of rows (Traits::slots): a layer is read once, by the queries of all sequences,
+// and has no views.
+class SlotReader {
+ public:
+  // The share of the slots that each token leaves of what was there before: [sum of
+  // fresh][kv_heads]. Before write of that layer; not called: all of it.
+  virtual void gates(uint32_t layer, const float* gates) = 0;
+  // What the model wants to know of the last token when it goes on: x: [sum of
+  // fresh][Slots::carried]. Before commit, which keeps that of each last kept row; not called:
+  // zeros.
+  virtual void carry(uint32_t layer, const float* x) = 0;
+  // What was kept of the last token of a slot's sequence: [Slots::carried], zeros of none.
+  virtual const float* carried(uint32_t layer, uint32_t slot) const = 0;
+  // Attention of one layer over the slots as each token leaves them. After write of that layer.
+  virtual void read(uint32_t layer, const SlotQueries& queries) = 0;
+
+ protected:
+  ~SlotReader() = default;
+};
+
+struct StepFacets {
+  InputReader* inputs = nullptr;
+  Observer* observer = nullptr;
+  RowFetcher* fetcher = nullptr;
+  SlotReader* slots = nullptr;
+  bool per_query = false;  // views depend on Query::q, and take work
+};
+
+// -- of a store; while no step is alive, unless said --
+
+// Moves committed rows as they are stored: [layer][kv head][K, V][row], shape().token_bytes() each.
+class RowMover {
+ public:
+  virtual void read_rows(SeqId seq, uint32_t first, uint32_t count,
+                         std::span<std::byte> out) const = 0;
+  // Commits such rows as the newest of a sequence that is as long as `first` was. All of them, or a
+  // Shortage and no change.
+  virtual base::Status<Shortage> append_rows(SeqId seq, std::span<const Token> tokens,
+                                             std::span<const std::byte> rows) = 0;
+
+ protected:
+  ~RowMover() = default;
+};
+
+// What the store holds.
+class Holdings {
+ public:
+  // Gives cached rows back, least useful first, until that is so many bytes or none are left;
+  // returns how many. They come in whole blocks: it may be more.
+  virtual uint64_t shrink(uint64_t bytes) = 0;
+  // In the order in which they lie, or of their sequences; also while a step is alive. Without one
+  // their bytes are all allocated ones.
+  virtual std::vector<Piece> map() const = 0;
+
+ protected:
+  ~Holdings() = default;
+};
+
+// Sequences can be lost, since a slower tier can fail.
+class Health {
+ public:
+  // Why a sequence is lost, or empty. Its views are wrong, begin() is a Shortage, commits keep
+  // nothing of it, and it can only be closed; other sequences are unharmed. Also while a step is
+  // alive.
+  virtual std::string failure(SeqId seq) const = 0;
+
+ protected:
+  ~Health() = default;
+};
+
+// Memory that grows by copying, in buckets (BMC, section VI-A).
+class Buckets {
+ public:
+  // Fresh rows that the sequence's next step may have before the store has to copy rows, or copy
+  // them sooner than a step of one row would. At least 1.
+  virtual uint32_t spare_rows(SeqId seq) const = 0;
+
+ protected:
+  ~Buckets() = default;
+};
+
+struct StoreFacets {
+  RowMover* rows = nullptr;
+  Holdings* holdings = nullptr;
+  Health* health = nullptr;
+  Buckets* buckets = nullptr;
+};
+
+}  // namespace kvick::kv

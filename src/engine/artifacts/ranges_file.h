@@ -8,7 +8,7 @@
 
 #include "base/result.h"
 #include "engine/artifacts/identity.h"
-#include "kv/contract/ranges.h"
+#include "kv/strategy/ranges.h"
 
 namespace kvick::engine {
 

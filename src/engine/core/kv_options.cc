@@ -4,9 +4,9 @@
 #include <array>
 #include <cctype>
 
-#include "kv/contract/options.h"
-#include "kv/contract/selection.h"
 #include "kv/registry/policies.h"
+#include "kv/strategy/options.h"
+#include "kv/strategy/selection.h"
 #include "kv/tier/tier.h"
 
 namespace kvick::engine {

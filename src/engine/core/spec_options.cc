@@ -4,8 +4,8 @@
 #include <charconv>
 #include <fmt/format.h>
 
-#include "kv/contract/options.h"
 #include "kv/registry/registry.h"
+#include "kv/strategy/options.h"
 
 namespace kvick::engine {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "engine/core/engine.h"
 #include "engine/core/service_state.h"
-#include "kv/contract/budget.h"
+#include "kv/strategy/budget.h"
 
 namespace kvick::engine {
 

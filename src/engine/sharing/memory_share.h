@@ -11,7 +11,7 @@
 #include <optional>
 #include <vector>
 
-#include "kv/contract/budget.h"
+#include "kv/strategy/budget.h"
 
 namespace kvick::engine {
 

@@ -173,7 +173,8 @@ void Speculation::distrust() noexcept {
 }
 
 uint64_t Speculation::shrink(uint64_t bytes) {
-  return draft_model_ != nullptr && !draft_model_->broken ? kv::shrink(*draft_model_->store, bytes) : 0;
+  return draft_model_ != nullptr && !draft_model_->broken ? kv::shrink(*draft_model_->store, bytes)
+                                                          : 0;
 }
 
 uint64_t Speculation::give_up() {

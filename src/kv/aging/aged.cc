@@ -4,7 +4,7 @@
 
 #include "base/check.h"
 #include "kv/aging/aged_store.h"
-#include "kv/contract/saturating.h"
+#include "kv/values/saturating.h"
 
 namespace kvick::kv {
 namespace {

@@ -4,7 +4,7 @@
 // sections 4.1 and 4.2, whose residual is the window). The strategy keeps the old rows, this store
 // the recent ones and a step's fresh ones; docs/adr/0010-types-that-change-with-age.md.
 
-#include "kv/contract/strategy.h"
+#include "kv/strategy/strategy.h"
 
 namespace kvick::kv {
 

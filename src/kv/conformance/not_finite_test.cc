@@ -58,10 +58,10 @@ void add_not_finite(Pair& p, SeqId seq, uint32_t fresh, std::mt19937& random) {
       base::Arena scratch;
       kernels::View view;
       const Query query = {.slot = 0,
-                       .layer = layer,
-                       .head = head,
-                       .q = q.data() + size_t{head} * shape.head_dim,
-                       .q_stride = static_cast<uint32_t>(row)};
+                           .layer = layer,
+                           .head = head,
+                           .q = q.data() + size_t{head} * shape.head_dim,
+                           .q_stride = static_cast<uint32_t>(row)};
       step->view(query, scratch, view);
       for (const Row position : positions(view)) ASSERT_LT(position, committed);
       gather(view, shape, false);  // reads all that is shown

@@ -25,7 +25,8 @@ class Order : public testing::TestWithParam<Case> {
     } else {
       const std::vector<float> q(3 * kShape.kv_heads * kShape.head_dim, 1);
       std::vector<float> out(q.size());
-      step.facets().slots->read(query.layer, {.group = 1, .q = q.data(), .out = out.data(), .paths = {}});
+      step.facets().slots->read(query.layer,
+                                {.group = 1, .q = q.data(), .out = out.data(), .paths = {}});
     }
   }
 
@@ -155,14 +156,17 @@ TEST_P(Order, SlotsAreReadOnceALayerByTheQueriesOfAllSequences) {
   const std::vector<float> q(kShape.kv_heads * kShape.head_dim, 1);
   std::vector<float> out(q.size());
   const std::span<const uint32_t>* const two[] = {nullptr, nullptr};
-  EXPECT_THROW(step->facets().slots->read(0, {.group = 0, .q = q.data(), .out = out.data(), .paths = {}}),
-               base::Bug);
-  EXPECT_THROW(step->facets().slots->read(0, {.group = 1, .q = q.data(), .out = out.data(), .paths = two}),
-               base::Bug);
+  EXPECT_THROW(
+      step->facets().slots->read(0, {.group = 0, .q = q.data(), .out = out.data(), .paths = {}}),
+      base::Bug);
+  EXPECT_THROW(
+      step->facets().slots->read(0, {.group = 1, .q = q.data(), .out = out.data(), .paths = two}),
+      base::Bug);
   const std::span<const uint32_t> nowhere;
   const std::span<const uint32_t>* const one[] = {&nowhere};
-  EXPECT_THROW(step->facets().slots->read(0, {.group = 1, .q = q.data(), .out = out.data(), .paths = one}),
-               base::Bug);
+  EXPECT_THROW(
+      step->facets().slots->read(0, {.group = 1, .q = q.data(), .out = out.data(), .paths = one}),
+      base::Bug);
   EXPECT_THROW(view(*step, {.layer = 2}), base::Bug);
   EXPECT_NO_THROW(view(*step, {.layer = 0}));
   EXPECT_THROW(view(*step, {.layer = 0}), base::Bug);

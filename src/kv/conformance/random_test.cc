@@ -7,7 +7,7 @@
 #include <random>
 #include <set>
 
-#include "kv/contract/budget.h"
+#include "kv/strategy/budget.h"
 #include "kv/testing/cases.h"
 #include "kv/testing/store_and_twin.h"
 

@@ -9,8 +9,8 @@
 #include "base/memory.h"
 #include "base/result.h"
 #include "kernels/attention/view.h"
-#include "kv/contract/batch.h"
-#include "kv/contract/usage.h"
+#include "kv/values/batch.h"
+#include "kv/values/usage.h"
 
 namespace kvick::kv {
 

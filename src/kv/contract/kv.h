@@ -22,10 +22,10 @@
 #include "base/memory.h"
 #include "base/result.h"
 #include "kernels/attention/view.h"
-#include "kv/contract/batch.h"
 #include "kv/contract/facets.h"
-#include "kv/contract/shape.h"
-#include "kv/contract/usage.h"
+#include "kv/values/batch.h"
+#include "kv/values/shape.h"
+#include "kv/values/usage.h"
 
 namespace kvick::kv {
 

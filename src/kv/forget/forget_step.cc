@@ -38,9 +38,9 @@ void ForgetStep::view_rows(const Query& query, base::Arena& scratch, kernels::Vi
   const ForgetSequence& sequence = this->sequence(query.slot);
   const Runs& runs = runs_[query.slot];
   const auto segment = [&](const RowBuffer& rows, const kernels::Run& run) {
-    kernels::Segment made =
-        segment_of(store_.setup(), query.layer, query.head, rows.row(query.layer, query.head, false, 0),
-                   rows.row(query.layer, query.head, true, 0));
+    kernels::Segment made = segment_of(store_.setup(), query.layer, query.head,
+                                       rows.row(query.layer, query.head, false, 0),
+                                       rows.row(query.layer, query.head, true, 0));
     made.runs = {&run, 1};
     return made;
   };
@@ -76,7 +76,8 @@ const float* ForgetStep::rotated(const Query& query, base::Arena& scratch) const
   const std::span<float> q = scratch.make<float>(count * head_dim);
   for (size_t i = 0; i < count; ++i) {
     float* const to = q.data() + i * head_dim;
-    std::copy_n(query.q + i / setup.group * query.q_stride + i % setup.group * head_dim, head_dim, to);
+    std::copy_n(query.q + i / setup.group * query.q_stride + i % setup.group * head_dim, head_dim,
+                to);
     kernels_of(setup).rope(to, turn.data(), dims, setup.rotation.interleaved);
   }
   return q.data();

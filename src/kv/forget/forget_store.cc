@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <new>
 
-#include "kv/contract/saturating.h"
+#include "kv/values/saturating.h"
 
 namespace kvick::kv {
 namespace {

@@ -6,10 +6,10 @@
 
 #include <atomic>
 
-#include "kv/contract/selection.h"
 #include "kv/rows/row_buffer.h"
 #include "kv/rows/row_store.h"
 #include "kv/select/policy.h"
+#include "kv/strategy/selection.h"
 
 namespace kvick::kv {
 

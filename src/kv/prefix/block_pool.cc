@@ -8,7 +8,7 @@
 
 #include "base/check.h"
 #include "base/memory.h"
-#include "kv/contract/budget.h"
+#include "kv/strategy/budget.h"
 
 namespace kvick::kv {
 namespace {

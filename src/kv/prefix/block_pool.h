@@ -7,8 +7,8 @@
 #include <optional>
 #include <vector>
 
-#include "kv/contract/strategy.h"
 #include "kv/rows/reservation.h"
+#include "kv/strategy/strategy.h"
 
 namespace kvick::kv {
 

@@ -1,6 +1,6 @@
 #include "kv/registry/policies.h"
 
-#include "kv/contract/options.h"
+#include "kv/strategy/options.h"
 
 namespace kvick::kv {
 

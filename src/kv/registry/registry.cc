@@ -5,10 +5,10 @@
 #include <vector>
 
 #include "kv/aging/aged.h"
-#include "kv/contract/options.h"
-#include "kv/contract/ranges.h"
 #include "kv/registry/policies.h"
 #include "kv/rows/row_store.h"
+#include "kv/strategy/options.h"
+#include "kv/strategy/ranges.h"
 #include "kv/tier/tier.h"
 
 namespace kvick::kv {

@@ -1,12 +1,12 @@
 #pragma once
 // The strategies, one row each. The command line, the server, the planner, the lab and the tests
-// read this table (strategies(), in kv/contract/strategy.h) and nothing else; there is no enum
+// read this table (strategies(), in kv/strategy/strategy.h) and nothing else; there is no enum
 // beside it.
 
 #include <memory>
 #include <string_view>
 
-#include "kv/contract/strategy.h"
+#include "kv/strategy/strategy.h"
 
 namespace kvick::kv {
 

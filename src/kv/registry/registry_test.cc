@@ -6,8 +6,8 @@
 #include <limits>
 #include <set>
 
-#include "kv/contract/options.h"
-#include "kv/contract/ranges.h"
+#include "kv/strategy/options.h"
+#include "kv/strategy/ranges.h"
 #include "kv/testing/memory.h"
 
 namespace kvick::kv {

@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "kv/contract/checked_store.h"
-#include "kv/contract/ranges.h"
+#include "kv/strategy/checked_store.h"
+#include "kv/strategy/ranges.h"
 
 namespace kvick::kv {
 

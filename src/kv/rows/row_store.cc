@@ -89,7 +89,8 @@ void RowStep::put(std::span<const std::byte> rows) {
 
 void RowStep::view_rows(const Query& query, base::Arena&, kernels::View& out) {
   const Runs& runs = runs_[query.slot];
-  kernels::Segment segment = store_.segment(*places()[query.slot].sequence, query.layer, query.head);
+  kernels::Segment segment =
+      store_.segment(*places()[query.slot].sequence, query.layer, query.head);
   out = {};
   segment.runs = runs.past;
   if (!runs.past.empty()) out.past.push_back(segment);

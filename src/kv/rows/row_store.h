@@ -4,7 +4,7 @@
 // store can hold a part of another one's rows (kv/aging/aged.h), which then asks it where committed
 // rows are without a step that writes them.
 
-#include "kv/contract/checked_store.h"
+#include "kv/strategy/checked_store.h"
 
 namespace kvick::kv {
 

@@ -1,7 +1,7 @@
 #pragma once
 // The piece of a view that every layout makes: rows of one layer and head, in the shape's types.
 
-#include "kv/contract/ranges.h"
+#include "kv/strategy/ranges.h"
 
 namespace kvick::kv {
 

@@ -9,7 +9,7 @@
 #include "base/memory.h"
 #include "kernels/attention/view.h"
 #include "kernels/table/table.h"
-#include "kv/contract/selection.h"
+#include "kv/strategy/selection.h"
 
 namespace kvick::kv {
 

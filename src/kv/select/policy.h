@@ -5,7 +5,7 @@
 // leaves rows in place is a Selector (selector.h); those that forget rows are in kv/forget. The
 // table of all is kv/registry/policies.h; docs/adr/0020-which-rows-are-read.md.
 
-#include "kv/contract/strategy.h"
+#include "kv/strategy/strategy.h"
 
 namespace kvick::kv {
 

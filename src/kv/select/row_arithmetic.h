@@ -4,7 +4,7 @@
 #include <span>
 
 #include "kernels/table/table.h"
-#include "kv/contract/strategy.h"
+#include "kv/strategy/strategy.h"
 
 namespace kvick::kv {
 

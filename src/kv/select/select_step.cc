@@ -96,8 +96,8 @@ void SelectStep::prefetch(uint32_t layer) {
     base::Arena scratch;
     for (size_t at = begin; at < end; ++at) {
       const Query query = {.slot = static_cast<uint32_t>(at / heads),
-                       .layer = layer,
-                       .head = static_cast<uint32_t>(at % heads)};
+                           .layer = layer,
+                           .head = static_cast<uint32_t>(at % heads)};
       const Choosing choosing = choosing_of(query.slot, layer);
       if (choosing.all()) continue;
       scratch.reset();
@@ -252,8 +252,8 @@ void SelectStep::summarise(uint32_t slot, std::span<const uint32_t> kept) {
     kernels::View view;
     for (size_t at = begin; at < end; ++at) {
       const Query query = {.slot = slot,
-                       .layer = static_cast<uint32_t>(at / heads),
-                       .head = static_cast<uint32_t>(at % heads)};
+                           .layer = static_cast<uint32_t>(at / heads),
+                           .head = static_cast<uint32_t>(at % heads)};
       scratch.reset();
       fetcher_->view_some(query, {}, scratch, view);
       RowsOfHead rows = store_.rows_of(sequence, query.layer, query.head);

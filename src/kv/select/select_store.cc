@@ -3,9 +3,9 @@
 #include <map>
 
 #include "base/check.h"
-#include "kv/contract/saturating.h"
 #include "kv/select/select_step.h"
 #include "kv/tier/tiered.h"
+#include "kv/values/saturating.h"
 
 namespace kvick::kv {
 namespace {

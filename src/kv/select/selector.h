@@ -19,8 +19,8 @@
 #include "base/memory.h"
 #include "kernels/attention/view.h"
 #include "kernels/table/table.h"
-#include "kv/contract/selection.h"
-#include "kv/contract/strategy.h"
+#include "kv/strategy/selection.h"
+#include "kv/strategy/strategy.h"
 
 namespace kvick::kv {
 

@@ -8,8 +8,8 @@
 #include <cstring>
 
 #include "base/check.h"
-#include "kv/contract/saturating.h"
 #include "kv/slots/bounded_step.h"
+#include "kv/values/saturating.h"
 
 namespace kvick::kv {
 namespace {
@@ -133,9 +133,8 @@ base::Status<> check(const Setup& setup) {
     KVICK_CHECK(keys.rows == slots.slots && keys.inputs >= shape.head_dim &&
                     !kernels::pack_format(keys.dtype).quantised,
                 "keys of {} x {}", keys.rows, keys.inputs);
-  KVICK_CHECK(
-      slots.initial.empty() || slots.initial.size() == heads * slots.slots * shape.head_dim,
-      "{} initial values", slots.initial.size());
+  KVICK_CHECK(slots.initial.empty() || slots.initial.size() == heads * slots.slots * shape.head_dim,
+              "{} initial values", slots.initial.size());
   return base::Done{};
 }
 

@@ -3,8 +3,8 @@
 // own tokens added on the way, and commit() walks again to keep the sum.
 
 #include "kernels/attention/memory.h"
-#include "kv/contract/checked_store.h"
 #include "kv/rows/row_block.h"
+#include "kv/strategy/checked_store.h"
 
 namespace kvick::kv {
 

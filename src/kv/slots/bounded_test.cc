@@ -95,7 +95,8 @@ struct Runner {
     step.write(layer, all(&Input::k, token).data(), all(&Input::v, token).data());
     const Floats q = all(&Input::q, token * kGroup);
     Floats read(q.size(), std::nanf(""));
-    step.facets().slots->read(layer, {.group = kGroup, .q = q.data(), .out = read.data(), .paths = paths});
+    step.facets().slots->read(layer,
+                              {.group = kGroup, .q = q.data(), .out = read.data(), .paths = paths});
     for (size_t t = 0; t < inputs.size(); ++t) {
       out[t].resize(kShape.layers * token * kGroup);
       std::copy_n(read.begin() + static_cast<ptrdiff_t>(t * token * kGroup), token * kGroup,

@@ -2,9 +2,9 @@
 // at a time, so that r - 1 of r steps copy nothing and at most r - 1 rows lie idle. r = 1 is
 // iterative, r = max_tokens is upfront.
 
-#include "kv/contract/options.h"
 #include "kv/stores/bucket.h"
 #include "kv/stores/growth_model.h"
+#include "kv/strategy/options.h"
 
 namespace kvick::kv {
 namespace {
@@ -35,7 +35,8 @@ Strategy bmc_strategy() {
           .summary = "contiguous, grown by r rows at a time with one copy (BMC)",
           .options = kOptions,
           .traits = {.buckets = true, .holds_old = true, .moves_rows = true},
-          .make_rows = [](const Setup& setup, const Spec& spec) -> base::Result<std::unique_ptr<RowStore>> {
+          .make_rows = [](const Setup& setup,
+                          const Spec& spec) -> base::Result<std::unique_ptr<RowStore>> {
             KVICK_TRY(const Growth growth, growth_of(setup, spec));
             return make_bucket_store(setup, growth);
           },

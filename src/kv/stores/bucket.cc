@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "kv/contract/saturating.h"
 #include "kv/rows/row_block.h"
+#include "kv/values/saturating.h"
 
 namespace kvick::kv {
 namespace {

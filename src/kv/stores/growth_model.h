@@ -20,7 +20,7 @@
 
 #include <cstdint>
 
-#include "kv/contract/growth_rates.h"
+#include "kv/strategy/growth_rates.h"
 
 namespace kvick::kv {
 

@@ -7,12 +7,12 @@
 #include <cstring>
 #include <map>
 
-#include "kv/contract/options.h"
-#include "kv/contract/saturating.h"
 #include "kv/prefix/prefix_tree.h"
 #include "kv/rows/fresh_rows.h"
 #include "kv/rows/row_store.h"
 #include "kv/rows/segment.h"
+#include "kv/strategy/options.h"
+#include "kv/values/saturating.h"
 
 namespace kvick::kv {
 namespace {

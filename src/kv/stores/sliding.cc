@@ -10,12 +10,12 @@
 #include <algorithm>
 #include <cstring>
 
-#include "kv/contract/options.h"
-#include "kv/contract/saturating.h"
 #include "kv/rows/fresh_rows.h"
 #include "kv/rows/layer_rows.h"
 #include "kv/rows/row_block.h"
 #include "kv/rows/segment.h"
+#include "kv/strategy/options.h"
+#include "kv/values/saturating.h"
 
 namespace kvick::kv {
 namespace {
@@ -261,7 +261,9 @@ void SlidingStep::view_rows(const Query& query, base::Arena&, kernels::View& out
   const auto window = [&](bool is_v) {
     return row_of(shape, sequence.layers[query.layer], query.head, is_v, sequence.offset);
   };
-  const auto fresh = [&](bool is_v) { return fresh_rows(query.slot, query.layer, query.head, is_v); };
+  const auto fresh = [&](bool is_v) {
+    return fresh_rows(query.slot, query.layer, query.head, is_v);
+  };
   out = {};
   if (sequence.held > 0) {
     kernels::Segment past =

@@ -3,7 +3,7 @@
 // Implementation for inference on HTP", the pages on buffer management and buffer size. S there is
 // the shape's max_tokens: the past is S - 1 rows, and a new one makes S.
 
-#include "kv/contract/strategy.h"
+#include "kv/strategy/strategy.h"
 
 namespace kvick::kv {
 

@@ -5,9 +5,9 @@
 // docs/adr/0002-virtual-is-the-default.md; how forks work:
 // docs/adr/0012-forks-by-the-page-table.md.
 
-#include "kv/contract/options.h"
-#include "kv/contract/saturating.h"
 #include "kv/stores/virtual_store.h"
+#include "kv/strategy/options.h"
+#include "kv/values/saturating.h"
 
 namespace kvick::kv {
 namespace {

@@ -16,7 +16,7 @@ namespace kvick::kv::test {
 
 struct MadeSlots {
   MadeSlots(const Shape& shape, uint32_t slots, kernels::DType type = kernels::DType::kF32,
-             uint32_t carried = 0) {
+            uint32_t carried = 0) {
     const uint32_t heads = shape.layers * shape.kv_heads, dim = shape.head_dim;
     const uint32_t inputs = (dim + kernels::kGroup - 1) / kernels::kGroup * kernels::kGroup;
     std::mt19937 random(slots);

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <string>
 
-#include "kv/contract/selection.h"
 #include "kv/registry/policies.h"
+#include "kv/strategy/selection.h"
 
 namespace kvick::kv::test {
 

@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "kv/contract/ranges.h"
+#include "kv/strategy/ranges.h"
 
 namespace kvick::kv::test {
 

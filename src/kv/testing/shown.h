@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 #include <numeric>
 
-#include "kv/contract/selection.h"
+#include "kv/strategy/selection.h"
 #include "kv/testing/rows.h"
 
 namespace kvick::kv::test {

@@ -1,7 +1,7 @@
 #pragma once
 // Options that are amounts with a unit: 512MiB, 4GB/s, 2us.
 
-#include "kv/contract/options.h"
+#include "kv/strategy/options.h"
 
 namespace kvick::kv {
 

@@ -4,8 +4,8 @@
 
 #include <vector>
 
-#include "kv/contract/usage.h"
 #include "kv/tier/tier.h"
+#include "kv/values/usage.h"
 
 namespace kvick::kv {
 

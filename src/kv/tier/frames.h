@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "kv/contract/checked_store.h"
 #include "kv/rows/reservation.h"
+#include "kv/strategy/checked_store.h"
 #include "kv/tier/tier.h"
 
 namespace kvick::kv {

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "kv/contract/strategy.h"
+#include "kv/strategy/strategy.h"
 
 namespace kvick::kv {
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "kv/contract/saturating.h"
 #include "kv/tier/tiered_store.h"
+#include "kv/values/saturating.h"
 
 namespace kvick::kv {
 namespace {

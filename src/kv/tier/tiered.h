@@ -4,8 +4,8 @@
 // need; fresh rows stay in frames until their unit of tokens is full, and are then written in the
 // background. docs/adr/0019-slower-tiers.md.
 
-#include "kv/contract/selection.h"
-#include "kv/contract/strategy.h"
+#include "kv/strategy/selection.h"
+#include "kv/strategy/strategy.h"
 #include "kv/tier/tier.h"
 
 namespace kvick::kv {

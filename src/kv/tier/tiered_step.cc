@@ -132,7 +132,8 @@ std::span<const kernels::Run> TieredStep::runs(const Query& query, uint32_t begi
   for (uint32_t token = begin; token < end;) {
     const uint32_t in_unit = token % layout.tokens;
     const uint32_t n = std::min(layout.tokens - in_unit, end - token);
-    const FrameId frame = sequence.frames[layout.index(layout.full(token), query.layer, query.head)];
+    const FrameId frame =
+        sequence.frames[layout.index(layout.full(token), query.layer, query.head)];
     const uint32_t row = frame * layout.tokens + in_unit;
     if (frame == kNoFrame) {
       token += n;
@@ -151,8 +152,8 @@ std::span<const kernels::Run> TieredStep::runs(const Query& query, uint32_t begi
 // Without runs.
 kernels::Segment TieredStep::segment(const Query& query) const {
   const std::byte* const rows = store_.frames_->data(0);
-  kernels::Segment segment =
-      segment_of(store_.setup(), query.layer, query.head, rows, rows + store_.shape().row_bytes(false));
+  kernels::Segment segment = segment_of(store_.setup(), query.layer, query.head, rows,
+                                        rows + store_.shape().row_bytes(false));
   segment.k_stride = segment.v_stride = static_cast<uint32_t>(store_.layout_.pair_bytes);
   return segment;
 }
@@ -172,8 +173,8 @@ void TieredStep::view_rows(const Query& query, base::Arena& scratch, kernels::Vi
 
 // -- some rows --
 
-void TieredStep::pin_some(const Query& query, std::span<const uint32_t> rows, Frames::Patience patience,
-                          std::vector<Unit>& pinned) {
+void TieredStep::pin_some(const Query& query, std::span<const uint32_t> rows,
+                          Frames::Patience patience, std::vector<Unit>& pinned) {
   const UnitLayout& layout = store_.layout_;
   TieredSequence& sequence = this->sequence(query.slot);
   const uint32_t full = layout.full(sequence.length);
@@ -221,7 +222,8 @@ void TieredStep::view_some(const Query& query, std::span<const uint32_t> rows, b
   const std::span<kernels::Run> some = scratch.make<kernels::Run>(rows.size());
   size_t count = 0;
   for (const uint32_t token : rows) {
-    const FrameId frame = sequence.frames[layout.index(layout.full(token), query.layer, query.head)];
+    const FrameId frame =
+        sequence.frames[layout.index(layout.full(token), query.layer, query.head)];
     if (frame == kNoFrame) continue;  // the sequence has failed
     const uint32_t row = frame * layout.tokens + token % layout.tokens;
     kernels::Run* const last = count > 0 ? &some[count - 1] : nullptr;
@@ -234,7 +236,8 @@ void TieredStep::view_some(const Query& query, std::span<const uint32_t> rows, b
   out = {};
   segment.runs = some.first(count);
   if (count > 0) out.past.push_back(segment);
-  segment.runs = runs(query, sequence.length, sequence.length + places()[query.slot].fresh, scratch);
+  segment.runs =
+      runs(query, sequence.length, sequence.length + places()[query.slot].fresh, scratch);
   out.fresh = segment;
 }
 

@@ -4,8 +4,8 @@
 #include <cstring>
 #include <numeric>
 
-#include "kv/contract/saturating.h"
 #include "kv/tier/tiered_step.h"
+#include "kv/values/saturating.h"
 
 namespace kvick::kv {
 namespace {

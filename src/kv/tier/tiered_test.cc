@@ -1,6 +1,5 @@
 // Rows in a slower tier: few frames, and tiers that are full, slow or broken.
 
-#include "kv/contract/checked_store.h"
 #include "kv/tier/tiered.h"
 
 #include <cstdlib>
@@ -9,7 +8,8 @@
 #include <random>
 #include <thread>
 
-#include "kv/contract/budget.h"
+#include "kv/strategy/budget.h"
+#include "kv/strategy/checked_store.h"
 #include "kv/testing/store_and_twin.h"
 #include "kv/tier/test_tier.h"
 

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <map>
 
-#include "kv/contract/ranges.h"
+#include "kv/strategy/ranges.h"
 #include "lab/data/shapes.h"
 #include "lab/measure/growth_run.h"
 

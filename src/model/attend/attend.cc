@@ -100,7 +100,8 @@ void BatchAttention::run(uint32_t layer, const float* q, float* out) {
 }
 
 void BatchAttention::read(uint32_t layer, const float* q, float* out) {
-  step_.facets().slots->read(layer, {.group = config_.group(), .q = q, .out = out, .paths = trees_});
+  step_.facets().slots->read(layer,
+                             {.group = config_.group(), .q = q, .out = out, .paths = trees_});
 }
 
 // Prompts in equal pieces, or one thread would wait for the other's last.

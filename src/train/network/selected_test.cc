@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <numeric>
 
-#include "kv/contract/selection.h"
+#include "kv/strategy/selection.h"
 #include "train/files/export.h"
 #include "train/from_model/start.h"
 #include "train/network/selected_attention.h"

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "base/result.h"
-#include "kv/contract/usage.h"
+#include "kv/values/usage.h"
 
 namespace kvick::kv {
 

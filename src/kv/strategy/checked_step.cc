@@ -1,16 +1,14 @@
-#include "kv/contract/checked_step.h"
+#include "kv/strategy/checked_step.h"
 
 #include <algorithm>
 
 #include "base/check.h"
-#include "kv/contract/checked_store.h"
+#include "kv/strategy/checked_store.h"
 
 namespace kvick::kv {
 
 CheckedStep::CheckedStep(CheckedStore& store, std::vector<Place> places)
-    : store_(store),
-      places_(std::move(places)),
-      written_(store.shape().layers) {}
+    : store_(store), places_(std::move(places)), written_(store.shape().layers) {}
 
 CheckedStep::~CheckedStep() {
   if (store_.live_ != this) return;

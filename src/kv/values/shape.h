@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "kv/contract/aging.h"
+#include "kv/values/aging.h"
 
 namespace kvick::kv {
 

@@ -2,7 +2,7 @@
 // How many rows a policy reads, which follows from its options and the number of rows alone: so the
 // planner knows it too.
 
-#include "kv/contract/options.h"
+#include "kv/strategy/options.h"
 
 namespace kvick::kv {
 

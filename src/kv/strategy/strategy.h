@@ -14,9 +14,9 @@
 #include "base/result.h"
 #include "base/thread_pool.h"
 #include "kernels/table/table.h"
-#include "kv/contract/growth_rates.h"
 #include "kv/contract/kv.h"
-#include "kv/contract/model_facts.h"
+#include "kv/strategy/growth_rates.h"
+#include "kv/strategy/model_facts.h"
 
 namespace kvick::kv {
 

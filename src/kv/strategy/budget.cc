@@ -1,4 +1,4 @@
-#include "kv/contract/budget.h"
+#include "kv/strategy/budget.h"
 
 #include <utility>
 

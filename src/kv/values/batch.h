@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "kv/contract/usage.h"
+#include "kv/values/usage.h"
 
 namespace kvick::kv {
 

@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "kv/contract/options.h"
+#include "kv/strategy/options.h"
 
 namespace kvick::kv {
 namespace {

@@ -1,4 +1,4 @@
-#include "kv/contract/usage.h"
+#include "kv/values/usage.h"
 
 #include <algorithm>
 

@@ -6,7 +6,7 @@
 #include <span>
 #include <string_view>
 
-#include "kv/contract/strategy.h"
+#include "kv/strategy/strategy.h"
 
 namespace kvick::kv {
 

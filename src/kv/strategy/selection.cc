@@ -1,4 +1,4 @@
-#include "kv/contract/selection.h"
+#include "kv/strategy/selection.h"
 
 #include <algorithm>
 

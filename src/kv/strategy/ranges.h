@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "kv/contract/strategy.h"
+#include "kv/strategy/strategy.h"
 
 namespace kvick::kv {
 

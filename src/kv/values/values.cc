@@ -1,7 +1,8 @@
-#include "kv/contract/kv.h"
-
 #include <algorithm>
 #include <numeric>
+
+#include "kv/values/batch.h"
+#include "kv/values/shape.h"
 
 namespace kvick::kv {
 

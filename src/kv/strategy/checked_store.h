@@ -9,9 +9,9 @@
 #include <span>
 #include <vector>
 
-#include "kv/contract/budget.h"
-#include "kv/contract/checked_step.h"
-#include "kv/contract/strategy.h"
+#include "kv/strategy/budget.h"
+#include "kv/strategy/checked_step.h"
+#include "kv/strategy/strategy.h"
 
 namespace kvick::kv {
 

@@ -1,4 +1,4 @@
-#include "kv/contract/checked_store.h"
+#include "kv/strategy/checked_store.h"
 
 #include <algorithm>
 
@@ -21,7 +21,8 @@ Opened CheckedStore::open(std::span<const Token> prompt, const Owner& owner) {
 base::Result<SeqId, Shortage> CheckedStore::fork(SeqId seq) {
   check_idle("fork");
   if (std::string why = failure(seq); !why.empty())
-    return Shortage{.needed_bytes = 1, .what = fmt::format("fork of sequence {}: {}", number(seq), why)};
+    return Shortage{.needed_bytes = 1,
+                    .what = fmt::format("fork of sequence {}: {}", number(seq), why)};
   SequenceOr copy = copy_sequence(seq, find(seq));
   settle();
   if (!copy.ok()) return std::move(copy).error();

@@ -1,6 +1,6 @@
 // One cap on several stores: what each takes is charged before it is taken, and given back with it.
 
-#include "kv/contract/budget.h"
+#include "kv/strategy/budget.h"
 
 #include <cstdlib>
 #include <gtest/gtest.h>

@@ -82,4 +82,9 @@ void cache_row_from_f32(DType type, const float* in, size_t n, std::byte* out) {
   }
 }
 
+void check_group_type(DType type, size_t n) {
+  KVICK_CHECK(rows_together(type) == kRowGroup && n % kRowGroup == 0,
+              "groups of rows of {} values of type {}", n, dtype_info(type).name);
+}
+
 }  // namespace kvick::kernels

@@ -159,11 +159,6 @@ void check_row_type(DType type, size_t n) {
               dtype_info(type).name);
 }
 
-void check_group_type(DType type, size_t n) {
-  KVICK_CHECK(rows_together(type) == kRowGroup && n % kRowGroup == 0,
-              "groups of rows of {} values of type {}", n, dtype_info(type).name);
-}
-
 void check_dot_type(DType type) {
   KVICK_CHECK(dtype_info(type).block == 1, "products of rows of type {}", dtype_info(type).name);
 }

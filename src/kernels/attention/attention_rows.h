@@ -81,9 +81,6 @@ void gather_visible(const View& view, const Queries& queries, uint32_t token, Ch
 // Throws unless n elements can be stored as a row of this type: F32, F16, BF16, static, or kQ8, kQ4
 // and kKivi4V with a multiple of 32.
 void check_row_type(DType type, size_t n);
-// Throws unless n elements a row can be stored as rows of this type that go together: kKivi4K, with
-// a multiple of 32.
-void check_group_type(DType type, size_t n);
 // Throws unless rows of this type can be multiplied as they lie: F32, F16, BF16, static.
 void check_dot_type(DType type);
 

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "base/check.h"
+
 namespace kvick::kernels {
 namespace {
 
@@ -80,6 +82,11 @@ void cache_row_from_f32(DType type, const float* in, size_t n, std::byte* out) {
       pack_nibbles(codes, out + group * kRowGroup / 2);
     std::memcpy(scales + group * sizeof scale.half, &scale.half, sizeof scale.half);
   }
+}
+
+void check_group_type(DType type, size_t n) {
+  KVICK_CHECK(rows_together(type) == kRowGroup && n % kRowGroup == 0,
+              "groups of rows of {} values of type {}", n, dtype_info(type).name);
 }
 
 }  // namespace kvick::kernels

@@ -39,4 +39,8 @@ void pack_nibbles(const uint8_t* codes, std::byte* out);
 void cache_row_to_f32(DType type, const std::byte* in, size_t n, float* out);
 void cache_row_from_f32(DType type, const float* in, size_t n, std::byte* out);
 
+// Throws unless n elements a row can be stored as rows of this type that go together: kKivi4K, with
+// a multiple of 32.
+void check_group_type(DType type, size_t n);
+
 }  // namespace kvick::kernels

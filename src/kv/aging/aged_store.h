@@ -1,5 +1,5 @@
 #pragma once
-// Internal to kv/aged: see aged.h.
+// Internal to kv/aging: see aged.h.
 
 #include <algorithm>
 

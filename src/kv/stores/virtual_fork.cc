@@ -1,4 +1,4 @@
-// Forks of kv/virtual.
+// Forks of `virtual`.
 
 #include <utility>
 

@@ -1,5 +1,5 @@
 #pragma once
-// Internal to kv/virtual: contiguous rows in memory that the page table grows and shares. See
+// Internal to `virtual`: contiguous rows in memory that the page table grows and shares. See
 // docs/adr/0012-forks-by-the-page-table.md.
 //
 // An opened sequence writes its rows into a range of the store's file. A fork maps that range

@@ -9,6 +9,7 @@
 
 #include "kernels/formats/matrix.h"
 #include "kv/registry/policies.h"
+#include "kv/registry/registry.h"
 #include "kv/select/predictor.h"
 #include "kv/testing/rows.h"
 

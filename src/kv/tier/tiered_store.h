@@ -1,5 +1,5 @@
 #pragma once
-// Internal to kv/tiered: see tiered.h.
+// Internal to kv/tier: see tiered.h.
 
 #include <memory>
 #include <vector>

@@ -51,8 +51,8 @@ Passage AgedStore::passage_of(std::span<const Place> places) const {
     passage.old.push_back({.seq = mine(*places[slot].sequence).old, .fresh = old, .tokens = {}});
     rows += old;
   }
-  for (std::vector<float>* floats : {&passage.k, &passage.v})
-    floats->resize(rows * shape().kv_heads * shape().head_dim);
+  passage.k.resize(rows * shape().kv_heads * shape().dim(false));
+  passage.v.resize(rows * shape().kv_heads * shape().dim(true));
   return passage;
 }
 

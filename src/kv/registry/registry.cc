@@ -94,13 +94,13 @@ bool is_row_type(DType type) {
   return kernels::dtype_info(type).block == 1 || type == DType::kQ8 || type == DType::kQ4;
 }
 
-base::Status<> check_groups(const Shape& shape, DType type) {
+base::Status<> check_groups(const Shape& shape, DType type, bool is_v) {
   const kernels::DTypeInfo& info = kernels::dtype_info(type);
-  if (shape.head_dim % info.block == 0) return base::Done{};
+  if (shape.dim(is_v) % info.block == 0) return base::Done{};
   return base::fail(
       "keys and values of {} elements a head cannot be kept as {}, which takes groups of {}: use "
       "f16",
-      shape.head_dim, info.name, info.block);
+      shape.dim(is_v), info.name, info.block);
 }
 
 base::Status<> check_aging(const Shape& shape) {
@@ -115,7 +115,10 @@ base::Status<> check_aging(const Shape& shape) {
   if (!is_row_type(aging.v_type) && aging.v_type != DType::kKivi4V)
     return base::fail("old values are kept as f32, f16, bf16, q8, q4 or kivi4_v, not as {}",
                       kernels::dtype_info(aging.v_type).name);
-  for (const DType type : {aging.k_type, aging.v_type}) KVICK_TRY_VOID(check_groups(shape, type));
+  KVICK_TRY_VOID(check_groups(shape, aging.k_type, false));
+  KVICK_TRY_VOID(check_groups(shape, aging.v_type, true));
+  if (shape.latent)
+    return base::fail("latent rows keep their type: they cannot change with age, as in mixed and kivi4");
   if (aging.window % kAgingRows != 0 || aging.window > kMostAgingWindow)
     return base::fail("a window of {} rows: it must be a multiple of {}, at most {}", aging.window,
                       kAgingRows, kMostAgingWindow);
@@ -131,10 +134,15 @@ base::Status<> check_shape(const Shape& shape) {
       return base::fail(
           "keys and values are kept as f32, f16, bf16, q8, q4, static8 or static16, not as {}",
           kernels::dtype_info(type).name);
-    KVICK_TRY_VOID(check_groups(shape, type));
   }
+  KVICK_TRY_VOID(check_groups(shape, shape.k_type, false));
+  KVICK_TRY_VOID(check_groups(shape, shape.v_type, true));
+  if (shape.latent && (shape.k_type != shape.v_type || shape.dim(true) > shape.head_dim))
+    return base::fail("latent rows have one type, and values of at most the {} elements of a row",
+                      shape.head_dim);
+  if (shape.chunked && shape.window == 0) return base::fail("chunks of no tokens");
   if (shape.aging) KVICK_TRY_VOID(check_aging(shape));
-  if (uint64_t{shape.layers} * shape.kv_heads > kMostRegions || shape.head_dim > kMostHeadDim)
+  if (uint64_t{shape.layers} * shape.kv_heads > kMostRegions || std::max(shape.head_dim, shape.v_dim) > kMostHeadDim)
     return base::fail("{} layers of {} KV heads of {} values: no model has so many", shape.layers,
                       shape.kv_heads, shape.head_dim);
   uint64_t bytes = shape.row_bytes(false) + shape.row_bytes(true);

@@ -19,7 +19,7 @@ struct LayerInput {
 inline void write_row(const Setup& setup, bool is_v, float inverse, const float* in,
                       std::byte* out) {
   const kernels::DType type = is_v ? setup.shape.v_type : setup.shape.k_type;
-  const uint32_t dims = setup.shape.head_dim;
+  const uint32_t dims = setup.shape.kept_dim(is_v);
   if (!kernels::is_static(type)) return setup.store_row(type, in, dims, out);
   constexpr uint32_t kMost = 256;
   float scaled[kMost];
@@ -40,11 +40,14 @@ void write_fresh_rows(const Setup& setup, std::span<const Place> places, const L
     for (const Place& place : places)
       KVICK_CHECK(place.fresh % kernels::rows_together(type) == 0, "{} rows of type {}",
                   place.fresh, kernels::dtype_info(type).name);
-  const size_t token = size_t{shape.kv_heads} * shape.head_dim;  // floats
+  // Floats of a token's keys or values.
+  const auto token_floats = [&](bool is_v) { return size_t{shape.kv_heads} * shape.dim(is_v); };
+  const auto kept = [&](bool is_v) { return shape.kept_dim(is_v) > 0; };
   // A sequence's next row is seldom in a cache, and stores wait for its lines one after the other.
   const auto ask = [&](size_t region) {
     if (places[region / shape.kv_heads].fresh == 0) return;
     for (const bool is_v : {false, true}) {
+      if (!kept(is_v)) continue;
       const std::byte* const row = at(static_cast<uint32_t>(region / shape.kv_heads),
                                       static_cast<uint32_t>(region % shape.kv_heads), is_v, 0);
       for (size_t line = 0; line < shape.row_bytes(is_v); line += 64)
@@ -59,8 +62,10 @@ void write_fresh_rows(const Setup& setup, std::span<const Place> places, const L
       const auto slot = static_cast<uint32_t>(region / shape.kv_heads);
       const auto head = static_cast<uint32_t>(region % shape.kv_heads);
       const Place& place = places[slot];
-      const size_t first = place.first * token + size_t{head} * shape.head_dim;
       for (const bool is_v : {false, true}) {
+        if (!kept(is_v)) continue;
+        const size_t token = token_floats(is_v);
+        const size_t first = place.first * token + size_t{head} * shape.dim(is_v);
         const kernels::DType type = is_v ? shape.v_type : shape.k_type;
         const float* const in = (is_v ? input.v : input.k) + first;
         if (kernels::rows_together(type) == 1) {
@@ -72,7 +77,7 @@ void write_fresh_rows(const Setup& setup, std::span<const Place> places, const L
         std::byte* rows[kernels::kGroupRows];
         for (uint32_t i = 0; i < place.fresh; i += kernels::kGroupRows) {
           for (uint32_t r = 0; r < kernels::kGroupRows; ++r) rows[r] = at(slot, head, is_v, i + r);
-          setup.store_group(type, in + i * token, token, shape.head_dim, rows);
+          setup.store_group(type, in + i * token, token, shape.dim(is_v), rows);
         }
       }
     }

@@ -15,6 +15,9 @@ inline kernels::Segment segment_of(const Shape& shape, const std::byte* k, const
   segment.v_stride = static_cast<uint32_t>(shape.row_bytes(true));
   segment.k_type = shape.k_type;
   segment.v_type = shape.v_type;
+  if (!shape.latent) return segment;
+  segment.v = segment.k;
+  segment.v_stride = segment.k_stride;
   return segment;
 }
 
@@ -23,7 +26,7 @@ inline kernels::Segment segment_of(const Setup& setup, uint32_t layer, uint32_t 
                                    const std::byte* k, const std::byte* v) {
   kernels::Segment segment = segment_of(setup.shape, k, v);
   segment.k_scale = static_scale(setup, layer, head, false);
-  segment.v_scale = static_scale(setup, layer, head, true);
+  segment.v_scale = setup.shape.latent ? segment.k_scale : static_scale(setup, layer, head, true);
   return segment;
 }
 

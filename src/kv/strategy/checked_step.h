@@ -13,6 +13,7 @@ namespace kvick::kv {
 struct Sequence {
   virtual ~Sequence() = default;
   uint32_t length = 0;  // committed tokens
+  uint32_t first = 0;   // rows before it were given back (Shape::window)
   // A commit failed half-way: its rows are not to be used.
   bool lost = false;
 };

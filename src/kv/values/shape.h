@@ -8,18 +8,29 @@
 
 namespace kvick::kv {
 
-// What a model needs kept.
+// What a store keeps of a token: the rows of a group of layers that are alike (LayerSpec).
 struct Shape {
-  uint32_t layers = 0, kv_heads = 0, head_dim = 0;
+  uint32_t layers = 0, kv_heads = 0;
+  uint32_t head_dim = 0;  // elements of a key
   // Of one sequence: the model's context, or less if the user said so. A strategy whose sequences
   // never end shows no more than so many to a token, itself included.
   uint32_t max_tokens = 0;
   kernels::DType k_type = kernels::DType::kF16, v_type = kernels::DType::kF16;
   std::optional<Aging> aging = {};  // none: rows stay as they were written
+  uint32_t v_dim = 0;               // elements of a value; 0: as many as of a key
+  // No values are kept: the first v_dim elements of a key are its value (MLA).
+  bool latent = false;
+  // Tokens that a query sees, itself included; 0: all. Chunked: those since the last multiple of
+  // it. Rows that no token to come can see are given back by commit.
+  uint32_t window = 0;
+  bool chunked = false;
 
+  // Elements of a key or value as a query sees it, and as it is kept.
+  uint32_t dim(bool is_v) const { return is_v && v_dim != 0 ? v_dim : head_dim; }
+  uint32_t kept_dim(bool is_v) const { return is_v && latent ? 0 : dim(is_v); }
   // Bytes of one token's key or value in one layer and head, as it is written.
   size_t row_bytes(bool is_v) const {
-    return kernels::dtype_bytes(is_v ? v_type : k_type, head_dim);
+    return kernels::dtype_bytes(is_v ? v_type : k_type, kept_dim(is_v));
   }
   // Bytes of one token's keys and values over all layers, as they are written.
   uint64_t token_bytes() const {
@@ -27,7 +38,14 @@ struct Shape {
   }
   // Of a sequence's old rows alone.
   Shape of_old_rows() const;
-  // Bytes that the committed rows of a sequence of so many tokens take.
+  // The first committed row that the next token of a sequence of so many sees: those before it are
+  // seen by nobody any more.
+  uint32_t first_seen(uint32_t tokens) const {
+    if (window == 0) return 0;
+    if (chunked) return tokens / window * window;
+    return tokens < window ? 0 : tokens + 1 - window;
+  }
+  // Bytes that the committed rows of a sequence of so many tokens take, those that are seen.
   uint64_t used_bytes(uint32_t tokens) const;
 };
 

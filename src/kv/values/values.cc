@@ -2,6 +2,7 @@
 #include <numeric>
 
 #include "kv/values/batch.h"
+#include "kv/values/layer_spec.h"
 #include "kv/values/shape.h"
 
 namespace kvick::kv {
@@ -16,9 +17,24 @@ Shape Shape::of_old_rows() const {
 }
 
 uint64_t Shape::used_bytes(uint32_t tokens) const {
-  const uint32_t old = aging ? aging->old_rows(tokens) : 0;
-  const uint64_t old_bytes = old > 0 ? old * of_old_rows().token_bytes() : 0;
+  const uint32_t first = first_seen(tokens);
+  const uint32_t old = std::max(first, aging ? aging->old_rows(tokens) : 0);
+  const uint64_t old_bytes = old > first ? (old - first) * of_old_rows().token_bytes() : 0;
   return old_bytes + (tokens - old) * token_bytes();
+}
+
+std::vector<LayerGroup> groups_of(std::span<const LayerSpec> layers) {
+  std::vector<LayerGroup> groups;
+  for (uint32_t layer = 0; layer < layers.size(); ++layer) {
+    if (layers[layer].keeps == LayerSpec::Keeps::kNothing) continue;
+    const auto alike = std::find_if(groups.begin(), groups.end(), [&](const LayerGroup& group) {
+      return group.spec == layers[layer];
+    });
+    LayerGroup& group =
+        alike != groups.end() ? *alike : groups.emplace_back(LayerGroup{.spec = layers[layer]});
+    group.layers.push_back(layer);
+  }
+  return groups;
 }
 
 Kept Kept::all(const Batch& batch) {

@@ -1,0 +1,37 @@
+#pragma once
+// What a model's layers keep, as values.
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace kvick::kv {
+
+// What one layer keeps of a token.
+struct LayerSpec {
+  enum class Keeps : uint8_t {
+    kRows,     // keys and values
+    kLatent,   // one row of k_dim elements, of which the first v_dim are the value (MLA)
+    kState,    // state_bytes of a sequence, however long
+    kSlots,    // the slots of the Bounded-Cache Transformer
+    kNothing,  // it reads the rows of another layer (Gemma 3n and 4)
+  };
+  Keeps keeps = Keeps::kRows;
+  uint32_t kv_heads = 0, k_dim = 0, v_dim = 0;
+  uint32_t window = 0;            // tokens that a query sees, itself included; 0: all
+  bool chunked = false;           // the window restarts at multiples of its size (Llama 4)
+  uint32_t rows_of = UINT32_MAX;  // kNothing: the layer whose rows are read
+  uint64_t state_bytes = 0;       // kState
+
+  bool operator==(const LayerSpec&) const = default;
+};
+
+// Layers that are alike, of which one store keeps the rows: its layer i is the model's layers[i].
+struct LayerGroup {
+  LayerSpec spec;
+  std::vector<uint32_t> layers;  // ascending
+};
+// In the order of their first layers; without layers that keep nothing.
+std::vector<LayerGroup> groups_of(std::span<const LayerSpec> layers);
+
+}  // namespace kvick::kv

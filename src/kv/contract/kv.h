@@ -35,9 +35,9 @@ class Step {
   // The fresh rows of one layer, in batch order: k: [sum of fresh][kv_heads][k_dim], v: [sum of
   // fresh][kv_heads][v_dim], rotated already. v is null where the value is a part of the key.
   virtual void write(uint32_t layer, const float* k, const float* v) = 0;
-  // The rows that the queries attend to; overwrites all of `out`. What it points to stays valid
-  // until the step ends or scratch is reset; with Traits::tiered, until another layer is written or
-  // viewed.
+  // The rows that the queries attend to; overwrites all of `out`. With a window: committed rows
+  // from Shape::first_seen() on. What it points to stays valid until the step ends or scratch is
+  // reset; with Traits::tiered, until another layer is written or viewed.
   virtual void view(const Query& query, base::Arena& scratch, kernels::View& out) = 0;
   // Keeps those fresh rows as the newest of their sequences.
   virtual void commit(const Kept& kept) = 0;

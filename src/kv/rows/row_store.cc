@@ -64,7 +64,7 @@ RowStep::RowStep(RowStore& store, std::vector<Place> places)
   for (const Place& place : this->places()) {
     const uint32_t length = place.sequence->length;
     Runs& runs = runs_.emplace_back();
-    store.add_runs(*place.sequence, 0, length, runs.past);
+    store.add_runs(*place.sequence, place.sequence->first, length, runs.past);
     store.add_runs(*place.sequence, length, length + place.fresh, runs.fresh);
   }
 }

@@ -33,6 +33,9 @@ void CheckedStep::commit(const Kept& kept) {
   check_kept(kept);
   try {
     keep_all(kept);
+    if (store_.shape().window > 0)
+      for (const Place& place : places_)
+        if (!place.sequence->lost) store_.give_back(*place.sequence);
   } catch (const std::exception&) {
     for (const Place& place : places_) place.sequence->lost = true;
   }

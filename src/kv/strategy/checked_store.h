@@ -62,6 +62,9 @@ class CheckedStore : public Store, public Holdings, public Health {
     (void)sequence;
     return {};
   }
+  // By commit, if the shape has a window: gives back what holds only rows before
+  // Shape::first_seen(sequence.length), and sets sequence.first to that, from which on views show.
+  virtual void give_back(Sequence& sequence) { sequence.first = shape().first_seen(sequence.length); }
   // All but sequences and wasted.
   virtual Usage count() const = 0;
   // Usage::allocated_bytes, but for what a store inside this one charges to the budget itself.

@@ -98,9 +98,7 @@ uint32_t FileTier::append(const Shelf& shelf, kv::SeqId seq, std::span<const Tok
   for (uint32_t i = 0; i < loading.read->files().size(); ++i) {
     const uint32_t first = (loading.first_file + i) * kFileTokens, end = first + kFileTokens;
     const auto rows = slice(shape, loading.read->rows(i), committed - first, kFileTokens);
-    if (!shelf.store->facets()
-             .rows->append_rows(seq, tokens.subspan(committed, end - committed), rows)
-             .ok())
+    if (!kv::append_rows(*shelf.store, seq, tokens.subspan(committed, end - committed), rows).ok())
       break;
     committed = end;
   }

@@ -109,7 +109,8 @@ void AgedStep::read_layer(uint32_t layer, std::span<const Source> sources) {
       for (const bool is_v : {false, true})
         for (uint32_t head = 0; head < shape.kv_heads; ++head)
           kernels::to_f32(is_v ? shape.v_type : shape.k_type,
-                          sources[i].buffer->row(layer, head, is_v, sources[i].row), shape.dim(is_v),
+                          sources[i].buffer->row(layer, head, is_v, sources[i].row),
+                          shape.dim(is_v),
                           (is_v ? passage_.v : passage_.k).data() +
                               (i * shape.kv_heads + head) * shape.dim(is_v));
     }

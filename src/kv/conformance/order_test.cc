@@ -195,12 +195,12 @@ TEST_P(Order, RowsAreMovedOfAStrategyThatMovesThemAndWholeOnes) {
   EXPECT_THROW(mover->read_rows(a, 1, 2, rows), base::Bug);
   EXPECT_THROW(mover->read_rows(a, UINT32_MAX, 2, rows), base::Bug);
   EXPECT_THROW(mover->read_rows(SeqId{99}, 0, 2, rows), base::Bug);
-  EXPECT_THROW((void)mover->append_rows(a, tokens, short_of_one), base::Bug);
-  EXPECT_THROW((void)mover->append_rows(SeqId{99}, tokens, rows), base::Bug);
+  EXPECT_THROW((void)append_rows(*p.store, a, tokens, short_of_one), base::Bug);
+  EXPECT_THROW((void)append_rows(*p.store, SeqId{99}, tokens, rows), base::Bug);
   EXPECT_EQ(p.store->usage(), before);
   auto step = p.begin({{a, 1}});
   EXPECT_THROW(mover->read_rows(a, 0, 2, rows), base::Bug);
-  EXPECT_THROW((void)mover->append_rows(b, tokens, rows), base::Bug);
+  EXPECT_THROW((void)append_rows(*p.store, b, tokens, rows), base::Bug);
   step.reset();
   p.expect_contents();
 }

@@ -72,25 +72,47 @@ class SlotReader {
   ~SlotReader() = default;
 };
 
+// States of a fixed size instead of rows: what a layer keeps of all tokens so far (convolutions,
+// state spaces, delta rules). The model fills a layer's states, then calls write without rows.
+class StateKeeper {
+ public:
+  // Of a slot's sequence before the step; zeros before its first token.
+  virtual std::span<const std::byte> state(uint32_t layer, uint32_t slot) const = 0;
+  // Where the state after a fresh row goes; with Slot::whole only the last row has one, else empty.
+  virtual std::span<std::byte> state_after(uint32_t layer, uint32_t slot, uint32_t row) = 0;
+
+ protected:
+  ~StateKeeper() = default;
+};
+
+// Takes the fresh rows of the batch's only slot as RowMover reads them: once, instead of write.
+class RowSink {
+ public:
+  virtual void put(std::span<const std::byte> rows) = 0;
+
+ protected:
+  ~RowSink() = default;
+};
+
 struct StepFacets {
   InputReader* inputs = nullptr;
   Observer* observer = nullptr;
   RowFetcher* fetcher = nullptr;
   SlotReader* slots = nullptr;
+  StateKeeper* states = nullptr;
+  RowSink* sink = nullptr;
   bool per_query = false;  // views depend on Query::q, and take work
 };
 
 // -- of a store; while no step is alive, unless said --
 
-// Moves committed rows as they are stored: [layer][kv head][K, V][row], shape().token_bytes() each.
+// Reads committed rows as they are stored, for files and slower tiers: [group][layer][kv head][K,
+// V][row], info().token_bytes() each. Steps of such a store have a RowSink, the inverse for a
+// sequence that is as long as `first` was.
 class RowMover {
  public:
   virtual void read_rows(SeqId seq, uint32_t first, uint32_t count,
                          std::span<std::byte> out) const = 0;
-  // Commits such rows as the newest of a sequence that is as long as `first` was. All of them, or a
-  // Shortage and no change.
-  virtual base::Status<Shortage> append_rows(SeqId seq, std::span<const Token> tokens,
-                                             std::span<const std::byte> rows) = 0;
 
  protected:
   ~RowMover() = default;

@@ -18,6 +18,7 @@
 
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "base/memory.h"
 #include "base/result.h"
@@ -47,13 +48,16 @@ class Step {
 
 // What a store was made for.
 struct StoreInfo {
-  Shape shape;
-  uint32_t most_tokens = 0;  // of one sequence
+  std::vector<Shape> groups;  // of layers that are alike
+  uint32_t most_tokens = 0;   // of one sequence
+
+  uint64_t token_bytes() const;  // Shape::token_bytes, of all groups
+  uint64_t used_bytes(uint32_t tokens) const;
 };
 
 class Store {
  public:
-  explicit Store(const StoreInfo& info) : info_(info) {}
+  explicit Store(StoreInfo info) : info_(std::move(info)) {}
   virtual ~Store() = default;
   // A new sequence, empty but for `cached` tokens. Takes no memory: begin does.
   virtual Opened open(std::span<const Token> prompt, const Owner& owner = {}) = 0;
@@ -72,7 +76,7 @@ class Store {
   virtual StoreFacets facets() { return {}; }
 
   const StoreInfo& info() const { return info_; }
-  const Shape& shape() const { return info_.shape; }
+  const Shape& shape() const { return info_.groups.front(); }  // where there is one group
   uint32_t most_tokens() const { return info_.most_tokens; }
 
  private:

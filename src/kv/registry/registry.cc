@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "kv/aging/aged.h"
+#include "kv/registry/grouped.h"
 #include "kv/registry/policies.h"
 #include "kv/rows/row_store.h"
 #include "kv/strategy/options.h"
@@ -118,7 +119,8 @@ base::Status<> check_aging(const Shape& shape) {
   KVICK_TRY_VOID(check_groups(shape, aging.k_type, false));
   KVICK_TRY_VOID(check_groups(shape, aging.v_type, true));
   if (shape.latent)
-    return base::fail("latent rows keep their type: they cannot change with age, as in mixed and kivi4");
+    return base::fail(
+        "latent rows keep their type: they cannot change with age, as in mixed and kivi4");
   if (aging.window % kAgingRows != 0 || aging.window > kMostAgingWindow)
     return base::fail("a window of {} rows: it must be a multiple of {}, at most {}", aging.window,
                       kAgingRows, kMostAgingWindow);
@@ -142,7 +144,8 @@ base::Status<> check_shape(const Shape& shape) {
                       shape.head_dim);
   if (shape.chunked && shape.window == 0) return base::fail("chunks of no tokens");
   if (shape.aging) KVICK_TRY_VOID(check_aging(shape));
-  if (uint64_t{shape.layers} * shape.kv_heads > kMostRegions || std::max(shape.head_dim, shape.v_dim) > kMostHeadDim)
+  if (uint64_t{shape.layers} * shape.kv_heads > kMostRegions ||
+      std::max(shape.head_dim, shape.v_dim) > kMostHeadDim)
     return base::fail("{} layers of {} KV heads of {} values: no model has so many", shape.layers,
                       shape.kv_heads, shape.head_dim);
   uint64_t bytes = shape.row_bytes(false) + shape.row_bytes(true);
@@ -204,6 +207,7 @@ Traits traits_of(const Strategy& strategy, const Shape& shape, const Spec& spec,
 }
 
 base::Result<std::unique_ptr<Store>> make_store(const Spec& spec, const Setup& setup) {
+  if (!setup.layers.empty()) return make_grouped_store(spec, setup);
   KVICK_TRY(const Strategy* strategy, checked_strategy(spec));
   KVICK_TRY_VOID(check_shape(setup.shape));
   KVICK_TRY_VOID(check_slots(*strategy, setup.slots != nullptr));
@@ -217,6 +221,7 @@ base::Result<std::unique_ptr<Store>> make_store(const Spec& spec, const Setup& s
 }
 
 base::Result<Cost> cost_of(const Spec& spec, const Setup& setup, const Load& load) {
+  if (!setup.layers.empty()) return grouped_cost(spec, setup, load);
   KVICK_TRY(const Strategy* strategy, checked_strategy(spec));
   KVICK_TRY_VOID(check_shape(setup.shape));
   KVICK_TRY_VOID(check_slots(*strategy, setup.slots != nullptr));

@@ -45,20 +45,6 @@ void RowStore::read_rows(SeqId seq, uint32_t first, uint32_t count,
     }
 }
 
-base::Status<Shortage> RowStore::append_rows(SeqId seq, std::span<const Token> tokens,
-                                             std::span<const std::byte> rows) {
-  check_idle("append_rows");
-  find(seq);
-  check_movable(tokens.size(), rows.size());
-  if (tokens.empty()) return base::Done{};
-  const Slot slot = {.seq = seq, .fresh = static_cast<uint32_t>(tokens.size()), .tokens = tokens};
-  const Batch batch = {.slots = {&slot, 1}};
-  KVICK_TRY(const std::unique_ptr<Step> step, begin(batch));
-  static_cast<RowStep&>(*step).put(rows);
-  step->commit(Kept::all(batch));
-  return base::Done{};
-}
-
 RowStep::RowStep(RowStore& store, std::vector<Place> places)
     : CheckedStep(store, std::move(places)), store_(store) {
   for (const Place& place : this->places()) {
@@ -70,7 +56,11 @@ RowStep::RowStep(RowStore& store, std::vector<Place> places)
 }
 
 void RowStep::put(std::span<const std::byte> rows) {
+  check_live();
+  KVICK_CHECK(places().size() == 1, "rows of one sequence in a step of {}", places().size());
+  KVICK_CHECK(!was_written(0), "rows are put once");
   const Shape& shape = store_.shape();
+  store_.check_movable(places()[0].fresh, rows.size());
   const std::byte* from = rows.data();
   for (uint32_t layer = 0; layer < shape.layers; ++layer) {
     use(layer);

@@ -14,8 +14,6 @@ class RowStore : public CheckedStore, public RowMover {
 
   StoreFacets facets() override;
   void read_rows(SeqId seq, uint32_t first, uint32_t count, std::span<std::byte> out) const final;
-  base::Status<Shortage> append_rows(SeqId seq, std::span<const Token> tokens,
-                                     std::span<const std::byte> rows) final;
 
   const Sequence& sequence(SeqId seq) const { return find(seq); }
   // Appends where rows [begin, end) are, in order. Valid until rows are added to the sequence.
@@ -26,15 +24,17 @@ class RowStore : public CheckedStore, public RowMover {
                                    uint32_t head) const = 0;
 
  private:
+  friend class RowStep;
   void check_movable(uint64_t rows, uint64_t bytes) const;
 };
 
 // Answers view() from the above.
-class RowStep : public CheckedStep {
+class RowStep : public CheckedStep, public RowSink {
  public:
-  // Instead of write: the fresh rows of the only slot, of all layers, as RowStore::append_rows has
-  // them.
-  void put(std::span<const std::byte> rows);
+  StepFacets facets() override {
+    return {.sink = store_.facets().rows != nullptr ? this : nullptr};
+  }
+  void put(std::span<const std::byte> rows) final;
 
  protected:
   RowStep(RowStore& store, std::vector<Place> places);
@@ -53,7 +53,7 @@ class RowStep : public CheckedStep {
 
   void view_rows(const Query& query, base::Arena& scratch, kernels::View& out) override;
 
-  const RowStore& store_;
+  RowStore& store_;
   std::vector<Runs> runs_;  // per slot; views point into it
 };
 

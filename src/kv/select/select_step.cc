@@ -113,6 +113,12 @@ void SelectStep::prefetch(uint32_t layer) {
     work(0, count, 0);
 }
 
+void SelectStep::put(std::span<const std::byte> rows) {
+  check_live();
+  inner_->facets().sink->put(rows);
+  for (uint32_t layer = 0; layer < store_.shape().layers; ++layer) mark_written(layer);
+}
+
 void SelectStep::write_rows(uint32_t layer, const float* k, const float* v) {
   inner_->write(layer, k, v);
 }

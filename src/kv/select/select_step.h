@@ -10,13 +10,16 @@
 
 namespace kvick::kv {
 
-class SelectStep final : public CheckedStep, public InputReader {
+class SelectStep final : public CheckedStep, public InputReader, public RowSink {
  public:
   SelectStep(SelectStore& store, std::vector<Place> places, std::unique_ptr<Step> inner);
 
   StepFacets facets() override {
-    return {.inputs = store_.selector_->has_side_rows() ? this : nullptr, .per_query = true};
+    return {.inputs = store_.selector_->has_side_rows() ? this : nullptr,
+            .sink = store_.facets().rows != nullptr ? this : nullptr,
+            .per_query = true};
   }
+  void put(std::span<const std::byte> rows) override;
   void inputs(uint32_t layer, const float* x, std::span<const uint32_t> positions) override;
 
  private:

@@ -95,16 +95,6 @@ void SelectStore::read_rows(SeqId seq, uint32_t first, uint32_t count,
   inner_->facets().rows->read_rows(mine(find(seq)).inner, first, count, out);
 }
 
-base::Status<Shortage> SelectStore::append_rows(SeqId seq, std::span<const Token> tokens,
-                                                std::span<const std::byte> rows) {
-  check_idle("append_rows");
-  SelectSequence& sequence = mine(find(seq));
-  inner_->limit(setup().max_bytes - held_bytes());
-  KVICK_TRY_VOID(inner_->facets().rows->append_rows(sequence.inner, tokens, rows));
-  sequence.length += static_cast<uint32_t>(tokens.size());
-  return base::Done{};
-}
-
 SelectStore::Pending SelectStore::pending(const Place& place) const {
   const uint32_t length = place.sequence->length;
   if (keeps_by_commit()) return {length, length + place.fresh};

@@ -39,8 +39,6 @@ class SelectStore final : public CheckedStore, public RowMover, public Buckets {
   }
   void read_rows(SeqId seq, uint32_t first, uint32_t count,
                  std::span<std::byte> out) const override;
-  base::Status<Shortage> append_rows(SeqId seq, std::span<const Token> tokens,
-                                     std::span<const std::byte> rows) override;
   std::vector<Piece> map() const override;
 
  private:

@@ -171,7 +171,7 @@ TEST(Paged, AppendedRowsServePromptsThatBeginAlike) {
   from.store->facets().rows->read_rows(a, 0, 21, rows);
   SeqId b, d;
   EXPECT_EQ(to.open({}, b, {.salt = 5}), 0u);
-  ASSERT_TRUE(to.store->facets().rows->append_rows(b, same(1, 21), rows).ok());
+  ASSERT_TRUE(append_rows(*to.store, b, same(1, 21), rows).ok());
   EXPECT_EQ(to.open(same(1, 30), d, {.salt = 5}), 16u);  // while b is open: whole blocks
   to.close(b);
   to.close(d);

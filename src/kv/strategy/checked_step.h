@@ -25,6 +25,7 @@ struct Place {
   uint32_t fresh = 0;
   uint64_t first = 0;             // its first fresh row, of the whole batch's
   std::span<const Token> tokens;  // Slot::tokens
+  bool whole = false;             // Slot::whole
 };
 
 class CheckedStore;

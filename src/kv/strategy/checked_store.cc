@@ -155,7 +155,8 @@ std::vector<Place> CheckedStore::places_of(const Batch& batch) const {
                       .sequence = &find(slot.seq),
                       .fresh = slot.fresh,
                       .first = first,
-                      .tokens = slot.tokens});
+                      .tokens = slot.tokens,
+                      .whole = slot.whole});
     ids.push_back(slot.seq);
     first += slot.fresh;
   }

@@ -19,7 +19,9 @@ class CheckedStore : public Store, public Holdings, public Health {
  public:
   // most_tokens: of one sequence, as kv::most_tokens gives it for the strategy.
   CheckedStore(const Setup& setup, uint32_t most_tokens)
-      : Store({setup.shape, most_tokens}), setup_(setup), charge_(setup.budget.get()) {}
+      : Store({.groups = {setup.shape}, .most_tokens = most_tokens}),
+        setup_(setup),
+        charge_(setup.budget.get()) {}
   explicit CheckedStore(const Setup& setup) : CheckedStore(setup, setup.shape.max_tokens) {}
 
   Opened open(std::span<const Token> prompt, const Owner& owner) final;
@@ -64,7 +66,9 @@ class CheckedStore : public Store, public Holdings, public Health {
   }
   // By commit, if the shape has a window: gives back what holds only rows before
   // Shape::first_seen(sequence.length), and sets sequence.first to that, from which on views show.
-  virtual void give_back(Sequence& sequence) { sequence.first = shape().first_seen(sequence.length); }
+  virtual void give_back(Sequence& sequence) {
+    sequence.first = shape().first_seen(sequence.length);
+  }
   // All but sequences and wasted.
   virtual Usage count() const = 0;
   // Usage::allocated_bytes, but for what a store inside this one charges to the budget itself.

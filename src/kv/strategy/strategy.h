@@ -17,6 +17,7 @@
 #include "kv/contract/kv.h"
 #include "kv/strategy/growth_rates.h"
 #include "kv/strategy/model_facts.h"
+#include "kv/values/layer_spec.h"
 
 namespace kvick::kv {
 
@@ -82,6 +83,9 @@ struct StaticRanges;  // ranges.h
 // What every store is made from.
 struct Setup {
   Shape shape;
+  // What each layer of the model keeps, if they are not all of `shape`: then it says how rows are
+  // kept (types, aging, context), and these what.
+  std::vector<LayerSpec> layers = {};
   uint64_t max_bytes = UINT64_MAX;  // the store's own cap on allocated_bytes
   // What the store allocates is charged to it first, beside what other stores do; null: none.
   std::shared_ptr<Budget> budget = {};

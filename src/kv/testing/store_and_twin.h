@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "kv/contract/facet_calls.h"
 #include "kv/registry/registry.h"
+#include "kv/strategy/facet_calls.h"
 #include "kv/testing/memory.h"
 #include "kv/testing/shown.h"
 
@@ -102,7 +102,7 @@ struct Pair {
   // have equal rows.
   bool append(SeqId seq, const Rows& rows, std::span<const std::byte> bytes) {
     const std::vector<Token> tokens(rows.begin(), rows.end());
-    const auto appended = store->facets().rows->append_rows(seq, tokens, bytes);
+    const auto appended = append_rows(*store, seq, tokens, bytes);
     if (!appended.ok())
       shortage = appended.error();
     else

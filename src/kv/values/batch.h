@@ -29,6 +29,7 @@ struct Slot {
   // Whose rows they are, [fresh], until the step ends; or empty: then no other sequence is given
   // this one's rows from here on.
   std::span<const Token> tokens;
+  bool whole = false;  // all of them will be kept, or none
 };
 struct Batch {
   std::span<const Slot> slots;  // at least one, each sequence at most once

@@ -18,6 +18,7 @@ struct LayerSpec {
   };
   Keeps keeps = Keeps::kRows;
   uint32_t kv_heads = 0, k_dim = 0, v_dim = 0;
+  uint32_t group = 1;             // query heads that share a KV head
   uint32_t window = 0;            // tokens that a query sees, itself included; 0: all
   bool chunked = false;           // the window restarts at multiples of its size (Llama 4)
   uint32_t rows_of = UINT32_MAX;  // kNothing: the layer whose rows are read

@@ -25,4 +25,18 @@ inline std::vector<Piece> map_of(Store& store) {
   return holdings != nullptr ? holdings->map() : std::vector<Piece>();
 }
 
+// Commits rows that RowMover has read as the newest of a sequence. All of them, or a Shortage and
+// no change.
+inline base::Status<Shortage> append_rows(Store& store, SeqId seq, std::span<const Token> tokens,
+                                          std::span<const std::byte> rows) {
+  if (tokens.empty()) return base::Done{};
+  const Slot slot = {.seq = seq, .fresh = static_cast<uint32_t>(tokens.size()), .tokens = tokens};
+  const Batch batch = {.slots = {&slot, 1}};
+  const Kept all = Kept::all(batch);
+  KVICK_TRY(const std::unique_ptr<Step> step, store.begin(batch));
+  step->facets().sink->put(rows);
+  step->commit(all);
+  return base::Done{};
+}
+
 }  // namespace kvick::kv

@@ -1,0 +1,189 @@
+#include "kv/groups/grouped_store.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "kv/groups/grouped_step.h"
+#include "kv/strategy/facet_calls.h"
+
+namespace kvick::kv {
+namespace {
+
+uint32_t number(SeqId id) { return static_cast<uint32_t>(id); }
+
+StoreInfo info_of(std::span<const std::unique_ptr<Store>> stores) {
+  StoreInfo info = {.groups = {}, .most_tokens = UINT32_MAX};
+  for (const auto& store : stores) {
+    info.groups.push_back(store->shape());
+    info.most_tokens = std::min(info.most_tokens, store->most_tokens());
+  }
+  return info;
+}
+
+std::vector<LayerPlace> places_of(std::span<const LayerSpec> layers) {
+  std::vector<LayerPlace> places(layers.size());
+  const std::vector<LayerGroup> groups = groups_of(layers);
+  for (uint32_t g = 0; g < groups.size(); ++g)
+    for (uint32_t i = 0; i < groups[g].layers.size(); ++i)
+      places[groups[g].layers[i]] = {.group = g, .layer = i};
+  for (size_t layer = 0; layer < layers.size(); ++layer) {
+    if (layers[layer].keeps != LayerSpec::Keeps::kNothing) continue;
+    const uint32_t of = layers[layer].rows_of;
+    KVICK_CHECK(of < layer && layers[of].keeps != LayerSpec::Keeps::kNothing,
+                "layer {} reads the rows of layer {}", layer, of);
+    places[layer] = places[of];
+    places[layer].shared = true;
+  }
+  return places;
+}
+
+}  // namespace
+
+GroupedStore::GroupedStore(std::span<const LayerSpec> layers,
+                           std::vector<std::unique_ptr<Store>> stores)
+    : Store(info_of(stores)), places_(places_of(layers)), stores_(std::move(stores)) {}
+
+const std::vector<SeqId>& GroupedStore::members(SeqId seq) const {
+  const auto found = sequences_.find(seq);
+  KVICK_CHECK(found != sequences_.end(), "sequence {} is not open", number(seq));
+  return found->second;
+}
+
+SeqId GroupedStore::add(std::vector<SeqId> members) {
+  KVICK_CHECK(next_id_ != UINT32_MAX, "all {} sequence ids were used", UINT32_MAX);
+  const SeqId id{next_id_++};
+  sequences_.emplace(id, std::move(members));
+  return id;
+}
+
+void GroupedStore::check_idle(std::string_view call) const {
+  KVICK_CHECK(live_ == nullptr, "{} while a step is alive", call);
+}
+
+void GroupedStore::close_all(std::span<const SeqId> members) {
+  for (size_t g = 0; g < members.size(); ++g) stores_[g]->close(members[g]);
+}
+
+// Every group has the prompt's first `common` tokens, or fewer are asked for until all have them.
+Opened GroupedStore::open(std::span<const Token> prompt, const Owner& owner) {
+  check_idle("open");
+  for (std::span<const Token> asked = prompt;;) {
+    std::vector<SeqId> opened;
+    uint32_t least = UINT32_MAX, most = 0;
+    for (const auto& store : stores_) {
+      const Opened one = store->open(asked, owner);
+      opened.push_back(one.seq);
+      least = std::min(least, one.cached);
+      most = std::max(most, one.cached);
+    }
+    if (least == most) return {.seq = add(std::move(opened)), .cached = least};
+    close_all(opened);
+    asked = prompt.first(least);
+  }
+}
+
+base::Result<SeqId, Shortage> GroupedStore::fork(SeqId seq) {
+  check_idle("fork");
+  std::vector<SeqId> forks;
+  const std::vector<SeqId>& from = members(seq);
+  for (size_t g = 0; g < from.size(); ++g) {
+    auto fork = stores_[g]->fork(from[g]);
+    if (!fork.ok()) {
+      close_all(forks);
+      return std::move(fork).error();
+    }
+    forks.push_back(*fork);
+  }
+  return add(std::move(forks));
+}
+
+void GroupedStore::close(SeqId seq) {
+  check_idle("close");
+  close_all(members(seq));
+  sequences_.erase(seq);
+}
+
+base::Result<std::unique_ptr<Step>, Shortage> GroupedStore::begin(const Batch& batch) {
+  check_idle("begin");
+  std::vector<std::unique_ptr<Step>> steps;
+  for (size_t g = 0; g < stores_.size(); ++g) {
+    std::vector<Slot> slots(batch.slots.begin(), batch.slots.end());
+    for (Slot& slot : slots) slot.seq = members(slot.seq)[g];
+    auto step = stores_[g]->begin({slots});
+    if (!step.ok()) return std::move(step).error();  // the others' are dropped
+    steps.push_back(std::move(step).value());
+  }
+  auto step = std::make_unique<GroupedStep>(*this, std::move(steps), batch);
+  live_ = step.get();
+  return std::unique_ptr<Step>(std::move(step));
+}
+
+uint32_t GroupedStore::length(SeqId seq) const { return stores_[0]->length(members(seq)[0]); }
+
+Usage GroupedStore::usage() const {
+  Usage usage;
+  for (const auto& store : stores_) usage.add(store->usage());
+  usage.sequences = static_cast<uint32_t>(sequences_.size());
+  return usage;
+}
+
+StoreFacets GroupedStore::facets() {
+  StoreFacets all = {.holdings = this, .health = this};
+  bool moves = true;
+  for (const auto& store : stores_) {
+    const StoreFacets one = store->facets();
+    moves = moves && one.rows != nullptr;
+    if (one.buckets != nullptr) all.buckets = this;
+  }
+  if (moves) all.rows = this;
+  return all;
+}
+
+uint64_t GroupedStore::shrink(uint64_t bytes) {
+  check_idle("shrink");
+  uint64_t given = 0;
+  for (const auto& store : stores_)
+    if (given < bytes) given += kv::shrink(*store, bytes - given);
+  return given;
+}
+
+std::vector<Piece> GroupedStore::map() const {
+  std::vector<Piece> pieces;
+  for (size_t g = 0; g < stores_.size(); ++g) {
+    std::map<SeqId, SeqId> outer;
+    for (const auto& [seq, members] : sequences_) outer[members[g]] = seq;
+    for (Piece& piece : map_of(*stores_[g])) {
+      if (piece.users > 0) piece.owner = outer.at(piece.owner);
+      pieces.push_back(piece);
+    }
+  }
+  return pieces;
+}
+
+std::string GroupedStore::failure(SeqId seq) const {
+  const std::vector<SeqId>& members = this->members(seq);
+  for (size_t g = 0; g < members.size(); ++g)
+    if (std::string why = kv::failure(*stores_[g], members[g]); !why.empty()) return why;
+  return {};
+}
+
+uint32_t GroupedStore::spare_rows(SeqId seq) const {
+  const std::vector<SeqId>& members = this->members(seq);
+  uint32_t least = UINT32_MAX;
+  for (size_t g = 0; g < members.size(); ++g)
+    least = std::min(least, kv::spare_rows(*stores_[g], members[g]));
+  return least;
+}
+
+void GroupedStore::read_rows(SeqId seq, uint32_t first, uint32_t count,
+                             std::span<std::byte> out) const {
+  const std::vector<SeqId>& members = this->members(seq);
+  KVICK_CHECK_EQ(out.size(), count * info().token_bytes());
+  for (size_t g = 0; g < members.size(); ++g) {
+    const size_t bytes = count * stores_[g]->shape().token_bytes();
+    stores_[g]->facets().rows->read_rows(members[g], first, count, out.first(bytes));
+    out = out.subspan(bytes);
+  }
+}
+
+}  // namespace kvick::kv

@@ -1,0 +1,120 @@
+#include "kv/registry/grouped.h"
+
+#include <algorithm>
+
+#include "kv/groups/grouped_store.h"
+#include "kv/registry/registry.h"
+#include "kv/state/state_store.h"
+#include "kv/strategy/budget.h"
+#include "kv/strategy/ranges.h"
+#include "kv/values/saturating.h"
+
+namespace kvick::kv {
+namespace {
+
+using Keeps = LayerSpec::Keeps;
+
+// Of the group's layers, in order.
+std::vector<float> ranges_of(const std::vector<float>& all, const Setup& setup,
+                             const LayerGroup& group) {
+  std::vector<float> ranges;
+  size_t first = 0;
+  for (uint32_t layer = 0; layer < setup.layers.size(); ++layer) {
+    const uint32_t heads = setup.layers[layer].kv_heads;
+    if (std::binary_search(group.layers.begin(), group.layers.end(), layer))
+      for (size_t i = first; i < std::min(all.size(), first + heads); ++i) ranges.push_back(all[i]);
+    first += heads;
+  }
+  return ranges;
+}
+
+Setup setup_of(const Setup& setup, const LayerGroup& group) {
+  const LayerSpec& spec = group.spec;
+  Setup one = setup;
+  one.layers.clear();
+  Shape& shape = one.shape;
+  shape.layers = static_cast<uint32_t>(group.layers.size());
+  shape.kv_heads = spec.kv_heads;
+  shape.head_dim = spec.k_dim;
+  shape.v_dim = spec.v_dim == spec.k_dim ? 0 : spec.v_dim;
+  shape.latent = spec.keeps == Keeps::kLatent;
+  if (shape.latent) shape.v_type = shape.k_type;
+  // A window that is as long as the context hides nothing.
+  const bool hides = spec.window < shape.max_tokens;
+  shape.window = hides ? spec.window : 0;
+  shape.chunked = hides && spec.chunked;
+  one.group = spec.group;
+  if (spec.keeps == Keeps::kSlots) return one;
+  one.slots = nullptr;
+  if (shape.latent) shape.aging.reset();
+  if (shape.latent || shape.window > 0) one.select = {};
+  if (setup.ranges != nullptr)
+    one.ranges =
+        std::make_shared<StaticRanges>(StaticRanges{.k = ranges_of(setup.ranges->k, setup, group),
+                                                    .v = ranges_of(setup.ranges->v, setup, group)});
+  return one;
+}
+
+// The state of a sequence is no row: of its shape the number of layers counts.
+Setup setup_of_states(Setup one) {
+  one.shape.kv_heads = 1;
+  one.shape.head_dim = one.shape.v_dim = 0;
+  one.shape.aging.reset();
+  one.select = {};
+  return one;
+}
+
+base::Result<std::unique_ptr<Store>> make_one(const Spec& spec, const Setup& setup,
+                                              const LayerGroup& group) {
+  const Setup one = setup_of(setup, group);
+  if (group.spec.keeps == Keeps::kState)
+    return std::unique_ptr<Store>(
+        std::make_unique<StateStore>(setup_of_states(one), group.spec.state_bytes));
+  if (group.spec.keeps == Keeps::kSlots && !find_strategy(spec.name)->traits.slots)
+    return make_store({.name = std::string(default_strategy(true, false).name), .options = {}},
+                      one);
+  return make_store(spec, one);
+}
+
+}  // namespace
+
+base::Result<std::unique_ptr<Store>> make_grouped_store(const Spec& spec, const Setup& setup) {
+  const std::vector<LayerGroup> groups = groups_of(setup.layers);
+  if (groups.empty()) return base::fail("a model of no layers that keep anything");
+  if (groups.size() == 1 && groups[0].layers.size() == setup.layers.size() &&
+      groups[0].spec.keeps != Keeps::kState)
+    return make_one(spec, setup, groups[0]);
+  Setup all = setup;
+  // One limit over all groups.
+  if (all.max_bytes != UINT64_MAX && all.budget == nullptr)
+    all.budget = std::make_shared<Budget>(all.max_bytes);
+  std::vector<std::unique_ptr<Store>> stores;
+  for (const LayerGroup& group : groups) {
+    KVICK_TRY(std::unique_ptr<Store> store, make_one(spec, all, group));
+    stores.push_back(std::move(store));
+  }
+  return std::unique_ptr<Store>(std::make_unique<GroupedStore>(setup.layers, std::move(stores)));
+}
+
+base::Result<Cost> grouped_cost(const Spec& spec, const Setup& setup, const Load& load) {
+  Cost all;
+  for (const LayerGroup& group : groups_of(setup.layers)) {
+    if (group.spec.keeps == Keeps::kState) {
+      const uint64_t bytes = saturating_mul(group.layers.size(), group.spec.state_bytes);
+      if (load.tokens == 0) continue;
+      all.fast_bytes = saturating_add(all.fast_bytes, saturating_mul(load.sequences, bytes));
+      all.read_bytes_per_token = saturating_add(all.read_bytes_per_token, bytes);
+      continue;
+    }
+    KVICK_TRY(const Cost one, cost_of(spec, setup_of(setup, group), load));
+    all.fast_bytes = saturating_add(all.fast_bytes, one.fast_bytes);
+    all.slow_bytes = saturating_add(all.slow_bytes, one.slow_bytes);
+    all.read_bytes_per_token = saturating_add(all.read_bytes_per_token, one.read_bytes_per_token);
+    all.slow_read_bytes_per_token =
+        saturating_add(all.slow_read_bytes_per_token, one.slow_read_bytes_per_token);
+    all.copied_bytes = saturating_add(all.copied_bytes, one.copied_bytes);
+  }
+  return all;
+}
+
+}  // namespace kvick::kv

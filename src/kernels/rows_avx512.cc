@@ -25,6 +25,7 @@ KVICK_TARGET_AVX512_BEGIN
 #include "kernels/attention_kivi.h"
 #include "kernels/attention_softmax.h"
 #include "kernels/attention_values.h"
+#include "kernels/attention_blocks_impl.h"
 #include "kernels/attention_impl.h"
 #include "kernels/attention_memory.h"
 #include "kernels/attention_merge.h"

@@ -28,6 +28,7 @@ KVICK_TARGET_VNNI_BEGIN
 #include "kernels/attention_kivi.h"
 #include "kernels/attention_softmax.h"
 #include "kernels/attention_values.h"
+#include "kernels/attention_blocks_impl.h"
 #include "kernels/attention_impl.h"
 #include "kernels/vec_avx512.h"
 #include "kernels/vec_vnni.h"

@@ -372,14 +372,18 @@ TEST(AttentionWindows, MissingPositionsAreRowsThatNobodySees) {
   std::mt19937 random(5);
   for (const DType type : {DType::kF16, DType::kQ8}) {
     const Problem p({.past = 600, .fresh = 20, .group = 2, .k_type = type, .window = 300}, 7);
-    const std::vector<Run> kept = {{300, 20, 300}, {400, 3, 400}, {513, 60, 513}, {580, 1, 580}};
+    const std::vector<kernels::Run> kept = {
+        {300, 20, 300}, {400, 3, 400}, {513, 60, 513}, {580, 1, 580}};
     const Layout all(p, 0, 1000, random);
     Layout sparse = all;
     Part plain;  // row = position
-    p.store(0, 600, 1000, random, plain);
-    while (plain.runs.size() > 1) plain = Part{}, p.store(0, 600, 100000, random, plain);
-    std::vector<Run> runs = kept;
-    for (Run& run : runs) run.row += plain.runs[0].row;
+    p.store(0, 600, 100000, random, plain);
+    while (plain.runs.size() > 1) {
+      plain = Part{};
+      p.store(0, 600, 100000, random, plain);
+    }
+    std::vector<kernels::Run> runs = kept;
+    for (kernels::Run& run : runs) run.row += plain.runs[0].row;
     sparse.view.past.clear();
     sparse.view.past.push_back(plain.segment);
     sparse.view.past[0].runs = runs;
@@ -388,7 +392,7 @@ TEST(AttentionWindows, MissingPositionsAreRowsThatNobodySees) {
       for (uint32_t t = 0; t < 20; ++t) {
         std::vector<uint32_t> rows = rows_of_token(p, t);
         std::erase_if(rows, [&](uint32_t row) {
-          return row < 600 && std::none_of(kept.begin(), kept.end(), [&](const Run& run) {
+          return row < 600 && std::none_of(kept.begin(), kept.end(), [&](const kernels::Run& run) {
                    return row >= run.pos && row < run.pos + run.rows;
                  });
         });
@@ -404,7 +408,7 @@ TEST(AttentionWindows, MissingPositionsAreRowsThatNobodySees) {
 TEST(AttentionWindows, CostTheChunksInsideThem) {
   const auto chunks = [](Queries q, uint32_t tokens, uint32_t position) {
     View view;
-    const Run past = {0, position, 0}, fresh = {0, tokens, position};
+    const kernels::Run past = {0, position, 0}, fresh = {0, tokens, position};
     view.past.push_back({});
     view.past[0].runs = {&past, 1};
     view.fresh.runs = {&fresh, 1};

@@ -274,6 +274,7 @@ void soften(float* x, SeenRows seen, SeenRows part, float* probs, float& max_out
     V::store(probs + j + kSide, p_b);
   }
   sum_out = V::sum(V::add(sum[0], sum[1]));
+  if (sum_out != sum_out) max_out = sum_out;  // as in attention_softmax.h
 }
 
 // -- one chunk ------------------------------------------------------------------------------------

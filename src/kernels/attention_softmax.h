@@ -64,6 +64,8 @@ void soften(float* x, SeenRows seen, float& max_out, float& sum_out) {
     sum = V::add(sum, e);
   }
   sum_out = V::sum(sum);
+  // Of rows that are NaN alone max is -inf, and merge() would take the chunk for an empty one.
+  if (sum_out != sum_out) max_out = sum_out;
 }
 
 }  // namespace

@@ -1,0 +1,67 @@
+#pragma once
+// What the attention kernel reads: where the rows of one (sequence, layer, KV head) are, in pieces.
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "base/small_vec.h"
+#include "kernels/formats/dtype.h"
+
+namespace kvick::kernels {
+
+// Rows [row, row+rows) of a segment hold the tokens at positions pos, pos+1, ... Positions are read
+// only if the queries have a window (Queries::window).
+struct Run {
+  uint32_t row, rows, pos;
+};
+
+// Rows [row, row+rows).
+struct Bucket {
+  uint32_t row = 0, rows = 0;
+};
+
+// One memory region, one layout, one element type. It borrows: whoever fills a View keeps the
+// memory and the runs alive until the step ends.
+struct Segment {
+  // Row 0 of the keys, already at the asked layer and head: [rows][k_dim].
+  const std::byte* k = nullptr;
+  // Row 0 of the values: [rows][v_dim]. Latent rows: v == k, of the same stride, type and scale;
+  // the first v_dim elements of a key are its value. Not of the KIVI types, whose keys have other
+  // scales than values.
+  const std::byte* v = nullptr;
+  uint32_t k_stride = 0;  // bytes from one row to the next
+  uint32_t v_stride = 0;
+  DType k_type = DType::kF32;
+  DType v_type = DType::kF32;
+  std::span<const Run> runs;
+  const float* q = nullptr;  // queries to use here instead of the caller's: [tokens][group][k_dim]
+  // What a code of the static types counts (dtype.h); 1 for all others.
+  float k_scale = 1, v_scale = 1;
+  const float* row_bias = nullptr;  // added to each row's logit, indexed by the segment's row
+  // Rows that a kernel may compute over as well: spare ones hold numbers, whichever. Around all of
+  // the view's runs, or empty if this memory is not kept so.
+  Bucket bucket;
+};
+
+// The rows of one (sequence, layer, KV head) that a step may attend to: committed rows, then the
+// step's own. Which of them a query sees is up to Queries: without a window all of `past`, with one
+// those that are inside it. Rows before the window of the first query are never read, so a store
+// may show them or leave them out, whichever is cheaper, without changing a bit.
+struct View {
+  // In order. With a window their positions ascend, and all are below Queries::position; positions
+  // that are missing count as rows that nobody sees.
+  base::SmallVec<Segment, 4> past;
+  Segment fresh;                // rows of the step's tokens, by fresh index
+  const float* rest = nullptr;  // one value row [v_dim] that stands for committed rows left out,
+  std::span<const float> rest_mass;  // its share of the probability: [tokens][group]
+};
+
+// Rows of a segment, over all its runs.
+inline uint32_t rows_of(const Segment& segment) {
+  uint32_t rows = 0;
+  for (const Run& run : segment.runs) rows += run.rows;
+  return rows;
+}
+
+}  // namespace kvick::kernels

@@ -1,7 +1,0 @@
-// attention_amx.cc with tiles in memory, for tests on machines without AMX: the same steps, slowly.
-
-#include "kernels/test_attention.h"
-
-#define KVICK_EMULATED_TILES
-#define fill_rows_amx fill_rows_emulated
-#include "kernels/attention_amx.cc"

@@ -49,13 +49,13 @@ double time_of(const Table& table, const Load& load, double seconds) {
       sum(count);
   for (float& x : q) x = static_cast<float>(random() % 1000) * 0.002F - 1;
   const Run past{0, load.rows - load.tokens, 0}, fresh{load.rows - load.tokens, load.tokens, 0};
-  const Queries queries{q.data(),
-                        load.group * load.head_dim,
-                        0,
-                        load.tokens,
-                        load.group,
-                        load.head_dim,
-                        1 / std::sqrt(static_cast<float>(load.head_dim))};
+  const Queries queries = {.q = q.data(),
+                           .q_stride = load.group * load.head_dim,
+                           .tokens = load.tokens,
+                           .group = load.group,
+                           .k_dim = load.head_dim,
+                           .v_dim = load.head_dim,
+                           .scale = 1 / std::sqrt(static_cast<float>(load.head_dim))};
   double best = 1e9, total = 0;
   while (total < seconds) {
     const double start = now();

@@ -127,7 +127,8 @@ kernels::Queries BatchAttention::queries(const Task& task) const {
           .first = task.first,
           .tokens = task.tokens,
           .group = config_.group(),
-          .head_dim = config_.head_dim,
+          .k_dim = config_.head_dim,
+          .v_dim = config_.head_dim,
           .scale = 1 / std::sqrt(static_cast<float>(config_.head_dim)),
           .visible = trees_[task.slot]};
 }

@@ -42,16 +42,22 @@ BucketShape shape_of(const Config& config, const Product& product) {
   BucketShape shape = {.heads = product.heads,
                        .queries = product.tokens * config.group(),
                        .rows = first.bucket.rows,
-                       .head_dim = config.head_dim,
-                       .head_stride = uint64_t{first.bucket.rows} * config.head_dim,
+                       .k_dim = config.head_dim,
+                       .v_dim = config.head_dim,
+                       .v_stride = config.head_dim,
+                       .k_head_stride = uint64_t{first.bucket.rows} * config.head_dim,
+                       .v_head_stride = uint64_t{first.bucket.rows} * config.head_dim,
                        .one_bias = product.tokens == 1,
                        .scale = 1 / std::sqrt(static_cast<float>(config.head_dim))};
   for (uint32_t i = 0; i < product.heads; ++i) {
     const Segment& segment = fresh_of(product, product.head + i);
     check_segment(segment, config.head_dim);
-    if (i == 1) shape.head_stride = static_cast<uint64_t>(segment.k - first.k) / sizeof(float);
-    KVICK_CHECK(segment.k == first.k + i * shape.head_stride * sizeof(float) &&
-                    segment.v == first.v + i * shape.head_stride * sizeof(float),
+    if (i == 1) {
+      shape.k_head_stride = static_cast<uint64_t>(segment.k - first.k) / sizeof(float);
+      shape.v_head_stride = static_cast<uint64_t>(segment.v - first.v) / sizeof(float);
+    }
+    KVICK_CHECK(segment.k == first.k + i * shape.k_head_stride * sizeof(float) &&
+                    segment.v == first.v + i * shape.v_head_stride * sizeof(float),
                 "the heads of a bucket are not evenly apart");
   }
   return shape;
@@ -105,7 +111,7 @@ Sizes sizes_of(const BucketShape& shape, kernels::BucketAttention& library) {
   return {.scratch = lines(library.prepare(shape) / sizeof(float) + 1),
           .bias = lines(size_t{shape.one_bias ? 1 : shape.queries} * shape.rows),
           .logits = lines(size_t{shape.heads} * shape.queries * shape.rows),
-          .q = lines(size_t{shape.heads} * shape.queries * shape.head_dim)};
+          .q = lines(size_t{shape.heads} * shape.queries * shape.k_dim)};
 }
 
 void run_product(const Config& config, const Product& product, float* memory,

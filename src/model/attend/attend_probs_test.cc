@@ -70,7 +70,8 @@ void expect_probs(const std::span<const uint32_t>* visible) {
                                       .first = first,
                                       .tokens = first == 0 ? 1 : kFresh - 1,
                                       .group = kGroup,
-                                      .head_dim = kDims,
+                                      .k_dim = kDims,
+                                      .v_dim = kDims,
                                       .scale = 0.25F,
                                       .visible = visible};
     const uint32_t n = queries.tokens * kGroup, chunks = kernels::chunk_count(view, queries);

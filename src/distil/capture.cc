@@ -17,10 +17,15 @@ class CaptureStep final : public kv::Step {
  public:
   CaptureStep(kv::Step& inner, const model::Config& config, uint32_t tokens, Layer layer,
               LayerVisitor visit)
-      : inner_(inner), config_(config), tokens_(tokens), layer_(layer), visit_(visit) {
+      : inner_(inner),
+        layers_(config.layer_count()),
+        numbers_(config.layers.front()),
+        tokens_(tokens),
+        layer_(layer),
+        visit_(visit) {
     layer_.x.resize(size_t{tokens} * config.dim);
-    layer_.q.resize(size_t{tokens} * config.q_dim());
-    layer_.k.resize(size_t{tokens} * config.kv_dim());
+    layer_.q.resize(size_t{tokens} * config.layers.front().q_floats());
+    layer_.k.resize(size_t{tokens} * config.layers.front().k_floats());
   }
 
   kv::Wants wants() const override { return {.queries = true, .inputs = true}; }
@@ -33,16 +38,16 @@ class CaptureStep final : public kv::Step {
     inner_.write(layer, k, v);
   }
   void view(const kv::Ask& ask, base::Arena& scratch, kernels::View& out) override {
-    const size_t floats = size_t{config_.group()} * config_.head_dim;
+    const size_t floats = size_t{numbers_.group()} * numbers_.k_dim;
     for (uint32_t t = 0; t < tokens_; ++t)
       std::copy_n(ask.q + size_t{t} * ask.q_stride, floats,
-                  layer_.q.data() + size_t{t} * config_.q_dim() + ask.head * floats);
+                  layer_.q.data() + size_t{t} * numbers_.q_floats() + ask.head * floats);
     inner_.view(ask, scratch, out);
   }
   void read(uint32_t layer, const kv::Reading& reading) override { inner_.read(layer, reading); }
   void commit(const kv::Kept& kept) override { inner_.commit(kept); }
 
-  void finish() { visit(config_.layers - 1); }
+  void finish() { visit(layers_ - 1); }
 
  private:
   void visit(uint32_t layer) {
@@ -54,7 +59,8 @@ class CaptureStep final : public kv::Step {
   }
 
   kv::Step& inner_;
-  const model::Config& config_;
+  uint32_t layers_;
+  const model::LayerConfig& numbers_;  // of every layer: they are alike
   uint32_t tokens_;
   Layer layer_;
   LayerVisitor visit_;

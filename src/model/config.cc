@@ -3,9 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "model/families/family.h"
-#include "model/families/read_config.h"
-
 namespace kvick::model {
 
 LayerConfig LayerConfig::attention(uint32_t heads, uint32_t kv_heads, uint32_t head_dim) {
@@ -22,17 +19,13 @@ const Rope& Config::rope_of(uint32_t layer) const {
   return rope == LayerConfig::kNone ? kNothing : ropes[rope];
 }
 
-bool Config::keeps_alike() const {
+bool Config::layers_alike() const {
   const LayerConfig& first = layers.front();
   return std::all_of(layers.begin(), layers.end(), [&](const LayerConfig& layer) {
-    return layer.kind == first.kind && layer.owns_rows() && layer.kv_heads == first.kv_heads &&
-           layer.k_dim == first.k_dim && layer.v_dim == first.k_dim;
+    return layer.kind == first.kind && layer.owns_rows() && layer.heads == first.heads &&
+           layer.kv_heads == first.kv_heads && layer.k_dim == first.k_dim &&
+           layer.v_dim == first.k_dim;
   });
-}
-
-base::Result<Config> read_config(const io::ModelFile& file) {
-  KVICK_TRY(const std::string arch, file.get_string("general.architecture"));
-  return read_config(file, find_family(arch));
 }
 
 }  // namespace kvick::model

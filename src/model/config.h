@@ -68,8 +68,9 @@ struct Config {
   uint32_t most_positions() const { return learned_positions ? context : UINT32_MAX; }
   // The rotation of a layer, or one of nothing.
   const Rope& rope_of(uint32_t layer) const;
-  // Whether all layers keep rows of their own, of one shape, with keys as wide as values.
-  bool keeps_alike() const;
+  // Whether all layers keep rows of their own, of one shape, with keys as wide as values, and ask
+  // with as many heads.
+  bool layers_alike() const;
 };
 
 // Reads `<arch>.*` keys as the architecture's row of families/ has them; of one that is not there,

@@ -2,9 +2,6 @@
 
 #include <string>
 
-#include "model/decoder.h"
-#include "model/families/read_config.h"
-
 namespace kvick::model {
 uint32_t Batch::tokens() const {
   size_t tokens = 0;
@@ -23,7 +20,7 @@ std::vector<kv::Slot> kv_slots(const Batch& batch) {
 }
 
 kv::Shape Model::kv_shape(kernels::DType k_type, kernels::DType v_type, uint32_t max_tokens) const {
-  KVICK_CHECK(config_.keeps_alike(), "one shape of rows for the {} layers of {}",
+  KVICK_CHECK(config_.layers_alike(), "one shape of rows for the {} layers of {}",
               config_.layer_count(), config_.name);
   return {.layers = config_.layer_count(),
           .kv_heads = config_.layers.front().kv_heads,
@@ -47,25 +44,6 @@ std::vector<kv::LayerSpec> Model::kv_layers() const {
                      .chunked = layer.chunked,
                      .rows_of = layer.rows_of});
   return specs;
-}
-
-base::Result<std::unique_ptr<Model>> Model::load(io::ModelFile file, const LoadOptions& options) {
-  KVICK_CHECK(options.kernels != nullptr && options.pool != nullptr,
-              "load needs kernels and threads");
-  KVICK_TRY(const std::string arch, file.get_string("general.architecture"));
-  const Family* family = find_family(arch, options.families);
-  if (family == nullptr) {
-    std::string names;
-    for (const Family& known : families())
-      names += (names.empty() ? "" : ", ") + std::string(known.name);
-    return base::fail("{}: general.architecture is \"{}\"; kvick runs {}", file.path(), arch,
-                      names);
-  }
-  KVICK_TRY(Config config, read_config(file, family));
-  auto model = std::make_unique<Decoder>(std::move(config), std::move(file));
-  KVICK_TRY_VOID(model->read(*family, options));
-  if (!options.outputs.empty()) model->outputs_ = static_cast<uint32_t>(options.outputs.size());
-  return std::unique_ptr<Model>(std::move(model));
 }
 
 }  // namespace kvick::model

@@ -103,7 +103,7 @@ class Model {
   // What each layer keeps.
   std::vector<kv::LayerSpec> kv_layers() const;
   // What a store must keep for this model, whose layers keep rows of one shape
-  // (Config::keeps_alike). max_tokens 0: the model's context.
+  // (Config::layers_alike). max_tokens 0: the model's context.
   kv::Shape kv_shape(kernels::DType k_type, kernels::DType v_type, uint32_t max_tokens = 0) const;
 
   // What its store needs beside the shape if it was trained with a memory of slots, else null.

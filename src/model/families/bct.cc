@@ -44,7 +44,7 @@ Result<bool> read_normed(const io::ModelFile& file) {
 
 base::Status<> configure_bct(const io::ModelFile& file, Config& config) {
   for (LayerConfig& layer : config.layers) layer.kind = LayerConfig::Kind::kSlots;
-  if (config.keeps_alike()) return base::Done{};
+  if (config.layers_alike()) return base::Done{};
   return base::fail("{}: layers of different heads share no memory of slots", file.path());
 }
 

@@ -235,4 +235,9 @@ Result<Config> read_config(const io::ModelFile& file, const Family* family) {
   return config;
 }
 
+Result<Config> read_config(const io::ModelFile& file) {
+  KVICK_TRY(const std::string arch, file.get_string("general.architecture"));
+  return read_config(file, find_family(arch));
+}
+
 }  // namespace kvick::model

@@ -1,4 +1,6 @@
-#include "model/decoder.h"
+#include "model/families/decoder.h"
+
+#include "model/families/read_config.h"
 
 namespace kvick::model {
 namespace {
@@ -63,6 +65,25 @@ void Decoder::forward(const Batch& batch, kv::Step& step, Workspace& workspace,
     for (const std::unique_ptr<Block>& block : layers_[i]) rest = block->run(pass, rest);
   }
   parts_.head.run(pass, rest, wanted, logits);
+}
+
+base::Result<std::unique_ptr<Model>> Model::load(io::ModelFile file, const LoadOptions& options) {
+  KVICK_CHECK(options.kernels != nullptr && options.pool != nullptr,
+              "load needs kernels and threads");
+  KVICK_TRY(const std::string arch, file.get_string("general.architecture"));
+  const Family* family = find_family(arch, options.families);
+  if (family == nullptr) {
+    std::string names;
+    for (const Family& known : families())
+      names += (names.empty() ? "" : ", ") + std::string(known.name);
+    return base::fail("{}: general.architecture is \"{}\"; kvick runs {}", file.path(), arch,
+                      names);
+  }
+  KVICK_TRY(Config config, read_config(file, family));
+  auto model = std::make_unique<Decoder>(std::move(config), std::move(file));
+  KVICK_TRY_VOID(model->read(*family, options));
+  if (!options.outputs.empty()) model->outputs_ = static_cast<uint32_t>(options.outputs.size());
+  return std::unique_ptr<Model>(std::move(model));
 }
 
 }  // namespace kvick::model

@@ -3,7 +3,7 @@
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
-add_library(kvick_library SHARED ${PROJECT_SOURCE_DIR}/src/engine/kvick.cc)
+add_library(kvick_library SHARED ${PROJECT_SOURCE_DIR}/src/engine/session/kvick.cc)
 add_library(kvick::kvick ALIAS kvick_library)
 set_target_properties(kvick_library PROPERTIES
   OUTPUT_NAME kvick EXPORT_NAME kvick VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}

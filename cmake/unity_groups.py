@@ -10,6 +10,7 @@ a line's first column.
 """
 
 import functools
+import os
 import pathlib
 import re
 import sys
@@ -46,12 +47,12 @@ def without_templates(text):
 
 @functools.cache
 def types_of_headers(folder):
-    """What the headers beside a file declare, of which its own includes may be a part."""
-    texts = (header.read_text(encoding="utf-8") for header in sorted(folder.glob("*.h")))
+    """What the headers of a folder and its rooms declare, of which a file's own includes may be a part."""
+    texts = (header.read_text(encoding="utf-8") for header in sorted(folder.rglob("*.h")))
     return {name for text in texts for pair in re.findall(rf"^{TYPE.pattern}|^using (\w+) =", text, re.M) for name in pair}
 
 
-def names_of(path):
+def names_of(path, folder):
     """({name of its own: what it is}, names it gives to others too); (None, None): it must be alone."""
     own, shared = {}, set()
     text = re.sub(r"//[^\n]*(?<!// namespace)$", "", path.read_text(encoding="utf-8"), flags=re.M)
@@ -73,7 +74,7 @@ def names_of(path):
             own.update((name, meaning) for name in names)
         else:
             shared.update(names)
-    if types_of_headers(path.parent).intersection(name for name, meaning in own.items() if meaning is path):
+    if types_of_headers(folder).intersection(name for name, meaning in own.items() if meaning is path):
         return None, None
     return own, shared
 
@@ -86,7 +87,8 @@ def apart(a, b):
 
 def main():
     most, files = int(sys.argv[1]), sys.argv[2:]
-    named = [(file, names) for file in files if (names := names_of(pathlib.Path(file)))[0] is not None]
+    folder = pathlib.Path(os.path.commonpath([pathlib.Path(file).parent for file in files])) if files else None
+    named = [(file, names) for file in files if (names := names_of(pathlib.Path(file), folder))[0] is not None]
     # Those that collide with most others first, and each into the smallest group, so that none is left alone.
     collisions = {file: sum(apart(names, other) for _, other in named) for file, names in named}
     named.sort(key=lambda one: -collisions[one[0]])

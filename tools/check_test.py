@@ -27,27 +27,56 @@ class CheckTest(unittest.TestCase):
 
 
 class Floors(CheckTest):
-    def of(self, include, place="src__kv__a_dot_cc"):
+    def of(self, include, place="src__kv__stores__a_dot_cc"):
         return self.findings("check_floors", **{place: f"// a file\n{include}\n"})
 
     def test_looking_down_is_right(self):
-        for include in '#include "base/check.h"', '#include "kernels/view.h"', '#include "kv/kv.h"', '#include <vector>', \
-                '#include <sys/mman.h>', '#include "kvick/kvick.h"', '// #include "engine/engine.h"', '':
+        for include in '#include "base/check.h"', '#include "kernels/attention/view.h"', '#include "kv/contract/kv.h"', '#include <vector>', \
+                '#include <sys/mman.h>', '#include "kvick/kvick.h"', '// #include "engine/core/engine.h"', '':
             self.assertEqual(self.of(include), [])
 
     def test_looking_up_is_found_with_its_line(self):
-        self.assertEqual(self.of('#include "engine/engine.h"'),
-                         ["src/kv/a.cc:2: kv/ must not see engine/, which is above it"])
-        self.assertEqual(len(self.of('  #  include <model/model.h>')), 1)
-        self.assertEqual(len(self.of('#include "base/x.h"\n#include "cli/x.h"', place="src__engine__sub__a_dot_h")), 1)
+        self.assertEqual(self.of('#include "engine/core/engine.h"'),
+                         ["src/kv/stores/a.cc:2: kv/ must not see engine/, which is above it"])
+        self.assertEqual(len(self.of('  #  include <model/core/model.h>')), 1)
+        self.assertEqual(len(self.of('#include "base/x.h"\n#include "cli/x.h"', place="src__engine__core__a_dot_h")), 1)
 
     def test_looking_aside_is_found(self):
-        self.assertEqual(self.of('#include "text/tokenizer.h"'),
-                         ["src/kv/a.cc:2: kv/ must not see text/, which is on the same floor"])
+        self.assertEqual(self.of('#include "text/tokenizer/tokenizer.h"'),
+                         ["src/kv/stores/a.cc:2: kv/ must not see text/, which is on the same floor"])
 
-    def test_a_folder_without_a_floor_is_found(self):
+    def test_rooms_look_down_too(self):
+        self.assertEqual(self.of('#include "kv/stores/b.h"\n#include "kv/prefix/b.h"'), [])
+        self.assertEqual(self.of('#include "kv/select/policy.h"'),
+                         ["src/kv/stores/a.cc:2: kv/stores/ must not see kv/select/, which is above it"])
+        self.assertEqual(self.of('#include "kv/tier/tier.h"'),
+                         ["src/kv/stores/a.cc:2: kv/stores/ must not see kv/tier/, which is on the same floor"])
+        self.assertEqual(self.of('#include "engine/serving/batcher.h"', place="src__server__net__a_dot_cc"), [])
+
+    def test_tests_see_all_rooms_of_their_folder_and_nothing_above(self):
+        for place in "stores__a_test_dot_cc", "stores__test_a_dot_h", "stores__fuzz_a_dot_cc", "stores__a_bench_dot_cc", "testing__a_dot_h", \
+                "conformance__a_dot_h":
+            self.assertEqual(self.of('#include "kv/select/policy.h"\n#include "kv/testing/b.h"', place=f"src__kv__{place}"), [])
+            self.assertEqual(len(self.of('#include "engine/core/engine.h"', place=f"src__kv__{place}")), 1)
+
+    def test_what_is_no_test_sees_no_header_of_tests(self):
+        self.assertEqual(self.of('#include "kv/testing/b.h"'), ["src/kv/stores/a.cc:2: kv/testing/b.h is for tests"])
+        self.assertEqual(self.of('#include "kv/stores/test_b.h"'), ["src/kv/stores/a.cc:2: kv/stores/test_b.h is for tests"])
+        self.assertEqual(len(self.of('#include "model/core/test_model.h"', place="src__engine__core__a_dot_cc")), 1)
+
+    def test_a_file_or_room_without_a_floor_is_found(self):
         self.assertEqual(len(self.of("", place="src__misc__a_dot_cc")), 1)
         self.assertEqual(len(self.of("", place="src__a_dot_cc")), 1)
+        self.assertIn("kv/ has rooms", self.of("", place="src__kv__a_dot_cc")[0])
+        self.assertIn("kv/ has rooms", self.of("", place="src__kv__stores__deep__a_dot_cc")[0])
+        self.assertIn("kv/odds is no room", self.of("", place="src__kv__odds__a_dot_cc")[0])
+        self.assertEqual(self.of("", place="src__base__a_dot_cc"), [])
+
+    def test_an_exception_is_for_one_include_and_goes_with_it(self):
+        model = "src__model__core__model_dot_cc"
+        self.assertEqual(self.of('#include "model/families/architectures.h"', place=model), [])
+        self.assertEqual(len(self.of('#include "model/families/architectures.h"', place="src__model__core__a_dot_cc")), 1)
+        self.assertIn("take its line out", self.of("", place=model)[0])
 
     def test_programs_and_tests_see_all(self):
         self.assertEqual(self.of('#include "cli/x.h"', place="tests__a_dot_cc"), [])
@@ -68,6 +97,13 @@ class Tree(CheckTest):
             self.assertIn(f"{limit} are the limit", self.of(**{name: "\n".join(lines)})[0])
             lines[1] = "// Larger than most: one table."
             self.assertEqual(self.of(**{name: "\n".join(lines)}), [])
+
+    def test_folders_are_small(self):
+        files = {f"src__kv__stores__a{i}_dot_cc": "" for i in range(30)}
+        self.assertEqual(self.of(**files, src__kv__stores__deep__a_dot_cc=""), [])
+        self.assertEqual(self.of(**files, src__kv__stores__CMakeLists_dot_txt=""),
+                         ["src/kv/stores: 31 files where 30 are the limit; make a room of those that belong together"])
+        self.assertEqual(self.of(**{f"docs__a{i}": "" for i in range(31)}), [])
 
     def test_headers_are_included_once(self):
         self.assertEqual(self.of(src__kv__a_dot_h="// what it is for\n#pragma once\n"), [])
@@ -118,16 +154,16 @@ class Tree(CheckTest):
 
     def test_each_strategy_and_policy_has_a_row(self):
         code = {"src__kv__a_dot_cc": 'Strategy a_strategy() {\n  return {.name = "a",\n          .options = {}};\n}\n',
-                "src__kv__b_dot_cc": 'Policy b_policy() {\n  return {\n      .name = "b",\n  };\n}\n'}
+                "src__kv__select__b_dot_cc": 'Policy b_policy() {\n  return {\n      .name = "b",\n  };\n}\n'}
         self.assertEqual(self.of(docs__reference__strategies_dot_md="| `a` | one |\n| `b` (late) | two |\n", **code), [])
         self.assertEqual(self.of(docs__reference__strategies_dot_md="| `a` | one |\n`b`\n", **code),
-                         ["docs/reference/strategies.md:1: it does not have b of src/kv/b.cc"])
+                         ["docs/reference/strategies.md:1: it does not have b of src/kv/select/b.cc"])
         self.assertEqual(len(self.of(**code)), 2)
 
     def test_the_reference_names_what_the_code_has(self):
-        cases = (("command-line", "src__cli__a_dot_cc", 'app.add_option("-p,--prompt", x);\napp\n  .add_flag(\n"--raw", y);', "`--prompt`", "`--raw`"),
-                 ("metrics", "src__server__metrics_text_dot_cc", 'text.head("jobs", "gauge");\ntext.gauge(\n"bytes", 1);', "`kvick_jobs`", "`kvick_bytes`"),
-                 ("http-api", "src__server__api_dot_cc", '{.name = {"GET", "/kv"}},\n{.name = {"POST", "/v1/x/{id}"}},', "`GET /kv`", "`POST /v1/x/{id}`"),
+        cases = (("command-line", "src__cli__commands__a_dot_cc", 'app.add_option("-p,--prompt", x);\napp\n  .add_flag(\n"--raw", y);', "`--prompt`", "`--raw`"),
+                 ("metrics", "src__server__ops__metrics_text_dot_cc", 'text.head("jobs", "gauge");\ntext.gauge(\n"bytes", 1);', "`kvick_jobs`", "`kvick_bytes`"),
+                 ("http-api", "src__server__api__api_dot_cc", '{.name = {"GET", "/kv"}},\n{.name = {"POST", "/v1/x/{id}"}},', "`GET /kv`", "`POST /v1/x/{id}`"),
                  ("environment", "src__cli__a_dot_cc", 'getenv("HOME");\nenvironment("HF_TOKEN");', "`HOME`", "`HF_TOKEN`"))
         for page, place, code, one, other in cases:
             place = {place: code + "\n"}

@@ -8,7 +8,7 @@
 
 #include "base/function_ref.h"
 #include "base/result.h"
-#include "engine/engine.h"
+#include "engine/core/engine.h"
 
 namespace kvick::distil {
 

@@ -12,9 +12,9 @@
 #include "distil/head_fit.h"
 
 #include "base/result.h"
-#include "engine/engine.h"
-#include "engine/predictor_file.h"
-#include "kv/predictor.h"
+#include "engine/artifacts/predictor_file.h"
+#include "engine/core/engine.h"
+#include "kv/select/predictor.h"
 
 namespace kvick::distil {
 

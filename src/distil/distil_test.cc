@@ -3,7 +3,7 @@
 #include <cmath>
 #include <gtest/gtest.h>
 
-#include "engine/test_engine.h"
+#include "engine/core/test_engine.h"
 
 namespace kvick::distil {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "distil/capture.h"
 
-#include "kv/predictor.h"
+#include "kv/select/predictor.h"
 
 namespace kvick::distil {
 

@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "kernels/table.h"
+#include "kernels/table/table.h"
 
 namespace kvick::distil {
 

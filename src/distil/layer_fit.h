@@ -10,7 +10,7 @@
 #include "distil/head_fit.h"
 
 #include "base/thread_pool.h"
-#include "kv/predictor.h"
+#include "kv/select/predictor.h"
 
 namespace kvick::distil {
 

@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 #include <random>
 
-#include "engine/test_engine.h"
+#include "engine/core/test_engine.h"
 
 namespace kvick::distil {
 namespace {

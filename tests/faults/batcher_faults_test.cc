@@ -8,9 +8,9 @@
 #include "allocations.h"
 #include "poisoned_model.h"
 
-#include "engine/scheduler.h"
-#include "engine/test_jobs.h"
-#include "server/json_form.h"
+#include "engine/serving/scheduler.h"
+#include "engine/serving/test_jobs.h"
+#include "server/openai/json_form.h"
 
 namespace kvick::engine {
 namespace {

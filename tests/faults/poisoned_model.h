@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "base/memory.h"
-#include "engine/test_engine.h"
+#include "engine/core/test_engine.h"
 
 namespace kvick::faults {
 

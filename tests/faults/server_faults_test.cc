@@ -15,11 +15,11 @@
 #include "allocations.h"
 #include "poisoned_model.h"
 
-#include "engine/instances.h"
-#include "server/api.h"
-#include "server/json_form.h"
-#include "server/server.h"
-#include "server/test_client.h"
+#include "engine/serving/instances.h"
+#include "server/api/api.h"
+#include "server/net/server.h"
+#include "server/openai/json_form.h"
+#include "server/testing/client.h"
 
 namespace kvick::server {
 namespace {

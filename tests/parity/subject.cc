@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "base/memory.h"
-#include "model/workspace.h"
+#include "model/core/workspace.h"
 
 namespace kvick::parity {
 namespace {

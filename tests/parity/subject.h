@@ -8,7 +8,7 @@
 
 #include "reference.h"
 
-#include "engine/engine.h"
+#include "engine/core/engine.h"
 
 namespace kvick::parity {
 

@@ -12,7 +12,7 @@
 #include "reference.h"
 #include "subject.h"
 
-#include "engine/perplexity.h"
+#include "engine/eval/perplexity.h"
 
 namespace kvick::parity {
 namespace {

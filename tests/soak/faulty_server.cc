@@ -9,10 +9,10 @@
 
 #include "base/cores.h"
 #include "base/write_file.h"
-#include "engine/instances.h"
-#include "kernels/table.h"
-#include "server/json_form.h"
-#include "server/serve.h"
+#include "engine/serving/instances.h"
+#include "kernels/table/table.h"
+#include "server/api/serve.h"
+#include "server/openai/json_form.h"
 
 namespace kvick {
 namespace {

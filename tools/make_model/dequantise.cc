@@ -8,7 +8,7 @@
 
 #include "base/check.h"
 #include "base/memory.h"
-#include "io/model_file.h"
+#include "io/file/model_file.h"
 
 namespace kvick::tools {
 namespace {

@@ -10,7 +10,7 @@
 #include "make_model/gguf.h"
 #include "make_model/hugging_face.h"
 
-#include "io/model_file.h"
+#include "io/file/model_file.h"
 
 namespace kvick::tools {
 namespace {

@@ -1,10 +1,10 @@
 #pragma once
-// float32 to every format of kernels/dtype.h: plain quantisers that use every field of a block, not
-// good ones.
+// float32 to every format of kernels/formats/dtype.h: plain quantisers that use every field of a
+// block, not good ones.
 
 #include <cstddef>
 
-#include "kernels/dtype.h"
+#include "kernels/formats/dtype.h"
 
 namespace kvick::tools {
 

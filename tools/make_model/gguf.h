@@ -9,7 +9,7 @@
 #include "make_model/output.h"
 #include "make_model/vocabulary.h"
 
-#include "io/gguf_writer.h"
+#include "io/gguf/gguf_writer.h"
 
 namespace kvick::tools {
 

@@ -12,7 +12,7 @@
 #include "make_model/llama2c.h"
 #include "make_model/random.h"
 
-#include "io/model_file.h"
+#include "io/file/model_file.h"
 
 namespace kvick::tools {
 namespace {

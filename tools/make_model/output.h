@@ -12,7 +12,7 @@
 
 #include "base/result.h"
 #include "base/thread_pool.h"
-#include "kernels/dtype.h"
+#include "kernels/formats/dtype.h"
 
 namespace kvick::tools {
 

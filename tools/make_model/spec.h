@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "kernels/dtype.h"
+#include "kernels/formats/dtype.h"
 
 namespace kvick::tools {
 

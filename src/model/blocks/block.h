@@ -8,13 +8,13 @@
 #include <string_view>
 #include <vector>
 
-#include "model/attend.h"
+#include "model/attend/attend.h"
+#include "model/blocks/linear.h"
 #include "model/blocks/norm.h"
-#include "model/config.h"
-#include "model/linear.h"
-#include "model/model.h"
-#include "model/weights.h"
-#include "model/workspace.h"
+#include "model/core/config.h"
+#include "model/core/model.h"
+#include "model/core/weights.h"
+#include "model/core/workspace.h"
 
 namespace kvick::model {
 

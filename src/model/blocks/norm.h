@@ -4,8 +4,8 @@
 #include <string_view>
 #include <vector>
 
-#include "kernels/table.h"
-#include "model/weights.h"
+#include "kernels/table/table.h"
+#include "model/core/weights.h"
 
 namespace kvick::model {
 

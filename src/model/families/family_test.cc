@@ -7,9 +7,9 @@
 #include <gtest/gtest.h>
 #include <map>
 
-#include "kv/registry.h"
-#include "model/test_plain_step.h"
-#include "model/test_runner.h"
+#include "kv/registry/registry.h"
+#include "model/core/test_plain_step.h"
+#include "model/core/test_runner.h"
 
 namespace kvick::model {
 namespace {

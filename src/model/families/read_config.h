@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "model/config.h"
+#include "model/core/config.h"
 
 namespace kvick::model {
 

@@ -4,7 +4,7 @@
 #include <functional>
 #include <gtest/gtest.h>
 
-#include "io/builder.h"
+#include "io/file/builder.h"
 #include "model/families/family.h"
 
 namespace kvick::model {

@@ -1,0 +1,149 @@
+// kvick bench: prefill and decode speed, and what the cache took for it.
+
+#include <fmt/format.h>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "cli/bench/bench_report.h"
+#include "cli/bench/bench_spec.h"
+#include "cli/commands/commands.h"
+#include "cli/options/engine_options.h"
+#include "cli/options/machine_limits.h"
+#include "cli/options/number_list.h"
+#include "cli/options/spec_flag.h"
+#include "cli/terminal/progress.h"
+#include "engine/eval/speed.h"
+
+namespace kvick::cli {
+namespace {
+
+// A sweep with more measurements than this is a mistake of typing: even tiny ones would take hours.
+constexpr size_t kMostCases = 1000;
+
+struct BenchFlags {
+  EngineFlags engine;
+  std::string prompts = "512", decodes = "128", depths = "0", parallels = "1";
+  std::string spec, file;
+  uint32_t repeats = 5;
+  bool calibrate = false;
+};
+
+base::Result<engine::Sweep> sweep_of(const BenchFlags& flags) {
+  engine::Sweep sweep;
+  KVICK_TRY(sweep.prompts, parse_numbers("-p", flags.prompts, {.zero_means_none = true}));
+  KVICK_TRY(sweep.decodes, parse_numbers("-n", flags.decodes, {.zero_means_none = true}));
+  KVICK_TRY(sweep.depths, parse_numbers("-d", flags.depths, {}));
+  KVICK_TRY(sweep.parallels, parse_numbers("-b", flags.parallels, {.low = 1, .high = 4096}));
+  return sweep;
+}
+
+base::Result<std::vector<engine::Measurement>> measure(engine::Engine& engine,
+                                                       std::span<const engine::Case> cases,
+                                                       engine::SpeedOptions options, bool quiet) {
+  Progress progress = stderr_progress(quiet);
+  bool started = false;
+  options.progress = [&](uint64_t done, uint64_t total) {
+    if (!started) progress.start("measuring", Unit::kTokens, total);
+    started = true;
+    progress.update(done);
+  };
+  auto results = engine::measure_speed(engine, cases, options);
+  if (started) progress.finish();
+  return results;
+}
+
+// With --spec each flag has one number.
+base::Result<BenchSpec> spec_bench_of(const BenchFlags& flags, const engine::Sweep& sweep) {
+  const auto one = [](const std::vector<uint32_t>& numbers) { return numbers.size() == 1; };
+  if (!one(sweep.prompts) || !one(sweep.decodes) || !one(sweep.parallels))
+    return base::fail("with --spec, -p, -n and -b take one number each");
+  if (sweep.prompts[0] == 0 || sweep.decodes[0] < 2)
+    return base::fail("with --spec, -p is at least 1 and -n at least 2: guesses need a text");
+  if (sweep.depths != std::vector<uint32_t>{0})
+    return base::fail("with --spec the prompt is the depth: leave -d out and set -p");
+  return BenchSpec{.spec = flags.spec,
+                   .file = flags.file,
+                   .prompt = sweep.prompts[0],
+                   .decode = sweep.decodes[0],
+                   .parallel = sweep.parallels[0],
+                   .repeats = flags.repeats};
+}
+
+base::Result<int> bench(const BenchFlags& flags, const Common& common) {
+  engine::SpeedOptions options;
+  options.repeats = flags.repeats;
+  KVICK_TRY(const engine::Sweep sweep, sweep_of(flags));
+  if (!flags.spec.empty()) {
+    KVICK_TRY(const BenchSpec what, spec_bench_of(flags, sweep));
+    return bench_spec(what, flags.engine, common);
+  }
+  if (!flags.file.empty())
+    return base::fail("-f is for --spec: without guesses a text changes nothing");
+  const std::vector<engine::Case> cases = engine::cases_of(sweep);
+  if (cases.size() > kMostCases)
+    return base::fail("-p, -n, -d and -b ask for {} measurements; at most {} are made at once",
+                      cases.size(), kMostCases);
+  KVICK_TRY(options.kv, kv_options(flags.engine));
+  KVICK_TRY(const std::unique_ptr<engine::Engine> engine, open_engine(flags.engine, common));
+  options.kv = engine->resolved(std::move(options.kv));
+  const base::CpuTimes before = base::cpu_times();
+  KVICK_TRY(std::vector<engine::Measurement> measured,
+            measure(*engine, cases, options, common.quiet));
+  const std::optional<double> others = base::others_share(before, base::cpu_times());
+  // Calibration takes more memory than most models do, so it comes after the peak is read.
+  const uint64_t peak_rss_bytes = base::peak_rss_bytes();
+  KVICK_TRY(
+      plan::Calibration machine,
+      machine_limits(engine->pool(), engine->kernels().isa,
+                     {.again = flags.calibrate, .quiet = common.quiet, .others_now = others}));
+  BenchReport report = {.engine = *engine,
+                        .threads = engine->pool().size(),
+                        .kv = options.kv,
+                        .sweep = sweep,
+                        .repeats = flags.repeats,
+                        .peak_rss_bytes = peak_rss_bytes,
+                        .others = others,
+                        .machine = machine,
+                        .results = {}};
+  for (engine::Measurement& one : measured)
+    report.results.push_back(against_roofline(*engine, options.kv, machine, std::move(one)));
+  if (raise_to(report.results, machine)) KVICK_TRY_VOID(keep_raised_limits(machine, common.quiet));
+  if (common.json)
+    fmt::print("{}\n", report_json(report).dump(-1, ' ', false,
+                                                nlohmann::ordered_json::error_handler_t::replace));
+  else
+    fmt::print("{}", report_text(report));
+  return 0;
+}
+
+}  // namespace
+
+void add_bench(const Command& app, const Common& common) {
+  const Command command = app.add_command(
+      "bench",
+      "prefill and decode speed, and the cache's memory\n-p, -n, -d and -b take lists such as "
+      "128,512: each prompt is measured at each depth, and each decode of each number of sequences "
+      "at each depth\nwith --spec: answers to -p tokens of a text, with guesses and without");
+  auto flags = std::make_shared<BenchFlags>();
+  add_engine_flags(command, flags->engine);
+  command.add_option("-p,--prompt", flags->prompts, "tokens of the prompt; 0: no prefill")
+      .shows_default();
+  command.add_option("-n,--decode", flags->decodes, "tokens to generate; 0: no decode")
+      .shows_default();
+  command.add_option("-d,--depth", flags->depths, "tokens in the cache before").shows_default();
+  command.add_option("-b,--parallel", flags->parallels, "sequences that decode together")
+      .shows_default();
+  command.add_option("-r,--repeats", flags->repeats, "timed rounds; the median is shown")
+      .shows_default()
+      .in_range(1, 1000);
+  add_spec_flag(command, flags->spec);
+  command.add_option(
+      "-f,--file", flags->file,
+      "with --spec: the text that is read and gone on from (default: a bundled one)");
+  command.add_flag("--calibrate", flags->calibrate,
+                   "measure again what this machine reads and computes at most, which `roofline` "
+                   "is a share of; kept beside the model cache");
+  command.runs([&common, flags] { return bench(*flags, common); });
+}
+
+}  // namespace kvick::cli

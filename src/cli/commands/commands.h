@@ -1,0 +1,20 @@
+#pragma once
+// The commands. add_NAME adds one with its options, and what it does.
+
+#include "cli/options/command.h"
+#include "cli/options/command_line.h"
+
+namespace kvick::cli {
+
+void add_run(const Command& app, const Common& common);
+void add_serve(const Command& app, const Common& common);
+void add_bench(const Command& app, const Common& common);
+void add_ppl(const Command& app, const Common& common);
+void add_plan(const Command& app, const Common& common);
+void add_lab(const Command& app, const Common& common);
+void add_train(const Command& app, const Common& common);
+void add_inspect(const Command& app, const Common& common);
+void add_list(const Command& app, const Common& common);
+void add_pull(const Command& app, const Common& common);
+
+}  // namespace kvick::cli

@@ -1,0 +1,242 @@
+// kvick lab: experiments with strategies, as JSON, SVG and one page.
+
+#include "lab/core/lab.h"
+
+#include <fmt/format.h>
+#include <memory>
+#include <set>
+
+#include "base/memory.h"
+#include "cli/commands/commands.h"
+#include "cli/models/models.h"
+#include "cli/options/engine_options.h"
+#include "cli/terminal/progress.h"
+#include "lab/core/report.h"
+#include "lab/data/shapes.h"
+
+namespace kvick::cli {
+namespace {
+
+struct LabFlags {
+  EngineFlags engine;
+  std::string experiment, folder, file;
+  kvick::lab::Bounding bounded;
+  std::vector<std::string> shapes, stores, types, specs, bandwidths;
+  kvick::lab::Selecting select;
+  uint32_t rounds = 0, batch = 0, prompts = 0, prompt = 0, text_tokens = 0, answer = 0;
+  bool again = false;
+};
+
+// Opens models when an experiment asks for them, by default the flags' own.
+class Models {
+ public:
+  Models(const EngineFlags& flags, const Common& common) : flags_(flags), common_(common) {}
+  base::Result<engine::Engine*> open(engine::Attention attention) {
+    return open(flags_.model, attention);
+  }
+  base::Result<engine::Engine*> open(const std::string& model, engine::Attention attention) {
+    std::unique_ptr<engine::Engine>& engine = opened_[{model, attention}];
+    if (engine == nullptr) {
+      EngineFlags flags = flags_;
+      flags.model = model;
+      flags.attention = attention;
+      // Figures of other machines and other days are to be comparable.
+      flags.prompt_arithmetic = engine::PromptArithmetic::kExact;
+      flags.fingerprint = true;  // of files of rows, which one of the experiments keeps
+      flags.float_activations = engine::FloatActivations::kF32;
+      KVICK_TRY(engine, open_engine(flags, common_));
+    }
+    return engine.get();
+  }
+
+ private:
+  const EngineFlags& flags_;
+  const Common& common_;
+  std::map<std::pair<std::string, engine::Attention>, std::unique_ptr<engine::Engine>> opened_;
+};
+
+std::string command_of(const LabFlags& flags) {
+  std::string text = "kvick lab " + flags.experiment;
+  for (const std::string& shape : flags.shapes) text += " --shape " + shape;
+  if (!flags.engine.model.empty()) text += " -m " + flags.engine.model;
+  if (!flags.file.empty()) text += " --file " + flags.file;
+  for (const std::string& kv : flags.stores) text += " --kv " + kv;
+  for (const std::string& type : flags.types) text += " --kv-type " + type;
+  if (!flags.engine.kv_tier.empty()) text += " --kv-tier " + flags.engine.kv_tier;
+  for (const std::string& spec : flags.specs) text += " --spec " + spec;
+  for (const std::string& policy : flags.select.policies) text += " --kv-select " + policy;
+  for (const std::string& budget : flags.select.budgets) text += " --budget " + budget;
+  if (!flags.select.predictor.empty()) text += " --predictor " + flags.select.predictor;
+  if (!flags.select.components.empty()) text += " --components " + flags.select.components;
+  for (const std::string& model : flags.bounded.models) text += " --bounded " + model;
+  for (const std::string& recall : flags.bounded.recall) text += " --recall " + recall;
+  if (flags.bounded.trained > 0) text += fmt::format(" --trained {}", flags.bounded.trained);
+  for (const std::string& bandwidth : flags.bandwidths) text += " --bandwidth " + bandwidth;
+  if (flags.prompts > 0) text += fmt::format(" --prompts {}", flags.prompts);
+  if (flags.prompt > 0) text += fmt::format(" --prompt {}", flags.prompt);
+  if (flags.text_tokens > 0) text += fmt::format(" --tokens {}", flags.text_tokens);
+  if (flags.answer > 0) text += fmt::format(" --answer {}", flags.answer);
+  if (flags.engine.context > 0) text += fmt::format(" --ctx {}", flags.engine.context);
+  if (flags.batch > 0) text += fmt::format(" --batch {}", flags.batch);
+  if (flags.rounds > 0) text += fmt::format(" --rounds {}", flags.rounds);
+  return text + " -o " + flags.folder;
+}
+
+base::Result<int> lab(const LabFlags& flags, const Common& common) {
+  const kvick::lab::ExperimentRow* row = kvick::lab::find_experiment(flags.experiment);
+  if (row == nullptr) {
+    std::string names;
+    for (const auto& one : kvick::lab::experiments())
+      names += (names.empty() ? "" : ", ") + std::string(one.name);
+    return base::fail("there is no experiment {}; there are {}", flags.experiment, names);
+  }
+  KVICK_TRY(const base::Isa isa, kernels::choose_isa());
+  base::ThreadPool pool(flags.engine.threads != 0 ? flags.engine.threads : base::available_cpus());
+  Models models(flags.engine, common);
+  Progress progress = stderr_progress(common.quiet);
+  std::string model_path;
+  if (!flags.engine.model.empty()) {
+    KVICK_TRY(const std::filesystem::path path, find_model(flags.engine.model));
+    model_path = path.string();
+  }
+  const kvick::lab::Bench bench = {
+      .pool = pool,
+      .kernels = kernels::table(isa),
+      .model = [&](engine::Attention attention) { return models.open(attention); },
+      .open = [&](const std::string& path) { return models.open(path, engine::Attention::kFused); },
+      .model_path = model_path,
+      .shapes = flags.shapes,
+      .file = flags.file,
+      .tokens = flags.engine.context,
+      .batch = flags.batch,
+      .stores = flags.stores,
+      .types = flags.types,
+      .specs = flags.specs,
+      .tier = flags.engine.kv_tier,
+      .select = flags.select,
+      .bounded = flags.bounded,
+      .bandwidths = flags.bandwidths,
+      .prompts = flags.prompts,
+      .prompt = flags.prompt,
+      .text_tokens = flags.text_tokens,
+      .answer = flags.answer,
+      .note = [&](std::string_view line) { progress.note(line); }};
+  bool started = false;
+  auto result =
+      kvick::lab::run_experiment(*row, bench,
+                                 {.folder = flags.folder,
+                                  .rounds = flags.rounds,
+                                  .again = flags.again,
+                                  .machine = {{"cpu", base::cpu_name()},
+                                              {"isa", base::isa_name(isa)},
+                                              {"threads", pool.size()}},
+                                  .command = command_of(flags),
+                                  .progress = [&](uint64_t done, uint64_t total, std::string_view) {
+                                    if (!started)
+                                      progress.start(flags.experiment, Unit::kRuns, total);
+                                    started = true;
+                                    progress.update(done);
+                                  }});
+  if (started) progress.finish();
+  if (!result.ok()) return result.error();
+  if (common.json) {
+    fmt::print("{}\n", result->report.dump());
+    return 0;
+  }
+  fmt::print("{}\n", result->text);
+  for (const auto& file : result->files) fmt::print("{}\n", file.string());
+  return 0;
+}
+
+// Of experiments with policies of which rows are read.
+void add_selecting_flags(const Command& command, LabFlags& flags) {
+  command.add_option("--kv-select", flags.select.policies,
+                     "policies to go through, without a budget, where an experiment has any "
+                     "(default: all whose file is given, if they need one)");
+  command.add_option("--budget", flags.select.budgets,
+                     "their budgets: shares of the rows, such as 0.25, or numbers of rows");
+  command.add_option("--predictor", flags.select.predictor,
+                     "maple's file, as kvick train distil makes it");
+  command.add_option("--components", flags.select.components,
+                     "loki's file, as kvick train pca makes it");
+  command.add_option("--bandwidth", flags.bandwidths,
+                     "of a slower tier, such as 4GB/s (tier goes through several)");
+  command.add_option("--prompt", flags.prompt,
+                     "tokens of each window that are read as a prompt, from all rows, and do not "
+                     "count (budget; default: 0)");
+  command.add_option("--tokens", flags.text_tokens,
+                     "tokens of the file that are read (budget, bounded; default: 4 windows)");
+}
+
+// Of bounded.
+void add_bounded_flags(const Command& command, LabFlags& flags) {
+  command.add_option("--bounded", flags.bounded.models,
+                     "models with a memory of slots, beside -m, which keeps rows (bounded)");
+  command.add_option("--recall", flags.bounded.recall,
+                     "summary.json of runs of kvick train --task mqar or copy (bounded)");
+  command
+      .add_option("--trained", flags.bounded.trained,
+                  "tokens of the windows that the models were trained on: longer contexts are "
+                  "marked (bounded)")
+      .in_range(1, 1 << 30);
+}
+
+}  // namespace
+
+void add_lab(const Command& app, const Common& common) {
+  std::string list;
+  for (const auto& row : kvick::lab::experiments())
+    list += fmt::format("\n  {:<20} {}", row.name, row.summary);
+  const Command command = app.add_command(
+      "lab",
+      "experiments with strategies: JSON, SVG and a page in a folder; what is there already "
+      "is not measured again" +
+          list);
+  auto flags = std::make_shared<LabFlags>();
+  command.add_option("experiment", flags->experiment, "one of the above").required();
+  command.add_option("-o,--out", flags->folder, "folder for the results").required();
+  std::string shapes;
+  for (const auto& shape : kvick::lab::named_shapes())
+    shapes += fmt::format("{}{} ({})", shapes.empty() ? "" : ", ", shape.name, shape.model);
+  command.add_option("--shape", flags->shapes, "shapes of attention to go through: " + shapes);
+  command.add_option("--file", flags->file, "a text or a trace, where an experiment needs one");
+  command.add_option("-m,--model", flags->engine.model, "a model, where an experiment needs one");
+  command
+      .add_option("--threads", flags->engine.threads,
+                  "threads that compute (default: all processors)")
+      .in_range(1, 1024);
+  command
+      .add_option("--ctx", flags->engine.context,
+                  "tokens of a context, where an experiment of a whole model has one")
+      .in_range(16, 1 << 20);
+  command
+      .add_option("-b,--batch", flags->batch,
+                  "sequences that grow together, where an experiment of a whole model has them")
+      .in_range(1, 4096);
+  command.add_option("--kv", flags->stores,
+                     "caches to go through, where an experiment lets them be chosen (spec, depth)");
+  command.add_option("--kv-type", flags->types,
+                     "types of their rows to go through, where an experiment lets them be chosen "
+                     "(spec)");
+  command.add_option("--kv-tier", flags->engine.kv_tier, "of those that have a slower tier");
+  command.add_option("--spec", flags->specs,
+                     "ways to guess to go through, where an experiment has any (spec)");
+  command
+      .add_option("--prompts", flags->prompts,
+                  "prompts of a category, where an experiment reads some (default: 10); facts at "
+                  "each place of needle (default: 3)")
+      .in_range(1, 1 << 20);
+  command
+      .add_option(
+          "--answer", flags->answer,
+          "tokens of an answer, at most, where an experiment writes some (spec; default: 64)")
+      .in_range(2, 1 << 20);
+  add_selecting_flags(command, *flags);
+  add_bounded_flags(command, *flags);
+  command.add_option("--rounds", flags->rounds, "rounds (default: the experiment's own number)")
+      .in_range(1, 1000);
+  command.add_flag("--again", flags->again, "measure anew what the folder holds");
+  command.runs([&common, flags] { return lab(*flags, common); });
+}
+
+}  // namespace kvick::cli

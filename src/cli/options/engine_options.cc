@@ -1,0 +1,137 @@
+#include "cli/options/engine_options.h"
+
+#include <cstdio>
+#include <fmt/format.h>
+
+#include "cli/models/models.h"
+#include "cli/terminal/progress.h"
+#include "kernels/table/table.h"
+#include "kv/registry/policies.h"
+#include "kv/tier/tier.h"
+
+namespace kvick::cli {
+namespace {
+
+std::string tier_help() {
+  std::string text =
+      "keys and values in a slower tier, and a bounded part of them in memory: "
+      "NAME[:key=value,...]";
+  const auto add = [&](std::span<const kv::Option> options) {
+    for (const kv::Option& option : options)
+      text += fmt::format("\n    {:<10} {}{}", option.name, option.summary,
+                          option.fallback.empty() ? "" : fmt::format(" ({})", option.fallback));
+  };
+  for (const kv::TierKind& kind : kv::tier_kinds()) {
+    text += fmt::format("\n  {:<6} {}", kind.name, kind.summary);
+    add(kind.options);
+  }
+  text += "\n  all of them:";
+  add(kv::common_tier_options());
+  return text;
+}
+
+void add_arithmetic_flags(const Command& command, EngineFlags& flags) {
+  command.add_choice<engine::Attention>(
+      "--attn", flags.attention,
+      {{"fused", engine::Attention::kFused}, {"bmm", engine::Attention::kBmm}},
+      "fused: attention by kvick's kernels, over the rows that there are; bmm: by a library's "
+      "batched products over whole buckets, as BMC does it (needs --kv-type f32)");
+  command.add_choice<engine::PromptArithmetic>(
+      "--prompt-arithmetic", flags.prompt_arithmetic,
+      {{"exact", engine::PromptArithmetic::kExact},
+       {"tiles", engine::PromptArithmetic::kTiles},
+       {"auto", engine::PromptArithmetic::kAuto}},
+      "how prompts are computed: exact, as answers are, so that answers are cached for later "
+      "prompts; tiles: in bfloat16 on the tiles of processors with AMX, about twice as fast, and "
+      "answers that come back in a prompt are read again; auto: tiles where the processor has "
+      "them");
+  command.add_choice<engine::FloatActivations>(
+      "--float-activations", flags.float_activations,
+      {{"f32", engine::FloatActivations::kF32},
+       {"bf16", engine::FloatActivations::kBf16},
+       {"auto", engine::FloatActivations::kAuto}},
+      "what weights of BF16 and F16 are multiplied with: f32; bf16: activations rounded to "
+      "bfloat16, F16 weights too, up to twice as fast; auto: bf16 where this processor multiplies "
+      "it at least 1.5 times as fast, which is measured at start");
+}
+
+}  // namespace
+
+void add_model_flags(const Command& command, EngineFlags& flags) {
+  command.add_option("-m,--model", flags.model,
+                     "a .gguf file, a Hugging Face folder, or the name of a pulled model "
+                     "(default: smollm2)");
+  command.add_option("--threads", flags.threads, "threads that compute (default: all processors)")
+      .in_range(1, 1024);
+}
+
+void add_engine_flags(const Command& command, EngineFlags& flags) {
+  add_model_flags(command, flags);
+  std::string strategies;
+  for (const kv::Strategy& strategy : kv::strategies())
+    strategies += fmt::format("\n  {:<10} {}", strategy.name, strategy.summary);
+  command.add_option("--kv", flags.kv,
+                     "how keys and values are kept: NAME[:key=value,...], by default " +
+                         std::string(kv::strategies().front().name) +
+                         ", or bounded for a model that needs it" + strategies);
+  command.add_option(
+      "--kv-type", flags.kv_type,
+      "type of keys and values: f32, f16, bf16, q8, q4, static8:FILE or static16:FILE (kvick train "
+      "ranges makes the file), or k=q8,v=q4; or one that changes with age: "
+      "mixed[:window=128,old=q8], kivi4[:window=128] (default: f16; a memory of slots is f32)");
+  command.add_option("--kv-tier", flags.kv_tier, tier_help());
+  std::string policies;
+  for (const kv::Policy& policy : kv::policies())
+    policies += fmt::format("\n  {:<12} {}", policy.name, policy.summary);
+  command.add_option(
+      "--kv-select", flags.kv_select,
+      "which of the rows are read: NAME[:budget=0.25,...], by default all of them" + policies +
+          "\n  auto:loss=0.02,policy=NAME,...: that policy (quest), its budget raised while checks "
+          "find that it misses more of the attention than loss");
+  add_arithmetic_flags(command, flags);
+  command.add_option("--ctx", flags.context,
+                     "most tokens of a sequence (default: the model's context)");
+  command.add_bytes("--kv-memory", flags.kv_memory,
+                    "most memory for keys and values, e.g. 512MB (default: what is free)");
+}
+
+base::Result<engine::KvOptions> kv_options(const EngineFlags& flags) {
+  KVICK_TRY(engine::KvOptions options,
+            engine::parse_kv_options(flags.kv, flags.kv_type, flags.kv_tier, flags.kv_select));
+  options.max_tokens = flags.context;
+  // Without a limit of its own a cache that allocates all at once could take more than there is,
+  // and be killed.
+  options.max_bytes = flags.kv_memory != 0 ? flags.kv_memory : base::available_memory_bytes();
+  return options;
+}
+
+base::Result<std::unique_ptr<engine::Engine>> open_engine(const EngineFlags& flags,
+                                                          const Common& common) {
+  KVICK_TRY(const base::Isa isa, kernels::choose_isa());
+  KVICK_TRY(const std::filesystem::path path, find_model(flags.model));
+  Progress progress = stderr_progress(common.quiet);
+  bool started = false;
+  auto engine = engine::Engine::open({.model_path = path.string(),
+                                      .threads = flags.threads,
+                                      .isa = isa,
+                                      .attention = flags.attention,
+                                      .prompt_arithmetic = flags.prompt_arithmetic,
+                                      .fingerprint = flags.fingerprint,
+                                      .float_activations = flags.float_activations,
+                                      .progress = [&](uint64_t done, uint64_t total) {
+                                        if (!started)
+                                          progress.start("loading " + path.filename().string(),
+                                                         Unit::kBytes, total);
+                                        started = true;
+                                        progress.update(done);
+                                      }});
+  if (started) progress.finish();
+  return engine;
+}
+
+int refuse(const base::Error& error) {
+  fmt::print(stderr, "kvick: {}\n", error.message);
+  return 2;
+}
+
+}  // namespace kvick::cli

@@ -1,0 +1,40 @@
+#pragma once
+// What every command that runs a model takes, and how it opens one.
+
+#include <memory>
+#include <string>
+
+#include "base/result.h"
+#include "cli/options/command.h"
+#include "cli/options/command_line.h"
+#include "engine/core/engine.h"
+
+namespace kvick::cli {
+
+struct EngineFlags {
+  std::string model;
+  unsigned threads = 0;
+  std::string kv, kv_type, kv_tier, kv_select;
+  uint32_t context = 0;
+  uint64_t kv_memory = 0;
+  engine::Attention attention = engine::Attention::kFused;
+  engine::PromptArithmetic prompt_arithmetic = engine::PromptArithmetic::kAuto;
+  bool fingerprint = false;  // no option: commands that keep files of rows set it
+  engine::FloatActivations float_activations = engine::FloatActivations::kAuto;
+};
+
+// -m and --threads alone.
+void add_model_flags(const Command& command, EngineFlags& flags);
+// These and how keys and values are kept.
+void add_engine_flags(const Command& command, EngineFlags& flags);
+
+// The cache options that the flags ask for.
+base::Result<engine::KvOptions> kv_options(const EngineFlags& flags);
+// Loads the model, with a progress bar unless quiet.
+base::Result<std::unique_ptr<engine::Engine>> open_engine(const EngineFlags& flags,
+                                                          const Common& common);
+
+// "kvick: MESSAGE" on stderr; returns 2.
+int refuse(const base::Error& error);
+
+}  // namespace kvick::cli

@@ -1,0 +1,110 @@
+// kvick train TASK: what is learnt or measured once for a model and kept in a file.
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "cli/commands/commands.h"
+#include "cli/options/engine_options.h"
+#include "cli/terminal/progress.h"
+#include "cli/train/train_answers.h"
+#include "cli/train/train_distil.h"
+#include "cli/train/train_model.h"
+#include "cli/train/train_pca.h"
+#include "cli/train/train_start.h"
+#include "engine/eval/measure_ranges.h"
+
+namespace kvick::cli {
+namespace {
+
+struct RangesFlags {
+  EngineFlags engine;
+  std::string file, output;
+  uint32_t most = 0, window = 512;
+  double margin = 0.1;
+};
+
+float largest(const std::vector<float>& list) {
+  return *std::max_element(list.begin(), list.end());
+}
+
+void print_result(const RangesFlags& flags, const engine::Ranges& ranges, const Common& common) {
+  const float keys = largest(ranges.heads.k), values = largest(ranges.heads.v);
+  if (common.json)
+    fmt::print("{}\n", nlohmann::ordered_json{{"output", flags.output},
+                                              {"tokens", ranges.tokens},
+                                              {"layers", ranges.model.layers},
+                                              {"kv_heads", ranges.model.kv_heads},
+                                              {"margin", ranges.margin},
+                                              {"largest_key", keys},
+                                              {"largest_value", values}}
+                           .dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+  else
+    fmt::print(
+        "{}: ranges of {} layers of {} KV heads over {} tokens, of keys up to {:.4g}, of values up "
+        "to {:.4g}\nuse: --kv-type static8:{} or static16:{}\n",
+        flags.output, ranges.model.layers, ranges.model.kv_heads, ranges.tokens, keys, values,
+        flags.output, flags.output);
+}
+
+base::Result<int> train_ranges(const RangesFlags& flags, const Common& common) {
+  std::ifstream in(flags.file, std::ios::binary);
+  if (!in) return base::fail("cannot read {}", flags.file);
+  const std::string text(std::istreambuf_iterator<char>(in), {});
+  KVICK_TRY(const std::unique_ptr<engine::Engine> engine, open_engine(flags.engine, common));
+  const std::vector<engine::Token> tokens = engine->tokenizer().encode(text, false, false);
+  Progress progress = stderr_progress(common.quiet);
+  bool started = false;
+  const auto report = [&](uint64_t done, uint64_t total) {
+    if (!started) progress.start("reading " + flags.file, Unit::kTokens, total);
+    started = true;
+    progress.update(done);
+  };
+  KVICK_TRY(const engine::Ranges ranges, engine::measure_ranges(*engine, tokens,
+                                                                {.window = flags.window,
+                                                                 .most = flags.most,
+                                                                 .margin = flags.margin,
+                                                                 .progress = report}));
+  if (started) progress.finish();
+  KVICK_TRY_VOID(engine::write_ranges(flags.output, ranges));
+  print_result(flags, ranges, common);
+  return 0;
+}
+
+void add_ranges(const Command& train, const Common& common) {
+  const Command command = train.add_command(
+      "ranges", "how large keys and values become on a text, for --kv-type static8 and static16");
+  auto flags = std::make_shared<RangesFlags>();
+  add_model_flags(command, flags->engine);
+  command.add_option("-f,--file", flags->file, "the text").required();
+  command.add_option("-o,--output", flags->output, "the file to write, NAME.kvr").required();
+  command.add_option("--tokens", flags->most, "only the first N tokens (default: all)");
+  command.add_option("--window", flags->window, "tokens that are read as one sequence")
+      .shows_default()
+      .in_range(1, 1 << 20);
+  command
+      .add_option("--margin", flags->margin,
+                  "how much larger than what was seen ranges are: 0.1 for a tenth")
+      .shows_default();
+  command.runs([&common, flags] { return train_ranges(*flags, common); });
+}
+
+}  // namespace
+
+void add_train(const Command& app, const Common& common) {
+  const Command command =
+      app.add_command("train", "train a small model, or measure what a cache needs to know of one");
+  command.needs_command();
+  add_ranges(command, common);
+  add_distil(command, common);
+  add_predictor(command, common);
+  add_pca(command, common);
+  add_model_training(command, common);
+  add_start(command, common);
+  add_answers(command, common);
+}
+
+}  // namespace kvick::cli

@@ -1,0 +1,130 @@
+// kvick train answers: what a model says to prompts, and how sure it is of each token, for a draft
+// model to learn.
+
+#include "cli/train/train_answers.h"
+
+#include <fmt/format.h>
+#include <fstream>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "cli/options/engine_options.h"
+#include "cli/terminal/progress.h"
+#include "cli/train/mistakes.h"
+#include "lab/data/prompts.h"
+#include "train/from_model/ask.h"
+
+namespace kvick::cli {
+namespace {
+
+using Prompts = std::vector<std::vector<engine::Token>>;
+
+// Of a line of a plain text, how much is given and how much there must be.
+constexpr size_t kGivenTokens = 24, kLeastTokens = 8;
+
+struct AnswersFlags {
+  EngineFlags engine;
+  std::vector<std::string> files;
+  std::string output;
+  train::AskOptions options;
+  uint32_t prompts = UINT32_MAX, longest = 512;
+};
+
+// The first tokens of every line that has as many.
+base::Result<Prompts> beginnings_of(std::ifstream& text, const engine::Engine& engine,
+                                    const AnswersFlags& flags) {
+  Prompts out;
+  for (std::string line; std::getline(text, line) && out.size() < flags.prompts;) {
+    std::vector<engine::Token> tokens = engine.tokenizer().encode(line, true, false);
+    if (tokens.size() < kLeastTokens) continue;
+    tokens.resize(std::min({tokens.size(), kGivenTokens, size_t{flags.longest}}));
+    out.push_back(std::move(tokens));
+  }
+  return out;
+}
+
+base::Result<Prompts> prompts_of(const std::string& path, const engine::Engine& engine,
+                                 const AnswersFlags& flags) {
+  std::ifstream in(path);
+  if (!in) return base::fail("cannot read {}", path);
+  if (in.peek() != '{') return beginnings_of(in, engine, flags);
+  KVICK_TRY(lab::PromptSet set,
+            lab::read_prompts(path, engine, flags.prompts, flags.options.tokens));
+  Prompts out;
+  for (auto& [category, prompts] : set.categories)
+    for (auto& prompt : prompts)
+      if (prompt.size() <= flags.longest) out.push_back(std::move(prompt));
+  return out;
+}
+
+void print_result(const AnswersFlags& flags, const train::AnswerData& data, const Common& common) {
+  if (common.json)
+    fmt::print("{}\n", nlohmann::ordered_json{{"output", flags.output},
+                                              {"sequences", data.ends.size()},
+                                              {"tokens", data.tokens.size()},
+                                              {"top", data.top}}
+                           .dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+  else
+    fmt::print("{}: {} sequences of {} tokens in all, with the {} likeliest in each place\n",
+               flags.output, data.ends.size(), data.tokens.size(), data.top);
+}
+
+base::Result<int> write_answers(AnswersFlags& flags, const Common& common) {
+  KVICK_TRY(const std::unique_ptr<engine::Engine> engine, open_engine(flags.engine, common));
+  Prompts prompts;
+  for (const std::string& path : flags.files) {
+    KVICK_TRY(Prompts some, prompts_of(path, *engine, flags));
+    std::move(some.begin(), some.end(), std::back_inserter(prompts));
+  }
+  Progress progress = stderr_progress(common.quiet);
+  bool started = false;
+  flags.options.progress = [&](uint64_t done) {
+    if (!started) progress.start("asking", Unit::kRuns, prompts.size());
+    started = true;
+    progress.update(done);
+  };
+  KVICK_TRY(const train::AnswerData data, train::ask(*engine, prompts, flags.options));
+  if (started) progress.finish();
+  train::write_answers(flags.output, data);
+  print_result(flags, data, common);
+  return 0;
+}
+
+}  // namespace
+
+void add_answers(const Command& train, const Common& common) {
+  const Command command = train.add_command(
+      "answers", "what a model says to prompts, for kvick train draft to learn from");
+  auto flags = std::make_shared<AnswersFlags>();
+  train::AskOptions& options = flags->options;
+  add_model_flags(command, flags->engine);
+  command
+      .add_option("-f,--file", flags->files,
+                  "prompts: of Spec-Bench, GSM8K or HumanEval, or texts, the beginning of whose "
+                  "lines the model goes on from")
+      .required();
+  command.add_option("-o,--output", flags->output, "the file to write").required();
+  command.add_option("--prompts", flags->prompts,
+                     "only the first N of each category or text (default: all)");
+  command.add_option("--longest", flags->longest, "leave longer prompts out")
+      .shows_default()
+      .in_range(1, 1 << 20);
+  command.add_option("-n,--tokens", options.tokens, "of an answer, at most")
+      .shows_default()
+      .in_range(1, 1 << 20);
+  command.add_option("-b,--batch", options.parallel, "prompts that are answered at once")
+      .shows_default()
+      .in_range(1, 4096);
+  command
+      .add_option("--top", options.top, "likely tokens whose probabilities are kept in each place")
+      .shows_default();
+  command
+      .add_option("--temp", options.sampling.temperature,
+                  "0: the likeliest token, or draw at this temperature")
+      .shows_default();
+  command.add_option("--seed", options.sampling.seed, "of what is drawn").shows_default();
+  command.runs(
+      [&common, flags] { return mistakes_of([&] { return write_answers(*flags, common); }); });
+}
+
+}  // namespace kvick::cli

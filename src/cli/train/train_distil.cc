@@ -1,0 +1,186 @@
+// kvick train distil: MAPLE's predictor for a model, learnt from a text; and predictor: one that
+// was trained together with the model.
+
+#include "cli/train/train_distil.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <fmt/format.h>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "distil/distil.h"
+
+#include "cli/options/engine_options.h"
+#include "cli/terminal/progress.h"
+#include "cli/train/mistakes.h"
+#include "engine/artifacts/predictor_file.h"
+#include "train/from_model/start.h"
+
+namespace kvick::cli {
+namespace {
+
+using nlohmann::ordered_json;
+
+struct DistilFlags {
+  EngineFlags engine;
+  std::string file, output;
+  std::string checkpoint;  // of `predictor`
+  uint32_t window = 0;     // 0: options.window, or the model's context if that is less
+  distil::DistilOptions options;
+};
+
+ordered_json to_json(const distil::Quality& quality) {
+  return {{"mse", quality.mse},
+          {"recall", quality.recall},
+          {"mass", quality.mass},
+          {"layer_mass", quality.layer_mass},
+          {"best_mass", quality.best_mass}};
+}
+
+void print_result(const DistilFlags& flags, const distil::Distilled& made, const Common& common) {
+  const kv::PredictorShape& shape = made.predictor.shape;
+  const distil::Quality mean = distil::mean_of(made.layers);
+  if (common.json) {
+    ordered_json layers = ordered_json::array();
+    for (const distil::Quality& layer : made.layers) layers.push_back(to_json(layer));
+    const ordered_json json = {{"output", flags.output},    {"form", engine::form_name(shape.form)},
+                               {"rank", shape.rank},        {"tokens", made.tokens},
+                               {"held_out", made.held_out}, {"mean", to_json(mean)},
+                               {"layers", layers}};
+    fmt::print("{}\n", json.dump(-1, ' ', false, ordered_json::error_handler_t::replace));
+    return;
+  }
+  fmt::print("layer     MSE  recall    mass  best possible mass\n");
+  const auto row = [](std::string_view name, const distil::Quality& quality) {
+    fmt::print("{:>5} {:>7.4f} {:>7.4f} {:>7.4f} {:>7.4f}\n", name, quality.mse, quality.recall,
+               quality.mass, quality.best_mass);
+  };
+  for (size_t i = 0; i < made.layers.size(); ++i) row(std::to_string(i), made.layers[i]);
+  row("all", mean);
+  fmt::print(
+      "{}: {} values for each of {} KV heads, learnt from {} tokens, judged by {} others at {:g} "
+      "of "
+      "the rows\nuse: --kv-select maple:file={}\n",
+      flags.output, shape.rank, shape.kv_heads, made.tokens, made.held_out,
+      flags.options.evaluate.budget, flags.output);
+}
+
+distil::DistilOptions options_for(const engine::Engine& engine, const DistilFlags& flags) {
+  distil::DistilOptions options = flags.options;
+  options.window =
+      flags.window != 0 ? flags.window : std::min(options.window, engine.model().config().context);
+  return options;
+}
+
+base::Result<std::string> text_in(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  if (!in) return base::fail("cannot read {}", path);
+  return std::string(std::istreambuf_iterator<char>(in), {});
+}
+
+base::Result<int> write_result(const DistilFlags& flags, const distil::Distilled& made,
+                               const engine::Engine& engine, const Common& common) {
+  const std::string name = std::filesystem::path(flags.file).filename().string();
+  KVICK_TRY_VOID(
+      engine::write_predictor(flags.output, distil::file_of(made, engine.identity(), name)));
+  print_result(flags, made, common);
+  return 0;
+}
+
+base::Result<int> take_predictor(const DistilFlags& flags, const Common& common) {
+  KVICK_TRY(const std::string text, text_in(flags.file));
+  const train::Checkpoint trained = train::read_checkpoint(flags.checkpoint);
+  KVICK_TRY(kv::Predictor predictor, train::predictor_of(trained));
+  KVICK_TRY(const std::unique_ptr<engine::Engine> engine, open_engine(flags.engine, common));
+  const distil::DistilOptions options = options_for(*engine, flags);
+  const std::vector<engine::Token> tokens = engine->tokenizer().encode(text, false, false);
+  KVICK_TRY(distil::Distilled made, distil::finish(*engine, std::move(predictor), tokens, options));
+  made.tokens = trained.data_tokens;
+  return write_result(flags, made, *engine, common);
+}
+
+base::Result<int> train_distil(const DistilFlags& flags, const Common& common) {
+  KVICK_TRY(const std::string text, text_in(flags.file));
+  KVICK_TRY(const std::unique_ptr<engine::Engine> engine, open_engine(flags.engine, common));
+  distil::DistilOptions options = options_for(*engine, flags);
+  const std::vector<engine::Token> tokens = engine->tokenizer().encode(text, false, false);
+  Progress progress = stderr_progress(common.quiet);
+  bool started = false;
+  options.progress = [&](uint64_t done, uint64_t total) {
+    if (!started) progress.start("distilling from " + flags.file, Unit::kTokens, total);
+    started = true;
+    progress.update(done);
+  };
+  KVICK_TRY(const distil::Distilled made, distil::distil(*engine, tokens, options));
+  if (started) progress.finish();
+  return write_result(flags, made, *engine, common);
+}
+
+void add_window(const Command& command, DistilFlags& flags) {
+  command
+      .add_option("--window", flags.window,
+                  fmt::format("tokens that are read as one sequence (default: {}, or the model's "
+                              "context)",
+                              flags.options.window))
+      .in_range(2, 1 << 20);
+}
+
+}  // namespace
+
+void add_predictor(const Command& train, const Common& common) {
+  const Command command = train.add_command(
+      "predictor", "the predictor of a run of kvick train maple, for its model: --kv-select maple");
+  auto flags = std::make_shared<DistilFlags>();
+  command.add_option("checkpoint", flags->checkpoint, "FOLDER/checkpoint.kvc").required();
+  add_model_flags(command, flags->engine);
+  command
+      .add_option("-f,--file", flags->file, "a text: two windows of it, to scale and to judge by")
+      .required();
+  command.add_option("-o,--output", flags->output, "the file to write, NAME.kvp").required();
+  add_window(command, *flags);
+  command.runs(
+      [&common, flags] { return mistakes_of([&] { return take_predictor(*flags, common); }); });
+}
+
+void add_distil(const Command& train, const Common& common) {
+  const Command command =
+      train.add_command("distil",
+                        "which rows a model will read, predicted from a few values of each: for "
+                        "--kv-select maple");
+  auto flags = std::make_shared<DistilFlags>();
+  distil::DistilOptions& options = flags->options;
+  add_model_flags(command, flags->engine);
+  command.add_option("-f,--file", flags->file, "the text").required();
+  command.add_option("-o,--output", flags->output, "the file to write, NAME.kvp").required();
+  command.add_choice<kv::PredictorForm>(
+      "--form", options.form,
+      {{"heads", kv::PredictorForm::kHeads},
+       {"trained", kv::PredictorForm::kTrained},
+       {"random", kv::PredictorForm::kRandom}},
+      "what predictions are made from: heads, a layer's queries and keys; trained, its input; "
+      "random, its input through a fixed random projection, as MAPLE defines it");
+  command.add_choice<distil::Position>(
+      "--position", options.position,
+      {{"none", distil::Position::kNone}, {"rotary", distil::Position::kRotary}},
+      "what predictions from a layer's input know of positions: rotary, they turn by them as the "
+      "model's own queries and keys do; none, nothing, as MAPLE defines it (default: rotary, where "
+      "the model has it)");
+  command.add_option("--rank", options.rank,
+                     "values that are kept of each key (default: a quarter of its own)");
+  command.add_choice<distil::Loss>(
+      "--loss", options.loss,
+      {{"divergence", distil::Loss::kDivergence},
+       {"centred", distil::Loss::kCentred},
+       {"raw", distil::Loss::kRaw}},
+      "of a row of scores: centred, mean square without the row's mean; raw, mean square, as MAPLE "
+      "defines it; divergence, of the softmaxes");
+  command.add_option("--seed", options.seed, "of everything random").shows_default();
+  command.add_option("--tokens", options.most, "only the first N tokens (default: all)");
+  add_window(command, *flags);
+  command.runs([&common, flags] { return train_distil(*flags, common); });
+}
+
+}  // namespace kvick::cli

@@ -1,0 +1,11 @@
+#pragma once
+
+#include "cli/options/command.h"
+#include "cli/options/command_line.h"
+
+namespace kvick::cli {
+
+// Adds to `kvick train` the tasks that make a model from nothing.
+void add_model_training(const Command& train, const Common& common);
+
+}  // namespace kvick::cli

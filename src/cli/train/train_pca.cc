@@ -1,0 +1,117 @@
+// kvick train pca: the principal components of a model's keys, found on a text.
+
+#include "cli/train/train_pca.h"
+
+#include <filesystem>
+#include <fmt/format.h>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "distil/pca.h"
+
+#include "cli/options/engine_options.h"
+#include "cli/terminal/progress.h"
+#include "engine/artifacts/predictor_file.h"
+
+namespace kvick::cli {
+namespace {
+
+using nlohmann::ordered_json;
+
+struct PcaFlags {
+  EngineFlags engine;
+  std::string file, output;
+  distil::PcaOptions options;
+};
+
+ordered_json to_json(const distil::Quality& quality, double explained) {
+  return {{"explained", explained},
+          {"recall", quality.recall},
+          {"mass", quality.mass},
+          {"best_mass", quality.best_mass}};
+}
+
+void print_result(const PcaFlags& flags, const distil::Components& found, const Common& common) {
+  const distil::Distilled& made = found.made;
+  const distil::Quality mean = distil::mean_of(made.layers);
+  double explained = 0;
+  for (const double one : found.explained)
+    explained += one / static_cast<double>(found.explained.size());
+  if (common.json) {
+    ordered_json layers = ordered_json::array();
+    for (size_t i = 0; i < made.layers.size(); ++i)
+      layers.push_back(to_json(made.layers[i], found.explained[i]));
+    const ordered_json json = {{"output", flags.output},
+                               {"keys", flags.options.rotated ? "rotated" : "plain"},
+                               {"components", made.predictor.shape.rank},
+                               {"tokens", made.tokens},
+                               {"held_out", made.held_out},
+                               {"mean", to_json(mean, explained)},
+                               {"layers", layers}};
+    fmt::print("{}\n", json.dump(-1, ' ', false, ordered_json::error_handler_t::replace));
+    return;
+  }
+  fmt::print("layer variance  recall    mass  best possible mass\n");
+  const auto row = [](std::string_view name, const distil::Quality& quality, double share) {
+    fmt::print("{:>5} {:>8.4f} {:>7.4f} {:>7.4f} {:>7.4f}\n", name, share, quality.recall,
+               quality.mass, quality.best_mass);
+  };
+  for (size_t i = 0; i < made.layers.size(); ++i)
+    row(std::to_string(i), made.layers[i], found.explained[i]);
+  row("all", mean, explained);
+  fmt::print(
+      "{}: {} components of the keys of each of {} KV heads, found on {} tokens, judged by {} "
+      "others at {:g} of the rows\nuse: --kv-select loki:file={}\n",
+      flags.output, made.predictor.shape.rank, made.predictor.shape.kv_heads, made.tokens,
+      made.held_out, flags.options.evaluate.budget, flags.output);
+}
+
+base::Result<int> train_pca(PcaFlags& flags, const Common& common) {
+  std::ifstream in(flags.file, std::ios::binary);
+  if (!in) return base::fail("cannot read {}", flags.file);
+  const std::string text(std::istreambuf_iterator<char>(in), {});
+  KVICK_TRY(const std::unique_ptr<engine::Engine> engine, open_engine(flags.engine, common));
+  const std::vector<engine::Token> tokens = engine->tokenizer().encode(text, false, false);
+  Progress progress = stderr_progress(common.quiet);
+  bool started = false;
+  flags.options.progress = [&](uint64_t done, uint64_t total) {
+    if (!started) progress.start("reading " + flags.file, Unit::kTokens, total);
+    started = true;
+    progress.update(done);
+  };
+  KVICK_TRY(const distil::Components found,
+            distil::principal_components(*engine, tokens, flags.options));
+  if (started) progress.finish();
+  const std::string name = std::filesystem::path(flags.file).filename().string();
+  KVICK_TRY_VOID(
+      engine::write_predictor(flags.output, distil::file_of(found.made, engine->identity(), name)));
+  print_result(flags, found, common);
+  return 0;
+}
+
+}  // namespace
+
+void add_pca(const Command& train, const Common& common) {
+  const Command command =
+      train.add_command("pca", "the principal components of a model's keys: for --kv-select loki");
+  auto flags = std::make_shared<PcaFlags>();
+  distil::PcaOptions& options = flags->options;
+  add_model_flags(command, flags->engine);
+  command.add_option("-f,--file", flags->file, "the text").required();
+  command.add_option("-o,--output", flags->output, "the file to write, NAME.kvp").required();
+  command.add_option("--rank", options.rank,
+                     "components that are kept (default: a quarter of a key's values)");
+  command.add_choice<bool>("--keys", options.rotated, {{"rotated", true}, {"plain", false}},
+                           "whose components: rotated, keys as they are cached; plain, before "
+                           "rotary position");
+  command.add_option("--tokens", options.most, "only the first N tokens (default: all)");
+  command.add_option("--window", options.window, "tokens that are read as one sequence")
+      .shows_default()
+      .in_range(2, 1 << 20);
+  command.runs([&common, flags] { return train_pca(*flags, common); });
+}
+
+}  // namespace kvick::cli

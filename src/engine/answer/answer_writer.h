@@ -1,0 +1,72 @@
+#pragma once
+// One answer as it grows: from the logits behind its last token to the next one, and to text.
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/answer/sampler.h"
+#include "engine/answer/stop_matcher.h"
+#include "engine/answer/token_report.h"
+#include "text/grammar/constraint.h"
+#include "text/tokenizer/tokenizer.h"
+
+namespace kvick::engine {
+
+enum class Finish { kEnd, kStop, kLength, kCancelled };
+std::string_view finish_name(Finish finish);  // "stop" (both ways to end), "length", "cancelled"
+
+struct AnswerForm {
+  Sampling sampling;
+  uint32_t most = UINT32_MAX;        // tokens of the answer
+  std::vector<std::string> stop;     // text that ends it; not part of it
+  bool continues = false;            // it goes on the prompt's text: its leading space is kept
+  bool ignore_end = false;           // go on past the model's end tokens
+  std::optional<uint32_t> logprobs;  // report tokens, and so many of the likeliest beside each
+  // What it has to be, or null: any text. Cloned; not together with ignore_end.
+  std::shared_ptr<const text::Constraint> constraint;
+};
+
+// Errors: those of its sampling; what does not go together with a constraint.
+base::Status<> check(const AnswerForm& form, uint32_t vocab);
+
+// What one more token did.
+struct Written {
+  std::optional<Token> token;  // none: the model has ended the answer
+  std::string text;            // what became certain: whole UTF-8 characters, before any stop text
+  std::optional<TokenReport> report;
+  std::optional<Finish> finish;  // nothing may follow
+};
+
+class AnswerWriter {
+ public:
+  // Both outlive it. prompt: its control tokens are not penalised, or a chat, in which one ends
+  // every turn, would stop ending.
+  AnswerWriter(const text::Tokenizer& tokenizer, const kernels::Table& kernels,
+               std::span<const Token> prompt, AnswerForm form);
+
+  // Chooses the next token and takes it. logits: [at least the vocabulary], those behind the last
+  // token; they are changed. room: whether the sequence may grow by this token's row. Throws
+  // NotFinite.
+  Written next(std::span<float> logits, bool room);
+  // The same with a token that somebody else chose.
+  Written take(Token token, bool room);
+  uint32_t tokens() const { return tokens_; }  // taken so far
+  const Sampler& sampler() const { return sampler_; }
+  const text::Constraint* constraint() const { return constraint_.get(); }  // as it is now; or null
+
+ private:
+  const text::Tokenizer& tokenizer_;
+  AnswerForm form_;
+  Sampler sampler_;
+  std::unique_ptr<text::Constraint> constraint_;
+  text::StreamDecoder decoder_;
+  StopMatcher matcher_;
+  uint32_t tokens_ = 0;
+};
+
+}  // namespace kvick::engine

@@ -1,0 +1,38 @@
+#include "engine/answer/stop_matcher.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace kvick::engine {
+
+StopMatcher::StopMatcher(std::vector<std::string> stops) : stops_(std::move(stops)) {
+  std::erase(stops_, std::string());
+}
+
+// Bytes at the end of pending_ that begin some stop string.
+size_t StopMatcher::held_suffix() const {
+  size_t held = 0;
+  for (const std::string& stop : stops_)
+    for (size_t n = std::min(stop.size() - 1, pending_.size()); n > held; --n)
+      if (pending_.ends_with(std::string_view(stop).substr(0, n))) {
+        held = n;
+        break;
+      }
+  return held;
+}
+
+std::string StopMatcher::push(std::string_view text) {
+  if (stopped_) return {};
+  pending_ += text;
+  size_t first = std::string::npos;
+  for (const std::string& stop : stops_) first = std::min(first, pending_.find(stop));
+  stopped_ = first != std::string::npos;
+  const size_t certain = stopped_ ? first : pending_.size() - held_suffix();
+  std::string out = pending_.substr(0, certain);
+  pending_.erase(0, certain);
+  return out;
+}
+
+std::string StopMatcher::finish() { return stopped_ ? std::string() : std::exchange(pending_, {}); }
+
+}  // namespace kvick::engine

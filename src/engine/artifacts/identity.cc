@@ -1,0 +1,108 @@
+#include "engine/artifacts/identity.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+namespace kvick::engine {
+namespace {
+
+namespace fs = std::filesystem;
+
+// That one thread reads at a time.
+constexpr size_t kPieceBytes = size_t{4} << 20;
+
+base::Result<std::vector<fs::path>> files_of(const fs::path& path) {
+  std::error_code error;
+  if (!fs::is_directory(path, error)) return std::vector<fs::path>{path};
+  std::vector<fs::path> files;
+  for (const fs::directory_entry& entry : fs::directory_iterator(path, error)) {
+    const std::string kind = entry.path().extension().string();
+    if (kind == ".json" || kind == ".safetensors") files.push_back(entry.path());
+  }
+  if (error) return base::fail("the folder {} cannot be read: {}", path.string(), error.message());
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+base::Result<XXH128_hash_t> file_hash(const fs::path& path, base::ThreadPool& pool) {
+  KVICK_TRY(const base::MappedFile file, base::MappedFile::open(path.string()));
+  const std::span<const std::byte> bytes = file.bytes();
+  std::vector<XXH128_hash_t> pieces((bytes.size() + kPieceBytes - 1) / kPieceBytes);
+  pool.parallel_for(pieces.size(), 1, [&](size_t begin, size_t end, unsigned) {
+    for (size_t i = begin; i < end; ++i) {
+      const size_t first = i * kPieceBytes, n = std::min(kPieceBytes, bytes.size() - first);
+      pieces[i] = XXH3_128bits(bytes.data() + first, n);
+    }
+  });
+  return XXH3_128bits_withSeed(pieces.data(), pieces.size() * sizeof(pieces[0]), bytes.size());
+}
+
+}  // namespace
+
+base::Result<std::string> content_hash(const std::string& path, base::ThreadPool& pool) {
+  KVICK_TRY(const std::vector<fs::path> files, files_of(path));
+  std::string hashes;  // with the names, of a folder's files
+  for (const fs::path& file : files) {
+    KVICK_TRY(const XXH128_hash_t hash, file_hash(file, pool));
+    const std::string name = files.size() > 1 ? file.filename().string() : "";
+    hashes += fmt::format("{:016x}{:016x}{}\n", hash.high64, hash.low64, name);
+  }
+  const XXH128_hash_t all = XXH3_128bits(hashes.data(), hashes.size());
+  return fmt::format("{:016x}{:016x}", all.high64, all.low64);
+}
+
+namespace {
+
+// Bindings, here and below, so that a field that is added does not compile until it is named.
+std::string rope_text(const model::Rope& rope) {
+  const auto& [dims, interleaved, frequency, magnitude] = rope;
+  return fmt::format(" | {} {} {} {:a} {:a}", frequency.size(), dims, interleaved, magnitude,
+                     fmt::join(frequency, " "));
+}
+
+std::string layer_text(const model::LayerConfig& layer) {
+  const auto& [kind, heads, kv_heads, k_dim, v_dim, ffn, window, chunked, rope, scale, softcap,
+               sinks, rows_of] = layer;
+  return fmt::format(" | {} {} {} {} {} {} {} {} {} {:a} {:a} {} {}", static_cast<int>(kind), heads,
+                     kv_heads, k_dim, v_dim, ffn, window, chunked, rope, scale, softcap, sinks,
+                     rows_of);
+}
+
+}  // namespace
+
+std::string config_text(const model::Config& config) {
+  const auto& [arch, name, dim, vocab, context, learned_positions, norm_eps, embedding_scale,
+               residual_scale, logit_scale, logit_softcap, ropes, layers] = config;
+  std::string text = fmt::format("{} {} {} {} {} {:a} {:a} {:a} {:a} {:a}", arch, dim, vocab,
+                                 context, learned_positions, norm_eps, embedding_scale,
+                                 residual_scale, logit_scale, logit_softcap);
+  for (const model::Rope& rope : ropes) text += rope_text(rope);
+  for (const model::LayerConfig& layer : layers) text += layer_text(layer);
+  return text + " | " + name;
+}
+
+uint64_t fnv1a(std::span<const std::byte> bytes, uint64_t hash) {
+  for (const std::byte byte : bytes) hash = (hash ^ static_cast<uint64_t>(byte)) * 1099511628211u;
+  return hash;
+}
+
+std::string weights_of(const io::ModelFile& file) {
+  constexpr size_t kEnd = 64;  // bytes of a tensor's ends
+  uint64_t hash = fnv1a({});
+  for (const io::Tensor& tensor : file.tensors()) {
+    hash = fnv1a(std::as_bytes(std::span(tensor.name)), hash);
+    const auto type = static_cast<uint64_t>(tensor.dtype);
+    hash = fnv1a(std::as_bytes(std::span(&type, 1)), hash);
+    hash = fnv1a(std::as_bytes(std::span(tensor.shape)), hash);
+    const size_t n = std::min(kEnd, tensor.data.size());
+    hash = fnv1a(tensor.data.last(n), fnv1a(tensor.data.first(n), hash));
+  }
+  return fmt::format("{:016x}", hash);
+}
+
+}  // namespace kvick::engine

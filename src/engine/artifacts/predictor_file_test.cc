@@ -1,0 +1,183 @@
+#include "engine/artifacts/predictor_file.h"
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <gtest/gtest.h>
+#include <random>
+
+#include "engine/core/test_engine.h"
+
+namespace kvick::engine {
+namespace {
+
+std::vector<float> random_floats(size_t n, std::mt19937& random) {
+  std::normal_distribution<float> normal;
+  std::vector<float> made(n);
+  for (float& x : made) x = normal(random);
+  return made;
+}
+
+// frequencies: how many.
+PredictorFile random_file(kv::PredictorForm form, unsigned seed, uint32_t frequencies = 0) {
+  std::mt19937 random(seed);
+  PredictorFile file;
+  file.model = {.arch = "llama", .layers = 2, .kv_heads = 2, .head_dim = 16, .weights = "0123"};
+  file.text = "a text";
+  file.tokens = 100, file.held_out = 10;
+  file.mse = {1, 2}, file.recall = {0.5, 0.25}, file.mass = {0.75, 0.125};
+  kv::PredictorShape& shape = file.predictor.shape;
+  shape = {.layers = 2,
+           .heads = 4,
+           .kv_heads = 2,
+           .head_dim = 16,
+           .dim = 64,
+           .rank = frequencies > 0 ? 2 * frequencies : 3,
+           .form = form,
+           .seed = seed};
+  file.predictor.frequency = random_floats(frequencies, random);
+  for (uint32_t layer = 0; layer < 2; ++layer)
+    file.predictor.layers.push_back(
+        {.q = random_floats(size_t{shape.heads} * shape.rank * shape.inputs(), random),
+         .k = random_floats(size_t{shape.kv_heads} * shape.rank * shape.inputs(), random)});
+  return file;
+}
+
+base::Result<PredictorFile> parsed(const std::string& bytes) {
+  return parse_predictor(std::as_bytes(std::span(bytes)));
+}
+
+TEST(PredictorFile, KeepsEverythingAndItsWeightsToAnEighthBit) {
+  constexpr std::pair<kv::PredictorForm, uint32_t> kFiles[] = {{kv::PredictorForm::kRandom, 0},
+                                                               {kv::PredictorForm::kTrained, 0},
+                                                               {kv::PredictorForm::kHeads, 0},
+                                                               {kv::PredictorForm::kRandom, 2},
+                                                               {kv::PredictorForm::kTrained, 3}};
+  for (const auto& [form, frequencies] : kFiles) {
+    const PredictorFile file = random_file(form, 7, frequencies);
+    const std::string bytes = predictor_bytes(file);
+    const PredictorFile read = parsed(bytes).value();
+    EXPECT_EQ(read.model, file.model);
+    EXPECT_EQ(read.predictor.shape, file.predictor.shape);
+    EXPECT_EQ(read.predictor.frequency, file.predictor.frequency);
+    EXPECT_EQ(read.text, file.text);
+    EXPECT_EQ(read.tokens, file.tokens);
+    EXPECT_EQ(read.held_out, file.held_out);
+    EXPECT_EQ(read.mse, file.mse);
+    EXPECT_EQ(read.recall, file.recall);
+    EXPECT_EQ(read.mass, file.mass);
+    for (size_t layer = 0; layer < 2; ++layer)
+      for (const auto part : {&kv::PredictorLayer::q, &kv::PredictorLayer::k}) {
+        const auto &before = file.predictor.layers[layer].*part,
+                   &after = read.predictor.layers[layer].*part;
+        ASSERT_EQ(after.size(), before.size());
+        for (size_t i = 0; i < before.size(); ++i) EXPECT_NEAR(after[i], before[i], 4.5 / 254);
+      }
+    EXPECT_EQ(predictor_bytes(read), bytes) << "what is read and written again stays as it is";
+  }
+}
+
+TEST(PredictorFile, IsRefusedWhereverItIsTornOrChanged) {
+  const std::string bytes = predictor_bytes(random_file(kv::PredictorForm::kTrained, 3, 2));
+  for (size_t n = 0; n + io::kGgufAlignment <= bytes.size(); ++n)
+    EXPECT_FALSE(parsed(bytes.substr(0, n)).ok()) << n;
+  std::mt19937 random(11);
+  uint32_t taken = 0;
+  for (int i = 0; i < 3000; ++i) {
+    std::string changed = bytes;
+    const size_t at = random() % bytes.size();
+    changed[at] = static_cast<char>(changed[at] ^ (1 << random() % 8));
+    taken += parsed(changed).ok();
+  }
+  // Padding and the names of keys that nobody asks for are all that may change.
+  EXPECT_LT(taken, 300u);
+}
+
+TEST(PredictorFile, SaysWhatIsWrong) {
+  EXPECT_EQ(parsed("GGUF").error().message.find("it is no predictor, or damaged"), 0u);
+  PredictorFile file = random_file(kv::PredictorForm::kHeads, 3);
+  file.mse.pop_back();
+  EXPECT_EQ(parsed(predictor_bytes(file)).error().message,
+            "kvick.predictor.mse is no list of 2 numbers");
+  file = random_file(kv::PredictorForm::kHeads, 3);
+  file.predictor.shape.rank = 17;
+  for (kv::PredictorLayer& layer : file.predictor.layers)
+    layer.q.resize(size_t{4} * 17 * 16), layer.k.resize(size_t{2} * 17 * 16);
+  EXPECT_EQ(parsed(predictor_bytes(file)).error().message,
+            "kvick.predictor.rank is 17, but it must be from 1 to 16");
+  std::string changed = predictor_bytes(random_file(kv::PredictorForm::kHeads, 3));
+  changed[changed.find("a text")] = 'A';
+  EXPECT_EQ(parsed(changed).error().message, "its checksum is wrong: it is damaged");
+}
+
+// Files from before there were frequencies have neither the list nor its place in the checksum.
+TEST(PredictorFile, OfNoPositionsIsOfTheFirstVersion) {
+  const std::string plain = predictor_bytes(random_file(kv::PredictorForm::kTrained, 3));
+  const std::string turning = predictor_bytes(random_file(kv::PredictorForm::kTrained, 3, 2));
+  const auto version = [](const std::string& bytes) {
+    constexpr std::string_view kKey = "kvick.predictor.version";
+    return bytes[bytes.find(kKey) + kKey.size() + sizeof(uint32_t)];  // behind the value's type
+  };
+  EXPECT_EQ(plain.find("kvick.predictor.frequency"), std::string::npos);
+  EXPECT_EQ(version(plain), 1);
+  EXPECT_EQ(version(turning), 2);
+}
+
+TEST(PredictorFile, SaysWhatIsWrongWithFrequencies) {
+  const auto refusal = [](const PredictorFile& file) {
+    return parsed(predictor_bytes(file)).error().message;
+  };
+  PredictorFile file = random_file(kv::PredictorForm::kTrained, 3, 2);
+  file.predictor.frequency.pop_back();
+  EXPECT_EQ(refusal(file), "kvick.predictor.frequency is no list of 2 numbers");
+  file.predictor.frequency.push_back(std::nanf(""));
+  EXPECT_EQ(refusal(file), "kvick.predictor.frequency has what are no finite numbers");
+  file = random_file(kv::PredictorForm::kTrained, 3);
+  file.predictor.frequency = {1};
+  EXPECT_EQ(refusal(file), "it turns pairs of values by positions, and a rank of 3 is odd");
+  EXPECT_EQ(refusal(random_file(kv::PredictorForm::kHeads, 3, 2)),
+            "it turns predictions by positions, which are in the heads already");
+}
+
+struct File {
+  explicit File(const std::string& name) : path(model::test_path(name)) {}
+  ~File() { std::filesystem::remove(path); }
+  std::string path;
+};
+
+TEST(PredictorFile, OfAnotherModelIsRefused) {
+  const auto engine = tiny_engine(128);
+  const model::Config& config = engine->model().config();
+  PredictorFile file = random_file(kv::PredictorForm::kRandom, 3);
+  file.model = engine->identity();
+  kv::PredictorShape& shape = file.predictor.shape;
+  ASSERT_EQ(config.layer_count(), shape.layers);
+  const model::LayerConfig& layer = config.layers.front();
+  shape.heads = layer.heads, shape.kv_heads = layer.kv_heads;
+  shape.head_dim = layer.k_dim, shape.dim = config.dim;
+  for (kv::PredictorLayer& layer : file.predictor.layers) {
+    layer.q.resize(size_t{shape.heads} * shape.rank * shape.inputs());
+    layer.k.resize(size_t{shape.kv_heads} * shape.rank * shape.inputs());
+  }
+  const File on_disk("foreign.kvp");
+  ASSERT_TRUE(write_predictor(on_disk.path, file).ok());
+  const auto read = read_predictor(on_disk.path, engine->identity(), config);
+  ASSERT_TRUE(read.ok()) << read.error().message;
+  const kv::SparseProjection same(config.dim, shape.projected(), shape.seed);
+  EXPECT_EQ((*read)->projection.at(5, 1), same.at(5, 1));
+  ModelIdentity other = engine->identity();
+  other.weights = "another";
+  EXPECT_EQ(read_predictor(on_disk.path, other, config).error().message,
+            on_disk.path +
+                " is for other weights than this model's: make its own with kvick train distil");
+  other.layers = 9;
+  EXPECT_NE(read_predictor(on_disk.path, other, config)
+                .error()
+                .message.find(" is for another model: 2 layers"),
+            std::string::npos);
+  EXPECT_NE(read_predictor("/nowhere.kvp", other, config).error().message.find("/nowhere.kvp"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace kvick::engine

@@ -1,0 +1,272 @@
+#include "engine/core/engine.h"
+
+#include <algorithm>
+
+#include "engine/artifacts/predictor_file.h"
+#include "engine/artifacts/ranges_file.h"
+#include "kernels/probe/probe.h"
+#include "kv/registry/policies.h"
+#include "model/core/vocabulary.h"
+#include "plan/forecast/growth_rates.h"
+
+namespace kvick::engine {
+
+using base::Result;
+
+Result<const kernels::Table*> choose_table(base::Isa isa, FloatActivations activations) {
+  KVICK_CHECK(base::isa_supported(isa), "no {} on this processor", isa_name(isa));
+  const kernels::Table* rounding = kernels::rounding_table(isa);
+  if (activations == FloatActivations::kBf16 && rounding == nullptr)
+    return base::fail("activations of bf16 need AVX-512 BF16, but this runs on {}: ask for auto",
+                      isa_name(isa));
+  const bool rounds =
+      activations == FloatActivations::kBf16 ||
+      (activations == FloatActivations::kAuto && products_of_bf16_pay(kernels::probes(isa)));
+  return rounds ? rounding : &kernels::table(isa);
+}
+
+Result<std::unique_ptr<Engine>> Engine::open(const EngineOptions& options) {
+  KVICK_TRY(const kernels::Table* table, choose_table(options.isa, options.float_activations));
+  std::unique_ptr<Engine> engine(new Engine(*table));
+  engine->pool_ = std::make_unique<base::ThreadPool>(options.threads != 0 ? options.threads
+                                                                          : base::available_cpus());
+  engine->now_ = options.now;
+  engine->prompt_arithmetic_ = options.prompt_arithmetic;
+  if (options.prompt_arithmetic == PromptArithmetic::kTiles &&
+      engine->kernels_.matmul_prompt == nullptr)
+    return base::fail("prompts on tiles need amx, but this runs on {}: ask for auto",
+                      isa_name(options.isa));
+  if (options.attention == Attention::kBmm)
+    engine->library_ = std::make_shared<kernels::BucketAttention>();
+
+  KVICK_TRY(io::ModelFile file, io::ModelFile::open(options.model_path));
+  KVICK_TRY(text::Vocabulary vocabulary, model::read_vocabulary(file));
+  KVICK_TRY(engine->tokenizer_, text::Tokenizer::make(std::move(vocabulary)));
+  engine->file_bytes_ = file.file_bytes();
+  engine->identity_.weights = weights_of(file);
+  if (options.fingerprint) {
+    KVICK_TRY(engine->fingerprint_, content_hash(options.model_path, *engine->pool_));
+  }
+
+  const auto report = [&](uint64_t done, uint64_t total) {
+    if (options.progress) options.progress(done, total);
+  };
+  base::FunctionRef<void(uint64_t, uint64_t)> progress(report);
+  KVICK_TRY(engine->model_, model::Model::load(std::move(file), {.kernels = &engine->kernels_,
+                                                                 .pool = engine->pool_.get(),
+                                                                 .progress = &progress}));
+  const model::Config& config = engine->model_->config();
+  if (!config.layers_alike())
+    return base::fail(
+        "{}: its layers keep keys and values of different sizes, for which kvick has no cache",
+        options.model_path);
+  engine->identity_ = {.arch = config.arch,
+                       .layers = config.layer_count(),
+                       .kv_heads = config.layers.front().kv_heads,
+                       .head_dim = config.layers.front().k_dim,
+                       .weights = engine->identity_.weights};
+  if (options.fingerprint) engine->fingerprint_ += "|" + config_text(config);
+  const size_t pieces = engine->tokenizer_->vocabulary().pieces.size();
+  if (pieces > config.vocab)
+    return base::fail("{}: {} tokens in the vocabulary, but the output layer has {} rows",
+                      options.model_path, pieces, config.vocab);
+  if (engine->has_chat_template()) {
+    auto parsed = text::ChatTemplate::parse(engine->tokenizer_->vocabulary().chat_template);
+    // A template that kvick cannot run is no reason not to run the model: render_chat says what is
+    // wrong.
+    if (parsed.ok())
+      engine->template_ = std::make_unique<text::ChatTemplate>(std::move(parsed).value());
+    else
+      engine->template_error_ = parsed.error().message;
+  }
+  return engine;
+}
+
+std::unique_ptr<Engine> Engine::instance(const base::Team& team) const {
+  std::unique_ptr<Engine> other(new Engine(kernels_));
+  other->pool_ = std::make_unique<base::ThreadPool>(team);
+  other->library_ = library_;
+  other->prompt_arithmetic_ = prompt_arithmetic_;
+  other->tokenizer_ = tokenizer_;
+  other->template_ = template_;
+  other->now_ = now_;
+  other->model_ = model_;
+  other->template_error_ = template_error_;
+  other->file_bytes_ = file_bytes_;
+  other->identity_ = identity_;
+  other->fingerprint_ = fingerprint_;
+  return other;
+}
+
+// Where views depend on how a text was cut into steps, so would the arithmetic of a chunk: only
+// stores that show all rows as they were written have tiles for attention.
+model::Role Engine::prompt_role(const KvOptions& options) const {
+  if (prompt_arithmetic_ == PromptArithmetic::kExact || kernels_.matmul_prompt == nullptr)
+    return model::Role::kAnswer;
+  const KvOptions all = resolved(options);
+  const kv::Strategy* strategy = kv::find_strategy(all.spec.name);
+  const bool plain = strategy != nullptr && strategy->traits.exact && !strategy->traits.memory &&
+                     !all.aging && all.select.name.empty() && library_ == nullptr;
+  return plain && kernels::has_prompt_tiles(*all.k_type, *all.v_type) ? model::Role::kPrompt
+                                                                      : model::Role::kPromptLayers;
+}
+
+model::Workspace Engine::make_workspace() const {
+  model::Workspace workspace(*pool_, kernels_);
+  workspace.library = library_.get();
+  return workspace;
+}
+
+Result<kv::GrowthRates> Engine::growth_rates(const kv::Setup& setup) const {
+  const std::lock_guard lock(growth_rates_mutex_);
+  const Measured key = {setup.shape.max_tokens, setup.shape.k_type, setup.shape.v_type};
+  if (const auto found = growth_rates_.find(key); found != growth_rates_.end())
+    return found->second;
+  model::Workspace workspace = make_workspace();
+  KVICK_TRY(const kv::GrowthRates rates, plan::measure_growth(model_->config(), setup, workspace));
+  growth_rates_[key] = rates;
+  return rates;
+}
+
+base::Status<> Engine::check(const KvOptions& resolved) const {
+  const uint32_t context = model_->config().context;
+  if (resolved.max_tokens > context)
+    return base::fail("a context of {} tokens was asked for, but the model has {}",
+                      resolved.max_tokens, context);
+  if (library_ == nullptr) return base::Done{};
+  using kernels::DType;
+  if (!resolved.select.name.empty())
+    return base::fail(
+        "attention by bmm reads whole buckets, of which {} chooses some rows: leave "
+        "one of them out",
+        resolved.select.name);
+  if (resolved.k_type != DType::kF32 || resolved.v_type != DType::kF32)
+    return base::fail("attention by bmm multiplies rows of float32 only: add --kv-type f32");
+  const kv::Strategy* strategy = kv::find_strategy(resolved.spec.name);
+  if (strategy == nullptr || strategy->traits.buckets) return base::Done{};
+  std::vector<std::string_view> names;
+  for (const kv::Strategy& one : kv::strategies())
+    if (one.traits.buckets) names.push_back(one.name);
+  return base::fail(
+      "attention by bmm needs rows in one piece, which {} does not keep; there are {}",
+      resolved.spec.name, fmt::join(names, ", "));
+}
+
+KvOptions Engine::resolved(KvOptions options) const {
+  const bool memory = model_->kv_memory() != nullptr;
+  if (options.spec.name.empty())
+    options.spec.name = kv::default_strategy(memory, options.tier.has_value()).name;
+  const kernels::DType type = memory ? kernels::DType::kF32 : kernels::DType::kF16;
+  options.k_type = options.k_type.value_or(type);
+  options.v_type = options.v_type.value_or(type);
+  if (reads_all(options)) options.select = {};
+  return options;
+}
+
+kv::Setup Engine::setup(const KvOptions& resolved) const {
+  kv::Setup setup;
+  setup.shape = model_->kv_shape(*resolved.k_type, *resolved.v_type, resolved.max_tokens);
+  setup.shape.aging = resolved.aging;
+  setup.max_bytes = resolved.max_bytes;
+  setup.budget = resolved.budget;
+  setup.on_reuse = resolved.on_reuse;
+  setup.store_row = kernels_.store_row;
+  setup.store_group = kernels_.store_group;
+  setup.pool = pool_.get();
+  setup.most_positions = model_->config().most_positions();
+  setup.kernels = &kernels_;
+  setup.memory = model_->kv_memory();
+  setup.tier = resolved.tier;
+  setup.select = resolved.select;
+  setup.group = model_->config().layers.front().group();
+  setup.model_dim = model_->config().dim;
+  const model::Rope& rope = model_->config().rope_of(0);
+  setup.rotation = {
+      .frequency = rope.frequency, .dims = rope.dims, .interleaved = rope.interleaved};
+  setup.growth_rates = [this, plain = setup] { return growth_rates(plain); };
+  return setup;
+}
+
+Result<std::unique_ptr<kv::Store>> Engine::make_store(const KvOptions& options) const {
+  const KvOptions all = resolved(options);
+  KVICK_TRY_VOID(check(all));
+  kv::Setup setup = this->setup(all);
+  if (kernels::is_static(*all.k_type) || kernels::is_static(*all.v_type)) {
+    KVICK_TRY(setup.ranges, read_ranges(all.ranges_path, identity_));
+  }
+  KVICK_TRY(setup.predictor, predictor(all));
+  return kv::make_store(all.spec, setup);
+}
+
+base::Result<std::shared_ptr<const kv::Predictor>> Engine::predictor(
+    const KvOptions& resolved) const {
+  const auto file = resolved.select.options.find("file");
+  if (file == resolved.select.options.end()) return std::shared_ptr<const kv::Predictor>();
+  return read_predictor(file->second, identity_, model_->config());
+}
+
+base::Status<> Engine::check_kv(const KvOptions& options) const {
+  const KvOptions all = resolved(options);
+  KVICK_TRY_VOID(check(all));
+  if (const kv::Policy* policy = kv::find_policy(all.select.name)) {
+    const bool takes_file = std::any_of(policy->options.begin(), policy->options.end(),
+                                        [](const kv::Option& one) { return one.name == "file"; });
+    if (takes_file && !all.select.options.contains("file"))
+      return base::fail(
+          "{0} needs what was learnt for it: start with --kv-select {0}:file=NAME.kvp",
+          policy->name);
+  }
+  kv::Setup setup = this->setup(all);
+  // Whatever they are, r=auto is allowed; measuring them takes the threads that compute.
+  setup.growth_rates = [] {
+    return Result<kv::GrowthRates>({.copy_bytes_s = 1, .growth_s = 1, .attention_bytes_s = 1});
+  };
+  KVICK_TRY_VOID(kv::cost_of(all.spec, setup, {.tokens = 1}));
+  return base::Done{};
+}
+
+uint32_t Engine::most_tokens(const KvOptions& options) const {
+  const KvOptions all = resolved(options);
+  const kv::Strategy* strategy = kv::find_strategy(all.spec.name);
+  return kv::most_tokens(strategy != nullptr ? strategy->traits : kv::Traits{}, setup(all));
+}
+
+Result<kv::Cost> Engine::cost(const KvOptions& options, const kv::Load& load) const {
+  const KvOptions all = resolved(options);
+  kv::Setup setup = this->setup(all);
+  KVICK_TRY(setup.predictor, predictor(all));
+  return kv::cost_of(all.spec, setup, load);
+}
+
+Result<std::string> Engine::render_chat(const nlohmann::ordered_json& messages,
+                                        const nlohmann::ordered_json& variables) const {
+  if (template_ == nullptr) {
+    if (!template_error_.empty())
+      return base::fail("the model's chat template cannot be used: {}", template_error_);
+    return base::fail("the model has no chat template; give the prompt as it is (--raw)");
+  }
+  const text::Vocabulary& vocabulary = tokenizer_->vocabulary();
+  const auto name = [&](const std::optional<text::Token>& token) {
+    return token ? tokenizer_->piece(*token, true) : std::string();
+  };
+  nlohmann::ordered_json context =
+      variables.is_null() ? nlohmann::ordered_json::object() : variables;
+  // What variables say of these does not count: they are the engine's.
+  context["messages"] = messages;
+  context["add_generation_prompt"] = true;
+  context["bos_token"] = name(vocabulary.bos);
+  context["eos_token"] = name(vocabulary.eos);
+  return template_->render(context, {.now = now_});
+}
+
+Result<std::vector<kv::Token>> Engine::chat_tokens(const nlohmann::ordered_json& messages,
+                                                   const nlohmann::ordered_json& variables) const {
+  KVICK_TRY(const std::string prompt, render_chat(messages, variables));
+  std::vector<kv::Token> tokens = tokenizer_->encode(prompt, true, true);
+  const std::optional<text::Token> bos = tokenizer_->vocabulary().bos;
+  if (bos && tokens.size() >= 2 && tokens[0] == *bos && tokens[1] == *bos)
+    tokens.erase(tokens.begin());
+  return tokens;
+}
+
+}  // namespace kvick::engine

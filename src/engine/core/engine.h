@@ -1,0 +1,142 @@
+#pragma once
+// A model ready to run: weights, tokenizer, chat template, threads and kernels, and the stores made
+// for it.
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/cpu.h"
+#include "base/result.h"
+#include "base/thread_pool.h"
+#include "engine/artifacts/identity.h"
+#include "engine/core/kv_options.h"
+#include "kv/registry/registry.h"
+#include "model/core/model.h"
+#include "text/template/chat_template.h"
+#include "text/tokenizer/tokenizer.h"
+
+namespace kvick::engine {
+
+// How attention is computed: by our kernels over the rows that there are, or as BMC does it, by a
+// library's products over whole buckets (kernels/attention/bucket_attention.h).
+enum class Attention { kFused, kBmm };
+
+// The arithmetic of prompts (docs/adr/0022-attention-of-prompts.md, 0023): the one of answers, so
+// that their rows serve later prompts; that of the processor's tiles, about twice as fast, for
+// linear layers and, where the cache allows it, attention; or the latter where the processor has
+// it.
+enum class PromptArithmetic { kExact, kTiles, kAuto };
+
+// What weights of BF16 and F16 are multiplied with, in prompts and answers alike
+// (docs/adr/0024-bfloat16-products.md): activations as they are; rounded to bfloat16, and F16
+// weights as well, twice as fast where the processor multiplies bfloat16 at full rate; or the
+// latter where it does, which is measured.
+enum class FloatActivations { kF32, kBf16, kAuto };
+
+struct EngineOptions {
+  std::string model_path;
+  unsigned threads = 0;  // 0: as many as this process may use
+  base::Isa isa = base::best_isa();
+  Attention attention = Attention::kFused;
+  PromptArithmetic prompt_arithmetic = PromptArithmetic::kExact;
+  // Reads the file once more, for Engine::fingerprint.
+  bool fingerprint = false;
+  FloatActivations float_activations = FloatActivations::kF32;
+  // Called while the weights are read, with bytes done and bytes in all.
+  std::function<void(uint64_t done, uint64_t total)> progress;
+  // What chat templates take for today's date.
+  std::function<std::tm()> now = base::local_time;
+};
+
+// The kernels of an instruction set with these activations. Error: products of bfloat16 that it has
+// not.
+base::Result<const kernels::Table*> choose_table(base::Isa isa, FloatActivations activations);
+
+using Token = kv::Token;
+
+class Engine {
+ public:
+  // Errors: whatever is wrong with the file, named; tiles or products of bfloat16 that the
+  // instruction set has not.
+  static base::Result<std::unique_ptr<Engine>> open(const EngineOptions& options);
+  // Another engine over the same weights, tokenizer and template, with threads of its own.
+  std::unique_ptr<Engine> instance(const base::Team& team) const;
+
+  const model::Model& model() const { return *model_; }
+  const text::Tokenizer& tokenizer() const { return *tokenizer_; }
+  const kernels::Table& kernels() const { return kernels_; }
+  base::ThreadPool& pool() { return *pool_; }
+  uint64_t file_bytes() const { return file_bytes_; }
+  // Null unless attention is kBmm: what has been compiled for it.
+  const kernels::BucketAttention* library() const { return library_.get(); }
+
+  const ModelIdentity& identity() const { return identity_; }
+  // Of all of the model that decides what rows it computes: every byte of its files, and the
+  // configuration that was read from them. Empty unless it was asked for.
+  const std::string& fingerprint() const { return fingerprint_; }
+  // The role of a prompt's tokens in such a store. kAnswer: that of all tokens, and rows of answers
+  // are as good as a prompt's. Others: they are not, and must not be taken for them.
+  model::Role prompt_role(const KvOptions& options) const;
+  // For forwards of this engine's model over its stores.
+  model::Workspace make_workspace() const;
+
+  // With what was not given: for a model with a memory of slots `bounded` and f32, else f16 and
+  // the first strategy, or with a slower tier the one that keeps rows there.
+  KvOptions resolved(KvOptions options) const;
+  // Errors: an unknown strategy or option, one that does not fit the model or the engine's
+  // attention, a context longer than the model's, a static type whose ranges
+  // cannot be read or are another model's.
+  base::Result<std::unique_ptr<kv::Store>> make_store(const KvOptions& options) const;
+  // Whether make_store would take them, without measuring or reading anything: any thread may ask
+  // while others compute.
+  base::Status<> check_kv(const KvOptions& options) const;
+  // Most tokens of one of its sequences (kv::Store::most_tokens).
+  uint32_t most_tokens(const KvOptions& options) const;
+  // What such a store costs, by its strategy's formulas.
+  base::Result<kv::Cost> cost(const KvOptions& options, const kv::Load& load) const;
+
+  bool has_chat_template() const { return !tokenizer_->vocabulary().chat_template.empty(); }
+  // The prompt for the assistant's next turn. messages: [{"role", "content"}, ...]; variables: an
+  // object with what else the template is to see, such as {"tools": [...]}. Error: the model has no
+  // template, or the template refuses the messages.
+  base::Result<std::string> render_chat(const nlohmann::ordered_json& messages,
+                                        const nlohmann::ordered_json& variables = {}) const;
+  // The same as tokens; a beginning-of-text token is added unless the template has written it.
+  base::Result<std::vector<kv::Token>> chat_tokens(
+      const nlohmann::ordered_json& messages, const nlohmann::ordered_json& variables = {}) const;
+
+ private:
+  explicit Engine(const kernels::Table& kernels) : kernels_(kernels) {}
+  kv::Setup setup(const KvOptions& resolved) const;
+  base::Status<> check(const KvOptions& resolved) const;
+  // Of a policy that needs one; null for others, and without its file.
+  base::Result<std::shared_ptr<const kv::Predictor>> predictor(const KvOptions& resolved) const;
+  base::Result<kv::GrowthRates> growth_rates(const kv::Setup& setup) const;
+
+  const kernels::Table& kernels_;
+  std::shared_ptr<kernels::BucketAttention> library_;
+  PromptArithmetic prompt_arithmetic_ = PromptArithmetic::kExact;
+  // What was measured, by context and element types.
+  using Measured = std::tuple<uint32_t, kernels::DType, kernels::DType>;
+  mutable std::mutex growth_rates_mutex_;
+  mutable std::map<Measured, kv::GrowthRates> growth_rates_;
+  std::unique_ptr<base::ThreadPool> pool_;
+  // Shared by instances, as the weights are.
+  std::shared_ptr<const text::Tokenizer> tokenizer_;
+  std::shared_ptr<const text::ChatTemplate> template_;
+  std::function<std::tm()> now_;
+  std::shared_ptr<const model::Model> model_;
+  std::string template_error_;  // why template_ is null although the model has one
+  uint64_t file_bytes_ = 0;
+  ModelIdentity identity_;
+  std::string fingerprint_;
+};
+
+}  // namespace kvick::engine

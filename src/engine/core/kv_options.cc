@@ -1,0 +1,229 @@
+#include "engine/core/kv_options.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+
+#include "kv/contract/options.h"
+#include "kv/contract/selection.h"
+#include "kv/registry/policies.h"
+#include "kv/tier/tier.h"
+
+namespace kvick::engine {
+namespace {
+
+using base::fail;
+using base::Result;
+using kernels::DType;
+
+// Element types that a cache row may have.
+constexpr std::array kTypes = {DType::kF32, DType::kF16,     DType::kBF16,    DType::kQ8,
+                               DType::kQ4,  DType::kStatic8, DType::kStatic16};
+
+std::string lower_name(DType type) {
+  std::string name(kernels::dtype_info(type).name);
+  for (char& c : name) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return name;
+}
+
+// -- types that change with age: recent rows are f16 --
+constexpr kv::Option kWindow = {
+    .name = "window", .summary = "newest rows that stay in f16", .fallback = "128"};
+constexpr kv::Option kOld = {
+    .name = "old", .summary = "the type of rows past the window", .fallback = "q8"};
+constexpr kv::Option kMixedOptions[] = {kWindow, kOld};
+constexpr kv::Option kKiviOptions[] = {kWindow};
+
+Result<uint32_t> read_window(const kv::Spec& spec) {
+  KVICK_TRY(const uint64_t window, kv::read_number(spec, kWindow, 0, kv::kMostAgingWindow));
+  if (window % kv::kAgingRows != 0)
+    return fail("{}: window={} is not a multiple of {}: rows become old so many at a time",
+                spec.name, window, kv::kAgingRows);
+  return static_cast<uint32_t>(window);
+}
+
+Result<kv::Aging> read_mixed(const kv::Spec& spec) {
+  KVICK_TRY(const uint32_t window, read_window(spec));
+  KVICK_TRY(const size_t old, kv::read_choice(spec, kOld, {"q8", "q4"}));
+  const DType type = old == 0 ? DType::kQ8 : DType::kQ4;
+  return kv::Aging{.k_type = type, .v_type = type, .window = window};
+}
+Result<kv::Aging> read_kivi4(const kv::Spec& spec) {
+  KVICK_TRY(const uint32_t window, read_window(spec));
+  return kv::Aging{.k_type = DType::kKivi4K, .v_type = DType::kKivi4V, .window = window};
+}
+
+std::string aged_text(const kv::Aging& aging) {
+  if (aging.k_type == DType::kKivi4K) return fmt::format("kivi4:window={}", aging.window);
+  return fmt::format("mixed:window={},old={}", aging.window, lower_name(aging.k_type));
+}
+
+struct AgedType {
+  std::string_view name;
+  std::span<const kv::Option> options;
+  Result<kv::Aging> (*read)(const kv::Spec&);
+};
+constexpr AgedType kAgedTypes[] = {{"mixed", kMixedOptions, read_mixed},
+                                   {"kivi4", kKiviOptions, read_kivi4}};
+
+// The one that a text begins with, whatever options follow.
+const AgedType* find_aged(std::string_view text) {
+  const std::string_view name = text.substr(0, text.find(':'));
+  for (const AgedType& type : kAgedTypes)
+    if (type.name == name) return &type;
+  return nullptr;
+}
+
+Result<kv::Aging> read_aged(const AgedType& type, std::string_view text) {
+  KVICK_TRY(const kv::Spec spec, kv::parse_spec(text));
+  for (const auto& [name, value] : spec.options) {
+    std::vector<std::string_view> known;
+    for (const kv::Option& option : type.options) known.push_back(option.name);
+    if (std::find(known.begin(), known.end(), name) == known.end())
+      return fail("the type {} has no option {}; it has {}", type.name, kv::quote(name),
+                  fmt::join(known, ", "));
+  }
+  return type.read(spec);
+}
+
+Result<DType> row_type(std::string_view name) {
+  if (const AgedType* aged = find_aged(name))
+    return fail("{} is a type of keys and values together: write it alone, --kv-type {}",
+                aged->name, aged->name);
+  const std::optional<DType> named = kernels::dtype_from_name(name);
+  std::string known;
+  for (const DType type : kTypes) {
+    if (named == type) return type;
+    known += lower_name(type) + ", ";
+  }
+  std::vector<std::string_view> aged;
+  for (const AgedType& type : kAgedTypes) aged.push_back(type.name);
+  return fail("cache rows of type \"{}\" do not exist; there are {}{}", name, known,
+              fmt::join(aged, ", "));
+}
+
+// NAME, or NAME:FILE of a static type.
+Result<DType> read_type(std::string_view text, KvOptions& options) {
+  const size_t colon = text.find(':');
+  const std::string_view name = text.substr(0, colon);
+  KVICK_TRY(const DType type, row_type(name));
+  const std::string path(colon == std::string_view::npos ? "" : text.substr(colon + 1));
+  if (!kernels::is_static(type) && colon != std::string_view::npos)
+    return fail("the type {} has no options, but \"{}\" is given", name, path);
+  if (!kernels::is_static(type)) return type;
+  if (path.empty())
+    return fail("{} needs the file of its ranges: {}:FILE.kvr, which kvick train ranges makes",
+                name, name);
+  if (!options.ranges_path.empty() && options.ranges_path != path)
+    return fail("keys and values have their ranges in one file, but {} and {} are given",
+                options.ranges_path, path);
+  options.ranges_path = path;
+  return type;
+}
+
+base::Status<> read_each(std::string_view text, KvOptions& options) {
+  bool seen[2] = {false, false};
+  while (true) {
+    const size_t comma = text.find(',');
+    const std::string_view part = text.substr(0, comma);
+    const bool is_v = part.starts_with("v=");
+    if (!is_v && !part.starts_with("k="))
+      return fail("\"{}\" is no type of keys and values; write q8, or k=q8,v=q4", part);
+    if (std::exchange(seen[is_v], true))
+      return fail("the type of the {} is given twice", is_v ? "values" : "keys");
+    KVICK_TRY((is_v ? options.v_type : options.k_type), read_type(part.substr(2), options));
+    if (comma == std::string_view::npos) return base::Done{};
+    text.remove_prefix(comma + 1);
+  }
+}
+
+base::Status<> read_types(std::string_view text, KvOptions& options) {
+  if (const AgedType* aged = find_aged(text)) {
+    KVICK_TRY(options.aging, read_aged(*aged, text));
+    options.k_type = options.v_type = DType::kF16;
+    return base::Done{};
+  }
+  // A file's name may hold one too.
+  if (text.substr(0, text.find(':')).find('=') != std::string_view::npos)
+    return read_each(text, options);
+  KVICK_TRY(options.k_type, read_type(text, options));
+  options.v_type = options.k_type;
+  return base::Done{};
+}
+
+// What --kv-select takes where all rows are read, though the server's own options say otherwise.
+constexpr std::string_view kNoPolicy = "none";
+
+// auto:loss=0.02,policy=quest,... is that policy with its loss held.
+constexpr std::string_view kAuto = "auto", kAutoPolicy = "quest";
+
+Result<kv::Spec> read_auto(kv::Spec spec) {
+  spec.name = kAutoPolicy;
+  if (const auto named = spec.options.extract("policy")) spec.name = named.mapped();
+  std::string holding;
+  for (const kv::Policy& policy : kv::policies())
+    if (std::any_of(policy.options.begin(), policy.options.end(),
+                    [](const kv::Option& one) { return one.name == kv::loss_option().name; }))
+      holding += (holding.empty() ? "" : ", ") + std::string(policy.name);
+  const kv::Policy* const policy = kv::find_policy(spec.name);
+  if (policy == nullptr || kv::forgets(spec))
+    return fail("auto: policy={} is none that can be held to a loss; those are {}", spec.name,
+                holding);
+  if (!spec.options.contains("loss"))
+    return fail("auto needs the attention that rows left out may have: auto:loss=0.02");
+  return spec;
+}
+
+Result<kv::Spec> read_policy(std::string_view text) {
+  KVICK_TRY(kv::Spec spec, kv::parse_spec(text));
+  if (spec.name == kAuto) return read_auto(std::move(spec));
+  if (spec.name == kNoPolicy && spec.options.empty()) return spec;
+  if (kv::find_policy(spec.name) != nullptr) return spec;
+  std::vector<std::string_view> names;
+  for (const kv::Policy& policy : kv::policies()) names.push_back(policy.name);
+  return fail("unknown policy \"{}\" of which rows are read; there are {}, {}, {}", spec.name,
+              kNoPolicy, fmt::join(names, ", "), kAuto);
+}
+
+}  // namespace
+
+Result<KvOptions> parse_kv_options(std::string_view spec, std::string_view type,
+                                   std::string_view tier, std::string_view select) {
+  KvOptions options;
+  if (!spec.empty()) {
+    KVICK_TRY(options.spec, kv::parse_spec(spec));
+    if (kv::find_strategy(options.spec.name) == nullptr) {
+      std::string names;
+      for (const kv::Strategy& strategy : kv::strategies())
+        names += (names.empty() ? "" : ", ") + std::string(strategy.name);
+      return fail("unknown cache strategy \"{}\"; there are {}", options.spec.name, names);
+    }
+  }
+  if (!type.empty()) KVICK_TRY_VOID(read_types(type, options));
+  if (!tier.empty()) {
+    KVICK_TRY(options.tier, kv::parse_spec(tier));
+    KVICK_TRY_VOID(kv::read_tier(*options.tier));
+  }
+  if (!select.empty()) {
+    KVICK_TRY(options.select, read_policy(select));
+  }
+  return options;
+}
+
+bool reads_all(const KvOptions& options) {
+  return options.select.name.empty() || options.select.name == kNoPolicy;
+}
+
+std::string kv_select_text(const KvOptions& options) {
+  return reads_all(options) ? std::string(kNoPolicy) : kv::spec_text(options.select);
+}
+
+std::string kv_type_text(const KvOptions& options) {
+  if (options.aging) return aged_text(*options.aging);
+  const DType k_type = options.k_type.value_or(DType::kF16);
+  const DType v_type = options.v_type.value_or(DType::kF16);
+  if (k_type == v_type) return lower_name(k_type);
+  return "k=" + lower_name(k_type) + ",v=" + lower_name(v_type);
+}
+
+}  // namespace kvick::engine

@@ -1,0 +1,98 @@
+#pragma once
+// What a service says of itself: numbers for /metrics, and the cache for /kv and the page.
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "kv/contract/kv.h"
+
+namespace kvick::engine {
+
+// Counts of durations, in seconds, at or below each bound and above the last.
+struct Histogram {
+  static constexpr std::array kBounds = {0.001, 0.0025, 0.005, 0.01,   0.025,  0.05, 0.1,
+                                         0.25,  0.5,    1.0,   2.5,    5.0,    10.0, 25.0,
+                                         50.0,  100.0,  250.0, 1000.0, 10000.0};
+  std::array<uint64_t, kBounds.size() + 1> counts = {};  // each between its bound and the last one
+  double sum = 0;
+  void add(double seconds);
+  void add(const Histogram& other);
+  uint64_t count() const;
+};
+
+// The files of the prefix cache: bytes and files now, and how many were read, written, not there,
+// damaged or too late.
+struct FileCounts {
+  uint64_t bytes = 0, files = 0;  // now
+  uint64_t limit_bytes = 0;       // most that there may be
+  uint64_t hits = 0, writes = 0, evictions = 0;
+  uint64_t torn = 0, foreign = 0, missing = 0, late = 0;
+  uint64_t failed_writes = 0, dropped_writes = 0;
+};
+
+// Since the service began, unless it says now.
+struct Metrics {
+  uint32_t waiting = 0, running = 0, preempted = 0;  // jobs now
+  uint64_t job_tokens = 0;                           // of theirs: prompts, and answers so far
+  uint64_t finished = 0, cancelled = 0, failed = 0, refused = 0;
+  uint64_t prompt_tokens = 0, cached_tokens = 0, generated_tokens = 0;
+  uint64_t steps = 0, step_tokens = 0;
+  uint64_t drafted = 0, accepted = 0;            // speculative tokens
+  Histogram queue, first_token, between_tokens;  // seconds
+  // Preemption: how often, bytes moved out and in again, tokens computed again, and seconds lost
+  // to either.
+  uint64_t swaps = 0, recomputations = 0, swapped_bytes = 0, recomputed_tokens = 0;
+  double preemption_seconds = 0;
+  // Memory now, of all stores.
+  uint64_t kv_limit_bytes = 0;
+  kv::Usage kv;
+  Histogram reuse_age;       // of blocks that a prompt found: seconds since they were used last
+  uint64_t draft_bytes = 0;  // beside these, of a draft model's rows
+  FileCounts files;
+  // By policy of which rows are read: how often it was checked, and the attention that it missed,
+  // summed over the checks.
+  struct Checks {
+    uint64_t count = 0;
+    double lost_mass = 0;
+  };
+  std::map<std::string, Checks> checks;
+
+  // Another instance's: they share the limit on memory and the files.
+  void add(const Metrics& other);
+};
+
+enum class JobState { kWaiting, kPrompt, kAnswer, kSwapped, kEvicted };
+std::string_view job_state_name(JobState state);  // "waiting", "prompt", "answer", ...
+
+struct SequenceState {
+  uint64_t job = 0;
+  uint32_t choice = 0;
+  JobState state = JobState::kWaiting;
+  size_t store = 0;  // index into CacheState::stores
+  uint32_t tokens = 0, prompt_tokens = 0, cached_tokens = 0;
+  uint64_t bytes = 0;  // of its rows, those shared counted whole
+};
+// A piece of cache memory: a block, or one sequence's rows.
+struct CachePiece {
+  uint64_t bytes = 0;
+  uint32_t used_tokens = 0, tokens = 0;  // that hold something, of those that it has room for
+  uint32_t users = 0;                    // sequences; 0: kept for prompts that begin alike
+  uint64_t job = 0;                      // one of the users'
+};
+struct StoreState {
+  size_t instance = 0;                       // whose it is
+  std::string strategy, type, tier, select;  // as --kv and its like take them
+  kv::Usage usage;
+  std::vector<CachePiece> pieces;
+};
+struct CacheState {
+  uint64_t limit_bytes = 0;
+  std::vector<StoreState> stores;
+  std::vector<SequenceState> sequences;
+};
+
+}  // namespace kvick::engine

@@ -1,0 +1,82 @@
+#pragma once
+// The stores of one service: of as many kinds as its requests ask for, under one limit.
+
+#include <list>
+#include <memory>
+#include <string>
+
+#include "engine/core/engine.h"
+#include "engine/core/service_state.h"
+#include "kv/contract/budget.h"
+
+namespace kvick::engine {
+
+// One store and what is known of its kind.
+struct Shelf {
+  KvOptions options;                         // with nothing left open
+  std::string strategy, type, tier, select;  // as --kv and its like take them
+  kv::Traits traits;
+  model::Role prompt_role = model::Role::kAnswer;  // Engine::prompt_role
+  std::unique_ptr<kv::Store> store;
+  uint32_t most_tokens = 0;  // Store::most_tokens
+  uint32_t groups = 0;       // that use it
+  // A call that changes the store threw. Its sequences are not used any more, and StoreSet::renew
+  // replaces it.
+  bool broken = false;
+
+  // Makes a call that changes the store.
+  template <typename Call>
+  decltype(auto) change(const Call& call) {
+    try {
+      return call(*store);
+    } catch (...) {
+      broken = true;
+      throw;
+    }
+  }
+};
+
+class StoreSet {
+ public:
+  // Errors: what Engine::make_store refuses.
+  static base::Result<StoreSet> make(Engine& engine, const KvOptions& standard,
+                                     std::shared_ptr<kv::Budget> budget);
+
+  const Shelf& standard() const { return shelves_.front(); }
+  Shelf& standard() { return shelves_.front(); }
+  // The store for options, made if there is none yet; one that nobody uses goes for it if there are
+  // kMostStores. Errors: what Engine::make_store refuses; too many kinds in use.
+  base::Result<Shelf*> find(const KvOptions& options);
+  // Replaces a broken store by an empty one. No sequence of it may be used any more. Errors: what
+  // Engine::make_store refuses; then the store stays broken.
+  base::Status<> renew(Shelf& shelf);
+
+  std::list<Shelf>& shelves() { return shelves_; }
+  const std::list<Shelf>& shelves() const { return shelves_; }
+  const std::shared_ptr<kv::Budget>& budget() const { return budget_; }
+  uint64_t max_bytes() const { return budget_->bytes(); }
+  // Of all stores.
+  kv::Usage usage() const;
+  // Of blocks that prompts found in any of them: seconds since they were used last.
+  const Histogram& reuse_ages() const { return *reuse_ages_; }
+  // Bytes that may be allocated yet, with those that only wait to be used again.
+  uint64_t available_bytes() const;
+  // Bytes that sequences of so many tokens will take, if they are forks of one or on their own.
+  uint64_t needed_bytes(const Shelf& shelf, uint32_t tokens, uint32_t sequences) const;
+  // Gives back about so many bytes of rows that nobody uses, but for those of one store.
+  uint64_t shrink(uint64_t bytes, const Shelf* but = nullptr);
+
+  static constexpr size_t kMostStores = 8;
+
+ private:
+  StoreSet(Engine& engine, std::shared_ptr<kv::Budget> budget)
+      : engine_(&engine), budget_(std::move(budget)) {}
+  base::Result<Shelf*> add(const KvOptions& options);
+
+  Engine* engine_;
+  std::shared_ptr<kv::Budget> budget_;
+  std::shared_ptr<Histogram> reuse_ages_ = std::make_shared<Histogram>();
+  std::list<Shelf> shelves_;  // the standard one first
+};
+
+}  // namespace kvick::engine

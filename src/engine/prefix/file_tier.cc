@@ -1,0 +1,122 @@
+#include "engine/prefix/file_tier.h"
+
+#include <algorithm>
+#include <cstring>
+#include <fmt/format.h>
+
+#include "base/check.h"
+
+namespace kvick::engine {
+namespace {
+
+// Of the rows that kvick computes: raise it when the same model has others for the same tokens.
+constexpr uint32_t kRowsVersion = 2;
+
+// Rows [begin, end) of a file's, in the same layout: runs of rows, one for each layer, head, and
+// keys or values.
+std::vector<std::byte> slice(const kv::Shape& shape, std::span<const std::byte> rows,
+                             uint32_t begin, uint32_t end) {
+  std::vector<std::byte> out(uint64_t{end - begin} * shape.token_bytes());
+  const std::byte* from = rows.data();
+  std::byte* to = out.data();
+  for (uint32_t region = 0; region < shape.layers * shape.kv_heads; ++region)
+    for (const bool is_v : {false, true}) {
+      const size_t row = shape.row_bytes(is_v), bytes = (end - begin) * row;
+      std::memcpy(to, from + begin * row, bytes);
+      to += bytes;
+      from += kFileTokens * row;
+    }
+  return out;
+}
+
+}  // namespace
+
+FileTier::FileTier(const Engine& engine, std::shared_ptr<PrefixFiles> files, double seconds)
+    : files_(std::move(files)), seconds_(seconds) {
+  if (files_ == nullptr) return;
+  KVICK_CHECK(!engine.fingerprint().empty(), "files of rows of a model without a fingerprint");
+  // The instruction set and what its float layers multiply: others round otherwise, and the same
+  // request would be answered otherwise with these rows than without.
+  const char* activations = engine.kernels().matmul_rounded != nullptr ? "+bf16" : "";
+  model_ =
+      fmt::format("{}|{}|{}{}|{}", kRowsVersion, engine.fingerprint(),
+                  base::isa_name(engine.kernels().isa), activations, engine.library() != nullptr);
+}
+
+// Static types depend on the ranges that were measured for them, and old rows on when they became
+// old.
+bool FileTier::serves(const Shelf& shelf) const {
+  return files_ != nullptr && shelf.traits.moves_rows &&
+         !kernels::is_static(*shelf.options.k_type) && !kernels::is_static(*shelf.options.v_type);
+}
+
+// What a layer attends to is in the rows of the layers behind it, and so is how.
+std::string FileTier::fingerprint(const Shelf& shelf) const {
+  std::string rows = model_ + "|" + shelf.type;
+  if (shelf.prompt_role == model::Role::kPrompt) rows += "|prompt";
+  if (shelf.prompt_role == model::Role::kPromptLayers) rows += "|prompt-layers";
+  return reads_all(shelf.options) ? rows : rows + "|" + shelf.select;
+}
+
+Filed FileTier::begin(const Shelf& shelf, std::string_view salt) const {
+  return {.tokens = 0, .last = first_parent(fingerprint(shelf), salt)};
+}
+
+FileTier::Offer FileTier::offer(const Shelf& shelf, std::string_view salt,
+                                std::span<const Token> tokens, uint32_t cached) const {
+  Offer offer = {.ids = {}, .first_file = cached / kFileTokens};
+  if (!serves(shelf)) return offer;
+  std::vector<FileId> all = file_ids(begin(shelf, salt).last, tokens);
+  if (all.size() <= offer.first_file) return offer;
+  const auto from = all.begin() + offer.first_file;
+  const size_t known = files_->known(std::span(from, all.end()));
+  offer.ids.assign(from, from + static_cast<ptrdiff_t>(known));
+  if (known == 0) return offer;
+  const uint64_t token = shelf.store->shape().token_bytes();
+  offer.tokens = (offer.first_file + static_cast<uint32_t>(known)) * kFileTokens - cached;
+  offer.bytes = known * file_bytes(kFileTokens * token);
+  offer.seconds = files_->seconds_per_byte() * static_cast<double>(offer.bytes);
+  return offer;
+}
+
+std::unique_ptr<Loading> FileTier::load(const Shelf& shelf, Offer offer, double compute_seconds,
+                                        double now) const {
+  const bool computes_faster = compute_seconds > 0 && offer.seconds > compute_seconds;
+  if (offer.ids.empty() || computes_faster) return nullptr;
+  auto loading = std::make_unique<Loading>();
+  loading->first_file = offer.first_file;
+  loading->began = now;
+  loading->deadline = now + seconds_;
+  loading->read =
+      files_->read(std::move(offer.ids), kFileTokens * shelf.store->shape().token_bytes());
+  return loading;
+}
+
+uint32_t FileTier::append(const Shelf& shelf, kv::SeqId seq, std::span<const Token> tokens,
+                          uint32_t committed, const Loading& loading) const {
+  const kv::Shape& shape = shelf.store->shape();
+  for (uint32_t i = 0; i < loading.read->files().size(); ++i) {
+    const uint32_t first = (loading.first_file + i) * kFileTokens, end = first + kFileTokens;
+    const auto rows = slice(shape, loading.read->rows(i), committed - first, kFileTokens);
+    if (!shelf.store->append_rows(seq, tokens.subspan(committed, end - committed), rows).ok())
+      break;
+    committed = end;
+  }
+  return committed;
+}
+
+void FileTier::keep(const Shelf& shelf, kv::SeqId seq, std::span<const Token> committed,
+                    Filed& filed) const {
+  if (!serves(shelf)) return;
+  for (; filed.tokens + kFileTokens <= committed.size(); filed.tokens += kFileTokens) {
+    filed.last = file_id(filed.last, committed.subspan(filed.tokens, kFileTokens));
+    const size_t row_bytes = kFileTokens * shelf.store->shape().token_bytes();
+    files_->keep(filed.last, row_bytes, [&] {
+      std::vector<std::byte> rows(row_bytes);
+      shelf.store->read_rows(seq, filed.tokens, kFileTokens, rows);
+      return rows;
+    });
+  }
+}
+
+}  // namespace kvick::engine

@@ -1,0 +1,225 @@
+#include "engine/prefix/file_tier.h"
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <gtest/gtest.h>
+#include <list>
+#include <numeric>
+
+#include "engine/serving/test_jobs.h"
+
+namespace kvick::engine {
+namespace {
+
+namespace fs = std::filesystem;
+using test::alone;
+using test::Heard;
+using test::job_of;
+using test::listen;
+using test::run_all;
+
+class FileTierTest : public testing::Test {
+ protected:
+  FileTierTest()
+      : folder_(fs::temp_directory_path() / ("kvick-tier-" + std::to_string(::getpid()))),
+        engine_(tiny_engine(1024)) {
+    fs::remove_all(folder_);
+    std::iota(prompt_.begin(), prompt_.end(), 3);
+  }
+  ~FileTierTest() override { fs::remove_all(folder_); }
+
+  std::shared_ptr<PrefixFiles> files() const {
+    return std::move(PrefixFiles::open({.folder = folder_})).value();
+  }
+  Heard answer(const std::shared_ptr<PrefixFiles>& files, const std::string& kv = "paged:block=16",
+               const std::string& type = "", const std::string& salt = "", uint32_t choices = 1) {
+    BatcherOptions options;
+    options.kv = parse_kv_options(kv, type).value();
+    options.files = files;
+    const auto batcher = std::move(Batcher::make(*engine_, options)).value();
+    Heard heard;
+    Job job = job_of(prompt_, 10);
+    job.salt = salt;
+    job.choices = choices;
+    listen(job, heard);
+    batcher->add(JobId{1}, std::move(job));
+    run_all(*batcher);
+    files->flush();
+    metrics_ = batcher->metrics();
+    return heard;
+  }
+
+  fs::path folder_;
+  std::unique_ptr<Engine> engine_;
+  std::vector<Token> prompt_ = std::vector<Token>(300);
+  Metrics metrics_;
+};
+
+TEST_F(FileTierTest, AnswersTheSameWithRowsOfAnEarlierProcess) {
+  const Heard cold = answer(files());
+  EXPECT_EQ(cold.outcome->cached_tokens, 0u);
+  EXPECT_EQ(metrics_.files.writes, 2u);
+  EXPECT_EQ(metrics_.files.limit_bytes, PrefixFilesOptions{}.max_bytes);
+  for (const char* kv : {"paged:block=16", "paged:block=48", "virtual", "bmc:r=32"}) {
+    Heard warm = answer(files(), kv);
+    EXPECT_EQ(warm.outcome->cached_tokens, 256u) << kv;
+    EXPECT_EQ(warm.tokens, cold.tokens) << kv;
+    EXPECT_EQ(metrics_.files.hits, 2u);
+  }
+  const Heard many = answer(files(), "paged", "", "", 3);
+  EXPECT_EQ(many.outcome->cached_tokens, 256u);
+  for (uint32_t i = 0; i < 3; ++i) EXPECT_EQ(many.tokens.at(i), cold.tokens.at(0));
+}
+
+TEST_F(FileTierTest, KeepsTenantsAndElementTypesApart) {
+  answer(files(), "paged", "f16", "a");
+  EXPECT_EQ(answer(files(), "paged", "f16", "b").outcome->cached_tokens, 0u);
+  EXPECT_EQ(answer(files(), "paged", "f16", "").outcome->cached_tokens, 0u);
+  EXPECT_EQ(answer(files(), "paged", "bf16", "a").outcome->cached_tokens, 0u);
+  EXPECT_EQ(answer(files(), "paged", "f16", "a").outcome->cached_tokens, 256u);
+  EXPECT_EQ(answer(files(), "paged", "bf16", "a").outcome->cached_tokens, 256u);
+}
+
+TEST_F(FileTierTest, ComputesAgainWhatIsDamagedLateOrGone) {
+  const Heard cold = answer(files());
+  std::vector<fs::path> paths;
+  for (const auto& entry : fs::directory_iterator(folder_)) paths.push_back(entry.path());
+  ASSERT_EQ(paths.size(), 2u);
+  for (const fs::path& path : paths) {
+    std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(500);
+    file.put('!');
+  }
+  EXPECT_EQ(answer(files()).tokens, cold.tokens);
+  EXPECT_EQ(metrics_.files.torn, 1u);
+  EXPECT_EQ(metrics_.cached_tokens, 0u);
+  const auto open = files();
+  fs::remove_all(folder_);
+  EXPECT_EQ(answer(open).tokens, cold.tokens);
+}
+
+TEST_F(FileTierTest, WaitsForASlowDiskNoLongerThanItMay) {
+  const Heard cold = answer(files());
+  std::atomic<bool> slow{true};
+  PrefixFilesOptions options = {.folder = folder_};
+  options.read = [&](const fs::path&, size_t) -> std::optional<std::string> {
+    while (slow) std::this_thread::yield();
+    return std::nullopt;
+  };
+  const std::shared_ptr<PrefixFiles> files = std::move(PrefixFiles::open(options)).value();
+  BatcherOptions batch;
+  batch.kv = parse_kv_options("paged", "").value();
+  batch.files = files;
+  batch.file_seconds = 0.02;
+  const auto batcher = std::move(Batcher::make(*engine_, batch)).value();
+  Heard heard, beside;
+  Job job = job_of(prompt_, 10), other = job_of({1, 2}, 20);
+  listen(job, heard);
+  listen(other, beside);
+  batcher->add(JobId{1}, std::move(job));
+  batcher->add(JobId{2}, std::move(other));
+  run_all(*batcher);
+  slow = false;
+  EXPECT_EQ(heard.tokens, cold.tokens);
+  EXPECT_EQ(heard.outcome->cached_tokens, 0u);
+  EXPECT_EQ(batcher->metrics().files.late, 1u);
+  EXPECT_EQ(beside.tokens[0].size(), 20u);
+}
+
+TEST_F(FileTierTest, BringsBackFromFilesWhatHadToMakeWay) {
+  const uint64_t token = engine_->make_store({}).value()->shape().token_bytes();
+  BatcherOptions options;
+  options.kv = parse_kv_options("paged:block=16,prefix=off", "").value();
+  options.kv_bytes = 700 * token;
+  options.headroom_tokens = 2;
+  options.files = files();
+  const auto batcher = std::move(Batcher::make(*engine_, options)).value();
+  std::list<Heard> heard;
+  std::vector<Job> jobs;
+  for (Token i = 0; i < 4; ++i) {
+    Job job = job_of(prompt_, 150);
+    job.prompt[0] = 100 + i;
+    jobs.push_back(job);
+    listen(job, heard.emplace_back());
+    batcher->add(JobId{static_cast<uint64_t>(i)}, std::move(job));
+    batcher->step();
+    options.files->flush();
+  }
+  for (int steps = 0; batcher->step(); ++steps) {
+    options.files->flush();
+    ASSERT_LT(steps, 100000);
+  }
+  const Metrics metrics = batcher->metrics();
+  EXPECT_GT(metrics.swaps + metrics.recomputations, 0u) << "memory was not scarce";
+  EXPECT_GT(metrics.swapped_bytes, 0u);
+  size_t i = 0;
+  for (const Heard& one : heard)
+    EXPECT_EQ(one.tokens.at(0), alone(*engine_, jobs[i++], 0, {}).tokens);
+}
+
+// A made model as a file, and what may be changed in it.
+struct ModelOnDisk {
+  explicit ModelOnDisk(tools::Spec spec) {
+    base::ThreadPool pool(1);
+    path = model::write_model(spec, pool, false);
+    std::ifstream in(path, std::ios::binary);
+    bytes.assign(std::istreambuf_iterator<char>(in), {});
+  }
+  ~ModelOnDisk() { fs::remove(path); }
+  std::unique_ptr<Engine> open(const std::string& with) const {
+    std::ofstream(path, std::ios::binary) << with;
+    auto engine = Engine::open({.model_path = path, .threads = 2, .fingerprint = true});
+    EXPECT_TRUE(engine.ok()) << (engine.ok() ? "" : engine.error().message);
+    return std::move(engine).value();
+  }
+  // With another number under a key of the metadata.
+  template <typename T>
+  std::string with(const std::string& key, T number) const {
+    std::string changed = bytes;
+    const size_t at = changed.find(key);
+    EXPECT_NE(at, std::string::npos) << key;
+    std::memcpy(&changed[at + key.size() + sizeof(uint32_t)], &number, sizeof(number));
+    return changed;
+  }
+  std::string path, bytes;
+};
+
+TEST_F(FileTierTest, FindsNoRowsOfAModelThatDiffersInAnything) {
+  tools::Spec spec = model::tiny_spec(tools::Arch::kLlama);
+  spec.context = 1024;
+  const ModelOnDisk model(spec);
+  const auto cached = [&](std::unique_ptr<Engine> engine) {
+    engine_ = std::move(engine);
+    return answer(files()).outcome->cached_tokens;
+  };
+  EXPECT_EQ(cached(model.open(model.bytes)), 0u);
+  EXPECT_EQ(cached(model.open(model.bytes)), 256u);
+  EXPECT_EQ(cached(model.open(model.with("llama.rope.freq_base", 20000.0F))), 0u);
+  EXPECT_EQ(cached(model.open(model.with("llama.attention.layer_norm_rms_epsilon", 1e-4F))), 0u);
+  EXPECT_EQ(cached(model.open(model.with("llama.context_length", uint32_t{1000}))), 0u);
+  EXPECT_EQ(cached(model.open(model.with("llama.rope.dimension_count", uint32_t{8}))), 0u);
+  // Weights: one value in the middle of a tensor, as of a fine-tune of a few rows.
+  const io::ModelFile file = io::ModelFile::open(model.path).value();
+  for (const io::Tensor& tensor : file.tensors()) {
+    const std::string data(reinterpret_cast<const char*>(tensor.data.data()), tensor.data.size());
+    std::string changed = model.bytes;
+    const size_t at = changed.find(data);
+    ASSERT_NE(at, std::string::npos);
+    changed[at + data.size() / 2] ^= 1;
+    if (tensor.name.find("norm") != std::string::npos) continue;  // all ones: found elsewhere
+    EXPECT_EQ(cached(model.open(changed)), 0u) << tensor.name;
+  }
+  EXPECT_EQ(cached(model.open(model.bytes)), 256u);
+  for (const tools::Scaling scaling :
+       {tools::Scaling::kLinear, tools::Scaling::kLlama3, tools::Scaling::kYarn}) {
+    tools::Spec scaled = spec;
+    scaled.scaling = scaling;
+    scaled.scaling_factor = 4;
+    const ModelOnDisk other(scaled);
+    EXPECT_EQ(cached(other.open(other.bytes)), 0u);
+  }
+}
+
+}  // namespace
+}  // namespace kvick::engine

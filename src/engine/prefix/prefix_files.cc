@@ -1,0 +1,290 @@
+#include "engine/prefix/prefix_files.h"
+
+#include <algorithm>
+#include <charconv>
+#include <fstream>
+#include <unistd.h>
+
+#include "base/thread.h"
+#include "base/write_file.h"
+
+namespace kvick::engine {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::optional<std::string> read_whole(const fs::path& path, size_t max_bytes) {
+  std::error_code error;
+  const uintmax_t size = fs::file_size(path, error);
+  if (error || size > max_bytes) return std::nullopt;
+  std::ifstream in(path, std::ios::binary);
+  std::string bytes(size, '\0');
+  in.read(bytes.data(), static_cast<std::streamsize>(size));
+  if (!in.is_open() || in.bad()) return std::nullopt;
+  bytes.resize(static_cast<size_t>(in.gcount()));
+  return bytes;
+}
+
+bool write_whole(const fs::path& path, std::string_view bytes) {
+  return base::write_file(path, bytes).ok();
+}
+
+std::optional<FileId> id_of(const fs::path& path) {
+  const std::string name = path.filename().string();
+  FileId id;
+  if (name.size() != 35 || path.extension() != ".kv") return std::nullopt;
+  const char* text = name.data();
+  const auto high = std::from_chars(text, text + 16, id.high, 16);
+  const auto low = std::from_chars(text + 16, text + 32, id.low, 16);
+  if (high.ptr != text + 16 || low.ptr != text + 32 || id.name() != name) return std::nullopt;
+  return id;
+}
+
+}  // namespace
+
+bool PrefixFiles::Read::done() const { return done_.load(std::memory_order_acquire); }
+
+std::span<const std::byte> PrefixFiles::Read::rows(size_t file) const {
+  return std::as_bytes(std::span(files_[file])).last(row_bytes_);
+}
+
+PrefixFiles::PrefixFiles(PrefixFilesOptions options) : options_(std::move(options)) {
+  if (!options_.read) options_.read = read_whole;
+  if (!options_.write) options_.write = write_whole;
+}
+
+base::Result<std::unique_ptr<PrefixFiles>> PrefixFiles::open(PrefixFilesOptions options) {
+  std::unique_ptr<PrefixFiles> files(new PrefixFiles(std::move(options)));
+  KVICK_TRY_VOID(files->scan());
+  files->writer_ =
+      base::start_thread("files of rows", [all = files.get()] { all->write_queued(); });
+  files->reader_ = base::start_thread("files of rows", [all = files.get()] { all->read_queued(); });
+  return files;
+}
+
+PrefixFiles::~PrefixFiles() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  queued_.notify_all();
+  if (writer_.joinable()) writer_.join();
+  if (reader_.joinable()) reader_.join();
+}
+
+fs::path PrefixFiles::path_of(const FileId& id) const { return options_.folder / id.name(); }
+
+base::Status<> PrefixFiles::scan() {
+  std::error_code error;
+  fs::create_directories(options_.folder, error);
+  if (error || ::access(options_.folder.c_str(), R_OK | W_OK | X_OK) != 0)
+    return base::fail("the folder {} for the prefix cache cannot be {}: {}",
+                      options_.folder.string(), error ? "made" : "read and written",
+                      error ? error.message() : std::generic_category().message(errno));
+  struct Found {
+    fs::file_time_type used;
+    Known known;
+  };
+  std::vector<Found> found;
+  for (const fs::directory_entry& entry : fs::directory_iterator(options_.folder, error)) {
+    std::error_code gone;
+    if (!entry.is_regular_file(gone)) continue;
+    if (const auto id = id_of(entry.path()))
+      found.push_back({entry.last_write_time(gone), {*id, entry.file_size(gone)}});
+    else if (entry.path().filename().string().find(".kv.") != std::string::npos)
+      fs::remove(entry.path(), gone);
+  }
+  if (error)
+    return base::fail("the folder {} for the prefix cache cannot be read: {}",
+                      options_.folder.string(), error.message());
+  std::sort(found.begin(), found.end(),
+            [](const Found& a, const Found& b) { return a.used < b.used; });
+  for (const Found& one : found) enter(one.known.id, one.known.bytes);
+  make_room();
+  return base::Done{};
+}
+
+void PrefixFiles::enter(const FileId& id, uint64_t bytes) {
+  forget(id);
+  std::list<Known> one(1, {id, bytes});
+  by_id_.emplace(id, one.begin());
+  files_.splice(files_.end(), one);
+  counts_.bytes += bytes;
+  ++counts_.files;
+}
+
+void PrefixFiles::forget(const FileId& id) {
+  const auto at = by_id_.find(id);
+  if (at == by_id_.end()) return;
+  counts_.bytes -= at->second->bytes;
+  --counts_.files;
+  files_.erase(at->second);
+  by_id_.erase(at);
+}
+
+void PrefixFiles::make_room() {
+  while (counts_.bytes > options_.max_bytes && !files_.empty()) {
+    const FileId id = files_.front().id;
+    std::error_code gone;
+    fs::remove(path_of(id), gone);
+    forget(id);
+    ++counts_.evictions;
+  }
+}
+
+size_t PrefixFiles::known(std::span<const FileId> ids) const {
+  const std::lock_guard lock(mutex_);
+  size_t n = 0;
+  while (n < ids.size() && by_id_.contains(ids[n])) ++n;
+  return n;
+}
+
+void PrefixFiles::keep(const FileId& id, size_t row_bytes,
+                       base::FunctionRef<std::vector<std::byte>()> make_rows) {
+  const std::lock_guard lock(mutex_);
+  if (const auto at = by_id_.find(id); at != by_id_.end()) {
+    files_.splice(files_.end(), files_, at->second);
+    return;
+  }
+  for (const auto& [queued, rows] : writes_)
+    if (queued == id) return;
+  if (file_bytes(row_bytes) > options_.max_bytes ||
+      queued_bytes_ + row_bytes > options_.most_queued_bytes) {
+    ++counts_.dropped_writes;
+    return;
+  }
+  writes_.emplace_back(id, make_rows());
+  queued_bytes_ += row_bytes;
+  queued_.notify_all();
+}
+
+// Bytes that were written; none: it failed, also for want of memory.
+std::optional<uint64_t> PrefixFiles::write_one(const FileId& id,
+                                               std::span<const std::byte> rows) noexcept {
+  try {
+    const std::string bytes = encode_file(id, rows);
+    if (options_.write(path_of(id), bytes)) return bytes.size();
+  } catch (...) {
+  }
+  return std::nullopt;
+}
+
+void PrefixFiles::write_queued() noexcept {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    if (writes_.empty() && reads_.empty()) idle_.notify_all();
+    queued_.wait(lock, [&] { return stopping_ || !writes_.empty(); });
+    if (stopping_) return;
+    const auto [id, rows] = std::move(writes_.front());
+    writes_.pop_front();
+    writing_ = true;
+    lock.unlock();
+    const std::optional<uint64_t> written = write_one(id, rows);
+    lock.lock();
+    writing_ = false;
+    queued_bytes_ -= rows.size();
+    try {
+      if (written) enter(id, *written);
+      ++(written ? counts_.writes : counts_.failed_writes);
+      make_room();
+    } catch (const std::bad_alloc&) {  // a file that nobody will look for
+      ++counts_.failed_writes;
+    }
+  }
+}
+
+std::shared_ptr<PrefixFiles::Read> PrefixFiles::read(std::vector<FileId> ids, size_t row_bytes) {
+  auto read = std::make_shared<Read>();
+  read->ids_ = std::move(ids);
+  read->row_bytes_ = row_bytes;
+  const std::lock_guard lock(mutex_);
+  reads_.push_back(read);
+  queued_.notify_all();
+  return read;
+}
+
+void PrefixFiles::abandon(Read& read) {
+  if (read.abandoned_.exchange(true)) return;
+  const std::lock_guard lock(mutex_);
+  ++counts_.late;
+}
+
+// False: the rows that follow it are of no use.
+bool PrefixFiles::read_one(Read& read, const FileId& id) {
+  const double began = options_.clock();
+  // One that is a little longer is read, to tell a torn file from none.
+  std::optional<std::string> found = options_.read(path_of(id), 2 * file_bytes(read.row_bytes_));
+  const bool missing = !found.has_value();
+  std::string bytes = std::move(found).value_or(std::string());
+  const auto rows = decode_file(id, read.row_bytes_, std::as_bytes(std::span(bytes)));
+  const double seconds = options_.clock() - began;
+  const std::lock_guard lock(mutex_);
+  if (rows.ok()) {
+    const double rate = seconds / static_cast<double>(bytes.size());
+    seconds_per_byte_ = seconds_per_byte_ == 0 ? rate : 0.75 * seconds_per_byte_ + 0.25 * rate;
+    ++counts_.hits;
+    if (const auto at = by_id_.find(id); at != by_id_.end())
+      files_.splice(files_.end(), files_, at->second);
+    std::error_code gone;
+    fs::last_write_time(path_of(id), fs::file_time_type::clock::now(), gone);
+    read.files_.push_back(std::move(bytes));
+    return true;
+  }
+  ++(missing ? counts_.missing : rows.error() == Damage::kTorn ? counts_.torn : counts_.foreign);
+  forget(id);
+  std::error_code gone;
+  fs::remove(path_of(id), gone);
+  return false;
+}
+
+// What throws counts as a file that is not there, but stays.
+bool PrefixFiles::try_read(Read& read, const FileId& id) noexcept {
+  try {
+    return read_one(read, id);
+  } catch (...) {
+    const std::lock_guard lock(mutex_);
+    ++counts_.missing;
+    return false;
+  }
+}
+
+void PrefixFiles::read_queued() noexcept {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    queued_.wait(lock, [&] { return stopping_ || !reads_.empty(); });
+    if (stopping_) return;
+    const std::shared_ptr<Read> read = reads_.front();
+    lock.unlock();
+    for (const FileId& id : read->ids_)
+      if (read->abandoned_ || !try_read(*read, id)) break;
+    lock.lock();
+    read->done_.store(true, std::memory_order_release);
+    reads_.pop_front();
+    read_.notify_all();
+    if (writes_.empty() && reads_.empty() && !writing_) idle_.notify_all();
+  }
+}
+
+void PrefixFiles::wait(const Read& read, double seconds) {
+  std::unique_lock lock(mutex_);
+  read_.wait_for(lock, std::chrono::duration<double>(seconds), [&] { return read.done(); });
+}
+
+void PrefixFiles::flush() {
+  std::unique_lock lock(mutex_);
+  idle_.wait(lock, [&] { return writes_.empty() && reads_.empty() && !writing_; });
+}
+
+FileCounts PrefixFiles::counts() const {
+  const std::lock_guard lock(mutex_);
+  FileCounts counts = counts_;
+  counts.limit_bytes = options_.max_bytes;
+  return counts;
+}
+
+double PrefixFiles::seconds_per_byte() const {
+  const std::lock_guard lock(mutex_);
+  return seconds_per_byte_;
+}
+
+}  // namespace kvick::engine

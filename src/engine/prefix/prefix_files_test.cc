@@ -1,0 +1,203 @@
+#include "engine/prefix/prefix_files.h"
+
+#include <algorithm>
+#include <fstream>
+#include <gtest/gtest.h>
+#include <numeric>
+#include <random>
+
+namespace kvick::engine {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr size_t kRowBytes = 4096;
+
+struct Folder {
+  Folder()
+      : path(fs::temp_directory_path() /
+             ("kvick-files-" + std::to_string(::getpid()) + "-" + std::to_string(next++))) {}
+  ~Folder() { fs::remove_all(path); }
+  static inline int next = 0;
+  fs::path path;
+};
+
+std::vector<Token> tokens_of(uint32_t files, Token first = 0) {
+  std::vector<Token> tokens(files * kFileTokens + 5);
+  std::iota(tokens.begin(), tokens.end(), first);
+  return tokens;
+}
+
+std::vector<std::byte> rows_of(uint32_t seed) {
+  std::mt19937 random(seed);
+  std::vector<std::byte> rows(kRowBytes);
+  for (std::byte& byte : rows) byte = static_cast<std::byte>(random());
+  return rows;
+}
+
+std::unique_ptr<PrefixFiles> open_files(const fs::path& folder, uint64_t max_bytes = 1 << 30) {
+  auto files = PrefixFiles::open({.folder = folder, .max_bytes = max_bytes});
+  EXPECT_TRUE(files.ok()) << files.error().message;
+  return std::move(files).value();
+}
+
+std::shared_ptr<PrefixFiles::Read> read_all(PrefixFiles& files, const std::vector<FileId>& ids) {
+  auto read = files.read(ids, kRowBytes);
+  files.flush();
+  EXPECT_TRUE(read->done());
+  return read;
+}
+
+void put(PrefixFiles& files, const FileId& id, uint32_t seed) {
+  files.keep(id, kRowBytes, [&] { return rows_of(seed); });
+}
+
+void put_all(PrefixFiles& files, const std::vector<FileId>& ids) {
+  for (uint32_t i = 0; i < ids.size(); ++i) put(files, ids[i], i);
+  files.flush();
+}
+
+void expect_rows(const PrefixFiles::Read& read, uint32_t count) {
+  ASSERT_EQ(read.files().size(), count);
+  for (uint32_t i = 0; i < count; ++i)
+    EXPECT_TRUE(std::ranges::equal(read.rows(i), rows_of(i))) << "file " << i;
+}
+
+TEST(PrefixFiles, GivesBackWhatItWasGivenAlsoAfterARestart) {
+  const Folder folder;
+  const auto ids = file_ids(first_parent("model", ""), tokens_of(3));
+  ASSERT_EQ(ids.size(), 3u);
+  {
+    const auto files = open_files(folder.path);
+    EXPECT_EQ(files->known(ids), 0u);
+    put_all(*files, ids);
+    EXPECT_EQ(files->known(ids), 3u);
+    expect_rows(*read_all(*files, ids), 3);
+    EXPECT_EQ(files->counts().writes, 3u);
+  }
+  const auto files = open_files(folder.path);
+  EXPECT_EQ(files->known(ids), 3u);
+  expect_rows(*read_all(*files, ids), 3);
+  EXPECT_EQ(files->counts().hits, 3u);
+  EXPECT_EQ(files->counts().bytes, 3 * file_bytes(kRowBytes));
+}
+
+TEST(PrefixFiles, TellsModelsSaltsAndBeginningsApart) {
+  const auto tokens = tokens_of(2);
+  const auto ids = file_ids(first_parent("model", ""), tokens);
+  for (const auto& other :
+       {file_ids(first_parent("model2", ""), tokens), file_ids(first_parent("model", "a"), tokens),
+        file_ids(first_parent("mode", "l"), tokens),
+        file_ids(first_parent("model", ""), tokens_of(2, 1))})
+    for (const FileId& id : other) EXPECT_EQ(std::count(ids.begin(), ids.end(), id), 0);
+  // The same second half behind another first one is something else.
+  auto changed = tokens;
+  changed[0] = 77;
+  EXPECT_NE(file_ids(first_parent("model", ""), changed)[1], ids[1]);
+}
+
+TEST(PrefixFiles, NoticesEveryFlippedByteAndEveryTruncation) {
+  const FileId id = file_ids(first_parent("model", ""), tokens_of(1))[0];
+  const std::string sound = encode_file(id, rows_of(0));
+  const auto sound_to = [&](const std::string& bytes) {
+    return decode_file(id, kRowBytes, std::as_bytes(std::span(bytes))).ok();
+  };
+  ASSERT_TRUE(sound_to(sound));
+  std::mt19937 random(5);
+  for (size_t i = 0; i < 1000; ++i) {
+    std::string bytes = sound;
+    bytes[i < 64 ? i : random() % bytes.size()] ^= static_cast<char>(1 + random() % 255);
+    EXPECT_FALSE(sound_to(bytes));
+  }
+  for (size_t i = 0; i < 1000; ++i)
+    EXPECT_FALSE(sound_to(sound.substr(0, random() % sound.size())));
+  EXPECT_FALSE(sound_to(sound + "x"));
+}
+
+TEST(PrefixFiles, TakesNoFileThatIsDamagedForeignOrGoneAndCountsIt) {
+  const Folder folder;
+  const auto ids = file_ids(first_parent("model", ""), tokens_of(4));
+  const auto path = [&](int i) { return folder.path / ids[static_cast<size_t>(i)].name(); };
+  const auto files = open_files(folder.path);
+  put_all(*files, ids);
+  fs::resize_file(path(3), 1000);
+  fs::copy_file(path(0), path(2), fs::copy_options::overwrite_existing);
+  fs::remove(path(1));
+  for (int i = 1; i < 4; ++i) {
+    const std::vector<FileId> from(ids.begin() + i, ids.end());
+    EXPECT_EQ(read_all(*files, from)->files().size(), 0u);
+  }
+  const FileCounts counts = files->counts();
+  EXPECT_EQ(counts.missing, 1u);
+  EXPECT_EQ(counts.foreign, 1u);
+  EXPECT_EQ(counts.torn, 1u);
+  EXPECT_EQ(counts.files, 1u);
+  EXPECT_EQ(files->known(ids), 1u);
+  EXPECT_FALSE(fs::exists(path(3))) << "a bad file is removed";
+  expect_rows(*read_all(*files, ids), 1);
+}
+
+TEST(PrefixFiles, StaysBelowItsBoundAndDropsWhatWasUsedLongestAgo) {
+  const Folder folder;
+  const auto ids = file_ids(first_parent("model", ""), tokens_of(6));
+  const auto files = open_files(folder.path, 3 * file_bytes(kRowBytes));
+  for (uint32_t i = 0; i < 3; ++i) put(*files, ids[i], i);
+  files->flush();
+  read_all(*files, {ids[0]});
+  put(*files, ids[3], 3);
+  put(*files, ids[4], 4);
+  files->flush();
+  EXPECT_EQ(files->counts().evictions, 2u);
+  EXPECT_EQ(files->known({&ids[0], 1}), 1u);
+  EXPECT_EQ(files->known({&ids[1], 1}), 0u);
+  EXPECT_EQ(files->known({&ids[2], 1}), 0u);
+  uint64_t bytes = 0;
+  for (const auto& entry : fs::directory_iterator(folder.path)) bytes += entry.file_size();
+  EXPECT_EQ(bytes, files->counts().bytes);
+  EXPECT_LE(bytes, 3 * file_bytes(kRowBytes));
+  const auto small = open_files(folder.path, 10);
+  EXPECT_EQ(small->counts().files, 0u) << "a smaller bound holds from the start";
+}
+
+TEST(PrefixFiles, WaitsForNoSlowDiskAndSurvivesAFullOne) {
+  const Folder folder;
+  std::atomic<bool> slow{true};
+  PrefixFilesOptions options = {.folder = folder.path};
+  options.read = [&](const fs::path&, size_t) -> std::optional<std::string> {
+    while (slow) std::this_thread::yield();
+    return std::nullopt;
+  };
+  options.write = [](const fs::path&, std::string_view) { return false; };
+  options.most_queued_bytes = 2 * kRowBytes;
+  const auto files = std::move(PrefixFiles::open(std::move(options))).value();
+  const auto ids = file_ids(first_parent("model", ""), tokens_of(4));
+  const auto read = files->read({ids[0]}, kRowBytes);
+  EXPECT_FALSE(read->done());
+  files->abandon(*read);
+  files->abandon(*read);
+  EXPECT_EQ(files->counts().late, 1u);
+  slow = false;
+  for (uint32_t i = 0; i < 4; ++i) put(*files, ids[i], i);
+  files->flush();
+  const FileCounts counts = files->counts();
+  EXPECT_EQ(counts.failed_writes + counts.dropped_writes, 4u);
+  EXPECT_GE(counts.failed_writes, 2u);
+  EXPECT_EQ(counts.files, 0u);
+}
+
+TEST(PrefixFiles, SaysThatAFolderCannotBeMadeAndRemovesWhatIsHalfWritten) {
+  EXPECT_NE(PrefixFiles::open({.folder = "/proc/none"}).error().message.find("/proc/none"),
+            std::string::npos);
+  const Folder folder;
+  fs::create_directories(folder.path);
+  const fs::path half = folder.path / (FileId{1, 2}.name() + ".77.part");
+  const fs::path other = folder.path / "notes.txt";
+  std::ofstream(half) << "x";
+  std::ofstream(other) << "x";
+  open_files(folder.path);
+  EXPECT_FALSE(fs::exists(half));
+  EXPECT_TRUE(fs::exists(other));
+}
+
+}  // namespace
+}  // namespace kvick::engine

@@ -1,0 +1,352 @@
+#include "engine/serving/batcher.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+#include "kv/registry/policies.h"
+
+namespace kvick::engine {
+namespace {
+
+constexpr uint32_t kMostChoices = 128;
+
+uint64_t salt_of(const std::string& salt) { return salt.empty() ? 0 : first_parent("", salt).low; }
+
+// Rows of a running job, those of the beginning that its lanes share once.
+uint32_t rows_of(const Group& group) {
+  const uint32_t common = group.lanes.size() > 1 ? group.common_tokens() : 0;
+  uint32_t rows = 0, shared = 0;
+  for (const Lane& lane : group.lanes) {
+    const uint32_t of_common = std::min(lane.committed, common);
+    rows += lane.committed - of_common;
+    shared = std::max(shared, of_common);
+  }
+  return rows + shared;
+}
+
+}  // namespace
+
+base::Result<std::unique_ptr<Batcher>> Batcher::make(Engine& engine,
+                                                     const BatcherOptions& options) {
+  const auto budget = options.memory != nullptr ? options.memory->budget()
+                                                : std::make_shared<kv::Budget>(options.kv_bytes);
+  KVICK_TRY(StoreSet stores, StoreSet::make(engine, options.kv, budget));
+  std::unique_ptr<Batcher> batcher(new Batcher(engine, options, std::move(stores)));
+  KVICK_TRY_VOID(batcher->speculation_.prepare(options.spec, options.draft, budget));
+  return batcher;
+}
+
+Batcher::Batcher(Engine& engine, const BatcherOptions& options, StoreSet stores)
+    : engine_(engine),
+      options_(options),
+      stores_(std::move(stores)),
+      files_(engine, options.files, options.file_seconds),
+      workspace_(engine.make_workspace()),
+      pace_(options.step_seconds, options.most_step_tokens),
+      speculation_(engine, options.clock) {}
+
+Batcher::~Batcher() {
+  for (auto& group : running_) drop_rows(*group);
+  if (options_.memory != nullptr) options_.memory->publish(options_.member, {});
+}
+
+// A job's place among others does not change while it waits: all gain the same with time.
+double Batcher::order_of(const Job& job, double arrived) const {
+  return job.priority - arrived / options_.seconds_per_priority;
+}
+
+// A job chooses how its rows are kept, not how many: the context is the service's, and so is what
+// the job says nothing of.
+KvOptions Batcher::kind_of(const Job& job) const {
+  KvOptions kind = job.kv.value_or(options_.kv);
+  if (kind.max_tokens == 0) kind.max_tokens = options_.kv.max_tokens;
+  const kv::Spec& select = options_.kv.select;
+  if (kind.select.name.empty()) kind.select = select;
+  // What was learnt for a policy comes from the service: a request names no files.
+  if (kind.select.name == select.name && select.options.contains("file"))
+    kind.select.options.try_emplace("file", select.options.at("file"));
+  // A policy that forgets has no use for the service's layout.
+  if (kind.spec.name.empty() && !kv::forgets(kind.select)) {
+    kind.spec = options_.kv.spec;
+    kind.tier = options_.kv.tier;
+  }
+  if (!kind.k_type && !kind.v_type) {
+    kind.k_type = options_.kv.k_type;
+    kind.v_type = options_.kv.v_type;
+    kind.aging = options_.kv.aging;
+    kind.ranges_path = options_.kv.ranges_path;
+  }
+  return kind;
+}
+
+std::optional<Refusal> Batcher::refuses(const Job& job) const {
+  using Why = Refusal::Why;
+  const auto invalid = [](std::string field, std::string message) {
+    return Refusal{Why::kInvalid, std::move(message), std::move(field)};
+  };
+  const uint32_t vocab = engine_.model().config().vocab;
+  if (const auto good = check(form_of(job), vocab); !good.ok())
+    return invalid("sampling", good.error().message);
+  if (job.prompt.empty())
+    return invalid("prompt", "the prompt is empty: there is nothing to go on from");
+  for (const Token token : job.prompt)
+    if (token < 0 || static_cast<uint32_t>(token) >= vocab)
+      return invalid("prompt", fmt::format("the prompt has token {}, but the vocabulary ends at {}",
+                                           token, vocab - 1));
+  if (job.choices < 1 || std::max(job.choices, job.beams) > kMostChoices)
+    return invalid("n", fmt::format("from 1 to {} answers can be asked for, not {}", kMostChoices,
+                                    std::max(job.choices, job.beams)));
+  if (job.beams > 0 && job.beams < job.choices)
+    return invalid("n", fmt::format("{} beams cannot give {} answers", job.beams, job.choices));
+  if (job.beams > 0 && (job.constraint != nullptr || job.logprobs))
+    return invalid("beams", "beam search has neither a form to keep to nor logprobs to report");
+  if (job.spec && job.beams > 0) return invalid("spec", "beam search cannot be guessed ahead");
+  if (job.spec)
+    if (const auto good = speculation_.check(*job.spec); !good.ok())
+      return invalid("spec", good.error().message);
+  if (job.kv)
+    if (const auto good = engine_.check_kv(kind_of(job)); !good.ok())
+      return invalid("kv", good.error().message);
+  const Shelf& standard = stores_.standard();
+  const uint32_t most = job.kv ? engine_.most_tokens(kind_of(job)) : standard.most_tokens;
+  if (job.prompt.size() > most)
+    return Refusal{Why::kTooLong,
+                   fmt::format("the prompt has {} tokens, but the context holds {}; shorten it",
+                               job.prompt.size(), most),
+                   "prompt"};
+  if (job.kv) return std::nullopt;
+  const uint64_t bytes =
+      stores_.needed_bytes(standard, static_cast<uint32_t>(job.prompt.size()), job.choices);
+  if (bytes <= options_.kv_bytes) return std::nullopt;
+  return Refusal{Why::kTooLarge,
+                 fmt::format("{} bytes of cache are needed for the prompt alone, but there are {}; "
+                             "shorten it or ask for fewer answers",
+                             bytes, options_.kv_bytes),
+                 "prompt"};
+}
+
+bool Batcher::fits(const Group& group) {
+  if (running_.empty() && !others_have_any()) return true;
+  uint32_t sequences = 0;
+  uint64_t growth = 0;
+  const auto room = [this](const Group& one, const Lane& lane) {
+    const uint64_t written = lane.length() - one.outcome.prompt_tokens;
+    const uint64_t most = one.job.max_tokens != 0 ? one.job.max_tokens : UINT32_MAX;
+    return std::min<uint64_t>(options_.headroom_tokens, most - std::min(most, written));
+  };
+  for (const auto& one : running_) {
+    sequences += std::max(one->sequences(), one->job.beams);
+    for (const Lane& lane : one->lanes) {
+      const uint64_t pending = one->trunk > 0 && !lane.seq ? 0 : lane.pending();
+      const uint64_t tokens = pending + room(*one, lane);
+      // What has no row yet may take more than rows: some strategies begin with the whole context.
+      growth += lane.seq && lane.committed == 0
+                    ? stores_.needed_bytes(*one->shelf, static_cast<uint32_t>(tokens), 1)
+                    : tokens * one->shelf->store->shape().token_bytes();
+    }
+  }
+  const uint32_t own = std::max(group.sequences(), group.job.beams);
+  if (sequences + own > options_.max_sequences) return false;
+  const auto tokens = group.longest() + static_cast<uint32_t>(room(group, group.lanes.front()));
+  const uint64_t needed = stores_.needed_bytes(*group.shelf, tokens, own);
+  if (needed + growth <= available_bytes(group.rank())) return true;
+  wanted_ = {.bytes = needed, .rank = group.rank()};
+  return false;
+}
+
+// In their order: nobody overtakes a job that is only too large for what is free now, or it would
+// wait for ever.
+void Batcher::admit() noexcept {
+  while (!waiting_.empty()) {
+    Group& first = *waiting_.front();
+    if (first.shelf->broken) return;  // until the next step
+    try {
+      if (!fits(first)) return;
+      if (options_.memory != nullptr) options_.memory->begin_to_run(options_.member);
+      move_group(first, waiting_, running_);
+      open(first);
+      if (first.loading == nullptr && first.forks_now() && !fork_lanes(first)) return;
+    } catch (...) {
+      fail(first, std::current_exception());
+    }
+  }
+}
+
+void Batcher::open(Group& group) {
+  const double now = options_.clock();
+  if (!group.admitted) counts_.queue.add(now - group.arrived);
+  Lane& first = group.lanes.front();
+  const uint32_t common = group.common_tokens();
+  group.trunk = group.lanes.size() > 1 ? common : 0;
+  // The last token's logits are needed, so it is computed in any case.
+  uint32_t known = std::min({common, first.length() - 1, group.prompt_rows()});
+  if (group.reports_prompt())  // a token's report is made of the logits of the one before it
+    known = std::min(known,
+                     static_cast<uint32_t>(std::max<size_t>(group.prompt_reports.size(), 1) - 1));
+  const kv::Opened opened = group.shelf->change([&](kv::Store& store) {
+    return store.open(std::span<const Token>(first.tokens).first(known),
+                      {.salt = salt_of(group.job.salt), .priority = group.job.priority});
+  });
+  first.seq = opened.seq;
+  first.committed = opened.cached;
+  first.filed = files_.begin(*group.shelf, group.job.salt);
+  group.state =
+      first.length() > group.outcome.prompt_tokens ? JobState::kAnswer : JobState::kPrompt;
+  FileTier::Offer offer = files_.offer(*group.shelf, group.job.salt,
+                                       std::span(first.tokens).first(known), first.committed);
+  const double compute_seconds = offer.tokens * pace_.seconds_per_prompt_token();
+  group.loading = files_.load(*group.shelf, std::move(offer), compute_seconds, now);
+  if (group.loading == nullptr) count_opened(group);
+}
+
+// Its first lane has all the rows that it need not compute.
+void Batcher::count_opened(Group& group) {
+  const uint32_t had = group.lanes.front().committed;
+  if (!group.admitted) {
+    group.outcome.cached_tokens = had;
+    counts_.prompt_tokens += group.outcome.prompt_tokens;
+    counts_.cached_tokens += had;
+  } else if (group.lost_tokens > had) {
+    const uint32_t again = group.lost_tokens - had;
+    counts_.recomputed_tokens += again;
+    counts_.preemption_seconds += again * pace_.seconds_per_prompt_token();
+  }
+  group.admitted = true;
+}
+
+// True if the job goes on, with what has come.
+bool Batcher::finish_loading(Group& group) {
+  const double now = options_.clock();
+  const bool done = group.loading->read->done();
+  if (!done && now < group.loading->deadline) return false;
+  const std::unique_ptr<Loading> loading = std::move(group.loading);
+  Lane& first = group.lanes.front();
+  const uint32_t before = first.committed;
+  if (done)
+    first.committed = group.shelf->change([&](kv::Store&) {
+      return files_.append(*group.shelf, *first.seq, first.tokens, before, *loading);
+    });
+  else
+    files_.give_up(*loading);
+  if (group.admitted) {
+    counts_.preemption_seconds += now - loading->began;
+    counts_.swapped_bytes += (first.committed - before) * group.shelf->store->shape().token_bytes();
+  }
+  count_opened(group);
+  return true;
+}
+
+void Batcher::close_lane(const Group& group, Lane& lane) noexcept {
+  const std::optional<kv::SeqId> seq = std::exchange(lane.seq, std::nullopt);
+  lane.committed = 0;
+  if (!seq || group.shelf->broken) return;
+  try {
+    group.shelf->change([&](kv::Store& store) { store.close(*seq); });
+  } catch (...) {  // the store is broken now, and goes with its sequences
+  }
+}
+
+// What it would cost to bring a job back that makes way now.
+Candidate Batcher::candidate_of(const Group& group) const {
+  const uint32_t rows = rows_of(group);
+  const double per_token = pace_.seconds_per_prompt_token();
+  Candidate candidate = {.priority = group.job.priority,
+                         .freed_bytes = rows * group.shelf->store->shape().token_bytes(),
+                         .recompute_seconds = rows * per_token,
+                         .swap_seconds = {}};
+  const Lane& first = group.lanes.front();
+  const auto known = std::span(first.tokens).first(std::min(first.committed, group.prompt_rows()));
+  const auto offer = files_.offer(*group.shelf, group.job.salt, known, 0);
+  if (offer.tokens > 0)
+    candidate.swap_seconds = offer.seconds + (rows - std::min(rows, offer.tokens)) * per_token;
+  return candidate;
+}
+
+void Batcher::preempt(Group& group) {
+  const Candidate candidate = candidate_of(group);
+  evict(group);
+  if (!candidate.swap_seconds || *candidate.swap_seconds >= candidate.recompute_seconds) return;
+  group.state = JobState::kSwapped;
+  ++counts_.swaps;
+  --counts_.recomputations;
+}
+
+// Its rows go, and it waits to compute them again.
+void Batcher::evict(Group& group) noexcept {
+  group.lost_tokens = rows_of(group);
+  drop_rows(group);
+  group.trunk = 0;
+  group.state = JobState::kEvicted;
+  ++counts_.recomputations;
+  move_group(group, running_, waiting_);
+}
+
+// Frees memory for a step that found none. False: there is nothing left to free, and the only job
+// that runs cannot go on.
+bool Batcher::make_way(const Shelf& shelf, const kv::Shortage& shortage) {
+  if (stores_.shrink(shortage.needed_bytes, &shelf) > 0) return true;
+  if (speculation_.shrink(shortage.needed_bytes) > 0 || speculation_.give_up() > 0) return true;
+  if (running_.size() < 2) return false;
+  // The first in order stays whatever it wastes: somebody must get to the end.
+  std::vector<Group*> others;
+  for (auto group = std::next(running_.begin()); group != running_.end(); ++group)
+    others.push_back(group->get());
+  preempt(victim(others));
+  return true;
+}
+
+Group& Batcher::victim(std::span<Group* const> groups) const {
+  std::vector<Candidate> candidates;
+  for (const Group* group : groups) candidates.push_back(candidate_of(*group));
+  // Those that have no rows yet free none, but then they are not in anybody's way either but
+  // their own.
+  return *groups[victim_of(candidates).value_or(candidates.size() - 1)];
+}
+
+bool Batcher::step() noexcept {
+  tell_ends();
+  renew_stores();
+  try {
+    give_to_others();
+  } catch (...) {  // who asked asks again
+    report(std::current_exception());
+  }
+  wanted_ = {};
+  admit();
+  bool worked = take_loaded();
+  for (Shelf& shelf : stores_.shelves()) worked = run_or_fail(shelf) || worked;
+  if (!worked)
+    for (const auto& group : running_)
+      if (group->loading != nullptr) {
+        files_.wait(*group->loading);
+        break;
+      }
+  try {
+    tell_others();
+  } catch (...) {  // they know it from the next step
+    report(std::current_exception());
+  }
+  const bool more = !waiting_.empty() || !running_.empty() || !ended_.empty();
+  // What jobs wait for here then is the others' to give.
+  if (options_.memory != nullptr && more && !worked) options_.memory->wait(0.002);
+  return worked || more;
+}
+
+// True if something came.
+bool Batcher::take_loaded() noexcept {
+  bool came = false;
+  for (auto next = running_.begin(); next != running_.end();) {
+    Group& group = **next++;
+    if (group.loading == nullptr || group.shelf->broken) continue;
+    try {
+      if (!finish_loading(group)) continue;
+      came = true;
+      if (group.forks_now()) fork_lanes(group);
+    } catch (...) {
+      fail(group, std::current_exception());
+    }
+  }
+  return came;
+}
+
+}  // namespace kvick::engine

@@ -1,0 +1,201 @@
+// That jobs are answered with guesses as they are without, whatever happens beside them.
+
+#include <gtest/gtest.h>
+#include <list>
+#include <random>
+
+#include "engine/serving/test_jobs.h"
+
+namespace kvick::engine {
+namespace {
+
+using test::alone;
+using test::Heard;
+using test::job_of;
+using test::listen;
+using test::run_all;
+
+std::unique_ptr<Batcher> batcher_of(Engine& engine, const KvOptions& kv, const std::string& spec,
+                                    uint64_t bytes = UINT64_MAX) {
+  BatcherOptions options;
+  options.kv = kv;
+  options.kv_bytes = bytes;
+  options.headroom_tokens = 2;
+  options.spec = parse_spec_options(spec).value();
+  return std::move(Batcher::make(engine, options)).value();
+}
+
+// Some repeat themselves, some end by themselves, some draw.
+std::vector<Job> jobs_of(uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::vector<Job> jobs;
+  for (uint32_t i = 0; i < 9; ++i) {
+    std::vector<Token> prompt;
+    const uint32_t period = 2 + random() % 5;
+    for (uint32_t t = 0; t < 12 + random() % 20; ++t)
+      prompt.push_back(static_cast<Token>(7 + i + t % period));
+    Job job = job_of(prompt, 10 + random() % 40);
+    job.choices = i % 4 == 3 ? 3 : 1;
+    job.sampling.seed = random();
+    job.sampling.temperature = i % 2 == 0 ? 0.F : 0.5F;
+    job.sampling.top_k = 3;
+    jobs.push_back(std::move(job));
+  }
+  return jobs;
+}
+
+struct Outcomes {
+  std::list<Heard> heard;
+  Metrics metrics;
+};
+
+Outcomes run(Batcher& batcher, const std::vector<Job>& jobs) {
+  Outcomes out;
+  uint64_t id = 1;
+  for (Job job : jobs) {
+    listen(job, out.heard.emplace_back());
+    EXPECT_FALSE(batcher.refuses(job).has_value());
+    batcher.add(JobId{id++}, std::move(job));
+    if (id % 3 == 0) batcher.step();
+  }
+  run_all(batcher);
+  out.metrics = batcher.metrics();
+  return out;
+}
+
+void expect_answers(Engine& engine, const std::vector<Job>& jobs, Outcomes& out,
+                    const KvOptions& kv) {
+  auto heard = out.heard.begin();
+  uint64_t drafted = 0, accepted = 0;
+  for (const Job& job : jobs) {
+    for (uint32_t c = 0; c < job.choices; ++c) {
+      const Answer answer = alone(engine, job, c, kv);
+      EXPECT_EQ(heard->tokens[c], answer.tokens) << kv.spec.name;
+      EXPECT_EQ(heard->text[c], answer.text) << kv.spec.name;
+    }
+    drafted += heard->outcome->drafted;
+    accepted += heard->outcome->accepted;
+    ++heard;
+  }
+  EXPECT_EQ(drafted, out.metrics.drafted);
+  EXPECT_EQ(accepted, out.metrics.accepted);
+}
+
+// Sanitizers make this test one of minutes, so they get half of it.
+#if defined(KVICK_SANITIZED)
+constexpr const char* kEverywhere[] = {"lookup:gain=off", "auto"};
+#else
+constexpr const char* kEverywhere[] = {"lookup:gain=off", "auto", "suffix:most=3,gain=off",
+                                       "lookup"};
+#endif
+
+TEST(BatcherGuesses, AnswerAsWithoutThemOnEveryStore) {
+  const auto engine = tiny_engine();
+  for (const kv::Strategy& strategy : kv::strategies()) {
+    if (strategy.traits.memory) continue;
+    for (const char* spec : kEverywhere) {
+      SCOPED_TRACE(fmt::format("{} {}", strategy.name, spec));
+      const auto batcher = batcher_of(*engine, kv_of(strategy), spec);
+      const std::vector<Job> jobs = jobs_of(4);
+      Outcomes out = run(*batcher, jobs);
+      expect_answers(*engine, jobs, out, kv_of(strategy));
+      EXPECT_EQ(out.metrics.kv.used_bytes, 0u);
+      if (spec == std::string("lookup:gain=off")) {
+        EXPECT_GT(out.metrics.drafted, 0u);
+      }
+    }
+  }
+}
+
+TEST(BatcherGuesses, AnswerTheSameWhenMemoryRunsOut) {
+  const auto engine = tiny_engine();
+  const uint64_t token = engine->make_store({}).value()->shape().token_bytes();
+  for (const char* name : {"paged:block=4", "bmc:r=4"}) {
+    const KvOptions kv = parse_kv_options(name, "").value();
+    const auto batcher = batcher_of(*engine, kv, "lookup:gain=off,grow=on", 200 * token);
+    const std::vector<Job> jobs = jobs_of(5);
+    Outcomes out = run(*batcher, jobs);
+    expect_answers(*engine, jobs, out, kv);
+    EXPECT_GT(out.metrics.recomputations, 0u) << name << ": memory was not scarce";
+  }
+}
+
+TEST(BatcherGuesses, AreAJobsToChoose) {
+  const auto engine = tiny_engine();
+  const auto batcher = batcher_of(*engine, parse_kv_options("paged", "").value(), "none");
+  std::vector<Job> jobs = {job_of(std::vector<Token>(20, 5), 30),
+                           job_of(std::vector<Token>(20, 6), 30)};
+  jobs[1].spec = parse_spec_options("lookup:gain=off").value();
+  Outcomes out = run(*batcher, jobs);
+  EXPECT_EQ(out.heard.front().outcome->drafted, 0u);
+  EXPECT_GT(out.heard.back().outcome->drafted, 0u);
+  expect_answers(*engine, jobs, out, parse_kv_options("paged", "").value());
+
+  const auto refusal = [&](const char* spec, uint32_t beams) {
+    Job job = job_of({1, 2}, 4);
+    job.logprobs.reset();
+    job.beams = beams;
+    job.spec = parse_spec_options(spec).value();
+    const auto refused = batcher->refuses(job);
+    return refused ? refused->field : "";
+  };
+  EXPECT_EQ(refusal("lookup", 2), "spec");
+  EXPECT_EQ(refusal("draft:model=/etc/passwd", 0), "spec");
+  EXPECT_EQ(refusal("auto:model=/etc/passwd", 0), "spec");
+  EXPECT_EQ(refusal("skip:layers=99", 0), "spec");
+  EXPECT_EQ(refusal("auto", 0), "");
+}
+
+TEST(BatcherGuesses, SeeNoTextsOfAnotherSalt) {
+  const auto engine = tiny_engine();
+  const auto batcher =
+      batcher_of(*engine, parse_kv_options("paged", "").value(), "suffix:gain=off");
+  const auto drafted = [&](const std::string& salt) {
+    Job job = job_of({9, 8, 7, 6, 5}, 40);
+    job.salt = salt;
+    return run(*batcher, {job}).heard.front().outcome->drafted;
+  };
+  EXPECT_EQ(drafted("mine"), 0u);
+  EXPECT_EQ(drafted(""), 0u) << "the salted one's text was shown";
+  EXPECT_GT(drafted(""), 0u);
+  EXPECT_EQ(drafted("mine"), 0u);
+}
+
+TEST(BatcherGuesses, RowsOfADraftModelAreUnderTheLimitAndTheFirstToGo) {
+  tools::Spec spec = model::tiny_spec(tools::Arch::kLlama);
+  spec.context = 128;
+  const auto engine = engine_of(spec);
+  base::ThreadPool pool(1);
+  const std::string path = model::write_model(spec, pool, false);
+  const KvOptions kv = parse_kv_options("paged:block=4", "").value();
+  const uint64_t token = engine->make_store(kv).value()->shape().token_bytes();
+  const std::vector<Job> jobs = jobs_of(3);
+  for (const uint64_t limit : {300 * token, 900 * token}) {
+    const auto batcher = batcher_of(*engine, kv, "draft:model=" + path, limit);
+    std::list<Heard> heard;
+    uint64_t id = 1, most_draft_bytes = 0;
+    for (Job job : jobs) {
+      listen(job, heard.emplace_back());
+      batcher->add(JobId{id++}, std::move(job));
+    }
+    while (batcher->step()) {
+      const Metrics now = batcher->metrics();
+      most_draft_bytes = std::max(most_draft_bytes, now.draft_bytes);
+      ASSERT_LE(now.kv.allocated_bytes + now.draft_bytes, limit);
+    }
+    if (limit == 900 * token) {
+      EXPECT_GT(most_draft_bytes, 0U);
+    }
+    auto at = heard.begin();
+    for (const Job& job : jobs) {
+      for (uint32_t c = 0; c < job.choices; ++c)
+        EXPECT_EQ(at->tokens[c], alone(*engine, job, c, kv).tokens);
+      EXPECT_FALSE(at->outcome->error.has_value());
+      ++at;
+    }
+  }
+  std::filesystem::remove(path);
+}
+
+}  // namespace
+}  // namespace kvick::engine

@@ -1,0 +1,42 @@
+#pragma once
+// How a batcher goes about its jobs.
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "base/clock.h"
+#include "engine/core/kv_options.h"
+#include "engine/core/spec_options.h"
+#include "engine/prefix/prefix_files.h"
+#include "engine/sharing/memory_share.h"
+
+namespace kvick::engine {
+
+struct DraftWeights;
+
+struct BatcherOptions {
+  KvOptions kv;                      // of jobs that ask for nothing else
+  uint64_t kv_bytes = UINT64_MAX;    // of all stores together
+  uint32_t max_sequences = 64;       // that are computed at once
+  double step_seconds = 0.03;        // of a step while answers grow and few prompts wait: see Pace
+  uint32_t most_step_tokens = 512;   // see Session::kPrefillChunk
+  double seconds_per_priority = 10;  // waiting so long is worth a priority more by one
+  // By which every answer should be able to grow before memory runs out again: what is admitted
+  // with less would soon make way for those that it came beside.
+  uint32_t headroom_tokens = 64;
+  std::shared_ptr<PrefixFiles> files;  // null: rows are gone when memory or the process ends
+  double file_seconds = 2;             // what a job waits for them at most
+  SpecOptions spec;                    // of jobs that ask for nothing else
+  // Its draft model, if it has been loaded already.
+  std::shared_ptr<const DraftWeights> draft;
+  // Shared with other batchers, and which of them this one is; null: kv_bytes are its own.
+  std::shared_ptr<MemoryShare> memory;
+  size_t member = 0;
+  base::Clock clock = base::steady_seconds;
+  // Told, in one sentence, what of the engine itself broke; on the batcher's thread.
+  std::function<void(const std::string&)> report;
+};
+
+}  // namespace kvick::engine

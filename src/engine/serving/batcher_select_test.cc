@@ -1,0 +1,120 @@
+// Jobs that choose which of their rows are read.
+
+#include <gtest/gtest.h>
+#include <list>
+
+#include "engine/artifacts/predictor_file.h"
+#include "engine/serving/test_jobs.h"
+
+namespace kvick::engine {
+namespace {
+
+using test::alone;
+using test::batcher_of;
+using test::Heard;
+using test::job_of;
+using test::listen;
+using test::run_all;
+
+std::vector<Token> prompt_of(uint32_t tokens) {
+  std::vector<Token> prompt;
+  for (uint32_t i = 0; i < tokens; ++i) prompt.push_back(static_cast<Token>((i * i * 3 + 5) % 400));
+  return prompt;
+}
+
+const char* const kPolicies[] = {"quest:budget=24,page=4,dense_layers=1",
+                                 "sparq:budget=20,recent=4",
+                                 "streaming:budget=20",
+                                 "h2o:budget=20",
+                                 "scissorhands:budget=24,drop=6,recent=4",
+                                 "none"};
+
+TEST(BatcherSelect, JobsOfEveryPolicyAreAnsweredTogetherAsAlone) {
+  const auto engine = tiny_engine(128);
+  const auto batcher = batcher_of(*engine, "paged:block=4");
+  std::list<Heard> heard;
+  std::vector<Job> jobs;
+  uint64_t next = 1;
+  for (const char* policy : kPolicies)
+    for (const uint32_t tokens : {40u, 43u}) {
+      Job job = job_of(prompt_of(tokens), 30);
+      job.kv = parse_kv_options("", "", "", policy).value();
+      EXPECT_FALSE(batcher->refuses(job).has_value()) << policy;
+      jobs.push_back(job);
+      listen(job, heard.emplace_back());
+      batcher->add(JobId{next++}, std::move(job));
+    }
+  run_all(*batcher);
+  auto one = heard.begin();
+  for (const Job& job : jobs) {
+    ASSERT_TRUE(one->outcome.has_value());
+    EXPECT_FALSE(one->outcome->error.has_value());
+    EXPECT_EQ((one++)->tokens[0], alone(*engine, job, 0, *job.kv).tokens)
+        << kv_select_text(*job.kv);
+  }
+}
+
+// The prompt's rows are all read, so that it does not matter who has computed them.
+TEST(BatcherSelect, PromptsThatBeginAlikeShareRowsWhereAPolicyLeavesThemInPlace) {
+  const auto engine = tiny_engine(128);
+  for (const char* policy : {"quest:budget=48,page=4,dense_layers=0", "sparq:budget=44,recent=4"}) {
+    BatcherOptions options;
+    options.kv = parse_kv_options("paged:block=4", "", "", policy).value();
+    const auto batcher = std::move(Batcher::make(*engine, options)).value();
+    const Job job = job_of(prompt_of(42), 50);
+    const Answer expected = alone(*engine, job, 0, options.kv);
+    for (uint64_t turn = 1; turn < 4; ++turn) {
+      Heard heard;
+      Job asked = job;
+      listen(asked, heard);
+      batcher->add(JobId{turn}, std::move(asked));
+      run_all(*batcher);
+      ASSERT_TRUE(heard.outcome.has_value());
+      EXPECT_EQ(heard.outcome->cached_tokens, turn == 1 ? 0u : 41u) << policy;
+      EXPECT_EQ(heard.tokens[0], expected.tokens) << policy;
+    }
+  }
+}
+
+// Budgets follow from what each sequence's own checks have found.
+TEST(BatcherSelect, JobsHeldToALossAreAnsweredTogetherAsAloneAndCounted) {
+  const auto engine = tiny_engine(512);
+  const char* const held = "auto:loss=0.0001,budget=0.125,least=8,page=4,dense_layers=0,recent=8";
+  const auto batcher = batcher_of(*engine, "paged:block=4");
+  std::list<Heard> heard;
+  std::vector<Job> jobs;
+  for (const uint32_t tokens : {100u, 131u}) {
+    Job job = job_of(prompt_of(tokens), 300);
+    job.ignore_end = true;
+    job.kv = parse_kv_options("", "", "", held).value();
+    jobs.push_back(job);
+    listen(job, heard.emplace_back());
+    batcher->add(JobId{tokens}, std::move(job));
+  }
+  run_all(*batcher);
+  auto one = heard.begin();
+  for (const Job& job : jobs) EXPECT_EQ((one++)->tokens[0], alone(*engine, job, 0, *job.kv).tokens);
+  const Metrics metrics = batcher->metrics();
+  ASSERT_TRUE(metrics.checks.contains("quest"));
+  EXPECT_GT(metrics.checks.at("quest").count, 2u * 60);
+  EXPECT_GT(metrics.checks.at("quest").lost_mass, 0);
+  EXPECT_LT(metrics.checks.at("quest").lost_mass, metrics.checks.at("quest").count);
+}
+
+TEST(BatcherSelect, AJobMayChooseAsTheServiceDoesFromAFileThatTheServiceNames) {
+  const auto engine = tiny_engine(128);
+  BatcherOptions options;
+  options.kv = parse_kv_options("", "", "", "maple:file=/no/such.kvp").value();
+  EXPECT_FALSE(Batcher::make(*engine, options).ok());
+  options.kv = parse_kv_options("", "", "", "none").value();
+  const auto batcher = std::move(Batcher::make(*engine, options)).value();
+  Job job = job_of({1, 2, 3}, 4);
+  job.kv = parse_kv_options("", "", "", "maple:budget=0.5").value();
+  const std::optional<Refusal> refusal = batcher->refuses(job);
+  ASSERT_TRUE(refusal.has_value());
+  EXPECT_EQ(refusal->message,
+            "maple needs what was learnt for it: start with --kv-select maple:file=NAME.kvp");
+}
+
+}  // namespace
+}  // namespace kvick::engine

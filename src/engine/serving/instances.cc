@@ -1,0 +1,164 @@
+#include "engine/serving/instances.h"
+
+#include <algorithm>
+
+#include "engine/speculation/model_drafter.h"
+
+namespace kvick::engine {
+namespace {
+
+template <typename T>
+T share_of(T all, size_t instances) {  // rounded up
+  return static_cast<T>(all / instances + (all % instances != 0 ? 1 : 0));
+}
+
+}  // namespace
+
+Instances::Instances(std::vector<std::unique_ptr<Engine>> engines,
+                     std::shared_ptr<MemoryShare> memory)
+    : engines_(std::move(engines)),
+      memory_(std::move(memory)),
+      prompts_(engines_.size()),
+      load_(engines_.size()),
+      given_(engines_.size()) {}
+
+Instances::~Instances() = default;
+
+base::Result<std::unique_ptr<Instances>> Instances::make(Engine& engine,
+                                                         const SchedulerOptions& options,
+                                                         std::span<const base::Team> teams) {
+  const size_t count = teams.size();
+  if (count > PromptIndex::kMostInstances)
+    return base::fail("{} instances were asked for; there may be {} at most", count,
+                      PromptIndex::kMostInstances);
+  std::vector<std::unique_ptr<Engine>> engines;
+  for (const base::Team& team : teams) engines.push_back(engine.instance(team));
+  std::unique_ptr<Instances> all(new Instances(
+      std::move(engines), std::make_shared<MemoryShare>(options.batch.kv_bytes, count)));
+  SchedulerOptions own = options;
+  own.batch.memory = all->memory_;
+  own.batch.max_sequences = share_of(options.batch.max_sequences, count);
+  own.most_waiting = share_of(options.most_waiting, count);
+  own.job_stride = count;
+  if (!own.batch.draft && !options.batch.spec.model.empty()) {
+    KVICK_TRY(own.batch.draft, DraftWeights::load(engine, options.batch.spec));
+  }
+  for (size_t i = 0; i < count; ++i) {
+    own.batch.member = i;
+    own.first_job = i + 1;
+    KVICK_TRY(auto scheduler, Scheduler::make(*all->engines_[i], own));
+    all->schedulers_.push_back(std::move(scheduler));
+  }
+  return all;
+}
+
+std::vector<Instances::Choice> Instances::choices_for(const Job& job) const {
+  const std::vector<uint32_t> known = prompts_.known(job.salt, job.prompt);
+  const uint64_t answer =
+      job.max_tokens != 0 ? std::min<uint64_t>(job.max_tokens, kAnswerTokens) : kAnswerTokens;
+  std::vector<Choice> choices;
+  for (size_t i = 0; i < schedulers_.size(); ++i)
+    choices.push_back(
+        {.instance = i,
+         .tokens = job.prompt.size() - known[i] + answer * std::max(job.choices, job.beams)});
+  // Of equals the one that was given the least, so that prompts spread over all while none waits.
+  const auto key = [&](const Choice& one) {
+    return std::pair(load_[one.instance] + one.tokens, given_[one.instance]);
+  };
+  std::stable_sort(choices.begin(), choices.end(),
+                   [&](const Choice& a, const Choice& b) { return key(a) < key(b); });
+  return choices;
+}
+
+void Instances::begin(const Job& job, const Choice& choice) {
+  prompts_.add(job.salt, job.prompt, choice.instance);
+  load_[choice.instance] += choice.tokens;
+  given_[choice.instance] += choice.tokens;
+}
+
+void Instances::end(const Choice& choice) {
+  const std::lock_guard lock(mutex_);
+  load_[choice.instance] -= choice.tokens;
+}
+
+// One instance's answer to a job that was counted as its own.
+base::Result<JobId, Refusal> Instances::submit_to(const Choice& choice, const Job& job) {
+  try {
+    Job copy = job;  // another instance may have room where this one has none
+    // Before anybody hears of the end, so that who asks again at once is sent where its rows are;
+    // and once, though on_end is called again if it throws.
+    copy.on_end = [this, choice, on_end = job.on_end,
+                   ended = false](const Outcome& outcome) mutable {
+      if (!std::exchange(ended, true)) end(choice);
+      if (on_end) on_end(outcome);
+    };
+    auto submitted = schedulers_[choice.instance]->submit(std::move(copy));
+    if (!submitted.ok()) end(choice);
+    return submitted;
+  } catch (...) {
+    end(choice);
+    throw;
+  }
+}
+
+base::Result<JobId, Refusal> Instances::submit(Job job) {
+  std::optional<Refusal> refusal;
+  std::unique_lock lock(mutex_);
+  for (const Choice& choice : choices_for(job)) {
+    begin(job, choice);
+    lock.unlock();
+    auto submitted = submit_to(choice, job);
+    if (submitted.ok()) return *submitted;
+    lock.lock();
+    refusal = std::move(submitted).error();
+    if (refusal->why != Refusal::Why::kBusy) break;
+  }
+  ++refused_;
+  return *std::move(refusal);
+}
+
+void Instances::cancel(JobId job) {
+  const uint64_t id = static_cast<uint64_t>(job);
+  if (id > 0) schedulers_[(id - 1) % schedulers_.size()]->cancel(job);
+}
+
+std::vector<Metrics> Instances::instances() const {
+  std::vector<Metrics> all;
+  for (const auto& scheduler : schedulers_) all.push_back(scheduler->metrics());
+  return all;
+}
+
+Metrics Instances::metrics() const {
+  Metrics all;
+  for (const Metrics& one : instances()) all.add(one);
+  const std::lock_guard lock(mutex_);
+  all.refused = refused_;  // those that no instance took
+  return all;
+}
+
+CacheState Instances::cache() const {
+  CacheState all;
+  for (size_t i = 0; i < schedulers_.size(); ++i) {
+    CacheState one = schedulers_[i]->cache();
+    all.limit_bytes = one.limit_bytes;
+    for (SequenceState& sequence : one.sequences) {
+      sequence.store += all.stores.size();
+      all.sequences.push_back(sequence);
+    }
+    for (StoreState& store : one.stores) {
+      store.instance = i;
+      all.stores.push_back(std::move(store));
+    }
+  }
+  return all;
+}
+
+void Instances::drain() {
+  for (const auto& scheduler : schedulers_) scheduler->drain();
+}
+
+void Instances::wait() {
+  for (const auto& scheduler : schedulers_) scheduler->wait();
+}
+
+}  // namespace kvick::engine

@@ -1,0 +1,57 @@
+#pragma once
+// Several instances of one model on cores of their own, as BMC_MI has them: weights, tokenizer,
+// prefix files and the limit on memory are one; threads, scheduler and rows each instance's own. A
+// job goes where it is done first: its prompt, but for what is cached there, behind what waits
+// there already.
+
+#include "engine/prefix/prompt_index.h"
+#include "engine/serving/scheduler.h"
+#include "engine/sharing/memory_share.h"
+
+namespace kvick::engine {
+
+class Instances final : public Service {
+ public:
+  // One for each team. All limits of the options are on the instances together. Errors: those of
+  // Scheduler::make; more teams than PromptIndex::kMostInstances.
+  static base::Result<std::unique_ptr<Instances>> make(Engine& engine,
+                                                       const SchedulerOptions& options,
+                                                       std::span<const base::Team> teams);
+  // Jobs that run are cancelled; each hears of its end.
+  ~Instances() override;
+
+  base::Result<JobId, Refusal> submit(Job job) override;
+  void cancel(JobId job) override;
+  Metrics metrics() const override;
+  std::vector<Metrics> instances() const override;
+  CacheState cache() const override;
+  uint32_t context() const override { return schedulers_.front()->context(); }
+  void drain();
+  // Waits until no job is left.
+  void wait();
+
+  // Tokens of a prompt that a job's answer counts for, in what waits: nobody knows its length yet.
+  static constexpr uint64_t kAnswerTokens = 128;
+
+ private:
+  Instances(std::vector<std::unique_ptr<Engine>> engines, std::shared_ptr<MemoryShare> memory);
+  // Instances by what is to be computed before the job's first token, the least first.
+  struct Choice {
+    size_t instance = 0;
+    uint64_t tokens = 0;  // of the job alone
+  };
+  std::vector<Choice> choices_for(const Job& job) const;
+  base::Result<JobId, Refusal> submit_to(const Choice& choice, const Job& job);
+  void begin(const Job& job, const Choice& choice);
+  void end(const Choice& choice);
+
+  std::vector<std::unique_ptr<Engine>> engines_;
+  std::shared_ptr<MemoryShare> memory_;
+  mutable std::mutex mutex_;
+  PromptIndex prompts_;
+  std::vector<uint64_t> load_, given_;  // by instance: tokens of its jobs, now and ever
+  uint64_t refused_ = 0;
+  std::vector<std::unique_ptr<Scheduler>> schedulers_;  // ends before what its jobs report to
+};
+
+}  // namespace kvick::engine

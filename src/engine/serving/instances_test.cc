@@ -1,0 +1,194 @@
+#include "engine/serving/instances.h"
+
+#include <atomic>
+#include <gtest/gtest.h>
+#include <random>
+#include <set>
+#include <thread>
+
+#include "engine/serving/test_jobs.h"
+
+namespace kvick::engine {
+namespace {
+
+using test::alone;
+using test::Heard;
+using test::job_of;
+using test::listen;
+
+// On no processors of their own: the machine of the test may have one.
+const std::vector<base::Team> kTwo = {{.threads = 1, .processors = {}},
+                                      {.threads = 2, .processors = {}}};
+
+SchedulerOptions options_of(uint64_t bytes = UINT64_MAX) {
+  SchedulerOptions options;
+  options.batch.kv = parse_kv_options("paged:block=4", "").value();
+  options.batch.kv_bytes = bytes;
+  options.batch.headroom_tokens = 2;
+  options.snapshot_seconds = 0;
+  return options;
+}
+
+std::unique_ptr<Instances> instances_of(Engine& engine, const SchedulerOptions& options) {
+  return Instances::make(engine, options, kTwo).value();
+}
+
+std::vector<Token> prompt_of(size_t tokens, Token first) {
+  std::vector<Token> prompt(tokens, 7);
+  prompt.front() = first;
+  return prompt;
+}
+
+uint64_t finished_by(const Instances& instances, size_t instance) {
+  return instances.instances()[instance].finished;
+}
+
+TEST(Instances, AnswerJobsOfManyThreadsAsIfEachWereAloneInMemoryThatRunsOut) {
+  const auto engine = tiny_engine();
+  const uint64_t bytes = 200 * engine->make_store({}).value()->shape().token_bytes();
+  constexpr int kThreads = 4, kJobs = 10;
+  std::vector<Heard> heard(kThreads * kJobs);
+  const auto job = [](int i) {
+    Job one = job_of(prompt_of(3 + static_cast<size_t>(i), 1 + i % 5),
+                     10 + static_cast<uint32_t>(i) % 20);
+    one.sampling.temperature = i % 2 == 0 ? 0.0F : 1.0F;
+    one.choices = i % 5 == 0 ? 2 : 1;
+    return one;
+  };
+  const auto instances = instances_of(*engine, options_of(bytes));
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t)
+    threads.emplace_back([&, t] {
+      for (int i = t * kJobs; i < (t + 1) * kJobs; ++i) {
+        Job one = job(i);
+        listen(one, heard[static_cast<size_t>(i)]);
+        EXPECT_TRUE(instances->submit(std::move(one)).ok());
+        (void)instances->cache();
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  instances->wait();
+  const Metrics metrics = instances->metrics();
+  EXPECT_EQ(metrics.finished, heard.size());
+  EXPECT_EQ(metrics.kv.used_bytes, 0U);
+  EXPECT_LE(metrics.kv.allocated_bytes, bytes);
+  EXPECT_EQ(metrics.kv_limit_bytes, bytes);
+  for (size_t i = 0; i < 2; ++i) EXPECT_GT(finished_by(*instances, i), 0U);
+  for (int i = 0; i < kThreads * kJobs; ++i)
+    for (uint32_t choice = 0; choice < job(i).choices; ++choice)
+      EXPECT_EQ(heard[static_cast<size_t>(i)].tokens[choice],
+                alone(*engine, job(i), choice, {}).tokens);
+}
+
+TEST(Instances, TakeAPromptWhereItIsCachedAndOthersInTurn) {
+  const auto engine = tiny_engine();
+  const auto instances = instances_of(*engine, options_of());
+  std::vector<Heard> heard(8);
+  const auto ask = [&](size_t i, Token first) {
+    Job job = job_of(prompt_of(100, first), 2);
+    listen(job, heard[i]);
+    ASSERT_TRUE(instances->submit(std::move(job)).ok());
+    instances->wait();
+  };
+  ask(0, 1);
+  ask(1, 2);
+  for (size_t i = 0; i < 2; ++i) EXPECT_EQ(finished_by(*instances, i), 1U);
+  for (size_t i = 2; i < 8; ++i) {
+    ask(i, 1);
+    EXPECT_EQ(heard[i].outcome->cached_tokens, 99U);
+  }
+  EXPECT_EQ(finished_by(*instances, 0), 7U);
+}
+
+TEST(Instances, ShareAPromptOutWhereItsCacheIsBusy) {
+  const auto engine = tiny_engine();
+  const auto instances = instances_of(*engine, options_of());
+  std::vector<Heard> heard(9);
+  for (Heard& one : heard) {
+    Job job = job_of(prompt_of(40, 1), 80);
+    listen(job, one);
+    ASSERT_TRUE(instances->submit(std::move(job)).ok());
+  }
+  instances->wait();
+  for (size_t i = 0; i < 2; ++i) EXPECT_GE(finished_by(*instances, i), 2U);
+}
+
+TEST(Instances, EndEachJobOnceHoweverManyAreCancelledAndShowWhereTheyAre) {
+  const auto engine = tiny_engine(4096);
+  const auto instances = instances_of(*engine, options_of());
+  std::mt19937 random(1);
+  std::vector<Heard> heard(40);
+  std::set<JobId> ids;
+  for (Heard& one : heard) {
+    Job job = job_of({1, 2, 3}, 1 + static_cast<uint32_t>(random() % 60));
+    listen(job, one);
+    const JobId id = instances->submit(std::move(job)).value();
+    EXPECT_TRUE(ids.insert(id).second);
+    if (random() % 2 == 0) instances->cancel(id);
+    for (const SequenceState& sequence : instances->cache().sequences) {
+      EXPECT_TRUE(ids.contains(JobId{sequence.job}));
+      EXPECT_EQ(instances->cache().stores.at(sequence.store).instance, (sequence.job - 1) % 2);
+    }
+  }
+  instances->cancel(JobId{0});
+  instances->wait();
+  for (const Heard& one : heard) EXPECT_TRUE(one.outcome.has_value());
+  const Metrics metrics = instances->metrics();
+  EXPECT_EQ(metrics.finished + metrics.cancelled, heard.size());
+  EXPECT_EQ(metrics.kv.used_bytes, 0U);
+}
+
+TEST(Instances, RefuseWhatNoneCanTakeAndFinishWhatTheyHave) {
+  const auto engine = tiny_engine();
+  SchedulerOptions options = options_of();
+  options.most_waiting = 0;
+  const auto full = instances_of(*engine, options);
+  EXPECT_EQ(full->submit(job_of({}, 1)).error().why, Refusal::Why::kInvalid);
+  EXPECT_EQ(full->submit(job_of({1}, 1)).error().why, Refusal::Why::kBusy);
+  EXPECT_EQ(full->metrics().refused, 2U);
+  const auto roomy = instances_of(*engine, options_of());
+  std::vector<Heard> heard(4);
+  for (Heard& one : heard) {
+    Job job = job_of({1, 2, 3}, 40);
+    listen(job, one);
+    ASSERT_TRUE(roomy->submit(std::move(job)).ok());
+  }
+  roomy->drain();
+  EXPECT_EQ(roomy->submit(job_of({1}, 1)).error().message, "the server is shutting down");
+  roomy->wait();
+  for (Heard& one : heard) EXPECT_EQ(one.tokens[0].size(), 40U);
+}
+
+TEST(Instances, TellJobsOfTheirOwnEnd) {
+  const auto engine = tiny_engine(4096);
+  std::vector<Heard> heard(6);
+  {
+    const auto instances = instances_of(*engine, options_of());
+    for (Heard& one : heard) {
+      Job job = job_of({1, 2, 3}, 0);
+      listen(job, one);
+      ASSERT_TRUE(instances->submit(std::move(job)).ok());
+    }
+  }
+  for (const Heard& one : heard) EXPECT_TRUE(one.outcome.has_value());
+}
+
+TEST(Instances, ShareTheirWeights) {
+  const auto engine = tiny_engine();
+  const auto other = engine->instance({.threads = 1, .processors = {}});
+  EXPECT_EQ(&engine->model(), &other->model());
+  EXPECT_EQ(&engine->tokenizer(), &other->tokenizer());
+  EXPECT_NE(&engine->pool(), &other->pool());
+  const Job job = job_of({1, 2, 3}, 20);
+  EXPECT_EQ(alone(*engine, job, 0, {}).tokens, alone(*other, job, 0, {}).tokens);
+}
+
+TEST(Instances, AreNoMoreThanTheirIndexHasRoomFor) {
+  const auto engine = tiny_engine();
+  const std::vector<base::Team> teams(PromptIndex::kMostInstances + 1);
+  EXPECT_EQ(Instances::make(*engine, options_of(), teams).error().message,
+            "65 instances were asked for; there may be 64 at most");
+}
+
+}  // namespace
+}  // namespace kvick::engine

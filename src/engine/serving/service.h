@@ -1,0 +1,96 @@
+#pragma once
+// What a server asks of an engine that answers many requests at once. The scheduler is one; tests
+// of the server have simpler ones.
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "engine/answer/answer_writer.h"
+#include "engine/core/kv_options.h"
+#include "engine/core/service_state.h"
+#include "engine/core/spec_options.h"
+
+namespace kvick::engine {
+
+// Something new of one answer of a job.
+struct Piece {
+  uint32_t choice = 0;
+  std::string text;                 // whole UTF-8 characters; may be empty
+  std::optional<Token> token;       // that it came of, without beams; none: the model's end
+  std::vector<TokenReport> tokens;  // if the job asked for them: those that became certain now
+  bool of_prompt = false;           // those are the prompt's, all of them; there is no text
+  std::optional<Finish> finish;     // in the choice's last piece
+};
+
+// Why a job was not taken, or could not go on.
+struct Refusal {
+  enum class Why {
+    kInvalid,   // never possible: a bad value
+    kTooLong,   // a prompt longer than the context
+    kTooLarge,  // needs more memory than there is in all
+    kLost,      // its rows are: a slower tier of the cache failed
+    kFailed,    // something of the engine broke: no memory, scores that are not numbers, a bug
+    kBusy,  // not now: the queue is full, the service drains, too many kinds of cache are in use
+  };
+  Why why = Why::kInvalid;
+  std::string message;  // one sentence
+  std::string field;    // of the Job, if one is to blame: "max_tokens"
+};
+
+// How a job ended. Tokens generated are summed over its choices.
+struct Outcome {
+  uint32_t prompt_tokens = 0, cached_tokens = 0, generated_tokens = 0;
+  uint32_t drafted = 0, accepted = 0;  // speculative tokens
+  std::optional<Refusal> error;        // it could not go on; choices without a finish have none
+};
+
+struct Job {
+  std::vector<Token> prompt;  // at least one token
+  uint32_t max_tokens = 0;    // 0: until the model ends or the context is full
+  Sampling sampling;          // choice i draws with seed + i
+  uint32_t choices = 1;       // answers, each from a fork of the prompt
+  uint32_t beams = 0;         // not 0: beam search of that width, which answers with its best
+                              // `choices` at the end, and samples nothing
+  float length_penalty = 1;   // of beams: the sum of logprobs is divided by length to this power
+  std::vector<std::string> stop;
+  bool continues = false;            // as in Request
+  bool ignore_end = false;           // as in Request
+  std::optional<uint32_t> logprobs;  // report chosen tokens, and so many of the likeliest
+  // With logprobs: the prompt's tokens too, before any other. It is computed for that, though it
+  // be cached.
+  bool prompt_logprobs = false;
+  int32_t priority = 0;             // higher goes first
+  std::string salt;                 // prompts share rows only with those of the same salt
+  std::optional<KvOptions> kv;      // none: the service's default
+  std::optional<SpecOptions> spec;  // the same; not with beams
+  std::shared_ptr<const text::Constraint> constraint;  // cloned for each choice; null: none
+  // Called on the service's thread, which waits for them: they hand on and return. on_end comes
+  // exactly once, last, and after a cancellation too. on_piece may throw, which ends the job; one
+  // of on_end that throws is called again later.
+  std::function<void(Piece)> on_piece;
+  std::function<void(const Outcome&)> on_end;
+};
+
+enum class JobId : uint64_t {};
+
+class Service {
+ public:
+  virtual ~Service() = default;
+  // All calls may come from any thread.
+  virtual base::Result<JobId, Refusal> submit(Job job) = 0;
+  // Its rows are free at once; nothing happens if it has ended.
+  virtual void cancel(JobId job) = 0;
+  virtual Metrics metrics() const = 0;
+  // Of each instance, where a service has several; metrics() is of all together.
+  virtual std::vector<Metrics> instances() const { return {}; }
+  virtual CacheState cache() const = 0;
+  // The most tokens of one sequence, prompt and answer, by default.
+  virtual uint32_t context() const = 0;
+};
+
+}  // namespace kvick::engine

@@ -1,0 +1,79 @@
+#pragma once
+// Jobs for tests of the batcher and the scheduler, and what became of them.
+
+#include <map>
+
+#include "engine/core/test_engine.h"
+#include "engine/serving/batcher.h"
+#include "engine/session/session.h"
+
+namespace kvick::engine::test {
+
+// What a job was answered with.
+struct Heard {
+  std::map<uint32_t, std::string> text;  // by choice
+  std::map<uint32_t, std::vector<Token>> tokens;
+  std::map<uint32_t, std::vector<float>> logprobs;  // of these
+  std::map<uint32_t, Finish> finish;
+  std::optional<Outcome> outcome;
+  uint32_t pieces = 0;
+};
+
+inline Job job_of(std::vector<Token> prompt, uint32_t most) {
+  Job job;
+  job.prompt = std::move(prompt);
+  job.max_tokens = most;
+  job.sampling.temperature = 0;
+  job.ignore_end = true;
+  job.logprobs = 0;
+  return job;
+}
+
+inline void listen(Job& job, Heard& heard) {
+  job.on_piece = [&heard](Piece piece) {
+    EXPECT_FALSE(heard.outcome.has_value()) << "a piece behind the end";
+    EXPECT_FALSE(heard.finish.contains(piece.choice)) << "a piece behind its choice's last";
+    ++heard.pieces;
+    heard.text[piece.choice] += piece.text;
+    for (const TokenReport& one : piece.tokens) {
+      heard.tokens[piece.choice].push_back(one.chosen.token);
+      heard.logprobs[piece.choice].push_back(one.chosen.logprob);
+    }
+    if (piece.finish) heard.finish[piece.choice] = *piece.finish;
+  };
+  job.on_end = [&heard](const Outcome& outcome) {
+    EXPECT_FALSE(heard.outcome.has_value()) << "two ends";
+    heard.outcome = outcome;
+  };
+}
+
+// What a session of its own answers for one choice of a job.
+inline Answer alone(Engine& engine, const Job& job, uint32_t choice, const KvOptions& kv) {
+  const auto store = std::move(engine.make_store(kv)).value();
+  Session session(engine, *store);
+  session.set_prompt_role(engine.prompt_role(kv));
+  Request request;
+  request.prompt = job.prompt;
+  request.max_tokens = job.max_tokens;
+  request.sampling = job.sampling;
+  request.sampling.seed += choice;
+  request.stop = job.stop;
+  request.continues = job.continues;
+  request.ignore_end = job.ignore_end;
+  return std::move(session.generate(request)).value();
+}
+
+inline std::unique_ptr<Batcher> batcher_of(Engine& engine, const std::string& kv,
+                                           uint64_t bytes = UINT64_MAX) {
+  BatcherOptions options;
+  options.kv = parse_kv_options(kv, "").value();
+  options.kv_bytes = bytes;
+  options.headroom_tokens = 2;  // so that memory runs out
+  return std::move(Batcher::make(engine, options)).value();
+}
+
+inline void run_all(Batcher& batcher) {
+  for (int steps = 0; batcher.step(); ++steps) ASSERT_LT(steps, 100000) << "no end in sight";
+}
+
+}  // namespace kvick::engine::test

@@ -1,0 +1,228 @@
+#include "engine/session/session.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "engine/speculation/verify.h"
+
+namespace kvick::engine {
+
+using base::fail;
+
+namespace {
+
+AnswerForm form_of(const Request& request) {
+  return {.sampling = request.sampling,
+          .most = request.max_tokens != 0 ? request.max_tokens : UINT32_MAX,
+          .stop = request.stop,
+          .continues = request.continues,
+          .ignore_end = request.ignore_end,
+          .logprobs = {},
+          .constraint = request.constraint};
+}
+
+}  // namespace
+
+Session::Session(Engine& engine, kv::Store& store, base::Clock clock)
+    : engine_(engine),
+      store_(store),
+      clock_(clock),
+      workspace_(engine.make_workspace()),
+      seq_(store.open({}).seq),
+      logits_(engine.model().config().vocab),
+      speculation_(engine, clock) {}
+
+Session::~Session() {
+  try {
+    store_.close(seq_);
+  } catch (const std::bad_alloc&) {  // it is lost to the store; the process most likely ends too
+  }
+}
+
+base::Status<> Session::check(const Request& request) const {
+  KVICK_TRY_VOID(engine::check(form_of(request), engine_.model().config().vocab));
+  if (request.prompt.empty()) return fail("the prompt is empty: there is nothing to go on from");
+  const uint32_t context = store_.most_tokens();
+  if (request.prompt.size() > context)
+    return fail("the prompt has {} tokens, but the context holds {}; shorten it",
+                request.prompt.size(), context);
+  return base::Done{};
+}
+
+// Tokens of the prompt whose rows are in the sequence already; at least one is always left to
+// compute, for its logits.
+uint32_t Session::reuse(const std::vector<Token>& prompt) {
+  const bool continues = committed_.size() < prompt.size() &&
+                         std::equal(committed_.begin(), committed_.end(), prompt.begin());
+  if (!continues) {
+    store_.close(seq_);
+    const kv::Opened opened = store_.open(std::span(prompt).first(prompt.size() - 1));
+    seq_ = opened.seq;
+    committed_.assign(prompt.begin(), prompt.begin() + opened.cached);
+  }
+  return static_cast<uint32_t>(committed_.size());
+}
+
+base::Status<> Session::advance(std::span<const Token> tokens) {
+  const model::Slot slot = {.seq = seq_,
+                            .past = static_cast<uint32_t>(committed_.size()),
+                            .tokens = tokens,
+                            .parents = {},
+                            .role = prompt_role_};
+  const model::Batch batch = {.slots = {&slot, 1}};
+  const std::vector<kv::Slot> slots = model::kv_slots(batch);
+  const kv::Batch kv_batch = {.slots = slots};
+  auto step = store_.begin(kv_batch);
+  if (!store_.failure(seq_).empty()) return lose();
+  if (!step.ok()) return fail("no room for {} more tokens: {}", tokens.size(), step.error().what);
+  const auto last = static_cast<uint32_t>(tokens.size() - 1);
+  engine_.model().forward(batch, **step, workspace_, {&last, 1}, logits_.data());
+  if (!store_.failure(seq_).empty()) {
+    step->reset();
+    return lose();
+  }
+  (*step)->commit(kv::Kept::all(kv_batch));
+  committed_.insert(committed_.end(), tokens.begin(), tokens.end());
+  return base::Done{};
+}
+
+// A slower tier has lost the sequence's rows: the next prompt gets another one.
+base::Error Session::lose() {
+  const std::string why = store_.failure(seq_);
+  store_.close(seq_);
+  seq_ = store_.open({}).seq;
+  committed_.clear();
+  return fail("the session's rows are lost: {}", why);
+}
+
+base::Status<> Session::prefill(const Request& request, uint32_t from) {
+  const auto total = static_cast<uint32_t>(request.prompt.size());
+  for (uint32_t done = from; done < total;) {
+    const uint32_t n = std::min(kPrefillChunk, total - done);
+    KVICK_TRY_VOID(advance(std::span(request.prompt).subspan(done, n)));
+    done += n;
+    if (request.on_prefill) request.on_prefill(done, total);
+  }
+  return base::Done{};
+}
+
+struct Session::Writing {
+  const Request& request;
+  Answer& answer;
+  AnswerWriter writer;
+  std::vector<Token> text;                 // prompt and answer
+  std::unique_ptr<Speculator> speculator;  // null: no guesses
+};
+
+// False: nothing may follow.
+bool Session::take(Writing& writing, Written&& written) {
+  const Request& request = writing.request;
+  Answer& answer = writing.answer;
+  if (written.token) {
+    answer.tokens.push_back(*written.token);
+    writing.text.push_back(*written.token);
+  }
+  answer.text += written.text;
+  const bool wanted = written.text.empty() || !request.on_text || request.on_text(written.text);
+  answer.finish = wanted ? written.finish.value_or(Finish::kLength) : Finish::kCancelled;
+  return wanted && !written.finish;
+}
+
+Guesses Session::guess(const Writing& writing) {
+  if (writing.speculator == nullptr) return {};
+  const PlainStep plain = plain_step(1, store_.length(seq_));
+  const double stake = speculation_.account.tokens();
+  if (spec_.gain && !may_guess(plain, speculation_.cost, stake)) return {};
+  uint32_t room = draft_room(store_, seq_, spec_.grow);
+  if (writing.request.max_tokens != 0)
+    room = std::min(room, writing.request.max_tokens - writing.writer.tokens() - 1);
+  Guesses guesses = writing.speculator->guess({.text = writing.text,
+                                               .most = room,
+                                               .depth = room,
+                                               .store = &store_,
+                                               .seq = seq_,
+                                               .sampler = &writing.writer.sampler(),
+                                               .form = writing.writer.constraint()},
+                                              plain);
+  if (spec_.gain)
+    guesses.keep(least_chance(guesses.chances, plain, speculation_.cost, stake), room);
+  return guesses;
+}
+
+// Guesses are dropped where there is no room for them.
+base::Result<bool> Session::go_on(Writing& writing) {
+  const Guesses guesses = guess(writing);
+  auto goes_on = step(writing, guesses);
+  return goes_on.ok() || guesses.size() == 0 ? goes_on : step(writing, {});
+}
+
+base::Result<bool> Session::step(Writing& writing, const Guesses& guesses) {
+  const double start = clock_();
+  const FreshTokens fresh(writing.text.back(), guesses.tree);
+  const model::Slot slot = {.seq = seq_,
+                            .past = static_cast<uint32_t>(committed_.size()),
+                            .tokens = fresh.tokens,
+                            .parents = fresh.parents};
+  const model::Batch batch = {.slots = {&slot, 1}};
+  std::vector<kv::Slot> slots = model::kv_slots(batch);
+  if (slot.role != prompt_role_) slots[0].tokens = {};  // its rows are not those of a prompt
+  auto step = store_.begin({.slots = slots});
+  if (!step.ok()) return fail("no room for one more token: {}", step.error().what);
+  std::vector<uint32_t> wanted(fresh.tokens.size());
+  std::iota(wanted.begin(), wanted.end(), 0);
+  logits_.resize(wanted.size() * engine_.model().config().vocab);
+  engine_.model().forward(batch, **step, workspace_, wanted, logits_.data());
+  bool goes_on = true;
+  const std::vector<uint32_t> kept = verify(
+      writing.writer, guesses.tree, logits_, {.committed = slot.past, .most = store_.most_tokens()},
+      [&](Written&& written) { return goes_on = take(writing, std::move(written)); });
+  (*step)->commit({.rows = {kept}});
+  for (const uint32_t row : kept) committed_.push_back(fresh.tokens[row]);
+  StepShape shape;
+  shape.add(static_cast<uint32_t>(wanted.size()), slot.past);
+  const auto came = static_cast<uint32_t>(kept.size());
+  PlainStep plain = {.tokens = came, .shape = shape};
+  if (spec_.gain) plain = plain_step(1, slot.past);
+  speculation_.observe(shape, plain, came, clock_() - start);
+  writing.answer.drafted += guesses.size();
+  writing.answer.accepted += static_cast<uint32_t>(kept.size() - 1);
+  return goes_on;
+}
+
+base::Status<> Session::decode(const Request& request, Answer& answer) {
+  Writing writing = {
+      .request = request,
+      .answer = answer,
+      .writer = {engine_.tokenizer(), engine_.kernels(), request.prompt, form_of(request)},
+      .text = request.prompt,
+      .speculator = speculation_.begin(spec_)};
+  bool goes_on =
+      take(writing, writing.writer.next(logits_, committed_.size() < store_.most_tokens()));
+  while (goes_on) {
+    KVICK_TRY(goes_on, go_on(writing));
+  }
+  if (spec_.on()) speculation_.add_text(writing.text);
+  return base::Done{};
+}
+
+base::Status<> Session::speculate(const SpecOptions& options) {
+  KVICK_TRY_VOID(speculation_.prepare(options));
+  spec_ = options;
+  return base::Done{};
+}
+
+base::Result<Answer> Session::generate(const Request& request) {
+  KVICK_TRY_VOID(check(request));
+  Answer answer;
+  answer.prompt_tokens = static_cast<uint32_t>(request.prompt.size());
+  answer.cached_tokens = reuse(request.prompt);
+  const double start = clock_();
+  KVICK_TRY_VOID(prefill(request, answer.cached_tokens));
+  const double prefilled = clock_();
+  KVICK_TRY_VOID(decode(request, answer));
+  answer.prefill_s = prefilled - start;
+  answer.decode_s = clock_() - prefilled;
+  return answer;
+}
+
+}  // namespace kvick::engine

@@ -1,0 +1,179 @@
+#include "engine/session/session.h"
+
+#include <gtest/gtest.h>
+
+#include "engine/core/test_engine.h"
+#include "text/schema/json_constraint.h"
+
+namespace kvick::engine {
+namespace {
+
+struct Fixture {
+  explicit Fixture(const KvOptions& kv = {}) : engine(tiny_engine()) {
+    store = std::move(engine->make_store(kv)).value();
+    session = std::make_unique<Session>(*engine, *store);
+  }
+  static Request request(std::vector<Token> prompt, uint32_t most) {
+    Request r;
+    r.prompt = std::move(prompt);
+    r.max_tokens = most;
+    r.sampling.temperature = 0;
+    r.ignore_end = true;
+    return r;
+  }
+  Answer generate(std::vector<Token> prompt, uint32_t most) {
+    return std::move(session->generate(request(std::move(prompt), most))).value();
+  }
+
+  std::unique_ptr<Engine> engine;
+  std::unique_ptr<kv::Store> store;
+  std::unique_ptr<Session> session;
+};
+
+TEST(Session, GeneratesAsManyTokensAsAsked) {
+  Fixture f;
+  for (const uint32_t n : {1u, 5u, 20u}) {
+    const Answer answer = f.generate({1, 2, 3}, n);
+    EXPECT_EQ(answer.tokens.size(), n);
+    EXPECT_EQ(answer.finish, Finish::kLength);
+    EXPECT_EQ(answer.prompt_tokens, 3u);
+  }
+}
+
+TEST(Session, StopsWhereTheContextEnds) {
+  Fixture f;
+  const Answer answer = f.generate({1, 2, 3}, 0);
+  // 128 rows: 3 of the prompt, 125 of generated tokens, and one more token whose row is never
+  // needed.
+  EXPECT_EQ(answer.tokens.size(), 126u);
+  EXPECT_EQ(answer.finish, Finish::kLength);
+  const Answer full = f.generate(std::vector<Token>(128, 7), 10);
+  EXPECT_EQ(full.tokens.size(), 1u);
+}
+
+TEST(Session, ReusesTheConversationAndAnswersTheSame) {
+  Fixture f;
+  const std::vector<Token> first = {1, 2, 3, 4};
+  const Answer answer = f.generate(first, 6);
+  std::vector<Token> second = first;
+  second.insert(second.end(), answer.tokens.begin(), answer.tokens.end());
+  second.insert(second.end(), {9, 8});
+  const Answer warm = f.generate(second, 8);
+  EXPECT_EQ(warm.cached_tokens, 9u);  // the last generated token was never run
+  Fixture cold;
+  const Answer again = cold.generate(second, 8);
+  EXPECT_EQ(again.cached_tokens, 0u);
+  EXPECT_EQ(warm.tokens, again.tokens);
+  // Another conversation starts anew.
+  EXPECT_EQ(f.generate({5, 5, 5}, 8).tokens, cold.generate({5, 5, 5}, 8).tokens);
+}
+
+TEST(Session, SaysWhatIsWrongWithARequestAndGoesOn) {
+  Fixture f;
+  const auto message = [&](const Request& r) {
+    const auto answer = f.session->generate(r);
+    return answer.ok() ? std::string() : answer.error().message;
+  };
+  EXPECT_NE(message(Fixture::request({}, 1)).find("empty"), std::string::npos);
+  EXPECT_NE(message(Fixture::request(std::vector<Token>(129, 1), 1)).find("129 tokens"),
+            std::string::npos);
+  Request hot = Fixture::request({1}, 1);
+  hot.sampling.top_p = 7;
+  EXPECT_NE(message(hot).find("top-p"), std::string::npos);
+  EXPECT_EQ(f.generate({1, 2}, 4).tokens.size(), 4u);
+}
+
+TEST(Session, SaysWhenTheCacheHasNoRoom) {
+  Fixture f({.max_bytes = 4096});
+  const auto answer = f.session->generate(Fixture::request(std::vector<Token>(100, 1), 4));
+  ASSERT_FALSE(answer.ok());
+  EXPECT_NE(answer.error().message.find("no room"), std::string::npos) << answer.error().message;
+}
+
+TEST(Session, GoesOnPastTheContextWithAnEndlessCache) {
+  KvOptions kv = {.spec = {.name = "sliding", .options = {}}, .max_tokens = 32};
+  Fixture f(kv), all;
+  const std::vector<Token> prompt = {1, 2, 3};
+  const Answer answer = f.generate(prompt, 400);  // the model's context is 128
+  ASSERT_EQ(answer.tokens.size(), 400u);
+  const Answer exact = all.generate(prompt, 30);
+  EXPECT_TRUE(std::equal(exact.tokens.begin(), exact.tokens.end(), answer.tokens.begin()));
+  EXPECT_EQ(f.generate(std::vector<Token>(300, 7), 5).tokens.size(), 5u);
+}
+
+// Each layer looks a row further back, so that two layers with a window of one know three tokens. A
+// prompt that is read at once sees all of itself: so the last tokens come one a turn.
+TEST(Session, AnEndlessCacheForgetsWhatLeftItsWindow) {
+  const auto last = [](uint32_t context, Token first) {
+    Fixture f({.spec = {.name = "sliding", .options = {}}, .max_tokens = context});
+    std::vector<Token> prompt(40, first);
+    std::vector<Token> answers;
+    for (Token t = 20; t < 40; ++t) {
+      prompt.push_back(t);
+      const Answer answer = f.generate(prompt, 1);
+      EXPECT_EQ(answer.cached_tokens, t == 20 ? 0 : prompt.size() - 1);
+      if (t >= 23) answers.push_back(answer.tokens[0]);
+    }
+    return answers;
+  };
+  EXPECT_EQ(last(2, 5), last(2, 6));
+  EXPECT_NE(last(128, 5), last(128, 6));
+}
+
+TEST(Session, EndsAtAStopStringAndLeavesItOut) {
+  Fixture f;
+  const Answer free = f.generate({1, 2, 3}, 30);
+  ASSERT_GT(free.text.size(), 6u);
+  Request r = Fixture::request({1, 2, 3}, 30);
+  r.stop = {free.text.substr(4, 2)};
+  std::string streamed;
+  r.on_text = [&](std::string_view piece) {
+    streamed += piece;
+    return true;
+  };
+  const auto stopped = f.session->generate(r);
+  ASSERT_TRUE(stopped.ok());
+  EXPECT_EQ(stopped->finish, Finish::kStop);
+  EXPECT_EQ(stopped->text, free.text.substr(0, free.text.find(r.stop[0])));
+  EXPECT_EQ(streamed, stopped->text);
+}
+
+TEST(Session, EndsWhenTheListenerHasHeardEnough) {
+  Fixture f;
+  Request r = Fixture::request({1, 2, 3}, 50);
+  r.on_text = [](std::string_view) { return false; };
+  const auto answer = f.session->generate(r);
+  ASSERT_TRUE(answer.ok());
+  EXPECT_EQ(answer->finish, Finish::kCancelled);
+  EXPECT_LT(answer->tokens.size(), 50u);
+}
+
+TEST(Session, HoldsTheAnswerToItsForm) {
+  Fixture f;
+  const auto tokens = text::TokenTrie::make(f.engine->tokenizer());
+  ASSERT_TRUE(tokens.ok()) << tokens.error().message;
+  Request r = Fixture::request({1, 2, 3}, 0);
+  r.ignore_end = false;
+  r.sampling.temperature = 1;
+  r.constraint = *text::json_constraint(
+      *tokens,
+      text::Json::parse(R"({"properties": {"a": {"type": "integer"}}, "required": ["a"]})"));
+  for (const uint64_t seed : {1, 2, 3}) {
+    r.sampling.seed = seed;
+    const auto answer = f.session->generate(r);
+    ASSERT_TRUE(answer.ok()) << answer.error().message;
+    EXPECT_EQ(answer->finish, Finish::kEnd);
+    const auto value = text::Json::parse(answer->text, nullptr, false);
+    ASSERT_TRUE(value.is_object()) << answer->text;
+    EXPECT_TRUE(value["a"].is_number_integer()) << answer->text;
+  }
+  r.sampling.logit_bias[5] = -INFINITY;
+  EXPECT_EQ(f.session->generate(r).error().message,
+            "a logit bias without bounds cannot go with an answer that is held to a form");
+  r.ignore_end = true;
+  EXPECT_EQ(f.session->generate(r).error().message,
+            "an answer that is held to a form ends where it is whole; do not ignore the end");
+}
+
+}  // namespace
+}  // namespace kvick::engine

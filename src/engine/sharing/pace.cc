@@ -1,0 +1,59 @@
+#include "engine/sharing/pace.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace kvick::engine {
+namespace {
+
+// Of the steps before, at each new one: some thirty tell.
+constexpr double kMemory = 0.97;
+// Steps of one size say nothing of a token more: what was known counts as much as sizes that differ
+// so far, in tokens squared.
+constexpr double kTrust = 64;
+// Of the kernels' tiles: what is left over of one takes most of its time.
+constexpr uint32_t kTile = 16;
+
+}  // namespace
+
+// While prompts wait, they get at least half of the time, and a step may take a quarter of the time
+// that all of them need. Steps of 30 ms whatever waits left 16 requests that came together waiting
+// for 5 s where their prompts took 3: each step's answers took most of it.
+double Pace::limit_seconds(uint64_t waiting) const {
+  const double of_prompts = per_token_ * static_cast<double>(waiting);
+  const double longest = std::max(step_seconds_, kLongestStep);
+  return std::clamp(std::max(of_prompts / 4, 2 * of_answers_), step_seconds_, longest);
+}
+
+uint32_t Pace::prompt_tokens(uint32_t answers, uint64_t waiting) const {
+  if (answers == 0) return most_;
+  const uint32_t most = most_ > answers ? std::max(most_ - answers, kFewest) : kFewest;
+  if (per_token_ <= 0) return std::min(most, 4 * kFewest);
+  const double total = tokens_ + (limit_seconds(waiting) - seconds_) / per_token_;
+  const auto n = static_cast<uint32_t>(std::clamp<double>(total - answers, kFewest, most));
+  const uint32_t rest = (answers + n) % kTile;
+  if (n >= kFewest + rest) return n - rest;
+  return std::min(most, n + kTile - rest);
+}
+
+void Pace::observe(uint32_t answers, uint32_t prompt_tokens, double seconds) {
+  const double tokens = answers + prompt_tokens;
+  // A step that was held up once says little of the next one.
+  if (weight_ > 1) {
+    const double expected = seconds_ + per_token_ * (tokens - tokens_);
+    seconds = std::min(seconds, 3 * std::max(expected, seconds_));
+  }
+  if (prompt_tokens == 0)
+    of_answers_ = of_answers_ > 0 ? of_answers_ + (seconds - of_answers_) / 8 : seconds;
+  weight_ = weight_ * kMemory + 1;
+  const double share = 1 / weight_, d_tokens = tokens - tokens_, d_seconds = seconds - seconds_;
+  tokens_ += share * d_tokens;
+  seconds_ += share * d_seconds;
+  variance_ += share * (d_tokens * (tokens - tokens_) - variance_);
+  covariance_ += share * (d_tokens * (seconds - seconds_) - covariance_);
+  const double slope = (covariance_ + kTrust * per_token_) / (variance_ + kTrust);
+  const double mean = seconds_ / tokens_;
+  per_token_ = std::clamp(slope, 0.1 * mean, mean);
+}
+
+}  // namespace kvick::engine

@@ -1,0 +1,65 @@
+#include "engine/speculation/match_drafter.h"
+
+#include <algorithm>
+
+namespace kvick::engine {
+namespace {
+
+constexpr size_t kBranches = 3;
+
+using Matches = std::vector<MatchIndex::Match>;
+
+// Whether those that have gone along with the longest match so far go on as it does.
+Agreement agreement_at(const Matches& matches, size_t depth) {
+  const auto longest = matches[0].next;
+  Agreement agreement = Agreement::kLone;
+  for (const MatchIndex::Match& match : std::span(matches).subspan(1)) {
+    if (match.next.size() <= depth ||
+        !std::ranges::equal(match.next.first(depth), longest.first(depth)))
+      continue;
+    if (match.next[depth] != longest[depth]) return Agreement::kSplit;
+    agreement = Agreement::kAll;
+  }
+  return agreement;
+}
+
+// The longest match's continuation, then what others have instead.
+void add_matches(const Matches& matches, const DraftAsk& ask, Kind first, DraftTree& tree) {
+  for (size_t m = 0; m < matches.size() && m < kBranches; ++m) {
+    const MatchIndex::Match& match = matches[m];
+    int32_t parent = -1;
+    bool branch = false;
+    for (uint32_t i = 0; i < match.next.size() && i < ask.depth; ++i) {
+      if (const int32_t known = tree.child(parent, match.next[i]); known >= 0) {
+        parent = known;
+        continue;
+      }
+      // Only the longest match adds nodes that are no branch: of others, which may be followed by
+      // more, agreement_at is not asked.
+      branch = branch || m > 0;
+      if (tree.nodes.size() >= ask.most) return;
+      // A guess that comes true makes the match longer by one.
+      const uint32_t length = match.length + i;
+      const Kind kind = branch ? branch_kind(length) : match_kind(length, agreement_at(matches, i));
+      parent = tree.add(parent, match.next[i], static_cast<Kind>(first + kind));
+    }
+  }
+}
+
+}  // namespace
+
+void LookupDrafter::draft(const DraftAsk& ask, DraftTree& tree) {
+  // The last token first meets the index when something is behind it: a text does not match itself.
+  for (; known_ + 1 < ask.text.size(); ++known_) index_.add(ask.text[known_]);
+  Matches matches;
+  index_.find(ask.text, matches);
+  add_matches(matches, ask, kLookupKinds, tree);
+}
+
+void SuffixDrafter::draft(const DraftAsk& ask, DraftTree& tree) {
+  Matches matches;
+  index_->find(ask.text, matches);
+  add_matches(matches, ask, kSuffixKinds, tree);
+}
+
+}  // namespace kvick::engine

@@ -1,0 +1,314 @@
+#include "engine/speculation/model_drafter.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "engine/answer/sampler.h"
+#include "engine/speculation/draft_choice.h"
+#include "engine/speculation/verify.h"
+#include "model/core/vocabulary.h"
+
+namespace kvick::engine {
+
+using base::fail;
+
+namespace {
+
+// Tokens by how often the model that a draft guesses for says them, in the draft's file.
+constexpr std::string_view kWordsKey = "kvick.draft.words";
+
+base::Result<std::vector<Token>> outputs_of(const io::ModelFile& file, uint32_t words,
+                                            size_t vocabulary) {
+  std::vector<Token> outputs;
+  std::vector<bool> taken(vocabulary);
+  const std::vector<int64_t>* named = file.get_ints(kWordsKey);
+  if (named == nullptr && words == 0) return outputs;
+  const size_t most = std::min<size_t>(words == 0 ? named->size() : words, vocabulary);
+  const auto take = [&](size_t token) {
+    if (outputs.size() < most && !taken[token]) outputs.push_back(static_cast<Token>(token));
+    taken[token] = true;
+  };
+  for (size_t i = 0; named != nullptr && i < named->size(); ++i) {
+    const int64_t token = (*named)[i];
+    if (token < 0 || static_cast<size_t>(token) >= vocabulary)
+      return fail("{}: {} has {}, which is no token's number", file.path(), kWordsKey, token);
+    take(static_cast<size_t>(token));
+  }
+  for (size_t token = 0; token < vocabulary; ++token) take(token);
+  // Of equal logits the sampler takes the first token, so they stay in order.
+  std::sort(outputs.begin(), outputs.end());
+  return outputs;
+}
+
+}  // namespace
+
+base::Result<std::shared_ptr<const DraftWeights>> DraftWeights::load(const Engine& engine,
+                                                                     const SpecOptions& options) {
+  const std::string& path = options.model;
+  KVICK_TRY(io::ModelFile file, io::ModelFile::open(path));
+  KVICK_TRY(const text::Vocabulary vocabulary, model::read_vocabulary(file));
+  const std::vector<std::string>& pieces = engine.tokenizer().vocabulary().pieces;
+  if (vocabulary.pieces.size() != pieces.size())
+    return fail(
+        "{}: {} tokens in the vocabulary, but the model has {}; a draft model must have "
+        "the same",
+        path, vocabulary.pieces.size(), pieces.size());
+  const auto differ = std::mismatch(pieces.begin(), pieces.end(), vocabulary.pieces.begin());
+  if (differ.first != pieces.end())
+    return fail("{}: token {} is not the model's; a draft model must have the same vocabulary",
+                path, differ.first - pieces.begin());
+  auto weights = std::make_shared<DraftWeights>();
+  weights->path = path;
+  weights->words = options.words;
+  KVICK_TRY(weights->outputs, outputs_of(file, options.words, pieces.size()));
+  const model::Workspace workspace = engine.make_workspace();
+  KVICK_TRY(weights->model, model::Model::load(std::move(file), {.kernels = &engine.kernels(),
+                                                                 .pool = &workspace.pool,
+                                                                 .outputs = weights->outputs}));
+  if (weights->model->kv_memory() != nullptr)
+    return fail("{}: a model with a memory of slots cannot draft", path);
+  return std::shared_ptr<const DraftWeights>(std::move(weights));
+}
+
+base::Result<std::unique_ptr<DraftModel>> DraftModel::make(
+    const Engine& engine, std::shared_ptr<const DraftWeights> weights,
+    std::shared_ptr<kv::Budget> budget) {
+  auto draft = std::make_unique<DraftModel>();
+  draft->weights = std::move(weights);
+  draft->budget_ = std::move(budget);
+  KVICK_TRY(draft->store, draft->make_store(engine));
+  return draft;
+}
+
+base::Result<std::unique_ptr<kv::Store>> DraftModel::make_store(const Engine& engine) const {
+  kv::Setup setup;
+  setup.shape = weights->model->kv_shape(kernels::DType::kF16, kernels::DType::kF16);
+  setup.budget = budget_;
+  setup.store_row = engine.kernels().store_row;
+  setup.store_group = engine.kernels().store_group;
+  setup.kernels = &engine.kernels();
+  return kv::make_store({.name = "paged", .options = {}}, setup);
+}
+
+bool DraftModel::renew(const Engine& engine) noexcept {
+  if (!broken) return true;
+  try {
+    for (SmallModelDrafter* const drafter : drafters) drafter->give_up();
+    auto made = make_store(engine);
+    if (!made.ok()) return false;
+    store = std::move(made).value();
+    broken = false;
+    return true;
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+}
+
+// One tree while it grows.
+struct ModelDrafter::Growing {
+  Ground ground;
+  DraftTree shape;                // ranks for tokens
+  std::vector<int32_t> node_of;   // of a node of the shape, the node with its token, or -1
+  std::vector<Sampler> samplers;  // behind each node of the tree; none if greedy
+  const Sampler* root = nullptr;
+  Token last = 0;
+};
+
+ModelDrafter::ModelDrafter(const model::Model& model, std::span<const Token> outputs,
+                           const Engine& engine, const Acceptance& acceptance, Kind first)
+    : model_(model),
+      workspace_(engine.make_workspace()),
+      outputs_(outputs),
+      acceptance_(acceptance),
+      first_(first),
+      tokens_(engine.tokenizer().vocabulary().pieces.size()) {}
+
+std::vector<double> ModelDrafter::rates() const {
+  std::vector<double> rates;
+  for (uint32_t rank = 0; rank < kRanks; ++rank) {
+    const double rate = acceptance_.rate(static_cast<Kind>(first_ + rank));
+    rates.push_back(rank == 0 ? rate : std::min(rate, rates.back()));
+  }
+  return rates;
+}
+
+void ModelDrafter::draft(const DraftAsk& ask, DraftTree& tree) {
+  Growing growing = {.ground = ground(ask),
+                     .shape = best_shape(rates(), ask.most, ask.depth, first_),
+                     .node_of = {},
+                     .samplers = {},
+                     .root = ask.sampler,
+                     .last = ask.text.back()};
+  if (growing.ground.store == nullptr || growing.shape.nodes.empty()) return;
+  growing.node_of.assign(growing.shape.nodes.size(), -1);
+  const size_t outputs = model_.outputs();
+  for (uint32_t level = 0; forward_level(growing, tree, level); ++level) {
+    const size_t before = tree.nodes.size();
+    if (level == 0) {
+      add_children(growing, tree, -1, std::span(logits_).first(outputs));
+    } else {
+      size_t row = 0;
+      for (size_t i = 0; i < before; ++i)
+        if (tree.nodes[i].depth == level)
+          add_children(growing, tree, static_cast<int32_t>(i),
+                       std::span(logits_).subspan(row++ * outputs, outputs));
+    }
+    if (tree.nodes.size() == before) return;
+  }
+}
+
+// Logits behind the nodes of that depth, in their order. False: none is needed, or there is no
+// room.
+bool ModelDrafter::forward_level(Growing& growing, const DraftTree& tree, uint32_t level) {
+  const bool deeper = std::any_of(growing.shape.nodes.begin(), growing.shape.nodes.end(),
+                                  [&](const DraftTree::Node& n) { return n.depth == level + 1; });
+  if (!deeper) return false;
+  if (level == 0 && !growing.ground.last) return true;
+  FreshTokens fresh(growing.last, tree);
+  std::vector<uint32_t> wanted;
+  for (uint32_t i = 0; i < tree.nodes.size(); ++i)
+    if (tree.nodes[i].depth == level) wanted.push_back(i + 1);
+  if (level == 0) wanted = {0};
+  if (!growing.ground.last) {  // its row is committed
+    fresh.tokens.erase(fresh.tokens.begin());
+    fresh.parents.erase(fresh.parents.begin());
+    for (int32_t& parent : fresh.parents) --parent;
+    for (uint32_t& row : wanted) --row;
+  }
+  const model::Slot slot = {.seq = growing.ground.seq,
+                            .past = growing.ground.past,
+                            .tokens = fresh.tokens,
+                            .parents = fresh.parents};
+  const model::Batch batch = {.slots = {&slot, 1}, .skipped = growing.ground.skipped};
+  const std::vector<kv::Slot> slots = model::kv_slots(batch);
+  auto step = growing.ground.store->begin({.slots = slots});
+  if (!step.ok()) return false;
+  logits_.resize(wanted.size() * model_.outputs());
+  model_.forward(batch, **step, workspace_, wanted, logits_.data());
+  return true;
+}
+
+// The n likeliest tokens, in that order.
+std::vector<Token> ModelDrafter::likeliest(std::span<const float> logits, size_t n) const {
+  std::vector<uint32_t> best;
+  const size_t outputs = outputs_.empty() ? tokens_ : outputs_.size();
+  for (uint32_t i = 0; i < outputs; ++i) {
+    if (best.size() == n && logits[i] <= logits[best.back()]) continue;
+    if (best.size() == n) best.pop_back();
+    const auto before = std::find_if(best.begin(), best.end(),
+                                     [&](uint32_t other) { return logits[i] > logits[other]; });
+    best.insert(before, i);
+  }
+  std::vector<Token> tokens;
+  for (const uint32_t i : best)
+    tokens.push_back(outputs_.empty() ? static_cast<Token>(i) : outputs_[i]);
+  return tokens;
+}
+
+// Logits of all tokens, as a sampler wants them: those that the model has none of are never drawn.
+std::span<float> ModelDrafter::by_token(std::span<float> logits) {
+  if (outputs_.empty()) return logits.first(tokens_);
+  by_token_.assign(tokens_, std::numeric_limits<float>::lowest());
+  for (size_t i = 0; i < outputs_.size(); ++i)
+    by_token_[static_cast<size_t>(outputs_[i])] = logits[i];
+  return by_token_;
+}
+
+// The first child is what the answer's sampler would draw here with the numbers that it will draw
+// with: the better the models agree, the more often it draws that. The others are the likeliest.
+void ModelDrafter::add_children(Growing& growing, DraftTree& tree, int32_t parent,
+                                std::span<float> logits) {
+  std::vector<size_t> wanted;  // of the shape, by rank
+  for (size_t i = 0; i < growing.shape.nodes.size(); ++i) {
+    const int32_t of = growing.shape.nodes[i].parent;
+    if ((of < 0 ? -1 : growing.node_of[static_cast<size_t>(of)]) == parent &&
+        (of < 0) == (parent < 0))
+      wanted.push_back(i);
+  }
+  if (wanted.empty()) return;
+  std::vector<Token> best = likeliest(logits, wanted.size() + 1);
+  Sampler sampler = parent < 0 ? *growing.root : growing.samplers[static_cast<size_t>(parent)];
+  const Token drawn = sampler.choose(by_token(logits));
+  best.erase(std::remove(best.begin(), best.end(), drawn), best.end());
+  best.insert(best.begin(), drawn);
+  for (size_t rank = 0; rank < wanted.size() && rank < best.size(); ++rank) {
+    const int32_t node = tree.add(parent, best[rank], growing.shape.nodes[wanted[rank]].kind);
+    growing.node_of[wanted[rank]] = node;
+    Sampler behind = sampler;
+    behind.accept(best[rank]);
+    growing.samplers.push_back(std::move(behind));
+  }
+}
+
+SmallModelDrafter::SmallModelDrafter(DraftModel& small, const Engine& engine,
+                                     const Acceptance& acceptance)
+    : ModelDrafter(*small.weights->model, small.weights->outputs, engine, acceptance, kModelKinds),
+      small_(small) {
+  workspace_.library = nullptr;  // its rows are in blocks
+  small_.drafters.insert(this);
+  try {
+    seq_ = small.store->open({}).seq;
+  } catch (...) {
+    small_.drafters.erase(this);
+    throw;
+  }
+}
+
+SmallModelDrafter::~SmallModelDrafter() {
+  give_up();
+  small_.drafters.erase(this);
+}
+
+void SmallModelDrafter::give_up() noexcept {
+  const std::optional<kv::SeqId> seq = std::exchange(seq_, std::nullopt);
+  if (!seq || small_.broken) return;
+  try {
+    small_.store->close(*seq);
+  } catch (...) {
+    small_.broken = true;
+  }
+}
+
+// Commits tokens of the text; logits_ are those behind the last.
+bool SmallModelDrafter::read(std::span<const Token> tokens) {
+  constexpr size_t kChunk = 512;  // as Session::kPrefillChunk
+  while (!tokens.empty()) {
+    const auto chunk = tokens.first(std::min(kChunk, tokens.size()));
+    const model::Slot slot = {.seq = *seq_,
+                              .past = static_cast<uint32_t>(committed_.size()),
+                              .tokens = chunk,
+                              .parents = {}};
+    const model::Batch batch = {.slots = {&slot, 1}};
+    const std::vector<kv::Slot> slots = model::kv_slots(batch);
+    auto step = small_.store->begin({.slots = slots});
+    if (!step.ok()) return false;
+    const auto last = static_cast<uint32_t>(chunk.size() - 1);
+    logits_.resize(model_.outputs());
+    model_.forward(batch, **step, workspace_, {&last, 1}, logits_.data());
+    (*step)->commit(kv::Kept::all({.slots = slots}));
+    committed_.insert(committed_.end(), chunk.begin(), chunk.end());
+    tokens = tokens.subspan(chunk.size());
+  }
+  return true;
+}
+
+// The text only grows, so what was committed stays its beginning.
+ModelDrafter::Ground SmallModelDrafter::ground(const DraftAsk& ask) {
+  if (!seq_ || small_.broken || ask.text.size() + ask.most > small_.store->most_tokens()) return {};
+  if (!read(ask.text.subspan(committed_.size()))) return {};
+  return {.store = small_.store.get(),
+          .seq = *seq_,
+          .past = static_cast<uint32_t>(committed_.size()),
+          .last = false,
+          .skipped = nullptr};
+}
+
+ModelDrafter::Ground SkipDrafter::ground(const DraftAsk& ask) {
+  return {.store = ask.store,
+          .seq = ask.seq,
+          .past = ask.store->length(ask.seq),
+          .last = true,
+          .skipped = &skipped_};
+}
+
+}  // namespace kvick::engine

@@ -1,0 +1,239 @@
+#include "engine/speculation/speculation.h"
+
+#include <algorithm>
+#include <numeric>
+#include <tuple>
+#include <utility>
+
+#include "engine/speculation/match_drafter.h"
+#include "engine/speculation/model_drafter.h"
+
+namespace kvick::engine {
+
+using base::fail;
+
+namespace {
+
+// Guesses of its own that outweigh what other sequences have measured.
+constexpr double kWeightOfOthers = 6;
+// Steps before a drafter that did not pay is tried again; twice as many after each trial.
+constexpr size_t kMuchText = 32;  // tokens since the last time
+// Of what a step was believed to take, at most so much is charged to its guesses.
+constexpr double kMostRise = 2;
+constexpr uint32_t kFirstPatience = 32, kLastPatience = 1024;
+
+}  // namespace
+
+void Guesses::keep(double least, uint32_t most) {
+  std::vector<size_t> order(chances.size());
+  std::iota(order.begin(), order.end(), 0);
+  // Stable: of equal chances the parent comes first.
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return chances[a] > chances[b]; });
+  std::vector<bool> kept(chances.size());
+  for (size_t i = 0; i < order.size() && i < most; ++i) kept[order[i]] = chances[order[i]] >= least;
+  keep(kept);
+}
+
+void Guesses::obey(const text::Constraint& form, size_t tokens) {
+  struct State {
+    std::unique_ptr<text::Constraint> form;
+    std::vector<float> mask;  // [tokens], or empty: not asked for yet
+  };
+  std::vector<State> behind(tree.nodes.size() + 1);  // the text, then each node that is kept
+  behind[0].form = form.clone();
+  std::vector<bool> kept(tree.nodes.size());
+  for (size_t i = 0; i < tree.nodes.size(); ++i) {
+    const DraftTree::Node& node = tree.nodes[i];
+    State& parent = behind[static_cast<size_t>(node.parent + 1)];
+    if (parent.form == nullptr || static_cast<size_t>(node.token) >= tokens) continue;
+    if (parent.mask.empty()) {
+      parent.mask.assign(tokens, 0);
+      parent.form->mask(parent.mask);
+    }
+    if (parent.mask[static_cast<size_t>(node.token)] < 0) continue;
+    kept[i] = true;
+    behind[i + 1].form = parent.form->clone();
+    behind[i + 1].form->accept(node.token);
+  }
+  keep(kept);
+}
+
+void Guesses::keep(const std::vector<bool>& kept) {
+  tree.keep(kept);
+  size_t next = 0;
+  for (size_t i = 0; i < kept.size(); ++i)
+    if (kept[i]) chances[next++] = chances[i];
+  chances.resize(next);
+}
+
+Speculator::Speculator(Speculation& all, const SpecOptions& options)
+    : all_(all),
+      options_(options),
+      acceptance_(all.acceptance, kWeightOfOthers),
+      patience_(kFirstPatience) {}
+
+// What was not verified is measured all the same: the text has come by now.
+void Speculator::learn(std::span<const Token> text) {
+  int32_t parent = -1;
+  for (size_t i = last_length_; i < text.size() && !last_.nodes.empty(); ++i) {
+    for (const DraftTree::Node& node : last_.nodes) {
+      if (node.parent != parent) continue;
+      acceptance_.observe(node.kind, node.token == text[i]);
+      all_.acceptance.observe(node.kind, node.token == text[i]);
+    }
+    parent = last_.child(parent, text[i]);
+    if (parent < 0) break;
+  }
+}
+
+bool Speculator::tries(bool pays) {
+  if (pays) {
+    left_out_ = 0;
+    patience_ = kFirstPatience;
+    return true;
+  }
+  if (++left_out_ < patience_) return false;
+  left_out_ = 0;
+  patience_ = std::min(2 * patience_, kLastPatience);
+  return true;
+}
+
+double Speculator::draft(Drafter& drafter, DraftAsk ask, const PlainStep& plain, DraftTree& tree) {
+  const std::vector<double> rates = drafter.rates();
+  DraftTree grown;
+  if (rates.empty()) {
+    drafter.draft(ask, grown);
+    tree.add_all(grown);
+    return 0;
+  }
+  if (options_.gain) {
+    const TreeSize size = worth(rates, {ask.most, ask.depth}, {plain, all_.cost, all_.level_cost},
+                                chances_of(tree, acceptance_));
+    const bool pays = size.nodes > 0;
+    if (!tries(pays)) return 0;
+    if (pays) std::tie(ask.most, ask.depth) = std::pair(size.nodes, size.depth);
+  }
+  const double start = all_.clock();
+  drafter.draft(ask, grown);
+  uint32_t levels = 0;
+  for (const DraftTree::Node& node : grown.nodes) levels = std::max(levels, node.depth);
+  const double seconds = all_.clock() - start;
+  const bool reads = ask.text.size() >= computed_length_ + kMuchText;
+  if (!reads) all_.level_cost.observe(levels, seconds);
+  computed_length_ = ask.text.size();
+  tree.add_all(grown);
+  return reads ? seconds : 0;
+}
+
+Guesses Speculator::guess(DraftAsk ask, const PlainStep& plain) {
+  const double start = all_.clock();
+  learn(ask.text);
+  const uint32_t room = ask.most;
+  ask.most = std::min(options_.most, room);
+  ask.depth = std::min({ask.depth, options_.depth, room});
+  Guesses guesses;
+  double reading = 0;
+  if (ask.depth > 0)
+    for (const auto& drafter : drafters_) reading += draft(*drafter, ask, plain, guesses.tree);
+  last_ = guesses.tree;
+  last_length_ = ask.text.size();
+  guesses.chances = chances_of(guesses.tree, acceptance_);
+  if (ask.form != nullptr && guesses.size() > 0) guesses.obey(*ask.form, all_.vocabulary_tokens());
+  guesses.keep(0, ask.most);
+  if (options_.gain) all_.charge(all_.clock() - start - reading);
+  return guesses;
+}
+
+Speculation::Speculation(const Engine& engine, base::Clock now) : clock(now), engine_(engine) {}
+Speculation::~Speculation() = default;
+
+base::Status<> Speculation::prepare(const SpecOptions& options,
+                                    std::shared_ptr<const DraftWeights> weights,
+                                    std::shared_ptr<kv::Budget> budget) {
+  if (!options.model.empty() && !has_draft_model(options)) {
+    if (weights == nullptr || !weights->are(options)) {
+      KVICK_TRY(weights, DraftWeights::load(engine_, options));
+    }
+    KVICK_TRY(draft_model_, DraftModel::make(engine_, std::move(weights), std::move(budget)));
+  }
+  return check(options);
+}
+
+bool Speculation::has_draft_model(const SpecOptions& options) const {
+  return draft_model_ != nullptr && draft_model_->weights->are(options);
+}
+
+kv::Usage Speculation::draft_usage() const {
+  return draft_model_ != nullptr ? draft_model_->store->usage() : kv::Usage{};
+}
+
+void Speculation::distrust() noexcept {
+  if (draft_model_ != nullptr) draft_model_->broken = true;
+}
+
+uint64_t Speculation::shrink(uint64_t bytes) {
+  return draft_model_ != nullptr && !draft_model_->broken ? draft_model_->store->shrink(bytes) : 0;
+}
+
+uint64_t Speculation::give_up() {
+  if (draft_model_ == nullptr || draft_model_->broken) return 0;
+  const uint64_t before = draft_usage().allocated_bytes;
+  for (SmallModelDrafter* const drafter : draft_model_->drafters) drafter->give_up();
+  draft_model_->store->shrink(before);
+  return before - draft_usage().allocated_bytes;
+}
+
+base::Status<> Speculation::check(const SpecOptions& options) const {
+  if (!options.model.empty() && !has_draft_model(options))
+    return fail("the draft model {}{} is not loaded; only the one that kvick was started with is",
+                options.model,
+                options.words != 0 ? fmt::format(" of {} words", options.words) : "");
+  const uint32_t layers = engine_.model().config().layer_count();
+  if (options.skip.size() > layers)
+    return fail("layer {} cannot be left out: the model's last one is {}", options.skip.size() - 1,
+                layers - 1);
+  if (std::count(options.skip.begin(), options.skip.end(), true) == layers)
+    return fail("at least one of the {} layers has to guess; leave fewer out", layers);
+  if (!options.skip.empty() && engine_.model().kv_memory() != nullptr)
+    return fail("a model with a memory of slots cannot leave layers out; use lookup or suffix");
+  return base::Done{};
+}
+
+void Speculation::observe(const StepShape& rows, const PlainStep& plain, uint32_t tokens,
+                          double seconds) {
+  const double without = cost.seconds(plain.shape);
+  const bool guessed = rows.rows > plain.shape.rows && without > 0;
+  // An interruption is not what guesses cost.
+  const double counted = std::min(seconds, kMostRise * cost.seconds(rows));
+  const double drafting = std::min(std::exchange(drafting_, 0.0), kMostRise * without);
+  double instead = guessed ? plain.tokens * counted / without : tokens;
+  if (without > 0) instead += plain.tokens * drafting / without;
+  account.add(tokens, instead);
+  cost.observe(rows, seconds);
+}
+
+std::unique_ptr<Speculator> Speculation::begin(const SpecOptions& options, bool shares) {
+  if (!options.on()) return nullptr;
+  auto speculator = std::make_unique<Speculator>(*this, options);
+  const Acceptance& rates = speculator->acceptance();
+  const bool by_all = options.way == "auto";
+  if (by_all || options.way == "lookup") speculator->add(std::make_unique<LookupDrafter>());
+  if (shares && (by_all || options.way == "suffix"))
+    speculator->add(std::make_unique<SuffixDrafter>(texts_));
+  if (!options.model.empty() && draft_model_->renew(engine_))
+    speculator->add(std::make_unique<SmallModelDrafter>(*draft_model_, engine_, rates));
+  if (options.way == "skip") {
+    std::vector<bool> skipped = options.skip;
+    skipped.resize(engine_.model().config().layer_count());
+    speculator->add(std::make_unique<SkipDrafter>(engine_, std::move(skipped), rates));
+  }
+  return speculator;
+}
+
+void Speculation::add_text(std::span<const Token> text) {
+  texts_->begin();
+  for (const Token token : text) texts_->add(token);
+}
+
+}  // namespace kvick::engine

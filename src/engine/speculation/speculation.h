@@ -1,0 +1,129 @@
+#pragma once
+// Speculative decoding (Leviathan et al. 2023; trees of guesses: Chen et al. 2024, Sequoia): what
+// all sequences of a service share, and one sequence's part. Who runs the steps asks a Speculator
+// for guesses, computes them as rows of the same forward as the last token, and keeps those that
+// verify() leaves.
+//
+// Which guesses are made never changes an answer. It is drawn from the model's logits by the
+// answer's own random numbers, as without guesses: a guess x is kept with the model's probability
+// of x, which is what rejection sampling gives a guess that was not drawn at random.
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/clock.h"
+#include "engine/core/engine.h"
+#include "engine/core/spec_options.h"
+#include "engine/core/step_cost.h"
+#include "engine/speculation/draft.h"
+#include "engine/speculation/draft_choice.h"
+#include "engine/speculation/guess_account.h"
+#include "engine/speculation/match_index.h"
+
+namespace kvick::engine {
+
+struct Guesses {
+  DraftTree tree;
+  std::vector<double> chances;  // that a node becomes a token of the answer: chances_of
+  uint32_t size() const { return static_cast<uint32_t>(tree.nodes.size()); }
+  // Keeps those of at least that chance, and of these at most so many, the likeliest.
+  void keep(double least, uint32_t most);
+  // Drops those that an answer of that form cannot have; tokens: of the vocabulary.
+  void obey(const text::Constraint& form, size_t tokens);
+
+ private:
+  void keep(const std::vector<bool>& kept);
+};
+
+class Speculation;
+struct DraftModel;
+struct DraftWeights;
+
+// One sequence's. The Speculation outlives it.
+class Speculator {
+ public:
+  Speculator(Speculation& all, const SpecOptions& options);
+  void add(std::unique_ptr<Drafter> drafter) { drafters_.push_back(std::move(drafter)); }
+  const Acceptance& acceptance() const { return acceptance_; }
+  // Guesses behind the text, at most ask.most of those that its options allow; what has come since
+  // the last call is measured against the guesses of then. most and depth of the ask are lowered to
+  // the options'. plain: the step that guesses would come to; by it drafters that take time are
+  // left out where that would not pay, but for a trial now and then.
+  Guesses guess(DraftAsk ask, const PlainStep& plain);
+  const SpecOptions& options() const { return options_; }
+
+ private:
+  void learn(std::span<const Token> text);
+  // Returns seconds that it took and other steps' guesses will not: reading much text.
+  double draft(Drafter& drafter, DraftAsk ask, const PlainStep& plain, DraftTree& tree);
+  bool tries(bool pays);
+
+  Speculation& all_;
+  SpecOptions options_;
+  std::vector<std::unique_ptr<Drafter>> drafters_;
+  Acceptance acceptance_;
+  DraftTree last_;          // what was guessed last, with what was not verified
+  size_t last_length_ = 0;  // of the text then
+  // Of drafters that take time: steps that they were left out of, and at most before a trial.
+  uint32_t left_out_ = 0, patience_ = 0;
+  size_t computed_length_ = 0;  // of the text when one of them guessed last
+};
+
+class Speculation {
+ public:
+  explicit Speculation(const Engine& engine,  // which outlives it
+                       base::Clock now = base::steady_seconds);
+  ~Speculation();
+  // Takes the draft model that the options name, if they do: `weights` if these are its, or else it
+  // is loaded; one at most is. Its rows are charged to `budget`, if there is one. Errors: a file
+  // that is no model or has another vocabulary, layers that the model has not. No sequence may be
+  // using another draft model.
+  base::Status<> prepare(const SpecOptions& options,
+                         std::shared_ptr<const DraftWeights> weights = nullptr,
+                         std::shared_ptr<kv::Budget> budget = nullptr);
+  // Whether begin() may be called with them; any thread may ask. Error: layers that the model has
+  // not, a draft model that is not loaded.
+  base::Status<> check(const SpecOptions& options) const;
+  // Null if they are off. shares: whether it may see other sequences' texts.
+  std::unique_ptr<Speculator> begin(const SpecOptions& options, bool shares = true);
+  size_t vocabulary_tokens() const { return engine_.tokenizer().vocabulary().pieces.size(); }
+  // Memory of the draft model's rows; all 0 without one.
+  kv::Usage draft_usage() const;
+  // Gives back about so many bytes of its rows that nobody uses, or all rows: then who guesses by
+  // them does not any more. Bytes that were free afterwards and not before.
+  uint64_t shrink(uint64_t bytes);
+  uint64_t give_up();
+  // Something threw while guesses were made: the draft model's rows are not to be trusted. Its
+  // sequences guess by it no more; later ones do.
+  void distrust() noexcept;
+  // A sequence has ended: others may guess by it.
+  void add_text(std::span<const Token> text);
+
+  // A step that read no prompt; guesses by gain: `rows` has them and `plain` has not, of which as
+  // many tokens would have come as plain.tokens says.
+  void observe(const StepShape& rows, const PlainStep& plain, uint32_t tokens, double seconds);
+  // What it took to make guesses by gain: the next step's are charged with it.
+  void charge(double seconds) { drafting_ += seconds; }
+
+  // By all steps that whoever runs them reports.
+  StepCost cost;
+  GuessAccount account;
+  LevelCost level_cost;
+  const base::Clock clock;
+  // Of all sequences: what new ones begin with.
+  Acceptance acceptance;
+
+  // Tokens of texts that are remembered: 4 MiB of them, 60 MiB with the index.
+  static constexpr uint32_t kTextTokens = uint32_t{1} << 20;
+
+ private:
+  bool has_draft_model(const SpecOptions& options) const;
+
+  const Engine& engine_;
+  double drafting_ = 0;
+  std::unique_ptr<DraftModel> draft_model_;
+  std::shared_ptr<MatchIndex> texts_ = std::make_shared<MatchIndex>(kTextTokens);
+};
+
+}  // namespace kvick::engine

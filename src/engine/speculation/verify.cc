@@ -1,0 +1,46 @@
+#include "engine/speculation/verify.h"
+
+#include <algorithm>
+
+namespace kvick::engine {
+
+FreshTokens::FreshTokens(Token last, const DraftTree& tree) : tokens{last}, parents{-1} {
+  for (const DraftTree::Node& node : tree.nodes) {
+    tokens.push_back(node.token);
+    parents.push_back(node.parent + 1);
+  }
+}
+
+uint32_t draft_room(const kv::Store& store, kv::SeqId seq, bool grow) {
+  const kv::Shape& shape = store.shape();
+  const uint64_t length = store.length(seq);
+  // Of the step's tokens, the last one must not be the first to see rows go.
+  uint64_t most = std::min(store.most_tokens(), shape.max_tokens);
+  if (shape.aging) {
+    const uint32_t old = shape.aging->old_rows(static_cast<uint32_t>(length));
+    most = std::min<uint64_t>(most, uint64_t{shape.aging->window} + old + kv::kAgingRows);
+  }
+  uint64_t room = most > length ? most - length - 1 : 0;
+  if (!grow) room = std::min<uint64_t>(room, store.spare_rows(seq) - 1);
+  return static_cast<uint32_t>(room);
+}
+
+std::vector<uint32_t> verify(AnswerWriter& writer, const DraftTree& tree, std::span<float> logits,
+                             const RowsBefore& before,
+                             base::FunctionRef<bool(Written&&)> on_written) {
+  const size_t stride = logits.size() / (tree.nodes.size() + 1);
+  std::vector<uint32_t> path;
+  for (int32_t node = -1;;) {
+    const auto row = static_cast<uint32_t>(node + 1);
+    path.push_back(row);
+    const auto rows = static_cast<uint32_t>(before.committed + path.size());
+    Written written = writer.next(logits.subspan(row * stride, stride), rows < before.most);
+    const std::optional<Token> token = written.token;
+    const bool ended = written.finish.has_value();
+    if (!on_written(std::move(written)) || ended) return path;
+    node = tree.child(node, *token);
+    if (node < 0) return path;
+  }
+}
+
+}  // namespace kvick::engine

@@ -1,0 +1,30 @@
+#pragma once
+// The merges of a BPE tokenizer.json.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "io/huggingface/json.h"
+
+namespace kvick::io {
+
+// GGUF's numbers for tokenizer.ggml.token_type.
+enum class PieceKind : uint8_t { kNormal = 1, kUnknown, kControl, kUserDefined, kUnused, kByte };
+
+struct Pieces {  // by id
+  std::vector<std::string> texts;
+  std::vector<PieceKind> kinds;
+};
+
+// "left right" by rank, from either spelling: "left right" or ["left", "right"]. `model` is
+// tokenizer.json's.
+base::Result<std::vector<std::string>> read_merges(const JsonObject& model);
+
+// Scores with which the SentencePiece algorithm (merge the neighbours whose union has the best
+// score) does what the merges say. Error: a merge of unknown pieces; merges that no SentencePiece
+// model can have led to.
+base::Result<std::vector<float>> scores_from_merges(const JsonObject& model, const Pieces& pieces);
+
+}  // namespace kvick::io

@@ -1,0 +1,107 @@
+#include "io/huggingface/hf_names.h"
+
+#include <charconv>
+#include <span>
+#include <utility>
+
+#include "io/file/builder.h"
+
+namespace kvick::io {
+namespace {
+
+using Rename = std::pair<std::string_view, std::string_view>;
+
+constexpr Rename kRotaryOuter[] = {
+    {"embed_tokens.weight", "token_embd.weight"},
+    {"norm.weight", "output_norm.weight"},
+};
+// Each is followed by ".weight" or ".bias".
+constexpr Rename kRotaryLayer[] = {
+    {"input_layernorm", "attn_norm"},    {"self_attn.q_proj", "attn_q"},
+    {"self_attn.k_proj", "attn_k"},      {"self_attn.v_proj", "attn_v"},
+    {"self_attn.o_proj", "attn_output"}, {"post_attention_layernorm", "ffn_norm"},
+    {"mlp.gate_proj", "ffn_gate"},       {"mlp.up_proj", "ffn_up"},
+    {"mlp.down_proj", "ffn_down"},
+};
+constexpr Rename kQwen3Layer[] = {
+    {"self_attn.q_norm", "attn_q_norm"},
+    {"self_attn.k_norm", "attn_k_norm"},
+};
+constexpr Rename kOptOuter[] = {
+    {"embed_tokens.weight", "token_embd.weight"},
+    {"embed_positions.weight", "position_embd.weight"},
+    {"final_layer_norm.weight", "output_norm.weight"},
+    {"final_layer_norm.bias", "output_norm.bias"},
+};
+constexpr Rename kOptLayer[] = {
+    {"self_attn_layer_norm", "attn_norm"},
+    {"self_attn.q_proj", "attn_q"},
+    {"self_attn.k_proj", "attn_k"},
+    {"self_attn.v_proj", "attn_v"},
+    {"self_attn.out_proj", "attn_output"},
+    {"final_layer_norm", "ffn_norm"},
+    {"fc1", "ffn_up"},
+    {"fc2", "ffn_down"},
+};
+
+std::optional<std::string_view> look_up(std::span<const Rename> table, std::string_view name) {
+  for (const auto& [from, to] : table)
+    if (from == name) return to;
+  return std::nullopt;
+}
+
+bool drop_prefix(std::string_view& name, std::string_view prefix) {
+  if (!name.starts_with(prefix)) return false;
+  name.remove_prefix(prefix.size());
+  return true;
+}
+
+// name: what follows "layers.". nullopt: unknown. An empty string: not needed.
+std::optional<std::string> map_layer(const HfConfig& config, std::string_view name) {
+  uint64_t layer = 0;
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), layer);
+  if (error != std::errc() || layer >= config.layers) return std::nullopt;
+  name.remove_prefix(end - name.data());
+  if (!drop_prefix(name, ".")) return std::nullopt;
+  if (name == "self_attn.rotary_emb.inv_freq") return "";  // a buffer that old files carry
+  const size_t dot = name.rfind('.');
+  if (dot == std::string_view::npos) return std::nullopt;
+  const std::string_view module = name.substr(0, dot), part = name.substr(dot);
+  if (part != ".weight" && part != ".bias") return std::nullopt;
+  auto mapped =
+      config.architecture == "opt" ? look_up(kOptLayer, module) : look_up(kRotaryLayer, module);
+  if (!mapped && config.architecture == "qwen3") mapped = look_up(kQwen3Layer, module);
+  if (!mapped) return std::nullopt;
+  return fmt::format("blk.{}.{}{}", layer, *mapped, part);
+}
+
+}  // namespace
+
+base::Result<std::optional<std::string>> map_tensor_name(const HfConfig& config,
+                                                         std::string_view name,
+                                                         const std::string& label) {
+  const bool opt = config.architecture == "opt";
+  if (name == "lm_head.weight") {
+    if (config.tied) return std::optional<std::string>();
+    return std::optional<std::string>("output.weight");
+  }
+  std::string_view rest = name;
+  drop_prefix(rest, "model.");  // absent where a file holds the bare decoder
+  std::optional<std::string> mapped;
+  if (!opt || drop_prefix(rest, "decoder.")) {
+    if (const auto outer = opt ? look_up(kOptOuter, rest) : look_up(kRotaryOuter, rest)) {
+      mapped = *outer;
+    } else if (drop_prefix(rest, "layers.")) {
+      mapped = map_layer(config, rest);
+    } else if (opt && (rest == "project_in.weight" || rest == "project_out.weight")) {
+      return base::fail("{}: projected embeddings are not supported", label);
+    }
+  }
+  if (!mapped)
+    return base::fail("{}: a model of {} layers of the architecture {} has no such tensor", label,
+                      config.layers, config.architecture);
+  if (mapped->empty()) return std::optional<std::string>();
+  return mapped;
+}
+
+}  // namespace kvick::io

@@ -1,0 +1,138 @@
+#include "io/huggingface/hf_pretokenizer.h"
+
+#include <array>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "io/file/builder.h"
+
+namespace kvick::io {
+namespace {
+
+constexpr std::string_view kSpaceMark = "\xe2\x96\x81";  // U+2581
+
+// The published files' patterns, as they stand there.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 3> kPatterns = {{
+    {R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)", "gpt-2"},
+    {R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|)"
+     R"(\s*[\r\n]+|\s+(?!\S)|\s+)",
+     "llama-bpe"},
+    {R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|)"
+     R"(\s*[\r\n]+|\s+(?!\S)|\s+)",
+     "qwen2"},
+}};
+
+// The steps of a normalizer or pre-tokenizer, a Sequence spread out. Absent: none.
+base::Result<std::vector<JsonObject>> steps_of(const JsonObject& root, std::string_view field,
+                                               std::string_view list) {
+  std::vector<JsonObject> steps;
+  if (!root.find(field)) return steps;
+  KVICK_TRY(JsonObject step, root.get_object(field));
+  KVICK_TRY(const std::string type, step.get_string("type"));
+  if (type != "Sequence") {
+    steps.push_back(std::move(step));
+    return steps;
+  }
+  KVICK_TRY(const simdjson::dom::array inner, step.get_array(list));
+  for (const Json element : inner) {
+    KVICK_TRY(JsonObject part, JsonObject::from(element, step.label(list)));
+    steps.push_back(std::move(part));
+  }
+  return steps;
+}
+
+// One step in a form that can be compared: "Digits", "ByteLevel", "ByteLevel without words", "Split
+// PATTERN".
+base::Result<std::string> describe_step(const JsonObject& step) {
+  KVICK_TRY(const std::string type, step.get_string("type"));
+  if (type == "Digits") {
+    KVICK_TRY(const bool single, step.get_bool("individual_digits", false));
+    return single ? type : type + " in runs";
+  }
+  if (type == "ByteLevel") {
+    KVICK_TRY(const bool prefix, step.get_bool("add_prefix_space", true));
+    KVICK_TRY(const bool words, step.get_bool("use_regex", true));
+    return type + (words ? "" : " without words") + (prefix ? " with a space before" : "");
+  }
+  if (type == "Split") {
+    KVICK_TRY(const JsonObject pattern, step.get_object("pattern"));
+    KVICK_TRY(const std::string regex, pattern.get_string("Regex", ""));
+    KVICK_TRY(const std::string behavior, step.get_string("behavior"));
+    KVICK_TRY(const bool invert, step.get_bool("invert", false));
+    // Both spellings make the matches the pieces: the patterns leave nothing between matches.
+    if ((behavior == "Isolated" && !invert) || (behavior == "Removed" && invert))
+      return type + " " + regex;
+  }
+  return type + " of another kind";
+}
+
+base::Status<> check_byte_level_normalizer(const JsonObject& root) {
+  KVICK_TRY(const auto steps, steps_of(root, "normalizer", "normalizers"));
+  for (const JsonObject& step : steps) {
+    KVICK_TRY(const std::string type, step.get_string("type"));
+    if (type != "NFC")
+      return base::fail("{} is {}; kvick knows byte-level tokenizers with NFC or none",
+                        root.label("normalizer"), in_quotes(type));
+  }
+  return base::Done{};
+}
+
+}  // namespace
+
+base::Result<std::string> byte_level_pretokenizer(const JsonObject& root) {
+  KVICK_TRY_VOID(check_byte_level_normalizer(root));
+  KVICK_TRY(const auto steps, steps_of(root, "pre_tokenizer", "pretokenizers"));
+  std::vector<std::string> forms;
+  std::string all;
+  for (const JsonObject& step : steps) {
+    KVICK_TRY(std::string form, describe_step(step));
+    all += (all.empty() ? "" : ", then ") + form;
+    forms.push_back(std::move(form));
+  }
+  if (all == "ByteLevel") return std::string("gpt-2");
+  if (all == "Digits, then ByteLevel") return std::string("smollm");
+  if (forms.size() == 2 && forms[1] == "ByteLevel without words")
+    for (const auto& [pattern, name] : kPatterns)
+      if (forms[0] == "Split " + std::string(pattern)) return std::string(name);
+  return base::fail("{} is {}; kvick knows those of gpt-2, smollm, llama-bpe (Llama 3) and qwen2",
+                    root.label("pre_tokenizer"), all.empty() ? "absent" : in_quotes(all));
+}
+
+base::Result<bool> sentencepiece_prefix(const JsonObject& root) {
+  bool prefix = false;
+  KVICK_TRY(const auto normalizers, steps_of(root, "normalizer", "normalizers"));
+  for (const JsonObject& step : normalizers) {
+    KVICK_TRY(const std::string type, step.get_string("type"));
+    if (type == "Prepend") {
+      KVICK_TRY(const std::string text, step.get_string("prepend"));
+      if (text == kSpaceMark) {
+        prefix = true;
+        continue;
+      }
+    } else if (type == "Replace") {
+      KVICK_TRY(const JsonObject pattern, step.get_object("pattern"));
+      KVICK_TRY(const std::string from, pattern.get_string("String", ""));
+      KVICK_TRY(const std::string to, step.get_string("content"));
+      if (from == " " && to == kSpaceMark) continue;
+    }
+    return base::fail("{} does more than turn spaces into U+2581, which kvick does not support",
+                      root.label("normalizer"));
+  }
+  KVICK_TRY(const auto pretokenizers, steps_of(root, "pre_tokenizer", "pretokenizers"));
+  for (const JsonObject& step : pretokenizers) {
+    KVICK_TRY(const std::string type, step.get_string("type"));
+    KVICK_TRY(const std::string mark, step.get_string("replacement", std::string(kSpaceMark)));
+    KVICK_TRY(const bool split, step.get_bool("split", true));
+    if (type != "Metaspace" || mark != kSpaceMark || split)
+      return base::fail("{} is not the Metaspace without splitting that kvick knows",
+                        root.label("pre_tokenizer"));
+    KVICK_TRY(const bool space, step.get_bool("add_prefix_space", true));
+    KVICK_TRY(const std::string scheme,
+              step.get_string("prepend_scheme", space ? "first" : "never"));
+    prefix = prefix || scheme != "never";
+  }
+  return prefix;
+}
+
+}  // namespace kvick::io

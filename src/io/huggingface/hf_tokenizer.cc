@@ -1,0 +1,348 @@
+#include "io/huggingface/hf_tokenizer.h"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "io/file/builder.h"
+#include "io/huggingface/hf_merges.h"
+#include "io/huggingface/hf_pretokenizer.h"
+
+namespace kvick::io {
+namespace {
+
+// tokenizer.json has 9 MB for Llama 3; the others are a hundredth of that.
+constexpr uint64_t kMaxTokenizerBytes = 128 << 20, kMaxConfigBytes = 64 << 20;
+constexpr size_t kMaxEndTokens = 64;
+
+bool is_byte_piece(std::string_view piece) {
+  const auto hex = [](char c) { return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'F'); };
+  return piece.size() == 6 && piece.starts_with("<0x") && piece[5] == '>' && hex(piece[3]) &&
+         hex(piece[4]);
+}
+
+// The content of a token written as a string or as {"content": ...}; nullopt if there is none.
+base::Result<std::optional<std::string>> token_name(const JsonObject& config,
+                                                    std::string_view key) {
+  const auto element = config.find(key);
+  if (!element) return std::optional<std::string>();
+  std::string text;
+  if (element->is_object()) {
+    KVICK_TRY(const JsonObject token, config.get_object(key));
+    KVICK_TRY(text, token.get_string("content"));
+  } else {
+    KVICK_TRY(text, config.get_string(key));
+  }
+  return std::optional<std::string>(std::move(text));
+}
+
+// A parsed file, or an object without fields where there is no file.
+struct Parsed {
+  static base::Result<Parsed> from(const NamedText& file, uint64_t max_bytes) {
+    KVICK_TRY(JsonDocument document,
+              JsonDocument::parse(file.text.empty() ? "{}" : file.text, file.name, max_bytes));
+    KVICK_TRY(JsonObject root, JsonObject::from(document.root(), file.name));
+    return Parsed{std::move(document), std::move(root)};
+  }
+  JsonDocument document;
+  JsonObject root;
+};
+
+class Mapper {
+ public:
+  Mapper(const JsonObject& tokenizer, const JsonObject& tokenizer_config, uint64_t vocabulary,
+         Metadata& out)
+      : root_(tokenizer), config_(tokenizer_config), vocabulary_(vocabulary), out_(out) {}
+
+  base::Status<> map_pieces();
+  base::Status<> map_added_bos_eos();
+  base::Status<> map_special_ids(std::span<const JsonObject> model_configs);
+  base::Status<> map_chat_template(std::string_view jinja);
+  void finish();
+
+ private:
+  template <typename T>
+  void set(std::string_view key, T value) {
+    out_[std::string(key)].data = std::move(value);
+  }
+  base::Status<> check_model(const JsonObject& model);
+  base::Status<> read_vocabulary(const JsonObject& model);
+  base::Status<> read_added_tokens();
+  base::Status<> place_piece(std::string_view piece, uint64_t id, PieceKind kind,
+                             const JsonObject& where);
+  base::Status<> read_byte_level(const JsonObject& model);
+  base::Status<> read_sentencepiece(const JsonObject& model);
+  base::Result<std::vector<int64_t>> named_id(std::string_view key,
+                                              const std::optional<std::string>& name) const;
+  base::Status<> read_template(const JsonObject& processor);
+
+  const JsonObject& root_;
+  const JsonObject& config_;
+  uint64_t vocabulary_;
+  Metadata& out_;
+  bool byte_fallback_ = false, add_bos_ = false, add_eos_ = false;
+  std::string unknown_;                   // the model's unk_token
+  std::optional<std::string> bos_, eos_;  // their names
+  Pieces pieces_;
+};
+
+base::Status<> Mapper::check_model(const JsonObject& model) {
+  KVICK_TRY(const std::string type, model.get_string("type", "BPE"));  // old files leave it out
+  if (type != "BPE")
+    return base::fail("{} is {}; kvick reads BPE tokenizers", model.label("type"), in_quotes(type));
+  for (const std::string_view field : {"continuing_subword_prefix", "end_of_word_suffix"}) {
+    KVICK_TRY(const std::string affix, model.get_string(field, ""));
+    if (!affix.empty())
+      return base::fail("{} is {}, which kvick does not support", model.label(field),
+                        in_quotes(affix));
+  }
+  KVICK_TRY(byte_fallback_, model.get_bool("byte_fallback", false));
+  KVICK_TRY(unknown_, model.get_string("unk_token", ""));
+  return base::Done{};
+}
+
+base::Status<> Mapper::place_piece(std::string_view piece, uint64_t id, PieceKind kind,
+                                   const JsonObject& where) {
+  if (id >= vocabulary_)
+    return base::fail("{}: token {} has the id {}, but the model's vocab_size is {}", where.name(),
+                      in_quotes(piece), id, vocabulary_);
+  if (pieces_.kinds[id] != PieceKind::kUnused && pieces_.texts[id] != piece)
+    return base::fail("{}: tokens {} and {} both have the id {}", where.name(),
+                      in_quotes(pieces_.texts[id]), in_quotes(piece), id);
+  pieces_.texts[id] = piece;
+  pieces_.kinds[id] = kind;
+  return base::Done{};
+}
+
+base::Status<> Mapper::read_vocabulary(const JsonObject& model) {
+  KVICK_TRY(const JsonObject vocabulary, model.get_object("vocab"));
+  pieces_.texts.resize(vocabulary_);
+  pieces_.kinds.assign(vocabulary_, PieceKind::kUnused);
+  for (const auto& [piece, number] : vocabulary.fields()) {
+    uint64_t id = 0;
+    if (number.get(id) != simdjson::SUCCESS)
+      return base::fail("{} must be a whole number, not negative", vocabulary.label(piece));
+    const bool byte = byte_fallback_ && is_byte_piece(piece);
+    KVICK_TRY_VOID(
+        place_piece(piece, id, byte ? PieceKind::kByte : PieceKind::kNormal, vocabulary));
+  }
+  return base::Done{};
+}
+
+base::Status<> Mapper::read_added_tokens() {
+  if (!root_.find("added_tokens")) return base::Done{};
+  KVICK_TRY(const simdjson::dom::array added, root_.get_array("added_tokens"));
+  for (const Json element : added) {
+    KVICK_TRY(const JsonObject token, JsonObject::from(element, root_.label("added_tokens")));
+    KVICK_TRY(const uint64_t id, token.get_uint("id"));
+    KVICK_TRY(const std::string text, token.get_string("content"));
+    KVICK_TRY(const bool special, token.get_bool("special", false));
+    if (text.empty()) return base::fail("{} is empty", token.label("content"));
+    PieceKind kind = special ? PieceKind::kControl : PieceKind::kUserDefined;
+    if (byte_fallback_ && text == unknown_) kind = PieceKind::kUnknown;
+    KVICK_TRY_VOID(place_piece(text, id, kind, token));
+  }
+  return base::Done{};
+}
+
+base::Status<> Mapper::read_byte_level(const JsonObject& model) {
+  KVICK_TRY(const std::string pre, byte_level_pretokenizer(root_));
+  KVICK_TRY(std::vector<std::string> merges, read_merges(model));
+  set("tokenizer.ggml.model", std::string("gpt2"));
+  set("tokenizer.ggml.pre", pre);
+  set("tokenizer.ggml.merges", std::move(merges));
+  set("tokenizer.ggml.add_space_prefix", false);
+  return base::Done{};
+}
+
+base::Status<> Mapper::read_sentencepiece(const JsonObject& model) {
+  KVICK_TRY(const bool prefix, sentencepiece_prefix(root_));
+  KVICK_TRY(std::vector<float> scores, scores_from_merges(model, pieces_));
+  set("tokenizer.ggml.model", std::string("llama"));
+  set("tokenizer.ggml.scores", std::move(scores));
+  set("tokenizer.ggml.add_space_prefix", prefix);
+  return base::Done{};
+}
+
+base::Status<> Mapper::map_pieces() {
+  KVICK_TRY(const JsonObject model, root_.get_object("model"));
+  KVICK_TRY_VOID(check_model(model));
+  KVICK_TRY_VOID(read_vocabulary(model));
+  KVICK_TRY_VOID(read_added_tokens());
+  return byte_fallback_ ? read_sentencepiece(model) : read_byte_level(model);
+}
+
+// The id of the token of that name, or none.
+base::Result<std::vector<int64_t>> Mapper::named_id(std::string_view key,
+                                                    const std::optional<std::string>& name) const {
+  if (!name) return std::vector<int64_t>();
+  const auto at = std::ranges::find(pieces_.texts, *name);
+  if (at != pieces_.texts.end()) return std::vector<int64_t>{at - pieces_.texts.begin()};
+  // transformers would add a missing one behind the vocabulary; padding and unknown are never
+  // needed here.
+  if (key == "pad_token" || key == "unk_token") return std::vector<int64_t>();
+  return base::fail("{} is {}, which {} does not have", config_.label(key), in_quotes(*name),
+                    root_.name());
+}
+
+// The ids in an eos_token_id or bos_token_id: a number or a list of numbers.
+base::Status<> append_ids(const JsonObject& config, std::string_view key, uint64_t vocabulary,
+                          std::vector<int64_t>& ids) {
+  const auto element = config.find(key);
+  if (!element) return base::Done{};
+  std::vector<uint64_t> found;
+  if (element->is_array()) {
+    KVICK_TRY(const simdjson::dom::array list, config.get_array(key));
+    for (const Json item : list)
+      if (item.get(found.emplace_back()) != simdjson::SUCCESS)
+        return base::fail("{} must hold whole numbers, not negative", config.label(key));
+  } else {
+    KVICK_TRY(const uint64_t id, config.get_uint(key));
+    found.push_back(id);
+  }
+  if (found.size() > kMaxEndTokens)
+    return base::fail("{} holds {} ids; at most {} are read", config.label(key), found.size(),
+                      kMaxEndTokens);
+  for (const uint64_t id : found) {
+    if (id >= vocabulary)
+      return base::fail("{} is {}, but the model's vocab_size is {}", config.label(key), id,
+                        vocabulary);
+    const auto value = static_cast<int64_t>(id);
+    if (std::ranges::find(ids, value) == ids.end()) ids.push_back(value);
+  }
+  return base::Done{};
+}
+
+// The tokenizer's own name for a token goes before the ids of generation_config.json and
+// config.json.
+base::Status<> Mapper::map_special_ids(std::span<const JsonObject> model_configs) {
+  struct Special {
+    std::string_view name, id_field, key;
+    std::optional<std::string> text;
+  };
+  KVICK_TRY(const auto unknown, token_name(config_, "unk_token"));
+  KVICK_TRY(const auto padding, token_name(config_, "pad_token"));
+  const std::array<Special, 4> specials = {
+      {{"bos_token", "bos_token_id", "tokenizer.ggml.bos_token_id", bos_},
+       {"eos_token", "eos_token_id", "tokenizer.ggml.eos_token_id", eos_},
+       {"unk_token", "", "tokenizer.ggml.unknown_token_id", unknown},
+       {"pad_token", "", "tokenizer.ggml.padding_token_id", padding}}};
+  for (const auto& [name, id_field, key, text] : specials) {
+    KVICK_TRY(std::vector<int64_t> ids, named_id(name, text));
+    if (!id_field.empty())
+      for (const JsonObject& config : model_configs)
+        KVICK_TRY_VOID(append_ids(config, id_field, vocabulary_, ids));
+    if (ids.empty()) continue;
+    set(key, static_cast<uint64_t>(ids.front()));
+    if (name == "eos_token" && ids.size() > 1) set("kvick.eos_token_ids", std::move(ids));
+  }
+  return base::Done{};
+}
+
+// A post-processor may put BOS before the text and EOS behind it, and nothing else.
+base::Status<> Mapper::read_template(const JsonObject& processor) {
+  KVICK_TRY(const simdjson::dom::array single, processor.get_array("single"));
+  bool text_seen = false;
+  for (const Json element : single) {
+    KVICK_TRY(const JsonObject item, JsonObject::from(element, processor.label("single")));
+    if (!item.find("SpecialToken")) {
+      text_seen = true;
+      continue;
+    }
+    KVICK_TRY(const JsonObject token, item.get_object("SpecialToken"));
+    KVICK_TRY(const std::string id, token.get_string("id"));
+    std::optional<std::string>& known = text_seen ? eos_ : bos_;
+    if (!known) known = id;  // tokenizer_config.json does not name one
+    if (id != *known)
+      return base::fail(
+          "{} adds the token {}, which is neither BOS before the text nor EOS "
+          "behind it",
+          processor.label("single"), in_quotes(id));
+    (text_seen ? add_eos_ : add_bos_) = true;
+  }
+  return base::Done{};
+}
+
+base::Status<> Mapper::map_added_bos_eos() {
+  KVICK_TRY(bos_, token_name(config_, "bos_token"));
+  KVICK_TRY(eos_, token_name(config_, "eos_token"));
+  std::vector<JsonObject> processors;
+  if (root_.find("post_processor")) {
+    KVICK_TRY(const JsonObject outer, root_.get_object("post_processor"));
+    if (outer.find("processors")) {
+      KVICK_TRY(const simdjson::dom::array inner, outer.get_array("processors"));
+      for (const Json element : inner) {
+        KVICK_TRY(JsonObject part, JsonObject::from(element, outer.label("processors")));
+        processors.push_back(std::move(part));
+      }
+    } else {
+      processors.push_back(outer);
+    }
+  }
+  for (const JsonObject& processor : processors) {
+    KVICK_TRY(const std::string type, processor.get_string("type"));
+    if (type == "ByteLevel") continue;  // about offsets only
+    if (type != "TemplateProcessing")
+      return base::fail("{} is {}; kvick knows ByteLevel and TemplateProcessing",
+                        processor.label("type"), in_quotes(type));
+    KVICK_TRY_VOID(read_template(processor));
+  }
+  KVICK_TRY(add_bos_, config_.get_bool("add_bos_token", add_bos_));
+  KVICK_TRY(add_eos_, config_.get_bool("add_eos_token", add_eos_));
+  set("tokenizer.ggml.add_bos_token", add_bos_);
+  set("tokenizer.ggml.add_eos_token", add_eos_);
+  return base::Done{};
+}
+
+base::Status<> Mapper::map_chat_template(std::string_view jinja) {
+  if (!jinja.empty()) {
+    set("tokenizer.chat_template", std::string(jinja));
+    return base::Done{};
+  }
+  const auto element = config_.find("chat_template");
+  if (!element) return base::Done{};
+  if (!element->is_array()) {
+    KVICK_TRY(std::string text, config_.get_string("chat_template"));
+    set("tokenizer.chat_template", std::move(text));
+    return base::Done{};
+  }
+  KVICK_TRY(const simdjson::dom::array list, config_.get_array("chat_template"));
+  for (const Json item : list) {
+    KVICK_TRY(const JsonObject named, JsonObject::from(item, config_.label("chat_template")));
+    KVICK_TRY(const std::string name, named.get_string("name"));
+    KVICK_TRY(std::string text, named.get_string("template"));
+    set("tokenizer.chat_template" + (name == "default" ? "" : "." + name), std::move(text));
+  }
+  return base::Done{};
+}
+
+void Mapper::finish() {
+  std::vector<int64_t> kinds(vocabulary_);
+  for (uint64_t id = 0; id < vocabulary_; ++id) {
+    kinds[id] = static_cast<int64_t>(pieces_.kinds[id]);
+    if (pieces_.kinds[id] == PieceKind::kUnused) pieces_.texts[id] = fmt::format("[PAD{}]", id);
+  }
+  set("tokenizer.ggml.tokens", std::move(pieces_.texts));
+  set("tokenizer.ggml.token_type", std::move(kinds));
+}
+
+}  // namespace
+
+base::Status<> map_tokenizer(const HfTokenizerFiles& files, const HfConfig& config,
+                             const JsonObject& config_json, Metadata& out) {
+  KVICK_TRY(const Parsed tokenizer, Parsed::from(files.tokenizer, kMaxTokenizerBytes));
+  KVICK_TRY(const Parsed tokenizer_config, Parsed::from(files.tokenizer_config, kMaxConfigBytes));
+  KVICK_TRY(const Parsed generation, Parsed::from(files.generation_config, kMaxConfigBytes));
+  Mapper mapper(tokenizer.root, tokenizer_config.root, config.vocabulary, out);
+  KVICK_TRY_VOID(mapper.map_pieces());
+  KVICK_TRY_VOID(mapper.map_added_bos_eos());
+  const std::array<JsonObject, 2> model_configs = {generation.root, config_json};
+  KVICK_TRY_VOID(mapper.map_special_ids(model_configs));
+  KVICK_TRY_VOID(mapper.map_chat_template(files.chat_template.text));
+  mapper.finish();
+  return base::Done{};
+}
+
+}  // namespace kvick::io

@@ -1,0 +1,33 @@
+#pragma once
+// A Hugging Face tokenizer in GGUF's vocabulary.
+
+#include <string>
+
+#include "base/result.h"
+#include "io/file/model_file.h"
+#include "io/huggingface/hf_config.h"
+#include "io/huggingface/json.h"
+
+namespace kvick::io {
+
+// One file of a folder, or none (empty text).
+struct NamedText {
+  std::string name;
+  std::string_view text;
+};
+struct HfTokenizerFiles {
+  NamedText tokenizer;          // tokenizer.json
+  NamedText tokenizer_config;   // tokenizer_config.json
+  NamedText generation_config;  // generation_config.json
+  NamedText chat_template;      // chat_template.jinja, Jinja source
+};
+
+// Adds to `out`: tokenizer.ggml.{model, pre, tokens, token_type, merges | scores, add_space_prefix,
+// add_bos_token, add_eos_token, {bos,eos,unknown,padding}_token_id},
+// tokenizer.chat_template[.NAME], and kvick.eos_token_ids (int64 list) where more than one token
+// ends a generation. Ids without a token are "[PAD<id>]", unused, up to the model's vocab_size.
+// Error: a tokenizer that would cut text in a way that kvick does not know.
+base::Status<> map_tokenizer(const HfTokenizerFiles& files, const HfConfig& config,
+                             const JsonObject& config_json, Metadata& out);
+
+}  // namespace kvick::io

@@ -1,0 +1,178 @@
+// A folder as Hugging Face's transformers writes it.
+
+#include <array>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "io/file/builder.h"
+#include "io/huggingface/hf_config.h"
+#include "io/huggingface/hf_names.h"
+#include "io/huggingface/hf_tokenizer.h"
+#include "io/huggingface/json.h"
+#include "io/huggingface/safetensors.h"
+
+namespace kvick::io {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr uint64_t kMaxConfigBytes = 64 << 20;
+constexpr std::string_view kSingle = "model.safetensors", kIndex = "model.safetensors.index.json";
+
+bool is_there(const fs::path& path) {
+  std::error_code error;
+  return fs::exists(path, error);
+}
+
+// A file of the folder as text; empty if it is not there.
+class TextFile {
+ public:
+  static base::Result<TextFile> open(const fs::path& folder, std::string_view name) {
+    TextFile file;
+    const fs::path path = folder / name;
+    file.name_ = path.string();
+    if (is_there(path)) {
+      KVICK_TRY(file.mapped_, base::MappedFile::open(file.name_));
+    }
+    return file;
+  }
+  NamedText get() const {
+    const auto bytes = mapped_.bytes();
+    return {name_, {reinterpret_cast<const char*>(bytes.data()), bytes.size()}};
+  }
+
+ private:
+  std::string name_;
+  base::MappedFile mapped_;
+};
+
+struct Shard {
+  std::string path;
+  std::map<std::string, bool> wanted;  // by the index: true once it was found
+  bool checked = false;                // against `wanted`
+};
+
+// The shards that the index names, with their tensors.
+base::Result<std::vector<Shard>> read_index(const fs::path& folder) {
+  KVICK_TRY(const TextFile file, TextFile::open(folder, kIndex));
+  const NamedText index = file.get();
+  KVICK_TRY(const JsonDocument document,
+            JsonDocument::parse(index.text, index.name, kMaxConfigBytes));
+  KVICK_TRY(const JsonObject root, JsonObject::from(document.root(), index.name));
+  KVICK_TRY(const JsonObject weights, root.get_object("weight_map"));
+  std::map<std::string, Shard, std::less<>> shards;
+  for (const auto& [tensor, where] : weights.fields()) {
+    std::string_view name;
+    if (where.get(name) != simdjson::SUCCESS || name.empty() || name == "." || name == ".." ||
+        name.find_first_of(std::string_view("/\\\0", 3)) != std::string_view::npos)
+      return base::fail("{} must be the name of a file in the folder", weights.label(tensor));
+    Shard& shard = shards[std::string(name)];
+    shard.path = (folder / name).string();
+    shard.checked = true;
+    if (!shard.wanted.emplace(tensor, false).second)
+      return base::fail("{} is given twice", weights.label(tensor));
+  }
+  std::vector<Shard> out;
+  out.reserve(shards.size());
+  for (auto& [name, shard] : shards) out.push_back(std::move(shard));
+  return out;
+}
+
+base::Result<std::vector<Shard>> find_shards(const fs::path& folder) {
+  if (is_there(folder / kSingle)) return std::vector<Shard>{{.path = (folder / kSingle).string()}};
+  if (is_there(folder / kIndex)) return read_index(folder);
+  return base::fail(
+      "{}: holds neither {} nor {}{}", folder.string(), kSingle, kIndex,
+      is_there(folder / "pytorch_model.bin") || is_there(folder / "pytorch_model.bin.index.json")
+          ? ": kvick does not read pytorch_model.bin; save the model as safetensors"
+          : "");
+}
+
+base::Status<> add_tensor(Tensor tensor, const HfConfig& config, Shard& shard,
+                          ModelFileBuilder& builder) {
+  if (shard.checked) {
+    const auto at = shard.wanted.find(tensor.name);
+    if (at == shard.wanted.end())
+      return base::fail("{}: tensor {} is not where {} says", shard.path, in_quotes(tensor.name),
+                        kIndex);
+    at->second = true;
+  }
+  const std::string label = fmt::format("{}: tensor {}", shard.path, in_quotes(tensor.name));
+  KVICK_TRY(const auto mapped, map_tensor_name(config, tensor.name, label));
+  if (!mapped) return base::Done{};
+  tensor.name = *mapped;
+  return builder.add_tensor(std::move(tensor));
+}
+
+base::Status<> read_shard(Shard& shard, const HfConfig& config, ModelFileBuilder& builder) {
+  KVICK_TRY(base::MappedFile mapped, base::MappedFile::open(shard.path));
+  KVICK_TRY(Safetensors parsed, parse_safetensors_image(mapped.bytes(), shard.path));
+  for (Tensor& tensor : parsed.tensors)
+    KVICK_TRY_VOID(add_tensor(std::move(tensor), config, shard, builder));
+  for (const auto& [name, found] : shard.wanted)
+    if (!found)
+      return base::fail("{}: lacks the tensor {}, which {} places there", shard.path,
+                        in_quotes(name), kIndex);
+  builder.add_file_bytes(mapped.bytes().size());
+  builder.hold(std::move(mapped));
+  return base::Done{};
+}
+
+// What the names alone do not say. Sizes of the other tensors are the model's business.
+base::Status<> check_embedding(const ModelFile& file, const HfConfig& config) {
+  const Tensor* embedding = file.find("token_embd.weight");
+  if (embedding == nullptr)
+    return base::fail("{}: has no tensor 'embed_tokens.weight'", file.path());
+  if (embedding->shape.size() != 2 || embedding->shape[0] != config.vocabulary)
+    return base::fail("{}: 'embed_tokens.weight' must have the {} rows of vocab_size", file.path(),
+                      config.vocabulary);
+  if (!config.tied && file.find("output.weight") == nullptr)
+    return base::fail("{}: has no tensor 'lm_head.weight', and 'tie_word_embeddings' is false",
+                      file.path());
+  return base::Done{};
+}
+
+base::Status<> add_tokenizer(const fs::path& folder, const HfConfig& config,
+                             const JsonObject& config_json, Metadata& out) {
+  KVICK_TRY(const TextFile tokenizer, TextFile::open(folder, "tokenizer.json"));
+  if (tokenizer.get().text.empty()) return base::Done{};  // the weights are of use without
+  KVICK_TRY(const TextFile tokenizer_config, TextFile::open(folder, "tokenizer_config.json"));
+  KVICK_TRY(const TextFile generation, TextFile::open(folder, "generation_config.json"));
+  KVICK_TRY(const TextFile chat, TextFile::open(folder, "chat_template.jinja"));
+  return map_tokenizer({tokenizer.get(), tokenizer_config.get(), generation.get(), chat.get()},
+                       config, config_json, out);
+}
+
+std::string folder_name(const fs::path& folder) {
+  std::error_code error;
+  const fs::path whole = fs::weakly_canonical(folder, error);
+  return (error ? folder : whole).filename().string();
+}
+
+}  // namespace
+
+base::Result<ModelFile> open_huggingface(const std::string& folder) {
+  const fs::path path(folder);
+  if (!is_there(path / "config.json"))
+    return base::fail("{}: a folder without config.json is no model", folder);
+  KVICK_TRY(const TextFile file, TextFile::open(path, "config.json"));
+  const NamedText config_text = file.get();
+  KVICK_TRY(const JsonDocument document,
+            JsonDocument::parse(config_text.text, config_text.name, kMaxConfigBytes));
+  KVICK_TRY(const JsonObject config_json, JsonObject::from(document.root(), config_text.name));
+
+  ModelFileBuilder builder(Container::kHuggingFace, folder);
+  KVICK_TRY(const HfConfig config, map_config(config_json, builder.metadata()));
+  builder.metadata()["general.name"].data = folder_name(path);
+  KVICK_TRY(std::vector<Shard> shards, find_shards(path));
+  for (Shard& shard : shards) KVICK_TRY_VOID(read_shard(shard, config, builder));
+  KVICK_TRY_VOID(check_embedding(builder.file, config));
+  KVICK_TRY_VOID(add_tokenizer(path, config, config_json, builder.metadata()));
+  return builder.finish();
+}
+
+}  // namespace kvick::io

@@ -1,0 +1,371 @@
+#include <cmath>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "io/file/describe.h"
+#include "io/file/model_file.h"
+#include "io/file/test_images.h"
+#include "io/huggingface/hf_names.h"
+
+namespace kvick::io {
+namespace {
+
+using nlohmann::json;
+
+// A safetensors file of F32 tensors with these names and shapes; element i of each is i.
+std::string weights(const std::vector<std::pair<std::string, std::vector<uint64_t>>>& tensors) {
+  json header = json::object();
+  std::string data;
+  for (const auto& [name, shape] : tensors) {
+    uint64_t elements = 1;
+    for (const uint64_t size : shape) elements *= size;
+    const size_t begin = data.size();
+    for (uint64_t i = 0; i < elements; ++i) data += le(static_cast<float>(i));
+    header[name] = {{"dtype", "F32"}, {"shape", shape}, {"data_offsets", {begin, data.size()}}};
+  }
+  return safetensors_image(header.dump(), data);
+}
+
+json llama_config() {
+  return {{"model_type", "llama"},
+          {"vocab_size", 6},
+          {"hidden_size", 8},
+          {"intermediate_size", 12},
+          {"num_hidden_layers", 2},
+          {"num_attention_heads", 4},
+          {"num_key_value_heads", 2},
+          {"max_position_embeddings", 64},
+          {"rms_norm_eps", 1e-5},
+          {"rope_theta", 500000.0},
+          {"tie_word_embeddings", false},
+          {"hidden_act", "silu"}};
+}
+
+json opt_config() {
+  return {{"model_type", "opt"},
+          {"vocab_size", 6},
+          {"hidden_size", 8},
+          {"ffn_dim", 16},
+          {"num_hidden_layers", 1},
+          {"num_attention_heads", 2},
+          {"word_embed_proj_dim", 8},
+          {"max_position_embeddings", 10},
+          {"do_layer_norm_before", true},
+          {"activation_function", "relu"}};
+}
+
+// The folder of a model that has only what io itself asks for.
+base::Result<ModelFile> open_with(const json& config) {
+  const TestFolder folder;
+  folder.write("config.json", config.dump());
+  const bool opt = config.is_object() && config["model_type"] == "opt";
+  folder.write("model.safetensors",
+               opt ? weights({{"model.decoder.embed_tokens.weight", {6, 8}}})
+                   : weights({{"model.embed_tokens.weight", {6, 8}}, {"lm_head.weight", {6, 8}}}));
+  return ModelFile::open(folder.path());
+}
+
+json with(json config, const json& changes) {
+  config.update(changes);
+  return config;
+}
+
+TEST(HuggingFace, ALlamaConfigBecomesGgufKeys) {
+  const auto file = open_with(llama_config());
+  ASSERT_TRUE(file.ok()) << file.error().message;
+  EXPECT_EQ(file->container(), Container::kHuggingFace);
+  EXPECT_EQ(*file->get_string("general.architecture"), "llama");
+  EXPECT_TRUE(file->get_string("general.name")->starts_with("kvick-io-"));
+  EXPECT_FALSE(*file->get_bool("kvick.rope.interleaved", true));
+  EXPECT_EQ(*file->get_uint("llama.block_count"), 2u);
+  EXPECT_EQ(*file->get_uint("llama.context_length"), 64u);
+  EXPECT_EQ(*file->get_uint("llama.embedding_length"), 8u);
+  EXPECT_EQ(*file->get_uint("llama.feed_forward_length"), 12u);
+  EXPECT_EQ(*file->get_uint("llama.attention.head_count"), 4u);
+  EXPECT_EQ(*file->get_uint("llama.attention.head_count_kv"), 2u);
+  EXPECT_EQ(*file->get_uint("llama.rope.dimension_count"), 2u);
+  EXPECT_EQ(*file->get_uint("llama.vocab_size"), 6u);
+  EXPECT_EQ(*file->get_float("llama.rope.freq_base"), 500000.0);
+  EXPECT_EQ(*file->get_float("llama.attention.layer_norm_rms_epsilon"), 1e-5);
+  for (const char* absent : {"llama.attention.key_length", "llama.rope.scaling.type",
+                             "llama.attention.sliding_window", "tokenizer.ggml.model"})
+    EXPECT_FALSE(file->metadata().contains(absent)) << absent;
+}
+
+TEST(HuggingFace, TheFamiliesDifferAsTheirCodeDoes) {
+  const auto mistral = open_with(
+      with(llama_config(), {{"model_type", "mistral"}, {"sliding_window", 32}, {"head_dim", 4}}));
+  EXPECT_EQ(*mistral->get_string("general.architecture"), "llama");
+  EXPECT_EQ(*mistral->get_uint("llama.attention.sliding_window"), 32u);
+  EXPECT_EQ(*mistral->get_uint("llama.attention.key_length"), 4u);
+  EXPECT_EQ(*mistral->get_uint("llama.rope.dimension_count"), 4u);
+
+  json qwen = with(llama_config(), {{"model_type", "qwen2"}, {"sliding_window", 32}});
+  EXPECT_FALSE(open_with(qwen)->metadata().contains("qwen2.attention.sliding_window"));
+  qwen.update({{"use_sliding_window", true}, {"max_window_layers", 0}});
+  EXPECT_EQ(*open_with(qwen)->get_uint("qwen2.attention.sliding_window"), 32u);
+  qwen["max_window_layers"] = 2;
+  EXPECT_FALSE(open_with(qwen)->metadata().contains("qwen2.attention.sliding_window"));
+  qwen["layer_types"] = {"sliding_attention", "sliding_attention"};
+  EXPECT_TRUE(open_with(qwen)->metadata().contains("qwen2.attention.sliding_window"));
+
+  const auto qwen3 = open_with(with(llama_config(), {{"model_type", "qwen3"}, {"head_dim", 16}}));
+  EXPECT_EQ(*qwen3->get_uint("qwen3.attention.key_length"), 16u);
+
+  const auto opt = open_with(opt_config());
+  ASSERT_TRUE(opt.ok()) << opt.error().message;
+  EXPECT_EQ(*opt->get_uint("opt.position_offset"), 2u);
+  EXPECT_EQ(*opt->get_uint("opt.feed_forward_length"), 16u);
+  EXPECT_EQ(*opt->get_uint("opt.attention.head_count_kv"), 2u);
+  EXPECT_EQ(*opt->get_float("opt.attention.layer_norm_epsilon"), 1e-5);
+}
+
+TEST(HuggingFace, WindowsAreOfEachLayer) {
+  const auto windowed = [](const ModelFile& file, const std::string& arch) {
+    EXPECT_EQ(*file.get_uint(arch + ".attention.sliding_window"), 8u);
+    return *file.get_uint_each(arch + ".attention.sliding_window_pattern", 2);
+  };
+  json qwen = with(llama_config(), {{"model_type", "qwen2"},
+                                    {"sliding_window", 8},
+                                    {"use_sliding_window", true},
+                                    {"max_window_layers", 1}});
+  EXPECT_EQ(windowed(*open_with(qwen), "qwen2"), (std::vector<uint64_t>{0, 1}));
+  const json types = {"sliding_attention", "full_attention"};
+  const auto file = open_with(
+      with(llama_config(),
+           {{"sliding_window", 8},
+            {"layer_types", types},
+            {"rope_parameters",
+             {{"full_attention", {{"rope_theta", 7.0}}},
+              {"sliding_attention", {{"rope_theta", 9.0}, {"partial_rotary_factor", 0.5}}}}}}));
+  ASSERT_TRUE(file.ok()) << file.error().message;
+  EXPECT_EQ(windowed(*file, "llama"), (std::vector<uint64_t>{1, 0}));
+  EXPECT_EQ(*file->get_float("llama.rope.freq_base"), 7.0);
+  EXPECT_EQ(*file->get_float("llama.rope.freq_base_swa"), 9.0);
+  EXPECT_EQ(*file->get_uint("llama.rope.dimension_count_swa"), 1u);
+}
+
+TEST(HuggingFace, RopeIsReadFromItsOlderAndNewerPlaces) {
+  const json llama3 = {{"factor", 8.0},
+                       {"low_freq_factor", 1.0},
+                       {"high_freq_factor", 4.0},
+                       {"original_max_position_embeddings", 32},
+                       {"rope_type", "llama3"}};
+  const json newer = with(llama3, {{"rope_theta", 10.0}});
+  for (const auto& [field, value] :
+       {std::pair{"rope_scaling", llama3}, {"rope_parameters", newer}}) {
+    const auto file = open_with(with(llama_config(), {{field, value}}));
+    ASSERT_TRUE(file.ok()) << file.error().message;
+    EXPECT_EQ(*file->get_string("llama.rope.scaling.type"), "llama3");
+    EXPECT_EQ(*file->get_float("llama.rope.scaling.factor"), 8.0);
+    EXPECT_EQ(*file->get_float("llama.rope.scaling.low_freq_factor"), 1.0);
+    EXPECT_EQ(*file->get_float("llama.rope.scaling.high_freq_factor"), 4.0);
+    EXPECT_EQ(*file->get_uint("llama.rope.scaling.original_context_length"), 32u);
+    EXPECT_EQ(*file->get_float("llama.rope.freq_base"),
+              field == std::string("rope_scaling") ? 5e5 : 10);
+  }
+  const auto linear =
+      open_with(with(llama_config(), {{"rope_scaling", {{"type", "linear"}, {"factor", 2}}}}));
+  EXPECT_EQ(*linear->get_string("llama.rope.scaling.type"), "linear");
+  EXPECT_EQ(*linear->get_float("llama.rope.scaling.factor"), 2.0);
+  const auto plain = open_with(
+      with(llama_config(), {{"rope_parameters", {{"rope_type", "default"}, {"rope_theta", 7.0}}}}));
+  EXPECT_EQ(*plain->get_float("llama.rope.freq_base"), 7.0);
+  EXPECT_FALSE(plain->metadata().contains("llama.rope.scaling.type"));
+}
+
+TEST(HuggingFace, YarnsFactorOnCosAndSinIsRelativeToTheUsualOne) {
+  json yarn = {{"type", "yarn"}, {"factor", 4.0}, {"original_max_position_embeddings", 16}};
+  const auto usual = open_with(with(llama_config(), {{"rope_scaling", yarn}}));
+  EXPECT_EQ(*usual->get_string("llama.rope.scaling.type"), "yarn");
+  EXPECT_EQ(*usual->get_float("llama.rope.scaling.attn_factor"), 1.0);
+  EXPECT_EQ(*usual->get_float("llama.rope.scaling.yarn_beta_fast"), 32.0);
+  EXPECT_EQ(*usual->get_float("llama.rope.scaling.yarn_beta_slow"), 1.0);
+  yarn["attention_factor"] = 2.0;
+  const auto given = open_with(with(llama_config(), {{"rope_scaling", yarn}}));
+  EXPECT_DOUBLE_EQ(*given->get_float("llama.rope.scaling.attn_factor"),
+                   2.0 / (0.1 * std::log(4.0) + 1));
+}
+
+TEST(HuggingFace, WhatAConfigGetsWrongIsNamed) {
+  const json null;
+  struct {
+    json config;
+    const char* expected;
+  } const table[] = {
+      {with(llama_config(), {{"model_type", "gemma"}}),
+       "'model_type' is 'gemma', which kvick does not know; it knows llama, mistral, qwen2, qwen3"},
+      {with(llama_config(), {{"model_type", null}}), "'model_type' is missing"},
+      {with(llama_config(), {{"hidden_size", null}}), "'hidden_size' is missing"},
+      {with(llama_config(), {{"hidden_size", "8"}}), "'hidden_size' must be a whole number"},
+      {with(llama_config(), {{"hidden_size", -8}}), "'hidden_size' must be a whole number"},
+      {with(llama_config(), {{"hidden_size", 9}}), "'hidden_size' is 9, no multiple of the 4"},
+      {with(llama_config(), {{"vocab_size", 0}}), "'vocab_size' is 0; 1 to 2147483648"},
+      {with(llama_config(), {{"vocab_size", 7}}), "must have the 7 rows of vocab_size"},
+      {with(llama_config(), {{"num_hidden_layers", 100001}}), "at most 100000"},
+      {with(llama_config(), {{"num_key_value_heads", 3}}), "'num_key_value_heads' is 3, of which"},
+      {with(llama_config(), {{"hidden_act", "gelu"}}), "'hidden_act' is 'gelu'; kvick supports"},
+      {with(llama_config(), {{"rms_norm_eps", 0}}), "'rms_norm_eps' is 0, which must be above 0"},
+      {with(llama_config(), {{"rope_theta", -1}}), "'rope_theta' is -1"},
+      {with(llama_config(), {{"rope_scaling", {{"type", "dynamic"}}}}), "'rope_type' is 'dynamic'"},
+      {with(llama_config(), {{"rope_scaling", {{"type", "linear"}}}}), "'factor' is missing"},
+      {with(llama_config(), {{"rope_scaling", {{"type", "yarn"}, {"factor", 2}, {"mscale", 1}}}}),
+       "'mscale' is not supported"},
+      {with(llama_config(), {{"rope_scaling",
+                              {{"type", "llama3"},
+                               {"factor", 2},
+                               {"low_freq_factor", 4},
+                               {"high_freq_factor", 4}}}}),
+       "'high_freq_factor' is 4, which must be above 'low_freq_factor', 4"},
+      {with(llama_config(),
+            {{"rope_parameters", {{"sliding_attention", {{"rope_type", "linear"}}}}}}),
+       "'rope_type' is 'linear'; kvick scales the rotation of no layer with a window"},
+      {with(llama_config(), {{"rope_scaling", 3}}), "'rope_scaling': must be a JSON object"},
+      {with(llama_config(), {{"sliding_window", 8}, {"layer_types", {"full_attention"}}}),
+       "'layer_types' names 1 layers, but there are 2"},
+      {with(llama_config(), {{"sliding_window", 8}, {"layer_types", {"linear", "linear"}}}),
+       "must hold"},
+      {with(opt_config(), {{"do_layer_norm_before", false}}), "'do_layer_norm_before' is false"},
+      {with(opt_config(), {{"word_embed_proj_dim", 4}}), "projected embeddings"},
+      {with(opt_config(), {{"activation_function", "gelu"}}), "'activation_function' is 'gelu'"},
+      {json::array(), "config.json: must be a JSON object"},
+  };
+  for (const auto& [config, expected] : table) {
+    const auto file = open_with(config);
+    ASSERT_FALSE(file.ok()) << expected;
+    EXPECT_NE(file.error().message.find(expected), std::string::npos) << file.error().message;
+    EXPECT_EQ(file.error().message.find('\n'), std::string::npos) << file.error().message;
+  }
+}
+
+TEST(HuggingFace, TensorNamesBecomeGgufs) {
+  const HfConfig llama{.architecture = "llama", .layers = 12},
+      qwen3{.architecture = "qwen3", .layers = 1};
+  const HfConfig opt{.architecture = "opt", .layers = 1, .tied = true};
+  struct {
+    const HfConfig& config;
+    const char *from, *to;  // nullptr: an error; "": not needed
+  } const table[] = {
+      {llama, "model.embed_tokens.weight", "token_embd.weight"},
+      {llama, "model.norm.weight", "output_norm.weight"},
+      {llama, "lm_head.weight", "output.weight"},
+      {llama, "model.layers.11.self_attn.q_proj.weight", "blk.11.attn_q.weight"},
+      {llama, "model.layers.0.self_attn.k_proj.bias", "blk.0.attn_k.bias"},
+      {llama, "model.layers.0.self_attn.v_proj.weight", "blk.0.attn_v.weight"},
+      {llama, "model.layers.0.self_attn.o_proj.weight", "blk.0.attn_output.weight"},
+      {llama, "model.layers.0.input_layernorm.weight", "blk.0.attn_norm.weight"},
+      {llama, "model.layers.0.post_attention_layernorm.weight", "blk.0.ffn_norm.weight"},
+      {llama, "model.layers.0.mlp.gate_proj.weight", "blk.0.ffn_gate.weight"},
+      {llama, "model.layers.0.mlp.up_proj.weight", "blk.0.ffn_up.weight"},
+      {llama, "model.layers.0.mlp.down_proj.weight", "blk.0.ffn_down.weight"},
+      {llama, "model.layers.0.self_attn.rotary_emb.inv_freq", ""},
+      {llama, "model.layers.0.self_attn.q_norm.weight", nullptr},
+      {llama, "model.layers.12.mlp.up_proj.weight", nullptr},
+      {llama, "model.layers.0.mlp.up_proj.qweight", nullptr},
+      {llama, "model.layers.x.mlp.up_proj.weight", nullptr},
+      {llama, "model.layers.99999999999999999999.mlp.up_proj.weight", nullptr},
+      {llama, "model.layers.0", nullptr},
+      {llama, "", nullptr},
+      {qwen3, "model.layers.0.self_attn.q_norm.weight", "blk.0.attn_q_norm.weight"},
+      {qwen3, "model.layers.0.self_attn.k_norm.weight", "blk.0.attn_k_norm.weight"},
+      {opt, "model.decoder.embed_tokens.weight", "token_embd.weight"},
+      {opt, "decoder.embed_positions.weight", "position_embd.weight"},
+      {opt, "decoder.final_layer_norm.bias", "output_norm.bias"},
+      {opt, "decoder.layers.0.self_attn.q_proj.bias", "blk.0.attn_q.bias"},
+      {opt, "decoder.layers.0.self_attn.out_proj.weight", "blk.0.attn_output.weight"},
+      {opt, "decoder.layers.0.self_attn_layer_norm.bias", "blk.0.attn_norm.bias"},
+      {opt, "decoder.layers.0.final_layer_norm.weight", "blk.0.ffn_norm.weight"},
+      {opt, "decoder.layers.0.fc1.weight", "blk.0.ffn_up.weight"},
+      {opt, "decoder.layers.0.fc2.bias", "blk.0.ffn_down.bias"},
+      {opt, "lm_head.weight", ""},
+      {opt, "decoder.project_in.weight", nullptr},
+      {opt, "embed_tokens.weight", nullptr},
+  };
+  for (const auto& [config, from, to] : table) {
+    const auto mapped = map_tensor_name(config, from, "here");
+    ASSERT_EQ(mapped.ok(), to != nullptr) << from;
+    if (to != nullptr)
+      EXPECT_EQ(mapped->value_or(""), to) << from;
+    else
+      EXPECT_TRUE(mapped.error().message.starts_with("here: ")) << mapped.error().message;
+  }
+}
+
+TEST(HuggingFace, ShardsAreOneModel) {
+  const TestFolder folder;
+  folder.write("config.json", llama_config().dump());
+  folder.write("a.safetensors", weights({{"model.embed_tokens.weight", {6, 8}},
+                                         {"model.layers.1.mlp.up_proj.weight", {12, 8}}}));
+  folder.write("b.safetensors", weights({{"lm_head.weight", {6, 8}}}));
+  json map = {{"model.embed_tokens.weight", "a.safetensors"},
+              {"model.layers.1.mlp.up_proj.weight", "a.safetensors"},
+              {"lm_head.weight", "b.safetensors"}};
+  const auto open = [&] {
+    folder.write("model.safetensors.index.json", json{{"weight_map", map}}.dump());
+    return ModelFile::open(folder.path());
+  };
+  const auto file = open();
+  ASSERT_TRUE(file.ok()) << file.error().message;
+  EXPECT_EQ(file->tensors().size(), 3u);
+  const Tensor* up = file->find("blk.1.ffn_up.weight");
+  ASSERT_NE(up, nullptr);
+  EXPECT_EQ(up->shape, (std::vector<uint64_t>{12, 8}));
+  float last = 0;
+  kernels::to_f32(up->dtype, up->data.data() + up->data.size() - 4, 1, &last);
+  EXPECT_EQ(last, 95.0f);
+  EXPECT_GT(file->file_bytes(), 192u * 2 + 384);
+
+  struct {
+    const char *tensor, *where, *expected;
+  } const table[] = {
+      {"model.norm.weight", "a.safetensors", "lacks the tensor 'model.norm.weight'"},
+      {"model.norm.weight", "../a.safetensors", "must be the name of a file in the folder"},
+      {"model.norm.weight", "c.safetensors", "cannot open"},
+      {"lm_head.weight", "a.safetensors", "lacks the tensor 'lm_head.weight'"},
+  };
+  const json good = map;
+  for (const auto& [tensor, where, expected] : table) {
+    map = with(good, {{tensor, where}});
+    EXPECT_NE(open().error().message.find(expected), std::string::npos) << open().error().message;
+  }
+  map = good;
+  map.erase("model.layers.1.mlp.up_proj.weight");
+  EXPECT_NE(open().error().message.find("is not where"), std::string::npos);
+}
+
+TEST(HuggingFace, MissingFilesAndTensorsAreNamed) {
+  const auto message = [](const std::function<void(const TestFolder&)>& fill) {
+    const TestFolder folder;
+    folder.write("config.json", llama_config().dump());
+    fill(folder);
+    const auto file = ModelFile::open(folder.path());
+    return file.ok() ? "" : file.error().message;
+  };
+  const auto expect = [&](const std::string& got, std::string_view wanted) {
+    EXPECT_NE(got.find(wanted), std::string::npos) << got;
+  };
+  expect(message([](const TestFolder&) {}), "holds neither model.safetensors nor");
+  expect(message([](const TestFolder& f) { f.write("pytorch_model.bin", "x"); }),
+         "kvick does not read pytorch_model.bin");
+  expect(message([](const TestFolder& f) {
+           f.write("model.safetensors", weights({{"lm_head.weight", {6, 8}}}));
+         }),
+         "has no tensor 'embed_tokens.weight'");
+  expect(message([](const TestFolder& f) {
+           f.write("model.safetensors", weights({{"model.embed_tokens.weight", {6, 8}}}));
+         }),
+         "has no tensor 'lm_head.weight', and 'tie_word_embeddings' is false");
+  expect(
+      message([](const TestFolder& f) {
+        f.write("model.safetensors", weights({{"model.strange.weight", {6, 8}}}));
+      }),
+      "tensor 'model.strange.weight': a model of 2 layers of the architecture llama has no such");
+  expect(
+      message([](const TestFolder& f) {
+        f.write("model.safetensors", weights({{"model.norm.weight", {8}}, {"norm.weight", {8}}}));
+      }),
+      "two tensors are named 'output_norm.weight'");
+}
+
+}  // namespace
+}  // namespace kvick::io

@@ -1,0 +1,162 @@
+// What the attention kernels of each instruction set, and the one of prompts, reach here, for
+// tuning. Prints GB/s of keys and values read at depth (decode) and GFLOP/s (prefill), one thread.
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <fmt/format.h>
+#include <random>
+#include <string_view>
+#include <time.h>
+#include <utility>
+#include <vector>
+
+#include "base/memory.h"
+#include "kernels/table/rows.h"
+
+namespace kvick::kernels {
+namespace {
+
+struct Load {
+  DType dtype;
+  uint32_t head_dim, group, tokens, rows,
+      heads;  // heads: caches gone through in turn, to be out of the last level
+};
+
+// Processor seconds of this thread: the machine may be shared.
+double now() {
+  timespec time;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+// Seconds of one turn over all heads and chunks: the best of the turns that fit into the time.
+double time_of(const Table& table, const Load& load, double seconds) {
+  const size_t row_bytes = dtype_bytes(load.dtype, load.head_dim);
+  base::Buffer cache(2 * row_bytes * load.rows * load.heads);
+  std::mt19937 random(1);
+  std::vector<float> row(load.head_dim);
+  const size_t head_bytes = 2 * row_bytes * load.rows;
+  for (size_t i = 0; i < head_bytes; i += row_bytes) {
+    for (float& x : row) x = static_cast<float>(random() % 1000) * 0.002F - 1;
+    table.store_row(load.dtype, row.data(), row.size(), cache.data() + i);
+  }
+  for (uint32_t head = 1; head < load.heads; ++head)
+    std::memcpy(cache.data() + head * head_bytes, cache.data(), head_bytes);
+  const uint32_t count = load.tokens * load.group;
+  std::vector<float> q(static_cast<size_t>(count) * load.head_dim), acc(q.size()), max(count),
+      sum(count);
+  for (float& x : q) x = static_cast<float>(random() % 1000) * 0.002F - 1;
+  const Run past{0, load.rows - load.tokens, 0}, fresh{load.rows - load.tokens, load.tokens, 0};
+  const Queries queries{q.data(),
+                        load.group * load.head_dim,
+                        0,
+                        load.tokens,
+                        load.group,
+                        load.head_dim,
+                        1 / std::sqrt(static_cast<float>(load.head_dim))};
+  double best = 1e9, total = 0;
+  while (total < seconds) {
+    const double start = now();
+    for (uint32_t head = 0; head < load.heads; ++head) {
+      View view;
+      Segment segment;
+      segment.k = cache.data() + head_bytes * head;
+      segment.v = segment.k + row_bytes * load.rows;
+      segment.k_stride = segment.v_stride = static_cast<uint32_t>(row_bytes);
+      segment.k_type = segment.v_type = load.dtype;
+      segment.runs = {&past, 1};
+      view.past.push_back(segment);
+      view.fresh = segment;
+      view.fresh.runs = {&fresh, 1};
+      for (uint32_t chunk = 0; chunk < chunk_count(view, queries); ++chunk)
+        table.attend_chunk(view, queries, chunk, {max.data(), sum.data(), acc.data()}, nullptr);
+    }
+    const double spent = now() - start;
+    best = std::min(best, spent);
+    total += spent;
+  }
+  return best;
+}
+
+void report(const Table& table, const char* isa, const Load& load, double seconds) {
+  const double time = time_of(table, load, seconds);
+  const double rows = static_cast<double>(load.rows) * load.heads;
+  const double bytes = 2 * rows * static_cast<double>(dtype_bytes(load.dtype, load.head_dim));
+  const double flops = 4 * rows * load.tokens * load.group * load.head_dim;
+  fmt::print(
+      "{:7} {:4} head_dim {:3} group {} tokens {:2} rows {:6}x{:<4} {:6.1f} GB/s {:6.1f} GFLOP/s\n",
+      isa, dtype_info(load.dtype).name, load.head_dim, load.group, load.tokens, load.rows,
+      load.heads, bytes / time * 1e-9, flops / time * 1e-9);
+}
+
+// What decode at depth is bound by: reading the same amount once, with a plain loop.
+void report_read_bound() {
+  base::Buffer memory(size_t{1} << 29);
+  std::memset(memory.data(), 1, memory.size());
+  double best = 1e9;
+  uint64_t sum = 0;
+  for (int turn = 0; turn < 3; ++turn) {
+    const double start = now();
+    const auto* words = memory.as<uint64_t>();
+    for (size_t i = 0; i < memory.size() / 8; i += 8)  // one word of each cache line
+      sum += words[i];
+    best = std::min(best, now() - start);
+  }
+  fmt::print("memory read: {:.1f} GB/s (sum {})\n",
+             static_cast<double>(memory.size()) / best * 1e-9, sum);
+}
+
+// The arithmetic of prompts beside that of answers, with as many queries as a task of the model
+// has.
+void report_prompts(double seconds) {
+  if (!base::isa_supported(base::Isa::kAmx)) return;
+  Table answers{};
+  fill_rows_amx(answers);
+  Table prompts = answers;
+  prompts.attend_chunk = answers.attend_prompt;
+  for (const DType dtype : {DType::kF16, DType::kBF16, DType::kF32})
+    for (const uint32_t dims : {64, 128})
+      for (const uint32_t queries : {3, 384}) {
+        const Load load = {dtype, dims, 3, queries / 3, 4096, 1};
+        report(answers, "answers", load, seconds);
+        report(prompts, "prompts", load, seconds);
+      }
+}
+
+// Depth out of memory, depth within the second-level cache, prefill.
+void report_all(base::Isa isa, double seconds) {
+  if (!base::isa_supported(isa)) return;
+  const Table& table = kernels::table(isa);
+  const char* name = base::isa_name(isa).data();
+  const uint32_t bytes = isa == base::Isa::kScalar ? 1U << 24 : 1U << 29;  // of float16
+  for (const DType dtype : {DType::kF16, DType::kBF16, DType::kF32, DType::kQ8, DType::kQ4})
+    for (const uint32_t dims : {64, 128})
+      for (const uint32_t group : {1, 3, 8}) {
+        if (seconds >= 0.2)
+          report(table, name, {dtype, dims, group, 1, 4096, bytes / (4096 * dims * 4)}, seconds);
+        report(table, name, {dtype, dims, group, 1, 1024 * 128 / dims, 2}, seconds);
+        report(table, name, {dtype, dims, group, 16, 1024, 1}, seconds);
+      }
+}
+
+}  // namespace
+}  // namespace kvick::kernels
+
+// attention_bench [SECONDS [ISA]]: seconds per line, below 0.2 without the slow lines that go
+// through memory.
+int main(int argc, char** argv) {
+  namespace base = kvick::base;
+  namespace kernels = kvick::kernels;
+  const double seconds = argc > 1 ? std::atof(argv[1]) : 0.2;
+  const std::string_view only = argc > 2 ? argv[2] : "";  // empty: all
+  if (!only.empty() && !base::isa_from_name(only)) {
+    fmt::print(stderr, "attention_bench: {} is no instruction set\n", only);
+    return 2;
+  }
+  kernels::report_read_bound();
+  for (const base::Isa isa : base::kIsas)
+    if (only.empty() || only == base::isa_name(isa)) kernels::report_all(isa, seconds);
+  if (only.empty() || only == base::isa_name(base::Isa::kAmx)) kernels::report_prompts(seconds);
+}

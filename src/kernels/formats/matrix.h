@@ -1,0 +1,150 @@
+#pragma once
+// Weights repacked for the dot products of the processor, and activations quantised to meet them.
+//
+// A matrix is cut into panels of 16 output rows; a lane of a vector is a row, so no dot product
+// ever needs a horizontal sum, and one code path serves one token (decode), a few (batches,
+// speculation) and many (prefill). Within a panel the inputs go in groups of 32. All formats of
+// GGUF become one of:
+//
+//   weight (row, i) = (u - zero) * scale[row][i/scale_group] + min[row][i/scale_group]
+//
+// with u an unsigned integer of 2 to 8 bits, kept in bit planes (see pack.h), and `zero` one
+// constant of the format. scale and min are float16 per group; in the K formats (two_level) they
+// are a byte per group times one float16 per 256 inputs, as in the file: no rounding, and at most 6
+// % larger than the file (float16 products: 11 % for Q4_K, 52 % for Q2_K, and decode is bound by
+// exactly these bytes). F32 and F16 stay what they are, as [input][16 rows]; so does BF16, as
+// [input / 2][16 rows][2 inputs], which products of pairs of bfloat16 take as it is.
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "base/memory.h"
+#include "kernels/formats/dtype.h"
+
+namespace kvick::kernels {
+
+inline constexpr uint32_t kPanel = 16;  // output rows of one panel
+inline constexpr uint32_t kGroup = 32;  // inputs that share one activation scale
+
+// How one DType is kept once packed.
+struct PackFormat {
+  bool quantised;       // false: F32/F16/BF16, the fields below are unused
+  uint8_t bits;         // bits of u: 2, 3, 4, 5, 6 or 8
+  uint8_t scale_group;  // inputs that share one scale: 16 or 32
+  bool has_min;
+  bool two_level;  // scale (and min) = byte per scale_group * float16 per 256 inputs
+  int16_t zero;
+};
+const PackFormat& pack_format(DType type);
+
+// rows x inputs weights of one linear layer, packed. Rows are padded with zero weights to a whole
+// panel; inputs must be a multiple of 32.
+struct Matrix {
+  DType dtype = DType::kF32;
+  uint32_t rows = 0;  // outputs
+  uint32_t inputs = 0;
+  size_t panel_bytes = 0;
+  std::span<std::byte> data;  // [panels] of panel_bytes
+  base::Buffer own;           // that memory, unless it is an arena's
+
+  uint32_t panels() const { return (rows + kPanel - 1) / kPanel; }
+  const std::byte* panel(uint32_t i) const { return data.data() + i * panel_bytes; }
+};
+
+// An empty matrix with room for rows x inputs of a type, in the arena if there is one: the matrices
+// of a small model are each smaller than a huge page, and reading them from 4 KiB pages is slower.
+// KVICK_CHECKs that inputs is a multiple of 32 and of the block: loaders refuse other shapes with a
+// sentence of their own.
+Matrix make_matrix(DType type, uint32_t rows, uint32_t inputs, base::Arena* arena = nullptr);
+
+// Packs panels [begin, end) of the matrix from `source`: [source_rows][inputs] in the type's file
+// layout, row-major. Row 0 of the source becomes row first_row (a multiple of kPanel) of the
+// matrix; rows of these panels past the source's end become zero weights. Different panels may be
+// packed from different threads. Several source tensors (q, k, v) may be stacked into one matrix,
+// one call each.
+void pack_panels(Matrix& matrix, const std::byte* source, uint32_t source_rows, uint32_t first_row,
+                 uint32_t begin, uint32_t end);
+
+// One row back as float32 [inputs]: embedding look-ups from a packed (tied) output matrix. The same
+// bits as to_f32.
+void unpack_row(const Matrix& matrix, uint32_t row, float* out);
+
+// Panels that a kernel takes together where it can: pieces of a matrix are best multiples of it.
+inline constexpr uint32_t kPanelsTogether = 3;
+
+// Tokens that a matrix meets together: the activations of so many are interleaved.
+inline constexpr uint32_t kTokenTile = 16;
+
+// Token rows of one layer's input, quantised once and shared by all matrices that read it. The
+// caller gives the memory; Table::quantise fills it. Per group of 32: scale = max|x|/127, q =
+// round(x/scale) to nearest even, sums of q over each 16 (exact integers). A group whose largest
+// value is below 1e-30 counts as zero. A group that holds NaN or an infinity gets scale NaN and q =
+// 0, so that every output of the token becomes NaN.
+//
+// q, scale and sums are in tiles of 16 tokens (the last one holds the rest, n < 16), so that the
+// kernels walk straight through them, and inputs that are a power of two do not fall into one set
+// of the L1 cache. Token t is number i = t % 16 of tile t / 16, which follows the tiles before it.
+// Different tokens may be quantised from different threads. The float formats read x alone: the
+// other three may be empty for them.
+struct Activations {
+  uint32_t tokens = 0, inputs = 0;
+  const float* x = nullptr;  // [tokens][inputs] as given; what the float formats read
+  std::span<int8_t> q;       // tokens * inputs: per tile [inputs/32][n][32]
+  std::span<float> scale;    // tokens * inputs/32: per tile [inputs/32][n]
+  std::span<int32_t> sums;   // tokens * inputs/16: per tile [inputs/32][2][n]
+  // x as bfloat16 for Table::matmul_rounded, filled by Table::round_inputs; 64-byte aligned.
+  std::span<uint16_t> rounded = {};  // tokens * inputs: per tile [inputs/32][n][32]
+
+  uint32_t groups() const { return inputs / kGroup; }
+};
+
+// The arithmetic of prompts (Table::matmul_prompt) takes inputs in chunks of at most so many
+// groups, as equal as can be: their weights, of four panels, stay in L1.
+inline constexpr uint32_t kPromptChunk = 9;
+inline constexpr uint32_t kPromptPanels = 2;  // that are taken together, as kPanelsTogether
+constexpr uint32_t prompt_chunks(uint32_t inputs) {
+  return (inputs / kGroup + kPromptChunk - 1) / kPromptChunk;
+}
+// Groups of a chunk, of which the last may have fewer.
+constexpr uint32_t prompt_chunk(uint32_t inputs) {
+  const uint32_t chunks = prompt_chunks(inputs);
+  return (inputs / kGroup + chunks - 1) / chunks;
+}
+constexpr uint32_t prompt_chunk_groups(uint32_t inputs, uint32_t chunk) {
+  const uint32_t first = chunk * prompt_chunk(inputs), groups = inputs / kGroup;
+  return groups - first < prompt_chunk(inputs) ? groups - first : prompt_chunk(inputs);
+}
+
+// Token rows of one layer's input as the arithmetic of prompts reads them, shared by all matrices
+// that do. The caller gives the memory; Table::round_tile fills it, different tiles from different
+// threads.
+struct PromptActivations {
+  uint32_t tokens = 0, inputs = 0;
+  const float* x = nullptr;  // [tokens][inputs] as given; what F32 reads
+  std::span<uint16_t>
+      values;  // bfloat16, 64-byte aligned: per chunk [tiles][groups][16 tokens][32]
+
+  uint32_t tiles() const { return (tokens + kTokenTile - 1) / kTokenTile; }
+  static size_t size(uint32_t tokens, uint32_t inputs) {
+    return (size_t{tokens} + kTokenTile - 1) / kTokenTile * kTokenTile * inputs;
+  }
+  // Group g of a tile of 16 tokens: [16][32].
+  uint16_t* at(uint32_t tile, uint32_t g) const {
+    const uint32_t chunk = g / prompt_chunk(inputs), first = chunk * prompt_chunk(inputs);
+    const size_t groups =
+        size_t{first} * tiles() + size_t{tile} * prompt_chunk_groups(inputs, chunk) + (g - first);
+    return values.data() + groups * kTokenTile * kGroup;
+  }
+};
+// Whether weights of this type have it (Table::matmul_prompt): all but F32.
+bool has_prompt_matmul(DType type);
+// Whether weights of this type have Table::matmul_rounded: BF16.
+bool has_rounded_matmul(DType type);
+
+// [begin, end).
+struct Range {
+  uint32_t begin, end;
+};
+
+}  // namespace kvick::kernels

@@ -1,0 +1,243 @@
+#include "kernels/formats/pack.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/check.h"
+#include "kernels/formats/block.h"
+
+namespace kvick::kernels {
+namespace {
+
+using Codes = uint8_t[8][kLine];  // the codes of a group, as registers
+
+void write_half(std::byte* out, uint32_t row, uint16_t half) {
+  std::memcpy(out + row * sizeof half, &half, sizeof half);
+}
+float read_half(const std::byte* in, uint32_t row) {
+  uint16_t half;
+  std::memcpy(&half, in + row * sizeof half, sizeof half);
+  return f16_to_f32(half);
+}
+
+void put_codes(const BlockGroup& group, uint32_t row, Codes& codes) {
+  for (int j = 0; j < 8; ++j) std::memcpy(codes[j] + 4 * row, group.u + 4 * j, 4);
+}
+
+// Bits [shift, shift+4), [shift, shift+2) and bit `shift` of every code.
+void write_plane4(const Codes& codes, uint8_t* out) {
+  for (int j = 0; j < 4; ++j)
+    for (size_t b = 0; b < kLine; ++b)
+      out[j * kLine + b] = static_cast<uint8_t>((codes[j][b] & 15) | codes[j + 4][b] << 4);
+}
+void write_plane2(const Codes& codes, int shift, uint8_t* out) {
+  for (int l = 0; l < 2; ++l)
+    for (size_t b = 0; b < kLine; ++b) {
+      unsigned bits = 0;
+      for (int i = 0; i < 4; ++i) bits |= (codes[4 * l + i][b] >> shift & 3u) << 2 * i;
+      out[l * kLine + b] = static_cast<uint8_t>(bits);
+    }
+}
+void write_plane1(const Codes& codes, int shift, uint8_t* out) {
+  for (size_t b = 0; b < kLine; ++b) {
+    unsigned bits = 0;
+    for (int j = 0; j < 8; ++j) bits |= (codes[j][b] >> shift & 1u) << j;
+    out[b] = static_cast<uint8_t>(bits);
+  }
+}
+
+void write_planes(const PackFormat& f, const Codes& codes, std::byte* out) {
+  auto* planes = reinterpret_cast<uint8_t*>(out);
+  switch (f.bits) {
+    case 8:
+      std::memcpy(planes, codes, sizeof(Codes));
+      return;
+    case 6:
+      write_plane4(codes, planes);
+      return write_plane2(codes, 4, planes + 4 * kLine);
+    case 5:
+      write_plane4(codes, planes);
+      return write_plane1(codes, 4, planes + 4 * kLine);
+    case 4:
+      return write_plane4(codes, planes);
+    case 3:
+      write_plane2(codes, 0, planes);
+      return write_plane1(codes, 2, planes + 2 * kLine);
+    default:
+      return write_plane2(codes, 0, planes);
+  }
+}
+
+// Input i of one row, the inverse of write_planes.
+int read_code(const PackFormat& f, const std::byte* in, uint32_t row, uint32_t i) {
+  const auto* planes = reinterpret_cast<const uint8_t*>(in);
+  const uint32_t j = i / 4, b = 4 * row + i % 4;
+  const auto plane4 = [&] { return planes[j % 4 * kLine + b] >> j / 4 * 4 & 15; };
+  const auto plane2 = [&](size_t at) { return planes[at + j / 4 * kLine + b] >> j % 4 * 2 & 3; };
+  const auto plane1 = [&](size_t at) { return planes[at + b] >> j & 1; };
+  switch (f.bits) {
+    case 8:
+      return planes[j * kLine + b];
+    case 6:
+      return plane4() | plane2(4 * kLine) << 4;
+    case 5:
+      return plane4() | plane1(4 * kLine) << 4;
+    case 4:
+      return plane4();
+    case 3:
+      return plane2(0) | plane1(2 * kLine) << 2;
+    default:
+      return plane2(0);
+  }
+}
+
+// One row's scales into the header of its block; `group` counts within the block.
+void write_scales(const PackFormat& f, const BlockGroup& in, uint32_t row, uint32_t group,
+                  std::byte* block) {
+  if (!f.two_level) {
+    write_half(block + group * kHalfRow, row, in.d);
+    if (f.has_min) write_half(block + kLine + group * kHalfRow, row, in.m);
+    return;
+  }
+  write_half(block, row, in.d);
+  write_half(block + kHalfRow, row, in.m);
+  auto* sub = reinterpret_cast<uint8_t*>(block + kSubScales + group * kSubGroup) + row;
+  const auto byte = [](int value) { return static_cast<uint8_t>(value); };
+  if (f.scale_group == 32) {
+    sub[0] = byte(in.scale[0]);
+    sub[kPanel] = byte(in.min[0]);
+  } else {
+    for (int h = 0; h < 2; ++h)
+      sub[h * kPanel] = f.has_min ? byte(in.scale[h] | in.min[h] << 4) : byte(in.scale[h]);
+  }
+}
+
+struct Scale {
+  float scale, min;
+};
+
+// The scale and minimum of half h of a group for one row, the inverse of write_scales.
+Scale read_scale(const PackFormat& f, const std::byte* block, uint32_t row, uint32_t group, int h) {
+  if (!f.two_level)
+    return {read_half(block + group * kHalfRow, row),
+            f.has_min ? read_half(block + kLine + group * kHalfRow, row) : 0.0f};
+  const auto* sub = reinterpret_cast<const int8_t*>(block + kSubScales + group * kSubGroup) + row;
+  const float d = read_half(block, row), m = read_half(block + kHalfRow, row);
+  if (f.scale_group == 32) return {d * sub[0], m * sub[kPanel]};
+  const int both = sub[h * kPanel];
+  if (!f.has_min) return {d * static_cast<float>(both), 0.0f};
+  return {d * static_cast<float>(both & 15), m * static_cast<float>(both >> 4 & 15)};
+}
+
+BlockGroup zero_group(const PackFormat& f) {
+  BlockGroup group{};
+  for (uint8_t& u : group.u) u = static_cast<uint8_t>(f.zero);
+  return group;
+}
+
+// Rows of one panel in the file's layout; rows past `rows` are zero weights.
+struct Source {
+  const std::byte* first;
+  size_t row_bytes;
+  uint32_t rows;
+};
+
+void pack_quantised(DType type, uint32_t inputs, const Source& source, std::byte* panel) {
+  const PackFormat& f = pack_format(type);
+  const DTypeInfo& info = dtype_info(type);
+  const uint32_t file_groups = info.block / kGroup;
+  std::memset(panel, 0, panel_bytes(f, inputs / kGroup));
+  for (uint32_t g = 0; g < inputs / kGroup; ++g) {
+    std::byte* block = panel + block_offset(f, g);
+    const uint32_t in_block = g % groups_per_block(f);
+    Codes codes;
+    for (uint32_t row = 0; row < kPanel; ++row) {
+      BlockGroup group = zero_group(f);
+      if (row < source.rows)
+        read_group(type, source.first + row * source.row_bytes + g / file_groups * info.block_bytes,
+                   g % file_groups, group);
+      put_codes(group, row, codes);
+      write_scales(f, group, row, in_block, block);
+    }
+    write_planes(f, codes, block + header_bytes(f) + in_block * plane_bytes(f));
+  }
+}
+
+template <typename T>
+void pack_floats(DType type, uint32_t inputs, const Source& source, std::byte* panel) {
+  auto* out = reinterpret_cast<T*>(panel);
+  for (uint32_t row = 0; row < kPanel; ++row)
+    for (uint32_t i = 0; i < inputs; ++i) {
+      T value{};
+      if (row < source.rows)
+        std::memcpy(&value, source.first + row * source.row_bytes + i * sizeof(T), sizeof(T));
+      out[float_place(type, i, row)] = value;
+    }
+}
+
+}  // namespace
+
+const PackFormat& pack_format(DType type) { return kPackFormats[static_cast<size_t>(type)]; }
+
+Matrix make_matrix(DType type, uint32_t rows, uint32_t inputs, base::Arena* arena) {
+  const DTypeInfo& info = dtype_info(type);
+  KVICK_CHECK(inputs % kGroup == 0 && inputs % info.block == 0, "{} inputs of {}", inputs,
+              info.name);
+  const PackFormat& f = pack_format(type);
+  Matrix matrix;
+  matrix.dtype = type;
+  matrix.rows = rows;
+  matrix.inputs = inputs;
+  matrix.panel_bytes =
+      f.quantised ? panel_bytes(f, inputs / kGroup) : size_t{inputs} * kPanel * info.block_bytes;
+  const size_t bytes = matrix.panel_bytes * matrix.panels();
+  if (arena != nullptr) {
+    matrix.data = arena->make<std::byte>(bytes);
+  } else {
+    matrix.own = base::Buffer(bytes);
+    matrix.data = {matrix.own.data(), bytes};
+  }
+  return matrix;
+}
+
+void pack_panels(Matrix& matrix, const std::byte* source, uint32_t source_rows, uint32_t first_row,
+                 uint32_t begin, uint32_t end) {
+  KVICK_CHECK(first_row % kPanel == 0 && begin * kPanel >= first_row && end <= matrix.panels(),
+              "panels {} to {} of {}, first row {}", begin, end, matrix.panels(), first_row);
+  const size_t row_bytes = dtype_bytes(matrix.dtype, matrix.inputs);
+  for (uint32_t p = begin; p < end; ++p) {
+    const uint32_t row = p * kPanel - first_row;
+    const uint32_t rows = row < source_rows ? std::min(kPanel, source_rows - row) : 0;
+    const Source part{rows == 0 ? source : source + row * row_bytes, row_bytes, rows};
+    std::byte* panel = matrix.data.data() + p * matrix.panel_bytes;
+    if (pack_format(matrix.dtype).quantised)
+      pack_quantised(matrix.dtype, matrix.inputs, part, panel);
+    else if (matrix.dtype == DType::kF32)
+      pack_floats<float>(matrix.dtype, matrix.inputs, part, panel);
+    else
+      pack_floats<uint16_t>(matrix.dtype, matrix.inputs, part, panel);
+  }
+}
+
+void unpack_row(const Matrix& matrix, uint32_t row, float* out) {
+  KVICK_CHECK(row < matrix.rows, "row {} of {}", row, matrix.rows);
+  const std::byte* panel = matrix.panel(row / kPanel);
+  const uint32_t lane = row % kPanel;
+  const PackFormat& f = pack_format(matrix.dtype);
+  if (!f.quantised) {
+    const uint32_t bytes = dtype_info(matrix.dtype).block_bytes;
+    for (uint32_t i = 0; i < matrix.inputs; ++i)
+      to_f32(matrix.dtype, panel + float_place(matrix.dtype, i, lane) * bytes, 1, out + i);
+    return;
+  }
+  for (uint32_t i = 0; i < matrix.inputs; ++i) {
+    const uint32_t g = i / kGroup, in_block = g % groups_per_block(f);
+    const std::byte* block = panel + block_offset(f, g);
+    const std::byte* planes = block + header_bytes(f) + in_block * plane_bytes(f);
+    const Scale s = read_scale(f, block, lane, in_block, static_cast<int>(i % kGroup / 16));
+    out[i] = static_cast<float>(read_code(f, planes, lane, i % kGroup) - f.zero) * s.scale;
+    if (f.has_min) out[i] += s.min;
+  }
+}
+
+}  // namespace kvick::kernels

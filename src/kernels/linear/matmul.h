@@ -1,0 +1,106 @@
+#pragma once
+// Internal to kernels/: what every instruction set's matmul shares. An instruction set provides one
+// function per format and number of tokens that multiplies one panel with them; the loops around it
+// are here.
+
+#include "kernels/formats/pack.h"
+#include "kernels/isa/target.h"
+
+namespace kvick::kernels {
+
+// One panel times a few tokens, which lie next to each other in one tile of the activations.
+struct PanelJob {
+  const std::byte* panel = nullptr;
+  uint32_t inputs = 0;
+  uint32_t rows = 0;          // valid rows of the panel: y beyond them is not touched
+  uint32_t tokens = 0;        // what the function was made for, at most kTokenTile
+  uint32_t tile_tokens = 0;   // of the whole tile: from one group to the next in q, scale and sums
+  bool cold = false;          // the panel is read for the first time: ask for its bytes early
+  const int8_t* q = nullptr;  // these and x: at the first token; null for the float formats
+  const float* scale = nullptr;
+  const int32_t* sums = nullptr;
+  const float* x = nullptr;
+  float* y = nullptr;
+  size_t y_stride = 0;
+};
+using PanelFunction = void (*)(const PanelJob& job);
+
+// kPanelsTogether panels next to each other times tokens [first, a.tokens), which begin a tile: at
+// least kBlockLeast and at most kBlockTokens of them.
+struct BlockJob {
+  const std::byte* panel;
+  size_t panel_bytes;
+  uint32_t rows;  // valid rows, in all panels
+  uint32_t first;
+  const Activations& a;
+  float* y;  // of the first token
+  size_t y_stride;
+};
+using BlockFunction = void (*)(const BlockJob& job);
+inline constexpr uint32_t kBlockLeast = 8, kBlockTokens = 2 * kTokenTile;
+
+// Per format the functions by tokens - 1; null where there is none for that number, never for 1.
+struct PanelFunctions {
+  PanelFunction of[kWeightTypes][kTokenTile];
+  BlockFunction block[kWeightTypes];  // null: panels one by one
+};
+
+// Table::matmul by these functions, for the tokens from first_token (a multiple of kTokenTile) on.
+void run_matmul(const PanelFunctions& functions, const Matrix& w, const Activations& a, float* y,
+                size_t y_stride, uint32_t begin, uint32_t end, uint32_t first_token = 0);
+
+// Those of AVX-512 VNNI, which AMX leaves small batches and float weights to.
+const PanelFunctions& vnni_panel_functions();
+
+// Tokens that one pass over the panels meets, a multiple of kTokenTile.
+uint32_t pass_tokens(const Matrix& w);
+
+// Weights that are read for the first time are asked for early, first into L2 and then into L1, so
+// many bytes before they are needed. One token of Q4_1 with AVX-512 from memory, where a plain read
+// gives 16.2 GB/s: 11.0 without, 13.9 with the L1 step alone, 15.3 with the L2 step alone, 16.1
+// with both. From L3: 28.3, 28.9, 27.0, 28.5. (With 2 and 8 KiB; half of each, spread over a group,
+// is as fast with one token of Q8_0 and up to 1.1 times with 4 to 16.)
+struct Ahead {
+  size_t near, far;
+};
+inline constexpr Ahead kAhead = {1 << 10, 4 << 10};
+inline constexpr Ahead kHere = {0, 0};
+
+// Where a token is in Activations.
+struct TokenPlace {
+  uint32_t tile_tokens;  // tokens of its tile
+  uint32_t index;        // in its tile
+  size_t first;          // tokens in the tiles before
+};
+inline TokenPlace token_place(uint32_t tokens, uint32_t token) {
+  const uint32_t first = token / kTokenTile * kTokenTile;
+  return {tokens - first < kTokenTile ? tokens - first : kTokenTile, token - first, first};
+}
+
+// Where Table::quantise puts group g of a token.
+struct GroupPlace {
+  int8_t* q;         // 32
+  float* scale;      // 1
+  int32_t* sums[2];  // 1 each
+};
+inline GroupPlace group_place(Activations& a, const TokenPlace& place, uint32_t g) {
+  const uint32_t n = place.tile_tokens, i = place.index;
+  const size_t groups = place.first * (a.inputs / kGroup);
+  int32_t* sums = a.sums.data() + 2 * (groups + size_t{g} * n) + i;
+  return {a.q.data() + (groups + size_t{g} * n + i) * kGroup,
+          a.scale.data() + groups + size_t{g} * n + i,
+          {sums, sums + n}};
+}
+
+// Without VNNI, products of codes of at most 2^bits - 1 and |q| <= 127 are added in pairs to 16
+// bits: how many of these sums fit before they must be widened. 8-bit codes are made signed first.
+constexpr int sums_in_16_bits(int bits) {
+  const int most = bits == 8 ? 128 : (1 << bits) - 1;
+  const int fit = 32767 / (most * 127 * 2);
+  return fit < 8 ? fit : 8;
+}
+
+// Largest values below this count as zero: 127 / max|x| must be finite.
+inline constexpr float kTinyActivation = 1e-30f;
+
+}  // namespace kvick::kernels

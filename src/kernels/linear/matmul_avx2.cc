@@ -1,0 +1,374 @@
+// The linear layers with AVX2, FMA and F16C: a panel as two halves of 8 rows, one register each.
+// Measured as in matmul_avx512.cc: 512 tokens Q4_0 145, Q4_1 143, Q5_0 119, Q6_K 101, Q8_0 89 GOP/s
+// (8-bit codes need two more operations per product to keep 16-bit sums from saturating), F16 61
+// GFLOP/s; one token Q8_0 15.8, Q4_1 15.3, F16 16.0 GB/s from memory.
+
+#include <immintrin.h>
+#include <limits>
+#include <utility>
+
+#include "kernels/isa/target.h"
+#include "kernels/linear/matmul.h"
+#include "kernels/table/linear.h"
+
+KVICK_TARGET_AVX2_BEGIN
+
+namespace kvick::kernels {
+namespace {
+
+constexpr int kHalves = 2;  // of a panel
+constexpr int kLanes = 8;
+
+// -- activations
+// ------------------------------------------------------------------------------------------------------
+
+KVICK_INLINE uint32_t largest(__m256i v) {
+  __m128i m = _mm_max_epu32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
+  m = _mm_max_epu32(m, _mm_shuffle_epi32(m, 0x4e));
+  m = _mm_max_epu32(m, _mm_shuffle_epi32(m, 0xb1));
+  return static_cast<uint32_t>(_mm_cvtsi128_si32(m));
+}
+
+KVICK_INLINE int32_t sum(__m256i v) {
+  __m128i s = _mm_add_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
+  s = _mm_add_epi32(s, _mm_shuffle_epi32(s, 0x4e));
+  s = _mm_add_epi32(s, _mm_shuffle_epi32(s, 0xb1));
+  return _mm_cvtsi128_si32(s);
+}
+
+void quantise_group(const float* x, const GroupPlace& out) {
+  const __m256 mask = _mm256_castsi256_ps(_mm256_set1_epi32(0x7fffffff));
+  __m256i magnitude = _mm256_setzero_si256();  // as integers, because NaN must win
+  for (int i = 0; i < 4; ++i)
+    magnitude = _mm256_max_epu32(
+        magnitude, _mm256_castps_si256(_mm256_and_ps(_mm256_loadu_ps(x + kLanes * i), mask)));
+  const uint32_t bits = largest(magnitude);
+  const float max = _mm_cvtss_f32(_mm_castsi128_ps(_mm_cvtsi32_si128(static_cast<int>(bits))));
+  const bool finite = bits < 0x7f800000u;
+  if (!finite || max < kTinyActivation) {
+    *out.scale = finite ? 0.0f : std::numeric_limits<float>::quiet_NaN();
+    *out.sums[0] = *out.sums[1] = 0;
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(out.q), _mm256_setzero_si256());
+    return;
+  }
+  const __m256 inverse = _mm256_set1_ps(127.0f / max);
+  __m256i q[4];
+  for (int i = 0; i < 4; ++i) {
+    const __m256 scaled = _mm256_mul_ps(_mm256_loadu_ps(x + kLanes * i), inverse);
+    q[i] =
+        _mm256_cvtps_epi32(_mm256_round_ps(scaled, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+  }
+  *out.scale = max / 127.0f;
+  *out.sums[0] = sum(_mm256_add_epi32(q[0], q[1]));
+  *out.sums[1] = sum(_mm256_add_epi32(q[2], q[3]));
+  // Packing works within halves of 128 bits: the permutation puts the fours of bytes back in order.
+  const __m256i bytes =
+      _mm256_packs_epi16(_mm256_packs_epi32(q[0], q[1]), _mm256_packs_epi32(q[2], q[3]));
+  _mm256_storeu_si256(
+      reinterpret_cast<__m256i*>(out.q),
+      _mm256_permutevar8x32_epi32(bytes, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7)));
+}
+
+void quantise(Activations& a, Range tokens, Range groups) {
+  for (uint32_t t = tokens.begin; t < tokens.end; ++t) {
+    const TokenPlace place = token_place(a.tokens, t);
+    for (uint32_t g = groups.begin; g < groups.end; ++g)
+      quantise_group(a.x + size_t{t} * a.inputs + size_t{g} * kGroup, group_place(a, place, g));
+  }
+}
+
+// -- weights
+// ----------------------------------------------------------------------------------------------------------
+
+KVICK_INLINE __m256i line(const std::byte* in, int i) {
+  return _mm256_load_si256(reinterpret_cast<const __m256i*>(in + i * static_cast<int>(kLine)));
+}
+
+// Bits of `in` from position `from` on brought to position `to`, and all but `mask` of each byte
+// cleared.
+KVICK_INLINE __m256i bits_at(__m256i in, int from, int to, char mask) {
+  const __m256i moved = from > to   ? _mm256_srli_epi16(in, from - to)
+                        : from < to ? _mm256_slli_epi16(in, to - from)
+                                    : in;
+  return _mm256_and_si256(moved, _mm256_set1_epi8(mask));
+}
+
+// Register j of the codes of 8 rows; `planes` points at their half of the first line.
+template <int kBits>
+KVICK_INLINE __m256i load_codes(const std::byte* planes, int j) {
+  if constexpr (kBits == 8) return line(planes, j);
+  if constexpr (kBits < 4) {
+    const __m256i low = bits_at(line(planes, j / 4), j % 4 * 2, 0, 3);
+    if constexpr (kBits == 2) return low;
+    return _mm256_or_si256(low, bits_at(line(planes, 2), j, 2, 4));
+  }
+  const __m256i low = bits_at(line(planes, j % 4), j / 4 * 4, 0, 15);
+  if constexpr (kBits == 5) return _mm256_or_si256(low, bits_at(line(planes, 4), j, 4, 0x10));
+  if constexpr (kBits == 6)
+    return _mm256_or_si256(low, bits_at(line(planes, 4 + j / 4), j % 4 * 2, 4, 0x30));
+  return low;
+}
+
+// Scales (and mins) of a group for 8 rows: one of each, or one per half of the inputs.
+struct Scales {
+  __m256 scale[2], min[2];
+};
+
+KVICK_INLINE __m256 load_half(const std::byte* in) {
+  return _mm256_cvtph_ps(_mm_load_si128(reinterpret_cast<const __m128i*>(in)));
+}
+KVICK_INLINE __m256 bytes_to_f32(__m128i bytes) {
+  return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(bytes));
+}
+
+template <DType kType>
+KVICK_INLINE Scales load_scales(const std::byte* block, uint32_t group, int half) {
+  constexpr PackFormat f = kPackFormats[static_cast<size_t>(kType)];
+  constexpr size_t kHalfBytes = kHalfRow / kHalves;
+  Scales s;
+  if constexpr (!f.two_level) {
+    s.scale[0] = load_half(block + group * kHalfRow + half * kHalfBytes);
+    if constexpr (f.has_min)
+      s.min[0] = load_half(block + kLine + group * kHalfRow + half * kHalfBytes);
+    return s;
+  }
+  const __m256 d = load_half(block + half * kHalfBytes);
+  const __m256 m = load_half(block + kHalfRow + half * kHalfBytes);
+  const std::byte* sub = block + kSubScales + group * kSubGroup + half * kLanes;
+  const __m128i first = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(sub));
+  const __m128i second = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(sub + kPanel));
+  if constexpr (f.scale_group == 32) {
+    s.scale[0] = _mm256_mul_ps(d, bytes_to_f32(first));
+    s.min[0] = _mm256_mul_ps(m, bytes_to_f32(second));
+  } else if constexpr (f.has_min) {
+    const __m128i nibble = _mm_set1_epi8(15), both[2] = {first, second};
+    for (int h = 0; h < 2; ++h) {
+      s.scale[h] = _mm256_mul_ps(d, bytes_to_f32(_mm_and_si128(both[h], nibble)));
+      s.min[h] = _mm256_mul_ps(m, bytes_to_f32(_mm_and_si128(_mm_srli_epi16(both[h], 4), nibble)));
+    }
+  } else {
+    s.scale[0] = _mm256_mul_ps(d, bytes_to_f32(first));
+    s.scale[1] = _mm256_mul_ps(d, bytes_to_f32(second));
+  }
+  return s;
+}
+
+// -- products
+// ---------------------------------------------------------------------------------------------------------
+
+KVICK_INLINE __m256i broadcast4(const int8_t* q) {
+  int32_t four;
+  __builtin_memcpy(&four, q, 4);
+  return _mm256_set1_epi32(four);
+}
+
+// Sums of products in pairs. 8-bit codes are q + 128: made signed again, their sign moves to the
+// activation.
+template <int kBits>
+KVICK_INLINE __m256i multiply(__m256i codes, __m256i q) {
+  if constexpr (kBits < 8) return _mm256_maddubs_epi16(codes, q);
+  const __m256i w = _mm256_xor_si256(codes, _mm256_set1_epi8(static_cast<char>(0x80)));
+  return _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(q, w));
+}
+
+// Adds to `out` the dot products of registers [kFirst, kLast) of one group's codes with each token,
+// 8 rows.
+template <int kBits, int kTokens, int kFirst, int kLast>
+KVICK_INLINE void dot(const std::byte* planes, const int8_t* q, __m256i out[]) {
+  constexpr int kFit = sums_in_16_bits(kBits);
+  const __m256i ones = _mm256_set1_epi16(1);
+  __m256i pairs[kTokens];
+  KVICK_UNROLL for (int t = 0; t < kTokens; ++t) pairs[t] = _mm256_setzero_si256();
+  KVICK_UNROLL for (int j = kFirst; j < kLast; ++j) {
+    const __m256i codes = load_codes<kBits>(planes, j);
+    const bool first = (j - kFirst) % kFit == 0, last = (j - kFirst) % kFit == kFit - 1;
+    KVICK_UNROLL for (int t = 0; t < kTokens; ++t) {
+      const __m256i product =
+          multiply<kBits>(codes, broadcast4(q + t * static_cast<int>(kGroup) + 4 * j));
+      pairs[t] = first ? product : _mm256_add_epi16(pairs[t], product);
+      // Keeps g++ from reordering the sums: it would compute all products first, and spill them.
+      asm("" : "+x"(pairs[t]));
+      if (last || j == kLast - 1)
+        out[t] = _mm256_add_epi32(out[t], _mm256_madd_epi16(pairs[t], ones));
+    }
+  }
+}
+
+// One group of inputs, 8 rows, all tokens. The arithmetic of a token is the same for every kTokens,
+// or results would depend on the batch.
+template <DType kType, int kTokens>
+KVICK_INLINE void add_group(const PanelJob& job, size_t group, const std::byte* planes,
+                            const Scales& s, __m256* acc) {
+  constexpr PackFormat f = kPackFormats[static_cast<size_t>(kType)];
+  constexpr int kParts = f.scale_group == 32 ? 1 : 2;
+  constexpr int kZero = f.bits == 8 ? 0 : f.zero;
+  const size_t first = group * job.tile_tokens;
+  const int32_t* sums = job.sums + 2 * first;
+  const int8_t* q = job.q + first * kGroup;
+  __m256 value[kTokens];
+  KVICK_UNROLL for (int h = 0; h < kParts; ++h) {
+    int32_t total[kTokens];
+    __m256i products[kTokens];
+    KVICK_UNROLL for (int t = 0; t < kTokens; ++t) {
+      total[t] = kParts == 1 ? sums[t] + sums[t + job.tile_tokens] : sums[t + h * job.tile_tokens];
+      products[t] = kZero == 0 ? _mm256_setzero_si256() : _mm256_set1_epi32(-kZero * total[t]);
+    }
+    if constexpr (kParts == 1)
+      dot<f.bits, kTokens, 0, 8>(planes, q, products);
+    else if (h == 0)
+      dot<f.bits, kTokens, 0, 4>(planes, q, products);
+    else
+      dot<f.bits, kTokens, 4, 8>(planes, q, products);
+    KVICK_UNROLL for (int t = 0; t < kTokens; ++t) {
+      const __m256 product = _mm256_cvtepi32_ps(products[t]);
+      value[t] = h == 0 ? _mm256_mul_ps(product, s.scale[h])
+                        : _mm256_fmadd_ps(product, s.scale[h], value[t]);
+      if constexpr (f.has_min)
+        value[t] =
+            _mm256_fmadd_ps(s.min[h], _mm256_set1_ps(static_cast<float>(total[t])), value[t]);
+    }
+  }
+  KVICK_UNROLL for (int t = 0; t < kTokens; ++t) {
+    acc[t] = _mm256_fmadd_ps(value[t], _mm256_set1_ps(job.scale[first + t]), acc[t]);
+  }
+}
+
+KVICK_INLINE void prefetch(const Ahead& ahead, const std::byte* at, size_t bytes) {
+  for (size_t i = 0; i < bytes; i += kLine) {
+    _mm_prefetch(reinterpret_cast<const char*>(at + ahead.far + i), _MM_HINT_T1);
+    _mm_prefetch(reinterpret_cast<const char*>(at + ahead.near + i), _MM_HINT_T0);
+  }
+}
+
+KVICK_INLINE void store_rows(const PanelJob& job, int token, int half, __m256 acc) {
+  const __m256i valid =
+      _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(job.rows) - kLanes * half),
+                         _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+  // A half without rows may lie outside of y: not even its address is formed.
+  if (static_cast<int>(job.rows) > kLanes * half)
+    _mm256_maskstore_ps(job.y + token * job.y_stride + kLanes * half, valid, acc);
+}
+
+// kCount halves of the panel from `half` on.
+template <DType kType, int kTokens, int kCount>
+KVICK_INLINE void quantised_halves(const PanelJob& job, int half, const Ahead& ahead) {
+  constexpr PackFormat f = kPackFormats[static_cast<size_t>(kType)];
+  constexpr uint32_t kPerBlock = groups_per_block(f);
+  __m256 acc[kCount][kTokens];
+  KVICK_UNROLL for (int c = 0; c < kCount; ++c) {
+    KVICK_UNROLL for (int t = 0; t < kTokens; ++t) acc[c][t] = _mm256_setzero_ps();
+  }
+  const std::byte* block = job.panel;
+  const uint32_t groups = job.inputs / kGroup;
+  for (uint32_t first = 0; first < groups; first += kPerBlock) {
+    const uint32_t n = groups - first < kPerBlock ? groups - first : kPerBlock;
+    const std::byte* planes = block + header_bytes(f);
+    prefetch(ahead, block, header_bytes(f));
+    for (uint32_t g = 0; g < n; ++g, planes += plane_bytes(f)) {
+      prefetch(ahead, planes, plane_bytes(f));
+      KVICK_UNROLL for (int c = 0; c < kCount; ++c) {
+        add_group<kType, kTokens>(job, first + g, planes + (half + c) * (kLine / kHalves),
+                                  load_scales<kType>(block, g, half + c), acc[c]);
+      }
+    }
+    block = planes;
+  }
+  KVICK_UNROLL for (int c = 0; c < kCount; ++c) {
+    KVICK_UNROLL for (int t = 0; t < kTokens; ++t) store_rows(job, t, half + c, acc[c][t]);
+  }
+}
+
+template <DType kType>
+KVICK_INLINE __m256 load_weights(const std::byte* panel, size_t input, int half) {
+  const size_t at = input * kPanel + static_cast<size_t>(half * kLanes);
+  if constexpr (kType == DType::kF32)
+    return _mm256_load_ps(reinterpret_cast<const float*>(panel) + at);
+  if constexpr (kType == DType::kF16)
+    return _mm256_cvtph_ps(_mm_load_si128(reinterpret_cast<const __m128i*>(panel + at * 2)));
+  const __m256i both = _mm256_load_si256(reinterpret_cast<const __m256i*>(
+      panel + 2 * float_place(kType, static_cast<uint32_t>(input) & ~1U,
+                              static_cast<uint32_t>(half * kLanes))));
+  return _mm256_castsi256_ps(input % 2 == 0 ? _mm256_slli_epi32(both, 16)
+                                            : _mm256_and_si256(both, _mm256_set1_epi32(-0x10000)));
+}
+
+// Even and odd inputs are summed apart, so that one token is not bound by the latency of its
+// additions.
+template <DType kType, int kTokens, int kCount>
+KVICK_INLINE void float_halves(const PanelJob& job, int half, const Ahead& ahead) {
+  constexpr size_t kBytes = kType == DType::kF32 ? 2 * kLine : kLine;  // of two inputs
+  __m256 acc[2][kCount][kTokens];
+  KVICK_UNROLL for (int c = 0; c < kCount; ++c) {
+    KVICK_UNROLL for (int t = 0; t < kTokens; ++t) acc[0][c][t] = acc[1][c][t] =
+        _mm256_setzero_ps();
+  }
+  for (size_t i = 0; i < job.inputs; i += 2) {
+    prefetch(ahead, job.panel + i / 2 * kBytes, kBytes);
+    KVICK_UNROLL for (int odd = 0; odd < 2; ++odd) {
+      KVICK_UNROLL for (int c = 0; c < kCount; ++c) {
+        const __m256 w = load_weights<kType>(job.panel, i + odd, half + c);
+        KVICK_UNROLL for (int t = 0; t < kTokens; ++t) {
+          const __m256 x = _mm256_set1_ps(job.x[static_cast<size_t>(t) * job.inputs + i + odd]);
+          acc[odd][c][t] = _mm256_fmadd_ps(w, x, acc[odd][c][t]);
+        }
+      }
+    }
+  }
+  KVICK_UNROLL for (int c = 0; c < kCount; ++c) {
+    KVICK_UNROLL for (int t = 0; t < kTokens; ++t) {
+      store_rows(job, t, half + c, _mm256_add_ps(acc[0][c][t], acc[1][c][t]));
+    }
+  }
+}
+
+template <DType kType, int kTokens, int kCount>
+KVICK_INLINE void halves(const PanelJob& job, int half, const Ahead& ahead) {
+  if constexpr (kPackFormats[static_cast<size_t>(kType)].quantised)
+    quantised_halves<kType, kTokens, kCount>(job, half, ahead);
+  else
+    float_halves<kType, kTokens, kCount>(job, half, ahead);
+}
+
+// One or two tokens take both halves of a line while it is there. Four tokens need the registers
+// for one half.
+template <DType kType, int kTokens>
+void panel(const PanelJob& job) {
+  const Ahead ahead = job.cold ? kAhead : kHere;
+  if constexpr (kTokens <= 2) {
+    halves<kType, kTokens, 2>(job, 0, ahead);
+  } else {
+    halves<kType, kTokens, 1>(job, 0, ahead);
+    halves<kType, kTokens, 1>(job, 1, kHere);
+  }
+}
+
+template <DType kType, int... kTokens>
+constexpr void add_format(PanelFunctions& functions) {
+  ((functions.of[static_cast<int>(kType)][kTokens - 1] = panel<kType, kTokens>), ...);
+}
+
+template <int... kType>
+constexpr PanelFunctions make_functions(std::integer_sequence<int, kType...>) {
+  PanelFunctions functions{};
+  (add_format<static_cast<DType>(kType), 1, 2, 4>(functions), ...);
+  return functions;
+}
+
+constexpr PanelFunctions kFunctions =
+    make_functions(std::make_integer_sequence<int, kWeightTypes>());
+
+void matmul(const Matrix& w, const Activations& a, float* y, size_t y_stride, uint32_t begin,
+            uint32_t end) {
+  run_matmul(kFunctions, w, a, y, y_stride, begin, end);
+}
+
+}  // namespace
+
+void fill_linear_avx2(Table& table) {
+  table.quantise = quantise;
+  table.matmul = matmul;
+}
+
+}  // namespace kvick::kernels
+
+KVICK_TARGET_END

@@ -1,0 +1,283 @@
+#pragma once
+// Internal to kernels/: the linear layers with AVX-512, for both ways of multiplying 8-bit
+// integers: dots_vnni.h and dots_avx512.h. Included inside the target region of matmul_vnni.cc and
+// matmul_avx512.cc after one of these.
+//
+// The two give the same bits: their integer dot products are exact, and what follows is this file.
+
+#include "kernels/linear/panel_avx512.h"
+#include "kernels/linear/q8_block_avx512.h"
+
+namespace kvick::kernels {
+namespace {
+
+// -- activations
+// ------------------------------------------------------------------------------------------------------
+
+KVICK_INLINE __m512i round_to_even(__m512 v) {
+  return _mm512_cvt_roundps_epi32(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+
+void quantise_group(const float* x, const GroupPlace& out) {
+  const __m512 x0 = _mm512_loadu_ps(x), x1 = _mm512_loadu_ps(x + 16);
+  const __m512i mask = _mm512_set1_epi32(0x7fffffff);
+  // As integers, because NaN must win.
+  const __m512i magnitude = _mm512_max_epu32(_mm512_and_si512(_mm512_castps_si512(x0), mask),
+                                             _mm512_and_si512(_mm512_castps_si512(x1), mask));
+  const uint32_t bits = _mm512_reduce_max_epu32(magnitude);
+  const float max = _mm_cvtss_f32(_mm_castsi128_ps(_mm_cvtsi32_si128(static_cast<int>(bits))));
+  const bool finite = bits < 0x7f800000u;
+  if (!finite || max < kTinyActivation) {
+    *out.scale = finite ? 0.0f : std::numeric_limits<float>::quiet_NaN();
+    *out.sums[0] = *out.sums[1] = 0;
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(out.q), _mm256_setzero_si256());
+    return;
+  }
+  const __m512 inverse = _mm512_set1_ps(127.0f / max);
+  const __m512i q0 = round_to_even(_mm512_mul_ps(x0, inverse));
+  const __m512i q1 = round_to_even(_mm512_mul_ps(x1, inverse));
+  const __m256i q = _mm256_set_m128i(_mm512_cvtepi32_epi8(q1), _mm512_cvtepi32_epi8(q0));
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(out.q), q);
+  *out.scale = max / 127.0f;
+  // Sums of eight bytes, made unsigned by adding 128 to each.
+  const __m256i eights =
+      _mm256_sad_epu8(_mm256_xor_si256(q, _mm256_set1_epi8(-128)), _mm256_setzero_si256());
+  const __m256i sixteens = _mm256_add_epi64(eights, _mm256_bsrli_epi128(eights, 8));
+  *out.sums[0] = _mm256_cvtsi256_si32(sixteens) - 16 * 128;
+  *out.sums[1] = _mm_cvtsi128_si32(_mm256_extracti128_si256(sixteens, 1)) - 16 * 128;
+}
+
+void quantise(Activations& a, Range tokens, Range groups) {
+  for (uint32_t t = tokens.begin; t < tokens.end; ++t) {
+    const TokenPlace place = token_place(a.tokens, t);
+    for (uint32_t g = groups.begin; g < groups.end; ++g)
+      quantise_group(a.x + size_t{t} * a.inputs + size_t{g} * kGroup, group_place(a, place, g));
+  }
+}
+
+// -- products -------------------------------------------------------------------------------------
+
+// Per token of a tile and part of a group that has its own scale: what the dot products start from
+// (-zero_left * sum of q), and the sum for the mins. Computed for all tokens at once and read back
+// one by one as broadcasts, which cost a load and nothing else.
+struct alignas(64) Sums {
+  int32_t start[2][kTokenTile];
+  float sum[2][kTokenTile];
+};
+
+// Of many tokens the dot products of a group's first part start at the bits of kFloatStart, and are
+// floats when done (see panel_avx512.h): 5 % faster from 8 tokens on; one token is 2 % slower,
+// since its scales are used once.
+constexpr int32_t start_of(int tokens, int part) {
+  return tokens >= 8 && part == 0 ? kFloatStartBits : 0;
+}
+
+template <DType kType, int kTokens>
+KVICK_INLINE void prepare_sums(const PanelJob& job, const int32_t* sums, Sums& out) {
+  constexpr PackFormat f = kPackFormats[static_cast<size_t>(kType)];
+  constexpr int kParts = f.scale_group == 32 ? 1 : 2;
+  if constexpr (zero_left(f) != 0 || f.has_min) {
+    constexpr auto kUsed = static_cast<__mmask16>((1u << kTokens) - 1);
+    __m512i part[2] = {_mm512_maskz_loadu_epi32(kUsed, sums),
+                       _mm512_maskz_loadu_epi32(kUsed, sums + job.tile_tokens)};
+    if constexpr (kParts == 1) part[0] = _mm512_add_epi32(part[0], part[1]);
+    for (int h = 0; h < kParts; ++h) {
+      if constexpr (zero_left(f) != 0)
+        _mm512_store_si512(
+            out.start[h],
+            _mm512_add_epi32(_mm512_set1_epi32(start_of(kTokens, h)),
+                             _mm512_mullo_epi32(part[h], _mm512_set1_epi32(-zero_left(f)))));
+      if constexpr (f.has_min) _mm512_store_ps(out.sum[h], _mm512_cvtepi32_ps(part[h]));
+    }
+    // Or g++ takes the elements from the registers again, with two shuffles each.
+    asm volatile("" : "+m"(out));
+  }
+}
+
+// One group for kTogether tokens from `first` on: acc += ((dot * scale) + sum * min) * activation
+// scale. The same operations however many tokens there are, or results would depend on the batch.
+// Some chains of dot products are interleaved because one takes 8 times 5 cycles: 16 tokens of Q8_0
+// ran at 400, 409 and 449 GOP/s with 1, 2 and 4.
+template <DType kType, int kTokens, int kTogether>
+KVICK_INLINE void add_group(__m512* acc, const __m512i* w, const Scales& s, const int8_t* q,
+                            const float* scale, const Sums& sums, int first, const std::byte* near,
+                            const std::byte* far) {
+  constexpr PackFormat f = kPackFormats[static_cast<size_t>(kType)];
+  constexpr int kParts = f.scale_group == 32 ? 1 : 2;
+  constexpr int kPart = 8 / kParts;  // registers of one scale
+  const __m512 shift = _mm512_mul_ps(s.scale[0], _mm512_set1_ps(-kFloatStart));
+  __m512 value[kTogether];
+  KVICK_UNROLL for (int h = 0; h < kParts; ++h) {
+    __m512i dot[kTogether];
+    DotPairs pairs[kTogether];
+    KVICK_UNROLL for (int i = 0; i < kTogether; ++i) {
+      dot[i] = zero_left(f) != 0 ? _mm512_set1_epi32(sums.start[h][first + i])
+                                 : _mm512_set1_epi32(start_of(kTokens, h));
+    }
+    KVICK_UNROLL for (int j = h * kPart; j < (h + 1) * kPart; ++j) {
+      if (j < f.bits && first == 0)
+        _mm_prefetch(reinterpret_cast<const char*>(far + j * int{kLine}), _MM_HINT_T1);
+      if (j < f.bits && first + kTogether == kTokens)
+        _mm_prefetch(reinterpret_cast<const char*>(near + j * int{kLine}), _MM_HINT_T0);
+      const DotCodes codes = dot_codes<f.bits>(w[j]);
+      KVICK_UNROLL for (int i = 0; i < kTogether; ++i) {
+        add_product<f.bits, kPart>(j - h * kPart, codes,
+                                   q + (first + i) * static_cast<int>(kGroup) + 4 * j, pairs[i],
+                                   dot[i]);
+      }
+    }
+    KVICK_UNROLL for (int i = 0; i < kTogether; ++i) {
+      if constexpr (start_of(kTokens, 0) != 0) {
+        value[i] = h == 0 ? _mm512_fmadd_ps(_mm512_castsi512_ps(dot[i]), s.scale[h], shift)
+                          : _mm512_fmadd_ps(_mm512_cvtepi32_ps(dot[i]), s.scale[h], value[i]);
+      } else {
+        const __m512 product = _mm512_cvtepi32_ps(dot[i]);
+        value[i] = h == 0 ? _mm512_mul_ps(product, s.scale[h])
+                          : _mm512_fmadd_ps(product, s.scale[h], value[i]);
+      }
+      if constexpr (f.has_min)
+        value[i] = _mm512_fmadd_ps(s.min[h], _mm512_set1_ps(sums.sum[h][first + i]), value[i]);
+    }
+  }
+  KVICK_UNROLL for (int i = 0; i < kTogether; ++i) {
+    acc[first + i] = _mm512_fmadd_ps(value[i], _mm512_set1_ps(scale[first + i]), acc[first + i]);
+  }
+}
+
+KVICK_INLINE void store_rows(const PanelJob& job, int token, __m512 acc) {
+  const auto valid = static_cast<__mmask16>((1u << job.rows) - 1);
+  _mm512_mask_storeu_ps(job.y + token * job.y_stride, valid, acc);
+}
+
+// Of so many tokens, those from `first` on whose chains of dot products are interleaved.
+constexpr int together(int tokens, int first) {
+  for (const int n : {4, 3, 5})
+    if (tokens % n == 0) return n;
+  if (tokens < 11) return tokens;
+  const int left = tokens - first;
+  return left <= 5 ? left : left == 6 ? 3 : 4;
+}
+
+// add_group() for all tokens from kFirst on.
+template <DType kType, int kTokens, int kFirst = 0>
+KVICK_INLINE void add_groups(__m512* acc, const __m512i* w, const Scales& s, const int8_t* q,
+                             const float* scale, const Sums& sums, const std::byte* near,
+                             const std::byte* far) {
+  if constexpr (kFirst < kTokens) {
+    constexpr int kTogether = together(kTokens, kFirst);
+    add_group<kType, kTokens, kTogether>(acc, w, s, q, scale, sums, kFirst, near, far);
+    add_groups<kType, kTokens, kFirst + kTogether>(acc, w, s, q, scale, sums, near, far);
+  }
+}
+
+template <DType kType, int kTokens>
+void quantised_panel(const PanelJob& job) {
+  constexpr PackFormat f = kPackFormats[static_cast<size_t>(kType)];
+  constexpr uint32_t kPerBlock = groups_per_block(f);
+  __m512 acc[kTokens];
+  KVICK_UNROLL for (int t = 0; t < kTokens; ++t) acc[t] = _mm512_setzero_ps();
+  const std::byte* block = job.panel;
+  const int8_t* q = job.q;
+  const float* scale = job.scale;
+  const int32_t* sums = job.sums;
+  const uint32_t groups = job.inputs / kGroup;
+  const Ahead ahead = job.cold ? kAhead : kHere;
+  for (uint32_t first = 0; first < groups; first += kPerBlock) {
+    const uint32_t n = groups - first < kPerBlock ? groups - first : kPerBlock;
+    Scales super;
+    if constexpr (f.two_level) {
+      super.scale[0] = load_half(block);
+      super.min[0] = load_half(block + kHalfRow);
+    }
+    const std::byte* planes = block + header_bytes(f);
+    prefetch(ahead, block, header_bytes(f));
+    for (uint32_t g = 0; g < n; ++g, planes += plane_bytes(f)) {
+      __m512i w[8];
+      load_codes<f.bits>(planes, w);
+      const Scales s = load_scales<kType>(block, super, g);
+      Sums prepared;
+      prepare_sums<kType, kTokens>(job, sums, prepared);
+      add_groups<kType, kTokens>(acc, w, s, q, scale, prepared, planes + ahead.near,
+                                 planes + ahead.far);
+      q += size_t{job.tile_tokens} * kGroup;
+      scale += job.tile_tokens;
+      sums += 2 * size_t{job.tile_tokens};
+    }
+    block = planes;
+  }
+  KVICK_UNROLL for (int t = 0; t < kTokens; ++t) store_rows(job, t, acc[t]);
+}
+
+// The weights of inputs `input`, which is even, and input + 1.
+struct WeightPair {
+  __m512 even, odd;
+};
+template <DType kType>
+KVICK_INLINE WeightPair load_weights(const std::byte* panel, size_t input) {
+  if constexpr (kType == DType::kF32)
+    return {_mm512_load_ps(panel + input * 64), _mm512_load_ps(panel + input * 64 + 64)};
+  if constexpr (kType == DType::kF16)
+    return {load_half(panel + input * kHalfRow), load_half(panel + (input + 1) * kHalfRow)};
+  const __m512i both = _mm512_load_si512(panel + input * kHalfRow);
+  return {_mm512_castsi512_ps(_mm512_slli_epi32(both, 16)),
+          _mm512_castsi512_ps(_mm512_and_si512(both, _mm512_set1_epi32(-0x10000)))};
+}
+
+// Even and odd inputs are summed apart, so that one token is not bound by the latency of its
+// additions.
+template <DType kType, int kTokens>
+void float_panel(const PanelJob& job) {
+  __m512 even[kTokens], odd[kTokens];
+  KVICK_UNROLL for (int t = 0; t < kTokens; ++t) even[t] = odd[t] = _mm512_setzero_ps();
+  const Ahead ahead = job.cold ? kAhead : kHere;
+  constexpr size_t kBytes = kType == DType::kF32 ? 2 * kLine : kLine;  // of two inputs
+  for (size_t i = 0; i < job.inputs; i += 2) {
+    prefetch(ahead, job.panel + i / 2 * kBytes, kBytes);
+    const WeightPair w = load_weights<kType>(job.panel, i);
+    KVICK_UNROLL for (int t = 0; t < kTokens; ++t) {
+      const float* x = job.x + size_t(t) * job.inputs + i;
+      even[t] = _mm512_fmadd_ps(w.even, _mm512_set1_ps(x[0]), even[t]);
+      odd[t] = _mm512_fmadd_ps(w.odd, _mm512_set1_ps(x[1]), odd[t]);
+    }
+  }
+  KVICK_UNROLL for (int t = 0; t < kTokens; ++t) store_rows(job, t, _mm512_add_ps(even[t], odd[t]));
+}
+
+// Float formats are for few tensors.
+constexpr bool float_counts(int tokens) {
+  return tokens <= 4 || tokens == 6 || tokens == 8 || tokens == 12;
+}
+
+template <DType kType, int kTokens>
+constexpr PanelFunction panel_function() {
+  if constexpr (kPackFormats[static_cast<size_t>(kType)].quantised)
+    return quantised_panel<kType, kTokens>;
+  else
+    return float_counts(kTokens) ? float_panel<kType, kTokens> : nullptr;
+}
+
+template <DType kType, int... kTokens>
+constexpr void add_format(PanelFunctions& functions) {
+  ((functions.of[static_cast<int>(kType)][kTokens - 1] = panel_function<kType, kTokens>()), ...);
+}
+
+template <int... kType>
+constexpr PanelFunctions make_functions(std::integer_sequence<int, kType...>) {
+  PanelFunctions functions{};
+  (add_format<static_cast<DType>(kType), 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16>(
+       functions),
+   ...);
+  functions.block[static_cast<int>(DType::kQ8_0)] = q8_block;
+  return functions;
+}
+
+constexpr PanelFunctions kFunctions =
+    make_functions(std::make_integer_sequence<int, kWeightTypes>());
+
+void matmul(const Matrix& w, const Activations& a, float* y, size_t y_stride, uint32_t begin,
+            uint32_t end) {
+  run_matmul(kFunctions, w, a, y, y_stride, begin, end);
+}
+
+}  // namespace
+}  // namespace kvick::kernels

@@ -1,0 +1,39 @@
+#pragma once
+// Internal to kernels/: what the probes of every instruction set share, and their sets (probe.h).
+//
+// The probed instructions are written as such: of intrinsics, g++ makes one accumulator out of all
+// that begin and go on alike, or keeps them in memory.
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "kernels/linear/matmul.h"
+#include "kernels/probe/probe.h"
+
+namespace kvick::kernels {
+
+inline constexpr size_t kStep = 256;  // bytes that a read loop takes at once
+// Without VNNI: sums of products of 4-bit codes that fit into 16 bits before they are widened.
+// Codes of more bits widen more often, so no format is multiplied faster.
+inline constexpr int kPairSteps = sums_in_16_bits(4);
+
+// The sum of the lanes of a set of accumulators.
+template <typename Lane>
+uint64_t lane_sum(const void* accumulators, size_t bytes) {
+  uint64_t sum = 0;
+  for (size_t at = 0; at < bytes; at += sizeof(Lane)) {
+    Lane lane;
+    std::memcpy(&lane, static_cast<const std::byte*>(accumulators) + at, sizeof lane);
+    sum += static_cast<uint64_t>(lane);
+  }
+  return sum;
+}
+
+Probes avx2_probes();
+Probes avx512_probes();
+Probes vnni_probes();
+Probes bf16_probes();
+Probes amx_probes();
+
+}  // namespace kvick::kernels

@@ -1,0 +1,311 @@
+#include <cmath>
+#include <cstring>
+#include <gtest/gtest.h>
+#include <limits>
+#include <random>
+#include <vector>
+
+#include "base/check.h"
+#include "kernels/table/table.h"
+
+namespace kvick::kernels {
+namespace {
+
+constexpr size_t kSizes[] = {1, 2, 7, 8, 15, 16, 17, 31, 64, 100, 576, 577};
+
+// Calls test(table) for every instruction set that this machine has.
+template <typename Test>
+void for_each_set(Test test) {
+  for (const base::Isa isa : base::kIsas) {
+    if (!base::isa_supported(isa)) continue;
+    SCOPED_TRACE(base::isa_name(isa));
+    test(table(isa));
+  }
+}
+
+std::vector<float> random_floats(size_t n, unsigned seed, float scale = 1) {
+  std::mt19937 random(seed);
+  std::normal_distribution<float> normal(0, scale);
+  std::vector<float> made(n);
+  for (float& x : made) x = normal(random);
+  return made;
+}
+
+TEST(ElementWise, RmsNormDividesByTheRootMeanSquare) {
+  for_each_set([](const Table& table) {
+    for (const size_t n : kSizes) {
+      const auto x = random_floats(n, 1), weight = random_floats(n, 2);
+      double sum = 0;
+      for (const float e : x) sum += double{e} * e;
+      const double factor = 1 / std::sqrt(sum / static_cast<double>(n) + 1e-5);
+      std::vector<float> y(n + 1, 77);
+      table.rms_norm(x.data(), weight.data(), n, 1e-5F, y.data());
+      for (size_t i = 0; i < n; ++i)
+        EXPECT_NEAR(y[i], x[i] * factor * weight[i], 1e-6 * std::abs(y[i]) + 1e-30) << n;
+      EXPECT_EQ(y[n], 77);
+    }
+  });
+}
+
+TEST(ElementWise, LayerNormCentresAndScales) {
+  for_each_set([](const Table& table) {
+    for (const size_t n : kSizes) {
+      auto x = random_floats(n, 3);
+      for (float& e : x) e += 100;  // a mean far from zero must not cost the variance its digits
+      const auto weight = random_floats(n, 4), bias = random_floats(n, 5);
+      double mean = 0, variance = 0;
+      for (const float e : x) mean += e / static_cast<double>(n);
+      for (const float e : x) variance += (e - mean) * (e - mean) / static_cast<double>(n);
+      std::vector<float> y(n + 1, 77);
+      table.layer_norm(x.data(), weight.data(), bias.data(), n, 1e-5F, y.data());
+      const double factor = 1 / std::sqrt(variance + 1e-5);
+      for (size_t i = 0; i < n; ++i)
+        EXPECT_NEAR(y[i], (x[i] - mean) * factor * weight[i] + bias[i], 2e-6 * (1 + factor)) << n;
+      EXPECT_EQ(y[n], 77);
+    }
+  });
+}
+
+TEST(ElementWise, AxpyAddsAMultipleAndDotSumsProducts) {
+  for_each_set([](const Table& table) {
+    for (const size_t n : kSizes) {
+      const auto x = random_floats(n, 8), y = random_floats(n, 9);
+      std::vector<float> sum = x;
+      sum.push_back(77);
+      table.axpy(sum.data(), 0.75F, y.data(), n);
+      double product = 0, size = 0;
+      for (size_t i = 0; i < n; ++i) {
+        EXPECT_NEAR(sum[i], x[i] + 0.75 * y[i], 1e-6) << n;
+        product += double{x[i]} * y[i];
+        size += std::abs(double{x[i]} * y[i]);
+      }
+      EXPECT_EQ(sum[n], 77);
+      EXPECT_NEAR(table.dot(x.data(), y.data(), n), product, 1e-6 * size) << n;
+    }
+  });
+}
+
+TEST(ElementWise, DotColumnsSumsTheProductsOfEachRow) {
+  for_each_set([](const Table& table) {
+    for (const DType type : {DType::kF16, DType::kStatic8})
+      for (const size_t dims : {1, 2, 5, 16})
+        for (const size_t rows : kSizes) {
+          const size_t stride = rows + 3, bytes = dtype_bytes(type, 1);
+          for (const size_t queries : {1, 2, 3, 4, 6}) {
+            const auto values = random_floats(stride * dims, 10, 40);
+            const auto q = random_floats(queries * dims, 11);
+            std::vector<std::byte> columns(stride * dims * bytes);
+            from_f32(type, values.data(), values.size(), columns.data());
+            std::vector<float> out(queries * (rows + 1), 77);
+            const Columns shape = {.rows = rows, .stride = stride, .dims = dims};
+            table.dot_columns(type, columns.data(), shape, q.data(), queries, out.data(), rows + 1);
+            for (size_t i = 0; i < queries * rows; ++i) {
+              const size_t query = i / rows, row = i % rows;
+              double sum = 0, size = 0;
+              for (size_t d = 0; d < dims; ++d) {
+                float x;
+                to_f32(type, columns.data() + (d * stride + row) * bytes, 1, &x);
+                sum += double{x} * q[query * dims + d];
+                size += std::abs(double{x} * q[query * dims + d]);
+              }
+              EXPECT_NEAR(out[query * (rows + 1) + row], sum, 1e-6 * size) << rows;
+            }
+            for (size_t query = 0; query < queries; ++query) {
+              EXPECT_EQ(out[query * (rows + 1) + rows], 77);
+              std::vector<float> alone(rows);
+              table.dot_columns(type, columns.data(), shape, q.data() + query * dims, 1,
+                                alone.data(), rows);
+              for (size_t row = 0; row < rows; ++row)
+                EXPECT_EQ(alone[row], out[query * (rows + 1) + row]) << rows;
+            }
+          }
+        }
+  });
+}
+
+TEST(ElementWise, FindsWhatIsAboveALimit) {
+  for_each_set([](const Table& table) {
+    for (const size_t n : kSizes) {
+      auto x = random_floats(n, 12);
+      if (n > 6) x[0] = x[n - 1] = NAN, x[1] = x[n - 2] = INFINITY, x[2] = -INFINITY, x[3] = x[4];
+      for (const float limit : {-INFINITY, -0.5F, 0.0F, n > 6 ? x[4] : 0.3F, INFINITY}) {
+        std::vector<uint32_t> expected;
+        for (uint32_t i = 0; i < n; ++i)
+          if (x[i] > limit) expected.push_back(i);
+        EXPECT_EQ(table.count_above(x.data(), n, limit), expected.size());
+        std::vector<uint32_t> out(expected.size() + 1, 77);
+        ASSERT_EQ(table.indices_above(x.data(), n, limit, out.data()), expected.size());
+        EXPECT_EQ(out.back(), 77u);
+        out.pop_back();
+        EXPECT_EQ(out, expected);
+      }
+    }
+  });
+}
+
+TEST(ElementWise, SiluMulGatesOverTheWholeRange) {
+  for_each_set([](const Table& table) {
+    for (const size_t n : kSizes) {
+      auto gate = random_floats(n, 6, 20);
+      if (n > 4) gate[0] = -200, gate[1] = 200, gate[2] = -88.5F, gate[3] = 0;
+      const auto up = random_floats(n, 7);
+      std::vector<float> y(n + 1, 77);
+      table.silu_mul(gate.data(), up.data(), n, y.data());
+      for (size_t i = 0; i < n; ++i) {
+        const double expected = gate[i] / (1 + std::exp(-double{gate[i]})) * up[i];
+        EXPECT_NEAR(y[i], expected, 4e-7 * std::abs(expected) + 1e-35) << gate[i];
+      }
+      EXPECT_EQ(y[n], 77);
+    }
+  });
+}
+
+TEST(ElementWise, GeluMulGatesOverTheWholeRange) {
+  for_each_set([](const Table& table) {
+    for (const size_t n : kSizes) {
+      auto gate = random_floats(n, 6, 8);
+      if (n > 4) gate[0] = -200, gate[1] = 200, gate[2] = -1e10F, gate[3] = 0;
+      const auto up = random_floats(n, 7);
+      std::vector<float> y(n + 1, 77), alone(gate);
+      table.gelu_mul(gate.data(), up.data(), n, y.data());
+      table.gelu(alone.data(), n);
+      for (size_t i = 0; i < n; ++i) {
+        const double x = gate[i], cube = x * x * x;
+        const double gelu = x / 2 * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * cube)));
+        // Far below zero 1 + tanh loses all digits, in double too.
+        const double near = 2e-6 * std::abs(gelu) + 1e-12;
+        EXPECT_NEAR(alone[i], gelu, near) << x;
+        EXPECT_NEAR(y[i], gelu * up[i], near * std::abs(up[i]) + 1e-12) << x;
+      }
+      EXPECT_EQ(y[n], 77);
+    }
+  });
+}
+
+TEST(ElementWise, ExponentialIsWithinTwoUlp) {
+  // gate/(1+e^-gate) at large -gate is gate * e^gate: divides out to e^gate, with two roundings
+  // more.
+  for_each_set([](const Table& table) {
+    double worst = 0;
+    for (float x = -86; x < -20; x += 0.0137F) {
+      const float gate = x, up = 1 / x;
+      float y;
+      table.silu_mul(&gate, &up, 1, &y);
+      const double expected = std::exp(double{x}) * x * up;
+      worst = std::max(worst, std::abs(y / expected - 1));
+    }
+    EXPECT_LT(worst, (2 + 1.5) * 0x1p-24 * 1.1);
+  });
+}
+
+TEST(ElementWise, ReluAndAddTouchExactlyTheirElements) {
+  for_each_set([](const Table& table) {
+    for (const size_t n : kSizes) {
+      auto x = random_floats(n + 1, 8);
+      const auto before = x, y = random_floats(n, 9);
+      table.relu(x.data(), n);
+      for (size_t i = 0; i < n; ++i) EXPECT_EQ(x[i], std::max(before[i], 0.0F));
+      EXPECT_EQ(x[n], before[n]);
+      x = before;
+      table.relu_squared(x.data(), n);
+      for (size_t i = 0; i < n; ++i)
+        EXPECT_EQ(x[i], std::max(before[i], 0.0F) * std::max(before[i], 0.0F));
+      EXPECT_EQ(x[n], before[n]);
+      x = before;
+      table.add(x.data(), y.data(), n);
+      for (size_t i = 0; i < n; ++i) EXPECT_EQ(x[i], before[i] + y[i]);
+      EXPECT_EQ(x[n], before[n]);
+    }
+  });
+}
+
+TEST(ElementWise, RopeTurnsPairsInBothLayouts) {
+  for_each_set([](const Table& table) {
+    for (const size_t dims : {2, 6, 8, 14, 16, 20, 32, 34, 64, 80, 128})
+      for (const bool interleaved : {false, true}) {
+        auto head = random_floats(dims + 1, 10);
+        const auto before = head;
+        std::vector<float> cos_sin(dims);
+        for (size_t i = 0; i < dims / 2; ++i) {
+          cos_sin[i] = std::cos(0.3F * static_cast<float>(i));
+          cos_sin[dims / 2 + i] = std::sin(0.3F * static_cast<float>(i));
+        }
+        table.rope(head.data(), cos_sin.data(), dims, interleaved);
+        for (size_t i = 0; i < dims / 2; ++i) {
+          const size_t a = interleaved ? 2 * i : i, b = interleaved ? 2 * i + 1 : i + dims / 2;
+          const double c = cos_sin[i], s = cos_sin[dims / 2 + i];
+          EXPECT_NEAR(head[a], before[a] * c - before[b] * s, 5e-7) << dims << " " << i;
+          EXPECT_NEAR(head[b], before[b] * c + before[a] * s, 5e-7) << dims << " " << i;
+        }
+        EXPECT_EQ(head[dims], before[dims]);
+      }
+  });
+}
+
+TEST(ElementWise, StoreRowRoundsLikeTheDefinition) {
+  // Every exponent and sign with random mantissas, ties, subnormals of both types, infinities, NaN.
+  std::mt19937 random(11);
+  std::vector<float> in;
+  for (uint32_t high = 0; high < 512; ++high)
+    for (const uint32_t low : {0U, 1U, 0xfffU, 0x1000U, 0x1001U, 0x2fffU, 0x3000U, 0x8000U,
+                               0x18000U, 0x7fffffU, static_cast<uint32_t>(random()) & 0x7fffffU}) {
+      const uint32_t bits = high << 23 | low;
+      float x;
+      std::memcpy(&x, &bits, 4);
+      in.push_back(x);
+    }
+  for_each_set([&](const Table& table) {
+    for (const DType type :
+         {DType::kF32, DType::kF16, DType::kBF16, DType::kStatic8, DType::kStatic16})
+      for (const size_t n : {in.size(), size_t{1}, size_t{23}}) {
+        std::vector<std::byte> expected(n * 4 + 1), out(n * 4 + 1);
+        from_f32(type, in.data(), n, expected.data());
+        table.store_row(type, in.data(), n, out.data());
+        EXPECT_EQ(0, std::memcmp(expected.data(), out.data(), out.size())) << dtype_info(type).name;
+      }
+    for (const DType type : {DType::kQ8, DType::kQ4})
+      for (const size_t n : {size_t{32}, size_t{96}}) {
+        std::vector<std::byte> expected(n + 8), out(n + 8);
+        for (size_t i = 0; i + n <= in.size(); i += n) {
+          from_f32(type, &in[i], n, expected.data());
+          table.store_row(type, &in[i], n, out.data());
+          ASSERT_EQ(0, std::memcmp(expected.data(), out.data(), out.size()))
+              << dtype_info(type).name << " from " << i;
+        }
+      }
+    EXPECT_THROW(table.store_row(DType::kQ8_0, in.data(), 32, nullptr), base::Bug);
+    EXPECT_THROW(table.store_row(DType::kQ8, in.data(), 33, nullptr), base::Bug);
+  });
+}
+
+TEST(ElementWise, DotRowsMultipliesEachRowWithTheQuery) {
+  for_each_set([](const Table& table) {
+    for (const DType type :
+         {DType::kF32, DType::kF16, DType::kBF16, DType::kStatic8, DType::kStatic16})
+      for (const size_t dims : {1, 3, 8, 16, 24, 31, 32, 64, 72, 128, 200}) {
+        constexpr size_t kRows = 5;
+        const size_t bytes = dtype_bytes(type, dims), stride = bytes + 6;
+        const auto floats = random_floats(kRows * dims, 11, is_static(type) ? 40.0F : 1.0F);
+        const auto q = random_floats(dims, 12);
+        std::vector<std::byte> rows(kRows * stride);  // nothing behind the last row
+        std::vector<float> read(dims), out(kRows + 1, 77);
+        rows.resize((kRows - 1) * stride + bytes);
+        for (size_t r = 0; r < kRows; ++r)
+          from_f32(type, floats.data() + r * dims, dims, rows.data() + r * stride);
+        table.dot_rows(type, rows.data(), stride, kRows, q.data(), dims, out.data());
+        for (size_t r = 0; r < kRows; ++r) {
+          to_f32(type, rows.data() + r * stride, dims, read.data());
+          double sum = 0, size = 0;
+          for (size_t i = 0; i < dims; ++i) {
+            sum += double{read[i]} * q[i];
+            size += std::abs(double{read[i]} * q[i]);
+          }
+          EXPECT_NEAR(out[r], sum, 1e-5 * size) << dtype_info(type).name << " " << dims;
+        }
+        EXPECT_EQ(out[kRows], 77);
+      }
+  });
+}
+
+}  // namespace
+}  // namespace kvick::kernels

@@ -1,0 +1,36 @@
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <immintrin.h>
+
+#include "kernels/attention/attention_rows.h"
+#include "kernels/formats/cache_row.h"
+#include "kernels/formats/dtype.h"
+#include "kernels/formats/kivi.h"
+#include "kernels/isa/target.h"
+#include "kernels/table/rows.h"
+
+KVICK_TARGET_AVX2_BEGIN
+// Each needs the ones before it.
+// clang-format off
+#include "kernels/attention/attention_ahead.h"
+#include "kernels/attention/attention_kivi.h"
+#include "kernels/attention/attention_softmax.h"
+#include "kernels/attention/attention_values.h"
+#include "kernels/attention/attention_impl.h"
+#include "kernels/attention/attention_memory.h"
+#include "kernels/attention/attention_merge.h"
+#include "kernels/isa/silu.h"
+#include "kernels/isa/partial_vectors.h"
+#include "kernels/rows/token_weights.h"
+#include "kernels/rows/elementwise_impl.h"
+#include "kernels/isa/vec_avx2.h"
+// clang-format on
+KVICK_TARGET_END
+
+namespace kvick::kernels {
+
+void fill_rows_avx2(Table& table) { fill_rows<VecAvx2>(table); }
+
+}  // namespace kvick::kernels

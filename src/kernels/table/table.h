@@ -1,0 +1,147 @@
+#pragma once
+// One table of functions per instruction set, chosen once at start. Every entry has a scalar twin
+// with the same name; the tests compare each with it. All pointers may be unaligned unless said;
+// sizes are in elements.
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/cpu.h"
+#include "kernels/attention/attention.h"
+#include "kernels/attention/memory.h"
+#include "kernels/formats/matrix.h"
+
+namespace kvick::kernels {
+
+// Rows whose first elements lie one behind the other, then their second ones, and so on.
+struct Columns {
+  size_t rows = 0, stride = 0;  // stride: elements from one column to the next, at least rows
+  size_t dims = 0;              // columns
+};
+
+inline constexpr size_t kWeightBlock = 64;  // tokens: see Table::weigh_tokens
+
+struct Table {
+  base::Isa isa;
+
+  // -- linear layers
+  // ------------------------------------------------------------------------------------------------
+  // Fills q, scale and sums of these tokens and groups of kGroup inputs from a.x. Threads that
+  // share a tile of tokens should have groups of their own: tokens of a tile share cache lines.
+  void (*quantise)(Activations& a, Range tokens, Range groups);
+  // y[t * y_stride + row] = sum_i W[row][i] * x[t][i] for all tokens of `a` and the rows of panels
+  // [begin, end). A token's result does not depend on which other tokens are in the batch, bit for
+  // bit.
+  void (*matmul)(const Matrix& w, const Activations& a, float* y, size_t y_stride, uint32_t begin,
+                 uint32_t end);
+  // The same of matrices of BF16 (has_rounded_matmul) and inputs rounded to bfloat16, which
+  // round_inputs fills a.rounded with: twice as fast where the processor multiplies bfloat16 at
+  // full rate. A token's bits depend on its own inputs alone, as above. Both null: there is no
+  // other, or it is not wanted (rounding_table).
+  void (*round_inputs)(Activations& a, Range tokens, Range groups);
+  void (*matmul_rounded)(const Matrix& w, const Activations& a, float* y, size_t y_stride,
+                         uint32_t begin, uint32_t end);
+  // The linear layers of prompts by another arithmetic, about twice as fast for many tokens: of
+  // inputs and weights rounded to bfloat16, summed in float32. A token's bits depend on its own
+  // inputs alone, as above. round_tile fills 16 tokens of a.values from a.x, zeros past the last.
+  // All null: there is no other.
+  void (*round_tile)(PromptActivations& a, uint32_t tile);
+  void (*matmul_prompt)(const Matrix& w, const PromptActivations& a, float* y, size_t y_stride,
+                        uint32_t begin, uint32_t end);
+  // y.values = bfloat16(silu_mul(gate of a, up of a)): of the inputs of the matrix that comes next,
+  // those of panels [begin, end) of both. Matrices of one type and shape, rows a multiple of 32.
+  void (*matmul_prompt_gated)(const Matrix& gate, const Matrix& up, const PromptActivations& a,
+                              PromptActivations& y, uint32_t begin, uint32_t end);
+
+  // -- element-wise, n elements of one token
+  // ------------------------------------------------------------------------
+  void (*rms_norm)(const float* x, const float* weight, size_t n, float eps, float* y);
+  void (*layer_norm)(const float* x, const float* weight, const float* bias, size_t n, float eps,
+                     float* y);
+  void (*silu_mul)(const float* gate, const float* up, size_t n,
+                   float* y);  // y = gate/(1+exp(-gate)) * up
+  // y = gelu(gate) * up, and x = gelu(x): x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) (Hendrycks
+  // and Gimpel 2016).
+  void (*gelu_mul)(const float* gate, const float* up, size_t n, float* y);
+  void (*gelu)(float* x, size_t n);
+  void (*relu)(float* x, size_t n);
+  void (*relu_squared)(float* x, size_t n);
+  void (*add)(float* x, const float* y, size_t n);            // x += y
+  void (*axpy)(float* x, float a, const float* y, size_t n);  // x += a * y
+  float (*dot)(const float* x, const float* y, size_t n);
+  // Rotary embedding of one head in place. cos_sin: [dims/2] cosines, then [dims/2] sines. Pair i
+  // is elements (2i, 2i+1) if interleaved (GGUF's llama), else (i, i + dims/2) (Hugging Face,
+  // "neox").
+  void (*rope)(float* head, const float* cos_sin, size_t dims, bool interleaved);
+
+  // -- attention
+  // ----------------------------------------------------------------------------------------------------
+  // The softmax state of rows [chunk * kChunkRows, (chunk+1) * kChunkRows) of what each query sees.
+  // A query that sees none of them gets max = -inf, sum = 0, acc = 0.
+  // probs, if not null: unnormalised exp(logit - max) per query and row,
+  // [tokens][group][kChunkRows].
+  void (*attend_chunk)(const View& view, const Queries& queries, uint32_t chunk, Partial out,
+                       float* probs);
+  // The same by another arithmetic, for tokens of prompts: rounded otherwise, several times as fast
+  // with many queries. A query's bits depend on its own rows only, as above. Chunks of types
+  // without it (has_prompt_tiles) or of several, of segments with queries of their own, and lists
+  // (Queries::visible) are computed as above. Null: there is no other.
+  void (*attend_prompt)(const View& view, const Queries& queries, uint32_t chunk, Partial out,
+                        float* probs);
+  // into = into merged with next (in chunk order).
+  void (*merge)(Partial into, Partial next, uint32_t queries, uint32_t head_dim);
+  // out[i][d] = acc/sum for `queries` rows, out_stride floats between two tokens of `group` heads
+  // each. Adds the view's rest: out = (1 - mass) * out + mass * rest.
+  void (*finish)(Partial state, const View& view, const Queries& queries, float* out,
+                 size_t out_stride);
+
+  // -- choosing rows
+  // ----------------------------------------------------------------------------------------------
+  // out[i] = the product of row i with q, for n rows of `dims` elements, of type F32, F16, BF16 or
+  // static ones (codes as they are), `stride` bytes from one to the next.
+  void (*dot_rows)(DType type, const std::byte* rows, size_t stride, size_t n, const float* q,
+                   size_t dims, float* out);
+  // The same of rows that lie as columns, and of several queries: q: [queries][dims], out:
+  // [queries][out_stride], of which shape.rows are written. A score does not depend on the other
+  // queries.
+  void (*dot_columns)(DType type, const std::byte* columns, Columns shape, const float* q,
+                      size_t queries, float* out, size_t out_stride);
+  // How many of x[0, n) are above the limit; a NaN is not.
+  size_t (*count_above)(const float* x, size_t n, float limit);
+  // Their indices, ascending, into out, which has room for them; returns how many.
+  size_t (*indices_above)(const float* x, size_t n, float limit, uint32_t* out);
+
+  // -- sampling
+  // ----------------------------------------------------------------------------------------------
+  // x[i] becomes the weight of token i, exp(scale * (x[i] - highest)) rounded to a multiple of
+  // 2^-34, for n logits of which none is above `highest`. sums[b] is that of the weights
+  // [b * kWeightBlock, (b + 1) * kWeightBlock), exact: sums of weights do not depend on their
+  // order. The same bits under every instruction set. scale: 1 / temperature, finite.
+  void (*weigh_tokens)(float* x, size_t n, float highest, float scale, double* sums);
+
+  // -- a memory of slots
+  // ----------------------------------------------------------------------------------------------
+  // x[i] = exp(scale * (x[i] - max x)), scale > 0; returns their sum. What is left of a softmax is
+  // a division that the caller does where it has fewer elements.
+  float (*exp_row)(float* x, size_t n, float scale);
+  void (*walk_memory)(const MemoryWalk& walk);
+
+  // -- cache rows: float32 to any of their types (dtype.h)
+  // ----------------------------------------------------------------------
+  void (*store_row)(DType type, const float* in, size_t n, std::byte* out);
+  // kGroupRows rows of a type whose rows go together, in as group_from_f32 takes it.
+  void (*store_group)(DType type, const float* in, size_t stride, size_t n, std::byte* const* rows);
+};
+
+// The table of an instruction set that this processor supports (KVICK_CHECK).
+const Table& table(base::Isa isa);
+// The same with matmul_rounded, for which weights of F16 are best read as BF16. Null: this
+// instruction set does not multiply bfloat16. Whether it pays: products_of_bf16_pay (probe.h).
+const Table* rounding_table(base::Isa isa);
+
+// The strongest supported instruction set, or the one named by the environment variable KVICK_ISA
+// (base::isa_names()), the only variable that is read below cli/. Error: unknown or unsupported
+// name.
+base::Result<base::Isa> choose_isa();
+
+}  // namespace kvick::kernels

@@ -1,0 +1,55 @@
+#pragma once
+// Internal to kv/aging: see aged.h.
+
+#include "kv/aging/aged_store.h"
+
+namespace kvick::kv {
+
+class AgedStep final : public CheckedStep {
+ public:
+  // fresh: per slot, room for its rows, which the store counts until the step ends; of no rows if
+  // they have room in the sequence's buffer.
+  AgedStep(AgedStore& store, std::vector<Place> places, std::vector<RowBuffer> fresh,
+           Passage passage);
+  ~AgedStep() override { release(); }
+  AgedStep(const AgedStep&) = delete;
+  AgedStep& operator=(const AgedStep&) = delete;
+
+ private:
+  struct Runs {
+    std::vector<kernels::Run> old, recent, fresh;
+  };
+  // A row of the sequence's buffer or of the step's; none for a row that would have become old, had
+  // more been kept.
+  struct Source {
+    const RowBuffer* buffer = nullptr;
+    uint32_t row = 0;
+  };
+
+  void write_rows(uint32_t layer, const float* k, const float* v) override;
+  void view_rows(const Ask& ask, base::Arena& scratch, kernels::View& out) override;
+  void keep_all(const Kept& kept) override;
+  void keep_rows(uint32_t slot, std::span<const uint32_t> kept) override;
+
+  AgedSequence& sequence(uint32_t slot) const {
+    return static_cast<AgedSequence&>(*places()[slot].sequence);
+  }
+  Source fresh_row(uint32_t slot, uint32_t i) const {
+    if (fresh_[slot].rows() > 0) return {&fresh_[slot], i};
+    const AgedSequence& sequence = this->sequence(slot);
+    return {&sequence.recent, (sequence.length + i) % sequence.recent.rows()};
+  }
+  void pass(const Kept& kept);
+  void read_layer(uint32_t layer, std::span<const Source> sources);
+  void release() {
+    for (const RowBuffer& buffer : fresh_) store_.own_bytes_ -= buffer.bytes();
+    fresh_.clear();  // only once, then: a step may outlive its commit
+  }
+
+  AgedStore& store_;
+  std::vector<RowBuffer> fresh_;  // per slot
+  Passage passage_;
+  std::vector<Runs> runs_;  // per slot; views point into it
+};
+
+}  // namespace kvick::kv

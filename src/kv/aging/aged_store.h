@@ -1,0 +1,121 @@
+#pragma once
+// Internal to kv/aging: see aged.h.
+
+#include <algorithm>
+
+#include "kv/rows/row_buffer.h"
+#include "kv/rows/row_store.h"
+
+namespace kvick::kv {
+
+struct AgedSequence : Sequence {
+  SeqId old{};  // of the inner store; its length is how many rows are old
+  // Row r is at r % rows(). It grows with the sequence until it has room for all that may be recent
+  // at once; before that no row is old, and r % rows() is r.
+  RowBuffer recent;
+
+  void add_runs(uint32_t begin, uint32_t end, std::vector<kernels::Run>& runs) const {
+    for (uint32_t row = begin; row < end;) {
+      const uint32_t at = row % recent.rows(), n = std::min(end - row, recent.rows() - at);
+      runs.push_back({.row = at, .rows = n, .pos = row});
+      row += n;
+    }
+  }
+};
+
+// The rows that become old if all of a step's are kept, and a step of the inner store that has room
+// for them.
+struct Passage {
+  std::vector<uint32_t> slots;  // of the outer step, where they come from
+  std::vector<Slot> old;        // the same, of the inner step
+  std::unique_ptr<Step> step;   // null if there are no such rows
+  std::vector<float> k, v;      // of one layer, as the inner step takes them
+};
+
+class AgedStore final : public CheckedStore {
+ public:
+  AgedStore(const Setup& setup, std::unique_ptr<RowStore> old)
+      : CheckedStore(setup), aging_(*setup.shape.aging), old_(std::move(old)) {}
+
+  std::vector<Piece> map() const override;
+
+ private:
+  friend class AgedStep;
+
+  static AgedSequence& mine(Sequence& sequence) { return static_cast<AgedSequence&>(sequence); }
+
+  // Rows of a sequence's buffer once it has had so many tokens.
+  uint32_t buffer_rows(uint64_t tokens) const {
+    const uint64_t groups = (tokens + kAgingRows - 1) / kAgingRows;
+    return static_cast<uint32_t>(std::min<uint64_t>(groups * kAgingRows, aging_.recent_rows()));
+  }
+
+  std::unique_ptr<Sequence> make_sequence(std::span<const Token>, const Owner&) override {
+    auto sequence = std::make_unique<AgedSequence>();
+    sequence->old = old_->open({}, {}).seq;
+    return sequence;
+  }
+
+  SequenceOr copy_sequence(SeqId id, const Sequence& from) override;
+
+  void free_sequence(std::unique_ptr<Sequence> sequence) override {
+    old_->close(mine(*sequence).old);
+    own_bytes_ -= mine(*sequence).recent.bytes();
+  }
+
+  StepOr start(std::vector<Place> places) override;
+  uint64_t growth_bytes(std::span<const Place> places) const;
+  uint32_t buffer_rows(const Place& place) const {
+    return buffer_rows(uint64_t{place.sequence->length} + place.fresh);
+  }
+  bool grows(const Place& place) const {
+    return buffer_rows(place) > mine(*place.sequence).recent.rows();
+  }
+  // Whether the fresh rows have room in the sequence's buffer. Those of a long prompt have not:
+  // they get one of their own, which ends with the step.
+  bool fits(const Place& place) const {
+    const uint32_t recent = place.sequence->length - aging_.old_rows(place.sequence->length);
+    return uint64_t{recent} + place.fresh <= buffer_rows(place);
+  }
+  Passage passage_of(std::span<const Place> places) const;
+  void grow(AgedSequence& sequence, RowBuffer buffer);
+
+  // A Shortage if this store's own memory cannot grow by so much; else the inner store may have the
+  // rest.
+  std::optional<Shortage> claim(uint64_t own, const std::string& what) {
+    // Most steps need nothing, and to count is work.
+    const uint64_t now = own == 0 ? 0 : own_bytes_ + old_->usage().allocated_bytes;
+    if (auto shortage = over_cap(now, now + own, what)) return shortage;
+    old_->limit(setup().max_bytes - own_bytes_ - own);
+    return std::nullopt;
+  }
+  // The inner store's Shortage as this one's, which wanted to grow by `own` as well.
+  Shortage joined(const Shortage& inner, uint64_t own, const std::string& what) const {
+    const uint64_t now = own_bytes_ + old_->usage().allocated_bytes;
+    return shortage_of(now, now + own + inner.needed_bytes, what).value_or(inner);
+  }
+  static Shortage refused(uint64_t bytes) {
+    return {.needed_bytes = bytes,
+            .available_bytes = 0,
+            .what = fmt::format("the system refuses {} more bytes of cache", bytes)};
+  }
+
+  uint64_t held_bytes() const override { return own_bytes_; }
+  Usage count() const override {
+    Usage usage = old_->usage();
+    uint64_t recent = 0;
+    for_each_sequence([&](SeqId, const Sequence& sequence) {
+      recent += sequence.length - aging_.old_rows(sequence.length);
+    });
+    usage.used_bytes += recent * shape().token_bytes();
+    usage.allocated_bytes += own_bytes_;
+    usage.copied_bytes += copied_bytes_;
+    return usage;
+  }
+
+  Aging aging_;
+  std::unique_ptr<RowStore> old_;
+  uint64_t own_bytes_ = 0, copied_bytes_ = 0;
+};
+
+}  // namespace kvick::kv

@@ -1,0 +1,389 @@
+// What kv.h promises, for every strategy of the registry, its options and every element type.
+
+#include <algorithm>
+#include <gtest/gtest.h>
+#include <numeric>
+#include <thread>
+
+#include "kv/testing/cases.h"
+#include "kv/testing/store_and_twin.h"
+
+namespace kvick::kv::test {
+namespace {
+
+class Conformance : public testing::TestWithParam<Case> {
+ protected:
+  void SetUp() override {
+    if (const std::string why = unavailable(GetParam().spec); !why.empty()) GTEST_SKIP() << why;
+  }
+  static Shape shape() {
+    return shape_of(GetParam(), {.layers = 2, .kv_heads = 3, .head_dim = 6, .max_tokens = 400});
+  }
+  static Pair pair(uint64_t max_bytes = UINT64_MAX) {
+    return {GetParam().spec, shape(), max_bytes};
+  }
+  static Spec spec() { return spec_of(GetParam().spec); }
+  static Spec select() { return select_of(GetParam().spec); }
+  static const Strategy& strategy() { return *find_strategy(spec().name); }
+  static Traits traits() { return traits_of(strategy(), shape(), spec(), select()); }
+  // Whether a step shows every committed row: as it was written or, if it is old, as that type has
+  // it.
+  static bool shows_all() { return strategy().traits.exact && select().name.empty(); }
+  // Bytes of some sequences that grew to so many tokens, one by one.
+  static uint64_t bytes_after(uint32_t tokens, uint32_t sequences = 1) {
+    return cost_of(spec(), setup_for(GetParam().spec, shape()), {tokens, sequences})
+        .value()
+        .fast_bytes;
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Registry, Conformance, testing::ValuesIn(cases()), name_of);
+
+TEST_P(Conformance, OpenedSequencesAreEmptyAndTakeNoMemory) {
+  Pair p = pair();
+  const std::vector<Token> prompt = {1, 2, 3};
+  const Opened a = p.store->open(prompt), b = p.store->open(prompt);
+  EXPECT_NE(a.seq, b.seq);
+  EXPECT_EQ(a.cached, 0u);
+  EXPECT_EQ(p.store->length(a.seq), 0u);
+  const Usage usage = p.store->usage();
+  EXPECT_EQ(usage.sequences, 2u);
+  EXPECT_EQ(usage.allocated_bytes, 0u);
+  EXPECT_EQ(p.store->shape().max_tokens, shape().max_tokens);
+}
+
+TEST_P(Conformance, RowsComeBackInOrderAsTheyWereWritten) {
+  if (!shows_all()) GTEST_SKIP() << "not all rows are shown";
+  Pair p = pair();
+  const SeqId a = p.open(), b = p.open(), c = p.open();
+  const std::vector<std::vector<Slot>> batches = {
+      {{a, 17}, {b, 1}}, {{c, 5}}, {{b, 1}, {a, 1}, {c, 90}}, {{c, 200}, {a, 1}}, {{b, 2}}};
+  for (const auto& slots : batches) {
+    auto step = p.begin(slots);
+    ASSERT_NE(step, nullptr);
+    for (const uint32_t layer : {1u, 0u}) write_layer(*step, p.shape, p.fresh, layer);
+    p.expect_all_shown(*step);
+    p.commit(*step, Kept::all({p.slots}));
+  }
+  p.expect_contents();
+}
+
+TEST_P(Conformance, AStepShowsEachLayerAsSoonAsItIsWritten) {
+  if (traits().memory) GTEST_SKIP() << "keeps a memory and shows no rows";
+  Pair p = pair();
+  const SeqId a = p.open();
+  p.add(a, 3);
+  auto step = p.begin({{a, 2}});
+  for (uint32_t layer = 0; layer < p.shape.layers; ++layer) {
+    write_layer(*step, p.shape, p.fresh, layer);
+    base::Arena scratch;
+    kernels::View view;
+    view.past.push_back({});  // what was there is overwritten
+    view.rest = reinterpret_cast<const float*>(&view);
+    step->view(ask_of(0, layer, 2), scratch, view);
+    EXPECT_EQ(view.rest, nullptr);
+    if (shows_all()) {
+      EXPECT_TRUE(gather(view, p.shape, true) == p.bytes_shown(0, layer, 2, true));
+    }
+  }
+}
+
+TEST_P(Conformance, ADroppedStepLeavesContentsAndUsedBytesUnchanged) {
+  Pair p = pair();
+  const SeqId a = p.open(), b = p.open();
+  p.add(a, 30);
+  const Usage before = p.store->usage();
+  for (int written = 0; written <= 2; ++written) {
+    auto step = p.begin({{b, 50}, {a, 100}});
+    for (int layer = 0; layer < written; ++layer) write_layer(*step, p.shape, p.fresh, layer);
+  }
+  const Usage after = p.store->usage();
+  EXPECT_EQ(after.used_bytes, before.used_bytes);
+  EXPECT_EQ(after.sequences, before.sequences);
+  EXPECT_EQ(p.store->length(a), 30u);
+  EXPECT_EQ(p.store->length(b), 0u);
+  if (shows_all()) p.expect_contents();
+}
+
+TEST_P(Conformance, AnEmptyCommitKeepsNothing) {
+  Pair p = pair();
+  const SeqId a = p.open(), b = p.open();
+  p.add(a, 4);
+  auto step = p.begin({{a, 3}, {b, 2}});
+  write_all(*step, p.shape, p.fresh);
+  p.commit(*step, {.rows = {{}, {}}});
+  EXPECT_EQ(p.store->length(a), 4u);
+  EXPECT_EQ(p.store->length(b), 0u);
+  if (shows_all()) p.expect_contents();
+}
+
+TEST_P(Conformance, ATreeCommitKeepsThePathInOrder) {
+  if (!shows_all()) GTEST_SKIP() << "not all rows are shown";
+  Pair p = pair();
+  const SeqId a = p.open(), b = p.open();
+  p.add(a, 10);
+  const uint64_t copied = p.store->usage().copied_bytes;
+  auto step = p.begin({{a, 8}, {b, 5}});
+  const uint64_t grown = p.store->usage().copied_bytes;
+  write_all(*step, p.shape, p.fresh);
+  p.commit(*step, {.rows = {{0, 1, 4, 7}, {2}}});
+  EXPECT_GE(p.store->usage().copied_bytes, copied);
+  // 4, 7 and 2 at most; a window of static length may have to move for them.
+  if (!traits().endless) {
+    EXPECT_LE(p.store->usage().copied_bytes - grown, 3 * p.shape.token_bytes());
+  }
+  EXPECT_EQ(p.store->length(a), 14u);
+  EXPECT_EQ(p.store->length(b), 1u);
+  p.add(b, 3);
+  p.add(a, 2);
+  p.expect_contents();
+}
+
+TEST_P(Conformance, AForkHasTheSameRowsAndIsIsolated) {
+  Pair p = pair();
+  const SeqId a = p.open();
+  p.add(a, 70);
+  const Usage before = p.store->usage();
+  const SeqId b = p.store->fork(a).value(), c = p.store->fork(b).value();
+  p.twin[b] = p.twin[c] = p.twin[a];
+  if (shows_all()) p.expect_contents();
+  p.add(b, 5);
+  p.add(a, 90);
+  p.close(a);
+  p.add(c, 1);
+  if (shows_all()) p.expect_contents();
+  p.close(b);
+  p.close(c);
+  EXPECT_EQ(p.store->usage().allocated_bytes, 0u);
+  EXPECT_GE(p.store->usage().copied_bytes, before.copied_bytes);
+}
+
+TEST_P(Conformance, AForkOfAnEmptySequenceIsEmpty) {
+  Pair p = pair();
+  const SeqId b = p.store->fork(p.open()).value();
+  EXPECT_EQ(p.store->length(b), 0u);
+  EXPECT_EQ(p.store->usage().allocated_bytes, 0u);
+  p.add(b, 3);
+}
+
+TEST_P(Conformance, AForkPastTheCapIsAShortageAndChangesNothing) {
+  if (traits_of(strategy(), {}, spec(), select()).cheap_fork || traits().tiered)
+    GTEST_SKIP() << "a fork takes little memory";
+  kv::Setup rows = setup_for(GetParam().spec, shape());
+  if (!traits().forgets) rows.select = {};  // what it keeps beside them is shared
+  Pair p = pair(bytes_after(60) + cost_of(spec(), rows, {60, 1}).value().fast_bytes - 1);
+  const SeqId a = p.open();
+  for (uint32_t i = 0; i < 6; ++i) p.add(a, 10);
+  const Usage before = p.store->usage();
+  const auto fork = p.store->fork(a);
+  ASSERT_FALSE(fork.ok());
+  EXPECT_GT(fork.error().needed_bytes, fork.error().available_bytes);
+  EXPECT_NE(fork.error().what.find("fork of sequence 0"), std::string::npos) << fork.error().what;
+  EXPECT_EQ(p.store->usage(), before);
+}
+
+TEST_P(Conformance, AFailedBeginLeavesNoTraceInAnySlot) {
+  Pair p = pair(bytes_after(120, 3));
+  const SeqId a = p.open(), b = p.open(), c = p.open(), d = p.open();
+  p.add(a, 30);
+  p.add(b, 30);
+  const Usage before = p.store->usage();
+  ASSERT_EQ(p.begin({{a, 1}, {c, 370}, {b, 370}, {d, 370}}), nullptr);
+  EXPECT_GT(p.shortage.needed_bytes, p.shortage.available_bytes);
+  EXPECT_NE(p.shortage.what.find("4 sequences"), std::string::npos) << p.shortage.what;
+  EXPECT_EQ(p.store->usage(), before);
+  EXPECT_EQ(p.store->length(a), 30u);
+  EXPECT_EQ(p.store->length(c), 0u);
+  if (shows_all()) p.expect_contents();
+}
+
+TEST_P(Conformance, AStepPastTheContextIsAShortageThatSaysSo) {
+  if (traits().endless) GTEST_SKIP() << "no context ends its sequences";
+  Pair p = pair();
+  EXPECT_EQ(p.store->most_tokens(), p.shape.max_tokens);
+  const SeqId a = p.open(), b = p.open();
+  p.add(a, 399);
+  const Usage before = p.store->usage();
+  EXPECT_EQ(p.begin({{b, 1}, {a, 2}}), nullptr);
+  EXPECT_EQ(p.shortage.what, "sequence 0: 401 tokens of a context of 400");
+  EXPECT_EQ(p.shortage.needed_bytes, 2 * p.shape.token_bytes());
+  EXPECT_EQ(p.shortage.available_bytes, p.shape.token_bytes());
+  EXPECT_EQ(p.begin({{b, UINT32_MAX}}), nullptr);
+  EXPECT_EQ(p.store->usage(), before);
+  p.add(a, 1);
+  EXPECT_EQ(p.begin({{a, 1}}), nullptr);
+}
+
+TEST_P(Conformance, ClosingGivesEverythingBackAndRetiresTheId) {
+  Pair p = pair();
+  const SeqId a = p.open(), b = p.open();
+  p.add(a, 100);
+  p.add(b, 3);
+  p.close(a);
+  EXPECT_EQ(p.store->usage().used_bytes,
+            traits().memory ? bytes_after(3) : 3 * p.shape.token_bytes());
+  EXPECT_EQ(p.store->usage().slow_bytes, 0u);
+  const SeqId c = p.open();
+  EXPECT_NE(c, a);
+  EXPECT_NE(c, b);
+  p.close(b);
+  p.close(c);
+  const Usage usage = p.store->usage();
+  EXPECT_EQ(usage.allocated_bytes, 0u);
+  EXPECT_EQ(usage.used_bytes, 0u);
+  EXPECT_EQ(usage.wasted_bytes, 0u);
+  EXPECT_EQ(usage.sequences, 0u);
+}
+
+TEST_P(Conformance, UsageAddsUpAndStaysUnderTheCap) {
+  // Several rows a step may need room of their own, which what grew by one did not.
+  const uint64_t room = shape().aging || traits().forgets ? 4 * shape().token_bytes() : 0;
+  const uint64_t cap = bytes_after(400, 2) + room;
+  Pair p = pair(cap);
+  const SeqId a = p.open(), b = p.open();
+  for (uint32_t i = 0; i < 100; ++i) {
+    p.add(i % 3 == 0 ? b : a, 1 + i % 4);
+    const Usage usage = p.store->usage();
+    EXPECT_EQ(usage.wasted_bytes, usage.allocated_bytes - usage.used_bytes - usage.cached_bytes);
+    EXPECT_LE(usage.allocated_bytes, cap);
+    EXPECT_EQ(usage.shared_bytes, 0u);
+    if (!traits().tiered) {
+      EXPECT_EQ(usage.slow_bytes, 0u);
+    }
+    if (shows_all() && !traits().tiered) {
+      EXPECT_EQ(usage.used_bytes,
+                p.shape.used_bytes(p.store->length(a)) + p.shape.used_bytes(p.store->length(b)));
+    }
+  }
+}
+
+TEST_P(Conformance, TheCostFormulasEqualARunToTheByte) {
+  Pair p = pair();
+  const SeqId a = p.open(), b = p.open();
+  const kv::Setup setup = setup_for(GetParam().spec, p.shape);
+  const uint32_t most = p.shape.max_tokens * (traits().endless ? 3 : 1);
+  for (uint32_t tokens = 1; tokens <= most; ++tokens) {
+    auto step = p.begin({{a, 1}, {b, 1}});
+    write_all(*step, p.shape, p.fresh);
+    const Cost cost = cost_of(spec(), setup, {tokens, 2}).value();
+    if (tokens % 37 == 1) {
+      const uint64_t before = p.store->usage().read_bytes;
+      uint64_t read = read_bytes(*step, p.shape, setup.memory);
+      if (!select().name.empty()) read = p.store->usage().read_bytes - before;
+      ASSERT_EQ(cost.read_bytes_per_token, read) << tokens;
+    }
+    step->commit(Kept::all({p.slots}));
+    const Usage usage = p.store->usage();
+    ASSERT_EQ(cost.fast_bytes, usage.allocated_bytes) << tokens;
+    ASSERT_EQ(cost.slow_bytes, usage.slow_bytes) << tokens;
+    ASSERT_EQ(cost.copied_bytes, usage.copied_bytes) << tokens;
+  }
+  EXPECT_EQ(cost_of(spec(), setup, {0, 2}).value().fast_bytes, 0u);
+}
+
+// The bucket of a view that has one is around all of its runs, and all of it can be read.
+void expect_buckets(Step& step, bool has_one) {
+  base::Arena scratch;
+  kernels::View view;
+  step.view(ask_of(0, 1, 2), scratch, view);
+  const kernels::Bucket bucket = view.fresh.bucket;
+  EXPECT_EQ(bucket.rows > 0, has_one);
+  if (!has_one) return;
+  std::vector<kernels::Segment> segments(view.past.span().begin(), view.past.span().end());
+  segments.push_back(view.fresh);
+  for (const kernels::Segment& segment : segments)
+    for (const kernels::Run& run : segment.runs) {
+      EXPECT_GE(run.row, bucket.row);
+      EXPECT_LE(run.row + run.rows, bucket.row + bucket.rows);
+    }
+  volatile uint8_t read = 0;
+  for (uint32_t i = 0; i < bucket.rows * view.fresh.v_stride; ++i)
+    read = static_cast<uint8_t>(view.fresh.v[bucket.row * view.fresh.v_stride + i]);
+  (void)read;
+}
+
+TEST_P(Conformance, TraitsTellTheTruth) {
+  Pair p = pair();
+  const SeqId a = p.open();
+  p.add(a, traits().max_fresh == 0 ? 250 : std::min(250u, traits().max_fresh));
+  const std::vector<Token> prompt(20, 7);
+  EXPECT_EQ(p.store->open(prompt).cached, 0u);
+  const uint64_t copied = p.store->usage().copied_bytes;
+  ASSERT_TRUE(p.store->fork(a).ok());
+  EXPECT_EQ(p.store->usage().copied_bytes == copied, traits().cheap_fork);
+
+  auto step = p.begin({{a, 1}});
+  write_all(*step, p.shape, p.fresh);
+  if (shows_all()) p.expect_all_shown(*step);
+  if (traits().memory) return;
+  expect_buckets(*step, traits().buckets);
+  if (traits().per_query) return;
+  base::Arena scratch;
+  kernels::View without, with;
+  step->view({.slot = 0, .layer = 1, .head = 1}, scratch, without);
+  const bool as_written =
+      gather(without, p.shape, true) == bytes_of(p.shape, p.shown(0), 1, 1, true);
+  EXPECT_EQ(as_written, traits().exact);
+  const std::vector<float> q(p.shape.head_dim, 1.5f);
+  step->view({.slot = 0, .layer = 1, .head = 1, .q = q.data(), .q_stride = p.shape.head_dim},
+             scratch, with);
+  EXPECT_TRUE(gather(with, p.shape, false) == gather(without, p.shape, false));
+}
+
+TEST_P(Conformance, ViewsMayBeTakenFromManyThreads) {
+  if (traits().memory) GTEST_SKIP() << "keeps a memory and shows no rows";
+  Pair p = pair();
+  const SeqId a = p.open(), b = p.open();
+  p.add(a, 100);
+  p.add(b, 7);
+  auto step = p.begin({{a, 3}, {b, 4}});
+  for (uint32_t layer = 0; layer < p.shape.layers; ++layer) {
+    write_layer(*step, p.shape, p.fresh, layer);
+    std::vector<std::vector<std::byte>> expected;  // per slot, head, K or V
+    for (uint32_t i = 0; i < 2 * 3 * 2 && shows_all(); ++i)
+      expected.push_back(p.bytes_shown(i / 6, layer, i / 2 % 3, i % 2 == 1));
+    std::atomic<int> wrong = 0;
+    std::vector<std::thread> threads;
+    for (uint32_t thread = 0; thread < 4; ++thread)
+      threads.emplace_back([&, layer, thread] {
+        base::Arena scratch;
+        kernels::View view;
+        for (uint32_t i = 0; i < 60; ++i) {
+          const Ask ask = ask_of(i % 2, layer, i % 3);
+          step->view(ask, scratch, view);
+          const uint32_t is_v = i % 4 < 2 ? 1 : 0, at = (ask.slot * 3 + ask.head) * 2 + is_v;
+          if (shows_all() && gather(view, p.shape, is_v == 1) != expected[at]) ++wrong;
+          // Each of the six views once.
+          if (traits().wants_probs && i < 6 && thread == i % 4)
+            step->observe(ask, view, std::vector<float>(rows_of(view), 0.5f));
+        }
+      });
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_EQ(wrong, 0);
+  }
+}
+
+class Endless : public Conformance {};
+INSTANTIATE_TEST_SUITE_P(Registry, Endless, testing::ValuesIn(endless_cases()), name_of);
+
+TEST_P(Endless, AnEndlessSequenceGoesOnPastTheContext) {
+  Pair p = pair();
+  EXPECT_EQ(p.store->most_tokens(), UINT32_MAX);
+  const SeqId a = p.open();
+  for (const uint32_t rows : {390, 9, 1, 1, 399, 1, 700, 3}) {
+    p.add(a, rows);
+    const Usage usage = p.store->usage();
+    EXPECT_EQ(usage.allocated_bytes, bytes_after(400));
+    if (traits().exact) {
+      EXPECT_EQ(usage.used_bytes, p.held(a).size() * p.shape.token_bytes());
+      p.expect_contents();
+    }
+  }
+  const SeqId b = p.store->fork(a).value();
+  p.twin[b] = p.twin[a];
+  p.add(b, 2);
+  if (traits().exact) p.expect_contents();
+}
+
+}  // namespace
+}  // namespace kvick::kv::test

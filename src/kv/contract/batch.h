@@ -1,0 +1,56 @@
+#pragma once
+// What the calls of the contract (kv.h) take: batches of sequences that grow, who asks for what,
+// and what is kept.
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "kv/contract/usage.h"
+
+namespace kvick::kv {
+
+using Token = int32_t;
+
+// On whose behalf a sequence is opened.
+struct Owner {
+  uint64_t salt = 0;     // rows serve prompts of the same salt only
+  int32_t priority = 0;  // of the rows that are kept when it is closed: the lowest may go first
+};
+
+struct Slot {
+  SeqId seq{};
+  uint32_t fresh = 0;  // rows that this step adds, at least 1
+  // Whose rows they are, [fresh], until the step ends; or empty: then no other sequence is given
+  // this one's rows from here on.
+  std::span<const Token> tokens;
+};
+struct Batch {
+  std::span<const Slot> slots;  // at least one, each sequence at most once
+};
+
+// Who asks for a view: the slot of the batch, and its queries, token t, head g at q + t * q_stride
+// + g * head_dim.
+struct Ask {
+  uint32_t slot = 0, layer = 0, head = 0;  // head: of kv_heads
+  const float* q = nullptr;
+  uint32_t q_stride = 0;
+};
+
+// The queries of one layer, of all slots, and where what they read goes.
+struct Reading {
+  uint32_t group = 0;        // query heads that share a KV head
+  const float* q = nullptr;  // [sum of fresh][kv_heads][group][head_dim]
+  float* out = nullptr;      // the same; all of it is overwritten
+  // Per slot null: a chain; or per token the fresh rows on its path, itself last. Empty: chains.
+  std::span<const std::span<const uint32_t>* const> paths;
+};
+
+// Per slot, the fresh rows to keep: the path through the slot's tree of tokens, root first.
+// Ascending, for a token comes after its parent. An empty list keeps none.
+struct Kept {
+  std::vector<std::vector<uint32_t>> rows;
+  static Kept all(const Batch& batch);
+};
+
+}  // namespace kvick::kv

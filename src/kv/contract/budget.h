@@ -1,0 +1,63 @@
+#pragma once
+// One hard cap on the memory of several stores, of whatever strategies, and of what goes with them:
+// whoever is about to take memory charges it first, and gives the charge back with the memory. A
+// budget may be used from many threads; it outlives its charges.
+
+#include <atomic>
+#include <string_view>
+
+#include "base/result.h"
+#include "kv/contract/usage.h"
+
+namespace kvick::kv {
+
+class Budget;
+
+// Bytes of a budget that are held. Move-only; the destructor gives them back.
+class Charge {
+ public:
+  Charge() = default;  // of no budget: what it holds is charged to nobody
+  explicit Charge(Budget* budget) : budget_(budget) {}
+  Charge(Charge&& other) noexcept { swap(other); }
+  Charge& operator=(Charge&& other) noexcept {
+    swap(other);
+    return *this;
+  }
+  ~Charge() { lower_to(0); }
+
+  uint64_t bytes() const { return bytes_; }
+  // At least so many; false and no change if the budget has not the rest.
+  bool raise_to(uint64_t bytes);
+  // At most so many.
+  void lower_to(uint64_t bytes);
+
+ private:
+  void swap(Charge& other) noexcept;
+  Budget* budget_ = nullptr;
+  uint64_t bytes_ = 0;
+};
+
+class Budget {
+ public:
+  explicit Budget(uint64_t bytes) : bytes_(bytes) {}
+  Budget(const Budget&) = delete;
+  Budget& operator=(const Budget&) = delete;
+
+  uint64_t bytes() const { return bytes_; }
+  uint64_t used() const { return used_.load(std::memory_order_relaxed); }
+  uint64_t free() const { return bytes_ - used(); }
+  // For memory that no store counts; `what` begins the sentence of the Shortage.
+  base::Result<Charge, Shortage> charge(uint64_t bytes, std::string_view what);
+
+ private:
+  friend class Charge;
+  bool take(uint64_t bytes);
+
+  const uint64_t bytes_;
+  std::atomic<uint64_t> used_ = 0;  // never more than bytes_
+};
+
+// The sentence of stores and budgets alike.
+Shortage not_free(std::string_view what, uint64_t needed, uint64_t free, uint64_t of);
+
+}  // namespace kvick::kv

@@ -1,0 +1,182 @@
+#include "kv/contract/checked_store.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace kvick::kv {
+namespace {
+
+uint32_t number(SeqId id) { return static_cast<uint32_t>(id); }
+
+}  // namespace
+
+Opened CheckedStore::open(std::span<const Token> prompt, const Owner& owner) {
+  check_idle("open");
+  std::unique_ptr<Sequence> sequence = make_sequence(prompt, owner);
+  const uint32_t cached = sequence->length;
+  return {.seq = add(std::move(sequence)), .cached = cached};
+}
+
+base::Result<SeqId, Shortage> CheckedStore::fork(SeqId seq) {
+  check_idle("fork");
+  SequenceOr copy = copy_sequence(seq, find(seq));
+  settle();
+  if (!copy.ok()) return std::move(copy).error();
+  return add(std::move(copy).value());
+}
+
+void CheckedStore::close(SeqId seq) {
+  check_idle("close");
+  find(seq);
+  free_sequence(std::move(sequences_.extract(seq).mapped()));
+  settle();
+}
+
+base::Result<std::unique_ptr<Step>, Shortage> CheckedStore::begin(const Batch& batch) {
+  check_idle("begin");
+  std::vector<Place> places = places_of(batch);
+  if (std::optional<Shortage> shortage = past_context(places)) return *shortage;
+  StepOr step = start(std::move(places));
+  if (!step.ok()) {
+    settle();
+    return std::move(step).error();
+  }
+  live_ = step->get();
+  return std::unique_ptr<Step>(std::move(step).value());
+}
+
+void CheckedStore::read_rows(SeqId, uint32_t, uint32_t, std::span<std::byte>) const {
+  KVICK_CHECK(false, "read_rows() of a strategy that does not move rows");
+}
+
+base::Status<Shortage> CheckedStore::append_rows(SeqId, std::span<const Token>,
+                                                 std::span<const std::byte>) {
+  KVICK_CHECK(false, "append_rows() of a strategy that does not move rows");
+}
+
+uint32_t CheckedStore::length(SeqId seq) const { return find(seq).length; }
+
+uint64_t CheckedStore::shrink(uint64_t bytes) {
+  check_idle("shrink");
+  const uint64_t given = evict(bytes);
+  settle();
+  return given;
+}
+
+Usage CheckedStore::usage() const {
+  Usage usage = count();
+  usage.wasted_bytes = usage.allocated_bytes - usage.used_bytes - usage.cached_bytes;
+  usage.sequences = static_cast<uint32_t>(sequences_.size());
+  return usage;
+}
+
+std::vector<Piece> CheckedStore::piece_each(
+    base::FunctionRef<Piece(const Sequence&)> piece_of) const {
+  std::vector<Piece> pieces;
+  for_each_sequence([&](SeqId id, const Sequence& sequence) {
+    Piece& piece = pieces.emplace_back(piece_of(sequence));
+    piece.users = 1;
+    piece.owner = id;
+  });
+  return pieces;
+}
+
+void CheckedStore::for_each_sequence(base::FunctionRef<void(SeqId, const Sequence&)> use) const {
+  for (const auto& [id, sequence] : sequences_) use(id, *sequence);
+}
+
+uint64_t CheckedStore::tokens() const {
+  uint64_t tokens = 0;
+  for_each_sequence([&](SeqId, const Sequence& sequence) { tokens += sequence.length; });
+  return tokens;
+}
+
+std::optional<Shortage> CheckedStore::shortage_of(uint64_t now, uint64_t then,
+                                                  std::string_view what) const {
+  const uint64_t needed = then - now;
+  uint64_t free = setup_.max_bytes - std::min(setup_.max_bytes, now), of = setup_.max_bytes;
+  if (const Budget* const budget = setup_.budget.get()) {
+    const uint64_t held = held_bytes();
+    KVICK_CHECK(held <= charge_.bytes(), "{} bytes are held, {} are charged", held,
+                charge_.bytes());
+    const uint64_t left = budget->free() + (charge_.bytes() - held) + cached_bytes();
+    if (left < free) free = left, of = budget->bytes();
+  }
+  if (needed <= free) return std::nullopt;
+  return not_free(what, needed, free, of);
+}
+
+std::optional<Shortage> CheckedStore::over_cap(uint64_t now, uint64_t then, std::string_view what) {
+  for (;;) {
+    if (auto shortage = shortage_of(now, then, what)) return shortage;
+    const uint64_t wanted = held_bytes() + (then - now);
+    if (charge_.raise_to(wanted)) return std::nullopt;
+    // Its own cached rows have the rest, unless another store was faster: then it is asked again.
+    const uint64_t has = charge_.bytes() + setup_.budget->free();
+    if (wanted > has) evict(wanted - has);
+  }
+}
+
+uint64_t CheckedStore::charge_up_to(uint64_t bytes) {
+  for (;;) {
+    const uint64_t free = setup_.budget != nullptr ? setup_.budget->free() : UINT64_MAX;
+    const uint64_t rise = std::min(bytes - std::min(bytes, charge_.bytes()), free);
+    if (charge_.raise_to(charge_.bytes() + rise)) return charge_.bytes();
+  }
+}
+
+SeqId CheckedStore::add(std::unique_ptr<Sequence> sequence) {
+  KVICK_CHECK(next_id_ != UINT32_MAX, "all {} sequence ids were used", UINT32_MAX);
+  const SeqId id{next_id_++};
+  sequences_.emplace(id, std::move(sequence));
+  return id;
+}
+
+Sequence& CheckedStore::find(SeqId seq) const {
+  const auto found = sequences_.find(seq);
+  KVICK_CHECK(found != sequences_.end(), "sequence {} is not open", number(seq));
+  return *found->second;
+}
+
+void CheckedStore::check_idle(std::string_view call) const {
+  KVICK_CHECK(live_ == nullptr, "{} while a step is alive", call);
+}
+
+std::vector<Place> CheckedStore::places_of(const Batch& batch) const {
+  KVICK_CHECK(!batch.slots.empty(), "a batch of no slots");
+  std::vector<Place> places;
+  std::vector<SeqId> ids;
+  uint64_t first = 0;
+  for (const Slot& slot : batch.slots) {
+    KVICK_CHECK(slot.fresh > 0, "sequence {} adds no row", number(slot.seq));
+    KVICK_CHECK(slot.tokens.empty() || slot.tokens.size() == slot.fresh, "{} tokens for {} rows",
+                slot.tokens.size(), slot.fresh);
+    places.push_back({.id = slot.seq,
+                      .sequence = &find(slot.seq),
+                      .fresh = slot.fresh,
+                      .first = first,
+                      .tokens = slot.tokens});
+    ids.push_back(slot.seq);
+    first += slot.fresh;
+  }
+  std::sort(ids.begin(), ids.end());
+  const auto twice = std::adjacent_find(ids.begin(), ids.end());
+  KVICK_CHECK(twice == ids.end(), "sequence {} is in the batch twice", number(*twice));
+  return places;
+}
+
+std::optional<Shortage> CheckedStore::past_context(std::span<const Place> places) const {
+  const Shape& shape = setup_.shape;
+  for (const Place& place : places) {
+    const uint64_t length = place.sequence->length, rows = length + place.fresh;
+    if (rows <= most_tokens_) continue;
+    return Shortage{.needed_bytes = place.fresh * shape.token_bytes(),
+                    .available_bytes = (most_tokens_ - length) * shape.token_bytes(),
+                    .what = fmt::format("sequence {}: {} tokens of a context of {}",
+                                        number(place.id), rows, most_tokens_)};
+  }
+  return std::nullopt;
+}
+
+}  // namespace kvick::kv

@@ -1,0 +1,99 @@
+#pragma once
+// The rules of kv.h that are the same for every strategy, enforced once: ids, order of calls,
+// batches, the context's length. A strategy derives a Sequence, a CheckedStore and a CheckedStep,
+// and its methods see valid arguments only.
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "kv/contract/budget.h"
+#include "kv/contract/checked_step.h"
+#include "kv/contract/strategy.h"
+
+namespace kvick::kv {
+
+class CheckedStore : public Store {
+ public:
+  // most_tokens: of one sequence, as kv::most_tokens gives it for the strategy.
+  CheckedStore(const Setup& setup, uint32_t most_tokens)
+      : setup_(setup), most_tokens_(most_tokens), charge_(setup.budget.get()) {}
+  explicit CheckedStore(const Setup& setup) : CheckedStore(setup, setup.shape.max_tokens) {}
+
+  Opened open(std::span<const Token> prompt, const Owner& owner) final;
+  base::Result<SeqId, Shortage> fork(SeqId seq) final;
+  void close(SeqId seq) final;
+  base::Result<std::unique_ptr<Step>, Shortage> begin(const Batch& batch) final;
+  // Of strategies without Traits::moves_rows.
+  void read_rows(SeqId seq, uint32_t first, uint32_t count,
+                 std::span<std::byte> out) const override;
+  base::Status<Shortage> append_rows(SeqId seq, std::span<const Token> tokens,
+                                     std::span<const std::byte> rows) override;
+  uint32_t length(SeqId seq) const final;
+  uint32_t most_tokens() const final { return most_tokens_; }
+  uint64_t shrink(uint64_t bytes) final;
+  Usage usage() const final;
+  const Shape& shape() const final { return setup_.shape; }
+  // The most bytes that it may allocate from now on, where it is a part of another store.
+  virtual void limit(uint64_t max_bytes) { setup_.max_bytes = max_bytes; }
+
+ protected:
+  using SequenceOr = base::Result<std::unique_ptr<Sequence>, Shortage>;
+  using StepOr = base::Result<std::unique_ptr<CheckedStep>, Shortage>;
+
+  const Setup& setup() const { return setup_; }
+  // A Shortage if allocated bytes would rise from `now` to `then`, past the cap or the budget;
+  // `what` begins its sentence. Cached rows count as free.
+  std::optional<Shortage> shortage_of(uint64_t now, uint64_t then, std::string_view what) const;
+  // The same, and if there is none the rise is charged to the budget, for which cached rows may
+  // have to go. The charge is that of the call or of the step that it begins: when it ends, what is
+  // held stays charged.
+  std::optional<Shortage> over_cap(uint64_t now, uint64_t then, std::string_view what);
+
+  // What the budget gives without anybody's having to make way, up to `bytes` held: how many those
+  // are. Charged like the rise of over_cap().
+  uint64_t charge_up_to(uint64_t bytes);
+
+  virtual std::unique_ptr<Sequence> make_sequence(std::span<const Token> prompt,
+                                                  const Owner& owner) = 0;
+  virtual SequenceOr copy_sequence(SeqId id, const Sequence& from) = 0;
+  virtual void free_sequence(std::unique_ptr<Sequence> sequence) = 0;
+  // Reserves room for all places, which fit into the context, or changes nothing.
+  virtual StepOr start(std::vector<Place> places) = 0;
+  // All but sequences and wasted.
+  virtual Usage count() const = 0;
+  // Usage::allocated_bytes, but for what a store inside this one charges to the budget itself.
+  virtual uint64_t held_bytes() const = 0;
+  // Usage::cached_bytes, and Store::shrink.
+  virtual uint64_t cached_bytes() const { return 0; }
+  virtual uint64_t evict(uint64_t bytes) {
+    (void)bytes;
+    return 0;
+  }
+  // For map(): a piece for each sequence, whose users and owner are set here.
+  std::vector<Piece> piece_each(base::FunctionRef<Piece(const Sequence&)> piece_of) const;
+  void for_each_sequence(base::FunctionRef<void(SeqId, const Sequence&)> use) const;
+  // Committed tokens of all open sequences.
+  uint64_t tokens() const;
+  Sequence& find(SeqId seq) const;  // base::Bug if it is not open
+  void check_idle(std::string_view call) const;
+
+ private:
+  friend class CheckedStep;
+  SeqId add(std::unique_ptr<Sequence> sequence);
+  std::vector<Place> places_of(const Batch& batch) const;
+  std::optional<Shortage> past_context(std::span<const Place> places) const;
+  // Gives back what is charged and not held.
+  void settle() { charge_.lower_to(held_bytes()); }
+
+  Setup setup_;
+  uint32_t most_tokens_;
+  std::map<SeqId, std::unique_ptr<Sequence>> sequences_;
+  uint32_t next_id_ = 0;
+  const CheckedStep* live_ = nullptr;
+  Charge charge_;  // at least held_bytes()
+};
+
+}  // namespace kvick::kv

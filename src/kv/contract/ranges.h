@@ -1,0 +1,31 @@
+#pragma once
+// Static quantisation: one set of parameters for all rows of a head, known before the first of
+// them, so that a row is quantised once and keeps its bytes wherever it goes ("LLM Technical Notes:
+// KV Cache Implementation for inference on HTP", the page on quantised models).
+
+#include <vector>
+
+#include "kv/contract/strategy.h"
+
+namespace kvick::kv {
+
+// The largest magnitudes that the rows of each head are to hold, from a calibration pass; what is
+// beyond is cut. [layers][kv_heads], finite, not negative.
+struct StaticRanges {
+  std::vector<float> k, v;
+  bool operator==(const StaticRanges&) const = default;
+};
+
+// What a code of a head's rows counts; 1 if the shape's type is not static.
+inline float static_scale(const Setup& setup, uint32_t layer, uint32_t head, bool is_v) {
+  const kernels::DType type = is_v ? setup.shape.v_type : setup.shape.k_type;
+  if (!kernels::is_static(type)) return 1;
+  const std::vector<float>& ranges = is_v ? setup.ranges->v : setup.ranges->k;
+  return ranges[size_t{layer} * setup.shape.kv_heads + head] /
+         static_cast<float>(kernels::static_limit(type));
+}
+
+// What a value is multiplied with to become a code: 0 where all of them are 0, or as good as.
+inline float inverse_scale(float scale) { return scale > 1e-35F ? 1 / scale : 0; }
+
+}  // namespace kvick::kv

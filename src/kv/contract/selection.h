@@ -1,0 +1,80 @@
+#pragma once
+// How many rows a policy reads, which follows from its options and the number of rows alone: so the
+// planner knows it too.
+
+#include "kv/contract/options.h"
+
+namespace kvick::kv {
+
+// The options that all policies have, in this order; what differs is their defaults.
+inline constexpr size_t kSelectionOptions = 4;
+constexpr Option budget_option(std::string_view fallback = "0.25") {
+  return {.name = "budget",
+          .summary = "committed rows that are read: a share, such as 0.25, or so many, such as 512",
+          .fallback = fallback};
+}
+constexpr Option sinks_option(std::string_view fallback = "4") {
+  return {.name = "sinks",
+          .summary = "first rows that are always read, counted in the budget",
+          .fallback = fallback};
+}
+constexpr Option recent_option(std::string_view fallback = "32") {
+  return {.name = "recent",
+          .summary = "newest rows that are always read, counted in the budget",
+          .fallback = fallback};
+}
+constexpr Option dense_layers_option(std::string_view fallback = "0") {
+  return {
+      .name = "dense_layers", .summary = "first layers that read all rows", .fallback = fallback};
+}
+// Of a budget that is a share, wherever it stands. Without it a quarter of a hundred rows is less
+// than sinks and recent ones, and what is lost then stays in the rows of the layers behind: ADR 18.
+constexpr Option least_option() {
+  return {
+      .name = "least",
+      .summary = "rows that a share is never less than: sequences of so many read all of theirs",
+      .fallback = "128"};
+}
+// Of those that leave rows in place, wherever it stands.
+constexpr Option loss_option() {
+  return {.name = "loss",
+          .summary =
+              "raises a sequence's budget while checks find that what it leaves out has more of "
+              "the attention than this, such as 0.02; 0: never",
+          .fallback = "0"};
+}
+
+// Of a sequence's committed rows: `take` of rows [first, last) are read, and all others.
+struct Choosing {
+  uint32_t first = 0, last = 0, take = 0;
+  bool all() const { return take == last - first; }
+  // Of a sequence of so many rows.
+  uint32_t read_rows(uint32_t rows) const { return rows - (last - first) + take; }
+};
+
+struct Selection {
+  uint64_t share = 0;  // of the rows, in millionths; 0: `rows` is given
+  uint32_t rows = 0;
+  uint32_t least = 0;  // rows that the share is never less than
+  uint32_t sinks = 0, recent = 0, dense_layers = 0;
+  uint32_t unit = 1;  // rows that are chosen together
+  uint32_t loss = 0;  // millionths of the attention that rows left out may have; 0: it is not held
+
+  // Sinks and recent rows count, and are read even where they are more than the budget; whole units
+  // are chosen, so that up to unit - 1 rows of the budget may be left.
+  Choosing of(uint32_t committed) const;
+  uint32_t budget(uint32_t committed) const;
+  // With a budget that is larger by a half, so many times over, up to all rows.
+  Selection raised(uint32_t times) const;
+};
+
+// One option each, but for read_budget, which reads least= too. Errors: a value that makes no
+// sense; least= of a budget that is no share.
+base::Status<> read_budget(const Spec& spec, const Option& option, Selection& selection);
+base::Result<uint32_t> read_rows(const Spec& spec, const Option& option);
+base::Status<> read_loss(const Spec& spec, Selection& selection);
+// The options that all policies have.
+base::Result<Selection> read_selection(const Spec& spec,
+                                       std::span<const Option, kSelectionOptions> options);
+
+}  // namespace kvick::kv

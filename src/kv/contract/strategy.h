@@ -1,0 +1,133 @@
+#pragma once
+// What a strategy is: a row of the registry's table (kv/registry/registry.h), and what its stores
+// are made from.
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/clock.h"
+#include "base/result.h"
+#include "base/thread_pool.h"
+#include "kernels/table/table.h"
+#include "kv/contract/growth_rates.h"
+#include "kv/contract/kv.h"
+#include "kv/contract/model_facts.h"
+#include "kv/contract/row_fetcher.h"
+
+namespace kvick::kv {
+
+// NAME[:key=value[,key=value]...], as given to --kv.
+struct Spec {
+  std::string name;
+  std::map<std::string, std::string> options;
+};
+base::Result<Spec> parse_spec(std::string_view text);
+std::string spec_text(const Spec& spec);  // the inverse
+
+struct Traits {
+  // Every committed row is attended to, as it was written; if endless, the last max_tokens - 1 of
+  // them and every fresh row up to the token itself.
+  bool exact = true;
+  bool per_query = false;      // view() depends on Ask::q
+  bool wants_probs = false;    // observe() must be called
+  bool wants_inputs = false;   // inputs() must be called
+  bool shares_prefix = false;  // open() may return cached > 0
+  bool cheap_fork = false;     // fork() of a sequence that was opened copies no row
+  bool buckets = false;        // every view of it has a kernels::Segment::bucket
+  bool holds_old = false;      // its stores are RowStores, which can hold the rows of Shape::aging
+  bool moves_rows = false;     // read_rows and append_rows move rows as they are stored
+  bool forgets = false;        // commits give rows up for good
+  bool endless = false;        // a sequence may grow past the shape's max_tokens
+  // Keeps a memory of the model's slots and no rows: needs Setup::memory and rows of type f32,
+  // answers read() and not view(). All others are for models without one.
+  bool memory = false;
+  // Keeps rows in a slower tier, and needs Setup::tier. A view of one layer ends those of the
+  // others.
+  bool tiered = false;
+  uint32_t max_fresh = 0;  // rows that one slot may add in one step; 0: no limit of its own
+};
+
+struct Option {
+  std::string_view name, summary, fallback;  // fallback: the default, as text
+};
+
+struct Load {
+  uint32_t tokens = 0;  // of each sequence, prompt included
+  uint32_t sequences = 1;
+  uint32_t step = 1;  // tokens that each gains a step; old rows come several at a time
+};
+// What a load costs, from the strategy's formulas alone.
+struct Cost {
+  uint64_t fast_bytes = 0, slow_bytes = 0;  // allocated at the end
+  uint64_t read_bytes_per_token = 0;        // by the attention of the last token
+  uint64_t slow_read_bytes_per_token = 0;   // from the slower tier, for one of each
+  uint64_t copied_bytes = 0;                // over the whole load, step by step
+};
+
+class Budget;         // budget.h
+struct Predictor;     // predictor.h
+struct StaticRanges;  // ranges.h
+
+// What every store is made from.
+struct Setup {
+  Shape shape;
+  uint64_t max_bytes = UINT64_MAX;  // the store's own cap on allocated_bytes
+  // What the store allocates is charged to it first, beside what other stores do; null: none.
+  std::shared_ptr<Budget> budget = {};
+  // float32 to one of the shape's types, n elements: kernels::Table::store_row, or its definition.
+  void (*store_row)(kernels::DType type, const float* in, size_t n,
+                    std::byte* out) = kernels::from_f32;
+  // The same for rows that go together: kernels::Table::store_group, or its definition.
+  void (*store_group)(kernels::DType type, const float* in, size_t stride, size_t n,
+                      std::byte* const* rows) = kernels::group_from_f32;
+  // Threads that work for the store; null: the caller's alone.
+  base::ThreadPool* pool = nullptr;
+  // Measures what growing and spare rows cost, if a strategy asks; empty: it must not.
+  std::function<base::Result<GrowthRates>()> growth_rates = {};
+  // What a strategy computes with, if it computes; null: the scalar ones.
+  const kernels::Table* kernels = nullptr;
+  const Memory* memory = nullptr;
+  std::shared_ptr<const StaticRanges> ranges;  // of the static element types, null without one
+  std::shared_ptr<const Predictor> predictor;  // of maple and loki, null without it
+  std::optional<Spec> tier = {};               // the slower tier, as --kv-tier names it (tier.h)
+  UnitsAsked asked = {};                       // of a slower tier; empty: views show all rows
+  // Positions that the model knows, which is where the sequences of an endless strategy end.
+  uint32_t most_positions = UINT32_MAX;
+  // Told of each block that a prompt finds: seconds since it was used last; empty: nobody.
+  std::function<void(double)> on_reuse = {};
+  base::Clock clock = base::steady_seconds;  // of these
+  // Whether rows may serve other sequences that begin alike. Old rows may not: the recent ones that
+  // belong to them are elsewhere.
+  bool shares_prefix = true;
+  Spec select = {};        // the policy of which rows are read (policy.h); no name: all are
+  uint32_t group = 1;      // query heads that share a KV head
+  uint32_t model_dim = 0;  // of Step::inputs
+  Rotation rotation = {};
+};
+
+struct Strategy {
+  std::string_view name, summary;
+  std::span<const Option> options;
+  Traits traits;  // of rows that stay as they were written; else see traits_of
+  // Takes away the traits that a store with those options has not; null: options change none.
+  void (*limit_traits)(const Spec& spec, Traits& traits) = nullptr;
+  // Error: an option's value that makes no sense, named. make_store and cost_of refuse unknown
+  // options, impossible shapes and loads before they call these.
+  base::Result<std::unique_ptr<Store>> (*make)(const Setup& setup, const Spec& spec);
+  base::Result<Cost> (*cost)(const Setup& setup, const Spec& spec, const Load& load);
+};
+
+// Store::most_tokens of a strategy's stores.
+inline uint32_t most_tokens(const Traits& traits, const Setup& setup) {
+  return traits.endless ? setup.most_positions : setup.shape.max_tokens;
+}
+
+// The registry's rows, the default first; registry/registry.cc.
+std::span<const Strategy> strategies();
+
+}  // namespace kvick::kv

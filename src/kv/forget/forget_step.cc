@@ -1,0 +1,203 @@
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "base/check.h"
+#include "kv/forget/forget_store.h"
+#include "kv/rows/fresh_rows.h"
+#include "kv/select/row_arithmetic.h"
+
+namespace kvick::kv {
+
+ForgetStep::ForgetStep(ForgetStore& store, std::vector<Place> places, std::vector<RowBuffer> fresh)
+    : CheckedStep(store, std::move(places)), store_(store), fresh_(std::move(fresh)) {
+  for (uint32_t slot = 0; slot < this->places().size(); ++slot) {
+    const ForgetSequence& sequence = this->sequence(slot);
+    const uint32_t added = fresh_[slot].rows();
+    // Without rotation all of them are read the same way.
+    const uint32_t sinks = std::min(
+        sequence.held, store_.rule_.rotates_sinks ? store_.rule_.selection.sinks : uint32_t{0});
+    runs_.push_back({.sinks = {.row = 0, .rows = sinks, .pos = 0},
+                     .others = {.row = sinks, .rows = sequence.held - sinks, .pos = sinks},
+                     .fresh = {.row = 0, .rows = added, .pos = sequence.length}});
+    const size_t heads = size_t{store_.shape().layers} * store_.shape().kv_heads;
+    const bool noted = store_.rule_.notes(sequence.length + added);
+    probs_.emplace_back(noted ? heads * (sequence.held + added) : 0);
+  }
+}
+
+void ForgetStep::write_rows(uint32_t layer, const float* k, const float* v) {
+  write_fresh_rows(store_.setup(), places(), {layer, k, v},
+                   [&](uint32_t slot, uint32_t head, bool is_v, uint32_t i) {
+                     return fresh_[slot].row(layer, head, is_v, i);
+                   });
+}
+
+void ForgetStep::view_rows(const Ask& ask, base::Arena& scratch, kernels::View& out) {
+  const ForgetSequence& sequence = this->sequence(ask.slot);
+  const Runs& runs = runs_[ask.slot];
+  const auto segment = [&](const RowBuffer& rows, const kernels::Run& run) {
+    kernels::Segment made =
+        segment_of(store_.setup(), ask.layer, ask.head, rows.row(ask.layer, ask.head, false, 0),
+                   rows.row(ask.layer, ask.head, true, 0));
+    made.runs = {&run, 1};
+    return made;
+  };
+  out = {};
+  if (runs.sinks.rows > 0) {
+    out.past.push_back(segment(sequence.rows, runs.sinks));
+    if (sequence.length > sequence.held) out.past[0].q = rotated(ask, scratch);
+  }
+  if (runs.others.rows > 0) out.past.push_back(segment(sequence.rows, runs.others));
+  out.fresh = segment(fresh_[ask.slot], runs.fresh);
+  const Shape& shape = store_.shape();
+  store_.read_bytes_.fetch_add((uint64_t{sequence.held} + runs.fresh.rows) *
+                                   (shape.row_bytes(false) + shape.row_bytes(true)),
+                               std::memory_order_relaxed);
+}
+
+// The queries as if the rows that are gone had never been: the distances to the sinks are those in
+// the cache.
+const float* ForgetStep::rotated(const Ask& ask, base::Arena& scratch) const {
+  const Setup& setup = store_.setup();
+  if (setup.rotation.frequency.empty()) return nullptr;
+  KVICK_CHECK(ask.q != nullptr, "a view without queries of a store whose views depend on them");
+  const ForgetSequence& sequence = this->sequence(ask.slot);
+  const uint32_t dims = setup.rotation.dims, head_dim = store_.shape().head_dim;
+  const std::span<float> turn = scratch.make<float>(dims);
+  const size_t pairs = setup.rotation.frequency.size();
+  for (size_t i = 0; i < pairs; ++i) {
+    const double angle = -setup.rotation.frequency[i] * (sequence.length - sequence.held);
+    turn[i] = static_cast<float>(std::cos(angle));
+    turn[pairs + i] = static_cast<float>(std::sin(angle));
+  }
+  const size_t count = size_t{fresh_[ask.slot].rows()} * setup.group;
+  const std::span<float> q = scratch.make<float>(count * head_dim);
+  for (size_t i = 0; i < count; ++i) {
+    float* const to = q.data() + i * head_dim;
+    std::copy_n(ask.q + i / setup.group * ask.q_stride + i % setup.group * head_dim, head_dim, to);
+    kernels_of(setup).rope(to, turn.data(), dims, setup.rotation.interleaved);
+  }
+  return q.data();
+}
+
+void ForgetStep::observe_rows(const Ask& ask, const kernels::View&, std::span<const float> probs) {
+  if (probs_[ask.slot].empty()) return;
+  const size_t rows = sequence(ask.slot).held + fresh_[ask.slot].rows();
+  KVICK_CHECK_EQ(probs.size(), rows);
+  const size_t at = size_t{ask.layer} * store_.shape().kv_heads + ask.head;
+  std::copy_n(probs.data(), rows, probs_[ask.slot].data() + at * rows);
+}
+
+// What a row's probability, summed over the queries of a slot and KV head, counts. A step of many
+// tokens has as many queries, of which the sum alone is known: the mean stands for each.
+float ForgetStep::noted(uint32_t slot, float probability) const {
+  if (store_.rule_.noted == Noted::kMass) return probability;
+  const auto fresh = static_cast<float>(fresh_[slot].rows());
+  const auto rows = static_cast<float>(sequence(slot).held) + fresh;
+  const float queries = fresh * static_cast<float>(store_.setup().group);
+  return probability * rows < queries ? -fresh : 0;
+}
+
+void ForgetStep::keep_all(const Kept& kept) {
+  CheckedStep::keep_all(kept);
+  release();
+}
+
+void ForgetStep::keep_rows(uint32_t slot, std::span<const uint32_t> kept) {
+  ForgetSequence& sequence = this->sequence(slot);
+  const Shape& shape = store_.shape();
+  const auto work = [&](size_t begin, size_t end, unsigned) {
+    for (size_t at = begin; at < end; ++at)
+      keep_of_head(slot, static_cast<uint32_t>(at / shape.kv_heads),
+                   static_cast<uint32_t>(at % shape.kv_heads), kept);
+  };
+  constexpr size_t kGrain = 16;  // heads that one thread does before the others help
+  const size_t heads = size_t{shape.layers} * shape.kv_heads;
+  if (base::ThreadPool* const pool = store_.setup().pool)
+    pool->parallel_for(heads, kGrain, work);
+  else
+    work(0, heads, 0);
+  sequence.length += static_cast<uint32_t>(kept.size());
+  sequence.held = store_.rule_.held(sequence.length);
+  store_.copied_bytes_ += kept.size() * shape.token_bytes();
+}
+
+// Of rows that may go, with what is noted of each by its number, as many as have to: those that
+// count least, of equal ones the oldest. In order.
+std::vector<uint32_t> ForgetStep::given_up(const ForgetRule& rule, std::span<const RowNote> notes,
+                                           uint32_t tokens) {
+  const uint32_t stay = rule.held(tokens), all = static_cast<uint32_t>(notes.size());
+  std::vector<uint32_t> go;
+  if (all <= stay) return go;
+  const uint32_t newest = tokens - rule.recent(tokens);
+  for (uint32_t row = 0; row < all; ++row)
+    if (notes[row].pos >= rule.selection.sinks && notes[row].pos < newest) go.push_back(row);
+  // Without an order of all values std::nth_element leaves its range: what is not a number counts
+  // least.
+  const auto mass_of = [&](uint32_t row) {
+    return std::isnan(notes[row].mass) ? -std::numeric_limits<float>::infinity() : notes[row].mass;
+  };
+  const auto before = [&](uint32_t a, uint32_t b) {
+    const float x = mass_of(a), y = mass_of(b);
+    return x != y ? x < y : notes[a].pos < notes[b].pos;
+  };
+  std::nth_element(go.begin(), go.begin() + (all - stay), go.end(), before);
+  go.resize(all - stay);
+  std::sort(go.begin(), go.end());
+  return go;
+}
+
+// What is noted of the rows that were held and of those that are kept, by number: held ones are
+// first.
+std::vector<RowNote> ForgetStep::notes_of(uint32_t slot, size_t at,
+                                          std::span<const uint32_t> kept) const {
+  const ForgetSequence& sequence = this->sequence(slot);
+  const uint32_t held = sequence.held;
+  const auto first = sequence.notes.begin() + static_cast<ptrdiff_t>(at * sequence.rows.rows());
+  std::vector<RowNote> notes(first, first + held);
+  for (uint32_t i = 0; i < kept.size(); ++i) notes.push_back({.pos = sequence.length + i});
+  if (probs_[slot].empty()) return notes;
+  const float* const probs = probs_[slot].data() + at * (held + fresh_[slot].rows());
+  for (uint32_t row = 0; row < notes.size(); ++row)
+    notes[row].mass += noted(slot, probs[row < held ? row : held + kept[row - held]]);
+  return notes;
+}
+
+// Rows that stay keep their place if it is one of the first; new ones and the others take the
+// places of those that go.
+void ForgetStep::keep_of_head(uint32_t slot, uint32_t layer, uint32_t head,
+                              std::span<const uint32_t> kept) {
+  ForgetSequence& sequence = this->sequence(slot);
+  const ForgetRule& rule = store_.rule_;
+  const size_t at = size_t{layer} * store_.shape().kv_heads + head;
+  const std::vector<RowNote> all = notes_of(slot, at, kept);
+  const uint32_t tokens = sequence.length + static_cast<uint32_t>(kept.size());
+  const std::vector<uint32_t> go = given_up(rule, all, tokens);
+  const uint32_t held = sequence.held, stay = static_cast<uint32_t>(all.size() - go.size());
+  const uint32_t in_place = std::min(held, stay);
+  RowNote* const notes = sequence.notes.data() + at * sequence.rows.rows();
+  std::copy_n(all.begin(), in_place, notes);
+  auto gone = go.begin();
+  uint32_t spare = held;
+  for (uint32_t row = in_place; row < all.size(); ++row) {
+    if (std::binary_search(go.begin(), go.end(), row)) continue;
+    const uint32_t to = gone != go.end() && *gone < in_place ? *gone++ : spare++;
+    for (const bool is_v : {false, true})
+      std::memcpy(sequence.rows.row(layer, head, is_v, to),
+                  row < held ? sequence.rows.row(layer, head, is_v, row)
+                             : fresh_[slot].row(layer, head, is_v, kept[row - held]),
+                  store_.shape().row_bytes(is_v));
+    notes[to] = all[row];
+  }
+  if (rule.noted == Noted::kLows && !go.empty())  // each time is judged by what was noted since
+    for (uint32_t row = 0; row < stay; ++row) notes[row].mass = 0;
+}
+
+void ForgetStep::release() {
+  for (const RowBuffer& buffer : fresh_) store_.own_bytes_ -= buffer.bytes();
+  fresh_.clear();  // only once, then: a step may outlive its commit
+}
+
+}  // namespace kvick::kv

@@ -1,0 +1,276 @@
+// Policies that forget, beside their definitions.
+
+#include <algorithm>
+#include <cmath>
+#include <gtest/gtest.h>
+#include <random>
+#include <set>
+
+#include "kv/testing/cases.h"
+#include "kv/testing/store_and_twin.h"
+
+namespace kvick::kv::test {
+namespace {
+
+constexpr Shape kShape = {.layers = 2,
+                          .kv_heads = 2,
+                          .head_dim = 8,
+                          .max_tokens = 400,
+                          .k_type = kernels::DType::kF32,
+                          .v_type = kernels::DType::kF32};
+
+// The committed rows that one head shows, out of those that were ever committed, in order of age.
+Rows shown(const kernels::View& view, const Rows& all, uint32_t layer, uint32_t head) {
+  std::map<std::vector<std::byte>, Row> number;
+  for (const Row row : all) number[bytes_of(kShape, {row}, layer, head, true)] = row;
+  Rows rows;
+  for (const kernels::Segment& segment : view.past)
+    for (const kernels::Run& run : segment.runs)
+      for (uint32_t i = 0; i < run.rows; ++i) {
+        const std::byte* at = segment.v + size_t{run.row + i} * segment.v_stride;
+        rows.push_back(number.at({at, at + kShape.row_bytes(true)}));
+      }
+  std::sort(rows.begin(), rows.end());
+  return rows;
+}
+
+TEST(Streaming, KeepsTheSinksAndTheNewestRows) {
+  for (const char* budget : {"20", "0.3,least=0"}) {
+    Pair p(fmt::format("virtual streaming:sinks=3,budget={}", budget), kShape);
+    const SeqId a = p.open();
+    for (const uint32_t rows : {1U, 7U, 40U, 1U, 1U, 2U, 100U, 3U, 1U}) {
+      p.add(a, rows);
+      auto step = p.begin({{a, 2}});
+      write_all(*step, kShape, p.fresh);
+      const Rows& all = p.twin[a];
+      const auto n = static_cast<uint32_t>(all.size());
+      const uint32_t share = (n * 3 + 9) / 10;
+      const uint32_t left = std::min(n, std::max(4U, budget[0] == '2' ? 20U : share));
+      Rows expected(all.begin(), all.begin() + std::min(3U, left));
+      expected.insert(expected.end(), all.end() - (left - std::min(3U, left)), all.end());
+      base::Arena scratch;
+      kernels::View view;
+      step->view(ask_of(0, 1, 1), scratch, view);
+      EXPECT_EQ(shown(view, all, 1, 1), expected) << n;
+      EXPECT_EQ(gather(view, kShape, true).size(), (left + 2) * kShape.row_bytes(true));
+    }
+  }
+}
+
+// A query at position p and a key at position k give what they give at p - gone and k.
+TEST(Streaming, TurnsTheQueriesOfTheSinksBackByTheRowsThatAreGone) {
+  const std::vector<double> frequency = {1.0, 0.25, 0.01};
+  constexpr uint32_t kGroup = 2, kRows = 50, kBudget = 20;
+  for (const bool interleaved : {false, true}) {
+    kv::Setup setup = test_setup(kShape);
+    setup.select = parse_spec(fmt::format("streaming:sinks=3,budget={}", kBudget)).value();
+    setup.group = kGroup;
+    setup.rotation = {.frequency = frequency, .dims = 6, .interleaved = interleaved};
+    const auto store = std::move(make_store(parse_spec("virtual").value(), setup)).value();
+    const SeqId a = store->open({}).seq;
+    const Slot prompt = {.seq = a, .fresh = kRows, .tokens = {}},
+               next = {.seq = a, .fresh = 2, .tokens = {}};
+    auto step = std::move(store->begin({{&prompt, 1}})).value();
+    write_all(*step, kShape, Rows(kRows, 1));
+    step->commit(Kept::all({{&prompt, 1}}));
+    step = std::move(store->begin({{&next, 1}})).value();
+    write_all(*step, kShape, {2, 3});
+    const Ask ask = ask_of(0, 1, 0);
+    base::Arena scratch;
+    kernels::View view;
+    step->view(ask, scratch, view);
+    ASSERT_EQ(view.past.size(), 2U);
+    ASSERT_NE(view.past[0].q, nullptr);
+    EXPECT_EQ(view.past[1].q, nullptr);
+    for (uint32_t i = 0; i < 2 * kGroup; ++i) {
+      const float* q = ask.q + i / kGroup * ask.q_stride + i % kGroup * kShape.head_dim;
+      const float* turned = view.past[0].q + i * kShape.head_dim;
+      for (uint32_t pair = 0; pair < 3; ++pair) {
+        const uint32_t x = interleaved ? 2 * pair : pair, y = interleaved ? x + 1 : pair + 3;
+        const double angle = -frequency[pair] * (kRows - kBudget);
+        EXPECT_NEAR(turned[x], q[x] * std::cos(angle) - q[y] * std::sin(angle), 1e-5);
+        EXPECT_NEAR(turned[y], q[x] * std::sin(angle) + q[y] * std::cos(angle), 1e-5);
+      }
+      EXPECT_EQ(turned[6], q[6]);
+      EXPECT_EQ(turned[7], q[7]);
+    }
+  }
+}
+
+// One head by the definition: a list of rows with the attention that each had.
+struct Hitters {
+  std::vector<std::pair<Row, double>> rows;  // oldest first
+
+  void end_step(const Rows& kept, const std::map<Row, float>& probs, uint32_t budget) {
+    for (const Row row : kept) rows.emplace_back(row, 0);
+    for (auto& [row, mass] : rows) mass += probs.at(row);
+    while (rows.size() > budget) {
+      const auto newest = rows.end() - (budget + 1) / 2;
+      rows.erase(std::min_element(
+          rows.begin(), newest, [](const auto& a, const auto& b) { return a.second < b.second; }));
+    }
+  }
+  Rows numbers() const {
+    Rows all;
+    for (const auto& [row, mass] : rows) all.push_back(row);
+    return all;
+  }
+};
+
+TEST(H2o, KeepsTheNewestHalfAndTheRowsThatHadMostAttentionInEachHead) {
+  constexpr uint32_t kBudget = 15;
+  Pair p(fmt::format("virtual h2o:budget={}", kBudget), kShape);
+  const SeqId a = p.open();
+  std::map<std::pair<uint32_t, uint32_t>, Hitters> twins;  // of each layer and head
+  std::mt19937 random(3);
+  for (uint32_t turn = 0; turn < 60; ++turn) {
+    const uint32_t fresh = turn % 7 == 0 ? 20 : 1 + turn % 3;
+    auto step = p.begin({{a, fresh}});
+    write_all(*step, kShape, p.fresh);
+    Kept kept = Kept::all({p.slots});
+    if (turn % 4 == 1) kept.rows[0].pop_back();
+    const bool dropped = turn % 5 == 3;
+    Rows all = p.twin[a], stay;
+    for (const uint32_t row : kept.rows[0]) stay.push_back(p.fresh[row]);
+    for (uint32_t layer = 0; layer < 2; ++layer)
+      for (uint32_t head = 0; head < 2; ++head) {
+        base::Arena scratch;
+        kernels::View view;
+        step->view(ask_of(0, layer, head), scratch, view);
+        ASSERT_EQ(shown(view, all, layer, head), (twins[{layer, head}].numbers()));
+        // Every row's probability follows from its number; the store has them in its own order.
+        std::vector<float> probs;
+        std::map<Row, float> of;
+        const auto give = [&](Row row) {
+          of[row] = static_cast<float>((row * 2654435761U ^ turn * 97 ^ layer * 31 ^ head) % 1009);
+          probs.push_back(of[row]);
+        };
+        std::map<std::vector<std::byte>, Row> number;
+        for (const Row row : all) number[bytes_of(kShape, {row}, layer, head, true)] = row;
+        const std::vector<std::byte> bytes = gather(view, kShape, true);
+        const size_t size = kShape.row_bytes(true), past = bytes.size() / size - fresh;
+        for (size_t i = 0; i < past; ++i)
+          give(number.at({bytes.begin() + static_cast<ptrdiff_t>(i * size),
+                          bytes.begin() + static_cast<ptrdiff_t>((i + 1) * size)}));
+        for (const Row row : p.fresh) give(row);
+        step->observe(ask_of(0, layer, head), view, probs);
+        if (!dropped) twins[{layer, head}].end_step(stay, of, kBudget);
+      }
+    if (!dropped) p.commit(*step, kept);
+  }
+}
+
+// One head by the definition: a list of rows, and how often each had less than an even share.
+struct Lows {
+  struct Note {
+    Row row;
+    uint32_t pos, lows = 0;
+  };
+  std::vector<Note> rows;  // oldest first
+  uint32_t tokens = 0;
+
+  void end_step(const Rows& kept, const std::map<Row, float>& probs, uint32_t fresh) {
+    const auto all = static_cast<float>(rows.size() + fresh);
+    for (const Row row : kept) rows.push_back({.row = row, .pos = tokens++});
+    for (Note& note : rows)
+      if (probs.at(note.row) / static_cast<float>(fresh) < 1 / all) note.lows += fresh;
+  }
+  // At a number of tokens that is a multiple of `drop`, down to so many rows.
+  void give_up(uint32_t left, uint32_t recent) {
+    if (rows.size() <= left) return;
+    while (rows.size() > left) {
+      const auto newest = rows.end() - recent;
+      rows.erase(std::max_element(rows.begin(), newest,
+                                  [](const Note& a, const Note& b) { return a.lows < b.lows; }));
+    }
+    for (Note& note : rows) note.lows = 0;
+  }
+  Rows numbers() const {
+    Rows all;
+    for (const Note& note : rows) all.push_back(note.row);
+    return all;
+  }
+};
+
+TEST(Scissorhands, GivesUpRowsThatRecentQueriesPaidLittleAttentionTo) {
+  constexpr uint32_t kBudget = 20, kDrop = 6, kRecent = 4;
+  Pair p(fmt::format("virtual scissorhands:budget={},drop={},recent={}", kBudget, kDrop, kRecent),
+         kShape);
+  const SeqId a = p.open();
+  std::map<std::pair<uint32_t, uint32_t>, Lows> twins;  // of each layer and head
+  for (uint32_t turn = 0; turn < 120; ++turn) {
+    const uint32_t fresh = turn == 0 ? 18 : 1;
+    auto step = p.begin({{a, fresh}});
+    write_all(*step, kShape, p.fresh);
+    const bool dropped = turn % 5 == 3;
+    const Rows all = p.twin[a];
+    for (uint32_t layer = 0; layer < 2; ++layer)
+      for (uint32_t head = 0; head < 2; ++head) {
+        Lows& twin = twins[{layer, head}];
+        base::Arena scratch;
+        kernels::View view;
+        step->view(ask_of(0, layer, head), scratch, view);
+        ASSERT_EQ(shown(view, all, layer, head), twin.numbers()) << turn;
+        std::vector<float> probs;
+        std::map<Row, float> of;
+        const auto rows = static_cast<float>(twin.rows.size() + fresh);
+        const auto give = [&](Row row) {
+          const uint32_t number = (row * 2654435761U ^ turn * 977 ^ layer * 31 ^ head) % 1009;
+          of[row] = static_cast<float>(fresh * number) / (505 * rows);
+          probs.push_back(of[row]);
+        };
+        std::map<std::vector<std::byte>, Row> number;
+        for (const Row row : all) number[bytes_of(kShape, {row}, layer, head, true)] = row;
+        const std::vector<std::byte> bytes = gather(view, kShape, true);
+        const size_t size = kShape.row_bytes(true), past = bytes.size() / size - fresh;
+        for (size_t i = 0; i < past; ++i)
+          give(number.at({bytes.begin() + static_cast<ptrdiff_t>(i * size),
+                          bytes.begin() + static_cast<ptrdiff_t>((i + 1) * size)}));
+        for (const Row row : p.fresh) give(row);
+        step->observe(ask_of(0, layer, head), view, probs);
+        if (dropped) continue;
+        twin.end_step(p.fresh, of, fresh);
+        if (twin.tokens % kDrop == 0) twin.give_up(kBudget - kDrop + 1, kRecent);
+        ASSERT_LE(twin.rows.size(), kBudget);
+      }
+    if (!dropped) p.commit(*step, Kept::all({p.slots}));
+  }
+}
+
+// What a draft would have forgotten had it been kept.
+TEST(Forgetting, ARejectedDraftForgetsNothing) {
+  for (const char* policy :
+       {"streaming:budget=20,sinks=2", "h2o:budget=20", "scissorhands:budget=20,drop=5,recent=3"}) {
+    SCOPED_TRACE(policy);
+    Pair p(fmt::format("virtual {}", policy), kShape);
+    const SeqId a = p.open();
+    p.add(a, 14);
+    const auto rows = [&] {
+      const auto step = p.begin({{a, 1}});
+      write_all(*step, kShape, p.fresh);
+      base::Arena scratch;
+      kernels::View view;
+      step->view(ask_of(0, 1, 0), scratch, view);
+      return shown(view, p.twin[a], 1, 0);
+    };
+    const auto guess = [&](std::vector<uint32_t> kept) {
+      const auto step = p.begin({{a, 30}});
+      write_all(*step, kShape, p.fresh);
+      p.commit(*step, {.rows = {std::move(kept)}});
+    };
+    EXPECT_EQ(rows(), p.twin[a]);
+    guess({});
+    EXPECT_EQ(rows(), p.twin[a]);
+    guess({0, 29});
+    EXPECT_EQ(p.store->length(a), 16u);
+    if (std::string(policy).starts_with("scissorhands")) continue;  // has given up at 15
+    EXPECT_EQ(rows(), p.twin[a]);
+    p.add(a, 4);
+    EXPECT_EQ(rows(), p.twin[a]);
+    guess({3});
+    EXPECT_EQ(rows().size(), 20u);
+  }
+}
+
+}  // namespace
+}  // namespace kvick::kv::test

@@ -1,0 +1,57 @@
+// H2O: half of the budget are the newest rows, the other half those that had most of the attention
+// so far, summed over all queries, for each KV head others ("H2O: Heavy-Hitter Oracle for Efficient
+// Generative Inference of Large Language Models", Zhang et al. 2023, algorithm 1). Queries that
+// share a KV head are summed, and those of drafts that were not kept too.
+
+#include "kv/forget/forget_store.h"
+
+namespace kvick::kv {
+namespace {
+
+constexpr Option kOptions[] = {
+    budget_option(),
+    sinks_option("0"),
+    {.name = "recent",
+     .summary = "newest rows that are kept, counted in the budget: so many, or half of it",
+     .fallback = "half"},
+    least_option()};
+
+base::Result<ForgetRule> rule_of(const Setup& setup) {
+  ForgetRule rule = {.noted = Noted::kMass};
+  KVICK_TRY_VOID(read_budget(setup.select, kOptions[0], rule.selection));
+  KVICK_TRY(rule.selection.sinks, read_rows(setup.select, kOptions[1]));
+  const auto recent = setup.select.options.find("recent");
+  rule.half_recent = recent == setup.select.options.end() || recent->second == "half";
+  if (!rule.half_recent) {
+    KVICK_TRY(rule.selection.recent, read_rows(setup.select, kOptions[2]));
+  }
+  return rule;
+}
+
+base::Result<std::unique_ptr<Store>> make(const Setup& setup, const Layout& layout) {
+  KVICK_TRY(const ForgetRule rule, rule_of(setup));
+  return make_forget_store(setup, layout, rule);
+}
+
+base::Result<Cost> cost(const Setup& setup, const Layout& layout, const Load& load) {
+  KVICK_TRY(const ForgetRule rule, rule_of(setup));
+  return forget_cost(setup, layout, rule, load);
+}
+
+void change_traits(Traits& traits) {
+  forgetting_traits(traits);
+  traits.wants_probs = true;
+}
+
+}  // namespace
+
+Policy h2o_policy() {
+  return {.name = "h2o",
+          .summary = "forgets: keeps new rows and those that had most attention so far",
+          .options = kOptions,
+          .change_traits = change_traits,
+          .make = make,
+          .cost = cost};
+}
+
+}  // namespace kvick::kv

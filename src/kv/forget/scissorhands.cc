@@ -1,0 +1,71 @@
+// Scissorhands: rows are given up several at a time, those first to which most recent queries gave
+// less than an even share of their attention ("Scissorhands: Exploiting the Persistence of
+// Importance Hypothesis for LLM KV Cache Compression at Test Time", Liu et al. 2023, algorithms 1
+// and 2). The newest rows stay, of equal ones the newer. The counts begin anew whenever rows were
+// given up, so that the window of history is at most as long as from one time to the next; of steps
+// of many tokens, as a prompt's, the mean over their queries counts. Times are multiples of `drop`
+// tokens.
+
+#include "kv/forget/forget_store.h"
+
+namespace kvick::kv {
+namespace {
+
+constexpr uint32_t kMostRows = 1 << 20;
+constexpr Option kOptions[] = {
+    budget_option(),
+    sinks_option("0"),
+    recent_option("10"),
+    {.name = "drop", .summary = "rows that are given up at a time", .fallback = "64"},
+    {.name = "history",
+     .summary = "newest queries whose attention counts, of those since the last time",
+     .fallback = "400"},
+    least_option()};
+
+base::Result<ForgetRule> rule_of(const Setup& setup) {
+  ForgetRule rule = {.noted = Noted::kLows};
+  const Spec& spec = setup.select;
+  KVICK_TRY_VOID(read_budget(spec, kOptions[0], rule.selection));
+  KVICK_TRY(rule.selection.sinks, read_rows(spec, kOptions[1]));
+  KVICK_TRY(rule.selection.recent, read_rows(spec, kOptions[2]));
+  KVICK_TRY(const uint64_t drop, read_number(spec, kOptions[3], 1, kMostRows));
+  KVICK_TRY(const uint64_t history, read_number(spec, kOptions[4], 1, kMostRows));
+  rule.drop = static_cast<uint32_t>(drop);
+  rule.history = static_cast<uint32_t>(history);
+  const uint64_t least = drop + rule.selection.sinks + rule.selection.recent;
+  if (rule.selection.share == 0 && rule.selection.rows < least)
+    return base::fail(
+        "scissorhands: {} rows at a time, {} sinks and {} recent rows are more than a budget of "
+        "{}: "
+        "give drop= less",
+        drop, rule.selection.sinks, rule.selection.recent, rule.selection.rows);
+  return rule;
+}
+
+base::Result<std::unique_ptr<Store>> make(const Setup& setup, const Layout& layout) {
+  KVICK_TRY(const ForgetRule rule, rule_of(setup));
+  return make_forget_store(setup, layout, rule);
+}
+
+base::Result<Cost> cost(const Setup& setup, const Layout& layout, const Load& load) {
+  KVICK_TRY(const ForgetRule rule, rule_of(setup));
+  return forget_cost(setup, layout, rule, load);
+}
+
+void change_traits(Traits& traits) {
+  forgetting_traits(traits);
+  traits.wants_probs = true;
+}
+
+}  // namespace
+
+Policy scissorhands_policy() {
+  return {.name = "scissorhands",
+          .summary = "forgets: gives rows up that recent queries paid little attention to",
+          .options = kOptions,
+          .change_traits = change_traits,
+          .make = make,
+          .cost = cost};
+}
+
+}  // namespace kvick::kv

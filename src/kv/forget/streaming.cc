@@ -1,0 +1,47 @@
+// StreamingLLM: the first rows and a window of the newest ("Efficient Streaming Language Models
+// with Attention Sinks", Xiao et al. 2023, section 3.2). Positions are places in the cache. The
+// distances within the window are right as keys were rotated; for the sinks the query is rotated
+// again, to the place behind the rows that are left. A model without rotary embedding has its
+// positions in the rows themselves, which then stay those of the text.
+
+#include "kv/forget/forget_store.h"
+
+namespace kvick::kv {
+namespace {
+
+constexpr Option kOptions[] = {budget_option(), sinks_option(), least_option()};
+
+base::Result<ForgetRule> rule_of(const Setup& setup) {
+  ForgetRule rule = {.rotates_sinks = true};
+  KVICK_TRY_VOID(read_budget(setup.select, kOptions[0], rule.selection));
+  KVICK_TRY(rule.selection.sinks, read_rows(setup.select, kOptions[1]));
+  return rule;
+}
+
+base::Result<std::unique_ptr<Store>> make(const Setup& setup, const Layout& layout) {
+  KVICK_TRY(const ForgetRule rule, rule_of(setup));
+  return make_forget_store(setup, layout, rule);
+}
+
+base::Result<Cost> cost(const Setup& setup, const Layout& layout, const Load& load) {
+  KVICK_TRY(const ForgetRule rule, rule_of(setup));
+  return forget_cost(setup, layout, rule, load);
+}
+
+void change_traits(Traits& traits) {
+  forgetting_traits(traits);
+  traits.per_query = true;  // the sinks' queries
+}
+
+}  // namespace
+
+Policy streaming_policy() {
+  return {.name = "streaming",
+          .summary = "forgets: keeps the first rows and a window of the newest (StreamingLLM)",
+          .options = kOptions,
+          .change_traits = change_traits,
+          .make = make,
+          .cost = cost};
+}
+
+}  // namespace kvick::kv

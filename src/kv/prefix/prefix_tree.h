@@ -1,0 +1,81 @@
+#pragma once
+// Which blocks hold the rows of which tokens: a tree in which the path from the root to a node
+// spells what came before, with one root per salt, so that those of different salts never meet. A
+// node is one block; only a full one has children. The tree is a user of its blocks. One that
+// nobody else uses is kept until room is needed, and then the one that matters least goes first,
+// leaves before what they continue.
+
+#include <map>
+#include <memory>
+#include <set>
+#include <span>
+#include <tuple>
+#include <vector>
+
+#include "base/clock.h"
+#include "kv/prefix/block_pool.h"
+
+namespace kvick::kv {
+
+// Least recently used, least often used, used by the owners of the lowest priority: what counts is
+// the highest that a block has seen, which what comes before it has seen as well.
+enum class Eviction { kLru, kLfu, kPriority };
+
+class PrefixTree {
+ public:
+  struct Node;
+  // A block whose first `rows` rows are those asked for.
+  struct Hit {
+    Node* node;
+    BlockId block;
+    uint32_t rows;
+    double idle_seconds;  // since a sequence began, went on or ended with it
+  };
+
+  PrefixTree(BlockPool& pool, Eviction eviction, base::Clock clock = base::steady_seconds);
+  ~PrefixTree();
+
+  // The longest beginning of the tokens that is known to owners of that salt, block by block; only
+  // the last may be part of one. The caller becomes a user of each block.
+  std::vector<Hit> open(std::span<const Token> tokens, const Owner& owner);
+  // Says that `block` holds the rows of `tokens` behind `parent` (null: at the beginning). The node
+  // that does from now on: another one if such a block was known, and then the caller, who is a
+  // user of `block`, is one of that node's instead. Tokens fewer than a block's are for a block
+  // that grows no more; null if a longer one is known, and nothing has changed.
+  Node* publish(const Owner& owner, Node* parent, std::span<const Token> tokens, BlockId block);
+  // One user fewer of a block, which may be the tree's.
+  void drop_user(BlockId block);
+  // Gives back the block that matters least of those that only the tree uses; false if there is
+  // none.
+  bool evict();
+
+  static BlockId block_of(const Node* node);
+  // Rows of a block of the tree's that it knows.
+  uint32_t rows_of(BlockId block) const;
+  uint32_t unused() const { return unused_; }  // blocks that only the tree uses
+  size_t roots() const { return roots_.size(); }
+  // About what its nodes take.
+  uint64_t bytes() const;
+
+ private:
+  // What goes first. Of equals the one used longest ago.
+  using Rank = std::tuple<int64_t, uint64_t, BlockId>;
+
+  Node* find_child(const Node& parent, std::span<const Token> tokens, uint32_t& common) const;
+  Node& root_of(uint64_t salt);
+  void touch(Node& node, const Owner& owner);
+  void update(Node& node);
+  int64_t worth(const Node& node) const;
+  void remove(Node& node);
+
+  BlockPool& pool_;
+  Eviction eviction_;
+  base::Clock clock_;
+  std::map<uint64_t, std::unique_ptr<Node>> roots_;  // by salt; none without children
+  std::map<BlockId, Node*> node_of_;
+  std::set<std::pair<Rank, Node*>> evictable_;  // leaves that only the tree uses
+  uint32_t unused_ = 0;
+  uint64_t now_ = 0;  // counts uses
+};
+
+}  // namespace kvick::kv

@@ -1,0 +1,214 @@
+// The tree of known prefixes: what it finds, what it keeps, and what goes first.
+
+#include "kv/prefix/prefix_tree.h"
+
+#include <gtest/gtest.h>
+#include <numeric>
+
+namespace kvick::kv::test {
+namespace {
+
+using Tokens = std::vector<Token>;
+
+// A tree over blocks of four tokens, and its users.
+struct Known {
+  explicit Known(Eviction eviction = Eviction::kLru)
+      : pool(BlockPool::make({.shape = {1, 1, 8, 1000}}, 4, Pages::kSystem).value()),
+        tree(pool, eviction, [] { return seconds; }) {}
+
+  // Publishes all blocks of a sequence and closes it; the last may be part of one.
+  std::vector<BlockId> add(const Tokens& tokens, const Owner& owner = {}) {
+    std::vector<BlockId> blocks;
+    PrefixTree::Node* at = nullptr;
+    for (size_t i = 0; i < tokens.size(); i += 4) {
+      const BlockId block = pool.take().value();
+      const auto some = std::span(tokens).subspan(i, std::min<size_t>(4, tokens.size() - i));
+      PrefixTree::Node* const node = tree.publish(owner, at, some, block);
+      blocks.push_back(node != nullptr ? PrefixTree::block_of(node) : block);
+      at = node;
+    }
+    for (const BlockId block : blocks) tree.drop_user(block);
+    return blocks;
+  }
+  // Tokens that are known; nobody is left a user.
+  uint32_t find(const Tokens& tokens, const Owner& owner = {}) {
+    uint32_t rows = 0;
+    for (const PrefixTree::Hit& hit : tree.open(tokens, owner)) {
+      rows += hit.rows;
+      tree.drop_user(hit.block);
+    }
+    return rows;
+  }
+
+  BlockPool pool;
+  PrefixTree tree;
+  static inline double seconds = 0;  // of the tree's clock
+};
+
+Tokens count(Token from, uint32_t n) {
+  Tokens tokens(n);
+  std::iota(tokens.begin(), tokens.end(), from);
+  return tokens;
+}
+
+TEST(PrefixTree, SaysForHowLongABlockWasNotUsed) {
+  Known known;
+  Known::seconds = 10;
+  known.add(count(0, 8));
+  Known::seconds = 12;
+  EXPECT_EQ(known.find(count(0, 4)), 4u);
+  Known::seconds = 15;
+  const auto hits = known.tree.open(count(0, 8), {});
+  ASSERT_EQ(hits.size(), 2u);
+  EXPECT_EQ(hits[0].idle_seconds, 3);
+  EXPECT_EQ(hits[1].idle_seconds, 5);
+  for (const PrefixTree::Hit& hit : hits) known.tree.drop_user(hit.block);
+  Known::seconds = 0;
+}
+
+TEST(PrefixTree, CountsWhatItsNodesTake) {
+  Known known;
+  EXPECT_EQ(known.tree.bytes(), 0u);
+  known.add(count(0, 12));
+  const uint64_t three = known.tree.bytes();
+  EXPECT_GT(three, 3 * 4 * sizeof(Token));
+  EXPECT_TRUE(known.tree.evict());
+  EXPECT_EQ(known.tree.bytes(), three / 3 * 2);
+}
+
+TEST(PrefixTree, FindsTheLongestKnownBeginning) {
+  Known known;
+  EXPECT_EQ(known.find(count(0, 20)), 0u);
+  known.add(count(0, 12));
+  EXPECT_EQ(known.find(count(0, 20)), 12u);
+  EXPECT_EQ(known.find(count(0, 12)), 12u);
+  EXPECT_EQ(known.find(count(0, 7)), 7u);  // the second block in part
+  EXPECT_EQ(known.find({0, 1, 2, 3, 4, 99}), 5u);
+  EXPECT_EQ(known.find({1, 2, 3}), 0u);
+  EXPECT_EQ(known.find({}), 0u);
+}
+
+TEST(PrefixTree, TellsApartWhatBeginsAlike) {
+  Known known;
+  known.add({1, 2, 3, 4, 5, 6, 7, 8});
+  known.add({1, 2, 3, 9, 5, 6, 7, 8});
+  known.add({1, 2, 3, 4, 5, 0});
+  EXPECT_EQ(known.find({1, 2, 3, 9, 5, 6}), 6u);
+  EXPECT_EQ(known.find({1, 2, 3, 4, 5, 0, 0}), 6u);
+  EXPECT_EQ(known.find({1, 2, 3, 4, 5, 6, 0}), 6u);
+  EXPECT_EQ(known.find({1, 2, 3, 5}), 3u);
+}
+
+TEST(PrefixTree, TheSameBlockIsKnownOnce) {
+  Known known;
+  const auto first = known.add(count(0, 8)), second = known.add(count(0, 8));
+  EXPECT_EQ(first, second);
+  EXPECT_EQ(known.pool.taken(), 2u);
+  known.add(count(0, 10));
+  EXPECT_EQ(known.pool.taken(), 3u);
+  known.add(count(0, 9));  // shorter than what is known
+  EXPECT_EQ(known.pool.taken(), 3u);
+  known.add(count(0, 12));  // takes the place of its beginning
+  EXPECT_EQ(known.pool.taken(), 3u);
+  EXPECT_EQ(known.find(count(0, 12)), 12u);
+  EXPECT_EQ(known.tree.unused(), 3u);
+}
+
+TEST(PrefixTree, TheLeastRecentlyUsedLeafGoesFirst) {
+  Known known;
+  known.add({1, 1, 1, 1, 2, 2, 2, 2});
+  known.add({1, 1, 1, 1, 3, 3, 3, 3});
+  known.add({4, 4, 4, 4});
+  known.find({1, 1, 1, 1, 2, 2, 2, 2});
+  ASSERT_TRUE(known.tree.evict());
+  EXPECT_EQ(known.find({1, 1, 1, 1, 3}), 4u);  // the oldest, and that its parent is used since
+  ASSERT_TRUE(known.tree.evict());
+  EXPECT_EQ(known.find({4, 4, 4, 4}), 0u);
+  ASSERT_TRUE(known.tree.evict());
+  EXPECT_EQ(known.find({1, 1, 1, 1, 2, 2, 2, 2}), 4u);
+  ASSERT_TRUE(known.tree.evict());
+  EXPECT_FALSE(known.tree.evict());
+  EXPECT_EQ(known.pool.taken(), 0u);
+  EXPECT_EQ(known.tree.unused(), 0u);
+}
+
+TEST(PrefixTree, TheLeastOftenUsedGoesFirstIfAskedTo) {
+  Known known(Eviction::kLfu);
+  known.add({1, 1, 1, 1});
+  known.add({2, 2, 2, 2});
+  for (int i = 0; i < 3; ++i) known.find({1, 1, 1, 1});
+  known.find({2, 2, 2, 2});  // more recently, but less often
+  ASSERT_TRUE(known.tree.evict());
+  EXPECT_EQ(known.find({2, 2, 2, 2}), 0u);
+  EXPECT_EQ(known.find({1, 1, 1, 1}), 4u);
+}
+
+TEST(PrefixTree, TheBlocksOfTheLowestOwnersGoFirstIfAskedTo) {
+  Known known(Eviction::kPriority);
+  known.add({1, 1, 1, 1, 5, 5, 5, 5}, {.priority = 3});
+  known.add({2, 2, 2, 2}, {.priority = -1});
+  known.add({3, 3, 3, 3}, {.priority = -1});
+  known.find({2, 2, 2, 2}, {.priority = -2});  // used last, and no less worth for it
+  known.add({4, 4, 4, 4}, {.priority = -1});
+  known.find({4, 4, 4, 4}, {.priority = 2});  // worth more by now
+  ASSERT_TRUE(known.tree.evict());
+  EXPECT_EQ(known.find({3, 3, 3, 3}, {.priority = INT32_MIN}), 0u);
+  ASSERT_TRUE(known.tree.evict());
+  EXPECT_EQ(known.find({2, 2, 2, 2}, {.priority = INT32_MIN}), 0u);
+  ASSERT_TRUE(known.tree.evict());
+  EXPECT_EQ(known.find({4, 4, 4, 4}, {.priority = INT32_MIN}), 0u);
+  ASSERT_TRUE(known.tree.evict());
+  EXPECT_EQ(known.find({1, 1, 1, 1, 5, 5, 5, 5}), 4u);  // leaves first
+}
+
+TEST(PrefixTree, OwnersOfDifferentSaltsNeverMeet) {
+  Known known;
+  const auto first = known.add(count(0, 10), {.salt = 7});
+  EXPECT_EQ(known.find(count(0, 10)), 0u);
+  EXPECT_EQ(known.find(count(0, 10), {.salt = 8}), 0u);
+  const auto second = known.add(count(0, 10), {.salt = 8});
+  for (size_t i = 0; i < first.size(); ++i) EXPECT_NE(first[i], second[i]);
+  EXPECT_EQ(known.pool.taken(), 6u);
+  EXPECT_EQ(known.find(count(0, 10), {.salt = 7, .priority = 1}), 10u);
+  EXPECT_EQ(known.find(count(0, 10), {.salt = 8}), 10u);
+  EXPECT_EQ(known.find(count(0, 10), {.salt = 0}), 0u);
+}
+
+TEST(PrefixTree, ASaltWithoutBlocksIsForgotten) {
+  Known known;
+  EXPECT_EQ(known.find(count(0, 8), {.salt = 3}), 0u);
+  EXPECT_EQ(known.tree.roots(), 0u);
+  for (uint64_t salt = 0; salt < 20; ++salt) known.add(count(0, 8), {.salt = salt});
+  EXPECT_EQ(known.tree.roots(), 20u);
+  ASSERT_TRUE(known.tree.evict());  // the end of the first
+  EXPECT_EQ(known.tree.roots(), 20u);
+  ASSERT_TRUE(known.tree.evict());  // and its beginning, used longest ago
+  EXPECT_EQ(known.tree.roots(), 19u);
+  while (known.tree.evict()) continue;
+  EXPECT_EQ(known.tree.roots(), 0u);
+  known.add(count(0, 8), {.salt = 3});
+  EXPECT_EQ(known.find(count(0, 8), {.salt = 3}), 8u);
+}
+
+TEST(PrefixTree, WhatIsUsedStays) {
+  Known known;
+  known.add(count(0, 12));
+  const auto hits = known.tree.open(count(0, 6), {});
+  ASSERT_EQ(hits.size(), 2u);
+  EXPECT_EQ(known.tree.unused(), 1u);
+  EXPECT_TRUE(known.tree.evict());
+  EXPECT_FALSE(known.tree.evict());
+  for (const auto& hit : hits) known.tree.drop_user(hit.block);
+  EXPECT_EQ(known.tree.unused(), 2u);
+  EXPECT_EQ(known.find(count(0, 12)), 8u);
+}
+
+TEST(PrefixTree, ADeepPathEndsWithoutRecursion) {
+  Known known;
+  known.add(Tokens(400'000, 7));
+  EXPECT_EQ(known.tree.unused(), 100'000u);
+  EXPECT_EQ(known.find(Tokens(400'001, 7)), 400'000u);
+}
+
+}  // namespace
+}  // namespace kvick::kv::test

@@ -1,0 +1,77 @@
+#include "kv/registry/policies.h"
+
+#include "kv/contract/options.h"
+
+namespace kvick::kv {
+
+Policy quest_policy();         // quest.cc
+Policy sparq_policy();         // sparq.cc
+Policy h2o_policy();           // h2o.cc
+Policy scissorhands_policy();  // scissorhands.cc
+Policy streaming_policy();     // streaming.cc
+Policy loki_policy();          // loki.cc
+Policy maple_policy();         // maple.cc
+
+std::span<const Policy> policies() {
+  static const Policy rows[] = {quest_policy(),        sparq_policy(),     h2o_policy(),
+                                scissorhands_policy(), streaming_policy(), loki_policy(),
+                                maple_policy()};
+  return rows;
+}
+
+bool forgets(const Spec& select) {
+  const Policy* policy = find_policy(select.name);
+  if (policy == nullptr) return false;
+  Traits traits;
+  policy->change_traits(traits);
+  return traits.forgets;
+}
+
+const Policy* find_policy(std::string_view name) {
+  for (const Policy& policy : policies())
+    if (policy.name == name) return &policy;
+  return nullptr;
+}
+
+namespace {
+
+base::Result<const Policy*> checked_policy(const Layout& layout, const Setup& setup) {
+  const Spec& spec = setup.select;
+  const Policy* policy = find_policy(spec.name);
+  if (policy == nullptr) {
+    std::vector<std::string_view> names;
+    for (const Policy& other : policies()) names.push_back(other.name);
+    return base::fail("{} is not a policy of which rows are read{}; there are {}", quote(spec.name),
+                      hint(spec.name, names), fmt::join(names, ", "));
+  }
+  KVICK_TRY_VOID(check_options(spec, policy->options));
+  if (layout.strategy.traits.tiered && forgets(spec))
+    return base::fail("{} keeps the rows that are left in memory of its own: leave --kv-tier out",
+                      policy->name);
+  if (!layout.strategy.traits.holds_old && !layout.strategy.traits.tiered) {
+    std::vector<std::string_view> names;
+    for (const Strategy& other : strategies())
+      if (other.traits.holds_old) names.push_back(other.name);
+    return base::fail("{} does not keep rows that {} could choose from; those that do are {}",
+                      layout.strategy.name, policy->name, fmt::join(names, ", "));
+  }
+  if (setup.shape.aging)
+    return base::fail(
+        "{} reads rows of one type, not of types that change with age, such as mixed and kivi4",
+        policy->name);
+  return policy;
+}
+
+}  // namespace
+
+base::Result<std::unique_ptr<Store>> make_policy_store(const Layout& layout, const Setup& setup) {
+  KVICK_TRY(const Policy* policy, checked_policy(layout, setup));
+  return policy->make(setup, layout);
+}
+
+base::Result<Cost> policy_cost(const Layout& layout, const Setup& setup, const Load& load) {
+  KVICK_TRY(const Policy* policy, checked_policy(layout, setup));
+  return policy->cost(setup, layout, load);
+}
+
+}  // namespace kvick::kv

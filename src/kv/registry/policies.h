@@ -1,0 +1,24 @@
+#pragma once
+// The policies, one row each. The command line, the server, the planner, the lab and the tests read
+// this table and nothing else. A new policy is a file in kv/select or kv/forget and a line in
+// policies.cc.
+
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "kv/select/policy.h"
+
+namespace kvick::kv {
+
+std::span<const Policy> policies();
+const Policy* find_policy(std::string_view name);
+// Whether it names a policy with Traits::forgets: its rows lie in memory of its own.
+bool forgets(const Spec& select);
+
+// Of setup.select, which names a policy. Errors: no such policy or option; a strategy that keeps no
+// rows in place; rows that change their type with age; the policy's own.
+base::Result<std::unique_ptr<Store>> make_policy_store(const Layout& layout, const Setup& setup);
+base::Result<Cost> policy_cost(const Layout& layout, const Setup& setup, const Load& load);
+
+}  // namespace kvick::kv

@@ -1,0 +1,29 @@
+#pragma once
+// The strategies, one row each. The command line, the server, the planner, the lab and the tests
+// read this table (strategies(), in kv/contract/strategy.h) and nothing else; there is no enum
+// beside it.
+
+#include <memory>
+#include <string_view>
+
+#include "kv/contract/strategy.h"
+
+namespace kvick::kv {
+
+const Strategy* find_strategy(std::string_view name);
+// Where nobody names one: the first for a model with or without a memory of slots and, without one,
+// for rows in a slower tier or in memory.
+const Strategy& default_strategy(bool memory, bool tier);
+
+// What holds of a strategy's stores for that shape and, if they are given, with the spec's options
+// and under a policy.
+Traits traits_of(const Strategy& strategy, const Shape& shape, const Spec& spec = {},
+                 const Spec& select = {});
+
+// A store for a spec, under the setup's policy; errors name the strategies or options that exist,
+// or say that static types lack their ranges.
+base::Result<std::unique_ptr<Store>> make_store(const Spec& spec, const Setup& setup);
+// What it would cost, without making it. Error: as above, and more tokens than most_tokens.
+base::Result<Cost> cost_of(const Spec& spec, const Setup& setup, const Load& load);
+
+}  // namespace kvick::kv

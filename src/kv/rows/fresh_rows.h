@@ -1,0 +1,88 @@
+#pragma once
+// Writing the fresh rows of a batch in the store's element types, wherever its strategy keeps them.
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "kv/contract/checked_store.h"
+#include "kv/contract/ranges.h"
+
+namespace kvick::kv {
+
+// What Step::write takes.
+struct LayerInput {
+  uint32_t layer;
+  const float *k, *v;
+};
+
+// One row of a head, whose static codes count 1 / inverse.
+inline void write_row(const Setup& setup, bool is_v, float inverse, const float* in,
+                      std::byte* out) {
+  const kernels::DType type = is_v ? setup.shape.v_type : setup.shape.k_type;
+  const uint32_t dims = setup.shape.head_dim;
+  if (!kernels::is_static(type)) return setup.store_row(type, in, dims, out);
+  constexpr uint32_t kMost = 256;
+  float scaled[kMost];
+  for (uint32_t begin = 0; begin < dims; begin += kMost) {
+    const uint32_t n = std::min(kMost, dims - begin);
+    for (uint32_t i = 0; i < n; ++i) scaled[i] = in[begin + i] * inverse;
+    setup.store_row(type, scaled, n, out + kernels::dtype_bytes(type, begin));
+  }
+}
+
+// at(slot, head, is_v, i) is where fresh row i of a slot goes; it is called from the threads of the
+// setup's pool. Of a type whose rows go together a slot has whole groups.
+template <class At>
+void write_fresh_rows(const Setup& setup, std::span<const Place> places, const LayerInput& input,
+                      const At& at) {
+  const Shape& shape = setup.shape;
+  for (const kernels::DType type : {shape.k_type, shape.v_type})
+    for (const Place& place : places)
+      KVICK_CHECK(place.fresh % kernels::rows_together(type) == 0, "{} rows of type {}",
+                  place.fresh, kernels::dtype_info(type).name);
+  const size_t token = size_t{shape.kv_heads} * shape.head_dim;  // floats
+  // A sequence's next row is seldom in a cache, and stores wait for its lines one after the other.
+  const auto ask = [&](size_t region) {
+    if (places[region / shape.kv_heads].fresh == 0) return;
+    for (const bool is_v : {false, true}) {
+      const std::byte* const row = at(static_cast<uint32_t>(region / shape.kv_heads),
+                                      static_cast<uint32_t>(region % shape.kv_heads), is_v, 0);
+      for (size_t line = 0; line < shape.row_bytes(is_v); line += 64)
+        __builtin_prefetch(row + line, 1);
+    }
+  };
+  constexpr size_t kAhead = 8;  // regions
+  const auto write_all = [&](size_t begin, size_t end, unsigned) {
+    for (size_t region = begin; region < std::min(end, begin + kAhead); ++region) ask(region);
+    for (size_t region = begin; region < end; ++region) {
+      if (region + kAhead < end) ask(region + kAhead);
+      const auto slot = static_cast<uint32_t>(region / shape.kv_heads);
+      const auto head = static_cast<uint32_t>(region % shape.kv_heads);
+      const Place& place = places[slot];
+      const size_t first = place.first * token + size_t{head} * shape.head_dim;
+      for (const bool is_v : {false, true}) {
+        const kernels::DType type = is_v ? shape.v_type : shape.k_type;
+        const float* const in = (is_v ? input.v : input.k) + first;
+        if (kernels::rows_together(type) == 1) {
+          const float inverse = inverse_scale(static_scale(setup, input.layer, head, is_v));
+          for (uint32_t i = 0; i < place.fresh; ++i)
+            write_row(setup, is_v, inverse, in + i * token, at(slot, head, is_v, i));
+          continue;
+        }
+        std::byte* rows[kernels::kGroupRows];
+        for (uint32_t i = 0; i < place.fresh; i += kernels::kGroupRows) {
+          for (uint32_t r = 0; r < kernels::kGroupRows; ++r) rows[r] = at(slot, head, is_v, i + r);
+          setup.store_group(type, in + i * token, token, shape.head_dim, rows);
+        }
+      }
+    }
+  };
+  const size_t regions = places.size() * shape.kv_heads;
+  if (setup.pool == nullptr) return write_all(0, regions, 0);
+  // Rows that one thread writes before the others help: so few take no longer than a region.
+  constexpr uint64_t kRows = 16;
+  const uint64_t rows_each = (places.back().first + places.back().fresh) / places.size();
+  setup.pool->parallel_for(regions, std::max<uint64_t>(1, kRows / (2 * rows_each)), write_all);
+}
+
+}  // namespace kvick::kv

@@ -1,0 +1,93 @@
+#include "kv/rows/row_store.h"
+
+#include <cstring>
+
+#include "base/check.h"
+
+namespace kvick::kv {
+
+void RowStore::check_movable(uint64_t rows, uint64_t bytes) const {
+  for (const kernels::DType type : {shape().k_type, shape().v_type})
+    KVICK_CHECK(kernels::rows_together(type) == 1, "rows of type {} go together",
+                kernels::dtype_info(type).name);
+  KVICK_CHECK(bytes == rows * shape().token_bytes(), "{} bytes for {} rows of {}", bytes, rows,
+              shape().token_bytes());
+}
+
+void RowStore::read_rows(SeqId seq, uint32_t first, uint32_t count,
+                         std::span<std::byte> out) const {
+  check_idle("read_rows");
+  const Sequence& sequence = find(seq);
+  check_movable(count, out.size());
+  const uint64_t end = uint64_t{first} + count;
+  KVICK_CHECK(end <= sequence.length, "rows up to {} of {}", end, sequence.length);
+  if (count == 0) return;
+  std::vector<kernels::Run> runs;
+  add_runs(sequence, first, static_cast<uint32_t>(end), runs);
+  std::byte* to = out.data();
+  for (uint32_t layer = 0; layer < shape().layers; ++layer)
+    for (uint32_t head = 0; head < shape().kv_heads; ++head) {
+      const kernels::Segment from = segment(sequence, layer, head);
+      for (const bool is_v : {false, true}) {
+        const size_t row = shape().row_bytes(is_v);
+        for (const kernels::Run& run : runs) {
+          std::memcpy(to, (is_v ? from.v : from.k) + run.row * row, run.rows * row);
+          to += run.rows * row;
+        }
+      }
+    }
+}
+
+base::Status<Shortage> RowStore::append_rows(SeqId seq, std::span<const Token> tokens,
+                                             std::span<const std::byte> rows) {
+  check_idle("append_rows");
+  find(seq);
+  check_movable(tokens.size(), rows.size());
+  if (tokens.empty()) return base::Done{};
+  const Slot slot = {.seq = seq, .fresh = static_cast<uint32_t>(tokens.size()), .tokens = tokens};
+  const Batch batch = {.slots = {&slot, 1}};
+  KVICK_TRY(const std::unique_ptr<Step> step, begin(batch));
+  static_cast<RowStep&>(*step).put(rows);
+  step->commit(Kept::all(batch));
+  return base::Done{};
+}
+
+RowStep::RowStep(RowStore& store, std::vector<Place> places)
+    : CheckedStep(store, std::move(places)), store_(store) {
+  for (const Place& place : this->places()) {
+    const uint32_t length = place.sequence->length;
+    Runs& runs = runs_.emplace_back();
+    store.add_runs(*place.sequence, 0, length, runs.past);
+    store.add_runs(*place.sequence, length, length + place.fresh, runs.fresh);
+  }
+}
+
+void RowStep::put(std::span<const std::byte> rows) {
+  const Shape& shape = store_.shape();
+  const std::byte* from = rows.data();
+  for (uint32_t layer = 0; layer < shape.layers; ++layer) {
+    use(layer);
+    for (uint32_t head = 0; head < shape.kv_heads; ++head)
+      for (const bool is_v : {false, true})
+        for (const kernels::Run& run : runs_[0].fresh) {
+          const size_t bytes = run.rows * shape.row_bytes(is_v);
+          std::memcpy(fresh_row(0, layer, head, is_v, run.pos - places()[0].sequence->length), from,
+                      bytes);
+          from += bytes;
+        }
+    wrote(layer);
+    mark_written(layer);
+  }
+}
+
+void RowStep::view_rows(const Ask& ask, base::Arena&, kernels::View& out) {
+  const Runs& runs = runs_[ask.slot];
+  kernels::Segment segment = store_.segment(*places()[ask.slot].sequence, ask.layer, ask.head);
+  out = {};
+  segment.runs = runs.past;
+  if (!runs.past.empty()) out.past.push_back(segment);
+  segment.runs = runs.fresh;
+  out.fresh = segment;
+}
+
+}  // namespace kvick::kv

@@ -1,0 +1,59 @@
+#pragma once
+// A store that keeps all committed rows of a sequence, each written once, with one segment per
+// layer and head and the same runs in all of them. So its rows can be moved as they are, and such a
+// store can hold a part of another one's rows (kv/aging/aged.h), which then asks it where committed
+// rows are without a step that writes them.
+
+#include "kv/contract/checked_store.h"
+
+namespace kvick::kv {
+
+class RowStore : public CheckedStore {
+ public:
+  using CheckedStore::CheckedStore;
+
+  void read_rows(SeqId seq, uint32_t first, uint32_t count, std::span<std::byte> out) const final;
+  base::Status<Shortage> append_rows(SeqId seq, std::span<const Token> tokens,
+                                     std::span<const std::byte> rows) final;
+
+  const Sequence& sequence(SeqId seq) const { return find(seq); }
+  // Appends where rows [begin, end) are, in order. Valid until rows are added to the sequence.
+  virtual void add_runs(const Sequence& sequence, uint32_t begin, uint32_t end,
+                        std::vector<kernels::Run>& runs) const = 0;
+  // What the runs count from, in one layer and head; without runs. The sequence has room for rows.
+  virtual kernels::Segment segment(const Sequence& sequence, uint32_t layer,
+                                   uint32_t head) const = 0;
+
+ private:
+  void check_movable(uint64_t rows, uint64_t bytes) const;
+};
+
+// Answers view() from the above.
+class RowStep : public CheckedStep {
+ public:
+  // Instead of write: the fresh rows of the only slot, of all layers, as RowStore::append_rows has
+  // them.
+  void put(std::span<const std::byte> rows);
+
+ protected:
+  RowStep(RowStore& store, std::vector<Place> places);
+
+  // The fresh rows of a layer are about to be written.
+  virtual void use(uint32_t layer) = 0;
+  virtual void wrote(uint32_t layer) { (void)layer; }  // the same rows, now they are
+  // Where fresh row i of a slot goes; the others of its run are right behind it.
+  virtual std::byte* fresh_row(uint32_t slot, uint32_t layer, uint32_t head, bool is_v,
+                               uint32_t i) const = 0;
+
+ private:
+  struct Runs {
+    std::vector<kernels::Run> past, fresh;
+  };
+
+  void view_rows(const Ask& ask, base::Arena& scratch, kernels::View& out) override;
+
+  const RowStore& store_;
+  std::vector<Runs> runs_;  // per slot; views point into it
+};
+
+}  // namespace kvick::kv

@@ -1,0 +1,256 @@
+// MAPLE: rows are chosen by the products of low-rank queries and keys, which a predictor that was
+// distilled from the model makes (predictor.h; "MAPLE: Memory-Aware Predict and Load for Efficient
+// LLM Inference", sections 3.1 and 3.2, algorithm 1), and read exactly. A row's weight for a KV
+// head is the probability that predicted scores give it, summed over the queries that share the
+// view: those of the group, and of a step's tokens.
+// docs/adr/0018-predicting-which-rows-are-read.md.
+
+#include "kv/select/predictor.h"
+#include "kv/select/row_arithmetic.h"
+#include "kv/select/select_store.h"
+
+namespace kvick::kv {
+namespace {
+
+constexpr Option kOptions[] = {
+    budget_option(),
+    sinks_option(),
+    recent_option(),
+    dense_layers_option(),
+    {.name = "file", .summary = "the predictor, which kvick train distil makes", .fallback = ""},
+    {.name = "type", .summary = "of low-rank keys: int8 or f16", .fallback = "int8"},
+    {.name = "form",
+     .summary =
+         "what the predictor predicts from: heads, trained or random, as train distil has it",
+     .fallback = "heads"},
+    {.name = "rank",
+     .summary = "values of a low-rank key, where no file says it: to plan without a model",
+     .fallback = "0"},
+    least_option(),
+    loss_option()};
+constexpr uint32_t kBlockRows = 256;  // of one block of summaries
+constexpr size_t kTogether = 4;       // queries that read low-rank keys at once
+
+struct LowRank {
+  uint32_t rank = 0;
+  kernels::DType type{};
+  size_t row_bytes() const { return kernels::dtype_bytes(type, rank); }
+};
+
+struct Asked {
+  Selection selection;
+  PredictorForm form{};
+  LowRank keys;
+};
+
+class Maple final : public Selector {
+ public:
+  // predictor: null to count bytes only.
+  Maple(const Setup& setup, const Asked& asked)
+      : Selector(asked.selection),
+        kernels_(kernels_of(setup)),
+        pool_(setup.pool),
+        predictor_(setup.predictor),
+        head_dim_(setup.shape.head_dim),
+        form_(asked.form),
+        keys_(asked.keys) {}
+
+  SummaryShape summary() const override {
+    return {.rows = kBlockRows, .bytes = kBlockRows * keys_.row_bytes()};
+  }
+
+  bool has_side_rows() const override { return form_ != PredictorForm::kHeads; }
+  // [heads][rank].
+  size_t predicted_floats() const override {
+    return predictor_ == nullptr ? 0 : size_t{predictor_->shape.heads} * keys_.rank;
+  }
+
+  void project(const LayerInputs& inputs, std::byte* side, float* predicted) const override {
+    const PredictorShape& shape = predictor_->shape;
+    const auto work = [&](size_t begin, size_t end, unsigned) {
+      std::vector<float> memory(2 * size_t{shape.projected()}), turn(shape.rank);
+      float* const low = memory.data() + shape.projected();
+      for (size_t t = begin; t < end; ++t) {
+        const float* from = predictor_->projected(inputs.x + t * shape.dim, memory.data());
+        predictor_->turns(inputs.positions[t], turn.data());
+        predictor_->keys(inputs.layer, from, kernels_, low);
+        predictor_->turn(turn.data(), shape.kv_heads, kernels_, low);
+        kernels_.store_row(keys_.type, low, shape.projected(),
+                           side + t * shape.kv_heads * keys_.row_bytes());
+        float* const queries = predicted + t * predicted_floats();
+        for (uint32_t head = 0; head < shape.heads; ++head)
+          predictor_->query(inputs.layer, head, from, kernels_,
+                            queries + size_t{head} * keys_.rank);
+        predictor_->turn(turn.data(), shape.heads, kernels_, queries);
+      }
+    };
+    const size_t tokens = inputs.positions.size();
+    if (pool_ == nullptr)
+      work(0, tokens, 0);
+    else
+      pool_->parallel_for(tokens, 1, work);
+  }
+
+  void keep(const RowsOfHead& rows, uint32_t row, std::span<const std::byte> side) const override {
+    put_key(rows, row, side.data());
+  }
+
+  void summarise(const RowsOfHead& rows, uint32_t first, uint32_t end) const override {
+    std::vector<float> key(head_dim_), low(keys_.rank);
+    std::vector<std::byte> stored(keys_.row_bytes());
+    for_each_row(rows.segment, first, end, [&](uint32_t row, const std::byte* k, const std::byte*) {
+      read_key(rows.segment, k, key);
+      predictor_->key(rows.layer, rows.head, key.data(), kernels_, low.data());
+      kernels_.store_row(keys_.type, low.data(), low.size(), stored.data());
+      put_key(rows, row, stored.data());
+    });
+  }
+
+  void choose(const Question& question, base::Arena& scratch, Choice& choice) const override {
+    const Choosing& choosing = question.choosing;
+    const uint32_t rows = choosing.last - choosing.first;
+    const std::span<float> weights = scratch.make<float>(rows);
+    std::fill(weights.begin(), weights.end(), 0.0F);
+    const size_t most = std::min(kTogether, question.queries.size());
+    const std::span<float> scores = scratch.make<float>(most * rows);
+    const std::span<float> low = scratch.make<float>(most * keys_.rank);
+    for (size_t first = 0; first < question.queries.size(); first += most) {
+      const size_t n = std::min(most, question.queries.size() - first);
+      for (size_t i = 0; i < n; ++i)
+        low_rank_query(question, first + i, low.subspan(i * keys_.rank, keys_.rank));
+      score(question, low, n, scores);
+      for (size_t i = 0; i < n; ++i) {
+        float* const row = scores.data() + i * rows;
+        const float sum = kernels_.exp_row(row, rows, 1);
+        kernels_.axpy(weights.data(), 1 / sum, row, rows);
+      }
+    }
+    const auto heaviest = highest(kernels_, weights, choosing.take, scratch);
+    const std::span<uint32_t> chosen = scratch.make<uint32_t>(choosing.take);
+    for (uint32_t i = 0; i < chosen.size(); ++i) chosen[i] = choosing.first + heaviest[i];
+    choice.rows = chosen;
+  }
+
+  uint64_t choice_bytes(const Choosing& choosing, uint32_t) const override {
+    return (choosing.last - choosing.first) * keys_.row_bytes();
+  }
+
+ private:
+  // A block is [rank][kBlockRows]: one value of many rows after the other is what choosing reads.
+  void put_key(const RowsOfHead& rows, uint32_t row, const std::byte* key) const {
+    const size_t bytes = kernels::dtype_bytes(keys_.type, 1);
+    std::byte* at = rows.summary(row / kBlockRows) + row % kBlockRows * bytes;
+    for (uint32_t r = 0; r < keys_.rank; ++r, at += kBlockRows * bytes)
+      std::copy_n(key + r * bytes, bytes, at);
+  }
+
+  void low_rank_query(const Question& question, size_t i, std::span<float> out) const {
+    const PredictorShape& shape = predictor_->shape;
+    const size_t head = question.rows.head * size_t{shape.group()} + i % shape.group();
+    if (shape.from_input())
+      std::copy_n(question.predicted + (i / shape.group() * shape.heads + head) * keys_.rank,
+                  out.size(), out.data());
+    else
+      predictor_->query(question.rows.layer, static_cast<uint32_t>(head), question.queries[i],
+                        kernels_, out.data());
+  }
+
+  // Predicted scores of rows [first, last) by n queries, one behind the other in both.
+  void score(const Question& question, std::span<const float> queries, size_t n,
+             std::span<float> scores) const {
+    const size_t bytes = kernels::dtype_bytes(keys_.type, 1);
+    const Choosing& choosing = question.choosing;
+    for (uint32_t at = choosing.first; at < choosing.last;) {
+      const uint32_t block = at / kBlockRows;
+      const uint32_t rows = std::min(choosing.last, (block + 1) * kBlockRows) - at;
+      kernels_.dot_columns(keys_.type, question.rows.summary(block) + at % kBlockRows * bytes,
+                           {.rows = rows, .stride = kBlockRows, .dims = keys_.rank}, queries.data(),
+                           n, scores.data() + (at - choosing.first),
+                           choosing.last - choosing.first);
+      at += rows;
+    }
+  }
+
+  const kernels::Table& kernels_;
+  base::ThreadPool* pool_;
+  std::shared_ptr<const Predictor> predictor_;
+  uint32_t head_dim_;
+  PredictorForm form_;
+  LowRank keys_;
+};
+
+constexpr std::string_view kForms[] = {"random", "trained", "heads"};  // PredictorForm
+
+base::Result<PredictorForm> read_form(const Spec& spec) {
+  KVICK_TRY(const size_t form, read_choice(spec, kOptions[6], {kForms[0], kForms[1], kForms[2]}));
+  return static_cast<PredictorForm>(form);
+}
+
+// Without a predictor, as when nothing but bytes is asked for, the rank is the one given, or
+// what kvick train distil takes.
+base::Result<Asked> read_options(const Setup& setup) {
+  Asked asked;
+  const Spec& spec = setup.select;
+  KVICK_TRY(asked.selection, read_selection(spec, std::span(kOptions).first<kSelectionOptions>()));
+  KVICK_TRY_VOID(read_loss(spec, asked.selection));
+  KVICK_TRY(const size_t type, read_choice(spec, kOptions[5], {"int8", "f16"}));
+  asked.keys.type = type == 0 ? kernels::DType::kStatic8 : kernels::DType::kF16;
+  KVICK_TRY(asked.form, read_form(spec));
+  const uint32_t head_dim = setup.shape.head_dim;
+  KVICK_TRY(const uint64_t rank, read_number(spec, kOptions[7], 0, head_dim));
+  asked.keys.rank = rank != 0 ? static_cast<uint32_t>(rank) : std::max(1u, head_dim / 4);
+  if (setup.predictor == nullptr) return asked;
+  const PredictorShape& trained = setup.predictor->shape;
+  if (trained.form == PredictorForm::kComponents)
+    return base::fail("maple: the file has loki's components: kvick train distil makes maple's");
+  if (rank != 0 && rank != trained.rank)
+    return base::fail("maple: rank is {}, but the predictor was trained for {}: leave it out", rank,
+                      trained.rank);
+  if (asked.form != trained.form)
+    return base::fail("maple: the predictor predicts from {0}: add form={0}",
+                      kForms[static_cast<size_t>(trained.form)]);
+  asked.keys.rank = trained.rank;
+  return asked;
+}
+
+base::Result<std::unique_ptr<Store>> make(const Setup& setup, const Layout& layout) {
+  KVICK_TRY(const Asked asked, read_options(setup));
+  if (setup.predictor == nullptr)
+    return base::fail("maple needs a predictor: file=NAME.kvp, which kvick train distil makes");
+  const PredictorShape& trained = setup.predictor->shape;
+  const Shape& shape = setup.shape;
+  if (trained.layers != shape.layers || trained.kv_heads != shape.kv_heads ||
+      trained.head_dim != shape.head_dim || trained.group() != setup.group)
+    return base::fail(
+        "maple: the predictor is for {} layers of {} KV heads of {} values, and this cache has {} "
+        "of "
+        "{} of {}",
+        trained.layers, trained.kv_heads, trained.head_dim, shape.layers, shape.kv_heads,
+        shape.head_dim);
+  return make_select_store(setup, layout, std::make_unique<Maple>(setup, asked));
+}
+
+base::Result<Cost> cost(const Setup& setup, const Layout& layout, const Load& load) {
+  KVICK_TRY(const Asked asked, read_options(setup));
+  return select_cost(setup, layout, Maple(setup, asked), load);
+}
+
+// A form that does not exist has the traits of the default one; make() refuses it.
+void limit_traits(const Spec& select, Traits& traits) {
+  const auto form = read_form(select);
+  if (form.ok() && *form != PredictorForm::kHeads) side_row_traits(traits);
+}
+
+}  // namespace
+
+Policy maple_policy() {
+  return {.name = "maple",
+          .summary = "the rows that a predictor, distilled from the model, finds heaviest",
+          .options = kOptions,
+          .change_traits = selecting_traits,
+          .limit_traits = limit_traits,
+          .make = make,
+          .cost = cost};
+}
+
+}  // namespace kvick::kv

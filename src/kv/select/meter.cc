@@ -1,0 +1,57 @@
+#include "kv/select/meter.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "kv/select/row_arithmetic.h"
+
+namespace kvick::kv {
+
+std::optional<uint32_t> checked_view(uint32_t committed, uint32_t fresh, uint32_t views) {
+  // The number of the check that falls into rows [committed, committed + fresh).
+  const uint64_t check = (uint64_t{committed} + kTokensACheck - 1) / kTokensACheck;
+  if (views == 0 || check * kTokensACheck >= uint64_t{committed} + fresh) return std::nullopt;
+  // A step of about 0.618 of all, and prime to them: neighbours lie far apart, and all come once.
+  uint64_t step = std::max<uint64_t>(1, uint64_t{views} * 618 / 1000);
+  while (std::gcd(step, uint64_t{views}) != 1) ++step;
+  return static_cast<uint32_t>(check * step % views);
+}
+
+float lost_mass(const kernels::Table& kernels, const Check& check, const Choosing& choosing,
+                std::span<const uint32_t> chosen, base::Arena& scratch) {
+  const size_t fresh = kernels::rows_of(check.fresh);
+  const std::span<float> scores = scratch.make<float>(check.count + fresh);
+  const float scale = 1 / std::sqrt(static_cast<float>(check.head_dim));
+  double lost = 0;
+  for (const float* query : check.queries) {
+    const std::span<const float> q(query, check.head_dim);
+    dot_keys(kernels, check.past, q, scores.first(check.count));
+    dot_keys(kernels, check.fresh, q, scores.subspan(check.count));
+    // The first token sees no fresh row but its own.
+    const double sum = kernels.exp_row(scores.data(), check.count + 1, scale);
+    double left = 0;
+    auto next = chosen.begin();
+    for (uint32_t row = choosing.first; row < choosing.last; ++row)
+      if (next != chosen.end() && *next == row)
+        ++next;
+      else
+        left += scores[row];
+    lost += left / sum;
+  }
+  return static_cast<float>(std::clamp(lost / static_cast<double>(check.queries.size()), 0.0, 1.0));
+}
+
+void Meter::add(float lost, const Selection& selection, bool more) {
+  sum += lost;
+  if (++checks < kSettled) return;
+  const double mean = sum / checks, allowed = static_cast<double>(selection.loss) / 1e6;
+  if (mean > allowed && more)
+    ++level;
+  else if (mean < allowed / 2 && level > 0)
+    --level;
+  checks = 0;
+  sum = 0;
+}
+
+}  // namespace kvick::kv

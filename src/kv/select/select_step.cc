@@ -1,0 +1,311 @@
+#include "kv/select/select_step.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "base/check.h"
+#include "kv/select/row_arithmetic.h"
+
+namespace kvick::kv {
+namespace {
+
+// The runs of some intervals of rows, given in order, out of the runs of all rows.
+class ChosenRuns {
+ public:
+  ChosenRuns(std::span<const kernels::Run> all, std::span<kernels::Run> out)
+      : run_(all.begin()), out_(out) {}
+
+  void add(uint32_t begin, uint32_t end) {
+    while (begin < end) {
+      while (run_->pos + run_->rows <= begin) ++run_;
+      const uint32_t skip = begin - run_->pos, rows = std::min(end - begin, run_->rows - skip);
+      append({.row = run_->row + skip, .rows = rows, .pos = begin});
+      begin += rows;
+    }
+  }
+  std::span<const kernels::Run> runs() const { return out_.first(count_); }
+
+ private:
+  void append(const kernels::Run& run) {
+    kernels::Run* const last = count_ > 0 ? &out_[count_ - 1] : nullptr;
+    if (last != nullptr && last->row + last->rows == run.row && last->pos + last->rows == run.pos)
+      last->rows += run.rows;
+    else
+      out_[count_++] = run;
+  }
+
+  std::span<const kernels::Run>::iterator run_;
+  std::span<kernels::Run> out_;
+  size_t count_ = 0;
+};
+
+// Where the rows of a step that are kept lie, under the numbers that they get.
+std::vector<kernels::Run> kept_runs(std::span<const kernels::Run> fresh, uint32_t length,
+                                    std::span<const uint32_t> kept) {
+  std::vector<kernels::Run> runs;
+  auto run = fresh.begin();
+  for (uint32_t i = 0; i < kept.size(); ++i) {
+    const uint32_t pos = length + kept[i];
+    while (run->pos + run->rows <= pos) ++run;
+    runs.push_back({.row = run->row + (pos - run->pos), .rows = 1, .pos = length + i});
+  }
+  return runs;
+}
+
+// All rows of a view: chosen ones, and those that are always read.
+std::span<const uint32_t> all_rows(const Choosing& choosing, std::span<const uint32_t> chosen,
+                                   uint32_t count, base::Arena& scratch) {
+  const std::span<uint32_t> rows = scratch.make<uint32_t>(choosing.read_rows(count));
+  const auto first = rows.begin() + choosing.first;
+  std::iota(rows.begin(), first, 0);
+  std::iota(std::copy(chosen.begin(), chosen.end(), first), rows.end(), choosing.last);
+  return rows;
+}
+
+}  // namespace
+
+SelectStep::SelectStep(SelectStore& store, std::vector<Place> places, std::unique_ptr<Step> inner)
+    : CheckedStep(store, std::move(places)),
+      store_(store),
+      inner_(std::move(inner)),
+      lost_(this->places().size()) {
+  for (std::atomic<float>& lost : lost_) lost = -1;
+  if (store_.rows_ == nullptr) fetcher_ = &dynamic_cast<RowFetcher&>(*inner_);
+  if (!store_.selector_->has_side_rows()) return;
+  const Shape& shape = store_.shape();
+  side_.resize(size_t{shape.layers} * tokens() * shape.kv_heads * side_bytes());
+  predicted_.resize(tokens() * store_.selector_->predicted_floats());
+}
+
+void SelectStep::inputs(uint32_t layer, const float* x, std::span<const uint32_t> positions) {
+  KVICK_CHECK(layer < store_.shape().layers, "layer {} of {}", layer, store_.shape().layers);
+  KVICK_CHECK(!side_.empty(), "inputs of a store that wants none");
+  KVICK_CHECK_EQ(positions.size(), tokens());
+  const size_t layer_bytes = tokens() * store_.shape().kv_heads * side_bytes();
+  store_.selector_->project({.layer = layer, .x = x, .positions = positions},
+                            side_.data() + layer * layer_bytes, predicted_.data());
+  predicted_layer_ = layer;
+  if (fetcher_ != nullptr) prefetch(layer);
+}
+
+// The rows that will be chosen are known before the layer has projected its queries, and are read
+// meanwhile.
+void SelectStep::prefetch(uint32_t layer) {
+  const uint32_t heads = store_.shape().kv_heads;
+  const auto work = [&](size_t begin, size_t end, unsigned) {
+    base::Arena scratch;
+    for (size_t at = begin; at < end; ++at) {
+      const Ask ask = {.slot = static_cast<uint32_t>(at / heads),
+                       .layer = layer,
+                       .head = static_cast<uint32_t>(at % heads)};
+      const Choosing choosing = choosing_of(ask.slot, layer);
+      if (choosing.all()) continue;
+      scratch.reset();
+      const Choice choice = choose(ask, choosing, {}, scratch);
+      const uint32_t count = places()[ask.slot].sequence->length;
+      fetcher_->prefetch(ask, all_rows(choosing, choice.rows, count, scratch));
+    }
+  };
+  const size_t count = places().size() * heads;
+  if (base::ThreadPool* const pool = store_.setup().pool)
+    pool->parallel_for(count, 1, work);
+  else
+    work(0, count, 0);
+}
+
+void SelectStep::write_rows(uint32_t layer, const float* k, const float* v) {
+  inner_->write(layer, k, v);
+}
+
+Choosing SelectStep::choosing_of(uint32_t slot, uint32_t layer) const {
+  const Selection& selection = store_.selector_->selection();
+  const Place& place = places()[slot];
+  if (place.fresh > kMostSelecting || layer < selection.dense_layers) return {};
+  const Meter& meter = static_cast<const SelectSequence&>(*place.sequence).meter;
+  const Choosing choosing = selection.raised(meter.level).of(place.sequence->length);
+  return choosing.all() ? Choosing{} : choosing;
+}
+
+void SelectStep::view_rows(const Ask& ask, base::Arena& scratch, kernels::View& out) {
+  const Place& place = places()[ask.slot];
+  const uint32_t committed = place.sequence->length;
+  const Choosing choosing = choosing_of(ask.slot, ask.layer);
+  const bool fetched = fetcher_ != nullptr && place.fresh <= kMostSelecting;
+  if (!fetched) inner_->view(ask, scratch, out);
+  Choice choice;
+  uint64_t bytes = 0;
+  if (!choosing.all()) {
+    KVICK_CHECK(ask.q != nullptr, "a view without queries of a store whose views depend on them");
+    choice = choose(ask, choosing, out, scratch);
+    bytes = store_.selector_->choice_bytes(choosing, committed);
+  }
+  if (checks(ask)) lost_[ask.slot] = lost_of(ask, choosing, choice, out, scratch);
+  if (fetched)
+    fetcher_->view_some(ask, all_rows(choosing, choice.rows, committed, scratch), scratch, out);
+  else if (!choosing.all())
+    narrow(choosing, choice, scratch, out);
+  out.rest = choice.rest;
+  out.rest_mass = choice.rest_mass;
+  store_.read_bytes_.fetch_add(bytes + view_bytes(out), std::memory_order_relaxed);
+}
+
+uint64_t SelectStep::view_bytes(const kernels::View& view) const {
+  uint64_t rows = kernels::rows_of(view.fresh);
+  for (const kernels::Segment& segment : view.past) rows += kernels::rows_of(segment);
+  return rows * (store_.shape().row_bytes(false) + store_.shape().row_bytes(true));
+}
+
+// all: the view of all rows, empty if they are in a slower tier.
+Choice SelectStep::choose(const Ask& ask, const Choosing& choosing, const kernels::View& all,
+                          base::Arena& scratch) const {
+  const Place& place = places()[ask.slot];
+  const uint32_t group = store_.setup().group;
+  const auto queries = scratch.make<const float*>(size_t{place.fresh} * group);
+  for (size_t i = 0; i < queries.size(); ++i)
+    queries[i] = ask.q == nullptr
+                     ? nullptr
+                     : ask.q + i / group * ask.q_stride + i % group * store_.shape().head_dim;
+  Question question = {.rows = store_.rows_of(static_cast<const SelectSequence&>(*place.sequence),
+                                              ask.layer, ask.head),
+                       .count = place.sequence->length,
+                       .choosing = choosing,
+                       .queries = queries,
+                       .group = group,
+                       .fresh = all.fresh};
+  if (!all.past.empty()) question.rows.segment = all.past[0];
+  if (store_.selector_->has_side_rows()) {
+    KVICK_CHECK_EQ(predicted_layer_, ask.layer);
+    question.predicted = predicted_.data() + place.first * store_.selector_->predicted_floats();
+  }
+  Choice choice;
+  store_.selector_->choose(question, scratch, choice);
+  KVICK_CHECK_EQ(choice.rows.size(), choosing.take);
+  return choice;
+}
+
+bool SelectStep::checks(const Ask& ask) const {
+  const Place& place = places()[ask.slot];
+  const uint32_t heads = store_.shape().kv_heads;
+  const uint32_t dense = store_.selector_->selection().dense_layers;
+  if (fetcher_ != nullptr || place.fresh > kMostSelecting || ask.layer < dense) return false;
+  return checked_view(place.sequence->length, place.fresh,
+                      (store_.shape().layers - dense) * heads) ==
+         (ask.layer - dense) * heads + ask.head;
+}
+
+// Where all rows are read nothing is lost, which counts only if the budget was raised to it.
+float SelectStep::lost_of(const Ask& ask, const Choosing& choosing, const Choice& choice,
+                          const kernels::View& all, base::Arena& scratch) const {
+  const auto& sequence = static_cast<const SelectSequence&>(*places()[ask.slot].sequence);
+  if (choosing.all()) return sequence.meter.level > 0 ? 0.0F : -1.0F;
+  const std::span<const float*> queries = scratch.make<const float*>(store_.setup().group);
+  const uint32_t dims = store_.shape().head_dim;
+  for (size_t i = 0; i < queries.size(); ++i) queries[i] = ask.q + i * dims;
+  return lost_mass(kernels_of(store_.setup()),
+                   {.past = all.past[0],
+                    .fresh = all.fresh,
+                    .count = sequence.length,
+                    .queries = queries,
+                    .head_dim = dims},
+                   choosing, choice.rows, scratch);
+}
+
+// Of a view of all rows, those that are read.
+void SelectStep::narrow(const Choosing& choosing, const Choice& choice, base::Arena& scratch,
+                        kernels::View& out) const {
+  kernels::Segment& past = out.past[0];
+  const uint32_t count = kernels::rows_of(past);
+  ChosenRuns runs(past.runs, scratch.make<kernels::Run>(past.runs.size() + choosing.take + 2));
+  runs.add(0, choosing.first);
+  for (auto row = choice.rows.begin(); row != choice.rows.end();) {
+    const uint32_t first = *row;
+    uint32_t end = first + 1;
+    while (++row != choice.rows.end() && *row == end) ++end;
+    runs.add(first, end);
+  }
+  runs.add(choosing.last, count);
+  past.runs = runs.runs();
+  past.bucket = out.fresh.bucket = {};
+}
+
+// -- commit --
+
+bool SelectStep::failed(uint32_t slot) const {
+  const auto& sequence = static_cast<const SelectSequence&>(*places()[slot].sequence);
+  return !store_.inner_->failure(sequence.inner).empty();
+}
+
+void SelectStep::keep_all(const Kept& kept) {
+  if (fetcher_ != nullptr && store_.summary_.rows > 0 && !store_.selector_->has_side_rows())
+    for (uint32_t slot = 0; slot < places().size(); ++slot) summarise(slot, kept.rows[slot]);
+  inner_->commit(kept);
+  CheckedStep::keep_all(kept);
+}
+
+// While the rows are in memory: once the inner store has committed them they may leave it.
+void SelectStep::summarise(uint32_t slot, std::span<const uint32_t> kept) {
+  if (kept.empty() || failed(slot)) return;
+  const auto& sequence = static_cast<const SelectSequence&>(*places()[slot].sequence);
+  const uint32_t heads = store_.shape().kv_heads;
+  const auto work = [&](size_t begin, size_t end, unsigned) {
+    base::Arena scratch;
+    kernels::View view;
+    for (size_t at = begin; at < end; ++at) {
+      const Ask ask = {.slot = slot,
+                       .layer = static_cast<uint32_t>(at / heads),
+                       .head = static_cast<uint32_t>(at % heads)};
+      scratch.reset();
+      fetcher_->view_some(ask, {}, scratch, view);
+      RowsOfHead rows = store_.rows_of(sequence, ask.layer, ask.head);
+      rows.segment = view.fresh;
+      const auto runs = kept_runs(view.fresh.runs, sequence.length, kept);
+      rows.segment.runs = runs;
+      store_.selector_->summarise(rows, sequence.length,
+                                  sequence.length + static_cast<uint32_t>(kept.size()));
+    }
+  };
+  constexpr size_t kGrain = 16;  // heads that one thread does before the others help
+  const size_t count = size_t{store_.shape().layers} * heads;
+  if (base::ThreadPool* const pool = store_.setup().pool)
+    pool->parallel_for(count, kGrain, work);
+  else
+    work(0, count, 0);
+}
+
+void SelectStep::keep_side_rows(uint32_t slot, std::span<const uint32_t> kept) {
+  const Place& place = places()[slot];
+  const auto& sequence = static_cast<const SelectSequence&>(*place.sequence);
+  const Shape& shape = store_.shape();
+  const size_t bytes = side_bytes();
+  for (uint32_t layer = 0; layer < shape.layers; ++layer)
+    for (uint32_t head = 0; head < shape.kv_heads; ++head) {
+      const RowsOfHead rows = store_.rows_of(sequence, layer, head);
+      for (uint32_t i = 0; i < kept.size(); ++i) {
+        const uint32_t to = sequence.length + i;
+        const uint64_t from = (layer * tokens() + place.first + kept[i]) * shape.kv_heads + head;
+        store_.selector_->keep(rows, to, std::span(side_).subspan(from * bytes, bytes));
+      }
+    }
+}
+
+void SelectStep::keep_rows(uint32_t slot, std::span<const uint32_t> kept) {
+  if (failed(slot)) return;
+  if (store_.selector_->has_side_rows()) keep_side_rows(slot, kept);
+  if (!kept.empty()) note_check(slot);
+  places()[slot].sequence->length += static_cast<uint32_t>(kept.size());
+}
+
+// By the commit: what a dropped step found is forgotten, as all of it.
+void SelectStep::note_check(uint32_t slot) {
+  const float lost = lost_[slot];
+  if (!(lost >= 0)) return;  // no check, or scores that are not numbers
+  ++store_.checks_;
+  store_.lost_mass_ += lost;
+  const Selection& selection = store_.selector_->selection();
+  if (selection.loss == 0) return;
+  auto& sequence = static_cast<SelectSequence&>(*places()[slot].sequence);
+  const bool more = !selection.raised(sequence.meter.level).of(sequence.length).all();
+  sequence.meter.add(lost, selection, more);
+}
+
+}  // namespace kvick::kv

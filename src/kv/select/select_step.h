@@ -1,0 +1,62 @@
+#pragma once
+// Internal to SelectStore: a step of the store inside it, of which views show the rows that the
+// policy chooses, and by which it is checked (meter.h).
+
+#include <atomic>
+#include <memory>
+#include <vector>
+
+#include "kv/select/select_store.h"
+
+namespace kvick::kv {
+
+class SelectStep final : public CheckedStep {
+ public:
+  SelectStep(SelectStore& store, std::vector<Place> places, std::unique_ptr<Step> inner);
+
+  Wants wants() const override {
+    return {.queries = true, .inputs = store_.selector_->has_side_rows()};
+  }
+  void inputs(uint32_t layer, const float* x, std::span<const uint32_t> positions) override;
+
+ private:
+  // Of the slot's queries in one layer; where they read all rows, nothing is chosen from.
+  Choosing choosing_of(uint32_t slot, uint32_t layer) const;
+  void write_rows(uint32_t layer, const float* k, const float* v) override;
+  void view_rows(const Ask& ask, base::Arena& scratch, kernels::View& out) override;
+  void keep_all(const Kept& kept) override;
+  void keep_rows(uint32_t slot, std::span<const uint32_t> kept) override;
+
+  Choice choose(const Ask& ask, const Choosing& choosing, const kernels::View& all,
+                base::Arena& scratch) const;
+  void narrow(const Choosing& choosing, const Choice& choice, base::Arena& scratch,
+              kernels::View& out) const;
+  uint64_t view_bytes(const kernels::View& view) const;
+  // Whether the view is the one of its slot that is checked in this step (meter.h).
+  bool checks(const Ask& ask) const;
+  // all: the view of all rows.
+  float lost_of(const Ask& ask, const Choosing& choosing, const Choice& choice,
+                const kernels::View& all, base::Arena& scratch) const;
+  void note_check(uint32_t slot);
+
+  // Of rows in a slower tier.
+  void prefetch(uint32_t layer);
+  void summarise(uint32_t slot, std::span<const uint32_t> kept);
+  void keep_side_rows(uint32_t slot, std::span<const uint32_t> kept);
+  bool failed(uint32_t slot) const;
+  size_t side_bytes() const { return store_.summary_.bytes / store_.summary_.rows; }
+  uint64_t tokens() const { return places().back().first + places().back().fresh; }
+
+  SelectStore& store_;
+  std::unique_ptr<Step> inner_;
+  RowFetcher* fetcher_ = nullptr;  // inner_, if its rows are in a slower tier
+  // Of side rows: those of fresh ones, [layers][tokens][kv_heads], and of the layer that is
+  // computed what was predicted.
+  std::vector<std::byte> side_;
+  std::vector<float> predicted_;
+  uint32_t predicted_layer_ = UINT32_MAX;
+  // What each slot's check has found; below 0: nothing. Views of one step come from many threads.
+  std::vector<std::atomic<float>> lost_;
+};
+
+}  // namespace kvick::kv

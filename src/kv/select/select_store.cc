@@ -1,0 +1,349 @@
+#include "kv/select/select_store.h"
+
+#include <map>
+
+#include "base/check.h"
+#include "kv/contract/saturating.h"
+#include "kv/select/select_step.h"
+#include "kv/tier/tiered.h"
+
+namespace kvick::kv {
+namespace {
+
+Setup setup_of_rows(const Setup& setup, const Selector& selector) {
+  Setup rows = setup;
+  rows.select = {};
+  rows.shares_prefix = setup.shares_prefix && !selector.has_side_rows();
+  if (!setup.tier) return rows;
+  const Selection& selection = selector.selection();
+  rows.tier->options.try_emplace("unit", std::to_string(unit_tokens_for(setup, selection.unit)));
+  rows.asked = [selection, plain = rows](uint32_t committed, uint32_t fresh) {
+    if (fresh > kMostSelecting) return kShowsAll;
+    ChosenRows chosen = {.rows = committed, .together = selection.unit};
+    if (selection.dense_layers == 0) chosen.choosing = selection.of(committed);
+    return chosen_units(plain, chosen);
+  };
+  return rows;
+}
+
+// A tier that is named has been checked.
+base::Status<> check_place(const Setup& setup, const Selector& selector) {
+  if (setup.tier && selector.selection().loss > 0)
+    return base::fail(
+        "{}: loss= is held by checks that read all rows, and with --kv-tier they are in the slower "
+        "tier: leave one of the two out",
+        setup.select.name);
+  if (!setup.tier || !selector.reads_rows()) return base::Done{};
+  return base::fail(
+      "{} reads some of every key to choose, and with --kv-tier they are all in the slower tier: "
+      "take a policy that keeps what it chooses by, such as quest",
+      setup.select.name);
+}
+
+}  // namespace
+
+SelectStore::SelectStore(const Setup& setup, std::unique_ptr<CheckedStore> inner,
+                         const RowStore* rows, std::unique_ptr<const Selector> selector)
+    : CheckedStore(setup, inner->most_tokens()),
+      inner_(std::move(inner)),
+      rows_(rows),
+      selector_(std::move(selector)),
+      summary_(selector_->summary()) {}
+
+size_t SelectStore::block_bytes() const {
+  return summary_.bytes * shape().layers * shape().kv_heads;
+}
+
+uint32_t SelectStore::blocks_for(uint32_t rows) const {
+  return summary_.rows == 0 ? 0 : rows / summary_.rows + (rows % summary_.rows > 0 ? 1 : 0);
+}
+
+std::unique_ptr<Sequence> SelectStore::make_sequence(std::span<const Token> prompt,
+                                                     const Owner& owner) {
+  const Opened opened = inner_->open(prompt, owner);
+  auto sequence = std::make_unique<SelectSequence>();
+  sequence->inner = opened.seq;
+  sequence->length = opened.cached;
+  return sequence;
+}
+
+CheckedStore::SequenceOr SelectStore::copy_sequence(SeqId, const Sequence& from) {
+  inner_->limit(setup().max_bytes - held_bytes());
+  auto copy = std::make_unique<SelectSequence>(static_cast<const SelectSequence&>(from));
+  if (summary_.rows > 0)  // not what a dropped step has taken
+    copy->summaries.resize(std::min<size_t>(copy->summaries.size(), blocks_for(copy->length)));
+  KVICK_TRY(copy->inner, inner_->fork(copy->inner));
+  return std::unique_ptr<Sequence>(std::move(copy));
+}
+
+void SelectStore::free_sequence(std::unique_ptr<Sequence> sequence) {
+  inner_->close(mine(*sequence).inner);
+}
+
+void SelectStore::read_rows(SeqId seq, uint32_t first, uint32_t count,
+                            std::span<std::byte> out) const {
+  check_idle("read_rows");
+  if (keeps_by_commit()) return CheckedStore::read_rows(seq, first, count, out);
+  inner_->read_rows(mine(find(seq)).inner, first, count, out);
+}
+
+base::Status<Shortage> SelectStore::append_rows(SeqId seq, std::span<const Token> tokens,
+                                                std::span<const std::byte> rows) {
+  check_idle("append_rows");
+  if (keeps_by_commit()) return CheckedStore::append_rows(seq, tokens, rows);
+  SelectSequence& sequence = mine(find(seq));
+  inner_->limit(setup().max_bytes - held_bytes());
+  KVICK_TRY_VOID(inner_->append_rows(sequence.inner, tokens, rows));
+  sequence.length += static_cast<uint32_t>(tokens.size());
+  return base::Done{};
+}
+
+SelectStore::Pending SelectStore::pending(const Place& place) const {
+  const uint32_t length = place.sequence->length;
+  if (keeps_by_commit()) return {length, length + place.fresh};
+  return {mine(*place.sequence).summarised, length};
+}
+
+uint32_t SelectStore::needed_blocks(const Place& place) const {
+  const auto [begin, end] = pending(place);
+  if (summary_.rows == 0 || begin == end) return 0;
+  const std::vector<SummaryBlock>& blocks = mine(*place.sequence).summaries;
+  const uint32_t then = blocks_for(end), first = begin / summary_.rows;
+  const auto have = static_cast<uint32_t>(blocks.size());
+  const bool shared = first < have && blocks[first].use_count() > 1;
+  return then - std::min(then, have) + (shared ? 1 : 0);
+}
+
+SummaryBlock SelectStore::make_block() {
+  const size_t bytes = block_bytes();
+  RowBlock block = make_row_block(bytes);
+  own_bytes_->fetch_add(bytes, std::memory_order_relaxed);
+  return {block.release(), [bytes, counted = own_bytes_](std::byte* memory) {
+            ReleaseRowBlock()(memory);
+            counted->fetch_sub(bytes, std::memory_order_relaxed);
+          }};
+}
+
+void SelectStore::install(const Place& place, std::span<SummaryBlock>& made) {
+  SelectSequence& sequence = mine(*place.sequence);
+  uint32_t count = needed_blocks(place);
+  const auto next = [&] {
+    SummaryBlock block = std::move(made.front());
+    made = made.subspan(1);
+    return block;
+  };
+  if (count == 0) return;
+  const uint32_t first = pending(place).begin / summary_.rows;
+  if (first < sequence.summaries.size() && sequence.summaries[first].use_count() > 1) {
+    SummaryBlock& shared = sequence.summaries[first];
+    SummaryBlock own = next();
+    std::copy_n(shared.get(), block_bytes(), own.get());
+    copied_bytes_ += block_bytes();
+    shared = std::move(own);
+    --count;
+  }
+  for (; count > 0; --count) sequence.summaries.push_back(next());
+}
+
+std::optional<Shortage> SelectStore::claim(uint64_t own, const std::string& what) {
+  if (own > 0) {
+    const uint64_t now = held_bytes() + inner_bytes();
+    if (auto shortage = over_cap(now, now + own, what)) return shortage;
+  }
+  inner_->limit(setup().max_bytes - held_bytes() - own);
+  return std::nullopt;
+}
+
+CheckedStore::StepOr SelectStore::start(std::vector<Place> places) {
+  const std::string what = fmt::format("a step of {} sequences", places.size());
+  size_t blocks = 0;
+  std::vector<Slot> slots;
+  for (const Place& place : places) {
+    const SelectSequence& sequence = mine(*place.sequence);
+    blocks += needed_blocks(place);
+    slots.push_back({.seq = sequence.inner, .fresh = place.fresh, .tokens = place.tokens});
+  }
+  const uint64_t own = blocks * block_bytes();
+  if (auto shortage = claim(own, what)) return *shortage;
+  std::vector<SummaryBlock> made;
+  try {
+    while (made.size() < blocks) made.push_back(make_block());
+  } catch (const std::bad_alloc&) {
+    return Shortage{own, 0, fmt::format("the system refuses {} more bytes of cache", own)};
+  }
+  auto step = inner_->begin({slots});
+  if (!step.ok()) {
+    const uint64_t now = held_bytes() - own + inner_bytes();
+    return shortage_of(now, now + own + step.error().needed_bytes, what).value_or(step.error());
+  }
+  std::span<SummaryBlock> left = made;
+  for (const Place& place : places) install(place, left);
+  summarise(places);
+  return std::unique_ptr<CheckedStep>(
+      std::make_unique<SelectStep>(*this, std::move(places), std::move(step).value()));
+}
+
+RowsOfHead SelectStore::rows_of(const SelectSequence& sequence, uint32_t layer,
+                                uint32_t head) const {
+  const size_t at = size_t{layer} * shape().kv_heads + head;
+  return {.layer = layer,
+          .head = head,
+          .segment = rows_ == nullptr
+                         ? kernels::Segment{}
+                         : rows_->segment(rows_->sequence(sequence.inner), layer, head),
+          .blocks = sequence.summaries,
+          .offset = at * summary_.bytes};
+}
+
+void SelectStore::summarise(std::span<const Place> places) {
+  if (summary_.rows == 0 || keeps_by_commit()) return;
+  std::vector<std::vector<kernels::Run>> runs(places.size());
+  std::vector<size_t> behind;
+  for (size_t i = 0; i < places.size(); ++i) {
+    const SelectSequence& sequence = mine(*places[i].sequence);
+    if (sequence.summarised == sequence.length) continue;
+    rows_->add_runs(rows_->sequence(sequence.inner), sequence.summarised, sequence.length, runs[i]);
+    behind.push_back(i);
+  }
+  const size_t heads = size_t{shape().layers} * shape().kv_heads;
+  const auto work = [&](size_t begin, size_t end, unsigned) {
+    for (size_t item = begin; item < end; ++item) {
+      const size_t i = behind[item / heads], at = item % heads;
+      const SelectSequence& sequence = mine(*places[i].sequence);
+      RowsOfHead rows = rows_of(sequence, static_cast<uint32_t>(at / shape().kv_heads),
+                                static_cast<uint32_t>(at % shape().kv_heads));
+      rows.segment.runs = runs[i];
+      selector_->summarise(rows, sequence.summarised, sequence.length);
+    }
+  };
+  constexpr size_t kGrain = 16;  // heads that one thread does before the others help
+  if (setup().pool == nullptr)
+    work(0, behind.size() * heads, 0);
+  else
+    setup().pool->parallel_for(behind.size() * heads, kGrain, work);
+  for (const size_t i : behind) mine(*places[i].sequence).summarised = places[i].sequence->length;
+}
+
+Usage SelectStore::count() const {
+  Usage usage = inner_->usage();
+  usage.allocated_bytes += held_bytes();
+  usage.copied_bytes += copied_bytes_;
+  usage.read_bytes += read_bytes_.load(std::memory_order_relaxed);
+  usage.checks += checks_;
+  usage.lost_mass += lost_mass_;
+  return usage;
+}
+
+// The rows' pieces, then of each sequence the summaries that none before it has.
+std::vector<Piece> SelectStore::map() const {
+  std::map<SeqId, SeqId> outer;  // of a sequence of the inner store
+  std::vector<Piece> summaries;
+  std::vector<const std::byte*> seen;
+  for_each_sequence([&](SeqId id, const Sequence& one) {
+    const auto& sequence = static_cast<const SelectSequence&>(one);
+    outer[sequence.inner] = id;
+    Piece piece = {.tokens = sequence.length, .users = 1, .owner = id};
+    for (const SummaryBlock& block : sequence.summaries) {
+      if (std::find(seen.begin(), seen.end(), block.get()) != seen.end()) continue;
+      seen.push_back(block.get());
+      piece.bytes += block_bytes();
+    }
+    if (piece.bytes > 0) summaries.push_back(piece);
+  });
+  std::vector<Piece> pieces = inner_->map();
+  for (Piece& piece : pieces)
+    if (piece.users > 0) piece.owner = outer.at(piece.owner);
+  pieces.insert(pieces.end(), summaries.begin(), summaries.end());
+  return pieces;
+}
+
+namespace {
+
+std::unique_ptr<Store> around(const Setup& setup, std::unique_ptr<Store> made,
+                              std::unique_ptr<const Selector> selector) {
+  auto* const store = dynamic_cast<CheckedStore*>(made.get());
+  const auto* const rows = dynamic_cast<const RowStore*>(store);
+  KVICK_CHECK(store != nullptr && (rows != nullptr || setup.tier),
+              "{} needs rows in place or in a slower tier", setup.select.name);
+  static_cast<void>(made.release());
+  return std::make_unique<SelectStore>(setup, std::unique_ptr<CheckedStore>(store), rows,
+                                       std::move(selector));
+}
+
+}  // namespace
+
+base::Result<std::unique_ptr<Store>> make_select_store(const Setup& setup, const Layout& layout,
+                                                       std::unique_ptr<const Selector> selector) {
+  KVICK_TRY_VOID(check_place(setup, *selector));
+  KVICK_TRY(std::unique_ptr<Store> made,
+            layout.strategy.make(setup_of_rows(setup, *selector), layout.spec));
+  return around(setup, std::move(made), std::move(selector));
+}
+
+base::Result<std::unique_ptr<Store>> make_select_store(const Setup& setup,
+                                                       const TierOptions& options,
+                                                       std::unique_ptr<Tier> tier,
+                                                       std::unique_ptr<const Selector> selector) {
+  KVICK_TRY_VOID(check_place(setup, *selector));
+  KVICK_TRY(std::unique_ptr<Store> made,
+            make_tiered_store(setup_of_rows(setup, *selector), options, std::move(tier)));
+  return around(setup, std::move(made), std::move(selector));
+}
+
+namespace {
+
+// Of one token of one sequence, if what the one before it read has left memory.
+uint64_t slow_bytes(const Setup& rows, const Selector& selector, uint32_t committed) {
+  const Shape& shape = rows.shape;
+  const Selection& selection = selector.selection();
+  const uint64_t dense = std::min(shape.layers, selection.dense_layers);
+  const uint64_t unit = tier_unit_bytes(shape, read_tier(*rows.tier).value());
+  const uint64_t all = chosen_units(rows, {.choosing = {}, .rows = committed});
+  const uint64_t some = chosen_units(
+      rows, {.choosing = selection.of(committed), .rows = committed, .together = selection.unit});
+  return unit * shape.kv_heads * (dense * all + (shape.layers - dense) * some);
+}
+
+}  // namespace
+
+base::Result<Cost> select_cost(const Setup& setup, const Layout& layout, const Selector& selector,
+                               const Load& load) {
+  KVICK_TRY_VOID(check_place(setup, selector));
+  const Setup rows = setup_of_rows(setup, selector);
+  KVICK_TRY(Cost cost, layout.strategy.cost(rows, layout.spec, load));
+  if (load.tokens == 0) return cost;
+  const Shape& shape = setup.shape;
+  const uint32_t committed = load.tokens - 1;
+  const SummaryShape summary = selector.summary();
+  const uint64_t about = selector.has_side_rows() || setup.tier ? load.tokens : committed;
+  const uint64_t blocks = summary.rows == 0 ? 0 : (about + summary.rows - 1) / summary.rows;
+  const uint64_t heads = uint64_t{shape.layers} * shape.kv_heads;
+  cost.fast_bytes =
+      saturating_add(cost.fast_bytes,
+                     saturating_mul(load.sequences, saturating_mul(blocks, heads * summary.bytes)));
+  const Choosing choosing = selector.selection().of(committed);
+  if (cost.slow_read_bytes_per_token > 0)
+    cost.slow_read_bytes_per_token =
+        saturating_mul(load.sequences, slow_bytes(rows, selector, committed));
+  if (choosing.all()) return cost;
+  const uint64_t dense = std::min(shape.layers, selector.selection().dense_layers);
+  const uint64_t row = shape.row_bytes(false) + shape.row_bytes(true);
+  const uint64_t chosen = (uint64_t{choosing.read_rows(committed)} + 1) * row +
+                          selector.choice_bytes(choosing, committed);
+  cost.read_bytes_per_token =
+      shape.kv_heads * (dense * load.tokens * row + (shape.layers - dense) * chosen);
+  return cost;
+}
+
+void selecting_traits(Traits& traits) {
+  traits.exact = traits.buckets = traits.holds_old = false;
+  traits.per_query = true;
+}
+
+void side_row_traits(Traits& traits) {
+  selecting_traits(traits);
+  traits.wants_inputs = true;
+  traits.shares_prefix = traits.moves_rows = false;
+}
+
+}  // namespace kvick::kv

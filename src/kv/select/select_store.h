@@ -1,0 +1,109 @@
+#pragma once
+// Internal to the policies that leave rows in place: a store of any strategy with a Selector
+// (selector.h) in front of it. Where that store keeps rows in a slower tier, they are asked for
+// once they are chosen (row_fetcher.h), and summarised by the commit, before they leave memory.
+
+#include <atomic>
+
+#include "kv/rows/row_block.h"
+#include "kv/rows/row_store.h"
+#include "kv/select/meter.h"
+#include "kv/select/policy.h"
+#include "kv/select/selector.h"
+#include "kv/tier/tier.h"
+
+namespace kvick::kv {
+
+// Steps of more fresh rows in a slot read all committed ones: a prompt does, as in all papers, a
+// draft does not.
+inline constexpr uint32_t kMostSelecting = 32;
+
+struct SelectSequence : Sequence {
+  SeqId inner{};
+  uint32_t summarised = 0;  // rows, from the first
+  // One for every SummaryShape::rows of them, [layer][head][bytes]; of a fork those of both, until
+  // one adds to them.
+  std::vector<SummaryBlock> summaries;
+  Meter meter;
+};
+
+class SelectStore final : public CheckedStore {
+ public:
+  // rows: inner, or null if its rows are in a slower tier.
+  SelectStore(const Setup& setup, std::unique_ptr<CheckedStore> inner, const RowStore* rows,
+              std::unique_ptr<const Selector> selector);
+
+  std::string failure(SeqId seq) const override { return inner_->failure(mine(find(seq)).inner); }
+  void read_rows(SeqId seq, uint32_t first, uint32_t count,
+                 std::span<std::byte> out) const override;
+  base::Status<Shortage> append_rows(SeqId seq, std::span<const Token> tokens,
+                                     std::span<const std::byte> rows) override;
+  std::vector<Piece> map() const override;
+
+ private:
+  friend class SelectStep;
+
+  static SelectSequence& mine(Sequence& sequence) { return static_cast<SelectSequence&>(sequence); }
+
+  std::unique_ptr<Sequence> make_sequence(std::span<const Token> prompt,
+                                          const Owner& owner) override;
+  SequenceOr copy_sequence(SeqId id, const Sequence& from) override;
+  void free_sequence(std::unique_ptr<Sequence> sequence) override;
+  StepOr start(std::vector<Place> places) override;
+
+  size_t block_bytes() const;
+  uint32_t blocks_for(uint32_t rows) const;
+  bool keeps_by_commit() const { return rows_ == nullptr || selector_->has_side_rows(); }
+  // Rows of a sequence that will be written about: by begin or by commit.
+  struct Pending {
+    uint32_t begin, end;
+  };
+  Pending pending(const Place& place) const;
+  // Blocks that these need and that are not there or not the sequence's alone.
+  uint32_t needed_blocks(const Place& place) const;
+  SummaryBlock make_block();  // throws std::bad_alloc
+  // Gives the sequence its blocks, from the front of `made`.
+  void install(const Place& place, std::span<SummaryBlock>& made);
+  void summarise(std::span<const Place> places);
+  // Where its summaries are; with the rows' segment, without runs, if it is in place.
+  RowsOfHead rows_of(const SelectSequence& sequence, uint32_t layer, uint32_t head) const;
+  // As AgedStore's, whose inner store holds a part of the rows.
+  std::optional<Shortage> claim(uint64_t own, const std::string& what);
+
+  // What is neither own nor free to be taken back by begin().
+  uint64_t inner_bytes() const {
+    const Usage usage = inner_->usage();
+    return usage.allocated_bytes - usage.cached_bytes;
+  }
+  uint64_t held_bytes() const override { return own_bytes_->load(std::memory_order_relaxed); }
+  uint64_t cached_bytes() const override { return inner_->usage().cached_bytes; }
+  uint64_t evict(uint64_t bytes) override { return inner_->shrink(bytes); }
+  Usage count() const override;
+
+  std::unique_ptr<CheckedStore> inner_;
+  const RowStore* rows_;
+  std::unique_ptr<const Selector> selector_;
+  SummaryShape summary_;
+  // Of summaries; they count themselves, and the last may be given back behind the store's end.
+  std::shared_ptr<std::atomic<uint64_t>> own_bytes_ = std::make_shared<std::atomic<uint64_t>>(0);
+  uint64_t copied_bytes_ = 0;
+  std::atomic<uint64_t> read_bytes_ = 0;  // by views
+  uint64_t checks_ = 0;
+  double lost_mass_ = 0;  // that they found
+};
+
+// A policy's make and cost, of its Selector.
+base::Result<std::unique_ptr<Store>> make_select_store(const Setup& setup, const Layout& layout,
+                                                       std::unique_ptr<const Selector> selector);
+// Of rows in a tier that the caller has made.
+base::Result<std::unique_ptr<Store>> make_select_store(const Setup& setup,
+                                                       const TierOptions& options,
+                                                       std::unique_ptr<Tier> tier,
+                                                       std::unique_ptr<const Selector> selector);
+base::Result<Cost> select_cost(const Setup& setup, const Layout& layout, const Selector& selector,
+                               const Load& load);
+// Its change_traits, without side rows and with them.
+void selecting_traits(Traits& traits);
+void side_row_traits(Traits& traits);
+
+}  // namespace kvick::kv

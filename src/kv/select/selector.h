@@ -1,0 +1,131 @@
+#pragma once
+// What a policy that leaves rows in place has to say: which committed rows a query reads, and what
+// it keeps beside them to find that out. The rest is SelectStore's (select_store.h): one store of
+// any strategy holds the rows, shares, forks and commits them, and shows those that were chosen.
+//
+// A Selector belongs to one store and does not change: all its methods are called from many
+// threads. What it keeps beside rows lies in blocks, each of some rows of one sequence in all
+// layers and heads, which forks share until one adds to them. It is of one of two kinds:
+//   summaries, which summarise() writes from the committed rows alone, in their order: right after
+//     forks, shared prefixes, dropped steps and paths through trees;
+//   side rows, one for each row, which project() makes from what a layer's projections read
+//     (Step::inputs). Rows do not give them back, so that its stores share no prefixes and move no
+//     rows (side_row_traits).
+
+#include <algorithm>
+#include <memory>
+#include <span>
+
+#include "base/memory.h"
+#include "kernels/attention/view.h"
+#include "kernels/table/table.h"
+#include "kv/contract/selection.h"
+#include "kv/contract/strategy.h"
+
+namespace kvick::kv {
+
+// Of `rows` committed rows: so many bytes for each layer and head; of side rows as many for each
+// row. No rows: none is kept.
+struct SummaryShape {
+  uint32_t rows = 0;
+  size_t bytes = 0;
+};
+
+using SummaryBlock = std::shared_ptr<std::byte[]>;
+
+// Rows of one sequence, in one layer and head.
+struct RowsOfHead {
+  uint32_t layer = 0, head = 0;
+  kernels::Segment segment;  // of which runs are the rows asked about, in order
+  std::span<const SummaryBlock> blocks;
+  size_t offset = 0;  // of this layer and head, in each block
+
+  // Of rows [block * SummaryShape::rows, (block + 1) * SummaryShape::rows).
+  std::byte* summary(uint32_t block) const { return blocks[block].get() + offset; }
+};
+
+struct Question {
+  RowsOfHead rows;
+  uint32_t count = 0;  // committed rows
+  Choosing choosing;   // 0 < take < last - first, or take = 0
+  // Every query of the step in this slot and KV head: [head_dim] each, `group` of each token. They
+  // read the same rows. Null, each of them, where rows are foreseen from `predicted` alone.
+  std::span<const float* const> queries;
+  uint32_t group = 1;
+  kernels::Segment fresh;  // the step's rows, of its tokens in order
+  // Of a Selector with side rows: what project() has made of the slot's tokens for this layer.
+  const float* predicted = nullptr;  // [tokens][predicted_floats()]
+};
+
+// What choose() answers. Spans lie in the scratch that it was given.
+struct Choice {
+  std::span<const uint32_t> rows;  // question.choosing.take of [first, last), ascending
+  // kernels::View's: a value for what is left out, and its share of each query's probability.
+  const float* rest = nullptr;
+  std::span<const float> rest_mass;
+};
+
+// What the projections of a layer read of some tokens, in batch order (Step::inputs).
+struct LayerInputs {
+  uint32_t layer = 0;
+  const float* x = nullptr;             // [tokens][Setup::model_dim]
+  std::span<const uint32_t> positions;  // [tokens], in their texts
+};
+
+class Selector {
+ public:
+  explicit Selector(const Selection& selection) : selection_(selection) {}
+  virtual ~Selector() = default;
+  Selector(const Selector&) = delete;
+  Selector& operator=(const Selector&) = delete;
+
+  const Selection& selection() const { return selection_; }
+  virtual SummaryShape summary() const { return {}; }
+  // Rows [first, end) have been committed: their summaries are up to date once it returns. Rows
+  // before `first` have been summarised.
+  virtual void summarise(const RowsOfHead& rows, uint32_t first, uint32_t end) const {
+    (void)rows, (void)first, (void)end;
+  }
+  // Whether what is kept are side rows.
+  virtual bool has_side_rows() const { return false; }
+  virtual size_t predicted_floats() const { return 0; }  // of a token, all heads
+  // To side: [tokens][kv_heads] rows of bytes, and predicted: [tokens][predicted_floats()]. From
+  // the model's thread, before it projects: it may use the setup's threads.
+  virtual void project(const LayerInputs& inputs, std::byte* side, float* predicted) const {
+    (void)inputs, (void)side, (void)predicted;
+  }
+  // Row `row` has been committed: its side row goes to where choose() wants it, by default behind
+  // the one before it.
+  virtual void keep(const RowsOfHead& rows, uint32_t row, std::span<const std::byte> side) const {
+    const uint32_t count = summary().rows;
+    std::copy(side.begin(), side.end(), rows.summary(row / count) + row % count * side.size());
+  }
+  // Whether choose() looks at committed rows themselves: Question::rows.segment.
+  virtual bool reads_rows() const { return false; }
+  virtual void choose(const Question& question, base::Arena& scratch, Choice& choice) const = 0;
+  // Bytes that choosing reads in one layer and head, of a sequence of so many committed rows.
+  virtual uint64_t choice_bytes(const Choosing& choosing, uint32_t rows) const = 0;
+
+ private:
+  Selection selection_;
+};
+
+// The highest `take` of at least so many scores, as ascending indices; of equal ones the first.
+// What is not a number is lower than all others.
+std::span<const uint32_t> highest(const kernels::Table& kernels, std::span<const float> scores,
+                                  uint32_t take, base::Arena& scratch);
+
+// Calls use(row number, pointer to the key, pointer to the value) for rows [first, end).
+template <class Use>
+void for_each_row(const kernels::Segment& segment, uint32_t first, uint32_t end, const Use& use) {
+  for (const kernels::Run& run : segment.runs) {
+    if (run.pos + run.rows <= first) continue;
+    if (run.pos >= end) return;
+    for (uint32_t pos = std::max(first, run.pos); pos < std::min(end, run.pos + run.rows); ++pos) {
+      const size_t row = size_t{run.row} + (pos - run.pos);
+      use(pos, segment.k + row * segment.k_stride, segment.v + row * segment.v_stride);
+    }
+  }
+}
+
+}  // namespace kvick::kv

@@ -1,0 +1,174 @@
+// SparQ: rows are chosen by the few components of the query that are largest, and what is left out
+// is made up for by the mean value ("SparQ Attention: Bandwidth-Efficient LLM Inference", Ribar et
+// al. 2023, algorithm 1). Of r components, those with the largest sum of |q| over the queries that
+// share a KV head, approximate scores s = softmax(q_r K_r^T / sqrt(d * |q_r|_1 / |q|_1)); their sum
+// over the queries chooses, and each query's own sum over what is read, alpha, weighs the exact
+// attention to it against the mean of all values.
+//
+// Components are read where they are, in the rows: so many of them in a row of 64 to 256 bytes
+// touch all of its lines, and a product with all of it (the other components times zero) is as
+// fast.
+
+#include <cmath>
+
+#include "kv/select/row_arithmetic.h"
+#include "kv/select/select_store.h"
+
+namespace kvick::kv {
+namespace {
+
+constexpr Option kOptions[] = {budget_option(),
+                               sinks_option(),
+                               recent_option(),
+                               dense_layers_option(),
+                               {.name = "r",
+                                .summary = "components of a query that choose, of all of a head",
+                                .fallback = "16"},
+                               least_option(),
+                               loss_option()};
+constexpr uint32_t kMostComponents = 4096;
+
+class SparQ final : public Selector {
+ public:
+  SparQ(const Setup& setup, const Selection& selection, uint32_t components)
+      : Selector(selection),
+        kernels_(kernels_of(setup)),
+        shape_(setup.shape),
+        components_(std::min(components, shape_.head_dim)) {}
+
+  // The sum of all values.
+  SummaryShape summary() const override {
+    return {.rows = shape_.max_tokens, .bytes = shape_.head_dim * sizeof(float)};
+  }
+
+  void summarise(const RowsOfHead& rows, uint32_t first, uint32_t end) const override {
+    const std::span<float> sum = sum_of(rows);
+    if (first == 0) std::fill(sum.begin(), sum.end(), 0.0F);
+    std::vector<float> value(shape_.head_dim);
+    for_each_row(rows.segment, first, end, [&](uint32_t, const std::byte*, const std::byte* v) {
+      add_value(rows.segment, v, value, sum);
+    });
+  }
+
+  bool reads_rows() const override { return true; }
+
+  void choose(const Question& question, base::Arena& scratch, Choice& choice) const override {
+    const std::span<float> weight = component_weights(question, scratch);
+    const Choosing& choosing = question.choosing;
+    const std::span<float> total = scratch.make<float>(choosing.last - choosing.first);
+    std::fill(total.begin(), total.end(), 0.0F);
+    const size_t fresh = kernels::rows_of(question.fresh);
+    std::vector<std::span<float>> scores;  // of each query: committed rows, then fresh ones
+    for (size_t i = 0; i < question.queries.size(); ++i) {
+      scores.push_back(scratch.make<float>(question.count + fresh));
+      approximate(question, i, weight, scratch, scores[i]);
+      kernels_.add(total.data(), scores[i].data() + choosing.first, total.size());
+    }
+    const auto taken = highest(kernels_, total, choosing.take, scratch);
+    const std::span<uint32_t> rows = scratch.make<uint32_t>(taken.size());
+    for (size_t i = 0; i < rows.size(); ++i) rows[i] = choosing.first + taken[i];
+    choice.rows = rows;
+    choice.rest_mass = masses(choosing, rows, scores, scratch);
+    choice.rest = mean(question, scratch).data();
+  }
+
+  // All keys and the mean, see above.
+  uint64_t choice_bytes(const Choosing& choosing, uint32_t) const override {
+    return (choosing.last - choosing.first - choosing.take) * shape_.row_bytes(false) +
+           summary().bytes;
+  }
+
+ private:
+  std::span<float> sum_of(const RowsOfHead& rows) const {
+    return {reinterpret_cast<float*>(rows.summary(0)), shape_.head_dim};
+  }
+
+  std::span<float> mean(const Question& question, base::Arena& scratch) const {
+    const std::span<float> mean = scratch.make<float>(shape_.head_dim);
+    const std::span<const float> sum = sum_of(question.rows);
+    for (size_t i = 0; i < mean.size(); ++i) mean[i] = sum[i] / static_cast<float>(question.count);
+    return mean;
+  }
+
+  // One for the components that choose, zero for the others.
+  std::span<float> component_weights(const Question& question, base::Arena& scratch) const {
+    const std::span<float> sums = scratch.make<float>(shape_.head_dim);
+    std::fill(sums.begin(), sums.end(), 0.0F);
+    for (const float* query : question.queries)
+      for (size_t i = 0; i < sums.size(); ++i) sums[i] += std::abs(query[i]);
+    const auto largest = highest(kernels_, sums, components_, scratch);
+    std::fill(sums.begin(), sums.end(), 0.0F);
+    for (const uint32_t i : largest) sums[i] = 1;
+    return sums;
+  }
+
+  // The approximate probabilities of one query; fresh rows behind its token have none.
+  void approximate(const Question& question, size_t query, std::span<const float> weight,
+                   base::Arena& scratch, std::span<float> scores) const {
+    const std::span<float> q = scratch.make<float>(shape_.head_dim);
+    float kept = 0, all = 0;
+    for (size_t i = 0; i < q.size(); ++i) {
+      q[i] = question.queries[query][i] * weight[i];
+      kept += std::abs(q[i]);
+      all += std::abs(question.queries[query][i]);
+    }
+    dot_keys(kernels_, question.rows.segment, q, scores.first(question.count));
+    dot_keys(kernels_, question.fresh, q, scores.subspan(question.count));
+    const size_t seen = question.count + query / question.group + 1;
+    const float share = all > 0 ? kept / all : 1;
+    const float scale = 1 / std::sqrt(static_cast<float>(shape_.head_dim) * share);
+    const float sum = kernels_.exp_row(scores.data(), seen, scale);
+    for (size_t i = 0; i < seen; ++i) scores[i] /= sum;
+    std::fill(scores.begin() + static_cast<ptrdiff_t>(seen), scores.end(), 0.0F);
+  }
+
+  // What the rows that are read do not have of each query's probability.
+  static std::span<const float> masses(const Choosing& choosing, std::span<const uint32_t> rows,
+                                       std::span<const std::span<float>> scores,
+                                       base::Arena& scratch) {
+    const std::span<float> masses = scratch.make<float>(scores.size());
+    for (size_t i = 0; i < scores.size(); ++i) {
+      float left = 0;
+      for (uint32_t row = choosing.first; row < choosing.last; ++row) left += scores[i][row];
+      for (const uint32_t row : rows) left -= scores[i][row];
+      masses[i] = std::clamp(left, 0.0F, 1.0F);
+    }
+    return masses;
+  }
+
+  const kernels::Table& kernels_;
+  Shape shape_;
+  uint32_t components_;
+};
+
+base::Result<std::unique_ptr<const Selector>> selector_of(const Setup& setup) {
+  KVICK_TRY(Selection selection,
+            read_selection(setup.select, std::span(kOptions).first<kSelectionOptions>()));
+  KVICK_TRY_VOID(read_loss(setup.select, selection));
+  KVICK_TRY(const uint64_t r, read_number(setup.select, kOptions[4], 1, kMostComponents));
+  return std::unique_ptr<const Selector>(
+      std::make_unique<SparQ>(setup, selection, static_cast<uint32_t>(r)));
+}
+
+base::Result<std::unique_ptr<Store>> make(const Setup& setup, const Layout& layout) {
+  KVICK_TRY(std::unique_ptr<const Selector> selector, selector_of(setup));
+  return make_select_store(setup, layout, std::move(selector));
+}
+
+base::Result<Cost> cost(const Setup& setup, const Layout& layout, const Load& load) {
+  KVICK_TRY(const std::unique_ptr<const Selector> selector, selector_of(setup));
+  return select_cost(setup, layout, *selector, load);
+}
+
+}  // namespace
+
+Policy sparq_policy() {
+  return {.name = "sparq",
+          .summary = "the rows that the largest components of the query score highest",
+          .options = kOptions,
+          .change_traits = selecting_traits,
+          .make = make,
+          .cost = cost};
+}
+
+}  // namespace kvick::kv

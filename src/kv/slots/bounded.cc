@@ -1,0 +1,171 @@
+// The Bounded-Cache Transformer's cache (Yi et al. 2024, section 3.2): per layer and KV head the
+// keys MK of M slots, which are weights, and their values MV, which every token is added to:
+// MV_t = MV_{t-1} + softmax(k_t * MK^T)^T * v_t, with what the model writes as k_t its write query
+// and as v_t its write value, times its step size. A token reads softmax(q_t * MK^T) * MV_t. What
+// the model carries from a token to the next (Step::carry) lies behind the values.
+// See docs/adr/0008-a-memory-of-slots.md.
+
+#include <cstring>
+
+#include "base/check.h"
+#include "kv/contract/saturating.h"
+#include "kv/slots/bounded_step.h"
+
+namespace kvick::kv {
+namespace {
+
+uint64_t memory_bytes(const Setup& setup) {
+  const Shape& shape = setup.shape;
+  const uint64_t values = uint64_t{shape.kv_heads} * setup.memory->slots * shape.head_dim;
+  return saturating_mul(shape.layers, (values + setup.memory->carried) * sizeof(float));
+}
+
+class BoundedStore final : public CheckedStore {
+ public:
+  explicit BoundedStore(const Setup& setup) : CheckedStore(setup), workers_(setup.pool) {}
+
+  // There is room for any number of tokens.
+  std::vector<Piece> map() const override {
+    return piece_each([&](const Sequence& of) -> Piece {
+      const auto& sequence = static_cast<const MemorySequence&>(of);
+      return {.bytes = sequence.values != nullptr ? memory_bytes(setup()) : 0,
+              .used_tokens = sequence.length,
+              .tokens = sequence.length};
+    });
+  }
+
+ private:
+  static MemorySequence& cast(Sequence& sequence) { return static_cast<MemorySequence&>(sequence); }
+
+  std::unique_ptr<Sequence> make_sequence(std::span<const Token>, const Owner&) override {
+    return std::make_unique<MemorySequence>();
+  }
+  SequenceOr copy_sequence(SeqId id, const Sequence& from) override;
+  void free_sequence(std::unique_ptr<Sequence> sequence) override {
+    if (cast(*sequence).values != nullptr) allocated_bytes_ -= memory_bytes(setup());
+  }
+  StepOr start(std::vector<Place> places) override;
+  uint64_t held_bytes() const override { return allocated_bytes_; }
+  Usage count() const override;
+  RowBlock first_values() const;
+  Shortage refused(uint64_t needed) const {
+    return {.needed_bytes = needed,
+            .available_bytes = 0,
+            .what = fmt::format("the system refuses {} more bytes of cache", needed)};
+  }
+
+  uint64_t allocated_bytes_ = 0, copied_bytes_ = 0;
+  Workers workers_;
+};
+
+RowBlock BoundedStore::first_values() const {
+  const size_t bytes = memory_bytes(setup());
+  RowBlock values = make_row_block(bytes);
+  const std::span<const float> initial = setup().memory->initial;
+  if (!initial.empty()) std::memcpy(values.get(), initial.data(), initial.size_bytes());
+  std::memset(values.get() + initial.size_bytes(), 0, bytes - initial.size_bytes());
+  return values;
+}
+
+CheckedStore::SequenceOr BoundedStore::copy_sequence(SeqId id, const Sequence& from) {
+  auto copy = std::make_unique<MemorySequence>();
+  if (from.length == 0) return std::unique_ptr<Sequence>(std::move(copy));
+  const uint64_t bytes = memory_bytes(setup()), then = allocated_bytes_ + bytes;
+  const std::string what = fmt::format("fork of sequence {}", static_cast<uint32_t>(id));
+  if (auto shortage = over_cap(allocated_bytes_, then, what)) return *shortage;
+  try {
+    copy->values = make_row_block(bytes);
+  } catch (const std::bad_alloc&) {
+    return refused(bytes);
+  }
+  copy->length = from.length;
+  std::memcpy(copy->values.get(), static_cast<const MemorySequence&>(from).values.get(), bytes);
+  allocated_bytes_ = then;
+  copied_bytes_ += bytes;
+  return std::unique_ptr<Sequence>(std::move(copy));
+}
+
+CheckedStore::StepOr BoundedStore::start(std::vector<Place> places) {
+  const uint64_t bytes = memory_bytes(setup());
+  uint64_t then = allocated_bytes_;
+  for (const Place& place : places)
+    if (cast(*place.sequence).values == nullptr) then += bytes;
+  const std::string what = fmt::format("a step of {} sequences", places.size());
+  if (auto shortage = over_cap(allocated_bytes_, then, what)) return *shortage;
+  const uint64_t rows = (places.back().first + places.back().fresh) * shape().token_bytes();
+  const uint64_t needed = then - allocated_bytes_ + rows;
+  try {
+    for (const Place& place : places) {
+      MemorySequence& sequence = cast(*place.sequence);
+      if (sequence.values != nullptr) continue;
+      sequence.values = first_values();
+      allocated_bytes_ += bytes;
+    }
+    return std::unique_ptr<CheckedStep>(
+        std::make_unique<BoundedStep>(*this, std::move(places), setup(), workers_));
+  } catch (const std::bad_alloc&) {
+    return refused(needed);
+  }
+}
+
+Usage BoundedStore::count() const {
+  Usage usage;
+  for_each_sequence([&](SeqId, const Sequence& sequence) {
+    if (sequence.length > 0) usage.used_bytes += memory_bytes(setup());
+  });
+  usage.allocated_bytes = allocated_bytes_;
+  usage.copied_bytes = copied_bytes_;
+  return usage;
+}
+
+base::Status<> check(const Setup& setup) {
+  using kernels::DType;
+  const Shape& shape = setup.shape;
+  if (shape.k_type != DType::kF32 || shape.v_type != DType::kF32)
+    return base::fail(
+        "bounded adds every token to the same memory, which it keeps as f32: leave the type of "
+        "keys and values out, or give f32");
+  const Memory& memory = *setup.memory;
+  const uint64_t heads = uint64_t{shape.layers} * shape.kv_heads;
+  KVICK_CHECK(memory.slots > 0 && memory.keys.size() == heads, "{} keys of {} slots for {} heads",
+              memory.keys.size(), memory.slots, heads);
+  for (const kernels::Matrix& keys : memory.keys)
+    KVICK_CHECK(keys.rows == memory.slots && keys.inputs >= shape.head_dim &&
+                    !kernels::pack_format(keys.dtype).quantised,
+                "keys of {} x {}", keys.rows, keys.inputs);
+  KVICK_CHECK(
+      memory.initial.empty() || memory.initial.size() == heads * memory.slots * shape.head_dim,
+      "{} initial values", memory.initial.size());
+  return base::Done{};
+}
+
+base::Result<std::unique_ptr<Store>> make(const Setup& setup, const Spec&) {
+  KVICK_TRY_VOID(check(setup));
+  return std::unique_ptr<Store>(std::make_unique<BoundedStore>(setup));
+}
+
+base::Result<Cost> cost(const Setup& setup, const Spec&, const Load& load) {
+  KVICK_TRY_VOID(check(setup));
+  uint64_t key_bytes = 0;
+  for (const kernels::Matrix& keys : setup.memory->keys) key_bytes += keys.data.size();
+  const uint64_t bytes = load.tokens == 0 ? 0 : memory_bytes(setup);
+  return Cost{.fast_bytes = saturating_mul(load.sequences, bytes),
+              .slow_bytes = 0,
+              .read_bytes_per_token = load.tokens == 0 ? 0 : bytes + key_bytes,
+              .copied_bytes = 0};
+}
+
+}  // namespace
+
+Strategy bounded_strategy() {
+  return {.name = "bounded",
+          .summary =
+              "a memory of a fixed number of slots, for models that were trained with one "
+              "(architecture bct)",
+          .options = {},
+          .traits = {.exact = false, .memory = true},
+          .make = make,
+          .cost = cost};
+}
+
+}  // namespace kvick::kv

@@ -1,0 +1,137 @@
+#pragma once
+// A step over memories of slots. It leaves the values alone: read() walks over them with the step's
+// own tokens added on the way, and commit() walks again to keep the sum.
+
+#include "kernels/attention/memory.h"
+#include "kv/contract/checked_store.h"
+#include "kv/rows/row_block.h"
+
+namespace kvick::kv {
+
+struct MemorySequence : Sequence {
+  // [layers][kv_heads][slots][head_dim] floats, then [layers][carried]; none before the first step.
+  RowBlock values;
+};
+
+// The threads of a store, with work space for each.
+class Workers {
+ public:
+  explicit Workers(base::ThreadPool* pool)
+      : pool_(pool), scratch_(pool != nullptr ? pool->size() : 1) {}
+  // Calls body(i, scratch) for i in [0, count), from all threads.
+  void for_each(size_t count, base::FunctionRef<void(size_t i, base::Arena& scratch)> body);
+
+ private:
+  base::ThreadPool* pool_;
+  std::vector<base::Arena> scratch_;
+};
+
+// Sequences are MemorySequences that have their values.
+class BoundedStep final : public CheckedStep {
+ public:
+  BoundedStep(CheckedStore& store, std::vector<Place> places, const Setup& setup, Workers& workers);
+
+ private:
+  struct Where {
+    uint32_t layer, slot, head;
+  };
+  // Consecutive fresh rows of a slot.
+  struct Rows {
+    uint32_t first, count;
+  };
+
+  // Work space for some tokens of one (sequence, layer, KV head).
+  struct Desk {
+    float* x;        // [tokens + queries][inputs of the keys]
+    float* scores;   // [tokens + queries][stride]: e^logit of the tokens' writes, then of their
+                     // queries
+    float* adds;     // [tokens][head_dim]: what is added, over the sum of the token's scores
+    float* inverse;  // [queries], of the sums of their scores
+  };
+
+  const Shape& shape() const { return setup_.shape; }
+  const Memory& memory() const { return *setup_.memory; }
+  const kernels::Table& kernels() const {
+    return setup_.kernels != nullptr ? *setup_.kernels : kernels::table(base::Isa::kScalar);
+  }
+  size_t head_floats() const { return size_t{memory().slots} * shape().head_dim; }
+  size_t layer_floats() const { return tokens_ * shape().kv_heads * shape().head_dim; }
+  // Not a multiple of 128 bytes: scores of consecutive tokens must not share a set of the cache.
+  uint32_t stride() const { return ((memory().slots + 15) / 16 | 1) * 16; }
+  const kernels::Matrix& keys(const Where& at) const {
+    return memory().keys[size_t{at.layer} * shape().kv_heads + at.head];
+  }
+  float* values(const Where& at) const {
+    const auto& sequence = static_cast<MemorySequence&>(*places()[at.slot].sequence);
+    return reinterpret_cast<float*>(sequence.values.get()) +
+           (size_t{at.layer} * shape().kv_heads + at.head) * head_floats();
+  }
+  float* last_carried(uint32_t layer, uint32_t slot) const {
+    const auto& sequence = static_cast<MemorySequence&>(*places()[slot].sequence);
+    return reinterpret_cast<float*>(sequence.values.get()) +
+           size_t{shape().layers} * shape().kv_heads * head_floats() +
+           size_t{layer} * memory().carried;
+  }
+  // A fresh row as it was written.
+  const float* row(const Where& at, bool is_v, uint32_t token) const {
+    const size_t first = (places()[at.slot].first + token) * shape().kv_heads + at.head;
+    return rows_.get() + (size_t{at.layer} * 2 + (is_v ? 1 : 0)) * layer_floats() +
+           first * shape().head_dim;
+  }
+  // Of fresh rows, one after the other; null: all 1.
+  const float* gates(const Where& at, uint32_t token) const {
+    const float* of_layer = gates_[at.layer].get();
+    return of_layer == nullptr ? nullptr
+                               : of_layer + at.head * tokens_ + places()[at.slot].first + token;
+  }
+  // Where a slot of few tokens keeps their weights, then what is added: [fresh][stride],
+  // [fresh][head_dim].
+  size_t few_floats() const { return size_t{stride()} + shape().head_dim; }
+  bool few(uint32_t slot) const;
+  float* few_weights(const Where& at) const {
+    const size_t head = size_t{at.layer} * shape().kv_heads + at.head;
+    return few_.get() + (head * few_tokens_ + few_first_[at.slot]) * few_floats();
+  }
+  float* few_adds(const Where& at) const {
+    return few_weights(at) + size_t{places()[at.slot].fresh} * stride();
+  }
+  uint32_t most_tokens(uint32_t group) const;
+
+  void write_gates(uint32_t layer, const float* gates) override;
+  void write_carried(uint32_t layer, const float* x) override;
+  const float* carried_of(uint32_t layer, uint32_t slot) const override;
+  void write_rows(uint32_t layer, const float* k, const float* v) override;
+  void view_rows(const Ask& ask, base::Arena& scratch, kernels::View& out) override;
+  void read_rows(uint32_t layer, const Reading& reading) override;
+  void keep_rows(uint32_t slot, std::span<const uint32_t> rows) override;
+
+  Desk make_desk(const Where& at, uint32_t tokens, uint32_t group, base::Arena& scratch) const;
+  void weigh(const Where& at, const Rows& rows, const Reading& reading, const Desk& desk) const;
+  kernels::MemoryWalk walk_of(const Where& at, const Rows& rows, const Desk& desk) const;
+  void read_chain(const Where& at, const Reading& reading, base::Arena& scratch);
+  void read_tree(const Where& at, const Reading& reading, base::Arena& scratch);
+  void divide(const kernels::MemoryWalk& walk, const float* inverse) const;
+  void keep_few(const Where& at, const Desk& desk);
+  void carry_on(uint32_t layer, uint32_t slot, uint32_t row);
+  void absorb(const Where& at, const Rows& rows, base::Arena& scratch);
+
+  const float* query(const Where& at, const Reading& reading, uint32_t token) const {
+    return reading.q + out_place(at, reading, token);
+  }
+  size_t out_place(const Where& at, const Reading& reading, uint32_t token) const {
+    const size_t head = (places()[at.slot].first + token) * shape().kv_heads + at.head;
+    return head * reading.group * shape().head_dim;
+  }
+
+  const Setup& setup_;
+  Workers& workers_;
+  uint64_t tokens_ = 0;
+  std::unique_ptr<float[]> rows_;                  // [layers][k, v][tokens_][kv_heads][head_dim]
+  std::vector<std::unique_ptr<float[]>> gates_;    // per layer null, or [kv_heads][tokens_]
+  std::vector<std::unique_ptr<float[]>> carried_;  // per layer null, or [tokens_][carried]
+  std::vector<size_t> few_first_;                  // per slot: tokens in slots of few before it
+  size_t few_tokens_ = 0;
+  std::unique_ptr<float[]> few_;
+};
+
+}  // namespace kvick::kv

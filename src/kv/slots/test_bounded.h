@@ -1,0 +1,104 @@
+#pragma once
+// What a memory of slots is, one token after the other in doubles. Tokens are known by a number.
+
+#include <cmath>
+#include <random>
+#include <vector>
+
+#include "kv/testing/memory.h"
+
+namespace kvick::kv::test {
+
+inline constexpr uint32_t kGroup = 3;
+inline constexpr Shape kShape = {.layers = 2,
+                                 .kv_heads = 2,
+                                 .head_dim = 20,
+                                 .max_tokens = 300,
+                                 .k_type = kernels::DType::kF32,
+                                 .v_type = kernels::DType::kF32};
+
+using Floats = std::vector<float>;
+using Doubles = std::vector<double>;
+using Path = std::vector<uint32_t>;
+
+// What one token writes and asks, in all layers: k, v [layers][kv_heads][head_dim], q
+// [layers][kv_heads][group][head_dim]; gates [layers][kv_heads], which a store is given or not.
+struct Input {
+  Floats k, v, q, gates;
+};
+
+inline Input make_input(uint32_t number) {
+  std::mt19937 random(number);
+  std::normal_distribution<float> normal;
+  const auto floats = [&](size_t n) {
+    Floats made(n);
+    for (float& x : made) x = normal(random);
+    return made;
+  };
+  const size_t heads = size_t{kShape.layers} * kShape.kv_heads, n = heads * kShape.head_dim;
+  Input made = {floats(n), floats(n), floats(n * kGroup), floats(heads)};
+  for (float& gate : made.gates) gate = 1 / (1 + std::exp(-2 - gate));
+  return made;
+}
+
+inline Doubles softmax(const MadeMemory& made, size_t head, const float* x) {
+  Doubles weights(made.memory.slots);
+  double sum = 0;
+  for (size_t m = 0; m < weights.size(); ++m) {
+    double dot = 0;
+    for (uint32_t d = 0; d < kShape.head_dim; ++d)
+      dot += double{x[d]} * made.keys[(head * weights.size() + m) * kShape.head_dim + d];
+    sum += weights[m] = std::exp(dot * made.memory.scale);
+  }
+  for (double& weight : weights) weight /= sum;
+  return weights;
+}
+
+// The definition: a token is written into the values of all heads,
+inline void write_naive(const MadeMemory& made, const Input& in, Doubles& values, bool gated) {
+  const uint32_t slots = made.memory.slots, dim = kShape.head_dim;
+  for (size_t head = 0; head < size_t{kShape.layers} * kShape.kv_heads; ++head) {
+    double* mine = values.data() + head * slots * dim;
+    const Doubles ww = softmax(made, head, &in.k[head * dim]);
+    const double gate = gated ? in.gates[head] : 1;
+    for (uint32_t i = 0; i < slots * dim; ++i)
+      mine[i] = gate * mine[i] + ww[i / dim] * in.v[head * dim + i % dim];
+  }
+}
+
+// then it reads them.
+inline Doubles read_naive(const MadeMemory& made, const Input& in, const Doubles& values) {
+  const uint32_t slots = made.memory.slots, dim = kShape.head_dim;
+  Doubles out;
+  for (size_t head = 0; head < size_t{kShape.layers} * kShape.kv_heads; ++head) {
+    const double* mine = values.data() + head * slots * dim;
+    for (uint32_t g = 0; g < kGroup; ++g) {
+      const Doubles p = softmax(made, head, &in.q[(head * kGroup + g) * dim]);
+      for (uint32_t d = 0; d < dim; ++d) {
+        out.push_back(0);
+        for (uint32_t m = 0; m < slots; ++m) out.back() += p[m] * mine[m * dim + d];
+      }
+    }
+  }
+  return out;
+}
+
+inline Doubles naive(const MadeMemory& made, const Input& in, Doubles& values, bool gated) {
+  write_naive(made, in, values, gated);
+  return read_naive(made, in, values);
+}
+
+// What the last of some tokens reads. Each is known by a number.
+inline Doubles naive(const MadeMemory& made, const std::vector<uint32_t>& tokens, bool gated) {
+  Doubles values(made.initial.begin(), made.initial.end());
+  for (const uint32_t token : tokens) write_naive(made, make_input(token), values, gated);
+  return read_naive(made, make_input(tokens.back()), values);
+}
+
+inline std::vector<uint32_t> numbers(uint32_t first, uint32_t count) {
+  std::vector<uint32_t> made(count);
+  for (uint32_t i = 0; i < count; ++i) made[i] = first + i;
+  return made;
+}
+
+}  // namespace kvick::kv::test

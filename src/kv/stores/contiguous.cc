@@ -1,0 +1,144 @@
+#include "kv/stores/contiguous.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "kv/rows/fresh_rows.h"
+#include "kv/rows/segment.h"
+
+namespace kvick::kv {
+
+class ContiguousStep final : public RowStep {
+ public:
+  ContiguousStep(ContiguousStore& store, std::vector<Place> places)
+      : RowStep(store, std::move(places)), store_(store) {}
+  ~ContiguousStep() override {
+    if (committed_) return;
+    for (uint32_t slot = 0; slot < places().size(); ++slot) store_.settle(sequence(slot), false);
+  }
+
+ private:
+  ContiguousSequence& sequence(uint32_t slot) const {
+    return static_cast<ContiguousSequence&>(*places()[slot].sequence);
+  }
+
+  void use(uint32_t layer) override {
+    for (uint32_t slot = 0; slot < places().size(); ++slot) {
+      ContiguousSequence& sequence = this->sequence(slot);
+      store_.use(sequence, layer, sequence.length + places()[slot].fresh);
+    }
+  }
+
+  void wrote(uint32_t layer) override {
+    for (uint32_t slot = 0; slot < places().size(); ++slot) store_.wrote(sequence(slot), layer);
+  }
+
+  std::byte* fresh_row(uint32_t slot, uint32_t layer, uint32_t head, bool is_v,
+                       uint32_t i) const override {
+    const ContiguousSequence& sequence = this->sequence(slot);
+    return sequence.layers[layer].region(head, is_v) +
+           (sequence.length + i) * store_.shape().row_bytes(is_v);
+  }
+
+  void write_rows(uint32_t layer, const float* k, const float* v) override {
+    use(layer);
+    write_fresh_rows(store_.setup(), places(), {layer, k, v},
+                     [&](uint32_t slot, uint32_t head, bool is_v, uint32_t i) {
+                       return fresh_row(slot, layer, head, is_v, i);
+                     });
+    wrote(layer);
+  }
+
+  void keep_rows(uint32_t slot, std::span<const uint32_t> kept) override {
+    ContiguousSequence& sequence = this->sequence(slot);
+    uint32_t in_place = 0;  // rows of the path that are where they belong
+    while (in_place < kept.size() && kept[in_place] == in_place) ++in_place;
+    for (const LayerRows& rows : sequence.layers)
+      for (uint32_t head = 0; head < rows.heads; ++head)
+        for (const bool is_v : {false, true}) {
+          const size_t row = store_.shape().row_bytes(is_v);
+          std::byte* fresh = rows.region(head, is_v) + sequence.length * row;
+          // Ascending: no row is overwritten before it has moved.
+          for (size_t i = in_place; i < kept.size(); ++i)
+            std::memcpy(fresh + i * row, fresh + kept[i] * row, row);
+        }
+    store_.copied_bytes_ += (kept.size() - in_place) * store_.shape().token_bytes();
+    sequence.length += static_cast<uint32_t>(kept.size());
+    store_.settle(sequence, true);
+    committed_ = true;
+  }
+
+  ContiguousStore& store_;
+  bool committed_ = false;
+};
+
+void ContiguousStore::add_runs(const Sequence&, uint32_t begin, uint32_t end,
+                               std::vector<kernels::Run>& runs) const {
+  if (begin < end) runs.push_back({.row = begin, .rows = end - begin, .pos = begin});
+}
+
+kernels::Segment ContiguousStore::segment(const Sequence& sequence, uint32_t layer,
+                                          uint32_t head) const {
+  const auto& mine = static_cast<const ContiguousSequence&>(sequence);
+  const LayerRows& rows = mine.layers[layer];
+  kernels::Segment segment =
+      segment_of(setup(), layer, head, rows.region(head, false), rows.region(head, true));
+  segment.bucket = {0, bucket_rows(mine, layer)};
+  return segment;
+}
+
+std::unique_ptr<Sequence> ContiguousStore::make_sequence(std::span<const Token>, const Owner&) {
+  auto sequence = std::make_unique<ContiguousSequence>();
+  sequence->layers.resize(shape().layers);
+  return sequence;
+}
+
+CheckedStore::SequenceOr ContiguousStore::copy_sequence(SeqId id, const Sequence& from) {
+  const auto& source = static_cast<const ContiguousSequence&>(from);
+  KVICK_TRY(std::unique_ptr<Sequence> made, make_room_for_fork(id, source.length));
+  if (source.length > 0) copy_rows(source, 0, static_cast<ContiguousSequence&>(*made));
+  return made;
+}
+
+void ContiguousStore::copy_rows(const ContiguousSequence& from, uint32_t begin,
+                                ContiguousSequence& to) {
+  to.length = from.length;
+  for (uint32_t layer = 0; layer < shape().layers; ++layer) {
+    use(to, layer, from.length);
+    for (uint32_t head = 0; head < shape().kv_heads; ++head)
+      for (const bool is_v : {false, true}) {
+        const size_t row = shape().row_bytes(is_v);
+        std::memcpy(to.layers[layer].region(head, is_v) + begin * row,
+                    from.layers[layer].region(head, is_v) + begin * row,
+                    (from.length - begin) * row);
+      }
+    wrote(to, layer);
+  }
+  copied_bytes_ += (from.length - begin) * shape().token_bytes();
+}
+
+CheckedStore::StepOr ContiguousStore::start(std::vector<Place> places) {
+  KVICK_TRY_VOID(make_room(places));
+  return std::unique_ptr<CheckedStep>(std::make_unique<ContiguousStep>(*this, std::move(places)));
+}
+
+std::vector<Piece> ContiguousStore::map() const {
+  return piece_each([&](const Sequence& sequence) -> Piece {
+    const uint64_t bytes = sequence_bytes(static_cast<const ContiguousSequence&>(sequence));
+    // A fork's bytes are those that it does not share.
+    const uint64_t tokens =
+        std::clamp<uint64_t>(bytes / shape().token_bytes(), sequence.length, shape().max_tokens);
+    return {
+        .bytes = bytes, .used_tokens = sequence.length, .tokens = static_cast<uint32_t>(tokens)};
+  });
+}
+
+Usage ContiguousStore::count() const {
+  Usage usage;
+  usage.used_bytes = tokens() * shape().token_bytes();
+  usage.allocated_bytes = allocated_bytes_;
+  usage.copied_bytes = copied_bytes_;
+  return usage;
+}
+
+}  // namespace kvick::kv

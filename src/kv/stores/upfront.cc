@@ -1,0 +1,26 @@
+// The baseline of BMC's section II-C: room for the whole context is taken, and written, at a
+// sequence's first step.
+
+#include "kv/stores/bucket.h"
+
+namespace kvick::kv {
+namespace {
+
+Growth growth_of(const Setup& setup) { return {.unit_rows = setup.shape.max_tokens}; }
+
+}  // namespace
+
+Strategy upfront_strategy() {
+  return {.name = "upfront",
+          .summary = "contiguous, memory for the whole context from the first step; never copies",
+          .options = {},
+          .traits = {.buckets = true, .holds_old = true, .moves_rows = true},
+          .make = [](const Setup& setup, const Spec&) -> base::Result<std::unique_ptr<Store>> {
+            return make_bucket_store(setup, growth_of(setup));
+          },
+          .cost = [](const Setup& setup, const Spec&, const Load& load) -> base::Result<Cost> {
+            return bucket_cost(setup, growth_of(setup), load);
+          }};
+}
+
+}  // namespace kvick::kv

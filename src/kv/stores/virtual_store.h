@@ -1,0 +1,101 @@
+#pragma once
+// Internal to `virtual`: contiguous rows in memory that the page table grows and shares. See
+// docs/adr/0012-forks-by-the-page-table.md.
+//
+// An opened sequence writes its rows into a range of the store's file. A fork maps that range
+// again, privately, and reads the rows that were there: what it writes, behind them, goes into
+// pages that the kernel copies for it first. Rows are never written twice, so the opened sequence
+// goes on in place, and nobody sees what another one adds.
+
+#include "kv/rows/row_file.h"
+#include "kv/stores/contiguous.h"
+
+namespace kvick::kv {
+
+struct VirtualOptions {
+  Pages pages = Pages::kSystem;
+  uint64_t most_mappings = kv::most_mappings();  // of the process
+  // Whether pages of 4 KiB come from a file, which forks can map. A system that promises memory
+  // before it is written promises none of a file's, and would end the process when it has no more.
+  bool in_file = !promises_memory();
+};
+
+struct VirtualSequence;
+
+// Rows in the file, of one opened sequence, and who shares them.
+struct SharedRows {
+  RowFile::Range range;
+  const VirtualSequence* writer = nullptr;  // null once it is closed
+  uint32_t kept = 0;                        // rows that are held then
+  std::vector<uint32_t> forks;              // of each, how many rows it shares
+  // Of the layer that is being written: rows for which forks get new pages.
+  uint32_t new_begin = UINT32_MAX, new_end = 0;
+};
+
+struct RowMemory {
+  std::shared_ptr<SharedRows> rows;  // null outside of the file
+  Reservation own;                   // a fork's pages, or all of them
+  std::byte* data() const {
+    return own.data() != nullptr ? own.data() : rows != nullptr ? rows->range.data() : nullptr;
+  }
+};
+
+struct VirtualSequence : ContiguousSequence {
+  RowMemory memory;
+  uint32_t shared = 0;                 // of a fork: rows [0, shared) are not its own
+  std::vector<uint32_t> touched_rows;  // per layer, the most in use since the last step's end
+  uint32_t settled_rows = 0;           // in use at the end of the last step that was committed
+  bool is_fork() const { return memory.rows != nullptr && memory.own.data() != nullptr; }
+};
+
+class VirtualStore final : public ContiguousStore {
+ public:
+  VirtualStore(const Setup& setup, const VirtualOptions& options);
+  std::vector<Piece> map() const override;
+
+ private:
+  static VirtualSequence& mine(Sequence& sequence) {
+    return static_cast<VirtualSequence&>(sequence);
+  }
+
+  std::unique_ptr<Sequence> make_sequence(std::span<const Token>, const Owner&) override;
+  SequenceOr copy_sequence(SeqId id, const Sequence& from) override;
+  base::Status<Shortage> make_room(std::span<const Place> places) override;
+  SequenceOr make_room_for_fork(SeqId id, uint32_t rows) override;
+  uint32_t bucket_rows(const ContiguousSequence& sequence, uint32_t layer) const override;
+  void use(ContiguousSequence& sequence, uint32_t layer, uint32_t rows) override;
+  void wrote(ContiguousSequence& sequence, uint32_t layer) override;
+  void settle(ContiguousSequence& sequence, bool committed) override;
+  void free_sequence(std::unique_ptr<Sequence> sequence) override;
+  uint64_t sequence_bytes(const ContiguousSequence& sequence) const override;
+  Usage count() const override;
+
+  base::Result<RowMemory, Shortage> reserve(SeqId id) const;
+  void attach(VirtualSequence& sequence, RowMemory memory);
+  SequenceOr share(SeqId id, const VirtualSequence& from, Reservation mapping);
+  SequenceOr fall_back(SeqId id, const Sequence& from);
+  void move_to_own_range(SeqId id, VirtualSequence& fork);
+  void keep_for_forks(SharedRows& rows);
+  uint64_t mappings() const { return own_mappings_ + (file_ != nullptr ? file_->mappings() : 0); }
+
+  LayerRows layer_rows(std::byte* data, uint32_t layer) const;
+  // Where in a region the pages end that hold rows [first, end), from `first` in a page of its own;
+  // the beginning of that page if there are none.
+  uint64_t end_of(uint32_t first, uint32_t end, bool is_v) const;
+  // Rows that fit a page, of keys and of values.
+  uint32_t page_rows() const;
+  // Memory of one layer for rows [first, end).
+  uint64_t layer_bytes(uint32_t first, uint32_t end) const;
+  uint64_t growth_bytes(const VirtualSequence& sequence, uint32_t rows) const;
+  void count_bytes(const VirtualSequence& sequence, uint64_t before, uint64_t after);
+
+  Pages pages_;
+  uint64_t most_mappings_;
+  uint64_t k_bytes_, v_bytes_;     // of one region of the whole context
+  std::shared_ptr<RowFile> file_;  // null if rows are in anonymous memory
+  uint64_t own_mappings_ = 0;      // of forks and anonymous memory
+  uint64_t own_bytes_ = 0;         // of allocated_bytes_, outside the file
+  uint64_t fallbacks_ = 0;
+};
+
+}  // namespace kvick::kv

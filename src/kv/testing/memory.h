@@ -1,0 +1,106 @@
+#pragma once
+// Memories of slots for the tests of stores: keys and first values at random, as a model would
+// bring them.
+
+#include <map>
+#include <random>
+#include <tuple>
+#include <vector>
+
+#include "kernels/formats/matrix.h"
+#include "kv/registry/policies.h"
+#include "kv/registry/registry.h"
+#include "kv/select/predictor.h"
+#include "kv/testing/rows.h"
+
+namespace kvick::kv::test {
+
+struct MadeMemory {
+  MadeMemory(const Shape& shape, uint32_t slots, kernels::DType type = kernels::DType::kF32,
+             uint32_t carried = 0) {
+    const uint32_t heads = shape.layers * shape.kv_heads, dim = shape.head_dim;
+    const uint32_t inputs = (dim + kernels::kGroup - 1) / kernels::kGroup * kernels::kGroup;
+    std::mt19937 random(slots);
+    std::normal_distribution<float> normal;
+    for (uint32_t i = 0; i < heads * slots * dim; ++i) initial.push_back(normal(random) / 8);
+    for (uint32_t head = 0; head < heads; ++head) {
+      std::vector<float> padded(size_t{slots} * inputs), read(padded.size());
+      for (uint32_t i = 0; i < padded.size(); ++i)
+        if (i % inputs < dim) padded[i] = normal(random);
+      std::vector<std::byte> bytes(kernels::dtype_bytes(type, padded.size()));
+      kernels::from_f32(type, padded.data(), padded.size(), bytes.data());
+      kernels::to_f32(type, bytes.data(), read.size(), read.data());
+      for (uint32_t i = 0; i < read.size(); ++i)
+        if (i % inputs < dim) keys.push_back(read[i]);
+      matrices.push_back(kernels::make_matrix(type, slots, inputs));
+      kernels::pack_panels(matrices.back(), bytes.data(), slots, 0, 0, matrices.back().panels());
+    }
+    memory = {
+        .slots = slots, .scale = 0.5F, .keys = matrices, .initial = initial, .carried = carried};
+  }
+  MadeMemory(const MadeMemory&) = delete;
+  MadeMemory& operator=(const MadeMemory&) = delete;
+
+  std::vector<float> keys, initial;  // [layers][kv_heads][slots][head_dim]
+  std::vector<kernels::Matrix> matrices;
+  Memory memory;
+};
+
+// A case's text is a strategy's spec or, with a policy, "STRATEGY POLICY": bmc:r=7 quest:budget=9.
+inline Spec spec_of(const std::string& text) {
+  return parse_spec(text.substr(0, text.find(' '))).value();
+}
+inline Spec select_of(const std::string& text) {
+  const size_t space = text.find(' ');
+  return space == std::string::npos ? Spec{} : parse_spec(text.substr(space + 1)).value();
+}
+
+// Whatever its shape and options are.
+inline Traits traits_of(const std::string& text) {
+  Traits traits = find_strategy(spec_of(text).name)->traits;
+  if (const Policy* policy = find_policy(select_of(text).name)) policy->change_traits(traits);
+  return traits;
+}
+
+// A predictor of random weights, which predicts from keys.
+inline std::shared_ptr<const Predictor> made_predictor(const Shape& shape, PredictorForm form) {
+  auto made = std::make_shared<Predictor>();
+  made->shape = {.layers = shape.layers,
+                 .heads = shape.kv_heads,
+                 .kv_heads = shape.kv_heads,
+                 .head_dim = shape.head_dim,
+                 .dim = shape.head_dim,
+                 .rank = 4,
+                 .form = form};
+  std::mt19937 random(1);
+  std::normal_distribution<float> normal;
+  made->layers.resize(shape.layers);
+  for (PredictorLayer& layer : made->layers)
+    for (std::vector<float>* w : {&layer.q, &layer.k}) {
+      w->resize(size_t{shape.kv_heads} * 4 * shape.head_dim);
+      for (float& x : *w) x = normal(random);
+    }
+  return made;
+}
+
+// What a strategy is made from: with a memory and of type f32, if it keeps one; with a slower tier,
+// if it needs one.
+inline Setup setup_for(const std::string& spec, const Shape& shape,
+                       uint64_t max_bytes = UINT64_MAX) {
+  static std::map<std::tuple<uint32_t, uint32_t, uint32_t>, MadeMemory> made;
+  Setup setup = test_setup(shape, max_bytes);
+  // Units so small that sequences of a few dozen tokens fill some.
+  if (traits_of(spec).tiered) setup.tier = parse_spec("ram:unit=8,size=64MiB").value();
+  setup.select = select_of(spec);
+  if (setup.select.name == "maple") setup.predictor = made_predictor(shape, PredictorForm::kHeads);
+  if (setup.select.name == "loki")
+    setup.predictor = made_predictor(shape, PredictorForm::kComponents);
+  if (!traits_of(spec).memory) return setup;
+  setup.shape.k_type = setup.shape.v_type = kernels::DType::kF32;
+  constexpr uint32_t kSlots = 21;
+  const auto key = std::tuple(shape.layers, shape.kv_heads, shape.head_dim);
+  setup.memory = &made.try_emplace(key, shape, kSlots).first->second.memory;
+  return setup;
+}
+
+}  // namespace kvick::kv::test

@@ -1,0 +1,34 @@
+#pragma once
+// How tests try policies.
+
+#include <algorithm>
+#include <string>
+
+#include "kv/contract/selection.h"
+#include "kv/registry/policies.h"
+
+namespace kvick::kv::test {
+
+// What cases() try: few enough rows that sequences of some dozen tokens have more.
+inline constexpr Selection kTriedSelection = {
+    .rows = 24, .sinks = 2, .recent = 3, .dense_layers = 1, .unit = 1};
+inline constexpr uint32_t kTriedPage = 4;
+inline constexpr uint32_t kTriedDrop = 5;  // rows that are given up at a time
+
+inline bool has_option(const Policy& policy, std::string_view name) {
+  return std::any_of(policy.options.begin(), policy.options.end(),
+                     [&](const Option& option) { return option.name == name; });
+}
+inline std::string tried_policy(const Policy& policy) {
+  const Selection& s = kTriedSelection;
+  std::string text = fmt::format("{}:budget={},sinks={}", policy.name, s.rows, s.sinks);
+  const std::pair<std::string_view, uint32_t> others[] = {{"recent", s.recent},
+                                                          {"dense_layers", s.dense_layers},
+                                                          {"page", kTriedPage},
+                                                          {"drop", kTriedDrop}};
+  for (const auto& [name, value] : others)
+    if (has_option(policy, name)) text += fmt::format(",{}={}", name, value);
+  return text;
+}
+
+}  // namespace kvick::kv::test

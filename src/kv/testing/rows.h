@@ -1,0 +1,106 @@
+#pragma once
+// Rows whose every value follows from a number, so that what a store shows can be compared with
+// what was written.
+
+#include <memory>
+#include <vector>
+
+#include "kv/contract/ranges.h"
+
+namespace kvick::kv::test {
+
+// A row is a number; this is its value in one place, never 0, of either sign.
+inline float value_of(uint32_t row, uint32_t layer, uint32_t head, bool is_v, uint32_t i) {
+  uint32_t x = row * 2654435761u ^ layer * 40503u ^ head * 69069u ^ (is_v ? 77777u : 0) ^ i * 1013u;
+  x = (x ^ x >> 15) * 2246822519u;
+  x ^= x >> 13;
+  return (static_cast<float>(x % 4096) + 0.5f) / 512.0f - 4.0f;
+}
+
+using Row = uint32_t;
+using Rows = std::vector<Row>;
+
+// Of each head another one; the first ones cut some values.
+inline float test_range(const Shape& shape, uint32_t layer, uint32_t head, bool is_v) {
+  return 3.5f + 0.25f * static_cast<float>(layer * shape.kv_heads + head) + (is_v ? 0.1f : 0);
+}
+inline Setup test_setup(const Shape& shape, uint64_t max_bytes = UINT64_MAX) {
+  auto ranges = std::make_shared<StaticRanges>();
+  for (uint32_t layer = 0; layer < shape.layers; ++layer)
+    for (uint32_t head = 0; head < shape.kv_heads; ++head) {
+      ranges->k.push_back(test_range(shape, layer, head, false));
+      ranges->v.push_back(test_range(shape, layer, head, true));
+    }
+  return {.shape = shape, .max_bytes = max_bytes, .ranges = ranges};
+}
+
+// The keys or values of one head, as bytes in the store's element type.
+inline std::vector<std::byte> bytes_as_written(const Shape& shape, const Rows& rows, uint32_t layer,
+                                               uint32_t head, bool is_v) {
+  std::vector<float> row(shape.head_dim);
+  const kernels::DType type = is_v ? shape.v_type : shape.k_type;
+  const float scale =
+      test_range(shape, layer, head, is_v) / (type == kernels::DType::kStatic8 ? 127.0f : 32767.0f);
+  const size_t bytes = shape.row_bytes(is_v);
+  std::vector<std::byte> all(rows.size() * bytes);
+  for (size_t r = 0; r < rows.size(); ++r) {
+    for (uint32_t i = 0; i < shape.head_dim; ++i) {
+      row[i] = value_of(rows[r], layer, head, is_v, i);
+      if (kernels::is_static(type)) row[i] *= 1 / scale;
+    }
+    kernels::from_f32(type, row.data(), row.size(), all.data() + r * bytes);
+  }
+  return all;
+}
+
+// Rows of a type, as bytes, in another one.
+inline std::vector<std::byte> rewritten(const std::vector<std::byte>& bytes, kernels::DType from,
+                                        kernels::DType to, uint32_t dims) {
+  const size_t row_bytes = kernels::dtype_bytes(from, dims), rows = bytes.size() / row_bytes;
+  const size_t new_bytes = kernels::dtype_bytes(to, dims), together = kernels::rows_together(to);
+  std::vector<std::byte> all(rows * new_bytes);
+  std::vector<std::byte*> at;
+  std::vector<float> floats(rows * dims);
+  for (size_t r = 0; r < rows; ++r) {
+    kernels::to_f32(from, &bytes[r * row_bytes], dims, &floats[r * dims]);
+    at.push_back(&all[r * new_bytes]);
+  }
+  for (size_t r = 0; r < rows; r += together)
+    if (together == 1)
+      kernels::from_f32(to, &floats[r * dims], dims, at[r]);
+    else
+      kernels::group_from_f32(to, &floats[r * dims], dims, dims, &at[r]);
+  return all;
+}
+
+// The same where the first `old` rows were written like the others and are old now.
+inline std::vector<std::byte> bytes_of(const Shape& shape, const Rows& rows, uint32_t layer,
+                                       uint32_t head, bool is_v, uint32_t old = 0) {
+  const auto split = rows.begin() + old;
+  const auto recent = bytes_as_written(shape, Rows(split, rows.end()), layer, head, is_v);
+  if (old == 0) return recent;
+  std::vector<std::byte> all =
+      rewritten(bytes_as_written(shape, Rows(rows.begin(), split), layer, head, is_v),
+                is_v ? shape.v_type : shape.k_type,
+                is_v ? shape.aging->v_type : shape.aging->k_type, shape.head_dim);
+  all.insert(all.end(), recent.begin(), recent.end());
+  return all;
+}
+
+// Writes the given fresh rows of all slots, in batch order, as a model would.
+inline void write_layer(Step& step, const Shape& shape, const Rows& rows, uint32_t layer) {
+  std::vector<float> k, v;
+  for (const Row row : rows)
+    for (uint32_t head = 0; head < shape.kv_heads; ++head)
+      for (uint32_t i = 0; i < shape.head_dim; ++i) {
+        k.push_back(value_of(row, layer, head, false, i));
+        v.push_back(value_of(row, layer, head, true, i));
+      }
+  step.write(layer, k.data(), v.data());
+}
+
+inline void write_all(Step& step, const Shape& shape, const Rows& rows) {
+  for (uint32_t layer = 0; layer < shape.layers; ++layer) write_layer(step, shape, rows, layer);
+}
+
+}  // namespace kvick::kv::test

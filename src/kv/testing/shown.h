@@ -1,0 +1,128 @@
+#pragma once
+// What a step shows, gathered and compared with what was written.
+
+#include <algorithm>
+#include <gtest/gtest.h>
+#include <numeric>
+
+#include "kv/contract/selection.h"
+#include "kv/testing/rows.h"
+
+namespace kvick::kv::test {
+
+// Rows of a segment, as bytes, behind those of `out`.
+inline void append(const kernels::Segment& segment, bool is_v, uint32_t head_dim,
+                   std::vector<std::byte>& out) {
+  const size_t row_bytes = kernels::dtype_bytes(is_v ? segment.v_type : segment.k_type, head_dim);
+  const std::byte* data = is_v ? segment.v : segment.k;
+  const uint32_t stride = is_v ? segment.v_stride : segment.k_stride;
+  for (const kernels::Run& run : segment.runs)
+    for (uint32_t i = 0; i < run.rows; ++i) {
+      const std::byte* row = data + size_t{run.row + i} * stride;
+      out.insert(out.end(), row, row + row_bytes);
+    }
+}
+
+// All rows of a view in order, as bytes: committed, then fresh.
+inline std::vector<std::byte> gather(const kernels::View& view, const Shape& shape, bool is_v) {
+  std::vector<std::byte> out;
+  for (const kernels::Segment& segment : view.past) append(segment, is_v, shape.head_dim, out);
+  append(view.fresh, is_v, shape.head_dim, out);
+  return out;
+}
+
+inline uint32_t rows_of(const kernels::View& view) {
+  uint32_t rows = kernels::rows_of(view.fresh);
+  for (const kernels::Segment& segment : view.past) rows += kernels::rows_of(segment);
+  return rows;
+}
+
+// Positions of the committed rows, in order.
+inline Rows positions(const kernels::View& view) {
+  Rows all;
+  for (const kernels::Segment& segment : view.past)
+    for (const kernels::Run& run : segment.runs)
+      for (uint32_t i = 0; i < run.rows; ++i) all.push_back(run.pos + i);
+  return all;
+}
+
+// With queries of up to 64 tokens, whose group is one.
+inline Ask ask_of(uint32_t slot, uint32_t layer, uint32_t head) {
+  static const std::vector<float> queries = [] {
+    std::vector<float> made(64 * 64);
+    for (uint32_t i = 0; i < made.size(); ++i) made[i] = value_of(i, 7, 7, false, i);
+    return made;
+  }();
+  return {.slot = slot, .layer = layer, .head = head, .q = queries.data() + head, .q_stride = 32};
+}
+
+// Bytes that the attention of a step's slot 0 reads.
+inline uint64_t read_bytes(Step& step, const Shape& shape, const Memory* memory) {
+  if (memory != nullptr) {  // the values, and the keys as they are packed
+    uint64_t bytes = memory->initial.size_bytes();
+    for (const kernels::Matrix& keys : memory->keys) bytes += keys.data.size();
+    return bytes;
+  }
+  base::Arena scratch;
+  kernels::View view;
+  uint64_t bytes = 0;
+  for (uint32_t layer = 0; layer < shape.layers; ++layer)
+    for (uint32_t head = 0; head < shape.kv_heads; ++head) {
+      step.view(ask_of(0, layer, head), scratch, view);
+      bytes += gather(view, shape, false).size() + gather(view, shape, true).size();
+    }
+  return bytes;
+}
+
+struct Shown {
+  uint32_t slot = 0, committed = 0;  // tokens of its sequence
+};
+// Expects that one slot shows `rows`, of which the last `fresh` are this step's and the others the
+// last committed ones.
+inline void expect_shows(Step& step, const Shape& shape, const Shown& what, const Rows& rows,
+                         uint32_t fresh) {
+  base::Arena scratch;
+  kernels::View view;
+  const auto committed = static_cast<uint32_t>(rows.size()) - fresh;
+  const uint32_t old = shape.aging ? shape.aging->old_rows(committed) : 0;
+  for (uint32_t layer = 0; layer < shape.layers; ++layer)
+    for (uint32_t head = 0; head < shape.kv_heads; ++head) {
+      step.view({.slot = what.slot, .layer = layer, .head = head}, scratch, view);
+      ASSERT_EQ(kernels::rows_of(view.fresh), fresh);
+      for (const bool is_v : {false, true})
+        ASSERT_TRUE(gather(view, shape, is_v) == bytes_of(shape, rows, layer, head, is_v, old))
+            << "slot " << what.slot << " layer " << layer << " head " << head
+            << (is_v ? " v" : " k");
+      Rows expected(rows.size() - fresh);
+      std::iota(expected.begin(), expected.end(),
+                what.committed - static_cast<uint32_t>(expected.size()));
+      ASSERT_EQ(positions(view), expected);
+    }
+}
+
+// The same where some committed rows are shown: all before choosing.first and from choosing.last
+// on, and choosing.take of the others, if the layer and the step choose.
+inline void expect_shows_some(Step& step, const Shape& shape, const Shown& what, const Rows& rows,
+                              const Choosing& choosing) {
+  base::Arena scratch;
+  kernels::View view;
+  for (uint32_t layer = 0; layer < shape.layers; ++layer)
+    for (uint32_t head = 0; head < shape.kv_heads; ++head) {
+      step.view(ask_of(what.slot, layer, head), scratch, view);
+      const Rows past = positions(view);
+      if (past.size() != what.committed) {
+        ASSERT_EQ(past.size(), choosing.read_rows(what.committed));
+      }
+      uint32_t chosen = 0;
+      for (const Row row : past) chosen += row >= choosing.first && row < choosing.last ? 1 : 0;
+      ASSERT_EQ(past.size() - chosen, what.committed - (choosing.last - choosing.first));
+      ASSERT_TRUE(std::is_sorted(past.begin(), past.end(), std::less_equal<>()));
+      Rows expected;
+      for (const Row row : past) expected.push_back(rows[row]);
+      expected.insert(expected.end(), rows.begin() + what.committed, rows.end());
+      for (const bool is_v : {false, true})
+        ASSERT_TRUE(gather(view, shape, is_v) == bytes_of(shape, expected, layer, head, is_v));
+    }
+}
+
+}  // namespace kvick::kv::test

@@ -1,0 +1,62 @@
+#pragma once
+// Where units are in a slower tier: pieces of one size, each for one unit of tokens in all layers
+// and heads.
+
+#include <vector>
+
+#include "kv/contract/usage.h"
+#include "kv/tier/tier.h"
+
+namespace kvick::kv {
+
+class Extents {
+ public:
+  // bytes: of one, a multiple of kTierPage.
+  Extents(Tier& tier, uint64_t bytes) : tier_(tier), bytes_(bytes) {}
+
+  uint64_t bytes() const { return bytes_; }
+  uint64_t taken_bytes() const { return (next_ - free_.size()) * bytes_; }
+  uint64_t at(uint32_t extent) const { return extent * bytes_; }
+
+  // So many, or a Shortage and no change.
+  base::Result<std::vector<uint32_t>, Shortage> take(uint64_t count) {
+    const uint64_t left = tier_.most_bytes() - std::min(tier_.most_bytes(), taken_bytes());
+    if (count > left / bytes_)
+      return Shortage{.needed_bytes = count * bytes_,
+                      .available_bytes = left,
+                      .what = fmt::format("the slower tier: {} more bytes, but {} of {} are free",
+                                          count * bytes_, left, tier_.most_bytes())};
+    std::vector<uint32_t> taken;
+    while (taken.size() < count) {
+      const uint32_t extent = free_.empty() ? next_ : free_.back();
+      if (const auto reserved = tier_.reserve(at(extent), bytes_); !reserved.ok()) {
+        give(taken);
+        return Shortage{.needed_bytes = count * bytes_,
+                        .available_bytes = taken.size() * bytes_,
+                        .what = reserved.error().message};
+      }
+      taken.push_back(extent);
+      if (free_.empty())
+        ++next_;
+      else
+        free_.pop_back();
+    }
+    // So that nothing has to be allocated to give them back.
+    if (free_.capacity() < next_) free_.reserve(size_t{2} * next_);
+    return taken;
+  }
+  void give(std::span<const uint32_t> extents) noexcept {
+    for (const uint32_t extent : extents) {
+      tier_.release(at(extent), bytes_);
+      free_.push_back(extent);
+    }
+  }
+
+ private:
+  Tier& tier_;
+  uint64_t bytes_;
+  std::vector<uint32_t> free_;
+  uint32_t next_ = 0;
+};
+
+}  // namespace kvick::kv

@@ -1,0 +1,51 @@
+#pragma once
+// Threads that move bytes by calls that wait: the half of a slower tier that is the same for memory
+// and for files read by pread.
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <thread>
+
+#include "base/clock.h"
+#include "kv/tier/tier.h"
+
+namespace kvick::kv {
+
+class TierQueue {
+ public:
+  struct Outcome {
+    std::string error;  // as of Moved
+    double due = 0;     // seconds of steady_seconds() before which it is not reported
+  };
+  // move is called from the threads.
+  TierQueue(unsigned threads, std::function<Outcome(const Transfer&)> move);
+  ~TierQueue();
+  TierQueue(const TierQueue&) = delete;
+  TierQueue& operator=(const TierQueue&) = delete;
+
+  void start(std::span<const Transfer> transfers);
+  void finish(double seconds, std::vector<Moved>& ended);
+
+ private:
+  struct Ended {
+    Moved moved;
+    double due;
+  };
+  void work();
+  void stop();
+  bool take_due(std::vector<Moved>& ended);
+  double first_due() const;
+
+  std::function<Outcome(const Transfer&)> move_;
+  std::mutex mutex_;
+  std::condition_variable work_, done_;
+  std::deque<Transfer> waiting_;
+  std::vector<Ended> ended_;
+  size_t moving_ = 0;
+  bool stopping_ = false;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace kvick::kv

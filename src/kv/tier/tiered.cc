@@ -1,0 +1,98 @@
+#include "kv/tier/tiered.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "kv/contract/saturating.h"
+#include "kv/tier/tiered_store.h"
+
+namespace kvick::kv {
+namespace {
+
+// Frames that fast memory has room for: the tier's share, and what the store may take at all.
+uint64_t most_frames(const Setup& setup, const TierOptions& options, const UnitLayout& layout) {
+  const uint64_t bytes = std::min(options.fast_bytes, setup.max_bytes);
+  return std::min<uint64_t>(bytes / layout.bytes, UINT32_MAX / layout.tokens - 1);
+}
+
+base::Result<std::unique_ptr<Store>> make(const Setup& setup, const Spec&) {
+  KVICK_TRY(const TierOptions options, read_tier(*setup.tier));
+  KVICK_TRY(std::unique_ptr<Tier> tier, make_tier(options, tier_unit_bytes(setup.shape, options)));
+  return make_tiered_store(setup, options, std::move(tier));
+}
+
+// Of sequences that grow by one token a step, all together. Of a token before which no unit was
+// filled: just filled ones are in frames still.
+base::Result<Cost> cost(const Setup& setup, const Spec&, const Load& load) {
+  KVICK_TRY(const TierOptions options, read_tier(*setup.tier));
+  const UnitLayout layout(setup.shape, options.unit_tokens);
+  const uint64_t most = most_frames(setup, options, layout), token = setup.shape.token_bytes();
+  const auto frames = [&](uint64_t units) {
+    return saturating_mul(load.sequences, units * layout.regions);
+  };
+  Cost cost;
+  cost.fast_bytes = std::min(frames(layout.touched(load.tokens)), most) * layout.bytes;
+  cost.slow_bytes = saturating_mul(load.sequences, layout.full(load.tokens) * layout.extent_bytes);
+  cost.read_bytes_per_token = saturating_mul(load.tokens, token);
+  if (load.tokens == 0) return cost;
+  const uint64_t all = frames(layout.full(load.tokens - 1)), layer = all / setup.shape.layers;
+  const uint64_t fresh = frames(1), passing = most - std::min(most, fresh);
+  if (all <= passing) return cost;
+  const uint64_t kept = passing - std::min(passing, saturating_mul(2, layer));
+  cost.slow_read_bytes_per_token = saturating_mul(all - kept, layout.bytes);
+  return cost;
+}
+
+}  // namespace
+
+uint32_t unit_tokens_for(const Setup& setup, uint32_t rows_together) {
+  const bool sectors = setup.tier->name == "file";
+  const uint32_t least = sectors ? UnitLayout::sector_tokens(setup.shape) : 1;
+  return (rows_together + least - 1) / least * least;
+}
+
+uint32_t chosen_units(const Setup& setup, const ChosenRows& chosen) {
+  const TierOptions options = read_tier(*setup.tier).value();
+  const UnitLayout layout(setup.shape, options.unit_tokens);
+  const auto& [choosing, rows, together] = chosen;
+  const uint32_t full = layout.full(rows);
+  if (choosing.all()) return full;
+  // Units of what is chosen together, which begins at a multiple of `together`.
+  uint32_t units = layout.touched(together);
+  if (together % layout.tokens != 0 && layout.tokens % together != 0) ++units;
+  const uint32_t ends = layout.touched(choosing.first) + full - layout.full(choosing.last);
+  return std::min(full, ends + choosing.take / together * units);
+}
+
+size_t tier_unit_bytes(const Shape& shape, const TierOptions& options) {
+  return UnitLayout(shape, options.unit_tokens).bytes;
+}
+
+base::Result<std::unique_ptr<Store>> make_tiered_store(const Setup& setup,
+                                                       const TierOptions& options,
+                                                       std::unique_ptr<Tier> tier) {
+  const UnitLayout layout(setup.shape, options.unit_tokens);
+  const uint64_t most = most_frames(setup, options, layout);
+  const uint64_t token = uint64_t{layout.regions} * layout.bytes;
+  if (most < layout.regions)
+    return base::fail(
+        "{}: fast={} bytes of {} allowed hold less than one unit of {} tokens in all layers, which "
+        "is {}: give more",
+        options.kind, options.fast_bytes, setup.max_bytes, layout.tokens, token);
+  KVICK_TRY(Reservation memory, Reservation::make(most * layout.bytes, Pages::kSystem));
+  return std::unique_ptr<Store>(std::make_unique<TieredStore>(
+      setup, layout,
+      std::make_unique<Frames>(std::move(tier), std::move(memory), layout.bytes,
+                               static_cast<uint32_t>(most), options.timeout_s)));
+}
+
+Strategy tiered_strategy() {
+  return {.name = "tiered",
+          .summary = "all rows in a slower tier, what is read of them in frames (--kv-tier)",
+          .options = {},
+          .traits = {.tiered = true},
+          .make = make,
+          .cost = cost};
+}
+
+}  // namespace kvick::kv

@@ -1,0 +1,282 @@
+#include "kv/tier/tiered_step.h"
+
+#include <cstring>
+
+#include "base/check.h"
+#include "kv/rows/fresh_rows.h"
+#include "kv/rows/segment.h"
+
+namespace kvick::kv {
+
+TieredStep::TieredStep(TieredStore& store, std::vector<Place> places, std::vector<uint32_t> extents,
+                       uint64_t kept_units)
+    : CheckedStep(store, std::move(places)),
+      store_(store),
+      extents_(std::move(extents)),
+      kept_units_(kept_units) {
+  for (uint32_t slot = 0; slot < this->places().size(); ++slot) {
+    if (!store_.shows_all(this->places()[slot])) {
+      ahead_ = false;
+      continue;
+    }
+    TieredSequence& sequence = this->sequence(slot);
+    for (uint32_t unit = 0; unit < store_.layout_.full(sequence.length); ++unit)
+      full_.push_back({&sequence, unit});
+  }
+  if (!ahead_) return;
+  // The first layer is read while the model embeds and projects.
+  next_.layer = 0;
+  pin(next_, Frames::Patience::kSpare);
+  store_.frames_->submit();
+}
+
+// What cannot be released any more, after something was thrown in the middle of a step, goes with
+// the store.
+TieredStep::~TieredStep() {
+  try {
+    release();
+  } catch (...) {
+  }
+}
+
+// Only once: a step may outlive its commit, and its sequences.
+void TieredStep::release() {
+  if (std::exchange(released_, true)) return;
+  layer_ = kNoLayer;
+  unpin_chosen(kNoLayer);
+  unpin(current_);
+  unpin(next_);
+  for (const Place& place : places()) store_.drop_fresh(TieredStore::mine(*place.sequence));
+  store_.extents_.give(extents_);
+}
+
+// -- frames of a layer --
+
+void TieredStep::pin(Pinned& pinned, Frames::Patience patience) {
+  Frames& frames = *store_.frames_;
+  const uint32_t heads = store_.layout_.heads;
+  for (; pinned.tried < units_of_layer(); ++pinned.tried) {
+    const FullUnit& full = full_[pinned.tried / heads];
+    const auto head = static_cast<uint32_t>(pinned.tried % heads);
+    const Unit unit = {full.of, store_.layout_.index(full.unit, pinned.layer, head)};
+    pinned.units.reserve(units_of_layer());
+    pinned.numbers.reserve(units_of_layer());
+    if (!frames.pin(unit, store_.at(*full.of, unit.index), patience)) {
+      if (patience == Frames::Patience::kSpare) return;
+      frames.fail(*full.of);
+      continue;
+    }
+    pinned.units.push_back(unit);
+    pinned.numbers.push_back(pinned.layer * units_of_layer() + pinned.tried);
+  }
+}
+
+void TieredStep::unpin(Pinned& pinned) {
+  for (size_t i = 0; i < pinned.units.size(); ++i)
+    store_.frames_->unpin(pinned.units[i], pinned.numbers[i] < kept_units_);
+  pinned = {};
+}
+
+// The layer's rows are in frames when it returns, and those of the next one are on their way as far
+// as there is room.
+void TieredStep::load(uint32_t layer) {
+  const std::lock_guard lock(loading_);
+  if (layer_ == layer) return;
+  layer_ = kNoLayer;
+  unpin_chosen(layer);
+  unpin(current_);
+  if (next_.layer != layer) unpin(next_);
+  std::swap(current_, next_);
+  current_.layer = layer;
+  pin(current_, Frames::Patience::kWait);
+  store_.frames_->submit();
+  store_.frames_->wait(current_.units);
+  if (ahead_ && layer + 1 < store_.shape().layers) {
+    next_.layer = layer + 1;
+    pin(next_, Frames::Patience::kSpare);
+    store_.frames_->submit();
+  }
+  layer_ = layer;
+}
+
+// -- rows --
+
+std::byte* TieredStep::row(const TieredSequence& sequence, uint32_t layer, uint32_t head,
+                           uint64_t token) const {
+  const UnitLayout& layout = store_.layout_;
+  const FrameId frame = sequence.frames[layout.index(layout.full(token), layer, head)];
+  return store_.frames_->data(frame) + token % layout.tokens * layout.pair_bytes;
+}
+
+void TieredStep::write_rows(uint32_t layer, const float* k, const float* v) {
+  const size_t k_bytes = store_.shape().row_bytes(false);
+  write_fresh_rows(store_.setup(), places(), {layer, k, v},
+                   [&](uint32_t slot, uint32_t head, bool is_v, uint32_t i) {
+                     const TieredSequence& sequence = this->sequence(slot);
+                     const uint64_t token = uint64_t{sequence.length} + i;
+                     return row(sequence, layer, head, token) + (is_v ? k_bytes : 0);
+                   });
+  unpin_chosen(layer);
+  if (!full_.empty()) load(layer);
+}
+
+// Where the tokens [begin, end) are. Units that could not be read are left out: their sequence has
+// failed.
+std::span<const kernels::Run> TieredStep::runs(const Ask& ask, uint32_t begin, uint32_t end,
+                                               base::Arena& scratch) const {
+  const UnitLayout& layout = store_.layout_;
+  const TieredSequence& sequence = this->sequence(ask.slot);
+  const std::span<kernels::Run> runs =
+      scratch.make<kernels::Run>(layout.touched(end) - layout.full(begin));
+  size_t count = 0;
+  for (uint32_t token = begin; token < end;) {
+    const uint32_t in_unit = token % layout.tokens;
+    const uint32_t n = std::min(layout.tokens - in_unit, end - token);
+    const FrameId frame = sequence.frames[layout.index(layout.full(token), ask.layer, ask.head)];
+    const uint32_t row = frame * layout.tokens + in_unit;
+    if (frame == kNoFrame) {
+      token += n;
+      continue;
+    }
+    kernels::Run* const last = count > 0 ? &runs[count - 1] : nullptr;
+    if (last != nullptr && last->row + last->rows == row && last->pos + last->rows == token)
+      last->rows += n;
+    else
+      runs[count++] = {.row = row, .rows = n, .pos = token};
+    token += n;
+  }
+  return runs.first(count);
+}
+
+// Without runs.
+kernels::Segment TieredStep::segment(const Ask& ask) const {
+  const std::byte* const rows = store_.frames_->data(0);
+  kernels::Segment segment =
+      segment_of(store_.setup(), ask.layer, ask.head, rows, rows + store_.shape().row_bytes(false));
+  segment.k_stride = segment.v_stride = static_cast<uint32_t>(store_.layout_.pair_bytes);
+  return segment;
+}
+
+void TieredStep::view_rows(const Ask& ask, base::Arena& scratch, kernels::View& out) {
+  KVICK_CHECK(store_.shows_all(places()[ask.slot]), "slot {} shows the rows that are asked for",
+              ask.slot);
+  if (layer_ != ask.layer) load(ask.layer);
+  const uint32_t length = sequence(ask.slot).length;
+  kernels::Segment segment = this->segment(ask);
+  out = {};
+  segment.runs = runs(ask, 0, length, scratch);
+  if (!segment.runs.empty()) out.past.push_back(segment);
+  segment.runs = runs(ask, length, length + places()[ask.slot].fresh, scratch);
+  out.fresh = segment;
+}
+
+// -- some rows --
+
+void TieredStep::pin_some(const Ask& ask, std::span<const uint32_t> rows, Frames::Patience patience,
+                          std::vector<Unit>& pinned) {
+  const UnitLayout& layout = store_.layout_;
+  TieredSequence& sequence = this->sequence(ask.slot);
+  const uint32_t full = layout.full(sequence.length);
+  uint32_t last = full;
+  for (const uint32_t row : rows) {
+    const uint32_t at = layout.full(row);
+    if (at >= full || at == last) continue;
+    last = at;
+    const Unit unit = {&sequence, layout.index(at, ask.layer, ask.head)};
+    if (store_.frames_->pin(unit, store_.at(sequence, unit.index), patience)) {
+      pinned.push_back(unit);
+      continue;
+    }
+    if (patience == Frames::Patience::kSpare) break;
+    store_.frames_->fail(sequence);
+    break;
+  }
+  store_.frames_->submit();
+  const std::lock_guard lock(choosing_);
+  for (const Unit& unit : pinned) chosen_.emplace_back(ask.layer, unit);
+}
+
+void TieredStep::unpin_chosen(uint32_t but_layer) {
+  const std::lock_guard lock(choosing_);
+  std::erase_if(chosen_, [&](const auto& one) {
+    if (one.first == but_layer) return false;
+    store_.frames_->unpin(one.second, false);
+    return true;
+  });
+}
+
+void TieredStep::prefetch(const Ask& ask, std::span<const uint32_t> rows) {
+  std::vector<Unit> pinned;
+  pin_some(ask, rows, Frames::Patience::kSpare, pinned);
+}
+
+void TieredStep::view_some(const Ask& ask, std::span<const uint32_t> rows, base::Arena& scratch,
+                           kernels::View& out) {
+  if (chosen_layer_.exchange(ask.layer) != ask.layer) unpin_chosen(ask.layer);
+  std::vector<Unit> pinned;
+  pin_some(ask, rows, Frames::Patience::kWait, pinned);
+  store_.frames_->wait(pinned);
+  const UnitLayout& layout = store_.layout_;
+  const TieredSequence& sequence = this->sequence(ask.slot);
+  const std::span<kernels::Run> some = scratch.make<kernels::Run>(rows.size());
+  size_t count = 0;
+  for (const uint32_t token : rows) {
+    const FrameId frame = sequence.frames[layout.index(layout.full(token), ask.layer, ask.head)];
+    if (frame == kNoFrame) continue;  // the sequence has failed
+    const uint32_t row = frame * layout.tokens + token % layout.tokens;
+    kernels::Run* const last = count > 0 ? &some[count - 1] : nullptr;
+    if (last != nullptr && last->row + last->rows == row && last->pos + last->rows == token)
+      ++last->rows;
+    else
+      some[count++] = {.row = row, .rows = 1, .pos = token};
+  }
+  kernels::Segment segment = this->segment(ask);
+  out = {};
+  segment.runs = some.first(count);
+  if (count > 0) out.past.push_back(segment);
+  segment.runs = runs(ask, sequence.length, sequence.length + places()[ask.slot].fresh, scratch);
+  out.fresh = segment;
+}
+
+// -- commit --
+
+void TieredStep::keep_all(const Kept& kept) {
+  unpin_chosen(kNoLayer);
+  unpin(current_);
+  unpin(next_);
+  CheckedStep::keep_all(kept);
+  release();
+}
+
+void TieredStep::keep_rows(uint32_t slot, std::span<const uint32_t> kept) {
+  TieredSequence& sequence = this->sequence(slot);
+  if (!store_.frames_->failure(sequence).empty()) return;
+  const Shape& shape = store_.shape();
+  // Ascending: no row is overwritten before it has moved.
+  for (uint32_t i = 0; i < kept.size(); ++i) {
+    if (kept[i] == i) continue;
+    const uint64_t length = sequence.length;
+    for (uint32_t layer = 0; layer < shape.layers; ++layer)
+      for (uint32_t head = 0; head < shape.kv_heads; ++head)
+        std::memcpy(row(sequence, layer, head, length + i),
+                    row(sequence, layer, head, length + kept[i]), store_.layout_.pair_bytes);
+    store_.copied_bytes_ += shape.token_bytes();
+  }
+  const uint32_t first = store_.layout_.full(sequence.length);
+  sequence.length += static_cast<uint32_t>(kept.size());
+  store_full(sequence, first);
+}
+
+void TieredStep::store_full(TieredSequence& sequence, uint32_t first_unit) {
+  const UnitLayout& layout = store_.layout_;
+  for (uint32_t unit = first_unit; unit < layout.full(sequence.length); ++unit) {
+    sequence.extents.push_back(extents_.back());
+    extents_.pop_back();
+    for (size_t i = 0; i < layout.regions; ++i) {
+      const size_t index = size_t{unit} * layout.regions + i;
+      store_.frames_->store({&sequence, index}, store_.at(sequence, index));
+    }
+  }
+}
+
+}  // namespace kvick::kv

@@ -1,0 +1,82 @@
+#pragma once
+// Internal to kv/tier: see tiered.h.
+
+#include <atomic>
+#include <mutex>
+#include <vector>
+
+#include "kv/contract/row_fetcher.h"
+#include "kv/tier/tiered_store.h"
+
+namespace kvick::kv {
+
+class TieredStep final : public CheckedStep, public RowFetcher {
+ public:
+  // extents: for the units that fresh rows fill. kept_units: of all committed units of the step, as
+  // [layer][slot, unit][head], the first so many stay in frames; the others pass through the rest.
+  TieredStep(TieredStore& store, std::vector<Place> places, std::vector<uint32_t> extents,
+             uint64_t kept_units);
+  ~TieredStep() override;
+  TieredStep(const TieredStep&) = delete;
+  TieredStep& operator=(const TieredStep&) = delete;
+
+  void view_some(const Ask& ask, std::span<const uint32_t> rows, base::Arena& scratch,
+                 kernels::View& out) override;
+  void prefetch(const Ask& ask, std::span<const uint32_t> rows) override;
+
+ private:
+  static constexpr uint32_t kNoLayer = UINT32_MAX;
+  struct FullUnit {
+    TieredSequence* of;
+    uint32_t unit;
+  };
+  // Units of one layer that views may show.
+  struct Pinned {
+    uint32_t layer = kNoLayer;
+    uint64_t tried = 0;  // of the layer's units, in order
+    std::vector<Unit> units;
+    std::vector<uint64_t> numbers;  // of each among all layers'
+  };
+
+  void write_rows(uint32_t layer, const float* k, const float* v) override;
+  void view_rows(const Ask& ask, base::Arena& scratch, kernels::View& out) override;
+  void keep_all(const Kept& kept) override;
+  void keep_rows(uint32_t slot, std::span<const uint32_t> kept) override;
+
+  TieredSequence& sequence(uint32_t slot) const {
+    return static_cast<TieredSequence&>(*places()[slot].sequence);
+  }
+  uint64_t units_of_layer() const { return full_.size() * store_.layout_.heads; }
+  // Pins the units of some rows in one layer and head; those that it got are appended.
+  void pin_some(const Ask& ask, std::span<const uint32_t> rows, Frames::Patience patience,
+                std::vector<Unit>& pinned);
+  void unpin_chosen(uint32_t but_layer);
+  kernels::Segment segment(const Ask& ask) const;
+  std::byte* row(const TieredSequence& sequence, uint32_t layer, uint32_t head,
+                 uint64_t token) const;
+  std::span<const kernels::Run> runs(const Ask& ask, uint32_t begin, uint32_t end,
+                                     base::Arena& scratch) const;
+
+  void load(uint32_t layer);
+  void pin(Pinned& pinned, Frames::Patience patience);
+  void unpin(Pinned& pinned);
+  void store_full(TieredSequence& sequence, uint32_t first_unit);
+  void release();
+
+  TieredStore& store_;
+  std::vector<uint32_t> extents_;  // not used yet
+  uint64_t kept_units_;
+  std::vector<FullUnit> full_;  // before the step, of the slots that show all their rows
+  // Whether these are all slots: else the frames that reading ahead would take are for rows that
+  // are asked for.
+  bool ahead_ = true;
+  std::mutex loading_;
+  std::atomic<uint32_t> layer_ = kNoLayer;  // of current_, once its rows are there
+  Pinned current_, next_;
+  std::mutex choosing_;
+  std::atomic<uint32_t> chosen_layer_ = kNoLayer;  // that view_some was last called for
+  std::vector<std::pair<uint32_t, Unit>> chosen_;  // pinned by view_some and prefetch, by layer
+  bool released_ = false;
+};
+
+}  // namespace kvick::kv

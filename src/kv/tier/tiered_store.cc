@@ -1,0 +1,260 @@
+#include "kv/tier/tiered_store.h"
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+#include "kv/contract/saturating.h"
+#include "kv/tier/tiered_step.h"
+
+namespace kvick::kv {
+namespace {
+
+// What a call waits for transfers of a sequence that is closed. What they use is given back later
+// if it takes longer.
+constexpr double kCloseSeconds = 0.25;
+
+uint32_t number(SeqId id) { return static_cast<uint32_t>(id); }
+
+// Direct I/O moves whole sectors, and a disk moves fewer than a page no faster.
+uint32_t tokens_that_suit(const Shape& shape, size_t pair_bytes) {
+  const size_t least = UnitLayout::sector_tokens(shape);
+  return static_cast<uint32_t>(least *
+                               ((kTierPage + least * pair_bytes - 1) / (least * pair_bytes)));
+}
+
+}  // namespace
+
+UnitLayout::UnitLayout(const Shape& shape, uint32_t unit_tokens)
+    : heads(shape.kv_heads),
+      regions(shape.layers * shape.kv_heads),
+      pair_bytes(shape.row_bytes(false) + shape.row_bytes(true)) {
+  tokens = unit_tokens != 0 ? unit_tokens : tokens_that_suit(shape, pair_bytes);
+  bytes = tokens * pair_bytes;
+  extent_bytes = (uint64_t{regions} * bytes + kTierPage - 1) / kTierPage * kTierPage;
+}
+
+uint32_t UnitLayout::sector_tokens(const Shape& shape) {
+  constexpr size_t kSector = 512;
+  const size_t pair_bytes = shape.row_bytes(false) + shape.row_bytes(true);
+  return static_cast<uint32_t>(kSector / std::gcd(kSector, pair_bytes));
+}
+
+TieredStore::TieredStore(const Setup& setup, const UnitLayout& layout,
+                         std::unique_ptr<Frames> frames)
+    : CheckedStore(setup),
+      layout_(layout),
+      frames_(std::move(frames)),
+      extents_(frames_->tier(), layout.extent_bytes) {
+  limit(setup.max_bytes);
+}
+
+TieredStore::~TieredStore() = default;
+
+void TieredStore::limit(uint64_t max_bytes) {
+  CheckedStore::limit(std::min(max_bytes, frames_->most() * layout_.bytes));
+}
+
+std::string TieredStore::failure(SeqId seq) const { return frames_->failure(mine(find(seq))); }
+
+// -- sequences --
+
+bool TieredStore::release(TieredSequence& sequence) {
+  if (!frames_->drop(sequence, 0)) return false;
+  extents_.give(sequence.extents);
+  return true;
+}
+
+void TieredStore::release_closed() {
+  frames_->poll();
+  std::erase_if(closed_, [this](const auto& one) { return release(mine(*one)); });
+}
+
+void TieredStore::free_sequence(std::unique_ptr<Sequence> sequence) {
+  frames_->wait_idle(mine(*sequence), kCloseSeconds);
+  if (!release(mine(*sequence))) closed_.push_back(std::move(sequence));
+  release_closed();
+}
+
+CheckedStore::SequenceOr TieredStore::copy_sequence(SeqId id, const Sequence& from) {
+  const std::string what = fmt::format("fork of sequence {}", number(id));
+  // Its frames come and go, its rows stay.
+  auto& source = const_cast<TieredSequence&>(static_cast<const TieredSequence&>(from));
+  if (!failure(id).empty()) return Shortage{.needed_bytes = 1, .what = failure(id)};
+  auto copy = std::make_unique<TieredSequence>();
+  KVICK_TRY(copy->extents, extents_.take(layout_.full(source.length)));
+  const uint64_t tail = source.length % layout_.tokens != 0 ? layout_.regions : 0;
+  const uint64_t streamed = copy->extents.empty() ? 0 : layout_.heads;
+  if (auto claimed = claim(tail, streamed, what); !claimed.ok()) {
+    extents_.give(copy->extents);
+    return claimed.error();
+  }
+  copy->frames.assign(size_t{layout_.touched(source.length)} * layout_.regions, kNoFrame);
+  copy->length = source.length;
+  if (copy_units(source, *copy) && copy_tail(source, *copy)) {
+    copied_bytes_ += source.length * shape().token_bytes();
+    return std::unique_ptr<Sequence>(std::move(copy));
+  }
+  const std::string why =
+      fmt::format("{}: {}{}", what, frames_->failure(source), frames_->failure(*copy));
+  if (!release(*copy)) closed_.push_back(std::move(copy));
+  return Shortage{.needed_bytes = source.length * shape().token_bytes(), .what = why};
+}
+
+// A layer's heads of one unit after the other, through frames. False: one of both has failed.
+bool TieredStore::copy_units(TieredSequence& from, TieredSequence& to) {
+  const size_t all = size_t{layout_.full(from.length)} * layout_.regions;
+  for (size_t first = 0; first < all; first += layout_.heads) {
+    std::vector<Unit> units;
+    for (size_t index = first; index < first + layout_.heads; ++index) {
+      if (!frames_->pin({&from, index}, at(from, index), Frames::Patience::kWait)) {
+        frames_->fail(to);
+        break;
+      }
+      units.push_back({&from, index});
+    }
+    frames_->submit();
+    frames_->wait(units);
+    if (frames_->failure(from).empty())
+      for (const Unit& unit : units) frames_->copy(unit, to, at(to, unit.index));
+    frames_->wait_idle(to);
+    for (const Unit& unit : units) frames_->unpin(unit, false);
+    if (!frames_->failure(from).empty() || !frames_->failure(to).empty()) return false;
+  }
+  return true;
+}
+
+bool TieredStore::copy_tail(const TieredSequence& from, TieredSequence& to) {
+  const size_t first = size_t{layout_.full(from.length)} * layout_.regions;
+  for (size_t index = first; index < to.frames.size(); ++index) {
+    if (!frames_->take({&to, index})) {
+      frames_->fail(to);
+      return false;
+    }
+    std::memcpy(frames_->data(to.frames[index]), frames_->data(from.frames[index]),
+                from.length % layout_.tokens * layout_.pair_bytes);
+  }
+  return true;
+}
+
+// -- steps --
+
+bool TieredStore::shows_all(const Place& place) const {
+  return !setup().asked || setup().asked(place.sequence->length, place.fresh) == kShowsAll;
+}
+
+TieredStore::Need TieredStore::need_of(std::span<const Place> places) const {
+  Need need;
+  for (const Place& place : places) {
+    const uint64_t length = place.sequence->length, then = length + place.fresh;
+    need.fresh += uint64_t{layout_.touched(then) - layout_.touched(length)} * layout_.regions;
+    const uint64_t full = layout_.full(length);
+    const uint64_t asked =
+        setup().asked ? setup().asked(place.sequence->length, place.fresh) : kShowsAll;
+    need.layer += std::min(full, asked) * layout_.heads;
+    need.extents += layout_.full(then) - layout_.full(length);
+  }
+  return need;
+}
+
+base::Status<Shortage> TieredStore::claim(uint64_t solid, uint64_t layer, const std::string& what) {
+  const uint64_t now = frames_->counts().solid;
+  const uint64_t least = now + solid + layer, all = now + solid + shape().layers * layer;
+  if (auto shortage = over_cap(now * layout_.bytes, least * layout_.bytes, what)) return *shortage;
+  const uint64_t charged = charge_up_to(std::min<uint64_t>(all, frames_->most()) * layout_.bytes);
+  frames_->limit(static_cast<uint32_t>(std::min<uint64_t>(charged / layout_.bytes, kNoFrame - 1)));
+  return base::Done{};
+}
+
+bool TieredStore::take_fresh(std::span<const Place> places) {
+  for (const Place& place : places) {
+    TieredSequence& sequence = mine(*place.sequence);
+    const uint64_t rows = uint64_t{sequence.length} + place.fresh;
+    const size_t first = sequence.frames.size();
+    sequence.frames.resize(size_t{layout_.touched(rows)} * layout_.regions, kNoFrame);
+    for (size_t index = first; index < sequence.frames.size(); ++index)
+      if (!frames_->take({&sequence, index})) return false;
+  }
+  return true;
+}
+
+// Frames of rows that are not committed.
+void TieredStore::drop_fresh(TieredSequence& sequence) {
+  const size_t committed = size_t{layout_.touched(sequence.length)} * layout_.regions;
+  frames_->drop(sequence, committed);
+  sequence.frames.resize(committed);
+}
+
+CheckedStore::StepOr TieredStore::start(std::vector<Place> places) {
+  release_closed();
+  for (const Place& place : places)
+    if (const std::string why = failure(place.id); !why.empty())
+      return Shortage{.needed_bytes = 1,
+                      .what = fmt::format("sequence {}: {}", number(place.id), why)};
+  const std::string what = fmt::format("a step of {} sequences", places.size());
+  const Need need = need_of(places);
+  KVICK_TRY(std::vector<uint32_t> extents, extents_.take(need.extents));
+  auto claimed = claim(need.fresh, need.layer, what);
+  if (claimed.ok() && !take_fresh(places)) {
+    for (const Place& place : places) drop_fresh(mine(*place.sequence));
+    claimed = Shortage{.needed_bytes = need.fresh * layout_.bytes,
+                       .what = fmt::format("{}: the slower tier frees no memory in time", what)};
+  }
+  if (!claimed.ok()) {
+    extents_.give(extents);
+    return claimed.error();
+  }
+  const FrameCounts counts = frames_->counts();
+  const uint64_t passing = counts.limit - counts.solid, all = need.layer * shape().layers;
+  // Where some rows are asked for each one's turn is its own, and the one used longest ago goes
+  // first.
+  const uint64_t kept = setup().asked    ? 0
+                        : all <= passing ? all
+                                         : passing - std::min(passing, 2 * need.layer);
+  return std::unique_ptr<CheckedStep>(
+      std::make_unique<TieredStep>(*this, std::move(places), std::move(extents), kept));
+}
+
+// -- counting --
+
+uint64_t TieredStore::cached_bytes() const {
+  const FrameCounts counts = frames_->counts();
+  return (counts.taken - counts.solid) * layout_.bytes;
+}
+
+uint64_t TieredStore::evict(uint64_t bytes) {
+  const uint64_t all = frames_->most() * layout_.bytes;
+  const uint64_t frames = (std::min(bytes, all) + layout_.bytes - 1) / layout_.bytes;
+  return frames_->evict(static_cast<uint32_t>(frames)) * layout_.bytes;
+}
+
+Usage TieredStore::count() const {
+  Usage usage;
+  const FrameCounts counts = frames_->counts();
+  for_each_sequence([&](SeqId, const Sequence& sequence) {
+    usage.used_bytes += sequence.length % layout_.tokens * shape().token_bytes();
+  });
+  usage.allocated_bytes = counts.taken * layout_.bytes;
+  usage.cached_bytes = cached_bytes();
+  usage.slow_bytes = extents_.taken_bytes();
+  usage.slow_read_bytes = counts.read_bytes;
+  usage.slow_written_bytes = counts.written_bytes;
+  usage.copied_bytes = copied_bytes_;
+  usage.page_bytes = layout_.bytes;
+  return usage;
+}
+
+// What each sequence has in frames.
+std::vector<Piece> TieredStore::map() const {
+  return piece_each([&](const Sequence& sequence) -> Piece {
+    const auto& frames = static_cast<const TieredSequence&>(sequence).frames;
+    const auto held = static_cast<uint64_t>(
+        std::count_if(frames.begin(), frames.end(), [](FrameId id) { return id != kNoFrame; }));
+    const uint64_t tokens = (held * layout_.tokens + layout_.regions - 1) / layout_.regions;
+    return {.bytes = held * layout_.bytes,
+            .used_tokens = static_cast<uint32_t>(std::min<uint64_t>(sequence.length, tokens)),
+            .tokens = static_cast<uint32_t>(tokens)};
+  });
+}
+
+}  // namespace kvick::kv

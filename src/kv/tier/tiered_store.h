@@ -1,0 +1,94 @@
+#pragma once
+// Internal to kv/tier: see tiered.h.
+
+#include <memory>
+#include <vector>
+
+#include "kv/tier/extents.h"
+#include "kv/tier/frames.h"
+#include "kv/tier/tiered.h"
+
+namespace kvick::kv {
+
+// How rows lie: a token's key and value side by side, `tokens` tokens of one layer and head behind
+// one another in a unit, and units of all layers and heads in an extent as [layer][kv head]. A
+// frame is a unit, so that a row has one number in all frames.
+struct UnitLayout {
+  uint32_t tokens = 0;
+  uint32_t heads = 0;         // KV heads of a layer
+  uint32_t regions = 0;       // layers * heads
+  size_t pair_bytes = 0;      // a key and its value
+  size_t bytes = 0;           // of a unit
+  uint64_t extent_bytes = 0;  // of `regions` units, in whole pages
+
+  UnitLayout(const Shape& shape, uint32_t unit_tokens);
+  // Of as many tokens as make whole sectors of a disk.
+  static uint32_t sector_tokens(const Shape& shape);
+  uint32_t full(uint64_t rows) const { return static_cast<uint32_t>(rows / tokens); }
+  uint32_t touched(uint64_t rows) const {
+    return static_cast<uint32_t>((rows + tokens - 1) / tokens);
+  }
+  // Of a unit of tokens in one layer and head, in TieredSequence::frames.
+  size_t index(uint32_t unit, uint32_t layer, uint32_t head) const {
+    return size_t{unit} * regions + layer * heads + head;
+  }
+};
+
+class TieredStore final : public CheckedStore {
+ public:
+  TieredStore(const Setup& setup, const UnitLayout& layout, std::unique_ptr<Frames> frames);
+  ~TieredStore() override;
+
+  void limit(uint64_t max_bytes) override;
+
+  std::string failure(SeqId seq) const override;
+  std::vector<Piece> map() const override;
+
+ private:
+  friend class TieredStep;
+
+  static TieredSequence& mine(Sequence& sequence) { return static_cast<TieredSequence&>(sequence); }
+  uint64_t at(const TieredSequence& sequence, size_t index) const {
+    const uint32_t extent = sequence.extents[index / layout_.regions];
+    return extents_.at(extent) + index % layout_.regions * layout_.bytes;
+  }
+
+  std::unique_ptr<Sequence> make_sequence(std::span<const Token>, const Owner&) override {
+    return std::make_unique<TieredSequence>();
+  }
+  SequenceOr copy_sequence(SeqId id, const Sequence& from) override;
+  bool copy_units(TieredSequence& from, TieredSequence& to);
+  bool copy_tail(const TieredSequence& from, TieredSequence& to);
+  void free_sequence(std::unique_ptr<Sequence> sequence) override;
+  // True: nothing is left of it.
+  bool release(TieredSequence& sequence);
+  void release_closed();
+
+  // Frames that a step needs beyond those that are solid already.
+  struct Need {
+    uint64_t fresh = 0;    // solid ones, for fresh rows
+    uint64_t layer = 0;    // that one layer's views are made of, at most
+    uint64_t extents = 0;  // of the slower tier
+  };
+  // Whether the views of a slot show all its rows.
+  bool shows_all(const Place& place) const;
+  Need need_of(std::span<const Place> places) const;
+  StepOr start(std::vector<Place> places) override;
+  // Charges what a step needs, and what it has use for if there is more.
+  base::Status<Shortage> claim(uint64_t solid, uint64_t layer, const std::string& what);
+  bool take_fresh(std::span<const Place> places);
+  void drop_fresh(TieredSequence& sequence);
+
+  Usage count() const override;
+  uint64_t held_bytes() const override { return frames_->counts().taken * layout_.bytes; }
+  uint64_t cached_bytes() const override;
+  uint64_t evict(uint64_t bytes) override;
+
+  UnitLayout layout_;
+  std::unique_ptr<Frames> frames_;
+  Extents extents_;
+  std::vector<std::unique_ptr<Sequence>> closed_;  // whose transfers have not ended
+  uint64_t copied_bytes_ = 0;
+};
+
+}  // namespace kvick::kv

@@ -1,0 +1,78 @@
+#include "lab/core/experiment.h"
+
+namespace kvick::lab {
+
+std::unique_ptr<Experiment> make_allocators(const Bench& bench);           // allocators.cc
+std::unique_ptr<Experiment> make_bmc_sweep(const Bench& bench);            // bmc_sweep.cc
+std::unique_ptr<Experiment> make_bounded(const Bench& bench);              // bounded.cc
+std::unique_ptr<Experiment> make_breakdown(const Bench& bench);            // breakdown.cc
+std::unique_ptr<Experiment> make_budget(const Bench& bench);               // budget.cc
+std::unique_ptr<Experiment> make_depth(const Bench& bench);                // depth.cc
+std::unique_ptr<Experiment> make_growth(const Bench& bench);               // growth.cc
+std::unique_ptr<Experiment> make_long(const Bench& bench);                 // long.cc
+std::unique_ptr<Experiment> make_needle(const Bench& bench);               // needle.cc
+std::unique_ptr<Experiment> make_paged_vs_contiguous(const Bench& bench);  // ..._contiguous.cc
+std::unique_ptr<Experiment> make_plan_check(const Bench& bench);           // plan_check.cc
+std::unique_ptr<Experiment> make_preemption(const Bench& bench);           // preemption.cc
+std::unique_ptr<Experiment> make_prefix(const Bench& bench);               // prefix.cc
+std::unique_ptr<Experiment> make_quant(const Bench& bench);                // quant.cc
+std::unique_ptr<Experiment> make_serving(const Bench& bench);              // serving.cc
+std::unique_ptr<Experiment> make_sharing(const Bench& bench);              // sharing.cc
+std::unique_ptr<Experiment> make_sliding(const Bench& bench);              // sliding.cc
+std::unique_ptr<Experiment> make_spec(const Bench& bench);                 // spec.cc
+std::unique_ptr<Experiment> make_spec_sweep(const Bench& bench);           // spec_sweep.cc
+std::unique_ptr<Experiment> make_table1(const Bench& bench);               // table1.cc
+std::unique_ptr<Experiment> make_tier(const Bench& bench);                 // tier.cc
+std::unique_ptr<Experiment> make_usecases(const Bench& bench);             // usecases.cc
+std::unique_ptr<Experiment> make_waste(const Bench& bench);                // waste.cc
+
+std::span<const ExperimentRow> experiments() {
+  static constexpr ExperimentRow kRows[] = {
+      {"allocators", "a whole model's speed under each way of growing, and where its time goes", 3,
+       make_allocators},
+      {"bmc-sweep", "the best number of growths of a context, measured and by BMC's model", 3,
+       make_bmc_sweep},
+      {"bounded",
+       "a memory of slots against rows: perplexity, time and bytes by context, recall by slots", 3,
+       make_bounded},
+      {"breakdown", "where the time of attention goes under each way of growing", 3,
+       make_breakdown},
+      {"budget", "quality against rows read, by policy, on a model and a text", 1, make_budget},
+      {"depth",
+       "attention and whole steps far behind in a context, by policy of which rows are read", 3,
+       make_depth},
+      {"growth", "what a whole model's next token takes at each length of its context", 3,
+       make_growth},
+      {"long", "contexts up to 16384 tokens: attention and, with -m, a whole model", 3, make_long},
+      {"needle", "whether a planted fact is found, by depth, length and policy", 1, make_needle},
+      {"paged-vs-contiguous", "attention over blocks against rows in one piece", 3,
+       make_paged_vs_contiguous},
+      {"plan-check", "what the planner says beforehand against what is counted and timed", 3,
+       make_plan_check},
+      {"preemption", "time lost with less memory than running requests take together", 3,
+       make_preemption},
+      {"prefix", "prompts of a trace that the prefix cache serves, by memory, against the ideal", 1,
+       make_prefix},
+      {"quant", "quality, memory and speed of the element types on a model and a text", 1,
+       make_quant},
+      {"serving", "throughput of a trace of requests with the same memory for the cache", 3,
+       make_serving},
+      {"sharing", "memory of several answers to one prompt, sampled and searched for", 1,
+       make_sharing},
+      {"sliding", "the static sliding cache: bytes, copies and time by its reserve", 3,
+       make_sliding},
+      {"spec", "what guessing ahead gains on the prompts of Spec-Bench or HumanEval", 3, make_spec},
+      {"spec-sweep", "the best number of growths where steps verify guesses, and BMC's model", 3,
+       make_spec_sweep},
+      {"table1", "memory and load of MAPLE's Table 1, from the planner, beside its figures", 1,
+       make_table1},
+      {"tier", "decode speed over a slower tier, by bandwidth and context, against the roofline", 1,
+       make_tier},
+      {"usecases", "a whole model on short and long prompts and answers, against blocks", 3,
+       make_usecases},
+      {"waste", "memory that running requests of a trace take and do not use", 1, make_waste},
+  };
+  return kRows;
+}
+
+}  // namespace kvick::lab

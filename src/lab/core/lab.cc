@@ -1,0 +1,135 @@
+#include "lab/core/lab.h"
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <map>
+
+#include "base/write_file.h"
+#include "engine/eval/speed.h"
+#include "lab/core/inputs.h"
+#include "lab/core/report.h"
+
+namespace kvick::lab {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Cells of earlier calls, with their runs, by key and inputs.
+using Kept = std::map<std::pair<std::string, std::string>, Json>;
+
+bool is_cell(const Json& cell) {
+  return cell.is_object() && cell.contains("key") && cell["key"].is_string() &&
+         cell.contains("inputs") && cell["inputs"].is_string() && cell.contains("runs") &&
+         cell["runs"].is_array() &&
+         std::all_of(cell["runs"].begin(), cell["runs"].end(),
+                     [](const Json& run) { return run.is_object(); });
+}
+
+base::Result<Kept> read_kept(const fs::path& path, std::string_view name, const Json& machine) {
+  std::ifstream in(path, std::ios::binary);
+  if (!in) return Kept{};
+  const Json found =
+      Json::parse(std::string(std::istreambuf_iterator<char>(in), {}), nullptr, false);
+  if (!found.is_object() || found.value("experiment", "") != name || !found.contains("cells") ||
+      !found["cells"].is_array())
+    return base::fail("{} is no result of the experiment {}: give another folder, or remove it",
+                      path.string(), name);
+  Kept kept;
+  if (!found.contains("machine") || found["machine"] != machine) return kept;  // of other times
+  for (const Json& cell : found["cells"])
+    if (is_cell(cell))
+      kept[{cell["key"].get<std::string>(), cell["inputs"].get<std::string>()}] = cell;
+  return kept;
+}
+
+struct Cells {
+  std::vector<Measured> measured;
+  std::string inputs;  // of these
+  Kept others;         // that calls with other options have measured, and which stay
+};
+
+Json json_of(const ExperimentRow& row, const RunOptions& options, const Cells& all) {
+  Json cells = Json::array();
+  for (const Measured& one : all.measured)
+    if (!one.runs.empty())
+      cells.push_back({{"key", one.cell.key},
+                       {"inputs", all.inputs},
+                       {"what", one.cell.what},
+                       {"runs", one.runs}});
+  for (const auto& [key, cell] : all.others) cells.push_back(cell);
+  return {{"experiment", row.name},
+          {"summary", Json::object()},
+          {"machine", options.machine},
+          {"command", options.command},
+          {"cells", cells}};
+}
+
+}  // namespace
+
+double Measured::median(const std::string& field) const {
+  std::vector<double> values;
+  for (const Json& run : runs)
+    if (const auto at = run.find(field); at != run.end() && at->is_number())
+      values.push_back(at->get<double>());
+  return engine::median(std::move(values));
+}
+
+const ExperimentRow* find_experiment(std::string_view name) {
+  for (const ExperimentRow& row : experiments())
+    if (row.name == name) return &row;
+  return nullptr;
+}
+
+base::Result<RunResult> run_experiment(const ExperimentRow& row, const Bench& bench,
+                                       const RunOptions& options) {
+  std::error_code error;
+  fs::create_directories(options.folder, error);
+  if (error)
+    return base::fail("cannot make the folder {}: {}", options.folder.string(), error.message());
+  const fs::path path = options.folder / fmt::format("{}.json", row.name);
+  Cells all;
+  std::vector<Measured>& measured = all.measured;
+  if (!options.again) {
+    KVICK_TRY(all.others, read_kept(path, row.name, options.machine));
+  }
+  const std::unique_ptr<Experiment> experiment = row.make(bench);
+  KVICK_TRY(std::vector<Cell> cells, experiment->cells());
+  KVICK_TRY(all.inputs, inputs_of(bench));
+  const uint32_t rounds = options.rounds != 0 ? options.rounds : row.rounds;
+  for (Cell& cell : cells) {
+    Measured& one = measured.emplace_back(Measured{.cell = std::move(cell), .runs = {}});
+    if (const auto before = all.others.extract({one.cell.key, all.inputs}))
+      one.runs = before.mapped()["runs"].get<std::vector<Json>>();
+  }
+  RunResult result;
+  uint64_t done = 0;
+  for (uint32_t round = 0; round < rounds; ++round)
+    for (Measured& one : measured) {
+      if (options.progress)
+        options.progress(done++, uint64_t{rounds} * measured.size(), one.cell.key);
+      if (round < one.runs.size()) {
+        ++result.reused;
+        continue;
+      }
+      KVICK_TRY(Json run, experiment->measure(one.cell));
+      one.runs.push_back(std::move(run));
+      ++result.measured;
+      KVICK_TRY_VOID(base::write_file(path, json_of(row, options, all).dump(1) + "\n"));
+    }
+  const Findings findings = experiment->findings(measured);
+  result.report = json_of(row, options, all);
+  result.report["summary"] = findings.summary;
+  result.text = text_of(findings);
+  KVICK_TRY_VOID(base::write_file(path, result.report.dump(1) + "\n"));
+  result.files.push_back(path);
+  for (const Chart& chart : findings.charts) {
+    result.files.push_back(options.folder / (chart.name + ".svg"));
+    KVICK_TRY_VOID(base::write_file(result.files.back(), svg_of(chart)));
+  }
+  result.files.push_back(options.folder / fmt::format("{}.html", row.name));
+  KVICK_TRY_VOID(base::write_file(result.files.back(), html_of(row, findings, result.report)));
+  return result;
+}
+
+}  // namespace kvick::lab

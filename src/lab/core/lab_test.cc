@@ -1,0 +1,228 @@
+#include "lab/core/lab.h"
+
+#include <filesystem>
+#include <fstream>
+#include <gtest/gtest.h>
+#include <iterator>
+#include <unistd.h>
+
+#include "lab/core/report.h"
+#include "lab/core/test_bench.h"
+
+namespace kvick::lab {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Two cells; a run's number says how many there were before it, over all experiments of a test.
+int g_runs = 0;
+bool g_fails_at_three = false;
+class Counting final : public Experiment {
+ public:
+  base::Result<std::vector<Cell>> cells() override {
+    return std::vector<Cell>{{"a", {{"x", 1}}}, {"b", {{"x", 2}}}};
+  }
+  base::Result<Json> measure(const Cell&) override {
+    if (g_fails_at_three && g_runs == 3) return base::fail("the third run fails");
+    return Json{{"run", g_runs++}};
+  }
+  Findings findings(std::span<const Measured> all) override {
+    Findings found;
+    found.summary = {{"a", all[0].median("run")}, {"b", all[1].median("run")}};
+    found.tables.push_back({"Runs", {"cell", "run"}, {{"a", "1"}, {"b", "22"}}});
+    found.charts.push_back({.name = "counting-chart", .title = "t", .series = {}, .bars = {}});
+    return found;
+  }
+};
+
+constexpr ExperimentRow kCounting = {
+    "counting", "counts & < its runs", 2,
+    [](const Bench&) -> std::unique_ptr<Experiment> { return std::make_unique<Counting>(); }};
+
+class Lab : public testing::Test {
+ protected:
+  void SetUp() override {
+    g_runs = 0;
+    g_fails_at_three = false;
+    options.folder = fs::path(testing::TempDir()) / fmt::format("kvick_lab_{}", getpid());
+    fs::remove_all(options.folder);
+    options.machine = {{"cpu", "one"}};
+    options.command = "kvick lab counting";
+  }
+  void TearDown() override { fs::remove_all(options.folder); }
+
+  base::Result<RunResult> run() { return run_experiment(kCounting, t.bench, options); }
+  std::string read(const char* name) const {
+    std::ifstream in(options.folder / name);
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+
+  TestBench t;
+  RunOptions options;
+};
+
+TEST_F(Lab, RunsAllCellsInEachRoundAndWritesThreeKindsOfFiles) {
+  const auto result = run();
+  ASSERT_TRUE(result.ok()) << result.error().message;
+  EXPECT_EQ(result->measured, 4U);
+  const Json report = Json::parse(read("counting.json"));
+  EXPECT_EQ(report["cells"][0]["runs"], Json::parse(R"([{"run": 0}, {"run": 2}])"));
+  EXPECT_EQ(report["cells"][1]["runs"], Json::parse(R"([{"run": 1}, {"run": 3}])"));
+  EXPECT_EQ(report["summary"], Json::parse(R"({"a": 1.0, "b": 2.0})"));
+  EXPECT_NE(read("counting-chart.svg").find("<svg"), std::string::npos);
+  EXPECT_NE(read("counting.html").find("counts &amp; &lt; its runs"), std::string::npos);
+  EXPECT_EQ(result->files.size(), 3U);
+}
+
+TEST_F(Lab, GoesOnWhereItWasBroken) {
+  g_fails_at_three = true;
+  const auto broken = run();
+  ASSERT_FALSE(broken.ok());
+  EXPECT_EQ(broken.error().message, "the third run fails");
+  g_fails_at_three = false;
+  const auto result = run();
+  ASSERT_TRUE(result.ok());
+  EXPECT_EQ(result->reused, 3U);
+  EXPECT_EQ(result->measured, 1U);
+  EXPECT_EQ(run()->measured, 0U);
+  options.rounds = 3;
+  EXPECT_EQ(run()->measured, 2U);
+}
+
+TEST_F(Lab, KeepsWhatLaterCellsAndOtherOptionsHave) {
+  ASSERT_TRUE(run().ok());
+  Json report = Json::parse(read("counting.json"));
+  report["cells"][0]["runs"].erase(1);  // a: its second run is to be measured again
+  const Json other = {
+      {"key", "c"}, {"inputs", "others"}, {"what", {{"x", 3}}}, {"runs", {{{"run", 7}}}}};
+  report["cells"].push_back(other);
+  std::ofstream(options.folder / "counting.json") << report;
+  g_runs = 3;
+  g_fails_at_three = true;
+  ASSERT_FALSE(run().ok());
+  EXPECT_EQ(Json::parse(read("counting.json"))["cells"], report["cells"]);
+  g_fails_at_three = false;
+  const auto result = run();
+  ASSERT_TRUE(result.ok());
+  EXPECT_EQ(result->measured, 1U);
+  EXPECT_EQ(result->reused, 3U);
+  const Json cells = Json::parse(read("counting.json"))["cells"];
+  ASSERT_EQ(cells.size(), 3U);
+  EXPECT_EQ(cells[0]["runs"], Json::parse(R"([{"run": 0}, {"run": 3}])"));
+  EXPECT_EQ(cells[1]["runs"], Json::parse(R"([{"run": 1}, {"run": 3}])"));
+  EXPECT_EQ(cells[2], other);
+}
+
+TEST_F(Lab, MeasuresAnewWhenAskedToOrOnAnotherMachine) {
+  ASSERT_TRUE(run().ok());
+  options.again = true;
+  EXPECT_EQ(run()->measured, 4U);
+  options.again = false;
+  options.machine = {{"cpu", "other"}};
+  EXPECT_EQ(run()->measured, 4U);
+}
+
+TEST_F(Lab, MeasuresAnewWhatAnotherModelOrFileOrNumberGave) {
+  const fs::path path = fs::path(testing::TempDir()) / fmt::format("kvick_input_{}", getpid());
+  const auto write = [&](const char* text) { std::ofstream(path) << text; };
+  ASSERT_TRUE(run().ok());
+  std::string* const names[] = {&t.bench.model_path, &t.bench.file, &t.bench.select.predictor,
+                                &t.bench.select.components};
+  for (std::string* const name : names) {
+    *name = path.string();
+    write("one");
+    EXPECT_EQ(run()->measured, 4U);
+    write("two");
+    EXPECT_EQ(run()->measured, 4U);
+    EXPECT_EQ(run()->measured, 0U);
+    write("one");
+    EXPECT_EQ(run()->measured, 0U) << "both stay";
+    name->clear();
+    EXPECT_EQ(run()->measured, 0U);
+  }
+  t.bench.bounded.models = {path.string()};
+  EXPECT_EQ(run()->measured, 4U);
+  uint32_t* const numbers[] = {&t.bench.tokens, &t.bench.batch,       &t.bench.prompts,
+                               &t.bench.prompt, &t.bench.text_tokens, &t.bench.answer};
+  for (uint32_t* const number : numbers) {
+    *number = 7;
+    EXPECT_EQ(run()->measured, 4U);
+  }
+  fs::remove(path);
+  const auto gone = run();
+  ASSERT_FALSE(gone.ok());
+  EXPECT_NE(gone.error().message.find(path.string()), std::string::npos);
+}
+
+TEST_F(Lab, KeepsAFileThatIsNotItsOwn) {
+  fs::create_directories(options.folder);
+  for (const char* text : {"not json", "[]", R"({"experiment": "another", "cells": []})"}) {
+    std::ofstream(options.folder / "counting.json") << text;
+    const auto result = run();
+    ASSERT_FALSE(result.ok()) << text;
+    EXPECT_NE(result.error().message.find("counting.json is no result"), std::string::npos);
+    EXPECT_EQ(read("counting.json"), text);
+  }
+}
+
+TEST_F(Lab, SaysWhenTheFolderCannotBeMade) {
+  std::ofstream(options.folder.string()) << "a file";
+  const auto result = run();
+  ASSERT_FALSE(result.ok());
+  EXPECT_NE(result.error().message.find("cannot make the folder"), std::string::npos);
+}
+
+TEST(Report, AlignsTheColumnsOfATable) {
+  EXPECT_EQ(text_of(Table{"Title", {"name", "n"}, {{"a", "1"}, {"longer", "22"}}}),
+            "Title\nname     n\na        1\nlonger  22\n");
+}
+
+TEST(Report, PutsWordsOnTheLeftAndNumbersOnTheRight) {
+  const Findings found = {.summary = {},
+                          .tables = {{"Title", {"name", "n"}, {{"a<b", "1.5"}, {"c", "-2 (1)"}}}},
+                          .charts = {}};
+  const std::string html =
+      html_of(kCounting, found, {{"machine", Json::object()}, {"command", "kvick lab counting"}});
+  EXPECT_NE(html.find("<th class=\"text\">name</th><th>n</th>"), std::string::npos);
+  EXPECT_NE(html.find("<td class=\"text\">a&lt;b</td><td>1.5</td>"), std::string::npos);
+  EXPECT_EQ(html.find("http"), std::string::npos) << "the page stands alone";
+}
+
+TEST(Experiments, HaveNamesOfTheirOwnAndSayWhatTheyLack) {
+  TestBench t;
+  std::vector<std::string_view> names;
+  for (const ExperimentRow& row : experiments()) {
+    EXPECT_EQ(find_experiment(row.name), &row);
+    EXPECT_FALSE(row.summary.empty());
+  }
+  EXPECT_EQ(find_experiment("none"), nullptr);
+  t.bench.shapes = {"s", "nonsense"};
+  const auto cells = find_experiment("bmc-sweep")->make(t.bench)->cells();
+  ASSERT_FALSE(cells.ok());
+  EXPECT_NE(cells.error().message.find("there is no shape nonsense; there are s, m"),
+            std::string::npos);
+  const auto waste = find_experiment("waste")->make(t.bench)->cells();
+  ASSERT_FALSE(waste.ok());
+  EXPECT_NE(waste.error().message.find("--file"), std::string::npos);
+}
+
+TEST(Waste, CountsLessThanABlockForEachRunningRequest) {
+  TestBench t;
+  t.bench.file = testing::TempDir() + fmt::format("kvick_trace_{}.csv", getpid());
+  std::ofstream(t.bench.file) << "TIME,A,B\n0,100,28\n1,31,1\n2,500,12\n";
+  const auto experiment = find_experiment("waste")->make(t.bench);
+  const auto cells = experiment->cells();
+  ASSERT_TRUE(cells.ok()) << cells.error().message;
+  const auto run = experiment->measure({"paged:block=16", {{"strategy", "paged:block=16"}}});
+  ASSERT_TRUE(run.ok()) << run.error().message;
+  EXPECT_GT(run->at("waste"), 0.0);
+  EXPECT_LT(run->at("waste"), 3 * 16.0 / (100 + 31 + 500));
+  std::ofstream(t.bench.file) << "TIME,A,B\n0,100,x\n";
+  const auto bad = find_experiment("waste")->make(t.bench)->cells();
+  ASSERT_FALSE(bad.ok());
+  EXPECT_NE(bad.error().message.find(":2: not a time and two numbers"), std::string::npos);
+  std::filesystem::remove(t.bench.file);
+}
+
+}  // namespace
+}  // namespace kvick::lab

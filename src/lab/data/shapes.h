@@ -1,0 +1,28 @@
+#pragma once
+// The attention of models that people know, by name.
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "model/core/config.h"
+
+namespace kvick::lab {
+
+struct NamedShape {
+  std::string_view name, model;
+  uint32_t layers, heads, kv_heads, head_dim;
+};
+
+std::span<const NamedShape> named_shapes();
+// Error: no such name; lists those that there are.
+base::Result<NamedShape> shape_named(std::string_view name);
+// The names that were asked for or, if there are none, the defaults. Error: no such name.
+base::Result<std::vector<std::string>> shapes_or(const std::vector<std::string>& asked,
+                                                 std::span<const char* const> defaults);
+// A config of so many layers, with what attention needs.
+model::Config config_of(const NamedShape& shape, uint32_t layers);
+
+}  // namespace kvick::lab

@@ -1,0 +1,66 @@
+#include "lab/measure/filled.h"
+
+#include <algorithm>
+
+#include "base/clock.h"
+
+namespace kvick::lab {
+namespace {
+
+constexpr uint32_t kChunk = 256;  // tokens of a step that fills the cache
+
+}  // namespace
+
+Filled::Filled(engine::Engine& engine, std::unique_ptr<kv::Store> store, uint32_t batch,
+               std::span<const engine::Token> text)
+    : engine_(engine),
+      store_(std::move(store)),
+      workspace_(engine.make_workspace()),
+      block_(engine.model().config(), *store_, workspace_),
+      text_(text),
+      logits_(size_t{batch} * engine.model().config().vocab) {
+  for (uint32_t i = 0; i < batch; ++i) seqs_.push_back(store_->open({}).seq);
+}
+
+base::Status<kv::Shortage> Filled::fill(uint32_t tokens) {
+  for (uint32_t at = 0; at < tokens; at += kChunk) {
+    const uint32_t chunk = std::min(kChunk, tokens - at);
+    if (text_.empty())
+      KVICK_TRY_VOID(block_.fill(seqs_, chunk));
+    else
+      KVICK_TRY_VOID(read(chunk));
+  }
+  return base::Done{};
+}
+
+base::Result<double, kv::Shortage> Filled::attend() {
+  plan::BlockSeconds seconds;
+  KVICK_TRY_VOID(block_.step(seqs_, 1, seconds));
+  return seconds.attend;
+}
+
+base::Result<double, kv::Shortage> Filled::step() { return read(1); }
+
+base::Result<double, kv::Shortage> Filled::read(uint32_t tokens) {
+  tokens_.assign(seqs_.size() * tokens, 1);
+  std::vector<model::Slot> slots;
+  std::vector<uint32_t> last;
+  for (size_t i = 0; i < seqs_.size(); ++i) {
+    const std::span<model::Token> mine(&tokens_[i * tokens], tokens);
+    const uint32_t past = store_->length(seqs_[i]);
+    for (uint32_t t = 0; t < tokens && !text_.empty(); ++t)
+      mine[t] = text_[(text_.size() / seqs_.size() * i + past + t) % text_.size()];
+    slots.push_back({.seq = seqs_[i], .past = past, .tokens = mine, .parents = {}});
+    last.push_back(static_cast<uint32_t>(i + 1) * tokens - 1);
+  }
+  const model::Batch batch = {.slots = slots};
+  std::vector<kv::Slot> kv_slots = model::kv_slots(batch);
+  for (kv::Slot& slot : kv_slots) slot.tokens = {};  // nobody will ask for these again
+  const double start = base::steady_seconds();
+  KVICK_TRY(std::unique_ptr<kv::Step> step, store_->begin({.slots = kv_slots}));
+  engine_.model().forward(batch, *step, workspace_, last, logits_.data());
+  step->commit(kv::Kept::all({.slots = kv_slots}));
+  return base::steady_seconds() - start;
+}
+
+}  // namespace kvick::lab

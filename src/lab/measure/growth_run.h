@@ -1,0 +1,41 @@
+#pragma once
+// One layer's attention while sequences grow token by token to a whole context: what a strategy's
+// growth, its copies and its spare rows cost.
+
+#include "base/result.h"
+#include "kv/registry/registry.h"
+#include "lab/core/experiment.h"
+#include "plan/forecast/attention_block.h"
+
+namespace kvick::lab {
+
+struct GrowthRun {
+  model::Config config;
+  std::string spec;  // of the strategy
+  engine::Attention attention = engine::Attention::kBmm;
+  uint32_t tokens = 0, batch = 1;
+  // Steps between two growths at which something may change; a strategy that grows every r rows
+  // wants a divisor of r.
+  uint32_t piece = 64;
+};
+
+// Seconds of all `tokens` steps together. Within each piece a few steps are timed and stand for the
+// others, whose rows are written at once: the first, which may grow, for itself, and the mean of
+// the rest for all others.
+struct GrowthCost {
+  plan::BlockSeconds seconds;
+  double compile_s = 0;
+  double compiled_shapes = 0;
+  uint64_t timed_steps = 0;
+  kv::Usage usage;  // copied_bytes is of the steps that were made one by one and the jumps between
+};
+
+base::Result<GrowthCost> run_growth(const Bench& bench, const GrowthRun& run);
+// {begin_s, write_s, attend_s, compile_s, all_s, compiled_shapes, timed_steps, allocated_bytes}
+Json json_of(const GrowthCost& cost);
+// The rates of its shape and context, with attention by the library.
+base::Result<kv::GrowthRates> measure_rates(const Bench& bench, const GrowthRun& run);
+// The setup of a store for a run, and for measuring its rates.
+kv::Setup setup_of(const Bench& bench, const GrowthRun& run);
+
+}  // namespace kvick::lab

@@ -1,0 +1,68 @@
+#include "lab/measure/replay.h"
+
+#include <optional>
+#include <random>
+
+namespace kvick::lab {
+namespace {
+
+std::vector<engine::Token> random_tokens(uint32_t count, uint32_t vocab, uint32_t seed) {
+  std::mt19937 random(seed);
+  std::vector<engine::Token> tokens(count);
+  for (engine::Token& token : tokens) token = static_cast<engine::Token>(random() % vocab);
+  return tokens;
+}
+
+// Of the steps so far.
+struct Means {
+  double sequences = 0, held = 0, wasted = 0;
+  uint64_t steps = 0, peak = 0;
+
+  void add(const kv::Usage& usage) {
+    const uint64_t running = usage.allocated_bytes - usage.cached_bytes;
+    sequences += usage.sequences;
+    held += static_cast<double>(running);
+    wasted += static_cast<double>(usage.wasted_bytes);
+    peak = std::max(peak, running);
+    ++steps;
+  }
+};
+
+}  // namespace
+
+base::Result<Replayed> replay(engine::Engine& engine, const engine::BatcherOptions& options,
+                              std::span<const ReplayJob> jobs) {
+  KVICK_TRY(const std::unique_ptr<engine::Batcher> batcher, engine::Batcher::make(engine, options));
+  Replayed result;
+  std::optional<std::string> refused;
+  for (size_t i = 0; i < jobs.size(); ++i) {
+    engine::Job job;
+    job.prompt =
+        random_tokens(jobs[i].prompt, engine.model().config().vocab, static_cast<uint32_t>(i));
+    job.max_tokens = jobs[i].answer;
+    job.choices = jobs[i].choices;
+    job.beams = jobs[i].beams;
+    job.ignore_end = true;
+    // Choices that differ, so that only their prompt is shared.
+    job.sampling.temperature = jobs[i].choices > 1 ? 1 : 0;
+    job.on_end = [&](const engine::Outcome& outcome) {
+      result.answer_tokens += outcome.generated_tokens;
+      if (outcome.error) refused = outcome.error->message;
+    };
+    if (const auto refusal = batcher->refuses(job))
+      return base::fail("a prompt of {} tokens: {}", jobs[i].prompt, refusal->message);
+    batcher->add(engine::JobId{i}, std::move(job));
+  }
+  Means means;
+  const double began = options.clock();
+  while (batcher->step()) means.add(batcher->metrics().kv);
+  result.seconds = options.clock() - began;
+  if (refused) return base::fail("a job could not go on: {}", *refused);
+  if (means.held > 0) result.waste = means.wasted / means.held;
+  if (means.steps > 0) result.sequences = means.sequences / static_cast<double>(means.steps);
+  result.peak_bytes = means.peak;
+  result.metrics = batcher->metrics();
+  return result;
+}
+
+}  // namespace kvick::lab

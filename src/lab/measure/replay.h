@@ -1,0 +1,31 @@
+#pragma once
+// Jobs through the scheduler's batcher, as a server gets them on, without a network: all wait from
+// the beginning, so what is measured is throughput and memory, not waiting.
+
+#include <span>
+
+#include "engine/serving/batcher.h"
+#include "lab/core/experiment.h"
+
+namespace kvick::lab {
+
+// A prompt of random tokens and an answer of a fixed length, whatever the model says.
+struct ReplayJob {
+  uint32_t prompt = 0, answer = 0;  // tokens
+  uint32_t choices = 1, beams = 0;  // as in engine::Job
+};
+
+struct Replayed {
+  double seconds = 0;
+  uint64_t answer_tokens = 0;
+  double sequences = 0;     // open at once, the mean over the steps
+  double waste = 0;         // of the memory of running jobs, the share that holds no row
+  uint64_t peak_bytes = 0;  // of running jobs: allocated and not merely cached
+  engine::Metrics metrics;  // at the end
+};
+
+// Error: the options, or a job that cannot go on.
+base::Result<Replayed> replay(engine::Engine& engine, const engine::BatcherOptions& options,
+                              std::span<const ReplayJob> jobs);
+
+}  // namespace kvick::lab

@@ -1,0 +1,49 @@
+#pragma once
+// Which policies of which rows are read (kv/registry/policies.h) an experiment goes through, at
+// which budgets.
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kv/registry/registry.h"
+#include "lab/core/experiment.h"
+
+namespace kvick::lab {
+
+struct Selected {
+  std::string policy;  // with its options but for the budget and a file's folder: "maple file=r16"
+  std::string budget;  // as the policy takes it: "0.25", "512"
+  kv::Spec spec;       // with the budget; no name: all rows are read
+
+  std::string label() const;  // "quest 25 %"
+};
+
+// What all rows are read is called among them.
+inline constexpr std::string_view kFull = "full";
+Selected full_attention();
+
+// The policies that were asked for, else those of `policies` or, if there are none of these, all:
+// but only those whose file was given, if they need one. At the budgets that were asked for, else
+// at `budgets`, a policy after the other. Errors: no such policy, a budget among a policy's
+// options, a policy that needs a file and has none.
+base::Result<std::vector<Selected>> selections(const Bench& bench,
+                                               std::span<const char* const> policies,
+                                               std::span<const char* const> budgets);
+
+// That cache, with rows of f16 in memory.
+engine::KvOptions options_of(const Selected& selected, uint32_t max_tokens);
+// Error: what makes it impossible with this model, its file too.
+base::Status<> check(const engine::Engine& engine, const Selected& selected);
+
+// A budget as a share of so many rows, in percent.
+double percent_of(const std::string& budget, uint32_t rows);
+
+// The text of Bench::file, as kvick ppl reads it. Errors: none was given; it cannot be read.
+base::Result<std::vector<engine::Token>> text_of(const Bench& bench, std::string_view experiment);
+// The bench's model, which the experiment needs.
+base::Result<engine::Engine*> model_of(const Bench& bench, std::string_view experiment);
+// A file's or a model's name without its folder.
+std::string stem_of(const std::string& path);
+
+}  // namespace kvick::lab

@@ -1,0 +1,70 @@
+#include "lab/measure/selections.h"
+
+#include <gtest/gtest.h>
+
+#include "lab/core/test_bench.h"
+
+namespace kvick::lab {
+namespace {
+
+constexpr const char* kTwo[] = {"0.5", "0.125"};
+
+std::string error_of(const Bench& bench) {
+  const auto found = selections(bench, {}, kTwo);
+  return found.ok() ? "" : found.error().message;
+}
+
+TEST(Selections, AreAllPoliciesThatNeedNoFileAtEachBudget) {
+  TestBench t;
+  const auto all = selections(t.bench, {}, kTwo);
+  ASSERT_TRUE(all.ok()) << all.error().message;
+  ASSERT_EQ(all->size(), 2U * 5);
+  EXPECT_EQ((*all)[0].label(), "quest 50 %");
+  EXPECT_EQ((*all)[1].label(), "quest 12.5 %");
+  EXPECT_EQ((*all)[1].spec.options.at("budget"), "0.125");
+  for (const Selected& one : *all)
+    EXPECT_TRUE(one.policy != "maple" && one.policy != "loki") << one.policy;
+}
+
+TEST(Selections, TakeFilesForThePoliciesThatNeedThem) {
+  TestBench t;
+  t.bench.select.predictor = "folder/r16.kvp";
+  t.bench.select.components = "folder/pca.kvp";
+  const auto all = selections(t.bench, {}, kTwo);
+  ASSERT_TRUE(all.ok()) << all.error().message;
+  ASSERT_EQ(all->size(), 2U * 7);
+  EXPECT_EQ(all->back().policy, "maple file=r16");
+  EXPECT_EQ(all->back().spec.options.at("file"), "folder/r16.kvp");
+  EXPECT_EQ((*all)[10].policy, "loki file=pca");
+}
+
+TEST(Selections, AreThoseThatWereAskedFor) {
+  TestBench t;
+  t.bench.select.policies = {"quest:page=8", "h2o"};
+  t.bench.select.budgets = {"64"};
+  const auto all = selections(t.bench, {}, kTwo);
+  ASSERT_TRUE(all.ok()) << all.error().message;
+  ASSERT_EQ(all->size(), 2U);
+  EXPECT_EQ((*all)[0].label(), "quest page=8, 64 rows");
+  EXPECT_DOUBLE_EQ(percent_of("64", 256), 25);
+  EXPECT_DOUBLE_EQ(percent_of("0.125", 256), 12.5);
+}
+
+TEST(Selections, SayWhatTheyCannotBe) {
+  TestBench t;
+  t.bench.select.policies = {"quest:budget=0.5"};
+  EXPECT_EQ(error_of(t.bench),
+            "quest:budget=0.5: leave budget= out of --kv-select and give --budget");
+  t.bench.select.policies = {"none"};
+  EXPECT_EQ(error_of(t.bench),
+            "none reads all rows, which is measured beside the policies anyway: name one");
+  t.bench.select.policies = {"maple"};
+  EXPECT_EQ(error_of(t.bench), "maple needs a file: --predictor FILE.kvp");
+  t.bench.select.policies = {"loki"};
+  EXPECT_EQ(error_of(t.bench), "loki needs a file: --components FILE.kvp");
+  t.bench.select.policies = {"nonsense"};
+  EXPECT_NE(error_of(t.bench).find("unknown policy \"nonsense\""), std::string::npos);
+}
+
+}  // namespace
+}  // namespace kvick::lab

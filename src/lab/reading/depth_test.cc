@@ -1,0 +1,121 @@
+#include <cstdio>
+#include <gtest/gtest.h>
+
+#include "lab/core/lab.h"
+#include "lab/core/test_bench.h"
+#include "lab/core/test_text.h"
+
+namespace kvick::lab {
+namespace {
+
+struct DepthBench : TestBench {
+  DepthBench() {
+    tools::Spec spec = model::tiny_spec(tools::Arch::kLlama);
+    spec.layers = 4;
+    spec.context = 1024;
+    engine = engine::engine_of(spec);
+    bench.model_path = "models/deep.gguf";
+    bench.model = [this](engine::Attention) -> base::Result<engine::Engine*> {
+      return engine.get();
+    };
+    bench.tokens = 600;
+    bench.batch = 2;
+    bench.select.budgets = {"0.125"};
+  }
+  std::unique_ptr<engine::Engine> engine;
+};
+
+TEST(Depth, ReadsLessWhereRowsAreChosenInMemoryAndOverATier) {
+  DepthBench t;
+  t.bench.select.policies = {"quest:page=4,dense_layers=0"};
+  t.bench.tier = "ram:fast=16MiB";
+  const auto experiment = find_experiment("depth")->make(t.bench);
+  const std::vector<Measured> all = measure_all(*experiment);
+  ASSERT_EQ(all.size(), 4U);  // all rows and the policy, in memory and over the tier
+  for (const Measured& one : all) {
+    EXPECT_GT(one.median("attend_s"), 0) << one.cell.key;
+    EXPECT_GT(one.median("step_s"), 0) << one.cell.key;
+  }
+  for (const size_t chosen : {size_t{1}, size_t{3}}) {
+    EXPECT_GT(all[chosen].median("planned_read_bytes"), 0);
+    EXPECT_LT(all[chosen].median("planned_read_bytes"),
+              all[chosen - 1].median("planned_read_bytes") / 2);
+  }
+  EXPECT_EQ(all[1].median("slow_read_bytes"), 0);
+  const Findings found = experiment->findings(all);
+  EXPECT_EQ(found.summary["cases"].size(), 4U);
+  EXPECT_EQ(found.summary["cases"][0]["step_times"], 1.0);
+  EXPECT_EQ(found.charts[0].bars.size(), 4U);
+}
+
+TEST(Depth, ReadsATextInPlaceOfRandomRows) {
+  DepthBench t;
+  t.bench.select.policies = {"quest:page=4,dense_layers=0"};
+  t.bench.tier = "ram:fast=16MiB";
+  t.bench.file = write_words(900);
+  const auto experiment = find_experiment("depth")->make(t.bench);
+  const std::vector<Measured> all = measure_all(*experiment);
+  ASSERT_EQ(all.size(), 4U);
+  for (const Measured& one : all) {
+    EXPECT_FALSE(one.runs[0].contains("attend_s")) << one.cell.key;
+    EXPECT_GT(one.median("step_s"), 0) << one.cell.key;
+  }
+  const Findings found = experiment->findings(all);
+  EXPECT_EQ(found.summary["cases"][1]["of_memory"], 1.0);
+  EXPECT_EQ(found.summary["cases"][2]["of_memory"],
+            all[0].median("step_s") / all[2].median("step_s"));
+  EXPECT_EQ(found.charts[0].series.size(), 1U);
+
+  t.bench.file = write_words(3);
+  const auto cells = find_experiment("depth")->make(t.bench)->cells();
+  ASSERT_FALSE(cells.ok());
+  EXPECT_NE(cells.error().message.find("600 are needed"), std::string::npos)
+      << cells.error().message;
+  std::remove(t.bench.file.c_str());
+}
+
+TEST(Depth, TakesNoOtherTiersFiguresForItsOwn) {
+  DepthBench t;
+  t.bench.select.policies = {"quest"};
+  const auto last_key = [&](const char* tier) {
+    t.bench.tier = tier;
+    const auto cells = find_experiment("depth")->make(t.bench)->cells();
+    return cells.ok() ? cells->back().key : cells.error().message;
+  };
+  EXPECT_NE(last_key("ram:fast=16MiB"), last_key("ram:fast=32MiB"));
+  EXPECT_EQ(last_key("ram:fast=16MiB"), last_key("ram:fast=16MiB"));
+}
+
+TEST(Depth, GoesThroughStores) {
+  DepthBench t;
+  t.bench.select.policies = {"quest"};
+  t.bench.stores = {"paged", "virtual"};
+  const auto experiment = find_experiment("depth")->make(t.bench);
+  const std::vector<Measured> all = measure_all(*experiment);
+  ASSERT_EQ(all.size(), 4U);
+  EXPECT_EQ(all[0].cell.what["tier"], "in memory (paged)");
+  EXPECT_EQ(all[3].cell.what["tier"], "in memory (virtual)");
+  EXPECT_EQ(experiment->findings(all).summary["cases"][0]["step_times"], 1.0);
+  t.bench.stores = {"nothing"};
+  const auto cells = find_experiment("depth")->make(t.bench)->cells();
+  ASSERT_FALSE(cells.ok());
+  EXPECT_NE(cells.error().message.find("nothing"), std::string::npos) << cells.error().message;
+}
+
+TEST(Depth, SaysWhatIsWrong) {
+  DepthBench t;
+  const auto error_of = [&] {
+    const auto cells = find_experiment("depth")->make(t.bench)->cells();
+    return cells.ok() ? std::string() : cells.error().message;
+  };
+  t.bench.tokens = 5000;
+  EXPECT_NE(error_of().find("the model has 1024"), std::string::npos) << error_of();
+  t.bench.tokens = 8;
+  EXPECT_NE(error_of().find("too short"), std::string::npos) << error_of();
+  t.bench.tokens = 600;
+  t.bench.tier = "nowhere";
+  EXPECT_NE(error_of().find("nowhere"), std::string::npos) << error_of();
+}
+
+}  // namespace
+}  // namespace kvick::lab

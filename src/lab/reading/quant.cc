@@ -1,0 +1,104 @@
+// quant: what the element types of keys and values cost in quality and win in memory and speed, on
+// one model and one text.
+
+#include <fstream>
+#include <iterator>
+
+#include "engine/eval/perplexity.h"
+#include "engine/eval/speed.h"
+#include "lab/core/experiment.h"
+
+namespace kvick::lab {
+namespace {
+
+constexpr const char* kTypes[] = {"f32",       "f16",   "bf16",         "q8",   "q4",
+                                  "k=q8,v=q4", "mixed", "mixed:old=q4", "kivi4"};
+constexpr uint32_t kWindow = 2048, kTokens = 16384, kDepth = 8192, kDecode = 32;
+
+class Quant final : public Experiment {
+ public:
+  explicit Quant(const Bench& bench) : bench_(bench) {}
+
+  base::Result<std::vector<Cell>> cells() override {
+    if (bench_.file.empty()) return base::fail("quant needs a text: --file TEXT");
+    std::ifstream in(bench_.file, std::ios::binary);
+    if (!in) return base::fail("cannot read {}", bench_.file);
+    text_.assign(std::istreambuf_iterator<char>(in), {});
+    std::vector<Cell> cells;
+    for (const char* type : kTypes)
+      cells.push_back(
+          {.key = type,
+           .what = {
+               {"kv_type", type}, {"window", kWindow}, {"tokens", kTokens}, {"depth", kDepth}}});
+    return cells;
+  }
+
+  base::Result<Json> measure(const Cell& cell) override {
+    KVICK_TRY(engine::Engine * engine, bench_.model(engine::Attention::kFused));
+    KVICK_TRY(const engine::KvOptions kv,
+              engine::parse_kv_options("", cell.what["kv_type"].get<std::string>()));
+    const uint32_t context = engine->model().config().context;
+    const std::vector<engine::Token> tokens = engine->tokenizer().encode(text_, true, false);
+    KVICK_TRY(const engine::Perplexity ppl,
+              engine::perplexity(*engine, tokens,
+                                 {.window = std::min(kWindow, context),
+                                  .most = kTokens,
+                                  .kv = kv,
+                                  .against = engine::parse_kv_options("", "f16").value()}));
+    const uint32_t depth = std::min(kDepth, context - kDecode);
+    const engine::Case decode = {engine::Phase::kDecode, kDecode, depth, 1};
+    KVICK_TRY(const std::vector<engine::Measurement> speed,
+              engine::measure_speed(*engine, {&decode, 1}, {.kv = kv, .repeats = 3}));
+    return Json{{"perplexity", ppl.perplexity}, {"f16_perplexity", ppl.reference_perplexity},
+                {"kl_mean", ppl.kl_mean},       {"top1_agreement", ppl.top1_agreement},
+                {"kv_bytes", ppl.kv_bytes},     {"decode_tok_s", engine::median(speed[0].tok_s)}};
+  }
+
+  Findings findings(std::span<const Measured> all) override {
+    double f16 = 0;
+    for (const Measured& one : all)
+      if (one.cell.key == "f16") f16 = one.median("decode_tok_s");
+    Findings findings;
+    Table table = {.title = fmt::format("Windows of {} tokens, {} tokens; decode at depth {}",
+                                        kWindow, kTokens, kDepth),
+                   .columns = {"type", "perplexity", "against f16 %", "KL mean", "top-1 %",
+                               "cache MB", "decode tok/s", "against f16"},
+                   .rows = {}};
+    Chart chart = {.name = "quant",
+                   .title = "Decode speed by element type of keys and values",
+                   .x_label = "--kv-type",
+                   .y_label = fmt::format("tokens/s at depth {}", kDepth),
+                   .series = {{.name = "decode", .points = {}}},
+                   .bars = {}};
+    findings.summary = Json::object();
+    for (const Measured& one : all) {
+      const double worse = 100 * (one.median("perplexity") / one.median("f16_perplexity") - 1);
+      const double speed = one.median("decode_tok_s");
+      table.rows.push_back({one.cell.key, fmt::format("{:.3f}", one.median("perplexity")),
+                            fmt::format("{:+.2f}", worse),
+                            fmt::format("{:.5f}", one.median("kl_mean")),
+                            fmt::format("{:.2f}", 100 * one.median("top1_agreement")),
+                            fmt::format("{:.2f}", one.median("kv_bytes") / 1e6),
+                            fmt::format("{:.1f}", speed), fmt::format("{:.2f}", speed / f16)});
+      findings.summary[one.cell.key] = {{"perplexity_against_f16_percent", worse},
+                                        {"speed_against_f16", speed / f16}};
+      chart.bars.push_back(one.cell.key);
+      chart.series[0].points.push_back({0, speed});
+    }
+    findings.tables.push_back(std::move(table));
+    findings.charts.push_back(std::move(chart));
+    return findings;
+  }
+
+ private:
+  Bench bench_;
+  std::string text_;
+};
+
+}  // namespace
+
+std::unique_ptr<Experiment> make_quant(const Bench& bench) {
+  return std::make_unique<Quant>(bench);
+}
+
+}  // namespace kvick::lab

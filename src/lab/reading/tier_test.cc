@@ -1,0 +1,69 @@
+#include <gtest/gtest.h>
+
+#include "lab/core/lab.h"
+#include "lab/core/test_bench.h"
+
+namespace kvick::lab {
+namespace {
+
+// Of more layers than the fast memory has frames for.
+struct DeepBench : TestBench {
+  DeepBench() {
+    tools::Spec spec = model::tiny_spec(tools::Arch::kLlama);
+    spec.layers = 6;
+    spec.context = 1024;
+    engine = engine::engine_of(spec);
+    bench.model_path = "models/deep.gguf";
+    bench.model = [this](engine::Attention) -> base::Result<engine::Engine*> {
+      return engine.get();
+    };
+    bench.bandwidths = {"1GB/s"};
+    bench.tokens = 1024;
+  }
+  std::unique_ptr<engine::Engine> engine;
+};
+
+TEST(Tier, CountsWhatThePlannerSaysAndLessWhereRowsAreChosen) {
+  DeepBench t;
+  t.bench.select.policies = {"quest:page=4,dense_layers=0"};
+  const auto experiment = find_experiment("tier")->make(t.bench);
+  const std::vector<Measured> all = measure_all(*experiment);
+  ASSERT_EQ(all.size(), 2U * 4 * 2);  // in memory too, four contexts, two ways
+  for (const Measured& one : all) {
+    const double counted = one.median("slow_read_bytes");
+    const double planned = one.median("planned_slow_read_bytes");
+    if (one.cell.what["bandwidth"] == "in memory")
+      EXPECT_EQ(counted, 0) << one.cell.key;
+    else if (one.cell.what["policy"] == "full")
+      EXPECT_EQ(counted, planned) << one.cell.key;
+    else
+      EXPECT_LE(counted, planned) << one.cell.key;
+    EXPECT_GT(one.median("roofline_tok_s"), 0) << one.cell.key;
+  }
+  const Findings found = experiment->findings(all);
+  ASSERT_EQ(found.charts.size(), 2U);
+  EXPECT_EQ(found.charts[0].series.size(), 4U);
+  EXPECT_EQ(found.charts[0].series[0].points.size(), 4U);
+  const Json& longest = found.summary["cases"][7];  // of one bandwidth the longest comes last
+  EXPECT_EQ(longest["policy"], "quest dense_layers=0 page=4 25 %");
+  EXPECT_GT(longest["less_than_full_percent"].get<double>(), 0);
+}
+
+TEST(Tier, SaysWhatIsWrong) {
+  DeepBench t;
+  const auto error_of = [&] {
+    const auto cells = find_experiment("tier")->make(t.bench)->cells();
+    return cells.ok() ? std::string() : cells.error().message;
+  };
+  t.bench.select.policies = {"h2o"};
+  EXPECT_NE(error_of().find("leave --kv-tier out"), std::string::npos) << error_of();
+  t.bench.select.policies = {};
+  t.bench.bandwidths = {"fast"};
+  EXPECT_NE(error_of().find("bandwidth"), std::string::npos) << error_of();
+  t.bench.bandwidths = {};
+  t.bench.tokens = 20;
+  EXPECT_EQ(error_of(), "a context of 20 tokens is too short to time");
+}
+
+}  // namespace
+}  // namespace kvick::lab

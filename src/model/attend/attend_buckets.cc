@@ -1,0 +1,155 @@
+#include "model/attend/attend_buckets.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace kvick::model {
+namespace {
+
+using kernels::BucketShape;
+using kernels::Segment;
+
+// Tokens of one product where a slot has several: their logits are [tokens * group][rows].
+constexpr uint32_t kTileTokens = 32;
+
+// What one product computes.
+struct Product {
+  const BucketSlot* slot;
+  uint32_t head, heads, first, tokens;
+};
+
+const Segment& fresh_of(const Product& product, uint32_t head) {
+  return product.slot->views[head].fresh;
+}
+
+const float* row_of(const std::byte* base, uint32_t stride, uint32_t row) {
+  return reinterpret_cast<const float*>(base + size_t{row} * stride);
+}
+
+void check_segment(const Segment& segment, uint32_t head_dim) {
+  KVICK_CHECK(segment.bucket.rows > 0, "a view without a bucket");
+  KVICK_CHECK(segment.k_type == kernels::DType::kF32 && segment.v_type == kernels::DType::kF32,
+              "buckets of type {} and {}", static_cast<int>(segment.k_type),
+              static_cast<int>(segment.v_type));
+  KVICK_CHECK_EQ(segment.k_stride, head_dim * sizeof(float));
+  KVICK_CHECK_EQ(segment.v_stride, head_dim * sizeof(float));
+}
+
+BucketShape shape_of(const LayerConfig& layer, const Product& product) {
+  const Segment& first = fresh_of(product, product.head);
+  BucketShape shape = {.heads = product.heads,
+                       .queries = product.tokens * layer.group(),
+                       .rows = first.bucket.rows,
+                       .head_dim = layer.k_dim,
+                       .head_stride = uint64_t{first.bucket.rows} * layer.k_dim,
+                       .one_bias = product.tokens == 1,
+                       .scale = layer.scale};
+  for (uint32_t i = 0; i < product.heads; ++i) {
+    const Segment& segment = fresh_of(product, product.head + i);
+    check_segment(segment, layer.k_dim);
+    if (i == 1) shape.head_stride = static_cast<uint64_t>(segment.k - first.k) / sizeof(float);
+    KVICK_CHECK(segment.k == first.k + i * shape.head_stride * sizeof(float) &&
+                    segment.v == first.v + i * shape.head_stride * sizeof(float),
+                "the heads of a bucket are not evenly apart");
+  }
+  return shape;
+}
+
+// The bias of one token's queries.
+void fill_bias(const kernels::View& view, const BucketSlot& slot, uint32_t token, float* bias) {
+  const kernels::Bucket bucket = view.fresh.bucket;
+  std::fill_n(bias, bucket.rows, kernels::kUnseen);
+  const auto show = [&](uint32_t row, uint32_t rows) {
+    std::fill_n(bias + (row - bucket.row), rows, 0.0F);
+  };
+  for (const Segment& past : view.past)
+    for (const kernels::Run& run : past.runs) show(run.row, run.rows);
+  const kernels::Run& fresh = view.fresh.runs.front();
+  if (slot.visible == nullptr) return show(fresh.row, token + 1);
+  for (const uint32_t row : slot.visible[token]) show(fresh.row + row, 1);
+}
+
+std::vector<Product> products_of(const LayerConfig& layer, std::span<const BucketSlot> slots,
+                                 unsigned workers) {
+  std::vector<Product> products;
+  for (const BucketSlot& slot : slots) {
+    const bool one = slot.tokens == 1;
+    const auto parts = static_cast<uint32_t>((workers + slots.size() - 1) / slots.size());
+    const uint32_t heads = one ? std::max(1U, (layer.kv_heads + parts - 1) / parts) : 1;
+    for (uint32_t head = 0; head < layer.kv_heads; head += heads)
+      for (uint32_t first = 0; first < slot.tokens; first += kTileTokens)
+        products.push_back({&slot, head, std::min(heads, layer.kv_heads - head), first,
+                            std::min(kTileTokens, slot.tokens - first)});
+  }
+  return products;
+}
+
+// Queries or results of some tokens and one KV head, between [tokens][heads] and a block of their
+// own. from, to: of the first token.
+void copy_tokens(uint32_t tokens, size_t floats, const float* from, size_t from_stride, float* to,
+                 size_t to_stride) {
+  for (uint32_t t = 0; t < tokens; ++t)
+    std::copy_n(from + t * from_stride, floats, to + t * to_stride);
+}
+
+// Floats, each a whole number of cache lines.
+struct Sizes {
+  size_t scratch = 0, bias = 0, logits = 0, q = 0;
+  size_t all() const { return scratch + bias + logits + 2 * q; }
+};
+Sizes sizes_of(const BucketShape& shape, kernels::BucketAttention& library) {
+  constexpr size_t kLine = base::kCacheLine / sizeof(float);
+  const auto lines = [](size_t floats) { return (floats + kLine - 1) / kLine * kLine; };
+  return {.scratch = lines(library.prepare(shape) / sizeof(float) + 1),
+          .bias = lines(size_t{shape.one_bias ? 1 : shape.queries} * shape.rows),
+          .logits = lines(size_t{shape.heads} * shape.queries * shape.rows),
+          .q = lines(size_t{shape.heads} * shape.queries * shape.head_dim)};
+}
+
+void run_product(const LayerConfig& layer, const Product& product, float* memory,
+                 kernels::BucketAttention& library) {
+  const BucketShape shape = shape_of(layer, product);
+  const Sizes sizes = sizes_of(shape, library);
+  float* bias = memory + sizes.scratch;
+  float* logits = bias + sizes.bias;
+  float* q = logits + sizes.logits;
+  float* out = q + sizes.q;
+  const BucketSlot& slot = *product.slot;
+  const kernels::View& view = slot.views[product.head];
+  const uint32_t repeats = shape.one_bias ? 1 : layer.group();
+  for (uint32_t t = 0; t < product.tokens; ++t)
+    for (uint32_t g = 0; g < repeats; ++g)
+      fill_bias(view, slot, product.first + t, bias + (t * repeats + g) * size_t{shape.rows});
+  const size_t floats = size_t{product.heads} * layer.group() * layer.k_dim;
+  const size_t begin =
+      product.first * size_t{layer.q_floats()} + size_t{product.head} * layer.group() * layer.k_dim;
+  copy_tokens(product.tokens, floats, slot.q + begin, layer.q_floats(), q, floats);
+  library.run(shape, {.q = q,
+                      .k = row_of(view.fresh.k, view.fresh.k_stride, view.fresh.bucket.row),
+                      .v = row_of(view.fresh.v, view.fresh.v_stride, view.fresh.bucket.row),
+                      .bias = bias,
+                      .logits = logits,
+                      .out = out,
+                      .scratch = reinterpret_cast<std::byte*>(memory)});
+  copy_tokens(product.tokens, floats, out, floats, slot.out + begin, layer.q_floats());
+}
+
+}  // namespace
+
+void attend_buckets(const LayerConfig& layer, std::span<const BucketSlot> slots,
+                    kernels::BucketAttention& library, Workspace& workspace) {
+  const std::vector<Product> products = products_of(layer, slots, workspace.pool.size());
+  size_t most = 0;
+  for (const Product& product : products) {
+    // Compiles, here, so that no worker waits while another does.
+    most = std::max(most, sizes_of(shape_of(layer, product), library).all());
+  }
+  float* memory = workspace.floats(Workspace::kPartials, workspace.pool.size() * most);
+  workspace.pool.parallel_for(products.size(), 1, [&](size_t begin, size_t end, unsigned worker) {
+    for (size_t i = begin; i < end; ++i)
+      run_product(layer, products[i], memory + worker * most, library);
+  });
+}
+
+}  // namespace kvick::model

@@ -1,0 +1,28 @@
+#pragma once
+// Attention of a batch by a library's products over whole buckets
+// (kernels/attention/bucket_attention.h), instead of our kernels over the rows that there are.
+
+#include <span>
+
+#include "kernels/attention/attention.h"
+#include "kernels/attention/bucket_attention.h"
+#include "model/core/config.h"
+#include "model/core/workspace.h"
+
+namespace kvick::model {
+
+// One slot of a batch: what its heads see, and its part of q and out.
+struct BucketSlot {
+  std::span<const kernels::View> views;  // per KV head; all with a bucket of float32 rows
+  uint32_t tokens = 0;
+  const float* q = nullptr;                            // [tokens][heads][head_dim]
+  float* out = nullptr;                                // likewise
+  const std::span<const uint32_t>* visible = nullptr;  // kernels::Queries::visible
+};
+
+// softmax(scale q k^T) v for all of them, by a layer's numbers. A single token of a slot takes one
+// product for as many heads as a worker has; several tokens take one per head and 32 tokens.
+void attend_buckets(const LayerConfig& layer, std::span<const BucketSlot> slots,
+                    kernels::BucketAttention& library, Workspace& workspace);
+
+}  // namespace kvick::model

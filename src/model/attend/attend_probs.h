@@ -1,0 +1,33 @@
+#pragma once
+// The probabilities that kv::Step::observe is given, out of the unfinished softmaxes of chunks.
+
+#include <span>
+#include <vector>
+
+#include "kernels/attention/attention.h"
+
+namespace kvick::model {
+
+// Those of one task at a time, whose chunks are computed in order.
+class TaskProbs {
+ public:
+  void start(uint32_t chunks, uint32_t queries);
+  // What attend_chunk fills: exp(logit - the chunk's maximum), [queries][kChunkRows].
+  float* of(uint32_t chunk);
+  // The chunk's maxima, before it is merged with others.
+  void keep_max(uint32_t chunk, const float* max);
+  // Adds the probabilities of all queries to rows: [rows of the view], committed ones first. done:
+  // of all chunks together.
+  void add_to(const kernels::View& view, const kernels::Queries& queries, kernels::Partial done,
+              std::span<float> rows) const;
+
+ private:
+  uint32_t chunks_ = 0, queries_ = 0;
+  std::vector<float> probs_;  // [chunks][queries][kChunkRows]
+  std::vector<float> max_;    // [chunks][queries]
+};
+
+// Committed and fresh rows.
+uint32_t rows_of(const kernels::View& view);
+
+}  // namespace kvick::model

@@ -1,0 +1,134 @@
+// What a step wants of a model beside its rows: it is given it, in order, and the logits keep their
+// bits.
+
+#include <atomic>
+#include <cmath>
+#include <cstring>
+#include <gtest/gtest.h>
+
+#include "kv/registry/registry.h"
+#include "model/attend/attend_probs.h"
+#include "model/core/test_model.h"
+
+namespace kvick::model {
+namespace {
+
+using tools::Arch;
+
+// A step of a store that wants everything, and notes what it is given.
+class Spy final : public kv::Step {
+ public:
+  // positions: of the batch's tokens.
+  Spy(kv::Step& inner, const Config& config, std::vector<uint32_t> positions, bool wants)
+      : inner_(inner),
+        config_(config),
+        tokens_(static_cast<uint32_t>(positions.size())),
+        positions_(std::move(positions)),
+        wants_(wants) {}
+
+  kv::Wants wants() const override {
+    return {.queries = wants_, .probs = wants_, .inputs = wants_};
+  }
+  void inputs(uint32_t layer, const float* x, std::span<const uint32_t> positions) override {
+    EXPECT_EQ(written_, layer);
+    EXPECT_TRUE(
+        std::equal(positions.begin(), positions.end(), positions_.begin(), positions_.end()));
+    given_ = layer;
+    float most = 0;
+    for (size_t i = 0; i < size_t{tokens_} * config_.dim; ++i)
+      most = std::max(most, std::abs(x[i]));
+    EXPECT_GT(most, 0);
+  }
+  void write(uint32_t layer, const float* k, const float* v) override {
+    if (wants_) {
+      EXPECT_EQ(given_, layer);
+    }
+    written_ = layer + 1;
+    inner_.write(layer, k, v);
+  }
+  void view(const kv::Ask& ask, base::Arena& scratch, kernels::View& out) override {
+    inner_.view(ask, scratch, out);
+  }
+  void observe(const kv::Ask& ask, const kernels::View& view,
+               std::span<const float> probs) override {
+    EXPECT_EQ(probs.size(), rows_of(view));
+    double sum = 0;
+    for (const float p : probs) sum += p;
+    const size_t fresh = kernels::rows_of(view.fresh);
+    EXPECT_NEAR(sum, static_cast<double>(fresh * config_.layers[ask.layer].group()), 1e-3)
+        << ask.layer;
+    ++observed_;
+  }
+  void read(uint32_t layer, const kv::Reading& reading) override { inner_.read(layer, reading); }
+  void commit(const kv::Kept& kept) override { inner_.commit(kept); }
+
+  uint32_t observed() const { return observed_; }
+
+ private:
+  kv::Step& inner_;
+  const Config& config_;
+  uint32_t tokens_;
+  std::vector<uint32_t> positions_;
+  bool wants_;
+  uint32_t given_ = UINT32_MAX, written_ = 0;
+  std::atomic<uint32_t> observed_ = 0;
+};
+
+std::vector<float> logits_of(Arch arch, bool wants) {
+  base::ThreadPool pool(2);
+  const kernels::Table& kernels = kernels::table(base::best_isa());
+  const bool opt = arch == Arch::kOpt;  // GGUF files of it do not exist
+  const auto model = load_model(
+      write_model(tiny_spec(arch, opt ? kernels::DType::kF16 : kernels::DType::kQ8_0), pool, opt),
+      pool, kernels);
+  Workspace workspace(pool, kernels);
+  kv::Setup setup;
+  setup.shape = model->kv_shape(kernels::DType::kF16, kernels::DType::kF16);
+  const auto store = std::move(kv::make_store(*kv::parse_spec("virtual"), setup)).value();
+  const kv::SeqId a = store->open({}).seq, b = store->open({}).seq;
+  std::vector<float> all;
+  uint32_t past = 0;
+  const std::vector<int32_t> tree = {-1, 0, 0, 2, -1};
+  const uint32_t depths[] = {0, 1, 1, 2, 0};
+  for (const uint32_t n : {270U, 1U, 5U}) {  // more than a chunk of rows
+    const std::vector<Token> tokens(n, 3);
+    const Slot slots[] = {{.seq = a, .past = past, .tokens = tokens, .parents = {}},
+                          {.seq = b,
+                           .past = past,
+                           .tokens = tokens,
+                           .parents = n == 5 ? std::span(tree) : std::span<const int32_t>()}};
+    const Batch batch = {.slots = slots};
+    const auto kv_slots = model::kv_slots(batch);
+    const auto step = std::move(store->begin({.slots = kv_slots})).value();
+    std::vector<uint32_t> places(2 * size_t{n});
+    for (uint32_t t = 0; t < places.size(); ++t) places[t] = past + t % n;
+    for (uint32_t t = 0; n == 5 && t < n; ++t) places[n + t] = past + depths[t];
+    Spy spy(*step, model->config(), places, wants);
+    const std::vector<uint32_t> wanted = {n - 1, 2 * n - 1};
+    std::vector<float> logits(2 * model->config().vocab);
+    model->forward(batch, spy, workspace, wanted, logits.data());
+    const Config& config = model->config();
+    EXPECT_EQ(spy.observed(), wants ? config.layer_count() * 2 * config.layers[0].kv_heads : 0);
+    spy.commit(kv::Kept::all({.slots = kv_slots}));
+    all.insert(all.end(), logits.begin(), logits.end());
+    past += n;
+  }
+  return all;
+}
+
+class Wants : public testing::TestWithParam<Arch> {};
+INSTANTIATE_TEST_SUITE_P(Model, Wants,
+                         testing::Values(Arch::kLlama, Arch::kQwen2, Arch::kQwen3, Arch::kOpt),
+                         [](const auto& instance) {
+                           return std::string(tools::arch_name(instance.param));
+                         });
+
+TEST_P(Wants, AreGivenAndChangeNoBit) {
+  const std::vector<float> plain = logits_of(GetParam(), false),
+                           given = logits_of(GetParam(), true);
+  ASSERT_EQ(plain.size(), given.size());
+  EXPECT_EQ(std::memcmp(plain.data(), given.data(), plain.size() * sizeof(float)), 0);
+}
+
+}  // namespace
+}  // namespace kvick::model

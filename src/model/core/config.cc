@@ -1,0 +1,31 @@
+#include "model/core/config.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace kvick::model {
+
+LayerConfig LayerConfig::attention(uint32_t heads, uint32_t kv_heads, uint32_t head_dim) {
+  return {.heads = heads,
+          .kv_heads = kv_heads,
+          .k_dim = head_dim,
+          .v_dim = head_dim,
+          .scale = 1 / std::sqrt(static_cast<float>(head_dim))};
+}
+
+const Rope& Config::rope_of(uint32_t layer) const {
+  static const Rope kNothing;
+  const uint32_t rope = layers[layer].rope;
+  return rope == LayerConfig::kNone ? kNothing : ropes[rope];
+}
+
+bool Config::layers_alike() const {
+  const LayerConfig& first = layers.front();
+  return std::all_of(layers.begin(), layers.end(), [&](const LayerConfig& layer) {
+    return layer.kind == first.kind && layer.owns_rows() && layer.heads == first.heads &&
+           layer.kv_heads == first.kv_heads && layer.k_dim == first.k_dim &&
+           layer.v_dim == first.k_dim;
+  });
+}
+
+}  // namespace kvick::model

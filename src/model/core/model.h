@@ -1,0 +1,127 @@
+#pragma once
+// Tokens in, logits out: one forward for prefill, decode, ragged batches and draft trees.
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/function_ref.h"
+#include "base/memory.h"
+#include "base/result.h"
+#include "base/thread_pool.h"
+#include "io/file/model_file.h"
+#include "kernels/table/table.h"
+#include "kv/contract/kv.h"
+#include "kv/contract/layer_spec.h"
+#include "model/core/config.h"
+#include "model/core/workspace.h"
+
+namespace kvick::kv {
+struct Memory;
+}
+
+namespace kvick::model {
+
+using Token = kv::Token;
+struct Family;
+
+// Which arithmetic a token gets: that of single steps, or those of prompts where the kernels have
+// them, of linear layers alone (kernels::Table::matmul_prompt) or of attention too (attend_prompt).
+// A token keeps its role however often and in whichever pieces it is read: then its logits are the
+// same bits each time.
+enum class Role : uint8_t { kAnswer, kPromptLayers, kPrompt };
+
+// Tokens that one sequence adds in a step.
+struct Slot {
+  kv::SeqId seq{};
+  uint32_t past = 0;  // committed tokens of the sequence: the first fresh one has this position
+  std::span<const Token> tokens;     // at least 1, all in [0, vocab)
+  std::span<const int32_t> parents;  // of each token, an earlier one of this slot, -1: the last
+                                     // committed; empty: a chain
+  Role role = Role::kAnswer;         // of a prompt: a chain, and kernels that have its arithmetic
+};
+struct Batch {
+  std::span<const Slot> slots;
+  // Layers that the forward leaves out, [layers], or null. Their rows are not written, so such a
+  // step cannot be committed: it is for guesses (Zhang et al. 2024, Draft & Verify).
+  const std::vector<bool>* skipped = nullptr;
+  uint32_t tokens() const;
+  bool skips(uint32_t layer) const { return skipped != nullptr && (*skipped)[layer]; }
+};
+// The same batch as the store sees it.
+std::vector<kv::Slot> kv_slots(const Batch& batch);
+
+struct LoadOptions {
+  const kernels::Table* kernels = nullptr;  // required
+  base::ThreadPool* pool = nullptr;         // required: packs the weights
+  // Called after each tensor with bytes done and bytes in all; may be called from one thread only.
+  base::FunctionRef<void(uint64_t done, uint64_t total)>* progress = nullptr;
+  // Tokens of the vocabulary whose logits are computed, in this order; empty: all. Ids below vocab.
+  std::span<const Token> outputs = {};
+  std::span<const Family> families = {};  // beside those that kvick has, and before them
+};
+
+// A part of the weights: what reading it and multiplying one token by it takes.
+struct WeightPart {
+  uint64_t bytes = 0;  // in memory, as packed, with biases and norms
+  // Weights of linear layers by their type, each one multiply-add a token: int8 are those of
+  // quantised types, half of F16 and BF16, but those that kernels::Table::matmul_rounded takes are
+  // bf16. By the arithmetic of answers, int8 meet activations of 8 bits, bf16 those of bfloat16,
+  // the others float32; by that of prompts (Role), all but f32 meet bfloat16.
+  uint64_t int8 = 0, half = 0, bf16 = 0, f32 = 0;
+};
+struct Weights {
+  WeightPart layers;  // what every forward reads, once for all tokens of its batch
+  WeightPart output;  // the output layer: read by a forward that wants logits, for these tokens
+  // What a token looks up, not multiplies: its rows of the embedding tables, in the file's format.
+  // A table that is not the output layer too is not in the parts above.
+  uint64_t lookup_bytes = 0;
+  // Keys of a memory of slots, in memory as packed. Attention reads them for each sequence, so
+  // kv::Cost counts that and the parts above do not.
+  uint64_t key_bytes = 0;
+};
+
+// Weights of one model, repacked for one instruction set. Immutable after load, shared by any
+// number of workspaces.
+class Model {
+ public:
+  // Errors: an architecture that is not here (the message lists those that are), a missing or
+  // misshapen tensor, a contradictory or missing key.
+  static base::Result<std::unique_ptr<Model>> load(io::ModelFile file, const LoadOptions& options);
+  virtual ~Model() = default;
+
+  const Config& config() const { return config_; }
+  // Logits of a token: as many as the vocabulary or LoadOptions::outputs has.
+  uint32_t outputs() const { return outputs_; }
+  const Weights& weights() const { return weights_; }
+  // Packed weights in memory; an embedding tied to the output layer is there once.
+  uint64_t weight_bytes() const {
+    return weights_.layers.bytes + weights_.output.bytes + weights_.key_bytes;
+  }
+  // What each layer keeps.
+  std::vector<kv::LayerSpec> kv_layers() const;
+  // What a store must keep for this model, whose layers keep rows of one shape
+  // (Config::layers_alike). max_tokens 0: the model's context.
+  kv::Shape kv_shape(kernels::DType k_type, kernels::DType v_type, uint32_t max_tokens = 0) const;
+
+  // What its store needs beside the shape if it was trained with a memory of slots, else null.
+  virtual const kv::Memory* kv_memory() const { return nullptr; }
+
+  // Runs the batch through all layers, writing its keys and values into `step` (made from
+  // kv_slots(batch)), and puts the logits of the tokens `wanted` (indices in batch order,
+  // ascending) into logits: [wanted][outputs()]. Does not commit. A token's logits are the same
+  // bits whatever else is in the batch and however its past was batched, each token in its role.
+  virtual void forward(const Batch& batch, kv::Step& step, Workspace& workspace,
+                       std::span<const uint32_t> wanted, float* logits) const = 0;
+
+ protected:
+  explicit Model(Config config) : config_(std::move(config)) {}
+  Config config_;
+  uint32_t outputs_ = config_.vocab;
+  Weights weights_;
+  base::Arena memory_{size_t{32} << 20};  // of the packed matrices, in huge pages
+};
+
+}  // namespace kvick::model

@@ -1,0 +1,128 @@
+#include "model/core/vocabulary.h"
+
+#include <algorithm>
+#include <array>
+
+#include "text/tokenizer/pretokenize.h"
+
+namespace kvick::model {
+namespace {
+
+using text::Token;
+using text::TokenKind;
+
+base::Result<std::optional<Token>> read_id(const io::ModelFile& file, std::string_view key) {
+  if (!file.metadata().contains(key)) return std::optional<Token>();
+  KVICK_TRY(const uint64_t id, file.get_uint(key));
+  if (id > INT32_MAX)
+    return base::fail("{}: {} is {}, which is no token's number", file.path(), key, id);
+  return std::optional<Token>(static_cast<Token>(id));
+}
+
+base::Status<> read_ids(const io::ModelFile& file, text::Vocabulary& v) {
+  const std::pair<const char*, std::optional<Token>*> ids[] = {
+      {"tokenizer.ggml.bos_token_id", &v.bos},
+      {"tokenizer.ggml.eos_token_id", &v.eos},
+      {"tokenizer.ggml.eot_token_id", &v.eot},
+      {"tokenizer.ggml.unknown_token_id", &v.unknown},
+      {"tokenizer.ggml.padding_token_id", &v.pad}};
+  for (const auto& [key, id] : ids) {
+    KVICK_TRY(*id, read_id(file, key));
+  }
+  // A Hugging Face folder's generation_config.json may name several.
+  if (const std::vector<int64_t>* ends = file.get_ints("kvick.eos_token_ids"))
+    for (const int64_t end : *ends) v.ends.push_back(static_cast<Token>(end));
+  if (v.model == "llama" && v.pieces.size() > 2) {  // SentencePiece's own numbers
+    v.unknown = v.unknown.value_or(0);
+    v.bos = v.bos.value_or(1);
+    v.eos = v.eos.value_or(2);
+  }
+  return base::Done{};
+}
+
+base::Status<> read_kinds(const io::ModelFile& file, text::Vocabulary& v) {
+  constexpr std::string_view kKey = "tokenizer.ggml.token_type";
+  v.kinds.assign(v.pieces.size(), TokenKind::kNormal);
+  if (!file.metadata().contains(kKey)) return base::Done{};
+  const std::vector<int64_t>* types = file.get_ints(kKey);
+  if (!types) return base::fail("{}: {} is not an array of integers", file.path(), kKey);
+  // GGUF's numbers: 0 stands for undefined.
+  constexpr std::array kKinds = {TokenKind::kUnused,  TokenKind::kNormal,      TokenKind::kUnknown,
+                                 TokenKind::kControl, TokenKind::kUserDefined, TokenKind::kUnused,
+                                 TokenKind::kByte};
+  v.kinds.clear();
+  for (const int64_t type : *types) {
+    if (type < 0 || type >= static_cast<int64_t>(kKinds.size()))
+      return base::fail("{}: {} has {} for token {}; 0 to 6 are known", file.path(), kKey, type,
+                        v.kinds.size());
+    v.kinds.push_back(kKinds[static_cast<size_t>(type)]);
+  }
+  return base::Done{};
+}
+
+base::Status<> read_flags(const io::ModelFile& file, text::Vocabulary& v) {
+  const text::PreTokenizer* pre = text::find_pre_tokenizer(v.pre);
+  const bool family_adds_bos = v.model == "llama" || (v.model == "gpt2" && pre && pre->adds_bos);
+  KVICK_TRY(v.add_bos, file.get_bool("tokenizer.ggml.add_bos_token", family_adds_bos && v.bos));
+  KVICK_TRY(v.add_eos, file.get_bool("tokenizer.ggml.add_eos_token", false));
+  KVICK_TRY(v.add_space_prefix,
+            file.get_bool("tokenizer.ggml.add_space_prefix", v.model == "llama"));
+  return base::Done{};
+}
+
+// Phi-3's special tokens swallow the white space behind them, all but three. GGUF has no field for
+// that; llama.cpp goes by the model's name, too.
+base::Status<> read_strips(const io::ModelFile& file, text::Vocabulary& v) {
+  KVICK_TRY(std::string name, file.get_string("general.name", std::string()));
+  std::transform(name.begin(), name.end(), name.begin(),
+                 [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
+  if (name.find("phi-3") == std::string::npos && name.find("phi3") == std::string::npos)
+    return base::Done{};
+  for (size_t i = 0; i < std::min(v.pieces.size(), v.kinds.size()); ++i) {
+    const TokenKind kind = v.kinds[i];
+    const bool special = kind == TokenKind::kControl || kind == TokenKind::kUserDefined ||
+                         kind == TokenKind::kUnknown;
+    const std::string& piece = v.pieces[i];
+    if (special && piece != "<unk>" && piece != "<s>" && piece != "<|endoftext|>")
+      v.strips_right.push_back(static_cast<Token>(i));
+  }
+  return base::Done{};
+}
+
+// A list that may be absent, but not of another type.
+template <typename T>
+base::Status<> read_list(const io::ModelFile& file, std::string_view key,
+                         const std::vector<T>* list, std::vector<T>& out) {
+  if (list) {
+    out = *list;
+  } else if (file.metadata().contains(key)) {
+    return base::fail("{}: {} is an array of another type", file.path(), key);
+  }
+  return base::Done{};
+}
+
+}  // namespace
+
+base::Result<text::Vocabulary> read_vocabulary(const io::ModelFile& file) {
+  constexpr std::string_view kTokens = "tokenizer.ggml.tokens", kScores = "tokenizer.ggml.scores",
+                             kMerges = "tokenizer.ggml.merges";
+  text::Vocabulary v;
+  KVICK_TRY(v.model, file.get_string("tokenizer.ggml.model"));
+  KVICK_TRY(v.pre, file.get_string("tokenizer.ggml.pre", std::string()));
+  KVICK_TRY(v.chat_template, file.get_string("tokenizer.chat_template", std::string()));
+  const std::vector<std::string>* pieces = file.get_strings(kTokens);
+  if (!pieces)
+    return base::fail("{}: {} is not there or no array of strings", file.path(), kTokens);
+  v.pieces = *pieces;
+  KVICK_TRY_VOID(read_kinds(file, v));
+  if (v.model == "llama")
+    KVICK_TRY_VOID(read_list(file, kScores, file.get_floats(kScores), v.scores));
+  if (v.model == "gpt2")
+    KVICK_TRY_VOID(read_list(file, kMerges, file.get_strings(kMerges), v.merges));
+  KVICK_TRY_VOID(read_ids(file, v));
+  KVICK_TRY_VOID(read_flags(file, v));
+  KVICK_TRY_VOID(read_strips(file, v));
+  return v;
+}
+
+}  // namespace kvick::model

@@ -1,0 +1,186 @@
+#include "model/core/vocabulary.h"
+
+#include <cstdlib>
+#include <fstream>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+namespace kvick::model {
+namespace {
+
+using nlohmann::json;
+using text::Token;
+using text::Tokenizer;
+
+const std::string kReference = std::string(KVICK_SOURCE_DIR) + "/tests/reference/tokens/";
+
+std::string read(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  EXPECT_TRUE(file.good()) << path;
+  std::stringstream all;
+  all << file.rdbuf();
+  return all.str();
+}
+
+std::string fnv1a(std::string_view bytes) {
+  uint64_t value = 0xCBF29CE484222325;
+  for (const char byte : bytes) value = (value ^ static_cast<uint8_t>(byte)) * 0x100000001B3;
+  return fmt::format("{:016x}", value);
+}
+
+std::string hash_of(const std::vector<Token>& tokens, size_t begin, size_t end) {
+  return fnv1a({reinterpret_cast<const char*>(tokens.data() + begin), (end - begin) * 4});
+}
+
+// The twin of text.py's generate().
+std::string generate(size_t size, uint32_t state) {
+  const json groups = json::parse(read(kReference + "fragments.json"));
+  uint32_t weights = 0;
+  for (const json& group : groups) weights += group[0].get<uint32_t>();
+  const auto pick = [&](size_t count) {
+    state ^= state << 13;
+    state ^= state >> 17;
+    state ^= state << 5;
+    return state % static_cast<uint32_t>(count);
+  };
+  std::string out;
+  while (out.size() < size) {
+    uint32_t at = pick(weights), group = 0;
+    for (; at >= groups[group][0]; ++group) at -= groups[group][0].get<uint32_t>();
+    out += groups[group][1][pick(groups[group][1].size())].get_ref<const std::string&>();
+    if (pick(4) > 0) out += ' ';
+  }
+  return out;
+}
+
+std::unique_ptr<Tokenizer> open(const std::string& path) {
+  auto file = io::ModelFile::open(path);
+  if (!file.ok()) throw std::runtime_error(file.error().message);
+  auto vocabulary = read_vocabulary(*file);
+  if (!vocabulary.ok()) throw std::runtime_error(vocabulary.error().message);
+  auto tokenizer = Tokenizer::make(*std::move(vocabulary));
+  if (!tokenizer.ok()) throw std::runtime_error(tokenizer.error().message);
+  return *std::move(tokenizer);
+}
+
+void expect_long(const Tokenizer& tokenizer, const json& record) {
+  const std::string text = generate(record["bytes"], record["seed"]);
+  ASSERT_EQ(fnv1a(text), record["text_hash"]) << "the generators of C++ and Python differ";
+  const auto got = tokenizer.encode(text, false, record["parse_special"]);
+  const auto first = record["first"].get<std::vector<Token>>();
+  ASSERT_EQ(std::vector<Token>(got.begin(), got.begin() + std::min(got.size(), first.size())),
+            first);
+  const size_t chunk = record["chunk"];
+  for (size_t i = 0; i < record["chunks"].size() && i * chunk < got.size(); ++i)
+    ASSERT_EQ(hash_of(got, i * chunk, std::min(got.size(), (i + 1) * chunk)), record["chunks"][i])
+        << "in tokens from " << i * chunk << " on";
+  EXPECT_EQ(got.size(), record["count"]);
+  EXPECT_EQ(hash_of(got, 0, got.size()), record["hash"]);
+}
+
+// All that was recorded of one model file.
+void expect_as_recorded(const std::string& model, const std::string& record_file) {
+  const auto tokenizer = open(model);
+  const json record = json::parse(read(kReference + record_file));
+  for (const json& r : record["long"]) expect_long(*tokenizer, r);
+  for (const json& r : record["short"]) {
+    const std::string text = r["text"];
+    EXPECT_EQ(tokenizer->encode(text, true, r["parse_special"]),
+              r["tokens"].get<std::vector<Token>>())
+        << r;
+  }
+  if (record.contains("chat")) {
+    const std::string chat = record["chat"]["text"];
+    EXPECT_EQ(tokenizer->encode(chat, false, true),
+              record["chat"]["tokens"].get<std::vector<Token>>());
+  }
+  std::vector<Token> ends;
+  std::string pieces;
+  for (Token token = 0; token < static_cast<Token>(tokenizer->vocabulary().pieces.size());
+       ++token) {
+    if (tokenizer->ends_generation(token)) ends.push_back(token);
+    pieces += tokenizer->piece(token, false) + "\n";
+  }
+  EXPECT_EQ(ends, record["ends"].get<std::vector<Token>>());
+  EXPECT_EQ(fnv1a(pieces), record["pieces_hash"]);
+}
+
+class SmallVocabulary : public testing::TestWithParam<const char*> {};
+
+TEST_P(SmallVocabulary, GivesTheTokensOfLlamaCpp) {
+  const std::string name = std::string("vocab-") + GetParam();
+  expect_as_recorded(kReference + name + ".gguf", name + ".json");
+}
+
+TEST_P(SmallVocabulary, DecodesWhatItEncodes) {
+  const auto tokenizer = open(kReference + "vocab-" + GetParam() + ".gguf");
+  const bool no_piece_for_space = tokenizer->vocabulary().model == "llama";
+  std::string text = generate(1 << 16, 3);
+  if (no_piece_for_space)  // U+2581 and the space are one to SentencePiece
+    for (size_t at; (at = text.find("\u2581")) != std::string::npos;) text.replace(at, 3, "_");
+  EXPECT_EQ(tokenizer->decode(tokenizer->encode(text, true, false)), text);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, SmallVocabulary,
+                         testing::Values("gpt-2", "smollm", "llama-bpe", "qwen2", "default",
+                                         "falcon", "spm", "spm-bare"),
+                         [](const auto& test) {
+                           std::string name = test.param;
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
+
+TEST(Vocabulary, TheDefaultModelGivesTheTokensOfLlamaCpp) {
+  const char* model = std::getenv("KVICK_TEST_MODEL");
+  if (!model) GTEST_SKIP() << "KVICK_TEST_MODEL does not name the default model's file";
+  expect_as_recorded(model, "smollm2.json");
+}
+
+// The message for a small vocabulary whose bytes `from` became `to`, of the same length.
+std::string error_after(const std::string& name, const std::string& from, const std::string& to) {
+  std::string image = read(kReference + name);
+  const size_t at = image.find(from);
+  EXPECT_NE(at, std::string::npos);
+  image.replace(at, to.size(), to);
+  auto file = io::ModelFile::parse_gguf(std::as_bytes(std::span(image)), name);
+  if (!file.ok()) return "gguf: " + file.error().message;
+  auto vocabulary = read_vocabulary(*file);
+  if (!vocabulary.ok()) return vocabulary.error().message;
+  auto tokenizer = Tokenizer::make(*std::move(vocabulary));
+  return tokenizer.ok() ? "no error" : tokenizer.error().message;
+}
+
+TEST(Vocabulary, WhatIsMissingOrWrongIsNamed) {
+  EXPECT_EQ(error_after("vocab-qwen2.gguf", "qwen2", "qwen2"), "no error");
+  EXPECT_EQ(error_after("vocab-qwen2.gguf", "tokenizer.ggml.tokens", "tokenizer.ggml.tokenz"),
+            "vocab-qwen2.gguf: tokenizer.ggml.tokens is not there or no array of strings");
+  EXPECT_NE(error_after("vocab-qwen2.gguf", "tokenizer.ggml.model", "tokenizer.ggml.moded")
+                .find("tokenizer.ggml.model"),
+            std::string::npos);
+  EXPECT_TRUE(error_after("vocab-qwen2.gguf", "qwen2", "qwen9")
+                  .starts_with("pre-tokenizer 'qwen9' is not known; these are: default, "));
+  EXPECT_EQ(error_after("vocab-qwen2.gguf", "gpt2", "bert"),
+            "tokenizer model 'bert' is not known; these are: gpt2, llama");
+  EXPECT_EQ(error_after("vocab-spm.gguf", "tokenizer.ggml.scores", "tokenizer.ggml.scorez"),
+            "the vocabulary has 512 tokens but 0 scores");
+  // Behind the key: the type (array), the elements' type, their number, then the elements.
+  const std::string types = "tokenizer.ggml.token_type";
+  const std::string array("\x09\0\0\0\x05\0\0\0\0\x02\0\0\0\0\0\0", 16);
+  EXPECT_EQ(error_after("vocab-spm.gguf", types, types + array + '\x0B'),
+            "vocab-spm.gguf: tokenizer.ggml.token_type has 11 for token 0; 0 to 6 are known");
+}
+
+TEST(Vocabulary, DefaultsAreTheFamilys) {
+  const auto spm = open(kReference + "vocab-spm.gguf");
+  EXPECT_TRUE(spm->vocabulary().add_bos);
+  EXPECT_TRUE(spm->vocabulary().add_space_prefix);
+  EXPECT_EQ(spm->vocabulary().unknown, 0);
+  EXPECT_TRUE(open(kReference + "vocab-llama-bpe.gguf")->vocabulary().add_bos);
+  const auto qwen = open(kReference + "vocab-qwen2.gguf");
+  EXPECT_FALSE(qwen->vocabulary().add_bos);
+  EXPECT_FALSE(qwen->vocabulary().add_space_prefix);
+}
+
+}  // namespace
+}  // namespace kvick::model

@@ -1,0 +1,197 @@
+#include "model/core/weights.h"
+
+#include <algorithm>
+#include <fmt/ranges.h>
+
+namespace kvick::model {
+
+using base::fail;
+using base::Result;
+
+void Embedding::row(uint32_t index, float* out) const {
+  if (tied_ != nullptr) return kernels::unpack_row(*tied_, index, out);
+  const uint64_t columns = table_.shape[1];
+  const size_t bytes = kernels::dtype_bytes(table_.dtype, columns);
+  kernels::to_f32(table_.dtype, table_.data.data() + index * bytes, columns, out);
+}
+
+WeightReader::WeightReader(const io::ModelFile& file, const LoadOptions& options,
+                           base::Arena& arena)
+    : file_(file), options_(options), arena_(arena) {
+  for (const io::Tensor& tensor : file.tensors()) total_ += tensor.data.size();
+}
+
+Result<const io::Tensor*> WeightReader::find(const std::string& name, std::vector<uint64_t> shape) {
+  const io::Tensor* tensor = file_.find(name);
+  if (tensor == nullptr)
+    return fail("{}: tensor {} is missing; the file is incomplete or of another architecture",
+                file_.path(), name);
+  if (tensor->shape != shape)
+    return fail("{}: tensor {} is [{}], but the metadata asks for [{}]", file_.path(), name,
+                fmt::join(tensor->shape, ", "), fmt::join(shape, ", "));
+  return tensor;
+}
+
+void WeightReader::advance(const io::Tensor& tensor) {
+  done_ += tensor.data.size();
+  if (options_.progress != nullptr) (*options_.progress)(done_, total_);
+}
+
+base::Status<> WeightReader::check_inputs(const std::string& name, uint32_t inputs) const {
+  if (inputs % kernels::kGroup == 0) return base::Done{};
+  return fail("{}: tensor {} has rows of {} inputs; kvick needs a multiple of {}", file_.path(),
+              name, inputs, kernels::kGroup);
+}
+
+kernels::Matrix WeightReader::pack_rows(const io::Tensor& tensor, const std::byte* source,
+                                        uint32_t rows) {
+  const auto inputs = static_cast<uint32_t>(tensor.shape[1]);
+  kernels::Matrix matrix = kernels::make_matrix(tensor.dtype, rows, inputs, &arena_);
+  options_.pool->parallel_for(matrix.panels(), 8, [&](size_t begin, size_t end, unsigned) {
+    kernels::pack_panels(matrix, source, rows, 0, static_cast<uint32_t>(begin),
+                         static_cast<uint32_t>(end));
+  });
+  return matrix;
+}
+
+kernels::Matrix WeightReader::pack_linear(const io::Tensor& tensor, const std::byte* source,
+                                          uint32_t rows) {
+  using kernels::DType;
+  if (tensor.dtype != DType::kF16 || options_.kernels->matmul_rounded == nullptr)
+    return pack_rows(tensor, source, rows);
+  const auto inputs = static_cast<uint32_t>(tensor.shape[1]);
+  kernels::Matrix matrix = kernels::make_matrix(DType::kBF16, rows, inputs, &arena_);
+  const size_t row_bytes = kernels::dtype_bytes(DType::kF16, inputs);  // as of BF16
+  options_.pool->parallel_for(matrix.panels(), 8, [&](size_t begin, size_t end, unsigned) {
+    std::vector<float> row(inputs);
+    std::vector<std::byte> rounded(kernels::kPanel * row_bytes);
+    for (size_t panel = begin; panel < end; ++panel) {
+      const auto first = static_cast<uint32_t>(panel) * kernels::kPanel;
+      const uint32_t count = std::min(kernels::kPanel, rows - first);
+      for (uint32_t r = 0; r < count; ++r) {
+        kernels::to_f32(DType::kF16, source + (first + r) * row_bytes, inputs, row.data());
+        kernels::from_f32(DType::kBF16, row.data(), inputs, rounded.data() + r * row_bytes);
+      }
+      kernels::pack_panels(matrix, rounded.data(), count, first, static_cast<uint32_t>(panel),
+                           static_cast<uint32_t>(panel) + 1);
+    }
+  });
+  return matrix;
+}
+
+void WeightReader::count(const kernels::Matrix& matrix) {
+  part_->bytes += matrix.data.size();
+  uint64_t& kind = kernels::pack_format(matrix.dtype).quantised     ? part_->int8
+                   : takes_rounded(*options_.kernels, matrix.dtype) ? part_->bf16
+                   : kernels::has_prompt_matmul(matrix.dtype)       ? part_->half
+                                                                    : part_->f32;
+  kind += uint64_t{matrix.rows} * matrix.inputs;
+}
+
+Result<kernels::Matrix> WeightReader::pack(const std::string& name, uint32_t outputs,
+                                           uint32_t inputs) {
+  KVICK_TRY(const io::Tensor* tensor, find(name, {outputs, inputs}));
+  KVICK_TRY_VOID(check_inputs(name, inputs));
+  kernels::Matrix matrix = pack_linear(*tensor, tensor->data.data(), outputs);
+  count(matrix);
+  file_.drop_pages(*tensor);
+  advance(*tensor);
+  return matrix;
+}
+
+Result<std::vector<kernels::Matrix>> WeightReader::keys(const std::string& name, uint32_t heads,
+                                                        uint32_t slots, uint32_t inputs) {
+  const std::string full = name + ".weight";
+  KVICK_TRY(const io::Tensor* tensor, find(full, {uint64_t{heads} * slots, inputs}));
+  KVICK_TRY_VOID(check_inputs(full, inputs));
+  if (kernels::pack_format(tensor->dtype).quantised)
+    return fail("{}: tensor {} is {}; kvick takes F32, F16 or BF16 here", file_.path(), full,
+                kernels::dtype_info(tensor->dtype).name);
+  std::vector<kernels::Matrix> matrices;
+  const size_t bytes = slots * kernels::dtype_bytes(tensor->dtype, inputs);
+  for (uint32_t head = 0; head < heads; ++head) {
+    matrices.push_back(pack_rows(*tensor, tensor->data.data() + head * bytes, slots));
+    weights_.key_bytes += matrices.back().data.size();
+  }
+  file_.drop_pages(*tensor);
+  advance(*tensor);
+  return matrices;
+}
+
+std::vector<float> WeightReader::floats(const io::Tensor& tensor) {
+  std::vector<float> values(tensor.elements());
+  kernels::to_f32(tensor.dtype, tensor.data.data(), values.size(), values.data());
+  advance(tensor);
+  return values;
+}
+
+Result<std::vector<float>> WeightReader::vector(const std::string& name, uint32_t size) {
+  KVICK_TRY(const io::Tensor* tensor, find(name, {size}));
+  part_->bytes += size * sizeof(float);
+  return floats(*tensor);
+}
+
+Result<std::vector<float>> WeightReader::rows(const std::string& name, uint32_t rows,
+                                              uint32_t columns) {
+  KVICK_TRY(const io::Tensor* tensor, find(name + ".weight", {rows, columns}));
+  return floats(*tensor);
+}
+
+Result<Linear> WeightReader::linear(const std::string& name, uint32_t outputs, uint32_t inputs,
+                                    Bias bias) {
+  Linear linear;
+  KVICK_TRY(linear.w, pack(name + ".weight", outputs, inputs));
+  const std::string bias_name = name + ".bias";
+  if (bias == Bias::kRequired || (bias == Bias::kOptional && has(bias_name))) {
+    KVICK_TRY(linear.bias, vector(bias_name, outputs));
+  }
+  return linear;
+}
+
+Result<io::Tensor> WeightReader::table(const std::string& name, uint32_t rows, uint32_t columns) {
+  KVICK_TRY(const io::Tensor* tensor, find(name, {rows, columns}));
+  weights_.lookup_bytes += tensor->data.size() / rows;
+  advance(*tensor);
+  return *tensor;
+}
+
+base::Result<Linear> WeightReader::some_outputs(const std::string& name, const Config& config) {
+  KVICK_TRY(const io::Tensor* tensor, find(name + ".weight", {config.vocab, config.dim}));
+  KVICK_TRY_VOID(check_inputs(name + ".weight", config.dim));
+  const size_t bytes = kernels::dtype_bytes(tensor->dtype, config.dim);
+  std::vector<std::byte> rows(options_.outputs.size() * bytes);
+  for (size_t i = 0; i < options_.outputs.size(); ++i) {
+    const auto token = static_cast<size_t>(options_.outputs[i]);
+    KVICK_CHECK(token < config.vocab, "output {} of {}", token, config.vocab);
+    std::copy_n(tensor->data.data() + token * bytes, bytes, rows.data() + i * bytes);
+  }
+  Linear linear;
+  linear.w = pack_linear(*tensor, rows.data(), static_cast<uint32_t>(options_.outputs.size()));
+  count(linear.w);
+  if (has(name + ".bias")) {
+    KVICK_TRY(const std::vector<float> bias, vector(name + ".bias", config.vocab));
+    for (const Token token : options_.outputs)
+      linear.bias.push_back(bias[static_cast<size_t>(token)]);
+  }
+  return linear;
+}
+
+base::Status<> WeightReader::embedding(const Config& config, Embedding& embedding, Linear& output) {
+  part_ = &weights_.output;
+  const bool own = has("output.weight"), some = !options_.outputs.empty();
+  if (own || some) {
+    const char* const name = own ? "output" : "token_embd";
+    KVICK_TRY(output, some ? some_outputs(name, config)
+                           : linear(name, config.vocab, config.dim, Bias::kOptional));
+    KVICK_TRY(io::Tensor rows, table("token_embd.weight", config.vocab, config.dim));
+    embedding = Embedding(std::move(rows));
+  } else {
+    KVICK_TRY(output, linear("token_embd", config.vocab, config.dim, Bias::kNone));
+    weights_.lookup_bytes += kernels::dtype_bytes(output.w.dtype, config.dim);
+    embedding = Embedding(&output.w);
+  }
+  part_ = &weights_.layers;
+  return base::Done{};
+}
+
+}  // namespace kvick::model

@@ -1,0 +1,90 @@
+#pragma once
+// From a file's tensors to what layers compute with.
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "io/file/model_file.h"
+#include "kernels/formats/matrix.h"
+#include "model/core/model.h"
+
+namespace kvick::model {
+
+// y = W x + bias.
+struct Linear {
+  kernels::Matrix w;
+  std::vector<float> bias;  // [w.rows], or empty
+};
+
+// Rows of token vectors: the tied output matrix, or the file's own tensor, read where it lies.
+class Embedding {
+ public:
+  Embedding() = default;
+  explicit Embedding(const kernels::Matrix* tied) : tied_(tied) {}
+  explicit Embedding(io::Tensor table) : table_(std::move(table)) {}
+  void row(uint32_t index, float* out) const;  // [dim]
+
+ private:
+  const kernels::Matrix* tied_ = nullptr;
+  io::Tensor table_;
+};
+
+// Reads tensors with the shapes that the caller expects; every error names the tensor. Pages of a
+// tensor that has been repacked are given back, so that loading needs little more memory than the
+// packed weights.
+class WeightReader {
+ public:
+  // Packed matrices are in the arena.
+  WeightReader(const io::ModelFile& file, const LoadOptions& options, base::Arena& arena);
+  WeightReader(const WeightReader&) = delete;
+  WeightReader& operator=(const WeightReader&) = delete;
+
+  // `name`.weight, [outputs][inputs], and `name`.bias if the file has it (if `bias` is required, or
+  // an error).
+  enum class Bias { kNone, kOptional, kRequired };
+  base::Result<Linear> linear(const std::string& name, uint32_t outputs, uint32_t inputs,
+                              Bias bias);
+  base::Result<std::vector<float>> vector(const std::string& name, uint32_t size);
+  // `name`.weight, [rows][columns], as float32.
+  base::Result<std::vector<float>> rows(const std::string& name, uint32_t rows, uint32_t columns);
+  // `name`.weight, [heads * slots][inputs], one matrix per head: what attention multiplies with, so
+  // of type F32, F16 or BF16.
+  base::Result<std::vector<kernels::Matrix>> keys(const std::string& name, uint32_t heads,
+                                                  uint32_t slots, uint32_t inputs);
+  // The input embedding and the output layer: tied to each other when the file has no
+  // output.weight. With LoadOptions::outputs the output layer has only these rows, and the
+  // embedding stays where it lies.
+  base::Status<> embedding(const Config& config, Embedding& embedding, Linear& output);
+  // A table of token or position vectors, left where it lies.
+  base::Result<io::Tensor> table(const std::string& name, uint32_t rows, uint32_t columns);
+  bool has(std::string_view name) const { return file_.find(name) != nullptr; }
+  const std::string& path() const { return file_.path(); }
+  // What has been read so far.
+  const Weights& weights() const { return weights_; }
+
+ private:
+  base::Result<const io::Tensor*> find(const std::string& name, std::vector<uint64_t> shape);
+  base::Result<kernels::Matrix> pack(const std::string& name, uint32_t outputs, uint32_t inputs);
+  // linear(), but of the rows LoadOptions::outputs.
+  base::Result<Linear> some_outputs(const std::string& name, const Config& config);
+  base::Status<> check_inputs(const std::string& name, uint32_t inputs) const;
+  // Rows of the tensor's type and width, one behind the other.
+  kernels::Matrix pack_rows(const io::Tensor& tensor, const std::byte* source, uint32_t rows);
+  // Those of a linear layer: F16 becomes BF16 where the kernels multiply it so
+  // (kernels::rounding_table).
+  kernels::Matrix pack_linear(const io::Tensor& tensor, const std::byte* source, uint32_t rows);
+  void count(const kernels::Matrix& matrix);
+  std::vector<float> floats(const io::Tensor& tensor);
+  void advance(const io::Tensor& tensor);
+
+  const io::ModelFile& file_;
+  const LoadOptions& options_;
+  base::Arena& arena_;
+  uint64_t done_ = 0, total_ = 0;
+  Weights weights_;
+  WeightPart* part_ = &weights_.layers;  // that what is read belongs to
+};
+
+}  // namespace kvick::model

@@ -1,0 +1,24 @@
+// libFuzzer: any bytes as a GGUF file that is taken for a model: its numbers, its vocabulary, its
+// size, its weights, and a sample of its layers.
+#include <cstdint>
+
+#include "model/core/config.h"
+#include "model/core/model.h"
+#include "model/core/vocabulary.h"
+#include "plan/forecast/sample.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using kvick::io::ModelFile;
+  static kvick::base::ThreadPool pool(1);
+  const auto& kernels = kvick::kernels::table(kvick::base::Isa::kScalar);
+  const auto image = std::as_bytes(std::span(data, size));
+  auto file = ModelFile::parse_gguf(image, "fuzz");
+  if (!file.ok()) return 0;
+  (void)kvick::model::read_vocabulary(*file);
+  if (const auto config = kvick::model::read_config(*file); config.ok())
+    (void)kvick::model::read_rope(*file, *config);
+  if (const auto model = kvick::plan::size_of(*file); model.ok())
+    (void)kvick::plan::make_sample(*model, 1, pool, kernels);
+  (void)kvick::model::Model::load(std::move(file).value(), {.kernels = &kernels, .pool = &pool});
+  return 0;
+}

@@ -1,0 +1,93 @@
+#include "plan/forecast/growth_rates.h"
+
+#include <algorithm>
+
+#include "plan/forecast/attention_block.h"
+
+namespace kvick::plan {
+namespace {
+
+constexpr uint32_t kGrowths = 8;
+constexpr uint64_t kMostBytes = uint64_t{128} << 20;
+// Each point is measured so many times, and the fastest counts.
+constexpr int kRounds = 3;
+// A rate that is read off a line can be no better than that: noise must not make it endless.
+constexpr double kLeastSecondsPerByte = 1e-13;
+
+struct Points {
+  std::vector<double> bytes, growth_s, attend_s;  // per growth
+};
+
+void keep_least(std::vector<double>& all, size_t i, double value) {
+  if (i == all.size()) all.push_back(value);
+  all[i] = std::min(all[i], value);
+}
+
+// Rows of a growth and, of these, what a step adds.
+struct Rows {
+  uint32_t unit, step;
+};
+
+base::Status<kv::Shortage> grow_once(AttentionBlock& block, kv::Store& store, Rows rows,
+                                     Points& points) {
+  const kv::SeqId seq = store.open({}).seq;
+  for (uint32_t i = 0; i < kGrowths; ++i) {
+    BlockSeconds grown, attended;
+    KVICK_TRY_VOID(block.step({&seq, 1}, rows.step, grown, false));
+    // Again: now without growing, compiling and the first touch.
+    KVICK_TRY_VOID(block.step({&seq, 1}, rows.step, attended, false));
+    KVICK_TRY_VOID(block.fill({&seq, 1}, rows.unit));
+    keep_least(points.growth_s, i, std::max(0.0, grown.begin - attended.begin));
+    keep_least(points.attend_s, i, attended.attend);
+  }
+  store.close(seq);
+  return base::Done{};
+}
+
+}  // namespace
+
+Line fit_line(std::span<const double> x, std::span<const double> y) {
+  const auto n = static_cast<double>(x.size());
+  double sx = 0, sy = 0, sxx = 0, sxy = 0;
+  for (size_t i = 0; i < x.size(); ++i) {
+    sx += x[i];
+    sy += y[i];
+    sxx += x[i] * x[i];
+    sxy += x[i] * y[i];
+  }
+  const double spread = n * sxx - sx * sx;
+  if (spread <= 0) return {.at_zero = n > 0 ? sy / n : 0, .slope = 0};
+  const double slope = (n * sxy - sx * sy) / spread;
+  return {.at_zero = (sy - slope * sx) / n, .slope = slope};
+}
+
+base::Result<kv::GrowthRates> measure_growth(const model::Config& config, const kv::Setup& setup,
+                                             model::Workspace& workspace, base::Clock clock,
+                                             uint32_t rows) {
+  const uint64_t token_bytes = setup.shape.token_bytes();
+  const auto most =
+      std::min<uint64_t>(setup.shape.max_tokens, kMostBytes / std::max<uint64_t>(1, token_bytes));
+  const uint32_t unit = std::max<uint32_t>(1, static_cast<uint32_t>(most) / kGrowths);
+  kv::Setup own = setup;
+  own.tier.reset();
+  own.shape.max_tokens = unit * kGrowths;
+  own.select = {};  // growing is the layout's, and rates are of rows that are all read
+  KVICK_TRY(const std::unique_ptr<kv::Store> store,
+            kv::make_store({.name = "bmc", .options = {{"r", std::to_string(unit)}}}, own));
+  AttentionBlock block(config, *store, workspace, clock);
+  Points points;
+  for (uint32_t i = 1; i <= kGrowths; ++i)
+    points.bytes.push_back(static_cast<double>(i * unit * token_bytes));
+  for (int round = 0; round < kRounds; ++round)
+    if (auto done = grow_once(block, *store, {unit, std::min(rows, unit)}, points); !done.ok())
+      return base::fail("no room to measure what growing the cache takes: {}", done.error().what);
+  const Line growth = fit_line(points.bytes, points.growth_s);
+  const Line attend = fit_line(points.bytes, points.attend_s);
+  return kv::GrowthRates{
+      .copy_bytes_s = 1 / std::max(kLeastSecondsPerByte, growth.slope),
+      .growth_s = std::max(0.0, growth.at_zero),
+      .attention_bytes_s =
+          workspace.library == nullptr ? 0 : 1 / std::max(kLeastSecondsPerByte, attend.slope)};
+}
+
+}  // namespace kvick::plan

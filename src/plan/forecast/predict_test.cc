@@ -1,0 +1,91 @@
+#include "plan/forecast/predict.h"
+
+#include <gtest/gtest.h>
+
+#include "plan/forecast/test_attention.h"
+
+namespace kvick::plan {
+namespace {
+
+double g_now = 0;
+double ticking() { return g_now += 1; }
+
+// A machine whose every clock reading is a second later, so that what is measured is known.
+struct Planned {
+  explicit Planned(const std::string& spec) : m(spec, 1) {
+    size = parse_shape(
+               "layers=2,heads=4,kv_heads=2,head_dim=32,dim=64,ffn=96,vocab=40,context=1000000")
+               .value();
+    m.setup.shape.max_tokens = 48;
+  }
+  Predictor predictor(uint32_t batch = 1, uint64_t most_bytes = 1 << 30) {
+    return Predictor::measure(
+               {.model = size,
+                .spec = *kv::parse_spec("upfront"),
+                .setup = m.setup,
+                .rates = {.copy_bytes_s = 1e6, .growth_s = 0, .attention_bytes_s = 0},
+                .batch = batch,
+                .tokens = 32,
+                .prefill_chunk = 16,
+                .most_bytes = most_bytes},
+               m.workspace, ticking)
+        .value();
+  }
+  Machinery m;
+  ModelSize size;
+};
+
+TEST(Predictor, TakesASampleOfTheLayersAsManyTimesAsThereAreMore) {
+  Planned planned("upfront");
+  EXPECT_NEAR(planned.predictor().token(32).layers, 1, 1e-9);  // both, in a second of the clock
+  EXPECT_NEAR(planned.predictor(1, 40 << 10).token(32).layers, 2, 0.1);
+  EXPECT_EQ(planned.predictor().token(32).attention, 0);
+}
+
+TEST(Predictor, AddsWhatAStrategyCopiesForAToken) {
+  Planned planned("upfront");
+  const Predictor predictor = planned.predictor();
+  const double token_bytes = static_cast<double>(planned.m.setup.shape.token_bytes());
+  EXPECT_EQ(predictor.token(32).copies, 0);
+  // Rows 32 to 95 are moved by the next 64 tokens, one length after the other.
+  EXPECT_NEAR(predictor.token(32, *kv::parse_spec("iterative")).copies, 63.5 * token_bytes / 1e6,
+              1e-9);
+}
+
+TEST(Predictor, MeasuresAFewOfManySequencesAndTokensAndTakesTheRestFromThere) {
+  Planned planned("upfront");
+  // 2^20 sequences of 2^24 tokens would be 2^55 bytes of rows.
+  planned.m.setup.shape.max_tokens = 1 << 24;
+  const auto measure = [&] {
+    return Predictor::measure(
+        {.model = planned.size,
+         .spec = *kv::parse_spec("virtual"),
+         .setup = planned.m.setup,
+         .rates = {.copy_bytes_s = 1e6, .growth_s = 0, .attention_bytes_s = 0},
+         .batch = 1 << 20,
+         .tokens = 1 << 24,
+         .prefill_chunk = 16,
+         .most_bytes = 1 << 20},
+        planned.m.workspace);
+  };
+  double at_most = 0, at_fewer = 0;
+  // So short a sample is measured again if something else ran meanwhile and hid what rows cost.
+  for (int i = 0; i < 50 && at_most == 0; ++i) {
+    const auto predictor = measure();
+    ASSERT_TRUE(predictor.ok()) << predictor.error().message;
+    at_most = predictor->token(1 << 24).attention;
+    at_fewer = predictor->token(1 << 20).attention;
+  }
+  EXPECT_GT(at_most, at_fewer);
+}
+
+TEST(Predictor, TakesLongerForALongerPrompt) {
+  Planned planned("upfront");
+  const Predictor predictor = planned.predictor(3);
+  EXPECT_GT(predictor.prefill_s(16), 0);
+  EXPECT_GT(predictor.prefill_s(32), predictor.prefill_s(16));
+  EXPECT_EQ(predictor.prefill_s(0), 0);
+}
+
+}  // namespace
+}  // namespace kvick::plan

@@ -1,0 +1,63 @@
+#pragma once
+// A few layers of a model's shape with random weights, as a real forward runs them: what its speed
+// is measured on without the model.
+
+#include <memory>
+
+#include "base/clock.h"
+#include "kv/registry/registry.h"
+#include "model/core/model.h"
+#include "model/core/workspace.h"
+#include "plan/forecast/model_size.h"
+
+namespace kvick::plan {
+
+struct SampleModel {
+  // All weights alike, of the float types and of the others. Matrices are packed copies of them,
+  // but tables that tokens look up are read here.
+  std::vector<std::byte> floats, blocks;
+  std::unique_ptr<model::Model> model;
+};
+
+// The shape's model with `layers` of its layers, evenly chosen, so that each type of weights has
+// its share. Error: whatever is wrong with the shape, as model::Model::load says it.
+base::Result<SampleModel> make_sample(const ModelSize& size, uint32_t layers,
+                                      base::ThreadPool& pool, const kernels::Table& kernels);
+
+struct ForwardSeconds {
+  double begin = 0;    // room for the new rows
+  double forward = 0;  // all layers and, if asked for, the logits; without compiling
+};
+
+// A sample with a cache.
+class Sample {
+ public:
+  // setup: of the store, whose layers and tokens are the sample's own. Errors: as above, and what
+  // kv::make_store refuses.
+  static base::Result<Sample> make(SampleModel model, const kv::Spec& spec, kv::Setup setup,
+                                   model::Workspace& workspace, base::Clock clock);
+
+  const model::Model& model() const { return *model_.model; }
+  // Sequences that hold nothing yet, in place of those that there were.
+  void open(uint32_t sequences);
+  // Gives each so many tokens, whose rows are random.
+  base::Status<kv::Shortage> fill(uint32_t tokens);
+  uint32_t length() const { return store_->length(seqs_.front()); }  // tokens that each holds
+  // `tokens` more for each; logits: of each one's last. A single token is kept, as in an answer:
+  // what a store does with rows that are not would be part of the next one's time.
+  base::Result<ForwardSeconds, kv::Shortage> forward(uint32_t tokens, bool logits);
+
+ private:
+  Sample(SampleModel model, std::unique_ptr<kv::Store> store, model::Workspace& workspace,
+         base::Clock clock)
+      : model_(std::move(model)), store_(std::move(store)), workspace_(&workspace), clock_(clock) {}
+  double compiled_s() const;
+
+  SampleModel model_;
+  std::unique_ptr<kv::Store> store_;
+  model::Workspace* workspace_;
+  base::Clock clock_;
+  std::vector<kv::SeqId> seqs_;
+};
+
+}  // namespace kvick::plan

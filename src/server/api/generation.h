@@ -1,0 +1,94 @@
+#pragma once
+// One request's jobs, from submitting them to the last byte of the answer.
+
+#include <memory>
+#include <mutex>
+#include <variant>
+#include <vector>
+
+#include "server/openai/choice.h"
+#include "server/openai/plan.h"
+
+namespace kvick::server {
+
+class Generation : public std::enable_shared_from_this<Generation> {
+ public:
+  // On any thread. The service outlives it.
+  Generation(engine::Service& service, const Threads& threads, std::unique_ptr<AnswerFormat> format,
+             std::shared_ptr<Reply> reply);
+
+  // From now on the client's going cancels the jobs. On the network's thread.
+  void watch(Reply& reply);
+  // On any thread that may wait for the service.
+  void submit(Plan plan);
+
+ private:
+  // What happens to a request comes from threads of others, which only leave it in an inbox. One of
+  // the threads for answers at a time takes it from there, writes JSON, and has the network's send
+  // it.
+  struct Started {
+    std::shared_ptr<const Plan> plan;
+    std::vector<engine::JobId> ids;
+  };
+  // Of a job: what comes of it before all jobs are submitted is kept until then, because a later
+  // refusal answers instead.
+  struct JobPiece {
+    size_t job = 0;
+    engine::Piece piece;
+  };
+  struct JobEnd {
+    size_t job = 0;
+    engine::Outcome outcome;
+  };
+  using Event = std::variant<JobPiece, JobEnd, Started, engine::Refusal>;
+
+  void leave();
+  void post(Event event);
+  void call_worker();
+  void work() noexcept;
+  std::vector<Event> take_events();
+  bool has_more();
+  void fail();
+
+  void submit_all(std::vector<engine::Job>& jobs, const std::shared_ptr<const Plan>& plan,
+                  std::vector<engine::JobId>& ids);
+  std::shared_ptr<const Plan> prepare(Plan plan, std::vector<engine::Job>& jobs);
+  void on(Started started);
+  void on(const engine::Refusal& refusal);
+  void on(JobPiece piece);
+  void on(JobEnd end);
+  void begin_choices();
+  ApiError error_of(const engine::Refusal& refusal) const;
+  void give(const ChoiceText& text);
+  void finish();
+  void end_stream();
+  void write_choice();
+  void send(HttpResponse response);
+  void flush();
+  void cancel();
+
+  engine::Service& service_;
+  const Post network_, answers_;
+
+  std::mutex mutex_;
+  std::vector<Event> inbox_;        // under the mutex, as is:
+  bool working_ = false;            // a thread for answers is at it, or was called
+  bool left_ = false;               // the client has gone
+  std::vector<engine::JobId> ids_;  // set by who works
+
+  // Only of the thread that works.
+  std::unique_ptr<AnswerFormat> format_;
+  std::shared_ptr<Reply> reply_;      // null once it has its answer
+  std::shared_ptr<const Plan> plan_;  // null until all jobs are submitted
+  std::vector<Event> early_;
+  std::vector<Choice> choices_;  // job j's choice c is at j * plan.choices + c
+  TokenCounts counts_;
+  std::optional<engine::Refusal> error_;  // of a job that could not go on
+  size_t running_ = 0;
+  bool gone_ = false;       // nothing of the jobs matters any more
+  std::string events_;      // of a stream, not yet with the network
+  std::string body_, end_;  // of a whole answer that is being written
+  size_t next_choice_ = 0;  // the first that body_ has not
+};
+
+}  // namespace kvick::server

@@ -1,0 +1,176 @@
+// On which threads a request's answer is made. Tests run the tasks of each themselves.
+
+#include "server/api/generation.h"
+
+#include <deque>
+#include <gtest/gtest.h>
+
+#include "server/api/api.h"
+#include "server/testing/server.h"
+
+namespace kvick::server {
+namespace {
+
+// What a client has seen, in order: "A: 200", "B: event", "B: end".
+using Log = std::vector<std::string>;
+
+class LoggedReply : public Reply {
+ public:
+  LoggedReply(Log& log, std::string name) : log_(log), name_(std::move(name)) {}
+  void send(HttpResponse response) override {
+    log_.push_back(fmt::format("{}: {}", name_, response.status));
+    body = std::move(response.body);
+  }
+  void begin_events(Headers) override {}
+  void event(std::string_view) override { log_.push_back(name_ + ": event"); }
+  void end_events() override { log_.push_back(name_ + ": end"); }
+  void on_gone(std::function<void()>) override {}
+  std::string body;
+
+ private:
+  Log& log_;
+  std::string name_;
+};
+
+class AnswerThreads : public testing::Test {
+ protected:
+  AnswerThreads() {
+    const auto into = [](Queue& queue) {
+      return [&queue](std::function<void()> task) { queue.push_back(std::move(task)); };
+    };
+    api_.emplace(test_engine(), service_,
+                 ApiOptions{.model = "tiny",
+                            .keys = ApiKeys(),
+                            .constraint = [](const Json&) { return base::fail("none"); },
+                            .random = [] { return 1; },
+                            .unix_time = [] { return 1000; },
+                            .report = {}},
+                 Threads{.network = into(network_),
+                         .background = [](const std::function<void()>& task) { task(); },
+                         .answers = into(answers_)},
+                 counters_);
+  }
+  using Queue = std::deque<std::function<void()>>;
+  static bool run_one(Queue& queue) {
+    if (queue.empty()) return false;
+    const auto task = std::move(queue.front());
+    queue.pop_front();
+    task();
+    return true;
+  }
+  static void run(Queue& queue) {
+    while (run_one(queue)) {
+    }
+  }
+  std::shared_ptr<LoggedReply> call(std::string name, HttpRequest request) {
+    const auto reply = std::make_shared<LoggedReply>(log_, std::move(name));
+    api_->handle(std::move(request), reply);
+    return reply;
+  }
+  std::shared_ptr<LoggedReply> complete(std::string name, std::string body) {
+    return call(std::move(name), {.method = "POST",
+                                  .target = "/v1/completions",
+                                  .content_type = "application/json",
+                                  .body = std::move(body)});
+  }
+  // A job's answers of many reported tokens, and its end.
+  void answer(size_t job) {
+    engine::Job& taken = service_.jobs.at(job);
+    const engine::TokenReport report = {.chosen = {5, -1}, .top = {{5, -1}, {6, -2}}};
+    for (uint32_t choice = 0; choice < taken.choices; ++choice)
+      taken.on_piece({.choice = choice,
+                      .text = fmt::format("c{}", choice),
+                      .tokens = std::vector(100, report),
+                      .finish = engine::Finish::kLength});
+    taken.on_end({});
+  }
+
+  ManualService service_;
+  NetworkCounters counters_;
+  Queue network_, answers_;
+  Log log_;
+  std::optional<Api> api_;
+};
+
+TEST_F(AnswerThreads, LeaveTheNetworkFreeWhileAnAnswerIsWritten) {
+  complete("A", R"({"prompt":"x","n":64,"logprobs":20,"echo":true})");
+  answer(0);
+  run(network_);  // all that the network has to do of it by now
+  call("B", {.method = "GET", .target = "/health"});
+  call("C", {.method = "GET", .target = "/metrics"});
+  run(network_);
+  EXPECT_EQ(log_, (Log{"B: 200", "C: 200"}));
+  run(answers_);
+  EXPECT_EQ(log_.size(), 2U);
+  run(network_);
+  EXPECT_EQ(log_.back(), "A: 200");
+}
+
+TEST_F(AnswerThreads, WriteALongAnswerAChoiceAtATimeSoThatOthersGetTheirTurn) {
+  const auto whole = complete("A", R"({"prompt":"x","n":3,"logprobs":2})");
+  complete("B", R"({"prompt":"x","stream":true})");
+  run(answers_), run(network_);
+  answer(0);
+  run_one(answers_);  // A's first choice
+  service_.jobs.at(1).on_piece({.text = "hello"});
+  while (log_.empty() && run_one(answers_)) run(network_);
+  EXPECT_EQ(log_, Log{"B: event"});
+  run(answers_), run(network_);
+  ASSERT_EQ(log_.back(), "A: 200");
+  const Json answer = Json::parse(whole->body);
+  ASSERT_EQ(answer["choices"].size(), 3U);
+  for (size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(answer["choices"][i]["text"], fmt::format("c{}", i));
+    EXPECT_EQ(answer["choices"][i]["logprobs"]["tokens"].size(), 100U);
+  }
+  EXPECT_EQ(answer["usage"]["total_tokens"], 0);
+}
+
+TEST_F(AnswerThreads, SendTheEventsOfAStreamInTheirOrder) {
+  complete("A", R"({"prompt":"x","stream":true})");
+  const engine::Job& job = service_.jobs.at(0);
+  for (int i = 0; i < 3; ++i) {
+    job.on_piece({.text = "x"});
+    run(answers_);
+  }
+  job.on_piece({.text = "y", .finish = engine::Finish::kEnd});
+  job.on_end({});
+  run(answers_), run(network_);
+  EXPECT_EQ(log_, (Log{"A: event", "A: event", "A: event", "A: event", "A: end"}));
+}
+
+// With real sockets and threads.
+TEST(Answers, AreWrittenWhileTheServerAnswersOthers) {
+  TestServer server({.answer_threads = 1});
+  std::mutex writing;
+  writing.lock();
+  server.server().threads().answers([&] { const std::lock_guard wait(writing); });
+  Client slow = server.client();
+  slow.post("/v1/completions", R"({"prompt":"x","max_tokens":3,"n":64})");
+  ASSERT_TRUE(server.service.wait_for_ends(1));
+  for (const char* path : {"/health", "/metrics", "/v1/models", "/kv"}) {
+    Client other = server.client();
+    other.get(path);
+    EXPECT_EQ(other.answer().status, 200) << path;
+  }
+  EXPECT_FALSE(slow.has_bytes());  // what it waits for is not the network's to write
+  writing.unlock();
+  EXPECT_EQ(Json::parse(slow.answer().body)["choices"].size(), 64U);
+}
+
+TEST(Answers, AreCancelledWithTheirClientThoughAllTheirThreadsAreBusy) {
+  TestServer server({.answer_threads = 1});
+  Client client = server.client();
+  client.post("/v1/completions",
+              R"({"prompt":"x","max_tokens":9,"stream":true,"cache_salt":"hold"})");
+  client.read_until("w0");
+  std::mutex writing;
+  writing.lock();
+  server.server().threads().answers([&] { const std::lock_guard wait(writing); });
+  client.hang_up();
+  EXPECT_TRUE(server.service.wait_for_cancellations(1));
+  writing.unlock();
+}
+
+}  // namespace
+}  // namespace kvick::server

@@ -1,0 +1,291 @@
+#include "server/net/connection.h"
+
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/error.hpp>
+#include <boost/beast/http/error.hpp>
+
+#include "server/net/persist.h"
+
+namespace kvick::server {
+namespace {
+
+namespace asio = boost::asio;
+namespace http = boost::beast::http;
+
+// Of further requests while one is answered. A client that sends more is not read on, and its going
+// is then seen only when it is written to.
+constexpr size_t kMostAhead = 64 << 10;
+// Of what a client still sends after its last answer.
+constexpr size_t kMostThrownAway = 16 << 20;
+
+// The reply of a handler to a request of a connection that may be gone when it comes.
+class ConnectionReply final : public Reply {
+ public:
+  ConnectionReply(std::weak_ptr<Connection> connection, uint64_t number, Post post)
+      : connection_(std::move(connection)), number_(number), post_(std::move(post)) {}
+  ~ConnectionReply() override {
+    // On whatever thread that is.
+    try_until_done([&] {
+      post_([connection = connection_, number = number_] {
+        if (const auto there = connection.lock()) there->give_none(number);
+      });
+    });
+  }
+  void send(HttpResponse response) override {
+    if (const auto there = connection_.lock()) there->send(number_, std::move(response));
+  }
+  void begin_events(Headers headers) override {
+    if (const auto there = connection_.lock()) there->begin_events(number_, headers);
+  }
+  void event(std::string_view bytes) override {
+    if (const auto there = connection_.lock()) there->event(number_, bytes);
+  }
+  void end_events() override {
+    if (const auto there = connection_.lock()) there->end_events(number_);
+  }
+  void on_gone(std::function<void()> gone) override {
+    if (const auto there = connection_.lock())
+      there->on_gone(number_, std::move(gone));
+    else
+      gone();
+  }
+
+ private:
+  std::weak_ptr<Connection> connection_;
+  uint64_t number_;
+  Post post_;
+};
+
+ApiError broke() { return {.status = 500, .message = "the server failed on this request"}; }
+
+std::string text_of(boost::beast::string_view text) { return {text.data(), text.size()}; }
+
+}  // namespace
+
+Connection::Connection(asio::ip::tcp::socket socket, Hub& hub)
+    : socket_(std::move(socket)),
+      hub_(hub),
+      read_deadline_(socket_.get_executor()),
+      write_deadline_(socket_.get_executor()) {}
+
+void Connection::start() {
+  ErrorCode ignored;
+  // A token is a packet: waiting for more to send with it would hold up the reader.
+  socket_.set_option(asio::ip::tcp::no_delay(true), ignored);
+  read_deadline_.set(hub_.options.head_time, [self = shared_from_this()] { self->drop(); });
+  read();
+}
+
+void Connection::refuse() {
+  end_with({.status = 503,
+            .message = "there are too many connections; try again",
+            .headers = {{"Retry-After", "1"}}});
+  read();
+}
+
+void Connection::drain() {
+  if (state_ == State::kIdle && unread_bytes() == 0) drop();
+}
+
+void Connection::drop() {
+  if (state_ == State::kClosed) return;
+  state_ = State::kClosed;
+  read_deadline_.clear();
+  write_deadline_.clear();
+  ErrorCode ignored;
+  socket_.close(ignored);
+  const auto self = shared_from_this();  // the hub's may be the last
+  hub_.connections.erase(self);
+  hub_.counters.open = hub_.connections.size();
+  try {
+    if (const auto gone = std::exchange(gone_, nullptr)) gone();
+  } catch (const std::exception&) {  // what it would have stopped runs to its end
+  }
+  if (hub_.connections.empty() && hub_.on_empty) hub_.on_empty();
+}
+
+bool Connection::wants_input() const {
+  if (state_ == State::kClosed || ended_) return false;
+  return state_ == State::kClosing || input_.size() < kMostAhead;
+}
+
+// Reads at all times, also while a request is answered: it is how the client's going is seen.
+void Connection::read() {
+  if (reading_ || !wants_input()) return;
+  reading_ = true;
+  socket_.async_read_some(asio::buffer(chunk_),
+                          [self = shared_from_this()](ErrorCode error, size_t bytes) {
+                            self->reading_ = false;
+                            self->guarded([&] { self->on_read(error, bytes); });
+                          });
+}
+
+void Connection::on_read(ErrorCode error, size_t bytes) {
+  if (state_ == State::kClosed) return;
+  if (error == asio::error::eof && state_ != State::kBusy && unread_bytes() > 0) {
+    ended_ = true;  // it may still read what is to write
+    begin_closing();
+    return;
+  }
+  if (error) return drop();
+  if (state_ == State::kClosing) {
+    thrown_away_ += bytes;
+    if (thrown_away_ > kMostThrownAway) return drop();
+  } else {
+    input_.append(chunk_.data(), bytes);
+    parse();
+  }
+  read();
+}
+
+// Requests that came behind each other are taken one at a time, and no further while their answers
+// pile up unread.
+void Connection::parse() {
+  if (parsing_) return;
+  parsing_ = true;
+  while (!input_.empty() && unread_bytes() <= hub_.options.most_unread_bytes && parse_some()) {
+  }
+  parsing_ = false;
+}
+
+// False: there is no more to parse now.
+bool Connection::parse_some() {
+  if (state_ == State::kIdle) begin_request();
+  if (state_ != State::kHead && state_ != State::kBody) return false;
+  ErrorCode error;
+  const size_t used = parser_->put(asio::const_buffer(input_.data(), input_.size()), error);
+  input_.erase(0, used);
+  if (error && error != http::error::need_more) {
+    refuse_request(error);
+    return false;
+  }
+  if (state_ == State::kHead && parser_->is_header_done()) take_head();
+  if (state_ != State::kHead && state_ != State::kBody) return state_ == State::kIdle;
+  if (state_ == State::kBody && !take_body()) return false;
+  if (parser_->is_done()) {
+    dispatch();
+    return true;
+  }
+  // The parser asks for more of a line that never ends: it leaves how much to us.
+  if (error && input_.size() >= kMostAhead) refuse_request(http::error::header_limit);
+  return !error;
+}
+
+void Connection::begin_request() {
+  // Old clients end a body with a line too many.
+  input_.erase(0, std::min(input_.find_first_not_of("\r\n"), input_.size()));
+  if (input_.empty()) return;
+  parser_.emplace();
+  body_share_ = BodyShare(hub_.bodies);
+  framing_ = {};
+  parser_->header_limit(static_cast<uint32_t>(hub_.options.most_head_bytes));
+  parser_->body_limit(hub_.options.most_body_bytes);
+  state_ = State::kHead;
+  read_deadline_.set(hub_.options.head_time, [self = shared_from_this()] { self->time_out(); });
+}
+
+HttpRequest Connection::read_head() const {
+  const auto& got = parser_->get();
+  return {.method = text_of(got.method_string()),
+          .target = text_of(got.target()),
+          .authorization = text_of(got[http::field::authorization]),
+          .content_type = text_of(got[http::field::content_type]),
+          .body = {}};
+}
+
+// Who may not use the server, and what it would not do, costs it no more than the head.
+void Connection::take_head() {
+  const HttpRequest head = read_head();
+  framing_ = {.http_1_1 = parser_->get().version() >= 11,
+              .keep_alive = parser_->get().keep_alive() && !hub_.draining,
+              .without_body = head.method == "HEAD"};
+  const std::optional<HttpResponse> answer = answer_to_head(head);
+  if (!answer) return begin_body();
+  ++hub_.counters.requests;
+  // A body that nobody reads would be taken for the next request.
+  framing_.keep_alive = framing_.keep_alive && parser_->is_done();
+  parser_.reset();
+  write(framed(*answer, framing_));
+  finish_answer();
+}
+
+std::optional<HttpResponse> Connection::answer_to_head(const HttpRequest& head) {
+  const auto& got = parser_->get();
+  const std::string origin = text_of(got[http::field::origin]);
+  if (const auto allowed = hub_.sites.check(text_of(got[http::field::host]), origin); !allowed.ok())
+    return error_response(allowed.error());
+  framing_.lines = hub_.sites.answer_lines(origin);
+  const Preflight asked = {.method = text_of(got[http::field::access_control_request_method]),
+                           .headers = text_of(got[http::field::access_control_request_headers])};
+  if (head.method == "OPTIONS" && !origin.empty() && !asked.method.empty())
+    return preflight_answer(asked);
+  return hub_.handler->refuses(head);
+}
+
+void Connection::begin_body() {
+  state_ = State::kBody;
+  parser_->eager(true);
+  read_deadline_.set(hub_.options.body_time, [self = shared_from_this()] { self->time_out(); });
+  const auto expect = parser_->get().find(http::field::expect);
+  if (!parser_->is_done() && expect != parser_->get().end() &&
+      boost::beast::iequals(expect->value(), "100-continue"))
+    write("HTTP/1.1 100 Continue\r\n\r\n");
+}
+
+// False: it takes more than there is for all, and the request is refused.
+bool Connection::take_body() {
+  if (body_share_.grow_to(parser_->get().body().size())) return true;
+  end_with({.status = 503,
+            .message = fmt::format("the requests that are being read have {} bytes, which is as "
+                                   "much as this server takes at once; try again",
+                                   hub_.bodies->most_bytes()),
+            .headers = {{"Retry-After", "1"}}});
+  return false;
+}
+
+void Connection::dispatch() {
+  read_deadline_.clear();
+  state_ = State::kBusy;
+  begun_ = false;
+  ++number_;
+  ++hub_.counters.requests;
+  HttpRequest request = read_head();
+  request.body = std::move(parser_->get().body());
+  request.share = std::exchange(body_share_, {});
+  parser_.reset();
+  framing_.keep_alive = framing_.keep_alive && !hub_.draining;
+  hub_.handler->handle(std::move(request),
+                       std::make_shared<ConnectionReply>(weak_from_this(), number_, hub_.post));
+}
+
+void Connection::refuse_request(ErrorCode error) {
+  ++hub_.counters.malformed;
+  if (error == http::error::header_limit)
+    return end_with({.status = 431,
+                     .message = fmt::format("the request's head is longer than {} bytes",
+                                            hub_.options.most_head_bytes)});
+  if (error == http::error::body_limit)
+    return end_with({.status = 413,
+                     .message = fmt::format("the request's body is longer than {} bytes",
+                                            hub_.options.most_body_bytes)});
+  end_with({.message = fmt::format("this is not HTTP: {}", error.message())});
+}
+
+void Connection::time_out() {
+  ++hub_.counters.timed_out;
+  guarded(
+      [&] { end_with({.status = 408, .message = "the request did not come to its end in time"}); });
+}
+
+void Connection::break_off() noexcept {
+  const bool answers = !begun_ && (state_ == State::kHead || state_ == State::kBody ||
+                                   (state_ == State::kBusy && unread_bytes() == 0));
+  bool told = false;
+  try {
+    told = answers && try_until_done([&] { end_with(broke()); });
+  } catch (const std::exception&) {
+  }
+  if (!told) drop();
+}
+
+}  // namespace kvick::server

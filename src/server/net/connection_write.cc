@@ -1,0 +1,145 @@
+#include <boost/asio/buffer.hpp>
+
+#include "server/net/connection.h"
+
+namespace kvick::server {
+namespace {
+
+namespace asio = boost::asio;
+
+// What a client still sends after its last answer is read for so long. Closing at once would reset
+// the connection, and the client might never see the answer.
+constexpr std::chrono::milliseconds kLinger{2'000};
+// Bodies above it are sent from where they are; below it head and body are better one packet.
+constexpr size_t kMostCopied = 64 << 10;
+
+}  // namespace
+
+// A reply's calls come from tasks of the network, not from a connection's own: each ends with the
+// connection if it throws, or an event would be missing and later ones not.
+void Connection::send(uint64_t number, HttpResponse response) {
+  if (answers(number)) guarded([&] { write_answer(std::move(response)), finish_answer(); });
+}
+
+void Connection::write_answer(HttpResponse response) {
+  if (framing_.without_body || response.body.size() <= kMostCopied) {
+    write(framed(response, framing_));
+  } else {
+    write(framed_head(response, framing_));
+    if (pending_.empty())
+      pending_ = std::move(response.body);
+    else
+      pending_ += response.body;
+  }
+}
+
+// A stream that has begun cannot say any more that it failed but by its end.
+void Connection::give_none(uint64_t number) {
+  if (!answers(number)) return;
+  if (begun_) return drop();
+  guarded([&] {
+    send(number, error_response({.status = 500, .message = "the server gave no answer"}));
+  });
+}
+
+void Connection::begin_events(uint64_t number, const Headers& headers) {
+  if (!answers(number)) return;
+  begun_ = true;
+  // What ends an HTTP/1.0 stream is the connection's end.
+  framing_.keep_alive = framing_.keep_alive && framing_.http_1_1;
+  guarded([&] { write(stream_head(framing_, headers)); });
+}
+
+void Connection::event(uint64_t number, std::string_view bytes) {
+  if (!answers(number) || !begun_) return;
+  if (unread_bytes() > hub_.options.most_unread_bytes) {
+    ++hub_.counters.slow;
+    return drop();
+  }
+  guarded([&] { write(stream_chunk(bytes, framing_)); });
+}
+
+void Connection::end_events(uint64_t number) {
+  if (answers(number) && begun_) guarded([&] { write(stream_end(framing_)), finish_answer(); });
+}
+
+void Connection::on_gone(uint64_t number, std::function<void()> gone) {
+  if (answers(number))
+    gone_ = std::move(gone);
+  else if (state_ == State::kClosed || number != number_)
+    gone();
+}
+
+void Connection::write(std::string_view bytes) {
+  pending_ += bytes;
+  write_some();
+}
+
+void Connection::write_some() {
+  if (is_writing_ || state_ == State::kClosed) return;
+  if (written_ == writing_.size()) {
+    writing_.clear();
+    written_ = 0;
+    writing_.swap(pending_);
+  }
+  if (writing_.empty()) return flushed();
+  is_writing_ = true;
+  write_deadline_.set(hub_.options.write_time, [self = shared_from_this()] {
+    ++self->hub_.counters.slow;
+    self->drop();
+  });
+  socket_.async_write_some(asio::buffer(writing_.data() + written_, writing_.size() - written_),
+                           [self = shared_from_this()](ErrorCode error, size_t bytes) {
+                             self->is_writing_ = false;
+                             self->guarded([&] { self->on_written(error, bytes); });
+                           });
+}
+
+void Connection::on_written(ErrorCode error, size_t bytes) {
+  if (state_ == State::kClosed) return;
+  if (error) return drop();
+  written_ += bytes;
+  write_deadline_.clear();
+  write_some();
+}
+
+// All is written.
+void Connection::flushed() {
+  if (state_ == State::kClosing) {
+    if (ended_) return drop();
+    ErrorCode ignored;
+    socket_.shutdown(asio::ip::tcp::socket::shutdown_send, ignored);
+    read_deadline_.set(kLinger, [self = shared_from_this()] { self->drop(); });
+    return;
+  }
+  if (state_ == State::kIdle && hub_.draining) return drop();
+  parse();  // what waited for its answers to be read
+  read();
+}
+
+void Connection::end_with(const ApiError& error) {
+  framing_.keep_alive = false;
+  write(framed(error_response(error), framing_));
+  begin_closing();
+}
+
+void Connection::finish_answer() {
+  gone_ = nullptr;
+  if (!framing_.keep_alive || hub_.draining) return begin_closing();
+  state_ = State::kIdle;
+  read_deadline_.set(hub_.options.idle_time, [self = shared_from_this()] { self->drop(); });
+  parse();
+  read();
+}
+
+void Connection::begin_closing() {
+  read_deadline_.clear();
+  state_ = State::kClosing;
+  input_.clear();
+  parser_.reset();
+  body_share_ = {};
+  read();
+  write_some();
+}
+
+}  // namespace kvick::server

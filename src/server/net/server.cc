@@ -1,0 +1,218 @@
+#include "server/net/server.h"
+
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/signal_set.hpp>
+#include <boost/asio/thread_pool.hpp>
+#include <csignal>
+
+#include "base/thread.h"
+#include "server/net/connection.h"
+#include "server/net/persist.h"
+
+namespace kvick::server {
+namespace {
+
+namespace asio = boost::asio;
+using asio::ip::tcp;
+using boost::system::error_code;
+
+// Connections beyond the limit that are told so; those beyond these are closed without a word.
+constexpr size_t kMostRefused = 64;
+// Where accepting fails, mostly for want of file descriptors.
+constexpr std::chrono::milliseconds kAcceptPause{100};
+
+// Where a service's threads still post to when the server has gone, nothing happens.
+template <typename Context>
+Post post_to(const std::shared_ptr<Context>& context) {
+  return [weak = std::weak_ptr(context)](std::function<void()> task) {
+    if (const auto there = weak.lock()) asio::post(*there, std::move(task));
+  };
+}
+
+void end(asio::thread_pool& threads) {
+  threads.stop();
+  threads.join();
+}
+
+}  // namespace
+
+struct Server::State {
+  explicit State(ServerOptions options);
+
+  void accept();
+  void on_accept(error_code error, tcp::socket socket);
+  void take(tcp::socket socket);
+  void wait_for_signal();
+  void drain(std::chrono::milliseconds time);
+  void stop();
+
+  // Shared with those who post from other threads, who may outlive the server.
+  std::shared_ptr<asio::io_context> io = std::make_shared<asio::io_context>(1);
+  std::shared_ptr<asio::thread_pool> background, answers;
+  Hub hub;
+  bool stopped = false;
+  tcp::acceptor acceptor{*io};
+  asio::signal_set signals{*io};
+  Deadline accept_pause{io->get_executor()}, drain_deadline{io->get_executor()};
+  // Keeps run() from returning while there is nothing to do.
+  asio::executor_work_guard<asio::io_context::executor_type> work{io->get_executor()};
+};
+
+Server::State::State(ServerOptions options)
+    : background(std::make_shared<asio::thread_pool>(options.background_threads)),
+      answers(std::make_shared<asio::thread_pool>(options.answer_threads)) {
+  hub.options = std::move(options);
+  hub.post = post_to(io);
+  hub.bodies = std::make_shared<BodyBudget>(hub.options.most_bodies_bytes);
+  hub.on_empty = [this] {
+    if (hub.draining && !stopped) stop();
+  };
+}
+
+// There is no server without it: it is tried until there is memory for it.
+void Server::State::accept() {
+  try_until_done([this] {
+    acceptor.async_accept(
+        [this](error_code error, tcp::socket socket) { on_accept(error, std::move(socket)); });
+  });
+}
+
+void Server::State::on_accept(error_code error, tcp::socket socket) {
+  if (!acceptor.is_open()) return;
+  if (error) {
+    try_until_done([this] { accept_pause.set(kAcceptPause, [this] { accept(); }); });
+    return;
+  }
+  try {
+    take(std::move(socket));
+  } catch (const std::exception&) {  // the client sees its connection closed
+    hub.counters.open = hub.connections.size();
+  }
+  accept();
+}
+
+void Server::State::take(tcp::socket socket) {
+  const size_t most = hub.options.most_connections;
+  const bool full = hub.connections.size() >= most;
+  if (full) ++hub.counters.refused;
+  if (hub.connections.size() < most + kMostRefused) {
+    const auto connection = std::make_shared<Connection>(std::move(socket), hub);
+    hub.connections.insert(connection);
+    hub.counters.open = hub.connections.size();
+    if (full) {
+      connection->refuse();
+    } else {
+      ++hub.counters.accepted;
+      connection->start();
+    }
+  }
+}
+
+void Server::State::wait_for_signal() {
+  signals.async_wait([this](error_code error, int) {
+    if (error) return;
+    if (hub.draining) return stop();
+    drain(hub.options.drain_time);
+    wait_for_signal();
+  });
+}
+
+void Server::State::drain(std::chrono::milliseconds time) {
+  if (hub.draining) return;
+  hub.draining = true;
+  error_code ignored;
+  acceptor.close(ignored);
+  accept_pause.clear();
+  drain_deadline.set(time, [this] { stop(); });
+  const auto all = hub.connections;  // a copy: those that end take themselves out
+  for (const auto& connection : all) connection->drain();
+  if (hub.connections.empty()) stop();
+}
+
+void Server::State::stop() {
+  hub.draining = stopped = true;
+  error_code ignored;
+  acceptor.close(ignored);
+  const auto all = hub.connections;
+  for (const auto& connection : all) connection->drop();
+  io->stop();
+}
+
+Server::Server(ServerOptions options) {
+  try {
+    state_ = std::make_unique<State>(std::move(options));
+  } catch (const boost::system::system_error& error) {
+    throw base::no_thread(error.code(), "requests");
+  }
+}
+
+Server::~Server() {
+  end(*state_->background);
+  end(*state_->answers);
+  // Tasks that will not be run any more hold connections, which use the hub when they end.
+  state_->stop();
+}
+
+Threads Server::threads() {
+  return {.network = state_->hub.post,
+          .background = post_to(state_->background),
+          .answers = post_to(state_->answers)};
+}
+
+const NetworkCounters& Server::counters() const { return state_->hub.counters; }
+
+base::Result<uint16_t> Server::listen(Handler& handler) {
+  state_->hub.handler = &handler;
+  const ServerOptions& options = state_->hub.options;
+  error_code error;
+  tcp::resolver resolver(*state_->io);
+  const auto found =
+      resolver.resolve(options.host, std::to_string(options.port),
+                       tcp::resolver::passive | tcp::resolver::numeric_service, error);
+  if (error || found.empty())
+    return base::fail("there is no host {} to listen on: {}", options.host, error.message());
+  const tcp::endpoint endpoint = found.begin()->endpoint();
+  KVICK_TRY_VOID(check(options.sites));
+  state_->hub.sites = Sites(options.sites, options.host, endpoint.address().is_loopback());
+  tcp::acceptor& acceptor = state_->acceptor;
+  acceptor.open(endpoint.protocol(), error);
+  if (!error) acceptor.set_option(tcp::acceptor::reuse_address(true), error);
+  if (!error) acceptor.bind(endpoint, error);
+  if (!error) acceptor.listen(tcp::acceptor::max_listen_connections, error);
+  if (error)
+    return base::fail("cannot listen on {} port {}: {}; choose another with --port", options.host,
+                      options.port, error.message());
+  return acceptor.local_endpoint().port();
+}
+
+void Server::run() {
+  if (state_->hub.options.signals) {
+    state_->signals.add(SIGINT);
+    state_->signals.add(SIGTERM);
+    state_->wait_for_signal();
+  }
+  state_->accept();
+  // What a task throws has ended that task alone.
+  while (!state_->stopped) {
+    try {
+      state_->io->run();
+      break;
+    } catch (const std::exception& error) {
+      if (state_->hub.options.report) state_->hub.options.report(error.what());
+    }
+  }
+  end(*state_->background);
+  end(*state_->answers);
+}
+
+void Server::drain(std::chrono::milliseconds time) {
+  asio::post(*state_->io, [state = state_.get(), time] { state->drain(time); });
+}
+
+void Server::stop() {
+  asio::post(*state_->io, [state = state_.get()] { state->stop(); });
+}
+
+}  // namespace kvick::server

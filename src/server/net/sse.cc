@@ -1,0 +1,54 @@
+#include "server/net/sse.h"
+
+#include <fmt/format.h>
+
+namespace kvick::server {
+namespace {
+
+std::string head_of(unsigned status, const Framing& framing) {
+  return fmt::format("HTTP/1.{} {} {}\r\nServer: kvick\r\nConnection: {}\r\n{}",
+                     framing.http_1_1 ? 1 : 0, status, reason_of(status),
+                     framing.keep_alive ? "keep-alive" : "close", framing.lines);
+}
+
+void add(const Headers& headers, std::string& out) {
+  for (const auto& [name, value] : headers) out += fmt::format("{}: {}\r\n", name, value);
+}
+
+}  // namespace
+
+std::string sse_event(std::string_view text) { return fmt::format("data: {}\n\n", text); }
+
+std::string framed_head(const HttpResponse& response, const Framing& framing) {
+  std::string out = head_of(response.status, framing);
+  // Answers of an API are nobody's to keep, to guess the type of, or to show in a frame.
+  out += fmt::format(
+      "Content-Type: {}\r\nContent-Length: {}\r\nCache-Control: no-store\r\n"
+      "X-Content-Type-Options: nosniff\r\nX-Frame-Options: DENY\r\n",
+      response.type, response.body.size());
+  add(response.headers, out);
+  return out + "\r\n";
+}
+
+std::string framed(const HttpResponse& response, const Framing& framing) {
+  const std::string head = framed_head(response, framing);
+  return framing.without_body ? head : head + response.body;
+}
+
+std::string stream_head(const Framing& framing, const Headers& headers) {
+  std::string out = head_of(200, framing);
+  // The last one keeps nginx from collecting events before it hands them on.
+  out += "Content-Type: text/event-stream\r\nCache-Control: no-store\r\nX-Accel-Buffering: no\r\n";
+  if (framing.http_1_1) out += "Transfer-Encoding: chunked\r\n";
+  add(headers, out);
+  return out + "\r\n";
+}
+
+std::string stream_chunk(std::string_view bytes, const Framing& framing) {
+  if (!framing.http_1_1) return std::string(bytes);
+  return fmt::format("{:x}\r\n{}\r\n", bytes.size(), bytes);
+}
+
+std::string_view stream_end(const Framing& framing) { return framing.http_1_1 ? "0\r\n\r\n" : ""; }
+
+}  // namespace kvick::server

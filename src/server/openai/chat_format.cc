@@ -1,0 +1,89 @@
+#include "server/openai/answer_format.h"
+
+namespace kvick::server {
+namespace {
+
+Json reason_json(const std::string& reason) { return reason.empty() ? Json() : Json(reason); }
+
+class ChatFormat final : public AnswerFormat {
+ public:
+  using AnswerFormat::AnswerFormat;
+  std::string_view prompt_field() const override { return "messages"; }
+  std::optional<Json> first_chunk(uint32_t index) const override {
+    Json list = Json::array();
+    list.push_back(choice(index, "delta", {{"role", "assistant"}, {"content", ""}}, ""));
+    Json answer = object(chunk_kind(), std::move(list));
+    if (head_.include_usage) answer["usage"] = nullptr;
+    return answer;
+  }
+
+ protected:
+  std::string_view kind() const override { return "chat.completion"; }
+  std::string_view chunk_kind() const override { return "chat.completion.chunk"; }
+
+  Json whole_choice(const ChoiceText& text) const override {
+    Json message = {{"role", "assistant"}, {"content", text.content}};
+    if (!text.calls.empty() && text.content.empty()) message["content"] = nullptr;
+    if (!text.calls.empty()) message["tool_calls"] = calls(text, false);
+    Json out = choice(text.index, "message", std::move(message), text.finish_reason);
+    out["logprobs"] = head_.logprobs ? logprobs(text) : Json();
+    return out;
+  }
+  Json chunk_choice(const ChoiceText& text) const override {
+    Json delta = Json::object();
+    if (!text.content.empty()) delta["content"] = text.content;
+    if (!text.calls.empty()) delta["tool_calls"] = calls(text, true);
+    Json out = choice(text.index, "delta", std::move(delta), text.finish_reason);
+    out["logprobs"] = head_.logprobs && !text.tokens.empty() ? logprobs(text) : Json();
+    return out;
+  }
+
+ private:
+  static Json choice(uint32_t index, const char* part, Json content, const std::string& reason) {
+    return {{"index", index},
+            {part, std::move(content)},
+            {"logprobs", nullptr},
+            {"finish_reason", reason_json(reason)}};
+  }
+
+  // numbered: with their places, which chunks have and whole answers have not.
+  Json calls(const ChoiceText& text, bool numbered) const {
+    Json list = Json::array();
+    for (size_t i = 0; i < text.calls.size(); ++i) {
+      const size_t place = text.first_call + i;
+      Json call = numbered ? Json({{"index", place}}) : Json::object();
+      call["id"] = fmt::format("call_{}_{}_{}", head_.id, text.index, place);
+      call["type"] = "function";
+      call["function"] = {{"name", text.calls[i].name}, {"arguments", text.calls[i].arguments}};
+      list.push_back(std::move(call));
+    }
+    return list;
+  }
+
+  Json token_json(const engine::TokenChance& token) const {
+    const std::string piece = tokenizer_.piece(token.token, true);
+    Json bytes = Json::array();
+    for (const char c : piece) bytes.push_back(static_cast<unsigned char>(c));
+    return {{"token", piece}, {"logprob", finite(token.logprob)}, {"bytes", std::move(bytes)}};
+  }
+
+  Json logprobs(const ChoiceText& text) const {
+    Json content = Json::array();
+    for (const engine::TokenReport& report : text.tokens) {
+      Json token = token_json(report.chosen);
+      token["top_logprobs"] = Json::array();
+      for (const engine::TokenChance& one : report.top)
+        token["top_logprobs"].push_back(token_json(one));
+      content.push_back(std::move(token));
+    }
+    return {{"content", std::move(content)}, {"refusal", nullptr}};
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<AnswerFormat> chat_format(AnswerHead head, const text::Tokenizer& tokenizer) {
+  return std::make_unique<ChatFormat>(std::move(head), tokenizer);
+}
+
+}  // namespace kvick::server

@@ -1,0 +1,51 @@
+#include "server/openai/chat_request.h"
+
+namespace kvick::server {
+namespace {
+
+using base::Done;
+
+ApiStatus read_logprobs(Fields& fields, ChatRequest& request) {
+  KVICK_TRY(const bool wanted, fields.get_bool("logprobs", false));
+  KVICK_TRY(const int64_t top, fields.get_int("top_logprobs", 0, {0, kMostTopTokens}));
+  if (!wanted && fields.find("top_logprobs") != nullptr)
+    return bad_field("top_logprobs", "top_logprobs needs logprobs: true");
+  if (wanted) request.logprobs = static_cast<uint32_t>(top);
+  return Done{};
+}
+
+ApiResult<Json> read_variables(Fields& fields, const Tools& tools) {
+  Json variables = Json::object();
+  if (const Json* more = fields.find("chat_template_kwargs")) {
+    if (!more->is_object())
+      return bad_field("chat_template_kwargs", "chat_template_kwargs must be a JSON object");
+    variables = *more;
+  }
+  KVICK_TRY(const std::string effort, fields.get_string("reasoning_effort", ""));
+  if (!effort.empty()) variables["reasoning_effort"] = effort;
+  // Null where there are none, as Hugging Face gives it: some templates ask whether it is none.
+  variables["tools"] = tools.list;
+  return variables;
+}
+
+}  // namespace
+
+ApiResult<ChatRequest> parse_chat(const Json& body, UnknownFields& unknown) {
+  KVICK_TRY(Fields fields, Fields::of(body, "", unknown));
+  ChatRequest request;
+  KVICK_TRY_VOID(read_generation(fields, 0, request));
+  KVICK_TRY_VOID(read_logprobs(fields, request));
+  KVICK_TRY(request.messages, read_messages(fields));
+  KVICK_TRY(request.tools, read_tools(fields));
+  KVICK_TRY(request.variables, read_variables(fields, request.tools));
+  fields.ignore_value("add_special_tokens", false);  // the template has them
+  KVICK_TRY_VOID(fields.check_rest());
+  const Json calls = request.tools.response_format();
+  if (!calls.is_null() && !request.response_format.is_null())
+    return bad_field("response_format",
+                     "response_format and a tool_choice that requires a call exclude each other");
+  if (!calls.is_null()) request.response_format = calls;
+  return request;
+}
+
+}  // namespace kvick::server

@@ -1,0 +1,21 @@
+#pragma once
+// The body of POST /v1/chat/completions.
+
+#include "server/openai/generation_request.h"
+#include "server/openai/tools.h"
+
+namespace kvick::server {
+
+struct ChatRequest : GenerationRequest {
+  Json messages;   // as chat templates take them: content is one string or null
+  Json variables;  // what else the template sees: tools, chat_template_kwargs
+  Tools tools;
+};
+
+ApiResult<ChatRequest> parse_chat(const Json& body, UnknownFields& unknown);
+
+// The messages in a template's form: parts of text put together, "developer" called "system",
+// arguments of tool calls as the objects that they stand for.
+ApiResult<Json> read_messages(Fields& fields);
+
+}  // namespace kvick::server

@@ -1,0 +1,64 @@
+#include <cmath>
+
+#include "server/openai/answer_format.h"
+#include "text/unicode/utf8.h"
+
+namespace kvick::server {
+namespace {
+
+Json reason_json(const std::string& reason) { return reason.empty() ? Json() : Json(reason); }
+
+size_t characters(std::string_view text) {
+  size_t count = 0;
+  for (; !text.empty(); ++count) text.remove_prefix(text::decode_utf8(text).bytes);
+  return count;
+}
+
+class CompletionFormat final : public AnswerFormat {
+ public:
+  using AnswerFormat::AnswerFormat;
+  std::string_view prompt_field() const override { return "prompt"; }
+  std::optional<Json> first_chunk(uint32_t) const override { return std::nullopt; }
+
+ protected:
+  std::string_view kind() const override { return "text_completion"; }
+  std::string_view chunk_kind() const override { return "text_completion"; }
+  Json whole_choice(const ChoiceText& text) const override {
+    return {{"index", text.index},
+            {"text", text.content},
+            {"logprobs", head_.logprobs ? logprobs(text) : Json()},
+            {"finish_reason", reason_json(text.finish_reason)}};
+  }
+  Json chunk_choice(const ChoiceText& text) const override { return whole_choice(text); }
+
+ private:
+  Json logprobs(const ChoiceText& text) const {
+    Json tokens = Json::array(), chosen = Json::array(), top = Json::array();
+    Json offsets = Json::array();
+    size_t offset = text.offset;
+    for (const engine::TokenReport& report : text.tokens) {
+      const std::string piece = tokenizer_.piece(report.chosen.token, true);
+      Json likeliest = Json::object();
+      for (const engine::TokenChance& one : report.top)
+        likeliest[tokenizer_.piece(one.token, true)] = finite(one.logprob);
+      tokens.push_back(piece);
+      const bool first = std::isnan(report.chosen.logprob);
+      chosen.push_back(first ? Json() : Json(finite(report.chosen.logprob)));
+      top.push_back(first ? Json() : std::move(likeliest));
+      offsets.push_back(offset);
+      offset += characters(piece);
+    }
+    return {{"tokens", tokens},
+            {"token_logprobs", chosen},
+            {"top_logprobs", top},
+            {"text_offset", offsets}};
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<AnswerFormat> completion_format(AnswerHead head, const text::Tokenizer& tokenizer) {
+  return std::make_unique<CompletionFormat>(std::move(head), tokenizer);
+}
+
+}  // namespace kvick::server

@@ -1,0 +1,197 @@
+#include "server/openai/generation_request.h"
+
+#include <charconv>
+#include <cmath>
+
+namespace kvick::server {
+namespace {
+
+using base::Done;
+using engine::Sampling;
+
+constexpr int64_t kMostTokens = UINT32_MAX;
+
+ApiStatus read_penalties(Fields& fields, Sampling& sampling) {
+  KVICK_TRY(const double presence, fields.get_number("presence_penalty", 0, {-2, 2}));
+  KVICK_TRY(const double frequency, fields.get_number("frequency_penalty", 0, {-2, 2}));
+  KVICK_TRY(const double repetition, fields.get_number("repetition_penalty", 1, {0.01, 100}));
+  sampling.presence_penalty = static_cast<float>(presence);
+  sampling.frequency_penalty = static_cast<float>(frequency);
+  sampling.repetition_penalty = static_cast<float>(repetition);
+  sampling.penalty_window = UINT32_MAX;  // OpenAI's count in the whole text so far
+  return Done{};
+}
+
+ApiStatus read_bias(Fields& fields, Sampling& sampling) {
+  const Json* bias = fields.find("logit_bias");
+  if (bias == nullptr) return Done{};
+  if (!bias->is_object())
+    return bad_field("logit_bias", "logit_bias must be an object of token ids and numbers");
+  if (bias->size() > kMostBiases)
+    return bad_field("logit_bias", "logit_bias has {} tokens; at most {} are taken", bias->size(),
+                     kMostBiases);
+  for (const auto& [key, value] : bias->get_ref<const Json::object_t&>()) {
+    engine::Token token = 0;
+    const auto read = std::from_chars(key.data(), key.data() + key.size(), token);
+    if (read.ec != std::errc() || read.ptr != key.data() + key.size() || token < 0)
+      return bad_field("logit_bias", "logit_bias names {}, which is no token id", in_quotes(key));
+    if (!value.is_number() || !(std::abs(value.get<double>()) <= 100))
+      return bad_field("logit_bias", "logit_bias of token {} must be a number from -100 to 100",
+                       token);
+    sampling.logit_bias[token] = value.get<float>();
+  }
+  return Done{};
+}
+
+ApiStatus read_sampling(Fields& fields, GenerationRequest& request) {
+  Sampling& sampling = request.sampling;
+  KVICK_TRY(const double temperature, fields.get_number("temperature", 1, {0, 100}));
+  KVICK_TRY(const int64_t top_k, fields.get_int("top_k", 0, {-1, INT32_MAX}));
+  KVICK_TRY(const double top_p, fields.get_number("top_p", 1, {0, 1}));
+  KVICK_TRY(const double min_p, fields.get_number("min_p", 0, {0, 1}));
+  sampling.temperature = static_cast<float>(temperature);
+  sampling.top_k = static_cast<uint32_t>(std::max<int64_t>(top_k, 0));  // vLLM's -1: all
+  sampling.top_p = static_cast<float>(top_p);
+  sampling.min_p = static_cast<float>(min_p);
+  if (sampling.top_p == 0) return bad_field("top_p", "top_p must be above 0; 1 keeps all tokens");
+  if (fields.find("seed") != nullptr) {
+    KVICK_TRY(const int64_t seed, fields.get_int("seed", 0, {INT64_MIN, INT64_MAX}));
+    request.seed = static_cast<uint64_t>(seed);
+  }
+  KVICK_TRY_VOID(read_penalties(fields, sampling));
+  return read_bias(fields, sampling);
+}
+
+ApiStatus read_stop(Fields& fields, GenerationRequest& request) {
+  const Json* stop = fields.find("stop");
+  if (stop == nullptr) return Done{};
+  const Json list = stop->is_array() ? *stop : Json::array({*stop});
+  if (list.size() > kMostStops)
+    return bad_field("stop", "stop has {} strings; at most {} are taken", list.size(), kMostStops);
+  for (const Json& text : list) {
+    if (!text.is_string() || text.get_ref<const std::string&>().empty())
+      return bad_field("stop", "stop must be a string or a list of strings, none of them empty");
+    if (text.get_ref<const std::string&>().size() > kMostStopBytes)
+      return bad_field("stop", "a stop string is longer than {} bytes", kMostStopBytes);
+    request.stop.push_back(text.get<std::string>());
+  }
+  return Done{};
+}
+
+ApiStatus read_stream(Fields& fields, GenerationRequest& request) {
+  KVICK_TRY(request.stream, fields.get_bool("stream", false));
+  const Json* value = fields.find("stream_options");
+  if (value == nullptr) return Done{};
+  if (!request.stream)
+    return bad_field("stream_options", "stream_options is only for stream: true");
+  KVICK_TRY(Fields options, fields.inside(*value, "stream_options"));
+  KVICK_TRY(request.include_usage, options.get_bool("include_usage", false));
+  options.ignore({"include_obfuscation"});  // padding against those who measure packets
+  return options.check_rest();
+}
+
+// vLLM's names: use_beam_search with best_of beams, n of which are answered.
+ApiStatus read_choices(Fields& fields, GenerationRequest& request) {
+  KVICK_TRY(const int64_t n, fields.get_int("n", 1, {1, kMostChoices}));
+  KVICK_TRY(const int64_t best_of, fields.get_int("best_of", n, {1, kMostChoices}));
+  KVICK_TRY(const bool beam_search, fields.get_bool("use_beam_search", false));
+  KVICK_TRY(const double penalty, fields.get_number("length_penalty", 1, {-10, 10}));
+  request.choices = static_cast<uint32_t>(n);
+  request.length_penalty = static_cast<float>(penalty);
+  if (best_of < n) return bad_field("best_of", "best_of is {}, less than n, {}", best_of, n);
+  if (beam_search) request.beams = static_cast<uint32_t>(best_of);
+  if (!beam_search && best_of != n)
+    return bad_field("best_of", "best_of above n needs use_beam_search: true");
+  if (!beam_search && fields.find("length_penalty") != nullptr)
+    return bad_field("length_penalty", "length_penalty needs use_beam_search: true");
+  return Done{};
+}
+
+ApiStatus read_max_tokens(Fields& fields, uint32_t fallback, GenerationRequest& request) {
+  const bool both =
+      fields.find("max_tokens") != nullptr && fields.find("max_completion_tokens") != nullptr;
+  KVICK_TRY(const int64_t old, fields.get_int("max_tokens", fallback, {1, kMostTokens}));
+  KVICK_TRY(const int64_t most, fields.get_int("max_completion_tokens", old, {1, kMostTokens}));
+  if (both && old != most)
+    return bad_field("max_tokens", "max_tokens and max_completion_tokens differ; give one");
+  request.max_tokens = static_cast<uint32_t>(most);
+  return Done{};
+}
+
+ApiStatus read_kv(Fields& fields, GenerationRequest& request) {
+  const Json* value = fields.find("kv");
+  if (value == nullptr) return Done{};
+  KVICK_TRY(Fields kv, fields.inside(*value, "kv"));
+  KVICK_TRY(const std::string strategy, kv.get_string("strategy", ""));
+  KVICK_TRY(const std::string type, kv.get_string("type", ""));
+  KVICK_TRY(const std::string select, kv.get_string("select", ""));
+  KVICK_TRY_VOID(kv.check_rest());
+  auto options = engine::parse_kv_options(strategy, type, "", select);
+  if (!options.ok()) return bad_field("kv", "{}", options.error().message);
+  // Whoever may send requests may not make the server open files.
+  const auto names_file = [](const kv::Spec& spec) {
+    return spec.options.contains("file") || spec.options.contains("dir");
+  };
+  if (!options->ranges_path.empty() || names_file(options->spec) || names_file(options->select))
+    return bad_field("kv",
+                     "kv names a file, which only the server's own --kv, --kv-type and "
+                     "--kv-select can");
+  request.kv = *std::move(options);
+  return Done{};
+}
+
+ApiStatus read_spec(Fields& fields, GenerationRequest& request) {
+  if (fields.find("spec") == nullptr) return Done{};
+  KVICK_TRY(const std::string text, fields.get_string("spec", ""));
+  auto options = engine::parse_spec_options(text);
+  if (!options.ok()) return bad_field("spec", "{}", options.error().message);
+  request.spec = *std::move(options);
+  return Done{};
+}
+
+ApiStatus read_format(Fields& fields, GenerationRequest& request) {
+  const Json* value = fields.find("response_format");
+  if (value == nullptr) return Done{};
+  KVICK_TRY(Fields format, fields.inside(*value, "response_format"));
+  KVICK_TRY(const std::string type, format.get_string("type", ""));
+  if (type == "text") return format.check_rest();
+  if (type != "json_object" && type != "json_schema")
+    return bad_field("response_format.type",
+                     "response_format.type must be \"text\", \"json_object\" or \"json_schema\"");
+  if (type == "json_schema") {
+    const Json* wrapped = format.find("json_schema");
+    if (wrapped == nullptr || !wrapped->is_object() || !wrapped->contains("schema"))
+      return bad_field("response_format.json_schema",
+                       "response_format.json_schema must be an object with a schema");
+    KVICK_TRY(Fields inner, fields.inside(*wrapped, "response_format.json_schema"));
+    inner.ignore({"name", "description", "schema", "strict"});
+    KVICK_TRY_VOID(inner.check_rest());
+  }
+  KVICK_TRY_VOID(format.check_rest());
+  request.response_format = *value;
+  return Done{};
+}
+
+}  // namespace
+
+ApiStatus read_generation(Fields& fields, uint32_t default_tokens, GenerationRequest& request) {
+  KVICK_TRY(request.model, fields.get_string("model", ""));
+  KVICK_TRY_VOID(read_stream(fields, request));
+  KVICK_TRY_VOID(read_choices(fields, request));
+  KVICK_TRY_VOID(read_max_tokens(fields, default_tokens, request));
+  KVICK_TRY_VOID(read_stop(fields, request));
+  KVICK_TRY_VOID(read_sampling(fields, request));
+  KVICK_TRY_VOID(read_kv(fields, request));
+  KVICK_TRY_VOID(read_spec(fields, request));
+  KVICK_TRY_VOID(read_format(fields, request));
+  KVICK_TRY(request.ignore_end, fields.get_bool("ignore_eos", false));
+  KVICK_TRY(const int64_t priority, fields.get_int("priority", 0, {INT32_MIN, INT32_MAX}));
+  KVICK_TRY(request.salt, fields.get_string("cache_salt", ""));
+  request.priority = static_cast<int32_t>(priority);
+  fields.ignore({"user", "metadata", "store", "service_tier", "safety_identifier",
+                 "prompt_cache_key", "prompt_cache_retention", "request_id", "rid"});
+  fields.ignore_defaults();
+  return Done{};
+}
+
+}  // namespace kvick::server

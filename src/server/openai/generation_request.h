@@ -1,0 +1,47 @@
+#pragma once
+// What completions and chats have in common: how to generate.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/answer/sampler.h"
+#include "engine/core/kv_options.h"
+#include "engine/core/spec_options.h"
+#include "server/request/fields.h"
+
+namespace kvick::server {
+
+// Most of what one request may ask for; more is refused.
+inline constexpr int64_t kMostChoices = 64;  // of one prompt
+inline constexpr size_t kMostPrompts = 256;
+inline constexpr size_t kMostStops = 16;
+inline constexpr size_t kMostStopBytes = 1024;
+inline constexpr int64_t kMostTopTokens = 20;
+inline constexpr size_t kMostBiases = 1024;  // each costs time with every token
+
+struct GenerationRequest {
+  std::string model;  // empty: the one that is served
+  bool stream = false, include_usage = false;
+  uint32_t choices = 1;
+  uint32_t beams = 0;  // as in engine::Job
+  float length_penalty = 1;
+  uint32_t max_tokens = 0;  // 0: until the model ends or the context is full
+  std::vector<std::string> stop;
+  engine::Sampling sampling;  // but for the seed
+  std::optional<uint64_t> seed;
+  std::optional<uint32_t> logprobs;  // report tokens, and so many of the likeliest
+  bool ignore_end = false;
+  int32_t priority = 0;
+  std::string salt;
+  std::optional<engine::KvOptions> kv;
+  std::optional<engine::SpecOptions> spec;
+  Json response_format;  // null: any text
+};
+
+// Reads them all but logprobs, whose form differs. default_tokens: max_tokens where it is not
+// given.
+ApiStatus read_generation(Fields& fields, uint32_t default_tokens, GenerationRequest& request);
+
+}  // namespace kvick::server

@@ -1,0 +1,106 @@
+#include <algorithm>
+#include <array>
+
+#include "server/openai/chat_request.h"
+
+namespace kvick::server {
+namespace {
+
+using base::Done;
+
+constexpr std::array kRoles = {"system", "user", "assistant", "tool"};
+
+ApiResult<std::string> read_part(const Fields& outer, const Json& part, const std::string& path) {
+  KVICK_TRY(Fields fields, outer.inside(part, path));
+  KVICK_TRY(const std::string type, fields.get_string("type", ""));
+  if (type != "text")
+    return bad_field(fields.path("type"), "{} is {}, but this server takes only text",
+                     fields.path("type"), in_quotes(type));
+  KVICK_TRY(std::string text, fields.get_string("text", ""));
+  KVICK_TRY_VOID(fields.check_rest());
+  return text;
+}
+
+// A string, or null.
+ApiResult<Json> read_content(Fields& message) {
+  const Json* content = message.find("content");
+  const std::string path = message.path("content");
+  if (content == nullptr || content->is_string()) return content ? *content : Json();
+  if (!content->is_array())
+    return bad_field(path, "{} must be a string or a list of parts of text", path);
+  std::string text;
+  size_t index = 0;
+  for (const Json& part : *content) {
+    KVICK_TRY(const std::string piece,
+              read_part(message, part, fmt::format("{}[{}]", path, index)));
+    text += (index++ > 0 ? "\n" : "") + piece;
+  }
+  return Json(std::move(text));
+}
+
+// OpenAI sends the arguments as JSON in a string; templates want the object.
+ApiStatus open_arguments(Json& call, const std::string& path) {
+  if (!call.is_object() || !call.contains("function") || !call["function"].is_object() ||
+      !call["function"].contains("name"))
+    return bad_field(path, "{} must be an object with a function and its name", path);
+  Json& arguments = call["function"]["arguments"];
+  if (arguments.is_null() || arguments == "") arguments = Json::object();
+  if (arguments.is_string()) {
+    auto parsed = parse_json(arguments.get_ref<const std::string&>());
+    if (!parsed.ok() || !parsed->is_object())
+      return bad_field(path, "{}.function.arguments must be a JSON object in a string", path);
+    arguments = *std::move(parsed);
+  }
+  return Done{};
+}
+
+ApiStatus open_calls(Json& message, const std::string& path) {
+  if (!message.contains("tool_calls")) return Done{};
+  Json& calls = message["tool_calls"];
+  if (calls.is_null()) {
+    message.erase("tool_calls");
+    return Done{};
+  }
+  if (!calls.is_array()) return bad_field(path, "{}.tool_calls must be a list", path);
+  for (size_t i = 0; i < calls.size(); ++i)
+    KVICK_TRY_VOID(open_arguments(calls[i], fmt::format("{}.tool_calls[{}]", path, i)));
+  return Done{};
+}
+
+// Fields that this server does not know are the template's.
+ApiResult<Json> read_message(const Fields& request, const Json& given, const std::string& path) {
+  KVICK_TRY(Fields fields, request.inside(given, path));
+  KVICK_TRY(std::string role, fields.get_string("role", ""));
+  if (role == "developer") role = "system";  // no template knows OpenAI's new name
+  if (std::find(kRoles.begin(), kRoles.end(), role) == kRoles.end())
+    return bad_field(fields.path("role"), "{} is {}; it must be one of {}", fields.path("role"),
+                     in_quotes(role), fmt::join(kRoles, ", "));
+  KVICK_TRY(Json content, read_content(fields));
+  const bool calls = fields.find("tool_calls") != nullptr;
+  if (content.is_null() && !(role == "assistant" && calls))
+    return bad_field(fields.path("content"), "{} is missing", fields.path("content"));
+  Json message = given;
+  message["role"] = role;
+  // Templates add to it, which null does not bear.
+  message["content"] = content.is_null() ? Json("") : std::move(content);
+  KVICK_TRY_VOID(open_calls(message, path));
+  return message;
+}
+
+}  // namespace
+
+ApiResult<Json> read_messages(Fields& fields) {
+  const Json* given = fields.find("messages");
+  if (given == nullptr) return bad_field("messages", "messages is missing");
+  if (!given->is_array() || given->empty())
+    return bad_field("messages", "messages must be a list of at least one message");
+  Json messages = Json::array();
+  for (const Json& one : *given) {
+    KVICK_TRY(Json message,
+              read_message(fields, one, fmt::format("messages[{}]", messages.size())));
+    messages.push_back(std::move(message));
+  }
+  return messages;
+}
+
+}  // namespace kvick::server

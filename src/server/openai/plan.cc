@@ -1,0 +1,113 @@
+#include "server/openai/plan.h"
+
+namespace kvick::server {
+namespace {
+
+ApiResult<std::shared_ptr<const text::Constraint>> constraint_of(const GenerationRequest& request,
+                                                                 const PlanContext& context) {
+  if (request.response_format.is_null()) return std::shared_ptr<const text::Constraint>();
+  auto made = context.constraint(request.response_format);
+  if (!made.ok()) return bad_field("response_format", "{}", made.error().message);
+  return *std::move(made);
+}
+
+// All of a job but its prompt.
+ApiResult<engine::Job> job_of(const GenerationRequest& request, const PlanContext& context) {
+  const uint32_t vocab = context.engine.model().config().vocab;
+  const auto checked = engine::check(request.sampling, vocab);
+  if (!checked.ok())
+    return bad_field(request.sampling.logit_bias.empty() ? "" : "logit_bias", "{}",
+                     checked.error().message);
+  engine::Job job;
+  job.max_tokens = request.max_tokens;
+  job.sampling = request.sampling;
+  job.sampling.seed = request.seed ? *request.seed : context.random();
+  job.choices = request.choices;
+  job.beams = request.beams;
+  job.length_penalty = request.length_penalty;
+  job.stop = request.stop;
+  job.ignore_end = request.ignore_end;
+  job.logprobs = request.logprobs;
+  job.priority = request.priority;
+  job.salt = request.salt;
+  job.kv = request.kv;
+  job.spec = request.spec;
+  KVICK_TRY(job.constraint, constraint_of(request, context));
+  return job;
+}
+
+ApiResult<std::vector<engine::Token>> tokens_of(const Prompt& prompt,
+                                                const engine::Engine& engine) {
+  const text::Tokenizer& tokenizer = engine.tokenizer();
+  if (const auto* text = std::get_if<std::string>(&prompt)) {
+    std::vector<engine::Token> tokens = tokenizer.encode(*text, true, true);
+    if (tokens.empty())
+      return bad_field("prompt", "prompt is empty: there is nothing to go on from");
+    return tokens;
+  }
+  const auto& tokens = std::get<std::vector<engine::Token>>(prompt);
+  if (tokens.empty()) return bad_field("prompt", "prompt is empty: there is nothing to go on from");
+  const size_t vocab = tokenizer.vocabulary().pieces.size();
+  for (const engine::Token token : tokens)
+    if (static_cast<size_t>(token) >= vocab)
+      return bad_field("prompt", "prompt has token {}, but the vocabulary ends at {}", token,
+                       vocab - 1);
+  return tokens;
+}
+
+// Prompts are answered apart from each other, though they share a request. The first has the
+// request's own seed, the others have it mixed (SplitMix64) with their place, so that neither they
+// nor their choices, which count up from it, meet. Steele, Lea, Flood 2014, "Fast splittable
+// pseudorandom number generators".
+uint64_t seed_of_prompt(uint64_t seed, size_t prompt) {
+  if (prompt == 0) return seed;
+  uint64_t z = seed + prompt * 0x9E3779B97F4A7C15;
+  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9;
+  z = (z ^ (z >> 27)) * 0x94D049BB133111EB;
+  return z ^ (z >> 31);
+}
+
+void copy_delivery(const GenerationRequest& request, Plan& plan) {
+  plan.choices = request.choices;
+  plan.stream = request.stream;
+  plan.include_usage = request.include_usage;
+}
+
+}  // namespace
+
+ApiResult<Plan> plan_completion(const CompletionRequest& request, const PlanContext& context) {
+  KVICK_TRY(const engine::Job job, job_of(request, context));
+  Plan plan;
+  copy_delivery(request, plan);
+  if (request.prompts.size() * request.choices > kMostPrompts)
+    return bad_field("n", "n times the number of prompts is more than {}", kMostPrompts);
+  for (const Prompt& prompt : request.prompts) {
+    plan.jobs.push_back(job);
+    plan.jobs.back().sampling.seed = seed_of_prompt(job.sampling.seed, plan.jobs.size() - 1);
+    plan.jobs.back().continues = true;
+    plan.jobs.back().prompt_logprobs = request.echo && request.logprobs.has_value();
+    KVICK_TRY(plan.jobs.back().prompt, tokens_of(prompt, context.engine));
+    if (!request.echo) continue;
+    const auto* text = std::get_if<std::string>(&prompt);
+    plan.echo.push_back(
+        text != nullptr ? *text : context.engine.tokenizer().decode(plan.jobs.back().prompt));
+  }
+  return plan;
+}
+
+ApiResult<Plan> plan_chat(const ChatRequest& request, const PlanContext& context) {
+  KVICK_TRY(engine::Job job, job_of(request, context));
+  auto tokens = context.engine.chat_tokens(request.messages, request.variables);
+  if (!tokens.ok()) return bad_field("messages", "{}", tokens.error().message);
+  job.prompt = *std::move(tokens);
+  if (job.prompt.empty())
+    return bad_field("messages", "the chat template makes an empty prompt of the messages");
+  Plan plan;
+  copy_delivery(request, plan);
+  plan.chat = true;
+  plan.tools = request.tools;
+  plan.jobs.push_back(std::move(job));
+  return plan;
+}
+
+}  // namespace kvick::server

@@ -1,0 +1,37 @@
+#pragma once
+// From a request's body to jobs for the engine's service.
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/core/engine.h"
+#include "engine/serving/service.h"
+#include "server/openai/chat_request.h"
+#include "server/openai/completion_request.h"
+
+namespace kvick::server {
+
+// What a response_format allows. Error: it is none that can be enforced, in one sentence.
+using MakeConstraint = std::function<base::Result<std::shared_ptr<const text::Constraint>>(
+    const Json& response_format)>;
+
+struct PlanContext {
+  const engine::Engine& engine;
+  const MakeConstraint& constraint;
+  const std::function<uint64_t()>& random;  // seeds of those who give none
+};
+
+struct Plan {
+  std::vector<engine::Job> jobs;  // without on_piece and on_end; at least one
+  std::vector<std::string> echo;  // per job, what its answers begin with; empty: nothing
+  uint32_t choices = 1;           // of each job
+  Tools tools;
+  bool chat = false, stream = false, include_usage = false;
+};
+
+ApiResult<Plan> plan_completion(const CompletionRequest& request, const PlanContext& context);
+ApiResult<Plan> plan_chat(const ChatRequest& request, const PlanContext& context);
+
+}  // namespace kvick::server

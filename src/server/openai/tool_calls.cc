@@ -1,0 +1,170 @@
+#include "server/openai/tool_calls.h"
+
+#include <algorithm>
+
+namespace kvick::server {
+namespace {
+
+constexpr std::string_view kOpen = "<tool_call>", kClose = "</tool_call>";
+constexpr std::string_view kSpace = " \t\r\n";
+
+// How many of the text's last bytes may be the beginning of a mark.
+size_t begun(std::string_view text, std::string_view mark) {
+  for (size_t n = std::min(text.size(), mark.size() - 1); n > 0; --n)
+    if (text.ends_with(mark.substr(0, n))) return n;
+  return 0;
+}
+
+// Takes the beginning of a JSON object apart.
+class Reader {
+ public:
+  explicit Reader(std::string_view text) : rest_(text) { skip_space(); }
+  bool skip(char c) {
+    if (rest_.empty() || rest_.front() != c) return false;
+    rest_.remove_prefix(1);
+    skip_space();
+    return true;
+  }
+  // "": there is no string here that has ended.
+  std::string string() {
+    if (rest_.empty() || rest_.front() != '"') return "";
+    size_t end = 1;
+    while (end < rest_.size() && rest_[end] != '"') end += rest_[end] == '\\' ? 2 : 1;
+    if (end >= rest_.size()) return "";
+    const auto parsed = parse_json(rest_.substr(0, end + 1));
+    rest_.remove_prefix(end + 1);
+    skip_space();
+    return parsed.ok() ? parsed->get<std::string>() : "";
+  }
+  std::string_view rest() const { return rest_; }
+
+ private:
+  void skip_space() {
+    rest_.remove_prefix(std::min(rest_.find_first_not_of(kSpace), rest_.size()));
+  }
+  std::string_view rest_;
+};
+
+// The call that a text is the beginning of; none if its name has not come.
+std::optional<ToolCall> begun_call(std::string_view text) {
+  Reader reader(text);
+  reader.skip('[');
+  if (!reader.skip('{') || reader.string() != "name" || !reader.skip(':')) return std::nullopt;
+  ToolCall call = {.name = reader.string(), .arguments = {}};
+  if (call.name.empty()) return std::nullopt;
+  if (!reader.skip(',')) return call;
+  const std::string key = reader.string();
+  if ((key == "arguments" || key == "parameters") && reader.skip(':'))
+    call.arguments = reader.rest();
+  return call;
+}
+
+}  // namespace
+
+std::vector<ToolCall> ToolCallParser::calls_of(std::string_view text) const {
+  const auto parsed = parse_json(text);
+  if (!parsed.ok()) return {};
+  const Json list = parsed->is_array() ? *parsed : Json::array({*parsed});
+  std::vector<ToolCall> calls;
+  for (const Json& one : list) {
+    if (!one.is_object() || !one.contains("name")) return {};
+    const Json& name = one["name"];
+    if (std::find(tools_.names.begin(), tools_.names.end(), name) == tools_.names.end()) return {};
+    const char* key = one.contains("arguments") ? "arguments" : "parameters";
+    const Json arguments = one.contains(key) ? one[key] : Json::object();
+    if (!arguments.is_object()) return {};
+    calls.push_back({.name = name.get<std::string>(), .arguments = to_text(arguments)});
+  }
+  return calls;
+}
+
+void ToolCallParser::take(std::vector<ToolCall> calls, std::string_view source, Found& found) {
+  if (calls.empty()) found.content += source;
+  after_call_ = !calls.empty();
+  for (ToolCall& call : calls)
+    if (tools_.parallel || calls_ == 0) {
+      ++calls_;
+      found.calls.push_back(std::move(call));
+    }
+}
+
+// A text that ended before its call did.
+void ToolCallParser::take_cut(std::string_view text, Found& found) {
+  found.cut = true;
+  std::optional<ToolCall> call = begun_call(text);
+  if (!call || (!tools_.parallel && calls_ > 0)) return;
+  if (std::find(tools_.names.begin(), tools_.names.end(), call->name) == tools_.names.end()) return;
+  ++calls_;
+  found.calls.push_back(*std::move(call));
+}
+
+// Takes what stands up to and with the first tag, or may be given out before one. False: nothing
+// more can be.
+bool ToolCallParser::drain_tagged(Found& found, Stage stage) {
+  const bool all = stage != Stage::kGrows;
+  // Lines between calls are not an answer of their own.
+  if (after_call_) held_.erase(0, std::min(held_.find_first_not_of(kSpace), held_.size()));
+  if (held_.empty()) return false;
+  after_call_ = false;
+  const size_t open = held_.find(kOpen);
+  if (open == std::string::npos) {
+    const size_t sure = held_.size() - (all ? 0 : begun(held_, kOpen));
+    found.content += held_.substr(0, sure);
+    held_.erase(0, sure);
+    return false;
+  }
+  found.content += held_.substr(0, open);
+  held_.erase(0, open);
+  const size_t close = held_.find(kClose);
+  // An answer that ends inside a call may have it whole: the closing tag may be an end token.
+  if (close == std::string::npos && !all) return false;
+  const size_t end = std::min(close, held_.size());
+  const size_t past =
+      std::min(end + (close == std::string::npos ? 0 : kClose.size()), held_.size());
+  const auto inside = std::string_view(held_).substr(kOpen.size(), end - kOpen.size());
+  std::vector<ToolCall> calls = calls_of(inside);
+  if (calls.empty() && close == std::string::npos && stage == Stage::kCut)
+    take_cut(inside, found);
+  else
+    take(std::move(calls), std::string_view(held_).substr(0, past), found);
+  held_.erase(0, past);
+  return true;
+}
+
+void ToolCallParser::drain(Found& found, Stage stage) {
+  const bool all = stage != Stage::kGrows, required = tools_.choice == Tools::Choice::kRequired;
+  if (!began_) {
+    const size_t first = held_.find_first_not_of(kSpace);
+    if (first == std::string::npos && !all) return;
+    began_ = true;
+    bare_ =
+        required || (first != std::string::npos && (held_[first] == '{' || held_[first] == '['));
+  }
+  if (bare_ && !all) return;
+  if (bare_) {
+    std::vector<ToolCall> calls = calls_of(held_);
+    if (calls.empty() && required)
+      take_cut(held_, found);
+    else
+      take(std::move(calls), held_, found);
+    held_.clear();
+    return;
+  }
+  while (drain_tagged(found, stage)) {
+  }
+}
+
+ToolCallParser::Found ToolCallParser::push(std::string_view text) {
+  held_ += text;
+  Found found;
+  drain(found, Stage::kGrows);
+  return found;
+}
+
+ToolCallParser::Found ToolCallParser::finish(bool whole) {
+  Found found;
+  drain(found, whole ? Stage::kWhole : Stage::kCut);
+  return found;
+}
+
+}  // namespace kvick::server

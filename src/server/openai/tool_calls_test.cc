@@ -1,0 +1,108 @@
+#include "server/openai/tool_calls.h"
+
+#include <gtest/gtest.h>
+
+namespace kvick::server {
+namespace {
+
+Tools two_tools() {
+  Tools tools;
+  tools.names = {"f", "g"};
+  tools.choice = Tools::Choice::kAuto;
+  return tools;
+}
+
+// "content|name(arguments)|..." of a text that comes in pieces of so many bytes.
+std::string found_in(std::string_view text, size_t piece_bytes, const Tools& tools = two_tools(),
+                     bool whole = true) {
+  ToolCallParser parser(tools);
+  std::string content, calls;
+  const auto add = [&](const ToolCallParser::Found& found) {
+    content += found.content;
+    for (const ToolCall& call : found.calls)
+      calls += fmt::format("|{}({})", call.name, call.arguments);
+  };
+  for (size_t at = 0; at < text.size(); at += piece_bytes)
+    add(parser.push(text.substr(at, piece_bytes)));
+  add(parser.finish(whole));
+  return content + calls;
+}
+
+struct Case {
+  const char *text, *found;
+};
+constexpr Case kCases[] = {
+    {"just text", "just text"},
+    {"a < b <tool", "a < b <tool"},
+    {R"(<tool_call>{"name":"f","arguments":{"x":1}}</tool_call>)", R"(|f({"x":1}))"},
+    {"Let me see.\n<tool_call>\n{\"name\": \"f\", \"arguments\": {}}\n</tool_call>\n"
+     "<tool_call>{\"name\": \"g\"}</tool_call>\n",
+     "Let me see.\n|f({})|g({})"},
+    {R"(<tool_call>{"name":"f","arguments":{}})", "|f({})"},
+    {R"(<tool_call>{"name":"h","arguments":{}}</tool_call> so)",
+     R"(<tool_call>{"name":"h","arguments":{}}</tool_call> so)"},
+    {"<tool_call>{broken</tool_call>", "<tool_call>{broken</tool_call>"},
+    {R"({"name": "f", "parameters": {"x": [1, 2]}})", R"(|f({"x":[1,2]}))"},
+    {R"( [{"name":"f"},{"name":"g","arguments":{"a":null}}] )", R"(|f({})|g({"a":null}))"},
+    {R"({"answer": 42})", R"({"answer": 42})"},
+    {R"({"name": "f", "arguments": 3})", R"({"name": "f", "arguments": 3})"},
+    {"{", "{"},
+    {"", ""},
+    {"  ", "  "},
+};
+
+TEST(ToolCalls, AreFoundHoweverTheTextIsCut) {
+  for (const Case& one : kCases)
+    for (const size_t bytes : {1, 2, 3, 7, 1000})
+      EXPECT_EQ(found_in(one.text, bytes), one.found) << "in pieces of " << bytes;
+}
+
+// An answer that max_tokens ended, where a call was required and where it was not.
+struct CutCase {
+  const char *text, *required, *free;
+};
+constexpr CutCase kCutCases[] = {
+    {"", "", ""},
+    {" ", "", " "},
+    {R"({"name)", "", R"({"name)"},
+    {R"({"name": "f)", "", R"({"name": "f)"},
+    {R"({"name": "f")", "|f()", R"({"name": "f")"},
+    {R"({"name": "f", "arg)", "|f()", R"({"name": "f", "arg)"},
+    {R"({"name": "f", "arguments": {"x": "a\")", R"(|f({"x": "a\"))",
+     R"({"name": "f", "arguments": {"x": "a\")"},
+    {R"({"name": "f", "arguments": {"x": 1})", R"(|f({"x": 1}))",
+     R"({"name": "f", "arguments": {"x": 1})"},
+    {R"({"name": "f", "arguments": {"x": 1}})", R"(|f({"x":1}))", R"(|f({"x":1}))"},
+    {R"({"name": "other", "arguments": {"x")", "", R"({"name": "other", "arguments": {"x")"},
+    {R"(So: <tool_call>{"name": "f", "arguments": {"x")", "", R"(So: |f({"x"))"},
+    {R"(So: <tool_call>{"na)", "", "So: "},
+    {R"(<tool_call>{"name": "f"}</tool_call><tool_call>{"name": "g", "argu)", "", R"(|f({})|g())"},
+    {"So: <tool_c", "", "So: <tool_c"},
+};
+
+TEST(ToolCalls, ThatAreCutOffAreNoContent) {
+  Tools required = two_tools();
+  required.choice = Tools::Choice::kRequired;
+  for (const CutCase& one : kCutCases)
+    for (const size_t bytes : {1, 2, 3, 7, 1000}) {
+      EXPECT_EQ(found_in(one.text, bytes, required, false), one.required) << one.text;
+      EXPECT_EQ(found_in(one.text, bytes, two_tools(), false), one.free) << one.text;
+    }
+}
+
+TEST(ToolCalls, EndAfterTheFirstWhereOnlyOneIsWanted) {
+  Tools tools = two_tools();
+  tools.parallel = false;
+  EXPECT_EQ(found_in(R"([{"name":"f"},{"name":"g"}])", 100, tools), "|f({})");
+}
+
+TEST(ToolCalls, DoNotHoldBackTextThatCannotBecomeOne) {
+  const Tools tools = two_tools();
+  ToolCallParser parser(tools);
+  EXPECT_EQ(parser.push("The answer").content, "The answer");
+  EXPECT_EQ(parser.push(" is <to").content, " is ");
+  EXPECT_EQ(parser.push("day>").content, "<today>");
+}
+
+}  // namespace
+}  // namespace kvick::server

@@ -1,0 +1,107 @@
+#include "server/openai/tools.h"
+
+#include <algorithm>
+
+namespace kvick::server {
+namespace {
+
+using base::Done;
+
+// What else a tool has is the template's.
+ApiResult<std::string> tool_name(const Fields& request, const Json& tool, const std::string& path) {
+  KVICK_TRY(Fields outer, request.inside(tool, path));
+  KVICK_TRY(const std::string type, outer.get_string("type", ""));
+  if (type != "function") return bad_field(path + ".type", "{}.type must be \"function\"", path);
+  const Json* function = outer.find("function");
+  if (function == nullptr) return bad_field(path, "{}.function is missing", path);
+  KVICK_TRY(Fields inner, request.inside(*function, path + ".function"));
+  KVICK_TRY(std::string name, inner.get_string("name", ""));
+  if (name.empty()) return bad_field(inner.path("name"), "{} is missing", inner.path("name"));
+  const Json* parameters = inner.find("parameters");
+  if (parameters != nullptr && !parameters->is_object())
+    return bad_field(inner.path("parameters"), "{} must be a JSON schema",
+                     inner.path("parameters"));
+  return name;
+}
+
+ApiStatus read_list(const Fields& request, const Json& list, Tools& tools) {
+  if (!list.is_array() || list.empty() || list.size() > kMostTools)
+    return bad_field("tools", "tools must be a list of 1 to {} tools", kMostTools);
+  for (const Json& tool : list) {
+    KVICK_TRY(std::string name,
+              tool_name(request, tool, fmt::format("tools[{}]", tools.names.size())));
+    tools.names.push_back(std::move(name));
+  }
+  tools.list = list;
+  tools.choice = Tools::Choice::kAuto;
+  return Done{};
+}
+
+ApiStatus choose_named(const Fields& request, const Json& value, Tools& tools) {
+  const Json* function =
+      value.is_object() && value.contains("function") ? &value["function"] : nullptr;
+  if (function == nullptr || !function->is_object() || !function->contains("name") ||
+      !(*function)["name"].is_string())
+    return bad_field("tool_choice",
+                     "tool_choice must be \"none\", \"auto\", \"required\" or {{\"type\": "
+                     "\"function\", \"function\": {{\"name\": ...}}}}");
+  KVICK_TRY(Fields outer, request.inside(value, "tool_choice"));
+  KVICK_TRY(Fields inner, request.inside(*function, "tool_choice.function"));
+  outer.ignore({"type", "function"});
+  inner.ignore({"name"});
+  KVICK_TRY_VOID(outer.check_rest());
+  KVICK_TRY_VOID(inner.check_rest());
+  const auto name = (*function)["name"].get<std::string>();
+  if (std::find(tools.names.begin(), tools.names.end(), name) == tools.names.end())
+    return bad_field("tool_choice", "tool_choice names {}, which is not among the tools",
+                     in_quotes(name));
+  tools.names = {name};
+  tools.choice = Tools::Choice::kRequired;
+  return Done{};
+}
+
+ApiStatus read_choice(const Fields& request, const Json& value, Tools& tools) {
+  if (value == "none") {
+    tools = {};  // as if they were not there: a model that sees tools may call them
+    return Done{};
+  }
+  if (!tools.offered()) return bad_field("tool_choice", "tool_choice needs tools to choose from");
+  if (value == "auto") return Done{};
+  if (value != "required") return choose_named(request, value, tools);
+  tools.choice = Tools::Choice::kRequired;
+  return Done{};
+}
+
+}  // namespace
+
+ApiResult<Tools> read_tools(Fields& fields) {
+  Tools tools;
+  const Json* list = fields.find("tools");
+  if (list != nullptr && !(list->is_array() && list->empty()))
+    KVICK_TRY_VOID(read_list(fields, *list, tools));
+  KVICK_TRY(tools.parallel, fields.get_bool("parallel_tool_calls", true));
+  if (const Json* choice = fields.find("tool_choice"))
+    KVICK_TRY_VOID(read_choice(fields, *choice, tools));
+  return tools;
+}
+
+Json Tools::response_format() const {
+  if (choice != Choice::kRequired) return nullptr;
+  Json calls = Json::array();
+  for (const Json& tool : list) {
+    const Json& function = tool["function"];
+    if (std::find(names.begin(), names.end(), function["name"]) == names.end()) continue;
+    const bool given = function.contains("parameters") && function["parameters"].is_object();
+    const Json any = {{"type", "object"}};
+    calls.push_back({{"type", "object"},
+                     {"properties",
+                      {{"name", {{"enum", Json::array({function["name"]})}}},
+                       {"arguments", given ? function["parameters"] : any}}},
+                     {"required", Json::array({"name", "arguments"})},
+                     {"additionalProperties", false}});
+  }
+  const Json schema = calls.size() == 1 ? calls[0] : Json({{"anyOf", calls}});
+  return {{"type", "json_schema"}, {"json_schema", {{"name", "tool_call"}, {"schema", schema}}}};
+}
+
+}  // namespace kvick::server

@@ -1,0 +1,126 @@
+#include "server/ops/client_limits.h"
+
+#include <algorithm>
+
+#include "kv/registry/policies.h"
+#include "server/request/fields.h"
+
+namespace kvick::server {
+namespace {
+
+using base::Done;
+using kernels::DType;
+
+std::string lower_name(DType type) {
+  std::string name(kernels::dtype_info(type).name);
+  for (char& c : name) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return name;
+}
+
+ApiError refused_kv(std::string_view what, std::string_view asked, std::string_view own) {
+  return bad_field("kv",
+                   "requests may not choose the {} {} here; the server's own is {}, and its "
+                   "--client-kv allows others",
+                   what, in_quotes(asked), own);
+}
+
+bool takes_no_more(DType type, DType own) {
+  const kernels::DTypeInfo &a = kernels::dtype_info(type), &b = kernels::dtype_info(own);
+  return uint64_t{a.block_bytes} * b.block <= uint64_t{b.block_bytes} * a.block;
+}
+
+// Both with nothing left open.
+bool may_choose_types(const engine::KvOptions& asked, const ClientLimits& limits,
+                      const engine::KvOptions& own) {
+  const std::string text = engine::kv_type_text(asked);
+  if (text == engine::kv_type_text(own)) return true;
+  if (asked.aging) return limits.kv_names.contains(text.substr(0, text.find(':')));
+  const auto may = [&](DType type, DType most) {
+    return limits.kv_names.contains(lower_name(type)) || takes_no_more(type, most);
+  };
+  return may(*asked.k_type, own.aging ? own.aging->k_type : *own.k_type) &&
+         may(*asked.v_type, own.aging ? own.aging->v_type : *own.v_type);
+}
+
+// A request cannot name the file that the server's own policy has.
+std::string select_text(engine::KvOptions options) {
+  options.select.options.erase("file");
+  return engine::kv_select_text(options);
+}
+
+ApiStatus check_kv(const engine::KvOptions& asked, const ClientLimits& limits,
+                   const engine::Engine& engine) {
+  if (limits.any_kv) return Done{};
+  const engine::KvOptions own = engine.resolved(limits.own_kv);
+  const std::string strategy = kv::spec_text(asked.spec), own_strategy = kv::spec_text(own.spec);
+  if (!asked.spec.name.empty() && strategy != own_strategy &&
+      !limits.kv_names.contains(asked.spec.name))
+    return refused_kv("cache strategy", strategy, own_strategy);
+  const engine::KvOptions types = engine.resolved(asked);
+  if ((asked.k_type || asked.v_type) && !may_choose_types(types, limits, own))
+    return refused_kv("cache type", engine::kv_type_text(types), engine::kv_type_text(own));
+  const std::string select = select_text(asked), own_select = select_text(own);
+  if (!asked.select.name.empty() && select != own_select &&
+      !limits.kv_names.contains(asked.select.name))
+    return refused_kv("policy", select, own_select);
+  return Done{};
+}
+
+// Numbers in the answer to a job.
+uint64_t reported(const engine::Job& job, uint32_t context) {
+  if (!job.logprobs) return 0;
+  const uint64_t prompt = job.prompt.size();
+  const uint64_t room = context - std::min<uint64_t>(prompt, context);
+  const uint64_t answer = job.max_tokens == 0 ? room : std::min<uint64_t>(job.max_tokens, room);
+  return job.choices * ((job.prompt_logprobs ? prompt : 0) + answer) * (1 + *job.logprobs);
+}
+
+ApiStatus check_size(const Plan& plan, uint32_t context) {
+  uint64_t numbers = 0, echoed = 0;
+  for (const engine::Job& job : plan.jobs) numbers += reported(job, context);
+  for (const std::string& text : plan.echo) echoed += text.size() * plan.choices;
+  if (numbers > kMostReported)
+    return bad_field("logprobs",
+                     "this asks for up to {} logprobs (prompts x n x tokens x likeliest tokens), "
+                     "but an answer has at most {}; lower n, logprobs or max_tokens",
+                     numbers, kMostReported);
+  if (echoed > kMostEchoBytes)
+    return bad_field("echo",
+                     "n times the prompts are {} bytes to repeat, but at most {} are; "
+                     "lower n or leave echo out",
+                     echoed, kMostEchoBytes);
+  return Done{};
+}
+
+}  // namespace
+
+base::Status<> read_client_kv(const std::vector<std::string>& names, ClientLimits& limits) {
+  for (const std::string& name : names) {
+    if (name == "own") continue;
+    const bool known = kv::find_strategy(name) != nullptr || kv::find_policy(name) != nullptr ||
+                       name == "none" || engine::parse_kv_options("", name).ok();
+    if (name == "any")
+      limits.any_kv = true;
+    else if (!known || name.empty() || name.find_first_of(":=") != std::string::npos)
+      return base::fail(
+          "--client-kv {}: give names of strategies, types and policies without options, as paged, "
+          "q8 or quest; own, or any",
+          in_quotes(name));
+    else
+      limits.kv_names.insert(name);
+  }
+  return base::Done{};
+}
+
+ApiStatus check_limits(const Plan& plan, const ClientLimits& limits, const LimitContext& context) {
+  const engine::Job& job = plan.jobs.front();  // all of a request's are alike but for the prompt
+  if (job.priority > limits.max_priority)
+    return bad_field("priority",
+                     "priority is {}, but requests may have at most {} here, which the server's "
+                     "--max-priority sets",
+                     job.priority, limits.max_priority);
+  if (job.kv) KVICK_TRY_VOID(check_kv(*job.kv, limits, context.engine));
+  return check_size(plan, context.context);
+}
+
+}  // namespace kvick::server

@@ -1,0 +1,182 @@
+#include "server/ops/metrics_text.h"
+
+#include <fmt/format.h>
+#include <iterator>
+
+namespace kvick::server {
+namespace {
+
+using engine::Histogram;
+
+class Text {
+ public:
+  void head(std::string_view name, std::string_view type, std::string_view help) {
+    fmt::format_to(std::back_inserter(out_), "# HELP kvick_{} {}\n# TYPE kvick_{} {}\n", name, help,
+                   name, type);
+  }
+  template <typename T>
+  void sample(std::string_view name, std::string_view labels, T value) {
+    fmt::format_to(std::back_inserter(out_), "kvick_{}{} {}\n", name, labels, value);
+  }
+  template <typename T>
+  void counter(std::string_view name, T value, std::string_view help) {
+    head(name, "counter", help);
+    sample(name, "", value);
+  }
+  template <typename T>
+  void gauge(std::string_view name, T value, std::string_view help) {
+    head(name, "gauge", help);
+    sample(name, "", value);
+  }
+  void histogram(std::string_view name, const Histogram& histogram, std::string_view help) {
+    head(name, "histogram", help);
+    const std::string bucket = fmt::format("{}_bucket", name);
+    uint64_t below = 0;  // buckets of Prometheus count all at or below their bound
+    for (size_t i = 0; i < Histogram::kBounds.size(); ++i)
+      sample(bucket, fmt::format("{{le=\"{}\"}}", Histogram::kBounds[i]),
+             below += histogram.counts[i]);
+    sample(bucket, "{le=\"+Inf\"}", below + histogram.counts.back());
+    sample(fmt::format("{}_sum", name), "", histogram.sum);
+    sample(fmt::format("{}_count", name), "", below + histogram.counts.back());
+  }
+  std::string take() { return std::move(out_); }
+
+ private:
+  std::string out_;
+};
+
+void add_jobs(Text& text, const engine::Metrics& m) {
+  text.head("jobs", "gauge", "Jobs now, by state.");
+  text.sample("jobs", "{state=\"waiting\"}", m.waiting);
+  text.sample("jobs", "{state=\"running\"}", m.running);
+  text.sample("jobs", "{state=\"preempted\"}", m.preempted);
+  text.gauge("job_tokens", m.job_tokens, "Tokens of these jobs: prompts, and answers so far.");
+  text.head("jobs_total", "counter", "Jobs that ended, by how.");
+  text.sample("jobs_total", "{end=\"finished\"}", m.finished);
+  text.sample("jobs_total", "{end=\"cancelled\"}", m.cancelled);
+  text.sample("jobs_total", "{end=\"failed\"}", m.failed);
+  text.sample("jobs_total", "{end=\"refused\"}", m.refused);
+  text.counter("prompt_tokens_total", m.prompt_tokens, "Tokens of prompts.");
+  text.counter("cached_tokens_total", m.cached_tokens, "Of these, found in the cache.");
+  text.counter("generated_tokens_total", m.generated_tokens, "Tokens of answers.");
+  text.counter("steps_total", m.steps, "Forward passes.");
+  text.counter("step_tokens_total", m.step_tokens, "Tokens that went through them.");
+  text.counter("drafted_tokens_total", m.drafted, "Guesses that went through them beside these.");
+  text.counter("accepted_tokens_total", m.accepted, "Guesses that became tokens of answers.");
+}
+
+void add_times(Text& text, const engine::Metrics& m) {
+  text.histogram("queue_seconds", m.queue, "From submitting a job to its first step.");
+  text.histogram("first_token_seconds", m.first_token, "From submitting a job to its first token.");
+  text.histogram("between_tokens_seconds", m.between_tokens, "Between tokens of one answer.");
+}
+
+void add_preemption(Text& text, const engine::Metrics& m) {
+  text.head("preemptions_total", "counter", "Jobs that made room for others, by how.");
+  text.sample("preemptions_total", "{how=\"swap\"}", m.swaps);
+  text.sample("preemptions_total", "{how=\"recompute\"}", m.recomputations);
+  text.counter("swapped_bytes_total", m.swapped_bytes, "Moved out and in again.");
+  text.counter("recomputed_tokens_total", m.recomputed_tokens, "Tokens computed again.");
+  text.counter("preemption_seconds_total", m.preemption_seconds, "Time lost to either.");
+}
+
+void add_memory(Text& text, const engine::Metrics& m) {
+  text.gauge("kv_limit_bytes", m.kv_limit_bytes, "Most memory for keys and values.");
+  text.head("kv_bytes", "gauge", "Memory for keys and values, by what it holds.");
+  text.sample("kv_bytes", "{what=\"used\"}", m.kv.used_bytes);
+  text.sample("kv_bytes", "{what=\"allocated\"}", m.kv.allocated_bytes);
+  text.sample("kv_bytes", "{what=\"wasted\"}", m.kv.wasted_bytes);
+  text.sample("kv_bytes", "{what=\"shared\"}", m.kv.shared_bytes);
+  text.sample("kv_bytes", "{what=\"cached\"}", m.kv.cached_bytes);
+  text.sample("kv_bytes", "{what=\"slow\"}", m.kv.slow_bytes);
+  text.sample("kv_bytes", "{what=\"draft\"}", m.draft_bytes);
+  text.head("kv_slow_bytes_total", "counter", "Moved between memory and the slower tier.");
+  text.sample("kv_slow_bytes_total", "{way=\"read\"}", m.kv.slow_read_bytes);
+  text.sample("kv_slow_bytes_total", "{way=\"written\"}", m.kv.slow_written_bytes);
+  text.counter("kv_copied_bytes_total", m.kv.copied_bytes, "Rows copied by growing or sharing.");
+  text.gauge("kv_metadata_bytes", m.kv.metadata_bytes,
+             "Beside the limit: about what block tables and prefix trees take.");
+  text.histogram("kv_reuse_age_seconds", m.reuse_age,
+                 "Of blocks that a prompt found in the cache: since they were used last.");
+  text.gauge("kv_sequences", m.kv.sequences, "Sequences with rows now.");
+}
+
+// The mean of what a policy misses is the one over the other.
+void add_checks(Text& text, const std::map<std::string, engine::Metrics::Checks>& checks) {
+  if (checks.empty()) return;
+  text.head("kv_select_lost_mass", "summary",
+            "Attention that rows left out would have had, 0 to 1, in sampled exact checks.");
+  for (const auto& [policy, one] : checks) {
+    const std::string label = fmt::format("{{policy=\"{}\"}}", policy);
+    text.sample("kv_select_lost_mass_sum", label, one.lost_mass);
+    text.sample("kv_select_lost_mass_count", label, one.count);
+  }
+}
+
+void add_files(Text& text, const engine::FileCounts& files) {
+  text.gauge("kv_file_bytes", files.bytes, "Files of the prefix cache.");
+  text.gauge("kv_file_limit_bytes", files.limit_bytes, "Most that they may take.");
+  text.gauge("kv_file_blocks", files.files, "How many they are; each is a block of rows.");
+  text.head("kv_file_events_total", "counter", "What became of reads and writes of these files.");
+  const std::pair<std::string_view, uint64_t> events[] = {{"hit", files.hits},
+                                                          {"write", files.writes},
+                                                          {"eviction", files.evictions},
+                                                          {"torn", files.torn},
+                                                          {"foreign", files.foreign},
+                                                          {"missing", files.missing},
+                                                          {"late", files.late},
+                                                          {"failed_write", files.failed_writes},
+                                                          {"dropped_write", files.dropped_writes}};
+  for (const auto& [event, count] : events)
+    text.sample("kv_file_events_total", fmt::format("{{event=\"{}\"}}", event), count);
+}
+
+void add_instances(Text& text, std::span<const engine::Metrics> instances) {
+  if (instances.empty()) return;
+  const auto each = [&](std::string_view name, std::string_view what, auto value) {
+    for (size_t i = 0; i < instances.size(); ++i)
+      text.sample(name, fmt::format("{{instance=\"{}\"{}}}", i, what), value(instances[i]));
+  };
+  text.head("instance_jobs", "gauge", "Jobs now of each instance, by state.");
+  each("instance_jobs", ",state=\"waiting\"", [](const auto& m) { return m.waiting; });
+  each("instance_jobs", ",state=\"running\"", [](const auto& m) { return m.running; });
+  each("instance_jobs", ",state=\"preempted\"", [](const auto& m) { return m.preempted; });
+  text.head("instance_kv_bytes", "gauge", "Memory of each instance, by what it holds.");
+  each("instance_kv_bytes", ",what=\"used\"", [](const auto& m) { return m.kv.used_bytes; });
+  each("instance_kv_bytes", ",what=\"allocated\"",
+       [](const auto& m) { return m.kv.allocated_bytes; });
+  each("instance_kv_bytes", ",what=\"cached\"", [](const auto& m) { return m.kv.cached_bytes; });
+  text.head("instance_jobs_finished_total", "counter", "Jobs that each instance finished.");
+  each("instance_jobs_finished_total", "", [](const auto& m) { return m.finished; });
+  text.head("instance_step_tokens_total", "counter", "Tokens that each instance computed.");
+  each("instance_step_tokens_total", "", [](const auto& m) { return m.step_tokens; });
+}
+
+void add_network(Text& text, const NetworkCounters& n) {
+  text.gauge("http_connections", n.open, "Connections now.");
+  text.counter("http_connections_total", n.accepted, "Connections taken.");
+  text.counter("http_requests_total", n.requests, "Requests, well-formed ones.");
+  text.head("http_dropped_total", "counter", "Connections refused or ended, by why.");
+  text.sample("http_dropped_total", "{why=\"too_many\"}", n.refused);
+  text.sample("http_dropped_total", "{why=\"timeout\"}", n.timed_out);
+  text.sample("http_dropped_total", "{why=\"slow_reader\"}", n.slow);
+  text.sample("http_dropped_total", "{why=\"malformed\"}", n.malformed);
+}
+
+}  // namespace
+
+std::string metrics_text(const engine::Metrics& metrics, const NetworkCounters& network,
+                         std::span<const engine::Metrics> instances) {
+  Text text;
+  add_jobs(text, metrics);
+  add_times(text, metrics);
+  add_preemption(text, metrics);
+  add_memory(text, metrics);
+  add_checks(text, metrics.checks);
+  add_files(text, metrics.files);
+  add_instances(text, instances);
+  add_network(text, network);
+  return text.take();
+}
+
+}  // namespace kvick::server

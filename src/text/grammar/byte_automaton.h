@@ -1,0 +1,86 @@
+#pragma once
+// A grammar as a deterministic automaton, whose states are made when they are first met (as lazy
+// regular-expression engines do). A state is the set of all readings of the text so far: where in
+// the grammar, and which calls to return to.
+
+#include <cstdint>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "text/grammar/byte_grammar.h"
+
+namespace kvick::text {
+
+// Not thread-safe. Of equal grammars, the same bytes lead to states that take the same bytes.
+class ByteAutomaton {
+ public:
+  using Node = int32_t;
+  static constexpr Node kDead = -1;
+  // Readings followed at once. A text with more of them, whose number may double with every level
+  // of an ambiguous schema, goes on with this many: what they take is still an instance.
+  static constexpr uint32_t kMostReadings = 1024;
+
+  explicit ByteAutomaton(std::shared_ptr<const Grammar> grammar);
+
+  Node start();
+  Node step(Node node, uint8_t byte) {
+    const Node known = next_[static_cast<size_t>(node) * classes_ + grammar_->class_of[byte]];
+    return known != kUnknown ? known : find_step(node, byte);
+  }
+  bool complete(Node node) const { return nodes_[static_cast<size_t>(node)].complete; }
+  // A string goes on here: so many whole characters that need no escape are all right.
+  uint32_t room(Node node) const { return nodes_[static_cast<size_t>(node)].room; }
+
+  // It holds so much that one should go on in a new one; adopt() takes a state over.
+  bool full() const { return next_.size() + held_ > kMostHeld; }
+  Node adopt(const ByteAutomaton& other, Node node);
+
+ private:
+  static constexpr Node kUnknown = -2;
+  static constexpr size_t kMostHeld = 4 << 20;  // numbers of 4 or 8 bytes
+
+  using Stack = uint32_t;  // 0: empty
+  struct Frame {
+    StateId then;
+    Stack below;
+    uint32_t depth;
+  };
+  // State and stack, in one number.
+  using Reading = uint64_t;
+  using Readings = std::vector<Reading>;
+  struct HashOfReadings {
+    size_t operator()(const Readings& readings) const;
+  };
+  struct NodeData {
+    const Readings* readings;  // sorted; only those that can go on with a byte
+    bool complete;
+    uint32_t room;
+  };
+
+  template <typename Find>
+  Node whole(const Find& find);
+  Node find_step(Node node, uint8_t byte);
+  Stack push(StateId then, Stack below);
+  Stack adopt_stack(const ByteAutomaton& other, Stack stack);
+  void reach(StateId state, Stack stack);
+  bool see(Reading reading);  // false if it was seen already
+  void forget_seen();
+  void follow_calls(const Grammar::State& state, Stack stack);
+  // The node of what was reached, and of what that reaches without a byte.
+  Node close();
+
+  std::shared_ptr<const Grammar> grammar_;
+  size_t classes_;
+  std::vector<Frame> frames_;  // the first one is no frame: the empty stack
+  std::unordered_map<uint64_t, Stack> stack_of_;
+  std::unordered_map<Readings, Node, HashOfReadings> node_of_;
+  std::vector<NodeData> nodes_;
+  std::vector<Node> next_;  // [nodes][classes]
+  size_t held_ = 0;
+  // Scratch of close().
+  std::vector<Reading> reached_;
+  std::vector<Reading> seen_;  // open addressing, at most half full; kNone: free
+};
+
+}  // namespace kvick::text

@@ -1,0 +1,256 @@
+#include "text/grammar/byte_grammar.h"
+
+#include <algorithm>
+
+#include "text/grammar/byte_automaton.h"
+
+namespace kvick::text {
+namespace {
+
+using base::fail;
+using State = Grammar::State;
+
+// Cuts what leads out by bytes down to the speakable ones.
+void keep_speakable(const ByteSet& speakable, std::vector<State>& states) {
+  for (State& state : states) {
+    std::vector<Grammar::Bytes> kept;
+    for (const Grammar::Bytes& edge : state.bytes) {
+      for (uint32_t byte = edge.first; byte <= edge.last; ++byte) {
+        if (!speakable[byte]) continue;
+        const auto it = static_cast<uint8_t>(byte);
+        const bool grows = !kept.empty() && kept.back().to == edge.to &&
+                           kept.back().last + 1U == byte && byte > edge.first;
+        if (grows)
+          kept.back().last = it;
+        else
+          kept.push_back({it, it, edge.to});
+      }
+    }
+    state.bytes = std::move(kept);
+  }
+}
+
+// Heights by Knuth's generalisation of Dijkstra's algorithm: states are settled from the lowest
+// upwards, and a call is known when both the rule and what follows it are.
+class Heights {
+ public:
+  explicit Heights(Grammar& grammar) : g_(grammar), into_(grammar.states.size()) {
+    for (StateId from = 0; from < g_.states.size(); ++from) {
+      for (const auto& edge : g_.states[from].bytes) into_[edge.to].push_back({from, kNoCall});
+      for (const StateId to : g_.states[from].skips) into_[to].push_back({from, kNoCall});
+      for (uint32_t i = 0; i < g_.states[from].calls.size(); ++i) {
+        const Grammar::Call& call = g_.states[from].calls[i];
+        into_[call.then].push_back({from, i});
+        into_[g_.rules[call.rule].start].push_back({from, i});
+      }
+    }
+  }
+
+  void settle() {
+    for (const Grammar::Rule& rule : g_.rules) waiting_[0].push_back(rule.end);
+    for (uint32_t height = 0; height <= Grammar::kMostDepth; ++height) {
+      while (!waiting_[height].empty()) {
+        const StateId state = waiting_[height].back();
+        waiting_[height].pop_back();
+        if (g_.states[state].height != Grammar::kDead) continue;
+        g_.states[state].height = static_cast<uint8_t>(height);
+        for (const Way& way : into_[state]) reach(way, height);
+      }
+    }
+  }
+
+ private:
+  static constexpr uint32_t kNoCall = UINT32_MAX;
+  struct Way {
+    StateId from;
+    uint32_t call;  // of `from`, or kNoCall
+  };
+
+  void reach(const Way& way, uint32_t height) {
+    const State& from = g_.states[way.from];
+    if (from.height != Grammar::kDead) return;
+    if (way.call != kNoCall) {
+      const Grammar::Call& call = from.calls[way.call];
+      const uint32_t inside = g_.states[g_.rules[call.rule].start].height;
+      const uint32_t then = g_.states[call.then].height;
+      if (inside == Grammar::kDead || then == Grammar::kDead) return;
+      height = std::max(then, inside + (g_.is_tail(call) ? 0 : 1));
+    }
+    if (height <= Grammar::kMostDepth) waiting_[height].push_back(way.from);
+  }
+
+  Grammar& g_;
+  std::vector<std::vector<Way>> into_;
+  std::array<std::vector<StateId>, Grammar::kMostDepth + 1> waiting_;
+};
+
+void remove_dead(Grammar& g) {
+  const auto dead = [&](StateId state) { return g.states[state].height == Grammar::kDead; };
+  for (State& state : g.states) {
+    std::erase_if(state.bytes, [&](const auto& edge) { return dead(edge.to); });
+    std::erase_if(state.skips, dead);
+    std::erase_if(state.calls, [&](const auto& call) {
+      return dead(call.then) || dead(g.rules[call.rule].start);
+    });
+  }
+}
+
+void find_classes(Grammar& g) {
+  std::bitset<257> begins;
+  begins[0] = true;
+  for (const State& state : g.states)
+    for (const auto& edge : state.bytes) begins[edge.first] = begins[edge.last + 1U] = true;
+  for (uint32_t byte = 0; byte < 256; ++byte) {
+    if (begins[byte]) g.classes.push_back(static_cast<uint8_t>(byte));
+    g.class_of[byte] = static_cast<uint8_t>(g.classes.size() - 1);
+  }
+}
+
+// Which states are at hand before a byte is read.
+class Reach {
+ public:
+  explicit Reach(const Grammar& grammar)
+      : g_(grammar), nullable_(grammar.rules.size()), seen_(grammar.states.size()) {
+    for (bool changed = true; changed;) {
+      changed = false;
+      for (RuleId rule = 0; rule < g_.rules.size(); ++rule) {
+        if (nullable_[rule]) continue;
+        from(g_.rules[rule].start, false);
+        nullable_[rule] = seen(g_.rules[rule].end);
+        changed |= nullable_[rule];
+      }
+    }
+  }
+
+  // The states; into: those of called rules too. Ends early when there are too many.
+  const std::vector<StateId>& from(StateId state, bool into) {
+    ++round_;
+    found_.clear();
+    add(state);
+    for (size_t i = 0; i < found_.size() && found_.size() <= kMost; ++i) {
+      const State& at = g_.states[found_[i]];
+      for (const StateId to : at.skips) add(to);
+      for (const Grammar::Call& call : at.calls) {
+        if (into) add(g_.rules[call.rule].start);
+        if (nullable_[call.rule]) add(call.then);
+      }
+    }
+    return found_;
+  }
+
+  static constexpr size_t kMost = 4 * ByteAutomaton::kMostReadings;
+
+ private:
+  bool seen(StateId state) const { return seen_[state] == round_; }
+  void add(StateId state) {
+    if (seen(state)) return;
+    seen_[state] = round_;
+    found_.push_back(state);
+  }
+
+  const Grammar& g_;
+  std::vector<bool> nullable_;  // [rules]
+  std::vector<uint32_t> seen_;  // [states] the round that saw it last
+  std::vector<StateId> found_;
+  uint32_t round_ = 0;
+};
+
+// Whether some rule begins with itself: rules are taken away as long as there is one that begins
+// with none of those left.
+bool begins_with_itself(const Grammar& g, Reach& reach) {
+  std::vector<std::vector<RuleId>> beginners(g.rules.size());  // rules that begin with this one
+  std::vector<size_t> left(g.rules.size());
+  for (RuleId rule = 0; rule < g.rules.size(); ++rule)
+    for (const StateId state : reach.from(g.rules[rule].start, false))
+      for (const Grammar::Call& call : g.states[state].calls) {
+        beginners[call.rule].push_back(rule);
+        ++left[rule];
+      }
+  std::vector<RuleId> free;
+  for (RuleId rule = 0; rule < g.rules.size(); ++rule)
+    if (left[rule] == 0) free.push_back(rule);
+  for (size_t i = 0; i < free.size(); ++i)
+    for (const RuleId beginner : beginners[free[i]])
+      if (--left[beginner] == 0) free.push_back(beginner);
+  return free.size() < g.rules.size();
+}
+
+base::Status<> check_breadth(const Grammar& g, Reach& reach) {
+  for (StateId state = 0; state < g.states.size(); ++state) {
+    const std::vector<StateId>& found = reach.from(state, true);
+    const auto readings = std::count_if(found.begin(), found.end(),
+                                        [&](StateId one) { return !g.states[one].bytes.empty(); });
+    if (found.size() > Reach::kMost || readings > ByteAutomaton::kMostReadings / 2)
+      return fail(
+          "more than {} alternatives in one place; use fewer in anyOf, or fewer optional "
+          "properties",
+          ByteAutomaton::kMostReadings / 2);
+  }
+  return base::Done{};
+}
+
+}  // namespace
+
+RuleId GrammarBuilder::rule() {
+  const StateId start = state(), end = state();
+  grammar_.states[end].end = true;
+  grammar_.rules.push_back({start, end});
+  return static_cast<RuleId>(grammar_.rules.size() - 1);
+}
+
+StateId GrammarBuilder::state() {
+  ++parts_;
+  grammar_.states.emplace_back();
+  return static_cast<StateId>(grammar_.states.size() - 1);
+}
+
+void GrammarBuilder::bytes(StateId from, uint8_t first, uint8_t last, StateId to) {
+  ++parts_;
+  grammar_.states[from].bytes.push_back({first, last, to});
+}
+
+void GrammarBuilder::byte(StateId from, char byte, StateId to) {
+  bytes(from, static_cast<uint8_t>(byte), static_cast<uint8_t>(byte), to);
+}
+
+void GrammarBuilder::any_of(StateId from, std::string_view bytes, StateId to) {
+  for (const char one : bytes) byte(from, one, to);
+}
+
+void GrammarBuilder::skip(StateId from, StateId to) {
+  ++parts_;
+  grammar_.states[from].skips.push_back(to);
+}
+
+void GrammarBuilder::call(StateId from, RuleId rule, StateId then) {
+  ++parts_;
+  grammar_.states[from].calls.push_back({rule, then});
+}
+
+void GrammarBuilder::literal(StateId from, std::string_view text, StateId to) {
+  if (text.empty()) return skip(from, to);
+  for (; text.size() > 1; text.remove_prefix(1)) {
+    const StateId next = state();
+    byte(from, text[0], next);
+    from = next;
+  }
+  byte(from, text[0], to);
+}
+
+base::Result<Grammar> GrammarBuilder::finish(const ByteSet& speakable) && {
+  if (full()) return fail("it becomes too large; use smaller counts or fewer parts");
+  keep_speakable(speakable, grammar_.states);
+  Heights(grammar_).settle();
+  remove_dead(grammar_);
+  if (grammar_.states[start(0)].height == Grammar::kDead)
+    return fail("nothing can be an instance of it, within {} levels of nesting",
+                Grammar::kMostDepth);
+  Reach reach(grammar_);
+  if (begins_with_itself(grammar_, reach))
+    return fail("it refers to itself with nothing in between; put a property or an item there");
+  KVICK_TRY_VOID(check_breadth(grammar_, reach));
+  find_classes(grammar_);
+  return std::move(grammar_);
+}
+
+}  // namespace kvick::text

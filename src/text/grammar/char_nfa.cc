@@ -1,0 +1,335 @@
+#include "text/grammar/char_nfa.h"
+
+#include <algorithm>
+#include <functional>
+#include <optional>
+
+#include "text/tokenizer/vocabulary_check.h"
+#include "text/unicode/utf8.h"
+
+namespace kvick::text {
+namespace {
+
+using base::fail;
+using base::Result;
+using base::Status;
+
+constexpr uint32_t kMostRepeats = 1000;
+constexpr uint32_t kMostNesting = 50;
+
+// A piece of the automaton. Repetitions copy one.
+struct Piece {
+  uint32_t start, end;
+  uint32_t first_state;  // its states are those from here to the last at the time it was made
+};
+
+CharSet class_of(char name) {
+  CharSet set;
+  switch (name | 0x20) {
+    case 'd':
+      set.add('0', '9');
+      break;
+    case 'w':
+      set.add('0', '9');
+      set.add('A', 'Z');
+      set.add('_', '_');
+      set.add('a', 'z');
+      break;
+    default:  // s: ECMA 262's white space and line ends
+      for (const auto& [first, last] : {std::pair{9U, 13U},
+                                        {32U, 32U},
+                                        {0xA0U, 0xA0U},
+                                        {0x1680U, 0x1680U},
+                                        {0x2000U, 0x200AU},
+                                        {0x2028U, 0x2029U},
+                                        {0x202FU, 0x202FU},
+                                        {0x205FU, 0x205FU},
+                                        {0x3000U, 0x3000U},
+                                        {0xFEFFU, 0xFEFFU}})
+        set.add(first, last);
+  }
+  return (name & 0x20) != 0 ? set : CharSet::all().without(set);
+}
+
+CharSet any_but_line_ends() {
+  CharSet ends;
+  ends.add('\n', '\n');
+  ends.add('\r', '\r');
+  ends.add(0x2028, 0x2029);
+  return CharSet::all().without(ends);
+}
+
+class Parser {
+ public:
+  explicit Parser(std::string_view pattern) : pattern_(pattern) {}
+
+  Result<CharNfa> parse() {
+    for (size_t at = 0; at < pattern_.size();) {
+      const Utf8 character = decode_utf8(pattern_.substr(at));
+      if (!character.valid) return fail("it is not UTF-8");
+      at += character.bytes;
+    }
+    nfa_.start = state();
+    nfa_.end = state();
+    do {
+      KVICK_TRY_VOID(top_alternative());
+    } while (take('|'));
+    if (at_ < pattern_.size()) return wrong("')' closes nothing");
+    if (full()) return fail("it becomes too large; use smaller repetitions");
+    return std::move(nfa_);
+  }
+
+ private:
+  base::Error wrong(std::string_view what) const {
+    return fail("{} at byte {} of {}", what, at_, show_piece(pattern_));
+  }
+  base::Error unsupported(std::string_view what) const {
+    return wrong(fmt::format("{} is not supported", what));
+  }
+
+  bool at_end() const { return at_ >= pattern_.size(); }
+  char peek() const { return at_end() ? '\0' : pattern_[at_]; }
+  bool take(std::string_view text) {
+    if (!pattern_.substr(at_).starts_with(text)) return false;
+    at_ += text.size();
+    return true;
+  }
+  bool take(char c) { return take(std::string_view(&c, 1)); }
+  uint32_t character() {
+    const Utf8 one = decode_utf8(pattern_.substr(at_));
+    at_ += one.bytes;
+    return one.code;
+  }
+
+  bool full() const { return nfa_.states.size() > CharNfa::kMostStates; }
+  uint32_t state() {
+    nfa_.states.emplace_back();
+    return static_cast<uint32_t>(nfa_.states.size() - 1);
+  }
+  void skip(uint32_t from, uint32_t to) { nfa_.states[from].skips.push_back(to); }
+  void loop_any(uint32_t at) { nfa_.states[at].edges.emplace_back(CharSet::all(), at); }
+  Piece one_of(CharSet set) {
+    const uint32_t start = state(), end = state();
+    nfa_.states[start].edges.emplace_back(std::move(set), end);
+    return {start, end, start};
+  }
+
+  Status<> top_alternative() {
+    const bool from_start = take('^');
+    KVICK_TRY(const Piece body, sequence(0));
+    const bool to_end = take('$');
+    if (!at_end() && peek() != '|' && peek() != ')') return wrong("'$' is not at the end");
+    const uint32_t before = state(), behind = state();
+    if (!from_start) loop_any(before);
+    if (!to_end) loop_any(behind);
+    skip(nfa_.start, before);
+    skip(before, body.start);
+    skip(body.end, behind);
+    skip(behind, nfa_.end);
+    return base::Done{};
+  }
+
+  Result<Piece> alternatives(uint32_t nesting) {
+    if (nesting > kMostNesting) return wrong("groups are nested too deeply");
+    const uint32_t start = state(), end = state();
+    do {
+      KVICK_TRY(const Piece one, sequence(nesting));
+      skip(start, one.start);
+      skip(one.end, end);
+    } while (take('|'));
+    return Piece{start, end, start};
+  }
+
+  Result<Piece> sequence(uint32_t nesting) {
+    const uint32_t start = state();
+    uint32_t end = start;
+    while (!at_end() && peek() != '|' && peek() != ')' && peek() != '$') {
+      KVICK_TRY(Piece one, atom(nesting));
+      KVICK_TRY(one, repeated(one));
+      skip(end, one.start);
+      end = one.end;
+      if (full()) return fail("it becomes too large; use smaller repetitions");
+    }
+    if (peek() == '$' && nesting > 0) return unsupported("'$' within a group");
+    return Piece{start, end, start};
+  }
+
+  Result<Piece> atom(uint32_t nesting) {
+    if (take("(?:") || (peek() == '(' && !pattern_.substr(at_).starts_with("(?") && take('('))) {
+      KVICK_TRY(const Piece inside, alternatives(nesting + 1));
+      if (!take(')')) return wrong("a group is not closed");
+      return inside;
+    }
+    if (peek() == '(') return unsupported("a look-ahead or a named group");
+    if (take('[')) {
+      KVICK_TRY(CharSet set, bracket());
+      return one_of(std::move(set));
+    }
+    if (take('.')) return one_of(any_but_line_ends());
+    if (take('\\')) {
+      KVICK_TRY(CharSet set, escape(false));
+      return one_of(std::move(set));
+    }
+    if (peek() == '^') return unsupported("'^' other than at the beginning");
+    if (std::string_view("*+?{").find(peek()) != std::string_view::npos)
+      return wrong("a repetition of nothing");
+    CharSet set;
+    const uint32_t code = character();
+    set.add(code, code);
+    return one_of(std::move(set));
+  }
+
+  std::optional<uint32_t> number() {
+    if (peek() < '0' || peek() > '9') return std::nullopt;
+    uint32_t value = 0;
+    for (; peek() >= '0' && peek() <= '9'; ++at_)
+      value = std::min(value * 10 + static_cast<uint32_t>(peek() - '0'), kMostRepeats + 1);
+    return value;
+  }
+
+  Result<Piece> repeated(Piece one) {
+    uint32_t least = 1;
+    std::optional<uint32_t> most = 1;
+    if (take('*')) {
+      least = 0;
+      most.reset();
+    } else if (take('+')) {
+      most.reset();
+    } else if (take('?')) {
+      least = 0;
+    } else if (take('{')) {
+      const std::optional<uint32_t> count = number();
+      if (!count) return wrong("'{' without a count (write \\{ for the character)");
+      least = *count;
+      most = take(',') ? number() : count;
+      if (!take('}')) return wrong("a repetition is not closed");
+      if (least > kMostRepeats || most.value_or(0) > kMostRepeats)
+        return wrong(fmt::format("a repetition of more than {}", kMostRepeats));
+      if (most && *most < least) return wrong("a repetition with its most below its least");
+    } else {
+      return one;
+    }
+    take('?');
+    return repeat(one, least, most);
+  }
+
+  Piece copy(const Piece& piece, uint32_t count) {
+    const auto shift = static_cast<uint32_t>(nfa_.states.size()) - piece.first_state;
+    for (uint32_t i = 0; i < count; ++i) {
+      CharNfa::State one = nfa_.states[piece.first_state + i];
+      for (uint32_t& to : one.skips) to += shift;
+      for (auto& edge : one.edges) edge.second += shift;
+      nfa_.states.push_back(std::move(one));
+    }
+    return {piece.start + shift, piece.end + shift, piece.first_state + shift};
+  }
+
+  Piece repeat(const Piece& one, uint32_t least, std::optional<uint32_t> most) {
+    const auto size = static_cast<uint32_t>(nfa_.states.size()) - one.first_state;
+    const uint32_t count = std::max(least, most.value_or(1));
+    std::vector<Piece> pieces = {one};
+    while (pieces.size() < count && !full()) pieces.push_back(copy(one, size));
+    pieces.resize(std::min<size_t>(pieces.size(), count), one);
+    const uint32_t start = state();
+    uint32_t end = start;
+    for (uint32_t i = 0; i < pieces.size(); ++i) {
+      const uint32_t behind = state();
+      skip(end, pieces[i].start);
+      skip(pieces[i].end, behind);
+      if (i >= least) skip(end, behind);
+      if (!most && i + 1 == pieces.size()) skip(pieces[i].end, pieces[i].start);
+      end = behind;
+    }
+    return {start, end, one.first_state};
+  }
+
+  // Behind '['.
+  Result<CharSet> bracket() {
+    const bool negated = take('^');
+    CharSet set;
+    while (!take(']')) {
+      if (at_end()) return wrong("a class is not closed");
+      KVICK_TRY(const CharSet first, class_item());
+      if (peek() != '-' || pattern_.substr(at_).starts_with("-]")) {
+        set.add(first);
+        continue;
+      }
+      ++at_;
+      if (at_end()) return wrong("a class is not closed");
+      KVICK_TRY(const CharSet last, class_item());
+      const auto single = [](const CharSet& one) {
+        return one.ranges().size() == 1 && one.ranges()[0].first == one.ranges()[0].second;
+      };
+      if (!single(first) || !single(last) || last < first) return wrong("a range goes nowhere");
+      set.add(first.ranges()[0].first, last.ranges()[0].first);
+    }
+    return negated ? CharSet::all().without(set) : set;
+  }
+
+  Result<CharSet> class_item() {
+    if (take('\\')) return escape(true);
+    CharSet set;
+    const uint32_t code = character();
+    set.add(code, code);
+    return set;
+  }
+
+  // Behind a backslash.
+  Result<CharSet> escape(bool in_class) {
+    if (at_end()) return wrong("a backslash is the last character");
+    const char name = peek();
+    if (std::string_view("dDwWsS").find(name) != std::string_view::npos) {
+      ++at_;
+      return class_of(name);
+    }
+    static constexpr std::string_view kNames = "nrtfv0", kCodes("\n\r\t\f\v\0", 6);
+    CharSet set;
+    uint32_t code = 0;
+    if (in_class && take('b')) {
+      code = '\b';
+    } else if (const size_t known = kNames.find(name); known != std::string_view::npos) {
+      code = static_cast<uint8_t>(kCodes[known]);
+      ++at_;
+    } else if (name == 'x' || name == 'u') {
+      KVICK_TRY(code, hex_escape());
+    } else if (name == 'c' && at_ + 1 < pattern_.size()) {
+      code = static_cast<uint8_t>(pattern_[at_ + 1]) & 0x1FU;
+      at_ += 2;
+    } else if ((name >= '1' && name <= '9') || ((name | 0x20) >= 'a' && (name | 0x20) <= 'z')) {
+      return unsupported(fmt::format("\\{}", name));
+    } else {
+      code = character();
+    }
+    set.add(code, code);
+    return set;
+  }
+
+  Result<uint32_t> hex_escape() {
+    const bool braces = pattern_.substr(at_).starts_with("u{");
+    size_t digits = pattern_[at_] == 'x' ? 2 : 4;
+    at_ += braces ? 2 : 1;
+    if (braces) digits = pattern_.find('}', at_) - at_;
+    uint32_t code = 0;
+    for (size_t i = 0; i < digits; ++i, ++at_) {
+      const char c = static_cast<char>(peek() | 0x20);
+      const bool is_digit = peek() >= '0' && peek() <= '9';
+      if ((!is_digit && (c < 'a' || c > 'f')) || code > CharSet::kLast)
+        return wrong("an escape needs hexadecimal digits");
+      code = code * 16 + static_cast<uint32_t>(is_digit ? peek() - '0' : c - 'a' + 10);
+    }
+    if (braces && !take('}')) return wrong("an escape is not closed");
+    if (code > CharSet::kLast || (code >= 0xD800 && code <= 0xDFFF))
+      return unsupported("half a character");
+    return code;
+  }
+
+  std::string_view pattern_;
+  size_t at_ = 0;
+  CharNfa nfa_;
+};
+
+}  // namespace
+
+Result<CharNfa> parse_pattern(std::string_view pattern) { return Parser(pattern).parse(); }
+
+}  // namespace kvick::text

@@ -1,0 +1,100 @@
+#include "text/grammar/char_nfa.h"
+
+#include <gtest/gtest.h>
+#include <random>
+#include <regex>
+
+#include "text/schema/test_schema.h"
+
+namespace kvick::text {
+namespace {
+
+std::string with_pattern(const std::string& pattern) {
+  return Json({{"type", "string"}, {"pattern", pattern}}).dump();
+}
+
+TEST(Pattern, IsFoundWhereTheStandardLibraryFindsIt) {
+  const std::vector<std::string> patterns = {"abc",
+                                             "^abc$",
+                                             "^a|b$",
+                                             "^(a|b)*c$",
+                                             "a{2}",
+                                             "^a{2,3}$",
+                                             "^a{2,}b?$",
+                                             "^[a-c]+$",
+                                             "^[^a-c]*$",
+                                             "^\\d+\\.\\d*$",
+                                             "^\\w\\W\\s\\S$",
+                                             "^(ab|a)(bc|c)?$",
+                                             "^.a.$",
+                                             "^(?:a|)b+?$",
+                                             "^[\\d-]{1,3}$",
+                                             "^[a\\]b]$",
+                                             "^\\x61\\u0062$",
+                                             "^(a*)*b$",
+                                             "^a{0}b$",
+                                             "",
+                                             "^$",
+                                             "^(a{1,2}b){2}$",
+                                             "^\\t$",
+                                             "^[\"\\\\]+$"};
+  const std::string letters = "abcd1.- _]\"\\\n\t";
+  std::mt19937 random(1);
+  for (const std::string& pattern : patterns) {
+    SchemaTexts texts(with_pattern(pattern));
+    const std::regex twin(pattern);
+    for (int i = 0; i < 2000; ++i) {
+      std::string text;
+      for (size_t n = random() % 6; n > 0; --n) text += letters[random() % letters.size()];
+      ASSERT_EQ(texts.takes(Json(text).dump()), std::regex_search(text, twin))
+          << pattern << " in " << Json(text).dump();
+    }
+  }
+}
+
+TEST(Pattern, IsAboutCharactersNotBytes) {
+  expect_texts(with_pattern("^.$"), {"\"é\"", "\"€\"", "\"😀\"", R"("\"")"},
+               {"\"\"", "\"éé\"", "\"\\n\""});
+  expect_texts(with_pattern("^[à-ÿ€]{2}$"), {"\"éÿ\"", "\"€à\""},
+               {"\"é\"", "\"éa\"", "\"é\xC4\x80\""});
+  expect_texts(with_pattern("^[^é]$"), {"\"è\"", "\"a\"", "\"😀\""}, {"\"é\""});
+  expect_texts(with_pattern("^\\u{1F600}$"), {"\"😀\""}, {"\"a\""});
+}
+
+TEST(Pattern, GoesTogetherWithLengths) {
+  expect_texts(R"({"type": "string", "pattern": "^(ab)*$", "minLength": 3, "maxLength": 6})",
+               {"\"abab\"", "\"ababab\""}, {"\"\"", "\"ab\"", "\"abababab\"", "\"aba\""});
+  expect_texts(R"({"type": "string", "pattern": "x", "minLength": 2})",
+               {"\"ax\"", "\"xa\"", "\"aaxaa\""}, {"\"x\"", "\"aa\""});
+}
+
+TEST(Pattern, WhatIsWrongWithOneIsSaid) {
+  const auto error = [](const std::string& pattern) {
+    const auto parsed = parse_pattern(pattern);
+    return parsed.ok() ? "no error" : parsed.error().message;
+  };
+  EXPECT_EQ(error("a(b"), "a group is not closed at byte 3 of 'a(b'");
+  EXPECT_EQ(error("a)"), "')' closes nothing at byte 1 of 'a)'");
+  EXPECT_EQ(error("[a"), "a class is not closed at byte 2 of '[a'");
+  EXPECT_EQ(error("[b-a]"), "a range goes nowhere at byte 4 of '[b-a]'");
+  EXPECT_EQ(error("*a"), "a repetition of nothing at byte 0 of '*a'");
+  EXPECT_EQ(error("a{2,1}"), "a repetition with its most below its least at byte 6 of 'a{2,1}'");
+  EXPECT_EQ(error("a{1001}"), "a repetition of more than 1000 at byte 7 of 'a{1001}'");
+  EXPECT_EQ(error("a{x}"), "'{' without a count (write \\{ for the character) at byte 2 of 'a{x}'");
+  EXPECT_EQ(error("(?=a)"), "a look-ahead or a named group is not supported at byte 0 of '(?=a)'");
+  EXPECT_EQ(error("a^"), "'^' other than at the beginning is not supported at byte 1 of 'a^'");
+  EXPECT_EQ(error("(a$)"), "'$' within a group is not supported at byte 2 of '(a$)'");
+  EXPECT_EQ(error("a$b"), "'$' is not at the end at byte 2 of 'a$b'");
+  EXPECT_EQ(error("\\bx"), "\\b is not supported at byte 1 of '\\bx'");
+  EXPECT_EQ(error("(a)\\1"), "\\1 is not supported at byte 4 of '(a)\\1'");
+  EXPECT_EQ(error("\\p{L}"), "\\p is not supported at byte 1 of '\\p{L}'");
+  EXPECT_EQ(error("\\u12"), "an escape needs hexadecimal digits at byte 4 of '\\u12'");
+  EXPECT_EQ(error("\\ud800"), "half a character is not supported at byte 6 of '\\ud800'");
+  EXPECT_EQ(error("a\\"), "a backslash is the last character at byte 2 of 'a\\'");
+  EXPECT_EQ(error("\xFF"), "it is not UTF-8");
+  EXPECT_EQ(error(std::string(60, '(') + std::string(60, ')')).substr(0, 31),
+            "groups are nested too deeply at");
+}
+
+}  // namespace
+}  // namespace kvick::text

@@ -1,0 +1,55 @@
+#pragma once
+// Sets of code points, and how a character of one is written in a JSON string.
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "text/grammar/byte_grammar.h"
+
+namespace kvick::text {
+
+// Sorted ranges that do not touch; surrogates are no characters.
+class CharSet {
+ public:
+  using Range = std::pair<uint32_t, uint32_t>;
+  static constexpr uint32_t kLast = 0x10FFFF;
+
+  CharSet() = default;
+  static CharSet all();
+
+  void add(uint32_t first, uint32_t last);
+  void add(const CharSet& other);
+  CharSet without(const CharSet& other) const;
+  bool has(uint32_t code) const;
+  const std::vector<Range>& ranges() const { return ranges_; }
+  auto operator<=>(const CharSet&) const = default;
+
+ private:
+  std::vector<Range> ranges_;
+};
+
+// Characters of JSON strings as parts of a grammar.
+class StringChars {
+ public:
+  explicit StringChars(GrammarBuilder& grammar) : grammar_(grammar) {}
+
+  // Any character, in any of the ways to write it; a pair of surrogate escapes is one.
+  void any(StateId from, StateId to);
+  // A character of the set: as it is, or with the shortest escape where it needs one.
+  void one_of(const CharSet& set, StateId from, StateId to);
+
+ private:
+  void utf8(uint32_t first, uint32_t last, StateId from, StateId to);
+  void escape(StateId from, StateId to);
+  void unicode_escape(StateId from, StateId to);
+  void hex_digits(uint32_t count, StateId from, StateId to);
+
+  GrammarBuilder& grammar_;
+  std::optional<RuleId> any_;            // all that is not plain ASCII
+  std::map<CharSet, RuleId> not_plain_;  // of each set, what is not plain ASCII
+};
+
+}  // namespace kvick::text

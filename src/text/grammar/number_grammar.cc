@@ -1,0 +1,178 @@
+#include "text/grammar/number_grammar.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <vector>
+
+namespace kvick::text {
+namespace {
+
+using Bound = NumberRange::Bound;
+
+bool is_zero(const Decimal& value) { return value.whole == "0" && value.fraction.empty(); }
+
+// The magnitudes between two bounds: digits are read along the bounds' own ones as long as they are
+// the same, and freely once they have come apart.
+class Magnitudes {
+ public:
+  Magnitudes(GrammarBuilder& grammar, uint32_t fraction_digits, StateId to)
+      : grammar_(grammar), fraction_digits_(fraction_digits), to_(to) {
+    for (StateId& state : free_) state = grammar.state();
+    for (uint32_t left = 1; left < NumberRange::kMostWhole; ++left)
+      grammar.bytes(free_[left], '0', '9', free_[left - 1]);
+    grammar.skip(free_[0], to);
+    if (fraction_digits == 0) return;
+    free_fraction_.resize(fraction_digits + 1);
+    for (StateId& state : free_fraction_) state = grammar.state();
+    for (uint32_t left = 1; left <= fraction_digits; ++left) {
+      grammar.bytes(free_fraction_[left], '0', '9', free_fraction_[left - 1]);
+      if (left < fraction_digits) grammar.skip(free_fraction_[left], to);
+    }
+    grammar.skip(free_fraction_[0], to);
+    grammar.byte(free_[0], '.', free_fraction_[fraction_digits]);
+  }
+
+  // least: at least zero. most: none for any.
+  void add(const Bound& least, const std::optional<Bound>& most, StateId from) {
+    const auto shortest = static_cast<uint32_t>(least.value.whole.size());
+    const auto longest =
+        most ? static_cast<uint32_t>(most->value.whole.size()) : NumberRange::kMostWhole;
+    for (uint32_t length = shortest; length <= longest; ++length) {
+      const bool low = length == shortest, high = most && length == longest;
+      if (!low && !high)
+        grammar_.bytes(from, '1', '9', free_[length - 1]);
+      else
+        along(low ? &least : nullptr, high ? &*most : nullptr, length, from);
+    }
+  }
+
+ private:
+  // The state behind some digits, by which of the bounds they are still equal to; none: neither.
+  using Level = std::array<std::optional<StateId>, 4>;
+  static constexpr uint32_t kLow = 1, kHigh = 2;
+
+  static char digit(const Bound& bound, uint32_t at) {
+    const size_t whole = bound.value.whole.size();
+    if (at < whole) return bound.value.whole[at];
+    return at - whole < bound.value.fraction.size() ? bound.value.fraction[at - whole] : '0';
+  }
+  // Whether a number may end behind `read` digits that are equal to the bounds' in `tight`.
+  static bool may_end(const Bound* low, const Bound* high, uint32_t tight, uint32_t read) {
+    const auto equal = [read](const Bound& bound) {
+      return bound.value.whole.size() + bound.value.fraction.size() <= read;
+    };
+    if ((tight & kLow) != 0 && (!equal(*low) || low->strict)) return false;
+    return (tight & kHigh) == 0 || !equal(*high) || !high->strict;
+  }
+
+  void along(const Bound* low, const Bound* high, uint32_t length, StateId from) {
+    Level level;
+    level[(low != nullptr ? kLow : 0) | (high != nullptr ? kHigh : 0)] = from;
+    for (uint32_t at = 0; at < length + fraction_digits_; ++at) {
+      const bool whole = at < length;
+      if (at == length) level = points(level);
+      const StateId free =
+          whole ? free_[length - 1 - at] : free_fraction_[length + fraction_digits_ - 1 - at];
+      Level next;
+      for (uint32_t tight = 1; tight < level.size(); ++tight) {
+        if (!level[tight]) continue;
+        const char least = (tight & kLow) != 0     ? digit(*low, at)
+                           : at == 0 && length > 1 ? '1'
+                                                   : '0';
+        const char most = (tight & kHigh) != 0 ? digit(*high, at) : '9';
+        for (char d = least; d <= most; ++d) {
+          const uint32_t still = tight & ((d == least ? kLow : 0) | (d == most ? kHigh : 0));
+          if (still != 0 && !next[still]) next[still] = grammar_.state();
+          grammar_.byte(*level[tight], d, still != 0 ? *next[still] : free);
+        }
+      }
+      level = next;
+      if (at + 1 < length) continue;
+      for (uint32_t tight = 1; tight < level.size(); ++tight)
+        if (level[tight] && may_end(low, high, tight, at + 1)) grammar_.skip(*level[tight], to_);
+    }
+  }
+
+  // Behind the point.
+  Level points(const Level& before) {
+    Level behind;
+    for (uint32_t tight = 1; tight < before.size(); ++tight) {
+      if (!before[tight]) continue;
+      behind[tight] = grammar_.state();
+      grammar_.byte(*before[tight], '.', *behind[tight]);
+    }
+    return behind;
+  }
+
+  GrammarBuilder& grammar_;
+  uint32_t fraction_digits_;
+  StateId to_;
+  std::array<StateId, NumberRange::kMostWhole> free_;  // by how many whole digits are to come
+  std::vector<StateId> free_fraction_;  // by how many more may come; the last wants one at least
+};
+
+// Two digits at most keep it within what a double holds.
+void add_exponent(GrammarBuilder& grammar, StateId from, StateId to) {
+  const StateId sign = grammar.state(), digits = grammar.state(), second = grammar.state();
+  grammar.skip(from, to);
+  grammar.any_of(from, "eE", sign);
+  grammar.skip(sign, digits);
+  grammar.any_of(sign, "+-", digits);
+  grammar.bytes(digits, '0', '9', second);
+  grammar.skip(second, to);
+  grammar.bytes(second, '0', '9', to);
+}
+
+}  // namespace
+
+base::Result<Decimal> decimal_of(const nlohmann::ordered_json& number) {
+  // Doubles come as the shortest digits that tell them apart, maybe with an exponent.
+  std::string text =
+      number.is_number_float() ? fmt::format("{}", number.get<double>()) : number.dump();
+  Decimal out;
+  out.negative = text[0] == '-';
+  if (out.negative) text.erase(0, 1);
+  const size_t e = text.find('e');
+  int exponent = 0;
+  if (e != std::string::npos) exponent = std::atoi(text.c_str() + e + 1);
+  text.resize(std::min(e, text.size()));
+  const size_t point = std::min(text.find('.'), text.size());
+  std::string digits = text;
+  if (point < digits.size()) digits.erase(point, 1);
+  int whole = static_cast<int>(point) + exponent;
+  if (whole < 0) digits.insert(0, static_cast<size_t>(-whole), '0');
+  whole = std::max(whole, 0);
+  if (digits.size() < static_cast<size_t>(whole)) digits.resize(static_cast<size_t>(whole), '0');
+  out.whole = digits.substr(0, static_cast<size_t>(whole));
+  out.fraction = digits.substr(static_cast<size_t>(whole));
+  out.whole.erase(0, std::min(out.whole.find_first_not_of('0'), out.whole.size()));
+  out.fraction.resize(out.fraction.find_last_not_of('0') + 1);
+  if (out.whole.empty()) out.whole = "0";
+  if (out.fraction.size() > NumberRange::kMostFraction)
+    return base::fail("{} has more than {} digits behind the point", number.dump(),
+                      NumberRange::kMostFraction);
+  return out;
+}
+
+void add_number(GrammarBuilder& grammar, const NumberRange& range, StateId from, StateId to) {
+  const bool exponent =
+      !range.least && !range.most && range.fraction_digits == NumberRange::kMostFraction;
+  const StateId mantissa = exponent ? grammar.state() : to;
+  if (exponent) add_exponent(grammar, mantissa, to);
+  const auto negative = [](const std::optional<Bound>& bound) {
+    return bound && bound->value.negative && !is_zero(bound->value);
+  };
+  const Bound zero;
+  if (!negative(range.most))
+    Magnitudes(grammar, range.fraction_digits, mantissa)
+        .add(range.least && !negative(range.least) ? *range.least : zero, range.most, from);
+  if (range.least && !negative(range.least)) return;
+  const StateId sign = grammar.state();
+  grammar.byte(from, '-', sign);
+  const Bound above_zero = {.strict = true};
+  Magnitudes(grammar, range.fraction_digits, mantissa)
+      .add(negative(range.most) ? *range.most : above_zero, range.least, sign);
+}
+
+}  // namespace kvick::text

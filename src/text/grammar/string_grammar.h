@@ -1,0 +1,43 @@
+#pragma once
+// Strings of JSON as parts of a grammar: quotes, characters, escapes.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "text/grammar/char_nfa.h"
+#include "text/grammar/char_set.h"
+
+namespace kvick::text {
+
+// Characters.
+struct Length {
+  uint32_t least = 0;
+  std::optional<uint32_t> most;
+};
+
+class StringGrammar {
+ public:
+  explicit StringGrammar(GrammarBuilder& grammar) : grammar_(grammar), chars_(grammar) {}
+
+  // Any characters, so many.
+  void add(const Length& length, StateId from, StateId to);
+  // Error: too many states.
+  base::Status<> add_matching(const CharNfa& pattern, const Length& length, StateId from,
+                              StateId to);
+  // Any but these, without escapes (as keys beside those that are declared).
+  void add_others(const std::vector<std::string>& names, StateId from, StateId to);
+
+ private:
+  GrammarBuilder& grammar_;
+  StringChars chars_;
+};
+
+// The pattern of what `format` names, or nothing if it is none of: date, time, date-time, uuid,
+// email, hostname, ipv4.
+std::optional<std::string> pattern_of_format(std::string_view format);
+
+}  // namespace kvick::text

@@ -1,0 +1,187 @@
+#include "text/schema/json_constraint.h"
+
+#include <gtest/gtest.h>
+#include <random>
+#include <thread>
+
+#include "text/schema/test_schema.h"
+#include "text/schema/test_tokens.h"
+
+namespace kvick::text {
+namespace {
+
+const char* const kSchema = R"({"type": "object",
+  "properties": {"ab": {"type": "string"}, "n": {"type": "array", "items": {"type": "number"}},
+                 "é": {"enum": ["true", "abc", "€"]}, "s": {"type": "string", "maxLength": 5}},
+  "required": ["ab"], "additionalProperties": true})";
+
+TEST(JsonConstraint, MasksWhatTheTokensBytesDoNotLeadOnWith) {
+  const JsonTokens tokens;
+  const auto constraint = tokens.constraint(Json::parse(kSchema));
+  SchemaTexts texts(kSchema);
+  const std::string answer = R"({"ab": "x\"é", "n": [0.12, 2],"é":"€","s":"a€b","x":{"t":true}})";
+  std::string so_far;
+  for (const Token next : tokens.tokenizer->encode(answer + "!", false, false)) {
+    std::vector<Token> twin;
+    for (size_t i = 0; i < tokens.vocab; ++i) {
+      const std::string piece = tokens.tokenizer->piece(static_cast<Token>(i), false);
+      if (!piece.empty() && texts.begins(so_far + piece)) twin.push_back(static_cast<Token>(i));
+    }
+    if (texts.takes(so_far)) twin.push_back(tokens.end);
+    ASSERT_EQ(tokens.allowed(*constraint), twin) << so_far;
+    ASSERT_EQ(constraint->complete(), texts.takes(so_far)) << so_far;
+    if (so_far == answer) break;
+    constraint->accept(next);
+    so_far += tokens.tokenizer->piece(next, false);
+  }
+  EXPECT_TRUE(constraint->complete());
+}
+
+TEST(JsonConstraint, LeavesOnlyTheEndBehindAWholeAnswer) {
+  const JsonTokens tokens;
+  const auto constraint = tokens.constraint({{"type", "object"}});
+  EXPECT_FALSE(constraint->complete());
+  for (const char byte : {'{', '}'}) constraint->accept(byte);
+  EXPECT_TRUE(constraint->complete());
+  EXPECT_EQ(tokens.allowed(*constraint), std::vector<Token>{tokens.end});
+  constraint->accept(tokens.end);
+  EXPECT_EQ(tokens.allowed(*constraint), std::vector<Token>{tokens.end});
+}
+
+TEST(JsonConstraint, ANumberMayEndOrGoOn) {
+  const JsonTokens tokens;
+  const auto constraint = tokens.constraint({{"type", "integer"}, {"maximum", 12}});
+  constraint->accept('1');
+  EXPECT_TRUE(constraint->complete());
+  EXPECT_EQ(tokens.allowed(*constraint), (std::vector<Token>{'0', '1', '2', tokens.end}));
+}
+
+TEST(JsonConstraint, ClonesGoTheirOwnWays) {
+  const JsonTokens tokens;
+  const auto first = tokens.constraint(Json::parse(R"({"enum": ["a", "b"]})"));
+  first->accept('"');
+  const auto second = first->clone();
+  first->accept('a');
+  EXPECT_EQ(tokens.allowed(*first), std::vector<Token>{'"'});
+  EXPECT_EQ(tokens.allowed(*second), (std::vector<Token>{'a', 'b'}));
+}
+
+TEST(JsonConstraint, ClonesMayBeOnDifferentThreads) {
+  const JsonTokens tokens;
+  const auto constraint = tokens.constraint(Json::parse(kSchema));
+  const std::vector<Token> answer =
+      tokens.tokenizer->encode(R"({"ab":"abc","n":[1,2,3]})", false, false);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t)
+    threads.emplace_back([&, own = std::shared_ptr<Constraint>(constraint->clone())] {
+      for (const Token token : answer) {
+        const std::vector<Token> allowed = tokens.allowed(*own);
+        EXPECT_EQ(std::count(allowed.begin(), allowed.end(), token), 1);
+        own->accept(token);
+      }
+      EXPECT_TRUE(own->complete());
+    });
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST(JsonConstraint, TakingWhatWasMaskedIsABug) {
+  const JsonTokens tokens;
+  EXPECT_THROW(tokens.constraint({{"type", "object"}})->accept('x'), base::Bug);
+  EXPECT_THROW(tokens.constraint({{"type", "object"}})->accept(tokens.end), base::Bug);
+  EXPECT_THROW(tokens.constraint({{"type", "object"}})->accept(tokens.end - 1), base::Bug);
+}
+
+TEST(JsonConstraint, SentencePiecesFirstSpaceIsTaken) {
+  Vocabulary v = sentence_vocabulary({{"▁", 0}, {"▁{", 1}, {"▁\"", 2}});
+  const auto tokenizer = make(std::move(v));
+  const auto trie = std::move(TokenTrie::make(*tokenizer)).value();
+  auto constraint = (*json_constraint(trie, {{"type", "object"}}))->clone();
+  std::vector<float> logits(trie->vocab(), 1.0F);
+  constraint->mask(logits);
+  EXPECT_FALSE(std::isinf(logits[260]));
+  EXPECT_TRUE(std::isinf(logits[261]));
+  EXPECT_TRUE(std::isinf(logits[0]));
+}
+
+TEST(JsonConstraint, WhatCannotBeSpelledIsLeftOutOrRefused) {
+  Vocabulary v = byte_vocabulary({});
+  v.pieces['z'] = "zz";  // no token for this byte alone
+  add_piece(v, "</s>", TokenKind::kControl);
+  v.eos = 256;
+  const auto tokenizer = make(std::move(v));
+  const auto trie = std::move(TokenTrie::make(*tokenizer)).value();
+  const auto refused = json_constraint(trie, {{"const", "z"}});
+  ASSERT_FALSE(refused.ok());
+  auto constraint = (*json_constraint(trie, {{"type", "string"}}))->clone();
+  constraint->accept('"');
+  std::vector<float> logits(trie->vocab(), 1.0F);
+  constraint->mask(logits);
+  EXPECT_TRUE(std::isinf(logits['z']));
+  EXPECT_FALSE(std::isinf(logits['y']));
+}
+
+TEST(JsonConstraint, WhatIsLeftCanBeTakenAtTheDeepestLevelToo) {
+  const JsonTokens tokens;
+  for (const char* schema :
+       {R"({"type": "array", "items": {"anyOf": [{"$ref": "#"}, {"type": "string"}]}})",
+        R"({"anyOf": [{"type": "array", "items": {"$ref": "#"}}, {"maxLength": 40}]})", "true"}) {
+    const auto constraint = tokens.constraint(Json::parse(schema));
+    const auto take = [&](Token wanted) {
+      bool found = false;
+      for (const Token token : tokens.allowed(*constraint)) {
+        constraint->clone()->accept(token);
+        found |= token == wanted;
+      }
+      if (found) constraint->accept(wanted);
+      return found;
+    };
+    for (int i = 0; take('[') && i < 100;) ++i;
+    if (take('"')) {
+      EXPECT_TRUE(take('a'));
+    }
+    take('a');
+  }
+}
+
+TEST(JsonConstraint, MasksAreTheSameNearTheEndOfALimitedString) {
+  const JsonTokens tokens;
+  const char* schema = R"({"type": "string", "minLength": 3, "maxLength": 20})";
+  const auto constraint = tokens.constraint(Json::parse(schema));
+  SchemaTexts texts(schema);
+  std::string text;
+  for (const char byte : std::string("\"aaaaaaaaaaaaaaaaaaaa")) {
+    std::vector<Token> twin;
+    for (size_t i = 0; i < tokens.vocab; ++i) {
+      const std::string piece = tokens.tokenizer->piece(static_cast<Token>(i), false);
+      if (!piece.empty() && texts.begins(text + piece)) twin.push_back(static_cast<Token>(i));
+    }
+    ASSERT_EQ(tokens.allowed(*constraint), twin) << text;
+    constraint->accept(byte);
+    text += byte;
+  }
+}
+
+// Alternatives that double with every level, and as many states as there are texts: what is held
+// stays bounded, and the answer an instance.
+TEST(JsonConstraint, AnAmbiguousSchemaStaysWithinItsBounds) {
+  const JsonTokens tokens;
+  const auto constraint = tokens.constraint(Json::parse(R"({"$ref": "#/$defs/x", "$defs": {
+      "x": {"anyOf": [{"$ref": "#/$defs/a"}, {"$ref": "#/$defs/b"}, {"type": "null"}]},
+      "a": {"type": "array", "items": {"$ref": "#/$defs/x"}, "maxItems": 9},
+      "b": {"type": "array", "items": {"$ref": "#/$defs/x"}, "maxItems": 8}}})"));
+  std::string text;
+  for (int i = 0; i < 40; ++i) {
+    ASSERT_FALSE(tokens.allowed(*constraint).empty());
+    constraint->accept('[');
+    text += '[';
+  }
+  for (int i = 0; i < 40; ++i) {
+    const std::vector<Token> allowed = tokens.allowed(*constraint);
+    ASSERT_EQ(std::count(allowed.begin(), allowed.end(), Token{']'}), 1) << i;
+    constraint->accept(']');
+  }
+  EXPECT_TRUE(constraint->complete());
+}
+
+}  // namespace
+}  // namespace kvick::text

@@ -1,0 +1,266 @@
+#include "text/schema/schema_compiler.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "text/unicode/utf8.h"
+
+namespace kvick::text {
+namespace {
+
+using base::fail;
+using base::Result;
+using base::Status;
+
+constexpr auto kReplace = Json::error_handler_t::replace;
+
+std::string text_of(const Json& value) { return value.dump(-1, ' ', false, kReplace); }
+
+// Keywords that are about one type.
+struct AboutType {
+  const char* type;
+  std::vector<const char*> keywords;
+};
+const std::array<AboutType, 4>& about_types() {
+  static const std::array<AboutType, 4> kAbout = {
+      {{"object",
+        {"properties", "required", "additionalProperties", "minProperties", "maxProperties"}},
+       {"array", {"items", "prefixItems", "minItems", "maxItems"}},
+       {"string", {"minLength", "maxLength", "pattern", "format"}},
+       {"number", {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"}}}};
+  return kAbout;
+}
+
+std::vector<std::string> types_of(const Json& schema) {
+  std::vector<std::string> types;
+  if (schema.contains("type")) {
+    for (const Json& type : schema["type"]) types.push_back(type.get<std::string>());
+  } else {
+    for (const AboutType& about : about_types())
+      if (std::any_of(about.keywords.begin(), about.keywords.end(),
+                      [&](const char* keyword) { return schema.contains(keyword); }))
+        types.emplace_back(about.type);
+  }
+  if (types.empty()) types = {"null", "boolean", "object", "array", "string", "number"};
+  std::sort(types.begin(), types.end());
+  types.erase(std::unique(types.begin(), types.end()), types.end());
+  if (std::count(types.begin(), types.end(), "number") > 0) std::erase(types, "integer");
+  return types;
+}
+
+bool is_integer(const Json& value) {
+  return value.is_number() &&
+         (!value.is_number_float() || std::floor(value.get<double>()) == value.get<double>());
+}
+
+bool is_of_type(const Json& value, const Json& types) {
+  return std::any_of(types.begin(), types.end(), [&](const Json& type) {
+    return type == (value.is_number() ? "number" : value.type_name()) ||
+           (type == "integer" && is_integer(value));
+  });
+}
+
+// Whether a value of the keyword's type keeps to it; nothing where only a grammar could tell.
+std::optional<bool> keeps_to(const Json& value, std::string_view keyword, const Json& bound) {
+  if (keyword == "required")
+    return std::all_of(bound.begin(), bound.end(), [&](const Json& name) {
+      return value.contains(name.get_ref<const std::string&>());
+    });
+  const bool is_range = keyword.find("inimum") != std::string_view::npos ||
+                        keyword.find("aximum") != std::string_view::npos;
+  if (is_range && keyword.starts_with("exclusive"))
+    return keyword.ends_with("inimum") ? bound < value : value < bound;
+  if (is_range) return keyword == "minimum" ? bound <= value : value <= bound;
+  const bool is_count = keyword.starts_with("min") || keyword.starts_with("max");
+  if (!is_count) return std::nullopt;
+  size_t size = value.size();
+  if (value.is_string()) {
+    size = 0;
+    for (std::string_view rest = value.get_ref<const std::string&>(); !rest.empty(); ++size)
+      rest.remove_prefix(decode_utf8(rest).bytes);
+  }
+  return keyword.starts_with("min") ? bound <= size : size <= bound;
+}
+
+}  // namespace
+
+SchemaCompiler::SchemaCompiler(const Json& root, const JsonLayout& layout)
+    : layout_(layout), expander_(root), strings_(grammar_) {}
+
+Result<GrammarBuilder> SchemaCompiler::compile(const Json& schema) && {
+  const RuleId whole = grammar_.rule();
+  const StateId begin = grammar_.state();
+  grammar_.skip(grammar_.start(whole), begin);
+  if (layout_.leading_space) grammar_.byte(grammar_.start(whole), ' ', begin);
+  gap_ = grammar_.rule();
+  const StateId end = grammar_.end(gap_);
+  grammar_.skip(grammar_.start(gap_), end);
+  if (layout_.spaces) grammar_.byte(grammar_.start(gap_), ' ', end);
+  StateId at = grammar_.start(gap_);
+  for (uint32_t indent = 0; layout_.most_indent > 0 && indent <= layout_.most_indent; ++indent) {
+    const StateId next = grammar_.state();
+    grammar_.byte(at, indent == 0 ? '\n' : ' ', next);
+    grammar_.skip(next, end);
+    at = next;
+  }
+  KVICK_TRY(const RuleId top, rule_of(schema, "#"));
+  grammar_.call(begin, top, grammar_.end(whole));
+  for (; !jobs_.empty() && !grammar_.full(); jobs_.pop_front()) {
+    KVICK_TRY_VOID(compile(jobs_.front()));
+  }
+  return std::move(grammar_);
+}
+
+Result<RuleId> SchemaCompiler::rule_of(const Json& schema, const std::string& path) {
+  Json plain = SchemaExpander::without_notes(schema);
+  KVICK_TRY_VOID(expander_.spend(plain));
+  const auto [found, is_new] = rules_.try_emplace(text_of(plain));
+  if (is_new) {
+    found->second = grammar_.rule();
+    jobs_.push_back({std::move(plain), found->second, path});
+  }
+  return found->second;
+}
+
+Status<> SchemaCompiler::compile(const Job& job) {
+  const Between place = {grammar_.start(job.rule), grammar_.end(job.rule)};
+  // What only refers or only chooses shares the rules of what it refers to.
+  if (job.schema.is_object() && job.schema.size() == 1) {
+    const auto only = job.schema.begin();
+    if (only.key() == "$ref") {
+      KVICK_TRY(const Json* target, expander_.resolve(*only, job.path));
+      KVICK_TRY(const RuleId rule, rule_of(*target, job.path));
+      grammar_.call(place.from, rule, place.to);
+      return base::Done{};
+    }
+    if ((only.key() == "anyOf" || only.key() == "oneOf") && only->is_array() && !only->empty()) {
+      for (size_t i = 0; i < only->size(); ++i) {
+        KVICK_TRY(const RuleId rule,
+                  rule_of((*only)[i], fmt::format("{}/{}/{}", job.path, only.key(), i)));
+        grammar_.call(place.from, rule, place.to);
+      }
+      return base::Done{};
+    }
+  }
+  KVICK_TRY(const std::vector<Json> any, expander_.alternatives(job.schema, job.path));
+  for (const Json& schema : any) KVICK_TRY_VOID(compile_flat(schema, place, job.path));
+  return base::Done{};
+}
+
+Status<> SchemaCompiler::compile_flat(const Json& schema, Between place, const std::string& path) {
+  if (schema.contains("enum")) return compile_values(schema, place, path);
+  for (const std::string& type : types_of(schema))
+    KVICK_TRY_VOID(compile_type(type, schema, place, path));
+  return base::Done{};
+}
+
+Status<> SchemaCompiler::compile_type(const std::string& type, const Json& schema, Between place,
+                                      const std::string& path) {
+  if (type == "object") return compile_object(schema, place, path);
+  if (type == "array") return compile_array(schema, place, path);
+  if (type == "string") return compile_string(schema, place, path);
+  if (type == "number") return compile_number(schema, false, place, path);
+  if (type == "integer") return compile_number(schema, true, place, path);
+  if (type == "boolean") {
+    add_literals({"true", "false"}, place);
+  } else {
+    add_literals({"null"}, place);
+  }
+  return base::Done{};
+}
+
+// Of the schema's other keywords.
+Result<bool> SchemaCompiler::is_instance(const Json& value, const Json& schema,
+                                         const std::string& path) const {
+  if (schema.contains("type") && !is_of_type(value, schema["type"])) return false;
+  bool fits = true;
+  for (const AboutType& about : about_types()) {
+    if (!is_of_type(value, Json::array({about.type}))) continue;
+    for (const char* keyword : about.keywords) {
+      if (!schema.contains(keyword)) continue;
+      const std::optional<bool> keeps = keeps_to(value, keyword, schema[keyword]);
+      if (!keeps)
+        return fail("the schema at {}: {} beside enum or const is not supported; leave it out",
+                    path, keyword);
+      fits = fits && *keeps;
+    }
+  }
+  return fits;
+}
+
+Status<> SchemaCompiler::compile_values(const Json& schema, Between place,
+                                        const std::string& path) {
+  std::vector<std::string> texts;
+  for (const Json& value : schema["enum"]) {
+    KVICK_TRY(const bool fits, is_instance(value, schema, path));
+    if (!fits) continue;
+    if (value.is_structured())
+      add_value(value, place);
+    else
+      texts.push_back(text_of(value));
+  }
+  add_literals(std::move(texts), place);
+  return base::Done{};
+}
+
+// Along the texts' common beginnings, so that many values are few alternatives.
+void SchemaCompiler::add_literals(std::vector<std::string> texts, Between place) {
+  std::sort(texts.begin(), texts.end());
+  texts.erase(std::unique(texts.begin(), texts.end()), texts.end());
+  std::vector<StateId> open = {place.from};  // the states along the last text
+  std::string_view before;
+  for (const std::string& text : texts) {
+    if (grammar_.full()) return;
+    const auto shared = static_cast<size_t>(
+        std::mismatch(before.begin(), before.end(), text.begin(), text.end()).first -
+        before.begin());
+    open.resize(std::min(shared + 1, open.size()));
+    for (size_t at = open.size() - 1; at + 1 < text.size(); ++at) {
+      const StateId next = grammar_.state();
+      grammar_.byte(open.back(), text[at], next);
+      open.push_back(next);
+    }
+    grammar_.byte(open.back(), text.back(), place.to);
+    before = text;
+  }
+}
+
+void SchemaCompiler::add_value(const Json& value, Between place) {
+  if (!value.is_structured()) return grammar_.literal(place.from, text_of(value), place.to);
+  const bool object = value.is_object();
+  StateId at = grammar_.state();
+  grammar_.byte(place.from, object ? '{' : '[', at);
+  for (auto inside = value.begin(); inside != value.end(); ++inside) {
+    StateId next = grammar_.state();
+    if (inside != value.begin()) {
+      grammar_.byte(at, ',', next);
+      at = std::exchange(next, grammar_.state());
+    }
+    gap(at, next);
+    at = next;
+    if (object) {
+      const StateId behind_key = grammar_.state(), behind_colon = grammar_.state();
+      grammar_.literal(at, text_of(inside.key()), behind_key);
+      colon(behind_key, behind_colon);
+      at = behind_colon;
+    }
+    const StateId behind = grammar_.state();
+    add_value(*inside, {at, behind});
+    at = behind;
+  }
+  const StateId close = grammar_.state();
+  gap(at, close);
+  grammar_.byte(close, object ? '}' : ']', place.to);
+}
+
+void SchemaCompiler::gap(StateId from, StateId to) { grammar_.call(from, gap_, to); }
+
+void SchemaCompiler::colon(StateId from, StateId to) {
+  const StateId behind = grammar_.state();
+  grammar_.byte(from, ':', behind);
+  grammar_.skip(behind, to);
+  if (layout_.spaces) grammar_.byte(behind, ' ', to);
+}
+
+}  // namespace kvick::text

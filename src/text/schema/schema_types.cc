@@ -1,0 +1,240 @@
+// What SchemaCompiler makes of each type.
+
+#include <algorithm>
+#include <unordered_set>
+
+#include "text/schema/schema_compiler.h"
+
+namespace kvick::text {
+namespace {
+
+using base::fail;
+using base::Result;
+using base::Status;
+
+}  // namespace
+
+Result<SchemaCompiler::Count> SchemaCompiler::count_of(const Json& schema, const char* least,
+                                                       const char* most,
+                                                       const std::string& path) const {
+  Count count;
+  for (const char* name : {least, most}) {
+    if (!schema.contains(name)) continue;
+    const double value = schema[name].get<double>();
+    if (value > kMostCount)
+      return fail("the schema at {}: {} is more than {}; lower it or leave it out", path, name,
+                  kMostCount);
+    if (name == least)
+      count.least = static_cast<uint32_t>(value);
+    else
+      count.most = static_cast<uint32_t>(value);
+  }
+  if (count.last() < count.least)
+    return fail("the schema at {}: {} is below {}, so nothing fits", path, most, least);
+  return count;
+}
+
+Status<> SchemaCompiler::compile_string(const Json& schema, Between place,
+                                        const std::string& path) {
+  KVICK_TRY(const Count count, count_of(schema, "minLength", "maxLength", path));
+  const Length length = {count.least, count.most};
+  std::optional<std::string> pattern;
+  if (schema.contains("format"))
+    pattern = pattern_of_format(schema["format"].get_ref<const std::string&>());
+  if (schema.contains("pattern")) {
+    if (pattern)
+      return fail("the schema at {}: pattern beside this format is not supported; leave one out",
+                  path);
+    pattern = schema["pattern"].get<std::string>();
+  }
+  if (!pattern) {
+    strings_.add(length, place.from, place.to);
+    return base::Done{};
+  }
+  const auto in_place = [&](const base::Error& error) {
+    return fail("the schema at {}: pattern: {}", path, error.message);
+  };
+  const auto parsed = parse_pattern(*pattern);
+  if (!parsed.ok()) return in_place(parsed.error());
+  const auto added = strings_.add_matching(*parsed, length, place.from, place.to);
+  if (!added.ok()) return in_place(added.error());
+  return base::Done{};
+}
+
+Status<> SchemaCompiler::compile_number(const Json& schema, bool integer, Between place,
+                                        const std::string& path) {
+  NumberRange range;
+  if (schema.contains("multipleOf")) {
+    KVICK_TRY(const Decimal step, decimal_of(schema["multipleOf"]));
+    const bool whole = !step.negative && step.whole == "1" && step.fraction.empty();
+    const bool places = !step.negative && step.whole == "0" && !step.fraction.empty() &&
+                        step.fraction.find_last_not_of('0') == step.fraction.size() - 1 &&
+                        step.fraction.find_first_not_of('0') == step.fraction.size() - 1 &&
+                        step.fraction.back() == '1';
+    if (!whole && !places)
+      return fail("the schema at {}: multipleOf is supported for 1, 0.1, 0.01 and so on only",
+                  path);
+    range.fraction_digits = static_cast<uint32_t>(step.fraction.size());
+  }
+  if (integer) range.fraction_digits = 0;
+  for (const auto& [name, strict] : {std::pair("minimum", false),
+                                     {"exclusiveMinimum", true},
+                                     {"maximum", false},
+                                     {"exclusiveMaximum", true}}) {
+    if (!schema.contains(name)) continue;
+    auto digits = decimal_of(schema[name]);
+    if (!digits.ok()) return fail("the schema at {}: {}: {}", path, name, digits.error().message);
+    const bool lower = std::string_view(name).ends_with("inimum");
+    if (digits->whole.size() > NumberRange::kMostWhole) {
+      if (digits->negative == lower) continue;  // all numbers that are written fulfil it
+      return fail("the schema at {}: {} leaves only numbers of more than {} digits", path, name,
+                  NumberRange::kMostWhole);
+    }
+    auto& bound = lower ? range.least : range.most;
+    // Of a bound and a strict one, the narrower counts; of equal ones, the strict one.
+    const double value = schema[name].get<double>();
+    const char* other = lower ? "minimum" : "maximum";
+    const bool wider = bound && (lower ? value < schema[other].get<double>()
+                                       : value > schema[other].get<double>());
+    if (!wider) bound = NumberRange::Bound{*std::move(digits), strict};
+  }
+  add_number(grammar_, range, place.from, place.to);
+  return base::Done{};
+}
+
+Status<> SchemaCompiler::compile_array(const Json& schema, Between place, const std::string& path) {
+  KVICK_TRY(Count count, count_of(schema, "minItems", "maxItems", path));
+  std::vector<RuleId> first;
+  const Json none = Json::array();
+  const Json& prefix = schema.contains("prefixItems") ? schema["prefixItems"] : none;
+  for (size_t i = 0; i < prefix.size(); ++i) {
+    KVICK_TRY(const RuleId rule, rule_of(prefix[i], fmt::format("{}/prefixItems/{}", path, i)));
+    first.push_back(rule);
+  }
+  KVICK_TRY(const RuleId rest,
+            rule_of(schema.contains("items") ? schema["items"] : Json(true), path + "/items"));
+  const StateId open = grammar_.state(), inside = grammar_.state();
+  grammar_.byte(place.from, '[', open);
+  gap(open, inside);
+  if (count.least == 0) grammar_.byte(inside, ']', place.to);
+  // Items are told apart as far as the prefix reaches, and counted as far as that matters.
+  const uint32_t least = count.least;
+  if (!count.most) count.least = std::max(least, static_cast<uint32_t>(first.size()));
+  std::vector<StateId> items = {inside};  // before the item of each number
+  while (items.size() <= count.last() && !grammar_.full()) items.push_back(grammar_.state());
+  for (uint32_t i = 0; i < items.size() && !grammar_.full(); ++i) {
+    const std::optional<uint32_t> next = count.next(i);
+    if (!next) break;
+    const StateId behind = grammar_.state(), comma = grammar_.state(), close = grammar_.state();
+    grammar_.call(items[i], i < first.size() ? first[i] : rest, behind);
+    grammar_.byte(behind, ',', comma);
+    StateId again = items[*next];
+    if (*next == 0) again = grammar_.state();  // `inside` may close at once, a comma may not
+    gap(comma, again);
+    if (*next == 0) grammar_.call(again, rest, behind);
+    if (i + 1 < least) continue;
+    gap(behind, close);
+    grammar_.byte(close, ']', place.to);
+  }
+  return base::Done{};
+}
+
+Result<std::vector<SchemaCompiler::Member>> SchemaCompiler::members_of(const Json& schema,
+                                                                       const std::string& path) {
+  const Json none = Json::object(), nobody = Json::array();
+  Json properties = schema.contains("properties") ? schema["properties"] : none;
+  const Json& required = schema.contains("required") ? schema["required"] : nobody;
+  std::unordered_set<std::string> wanted, known;
+  for (const auto& [name, value] : properties.items()) known.insert(name);
+  for (const Json& name : required) {
+    wanted.insert(name.get<std::string>());
+    if (!known.insert(name.get<std::string>()).second) continue;
+    properties.push_back({name.get<std::string>(), schema.contains("additionalProperties")
+                                                       ? schema["additionalProperties"]
+                                                       : Json(true)});
+  }
+  std::vector<Member> members;
+  for (const auto& [name, value] : properties.items()) {
+    KVICK_TRY(const RuleId rule, rule_of(value, SchemaExpander::below(path + "/properties", name)));
+    const RuleId member = grammar_.rule();
+    const StateId behind_key = grammar_.state(), behind_colon = grammar_.state();
+    grammar_.literal(grammar_.start(member),
+                     Json(name).dump(-1, ' ', false, Json::error_handler_t::replace), behind_key);
+    colon(behind_key, behind_colon);
+    grammar_.call(behind_colon, rule, grammar_.end(member));
+    members.push_back({member, wanted.count(name) > 0});
+    if (grammar_.full()) break;
+  }
+  return members;
+}
+
+// A property that is not declared, if there may be one.
+Result<std::optional<RuleId>> SchemaCompiler::other_member(const Json& schema,
+                                                           const std::string& path) {
+  const bool said = schema.contains("additionalProperties");
+  if (!said && schema.contains("properties")) return std::optional<RuleId>();
+  KVICK_TRY(const RuleId rule, rule_of(said ? schema["additionalProperties"] : Json(true),
+                                       path + "/additionalProperties"));
+  std::vector<std::string> names;
+  if (schema.contains("properties"))
+    for (const auto& [name, value] : schema["properties"].items()) names.push_back(name);
+  if (schema.contains("required"))
+    for (const Json& name : schema["required"]) names.push_back(name.get<std::string>());
+  const RuleId member = grammar_.rule();
+  const StateId behind_key = grammar_.state(), behind_colon = grammar_.state();
+  strings_.add_others(names, grammar_.start(member), behind_key);
+  colon(behind_key, behind_colon);
+  grammar_.call(behind_colon, rule, grammar_.end(member));
+  return std::optional(member);
+}
+
+Status<> SchemaCompiler::compile_object(const Json& schema, Between place,
+                                        const std::string& path) {
+  KVICK_TRY(const Count count, count_of(schema, "minProperties", "maxProperties", path));
+  KVICK_TRY(const std::vector<Member> members, members_of(schema, path));
+  KVICK_TRY(const std::optional<RuleId> other, other_member(schema, path));
+  add_members(members, other, count, place);
+  return base::Done{};
+}
+
+// Two states for each place in the order of members and each count of those that came: where one
+// more has to come, and where it has come.
+void SchemaCompiler::add_members(const std::vector<Member>& members, std::optional<RuleId> other,
+                                 const Count& count, Between place) {
+  const size_t places = members.size() + 1, counts = count.last() + size_t{1};
+  std::vector<bool> may_close(places, true);  // nothing that is required is left
+  for (size_t i = members.size(); i-- > 0;) may_close[i] = may_close[i + 1] && !members[i].required;
+  if (places * counts > GrammarBuilder::kMostParts) {
+    while (!grammar_.full()) grammar_.state();  // finish() says that it is too large
+    return;
+  }
+  std::vector<StateId> before(places * counts), behind(places * counts);
+  for (StateId& state : before) state = grammar_.state();
+  for (StateId& state : behind) state = grammar_.state();
+  const StateId open = grammar_.state(), inside = grammar_.state();
+  grammar_.byte(place.from, '{', open);
+  gap(open, inside);
+  grammar_.skip(inside, before[0]);
+  if (may_close[0] && count.least == 0) grammar_.byte(inside, '}', place.to);
+  for (size_t i = 0; i < places && !grammar_.full(); ++i) {
+    for (uint32_t c = 0; c < counts; ++c) {
+      const StateId at = before[i * counts + c], done = behind[i * counts + c];
+      const std::optional<uint32_t> next = count.next(c);
+      if (i < members.size()) {
+        if (next) grammar_.call(at, members[i].rule, behind[(i + 1) * counts + *next]);
+        if (!members[i].required) grammar_.skip(at, before[(i + 1) * counts + c]);
+      } else if (other && next) {
+        grammar_.call(at, *other, behind[i * counts + *next]);
+      }
+      const StateId comma = grammar_.state();
+      grammar_.byte(done, ',', comma);
+      gap(comma, at);
+      if (!may_close[i] || c < count.least) continue;
+      const StateId close = grammar_.state();
+      gap(done, close);
+      grammar_.byte(close, '}', place.to);
+    }
+  }
+}
+
+}  // namespace kvick::text

@@ -1,0 +1,135 @@
+// The templates and expressions that tests/reference/record_templates.py rendered with jinja2, byte
+// for byte.
+#include "text/template/chat_template.h"
+
+#include <fstream>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+
+namespace kvick::text {
+namespace {
+
+using nlohmann::ordered_json;
+
+const std::string kFolder = std::string(KVICK_SOURCE_DIR) + "/tests/reference/";
+
+std::string read(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::stringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+const ordered_json& recorded() {
+  static const ordered_json kRecorded = ordered_json::parse(read(kFolder + "templates.json"));
+  return kRecorded;
+}
+
+// 2025-01-02 03:04:05, a Thursday: the script's time.
+RenderOptions options() {
+  RenderOptions result;
+  result.now = [] {
+    std::tm t{};
+    t.tm_year = 125;
+    t.tm_mday = 2;
+    t.tm_hour = 3;
+    t.tm_min = 4;
+    t.tm_sec = 5;
+    t.tm_wday = 4;
+    t.tm_yday = 1;
+    return t;
+  };
+  return result;
+}
+
+base::Result<std::string> render(const std::string& source, const ordered_json& context) {
+  auto parsed = ChatTemplate::parse(source);
+  if (!parsed.ok()) return parsed.error();
+  return parsed->render(context, options());
+}
+
+// What jinja2 rendered must come out; what it refused must be one line that names its place.
+void expect_as_recorded(const ordered_json& record, const base::Result<std::string>& got) {
+  if (record.contains("text")) {
+    ASSERT_TRUE(got.ok()) << got.error().message;
+    EXPECT_EQ(*got, record["text"].get<std::string>());
+    return;
+  }
+  ASSERT_FALSE(got.ok()) << "jinja2 says " << record["error"] << ", we say " << *got;
+  EXPECT_TRUE(got.error().message.starts_with("chat template, line ")) << got.error().message;
+}
+
+TEST(ChatTemplate, RendersTheTemplatesOfFamiliesAsJinja2Does) {
+  ASSERT_GE(recorded()["renderings"].size(), 350u);
+  for (const auto& record : recorded()["renderings"]) {
+    SCOPED_TRACE(record["template"].get<std::string>() + ": " +
+                 record["conversation"].get<std::string>());
+    ordered_json context = recorded()["always"];
+    context.update(recorded()["conversations"][record["conversation"].get<std::string>()]);
+    expect_as_recorded(
+        record,
+        render(read(kFolder + "templates/" + record["template"].get<std::string>()), context));
+  }
+}
+
+TEST(ChatTemplate, EvaluatesOneConstructAtATimeAsJinja2Does) {
+  ASSERT_GE(recorded()["expressions"].size(), 250u);
+  for (const auto& record : recorded()["expressions"]) {
+    SCOPED_TRACE(record["source"].get<std::string>());
+    expect_as_recorded(record, render(record["source"], recorded()["expression_context"]));
+  }
+}
+
+TEST(ChatTemplate, SaysWhatIsWrongAndWhere) {
+  auto message = [](const std::string& source, ordered_json context = ordered_json::object()) {
+    auto result = render(source, context);
+    return result.ok() ? "rendered " + *result : result.error().message;
+  };
+  EXPECT_EQ(message("a\nb\n{{ x.y }}"), "chat template, line 3: 'x' is undefined");
+  EXPECT_EQ(message("\n{{ x['a'].b }}", {{"x", {{"c", 1}}}}),
+            "chat template, line 2: 'dict object' has no attribute 'a'");
+  EXPECT_EQ(message("{% if true %}\n{{ raise_exception('no\ntools') }}{% endif %}"),
+            "chat template, line 2: no\ntools");
+  EXPECT_EQ(message("\n\n{% include 'x' %}"),
+            "chat template, line 3: the statement 'include' is not known here");
+  EXPECT_EQ(message("{{ 1 | frobnicate }}"),
+            "chat template, line 1: the filter 'frobnicate' is not known");
+  EXPECT_EQ(message("x\n{% for a in [1] %}\n{{ a }}"),
+            "chat template, line 2: {% for %} is not closed");
+  EXPECT_EQ(message("{{ (1 + ) }}"), "chat template, line 1: an expression is expected, not ')'");
+  EXPECT_EQ(message("{{ 'a' + 1 }}"), "chat template, line 1: + does not work between str and int");
+}
+
+TEST(ChatTemplate, RefusesAContextThatIsNoObject) {
+  auto parsed = ChatTemplate::parse("x");
+  ASSERT_TRUE(parsed.ok());
+  EXPECT_FALSE(parsed->render(ordered_json::array()).ok());
+}
+
+TEST(ChatTemplate, LeavesTheTimeUndefinedWithoutAClock) {
+  auto parsed = ChatTemplate::parse("{{ strftime_now is defined }}");
+  ASSERT_TRUE(parsed.ok());
+  EXPECT_EQ(*parsed->render(ordered_json::object()), "False");
+  EXPECT_EQ(*parsed->render(ordered_json::object(), options()), "True");
+}
+
+TEST(ChatTemplate, RendersAgainWithoutRememberingTheFirstTime) {
+  auto parsed = ChatTemplate::parse(
+      "{% set ns = namespace(n=0) %}{% for m in messages %}{% set ns.n = ns.n + 1 %}{% endfor %}{{ "
+      "ns.n }}");
+  ASSERT_TRUE(parsed.ok());
+  const ordered_json context = {{"messages", {1, 2, 3}}};
+  EXPECT_EQ(*parsed->render(context), "3");
+  EXPECT_EQ(*parsed->render(context), "3");
+}
+
+TEST(ChatTemplate, KeepsBytesThatAreNotUtf8) {
+  auto got = render("{{ x }}|{{ x | length }}|{{ x[1:] }}", {{"x", "a\xFF\xC3"}});
+  ASSERT_TRUE(got.ok()) << got.error().message;
+  EXPECT_EQ(*got, "a\xFF\xC3|3|\xFF\xC3");
+}
+
+}  // namespace
+}  // namespace kvick::text

@@ -1,0 +1,134 @@
+#include "text/tokenizer/tokenizer.h"
+
+#include <algorithm>
+#include <array>
+
+#include "text/tokenizer/bpe.h"
+#include "text/tokenizer/special_tokens.h"
+#include "text/tokenizer/spm.h"
+#include "text/tokenizer/vocabulary_check.h"
+#include "text/unicode/utf8.h"
+
+namespace kvick::text {
+namespace {
+
+// Names that end a turn or a document in the published families. A token of such a name ends a
+// generation if it is a special one; files do not say it otherwise.
+constexpr std::array<std::string_view, 28> kEnds = {
+    "<|eot_id|>", "<|im_end|>", "<|end|>", "<|return|>", "<|call|>", "<|flush|>", "<|calls|>",
+    "<end_of_turn>", "<|endoftext|>", "</s>", "<|eom_id|>", "<EOT>", "_<EOT>", "[EOT]", "[EOS]",
+    "<|end_of_text|>", "<end_of_utterance>", "<｜end▁of▁sentence｜>",
+    // Behind these a coder's model goes on with another file, or with nothing.
+    "<|fim_pad|>", "<fim-pad>", "<fim_pad>", "<|fim_repo|>", "<|repo_name|>", "<fim-repo>",
+    "<REPO>", "<reponame>", "<|file_sep|>", "<PAD>"};
+
+std::vector<Token> find_ends(const Vocabulary& v) {
+  std::vector<Token> ends;
+  std::optional<Token> end_of_message;
+  bool has_return = false, has_call = false;
+  for (size_t i = 0; i < v.pieces.size(); ++i) {
+    const bool special = v.kinds[i] == TokenKind::kControl || v.kinds[i] == TokenKind::kUserDefined;
+    const std::string& name = v.pieces[i];
+    if (!special || std::find(kEnds.begin(), kEnds.end(), name) == kEnds.end()) continue;
+    has_return |= name == "<|return|>";
+    has_call |= name == "<|call|>";
+    if (name == "<|end|>") {
+      end_of_message = static_cast<Token>(i);
+    } else {
+      ends.push_back(static_cast<Token>(i));
+    }
+  }
+  // In a vocabulary with both of these, <|end|> only separates the messages of one turn.
+  if (end_of_message && !(has_return && has_call)) ends.push_back(*end_of_message);
+  if (v.eos) ends.push_back(*v.eos);
+  if (v.eot) ends.push_back(*v.eot);
+  ends.insert(ends.end(), v.ends.begin(), v.ends.end());
+  std::sort(ends.begin(), ends.end());
+  ends.erase(std::unique(ends.begin(), ends.end()), ends.end());
+  return ends;
+}
+
+}  // namespace
+
+base::Result<std::unique_ptr<Tokenizer>> Tokenizer::make(Vocabulary vocabulary) {
+  KVICK_TRY(const PieceMap ids, check_vocabulary(vocabulary));
+  if (vocabulary.model == "gpt2") return make_bpe(std::move(vocabulary), ids);
+  if (vocabulary.model == "llama") return make_spm(std::move(vocabulary));
+  return base::fail("tokenizer model {} is not known; these are: gpt2, llama",
+                    show_piece(vocabulary.model));
+}
+
+Tokenizer::Tokenizer(Vocabulary vocabulary)
+    : vocabulary_(std::move(vocabulary)),
+      special_tokens_(std::make_unique<SpecialTokens>(vocabulary_)),
+      ends_(find_ends(vocabulary_)) {}
+
+Tokenizer::~Tokenizer() = default;
+
+std::vector<Token> Tokenizer::encode(std::string_view text, bool special,
+                                     bool parse_special) const {
+  std::vector<Token> out;
+  if (special && vocabulary_.add_bos) out.push_back(*vocabulary_.bos);
+  size_t at = 0;
+  const auto plain = [&](size_t end) {
+    if (end > at) encode_text(text.substr(at, end - at), out);
+  };
+  for (const SpecialTokens::Match& match : special_tokens_->find(text, parse_special)) {
+    plain(match.begin);
+    out.push_back(match.token);
+    at = match.end;
+  }
+  plain(text.size());
+  if (special && vocabulary_.add_eos) out.push_back(*vocabulary_.eos);
+  return out;
+}
+
+std::string Tokenizer::piece(Token token, bool special) const {
+  KVICK_CHECK(token >= 0 && static_cast<size_t>(token) < vocabulary_.pieces.size(),
+              "token {} of a vocabulary of {}", token, vocabulary_.pieces.size());
+  const std::string& name = vocabulary_.pieces[token];
+  switch (vocabulary_.kinds[token]) {
+    case TokenKind::kNormal:
+      return bytes_of(name);
+    case TokenKind::kUserDefined:
+      return name;
+    case TokenKind::kByte:
+      return std::string(1, static_cast<char>(*byte_of_name(name)));
+    case TokenKind::kUnknown:
+    case TokenKind::kControl:
+    case TokenKind::kUnused:
+      break;
+  }
+  return special ? name : std::string();
+}
+
+std::string Tokenizer::decode(const std::vector<Token>& tokens, bool special) const {
+  std::string out;
+  for (const Token token : tokens) out += piece(token, special);
+  if (adds_space() && out.starts_with(' ')) out.erase(0, 1);
+  return out;
+}
+
+bool Tokenizer::ends_generation(Token token) const {
+  return std::binary_search(ends_.begin(), ends_.end(), token);
+}
+
+StreamDecoder::StreamDecoder(const Tokenizer& tokenizer, bool continues)
+    : tokenizer_(tokenizer), first_(tokenizer.adds_space() && !continues) {}
+
+std::string StreamDecoder::push(Token token) {
+  const std::string piece = tokenizer_.piece(token, false);
+  pending_ += first_ && piece.starts_with(' ') ? std::string_view(piece).substr(1) : piece;
+  first_ = first_ && piece.empty();
+  std::string out;
+  drain_utf8(pending_, false, out);
+  return out;
+}
+
+std::string StreamDecoder::finish() {
+  std::string out;
+  drain_utf8(pending_, true, out);
+  return out;
+}
+
+}  // namespace kvick::text

@@ -1,0 +1,26 @@
+#pragma once
+// The memory of slots (Yi et al. 2024, section 3.2) over whole sequences: chunks of tokens side by
+// side, the memory carried between them as a prefix sum. What is computed is exact: the same as one
+// token after the other (docs/adr/0008-a-memory-of-slots.md), but for rounding.
+
+#include "train/network/tensors.h"
+
+namespace kvick::train {
+
+// B sequences of T tokens, K memories of M slots of d elements, each read by G query heads.
+struct MemoryInputs {
+  Tensor reads;   // [B, K, T * G, M] softmax(q · MKᵀ · s), a token's G heads side by side
+  Tensor writes;  // [B, K, T, M] softmax(wq · MKᵀ · s)
+  Tensor values;  // [B, K, T, d] wv
+  Tensor sizes;   // [B, K, T] step sizes η; undefined: 1
+  Tensor gates;   // [B, K, T] logarithms of the gates γ; undefined: 0
+};
+
+// out_t = p_t · MV_t, where MV_0 = 0 and
+//   plain, step: MV_t = MV_{t-1} + η_t · ww_tᵀ · wv_t
+//   gated:       MV_t = γ_t · MV_{t-1} + η_t · ww_tᵀ · wv_t
+//   delta:       MV_t = MV_{t-1} + η_t · ww_tᵀ · (wv_t - ww_t · MV_{t-1})
+// Returns [B, K, T * G, d]. Sums between chunks are float32 at least.
+Tensor read_memory(const MemoryInputs& in, const std::string& update, int64_t chunk);
+
+}  // namespace kvick::train

@@ -1,0 +1,12 @@
+#pragma once
+// The part of libtorch that is used: the same sources are built with 1.13 and with 2.x.
+
+#include <torch/types.h>
+
+#include "train/settings/settings.h"
+
+namespace kvick::train {
+
+using torch::Tensor;
+
+}  // namespace kvick::train

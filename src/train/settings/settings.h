@@ -1,0 +1,80 @@
+#pragma once
+// What a model is and how it is trained: read from the command line, kept in every checkpoint.
+
+#include <cstdint>
+#include <string>
+
+#include "train/settings/options.h"
+
+namespace kvick::train {
+
+// How a token changes the memory of slots, from its write weights ww and write value wv
+// (docs/adr/0014-training-apart.md): plain MV += wwᵀ·wv; step: times a size of each token; gated:
+// MV shrinks by a gate of each token first; delta: what the memory answers at ww is moved towards
+// wv.
+inline const char* const kUpdates[] = {"plain", "step", "gated", "delta"};
+// Whose inputs a token's write query is computed from: its own, or also that of the token before
+// it, by a matrix of its own, so that a value may be found by what came before it.
+inline const char* const kAddresses[] = {"own", "both"};
+
+// What attention makes of what a head reads from the memory: nothing, or brought to one size
+// (docs/adr/0008-a-memory-of-slots.md), so that neither the number of slots nor how long the memory
+// lasts says how much of it the block adds.
+inline const char* const kReads[] = {"plain", "normed"};
+
+struct ModelSettings {
+  std::string arch = "llama";  // general.architecture of the exported file: llama or bct
+  std::string update = "step", address = "own", read = "plain";
+  uint64_t dim = 256, layers = 4, heads = 4;
+  uint64_t kv_heads = 0;  // 0: as many as heads
+  uint64_t head_dim = 0;  // 0: dim / heads
+  uint64_t ffn = 0;       // 0: 8/3 of dim, up to a multiple of 32
+  uint64_t vocab = 0;     // the data says it
+  uint64_t ctx = 256, slots = 256;
+  uint64_t context = 0;  // the longest sequence that a model file allows; 0: ctx
+  uint64_t rank =
+      0;  // values of a low-rank key of MAPLE's predictor, per KV head; 0: there is none
+  // Of a gated memory before training: in how many tokens the first and the last KV head forget all
+  // but a share 1/e of it; those between have lengths in geometric steps.
+  double shortest = 100, longest = 100;
+  double rope_base = 10000, norm_eps = 1e-5;
+
+  bool has_memory() const { return arch == "bct"; }
+  uint64_t q_dim() const { return heads * head_dim; }
+  uint64_t kv_dim() const { return kv_heads * head_dim; }
+};
+
+struct RunSettings {
+  std::string task = "text";  // text, mqar, copy, or answers of another model
+  std::string train = "all";  // all, or the blocks, and neither the embedding nor the last norm
+  uint64_t pairs = 16;        // of mqar: keys to remember; of copy: tokens to copy
+  uint64_t symbols = 256;     // vocabulary of mqar and copy
+  uint64_t batch = 16, steps = 1000, warmup = 50, seed = 1;
+  double minutes = 0;  // not 0: train so long, on a schedule of time in place of steps
+  double lr = 1e-3, least_lr = 0.1;  // least_lr: share of lr at the end of the cosine
+  uint64_t negatives = 0;  // of answers: tokens drawn for a step's loss; 0: the whole vocabulary
+  // With a predictor, the rows that attention reads (train/network/selected_attention.h) and the
+  // share of the error of predicted scores in the loss (MAPLE, equation 3).
+  double budget = 0.25, alpha = 1;
+  uint64_t least = 128, sinks = 4, recent = 32;
+  double weight_decay = 0.1, beta2 = 0.95, clip = 1, dropout = 0;
+  std::string precision = "auto";  // f32 or bf16; auto: bf16 on a GPU
+};
+
+struct Settings {
+  ModelSettings model;
+  RunSettings run;
+};
+
+// Options over `before`; `vocab` and `arch` are not options.
+Settings read_settings(Options& options, Settings before);
+// Fills in what is 0 and throws Mistake for what cannot be, in the engine or at all.
+void complete(Settings& settings);
+
+// "name=value\n" for each, and back.
+std::string to_text(const Settings& settings);
+Settings settings_from_text(const std::string& text);
+// The names of those that differ, but for what a resumed run may change: steps and minutes.
+std::string differing(const Settings& a, const Settings& b);
+
+}  // namespace kvick::train

@@ -17,10 +17,15 @@ class CaptureStep final : public kv::Step, kv::InputReader {
  public:
   CaptureStep(kv::Step& inner, const model::Config& config, uint32_t tokens, Layer layer,
               LayerVisitor visit)
-      : inner_(inner), config_(config), tokens_(tokens), layer_(layer), visit_(visit) {
+      : inner_(inner),
+        layers_(config.layer_count()),
+        numbers_(config.layers.front()),
+        tokens_(tokens),
+        layer_(layer),
+        visit_(visit) {
     layer_.x.resize(size_t{tokens} * config.dim);
-    layer_.q.resize(size_t{tokens} * config.q_dim());
-    layer_.k.resize(size_t{tokens} * config.kv_dim());
+    layer_.q.resize(size_t{tokens} * config.layers.front().q_floats());
+    layer_.k.resize(size_t{tokens} * config.layers.front().k_floats());
   }
 
   kv::StepFacets facets() override { return {.inputs = this, .per_query = true}; }
@@ -33,15 +38,15 @@ class CaptureStep final : public kv::Step, kv::InputReader {
     inner_.write(layer, k, v);
   }
   void view(const kv::Query& query, base::Arena& scratch, kernels::View& out) override {
-    const size_t floats = size_t{config_.group()} * config_.head_dim;
+    const size_t floats = size_t{numbers_.group()} * numbers_.k_dim;
     for (uint32_t t = 0; t < tokens_; ++t)
       std::copy_n(query.q + size_t{t} * query.q_stride, floats,
-                  layer_.q.data() + size_t{t} * config_.q_dim() + query.head * floats);
+                  layer_.q.data() + size_t{t} * numbers_.q_floats() + query.head * floats);
     inner_.view(query, scratch, out);
   }
   void commit(const kv::Kept& kept) override { inner_.commit(kept); }
 
-  void finish() { visit(config_.layers - 1); }
+  void finish() { visit(layers_ - 1); }
 
  private:
   void visit(uint32_t layer) {
@@ -53,7 +58,8 @@ class CaptureStep final : public kv::Step, kv::InputReader {
   }
 
   kv::Step& inner_;
-  const model::Config& config_;
+  uint32_t layers_;
+  const model::LayerConfig& numbers_;  // of every layer: they are alike
   uint32_t tokens_;
   Layer layer_;
   LayerVisitor visit_;

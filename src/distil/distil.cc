@@ -132,18 +132,19 @@ Result<std::vector<float>> frequencies(const model::Rope& rope, const kv::Predic
 
 Result<kv::Predictor> start_of(const model::Config& config, const DistilOptions& options) {
   kv::Predictor start;
-  start.shape = {.layers = config.layers,
-                 .heads = config.heads,
-                 .kv_heads = config.kv_heads,
-                 .head_dim = config.head_dim,
+  const model::LayerConfig& layer = config.layers.front();
+  start.shape = {.layers = config.layer_count(),
+                 .heads = layer.heads,
+                 .kv_heads = layer.kv_heads,
+                 .head_dim = layer.k_dim,
                  .dim = config.dim,
-                 .rank = options.rank != 0 ? options.rank : std::max(1u, config.head_dim / 4),
+                 .rank = options.rank != 0 ? options.rank : std::max(1u, layer.k_dim / 4),
                  .form = options.form,
                  .seed = options.seed};
-  if (start.shape.rank > config.head_dim)
+  if (start.shape.rank > layer.k_dim)
     return fail("a rank of {}, but keys have {} values: it must be less", start.shape.rank,
-                config.head_dim);
-  KVICK_TRY(start.frequency, frequencies(config.rope, start.shape, options.position));
+                layer.k_dim);
+  KVICK_TRY(start.frequency, frequencies(config.rope_of(0), start.shape, options.position));
   if (options.form == kv::PredictorForm::kRandom)
     start.projection = {config.dim, start.shape.projected(), options.seed};
   return start;
@@ -160,7 +161,7 @@ base::Status<> check(const DistilOptions& options) {
 }  // namespace
 
 base::Status<> check_windows(const engine::Engine& engine, size_t tokens, uint32_t window) {
-  if (engine.model().kv_memory() != nullptr)
+  if (engine.model().trained_slots() != nullptr)
     return fail("a model with a memory of slots reads no rows that could be predicted");
   if (window < 2 || window > engine.model().config().context)
     return fail("windows of {} tokens, but they must be of 2 to the model's context of {}", window,
@@ -201,9 +202,10 @@ Result<Distilled> finish(engine::Engine& engine, kv::Predictor predictor,
   KVICK_TRY_VOID(check_windows(engine, text.size(), options.window));
   const kv::PredictorShape& shape = predictor.shape;
   const model::Config& config = engine.model().config();
-  if (shape.form != kv::PredictorForm::kHeads || shape.layers != config.layers ||
-      shape.heads != config.heads || shape.kv_heads != config.kv_heads ||
-      shape.head_dim != config.head_dim)
+  const model::LayerConfig& layer = config.layers.front();
+  if (shape.form != kv::PredictorForm::kHeads || shape.layers != config.layer_count() ||
+      shape.heads != layer.heads || shape.kv_heads != layer.kv_heads ||
+      shape.head_dim != layer.k_dim)
     return fail("the predictor is of another shape than the model");
   KVICK_TRY(Capture capture, Capture::make(engine, options.window));
   const auto to_int8 = [&](const LayerActivations& layer) {

@@ -31,10 +31,10 @@ TEST(Capture, VisitsEachLayerWithItsKeysItsQueriesAndWhatTheyAreMadeFrom) {
     EXPECT_EQ(layer.tokens, 40u);
     layers.push_back({.x = {layer.x, layer.x + size_t{40} * config.dim},
                       .q = {layer.q, layer.q + size_t{40} * config.q_dim()},
-                      .k = {layer.k, layer.k + size_t{40} * config.kv_dim()}});
+                      .k = {layer.k, layer.k + size_t{40} * config.layers.front().k_floats()}});
   };
   ASSERT_TRUE(capture.read(text, visit).ok());
-  ASSERT_EQ(layers.size(), config.layers);
+  ASSERT_EQ(layers.size(), config.layer_count());
   // Of fewer tokens the same: what is seen of a token depends on those before it alone.
   std::vector<Seen> whole = std::move(layers);
   layers.clear();
@@ -42,7 +42,8 @@ TEST(Capture, VisitsEachLayerWithItsKeysItsQueriesAndWhatTheyAreMadeFrom) {
     const Seen& before = whole[layer.layer];
     for (size_t i = 0; i < size_t{9} * config.dim; ++i) EXPECT_EQ(layer.x[i], before.x[i]);
     for (size_t i = 0; i < size_t{9} * config.q_dim(); ++i) EXPECT_EQ(layer.q[i], before.q[i]);
-    for (size_t i = 0; i < size_t{9} * config.kv_dim(); ++i) EXPECT_EQ(layer.k[i], before.k[i]);
+    for (size_t i = 0; i < size_t{9} * config.layers.front().k_floats(); ++i)
+      EXPECT_EQ(layer.k[i], before.k[i]);
   };
   ASSERT_TRUE(capture.read(std::span(text).first(9), again).ok());
   // The keys are those that a cache of the same tokens keeps.
@@ -54,14 +55,15 @@ TEST(Capture, VisitsEachLayerWithItsKeysItsQueriesAndWhatTheyAreMadeFrom) {
   engine->model().forward(batch, *step, workspace, {}, nullptr);
   base::Arena scratch;
   kernels::View view;
-  for (uint32_t layer = 0; layer < config.layers; ++layer)
-    for (uint32_t head = 0; head < config.kv_heads; ++head) {
+  for (uint32_t layer = 0; layer < config.layer_count(); ++layer)
+    for (uint32_t head = 0; head < config.layers.front().kv_heads; ++head) {
       step->view({.slot = 0, .layer = layer, .head = head}, scratch, view);
       const auto* k = reinterpret_cast<const float*>(view.fresh.k);
       for (uint32_t t = 0; t < 40; ++t)
-        for (uint32_t d = 0; d < config.head_dim; ++d)
-          EXPECT_EQ(k[t * config.head_dim + d],
-                    whole[layer].k[t * config.kv_dim() + head * config.head_dim + d]);
+        for (uint32_t d = 0; d < config.layers.front().k_dim; ++d)
+          EXPECT_EQ(k[t * config.layers.front().k_dim + d],
+                    whole[layer].k[t * config.layers.front().k_floats() +
+                                   head * config.layers.front().k_dim + d]);
     }
 }
 
@@ -85,7 +87,7 @@ TEST(Distil, GivesTheSameForTheSameSeedAndAnotherForAnother) {
       const Distilled made = distil(*engine, text, options).value();
       EXPECT_EQ(made.tokens, 128u);
       EXPECT_EQ(made.held_out, 64u);
-      EXPECT_EQ(made.layers.size(), engine->model().config().layers);
+      EXPECT_EQ(made.layers.size(), engine->model().config().layer_count());
       return engine::predictor_bytes(file_of(made, engine->identity(), "text"));
     };
     const std::string first = bytes();
@@ -98,7 +100,7 @@ TEST(Distil, GivesTheSameForTheSameSeedAndAnotherForAnother) {
 TEST(Distil, FindsAllRowsWhereTheRankIsThatOfTheKeys) {
   const auto engine = engine::tiny_engine(128);
   DistilOptions options = quick(kv::PredictorForm::kHeads);
-  options.rank = engine->model().config().head_dim;
+  options.rank = engine->model().config().layers.front().k_dim;
   options.epochs = 3;
   options.steps = 32;
   options.evaluate.type = kernels::DType::kF16;
@@ -158,7 +160,7 @@ TEST(Evaluate, TurnsLowRankQueriesAndKeysByTheirTokens) {
 TEST(Distil, TurnsPredictionsFromInputsUnlessToldOtherwise) {
   const auto engine = engine::tiny_engine(128);
   const auto text = text_of(200);
-  const std::vector<double>& own = engine->model().config().rope.frequency;
+  const std::vector<double>& own = engine->model().config().rope_of(0).frequency;
   ASSERT_EQ(own.size(), 8u);
   for (const kv::PredictorForm form : {kv::PredictorForm::kRandom, kv::PredictorForm::kTrained}) {
     DistilOptions options = quick(form);

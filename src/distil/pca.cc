@@ -123,7 +123,7 @@ class Run {
   // False: they are not finite.
   bool add(const LayerActivations& layer) {
     const uint32_t heads = shape().kv_heads, dims = shape().head_dim;
-    const model::Rope& rope = engine_.model().config().rope;
+    const model::Rope& rope = engine_.model().config().rope_of(0);
     const size_t floats = size_t{layer.tokens} * heads * dims;
     if (!std::all_of(layer.k, layer.k + floats, [](float x) { return std::isfinite(x); }))
       return false;
@@ -164,17 +164,18 @@ class Run {
 Result<kv::Predictor> start_of(const engine::Engine& engine, const PcaOptions& options) {
   const model::Config& config = engine.model().config();
   kv::Predictor start;
-  start.shape = {.layers = config.layers,
-                 .heads = config.heads,
-                 .kv_heads = config.kv_heads,
-                 .head_dim = config.head_dim,
+  const model::LayerConfig& layer = config.layers.front();
+  start.shape = {.layers = config.layer_count(),
+                 .heads = layer.heads,
+                 .kv_heads = layer.kv_heads,
+                 .head_dim = layer.k_dim,
                  .dim = config.dim,
-                 .rank = options.rank != 0 ? options.rank : std::max(1u, config.head_dim / 4),
+                 .rank = options.rank != 0 ? options.rank : std::max(1u, layer.k_dim / 4),
                  .form = kv::PredictorForm::kComponents};
-  if (start.shape.rank > config.head_dim)
+  if (start.shape.rank > layer.k_dim)
     return fail("{} components, but keys have {} values: it must be fewer", start.shape.rank,
-                config.head_dim);
-  if (!options.rotated && config.rope.frequency.empty())
+                layer.k_dim);
+  if (!options.rotated && config.rope_of(0).frequency.empty())
     return fail("the model has no rotary position that keys could be taken before");
   return start;
 }

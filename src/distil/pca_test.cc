@@ -46,7 +46,7 @@ std::vector<engine::Token> text_of(size_t n) {
 
 TEST(PrincipalComponents, WithAllOfThemScoresAreExact) {
   const auto engine = engine::tiny_engine(128);
-  const uint32_t dims = engine->model().config().head_dim;
+  const uint32_t dims = engine->model().config().layers.front().k_dim;
   PcaOptions options = {.rank = dims, .window = 64};
   for (const bool rotated : {true, false}) {
     options.rotated = rotated;
@@ -66,7 +66,7 @@ TEST(PrincipalComponents, FewerExplainLessAndNoOthersWouldExplainMore) {
     const Components found = principal_components(*engine, text_of(200), options).value();
     EXPECT_GT(found.explained[0], before);
     EXPECT_GE(found.explained[0] + 1e-9,
-              rank / double{static_cast<double>(engine->model().config().head_dim)});
+              rank / double{static_cast<double>(engine->model().config().layers.front().k_dim)});
     before = found.explained[0];
   }
 }

@@ -45,6 +45,38 @@ void put_rope(const Spec& spec, const std::string& prefix, GgufMetadata& metadat
   metadata.put(prefix + "rope.scaling.original_context_length", spec.original_context());
 }
 
+void put_sizes(const Spec& spec, const std::string& prefix, GgufMetadata& metadata) {
+  const Features& f = spec.features;
+  const auto put = [&](const char* key, uint32_t one, const std::vector<uint32_t>& each) {
+    if (each.empty()) return metadata.put(prefix + key, one);
+    const std::vector<int32_t> values(each.begin(), each.end());
+    metadata.put(prefix + key, std::span(values));
+  };
+  metadata.put(prefix + "context_length", spec.context);
+  metadata.put(prefix + "embedding_length", spec.dim);
+  metadata.put(prefix + "block_count", spec.layers);
+  put("feed_forward_length", spec.ffn, f.ffn);
+  put("attention.head_count", spec.heads, f.heads);
+  put("attention.head_count_kv", spec.kv_heads, f.kv_heads);
+  metadata.put(prefix + "attention.key_length", spec.head_dim);
+  metadata.put(prefix + "attention.value_length", spec.head_dim);
+  metadata.put(prefix + "attention.layer_norm_rms_epsilon", static_cast<float>(spec.norm_eps()));
+  metadata.put(prefix + "vocab_size", spec.vocab);
+}
+
+void put_features(const Features& f, const std::string& prefix, GgufMetadata& metadata) {
+  if (f.window != 0) metadata.put(prefix + "attention.sliding_window", f.window);
+  if (f.window_period != 0)
+    metadata.put(prefix + "attention.sliding_window_pattern", f.window_period);
+  if (f.window_head_dim != 0)
+    for (const char* key : {"attention.key_length_swa", "attention.value_length_swa"})
+      metadata.put(prefix + key, f.window_head_dim);
+  if (f.window_rope_base != 0) metadata.put(prefix + "rope.freq_base_swa", f.window_rope_base);
+  if (f.shared_layers != 0) metadata.put(prefix + "attention.shared_kv_layers", f.shared_layers);
+  if (f.softcap != 0) metadata.put(prefix + "attn_logit_softcapping", f.softcap);
+  if (f.logit_softcap != 0) metadata.put(prefix + "final_logit_softcapping", f.logit_softcap);
+}
+
 }  // namespace
 
 uint32_t gguf_file_type(DType type) { return kNumbers[static_cast<size_t>(type)].file; }
@@ -82,22 +114,15 @@ base::Status<> make_gguf(const std::string& path, const Spec& spec, base::Thread
     return base::fail("--arch opt: GGUF has no such architecture; use --format hf");
   KVICK_TRY(MadeVocabulary vocabulary, make_vocabulary(spec.vocabulary, spec.vocab));
   if (spec.arch == Arch::kQwen2 || spec.arch == Arch::kQwen3) vocabulary.pre = "qwen2";
-  const std::string arch(arch_name(spec.arch)), prefix = arch + ".";
+  const std::string& family = spec.features.family;
+  const std::string arch(family.empty() ? arch_name(spec.arch) : family), prefix = arch + ".";
   GgufMetadata metadata;
   metadata.put("general.architecture", std::string_view(arch));
   metadata.put("general.name", std::string_view(fmt::format("random {} seed {}", arch, spec.seed)));
   metadata.put("general.file_type", gguf_file_type(spec.type));
   metadata.put("general.quantization_version", 2u);
-  metadata.put(prefix + "context_length", spec.context);
-  metadata.put(prefix + "embedding_length", spec.dim);
-  metadata.put(prefix + "block_count", spec.layers);
-  metadata.put(prefix + "feed_forward_length", spec.ffn);
-  metadata.put(prefix + "attention.head_count", spec.heads);
-  metadata.put(prefix + "attention.head_count_kv", spec.kv_heads);
-  metadata.put(prefix + "attention.key_length", spec.head_dim);
-  metadata.put(prefix + "attention.value_length", spec.head_dim);
-  metadata.put(prefix + "attention.layer_norm_rms_epsilon", static_cast<float>(spec.norm_eps()));
-  metadata.put(prefix + "vocab_size", spec.vocab);
+  put_sizes(spec, prefix, metadata);
+  put_features(spec.features, prefix, metadata);
   if (spec.arch == Arch::kBct)
     metadata.put(prefix + "memory.slots", spec.slots);
   else

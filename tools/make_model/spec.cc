@@ -67,25 +67,28 @@ std::vector<float> llama3_factors(const Spec& spec) {
   return factors;
 }
 
-void add_attention(const Spec& spec, const std::string& blk, const std::string& hf,
+void add_attention(const Spec& spec, bool owns_rows, const std::string& blk, const std::string& hf,
                    TensorList& list) {
   const uint64_t q_rows = uint64_t{spec.heads} * spec.head_dim;
   const uint64_t kv_rows = uint64_t{spec.kv_heads} * spec.head_dim;
   const uint32_t head_rows = spec.arch == Arch::kLlama ? spec.head_dim : 0;
   list.matrix(blk + "attn_q", hf + "self_attn.q_proj", q_rows, spec.dim, kQuery).head_rows =
       head_rows;
-  list.matrix(blk + "attn_k", hf + "self_attn.k_proj", kv_rows, spec.dim, kPlain).head_rows =
-      head_rows;
-  list.matrix(blk + "attn_v", hf + "self_attn.v_proj", kv_rows, spec.dim, kPlain);
+  if (owns_rows) {
+    list.matrix(blk + "attn_k", hf + "self_attn.k_proj", kv_rows, spec.dim, kPlain).head_rows =
+        head_rows;
+    list.matrix(blk + "attn_v", hf + "self_attn.v_proj", kv_rows, spec.dim, kPlain);
+  }
   if (spec.arch == Arch::kQwen2) {
     list.vector(blk + "attn_q.bias", hf + "self_attn.q_proj.bias", q_rows, 0, kBias);
     list.vector(blk + "attn_k.bias", hf + "self_attn.k_proj.bias", kv_rows, 0, kBias);
     list.vector(blk + "attn_v.bias", hf + "self_attn.v_proj.bias", kv_rows, 0, kBias);
   }
-  if (spec.arch == Arch::kQwen3) {
+  if (spec.arch == Arch::kQwen3 || spec.features.head_norms) {
     list.norm(blk + "attn_q_norm", hf + "self_attn.q_norm", spec.head_dim, false);
-    list.norm(blk + "attn_k_norm", hf + "self_attn.k_norm", spec.head_dim, false);
+    if (owns_rows) list.norm(blk + "attn_k_norm", hf + "self_attn.k_norm", spec.head_dim, false);
   }
+  if (spec.features.sinks) list.vector(blk + "attn_sinks.weight", "", spec.heads, 0, kPlain);
   list.matrix(blk + "attn_output", hf + "self_attn.o_proj", spec.dim, q_rows, kPlain);
 }
 
@@ -117,11 +120,14 @@ void add_gated_layer(const Spec& spec, uint32_t layer, TensorList& list) {
   if (spec.arch == Arch::kBct)
     add_memory_attention(spec, blk, list);
   else
-    add_attention(spec, blk, hf, list);
+    add_attention(spec, layer + spec.features.shared_layers < spec.layers, blk, hf, list);
+  const bool post_norms = spec.features.post_norms;
+  if (post_norms) list.norm(blk + "post_attention_norm", "", spec.dim, false);
   list.norm(blk + "ffn_norm", hf + "post_attention_layernorm", spec.dim, false);
   list.matrix(blk + "ffn_gate", hf + "mlp.gate_proj", spec.ffn, spec.dim, kPlain);
   list.matrix(blk + "ffn_up", hf + "mlp.up_proj", spec.ffn, spec.dim, kPlain);
   list.matrix(blk + "ffn_down", hf + "mlp.down_proj", spec.dim, spec.ffn, kPlain);
+  if (post_norms) list.norm(blk + "post_ffw_norm", "", spec.dim, false);
 }
 
 std::vector<TensorInfo> gated_tensors(const Spec& spec) {
@@ -133,7 +139,7 @@ std::vector<TensorInfo> gated_tensors(const Spec& spec) {
     const uint64_t pairs = spec.head_dim / 2;
     list.add({"rope_freqs.weight", "", {pairs}, DType::kF32, 0, 0, 0, llama3_factors(spec)});
   }
-  for (uint32_t i = 0; i < spec.layers; ++i) add_gated_layer(spec, i, list);
+  for (uint32_t i = 0; i < spec.layers; ++i) add_gated_layer(spec.of_layer(i), i, list);
   list.norm("output_norm", "model.norm", spec.dim, false);
   if (!spec.tied) list.matrix("output", "lm_head", spec.vocab, spec.dim, kLogit);
   return list.take();
@@ -214,6 +220,20 @@ std::string_view arch_name(Arch arch) {
   KVICK_CHECK(false, "architecture {}", static_cast<int>(arch));
 }
 
+bool Spec::has_window(uint32_t layer) const {
+  const uint32_t period = features.window_period;
+  return features.window != 0 && (period == 0 || layer % period < period - 1);
+}
+
+Spec Spec::of_layer(uint32_t layer) const {
+  Spec own = *this;
+  if (!features.heads.empty()) own.heads = features.heads[layer];
+  if (!features.kv_heads.empty()) own.kv_heads = features.kv_heads[layer];
+  if (!features.ffn.empty()) own.ffn = features.ffn[layer];
+  if (features.window_head_dim != 0 && has_window(layer)) own.head_dim = features.window_head_dim;
+  return own;
+}
+
 uint32_t Spec::original_context() const {
   return static_cast<uint32_t>(static_cast<float>(context) / scaling_factor);
 }
@@ -253,6 +273,13 @@ base::Result<Spec> checked(Spec spec) {
   if (!(spec.scaling_factor >= 1) || spec.original_context() == 0)
     return base::fail("--rope-scaling: a factor of {} makes no sense for a context of {}",
                       spec.scaling_factor, spec.context);
+  const Features& f = spec.features;
+  for (const auto* each : {&f.heads, &f.kv_heads, &f.ffn})
+    if (!each->empty() && each->size() != spec.layers)
+      return base::fail("{} numbers for {} layers", each->size(), spec.layers);
+  if (f.shared_layers >= spec.layers)
+    return base::fail("{} of {} layers cannot read the rows of others", f.shared_layers,
+                      spec.layers);
   if (!spec.has_odd_type) {
     for (const auto& [what, inputs] : {std::pair{"dim", spec.dim}, std::pair{"ffn", spec.ffn},
                                        std::pair{"heads * head_dim", spec.heads * spec.head_dim}})

@@ -18,6 +18,20 @@ enum class VocabularyKind { kByteLevel, kSentencePiece };
 // The parameters of Hugging Face's rope_type llama3 that are the same in every published model.
 inline constexpr double kLowFrequencyFactor = 1, kHighFrequencyFactor = 4;
 
+// Where layers differ, and what families beside those of Arch have.
+struct Features {
+  std::string family;  // general.architecture; empty: arch's
+  // One of each layer; empty: those of the spec.
+  std::vector<uint32_t> heads, kv_heads, ffn;
+  // All but the last of each `window_period` layers see `window` tokens; 0: all layers, and none.
+  uint32_t window = 0, window_period = 0;
+  uint32_t window_head_dim = 0;  // of those layers; 0: head_dim
+  float window_rope_base = 0;    // 0: rope_base
+  uint32_t shared_layers = 0;    // the last ones, which read the rows of others
+  float softcap = 0, logit_softcap = 0;
+  bool head_norms = false, post_norms = false, sinks = false;
+};
+
 struct Spec {
   Arch arch = Arch::kLlama;
   kernels::DType type = kernels::DType::kF32;
@@ -36,7 +50,11 @@ struct Spec {
   float rope_base = 10000;
   VocabularyKind vocabulary = VocabularyKind::kByteLevel;
   uint64_t seed = 1;
+  Features features;
 
+  // This spec with the numbers of one layer.
+  Spec of_layer(uint32_t layer) const;
+  bool has_window(uint32_t layer) const;
   uint32_t original_context() const;  // before scaling
   double norm_eps() const { return arch == Arch::kQwen2 || arch == Arch::kQwen3 ? 1e-6 : 1e-5; }
 };

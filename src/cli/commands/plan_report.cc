@@ -14,9 +14,11 @@ kv::Setup setup_of(const PlanReport& report, const kernels::Table& kernels,
                    base::ThreadPool& pool) {
   const model::Config& config = report.model.config;
   kv::Setup setup;
-  setup.shape = {.layers = config.layers,
-                 .kv_heads = config.kv_heads,
-                 .head_dim = config.head_dim,
+  const model::LayerConfig& layer = config.layers.front();
+  const model::Rope& rope = config.rope_of(0);
+  setup.shape = {.layers = config.layer_count(),
+                 .kv_heads = layer.kv_heads,
+                 .head_dim = layer.k_dim,
                  .max_tokens = report.tokens,
                  .k_type = report.k_type(),
                  .v_type = report.v_type(),
@@ -27,11 +29,10 @@ kv::Setup setup_of(const PlanReport& report, const kernels::Table& kernels,
   setup.pool = &pool;
   setup.kernels = &kernels;
   setup.select = engine::reads_all(report.kv) ? kv::Spec{} : report.kv.select;
-  setup.group = config.group();
+  setup.group = layer.group();
   setup.model_dim = config.dim;
-  setup.rotation = {.frequency = config.rope.frequency,
-                    .dims = config.rope.dims,
-                    .interleaved = config.rope.interleaved};
+  setup.rotation = {
+      .frequency = rope.frequency, .dims = rope.dims, .interleaved = rope.interleaved};
   return setup;
 }
 

@@ -27,9 +27,9 @@ base::Result<std::shared_ptr<const kv::Predictor>> read_predictor(const std::str
   KVICK_TRY(const model::Config config, model::read_config(file));
   return engine::read_predictor(path,
                                 {.arch = config.arch,
-                                 .layers = config.layers,
-                                 .kv_heads = config.kv_heads,
-                                 .head_dim = config.head_dim,
+                                 .layers = config.layer_count(),
+                                 .kv_heads = config.layers.front().kv_heads,
+                                 .head_dim = config.layers.front().k_dim,
                                  .weights = engine::weights_of(file)},
                                 config);
 }

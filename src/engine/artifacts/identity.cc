@@ -56,15 +56,34 @@ base::Result<std::string> content_hash(const std::string& path, base::ThreadPool
   return fmt::format("{:016x}{:016x}", all.high64, all.low64);
 }
 
-std::string config_text(const model::Config& config) {
-  // Bindings, so that a field that is added to either does not compile until it is named here.
-  const auto& [arch, name, layers, dim, ffn, heads, kv_heads, head_dim, vocab, context,
-               learned_positions, norm_eps, rope] = config;
+namespace {
+
+// Bindings, here and below, so that a field that is added does not compile until it is named.
+std::string rope_text(const model::Rope& rope) {
   const auto& [dims, interleaved, frequency, magnitude] = rope;
-  return fmt::format("{} {} {} {} {} {} {} {} {} {} {} {:a} | {} {} {:a} {:a} | {}", arch, layers,
-                     dim, ffn, heads, kv_heads, head_dim, vocab, context, learned_positions,
-                     frequency.size(), norm_eps, dims, interleaved, magnitude,
-                     fmt::join(frequency, " "), name);
+  return fmt::format(" | {} {} {} {:a} {:a}", frequency.size(), dims, interleaved, magnitude,
+                     fmt::join(frequency, " "));
+}
+
+std::string layer_text(const model::LayerConfig& layer) {
+  const auto& [kind, heads, kv_heads, k_dim, v_dim, ffn, window, chunked, rope, scale, softcap,
+               sinks, rows_of] = layer;
+  return fmt::format(" | {} {} {} {} {} {} {} {} {} {:a} {:a} {} {}", static_cast<int>(kind), heads,
+                     kv_heads, k_dim, v_dim, ffn, window, chunked, rope, scale, softcap, sinks,
+                     rows_of);
+}
+
+}  // namespace
+
+std::string config_text(const model::Config& config) {
+  const auto& [arch, name, dim, vocab, context, learned_positions, norm_eps, embedding_scale,
+               residual_scale, logit_scale, logit_softcap, ropes, layers] = config;
+  std::string text = fmt::format("{} {} {} {} {} {:a} {:a} {:a} {:a} {:a}", arch, dim, vocab,
+                                 context, learned_positions, norm_eps, embedding_scale,
+                                 residual_scale, logit_scale, logit_softcap);
+  for (const model::Rope& rope : ropes) text += rope_text(rope);
+  for (const model::LayerConfig& layer : layers) text += layer_text(layer);
+  return text + " | " + name;
 }
 
 uint64_t fnv1a(std::span<const std::byte> bytes, uint64_t hash) {

@@ -19,26 +19,42 @@ TEST(ConfigText, TellsModelsApartByEachFieldOfTheirConfiguration) {
   const std::function<void(Config&)> changes[] = {
       [](Config& c) { c.arch = "b"; },
       [](Config& c) { c.name = "b"; },
-      [](Config& c) { ++c.layers; },
+      [](Config& c) { c.layers.emplace_back(); },
       [](Config& c) { ++c.dim; },
-      [](Config& c) { ++c.ffn; },
-      [](Config& c) { ++c.heads; },
-      [](Config& c) { ++c.kv_heads; },
-      [](Config& c) { ++c.head_dim; },
       [](Config& c) { ++c.vocab; },
       [](Config& c) { ++c.context; },
       [](Config& c) { c.learned_positions = true; },
       [](Config& c) { c.norm_eps = std::nextafter(c.norm_eps, 1.0F); },
-      [](Config& c) { ++c.rope.dims; },
-      [](Config& c) { c.rope.interleaved = true; },
-      [](Config& c) { c.rope.frequency[1] = std::nextafter(c.rope.frequency[1], 1.0); },
-      [](Config& c) { c.rope.frequency.push_back(0.25); },
-      [](Config& c) { c.rope.magnitude = std::nextafter(c.rope.magnitude, 2.0F); },
+      [](Config& c) { c.embedding_scale = 2; },
+      [](Config& c) { c.residual_scale = 2; },
+      [](Config& c) { c.logit_scale = 2; },
+      [](Config& c) { c.logit_softcap = 2; },
+      [](Config& c) { c.layers[1].kind = model::LayerConfig::Kind::kSlots; },
+      [](Config& c) { ++c.layers[1].heads; },
+      [](Config& c) { ++c.layers[1].kv_heads; },
+      [](Config& c) { ++c.layers[1].k_dim; },
+      [](Config& c) { ++c.layers[1].v_dim; },
+      [](Config& c) { ++c.layers[1].ffn; },
+      [](Config& c) { ++c.layers[1].window; },
+      [](Config& c) { c.layers[1].chunked = true; },
+      [](Config& c) { c.layers[1].rope = 0; },
+      [](Config& c) { c.layers[1].scale = 2; },
+      [](Config& c) { c.layers[1].softcap = 2; },
+      [](Config& c) { c.layers[1].sinks = true; },
+      [](Config& c) { c.layers[1].rows_of = 0; },
+      [](Config& c) { c.ropes.emplace_back(); },
+      [](Config& c) { ++c.ropes[0].dims; },
+      [](Config& c) { c.ropes[0].interleaved = true; },
+      [](Config& c) { c.ropes[0].frequency[1] = std::nextafter(c.ropes[0].frequency[1], 1.0); },
+      [](Config& c) { c.ropes[0].frequency.push_back(0.25); },
+      [](Config& c) { c.ropes[0].magnitude = std::nextafter(c.ropes[0].magnitude, 2.0F); },
   };
   Config config;
   config.arch = config.name = "a";
   config.norm_eps = 1e-5F;
-  config.rope.frequency = {1, 0.5};
+  config.layers.resize(2);
+  config.ropes.resize(1);
+  config.ropes[0].frequency = {1, 0.5};
   std::set<std::string> texts = {config_text(config)};
   for (const auto& change : changes) {
     Config changed = config;

@@ -151,9 +151,10 @@ TEST(PredictorFile, OfAnotherModelIsRefused) {
   PredictorFile file = random_file(kv::PredictorForm::kRandom, 3);
   file.model = engine->identity();
   kv::PredictorShape& shape = file.predictor.shape;
-  ASSERT_EQ(config.layers, shape.layers);
-  shape.heads = config.heads, shape.kv_heads = config.kv_heads;
-  shape.head_dim = config.head_dim, shape.dim = config.dim;
+  ASSERT_EQ(config.layer_count(), shape.layers);
+  const model::LayerConfig& layer = config.layers.front();
+  shape.heads = layer.heads, shape.kv_heads = layer.kv_heads;
+  shape.head_dim = layer.k_dim, shape.dim = config.dim;
   for (kv::PredictorLayer& layer : file.predictor.layers) {
     layer.q.resize(size_t{shape.heads} * shape.rank * shape.inputs());
     layer.k.resize(size_t{shape.kv_heads} * shape.rank * shape.inputs());

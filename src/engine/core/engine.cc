@@ -56,10 +56,14 @@ Result<std::unique_ptr<Engine>> Engine::open(const EngineOptions& options) {
                                                                  .pool = engine->pool_.get(),
                                                                  .progress = &progress}));
   const model::Config& config = engine->model_->config();
+  if (!config.layers_alike())
+    return base::fail(
+        "{}: its layers keep keys and values of different sizes, for which kvick has no cache",
+        options.model_path);
   engine->identity_ = {.arch = config.arch,
-                       .layers = config.layers,
-                       .kv_heads = config.kv_heads,
-                       .head_dim = config.head_dim,
+                       .layers = config.layer_count(),
+                       .kv_heads = config.layers.front().kv_heads,
+                       .head_dim = config.layers.front().k_dim,
                        .weights = engine->identity_.weights};
   if (options.fingerprint) engine->fingerprint_ += "|" + config_text(config);
   const size_t pieces = engine->tokenizer_->vocabulary().pieces.size();
@@ -174,9 +178,9 @@ kv::Setup Engine::setup(const KvOptions& resolved) const {
   setup.slots = model_->trained_slots();
   setup.tier = resolved.tier;
   setup.select = resolved.select;
-  setup.group = model_->config().group();
+  setup.group = model_->config().layers.front().group();
   setup.model_dim = model_->config().dim;
-  const model::Rope& rope = model_->config().rope;
+  const model::Rope& rope = model_->config().rope_of(0);
   setup.rotation = {
       .frequency = rope.frequency, .dims = rope.dims, .interleaved = rope.interleaved};
   setup.growth_rates = [this, plain = setup] { return growth_rates(plain); };

@@ -65,7 +65,7 @@ base::Result<std::shared_ptr<const DraftWeights>> DraftWeights::load(const Engin
   KVICK_TRY(weights->model, model::Model::load(std::move(file), {.kernels = &engine.kernels(),
                                                                  .pool = &workspace.pool,
                                                                  .outputs = weights->outputs}));
-  if (weights->model->kv_memory() != nullptr)
+  if (weights->model->trained_slots() != nullptr)
     return fail("{}: a model with a memory of slots cannot draft", path);
   return std::shared_ptr<const DraftWeights>(std::move(weights));
 }

@@ -100,6 +100,45 @@ base::Result<uint64_t> ModelFile::get_uint(std::string_view key, uint64_t fallba
   return metadata_.contains(key) ? get_uint(key) : fallback;
 }
 
+bool ModelFile::is_array(std::string_view key) const {
+  const auto at = metadata_.find(key);
+  return at != metadata_.end() &&
+         std::visit(
+             [](const auto& value) {
+               return requires { value.size(); }
+               &&!std::is_same_v<std::decay_t<decltype(value)>, std::string>;
+             },
+             at->second.data);
+}
+
+base::Result<std::vector<uint64_t>> ModelFile::get_uint_each(std::string_view key,
+                                                             size_t count) const {
+  if (!is_array(key)) {
+    KVICK_TRY(const uint64_t value, get_uint(key));
+    return std::vector<uint64_t>(count, value);
+  }
+  const auto& data = metadata_.find(key)->second.data;
+  std::vector<uint64_t> out;
+  if (const auto* u = std::get_if<std::vector<uint64_t>>(&data)) {
+    out = *u;
+  } else if (const auto* b = std::get_if<std::vector<bool>>(&data)) {
+    out.assign(b->begin(), b->end());
+  } else if (const auto* i = std::get_if<std::vector<int64_t>>(&data)) {
+    for (const int64_t value : *i) {
+      if (value < 0)
+        return base::fail("{}: key {} holds {}, which must not be negative", path_, in_quotes(key),
+                          value);
+      out.push_back(static_cast<uint64_t>(value));
+    }
+  } else {
+    return wrong_type(path_, key, "an integer, nor an array of them");
+  }
+  if (out.size() != count)
+    return base::fail("{}: key {} holds {} numbers for {} layers", path_, in_quotes(key),
+                      out.size(), count);
+  return out;
+}
+
 base::Result<double> ModelFile::get_float(std::string_view key) const {
   const auto at = metadata_.find(key);
   if (at == metadata_.end()) return missing(path_, key);

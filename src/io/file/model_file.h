@@ -78,6 +78,9 @@ class ModelFile {
   // ones.
   base::Result<uint64_t> get_uint(std::string_view key) const;
   base::Result<uint64_t> get_uint(std::string_view key, uint64_t fallback) const;
+  // One of each of `count` layers: from one number for all, or an array of numbers or truth values.
+  base::Result<std::vector<uint64_t>> get_uint_each(std::string_view key, size_t count) const;
+  bool is_array(std::string_view key) const;
   base::Result<double> get_float(std::string_view key) const;
   base::Result<double> get_float(std::string_view key, double fallback) const;
   base::Result<bool> get_bool(std::string_view key, bool fallback) const;

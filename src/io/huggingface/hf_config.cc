@@ -125,40 +125,39 @@ base::Status<> map_heads(Mapper& map, Heads& sizes) {
   return base::Done{};
 }
 
-// All layers of one kind, or none: kvick's models have no per-layer windows.
-base::Result<bool> slides_by_layer_types(const Mapper& map, bool fallback) {
-  if (!map.config().find("layer_types")) return fallback;
+// Which layers see a window only.
+base::Status<> read_layer_types(const Mapper& map, std::vector<bool>& slides) {
+  if (!map.config().find("layer_types")) return base::Done{};
   KVICK_TRY(const simdjson::dom::array types, map.config().get_array("layer_types"));
-  size_t full = 0, sliding = 0;
+  if (types.size() != slides.size())
+    return base::fail("{} names {} layers, but there are {}", map.config().label("layer_types"),
+                      types.size(), slides.size());
+  size_t layer = 0;
   for (const Json type : types) {
     std::string_view name;
     if (type.get(name) != simdjson::SUCCESS ||
         (name != "full_attention" && name != "sliding_attention"))
       return base::fail("{} must hold 'full_attention' or 'sliding_attention'",
                         map.config().label("layer_types"));
-    ++(name == "full_attention" ? full : sliding);
+    slides[layer++] = name == "sliding_attention";
   }
-  if (full != 0 && sliding != 0)
-    return base::fail("{} mixes full and sliding attention, which kvick does not support",
-                      map.config().label("layer_types"));
-  return sliding != 0;
+  return base::Done{};
 }
 
 base::Status<> map_window(Mapper& map, const std::string& architecture) {
   if (!map.config().find("sliding_window")) return base::Done{};
-  bool slides = true;
+  KVICK_TRY(const uint64_t layers, map.size("num_hidden_layers"));
+  std::vector<bool> slides(layers, true);
   if (architecture != "llama") {  // the qwen families switch it, and by default it is off
-    KVICK_TRY(slides, map.config().get_bool("use_sliding_window", false));
-    KVICK_TRY(const uint64_t layers, map.size("num_hidden_layers"));
+    KVICK_TRY(const bool on, map.config().get_bool("use_sliding_window", false));
     KVICK_TRY(const uint64_t full_layers, map.config().get_uint("max_window_layers", 28));
-    if (slides && full_layers >= layers) slides = false;
-    if (slides && full_layers > 0)
-      return base::fail("{} is {}: full attention below and sliding above is not supported",
-                        map.config().label("max_window_layers"), full_layers);
+    for (uint64_t i = 0; i < layers; ++i) slides[i] = on && i >= full_layers;
   }
-  KVICK_TRY(slides, slides_by_layer_types(map, slides));
-  if (slides) KVICK_TRY_VOID(map.copy_size("sliding_window", "attention.sliding_window"));
-  return base::Done{};
+  KVICK_TRY_VOID(read_layer_types(map, slides));
+  const auto sliding = std::count(slides.begin(), slides.end(), true);
+  if (sliding == 0) return base::Done{};
+  if (static_cast<uint64_t>(sliding) < layers) map.set("attention.sliding_window_pattern", slides);
+  return map.copy_size("sliding_window", "attention.sliding_window");
 }
 
 base::Result<double> positive(const JsonObject& fields, std::string_view field,
@@ -218,25 +217,55 @@ base::Status<> map_scaling(Mapper& map, const JsonObject& rope) {
   return base::Done{};
 }
 
-// Older files: rope_theta beside an optional rope_scaling. Newer ones: both in rope_parameters.
+struct RopeNumbers {
+  double theta = 10000, part = 1;
+};
+
+base::Status<> read_rope_numbers(const JsonObject& fields, RopeNumbers& numbers) {
+  KVICK_TRY(numbers.theta, positive(fields, "rope_theta", numbers.theta));
+  KVICK_TRY(numbers.part, positive(fields, "partial_rotary_factor", numbers.part));
+  return base::Done{};
+}
+
+void set_rope(Mapper& map, const Heads& sizes, const RopeNumbers& numbers,
+              const std::string& suffix) {
+  const double dims = static_cast<double>(sizes.head_dim) * std::min(numbers.part, 1.0);
+  map.set("rope.freq_base" + suffix, numbers.theta);
+  map.set("rope.dimension_count" + suffix, static_cast<uint64_t>(dims));
+}
+
+// Parameters of the layers with a window, which none scales.
+base::Status<> map_window_rope(Mapper& map, const Heads& sizes, const JsonObject& rope,
+                               RopeNumbers numbers) {
+  KVICK_TRY_VOID(read_rope_numbers(rope, numbers));
+  KVICK_TRY(const std::string type, rope.get_string("rope_type", std::string("default")));
+  if (type != "default")
+    return base::fail("{} is {}; kvick scales the rotation of no layer with a window",
+                      rope.label("rope_type"), in_quotes(type));
+  set_rope(map, sizes, numbers, "_swa");
+  return base::Done{};
+}
+
+// Older files: rope_theta beside an optional rope_scaling. Newer ones: both in rope_parameters, or
+// in one object there for each kind of layer.
 base::Status<> map_rope(Mapper& map, const Heads& sizes) {
   const JsonObject& config = map.config();
   std::optional<JsonObject> rope;
-  KVICK_TRY(double theta, positive(config, "rope_theta", 10000));
-  KVICK_TRY(double part, positive(config, "partial_rotary_factor", 1));
+  RopeNumbers numbers;
+  KVICK_TRY_VOID(read_rope_numbers(config, numbers));
   for (const std::string_view field : {"rope_scaling", "rope_parameters"}) {
     if (!config.find(field)) continue;
     KVICK_TRY(rope, config.get_object(field));
-    for (const std::string_view kind : {"full_attention", "sliding_attention"})
-      if (rope->find(kind))
-        return base::fail("{}: parameters for each kind of layer are not supported",
-                          rope->label(kind));
-    KVICK_TRY(theta, positive(*rope, "rope_theta", theta));
-    KVICK_TRY(part, positive(*rope, "partial_rotary_factor", part));
+    if (rope->find("sliding_attention")) {
+      KVICK_TRY(const JsonObject window, rope->get_object("sliding_attention"));
+      KVICK_TRY_VOID(map_window_rope(map, sizes, window, numbers));
+    }
+    if (rope->find("full_attention")) {
+      KVICK_TRY(rope, rope->get_object("full_attention"));
+    }
+    KVICK_TRY_VOID(read_rope_numbers(*rope, numbers));
   }
-  const double dims = static_cast<double>(sizes.head_dim) * std::min(part, 1.0);
-  map.set("rope.freq_base", theta);
-  map.set("rope.dimension_count", static_cast<uint64_t>(dims));
+  set_rope(map, sizes, numbers, "");
   if (rope) KVICK_TRY_VOID(map_scaling(map, *rope));
   return base::Done{};
 }

@@ -120,6 +120,31 @@ TEST(HuggingFace, TheFamiliesDifferAsTheirCodeDoes) {
   EXPECT_EQ(*opt->get_float("opt.attention.layer_norm_epsilon"), 1e-5);
 }
 
+TEST(HuggingFace, WindowsAreOfEachLayer) {
+  const auto windowed = [](const ModelFile& file, const std::string& arch) {
+    EXPECT_EQ(*file.get_uint(arch + ".attention.sliding_window"), 8u);
+    return *file.get_uint_each(arch + ".attention.sliding_window_pattern", 2);
+  };
+  json qwen = with(llama_config(), {{"model_type", "qwen2"},
+                                    {"sliding_window", 8},
+                                    {"use_sliding_window", true},
+                                    {"max_window_layers", 1}});
+  EXPECT_EQ(windowed(*open_with(qwen), "qwen2"), (std::vector<uint64_t>{0, 1}));
+  const json types = {"sliding_attention", "full_attention"};
+  const auto file = open_with(
+      with(llama_config(),
+           {{"sliding_window", 8},
+            {"layer_types", types},
+            {"rope_parameters",
+             {{"full_attention", {{"rope_theta", 7.0}}},
+              {"sliding_attention", {{"rope_theta", 9.0}, {"partial_rotary_factor", 0.5}}}}}}));
+  ASSERT_TRUE(file.ok()) << file.error().message;
+  EXPECT_EQ(windowed(*file, "llama"), (std::vector<uint64_t>{1, 0}));
+  EXPECT_EQ(*file->get_float("llama.rope.freq_base"), 7.0);
+  EXPECT_EQ(*file->get_float("llama.rope.freq_base_swa"), 9.0);
+  EXPECT_EQ(*file->get_uint("llama.rope.dimension_count_swa"), 1u);
+}
+
 TEST(HuggingFace, RopeIsReadFromItsOlderAndNewerPlaces) {
   const json llama3 = {{"factor", 8.0},
                        {"low_freq_factor", 1.0},
@@ -192,18 +217,14 @@ TEST(HuggingFace, WhatAConfigGetsWrongIsNamed) {
                                {"low_freq_factor", 4},
                                {"high_freq_factor", 4}}}}),
        "'high_freq_factor' is 4, which must be above 'low_freq_factor', 4"},
-      {with(llama_config(), {{"rope_parameters", {{"full_attention", json::object()}}}}),
-       "parameters for each kind of layer"},
-      {with(llama_config(), {{"rope_scaling", 3}}), "'rope_scaling': must be a JSON object"},
       {with(llama_config(),
-            {{"sliding_window", 8}, {"layer_types", {"full_attention", "sliding_attention"}}}),
-       "'layer_types' mixes"},
-      {with(llama_config(), {{"sliding_window", 8}, {"layer_types", {"linear"}}}), "must hold"},
-      {with(llama_config(), {{"model_type", "qwen2"},
-                             {"sliding_window", 8},
-                             {"use_sliding_window", true},
-                             {"max_window_layers", 1}}),
-       "'max_window_layers' is 1"},
+            {{"rope_parameters", {{"sliding_attention", {{"rope_type", "linear"}}}}}}),
+       "'rope_type' is 'linear'; kvick scales the rotation of no layer with a window"},
+      {with(llama_config(), {{"rope_scaling", 3}}), "'rope_scaling': must be a JSON object"},
+      {with(llama_config(), {{"sliding_window", 8}, {"layer_types", {"full_attention"}}}),
+       "'layer_types' names 1 layers, but there are 2"},
+      {with(llama_config(), {{"sliding_window", 8}, {"layer_types", {"linear", "linear"}}}),
+       "must hold"},
       {with(opt_config(), {{"do_layer_norm_before", false}}), "'do_layer_norm_before' is false"},
       {with(opt_config(), {{"word_embed_proj_dim", 4}}), "projected embeddings"},
       {with(opt_config(), {{"activation_function", "gelu"}}), "'activation_function' is 'gelu'"},

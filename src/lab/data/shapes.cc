@@ -32,10 +32,8 @@ base::Result<std::vector<std::string>> shapes_or(const std::vector<std::string>&
 model::Config config_of(const NamedShape& shape, uint32_t layers) {
   model::Config config;
   config.name = shape.model;
-  config.layers = layers;
-  config.heads = shape.heads;
-  config.kv_heads = shape.kv_heads;
-  config.head_dim = shape.head_dim;
+  config.layers.assign(layers,
+                       model::LayerConfig::attention(shape.heads, shape.kv_heads, shape.head_dim));
   return config;
 }
 

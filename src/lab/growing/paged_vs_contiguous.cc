@@ -43,8 +43,9 @@ class PagedVsContiguous final : public Experiment {
     kv::Setup setup = setup_of(bench_, run);
     setup.shape.k_type = setup.shape.v_type = kernels::DType::kF16;
     const uint64_t layer = setup.shape.token_bytes() / shape.layers * depth;
-    run.config.layers = setup.shape.layers =
+    setup.shape.layers =
         static_cast<uint32_t>(std::clamp<uint64_t>(kMostBytes / layer, 1, shape.layers));
+    run.config.layers.resize(setup.shape.layers);
     KVICK_TRY(const kv::Spec spec, kv::parse_spec(cell.what["strategy"].get<std::string>()));
     KVICK_TRY(const std::unique_ptr<kv::Store> store, kv::make_store(spec, setup));
     model::Workspace workspace(bench_.pool, bench_.kernels);
@@ -57,7 +58,7 @@ class PagedVsContiguous final : public Experiment {
     if (!done.ok()) return base::fail("{}: {}", cell.key, done.error().what);
     const double seconds = timed.attend / kSteps;
     return Json{{"attend_s", seconds},
-                {"layers", run.config.layers},
+                {"layers", run.config.layer_count()},
                 {"bytes_s", static_cast<double>(setup.shape.token_bytes() * depth) / seconds}};
   }
 

@@ -94,11 +94,11 @@ class SlidingExperiment final : public Experiment {
 
   base::Result<kv::Setup> setup(const Cell& cell, uint32_t layers) const {
     KVICK_TRY(const NamedShape shape, shape_named(cell.what["shape"].get<std::string>()));
-    const model::Config config = config_of(shape, layers);
-    kv::Setup setup = setup_of(bench_, {.config = config, .spec = {}, .tokens = tokens_});
+    kv::Setup setup =
+        setup_of(bench_, {.config = config_of(shape, layers), .spec = {}, .tokens = tokens_});
     setup.shape.k_type = setup.shape.v_type = type_named(cell.what["kv_type"].get<std::string>());
     // Any ranges will do where nothing but sizes is asked for.
-    const std::vector<float> ranges(size_t{layers} * config.kv_heads, 1.0F);
+    const std::vector<float> ranges(size_t{layers} * shape.kv_heads, 1.0F);
     setup.ranges = std::make_shared<kv::StaticRanges>(kv::StaticRanges{.k = ranges, .v = ranges});
     return setup;
   }

@@ -61,9 +61,9 @@ struct Runner {
 
 kv::Setup setup_of(const Bench& bench, const GrowthRun& run) {
   kv::Setup setup;
-  setup.shape = {.layers = run.config.layers,
-                 .kv_heads = run.config.kv_heads,
-                 .head_dim = run.config.head_dim,
+  setup.shape = {.layers = run.config.layer_count(),
+                 .kv_heads = run.config.layers.front().kv_heads,
+                 .head_dim = run.config.layers.front().k_dim,
                  .max_tokens = run.tokens,
                  .k_type = kernels::DType::kF32,
                  .v_type = kernels::DType::kF32};

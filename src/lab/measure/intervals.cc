@@ -56,8 +56,7 @@ base::Result<IntervalProbe::State> IntervalProbe::make_state(uint32_t token) con
   setup.store_row = kernels_.store_row;
   KVICK_TRY(const std::unique_ptr<kv::Store> store, kv::make_store(store_.spec, setup));
   model::Config config;
-  config.layers = config.heads = config.kv_heads = 1;
-  config.head_dim = store_.head_dim;
+  config.layers.push_back(model::LayerConfig::attention(1, 1, store_.head_dim));
   model::Workspace workspace(pool_, kernels_);
   plan::AttentionBlock block(config, *store, workspace);
   const kv::SeqId seq = store->open({}).seq;

@@ -107,7 +107,7 @@ base::Result<Served> served_at(const Bench& bench, const engine::Engine& engine,
                                const engine::KvOptions& kv, const DecodePoint& point) {
   KVICK_TRY(kv::Spec spec, with_numbers(engine, kv));
   IntervalProbe probe({.spec = std::move(spec),
-                       .head_dim = engine.model().config().head_dim,
+                       .head_dim = engine.model().config().layers.front().k_dim,
                        .max_tokens = point.tokens},
                       bench.pool, bench.kernels);
   Served served;

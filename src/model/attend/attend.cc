@@ -1,7 +1,6 @@
 #include "model/attend/attend.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "model/attend/attend_buckets.h"
 
@@ -29,35 +28,62 @@ kernels::Partial partial_at(float* memory, uint32_t queries) {
 
 BatchAttention::BatchAttention(const Config& config, const Batch& batch, kv::Step& step,
                                Workspace& workspace)
-    : config_(config), step_(step), workspace_(workspace), kernels_(workspace.kernels) {
+    : config_(config),
+      step_(step),
+      workspace_(workspace),
+      kernels_(workspace.kernels),
+      slots_(batch.slots) {
   uint32_t row = 0;
-  for (uint32_t s = 0; s < batch.slots.size(); ++s) {
-    const Slot& slot = batch.slots[s];
+  for (const Slot& slot : slots_) {
     paths_.push_back(paths_of(slot));
     KVICK_CHECK(slot.role != Role::kPrompt || kernels_.attend_prompt != nullptr,
                 "{} has no arithmetic of prompts", base::isa_name(kernels_.isa));
-    const uint32_t tile = tile_tokens(slot);
-    most_queries_ = std::max(most_queries_, tile * config_.group());
-    const auto tokens = static_cast<uint32_t>(slot.tokens.size());
-    for (uint32_t head = 0; head < config_.kv_heads; ++head)
-      for (uint32_t first = 0; first < tokens; first += tile)
-        tasks_.push_back({.view = s * config_.kv_heads + head,
-                          .slot = s,
-                          .head = head,
-                          .first = first,
-                          .tokens = std::min(tile, tokens - first),
-                          .row = row + first,
-                          .role = slot.role});
     first_row_.push_back(row);
-    row += tokens;
+    row += static_cast<uint32_t>(slot.tokens.size());
   }
   first_row_.push_back(row);
   for (const Paths& paths : paths_) trees_.push_back(paths.of.empty() ? nullptr : paths.of.data());
-  views_.resize(batch.slots.size() * config_.kv_heads);
   facets_ = step_.facets();
-  if (facets_.observer == nullptr) return;
-  worker_probs_.resize(workspace_.pool.size());
-  task_probs_.resize(tasks_.size());
+  if (facets_.observer != nullptr) worker_probs_.resize(workspace_.pool.size());
+}
+
+BatchAttention::Plan BatchAttention::make_plan(const LayerConfig& layer) const {
+  Plan plan = {.heads = layer.heads, .kv_heads = layer.kv_heads, .tasks = {}};
+  for (uint32_t s = 0; s < slots_.size(); ++s) {
+    const Slot& slot = slots_[s];
+    const uint32_t tile = tile_tokens(slot, layer.group());
+    plan.most_queries = std::max(plan.most_queries, tile * layer.group());
+    const auto tokens = static_cast<uint32_t>(slot.tokens.size());
+    for (uint32_t head = 0; head < layer.kv_heads; ++head)
+      for (uint32_t first = 0; first < tokens; first += tile)
+        plan.tasks.push_back({.view = s * layer.kv_heads + head,
+                              .slot = s,
+                              .head = head,
+                              .first = first,
+                              .tokens = std::min(tile, tokens - first),
+                              .row = first_row_[s] + first,
+                              .role = slot.role});
+  }
+  return plan;
+}
+
+void BatchAttention::enter(uint32_t layer, const Attended& attended) {
+  numbers_ = &config_.layers[layer];
+  rows_layer_ = numbers_->owns_rows() ? layer : numbers_->rows_of;
+  attended_ = attended;
+  const auto fits = [&](const Plan& plan) {
+    return plan.heads == numbers_->heads && plan.kv_heads == numbers_->kv_heads;
+  };
+  if (plan_ != nullptr && fits(*plan_)) return;
+  const auto found = std::find_if(plans_.begin(), plans_.end(), fits);
+  if (found == plans_.end()) {
+    plans_.push_back(make_plan(*numbers_));
+    plan_ = &plans_.back();
+  } else {
+    plan_ = &*found;
+  }
+  views_.resize(slots_.size() * numbers_->kv_heads);
+  if (facets_.observer != nullptr) task_probs_.resize(plan_->tasks.size());
 }
 
 BatchAttention::Paths BatchAttention::paths_of(const Slot& slot) {
@@ -78,59 +104,74 @@ BatchAttention::Paths BatchAttention::paths_of(const Slot& slot) {
   return paths;
 }
 
-void BatchAttention::run(uint32_t layer, const float* q, float* out) {
-  layer_ = layer;
-  q_ = q;
-  out_ = out;
+void BatchAttention::run(uint32_t layer, const Attended& attended) {
+  enter(layer, attended);
   for (base::Arena& arena : workspace_.scratch) arena.reset();
   base::ThreadPool& pool = workspace_.pool;
   const size_t grain = facets_.per_query ? kChoosingGrain : kViewGrain;
   pool.parallel_for(views_.size(), grain, [&](size_t begin, size_t end, unsigned worker) {
     for (size_t i = begin; i < end; ++i) make_view(i, worker);
   });
-  if (workspace_.library != nullptr) return run_library();
-  if (facets_.observer == nullptr && tasks_.size() < size_t{2} * pool.size() && most_chunks() > 1)
+  if (workspace_.library != nullptr && library_serves()) return run_library();
+  if (facets_.observer == nullptr && plan_->tasks.size() < size_t{2} * pool.size() && most_chunks() > 1)
     return run_by_chunk();
-  worker_partials_ =
-      workspace_.floats(Workspace::kPartials, pool.size() * 2 * partial_floats(most_queries_));
-  pool.parallel_for(tasks_.size(), 1, [&](size_t begin, size_t end, unsigned worker) {
+  worker_partials_ = workspace_.floats(Workspace::kPartials,
+                                       pool.size() * 2 * partial_floats(plan_->most_queries));
+  pool.parallel_for(plan_->tasks.size(), 1, [&](size_t begin, size_t end, unsigned worker) {
     for (size_t i = begin; i < end; ++i) run_task(i, worker);
   });
   if (facets_.observer != nullptr) observe_all();
 }
 
-void BatchAttention::read(uint32_t layer, const float* q, float* out) {
-  step_.facets().slots->read(layer,
-                             {.group = config_.group(), .q = q, .out = out, .paths = trees_});
+// Layers that the library's products do not fit are computed by the kernels.
+bool BatchAttention::library_serves() const {
+  return numbers_->k_dim == numbers_->v_dim && numbers_->window == 0 && numbers_->softcap == 0 &&
+         attended_.sinks == nullptr;
+}
+
+void BatchAttention::read(uint32_t layer, const Attended& attended) {
+  step_.facets().slots->read(layer, {.group = config_.layers[layer].group(),
+                     .q = attended.q,
+                     .out = attended.out,
+                     .paths = trees_});
 }
 
 // Prompts in equal pieces, or one thread would wait for the other's last.
-uint32_t BatchAttention::tile_tokens(const Slot& slot) const {
-  if (slot.role != Role::kPrompt) return std::max(1u, kTileQueries / config_.group());
+uint32_t BatchAttention::tile_tokens(const Slot& slot, uint32_t group) {
+  if (slot.role != Role::kPrompt) return std::max(1u, kTileQueries / group);
   const auto tokens = static_cast<uint32_t>(slot.tokens.size());
-  const uint32_t pieces = (tokens * config_.group() + kPromptQueries - 1) / kPromptQueries;
+  const uint32_t pieces = (tokens * group + kPromptQueries - 1) / kPromptQueries;
   return (tokens + pieces - 1) / pieces;
 }
 
 const float* BatchAttention::q_of(uint32_t row, uint32_t head) const {
-  return q_ + size_t{row} * config_.q_dim() + size_t{head} * config_.group() * config_.head_dim;
+  return attended_.q + size_t{row} * numbers_->q_floats() +
+         size_t{head} * numbers_->group() * numbers_->k_dim;
 }
 
 const kernels::View* BatchAttention::view_after(size_t i) const {
-  if (i + 1 == tasks_.size() || tasks_[i + 1].view == tasks_[i].view) return nullptr;
-  return &views_[tasks_[i + 1].view];
+  const std::vector<Task>& tasks = plan_->tasks;
+  if (i + 1 == tasks.size() || tasks[i + 1].view == tasks[i].view) return nullptr;
+  return &views_[tasks[i + 1].view];
 }
 
 kernels::Queries BatchAttention::queries(const Task& task) const {
   return {.q = q_of(task.row, task.head),
-          .q_stride = config_.q_dim(),
+          .q_stride = numbers_->q_floats(),
           .first = task.first,
           .tokens = task.tokens,
-          .group = config_.group(),
-          .k_dim = config_.head_dim,
-          .v_dim = config_.head_dim,
-          .scale = 1 / std::sqrt(static_cast<float>(config_.head_dim)),
-          .visible = trees_[task.slot]};
+          .group = numbers_->group(),
+          .k_dim = numbers_->k_dim,
+          .v_dim = numbers_->v_dim,
+          .scale = numbers_->scale,
+          .softcap = numbers_->softcap,
+          .sinks = attended_.sinks != nullptr
+                       ? attended_.sinks + size_t{task.head} * numbers_->group()
+                       : nullptr,
+          .visible = trees_[task.slot],
+          .window = numbers_->window,
+          .chunked = numbers_->chunked,
+          .position = slots_[task.slot].past};
 }
 
 void BatchAttention::attend_chunk(const Task& task, const kernels::Queries& queries, uint32_t chunk,
@@ -140,13 +181,13 @@ void BatchAttention::attend_chunk(const Task& task, const kernels::Queries& quer
 }
 
 kv::Query BatchAttention::query_of(size_t view) const {
-  const auto slot = static_cast<uint32_t>(view / config_.kv_heads);
-  const auto head = static_cast<uint32_t>(view % config_.kv_heads);
+  const auto slot = static_cast<uint32_t>(view / numbers_->kv_heads);
+  const auto head = static_cast<uint32_t>(view % numbers_->kv_heads);
   return {.slot = slot,
-          .layer = layer_,
+          .layer = rows_layer_,
           .head = head,
           .q = q_of(first_row_[slot], head),
-          .q_stride = config_.q_dim()};
+          .q_stride = numbers_->q_floats()};
 }
 
 void BatchAttention::make_view(size_t i, unsigned worker) {
@@ -155,8 +196,8 @@ void BatchAttention::make_view(size_t i, unsigned worker) {
 
 // Tasks of one view are in order: the sum does not depend on who computed them.
 void BatchAttention::observe_all() {
-  std::vector<size_t> first(views_.size() + 1, tasks_.size());
-  for (size_t i = tasks_.size(); i-- > 0;) first[tasks_[i].view] = i;
+  std::vector<size_t> first(views_.size() + 1, plan_->tasks.size());
+  for (size_t i = plan_->tasks.size(); i-- > 0;) first[plan_->tasks[i].view] = i;
   workspace_.pool.parallel_for(views_.size(), 1, [&](size_t begin, size_t end, unsigned) {
     for (size_t view = begin; view < end; ++view) {
       std::vector<float>& sum = task_probs_[first[view]];
@@ -168,18 +209,18 @@ void BatchAttention::observe_all() {
 }
 
 void BatchAttention::finish(const Task& task, kernels::Partial state) {
-  float* out = out_ + size_t{task.row} * config_.q_dim() +
-               size_t{task.head} * config_.group() * config_.head_dim;
-  kernels_.finish(state, views_[task.view], queries(task), out, config_.q_dim());
+  float* out = attended_.out + size_t{task.row} * numbers_->out_floats() +
+               size_t{task.head} * numbers_->group() * numbers_->v_dim;
+  kernels_.finish(state, views_[task.view], queries(task), out, numbers_->out_floats());
 }
 
 void BatchAttention::run_task(size_t i, unsigned worker) {
-  const Task& task = tasks_[i];
+  const Task& task = plan_->tasks[i];
   const kernels::View& view = views_[task.view];
   kernels::Queries queries = this->queries(task);
   queries.then = view_after(i);
   const uint32_t n = queries_of(task), chunks = kernels::chunk_count(view, queries);
-  float* memory = worker_partials_ + worker * 2 * partial_floats(most_queries_);
+  float* memory = worker_partials_ + worker * 2 * partial_floats(plan_->most_queries);
   const kernels::Partial state = partial_at(memory, n);
   const kernels::Partial next = partial_at(memory + partial_floats(n), n);
   TaskProbs* const probs = facets_.observer != nullptr ? &worker_probs_[worker] : nullptr;
@@ -188,7 +229,7 @@ void BatchAttention::run_task(size_t i, unsigned worker) {
     const kernels::Partial part = chunk == 0 ? state : next;
     attend_chunk(task, queries, chunk, part, probs ? probs->of(chunk) : nullptr);
     if (probs != nullptr) probs->keep_max(chunk, part.max);
-    if (chunk > 0) kernels_.merge(state, next, n, config_.head_dim);
+    if (chunk > 0) kernels_.merge(state, next, n, numbers_->v_dim);
   }
   if (probs != nullptr) {
     task_probs_[i].assign(rows_of(view), 0);
@@ -200,17 +241,17 @@ void BatchAttention::run_task(size_t i, unsigned worker) {
 void BatchAttention::run_library() {
   std::vector<BucketSlot> slots(paths_.size());
   for (size_t s = 0; s < slots.size(); ++s)
-    slots[s] = {.views = std::span(views_).subspan(s * config_.kv_heads, config_.kv_heads),
+    slots[s] = {.views = std::span(views_).subspan(s * numbers_->kv_heads, numbers_->kv_heads),
                 .tokens = first_row_[s + 1] - first_row_[s],
                 .q = q_of(first_row_[s], 0),
-                .out = out_ + size_t{first_row_[s]} * config_.q_dim(),
+                .out = attended_.out + size_t{first_row_[s]} * numbers_->out_floats(),
                 .visible = trees_[s]};
-  attend_buckets(config_, slots, *workspace_.library, workspace_);
+  attend_buckets(*numbers_, slots, *workspace_.library, workspace_);
 }
 
 uint32_t BatchAttention::most_chunks() const {
   uint32_t most = 0;
-  for (const Task& task : tasks_)
+  for (const Task& task : plan_->tasks)
     most = std::max(most, kernels::chunk_count(views_[task.view], queries(task)));
   return most;
 }
@@ -224,28 +265,29 @@ void BatchAttention::run_by_chunk() {
   };
   std::vector<Piece> pieces;
   size_t floats = 0;
-  for (uint32_t t = 0; t < tasks_.size(); ++t) {
-    const uint32_t chunks = kernels::chunk_count(views_[tasks_[t].view], queries(tasks_[t]));
+  for (uint32_t t = 0; t < plan_->tasks.size(); ++t) {
+    const uint32_t chunks =
+        kernels::chunk_count(views_[plan_->tasks[t].view], queries(plan_->tasks[t]));
     for (uint32_t chunk = 0; chunk < chunks; ++chunk) {
       pieces.push_back({t, chunk, floats});
-      floats += partial_floats(queries_of(tasks_[t]));
+      floats += partial_floats(queries_of(plan_->tasks[t]));
     }
   }
   float* memory = workspace_.floats(Workspace::kPartials, floats);
   workspace_.pool.parallel_for(pieces.size(), 1, [&](size_t begin, size_t end, unsigned) {
     for (size_t i = begin; i < end; ++i) {
-      const Task& task = tasks_[pieces[i].task];
+      const Task& task = plan_->tasks[pieces[i].task];
       attend_chunk(task, queries(task), pieces[i].chunk,
                    partial_at(memory + pieces[i].offset, queries_of(task)), nullptr);
     }
   });
   for (size_t i = 0; i < pieces.size();) {
-    const Task& task = tasks_[pieces[i].task];
+    const Task& task = plan_->tasks[pieces[i].task];
     const uint32_t n = queries_of(task);
     const kernels::Partial state = partial_at(memory + pieces[i].offset, n);
     size_t next = i + 1;
     for (; next < pieces.size() && pieces[next].task == pieces[i].task; ++next)
-      kernels_.merge(state, partial_at(memory + pieces[next].offset, n), n, config_.head_dim);
+      kernels_.merge(state, partial_at(memory + pieces[next].offset, n), n, numbers_->v_dim);
     finish(task, state);
     i = next;
   }

@@ -11,17 +11,24 @@
 
 namespace kvick::model {
 
-// One per forward. The plan is the same for all layers: nothing of it is made again for each.
+// What a layer asks with, and where the answer goes.
+struct Attended {
+  const float* q = nullptr;      // [tokens][heads][k_dim]
+  const float* sinks = nullptr;  // [heads], one more logit each without a value; null: none
+  float* out = nullptr;          // [tokens][heads][v_dim]
+};
+
+// One per forward. Layers of as many heads share a plan: nothing of it is made again for each.
 class BatchAttention {
  public:
   // All four outlive it.
   BatchAttention(const Config& config, const Batch& batch, kv::Step& step, Workspace& workspace);
 
-  // softmax(q k^T / sqrt(head_dim)) v over what the step shows of a layer, for all slots and heads.
-  // q, out: [tokens][heads][head_dim].
-  void run(uint32_t layer, const float* q, float* out);
-  // The same where the store keeps slots (kv::Traits::slots), which it reads itself.
-  void read(uint32_t layer, const float* q, float* out);
+  // softmax(scale q k^T) v over what the step shows of a layer, for all slots and heads; the
+  // layer's numbers say which scale, window and softcap, and whose rows.
+  void run(uint32_t layer, const Attended& attended);
+  // The same where the store keeps slots (kv::SlotReader), which it reads itself.
+  void read(uint32_t layer, const Attended& attended);
 
  private:
   struct Task {
@@ -37,10 +44,18 @@ class BatchAttention {
     std::vector<uint32_t> rows;
     std::vector<std::span<const uint32_t>> of;
   };
+  // The tasks of all layers with these heads.
+  struct Plan {
+    uint32_t heads = 0, kv_heads = 0;
+    uint32_t most_queries = 0;  // of a task
+    std::vector<Task> tasks;
+  };
   static Paths paths_of(const Slot& slot);
 
-  uint32_t tile_tokens(const Slot& slot) const;
-  uint32_t queries_of(const Task& task) const { return task.tokens * config_.group(); }
+  Plan make_plan(const LayerConfig& layer) const;
+  void enter(uint32_t layer, const Attended& attended);
+  static uint32_t tile_tokens(const Slot& slot, uint32_t group);
+  uint32_t queries_of(const Task& task) const { return task.tokens * numbers_->group(); }
   const float* q_of(uint32_t row, uint32_t head) const;
   // What is read after task i, if that is something else. Asking for its keys early: 16 and 32
   // sequences of SmolLM2's shape at 128 tokens decode 1.12 times as fast.
@@ -48,7 +63,7 @@ class BatchAttention {
   kernels::Queries queries(const Task& task) const;
   uint32_t most_chunks() const;
   // Floats of one Partial of a whole tile.
-  size_t partial_floats(uint32_t queries) const { return size_t{queries} * (2 + config_.head_dim); }
+  size_t partial_floats(uint32_t queries) const { return size_t{queries} * (2 + numbers_->v_dim); }
 
   // The softmax state of a chunk, in the arithmetic of the task's role.
   void attend_chunk(const Task& task, const kernels::Queries& queries, uint32_t chunk,
@@ -58,6 +73,7 @@ class BatchAttention {
   void run_task(size_t i, unsigned worker);
   void run_by_chunk();
   void observe_all();
+  bool library_serves() const;
   void run_library();
   void finish(const Task& task, kernels::Partial state);
 
@@ -65,8 +81,8 @@ class BatchAttention {
   kv::Step& step_;
   Workspace& workspace_;
   const kernels::Table& kernels_;
-  std::vector<Task> tasks_;
-  uint32_t most_queries_ = 0;                            // of a task
+  std::span<const Slot> slots_;
+  std::vector<Plan> plans_;
   std::vector<Paths> paths_;                             // per slot
   std::vector<const std::span<const uint32_t>*> trees_;  // per slot its paths, null: a chain
   std::vector<uint32_t> first_row_;                      // per slot, and behind the last
@@ -76,9 +92,10 @@ class BatchAttention {
   std::vector<TaskProbs> worker_probs_;
   std::vector<std::vector<float>> task_probs_;
   // Of the layer that is computed:
-  uint32_t layer_ = 0;
-  const float* q_ = nullptr;
-  float* out_ = nullptr;
+  const LayerConfig* numbers_ = nullptr;
+  const Plan* plan_ = nullptr;
+  uint32_t rows_layer_ = 0;  // whose keys and values are read
+  Attended attended_;
   float* worker_partials_ = nullptr;  // per worker, two Partials of a whole tile
 };
 

@@ -1,7 +1,6 @@
 #include "model/attend/attend_buckets.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "base/check.h"
 
@@ -37,21 +36,21 @@ void check_segment(const Segment& segment, uint32_t head_dim) {
   KVICK_CHECK_EQ(segment.v_stride, head_dim * sizeof(float));
 }
 
-BucketShape shape_of(const Config& config, const Product& product) {
+BucketShape shape_of(const LayerConfig& layer, const Product& product) {
   const Segment& first = fresh_of(product, product.head);
   BucketShape shape = {.heads = product.heads,
-                       .queries = product.tokens * config.group(),
+                       .queries = product.tokens * layer.group(),
                        .rows = first.bucket.rows,
-                       .k_dim = config.head_dim,
-                       .v_dim = config.head_dim,
-                       .v_stride = config.head_dim,
-                       .k_head_stride = uint64_t{first.bucket.rows} * config.head_dim,
-                       .v_head_stride = uint64_t{first.bucket.rows} * config.head_dim,
+                       .k_dim = layer.k_dim,
+                       .v_dim = layer.k_dim,
+                       .v_stride = layer.k_dim,
+                       .k_head_stride = uint64_t{first.bucket.rows} * layer.k_dim,
+                       .v_head_stride = uint64_t{first.bucket.rows} * layer.k_dim,
                        .one_bias = product.tokens == 1,
-                       .scale = 1 / std::sqrt(static_cast<float>(config.head_dim))};
+                       .scale = layer.scale};
   for (uint32_t i = 0; i < product.heads; ++i) {
     const Segment& segment = fresh_of(product, product.head + i);
-    check_segment(segment, config.head_dim);
+    check_segment(segment, layer.k_dim);
     if (i == 1) {
       shape.k_head_stride = static_cast<uint64_t>(segment.k - first.k) / sizeof(float);
       shape.v_head_stride = static_cast<uint64_t>(segment.v - first.v) / sizeof(float);
@@ -77,16 +76,16 @@ void fill_bias(const kernels::View& view, const BucketSlot& slot, uint32_t token
   for (const uint32_t row : slot.visible[token]) show(fresh.row + row, 1);
 }
 
-std::vector<Product> products_of(const Config& config, std::span<const BucketSlot> slots,
+std::vector<Product> products_of(const LayerConfig& layer, std::span<const BucketSlot> slots,
                                  unsigned workers) {
   std::vector<Product> products;
   for (const BucketSlot& slot : slots) {
     const bool one = slot.tokens == 1;
     const auto parts = static_cast<uint32_t>((workers + slots.size() - 1) / slots.size());
-    const uint32_t heads = one ? std::max(1U, (config.kv_heads + parts - 1) / parts) : 1;
-    for (uint32_t head = 0; head < config.kv_heads; head += heads)
+    const uint32_t heads = one ? std::max(1U, (layer.kv_heads + parts - 1) / parts) : 1;
+    for (uint32_t head = 0; head < layer.kv_heads; head += heads)
       for (uint32_t first = 0; first < slot.tokens; first += kTileTokens)
-        products.push_back({&slot, head, std::min(heads, config.kv_heads - head), first,
+        products.push_back({&slot, head, std::min(heads, layer.kv_heads - head), first,
                             std::min(kTileTokens, slot.tokens - first)});
   }
   return products;
@@ -114,9 +113,9 @@ Sizes sizes_of(const BucketShape& shape, kernels::BucketAttention& library) {
           .q = lines(size_t{shape.heads} * shape.queries * shape.k_dim)};
 }
 
-void run_product(const Config& config, const Product& product, float* memory,
+void run_product(const LayerConfig& layer, const Product& product, float* memory,
                  kernels::BucketAttention& library) {
-  const BucketShape shape = shape_of(config, product);
+  const BucketShape shape = shape_of(layer, product);
   const Sizes sizes = sizes_of(shape, library);
   float* bias = memory + sizes.scratch;
   float* logits = bias + sizes.bias;
@@ -124,14 +123,14 @@ void run_product(const Config& config, const Product& product, float* memory,
   float* out = q + sizes.q;
   const BucketSlot& slot = *product.slot;
   const kernels::View& view = slot.views[product.head];
-  const uint32_t repeats = shape.one_bias ? 1 : config.group();
+  const uint32_t repeats = shape.one_bias ? 1 : layer.group();
   for (uint32_t t = 0; t < product.tokens; ++t)
     for (uint32_t g = 0; g < repeats; ++g)
       fill_bias(view, slot, product.first + t, bias + (t * repeats + g) * size_t{shape.rows});
-  const size_t floats = size_t{product.heads} * config.group() * config.head_dim;
-  const size_t begin = product.first * size_t{config.q_dim()} +
-                       size_t{product.head} * config.group() * config.head_dim;
-  copy_tokens(product.tokens, floats, slot.q + begin, config.q_dim(), q, floats);
+  const size_t floats = size_t{product.heads} * layer.group() * layer.k_dim;
+  const size_t begin =
+      product.first * size_t{layer.q_floats()} + size_t{product.head} * layer.group() * layer.k_dim;
+  copy_tokens(product.tokens, floats, slot.q + begin, layer.q_floats(), q, floats);
   library.run(shape, {.q = q,
                       .k = row_of(view.fresh.k, view.fresh.k_stride, view.fresh.bucket.row),
                       .v = row_of(view.fresh.v, view.fresh.v_stride, view.fresh.bucket.row),
@@ -139,23 +138,23 @@ void run_product(const Config& config, const Product& product, float* memory,
                       .logits = logits,
                       .out = out,
                       .scratch = reinterpret_cast<std::byte*>(memory)});
-  copy_tokens(product.tokens, floats, out, floats, slot.out + begin, config.q_dim());
+  copy_tokens(product.tokens, floats, out, floats, slot.out + begin, layer.q_floats());
 }
 
 }  // namespace
 
-void attend_buckets(const Config& config, std::span<const BucketSlot> slots,
+void attend_buckets(const LayerConfig& layer, std::span<const BucketSlot> slots,
                     kernels::BucketAttention& library, Workspace& workspace) {
-  const std::vector<Product> products = products_of(config, slots, workspace.pool.size());
+  const std::vector<Product> products = products_of(layer, slots, workspace.pool.size());
   size_t most = 0;
   for (const Product& product : products) {
     // Compiles, here, so that no worker waits while another does.
-    most = std::max(most, sizes_of(shape_of(config, product), library).all());
+    most = std::max(most, sizes_of(shape_of(layer, product), library).all());
   }
   float* memory = workspace.floats(Workspace::kPartials, workspace.pool.size() * most);
   workspace.pool.parallel_for(products.size(), 1, [&](size_t begin, size_t end, unsigned worker) {
     for (size_t i = begin; i < end; ++i)
-      run_product(config, products[i], memory + worker * most, library);
+      run_product(layer, products[i], memory + worker * most, library);
   });
 }
 

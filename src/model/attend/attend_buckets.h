@@ -20,9 +20,9 @@ struct BucketSlot {
   const std::span<const uint32_t>* visible = nullptr;  // kernels::Queries::visible
 };
 
-// softmax(q k^T / sqrt(head_dim)) v for all of them. A single token of a slot takes one product for
-// as many heads as a worker has; several tokens take one per head and 32 tokens.
-void attend_buckets(const Config& config, std::span<const BucketSlot> slots,
+// softmax(scale q k^T) v for all of them, by a layer's numbers. A single token of a slot takes one
+// product for as many heads as a worker has; several tokens take one per head and 32 tokens.
+void attend_buckets(const LayerConfig& layer, std::span<const BucketSlot> slots,
                     kernels::BucketAttention& library, Workspace& workspace);
 
 }  // namespace kvick::model

@@ -21,9 +21,7 @@ std::vector<float> random_floats(size_t count, std::mt19937& random) {
 // One layer's attention of some steps over one store, both ways.
 struct Both {
   explicit Both(const std::string& spec) : pool(3), workspace(pool, kernels) {
-    config.heads = kHeads;
-    config.kv_heads = kKvHeads;
-    config.head_dim = kHeadDim;
+    config.layers.push_back(LayerConfig::attention(kHeads, kKvHeads, kHeadDim));
     const kv::Setup setup = {.shape = {.layers = 1,
                                        .kv_heads = kKvHeads,
                                        .head_dim = kHeadDim,
@@ -37,7 +35,7 @@ struct Both {
                             kernels::BucketAttention* with) {
     workspace.library = with;
     std::vector<float> out(q.size());
-    BatchAttention(config, batch, step, workspace).run(0, q.data(), out.data());
+    BatchAttention(config, batch, step, workspace).run(0, {.q = q.data(), .out = out.data()});
     return out;
   }
 
@@ -45,8 +43,8 @@ struct Both {
     const Batch batch = {.slots = slots};
     const auto kv_slots = model::kv_slots(batch);
     auto step = std::move(store->begin({.slots = kv_slots})).value();
-    const auto q = random_floats(size_t{batch.tokens()} * config.q_dim(), random);
-    const auto k = random_floats(size_t{batch.tokens()} * config.kv_dim(), random);
+    const auto q = random_floats(size_t{batch.tokens()} * config.layers[0].q_floats(), random);
+    const auto k = random_floats(size_t{batch.tokens()} * config.layers[0].k_floats(), random);
     const auto v = random_floats(k.size(), random);
     step->write(0, k.data(), v.data());
     const auto ours = attend(batch, *step, q, nullptr), theirs = attend(batch, *step, q, &library);

@@ -56,7 +56,8 @@ class Spy final : public kv::Step, kv::InputReader, kv::Observer {
     double sum = 0;
     for (const float p : probs) sum += p;
     const size_t fresh = kernels::rows_of(view.fresh);
-    EXPECT_NEAR(sum, static_cast<double>(fresh * config_.group()), 1e-3) << query.layer;
+    EXPECT_NEAR(sum, static_cast<double>(fresh * config_.layers[query.layer].group()), 1e-3)
+        << query.layer;
     ++observed_;
   }
   void commit(const kv::Kept& kept) override { inner_.commit(kept); }
@@ -106,7 +107,8 @@ std::vector<float> logits_of(Arch arch, bool wants) {
     const std::vector<uint32_t> wanted = {n - 1, 2 * n - 1};
     std::vector<float> logits(2 * model->config().vocab);
     model->forward(batch, spy, workspace, wanted, logits.data());
-    EXPECT_EQ(spy.observed(), wants ? model->config().layers * 2 * model->config().kv_heads : 0);
+    const Config& config = model->config();
+    EXPECT_EQ(spy.observed(), wants ? config.layer_count() * 2 * config.layers[0].kv_heads : 0);
     spy.commit(kv::Kept::all({.slots = kv_slots}));
     all.insert(all.end(), logits.begin(), logits.end());
     past += n;

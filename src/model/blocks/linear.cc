@@ -79,7 +79,7 @@ bool together(const kernels::Table& kernels, std::span<const TokenRun> runs,
               const GatedLinear& layers) {
   const Matrix& gate = layers.gate.w;
   const Matrix& up = layers.up.w;
-  return kernels.matmul_prompt_gated != nullptr && any_prompt(runs) &&
+  return kernels.matmul_prompt_gated != nullptr && any_prompt(runs) && !layers.gelu &&
          kernels::has_prompt_matmul(gate.dtype) && gate.dtype == up.dtype && gate.rows == up.rows &&
          gate.rows % kernels::kGroup == 0 && kernels::has_prompt_matmul(layers.down.w.dtype) &&
          layers.gate.bias.empty() && layers.up.bias.empty();
@@ -120,13 +120,14 @@ void project_gated(Workspace& workspace, std::span<const TokenRun> runs, const f
   const size_t ffn = gate.rows;
   float* gate_y = workspace.floats(Workspace::kFfn, 2 * tokens_of(runs) * ffn);
   float* up_y = gate_y + tokens_of(runs) * ffn;
-  const auto silu = [&](uint32_t t) {
-    kernels.silu_mul(gate_y + t * ffn, up_y + t * ffn, ffn, gate_y + t * ffn);
+  const auto multiply_gate = layers.gelu ? kernels.gelu_mul : kernels.silu_mul;
+  const auto gate_token = [&](uint32_t t) {
+    multiply_gate(gate_y + t * ffn, up_y + t * ffn, ffn, gate_y + t * ffn);
   };
   const Output down[] = {{&layers.down, y}};
   if (!together(kernels, runs, layers)) {
     project(workspace, runs, x, prepare, {{&layers.gate, gate_y}, {&layers.up, up_y}});
-    return project(workspace, runs, gate_y, silu, {down[0]});
+    return project(workspace, runs, gate_y, gate_token, {down[0]});
   }
   InputTypes types;
   types.add(kernels, gate.dtype);
@@ -146,8 +147,8 @@ void project_gated(Workspace& workspace, std::span<const TokenRun> runs, const f
     }
   });
   multiply(workspace,
-           workspace.inputs(gate_y, gate.rows, runs, types_of(kernels, down), silu, gated), runs,
-           down);
+           workspace.inputs(gate_y, gate.rows, runs, types_of(kernels, down), gate_token, gated),
+           runs, down);
 }
 
 }  // namespace kvick::model

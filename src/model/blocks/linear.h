@@ -24,12 +24,14 @@ struct Output {
 void project(Workspace& workspace, std::span<const TokenRun> runs, const float* x,
              Workspace::TokenBody prepare, std::initializer_list<Output> outputs);
 
-// y = down(silu(gate(x)) * up(x)). Where tokens of prompts meet matrices of one type without
-// biases, what is between is rounded where it is made and never written as floats.
+// y = down(silu(gate(x)) * up(x)), or with gelu. Where tokens of prompts meet matrices of one type
+// without biases, what is between, with silu, is rounded where it is made and never written as
+// floats.
 struct GatedLinear {
   const Linear& gate;
   const Linear& up;
   const Linear& down;
+  bool gelu = false;
 };
 void project_gated(Workspace& workspace, std::span<const TokenRun> runs, const float* x,
                    Workspace::TokenBody prepare, const GatedLinear& layers, float* y);

@@ -14,6 +14,7 @@
 #include "io/file/model_file.h"
 #include "kernels/table/table.h"
 #include "kv/contract/kv.h"
+#include "kv/values/layer_spec.h"
 #include "model/core/config.h"
 #include "model/core/workspace.h"
 
@@ -24,6 +25,7 @@ struct Slots;
 namespace kvick::model {
 
 using Token = kv::Token;
+struct Family;
 
 // Which arithmetic a token gets: that of single steps, or those of prompts where the kernels have
 // them, of linear layers alone (kernels::Table::matmul_prompt) or of attention too (attend_prompt).
@@ -58,6 +60,7 @@ struct LoadOptions {
   base::FunctionRef<void(uint64_t done, uint64_t total)>* progress = nullptr;
   // Tokens of the vocabulary whose logits are computed, in this order; empty: all. Ids below vocab.
   std::span<const Token> outputs = {};
+  std::span<const Family> families = {};  // beside those that kvick has, and before them
 };
 
 // A part of the weights: what reading it and multiplying one token by it takes.
@@ -97,7 +100,10 @@ class Model {
   uint64_t weight_bytes() const {
     return weights_.layers.bytes + weights_.output.bytes + weights_.key_bytes;
   }
-  // What a store must keep for this model. max_tokens 0: the model's context.
+  // What each layer keeps.
+  std::vector<kv::LayerSpec> kv_layers() const;
+  // What a store must keep for this model, whose layers keep rows of one shape
+  // (Config::layers_alike). max_tokens 0: the model's context.
   kv::Shape kv_shape(kernels::DType k_type, kernels::DType v_type, uint32_t max_tokens = 0) const;
 
   // What its store needs beside the shape if it was trained with a memory of slots, else null.

@@ -15,10 +15,10 @@ struct Rig : Runner {
   explicit Rig(bool turns = true) : Runner(Arch::kLlama) {
     const Config& config = model->config();
     auto made = std::make_shared<kv::Predictor>();
-    made->shape = {.layers = config.layers,
-                   .heads = config.heads,
-                   .kv_heads = config.kv_heads,
-                   .head_dim = config.head_dim,
+    made->shape = {.layers = config.layer_count(),
+                   .heads = config.layers[0].heads,
+                   .kv_heads = config.layers[0].kv_heads,
+                   .head_dim = config.layers[0].k_dim,
                    .dim = config.dim,
                    .rank = kRank,
                    .form = kv::PredictorForm::kTrained};
@@ -29,14 +29,15 @@ struct Rig : Runner {
       for (float& e : w) e = size * normal(random);
       return w;
     };
-    for (uint32_t layer = 0; layer < config.layers; ++layer)
-      made->layers.push_back({.q = matrix(config.heads, 0.05F), .k = matrix(config.kv_heads, 4)});
+    for (uint32_t layer = 0; layer < config.layer_count(); ++layer)
+      made->layers.push_back(
+          {.q = matrix(config.layers[0].heads, 0.05F), .k = matrix(config.layers[0].kv_heads, 4)});
     if (turns) made->frequency = {0.5F, 0.03F};
     kv::Setup setup;
     setup.shape = model->kv_shape(kernels::DType::kF16, kernels::DType::kF16);
     setup.pool = &pool;
     setup.kernels = &kernels;
-    setup.group = config.group();
+    setup.group = config.layers[0].group();
     setup.model_dim = config.dim;
     setup.predictor = std::move(made);
     setup.select =

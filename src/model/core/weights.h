@@ -60,6 +60,7 @@ class WeightReader {
   // A table of token or position vectors, left where it lies.
   base::Result<io::Tensor> table(const std::string& name, uint32_t rows, uint32_t columns);
   bool has(std::string_view name) const { return file_.find(name) != nullptr; }
+  const std::string& path() const { return file_.path(); }
   // What has been read so far.
   const Weights& weights() const { return weights_; }
 

@@ -1,86 +1,88 @@
 #include "model/families/decoder.h"
 
-#include "model/blocks/layers.h"
+#include "model/families/read_config.h"
 
 namespace kvick::model {
 namespace {
 
-class Decoder final : public Model {
- public:
-  Decoder(Config config, io::ModelFile file) : Model(std::move(config)), file_(std::move(file)) {}
+base::Result<Layer> read_layer(const BlockReader& reader, const Family& family, Parts& parts) {
+  if (family.read_layer != nullptr) return family.read_layer(reader, family, parts);
+  Layer layer(2);
+  KVICK_TRY(layer[0], SelfAttention::read(reader, family.attention));
+  KVICK_TRY(layer[1], read_feed_forward(reader, family.feed_forward));
+  return layer;
+}
 
-  base::Status<> read(const LoadOptions& options, const DecoderTraits& traits) {
-    WeightReader reader(file_, options, memory_);
-    for (uint32_t i = 0; i < config_.layers; ++i) {
-      KVICK_TRY(Layer layer, read_layer(reader, fmt::format("blk.{}.", i), traits));
-      layers_.push_back(std::move(layer));
-    }
-    KVICK_TRY(norm_, read_rms_norm(reader, "output_norm", config_.dim));
-    KVICK_TRY_VOID(reader.embedding(config_, embedding_, output_));
-    weights_ = reader.weights();
-    return base::Done{};
-  }
-
-  void forward(const Batch& batch, kv::Step& step, Workspace& workspace,
-               std::span<const uint32_t> wanted, float* logits) const override {
-    check_batch(config_, batch);
-    BatchAttention attend(config_, batch, step, workspace);
-    const Pass pass = {.config = config_,
-                       .batch = batch,
-                       .step = step,
-                       .workspace = workspace,
-                       .tokens = batch.tokens(),
-                       .runs = token_runs(batch, workspace.kernels),
-                       .hidden = embed(config_, embedding_, batch, workspace),
-                       .rotation = rotations(config_.rope, batch, workspace),
-                       .attend = attend};
-    const float* rest = nullptr;
-    for (uint32_t i = 0; i < config_.layers; ++i) {
-      if (batch.skips(i)) continue;
-      rest = attention(pass, rest, i, layers_[i].attention);
-      rest = gated_ffn(pass, rest, layers_[i].ffn);
-    }
-    logits_of(pass, rest, norm_, output_, wanted, logits);
-  }
-
- private:
-  struct Layer {
-    SelfAttention attention;
-    GatedFfn ffn;
-  };
-
-  base::Result<Layer> read_layer(WeightReader& reader, const std::string& prefix,
-                                 const DecoderTraits& traits) const {
-    Layer layer;
-    KVICK_TRY(layer.attention, read_attention(reader, config_, prefix, traits.qkv_bias,
-                                              WeightReader::Bias::kOptional));
-    KVICK_TRY(layer.attention.norm, read_rms_norm(reader, prefix + "attn_norm", config_.dim));
-    if (traits.head_norm) {
-      KVICK_TRY(layer.attention.q_norm,
-                reader.vector(prefix + "attn_q_norm.weight", config_.head_dim));
-      KVICK_TRY(layer.attention.k_norm,
-                reader.vector(prefix + "attn_k_norm.weight", config_.head_dim));
-    }
-    KVICK_TRY(layer.ffn, read_gated_ffn(reader, config_, prefix));
-    return layer;
-  }
-
-  io::ModelFile file_;  // holds the embedding's rows when they are not tied
-  std::vector<Layer> layers_;
-  Norm norm_;
-  Embedding embedding_;
-  Linear output_;
-};
+// Whether the forward leaves the layer out: there are no rows to read where those of the layer that
+// it shares them with were not written.
+bool skips(const Batch& batch, const Config& config, uint32_t layer) {
+  const uint32_t rows_of = config.layers[layer].rows_of;
+  return batch.skips(layer) || (rows_of != LayerConfig::kNone && batch.skips(rows_of));
+}
 
 }  // namespace
 
-base::Result<std::unique_ptr<Model>> load_decoder(io::ModelFile file, Config config,
-                                                  const LoadOptions& options,
-                                                  const DecoderTraits& traits) {
-  KVICK_TRY(config.rope, read_rope(file, config));
-  KVICK_TRY(config.norm_eps, read_norm_eps(file, config, "attention.layer_norm_rms_epsilon"));
+base::Status<> Decoder::read(const Family& family, const LoadOptions& options) {
+  WeightReader reader(file_, options, memory_);
+  if (family.read_parts != nullptr)
+    KVICK_TRY_VOID(family.read_parts(file_, reader, config_, parts_));
+  for (uint32_t i = 0; i < config_.layer_count(); ++i) {
+    const BlockReader block = {
+        .weights = reader, .config = config_, .layer = i, .norms = family.norms};
+    KVICK_TRY(Layer layer, read_layer(block, family, parts_));
+    layers_.push_back(std::move(layer));
+  }
+  KVICK_TRY(parts_.head.norm, read_norm(reader, "output_norm", config_.dim, family.norms));
+  KVICK_TRY_VOID(reader.embedding(config_, parts_.input.embedding, parts_.head.output));
+  weights_ = reader.weights();
+  return base::Done{};
+}
+
+const kv::Slots* Decoder::trained_slots() const {
+  return parts_.slots != nullptr ? &parts_.slots->facts : nullptr;
+}
+
+void Decoder::forward(const Batch& batch, kv::Step& step, Workspace& workspace,
+                      std::span<const uint32_t> wanted, float* logits) const {
+  check_batch(config_, batch);
+  BatchAttention attend(config_, batch, step, workspace);
+  std::vector<uint32_t> positions = positions_of(batch);
+  float* const hidden = parts_.input.run(config_, batch, positions, workspace);
+  std::vector<const float*> turns = rotations(config_, positions, workspace);
+  const Pass pass = {.config = config_,
+                     .batch = batch,
+                     .step = step,
+                     .workspace = workspace,
+                     .tokens = batch.tokens(),
+                     .runs = token_runs(batch, workspace.kernels),
+                     .positions = std::move(positions),
+                     .hidden = hidden,
+                     .rotations = std::move(turns),
+                     .attend = attend};
+  Rest rest;
+  for (uint32_t i = 0; i < config_.layer_count(); ++i) {
+    if (skips(batch, config_, i)) continue;
+    for (const std::unique_ptr<Block>& block : layers_[i]) rest = block->run(pass, rest);
+  }
+  parts_.head.run(pass, rest, wanted, logits);
+}
+
+base::Result<std::unique_ptr<Model>> Model::load(io::ModelFile file, const LoadOptions& options) {
+  KVICK_CHECK(options.kernels != nullptr && options.pool != nullptr,
+              "load needs kernels and threads");
+  KVICK_TRY(const std::string arch, file.get_string("general.architecture"));
+  const Family* family = find_family(arch, options.families);
+  if (family == nullptr) {
+    std::string names;
+    for (const Family& known : families())
+      names += (names.empty() ? "" : ", ") + std::string(known.name);
+    return base::fail("{}: general.architecture is \"{}\"; kvick runs {}", file.path(), arch,
+                      names);
+  }
+  KVICK_TRY(Config config, read_config(file, family));
   auto model = std::make_unique<Decoder>(std::move(config), std::move(file));
-  KVICK_TRY_VOID(model->read(options, traits));
+  KVICK_TRY_VOID(model->read(*family, options));
+  if (!options.outputs.empty()) model->outputs_ = static_cast<uint32_t>(options.outputs.size());
   return std::unique_ptr<Model>(std::move(model));
 }
 

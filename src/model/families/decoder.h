@@ -1,22 +1,24 @@
 #pragma once
 
-#include <memory>
-
-#include "model/core/model.h"
-#include "model/core/weights.h"
+#include "model/families/family.h"
 
 namespace kvick::model {
 
-// What the members of the llama family disagree on.
-struct DecoderTraits {
-  WeightReader::Bias qkv_bias = WeightReader::Bias::kOptional;
-  bool head_norm = false;  // RMSNorm of each query and key head before rotation
-};
+// Every model there is: an embedding, layers that are lists of blocks, and an output layer.
+class Decoder final : public Model {
+ public:
+  Decoder(Config config, io::ModelFile file) : Model(std::move(config)), file_(std::move(file)) {}
 
-// The llama family: pre-norm layers of grouped-query attention with rotary embedding and a gated
-// feed-forward block, RMSNorm throughout (Touvron et al. 2023).
-base::Result<std::unique_ptr<Model>> load_decoder(io::ModelFile file, Config config,
-                                                  const LoadOptions& options,
-                                                  const DecoderTraits& traits);
+  base::Status<> read(const Family& family, const LoadOptions& options);
+
+  const kv::Slots* trained_slots() const override;
+  void forward(const Batch& batch, kv::Step& step, Workspace& workspace,
+               std::span<const uint32_t> wanted, float* logits) const override;
+
+ private:
+  io::ModelFile file_;  // holds the rows of tables that are looked up
+  Parts parts_;
+  std::vector<Layer> layers_;
+};
 
 }  // namespace kvick::model

@@ -17,10 +17,13 @@ double AttentionBlock::compiled_s() const {
 
 AttentionBlock::Prepared AttentionBlock::prepare(std::span<const kv::SeqId> seqs, uint32_t tokens) {
   const size_t rows = seqs.size() * tokens;
-  if (values_.size() < rows * config_.q_dim()) {
+  size_t most = 0;
+  for (const model::LayerConfig& layer : config_.layers)
+    most = std::max<size_t>(most, std::max(layer.q_floats(), layer.out_floats()));
+  if (values_.size() < rows * most) {
     std::mt19937 random(1);
     std::uniform_real_distribution<float> value(-1, 1);
-    values_.resize(rows * config_.q_dim());
+    values_.resize(rows * most);
     for (float& x : values_) x = value(random);
     out_.resize(values_.size());
   }
@@ -41,7 +44,7 @@ base::Status<kv::Shortage> AttentionBlock::fill(std::span<const kv::SeqId> seqs,
   for (uint32_t done = 0; done < tokens; done += at_once) {
     const Prepared prepared = prepare(seqs, std::min(at_once, tokens - done));
     KVICK_TRY(const std::unique_ptr<kv::Step> step, store_.begin({.slots = prepared.kv_slots}));
-    for (uint32_t layer = 0; layer < config_.layers; ++layer)
+    for (uint32_t layer = 0; layer < config_.layer_count(); ++layer)
       step->write(layer, values_.data(), values_.data());
     step->commit(kv::Kept::all({.slots = prepared.kv_slots}));
   }
@@ -62,11 +65,11 @@ base::Status<kv::Shortage> AttentionBlock::step(std::span<const kv::SeqId> seqs,
   KVICK_TRY(std::unique_ptr<kv::Step> step, store_.begin({.slots = kv_slots}));
   lap(seconds.begin);
   model::BatchAttention attention(config_, batch, *step, workspace_);
-  for (uint32_t layer = 0; layer < config_.layers; ++layer) {
+  for (uint32_t layer = 0; layer < config_.layer_count(); ++layer) {
     step->write(layer, values_.data(), values_.data());
     lap(seconds.write);
     const double compiled = compiled_s();
-    attention.run(layer, values_.data(), out_.data());
+    attention.run(layer, {.q = values_.data(), .out = out_.data()});
     lap(seconds.attend);
     seconds.attend -= compiled_s() - compiled;
   }

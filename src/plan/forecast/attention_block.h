@@ -23,7 +23,7 @@ struct BlockSeconds {
 
 class AttentionBlock {
  public:
-  // config: heads, kv_heads, head_dim and the layers of the store's shape. All three outlive it.
+  // config: the layers, as many as the store's shape has. All three outlive it.
   AttentionBlock(const model::Config& config, kv::Store& store, model::Workspace& workspace,
                  base::Clock clock = base::steady_seconds);
 

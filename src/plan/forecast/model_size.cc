@@ -73,26 +73,27 @@ void describe_llama(const model::Config& config, DType type, ModelSize& size) {
   };
   size.metadata["general.architecture"] = {std::string("llama")};
   size.metadata["kvick.rope.interleaved"] = {true};
-  number("block_count", config.layers);
+  const model::LayerConfig& layer = config.layers.front();
+  number("block_count", config.layer_count());
   number("embedding_length", config.dim);
-  number("feed_forward_length", config.ffn);
-  number("attention.head_count", config.heads);
-  number("attention.head_count_kv", config.kv_heads);
-  number("attention.key_length", config.head_dim);
-  number("attention.value_length", config.head_dim);
+  number("feed_forward_length", layer.ffn);
+  number("attention.head_count", layer.heads);
+  number("attention.head_count_kv", layer.kv_heads);
+  number("attention.key_length", layer.k_dim);
+  number("attention.value_length", layer.k_dim);
   number("context_length", config.context);
   const auto add_tensor = [&](std::string name, DType of, std::vector<uint64_t> shape) {
     size.tensors.push_back({.name = std::move(name), .dtype = of, .shape = std::move(shape)});
   };
-  for (uint32_t layer = 0; layer < config.layers; ++layer) {
-    const std::string block = fmt::format("blk.{}.", layer);
-    add_tensor(block + "attn_q.weight", type, {config.q_dim(), config.dim});
-    add_tensor(block + "attn_k.weight", type, {config.kv_dim(), config.dim});
-    add_tensor(block + "attn_v.weight", type, {config.kv_dim(), config.dim});
-    add_tensor(block + "attn_output.weight", type, {config.dim, config.q_dim()});
+  for (uint32_t i = 0; i < config.layer_count(); ++i) {
+    const std::string block = fmt::format("blk.{}.", i);
+    add_tensor(block + "attn_q.weight", type, {layer.q_floats(), config.dim});
+    add_tensor(block + "attn_k.weight", type, {layer.k_floats(), config.dim});
+    add_tensor(block + "attn_v.weight", type, {layer.v_floats(), config.dim});
+    add_tensor(block + "attn_output.weight", type, {config.dim, layer.out_floats()});
     for (const char* up : {"ffn_gate.weight", "ffn_up.weight"})
-      add_tensor(block + up, type, {config.ffn, config.dim});
-    add_tensor(block + "ffn_down.weight", type, {config.dim, config.ffn});
+      add_tensor(block + up, type, {layer.ffn, config.dim});
+    add_tensor(block + "ffn_down.weight", type, {config.dim, layer.ffn});
     for (const char* norm : {"attn_norm.weight", "ffn_norm.weight"})
       add_tensor(block + norm, DType::kF32, {config.dim});
   }
@@ -137,6 +138,9 @@ uint64_t packed_bytes(const ModelSize& size) {
 base::Result<ModelSize> size_of(const io::ModelFile& file) {
   ModelSize size;
   KVICK_TRY(size.config, model::read_config(file));
+  if (!size.config.layers_alike())
+    return base::fail("{}: its layers differ in what they keep; kvick plans for equal ones only",
+                      file.path());
   size.metadata = file.metadata();
   for (const io::Tensor& tensor : file.tensors()) {
     size.tensors.push_back(tensor);
@@ -162,22 +166,21 @@ base::Result<ModelSize> parse_shape(std::string_view text) {
   model::Config& config = size.config;
   config.arch = "llama";
   config.name = "shape";
-  config.layers = values.at("layers");
-  config.heads = values.at("heads");
-  config.kv_heads = values.at("kv_heads");
-  config.head_dim = values.at("head_dim");
-  if (config.heads % config.kv_heads != 0)
-    return base::fail("--shape: {} heads cannot share {} KV heads evenly", config.heads,
-                      config.kv_heads);
-  if (uint64_t{config.heads} * config.head_dim > kMost)
-    return base::fail("--shape: {} heads of {} values are wider than {}, which no model is",
-                      config.heads, config.head_dim, kMost);
-  config.dim = values.at("dim", config.heads * config.head_dim);
-  config.ffn = values.at("ffn", (config.dim * 8 / 3 + 255) / 256 * 256);
+  const uint32_t heads = values.at("heads"), kv_heads = values.at("kv_heads");
+  const uint32_t head_dim = values.at("head_dim");
+  if (heads % kv_heads != 0)
+    return base::fail("--shape: {} heads cannot share {} KV heads evenly", heads, kv_heads);
+  if (uint64_t{heads} * head_dim > kMost)
+    return base::fail("--shape: {} heads of {} values are wider than {}, which no model is", heads,
+                      head_dim, kMost);
+  config.dim = values.at("dim", heads * head_dim);
+  model::LayerConfig layer = model::LayerConfig::attention(heads, kv_heads, head_dim);
+  layer.ffn = values.at("ffn", (config.dim * 8 / 3 + 255) / 256 * 256);
+  config.layers.assign(values.at("layers"), layer);
   config.vocab = values.at("vocab", 32000);
   config.context = values.at("context", 131072);
   const uint32_t block = std::max(kernels::kGroup, kernels::dtype_info(values.type).block);
-  for (const uint32_t inputs : {config.dim, config.q_dim(), config.ffn})
+  for (const uint32_t inputs : {config.dim, layer.q_floats(), layer.ffn})
     if (inputs % block != 0)
       return base::fail(
           "--shape: {} keeps {} weights together, of which dim, heads * head_dim and ffn must be "

@@ -27,7 +27,7 @@ TEST(ParseShape, TakesEveryKey) {
   const auto size = parse_shape(
       "layers=2,heads=4,kv_heads=2,head_dim=128,dim=256,ffn=768,vocab=512,context=77,type=q4_k");
   ASSERT_TRUE(size.ok());
-  EXPECT_EQ(size->config.group(), 2U);
+  EXPECT_EQ(size->config.layers.front().group(), 2U);
   EXPECT_EQ(size->config.context, 77U);
   EXPECT_EQ(weights_of(size->layers), 2U * (2 * 256 * (512 + 256) + 3 * 256 * 768));
   EXPECT_EQ(size->layers[0].type, kernels::DType::kQ4_K);

@@ -27,14 +27,14 @@ void Predictor::choose_size() {
   const model::Config& config = setting_.model.config;
   uint64_t weights = 0;
   for (const TypedWeights& part : setting_.model.layers) weights += packed_bytes(part);
-  const uint64_t layer_bytes = weights / config.layers;
-  const uint64_t row_bytes =
-      std::max<uint64_t>(1, setting_.setup.shape.token_bytes() / config.layers * sequences());
+  const uint64_t layer_bytes = weights / config.layer_count();
+  const uint64_t row_bytes = std::max<uint64_t>(
+      1, setting_.setup.shape.token_bytes() / config.layer_count() * sequences());
   // Rows first: a quarter of the bytes if one layer wants so many.
   const uint64_t most_rows = std::max<uint64_t>(2, setting_.most_bytes / 4 / row_bytes);
   depth_ = static_cast<uint32_t>(std::clamp<uint64_t>(std::max(2U, setting_.tokens), 2, most_rows));
   layers_ = static_cast<uint32_t>(std::clamp<uint64_t>(
-      setting_.most_bytes / (layer_bytes + row_bytes * depth_), 1, config.layers));
+      setting_.most_bytes / (layer_bytes + row_bytes * depth_), 1, config.layer_count()));
 }
 
 base::Result<Predictor> Predictor::measure(const Setting& setting, model::Workspace& workspace,
@@ -53,11 +53,11 @@ base::Result<Predictor> Predictor::measure(const Setting& setting, model::Worksp
 }
 
 double Predictor::all_layers() const {
-  return static_cast<double>(setting_.model.config.layers) / layers_;
+  return static_cast<double>(setting_.model.config.layer_count()) / layers_;
 }
 
 double Predictor::all_weights(const Sample& sample) const {
-  if (layers_ == setting_.model.config.layers) return 1;
+  if (layers_ == setting_.model.config.layer_count()) return 1;
   uint64_t bytes = 0;
   for (const TypedWeights& part : setting_.model.layers) bytes += packed_bytes(part);
   return static_cast<double>(bytes) / static_cast<double>(sample.model().weights().layers.bytes);

@@ -39,6 +39,25 @@ base::Result<std::optional<uint32_t>> layer_of(const io::Tensor& tensor) {
   return std::optional(layer);
 }
 
+// Layer i of a sample is layer i * all / layers of the shape. Of arrays with one element per layer,
+// those elements.
+void sample_arrays(const ModelSize& size, uint32_t layers, io::Metadata& metadata) {
+  const uint32_t all = size.config.layer_count();
+  for (auto& [key, value] : metadata) {
+    if (!key.starts_with(size.config.arch + ".")) continue;
+    std::visit(
+        [&](auto& data) {
+          using Data = std::decay_t<decltype(data)>;
+          if constexpr (requires { data.resize(1); } && !std::is_same_v<Data, std::string>) {
+            if (data.size() != all) return;
+            for (uint64_t i = 0; i < layers; ++i) data[i] = data[i * all / layers];
+            data.resize(layers);
+          }
+        },
+        value.data);
+  }
+}
+
 }  // namespace
 
 base::Result<SampleModel> make_sample(const ModelSize& size, uint32_t layers,
@@ -46,6 +65,8 @@ base::Result<SampleModel> make_sample(const ModelSize& size, uint32_t layers,
   io::ModelFileBuilder builder(io::Container::kGguf, "a sample of the shape");
   builder.metadata() = size.metadata;
   builder.metadata()[size.config.arch + ".block_count"] = {uint64_t{layers}};
+  sample_arrays(size, layers, builder.metadata());
+  const uint32_t all = size.config.layer_count();
   size_t most_floats = 0, most_blocks = 0;
   for (const io::Tensor& tensor : size.tensors) {
     size_t& most = is_float(tensor) ? most_floats : most_blocks;
@@ -58,9 +79,8 @@ base::Result<SampleModel> make_sample(const ModelSize& size, uint32_t layers,
     io::Tensor own = tensor;
     KVICK_TRY(const std::optional<uint32_t> layer, layer_of(tensor));
     if (layer) {
-      // Layer i of the sample is layer i * all / layers of the shape.
-      const uint64_t i = (uint64_t{*layer} * layers + size.config.layers - 1) / size.config.layers;
-      if (i >= layers || i * size.config.layers / layers != *layer) continue;
+      const uint64_t i = (uint64_t{*layer} * layers + all - 1) / all;
+      if (i >= layers || i * all / layers != *layer) continue;
       own.name = "blk." + std::to_string(i) + tensor.name.substr(tensor.name.find('.', 4));
     }
     const std::vector<std::byte>& bytes = is_float(tensor) ? sample.floats : sample.blocks;
@@ -74,7 +94,7 @@ base::Result<SampleModel> make_sample(const ModelSize& size, uint32_t layers,
 
 base::Result<Sample> Sample::make(SampleModel model, const kv::Spec& spec, kv::Setup setup,
                                   model::Workspace& workspace, base::Clock clock) {
-  setup.shape.layers = model.model->config().layers;
+  setup.shape.layers = model.model->config().layer_count();
   setup.max_bytes = UINT64_MAX;
   KVICK_TRY(std::unique_ptr<kv::Store> store, kv::make_store(spec, setup));
   return Sample(std::move(model), std::move(store), workspace, clock);

@@ -19,7 +19,7 @@ TEST(Sample, HasTheLayersOfTheShapeWithTheTypesOfTheirWeights) {
   const auto bytes = [&](uint32_t layers) {
     const auto model = make_sample(size, layers, pool, kernels::table(base::best_isa()));
     EXPECT_TRUE(model.ok()) << (model.ok() ? "" : model.error().message);
-    EXPECT_EQ(model->model->config().layers, layers);
+    EXPECT_EQ(model->model->config().layer_count(), layers);
     EXPECT_EQ(model->model->config().dim, 256u);
     return model->model->weights().layers.bytes;
   };

@@ -11,10 +11,7 @@ struct Machinery {
 
   Machinery(const std::string& spec, unsigned threads)
       : pool(threads), workspace(pool, kernels::table(base::best_isa())) {
-    config.layers = 2;
-    config.heads = 4;
-    config.kv_heads = 2;
-    config.head_dim = 32;
+    config.layers.assign(2, model::LayerConfig::attention(4, 2, 32));
     setup.shape = {.layers = 2,
                    .kv_heads = 2,
                    .head_dim = 32,

@@ -13,7 +13,12 @@ double to_double(uint64_t value) { return static_cast<double>(value); }
 double attention_ops(const model::Config& config, const CacheReads& cache, uint32_t tokens) {
   const double rows =
       cache.all_rows ? tokens : to_double(cache.bytes(tokens)) / to_double(cache.token_bytes);
-  return 4.0 * config.q_dim() * config.layers * rows;
+  double ops = 0;
+  for (const model::LayerConfig& layer : config.layers) {
+    const double seen = layer.window == 0 ? rows : std::min<double>(rows, layer.window);
+    ops += 2.0 * (layer.q_floats() + layer.out_floats()) * seen;
+  }
+  return ops;
 }
 
 void add_products(const model::WeightPart& part, double tokens, model::Role role, Work& work) {

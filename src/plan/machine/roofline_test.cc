@@ -10,9 +10,7 @@ namespace {
 // Two layers, three heads of eight; keys and values of a token take 64 bytes in all.
 model::Config config() {
   model::Config config;
-  config.layers = 2;
-  config.heads = 3;
-  config.head_dim = 8;
+  config.layers.assign(2, model::LayerConfig::attention(3, 3, 8));
   return config;
 }
 

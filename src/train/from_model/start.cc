@@ -16,9 +16,9 @@ using base::fail;
 
 // The engine's frequencies have to be those of the plain formula, which is all that the trainer's
 // forward has.
-base::Status<> check_rope(const io::ModelFile& file, const model::Config& config,
-                          const model::Rope& rope, double base) {
-  const bool whole = rope.dims == config.head_dim && rope.interleaved;
+base::Status<> check_rope(const io::ModelFile& file, const model::Config& config, double base) {
+  const model::Rope& rope = config.rope_of(0);
+  const bool whole = rope.dims == config.layers.front().k_dim && rope.interleaved;
   bool plain = rope.magnitude == 1;
   for (size_t i = 0; i < rope.frequency.size(); ++i) {
     const double expected = std::pow(base, -2.0 * static_cast<double>(i) / rope.dims);
@@ -33,22 +33,23 @@ base::Result<ModelSettings> settings_of(const io::ModelFile& file, const model::
   if (config.arch != "llama")
     return fail("{}: is of the architecture {}; kvick-train begins with models of llama's alone",
                 file.path(), config.arch);
-  KVICK_TRY(const model::Rope rope, model::read_rope(file, config));
-  KVICK_TRY(const float eps,
-            model::read_norm_eps(file, config, "attention.layer_norm_rms_epsilon"));
+  const model::LayerConfig& layer = config.layers.front();
+  for (const model::LayerConfig& other : config.layers)
+    if (other != layer || layer.window != 0)
+      return fail("{}: its layers differ or have windows, which kvick-train has not", file.path());
   KVICK_TRY(const double base, file.get_float("llama.rope.freq_base", 10000));
-  KVICK_TRY_VOID(check_rope(file, config, rope, base));
+  KVICK_TRY_VOID(check_rope(file, config, base));
   return ModelSettings{.arch = "llama",
                        .dim = config.dim,
-                       .layers = config.layers,
-                       .heads = config.heads,
-                       .kv_heads = config.kv_heads,
-                       .head_dim = config.head_dim,
-                       .ffn = config.ffn,
+                       .layers = config.layer_count(),
+                       .heads = layer.heads,
+                       .kv_heads = layer.kv_heads,
+                       .head_dim = layer.k_dim,
+                       .ffn = layer.ffn,
                        .vocab = config.vocab,
                        .context = config.context,
                        .rope_base = base,
-                       .norm_eps = eps};
+                       .norm_eps = config.norm_eps};
 }
 
 // Every tensor of the file must be one that the trainer has, or its forward is another.
@@ -115,8 +116,9 @@ base::Result<Checkpoint> start_of(const io::ModelFile& file, std::span<const uin
   KVICK_TRY(out.settings.model, settings_of(file, config));
   KVICK_TRY_VOID(check_tensors(file, out.settings.model));
   for (const uint32_t layer : layers)
-    if (layer >= config.layers)
-      return fail("{}: has no layer {}, only 0 to {}", file.path(), layer, config.layers - 1);
+    if (layer >= config.layer_count())
+      return fail("{}: has no layer {}, only 0 to {}", file.path(), layer,
+                  config.layer_count() - 1);
   if (!layers.empty()) out.settings.model.layers = layers.size();
   complete(out.settings);
   KVICK_TRY(const text::Vocabulary vocabulary, model::read_vocabulary(file));

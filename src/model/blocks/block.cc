@@ -1,0 +1,53 @@
+#include "model/blocks/block.h"
+
+namespace kvick::model {
+
+std::string BlockReader::name(std::string_view tensor) const {
+  return fmt::format("blk.{}.{}", layer, tensor);
+}
+
+base::Result<Linear> BlockReader::linear(std::string_view tensor, uint32_t outputs, uint32_t inputs,
+                                         WeightReader::Bias bias) const {
+  return weights.linear(name(tensor), outputs, inputs, bias);
+}
+
+base::Result<Norm> BlockReader::norm(std::string_view tensor) const {
+  if (tensor.empty()) return Norm{};
+  return read_norm(weights, name(tensor), config.dim, norms);
+}
+
+void norm_token(const Pass& pass, Rest rest, const Norm& norm, uint32_t token, float* y) {
+  const Config& config = pass.config;
+  const kernels::Table& kernels = pass.workspace.kernels;
+  const size_t dim = config.dim;
+  float* hidden = pass.hidden + token * dim;
+  if (rest.y != nullptr) {
+    const float* added = rest.y + token * dim;
+    if (rest.norm != nullptr) {
+      rest.norm->apply(kernels, added, dim, config.norm_eps, y);
+      added = y;
+    }
+    if (config.residual_scale == 1)
+      kernels.add(hidden, added, dim);
+    else
+      kernels.axpy(hidden, config.residual_scale, added, dim);
+  }
+  norm.apply(kernels, hidden, dim, config.norm_eps, y);
+}
+
+void project_normed(const Pass& pass, Rest rest, const Norm& norm,
+                    std::initializer_list<Output> outputs) {
+  const size_t dim = pass.config.dim;
+  float* y = pass.workspace.floats(Workspace::kNormed, pass.tokens * dim);
+  const auto prepare = [&](uint32_t t) { norm_token(pass, rest, norm, t, y + t * dim); };
+  project(pass.workspace, pass.runs, y, prepare, outputs);
+}
+
+const float* project_back(const Pass& pass, const float* x, Workspace::TokenBody prepare,
+                          const Linear& linear) {
+  float* y = pass.workspace.floats(Workspace::kProjected, size_t{pass.tokens} * pass.config.dim);
+  project(pass.workspace, pass.runs, x, prepare, {{&linear, y}});
+  return y;
+}
+
+}  // namespace kvick::model

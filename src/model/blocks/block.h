@@ -1,0 +1,76 @@
+#pragma once
+// What layers are made of. A layer is a list of blocks; each reads the residual stream and says
+// what is to be added to it. All work on the batch's tokens, row by row: [tokens][...] floats.
+
+#include <initializer_list>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/attend/attend.h"
+#include "model/blocks/linear.h"
+#include "model/blocks/norm.h"
+#include "model/core/config.h"
+#include "model/core/model.h"
+#include "model/core/weights.h"
+#include "model/core/workspace.h"
+
+namespace kvick::model {
+
+// One step's batch while it goes through the layers.
+struct Pass {
+  const Config& config;
+  const Batch& batch;
+  kv::Step& step;
+  Workspace& workspace;
+  uint32_t tokens;
+  std::vector<TokenRun> runs;       // those tokens, by arithmetic
+  std::vector<uint32_t> positions;  // [tokens]: past + depth in its slot's tree
+  float* hidden;  // [tokens][dim], the residual stream, without the last block's output
+  std::vector<const float*> rotations;  // per rope [tokens][dims/2 cosines, dims/2 sines]
+  BatchAttention& attend;
+};
+
+// What the block before leaves to be added, y: [tokens][dim], after its own norm; null: nothing.
+struct Rest {
+  const float* y = nullptr;
+  const Norm* norm = nullptr;
+};
+
+class Block {
+ public:
+  virtual ~Block() = default;
+  // Begins with hidden += rest, and returns what is to be added after it: additions, norms and
+  // quantising are one pass over a token. A rest is read before the block's own output is written,
+  // so all may use one buffer.
+  virtual Rest run(const Pass& pass, Rest rest) const = 0;
+};
+using Layer = std::vector<std::unique_ptr<Block>>;
+
+// Reads the tensors of one layer, "blk.<layer>.<name>".
+struct BlockReader {
+  WeightReader& weights;
+  const Config& config;
+  uint32_t layer;
+  NormKind norms;
+
+  const LayerConfig& numbers() const { return config.layers[layer]; }
+  std::string name(std::string_view tensor) const;
+  bool has(std::string_view tensor) const { return weights.has(name(tensor)); }
+  base::Result<Linear> linear(std::string_view tensor, uint32_t outputs, uint32_t inputs,
+                              WeightReader::Bias bias) const;
+  // No name: no norm.
+  base::Result<Norm> norm(std::string_view tensor) const;
+};
+
+// y = norm(hidden += rest) of one token.
+void norm_token(const Pass& pass, Rest rest, const Norm& norm, uint32_t token, float* y);
+// Linear layers of norm(hidden += rest).
+void project_normed(const Pass& pass, Rest rest, const Norm& norm,
+                    std::initializer_list<Output> outputs);
+// linear(x) as a block's output; prepare(token) is called before that row of x is read.
+const float* project_back(const Pass& pass, const float* x, Workspace::TokenBody prepare,
+                          const Linear& linear);
+
+}  // namespace kvick::model

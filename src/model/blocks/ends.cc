@@ -1,0 +1,121 @@
+#include "model/blocks/ends.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace kvick::model {
+namespace {
+
+void add_position(const LearnedPositions& positions, const Config& config, uint32_t position,
+                  const kernels::Table& kernels, float* row) {
+  KVICK_CHECK(position < config.context, "position {} of a context of {}", position,
+              config.context);
+  std::vector<float> added(config.dim);
+  positions.table.row(position + positions.offset, added.data());
+  kernels.add(row, added.data(), config.dim);
+}
+
+// Of one token.
+void finish_logits(const Config& config, float* logits, size_t n) {
+  if (config.logit_scale != 1)
+    for (size_t i = 0; i < n; ++i) logits[i] *= config.logit_scale;
+  const float cap = config.logit_softcap;
+  if (cap != 0)
+    for (size_t i = 0; i < n; ++i) logits[i] = cap * std::tanh(logits[i] / cap);
+}
+
+}  // namespace
+
+void check_batch(const Config& config, const Batch& batch) {
+  for (const Slot& slot : batch.slots) {
+    KVICK_CHECK(!slot.tokens.empty(), "sequence {} adds no token", static_cast<uint32_t>(slot.seq));
+    KVICK_CHECK(slot.parents.empty() || slot.parents.size() == slot.tokens.size(),
+                "{} parents of {} tokens", slot.parents.size(), slot.tokens.size());
+    KVICK_CHECK(slot.role == Role::kAnswer || slot.parents.empty(),
+                "a tree of {} tokens of a prompt", slot.tokens.size());
+    for (const Token token : slot.tokens)
+      KVICK_CHECK(token >= 0 && static_cast<uint32_t>(token) < config.vocab,
+                  "token {} of a vocabulary of {}", token, config.vocab);
+    for (size_t i = 0; i < slot.parents.size(); ++i)
+      KVICK_CHECK(slot.parents[i] >= -1 && slot.parents[i] < static_cast<int32_t>(i),
+                  "token {} has parent {}", i, slot.parents[i]);
+  }
+}
+
+std::vector<uint32_t> positions_of(const Batch& batch) {
+  std::vector<uint32_t> result;
+  result.reserve(batch.tokens());
+  for (const Slot& slot : batch.slots) {
+    const size_t first = result.size();
+    for (size_t i = 0; i < slot.tokens.size(); ++i) {
+      const int32_t parent = slot.parents.empty() ? static_cast<int32_t>(i) - 1 : slot.parents[i];
+      result.push_back(parent < 0 ? slot.past : result[first + static_cast<size_t>(parent)] + 1);
+    }
+  }
+  return result;
+}
+
+std::vector<const float*> rotations(const Config& config, std::span<const uint32_t> positions,
+                                    Workspace& workspace) {
+  size_t dims = 0;
+  for (const Rope& rope : config.ropes) dims += rope.dims;
+  float* const tables = workspace.floats(Workspace::kCosSin, positions.size() * dims);
+  std::vector<const float*> result;
+  float* next = tables;
+  for (const Rope& rope : config.ropes) {
+    float* const table = next;
+    result.push_back(table);
+    next += positions.size() * rope.dims;
+    const size_t pairs = rope.frequency.size();
+    constexpr size_t kFloats = 32;  // counted for one cosine
+    workspace.for_tokens(static_cast<uint32_t>(positions.size()), kFloats * rope.dims,
+                         [&](uint32_t t) {
+                           float* row = table + size_t{t} * rope.dims;
+                           for (size_t i = 0; i < pairs; ++i) {
+                             const double angle = positions[t] * rope.frequency[i];
+                             row[i] = static_cast<float>(std::cos(angle)) * rope.magnitude;
+                             row[pairs + i] = static_cast<float>(std::sin(angle)) * rope.magnitude;
+                           }
+                         });
+  }
+  return result;
+}
+
+float* Input::run(const Config& config, const Batch& batch, std::span<const uint32_t> at,
+                  Workspace& workspace) const {
+  float* const hidden = workspace.floats(Workspace::kHidden, size_t{batch.tokens()} * config.dim);
+  uint32_t t = 0;
+  for (const Slot& slot : batch.slots)
+    for (const Token token : slot.tokens) {
+      float* const row = hidden + size_t{t} * config.dim;
+      embedding.row(static_cast<uint32_t>(token), row);
+      if (config.embedding_scale != 1)
+        for (uint32_t i = 0; i < config.dim; ++i) row[i] *= config.embedding_scale;
+      if (positions != nullptr) add_position(*positions, config, at[t], workspace.kernels, row);
+      ++t;
+    }
+  return hidden;
+}
+
+void Head::run(const Pass& pass, Rest rest, std::span<const uint32_t> wanted, float* logits) const {
+  if (wanted.empty()) return;
+  const size_t dim = pass.config.dim;
+  float* x = pass.workspace.floats(Workspace::kNormed, wanted.size() * dim);
+  for (size_t i = 0; i < wanted.size(); ++i)
+    KVICK_CHECK(wanted[i] < pass.tokens && (i == 0 || wanted[i - 1] < wanted[i]),
+                "logits of token {} of {}, the one before {}", wanted[i], pass.tokens,
+                wanted[i > 0 ? i - 1 : 0]);
+  const auto prepare = [&](uint32_t i) { norm_token(pass, rest, norm, wanted[i], x + i * dim); };
+  // By the arithmetic of answers, whatever the token's role: these are a few tokens, of which
+  // reading the matrix is what costs.
+  const auto count = static_cast<uint32_t>(wanted.size());
+  const TokenRun run = {.first = 0, .tokens = count};
+  project(pass.workspace, {&run, 1}, x, prepare, {{&output, logits}});
+  const size_t outputs = output.w.rows;
+  if (pass.config.logit_scale == 1 && pass.config.logit_softcap == 0) return;
+  pass.workspace.for_tokens(count, outputs, [&](uint32_t i) {
+    finish_logits(pass.config, logits + i * outputs, outputs);
+  });
+}
+
+}  // namespace kvick::model

@@ -1,0 +1,39 @@
+#pragma once
+// What stands before the first layer and behind the last.
+
+#include "model/blocks/block.h"
+
+namespace kvick::model {
+
+// A row for each position, which is added to the embedding's (OPT, GPT-2).
+struct LearnedPositions {
+  Embedding table;
+  uint32_t offset = 0;  // row p of the table belongs to position p - offset
+};
+
+struct Input {
+  Embedding embedding;
+  std::unique_ptr<LearnedPositions> positions;  // null: none
+
+  // Rows of the embedding, in the workspace: the start of the residual stream.
+  float* run(const Config& config, const Batch& batch, std::span<const uint32_t> positions,
+             Workspace& workspace) const;
+};
+
+struct Head {
+  Norm norm;
+  Linear output;
+
+  // Logits of the tokens `wanted`, strictly ascending: [wanted][outputs].
+  void run(const Pass& pass, Rest rest, std::span<const uint32_t> wanted, float* logits) const;
+};
+
+// Checks the batch against the model: KVICK_CHECKs token ids, parents and lengths.
+void check_batch(const Config& config, const Batch& batch);
+// Positions of the batch's tokens in batch order.
+std::vector<uint32_t> positions_of(const Batch& batch);
+// Cosines and sines per rope and token, in the workspace.
+std::vector<const float*> rotations(const Config& config, std::span<const uint32_t> positions,
+                                    Workspace& workspace);
+
+}  // namespace kvick::model

@@ -1,0 +1,77 @@
+#include "model/blocks/feed_forward.h"
+
+namespace kvick::model {
+namespace {
+
+struct Parts {
+  Norm norm, post_norm;
+  Linear gate, up, down;
+  const Norm* after() const { return post_norm.empty() ? nullptr : &post_norm; }
+};
+
+class GatedFeedForward final : public Block {
+ public:
+  GatedFeedForward(Parts parts, bool gelu) : parts_(std::move(parts)), gelu_(gelu) {}
+
+  Rest run(const Pass& pass, Rest rest) const override {
+    const size_t dim = pass.config.dim;
+    float* x = pass.workspace.floats(Workspace::kNormed, pass.tokens * dim);
+    float* y = pass.workspace.floats(Workspace::kProjected, pass.tokens * dim);
+    const auto prepare = [&](uint32_t t) { norm_token(pass, rest, parts_.norm, t, x + t * dim); };
+    project_gated(pass.workspace, pass.runs, x, prepare,
+                  {parts_.gate, parts_.up, parts_.down, gelu_}, y);
+    return {y, parts_.after()};
+  }
+
+ private:
+  Parts parts_;
+  bool gelu_;
+};
+
+class PlainFeedForward final : public Block {
+ public:
+  using Activation = void (*)(float* x, size_t n);
+  PlainFeedForward(Parts parts, Activation kernels::Table::*activation)
+      : parts_(std::move(parts)), activation_(activation) {}
+
+  Rest run(const Pass& pass, Rest rest) const override {
+    const size_t ffn = parts_.up.w.rows;
+    float* up = pass.workspace.floats(Workspace::kFfn, pass.tokens * ffn);
+    project_normed(pass, rest, parts_.norm, {{&parts_.up, up}});
+    const Activation apply = pass.workspace.kernels.*activation_;
+    const auto activate = [&](uint32_t t) { apply(up + t * ffn, ffn); };
+    return {project_back(pass, up, activate, parts_.down), parts_.after()};
+  }
+
+ private:
+  Parts parts_;
+  Activation kernels::Table::*activation_;
+};
+
+}  // namespace
+
+base::Result<std::unique_ptr<Block>> read_feed_forward(const BlockReader& reader,
+                                                       const FeedForwardTraits& traits) {
+  const uint32_t dim = reader.config.dim, ffn = reader.numbers().ffn;
+  const bool gated =
+      traits.form == FeedForward::kGatedSilu || traits.form == FeedForward::kGatedGelu;
+  Parts parts;
+  KVICK_TRY(parts.norm, reader.norm(traits.norms.before));
+  if (gated) {
+    KVICK_TRY(parts.gate, reader.linear("ffn_gate", ffn, dim, traits.bias));
+  }
+  KVICK_TRY(parts.up, reader.linear("ffn_up", ffn, dim, traits.bias));
+  KVICK_TRY(parts.down, reader.linear("ffn_down", dim, ffn, traits.bias));
+  KVICK_TRY(parts.post_norm, reader.norm(traits.norms.after));
+  using enum FeedForward;
+  const auto plain = [&](PlainFeedForward::Activation kernels::Table::*activation) {
+    return std::unique_ptr<Block>(std::make_unique<PlainFeedForward>(std::move(parts), activation));
+  };
+  if (traits.form == kGelu) return plain(&kernels::Table::gelu);
+  if (traits.form == kRelu) return plain(&kernels::Table::relu);
+  if (traits.form == kReluSquared) return plain(&kernels::Table::relu_squared);
+  return std::unique_ptr<Block>(
+      std::make_unique<GatedFeedForward>(std::move(parts), traits.form == kGatedGelu));
+}
+
+}  // namespace kvick::model

@@ -1,0 +1,19 @@
+#pragma once
+
+#include "model/blocks/block.h"
+
+namespace kvick::model {
+
+// Gated: down(act(gate(x)) * up(x)) (Shazeer 2020), else down(act(up(x))). Gelu by its
+// approximation with tanh.
+enum class FeedForward : uint8_t { kGatedSilu, kGatedGelu, kGelu, kRelu, kReluSquared };
+
+struct FeedForwardTraits {
+  FeedForward form = FeedForward::kGatedSilu;
+  WeightReader::Bias bias = WeightReader::Bias::kOptional;
+  NormNames norms = {.before = "ffn_norm"};
+};
+base::Result<std::unique_ptr<Block>> read_feed_forward(const BlockReader& reader,
+                                                       const FeedForwardTraits& traits);
+
+}  // namespace kvick::model

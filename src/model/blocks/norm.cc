@@ -1,0 +1,24 @@
+#include "model/blocks/norm.h"
+
+#include <algorithm>
+
+namespace kvick::model {
+
+void Norm::apply(const kernels::Table& kernels, const float* x, size_t n, float eps,
+                 float* y) const {
+  if (!bias.empty()) return kernels.layer_norm(x, weight.data(), bias.data(), n, eps, y);
+  if (!weight.empty()) return kernels.rms_norm(x, weight.data(), n, eps, y);
+  if (x != y) std::copy_n(x, n, y);
+}
+
+base::Result<Norm> read_norm(WeightReader& reader, const std::string& name, uint32_t size,
+                             NormKind kind) {
+  Norm norm;
+  KVICK_TRY(norm.weight, reader.vector(name + ".weight", size));
+  if (kind == NormKind::kLayer) {
+    KVICK_TRY(norm.bias, reader.vector(name + ".bias", size));
+  }
+  return norm;
+}
+
+}  // namespace kvick::model

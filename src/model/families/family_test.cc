@@ -1,0 +1,295 @@
+// A family that kvick does not have, made of a row alone: Gemma's ways, layers that differ, and
+// rows that layers share. Against a twin that takes its weights from make_model's definition.
+
+#include "model/families/family.h"
+
+#include <cmath>
+#include <gtest/gtest.h>
+#include <map>
+
+#include "kv/registry/registry.h"
+#include "model/core/test_plain_step.h"
+#include "model/core/test_runner.h"
+
+namespace kvick::model {
+namespace {
+
+using Vector = std::vector<double>;
+
+base::Status<> configure_toy(const io::ModelFile&, Config& config) {
+  config.embedding_scale = std::sqrt(static_cast<float>(config.dim));
+  config.residual_scale = 0.5F;
+  config.logit_scale = 0.25F;
+  return base::Done{};
+}
+
+constexpr Family kToy = {
+    .name = "toy",
+    .configure = configure_toy,
+    .attention = {.qk_norm = QkNorm::kHead,
+                  .norms = {.before = "attn_norm", .after = "post_attention_norm"}},
+    .feed_forward = {.form = FeedForward::kGatedGelu,
+                     .norms = {.before = "ffn_norm", .after = "post_ffw_norm"}}};
+
+// The forward in plain loops, one token after the other.
+class Twin {
+ public:
+  explicit Twin(const tools::Spec& spec) : spec_(spec), keys_(spec.layers), values_(spec.layers) {
+    for (const tools::TensorInfo& tensor : tools::tensors_of(spec)) {
+      std::vector<float>& data = weights_[tensor.name];
+      data.resize(tensor.rows() * tensor.inputs());
+      for (uint64_t row = 0; row < tensor.rows(); ++row)
+        tools::fill_row(spec, tensor, row, data.data() + row * tensor.inputs());
+    }
+  }
+
+  Vector logits(Token token) {
+    Vector x(spec_.dim);
+    for (size_t i = 0; i < x.size(); ++i)
+      x[i] = weights_.at("token_embd.weight")[static_cast<size_t>(token) * x.size() + i] *
+             std::sqrt(spec_.dim);
+    for (uint32_t l = 0; l < spec_.layers; ++l) {
+      blk_ = fmt::format("blk.{}.", l);
+      add(x, norm(product(attend(norm(x, "attn_norm"), l), "attn_output"), "post_attention_norm"));
+      const Vector h = norm(x, "ffn_norm");
+      Vector gate = product(h, "ffn_gate"), up = product(h, "ffn_up");
+      for (size_t i = 0; i < up.size(); ++i) {
+        const double g = gate[i], inner = std::sqrt(2 / M_PI) * (g + 0.044715 * g * g * g);
+        up[i] *= g / 2 * (1 + std::tanh(inner));
+      }
+      add(x, norm(product(up, "ffn_down"), "post_ffw_norm"));
+    }
+    blk_.clear();
+    Vector y = product(norm(x, "output_norm"), "output");
+    for (double& logit : y) logit = capped(logit * 0.25, spec_.features.logit_softcap);
+    return y;
+  }
+
+ private:
+  Vector attend(const Vector& h, uint32_t l) {
+    const tools::Spec own = spec_.of_layer(l);
+    Vector q = heads(product(h, "attn_q"), own, l, "attn_q_norm");
+    const uint32_t from = rows_of(l), dim = own.head_dim;
+    if (from == l) {
+      keys_[l].push_back(heads(product(h, "attn_k"), own, l, "attn_k_norm"));
+      values_[l].push_back(product(h, "attn_v"));
+    }
+    const size_t n = keys_[from].size(), window = spec_.has_window(l) ? spec_.features.window : n;
+    Vector out(q.size());
+    for (uint32_t head = 0; head < own.heads; ++head) {
+      const size_t at = head * dim, kv_at = head / (own.heads / own.kv_heads) * dim;
+      double sum = spec_.features.sinks ? std::exp(weight("attn_sinks", head)) : 0;
+      for (size_t t = n - std::min(n, window); t < n; ++t) {
+        double dot = 0;
+        for (uint32_t d = 0; d < dim; ++d) dot += q[at + d] * keys_[from][t][kv_at + d];
+        const double p = std::exp(capped(dot / std::sqrt(dim), spec_.features.softcap));
+        for (uint32_t d = 0; d < dim; ++d) out[at + d] += p * values_[from][t][kv_at + d];
+        sum += p;
+      }
+      for (uint32_t d = 0; d < dim; ++d) out[at + d] /= sum;
+    }
+    return out;
+  }
+  // The last layers read the rows of the last one of their kind before them.
+  uint32_t rows_of(uint32_t l) const {
+    const uint32_t own = spec_.layers - spec_.features.shared_layers;
+    if (l < own) return l;
+    uint32_t from = own - 1;
+    while (spec_.has_window(from) != spec_.has_window(l)) --from;
+    return from;
+  }
+  // Normalised and rotated, by halves.
+  Vector heads(const Vector& x, const tools::Spec& own, uint32_t l, const std::string& name) {
+    const uint32_t dim = own.head_dim, dims = std::min(dim, spec_.head_dim);
+    const bool windowed = spec_.has_window(l) && spec_.features.window_rope_base != 0;
+    const double base = windowed ? spec_.features.window_rope_base : spec_.rope_base;
+    const auto position = static_cast<double>(keys_[rows_of(l)].size() - (rows_of(l) != l));
+    Vector out;
+    for (size_t first = 0; first < x.size(); first += dim) {
+      const auto begin = x.begin() + static_cast<ptrdiff_t>(first);
+      Vector head = norm(Vector(begin, begin + dim), name);
+      for (uint32_t i = 0; i < dims / 2; ++i) {
+        const double angle = position * std::pow(base, -2.0 * i / dims);
+        const double a = head[i], b = head[i + dims / 2];
+        head[i] = a * std::cos(angle) - b * std::sin(angle);
+        head[i + dims / 2] = a * std::sin(angle) + b * std::cos(angle);
+      }
+      out.insert(out.end(), head.begin(), head.end());
+    }
+    return out;
+  }
+  double weight(const std::string& name, size_t i) const {
+    return weights_.at(blk_ + name + ".weight")[i];
+  }
+  Vector product(const Vector& x, const std::string& name) const {
+    Vector y(weights_.at(blk_ + name + ".weight").size() / x.size());
+    for (size_t r = 0; r < y.size(); ++r)
+      for (size_t i = 0; i < x.size(); ++i) y[r] += x[i] * weight(name, r * x.size() + i);
+    return y;
+  }
+  Vector norm(const Vector& x, const std::string& name) const {
+    double squares = 0;
+    for (const double e : x) squares += e * e;
+    Vector y(x.size());
+    for (size_t i = 0; i < x.size(); ++i)
+      y[i] = x[i] * weight(name, i) /
+             std::sqrt(squares / static_cast<double>(x.size()) + spec_.norm_eps());
+    return y;
+  }
+  static void add(Vector& x, const Vector& y) {
+    for (size_t i = 0; i < x.size(); ++i) x[i] += 0.5 * y[i];
+  }
+  static double capped(double x, double cap) { return cap == 0 ? x : cap * std::tanh(x / cap); }
+
+  const tools::Spec spec_;
+  std::string blk_;
+  std::map<std::string, std::vector<float>> weights_;
+  std::vector<std::vector<Vector>> keys_, values_;  // [layers][tokens]
+};
+
+// One window in two layers, which no text of these tests fills, and a rotation of its own there.
+tools::Spec toy_spec() {
+  tools::Spec spec = tiny_spec(Arch::kLlama);
+  spec.layers = 4;
+  spec.features = {.family = "toy",
+                   .window = 100,
+                   .window_period = 2,
+                   .window_rope_base = 300,
+                   .logit_softcap = 3,
+                   .head_norms = true,
+                   .post_norms = true};
+  return spec;
+}
+
+// As Gemma 4 and Llama 4 have it: heads, their sizes and widths of each layer, rows shared.
+tools::Spec mixed_spec() {
+  tools::Spec spec = toy_spec();
+  spec.features.heads = {4, 8, 4, 2};
+  spec.features.kv_heads = {2, 2, 2, 2};
+  spec.features.ffn = {96, 64, 32, 128};
+  spec.features.window_head_dim = 32;
+  spec.features.shared_layers = 2;
+  return spec;
+}
+
+struct Toy {
+  explicit Toy(const tools::Spec& wanted)
+      : spec(*tools::checked(wanted)), path(write_model(wanted, pool, false)) {
+    auto file = io::ModelFile::open(path);
+    auto loaded = Model::load(std::move(file).value(),
+                              {.kernels = &kernels, .pool = &pool, .families = {&kToy, 1}});
+    EXPECT_TRUE(loaded.ok()) << (loaded.ok() ? "" : loaded.error().message);
+    model = std::move(loaded).value();
+  }
+
+  // Of every token, fed in pieces of so many.
+  std::vector<float> feed(std::span<const Token> tokens, size_t piece) {
+    PlainRows rows(model->config());
+    std::vector<float> all;
+    for (size_t past = 0; past < tokens.size(); past += piece) {
+      const auto part = tokens.subspan(past, std::min(piece, tokens.size() - past));
+      const Slot slot = {.past = static_cast<uint32_t>(past), .tokens = part, .parents = {}};
+      std::vector<uint32_t> wanted;
+      for (uint32_t i = 0; i < part.size(); ++i) wanted.push_back(i);
+      const size_t before = all.size();
+      all.resize(before + part.size() * spec.vocab);
+      PlainStep step(rows, static_cast<uint32_t>(past), static_cast<uint32_t>(part.size()));
+      model->forward({.slots = {&slot, 1}}, step, workspace, wanted, all.data() + before);
+    }
+    return all;
+  }
+
+  base::ThreadPool pool{2};
+  const kernels::Table& kernels = kernels::table(base::best_isa());
+  tools::Spec spec;
+  std::string path;
+  std::unique_ptr<Model> model;
+  Workspace workspace{pool, kernels};
+};
+
+class ToyFamily : public testing::TestWithParam<bool> {
+ protected:
+  static tools::Spec spec() { return GetParam() ? mixed_spec() : toy_spec(); }
+};
+INSTANTIATE_TEST_SUITE_P(Family, ToyFamily, testing::Bool(), [](const auto& instance) {
+  return std::string(instance.param ? "OfMixedLayers" : "OfLayersAlike");
+});
+
+TEST_P(ToyFamily, IsARowOfATableAndComputesWhatItsTwinDoes) {
+  Toy toy(spec());
+  Twin twin(toy.spec);
+  const std::vector<Token> tokens = tokens_of(40, 7, toy.spec.vocab);
+  const std::vector<float> logits = toy.feed(tokens, 40);
+  double most = 0;
+  for (size_t t = 0; t < tokens.size(); ++t) {
+    const Vector expected = twin.logits(tokens[t]);
+    for (size_t i = 0; i < expected.size(); ++i) {
+      ASSERT_NEAR(logits[t * expected.size() + i], expected[i], 2e-4) << t << ' ' << i;
+      most = std::max(most, std::abs(expected[i]));
+    }
+  }
+  EXPECT_GT(most, 1);  // not all the same
+  EXPECT_LT(most, 3);  // the softcap
+}
+
+TEST_P(ToyFamily, GivesTheSameBitsHoweverAPromptIsCut) {
+  Toy toy(spec());
+  const std::vector<Token> tokens = tokens_of(40, 3, toy.spec.vocab);
+  const std::vector<float> whole = toy.feed(tokens, 40);
+  for (const size_t piece : {1, 7, 39}) EXPECT_TRUE(same_bits(whole, toy.feed(tokens, piece)));
+}
+
+TEST(Family, SaysWhatEachLayerKeeps) {
+  using Keeps = kv::LayerSpec::Keeps;
+  const Toy toy(mixed_spec());
+  const std::vector<kv::LayerSpec> layers = toy.model->kv_layers();
+  ASSERT_EQ(layers.size(), 4u);
+  EXPECT_EQ(layers[0].keeps, Keeps::kRows);
+  EXPECT_EQ(layers[0].window, 100u);
+  EXPECT_EQ(layers[0].k_dim, 32u);
+  EXPECT_EQ(layers[1].window, 0u);
+  EXPECT_EQ(layers[1].k_dim, 16u);
+  EXPECT_EQ(layers[2].keeps, Keeps::kNothing);
+  EXPECT_EQ(layers[2].rows_of, 0u);
+  EXPECT_EQ(layers[3].rows_of, 1u);
+  EXPECT_FALSE(toy.model->config().layers_alike());
+  EXPECT_TRUE(Toy(toy_spec()).model->config().layers_alike());
+}
+
+TEST(Family, LeavesOutLayersWhoseRowsAreNotThere) {
+  Toy toy(mixed_spec());
+  const std::vector<bool> first = {true, false, false, false}, both = {true, false, true, false};
+  const std::vector<Token> tokens = tokens_of(5, 3, toy.spec.vocab);
+  const auto logits = [&](const std::vector<bool>& skipped) {
+    PlainRows rows(toy.model->config());
+    PlainStep step(rows, 0, 5);
+    const Slot slot = {.past = 0, .tokens = tokens, .parents = {}};
+    std::vector<float> out(toy.spec.vocab);
+    const uint32_t last = 4;
+    toy.model->forward({.slots = {&slot, 1}, .skipped = &skipped}, step, toy.workspace, {&last, 1},
+                       out.data());
+    return out;
+  };
+  EXPECT_TRUE(same_bits(logits(first), logits(both)));
+}
+
+TEST(Family, RunsOnTheStoresThatKeepRowsOfOneShape) {
+  Toy toy(toy_spec());
+  const std::vector<Token> tokens = tokens_of(40, 5, toy.spec.vocab);
+  const std::vector<float> expected = toy.feed(tokens, 40);
+  for (const char* strategy : {"virtual", "paged"}) {
+    kv::Setup setup;
+    setup.shape = toy.model->kv_shape(kernels::DType::kF32, kernels::DType::kF32);
+    const auto store = std::move(kv::make_store(*kv::parse_spec(strategy), setup)).value();
+    const Slot slot = {.seq = store->open({}).seq, .past = 0, .tokens = tokens, .parents = {}};
+    const Batch batch = {.slots = {&slot, 1}};
+    const auto step = std::move(store->begin({.slots = kv_slots(batch)})).value();
+    const uint32_t last = 39;
+    std::vector<float> logits(toy.spec.vocab);
+    toy.model->forward(batch, *step, toy.workspace, {&last, 1}, logits.data());
+    EXPECT_TRUE(same_bits(std::span(expected).last(logits.size()), logits)) << strategy;
+  }
+}
+
+}  // namespace
+}  // namespace kvick::model

@@ -1,0 +1,243 @@
+#include "model/families/read_config.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "model/families/family.h"
+
+namespace kvick::model {
+namespace {
+
+using base::fail;
+using base::Result;
+
+// Far beyond any model that exists, small enough that products of three of them fit 64 bits.
+constexpr uint64_t kMostLayers = 1024, kMostWidth = 1 << 20, kMostVocab = 1 << 24,
+                   kMostContext = 1 << 27;
+constexpr uint64_t kMostHeadDim = 256;  // that the attention kernels take
+
+Result<uint32_t> bounded(const io::ModelFile& file, const std::string& key, uint64_t value,
+                         uint64_t most) {
+  if (value == 0 || value > most)
+    return fail("{}: {} is {}, outside 1 to {}", file.path(), key, value, most);
+  return static_cast<uint32_t>(value);
+}
+
+// Per layer, from one number for all or an array.
+Result<std::vector<uint32_t>> per_layer(const io::ModelFile& file, const std::string& key,
+                                        uint32_t layers, uint64_t most) {
+  KVICK_TRY(const std::vector<uint64_t> values, file.get_uint_each(key, layers));
+  std::vector<uint32_t> out;
+  for (size_t i = 0; i < values.size(); ++i) {
+    KVICK_TRY(const uint32_t value,
+              bounded(file, fmt::format("{} of layer {}", key, i), values[i], most));
+    out.push_back(value);
+  }
+  return out;
+}
+
+// Which layers have the file's window. A period p: all but the last of each p layers.
+Result<std::vector<bool>> windowed_layers(const io::ModelFile& file, const std::string& prefix,
+                                          uint32_t layers, uint32_t period) {
+  const std::string key = prefix + "attention.sliding_window_pattern";
+  std::vector<bool> windowed(layers, true);
+  if (file.metadata().contains(key)) {
+    if (file.is_array(key)) {
+      KVICK_TRY(const std::vector<uint64_t> flags, file.get_uint_each(key, layers));
+      for (uint32_t i = 0; i < layers; ++i) windowed[i] = flags[i] != 0;
+      return windowed;
+    }
+    KVICK_TRY(period, bounded_number(file, key, kMostLayers));
+  }
+  if (period > 0)
+    for (uint32_t i = 0; i < layers; ++i) windowed[i] = i % period < period - 1;
+  return windowed;
+}
+
+base::Status<> read_windows(const io::ModelFile& file, const Family* family, Config& config) {
+  const std::string prefix = config.arch + ".";
+  KVICK_TRY(const uint64_t window, file.get_uint(prefix + "attention.sliding_window", 0));
+  if (window == 0 || window >= config.context) return base::Done{};  // it would hide nothing
+  const uint32_t period = family != nullptr ? family->window_period : 0;
+  KVICK_TRY(const std::vector<bool> windowed,
+            windowed_layers(file, prefix, config.layer_count(), period));
+  for (uint32_t i = 0; i < config.layer_count(); ++i)
+    if (windowed[i]) config.layers[i].window = static_cast<uint32_t>(window);
+  return base::Done{};
+}
+
+base::Status<> read_head_sizes(const io::ModelFile& file, Config& config) {
+  const std::string prefix = config.arch + ".attention.";
+  for (LayerConfig& layer : config.layers) {
+    KVICK_TRY(uint64_t k_dim, file.get_uint(prefix + "key_length", config.dim / layer.heads));
+    KVICK_TRY(uint64_t v_dim, file.get_uint(prefix + "value_length", k_dim));
+    if (layer.window != 0) {
+      KVICK_TRY(k_dim, file.get_uint(prefix + "key_length_swa", k_dim));
+      KVICK_TRY(v_dim, file.get_uint(prefix + "value_length_swa", v_dim));
+    }
+    if (k_dim == 0 || k_dim % 8 != 0 || k_dim > kMostHeadDim || v_dim != k_dim)
+      return fail(
+          "{}: heads of {} key and {} value elements; kvick takes equal ones, a multiple of 8 "
+          "up to {}",
+          file.path(), k_dim, v_dim, kMostHeadDim);
+    const auto dim = static_cast<uint32_t>(k_dim);
+    LayerConfig made = LayerConfig::attention(layer.heads, layer.kv_heads, dim);
+    made.ffn = layer.ffn, made.window = layer.window;
+    layer = made;
+  }
+  return base::Done{};
+}
+
+// The last layers may read the rows of the last layer of their kind that has its own.
+base::Status<> share_rows(const io::ModelFile& file, Config& config) {
+  const std::string key = config.arch + ".attention.shared_kv_layers";
+  KVICK_TRY(const uint64_t shared, file.get_uint(key, 0));
+  const uint32_t layers = config.layer_count();
+  if (shared >= layers)
+    return fail("{}: {} is {}, but must leave some of the {} layers their rows", file.path(), key,
+                shared, layers);
+  const uint32_t own = layers - static_cast<uint32_t>(shared);
+  for (uint32_t i = own; i < layers; ++i) {
+    LayerConfig& layer = config.layers[i];
+    for (uint32_t from = own; from-- > 0 && layer.owns_rows();) {
+      const LayerConfig& other = config.layers[from];
+      if (other.window == layer.window && other.kv_heads == layer.kv_heads &&
+          other.k_dim == layer.k_dim && other.v_dim == layer.v_dim)
+        layer.rows_of = from;
+    }
+    if (layer.owns_rows())
+      return fail("{}: {} is {}, but none of the first {} layers has the shape of layer {}",
+                  file.path(), key, shared, own, i);
+  }
+  return base::Done{};
+}
+
+base::Status<> read_layers(const io::ModelFile& file, const Family* family, Config& config) {
+  const std::string prefix = config.arch + ".";
+  KVICK_TRY(const uint32_t layers, bounded_number(file, prefix + "block_count", kMostLayers));
+  const auto each = [&](const char* key) {
+    return per_layer(file, prefix + key, layers, kMostWidth);
+  };
+  KVICK_TRY(const std::vector<uint32_t> ffn, each("feed_forward_length"));
+  KVICK_TRY(const std::vector<uint32_t> heads, each("attention.head_count"));
+  std::vector<uint32_t> kv_heads = heads;
+  if (file.metadata().contains(prefix + "attention.head_count_kv")) {
+    KVICK_TRY(kv_heads, each("attention.head_count_kv"));
+  }
+  config.layers.resize(layers);
+  for (uint32_t i = 0; i < layers; ++i) {
+    if (heads[i] % kv_heads[i] != 0)
+      return fail("{}: {}attention.head_count {} is not a multiple of head_count_kv {}",
+                  file.path(), prefix, heads[i], kv_heads[i]);
+    config.layers[i].heads = heads[i];
+    config.layers[i].kv_heads = kv_heads[i];
+    config.layers[i].ffn = ffn[i];
+  }
+  KVICK_TRY_VOID(read_windows(file, family, config));
+  KVICK_TRY_VOID(read_head_sizes(file, config));
+  return share_rows(file, config);
+}
+
+base::Status<> read_softcaps(const io::ModelFile& file, Config& config) {
+  const auto cap = [&](const char* key) -> Result<float> {
+    const std::string full = config.arch + "." + key;
+    KVICK_TRY(const double value, file.get_float(full, 0));
+    if (!(value >= 0) || !std::isfinite(value))
+      return fail("{}: {} is {}, but must not be negative", file.path(), full, value);
+    return static_cast<float>(value);
+  };
+  KVICK_TRY(config.logit_softcap, cap("final_logit_softcapping"));
+  KVICK_TRY(const float logits, cap("attn_logit_softcapping"));
+  for (LayerConfig& layer : config.layers) layer.softcap = logits;
+  return base::Done{};
+}
+
+base::Status<> read_scale(const io::ModelFile& file, Config& config) {
+  const std::string key = config.arch + ".attention.scale";
+  if (!file.metadata().contains(key)) return base::Done{};
+  KVICK_TRY(const double scale, positive_number(file, key, 1));
+  for (LayerConfig& layer : config.layers) layer.scale = static_cast<float>(scale);
+  return base::Done{};
+}
+
+// One table for the layers that see everything, and one for those with a window where the file has
+// keys for them.
+base::Status<> read_ropes(const io::ModelFile& file, Config& config) {
+  const std::string prefix = config.arch + ".";
+  const auto has = [&](const char* key) { return file.metadata().contains(prefix + key); };
+  const bool own = has("rope.freq_base_swa") || has("rope.dimension_count_swa") ||
+                   has("attention.key_length_swa");
+  std::vector<uint32_t> made(2, LayerConfig::kNone);  // of layers without and with a window
+  for (LayerConfig& layer : config.layers) {
+    const bool windowed = own && layer.window != 0;
+    uint32_t& rope = made[windowed ? 1 : 0];
+    if (rope == LayerConfig::kNone) {
+      const RopeKeys keys =
+          windowed ? RopeKeys{.suffix = "_swa", .scaled = false} : RopeKeys{.suffix = ""};
+      KVICK_TRY(Rope table, read_rope(file, config, keys, layer.k_dim));
+      rope = static_cast<uint32_t>(config.ropes.size());
+      config.ropes.push_back(std::move(table));
+    }
+    if (config.ropes[rope].dims > layer.k_dim)
+      return fail("{}: rotary embedding of {} elements, but heads of {}", file.path(),
+                  config.ropes[rope].dims, layer.k_dim);
+    layer.rope = rope;
+  }
+  return base::Done{};
+}
+
+base::Status<> read_embedding_size(const io::ModelFile& file, Config& config) {
+  const io::Tensor* embedding = file.find("token_embd.weight");
+  if (embedding == nullptr || embedding->shape.size() != 2)
+    return fail("{}: tensor token_embd.weight is missing or not a matrix", file.path());
+  KVICK_TRY(config.vocab, bounded(file, "the first dimension of token_embd.weight",
+                                  embedding->shape[0], kMostVocab));
+  return base::Done{};
+}
+
+}  // namespace
+
+Result<uint32_t> bounded_number(const io::ModelFile& file, const std::string& key, uint64_t most,
+                                std::optional<uint64_t> fallback) {
+  if (fallback) {
+    KVICK_TRY(const uint64_t value, file.get_uint(key, *fallback));
+    return bounded(file, key, value, most);
+  }
+  KVICK_TRY(const uint64_t value, file.get_uint(key));
+  return bounded(file, key, value, most);
+}
+
+Result<double> positive_number(const io::ModelFile& file, const std::string& key, double fallback) {
+  KVICK_TRY(const double value, file.get_float(key, fallback));
+  if (!(value > 0) || !std::isfinite(value))
+    return fail("{}: {} is {}, but must be a positive number", file.path(), key, value);
+  return value;
+}
+
+Result<Config> read_config(const io::ModelFile& file, const Family* family) {
+  Config config;
+  KVICK_TRY(config.arch, file.get_string("general.architecture"));
+  KVICK_TRY(config.name, file.get_string("general.name", config.arch));
+  const std::string prefix = config.arch + ".";
+  KVICK_TRY(config.dim, bounded_number(file, prefix + "embedding_length", kMostWidth));
+  KVICK_TRY(config.context, bounded_number(file, prefix + "context_length", kMostContext));
+  KVICK_TRY_VOID(read_layers(file, family, config));
+  KVICK_TRY_VOID(read_embedding_size(file, config));
+  if (family == nullptr) return config;
+  KVICK_TRY(const double eps, positive_number(file, prefix + std::string(family->eps_key), 1e-5));
+  config.norm_eps = static_cast<float>(eps);
+  if (family->rotates) KVICK_TRY_VOID(read_ropes(file, config));
+  KVICK_TRY_VOID(read_softcaps(file, config));
+  KVICK_TRY_VOID(read_scale(file, config));
+  for (uint32_t i = 0; i < config.layer_count(); ++i)
+    config.layers[i].sinks = file.find(fmt::format("blk.{}.attn_sinks.weight", i)) != nullptr;
+  if (family->configure != nullptr) KVICK_TRY_VOID(family->configure(file, config));
+  return config;
+}
+
+Result<Config> read_config(const io::ModelFile& file) {
+  KVICK_TRY(const std::string arch, file.get_string("general.architecture"));
+  return read_config(file, find_family(arch));
+}
+
+}  // namespace kvick::model

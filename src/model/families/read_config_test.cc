@@ -1,0 +1,171 @@
+#include "model/families/read_config.h"
+
+#include <cmath>
+#include <functional>
+#include <gtest/gtest.h>
+
+#include "io/file/builder.h"
+#include "model/families/family.h"
+
+namespace kvick::model {
+namespace {
+
+using Change = std::function<void(io::Metadata&)>;
+
+constexpr Family kToy = {.name = "toy"};
+
+// Four layers of four heads of 16, and what a test changes.
+base::Result<Config> config_with(const Change& change, const Family* family = &kToy) {
+  io::ModelFileBuilder builder(io::Container::kGguf, "toy.gguf");
+  io::Metadata& keys = builder.metadata();
+  keys["general.architecture"] = {std::string("toy")};
+  keys["toy.block_count"] = {uint64_t{4}};
+  keys["toy.embedding_length"] = {uint64_t{64}};
+  keys["toy.context_length"] = {uint64_t{512}};
+  keys["toy.feed_forward_length"] = {uint64_t{96}};
+  keys["toy.attention.head_count"] = {uint64_t{4}};
+  change(keys);
+  EXPECT_TRUE(builder.add_tensor({.name = "token_embd.weight", .shape = {100, 64}}).ok());
+  return read_config(builder.finish(), family);
+}
+
+Config read(const Change& change) {
+  auto config = config_with(change);
+  EXPECT_TRUE(config.ok()) << (config.ok() ? "" : config.error().message);
+  return config.ok() ? *config : Config{};
+}
+
+std::string error(const Change& change) {
+  const auto config = config_with(change);
+  return config.ok() ? "none" : config.error().message;
+}
+
+TEST(ReadConfig, TakesOneNumberForAllLayersOrOneOfEach) {
+  const Config plain = read([](io::Metadata&) {});
+  EXPECT_EQ(plain.layer_count(), 4u);
+  EXPECT_EQ(plain.vocab, 100u);
+  EXPECT_TRUE(plain.layers_alike());
+  LayerConfig expected = LayerConfig::attention(4, 4, 16);
+  expected.ffn = 96, expected.rope = 0;
+  for (const LayerConfig& layer : plain.layers) EXPECT_EQ(layer, expected);
+  EXPECT_EQ(plain.layers[0].scale, 0.25F);
+
+  const Config mixed = read([](io::Metadata& keys) {
+    keys["toy.attention.head_count"] = {std::vector<int64_t>{4, 2, 4, 8}};
+    keys["toy.attention.head_count_kv"] = {std::vector<uint64_t>{1, 2, 4, 2}};
+    keys["toy.feed_forward_length"] = {std::vector<int64_t>{32, 64, 96, 128}};
+  });
+  EXPECT_EQ(mixed.layers[1].k_dim, 32u);
+  EXPECT_EQ(mixed.layers[3].heads, 8u);
+  EXPECT_EQ(mixed.layers[3].group(), 4u);
+  EXPECT_EQ(mixed.layers[3].scale, 1 / std::sqrt(8.0F));
+  EXPECT_EQ(mixed.layers[2].ffn, 96u);
+  EXPECT_FALSE(mixed.layers_alike());
+}
+
+TEST(ReadConfig, GivesWindowsToTheLayersOfThePattern) {
+  const auto windows = [](const Change& change) {
+    std::vector<uint32_t> result;
+    for (const LayerConfig& layer : read([&](io::Metadata& keys) {
+                                      keys["toy.attention.sliding_window"] = {uint64_t{128}};
+                                      change(keys);
+                                    }).layers)
+      result.push_back(layer.window);
+    return result;
+  };
+  using Windows = std::vector<uint32_t>;
+  EXPECT_EQ(windows([](io::Metadata&) {}), (Windows{128, 128, 128, 128}));
+  const auto pattern = [](auto value) {
+    return [value](io::Metadata& keys) { keys["toy.attention.sliding_window_pattern"] = {value}; };
+  };
+  EXPECT_EQ(windows(pattern(uint64_t{3})), (Windows{128, 128, 0, 128}));
+  EXPECT_EQ(windows(pattern(std::vector<bool>{false, true, true, false})),
+            (Windows{0, 128, 128, 0}));
+  // A window as long as the context hides nothing.
+  EXPECT_EQ(windows([](io::Metadata& keys) { keys["toy.context_length"] = {uint64_t{128}}; }),
+            (Windows{0, 0, 0, 0}));
+  const Config config =
+      read([](io::Metadata& keys) { keys["toy.attention.sliding_window"] = {uint64_t{128}}; });
+  EXPECT_EQ(config.context, 512u);
+
+  Family every_second = kToy;
+  every_second.window_period = 2;
+  const auto by_family = config_with(
+      [](io::Metadata& keys) { keys["toy.attention.sliding_window"] = {uint64_t{128}}; },
+      &every_second);
+  EXPECT_EQ(by_family->layers[0].window, 128u);
+  EXPECT_EQ(by_family->layers[1].window, 0u);
+}
+
+TEST(ReadConfig, GivesLayersWithAWindowTheirOwnHeadsAndRotation) {
+  const Config config = read([](io::Metadata& keys) {
+    keys["toy.attention.sliding_window"] = {uint64_t{128}};
+    keys["toy.attention.sliding_window_pattern"] = {uint64_t{2}};
+    keys["toy.attention.key_length"] = {uint64_t{32}};
+    keys["toy.attention.key_length_swa"] = {uint64_t{16}};
+    keys["toy.attention.value_length_swa"] = {uint64_t{16}};
+    keys["toy.rope.freq_base"] = {1e6};
+    keys["toy.rope.freq_base_swa"] = {100.0};
+    keys["toy.rope.scaling.type"] = {std::string("linear")};
+    keys["toy.rope.scaling.factor"] = {8.0};
+  });
+  EXPECT_EQ(config.layers[0].k_dim, 16u);
+  EXPECT_EQ(config.layers[1].k_dim, 32u);
+  ASSERT_EQ(config.ropes.size(), 2u);
+  EXPECT_EQ(config.rope_of(0).frequency[1], std::pow(100.0, -2.0 / 16));
+  EXPECT_EQ(config.rope_of(1).frequency[1], std::pow(1e6, -2.0 / 32) / 8);
+  EXPECT_EQ(config.rope_of(1).dims, 32u);
+}
+
+TEST(ReadConfig, SharesRowsOfTheLastLayerOfTheSameKind) {
+  const Config config = read([](io::Metadata& keys) {
+    keys["toy.attention.sliding_window"] = {uint64_t{128}};
+    keys["toy.attention.sliding_window_pattern"] = {uint64_t{2}};
+    keys["toy.attention.shared_kv_layers"] = {uint64_t{2}};
+  });
+  EXPECT_TRUE(config.layers[1].owns_rows());
+  EXPECT_EQ(config.layers[2].rows_of, 0u);
+  EXPECT_EQ(config.layers[3].rows_of, 1u);
+  EXPECT_FALSE(config.layers_alike());
+}
+
+TEST(ReadConfig, NamesTheKeyAndTheLayerThatIsWrong) {
+  const auto with = [](const char* key, auto value) {
+    return error([&](io::Metadata& keys) { keys[key] = {value}; });
+  };
+  EXPECT_EQ(with("toy.attention.head_count", std::vector<int64_t>{4, 4}),
+            "toy.gguf: key 'toy.attention.head_count' holds 2 numbers for 4 layers");
+  EXPECT_EQ(with("toy.attention.head_count_kv", std::vector<int64_t>{4, 4, 0, 4}),
+            "toy.gguf: toy.attention.head_count_kv of layer 2 is 0, outside 1 to 1048576");
+  EXPECT_NE(with("toy.attention.head_count_kv", std::vector<int64_t>{4, 3, 4, 4})
+                .find("is not a multiple of head_count_kv 3"),
+            std::string::npos);
+  EXPECT_NE(with("toy.feed_forward_length", std::vector<int64_t>{1, 2, -3, 4}).find("holds -3"),
+            std::string::npos);
+  EXPECT_NE(with("toy.feed_forward_length", std::string("wide")).find("not an integer"),
+            std::string::npos);
+  EXPECT_NE(with("toy.attention.shared_kv_layers", uint64_t{4}).find("must leave some of the 4"),
+            std::string::npos);
+  EXPECT_NE(with("toy.attn_logit_softcapping", -1.0).find("must not be negative"),
+            std::string::npos);
+  EXPECT_NE(with("toy.attention.scale", 0.0).find("must be a positive number"), std::string::npos);
+  EXPECT_NE(error([](io::Metadata& keys) {
+              keys["toy.attention.sliding_window"] = {uint64_t{8}};
+              keys["toy.attention.sliding_window_pattern"] = {std::vector<bool>{true}};
+            }).find("holds 1 numbers for 4 layers"),
+            std::string::npos);
+}
+
+TEST(ReadConfig, ReadsScaleAndSoftcaps) {
+  const Config config = read([](io::Metadata& keys) {
+    keys["toy.attention.scale"] = {0.5};
+    keys["toy.attn_logit_softcapping"] = {50.0};
+    keys["toy.final_logit_softcapping"] = {30.0};
+  });
+  EXPECT_EQ(config.layers[3].scale, 0.5F);
+  EXPECT_EQ(config.layers[3].softcap, 50.0F);
+  EXPECT_EQ(config.logit_softcap, 30.0F);
+}
+
+}  // namespace
+}  // namespace kvick::model

@@ -165,7 +165,15 @@ KvOptions Engine::resolved(KvOptions options) const {
 
 kv::Setup Engine::setup(const KvOptions& resolved) const {
   kv::Setup setup;
-  setup.shape = model_->kv_shape(*resolved.k_type, *resolved.v_type, resolved.max_tokens);
+  if (model_->config().layers_alike()) {
+    setup.shape = model_->kv_shape(*resolved.k_type, *resolved.v_type, resolved.max_tokens);
+  } else {
+    const uint32_t context = model_->config().context;
+    setup.shape = {.max_tokens = resolved.max_tokens != 0 ? resolved.max_tokens : context,
+                   .k_type = *resolved.k_type,
+                   .v_type = *resolved.v_type};
+    setup.layers = model_->kv_layers();
+  }
   setup.shape.aging = resolved.aging;
   setup.max_bytes = resolved.max_bytes;
   setup.budget = resolved.budget;

@@ -65,31 +65,9 @@ void silu_mul(const float* gate, const float* up, size_t n, float* y) {
 }
 
 template <class V>
-void gelu_mul(const float* gate, const float* up, size_t n, float* y) {
-  KVICK_FOR_VECTORS(i, left, n) {
-    store_up_to<V>(y + i, gelu_times<V>(load_up_to<V>(gate + i, left), load_up_to<V>(up + i, left)),
-                   left);
-  }
-}
-
-template <class V>
-void gelu(float* x, size_t n) {
-  KVICK_FOR_VECTORS(i, left, n)
-  store_up_to<V>(x + i, gelu_times<V>(load_up_to<V>(x + i, left), V::set(1)), left);
-}
-
-template <class V>
 void relu(float* x, size_t n) {
   KVICK_FOR_VECTORS(i, left, n)
   store_up_to<V>(x + i, V::max(load_up_to<V>(x + i, left), V::zero()), left);
-}
-
-template <class V>
-void relu_squared(float* x, size_t n) {
-  KVICK_FOR_VECTORS(i, left, n) {
-    const auto above = V::max(load_up_to<V>(x + i, left), V::zero());
-    store_up_to<V>(x + i, V::mul(above, above), left);
-  }
 }
 
 template <class V>
@@ -443,10 +421,7 @@ void fill_rows(Table& table) {
   table.rms_norm = rms_norm<V>;
   table.layer_norm = layer_norm<V>;
   table.silu_mul = silu_mul<V>;
-  table.gelu_mul = gelu_mul<V>;
-  table.gelu = gelu<V>;
   table.relu = relu<V>;
-  table.relu_squared = relu_squared<V>;
   table.add = add<V>;
   table.axpy = axpy<V>;
   table.dot = dot<V>;

@@ -60,12 +60,7 @@ struct Table {
                      float* y);
   void (*silu_mul)(const float* gate, const float* up, size_t n,
                    float* y);  // y = gate/(1+exp(-gate)) * up
-  // y = gelu(gate) * up, and x = gelu(x): x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) (Hendrycks
-  // and Gimpel 2016).
-  void (*gelu_mul)(const float* gate, const float* up, size_t n, float* y);
-  void (*gelu)(float* x, size_t n);
   void (*relu)(float* x, size_t n);
-  void (*relu_squared)(float* x, size_t n);
   void (*add)(float* x, const float* y, size_t n);            // x += y
   void (*axpy)(float* x, float a, const float* y, size_t n);  // x += a * y
   float (*dot)(const float* x, const float* y, size_t n);

@@ -1,5 +1,7 @@
 #include "model/blocks/feed_forward.h"
 
+#include "model/blocks/activation.h"
+
 namespace kvick::model {
 namespace {
 
@@ -30,22 +32,23 @@ class GatedFeedForward final : public Block {
 
 class PlainFeedForward final : public Block {
  public:
-  using Activation = void (*)(float* x, size_t n);
-  PlainFeedForward(Parts parts, Activation kernels::Table::*activation)
+  using Activation = void (*)(const kernels::Table&, float* x, size_t n);
+  PlainFeedForward(Parts parts, Activation activation)
       : parts_(std::move(parts)), activation_(activation) {}
 
   Rest run(const Pass& pass, Rest rest) const override {
     const size_t ffn = parts_.up.w.rows;
     float* up = pass.workspace.floats(Workspace::kFfn, pass.tokens * ffn);
     project_normed(pass, rest, parts_.norm, {{&parts_.up, up}});
-    const Activation apply = pass.workspace.kernels.*activation_;
-    const auto activate = [&](uint32_t t) { apply(up + t * ffn, ffn); };
+    const auto activate = [&](uint32_t t) {
+      activation_(pass.workspace.kernels, up + t * ffn, ffn);
+    };
     return {project_back(pass, up, activate, parts_.down), parts_.after()};
   }
 
  private:
   Parts parts_;
-  Activation kernels::Table::*activation_;
+  Activation activation_;
 };
 
 }  // namespace
@@ -64,12 +67,12 @@ base::Result<std::unique_ptr<Block>> read_feed_forward(const BlockReader& reader
   KVICK_TRY(parts.down, reader.linear("ffn_down", dim, ffn, traits.bias));
   KVICK_TRY(parts.post_norm, reader.norm(traits.norms.after));
   using enum FeedForward;
-  const auto plain = [&](PlainFeedForward::Activation kernels::Table::*activation) {
+  const auto plain = [&](PlainFeedForward::Activation activation) {
     return std::unique_ptr<Block>(std::make_unique<PlainFeedForward>(std::move(parts), activation));
   };
-  if (traits.form == kGelu) return plain(&kernels::Table::gelu);
-  if (traits.form == kRelu) return plain(&kernels::Table::relu);
-  if (traits.form == kReluSquared) return plain(&kernels::Table::relu_squared);
+  if (traits.form == kGelu) return plain(gelu);
+  if (traits.form == kRelu) return plain(relu);
+  if (traits.form == kReluSquared) return plain(relu_squared);
   return std::unique_ptr<Block>(
       std::make_unique<GatedFeedForward>(std::move(parts), traits.form == kGatedGelu));
 }

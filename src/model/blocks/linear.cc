@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "model/blocks/activation.h"
+
 namespace kvick::model {
 namespace {
 
@@ -120,9 +122,10 @@ void project_gated(Workspace& workspace, std::span<const TokenRun> runs, const f
   const size_t ffn = gate.rows;
   float* gate_y = workspace.floats(Workspace::kFfn, 2 * tokens_of(runs) * ffn);
   float* up_y = gate_y + tokens_of(runs) * ffn;
-  const auto multiply_gate = layers.gelu ? kernels.gelu_mul : kernels.silu_mul;
   const auto gate_token = [&](uint32_t t) {
-    multiply_gate(gate_y + t * ffn, up_y + t * ffn, ffn, gate_y + t * ffn);
+    float* const gated = gate_y + t * ffn;
+    if (layers.gelu) return gelu_mul(kernels, gated, up_y + t * ffn, ffn, gated);
+    kernels.silu_mul(gated, up_y + t * ffn, ffn, gated);
   };
   const Output down[] = {{&layers.down, y}};
   if (!together(kernels, runs, layers)) {

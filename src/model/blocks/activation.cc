@@ -1,0 +1,44 @@
+#include "model/blocks/activation.h"
+
+#include <algorithm>
+
+namespace kvick::model {
+namespace {
+
+constexpr size_t kPiece = 256;                              // elements, on the stack
+constexpr float kTwice = 1.5957691216F, kCube = 0.044715F;  // 2 sqrt(2/pi)
+
+}  // namespace
+
+// (1 + tanh(u)) / 2 is the logistic function of 2u, which silu_mul multiplies by 2u. What is left
+// to divide by, 2u / x, is at least 2 sqrt(2/pi).
+void gelu_mul(const kernels::Table& kernels, const float* gate, const float* up, size_t n,
+              float* y) {
+  float twice[kPiece], share[kPiece];
+  for (size_t first = 0; first < n; first += kPiece) {
+    const size_t count = std::min(kPiece, n - first);
+    for (size_t i = 0; i < count; ++i) {
+      const float x = gate[first + i], slope = kTwice * (1 + kCube * x * x);
+      twice[i] = x * slope;
+      share[i] = 1 / slope;
+    }
+    kernels.silu_mul(twice, up + first, count, y + first);
+    for (size_t i = 0; i < count; ++i) y[first + i] *= share[i];
+  }
+}
+
+void gelu(const kernels::Table& kernels, float* x, size_t n) {
+  float ones[kPiece];
+  std::fill_n(ones, kPiece, 1.0F);
+  for (size_t first = 0; first < n; first += kPiece)
+    gelu_mul(kernels, x + first, ones, std::min(kPiece, n - first), x + first);
+}
+
+void relu(const kernels::Table& kernels, float* x, size_t n) { kernels.relu(x, n); }
+
+void relu_squared(const kernels::Table& kernels, float* x, size_t n) {
+  kernels.relu(x, n);
+  for (size_t i = 0; i < n; ++i) x[i] *= x[i];
+}
+
+}  // namespace kvick::model

@@ -1,0 +1,21 @@
+#pragma once
+// Activations of feed-forward blocks that the kernels' table does not have, out of those that it
+// has.
+
+#include <cstddef>
+
+#include "kernels/table/table.h"
+
+namespace kvick::model {
+
+// y = gelu(gate) * up, n elements: gelu(x) = x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))
+// (Hendrycks and Gimpel 2016). y may be gate.
+void gelu_mul(const kernels::Table& kernels, const float* gate, const float* up, size_t n,
+              float* y);
+
+// In place.
+void gelu(const kernels::Table& kernels, float* x, size_t n);
+void relu(const kernels::Table& kernels, float* x, size_t n);
+void relu_squared(const kernels::Table& kernels, float* x, size_t n);
+
+}  // namespace kvick::model

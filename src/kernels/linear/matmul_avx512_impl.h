@@ -170,9 +170,9 @@ KVICK_INLINE void add_groups(__m512* acc, const __m512i* w, const Scales& s, con
   }
 }
 
-// Many tokens take longer over the same bytes, so that half of kAhead is early enough. A Zen 4 core,
-// Q4_1, 1536 x 576 weights from memory, 8 and 16 tokens: 280 and 294 GOP/s with kAhead, 292 and 308
-// with half of it (medians of five); with a quarter 16 tokens took 1.14 times as long.
+// Many tokens take longer over the same bytes, so that half of kAhead is early enough. A Zen 4
+// core, Q4_1, 1536 x 576 weights from memory, 8 and 16 tokens: 280 and 294 GOP/s with kAhead, 292
+// and 308 with half of it (medians of five); with a quarter 16 tokens took 1.14 times as long.
 inline constexpr Ahead kAheadOfMany = {kAhead.near / 2, kAhead.far / 2};
 
 template <DType kType, int kTokens>

@@ -14,31 +14,31 @@
 
 namespace kvick::kv {
 
+// Whoever has a facet owns it.
+class Facet {
+ protected:
+  ~Facet() = default;
+};
+
 // -- of a step --
 
 // Takes what the projections of a layer read: x: [sum of fresh][model dim] in batch order, and the
 // tokens' positions: committed rows plus depth in the slot's tree. Before write of that layer.
-class InputReader {
+class InputReader : Facet {
  public:
   virtual void inputs(uint32_t layer, const float* x, std::span<const uint32_t> positions) = 0;
-
- protected:
-  ~InputReader() = default;
 };
 
 // Takes the probabilities of a view's rows, summed over its queries. After that view, from many
 // threads.
-class Observer {
+class Observer : Facet {
  public:
   virtual void observe(const Query& query, const kernels::View& view,
                        std::span<const float> probs) = 0;
-
- protected:
-  ~Observer() = default;
 };
 
 // Shows some of the committed rows, of which not all are in memory.
-class RowFetcher {
+class RowFetcher : Facet {
  public:
   // Instead of Step::view and under its rules: those committed rows, ascending, and all fresh ones.
   // They are in memory when it returns, until another layer is written or viewed.
@@ -47,14 +47,11 @@ class RowFetcher {
   // Starts to read rows that a layer's views will probably show, if there is memory to spare.
   // Query::q is not looked at. Before that layer is written, or while it is the last one written.
   virtual void prefetch(const Query& query, std::span<const uint32_t> rows) = 0;
-
- protected:
-  ~RowFetcher() = default;
 };
 
 // Slots instead of rows (Traits::slots): a layer is read once, by the queries of all sequences,
 // and has no views.
-class SlotReader {
+class SlotReader : Facet {
  public:
   // The share of the slots that each token leaves of what was there before: [sum of
   // fresh][kv_heads]. Before write of that layer; not called: all of it.
@@ -67,31 +64,22 @@ class SlotReader {
   virtual const float* carried(uint32_t layer, uint32_t slot) const = 0;
   // Attention of one layer over the slots as each token leaves them. After write of that layer.
   virtual void read(uint32_t layer, const SlotQueries& queries) = 0;
-
- protected:
-  ~SlotReader() = default;
 };
 
 // States of a fixed size instead of rows: what a layer keeps of all tokens so far (convolutions,
 // state spaces, delta rules). The model fills a layer's states, then calls write without rows.
-class StateKeeper {
+class StateKeeper : Facet {
  public:
   // Of a slot's sequence before the step; zeros before its first token.
   virtual std::span<const std::byte> state(uint32_t layer, uint32_t slot) const = 0;
   // Where the state after a fresh row goes; with Slot::whole only the last row has one, else empty.
   virtual std::span<std::byte> state_after(uint32_t layer, uint32_t slot, uint32_t row) = 0;
-
- protected:
-  ~StateKeeper() = default;
 };
 
 // Takes the fresh rows of the batch's only slot as RowMover reads them: once, instead of write.
-class RowSink {
+class RowSink : Facet {
  public:
   virtual void put(std::span<const std::byte> rows) = 0;
-
- protected:
-  ~RowSink() = default;
 };
 
 struct StepFacets {
@@ -109,17 +97,14 @@ struct StepFacets {
 // Reads committed rows as they are stored, for files and slower tiers: [group][layer][kv head][K,
 // V][row], info().token_bytes() each. Steps of such a store have a RowSink, the inverse for a
 // sequence that is as long as `first` was.
-class RowMover {
+class RowMover : Facet {
  public:
   virtual void read_rows(SeqId seq, uint32_t first, uint32_t count,
                          std::span<std::byte> out) const = 0;
-
- protected:
-  ~RowMover() = default;
 };
 
 // What the store holds.
-class Holdings {
+class Holdings : Facet {
  public:
   // Gives cached rows back, least useful first, until that is so many bytes or none are left;
   // returns how many. They come in whole blocks: it may be more.
@@ -127,32 +112,23 @@ class Holdings {
   // In the order in which they lie, or of their sequences; also while a step is alive. Without one
   // their bytes are all allocated ones.
   virtual std::vector<Piece> map() const = 0;
-
- protected:
-  ~Holdings() = default;
 };
 
 // Sequences can be lost, since a slower tier can fail.
-class Health {
+class Health : Facet {
  public:
   // Why a sequence is lost, or empty. Its views are wrong, begin() is a Shortage, commits keep
   // nothing of it, and it can only be closed; other sequences are unharmed. Also while a step is
   // alive.
   virtual std::string failure(SeqId seq) const = 0;
-
- protected:
-  ~Health() = default;
 };
 
 // Memory that grows by copying, in buckets (BMC, section VI-A).
-class Buckets {
+class Buckets : Facet {
  public:
   // Fresh rows that the sequence's next step may have before the store has to copy rows, or copy
   // them sooner than a step of one row would. At least 1.
   virtual uint32_t spare_rows(SeqId seq) const = 0;
-
- protected:
-  ~Buckets() = default;
 };
 
 struct StoreFacets {

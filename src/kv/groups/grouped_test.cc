@@ -138,7 +138,8 @@ class Twin {
     for (const auto& [seq, rows] : fresh)
       for (const Token row : rows)
         for (uint32_t head = 0; head < spec.kv_heads; ++head) {
-          for (uint32_t i = 0; i < spec.k_dim; ++i) k.push_back(element(row, layer, head, false, i));
+          for (uint32_t i = 0; i < spec.k_dim; ++i)
+            k.push_back(element(row, layer, head, false, i));
           for (uint32_t i = 0; i < spec.v_dim; ++i) v.push_back(element(row, layer, head, true, i));
         }
     step.write(layer, k.data(), spec.keeps == Keeps::kLatent ? nullptr : v.data());
@@ -186,8 +187,8 @@ class Twin {
           for (uint32_t i = 0; i < floats.size(); ++i) floats[i] = element(row, of, head, is_v, i);
           expected.resize(expected.size() + kernels::dtype_bytes(type, floats.size()));
           kernels::from_f32(type, floats.data(), floats.size(),
-                            &*(expected.end() - static_cast<ptrdiff_t>(kernels::dtype_bytes(
-                                                    type, floats.size()))));
+                            &*(expected.end() -
+                               static_cast<ptrdiff_t>(kernels::dtype_bytes(type, floats.size()))));
         }
         EXPECT_TRUE(shown == expected)
             << "layer " << layer << " head " << head << (is_v ? " values" : " keys") << " of "

@@ -113,7 +113,8 @@ void BatchAttention::run(uint32_t layer, const Attended& attended) {
     for (size_t i = begin; i < end; ++i) make_view(i, worker);
   });
   if (workspace_.library != nullptr && library_serves()) return run_library();
-  if (facets_.observer == nullptr && plan_->tasks.size() < size_t{2} * pool.size() && most_chunks() > 1)
+  if (facets_.observer == nullptr && plan_->tasks.size() < size_t{2} * pool.size() &&
+      most_chunks() > 1)
     return run_by_chunk();
   worker_partials_ = workspace_.floats(Workspace::kPartials,
                                        pool.size() * 2 * partial_floats(plan_->most_queries));
@@ -131,9 +132,9 @@ bool BatchAttention::library_serves() const {
 
 void BatchAttention::read(uint32_t layer, const Attended& attended) {
   step_.facets().slots->read(layer, {.group = config_.layers[layer].group(),
-                     .q = attended.q,
-                     .out = attended.out,
-                     .paths = trees_});
+                                     .q = attended.q,
+                                     .out = attended.out,
+                                     .paths = trees_});
 }
 
 // Prompts in equal pieces, or one thread would wait for the other's last.

@@ -10,7 +10,7 @@ namespace kvick::model {
 
 // What the layers of a model with a memory have together.
 struct SlotMemory {
-  kv::Slots facts;                   // keys and initial values of the layers read so far
+  kv::Slots facts;                    // keys and initial values of the layers read so far
   bool gated = false;                 // tokens take from the memory what was there
   bool normed = false;                // what a head reads is brought to one size
   bool initial = false;               // the file has the values before the first token

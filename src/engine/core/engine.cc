@@ -165,7 +165,7 @@ KvOptions Engine::resolved(KvOptions options) const {
 
 kv::Setup Engine::setup(const KvOptions& resolved) const {
   kv::Setup setup;
-  if (model_->config().layers_alike()) {
+  if (model_->config().layers_alike() && model_->config().windows_alike()) {
     setup.shape = model_->kv_shape(*resolved.k_type, *resolved.v_type, resolved.max_tokens);
   } else {
     const uint32_t context = model_->config().context;

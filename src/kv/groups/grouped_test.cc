@@ -303,7 +303,7 @@ TEST(GroupedStore, ASequenceHoldsItsWindowsAndNoMore) {
     const LayerSpec window = {.kv_heads = 1, .k_dim = 64, .v_dim = 64, .window = 24};
     const std::vector<LayerSpec> layers = {window,
                                            {.kv_heads = 2, .k_dim = 64, .v_dim = 64, .window = 24}};
-    Setup setup = {.shape = {.max_tokens = 100'000}, .layers = layers};
+    const kv::Setup setup = {.shape = {.max_tokens = 100'000}, .layers = layers};
     const auto store = make_store(parse_spec(spec).value(), setup).value();
     const SeqId seq = store->open({}).seq;
     const std::vector<float> row(128, 1);

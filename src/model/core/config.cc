@@ -19,6 +19,12 @@ const Rope& Config::rope_of(uint32_t layer) const {
   return rope == LayerConfig::kNone ? kNothing : ropes[rope];
 }
 
+bool Config::windows_alike() const {
+  return std::all_of(layers.begin(), layers.end(), [&](const LayerConfig& layer) {
+    return layer.window == layers.front().window && layer.chunked == layers.front().chunked;
+  });
+}
+
 bool Config::layers_alike() const {
   const LayerConfig& first = layers.front();
   return std::all_of(layers.begin(), layers.end(), [&](const LayerConfig& layer) {

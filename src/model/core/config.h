@@ -71,6 +71,8 @@ struct Config {
   // Whether all layers keep rows of their own, of one shape, with keys as wide as values, and ask
   // with as many heads.
   bool layers_alike() const;
+  // Whether all layers have the same window, or none.
+  bool windows_alike() const;
 };
 
 // Reads `<arch>.*` keys as the architecture's row of families/ has them; of one that is not there,

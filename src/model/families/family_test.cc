@@ -6,6 +6,7 @@
 #include <cmath>
 #include <gtest/gtest.h>
 #include <map>
+#include <numeric>
 
 #include "kv/registry/registry.h"
 #include "model/core/test_plain_step.h"
@@ -172,6 +173,15 @@ tools::Spec mixed_spec() {
   return spec;
 }
 
+// The same with windows that are left behind, sinks and softcaps.
+tools::Spec windowed_spec() {
+  tools::Spec spec = mixed_spec();
+  spec.features.window = 9;
+  spec.features.softcap = 5;
+  spec.features.sinks = true;
+  return spec;
+}
+
 struct Toy {
   explicit Toy(const tools::Spec& wanted)
       : spec(*tools::checked(wanted)), path(write_model(wanted, pool, false)) {
@@ -207,13 +217,19 @@ struct Toy {
   Workspace workspace{pool, kernels};
 };
 
-class ToyFamily : public testing::TestWithParam<bool> {
- protected:
-  static tools::Spec spec() { return GetParam() ? mixed_spec() : toy_spec(); }
+struct ToyCase {
+  const char* name;
+  tools::Spec (*spec)();
 };
-INSTANTIATE_TEST_SUITE_P(Family, ToyFamily, testing::Bool(), [](const auto& instance) {
-  return std::string(instance.param ? "OfMixedLayers" : "OfLayersAlike");
-});
+class ToyFamily : public testing::TestWithParam<ToyCase> {
+ protected:
+  static tools::Spec spec() { return GetParam().spec(); }
+};
+INSTANTIATE_TEST_SUITE_P(Family, ToyFamily,
+                         testing::Values(ToyCase{"OfLayersAlike", toy_spec},
+                                         ToyCase{"OfMixedLayers", mixed_spec},
+                                         ToyCase{"OfWindowsSinksAndSoftcaps", windowed_spec}),
+                         [](const auto& instance) { return instance.param.name; });
 
 TEST_P(ToyFamily, IsARowOfATableAndComputesWhatItsTwinDoes) {
   Toy toy(spec());
@@ -273,21 +289,75 @@ TEST(Family, LeavesOutLayersWhoseRowsAreNotThere) {
   EXPECT_TRUE(same_bits(logits(first), logits(both)));
 }
 
-TEST(Family, RunsOnTheStoresThatKeepRowsOfOneShape) {
-  Toy toy(toy_spec());
-  const std::vector<Token> tokens = tokens_of(40, 5, toy.spec.vocab);
-  const std::vector<float> expected = toy.feed(tokens, 40);
-  for (const char* strategy : {"virtual", "paged"}) {
-    kv::Setup setup;
-    setup.shape = toy.model->kv_shape(kernels::DType::kF32, kernels::DType::kF32);
-    const auto store = std::move(kv::make_store(*kv::parse_spec(strategy), setup)).value();
-    const Slot slot = {.seq = store->open({}).seq, .past = 0, .tokens = tokens, .parents = {}};
+// Over a store, in pieces of so many tokens; between them steps are dropped, forked sequences go
+// another way, and of a tree of drafts the last path is kept.
+std::vector<float> feed_store(Toy& toy, const std::string& strategy, kernels::DType type,
+                              std::span<const Token> tokens, size_t piece) {
+  kv::Setup setup = {.shape = {.max_tokens = 100, .k_type = type, .v_type = type},
+                     .layers = toy.model->kv_layers()};
+  if (strategy == "tiered") setup.tier = kv::parse_spec("ram:unit=8,size=64MiB").value();
+  const auto made = kv::make_store(*kv::parse_spec(strategy), setup);
+  EXPECT_TRUE(made.ok()) << (made.ok() ? "" : made.error().message);
+  kv::Store& store = **made;
+  kv::SeqId seq = store.open({}).seq;
+  const uint32_t vocab = toy.spec.vocab;
+  std::vector<float> all;
+  const auto run = [&](kv::SeqId of, std::span<const Token> part, std::span<const int32_t> parents,
+                       const kv::Kept* kept, float* logits) {
+    const Slot slot = {.seq = of, .past = store.length(of), .tokens = part, .parents = parents};
     const Batch batch = {.slots = {&slot, 1}};
-    const auto step = std::move(store->begin({.slots = kv_slots(batch)})).value();
-    const uint32_t last = 39;
-    std::vector<float> logits(toy.spec.vocab);
-    toy.model->forward(batch, *step, toy.workspace, {&last, 1}, logits.data());
-    EXPECT_TRUE(same_bits(std::span(expected).last(logits.size()), logits)) << strategy;
+    const auto slots = kv_slots(batch);
+    const auto step = std::move(store.begin({.slots = slots})).value();
+    std::vector<uint32_t> wanted(part.size());
+    std::iota(wanted.begin(), wanted.end(), 0U);
+    toy.model->forward(batch, *step, toy.workspace, wanted, logits);
+    if (kept != nullptr) step->commit(*kept);
+  };
+  std::vector<float> unused(16 * size_t{vocab});
+  for (size_t past = 0; past < tokens.size();) {
+    const std::vector<Token> wrong = {1, 2, 3};
+    run(seq, wrong, {}, nullptr, unused.data());
+    const kv::SeqId fork = store.fork(seq).value();
+    const kv::Kept three = {.rows = {{0, 1, 2}}};
+    run(fork, wrong, {}, &three, unused.data());
+    store.close(fork);
+    if (piece == 1 && past + 2 < tokens.size()) {
+      // Drafts: two wrong tokens, then the right ones behind one another.
+      const std::vector<Token> drafts = {9, tokens[past], 8, tokens[past + 1]};
+      const std::vector<int32_t> parents = {-1, -1, 1, 1};
+      const kv::Kept path = {.rows = {{1, 3}}};
+      run(seq, drafts, parents, &path, unused.data());
+      for (const size_t row : {1, 3})
+        all.insert(all.end(), unused.data() + row * vocab, unused.data() + (row + 1) * vocab);
+      past += 2;
+      continue;
+    }
+    const auto part = tokens.subspan(past, std::min(piece, tokens.size() - past));
+    kv::Kept kept;
+    kept.rows.emplace_back(part.size());
+    std::iota(kept.rows[0].begin(), kept.rows[0].end(), 0U);
+    all.resize(all.size() + part.size() * vocab);
+    run(seq, part, {}, &kept, all.data() + all.size() - part.size() * vocab);
+    past += part.size();
+  }
+  return all;
+}
+
+TEST_P(ToyFamily, GivesTheSameBitsOverEveryStrategy) {
+  Toy toy(spec());
+  const std::vector<Token> tokens = tokens_of(60, 5, toy.spec.vocab);
+  const std::vector<float> plain = toy.feed(tokens, 60);
+  const char* const strategies[] = {"virtual",       "bmc:r=16", "iterative", "upfront",
+                                    "paged:block=4", "sliding",  "tiered"};
+  for (const char* strategy : strategies)
+    for (const size_t piece : {60, 7, 1})
+      EXPECT_TRUE(same_bits(plain, feed_store(toy, strategy, kernels::DType::kF32, tokens, piece)))
+          << strategy << " in pieces of " << piece;
+  for (const kernels::DType type : {kernels::DType::kF16, kernels::DType::kBF16}) {
+    const std::vector<float> first = feed_store(toy, "virtual", type, tokens, 60);
+    for (const char* strategy : strategies)
+      EXPECT_TRUE(same_bits(first, feed_store(toy, strategy, type, tokens, 7)))
+          << strategy << ' ' << kernels::dtype_info(type).name;
   }
 }
 

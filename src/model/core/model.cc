@@ -24,8 +24,8 @@ kv::Shape Model::kv_shape(kernels::DType k_type, kernels::DType v_type, uint32_t
   KVICK_CHECK(config_.layers_alike(), "one shape of rows for the {} layers of {}",
               config_.layer_count(), config_.name);
   const uint32_t tokens = max_tokens != 0 ? max_tokens : config_.context;
-  const uint32_t window =
-      config_.layers.front().window;  // one as long as the context hides nothing
+  // One that is as long as the context hides nothing; where windows differ all rows are kept.
+  const uint32_t window = config_.windows_alike() ? config_.layers.front().window : 0;
   return {.layers = config_.layer_count(),
           .kv_heads = config_.layers.front().kv_heads,
           .head_dim = config_.layers.front().k_dim,

@@ -19,6 +19,45 @@ uint32_t capacity_for(const Shape& shape, const Growth& growth, uint64_t rows) {
       std::min<uint64_t>((rows + unit - 1) / unit * unit, shape.max_tokens));
 }
 
+// Rows of one sequence that a step finds. Layers differ where the system refused one of them.
+struct Room {
+  uint64_t length = 0, first = 0;  // committed rows [first, length) are seen
+  uint64_t base = 0;               // row that lies first
+  uint64_t least = 0, most = 0;    // capacity of a layer
+};
+// What is done about them before a step.
+struct Move {
+  uint32_t capacity = 0;  // of new blocks; 0: the old ones stay
+  bool to_front = false;  // the old ones, with the rows that are seen
+  bool shrinks = false;   // the rows would fit
+};
+
+// Capacity of a new block for a step of so many fresh rows, which fit. A step of up to a unit gets
+// the same as one of a row: else steps of changing size would move the window again and again.
+uint32_t capacity_for_step(const Shape& shape, const Growth& growth, const Room& room,
+                           uint64_t fresh) {
+  const uint64_t seen = room.length - room.first + fresh;
+  const uint32_t grown =
+      capacity_for(shape, growth, growth.at_every_step ? seen : room.length + fresh);
+  if (shape.window == 0) return grown;
+  const uint64_t unit = std::min(growth.unit_rows, growth.most_spare_rows);
+  return static_cast<uint32_t>(
+      std::min<uint64_t>(grown, shape.window - uint64_t{1} + std::max(unit, fresh)));
+}
+
+Move move_for(const Shape& shape, const Growth& growth, const Room& room, uint64_t fresh) {
+  const uint32_t wanted = capacity_for_step(shape, growth, room, fresh);
+  if (growth.at_every_step) return {.capacity = wanted};
+  const bool fits = room.length - room.first + fresh <= room.least;
+  if (!fits) return {.capacity = wanted};
+  if (shape.window > 0) {
+    const uint64_t unit = std::min(growth.unit_rows, growth.most_spare_rows);
+    if (room.most > shape.window - uint64_t{1} + fresh + unit - 1)
+      return {.capacity = wanted, .shrinks = true};
+  }
+  return {.to_front = room.length - room.base + fresh > room.least};
+}
+
 class BucketStore final : public ContiguousStore, public Buckets {
  public:
   BucketStore(const Setup& setup, const Growth& growth) : ContiguousStore(setup), growth_(growth) {}
@@ -29,10 +68,16 @@ class BucketStore final : public ContiguousStore, public Buckets {
     return facets;
   }
   uint32_t spare_rows(SeqId seq) const override {
-    const auto& sequence = static_cast<const BucketSequence&>(find(seq));
-    const uint32_t rows = std::max(capacity(sequence, shape().layers - 1),
-                                   capacity_for(shape(), growth_, uint64_t{sequence.length} + 1));
-    return std::max(rows - sequence.length, 1U);
+    const Room room = room_of(static_cast<const BucketSequence&>(find(seq)));
+    uint64_t capacity = room.least, front = room.base;
+    // At the end of the context there is no step of one row.
+    if (room.length < shape().max_tokens) {
+      const Move move = move_for(shape(), growth_, room, 1);
+      if (move.capacity > 0) capacity = move.capacity;
+      if (move.capacity > 0 || move.to_front) front = room.first;
+    }
+    const uint64_t rows = room.length - front;
+    return static_cast<uint32_t>(rows < capacity ? capacity - rows : 1);
   }
 
  private:
@@ -46,6 +91,17 @@ class BucketStore final : public ContiguousStore, public Buckets {
   uint32_t capacity(const ContiguousSequence& sequence, uint32_t layer) const {
     return static_cast<uint32_t>(sequence.layers[layer].k_bytes / shape().row_bytes(false));
   }
+  Room room_of(const ContiguousSequence& sequence) const {
+    Room room = {.length = sequence.length,
+                 .first = sequence.first,
+                 .base = sequence.base,
+                 .least = UINT64_MAX};
+    for (uint32_t layer = 0; layer < shape().layers; ++layer) {
+      room.least = std::min<uint64_t>(room.least, capacity(sequence, layer));
+      room.most = std::max<uint64_t>(room.most, capacity(sequence, layer));
+    }
+    return room;
+  }
 
   std::unique_ptr<BucketSequence> empty() const {
     auto sequence = std::make_unique<BucketSequence>();
@@ -58,10 +114,11 @@ class BucketStore final : public ContiguousStore, public Buckets {
     return empty();
   }
 
-  SequenceOr make_room_for_fork(SeqId id, uint32_t rows) override {
+  SequenceOr make_room_for_fork(SeqId id, const ContiguousSequence& from) override {
     auto sequence = empty();
-    if (rows == 0) return std::unique_ptr<Sequence>(std::move(sequence));
-    const uint32_t capacity = capacity_for(shape(), growth_, rows);
+    sequence->first = sequence->base = from.first;
+    if (from.length == from.first) return std::unique_ptr<Sequence>(std::move(sequence));
+    const uint32_t capacity = capacity_for_step(shape(), growth_, room_of(from), 0);
     const uint64_t then = allocated_bytes_ + shape().layers * layer_bytes(capacity);
     if (auto shortage =
             over_cap(allocated_bytes_, then, fmt::format("fork of sequence {}", uint32_t(id))))
@@ -86,21 +143,19 @@ class BucketStore final : public ContiguousStore, public Buckets {
     allocated_bytes_ -= sequence_bytes(bucket(*sequence));
   }
 
-  // The capacity that a place grows to, 0 if it has room.
-  uint32_t wanted(const Place& place) const {
-    const auto& sequence = bucket(*place.sequence);
-    const uint64_t rows = uint64_t{sequence.length} + place.fresh;
-    const uint32_t last = shape().layers - 1;
-    if (!growth_.at_every_step && rows <= capacity(sequence, last)) return 0;
-    return capacity_for(shape(), growth_, rows);
+  Move move_of(const Place& place, bool may_shrink) const {
+    const Room room = room_of(bucket(*place.sequence));
+    const Move move = move_for(shape(), growth_, room, place.fresh);
+    if (!move.shrinks || may_shrink) return move;
+    return {.to_front = room.length - room.base + place.fresh > room.least};
   }
 
   // The most bytes that are held at once while all places grow, one layer after the other: the old
   // rows of a layer are given back when they have been copied.
-  uint64_t peak_bytes(std::span<const Place> places) const {
+  uint64_t peak_bytes(std::span<const Place> places, bool may_shrink) const {
     uint64_t held = allocated_bytes_, peak = held;
     for (const Place& place : places) {
-      const uint32_t rows = wanted(place);
+      const uint32_t rows = move_of(place, may_shrink).capacity;
       if (rows == 0) continue;
       for (uint32_t layer = 0; layer < shape().layers; ++layer) {
         peak = std::max(peak, held + layer_bytes(rows));
@@ -111,13 +166,21 @@ class BucketStore final : public ContiguousStore, public Buckets {
   }
 
   base::Status<Shortage> make_room(std::span<const Place> places) override {
-    const uint64_t peak = peak_bytes(places);
-    if (auto shortage =
-            over_cap(allocated_bytes_, peak, fmt::format("a step of {} sequences", places.size())))
-      return *shortage;
+    const std::string what = fmt::format("a step of {} sequences", places.size());
+    // A smaller block is held beside the larger one: without room for it that one stays.
+    bool may_shrink = shape().window > 0;
+    uint64_t peak = peak_bytes(places, may_shrink);
+    if (may_shrink && shortage_of(allocated_bytes_, peak, what)) {
+      may_shrink = false;
+      peak = peak_bytes(places, may_shrink);
+    }
+    if (auto shortage = over_cap(allocated_bytes_, peak, what)) return *shortage;
     try {
-      for (const Place& place : places)
-        if (const uint32_t rows = wanted(place)) grow(bucket(*place.sequence), rows);
+      for (const Place& place : places) {
+        const Move move = move_of(place, may_shrink);
+        if (move.capacity > 0) grow(bucket(*place.sequence), move.capacity);
+        if (move.to_front) move_to_front(bucket(*place.sequence), 0);
+      }
     } catch (const std::bad_alloc&) {  // layers that have grown keep their new size, and every row
       return refused(peak);
     }
@@ -131,32 +194,62 @@ class BucketStore final : public ContiguousStore, public Buckets {
             .what = fmt::format("the system refuses {} more bytes of cache", needed)};
   }
 
-  // Throws std::bad_alloc between two layers, never within one.
-  void grow(BucketSequence& sequence, uint32_t rows) {
-    const uint32_t heads = shape().kv_heads;
-    for (uint32_t layer = 0; layer < shape().layers; ++layer) {
-      RowBlock block = make_row_block(layer_bytes(rows));
-      LayerRows& old = sequence.layers[layer];
-      const LayerRows grown = {.data = block.get(),
-                               .k_bytes = rows * shape().row_bytes(false),
-                               .v_bytes = rows * shape().row_bytes(true),
-                               .heads = heads};
-      for (uint32_t head = 0; head < heads; ++head)
+  // Rows that are seen move to the front of every layer from one on; so they have in those before.
+  void move_to_front(BucketSequence& sequence, uint32_t begin_layer) {
+    const uint32_t seen = sequence.length - sequence.first;
+    const uint32_t from = sequence.first - sequence.base;
+    sequence.base = sequence.first;
+    if (from == 0) return;
+    for (uint32_t layer = begin_layer; layer < shape().layers; ++layer) {
+      const LayerRows& rows = sequence.layers[layer];
+      for (uint32_t head = 0; head < rows.heads; ++head)
         for (const bool is_v : {false, true}) {
-          const size_t committed = sequence.length * shape().row_bytes(is_v);
-          std::byte* to = grown.region(head, is_v);
-          if (committed > 0) std::memcpy(to, old.region(head, is_v), committed);
-          std::memset(to + committed, 0, (is_v ? grown.v_bytes : grown.k_bytes) - committed);
+          const size_t row = shape().row_bytes(is_v);
+          std::byte* const region = rows.region(head, is_v);
+          std::memmove(region, region + from * row, seen * row);
         }
-      allocated_bytes_ += layer_bytes(rows) - layer_bytes(capacity(sequence, layer));
-      copied_bytes_ += sequence.length * shape().token_bytes() / shape().layers;
-      old = grown;
-      sequence.blocks[layer] = std::move(block);
+      copied_bytes_ += seen * shape().token_bytes() / shape().layers;
     }
   }
 
-  uint32_t bucket_rows(const ContiguousSequence& sequence, uint32_t layer) const override {
-    return capacity(sequence, layer);
+  // Into blocks of so many rows, the first one that is seen in front. Throws std::bad_alloc between
+  // two layers, never within one: then all layers have that row in front.
+  void grow(BucketSequence& sequence, uint32_t rows) {
+    for (uint32_t layer = 0; layer < shape().layers; ++layer) {
+      try {
+        grow_layer(sequence, layer, rows);
+      } catch (const std::bad_alloc&) {
+        move_to_front(sequence, layer);
+        throw;
+      }
+    }
+    sequence.base = sequence.first;
+  }
+
+  void grow_layer(BucketSequence& sequence, uint32_t layer, uint32_t rows) {
+    const uint32_t seen = sequence.length - sequence.first;
+    const uint32_t from = sequence.first - sequence.base;
+    RowBlock block = make_row_block(layer_bytes(rows));
+    LayerRows& old = sequence.layers[layer];
+    const LayerRows grown = {.data = block.get(),
+                             .k_bytes = rows * shape().row_bytes(false),
+                             .v_bytes = rows * shape().row_bytes(true),
+                             .heads = shape().kv_heads};
+    for (uint32_t head = 0; head < grown.heads; ++head)
+      for (const bool is_v : {false, true}) {
+        const size_t row = shape().row_bytes(is_v), kept = seen * row;
+        std::byte* to = grown.region(head, is_v);
+        if (kept > 0) std::memcpy(to, old.region(head, is_v) + from * row, kept);
+        std::memset(to + kept, 0, (is_v ? grown.v_bytes : grown.k_bytes) - kept);
+      }
+    allocated_bytes_ += layer_bytes(rows) - layer_bytes(capacity(sequence, layer));
+    copied_bytes_ += seen * shape().token_bytes() / shape().layers;
+    old = grown;
+    sequence.blocks[layer] = std::move(block);
+  }
+
+  kernels::Bucket bucket_of(const ContiguousSequence& sequence, uint32_t layer) const override {
+    return {0, capacity(sequence, layer)};
   }
   void use(ContiguousSequence&, uint32_t, uint32_t) override {}
 
@@ -177,6 +270,30 @@ uint64_t moved_rows(const Shape& shape, const Growth& growth, const Load& load) 
   return moved;
 }
 
+// The same with a window, where rows move also within their blocks.
+Cost window_cost(const Shape& shape, const Growth& growth, const Load& load) {
+  Room room;
+  uint64_t moved = 0;  // rows
+  while (room.length < load.tokens) {
+    const uint64_t fresh = std::min<uint64_t>(load.step, load.tokens - room.length);
+    const Move move = move_for(shape, growth, room, fresh);
+    if (move.capacity > 0) room.least = room.most = move.capacity;
+    if (move.capacity > 0 || move.to_front) {
+      moved += room.length - room.first;
+      room.base = room.first;
+    }
+    room.length += fresh;
+    room.first = shape.first_seen(static_cast<uint32_t>(room.length));
+  }
+  const auto bytes = [&](uint64_t rows) {
+    return saturating_mul(load.sequences, saturating_mul(rows, shape.token_bytes()));
+  };
+  return {.fast_bytes = bytes(room.most),
+          .slow_bytes = 0,
+          .read_bytes_per_token = shape.seen_rows(load.tokens) * shape.token_bytes(),
+          .copied_bytes = bytes(moved)};
+}
+
 }  // namespace
 
 std::unique_ptr<RowStore> make_bucket_store(const Setup& setup, const Growth& growth) {
@@ -185,6 +302,7 @@ std::unique_ptr<RowStore> make_bucket_store(const Setup& setup, const Growth& gr
 
 Cost bucket_cost(const Setup& setup, const Growth& growth, const Load& load) {
   const Shape& shape = setup.shape;
+  if (shape.window > 0) return window_cost(shape, growth, load);
   const uint64_t token = shape.token_bytes(), sequences = load.sequences;
   const uint64_t unit = growth.unit_rows;
   const uint64_t growths = (load.tokens + unit - 1) / unit;

@@ -37,7 +37,7 @@ class ContiguousStep final : public RowStep {
                        uint32_t i) const override {
     const ContiguousSequence& sequence = this->sequence(slot);
     return sequence.layers[layer].region(head, is_v) +
-           (sequence.length + i) * store_.shape().row_bytes(is_v);
+           (sequence.length - sequence.base + i) * store_.shape().row_bytes(is_v);
   }
 
   void write_rows(uint32_t layer, const float* k, const float* v) override {
@@ -57,7 +57,7 @@ class ContiguousStep final : public RowStep {
       for (uint32_t head = 0; head < rows.heads; ++head)
         for (const bool is_v : {false, true}) {
           const size_t row = store_.shape().row_bytes(is_v);
-          std::byte* fresh = rows.region(head, is_v) + sequence.length * row;
+          std::byte* fresh = rows.region(head, is_v) + (sequence.length - sequence.base) * row;
           // Ascending: no row is overwritten before it has moved.
           for (size_t i = in_place; i < kept.size(); ++i)
             std::memcpy(fresh + i * row, fresh + kept[i] * row, row);
@@ -72,9 +72,10 @@ class ContiguousStep final : public RowStep {
   bool committed_ = false;
 };
 
-void ContiguousStore::add_runs(const Sequence&, uint32_t begin, uint32_t end,
+void ContiguousStore::add_runs(const Sequence& sequence, uint32_t begin, uint32_t end,
                                std::vector<kernels::Run>& runs) const {
-  if (begin < end) runs.push_back({.row = begin, .rows = end - begin, .pos = begin});
+  const uint32_t base = static_cast<const ContiguousSequence&>(sequence).base;
+  if (begin < end) runs.push_back({.row = begin - base, .rows = end - begin, .pos = begin});
 }
 
 kernels::Segment ContiguousStore::segment(const Sequence& sequence, uint32_t layer,
@@ -83,7 +84,7 @@ kernels::Segment ContiguousStore::segment(const Sequence& sequence, uint32_t lay
   const LayerRows& rows = mine.layers[layer];
   kernels::Segment segment =
       segment_of(setup(), layer, head, rows.region(head, false), rows.region(head, true));
-  segment.bucket = {0, bucket_rows(mine, layer)};
+  segment.bucket = bucket_of(mine, layer);
   return segment;
 }
 
@@ -95,8 +96,10 @@ std::unique_ptr<Sequence> ContiguousStore::make_sequence(std::span<const Token>,
 
 CheckedStore::SequenceOr ContiguousStore::copy_sequence(SeqId id, const Sequence& from) {
   const auto& source = static_cast<const ContiguousSequence&>(from);
-  KVICK_TRY(std::unique_ptr<Sequence> made, make_room_for_fork(id, source.length));
-  if (source.length > 0) copy_rows(source, 0, static_cast<ContiguousSequence&>(*made));
+  KVICK_TRY(std::unique_ptr<Sequence> made, make_room_for_fork(id, source));
+  made->length = source.length;
+  if (source.length > source.first)
+    copy_rows(source, source.first, static_cast<ContiguousSequence&>(*made));
   return made;
 }
 
@@ -108,8 +111,8 @@ void ContiguousStore::copy_rows(const ContiguousSequence& from, uint32_t begin,
     for (uint32_t head = 0; head < shape().kv_heads; ++head)
       for (const bool is_v : {false, true}) {
         const size_t row = shape().row_bytes(is_v);
-        std::memcpy(to.layers[layer].region(head, is_v) + begin * row,
-                    from.layers[layer].region(head, is_v) + begin * row,
+        std::memcpy(to.layers[layer].region(head, is_v) + (begin - to.base) * row,
+                    from.layers[layer].region(head, is_v) + (begin - from.base) * row,
                     (from.length - begin) * row);
       }
     wrote(to, layer);
@@ -125,17 +128,19 @@ CheckedStore::StepOr ContiguousStore::start(std::vector<Place> places) {
 std::vector<Piece> ContiguousStore::map() const {
   return piece_each([&](const Sequence& sequence) -> Piece {
     const uint64_t bytes = sequence_bytes(static_cast<const ContiguousSequence&>(sequence));
+    const uint32_t used = sequence.length - sequence.first;
     // A fork's bytes are those that it does not share.
     const uint64_t tokens =
-        std::clamp<uint64_t>(bytes / shape().token_bytes(), sequence.length, shape().max_tokens);
-    return {
-        .bytes = bytes, .used_tokens = sequence.length, .tokens = static_cast<uint32_t>(tokens)};
+        std::clamp<uint64_t>(bytes / shape().token_bytes(), used, shape().max_tokens);
+    return {.bytes = bytes, .used_tokens = used, .tokens = static_cast<uint32_t>(tokens)};
   });
 }
 
 Usage ContiguousStore::count() const {
   Usage usage;
-  usage.used_bytes = tokens() * shape().token_bytes();
+  for_each_sequence([&](SeqId, const Sequence& sequence) {
+    usage.used_bytes += (sequence.length - sequence.first) * shape().token_bytes();
+  });
   usage.allocated_bytes = allocated_bytes_;
   usage.copied_bytes = copied_bytes_;
   return usage;

@@ -11,6 +11,7 @@ namespace kvick::kv {
 
 struct ContiguousSequence : Sequence {
   std::vector<LayerRows> layers;
+  uint32_t base = 0;  // the row that lies first in every region; at most `first`
 };
 
 class ContiguousStore : public RowStore {
@@ -25,13 +26,13 @@ class ContiguousStore : public RowStore {
  protected:
   // Room for length + fresh rows in every place, or no change.
   virtual base::Status<Shortage> make_room(std::span<const Place> places) = 0;
-  // An empty sequence with room for `rows` rows, which a fork of `id` will fill.
-  virtual SequenceOr make_room_for_fork(SeqId id, uint32_t rows) = 0;
+  // An empty sequence with room for the committed rows of `from`, sequence `id`, and its `first`.
+  virtual SequenceOr make_room_for_fork(SeqId id, const ContiguousSequence& from) = 0;
   // Rows of a layer, those in use and more, whose memory may be read as numbers.
-  virtual uint32_t bucket_rows(const ContiguousSequence& sequence, uint32_t layer) const = 0;
+  virtual kernels::Bucket bucket_of(const ContiguousSequence& sequence, uint32_t layer) const = 0;
   // Of allocated_bytes_, what no other sequence counts.
   virtual uint64_t sequence_bytes(const ContiguousSequence& sequence) const = 0;
-  // Rows [0, rows) of a layer are in use from now on: they will be written, then wrote() is called.
+  // The rows of a layer before `rows` are in use from now on: they will be written, then wrote() is called.
   virtual void use(ContiguousSequence& sequence, uint32_t layer, uint32_t rows) = 0;
   virtual void wrote(ContiguousSequence&, uint32_t) {}
   // Rows past the committed ones are of no use any more; committed: the sequence goes on.

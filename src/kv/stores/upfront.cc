@@ -6,7 +6,10 @@
 namespace kvick::kv {
 namespace {
 
-Growth growth_of(const Setup& setup) { return {.unit_rows = setup.shape.max_tokens}; }
+// With a window: room for it and a few rows more, at the first step as well.
+Growth growth_of(const Setup& setup) {
+  return {.unit_rows = setup.shape.max_tokens, .most_spare_rows = 64};
+}
 
 }  // namespace
 

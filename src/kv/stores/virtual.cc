@@ -41,14 +41,16 @@ void limit_traits(const Spec& spec, Traits& traits) {
 base::Result<Cost> cost(const Setup& setup, const Spec& spec, const Load& load) {
   KVICK_TRY(const Pages pages, pages_of(spec));
   const Shape& shape = setup.shape;
+  const uint64_t page = bytes_of(pages), first = shape.first_seen(load.tokens);
   const auto region = [&](bool is_v) {
-    return round_up(load.tokens * shape.row_bytes(is_v), bytes_of(pages));
+    const uint64_t row = shape.row_bytes(is_v);
+    return round_up(load.tokens * row, page) - first * row / page * page;
   };
   const uint64_t heads = uint64_t{shape.layers} * shape.kv_heads;
   const uint64_t sequence = saturating_mul(heads, region(false) + region(true));
   return Cost{.fast_bytes = saturating_mul(sequence, load.sequences),
               .slow_bytes = 0,
-              .read_bytes_per_token = load.tokens * shape.token_bytes(),
+              .read_bytes_per_token = shape.seen_rows(load.tokens) * shape.token_bytes(),
               .copied_bytes = 0};
 }
 

@@ -1,5 +1,6 @@
 // Forks of `virtual`.
 
+#include <algorithm>
 #include <utility>
 
 #include "kv/stores/virtual_store.h"
@@ -13,7 +14,8 @@ CheckedStore::SequenceOr VirtualStore::copy_sequence(SeqId id, const Sequence& f
   if (pages_ == Pages::kHuge) return ContiguousStore::copy_sequence(id, from);
   if (file_ == nullptr) return fall_back(id, from);
   VirtualSequence& source = mine(find(id));
-  if (source.is_fork() && source.length - source.shared >= source.shared)
+  if (source.is_fork() && source.length - std::max(source.first, source.shared) >=
+                              source.shared - std::min(source.first, source.shared))
     move_to_own_range(id, source);
   // The last tenth is for the others in this process: they would fail, and a fork can be copied,
   // since ranges of the file share a mapping.
@@ -33,18 +35,19 @@ CheckedStore::SequenceOr VirtualStore::fall_back(SeqId id, const Sequence& from)
 // nobody else can map: that is copied.
 CheckedStore::SequenceOr VirtualStore::share(SeqId id, const VirtualSequence& from,
                                              Reservation mapping) {
-  const uint32_t shared = from.is_fork() ? from.shared : from.length;
-  const uint64_t then = allocated_bytes_ + shape().layers * layer_bytes(shared, from.length);
+  std::unique_ptr<Sequence> made = make_sequence({}, {});
+  VirtualSequence& fork = mine(*made);
+  fork.first = from.first;
+  fork.shared = from.is_fork() && from.first < from.length ? from.shared : from.length;
+  const uint64_t then = allocated_bytes_ + shape().layers * layer_bytes(fork, from.length);
   if (auto shortage = over_cap(allocated_bytes_, then,
                                fmt::format("fork of sequence {}", static_cast<uint32_t>(id))))
     return *shortage;
-  std::unique_ptr<Sequence> made = make_sequence({}, {});
-  VirtualSequence& fork = mine(*made);
-  from.memory.rows->forks.push_back(shared);
+  from.memory.rows->forks.push_back(&fork);
   attach(fork, {.rows = from.memory.rows, .own = std::move(mapping)});
-  fork.length = fork.shared = shared;
-  fork.touched_rows.assign(shape().layers, shared);
-  if (shared < from.length) copy_rows(from, shared, fork);
+  fork.length = fork.shared;
+  fork.touched_rows.assign(shape().layers, fork.shared);
+  if (fork.shared < from.length) copy_rows(from, std::max(fork.first, fork.shared), fork);
   return made;
 }
 
@@ -60,8 +63,65 @@ void VirtualStore::move_to_own_range(SeqId id, VirtualSequence& fork) {
   std::swap(fork.touched_rows, copy.touched_rows);
   std::swap(fork.settled_rows, copy.settled_rows);
   std::swap(fork.shared, copy.shared);
+  std::vector<const VirtualSequence*>& forks = copy.memory.rows->forks;
+  *std::find(forks.begin(), forks.end(), &fork) = &copy;
   fork.memory.rows->writer = &fork;
   free_sequence(std::move(made).value());
+}
+
+VirtualStore::Span VirtualStore::in_file(const VirtualSequence& sequence, uint32_t layer,
+                                         bool is_v) const {
+  if (!sequence.is_fork()) return written(sequence, sequence.touched_rows[layer], is_v);
+  if (sequence.first >= sequence.shared) return {};
+  return {begin_of(sequence.first, is_v), end_of(sequence.shared, is_v)};
+}
+
+void VirtualStore::for_each_gap(const SharedRows& rows, uint32_t layer, bool is_v, Span span,
+                                base::FunctionRef<void(Span)> use) const {
+  for (uint64_t at = span.begin; at < span.end;) {
+    uint64_t needed_to = at, next = span.end;
+    const auto look_at = [&](const VirtualSequence& sequence) {
+      const Span needed = in_file(sequence, layer, is_v);
+      if (needed.begin > at)
+        next = std::min(next, needed.begin);
+      else
+        needed_to = std::max(needed_to, needed.end);
+    };
+    if (rows.writer != nullptr) look_at(*rows.writer);
+    for (const VirtualSequence* fork : rows.forks) look_at(*fork);
+    if (needed_to == at) use({at, next});
+    at = needed_to > at ? needed_to : next;
+  }
+}
+
+uint64_t VirtualStore::gap_bytes(const SharedRows& rows, uint32_t layer, bool is_v,
+                                 Span span) const {
+  uint64_t bytes = 0;
+  for_each_gap(rows, layer, is_v, span, [&](Span gap) { bytes += gap.bytes(); });
+  return bytes * shape().kv_heads;
+}
+
+void VirtualStore::release_gaps(const SharedRows& rows, uint32_t layer, bool is_v,
+                                Span span) const {
+  std::byte* const data = rows.range.data();
+  const LayerRows regions = layer_rows(data, layer);
+  for_each_gap(rows, layer, is_v, span, [&](Span gap) {
+    for (uint32_t head = 0; head < regions.heads; ++head) {
+      const auto region = static_cast<uint64_t>(regions.region(head, is_v) - data);
+      rows.range.release(region + gap.begin, gap.bytes());
+    }
+  });
+}
+
+// All that its sequences need of it.
+uint64_t VirtualStore::file_bytes(const SharedRows& rows) const {
+  uint64_t bytes = 0;
+  for (uint32_t layer = 0; layer < shape().layers; ++layer)
+    for (const bool is_v : {false, true}) {
+      const Span region = {0, is_v ? v_bytes_ : k_bytes_};
+      bytes += shape().kv_heads * region.bytes() - gap_bytes(rows, layer, is_v, region);
+    }
+  return bytes;
 }
 
 }  // namespace kvick::kv

@@ -12,13 +12,6 @@ constexpr uint32_t kBucketRows = 64;
 uint64_t round_up(uint64_t bytes, uint64_t unit) { return (bytes + unit - 1) / unit * unit; }
 uint64_t round_down(uint64_t bytes, uint64_t unit) { return bytes / unit * unit; }
 
-// Both regions of every head of a layer, by where they begin.
-template <class Use>
-void for_each_region(const LayerRows& rows, const Use& use) {
-  for (uint32_t head = 0; head < rows.heads; ++head)
-    for (const bool is_v : {false, true}) use(rows.region(head, is_v), is_v);
-}
-
 }  // namespace
 
 VirtualStore::VirtualStore(const Setup& setup, const VirtualOptions& options)
@@ -30,9 +23,12 @@ VirtualStore::VirtualStore(const Setup& setup, const VirtualOptions& options)
     file_ = RowFile::make(shape().layers * shape().kv_heads * (k_bytes_ + v_bytes_));
 }
 
-uint64_t VirtualStore::end_of(uint32_t first, uint32_t end, bool is_v) const {
-  const uint64_t row = shape().row_bytes(is_v), page = bytes_of(pages_);
-  return end > first ? round_up(end * row, page) : round_down(first * row, page);
+uint64_t VirtualStore::begin_of(uint32_t row, bool is_v) const {
+  return round_down(row * shape().row_bytes(is_v), bytes_of(pages_));
+}
+
+uint64_t VirtualStore::end_of(uint32_t row, bool is_v) const {
+  return round_up(row * shape().row_bytes(is_v), bytes_of(pages_));
 }
 
 uint32_t VirtualStore::page_rows() const {
@@ -40,18 +36,23 @@ uint32_t VirtualStore::page_rows() const {
   return static_cast<uint32_t>(std::max<uint64_t>(1, bytes_of(pages_) / row));
 }
 
-uint64_t VirtualStore::layer_bytes(uint32_t first, uint32_t end) const {
+// A fork has the page of its first own row to itself, from when it writes there.
+VirtualStore::Span VirtualStore::written(const VirtualSequence& sequence, uint32_t touched,
+                                         bool is_v) const {
+  const uint64_t begin = begin_of(std::max(sequence.first, sequence.shared), is_v);
+  return {begin, touched > sequence.shared ? end_of(touched, is_v) : begin};
+}
+
+uint64_t VirtualStore::layer_bytes(const VirtualSequence& sequence, uint32_t touched) const {
   uint64_t bytes = 0;
-  for (const bool is_v : {false, true})
-    bytes += end_of(first, end, is_v) - end_of(first, first, is_v);
+  for (const bool is_v : {false, true}) bytes += written(sequence, touched, is_v).bytes();
   return bytes * shape().kv_heads;
 }
 
 uint64_t VirtualStore::growth_bytes(const VirtualSequence& sequence, uint32_t rows) const {
-  const uint32_t first = sequence.shared;
   uint64_t bytes = 0;
   for (const uint32_t touched : sequence.touched_rows)
-    bytes += layer_bytes(first, std::max(touched, rows)) - layer_bytes(first, touched);
+    bytes += layer_bytes(sequence, std::max(touched, rows)) - layer_bytes(sequence, touched);
   return bytes;
 }
 
@@ -121,13 +122,16 @@ base::Status<Shortage> VirtualStore::make_room(std::span<const Place> places) {
   }
   for (size_t i = 0; i < places.size(); ++i)
     if (reserved[i].data() != nullptr) attach(mine(*places[i].sequence), std::move(reserved[i]));
+  for (const Place& place : places) mine(*place.sequence).step_rows = place.fresh;
   return base::Done{};
 }
 
-CheckedStore::SequenceOr VirtualStore::make_room_for_fork(SeqId id, uint32_t rows) {
+CheckedStore::SequenceOr VirtualStore::make_room_for_fork(SeqId id,
+                                                          const ContiguousSequence& from) {
   std::unique_ptr<Sequence> sequence = make_sequence({}, {});
-  if (rows == 0) return sequence;
-  const uint64_t then = allocated_bytes_ + growth_bytes(mine(*sequence), rows);
+  sequence->first = from.first;
+  if (from.length == 0) return sequence;
+  const uint64_t then = allocated_bytes_ + growth_bytes(mine(*sequence), from.length);
   if (auto shortage = over_cap(allocated_bytes_, then,
                                fmt::format("fork of sequence {}", static_cast<uint32_t>(id))))
     return *shortage;
@@ -138,17 +142,19 @@ CheckedStore::SequenceOr VirtualStore::make_room_for_fork(SeqId id, uint32_t row
 
 // Pages that were never written read as zeros, so any width would do. A whole number of kBucketRows
 // gives a library few shapes to compile and little to compute in vain.
-uint32_t VirtualStore::bucket_rows(const ContiguousSequence& sequence, uint32_t layer) const {
-  const uint32_t rows = static_cast<const VirtualSequence&>(sequence).touched_rows[layer];
-  return static_cast<uint32_t>(std::min<uint64_t>(round_up(rows, kBucketRows), shape().max_tokens));
+kernels::Bucket VirtualStore::bucket_of(const ContiguousSequence& sequence, uint32_t layer) const {
+  const uint32_t touched = static_cast<const VirtualSequence&>(sequence).touched_rows[layer];
+  const uint32_t rows = std::max(touched, sequence.first) - sequence.first;
+  return {.row = sequence.first,
+          .rows = static_cast<uint32_t>(std::min<uint64_t>(round_up(rows, kBucketRows),
+                                                           shape().max_tokens - sequence.first))};
 }
 
 void VirtualStore::use(ContiguousSequence& used, uint32_t layer, uint32_t rows) {
   VirtualSequence& sequence = mine(used);
   uint32_t& touched = sequence.touched_rows[layer];
   if (rows <= touched) return;
-  const uint64_t before = layer_bytes(sequence.shared, touched);
-  const uint64_t after = layer_bytes(sequence.shared, rows);
+  const uint64_t before = layer_bytes(sequence, touched), after = layer_bytes(sequence, rows);
   count_bytes(sequence, before, after);
   if (sequence.is_fork() && after > before) {
     copied_bytes_ += after - before;  // by the kernel, page by page
@@ -168,14 +174,8 @@ void VirtualStore::wrote(ContiguousSequence& written, uint32_t layer) {
   const uint32_t begin = std::exchange(rows.new_begin, UINT32_MAX);
   const uint32_t end = std::exchange(rows.new_end, 0);
   if (end == 0) return;
-  const uint32_t held = rows.writer != nullptr ? rows.writer->touched_rows[layer] : rows.kept;
-  std::byte* const data = rows.range.data();
-  for_each_region(layer_rows(data, layer), [&](const std::byte* region, bool is_v) {
-    const uint64_t first = std::max(end_of(begin, begin, is_v), end_of(0, held, is_v));
-    const uint64_t last = end_of(0, end, is_v);
-    if (first < last)
-      rows.range.release(static_cast<uint64_t>(region - data) + first, last - first);
-  });
+  for (const bool is_v : {false, true})
+    release_gaps(rows, layer, is_v, {begin_of(begin, is_v), end_of(end, is_v)});
 }
 
 // Guesses that cross a page's end and are not kept come there again with the next step: that page
@@ -183,104 +183,142 @@ void VirtualStore::wrote(ContiguousSequence& written, uint32_t layer) {
 // pages) for each of two steps in 32.
 void VirtualStore::settle(ContiguousSequence& settled, bool committed) {
   VirtualSequence& sequence = mine(settled);
-  const uint32_t first = sequence.shared;
+  // With a window no more is held than the next step of this size may need.
+  const uint32_t spare =
+      shape().window == 0 ? page_rows() : std::min(page_rows(), sequence.step_rows);
   const uint32_t most =
-      committed ? sequence.length + page_rows() : std::max(sequence.length, sequence.settled_rows);
+      committed ? sequence.length + spare : std::max(sequence.length, sequence.settled_rows);
   if (committed) sequence.settled_rows = std::min(most, sequence.touched_rows.back());
-  const RowMemory& memory = sequence.memory;
   for (uint32_t layer = 0; layer < shape().layers; ++layer) {
     const uint32_t touched = sequence.touched_rows[layer];
     const uint32_t kept = std::min(touched, most);
-    sequence.touched_rows[layer] = std::max(kept, sequence.length);
-    const uint64_t before = layer_bytes(first, touched), after = layer_bytes(first, kept);
+    sequence.touched_rows[layer] = kept;
+    const uint64_t before = layer_bytes(sequence, touched), after = layer_bytes(sequence, kept);
     if (before == after) continue;
     count_bytes(sequence, before, after);
-    for_each_region(sequence.layers[layer], [&](const std::byte* region, bool is_v) {
-      const uint64_t begin = end_of(first, kept, is_v);
-      const auto offset = static_cast<uint64_t>(region - memory.data());
-      const uint64_t bytes = end_of(first, touched, is_v) - begin;
-      if (memory.own.data() != nullptr)
-        memory.own.release(offset + begin, bytes);
-      else
-        memory.rows->range.release(offset + begin, bytes);
-    });
+    for (const bool is_v : {false, true})
+      release(sequence, layer, is_v,
+              {written(sequence, kept, is_v).end, written(sequence, touched, is_v).end});
   }
+}
+
+void VirtualStore::release(const VirtualSequence& sequence, uint32_t layer, bool is_v,
+                           Span span) const {
+  const LayerRows& rows = sequence.layers[layer];
+  for (uint32_t head = 0; head < rows.heads; ++head) {
+    const auto region = static_cast<uint64_t>(rows.region(head, is_v) - sequence.memory.data());
+    if (sequence.memory.own.data() != nullptr)
+      sequence.memory.own.release(region + span.begin, span.bytes());
+    else
+      sequence.memory.rows->range.release(region + span.begin, span.bytes());
+  }
+}
+
+void VirtualStore::give_back(Sequence& moved) {
+  VirtualSequence& sequence = mine(moved);
+  const uint32_t from = sequence.first, to = shape().first_seen(sequence.length);
+  const uint32_t shared = sequence.shared;
+  const bool in_own = sequence.memory.own.data() != nullptr;
+  sequence.first = to;
+  if (from == to) return;
+  for (uint32_t layer = 0; layer < shape().layers; ++layer)
+    for (const bool is_v : {false, true}) {
+      const Span own = {begin_of(std::max(from, shared), is_v), begin_of(std::max(to, shared), is_v)};
+      if (in_own && sequence.touched_rows[layer] > shared && own.bytes() > 0) {
+        release(sequence, layer, is_v, own);
+        count_bytes(sequence, shape().kv_heads * own.bytes(), 0);
+      }
+      if (sequence.memory.rows == nullptr) continue;
+      Span file = own;
+      if (in_own)
+        file = {begin_of(from, is_v), to < shared ? begin_of(to, is_v) : end_of(shared, is_v)};
+      if (in_own && from >= shared) continue;
+      if (file.bytes() == 0) continue;
+      allocated_bytes_ -= gap_bytes(*sequence.memory.rows, layer, is_v, file);
+      release_gaps(*sequence.memory.rows, layer, is_v, file);
+    }
 }
 
 uint64_t VirtualStore::sequence_bytes(const ContiguousSequence& sequence) const {
   const auto& mine = static_cast<const VirtualSequence&>(sequence);
   uint64_t bytes = 0;
-  for (const uint32_t touched : mine.touched_rows) bytes += layer_bytes(mine.shared, touched);
+  for (const uint32_t touched : mine.touched_rows) bytes += layer_bytes(mine, touched);
   return bytes;
 }
 
 void VirtualStore::free_sequence(std::unique_ptr<Sequence> closed) {
   const VirtualSequence& sequence = mine(*closed);
-  for (const uint32_t touched : sequence.touched_rows)
-    count_bytes(sequence, layer_bytes(sequence.shared, touched), 0);
-  if (sequence.memory.own.data() != nullptr) --own_mappings_;
+  if (sequence.memory.own.data() != nullptr) {
+    --own_mappings_;
+    for (const uint32_t touched : sequence.touched_rows)
+      count_bytes(sequence, layer_bytes(sequence, touched), 0);
+  }
   if (sequence.memory.rows == nullptr) return;
   SharedRows& rows = *sequence.memory.rows;
   if (sequence.is_fork())
-    rows.forks.erase(std::find(rows.forks.begin(), rows.forks.end(), sequence.shared));
+    rows.forks.erase(std::find(rows.forks.begin(), rows.forks.end(), &sequence));
   else
     rows.writer = nullptr;
-  if (rows.writer == nullptr) keep_for_forks(rows);
-}
-
-// Of rows whose writer is closed, those that a fork shares.
-void VirtualStore::keep_for_forks(SharedRows& rows) {
-  const uint32_t before = rows.kept;
-  rows.kept = rows.forks.empty() ? 0 : *std::max_element(rows.forks.begin(), rows.forks.end());
-  allocated_bytes_ += shape().layers * (layer_bytes(0, rows.kept) - layer_bytes(0, before));
-  if (rows.forks.empty() || rows.kept == before) return;  // all of it goes with the last, or none
   for (uint32_t layer = 0; layer < shape().layers; ++layer)
-    for_each_region(layer_rows(rows.range.data(), layer), [&](const std::byte* region, bool is_v) {
-      const uint64_t begin = end_of(0, rows.kept, is_v);
-      const auto offset = static_cast<uint64_t>(region - rows.range.data());
-      rows.range.release(offset + begin, (is_v ? v_bytes_ : k_bytes_) - begin);
-    });
+    for (const bool is_v : {false, true}) {
+      Span span = in_file(sequence, layer, is_v);
+      const uint64_t bytes = gap_bytes(rows, layer, is_v, span);
+      allocated_bytes_ -= bytes;
+      // With the last of them all of the range goes back.
+      if (bytes == 0 || (rows.writer == nullptr && rows.forks.empty())) continue;
+      // Behind what was written there may be pages that were only read.
+      if (rows.writer == nullptr) span.end = is_v ? v_bytes_ : k_bytes_;
+      release_gaps(rows, layer, is_v, span);
+    }
 }
 
 std::vector<Piece> VirtualStore::map() const {
   std::vector<Piece> pieces = ContiguousStore::map();
-  std::map<const SharedRows*, Piece> kept;  // rows whose writer is closed, and the forks of it
+  // Rows that their writer has given up or that is closed, and the forks that see them.
+  std::map<const SharedRows*, Piece> kept;
   for_each_sequence([&](SeqId id, const Sequence& one) {
-    const SharedRows* rows = static_cast<const VirtualSequence&>(one).memory.rows.get();
-    if (rows == nullptr || rows->writer != nullptr) return;
-    Piece& piece = kept[rows];
-    if (piece.users++ == 0) piece.owner = id;
-    piece.used_tokens = piece.tokens = rows->kept;
-    piece.bytes = shape().layers * layer_bytes(0, rows->kept);
+    const auto& sequence = static_cast<const VirtualSequence&>(one);
+    if (!sequence.is_fork() || sequence.first >= sequence.shared) return;
+    const SharedRows& rows = *sequence.memory.rows;
+    Piece& piece = kept[&rows];
+    if (piece.users++ == 0) {
+      piece.owner = id;
+      piece.bytes = file_bytes(rows) - (rows.writer != nullptr ? sequence_bytes(*rows.writer) : 0);
+    }
+    piece.used_tokens = piece.tokens = std::max(piece.tokens, sequence.shared - sequence.first);
   });
-  for (const auto& [rows, piece] : kept) pieces.push_back(piece);
+  for (const auto& [rows, piece] : kept)
+    if (piece.bytes > 0) pieces.push_back(piece);
   return pieces;
 }
 
 Usage VirtualStore::count() const {
-  struct Held {  // of rows in the file, by all who do and by at least two
-    uint32_t most = 0, two = 0;
-  };
-  std::map<const SharedRows*, Held> held;
-  uint64_t own = 0;
+  std::map<const SharedRows*, std::vector<std::pair<uint32_t, int>>> held;  // begins and ends
+  uint64_t used = 0, twice = 0;                                             // rows
   for_each_sequence([&](SeqId, const Sequence& one) {
     const auto& sequence = static_cast<const VirtualSequence&>(one);
-    if (sequence.memory.rows == nullptr) {
-      own += sequence.length;
-      return;
-    }
-    const uint32_t rows = sequence.is_fork() ? sequence.shared : sequence.length;
-    own += sequence.length - rows;
-    Held& all = held[sequence.memory.rows.get()];
-    all.two = std::max(all.two, std::min(rows, all.most));
-    all.most = std::max(all.most, rows);
+    const uint32_t first = sequence.first, shared = std::max(first, sequence.shared);
+    const uint32_t end = sequence.is_fork() ? shared : sequence.length;
+    if (sequence.memory.rows == nullptr || sequence.is_fork())
+      used += sequence.length - shared;
+    if (sequence.memory.rows == nullptr || first == end) return;
+    auto& marks = held[sequence.memory.rows.get()];
+    marks.insert(marks.end(), {{first, 1}, {end, -1}});
   });
-  Usage usage = ContiguousStore::count();
-  usage.used_bytes = own * shape().token_bytes();
-  for (const auto& [rows, all] : held) {
-    usage.used_bytes += all.most * shape().token_bytes();
-    usage.shared_bytes += all.two * shape().token_bytes();
+  for (auto& [rows, marks] : held) {
+    std::sort(marks.begin(), marks.end());
+    int holders = 0;
+    uint32_t at = 0;
+    for (const auto& [row, change] : marks) {
+      if (holders > 0) used += row - at;
+      if (holders > 1) twice += row - at;
+      holders += change;
+      at = row;
+    }
   }
+  Usage usage = ContiguousStore::count();
+  usage.used_bytes = used * shape().token_bytes();
+  usage.shared_bytes = twice * shape().token_bytes();
   // As the system counts the file: a library that reads a whole bucket makes pages there that no
   // row has been written to yet.
   if (file_ != nullptr) usage.allocated_bytes = own_bytes_ + file_->held_bytes();

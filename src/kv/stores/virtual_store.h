@@ -6,6 +6,9 @@
 // again, privately, and reads the rows that were there: what it writes, behind them, goes into
 // pages that the kernel copies for it first. Rows are never written twice, so the opened sequence
 // goes on in place, and nobody sees what another one adds.
+//
+// With a window (Shape::window) whole pages before the first row that is seen go back, those of the
+// file once nobody who shares them sees a row in them.
 
 #include "kv/rows/row_file.h"
 #include "kv/stores/contiguous.h"
@@ -26,8 +29,7 @@ struct VirtualSequence;
 struct SharedRows {
   RowFile::Range range;
   const VirtualSequence* writer = nullptr;  // null once it is closed
-  uint32_t kept = 0;                        // rows that are held then
-  std::vector<uint32_t> forks;              // of each, how many rows it shares
+  std::vector<const VirtualSequence*> forks;
   // Of the layer that is being written: rows for which forks get new pages.
   uint32_t new_begin = UINT32_MAX, new_end = 0;
 };
@@ -45,6 +47,7 @@ struct VirtualSequence : ContiguousSequence {
   uint32_t shared = 0;                 // of a fork: rows [0, shared) are not its own
   std::vector<uint32_t> touched_rows;  // per layer, the most in use since the last step's end
   uint32_t settled_rows = 0;           // in use at the end of the last step that was committed
+  uint32_t step_rows = 0;              // fresh rows of the last step
   bool is_fork() const { return memory.rows != nullptr && memory.own.data() != nullptr; }
 };
 
@@ -61,12 +64,13 @@ class VirtualStore final : public ContiguousStore {
   std::unique_ptr<Sequence> make_sequence(std::span<const Token>, const Owner&) override;
   SequenceOr copy_sequence(SeqId id, const Sequence& from) override;
   base::Status<Shortage> make_room(std::span<const Place> places) override;
-  SequenceOr make_room_for_fork(SeqId id, uint32_t rows) override;
-  uint32_t bucket_rows(const ContiguousSequence& sequence, uint32_t layer) const override;
+  SequenceOr make_room_for_fork(SeqId id, const ContiguousSequence& from) override;
+  kernels::Bucket bucket_of(const ContiguousSequence& sequence, uint32_t layer) const override;
   void use(ContiguousSequence& sequence, uint32_t layer, uint32_t rows) override;
   void wrote(ContiguousSequence& sequence, uint32_t layer) override;
   void settle(ContiguousSequence& sequence, bool committed) override;
   void free_sequence(std::unique_ptr<Sequence> sequence) override;
+  void give_back(Sequence& sequence) override;
   uint64_t sequence_bytes(const ContiguousSequence& sequence) const override;
   Usage count() const override;
 
@@ -75,18 +79,34 @@ class VirtualStore final : public ContiguousStore {
   SequenceOr share(SeqId id, const VirtualSequence& from, Reservation mapping);
   SequenceOr fall_back(SeqId id, const Sequence& from);
   void move_to_own_range(SeqId id, VirtualSequence& fork);
-  void keep_for_forks(SharedRows& rows);
   uint64_t mappings() const { return own_mappings_ + (file_ != nullptr ? file_->mappings() : 0); }
 
   LayerRows layer_rows(std::byte* data, uint32_t layer) const;
-  // Where in a region the pages end that hold rows [first, end), from `first` in a page of its own;
-  // the beginning of that page if there are none.
-  uint64_t end_of(uint32_t first, uint32_t end, bool is_v) const;
+  // Part of a region, whole pages.
+  struct Span {
+    uint64_t begin = 0, end = 0;
+    uint64_t bytes() const { return end - begin; }
+  };
+  // Where in a region the page begins that a row begins in; where the pages of rows before it end.
+  uint64_t begin_of(uint32_t row, bool is_v) const;
+  uint64_t end_of(uint32_t row, bool is_v) const;
   // Rows that fit a page, of keys and of values.
   uint32_t page_rows() const;
-  // Memory of one layer for rows [first, end).
-  uint64_t layer_bytes(uint32_t first, uint32_t end) const;
+  // Pages that a sequence writes to, once rows before `touched` are in use.
+  Span written(const VirtualSequence& sequence, uint32_t touched, bool is_v) const;
+  // Memory of one layer for those.
+  uint64_t layer_bytes(const VirtualSequence& sequence, uint32_t touched) const;
   uint64_t growth_bytes(const VirtualSequence& sequence, uint32_t rows) const;
+  // Pages of the file that a sequence needs.
+  Span in_file(const VirtualSequence& sequence, uint32_t layer, bool is_v) const;
+  // Parts of a span of the file that nobody needs.
+  void for_each_gap(const SharedRows& rows, uint32_t layer, bool is_v, Span span,
+                    base::FunctionRef<void(Span)> use) const;
+  uint64_t gap_bytes(const SharedRows& rows, uint32_t layer, bool is_v, Span span) const;
+  // In the regions of all heads.
+  void release_gaps(const SharedRows& rows, uint32_t layer, bool is_v, Span span) const;
+  void release(const VirtualSequence& sequence, uint32_t layer, bool is_v, Span span) const;
+  uint64_t file_bytes(const SharedRows& rows) const;
   void count_bytes(const VirtualSequence& sequence, uint64_t before, uint64_t after);
 
   Pages pages_;

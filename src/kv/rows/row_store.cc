@@ -8,8 +8,10 @@ namespace kvick::kv {
 
 StoreFacets RowStore::facets() {
   StoreFacets facets = CheckedStore::facets();
-  if (kernels::rows_together(shape().k_type) == 1 && kernels::rows_together(shape().v_type) == 1)
-    facets.rows = this;
+  const bool alone =
+      kernels::rows_together(shape().k_type) == 1 && kernels::rows_together(shape().v_type) == 1;
+  // With a window the rows of a prompt that are still there are not all that its prefix needs.
+  if (alone && shape().window == 0) facets.rows = this;
   return facets;
 }
 
@@ -29,6 +31,8 @@ void RowStore::read_rows(SeqId seq, uint32_t first, uint32_t count,
   const uint64_t end = uint64_t{first} + count;
   KVICK_CHECK(end <= sequence.length, "rows up to {} of {}", end, sequence.length);
   if (count == 0) return;
+  KVICK_CHECK(first >= sequence.first, "row {} was given back: there are those from {} on", first,
+              sequence.first);
   std::vector<kernels::Run> runs;
   add_runs(sequence, first, static_cast<uint32_t>(end), runs);
   std::byte* to = out.data();

@@ -37,14 +37,19 @@ inline Setup test_setup(const Shape& shape, uint64_t max_bytes = UINT64_MAX) {
 // The keys or values of one head, as bytes in the store's element type.
 inline std::vector<std::byte> bytes_as_written(const Shape& shape, const Rows& rows, uint32_t layer,
                                                uint32_t head, bool is_v) {
-  std::vector<float> row(shape.head_dim);
+  if (is_v && shape.latent) {  // the first elements of the keys
+    Shape keys = shape;
+    keys.head_dim = shape.dim(true);
+    return bytes_as_written(keys, rows, layer, head, false);
+  }
+  std::vector<float> row(shape.dim(is_v));
   const kernels::DType type = is_v ? shape.v_type : shape.k_type;
   const float scale =
       test_range(shape, layer, head, is_v) / (type == kernels::DType::kStatic8 ? 127.0f : 32767.0f);
   const size_t bytes = shape.row_bytes(is_v);
   std::vector<std::byte> all(rows.size() * bytes);
   for (size_t r = 0; r < rows.size(); ++r) {
-    for (uint32_t i = 0; i < shape.head_dim; ++i) {
+    for (uint32_t i = 0; i < row.size(); ++i) {
       row[i] = value_of(rows[r], layer, head, is_v, i);
       if (kernels::is_static(type)) row[i] *= 1 / scale;
     }
@@ -82,7 +87,7 @@ inline std::vector<std::byte> bytes_of(const Shape& shape, const Rows& rows, uin
   std::vector<std::byte> all =
       rewritten(bytes_as_written(shape, Rows(rows.begin(), split), layer, head, is_v),
                 is_v ? shape.v_type : shape.k_type,
-                is_v ? shape.aging->v_type : shape.aging->k_type, shape.head_dim);
+                is_v ? shape.aging->v_type : shape.aging->k_type, shape.dim(is_v));
   all.insert(all.end(), recent.begin(), recent.end());
   return all;
 }
@@ -92,11 +97,10 @@ inline void write_layer(Step& step, const Shape& shape, const Rows& rows, uint32
   std::vector<float> k, v;
   for (const Row row : rows)
     for (uint32_t head = 0; head < shape.kv_heads; ++head)
-      for (uint32_t i = 0; i < shape.head_dim; ++i) {
-        k.push_back(value_of(row, layer, head, false, i));
-        v.push_back(value_of(row, layer, head, true, i));
-      }
-  step.write(layer, k.data(), v.data());
+      for (const bool is_v : {false, true})
+        for (uint32_t i = 0; i < shape.kept_dim(is_v); ++i)
+          (is_v ? v : k).push_back(value_of(row, layer, head, is_v, i));
+  step.write(layer, k.data(), shape.latent ? nullptr : v.data());
 }
 
 inline void write_all(Step& step, const Shape& shape, const Rows& rows) {

@@ -11,9 +11,9 @@
 namespace kvick::kv::test {
 
 // Rows of a segment, as bytes, behind those of `out`.
-inline void append(const kernels::Segment& segment, bool is_v, uint32_t head_dim,
+inline void append(const kernels::Segment& segment, bool is_v, uint32_t dims,
                    std::vector<std::byte>& out) {
-  const size_t row_bytes = kernels::dtype_bytes(is_v ? segment.v_type : segment.k_type, head_dim);
+  const size_t row_bytes = kernels::dtype_bytes(is_v ? segment.v_type : segment.k_type, dims);
   const std::byte* data = is_v ? segment.v : segment.k;
   const uint32_t stride = is_v ? segment.v_stride : segment.k_stride;
   for (const kernels::Run& run : segment.runs)
@@ -26,8 +26,8 @@ inline void append(const kernels::Segment& segment, bool is_v, uint32_t head_dim
 // All rows of a view in order, as bytes: committed, then fresh.
 inline std::vector<std::byte> gather(const kernels::View& view, const Shape& shape, bool is_v) {
   std::vector<std::byte> out;
-  for (const kernels::Segment& segment : view.past) append(segment, is_v, shape.head_dim, out);
-  append(view.fresh, is_v, shape.head_dim, out);
+  for (const kernels::Segment& segment : view.past) append(segment, is_v, shape.dim(is_v), out);
+  append(view.fresh, is_v, shape.dim(is_v), out);
   return out;
 }
 

@@ -56,10 +56,12 @@ struct Pair {
     for (size_t s = 0; s < slots.size(); first += slots[s++].fresh)
       for (const uint32_t row : kept.rows[s]) twin[slots[s].seq].push_back(fresh[first + row]);
   }
-  // Committed rows that a sequence still has: all of them, if it ends at max_tokens.
+  // Committed rows that a sequence still has: all of them, if it ends at max_tokens and has no
+  // window.
   Rows held(SeqId seq) const {
     const Rows& all = twin.at(seq);
-    return {all.end() - std::min<ptrdiff_t>(std::ssize(all), most_held), all.end()};
+    const ptrdiff_t seen = std::ssize(all) - shape.first_seen(static_cast<uint32_t>(all.size()));
+    return {all.end() - std::min<ptrdiff_t>(seen, most_held), all.end()};
   }
   // Rows that slot s should show: what is committed, then its fresh ones.
   Rows shown(uint32_t s) const {

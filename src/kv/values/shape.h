@@ -45,6 +45,10 @@ struct Shape {
     if (chunked) return tokens / window * window;
     return tokens < window ? 0 : tokens + 1 - window;
   }
+  // Rows that the last of so many tokens sees, itself included.
+  uint32_t seen_rows(uint32_t tokens) const {
+    return tokens == 0 ? 0 : tokens - first_seen(tokens - 1);
+  }
   // Bytes that the committed rows of a sequence of so many tokens take, those that are seen.
   uint64_t used_bytes(uint32_t tokens) const;
 };

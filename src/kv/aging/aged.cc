@@ -57,7 +57,9 @@ base::Result<Cost> aged_cost(const Strategy& strategy, const Spec& spec, const S
   cost.copied_bytes = saturating_add(cost.copied_bytes, saturating_mul(load.sequences, copied));
   // Of the last token: those that were old before it.
   const uint64_t read_old = load.tokens > 0 ? aging.old_rows(load.tokens - 1) : 0;
-  cost.read_bytes_per_token = read_old * old_token + (load.tokens - read_old) * token;
+  const uint64_t seen = setup.shape.seen_rows(load.tokens), recent = load.tokens - read_old;
+  const uint64_t seen_recent = std::min(seen, recent);
+  cost.read_bytes_per_token = (seen - seen_recent) * old_token + seen_recent * token;
   return cost;
 }
 

@@ -15,9 +15,9 @@ AgedStep::AgedStep(AgedStore& store, std::vector<Place> places, std::vector<RowB
       passage_(std::move(passage)) {
   for (uint32_t slot = 0; slot < this->places().size(); ++slot) {
     const AgedSequence& sequence = this->sequence(slot);
-    const uint32_t length = sequence.length, old = store_.aging_.old_rows(length);
+    const uint32_t length = sequence.length, old = store_.first_recent_of(sequence);
     Runs& runs = runs_.emplace_back();
-    store_.old_->add_runs(store_.old_->sequence(sequence.old), 0, old, runs.old);
+    store_.old_->add_runs(store_.old_->sequence(sequence.old), sequence.first, old, runs.old);
     const uint32_t added = this->places()[slot].fresh;
     sequence.add_runs(old, length, runs.recent);
     if (fresh_[slot].rows() > 0)

@@ -15,6 +15,7 @@ CheckedStore::SequenceOr AgedStore::copy_sequence(SeqId id, const Sequence& from
   if (auto shortage = claim(own, what)) return *shortage;
   auto copy = std::make_unique<AgedSequence>();
   copy->length = length;
+  copy->first = source.first;
   try {
     if (rows > 0) copy->recent = RowBuffer(shape(), rows);
   } catch (const std::bad_alloc&) {
@@ -68,7 +69,7 @@ std::vector<Piece> AgedStore::map() const {
   std::vector<Piece> pieces = piece_each([&](const Sequence& sequence) -> Piece {
     const RowBuffer& recent = static_cast<const AgedSequence&>(sequence).recent;
     return {.bytes = recent.bytes(),
-            .used_tokens = sequence.length - aging_.old_rows(sequence.length),
+            .used_tokens = sequence.length - first_recent_of(sequence),
             .tokens = recent.rows()};
   });
   std::map<SeqId, SeqId> outer;  // of a sequence of the inner store

@@ -68,6 +68,10 @@ class AgedStore final : public CheckedStore {
   uint32_t buffer_rows(const Place& place) const {
     return buffer_rows(uint64_t{place.sequence->length} + place.fresh);
   }
+  // Of the rows that are seen, the first that is not old.
+  uint32_t first_recent_of(const Sequence& sequence) const {
+    return std::max(sequence.first, aging_.old_rows(sequence.length));
+  }
   bool grows(const Place& place) const {
     return buffer_rows(place) > mine(*place.sequence).recent.rows();
   }
@@ -103,10 +107,14 @@ class AgedStore final : public CheckedStore {
   uint64_t held_bytes() const override { return own_bytes_; }
   Usage count() const override {
     Usage usage = old_->usage();
-    uint64_t recent = 0;
+    uint64_t recent = 0, old = 0;
     for_each_sequence([&](SeqId, const Sequence& sequence) {
-      recent += sequence.length - aging_.old_rows(sequence.length);
+      const uint32_t first_recent = first_recent_of(sequence);
+      recent += sequence.length - first_recent;
+      old += first_recent - sequence.first;
     });
+    // The inner store keeps rows that a chunk, or a window between two groups, sees no more.
+    usage.used_bytes = std::min(usage.used_bytes, old * old_->shape().token_bytes());
     usage.used_bytes += recent * shape().token_bytes();
     usage.allocated_bytes += own_bytes_;
     usage.copied_bytes += copied_bytes_;

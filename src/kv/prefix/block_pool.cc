@@ -52,6 +52,7 @@ base::Result<BlockPool> BlockPool::make(const Setup& setup, uint32_t block_rows,
   pool.block_stride_ = static_cast<uint32_t>(stride);
   pool.most_ = static_cast<uint32_t>(most);
   KVICK_TRY(pool.k_, Reservation::make(most * stride * setup.shape.row_bytes(false), pages));
+  if (setup.shape.latent) return pool;  // whose values are in the keys
   KVICK_TRY(pool.v_, Reservation::make(most * stride * setup.shape.row_bytes(true), pages));
   return pool;
 }
@@ -60,9 +61,12 @@ std::optional<BlockId> BlockPool::take() {
   KVICK_CHECK(free() > 0, "all {} blocks are taken", most_);
   const bool again = !returned_.empty();
   const BlockId id = again ? returned_.front() : next_;
-  for (const bool is_v : {false, true})
-    if (!take_pages(row(id, 0, 0, is_v, 0), block_stride_ * shape_.row_bytes(is_v)))
-      return std::nullopt;
+  if (!again && users_.size() == users_.capacity()) users_.reserve(2 * users_.size() + 16);
+  returned_.reserve(users_.capacity());
+  for (const bool is_v : {false, true}) {
+    const size_t bytes = block_stride_ * shape_.row_bytes(is_v);
+    if (bytes > 0 && !take_pages(row(id, 0, 0, is_v, 0), bytes)) return std::nullopt;
+  }
   if (again) {
     std::pop_heap(returned_.begin(), returned_.end(), std::greater<>());
     returned_.pop_back();
@@ -79,6 +83,7 @@ void BlockPool::drop_user(BlockId id) {
   if (--users_[id] > 0) return;
   for (const bool is_v : {false, true}) {
     const size_t bytes = block_stride_ * shape_.row_bytes(is_v);
+    if (bytes == 0) continue;
     const bool large = bytes >= base::page_bytes();  // so that a page has at most two blocks
     give_pages_back(row(id, 0, 0, is_v, 0), bytes, large && (id == 0 || users_[id - 1] == 0),
                     large && (id + 1 == next_ || users_[id + 1] == 0));
@@ -92,8 +97,8 @@ void BlockPool::copy_rows(BlockId from, BlockId to, uint32_t count) const {
   for (uint32_t layer = 0; layer < shape_.layers; ++layer)
     for (uint32_t head = 0; head < shape_.kv_heads; ++head)
       for (const bool is_v : {false, true})
-        std::memcpy(row(to, layer, head, is_v, 0), row(from, layer, head, is_v, 0),
-                    count * shape_.row_bytes(is_v));
+        if (const size_t bytes = count * shape_.row_bytes(is_v); bytes > 0)
+          std::memcpy(row(to, layer, head, is_v, 0), row(from, layer, head, is_v, 0), bytes);
 }
 
 }  // namespace kvick::kv

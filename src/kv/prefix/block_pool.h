@@ -20,6 +20,7 @@ class BlockPool {
   // now and 32-bit row numbers allow. Error: not for one block, or the system refuses.
   static base::Result<BlockPool> make(const Setup& setup, uint32_t block_rows, Pages pages);
 
+  const Shape& shape() const { return shape_; }
   uint32_t rows() const { return rows_; }  // tokens of a block
   uint64_t block_bytes() const { return rows_ * shape_.token_bytes(); }
   // Blocks that are taken, and how many more there may be.
@@ -27,7 +28,8 @@ class BlockPool {
   uint32_t free() const { return most_ - taken_; }
   BlockId highest() const { return next_; }  // all ids are below
 
-  // A block of one user; none if the system has no more memory. Requires free() > 0.
+  // A block of one user; none if the system has no more memory. Requires free() > 0. Throws
+  // std::bad_alloc and changes nothing; to give blocks back allocates nothing.
   std::optional<BlockId> take();
   void add_user(BlockId id) { ++users_[id]; }
   // Gives the block back with its last user.

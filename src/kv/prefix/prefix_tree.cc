@@ -9,15 +9,20 @@ namespace kvick::kv {
 struct PrefixTree::Node {
   Node* parent = nullptr;  // none: a root
   uint64_t salt = 0;       // of a root
-  BlockId block = 0;
-  std::vector<Token> tokens;                             // of the block's rows
-  std::multimap<Token, std::unique_ptr<Node>> children;  // by their first token
+  BlockId block = kNoBlock;
+  std::vector<Token> tokens;  // of the block's rows
+  ByToken children;           // by their first token
   uint64_t used_at = 0, uses = 0;
   double used_seconds = 0;
   int32_t priority = INT32_MIN;  // the highest of its owners
+  uint32_t holders = 0;          // PrefixTree::hold
   bool unused = false;           // only the tree uses the block
-  bool evictable = false;        // and nothing continues it
+  bool evictable = false;        // and it may go
   Rank rank;                     // under which it is in evictable_
+  // Its entries in node_of_ and in evictable_, while it is not there: so that nothing is allocated
+  // when blocks are given up.
+  std::map<BlockId, Node*>::node_type by_block;
+  std::set<std::pair<Rank, Node*>>::node_type by_rank;
 };
 
 namespace {
@@ -69,61 +74,106 @@ PrefixTree::Node* PrefixTree::find_child(const Node& parent, std::span<const Tok
 
 std::vector<PrefixTree::Hit> PrefixTree::open(std::span<const Token> tokens, const Owner& owner) {
   std::vector<Hit> hits;
-  const auto root = roots_.find(owner.salt);
-  if (root == roots_.end()) return hits;
-  const Node* at = root->second.get();
-  for (bool whole = true; whole;) {
+  uint32_t length = 0;
+  const Node* at = find_root(owner.salt);
+  for (bool whole = at != nullptr; whole;) {
     uint32_t common;
     Node* child = find_child(*at, tokens, common);
     if (child == nullptr) break;
-    pool_.add_user(child->block);
-    const double idle = clock_() - child->used_seconds;
-    touch(*child, owner);
-    hits.push_back({child, child->block, common, idle});
+    hits.push_back({child, child->block, common, clock_() - child->used_seconds});
+    length += common;
     tokens = tokens.subspan(common);
     whole = common == pool_.rows();
     at = child;
   }
+  // Back to where all blocks are there that the window reaches.
+  size_t needed = 0;
+  for (size_t i = hits.size(); i > (needed = pool_.shape().first_seen(length) / pool_.rows()); --i)
+    if (hits[i - 1].block == kNoBlock) {
+      length = static_cast<uint32_t>(i - 1) * pool_.rows();
+      hits.resize(i - 1);
+    }
+  for (size_t i = 0; i < hits.size(); ++i) {
+    if (i < needed) {
+      hits[i].block = kNoBlock;
+      continue;
+    }
+    pool_.add_user(hits[i].block);
+    touch(*hits[i].node, owner);
+  }
   return hits;
 }
 
-PrefixTree::Node& PrefixTree::root_of(uint64_t salt) {
-  std::unique_ptr<Node>& root = roots_[salt];
-  if (root == nullptr) {
-    root = std::make_unique<Node>();
-    root->salt = salt;
-  }
-  return *root;
+PrefixTree::Node* PrefixTree::find_root(uint64_t salt) const {
+  const auto root = roots_.find(salt);
+  return root == roots_.end() ? nullptr : root->second.get();
+}
+
+// A node without a block and parent.
+std::unique_ptr<PrefixTree::Node> PrefixTree::make_node(std::span<const Token> tokens) const {
+  auto node = std::make_unique<Node>();
+  node->tokens.assign(tokens.begin(), tokens.end());
+  std::map<BlockId, Node*> by_block = {{kNoBlock, node.get()}};
+  node->by_block = by_block.extract(by_block.begin());
+  std::set<std::pair<Rank, Node*>> by_rank = {{Rank(), node.get()}};
+  node->by_rank = by_rank.extract(by_rank.begin());
+  return node;
+}
+
+// The tree becomes a user of the block, which is the node's from now on.
+void PrefixTree::attach(Node& node, BlockId block) {
+  pool_.add_user(block);
+  node.block = block;
+  node.by_block.key() = block;
+  node_of_.insert(std::move(node.by_block));
 }
 
 PrefixTree::Node* PrefixTree::publish(const Owner& owner, Node* parent,
                                       std::span<const Token> tokens, BlockId block) {
   KVICK_CHECK(!tokens.empty() && tokens.size() <= pool_.rows(), "{} tokens of a block of {}",
               tokens.size(), pool_.rows());
-  Node& above = parent != nullptr ? *parent : root_of(owner.salt);
-  uint32_t common;
-  Node* known = find_child(above, tokens, common);
+  Node* above = parent != nullptr ? parent : find_root(owner.salt);
+  uint32_t common = 0;
+  Node* known = above != nullptr ? find_child(*above, tokens, common) : nullptr;
   if (known != nullptr && common == tokens.size()) {
     if (known->block == block) return known;
     if (tokens.size() < pool_.rows()) return nullptr;
-    pool_.add_user(known->block);
+    if (known->block == kNoBlock) {
+      attach(*known, block);
+    } else {
+      pool_.add_user(known->block);
+      pool_.drop_user(block);
+    }
     touch(*known, owner);
-    pool_.drop_user(block);
     return known;
   }
-  auto node = std::make_unique<Node>();
-  node->parent = &above;
-  node->block = block;
-  node->tokens.assign(tokens.begin(), tokens.end());
-  Node* const made = node.get();
-  pool_.add_user(block);
-  node_of_[block] = made;
-  above.children.emplace(tokens.front(), std::move(node));
+  ByToken one;
+  Node* const made = one.emplace(tokens.front(), make_node(tokens))->second.get();
+  if (above == nullptr) {
+    auto root = std::make_unique<Node>();
+    root->salt = owner.salt;
+    above = roots_.emplace(owner.salt, std::move(root)).first->second.get();
+  }
+  // From here on nothing is allocated.
+  above->children.insert(one.extract(one.begin()));
+  made->parent = above;
+  ++nodes_;
+  attach(*made, block);
   touch(*made, owner);
   // The beginning of a block that is here whole now, which nobody uses, is no longer worth keeping.
-  if (known != nullptr && common == known->tokens.size() && known->evictable) remove(*known);
-  if (parent != nullptr) update(above);
+  if (known != nullptr && common == known->tokens.size() && known->evictable) give_back(*known);
+  update(*above);
   return made;
+}
+
+void PrefixTree::hold(Node* node) {
+  if (node != nullptr) ++node->holders;
+}
+
+void PrefixTree::let_go(Node* node) {
+  if (node == nullptr) return;
+  --node->holders;
+  prune(node);
 }
 
 void PrefixTree::drop_user(BlockId block) {
@@ -138,12 +188,12 @@ void PrefixTree::drop_user(BlockId block) {
 // A node, its tokens, and its entries in its parent, in node_of_ and in evictable_.
 uint64_t PrefixTree::bytes() const {
   constexpr uint64_t kEntry = 64;  // of a tree of the standard library, with what it holds
-  return node_of_.size() * (sizeof(Node) + pool_.rows() * sizeof(Token) + 3 * kEntry);
+  return nodes_ * (sizeof(Node) + pool_.rows() * sizeof(Token) + 3 * kEntry);
 }
 
 bool PrefixTree::evict() {
   if (evictable_.empty()) return false;
-  remove(*evictable_.begin()->second);
+  give_back(*evictable_.begin()->second);
   return true;
 }
 
@@ -167,28 +217,41 @@ int64_t PrefixTree::worth(const Node& node) const {
   KVICK_CHECK(false, "eviction {}", static_cast<int>(eviction_));
 }
 
-// Whether the node's block is unused and the node may go, after users or children have changed.
+// Whether the node's block is unused and may go, after users or children have changed.
 void PrefixTree::update(Node& node) {
-  const bool unused = pool_.users(node.block) == 1;
+  const bool unused = node.block != kNoBlock && pool_.users(node.block) == 1;
   if (unused != node.unused) unused ? ++unused_ : --unused_;
   node.unused = unused;
-  if (node.evictable) evictable_.erase({node.rank, &node});
-  node.evictable = unused && node.children.empty();
+  if (node.evictable) node.by_rank = evictable_.extract({node.rank, &node});
+  node.evictable = unused && (node.children.empty() || pool_.shape().window > 0);
+  if (!node.evictable) return;
   node.rank = {worth(node), node.used_at, node.block};
-  if (node.evictable) evictable_.insert({node.rank, &node});
+  node.by_rank.value() = {node.rank, &node};
+  evictable_.insert(std::move(node.by_rank));
 }
 
-void PrefixTree::remove(Node& node) {
-  Node& parent = *node.parent;
-  evictable_.erase({node.rank, &node});
-  node_of_.erase(node.block);
+// The block that only the tree uses; and the node, if nothing continues it.
+void PrefixTree::give_back(Node& node) {
+  node.by_block = node_of_.extract(node.block);
   pool_.drop_user(node.block);
-  --unused_;
-  const auto [begin, end] = parent.children.equal_range(node.tokens.front());
-  parent.children.erase(
-      std::find_if(begin, end, [&](const auto& child) { return child.second.get() == &node; }));
-  if (parent.parent != nullptr) return update(parent);
-  if (parent.children.empty()) roots_.erase(parent.salt);
+  node.block = kNoBlock;
+  update(node);
+  prune(&node);
+}
+
+// Removes a node that is for nothing, and what comes before it if that is for nothing then.
+void PrefixTree::prune(Node* node) {
+  while (node->parent != nullptr && node->block == kNoBlock && node->children.empty() &&
+         node->holders == 0) {
+    Node* const parent = node->parent;
+    const auto [begin, end] = parent->children.equal_range(node->tokens.front());
+    parent->children.erase(
+        std::find_if(begin, end, [&](const auto& child) { return child.second.get() == node; }));
+    --nodes_;
+    node = parent;
+  }
+  if (node->parent != nullptr) return update(*node);
+  if (node->children.empty()) roots_.erase(node->salt);
 }
 
 }  // namespace kvick::kv

@@ -4,6 +4,12 @@
 // node is one block; only a full one has children. The tree is a user of its blocks. One that
 // nobody else uses is kept until room is needed, and then the one that matters least goes first,
 // leaves before what they continue.
+//
+// With a window (Shape::window) sequences use only the last blocks of their paths. Then any block
+// that only the tree uses may go, and what continues it stays: a prompt needs only the blocks
+// within its window.
+//
+// Only open() and publish() allocate; what they throw changes nothing.
 
 #include <map>
 #include <memory>
@@ -27,22 +33,26 @@ class PrefixTree {
   // A block whose first `rows` rows are those asked for.
   struct Hit {
     Node* node;
-    BlockId block;
+    BlockId block;  // kNoBlock: all its rows are before the window, and the caller is no user
     uint32_t rows;
     double idle_seconds;  // since a sequence began, went on or ended with it
   };
+  static constexpr BlockId kNoBlock = UINT32_MAX;
 
   PrefixTree(BlockPool& pool, Eviction eviction, base::Clock clock = base::steady_seconds);
   ~PrefixTree();
 
   // The longest beginning of the tokens that is known to owners of that salt, block by block; only
-  // the last may be part of one. The caller becomes a user of each block.
+  // the last may be part of one. The caller becomes a user of each block that its window reaches.
   std::vector<Hit> open(std::span<const Token> tokens, const Owner& owner);
   // Says that `block` holds the rows of `tokens` behind `parent` (null: at the beginning). The node
   // that does from now on: another one if such a block was known, and then the caller, who is a
   // user of `block`, is one of that node's instead. Tokens fewer than a block's are for a block
   // that grows no more; null if a longer one is known, and nothing has changed.
   Node* publish(const Owner& owner, Node* parent, std::span<const Token> tokens, BlockId block);
+  // A node that is the parent of blocks to come stays, though its block may go; null: nothing.
+  void hold(Node* node);
+  void let_go(Node* node);
   // One user fewer of a block, which may be the tree's.
   void drop_user(BlockId block);
   // Gives back the block that matters least of those that only the tree uses; false if there is
@@ -60,20 +70,25 @@ class PrefixTree {
  private:
   // What goes first. Of equals the one used longest ago.
   using Rank = std::tuple<int64_t, uint64_t, BlockId>;
+  using ByToken = std::multimap<Token, std::unique_ptr<Node>>;
 
   Node* find_child(const Node& parent, std::span<const Token> tokens, uint32_t& common) const;
-  Node& root_of(uint64_t salt);
+  Node* find_root(uint64_t salt) const;
+  std::unique_ptr<Node> make_node(std::span<const Token> tokens) const;
+  void attach(Node& node, BlockId block);
   void touch(Node& node, const Owner& owner);
   void update(Node& node);
   int64_t worth(const Node& node) const;
-  void remove(Node& node);
+  void give_back(Node& node);
+  void prune(Node* node);
 
   BlockPool& pool_;
   Eviction eviction_;
   base::Clock clock_;
   std::map<uint64_t, std::unique_ptr<Node>> roots_;  // by salt; none without children
   std::map<BlockId, Node*> node_of_;
-  std::set<std::pair<Rank, Node*>> evictable_;  // leaves that only the tree uses
+  std::set<std::pair<Rank, Node*>> evictable_;  // that may go: see above
+  uint32_t nodes_ = 0;                          // without roots
   uint32_t unused_ = 0;
   uint64_t now_ = 0;  // counts uses
 };

@@ -1,6 +1,7 @@
 // The static sliding cache of "LLM Technical Notes: KV Cache Implementation for inference on HTP",
 // for engines that take static shapes only. Every KV head has one tensor of past keys and one of
-// past values, of exactly S - 1 rows, padded on the left. It is a window into a buffer of reserve *
+// past values, of exactly S - 1 rows, padded on the left; S is the context, or the window of the
+// layers if that is less. It is a window into a buffer of reserve *
 // (S - 1) rows: a new row is written behind the window, and appending it moves the window by one
 // row, which is pointer arithmetic. Where the buffer ends, the window's rows are copied to its
 // start once. A sequence may go on without end; each step sees the last S - 1 rows before it.
@@ -98,7 +99,7 @@ class SlidingStore final : public CheckedStore {
       const auto& sequence = static_cast<const SlidingSequence&>(of);
       if (sequence.blocks.empty()) return {};
       return {.bytes = sequence_bytes(),
-              .used_tokens = sequence.held,
+              .used_tokens = seen(sequence),
               .tokens = static_cast<uint32_t>(sliding_.rows())};
     });
   }
@@ -107,6 +108,10 @@ class SlidingStore final : public CheckedStore {
   friend class SlidingStep;
   static SlidingSequence& mine(Sequence& sequence) {
     return static_cast<SlidingSequence&>(sequence);
+  }
+  // Valid rows that the next token sees: in a chunk those before it are seen by nobody.
+  static uint32_t seen(const SlidingSequence& sequence) {
+    return std::min(sequence.held, sequence.length - sequence.first);
   }
   uint64_t sequence_bytes() const { return shape().layers * layer_bytes(shape(), sliding_.rows()); }
 
@@ -143,6 +148,7 @@ class SlidingStore final : public CheckedStore {
       return refused(sequence_bytes());
     }
     copy->length = source.length;
+    copy->first = source.first;
     copy->held = source.held;
     move_rows(source, source.held, *copy, sliding_.window);
     return std::unique_ptr<Sequence>(std::move(copy));
@@ -215,7 +221,7 @@ class SlidingStore final : public CheckedStore {
     Usage usage;
     for_each_sequence([&](SeqId, const Sequence& sequence) {
       usage.used_bytes +=
-          static_cast<const SlidingSequence&>(sequence).held * shape().token_bytes();
+          seen(static_cast<const SlidingSequence&>(sequence)) * shape().token_bytes();
     });
     usage.allocated_bytes = allocated_bytes_;
     usage.copied_bytes = copied_bytes_;
@@ -231,7 +237,7 @@ SlidingStep::SlidingStep(SlidingStore& store, std::vector<Place> places,
     : CheckedStep(store, std::move(places)), store_(store), outputs_(std::move(outputs)) {
   for (uint32_t slot = 0; slot < this->places().size(); ++slot) {
     const SlidingSequence& sequence = this->sequence(slot);
-    const uint32_t held = sequence.held, length = sequence.length;
+    const uint32_t length = sequence.length, held = store_.seen(sequence);
     runs_.push_back(
         {.past = {.row = store_.sliding_.window - held, .rows = held, .pos = length - held},
          .fresh = {.row = 0, .rows = this->places()[slot].fresh, .pos = length}});
@@ -265,7 +271,7 @@ void SlidingStep::view_rows(const Query& query, base::Arena&, kernels::View& out
     return fresh_rows(query.slot, query.layer, query.head, is_v);
   };
   out = {};
-  if (sequence.held > 0) {
+  if (runs_[query.slot].past.rows > 0) {
     kernels::Segment past =
         segment_of(store_.setup(), query.layer, query.head, window(false), window(true));
     past.runs = {&runs_[query.slot].past, 1};
@@ -342,7 +348,7 @@ base::Result<std::unique_ptr<Store>> make(const Setup& setup, const Spec& spec) 
 base::Result<Cost> cost(const Setup& setup, const Spec& spec, const Load& load) {
   KVICK_TRY(const Sliding sliding, sliding_of(setup.shape, spec));
   const uint64_t token = setup.shape.token_bytes(), sequences = load.sequences;
-  const uint64_t read = std::min<uint64_t>(load.tokens, setup.shape.max_tokens);
+  const uint64_t read = std::min<uint64_t>(setup.shape.seen_rows(load.tokens), sliding.window + 1);
   return Cost{
       .fast_bytes =
           load.tokens == 0 ? 0 : saturating_mul(sequences, saturating_mul(sliding.rows(), token)),
@@ -356,7 +362,8 @@ base::Result<Cost> cost(const Setup& setup, const Spec& spec, const Load& load) 
 
 base::Result<Sliding> sliding_of(const Shape& shape, const Spec& spec) {
   KVICK_TRY(const uint64_t reserve, read_decimal(spec, kOptions[0], kOne, 2 * kOne));
-  return Sliding{.window = shape.max_tokens - 1, .reserve = reserve};
+  const uint32_t seen = shape.window > 0 ? shape.window : UINT32_MAX;
+  return Sliding{.window = std::min(shape.max_tokens, seen) - 1, .reserve = reserve};
 }
 
 uint64_t sliding_formula_bytes(const Shape& shape, const Sliding& sliding) {

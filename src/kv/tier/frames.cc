@@ -112,6 +112,7 @@ bool Frames::take(Unit unit) {
   std::unique_lock lock(mutex_);
   const FrameId id = find(lock, Patience::kWait);
   if (id == kNoFrame) return false;
+  reserve_tasks(under_way_ + counts_.solid + 1);
   frames_[id].unit = unit;
   frames_[id].solid = true;
   ++counts_.solid;
@@ -120,6 +121,12 @@ bool Frames::take(Unit unit) {
 }
 
 // -- transfers --
+
+// Room for so many at once.
+void Frames::reserve_tasks(size_t count) {
+  if (tasks_.capacity() < count) tasks_.reserve(std::max(count, 2 * tasks_.capacity()));
+  free_tags_.reserve(tasks_.capacity());
+}
 
 uint64_t Frames::begin(const Task& task) {
   uint64_t tag = tasks_.size();
@@ -288,16 +295,29 @@ bool Frames::drop(TieredSequence& sequence, size_t first) {
   for (size_t index = first; index < sequence.frames.size(); ++index) {
     const FrameId id = sequence.frames[index];
     if (id == kNoFrame) continue;
-    Frame& frame = frames_[id];
-    if (frame.transfers > 0) {
+    if (frames_[id].transfers > 0) {
       all = false;
       continue;
     }
-    if (frame.solid) --counts_.solid;
-    frame.solid = false;
-    free(id);
+    drop_frame(id);
   }
   return all;
+}
+
+bool Frames::drop(TieredSequence& sequence, size_t first, size_t end) {
+  const std::lock_guard lock(mutex_);
+  const auto of = std::span(sequence.frames).subspan(first, end - first);
+  for (const FrameId id : of)
+    if (id != kNoFrame && frames_[id].transfers > 0) return false;
+  for (const FrameId id : of)
+    if (id != kNoFrame) drop_frame(id);
+  return true;
+}
+
+void Frames::drop_frame(FrameId id) {
+  if (frames_[id].solid) --counts_.solid;
+  frames_[id].solid = false;
+  free(id);
 }
 
 uint32_t Frames::evict(uint32_t count) {

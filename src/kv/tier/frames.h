@@ -18,12 +18,16 @@ namespace kvick::kv {
 
 using FrameId = uint32_t;
 inline constexpr FrameId kNoFrame = UINT32_MAX;
+inline constexpr uint32_t kNoExtent = UINT32_MAX;
 
 // What a store over a slower tier keeps for a sequence. Frames writes `frames`, `failure` and
 // `transfers`.
 struct TieredSequence : Sequence {
   std::vector<FrameId> frames;    // per unit and [layer][kv head], kNoFrame if it has none
-  std::vector<uint32_t> extents;  // per unit that is full: where it is in the slower tier
+  // Per unit that is full: where it is in the slower tier, kNoExtent if nowhere. The first `gone`
+  // units were given back.
+  std::vector<uint32_t> extents;
+  uint32_t gone = 0;
   std::string failure;            // why its rows are lost; empty: they are not
   uint32_t transfers = 0;         // under way on its behalf
 };
@@ -54,7 +58,8 @@ class Frames {
 
   // How many may be taken from now on; at least as many as are.
   void limit(uint32_t frames);
-  // A solid frame. False: none came free in time.
+  // A solid frame. False: none came free in time. Its store() does not throw for want of memory of
+  // this class.
   bool take(Unit unit);
   // Writes the solid frame of a unit to the tier, which has it from then on.
   void store(Unit unit, uint64_t at);
@@ -81,6 +86,9 @@ class Frames {
   // Gives back the frames of a sequence from unit index `first` on. False: some are still used by
   // transfers, and remain.
   bool drop(TieredSequence& sequence, size_t first);
+  // The same of unit indices [first, end), none of which is pinned. False: some are used by
+  // transfers, and all remain.
+  bool drop(TieredSequence& sequence, size_t first, size_t end);
   // Gives frames that are neither solid nor pinned back; how many.
   uint32_t evict(uint32_t count);
   // Notes what has ended.
@@ -112,6 +120,8 @@ class Frames {
   FrameId victim(Patience patience);
   void detach(FrameId id);
   void free(FrameId id);
+  void drop_frame(FrameId id);
+  void reserve_tasks(size_t count);
   uint64_t begin(const Task& task);
   void end(Moved& moved);
   void fail(TieredSequence& sequence, const std::string& why);

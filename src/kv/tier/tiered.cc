@@ -32,12 +32,15 @@ base::Result<Cost> cost(const Setup& setup, const Spec&, const Load& load) {
   const auto frames = [&](uint64_t units) {
     return saturating_mul(load.sequences, units * layout.regions);
   };
+  const auto gone = [&](uint32_t tokens) { return layout.full(setup.shape.first_seen(tokens)); };
   Cost cost;
-  cost.fast_bytes = std::min(frames(layout.touched(load.tokens)), most) * layout.bytes;
-  cost.slow_bytes = saturating_mul(load.sequences, layout.full(load.tokens) * layout.extent_bytes);
-  cost.read_bytes_per_token = saturating_mul(load.tokens, token);
+  const uint64_t touched = layout.touched(load.tokens) - gone(load.tokens);
+  const uint64_t full = layout.full(load.tokens) - gone(load.tokens);
+  cost.fast_bytes = std::min(frames(touched), most) * layout.bytes;
+  cost.slow_bytes = saturating_mul(load.sequences, full * layout.extent_bytes);
+  cost.read_bytes_per_token = saturating_mul(setup.shape.seen_rows(load.tokens), token);
   if (load.tokens == 0) return cost;
-  const uint64_t all = frames(layout.full(load.tokens - 1)), layer = all / setup.shape.layers;
+  const uint64_t all = frames(layout.full(load.tokens - 1) - gone(load.tokens - 1)), layer = all / setup.shape.layers;
   const uint64_t fresh = frames(1), passing = most - std::min(most, fresh);
   if (all <= passing) return cost;
   const uint64_t kept = passing - std::min(passing, saturating_mul(2, layer));

@@ -20,7 +20,7 @@ TieredStep::TieredStep(TieredStore& store, std::vector<Place> places, std::vecto
       continue;
     }
     TieredSequence& sequence = this->sequence(slot);
-    for (uint32_t unit = 0; unit < store_.layout_.full(sequence.length); ++unit)
+    for (uint32_t unit = store_.unseen(sequence); unit < store_.layout_.full(sequence.length); ++unit)
       full_.push_back({&sequence, unit});
   }
   if (!ahead_) return;
@@ -162,10 +162,10 @@ void TieredStep::view_rows(const Query& query, base::Arena& scratch, kernels::Vi
   KVICK_CHECK(store_.shows_all(places()[query.slot]), "slot {} shows the rows that are asked for",
               query.slot);
   if (layer_ != query.layer) load(query.layer);
-  const uint32_t length = sequence(query.slot).length;
+  const uint32_t first = sequence(query.slot).first, length = sequence(query.slot).length;
   kernels::Segment segment = this->segment(query);
   out = {};
-  segment.runs = runs(query, 0, length, scratch);
+  segment.runs = runs(query, first, length, scratch);
   if (!segment.runs.empty()) out.past.push_back(segment);
   segment.runs = runs(query, length, length + places()[query.slot].fresh, scratch);
   out.fresh = segment;
@@ -181,7 +181,7 @@ void TieredStep::pin_some(const Query& query, std::span<const uint32_t> rows,
   uint32_t last = full;
   for (const uint32_t row : rows) {
     const uint32_t at = layout.full(row);
-    if (at >= full || at == last) continue;
+    if (at < store_.unseen(sequence) || at >= full || at == last) continue;
     last = at;
     const Unit unit = {&sequence, layout.index(at, query.layer, query.head)};
     if (store_.frames_->pin(unit, store_.at(sequence, unit.index), patience)) {
@@ -272,7 +272,12 @@ void TieredStep::keep_rows(uint32_t slot, std::span<const uint32_t> kept) {
 
 void TieredStep::store_full(TieredSequence& sequence, uint32_t first_unit) {
   const UnitLayout& layout = store_.layout_;
+  const uint32_t unseen = layout.full(store_.shape().first_seen(sequence.length));
   for (uint32_t unit = first_unit; unit < layout.full(sequence.length); ++unit) {
+    if (unit < unseen) {  // given back at once: see TieredStore::give_back
+      sequence.extents.push_back(kNoExtent);
+      continue;
+    }
     sequence.extents.push_back(extents_.back());
     extents_.pop_back();
     for (size_t i = 0; i < layout.regions; ++i) {

@@ -63,8 +63,24 @@ std::string TieredStore::failure_of(const Sequence& sequence) const {
 
 bool TieredStore::release(TieredSequence& sequence) {
   if (!frames_->drop(sequence, 0)) return false;
-  extents_.give(sequence.extents);
+  give_extents(std::span(sequence.extents).subspan(sequence.gone));
   return true;
+}
+
+void TieredStore::give_extents(std::span<const uint32_t> extents) noexcept {
+  for (const uint32_t& extent : extents)
+    if (extent != kNoExtent) extents_.give({&extent, 1});
+}
+
+// In order, up to the first that a transfer uses: a later commit or close gives that one back.
+void TieredStore::give_back(Sequence& of) {
+  CheckedStore::give_back(of);
+  TieredSequence& sequence = mine(of);
+  for (; sequence.gone < unseen(sequence); ++sequence.gone) {
+    const size_t first = layout_.index(sequence.gone, 0, 0);
+    if (!frames_->drop(sequence, first, first + layout_.regions)) return;
+    give_extents({&sequence.extents[sequence.gone], 1});
+  }
 }
 
 void TieredStore::release_closed() {
@@ -83,17 +99,23 @@ CheckedStore::SequenceOr TieredStore::copy_sequence(SeqId id, const Sequence& fr
   // Its frames come and go, its rows stay.
   auto& source = const_cast<TieredSequence&>(static_cast<const TieredSequence&>(from));
   auto copy = std::make_unique<TieredSequence>();
-  KVICK_TRY(copy->extents, extents_.take(layout_.full(source.length)));
+  const uint32_t gone = unseen(source), seen_tokens = source.length - gone * layout_.tokens;
+  copy->extents.reserve(layout_.full(source.length));
+  KVICK_TRY(const std::vector<uint32_t> extents, extents_.take(layout_.full(seen_tokens)));
   const uint64_t tail = source.length % layout_.tokens != 0 ? layout_.regions : 0;
-  const uint64_t streamed = copy->extents.empty() ? 0 : layout_.heads;
+  const uint64_t streamed = extents.empty() ? 0 : layout_.heads;
   if (auto claimed = claim(tail, streamed, what); !claimed.ok()) {
-    extents_.give(copy->extents);
+    extents_.give(extents);
     return claimed.error();
   }
+  copy->extents.assign(gone, kNoExtent);
+  copy->extents.insert(copy->extents.end(), extents.begin(), extents.end());
+  copy->gone = gone;
+  copy->first = source.first;
   copy->frames.assign(size_t{layout_.touched(source.length)} * layout_.regions, kNoFrame);
   copy->length = source.length;
   if (copy_units(source, *copy) && copy_tail(source, *copy)) {
-    copied_bytes_ += source.length * shape().token_bytes();
+    copied_bytes_ += seen_tokens * shape().token_bytes();
     return std::unique_ptr<Sequence>(std::move(copy));
   }
   const std::string why =
@@ -105,7 +127,7 @@ CheckedStore::SequenceOr TieredStore::copy_sequence(SeqId id, const Sequence& fr
 // A layer's heads of one unit after the other, through frames. False: one of both has failed.
 bool TieredStore::copy_units(TieredSequence& from, TieredSequence& to) {
   const size_t all = size_t{layout_.full(from.length)} * layout_.regions;
-  for (size_t first = 0; first < all; first += layout_.heads) {
+  for (size_t first = layout_.index(to.gone, 0, 0); first < all; first += layout_.heads) {
     std::vector<Unit> units;
     for (size_t index = first; index < first + layout_.heads; ++index) {
       if (!frames_->pin({&from, index}, at(from, index), Frames::Patience::kWait)) {
@@ -149,7 +171,7 @@ TieredStore::Need TieredStore::need_of(std::span<const Place> places) const {
   for (const Place& place : places) {
     const uint64_t length = place.sequence->length, then = length + place.fresh;
     need.fresh += uint64_t{layout_.touched(then) - layout_.touched(length)} * layout_.regions;
-    const uint64_t full = layout_.full(length);
+    const uint64_t full = layout_.full(length) - unseen(*place.sequence);
     const uint64_t asked =
         setup().asked ? setup().asked(place.sequence->length, place.fresh) : kShowsAll;
     need.layer += std::min(full, asked) * layout_.heads;
@@ -172,6 +194,8 @@ bool TieredStore::take_fresh(std::span<const Place> places) {
     TieredSequence& sequence = mine(*place.sequence);
     const uint64_t rows = uint64_t{sequence.length} + place.fresh;
     const size_t first = sequence.frames.size();
+    if (const size_t full = layout_.full(rows); sequence.extents.capacity() < full)
+      sequence.extents.reserve(std::max(full, 2 * sequence.extents.capacity()));
     sequence.frames.resize(size_t{layout_.touched(rows)} * layout_.regions, kNoFrame);
     for (size_t index = first; index < sequence.frames.size(); ++index)
       if (!frames_->take({&sequence, index})) return false;
@@ -229,7 +253,8 @@ Usage TieredStore::count() const {
   Usage usage;
   const FrameCounts counts = frames_->counts();
   for_each_sequence([&](SeqId, const Sequence& sequence) {
-    usage.used_bytes += sequence.length % layout_.tokens * shape().token_bytes();
+    const uint32_t seen = sequence.length - sequence.first;
+    usage.used_bytes += std::min(seen, sequence.length % layout_.tokens) * shape().token_bytes();
   });
   usage.allocated_bytes = counts.taken * layout_.bytes;
   usage.cached_bytes = cached_bytes();
@@ -249,7 +274,7 @@ std::vector<Piece> TieredStore::map() const {
         std::count_if(frames.begin(), frames.end(), [](FrameId id) { return id != kNoFrame; }));
     const uint64_t tokens = (held * layout_.tokens + layout_.regions - 1) / layout_.regions;
     return {.bytes = held * layout_.bytes,
-            .used_tokens = static_cast<uint32_t>(std::min<uint64_t>(sequence.length, tokens)),
+            .used_tokens = static_cast<uint32_t>(std::min<uint64_t>(sequence.length - sequence.first, tokens)),
             .tokens = static_cast<uint32_t>(tokens)};
   });
 }

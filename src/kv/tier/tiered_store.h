@@ -60,6 +60,10 @@ class TieredStore final : public CheckedStore {
   bool copy_units(TieredSequence& from, TieredSequence& to);
   bool copy_tail(const TieredSequence& from, TieredSequence& to);
   void free_sequence(std::unique_ptr<Sequence> sequence) override;
+  void give_back(Sequence& sequence) override;
+  void give_extents(std::span<const uint32_t> extents) noexcept;
+  // Units that hold only rows before the first that is seen.
+  uint32_t unseen(const Sequence& sequence) const { return layout_.full(sequence.first); }
   // True: nothing is left of it.
   bool release(TieredSequence& sequence);
   void release_closed();

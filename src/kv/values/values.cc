@@ -13,6 +13,11 @@ Shape Shape::of_old_rows() const {
   old.v_type = aging->v_type;
   old.max_tokens = std::max(kAgingRows, aging->old_rows(max_tokens));
   old.aging.reset();
+  // Of rows that are old once so many tokens are there, the last is followed by at least
+  // aging->window others: a query sees so many fewer. Chunks begin where recent rows say: what they
+  // show is within a sliding window of their size.
+  if (window > 0) old.window = window > aging->window ? window - aging->window : 1;
+  old.chunked = false;
   return old;
 }
 

@@ -1,0 +1,125 @@
+#pragma once
+// Internal to paged.cc.
+
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "kv/prefix/prefix_tree.h"
+#include "kv/rows/row_store.h"
+#include "kv/rows/segment.h"
+
+namespace kvick::kv {
+
+struct PagedOptions {
+  uint32_t block_rows;
+  bool prefix;
+  Eviction eviction;
+  Pages pages;
+};
+
+struct PagedSequence : Sequence {
+  Owner owner;
+  // By number; the first `gone` were given back.
+  std::vector<BlockId> blocks;
+  uint32_t gone = 0;
+  // Of the committed rows, up to the first that is not known.
+  std::vector<Token> tokens;
+  bool known = true;
+  // The first `published` blocks are those on the path to `tip`, which the tree holds.
+  PrefixTree::Node* tip = nullptr;
+  uint32_t published = 0;
+
+  std::span<const BlockId> held() const { return std::span(blocks).subspan(gone); }
+};
+
+class PagedStore final : public RowStore {
+ public:
+  PagedStore(const Setup& setup, const PagedOptions& options, BlockPool pool)
+      : RowStore(setup),
+        options_(options),
+        pool_(std::move(pool)),
+        tree_(pool_, options.eviction, setup.clock) {}
+
+  void add_runs(const Sequence& of, uint32_t begin, uint32_t end,
+                std::vector<kernels::Run>& runs) const override;
+  kernels::Segment segment(const Sequence&, uint32_t layer, uint32_t head) const override {
+    return segment_of(setup(), layer, head, pool_.base(layer, head, false),
+                      pool_.base(layer, head, true));
+  }
+  std::vector<Piece> map() const override;
+
+ private:
+  friend class PagedStep;
+
+  static PagedSequence& mine(Sequence& sequence) { return static_cast<PagedSequence&>(sequence); }
+
+  uint32_t blocks_for(uint64_t rows) const {
+    return static_cast<uint32_t>((rows + pool_.rows() - 1) / pool_.rows());
+  }
+
+  std::unique_ptr<Sequence> make_sequence(std::span<const Token> prompt,
+                                          const Owner& owner) override;
+  SequenceOr copy_sequence(SeqId, const Sequence& from) override;
+  void free_sequence(std::unique_ptr<Sequence> sequence) override;
+  void give_back(Sequence& of) override;
+
+  // What a place needs beyond the blocks that it has.
+  struct Need {
+    uint32_t blocks = 0;
+    bool copy = false;  // and one for its last block, which others use and it writes into
+  };
+  std::vector<Need> needs_of(std::span<const Place> places) const;
+  StepOr start(std::vector<Place> places) override;
+  base::Result<std::vector<BlockId>, Shortage> take(uint64_t count, size_t sequences);
+  std::optional<BlockId> take_one();
+  void copy_last(PagedSequence& sequence, BlockId to);
+  // After a commit: full blocks become known, and what was taken for rows that were not kept goes.
+  // Does not throw std::bad_alloc.
+  void settle(PagedSequence& sequence);
+  void publish_full(PagedSequence& sequence);
+  void publish_tail(PagedSequence& sequence);
+
+  uint64_t held_bytes() const override { return pool_.taken() * pool_.block_bytes(); }
+  uint64_t cached_bytes() const override { return tree_.unused() * pool_.block_bytes(); }
+  uint64_t evict(uint64_t bytes) override {
+    const uint64_t before = held_bytes();
+    while (before - held_bytes() < bytes && tree_.evict()) continue;
+    return before - held_bytes();
+  }
+
+  // What sequences have of a block.
+  struct Held {
+    uint32_t users = 0;
+    uint32_t most = 0, two = 0;  // rows: the most, and what at least two of them have
+    SeqId first{};               // of them
+  };
+  std::vector<Held> held_blocks() const;
+  Usage count() const override;
+
+  PagedOptions options_;
+  BlockPool pool_;
+  PrefixTree tree_;
+  uint64_t copied_bytes_ = 0;
+};
+
+class PagedStep final : public RowStep {
+ public:
+  PagedStep(PagedStore& store, std::vector<Place> places)
+      : RowStep(store, std::move(places)), store_(store) {}
+
+ private:
+  void use(uint32_t) override {}
+  std::byte* fresh_row(uint32_t slot, uint32_t layer, uint32_t head, bool is_v,
+                       uint32_t i) const override;
+  void write_rows(uint32_t layer, const float* k, const float* v) override;
+  void keep_rows(uint32_t slot, std::span<const uint32_t> kept) override;
+
+  PagedSequence& sequence(uint32_t slot) const {
+    return static_cast<PagedSequence&>(*places()[slot].sequence);
+  }
+
+  PagedStore& store_;
+};
+
+}  // namespace kvick::kv

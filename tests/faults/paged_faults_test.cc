@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "allocations.h"
+
 #include "kv/contract/facet_calls.h"
 #include "kv/registry/registry.h"
 #include "kv/testing/shown.h"

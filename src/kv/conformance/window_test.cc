@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/check.h"
+#include "kv/rows/reservation.h"
 #include "kv/rows/row_store.h"
 #include "kv/testing/player.h"
 
@@ -11,8 +12,8 @@ namespace kvick::kv::test {
 namespace {
 
 constexpr const char* kSpecs[] = {
-    "virtual", "virtual:hugepages=on", "bmc", "bmc:r=1", "bmc:r=7", "bmc:r=100000", "iterative",
-    "upfront",
+    "virtual", "virtual:hugepages=on", "bmc",       "bmc:r=1",
+    "bmc:r=7", "bmc:r=100000",         "iterative", "upfront",
 };
 
 // Rows of 256 bytes: 16 fit a page.
@@ -97,8 +98,7 @@ uint64_t most_bytes(const std::string& text, const Shape& shape, uint64_t step_r
 }
 
 TEST_P(Window, RandomOperationsAgreeWithTheTrivialModelAndHoldNoMoreThanTheWindowAndAUnit) {
-  const uint64_t cap =
-      cost({shape().max_tokens, 2}).fast_bytes + 150 * shape().token_bytes();
+  const uint64_t cap = cost({shape().max_tokens, 2}).fast_bytes + 150 * shape().token_bytes();
   const Case test = {spec(), shape().k_type, shape().v_type};
   const uint32_t from = seed();
   int shortages = 0;
@@ -180,7 +180,7 @@ TEST_P(Window, RowsThatAreSeenCanBeReadAndAppended) {
   const Rows moved(p.twin[a].begin() + first, p.twin[a].end());
   std::vector<std::byte> one(shape().token_bytes());
   if (first > 0) EXPECT_THROW(rows.read_rows(a, first - 1, 1, one), base::Bug);
-  ASSERT_TRUE(rows.append_rows(b, std::vector<Token>(moved.begin(), moved.end()), bytes).ok());
+  ASSERT_TRUE(append_rows(*p.store, b, std::vector<Token>(moved.begin(), moved.end()), bytes).ok());
   p.twin[b].insert(p.twin[b].end(), moved.begin(), moved.end());
   p.expect_contents();
 }

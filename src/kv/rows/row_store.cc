@@ -8,11 +8,13 @@ namespace kvick::kv {
 
 StoreFacets RowStore::facets() {
   StoreFacets facets = CheckedStore::facets();
-  const bool alone =
-      kernels::rows_together(shape().k_type) == 1 && kernels::rows_together(shape().v_type) == 1;
   // With a window the rows of a prompt that are still there are not all that its prefix needs.
-  if (alone && shape().window == 0) facets.rows = this;
+  if (rows_move() && shape().window == 0) facets.rows = this;
   return facets;
+}
+
+bool RowStore::rows_move() const {
+  return kernels::rows_together(shape().k_type) == 1 && kernels::rows_together(shape().v_type) == 1;
 }
 
 void RowStore::check_movable(uint64_t rows, uint64_t bytes) const {

@@ -25,15 +25,14 @@ class RowStore : public CheckedStore, public RowMover {
 
  private:
   friend class RowStep;
+  bool rows_move() const;  // whether each is stored on its own
   void check_movable(uint64_t rows, uint64_t bytes) const;
 };
 
 // Answers view() from the above.
 class RowStep : public CheckedStep, public RowSink {
  public:
-  StepFacets facets() override {
-    return {.sink = store_.facets().rows != nullptr ? this : nullptr};
-  }
+  StepFacets facets() override { return {.sink = store_.rows_move() ? this : nullptr}; }
   void put(std::span<const std::byte> rows) final;
 
  protected:

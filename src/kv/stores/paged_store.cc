@@ -143,8 +143,7 @@ base::Result<std::vector<BlockId>, Shortage> PagedStore::take(uint64_t count, si
   std::vector<BlockId> taken;
   taken.reserve(count);
   while (taken.size() < count) {
-    const std::optional<BlockId> id =
-        pool_.free() > 0 || tree_.evict() ? take_one() : std::nullopt;
+    const std::optional<BlockId> id = pool_.free() > 0 || tree_.evict() ? take_one() : std::nullopt;
     if (id.has_value()) {
       taken.push_back(*id);
       continue;
@@ -195,8 +194,8 @@ void PagedStore::publish_full(PagedSequence& sequence) {
   for (; (sequence.published + 1) * uint64_t{rows} <= sequence.length; ++sequence.published) {
     const uint32_t at = sequence.published;
     PrefixTree::Node* const tip = tree_.publish(
-        sequence.owner, sequence.tip,
-        std::span(sequence.tokens).subspan(size_t{at} * rows, rows), sequence.blocks[at]);
+        sequence.owner, sequence.tip, std::span(sequence.tokens).subspan(size_t{at} * rows, rows),
+        sequence.blocks[at]);
     tree_.hold(tip);
     tree_.let_go(std::exchange(sequence.tip, tip));
     sequence.blocks[at] = PrefixTree::block_of(tip);

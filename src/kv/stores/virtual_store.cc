@@ -223,7 +223,8 @@ void VirtualStore::give_back(Sequence& moved) {
   if (from == to) return;
   for (uint32_t layer = 0; layer < shape().layers; ++layer)
     for (const bool is_v : {false, true}) {
-      const Span own = {begin_of(std::max(from, shared), is_v), begin_of(std::max(to, shared), is_v)};
+      const Span own = {begin_of(std::max(from, shared), is_v),
+                        begin_of(std::max(to, shared), is_v)};
       if (in_own && sequence.touched_rows[layer] > shared && own.bytes() > 0) {
         release(sequence, layer, is_v, own);
         count_bytes(sequence, shape().kv_heads * own.bytes(), 0);
@@ -299,8 +300,7 @@ Usage VirtualStore::count() const {
     const auto& sequence = static_cast<const VirtualSequence&>(one);
     const uint32_t first = sequence.first, shared = std::max(first, sequence.shared);
     const uint32_t end = sequence.is_fork() ? shared : sequence.length;
-    if (sequence.memory.rows == nullptr || sequence.is_fork())
-      used += sequence.length - shared;
+    if (sequence.memory.rows == nullptr || sequence.is_fork()) used += sequence.length - shared;
     if (sequence.memory.rows == nullptr || first == end) return;
     auto& marks = held[sequence.memory.rows.get()];
     marks.insert(marks.end(), {{first, 1}, {end, -1}});

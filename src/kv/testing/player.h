@@ -1,5 +1,6 @@
 #pragma once
-// Random operations on a store beside a trivial model.
+// Random operations on a store beside a trivial model. Larger than 150 lines because it is the
+// source of several tests.
 
 #include <algorithm>
 #include <cstdlib>

@@ -23,13 +23,13 @@ inline constexpr uint32_t kNoExtent = UINT32_MAX;
 // What a store over a slower tier keeps for a sequence. Frames writes `frames`, `failure` and
 // `transfers`.
 struct TieredSequence : Sequence {
-  std::vector<FrameId> frames;    // per unit and [layer][kv head], kNoFrame if it has none
+  std::vector<FrameId> frames;  // per unit and [layer][kv head], kNoFrame if it has none
   // Per unit that is full: where it is in the slower tier, kNoExtent if nowhere. The first `gone`
   // units were given back.
   std::vector<uint32_t> extents;
   uint32_t gone = 0;
-  std::string failure;            // why its rows are lost; empty: they are not
-  uint32_t transfers = 0;         // under way on its behalf
+  std::string failure;     // why its rows are lost; empty: they are not
+  uint32_t transfers = 0;  // under way on its behalf
 };
 
 // One unit of a sequence, by its index in `frames`.

@@ -5,7 +5,7 @@
 
 #include "allocations.h"
 
-#include "kv/contract/facet_calls.h"
+#include "kv/strategy/facet_calls.h"
 #include "kv/registry/registry.h"
 #include "kv/testing/shown.h"
 

@@ -3,7 +3,7 @@
 // embedding: Bounded-Cache Transformer (Yi et al. 2024). What a file holds:
 // docs/reference/bct-format.md; what is computed: docs/adr/0008-a-memory-of-slots.md.
 
-#include "kv/contract/model_facts.h"
+#include "kv/strategy/model_facts.h"
 #include "model/blocks/block.h"
 
 namespace kvick::model {

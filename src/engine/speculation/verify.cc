@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "kv/strategy/facet_calls.h"
+
 namespace kvick::engine {
 
 FreshTokens::FreshTokens(Token last, const DraftTree& tree) : tokens{last}, parents{-1} {

@@ -12,8 +12,8 @@ namespace kvick::kv::test {
 namespace {
 
 constexpr const char* kSpecs[] = {
-    "virtual", "virtual:hugepages=on", "bmc",       "bmc:r=1",
-    "bmc:r=7", "bmc:r=100000",         "iterative", "upfront",
+    "virtual", "virtual:hugepages=on", "bmc", "bmc:r=1", "bmc:r=7", "bmc:r=100000", "iterative",
+    "upfront",
 };
 
 // Rows of 256 bytes: 16 fit a page.
@@ -51,7 +51,7 @@ std::vector<Form> forms() {
       form("latent_window_8",
            [](Shape& shape) {
              shape.v_dim = 32, shape.latent = true, shape.window = 8;
-             shape.k_type = shape.v_type = kernels::DType::kQ8;
+             shape.k_type = shape.v_type = kernels::DType::kStatic8;
            }),
   };
 }
@@ -97,8 +97,9 @@ uint64_t most_bytes(const std::string& text, const Shape& shape, uint64_t step_r
   return std::min<uint64_t>(rows + unit - 1, shape.max_tokens) * shape.token_bytes();
 }
 
-TEST_P(Window, RandomOperationsAgreeWithTheTrivialModelAndHoldNoMoreThanTheWindowAndAUnit) {
-  const uint64_t cap = cost({shape().max_tokens, 2}).fast_bytes + 150 * shape().token_bytes();
+TEST_P(Window, RandomOperationsAgreeWithTheTrivialModel) {
+  const uint64_t cap =
+      cost({shape().max_tokens, 2}).fast_bytes + 150 * shape().token_bytes();
   const Case test = {spec(), shape().k_type, shape().v_type};
   const uint32_t from = seed();
   int shortages = 0;
@@ -106,16 +107,24 @@ TEST_P(Window, RandomOperationsAgreeWithTheTrivialModelAndHoldNoMoreThanTheWindo
   for (uint32_t round = 0; round < kRounds || (shortages == 0 && round < kMostRounds); ++round) {
     SCOPED_TRACE("KVICK_TEST_SEED=" + std::to_string(from + round));
     Player player(test, shape(), cap, from + round);
-    player.play(250, [&] {
-      if (shape().window == 0) return;
-      uint64_t most = 0;
-      for (const auto& [seq, rows] : player.pair().twin)
-        most += most_bytes(spec(), shape(), player.step_rows(seq));
-      ASSERT_LE(player.pair().store->usage().allocated_bytes, most);
-    });
+    player.play(250);
     shortages += player.shortages();
   }
   EXPECT_GT(shortages, 0);  // else the test tests less than it says
+}
+
+TEST_P(Window, RandomOperationsHoldNoMoreThanTheWindowAndAUnit) {
+  if (shape().window == 0) GTEST_SKIP() << "holds all rows";
+  const Case test = {spec(), shape().k_type, shape().v_type};
+  const uint32_t from = seed();
+  SCOPED_TRACE("KVICK_TEST_SEED=" + std::to_string(from));
+  Player player(test, shape(), UINT64_MAX, from);
+  player.play(250, [&] {
+    uint64_t most = 0;
+    for (const auto& [seq, rows] : player.pair().twin)
+      most += most_bytes(spec(), shape(), player.step_rows(seq));
+    ASSERT_LE(player.pair().store->usage().allocated_bytes, most);
+  });
 }
 
 // Steps of changing sizes, with rows that are not kept.
@@ -129,8 +138,9 @@ TEST_P(Window, ALongSequenceHoldsNoMoreThanTheWindowAndAUnit) {
     ASSERT_NE(step, nullptr) << p.shortage.what;
     write_all(*step, p.shape, p.fresh);
     p.expect_all_shown(*step);
-    p.commit(*step, {.rows = {i % 3 == 0 ? std::vector<uint32_t>{0, fresh - 1}
-                                         : std::vector<uint32_t>{0}}});
+    std::vector<uint32_t> kept = {0};
+    if (i % 3 == 0 && fresh > 1) kept.push_back(fresh - 1);
+    p.commit(*step, {.rows = {kept}});
     const Usage usage = p.store->usage();
     ASSERT_LE(usage.allocated_bytes, most_bytes(spec(), shape(), fresh));
     ASSERT_EQ(usage.used_bytes, shape().used_bytes(p.store->length(a)));
@@ -179,7 +189,9 @@ TEST_P(Window, RowsThatAreSeenCanBeReadAndAppended) {
   rows.read_rows(a, first, count, bytes);
   const Rows moved(p.twin[a].begin() + first, p.twin[a].end());
   std::vector<std::byte> one(shape().token_bytes());
-  if (first > 0) EXPECT_THROW(rows.read_rows(a, first - 1, 1, one), base::Bug);
+  if (first > 0) {
+    EXPECT_THROW(rows.read_rows(a, first - 1, 1, one), base::Bug);
+  }
   ASSERT_TRUE(append_rows(*p.store, b, std::vector<Token>(moved.begin(), moved.end()), bytes).ok());
   p.twin[b].insert(p.twin[b].end(), moved.begin(), moved.end());
   p.expect_contents();

@@ -28,8 +28,9 @@ struct Room {
 // What is done about them before a step.
 struct Move {
   uint32_t capacity = 0;  // of new blocks; 0: the old ones stay
+  bool smaller = false;   // than an old one
+  bool needed = false;    // else the rows fit into the old ones, too
   bool to_front = false;  // the old ones, with the rows that are seen
-  bool shrinks = false;   // the rows would fit
 };
 
 // Capacity of a new block for a step of so many fresh rows, which fit. A step of up to a unit gets
@@ -47,15 +48,17 @@ uint32_t capacity_for_step(const Shape& shape, const Growth& growth, const Room&
 
 Move move_for(const Shape& shape, const Growth& growth, const Room& room, uint64_t fresh) {
   const uint32_t wanted = capacity_for_step(shape, growth, room, fresh);
-  if (growth.at_every_step) return {.capacity = wanted};
-  const bool fits = room.length - room.first + fresh <= room.least;
-  if (!fits) return {.capacity = wanted};
-  if (shape.window > 0) {
-    const uint64_t unit = std::min(growth.unit_rows, growth.most_spare_rows);
-    if (room.most > shape.window - uint64_t{1} + fresh + unit - 1)
-      return {.capacity = wanted, .shrinks = true};
-  }
-  return {.to_front = room.length - room.base + fresh > room.least};
+  const Move grown = {.capacity = wanted, .smaller = wanted < room.most};
+  const bool needed = room.length - room.first + fresh > room.least;
+  if (needed || growth.at_every_step)
+    return {.capacity = wanted, .smaller = grown.smaller, .needed = true};
+  const bool fits_behind = room.length - room.base + fresh <= room.least;
+  const uint64_t unit = std::min(growth.unit_rows, growth.most_spare_rows);
+  const bool too_large =
+      shape.window > 0 && room.most > shape.window - uint64_t{1} + fresh + unit - 1;
+  // A larger block, so that the window moves once in a unit.
+  if (too_large || (!fits_behind && wanted > room.least)) return grown;
+  return {.to_front = !fits_behind};
 }
 
 class BucketStore final : public ContiguousStore, public Buckets {
@@ -116,8 +119,10 @@ class BucketStore final : public ContiguousStore, public Buckets {
 
   SequenceOr make_room_for_fork(SeqId id, const ContiguousSequence& from) override {
     auto sequence = empty();
-    sequence->first = sequence->base = from.first;
-    if (from.length == from.first) return std::unique_ptr<Sequence>(std::move(sequence));
+    if (from.length == from.first) {
+      sequence->first = sequence->base = from.first;
+      return std::unique_ptr<Sequence>(std::move(sequence));
+    }
     const uint32_t capacity = capacity_for_step(shape(), growth_, room_of(from), 0);
     const uint64_t then = allocated_bytes_ + shape().layers * layer_bytes(capacity);
     if (auto shortage =
@@ -129,6 +134,7 @@ class BucketStore final : public ContiguousStore, public Buckets {
       free_sequence(std::move(sequence));
       return refused(then);
     }
+    sequence->first = sequence->base = from.first;
     return std::unique_ptr<Sequence>(std::move(sequence));
   }
 
@@ -143,47 +149,60 @@ class BucketStore final : public ContiguousStore, public Buckets {
     allocated_bytes_ -= sequence_bytes(bucket(*sequence));
   }
 
-  Move move_of(const Place& place, bool may_shrink) const {
+  Move move_of(const Place& place, bool only_needed) const {
     const Room room = room_of(bucket(*place.sequence));
     const Move move = move_for(shape(), growth_, room, place.fresh);
-    if (!move.shrinks || may_shrink) return move;
+    if (move.capacity == 0 || move.needed || !only_needed) return move;
     return {.to_front = room.length - room.base + place.fresh > room.least};
+  }
+
+  std::vector<Move> moves_of(std::span<const Place> places, bool only_needed) const {
+    std::vector<Move> moves;
+    for (const Place& place : places) moves.push_back(move_of(place, only_needed));
+    return moves;
+  }
+  // Those that get new blocks: the smaller ones first, which leave room for the others.
+  template <class Use>
+  void for_each_growth(std::span<const Place> places, std::span<const Move> moves,
+                       const Use& use) const {
+    for (const bool smaller : {true, false})
+      for (size_t i = 0; i < places.size(); ++i) {
+        BucketSequence& sequence = bucket(*places[i].sequence);
+        const uint32_t rows = moves[i].capacity;
+        if (rows > 0 && moves[i].smaller == smaller) use(sequence, rows);
+      }
   }
 
   // The most bytes that are held at once while all places grow, one layer after the other: the old
   // rows of a layer are given back when they have been copied.
-  uint64_t peak_bytes(std::span<const Place> places, bool may_shrink) const {
+  uint64_t peak_bytes(std::span<const Place> places, std::span<const Move> moves) const {
     uint64_t held = allocated_bytes_, peak = held;
-    for (const Place& place : places) {
-      const uint32_t rows = move_of(place, may_shrink).capacity;
-      if (rows == 0) continue;
+    for_each_growth(places, moves, [&](const BucketSequence& sequence, uint32_t rows) {
       for (uint32_t layer = 0; layer < shape().layers; ++layer) {
         peak = std::max(peak, held + layer_bytes(rows));
-        held += layer_bytes(rows) - layer_bytes(capacity(bucket(*place.sequence), layer));
+        held += layer_bytes(rows) - layer_bytes(capacity(sequence, layer));
       }
-    }
+    });
     return peak;
   }
 
   base::Status<Shortage> make_room(std::span<const Place> places) override {
     const std::string what = fmt::format("a step of {} sequences", places.size());
-    // A smaller block is held beside the larger one: without room for it that one stays.
-    bool may_shrink = shape().window > 0;
-    uint64_t peak = peak_bytes(places, may_shrink);
-    if (may_shrink && shortage_of(allocated_bytes_, peak, what)) {
-      may_shrink = false;
-      peak = peak_bytes(places, may_shrink);
-    }
+    std::vector<Move> moves = moves_of(places, false);
+    // A block of the right size is held beside the old one: without room for it that one stays.
+    if (shape().window > 0 && shortage_of(allocated_bytes_, peak_bytes(places, moves), what))
+      moves = moves_of(places, true);
+    const uint64_t peak = peak_bytes(places, moves);
     if (auto shortage = over_cap(allocated_bytes_, peak, what)) return *shortage;
     try {
-      for (const Place& place : places) {
-        const Move move = move_of(place, may_shrink);
-        if (move.capacity > 0) grow(bucket(*place.sequence), move.capacity);
-        if (move.to_front) move_to_front(bucket(*place.sequence), 0);
-      }
+      for_each_growth(places, moves, [&](BucketSequence& sequence, uint32_t rows) {
+        grow(sequence, rows);
+      });
     } catch (const std::bad_alloc&) {  // layers that have grown keep their new size, and every row
       return refused(peak);
     }
+    for (size_t i = 0; i < places.size(); ++i)
+      if (moves[i].to_front) move_to_front(bucket(*places[i].sequence), 0);
     return base::Done{};
   }
 

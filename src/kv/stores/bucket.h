@@ -3,10 +3,10 @@
 // V) and the two schemes that it lies between (sections II-B and II-C) allocate them. Strategies
 // differ in one number.
 //
-// With a window (Shape::window) a block has room for the window and one unit of rows: when fresh
-// rows do not fit behind the others, those that are still seen move to the front of it, which is
-// once in unit_rows tokens. A step of more rows gets a larger block, and the next one a smaller
-// one again.
+// With a window (Shape::window) a block grows until it has room for the window and one unit of
+// rows: from then on, when fresh rows do not fit behind the others, those that are still seen move
+// to the front of it, which is once in unit_rows tokens. A step of more rows gets a larger block,
+// and the next one a smaller one again.
 
 #include "kv/stores/contiguous.h"
 

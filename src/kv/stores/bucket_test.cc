@@ -13,11 +13,14 @@ namespace {
 
 // Blocks of rows are the only over-aligned arrays of this program: counted here, in bytes.
 std::atomic<uint64_t> live_bytes = 0, live_blocks = 0;
+std::atomic<uint64_t> blocks_allowed = UINT64_MAX;  // then the system has no more
 constexpr size_t kHead = 64;  // the size is kept in front of the block
 
 }  // namespace
 
 void* operator new[](size_t bytes, std::align_val_t align) {
+  if (blocks_allowed == 0) throw std::bad_alloc();
+  if (blocks_allowed != UINT64_MAX) --blocks_allowed;
   const size_t whole = (bytes + 2 * kHead - 1) / kHead * kHead;
   auto* block = static_cast<std::byte*>(std::aligned_alloc(static_cast<size_t>(align), whole));
   if (block == nullptr) throw std::bad_alloc();
@@ -183,6 +186,77 @@ TEST(Buckets, ARefusalOfTheSystemIsAShortage) {
   EXPECT_EQ(p.store->usage().allocated_bytes, 0u);
 }
 #endif
+
+Shape with_window(uint32_t rows) {
+  Shape shape = kShape;
+  shape.window = rows;
+  return shape;
+}
+
+TEST(Buckets, WithAWindowHoldAUnitMoreAndMoveTheWindowOnceInAUnit) {
+  Pair p("bmc:r=16", with_window(10));
+  const SeqId a = p.open();
+  p.add(a, 1);
+  EXPECT_EQ(p.store->usage().allocated_bytes, rows(16));
+  for (int i = 0; i < 16; ++i) p.add(a, 1);  // 25 rows: the window before a step, and a unit
+  EXPECT_EQ(p.store->usage().allocated_bytes, rows(25));
+  EXPECT_EQ(p.store->usage().copied_bytes, rows(9));
+  for (int i = 0; i < 15; ++i) p.add(a, 1);
+  EXPECT_EQ(p.store->usage().copied_bytes, rows(9));
+  for (int i = 0; i < 17; ++i) p.add(a, 1);
+  EXPECT_EQ(p.store->usage().copied_bytes, rows(27));
+  EXPECT_EQ(p.store->usage().allocated_bytes, rows(25));
+  p.expect_contents();
+}
+
+TEST(Buckets, AfterALargeStepTheNextOneTakesSmallerBlocksUnlessThereIsNoRoomForThem) {
+  for (const bool room : {true, false}) {
+    Pair p("bmc:r=16", with_window(10), room ? UINT64_MAX : rows(69));
+    const SeqId a = p.open();
+    p.add(a, 60);
+    EXPECT_EQ(p.store->usage().allocated_bytes, rows(64));
+    p.add(a, 1);
+    EXPECT_EQ(p.store->usage().allocated_bytes, rows(room ? 25 : 64));
+    p.expect_contents();
+  }
+}
+
+TEST(Buckets, WithAWindowSpareRowsAreThoseThatMoveNothing) {
+  for (const char* spec : {"bmc:r=1", "bmc:r=7", "bmc:r=100000", "upfront"}) {
+    Pair p(spec, with_window(10));
+    const SeqId a = p.open();
+    p.add(a, 13);
+    while (p.store->length(a) < 90) {
+      ASSERT_NE(p.begin({{a, 1}}), nullptr);
+      const uint32_t spare = spare_rows(*p.store, a);
+      const uint64_t copied = p.store->usage().copied_bytes;
+      if (p.store->length(a) + spare + 1 > kShape.max_tokens) break;
+      ASSERT_NE(p.begin({{a, spare}}), nullptr);
+      EXPECT_EQ(p.store->usage().copied_bytes, copied);
+      ASSERT_NE(p.begin({{a, spare + 1}}), nullptr);
+      EXPECT_GT(p.store->usage().copied_bytes, copied);
+      p.add(a, 1);
+    }
+  }
+}
+
+// Layers that have grown have the first row that is seen in front, and so have the others then.
+TEST(Buckets, ARefusalBetweenTwoLayersLosesNoRowOfAWindow) {
+  for (const uint64_t allowed : {0u, 1u, 2u}) {
+    Pair p("bmc:r=16", with_window(10));
+    const SeqId a = p.open();
+    for (int i = 0; i < 40; ++i) p.add(a, 1);
+    for (const uint32_t fresh : {30u, 20u}) {
+      blocks_allowed = allowed;
+      EXPECT_EQ(p.begin({{a, fresh}}), nullptr);
+      blocks_allowed = UINT64_MAX;
+    }
+    p.expect_contents();
+    p.add(a, 18);
+    p.expect_contents();
+    EXPECT_EQ(live_bytes, p.store->usage().allocated_bytes);
+  }
+}
 
 TEST(Buckets, CostsOfAbsurdLoadsDoNotWrapAround) {
   const kv::Setup setup = {

@@ -113,6 +113,18 @@ void VirtualStore::release_gaps(const SharedRows& rows, uint32_t layer, bool is_
   });
 }
 
+// Of the rows from `from` on, those that the sequence has moved past.
+void VirtualStore::give_back_in_file(const VirtualSequence& sequence, uint32_t from, uint32_t layer,
+                                     bool is_v) {
+  const SharedRows& rows = *sequence.memory.rows;
+  const uint32_t to = sequence.first, shared = sequence.shared;
+  if (sequence.is_fork() && from >= shared) return;
+  Span span = {begin_of(from, is_v), begin_of(to, is_v)};
+  if (sequence.is_fork() && to >= shared) span.end = end_of(shared, is_v);
+  allocated_bytes_ -= gap_bytes(rows, layer, is_v, span);
+  release_gaps(rows, layer, is_v, span);
+}
+
 // All that its sequences need of it.
 uint64_t VirtualStore::file_bytes(const SharedRows& rows) const {
   uint64_t bytes = 0;

@@ -283,9 +283,9 @@ TEST(VirtualFork, OfHugePagesIsACopy) {
 }
 
 // Whatever happens, usage is what the kernel counts.
-TEST(VirtualFork, UsageIsTheKernelsCountAfterRandomOperations) {
-  Forks p;
-  std::mt19937 random(7);
+void expect_the_kernels_count(const Shape& shape, uint32_t seed) {
+  Forks p("virtual", shape);
+  std::mt19937 random(seed);
   const auto below = [&](size_t n) { return static_cast<uint32_t>(random() % n); };
   const auto any = [&] { return std::next(p.twin.begin(), below(p.twin.size()))->first; };
   for (int i = 0; i < 300; ++i) {
@@ -298,13 +298,83 @@ TEST(VirtualFork, UsageIsTheKernelsCountAfterRandomOperations) {
       p.close(any());
     } else if (const SeqId seq = any(); p.twin[seq].size() < 1'800) {
       auto step = p.begin({{seq, 1 + below(150)}});
-      write_all(*step, kShape, p.fresh);
+      write_all(*step, shape, p.fresh);
+      p.expect_all_shown(*step);
       if (below(3) != 0) p.commit(*step, {.rows = {std::vector<uint32_t>(below(2), 0)}});
       step.reset();
       if (below(2) != 0) p.add(seq, 1 + below(50));
     }
     ASSERT_EQ(p.store->usage().allocated_bytes, kernel_pages().all()) << i;
   }
+  p.expect_contents();
+  while (!p.twin.empty()) p.close(any());
+  p.expect_pages(0, 0);
+}
+
+TEST(VirtualFork, UsageIsTheKernelsCountAfterRandomOperations) {
+  expect_the_kernels_count(kShape, 7);
+}
+
+TEST(VirtualFork, UsageIsTheKernelsCountAfterRandomOperationsWithAWindow) {
+  for (const uint32_t window : {1u, 100u, 700u})
+    for (const bool chunked : {false, true}) {
+      SCOPED_TRACE(fmt::format("{} tokens, chunked: {}", window, chunked));
+      Shape shape = kShape;
+      shape.window = window;
+      shape.chunked = chunked;
+      expect_the_kernels_count(shape, window);
+    }
+}
+
+Shape with_window(uint32_t rows) {
+  Shape shape = kShape;
+  shape.head_dim = 32;  // 64 rows a page
+  shape.window = rows;
+  return shape;
+}
+
+TEST(VirtualFork, APageOfTheFileGoesOnceTheWriterAndAllForksHaveMovedPastIt) {
+  const Shape shape = with_window(64);
+  Forks p("virtual", shape);
+  const SeqId a = p.open();
+  p.add(a, 128);  // 63 rows are seen, of one page
+  p.expect_pages(pages(1), 0);
+  const SeqId b = p.fork(a), c = p.fork(a);
+  p.add(a, 256);  // not those pages of the file that the step wrote and nobody sees any more
+  p.expect_pages(pages(2), 0);
+  p.add(b, 64);
+  p.expect_pages(pages(2), pages(1));
+  p.add(c, 62);  // it still sees the last of the rows that it shares
+  p.expect_pages(pages(2), pages(2));
+  p.add(c, 1);
+  p.expect_pages(pages(1), pages(2));
+  p.expect_contents();
+  p.add(b, 64);
+  p.expect_pages(pages(1), pages(2));
+  p.close(a);
+  p.expect_pages(0, pages(2));
+  p.expect_contents();
+}
+
+TEST(VirtualFork, RowsOfAClosedWriterGoAsItsForkMovesOn) {
+  const Shape shape = with_window(129);
+  Forks p("virtual", shape);
+  const SeqId a = p.open();
+  p.add(a, 192);  // rows from 64 on are seen: two pages
+  const SeqId b = p.fork(a);
+  p.close(a);
+  p.expect_pages(pages(2), 0);
+  p.add(b, 63);
+  p.expect_pages(pages(2), pages(1));
+  p.add(b, 1);
+  p.expect_pages(pages(1), pages(1));
+  p.expect_contents();
+  const SeqId c = p.fork(b);  // of which `b` moves to a range of its own
+  p.add(b, 64);
+  p.expect_pages(pages(3), 0);
+  p.add(c, 64);
+  EXPECT_EQ(p.store->usage().shared_bytes, 64 * shape.token_bytes());
+  p.expect_pages(pages(2), pages(1));
   p.expect_contents();
 }
 

@@ -217,27 +217,24 @@ void VirtualStore::release(const VirtualSequence& sequence, uint32_t layer, bool
 void VirtualStore::give_back(Sequence& moved) {
   VirtualSequence& sequence = mine(moved);
   const uint32_t from = sequence.first, to = shape().first_seen(sequence.length);
-  const uint32_t shared = sequence.shared;
-  const bool in_own = sequence.memory.own.data() != nullptr;
-  sequence.first = to;
   if (from == to) return;
+  sequence.first = to;
   for (uint32_t layer = 0; layer < shape().layers; ++layer)
     for (const bool is_v : {false, true}) {
-      const Span own = {begin_of(std::max(from, shared), is_v),
-                        begin_of(std::max(to, shared), is_v)};
-      if (in_own && sequence.touched_rows[layer] > shared && own.bytes() > 0) {
-        release(sequence, layer, is_v, own);
-        count_bytes(sequence, shape().kv_heads * own.bytes(), 0);
-      }
-      if (sequence.memory.rows == nullptr) continue;
-      Span file = own;
-      if (in_own)
-        file = {begin_of(from, is_v), to < shared ? begin_of(to, is_v) : end_of(shared, is_v)};
-      if (in_own && from >= shared) continue;
-      if (file.bytes() == 0) continue;
-      allocated_bytes_ -= gap_bytes(*sequence.memory.rows, layer, is_v, file);
-      release_gaps(*sequence.memory.rows, layer, is_v, file);
+      if (sequence.memory.own.data() != nullptr) give_back_own(sequence, from, layer, is_v);
+      if (sequence.memory.rows != nullptr) give_back_in_file(sequence, from, layer, is_v);
     }
+}
+
+void VirtualStore::give_back_own(const VirtualSequence& sequence, uint32_t from, uint32_t layer,
+                                 bool is_v) {
+  const uint32_t shared = sequence.shared;
+  if (sequence.touched_rows[layer] <= shared) return;
+  const Span span = {begin_of(std::max(from, shared), is_v),
+                     begin_of(std::max(sequence.first, shared), is_v)};
+  if (span.bytes() == 0) return;
+  count_bytes(sequence, shape().kv_heads * span.bytes(), 0);
+  release(sequence, layer, is_v, span);
 }
 
 uint64_t VirtualStore::sequence_bytes(const ContiguousSequence& sequence) const {
@@ -300,7 +297,8 @@ Usage VirtualStore::count() const {
     const auto& sequence = static_cast<const VirtualSequence&>(one);
     const uint32_t first = sequence.first, shared = std::max(first, sequence.shared);
     const uint32_t end = sequence.is_fork() ? shared : sequence.length;
-    if (sequence.memory.rows == nullptr || sequence.is_fork()) used += sequence.length - shared;
+    if (sequence.memory.rows == nullptr || sequence.is_fork())
+      used += sequence.length - shared;
     if (sequence.memory.rows == nullptr || first == end) return;
     auto& marks = held[sequence.memory.rows.get()];
     marks.insert(marks.end(), {{first, 1}, {end, -1}});

@@ -107,6 +107,8 @@ class VirtualStore final : public ContiguousStore {
   void release_gaps(const SharedRows& rows, uint32_t layer, bool is_v, Span span) const;
   void release(const VirtualSequence& sequence, uint32_t layer, bool is_v, Span span) const;
   uint64_t file_bytes(const SharedRows& rows) const;
+  void give_back_own(const VirtualSequence& sequence, uint32_t from, uint32_t layer, bool is_v);
+  void give_back_in_file(const VirtualSequence& sequence, uint32_t from, uint32_t layer, bool is_v);
   void count_bytes(const VirtualSequence& sequence, uint64_t before, uint64_t after);
 
   Pages pages_;

@@ -12,8 +12,14 @@ using Tokens = std::vector<Token>;
 
 // A tree over blocks of four tokens, and its users.
 struct Known {
-  explicit Known(Eviction eviction = Eviction::kLru)
-      : pool(BlockPool::make({.shape = {1, 1, 8, 1000}}, 4, Pages::kSystem).value()),
+  explicit Known(Eviction eviction = Eviction::kLru, uint32_t window = 0)
+      : pool(BlockPool::make({.shape = {.layers = 1,
+                                        .kv_heads = 1,
+                                        .head_dim = 8,
+                                        .max_tokens = 1000,
+                                        .window = window}},
+                             4, Pages::kSystem)
+                 .value()),
         tree(pool, eviction, [] { return seconds; }) {}
 
   // Publishes all blocks of a sequence and closes it; the last may be part of one.
@@ -208,6 +214,48 @@ TEST(PrefixTree, ADeepPathEndsWithoutRecursion) {
   known.add(Tokens(400'000, 7));
   EXPECT_EQ(known.tree.unused(), 100'000u);
   EXPECT_EQ(known.find(Tokens(400'001, 7)), 400'000u);
+}
+
+// Of three blocks with a window of four tokens, the first two are given back while the third grows.
+TEST(PrefixTree, WithAWindowABlockMayGoBeforeWhatContinuesIt) {
+  Known known(Eviction::kLru, 4);
+  const Tokens tokens = count(0, 12);
+  std::vector<BlockId> blocks;
+  PrefixTree::Node* at = nullptr;
+  for (uint32_t i = 0; i < 12; i += 4) {
+    blocks.push_back(known.pool.take().value());
+    at = known.tree.publish({}, at, std::span(tokens).subspan(i, 4), blocks.back());
+  }
+  known.tree.hold(at);
+  known.tree.drop_user(blocks[0]);
+  known.tree.drop_user(blocks[1]);
+  EXPECT_EQ(known.tree.unused(), 2u);
+  ASSERT_TRUE(known.tree.evict());
+  ASSERT_TRUE(known.tree.evict());
+  EXPECT_FALSE(known.tree.evict());
+  EXPECT_EQ(known.pool.taken(), 1u);
+  // A prompt of all twelve needs rows 9 to 11; one of eleven would need row 8, one of eight row 5.
+  const auto hits = known.tree.open(tokens, {});
+  ASSERT_EQ(hits.size(), 3u);
+  EXPECT_EQ(hits[1].block, PrefixTree::kNoBlock);
+  EXPECT_EQ(hits[2].block, blocks[2]);
+  EXPECT_TRUE(known.tree.open(count(0, 8), {}).empty());
+  // Computed again, the second block is known again.
+  const BlockId again = known.pool.take().value();
+  PrefixTree::Node* const second = hits[1].node;
+  EXPECT_EQ(known.tree.publish({}, hits[0].node, std::span(tokens).subspan(4, 4), again), second);
+  EXPECT_EQ(known.tree.open(count(0, 8), {}).size(), 2u);
+  known.tree.drop_user(again);
+  known.tree.drop_user(again);
+  // The last block goes, but not its node, which new blocks may continue.
+  known.tree.drop_user(blocks[2]);
+  known.tree.drop_user(blocks[2]);
+  while (known.tree.evict()) continue;
+  EXPECT_EQ(known.pool.taken(), 0u);
+  EXPECT_EQ(known.tree.roots(), 1u);
+  known.tree.let_go(at);
+  EXPECT_EQ(known.tree.roots(), 0u);
+  EXPECT_EQ(known.tree.bytes(), 0u);
 }
 
 }  // namespace

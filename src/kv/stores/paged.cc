@@ -27,6 +27,17 @@ void PagedStep::write_rows(uint32_t layer, const float* k, const float* v) {
                    });
 }
 
+// A dropped step leaves nothing behind.
+PagedStep::~PagedStep() {
+  if (ended_) return;
+  for (const Place& place : places()) store_.drop_fresh(PagedStore::mine(*place.sequence));
+}
+
+void PagedStep::keep_all(const Kept& kept) {
+  ended_ = true;  // from now on the sequences may be closed before the step ends
+  RowStep::keep_all(kept);
+}
+
 void PagedStep::keep_rows(uint32_t slot, std::span<const uint32_t> kept) {
   const Place& place = places()[slot];
   PagedSequence& sequence = this->sequence(slot);

@@ -72,7 +72,7 @@ std::unique_ptr<Sequence> PagedStore::make_sequence(std::span<const Token> promp
 
 CheckedStore::SequenceOr PagedStore::copy_sequence(SeqId, const Sequence& from) {
   auto copy = std::make_unique<PagedSequence>(static_cast<const PagedSequence&>(from));
-  copy->blocks.resize(blocks_for(copy->length));  // not what a dropped step has taken
+  copy->blocks.resize(blocks_for(copy->length));  // not what a step that was never made has taken
   for (const BlockId block : copy->held()) pool_.add_user(block);
   tree_.hold(copy->tip);
   return std::unique_ptr<Sequence>(std::move(copy));
@@ -175,11 +175,15 @@ void PagedStore::copy_last(PagedSequence& sequence, BlockId to) {
   last = to;
 }
 
-void PagedStore::settle(PagedSequence& sequence) {
+void PagedStore::drop_fresh(PagedSequence& sequence) noexcept {
   while (sequence.blocks.size() > blocks_for(sequence.length)) {
     tree_.drop_user(sequence.blocks.back());
     sequence.blocks.pop_back();
   }
+}
+
+void PagedStore::settle(PagedSequence& sequence) {
+  drop_fresh(sequence);
   if (!options_.prefix || !sequence.known) return;
   try {
     publish_full(sequence);

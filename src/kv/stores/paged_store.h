@@ -74,7 +74,9 @@ class PagedStore final : public RowStore {
   base::Result<std::vector<BlockId>, Shortage> take(uint64_t count, size_t sequences);
   std::optional<BlockId> take_one();
   void copy_last(PagedSequence& sequence, BlockId to);
-  // After a commit: full blocks become known, and what was taken for rows that were not kept goes.
+  // What was taken for rows that were not kept goes.
+  void drop_fresh(PagedSequence& sequence) noexcept;
+  // After a commit: the same, and full blocks become known.
   // Does not throw std::bad_alloc.
   void settle(PagedSequence& sequence);
   void publish_full(PagedSequence& sequence);
@@ -107,12 +109,16 @@ class PagedStep final : public RowStep {
  public:
   PagedStep(PagedStore& store, std::vector<Place> places)
       : RowStep(store, std::move(places)), store_(store) {}
+  ~PagedStep() override;
+  PagedStep(const PagedStep&) = delete;
+  PagedStep& operator=(const PagedStep&) = delete;
 
  private:
   void use(uint32_t) override {}
   std::byte* fresh_row(uint32_t slot, uint32_t layer, uint32_t head, bool is_v,
                        uint32_t i) const override;
   void write_rows(uint32_t layer, const float* k, const float* v) override;
+  void keep_all(const Kept& kept) override;
   void keep_rows(uint32_t slot, std::span<const uint32_t> kept) override;
 
   PagedSequence& sequence(uint32_t slot) const {
@@ -120,6 +126,7 @@ class PagedStep final : public RowStep {
   }
 
   PagedStore& store_;
+  bool ended_ = false;
 };
 
 }  // namespace kvick::kv

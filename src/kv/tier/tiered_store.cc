@@ -72,14 +72,20 @@ void TieredStore::give_extents(std::span<const uint32_t> extents) noexcept {
     if (extent != kNoExtent) extents_.give({&extent, 1});
 }
 
-// In order, up to the first that a transfer uses: a later commit or close gives that one back.
+// But those that a transfer uses: a later commit, or close, gives them back.
 void TieredStore::give_back(Sequence& of) {
   CheckedStore::give_back(of);
   TieredSequence& sequence = mine(of);
-  for (; sequence.gone < unseen(sequence); ++sequence.gone) {
-    const size_t first = layout_.index(sequence.gone, 0, 0);
-    if (!frames_->drop(sequence, first, first + layout_.regions)) return;
-    give_extents({&sequence.extents[sequence.gone], 1});
+  bool all = true;
+  for (uint32_t unit = sequence.gone; unit < unseen(sequence); ++unit) {
+    const size_t first = layout_.index(unit, 0, 0);
+    if (frames_->drop(sequence, first, first + layout_.regions)) {
+      give_extents({&sequence.extents[unit], 1});
+      sequence.extents[unit] = kNoExtent;
+    } else {
+      all = false;
+    }
+    if (all) sequence.gone = unit + 1;
   }
 }
 

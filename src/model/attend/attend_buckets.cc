@@ -66,14 +66,23 @@ BucketShape shape_of(const LayerConfig& layer, const Product& product) {
 void fill_bias(const kernels::View& view, const BucketSlot& slot, uint32_t token, float* bias) {
   const kernels::Bucket bucket = view.fresh.bucket;
   std::fill_n(bias, bucket.rows, kernels::kUnseen);
-  const auto show = [&](uint32_t row, uint32_t rows) {
-    std::fill_n(bias + (row - bucket.row), rows, 0.0F);
+  const uint32_t begin = kernels::first_seen({.first = token,
+                                              .tokens = 1,
+                                              .visible = slot.visible,
+                                              .window = slot.window,
+                                              .chunked = slot.chunked,
+                                              .position = slot.position});
+  // Rows at positions from `position` on, those inside the window.
+  const auto show = [&](uint32_t row, uint32_t rows, uint32_t position) {
+    const uint32_t before = begin > position ? std::min(begin - position, rows) : 0;
+    std::fill_n(bias + (row + before - bucket.row), rows - before, 0.0F);
   };
   for (const Segment& past : view.past)
-    for (const kernels::Run& run : past.runs) show(run.row, run.rows);
+    for (const kernels::Run& run : past.runs) show(run.row, run.rows, run.pos);
   const kernels::Run& fresh = view.fresh.runs.front();
-  if (slot.visible == nullptr) return show(fresh.row, token + 1);
-  for (const uint32_t row : slot.visible[token]) show(fresh.row + row, 1);
+  if (slot.visible == nullptr) return show(fresh.row, token + 1, slot.position);
+  uint32_t position = slot.position;
+  for (const uint32_t row : slot.visible[token]) show(fresh.row + row, 1, position++);
 }
 
 std::vector<Product> products_of(const LayerConfig& layer, std::span<const BucketSlot> slots,

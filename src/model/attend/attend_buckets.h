@@ -18,6 +18,10 @@ struct BucketSlot {
   const float* q = nullptr;                            // [tokens][heads][head_dim]
   float* out = nullptr;                                // likewise
   const std::span<const uint32_t>* visible = nullptr;  // kernels::Queries::visible
+  // As in kernels::Queries. What kernels::bucket_attention_serves() refuses has no place here.
+  uint32_t window = 0;
+  bool chunked = false;
+  uint32_t position = 0;
 };
 
 // softmax(scale q k^T) v for all of them, by a layer's numbers. A single token of a slot takes one

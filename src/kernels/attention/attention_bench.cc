@@ -20,8 +20,18 @@ namespace {
 
 struct Load {
   DType dtype;
-  uint32_t head_dim, group, tokens, rows,
-      heads;  // heads: caches gone through in turn, to be out of the last level
+  uint32_t head_dim, group, tokens, rows;
+  uint32_t heads;       // caches gone through in turn, to be out of the last level
+  uint32_t window = 0;  // rows that a query sees; 0: all
+  uint32_t latent = 0;  // elements of values that are the beginnings of keys; 0: they are not
+  float softcap = 0;
+
+  uint32_t v_dim() const { return latent > 0 ? latent : head_dim; }
+  uint32_t rows_read() const { return window > 0 ? window + tokens - 1 : rows; }
+  double row_bytes() const {
+    const auto bytes = static_cast<double>(dtype_bytes(dtype, head_dim));
+    return latent > 0 ? bytes : 2 * bytes;
+  }
 };
 
 // Processor seconds of this thread: the machine may be shared.
@@ -45,17 +55,21 @@ double time_of(const Table& table, const Load& load, double seconds) {
   for (uint32_t head = 1; head < load.heads; ++head)
     std::memcpy(cache.data() + head * head_bytes, cache.data(), head_bytes);
   const uint32_t count = load.tokens * load.group;
-  std::vector<float> q(static_cast<size_t>(count) * load.head_dim), acc(q.size()), max(count),
-      sum(count);
+  std::vector<float> q(static_cast<size_t>(count) * load.head_dim), max(count), sum(count);
+  std::vector<float> acc(static_cast<size_t>(count) * load.v_dim());
   for (float& x : q) x = static_cast<float>(random() % 1000) * 0.002F - 1;
-  const Run past{0, load.rows - load.tokens, 0}, fresh{load.rows - load.tokens, load.tokens, 0};
-  const Queries queries{q.data(),
-                        load.group * load.head_dim,
-                        0,
-                        load.tokens,
-                        load.group,
-                        load.head_dim,
-                        1 / std::sqrt(static_cast<float>(load.head_dim))};
+  const uint32_t before = load.rows - load.tokens;
+  const Run past{0, before, 0}, fresh{before, load.tokens, before};
+  const Queries queries = {.q = q.data(),
+                           .q_stride = load.group * load.head_dim,
+                           .tokens = load.tokens,
+                           .group = load.group,
+                           .k_dim = load.head_dim,
+                           .v_dim = load.v_dim(),
+                           .scale = 1 / std::sqrt(static_cast<float>(load.head_dim)),
+                           .softcap = load.softcap,
+                           .window = load.window,
+                           .position = before};
   double best = 1e9, total = 0;
   while (total < seconds) {
     const double start = now();
@@ -63,7 +77,7 @@ double time_of(const Table& table, const Load& load, double seconds) {
       View view;
       Segment segment;
       segment.k = cache.data() + head_bytes * head;
-      segment.v = segment.k + row_bytes * load.rows;
+      segment.v = load.latent > 0 ? segment.k : segment.k + row_bytes * load.rows;
       segment.k_stride = segment.v_stride = static_cast<uint32_t>(row_bytes);
       segment.k_type = segment.v_type = load.dtype;
       segment.runs = {&past, 1};
@@ -82,13 +96,16 @@ double time_of(const Table& table, const Load& load, double seconds) {
 
 void report(const Table& table, const char* isa, const Load& load, double seconds) {
   const double time = time_of(table, load, seconds);
-  const double rows = static_cast<double>(load.rows) * load.heads;
-  const double bytes = 2 * rows * static_cast<double>(dtype_bytes(load.dtype, load.head_dim));
-  const double flops = 4 * rows * load.tokens * load.group * load.head_dim;
-  fmt::print(
-      "{:7} {:4} head_dim {:3} group {} tokens {:2} rows {:6}x{:<4} {:6.1f} GB/s {:6.1f} GFLOP/s\n",
-      isa, dtype_info(load.dtype).name, load.head_dim, load.group, load.tokens, load.rows,
-      load.heads, bytes / time * 1e-9, flops / time * 1e-9);
+  const double rows = static_cast<double>(load.rows_read()) * load.heads;
+  const double flops = 2 * rows * load.tokens * load.group * (load.head_dim + load.v_dim());
+  fmt::print("{:7} {:4} head_dim {:3} group {:3} tokens {:3} rows {:6}x{:<4}", isa,
+             dtype_info(load.dtype).name, load.head_dim, load.group, load.tokens, load.rows,
+             load.heads);
+  if (load.window > 0) fmt::print(" window {:4}", load.window);
+  if (load.latent > 0) fmt::print(" latent {:3}", load.latent);
+  if (load.softcap > 0) fmt::print(" softcap");
+  fmt::print(" {:7.1f} us {:6.1f} GB/s {:6.1f} GFLOP/s\n", time / load.heads * 1e6,
+             rows * load.row_bytes() / time * 1e-9, flops / time * 1e-9);
 }
 
 // What decode at depth is bound by: reading the same amount once, with a plain loop.
@@ -125,6 +142,27 @@ void report_prompts(double seconds) {
       }
 }
 
+// A window over a long context beside a context of the window's length: 512 rows lie in two or
+// three chunks. And latent rows, as many heads ask them as models have; and a softcap.
+void report_shapes(base::Isa isa, double seconds) {
+  if (!base::isa_supported(isa)) return;
+  const Table& table = kernels::table(isa);
+  const char* name = base::isa_name(isa).data();
+  for (const DType dtype : {DType::kF16, DType::kQ8})
+    for (const uint32_t dims : {64, 256})
+      for (const uint32_t tokens : {1, 16}) {
+        report(table, name, {dtype, dims, 4, tokens, 511 + tokens, 32}, seconds);
+        report(table, name, {dtype, dims, 4, tokens, 8192, 32, 512}, seconds);
+        report(table, name, {dtype, dims, 4, tokens, 8192 + 256, 32, 512}, seconds);
+      }
+  report(table, name, {DType::kF16, 256, 4, 1, 512, 32, 0, 0, 50}, seconds);
+  for (const DType dtype : {DType::kF16, DType::kQ8})
+    for (const uint32_t group : {16, 128}) {
+      report(table, name, {dtype, 576, group, 1, 1024, 2, 0, 512}, seconds);
+      report(table, name, {dtype, 256, group, 1, 1024, 2}, seconds);
+    }
+}
+
 // Depth out of memory, depth within the second-level cache, prefill.
 void report_all(base::Isa isa, double seconds) {
   if (!base::isa_supported(isa)) return;
@@ -157,6 +195,9 @@ int main(int argc, char** argv) {
   }
   kernels::report_read_bound();
   for (const base::Isa isa : base::kIsas)
-    if (only.empty() || only == base::isa_name(isa)) kernels::report_all(isa, seconds);
+    if (only.empty() || only == base::isa_name(isa)) {
+      kernels::report_all(isa, seconds);
+      kernels::report_shapes(isa, seconds);
+    }
   if (only.empty() || only == base::isa_name(base::Isa::kAmx)) kernels::report_prompts(seconds);
 }

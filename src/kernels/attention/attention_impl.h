@@ -40,6 +40,8 @@ namespace {
 // From one query's logits to the next: blocks may write past the last row.
 inline constexpr uint32_t kLogitStride = kChunkRows + 4 * kMaxLanes;
 
+alignas(64) constexpr float kNoBias[kChunkRows + 4 * kMaxLanes] = {};
+
 struct Nothing {};
 template <class V>
 struct CodeQueries;  // these two: attention_codes.h
@@ -54,53 +56,35 @@ struct CodeMemory<V, true> {
   using Type = CodeQueries<V>;
 };
 
-// Rows by their addresses, at an even distance.
-struct EvenRows {
-  const std::byte* first;
-  size_t stride;
-  const std::byte* operator[](size_t i) const { return first + i * stride; }
-};
-// N of them: whether they are.
-template <uint32_t N>
-bool evenly_spaced(const std::byte* const* rows) {
-  const ptrdiff_t stride = rows[N > 1 ? 1 : 0] - rows[0];
-  ptrdiff_t off = 0;
-  for (uint32_t i = 1; i < N; ++i) off |= (rows[i] - rows[i - 1]) ^ stride;
-  return off == 0;
-}
-
 template <class V>
-struct Attend {
+struct Attend : RowBlocks<V> {
   using F = typename V::F;
   static constexpr uint32_t kLanes = V::kLanes;
-  static constexpr uint32_t kKeyBlock = 4 * kLanes;  // rows of a block of keys
-  static constexpr uint32_t kValueFloats = 8192;     // of a block of values: 32 KiB
-  static constexpr uint32_t kAheadEvery = 8;     // steps of a product between asking for rows ahead
-  static constexpr uint32_t kTransposeWork = 3;  // of an element, in products: see RowsAhead
-  static constexpr uint32_t kBlockFloats = kMaxHeadDim * 4 * kMaxLanes;
+  static constexpr uint32_t kKeyBlock = RowBlocks<V>::kKeyBlock;
+  static constexpr uint32_t kValueFloats = 8192;  // of a block of values: 32 KiB
+  static constexpr uint32_t kAheadEvery = 8;  // steps of a product between asking for rows ahead
+  using RowBlocks<V>::kTransposeWork;
 
-  // A constructor, because an aggregate would be zeroed, all 220 KiB of it, at each call.
-  Attend(const View& a_view, const Queries& some_queries) : view(a_view), queries(some_queries) {}
+  // A constructor, because an aggregate would be zeroed, all of it, at each call.
+  Attend(const View& a_view, const Queries& some_queries)
+      : RowBlocks<V>(some_queries),
+        view(a_view),
+        logit_bias(some_queries.softcap == 0 ? rows.bias : kNoBias) {}
 
+  using RowBlocks<V>::queries, RowBlocks<V>::ahead;
+  using RowBlocks<V>::block, RowBlocks<V>::scales, RowBlocks<V>::halves;
   const View& view;
-  const Queries& queries;
   ChunkRows rows;
+  // What products add to logits: the rows' bias, but after the softcap if there is one.
+  const float* const logit_bias;
   uint32_t count = 0;        // queries of this tile
   uint32_t group_first = 0;  // index of the first, in [tokens][group]
   // Of the span that is worked on: scale of its logits, scale of its values.
   float logit_scale = 1, value_scale = 1;
-  RowsAhead ahead;
-  uint32_t seen[kTileQueries];
+  SeenRows seen[kTileQueries];
   const float* q[kTileQueries];
   const float* p[kTileQueries];  // the rows of logits
   alignas(64) float logits[kTileQueries * kLogitStride];
-  // Keys as [head_dim][kKeyBlock] (of codes: see attention_codes.h), or values as
-  // [rows][padded_dims()].
-  alignas(64) float block[kBlockFloats];
-  // Of quantised rows: [head_dim/32][kKeyBlock] for a block of keys, [rows][head_dim/32] for
-  // values, of kKivi4V pairs of scale and zero point; of kKivi4K see KiviKeys.
-  alignas(64) float scales[kChunkRows * kMaxHeadDim / kRowGroup * 2];
-  alignas(64) std::byte halves[kChunkRows * kMaxHeadDim / kRowGroup * 4];  // as they lie in rows
   typename CodeMemory<V, V::kCodeDots>::Type codes;
 
   // -- register tiles --
@@ -145,12 +129,12 @@ struct Attend {
       F acc[M][R];
       for (int m = 0; m < M; ++m)
         for (int r = 0; r < R; ++r) acc[m][r] = V::zero();
-      multiply<M, R>(self.q + query, block, self.queries.head_dim, acc, self.ahead);
+      multiply<M, R>(self.q + query, block, self.queries.k_dim, acc, self.ahead);
       const F scale = V::set(self.logit_scale);
       for (int m = 0; m < M; ++m)
         for (int r = 0; r < R; ++r)
           V::store(self.logits + (query + m) * kLogitStride + row + r * kLanes,
-                   V::fma(acc[m][r], scale, V::load(self.rows.bias + row + r * kLanes)));
+                   V::fma(acc[m][r], scale, V::load(self.logit_bias + row + r * kLanes)));
     }
   };
 
@@ -204,44 +188,8 @@ struct Attend {
   }
 
   // -- keys --
-  // take(rows, i, work): kRows of the keys from key i on, by their addresses rows[0], rows[1], ...;
-  // behind the last of them copies of it. work: for RowsAhead, at each of `steps` steps.
-  template <uint32_t kRows, class Take>
-  [[gnu::always_inline]] inline void transpose(const std::byte* const* keys, uint32_t n,
-                                               uint32_t steps, const Take& take) {
-    const uint32_t work = kRows * queries.head_dim / steps * kTransposeWork;
-    for (uint32_t i = 0; i < n; i += kRows) {
-      if (i + kRows <= n && evenly_spaced<kRows>(keys + i)) {
-        take(EvenRows{keys[i], static_cast<size_t>(keys[i + (kRows > 1)] - keys[i])}, i, work);
-      } else {
-        const std::byte* from[kRows];
-        for (uint32_t l = 0; l < kRows; ++l) from[l] = keys[i + l < n ? i + l : n - 1];
-        take(from, i, work);
-      }
-    }
-  }
-  // block[d][i] = key i, dimension d.
-  template <DType T, class To>
-  void transpose_keys(const std::byte* const* keys, uint32_t n, To* to) {
-    constexpr uint32_t kRows = V::template kKeyRows<T>, kDims = V::template kKeyDims<T>;
-    const uint32_t dims = queries.head_dim;
-    transpose<kRows>(
-        keys, n, dims < 2 * kDims ? 1 : dims / (2 * kDims),
-        [&](const auto& from, uint32_t i, uint32_t work) __attribute__((always_inline)) {
-          uint32_t d = 0;
-          for (; d + 2 * kDims <= dims; d += 2 * kDims) {
-            ahead.work(work);
-            V::template transpose_keys<T, 2>(from, size_t{d} * kElementBytes<T>,
-                                             to + d * kKeyBlock + i, kKeyBlock);
-          }
-          if (d < dims)
-            V::template transpose_keys<T, 1>(from, size_t{d} * kElementBytes<T>,
-                                             to + d * kKeyBlock + i, kKeyBlock);
-        });
-  }
-
   void set_queries(const float* override_q) {
-    const uint32_t dims = queries.head_dim;
+    const uint32_t dims = queries.k_dim;
     for (uint32_t i = 0; i < count; ++i) {
       const uint32_t index = group_first + i;
       const uint32_t token = index / queries.group, head = index % queries.group;
@@ -255,6 +203,23 @@ struct Attend {
 
   // Logits of rows [begin, rows.rows) for queries [first, last).
   void score(uint32_t begin, uint32_t first, uint32_t last) {
+    score_spans(begin, first, last);
+    for (uint32_t i = first; queries.softcap != 0 && begin < rows.rows && i < last; ++i)
+      cap_logits<V>(logits + i * kLogitStride + begin, rows.bias + begin, rows.rows - begin,
+                    queries.softcap);
+    if (queries.window != 0) hide_empty_places(first, last);
+  }
+  // Places without a row weigh nothing.
+  void hide_empty_places(uint32_t first, uint32_t last) {
+    uint32_t begin = 0;
+    for (uint32_t s = 0; s <= rows.span_count; ++s) {
+      const uint32_t end = s < rows.span_count ? rows.spans[s].begin : rows.past;
+      for (uint32_t i = first; begin < end && i < last; ++i)
+        for (uint32_t j = begin; j < end; ++j) logits[i * kLogitStride + j] = -__builtin_inff();
+      if (s < rows.span_count) begin = rows.spans[s].end;
+    }
+  }
+  void score_spans(uint32_t begin, uint32_t first, uint32_t last) {
     for (uint32_t s = 0; s < rows.span_count; ++s) {
       const RowSpan& span = rows.spans[s];
       if (span.end <= begin) continue;
@@ -277,16 +242,20 @@ struct Attend {
         const uint32_t n = span.end - row < kKeyBlock ? span.end - row : kKeyBlock;
         if (span.k_type == DType::kF16 && last - first <= V::kTile) {
           auto* const to = reinterpret_cast<uint16_t*>(block);
-          transpose_keys<DType::kF16>(rows.k + row, n, to);
+          this->template transpose_keys<DType::kF16>(rows.k + row, n, to);
           score_block(HalfBlock<V>{to, kKeyBlock}, row, (n + kLanes - 1) / kLanes, first, last);
           continue;
         }
-        if (span.k_type == DType::kF16) transpose_keys<DType::kF16>(rows.k + row, n, block);
-        if (span.k_type == DType::kBF16) transpose_keys<DType::kBF16>(rows.k + row, n, block);
-        if (span.k_type == DType::kF32) transpose_keys<DType::kF32>(rows.k + row, n, block);
+        if (span.k_type == DType::kF16)
+          this->template transpose_keys<DType::kF16>(rows.k + row, n, block);
+        if (span.k_type == DType::kBF16)
+          this->template transpose_keys<DType::kBF16>(rows.k + row, n, block);
+        if (span.k_type == DType::kF32)
+          this->template transpose_keys<DType::kF32>(rows.k + row, n, block);
         if (span.k_type == DType::kStatic16)
-          transpose_keys<DType::kStatic16>(rows.k + row, n, block);
-        if (span.k_type == DType::kStatic8) expand_codes<DType::kStatic8>(rows.k + row, n);
+          this->template transpose_keys<DType::kStatic16>(rows.k + row, n, block);
+        if (span.k_type == DType::kStatic8)
+          this->template expand_codes<DType::kStatic8>(rows.k + row, n);
         score_block(FromBlock{block, kKeyBlock}, row, (n + kLanes - 1) / kLanes, first, last);
       }
     }
@@ -298,7 +267,7 @@ struct Attend {
       for (uint32_t panel = 0; panel < panels;) {
         const uint32_t r = vectors(m, panels - panel);
         const uint32_t lane = panel * kLanes;
-        if constexpr (!B::kAsks) ahead.work(m * r * kLanes * queries.head_dim);
+        if constexpr (!B::kAsks) ahead.work(m * r * kLanes * queries.k_dim);
         run_tile(Score<B>{*this, b.from_dim(lane), i, row + lane}, m, r);
         panel += r;
       }
@@ -315,8 +284,8 @@ struct Attend {
       for (uint32_t i = 0; i < n; i += kRows) {
         const std::byte* const* const keys = rows.k + row + i;
         if ((row + i) % kGroupRows == 0)
-          KiviKeys<V>::load_scales(keys, queries.head_dim, halves, scales);
-        for (uint32_t g = 0; g < queries.head_dim / kRowGroup; ++g) {
+          KiviKeys<V>::load_scales(keys, queries.k_dim, halves, scales);
+        for (uint32_t g = 0; g < queries.k_dim / kRowGroup; ++g) {
           ahead.work(kRows * kRowGroup * kTransposeWork);
           KiviKeys<V>::expand(keys, g, scales, block + i, kKeyBlock);
         }
@@ -329,64 +298,18 @@ struct Attend {
   template <DType T>
   void score_codes(const RowSpan& span, uint32_t begin, uint32_t first, uint32_t last) {
     if constexpr (V::kCodeDots)
-      for (uint32_t i = first; i < last; ++i) codes.template set<T>(i, q[i], queries.head_dim);
+      for (uint32_t i = first; i < last; ++i) codes.template set<T>(i, q[i], queries.k_dim);
     for (uint32_t row = span.begin > begin ? span.begin : begin; row < span.end; row += kKeyBlock) {
       const uint32_t n = span.end - row < kKeyBlock ? span.end - row : kKeyBlock;
       const uint32_t panels = (n + kLanes - 1) / kLanes;
       if constexpr (V::kCodeDots) {
-        transpose_codes<T>(rows.k + row, n);
-        load_key_scales<T>(rows.k + row, n, panels * kLanes);
+        this->template transpose_codes<T>(rows.k + row, n);
+        this->template load_key_scales<T>(rows.k + row, n, panels * kLanes);
         score_code_block<T>(row, panels, first, last);
       } else {
-        expand_codes<T>(rows.k + row, n);
+        this->template expand_codes<T>(rows.k + row, n);
         score_block(FromBlock{block, kKeyBlock}, row, panels, first, last);
       }
-    }
-  }
-  // block[line][i] = four codes of key i; see CodeKeys.
-  template <DType T>
-  void transpose_codes(const std::byte* const* keys, uint32_t n) {
-    constexpr uint32_t kRows = V::template kKeyRows<DType::kF32>;
-    constexpr uint32_t kPieces = T == DType::kQ8 ? 2 : 1;  // of 16 bytes, in a group
-    const uint32_t groups = queries.head_dim / kRowGroup;
-    transpose<kRows>(
-        keys, n,
-        groups, [&](const auto& from, uint32_t i, uint32_t work) __attribute__((always_inline)) {
-          for (uint32_t g = 0; g < groups; ++g) {
-            ahead.work(work);
-            V::template transpose_keys<DType::kF32, kPieces>(
-                from, size_t{g} * kPieces * 16, block + g * kPieces * 4 * kKeyBlock + i, kKeyBlock);
-          }
-        });
-  }
-  // Lanes [n, lanes) repeat the last key, as the codes do.
-  template <DType T>
-  void load_key_scales(const std::byte* const* keys, uint32_t n, uint32_t lanes) {
-    const uint32_t groups = queries.head_dim / kRowGroup;
-    collect_scales<T>(keys, n);
-    for (uint32_t g = 0; g < groups; ++g) {
-      float* to = scales + g * kKeyBlock;
-      if (groups == 2)
-        for (uint32_t i = 0; i < n; i += kLanes)
-          V::store(to + i, V::half_of_pairs(halves + i * 4, g));
-      else
-        for (uint32_t i = 0; i < n; ++i) to[i] = V::half(halves + (i * groups + g) * 2);
-      for (uint32_t i = n; i < lanes; ++i) to[i] = to[n - 1];
-    }
-  }
-  // halves[i][s] = number s of row i. Two or four at a time where there are so many: most of the
-  // time goes into finding them.
-  template <DType T>
-  void collect_scales(const std::byte* const* from, uint32_t n) {
-    const uint32_t in_row = queries.head_dim / kRowGroup * kScales<T>;
-    const size_t offset = code_bytes(T, queries.head_dim);
-    if (in_row == 2) {
-      for (uint32_t i = 0; i < n; ++i) __builtin_memcpy(halves + i * 4, from[i] + offset, 4);
-    } else if (in_row == 4) {
-      for (uint32_t i = 0; i < n; ++i) __builtin_memcpy(halves + i * 8, from[i] + offset, 8);
-    } else {
-      for (uint32_t i = 0; i < n * in_row; ++i)
-        __builtin_memcpy(halves + i * 2, from[i / in_row] + offset + i % in_row * 2, 2);
     }
   }
   template <DType T>
@@ -397,13 +320,13 @@ struct Attend {
       for (uint32_t panel = 0; panel < panels;) {
         const uint32_t r = panels - panel < Tile::kVectors ? 1 : Tile::kVectors;
         const uint32_t lane = panel * kLanes;
-        ahead.work(m * r * kLanes * queries.head_dim);
+        ahead.work(m * r * kLanes * queries.k_dim);
         Tile{.queries = codes,
-             .keys = {block, scales, queries.head_dim / kRowGroup},
+             .keys = {block, scales, queries.k_dim / kRowGroup},
              .query = i,
              .row = lane,
              .scale = logit_scale,
-             .bias = rows.bias + row + lane,
+             .bias = logit_bias + row + lane,
              .out = logits + i * kLogitStride + row + lane,
              .stride = kLogitStride}
             .run(m, r);
@@ -412,62 +335,7 @@ struct Attend {
       i += m;
     }
   }
-  // Without integer products: the keys as floats, which is exact, into the block as
-  // transpose_keys() leaves them. A vector may be stored past a row's end: the next row is next.
-  template <DType T>
-  void expand_codes(const std::byte* const* keys, uint32_t n) {
-    constexpr uint32_t kRows = V::template kKeyRows<DType::kF32>;
-    constexpr uint32_t kDims = V::template kKeyDims<DType::kF32>;
-    const uint32_t dims = queries.head_dim;
-    alignas(64) float expanded[kRows * kMaxHeadDim];
-    const std::byte* from[kRows];
-    for (uint32_t l = 0; l < kRows; ++l)
-      from[l] = reinterpret_cast<const std::byte*>(expanded + l * dims);
-    for (uint32_t i = 0; i < n; i += kRows) {
-      for (uint32_t l = 0; l < kRows; ++l) {
-        const std::byte* key = keys[i + l < n ? i + l : n - 1];
-        for (uint32_t d = 0; d < dims; d += kLanes)
-          V::store(expanded + l * dims + d, key_floats<V, T>(key, d, dims));
-      }
-      for (uint32_t d = 0; d < dims; d += kDims)
-        V::template transpose_keys<DType::kF32, 1>(from, d * sizeof(float),
-                                                   block + d * kKeyBlock + i, kKeyBlock);
-    }
-  }
-
   // -- values --
-  // block[i][d] = value i, dimension d, zero up to a whole vector.
-  template <DType T>
-  void convert_values(const ValueRows<V, T>& values, uint32_t n) {
-    const uint32_t dims = queries.head_dim, padded = padded_dims();
-    for (uint32_t i = 0; i < n; ++i) {
-      float* to = block + i * padded;
-      const uint32_t whole = dims / kLanes;
-      for (uint32_t r = 0; r < whole; ++r)
-        V::store(to + r * kLanes, values(i, static_cast<int>(r)));
-      if constexpr (kLanes > 8 && kScales<T> == 0) {
-        const uint32_t d = whole * kLanes;
-        if (d < dims) V::store(to + d, values.part(i, d, 8));
-      }
-    }
-  }
-  // Values from `row` on as they lie, with the scales of quantised ones.
-  template <DType T>
-  ValueRows<V, T> values_of(uint32_t row, uint32_t n) {
-    const uint32_t in_row = queries.head_dim / kRowGroup * kScales<T>;
-    if constexpr (kScales<T> != 0) {
-      collect_scales<T>(rows.v + row, n);
-      for (uint32_t i = 0; i < n * in_row; i += kLanes)
-        V::store(scales + i, V::template load_row<DType::kF16>(halves + i * 2));
-    }
-    return {.rows = rows.v + row,
-            .dim = 0,
-            .scales = kScales<T> != 0 ? scales : nullptr,
-            .in_row = in_row,
-            .scale = value_scale};
-  }
-  uint32_t padded_dims() const { return (queries.head_dim + kLanes - 1) / kLanes * kLanes; }
-
   // acc of queries [first, last) with rows [begin, rows.rows) added.
   void add_values(uint32_t begin, uint32_t first, uint32_t last, float* acc) {
     for (uint32_t s = 0; s < rows.span_count; ++s) {
@@ -475,35 +343,38 @@ struct Attend {
       if (span.end <= begin) continue;
       const uint32_t row = span.begin > begin ? span.begin : begin;
       value_scale = span.v_scale;
-      if (span.v_type == DType::kF16) add_span<DType::kF16>(row, span.end, first, last, acc);
-      if (span.v_type == DType::kBF16) add_span<DType::kBF16>(row, span.end, first, last, acc);
-      if (span.v_type == DType::kF32) add_span<DType::kF32>(row, span.end, first, last, acc);
-      if (span.v_type == DType::kQ8) add_span<DType::kQ8>(row, span.end, first, last, acc);
-      if (span.v_type == DType::kQ4) add_span<DType::kQ4>(row, span.end, first, last, acc);
-      if (span.v_type == DType::kStatic8)
-        add_span<DType::kStatic8>(row, span.end, first, last, acc);
-      if (span.v_type == DType::kStatic16)
-        add_span<DType::kStatic16>(row, span.end, first, last, acc);
-      if (span.v_type == DType::kKivi4V) add_span<DType::kKivi4V>(row, span.end, first, last, acc);
+      if (span.v_type == DType::kF16) add_span<DType::kF16>(span, row, first, last, acc);
+      if (span.v_type == DType::kBF16) add_span<DType::kBF16>(span, row, first, last, acc);
+      if (span.v_type == DType::kF32) add_span<DType::kF32>(span, row, first, last, acc);
+      if (span.v_type == DType::kQ8) add_span<DType::kQ8>(span, row, first, last, acc);
+      if (span.v_type == DType::kQ4) add_span<DType::kQ4>(span, row, first, last, acc);
+      if (span.v_type == DType::kStatic8) add_span<DType::kStatic8>(span, row, first, last, acc);
+      if (span.v_type == DType::kStatic16) add_span<DType::kStatic16>(span, row, first, last, acc);
+      if (span.v_type == DType::kKivi4V) add_span<DType::kKivi4V>(span, row, first, last, acc);
     }
   }
   template <DType T>
-  void add_span(uint32_t row, uint32_t end, uint32_t first, uint32_t last, float* acc) {
+  void add_span(const RowSpan& span, uint32_t row, uint32_t first, uint32_t last, float* acc) {
+    const uint32_t end = span.end;
+    const ValueRows<V, T> values =
+        this->template values_of<T>(rows.v + row, end - row, span.latent, value_scale);
     // Decode: one register tile of queries converts each value once anyway.
-    const ValueRows<V, T> values = values_of<T>(row, end - row);
-    if (last - first <= V::kTile && queries.head_dim % kLanes == 0)
+    if (last - first <= V::kTile && queries.v_dim % kLanes == 0)
       return add_tiles(values, row, end - row, first, last, acc);
-    const uint32_t padded = padded_dims();
+    const uint32_t padded = this->padded_dims();
     const uint32_t at_once = kValueFloats / padded;
     for (uint32_t done = 0; done < end - row; done += at_once) {
       const uint32_t left = end - row - done, n = left < at_once ? left : at_once;
-      convert_values<T>(values.skip(done), n);
+      this->template convert_values<T>(values.skip(done), n);
       add_tiles(FromBlock{block, padded}, row + done, n, first, last, acc);
     }
   }
-  uint32_t seen_of(uint32_t query, uint32_t row, uint32_t n) const {
-    if (seen[query] <= row) return 0;
-    return seen[query] - row < n ? seen[query] - row : n;
+  // Of n rows from `row` on those that a query sees.
+  SeenRows seen_of(uint32_t query, uint32_t row, uint32_t n) const {
+    const auto within = [&](uint32_t place) {
+      return place <= row ? 0 : place - row < n ? place - row : n;
+    };
+    return {within(seen[query].begin), within(seen[query].end)};
   }
   // Rows that all queries of a register tile see together, the others one query at a time: a row
   // that a query does not see must not be added as zero, it may hold anything.
@@ -511,24 +382,33 @@ struct Attend {
   void add_tiles(const B& b, uint32_t row, uint32_t n, uint32_t first, uint32_t last, float* acc) {
     for (uint32_t i = first; i < last;) {
       const uint32_t m = last - i < V::kTile ? last - i : V::kTile;
-      uint32_t common = n;
+      SeenRows common = {0, n};
       for (uint32_t j = i; j < i + m; ++j) {
-        const uint32_t own = seen_of(j, row, n);
-        if (own < common) common = own;
+        const SeenRows own = seen_of(j, row, n);
+        if (own.begin > common.begin) common.begin = own.begin;
+        if (own.end < common.end) common.end = own.end;
       }
-      if (common > 0) add_rows(b, row, common, i, m, acc);
+      if (common.begin >= common.end) common = {n, n};
+      for (uint32_t j = i; common.begin > 0 && j < i + m; ++j) {
+        SeenRows own = seen_of(j, row, n);
+        if (own.end > common.begin) own.end = common.begin;
+        if (own.begin < own.end) add_rows(b, row, own, j, 1, acc);
+      }
+      if (common.begin < common.end) add_rows(b, row, common, i, m, acc);
       for (uint32_t j = i; j < i + m; ++j) {
-        const uint32_t own = seen_of(j, row, n);
-        if (own > common) add_rows(b.skip(common), row + common, own - common, j, 1, acc);
+        const SeenRows own = {common.end, seen_of(j, row, n).end};
+        if (own.begin < own.end) add_rows(b, row, own, j, 1, acc);
       }
       i += m;
     }
   }
-  // n rows of b, which are rows `row` and on of the chunk, to m queries.
+  // Rows [part.begin, part.end) of b, whose first is row `row` of the chunk, to m queries.
   template <class B>
-  void add_rows(const B& b, uint32_t row, uint32_t n, uint32_t query, uint32_t m, float* acc) {
-    const uint32_t dims = queries.head_dim;
-    for (uint32_t j = 0; j < m; ++j) p[j] = logits + (query + j) * kLogitStride + row;
+  void add_rows(const B& from, uint32_t row, SeenRows part, uint32_t query, uint32_t m,
+                float* acc) {
+    const uint32_t dims = queries.v_dim, n = part.end - part.begin;
+    const B b = from.skip(part.begin);
+    for (uint32_t j = 0; j < m; ++j) p[j] = logits + (query + j) * kLogitStride + row + part.begin;
     for (uint32_t d = 0; d < dims;) {
       const uint32_t r = vectors(m, (dims - d + kLanes - 1) / kLanes);
       float* const to = acc + static_cast<size_t>(query) * dims + d;
@@ -540,7 +420,7 @@ struct Attend {
   // -- one tile of queries --
   // Tokens [first, first + tokens) of the queries; their partial and probabilities.
   void attend(uint32_t first, uint32_t tokens, Partial out, float* probs) {
-    const uint32_t group = queries.group, dims = queries.head_dim;
+    const uint32_t group = queries.group, dims = queries.v_dim;
     group_first = first * group;
     count = tokens * group;
     for (uint32_t i = 0; i < count; ++i)
@@ -550,9 +430,8 @@ struct Attend {
 
     const bool lists = queries.visible != nullptr;
     rows.truncate(lists ? rows.past : kChunkRows);
-    ahead.start(
-        rows.next,
-        rows.rows * dims * (kTransposeWork + ValueRows<V, DType::kF16>::kConvertWork + 2 * count));
+    ahead.start(rows.next, rows.rows * (queries.k_dim * (kTransposeWork + count) +
+                                        dims * (ValueRows<V, DType::kF16>::kConvertWork + count)));
     score(0, 0, count);
     for (uint32_t t = 0; lists && t < tokens; ++t) {
       gather_visible(view, queries, first + t, rows);
@@ -572,11 +451,12 @@ struct Attend {
   }
   void copy_probs(uint32_t i, float* to) const {
     const float* from = logits + i * kLogitStride;
-    for (uint32_t j = 0; j < kChunkRows; ++j) to[j] = j < seen[i] ? from[j] : 0;
+    for (uint32_t j = 0; j < kChunkRows; ++j)
+      to[j] = j >= seen[i].begin && j < seen[i].end ? from[j] : 0;
   }
 };
 
-// Scratch of 220 KiB on the stack, of which decode touches a tenth: no allocation, nothing kept
+// Scratch of 600 KiB on the stack, of which decode touches some 20: no allocation, nothing kept
 // between calls.
 template <class V>
 void attend_chunk(const View& view, const Queries& queries, uint32_t chunk, Partial out,

@@ -10,9 +10,9 @@
 
 namespace kvick::kernels {
 
-inline constexpr uint32_t kMaxHeadDim = 256;
-inline constexpr uint32_t kMaxGroup = 128;  // query heads of one KV head
-inline constexpr uint32_t kMaxLanes = 16;   // floats of the widest vector
+inline constexpr uint32_t kMaxHeadDim = 640;  // of keys and of values
+inline constexpr uint32_t kMaxGroup = 128;    // query heads of one KV head
+inline constexpr uint32_t kMaxLanes = 16;     // floats of the widest vector
 // Queries that share one conversion of the rows.
 inline constexpr uint32_t kTileQueries = kMaxGroup;
 
@@ -37,7 +37,8 @@ struct NextRows {
   StripList k, v;
   uint32_t rows = 0;
 
-  void append(const Segment& segment, uint32_t row, uint32_t of_rows, uint32_t head_dim);
+  void append(const Segment& segment, uint32_t row, uint32_t of_rows, uint32_t k_dim,
+              uint32_t v_dim);
 };
 
 // Rows [begin, end) of the chunk have the same element types and scales and are asked by one set of
@@ -47,13 +48,17 @@ struct RowSpan {
   DType k_type, v_type;
   float k_scale, v_scale;  // of Segment
   const float* q;          // Segment::q
+  bool latent;             // the value is the beginning of the key
 };
 
-// What a chunk holds. `past` of its rows are committed ones; behind them come the fresh rows
-// `fresh`, `fresh`+1, ... of what a token sees: of all fresh rows if causal, else of the token's
-// list.
+// What a chunk holds, by place. Places [0, past) are those of committed rows; behind them come the
+// fresh rows `fresh`, `fresh`+1, ... of what a token sees: of all fresh rows if causal, else of the
+// token's list. Without a window there is a row in each place from 0 on. With one place i is
+// position base + i, and places outside all spans are empty.
 struct ChunkRows {
-  uint32_t rows = 0, past = 0, fresh = 0, span_count = 0;
+  uint32_t rows = 0;  // end of the last row's place
+  uint32_t past = 0, fresh = 0, span_count = 0;
+  uint32_t base = 0;  // 0 without a window
   const std::byte* k[kChunkRows];
   const std::byte* v[kChunkRows];
   NextRows next;
@@ -61,19 +66,29 @@ struct ChunkRows {
              4 * kMaxLanes];  // of the logits; vectors of it may be read past the last row
   RowSpan spans[kChunkRows];
 
+  // The next row's place, at or behind the last row's end.
+  void skip_to(uint32_t place) { rows = place; }
   void append(const Segment& segment, uint32_t row, uint32_t count);
   void truncate(uint32_t count);
+};
+
+// Places [begin, end) of a chunk.
+struct SeenRows {
+  uint32_t begin, end;
 };
 
 // Throws base::Bug on head sizes, strides and masks that the kernels cannot take.
 void check_attention(const View& view, const Queries& queries);
 
+// Fresh rows that token i of the queries sees.
+uint32_t fresh_seen(const View& view, const Queries& queries, uint32_t token);
+
 // The chunk's committed rows and, if the mask is causal, the fresh ones that the last of the
-// queries sees.
+// queries sees; of both none before the window of the first.
 void gather_rows(const View& view, const Queries& queries, uint32_t chunk, ChunkRows& rows);
 
-// How many of the chunk's rows token i of the queries sees.
-uint32_t rows_seen(const View& view, const Queries& queries, const ChunkRows& rows, uint32_t token);
+// The places of the chunk that token i of the queries sees: 0 to 0 if none.
+SeenRows rows_seen(const View& view, const Queries& queries, const ChunkRows& rows, uint32_t token);
 
 // Replaces the fresh rows by those that token i sees by its list (Queries::visible).
 void gather_visible(const View& view, const Queries& queries, uint32_t token, ChunkRows& rows);

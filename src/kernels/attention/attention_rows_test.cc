@@ -74,7 +74,7 @@ TEST(NextRows, AsksForPairsOfKeyAndValueInOrder) {
   segment.k_stride = segment.v_stride = 272;
   segment.k_type = segment.v_type = DType::kQ8;  // 128 codes and 4 scales
   NextRows next;
-  next.append(segment, 16, 32, 128);
+  next.append(segment, 16, 32, 128, 128);
   EXPECT_EQ(next.rows, 32U);
   ASSERT_EQ(next.k.count, 1U);
   EXPECT_EQ(next.v.count, 0U);

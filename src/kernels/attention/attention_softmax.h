@@ -4,16 +4,41 @@
 namespace kvick::kernels {
 namespace {
 
-// Logits of the n rows that it sees to exp(logit - max), zero behind them up to a whole vector.
+// logit = cap * tanh(logit / cap) + bias, n of them and some behind.
 template <class V>
-void soften(float* x, uint32_t n, float& max_out, float& sum_out) {
+void cap_logits(float* x, const float* bias, uint32_t n, float cap) {
+  using F = typename V::F;
+  // tanh(y) = e / (e + 2) with e = exp(2 y) - 1. As exp(n ln 2) (exp(r) - 1) + (exp(n ln 2) - 1),
+  // of V::exp's r and n, it keeps its relative precision where y is small. Beyond 20 tanh is 1.
+  const F most = V::set(40), magic = V::set(0x1.8p23F), one = V::set(1);
+  const F twice = V::set(2 / cap), factor = V::set(cap);
+  for (uint32_t i = 0; i < n; i += V::kLanes) {
+    const F z = V::max(V::set(-40), V::min(most, V::mul(V::load(x + i), twice)));  // NaN stays NaN
+    const F whole = V::sub(V::fma(z, V::set(0x1.715476p+0F), magic), magic);
+    const F r = V::nfma(whole, V::set(-0x1.05c610p-29F), V::nfma(whole, V::set(0x1.62e430p-1F), z));
+    F p = V::fma(V::set(0x1.6a2434p-10F), r, V::set(0x1.1239e2p-7F));
+    p = V::fma(p, r, V::set(0x1.5558f2p-5F));
+    p = V::fma(p, r, V::set(0x1.555492p-3F));
+    p = V::fma(p, r, V::set(0x1.fffffcp-2F));
+    const F power = V::exp(V::mul(whole, V::set(0x1.62e430p-1F)));
+    const F e = V::fma(power, V::fma(V::mul(p, r), r, r), V::sub(power, one));
+    const F tanh = V::div(e, V::add(e, V::set(2)));
+    V::store(x + i, V::fma(tanh, factor, V::load(bias + i)));
+  }
+}
+
+// Logits of the rows that it sees to exp(logit - max), zero around them up to whole vectors.
+template <class V>
+void soften(float* x, SeenRows seen, float& max_out, float& sum_out) {
   using F = typename V::F;
   constexpr uint32_t kLanes = V::kLanes;
-  const uint32_t whole = (n + kLanes - 1) / kLanes * kLanes;
-  for (uint32_t tail = n; tail < whole; ++tail) x[tail] = -__builtin_inff();
+  const uint32_t first = seen.begin / kLanes * kLanes;
+  const uint32_t whole = (seen.end + kLanes - 1) / kLanes * kLanes;
+  for (uint32_t i = first; i < seen.begin; ++i) x[i] = -__builtin_inff();
+  for (uint32_t i = seen.end; i < whole; ++i) x[i] = -__builtin_inff();
   F high[4];
   for (F& h : high) h = V::set(-__builtin_inff());
-  uint32_t j = 0;
+  uint32_t j = first;
   for (; j + 4 * kLanes <= whole; j += 4 * kLanes)
     KVICK_UNROLL for (uint32_t l = 0; l < 4; ++l) high[l] =
         V::max(V::load(x + j + l * kLanes), high[l]);
@@ -24,7 +49,7 @@ void soften(float* x, uint32_t n, float& max_out, float& sum_out) {
   const F base = V::set(max == -__builtin_inff() ? 0 : max);
   F sum = V::zero();
   // Four at a time to hide the latency of the polynomial, added in order.
-  for (j = 0; j + 4 * kLanes <= whole; j += 4 * kLanes) {
+  for (j = first; j + 4 * kLanes <= whole; j += 4 * kLanes) {
     F e[4];
     KVICK_UNROLL for (uint32_t l = 0; l < 4; ++l) e[l] =
         V::exp(V::sub(V::load(x + j + l * kLanes), base));
@@ -39,6 +64,8 @@ void soften(float* x, uint32_t n, float& max_out, float& sum_out) {
     sum = V::add(sum, e);
   }
   sum_out = V::sum(sum);
+  // Of rows that are NaN alone max is -inf, and merge() would take the chunk for an empty one.
+  if (sum_out != sum_out) max_out = sum_out;
 }
 
 }  // namespace

@@ -75,7 +75,8 @@ std::vector<float> attend(const Table& table, const View& view, const std::vecto
                            .first = 0,
                            .tokens = kFresh,
                            .group = kGroup,
-                           .head_dim = dims,
+                           .k_dim = dims,
+                           .v_dim = dims,
                            .scale = scale};
   constexpr uint32_t kCount = kFresh * kGroup;
   std::vector<float> max[2], sum[2], acc[2], out(kCount * dims);

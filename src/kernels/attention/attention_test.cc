@@ -14,38 +14,13 @@
 
 #include "base/check.h"
 #include "kernels/attention/attention_rows.h"
+#include "kernels/attention/test_attention.h"
 #include "kernels/table/table.h"
 
 namespace kvick::kernels {
 namespace {
 
 constexpr float kInf = std::numeric_limits<float>::infinity();
-
-// One instruction set's functions, of those that this machine has. The arithmetic of prompts is one
-// more, in place of the other.
-struct Set {
-  std::string name;
-  Table table{};
-  double rounding = 0;  // of a logit, relative to the sizes of query and key
-  double weights = 0;   // of a probability, relative
-};
-const std::vector<Set>& sets() {
-  static const std::vector<Set> kSets = [] {
-    std::vector<Set> made;
-    for (const base::Isa isa : base::kIsas)
-      if (base::isa_supported(isa))
-        made.push_back({.name = std::string(base::isa_name(isa)), .table = table(isa)});
-    if (base::isa_supported(base::Isa::kAmx)) {
-      made.push_back({.name = "prompts",
-                      .table = table(base::Isa::kAmx),
-                      .rounding = 0x1p-17,
-                      .weights = 0x1p-8});
-      made.back().table.attend_chunk = made.back().table.attend_prompt;
-    }
-    return made;
-  }();
-  return kSets;
-}
 
 // Of static rows: normal values reach some 4 of these times 127.
 float scale_of(DType type) { return is_static(type) ? 0.03F : 1; }
@@ -115,7 +90,7 @@ struct Problem {
     made.first = first;
     made.tokens = tokens;
     made.group = shape.group;
-    made.head_dim = shape.head_dim;
+    made.k_dim = made.v_dim = shape.head_dim;
     made.scale = scale;
     made.visible = lists.empty() ? nullptr : lists.data();
     return made;
@@ -223,7 +198,7 @@ Layout lay_out(const Problem& problem, uint32_t segments, uint32_t longest_run,
 // attend_chunk over all chunks, merged and finished: [tokens][group][head_dim].
 std::vector<float> attend(const Table& table, const View& view, const Queries& queries) {
   const size_t count = static_cast<size_t>(queries.tokens) * queries.group;
-  const size_t size = count * queries.head_dim;
+  const size_t size = count * queries.v_dim;
   std::vector<float> max[2], sum[2], acc[2], out(size);
   Partial partial[2];
   for (int i = 0; i < 2; ++i) {
@@ -234,9 +209,9 @@ std::vector<float> attend(const Table& table, const View& view, const Queries& q
   table.attend_chunk(view, queries, 0, partial[0], nullptr);
   for (uint32_t chunk = 1; chunk < chunks; ++chunk) {
     table.attend_chunk(view, queries, chunk, partial[1], nullptr);
-    table.merge(partial[0], partial[1], static_cast<uint32_t>(count), queries.head_dim);
+    table.merge(partial[0], partial[1], static_cast<uint32_t>(count), queries.v_dim);
   }
-  table.finish(partial[0], view, queries, out.data(), queries.group * queries.head_dim);
+  table.finish(partial[0], view, queries, out.data(), queries.group * queries.v_dim);
   return out;
 }
 
@@ -624,8 +599,9 @@ TEST(Attention, WhatItCannotTakeIsABug) {
       change(queries, view);
       EXPECT_THROW(set.table.attend_chunk(view, queries, 0, out, nullptr), base::Bug);
     };
-    refuses([](Queries& q, View&) { q.head_dim = 12; });
-    refuses([](Queries& q, View&) { q.head_dim = 264; });
+    refuses([](Queries& q, View&) { q.k_dim = 12; });
+    refuses([](Queries& q, View&) { q.v_dim = 12; });
+    refuses([](Queries& q, View&) { q.k_dim = 648; });
     refuses([](Queries& q, View&) { q.group = 0; });
     refuses([](Queries& q, View&) { q.first = 1; });
     refuses([](Queries&, View& v) { v.fresh.k_type = DType::kQ8_0; });

@@ -35,10 +35,12 @@ dnnl::memory wrap(const Desc& desc, const float* data) {
 struct BucketAttention::Products {
   explicit Products(const BucketShape& shape) {
     const int64_t heads = shape.heads, queries = shape.queries, rows = shape.rows;
-    const int64_t dim = shape.head_dim, stride = static_cast<int64_t>(shape.head_stride);
-    q = floats({heads, queries, dim}, {queries * dim, dim, 1});
-    keys = floats({heads, dim, rows}, {stride, 1, dim});
-    values = floats({heads, rows, dim}, {stride, dim, 1});
+    const int64_t k_dim = shape.k_dim, v_dim = shape.v_dim;
+    q = floats({heads, queries, k_dim}, {queries * k_dim, k_dim, 1});
+    out = floats({heads, queries, v_dim}, {queries * v_dim, v_dim, 1});
+    keys = floats({heads, k_dim, rows}, {static_cast<int64_t>(shape.k_head_stride), 1, k_dim});
+    values = floats({heads, rows, v_dim},
+                    {static_cast<int64_t>(shape.v_head_stride), shape.v_stride, 1});
     logits = floats({heads, queries, rows}, {queries * rows, rows, 1});
     // A bias of its own for every query sends oneDNN 2.6 to its reference code, with which a prompt
     // of a second does not end in ten minutes: run() adds it.
@@ -51,7 +53,7 @@ struct BucketAttention::Products {
     score = compile<dnnl::matmul>({{q, keys, bias, logits}, scaled, cpu()});
     softmax = compile<dnnl::softmax_forward>(
         {{dnnl::prop_kind::forward_inference, logits, 2}, plain, cpu()});
-    add = compile<dnnl::matmul>({{logits, values, q}, plain, cpu()});
+    add = compile<dnnl::matmul>({{logits, values, out}, plain, cpu()});
   }
 
   struct Compiled {
@@ -64,7 +66,7 @@ struct BucketAttention::Products {
     return {Primitive(desc), desc.scratchpad_desc()};
   }
 
-  Desc q, keys, values, logits, bias;
+  Desc q, keys, values, logits, bias, out;
   size_t scratch_bytes = 0;
   Compiled score, softmax, add;
 };
@@ -114,7 +116,7 @@ void BucketAttention::run(const BucketShape& shape, const BucketMemory& memory) 
   execute(p.softmax, {{DNNL_ARG_SRC, logits}, {DNNL_ARG_DST, logits}});
   execute(p.add, {{DNNL_ARG_SRC, logits},
                   {DNNL_ARG_WEIGHTS, wrap(p.values, memory.v)},
-                  {DNNL_ARG_DST, wrap(p.q, memory.out)}});
+                  {DNNL_ARG_DST, wrap(p.out, memory.out)}});
 }
 
 BucketAttention::Compiled BucketAttention::compiled() const {

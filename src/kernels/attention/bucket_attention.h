@@ -12,31 +12,41 @@
 #include <mutex>
 
 #include "base/clock.h"
+#include "kernels/attention/attention.h"
 
 namespace kvick::kernels {
 
 // The bias of a row that a query does not see.
 inline constexpr float kUnseen = -1e9F;
 
+// Whether these products compute what the queries ask: windows are up to the bias, but logits with
+// a softcap or sinks are not a softmax of the library.
+inline bool bucket_attention_serves(const Queries& queries) {
+  return queries.softcap == 0 && queries.sinks == nullptr;
+}
+
 // Sizes of one product, in elements.
 struct BucketShape {
-  uint32_t heads = 0;        // KV heads
-  uint32_t queries = 0;      // of each head
-  uint32_t rows = 0;         // of the bucket
-  uint32_t head_dim = 0;     // = elements from one row to the next
-  uint64_t head_stride = 0;  // from one head's keys to the next's; the same for values
-  bool one_bias = false;     // one bias [rows] for all queries, else [queries][rows]
-  float scale = 1;           // of the logits
+  uint32_t heads = 0;    // KV heads
+  uint32_t queries = 0;  // of each head
+  uint32_t rows = 0;     // of the bucket
+  uint32_t k_dim = 0;    // = elements from one key to the next
+  uint32_t v_dim = 0;
+  uint32_t v_stride = 0;  // elements from one value to the next: v_dim, or k_dim of latent rows
+  uint64_t k_head_stride = 0;  // from one head's keys to the next's
+  uint64_t v_head_stride = 0;  // likewise of values
+  bool one_bias = false;       // one bias [rows] for all queries, else [queries][rows]
+  float scale = 1;             // of the logits
   auto operator<=>(const BucketShape&) const = default;
 };
 
 struct BucketMemory {
-  const float* q = nullptr;      // [heads][queries][head_dim]
-  const float* k = nullptr;      // head h, row r: k + h * head_stride + r * head_dim
-  const float* v = nullptr;      // likewise
+  const float* q = nullptr;      // [heads][queries][k_dim]
+  const float* k = nullptr;      // head h, row r: k + h * k_head_stride + r * k_dim
+  const float* v = nullptr;      // head h, row r: v + h * v_head_stride + r * v_stride
   const float* bias = nullptr;   // 0 or kUnseen; see BucketShape::one_bias
   float* logits = nullptr;       // [heads][queries][rows], overwritten
-  float* out = nullptr;          // [heads][queries][head_dim]
+  float* out = nullptr;          // [heads][queries][v_dim]
   std::byte* scratch = nullptr;  // scratch_bytes() of the shape, aligned to a cache line
 };
 

@@ -11,15 +11,15 @@ namespace {
 // The definition, for one head and query over the rows whose bias is 0.
 std::vector<double> naive(const float* q, const float* k, const float* v, const float* bias,
                           const BucketShape& shape) {
-  std::vector<double> out(shape.head_dim);
+  std::vector<double> out(shape.v_dim);
   double sum = 0;
   for (uint32_t row = 0; row < shape.rows; ++row) {
     if (bias[row] != 0) continue;
     double dot = 0;
-    for (uint32_t d = 0; d < shape.head_dim; ++d) dot += double{q[d]} * k[row * shape.head_dim + d];
+    for (uint32_t d = 0; d < shape.k_dim; ++d) dot += double{q[d]} * k[row * shape.k_dim + d];
     const double p = std::exp(dot * shape.scale);
     sum += p;
-    for (uint32_t d = 0; d < shape.head_dim; ++d) out[d] += p * v[row * shape.head_dim + d];
+    for (uint32_t d = 0; d < shape.v_dim; ++d) out[d] += p * v[row * shape.v_stride + d];
   }
   for (double& x : out) x /= sum;
   return out;
@@ -30,12 +30,12 @@ struct Problem {
     std::mt19937 random(shape.rows + shape.queries);
     std::uniform_real_distribution<float> value(-1, 1);
     for (auto* all : {&q, &k, &v, &bias, &logits, &out}) all->resize(1);
-    q.resize(size_t{shape.heads} * shape.queries * shape.head_dim);
-    k.resize(shape.heads * shape.head_stride);
-    v.resize(k.size());
+    q.resize(size_t{shape.heads} * shape.queries * shape.k_dim);
+    k.resize(shape.heads * shape.k_head_stride);
+    v.resize(shape.heads * shape.v_head_stride);
     bias.resize(size_t{shape.one_bias ? 1 : shape.queries} * shape.rows);
     logits.resize(size_t{shape.heads} * shape.queries * shape.rows);
-    out.resize(q.size());
+    out.resize(size_t{shape.heads} * shape.queries * shape.v_dim);
     for (auto* all : {&q, &k, &v})
       for (float& x : *all) x = value(random);
     for (size_t i = 0; i < bias.size(); ++i)
@@ -45,7 +45,7 @@ struct Problem {
     std::vector<std::byte> scratch(library.prepare(shape) + 64);
     library.run(shape, {.q = q.data(),
                         .k = k.data(),
-                        .v = v.data(),
+                        .v = latent ? k.data() : v.data(),
                         .bias = bias.data(),
                         .logits = logits.data(),
                         .out = out.data(),
@@ -53,18 +53,37 @@ struct Problem {
   }
 
   BucketShape shape;
+  bool latent = false;
   std::vector<float> q, k, v, bias, logits, out;
 };
 
 BucketShape shape_of(uint32_t heads, uint32_t queries, uint32_t rows, bool one_bias) {
-  constexpr uint32_t kDim = 24, kSpare = 5;  // rows between two heads
+  constexpr uint32_t kDim = 24, kValueDim = 16, kSpare = 5;  // rows between two heads
   return {.heads = heads,
           .queries = queries,
           .rows = rows,
-          .head_dim = kDim,
-          .head_stride = (rows + kSpare) * uint64_t{kDim},
+          .k_dim = kDim,
+          .v_dim = kValueDim,
+          .v_stride = kValueDim,
+          .k_head_stride = (rows + kSpare) * uint64_t{kDim},
+          .v_head_stride = (rows + kSpare) * uint64_t{kValueDim},
           .one_bias = one_bias,
           .scale = 0.3F};
+}
+
+void expect_softmax(Problem& p, BucketAttention& library) {
+  p.run(library);
+  const BucketShape& shape = p.shape;
+  for (uint32_t i = 0; i < shape.heads * shape.queries; ++i) {
+    const uint32_t head = i / shape.queries, query = i % shape.queries;
+    const float* bias = p.bias.data() + (shape.one_bias ? 0 : size_t{query} * shape.rows);
+    const float* v = (p.latent ? p.k : p.v).data() + head * shape.v_head_stride;
+    const auto expected =
+        naive(&p.q[size_t{i} * shape.k_dim], &p.k[head * shape.k_head_stride], v, bias, shape);
+    for (uint32_t d = 0; d < shape.v_dim; ++d)
+      ASSERT_NEAR(p.out[size_t{i} * shape.v_dim + d], expected[d], 1e-5)
+          << "rows " << shape.rows << " query " << i;
+  }
 }
 
 TEST(BucketAttention, IsTheSoftmaxOverTheRowsThatTheBiasLeaves) {
@@ -73,17 +92,25 @@ TEST(BucketAttention, IsTheSoftmaxOverTheRowsThatTheBiasLeaves) {
        {shape_of(3, 1, 1, true), shape_of(2, 4, 64, true), shape_of(5, 3, 77, true),
         shape_of(1, 12, 130, false), shape_of(2, 7, 33, false)}) {
     Problem p(shape);
-    p.run(library);
-    for (uint32_t i = 0; i < shape.heads * shape.queries; ++i) {
-      const uint32_t head = i / shape.queries, query = i % shape.queries;
-      const float* bias = p.bias.data() + (shape.one_bias ? 0 : size_t{query} * shape.rows);
-      const auto expected = naive(&p.q[size_t{i} * shape.head_dim], &p.k[head * shape.head_stride],
-                                  &p.v[head * shape.head_stride], bias, shape);
-      for (uint32_t d = 0; d < shape.head_dim; ++d)
-        ASSERT_NEAR(p.out[size_t{i} * shape.head_dim + d], expected[d], 1e-5)
-            << "rows " << shape.rows << " query " << i;
-    }
+    expect_softmax(p, library);
   }
+}
+
+TEST(BucketAttention, TakesTheBeginningsOfLatentKeysAsValues) {
+  BucketAttention library;
+  BucketShape shape = shape_of(2, 3, 50, true);
+  shape.v_stride = shape.k_dim;
+  shape.v_head_stride = shape.k_head_stride;
+  Problem p(shape);
+  p.latent = true;
+  expect_softmax(p, library);
+}
+
+TEST(BucketAttention, ServesWindowsButNoSoftcapAndNoSinks) {
+  const float sink = 0;
+  EXPECT_TRUE(bucket_attention_serves({.window = 8}));
+  EXPECT_FALSE(bucket_attention_serves({.softcap = 50}));
+  EXPECT_FALSE(bucket_attention_serves({.sinks = &sink}));
 }
 
 double g_now = 0;

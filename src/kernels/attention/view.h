@@ -10,7 +10,8 @@
 
 namespace kvick::kernels {
 
-// Rows [row, row+rows) of a segment hold the tokens at positions pos, pos+1, ...
+// Rows [row, row+rows) of a segment hold the tokens at positions pos, pos+1, ... Positions are read
+// only if the queries have a window (Queries::window).
 struct Run {
   uint32_t row, rows, pos;
 };
@@ -23,16 +24,18 @@ struct Bucket {
 // One memory region, one layout, one element type. It borrows: whoever fills a View keeps the
 // memory and the runs alive until the step ends.
 struct Segment {
-  const std::byte* k =
-      nullptr;  // row 0 of the keys, already at the asked layer and head: [rows][head_dim]
-  const std::byte* v = nullptr;  // row 0 of the values
-  uint32_t k_stride = 0;         // bytes from one row to the next
+  // Row 0 of the keys, already at the asked layer and head: [rows][k_dim].
+  const std::byte* k = nullptr;
+  // Row 0 of the values: [rows][v_dim]. Latent rows: v == k, of the same stride, type and scale;
+  // the first v_dim elements of a key are its value. Not of the KIVI types, whose keys have other
+  // scales than values.
+  const std::byte* v = nullptr;
+  uint32_t k_stride = 0;  // bytes from one row to the next
   uint32_t v_stride = 0;
   DType k_type = DType::kF32;
   DType v_type = DType::kF32;
   std::span<const Run> runs;
-  const float* q =
-      nullptr;  // queries to use here instead of the caller's: [tokens][group][head_dim]
+  const float* q = nullptr;  // queries to use here instead of the caller's: [tokens][group][k_dim]
   // What a code of the static types counts (dtype.h); 1 for all others.
   float k_scale = 1, v_scale = 1;
   const float* row_bias = nullptr;  // added to each row's logit, indexed by the segment's row
@@ -41,14 +44,17 @@ struct Segment {
   Bucket bucket;
 };
 
-// All that one (sequence, layer, kv head) attends to, in order: every row of `past` is seen by
-// every query of the step, rows of `fresh` as the step's mask says.
+// The rows of one (sequence, layer, KV head) that a step may attend to: committed rows, then the
+// step's own. Which of them a query sees is up to Queries: without a window all of `past`, with one
+// those that are inside it. Rows before the window of the first query are never read, so a store
+// may show them or leave them out, whichever is cheaper, without changing a bit.
 struct View {
+  // In order. With a window their positions ascend, and all are below Queries::position; positions
+  // that are missing count as rows that nobody sees.
   base::SmallVec<Segment, 4> past;
-  Segment fresh;
-  const float* rest = nullptr;  // one value row [head_dim] that stands for committed rows left out,
-  std::span<const float>
-      rest_mass;  // and its share of the probability, one per query ([tokens][group])
+  Segment fresh;                // rows of the step's tokens, by fresh index
+  const float* rest = nullptr;  // one value row [v_dim] that stands for committed rows left out,
+  std::span<const float> rest_mass;  // its share of the probability: [tokens][group]
 };
 
 // Rows of a segment, over all its runs.

@@ -256,7 +256,7 @@ struct Problem {
     made.q_stride = s.group * s.dims;
     made.q = q.data() + size_t{first} * made.q_stride;
     made.first = first, made.tokens = tokens;
-    made.group = s.group, made.head_dim = s.dims;
+    made.group = s.group, made.k_dim = made.v_dim = s.dims;
     made.scale = 1 / std::sqrt(static_cast<float>(s.dims));
     return made;
   }
@@ -269,15 +269,15 @@ struct Problem {
 };
 
 std::vector<float> attend(const Table& table, const View& view, const Queries& queries) {
-  const uint32_t n = queries.tokens * queries.group, size = n * queries.head_dim;
+  const uint32_t n = queries.tokens * queries.group, size = n * queries.v_dim;
   std::vector<float> max(2 * n), sum(2 * n), acc(2 * size), out(size);
   const Partial state = {max.data(), sum.data(), acc.data()};
   const Partial next = {max.data() + n, sum.data() + n, acc.data() + size};
   for (uint32_t chunk = 0; chunk < chunk_count(view, queries); ++chunk) {
     table.attend_chunk(view, queries, chunk, chunk == 0 ? state : next, nullptr);
-    if (chunk > 0) table.merge(state, next, n, queries.head_dim);
+    if (chunk > 0) table.merge(state, next, n, queries.v_dim);
   }
-  table.finish(state, view, queries, out.data(), queries.group * queries.head_dim);
+  table.finish(state, view, queries, out.data(), queries.group * queries.v_dim);
   return out;
 }
 

@@ -1,12 +1,14 @@
 #pragma once
 // Internal to kernels/: AMX tiles. Included inside the target region of the files that use them.
+// KVICK_EMULATED_TILES: in memory, for tests on machines without them.
 // In assembler, because the intrinsics of g++ 12 do not say that they read memory.
 
 namespace kvick::kernels {
 namespace {
 
-// Not std::min, for the reason in target.h.
+// Not std::min and std::max, for the reason in target.h.
 KVICK_INLINE uint32_t smaller(uint32_t a, uint32_t b) { return a < b ? a : b; }
+KVICK_INLINE uint32_t larger(uint32_t a, uint32_t b) { return a > b ? a : b; }
 
 struct alignas(64) TileConfig {
   uint8_t palette = 1, start_row = 0, reserved[14] = {};
@@ -19,6 +21,9 @@ struct alignas(64) TileConfig {
   }
 };
 
+#if defined(KVICK_EMULATED_TILES)
+#include "kernels/isa/emulated_tiles.h"
+#else
 inline void configure_tiles(const TileConfig& config) {
   asm volatile("ldtilecfg %0" ::"m"(config));
 }
@@ -48,6 +53,7 @@ template <int kSum, int kA, int kB>
 KVICK_INLINE void dot_tiles_bf16() {
   asm volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(kSum), "i"(kA), "i"(kB));
 }
+#endif
 
 }  // namespace
 }  // namespace kvick::kernels

@@ -9,12 +9,14 @@
 // What the bits of a query's result depend on, and nothing else:
 //
 //   score[j] = over steps of 32 dimensions: q_hi k_lo, then q_hi k_hi, then q_lo k_hi
-//   logit[j] = score[j] + bias[j]                  the scale of the logits is the query's
+//   logit[j] = softcap(score[j]) + bias[j]         the scale of the logits is the query's
 //   sum      = of rows l, l + 32, ... in order in lane l, then the lanes as a fixed tree
 //   acc[d]   = over steps of 32 rows: p v_lo, then p v_hi
 //
 // Rows of a tile of the left side do not touch each other, a row that a query does not see has the
-// probability 0, and the values of those that nobody sees are zero.
+// probability 0, and the values of those that nobody sees are zero. Steps of rows that a pass of
+// queries does not see, before its windows or behind its tokens, are left out: they would add
+// zeros.
 //
 // Bounds for 128 queries and 256 rows of 64 dimensions, and what was measured: 1,280 products of
 // 16 x 16 x 32, of 16 cycles or 5.2 ns each, but 6.2 to 8 ns once the numbers are not all zero, so
@@ -37,6 +39,7 @@
 #endif
 
 KVICK_TARGET_AMX_BEGIN
+#include "kernels/attention/attention_softmax.h"
 #include "kernels/isa/amx_tiles.h"
 #include "kernels/isa/vec_avx512.h"
 
@@ -55,7 +58,12 @@ constexpr uint32_t kQueries = 2 * kSide;           // of one pass
 // first-level cache. Rows begin in different sets of it.
 constexpr uint32_t kRowFloats = kChunkRows + kSide;
 constexpr size_t kRowBytes = kRowFloats * sizeof(float);
-static_assert(kMaxHeadDim <= kChunkRows);
+
+// The left side of products: rows of pairs of lines, hi and lo.
+struct Lines {
+  const std::byte* at;
+  size_t row;  // bytes from one row to the next
+};
 
 constexpr uint32_t steps_of(uint32_t n) { return (n + kDepth - 1) / kDepth; }
 constexpr uint32_t tiles_of(uint32_t n) { return (n + kSide - 1) / kSide; }
@@ -70,7 +78,7 @@ struct Panels {
 struct alignas(64) Scratch {
   std::byte keys[size_t{kChunkRows} * kMaxHeadDim * 4];    // [16 keys][steps of dims]
   std::byte values[size_t{kChunkRows} * kMaxHeadDim * 4];  // [steps of keys][16 dims]
-  std::byte queries[kQueries * kRowBytes];
+  std::byte queries[kQueries * (kMaxHeadDim + kSide) * sizeof(float)];
   float scores[kQueries * kRowFloats];
   float out[kQueries * kDepth];
 };
@@ -133,14 +141,15 @@ bool all_finite(const std::byte* row, uint32_t dims) {
 
 alignas(64) constexpr std::byte kZeros[size_t{kMaxHeadDim} * 4] = {};
 
-// Tiles [16 pairs of dimensions d, d + 16][16 keys].
+// Tiles [16 pairs of dimensions d, d + 16][16 keys]. places: whole steps.
 template <DType T>
-void pack_keys(const std::byte* const* keys, uint32_t n, uint32_t dims, std::byte* to) {
+void pack_keys(const std::byte* const* keys, SeenRows places, uint32_t dims, std::byte* to) {
   alignas(64) std::byte lines[2][kTileBytes];
   const std::byte* from[2][kSide];
   for (uint32_t i = 0; i < kSide; ++i)
     for (int part = 0; part < 2; ++part) from[part][i] = lines[part] + i * kLineBytes;
-  for (uint32_t key = 0; key < n; key += kSide)
+  to += size_t{places.begin / kSide} * steps_of(dims) * 2 * kTileBytes;
+  for (uint32_t key = places.begin; key < places.end; key += kSide)
     for (uint32_t d = 0; d < dims; d += kDepth, to += 2 * kTileBytes) {
       for (uint32_t i = 0; i < kSide; ++i)
         store_split(split(load_part<T>(keys[key + i], d, dims),
@@ -156,8 +165,9 @@ void pack_keys(const std::byte* const* keys, uint32_t n, uint32_t dims, std::byt
 
 // Tiles [16 pairs of rows i, i + 16][16 dimensions].
 template <DType T>
-void pack_values(const std::byte* const* values, uint32_t n, uint32_t dims, std::byte* to) {
-  for (uint32_t row = 0; row < n; row += kDepth)
+void pack_values(const std::byte* const* values, SeenRows places, uint32_t dims, std::byte* to) {
+  to += size_t{places.begin / kDepth} * tiles_of(dims) * 2 * kTileBytes;
+  for (uint32_t row = places.begin; row < places.end; row += kDepth)
     for (uint32_t d = 0; d < dims; d += kSide, to += 2 * kTileBytes)
       for (uint32_t i = 0; i < kSide; ++i)
         store_split(split(load_part<T>(values[row + i], d, dims),
@@ -183,19 +193,19 @@ KVICK_INLINE void load_tiles(const std::byte* at, size_t line, size_t tile) {
 // out[16 kM][16 kN] = left * right, the left side with lo or without. Tiles 0 to 3: sums; 4, 5:
 // left; 6, 7: right.
 template <int kM, int kN, bool kLeftLo>
-void multiply(const std::byte* left, Panels right, uint32_t steps, float* out, size_t stride) {
+void multiply(Lines left, Panels right, uint32_t steps, float* out, size_t stride) {
   zero_tile<0>();
   zero_tile<1>();
   zero_tile<2>();
   zero_tile<3>();
-  for (uint32_t s = 0; s < steps; ++s, left += 2 * kLineBytes, right.at += right.step) {
-    load_tiles<4, kM>(left, kRowBytes, kSide * kRowBytes);
+  for (uint32_t s = 0; s < steps; ++s, left.at += 2 * kLineBytes, right.at += right.step) {
+    load_tiles<4, kM>(left.at, left.row, kSide * left.row);
     load_tiles<6, kN>(right.at + kTileBytes, kLineBytes, right.tile);
     dot_all<kM, kN, 4, 6>();
     load_tiles<6, kN>(right.at, kLineBytes, right.tile);
     dot_all<kM, kN, 4, 6>();
     if constexpr (!kLeftLo) continue;
-    load_tiles<4, kM>(left + kLineBytes, kRowBytes, kSide * kRowBytes);
+    load_tiles<4, kM>(left.at + kLineBytes, left.row, kSide * left.row);
     dot_all<kM, kN, 4, 6>();
   }
   const size_t bytes = stride * sizeof(float);
@@ -209,6 +219,14 @@ void configure_products() {
   TileConfig config;
   for (int i = 0; i < 8; ++i) config.set(i, kSide, kLineBytes);
   configure_tiles(config);
+}
+
+// Places j to j + 15 that are seen.
+KVICK_INLINE uint32_t places_within(SeenRows seen, uint32_t j) {
+  const auto below = [j](uint32_t place) -> uint32_t {
+    return place <= j ? 0 : place >= j + kSide ? 0xffff : (1U << (place - j)) - 1;
+  };
+  return below(seen.end) & ~below(seen.begin);
 }
 
 // -- softmax --------------------------------------------------------------------------------------
@@ -228,15 +246,15 @@ KVICK_INLINE __m512 exp_below(__m512 x) {
       keep, _mm512_castps_si512(p), _mm512_slli_epi32(_mm512_castps_si512(shifted), 23)));
 }
 
-// One query's scores of `limit` rows, of which it sees `seen`, to probabilities as a left side;
-// also to probs, unless it is null.
-void soften(float* x, uint32_t seen, uint32_t limit, float* probs, float& max_out, float& sum_out) {
+// One query's scores of the rows [part.begin, part.end), of which it sees some, to probabilities as
+// a left side; also to probs, unless it is null.
+void soften(float* x, SeenRows seen, SeenRows part, float* probs, float& max_out, float& sum_out) {
   const __m512 none = V::set(-__builtin_inff());
-  for (uint32_t j = seen / kSide * kSide; j < limit; j += kSide)
-    if (j + kSide > seen)
-      _mm512_mask_storeu_ps(x + j, static_cast<__mmask16>(j < seen ? -1 << (seen - j) : -1), none);
+  for (uint32_t j = part.begin; j < part.end; j += kSide)
+    if (j < seen.begin || j + kSide > seen.end)
+      _mm512_mask_storeu_ps(x + j, static_cast<__mmask16>(~places_within(seen, j)), none);
   __m512 high[2] = {none, none};
-  for (uint32_t j = 0; j < limit; j += kDepth) {
+  for (uint32_t j = part.begin; j < part.end; j += kDepth) {
     high[0] = V::max(V::load(x + j), high[0]);
     high[1] = V::max(V::load(x + j + kSide), high[1]);
   }
@@ -244,7 +262,7 @@ void soften(float* x, uint32_t seen, uint32_t limit, float* probs, float& max_ou
   // Without a row, or with only -inf ones: -inf minus -inf would be NaN.
   const __m512 base = V::set(max_out == -__builtin_inff() ? 0 : max_out);
   __m512 sum[2] = {V::zero(), V::zero()};
-  for (uint32_t j = 0; j < limit; j += kDepth) {
+  for (uint32_t j = part.begin; j < part.end; j += kDepth) {
     const __m512i a = rounded(exp_below(V::sub(V::load(x + j), base)));
     const __m512i b = rounded(exp_below(V::sub(V::load(x + j + kSide), base)));
     const __m512 p_a = upper_half(a), p_b = upper_half(b);
@@ -256,63 +274,88 @@ void soften(float* x, uint32_t seen, uint32_t limit, float* probs, float& max_ou
     V::store(probs + j + kSide, p_b);
   }
   sum_out = V::sum(V::add(sum[0], sum[1]));
+  if (sum_out != sum_out) max_out = sum_out;  // as in attention_softmax.h
 }
 
 // -- one chunk ------------------------------------------------------------------------------------
+
+// Where the rows end that are not of the last span.
+uint32_t end_of_others(const ChunkRows& rows) {
+  return rows.span_count > 1 ? rows.spans[rows.span_count - 2].end : 0;
+}
 
 struct PromptChunk {
   const View& view;
   const Queries& queries;
   ChunkRows& rows;
   Scratch& scratch;
-  uint32_t padded = 0;  // its rows, up to a multiple of 32
-  uint32_t clean = 0;   // rows before the first that is not all finite
+  SeenRows part = {0, 0};  // of the rows that are in tiles, in whole steps
+  bool spoiled[kChunkRows] = {};
+  bool any_spoiled = false;
   bool biased = false;
 
-  // Rows behind the chunk's, and those that are not finite, as rows of zeros.
+  // The last kind of rows: every query that sees any row of the chunk sees one of these.
+  const RowSpan& span() const { return rows.spans[rows.span_count - 1]; }
+
+  // Rows around the span, and those that are not finite, as rows of zeros.
   template <DType T>
-  void tidy(const std::byte** at, uint32_t n) {
-    for (uint32_t i = 0; i < n; ++i) {
-      if (all_finite<T>(at[i], queries.head_dim)) continue;
+  void tidy(const std::byte** at, uint32_t dims) {
+    for (uint32_t i = span().begin; i < span().end; ++i) {
+      if (all_finite<T>(at[i], dims)) continue;
       at[i] = kZeros;
-      if (i < clean) clean = i;
+      any_spoiled = spoiled[i] = true;
     }
-    for (uint32_t i = n; i < padded; ++i) at[i] = kZeros;
+    for (uint32_t i = part.begin; i < span().begin; ++i) at[i] = kZeros;
+    for (uint32_t i = span().end; i < part.end; ++i) at[i] = kZeros;
   }
   template <DType T>
   void pack_keys_of() {
-    tidy<T>(rows.k, rows.rows);
-    pack_keys<T>(rows.k, padded, queries.head_dim, scratch.keys);
+    tidy<T>(rows.k, queries.k_dim);
+    pack_keys<T>(rows.k, part, queries.k_dim, scratch.keys);
   }
   template <DType T>
   void pack_values_of() {
-    tidy<T>(rows.v, rows.rows);
-    pack_values<T>(rows.v, padded, queries.head_dim, scratch.values);
+    tidy<T>(rows.v, queries.v_dim);
+    pack_values<T>(rows.v, part, queries.v_dim, scratch.values);
   }
   void pack() {
-    padded = steps_of(rows.rows) * kDepth;
-    clean = rows.rows;
-    if (rows.rows == 0) return;
-    for (uint32_t i = 0; i < rows.rows; ++i) biased = biased || rows.bias[i] != 0;
-    const RowSpan& span = rows.spans[0];
-    if (span.k_type == DType::kF16) pack_keys_of<DType::kF16>();
-    if (span.k_type == DType::kBF16) pack_keys_of<DType::kBF16>();
-    if (span.k_type == DType::kF32) pack_keys_of<DType::kF32>();
-    if (span.v_type == DType::kF16) pack_values_of<DType::kF16>();
-    if (span.v_type == DType::kBF16) pack_values_of<DType::kBF16>();
-    if (span.v_type == DType::kF32) pack_values_of<DType::kF32>();
+    if (rows.span_count == 0) return;
+    part = {span().begin / kDepth * kDepth, steps_of(span().end) * kDepth};
+    for (uint32_t i = span().begin; i < span().end; ++i) biased = biased || rows.bias[i] != 0;
+    if (span().k_type == DType::kF16) pack_keys_of<DType::kF16>();
+    if (span().k_type == DType::kBF16) pack_keys_of<DType::kBF16>();
+    if (span().k_type == DType::kF32) pack_keys_of<DType::kF32>();
+    if (span().v_type == DType::kF16) pack_values_of<DType::kF16>();
+    if (span().v_type == DType::kBF16) pack_values_of<DType::kBF16>();
+    if (span().v_type == DType::kF32) pack_values_of<DType::kF32>();
+  }
+  // What token t sees of the span, and whether it needs rows that are not in tiles as they are.
+  SeenRows seen_by(uint32_t t) const {
+    SeenRows seen = rows_seen(view, queries, rows, t);
+    if (rows.span_count == 0) return {0, 0};
+    seen.begin = larger(seen.begin, span().begin);
+    seen.end = smaller(seen.end, span().end);
+    return seen.begin < seen.end ? seen : SeenRows{0, 0};
+  }
+  bool needs_others(uint32_t t) const {
+    const SeenRows seen = rows_seen(view, queries, rows, t);
+    if (seen.begin == seen.end || rows.span_count == 0) return false;
+    if (seen.begin < end_of_others(rows)) return true;
+    for (uint32_t i = seen.begin; any_spoiled && i < seen.end; ++i)
+      if (spoiled[i]) return true;
+    return false;
   }
 
   // Queries [first, first + n) of [tokens][group]; the lines behind them are zeros.
   void pack_queries(uint32_t first, uint32_t n) {
-    const uint32_t dims = queries.head_dim;
+    const uint32_t dims = queries.k_dim;
     const __m512 scale = V::set(queries.scale);
     for (uint32_t i = 0; i < kQueries; ++i) {
       const uint32_t token = (first + i) / queries.group, head = (first + i) % queries.group;
       const auto* q = reinterpret_cast<const std::byte*>(
           queries.q + size_t{token} * queries.q_stride + size_t{head} * dims);
       if (i >= n) q = kZeros;
-      std::byte* to = scratch.queries + i * kRowBytes;
+      std::byte* to = scratch.queries + i * query_bytes();
       for (uint32_t d = 0; d < dims; d += kDepth, to += 2 * kLineBytes)
         store_split(split(V::mul(load_part<DType::kF32>(q, d, dims), scale),
                           V::mul(load_part<DType::kF32>(q, d + kSide, dims), scale)),
@@ -320,21 +363,28 @@ struct PromptChunk {
     }
   }
 
+  size_t query_bytes() const {
+    return size_t{steps_of(queries.k_dim)} * 2 * kLineBytes + kSide * sizeof(float);
+  }
+
   template <int kM>
-  void score(uint32_t limit) {
-    const uint32_t steps = steps_of(queries.head_dim);
+  void score(SeenRows seen) {
+    const uint32_t steps = steps_of(queries.k_dim);
     const size_t tile = steps * 2 * kTileBytes;
-    for (uint32_t row = 0; row < limit; row += kDepth)
-      multiply<kM, 2, true>(scratch.queries,
+    for (uint32_t row = seen.begin; row < seen.end; row += kDepth)
+      multiply<kM, 2, true>({scratch.queries, query_bytes()},
                             {scratch.keys + row / kSide * tile, 2 * kTileBytes, tile}, steps,
                             scratch.scores + row, kRowFloats);
   }
   template <int kM>
-  void add_values(uint32_t limit, uint32_t n, float* acc) {
-    const uint32_t dims = queries.head_dim, tiles = tiles_of(dims), steps = steps_of(limit);
-    const auto* probs = reinterpret_cast<const std::byte*>(scratch.scores);
+  void add_values(SeenRows seen, uint32_t n, float* acc) {
+    const uint32_t dims = queries.v_dim, tiles = tiles_of(dims);
+    const uint32_t before = seen.begin / kDepth, steps = steps_of(seen.end) - before;
+    const Lines probs = {reinterpret_cast<const std::byte*>(scratch.scores + seen.begin),
+                         kRowBytes};
+    const std::byte* const first = scratch.values + size_t{before} * tiles * 2 * kTileBytes;
     for (uint32_t d = 0; d < dims; d += kDepth) {
-      const Panels values = {scratch.values + d / kSide * 2 * kTileBytes, tiles * 2 * kTileBytes,
+      const Panels values = {first + d / kSide * 2 * kTileBytes, tiles * 2 * kTileBytes,
                              2 * kTileBytes};
       if (d + kSide < dims)
         multiply<kM, 2, false>(probs, values, steps, scratch.out, kDepth);
@@ -352,24 +402,32 @@ struct PromptChunk {
   // Queries [first, first + n), at most 16 kM.
   template <int kM>
   void attend(uint32_t first, uint32_t n, Partial out, float* probs) {
-    uint32_t seen[kQueries], limit = 0;
+    SeenRows seen[kQueries], any = {kChunkRows, 0};
     for (uint32_t i = 0; i < n; ++i) {
-      seen[i] = rows_seen(view, queries, rows, (first + i) / queries.group);
-      if (seen[i] > limit) limit = seen[i];
+      seen[i] = seen_by((first + i) / queries.group);
+      if (seen[i].begin == seen[i].end) continue;
+      any = {smaller(any.begin, seen[i].begin), larger(any.end, seen[i].end)};
     }
-    limit = steps_of(limit) * kDepth;
+    any = any.end == 0 ? SeenRows{0, 0}
+                       : SeenRows{any.begin / kDepth * kDepth, steps_of(any.end) * kDepth};
     pack_queries(first, n);
-    score<kM>(limit);
+    score<kM>(any);
     for (uint32_t i = 0; i < n; ++i) {
       float* x = scratch.scores + i * kRowFloats;
       float* const own = probs != nullptr ? probs + size_t{first + i} * kChunkRows : nullptr;
-      for (uint32_t j = 0; biased && j < limit; j += kSide)
-        V::store(x + j, V::add(V::load(x + j), V::load(rows.bias + j)));
-      soften(x, seen[i], limit, own, out.max[first + i], out.sum[first + i]);
-      for (uint32_t j = limit; own != nullptr && j < kChunkRows; j += kSide)
-        V::store(own + j, V::zero());
+      add_bias(x, any);
+      soften(x, seen[i], any, own, out.max[first + i], out.sum[first + i]);
+      for (uint32_t j = 0; own != nullptr && j < kChunkRows; j += kSide)
+        if (j < any.begin || j >= any.end) V::store(own + j, V::zero());
     }
-    add_values<kM>(limit, n, out.acc + size_t{first} * queries.head_dim);
+    add_values<kM>(any, n, out.acc + size_t{first} * queries.v_dim);
+  }
+  void add_bias(float* x, SeenRows places) {
+    if (queries.softcap != 0)
+      return cap_logits<V>(x + places.begin, rows.bias + places.begin, places.end - places.begin,
+                           queries.softcap);
+    for (uint32_t j = places.begin; biased && j < places.end; j += kSide)
+      V::store(x + j, V::add(V::load(x + j), V::load(rows.bias + j)));
   }
 
   void run(Partial out, float* probs) {
@@ -395,37 +453,46 @@ KVICK_TARGET_END
 namespace kvick::kernels {
 namespace {
 
-// Of one kind, asked by the caller's queries.
-bool takes(const ChunkRows& rows) {
-  if (rows.rows == 0) return true;
-  const RowSpan& span = rows.spans[0];
-  return rows.span_count == 1 && span.q == nullptr && has_prompt_tiles(span.k_type, span.v_type);
+// Whether tiles take all rows that the last of the queries sees: of one kind, asked by the caller's
+// queries. If not, none of the queries' rows are all in tiles, for they see those and older ones.
+bool takes(const View& view, const Queries& queries, const ChunkRows& rows) {
+  if (queries.visible != nullptr) return false;
+  if (rows.span_count == 0) return true;
+  const RowSpan& span = rows.spans[rows.span_count - 1];
+  if (span.q != nullptr || !has_prompt_tiles(span.k_type, span.v_type)) return false;
+  const SeenRows seen = rows_seen(view, queries, rows, queries.tokens - 1);
+  return seen.begin == seen.end || seen.begin >= end_of_others(rows);
 }
 
-// A chunk that it does not take is computed as any other. That does not depend on what some of the
-// queries see only: past rows come first in a chunk, and all see them.
+// Token t alone, without tiles. Its own first chunk may be another than the queries'.
+void attend_without_tiles(const View& view, const Queries& queries, uint32_t chunk, uint32_t t,
+                          Partial out, float* probs) {
+  Queries one = queries;
+  one.q += size_t{t} * queries.q_stride;
+  one.first += t;
+  one.tokens = 1;
+  const uint32_t later = (first_place(one) - first_place(queries)) / kChunkRows;
+  const size_t i = size_t{t} * queries.group;
+  attend_chunk_vnni(view, one, chunk - later,
+                    {out.max + i, out.sum + i, out.acc + i * queries.v_dim},
+                    probs != nullptr ? probs + i * kChunkRows : nullptr);
+}
+
+// A chunk that it does not take is computed as any other. A query's own rows decide that: without a
+// window all of them see all committed rows of the chunk; with one, see takes() and needs_others().
 void attend_prompt(const View& view, const Queries& queries, uint32_t chunk, Partial out,
                    float* probs) {
   check_attention(view, queries);
   ChunkRows rows;
   gather_rows(view, queries, chunk, rows);
-  if (queries.visible != nullptr || !takes(rows))
-    return attend_chunk_vnni(view, queries, chunk, out, probs);
+  if (!takes(view, queries, rows)) return attend_chunk_vnni(view, queries, chunk, out, probs);
   Scratch scratch;
   PromptChunk state{view, queries, rows, scratch};
   state.run(out, probs);
   // In a tile a row that is not finite would spoil those that do not see it: it is zero there, and
   // who sees it is computed once more.
-  for (uint32_t t = 0; state.clean < rows.rows && t < queries.tokens; ++t) {
-    if (rows_seen(view, queries, rows, t) <= state.clean) continue;
-    Queries one = queries;
-    one.q += size_t{t} * queries.q_stride;
-    one.first += t;
-    one.tokens = 1;
-    const size_t i = size_t{t} * queries.group;
-    attend_chunk_vnni(view, one, chunk, {out.max + i, out.sum + i, out.acc + i * queries.head_dim},
-                      probs != nullptr ? probs + i * kChunkRows : nullptr);
-  }
+  for (uint32_t t = 0; t < queries.tokens; ++t)
+    if (state.needs_others(t)) attend_without_tiles(view, queries, chunk, t, out, probs);
 }
 
 }  // namespace

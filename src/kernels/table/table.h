@@ -71,10 +71,9 @@ struct Table {
 
   // -- attention
   // ----------------------------------------------------------------------------------------------------
-  // The softmax state of rows [chunk * kChunkRows, (chunk+1) * kChunkRows) of what each query sees.
-  // A query that sees none of them gets max = -inf, sum = 0, acc = 0.
-  // probs, if not null: unnormalised exp(logit - max) per query and row,
-  // [tokens][group][kChunkRows].
+  // The softmax state of one chunk (attention.h) of what each query sees. A query that sees none of
+  // them gets max = -inf, sum = 0, acc = 0. probs, if not null: unnormalised exp(logit - max) per
+  // query and place of the chunk, [tokens][group][kChunkRows].
   void (*attend_chunk)(const View& view, const Queries& queries, uint32_t chunk, Partial out,
                        float* probs);
   // The same by another arithmetic, for tokens of prompts: rounded otherwise, several times as fast
@@ -84,9 +83,9 @@ struct Table {
   void (*attend_prompt)(const View& view, const Queries& queries, uint32_t chunk, Partial out,
                         float* probs);
   // into = into merged with next (in chunk order).
-  void (*merge)(Partial into, Partial next, uint32_t queries, uint32_t head_dim);
-  // out[i][d] = acc/sum for `queries` rows, out_stride floats between two tokens of `group` heads
-  // each. Adds the view's rest: out = (1 - mass) * out + mass * rest.
+  void (*merge)(Partial into, Partial next, uint32_t queries, uint32_t v_dim);
+  // out[i][d] = acc/sum, the sinks in the sum, for [tokens][group] queries, out_stride floats
+  // between two tokens. Adds the view's rest: out = (1 - mass) * out + mass * rest.
   void (*finish)(Partial state, const View& view, const Queries& queries, float* out,
                  size_t out_stride);
 

@@ -35,7 +35,8 @@ void ask(Step& step, const Shape& shape, uint32_t slot, uint32_t tokens, bool tr
                  .first = 0,
                  .tokens = tokens,
                  .group = kGroup,
-                 .head_dim = shape.head_dim,
+                 .k_dim = shape.head_dim,
+                 .v_dim = shape.head_dim,
                  .scale = 1 / std::sqrt(static_cast<float>(shape.head_dim)),
                  .visible = tree ? out.paths.data() : nullptr};
   step.view({.slot = slot,
@@ -49,17 +50,17 @@ void ask(Step& step, const Shape& shape, uint32_t slot, uint32_t tokens, bool tr
 void attend(const kernels::Table& table, const Asked& asked, std::vector<float>& out) {
   const kernels::Queries& q = asked.queries;
   const uint32_t n = q.tokens * q.group;
-  std::vector<float> max(n), sum(n), acc(n * q.head_dim), max2(n), sum2(n), acc2(n * q.head_dim);
+  std::vector<float> max(n), sum(n), acc(n * q.v_dim), max2(n), sum2(n), acc2(n * q.v_dim);
   const kernels::Partial state = {max.data(), sum.data(), acc.data()};
   const kernels::Partial next = {max2.data(), sum2.data(), acc2.data()};
   const uint32_t chunks = kernels::chunk_count(asked.view, q);
   for (uint32_t chunk = 0; chunk < chunks; ++chunk) {
     table.attend_chunk(asked.view, q, chunk, chunk == 0 ? state : next, nullptr);
-    if (chunk > 0) table.merge(state, next, n, q.head_dim);
+    if (chunk > 0) table.merge(state, next, n, q.v_dim);
   }
   const size_t begin = out.size();
-  out.resize(begin + n * q.head_dim);
-  table.finish(state, asked.view, q, out.data() + begin, q.group * q.head_dim);
+  out.resize(begin + n * q.v_dim);
+  table.finish(state, asked.view, q, out.data() + begin, q.group * q.v_dim);
 }
 
 // All rows of a view in order: [rows][dims].

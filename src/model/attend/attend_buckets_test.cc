@@ -1,5 +1,6 @@
 #include "model/attend/attend_buckets.h"
 
+#include <cmath>
 #include <gtest/gtest.h>
 #include <random>
 
@@ -81,6 +82,72 @@ TEST_P(EveryBucketStrategy, GivesTheLibraryWhatOurKernelsSee) {
   const std::vector<int32_t> tree = {-1, 0, 0, 1, 2};
   both.run(std::vector{slot(a, 5, tree), slot(b, 1)});
   for (int i = 0; i < 40; ++i) both.run(std::vector{slot(a, 1), slot(b, 1)});
+}
+
+// What our kernels give, of one head.
+std::vector<float> by_kernels(const kernels::Table& table, const kernels::View& view,
+                              const kernels::Queries& queries) {
+  const uint32_t n = queries.tokens * queries.group, size = n * queries.v_dim;
+  std::vector<float> max(2 * n), sum(2 * n), acc(2 * size), out(size);
+  const kernels::Partial state = {max.data(), sum.data(), acc.data()};
+  const kernels::Partial next = {max.data() + n, sum.data() + n, acc.data() + size};
+  for (uint32_t chunk = 0; chunk < kernels::chunk_count(view, queries); ++chunk) {
+    table.attend_chunk(view, queries, chunk, chunk == 0 ? state : next, nullptr);
+    if (chunk > 0) table.merge(state, next, n, queries.v_dim);
+  }
+  table.finish(state, view, queries, out.data(), queries.group * queries.v_dim);
+  return out;
+}
+
+TEST(AttendBuckets, HideTheRowsBeforeAWindow) {
+  Both both("upfront");
+  const kv::SeqId a = both.store->open({}).seq;
+  const std::vector<Token> tokens(270, 1);
+  both.run(std::vector{Slot{.seq = a, .past = 0, .tokens = tokens, .parents = {}}});
+  const Slot slot = {.seq = a, .past = 270, .tokens = std::span(tokens).first(4), .parents = {}};
+  const auto kv_slots = model::kv_slots({.slots = {&slot, 1}});
+  auto step = std::move(both.store->begin({.slots = kv_slots})).value();
+  const auto k = random_floats(size_t{4} * both.config.kv_dim(), both.random);
+  const auto q = random_floats(size_t{4} * both.config.q_dim(), both.random);
+  step->write(0, k.data(), k.data());
+  base::Arena scratch;
+  std::vector<kernels::View> views(kKvHeads);
+  for (uint32_t head = 0; head < kKvHeads; ++head)
+    step->view({.slot = 0, .layer = 0, .head = head, .q = q.data(), .q_stride = kHeads * kHeadDim},
+               scratch, views[head]);
+  const std::vector<uint32_t> paths[] = {{0}, {0, 1}, {0, 2}, {0, 2, 3}};
+  const std::vector<std::span<const uint32_t>> tree(std::begin(paths), std::end(paths));
+  constexpr uint32_t kGroup = kHeads / kKvHeads;
+  for (const auto* visible : {tree.data(), static_cast<decltype(tree.data())>(nullptr)})
+    for (const uint32_t window : {1U, 2U, 100U, 272U}) {
+      std::vector<float> out(q.size());
+      const BucketSlot asked = {.views = views,
+                                .tokens = 4,
+                                .q = q.data(),
+                                .out = out.data(),
+                                .visible = visible,
+                                .window = window,
+                                .position = 270};
+      attend_buckets(both.config, {&asked, 1}, both.library, both.workspace);
+      for (uint32_t head = 0; head < kKvHeads; ++head) {
+        const auto ours = by_kernels(both.kernels, views[head],
+                                     {.q = q.data() + head * kGroup * kHeadDim,
+                                      .q_stride = kHeads * kHeadDim,
+                                      .tokens = 4,
+                                      .group = kGroup,
+                                      .k_dim = kHeadDim,
+                                      .v_dim = kHeadDim,
+                                      .scale = 1 / std::sqrt(static_cast<float>(kHeadDim)),
+                                      .visible = visible,
+                                      .window = window,
+                                      .position = 270});
+        for (uint32_t i = 0; i < ours.size(); ++i) {
+          const uint32_t t = i / (kGroup * kHeadDim), at = i % (kGroup * kHeadDim);
+          ASSERT_NEAR(ours[i], out[(t * kKvHeads + head) * kGroup * kHeadDim + at], 2e-5)
+              << "window " << window << " token " << t;
+        }
+      }
+    }
 }
 
 TEST(AttendBuckets, CompilesOneShapeForABucketAndOneForEveryLengthOfAnIterativeCache) {

@@ -22,6 +22,12 @@ class TaskProbs {
               std::span<float> rows) const;
 
  private:
+  // What a chunk's probabilities of a query are multiplied with: sinks take their part.
+  float share(const kernels::Queries& queries, kernels::Partial done, uint32_t query,
+              uint32_t chunk) const;
+  void add_places(const kernels::View& view, const kernels::Queries& queries, kernels::Partial done,
+                  uint32_t query, std::span<float> rows) const;
+
   uint32_t chunks_ = 0, queries_ = 0;
   std::vector<float> probs_;  // [chunks][queries][kChunkRows]
   std::vector<float> max_;    // [chunks][queries]

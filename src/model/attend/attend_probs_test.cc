@@ -1,5 +1,6 @@
 #include "model/attend/attend_probs.h"
 
+#include <algorithm>
 #include <cmath>
 #include <gtest/gtest.h>
 #include <random>
@@ -38,8 +39,10 @@ void naive(const std::vector<float>& rows, const kernels::Queries& queries,
       for (const uint32_t fresh : queries.visible[token]) seen.push_back(kPast + fresh);
     else
       for (uint32_t fresh = 0; fresh <= token; ++fresh) seen.push_back(kPast + fresh);
+    if (queries.window != 0)
+      seen.erase(seen.begin(), seen.end() - std::min<long>(queries.window, std::ssize(seen)));
     std::vector<double> weights;
-    double total = 0;
+    double total = queries.sinks != nullptr ? std::exp(queries.sinks[i % kGroup]) : 0;
     for (const uint32_t row : seen) {
       double logit = 0;
       for (uint32_t d = 0; d < kDims; ++d)
@@ -52,7 +55,8 @@ void naive(const std::vector<float>& rows, const kernels::Queries& queries,
   }
 }
 
-void expect_probs(const std::span<const uint32_t>* visible) {
+void expect_probs(const std::span<const uint32_t>* visible, uint32_t window = 0,
+                  const float* sinks = nullptr) {
   const kernels::Table& table = kernels::table(base::best_isa());
   const std::vector<float> rows = random_floats((kPast + kFresh) * kDims, 1);
   const std::vector<float> q = random_floats(kFresh * kGroup * kDims, 2);
@@ -70,9 +74,13 @@ void expect_probs(const std::span<const uint32_t>* visible) {
                                       .first = first,
                                       .tokens = first == 0 ? 1 : kFresh - 1,
                                       .group = kGroup,
-                                      .head_dim = kDims,
+                                      .k_dim = kDims,
+                                      .v_dim = kDims,
                                       .scale = 0.25F,
-                                      .visible = visible};
+                                      .sinks = sinks,
+                                      .visible = visible,
+                                      .window = window,
+                                      .position = kPast};
     const uint32_t n = queries.tokens * kGroup, chunks = kernels::chunk_count(view, queries);
     std::vector<float> memory(2 * n * (2 + kDims));
     const auto partial = [&](float* at) {
@@ -95,10 +103,22 @@ void expect_probs(const std::span<const uint32_t>* visible) {
 
 TEST(TaskProbs, AreTheSoftmaxOverAllChunksSummedOverQueries) { expect_probs(nullptr); }
 
-TEST(TaskProbs, GoToTheFreshRowsOnEachTokensPath) {
-  const std::vector<uint32_t> paths[kFresh] = {{0}, {0, 1}, {0, 2}, {0, 2, 3}};
-  const std::span<const uint32_t> visible[kFresh] = {paths[0], paths[1], paths[2], paths[3]};
-  expect_probs(visible);
+const std::vector<uint32_t> kPaths[kFresh] = {{0}, {0, 1}, {0, 2}, {0, 2, 3}};
+const std::span<const uint32_t> kVisible[kFresh] = {kPaths[0], kPaths[1], kPaths[2], kPaths[3]};
+
+TEST(TaskProbs, GoToTheFreshRowsOnEachTokensPath) { expect_probs(kVisible); }
+
+TEST(TaskProbs, GoToTheRowsInsideAWindow) {
+  for (const uint32_t window : {1U, 2U, 90U, 345U, 601U, 2000U}) {
+    expect_probs(nullptr, window);
+    expect_probs(kVisible, window);
+  }
+}
+
+TEST(TaskProbs, LeaveTheSinksTheirPart) {
+  const float sinks[kGroup] = {3, -1};
+  expect_probs(nullptr, 0, sinks);
+  expect_probs(nullptr, 100, sinks);
 }
 
 }  // namespace

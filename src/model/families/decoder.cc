@@ -1,7 +1,5 @@
 #include "model/families/decoder.h"
 
-#include <algorithm>
-
 #include "model/families/read_config.h"
 
 namespace kvick::model {
@@ -82,9 +80,6 @@ base::Result<std::unique_ptr<Model>> Model::load(io::ModelFile file, const LoadO
                       names);
   }
   KVICK_TRY(Config config, read_config(file, family));
-  // Attention shows every row, so a model sees no further than its windows.
-  for (const LayerConfig& layer : config.layers)
-    if (layer.window != 0) config.context = std::min(config.context, layer.window);
   auto model = std::make_unique<Decoder>(std::move(config), std::move(file));
   KVICK_TRY_VOID(model->read(*family, options));
   if (!options.outputs.empty()) model->outputs_ = static_cast<uint32_t>(options.outputs.size());

@@ -1,0 +1,183 @@
+#pragma once
+// Rows of keys and values as blocks of floats in the first-level cache, in the shape in which
+// attention's products read them. Included inside a target region.
+
+namespace kvick::kernels {
+namespace {
+
+// Rows by their addresses, at an even distance.
+struct EvenRows {
+  const std::byte* first;
+  size_t stride;
+  const std::byte* operator[](size_t i) const { return first + i * stride; }
+};
+// N of them: whether they are.
+template <uint32_t N>
+bool evenly_spaced(const std::byte* const* rows) {
+  const ptrdiff_t stride = rows[N > 1 ? 1 : 0] - rows[0];
+  ptrdiff_t off = 0;
+  for (uint32_t i = 1; i < N; ++i) off |= (rows[i] - rows[i - 1]) ^ stride;
+  return off == 0;
+}
+
+template <class V>
+struct RowBlocks {
+  using F = typename V::F;
+  static constexpr uint32_t kLanes = V::kLanes;
+  static constexpr uint32_t kKeyBlock = 4 * kLanes;  // rows of a block of keys
+  static constexpr uint32_t kTransposeWork = 3;      // of an element, in products: see RowsAhead
+  static constexpr uint32_t kBlockFloats = kMaxHeadDim * 4 * kMaxLanes;
+
+  explicit RowBlocks(const Queries& some_queries) : queries(some_queries) {}
+
+  const Queries& queries;
+  RowsAhead ahead;
+  // Keys as [k_dim][kKeyBlock] (of codes: see attention_codes.h), or values as
+  // [rows][padded_dims()].
+  alignas(64) float block[kBlockFloats];
+  // Of quantised rows: [k_dim/32][kKeyBlock] for a block of keys, [rows][v_dim/32] for values, of
+  // kKivi4V pairs of scale and zero point; of kKivi4K see KiviKeys.
+  alignas(64) float scales[kChunkRows * kMaxHeadDim / kRowGroup * 2];
+  alignas(64) std::byte halves[kChunkRows * kMaxHeadDim / kRowGroup * 4];  // as they lie in rows
+
+  // -- keys --
+  // take(rows, i, work): kRows of the keys from key i on, by their addresses rows[0], rows[1], ...;
+  // behind the last of them copies of it. work: for RowsAhead, at each of `steps` steps.
+  template <uint32_t kRows, class Take>
+  [[gnu::always_inline]] inline void transpose(const std::byte* const* keys, uint32_t n,
+                                               uint32_t steps, const Take& take) {
+    const uint32_t work = kRows * queries.k_dim / steps * kTransposeWork;
+    for (uint32_t i = 0; i < n; i += kRows) {
+      if (i + kRows <= n && evenly_spaced<kRows>(keys + i)) {
+        take(EvenRows{keys[i], static_cast<size_t>(keys[i + (kRows > 1)] - keys[i])}, i, work);
+      } else {
+        const std::byte* from[kRows];
+        for (uint32_t l = 0; l < kRows; ++l) from[l] = keys[i + l < n ? i + l : n - 1];
+        take(from, i, work);
+      }
+    }
+  }
+  // block[d][i] = key i, dimension d.
+  template <DType T, class To>
+  void transpose_keys(const std::byte* const* keys, uint32_t n, To* to) {
+    constexpr uint32_t kRows = V::template kKeyRows<T>, kDims = V::template kKeyDims<T>;
+    const uint32_t dims = queries.k_dim;
+    transpose<kRows>(
+        keys, n, dims < 2 * kDims ? 1 : dims / (2 * kDims),
+        [&](const auto& from, uint32_t i, uint32_t work) __attribute__((always_inline)) {
+          uint32_t d = 0;
+          for (; d + 2 * kDims <= dims; d += 2 * kDims) {
+            ahead.work(work);
+            V::template transpose_keys<T, 2>(from, size_t{d} * kElementBytes<T>,
+                                             to + d * kKeyBlock + i, kKeyBlock);
+          }
+          if (d < dims)
+            V::template transpose_keys<T, 1>(from, size_t{d} * kElementBytes<T>,
+                                             to + d * kKeyBlock + i, kKeyBlock);
+        });
+  }
+
+  // block[line][i] = four codes of key i; see CodeKeys.
+  template <DType T>
+  void transpose_codes(const std::byte* const* keys, uint32_t n) {
+    constexpr uint32_t kRows = V::template kKeyRows<DType::kF32>;
+    constexpr uint32_t kPieces = T == DType::kQ8 ? 2 : 1;  // of 16 bytes, in a group
+    const uint32_t groups = queries.k_dim / kRowGroup;
+    transpose<kRows>(
+        keys, n,
+        groups, [&](const auto& from, uint32_t i, uint32_t work) __attribute__((always_inline)) {
+          for (uint32_t g = 0; g < groups; ++g) {
+            ahead.work(work);
+            V::template transpose_keys<DType::kF32, kPieces>(
+                from, size_t{g} * kPieces * 16, block + g * kPieces * 4 * kKeyBlock + i, kKeyBlock);
+          }
+        });
+  }
+  // Lanes [n, lanes) repeat the last key, as the codes do.
+  template <DType T>
+  void load_key_scales(const std::byte* const* keys, uint32_t n, uint32_t lanes) {
+    const uint32_t groups = queries.k_dim / kRowGroup;
+    collect_scales(keys, n, groups, code_bytes(T, queries.k_dim));
+    for (uint32_t g = 0; g < groups; ++g) {
+      float* to = scales + g * kKeyBlock;
+      if (groups == 2)
+        for (uint32_t i = 0; i < n; i += kLanes)
+          V::store(to + i, V::half_of_pairs(halves + i * 4, g));
+      else
+        for (uint32_t i = 0; i < n; ++i) to[i] = V::half(halves + (i * groups + g) * 2);
+      for (uint32_t i = n; i < lanes; ++i) to[i] = to[n - 1];
+    }
+  }
+  // halves[i][s] = number s of row i, of in_row numbers that lie `offset` bytes behind its
+  // beginning. Two or four at a time where there are so many: most of the time goes into finding
+  // them.
+  void collect_scales(const std::byte* const* from, uint32_t n, uint32_t in_row, size_t offset) {
+    if (in_row == 2) {
+      for (uint32_t i = 0; i < n; ++i) __builtin_memcpy(halves + i * 4, from[i] + offset, 4);
+    } else if (in_row == 4) {
+      for (uint32_t i = 0; i < n; ++i) __builtin_memcpy(halves + i * 8, from[i] + offset, 8);
+    } else {
+      for (uint32_t i = 0; i < n * in_row; ++i)
+        __builtin_memcpy(halves + i * 2, from[i / in_row] + offset + i % in_row * 2, 2);
+    }
+  }
+  // Without integer products: the keys as floats, which is exact, into the block as
+  // transpose_keys() leaves them. A vector may be stored past a row's end: the next row is next.
+  template <DType T>
+  void expand_codes(const std::byte* const* keys, uint32_t n) {
+    constexpr uint32_t kRows = V::template kKeyRows<DType::kF32>;
+    constexpr uint32_t kDims = V::template kKeyDims<DType::kF32>;
+    const uint32_t dims = queries.k_dim;
+    alignas(64) float expanded[kRows * kMaxHeadDim];
+    const std::byte* from[kRows];
+    for (uint32_t l = 0; l < kRows; ++l)
+      from[l] = reinterpret_cast<const std::byte*>(expanded + l * dims);
+    for (uint32_t i = 0; i < n; i += kRows) {
+      for (uint32_t l = 0; l < kRows; ++l) {
+        const std::byte* key = keys[i + l < n ? i + l : n - 1];
+        for (uint32_t d = 0; d < dims; d += kLanes)
+          V::store(expanded + l * dims + d, key_floats<V, T>(key, d, dims));
+      }
+      for (uint32_t d = 0; d < dims; d += kDims)
+        V::template transpose_keys<DType::kF32, 1>(from, d * sizeof(float),
+                                                   block + d * kKeyBlock + i, kKeyBlock);
+    }
+  }
+
+  // -- values --
+  // block[i][d] = value i, dimension d, zero up to a whole vector.
+  template <DType T>
+  void convert_values(const ValueRows<V, T>& values, uint32_t n) {
+    const uint32_t dims = queries.v_dim, padded = padded_dims();
+    for (uint32_t i = 0; i < n; ++i) {
+      float* to = block + i * padded;
+      const uint32_t whole = dims / kLanes;
+      for (uint32_t r = 0; r < whole; ++r)
+        V::store(to + r * kLanes, values(i, static_cast<int>(r)));
+      if constexpr (kLanes > 8 && kScales<T> == 0) {
+        const uint32_t d = whole * kLanes;
+        if (d < dims) V::store(to + d, values.part(i, d, 8));
+      }
+    }
+  }
+  // n values as they lie, with the scales of quantised ones. latent: they are the beginnings of
+  // keys, whose scales lie behind the codes of the whole key.
+  template <DType T>
+  ValueRows<V, T> values_of(const std::byte* const* values, uint32_t n, bool latent, float scale) {
+    const uint32_t in_row = queries.v_dim / kRowGroup * kScales<T>;
+    if constexpr (kScales<T> != 0) {
+      collect_scales(values, n, in_row, code_bytes(T, latent ? queries.k_dim : queries.v_dim));
+      for (uint32_t i = 0; i < n * in_row; i += kLanes)
+        V::store(scales + i, V::template load_row<DType::kF16>(halves + i * 2));
+    }
+    return {.rows = values,
+            .dim = 0,
+            .scales = kScales<T> != 0 ? scales : nullptr,
+            .in_row = in_row,
+            .scale = scale};
+  }
+  uint32_t padded_dims() const { return (queries.v_dim + kLanes - 1) / kLanes * kLanes; }
+};
+
+}  // namespace
+}  // namespace kvick::kernels

@@ -14,7 +14,7 @@ using base::Result;
 // Far beyond any model that exists, small enough that products of three of them fit 64 bits.
 constexpr uint64_t kMostLayers = 1024, kMostWidth = 1 << 20, kMostVocab = 1 << 24,
                    kMostContext = 1 << 27;
-constexpr uint64_t kMostHeadDim = 1024;
+constexpr uint64_t kMostHeadDim = 640, kMostGroup = 128;  // that the attention kernels take
 
 Result<uint32_t> bounded(const io::ModelFile& file, const std::string& key, uint64_t value,
                          uint64_t most) {
@@ -130,6 +130,9 @@ base::Status<> read_layers(const io::ModelFile& file, const Family* family, Conf
     if (heads[i] % kv_heads[i] != 0)
       return fail("{}: {}attention.head_count {} is not a multiple of head_count_kv {}",
                   file.path(), prefix, heads[i], kv_heads[i]);
+    if (heads[i] / kv_heads[i] > kMostGroup)
+      return fail("{}: {} heads share a KV head in layer {}; kvick takes up to {}", file.path(),
+                  heads[i] / kv_heads[i], i, kMostGroup);
     config.layers[i].heads = heads[i];
     config.layers[i].kv_heads = kv_heads[i];
     config.layers[i].ffn = ffn[i];

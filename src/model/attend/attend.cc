@@ -112,9 +112,9 @@ void BatchAttention::run(uint32_t layer, const Attended& attended) {
   pool.parallel_for(views_.size(), grain, [&](size_t begin, size_t end, unsigned worker) {
     for (size_t i = begin; i < end; ++i) make_view(i, worker);
   });
-  if (workspace_.library != nullptr && library_serves()) return run_library();
-  if (facets_.observer == nullptr && plan_->tasks.size() < size_t{2} * pool.size() &&
-      most_chunks() > 1)
+  if (workspace_.library != nullptr && kernels::bucket_attention_serves(queries(plan_->tasks[0])))
+    return run_library();
+  if (facets_.observer == nullptr && plan_->tasks.size() < size_t{2} * pool.size() && most_chunks() > 1)
     return run_by_chunk();
   worker_partials_ = workspace_.floats(Workspace::kPartials,
                                        pool.size() * 2 * partial_floats(plan_->most_queries));
@@ -122,12 +122,6 @@ void BatchAttention::run(uint32_t layer, const Attended& attended) {
     for (size_t i = begin; i < end; ++i) run_task(i, worker);
   });
   if (facets_.observer != nullptr) observe_all();
-}
-
-// Layers that the library's products do not fit are computed by the kernels.
-bool BatchAttention::library_serves() const {
-  return numbers_->k_dim == numbers_->v_dim && numbers_->window == 0 && numbers_->softcap == 0 &&
-         attended_.sinks == nullptr;
 }
 
 void BatchAttention::read(uint32_t layer, const Attended& attended) {
@@ -156,6 +150,10 @@ const kernels::View* BatchAttention::view_after(size_t i) const {
   return &views_[tasks[i + 1].view];
 }
 
+const float* BatchAttention::sinks_of(uint32_t head) const {
+  return attended_.sinks == nullptr ? nullptr : attended_.sinks + size_t{head} * numbers_->group();
+}
+
 kernels::Queries BatchAttention::queries(const Task& task) const {
   return {.q = q_of(task.row, task.head),
           .q_stride = numbers_->q_floats(),
@@ -166,9 +164,7 @@ kernels::Queries BatchAttention::queries(const Task& task) const {
           .v_dim = numbers_->v_dim,
           .scale = numbers_->scale,
           .softcap = numbers_->softcap,
-          .sinks = attended_.sinks != nullptr
-                       ? attended_.sinks + size_t{task.head} * numbers_->group()
-                       : nullptr,
+          .sinks = sinks_of(task.head),
           .visible = trees_[task.slot],
           .window = numbers_->window,
           .chunked = numbers_->chunked,
@@ -220,6 +216,8 @@ void BatchAttention::run_task(size_t i, unsigned worker) {
   const kernels::View& view = views_[task.view];
   kernels::Queries queries = this->queries(task);
   queries.then = view_after(i);
+  if (queries.then != nullptr && numbers_->window != 0)
+    queries.then_from = kernels::first_seen(this->queries(plan_->tasks[i + 1]));
   const uint32_t n = queries_of(task), chunks = kernels::chunk_count(view, queries);
   float* memory = worker_partials_ + worker * 2 * partial_floats(plan_->most_queries);
   const kernels::Partial state = partial_at(memory, n);
@@ -246,7 +244,8 @@ void BatchAttention::run_library() {
                 .tokens = first_row_[s + 1] - first_row_[s],
                 .q = q_of(first_row_[s], 0),
                 .out = attended_.out + size_t{first_row_[s]} * numbers_->out_floats(),
-                .visible = trees_[s]};
+                .visible = trees_[s],
+                .position = slots_[s].past};
   attend_buckets(*numbers_, slots, *workspace_.library, workspace_);
 }
 

@@ -57,6 +57,7 @@ class BatchAttention {
   static uint32_t tile_tokens(const Slot& slot, uint32_t group);
   uint32_t queries_of(const Task& task) const { return task.tokens * numbers_->group(); }
   const float* q_of(uint32_t row, uint32_t head) const;
+  const float* sinks_of(uint32_t head) const;
   // What is read after task i, if that is something else. Asking for its keys early: 16 and 32
   // sequences of SmolLM2's shape at 128 tokens decode 1.12 times as fast.
   const kernels::View* view_after(size_t i) const;
@@ -73,7 +74,6 @@ class BatchAttention {
   void run_task(size_t i, unsigned worker);
   void run_by_chunk();
   void observe_all();
-  bool library_serves() const;
   void run_library();
   void finish(const Task& task, kernels::Partial state);
 

@@ -27,13 +27,13 @@ const float* row_of(const std::byte* base, uint32_t stride, uint32_t row) {
   return reinterpret_cast<const float*>(base + size_t{row} * stride);
 }
 
-void check_segment(const Segment& segment, uint32_t head_dim) {
+void check_segment(const Segment& segment, const LayerConfig& layer) {
   KVICK_CHECK(segment.bucket.rows > 0, "a view without a bucket");
   KVICK_CHECK(segment.k_type == kernels::DType::kF32 && segment.v_type == kernels::DType::kF32,
               "buckets of type {} and {}", static_cast<int>(segment.k_type),
               static_cast<int>(segment.v_type));
-  KVICK_CHECK_EQ(segment.k_stride, head_dim * sizeof(float));
-  KVICK_CHECK_EQ(segment.v_stride, head_dim * sizeof(float));
+  KVICK_CHECK_EQ(segment.k_stride, layer.k_dim * sizeof(float));
+  KVICK_CHECK_EQ(segment.v_stride, layer.v_dim * sizeof(float));
 }
 
 BucketShape shape_of(const LayerConfig& layer, const Product& product) {
@@ -42,15 +42,15 @@ BucketShape shape_of(const LayerConfig& layer, const Product& product) {
                        .queries = product.tokens * layer.group(),
                        .rows = first.bucket.rows,
                        .k_dim = layer.k_dim,
-                       .v_dim = layer.k_dim,
-                       .v_stride = layer.k_dim,
+                       .v_dim = layer.v_dim,
+                       .v_stride = layer.v_dim,
                        .k_head_stride = uint64_t{first.bucket.rows} * layer.k_dim,
-                       .v_head_stride = uint64_t{first.bucket.rows} * layer.k_dim,
+                       .v_head_stride = uint64_t{first.bucket.rows} * layer.v_dim,
                        .one_bias = product.tokens == 1,
                        .scale = layer.scale};
   for (uint32_t i = 0; i < product.heads; ++i) {
     const Segment& segment = fresh_of(product, product.head + i);
-    check_segment(segment, layer.k_dim);
+    check_segment(segment, layer);
     if (i == 1) {
       shape.k_head_stride = static_cast<uint64_t>(segment.k - first.k) / sizeof(float);
       shape.v_head_stride = static_cast<uint64_t>(segment.v - first.v) / sizeof(float);
@@ -63,14 +63,15 @@ BucketShape shape_of(const LayerConfig& layer, const Product& product) {
 }
 
 // The bias of one token's queries.
-void fill_bias(const kernels::View& view, const BucketSlot& slot, uint32_t token, float* bias) {
+void fill_bias(const LayerConfig& layer, const BucketSlot& slot, const kernels::View& view,
+               uint32_t token, float* bias) {
   const kernels::Bucket bucket = view.fresh.bucket;
   std::fill_n(bias, bucket.rows, kernels::kUnseen);
   const uint32_t begin = kernels::first_seen({.first = token,
                                               .tokens = 1,
                                               .visible = slot.visible,
-                                              .window = slot.window,
-                                              .chunked = slot.chunked,
+                                              .window = layer.window,
+                                              .chunked = layer.chunked,
                                               .position = slot.position});
   // Rows at positions from `position` on, those inside the window.
   const auto show = [&](uint32_t row, uint32_t rows, uint32_t position) {
@@ -110,8 +111,8 @@ void copy_tokens(uint32_t tokens, size_t floats, const float* from, size_t from_
 
 // Floats, each a whole number of cache lines.
 struct Sizes {
-  size_t scratch = 0, bias = 0, logits = 0, q = 0;
-  size_t all() const { return scratch + bias + logits + 2 * q; }
+  size_t scratch = 0, bias = 0, logits = 0, q = 0, out = 0;
+  size_t all() const { return scratch + bias + logits + q + out; }
 };
 Sizes sizes_of(const BucketShape& shape, kernels::BucketAttention& library) {
   constexpr size_t kLine = base::kCacheLine / sizeof(float);
@@ -119,7 +120,8 @@ Sizes sizes_of(const BucketShape& shape, kernels::BucketAttention& library) {
   return {.scratch = lines(library.prepare(shape) / sizeof(float) + 1),
           .bias = lines(size_t{shape.one_bias ? 1 : shape.queries} * shape.rows),
           .logits = lines(size_t{shape.heads} * shape.queries * shape.rows),
-          .q = lines(size_t{shape.heads} * shape.queries * shape.k_dim)};
+          .q = lines(size_t{shape.heads} * shape.queries * shape.k_dim),
+          .out = lines(size_t{shape.heads} * shape.queries * shape.v_dim)};
 }
 
 void run_product(const LayerConfig& layer, const Product& product, float* memory,
@@ -135,11 +137,16 @@ void run_product(const LayerConfig& layer, const Product& product, float* memory
   const uint32_t repeats = shape.one_bias ? 1 : layer.group();
   for (uint32_t t = 0; t < product.tokens; ++t)
     for (uint32_t g = 0; g < repeats; ++g)
-      fill_bias(view, slot, product.first + t, bias + (t * repeats + g) * size_t{shape.rows});
-  const size_t floats = size_t{product.heads} * layer.group() * layer.k_dim;
-  const size_t begin =
-      product.first * size_t{layer.q_floats()} + size_t{product.head} * layer.group() * layer.k_dim;
-  copy_tokens(product.tokens, floats, slot.q + begin, layer.q_floats(), q, floats);
+      fill_bias(layer, slot, view, product.first + t,
+                bias + (t * repeats + g) * size_t{shape.rows});
+  const size_t q_heads = size_t{product.heads} * layer.group();
+  const size_t first_head = size_t{product.head} * layer.group();
+  const float* const from =
+      slot.q + size_t{product.first} * layer.q_floats() + first_head * layer.k_dim;
+  float* const to =
+      slot.out + size_t{product.first} * layer.out_floats() + first_head * layer.v_dim;
+  const size_t q_floats = q_heads * layer.k_dim, out_floats = q_heads * layer.v_dim;
+  copy_tokens(product.tokens, q_floats, from, layer.q_floats(), q, q_floats);
   library.run(shape, {.q = q,
                       .k = row_of(view.fresh.k, view.fresh.k_stride, view.fresh.bucket.row),
                       .v = row_of(view.fresh.v, view.fresh.v_stride, view.fresh.bucket.row),
@@ -147,7 +154,7 @@ void run_product(const LayerConfig& layer, const Product& product, float* memory
                       .logits = logits,
                       .out = out,
                       .scratch = reinterpret_cast<std::byte*>(memory)});
-  copy_tokens(product.tokens, floats, out, floats, slot.out + begin, layer.q_floats());
+  copy_tokens(product.tokens, out_floats, out, out_floats, to, layer.out_floats());
 }
 
 }  // namespace

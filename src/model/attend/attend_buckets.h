@@ -15,16 +15,14 @@ namespace kvick::model {
 struct BucketSlot {
   std::span<const kernels::View> views;  // per KV head; all with a bucket of float32 rows
   uint32_t tokens = 0;
-  const float* q = nullptr;                            // [tokens][heads][head_dim]
-  float* out = nullptr;                                // likewise
+  const float* q = nullptr;                            // [tokens][heads][k_dim]
+  float* out = nullptr;                                // [tokens][heads][v_dim]
   const std::span<const uint32_t>* visible = nullptr;  // kernels::Queries::visible
-  // As in kernels::Queries. What kernels::bucket_attention_serves() refuses has no place here.
-  uint32_t window = 0;
-  bool chunked = false;
-  uint32_t position = 0;
+  uint32_t position = 0;                               // kernels::Queries::position
 };
 
-// softmax(scale q k^T) v for all of them, by a layer's numbers. A single token of a slot takes one
+// softmax(scale q k^T) v for all of them, by the numbers of a layer that
+// kernels::bucket_attention_serves(). A single token of a slot takes one
 // product for as many heads as a worker has; several tokens take one per head and 32 tokens.
 void attend_buckets(const LayerConfig& layer, std::span<const BucketSlot> slots,
                     kernels::BucketAttention& library, Workspace& workspace);

@@ -148,17 +148,19 @@ class Twin {
   std::vector<std::vector<Vector>> keys_, values_;  // [layers][tokens]
 };
 
-// One window in two layers, which no text of these tests fills, and a rotation of its own there.
+// A window in every other layer, and a rotation of its own there.
 tools::Spec toy_spec() {
   tools::Spec spec = tiny_spec(Arch::kLlama);
   spec.layers = 4;
   spec.features = {.family = "toy",
-                   .window = 100,
+                   .window = 12,
                    .window_period = 2,
                    .window_rope_base = 300,
+                   .softcap = 2,
                    .logit_softcap = 3,
                    .head_norms = true,
-                   .post_norms = true};
+                   .post_norms = true,
+                   .sinks = true};
   return spec;
 }
 
@@ -261,7 +263,7 @@ TEST(Family, SaysWhatEachLayerKeeps) {
   const std::vector<kv::LayerSpec> layers = toy.model->kv_layers();
   ASSERT_EQ(layers.size(), 4u);
   EXPECT_EQ(layers[0].keeps, Keeps::kRows);
-  EXPECT_EQ(layers[0].window, 100u);
+  EXPECT_EQ(layers[0].window, 12u);
   EXPECT_EQ(layers[0].k_dim, 32u);
   EXPECT_EQ(layers[1].window, 0u);
   EXPECT_EQ(layers[1].k_dim, 16u);

@@ -14,7 +14,7 @@ using base::Result;
 // Far beyond any model that exists, small enough that products of three of them fit 64 bits.
 constexpr uint64_t kMostLayers = 1024, kMostWidth = 1 << 20, kMostVocab = 1 << 24,
                    kMostContext = 1 << 27;
-constexpr uint64_t kMostHeadDim = 256;  // that the attention kernels take
+constexpr uint64_t kMostHeadDim = 640, kMostGroup = 128;  // that the attention kernels take
 
 Result<uint32_t> bounded(const io::ModelFile& file, const std::string& key, uint64_t value,
                          uint64_t most) {
@@ -75,13 +75,14 @@ base::Status<> read_head_sizes(const io::ModelFile& file, Config& config) {
       KVICK_TRY(k_dim, file.get_uint(prefix + "key_length_swa", k_dim));
       KVICK_TRY(v_dim, file.get_uint(prefix + "value_length_swa", v_dim));
     }
-    if (k_dim == 0 || k_dim % 8 != 0 || k_dim > kMostHeadDim || v_dim != k_dim)
-      return fail(
-          "{}: heads of {} key and {} value elements; kvick takes equal ones, a multiple of 8 "
-          "up to {}",
-          file.path(), k_dim, v_dim, kMostHeadDim);
-    const auto dim = static_cast<uint32_t>(k_dim);
-    LayerConfig made = LayerConfig::attention(layer.heads, layer.kv_heads, dim);
+    for (const uint64_t dim : {k_dim, v_dim})
+      if (dim == 0 || dim % 8 != 0 || dim > kMostHeadDim)
+        return fail(
+            "{}: heads of {} key and {} value elements; kvick takes multiples of 8 up to {}",
+            file.path(), k_dim, v_dim, kMostHeadDim);
+    LayerConfig made =
+        LayerConfig::attention(layer.heads, layer.kv_heads, static_cast<uint32_t>(k_dim));
+    made.v_dim = static_cast<uint32_t>(v_dim);
     made.ffn = layer.ffn, made.window = layer.window;
     layer = made;
   }
@@ -129,6 +130,9 @@ base::Status<> read_layers(const io::ModelFile& file, const Family* family, Conf
     if (heads[i] % kv_heads[i] != 0)
       return fail("{}: {}attention.head_count {} is not a multiple of head_count_kv {}",
                   file.path(), prefix, heads[i], kv_heads[i]);
+    if (heads[i] / kv_heads[i] > kMostGroup)
+      return fail("{}: {} heads share a KV head in layer {}; kvick takes up to {}", file.path(),
+                  heads[i] / kv_heads[i], i, kMostGroup);
     config.layers[i].heads = heads[i];
     config.layers[i].kv_heads = kv_heads[i];
     config.layers[i].ffn = ffn[i];

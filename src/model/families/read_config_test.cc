@@ -140,6 +140,13 @@ TEST(ReadConfig, NamesTheKeyAndTheLayerThatIsWrong) {
   EXPECT_NE(with("toy.attention.head_count_kv", std::vector<int64_t>{4, 3, 4, 4})
                 .find("is not a multiple of head_count_kv 3"),
             std::string::npos);
+  EXPECT_NE(error([](io::Metadata& keys) {
+              keys["toy.attention.head_count"] = {uint64_t{512}};
+              keys["toy.attention.head_count_kv"] = {uint64_t{2}};
+            }).find("256 heads share a KV head in layer 0; kvick takes up to 128"),
+            std::string::npos);
+  EXPECT_NE(with("toy.attention.value_length", uint64_t{12}).find("multiples of 8 up to 640"),
+            std::string::npos);
   EXPECT_NE(with("toy.feed_forward_length", std::vector<int64_t>{1, 2, -3, 4}).find("holds -3"),
             std::string::npos);
   EXPECT_NE(with("toy.feed_forward_length", std::string("wide")).find("not an integer"),

@@ -31,6 +31,23 @@ TEST(Sample, HasTheLayersOfTheShapeWithTheTypesOfTheirWeights) {
   EXPECT_EQ(bytes(9), 7 * one + bytes(2) - 7 * kNorm);
 }
 
+TEST(Sample, TakesItsLayersNumbersOutOfArrays) {
+  ModelSize size = parse_shape(kShape).value();
+  std::vector<uint64_t> ffn(9, 512);
+  ffn[3] = 256;
+  size.metadata["llama.feed_forward_length"] = {ffn};
+  for (io::Tensor& tensor : size.tensors)
+    if (tensor.name.starts_with("blk.3.ffn_") && tensor.shape.size() == 2)
+      for (uint64_t& n : tensor.shape) n = n == 512 ? 256 : n;
+  base::ThreadPool pool(1);
+  const auto model = make_sample(size, 3, pool, kernels::table(base::best_isa()));
+  ASSERT_TRUE(model.ok()) << model.error().message;
+  const std::vector<model::LayerConfig>& layers = model->model->config().layers;
+  EXPECT_EQ(layers[0].ffn, 512u);  // 0, 3 and 6
+  EXPECT_EQ(layers[1].ffn, 256u);
+  EXPECT_EQ(layers[2].ffn, 512u);
+}
+
 TEST(Sample, SaysWhichTensorHasNoLayersNumber) {
   base::ThreadPool pool(1);
   for (const char* name : {"blk.99999999999999999999.x", "blk.x", "blk.", "blk.-1.x", "blk.1"}) {

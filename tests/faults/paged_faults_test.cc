@@ -5,8 +5,8 @@
 
 #include "allocations.h"
 
-#include "kv/strategy/facet_calls.h"
 #include "kv/registry/registry.h"
+#include "kv/strategy/facet_calls.h"
 #include "kv/testing/shown.h"
 
 namespace kvick::kv::test {

@@ -1,3 +1,4 @@
+// Larger than 400 lines because forks of virtual have cases of their own, windows among them.
 // Forks of `virtual`: what they hold and copy, against the kernel's own count.
 
 #include <chrono>

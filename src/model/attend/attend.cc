@@ -114,7 +114,8 @@ void BatchAttention::run(uint32_t layer, const Attended& attended) {
   });
   if (workspace_.library != nullptr && kernels::bucket_attention_serves(queries(plan_->tasks[0])))
     return run_library();
-  if (facets_.observer == nullptr && plan_->tasks.size() < size_t{2} * pool.size() && most_chunks() > 1)
+  if (facets_.observer == nullptr && plan_->tasks.size() < size_t{2} * pool.size() &&
+      most_chunks() > 1)
     return run_by_chunk();
   worker_partials_ = workspace_.floats(Workspace::kPartials,
                                        pool.size() * 2 * partial_floats(plan_->most_queries));

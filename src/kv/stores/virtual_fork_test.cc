@@ -1,5 +1,5 @@
-// Larger than 400 lines because forks of virtual have cases of their own, windows among them.
-// Forks of `virtual`: what they hold and copy, against the kernel's own count.
+// Forks of `virtual`: what they hold and copy, against the kernel's own count. Larger than 400 lines
+// because windows are among their cases.
 
 #include <chrono>
 #include <gtest/gtest.h>

@@ -118,7 +118,9 @@ class WindowPlayer {
   };
 
   uint32_t below(uint32_t n) { return std::uniform_int_distribution<uint32_t>(0, n - 1)(random_); }
-  SeqId any() { return std::next(twin_.begin(), below(static_cast<uint32_t>(twin_.size())))->first; }
+  SeqId any() {
+    return std::next(twin_.begin(), below(static_cast<uint32_t>(twin_.size())))->first;
+  }
   // A row says its place and one of two tokens, so that prompts that begin alike have equal rows.
   Row row_at(uint32_t at) { return 1 + 2 * at + (below(40) == 0 ? 1 : 0); }
 

@@ -1,8 +1,8 @@
 #pragma once
 // Sizes of the static sliding cache, by the formulas of its source: "LLM Technical Notes: KV Cache
 // Implementation for inference on HTP", the pages on buffer management and buffer size. S there is
-// the shape's max_tokens, or its window if that is less: the past is S - 1 rows, and a new one makes
-// S.
+// the shape's max_tokens, or its window if that is less: the past is S - 1 rows, and a new one
+// makes S.
 
 #include "kv/strategy/strategy.h"
 

@@ -30,7 +30,7 @@ TEST(Capture, VisitsEachLayerWithItsKeysItsQueriesAndWhatTheyAreMadeFrom) {
     EXPECT_EQ(layer.layer, layers.size());
     EXPECT_EQ(layer.tokens, 40u);
     layers.push_back({.x = {layer.x, layer.x + size_t{40} * config.dim},
-                      .q = {layer.q, layer.q + size_t{40} * config.q_dim()},
+                      .q = {layer.q, layer.q + size_t{40} * config.layers.front().q_floats()},
                       .k = {layer.k, layer.k + size_t{40} * config.layers.front().k_floats()}});
   };
   ASSERT_TRUE(capture.read(text, visit).ok());
@@ -41,7 +41,7 @@ TEST(Capture, VisitsEachLayerWithItsKeysItsQueriesAndWhatTheyAreMadeFrom) {
   const auto again = [&](const LayerActivations& layer) {
     const Seen& before = whole[layer.layer];
     for (size_t i = 0; i < size_t{9} * config.dim; ++i) EXPECT_EQ(layer.x[i], before.x[i]);
-    for (size_t i = 0; i < size_t{9} * config.q_dim(); ++i) EXPECT_EQ(layer.q[i], before.q[i]);
+    for (size_t i = 0; i < size_t{9} * config.layers.front().q_floats(); ++i) EXPECT_EQ(layer.q[i], before.q[i]);
     for (size_t i = 0; i < size_t{9} * config.layers.front().k_floats(); ++i)
       EXPECT_EQ(layer.k[i], before.k[i]);
   };

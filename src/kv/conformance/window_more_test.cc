@@ -6,7 +6,6 @@
 #include <numeric>
 #include <random>
 
-#include "kv/contract/facet_calls.h"
 #include "kv/strategy/budget.h"
 #include "kv/strategy/facet_calls.h"
 #include "kv/testing/cases.h"

@@ -40,8 +40,8 @@ base::Result<Cost> cost(const Setup& setup, const Spec&, const Load& load) {
   cost.slow_bytes = saturating_mul(load.sequences, full * layout.extent_bytes);
   cost.read_bytes_per_token = saturating_mul(setup.shape.seen_rows(load.tokens), token);
   if (load.tokens == 0) return cost;
-  const uint64_t all = frames(layout.full(load.tokens - 1) - gone(load.tokens - 1)),
-                 layer = all / setup.shape.layers;
+  const uint64_t all = frames(layout.full(load.tokens - 1) - gone(load.tokens - 1));
+  const uint64_t layer = all / setup.shape.layers;
   const uint64_t fresh = frames(1), passing = most - std::min(most, fresh);
   if (all <= passing) return cost;
   const uint64_t kept = passing - std::min(passing, saturating_mul(2, layer));

@@ -20,8 +20,8 @@ TieredStep::TieredStep(TieredStore& store, std::vector<Place> places, std::vecto
       continue;
     }
     TieredSequence& sequence = this->sequence(slot);
-    for (uint32_t unit = store_.unseen(sequence); unit < store_.layout_.full(sequence.length);
-         ++unit)
+    const uint32_t full = store_.layout_.full(sequence.length);
+    for (uint32_t unit = store_.unseen(sequence); unit < full; ++unit)
       full_.push_back({&sequence, unit});
   }
   if (!ahead_) return;

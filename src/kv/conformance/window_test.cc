@@ -12,8 +12,8 @@ namespace kvick::kv::test {
 namespace {
 
 constexpr const char* kSpecs[] = {
-    "virtual", "virtual:hugepages=on", "bmc", "bmc:r=1", "bmc:r=7", "bmc:r=100000", "iterative",
-    "upfront",
+    "virtual", "virtual:hugepages=on", "bmc",       "bmc:r=1",
+    "bmc:r=7", "bmc:r=100000",         "iterative", "upfront",
 };
 
 // Rows of 256 bytes: 16 fit a page.
@@ -98,8 +98,7 @@ uint64_t most_bytes(const std::string& text, const Shape& shape, uint64_t step_r
 }
 
 TEST_P(Window, RandomOperationsAgreeWithTheTrivialModel) {
-  const uint64_t cap =
-      cost({shape().max_tokens, 2}).fast_bytes + 150 * shape().token_bytes();
+  const uint64_t cap = cost({shape().max_tokens, 2}).fast_bytes + 150 * shape().token_bytes();
   const Case test = {spec(), shape().k_type, shape().v_type};
   const uint32_t from = seed();
   int shortages = 0;

@@ -195,9 +195,8 @@ class BucketStore final : public ContiguousStore, public Buckets {
     const uint64_t peak = peak_bytes(places, moves);
     if (auto shortage = over_cap(allocated_bytes_, peak, what)) return *shortage;
     try {
-      for_each_growth(places, moves, [&](BucketSequence& sequence, uint32_t rows) {
-        grow(sequence, rows);
-      });
+      for_each_growth(places, moves,
+                      [&](BucketSequence& sequence, uint32_t rows) { grow(sequence, rows); });
     } catch (const std::bad_alloc&) {  // layers that have grown keep their new size, and every row
       return refused(peak);
     }

@@ -14,7 +14,7 @@ namespace {
 // Blocks of rows are the only over-aligned arrays of this program: counted here, in bytes.
 std::atomic<uint64_t> live_bytes = 0, live_blocks = 0;
 std::atomic<uint64_t> blocks_allowed = UINT64_MAX;  // then the system has no more
-constexpr size_t kHead = 64;  // the size is kept in front of the block
+constexpr size_t kHead = 64;                        // the size is kept in front of the block
 
 }  // namespace
 

@@ -32,7 +32,8 @@ class ContiguousStore : public RowStore {
   virtual kernels::Bucket bucket_of(const ContiguousSequence& sequence, uint32_t layer) const = 0;
   // Of allocated_bytes_, what no other sequence counts.
   virtual uint64_t sequence_bytes(const ContiguousSequence& sequence) const = 0;
-  // The rows of a layer before `rows` are in use from now on: they will be written, then wrote() is called.
+  // The rows of a layer before `rows` are in use from now on: they will be written, then wrote() is
+  // called.
   virtual void use(ContiguousSequence& sequence, uint32_t layer, uint32_t rows) = 0;
   virtual void wrote(ContiguousSequence&, uint32_t) {}
   // Rows past the committed ones are of no use any more; committed: the sequence goes on.

@@ -297,8 +297,7 @@ Usage VirtualStore::count() const {
     const auto& sequence = static_cast<const VirtualSequence&>(one);
     const uint32_t first = sequence.first, shared = std::max(first, sequence.shared);
     const uint32_t end = sequence.is_fork() ? shared : sequence.length;
-    if (sequence.memory.rows == nullptr || sequence.is_fork())
-      used += sequence.length - shared;
+    if (sequence.memory.rows == nullptr || sequence.is_fork()) used += sequence.length - shared;
     if (sequence.memory.rows == nullptr || first == end) return;
     auto& marks = held[sequence.memory.rows.get()];
     marks.insert(marks.end(), {{first, 1}, {end, -1}});

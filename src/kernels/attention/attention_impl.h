@@ -5,7 +5,7 @@
 //
 //   dot[j]   = fma(k[j][d], q[d], dot[j]) for d = 0, 1, ..., one chain
 //   logit[j] = fma(dot[j], scale, bias[j])        scale: of the logits, times that of static keys
-//   sum      = rows l, l + kLanes, ... added in order in lane l, then the lanes as a fixed tree
+//   sum      = places l, l + kLanes, ... added in order in lane l, then the lanes as a fixed tree
 //   acc[d]   = fma(p[j], v[j][d], acc[d]) for j = 0, 1, ...       v: code * scale, rounded, if
 //   static
 //
@@ -13,7 +13,10 @@
 // registers, for all queries, nothing is summed across lanes, and a dot does not know in which
 // block, lane or register tile it is. Both products are then the same small matrix product, of
 // queries or probabilities with a block of floats in the first-level cache, and decode and prefill
-// are the same code with 1 to 8, or 16 to 128, queries.
+// are the same code with 1 to 8, or 16 to 128, queries. A place is a row's number in its chunk;
+// with a window it is that of its position (attention.h). Places before a query's window weigh 0 in
+// the sum, which changes no lane, and are left out of acc. With a softcap bias[j] is 0 in the
+// second line, and what it gives is capped before the bias is added.
 //
 // Bounds and what was measured (AVX-512 at 3 GHz, one thread of a shared machine, ticks of 0.43 ns
 // for one chunk of 256 rows, head_dim 64, float16): transposing the keys 3100, softmax 150 a query,

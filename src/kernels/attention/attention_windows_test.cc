@@ -373,6 +373,22 @@ bool shows_nan(const Shape& shape) {
   return !is_static(shape.type(0, true)) && !is_static(shape.type(shape.past, true));
 }
 
+TEST(AttentionWindows, AWindowOfAllRowsGivesTheBitsOfNone) {
+  std::mt19937 random(11);
+  for (unsigned turn = 0; turn < kTurns; ++turn) {
+    Shape shape = shape_of(turn, random);
+    shape.chunked = false;
+    const Problem p(shape, turn);
+    const Layout layout(p, 0, 100, random);
+    Queries all = p.queries(0, shape.fresh), none = all;
+    all.window = shape.past + shape.fresh;
+    none.window = 0;
+    for (const Set& set : sets())
+      ASSERT_EQ(attend(set.table, layout.view, all), attend(set.table, layout.view, none))
+          << set.name << " turn " << turn;
+  }
+}
+
 TEST(AttentionWindows, RowsThatATokenDoesNotSeeMayHoldAnything) {
   std::mt19937 random(4);
   for (unsigned turn = 0; turn < kTurns; ++turn) {

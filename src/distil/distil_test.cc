@@ -41,7 +41,8 @@ TEST(Capture, VisitsEachLayerWithItsKeysItsQueriesAndWhatTheyAreMadeFrom) {
   const auto again = [&](const LayerActivations& layer) {
     const Seen& before = whole[layer.layer];
     for (size_t i = 0; i < size_t{9} * config.dim; ++i) EXPECT_EQ(layer.x[i], before.x[i]);
-    for (size_t i = 0; i < size_t{9} * config.layers.front().q_floats(); ++i) EXPECT_EQ(layer.q[i], before.q[i]);
+    for (size_t i = 0; i < size_t{9} * config.layers.front().q_floats(); ++i)
+      EXPECT_EQ(layer.q[i], before.q[i]);
     for (size_t i = 0; i < size_t{9} * config.layers.front().k_floats(); ++i)
       EXPECT_EQ(layer.k[i], before.k[i]);
   };

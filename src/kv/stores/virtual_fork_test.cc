@@ -1,5 +1,5 @@
-// Forks of `virtual`: what they hold and copy, against the kernel's own count. Larger than 400 lines
-// because windows are among their cases.
+// Forks of `virtual`: what they hold and copy, against the kernel's own count. Larger than 400
+// lines because windows are among their cases.
 
 #include <chrono>
 #include <gtest/gtest.h>

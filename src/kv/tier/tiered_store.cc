@@ -280,8 +280,8 @@ std::vector<Piece> TieredStore::map() const {
         std::count_if(frames.begin(), frames.end(), [](FrameId id) { return id != kNoFrame; }));
     const uint64_t tokens = (held * layout_.tokens + layout_.regions - 1) / layout_.regions;
     return {.bytes = held * layout_.bytes,
-            .used_tokens = static_cast<uint32_t>(
-                std::min<uint64_t>(sequence.length - sequence.first, tokens)),
+            .used_tokens =
+                static_cast<uint32_t>(std::min<uint64_t>(sequence.length - sequence.first, tokens)),
             .tokens = static_cast<uint32_t>(tokens)};
   });
 }

@@ -257,8 +257,9 @@ TEST_P(Groups, ShowWhatWasWrittenWhateverIsDroppedForkedAndClosed) {
         fresh.push_back({one, {}});
         for (uint32_t i = 0; i < rows; ++i) fresh.back().second.push_back(Token(pick(97)));
         kept.rows.emplace_back();
-        for (uint32_t i = 0; i < rows; ++i)
-          if (pick(4) > 0) kept.rows.back().push_back(i);
+        // The state after a token is that of the ones before it: of a chain its beginning is kept.
+        kept.rows.back().resize(pick(rows + 1));
+        std::iota(kept.rows.back().begin(), kept.rows.back().end(), 0U);
       }
       if (!fresh.empty()) twin.step(fresh, pick(4) == 0 ? nullptr : &kept);
     }

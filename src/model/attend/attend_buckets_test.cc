@@ -107,8 +107,8 @@ TEST(AttendBuckets, HideTheRowsBeforeAWindow) {
   const Slot slot = {.seq = a, .past = 270, .tokens = std::span(tokens).first(4), .parents = {}};
   const auto kv_slots = model::kv_slots({.slots = {&slot, 1}});
   auto step = std::move(both.store->begin({.slots = kv_slots})).value();
-  const auto k = random_floats(size_t{4} * both.config.kv_dim(), both.random);
-  const auto q = random_floats(size_t{4} * both.config.q_dim(), both.random);
+  const auto k = random_floats(size_t{4} * both.config.layers[0].k_floats(), both.random);
+  const auto q = random_floats(size_t{4} * both.config.layers[0].q_floats(), both.random);
   step->write(0, k.data(), k.data());
   base::Arena scratch;
   std::vector<kernels::View> views(kKvHeads);
@@ -126,9 +126,10 @@ TEST(AttendBuckets, HideTheRowsBeforeAWindow) {
                                 .q = q.data(),
                                 .out = out.data(),
                                 .visible = visible,
-                                .window = window,
                                 .position = 270};
-      attend_buckets(both.config, {&asked, 1}, both.library, both.workspace);
+      LayerConfig layer = both.config.layers[0];
+      layer.window = window;
+      attend_buckets(layer, {&asked, 1}, both.library, both.workspace);
       for (uint32_t head = 0; head < kKvHeads; ++head) {
         const auto ours = by_kernels(both.kernels, views[head],
                                      {.q = q.data() + head * kGroup * kHeadDim,

@@ -164,28 +164,19 @@ base::Status<> read_scale(const io::ModelFile& file, Config& config) {
   return base::Done{};
 }
 
-// One table for the layers that see everything, and one for those with a window where the file has
-// keys for them.
+// Layers with a window have keys of their own where the file has them. Equal tables are one.
 base::Status<> read_ropes(const io::ModelFile& file, Config& config) {
   const std::string prefix = config.arch + ".";
   const auto has = [&](const char* key) { return file.metadata().contains(prefix + key); };
   const bool own = has("rope.freq_base_swa") || has("rope.dimension_count_swa") ||
                    has("attention.key_length_swa");
-  std::vector<uint32_t> made(2, LayerConfig::kNone);  // of layers without and with a window
   for (LayerConfig& layer : config.layers) {
     const bool windowed = own && layer.window != 0;
-    uint32_t& rope = made[windowed ? 1 : 0];
-    if (rope == LayerConfig::kNone) {
-      const RopeKeys keys =
-          windowed ? RopeKeys{.suffix = "_swa", .scaled = false} : RopeKeys{.suffix = ""};
-      KVICK_TRY(Rope table, read_rope(file, config, keys, layer.k_dim));
-      rope = static_cast<uint32_t>(config.ropes.size());
-      config.ropes.push_back(std::move(table));
-    }
-    if (config.ropes[rope].dims > layer.k_dim)
-      return fail("{}: rotary embedding of {} elements, but heads of {}", file.path(),
-                  config.ropes[rope].dims, layer.k_dim);
-    layer.rope = rope;
+    const RopeKeys keys = {.suffix = windowed ? "_swa" : "", .scaled = !windowed};
+    KVICK_TRY(Rope rope, read_rope(file, config, keys, layer.k_dim));
+    const auto found = std::find(config.ropes.begin(), config.ropes.end(), rope);
+    layer.rope = static_cast<uint32_t>(found - config.ropes.begin());
+    if (found == config.ropes.end()) config.ropes.push_back(std::move(rope));
   }
   return base::Done{};
 }

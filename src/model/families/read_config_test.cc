@@ -60,6 +60,9 @@ TEST(ReadConfig, TakesOneNumberForAllLayersOrOneOfEach) {
   EXPECT_EQ(mixed.layers[3].group(), 4u);
   EXPECT_EQ(mixed.layers[3].scale, 1 / std::sqrt(8.0F));
   EXPECT_EQ(mixed.layers[2].ffn, 96u);
+  ASSERT_EQ(mixed.ropes.size(), 3u);  // of heads of 16, 32 and 8
+  EXPECT_EQ(mixed.layers[2].rope, 0u);
+  EXPECT_EQ(mixed.rope_of(3).dims, 8u);
   EXPECT_FALSE(mixed.layers_alike());
 }
 

@@ -30,8 +30,8 @@ inline std::vector<Piece> map_of(Store& store) {
 // no change.
 inline base::Status<Shortage> append_rows(Store& store, SeqId seq, std::span<const Token> tokens,
                                           std::span<const std::byte> rows) {
-  KVICK_CHECK(rows.size() == tokens.size() * store.info().token_bytes(), "{} bytes for {} rows of {}",
-              rows.size(), tokens.size(), store.info().token_bytes());
+  KVICK_CHECK(rows.size() == tokens.size() * store.info().token_bytes(),
+              "{} bytes for {} rows of {}", rows.size(), tokens.size(), store.info().token_bytes());
   if (tokens.empty()) return base::Done{};
   const Slot slot = {.seq = seq, .fresh = static_cast<uint32_t>(tokens.size()), .tokens = tokens};
   const Batch batch = {.slots = {&slot, 1}};

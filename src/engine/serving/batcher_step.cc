@@ -111,10 +111,9 @@ bool Batcher::run(Shelf& shelf) {
   }
 }
 
-// Jobs of which a slower tier has lost rows.
+// Jobs of which rows are lost, by a slower tier or a commit without memory.
 std::vector<Group*> Batcher::lost_groups(const Shelf& shelf) const {
   std::vector<Group*> lost;
-  if (!shelf.traits.tiered) return lost;
   for (const auto& group : running_) {
     const bool any = group->shelf == &shelf &&
                      std::any_of(group->lanes.begin(), group->lanes.end(), [&](const Lane& lane) {
@@ -130,7 +129,9 @@ void Batcher::end_lost(std::span<Group* const> lost) {
     std::string why;
     for (const Lane& lane : group->lanes)
       if (lane.seq && why.empty()) why = kv::failure(*group->shelf->store, *lane.seq);
-    end(*group, Refusal{Refusal::Why::kLost, "the request's rows are lost: " + why, ""});
+    const bool by_tier = group->shelf->traits.tiered;
+    end(*group, Refusal{by_tier ? Refusal::Why::kLost : Refusal::Why::kFailed,
+                        "the request's rows are lost: " + why, ""});
   }
 }
 

@@ -12,6 +12,7 @@ namespace kvick::kv {
 
 ForgetStep::ForgetStep(ForgetStore& store, std::vector<Place> places, std::vector<RowBuffer> fresh)
     : CheckedStep(store, std::move(places)), store_(store), fresh_(std::move(fresh)) {
+  size_t most = 0;  // rows of a slot
   for (uint32_t slot = 0; slot < this->places().size(); ++slot) {
     const ForgetSequence& sequence = this->sequence(slot);
     const uint32_t added = fresh_[slot].rows();
@@ -24,6 +25,13 @@ ForgetStep::ForgetStep(ForgetStore& store, std::vector<Place> places, std::vecto
     const size_t heads = size_t{store_.shape().layers} * store_.shape().kv_heads;
     const bool noted = store_.rule_.notes(sequence.length + added);
     probs_.emplace_back(noted ? heads * (sequence.held + added) : 0);
+    most = std::max<size_t>(most, sequence.held + added);
+  }
+  const base::ThreadPool* const pool = store_.setup().pool;
+  scratch_.resize(pool != nullptr ? pool->size() : 1);
+  for (Scratch& scratch : scratch_) {
+    scratch.notes.reserve(most);
+    scratch.go.reserve(most);
   }
 }
 
@@ -110,10 +118,8 @@ void ForgetStep::keep_all(const Kept& kept) {
 void ForgetStep::keep_rows(uint32_t slot, std::span<const uint32_t> kept) {
   ForgetSequence& sequence = this->sequence(slot);
   const Shape& shape = store_.shape();
-  const auto work = [&](size_t begin, size_t end, unsigned) {
-    for (size_t at = begin; at < end; ++at)
-      keep_of_head(slot, static_cast<uint32_t>(at / shape.kv_heads),
-                   static_cast<uint32_t>(at % shape.kv_heads), kept);
+  const auto work = [&](size_t begin, size_t end, unsigned worker) {
+    for (size_t at = begin; at < end; ++at) keep_of_head(slot, at, kept, scratch_[worker]);
   };
   constexpr size_t kGrain = 16;  // heads that one thread does before the others help
   const size_t heads = size_t{shape.layers} * shape.kv_heads;
@@ -128,11 +134,12 @@ void ForgetStep::keep_rows(uint32_t slot, std::span<const uint32_t> kept) {
 
 // Of rows that may go, with what is noted of each by its number, as many as have to: those that
 // count least, of equal ones the oldest. In order.
-std::vector<uint32_t> ForgetStep::given_up(const ForgetRule& rule, std::span<const RowNote> notes,
-                                           uint32_t tokens) {
+void ForgetStep::give_up(const ForgetRule& rule, uint32_t tokens, Scratch& scratch) {
+  const std::vector<RowNote>& notes = scratch.notes;
+  std::vector<uint32_t>& go = scratch.go;
   const uint32_t stay = rule.held(tokens), all = static_cast<uint32_t>(notes.size());
-  std::vector<uint32_t> go;
-  if (all <= stay) return go;
+  go.clear();
+  if (all <= stay) return;
   const uint32_t newest = tokens - rule.recent(tokens);
   for (uint32_t row = 0; row < all; ++row)
     if (notes[row].pos >= rule.selection.sinks && notes[row].pos < newest) go.push_back(row);
@@ -148,35 +155,36 @@ std::vector<uint32_t> ForgetStep::given_up(const ForgetRule& rule, std::span<con
   std::nth_element(go.begin(), go.begin() + (all - stay), go.end(), before);
   go.resize(all - stay);
   std::sort(go.begin(), go.end());
-  return go;
 }
 
 // What is noted of the rows that were held and of those that are kept, by number: held ones are
 // first.
-std::vector<RowNote> ForgetStep::notes_of(uint32_t slot, size_t at,
-                                          std::span<const uint32_t> kept) const {
+void ForgetStep::note(uint32_t slot, size_t at, std::span<const uint32_t> kept,
+                      std::vector<RowNote>& notes) const {
   const ForgetSequence& sequence = this->sequence(slot);
   const uint32_t held = sequence.held;
   const auto first = sequence.notes.begin() + static_cast<ptrdiff_t>(at * sequence.rows.rows());
-  std::vector<RowNote> notes(first, first + held);
+  notes.assign(first, first + held);
   for (uint32_t i = 0; i < kept.size(); ++i) notes.push_back({.pos = sequence.length + i});
-  if (probs_[slot].empty()) return notes;
+  if (probs_[slot].empty()) return;
   const float* const probs = probs_[slot].data() + at * (held + fresh_[slot].rows());
   for (uint32_t row = 0; row < notes.size(); ++row)
     notes[row].mass += noted(slot, probs[row < held ? row : held + kept[row - held]]);
-  return notes;
 }
 
 // Rows that stay keep their place if it is one of the first; new ones and the others take the
 // places of those that go.
-void ForgetStep::keep_of_head(uint32_t slot, uint32_t layer, uint32_t head,
-                              std::span<const uint32_t> kept) {
+void ForgetStep::keep_of_head(uint32_t slot, size_t at, std::span<const uint32_t> kept,
+                              Scratch& scratch) {
   ForgetSequence& sequence = this->sequence(slot);
   const ForgetRule& rule = store_.rule_;
-  const size_t at = size_t{layer} * store_.shape().kv_heads + head;
-  const std::vector<RowNote> all = notes_of(slot, at, kept);
+  const auto layer = static_cast<uint32_t>(at / store_.shape().kv_heads);
+  const auto head = static_cast<uint32_t>(at % store_.shape().kv_heads);
+  note(slot, at, kept, scratch.notes);
   const uint32_t tokens = sequence.length + static_cast<uint32_t>(kept.size());
-  const std::vector<uint32_t> go = given_up(rule, all, tokens);
+  give_up(rule, tokens, scratch);
+  const std::vector<RowNote>& all = scratch.notes;
+  const std::vector<uint32_t>& go = scratch.go;
   const uint32_t held = sequence.held, stay = static_cast<uint32_t>(all.size() - go.size());
   const uint32_t in_place = std::min(held, stay);
   RowNote* const notes = sequence.notes.data() + at * sequence.rows.rows();

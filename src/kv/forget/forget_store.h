@@ -115,10 +115,15 @@ class ForgetStep final : public CheckedStep, public Observer {
   }
   const float* rotated(const Query& query, base::Arena& scratch) const;
   float noted(uint32_t slot, float probability) const;
-  static std::vector<uint32_t> given_up(const ForgetRule& rule, std::span<const RowNote> notes,
-                                        uint32_t tokens);
-  std::vector<RowNote> notes_of(uint32_t slot, size_t at, std::span<const uint32_t> kept) const;
-  void keep_of_head(uint32_t slot, uint32_t layer, uint32_t head, std::span<const uint32_t> kept);
+  // Of one head, with room for all rows of a slot, so that a commit allocates nothing.
+  struct Scratch {
+    std::vector<RowNote> notes;
+    std::vector<uint32_t> go;
+  };
+  static void give_up(const ForgetRule& rule, uint32_t tokens, Scratch& scratch);
+  void note(uint32_t slot, size_t at, std::span<const uint32_t> kept,
+            std::vector<RowNote>& notes) const;
+  void keep_of_head(uint32_t slot, size_t at, std::span<const uint32_t> kept, Scratch& scratch);
   void release();
 
   ForgetStore& store_;
@@ -126,6 +131,7 @@ class ForgetStep final : public CheckedStep, public Observer {
   std::vector<Runs> runs_;        // per slot; views point into it
   // Per slot, if attention counts in this step: [layers * kv_heads][held + fresh].
   std::vector<std::vector<float>> probs_;
+  std::vector<Scratch> scratch_;  // per worker
 };
 
 // A policy's make and cost, of its rule.

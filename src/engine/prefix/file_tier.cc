@@ -46,8 +46,10 @@ FileTier::FileTier(const Engine& engine, std::shared_ptr<PrefixFiles> files, dou
 // Static types depend on the ranges that were measured for them, and old rows on when they became
 // old.
 bool FileTier::serves(const Shelf& shelf) const {
-  return files_ != nullptr && shelf.traits.moves_rows &&
-         !kernels::is_static(*shelf.options.k_type) && !kernels::is_static(*shelf.options.v_type);
+  // A file holds the rows of one group of layers.
+  return files_ != nullptr && shelf.store->facets().rows != nullptr &&
+         shelf.store->info().groups.size() == 1 && !kernels::is_static(*shelf.options.k_type) &&
+         !kernels::is_static(*shelf.options.v_type);
 }
 
 // What a layer attends to is in the rows of the layers behind it, and so is how.
@@ -72,7 +74,7 @@ FileTier::Offer FileTier::offer(const Shelf& shelf, std::string_view salt,
   const size_t known = files_->known(std::span(from, all.end()));
   offer.ids.assign(from, from + static_cast<ptrdiff_t>(known));
   if (known == 0) return offer;
-  const uint64_t token = shelf.store->shape().token_bytes();
+  const uint64_t token = shelf.store->info().token_bytes();
   offer.tokens = (offer.first_file + static_cast<uint32_t>(known)) * kFileTokens - cached;
   offer.bytes = known * file_bytes(kFileTokens * token);
   offer.seconds = files_->seconds_per_byte() * static_cast<double>(offer.bytes);
@@ -88,7 +90,7 @@ std::unique_ptr<Loading> FileTier::load(const Shelf& shelf, Offer offer, double 
   loading->began = now;
   loading->deadline = now + seconds_;
   loading->read =
-      files_->read(std::move(offer.ids), kFileTokens * shelf.store->shape().token_bytes());
+      files_->read(std::move(offer.ids), kFileTokens * shelf.store->info().token_bytes());
   return loading;
 }
 
@@ -110,7 +112,7 @@ void FileTier::keep(const Shelf& shelf, kv::SeqId seq, std::span<const Token> co
   if (!serves(shelf)) return;
   for (; filed.tokens + kFileTokens <= committed.size(); filed.tokens += kFileTokens) {
     filed.last = file_id(filed.last, committed.subspan(filed.tokens, kFileTokens));
-    const size_t row_bytes = kFileTokens * shelf.store->shape().token_bytes();
+    const size_t row_bytes = kFileTokens * shelf.store->info().token_bytes();
     files_->keep(filed.last, row_bytes, [&] {
       std::vector<std::byte> rows(row_bytes);
       shelf.store->facets().rows->read_rows(seq, filed.tokens, kFileTokens, rows);

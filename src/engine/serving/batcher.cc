@@ -142,7 +142,7 @@ bool Batcher::fits(const Group& group) {
       // What has no row yet may take more than rows: some strategies begin with the whole context.
       growth += lane.seq && lane.committed == 0
                     ? stores_.needed_bytes(*one->shelf, static_cast<uint32_t>(tokens), 1)
-                    : tokens * one->shelf->store->shape().token_bytes();
+                    : tokens * one->shelf->store->info().token_bytes();
     }
   }
   const uint32_t own = std::max(group.sequences(), group.job.beams);
@@ -230,7 +230,7 @@ bool Batcher::finish_loading(Group& group) {
     files_.give_up(*loading);
   if (group.admitted) {
     counts_.preemption_seconds += now - loading->began;
-    counts_.swapped_bytes += (first.committed - before) * group.shelf->store->shape().token_bytes();
+    counts_.swapped_bytes += (first.committed - before) * group.shelf->store->info().token_bytes();
   }
   count_opened(group);
   return true;
@@ -251,7 +251,7 @@ Candidate Batcher::candidate_of(const Group& group) const {
   const uint32_t rows = rows_of(group);
   const double per_token = pace_.seconds_per_prompt_token();
   Candidate candidate = {.priority = group.job.priority,
-                         .freed_bytes = rows * group.shelf->store->shape().token_bytes(),
+                         .freed_bytes = rows * group.shelf->store->info().token_bytes(),
                          .recompute_seconds = rows * per_token,
                          .swap_seconds = {}};
   const Lane& first = group.lanes.front();

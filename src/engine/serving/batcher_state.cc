@@ -53,7 +53,7 @@ CacheState Batcher::state() const {
                                      .tokens = lane.committed,
                                      .prompt_tokens = group->outcome.prompt_tokens,
                                      .cached_tokens = group->outcome.cached_tokens,
-                                     .bytes = shelf.store->shape().used_bytes(lane.committed)});
+                                     .bytes = shelf.store->info().used_bytes(lane.committed)});
         }
       }
     StoreState store = {.strategy = shelf.strategy,

@@ -328,5 +328,32 @@ TEST(GroupedStore, ASequenceHoldsItsWindowsAndNoMore) {
   }
 }
 
+TEST(GroupedStore, APolicyIsForTheGroupsThatKeepAllRows) {
+  const LayerSpec full = {.kv_heads = 2, .k_dim = 32, .v_dim = 32};
+  LayerSpec window = full;
+  window.window = 24;
+  const auto made = [&](std::vector<LayerSpec> layers) {
+    return make_store(parse_spec("paged").value(), {.shape = {.max_tokens = kContext},
+                                                    .layers = std::move(layers),
+                                                    .select = parse_spec("quest").value()});
+  };
+  const auto mixed = made({full, window});
+  ASSERT_TRUE(mixed.ok()) << mixed.error().message;
+  EXPECT_EQ((*mixed)->facets().rows, nullptr);
+  const auto windows = made({window, window});
+  ASSERT_FALSE(windows.ok());
+  EXPECT_EQ(windows.error().message,
+            "quest chooses among all keys of a sequence, and no layer of this model keeps them: "
+            "leave --kv-select out");
+  const auto alike = make_store(
+      parse_spec("virtual").value(),
+      {.shape = {.layers = 2, .kv_heads = 2, .head_dim = 32, .max_tokens = 300, .window = 24},
+       .select = parse_spec("h2o").value()});
+  ASSERT_FALSE(alike.ok());
+  EXPECT_NE(alike.error().message.find("see a window of 24 tokens"), std::string::npos);
+  EXPECT_FALSE(
+      traits_of(*find_strategy("virtual"), {.layers = 1, .kv_heads = 1, .window = 24}).moves_rows);
+}
+
 }  // namespace
 }  // namespace kvick::kv::test

@@ -28,6 +28,12 @@ std::vector<float> ranges_of(const std::vector<float>& all, const Setup& setup,
   return ranges;
 }
 
+// Whether a policy may choose which of its rows are read; if it may not, all are.
+bool follows_policy(const LayerGroup& group, const Setup& setup) {
+  return group.spec.keeps == Keeps::kRows &&
+         (group.spec.window == 0 || group.spec.window >= setup.shape.max_tokens);
+}
+
 Setup setup_of(const Setup& setup, const LayerGroup& group) {
   const LayerSpec& spec = group.spec;
   Setup one = setup;
@@ -47,7 +53,7 @@ Setup setup_of(const Setup& setup, const LayerGroup& group) {
   if (spec.keeps == Keeps::kSlots) return one;
   one.slots = nullptr;
   if (shape.latent) shape.aging.reset();
-  if (shape.latent || shape.window > 0) one.select = {};
+  if (!follows_policy(group, setup)) one.select = {};
   if (setup.ranges != nullptr)
     one.ranges =
         std::make_shared<StaticRanges>(StaticRanges{.k = ranges_of(setup.ranges->k, setup, group),
@@ -81,6 +87,13 @@ base::Result<std::unique_ptr<Store>> make_one(const Spec& spec, const Setup& set
 base::Result<std::unique_ptr<Store>> make_grouped_store(const Spec& spec, const Setup& setup) {
   const std::vector<LayerGroup> groups = groups_of(setup.layers);
   if (groups.empty()) return base::fail("a model of no layers that keep anything");
+  if (!setup.select.name.empty() &&
+      std::none_of(groups.begin(), groups.end(),
+                   [&](const LayerGroup& group) { return follows_policy(group, setup); }))
+    return base::fail(
+        "{} chooses among all keys of a sequence, and no layer of this model keeps them: leave "
+        "--kv-select out",
+        setup.select.name);
   if (groups.size() == 1 && groups[0].layers.size() == setup.layers.size() &&
       groups[0].spec.keeps != Keeps::kState)
     return make_one(spec, setup, groups[0]);

@@ -55,6 +55,13 @@ base::Result<const Policy*> checked_policy(const Layout& layout, const Setup& se
     return base::fail("{} does not keep rows that {} could choose from; those that do are {}",
                       layout.strategy.name, policy->name, fmt::join(names, ", "));
   }
+  if (setup.shape.window > 0 || setup.shape.latent)
+    return base::fail(
+        "{} chooses among all keys of a sequence, but the layers of this model {}: leave "
+        "--kv-select out",
+        policy->name,
+        setup.shape.latent ? "keep latent rows"
+                           : fmt::format("see a window of {} tokens", setup.shape.window));
   if (setup.shape.aging)
     return base::fail(
         "{} reads rows of one type, not of types that change with age, such as mixed and kivi4",

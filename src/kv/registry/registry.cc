@@ -199,6 +199,7 @@ Traits traits_of(const Strategy& strategy, const Shape& shape, const Spec& spec,
   if (shape.aging)
     traits.exact = traits.shares_prefix = traits.cheap_fork = traits.buckets = traits.moves_rows =
         false;
+  if (shape.window > 0) traits.moves_rows = false;
   if (const Policy* policy = find_policy(select.name)) {
     policy->change_traits(traits);
     if (policy->limit_traits != nullptr) policy->limit_traits(select, traits);

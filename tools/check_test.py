@@ -73,10 +73,10 @@ class Floors(CheckTest):
         self.assertEqual(self.of("", place="src__base__a_dot_cc"), [])
 
     def test_an_exception_is_for_one_include_and_goes_with_it(self):
-        model = "src__model__core__model_dot_cc"
-        self.assertEqual(self.of('#include "model/families/architectures.h"', place=model), [])
-        self.assertEqual(len(self.of('#include "model/families/architectures.h"', place="src__model__core__a_dot_cc")), 1)
-        self.assertIn("take its line out", self.of("", place=model)[0])
+        table = "src__kernels__table__table_dot_cc"
+        self.assertEqual(self.of('#include "kernels/probe/probe.h"', place=table), [])
+        self.assertEqual(len(self.of('#include "kernels/probe/probe.h"', place="src__kernels__table__a_dot_cc")), 1)
+        self.assertIn("take its line out", self.of("", place=table)[0])
 
     def test_programs_and_tests_see_all(self):
         self.assertEqual(self.of('#include "cli/x.h"', place="tests__a_dot_cc"), [])

@@ -15,8 +15,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   auto file = ModelFile::parse_gguf(image, "fuzz");
   if (!file.ok()) return 0;
   (void)kvick::model::read_vocabulary(*file);
-  if (const auto config = kvick::model::read_config(*file); config.ok())
-    (void)kvick::model::read_rope(*file, *config);
+  (void)kvick::model::read_config(*file);
   if (const auto model = kvick::plan::size_of(*file); model.ok())
     (void)kvick::plan::make_sample(*model, 1, pool, kernels);
   (void)kvick::model::Model::load(std::move(file).value(), {.kernels = &kernels, .pool = &pool});

@@ -289,7 +289,7 @@ void expect_the_kernels_count(const Shape& shape, uint32_t seed) {
   std::mt19937 random(seed);
   const auto below = [&](size_t n) { return static_cast<uint32_t>(random() % n); };
   const auto any = [&] { return std::next(p.twin.begin(), below(p.twin.size()))->first; };
-  for (int i = 0; i < 300; ++i) {
+  for (int i = 0; i < (kSanitized ? 100 : 300); ++i) {
     const uint32_t dice = below(10);
     if (p.twin.empty() || dice == 0) {
       if (p.twin.size() < 8) p.open();

@@ -261,7 +261,7 @@ TEST_P(Windows, RandomProgramsAgreeWithTheTrivialModelAndStayWithinTheBound) {
   for (uint32_t round = 0; round < kRounds; ++round) {
     SCOPED_TRACE("KVICK_TEST_SEED=" + std::to_string(from + round));
     WindowPlayer player(GetParam(), from + round);
-    player.play(kSanitized ? 50 : 150);
+    player.play(150);
     found += player.found;
     seen += player.was_seen;
     if (HasFatalFailure()) return;

@@ -93,7 +93,7 @@ struct RowBlocks {
           }
         });
   }
-  // Lanes [n, lanes) repeat the last key, as the codes do.
+  // Scales of n keys, one lane each. Unused lanes, from n on, repeat the last key: so do its codes.
   template <DType T>
   void load_key_scales(const std::byte* const* keys, uint32_t n, uint32_t lanes) {
     const uint32_t groups = queries.k_dim / kRowGroup;

@@ -14,7 +14,7 @@
 
 namespace kvick::kv {
 
-// Whoever has a facet owns it.
+// Owned by the store or step that has it: nobody deletes one.
 class Facet {
  protected:
   ~Facet() = default;
@@ -114,7 +114,7 @@ class Holdings : Facet {
   virtual std::vector<Piece> map() const = 0;
 };
 
-// Sequences can be lost, since a slower tier can fail.
+// Sequences can be lost: a slower tier failed, or a commit had no memory.
 class Health : Facet {
  public:
   // Why a sequence is lost, or empty. Its views are wrong, begin() is a Shortage, commits keep

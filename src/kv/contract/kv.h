@@ -4,8 +4,9 @@
 // A step is one transaction over a batch. It only adds; commit may forget. begin() reserves room
 // for all of the batch's fresh rows or for none; the model writes and views them layer by layer;
 // then commit() keeps some of them, or the Step is destroyed and nothing happened. Nothing
-// irreversible (evicting, shifting, absorbing, quantising, sharing) happens before commit, and
-// commit allocates nothing: what it needs was taken by begin(). Memory that grew stays.
+// irreversible (evicting, shifting, absorbing, quantising, sharing) happens before commit. What
+// commit needs is taken by begin(); if it lacks memory all the same, its sequences are lost
+// (Health).
 //
 // Order, per step: begin; then for each layer, in any order of layers: write once, then view (from
 // many threads); then at most one commit, after all layers were written. The facets (facets.h) say

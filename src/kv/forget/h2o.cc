@@ -38,10 +38,7 @@ base::Result<Cost> cost(const Setup& setup, const Layout& layout, const Load& lo
   return forget_cost(setup, layout, rule, load);
 }
 
-void change_traits(Traits& traits) {
-  forgetting_traits(traits);
-  traits.wants_probs = true;
-}
+void change_traits(Traits& traits) { forgetting_traits(traits); }
 
 }  // namespace
 

@@ -1,8 +1,7 @@
 #include "kv/groups/grouped_step.h"
 
-#include <algorithm>
-
 #include "base/check.h"
+#include "kv/strategy/checked_step.h"
 
 namespace kvick::kv {
 
@@ -46,12 +45,7 @@ void GroupedStep::commit(const Kept& kept) {
   KVICK_CHECK(!steps_.empty(), "the step is used after its commit");
   KVICK_CHECK_EQ(kept.rows.size(), fresh_.size());
   for (size_t slot = 0; slot < fresh_.size(); ++slot)
-    for (size_t i = 0; i < kept.rows[slot].size(); ++i) {
-      const uint32_t row = kept.rows[slot][i];
-      KVICK_CHECK(row < fresh_[slot], "row {} of {} is kept", row, fresh_[slot]);
-      KVICK_CHECK(i == 0 || kept.rows[slot][i - 1] < row, "row {} is kept after row {}", row,
-                  kept.rows[slot][i - 1]);
-    }
+    check_kept_rows(kept.rows[slot], fresh_[slot]);
   for (uint32_t layer = 0; layer < written_.size(); ++layer)
     KVICK_CHECK(written_[layer] || store_.places_[layer].shared, "layer {} was never written",
                 layer);

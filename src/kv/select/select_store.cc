@@ -333,7 +333,6 @@ void selecting_traits(Traits& traits) {
 
 void side_row_traits(Traits& traits) {
   selecting_traits(traits);
-  traits.wants_inputs = true;
   traits.shares_prefix = traits.moves_rows = false;
 }
 

@@ -9,7 +9,7 @@
 //   summaries, which summarise() writes from the committed rows alone, in their order: right after
 //     forks, shared prefixes, dropped steps and paths through trees;
 //   side rows, one for each row, which project() makes from what a layer's projections read
-//     (Step::inputs). Rows do not give them back, so that its stores share no prefixes and move no
+//     (InputReader). Rows do not give them back, so that its stores share no prefixes and move no
 //     rows (side_row_traits).
 
 #include <algorithm>
@@ -65,7 +65,7 @@ struct Choice {
   std::span<const float> rest_mass;
 };
 
-// What the projections of a layer read of some tokens, in batch order (Step::inputs).
+// What the projections of a layer read of some tokens, in batch order (InputReader).
 struct LayerInputs {
   uint32_t layer = 0;
   const float* x = nullptr;             // [tokens][Setup::model_dim]

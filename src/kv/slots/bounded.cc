@@ -2,7 +2,7 @@
 // keys MK of M slots, which are weights, and their values MV, which every token is added to:
 // MV_t = MV_{t-1} + softmax(k_t * MK^T)^T * v_t, with what the model writes as k_t its write query
 // and as v_t its write value, times its step size. A token reads softmax(q_t * MK^T) * MV_t. What
-// the model carries from a token to the next (Step::carry) lies behind the values.
+// the model carries from a token to the next (SlotReader::carry) lies behind the values.
 // See docs/adr/0008-a-memory-of-slots.md.
 
 #include <cstring>

@@ -1,6 +1,7 @@
 #include "kv/strategy/checked_step.h"
 
 #include <algorithm>
+#include <new>
 
 #include "base/check.h"
 #include "kv/strategy/checked_store.h"
@@ -36,7 +37,7 @@ void CheckedStep::commit(const Kept& kept) {
     if (store_.shape().window > 0)
       for (const Place& place : places_)
         if (!place.sequence->lost) store_.give_back(*place.sequence);
-  } catch (const std::exception&) {
+  } catch (const std::bad_alloc&) {
     for (const Place& place : places_) place.sequence->lost = true;
   }
   ended_ = true;
@@ -67,14 +68,15 @@ void CheckedStep::check_kept(const Kept& kept) const {
   KVICK_CHECK_EQ(kept.rows.size(), places_.size());
   const auto missing = std::find(written_.begin(), written_.end(), false);
   KVICK_CHECK(missing == written_.end(), "layer {} was never written", missing - written_.begin());
-  for (size_t slot = 0; slot < places_.size(); ++slot) {
-    const std::vector<uint32_t>& rows = kept.rows[slot];
-    for (size_t i = 0; i < rows.size(); ++i) {
-      KVICK_CHECK(rows[i] < places_[slot].fresh, "row {} of {} is kept", rows[i],
-                  places_[slot].fresh);
-      KVICK_CHECK(i == 0 || rows[i - 1] < rows[i], "row {} is kept after row {}", rows[i],
-                  rows[i - 1]);
-    }
+  for (size_t slot = 0; slot < places_.size(); ++slot)
+    check_kept_rows(kept.rows[slot], places_[slot].fresh);
+}
+
+void check_kept_rows(std::span<const uint32_t> rows, uint32_t fresh) {
+  for (size_t i = 0; i < rows.size(); ++i) {
+    KVICK_CHECK(rows[i] < fresh, "row {} of {} is kept", rows[i], fresh);
+    KVICK_CHECK(i == 0 || rows[i - 1] < rows[i], "row {} is kept after row {}", rows[i],
+                rows[i - 1]);
   }
 }
 

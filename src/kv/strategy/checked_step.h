@@ -14,7 +14,7 @@ struct Sequence {
   virtual ~Sequence() = default;
   uint32_t length = 0;  // committed tokens
   uint32_t first = 0;   // rows before it were given back (Shape::window)
-  // A commit failed half-way: its rows are not to be used.
+  // A commit ran out of memory half-way: its rows are not to be used.
   bool lost = false;
 };
 
@@ -48,8 +48,8 @@ class CheckedStep : public Step {
   virtual void view_rows(const Query& query, base::Arena& scratch, kernels::View& out) = 0;
   // The fresh rows of a layer are there, though nobody called write.
   void mark_written(uint32_t layer) { written_[layer] = true; }
-  // Keeps these rows of one slot, ascending, and sets the sequence's length. What it throws makes
-  // the step's sequences lost (Sequence::lost): memory is to be taken before.
+  // Keeps these rows of one slot, ascending, and sets the sequence's length. Memory is taken
+  // before: if there is none here, the step's sequences are lost (Sequence::lost).
   virtual void keep_rows(uint32_t slot, std::span<const uint32_t> rows) = 0;
   // Keeps those of all slots: one after the other, unless a strategy has to know them together.
   virtual void keep_all(const Kept& kept);
@@ -68,5 +68,8 @@ class CheckedStep : public Step {
   std::vector<bool> written_;  // per layer
   bool ended_ = false;
 };
+
+// Throws base::Bug unless these are some of a slot's fresh rows, ascending.
+void check_kept_rows(std::span<const uint32_t> rows, uint32_t fresh);
 
 }  // namespace kvick::kv

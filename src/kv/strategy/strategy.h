@@ -34,13 +34,11 @@ struct Traits {
   // them and every fresh row up to the token itself.
   bool exact = true;
   bool per_query = false;      // view() depends on Query::q
-  bool wants_probs = false;    // observe() must be called
-  bool wants_inputs = false;   // inputs() must be called
   bool shares_prefix = false;  // open() may return cached > 0
   bool cheap_fork = false;     // fork() of a sequence that was opened copies no row
   bool buckets = false;        // every view of it has a kernels::Segment::bucket
   bool holds_old = false;      // its stores are RowStores, which can hold the rows of Shape::aging
-  bool moves_rows = false;     // read_rows and append_rows move rows as they are stored
+  bool moves_rows = false;     // has the facet RowMover
   bool forgets = false;        // commits give rows up for good
   bool endless = false;        // a sequence may grow past the shape's max_tokens
   // Keeps a memory of the model's slots and no rows: needs Setup::slots and rows of type f32,

@@ -1,5 +1,5 @@
 #pragma once
-// The probabilities that kv::Step::observe is given, out of the unfinished softmaxes of chunks.
+// The probabilities that kv::Observer is given, out of the unfinished softmaxes of chunks.
 
 #include <span>
 #include <vector>

@@ -102,11 +102,11 @@ TEST_P(Window, RandomOperationsAgreeWithTheTrivialModel) {
   const Case test = {spec(), shape().k_type, shape().v_type};
   const uint32_t from = seed();
   int shortages = 0;
-  constexpr uint32_t kRounds = kSanitized ? 1 : 3, kMostRounds = 60;
+  constexpr uint32_t kRounds = kSanitized ? 1 : 3, kMostRounds = 20;
   for (uint32_t round = 0; round < kRounds || (shortages == 0 && round < kMostRounds); ++round) {
     SCOPED_TRACE("KVICK_TEST_SEED=" + std::to_string(from + round));
     Player player(test, shape(), cap, from + round);
-    player.play(kSanitized ? 60 : 250);
+    player.play(250);
     shortages += player.shortages();
   }
   EXPECT_GT(shortages, 0);  // else the test tests less than it says
@@ -118,7 +118,7 @@ TEST_P(Window, RandomOperationsHoldNoMoreThanTheWindowAndAUnit) {
   const uint32_t from = seed();
   SCOPED_TRACE("KVICK_TEST_SEED=" + std::to_string(from));
   Player player(test, shape(), UINT64_MAX, from);
-  player.play(kSanitized ? 60 : 250, [&] {
+  player.play(250, [&] {
     uint64_t most = 0;
     for (const auto& [seq, rows] : player.pair().twin)
       most += most_bytes(spec(), shape(), player.step_rows(seq));

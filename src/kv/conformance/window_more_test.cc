@@ -215,7 +215,8 @@ class WindowPlayer {
           std::vector<std::byte> bytes = expected(rows, first, query, is_v);
           const auto added = bytes_of(shape_, fresh, layer, head, is_v);
           bytes.insert(bytes.end(), added.begin(), added.end());
-          ASSERT_TRUE(gather(view, shape_, is_v) == bytes) << "layer " << layer << " head " << head;
+          ASSERT_TRUE(are_same(gather(view, shape_, is_v), bytes))
+              << "layer " << layer << " head " << head;
         }
       }
   }
@@ -256,9 +257,12 @@ TEST_P(Windows, RandomProgramsAgreeWithTheTrivialModelAndStayWithinTheBound) {
   const char* given = std::getenv("KVICK_TEST_SEED");
   const uint32_t from = given != nullptr ? static_cast<uint32_t>(std::strtoul(given, nullptr, 10))
                                          : std::random_device{}();
+  const bool finds = GetParam().spec.starts_with("paged") && !GetParam().shape.aging;
   uint64_t found = 0, seen = 0;
-  constexpr uint32_t kRounds = kSanitized ? 1 : 2;
-  for (uint32_t round = 0; round < kRounds; ++round) {
+  constexpr uint32_t kRounds = kSanitized ? 1 : 2, kMostRounds = 20;
+  // A prompt that begins like an earlier one comes by chance, too.
+  for (uint32_t round = 0; round < kRounds || (finds && found == 0 && round < kMostRounds);
+       ++round) {
     SCOPED_TRACE("KVICK_TEST_SEED=" + std::to_string(from + round));
     WindowPlayer player(GetParam(), from + round);
     player.play(150);
@@ -269,7 +273,7 @@ TEST_P(Windows, RandomProgramsAgreeWithTheTrivialModelAndStayWithinTheBound) {
   if (GetParam().shape.window > 1) {
     EXPECT_GT(seen, 0u);
   }
-  if (GetParam().spec.starts_with("paged") && !GetParam().shape.aging) {
+  if (finds) {
     EXPECT_GT(found, 0u);
   }
 }

@@ -2,6 +2,7 @@
 // Rows whose every value follows from a number, so that what a store shows can be compared with
 // what was written.
 
+#include <cstring>
 #include <memory>
 #include <vector>
 
@@ -34,6 +35,11 @@ inline Setup test_setup(const Shape& shape, uint64_t max_bytes = UINT64_MAX) {
   return {.shape = shape, .max_bytes = max_bytes, .ranges = ranges};
 }
 
+// What == says, which compares byte by byte where nothing is inlined.
+inline bool are_same(const std::vector<std::byte>& a, const std::vector<std::byte>& b) {
+  return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size()) == 0);
+}
+
 // The keys or values of one head, as bytes in the store's element type.
 inline std::vector<std::byte> bytes_as_written(const Shape& shape, const Rows& rows, uint32_t layer,
                                                uint32_t head, bool is_v) {
@@ -42,18 +48,19 @@ inline std::vector<std::byte> bytes_as_written(const Shape& shape, const Rows& r
     keys.head_dim = shape.dim(true);
     return bytes_as_written(keys, rows, layer, head, false);
   }
-  std::vector<float> row(shape.dim(is_v));
+  const uint32_t dims = shape.dim(is_v);
   const kernels::DType type = is_v ? shape.v_type : shape.k_type;
   const float scale =
       test_range(shape, layer, head, is_v) / (type == kernels::DType::kStatic8 ? 127.0f : 32767.0f);
+  const float factor = kernels::is_static(type) ? 1 / scale : 1;
   const size_t bytes = shape.row_bytes(is_v);
+  std::vector<float> row(dims);
+  float* const values = row.data();  // a checked index for each value is half of a sanitized run
   std::vector<std::byte> all(rows.size() * bytes);
   for (size_t r = 0; r < rows.size(); ++r) {
-    for (uint32_t i = 0; i < row.size(); ++i) {
-      row[i] = value_of(rows[r], layer, head, is_v, i);
-      if (kernels::is_static(type)) row[i] *= 1 / scale;
-    }
-    kernels::from_f32(type, row.data(), row.size(), all.data() + r * bytes);
+    for (uint32_t i = 0; i < dims; ++i)
+      values[i] = value_of(rows[r], layer, head, is_v, i) * factor;
+    kernels::from_f32(type, values, dims, all.data() + r * bytes);
   }
   return all;
 }

@@ -19,7 +19,9 @@ inline void append(const kernels::Segment& segment, bool is_v, uint32_t dims,
   for (const kernels::Run& run : segment.runs)
     for (uint32_t i = 0; i < run.rows; ++i) {
       const std::byte* row = data + size_t{run.row + i} * stride;
-      out.insert(out.end(), row, row + row_bytes);
+      const size_t at = out.size();
+      out.resize(at + row_bytes);
+      std::memcpy(out.data() + at, row, row_bytes);
     }
 }
 
@@ -90,7 +92,8 @@ inline void expect_shows(Step& step, const Shape& shape, const Shown& what, cons
       step.view({.slot = what.slot, .layer = layer, .head = head}, scratch, view);
       ASSERT_EQ(kernels::rows_of(view.fresh), fresh);
       for (const bool is_v : {false, true})
-        ASSERT_TRUE(gather(view, shape, is_v) == bytes_of(shape, rows, layer, head, is_v, old))
+        ASSERT_TRUE(
+            are_same(gather(view, shape, is_v), bytes_of(shape, rows, layer, head, is_v, old)))
             << "slot " << what.slot << " layer " << layer << " head " << head
             << (is_v ? " v" : " k");
       Rows expected(rows.size() - fresh);
@@ -121,7 +124,8 @@ inline void expect_shows_some(Step& step, const Shape& shape, const Shown& what,
       for (const Row row : past) expected.push_back(rows[row]);
       expected.insert(expected.end(), rows.begin() + what.committed, rows.end());
       for (const bool is_v : {false, true})
-        ASSERT_TRUE(gather(view, shape, is_v) == bytes_of(shape, expected, layer, head, is_v));
+        ASSERT_TRUE(
+            are_same(gather(view, shape, is_v), bytes_of(shape, expected, layer, head, is_v)));
     }
 }
 

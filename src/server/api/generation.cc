@@ -5,6 +5,9 @@
 
 namespace kvick::server {
 
+// Bytes of a stream's events that are sent together at most, but for the last one.
+constexpr size_t kMostAtOnce = 64 << 10;
+
 ApiError Generation::error_of(const engine::Refusal& refusal) const {
   ApiError error = {.message = refusal.message, .param = refusal.field};
   if (error.param == "prompt") error.param = format_->prompt_field();
@@ -111,9 +114,14 @@ void Generation::call_worker() {
 }
 
 std::vector<Generation::Event> Generation::take_events() {
+  gone_ = has_left();
   const std::lock_guard lock(mutex_);
-  gone_ = gone_ || left_;
   return std::exchange(inbox_, {});
+}
+
+bool Generation::has_left() {
+  const std::lock_guard lock(mutex_);
+  return gone_ || left_;
 }
 
 bool Generation::has_more() {
@@ -121,10 +129,17 @@ bool Generation::has_more() {
   return working_ = !inbox_.empty() || !body_.empty();
 }
 
-// One turn: what has come, and one choice of a whole answer. Then it is others' turn.
+// One turn: what has come, and one choice of a whole answer. Then it is others' turn. What a stream
+// has to send goes out in between, or a client that does not read would be noticed only behind all
+// that has come, and behind more each time.
 void Generation::work() noexcept {
   try {
-    for (Event& event : take_events()) std::visit([&](auto& one) { on(std::move(one)); }, event);
+    for (Event& event : take_events()) {
+      std::visit([&](auto& one) { on(std::move(one)); }, event);
+      if (events_.size() < kMostAtOnce) continue;
+      flush();
+      gone_ = has_left();
+    }
     if (gone_) body_.clear();
     if (!body_.empty()) write_choice();
     flush();

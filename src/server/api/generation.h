@@ -47,6 +47,7 @@ class Generation : public std::enable_shared_from_this<Generation> {
   void call_worker();
   void work() noexcept;
   std::vector<Event> take_events();
+  bool has_left();
   bool has_more();
   void fail();
 

@@ -5,7 +5,7 @@
 
 namespace kvick::server {
 
-// Bytes of a stream's events that are sent together at most, but for the last one.
+// A stream's events are sent once they come to so many bytes, though more of them wait.
 constexpr size_t kMostAtOnce = 64 << 10;
 
 ApiError Generation::error_of(const engine::Refusal& refusal) const {

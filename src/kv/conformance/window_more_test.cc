@@ -260,7 +260,8 @@ TEST_P(Windows, RandomProgramsAgreeWithTheTrivialModelAndStayWithinTheBound) {
   const bool finds = GetParam().spec.starts_with("paged") && !GetParam().shape.aging;
   uint64_t found = 0, seen = 0;
   constexpr uint32_t kRounds = kSanitized ? 1 : 2, kMostRounds = 20;
-  // A prompt that begins like an earlier one comes by chance, too.
+  // Whether a random program opens a prompt whose rows are still cached is chance: then more
+  // programs are run.
   for (uint32_t round = 0; round < kRounds || (finds && found == 0 && round < kMostRounds);
        ++round) {
     SCOPED_TRACE("KVICK_TEST_SEED=" + std::to_string(from + round));

@@ -19,6 +19,10 @@ inline constexpr bool kSanitized = true;
 #else
 inline constexpr bool kSanitized = false;
 #endif
+// Whether a test of many strategies and many types (or forms) tries this pair of them.
+inline constexpr bool tries(size_t strategy, size_t type) {
+  return !kSanitized || (strategy + type) % 2 == 0;
+}
 
 // A row of the registry, with its defaults or with options worth trying, and element types.
 struct Case {

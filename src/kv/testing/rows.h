@@ -10,8 +10,9 @@
 
 namespace kvick::kv::test {
 
-// A row is a number; this is its value in one place, never 0, of either sign. Inlined though
-// sanitized builds inline little: most of their time would be its calls.
+// A row is a number; this is its value in one place, never 0, of either sign. Always
+// inlined, because a sanitized build inlines nothing small by itself, and would spend most of a
+// test's time on calls of this function.
 [[gnu::always_inline]] inline float value_of(uint32_t row, uint32_t layer, uint32_t head, bool is_v,
                                              uint32_t i) {
   uint32_t x = row * 2654435761u ^ layer * 40503u ^ head * 69069u ^ (is_v ? 77777u : 0) ^ i * 1013u;
@@ -37,7 +38,7 @@ inline Setup test_setup(const Shape& shape, uint64_t max_bytes = UINT64_MAX) {
   return {.shape = shape, .max_bytes = max_bytes, .ranges = ranges};
 }
 
-// What == says, which compares byte by byte where nothing is inlined.
+// Like ==, but faster in sanitized builds, where == calls a function for each byte.
 inline bool are_same(const std::vector<std::byte>& a, const std::vector<std::byte>& b) {
   return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size()) == 0);
 }

@@ -5,7 +5,7 @@
 
 namespace kvick::server {
 
-// A stream's events are sent once they come to so many bytes, though more of them wait.
+// A stream's text is sent as soon as it has so many bytes.
 constexpr size_t kMostAtOnce = 64 << 10;
 
 ApiError Generation::error_of(const engine::Refusal& refusal) const {
@@ -129,9 +129,10 @@ bool Generation::has_more() {
   return working_ = !inbox_.empty() || !body_.empty();
 }
 
-// One turn: what has come, and one choice of a whole answer. Then it is others' turn. What a stream
-// has to send goes out in between, or a client that does not read would be noticed only behind all
-// that has come, and behind more each time.
+// One turn: handles the events that are in the inbox, and writes one choice of a whole answer. Then
+// other requests have the thread. A stream's text is sent every kMostAtOnce bytes, not only at the
+// end of the turn: the network notices a client that does not read when it is given text, and while
+// a long turn lasts the inbox grows, so that the next turn is longer still.
 void Generation::work() noexcept {
   try {
     for (Event& event : take_events()) {

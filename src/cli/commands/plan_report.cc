@@ -23,15 +23,15 @@ kv::Setup setup_of(const PlanReport& report, const kernels::Table& kernels,
                  .k_type = report.k_type(),
                  .v_type = report.v_type(),
                  .aging = report.kv.aging};
-  setup.tier = report.kv.tier;
-  setup.store_row = kernels.store_row;
-  setup.store_group = kernels.store_group;
-  setup.pool = &pool;
-  setup.kernels = &kernels;
-  setup.select = engine::reads_all(report.kv) ? kv::Spec{} : report.kv.select;
-  setup.group = layer.group();
-  setup.model_dim = config.dim;
-  setup.rotation = {
+  setup.tier.spec = report.kv.tier;
+  setup.compute.store_row = kernels.store_row;
+  setup.compute.store_group = kernels.store_group;
+  setup.compute.pool = &pool;
+  setup.compute.kernels = &kernels;
+  setup.select.spec = engine::reads_all(report.kv) ? kv::Spec{} : report.kv.select;
+  setup.select.group = layer.group();
+  setup.select.model_dim = config.dim;
+  setup.select.rotation = {
       .frequency = rope.frequency, .dims = rope.dims, .interleaved = rope.interleaved};
   return setup;
 }
@@ -84,10 +84,10 @@ base::Status<> fill_plan(base::ThreadPool& pool, const kernels::Table& kernels,
   kv::Setup setup = setup_of(report, kernels, pool);
   // First, so that what cannot be is refused before it is measured.
   const kv::Load load = {.tokens = report.tokens, .sequences = report.batch};
-  setup.growth_rates = [] { return kv::GrowthRates{.copy_bytes_s = 1}; };
+  setup.compute.growth_rates = [] { return kv::GrowthRates{.copy_bytes_s = 1}; };
   KVICK_TRY_VOID(kv::cost_of(report.kv.spec, setup, load));
   KVICK_TRY(report.rates, plan::measure_growth(report.model.config, setup, workspace));
-  setup.growth_rates = [rates = report.rates] { return rates; };
+  setup.compute.growth_rates = [rates = report.rates] { return rates; };
   report.spec_rates = report.rates;
   if (report.spec_rows > 1) {
     KVICK_TRY(report.spec_rates, plan::measure_growth(report.model.config, setup, workspace,
@@ -97,11 +97,11 @@ base::Status<> fill_plan(base::ThreadPool& pool, const kernels::Table& kernels,
                                     report.spec_tokens);
   // What a step does once its rows are in memory: the tier's part is advice_of's to say.
   kv::Setup in_memory = setup;
-  in_memory.tier.reset();
+  in_memory.tier.spec.reset();
   const kv::Spec plain = {.name = std::string(kv::default_strategy(false, false).name),
                           .options = {}};
   auto predictor = plan::Predictor::measure({.model = report.model,
-                                             .spec = setup.tier ? plain : report.kv.spec,
+                                             .spec = setup.tier.spec ? plain : report.kv.spec,
                                              .setup = in_memory,
                                              .rates = report.rates,
                                              .batch = report.batch,

@@ -175,23 +175,23 @@ kv::Setup Engine::setup(const KvOptions& resolved) const {
     setup.layers = model_->kv_layers();
   }
   setup.shape.aging = resolved.aging;
-  setup.max_bytes = resolved.max_bytes;
-  setup.budget = resolved.budget;
-  setup.on_reuse = resolved.on_reuse;
-  setup.store_row = kernels_.store_row;
-  setup.store_group = kernels_.store_group;
-  setup.pool = pool_.get();
-  setup.most_positions = model_->config().most_positions();
-  setup.kernels = &kernels_;
+  setup.limits.max_bytes = resolved.max_bytes;
+  setup.limits.budget = resolved.budget;
+  setup.sharing.on_reuse = resolved.on_reuse;
+  setup.compute.store_row = kernels_.store_row;
+  setup.compute.store_group = kernels_.store_group;
+  setup.compute.pool = pool_.get();
+  setup.limits.most_positions = model_->config().most_positions();
+  setup.compute.kernels = &kernels_;
   setup.slots = model_->trained_slots();
-  setup.tier = resolved.tier;
-  setup.select = resolved.select;
-  setup.group = model_->config().layers.front().group();
-  setup.model_dim = model_->config().dim;
+  setup.tier.spec = resolved.tier;
+  setup.select.spec = resolved.select;
+  setup.select.group = model_->config().layers.front().group();
+  setup.select.model_dim = model_->config().dim;
   const model::Rope& rope = model_->config().rope_of(0);
-  setup.rotation = {
+  setup.select.rotation = {
       .frequency = rope.frequency, .dims = rope.dims, .interleaved = rope.interleaved};
-  setup.growth_rates = [this, plain = setup] { return growth_rates(plain); };
+  setup.compute.growth_rates = [this, plain = setup] { return growth_rates(plain); };
   return setup;
 }
 
@@ -202,7 +202,7 @@ Result<std::unique_ptr<kv::Store>> Engine::make_store(const KvOptions& options) 
   if (kernels::is_static(*all.k_type) || kernels::is_static(*all.v_type)) {
     KVICK_TRY(setup.ranges, read_ranges(all.ranges_path, identity_));
   }
-  KVICK_TRY(setup.predictor, predictor(all));
+  KVICK_TRY(setup.select.predictor, predictor(all));
   return kv::make_store(all.spec, setup);
 }
 
@@ -226,7 +226,7 @@ base::Status<> Engine::check_kv(const KvOptions& options) const {
   }
   kv::Setup setup = this->setup(all);
   // Whatever they are, r=auto is allowed; measuring them takes the threads that compute.
-  setup.growth_rates = [] {
+  setup.compute.growth_rates = [] {
     return Result<kv::GrowthRates>({.copy_bytes_s = 1, .growth_s = 1, .attention_bytes_s = 1});
   };
   KVICK_TRY_VOID(kv::cost_of(all.spec, setup, {.tokens = 1}));
@@ -242,7 +242,7 @@ uint32_t Engine::most_tokens(const KvOptions& options) const {
 Result<kv::Cost> Engine::cost(const KvOptions& options, const kv::Load& load) const {
   const KvOptions all = resolved(options);
   kv::Setup setup = this->setup(all);
-  KVICK_TRY(setup.predictor, predictor(all));
+  KVICK_TRY(setup.select.predictor, predictor(all));
   return kv::cost_of(all.spec, setup, load);
 }
 

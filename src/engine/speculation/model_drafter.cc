@@ -83,10 +83,10 @@ base::Result<std::unique_ptr<DraftModel>> DraftModel::make(
 base::Result<std::unique_ptr<kv::Store>> DraftModel::make_store(const Engine& engine) const {
   kv::Setup setup;
   setup.shape = weights->model->kv_shape(kernels::DType::kF16, kernels::DType::kF16);
-  setup.budget = budget_;
-  setup.store_row = engine.kernels().store_row;
-  setup.store_group = engine.kernels().store_group;
-  setup.kernels = &engine.kernels();
+  setup.limits.budget = budget_;
+  setup.compute.store_row = engine.kernels().store_row;
+  setup.compute.store_group = engine.kernels().store_group;
+  setup.compute.kernels = &engine.kernels();
   return kv::make_store({.name = "paged", .options = {}}, setup);
 }
 

@@ -12,7 +12,7 @@ namespace {
 Setup setup_of_old_rows(const Setup& setup) {
   Setup old = setup;
   old.shape = setup.shape.of_old_rows();
-  old.shares_prefix = false;
+  old.sharing.prefixes = false;
   return old;
 }
 

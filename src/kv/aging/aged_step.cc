@@ -116,7 +116,7 @@ void AgedStep::read_layer(uint32_t layer, std::span<const Source> sources) {
     }
   };
   constexpr size_t kGrain = 8;  // rows that one thread reads before the others help
-  base::ThreadPool* pool = store_.setup().pool;
+  base::ThreadPool* pool = store_.setup().compute.pool;
   if (pool == nullptr) return read(0, sources.size(), 0);
   pool->parallel_for(sources.size(), kGrain, read);
 }

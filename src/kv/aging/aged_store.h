@@ -90,7 +90,7 @@ class AgedStore final : public CheckedStore {
     // Most steps need nothing, and to count is work.
     const uint64_t now = own == 0 ? 0 : own_bytes_ + old_->usage().allocated_bytes;
     if (auto shortage = over_cap(now, now + own, what)) return shortage;
-    old_->limit(setup().max_bytes - own_bytes_ - own);
+    old_->limit(setup().limits.max_bytes - own_bytes_ - own);
     return std::nullopt;
   }
   // The inner store's Shortage as this one's, which wanted to grow by `own` as well.

@@ -170,7 +170,7 @@ TEST_P(Conformance, AForkPastTheCapIsAShortageAndChangesNothing) {
   if (traits_of(strategy(), {}, spec(), select()).cheap_fork || traits().tiered)
     GTEST_SKIP() << "a fork takes little memory";
   kv::Setup rows = setup_for(GetParam().spec, shape());
-  if (!traits().forgets) rows.select = {};  // what it keeps beside them is shared
+  if (!traits().forgets) rows.select.spec = {};  // what it keeps beside them is shared
   Pair p = pair(bytes_after(60) + cost_of(spec(), rows, {60, 1}).value().fast_bytes - 1);
   const SeqId a = p.open();
   for (uint32_t i = 0; i < 6; ++i) p.add(a, 10);

@@ -85,7 +85,7 @@ class WindowPlayer {
     const uint64_t two = cost_of(spec, setup, {shape_.max_tokens, 2}).value().fast_bytes;
     // Room for what two hold at their ends and for a step of 120 rows or two.
     budget_ = std::make_shared<Budget>(two + 200 * shape_.token_bytes());
-    setup.budget = budget_;
+    setup.limits.budget = budget_;
     store_ = make_store(spec, setup).value();
     if (find_strategy(spec.name)->traits.endless) most_held_ = shape_.max_tokens - 1;
   }

@@ -27,7 +27,7 @@ ForgetStep::ForgetStep(ForgetStore& store, std::vector<Place> places, std::vecto
     probs_.emplace_back(noted ? heads * (sequence.held + added) : 0);
     most = std::max<size_t>(most, sequence.held + added);
   }
-  const base::ThreadPool* const pool = store_.setup().pool;
+  const base::ThreadPool* const pool = store_.setup().compute.pool;
   scratch_.resize(pool != nullptr ? pool->size() : 1);
   for (Scratch& scratch : scratch_) {
     scratch.notes.reserve(most);
@@ -69,24 +69,25 @@ void ForgetStep::view_rows(const Query& query, base::Arena& scratch, kernels::Vi
 // the cache.
 const float* ForgetStep::rotated(const Query& query, base::Arena& scratch) const {
   const Setup& setup = store_.setup();
-  if (setup.rotation.frequency.empty()) return nullptr;
+  if (setup.select.rotation.frequency.empty()) return nullptr;
   KVICK_CHECK(query.q != nullptr, "a view without queries of a store whose views depend on them");
   const ForgetSequence& sequence = this->sequence(query.slot);
-  const uint32_t dims = setup.rotation.dims, head_dim = store_.shape().head_dim;
+  const uint32_t dims = setup.select.rotation.dims, head_dim = store_.shape().head_dim;
   const std::span<float> turn = scratch.make<float>(dims);
-  const size_t pairs = setup.rotation.frequency.size();
+  const size_t pairs = setup.select.rotation.frequency.size();
   for (size_t i = 0; i < pairs; ++i) {
-    const double angle = -setup.rotation.frequency[i] * (sequence.length - sequence.held);
+    const double angle = -setup.select.rotation.frequency[i] * (sequence.length - sequence.held);
     turn[i] = static_cast<float>(std::cos(angle));
     turn[pairs + i] = static_cast<float>(std::sin(angle));
   }
-  const size_t count = size_t{fresh_[query.slot].rows()} * setup.group;
+  const size_t count = size_t{fresh_[query.slot].rows()} * setup.select.group;
   const std::span<float> q = scratch.make<float>(count * head_dim);
   for (size_t i = 0; i < count; ++i) {
     float* const to = q.data() + i * head_dim;
-    std::copy_n(query.q + i / setup.group * query.q_stride + i % setup.group * head_dim, head_dim,
-                to);
-    kernels_of(setup).rope(to, turn.data(), dims, setup.rotation.interleaved);
+    std::copy_n(
+        query.q + i / setup.select.group * query.q_stride + i % setup.select.group * head_dim,
+        head_dim, to);
+    kernels_of(setup).rope(to, turn.data(), dims, setup.select.rotation.interleaved);
   }
   return q.data();
 }
@@ -106,7 +107,7 @@ float ForgetStep::noted(uint32_t slot, float probability) const {
   if (store_.rule_.noted == Noted::kMass) return probability;
   const auto fresh = static_cast<float>(fresh_[slot].rows());
   const auto rows = static_cast<float>(sequence(slot).held) + fresh;
-  const float queries = fresh * static_cast<float>(store_.setup().group);
+  const float queries = fresh * static_cast<float>(store_.setup().select.group);
   return probability * rows < queries ? -fresh : 0;
 }
 
@@ -123,7 +124,7 @@ void ForgetStep::keep_rows(uint32_t slot, std::span<const uint32_t> kept) {
   };
   constexpr size_t kGrain = 16;  // heads that one thread does before the others help
   const size_t heads = size_t{shape.layers} * shape.kv_heads;
-  if (base::ThreadPool* const pool = store_.setup().pool)
+  if (base::ThreadPool* const pool = store_.setup().compute.pool)
     pool->parallel_for(heads, kGrain, work);
   else
     work(0, heads, 0);

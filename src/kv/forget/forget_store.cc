@@ -16,7 +16,7 @@ base::Status<> check_layout(const Setup& setup, const Layout& layout) {
   return base::fail(
       "{} keeps the rows that are left in memory of its own, so that {} would have nothing to "
       "keep: leave the strategy out, or say {}",
-      setup.select.name, spec_text(layout.spec), standard.name);
+      setup.select.spec.name, spec_text(layout.spec), standard.name);
 }
 
 }  // namespace

@@ -63,9 +63,9 @@ TEST(Streaming, TurnsTheQueriesOfTheSinksBackByTheRowsThatAreGone) {
   constexpr uint32_t kGroup = 2, kRows = 50, kBudget = 20;
   for (const bool interleaved : {false, true}) {
     kv::Setup setup = test_setup(kShape);
-    setup.select = parse_spec(fmt::format("streaming:sinks=3,budget={}", kBudget)).value();
-    setup.group = kGroup;
-    setup.rotation = {.frequency = frequency, .dims = 6, .interleaved = interleaved};
+    setup.select.spec = parse_spec(fmt::format("streaming:sinks=3,budget={}", kBudget)).value();
+    setup.select.group = kGroup;
+    setup.select.rotation = {.frequency = frequency, .dims = 6, .interleaved = interleaved};
     const auto store = std::move(make_store(parse_spec("virtual").value(), setup)).value();
     const SeqId a = store->open({}).seq;
     const Slot prompt = {.seq = a, .fresh = kRows, .tokens = {}},

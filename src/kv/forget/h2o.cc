@@ -18,12 +18,12 @@ constexpr Option kOptions[] = {
 
 base::Result<ForgetRule> rule_of(const Setup& setup) {
   ForgetRule rule = {.noted = Noted::kMass};
-  KVICK_TRY_VOID(read_budget(setup.select, kOptions[0], rule.selection));
-  KVICK_TRY(rule.selection.sinks, read_rows(setup.select, kOptions[1]));
-  const auto recent = setup.select.options.find("recent");
-  rule.half_recent = recent == setup.select.options.end() || recent->second == "half";
+  KVICK_TRY_VOID(read_budget(setup.select.spec, kOptions[0], rule.selection));
+  KVICK_TRY(rule.selection.sinks, read_rows(setup.select.spec, kOptions[1]));
+  const auto recent = setup.select.spec.options.find("recent");
+  rule.half_recent = recent == setup.select.spec.options.end() || recent->second == "half";
   if (!rule.half_recent) {
-    KVICK_TRY(rule.selection.recent, read_rows(setup.select, kOptions[2]));
+    KVICK_TRY(rule.selection.recent, read_rows(setup.select.spec, kOptions[2]));
   }
   return rule;
 }

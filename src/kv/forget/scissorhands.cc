@@ -24,7 +24,7 @@ constexpr Option kOptions[] = {
 
 base::Result<ForgetRule> rule_of(const Setup& setup) {
   ForgetRule rule = {.noted = Noted::kLows};
-  const Spec& spec = setup.select;
+  const Spec& spec = setup.select.spec;
   KVICK_TRY_VOID(read_budget(spec, kOptions[0], rule.selection));
   KVICK_TRY(rule.selection.sinks, read_rows(spec, kOptions[1]));
   KVICK_TRY(rule.selection.recent, read_rows(spec, kOptions[2]));

@@ -13,8 +13,8 @@ constexpr Option kOptions[] = {budget_option(), sinks_option(), least_option()};
 
 base::Result<ForgetRule> rule_of(const Setup& setup) {
   ForgetRule rule = {.rotates_sinks = true};
-  KVICK_TRY_VOID(read_budget(setup.select, kOptions[0], rule.selection));
-  KVICK_TRY(rule.selection.sinks, read_rows(setup.select, kOptions[1]));
+  KVICK_TRY_VOID(read_budget(setup.select.spec, kOptions[0], rule.selection));
+  KVICK_TRY(rule.selection.sinks, read_rows(setup.select.spec, kOptions[1]));
   return rule;
 }
 

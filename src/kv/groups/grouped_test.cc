@@ -35,9 +35,9 @@ class Twin {
   explicit Twin(const std::string& spec, kernels::DType type, uint64_t max_bytes = UINT64_MAX) {
     Setup setup = {.shape = {.max_tokens = kContext, .k_type = type, .v_type = type},
                    .layers = layers_,
-                   .max_bytes = max_bytes};
+                   .limits = {.max_bytes = max_bytes}};
     if (find_strategy(parse_spec(spec)->name)->traits.tiered)
-      setup.tier = parse_spec("ram:unit=8,size=64MiB").value();
+      setup.tier.spec = parse_spec("ram:unit=8,size=64MiB").value();
     auto made = make_store(parse_spec(spec).value(), setup);
     if (!made.ok()) ADD_FAILURE() << made.error().message;
     store_ = std::move(made).value();
@@ -338,9 +338,10 @@ TEST(GroupedStore, APolicyIsForTheGroupsThatKeepAllRows) {
   LayerSpec window = full;
   window.window = 24;
   const auto made = [&](std::vector<LayerSpec> layers) {
-    return make_store(parse_spec("paged").value(), {.shape = {.max_tokens = kContext},
-                                                    .layers = std::move(layers),
-                                                    .select = parse_spec("quest").value()});
+    return make_store(parse_spec("paged").value(),
+                      {.shape = {.max_tokens = kContext},
+                       .layers = std::move(layers),
+                       .select = {.spec = parse_spec("quest").value()}});
   };
   const auto mixed = made({full, window});
   ASSERT_TRUE(mixed.ok()) << mixed.error().message;
@@ -353,7 +354,7 @@ TEST(GroupedStore, APolicyIsForTheGroupsThatKeepAllRows) {
   const auto alike = make_store(
       parse_spec("virtual").value(),
       {.shape = {.layers = 2, .kv_heads = 2, .head_dim = 32, .max_tokens = 300, .window = 24},
-       .select = parse_spec("h2o").value()});
+       .select = {.spec = parse_spec("h2o").value()}});
   ASSERT_FALSE(alike.ok());
   EXPECT_NE(alike.error().message.find("see a window of 24 tokens"), std::string::npos);
   EXPECT_FALSE(

@@ -42,8 +42,8 @@ base::Result<BlockPool> BlockPool::make(const Setup& setup, uint32_t block_rows,
   pool.shape_ = setup.shape;
   pool.rows_ = block_rows;
   const uint64_t stride = uint64_t{setup.shape.layers} * setup.shape.kv_heads * block_rows;
-  uint64_t memory = std::min(setup.max_bytes, base::available_memory_bytes());
-  if (setup.budget != nullptr) memory = std::min(memory, setup.budget->bytes());
+  uint64_t memory = std::min(setup.limits.max_bytes, base::available_memory_bytes());
+  if (setup.limits.budget != nullptr) memory = std::min(memory, setup.limits.budget->bytes());
   const uint64_t most = std::min(memory / pool.block_bytes(), UINT32_MAX / stride);
   if (stride > UINT32_MAX || most == 0)
     return base::fail(

@@ -16,7 +16,8 @@ namespace {
 constexpr Shape kShape = {.layers = 3, .kv_heads = 4, .head_dim = 64, .max_tokens = 1000};
 
 BlockPool pool(uint64_t max_bytes, const Shape& shape = kShape, uint32_t rows = 8) {
-  return BlockPool::make({.shape = shape, .max_bytes = max_bytes}, rows, Pages::kSystem).value();
+  return BlockPool::make({.shape = shape, .limits = {.max_bytes = max_bytes}}, rows, Pages::kSystem)
+      .value();
 }
 
 // Pages of a block's keys or values that are memory.
@@ -113,7 +114,8 @@ TEST(BlockPool, HoldsWhatTheCapAllows) {
     ASSERT_TRUE(blocks.take().has_value());
   }
   EXPECT_EQ(blocks.free(), 0u);
-  const auto none = BlockPool::make({.shape = kShape, .max_bytes = block - 1}, 8, Pages::kSystem);
+  const auto none =
+      BlockPool::make({.shape = kShape, .limits = {.max_bytes = block - 1}}, 8, Pages::kSystem);
   ASSERT_FALSE(none.ok());
   EXPECT_NE(none.error().message.find("give smaller blocks"), std::string::npos)
       << none.error().message;

@@ -49,11 +49,11 @@ Setup setup_of(const Setup& setup, const LayerGroup& group) {
   const bool hides = spec.window < shape.max_tokens;
   shape.window = hides ? spec.window : 0;
   shape.chunked = hides && spec.chunked;
-  one.group = spec.group;
+  one.select.group = spec.group;
   if (spec.keeps == Keeps::kSlots) return one;
   one.slots = nullptr;
   if (shape.latent) shape.aging.reset();
-  if (!follows_policy(group, setup)) one.select = {};
+  if (!follows_policy(group, setup)) one.select.spec = {};
   if (setup.ranges != nullptr)
     one.ranges =
         std::make_shared<StaticRanges>(StaticRanges{.k = ranges_of(setup.ranges->k, setup, group),
@@ -66,7 +66,7 @@ Setup setup_of_states(Setup one) {
   one.shape.kv_heads = 1;
   one.shape.head_dim = one.shape.v_dim = 0;
   one.shape.aging.reset();
-  one.select = {};
+  one.select.spec = {};
   return one;
 }
 
@@ -87,20 +87,20 @@ base::Result<std::unique_ptr<Store>> make_one(const Spec& spec, const Setup& set
 base::Result<std::unique_ptr<Store>> make_grouped_store(const Spec& spec, const Setup& setup) {
   const std::vector<LayerGroup> groups = groups_of(setup.layers);
   if (groups.empty()) return base::fail("a model of no layers that keep anything");
-  if (!setup.select.name.empty() &&
+  if (!setup.select.spec.name.empty() &&
       std::none_of(groups.begin(), groups.end(),
                    [&](const LayerGroup& group) { return follows_policy(group, setup); }))
     return base::fail(
         "{} chooses among all keys of a sequence, and no layer of this model keeps them: leave "
         "--kv-select out",
-        setup.select.name);
+        setup.select.spec.name);
   if (groups.size() == 1 && groups[0].layers.size() == setup.layers.size() &&
       groups[0].spec.keeps != Keeps::kState)
     return make_one(spec, setup, groups[0]);
   Setup all = setup;
   // One limit over all groups.
-  if (all.max_bytes != UINT64_MAX && all.budget == nullptr)
-    all.budget = std::make_shared<Budget>(all.max_bytes);
+  if (all.limits.max_bytes != UINT64_MAX && all.limits.budget == nullptr)
+    all.limits.budget = std::make_shared<Budget>(all.limits.max_bytes);
   std::vector<std::unique_ptr<Store>> stores;
   for (const LayerGroup& group : groups) {
     KVICK_TRY(std::unique_ptr<Store> store, make_one(spec, all, group));

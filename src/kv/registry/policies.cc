@@ -36,7 +36,7 @@ const Policy* find_policy(std::string_view name) {
 namespace {
 
 base::Result<const Policy*> checked_policy(const Layout& layout, const Setup& setup) {
-  const Spec& spec = setup.select;
+  const Spec& spec = setup.select.spec;
   const Policy* policy = find_policy(spec.name);
   if (policy == nullptr) {
     std::vector<std::string_view> names;

@@ -16,8 +16,8 @@ const Policy* find_policy(std::string_view name);
 // Whether it names a policy with Traits::forgets: its rows lie in memory of its own.
 bool forgets(const Spec& select);
 
-// Of setup.select, which names a policy. Errors: no such policy or option; a strategy that keeps no
-// rows in place; rows that change their type with age; the policy's own.
+// Of setup.select.spec, which names a policy. Errors: no such policy or option; a strategy that
+// keeps no rows in place; rows that change their type with age; the policy's own.
 base::Result<std::unique_ptr<Store>> make_policy_store(const Layout& layout, const Setup& setup);
 base::Result<Cost> policy_cost(const Layout& layout, const Setup& setup, const Load& load);
 

@@ -77,8 +77,8 @@ base::Status<> check_slots(const Strategy& strategy, bool model_has_one) {
 
 // A slower tier is for the strategy that keeps rows there, which is for nothing else.
 base::Status<> check_tier(const Strategy& strategy, const Setup& setup) {
-  if (strategy.traits.tiered == setup.tier.has_value()) {
-    if (setup.tier) KVICK_TRY_VOID(read_tier(*setup.tier));
+  if (strategy.traits.tiered == setup.tier.spec.has_value()) {
+    if (setup.tier.spec) KVICK_TRY_VOID(read_tier(*setup.tier.spec));
     return base::Done{};
   }
   if (strategy.traits.tiered)
@@ -214,7 +214,7 @@ base::Result<std::unique_ptr<Store>> make_store(const Spec& spec, const Setup& s
   KVICK_TRY_VOID(check_slots(*strategy, setup.slots != nullptr));
   KVICK_TRY_VOID(check_tier(*strategy, setup));
   KVICK_TRY_VOID(check_ranges(setup));
-  if (!setup.select.name.empty()) return make_policy_store({*strategy, spec}, setup);
+  if (!setup.select.spec.name.empty()) return make_policy_store({*strategy, spec}, setup);
   if (setup.shape.aging) return make_aged_store(*strategy, spec, setup);
   if (strategy->make_rows == nullptr) return strategy->make(setup, spec);
   KVICK_TRY(std::unique_ptr<RowStore> store, strategy->make_rows(setup, spec));
@@ -229,7 +229,7 @@ base::Result<Cost> cost_of(const Spec& spec, const Setup& setup, const Load& loa
   KVICK_TRY_VOID(check_tier(*strategy, setup));
   if (const uint32_t most = most_tokens(strategy->traits, setup); load.tokens > most)
     return base::fail("a sequence of {} tokens is past the context of {}", load.tokens, most);
-  if (!setup.select.name.empty()) return policy_cost({*strategy, spec}, setup, load);
+  if (!setup.select.spec.name.empty()) return policy_cost({*strategy, spec}, setup, load);
   if (setup.shape.aging) return aged_cost(*strategy, spec, setup, load);
   return strategy->cost(setup, spec, load);
 }

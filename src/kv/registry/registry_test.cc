@@ -86,7 +86,7 @@ TEST(Registry, NamesWhatExistsWhenAStrategyDoesNot) {
 TEST(Registry, AutoTakesTheRowsThatTheRatesAskFor) {
   auto setup = kSetup;
   setup.shape.max_tokens = 1000;
-  setup.growth_rates = [] {  // T = sqrt(1000 * 0.1) = 10, rounded to 8
+  setup.compute.growth_rates = [] {  // T = sqrt(1000 * 0.1) = 10, rounded to 8
     return GrowthRates{.copy_bytes_s = 1e9, .growth_s = 0, .attention_bytes_s = 1e10};
   };
   const uint64_t token = setup.shape.token_bytes();
@@ -95,7 +95,7 @@ TEST(Registry, AutoTakesTheRowsThatTheRatesAskFor) {
   };
   EXPECT_EQ(bytes("bmc:r=auto", 1), 125 * token);
   EXPECT_EQ(bytes("bmc:r=auto", 126), bytes("bmc:r=125", 126));
-  setup.growth_rates = []() -> base::Result<GrowthRates> { return base::fail("no room"); };
+  setup.compute.growth_rates = []() -> base::Result<GrowthRates> { return base::fail("no room"); };
   EXPECT_EQ(make_store(*parse_spec("bmc:r=auto"), setup).error().message, "no room");
 }
 
@@ -188,7 +188,7 @@ TEST(Registry, CostsOnlyLoadsThatFitTheContext) {
 
 TEST(Registry, StoresConvertRowsWithTheGivenFunction) {
   kv::Setup setup = kSetup;
-  setup.store_row = [](kernels::DType, const float* in, size_t n, std::byte* out) {
+  setup.compute.store_row = [](kernels::DType, const float* in, size_t n, std::byte* out) {
     for (size_t i = 0; i < n; ++i) {
       const uint16_t value = static_cast<uint16_t>(in[i]) + 1;
       std::memcpy(out + 2 * i, &value, 2);

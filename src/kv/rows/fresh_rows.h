@@ -20,13 +20,13 @@ inline void write_row(const Setup& setup, bool is_v, float inverse, const float*
                       std::byte* out) {
   const kernels::DType type = is_v ? setup.shape.v_type : setup.shape.k_type;
   const uint32_t dims = setup.shape.kept_dim(is_v);
-  if (!kernels::is_static(type)) return setup.store_row(type, in, dims, out);
+  if (!kernels::is_static(type)) return setup.compute.store_row(type, in, dims, out);
   constexpr uint32_t kMost = 256;
   float scaled[kMost];
   for (uint32_t begin = 0; begin < dims; begin += kMost) {
     const uint32_t n = std::min(kMost, dims - begin);
     for (uint32_t i = 0; i < n; ++i) scaled[i] = in[begin + i] * inverse;
-    setup.store_row(type, scaled, n, out + kernels::dtype_bytes(type, begin));
+    setup.compute.store_row(type, scaled, n, out + kernels::dtype_bytes(type, begin));
   }
 }
 
@@ -77,17 +77,18 @@ void write_fresh_rows(const Setup& setup, std::span<const Place> places, const L
         std::byte* rows[kernels::kGroupRows];
         for (uint32_t i = 0; i < place.fresh; i += kernels::kGroupRows) {
           for (uint32_t r = 0; r < kernels::kGroupRows; ++r) rows[r] = at(slot, head, is_v, i + r);
-          setup.store_group(type, in + i * token, token, shape.dim(is_v), rows);
+          setup.compute.store_group(type, in + i * token, token, shape.dim(is_v), rows);
         }
       }
     }
   };
   const size_t regions = places.size() * shape.kv_heads;
-  if (setup.pool == nullptr) return write_all(0, regions, 0);
+  if (setup.compute.pool == nullptr) return write_all(0, regions, 0);
   // Rows that one thread writes before the others help: so few take no longer than a region.
   constexpr uint64_t kRows = 16;
   const uint64_t rows_each = (places.back().first + places.back().fresh) / places.size();
-  setup.pool->parallel_for(regions, std::max<uint64_t>(1, kRows / (2 * rows_each)), write_all);
+  setup.compute.pool->parallel_for(regions, std::max<uint64_t>(1, kRows / (2 * rows_each)),
+                                   write_all);
 }
 
 }  // namespace kvick::kv

@@ -33,7 +33,7 @@ class Loki final : public Selector {
   Loki(const Setup& setup, const Selection& selection, uint32_t rank)
       : Selector(selection),
         kernels_(kernels_of(setup)),
-        components_(setup.predictor),
+        components_(setup.select.predictor),
         head_dim_(setup.shape.head_dim),
         rank_(rank) {}
 
@@ -108,30 +108,30 @@ struct Asked {
 
 base::Result<Asked> read_options(const Setup& setup) {
   Asked asked;
-  const Spec& spec = setup.select;
+  const Spec& spec = setup.select.spec;
   KVICK_TRY(asked.selection, read_selection(spec, std::span(kOptions).first<kSelectionOptions>()));
   KVICK_TRY_VOID(read_loss(spec, asked.selection));
   const uint32_t head_dim = setup.shape.head_dim;
   KVICK_TRY(const uint64_t rank, read_number(spec, kOptions[5], 0, head_dim));
-  const uint32_t found =
-      setup.predictor != nullptr ? setup.predictor->shape.rank : std::max(1u, head_dim / 4);
+  const uint32_t found = setup.select.predictor != nullptr ? setup.select.predictor->shape.rank
+                                                           : std::max(1u, head_dim / 4);
   asked.rank = rank != 0 ? static_cast<uint32_t>(rank) : found;
-  if (setup.predictor != nullptr && asked.rank > found)
+  if (setup.select.predictor != nullptr && asked.rank > found)
     return base::fail("loki: d is {}, but the file has {} components of each key", rank, found);
   return asked;
 }
 
 base::Result<std::unique_ptr<Store>> make(const Setup& setup, const Layout& layout) {
   KVICK_TRY(const Asked asked, read_options(setup));
-  if (setup.predictor == nullptr)
+  if (setup.select.predictor == nullptr)
     return base::fail(
         "loki needs the components of keys: file=NAME.kvp, which kvick train pca makes");
-  const PredictorShape& found = setup.predictor->shape;
+  const PredictorShape& found = setup.select.predictor->shape;
   const Shape& shape = setup.shape;
   if (found.form != PredictorForm::kComponents)
     return base::fail("loki: the file is a predictor for maple: kvick train pca makes loki's");
   if (found.layers != shape.layers || found.kv_heads != shape.kv_heads ||
-      found.head_dim != shape.head_dim || found.group() != setup.group)
+      found.head_dim != shape.head_dim || found.group() != setup.select.group)
     return base::fail(
         "loki: the components are those of {} layers of {} KV heads of {} values, and this cache "
         "has {} of {} of {}",

@@ -83,12 +83,12 @@ TEST(Loki, ReadsTheRowsWhoseFirstComponentsScoreHighest) {
 TEST(Loki, SaysWhatItsFileLacks) {
   kv::Setup setup = setup_for("virtual loki", kShape);
   const auto refusal = [&] { return make_store({"virtual", {}}, setup).error().message; };
-  setup.select = parse_spec("loki:d=5").value();
+  setup.select.spec = parse_spec("loki:d=5").value();
   EXPECT_EQ(refusal(), "loki: d is 5, but the file has 4 components of each key");
-  setup.select = parse_spec("loki").value();
-  setup.predictor = made_predictor(kShape, PredictorForm::kHeads);
+  setup.select.spec = parse_spec("loki").value();
+  setup.select.predictor = made_predictor(kShape, PredictorForm::kHeads);
   EXPECT_NE(refusal().find("kvick train pca makes loki's"), std::string::npos);
-  setup.predictor = nullptr;
+  setup.select.predictor = nullptr;
   EXPECT_NE(refusal().find("loki needs the components of keys"), std::string::npos);
 }
 

@@ -49,8 +49,8 @@ class Maple final : public Selector {
   Maple(const Setup& setup, const Asked& asked)
       : Selector(asked.selection),
         kernels_(kernels_of(setup)),
-        pool_(setup.pool),
-        predictor_(setup.predictor),
+        pool_(setup.compute.pool),
+        predictor_(setup.select.predictor),
         head_dim_(setup.shape.head_dim),
         form_(asked.form),
         keys_(asked.keys) {}
@@ -190,7 +190,7 @@ base::Result<PredictorForm> read_form(const Spec& spec) {
 // what kvick train distil takes.
 base::Result<Asked> read_options(const Setup& setup) {
   Asked asked;
-  const Spec& spec = setup.select;
+  const Spec& spec = setup.select.spec;
   KVICK_TRY(asked.selection, read_selection(spec, std::span(kOptions).first<kSelectionOptions>()));
   KVICK_TRY_VOID(read_loss(spec, asked.selection));
   KVICK_TRY(const size_t type, read_choice(spec, kOptions[5], {"int8", "f16"}));
@@ -199,8 +199,8 @@ base::Result<Asked> read_options(const Setup& setup) {
   const uint32_t head_dim = setup.shape.head_dim;
   KVICK_TRY(const uint64_t rank, read_number(spec, kOptions[7], 0, head_dim));
   asked.keys.rank = rank != 0 ? static_cast<uint32_t>(rank) : std::max(1u, head_dim / 4);
-  if (setup.predictor == nullptr) return asked;
-  const PredictorShape& trained = setup.predictor->shape;
+  if (setup.select.predictor == nullptr) return asked;
+  const PredictorShape& trained = setup.select.predictor->shape;
   if (trained.form == PredictorForm::kComponents)
     return base::fail("maple: the file has loki's components: kvick train distil makes maple's");
   if (rank != 0 && rank != trained.rank)
@@ -215,12 +215,12 @@ base::Result<Asked> read_options(const Setup& setup) {
 
 base::Result<std::unique_ptr<Store>> make(const Setup& setup, const Layout& layout) {
   KVICK_TRY(const Asked asked, read_options(setup));
-  if (setup.predictor == nullptr)
+  if (setup.select.predictor == nullptr)
     return base::fail("maple needs a predictor: file=NAME.kvp, which kvick train distil makes");
-  const PredictorShape& trained = setup.predictor->shape;
+  const PredictorShape& trained = setup.select.predictor->shape;
   const Shape& shape = setup.shape;
   if (trained.layers != shape.layers || trained.kv_heads != shape.kv_heads ||
-      trained.head_dim != shape.head_dim || trained.group() != setup.group)
+      trained.head_dim != shape.head_dim || trained.group() != setup.select.group)
     return base::fail(
         "maple: the predictor is for {} layers of {} KV heads of {} values, and this cache has {} "
         "of "

@@ -75,10 +75,10 @@ struct Rig {
   Rig(Kind kind, const std::string& options, const std::string& layout = "paged:block=7")
       : predictor(random_predictor(kind)) {
     setup.shape = kShape;
-    setup.predictor = predictor;
-    setup.group = kGroup;
-    setup.model_dim = kDim;
-    setup.select =
+    setup.select.predictor = predictor;
+    setup.select.group = kGroup;
+    setup.select.model_dim = kDim;
+    setup.select.spec =
         parse_spec("maple:" + options + ",form=" + form_names[static_cast<int>(kind.form)]).value();
     type =
         options.find("f16") != std::string::npos ? kernels::DType::kF16 : kernels::DType::kStatic8;
@@ -333,7 +333,7 @@ TEST(Maple, TakesTheShareOfMemoryThatItsDefinitionSays) {
   for (const Shape& shape : shapes) {
     const auto bytes = [&](const std::string& policy) {
       kv::Setup setup = {.shape = shape};
-      if (!policy.empty()) setup.select = parse_spec(policy).value();
+      if (!policy.empty()) setup.select.spec = parse_spec(policy).value();
       // 4097 tokens: the last one is in its step yet, and has no low-rank key.
       return cost_of(parse_spec("iterative").value(), setup, {.tokens = 4097, .sequences = 1})
           .value();
@@ -353,15 +353,15 @@ TEST(Maple, TakesTheShareOfMemoryThatItsDefinitionSays) {
 TEST(Maple, SaysWhatItNeeds) {
   kv::Setup setup = {.shape = kShape};
   const auto refusal = [&](const char* policy) {
-    setup.select = parse_spec(policy).value();
+    setup.select.spec = parse_spec(policy).value();
     const auto made = make_store(parse_spec("virtual").value(), setup);
     return made.ok() ? "" : made.error().message;
   };
   EXPECT_EQ(refusal("maple"),
             "maple needs a predictor: file=NAME.kvp, which kvick train distil makes");
   EXPECT_NE(refusal("maple:type=q4").find("is none of int8, f16"), std::string::npos);
-  setup.predictor = random_predictor({PredictorForm::kHeads});
-  setup.group = kGroup;
+  setup.select.predictor = random_predictor({PredictorForm::kHeads});
+  setup.select.group = kGroup;
   EXPECT_EQ(refusal("maple"), "");
   EXPECT_EQ(refusal("maple:form=random"),
             "maple: the predictor predicts from heads: add form=heads");

@@ -165,8 +165,8 @@ TEST(Meter, HoldsTheBudgetOfEachSequenceAgainstItsOwnLoss) {
 
 TEST(Meter, IsRefusedWhereRowsAreInASlowerTier) {
   kv::Setup setup = test_setup(kShape);
-  setup.tier = parse_spec("ram:fast=1MiB").value();
-  setup.select = parse_spec("quest:loss=0.01").value();
+  setup.tier.spec = parse_spec("ram:fast=1MiB").value();
+  setup.select.spec = parse_spec("quest:loss=0.01").value();
   const auto made = make_store({.name = "tiered", .options = {}}, setup);
   ASSERT_FALSE(made.ok());
   EXPECT_TRUE(made.error().message.starts_with("quest: loss= is held by checks"))

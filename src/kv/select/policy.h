@@ -22,7 +22,7 @@ struct Policy {
   void (*change_traits)(Traits& traits);
   // Then what becomes of them by the policy's options; null: nothing more.
   void (*limit_traits)(const Spec& select, Traits& traits) = nullptr;
-  // As of Strategy; the policy's own spec is setup.select.
+  // As of Strategy; the policy's own spec is setup.select.spec.
   base::Result<std::unique_ptr<Store>> (*make)(const Setup& setup, const Layout& layout);
   base::Result<Cost> (*cost)(const Setup& setup, const Layout& layout, const Load& load);
 };

@@ -9,7 +9,8 @@
 namespace kvick::kv {
 
 inline const kernels::Table& kernels_of(const Setup& setup) {
-  return setup.kernels != nullptr ? *setup.kernels : kernels::table(base::Isa::kScalar);
+  return setup.compute.kernels != nullptr ? *setup.compute.kernels
+                                          : kernels::table(base::Isa::kScalar);
 }
 
 // A key of a segment as floats.

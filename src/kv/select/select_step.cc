@@ -107,7 +107,7 @@ void SelectStep::prefetch(uint32_t layer) {
     }
   };
   const size_t count = places().size() * heads;
-  if (base::ThreadPool* const pool = store_.setup().pool)
+  if (base::ThreadPool* const pool = store_.setup().compute.pool)
     pool->parallel_for(count, 1, work);
   else
     work(0, count, 0);
@@ -165,7 +165,7 @@ uint64_t SelectStep::view_bytes(const kernels::View& view) const {
 Choice SelectStep::choose(const Query& query, const Choosing& choosing, const kernels::View& all,
                           base::Arena& scratch) const {
   const Place& place = places()[query.slot];
-  const uint32_t group = store_.setup().group;
+  const uint32_t group = store_.setup().select.group;
   const auto queries = scratch.make<const float*>(size_t{place.fresh} * group);
   for (size_t i = 0; i < queries.size(); ++i)
     queries[i] = query.q == nullptr
@@ -204,7 +204,7 @@ float SelectStep::lost_of(const Query& query, const Choosing& choosing, const Ch
                           const kernels::View& all, base::Arena& scratch) const {
   const auto& sequence = static_cast<const SelectSequence&>(*places()[query.slot].sequence);
   if (choosing.all()) return sequence.meter.level > 0 ? 0.0F : -1.0F;
-  const std::span<const float*> queries = scratch.make<const float*>(store_.setup().group);
+  const std::span<const float*> queries = scratch.make<const float*>(store_.setup().select.group);
   const uint32_t dims = store_.shape().head_dim;
   for (size_t i = 0; i < queries.size(); ++i) queries[i] = query.q + i * dims;
   return lost_mass(kernels_of(store_.setup()),
@@ -272,7 +272,7 @@ void SelectStep::summarise(uint32_t slot, std::span<const uint32_t> kept) {
   };
   constexpr size_t kGrain = 16;  // heads that one thread does before the others help
   const size_t count = size_t{store_.shape().layers} * heads;
-  if (base::ThreadPool* const pool = store_.setup().pool)
+  if (base::ThreadPool* const pool = store_.setup().compute.pool)
     pool->parallel_for(count, kGrain, work);
   else
     work(0, count, 0);

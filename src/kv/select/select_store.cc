@@ -12,12 +12,13 @@ namespace {
 
 Setup setup_of_rows(const Setup& setup, const Selector& selector) {
   Setup rows = setup;
-  rows.select = {};
-  rows.shares_prefix = setup.shares_prefix && !selector.has_side_rows();
-  if (!setup.tier) return rows;
+  rows.select.spec = {};
+  rows.sharing.prefixes = setup.sharing.prefixes && !selector.has_side_rows();
+  if (!setup.tier.spec) return rows;
   const Selection& selection = selector.selection();
-  rows.tier->options.try_emplace("unit", std::to_string(unit_tokens_for(setup, selection.unit)));
-  rows.asked = [selection, plain = rows](uint32_t committed, uint32_t fresh) {
+  rows.tier.spec->options.try_emplace("unit",
+                                      std::to_string(unit_tokens_for(setup, selection.unit)));
+  rows.tier.asked = [selection, plain = rows](uint32_t committed, uint32_t fresh) {
     if (fresh > kMostSelecting) return kShowsAll;
     ChosenRows chosen = {.rows = committed, .together = selection.unit};
     if (selection.dense_layers == 0) chosen.choosing = selection.of(committed);
@@ -28,16 +29,16 @@ Setup setup_of_rows(const Setup& setup, const Selector& selector) {
 
 // A tier that is named has been checked.
 base::Status<> check_place(const Setup& setup, const Selector& selector) {
-  if (setup.tier && selector.selection().loss > 0)
+  if (setup.tier.spec && selector.selection().loss > 0)
     return base::fail(
         "{}: loss= is held by checks that read all rows, and with --kv-tier they are in the slower "
         "tier: leave one of the two out",
-        setup.select.name);
-  if (!setup.tier || !selector.reads_rows()) return base::Done{};
+        setup.select.spec.name);
+  if (!setup.tier.spec || !selector.reads_rows()) return base::Done{};
   return base::fail(
       "{} reads some of every key to choose, and with --kv-tier they are all in the slower tier: "
       "take a policy that keeps what it chooses by, such as quest",
-      setup.select.name);
+      setup.select.spec.name);
 }
 
 }  // namespace
@@ -77,7 +78,7 @@ std::unique_ptr<Sequence> SelectStore::make_sequence(std::span<const Token> prom
 }
 
 CheckedStore::SequenceOr SelectStore::copy_sequence(SeqId, const Sequence& from) {
-  inner_->limit(setup().max_bytes - held_bytes());
+  inner_->limit(setup().limits.max_bytes - held_bytes());
   auto copy = std::make_unique<SelectSequence>(static_cast<const SelectSequence&>(from));
   if (summary_.rows > 0)  // not what a dropped step has taken
     copy->summaries.resize(std::min<size_t>(copy->summaries.size(), blocks_for(copy->length)));
@@ -147,7 +148,7 @@ std::optional<Shortage> SelectStore::claim(uint64_t own, const std::string& what
     const uint64_t now = held_bytes() + inner_bytes();
     if (auto shortage = over_cap(now, now + own, what)) return shortage;
   }
-  inner_->limit(setup().max_bytes - held_bytes() - own);
+  inner_->limit(setup().limits.max_bytes - held_bytes() - own);
   return std::nullopt;
 }
 
@@ -214,10 +215,10 @@ void SelectStore::summarise(std::span<const Place> places) {
     }
   };
   constexpr size_t kGrain = 16;  // heads that one thread does before the others help
-  if (setup().pool == nullptr)
+  if (setup().compute.pool == nullptr)
     work(0, behind.size() * heads, 0);
   else
-    setup().pool->parallel_for(behind.size() * heads, kGrain, work);
+    setup().compute.pool->parallel_for(behind.size() * heads, kGrain, work);
   for (const size_t i : behind) mine(*places[i].sequence).summarised = places[i].sequence->length;
 }
 
@@ -258,8 +259,8 @@ base::Result<std::unique_ptr<Store>> make_select_store(const Setup& setup, const
                                                        std::unique_ptr<const Selector> selector) {
   KVICK_TRY_VOID(check_place(setup, *selector));
   const Setup of_rows = setup_of_rows(setup, *selector);
-  if (setup.tier) {
-    KVICK_TRY(const TierOptions options, read_tier(*of_rows.tier));
+  if (setup.tier.spec) {
+    KVICK_TRY(const TierOptions options, read_tier(*of_rows.tier.spec));
     KVICK_TRY(std::unique_ptr<Tier> tier,
               make_tier(options, tier_unit_bytes(setup.shape, options)));
     return make_select_store(setup, options, std::move(tier), std::move(selector));
@@ -288,7 +289,7 @@ uint64_t slow_bytes(const Setup& rows, const Selector& selector, uint32_t commit
   const Shape& shape = rows.shape;
   const Selection& selection = selector.selection();
   const uint64_t dense = std::min(shape.layers, selection.dense_layers);
-  const uint64_t unit = tier_unit_bytes(shape, read_tier(*rows.tier).value());
+  const uint64_t unit = tier_unit_bytes(shape, read_tier(*rows.tier.spec).value());
   const uint64_t all = chosen_units(rows, {.choosing = {}, .rows = committed});
   const uint64_t some = chosen_units(
       rows, {.choosing = selection.of(committed), .rows = committed, .together = selection.unit});
@@ -306,7 +307,7 @@ base::Result<Cost> select_cost(const Setup& setup, const Layout& layout, const S
   const Shape& shape = setup.shape;
   const uint32_t committed = load.tokens - 1;
   const SummaryShape summary = selector.summary();
-  const uint64_t about = selector.has_side_rows() || setup.tier ? load.tokens : committed;
+  const uint64_t about = selector.has_side_rows() || setup.tier.spec ? load.tokens : committed;
   const uint64_t blocks = summary.rows == 0 ? 0 : (about + summary.rows - 1) / summary.rows;
   const uint64_t heads = uint64_t{shape.layers} * shape.kv_heads;
   cost.fast_bytes =

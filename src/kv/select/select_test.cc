@@ -129,7 +129,7 @@ TEST(Policies, HaveNamesOfTheirOwnAndTheCommonOptionsFirst) {
 TEST(Policies, AreRefusedInOneSentence) {
   kv::Setup setup = {.shape = {.layers = 1, .kv_heads = 1, .head_dim = 32, .max_tokens = 8}};
   const auto error = [&](const char* select, const char* spec = "virtual") {
-    setup.select = parse_spec(select).value();
+    setup.select.spec = parse_spec(select).value();
     const auto made = make_store(parse_spec(spec).value(), setup);
     const auto cost = cost_of(parse_spec(spec).value(), setup, {.tokens = 3});
     EXPECT_EQ(made.error().message, cost.error().message);
@@ -298,7 +298,7 @@ TEST(SideRows, FollowTheirRowsThroughForksDroppedStepsAndPaths) {
   for (const char* layout : {"virtual", "paged:block=7", "bmc:r=3"}) {
     SCOPED_TRACE(layout);
     kv::Setup setup = {.shape = {.layers = 2, .kv_heads = 2, .head_dim = 8, .max_tokens = 200}};
-    setup.model_dim = 3;
+    setup.select.model_dim = 3;
     const Spec spec = parse_spec(layout).value();
     SideRows t;
     t.store = make_select_store(setup, {*find_strategy(spec.name), spec},

@@ -43,9 +43,10 @@ std::shared_ptr<const Predictor> trained_predictor() {
 
 kv::Setup setup_of(const std::string& policy, const std::string& tier) {
   kv::Setup setup = setup_for(policy.empty() ? "virtual" : "virtual " + policy, kShape);
-  setup.model_dim = kDim;
-  if (policy.find("form=trained") != std::string::npos) setup.predictor = trained_predictor();
-  if (!tier.empty()) setup.tier = parse_spec(tier).value();
+  setup.select.model_dim = kDim;
+  if (policy.find("form=trained") != std::string::npos)
+    setup.select.predictor = trained_predictor();
+  if (!tier.empty()) setup.tier.spec = parse_spec(tier).value();
   return setup;
 }
 
@@ -243,7 +244,7 @@ TEST(SelectTier, ATierThatFailsEndsItsSequenceAlone) {
   const kv::Setup setup = setup_of("", "ram:unit=4");
   auto owned = std::make_unique<MadeTier>();
   MadeTier* const tier = owned.get();
-  TierOptions options = read_tier(*setup.tier).value();
+  TierOptions options = read_tier(*setup.tier.spec).value();
   options.fast_bytes = 12 << 10;
   options.timeout_s = 5;
   Decoder decoder(make_select_store(setup, options, std::move(owned),

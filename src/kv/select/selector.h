@@ -68,7 +68,7 @@ struct Choice {
 // What the projections of a layer read of some tokens, in batch order (InputReader).
 struct LayerInputs {
   uint32_t layer = 0;
-  const float* x = nullptr;             // [tokens][Setup::model_dim]
+  const float* x = nullptr;             // [tokens][SelectSetup::model_dim]
   std::span<const uint32_t> positions;  // [tokens], in their texts
 };
 

@@ -143,9 +143,9 @@ class SparQ final : public Selector {
 
 base::Result<std::unique_ptr<const Selector>> selector_of(const Setup& setup) {
   KVICK_TRY(Selection selection,
-            read_selection(setup.select, std::span(kOptions).first<kSelectionOptions>()));
-  KVICK_TRY_VOID(read_loss(setup.select, selection));
-  KVICK_TRY(const uint64_t r, read_number(setup.select, kOptions[4], 1, kMostComponents));
+            read_selection(setup.select.spec, std::span(kOptions).first<kSelectionOptions>()));
+  KVICK_TRY_VOID(read_loss(setup.select.spec, selection));
+  KVICK_TRY(const uint64_t r, read_number(setup.select.spec, kOptions[4], 1, kMostComponents));
   return std::unique_ptr<const Selector>(
       std::make_unique<SparQ>(setup, selection, static_cast<uint32_t>(r)));
 }

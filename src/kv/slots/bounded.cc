@@ -22,7 +22,7 @@ uint64_t slots_bytes(const Setup& setup) {
 
 class BoundedStore final : public CheckedStore {
  public:
-  explicit BoundedStore(const Setup& setup) : CheckedStore(setup), workers_(setup.pool) {}
+  explicit BoundedStore(const Setup& setup) : CheckedStore(setup), workers_(setup.compute.pool) {}
 
   // There is room for any number of tokens.
   std::vector<Piece> map() const override {

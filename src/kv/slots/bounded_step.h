@@ -58,7 +58,8 @@ class BoundedStep final : public CheckedStep, public SlotReader {
   const Shape& shape() const { return setup_.shape; }
   const Slots& slots() const { return *setup_.slots; }
   const kernels::Table& kernels() const {
-    return setup_.kernels != nullptr ? *setup_.kernels : kernels::table(base::Isa::kScalar);
+    return setup_.compute.kernels != nullptr ? *setup_.compute.kernels
+                                             : kernels::table(base::Isa::kScalar);
   }
   size_t head_floats() const { return size_t{slots().slots} * shape().head_dim; }
   size_t layer_floats() const { return tokens_ * shape().kv_heads * shape().head_dim; }

@@ -17,11 +17,11 @@ struct Runner {
                   base::ThreadPool* pool = nullptr, uint64_t max_bytes = UINT64_MAX)
       : made(made_memory),
         gated(with_gates),
-        store(make_store({"bounded", {}}, {.shape = kShape,
-                                           .max_bytes = max_bytes,
-                                           .pool = pool,
-                                           .kernels = &kernels::table(isa),
-                                           .slots = &made.facts})
+        store(make_store({"bounded", {}},
+                         {.shape = kShape,
+                          .slots = &made.facts,
+                          .limits = {.max_bytes = max_bytes},
+                          .compute = {.kernels = &kernels::table(isa), .pool = pool}})
                   .value()) {}
 
   SeqId open() {

@@ -71,7 +71,7 @@ class StateStep final : public CheckedStep, public StateKeeper {
 
 std::optional<Shortage> StateStore::claim(uint64_t bytes, std::string_view what) {
   if (auto shortage = over_cap(own_bytes_, own_bytes_ + bytes, what)) return shortage;
-  while (held_bytes() + bytes > setup().max_bytes && evict(1) > 0) continue;
+  while (held_bytes() + bytes > setup().limits.max_bytes && evict(1) > 0) continue;
   return std::nullopt;
 }
 
@@ -133,7 +133,7 @@ void StateStore::free_sequence(std::unique_ptr<Sequence> closed) {
   StateSequence& sequence = mine(*closed);
   if (sequence.state == nullptr) return;
   own_bytes_ -= sequence_bytes();
-  if (!setup().shares_prefix || !sequence.known || sequence.lost || sequence.length == 0) return;
+  if (!setup().sharing.prefixes || !sequence.known || sequence.lost || sequence.length == 0) return;
   const auto same =
       std::find_if(checkpoints_.begin(), checkpoints_.end(), [&](const Checkpoint& checkpoint) {
         return checkpoint.salt == sequence.owner.salt && checkpoint.tokens == sequence.tokens;

@@ -43,8 +43,8 @@ struct Times {
 // A sequence that grows to 2048 rows, `rows` a step.
 Times grow(const std::string& spec, uint32_t rows, const std::vector<float>& values) {
   const kernels::Table& table = kernels::table(base::best_isa());
-  auto store =
-      kv::make_store(kv::parse_spec(spec).value(), {.shape = kShape, .store_row = table.store_row});
+  auto store = kv::make_store(kv::parse_spec(spec).value(),
+                              {.shape = kShape, .compute = {.store_row = table.store_row}});
   if (!store.ok()) {
     fmt::print("{}\n", store.error().message);
     return {};

@@ -82,7 +82,7 @@ constexpr Eviction kEvictions[] = {Eviction::kLru, Eviction::kLfu, Eviction::kPr
 base::Result<PagedOptions> options_of(const Setup& setup, const Spec& spec) {
   KVICK_TRY(const uint64_t rows, read_number(spec, kOptions[0], 1, kMostBlockRows));
   KVICK_TRY(const bool prefix, read_switch(spec, kOptions[1]));
-  if (prefix && !setup.shares_prefix && spec.options.contains("prefix"))
+  if (prefix && !setup.sharing.prefixes && spec.options.contains("prefix"))
     return base::fail(
         "{}: prefix=on: rows that change their type with age, or that a policy keeps more of, "
         "serve "
@@ -92,7 +92,7 @@ base::Result<PagedOptions> options_of(const Setup& setup, const Spec& spec) {
   KVICK_TRY(const size_t huge, read_choice(spec, kOptions[3], {"auto", "on", "off"}));
   return PagedOptions{
       .block_rows = static_cast<uint32_t>(rows),
-      .prefix = prefix && setup.shares_prefix,
+      .prefix = prefix && setup.sharing.prefixes,
       .eviction = kEvictions[eviction],
       .pages = huge == 1 || (huge == 0 && huge_pages_work().ok()) ? Pages::kHuge : Pages::kSystem};
 }

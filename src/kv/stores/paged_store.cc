@@ -58,8 +58,8 @@ std::unique_ptr<Sequence> PagedStore::make_sequence(std::span<const Token> promp
     sequence->length += hit.rows;
     if (hit.block == PrefixTree::kNoBlock)
       ++sequence->gone;
-    else if (setup().on_reuse)
-      setup().on_reuse(hit.idle_seconds);
+    else if (setup().sharing.on_reuse)
+      setup().sharing.on_reuse(hit.idle_seconds);
     if (hit.rows < pool_.rows()) break;
     sequence->tip = hit.node;
     ++sequence->published;
@@ -139,7 +139,7 @@ base::Result<std::vector<BlockId>, Shortage> PagedStore::take(uint64_t count, si
     return *shortage;
   // A cap that was lowered since (RowStore::limit) is one on blocks that only wait to be used,
   // too.
-  while (held_bytes() + count * block > setup().max_bytes && tree_.evict()) continue;
+  while (held_bytes() + count * block > setup().limits.max_bytes && tree_.evict()) continue;
   std::vector<BlockId> taken;
   taken.reserve(count);
   while (taken.size() < count) {

@@ -39,7 +39,7 @@ class PagedStore final : public RowStore {
       : RowStore(setup),
         options_(options),
         pool_(std::move(pool)),
-        tree_(pool_, options.eviction, setup.clock) {}
+        tree_(pool_, options.eviction, setup.sharing.clock) {}
 
   void add_runs(const Sequence& of, uint32_t begin, uint32_t end,
                 std::vector<kernels::Run>& runs) const override;

@@ -21,7 +21,8 @@ struct Conversations {
   explicit Conversations(const std::string& text, uint64_t max_bytes = UINT64_MAX,
                          const Shape& of_all = kShape)
       : shape(of_all),
-        store(make_store(parse_spec(text).value(), {.shape = shape, .max_bytes = max_bytes})
+        store(make_store(parse_spec(text).value(),
+                         {.shape = shape, .limits = {.max_bytes = max_bytes}})
                   .value()) {}
 
   static Row row_after(Row before, Token token) {

@@ -155,14 +155,14 @@ TEST(Sliding, AContextOfOneTokenHoldsNoPast) {
 
 TEST(Sliding, EndsWhereTheModelKnowsNoFurtherPosition) {
   const Spec spec = parse_spec("sliding").value();
-  auto store = make_store(spec, {.shape = kShape, .most_positions = 30}).value();
+  auto store = make_store(spec, {.shape = kShape, .limits = {.most_positions = 30}}).value();
   EXPECT_EQ(store->most_tokens(), 30u);
   Slot slot = {store->open({}).seq, 31};
   const auto step = store->begin({{&slot, 1}});
   ASSERT_FALSE(step.ok());
   EXPECT_EQ(step.error().what, "sequence 0: 31 tokens of a context of 30");
-  EXPECT_FALSE(cost_of(spec, {.shape = kShape, .most_positions = 30}, {31, 1}).ok());
-  EXPECT_TRUE(cost_of(spec, {.shape = kShape, .most_positions = 30}, {30, 1}).ok());
+  EXPECT_FALSE(cost_of(spec, {.shape = kShape, .limits = {.most_positions = 30}}, {31, 1}).ok());
+  EXPECT_TRUE(cost_of(spec, {.shape = kShape, .limits = {.most_positions = 30}}, {30, 1}).ok());
 }
 
 TEST(Sliding, TakesADecimalReserveFromOneToTwo) {

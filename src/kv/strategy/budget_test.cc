@@ -127,7 +127,7 @@ TEST(Budget, TwoStoresWithLiveStepsTakeNoMoreThanThereIs) {
 }
 
 TEST(Budget, ABlockThatIsLargerThanItIsAnError) {
-  const kv::Setup setup = {.shape = kShape, .budget = std::make_shared<Budget>(10)};
+  const kv::Setup setup = {.shape = kShape, .limits = {.budget = std::make_shared<Budget>(10)}};
   EXPECT_FALSE(make_store(parse_spec("paged").value(), setup).ok());
 }
 

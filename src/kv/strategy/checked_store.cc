@@ -94,8 +94,9 @@ uint64_t CheckedStore::tokens() const {
 std::optional<Shortage> CheckedStore::shortage_of(uint64_t now, uint64_t then,
                                                   std::string_view what) const {
   const uint64_t needed = then - now;
-  uint64_t free = setup_.max_bytes - std::min(setup_.max_bytes, now), of = setup_.max_bytes;
-  if (const Budget* const budget = setup_.budget.get()) {
+  uint64_t free = setup_.limits.max_bytes - std::min(setup_.limits.max_bytes, now),
+           of = setup_.limits.max_bytes;
+  if (const Budget* const budget = setup_.limits.budget.get()) {
     const uint64_t held = held_bytes();
     KVICK_CHECK(held <= charge_.bytes(), "{} bytes are held, {} are charged", held,
                 charge_.bytes());
@@ -112,14 +113,15 @@ std::optional<Shortage> CheckedStore::over_cap(uint64_t now, uint64_t then, std:
     const uint64_t wanted = held_bytes() + (then - now);
     if (charge_.raise_to(wanted)) return std::nullopt;
     // Its own cached rows have the rest, unless another store was faster: then it is asked again.
-    const uint64_t has = charge_.bytes() + setup_.budget->free();
+    const uint64_t has = charge_.bytes() + setup_.limits.budget->free();
     if (wanted > has) evict(wanted - has);
   }
 }
 
 uint64_t CheckedStore::charge_up_to(uint64_t bytes) {
   for (;;) {
-    const uint64_t free = setup_.budget != nullptr ? setup_.budget->free() : UINT64_MAX;
+    const uint64_t free =
+        setup_.limits.budget != nullptr ? setup_.limits.budget->free() : UINT64_MAX;
     const uint64_t rise = std::min(bytes - std::min(bytes, charge_.bytes()), free);
     if (charge_.raise_to(charge_.bytes() + rise)) return charge_.bytes();
   }

@@ -21,7 +21,7 @@ class CheckedStore : public Store, public Holdings, public Health {
   CheckedStore(const Setup& setup, uint32_t most_tokens)
       : Store({.groups = {setup.shape}, .most_tokens = most_tokens}),
         setup_(setup),
-        charge_(setup.budget.get()) {}
+        charge_(setup.limits.budget.get()) {}
   explicit CheckedStore(const Setup& setup) : CheckedStore(setup, setup.shape.max_tokens) {}
 
   Opened open(std::span<const Token> prompt, const Owner& owner) final;
@@ -34,7 +34,7 @@ class CheckedStore : public Store, public Holdings, public Health {
   StoreFacets facets() override { return {.holdings = this, .health = this}; }
   std::string failure(SeqId seq) const final;
   // The most bytes that it may allocate from now on, where it is a part of another store.
-  virtual void limit(uint64_t max_bytes) { setup_.max_bytes = max_bytes; }
+  virtual void limit(uint64_t max_bytes) { setup_.limits.max_bytes = max_bytes; }
 
  protected:
   using SequenceOr = base::Result<std::unique_ptr<Sequence>, Shortage>;

@@ -44,7 +44,7 @@ struct Traits {
   // Keeps a memory of the model's slots and no rows: needs Setup::slots and rows of type f32,
   // answers read() and not view(). All others are for models without one.
   bool slots = false;
-  // Keeps rows in a slower tier, and needs Setup::tier. A view of one layer ends those of the
+  // Keeps rows in a slower tier, and needs TierSetup::spec. A view of one layer ends those of the
   // others.
   bool tiered = false;
   uint32_t max_fresh = 0;  // rows that one slot may add in one step; 0: no limit of its own
@@ -78,44 +78,66 @@ class RowStore;       // row_store.h
 struct Predictor;     // predictor.h
 struct StaticRanges;  // ranges.h
 
-// What every store is made from.
-struct Setup {
-  Shape shape;
-  // What each layer of the model keeps, if they are not all of `shape`: then it says how rows are
-  // kept (types, aging, context), and these what.
-  std::vector<LayerSpec> layers = {};
+// How much memory a store may take, and how long its sequences may get.
+struct Limits {
   uint64_t max_bytes = UINT64_MAX;  // the store's own cap on allocated_bytes
   // What the store allocates is charged to it first, beside what other stores do; null: none.
   std::shared_ptr<Budget> budget = {};
+  // Positions that the model knows, which is where the sequences of an endless strategy end.
+  uint32_t most_positions = UINT32_MAX;
+};
+
+// What a store computes with, and on.
+struct Compute {
   // float32 to one of the shape's types, n elements: kernels::Table::store_row, or its definition.
   void (*store_row)(kernels::DType type, const float* in, size_t n,
                     std::byte* out) = kernels::from_f32;
   // The same for rows that go together: kernels::Table::store_group, or its definition.
   void (*store_group)(kernels::DType type, const float* in, size_t stride, size_t n,
                       std::byte* const* rows) = kernels::group_from_f32;
-  // Threads that work for the store; null: the caller's alone.
-  base::ThreadPool* pool = nullptr;
+  const kernels::Table* kernels = nullptr;  // null: the scalar ones
+  base::ThreadPool* pool = nullptr;         // null: the caller's thread alone
   // Measures what growing and spare rows cost, if a strategy asks; empty: it must not.
   std::function<base::Result<GrowthRates>()> growth_rates = {};
-  // What a strategy computes with, if it computes; null: the scalar ones.
-  const kernels::Table* kernels = nullptr;
-  const Slots* slots = nullptr;
-  std::shared_ptr<const StaticRanges> ranges;  // of the static element types, null without one
-  std::shared_ptr<const Predictor> predictor;  // of maple and loki, null without it
-  std::optional<Spec> tier = {};               // the slower tier, as --kv-tier names it (tier.h)
-  UnitsAsked asked = {};                       // of a slower tier; empty: views show all rows
-  // Positions that the model knows, which is where the sequences of an endless strategy end.
-  uint32_t most_positions = UINT32_MAX;
+};
+
+// Whether and how sequences that begin alike share rows.
+struct Sharing {
+  // Old rows (Shape::aging) may not be shared: the recent ones that belong to them are elsewhere.
+  bool prefixes = true;
   // Told of each block that a prompt finds: seconds since it was used last; empty: nobody.
   std::function<void(double)> on_reuse = {};
   base::Clock clock = base::steady_seconds;  // of these
-  // Whether rows may serve other sequences that begin alike. Old rows may not: the recent ones that
-  // belong to them are elsewhere.
-  bool shares_prefix = true;
-  Spec select = {};        // the policy of which rows are read (policy.h); no name: all are
-  uint32_t group = 1;      // query heads that share a KV head
-  uint32_t model_dim = 0;  // of Step::inputs
+};
+
+// The policy of which rows are read (select/policy.h), and what it knows of the model.
+struct SelectSetup {
+  Spec spec = {};                              // no name: all rows are read
+  std::shared_ptr<const Predictor> predictor;  // of maple and loki, null without it
+  uint32_t group = 1;                          // query heads that share a KV head
+  uint32_t model_dim = 0;                      // of InputReader::inputs
   Rotation rotation = {};
+};
+
+// The slower tier (tier/tier.h).
+struct TierSetup {
+  std::optional<Spec> spec = {};  // as --kv-tier names it; none: rows stay in memory
+  UnitsAsked asked = {};          // what a policy asks it for; empty: views show all rows
+};
+
+// What every store is made from.
+struct Setup {
+  Shape shape;
+  // What each layer of the model keeps, if they are not all of `shape`: then it says how rows are
+  // kept (types, aging, context), and these what.
+  std::vector<LayerSpec> layers = {};
+  const Slots* slots = nullptr;                     // of a model that keeps slots, not rows
+  std::shared_ptr<const StaticRanges> ranges = {};  // of the static element types
+  Limits limits = {};
+  Compute compute = {};
+  Sharing sharing = {};
+  SelectSetup select = {};
+  TierSetup tier = {};
 };
 
 struct Strategy {
@@ -135,7 +157,7 @@ struct Strategy {
 
 // Store::most_tokens of a strategy's stores.
 inline uint32_t most_tokens(const Traits& traits, const Setup& setup) {
-  return traits.endless ? setup.most_positions : setup.shape.max_tokens;
+  return traits.endless ? setup.limits.most_positions : setup.shape.max_tokens;
 }
 
 // The registry's rows, the default first; registry/registry.cc.

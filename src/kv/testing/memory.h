@@ -90,11 +90,12 @@ inline Setup setup_for(const std::string& spec, const Shape& shape,
   static std::map<std::tuple<uint32_t, uint32_t, uint32_t>, MadeSlots> made;
   Setup setup = test_setup(shape, max_bytes);
   // Units so small that sequences of a few dozen tokens fill some.
-  if (traits_of(spec).tiered) setup.tier = parse_spec("ram:unit=8,size=64MiB").value();
-  setup.select = select_of(spec);
-  if (setup.select.name == "maple") setup.predictor = made_predictor(shape, PredictorForm::kHeads);
-  if (setup.select.name == "loki")
-    setup.predictor = made_predictor(shape, PredictorForm::kComponents);
+  if (traits_of(spec).tiered) setup.tier.spec = parse_spec("ram:unit=8,size=64MiB").value();
+  setup.select.spec = select_of(spec);
+  if (setup.select.spec.name == "maple")
+    setup.select.predictor = made_predictor(shape, PredictorForm::kHeads);
+  if (setup.select.spec.name == "loki")
+    setup.select.predictor = made_predictor(shape, PredictorForm::kComponents);
   if (!traits_of(spec).slots) return setup;
   setup.shape.k_type = setup.shape.v_type = kernels::DType::kF32;
   constexpr uint32_t kSlots = 21;

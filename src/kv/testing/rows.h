@@ -35,7 +35,7 @@ inline Setup test_setup(const Shape& shape, uint64_t max_bytes = UINT64_MAX) {
       ranges->k.push_back(test_range(shape, layer, head, false));
       ranges->v.push_back(test_range(shape, layer, head, true));
     }
-  return {.shape = shape, .max_bytes = max_bytes, .ranges = ranges};
+  return {.shape = shape, .ranges = ranges, .limits = {.max_bytes = max_bytes}};
 }
 
 // Like ==, but faster in sanitized builds, where == calls a function for each byte.

@@ -21,7 +21,7 @@ struct Pair {
       : shape(shape_of_all), shows_rows(!setup_for(text, shape).slots) {
     const Spec spec = spec_of(text);
     Setup setup = setup_for(text, shape, max_bytes);
-    setup.budget = std::move(budget);
+    setup.limits.budget = std::move(budget);
     auto made = make_store(spec, setup);
     if (!made.ok()) ADD_FAILURE() << made.error().message;
     store = std::move(made).value();

@@ -11,12 +11,12 @@ namespace {
 
 // Frames that fast memory has room for: the tier's share, and what the store may take at all.
 uint64_t most_frames(const Setup& setup, const TierOptions& options, const UnitLayout& layout) {
-  const uint64_t bytes = std::min(options.fast_bytes, setup.max_bytes);
+  const uint64_t bytes = std::min(options.fast_bytes, setup.limits.max_bytes);
   return std::min<uint64_t>(bytes / layout.bytes, UINT32_MAX / layout.tokens - 1);
 }
 
 base::Result<std::unique_ptr<Store>> make(const Setup& setup, const Spec&) {
-  KVICK_TRY(const TierOptions options, read_tier(*setup.tier));
+  KVICK_TRY(const TierOptions options, read_tier(*setup.tier.spec));
   KVICK_TRY(std::unique_ptr<Tier> tier, make_tier(options, tier_unit_bytes(setup.shape, options)));
   KVICK_TRY(std::unique_ptr<CheckedStore> store,
             make_tiered_store(setup, options, std::move(tier)));
@@ -26,7 +26,7 @@ base::Result<std::unique_ptr<Store>> make(const Setup& setup, const Spec&) {
 // Of sequences that grow by one token a step, all together. Of a token before which no unit was
 // filled: just filled ones are in frames still.
 base::Result<Cost> cost(const Setup& setup, const Spec&, const Load& load) {
-  KVICK_TRY(const TierOptions options, read_tier(*setup.tier));
+  KVICK_TRY(const TierOptions options, read_tier(*setup.tier.spec));
   const UnitLayout layout(setup.shape, options.unit_tokens);
   const uint64_t most = most_frames(setup, options, layout), token = setup.shape.token_bytes();
   const auto frames = [&](uint64_t units) {
@@ -52,13 +52,13 @@ base::Result<Cost> cost(const Setup& setup, const Spec&, const Load& load) {
 }  // namespace
 
 uint32_t unit_tokens_for(const Setup& setup, uint32_t rows_together) {
-  const bool sectors = setup.tier->name == "file";
+  const bool sectors = setup.tier.spec->name == "file";
   const uint32_t least = sectors ? UnitLayout::sector_tokens(setup.shape) : 1;
   return (rows_together + least - 1) / least * least;
 }
 
 uint32_t chosen_units(const Setup& setup, const ChosenRows& chosen) {
-  const TierOptions options = read_tier(*setup.tier).value();
+  const TierOptions options = read_tier(*setup.tier.spec).value();
   const UnitLayout layout(setup.shape, options.unit_tokens);
   const auto& [choosing, rows, together] = chosen;
   const uint32_t full = layout.full(rows);
@@ -84,7 +84,7 @@ base::Result<std::unique_ptr<CheckedStore>> make_tiered_store(const Setup& setup
     return base::fail(
         "{}: fast={} bytes of {} allowed hold less than one unit of {} tokens in all layers, which "
         "is {}: give more",
-        options.kind, options.fast_bytes, setup.max_bytes, layout.tokens, token);
+        options.kind, options.fast_bytes, setup.limits.max_bytes, layout.tokens, token);
   KVICK_TRY(Reservation memory, Reservation::make(most * layout.bytes, Pages::kSystem));
   return std::unique_ptr<CheckedStore>(std::make_unique<TieredStore>(
       setup, layout,

@@ -46,7 +46,7 @@ TieredStore::TieredStore(const Setup& setup, const UnitLayout& layout,
       layout_(layout),
       frames_(std::move(frames)),
       extents_(frames_->tier(), layout.extent_bytes) {
-  limit(setup.max_bytes);
+  limit(setup.limits.max_bytes);
 }
 
 TieredStore::~TieredStore() = default;
@@ -169,7 +169,8 @@ bool TieredStore::copy_tail(const TieredSequence& from, TieredSequence& to) {
 // -- steps --
 
 bool TieredStore::shows_all(const Place& place) const {
-  return !setup().asked || setup().asked(place.sequence->length, place.fresh) == kShowsAll;
+  return !setup().tier.asked ||
+         setup().tier.asked(place.sequence->length, place.fresh) == kShowsAll;
 }
 
 TieredStore::Need TieredStore::need_of(std::span<const Place> places) const {
@@ -179,7 +180,7 @@ TieredStore::Need TieredStore::need_of(std::span<const Place> places) const {
     need.fresh += uint64_t{layout_.touched(then) - layout_.touched(length)} * layout_.regions;
     const uint64_t full = layout_.full(length) - unseen(*place.sequence);
     const uint64_t asked =
-        setup().asked ? setup().asked(place.sequence->length, place.fresh) : kShowsAll;
+        setup().tier.asked ? setup().tier.asked(place.sequence->length, place.fresh) : kShowsAll;
     need.layer += std::min(full, asked) * layout_.heads;
     need.extents += layout_.full(then) - layout_.full(length);
   }
@@ -235,9 +236,9 @@ CheckedStore::StepOr TieredStore::start(std::vector<Place> places) {
   const uint64_t passing = counts.limit - counts.solid, all = need.layer * shape().layers;
   // Where some rows are asked for each one's turn is its own, and the one used longest ago goes
   // first.
-  const uint64_t kept = setup().asked    ? 0
-                        : all <= passing ? all
-                                         : passing - std::min(passing, 2 * need.layer);
+  const uint64_t kept = setup().tier.asked ? 0
+                        : all <= passing   ? all
+                                           : passing - std::min(passing, 2 * need.layer);
   return std::unique_ptr<CheckedStep>(
       std::make_unique<TieredStep>(*this, std::move(places), std::move(extents), kept));
 }

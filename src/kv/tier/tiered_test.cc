@@ -22,7 +22,7 @@ constexpr uint64_t kUnit = 8 * 2 * 16, kRegions = 6;
 
 Setup setup_with(const std::string& tier, uint64_t max_bytes = UINT64_MAX) {
   Setup setup = test_setup(kShape, max_bytes);
-  setup.tier = parse_spec(tier).value();
+  setup.tier.spec = parse_spec(tier).value();
   return setup;
 }
 
@@ -37,7 +37,7 @@ struct Made {
     options.fast_bytes = frames * kUnit;
     options.timeout_s = seconds;
     kv::Setup setup = test_setup(kShape);
-    setup.asked = std::move(asked);
+    setup.tier.asked = std::move(asked);
     pair.store = make_tiered_store(setup, options, std::move(owned)).value();
   }
   Pair pair;
@@ -110,7 +110,7 @@ TEST(Tiered, ReadsFromTheTierWhatThePlannerSays) {
 TEST(Tiered, GivesFramesBackThatOthersNeed) {
   auto budget = std::make_shared<Budget>(400 * kUnit);
   kv::Setup setup = setup_with("ram:unit=8");
-  setup.budget = budget;
+  setup.limits.budget = budget;
   Pair p("tiered", kShape);
   p.store = make_store({"tiered", {}}, setup).value();
   const SeqId a = p.open();

@@ -76,9 +76,9 @@ class PlanCheck final : public Experiment {
     KVICK_TRY(const plan::ModelSize model, plan::size_of(file));
     kv::Setup setup;
     setup.shape = engine.model().kv_shape(*kv.k_type, *kv.v_type, kv.max_tokens);
-    setup.store_row = bench_.kernels.store_row;
-    setup.store_group = bench_.kernels.store_group;
-    setup.pool = &bench_.pool;
+    setup.compute.store_row = bench_.kernels.store_row;
+    setup.compute.store_group = bench_.kernels.store_group;
+    setup.compute.pool = &bench_.pool;
     model::Workspace workspace(bench_.pool, bench_.kernels);
     KVICK_TRY(const kv::GrowthRates rates, plan::measure_growth(model.config, setup, workspace));
     KVICK_TRY(const plan::Predictor predictor, plan::Predictor::measure({.model = model,

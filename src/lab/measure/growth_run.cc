@@ -67,9 +67,9 @@ kv::Setup setup_of(const Bench& bench, const GrowthRun& run) {
                  .max_tokens = run.tokens,
                  .k_type = kernels::DType::kF32,
                  .v_type = kernels::DType::kF32};
-  setup.max_bytes = base::available_memory_bytes();
-  setup.store_row = bench.kernels.store_row;
-  setup.pool = &bench.pool;
+  setup.limits.max_bytes = base::available_memory_bytes();
+  setup.compute.store_row = bench.kernels.store_row;
+  setup.compute.pool = &bench.pool;
   return setup;
 }
 

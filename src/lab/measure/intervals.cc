@@ -53,7 +53,7 @@ base::Result<IntervalProbe::State> IntervalProbe::make_state(uint32_t token) con
                  .max_tokens = store_.max_tokens,
                  .k_type = kernels::DType::kF32,
                  .v_type = kernels::DType::kF32};
-  setup.store_row = kernels_.store_row;
+  setup.compute.store_row = kernels_.store_row;
   KVICK_TRY(const std::unique_ptr<kv::Store> store, kv::make_store(store_.spec, setup));
   model::Config config;
   config.layers.push_back(model::LayerConfig::attention(1, 1, store_.head_dim));

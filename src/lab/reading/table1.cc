@@ -133,11 +133,11 @@ class TableOne final : public Experiment {
                    .kv_heads = named.kv_heads,
                    .head_dim = named.head_dim,
                    .max_tokens = tokens};
-    setup.group = named.heads / named.kv_heads;
-    setup.model_dim = named.heads * named.head_dim;
+    setup.select.group = named.heads / named.kv_heads;
+    setup.select.model_dim = named.heads * named.head_dim;
     if (*method.policy == '\0') return setup;
-    KVICK_TRY(setup.select, kv::parse_spec(method.policy));
-    setup.select.options["budget"] = budget_;
+    KVICK_TRY(setup.select.spec, kv::parse_spec(method.policy));
+    setup.select.spec.options["budget"] = budget_;
     return setup;
   }
 
@@ -153,9 +153,9 @@ class TableOne final : public Experiment {
               kv::cost_of({.name = "upfront", .options = {}}, next, load));
     const uint64_t read = in_memory.read_bytes_per_token * batch_;
     uint64_t loaded = read;
-    if (next.select.name != "sparq") {
+    if (next.select.spec.name != "sparq") {
       // So few frames that none holds what the token before has read.
-      KVICK_TRY(next.tier, kv::parse_spec("ram:size=16TiB,fast=1MiB,unit=1"));
+      KVICK_TRY(next.tier.spec, kv::parse_spec("ram:size=16TiB,fast=1MiB,unit=1"));
       KVICK_TRY(const kv::Cost slow, kv::cost_of({.name = "tiered", .options = {}}, next, load));
       loaded = slow.slow_read_bytes_per_token;
     }

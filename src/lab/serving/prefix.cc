@@ -58,9 +58,9 @@ class Prefix final : public Experiment {
   base::Result<Json> measure(const Cell& cell) override {
     kv::Setup setup;
     setup.shape = kShape;
-    setup.store_row = bench_.kernels.store_row;
+    setup.compute.store_row = bench_.kernels.store_row;
     const auto capacity = cell.what["blocks"].get<uint64_t>();
-    setup.max_bytes = capacity * kBlockTokens * kShape.token_bytes();
+    setup.limits.max_bytes = capacity * kBlockTokens * kShape.token_bytes();
     const kv::Spec spec = {.name = "paged",
                            .options = {{"block", std::to_string(kBlockTokens)},
                                        {"evict", cell.what["evict"].get<std::string>()}}};

@@ -42,8 +42,8 @@ class Waste final : public Experiment {
     KVICK_TRY(const kv::Spec spec, kv::parse_spec(cell.what["strategy"].get<std::string>()));
     kv::Setup setup;
     setup.shape = kShape;
-    setup.store_row = bench_.kernels.store_row;
-    setup.pool = &bench_.pool;
+    setup.compute.store_row = bench_.kernels.store_row;
+    setup.compute.pool = &bench_.pool;
     KVICK_TRY(const std::unique_ptr<kv::Store> store, kv::make_store(spec, setup));
     double used = 0, allocated = 0, looks = 0;
     size_t next = 0;

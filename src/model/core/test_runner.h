@@ -39,13 +39,13 @@ struct Runner {
     kv::Setup setup;
     setup.shape = model->kv_shape(rows, rows);
     setup.shape.aging = aging;
-    setup.store_row = kernels.store_row;
-    setup.store_group = kernels.store_group;
-    setup.pool = &pool;
-    setup.kernels = &kernels;
+    setup.compute.store_row = kernels.store_row;
+    setup.compute.store_group = kernels.store_group;
+    setup.compute.pool = &pool;
+    setup.compute.kernels = &kernels;
     setup.slots = model->trained_slots();
     if (kv::find_strategy(kv::parse_spec(spec)->name)->traits.tiered)
-      setup.tier = kv::parse_spec("ram:unit=16,fast=128KiB,size=16MiB").value();
+      setup.tier.spec = kv::parse_spec("ram:unit=16,fast=128KiB,size=16MiB").value();
     store = std::move(kv::make_store(*kv::parse_spec(spec), setup)).value();
   }
 

@@ -35,12 +35,12 @@ struct Rig : Runner {
     if (turns) made->frequency = {0.5F, 0.03F};
     kv::Setup setup;
     setup.shape = model->kv_shape(kernels::DType::kF16, kernels::DType::kF16);
-    setup.pool = &pool;
-    setup.kernels = &kernels;
-    setup.group = config.layers[0].group();
-    setup.model_dim = config.dim;
-    setup.predictor = std::move(made);
-    setup.select =
+    setup.compute.pool = &pool;
+    setup.compute.kernels = &kernels;
+    setup.select.group = config.layers[0].group();
+    setup.select.model_dim = config.dim;
+    setup.select.predictor = std::move(made);
+    setup.select.spec =
         kv::parse_spec("maple:form=trained,budget=20,sinks=2,recent=4,dense_layers=0").value();
     store = kv::make_store(kv::parse_spec("virtual").value(), setup).value();
     tokens = tokens_of(kPrompt + kAnswer, 5, config.vocab);

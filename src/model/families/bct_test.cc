@@ -213,9 +213,8 @@ std::string load_error(const std::string& path) {
 struct Loaded {
   explicit Loaded(const std::string& path) : model(load_model(path, pool, kernels)) {
     const kv::Setup setup = {.shape = model->kv_shape(kernels::DType::kF32, kernels::DType::kF32),
-                             .pool = &pool,
-                             .kernels = &kernels,
-                             .slots = model->trained_slots()};
+                             .slots = model->trained_slots(),
+                             .compute = {.kernels = &kernels, .pool = &pool}};
     store = std::move(kv::make_store({"bounded", {}}, setup)).value();
   }
 

@@ -297,7 +297,7 @@ std::vector<float> feed_store(Toy& toy, const std::string& strategy, kernels::DT
                               std::span<const Token> tokens, size_t piece) {
   kv::Setup setup = {.shape = {.max_tokens = 100, .k_type = type, .v_type = type},
                      .layers = toy.model->kv_layers()};
-  if (strategy == "tiered") setup.tier = kv::parse_spec("ram:unit=8,size=64MiB").value();
+  if (strategy == "tiered") setup.tier.spec = kv::parse_spec("ram:unit=8,size=64MiB").value();
   const auto made = kv::make_store(*kv::parse_spec(strategy), setup);
   EXPECT_TRUE(made.ok()) << (made.ok() ? "" : made.error().message);
   kv::Store& store = **made;

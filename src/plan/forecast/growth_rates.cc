@@ -69,9 +69,9 @@ base::Result<kv::GrowthRates> measure_growth(const model::Config& config, const 
       std::min<uint64_t>(setup.shape.max_tokens, kMostBytes / std::max<uint64_t>(1, token_bytes));
   const uint32_t unit = std::max<uint32_t>(1, static_cast<uint32_t>(most) / kGrowths);
   kv::Setup own = setup;
-  own.tier.reset();
+  own.tier.spec.reset();
   own.shape.max_tokens = unit * kGrowths;
-  own.select = {};  // growing is the layout's, and rates are of rows that are all read
+  own.select.spec = {};  // growing is the layout's, and rates are of rows that are all read
   KVICK_TRY(const std::unique_ptr<kv::Store> store,
             kv::make_store({.name = "bmc", .options = {{"r", std::to_string(unit)}}}, own));
   AttentionBlock block(config, *store, workspace, clock);

@@ -44,7 +44,7 @@ TEST(MeasureGrowth, ChargesNothingForSpareRowsThatOurKernelsPassOver) {
 
 TEST(MeasureGrowth, SaysWhenThereIsNoRoom) {
   Machinery m("upfront", 1);
-  m.setup.max_bytes = 100;
+  m.setup.limits.max_bytes = 100;
   const auto rates = measure_growth(m.config, m.setup, m.workspace);
   ASSERT_FALSE(rates.ok());
   EXPECT_NE(rates.error().message.find("no room to measure"), std::string::npos);

@@ -95,7 +95,7 @@ base::Result<SampleModel> make_sample(const ModelSize& size, uint32_t layers,
 base::Result<Sample> Sample::make(SampleModel model, const kv::Spec& spec, kv::Setup setup,
                                   model::Workspace& workspace, base::Clock clock) {
   setup.shape.layers = model.model->config().layer_count();
-  setup.max_bytes = UINT64_MAX;
+  setup.limits.max_bytes = UINT64_MAX;
   KVICK_TRY(std::unique_ptr<kv::Store> store, kv::make_store(spec, setup));
   return Sample(std::move(model), std::move(store), workspace, clock);
 }

@@ -14,11 +14,25 @@ target_compile_features(kvick_library PUBLIC cxx_std_20)
 target_link_libraries(kvick_library PRIVATE kvick_engine)
 target_link_options(kvick_library PRIVATE -Wl,--exclude-libs,ALL)
 
+# A plugin of strategies has kvick's functions from the program that loads it.
+set(symbols ${PROJECT_SOURCE_DIR}/cmake/plugin_symbols.list)
+target_link_options(kvick PRIVATE -Wl,--dynamic-list=${symbols})
+set_property(TARGET kvick APPEND PROPERTY LINK_DEPENDS ${symbols})
+
 install(TARGETS kvick_library EXPORT kvickTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(TARGETS kvick RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/kvick DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
-install(EXPORT kvickTargets NAMESPACE kvick:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/kvick
-        FILE kvickConfig.cmake)
+foreach(header IN LISTS KVICK_STRATEGY_HEADERS)
+  get_filename_component(folder ${header} DIRECTORY)
+  install(FILES ${PROJECT_SOURCE_DIR}/src/${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/kvick/strategy/${folder})
+endforeach()
+install(FILES ${KVICK_GENERATED}/kv/strategy/interface_id.h
+        DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/kvick/strategy/kv/strategy)
+install(EXPORT kvickTargets NAMESPACE kvick:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/kvick)
+set(KVICK_STRATEGY_INCLUDES ${CMAKE_INSTALL_INCLUDEDIR}/kvick/strategy)
+configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/kvickConfig.cmake.in ${PROJECT_BINARY_DIR}/kvickConfig.cmake
+  INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/kvick PATH_VARS KVICK_STRATEGY_INCLUDES)
+install(FILES ${PROJECT_BINARY_DIR}/kvickConfig.cmake DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/kvick)
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/kvickConfigVersion.cmake
                                  COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/kvickConfigVersion.cmake

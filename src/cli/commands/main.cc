@@ -4,14 +4,39 @@
 #include <exception>
 #include <fmt/format.h>
 #include <new>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "base/cpu.h"
 #include "cli/commands/commands.h"
+#include "cli/options/engine_options.h"
+#include "kv/registry/plugin.h"
 
 namespace {
 
+// Strategies of plugins are rows of the table that the options' help lists, so they are added
+// before the line is parsed.
+kvick::base::Status<> load_plugins(int argc, char** argv) {
+  constexpr std::string_view kOption = "--kv-plugin";
+  for (int i = 1; i < argc; ++i) {
+    std::string_view word = argv[i];
+    if (word == kOption && i + 1 < argc)
+      word = argv[i + 1];
+    else if (word.starts_with(std::string(kOption) + "="))
+      word.remove_prefix(kOption.size() + 1);
+    else
+      continue;
+    KVICK_TRY_VOID(kvick::kv::load_plugin(std::string(word)));
+  }
+  return kvick::base::Done{};
+}
+
 int run_command(int argc, char** argv) {
+  if (const auto loaded = load_plugins(argc, argv); !loaded.ok())
+    return kvick::cli::refuse(loaded.error());
   kvick::cli::Common common;
+  std::vector<std::string> plugins;
   const kvick::cli::ProgramText text = {
       .name = "kvick",
       .summary =
@@ -29,6 +54,12 @@ int run_command(int argc, char** argv) {
     program.add_flag("--json", common.json,
                      "print one JSON object on stdout, everything else on stderr");
     program.add_flag("--quiet", common.quiet, "no progress and no notes on stderr");
+    program
+        .add_option(
+            "--kv-plugin", plugins,
+            "a shared library with more strategies for --kv, as docs/guides/own-strategy.md "
+            "says; may be given several times")
+        .takes_one();
     kvick::cli::add_run(program, common);
     kvick::cli::add_serve(program, common);
     kvick::cli::add_bench(program, common);

@@ -23,15 +23,34 @@ Strategy sliding_strategy();    // sliding.cc
 Strategy bounded_strategy();    // bounded.cc
 Strategy tiered_strategy();     // tiered.cc
 
-std::span<const Strategy> strategies() {
-  static const Strategy rows[] = {
-      virtual_strategy(), bmc_strategy(),     iterative_strategy(), upfront_strategy(),
-      paged_strategy(),   sliding_strategy(), bounded_strategy(),   tiered_strategy(),
-  };
+namespace {
+
+constexpr size_t kMostStrategies = 64;
+
+// Never moves: others keep pointers into it.
+std::vector<Strategy>& table() {
+  static std::vector<Strategy> rows = [] {
+    std::vector<Strategy> all;
+    all.reserve(kMostStrategies);
+    all = {virtual_strategy(), bmc_strategy(),     iterative_strategy(), upfront_strategy(),
+           paged_strategy(),   sliding_strategy(), bounded_strategy(),   tiered_strategy()};
+    return all;
+  }();
   return rows;
 }
 
-namespace {
+// A name must be one word of a spec; a store must be made in one way.
+base::Status<> check_row(const Strategy& row) {
+  constexpr std::string_view kLetters = "abcdefghijklmnopqrstuvwxyz0123456789_";
+  if (row.name.empty() || row.name.find_first_not_of(kLetters) != std::string_view::npos)
+    return base::fail("a strategy named {}: names have small letters, digits and _ only",
+                      quote(row.name));
+  if (find_strategy(row.name) != nullptr)
+    return base::fail("there is a strategy named {} already", row.name);
+  if ((row.make == nullptr) == (row.make_rows == nullptr) || row.cost == nullptr)
+    return base::fail("strategy {} needs cost, and either make or make_rows", row.name);
+  return base::Done{};
+}
 
 // What max_tokens of one sequence may take: more than any processor can address.
 constexpr uint64_t kMostBytes = uint64_t{1} << 48;
@@ -178,6 +197,23 @@ base::Status<> check_ranges(const Setup& setup) {
 }
 
 }  // namespace
+
+std::span<const Strategy> strategies() { return table(); }
+
+base::Status<> add_strategies(std::span<const Strategy> rows) {
+  if (rows.size() > kMostStrategies - table().size())
+    return base::fail("{} strategies more than the {} that there are: at most {} in all",
+                      rows.size(), table().size(), kMostStrategies);
+  const size_t before = table().size();
+  for (const Strategy& row : rows) {
+    if (auto fits = check_row(row); !fits.ok()) {
+      table().erase(table().begin() + static_cast<std::ptrdiff_t>(before), table().end());
+      return fits;
+    }
+    table().push_back(row);
+  }
+  return base::Done{};
+}
 
 const Strategy* find_strategy(std::string_view name) {
   for (const Strategy& strategy : strategies())

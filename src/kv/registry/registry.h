@@ -11,6 +11,9 @@
 namespace kvick::kv {
 
 const Strategy* find_strategy(std::string_view name);
+// Adds rows at the end of the table: all, or none and an error that says why. Once a program has
+// several threads or stores it is too late: the table is read without a lock.
+base::Status<> add_strategies(std::span<const Strategy> rows);
 // Where nobody names one: the first for a model with or without a memory of slots and, without one,
 // for rows in a slower tier or in memory.
 const Strategy& default_strategy(bool memory, bool tier);

@@ -1,5 +1,5 @@
 # Installs kvick into an empty prefix, builds the example against it as a stranger would, and runs it on a small model
-# (on the default one if KVICK_TEST_MODEL names it).
+# (on the default one if KVICK_TEST_MODEL names it). A strategy that is built the same way answers what `virtual` does.
 function(run)
   execute_process(COMMAND ${ARGN} RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE output)
   if(NOT status EQUAL 0)
@@ -20,4 +20,13 @@ endif()
 run(${WORK}/build/ask ${model} "What is the capital of France?")
 if(output STREQUAL "")
   message(FATAL_ERROR "the example answered nothing")
+endif()
+
+set(ask ${WORK}/prefix/bin/kvick --kv-plugin ${WORK}/build/doubling.so --quiet run -m ${model} --temp 0 -n 24
+  -p "What is the capital of France?")
+run(${ask} --kv virtual)
+set(expected "${output}")
+run(${ask} --kv doubling:first=3)
+if(NOT output STREQUAL expected)
+  message(FATAL_ERROR "the strategy built outside answers\n${output}\nand not\n${expected}")
 endif()

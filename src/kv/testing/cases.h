@@ -2,14 +2,12 @@
 // What the conformance tests try: strategies, their options and element types.
 
 #include <cctype>
-#include <cstdlib>
 #include <gtest/gtest.h>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
-#include "kv/registry/plugin.h"
 #include "kv/testing/memory.h"
+#include "kv/testing/plugin.h"
 #include "kv/testing/policies.h"
 
 namespace kvick::kv::test {
@@ -40,18 +38,6 @@ inline void PrintTo(const Case& test, std::ostream* out) {  // NOLINT: googletes
   if (test.aging)
     *out << " old " << kernels::dtype_info(test.aging->k_type).name << " "
          << kernels::dtype_info(test.aging->v_type).name;
-}
-
-// Strategies of a plugin are tested like the others: the environment variable KVICK_TEST_PLUGIN
-// names it.
-inline void add_plugin_of_environment() {
-  static const bool once = [] {
-    if (const char* file = std::getenv("KVICK_TEST_PLUGIN"))
-      if (const auto loaded = load_plugin(file); !loaded.ok())
-        throw std::runtime_error(loaded.error().message);
-    return true;
-  }();
-  (void)once;
 }
 
 inline std::vector<std::string> specs() {

@@ -1,11 +1,13 @@
 #include "engine/artifacts/predictor_file.h"
 
+#include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <gtest/gtest.h>
 #include <random>
 
+#include "engine/artifacts/predictor_cache.h"
 #include "engine/core/test_engine.h"
 
 namespace kvick::engine {
@@ -145,13 +147,13 @@ struct File {
   std::string path;
 };
 
-TEST(PredictorFile, OfAnotherModelIsRefused) {
-  const auto engine = tiny_engine(128);
-  const model::Config& config = engine->model().config();
-  PredictorFile file = random_file(kv::PredictorForm::kRandom, 3);
-  file.model = engine->identity();
+// A predictor of the shape that the engine's model needs.
+PredictorFile file_for(const Engine& engine, unsigned seed) {
+  const model::Config& config = engine.model().config();
+  PredictorFile file = random_file(kv::PredictorForm::kRandom, seed);
+  file.model = engine.identity();
   kv::PredictorShape& shape = file.predictor.shape;
-  ASSERT_EQ(config.layer_count(), shape.layers);
+  EXPECT_EQ(config.layer_count(), shape.layers);
   const model::LayerConfig& layer = config.layers.front();
   shape.heads = layer.heads, shape.kv_heads = layer.kv_heads;
   shape.head_dim = layer.k_dim, shape.dim = config.dim;
@@ -159,6 +161,14 @@ TEST(PredictorFile, OfAnotherModelIsRefused) {
     layer.q.resize(size_t{shape.heads} * shape.rank * shape.inputs());
     layer.k.resize(size_t{shape.kv_heads} * shape.rank * shape.inputs());
   }
+  return file;
+}
+
+TEST(PredictorFile, OfAnotherModelIsRefused) {
+  const auto engine = tiny_engine(128);
+  const model::Config& config = engine->model().config();
+  const PredictorFile file = file_for(*engine, 3);
+  const kv::PredictorShape& shape = file.predictor.shape;
   const File on_disk("foreign.kvp");
   ASSERT_TRUE(write_predictor(on_disk.path, file).ok());
   const auto read = read_predictor(on_disk.path, engine->identity(), config);
@@ -177,6 +187,25 @@ TEST(PredictorFile, OfAnotherModelIsRefused) {
             std::string::npos);
   EXPECT_NE(read_predictor("/nowhere.kvp", other, config).error().message.find("/nowhere.kvp"),
             std::string::npos);
+}
+
+TEST(PredictorCache, ReadsAFileAgainOnlyIfItHasChanged) {
+  const auto engine = tiny_engine(128);
+  const model::Config& config = engine->model().config();
+  const File on_disk("cached.kvp");
+  PredictorCache cache;
+  const auto read = [&] { return cache.read(on_disk.path, engine->identity(), config); };
+  EXPECT_FALSE(read().ok());
+  ASSERT_TRUE(write_predictor(on_disk.path, file_for(*engine, 3)).ok());
+  const auto first = read().value();
+  EXPECT_EQ(first->shape.seed, 3u);
+  EXPECT_EQ(read().value(), first);
+  ASSERT_TRUE(write_predictor(on_disk.path, file_for(*engine, 4)).ok());
+  std::filesystem::last_write_time(
+      on_disk.path, std::filesystem::file_time_type::clock::now() + std::chrono::seconds(2));
+  EXPECT_EQ(read().value()->shape.seed, 4u);
+  std::filesystem::remove(on_disk.path);
+  EXPECT_FALSE(read().ok());
 }
 
 }  // namespace

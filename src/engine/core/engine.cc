@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "engine/artifacts/predictor_file.h"
 #include "engine/artifacts/ranges_file.h"
 #include "kernels/probe/probe.h"
 #include "kv/registry/policies.h"
@@ -210,7 +209,7 @@ base::Result<std::shared_ptr<const kv::Predictor>> Engine::predictor(
     const KvOptions& resolved) const {
   const auto file = resolved.select.options.find("file");
   if (file == resolved.select.options.end()) return std::shared_ptr<const kv::Predictor>();
-  return read_predictor(file->second, identity_, model_->config());
+  return predictors_.read(file->second, identity_, model_->config());
 }
 
 base::Status<> Engine::check_kv(const KvOptions& options) const {

@@ -16,6 +16,7 @@
 #include "base/result.h"
 #include "base/thread_pool.h"
 #include "engine/artifacts/identity.h"
+#include "engine/artifacts/predictor_cache.h"
 #include "engine/core/kv_options.h"
 #include "kv/registry/registry.h"
 #include "kv/strategy/facet_calls.h"
@@ -126,6 +127,7 @@ class Engine {
   PromptArithmetic prompt_arithmetic_ = PromptArithmetic::kExact;
   // What was measured, by context and element types.
   using Measured = std::tuple<uint32_t, kernels::DType, kernels::DType>;
+  mutable PredictorCache predictors_;
   mutable std::mutex growth_rates_mutex_;
   mutable std::map<Measured, kv::GrowthRates> growth_rates_;
   std::unique_ptr<base::ThreadPool> pool_;

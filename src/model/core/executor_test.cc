@@ -33,7 +33,7 @@ struct Fixture : Runner {
 
   std::vector<Token> tokens = tokens_of(40, 5, model->config().vocab);
   kv::SeqId seq = store->open({}).seq;
-  Executor executor{*model, Workspace(pool, kernels)};
+  Workspace workspace{pool, kernels};  // by hand
 };
 
 // The slow twin: begin, forward and commit by hand.

@@ -1,5 +1,6 @@
 #include "model/core/executor.h"
 
+#include <array>
 #include <numeric>
 
 #include "model/core/test_runner.h"
@@ -162,7 +163,8 @@ TEST(Executor, EndsAStepByItsCommit) {
   const Slot prompt = f.slot(f.tokens);
   auto step = f.executor.run(*f.store, {.slots = {&prompt, 1}}, {});
   ASSERT_TRUE(step.ok());
-  EXPECT_EQ(step->all().rows, std::vector{every(40)});
+  ASSERT_EQ(step->all().rows.size(), 1u);
+  EXPECT_EQ(step->all().rows[0], every(40));
   step->commit(step->all());
   EXPECT_THROW(step->commit(step->all()), base::Bug);
   EXPECT_THROW(step->rows(), base::Bug);

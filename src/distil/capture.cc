@@ -78,14 +78,12 @@ base::Result<Capture> Capture::make(engine::Engine& engine, uint32_t window) {
 base::Status<> Capture::read(std::span<const engine::Token> tokens, LayerVisitor visit) {
   const model::Slot slot = {
       .seq = store_->open({}).seq, .past = 0, .tokens = tokens, .parents = {}};
-  const model::Batch batch = {.slots = {&slot, 1}};
-  const std::vector<kv::Slot> slots = model::kv_slots(batch);
   {
-    auto step = store_->begin({.slots = slots});
+    auto step = executor_.begin(*store_, {.slots = {&slot, 1}});
     if (!step.ok()) return fail("no room for {} tokens: {}", tokens.size(), step.error().what);
-    CaptureStep capture(**step, engine_->model().config(), static_cast<uint32_t>(tokens.size()),
-                        {x_, q_, k_}, visit);
-    engine_->model().forward(batch, capture, workspace_, {}, nullptr);
+    CaptureStep capture(step->rows(), executor_.model().config(),
+                        static_cast<uint32_t>(tokens.size()), {x_, q_, k_}, visit);
+    step->forward({}, capture);
     capture.finish();
   }
   store_->close(slot.seq);

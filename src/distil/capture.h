@@ -32,11 +32,10 @@ class Capture {
 
  private:
   Capture(engine::Engine& engine, std::unique_ptr<kv::Store> store)
-      : engine_(&engine), store_(std::move(store)), workspace_(engine.make_workspace()) {}
+      : store_(std::move(store)), executor_(engine.make_executor()) {}
 
-  engine::Engine* engine_;
   std::unique_ptr<kv::Store> store_;
-  model::Workspace workspace_;
+  model::Executor executor_;
   std::vector<float> x_, q_, k_;
 };
 

@@ -50,15 +50,13 @@ TEST(Capture, VisitsEachLayerWithItsKeysItsQueriesAndWhatTheyAreMadeFrom) {
   // The keys are those that a cache of the same tokens keeps.
   auto store = engine->make_store(engine::parse_kv_options("iterative", "f32").value()).value();
   const model::Slot slot = {.seq = store->open({}).seq, .past = 0, .tokens = text, .parents = {}};
-  const model::Batch batch = {.slots = {&slot, 1}};
-  auto step = store->begin({.slots = model::kv_slots(batch)}).value();
-  model::Workspace workspace(engine->pool(), engine->kernels());
-  engine->model().forward(batch, *step, workspace, {}, nullptr);
+  model::Executor executor = engine->make_executor();
+  auto step = executor.run(*store, {.slots = {&slot, 1}}, {}).value();
   base::Arena scratch;
   kernels::View view;
   for (uint32_t layer = 0; layer < config.layer_count(); ++layer)
     for (uint32_t head = 0; head < config.layers.front().kv_heads; ++head) {
-      step->view({.slot = 0, .layer = layer, .head = head}, scratch, view);
+      step.rows().view({.slot = 0, .layer = layer, .head = head}, scratch, view);
       const auto* k = reinterpret_cast<const float*>(view.fresh.k);
       for (uint32_t t = 0; t < 40; ++t)
         for (uint32_t d = 0; d < config.layers.front().k_dim; ++d)

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include "base/memory.h"
-#include "model/core/workspace.h"
 
 namespace kvick::parity {
 namespace {
@@ -83,16 +82,12 @@ std::vector<float> logits_of(engine::Engine& engine, const std::vector<Token>& i
   kv.k_type = kv.v_type = cache;
   const auto store = must(engine.make_store(kv));
   const model::Slot slot = {.seq = store->open({}).seq, .past = 0, .tokens = ids, .parents = {}};
-  const model::Batch batch = {.slots = {&slot, 1}};
-  const std::vector<kv::Slot> slots = model::kv_slots(batch);
-  auto step = store->begin({.slots = slots});
-  KVICK_CHECK(step.ok(), "no room for {} tokens", ids.size());
   std::vector<uint32_t> wanted(ids.size());
   for (uint32_t i = 0; i < wanted.size(); ++i) wanted[i] = i;
-  std::vector<float> logits(ids.size() * engine.model().config().vocab);
-  model::Workspace workspace(engine.pool(), engine.kernels());
-  engine.model().forward(batch, **step, workspace, wanted, logits.data());
-  return logits;
+  model::Executor executor = engine.make_executor();
+  KVICK_CHECK(executor.run(*store, {.slots = {&slot, 1}}, wanted).ok(), "no room for {} tokens",
+              ids.size());
+  return {executor.logits().begin(), executor.logits().end()};
 }
 
 }  // namespace kvick::parity

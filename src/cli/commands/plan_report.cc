@@ -80,7 +80,8 @@ base::Status<> fill_plan(base::ThreadPool& pool, const kernels::Table& kernels,
                          engine::Attention attention, PlanReport& report) {
   kernels::BucketAttention library;
   model::Workspace workspace(pool, kernels);
-  if (attention == engine::Attention::kBmm) workspace.library = &library;
+  const bool bmm = attention == engine::Attention::kBmm;
+  if (bmm) workspace.library = &library;
   kv::Setup setup = setup_of(report, kernels, pool);
   // First, so that what cannot be is refused before it is measured.
   const kv::Load load = {.tokens = report.tokens, .sequences = report.batch};
@@ -106,7 +107,7 @@ base::Status<> fill_plan(base::ThreadPool& pool, const kernels::Table& kernels,
                                              .rates = report.rates,
                                              .batch = report.batch,
                                              .tokens = report.tokens},
-                                            workspace);
+                                            std::move(workspace));
   if (!predictor.ok()) return predictor.error();
   report.prefill_s = predictor->prefill_s(report.tokens);
   std::vector<kv::Spec> specs = {report.kv.spec};
@@ -119,8 +120,7 @@ base::Status<> fill_plan(base::ThreadPool& pool, const kernels::Table& kernels,
         kv::cost_of(spec, setup, {.tokens = report.tokens, .sequences = report.batch});
     if (!cost.ok() && asked) return cost.error();
     const kv::Strategy* strategy = kv::find_strategy(spec.name);
-    if (!cost.ok() || (workspace.library != nullptr && !strategy->traits.buckets && !asked))
-      continue;
+    if (!cost.ok() || (bmm && !strategy->traits.buckets && !asked)) continue;
     const plan::TokenSeconds token = predictor->token(report.tokens, spec);
     report.ways.push_back(
         {.spec = spec, .cost = *cost, .token = token, .decode_tok_s = report.batch / token.all()});

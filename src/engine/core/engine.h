@@ -20,6 +20,7 @@
 #include "engine/core/kv_options.h"
 #include "kv/registry/registry.h"
 #include "kv/strategy/facet_calls.h"
+#include "model/core/executor.h"
 #include "model/core/model.h"
 #include "text/template/chat_template.h"
 #include "text/tokenizer/tokenizer.h"
@@ -86,8 +87,10 @@ class Engine {
   // The role of a prompt's tokens in such a store. kAnswer: that of all tokens, and rows of answers
   // are as good as a prompt's. Others: they are not, and must not be taken for them.
   model::Role prompt_role(const KvOptions& options) const;
-  // For forwards of this engine's model over its stores.
+  // For attention alone over this engine's stores: steps of its model have make_executor.
   model::Workspace make_workspace() const;
+  // For steps of this engine's model over its stores.
+  model::Executor make_executor() const { return {*model_, make_workspace()}; }
 
   // With what was not given: for a model with a memory of slots `bounded` and f32, else f16 and
   // the first strategy, or with a slower tier the one that keeps rows there.

@@ -29,7 +29,7 @@ bool raise(float& most, const kernels::Segment& segment, bool is_v, uint32_t hea
 class Pass {
  public:
   Pass(Engine& engine, std::unique_ptr<kv::Store> store)
-      : engine_(engine), store_(std::move(store)), workspace_(engine.pool(), engine.kernels()) {
+      : store_(std::move(store)), executor_(engine.model(), {engine.pool(), engine.kernels()}) {
     const kv::Shape& shape = store_->shape();
     const size_t heads = size_t{shape.layers} * shape.kv_heads;
     seen_ = {.k = std::vector<float>(heads), .v = std::vector<float>(heads)};
@@ -39,13 +39,10 @@ class Pass {
   base::Status<> read(std::span<const Token> tokens) {
     const model::Slot slot = {
         .seq = store_->open({}).seq, .past = 0, .tokens = tokens, .parents = {}};
-    const model::Batch batch = {.slots = {&slot, 1}};
-    const std::vector<kv::Slot> slots = model::kv_slots(batch);
     {
-      auto step = store_->begin({.slots = slots});
+      auto step = executor_.run(*store_, {.slots = {&slot, 1}}, {});
       if (!step.ok()) return fail("no room for {} tokens: {}", tokens.size(), step.error().what);
-      engine_.model().forward(batch, **step, workspace_, {}, nullptr);
-      KVICK_TRY_VOID(look(**step));
+      KVICK_TRY_VOID(look(step->rows()));
     }
     store_->close(slot.seq);
     return base::Done{};
@@ -70,9 +67,8 @@ class Pass {
     return base::Done{};
   }
 
-  Engine& engine_;
   std::unique_ptr<kv::Store> store_;
-  model::Workspace workspace_;
+  model::Executor executor_;
   kv::StaticRanges seen_;
 };
 

@@ -22,16 +22,14 @@ kv::StaticRanges naive(Engine& engine, std::span<const Token> text) {
   KvOptions kv = parse_kv_options("iterative", "f32").value();
   auto store = engine.make_store(kv).value();
   const model::Slot slot = {.seq = store->open({}).seq, .past = 0, .tokens = text, .parents = {}};
-  const model::Batch batch = {.slots = {&slot, 1}};
-  auto step = store->begin({.slots = model::kv_slots(batch)}).value();
-  model::Workspace workspace(engine.pool(), engine.kernels());
-  engine.model().forward(batch, *step, workspace, {}, nullptr);
+  model::Executor executor = engine.make_executor();
+  auto step = executor.run(*store, {.slots = {&slot, 1}}, {}).value();
   kv::StaticRanges most;
   base::Arena scratch;
   kernels::View view;
   for (uint32_t layer = 0; layer < store->shape().layers; ++layer)
     for (uint32_t head = 0; head < store->shape().kv_heads; ++head) {
-      step->view({.slot = 0, .layer = layer, .head = head}, scratch, view);
+      step.rows().view({.slot = 0, .layer = layer, .head = head}, scratch, view);
       const auto* k = reinterpret_cast<const float*>(view.fresh.k);
       const auto* v = reinterpret_cast<const float*>(view.fresh.v);
       const size_t n = text.size() * store->shape().head_dim;

@@ -36,10 +36,7 @@ using Windows = std::span<const std::span<const Token>>;
 class Reader {
  public:
   Reader(Engine& engine, std::unique_ptr<kv::Store> store, model::Role role)
-      : engine_(engine),
-        store_(std::move(store)),
-        workspace_(engine.make_workspace()),
-        role_(role) {}
+      : store_(std::move(store)), executor_(engine.make_executor()), role_(role) {}
 
   // With so many windows.
   void restart(size_t lanes) {
@@ -57,21 +54,13 @@ class Reader {
                        .past = past_,
                        .tokens = windows[lane].subspan(begin, n),
                        .parents = {},
-                       .role = role_});
-    const model::Batch batch = {.slots = slots};
-    std::vector<kv::Slot> of_store = model::kv_slots(batch);
-    for (kv::Slot& each : of_store) each.tokens = {};  // nobody will ask for these again
+                       .role = role_,
+                       .reusable = false});
     const uint64_t read_before = store_->usage().read_bytes;
-    auto step = store_->begin({.slots = of_store});
-    if (!step.ok()) return fail("no room for a window: {}", step.error().what);
     std::vector<uint32_t> wanted(want ? windows.size() * n : 0);
     for (uint32_t i = 0; i < wanted.size(); ++i) wanted[i] = i;
-    logits_.resize(wanted.size() * vocab());
-    engine_.model().forward(batch, **step, workspace_, wanted, logits_.data());
-    for (const kv::SeqId lane : lanes_)
-      if (const std::string why = kv::failure(*store_, lane); !why.empty())
-        return fail("a window's rows are lost: {}", why);
-    (*step)->commit(kv::Kept::all({.slots = of_store}));
+    const auto done = executor_.advance(*store_, {.slots = slots}, wanted);
+    if (!done.ok()) return fail("no room for a window: {}", done.error().what);
     past_ += static_cast<uint32_t>(n);
     read_bytes_ = store_->usage().read_bytes - read_before;
     return base::Done{};
@@ -79,9 +68,9 @@ class Reader {
 
   // Of the token-th of those that were just read.
   std::span<const float> logits(size_t token) const {
-    return std::span(logits_).subspan(token * vocab(), vocab());
+    const size_t vocab = executor_.model().outputs();
+    return executor_.logits().subspan(token * vocab, vocab);
   }
-  // Of one window.
   // Of one window, in all tiers.
   uint64_t held_bytes() const {
     const kv::Usage usage = store_->usage();
@@ -91,15 +80,12 @@ class Reader {
   uint64_t read_bytes() const { return read_bytes_ / lanes_.size(); }
 
  private:
-  size_t vocab() const { return engine_.model().config().vocab; }
-  Engine& engine_;
   std::unique_ptr<kv::Store> store_;
-  model::Workspace workspace_;
+  model::Executor executor_;
   model::Role role_;  // of all tokens
   std::vector<kv::SeqId> lanes_;
   uint32_t past_ = 0;
   uint64_t read_bytes_ = 0;
-  std::vector<float> logits_;
 };
 
 struct Sums {

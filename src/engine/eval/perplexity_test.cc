@@ -18,18 +18,15 @@ std::vector<Token> text_of(size_t tokens) {
 // Of each token of a window but the last, one token at a time: [tokens][vocab].
 std::vector<float> logits_of(Engine& engine, std::span<const Token> window) {
   const auto store = std::move(engine.make_store({})).value();
-  model::Workspace workspace(engine.pool(), engine.kernels());
+  model::Executor executor = engine.make_executor();
   const kv::SeqId seq = store->open({}).seq;
   const size_t vocab = engine.model().config().vocab;
   std::vector<float> logits((window.size() - 1) * vocab);
   for (uint32_t i = 0; i + 1 < window.size(); ++i) {
     const model::Slot slot = {.seq = seq, .past = i, .tokens = window.subspan(i, 1), .parents = {}};
-    const model::Batch batch = {.slots = {&slot, 1}};
-    const auto slots = model::kv_slots(batch);
-    auto step = std::move(store->begin({.slots = slots})).value();
     const uint32_t first = 0;
-    engine.model().forward(batch, *step, workspace, {&first, 1}, logits.data() + i * vocab);
-    step->commit(kv::Kept::all({.slots = slots}));
+    EXPECT_TRUE(executor.advance(*store, {.slots = {&slot, 1}}, {&first, 1}).ok());
+    std::ranges::copy(executor.logits(), logits.data() + i * vocab);
   }
   return logits;
 }

@@ -33,17 +33,16 @@ class Count {
 // The rounds of one case on its store.
 class Rounds {
  public:
-  Rounds(Engine& engine, kv::Store& store, model::Workspace& workspace, const Case& what,
+  Rounds(Engine& engine, kv::Store& store, model::Executor& executor, const Case& what,
          const SpeedOptions& options, Count& count)
       : engine_(engine),
         store_(store),
-        workspace_(workspace),
+        executor_(executor),
         what_(what),
         clock_(options.clock),
         prompt_role_(engine.prompt_role(options.kv)),
         count_(count),
-        random_(1),
-        logits_(size_t{what.parallel} * engine.model().config().vocab) {}
+        random_(1) {}
 
   base::Result<Measurement> run(uint32_t repeats) {
     Measurement result = {.what = what_, .tok_s = {}, .usage = {}};
@@ -101,8 +100,12 @@ class Rounds {
       std::vector<Token> tokens(std::min(count, Session::kPrefillChunk));
       for (Token& t : tokens) t = token();
       count -= static_cast<uint32_t>(tokens.size());
-      const model::Slot slot = {
-          .seq = seq, .past = past, .tokens = tokens, .parents = {}, .role = prompt_role_};
+      const model::Slot slot = {.seq = seq,
+                                .past = past,
+                                .tokens = tokens,
+                                .parents = {},
+                                .role = prompt_role_,
+                                .reusable = false};
       const auto last = static_cast<uint32_t>(tokens.size() - 1);
       KVICK_TRY_VOID(forward({.slots = {&slot, 1}}, {&last, count == 0 ? 1U : 0U}));
       past += static_cast<uint32_t>(tokens.size());
@@ -117,8 +120,11 @@ class Rounds {
     for (uint32_t step = 0; step < what_.tokens; ++step) {
       for (uint32_t i = 0; i < seqs.size(); ++i) {
         tokens[i] = token();
-        slots[i] = {
-            .seq = seqs[i], .past = what_.depth + step, .tokens = {&tokens[i], 1}, .parents = {}};
+        slots[i] = {.seq = seqs[i],
+                    .past = what_.depth + step,
+                    .tokens = {&tokens[i], 1},
+                    .parents = {},
+                    .reusable = false};
         wanted[i] = i;
       }
       KVICK_TRY_VOID(forward({.slots = slots}, wanted));
@@ -127,21 +133,14 @@ class Rounds {
   }
 
   base::Status<> forward(const model::Batch& batch, std::span<const uint32_t> wanted) {
-    std::vector<kv::Slot> slots = model::kv_slots(batch);
-    for (kv::Slot& slot : slots) slot.tokens = {};  // nobody will ask for these again
-    auto step = store_.begin({.slots = slots});
-    if (!step.ok()) return fail("no room in the cache: {}", step.error().what);
-    engine_.model().forward(batch, **step, workspace_, wanted, logits_.data());
-    for (const kv::Slot& slot : slots)
-      if (const std::string why = kv::failure(store_, slot.seq); !why.empty())
-        return fail("a sequence's rows are lost: {}", why);
-    (*step)->commit(kv::Kept::all({.slots = slots}));
+    const auto done = executor_.advance(store_, batch, wanted);
+    if (!done.ok()) return fail("no room in the cache: {}", done.error().what);
     return base::Done{};
   }
 
   Engine& engine_;
   kv::Store& store_;
-  model::Workspace& workspace_;
+  model::Executor& executor_;
   const Case& what_;
   base::Clock clock_;
   model::Role prompt_role_;
@@ -149,7 +148,6 @@ class Rounds {
   std::mt19937 random_;
   Seqs filled_;
   uint64_t forked_bytes_ = 0;
-  std::vector<float> logits_;
 };
 
 base::Status<> check(const Engine& engine, std::span<const Case> cases,
@@ -187,12 +185,12 @@ std::vector<Case> cases_of(const Sweep& sweep) {
 base::Result<std::vector<Measurement>> measure_speed(Engine& engine, std::span<const Case> cases,
                                                      const SpeedOptions& options) {
   KVICK_TRY_VOID(check(engine, cases, options));
-  model::Workspace workspace = engine.make_workspace();
+  model::Executor executor = engine.make_executor();
   Count count(cases, options);
   std::vector<Measurement> results;
   for (const Case& what : cases) {
     KVICK_TRY(const std::unique_ptr<kv::Store> store, engine.make_store(options.kv));
-    Rounds rounds(engine, *store, workspace, what, options, count);
+    Rounds rounds(engine, *store, executor, what, options, count);
     KVICK_TRY(Measurement result, rounds.run(options.repeats));
     results.push_back(std::move(result));
   }

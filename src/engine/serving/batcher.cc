@@ -41,7 +41,7 @@ Batcher::Batcher(Engine& engine, const BatcherOptions& options, StoreSet stores)
       options_(options),
       stores_(std::move(stores)),
       files_(engine, options.files, options.file_seconds),
-      workspace_(engine.make_workspace()),
+      executor_(engine.make_executor()),
       pace_(options.step_seconds, options.most_step_tokens),
       speculation_(engine, options.clock) {}
 

@@ -16,7 +16,7 @@
 #include "engine/sharing/pace.h"
 #include "engine/sharing/preemption.h"
 #include "engine/speculation/speculation.h"
-#include "model/core/workspace.h"
+#include "model/core/executor.h"
 
 namespace kvick::engine {
 
@@ -52,7 +52,7 @@ class Batcher {
     uint32_t tokens;
     bool logits;              // the last of them is the lane's last
     Guesses guesses = {};     // behind it
-    size_t first_logits = 0;  // row of logits_ of the last token; those of guesses follow
+    size_t first_logits = 0;  // row of the last token's; those of guesses follow
     uint32_t reports = 0;     // rows before that one, for the reports of the prompt's next tokens
     std::vector<uint32_t> kept = {};    // with guesses: of the last token and them
     std::vector<Written> written = {};  // with guesses: what came of them
@@ -111,7 +111,7 @@ class Batcher {
                                                               std::vector<Work>& work);
   void plan_answers(Group& group, std::vector<Work>& work) const;
   void plan_prompt(Group& group, uint32_t& left, std::vector<Work>& work) const;
-  void compute(std::span<Work> work, const model::Batch& batch, kv::Step& step);
+  std::vector<uint32_t> wanted_by(std::span<Work> work);
   void count_step(std::span<const Work> work, double seconds);
   void settle(std::span<Work> work, std::span<Group* const> lost);
   std::vector<Group*> lost_groups(const Shelf& shelf) const;
@@ -138,12 +138,12 @@ class Batcher {
   StoreSet stores_;
   MemoryAsk wanted_;  // of others, in this step
   FileTier files_;
-  model::Workspace workspace_;
+  model::Executor executor_;
   Pace pace_;
   Speculation speculation_;
-  Groups waiting_, running_;  // by order
-  Groups ended_;              // whose on_end has thrown
-  std::vector<float> logits_;
+  Groups waiting_, running_;        // by order
+  Groups ended_;                    // whose on_end has thrown
+  std::vector<float> fork_logits_;  // [lanes that are forked in this step][vocab]
   Metrics counts_;
 };
 

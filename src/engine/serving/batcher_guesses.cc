@@ -84,7 +84,7 @@ void Batcher::verify_guesses(std::span<Work> work) {
       if (one.guesses.size() == 0) continue;
       Lane& lane = one.group->lanes[one.lane];
       const auto logits =
-          std::span(logits_).subspan(one.first_logits * vocab, (one.guesses.size() + 1) * vocab);
+          executor_.logits().subspan(one.first_logits * vocab, (one.guesses.size() + 1) * vocab);
       try {
         one.kept = verify(*lane.writer, one.guesses.tree, logits,
                           {.committed = lane.committed, .most = one.group->shelf->most_tokens},

@@ -144,11 +144,13 @@ base::Result<std::vector<Group*>, kv::Shortage> Batcher::compute_all(Shelf& shel
   fresh.reserve(work.size());
   for (const Work& one : work) {
     const Lane& lane = one.group->lanes[one.lane];
+    const model::Role role = one.group->role_of(lane);
     model::Slot slot = {.seq = *lane.seq,
                         .past = lane.committed,
                         .tokens = std::span(lane.tokens).subspan(lane.committed, one.tokens),
                         .parents = {},
-                        .role = one.group->role_of(lane)};
+                        .role = role,
+                        .reusable = role == shelf.prompt_role};
     if (one.guesses.size() > 0) {
       const FreshTokens& rows = fresh.emplace_back(slot.tokens.back(), one.guesses.tree);
       slot.tokens = rows.tokens;
@@ -157,24 +159,22 @@ base::Result<std::vector<Group*>, kv::Shortage> Batcher::compute_all(Shelf& shel
     slots.push_back(slot);
   }
   const double began = options_.clock();
-  const model::Batch batch = {.slots = slots};
-  std::vector<kv::Slot> kv_slots = model::kv_slots(batch);
-  for (size_t i = 0; i < slots.size(); ++i)
-    if (slots[i].role != shelf.prompt_role) kv_slots[i].tokens = {};  // no rows for prompts
-  KVICK_TRY(const auto step,
-            shelf.change([&](kv::Store& store) { return store.begin({.slots = kv_slots}); }));
-  compute(work, batch, *step);
+  KVICK_TRY(model::Executor::Step step, shelf.change([&](kv::Store& store) {
+    return executor_.begin(store, {.slots = slots});
+  }));
+  step.forward(wanted_by(work));
   verify_guesses(work);
-  kv::Kept kept = kv::Kept::all({.slots = kv_slots});
+  kv::Kept kept = step.all();
   for (size_t i = 0; i < work.size(); ++i)
     if (work[i].guesses.size() > 0) kept.rows[i] = work[i].kept;
   std::vector<Group*> lost = lost_groups(shelf);
-  shelf.change([&](kv::Store&) { step->commit(kept); });
+  shelf.change([&](kv::Store&) { step.commit(kept); });
   count_step(work, options_.clock() - began);
   return lost;
 }
 
-void Batcher::compute(std::span<Work> work, const model::Batch& batch, kv::Step& step) {
+// Of all tokens of a step, those whose logits are wanted; notes where each one's will be.
+std::vector<uint32_t> Batcher::wanted_by(std::span<Work> work) {
   std::vector<uint32_t> wanted;
   uint32_t end = 0;
   size_t copies = 0;
@@ -193,9 +193,9 @@ void Batcher::compute(std::span<Work> work, const model::Batch& batch, kv::Step&
     end += one.guesses.size();
     if (one.logits && one.group->trunk > 0) copies += one.group->lanes.size() - 1;
   }
-  // Those of lanes that will be forked from one are copied behind the others.
-  logits_.resize((wanted.size() + copies) * engine_.model().config().vocab);
-  engine_.model().forward(batch, step, workspace_, wanted, logits_.data());
+  // Lanes that will be forked from one get copies of its logits: the samplers write over theirs.
+  fork_logits_.resize(copies * engine_.model().config().vocab);
+  return wanted;
 }
 
 void Batcher::count_step(std::span<const Work> work, double seconds) {
@@ -244,10 +244,8 @@ void Batcher::settle(std::span<Work> work, std::span<Group* const> lost) {
   };
   const size_t vocab = engine_.model().config().vocab;
   std::vector<Draw> draws;
-  const auto row = [&](size_t i) { return std::span(logits_).subspan(i * vocab, vocab); };
-  size_t copies = 0;  // rows before those of forks
+  size_t copies = 0;  // rows of fork_logits_ that are taken
   for (const Work& one : work) {
-    copies = one.first_logits + (one.logits ? one.guesses.size() + 1 : 0);
     if (one.failure) one.group->failure = one.failure;
     if (!ends(one)) attempt(*one.group, [&] { take_rows(one); });
   }
@@ -260,11 +258,13 @@ void Batcher::settle(std::span<Work> work, std::span<Group* const> lost) {
     bool goes_on = true;
     if (forks) attempt(group, [&] { goes_on = fork_lanes(group); });
     if (!goes_on || group.failure || !one.logits) continue;
-    draws.push_back({&group, one.lane, row(one.first_logits), std::move(one.written)});
+    const auto logits = executor_.logits().subspan(one.first_logits * vocab, vocab);
+    draws.push_back({&group, one.lane, logits, std::move(one.written)});
     if (!forks) continue;
     for (size_t i = 0; i < others; ++i) {
-      std::ranges::copy(row(one.first_logits), row(first_copy + i).begin());
-      draws.push_back({&group, i + 1, row(first_copy + i), {}});
+      const auto copy = std::span(fork_logits_).subspan((first_copy + i) * vocab, vocab);
+      std::ranges::copy(logits, copy.begin());
+      draws.push_back({&group, i + 1, copy, {}});
     }
   }
   // Lanes of one group come together: some may have been planned as answers, others as prompts.
@@ -295,7 +295,7 @@ void Batcher::report_prompt(const Work& work) {
   const size_t vocab = engine_.model().config().vocab;
   const size_t pieces = engine_.tokenizer().vocabulary().pieces.size();
   for (size_t row = work.first_logits - work.reports; row < work.first_logits; ++row) {
-    const auto logits = std::span(logits_).subspan(row * vocab, pieces);
+    const auto logits = executor_.logits().subspan(row * vocab, pieces);
     require_finite(logits);
     reports.push_back(report_of(logits, prompt[reports.size()], *group.job.logprobs));
   }

@@ -254,15 +254,11 @@ struct Naive {
     const auto store = std::move(engine.make_store({})).value();
     const model::Slot slot = {
         .seq = store->open({}).seq, .past = 0, .tokens = tokens, .parents = {}};
-    const model::Batch batch = {.slots = {&slot, 1}};
-    const auto slots = model::kv_slots(batch);
-    auto step = store->begin({.slots = slots});
-    std::vector<float> out(engine.model().config().vocab);
-    model::Workspace workspace = engine.make_workspace();
+    model::Executor executor = engine.make_executor();
     const auto last = static_cast<uint32_t>(tokens.size() - 1);
-    engine.model().forward(batch, **step, workspace, {&last, 1}, out.data());
-    out.resize(engine.tokenizer().vocabulary().pieces.size());
-    return out;
+    EXPECT_TRUE(executor.run(*store, {.slots = {&slot, 1}}, {&last, 1}).ok());
+    const auto out = executor.logits().first(engine.tokenizer().vocabulary().pieces.size());
+    return {out.begin(), out.end()};
   }
   std::vector<Path> search(const std::vector<Token>& prompt, size_t width, uint32_t most) const {
     std::vector<Path> beams = {{prompt, 0}};

@@ -27,9 +27,8 @@ Session::Session(Engine& engine, kv::Store& store, base::Clock clock)
     : engine_(engine),
       store_(store),
       clock_(clock),
-      workspace_(engine.make_workspace()),
+      executor_(engine.make_executor()),
       seq_(store.open({}).seq),
-      logits_(engine.model().config().vocab),
       speculation_(engine, clock) {}
 
 Session::~Session() {
@@ -69,19 +68,10 @@ base::Status<> Session::advance(std::span<const Token> tokens) {
                             .tokens = tokens,
                             .parents = {},
                             .role = prompt_role_};
-  const model::Batch batch = {.slots = {&slot, 1}};
-  const std::vector<kv::Slot> slots = model::kv_slots(batch);
-  const kv::Batch kv_batch = {.slots = slots};
-  auto step = store_.begin(kv_batch);
-  if (!kv::failure(store_, seq_).empty()) return lose();
-  if (!step.ok()) return fail("no room for {} more tokens: {}", tokens.size(), step.error().what);
   const auto last = static_cast<uint32_t>(tokens.size() - 1);
-  engine_.model().forward(batch, **step, workspace_, {&last, 1}, logits_.data());
-  if (!kv::failure(store_, seq_).empty()) {
-    step->reset();
-    return lose();
-  }
-  (*step)->commit(kv::Kept::all(kv_batch));
+  const auto done = executor_.advance(store_, {.slots = {&slot, 1}}, {&last, 1});
+  if (!done.ok() && !kv::failure(store_, seq_).empty()) return lose();
+  if (!done.ok()) return fail("no room for {} more tokens: {}", tokens.size(), done.error().what);
   committed_.insert(committed_.end(), tokens.begin(), tokens.end());
   return base::Done{};
 }
@@ -162,21 +152,19 @@ base::Result<bool> Session::step(Writing& writing, const Guesses& guesses) {
   const model::Slot slot = {.seq = seq_,
                             .past = static_cast<uint32_t>(committed_.size()),
                             .tokens = fresh.tokens,
-                            .parents = fresh.parents};
-  const model::Batch batch = {.slots = {&slot, 1}};
-  std::vector<kv::Slot> slots = model::kv_slots(batch);
-  if (slot.role != prompt_role_) slots[0].tokens = {};  // its rows are not those of a prompt
-  auto step = store_.begin({.slots = slots});
-  if (!step.ok()) return fail("no room for one more token: {}", step.error().what);
+                            .parents = fresh.parents,
+                            .role = model::Role::kAnswer,
+                            .reusable = prompt_role_ == model::Role::kAnswer};
   std::vector<uint32_t> wanted(fresh.tokens.size());
   std::iota(wanted.begin(), wanted.end(), 0);
-  logits_.resize(wanted.size() * engine_.model().config().vocab);
-  engine_.model().forward(batch, **step, workspace_, wanted, logits_.data());
+  auto step = executor_.run(store_, {.slots = {&slot, 1}}, wanted);
+  if (!step.ok()) return fail("no room for one more token: {}", step.error().what);
   bool goes_on = true;
-  const std::vector<uint32_t> kept = verify(
-      writing.writer, guesses.tree, logits_, {.committed = slot.past, .most = store_.most_tokens()},
-      [&](Written&& written) { return goes_on = take(writing, std::move(written)); });
-  (*step)->commit({.rows = {kept}});
+  const std::vector<uint32_t> kept =
+      verify(writing.writer, guesses.tree, executor_.logits(),
+             {.committed = slot.past, .most = store_.most_tokens()},
+             [&](Written&& written) { return goes_on = take(writing, std::move(written)); });
+  step->commit({.rows = {kept}});
   for (const uint32_t row : kept) committed_.push_back(fresh.tokens[row]);
   StepShape shape;
   shape.add(static_cast<uint32_t>(wanted.size()), slot.past);
@@ -196,8 +184,8 @@ base::Status<> Session::decode(const Request& request, Answer& answer) {
       .writer = {engine_.tokenizer(), engine_.kernels(), request.prompt, form_of(request)},
       .text = request.prompt,
       .speculator = speculation_.begin(spec_)};
-  bool goes_on =
-      take(writing, writing.writer.next(logits_, committed_.size() < store_.most_tokens()));
+  bool goes_on = take(
+      writing, writing.writer.next(executor_.logits(), committed_.size() < store_.most_tokens()));
   while (goes_on) {
     KVICK_TRY(goes_on, go_on(writing));
   }

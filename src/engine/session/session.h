@@ -71,7 +71,8 @@ class Session {
 
   base::Status<> check(const Request& request) const;
   uint32_t reuse(const std::vector<Token>& prompt);
-  // Runs tokens of a prompt through the model and commits them; logits_ is then those of the last.
+  // Runs tokens of a prompt through the model and commits them; the executor then has the logits of
+  // the last.
   base::Status<> advance(std::span<const Token> tokens);
   base::Error lose();
   base::Status<> prefill(const Request& request, uint32_t from);
@@ -85,10 +86,9 @@ class Session {
   Engine& engine_;
   kv::Store& store_;
   base::Clock clock_;
-  model::Workspace workspace_;
+  model::Executor executor_;
   kv::SeqId seq_{};
   std::vector<Token> committed_;  // what the sequence's rows hold
-  std::vector<float> logits_;     // [rows wanted][vocab]
   Speculation speculation_;
   SpecOptions spec_;
   model::Role prompt_role_ = model::Role::kAnswer;

@@ -114,10 +114,9 @@ struct ModelDrafter::Growing {
   Token last = 0;
 };
 
-ModelDrafter::ModelDrafter(const model::Model& model, std::span<const Token> outputs,
+ModelDrafter::ModelDrafter(model::Executor executor, std::span<const Token> outputs,
                            const Engine& engine, const Acceptance& acceptance, Kind first)
-    : model_(model),
-      workspace_(engine.make_workspace()),
+    : executor_(std::move(executor)),
       outputs_(outputs),
       acceptance_(acceptance),
       first_(first),
@@ -141,17 +140,17 @@ void ModelDrafter::draft(const DraftAsk& ask, DraftTree& tree) {
                      .last = ask.text.back()};
   if (growing.ground.store == nullptr || growing.shape.nodes.empty()) return;
   growing.node_of.assign(growing.shape.nodes.size(), -1);
-  const size_t outputs = model_.outputs();
+  const size_t outputs = executor_.model().outputs();
   for (uint32_t level = 0; forward_level(growing, tree, level); ++level) {
     const size_t before = tree.nodes.size();
     if (level == 0) {
-      add_children(growing, tree, -1, std::span(logits_).first(outputs));
+      add_children(growing, tree, -1, executor_.logits().first(outputs));
     } else {
       size_t row = 0;
       for (size_t i = 0; i < before; ++i)
         if (tree.nodes[i].depth == level)
           add_children(growing, tree, static_cast<int32_t>(i),
-                       std::span(logits_).subspan(row++ * outputs, outputs));
+                       executor_.logits().subspan(row++ * outputs, outputs));
     }
     if (tree.nodes.size() == before) return;
   }
@@ -180,12 +179,7 @@ bool ModelDrafter::forward_level(Growing& growing, const DraftTree& tree, uint32
                             .tokens = fresh.tokens,
                             .parents = fresh.parents};
   const model::Batch batch = {.slots = {&slot, 1}, .skipped = growing.ground.skipped};
-  const std::vector<kv::Slot> slots = model::kv_slots(batch);
-  auto step = growing.ground.store->begin({.slots = slots});
-  if (!step.ok()) return false;
-  logits_.resize(wanted.size() * model_.outputs());
-  model_.forward(batch, **step, workspace_, wanted, logits_.data());
-  return true;
+  return executor_.run(*growing.ground.store, batch, wanted).ok();  // the step is dropped
 }
 
 // The n likeliest tokens, in that order.
@@ -242,9 +236,10 @@ void ModelDrafter::add_children(Growing& growing, DraftTree& tree, int32_t paren
 
 SmallModelDrafter::SmallModelDrafter(DraftModel& small, const Engine& engine,
                                      const Acceptance& acceptance)
-    : ModelDrafter(*small.weights->model, small.weights->outputs, engine, acceptance, kModelKinds),
+    : ModelDrafter({*small.weights->model, engine.make_workspace()}, small.weights->outputs, engine,
+                   acceptance, kModelKinds),
       small_(small) {
-  workspace_.library = nullptr;  // its rows are in blocks
+  executor_.workspace().library = nullptr;  // its rows are in blocks
   small_.drafters.insert(this);
   try {
     seq_ = small.store->open({}).seq;
@@ -269,7 +264,7 @@ void SmallModelDrafter::give_up() noexcept {
   }
 }
 
-// Commits tokens of the text; logits_ are those behind the last.
+// Commits tokens of the text; the executor then has the logits behind the last.
 bool SmallModelDrafter::read(std::span<const Token> tokens) {
   constexpr size_t kChunk = 512;  // as Session::kPrefillChunk
   while (!tokens.empty()) {
@@ -278,14 +273,8 @@ bool SmallModelDrafter::read(std::span<const Token> tokens) {
                               .past = static_cast<uint32_t>(committed_.size()),
                               .tokens = chunk,
                               .parents = {}};
-    const model::Batch batch = {.slots = {&slot, 1}};
-    const std::vector<kv::Slot> slots = model::kv_slots(batch);
-    auto step = small_.store->begin({.slots = slots});
-    if (!step.ok()) return false;
     const auto last = static_cast<uint32_t>(chunk.size() - 1);
-    logits_.resize(model_.outputs());
-    model_.forward(batch, **step, workspace_, {&last, 1}, logits_.data());
-    (*step)->commit(kv::Kept::all({.slots = slots}));
+    if (!executor_.advance(*small_.store, {.slots = {&slot, 1}}, {&last, 1}).ok()) return false;
     committed_.insert(committed_.end(), chunk.begin(), chunk.end());
     tokens = tokens.subspan(chunk.size());
   }

@@ -55,9 +55,9 @@ struct DraftModel {
 // no memory.
 class ModelDrafter : public Drafter {
  public:
-  // outputs: the tokens that the model's logits are of, empty: all. acceptance: what the shape
-  // follows; kinds of ranks begin with `first`.
-  ModelDrafter(const model::Model& model, std::span<const Token> outputs, const Engine& engine,
+  // executor: of the model that guesses. outputs: the tokens that its logits are of, empty: all.
+  // acceptance: what the shape follows; kinds of ranks begin with `first`.
+  ModelDrafter(model::Executor executor, std::span<const Token> outputs, const Engine& engine,
                const Acceptance& acceptance, Kind first);
   void draft(const DraftAsk& ask, DraftTree& tree) override;
   std::vector<double> rates() const override;
@@ -74,12 +74,10 @@ class ModelDrafter : public Drafter {
     bool last = false;
     const std::vector<bool>* skipped = nullptr;
   };
-  // Logits behind the text go into logits_ unless Ground::last.
+  // The executor then has the logits behind the text, unless Ground::last.
   virtual Ground ground(const DraftAsk& ask) = 0;
 
-  const model::Model& model_;
-  model::Workspace workspace_;
-  std::vector<float> logits_;  // [rows][outputs]
+  model::Executor executor_;
 
  private:
   struct Growing;
@@ -114,7 +112,7 @@ class SmallModelDrafter final : public ModelDrafter {
 class SkipDrafter final : public ModelDrafter {
  public:
   SkipDrafter(const Engine& engine, std::vector<bool> skipped, const Acceptance& acceptance)
-      : ModelDrafter(engine.model(), {}, engine, acceptance, kSkipKinds),
+      : ModelDrafter(engine.make_executor(), {}, engine, acceptance, kSkipKinds),
         skipped_(std::move(skipped)) {}
 
  private:

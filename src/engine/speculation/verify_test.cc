@@ -140,14 +140,10 @@ TEST(Verify, RoomEndsWhereWhatIsSeenWouldChange) {
   const auto room = [&](const char* kv, const char* type, uint32_t rows, bool grow) {
     const auto store = std::move(engine->make_store(parse_kv_options(kv, type).value())).value();
     const kv::SeqId seq = store->open({}).seq;
-    model::Workspace workspace = engine->make_workspace();
+    model::Executor executor = engine->make_executor();
     const std::vector<Token> tokens(rows, 1);
     const model::Slot slot = {.seq = seq, .past = 0, .tokens = tokens, .parents = {}};
-    const model::Batch batch = {.slots = {&slot, 1}};
-    const std::vector<kv::Slot> slots = model::kv_slots(batch);
-    const auto step = std::move(store->begin({.slots = slots})).value();
-    engine->model().forward(batch, *step, workspace, {}, nullptr);
-    step->commit(kv::Kept::all({.slots = slots}));
+    EXPECT_TRUE(executor.advance(*store, {.slots = {&slot, 1}}, {}).ok());
     return draft_room(*store, seq, grow);
   };
   EXPECT_EQ(room("virtual", "", 100, false), 27u);

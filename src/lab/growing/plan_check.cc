@@ -87,7 +87,7 @@ class PlanCheck final : public Experiment {
                                                                          .rates = rates,
                                                                          .batch = 1,
                                                                          .tokens = depth},
-                                                                        workspace));
+                                                                        std::move(workspace)));
     return 1 / predictor.token(depth).all();
   }
 

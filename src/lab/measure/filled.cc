@@ -13,12 +13,10 @@ constexpr uint32_t kChunk = 256;  // tokens of a step that fills the cache
 
 Filled::Filled(engine::Engine& engine, std::unique_ptr<kv::Store> store, uint32_t batch,
                std::span<const engine::Token> text)
-    : engine_(engine),
-      store_(std::move(store)),
-      workspace_(engine.make_workspace()),
-      block_(engine.model().config(), *store_, workspace_),
-      text_(text),
-      logits_(size_t{batch} * engine.model().config().vocab) {
+    : store_(std::move(store)),
+      executor_(engine.make_executor()),
+      block_(engine.model().config(), *store_, executor_.workspace()),
+      text_(text) {
   for (uint32_t i = 0; i < batch; ++i) seqs_.push_back(store_->open({}).seq);
 }
 
@@ -50,16 +48,12 @@ base::Result<double, kv::Shortage> Filled::read(uint32_t tokens) {
     const uint32_t past = store_->length(seqs_[i]);
     for (uint32_t t = 0; t < tokens && !text_.empty(); ++t)
       mine[t] = text_[(text_.size() / seqs_.size() * i + past + t) % text_.size()];
-    slots.push_back({.seq = seqs_[i], .past = past, .tokens = mine, .parents = {}});
+    slots.push_back(
+        {.seq = seqs_[i], .past = past, .tokens = mine, .parents = {}, .reusable = false});
     last.push_back(static_cast<uint32_t>(i + 1) * tokens - 1);
   }
-  const model::Batch batch = {.slots = slots};
-  std::vector<kv::Slot> kv_slots = model::kv_slots(batch);
-  for (kv::Slot& slot : kv_slots) slot.tokens = {};  // nobody will ask for these again
   const double start = base::steady_seconds();
-  KVICK_TRY(std::unique_ptr<kv::Step> step, store_->begin({.slots = kv_slots}));
-  engine_.model().forward(batch, *step, workspace_, last, logits_.data());
-  step->commit(kv::Kept::all({.slots = kv_slots}));
+  KVICK_TRY_VOID(executor_.advance(*store_, {.slots = slots}, last));
   return base::steady_seconds() - start;
 }
 

@@ -32,14 +32,12 @@ class Filled {
   // The next `tokens` of each sequence, through the whole model. Seconds.
   base::Result<double, kv::Shortage> read(uint32_t tokens);
 
-  engine::Engine& engine_;
   std::unique_ptr<kv::Store> store_;
-  model::Workspace workspace_;
+  model::Executor executor_;
   plan::AttentionBlock block_;
   std::vector<kv::SeqId> seqs_;
   std::span<const engine::Token> text_;
   std::vector<model::Token> tokens_;  // of one step
-  std::vector<float> logits_;
 };
 
 }  // namespace kvick::lab

@@ -14,17 +14,15 @@ constexpr uint32_t kTimed = 4;  // steps at a depth
 class Sampler {
  public:
   Sampler(engine::Engine& engine, kv::Store& store, uint32_t batch)
-      : engine_(engine),
-        store_(store),
-        workspace_(engine.make_workspace()),
-        block_(engine.model().config(), store, workspace_) {
+      : store_(store),
+        executor_(engine.make_executor()),
+        block_(engine.model().config(), store, executor_.workspace()) {
     // The engine's own has compiled what other cells met.
-    if (engine.library() != nullptr) workspace_.library = &library_;
+    if (engine.library() != nullptr) executor_.workspace().library = &library_;
     for (uint32_t i = 0; i < batch; ++i) seqs_.push_back(store.open({}).seq);
     tokens_.resize(batch);
     wanted_.resize(batch);
     for (uint32_t i = 0; i < batch; ++i) wanted_[i] = i;
-    logits_.resize(size_t{batch} * engine.model().config().vocab);
   }
 
   // Ascending tokens, each as a step of its own behind one that is not timed, as it would be behind
@@ -47,14 +45,15 @@ class Sampler {
   base::Result<StepTime, kv::Shortage> step() {
     std::vector<model::Slot> slots;
     const uint32_t past = store_.length(seqs_[0]);
-    const auto vocab = static_cast<uint32_t>(engine_.model().config().vocab);
+    const uint32_t vocab = executor_.model().config().vocab;
     for (uint32_t i = 0; i < seqs_.size(); ++i) {
       tokens_[i] = static_cast<kv::Token>((past + 7 * i) % vocab);
-      slots.push_back({.seq = seqs_[i], .past = past, .tokens = {&tokens_[i], 1}, .parents = {}});
+      slots.push_back({.seq = seqs_[i],
+                       .past = past,
+                       .tokens = {&tokens_[i], 1},
+                       .parents = {},
+                       .reusable = false});
     }
-    const model::Batch batch = {.slots = slots};
-    std::vector<kv::Slot> kv_slots = model::kv_slots(batch);
-    for (kv::Slot& slot : kv_slots) slot.tokens = {};  // nobody will ask for these again
     const kv::Usage before = store_.usage();
     const double compiled = library_.compiled().seconds;
     StepTime time = {.token = past + 1};
@@ -64,12 +63,11 @@ class Sampler {
       to = now - then;
       then = now;
     };
-    KVICK_TRY(std::unique_ptr<kv::Step> step, store_.begin({.slots = kv_slots}));
+    KVICK_TRY(model::Executor::Step step, executor_.begin(store_, {.slots = slots}));
     lap(time.begin);
-    engine_.model().forward(batch, *step, workspace_, wanted_, logits_.data());
+    step.forward(wanted_);
     lap(time.forward);
-    step->commit(kv::Kept::all({.slots = kv_slots}));
-    step.reset();
+    step.commit(step.all());
     lap(time.commit);
     time.compile = library_.compiled().seconds - compiled;
     time.forward -= time.compile;
@@ -79,15 +77,13 @@ class Sampler {
     return time;
   }
 
-  engine::Engine& engine_;
   kv::Store& store_;
   kernels::BucketAttention library_;
-  model::Workspace workspace_;
+  model::Executor executor_;
   plan::AttentionBlock block_;
   std::vector<kv::SeqId> seqs_;
   std::vector<kv::Token> tokens_;
   std::vector<uint32_t> wanted_;
-  std::vector<float> logits_;
   std::vector<StepTime> times_;
 };
 

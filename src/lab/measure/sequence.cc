@@ -3,11 +3,7 @@
 namespace kvick::lab {
 
 OneSequence::OneSequence(engine::Engine& engine, std::unique_ptr<kv::Store> store)
-    : engine_(&engine),
-      store_(std::move(store)),
-      workspace_(engine.make_workspace()),
-      seq_(store_->open({}).seq),
-      logits_(engine.model().config().vocab) {}
+    : store_(std::move(store)), executor_(engine.make_executor()), seq_(store_->open({}).seq) {}
 
 base::Result<OneSequence> OneSequence::open(engine::Engine& engine,
                                             const engine::KvOptions& options) {
@@ -16,17 +12,11 @@ base::Result<OneSequence> OneSequence::open(engine::Engine& engine,
 }
 
 base::Status<> OneSequence::read(std::span<const engine::Token> tokens) {
-  const model::Slot slot = {.seq = seq_, .past = length(), .tokens = tokens, .parents = {}};
-  const model::Batch batch = {.slots = {&slot, 1}};
-  std::vector<kv::Slot> slots = model::kv_slots(batch);
-  slots[0].tokens = {};  // nobody will ask for these again
-  auto step = store_->begin({.slots = slots});
-  if (!step.ok()) return base::fail("no room in the cache: {}", step.error().what);
+  const model::Slot slot = {
+      .seq = seq_, .past = length(), .tokens = tokens, .parents = {}, .reusable = false};
   const auto last = static_cast<uint32_t>(tokens.size() - 1);
-  engine_->model().forward(batch, **step, workspace_, {&last, 1}, logits_.data());
-  if (const std::string why = kv::failure(*store_, seq_); !why.empty())
-    return base::fail("the sequence's rows are lost: {}", why);
-  (*step)->commit(kv::Kept::all({.slots = slots}));
+  const auto done = executor_.advance(*store_, {.slots = {&slot, 1}}, {&last, 1});
+  if (!done.ok()) return base::fail("no room in the cache: {}", done.error().what);
   return base::Done{};
 }
 

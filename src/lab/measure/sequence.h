@@ -20,18 +20,16 @@ class OneSequence {
   // In steps of about `chunk` tokens, all as long as one another.
   base::Status<> read_in_steps(std::span<const engine::Token> tokens, size_t chunk);
   // Of the next token, behind the last one that was read.
-  std::span<const float> logits() const { return logits_; }
+  std::span<const float> logits() const { return executor_.logits(); }
   uint32_t length() const { return store_->length(seq_); }
   kv::Usage usage() const { return store_->usage(); }
 
  private:
   OneSequence(engine::Engine& engine, std::unique_ptr<kv::Store> store);
 
-  engine::Engine* engine_;
   std::unique_ptr<kv::Store> store_;
-  model::Workspace workspace_;
+  model::Executor executor_;
   kv::SeqId seq_;
-  std::vector<float> logits_;
 };
 
 }  // namespace kvick::lab

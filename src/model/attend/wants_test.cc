@@ -8,6 +8,7 @@
 
 #include "kv/registry/registry.h"
 #include "model/attend/attend_probs.h"
+#include "model/core/executor.h"
 #include "model/core/test_model.h"
 
 namespace kvick::model {
@@ -81,7 +82,7 @@ std::vector<float> logits_of(Arch arch, bool wants) {
   const auto model = load_model(
       write_model(tiny_spec(arch, opt ? kernels::DType::kF16 : kernels::DType::kQ8_0), pool, opt),
       pool, kernels);
-  Workspace workspace(pool, kernels);
+  Executor executor(*model, {pool, kernels});
   kv::Setup setup;
   setup.shape = model->kv_shape(kernels::DType::kF16, kernels::DType::kF16);
   const auto store = std::move(kv::make_store(*kv::parse_spec("virtual"), setup)).value();
@@ -97,20 +98,17 @@ std::vector<float> logits_of(Arch arch, bool wants) {
                            .past = past,
                            .tokens = tokens,
                            .parents = n == 5 ? std::span(tree) : std::span<const int32_t>()}};
-    const Batch batch = {.slots = slots};
-    const auto kv_slots = model::kv_slots(batch);
-    const auto step = std::move(store->begin({.slots = kv_slots})).value();
+    auto step = executor.begin(*store, {.slots = slots}).value();
     std::vector<uint32_t> places(2 * size_t{n});
     for (uint32_t t = 0; t < places.size(); ++t) places[t] = past + t % n;
     for (uint32_t t = 0; n == 5 && t < n; ++t) places[n + t] = past + depths[t];
-    Spy spy(*step, model->config(), places, wants);
+    Spy spy(step.rows(), model->config(), places, wants);
     const std::vector<uint32_t> wanted = {n - 1, 2 * n - 1};
-    std::vector<float> logits(2 * model->config().vocab);
-    model->forward(batch, spy, workspace, wanted, logits.data());
+    step.forward(wanted, spy);
     const Config& config = model->config();
     EXPECT_EQ(spy.observed(), wants ? config.layer_count() * 2 * config.layers[0].kv_heads : 0);
-    spy.commit(kv::Kept::all({.slots = kv_slots}));
-    all.insert(all.end(), logits.begin(), logits.end());
+    step.commit(step.all());
+    all.insert(all.end(), executor.logits().begin(), executor.logits().end());
     past += n;
   }
   return all;

@@ -15,7 +15,7 @@ std::vector<kv::Slot> kv_slots(const Batch& batch) {
   for (const Slot& slot : batch.slots)
     slots.push_back({.seq = slot.seq,
                      .fresh = static_cast<uint32_t>(slot.tokens.size()),
-                     .tokens = slot.tokens,
+                     .tokens = slot.reusable ? slot.tokens : std::span<const Token>(),
                      .whole = slot.parents.empty()});
   return slots;
 }

@@ -41,6 +41,8 @@ struct Slot {
   std::span<const int32_t> parents;  // of each token, an earlier one of this slot, -1: the last
                                      // committed; empty: a chain
   Role role = Role::kAnswer;         // of a prompt: a chain, and kernels that have its arithmetic
+  // Whether prompts that begin with the same tokens may be given these rows (kv::Slot::tokens).
+  bool reusable = true;
 };
 struct Batch {
   std::span<const Slot> slots;

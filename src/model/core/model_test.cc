@@ -154,14 +154,12 @@ TEST(Model, GivesTheSameLogitsFromGgufAndHuggingFace) {
       kv::Setup setup;
       setup.shape = model->kv_shape(kernels::DType::kF32, kernels::DType::kF32);
       const auto store = std::move(kv::make_store(*kv::parse_spec("virtual"), setup)).value();
-      Workspace workspace(pool, kernels);
+      Executor executor(*model, {pool, kernels});
       const auto tokens = tokens_of(30, 6, model->config().vocab);
       const Slot slot = {.seq = store->open({}).seq, .past = 0, .tokens = tokens, .parents = {}};
-      const Batch batch = {.slots = {&slot, 1}};
-      auto step = std::move(store->begin({.slots = kv_slots(batch)})).value();
       const uint32_t last = 29;
-      results.emplace_back(model->config().vocab);
-      model->forward(batch, *step, workspace, {&last, 1}, results.back().data());
+      EXPECT_TRUE(executor.run(*store, {.slots = {&slot, 1}}, {&last, 1}).ok());
+      results.emplace_back(executor.logits().begin(), executor.logits().end());
     }
     // The order of pairs differs, so the sums over a head's elements do.
     for (size_t i = 0; i < results[0].size(); ++i)

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "kv/registry/registry.h"
+#include "model/core/executor.h"
 #include "model/core/test_model.h"
 
 namespace kvick::model {
@@ -32,7 +33,7 @@ struct Runner {
         kernels(table),
         path(write_model(spec_of(arch, type, aging.has_value()), pool, arch == Arch::kOpt)),
         model(load_model(path, pool, kernels)),
-        workspace(pool, kernels) {
+        executor(*model, {pool, kernels}) {
     const bool memory = model->trained_slots() != nullptr;
     const auto rows = memory ? kernels::DType::kF32 : kernels::DType::kF16;
     if (spec.empty()) spec = memory ? "bounded" : "virtual";
@@ -58,14 +59,11 @@ struct Runner {
 
   std::vector<float> step(std::span<const Slot> slots, const kv::Kept* kept = nullptr) {
     const Batch batch = {.slots = slots};
-    const auto kv_slots = model::kv_slots(batch);
-    auto step = std::move(store->begin({.slots = kv_slots})).value();
     std::vector<uint32_t> wanted(batch.tokens());
     for (uint32_t i = 0; i < wanted.size(); ++i) wanted[i] = i;
-    std::vector<float> logits(wanted.size() * model->outputs());
-    model->forward(batch, *step, workspace, wanted, logits.data());
-    step->commit(kept != nullptr ? *kept : kv::Kept::all({.slots = kv_slots}));
-    return logits;
+    auto step = executor.run(*store, batch, wanted).value();
+    step.commit(kept != nullptr ? *kept : step.all());
+    return {executor.logits().begin(), executor.logits().end()};
   }
 
   // Feeds the tokens in pieces of the given sizes (the last one repeats).
@@ -94,7 +92,7 @@ struct Runner {
   const kernels::Table& kernels;
   std::string path;
   std::unique_ptr<Model> model;
-  Workspace workspace;
+  Executor executor;
   std::unique_ptr<kv::Store> store;
 };
 

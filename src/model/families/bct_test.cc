@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "kv/registry/registry.h"
+#include "model/core/executor.h"
 #include "model/core/test_model.h"
 
 namespace kvick::model {
@@ -221,20 +222,17 @@ struct Loaded {
   // Logits of all tokens of a step that keeps these rows; null: all.
   std::vector<float> step(const std::vector<Slot>& slots, const kv::Kept* kept = nullptr) {
     const Batch batch = {.slots = slots};
-    const auto of_store = kv_slots(batch);
-    auto begun = std::move(store->begin({.slots = of_store})).value();
     std::vector<uint32_t> wanted(batch.tokens());
     std::iota(wanted.begin(), wanted.end(), 0);
-    std::vector<float> logits(wanted.size() * model->config().vocab);
-    model->forward(batch, *begun, workspace, wanted, logits.data());
-    begun->commit(kept != nullptr ? *kept : kv::Kept::all({.slots = of_store}));
-    return logits;
+    auto begun = executor.run(*store, batch, wanted).value();
+    begun.commit(kept != nullptr ? *kept : begun.all());
+    return {executor.logits().begin(), executor.logits().end()};
   }
 
   base::ThreadPool pool{2};
   const kernels::Table& kernels = kernels::table(base::best_isa());
   std::unique_ptr<Model> model;
-  Workspace workspace{pool, kernels};
+  Executor executor{*model, {pool, kernels}};
   std::unique_ptr<kv::Store> store;
 };
 

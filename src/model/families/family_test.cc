@@ -303,17 +303,16 @@ std::vector<float> feed_store(Toy& toy, const std::string& strategy, kernels::DT
   kv::Store& store = **made;
   kv::SeqId seq = store.open({}).seq;
   const uint32_t vocab = toy.spec.vocab;
+  Executor executor(*toy.model, {toy.pool, toy.kernels});
   std::vector<float> all;
   const auto run = [&](kv::SeqId of, std::span<const Token> part, std::span<const int32_t> parents,
                        const kv::Kept* kept, float* logits) {
     const Slot slot = {.seq = of, .past = store.length(of), .tokens = part, .parents = parents};
-    const Batch batch = {.slots = {&slot, 1}};
-    const auto slots = kv_slots(batch);
-    const auto step = std::move(store.begin({.slots = slots})).value();
     std::vector<uint32_t> wanted(part.size());
     std::iota(wanted.begin(), wanted.end(), 0U);
-    toy.model->forward(batch, *step, toy.workspace, wanted, logits);
-    if (kept != nullptr) step->commit(*kept);
+    auto step = executor.run(store, {.slots = {&slot, 1}}, wanted).value();
+    std::ranges::copy(executor.logits(), logits);
+    if (kept != nullptr) step.commit(*kept);
   };
   std::vector<float> unused(16 * size_t{vocab});
   for (size_t past = 0; past < tokens.size();) {

@@ -30,10 +30,12 @@ AttentionBlock::Prepared AttentionBlock::prepare(std::span<const kv::SeqId> seqs
   tokens_.resize(tokens);
   Prepared prepared;
   for (const kv::SeqId seq : seqs)
-    prepared.slots.push_back(
-        {.seq = seq, .past = store_.length(seq), .tokens = tokens_, .parents = {}});
+    prepared.slots.push_back({.seq = seq,
+                              .past = store_.length(seq),
+                              .tokens = tokens_,
+                              .parents = {},
+                              .reusable = false});
   prepared.kv_slots = model::kv_slots({.slots = prepared.slots});
-  for (kv::Slot& slot : prepared.kv_slots) slot.tokens = {};  // nobody will ask for these again
   return prepared;
 }
 

@@ -37,7 +37,7 @@ void Predictor::choose_size() {
       setting_.most_bytes / (layer_bytes + row_bytes * depth_), 1, config.layer_count()));
 }
 
-base::Result<Predictor> Predictor::measure(const Setting& setting, model::Workspace& workspace,
+base::Result<Predictor> Predictor::measure(const Setting& setting, model::Workspace workspace,
                                            base::Clock clock) {
   Predictor predictor(setting);
   predictor.choose_size();
@@ -45,7 +45,8 @@ base::Result<Predictor> Predictor::measure(const Setting& setting, model::Worksp
             make_sample(setting.model, predictor.layers_, workspace.pool, workspace.kernels));
   kv::Setup setup = setting.setup;
   setup.shape.max_tokens = predictor.depth_ + std::max(setting.prefill_chunk, kStepTokens);
-  KVICK_TRY(Sample sample, Sample::make(std::move(model), setting.spec, setup, workspace, clock));
+  KVICK_TRY(Sample sample,
+            Sample::make(std::move(model), setting.spec, setup, std::move(workspace), clock));
   for (const auto measure_one : {&Predictor::measure_tokens, &Predictor::measure_prompt})
     if (const auto done = (predictor.*measure_one)(sample); !done.ok())
       return base::fail("no room to measure a forward: {}", done.error().what);

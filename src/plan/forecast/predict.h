@@ -45,7 +45,7 @@ class Predictor {
     uint64_t most_bytes = uint64_t{1} << 30;
   };
   // Error: no room for the measurements, a spec that is none, a shape that is none.
-  static base::Result<Predictor> measure(const Setting& setting, model::Workspace& workspace,
+  static base::Result<Predictor> measure(const Setting& setting, model::Workspace workspace,
                                          base::Clock clock = base::steady_seconds);
 
   // Of the next token of every sequence, each of which holds `tokens`.

@@ -28,7 +28,7 @@ struct Planned {
                 .tokens = 32,
                 .prefill_chunk = 16,
                 .most_bytes = most_bytes},
-               m.workspace, ticking)
+               {m.pool, m.workspace.kernels}, ticking)
         .value();
   }
   Machinery m;
@@ -66,7 +66,7 @@ TEST(Predictor, MeasuresAFewOfManySequencesAndTokensAndTakesTheRestFromThere) {
          .tokens = 1 << 24,
          .prefill_chunk = 16,
          .most_bytes = 1 << 20},
-        planned.m.workspace);
+        {planned.m.pool, planned.m.workspace.kernels});
   };
   double at_most = 0, at_fewer = 0;
   // So short a sample is measured again if something else ran meanwhile and hid what rows cost.

@@ -93,15 +93,16 @@ base::Result<SampleModel> make_sample(const ModelSize& size, uint32_t layers,
 }
 
 base::Result<Sample> Sample::make(SampleModel model, const kv::Spec& spec, kv::Setup setup,
-                                  model::Workspace& workspace, base::Clock clock) {
+                                  model::Workspace workspace, base::Clock clock) {
   setup.shape.layers = model.model->config().layer_count();
   setup.limits.max_bytes = UINT64_MAX;
   KVICK_TRY(std::unique_ptr<kv::Store> store, kv::make_store(spec, setup));
-  return Sample(std::move(model), std::move(store), workspace, clock);
+  return Sample(std::move(model), std::move(store), std::move(workspace), clock);
 }
 
-double Sample::compiled_s() const {
-  return workspace_->library != nullptr ? workspace_->library->compiled().seconds : 0;
+double Sample::compiled_s() {
+  const kernels::BucketAttention* const library = executor_.workspace().library;
+  return library != nullptr ? library->compiled().seconds : 0;
 }
 
 void Sample::open(uint32_t sequences) {
@@ -111,7 +112,7 @@ void Sample::open(uint32_t sequences) {
 }
 
 base::Status<kv::Shortage> Sample::fill(uint32_t tokens) {
-  AttentionBlock block(model_.model->config(), *store_, *workspace_, clock_);
+  AttentionBlock block(model().config(), *store_, executor_.workspace(), clock_);
   return block.fill(seqs_, tokens);
 }
 
@@ -120,21 +121,18 @@ base::Result<ForwardSeconds, kv::Shortage> Sample::forward(uint32_t tokens, bool
   std::vector<model::Slot> slots;
   std::vector<uint32_t> wanted;
   for (const kv::SeqId seq : seqs_) {
-    slots.push_back({.seq = seq, .past = store_->length(seq), .tokens = ids, .parents = {}});
+    slots.push_back(
+        {.seq = seq, .past = store_->length(seq), .tokens = ids, .parents = {}, .reusable = false});
     if (logits) wanted.push_back(static_cast<uint32_t>(slots.size()) * tokens - 1);
   }
-  const model::Batch batch = {.slots = slots};
-  std::vector<kv::Slot> kv_slots = model::kv_slots(batch);
-  for (kv::Slot& slot : kv_slots) slot.tokens = {};  // nobody will ask for these again
-  std::vector<float> out(wanted.size() * model_.model->config().vocab);
   ForwardSeconds seconds;
   const double start = clock_();
-  KVICK_TRY(const std::unique_ptr<kv::Step> step, store_->begin({.slots = kv_slots}));
+  KVICK_TRY(model::Executor::Step step, executor_.begin(*store_, {.slots = slots}));
   const double begun = clock_(), compiled = compiled_s();
-  model_.model->forward(batch, *step, *workspace_, wanted, out.data());
+  step.forward(wanted);
   seconds.begin = begun - start;
   seconds.forward = clock_() - begun - (compiled_s() - compiled);
-  if (tokens == 1) step->commit(kv::Kept::all({.slots = kv_slots}));
+  if (tokens == 1) step.commit(step.all());
   return seconds;
 }
 

@@ -6,8 +6,7 @@
 
 #include "base/clock.h"
 #include "kv/registry/registry.h"
-#include "model/core/model.h"
-#include "model/core/workspace.h"
+#include "model/core/executor.h"
 #include "plan/forecast/model_size.h"
 
 namespace kvick::plan {
@@ -35,9 +34,9 @@ class Sample {
   // setup: of the store, whose layers and tokens are the sample's own. Errors: as above, and what
   // kv::make_store refuses.
   static base::Result<Sample> make(SampleModel model, const kv::Spec& spec, kv::Setup setup,
-                                   model::Workspace& workspace, base::Clock clock);
+                                   model::Workspace workspace, base::Clock clock);
 
-  const model::Model& model() const { return *model_.model; }
+  const model::Model& model() const { return executor_.model(); }
   // Sequences that hold nothing yet, in place of those that there were.
   void open(uint32_t sequences);
   // Gives each so many tokens, whose rows are random.
@@ -48,14 +47,17 @@ class Sample {
   base::Result<ForwardSeconds, kv::Shortage> forward(uint32_t tokens, bool logits);
 
  private:
-  Sample(SampleModel model, std::unique_ptr<kv::Store> store, model::Workspace& workspace,
+  Sample(SampleModel model, std::unique_ptr<kv::Store> store, model::Workspace workspace,
          base::Clock clock)
-      : model_(std::move(model)), store_(std::move(store)), workspace_(&workspace), clock_(clock) {}
-  double compiled_s() const;
+      : model_(std::move(model)),
+        store_(std::move(store)),
+        executor_(*model_.model, std::move(workspace)),
+        clock_(clock) {}
+  double compiled_s();
 
   SampleModel model_;
   std::unique_ptr<kv::Store> store_;
-  model::Workspace* workspace_;
+  model::Executor executor_;
   base::Clock clock_;
   std::vector<kv::SeqId> seqs_;
 };

@@ -72,7 +72,7 @@ TEST(Sample, RunsForwardsBehindRandomRowsAndKeepsNone) {
     auto model = make_sample(size, 2, m.pool, m.workspace.kernels);
     ASSERT_TRUE(model.ok()) << model.error().message;
     auto sample = Sample::make(std::move(model).value(), *kv::parse_spec("virtual"), m.setup,
-                               m.workspace, base::steady_seconds);
+                               {m.pool, m.workspace.kernels}, base::steady_seconds);
     ASSERT_TRUE(sample.ok()) << sample.error().message;
     sample->open(3);
     ASSERT_TRUE(sample->fill(40).ok());

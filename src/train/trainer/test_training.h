@@ -51,12 +51,11 @@ inline Checkpoint run_to(const Settings& settings, const TokenData& data, const 
 inline std::vector<float> engine_logits(const std::string& path,
                                         const std::vector<kv::Token>& tokens) {
   auto engine = std::move(engine::Engine::open({.model_path = path, .threads = 2})).value();
-  const auto& model = engine->model();
   const auto options = engine::parse_kv_options("", "f32").value();
   const auto store = std::move(engine->make_store(options)).value();
-  model::Workspace workspace = engine->make_workspace();
+  model::Executor executor = engine->make_executor();
   const kv::SeqId seq = store->open({}).seq;
-  std::vector<float> logits(tokens.size() * model.config().vocab);
+  std::vector<float> logits;
   uint32_t past = 0;
   while (past < tokens.size()) {
     const uint32_t n = std::min<uint32_t>(past == 0 ? 1 : 23, tokens.size() - past);
@@ -64,12 +63,8 @@ inline std::vector<float> engine_logits(const std::string& path,
     for (uint32_t i = 0; i < n; ++i) wanted[i] = i;
     const model::Slot slot = {
         .seq = seq, .past = past, .tokens = std::span(tokens).subspan(past, n), .parents = {}};
-    const model::Batch batch = {.slots = {&slot, 1}};
-    const auto slots = model::kv_slots(batch);
-    auto step = std::move(store->begin({.slots = slots})).value();
-    model.forward(batch, *step, workspace, wanted,
-                  logits.data() + size_t{past} * model.config().vocab);
-    step->commit(kv::Kept::all({.slots = slots}));
+    EXPECT_TRUE(executor.advance(*store, {.slots = {&slot, 1}}, wanted).ok());
+    logits.insert(logits.end(), executor.logits().begin(), executor.logits().end());
     past += n;
   }
   return logits;

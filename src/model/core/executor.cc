@@ -1,0 +1,61 @@
+#include "model/core/executor.h"
+
+#include <fmt/format.h>
+
+#include "base/check.h"
+#include "kv/strategy/facet_calls.h"
+
+namespace kvick::model {
+
+base::Result<Executor::Step, kv::Shortage> Executor::begin(kv::Store& store, const Batch& batch) {
+  std::vector<kv::Slot> slots = kv_slots(batch);
+  KVICK_TRY(std::unique_ptr<kv::Step> rows, store.begin({.slots = slots}));
+  return Step(*this, batch, std::move(slots), std::move(rows));
+}
+
+base::Result<Executor::Step, kv::Shortage> Executor::run(kv::Store& store, const Batch& batch,
+                                                         std::span<const uint32_t> wanted) {
+  KVICK_TRY(Step step, begin(store, batch));
+  step.forward(wanted);
+  return step;
+}
+
+base::Status<kv::Shortage> Executor::advance(kv::Store& store, const Batch& batch,
+                                             std::span<const uint32_t> wanted) {
+  KVICK_TRY(Step step, run(store, batch, wanted));
+  // In the words of Store::begin, which the sequence's next step would hear.
+  for (const Slot& slot : batch.slots)
+    if (const std::string why = kv::failure(store, slot.seq); !why.empty())
+      return kv::Shortage{
+          .needed_bytes = 1,
+          .what = fmt::format("sequence {}: {}", static_cast<uint32_t>(slot.seq), why)};
+  step.commit(step.all());
+  return base::Done{};
+}
+
+void Executor::Step::forward(std::span<const uint32_t> wanted, kv::Step& spy) {
+  rows();
+  try {
+    Executor& by = *executor_;
+    const size_t floats = wanted.size() * by.model_->outputs();
+    if (by.memory_.size() < floats * sizeof(float))
+      by.memory_ = base::Buffer(floats * sizeof(float));
+    by.logits_ = {by.memory_.as<float>(), floats};
+    by.model_->forward(batch_, spy, by.workspace_, wanted, by.logits_.data());
+  } catch (...) {
+    rows_.reset();
+    throw;
+  }
+}
+
+kv::Step& Executor::Step::rows() {
+  KVICK_CHECK(rows_ != nullptr, "a step of {} sequences is used after its end", slots_.size());
+  return *rows_;
+}
+
+void Executor::Step::commit(const kv::Kept& kept) {
+  rows().commit(kept);
+  rows_.reset();
+}
+
+}  // namespace kvick::model

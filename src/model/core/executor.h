@@ -1,0 +1,82 @@
+#pragma once
+// One step of a model over a store: begin, forward, commit. All that computes tokens does it
+// through this class, so that a model spread over several processes is a change here and in no
+// caller (ADR 29). Another process can do the same step, since nothing else passes between a caller
+// and the model: the batch, which logits are wanted, and then the rows to keep, or that the step is
+// dropped.
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/memory.h"
+#include "kv/contract/kv.h"
+#include "model/core/model.h"
+#include "model/core/workspace.h"
+
+namespace kvick::model {
+
+class Executor {
+ public:
+  class Step;
+
+  // The model outlives it.
+  Executor(const Model& model, Workspace workspace)
+      : model_(&model), workspace_(std::move(workspace)) {}
+
+  // Room for all rows of the batch, or the Shortage of kv::Store::begin and no change. Until the
+  // step ends the store lives, what the batch points to stays, and the executor is not moved.
+  base::Result<Step, kv::Shortage> begin(kv::Store& store, const Batch& batch);
+  // begin and forward: for whoever looks at what was computed before saying which rows are kept.
+  base::Result<Step, kv::Shortage> run(kv::Store& store, const Batch& batch,
+                                       std::span<const uint32_t> wanted);
+  // run, and all rows are kept. A sequence that was lost meanwhile (kv::Health) is a Shortage as
+  // well; then none is.
+  base::Status<kv::Shortage> advance(kv::Store& store, const Batch& batch,
+                                     std::span<const uint32_t> wanted);
+
+  // Of the last forward, [wanted][Model::outputs()], until the next one begins. The caller may
+  // write over them.
+  std::span<float> logits() { return logits_; }
+  std::span<const float> logits() const { return logits_; }
+
+  const Model& model() const { return *model_; }
+  // For attention that is measured without the model; not during a forward.
+  Workspace& workspace() { return workspace_; }
+
+ private:
+  const Model* model_;
+  Workspace workspace_;
+  base::Buffer memory_;  // of logits: grows to the largest step seen and stays
+  std::span<float> logits_;
+};
+
+// A step that has begun. Destroyed without commit: nothing happened.
+class Executor::Step {
+ public:
+  // Runs the batch through all layers, once. Executor::logits are then those of the tokens `wanted`
+  // (indices in batch order, ascending). What it throws drops the step.
+  void forward(std::span<const uint32_t> wanted) { forward(wanted, rows()); }
+  // The same, but the layers see `spy`, a step that passes all calls on to rows() and looks at what
+  // they carry.
+  void forward(std::span<const uint32_t> wanted, kv::Step& spy);
+  // The store's own step. base::Bug once this one has ended.
+  kv::Step& rows();
+  // Every row of the batch: what commit takes to keep them all.
+  kv::Kept all() const { return kv::Kept::all({.slots = slots_}); }
+  // Keeps those rows and ends the step. Throws what kv::Step::commit does.
+  void commit(const kv::Kept& kept);
+
+ private:
+  friend class Executor;
+  Step(Executor& executor, const Batch& batch, std::vector<kv::Slot> slots,
+       std::unique_ptr<kv::Step> rows)
+      : executor_(&executor), batch_(batch), slots_(std::move(slots)), rows_(std::move(rows)) {}
+
+  Executor* executor_;
+  Batch batch_;
+  std::vector<kv::Slot> slots_;     // the batch as the store sees it
+  std::unique_ptr<kv::Step> rows_;  // null: ended
+};
+
+}  // namespace kvick::model

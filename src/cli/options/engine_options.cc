@@ -126,6 +126,10 @@ base::Result<std::unique_ptr<engine::Engine>> open_engine(const EngineFlags& fla
                                         progress.update(done);
                                       }});
   if (started) progress.finish();
+  if (engine.ok() && !common.quiet) {
+    KVICK_TRY(const engine::KvOptions kv, kv_options(flags));
+    for (const std::string& note : (*engine)->notes(kv)) fmt::print(stderr, "kvick: {}\n", note);
+  }
   return engine;
 }
 

@@ -9,15 +9,18 @@ namespace {
 
 double to_double(uint64_t value) { return static_cast<double>(value); }
 
+// That the last of so many tokens sees.
+double seen_rows(const model::LayerConfig& layer, uint32_t tokens) {
+  return kv::Shape{.window = layer.window, .chunked = layer.chunked}.seen_rows(tokens);
+}
+
 // Operations of one token's attention in a sequence that holds `tokens`.
 double attention_ops(const model::Config& config, const CacheReads& cache, uint32_t tokens) {
-  const double rows =
-      cache.all_rows ? tokens : to_double(cache.bytes(tokens)) / to_double(cache.token_bytes);
+  const double read = cache.all_rows ? 1 : to_double(cache.bytes(tokens));
+  const double seen = cache.all_rows ? 1 : to_double(cache.seen_bytes(tokens));
   double ops = 0;
-  for (const model::LayerConfig& layer : config.layers) {
-    const double seen = layer.window == 0 ? rows : std::min<double>(rows, layer.window);
-    ops += 2.0 * (layer.q_floats() + layer.out_floats()) * seen;
-  }
+  for (const model::LayerConfig& layer : config.layers)
+    ops += 2.0 * (layer.q_floats() + layer.out_floats()) * (seen_rows(layer, tokens) * read / seen);
   return ops;
 }
 
@@ -30,6 +33,22 @@ void add_products(const model::WeightPart& part, double tokens, model::Role role
 }
 
 }  // namespace
+
+uint64_t seen_bytes(const model::Config& config, const RowTypes& types, uint32_t tokens) {
+  uint64_t bytes = 0;
+  for (const model::LayerConfig& layer : config.layers) {
+    const kv::Shape shape = {.layers = 1,
+                             .kv_heads = layer.kv_heads,
+                             .head_dim = layer.k_dim,
+                             .k_type = types.k,
+                             .v_type = types.v,
+                             .v_dim = layer.v_dim,
+                             .window = layer.window,
+                             .chunked = layer.chunked};
+    bytes += shape.seen_rows(tokens) * shape.token_bytes();
+  }
+  return bytes;
+}
 
 Work decode_work(const model::Config& config, const model::Weights& weights,
                  const CacheReads& cache, const DecodeLoad& load) {

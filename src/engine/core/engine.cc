@@ -250,6 +250,14 @@ Result<kv::Cost> Engine::cost(const KvOptions& options, const kv::Load& load) co
   return kv::cost_of(all.spec, setup, load);
 }
 
+Result<std::vector<kv::Cost>> Engine::group_costs(const KvOptions& options,
+                                                  const kv::Load& load) const {
+  const KvOptions all = resolved(options);
+  kv::Setup setup = this->setup(all);
+  KVICK_TRY(setup.predictor, predictor(all));
+  return kv::group_costs(all.spec, setup, load);
+}
+
 Result<std::string> Engine::render_chat(const nlohmann::ordered_json& messages,
                                         const nlohmann::ordered_json& variables) const {
   if (template_ == nullptr) {

@@ -107,6 +107,9 @@ class Engine {
   std::vector<std::string> notes(const KvOptions& options) const;
   // What such a store costs, by its strategy's formulas.
   base::Result<kv::Cost> cost(const KvOptions& options, const kv::Load& load) const;
+  // The same of each group of layers, in the order of store_info's groups.
+  base::Result<std::vector<kv::Cost>> group_costs(const KvOptions& options,
+                                                  const kv::Load& load) const;
 
   bool has_chat_template() const { return !tokenizer_->vocabulary().chat_template.empty(); }
   // The prompt for the assistant's next turn. messages: [{"role", "content"}, ...]; variables: an

@@ -7,6 +7,7 @@
 #include "base/memory.h"
 #include "cli/options/engine_options.h"
 #include "engine/session/session.h"
+#include "model/core/seen_rows.h"
 #include "plan/machine/calibration_file.h"
 
 namespace kvick::cli {
@@ -140,7 +141,7 @@ BenchResult against_roofline(const engine::Engine& engine, const engine::KvOptio
   const plan::CacheReads cache = {
       .seen_bytes =
           [&](uint32_t tokens) {
-            return plan::seen_bytes(model.config(), {.k = *kv.k_type, .v = *kv.v_type}, tokens);
+            return model::seen_bytes(model.config(), {.k = *kv.k_type, .v = *kv.v_type}, tokens);
           },
       .bytes =
           [&](uint32_t tokens) {

@@ -34,7 +34,7 @@ struct PlanReport {
   std::vector<PlannedWay> ways;  // that one first, then the other strategies that know the load
   std::vector<PlannedGroup> groups = {};  // of the model's layers; one if all are alike
   double prefill_s = 0;                   // of a prompt of `tokens`, by that way
-  std::vector<std::string> notes = {};    // Engine::notes
+  std::vector<std::string> notes = {};    // engine::layer_notes
   std::string unpredicted = {};           // why no seconds are predicted; empty: they are
   uint32_t growths = 0;                   // BMC's T for this context, by spec_rates
   kv::GrowthRates rates = {};             // of steps of one row

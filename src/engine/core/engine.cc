@@ -237,12 +237,6 @@ kv::StoreInfo Engine::store_info(const KvOptions& options) const {
   return kv::info_of(all.spec, setup(all));
 }
 
-std::vector<std::string> Engine::notes(const KvOptions& options) const {
-  KvOptions all = resolved(options);
-  if (all.max_tokens == 0) all.max_tokens = model_->config().context;
-  return layer_notes(model_->config(), all);
-}
-
 Result<kv::Cost> Engine::cost(const KvOptions& options, const kv::Load& load) const {
   const KvOptions all = resolved(options);
   kv::Setup setup = this->setup(all);

@@ -103,8 +103,6 @@ class Engine {
   uint32_t most_tokens(const KvOptions& options) const;
   // What make_store(options)->info() is. The strategy exists.
   kv::StoreInfo store_info(const KvOptions& options) const;
-  // A line for each option that some of the model's layers do not follow, with what they do.
-  std::vector<std::string> notes(const KvOptions& options) const;
   // What such a store costs, by its strategy's formulas.
   base::Result<kv::Cost> cost(const KvOptions& options, const kv::Load& load) const;
   // The same of each group of layers, in the order of store_info's groups.

@@ -56,7 +56,8 @@ std::vector<std::string> layer_notes(const model::Config& config, const KvOption
   if (!layers_differ(config) || reads_all(resolved)) return {};
   uint32_t windows = 0, widest = 0;
   for (const model::LayerConfig& layer : config.layers)
-    if (layer.window != 0 && layer.window < resolved.max_tokens) {
+    // One that is as long as the context hides nothing.
+    if (layer.window != 0 && (resolved.max_tokens == 0 || layer.window < resolved.max_tokens)) {
       ++windows;
       widest = std::max(widest, layer.window);
     }

@@ -15,8 +15,7 @@ namespace kvick::engine {
 bool layers_differ(const model::Config& config);
 // Errors, of such a model: a policy or types of rows that need all layers to be alike.
 base::Status<> check_layers(const model::Config& config, const KvOptions& resolved);
-// A line for each option that some layers do not follow, with what they do instead. max_tokens is
-// set.
+// A line for each option that some layers do not follow, with what they do instead.
 std::vector<std::string> layer_notes(const model::Config& config, const KvOptions& resolved);
 
 }  // namespace kvick::engine

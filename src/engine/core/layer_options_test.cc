@@ -82,8 +82,8 @@ TEST(LayerOptions, AreCheckedWhereStoresAreMadeAndRangesAreMeasured) {
   const auto refused = engine->check_kv(parse_kv_options("", "static8:x.kvr").value());
   ASSERT_FALSE(refused.ok());
   EXPECT_NE(refused.error().message.find("layers that are alike"), std::string::npos);
-  EXPECT_EQ(engine->notes(parse_kv_options("", "", "", "quest").value()).size(), 1u);
-  EXPECT_TRUE(engine->notes({}).empty());
+  const KvOptions quest = engine->resolved(parse_kv_options("", "", "", "quest").value());
+  EXPECT_EQ(layer_notes(engine->model().config(), quest).size(), 1u);
   const std::vector<Token> text(60, 3);
   const auto ranges = measure_ranges(*engine, text, {.window = 30});
   ASSERT_FALSE(ranges.ok());

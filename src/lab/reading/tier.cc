@@ -15,6 +15,7 @@
 #include "lab/measure/sampled_decode.h"
 #include "lab/measure/selections.h"
 #include "lab/measure/sequence.h"
+#include "model/core/seen_rows.h"
 #include "plan/machine/roofline.h"
 
 namespace kvick::lab {
@@ -177,7 +178,7 @@ class TierSpeed final : public Experiment {
     const plan::CacheReads reads = {
         .seen_bytes =
             [&](uint32_t tokens) {
-              return plan::seen_bytes(config, {.k = *kv.k_type, .v = *kv.v_type}, tokens);
+              return model::seen_bytes(config, {.k = *kv.k_type, .v = *kv.v_type}, tokens);
             },
         .bytes = [&](uint32_t) { return planned.read_bytes_per_token; }};
     const plan::Work work =

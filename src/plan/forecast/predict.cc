@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "plan/machine/roofline.h"
+#include "model/core/seen_rows.h"
 
 namespace kvick::plan {
 namespace {
@@ -23,7 +23,8 @@ double per_step(std::vector<double> seconds) {
 
 double Predictor::seen(const model::Config& config, uint32_t tokens) const {
   const kv::Shape& shape = setting_.setup.shape;
-  return static_cast<double>(seen_bytes(config, {.k = shape.k_type, .v = shape.v_type}, tokens));
+  return static_cast<double>(
+      model::seen_bytes(config, {.k = shape.k_type, .v = shape.v_type}, tokens));
 }
 
 // Where attention is measured: at all of the tokens, and at a quarter of them or, where windows

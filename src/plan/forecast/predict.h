@@ -3,8 +3,8 @@
 // forwards of a sample of its layers (sample.h) that holds as many tokens as are asked for.
 //
 //   one token  a line over the bytes of the rows that it sees, by layers and their windows
-//              (seen_bytes), measured with the strategy itself; the output layer; and what the
-//              strategy's formula says it copies for this token, at the measured rate
+//              (model::seen_bytes), measured with the strategy itself; the output layer; and what
+//              the strategy's formula says it copies for this token, at the measured rate
 //   a prompt   in chunks: a line over what is seen before a chunk, and one of the room for it
 //
 // The sample's weights stand for all by their bytes, and its rows by theirs.
@@ -62,7 +62,7 @@ class Predictor {
   base::Status<kv::Shortage> measure_prompt(Sample& sample);
   // Of a sample's seconds, how many times those of its weights all layers' take.
   double all_weights(const Sample& sample) const;
-  // seen_bytes, of rows of the setup's types.
+  // model::seen_bytes, of rows of the setup's types.
   double seen(const model::Config& config, uint32_t tokens) const;
   std::vector<uint32_t> depths() const;
   uint32_t sequences() const;  // that are measured together

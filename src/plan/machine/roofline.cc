@@ -3,16 +3,12 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "model/core/seen_rows.h"
 
 namespace kvick::plan {
 namespace {
 
 double to_double(uint64_t value) { return static_cast<double>(value); }
-
-// That the last of so many tokens sees.
-double seen_rows(const model::LayerConfig& layer, uint32_t tokens) {
-  return kv::Shape{.window = layer.window, .chunked = layer.chunked}.seen_rows(tokens);
-}
 
 // Operations of one token's attention in a sequence that holds `tokens`.
 double attention_ops(const model::Config& config, const CacheReads& cache, uint32_t tokens) {
@@ -20,7 +16,8 @@ double attention_ops(const model::Config& config, const CacheReads& cache, uint3
   const double seen = cache.all_rows ? 1 : to_double(cache.seen_bytes(tokens));
   double ops = 0;
   for (const model::LayerConfig& layer : config.layers)
-    ops += 2.0 * (layer.q_floats() + layer.out_floats()) * (seen_rows(layer, tokens) * read / seen);
+    ops += 2.0 * (layer.q_floats() + layer.out_floats()) *
+           (model::seen_rows(layer, tokens) * read / seen);
   return ops;
 }
 
@@ -33,22 +30,6 @@ void add_products(const model::WeightPart& part, double tokens, model::Role role
 }
 
 }  // namespace
-
-uint64_t seen_bytes(const model::Config& config, const RowTypes& types, uint32_t tokens) {
-  uint64_t bytes = 0;
-  for (const model::LayerConfig& layer : config.layers) {
-    const kv::Shape shape = {.layers = 1,
-                             .kv_heads = layer.kv_heads,
-                             .head_dim = layer.k_dim,
-                             .k_type = types.k,
-                             .v_type = types.v,
-                             .v_dim = layer.v_dim,
-                             .window = layer.window,
-                             .chunked = layer.chunked};
-    bytes += shape.seen_rows(tokens) * shape.token_bytes();
-  }
-  return bytes;
-}
 
 Work decode_work(const model::Config& config, const model::Weights& weights,
                  const CacheReads& cache, const DecodeLoad& load) {

@@ -13,7 +13,7 @@ namespace kvick::plan {
 
 // What attention reads.
 struct CacheReads {
-  // Bytes of the rows that the last of so many tokens sees, as they are written: plan::seen_bytes.
+  // Bytes of the rows that the last of so many tokens sees, as they are written: model::seen_bytes.
   std::function<uint64_t(uint32_t tokens)> seen_bytes;
   // Bytes read for one token by a sequence that holds `tokens`, that one included:
   // kv::Cost::read_bytes_per_token.
@@ -21,13 +21,6 @@ struct CacheReads {
   // Whether that is every row that is seen, some of them in other types than seen_bytes is of.
   bool all_rows = false;
 };
-
-// Rows of these types that the last of so many tokens sees: of all layers, those of shared rows
-// once for each layer that reads them.
-struct RowTypes {
-  kernels::DType k = kernels::DType::kF16, v = kernels::DType::kF16;
-};
-uint64_t seen_bytes(const model::Config& config, const RowTypes& types, uint32_t tokens);
 
 struct Work {
   double bytes = 0;  // weights and cache rows, each counted once per forward that reads them

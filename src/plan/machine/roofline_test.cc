@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/check.h"
+#include "model/core/seen_rows.h"
 
 namespace kvick::plan {
 namespace {
@@ -75,14 +76,14 @@ TEST(DecodeWork, CountsForEachLayerWhatItSees) {
   model::Config mixed = config();
   mixed.layers[0].window = 4;
   mixed.layers[1] = model::LayerConfig::attention(2, 1, 16);
-  const RowTypes f32 = {.k = kernels::DType::kF32, .v = kernels::DType::kF32};
+  const model::RowTypes f32 = {.k = kernels::DType::kF32, .v = kernels::DType::kF32};
   // Layer 0 keeps 48 floats of a token, layer 1 keeps 32.
-  EXPECT_EQ(seen_bytes(mixed, f32, 3), 3u * (48 + 32) * 4);
-  EXPECT_EQ(seen_bytes(mixed, f32, 10), (4u * 48 + 10 * 32) * 4);
+  EXPECT_EQ(model::seen_bytes(mixed, f32, 3), 3u * (48 + 32) * 4);
+  EXPECT_EQ(model::seen_bytes(mixed, f32, 10), (4u * 48 + 10 * 32) * 4);
   mixed.layers[0].chunked = true;  // the tenth token is the second one of its chunk
-  EXPECT_EQ(seen_bytes(mixed, f32, 10), (2u * 48 + 10 * 32) * 4);
+  EXPECT_EQ(model::seen_bytes(mixed, f32, 10), (2u * 48 + 10 * 32) * 4);
   mixed.layers[0].chunked = false;
-  CacheReads all = {.seen_bytes = [&](uint32_t t) { return seen_bytes(mixed, f32, t); }};
+  CacheReads all = {.seen_bytes = [&](uint32_t t) { return model::seen_bytes(mixed, f32, t); }};
   all.bytes = all.seen_bytes;
   const Work work = decode_work(mixed, kWeights, all, {9, 1, 1});
   EXPECT_EQ(work.bytes, 1307 + (4 * 48 + 10 * 32) * 4);

@@ -73,7 +73,7 @@ TEST(Sample, SaysWhichLayerItCannotFollow) {
   base::ThreadPool pool(1);
   const auto sample = make_sample(size, 3, pool, kernels::table(base::best_isa()));
   ASSERT_FALSE(sample.ok());
-  EXPECT_EQ(sample.error().message, "layer 2 of llama is another one in a sample of 5 layers");
+  EXPECT_EQ(sample.error().message, "layer 2 of llama is another one in a sample of 6 layers");
 }
 
 TEST(Sample, SaysWhichTensorHasNoLayersNumber) {

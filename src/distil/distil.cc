@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "distil/layer_fit.h"
+#include "engine/core/layer_options.h"
 
 namespace kvick::distil {
 namespace {
@@ -163,6 +164,10 @@ base::Status<> check(const DistilOptions& options) {
 base::Status<> check_windows(const engine::Engine& engine, size_t tokens, uint32_t window) {
   if (engine.model().trained_slots() != nullptr)
     return fail("a model with a memory of slots reads no rows that could be predicted");
+  if (engine::layers_differ(engine.model().config()))
+    return fail(
+        "predictions are learnt for layers that are alike, and this model's differ: take "
+        "--kv-select quest, which learns nothing");
   if (window < 2 || window > engine.model().config().context)
     return fail("windows of {} tokens, but they must be of 2 to the model's context of {}", window,
                 engine.model().config().context);

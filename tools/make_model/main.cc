@@ -64,6 +64,10 @@ void add_options(CLI::App& app, Arguments& a) {
   app.add_option("--window", s.features.window, "tokens that a layer's queries see, 0 for all");
   app.add_option("--window-period", s.features.window_period,
                  "the last of so many layers sees all, 0 for none");
+  app.add_option("--window-head-dim", s.features.window_head_dim,
+                 "of the layers with a window, --head-dim's if not given");
+  app.add_option("--shared-layers", s.features.shared_layers,
+                 "the last ones, which read the rows of those before them");
   app.add_option("--slots", s.slots, "of bct's memory, 64 if not given");
   app.add_flag("--tied", s.tied, "the output matrix is the embedding");
   app.add_option("--rope-base", s.rope_base);

@@ -7,6 +7,7 @@
 #include "base/memory.h"
 #include "cli/options/engine_options.h"
 #include "engine/session/session.h"
+#include "model/core/seen_rows.h"
 #include "plan/machine/calibration_file.h"
 
 namespace kvick::cli {
@@ -138,7 +139,10 @@ BenchResult against_roofline(const engine::Engine& engine, const engine::KvOptio
                              const plan::Calibration& machine, Measurement measured) {
   const model::Model& model = engine.model();
   const plan::CacheReads cache = {
-      .token_bytes = model.kv_shape(*kv.k_type, *kv.v_type).token_bytes(),
+      .seen_bytes =
+          [&](uint32_t tokens) {
+            return model::seen_bytes(model.config(), {.k = *kv.k_type, .v = *kv.v_type}, tokens);
+          },
       .bytes =
           [&](uint32_t tokens) {
             // The measurement's store has taken these options and that many tokens.

@@ -14,8 +14,15 @@ namespace kvick::cli {
 struct PlannedWay {
   kv::Spec spec;
   kv::Cost cost;
-  plan::TokenSeconds token;  // of the last one
+  plan::TokenSeconds token = {};  // of the last one; none if it is unpredicted
   double decode_tok_s = 0;
+};
+
+// Layers that are alike, and what they keep by the way that was asked for.
+struct PlannedGroup {
+  kv::LayerGroup group;
+  uint64_t token_bytes = 0;  // as a row is written
+  kv::Cost cost;             // of the whole load
 };
 
 struct PlanReport {
@@ -23,14 +30,17 @@ struct PlanReport {
   engine::KvOptions kv;  // the way that was asked for
   uint32_t tokens = 0;   // of each sequence
   uint32_t batch = 1;
-  uint64_t memory_bytes = 0;        // for weights and cache
-  std::vector<PlannedWay> ways;     // that one first, then the other strategies that know the load
-  double prefill_s = 0;             // of a prompt of `tokens`, by that way
-  uint32_t growths = 0;             // BMC's T for this context, by spec_rates
-  kv::GrowthRates rates = {};       // of steps of one row
-  uint32_t spec_rows = 1;           // of a step, guesses among them: k of BMC's equation 9
-  double spec_tokens = 1;           // that a step gives: m
-  kv::GrowthRates spec_rates = {};  // of steps of so many rows
+  uint64_t memory_bytes = 0;     // for weights and cache
+  std::vector<PlannedWay> ways;  // that one first, then the other strategies that know the load
+  std::vector<PlannedGroup> groups = {};  // of the model's layers; one if all are alike
+  double prefill_s = 0;                   // of a prompt of `tokens`, by that way
+  std::vector<std::string> notes = {};    // engine::layer_notes
+  std::string unpredicted = {};           // why no seconds are predicted; empty: they are
+  uint32_t growths = 0;                   // BMC's T for this context, by spec_rates
+  kv::GrowthRates rates = {};             // of steps of one row
+  uint32_t spec_rows = 1;                 // of a step, guesses among them: k of BMC's equation 9
+  double spec_tokens = 1;                 // that a step gives: m
+  kv::GrowthRates spec_rates = {};        // of steps of so many rows
   uint64_t largest_context = 0, largest_batch = 0;  // that the memory holds
   std::optional<double> others;  // share of the processors that others used while it was measured
 
@@ -40,7 +50,8 @@ struct PlanReport {
   bool fits() const { return weight_bytes() + ways.front().cost.fast_bytes <= memory_bytes; }
 };
 
-// Measures, and fills in what follows memory_bytes. Error: a spec that cannot be, no room.
+// Measures, and fills in what follows memory_bytes. Error: a spec that cannot be, no room, options
+// that layers which differ cannot have.
 base::Status<> fill_plan(base::ThreadPool& pool, const kernels::Table& kernels,
                          engine::Attention attention, PlanReport& report);
 

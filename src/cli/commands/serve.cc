@@ -11,6 +11,7 @@
 #include "cli/options/access_flags.h"
 #include "cli/options/engine_options.h"
 #include "cli/options/spec_flag.h"
+#include "engine/prefix/file_tier.h"
 #include "engine/serving/instances.h"
 #include "kv/registry/policies.h"
 #include "server/openai/json_form.h"
@@ -71,6 +72,8 @@ Result<engine::SchedulerOptions> scheduler_options(const engine::Engine& engine,
   options.most_waiting = flags.max_queue;
   if (!flags.kv_dir.empty()) {
     options.batch.file_seconds = flags.kv_dir_seconds;
+    if (const std::string why = engine::why_no_files(engine, options.batch.kv); !why.empty())
+      report("--kv-dir: " + why);
     KVICK_TRY(options.batch.files,
               engine::PrefixFiles::open({.folder = flags.kv_dir, .max_bytes = flags.kv_dir_bytes}));
   }

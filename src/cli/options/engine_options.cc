@@ -5,6 +5,7 @@
 
 #include "cli/models/models.h"
 #include "cli/terminal/progress.h"
+#include "engine/core/layer_options.h"
 #include "kernels/table/table.h"
 #include "kv/registry/policies.h"
 #include "kv/tier/tier.h"
@@ -126,6 +127,12 @@ base::Result<std::unique_ptr<engine::Engine>> open_engine(const EngineFlags& fla
                                         progress.update(done);
                                       }});
   if (started) progress.finish();
+  if (engine.ok() && !common.quiet) {
+    KVICK_TRY(const engine::KvOptions kv, kv_options(flags));
+    for (const std::string& note :
+         engine::layer_notes((*engine)->model().config(), (*engine)->resolved(kv)))
+      fmt::print(stderr, "kvick: {}\n", note);
+  }
   return engine;
 }
 

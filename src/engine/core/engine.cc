@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "engine/artifacts/ranges_file.h"
+#include "engine/core/layer_options.h"
 #include "kernels/probe/probe.h"
 #include "kv/registry/policies.h"
 #include "model/core/vocabulary.h"
@@ -53,12 +54,9 @@ Result<std::unique_ptr<Engine>> Engine::open(const EngineOptions& options) {
   base::FunctionRef<void(uint64_t, uint64_t)> progress(report);
   KVICK_TRY(engine->model_, model::Model::load(std::move(file), {.kernels = &engine->kernels_,
                                                                  .pool = engine->pool_.get(),
-                                                                 .progress = &progress}));
+                                                                 .progress = &progress,
+                                                                 .families = options.families}));
   const model::Config& config = engine->model_->config();
-  if (!config.layers_alike())
-    return base::fail(
-        "{}: its layers keep keys and values of different sizes, for which kvick has no cache",
-        options.model_path);
   engine->identity_ = {.arch = config.arch,
                        .layers = config.layer_count(),
                        .kv_heads = config.layers.front().kv_heads,
@@ -132,6 +130,7 @@ base::Status<> Engine::check(const KvOptions& resolved) const {
   if (resolved.max_tokens > context)
     return base::fail("a context of {} tokens was asked for, but the model has {}",
                       resolved.max_tokens, context);
+  KVICK_TRY_VOID(check_layers(model_->config(), resolved));
   if (library_ == nullptr) return base::Done{};
   using kernels::DType;
   if (!resolved.select.name.empty())
@@ -164,15 +163,9 @@ KvOptions Engine::resolved(KvOptions options) const {
 
 kv::Setup Engine::setup(const KvOptions& resolved) const {
   kv::Setup setup;
-  if (model_->config().layers_alike() && model_->config().windows_alike()) {
-    setup.shape = model_->kv_shape(*resolved.k_type, *resolved.v_type, resolved.max_tokens);
-  } else {
-    const uint32_t context = model_->config().context;
-    setup.shape = {.max_tokens = resolved.max_tokens != 0 ? resolved.max_tokens : context,
-                   .k_type = *resolved.k_type,
-                   .v_type = *resolved.v_type};
-    setup.layers = model_->kv_layers();
-  }
+  setup.shape = {
+      .max_tokens = resolved.max_tokens, .k_type = *resolved.k_type, .v_type = *resolved.v_type};
+  model::set_layers(model_->config(), setup);
   setup.shape.aging = resolved.aging;
   setup.limits.max_bytes = resolved.max_bytes;
   setup.limits.budget = resolved.budget;
@@ -187,7 +180,7 @@ kv::Setup Engine::setup(const KvOptions& resolved) const {
   setup.select.spec = resolved.select;
   setup.select.group = model_->config().layers.front().group();
   setup.select.model_dim = model_->config().dim;
-  const model::Rope& rope = model_->config().rope_of(0);
+  const model::Rope& rope = model_->config().rope_of_full();
   setup.select.rotation = {
       .frequency = rope.frequency, .dims = rope.dims, .interleaved = rope.interleaved};
   setup.compute.growth_rates = [this, plain = setup] { return growth_rates(plain); };
@@ -238,11 +231,24 @@ uint32_t Engine::most_tokens(const KvOptions& options) const {
   return kv::most_tokens(strategy != nullptr ? strategy->traits : kv::Traits{}, setup(all));
 }
 
+kv::StoreInfo Engine::store_info(const KvOptions& options) const {
+  const KvOptions all = resolved(options);
+  return kv::info_of(all.spec, setup(all));
+}
+
 Result<kv::Cost> Engine::cost(const KvOptions& options, const kv::Load& load) const {
   const KvOptions all = resolved(options);
   kv::Setup setup = this->setup(all);
   KVICK_TRY(setup.select.predictor, predictor(all));
   return kv::cost_of(all.spec, setup, load);
+}
+
+Result<std::vector<kv::Cost>> Engine::group_costs(const KvOptions& options,
+                                                  const kv::Load& load) const {
+  const KvOptions all = resolved(options);
+  kv::Setup setup = this->setup(all);
+  KVICK_TRY(setup.select.predictor, predictor(all));
+  return kv::group_costs(all.spec, setup, load);
 }
 
 Result<std::string> Engine::render_chat(const nlohmann::ordered_json& messages,

@@ -56,6 +56,7 @@ struct EngineOptions {
   std::function<void(uint64_t done, uint64_t total)> progress;
   // What chat templates take for today's date.
   std::function<std::tm()> now = base::local_time;
+  std::span<const model::Family> families = {};  // model::LoadOptions::families
 };
 
 // The kernels of an instruction set with these activations. Error: products of bfloat16 that it has
@@ -97,15 +98,20 @@ class Engine {
   KvOptions resolved(KvOptions options) const;
   // Errors: an unknown strategy or option, one that does not fit the model or the engine's
   // attention, a context longer than the model's, a static type whose ranges
-  // cannot be read or are another model's.
+  // cannot be read or are another model's; what layers that differ cannot have (layer_options.h).
   base::Result<std::unique_ptr<kv::Store>> make_store(const KvOptions& options) const;
   // Whether make_store would take them, without measuring or reading anything: any thread may ask
   // while others compute.
   base::Status<> check_kv(const KvOptions& options) const;
   // Most tokens of one of its sequences (kv::Store::most_tokens).
   uint32_t most_tokens(const KvOptions& options) const;
+  // What make_store(options)->info() is. The strategy exists.
+  kv::StoreInfo store_info(const KvOptions& options) const;
   // What such a store costs, by its strategy's formulas.
   base::Result<kv::Cost> cost(const KvOptions& options, const kv::Load& load) const;
+  // The same of each group of layers, in the order of store_info's groups.
+  base::Result<std::vector<kv::Cost>> group_costs(const KvOptions& options,
+                                                  const kv::Load& load) const;
 
   bool has_chat_template() const { return !tokenizer_->vocabulary().chat_template.empty(); }
   // The prompt for the assistant's next turn. messages: [{"role", "content"}, ...]; variables: an

@@ -22,8 +22,8 @@ base::Result<Shelf*> StoreSet::add(const KvOptions& options) {
                  .prompt_role = engine_->prompt_role(all)};
   KVICK_TRY(shelf.store, engine_->make_store(all));
   shelf.most_tokens = shelf.store->most_tokens();
-  shelf.traits =
-      kv::traits_of(*kv::find_strategy(all.spec.name), shelf.store->shape(), all.spec, all.select);
+  shelf.traits = kv::traits_of(*kv::find_strategy(all.spec.name), shelf.store->info().groups,
+                               all.spec, all.select);
   shelves_.push_back(std::move(shelf));
   return &shelves_.back();
 }
@@ -78,6 +78,17 @@ uint64_t StoreSet::needed_bytes(const Shelf& shelf, uint32_t tokens, uint32_t se
   };
   if (sequences <= 1 || !shelf.traits.cheap_fork) return bytes(tokens, sequences);
   return bytes(tokens, 1) + bytes(1, sequences - 1);
+}
+
+uint64_t StoreSet::growth_bytes(const Shelf& shelf, uint32_t committed, uint64_t tokens) {
+  uint64_t bytes = 0;
+  for (const kv::Shape& shape : shelf.store->info().groups) {
+    // A window gives as many rows back as it takes, once it is full.
+    const uint64_t held = committed - shape.first_seen(committed);
+    const uint64_t most = shape.window == 0 ? UINT64_MAX : std::max<uint64_t>(held, shape.window);
+    bytes += std::min(tokens, most - held) * shape.token_bytes();
+  }
+  return bytes;
 }
 
 uint64_t StoreSet::shrink(uint64_t bytes, const Shelf* but) {

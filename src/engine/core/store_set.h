@@ -63,6 +63,8 @@ class StoreSet {
   uint64_t available_bytes() const;
   // Bytes that sequences of so many tokens will take, if they are forks of one or on their own.
   uint64_t needed_bytes(const Shelf& shelf, uint32_t tokens, uint32_t sequences) const;
+  // Bytes that a sequence of `committed` tokens will take for `tokens` more, beyond those it has.
+  static uint64_t growth_bytes(const Shelf& shelf, uint32_t committed, uint64_t tokens);
   // Gives back about so many bytes of rows that nobody uses, but for those of one store.
   uint64_t shrink(uint64_t bytes, const Shelf* but = nullptr);
 

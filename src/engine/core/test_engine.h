@@ -8,7 +8,8 @@ namespace kvick::engine {
 // An engine over a small random model.
 inline std::unique_ptr<Engine> engine_of(const tools::Spec& spec,
                                          Attention attention = Attention::kFused,
-                                         PromptArithmetic prompts = PromptArithmetic::kExact) {
+                                         PromptArithmetic prompts = PromptArithmetic::kExact,
+                                         std::span<const model::Family> families = {}) {
   base::ThreadPool pool(1);
   const std::string path = model::write_model(spec, pool, false);
   auto engine = Engine::open({.model_path = path,
@@ -17,7 +18,8 @@ inline std::unique_ptr<Engine> engine_of(const tools::Spec& spec,
                               .attention = attention,
                               .prompt_arithmetic = prompts,
                               .fingerprint = true,
-                              .progress = {}});
+                              .progress = {},
+                              .families = families});
   // The engine holds the file mapped; the next one must not be written over it.
   std::filesystem::remove(path);
   EXPECT_TRUE(engine.ok()) << (engine.ok() ? "" : engine.error().message);

@@ -5,6 +5,8 @@
 #include <cstring>
 #include <limits>
 
+#include "engine/core/layer_options.h"
+
 namespace kvick::engine {
 namespace {
 
@@ -79,6 +81,10 @@ base::Result<Ranges> measure_ranges(Engine& engine, std::span<const Token> text,
   if (options.most != 0) text = text.first(std::min<size_t>(text.size(), options.most));
   if (text.empty()) return fail("the text has no tokens: there is nothing to see ranges in");
   if (options.window == 0) return fail("windows of 0 tokens");
+  if (layers_differ(engine.model().config()))
+    return fail(
+        "ranges are of the KV heads of layers that are alike, and this model's differ: "
+        "keep its rows as q8 or f16");
   if (!(options.margin >= 0 && options.margin <= 10))
     return fail("a margin of {}, but it must be from 0 to 10", options.margin);
   KvOptions kv;

@@ -200,6 +200,18 @@ KvOptions cache_for(const Engine& engine, KvOptions kv, uint32_t window) {
   return kv;
 }
 
+// A policy counts what it reads; this is what the layers read of a token that it does not choose
+// for.
+base::Result<uint64_t> unchosen_bytes(const Engine& engine, const KvOptions& kv, uint32_t window) {
+  const KvOptions one = cache_for(engine, kv, window);
+  const kv::StoreInfo info = engine.store_info(one);
+  KVICK_TRY(const std::vector<kv::Cost> costs, engine.group_costs(one, {.tokens = window}));
+  uint64_t bytes = 0;
+  for (size_t g = 0; g < costs.size(); ++g)
+    if (!kv::follows_policy(info.groups[g])) bytes += costs[g].read_bytes_per_token;
+  return bytes;
+}
+
 Result<Reader> make_reader(Engine& engine, const KvOptions& kv, uint32_t window) {
   KVICK_TRY(std::unique_ptr<kv::Store> store, engine.make_store(cache_for(engine, kv, window)));
   return Reader(engine, std::move(store), engine.prompt_role(kv));
@@ -275,8 +287,11 @@ Result<Perplexity> perplexity(Engine& engine, std::span<const Token> text,
   result.kv_bytes = reader.held_bytes();
   KVICK_TRY(const kv::Cost cost,
             engine.cost(cache_for(engine, options.kv, window), {.tokens = window, .sequences = 1}));
-  result.kv_read_bytes_per_token =
-      reader.read_bytes() > 0 ? reader.read_bytes() : cost.read_bytes_per_token;
+  result.kv_read_bytes_per_token = cost.read_bytes_per_token;
+  if (reader.read_bytes() > 0) {
+    KVICK_TRY(const uint64_t others, unchosen_bytes(engine, options.kv, window));
+    result.kv_read_bytes_per_token = reader.read_bytes() + others;
+  }
   result.slow_read_bytes_per_token = cost.slow_read_bytes_per_token;
   return result;
 }

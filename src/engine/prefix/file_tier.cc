@@ -12,24 +12,55 @@ namespace {
 // Of the rows that kvick computes: raise it when the same model has others for the same tokens.
 constexpr uint32_t kRowsVersion = 2;
 
-// Rows [begin, end) of a file's, in the same layout: runs of rows, one for each layer, head, and
-// keys or values.
-std::vector<std::byte> slice(const kv::Shape& shape, std::span<const std::byte> rows,
+// Rows [begin, end) of a file's, in the same layout: runs of rows, one for each group, layer, head,
+// and keys or values.
+std::vector<std::byte> slice(const kv::StoreInfo& info, std::span<const std::byte> rows,
                              uint32_t begin, uint32_t end) {
-  std::vector<std::byte> out(uint64_t{end - begin} * shape.token_bytes());
+  std::vector<std::byte> out(uint64_t{end - begin} * info.token_bytes());
   const std::byte* from = rows.data();
   std::byte* to = out.data();
-  for (uint32_t region = 0; region < shape.layers * shape.kv_heads; ++region)
-    for (const bool is_v : {false, true}) {
-      const size_t row = shape.row_bytes(is_v), bytes = (end - begin) * row;
-      std::memcpy(to, from + begin * row, bytes);
-      to += bytes;
-      from += kFileTokens * row;
-    }
+  for (const kv::Shape& shape : info.groups)
+    for (uint32_t region = 0; region < shape.layers * shape.kv_heads; ++region)
+      for (const bool is_v : {false, true}) {
+        const size_t row = shape.row_bytes(is_v), bytes = (end - begin) * row;
+        std::memcpy(to, from + begin * row, bytes);
+        to += bytes;
+        from += kFileTokens * row;
+      }
   return out;
 }
 
+std::string cannot_move(const kv::StoreInfo& info, const KvOptions& options) {
+  uint32_t layers = 0, windows = 0;
+  for (const kv::Shape& shape : info.groups) {
+    layers += shape.layers;
+    if (shape.window > 0 || shape.head_dim == 0) windows += shape.layers;
+  }
+  if (windows > 0)
+    return fmt::format("{} of {} layers that keep rows keep a window or a state alone", windows,
+                       layers);
+  return fmt::format("{} keeps rows of {} where they cannot be moved{}", options.spec.name,
+                     kv_type_text(options),
+                     reads_all(options) ? "" : " under " + options.select.name);
+}
+
 }  // namespace
+
+std::string why_no_files(const Engine& engine, const KvOptions& options) {
+  const KvOptions all = engine.resolved(options);
+  const kv::StoreInfo info = engine.store_info(all);
+  std::string why;
+  if (kernels::is_static(*all.k_type) || kernels::is_static(*all.v_type))
+    why = "rows of static types depend on the ranges that were measured for them";
+  else if (!kv::traits_of(*kv::find_strategy(all.spec.name), info.groups, all.spec, all.select)
+                .moves_rows)
+    why = cannot_move(info, all);
+  if (why.empty()) return {};
+  return fmt::format(
+      "no files of rows are read or written: {}; prompts are computed again after a restart, and "
+      "so are preempted requests",
+      why);
+}
 
 FileTier::FileTier(const Engine& engine, std::shared_ptr<PrefixFiles> files, double seconds)
     : files_(std::move(files)), seconds_(seconds) {
@@ -46,10 +77,8 @@ FileTier::FileTier(const Engine& engine, std::shared_ptr<PrefixFiles> files, dou
 // Static types depend on the ranges that were measured for them, and old rows on when they became
 // old.
 bool FileTier::serves(const Shelf& shelf) const {
-  // A file holds the rows of one group of layers.
   return files_ != nullptr && shelf.store->facets().rows != nullptr &&
-         shelf.store->info().groups.size() == 1 && !kernels::is_static(*shelf.options.k_type) &&
-         !kernels::is_static(*shelf.options.v_type);
+         !kernels::is_static(*shelf.options.k_type) && !kernels::is_static(*shelf.options.v_type);
 }
 
 // What a layer attends to is in the rows of the layers behind it, and so is how.
@@ -96,10 +125,10 @@ std::unique_ptr<Loading> FileTier::load(const Shelf& shelf, Offer offer, double 
 
 uint32_t FileTier::append(const Shelf& shelf, kv::SeqId seq, std::span<const Token> tokens,
                           uint32_t committed, const Loading& loading) const {
-  const kv::Shape& shape = shelf.store->shape();
   for (uint32_t i = 0; i < loading.read->files().size(); ++i) {
     const uint32_t first = (loading.first_file + i) * kFileTokens, end = first + kFileTokens;
-    const auto rows = slice(shape, loading.read->rows(i), committed - first, kFileTokens);
+    const auto rows =
+        slice(shelf.store->info(), loading.read->rows(i), committed - first, kFileTokens);
     if (!kv::append_rows(*shelf.store, seq, tokens.subspan(committed, end - committed), rows).ok())
       break;
     committed = end;

@@ -24,6 +24,9 @@ struct Loading {
   double began = 0, deadline = 0;  // seconds
 };
 
+// Why files hold no rows of such a store and what happens instead, as a sentence; empty: they do.
+std::string why_no_files(const Engine& engine, const KvOptions& options);
+
 class FileTier {
  public:
   // files: null for a service without; then nothing is read or written. With files the engine has a

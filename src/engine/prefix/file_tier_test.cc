@@ -7,6 +7,7 @@
 #include <list>
 #include <numeric>
 
+#include "engine/core/test_mixed.h"
 #include "engine/serving/test_jobs.h"
 
 namespace kvick::engine {
@@ -156,6 +157,84 @@ TEST_F(FileTierTest, BringsBackFromFilesWhatHadToMakeWay) {
   size_t i = 0;
   for (const Heard& one : heard)
     EXPECT_EQ(one.tokens.at(0), alone(*engine_, jobs[i++], 0, {}).tokens);
+}
+
+// Prompts of jobs that make way for each other, of a model whose layers are not alike, with files.
+Metrics swapped(Engine& engine, const std::vector<Token>& prompt,
+                const std::shared_ptr<PrefixFiles>& files) {
+  BatcherOptions options;
+  options.kv = parse_kv_options("paged:block=16,prefix=off", "").value();
+  const uint64_t all = engine.store_info(options.kv).used_bytes(450);  // of one at its end
+  options.kv_bytes = 3 * all / 2;
+  options.headroom_tokens = 2;
+  options.files = files;
+  const auto batcher = std::move(Batcher::make(engine, options)).value();
+  std::list<Heard> heard;
+  std::vector<Job> jobs;
+  for (Token i = 0; i < 4; ++i) {
+    Job job = job_of(prompt, 150);
+    job.prompt[0] = 100 + i;
+    jobs.push_back(job);
+    listen(job, heard.emplace_back());
+    batcher->add(JobId{static_cast<uint64_t>(i)}, std::move(job));
+    batcher->step();
+    files->flush();
+  }
+  for (int steps = 0; batcher->step(); ++steps) {
+    files->flush();
+    EXPECT_LT(steps, 100000);
+  }
+  size_t i = 0;
+  for (const Heard& one : heard)
+    EXPECT_EQ(one.tokens.at(0), alone(engine, jobs[i++], 0, {}).tokens);
+  const Metrics metrics = batcher->metrics();
+  EXPECT_GT(metrics.swaps + metrics.recomputations, 0u) << "memory was not scarce";
+  return metrics;
+}
+
+TEST_F(FileTierTest, ServesLayersThatDifferWhereTheirRowsMoveAndElseComputesThemAgain) {
+  for (const MixedCase& one : mixed_cases()) {
+    SCOPED_TRACE(one.name);
+    fs::remove_all(folder_);
+    engine_ = mixed_engine(one.features, 1024);
+    EXPECT_EQ(why_no_files(*engine_, {}).empty(), one.moves_rows);
+    const Metrics metrics = swapped(*engine_, prompt_, files());
+    EXPECT_EQ(metrics.swapped_bytes > 0, one.moves_rows);
+    EXPECT_EQ(metrics.files.writes > 0, one.moves_rows);
+    if (!one.moves_rows) {
+      EXPECT_EQ(metrics.swaps, 0u);
+      EXPECT_GT(metrics.recomputed_tokens, 0u);
+    }
+    const Heard cold = answer(files()), warm = answer(files(), "virtual");
+    EXPECT_EQ(warm.tokens, cold.tokens);
+    EXPECT_EQ(warm.outcome->cached_tokens, one.moves_rows ? 256u : 0u);
+  }
+}
+
+TEST_F(FileTierTest, SaysWhyAStoreHasNoFiles) {
+  const auto why = [](const Engine& engine, const char* kv, const char* type, const char* select) {
+    return why_no_files(engine, parse_kv_options(kv, type, "", select).value());
+  };
+  const std::string then =
+      "; prompts are computed again after a restart, and so are preempted requests";
+  EXPECT_EQ(why(*engine_, "paged", "q8", ""), "");
+  EXPECT_EQ(why(*engine_, "paged", "static8:x.kvr", ""),
+            "no files of rows are read or written: rows of static types depend on the ranges that "
+            "were measured for them" +
+                then);
+  EXPECT_EQ(why(*engine_, "paged", "mixed", ""),
+            "no files of rows are read or written: paged keeps rows of mixed:window=128,old=q8 "
+            "where they cannot be moved" +
+                then);
+  EXPECT_EQ(why(*engine_, "", "", "h2o"),
+            "no files of rows are read or written: virtual keeps rows of f16 where they cannot be "
+            "moved under h2o" +
+                then);
+  const auto windows = mixed_engine({.window = 12, .window_period = 2});
+  EXPECT_EQ(why(*windows, "paged", "", ""),
+            "no files of rows are read or written: 2 of 4 layers that keep rows keep a window or a "
+            "state alone" +
+                then);
 }
 
 // A made model as a file, and what may be changed in it.

@@ -24,6 +24,18 @@ uint32_t rows_of(const Group& group) {
   return rows + shared;
 }
 
+// Bytes of those rows. Of windows each lane has rows of its own.
+uint64_t bytes_of(const Group& group, uint32_t rows) {
+  uint64_t bytes = 0;
+  for (const kv::Shape& shape : group.shelf->store->info().groups) {
+    if (shape.window == 0)
+      bytes += rows * shape.token_bytes();
+    else
+      for (const Lane& lane : group.lanes) bytes += shape.used_bytes(lane.committed);
+  }
+  return bytes;
+}
+
 }  // namespace
 
 base::Result<std::unique_ptr<Batcher>> Batcher::make(Engine& engine,
@@ -142,7 +154,7 @@ bool Batcher::fits(const Group& group) {
       // What has no row yet may take more than rows: some strategies begin with the whole context.
       growth += lane.seq && lane.committed == 0
                     ? stores_.needed_bytes(*one->shelf, static_cast<uint32_t>(tokens), 1)
-                    : tokens * one->shelf->store->info().token_bytes();
+                    : StoreSet::growth_bytes(*one->shelf, lane.committed, tokens);
     }
   }
   const uint32_t own = std::max(group.sequences(), group.job.beams);
@@ -251,7 +263,7 @@ Candidate Batcher::candidate_of(const Group& group) const {
   const uint32_t rows = rows_of(group);
   const double per_token = pace_.seconds_per_prompt_token();
   Candidate candidate = {.priority = group.job.priority,
-                         .freed_bytes = rows * group.shelf->store->info().token_bytes(),
+                         .freed_bytes = bytes_of(group, rows),
                          .recompute_seconds = rows * per_token,
                          .swap_seconds = {}};
   const Lane& first = group.lanes.front();

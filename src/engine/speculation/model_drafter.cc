@@ -82,7 +82,7 @@ base::Result<std::unique_ptr<DraftModel>> DraftModel::make(
 
 base::Result<std::unique_ptr<kv::Store>> DraftModel::make_store(const Engine& engine) const {
   kv::Setup setup;
-  setup.shape = weights->model->kv_shape(kernels::DType::kF16, kernels::DType::kF16);
+  model::set_layers(weights->model->config(), setup);
   setup.limits.budget = budget_;
   setup.compute.store_row = engine.kernels().store_row;
   setup.compute.store_group = engine.kernels().store_group;

@@ -14,11 +14,12 @@ FreshTokens::FreshTokens(Token last, const DraftTree& tree) : tokens{last}, pare
 }
 
 uint32_t draft_room(kv::Store& store, kv::SeqId seq, bool grow) {
-  const kv::Shape& shape = store.shape();
   const uint64_t length = store.length(seq);
   // Of the step's tokens, the last one must not be the first to see rows go.
-  uint64_t most = std::min(store.most_tokens(), shape.max_tokens);
-  if (shape.aging) {
+  uint64_t most = store.most_tokens();
+  for (const kv::Shape& shape : store.info().groups) {
+    most = std::min<uint64_t>(most, shape.max_tokens);
+    if (!shape.aging) continue;
     const uint32_t old = shape.aging->old_rows(static_cast<uint32_t>(length));
     most = std::min<uint64_t>(most, uint64_t{shape.aging->window} + old + kv::kAgingRows);
   }

@@ -28,12 +28,6 @@ std::vector<float> ranges_of(const std::vector<float>& all, const Setup& setup,
   return ranges;
 }
 
-// Whether a policy may choose which of its rows are read; if it may not, all are.
-bool follows_policy(const LayerGroup& group, const Setup& setup) {
-  return group.spec.keeps == Keeps::kRows &&
-         (group.spec.window == 0 || group.spec.window >= setup.shape.max_tokens);
-}
-
 Setup setup_of(const Setup& setup, const LayerGroup& group) {
   const LayerSpec& spec = group.spec;
   Setup one = setup;
@@ -53,7 +47,7 @@ Setup setup_of(const Setup& setup, const LayerGroup& group) {
   if (spec.keeps == Keeps::kSlots) return one;
   one.slots = nullptr;
   if (shape.latent) shape.aging.reset();
-  if (!follows_policy(group, setup)) one.select.spec = {};
+  if (!follows_policy(shape)) one.select.spec = {};
   if (setup.ranges != nullptr)
     one.ranges =
         std::make_shared<StaticRanges>(StaticRanges{.k = ranges_of(setup.ranges->k, setup, group),
@@ -68,6 +62,21 @@ Setup setup_of_states(Setup one) {
   one.shape.aging.reset();
   one.select.spec = {};
   return one;
+}
+
+// Layers that read the group's rows: its own, and those that share them.
+uint64_t readers_of(const LayerGroup& group, const Setup& setup) {
+  uint64_t readers = group.layers.size();
+  for (const LayerSpec& layer : setup.layers)
+    if (layer.keeps == Keeps::kNothing &&
+        std::binary_search(group.layers.begin(), group.layers.end(), layer.rows_of))
+      ++readers;
+  return readers;
+}
+
+Cost cost_of_states(const LayerGroup& group, const Load& load) {
+  const uint64_t bytes = saturating_mul(group.layers.size(), group.spec.state_bytes);
+  return {.fast_bytes = saturating_mul(load.sequences, bytes), .read_bytes_per_token = bytes};
 }
 
 base::Result<std::unique_ptr<Store>> make_one(const Spec& spec, const Setup& setup,
@@ -87,9 +96,8 @@ base::Result<std::unique_ptr<Store>> make_one(const Spec& spec, const Setup& set
 base::Result<std::unique_ptr<Store>> make_grouped_store(const Spec& spec, const Setup& setup) {
   const std::vector<LayerGroup> groups = groups_of(setup.layers);
   if (groups.empty()) return base::fail("a model of no layers that keep anything");
-  if (!setup.select.spec.name.empty() &&
-      std::none_of(groups.begin(), groups.end(),
-                   [&](const LayerGroup& group) { return follows_policy(group, setup); }))
+  const std::vector<Shape> shapes = grouped_shapes(setup);
+  if (!setup.select.spec.name.empty() && std::none_of(shapes.begin(), shapes.end(), follows_policy))
     return base::fail(
         "{} chooses among all keys of a sequence, and no layer of this model keeps them: leave "
         "--kv-select out",
@@ -109,24 +117,37 @@ base::Result<std::unique_ptr<Store>> make_grouped_store(const Spec& spec, const 
   return std::unique_ptr<Store>(std::make_unique<GroupedStore>(setup.layers, std::move(stores)));
 }
 
-base::Result<Cost> grouped_cost(const Spec& spec, const Setup& setup, const Load& load) {
-  Cost all;
+std::vector<Shape> grouped_shapes(const Setup& setup) {
+  std::vector<Shape> shapes;
+  for (const LayerGroup& group : groups_of(setup.layers)) {
+    const Setup one = setup_of(setup, group);
+    shapes.push_back(group.spec.keeps == Keeps::kState ? setup_of_states(one).shape : one.shape);
+  }
+  return shapes;
+}
+
+base::Result<std::vector<Cost>> grouped_costs(const Spec& spec, const Setup& setup,
+                                              const Load& load) {
+  std::vector<Cost> costs;
   for (const LayerGroup& group : groups_of(setup.layers)) {
     if (group.spec.keeps == Keeps::kState) {
-      const uint64_t bytes = saturating_mul(group.layers.size(), group.spec.state_bytes);
-      if (load.tokens == 0) continue;
-      all.fast_bytes = saturating_add(all.fast_bytes, saturating_mul(load.sequences, bytes));
-      all.read_bytes_per_token = saturating_add(all.read_bytes_per_token, bytes);
+      costs.push_back(load.tokens == 0 ? Cost{} : cost_of_states(group, load));
       continue;
     }
-    KVICK_TRY(const Cost one, cost_of(spec, setup_of(setup, group), load));
-    all.fast_bytes = saturating_add(all.fast_bytes, one.fast_bytes);
-    all.slow_bytes = saturating_add(all.slow_bytes, one.slow_bytes);
-    all.read_bytes_per_token = saturating_add(all.read_bytes_per_token, one.read_bytes_per_token);
-    all.slow_read_bytes_per_token =
-        saturating_add(all.slow_read_bytes_per_token, one.slow_read_bytes_per_token);
-    all.copied_bytes = saturating_add(all.copied_bytes, one.copied_bytes);
+    KVICK_TRY(Cost cost, cost_of(spec, setup_of(setup, group), load));
+    for (uint64_t* const read : {&cost.read_bytes_per_token, &cost.slow_read_bytes_per_token})
+      *read = saturating_mul(*read / group.layers.size(), readers_of(group, setup));
+    costs.push_back(cost);
   }
+  return costs;
+}
+
+Cost sum_of(std::span<const Cost> groups) {
+  Cost all;
+  for (const Cost& one : groups)
+    for (const auto bytes : {&Cost::fast_bytes, &Cost::slow_bytes, &Cost::read_bytes_per_token,
+                             &Cost::slow_read_bytes_per_token, &Cost::copied_bytes})
+      all.*bytes = saturating_add(all.*bytes, one.*bytes);
   return all;
 }
 

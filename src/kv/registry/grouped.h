@@ -8,6 +8,10 @@
 namespace kvick::kv {
 
 base::Result<std::unique_ptr<Store>> make_grouped_store(const Spec& spec, const Setup& setup);
-base::Result<Cost> grouped_cost(const Spec& spec, const Setup& setup, const Load& load);
+// Of each group's store.
+std::vector<Shape> grouped_shapes(const Setup& setup);
+base::Result<std::vector<Cost>> grouped_costs(const Spec& spec, const Setup& setup,
+                                              const Load& load);
+Cost sum_of(std::span<const Cost> groups);
 
 }  // namespace kvick::kv

@@ -235,12 +235,39 @@ Traits traits_of(const Strategy& strategy, const Shape& shape, const Spec& spec,
   if (shape.aging)
     traits.exact = traits.shares_prefix = traits.cheap_fork = traits.buckets = traits.moves_rows =
         false;
-  if (shape.window > 0) traits.moves_rows = false;
+  // Those of a window are given back, and a state is no row.
+  if (shape.window > 0 || shape.head_dim == 0) traits.moves_rows = false;
   if (const Policy* policy = find_policy(select.name)) {
     policy->change_traits(traits);
     if (policy->limit_traits != nullptr) policy->limit_traits(select, traits);
   }
   return traits;
+}
+
+bool follows_policy(const Shape& shape) {
+  return shape.window == 0 && !shape.latent && shape.head_dim > 0;
+}
+
+Traits traits_of(const Strategy& strategy, std::span<const Shape> groups, const Spec& spec,
+                 const Spec& select) {
+  std::optional<Traits> all;
+  for (const Shape& shape : groups) {
+    const Traits one = traits_of(strategy, shape, spec, follows_policy(shape) ? select : Spec{});
+    if (!all) {
+      all = one;
+      continue;
+    }
+    for (const auto each :
+         {&Traits::exact, &Traits::shares_prefix, &Traits::cheap_fork, &Traits::buckets,
+          &Traits::holds_old, &Traits::moves_rows, &Traits::endless})
+      *all.*each = *all.*each && one.*each;
+    for (const auto some : {&Traits::per_query, &Traits::forgets, &Traits::slots, &Traits::tiered})
+      *all.*some = *all.*some || one.*some;
+    if (one.max_fresh != 0)
+      all->max_fresh =
+          all->max_fresh == 0 ? one.max_fresh : std::min(all->max_fresh, one.max_fresh);
+  }
+  return all.value_or(Traits{});
 }
 
 base::Result<std::unique_ptr<Store>> make_store(const Spec& spec, const Setup& setup) {
@@ -257,8 +284,23 @@ base::Result<std::unique_ptr<Store>> make_store(const Spec& spec, const Setup& s
   return std::unique_ptr<Store>(std::move(store));
 }
 
+StoreInfo info_of(const Spec& spec, const Setup& setup) {
+  return {.groups = setup.layers.empty() ? std::vector{setup.shape} : grouped_shapes(setup),
+          .most_tokens = most_tokens(find_strategy(spec.name)->traits, setup)};
+}
+
+base::Result<std::vector<Cost>> group_costs(const Spec& spec, const Setup& setup,
+                                            const Load& load) {
+  if (!setup.layers.empty()) return grouped_costs(spec, setup, load);
+  KVICK_TRY(const Cost cost, cost_of(spec, setup, load));
+  return std::vector{cost};
+}
+
 base::Result<Cost> cost_of(const Spec& spec, const Setup& setup, const Load& load) {
-  if (!setup.layers.empty()) return grouped_cost(spec, setup, load);
+  if (!setup.layers.empty()) {
+    KVICK_TRY(const std::vector<Cost> groups, grouped_costs(spec, setup, load));
+    return sum_of(groups);
+  }
   KVICK_TRY(const Strategy* strategy, checked_strategy(spec));
   KVICK_TRY_VOID(check_shape(setup.shape));
   KVICK_TRY_VOID(check_slots(*strategy, setup.slots != nullptr));

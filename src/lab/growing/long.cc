@@ -97,7 +97,8 @@ class Long final : public Experiment {
   base::Status<> add_model(std::vector<Cell>& cells) const {
     KVICK_TRY(engine::Engine * engine, bench_.model(engine::Attention::kFused));
     const uint32_t context = engine->model().config().context;
-    const kv::Shape shape = engine->model().kv_shape(kernels::DType::kF32, kernels::DType::kF32);
+    const kv::StoreInfo rows =
+        engine->store_info({.k_type = kernels::DType::kF32, .v_type = kernels::DType::kF32});
     for (const uint32_t tokens : contexts()) {
       if (tokens > context) {
         bench_.note(
@@ -105,7 +106,7 @@ class Long final : public Experiment {
         continue;
       }
       if (!fits_memory(bench_, fmt::format("long: the model with {} tokens", tokens),
-                       shape.token_bytes() * tokens * model_batch()))
+                       rows.token_bytes() * tokens * model_batch()))
         continue;
       const std::vector<Cell> more =
           decode_cells(bench_, kWays, {.tokens = tokens, .batch = model_batch()},

@@ -75,7 +75,8 @@ class PlanCheck final : public Experiment {
     KVICK_TRY(const io::ModelFile file, io::ModelFile::open(bench_.model_path));
     KVICK_TRY(const plan::ModelSize model, plan::size_of(file));
     kv::Setup setup;
-    setup.shape = engine.model().kv_shape(*kv.k_type, *kv.v_type, kv.max_tokens);
+    setup.shape = {.max_tokens = kv.max_tokens, .k_type = *kv.k_type, .v_type = *kv.v_type};
+    model::set_layers(engine.model().config(), setup);
     setup.compute.store_row = bench_.kernels.store_row;
     setup.compute.store_group = bench_.kernels.store_group;
     setup.compute.pool = &bench_.pool;

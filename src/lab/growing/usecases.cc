@@ -103,9 +103,10 @@ class UseCases final : public Experiment {
   }
 
   bool fits_memory(const UseCase& use, uint32_t batch, const engine::Engine& engine) const {
-    const kv::Shape shape = engine.model().kv_shape(kernels::DType::kF32, kernels::DType::kF32);
+    const kv::StoreInfo rows =
+        engine.store_info({.k_type = kernels::DType::kF32, .v_type = kernels::DType::kF32});
     return lab::fits_memory(bench_, fmt::format("usecases: {} with {} sequences", use.name, batch),
-                            shape.token_bytes() * (use.prompt + use.answer) * batch);
+                            rows.token_bytes() * (use.prompt + use.answer) * batch);
   }
 
   Cell prompt_cell(const UseCase& use, const Way& way) const {

@@ -93,14 +93,16 @@ base::Result<kv::Spec> with_numbers(const engine::Engine& engine, const engine::
   const auto r = spec.options.find("r");
   if (r == spec.options.end() || r->second != "auto") return spec;
   KVICK_TRY(const kv::Cost cost, engine.cost(kv, {.tokens = 1}));
-  const uint64_t token =
-      engine.model().kv_shape(*kv.k_type, *kv.v_type, kv.max_tokens).token_bytes();
-  r->second = std::to_string(cost.fast_bytes / token);
+  r->second = std::to_string(cost.fast_bytes / engine.store_info(kv).token_bytes());
   return spec;
 }
 
 base::Result<Served> served_at(const Bench& bench, const engine::Engine& engine,
                                const engine::KvOptions& kv, const DecodePoint& point) {
+  if (engine.store_info(kv).groups.size() > 1)
+    return base::fail(
+        "how many steps a growth serves is measured on layers that are alike, and this model's "
+        "differ: kvick bench measures it whole");
   KVICK_TRY(kv::Spec spec, with_numbers(engine, kv));
   IntervalProbe probe({.spec = std::move(spec),
                        .head_dim = engine.model().config().layers.front().k_dim,

@@ -15,6 +15,7 @@
 #include "lab/measure/sampled_decode.h"
 #include "lab/measure/selections.h"
 #include "lab/measure/sequence.h"
+#include "model/core/seen_rows.h"
 #include "plan/machine/roofline.h"
 
 namespace kvick::lab {
@@ -140,12 +141,13 @@ class TierSpeed final : public Experiment {
     const uint32_t tokens = setting.depth + kWarm + kTimed;
     engine::KvOptions kv = options_of(setting.selected, tokens);
     if (setting.bandwidth == kInMemory) return kv;
-    const kv::Shape shape = engine_->model().kv_shape(*kv.k_type, *kv.v_type, tokens);
-    const uint64_t pair = shape.row_bytes(false) + shape.row_bytes(true);
-    const uint64_t fresh = kChunk + 2 * (kv::kTierPage / pair + 1);
-    const uint64_t layers = std::min(kFrameLayers, shape.layers);
-    const uint64_t fast =
-        fresh * shape.token_bytes() + tokens * shape.token_bytes() / shape.layers * layers;
+    uint64_t fast = 0;
+    for (const kv::Shape& shape : engine_->store_info(kv).groups) {
+      const uint64_t pair = shape.row_bytes(false) + shape.row_bytes(true);
+      const uint64_t fresh = kChunk + 2 * (kv::kTierPage / pair + 1);
+      const uint64_t layers = std::min(kFrameLayers, shape.layers);
+      fast += fresh * shape.token_bytes() + tokens * shape.token_bytes() / shape.layers * layers;
+    }
     KVICK_TRY(kv.tier, kv::parse_spec(fmt::format("ram:fast={}", fast)));
     kv.tier->options["bandwidth"] = setting.bandwidth;
     KVICK_TRY_VOID(kv::read_tier(*kv.tier));
@@ -174,7 +176,10 @@ class TierSpeed final : public Experiment {
                                      {.most_bytes = base::available_memory_bytes() / 4});
     const model::Config& config = engine_->model().config();
     const plan::CacheReads reads = {
-        .token_bytes = engine_->model().kv_shape(*kv.k_type, *kv.v_type).token_bytes(),
+        .seen_bytes =
+            [&](uint32_t tokens) {
+              return model::seen_bytes(config, {.k = *kv.k_type, .v = *kv.v_type}, tokens);
+            },
         .bytes = [&](uint32_t) { return planned.read_bytes_per_token; }};
     const plan::Work work =
         plan::decode_work(config, engine_->model().weights(), reads,

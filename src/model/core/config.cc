@@ -19,6 +19,12 @@ const Rope& Config::rope_of(uint32_t layer) const {
   return rope == LayerConfig::kNone ? kNothing : ropes[rope];
 }
 
+const Rope& Config::rope_of_full() const {
+  for (uint32_t layer = 0; layer < layer_count(); ++layer)
+    if (layers[layer].window == 0) return rope_of(layer);
+  return rope_of(0);
+}
+
 bool Config::windows_alike() const {
   return std::all_of(layers.begin(), layers.end(), [&](const LayerConfig& layer) {
     return layer.window == layers.front().window && layer.chunked == layers.front().chunked;

@@ -68,6 +68,9 @@ struct Config {
   uint32_t most_positions() const { return learned_positions ? context : UINT32_MAX; }
   // The rotation of a layer, or one of nothing.
   const Rope& rope_of(uint32_t layer) const;
+  // The rotation of the layers that see all rows, or of the first one where none does: that of keys
+  // which a policy chooses among.
+  const Rope& rope_of_full() const;
   // Whether all layers keep rows of their own, of one shape, with keys as wide as values, and ask
   // with as many heads.
   bool layers_alike() const;

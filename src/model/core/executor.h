@@ -1,7 +1,7 @@
 #pragma once
 // One step of a model over a store: begin, forward, commit. All that computes tokens does it
 // through this class, so that a model spread over several processes is a change here and in no
-// caller (ADR 29). Another process can do the same step, since nothing else passes between a caller
+// caller (ADR 30). Another process can do the same step, since nothing else passes between a caller
 // and the model: the batch, which logits are wanted, and then the rows to keep, or that the step is
 // dropped.
 

@@ -2,6 +2,8 @@
 
 #include <string>
 
+#include "kv/strategy/strategy.h"
+
 namespace kvick::model {
 uint32_t Batch::tokens() const {
   size_t tokens = 0;
@@ -20,26 +22,35 @@ std::vector<kv::Slot> kv_slots(const Batch& batch) {
   return slots;
 }
 
-kv::Shape Model::kv_shape(kernels::DType k_type, kernels::DType v_type, uint32_t max_tokens) const {
-  KVICK_CHECK(config_.layers_alike(), "one shape of rows for the {} layers of {}",
-              config_.layer_count(), config_.name);
-  const uint32_t tokens = max_tokens != 0 ? max_tokens : config_.context;
-  // One that is as long as the context hides nothing; where windows differ all rows are kept.
-  const uint32_t window = config_.windows_alike() ? config_.layers.front().window : 0;
-  return {.layers = config_.layer_count(),
-          .kv_heads = config_.layers.front().kv_heads,
-          .head_dim = config_.layers.front().k_dim,
-          .max_tokens = tokens,
-          .k_type = k_type,
-          .v_type = v_type,
-          .window = window < tokens ? window : 0,
-          .chunked = window < tokens && config_.layers.front().chunked};
+void set_layers(const Config& config, kv::Setup& setup) {
+  kv::Shape& shape = setup.shape;
+  if (shape.max_tokens == 0) shape.max_tokens = config.context;
+  if (!config.layers_alike() || !config.windows_alike()) {
+    setup.layers = kv_layers(config);
+    return;
+  }
+  const LayerConfig& layer = config.layers.front();
+  shape.layers = config.layer_count();
+  shape.kv_heads = layer.kv_heads;
+  shape.head_dim = layer.k_dim;
+  // A window that is as long as the context hides nothing.
+  const bool hides = layer.window < shape.max_tokens;
+  shape.window = hides ? layer.window : 0;
+  shape.chunked = hides && layer.chunked;
 }
 
-std::vector<kv::LayerSpec> Model::kv_layers() const {
+kv::Shape Model::kv_shape(kernels::DType k_type, kernels::DType v_type, uint32_t max_tokens) const {
+  KVICK_CHECK(config_.layers_alike() && config_.windows_alike(),
+              "one shape of rows for the {} layers of {}", config_.layer_count(), config_.name);
+  kv::Setup setup = {.shape = {.max_tokens = max_tokens, .k_type = k_type, .v_type = v_type}};
+  set_layers(config_, setup);
+  return setup.shape;
+}
+
+std::vector<kv::LayerSpec> kv_layers(const Config& config) {
   using Keeps = kv::LayerSpec::Keeps;
   std::vector<kv::LayerSpec> specs;
-  for (const LayerConfig& layer : config_.layers)
+  for (const LayerConfig& layer : config.layers)
     specs.push_back({.keeps = layer.kind == LayerConfig::Kind::kSlots ? Keeps::kSlots
                               : layer.owns_rows()                     ? Keeps::kRows
                                                                       : Keeps::kNothing,

@@ -19,8 +19,9 @@
 #include "model/core/workspace.h"
 
 namespace kvick::kv {
+struct Setup;
 struct Slots;
-}
+}  // namespace kvick::kv
 
 namespace kvick::model {
 
@@ -54,6 +55,12 @@ struct Batch {
 };
 // The same batch as the store sees it.
 std::vector<kv::Slot> kv_slots(const Batch& batch);
+
+// What each layer of such a model keeps.
+std::vector<kv::LayerSpec> kv_layers(const Config& config);
+// The same in a setup, whose shape says the types and max_tokens (0: the model's context): the
+// sizes of that shape where all layers keep rows of one size and see as far, else Setup::layers.
+void set_layers(const Config& config, kv::Setup& setup);
 
 struct LoadOptions {
   const kernels::Table* kernels = nullptr;  // required
@@ -102,10 +109,8 @@ class Model {
   uint64_t weight_bytes() const {
     return weights_.layers.bytes + weights_.output.bytes + weights_.key_bytes;
   }
-  // What each layer keeps.
-  std::vector<kv::LayerSpec> kv_layers() const;
-  // What a store must keep for this model, whose layers keep rows of one shape
-  // (Config::layers_alike). max_tokens 0: the model's context.
+  std::vector<kv::LayerSpec> kv_layers() const { return model::kv_layers(config_); }
+  // set_layers of a model whose layers and windows are alike.
   kv::Shape kv_shape(kernels::DType k_type, kernels::DType v_type, uint32_t max_tokens = 0) const;
 
   // What its store needs beside the shape if it was trained with a memory of slots, else null.

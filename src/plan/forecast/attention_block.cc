@@ -39,6 +39,10 @@ AttentionBlock::Prepared AttentionBlock::prepare(std::span<const kv::SeqId> seqs
   return prepared;
 }
 
+void AttentionBlock::write(uint32_t layer, kv::Step& step) const {
+  if (config_.layers[layer].owns_rows()) step.write(layer, values_.data(), values_.data());
+}
+
 base::Status<kv::Shortage> AttentionBlock::fill(std::span<const kv::SeqId> seqs, uint32_t tokens) {
   // So many rows at a time: the values of all of them could be more than there is memory.
   constexpr size_t kRows = 4096;
@@ -46,8 +50,7 @@ base::Status<kv::Shortage> AttentionBlock::fill(std::span<const kv::SeqId> seqs,
   for (uint32_t done = 0; done < tokens; done += at_once) {
     const Prepared prepared = prepare(seqs, std::min(at_once, tokens - done));
     KVICK_TRY(const std::unique_ptr<kv::Step> step, store_.begin({.slots = prepared.kv_slots}));
-    for (uint32_t layer = 0; layer < config_.layer_count(); ++layer)
-      step->write(layer, values_.data(), values_.data());
+    for (uint32_t layer = 0; layer < config_.layer_count(); ++layer) write(layer, *step);
     step->commit(kv::Kept::all({.slots = prepared.kv_slots}));
   }
   return base::Done{};
@@ -68,7 +71,7 @@ base::Status<kv::Shortage> AttentionBlock::step(std::span<const kv::SeqId> seqs,
   lap(seconds.begin);
   model::BatchAttention attention(config_, batch, *step, workspace_);
   for (uint32_t layer = 0; layer < config_.layer_count(); ++layer) {
-    step->write(layer, values_.data(), values_.data());
+    write(layer, *step);
     lap(seconds.write);
     const double compiled = compiled_s();
     attention.run(layer, {.q = values_.data(), .out = out_.data()});

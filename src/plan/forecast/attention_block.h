@@ -23,7 +23,7 @@ struct BlockSeconds {
 
 class AttentionBlock {
  public:
-  // config: the layers, as many as the store's shape has. All three outlive it.
+  // config: the layers that the store was made for. All three outlive it.
   AttentionBlock(const model::Config& config, kv::Store& store, model::Workspace& workspace,
                  base::Clock clock = base::steady_seconds);
 
@@ -38,6 +38,7 @@ class AttentionBlock {
     std::vector<model::Slot> slots;
     std::vector<kv::Slot> kv_slots;
   };
+  void write(uint32_t layer, kv::Step& step) const;
   Prepared prepare(std::span<const kv::SeqId> seqs, uint32_t tokens);
   double compiled_s() const;
 

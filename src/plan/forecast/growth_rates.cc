@@ -64,7 +64,7 @@ Line fit_line(std::span<const double> x, std::span<const double> y) {
 base::Result<kv::GrowthRates> measure_growth(const model::Config& config, const kv::Setup& setup,
                                              model::Workspace& workspace, base::Clock clock,
                                              uint32_t rows) {
-  const uint64_t token_bytes = setup.shape.token_bytes();
+  const uint64_t token_bytes = kv::info_of({.name = "bmc", .options = {}}, setup).token_bytes();
   const auto most =
       std::min<uint64_t>(setup.shape.max_tokens, kMostBytes / std::max<uint64_t>(1, token_bytes));
   const uint32_t unit = std::max<uint32_t>(1, static_cast<uint32_t>(most) / kGrowths);
@@ -77,7 +77,7 @@ base::Result<kv::GrowthRates> measure_growth(const model::Config& config, const 
   AttentionBlock block(config, *store, workspace, clock);
   Points points;
   for (uint32_t i = 1; i <= kGrowths; ++i)
-    points.bytes.push_back(static_cast<double>(i * unit * token_bytes));
+    points.bytes.push_back(static_cast<double>(store->info().used_bytes(i * unit)));
   for (int round = 0; round < kRounds; ++round)
     if (auto done = grow_once(block, *store, {unit, std::min(rows, unit)}, points); !done.ok())
       return base::fail("no room to measure what growing the cache takes: {}", done.error().what);

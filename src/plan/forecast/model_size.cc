@@ -138,9 +138,6 @@ uint64_t packed_bytes(const ModelSize& size) {
 base::Result<ModelSize> size_of(const io::ModelFile& file) {
   ModelSize size;
   KVICK_TRY(size.config, model::read_config(file));
-  if (!size.config.layers_alike())
-    return base::fail("{}: its layers differ in what they keep; kvick plans for equal ones only",
-                      file.path());
   size.metadata = file.metadata();
   for (const io::Tensor& tensor : file.tensors()) {
     size.tensors.push_back(tensor);

@@ -29,7 +29,7 @@ struct ModelSize {
 uint64_t packed_bytes(const TypedWeights& weights);
 uint64_t packed_bytes(const ModelSize& size);
 
-// Errors: whatever is wrong with the metadata, as model::read_config says it; layers that differ.
+// Errors: whatever is wrong with the metadata, as model::read_config says it.
 base::Result<ModelSize> size_of(const io::ModelFile& file);
 // "layers=32,heads=32,kv_heads=8,head_dim=128" and, each with the value of a Llama of that width if
 // it is missing, dim (heads * head_dim), ffn (8/3 of dim, in steps of 256), vocab (32000), context

@@ -1,6 +1,9 @@
 #include "plan/forecast/predict.h"
 
 #include <algorithm>
+#include <utility>
+
+#include "model/core/seen_rows.h"
 
 namespace kvick::plan {
 namespace {
@@ -11,11 +14,6 @@ constexpr uint32_t kStepTokens = 2 * 2 * (kSteps + 1);
 // More sequences take so many times as long.
 constexpr uint32_t kMostSequences = 64;
 
-// Where attention is measured: at a quarter of the tokens and at all of them.
-std::vector<uint32_t> depths_of(uint32_t tokens) {
-  return {std::max(1U, tokens / 4), std::max(2U, tokens)};
-}
-
 double per_step(std::vector<double> seconds) {
   std::sort(seconds.begin(), seconds.end());
   return seconds[seconds.size() / 2];
@@ -23,13 +21,29 @@ double per_step(std::vector<double> seconds) {
 
 }  // namespace
 
+double Predictor::seen(const model::Config& config, uint32_t tokens) const {
+  const kv::Shape& shape = setting_.setup.shape;
+  return static_cast<double>(
+      model::seen_bytes(config, {.k = shape.k_type, .v = shape.v_type}, tokens));
+}
+
+// Where attention is measured: at all of the tokens, and at a quarter of them or, where windows
+// hide most of those, where half as much is seen.
+std::vector<uint32_t> Predictor::depths() const {
+  const model::Config& config = setting_.model.config;
+  const uint32_t far = std::max(2U, depth_);
+  uint32_t near = std::max(1U, far / 4);
+  while (near > 1 && 2 * seen(config, near) > seen(config, far)) near /= 2;
+  return {near, far};
+}
+
 void Predictor::choose_size() {
   const model::Config& config = setting_.model.config;
   uint64_t weights = 0;
   for (const TypedWeights& part : setting_.model.layers) weights += packed_bytes(part);
   const uint64_t layer_bytes = weights / config.layer_count();
   const uint64_t row_bytes = std::max<uint64_t>(
-      1, setting_.setup.shape.token_bytes() / config.layer_count() * sequences());
+      1, static_cast<uint64_t>(seen(config, 1)) / config.layer_count() * sequences());
   // Rows first: a quarter of the bytes if one layer wants so many.
   const uint64_t most_rows = std::max<uint64_t>(2, setting_.most_bytes / 4 / row_bytes);
   depth_ = static_cast<uint32_t>(std::clamp<uint64_t>(std::max(2U, setting_.tokens), 2, most_rows));
@@ -53,12 +67,8 @@ base::Result<Predictor> Predictor::measure(const Setting& setting, model::Worksp
   return predictor;
 }
 
-double Predictor::all_layers() const {
-  return static_cast<double>(setting_.model.config.layer_count()) / layers_;
-}
-
 double Predictor::all_weights(const Sample& sample) const {
-  if (layers_ == setting_.model.config.layer_count()) return 1;
+  if (sample.model().config().layer_count() == setting_.model.config.layer_count()) return 1;
   uint64_t bytes = 0;
   for (const TypedWeights& part : setting_.model.layers) bytes += packed_bytes(part);
   return static_cast<double>(bytes) / static_cast<double>(sample.model().weights().layers.bytes);
@@ -67,8 +77,9 @@ double Predictor::all_weights(const Sample& sample) const {
 base::Status<kv::Shortage> Predictor::measure_tokens(Sample& sample) {
   sample.open(sequences());
   const double share = static_cast<double>(setting_.batch) / sequences();
-  std::vector<double> depths, seconds, output;
-  for (const uint32_t depth : depths_of(depth_)) {
+  const model::Config& config = sample.model().config();
+  std::vector<double> rows, seconds, output;
+  for (const uint32_t depth : depths()) {
     if (sample.length() < depth) KVICK_TRY_VOID(sample.fill(depth - sample.length()));
     std::vector<double> layers, all;
     const uint32_t first = sample.length();
@@ -79,30 +90,35 @@ base::Status<kv::Shortage> Predictor::measure_tokens(Sample& sample) {
       layers.push_back(without.forward);
       all.push_back(with.forward);
     }
-    depths.push_back((first + sample.length()) / 2.0);
+    rows.push_back(seen(config, (first + sample.length()) / 2));
     seconds.push_back(per_step(layers) * share);
     output.push_back(std::max(0.0, per_step(all) - per_step(layers)) * share);
   }
-  const Line line = fit_line(depths, seconds);
-  decode_ = {.at_zero = line.at_zero * all_weights(sample), .slope = line.slope * all_layers()};
+  const Line line = fit_line(rows, seconds);
+  decode_ = {.at_zero = line.at_zero * all_weights(sample), .slope = line.slope};
   output_s_ = (output[0] + output[1]) / 2;
   return base::Done{};
 }
 
 base::Status<kv::Shortage> Predictor::measure_prompt(Sample& sample) {
   sample.open(1);
-  std::vector<double> depths, forward, growth;
-  for (const uint32_t depth : depths_of(depth_)) {
-    KVICK_TRY_VOID(sample.fill(depth - (depths.empty() ? 0 : static_cast<uint32_t>(depths[0]))));
+  const model::Config& config = sample.model().config();
+  std::vector<double> rows, forward, growth;
+  uint32_t filled = 0;
+  for (const uint32_t depth : depths()) {
+    KVICK_TRY_VOID(sample.fill(depth - std::exchange(filled, depth)));
     KVICK_TRY(const ForwardSeconds first, sample.forward(setting_.prefill_chunk, false));
     KVICK_TRY(const ForwardSeconds second, sample.forward(setting_.prefill_chunk, false));
-    depths.push_back(depth);
-    growth.push_back(first.begin * all_layers());
+    rows.push_back(seen(config, depth));
+    growth.push_back(first.begin);
     forward.push_back(second.forward);
   }
-  growth_ = fit_line(depths, growth);
-  const Line line = fit_line(depths, forward);
-  prefill_ = {.at_zero = line.at_zero * all_weights(sample), .slope = line.slope * all_layers()};
+  const double layers = static_cast<double>(setting_.model.config.layer_count()) /
+                        static_cast<double>(config.layer_count());
+  growth_ = fit_line(rows, growth);
+  growth_.at_zero *= layers;
+  const Line line = fit_line(rows, forward);
+  prefill_ = {.at_zero = line.at_zero * all_weights(sample), .slope = line.slope};
   return base::Done{};
 }
 
@@ -120,7 +136,8 @@ double Predictor::copied(const kv::Spec& spec, uint32_t from, uint32_t to) const
 
 TokenSeconds Predictor::token(uint32_t tokens, const kv::Spec& spec) const {
   TokenSeconds seconds;
-  const double all = std::max(0.0, decode_.at_zero + decode_.slope * tokens);
+  const double all =
+      std::max(0.0, decode_.at_zero + decode_.slope * seen(setting_.model.config, tokens));
   seconds.layers = std::clamp(decode_.at_zero, 0.0, all);
   seconds.attention = all - seconds.layers;
   seconds.output = output_s_;
@@ -136,8 +153,9 @@ double Predictor::prefill_s(uint32_t tokens) const {
   for (uint32_t done = 0; done < tokens;) {
     const uint32_t n = std::min(setting_.prefill_chunk, tokens - done);
     const double part = static_cast<double>(n) / setting_.prefill_chunk;
+    const double before = seen(setting_.model.config, done);
     for (const Line* line : {&prefill_, &growth_})
-      seconds += part * std::max(0.0, line->at_zero + line->slope * done);
+      seconds += part * std::max(0.0, line->at_zero + line->slope * before);
     done += n;
   }
   return seconds;

@@ -2,11 +2,12 @@
 // What a model will do on this machine with a cache: the seconds of one token and of a prompt, from
 // forwards of a sample of its layers (sample.h) that holds as many tokens as are asked for.
 //
-//   one token  a line over the tokens in the cache, measured with the strategy itself, as many
-//   times
-//              as there are layers; the output layer; and what the strategy's formula says it
-//              copies for this token, at the measured rate
-//   a prompt   in chunks: a line over the tokens before a chunk, and one of the room for it
+//   one token  a line over the bytes of the rows that it sees, by layers and their windows
+//              (model::seen_bytes), measured with the strategy itself; the output layer; and what
+//              the strategy's formula says it copies for this token, at the measured rate
+//   a prompt   in chunks: a line over what is seen before a chunk, and one of the room for it
+//
+// The sample's weights stand for all by their bytes, and its rows by theirs.
 //
 // Measured whole and not put together from parts: the sum of products, attention and overhead each
 // measured on its own promised SmolLM2 1.16 to 1.47 times the tokens that it then decoded, since
@@ -59,18 +60,19 @@ class Predictor {
   void choose_size();
   base::Status<kv::Shortage> measure_tokens(Sample& sample);
   base::Status<kv::Shortage> measure_prompt(Sample& sample);
-  // What of a sample's seconds stands for all layers: their weights, and their attention.
+  // Of a sample's seconds, how many times those of its weights all layers' take.
   double all_weights(const Sample& sample) const;
-  double all_layers() const;
+  // model::seen_bytes, of rows of the setup's types.
+  double seen(const model::Config& config, uint32_t tokens) const;
+  std::vector<uint32_t> depths() const;
   uint32_t sequences() const;  // that are measured together
   double copied(const kv::Spec& spec, uint32_t from, uint32_t to) const;
 
   Setting setting_;
   uint32_t depth_ = 2;  // the most tokens of a sequence that is measured: longer ones are on a line
-  uint32_t layers_ = 1;  // of the sample
+  uint32_t layers_ = 1;  // of the sample, about
   double output_s_ = 0;
-  // Seconds of all layers over tokens in the cache. The sample's layers may have more or fewer
-  // bytes than the others, so what does not grow is by bytes, and what does by layers.
+  // Seconds of all layers over the bytes of rows that are seen.
   Line decode_, prefill_;
   Line growth_;  // of making room for a chunk
 };

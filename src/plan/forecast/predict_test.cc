@@ -79,6 +79,24 @@ TEST(Predictor, MeasuresAFewOfManySequencesAndTokensAndTakesTheRestFromThere) {
   EXPECT_GT(at_most, at_fewer);
 }
 
+// Layers with windows read no more rows past them: the clock's seconds are those of the others.
+TEST(Predictor, TakesForEachLayerTheRowsThatItSees) {
+  Planned planned("upfront");
+  planned.size = mixed_size();
+  model::set_layers(planned.size.config, planned.m.setup);
+  ASSERT_EQ(planned.m.setup.layers.size(), 9u);
+  for (const uint64_t most_bytes : {uint64_t{1} << 30, uint64_t{100} << 10}) {
+    const Predictor predictor = planned.predictor(1, most_bytes);
+    EXPECT_GT(predictor.token(32).layers, 0);
+    EXPECT_EQ(predictor.token(32).attention, 0);  // a forward is a second whatever it reads
+    EXPECT_GT(predictor.prefill_s(32), predictor.prefill_s(16));
+  }
+  EXPECT_NEAR(planned.predictor().token(32).layers, 1, 1e-9);
+  const auto rates = measure_growth(planned.size.config, planned.m.setup, planned.m.workspace);
+  ASSERT_TRUE(rates.ok()) << rates.error().message;
+  EXPECT_GT(rates->copy_bytes_s, 0);
+}
+
 TEST(Predictor, TakesLongerForALongerPrompt) {
   Planned planned("upfront");
   const Predictor predictor = planned.predictor(3);

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <charconv>
+#include <numeric>
 #include <optional>
 #include <random>
+#include <set>
 
 #include "io/file/builder.h"
 #include "plan/forecast/attention_block.h"
@@ -39,34 +41,81 @@ base::Result<std::optional<uint32_t>> layer_of(const io::Tensor& tensor) {
   return std::optional(layer);
 }
 
-// Layer i of a sample is layer i * all / layers of the shape. Of arrays with one element per layer,
-// those elements.
-void sample_arrays(const ModelSize& size, uint32_t layers, io::Metadata& metadata) {
-  const uint32_t all = size.config.layer_count();
+// What of a layer its attention follows from. Of shared rows it counts that they are shared, not
+// with which layer; a width is of the weights, which are counted by their bytes.
+model::LayerConfig kind_of(model::LayerConfig layer) {
+  if (!layer.owns_rows()) layer.rows_of = 0;
+  layer.rope = model::LayerConfig::kNone;
+  layer.ffn = 0;
+  return layer;
+}
+
+// Of each layer the first one of its kind.
+std::vector<uint32_t> kinds_of(const model::Config& config) {
+  std::vector<uint32_t> kinds;
+  for (const model::LayerConfig& layer : config.layers) {
+    uint32_t first = 0;
+    while (kind_of(config.layers[first]) != kind_of(layer)) ++first;
+    kinds.push_back(first);
+  }
+  return kinds;
+}
+
+// Of arrays with one element per layer those of the sample. Where layers differ by their number
+// alone (the period of windows, the last ones that share rows), the numbers of the sample's.
+void sample_arrays(const ModelSize& size, std::span<const uint32_t> layers,
+                   io::Metadata& metadata) {
+  const std::string prefix = size.config.arch + ".";
+  const std::vector<model::LayerConfig>& all = size.config.layers;
+  std::vector<uint64_t> windowed;
+  uint64_t shared = 0;
+  for (const uint32_t layer : layers) {
+    windowed.push_back(all[layer].window != 0 ? 1 : 0);
+    shared += all[layer].owns_rows() ? 0 : 1;
+  }
   for (auto& [key, value] : metadata) {
-    if (!key.starts_with(size.config.arch + ".")) continue;
+    if (!key.starts_with(prefix)) continue;
     std::visit(
         [&](auto& data) {
           using Data = std::decay_t<decltype(data)>;
           if constexpr (requires { data.resize(1); } && !std::is_same_v<Data, std::string>) {
-            if (data.size() != all) return;
-            for (uint64_t i = 0; i < layers; ++i) data[i] = data[i * all / layers];
-            data.resize(layers);
+            if (data.size() != all.size()) return;
+            for (size_t i = 0; i < layers.size(); ++i) data[i] = data[layers[i]];
+            data.resize(layers.size());
           }
         },
         value.data);
   }
+  if (!size.config.windows_alike())
+    metadata[prefix + "attention.sliding_window_pattern"] = {windowed};
+  if (metadata.contains(prefix + "attention.shared_kv_layers"))
+    metadata[prefix + "attention.shared_kv_layers"] = {shared};
 }
 
 }  // namespace
 
-base::Result<SampleModel> make_sample(const ModelSize& size, uint32_t layers,
-                                      base::ThreadPool& pool, const kernels::Table& kernels) {
+std::vector<uint32_t> sample_layers(const model::Config& config, uint32_t layers) {
+  const uint32_t all = config.layer_count();
+  const std::vector<uint32_t> kinds = kinds_of(config);
+  std::vector<uint32_t> by_kind(all);
+  std::iota(by_kind.begin(), by_kind.end(), 0U);
+  std::stable_sort(by_kind.begin(), by_kind.end(),
+                   [&](uint32_t a, uint32_t b) { return kinds[a] < kinds[b]; });
+  std::set<uint32_t> chosen, kinds_in;
+  for (uint64_t i = 0; i < layers; ++i) chosen.insert(by_kind[i * all / layers]);
+  for (const uint32_t layer : chosen) kinds_in.insert(kinds[layer]);
+  for (const uint32_t kind : kinds)
+    if (kinds_in.insert(kind).second) chosen.insert(kind);
+  return {chosen.begin(), chosen.end()};
+}
+
+base::Result<SampleModel> make_sample(const ModelSize& size, uint32_t count, base::ThreadPool& pool,
+                                      const kernels::Table& kernels) {
+  const std::vector<uint32_t> layers = sample_layers(size.config, count);
   io::ModelFileBuilder builder(io::Container::kGguf, "a sample of the shape");
   builder.metadata() = size.metadata;
-  builder.metadata()[size.config.arch + ".block_count"] = {uint64_t{layers}};
+  builder.metadata()[size.config.arch + ".block_count"] = {uint64_t{layers.size()}};
   sample_arrays(size, layers, builder.metadata());
-  const uint32_t all = size.config.layer_count();
   size_t most_floats = 0, most_blocks = 0;
   for (const io::Tensor& tensor : size.tensors) {
     size_t& most = is_float(tensor) ? most_floats : most_blocks;
@@ -79,9 +128,10 @@ base::Result<SampleModel> make_sample(const ModelSize& size, uint32_t layers,
     io::Tensor own = tensor;
     KVICK_TRY(const std::optional<uint32_t> layer, layer_of(tensor));
     if (layer) {
-      const uint64_t i = (uint64_t{*layer} * layers + all - 1) / all;
-      if (i >= layers || i * all / layers != *layer) continue;
-      own.name = "blk." + std::to_string(i) + tensor.name.substr(tensor.name.find('.', 4));
+      const auto at = std::lower_bound(layers.begin(), layers.end(), *layer);
+      if (at == layers.end() || *at != *layer) continue;
+      own.name = "blk." + std::to_string(at - layers.begin()) +
+                 tensor.name.substr(tensor.name.find('.', 4));
     }
     const std::vector<std::byte>& bytes = is_float(tensor) ? sample.floats : sample.blocks;
     own.data = std::span(bytes).first(bytes_of(tensor));
@@ -89,12 +139,16 @@ base::Result<SampleModel> make_sample(const ModelSize& size, uint32_t layers,
   }
   KVICK_TRY(sample.model,
             model::Model::load(builder.finish(), {.kernels = &kernels, .pool = &pool}));
+  for (size_t i = 0; i < layers.size(); ++i)
+    if (kind_of(sample.model->config().layers[i]) != kind_of(size.config.layers[layers[i]]))
+      return base::fail("layer {} of {} is another one in a sample of {} layers", layers[i],
+                        size.config.name, layers.size());
   return sample;
 }
 
 base::Result<Sample> Sample::make(SampleModel model, const kv::Spec& spec, kv::Setup setup,
                                   model::Workspace workspace, base::Clock clock) {
-  setup.shape.layers = model.model->config().layer_count();
+  model::set_layers(model.model->config(), setup);
   setup.limits.max_bytes = UINT64_MAX;
   KVICK_TRY(std::unique_ptr<kv::Store> store, kv::make_store(spec, setup));
   return Sample(std::move(model), std::move(store), std::move(workspace), clock);

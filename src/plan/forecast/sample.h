@@ -18,8 +18,13 @@ struct SampleModel {
   std::unique_ptr<model::Model> model;
 };
 
-// The shape's model with `layers` of its layers, evenly chosen, so that each type of weights has
-// its share. Error: whatever is wrong with the shape, as model::Model::load says it.
+// About so many layers, ascending: of each kind its share, evenly chosen, so that each type of
+// weights has its share too, and one layer at least.
+std::vector<uint32_t> sample_layers(const model::Config& config, uint32_t layers);
+
+// The shape's model with these layers. Error: whatever is wrong with the shape, as
+// model::Model::load says it; layers that are not what the whole model's are, because they depend
+// on their number in a way that a sample cannot follow.
 base::Result<SampleModel> make_sample(const ModelSize& size, uint32_t layers,
                                       base::ThreadPool& pool, const kernels::Table& kernels);
 

@@ -48,6 +48,34 @@ TEST(Sample, TakesItsLayersNumbersOutOfArrays) {
   EXPECT_EQ(layers[2].ffn, 512u);
 }
 
+TEST(Sample, HasItsShareOfEachKindOfLayers) {
+  const ModelSize size = mixed_size();
+  EXPECT_EQ(sample_layers(size.config, 1), (std::vector<uint32_t>{0, 2, 6, 8}));
+  EXPECT_EQ(sample_layers(size.config, 3), (std::vector<uint32_t>{0, 2, 4, 6, 8}));
+  EXPECT_EQ(sample_layers(size.config, 9).size(), 9u);
+  base::ThreadPool pool(1);
+  for (const uint32_t layers : {1, 3, 9}) {
+    const auto sample = make_sample(size, layers, pool, kernels::table(base::best_isa()));
+    ASSERT_TRUE(sample.ok()) << sample.error().message;
+    const std::vector<model::LayerConfig>& made = sample->model->config().layers;
+    const std::vector<uint32_t> chosen = sample_layers(size.config, layers);
+    ASSERT_EQ(made.size(), chosen.size());
+    for (size_t i = 0; i < made.size(); ++i) {
+      EXPECT_EQ(made[i].window, size.config.layers[chosen[i]].window) << chosen[i];
+      EXPECT_EQ(made[i].owns_rows(), chosen[i] < 6) << chosen[i];
+    }
+  }
+}
+
+TEST(Sample, SaysWhichLayerItCannotFollow) {
+  ModelSize size = mixed_size();
+  size.config.layers[2].softcap = 3;  // as a family might have it of layer 2 alone
+  base::ThreadPool pool(1);
+  const auto sample = make_sample(size, 3, pool, kernels::table(base::best_isa()));
+  ASSERT_FALSE(sample.ok());
+  EXPECT_EQ(sample.error().message, "layer 2 of llama is another one in a sample of 6 layers");
+}
+
 TEST(Sample, SaysWhichTensorHasNoLayersNumber) {
   base::ThreadPool pool(1);
   for (const char* name : {"blk.99999999999999999999.x", "blk.x", "blk.", "blk.-1.x", "blk.1"}) {

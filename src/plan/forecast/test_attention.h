@@ -1,10 +1,35 @@
 #pragma once
 // What the tests of this folder run attention with.
 
+#include <algorithm>
+
+#include "io/file/builder.h"
 #include "kv/registry/registry.h"
 #include "model/attend/attend.h"
+#include "plan/forecast/model_size.h"
 
 namespace kvick::plan {
+
+// Nine layers, of which the third, sixth and ninth see all tokens and the others eight; the last
+// three read the rows of those before them.
+inline ModelSize mixed_size() {
+  ModelSize size = parse_shape(
+                       "layers=9,heads=4,kv_heads=2,head_dim=32,dim=64,ffn=96,vocab=40,"
+                       "context=1000000")
+                       .value();
+  size.metadata["llama.attention.sliding_window"] = {uint64_t{8}};
+  size.metadata["llama.attention.sliding_window_pattern"] = {uint64_t{3}};
+  size.metadata["llama.attention.shared_kv_layers"] = {uint64_t{3}};
+  std::erase_if(size.tensors, [](const io::Tensor& tensor) {
+    return tensor.name.starts_with("blk.") && tensor.name[4] >= '6' &&
+           (tensor.name.ends_with("attn_k.weight") || tensor.name.ends_with("attn_v.weight"));
+  });
+  io::ModelFileBuilder builder(io::Container::kGguf, "nine layers");
+  builder.metadata() = size.metadata;
+  for (const io::Tensor& tensor : size.tensors) (void)builder.add_tensor(tensor);
+  size.config = model::read_config(builder.finish()).value();
+  return size;
+}
 
 struct Machinery {
   static constexpr uint32_t kMaxTokens = 64;

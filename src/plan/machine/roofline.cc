@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "model/core/seen_rows.h"
 
 namespace kvick::plan {
 namespace {
@@ -11,13 +12,12 @@ double to_double(uint64_t value) { return static_cast<double>(value); }
 
 // Operations of one token's attention in a sequence that holds `tokens`.
 double attention_ops(const model::Config& config, const CacheReads& cache, uint32_t tokens) {
-  const double rows =
-      cache.all_rows ? tokens : to_double(cache.bytes(tokens)) / to_double(cache.token_bytes);
+  const double read = cache.all_rows ? 1 : to_double(cache.bytes(tokens));
+  const double seen = cache.all_rows ? 1 : to_double(cache.seen_bytes(tokens));
   double ops = 0;
-  for (const model::LayerConfig& layer : config.layers) {
-    const double seen = layer.window == 0 ? rows : std::min<double>(rows, layer.window);
-    ops += 2.0 * (layer.q_floats() + layer.out_floats()) * seen;
-  }
+  for (const model::LayerConfig& layer : config.layers)
+    ops += 2.0 * (layer.q_floats() + layer.out_floats()) *
+           (model::seen_rows(layer, tokens) * read / seen);
   return ops;
 }
 

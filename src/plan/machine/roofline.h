@@ -13,11 +13,12 @@ namespace kvick::plan {
 
 // What attention reads.
 struct CacheReads {
-  uint64_t token_bytes = 0;  // kv::Shape::token_bytes: one token's keys and values over all layers
+  // Bytes of the rows that the last of so many tokens sees, as they are written: model::seen_bytes.
+  std::function<uint64_t(uint32_t tokens)> seen_bytes;
   // Bytes read for one token by a sequence that holds `tokens`, that one included:
   // kv::Cost::read_bytes_per_token.
   std::function<uint64_t(uint32_t tokens)> bytes;
-  // Whether that is every row, some of them in other types than token_bytes is of.
+  // Whether that is every row that is seen, some of them in other types than seen_bytes is of.
   bool all_rows = false;
 };
 
@@ -37,8 +38,9 @@ struct Work {
 // of which step i leaves t = depth + i tokens in each sequence:
 //   bytes = layers + output + parallel * (looked-up rows + cache.bytes(t))
 //   ops   = parallel * (2 * weights of layers and output + attention(t))
-// with attention(t) = 4 * heads * head_dim * layers * rows, float32: a product with each key and
-// one with each value, rows = cache.bytes(t) / token_bytes, or t if they are all_rows.
+// with attention(t) = 2 * heads * (key + value elements) * rows of each layer, float32: a product
+// with each key and one with each value, rows = cache.bytes(t) / seen_bytes(t) of the rows that the
+// layer sees of t, or all of those if they are all_rows.
 struct DecodeLoad {
   uint32_t depth = 0, tokens = 0, parallel = 1;
 };

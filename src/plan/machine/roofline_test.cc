@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/check.h"
+#include "model/core/seen_rows.h"
 
 namespace kvick::plan {
 namespace {
@@ -19,7 +20,8 @@ constexpr model::Weights kWeights = {.layers = {.bytes = 1000, .int8 = 700, .hal
                                      .lookup_bytes = 7};
 
 CacheReads every_row() {
-  return {.token_bytes = 64, .bytes = [](uint32_t tokens) { return uint64_t{64} * tokens; }};
+  const auto bytes = [](uint32_t tokens) { return uint64_t{64} * tokens; };
+  return {.seen_bytes = bytes, .bytes = bytes};
 }
 
 constexpr double kRowOps = 4.0 * 3 * 8 * 2;  // one token with one row, all layers
@@ -54,19 +56,38 @@ TEST(DecodeWork, AddsUpItsSteps) {
 }
 
 TEST(DecodeWork, CountsOnlyTheRowsThatAStrategyReads) {
-  const CacheReads four_rows = {.token_bytes = 64, .bytes = [](uint32_t) { return 4 * 64; }};
+  CacheReads four_rows = every_row();
+  four_rows.bytes = [](uint32_t) { return 4 * 64; };
   const Work work = decode_work(config(), kWeights, four_rows, {5000, 1, 1});
   EXPECT_EQ(work.bytes, 1307 + 4 * 64);
   EXPECT_EQ(work.f32_ops, 2 * 150 + 4 * kRowOps);
 }
 
 TEST(DecodeWork, CountsEveryRowWhereSomeTakeFewerBytes) {
-  const CacheReads halves = {.token_bytes = 64,
-                             .bytes = [](uint32_t tokens) { return uint64_t{32} * tokens; },
-                             .all_rows = true};
+  CacheReads halves = every_row();
+  halves.bytes = [](uint32_t tokens) { return uint64_t{32} * tokens; };
+  halves.all_rows = true;
   const Work work = decode_work(config(), kWeights, halves, {9, 1, 1});
   EXPECT_EQ(work.bytes, 1307 + 10 * 32);
   EXPECT_EQ(work.f32_ops, 2 * 150 + 10 * kRowOps);
+}
+
+TEST(DecodeWork, CountsForEachLayerWhatItSees) {
+  model::Config mixed = config();
+  mixed.layers[0].window = 4;
+  mixed.layers[1] = model::LayerConfig::attention(2, 1, 16);
+  const model::RowTypes f32 = {.k = kernels::DType::kF32, .v = kernels::DType::kF32};
+  // Layer 0 keeps 48 floats of a token, layer 1 keeps 32.
+  EXPECT_EQ(model::seen_bytes(mixed, f32, 3), 3u * (48 + 32) * 4);
+  EXPECT_EQ(model::seen_bytes(mixed, f32, 10), (4u * 48 + 10 * 32) * 4);
+  mixed.layers[0].chunked = true;  // the tenth token is the second one of its chunk
+  EXPECT_EQ(model::seen_bytes(mixed, f32, 10), (2u * 48 + 10 * 32) * 4);
+  mixed.layers[0].chunked = false;
+  CacheReads all = {.seen_bytes = [&](uint32_t t) { return model::seen_bytes(mixed, f32, t); }};
+  all.bytes = all.seen_bytes;
+  const Work work = decode_work(mixed, kWeights, all, {9, 1, 1});
+  EXPECT_EQ(work.bytes, 1307 + (4 * 48 + 10 * 32) * 4);
+  EXPECT_EQ(work.f32_ops, 2 * 150 + 4.0 * 3 * 8 * 4 + 4.0 * 2 * 16 * 10);
 }
 
 TEST(PrefillWork, ReadsTheLayersOncePerForwardAndTheOutputLayerOnce) {

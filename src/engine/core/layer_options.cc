@@ -1,0 +1,71 @@
+#include "engine/core/layer_options.h"
+
+#include <algorithm>
+
+#include "kv/registry/policies.h"
+
+namespace kvick::engine {
+namespace {
+
+using base::fail;
+
+// Whether a policy needs what was learnt from a model: kv::Predictor, of layers of one shape.
+bool needs_predictor(const kv::Policy& policy) {
+  return std::any_of(policy.options.begin(), policy.options.end(),
+                     [](const kv::Option& one) { return one.name == "file"; });
+}
+
+// Whether keys that a policy chooses among are rotated in several ways.
+bool full_ropes_differ(const model::Config& config) {
+  for (uint32_t layer = 0; layer < config.layer_count(); ++layer)
+    if (config.layers[layer].window == 0 && !(config.rope_of(layer) == config.rope_of_full()))
+      return true;
+  return false;
+}
+
+}  // namespace
+
+bool layers_differ(const model::Config& config) {
+  return !config.layers_alike() || !config.windows_alike();
+}
+
+base::Status<> check_layers(const model::Config& config, const KvOptions& resolved) {
+  if (!layers_differ(config)) return base::Done{};
+  for (const kernels::DType type : {*resolved.k_type, *resolved.v_type})
+    if (kernels::is_static(type))
+      return fail(
+          "{} has one range for each KV head of layers that are alike, and those of this model "
+          "differ: use q8 or f16",
+          kernels::dtype_info(type).name);
+  const kv::Policy* policy = kv::find_policy(resolved.select.name);
+  if (policy == nullptr) return base::Done{};
+  if (needs_predictor(*policy))
+    return fail(
+        "{} predicts the keys of layers that are alike, and those of this model differ: use quest, "
+        "which takes keys as they are",
+        policy->name);
+  if (kv::forgets(resolved.select) && full_ropes_differ(config))
+    return fail(
+        "{} moves keys to other positions, and the layers of this model rotate theirs in several "
+        "ways: use quest, which leaves them in place",
+        policy->name);
+  return base::Done{};
+}
+
+std::vector<std::string> layer_notes(const model::Config& config, const KvOptions& resolved) {
+  if (!layers_differ(config) || reads_all(resolved)) return {};
+  uint32_t windows = 0, widest = 0;
+  for (const model::LayerConfig& layer : config.layers)
+    // One that is as long as the context hides nothing.
+    if (layer.window != 0 && (resolved.max_tokens == 0 || layer.window < resolved.max_tokens)) {
+      ++windows;
+      widest = std::max(widest, layer.window);
+    }
+  if (windows == 0) return {};
+  return {fmt::format(
+      "{} chooses among the rows of {} of {} layers; the others see at most {} "
+      "tokens, and read them all",
+      resolved.select.name, config.layer_count() - windows, config.layer_count(), widest)};
+}
+
+}  // namespace kvick::engine

@@ -1,0 +1,96 @@
+// What options of a cache mean where layers are not alike: each line that says so.
+
+#include "engine/core/layer_options.h"
+
+#include <gtest/gtest.h>
+
+#include "engine/core/test_mixed.h"
+#include "engine/eval/measure_ranges.h"
+
+namespace kvick::engine {
+namespace {
+
+constexpr tools::Features kWindows = {.window = 12, .window_period = 2};
+
+std::string error_of(const model::Config& config, const char* type, const char* select) {
+  KvOptions options = parse_kv_options("virtual", type, "", select).value();
+  options.k_type = options.k_type.value_or(kernels::DType::kF16);
+  options.v_type = options.v_type.value_or(kernels::DType::kF16);
+  const auto good = check_layers(config, options);
+  return good.ok() ? "" : good.error().message;
+}
+
+// Four layers; all but every other one see 12 tokens.
+model::Config windowed() {
+  model::Config config;
+  config.context = 128;
+  config.ropes.resize(2);
+  config.ropes[1].magnitude = 2;
+  config.layers.assign(4, model::LayerConfig::attention(4, 2, 16));
+  for (const uint32_t i : {0, 2}) config.layers[i].window = 12;
+  for (uint32_t i = 0; i < 4; ++i) config.layers[i].rope = i % 2;
+  return config;
+}
+
+TEST(LayerOptions, RefuseWhatIsLearntOfLayersThatAreAlike) {
+  const model::Config config = windowed();
+  for (const char* policy : {"maple", "loki"})
+    EXPECT_EQ(error_of(config, "f16", policy),
+              fmt::format("{} predicts the keys of layers that are alike, and those of this model "
+                          "differ: use quest, which takes keys as they are",
+                          policy));
+  EXPECT_EQ(error_of(config, "static8:x.kvr", ""),
+            "STATIC8 has one range for each KV head of layers that are alike, and those of this "
+            "model differ: use q8 or f16");
+  EXPECT_EQ(error_of(config, "q8", "quest"), "");
+  EXPECT_EQ(error_of(config, "f16", "streaming"), "") << "the two that see all have one rotation";
+}
+
+TEST(LayerOptions, RefuseToMoveKeysThatAreRotatedInSeveralWays) {
+  model::Config config = windowed();
+  config.layers[3].rope = 0;
+  EXPECT_EQ(error_of(config, "f16", "streaming"),
+            "streaming moves keys to other positions, and the layers of this model rotate theirs "
+            "in several ways: use quest, which leaves them in place");
+  EXPECT_EQ(error_of(config, "f16", "quest"), "");
+}
+
+TEST(LayerOptions, LetAModelOfLayersThatAreAlikeHaveAll) {
+  model::Config config = windowed();
+  for (model::LayerConfig& layer : config.layers) layer.window = 0;
+  EXPECT_FALSE(layers_differ(config));
+  for (const char* policy : {"maple", "loki", "streaming"})
+    EXPECT_EQ(error_of(config, "static8:x.kvr", policy), "");
+}
+
+TEST(LayerOptions, SayWhichLayersReadAllOfTheirRows) {
+  KvOptions options = parse_kv_options("", "", "", "quest").value();
+  options.max_tokens = 128;
+  EXPECT_EQ(layer_notes(windowed(), options),
+            std::vector<std::string>{"quest chooses among the rows of 2 of 4 layers; the others "
+                                     "see at most 12 tokens, and read them all"});
+  options.max_tokens = 12;  // which the windows do not hide anything of
+  EXPECT_TRUE(layer_notes(windowed(), options).empty());
+  EXPECT_TRUE(layer_notes(windowed(), {.max_tokens = 128}).empty());
+}
+
+TEST(LayerOptions, AreCheckedWhereStoresAreMadeAndRangesAreMeasured) {
+  const auto engine = mixed_engine(kWindows);
+  const auto store = engine->make_store(parse_kv_options("", "", "", "maple:file=x.kvp").value());
+  ASSERT_FALSE(store.ok());
+  EXPECT_NE(store.error().message.find("layers that are alike"), std::string::npos);
+  const auto refused = engine->check_kv(parse_kv_options("", "static8:x.kvr").value());
+  ASSERT_FALSE(refused.ok());
+  EXPECT_NE(refused.error().message.find("layers that are alike"), std::string::npos);
+  const KvOptions quest = engine->resolved(parse_kv_options("", "", "", "quest").value());
+  EXPECT_EQ(layer_notes(engine->model().config(), quest).size(), 1u);
+  const std::vector<Token> text(60, 3);
+  const auto ranges = measure_ranges(*engine, text, {.window = 30});
+  ASSERT_FALSE(ranges.ok());
+  EXPECT_EQ(ranges.error().message,
+            "ranges are of the KV heads of layers that are alike, and this model's differ: keep "
+            "its rows as q8 or f16");
+}
+
+}  // namespace
+}  // namespace kvick::engine

@@ -1,0 +1,59 @@
+#pragma once
+// Small models whose layers are not alike, for the tests of engine/.
+
+#include "engine/core/test_engine.h"
+#include "model/families/family.h"
+
+namespace kvick::engine {
+
+// Windows that begin anew at multiples of their size, as Llama 4 has them.
+inline base::Status<> configure_chunks(const io::ModelFile&, model::Config& config) {
+  for (model::LayerConfig& layer : config.layers) layer.chunked = layer.window != 0;
+  return base::Done{};
+}
+// A family that kvick does not have.
+inline constexpr model::Family kChunkedFamily = {.name = "chunked", .configure = configure_chunks};
+
+struct MixedCase {
+  const char* name;
+  tools::Features features;
+  bool moves_rows;  // whether all groups do
+};
+
+// Of four layers of four heads.
+inline const std::vector<MixedCase>& mixed_cases() {
+  static const std::vector<MixedCase> cases = {
+      {"Windows", {.window = 12, .window_period = 2}, false},
+      {"Sizes", {.heads = {4, 8, 4, 2}, .kv_heads = {2, 4, 2, 1}}, true},
+      {"SharedRows", {.shared_layers = 1}, true},
+      {"AllAtOnce",
+       {.heads = {4, 8, 4, 2},
+        .kv_heads = {2, 2, 2, 2},
+        .ffn = {96, 64, 32, 128},
+        .window = 9,
+        .window_period = 2,
+        .window_head_dim = 32,
+        .window_rope_base = 300,
+        .shared_layers = 2,
+        .softcap = 5,
+        .sinks = true},
+       false},
+      {"Chunks", {.family = "chunked", .window = 8, .window_period = 2}, false}};
+  return cases;
+}
+
+inline tools::Spec mixed_spec(const tools::Features& features, uint32_t context = 128) {
+  tools::Spec spec = model::tiny_spec(tools::Arch::kLlama);
+  spec.layers = 4;
+  spec.context = context;
+  spec.features = features;
+  return spec;
+}
+
+inline std::unique_ptr<Engine> mixed_engine(const tools::Features& features,
+                                            uint32_t context = 128) {
+  return engine_of(mixed_spec(features, context), Attention::kFused, PromptArithmetic::kExact,
+                   {&kChunkedFamily, 1});
+}
+
+}  // namespace kvick::engine

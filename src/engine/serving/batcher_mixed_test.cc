@@ -1,0 +1,165 @@
+// Jobs of models whose layers are not alike: answered as a session of its own answers them,
+// whatever happens beside them.
+
+#include <gtest/gtest.h>
+#include <list>
+#include <random>
+
+#include "engine/core/test_mixed.h"
+#include "engine/serving/test_jobs.h"
+
+namespace kvick::engine {
+namespace {
+
+using test::alone;
+using test::Heard;
+using test::job_of;
+using test::listen;
+using test::run_all;
+
+class BatcherOfMixedLayers : public testing::TestWithParam<MixedCase> {
+ protected:
+  std::unique_ptr<Batcher> batcher_of(const std::string& kv, uint64_t bytes = UINT64_MAX,
+                                      const std::string& spec = "none") {
+    BatcherOptions options;
+    options.kv = parse_kv_options(kv, "").value();
+    options.kv_bytes = bytes;
+    options.headroom_tokens = 2;  // so that memory runs out
+    options.spec = parse_spec_options(spec).value();
+    return std::move(Batcher::make(*engine_, options)).value();
+  }
+
+  // Of greedy and drawn answers, one or several, to prompts that begin alike.
+  static std::vector<Job> jobs() {
+    std::mt19937 random(7);
+    std::vector<Job> jobs;
+    for (uint32_t i = 0; i < 10; ++i) {
+      std::vector<Token> prompt(5 + random() % 50);
+      for (size_t t = 0; t < prompt.size(); ++t)
+        prompt[t] = static_cast<Token>(t < 24 ? 10 + t : 3 + random() % 200);
+      Job job = job_of(prompt, 5 + random() % 40);
+      job.choices = i % 3 == 2 ? 3 : 1;
+      job.sampling.temperature = i % 2 == 0 ? 0.0F : 1.0F;
+      job.sampling.seed = i;
+      jobs.push_back(std::move(job));
+    }
+    return jobs;
+  }
+
+  Metrics expect_as_alone(const std::string& kv, uint64_t bytes = UINT64_MAX,
+                          const std::string& spec = "none") {
+    const auto batcher = batcher_of(kv, bytes, spec);
+    std::list<Heard> heard;
+    uint64_t next = 1;
+    for (Job job : jobs()) {
+      listen(job, heard.emplace_back());
+      EXPECT_FALSE(batcher->refuses(job).has_value());
+      batcher->add(JobId{next++}, std::move(job));
+      if (next % 3 == 0) batcher->step();
+      EXPECT_LE(batcher->metrics().kv.allocated_bytes, bytes);
+    }
+    run_all(*batcher);
+    auto answer = heard.begin();
+    for (const Job& job : jobs()) {
+      EXPECT_FALSE(answer->outcome->error.has_value()) << answer->outcome->error->message;
+      for (uint32_t i = 0; i < job.choices; ++i)
+        EXPECT_EQ(answer->tokens[i], alone(*engine_, job, i, {}).tokens) << kv << ' ' << spec;
+      ++answer;
+    }
+    EXPECT_EQ(batcher->metrics().kv.used_bytes, 0u);
+    return batcher->metrics();
+  }
+
+  uint64_t token_bytes() const { return engine_->store_info({}).token_bytes(); }
+
+  const std::unique_ptr<Engine> engine_ = mixed_engine(GetParam().features);
+};
+INSTANTIATE_TEST_SUITE_P(All, BatcherOfMixedLayers, testing::ValuesIn(mixed_cases()),
+                         [](const auto& instance) { return instance.param.name; });
+
+TEST_P(BatcherOfMixedLayers, AnswersEachJobAsIfItWereAlone) {
+  for (const char* kv : {"virtual", "bmc:r=8", "paged:block=4", "paged:block=16,prefix=off"})
+    EXPECT_EQ(expect_as_alone(kv).recomputations, 0u) << kv;
+}
+
+TEST_P(BatcherOfMixedLayers, AnswersTheSameThoughMemoryRunsOut) {
+  for (const char* kv : {"bmc:r=8", "paged:block=4", "paged:block=4,prefix=off"}) {
+    const Metrics metrics = expect_as_alone(kv, 150 * token_bytes());
+    EXPECT_GT(metrics.recomputations, 0u) << kv << ": memory was not scarce";
+    EXPECT_EQ(metrics.swaps, 0u) << "there are no files";
+  }
+}
+
+TEST_P(BatcherOfMixedLayers, AnswersTheSameWithGuesses) {
+  for (const char* spec : {"lookup:gain=off,grow=on", "auto"}) {
+    expect_as_alone("paged:block=4", UINT64_MAX, spec);
+    expect_as_alone("bmc:r=8", UINT64_MAX, spec);
+  }
+  expect_as_alone("paged:block=4", 150 * token_bytes(), "lookup:gain=off,grow=on");
+}
+
+TEST_P(BatcherOfMixedLayers, FindsThePromptThatItHasReadBefore) {
+  const auto batcher = batcher_of("paged:block=4");
+  std::vector<Token> prompt;
+  for (Token t = 0; t < 60; ++t) prompt.push_back(3 + t * 7 % 90);
+  const Answer expected = alone(*engine_, job_of(prompt, 20), 0, {});
+  for (uint64_t i = 1; i <= 3; ++i) {
+    Heard heard;
+    Job job = job_of(prompt, 20);
+    listen(job, heard);
+    batcher->add(JobId{i}, std::move(job));
+    run_all(*batcher);
+    EXPECT_EQ(heard.tokens[0], expected.tokens);
+    EXPECT_EQ(heard.outcome->cached_tokens, i == 1 ? 0u : 56u) << "job " << i;
+  }
+}
+
+TEST_P(BatcherOfMixedLayers, SearchesBeamsTheSameThoughMemoryRunsOut) {
+  const auto answers = [&](uint64_t bytes, uint64_t& preempted) {
+    const auto batcher = batcher_of("paged:block=4", bytes);
+    std::list<Heard> heard;
+    for (uint64_t i = 0; i < 6; ++i) {
+      Job job = job_of(std::vector<Token>(10 + i, static_cast<Token>(20 + i)), 24);
+      job.logprobs.reset();
+      job.beams = i % 2 == 0 ? 3 : 1;
+      job.choices = i % 2 == 0 ? 2 : 1;
+      listen(job, heard.emplace_back());
+      batcher->add(JobId{i}, std::move(job));
+    }
+    run_all(*batcher);
+    preempted = batcher->metrics().recomputations;
+    std::vector<std::map<uint32_t, std::string>> text;
+    for (const Heard& one : heard) text.push_back(one.text);
+    return text;
+  };
+  uint64_t none = 0, some = 0;
+  const auto ample = answers(UINT64_MAX, none), scarce = answers(80 * token_bytes(), some);
+  EXPECT_EQ(ample, scarce);
+  EXPECT_EQ(none, 0u);
+  EXPECT_GT(some, 0u) << "memory was not scarce";
+  // A single beam is the greedy answer.
+  for (uint64_t i = 1; i < 6; i += 2) {
+    const Job job = job_of(std::vector<Token>(10 + i, static_cast<Token>(20 + i)), 24);
+    EXPECT_EQ(ample[i].at(0), alone(*engine_, job, 0, {}).text);
+  }
+}
+
+TEST_P(BatcherOfMixedLayers, ShowsItsMemoryPieceByPiece) {
+  const auto batcher = batcher_of("paged:block=4");
+  batcher->add(JobId{5}, job_of(std::vector<Token>(40, 9), 8));
+  batcher->step();
+  const CacheState state = batcher->state();
+  ASSERT_EQ(state.sequences.size(), 1u);
+  EXPECT_EQ(state.sequences[0].bytes,
+            engine_->store_info({}).used_bytes(state.sequences[0].tokens));
+  uint64_t bytes = 0;
+  for (const auto& piece : state.stores[0].pieces) {
+    bytes += piece.bytes;
+    EXPECT_TRUE(piece.users == 0 || piece.job == 5u);
+  }
+  EXPECT_EQ(bytes, state.stores[0].usage.allocated_bytes);
+  run_all(*batcher);
+}
+
+}  // namespace
+}  // namespace kvick::engine

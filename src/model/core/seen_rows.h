@@ -1,0 +1,19 @@
+#pragma once
+// What the attention of one token reads.
+
+#include "kernels/formats/dtype.h"
+#include "model/core/config.h"
+
+namespace kvick::model {
+
+// Rows that the last of so many tokens sees in a layer, its own included.
+uint32_t seen_rows(const LayerConfig& layer, uint32_t tokens);
+
+// Bytes of these rows, of these types, in all layers; of shared rows once for each layer that reads
+// them.
+struct RowTypes {
+  kernels::DType k = kernels::DType::kF16, v = kernels::DType::kF16;
+};
+uint64_t seen_bytes(const Config& config, const RowTypes& types, uint32_t tokens);
+
+}  // namespace kvick::model

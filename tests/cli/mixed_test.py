@@ -1,0 +1,109 @@
+"""Models whose layers are not alike, through every command: the same answers, a plan by groups, and a line for what cannot be."""
+
+import json
+import unittest
+
+from made_model import SMALL, CommandTest, make_model
+from server_process import Server
+
+# Every other layer sees 24 tokens with wider heads; the last two layers read the rows of the first two.
+MIXED = ("--layers", "4", *SMALL[2:], "--window", "24", "--window-period", "2", "--window-head-dim", "32",
+         "--shared-layers", "2", "--type", "F32")
+TEXT = "All happy families are alike; each unhappy family is unhappy in its own way. " * 12
+PROMPT = TEXT[:90]
+
+
+class Mixed(CommandTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        make_model(cls.model, *MIXED)
+
+    def setUp(self):
+        super().setUp()
+        self.env["XDG_CACHE_HOME"] = self.models.name  # one calibration for all tests
+        self.text = self.top / "text"
+        self.text.write_text(TEXT)
+
+    def command(self, name, *arguments):
+        self.COMMAND = name
+        return self.json_of("--quiet", *arguments)
+
+    def answer(self, *arguments):
+        return self.command("run", "--raw", "-p", PROMPT, "-n", 30, "--temp", 0, "--ignore-eos", *arguments)
+
+    def test_runs_and_servers_answer_the_same(self):
+        plain = self.answer()
+        self.assertEqual(len(plain["tokens"]), 30)
+        for arguments in (("--kv", "paged:block=8"), ("--kv", "bmc:r=auto"), ("--spec", "lookup:gain=off"),
+                          ("--kv-tier", "ram:size=16MiB,unit=8")):
+            self.assertEqual(self.answer(*arguments)["tokens"], plain["tokens"], arguments)
+        server = Server(self.top, self.env, self.model, "--kv-dir", self.top / "kv")
+        self.addCleanup(server.kill)
+        for _ in range(2):
+            status, answer = server.post("/v1/completions", prompt=PROMPT, max_tokens=30, temperature=0, ignore_eos=True, n=2)
+            self.assertEqual(status, 200, answer)
+            self.assertEqual([choice["text"] for choice in answer["choices"]], 2 * [plain["text"]])
+        log = (self.top / "serve.log").read_text()
+        says = "--kv-dir: no files of rows are read or written: 1 of 2 layers that keep rows keep a window"
+        self.assertEqual(log.count(says), 1, log)
+
+    def test_a_plan_has_a_row_for_each_group(self):
+        plan = self.command("plan", "--ctx", 200, "--kv", "paged:block=8")
+        windows, full = plan["groups"]
+        self.assertEqual((windows["layers"], windows["window"], windows["k_dim"]), ([0], 24, 32))
+        self.assertEqual((full["layers"], full["window"], full["k_dim"]), ([1], 0, 16))
+        self.assertEqual(full["token_bytes"], 2 * 2 * 16 * 2)
+        self.assertEqual(full["kv_bytes"], 200 * full["token_bytes"])
+        self.assertEqual(plan["kv_bytes"], windows["kv_bytes"] + full["kv_bytes"])
+        # Layers that share rows read them too.
+        self.assertEqual(full["read_bytes_per_token"], 2 * 200 * full["token_bytes"])
+        self.assertEqual(windows["read_bytes_per_token"], 2 * 24 * windows["token_bytes"])
+        self.assertGreater(plan["predicted_decode_tok_s"], 0)
+        self.assertGreater(plan["predicted_prefill_s"], 0)
+        text = self.kvick("--quiet", "--ctx", 200).stdout
+        for words in ("rows, window 24", "KV heads", "strategy", "last token"):
+            self.assertIn(words, text)
+
+    def test_memory_is_what_bench_counts_to_the_byte(self):
+        for kv in ("virtual", "bmc:r=24", "upfront", "iterative", "paged:block=16"):
+            cache = ("--kv", kv, "--ctx", 200)
+            planned = self.command("plan", *cache, "-b", 3)
+            counted = self.command("bench", *cache, "-b", 3, "-p", 0, "-d", 136, "-n", 64, "-r", 1)["kv"]
+            self.assertEqual(planned["kv_bytes"], counted["allocated_bytes"], kv)
+
+    def test_a_text_is_judged_the_same_from_every_cache(self):
+        whole = self.command("ppl", "-f", self.text, "--ctx", 64)
+        for kv in ("paged:block=8", "bmc:r=16"):
+            other = self.command("ppl", "-f", self.text, "--ctx", 64, "--kv", kv, "--against", "virtual")
+            self.assertEqual((other["perplexity"], other["top1_agreement"]), (whole["perplexity"], 1))
+
+    def test_a_policy_says_which_layers_it_leaves(self):
+        self.COMMAND = "ppl"
+        done = self.kvick("-f", self.text, "--ctx", 64, "--kv-select", "quest:budget=0.25,dense_layers=0,least=16")
+        self.assertIn("quest chooses among the rows of 2 of 4 layers; the others see at most 24 tokens, and read them all",
+                      done.stderr)
+        advice = self.command("plan", "--ctx", 64, "--kv-select", "quest")["advice"]
+        self.assertIn("quest chooses among the rows of 2 of 4 layers", advice[0])
+
+    def test_what_layers_that_differ_cannot_have_is_refused(self):
+        for command in ("run", "plan"):
+            self.COMMAND = command
+            prompt = ("-p", "a") if command == "run" else ()
+            self.refused(*prompt, "--kv-select", "maple:file=x.kvp", says="maple predicts the keys of layers that are alike")
+            self.refused(*prompt, "--kv-select", "loki:file=x.kvp", says="loki predicts the keys of layers that are alike")
+            self.refused(*prompt, "--kv-type", "static8:x.kvr", says="STATIC8 has one range for each KV head of layers that")
+        for task in ("distil", "pca", "ranges"):
+            self.COMMAND = f"train {task}"
+            self.refused("-f", self.text, "-o", self.top / "x", "--window", 32, says="layers that are alike, and this model's")
+
+    def test_the_file_is_shown(self):
+        import subprocess
+
+        from made_model import KVICK
+        done = subprocess.run([KVICK, "inspect", self.model, "--json"], capture_output=True, text=True, timeout=60, check=True)
+        self.assertIn("shared_kv_layers", json.dumps(json.loads(done.stdout)))
+
+
+if __name__ == "__main__":
+    unittest.main()

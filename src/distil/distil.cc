@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "distil/layer_fit.h"
+
 #include "engine/core/layer_options.h"
 
 namespace kvick::distil {

@@ -241,7 +241,7 @@ TEST_P(TraitsSay, TieredWhereRowsLieInASlowerTier) {
   if (traits().tiered)
     other.tier.reset();
   else
-    other.tier = parse_spec("ram:unit=8,size=64MiB").value();
+    other.tier.spec = parse_spec("ram:unit=8,size=64MiB").value();
   EXPECT_FALSE(make_store(spec(), other).ok());
 }
 

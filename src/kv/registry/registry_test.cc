@@ -196,7 +196,7 @@ TEST(Registry, StoresConvertRowsWithTheGivenFunction) {
   };
   for (const Strategy& strategy : strategies()) {
     if (strategy.traits.slots) continue;  // keeps no rows
-    setup.tier.spec = test::setup_for(std::string(strategy.name), setup.shape).tier;
+    setup.tier = test::setup_for(std::string(strategy.name), setup.shape).tier;
     auto store = make_store({std::string(strategy.name), {}}, setup).value();
     const Slot slot = {store->open({}).seq, 1};
     auto step = store->begin({{&slot, 1}}).value();

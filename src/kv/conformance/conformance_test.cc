@@ -168,7 +168,7 @@ TEST_P(Conformance, AForkOfAnEmptySequenceIsEmpty) {
 }
 
 TEST_P(Conformance, AForkPastTheCapIsAShortageAndChangesNothing) {
-  if (traits_of(strategy(), {}, spec(), select()).cheap_fork || traits().tiered)
+  if (traits_of(strategy(), Shape{}, spec(), select()).cheap_fork || traits().tiered)
     GTEST_SKIP() << "a fork takes little memory";
   kv::Setup rows = setup_for(GetParam().spec, shape());
   if (!traits().forgets) rows.select.spec = {};  // what it keeps beside them is shared

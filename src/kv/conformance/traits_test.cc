@@ -91,7 +91,7 @@ TEST_P(TraitsSay, PerQueryWhereOtherQueriesAreShownOtherRows) {
   if (traits().slots) GTEST_SKIP() << "keeps slots and shows no rows";
   const double frequency[] = {1, 0.1};  // of a model that rotates its keys
   kv::Setup rotating = setup();
-  rotating.rotation = {.frequency = frequency, .dims = 4};
+  rotating.select.rotation = {.frequency = frequency, .dims = 4};
   Pair p = pair();
   p.store = make_store(spec(), rotating).value();
   const SeqId a = p.open();
@@ -239,7 +239,7 @@ TEST_P(TraitsSay, TieredWhereRowsLieInASlowerTier) {
   EXPECT_EQ(p.store->usage().slow_bytes > 0, traits().tiered);
   kv::Setup other = setup();  // a tier for those that use none, and none for those that do
   if (traits().tiered)
-    other.tier.reset();
+    other.tier.spec.reset();
   else
     other.tier.spec = parse_spec("ram:unit=8,size=64MiB").value();
   EXPECT_FALSE(make_store(spec(), other).ok());

@@ -64,10 +64,10 @@ TEST(Executor, DoesWhatIsDoneByHandOnEveryStrategy) {
       const Slot slot = one.slot(part, i == 2 ? tree : std::span<const int32_t>());
       const std::vector<uint32_t> wanted = i == 0 ? std::vector{n - 1} : every(n);
       const kv::Kept kept = {.rows = {keep[i]}};
-      auto step = one.executor.run(*one.store, {.slots = {&slot, 1}}, wanted);
+      auto step = one.executor->run(*one.store, {.slots = {&slot, 1}}, wanted);
       ASSERT_TRUE(step.ok()) << step.error().what;
       const auto logits = by_hand(twin, {.slots = {&slot, 1}}, wanted, &kept);
-      EXPECT_TRUE(same_bits(one.executor.logits(), logits)) << name << ' ' << i;
+      EXPECT_TRUE(same_bits(one.executor->logits(), logits)) << name << ' ' << i;
       step->commit(kept);
       EXPECT_EQ(one.store->length(one.seq), twin.store->length(twin.seq)) << name << ' ' << i;
       at += n;
@@ -87,9 +87,9 @@ TEST(Executor, AdvancesByWholeBatchesOfSequences) {
       {.seq = other, .past = 0, .tokens = tokens.first(3), .parents = {}, .reusable = false}};
   const Batch batch = {.slots = slots};
   const std::vector<uint32_t> wanted = {8, 11};
-  ASSERT_TRUE(one.executor.advance(*one.store, batch, wanted).ok());
+  ASSERT_TRUE(one.executor->advance(*one.store, batch, wanted).ok());
   const kv::Kept all = {.rows = {every(9), every(3)}};
-  EXPECT_TRUE(same_bits(one.executor.logits(), by_hand(twin, batch, wanted, &all)));
+  EXPECT_TRUE(same_bits(one.executor->logits(), by_hand(twin, batch, wanted, &all)));
   EXPECT_EQ(one.store->length(one.seq), 9u);
   EXPECT_EQ(one.store->length(other), 3u);
 }
@@ -98,11 +98,11 @@ TEST(Executor, ChangesNothingByAStepThatIsDropped) {
   Fixture f;
   const std::span<const Token> tokens = f.tokens;
   const Slot prompt = f.slot(tokens.first(12));
-  ASSERT_TRUE(f.executor.advance(*f.store, {.slots = {&prompt, 1}}, {}).ok());
+  ASSERT_TRUE(f.executor->advance(*f.store, {.slots = {&prompt, 1}}, {}).ok());
   const auto before = f.next(tokens.subspan(12, 4));
   const Slot more = f.slot(tokens.subspan(20, 6));
-  { ASSERT_TRUE(f.executor.begin(*f.store, {.slots = {&more, 1}}).ok()); }
-  { ASSERT_TRUE(f.executor.run(*f.store, {.slots = {&more, 1}}, every(6)).ok()); }
+  { ASSERT_TRUE(f.executor->begin(*f.store, {.slots = {&more, 1}}).ok()); }
+  { ASSERT_TRUE(f.executor->run(*f.store, {.slots = {&more, 1}}, every(6)).ok()); }
   EXPECT_EQ(f.store->length(f.seq), 12u);
   EXPECT_TRUE(same_bits(f.next(tokens.subspan(12, 4)), before));
 }
@@ -114,9 +114,9 @@ TEST(Executor, ChangesNothingWhereThereIsNoRoom) {
   const kv::SeqId other = f.store->open({}).seq;
   const Slot slots[] = {f.slot(f.tokens),
                         {.seq = other, .past = 0, .tokens = long_text, .parents = {}}};
-  ASSERT_FALSE(f.executor.begin(*f.store, {.slots = slots}).ok());
-  ASSERT_FALSE(f.executor.run(*f.store, {.slots = slots}, {}).ok());
-  const auto done = f.executor.advance(*f.store, {.slots = slots}, {});
+  ASSERT_FALSE(f.executor->begin(*f.store, {.slots = slots}).ok());
+  ASSERT_FALSE(f.executor->run(*f.store, {.slots = slots}, {}).ok());
+  const auto done = f.executor->advance(*f.store, {.slots = slots}, {});
   ASSERT_FALSE(done.ok());
   EXPECT_NE(done.error().what.find("of a context of"), std::string::npos) << done.error().what;
   EXPECT_EQ(f.store->length(f.seq), 0u);
@@ -144,10 +144,10 @@ TEST(Executor, DropsAStepWhoseForwardThrows) {
   Fixture f;
   const std::span<const Token> tokens = f.tokens;
   const Slot prompt = f.slot(tokens.first(12));
-  ASSERT_TRUE(f.executor.advance(*f.store, {.slots = {&prompt, 1}}, {}).ok());
+  ASSERT_TRUE(f.executor->advance(*f.store, {.slots = {&prompt, 1}}, {}).ok());
   const auto before = f.next(tokens.subspan(12, 4));
   const Slot more = f.slot(tokens.subspan(20, 6));
-  auto step = f.executor.begin(*f.store, {.slots = {&more, 1}});
+  auto step = f.executor->begin(*f.store, {.slots = {&more, 1}});
   ASSERT_TRUE(step.ok());
   Failing failing(step->rows());
   EXPECT_THROW(step->forward({}, failing), std::bad_alloc);
@@ -161,7 +161,7 @@ TEST(Executor, DropsAStepWhoseForwardThrows) {
 TEST(Executor, EndsAStepByItsCommit) {
   Fixture f;
   const Slot prompt = f.slot(f.tokens);
-  auto step = f.executor.run(*f.store, {.slots = {&prompt, 1}}, {});
+  auto step = f.executor->run(*f.store, {.slots = {&prompt, 1}}, {});
   ASSERT_TRUE(step.ok());
   ASSERT_EQ(step->all().rows.size(), 1u);
   EXPECT_EQ(step->all().rows[0], every(40));
@@ -175,13 +175,13 @@ TEST(Executor, KeepsTheMemoryOfItsLogits) {
   Fixture f;
   const Slot prompt = f.slot(f.tokens);
   const Batch batch = {.slots = {&prompt, 1}};
-  ASSERT_TRUE(f.executor.run(*f.store, batch, every(40)).ok());
-  const float* const first = f.executor.logits().data();
-  EXPECT_EQ(f.executor.logits().size(), 40u * f.model->outputs());
+  ASSERT_TRUE(f.executor->run(*f.store, batch, every(40)).ok());
+  const float* const first = f.executor->logits().data();
+  EXPECT_EQ(f.executor->logits().size(), 40u * f.model->outputs());
   for (const uint32_t wanted : {0U, 1U, 40U}) {
-    ASSERT_TRUE(f.executor.run(*f.store, batch, every(wanted)).ok());
-    EXPECT_EQ(f.executor.logits().data(), first);
-    EXPECT_EQ(f.executor.logits().size(), wanted * f.model->outputs());
+    ASSERT_TRUE(f.executor->run(*f.store, batch, every(wanted)).ok());
+    EXPECT_EQ(f.executor->logits().data(), first);
+    EXPECT_EQ(f.executor->logits().size(), wanted * f.model->outputs());
   }
 }
 
@@ -212,7 +212,7 @@ TEST(Executor, DoesNotAdvanceASequenceThatIsLostMeanwhile) {
   Fixture f;
   Losing losing(*f.store);
   const Slot prompt = f.slot(f.tokens);
-  const auto done = f.executor.advance(losing, {.slots = {&prompt, 1}}, {});
+  const auto done = f.executor->advance(losing, {.slots = {&prompt, 1}}, {});
   ASSERT_FALSE(done.ok());
   EXPECT_EQ(done.error().what, "sequence 0: the disk is gone");
   EXPECT_EQ(f.store->length(f.seq), 0u);
@@ -223,7 +223,7 @@ TEST(Executor, GivesNoPromptTheRowsOfSlotsThatAreNotReusable) {
     Fixture f("paged:block=4");
     Slot prompt = f.slot(f.tokens);
     prompt.reusable = reusable;
-    ASSERT_TRUE(f.executor.advance(*f.store, {.slots = {&prompt, 1}}, {}).ok());
+    ASSERT_TRUE(f.executor->advance(*f.store, {.slots = {&prompt, 1}}, {}).ok());
     EXPECT_EQ(f.store->open(f.tokens).cached > 0, reusable);
   }
 }

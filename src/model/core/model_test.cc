@@ -44,7 +44,7 @@ TEST_P(EveryArch, GivesTheSameLogitsOfSomeTokensOnly) {
     const uint64_t bytes = runner.model->weights().output.bytes;
     // The store may hold keys of the model that it was made for.
     const auto whole =
-        std::exchange(runner.model, load_model(runner.path, runner.pool, runner.kernels, outputs));
+        runner.exchange(load_model(runner.path, runner.pool, runner.kernels, outputs));
     EXPECT_EQ(runner.model->outputs(), outputs.size());
     EXPECT_LT(runner.model->weights().output.bytes, bytes);
     EXPECT_TRUE(same_bits(expected, runner.feed(runner.store->open({}).seq, tokens, {9})));

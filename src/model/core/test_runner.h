@@ -33,7 +33,7 @@ struct Runner {
         kernels(table),
         path(write_model(spec_of(arch, type, aging.has_value()), pool, arch == Arch::kOpt)),
         model(load_model(path, pool, kernels)),
-        executor(*model, {pool, kernels}) {
+        executor(std::in_place, *model, Workspace(pool, kernels)) {
     const bool memory = model->trained_slots() != nullptr;
     const auto rows = memory ? kernels::DType::kF32 : kernels::DType::kF16;
     if (spec.empty()) spec = memory ? "bounded" : "virtual";
@@ -61,9 +61,15 @@ struct Runner {
     const Batch batch = {.slots = slots};
     std::vector<uint32_t> wanted(batch.tokens());
     for (uint32_t i = 0; i < wanted.size(); ++i) wanted[i] = i;
-    auto step = executor.run(*store, batch, wanted).value();
+    auto step = executor->run(*store, batch, wanted).value();
     step.commit(kept != nullptr ? *kept : step.all());
-    return {executor.logits().begin(), executor.logits().end()};
+    return {executor->logits().begin(), executor->logits().end()};
+  }
+
+  // Goes on with another model over the same store. Returns the one before.
+  std::unique_ptr<Model> exchange(std::unique_ptr<Model> other) {
+    executor.emplace(*other, Workspace(pool, kernels));
+    return std::exchange(model, std::move(other));
   }
 
   // Feeds the tokens in pieces of the given sizes (the last one repeats).
@@ -92,7 +98,7 @@ struct Runner {
   const kernels::Table& kernels;
   std::string path;
   std::unique_ptr<Model> model;
-  Executor executor;
+  std::optional<Executor> executor;
   std::unique_ptr<kv::Store> store;
 };
 

@@ -96,7 +96,8 @@ TEST_P(MixedLayers, TakeTheMemoryThatIsPlanned) {
     ASSERT_TRUE(session.generate(request_of(30, 61)).ok());  // the last token has no row
     const auto cost = engine_->cost(options, {.tokens = 90});
     ASSERT_TRUE(cost.ok()) << cost.error().message;
-    EXPECT_EQ(store->usage().allocated_bytes, cost->fast_bytes) << kv;
+    // Blocks that windows gave back stay for prompts that begin alike, until their room is needed.
+    EXPECT_EQ(store->usage().allocated_bytes - store->usage().cached_bytes, cost->fast_bytes) << kv;
     EXPECT_EQ(store->usage().used_bytes, store->info().used_bytes(90)) << kv;
   }
 }

@@ -106,7 +106,7 @@ class Batcher {
   // batcher_step.cc
   bool run(Shelf& shelf);
   uint64_t waiting_tokens() const;
-  std::vector<Work> plan(const Shelf& shelf) const;
+  std::vector<Work> plan(const Shelf& shelf, uint32_t most_prompt) const;
   base::Result<std::vector<Group*>, kv::Shortage> compute_all(Shelf& shelf,
                                                               std::vector<Work>& work);
   void plan_answers(Group& group, std::vector<Work>& work) const;

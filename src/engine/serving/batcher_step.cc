@@ -31,6 +31,13 @@ void attempt(Group& group, const Call& call) noexcept {
   if (std::exception_ptr failure = thrown_by(call)) group.failure = std::move(failure);
 }
 
+// Windows keep all rows of a step until it ends, so that a shorter piece of a prompt takes less.
+bool gives_rows_back(const kv::Store& store) {
+  const std::vector<kv::Shape>& groups = store.info().groups;
+  return std::any_of(groups.begin(), groups.end(),
+                     [](const kv::Shape& shape) { return shape.window > 0; });
+}
+
 }  // namespace
 
 // An answer's next token, of every lane; or, if the lanes are not as far yet, a piece of what they
@@ -74,13 +81,15 @@ uint64_t Batcher::waiting_tokens() const {
   return tokens;
 }
 
-std::vector<Batcher::Work> Batcher::plan(const Shelf& shelf) const {
+// most_prompt: tokens of prompts, at most.
+std::vector<Batcher::Work> Batcher::plan(const Shelf& shelf, uint32_t most_prompt) const {
   std::vector<Work> work;
   for (const auto& group : running_)
     if (group->shelf == &shelf && group->trunk == 0 && group->loading == nullptr &&
         group->longest() > group->outcome.prompt_tokens)
       plan_answers(*group, work);
-  uint32_t left = pace_.prompt_tokens(static_cast<uint32_t>(work.size()), waiting_tokens());
+  uint32_t left = std::min(
+      most_prompt, pace_.prompt_tokens(static_cast<uint32_t>(work.size()), waiting_tokens()));
   for (const auto& group : running_)
     if (group->shelf == &shelf && group->loading == nullptr) plan_prompt(*group, left, work);
   return work;
@@ -90,9 +99,10 @@ bool Batcher::run(Shelf& shelf) {
   // Guesses are the first that go without when memory runs out. And a job is too large only if it
   // failed after the others were seen to have nothing.
   bool alone = false;
+  uint32_t most_prompt = UINT32_MAX;
   for (bool guesses = true;; guesses = false) {
     end_lost(lost_groups(shelf));
-    std::vector<Work> work = plan(shelf);
+    std::vector<Work> work = plan(shelf, most_prompt);
     if (work.empty()) return false;
     if (guesses) guess(work);
     const auto lost = compute_all(shelf, work);
@@ -106,6 +116,10 @@ bool Batcher::run(Shelf& shelf) {
     if (guessed || !lost_groups(shelf).empty()) continue;
     if (wait_for_others(*running_.front(), lost.error().needed_bytes)) return false;
     if (make_way(shelf, lost.error())) continue;
+    if (work.front().tokens > 1 && gives_rows_back(*shelf.store)) {
+      most_prompt = work.front().tokens / 2;
+      continue;
+    }
     if (std::exchange(alone, true) || options_.memory == nullptr)
       end(*work.front().group, Refusal{Refusal::Why::kTooLarge, lost.error().what, ""});
   }

@@ -48,8 +48,7 @@ TEST_P(Owned, RowsAreForPromptsOfTheSameSalt) {
   feed({.salt = 2});
   const bool shares =
       kv::traits_of(*find_strategy(spec.name), shape, spec, select_of(GetParam().spec))
-          .shares_prefix &&
-      !spec.options.contains("prefix");
+          .shares_prefix;
   EXPECT_EQ(store->open(prompt, {.salt = 1, .priority = -9}).cached, shares ? kTokens : 0);
 }
 

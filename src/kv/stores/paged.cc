@@ -106,6 +106,11 @@ base::Result<std::unique_ptr<RowStore>> make(const Setup& setup, const Spec& spe
   return std::unique_ptr<RowStore>(std::make_unique<PagedStore>(setup, options, std::move(pool)));
 }
 
+void limit_traits(const Spec& spec, Traits& traits) {
+  const auto prefix = read_switch(spec, kOptions[1]);
+  if (prefix.ok() && !*prefix) traits.shares_prefix = false;
+}
+
 base::Result<Cost> cost(const Setup& setup, const Spec& spec, const Load& load) {
   KVICK_TRY(const PagedOptions options, options_of(setup, spec));
   const uint64_t token = setup.shape.token_bytes(), rows = options.block_rows;
@@ -127,6 +132,7 @@ Strategy paged_strategy() {
           "(PagedAttention)",
       .options = kOptions,
       .traits = {.shares_prefix = true, .cheap_fork = true, .holds_old = true, .moves_rows = true},
+      .limit_traits = limit_traits,
       .make_rows = make,
       .cost = cost};
 }

@@ -162,7 +162,7 @@ std::vector<float> story(const std::string& spec, const Shape& shape, base::Isa 
 }
 
 TEST(Attention, HasTheSameBitsOverEveryExactStrategy) {
-  for (const base::Isa isa : {base::Isa::kScalar, base::best_isa()})
+  for (const base::Isa isa : tried_isas())
     for (const auto& [k_type, v_type] : kTypes) {
       Shape shape = kShape;
       shape.k_type = k_type;
@@ -179,7 +179,7 @@ TEST(Attention, HasTheSameBitsOverEveryExactStrategy) {
 
 // Which is not what they give without aging.
 TEST(Attention, HasTheSameBitsOverEveryStrategyThatHoldsOldRows) {
-  for (const base::Isa isa : {base::Isa::kScalar, base::best_isa()})
+  for (const base::Isa isa : tried_isas())
     for (const Aging& aging : kAgings) {
       Shape shape = kShape;
       const std::vector<float> as_written = story("iterative", shape, isa, false);

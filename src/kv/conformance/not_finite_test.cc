@@ -91,7 +91,7 @@ TEST_P(NotFinite, ValuesLeadToNoRowThatThereIsNot) {
 
 TEST(NotFiniteScores, AreLowerThanAllNumbers) {
   std::mt19937 random(2);
-  for (const base::Isa isa : {base::Isa::kScalar, base::best_isa()})
+  for (const base::Isa isa : tried_isas())
     for (int round = 0; round < 200; ++round) {
       const auto scores = values(1 + random() % 70, random);
       const auto take = static_cast<uint32_t>(random() % (scores.size() + 1));

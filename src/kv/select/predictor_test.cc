@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 #include <random>
 
+#include "kv/testing/rows.h"
+
 namespace kvick::kv {
 namespace {
 
@@ -88,7 +90,7 @@ double naive(std::span<const float> from, const std::vector<float>& w, size_t ro
 }
 
 TEST(Predictor, MakesLowRankKeysAndQueriesByEquationOne) {
-  const kernels::Table& kernels = kernels::table(base::best_isa());
+  const kernels::Table& kernels = test::tried_kernels();
   for (const PredictorForm form :
        {PredictorForm::kRandom, PredictorForm::kTrained, PredictorForm::kHeads}) {
     const Predictor predictor = random_predictor(form);
@@ -117,7 +119,7 @@ TEST(Predictor, MakesLowRankKeysAndQueriesByEquationOne) {
 
 // Products of turned queries and keys depend on how far apart the tokens are, and on nothing else.
 TEST(Predictor, TurnsPairsOfValuesByTheirFrequencyAndThePosition) {
-  const kernels::Table& kernels = kernels::table(base::best_isa());
+  const kernels::Table& kernels = test::tried_kernels();
   Predictor predictor = random_predictor(PredictorForm::kTrained);
   predictor.shape.rank = 4;
   predictor.frequency = {0.3F, 0.02F};

@@ -90,7 +90,7 @@ TEST(Highest, TakesTheFirstOfEqualScoresAndKeepsTheirOrder) {
     expected.resize(take);
     std::sort(expected.begin(), expected.end());
     base::Arena scratch;
-    const auto taken = highest(kernels::table(base::best_isa()), scores, take, scratch);
+    const auto taken = highest(tried_kernels(), scores, take, scratch);
     EXPECT_EQ(std::vector<uint32_t>(taken.begin(), taken.end()), expected);
   }
 }
@@ -106,7 +106,7 @@ TEST(Highest, TakesWhatSortingTakes) {
     std::vector<float> sorted = scores;
     std::sort(sorted.begin(), sorted.end(), std::greater<>());
     base::Arena scratch;
-    for (const base::Isa isa : {base::Isa::kScalar, base::best_isa()}) {
+    for (const base::Isa isa : tried_isas()) {
       const auto taken = highest(kernels::table(isa), scores, take, scratch);
       ASSERT_EQ(taken.size(), take);
       ASSERT_TRUE(std::is_sorted(taken.begin(), taken.end()));
@@ -234,7 +234,7 @@ class Largest final : public Selector {
     for (uint32_t row = choosing.first; row < choosing.last; ++row)
       std::memcpy(&scores[row - choosing.first],
                   question.rows.summary(row / 8) + row % 8 * sizeof(float), sizeof(float));
-    const auto taken = highest(kernels::table(base::best_isa()), scores, choosing.take, scratch);
+    const auto taken = highest(tried_kernels(), scores, choosing.take, scratch);
     const auto rows = scratch.make<uint32_t>(taken.size());
     for (size_t i = 0; i < rows.size(); ++i) rows[i] = choosing.first + taken[i];
     choice.rows = rows;

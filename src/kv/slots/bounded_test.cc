@@ -13,8 +13,9 @@ namespace {
 
 // A store and, per sequence, the tokens that it holds.
 struct Runner {
-  explicit Runner(const MadeSlots& made_memory, bool with_gates, base::Isa isa = base::best_isa(),
-                  base::ThreadPool* pool = nullptr, uint64_t max_bytes = UINT64_MAX)
+  explicit Runner(const MadeSlots& made_memory, bool with_gates,
+                  base::Isa isa = tried_kernels().isa, base::ThreadPool* pool = nullptr,
+                  uint64_t max_bytes = UINT64_MAX)
       : made(made_memory),
         gated(with_gates),
         store(make_store({"bounded", {}}, {.shape = kShape,
@@ -300,7 +301,7 @@ TEST(Bounded, ARefusalOfTheSystemIsAShortage) {
 class Player {
  public:
   Player(const MadeSlots& made, bool gated, base::ThreadPool& pool, uint32_t seed)
-      : runner_(made, gated, base::best_isa(), &pool, 4 * made.initial.size() * sizeof(float)),
+      : runner_(made, gated, tried_kernels().isa, &pool, 4 * made.initial.size() * sizeof(float)),
         random_(seed) {}
 
   void play(int operations) {

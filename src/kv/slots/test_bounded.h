@@ -5,7 +5,7 @@
 #include <random>
 #include <vector>
 
-#include "kv/testing/memory.h"
+#include "kv/testing/slots_twin.h"
 
 namespace kvick::kv::test {
 
@@ -18,7 +18,6 @@ inline constexpr Shape kShape = {.layers = 2,
                                  .v_type = kernels::DType::kF32};
 
 using Floats = std::vector<float>;
-using Doubles = std::vector<double>;
 using Path = std::vector<uint32_t>;
 
 // What one token writes and asks, in all layers: k, v [layers][kv_heads][head_dim], q
@@ -41,45 +40,20 @@ inline Input make_input(uint32_t number) {
   return made;
 }
 
-inline Doubles softmax(const MadeSlots& made, size_t head, const float* x) {
-  Doubles weights(made.facts.slots);
-  double sum = 0;
-  for (size_t m = 0; m < weights.size(); ++m) {
-    double dot = 0;
-    for (uint32_t d = 0; d < kShape.head_dim; ++d)
-      dot += double{x[d]} * made.keys[(head * weights.size() + m) * kShape.head_dim + d];
-    sum += weights[m] = std::exp(dot * made.facts.scale);
-  }
-  for (double& weight : weights) weight /= sum;
-  return weights;
-}
-
-// The definition: a token is written into the values of all heads,
+// The definition, over all layers and heads.
 inline void write_naive(const MadeSlots& made, const Input& in, Doubles& values, bool gated) {
-  const uint32_t slots = made.facts.slots, dim = kShape.head_dim;
-  for (size_t head = 0; head < size_t{kShape.layers} * kShape.kv_heads; ++head) {
-    double* mine = values.data() + head * slots * dim;
-    const Doubles ww = softmax(made, head, &in.k[head * dim]);
-    const double gate = gated ? in.gates[head] : 1;
-    for (uint32_t i = 0; i < slots * dim; ++i)
-      mine[i] = gate * mine[i] + ww[i / dim] * in.v[head * dim + i % dim];
-  }
+  const uint32_t dim = kShape.head_dim;
+  for (size_t head = 0; head < size_t{kShape.layers} * kShape.kv_heads; ++head)
+    write_head(made, head, &in.k[head * dim], &in.v[head * dim], gated ? in.gates[head] : 1,
+               values.data() + head * made.facts.slots * dim);
 }
 
-// then it reads them.
 inline Doubles read_naive(const MadeSlots& made, const Input& in, const Doubles& values) {
-  const uint32_t slots = made.facts.slots, dim = kShape.head_dim;
+  const uint32_t dim = kShape.head_dim;
   Doubles out;
-  for (size_t head = 0; head < size_t{kShape.layers} * kShape.kv_heads; ++head) {
-    const double* mine = values.data() + head * slots * dim;
-    for (uint32_t g = 0; g < kGroup; ++g) {
-      const Doubles p = softmax(made, head, &in.q[(head * kGroup + g) * dim]);
-      for (uint32_t d = 0; d < dim; ++d) {
-        out.push_back(0);
-        for (uint32_t m = 0; m < slots; ++m) out.back() += p[m] * mine[m * dim + d];
-      }
-    }
-  }
+  for (size_t at = 0; at < size_t{kShape.layers} * kShape.kv_heads * kGroup; ++at)
+    read_head(made, at / kGroup, &in.q[at * dim],
+              values.data() + at / kGroup * made.facts.slots * dim, out);
   return out;
 }
 

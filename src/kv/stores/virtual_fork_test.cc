@@ -97,7 +97,7 @@ TEST(VirtualFork, StepsOfSeveralForksAndTheirOriginAreIsolated) {
   for (const uint32_t rows : {1u, 40u, 1u, 300u}) {
     auto step = p.begin({{b, rows}, {a, rows + 1}, {c, 2 * rows}});
     write_all(*step, kShape, p.fresh);
-    p.expect_all_shown(*step);
+    p.expect_shown(*step);
     p.commit(*step, Kept::all({p.slots}));
   }
   p.expect_contents();
@@ -300,7 +300,7 @@ void expect_the_kernels_count(const Shape& shape, uint32_t seed) {
     } else if (const SeqId seq = any(); p.twin[seq].size() < 1'800) {
       auto step = p.begin({{seq, 1 + below(150)}});
       write_all(*step, shape, p.fresh);
-      p.expect_all_shown(*step);
+      p.expect_shown(*step);
       if (below(3) != 0) p.commit(*step, {.rows = {std::vector<uint32_t>(below(2), 0)}});
       step.reset();
       if (below(2) != 0) p.add(seq, 1 + below(50));

@@ -206,7 +206,7 @@ class Shared {
       write_layer(*step, kShape, pair.fresh, layer);
     }
     check();
-    pair.expect_all_shown(*step);
+    pair.expect_shown(*step);
     if (below(4) != 0) pair.commit(*step, Kept::all({pair.slots}));
   }
   // Rows that the tree of a paged store keeps when the sequence is closed.

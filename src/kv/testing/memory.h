@@ -16,8 +16,9 @@
 namespace kvick::kv::test {
 
 struct MadeSlots {
-  MadeSlots(const Shape& shape, uint32_t slots, kernels::DType type = kernels::DType::kF32,
-            uint32_t carried = 0) {
+  MadeSlots(const Shape& of, uint32_t slots, kernels::DType type = kernels::DType::kF32,
+            uint32_t carried = 0)
+      : shape(of) {
     const uint32_t heads = shape.layers * shape.kv_heads, dim = shape.head_dim;
     const uint32_t inputs = (dim + kernels::kGroup - 1) / kernels::kGroup * kernels::kGroup;
     std::mt19937 random(slots);
@@ -41,6 +42,7 @@ struct MadeSlots {
   MadeSlots(const MadeSlots&) = delete;
   MadeSlots& operator=(const MadeSlots&) = delete;
 
+  Shape shape;
   std::vector<float> keys, initial;  // [layers][kv_heads][slots][head_dim]
   std::vector<kernels::Matrix> matrices;
   Slots facts;
@@ -83,11 +85,18 @@ inline std::shared_ptr<const Predictor> made_predictor(const Shape& shape, Predi
   return made;
 }
 
+// The memory of slots that all stores of a shape are tried with.
+inline const MadeSlots& made_slots(const Shape& shape) {
+  static std::map<std::tuple<uint32_t, uint32_t, uint32_t>, MadeSlots> made;
+  constexpr uint32_t kSlots = 21;
+  const auto key = std::tuple(shape.layers, shape.kv_heads, shape.head_dim);
+  return made.try_emplace(key, shape, kSlots).first->second;
+}
+
 // What a strategy is made from: with a memory and of type f32, if it keeps one; with a slower tier,
 // if it needs one.
 inline Setup setup_for(const std::string& spec, const Shape& shape,
                        uint64_t max_bytes = UINT64_MAX) {
-  static std::map<std::tuple<uint32_t, uint32_t, uint32_t>, MadeSlots> made;
   Setup setup = test_setup(shape, max_bytes);
   // Units so small that sequences of a few dozen tokens fill some.
   if (traits_of(spec).tiered) setup.tier = parse_spec("ram:unit=8,size=64MiB").value();
@@ -97,9 +106,7 @@ inline Setup setup_for(const std::string& spec, const Shape& shape,
     setup.predictor = made_predictor(shape, PredictorForm::kComponents);
   if (!traits_of(spec).slots) return setup;
   setup.shape.k_type = setup.shape.v_type = kernels::DType::kF32;
-  constexpr uint32_t kSlots = 21;
-  const auto key = std::tuple(shape.layers, shape.kv_heads, shape.head_dim);
-  setup.slots = &made.try_emplace(key, shape, kSlots).first->second.facts;
+  setup.slots = &made_slots(shape).facts;
   return setup;
 }
 

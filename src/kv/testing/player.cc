@@ -27,11 +27,9 @@ void Player::fork(SeqId seq) {
   if (pair_.twin.size() >= 6) return;
   const Usage before = pair_.store->usage();
   const auto forked = pair_.store->fork(seq);
-  if (forked.ok()) {
-    pair_.twin[*forked] = pair_.twin[seq];
-  } else {
-    failed(before, forked.error());
-  }
+  if (!forked.ok()) return failed(before, forked.error());
+  pair_.twin[*forked] = pair_.twin[seq];
+  pair_.fed[*forked] = pair_.fed[seq];
 }
 
 void Player::move(SeqId from, SeqId to) {
@@ -77,23 +75,19 @@ void Player::step() {
   for (const uint32_t layer : layers) write_layer(*step, pair_.shape, pair_.fresh, layer);
   EXPECT_LE(pair_.store->usage().allocated_bytes, budget_->used());
   if (!all) return;
-  if (traits_.exact) pair_.expect_all_shown(*step);
-  if (traits_.per_query && !traits_.forgets) expect_chosen_shown(*step);
+  pair_.expect_shown(*step);
   if (below(4) == 0) return;
+  pair_.observe(*step);
   pair_.commit(*step, kept());
   for (const Slot& slot : pair_.slots) step_rows_[slot.seq].committed = slot.fresh;
-}
-
-void Player::expect_chosen_shown(Step& step) {
-  for (uint32_t s = 0; s < pair_.slots.size(); ++s)
-    pair_.expect_some_shown(step, s, selection_.of(pair_.store->length(pair_.slots[s].seq)));
 }
 
 void Player::failed(const Usage& before, const Shortage& shortage) {
   ++shortages_;
   EXPECT_GT(shortage.needed_bytes, shortage.available_bytes) << shortage.what;
   Usage after = pair_.store->usage();
-  if (has_policy_) {  // cached rows may have given way to summaries for which rows had no room
+  const bool has_policy = pair_.shows_rows && !pair_.shows_all;
+  if (has_policy) {  // cached rows may have given way to summaries for which rows had no room
     EXPECT_LE(after.cached_bytes, before.cached_bytes);
     after.allocated_bytes += before.cached_bytes - after.cached_bytes;
     after.cached_bytes = before.cached_bytes;

@@ -30,11 +30,7 @@ class Player {
         // What ends the memory is the store's own cap or the budget.
         pair_(test.spec, shape, seed % 2 == 0 ? cap : UINT64_MAX, budget_),
         cap_(cap),
-        random_(seed) {
-    const Policy* policy = find_policy(select_of(test.spec).name);
-    has_policy_ = policy != nullptr;
-    if (has_policy_ && has_option(*policy, "page")) selection_.unit = kTriedPage;
-  }
+        random_(seed) {}
 
   // `after` looks at what each operation left.
   void play(int operations, base::FunctionRef<void()> after = kNothing);
@@ -64,7 +60,6 @@ class Player {
   std::vector<Slot> slots();
   Kept kept();
   void step();
-  void expect_chosen_shown(Step& step);
   void failed(const Usage& before, const Shortage& shortage);
   void check();
 
@@ -72,8 +67,6 @@ class Player {
   std::shared_ptr<Budget> budget_;
   Pair pair_;
   uint64_t cap_;
-  Selection selection_ = kTriedSelection;
-  bool has_policy_ = false;
   std::mt19937 random_;
   int shortages_ = 0;
   std::map<SeqId, StepRows> step_rows_;

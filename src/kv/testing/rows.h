@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "kernels/table/table.h"
 #include "kv/strategy/ranges.h"
 
 namespace kvick::kv::test {
@@ -28,6 +29,18 @@ using Rows = std::vector<Row>;
 inline float test_range(const Shape& shape, uint32_t layer, uint32_t head, bool is_v) {
   return 3.5f + 0.25f * static_cast<float>(layer * shape.kv_heads + head) + (is_v ? 0.1f : 0);
 }
+// What stores compute with: the best instruction set of the machine, or the one that KVICK_ISA
+// names.
+inline const kernels::Table& tried_kernels() {
+  static const kernels::Table& table = kernels::table(kernels::choose_isa().value());
+  return table;
+}
+// That instruction set, and the scalar one.
+inline std::vector<base::Isa> tried_isas() {
+  std::vector<base::Isa> all = {base::Isa::kScalar};
+  if (tried_kernels().isa != all[0]) all.push_back(tried_kernels().isa);
+  return all;
+}
 inline Setup test_setup(const Shape& shape, uint64_t max_bytes = UINT64_MAX) {
   auto ranges = std::make_shared<StaticRanges>();
   for (uint32_t layer = 0; layer < shape.layers; ++layer)
@@ -35,7 +48,12 @@ inline Setup test_setup(const Shape& shape, uint64_t max_bytes = UINT64_MAX) {
       ranges->k.push_back(test_range(shape, layer, head, false));
       ranges->v.push_back(test_range(shape, layer, head, true));
     }
-  return {.shape = shape, .max_bytes = max_bytes, .ranges = ranges};
+  return {.shape = shape,
+          .max_bytes = max_bytes,
+          .store_row = tried_kernels().store_row,
+          .store_group = tried_kernels().store_group,
+          .kernels = &tried_kernels(),
+          .ranges = ranges};
 }
 
 // Like ==, but faster in sanitized builds, where == calls a function for each byte.

@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 #include <numeric>
 
-#include "kv/strategy/selection.h"
 #include "kv/testing/rows.h"
 
 namespace kvick::kv::test {
@@ -100,32 +99,6 @@ inline void expect_shows(Step& step, const Shape& shape, const Shown& what, cons
       std::iota(expected.begin(), expected.end(),
                 what.committed - static_cast<uint32_t>(expected.size()));
       ASSERT_EQ(positions(view), expected);
-    }
-}
-
-// The same where some committed rows are shown: all before choosing.first and from choosing.last
-// on, and choosing.take of the others, if the layer and the step choose.
-inline void expect_shows_some(Step& step, const Shape& shape, const Shown& what, const Rows& rows,
-                              const Choosing& choosing) {
-  base::Arena scratch;
-  kernels::View view;
-  for (uint32_t layer = 0; layer < shape.layers; ++layer)
-    for (uint32_t head = 0; head < shape.kv_heads; ++head) {
-      step.view(query_of(what.slot, layer, head), scratch, view);
-      const Rows past = positions(view);
-      if (past.size() != what.committed) {
-        ASSERT_EQ(past.size(), choosing.read_rows(what.committed));
-      }
-      uint32_t chosen = 0;
-      for (const Row row : past) chosen += row >= choosing.first && row < choosing.last ? 1 : 0;
-      ASSERT_EQ(past.size() - chosen, what.committed - (choosing.last - choosing.first));
-      ASSERT_TRUE(std::is_sorted(past.begin(), past.end(), std::less_equal<>()));
-      Rows expected;
-      for (const Row row : past) expected.push_back(rows[row]);
-      expected.insert(expected.end(), rows.begin() + what.committed, rows.end());
-      for (const bool is_v : {false, true})
-        ASSERT_TRUE(
-            are_same(gather(view, shape, is_v), bytes_of(shape, expected, layer, head, is_v)));
     }
 }
 

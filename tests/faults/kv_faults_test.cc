@@ -1,0 +1,234 @@
+// One request to a store of each strategy, of which any one allocation fails: other sequences are
+// unharmed, the memory adds up, and the request's own sequence goes on or is lost as Health says.
+
+#include <gtest/gtest.h>
+
+#include "allocations.h"
+
+#include "kv/strategy/budget.h"
+#include "kv/testing/cases.h"
+#include "kv/testing/slots_twin.h"
+#include "kv/testing/store_and_twin.h"
+
+namespace kvick::kv::test {
+namespace {
+
+constexpr Shape kShape = {.layers = 2, .kv_heads = 2, .head_dim = 6, .max_tokens = 200};
+constexpr uint32_t kMostRows = 60;  // of a step with the committed ones before it
+
+// Each strategy with one pair of types and, where it can, with rows that age.
+std::vector<Case> fault_cases() {
+  using kernels::DType;
+  std::vector<Case> all;
+  for (const std::string& spec : specs()) {
+    const DType type = traits_of(spec).slots ? DType::kF32 : DType::kF16;
+    all.push_back({spec, type, type});
+    if (traits_of(spec).holds_old) all.push_back({spec, type, type, kAgings[0]});
+  }
+  return all;
+}
+
+// What a step is given, made before allocations fail: what fails is the store's alone.
+struct Input {
+  Input(const Shape& of, Row first, uint32_t count, std::vector<uint32_t> kept_rows)
+      : shape(of), fresh(count), kept({.rows = {std::move(kept_rows)}}) {
+    std::iota(fresh.begin(), fresh.end(), first);
+    k.resize(shape.layers), v.resize(shape.layers), q.resize(shape.layers);
+    for (uint32_t layer = 0; layer < shape.layers; ++layer)
+      for (const Row row : fresh)
+        for (uint32_t head = 0; head < shape.kv_heads; ++head)
+          for (uint32_t i = 0; i < shape.head_dim; ++i) {
+            k[layer].push_back(value_of(row, layer, head, false, i));
+            v[layer].push_back(value_of(row, layer, head, true, i));
+            q[layer].push_back(query_value(row, layer, head, i));
+          }
+    read = q[0];
+  }
+
+  Shape shape;
+  Rows fresh;
+  Kept kept;
+  std::vector<std::vector<float>> k, v, q;  // per layer
+  std::vector<float> read, probs = std::vector<float>(kMostRows, 0.25F);
+};
+
+void look(Step& step, uint32_t layer, Input& in, base::Arena& scratch) {
+  if (SlotReader* const slots = step.facets().slots) {
+    slots->read(layer, {.group = 1, .q = in.q[layer].data(), .out = in.read.data(), .paths = {}});
+    return;
+  }
+  kernels::View view;
+  for (uint32_t head = 0; head < in.shape.kv_heads; ++head) {
+    const Query query = {.slot = 0,
+                         .layer = layer,
+                         .head = head,
+                         .q = in.q[layer].data() + size_t{head} * in.shape.head_dim,
+                         .q_stride = in.shape.kv_heads * in.shape.head_dim};
+    step.view(query, scratch, view);
+    if (Observer* const observer = step.facets().observer)
+      observer->observe(query, view, std::span(in.probs).first(rows_of(view)));
+  }
+}
+
+// A request that opens a sequence, adds to it, forks it, adds to the fork and closes both. It ends
+// at the first call that fails; what it had reached by then is in its members.
+struct Request {
+  explicit Request(const Shape& shape, Row first)
+      : steps({{shape, first, 30, Kept::all({{&kThirty, 1}}).rows[0]},
+               {shape, first + 30, 1, {0}},
+               {shape, first + 31, 4, {0, 2, 3}}}),
+        fork_step(shape, first + 35, 1, {0}) {}
+
+  void run(Store& store) try {
+    seq = store.open({}).seq;
+    for (Input& in : steps) {
+      if (!add(store, *seq, in)) return;
+      ++committed;
+    }
+    const auto copy = store.fork(*seq);
+    if (!copy.ok()) return;
+    forked = *copy;
+    fork_committed = add(store, *forked, fork_step);
+    done = fork_committed && failure(store, *forked).empty();
+  } catch (const std::bad_alloc&) {
+  }
+
+  bool add(Store& store, SeqId to, Input& in) {
+    const Slot slot = {.seq = to, .fresh = static_cast<uint32_t>(in.fresh.size()), .tokens = {}};
+    const auto step = store.begin({{&slot, 1}});
+    if (!step.ok()) return false;
+    base::Arena scratch;
+    for (uint32_t layer = 0; layer < in.shape.layers; ++layer) {
+      (*step)->write(layer, in.k[layer].data(), in.v[layer].data());
+      look(**step, layer, in, scratch);
+    }
+    (*step)->commit(in.kept);
+    return true;
+  }
+  Rows rows() const {  // of seq
+    Rows all;
+    for (uint32_t i = 0; i < committed; ++i)
+      for (const uint32_t row : steps[i].kept.rows[0]) all.push_back(steps[i].fresh[row]);
+    return all;
+  }
+
+  static constexpr Slot kThirty = {.seq = SeqId{}, .fresh = 30, .tokens = {}};
+  std::vector<Input> steps;
+  Input fork_step;
+  std::optional<SeqId> seq, forked;
+  uint32_t committed = 0;  // steps of seq
+  bool fork_committed = false, done = false;
+};
+
+class KvFaults : public testing::TestWithParam<Case> {
+ protected:
+  KvFaults()
+      : shape_(shape_of(GetParam(), kShape)), pair_(GetParam().spec, shape_, UINT64_MAX, budget_) {}
+  void SetUp() override {
+    if (const std::string why = unavailable(GetParam().spec); !why.empty()) GTEST_SKIP() << why;
+    // Others, which share rows where the strategy shares any.
+    const SeqId a = pair_.open();
+    pair_.add(a, 40);
+    pair_.fork(a);
+    pair_.next_row = 1000;  // past the request's
+  }
+
+  // One that ran to where its n-th allocation failed; allocations that it made if none did.
+  uint64_t run(uint64_t n) {
+    Request request(shape_, 500);
+    faults::fail_nth(n);
+    request.run(*pair_.store);
+    const uint64_t took = faults::allocations();
+    faults::fail_nth(0);
+    if (n == 0) {
+      EXPECT_TRUE(request.done);
+    }
+    adopt(request);
+    check();
+    close(request, n);
+    return took;
+  }
+  // The request's sequences that are not lost become two more of the pair's.
+  void adopt(const Request& request) {
+    if (request.seq && failure(*pair_.store, *request.seq).empty())
+      pair_.twin[*request.seq] = request.rows();
+    if (!request.forked || !failure(*pair_.store, *request.forked).empty()) return;
+    Rows& rows = pair_.twin[*request.forked] = request.rows();
+    if (request.fork_committed) rows.push_back(request.fork_step.fresh[0]);
+  }
+  void check() {
+    const Usage usage = pair_.store->usage();
+    EXPECT_EQ(usage.wasted_bytes, usage.allocated_bytes - usage.used_bytes - usage.cached_bytes);
+    EXPECT_EQ(usage.allocated_bytes, budget_->used());
+    uint64_t mapped = 0;
+    for (const Piece& piece : map_of(*pair_.store)) mapped += piece.bytes;
+    EXPECT_EQ(usage.allocated_bytes, mapped);
+    pair_.expect_contents();
+  }
+  // Lost ones take no step, the others one more; closing succeeds though no allocation does.
+  void close(const Request& request, uint64_t n) {
+    for (const std::optional<SeqId>& seq : {request.seq, request.forked}) {
+      if (!seq) continue;
+      const bool lost = !failure(*pair_.store, *seq).empty();
+      EXPECT_EQ(pair_.begin({{*seq, 1}}) == nullptr, lost) << n;
+      if (!lost) pair_.add(*seq, 1);
+      pair_.store->close(*seq);
+      pair_.twin.erase(*seq);
+    }
+    EXPECT_EQ(pair_.store->usage().sequences, pair_.twin.size()) << n;
+  }
+
+  Shape shape_;
+  std::shared_ptr<Budget> budget_ = std::make_shared<Budget>(uint64_t{1} << 40);
+  Pair pair_;
+};
+
+INSTANTIATE_TEST_SUITE_P(Registry, KvFaults, testing::ValuesIn(fault_cases()), name_of);
+
+TEST_P(KvFaults, AnyAllocationOfARequestMayFailAndOtherSequencesAreUnharmed) {
+  run(0);  // until the store's own tables have their sizes
+  const uint64_t took = run(0);
+  ASSERT_GT(took, 10U);
+  const uint64_t stride = kSanitized ? took / 30 + 1 : 1, failed = faults::failed_allocations();
+  for (uint64_t n = 1; n <= took; n += stride) {
+    SCOPED_TRACE(fmt::format("allocation {}", n));
+    run(n);
+    if (HasFailure()) return;
+  }
+  // Threads of a slower tier allocate more or less, as it comes.
+  EXPECT_GE(faults::failed_allocations() - failed, took / stride * 9 / 10);
+  while (!pair_.twin.empty()) pair_.close(pair_.twin.begin()->first);
+  shrink(*pair_.store, UINT64_MAX);
+  EXPECT_EQ(pair_.store->usage().allocated_bytes, 0U);
+  EXPECT_EQ(pair_.store->usage().slow_bytes, 0U);
+  EXPECT_EQ(budget_->used(), 0U);
+}
+
+TEST_P(KvFaults, AnyAllocationOfACloseMayFailAndEverythingIsGivenBack) {
+  check();  // its steps may let memory grow
+  const auto held = [&] {
+    const Usage usage = pair_.store->usage();
+    return usage.allocated_bytes - usage.cached_bytes;
+  };
+  const uint64_t before = held();
+  bool failed = true;
+  for (uint64_t n = 1; failed; ++n) {
+    SCOPED_TRACE(fmt::format("allocation {}", n));
+    Request request(shape_, 500);
+    request.run(*pair_.store);
+    ASSERT_TRUE(request.done);
+    const uint64_t failures = faults::failed_allocations();
+    for (const SeqId seq : {*request.seq, *request.forked}) {
+      faults::fail_nth(n);
+      EXPECT_NO_THROW(pair_.store->close(seq));
+      faults::fail_nth(0);
+    }
+    failed = faults::failed_allocations() > failures;
+    check();
+    EXPECT_EQ(held(), before);
+    if (HasFailure()) return;
+  }
+}
+
+}  // namespace
+}  // namespace kvick::kv::test

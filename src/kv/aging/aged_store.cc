@@ -103,12 +103,15 @@ CheckedStore::StepOr AgedStore::start(std::vector<Place> places) {
     if (!step.ok()) return joined(step.error(), own, what);
     passage.step = std::move(step).value();
   }
+  uint64_t fresh_bytes = 0;
   for (size_t i = 0; i < places.size(); ++i) {
     if (grown[i].rows() > 0) grow(mine(*places[i].sequence), std::move(grown[i]));
-    own_bytes_ += fresh[i].bytes();
+    fresh_bytes += fresh[i].bytes();
   }
-  return std::unique_ptr<CheckedStep>(
-      std::make_unique<AgedStep>(*this, std::move(places), std::move(fresh), std::move(passage)));
+  auto step =
+      std::make_unique<AgedStep>(*this, std::move(places), std::move(fresh), std::move(passage));
+  own_bytes_ += fresh_bytes;  // until the step ends
+  return std::unique_ptr<CheckedStep>(std::move(step));
 }
 
 }  // namespace kvick::kv

@@ -70,8 +70,8 @@ TEST_P(TraitsSay, ExactWhereEveryRowIsShownAsItWasWritten) {
   for (const bool is_v : {false, true})
     if (p.shows_rows)
       for_each_view(*step, p.shape, [&](const Query& query, const kernels::View& view) {
-        exact = exact && gather(view, p.shape, is_v) ==
-                             bytes_of(p.shape, p.shown(0), query.layer, query.head, is_v);
+        exact = exact && are_same(gather(view, p.shape, is_v),
+                                  bytes_of(p.shape, p.shown(0), query.layer, query.head, is_v));
       });
   EXPECT_EQ(exact, traits().exact);
 }

@@ -106,16 +106,18 @@ CheckedStore::StepOr ForgetStore::start(std::vector<Place> places) {
     copied_bytes_ = copied;
     return Shortage{bytes, 0, fmt::format("the system refuses {} more bytes of cache", bytes)};
   }
+  uint64_t fresh_bytes = 0;
   for (size_t i = 0; i < places.size(); ++i) {
-    own_bytes_ += fresh[i].bytes();
+    fresh_bytes += fresh[i].bytes();
     if (grown[i].rows.rows() == 0) continue;
     ForgetSequence& sequence = mine(*places[i].sequence);
     own_bytes_ -= sequence.rows.rows() * row_bytes(shape());
     sequence.rows = std::move(grown[i].rows);
     sequence.notes = std::move(grown[i].notes);
   }
-  return std::unique_ptr<CheckedStep>(
-      std::make_unique<ForgetStep>(*this, std::move(places), std::move(fresh)));
+  auto step = std::make_unique<ForgetStep>(*this, std::move(places), std::move(fresh));
+  own_bytes_ += fresh_bytes;  // until the step ends
+  return std::unique_ptr<CheckedStep>(std::move(step));
 }
 
 Usage ForgetStore::count() const {

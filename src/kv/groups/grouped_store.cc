@@ -67,34 +67,47 @@ void GroupedStore::close_all(std::span<const SeqId> members) {
 // Every group has the prompt's first `common` tokens, or fewer are asked for until all have them.
 Opened GroupedStore::open(std::span<const Token> prompt, const Owner& owner) {
   check_idle("open");
-  for (std::span<const Token> asked = prompt;;) {
-    std::vector<SeqId> opened;
-    uint32_t least = UINT32_MAX, most = 0;
-    for (const auto& store : stores_) {
-      const Opened one = store->open(asked, owner);
-      opened.push_back(one.seq);
-      least = std::min(least, one.cached);
-      most = std::max(most, one.cached);
+  std::vector<SeqId> opened;
+  opened.reserve(stores_.size());
+  for (std::span<const Token> asked = prompt;;) try {
+      uint32_t least = UINT32_MAX, most = 0;
+      for (const auto& store : stores_) {
+        const Opened one = store->open(asked, owner);
+        opened.push_back(one.seq);
+        least = std::min(least, one.cached);
+        most = std::max(most, one.cached);
+      }
+      if (least == most) return {.seq = add(opened), .cached = least};
+      close_all(opened);
+      opened.clear();
+      asked = prompt.first(least);
+    } catch (const std::bad_alloc&) {
+      close_all(opened);
+      throw;
     }
-    if (least == most) return {.seq = add(std::move(opened)), .cached = least};
-    close_all(opened);
-    asked = prompt.first(least);
-  }
 }
 
 base::Result<SeqId, Shortage> GroupedStore::fork(SeqId seq) {
   check_idle("fork");
-  std::vector<SeqId> forks;
   const std::vector<SeqId>& from = members(seq);
-  for (size_t g = 0; g < from.size(); ++g) {
-    auto fork = stores_[g]->fork(from[g]);
-    if (!fork.ok()) {
-      close_all(forks);
-      return std::move(fork).error();
+  std::vector<SeqId> forks;
+  try {
+    forks.reserve(from.size());
+    for (size_t g = 0; g < from.size(); ++g) {
+      auto fork = stores_[g]->fork(from[g]);
+      if (!fork.ok()) {
+        close_all(forks);
+        return std::move(fork).error();
+      }
+      forks.push_back(*fork);
     }
-    forks.push_back(*fork);
+    return add(forks);
+  } catch (const std::bad_alloc&) {
+    close_all(forks);
+    return Shortage{
+        .needed_bytes = 1,
+        .what = fmt::format("a fork of sequence {}: the system gives no more memory", number(seq))};
   }
-  return add(std::move(forks));
 }
 
 void GroupedStore::close(SeqId seq) {

@@ -70,8 +70,8 @@ uint32_t SelectStore::blocks_for(uint32_t rows) const {
 
 std::unique_ptr<Sequence> SelectStore::make_sequence(std::span<const Token> prompt,
                                                      const Owner& owner) {
-  const Opened opened = inner_->open(prompt, owner);
   auto sequence = std::make_unique<SelectSequence>();
+  const Opened opened = inner_->open(prompt, owner);  // last: it would have to be closed
   sequence->inner = opened.seq;
   sequence->length = opened.cached;
   return sequence;

@@ -1,6 +1,7 @@
 #include "kv/strategy/checked_store.h"
 
 #include <algorithm>
+#include <new>
 
 #include "base/check.h"
 
@@ -9,13 +10,19 @@ namespace {
 
 uint32_t number(SeqId id) { return static_cast<uint32_t>(id); }
 
+// How much is not known: what failed may be a list of the store's own.
+Shortage no_memory_for(const std::string& what) {
+  return {.needed_bytes = 1, .what = what + ": the system gives no more memory"};
+}
+
 }  // namespace
 
 Opened CheckedStore::open(std::span<const Token> prompt, const Owner& owner) {
   check_idle("open");
-  std::unique_ptr<Sequence> sequence = make_sequence(prompt, owner);
-  const uint32_t cached = sequence->length;
-  return {.seq = add(std::move(sequence)), .cached = cached};
+  Entry entry = new_entry();  // first: what make_sequence takes has a place then
+  entry.mapped() = make_sequence(prompt, owner);
+  const uint32_t cached = entry.mapped()->length;
+  return {.seq = add(std::move(entry)), .cached = cached};
 }
 
 base::Result<SeqId, Shortage> CheckedStore::fork(SeqId seq) {
@@ -23,10 +30,17 @@ base::Result<SeqId, Shortage> CheckedStore::fork(SeqId seq) {
   if (std::string why = failure(seq); !why.empty())
     return Shortage{.needed_bytes = 1,
                     .what = fmt::format("fork of sequence {}: {}", number(seq), why)};
-  SequenceOr copy = copy_sequence(seq, find(seq));
-  settle();
-  if (!copy.ok()) return std::move(copy).error();
-  return add(std::move(copy).value());
+  try {
+    Entry entry = new_entry();
+    SequenceOr copy = copy_sequence(seq, find(seq));
+    settle();
+    if (!copy.ok()) return std::move(copy).error();
+    entry.mapped() = std::move(copy).value();
+    return add(std::move(entry));
+  } catch (const std::bad_alloc&) {
+    settle();
+    return no_memory_for(fmt::format("a fork of sequence {}", number(seq)));
+  }
 }
 
 void CheckedStore::close(SeqId seq) {
@@ -38,15 +52,20 @@ void CheckedStore::close(SeqId seq) {
 
 base::Result<std::unique_ptr<Step>, Shortage> CheckedStore::begin(const Batch& batch) {
   check_idle("begin");
-  std::vector<Place> places = places_of(batch);
-  if (std::optional<Shortage> shortage = unusable(places)) return *shortage;
-  StepOr step = start(std::move(places));
-  if (!step.ok()) {
+  try {
+    std::vector<Place> places = places_of(batch);
+    if (std::optional<Shortage> shortage = unusable(places)) return *shortage;
+    StepOr step = start(std::move(places));
+    if (step.ok()) {
+      live_ = step->get();
+      return std::unique_ptr<Step>(std::move(step).value());
+    }
     settle();
     return std::move(step).error();
+  } catch (const std::bad_alloc&) {
+    settle();
+    return no_memory_for(fmt::format("a step of {} sequences", batch.slots.size()));
   }
-  live_ = step->get();
-  return std::unique_ptr<Step>(std::move(step).value());
 }
 
 uint32_t CheckedStore::length(SeqId seq) const { return find(seq).length; }
@@ -127,11 +146,16 @@ uint64_t CheckedStore::charge_up_to(uint64_t bytes) {
   }
 }
 
-SeqId CheckedStore::add(std::unique_ptr<Sequence> sequence) {
+CheckedStore::Entry CheckedStore::new_entry() const {
   KVICK_CHECK(next_id_ != UINT32_MAX, "all {} sequence ids were used", UINT32_MAX);
-  const SeqId id{next_id_++};
-  sequences_.emplace(id, std::move(sequence));
-  return id;
+  Sequences one;
+  one.emplace(SeqId{next_id_}, nullptr);
+  return one.extract(one.begin());
+}
+
+SeqId CheckedStore::add(Entry entry) {
+  sequences_.insert(std::move(entry));
+  return SeqId{next_id_++};
 }
 
 Sequence& CheckedStore::find(SeqId seq) const {

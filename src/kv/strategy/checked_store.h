@@ -89,7 +89,10 @@ class CheckedStore : public Store, public Holdings, public Health {
 
  private:
   friend class CheckedStep;
-  SeqId add(std::unique_ptr<Sequence> sequence);
+  using Sequences = std::map<SeqId, std::unique_ptr<Sequence>>;
+  using Entry = Sequences::node_type;
+  Entry new_entry() const;  // of the next id, without its sequence
+  SeqId add(Entry entry);   // takes no memory
   std::vector<Place> places_of(const Batch& batch) const;
   // Lost, or past the context.
   std::optional<Shortage> unusable(std::span<const Place> places) const;
@@ -97,7 +100,7 @@ class CheckedStore : public Store, public Holdings, public Health {
   void settle() { charge_.lower_to(held_bytes()); }
 
   Setup setup_;
-  std::map<SeqId, std::unique_ptr<Sequence>> sequences_;
+  Sequences sequences_;
   uint32_t next_id_ = 0;
   const CheckedStep* live_ = nullptr;
   Charge charge_;  // at least held_bytes()

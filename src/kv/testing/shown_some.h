@@ -2,7 +2,9 @@
 // What a step of a policy shows, which is a part of the rows, compared with what was written.
 
 #include <functional>
+#include <map>
 #include <set>
+#include <string>
 
 #include "kv/strategy/selection.h"
 #include "kv/testing/policies.h"
@@ -36,27 +38,31 @@ inline void expect_shows_some(Step& step, const Shape& shape, const Shown& what,
     }
 }
 
+// Bytes as text, which sanitized builds compare without a call for each byte.
+inline std::string text_of(const std::vector<std::byte>& bytes, size_t first, size_t count) {
+  return {reinterpret_cast<const char*>(bytes.data()) + first, count};
+}
+inline std::string text_of(const std::vector<std::byte>& bytes) {
+  return text_of(bytes, 0, bytes.size());
+}
+
 // The rows of a view, committed and fresh, by their place among `rows`, whose keys and values are
 // looked for. Fails where there is none.
 inline Rows find_rows(const kernels::View& view, const Shape& shape, const Rows& rows,
                       const Query& query) {
-  std::vector<std::byte> shown[2];
-  std::map<std::vector<std::byte>, Row> places;
-  const size_t bytes[2] = {shape.row_bytes(false), shape.row_bytes(true)};
-  const auto row_at = [&](const std::vector<std::byte>(&all)[2], size_t i) {
-    std::vector<std::byte> row;
-    for (const int is_v : {0, 1})
-      row.insert(row.end(), all[is_v].begin() + static_cast<ptrdiff_t>(i * bytes[is_v]),
-                 all[is_v].begin() + static_cast<ptrdiff_t>((i + 1) * bytes[is_v]));
-    return row;
+  const std::vector<std::byte> k = bytes_of(shape, rows, query.layer, query.head, false);
+  const std::vector<std::byte> v = bytes_of(shape, rows, query.layer, query.head, true);
+  const std::vector<std::byte> shown_k = gather(view, shape, false);
+  const std::vector<std::byte> shown_v = gather(view, shape, true);
+  const size_t k_bytes = shape.row_bytes(false), v_bytes = shape.row_bytes(true);
+  const auto row_at = [&](const auto& keys, const auto& values, size_t i) {
+    return text_of(keys, i * k_bytes, k_bytes) + text_of(values, i * v_bytes, v_bytes);
   };
-  const std::vector<std::byte> written[2] = {bytes_of(shape, rows, query.layer, query.head, false),
-                                             bytes_of(shape, rows, query.layer, query.head, true)};
-  for (uint32_t i = 0; i < rows.size(); ++i) places[row_at(written, i)] = i;
-  for (const int is_v : {0, 1}) shown[is_v] = gather(view, shape, is_v == 1);
+  std::map<std::string, Row> places;
+  for (uint32_t i = 0; i < rows.size(); ++i) places[row_at(k, v, i)] = i;
   Rows found;
   for (uint32_t i = 0; i < rows_of(view); ++i) {
-    const auto place = places.find(row_at(shown, i));
+    const auto place = places.find(row_at(shown_k, shown_v, i));
     if (place == places.end())
       ADD_FAILURE() << "row " << i << " of the view was never written: layer " << query.layer
                     << " head " << query.head;
@@ -97,7 +103,7 @@ inline void expect_shows_left(Step& step, const Shape& shape, const Shown& what,
 
 // All that one head of a step's slot 0 shows: rows, their positions, and what stands for others.
 struct AllShown {
-  std::vector<std::byte> k, v;
+  std::string k, v;
   Rows positions;
   std::vector<float> rest;
   bool operator==(const AllShown&) const = default;
@@ -106,7 +112,8 @@ inline AllShown all_shown(Step& step, const Shape& shape, uint32_t layer, uint32
   base::Arena scratch;
   kernels::View view;
   step.view(query_of(0, layer, head), scratch, view);
-  AllShown all = {gather(view, shape, false), gather(view, shape, true), positions(view), {}};
+  AllShown all = {
+      text_of(gather(view, shape, false)), text_of(gather(view, shape, true)), positions(view), {}};
   if (view.rest != nullptr) all.rest.assign(view.rest, view.rest + shape.dim(true));
   all.rest.insert(all.rest.end(), view.rest_mass.begin(), view.rest_mass.end());
   return all;

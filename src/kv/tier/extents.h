@@ -27,6 +27,9 @@ class Extents {
                       .what = fmt::format("the slower tier: {} more bytes, but {} of {} are free",
                                           count * bytes_, left, tier_.most_bytes())};
     std::vector<uint32_t> taken;
+    taken.reserve(count);
+    // So that nothing has to be allocated to give them back.
+    if (free_.capacity() < next_ + count) free_.reserve(2 * (next_ + count));
     while (taken.size() < count) {
       const uint32_t extent = free_.empty() ? next_ : free_.back();
       if (const auto reserved = tier_.reserve(at(extent), bytes_); !reserved.ok()) {
@@ -41,8 +44,6 @@ class Extents {
       else
         free_.pop_back();
     }
-    // So that nothing has to be allocated to give them back.
-    if (free_.capacity() < next_) free_.reserve(size_t{2} * next_);
     return taken;
   }
   void give(std::span<const uint32_t> extents) noexcept {

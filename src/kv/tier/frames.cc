@@ -110,9 +110,9 @@ FrameId Frames::find(std::unique_lock<std::mutex>& lock, Patience patience) {
 
 bool Frames::take(Unit unit) {
   std::unique_lock lock(mutex_);
+  reserve_tasks(under_way_ + counts_.solid + 1);  // first: a frame that was found is on no list
   const FrameId id = find(lock, Patience::kWait);
   if (id == kNoFrame) return false;
-  reserve_tasks(under_way_ + counts_.solid + 1);
   frames_[id].unit = unit;
   frames_[id].solid = true;
   ++counts_.solid;
@@ -189,7 +189,14 @@ bool Frames::await(std::unique_lock<std::mutex>& lock, double seconds, Done done
     finishing_ = true;
     lock.unlock();
     moved.clear();
-    tier_->finish(left, moved);
+    try {
+      tier_->finish(left, moved);
+    } catch (...) {  // without memory for what has ended: whoever waits next takes it
+      lock.lock();
+      finishing_ = false;
+      ended_.notify_all();
+      throw;
+    }
     lock.lock();
     finishing_ = false;
     for (Moved& one : moved) end(one);
@@ -211,22 +218,31 @@ void Frames::store(Unit unit, uint64_t at) {
   const FrameId id = unit.of->frames[unit.index];
   Frame& frame = frames_[id];
   KVICK_CHECK(frame.solid, "unit {} is stored already", unit.index);
+  write(id, *unit.of, at);
   frame.solid = false;
   --counts_.solid;
   push(id, Place::kPassing);
-  const uint64_t tag = begin({.frame = id, .way = Way::kWrite, .of = unit.of});
-  const Transfer transfer = {
-      .way = Way::kWrite, .at = at, .data = {data(id), frame_bytes_}, .tag = tag};
-  tier_->start({&transfer, 1});
 }
 
 void Frames::copy(Unit unit, TieredSequence& to, uint64_t at) {
   const std::lock_guard lock(mutex_);
-  const FrameId id = unit.of->frames[unit.index];
-  const uint64_t tag = begin({.frame = id, .way = Way::kWrite, .of = &to});
-  const Transfer transfer = {
-      .way = Way::kWrite, .at = at, .data = {data(id), frame_bytes_}, .tag = tag};
-  tier_->start({&transfer, 1});
+  write(unit.of->frames[unit.index], to, at);
+}
+
+// Starts to write a frame for `of`, or throws and nothing is under way.
+void Frames::write(FrameId id, TieredSequence& of, uint64_t at) {
+  const Transfer transfer = {.way = Way::kWrite,
+                             .at = at,
+                             .data = {data(id), frame_bytes_},
+                             .tag = begin({.frame = id, .way = Way::kWrite, .of = &of})};
+  try {
+    tier_->start({&transfer, 1});
+  } catch (...) {
+    counts_.written_bytes -= frame_bytes_;
+    Moved none = {.tag = transfer.tag, .error = {}};
+    end(none);
+    throw;
+  }
 }
 
 // -- pins --
@@ -235,6 +251,8 @@ bool Frames::pin(Unit unit, uint64_t at, Patience patience) {
   std::unique_lock lock(mutex_);
   FrameId id = unit.of->frames[unit.index];
   if (id == kNoFrame) {
+    begun_.reserve(begun_.size() + 1);  // first: a frame that was found is on no list
+    reserve_tasks(under_way_ + counts_.solid + 1);
     const FrameId found = find(lock, patience);
     // While it waited another thread may have read the unit.
     id = unit.of->frames[unit.index];

@@ -124,6 +124,7 @@ class Frames {
   void reserve_tasks(size_t count);
   uint64_t begin(const Task& task);
   void end(Moved& moved);
+  void write(FrameId id, TieredSequence& of, uint64_t at);
   void fail(TieredSequence& sequence, const std::string& why);
   std::string too_slow() const;
   template <class Done>

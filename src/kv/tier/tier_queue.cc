@@ -68,6 +68,7 @@ void TierQueue::work() {
 
 bool TierQueue::take_due(std::vector<Moved>& ended) {
   const double now = base::steady_seconds();
+  ended.reserve(ended.size() + ended_.size());  // nothing that has ended is lost on the way
   const auto is_due = [&](const Ended& one) { return one.due <= now; };
   const auto later = std::stable_partition(ended_.begin(), ended_.end(), is_due);
   for (auto one = ended_.begin(); one != later; ++one) ended.push_back(std::move(one->moved));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <new>
 #include <numeric>
 
 #include "kv/tier/tiered_step.h"
@@ -95,34 +96,46 @@ void TieredStore::release_closed() {
 }
 
 void TieredStore::free_sequence(std::unique_ptr<Sequence> sequence) {
-  frames_->wait_idle(mine(*sequence), kCloseSeconds);
+  try {
+    frames_->wait_idle(mine(*sequence), kCloseSeconds);
+  } catch (const std::bad_alloc&) {  // then it is as if that had taken too long
+  }
   if (!release(mine(*sequence))) closed_.push_back(std::move(sequence));
-  release_closed();
+  try {
+    release_closed();
+  } catch (const std::bad_alloc&) {  // the next step asks again
+  }
 }
 
 CheckedStore::SequenceOr TieredStore::copy_sequence(SeqId id, const Sequence& from) {
   const std::string what = fmt::format("fork of sequence {}", number(id));
   // Its frames come and go, its rows stay.
   auto& source = const_cast<TieredSequence&>(static_cast<const TieredSequence&>(from));
+  closed_.reserve(closed_.size() + 1);  // for the copy, if it fails with transfers under way
   auto copy = std::make_unique<TieredSequence>();
   const uint32_t gone = unseen(source), seen_tokens = source.length - gone * layout_.tokens;
   copy->extents.reserve(layout_.full(source.length));
+  copy->frames.assign(size_t{layout_.touched(source.length)} * layout_.regions, kNoFrame);
   KVICK_TRY(const std::vector<uint32_t> extents, extents_.take(layout_.full(seen_tokens)));
-  const uint64_t tail = source.length % layout_.tokens != 0 ? layout_.regions : 0;
-  const uint64_t streamed = extents.empty() ? 0 : layout_.heads;
-  if (auto claimed = claim(tail, streamed, what); !claimed.ok()) {
-    extents_.give(extents);
-    return claimed.error();
-  }
   copy->extents.assign(gone, kNoExtent);
   copy->extents.insert(copy->extents.end(), extents.begin(), extents.end());
   copy->gone = gone;
+  const uint64_t tail = source.length % layout_.tokens != 0 ? layout_.regions : 0;
+  const uint64_t streamed = extents.empty() ? 0 : layout_.heads;
   copy->first = source.first;
-  copy->frames.assign(size_t{layout_.touched(source.length)} * layout_.regions, kNoFrame);
   copy->length = source.length;
-  if (copy_units(source, *copy) && copy_tail(source, *copy)) {
-    copied_bytes_ += seen_tokens * shape().token_bytes();
-    return std::unique_ptr<Sequence>(std::move(copy));
+  try {
+    if (auto claimed = claim(tail, streamed, what); !claimed.ok()) {
+      extents_.give(extents);
+      return claimed.error();
+    }
+    if (copy_units(source, *copy) && copy_tail(source, *copy)) {
+      copied_bytes_ += seen_tokens * shape().token_bytes();
+      return std::unique_ptr<Sequence>(std::move(copy));
+    }
+  } catch (const std::bad_alloc&) {
+    free_sequence(std::move(copy));
+    throw;
   }
   const std::string why =
       fmt::format("{}: {}{}", what, frames_->failure(source), frames_->failure(*copy));
@@ -133,24 +146,40 @@ CheckedStore::SequenceOr TieredStore::copy_sequence(SeqId id, const Sequence& fr
 // A layer's heads of one unit after the other, through frames. False: one of both has failed.
 bool TieredStore::copy_units(TieredSequence& from, TieredSequence& to) {
   const size_t all = size_t{layout_.full(from.length)} * layout_.regions;
-  for (size_t first = layout_.index(to.gone, 0, 0); first < all; first += layout_.heads) {
-    std::vector<Unit> units;
-    for (size_t index = first; index < first + layout_.heads; ++index) {
-      if (!frames_->pin({&from, index}, at(from, index), Frames::Patience::kWait)) {
-        frames_->fail(to);
-        break;
-      }
-      units.push_back({&from, index});
-    }
-    frames_->submit();
-    frames_->wait(units);
-    if (frames_->failure(from).empty())
-      for (const Unit& unit : units) frames_->copy(unit, to, at(to, unit.index));
-    frames_->wait_idle(to);
+  std::vector<Unit> units;
+  units.reserve(layout_.heads);
+  const auto unpin = [&] {
     for (const Unit& unit : units) frames_->unpin(unit, false);
+    units.clear();
+  };
+  for (size_t first = layout_.index(to.gone, 0, 0); first < all; first += layout_.heads) {
+    try {
+      copy_layer(from, to, first, units);
+    } catch (...) {
+      unpin();
+      throw;
+    }
+    unpin();
     if (!frames_->failure(from).empty() || !frames_->failure(to).empty()) return false;
   }
   return true;
+}
+
+// units: those that it has pinned, also if it throws.
+void TieredStore::copy_layer(TieredSequence& from, TieredSequence& to, size_t first,
+                             std::vector<Unit>& units) {
+  for (size_t index = first; index < first + layout_.heads; ++index) {
+    if (!frames_->pin({&from, index}, at(from, index), Frames::Patience::kWait)) {
+      frames_->fail(to);
+      break;
+    }
+    units.push_back({&from, index});
+  }
+  frames_->submit();
+  frames_->wait(units);
+  if (frames_->failure(from).empty())
+    for (const Unit& unit : units) frames_->copy(unit, to, at(to, unit.index));
+  frames_->wait_idle(to);
 }
 
 bool TieredStore::copy_tail(const TieredSequence& from, TieredSequence& to) {
@@ -169,8 +198,7 @@ bool TieredStore::copy_tail(const TieredSequence& from, TieredSequence& to) {
 // -- steps --
 
 bool TieredStore::shows_all(const Place& place) const {
-  return !setup().tier.asked ||
-         setup().tier.asked(place.sequence->length, place.fresh) == kShowsAll;
+  return !setup().tier.asked || setup().asked(place.sequence->length, place.fresh) == kShowsAll;
 }
 
 TieredStore::Need TieredStore::need_of(std::span<const Place> places) const {
@@ -180,7 +208,7 @@ TieredStore::Need TieredStore::need_of(std::span<const Place> places) const {
     need.fresh += uint64_t{layout_.touched(then) - layout_.touched(length)} * layout_.regions;
     const uint64_t full = layout_.full(length) - unseen(*place.sequence);
     const uint64_t asked =
-        setup().tier.asked ? setup().tier.asked(place.sequence->length, place.fresh) : kShowsAll;
+        setup().tier.asked ? setup().asked(place.sequence->length, place.fresh) : kShowsAll;
     need.layer += std::min(full, asked) * layout_.heads;
     need.extents += layout_.full(then) - layout_.full(length);
   }
@@ -221,26 +249,36 @@ CheckedStore::StepOr TieredStore::start(std::vector<Place> places) {
   release_closed();
   const std::string what = fmt::format("a step of {} sequences", places.size());
   const Need need = need_of(places);
-  KVICK_TRY(std::vector<uint32_t> extents, extents_.take(need.extents));
-  auto claimed = claim(need.fresh, need.layer, what);
-  if (claimed.ok() && !take_fresh(places)) {
+  KVICK_TRY(const std::vector<uint32_t> extents, extents_.take(need.extents));
+  const auto undo = [&] {
     for (const Place& place : places) drop_fresh(mine(*place.sequence));
-    claimed = Shortage{.needed_bytes = need.fresh * layout_.bytes,
-                       .what = fmt::format("{}: the slower tier frees no memory in time", what)};
-  }
-  if (!claimed.ok()) {
     extents_.give(extents);
+  };
+  try {
+    auto claimed = claim(need.fresh, need.layer, what);
+    if (claimed.ok() && !take_fresh(places))
+      claimed = Shortage{.needed_bytes = need.fresh * layout_.bytes,
+                         .what = fmt::format("{}: the slower tier frees no memory in time", what)};
+    // Of copies of the lists, which undo() may still need.
+    if (claimed.ok())
+      return std::unique_ptr<CheckedStep>(
+          std::make_unique<TieredStep>(*this, places, extents, kept_frames(need)));
+    undo();
     return claimed.error();
+  } catch (const std::bad_alloc&) {
+    undo();
+    throw;
   }
+}
+
+// Frames that a step leaves in memory behind a layer's views.
+uint64_t TieredStore::kept_frames(const Need& need) const {
   const FrameCounts counts = frames_->counts();
   const uint64_t passing = counts.limit - counts.solid, all = need.layer * shape().layers;
   // Where some rows are asked for each one's turn is its own, and the one used longest ago goes
   // first.
-  const uint64_t kept = setup().tier.asked ? 0
-                        : all <= passing   ? all
-                                           : passing - std::min(passing, 2 * need.layer);
-  return std::unique_ptr<CheckedStep>(
-      std::make_unique<TieredStep>(*this, std::move(places), std::move(extents), kept));
+  if (setup().tier.asked) return 0;
+  return all <= passing ? all : passing - std::min(passing, 2 * need.layer);
 }
 
 // -- counting --

@@ -58,6 +58,7 @@ class TieredStore final : public CheckedStore {
   }
   SequenceOr copy_sequence(SeqId id, const Sequence& from) override;
   bool copy_units(TieredSequence& from, TieredSequence& to);
+  void copy_layer(TieredSequence& from, TieredSequence& to, size_t first, std::vector<Unit>& units);
   bool copy_tail(const TieredSequence& from, TieredSequence& to);
   void free_sequence(std::unique_ptr<Sequence> sequence) override;
   void give_back(Sequence& sequence) override;
@@ -77,6 +78,7 @@ class TieredStore final : public CheckedStore {
   // Whether the views of a slot show all its rows.
   bool shows_all(const Place& place) const;
   Need need_of(std::span<const Place> places) const;
+  uint64_t kept_frames(const Need& need) const;
   StepOr start(std::vector<Place> places) override;
   // Charges what a step needs, and what it has use for if there is more.
   base::Status<Shortage> claim(uint64_t solid, uint64_t layer, const std::string& what);

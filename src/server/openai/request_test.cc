@@ -228,7 +228,7 @@ TEST(Completion, DoesNotLetARequestOpenFiles) {
       {R"(,"kv":{"type":"static8:/etc/passwd"})", "kv", {"names a file", "--kv-type"}},
       {R"(,"kv":{"strategy":"paged:file=/etc/passwd"})", "kv", {"names a file", "--kv"}},
       {R"(,"kv":{"select":"maple:file=/etc/passwd"})", "kv", {"names a file", "--kv-select"}},
-      {R"(,"kv":{"strategy":"pagd"})", "kv", {"'pagd'", "paged"}},
+      {R"(,"kv":{"strategy":"pagd"})", "kv", {"\"pagd\"", "paged"}},
   });
 }
 

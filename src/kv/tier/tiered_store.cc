@@ -198,7 +198,8 @@ bool TieredStore::copy_tail(const TieredSequence& from, TieredSequence& to) {
 // -- steps --
 
 bool TieredStore::shows_all(const Place& place) const {
-  return !setup().tier.asked || setup().asked(place.sequence->length, place.fresh) == kShowsAll;
+  return !setup().tier.asked ||
+         setup().tier.asked(place.sequence->length, place.fresh) == kShowsAll;
 }
 
 TieredStore::Need TieredStore::need_of(std::span<const Place> places) const {
@@ -208,7 +209,7 @@ TieredStore::Need TieredStore::need_of(std::span<const Place> places) const {
     need.fresh += uint64_t{layout_.touched(then) - layout_.touched(length)} * layout_.regions;
     const uint64_t full = layout_.full(length) - unseen(*place.sequence);
     const uint64_t asked =
-        setup().tier.asked ? setup().asked(place.sequence->length, place.fresh) : kShowsAll;
+        setup().tier.asked ? setup().tier.asked(place.sequence->length, place.fresh) : kShowsAll;
     need.layer += std::min(full, asked) * layout_.heads;
     need.extents += layout_.full(then) - layout_.full(length);
   }

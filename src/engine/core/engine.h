@@ -11,12 +11,12 @@
 #include <tuple>
 #include <vector>
 
-#include "base/clock.h"
 #include "base/cpu.h"
 #include "base/result.h"
 #include "base/thread_pool.h"
 #include "engine/artifacts/identity.h"
 #include "engine/artifacts/predictor_cache.h"
+#include "engine/core/engine_options.h"
 #include "engine/core/kv_options.h"
 #include "kv/registry/registry.h"
 #include "kv/strategy/facet_calls.h"
@@ -26,38 +26,6 @@
 #include "text/tokenizer/tokenizer.h"
 
 namespace kvick::engine {
-
-// How attention is computed: by our kernels over the rows that there are, or as BMC does it, by a
-// library's products over whole buckets (kernels/attention/bucket_attention.h).
-enum class Attention { kFused, kBmm };
-
-// The arithmetic of prompts (docs/adr/0022-attention-of-prompts.md, 0023): the one of answers, so
-// that their rows serve later prompts; that of the processor's tiles, about twice as fast, for
-// linear layers and, where the cache allows it, attention; or the latter where the processor has
-// it.
-enum class PromptArithmetic { kExact, kTiles, kAuto };
-
-// What weights of BF16 and F16 are multiplied with, in prompts and answers alike
-// (docs/adr/0024-bfloat16-products.md): activations as they are; rounded to bfloat16, and F16
-// weights as well, twice as fast where the processor multiplies bfloat16 at full rate; or the
-// latter where it does, which is measured.
-enum class FloatActivations { kF32, kBf16, kAuto };
-
-struct EngineOptions {
-  std::string model_path;
-  unsigned threads = 0;  // 0: as many as this process may use
-  base::Isa isa = base::best_isa();
-  Attention attention = Attention::kFused;
-  PromptArithmetic prompt_arithmetic = PromptArithmetic::kExact;
-  // Reads the file once more, for Engine::fingerprint.
-  bool fingerprint = false;
-  FloatActivations float_activations = FloatActivations::kF32;
-  // Called while the weights are read, with bytes done and bytes in all.
-  std::function<void(uint64_t done, uint64_t total)> progress;
-  // What chat templates take for today's date.
-  std::function<std::tm()> now = base::local_time;
-  std::span<const model::Family> families = {};  // model::LoadOptions::families
-};
 
 // The kernels of an instruction set with these activations. Error: products of bfloat16 that it has
 // not.

@@ -71,18 +71,18 @@ class DoublingStore final : public kv::ContiguousStore {
     std::vector<kv::RowBlock> pieces;
   };
 
-  kvick::base::Status<kv::Shortage> make_room(std::span<const kv::Place> places) override {
+  kvick::base::Status<kv::Shortage> make_room(std::span<const kv::StepSlot> step_slots) override {
     std::vector<Grown> grown;
     uint64_t then = allocated_bytes_;  // old and new pieces, which are there at once
-    for (const kv::Place& place : places) {
-      DoublingSequence& sequence = mine(*place.sequence);
-      const uint32_t rows = sequence.length + place.fresh;
+    for (const kv::StepSlot& step_slot : step_slots) {
+      DoublingSequence& sequence = mine(*step_slot.sequence);
+      const uint32_t rows = sequence.length + step_slot.fresh;
       if (rows <= sequence.capacity) continue;
       grown.push_back({&sequence, capacity_for(rows, first_, shape().max_tokens), {}});
       then += bytes_of(grown.back().capacity);
     }
-    if (auto shortage =
-            over_cap(allocated_bytes_, then, fmt::format("a step of {} sequences", places.size())))
+    if (auto shortage = over_cap(allocated_bytes_, then,
+                                 fmt::format("a step of {} sequences", step_slots.size())))
       return *shortage;
     try {
       for (Grown& one : grown) allocate(one);

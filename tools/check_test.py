@@ -51,7 +51,7 @@ class Floors(CheckTest):
                          ["src/kv/stores/a.cc:2: kv/stores/ must not see kv/select/, which is above it"])
         self.assertEqual(self.of('#include "kv/tier/tier.h"'),
                          ["src/kv/stores/a.cc:2: kv/stores/ must not see kv/tier/, which is on the same floor"])
-        self.assertEqual(self.of('#include "engine/serving/batcher.h"', place="src__server__net__a_dot_cc"), [])
+        self.assertEqual(self.of('#include "engine/serving/scheduler.h"', place="src__server__net__a_dot_cc"), [])
 
     def test_tests_see_all_rooms_of_their_folder_and_nothing_above(self):
         for place in "stores__a_test_dot_cc", "stores__test_a_dot_h", "stores__fuzz_a_dot_cc", "stores__a_bench_dot_cc", "testing__a_dot_h", \

@@ -161,7 +161,7 @@ class KvFaults : public testing::TestWithParam<Case> {
     EXPECT_EQ(usage.wasted_bytes, usage.allocated_bytes - usage.used_bytes - usage.cached_bytes);
     EXPECT_EQ(usage.allocated_bytes, budget_->used());
     uint64_t mapped = 0;
-    for (const Piece& piece : map_of(*pair_.store)) mapped += piece.bytes;
+    for (const MapEntry& piece : map_of(*pair_.store)) mapped += piece.bytes;
     EXPECT_EQ(usage.allocated_bytes, mapped);
     pair_.expect_contents();
   }

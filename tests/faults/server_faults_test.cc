@@ -46,14 +46,14 @@ class Faults : public testing::Test {
     folder_ = fs::temp_directory_path() / fmt::format("kvick-faults-{}", getpid());
     fs::remove_all(folder_);
     engine_ = faults::poisoned_engine();
-    engine::SchedulerOptions options;
+    engine::EngineThreadOptions options;
     options.batch.kv = engine::parse_kv_options("paged:block=16", "").value();
     options.batch.kv_bytes = 700 * engine_->make_store({}).value()->shape().token_bytes();
     options.batch.headroom_tokens = 2;
     options.batch.spec = engine::parse_spec_options("lookup").value();
     options.batch.files = std::move(engine::PrefixFiles::open({.folder = folder_})).value();
     options.most_waiting = 24;  // so that some are told to come back
-    service_ = std::move(engine::Scheduler::make(*engine_, options)).value();
+    service_ = std::move(engine::EngineThread::make(*engine_, options)).value();
     server_.emplace(ServerOptions{.port = 0});
     api_.emplace(*engine_, *service_,
                  ApiOptions{.model = "tiny",
@@ -89,7 +89,7 @@ class Faults : public testing::Test {
 
   fs::path folder_;
   std::unique_ptr<engine::Engine> engine_;
-  std::unique_ptr<engine::Scheduler> service_;
+  std::unique_ptr<engine::EngineThread> service_;
   std::optional<Server> server_;
   std::optional<Api> api_;
   uint16_t port_ = 0;

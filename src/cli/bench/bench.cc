@@ -58,7 +58,7 @@ base::Result<BenchSpec> spec_bench_of(const BenchFlags& flags, const engine::Swe
   if (!one(sweep.prompts) || !one(sweep.decodes) || !one(sweep.parallels))
     return base::fail("with --spec, -p, -n and -b take one number each");
   if (sweep.prompts[0] == 0 || sweep.decodes[0] < 2)
-    return base::fail("with --spec, -p is at least 1 and -n at least 2: guesses need a text");
+    return base::fail("with --spec, -p is at least 1 and -n at least 2: drafts need a text");
   if (sweep.depths != std::vector<uint32_t>{0})
     return base::fail("with --spec the prompt is the depth: leave -d out and set -p");
   return BenchSpec{.spec = flags.spec,
@@ -78,7 +78,7 @@ base::Result<int> bench(const BenchFlags& flags, const Common& common) {
     return bench_spec(what, flags.engine, common);
   }
   if (!flags.file.empty())
-    return base::fail("-f is for --spec: without guesses a text changes nothing");
+    return base::fail("-f is for --spec: without drafts a text changes nothing");
   const std::vector<engine::Case> cases = engine::cases_of(sweep);
   if (cases.size() > kMostCases)
     return base::fail("-p, -n, -d and -b ask for {} measurements; at most {} are made at once",
@@ -123,7 +123,7 @@ void add_bench(const Command& app, const Common& common) {
       "bench",
       "prefill and decode speed, and the cache's memory\n-p, -n, -d and -b take lists such as "
       "128,512: each prompt is measured at each depth, and each decode of each number of sequences "
-      "at each depth\nwith --spec: answers to -p tokens of a text, with guesses and without");
+      "at each depth\nwith --spec: answers to -p tokens of a text, with drafts and without");
   auto flags = std::make_shared<BenchFlags>();
   add_engine_flags(command, flags->engine);
   command.add_option("-p,--prompt", flags->prompts, "tokens of the prompt; 0: no prefill")

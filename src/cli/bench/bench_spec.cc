@@ -137,7 +137,7 @@ Result<int> bench_spec(const BenchSpec& what, const EngineFlags& flags, const Co
              prompts.size() == 1 ? "" : "s", prompts.front().size(),
              what.file.empty() ? "the bundled text" : what.file, what.parallel, what.decode);
   fmt::print("{:<24}{:>10}{:>10}{:>10}{:>10}{:>12}{:>9}\n", "spec", "tokens/s", "spread",
-             "per pass", "guesses", "came true", "speed");
+             "per pass", "drafts", "came true", "speed");
   for (const Way& way : ways) fmt::print("{}", text_of(way, ways[0]));
   fmt::print("\nthe answers are {}\n", same ? "the same" : "NOT the same");
   return 0;

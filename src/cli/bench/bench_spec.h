@@ -1,5 +1,5 @@
 #pragma once
-// `kvick bench --spec`: decoding with guesses against decoding without, over a text.
+// `kvick bench --spec`: decoding with draft tokens against decoding without, over a text.
 
 #include <string>
 
@@ -15,7 +15,7 @@ struct BenchSpec {
   uint32_t prompt = 0, decode = 0, parallel = 1, repeats = 1;
 };
 
-// Prints the report. Errors: a way to guess or a file that is none, a prompt and an answer that do
+// Prints the report. Errors: a way to draft or a file that is none, a prompt and an answer that do
 // not fit the context.
 base::Result<int> bench_spec(const BenchSpec& what, const EngineFlags& engine,
                              const Common& common);

@@ -220,7 +220,7 @@ void add_lab(const Command& app, const Common& common) {
                      "(spec)");
   command.add_option("--kv-tier", flags->engine.kv_tier, "of those that have a slower tier");
   command.add_option("--spec", flags->specs,
-                     "ways to guess to go through, where an experiment has any (spec)");
+                     "ways to propose to go through, where an experiment has any (spec)");
   command
       .add_option("--prompts", flags->prompts,
                   "prompts of a category, where an experiment reads some (default: 10); facts at "

@@ -92,7 +92,7 @@ void add_plan(const Command& app, const Common& common) {
       .in_range(1, 65536);
   command
       .add_option("--spec-rows", flags->spec_rows,
-                  "rows of a step with guesses, which bmc's growths are to be best for")
+                  "rows of a step with drafts, which bmc's growths are to be best for")
       .shows_default()
       .in_range(1, 1024);
   command

@@ -38,9 +38,9 @@ struct PlanReport {
   std::string unpredicted = {};           // why no seconds are predicted; empty: they are
   uint32_t growths = 0;                   // BMC's T for this context, by spec_rates
   kv::GrowthRates rates = {};             // of steps of one row
-  uint32_t spec_rows = 1;                 // of a step, guesses among them: k of BMC's equation 9
-  double spec_tokens = 1;                 // that a step gives: m
-  kv::GrowthRates spec_rates = {};        // of steps of so many rows
+  uint32_t spec_rows = 1;           // of a step, draft tokens among them: k of BMC's equation 9
+  double spec_tokens = 1;           // that a step gives: m
+  kv::GrowthRates spec_rates = {};  // of steps of so many rows
   uint64_t largest_context = 0, largest_batch = 0;  // that the memory holds
   std::optional<double> others;  // share of the processors that others used while it was measured
 

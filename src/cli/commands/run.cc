@@ -97,7 +97,7 @@ void print_summary(const engine::Answer& answer, uint32_t most) {
              answer.prompt_tokens, rate(computed, answer.prefill_s), answer.tokens.size(),
              rate(answer.tokens.size(), answer.decode_s), end_of(answer, most));
   if (answer.drafted > 0)
-    fmt::print(stderr, "[{} of {} guesses came true]\n", answer.accepted, answer.drafted);
+    fmt::print(stderr, "[{} of {} drafts came true]\n", answer.accepted, answer.drafted);
 }
 
 nlohmann::ordered_json to_json(const engine::Answer& answer, uint64_t seed) {

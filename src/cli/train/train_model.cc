@@ -143,7 +143,7 @@ void add_model_training(const Command& train, const Common& common) {
   add_tokens(train, common);
   add_trainer(train, common, "lm", "train a transformer of the llama family");
   add_trainer(train, common, "bct", "train a model with a memory of slots (BCT)");
-  add_trainer(train, common, "draft", "train some of a model's layers to guess what it says");
+  add_trainer(train, common, "draft", "train some of a model's layers to propose what it says");
   add_trainer(train, common, "maple",
               "train a model and the predictor of the rows that it reads together");
   add_trainer(train, common, "eval", "perplexity of a checkpoint at several contexts");

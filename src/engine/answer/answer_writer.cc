@@ -45,7 +45,7 @@ AnswerWriter::AnswerWriter(const text::Tokenizer& tokenizer, const kernels::Tabl
     if (!tokenizer.is_control(token)) sampler_.accept_prompt(token);
 }
 
-Written AnswerWriter::next(std::span<float> logits, bool room) {
+WrittenTokens AnswerWriter::next(std::span<float> logits, bool room) {
   // Output layers are often padded to a round number of rows; those have no token.
   logits = logits.first(tokenizer_.vocabulary().pieces.size());
   require_finite(logits);
@@ -60,13 +60,13 @@ Written AnswerWriter::next(std::span<float> logits, bool room) {
   if (constraint_ != nullptr) constraint_->mask(logits);
   const Token token = sampler_.choose(logits);
   if (report) report->chosen = {token, static_cast<float>(own[static_cast<size_t>(token)] - mass)};
-  Written written = take(token, room);
+  WrittenTokens written = take(token, room);
   if (written.token) written.report = std::move(report);
   return written;
 }
 
-Written AnswerWriter::take(Token token, bool room) {
-  Written written;
+WrittenTokens AnswerWriter::take(Token token, bool room) {
+  WrittenTokens written;
   if (!form_.ignore_end && tokenizer_.ends_generation(token)) {
     written.text = matcher_.push(decoder_.finish()) + matcher_.finish();
     written.finish = Finish::kEnd;

@@ -35,7 +35,7 @@ struct AnswerForm {
 base::Status<> check(const AnswerForm& form, uint32_t vocab);
 
 // What one more token did.
-struct Written {
+struct WrittenTokens {
   std::optional<Token> token;  // none: the model has ended the answer
   std::string text;            // what became certain: whole UTF-8 characters, before any stop text
   std::optional<TokenReport> report;
@@ -52,9 +52,9 @@ class AnswerWriter {
   // Chooses the next token and takes it. logits: [at least the vocabulary], those behind the last
   // token; they are changed. room: whether the sequence may grow by this token's row. Throws
   // NotFinite.
-  Written next(std::span<float> logits, bool room);
+  WrittenTokens next(std::span<float> logits, bool room);
   // The same with a token that somebody else chose.
-  Written take(Token token, bool room);
+  WrittenTokens take(Token token, bool room);
   uint32_t tokens() const { return tokens_; }  // taken so far
   const Sampler& sampler() const { return sampler_; }
   const text::Constraint* constraint() const { return constraint_.get(); }  // as it is now; or null

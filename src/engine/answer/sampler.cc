@@ -17,13 +17,13 @@ constexpr size_t kBlock = kernels::kWeightBlock;
 // A NaN counts as lower than every number.
 float highest_of(std::span<const float> logits) {
   constexpr size_t kLanes = 16;  // for the compiler to vectorise
-  float lanes[kLanes];
-  std::fill_n(lanes, kLanes, -INFINITY);
+  float answers[kLanes];
+  std::fill_n(answers, kLanes, -INFINITY);
   const size_t whole = logits.size() / kLanes * kLanes;
   for (size_t i = 0; i < whole; i += kLanes)
     for (size_t l = 0; l < kLanes; ++l)
-      lanes[l] = logits[i + l] > lanes[l] ? logits[i + l] : lanes[l];
-  float highest = *std::max_element(lanes, lanes + kLanes);
+      answers[l] = logits[i + l] > answers[l] ? logits[i + l] : answers[l];
+  float highest = *std::max_element(answers, answers + kLanes);
   for (const float logit : logits.subspan(whole)) highest = logit > highest ? logit : highest;
   return highest;
 }

@@ -55,7 +55,7 @@ class RoundedAnswers : public testing::Test {
 
 TEST_F(RoundedAnswers, AreTheSameAloneAndInABatch) {
   const auto engine = bf16_engine(FloatActivations::kBf16);
-  const auto batcher = std::move(Batcher::make(*engine, {})).value();
+  const auto scheduler = std::move(Scheduler::make(*engine, {})).value();
   std::vector<Job> jobs;
   for (uint32_t i = 0; i < 12; ++i) {
     std::vector<Token> prompt(1 + 7 * i);
@@ -67,10 +67,10 @@ TEST_F(RoundedAnswers, AreTheSameAloneAndInABatch) {
   uint64_t next = 1;
   for (Job job : jobs) {
     test::listen(job, heard.emplace_back());
-    batcher->add(JobId{next++}, std::move(job));
-    if (next % 3 == 0) batcher->step();
+    scheduler->add(JobId{next++}, std::move(job));
+    if (next % 3 == 0) scheduler->step();
   }
-  test::run_all(*batcher);
+  test::run_all(*scheduler);
   auto one = heard.begin();
   for (const Job& job : jobs)
     EXPECT_EQ((one++)->tokens.at(0), test::alone(*engine, job, 0, {}).tokens);
@@ -85,14 +85,14 @@ TEST_F(RoundedAnswers, DoNotTakeRowsThatTheOtherArithmeticHasFiled) {
   std::iota(prompt.begin(), prompt.end(), 3);
   const auto cached = [&](FloatActivations activations) {
     const auto engine = bf16_engine(activations);
-    BatcherOptions options;
+    SchedulerOptions options;
     options.files = std::move(PrefixFiles::open({.folder = folder})).value();
-    const auto batcher = std::move(Batcher::make(*engine, options)).value();
+    const auto scheduler = std::move(Scheduler::make(*engine, options)).value();
     Heard heard;
     Job job = job_of(prompt, 2);
     test::listen(job, heard);
-    batcher->add(JobId{1}, std::move(job));
-    test::run_all(*batcher);
+    scheduler->add(JobId{1}, std::move(job));
+    test::run_all(*scheduler);
     options.files->flush();
     return heard.outcome->cached_tokens;
   };

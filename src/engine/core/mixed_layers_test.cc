@@ -48,7 +48,7 @@ TEST_P(MixedLayers, AreAnsweredTheSameByEveryStrategy) {
   }
 }
 
-TEST_P(MixedLayers, AreAnsweredTheSameWithGuesses) {
+TEST_P(MixedLayers, AreAnsweredTheSameWithDrafts) {
   base::ThreadPool pool(1);
   tools::Spec small = mixed_spec({.window = 6, .window_period = 2});
   small.layers = 2;
@@ -60,10 +60,10 @@ TEST_P(MixedLayers, AreAnsweredTheSameWithGuesses) {
          {std::string("lookup:most=13,gain=off,grow=on"), std::string("auto"),
           std::string("skip:gain=off,layers=1,most=5,depth=2,grow=on"),
           "draft:most=3,depth=3,gain=off,model=" + path}) {
-      const Answer guessed = answer_of(*engine_, options, spec);
-      EXPECT_EQ(guessed.tokens, plain.tokens) << kv << ' ' << spec;
+      const Answer drafted = answer_of(*engine_, options, spec);
+      EXPECT_EQ(drafted.tokens, plain.tokens) << kv << ' ' << spec;
       if (spec.starts_with("draft")) {
-        EXPECT_GT(guessed.drafted, 0u) << kv;
+        EXPECT_GT(drafted.drafted, 0u) << kv;
       }
     }
   }

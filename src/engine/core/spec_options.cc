@@ -13,23 +13,23 @@ namespace {
 using base::fail;
 
 // Of any tree: past this a forward is bound by arithmetic on every machine we know.
-constexpr uint32_t kMostGuesses = 64;
+constexpr uint32_t kMostDrafts = 64;
 constexpr uint32_t kMostLayers = 4096;
 constexpr uint32_t kLeastWords = 16;
 
-constexpr SpecOption kMost = {"most", "guesses of a step", "8"};
-constexpr SpecOption kGrow = {"grow", "whether guesses may make a cache grow that grows by copying",
+constexpr SpecOption kMost = {"most", "drafts of a step", "8"};
+constexpr SpecOption kGrow = {"grow", "whether drafts may make a cache grow that grows by copying",
                               "off"};
-constexpr SpecOption kDepth = {"depth", "tokens that are guessed ahead", "4"};
-constexpr SpecOption kGain = {"gain", "whether guesses are verified only while that pays", "on"};
+constexpr SpecOption kDepth = {"depth", "tokens that are drafted ahead", "4"};
+constexpr SpecOption kGain = {"gain", "whether drafts are verified only while that pays", "on"};
 constexpr SpecOption kWords = {
     "words",
-    "tokens that it may guess, the most frequent; by default those that its file names, or all",
+    "tokens that it may propose, the most frequent; by default those that its file names, or all",
     ""};
 constexpr SpecOption kOfTexts[] = {kMost, kGain, kGrow};
 constexpr SpecOption kOfAuto[] = {
-    {"most", "guesses of a step", "16"},
-    {"model", "a .gguf file with the same vocabulary, which guesses too while that pays", ""},
+    {"most", "drafts of a step", "16"},
+    {"model", "a .gguf file with the same vocabulary, which drafts too while that pays", ""},
     kWords,
     kGrow};
 constexpr SpecOption kOfModels[] = {{"model", "a .gguf file with the same vocabulary", "", true},
@@ -61,9 +61,9 @@ base::Result<uint32_t> read_number(std::string_view text) {
 
 base::Result<uint32_t> number_of(const SpecOption& option, std::string_view text) {
   const auto value = read_number(text);
-  if (!value.ok() || *value < 1 || *value > kMostGuesses)
+  if (!value.ok() || *value < 1 || *value > kMostDrafts)
     return fail("{} is {}, but must be a number from 1 to {}", option.name, kv::quote(text),
-                kMostGuesses);
+                kMostDrafts);
   return value;
 }
 

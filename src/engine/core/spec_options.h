@@ -1,5 +1,5 @@
 #pragma once
-// How an answer is guessed ahead, as --spec has it.
+// How an answer is drafted ahead, as --spec has it.
 
 #include <cstdint>
 #include <span>
@@ -16,7 +16,7 @@ struct SpecOption {
   std::string_view fallback;  // the default, as text
   bool required = false;      // there is no default
 };
-// A way to guess. The command line and the server read this table; Speculation makes its drafters.
+// A way to draft. The command line and the server read this table; Speculation makes its drafters.
 struct SpecWay {
   std::string_view name, summary;
   std::span<const SpecOption> options;
@@ -25,16 +25,16 @@ std::span<const SpecWay> spec_ways();  // "none" first
 
 struct SpecOptions {
   std::string way = "none";
-  uint32_t most = 0;   // guesses of a step
-  uint32_t depth = 0;  // of the tree of guesses
-  // Whether guesses may make the cache grow before it has to; else they live in its spare rows
+  uint32_t most = 0;   // draft tokens of a step
+  uint32_t depth = 0;  // of the tree of draft tokens
+  // Whether draft tokens may make the cache grow before it has to; else they live in its spare rows
   // (BMC, section VI-A).
   bool grow = false;
-  // Whether guesses are made and verified only while that is measured to pay.
+  // Whether draft tokens are made and verified only while that is measured to pay.
   bool gain = true;
   std::string model;       // of ways draft and auto: a file; empty: none
-  uint32_t words = 0;      // tokens that it guesses; 0: those that its file names, or all
-  std::vector<bool> skip;  // of way skip: the layers that guesses leave out, by number
+  uint32_t words = 0;      // tokens that it drafts with; 0: those that its file names, or all
+  std::vector<bool> skip;  // of way skip: the layers that draft tokens leave out, by number
   bool on() const { return way != "none"; }
   bool operator==(const SpecOptions&) const = default;
 };

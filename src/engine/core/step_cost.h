@@ -27,8 +27,8 @@ class StepCost {
   // 0 before the first observation. By the steps of about so many rows that were seen, and the line
   // that all steps follow as they attend to more; between those in proportion, and never less than
   // what fewer rows take. Beyond them a row's arithmetic is presumed to take kPresumedSlope of what
-  // reading the weights takes: low enough that the guesses of one sequence are tried; beside many
-  // rows another one is dear.
+  // reading the weights takes: low enough that the draft tokens of one sequence are tried; beside
+  // many rows another one is dear.
   double seconds(const StepShape& shape) const;
 
   static constexpr uint32_t kMostRows = 256;  // more rows cost what these do, in proportion
@@ -63,7 +63,7 @@ class StepCost {
   double covariance_ = 0, variance_ = 0;
 };
 
-// What a drafter that computes takes for a level of a tree of guesses.
+// What a drafter that computes takes for a level of a tree of draft tokens.
 class LevelCost {
  public:
   void observe(uint32_t levels, double seconds);

@@ -10,58 +10,58 @@ base::Result<StoreSet> StoreSet::make(Engine& engine, const KvOptions& standard,
   return set;
 }
 
-base::Result<Shelf*> StoreSet::add(const KvOptions& options) {
+base::Result<StoreKind*> StoreSet::add(const KvOptions& options) {
   KvOptions all = engine_->resolved(options);
   all.budget = budget_;
   all.on_reuse = [ages = reuse_ages_](double seconds) { ages->add(seconds); };
-  Shelf shelf = {.options = all,
-                 .strategy = kv::spec_text(all.spec),
-                 .type = kv_type_text(all),
-                 .tier = all.tier ? kv::spec_text(*all.tier) : "",
-                 .select = kv_select_text(all),
-                 .prompt_role = engine_->prompt_role(all)};
-  KVICK_TRY(shelf.store, engine_->make_store(all));
-  shelf.most_tokens = shelf.store->most_tokens();
-  shelf.traits = kv::traits_of(*kv::find_strategy(all.spec.name), shelf.store->info().groups,
-                               all.spec, all.select);
-  shelves_.push_back(std::move(shelf));
-  return &shelves_.back();
+  StoreKind kind = {.options = all,
+                    .strategy = kv::spec_text(all.spec),
+                    .type = kv_type_text(all),
+                    .tier = all.tier ? kv::spec_text(*all.tier) : "",
+                    .select = kv_select_text(all),
+                    .prompt_role = engine_->prompt_role(all)};
+  KVICK_TRY(kind.store, engine_->make_store(all));
+  kind.most_tokens = kind.store->most_tokens();
+  kind.traits = kv::traits_of(*kv::find_strategy(all.spec.name), kind.store->info().groups,
+                              all.spec, all.select);
+  kinds_.push_back(std::move(kind));
+  return &kinds_.back();
 }
 
-base::Result<Shelf*> StoreSet::find(const KvOptions& options) {
+base::Result<StoreKind*> StoreSet::find(const KvOptions& options) {
   const KvOptions all = engine_->resolved(options);
   const std::string strategy = kv::spec_text(all.spec), type = kv_type_text(all);
   const std::string tier = all.tier ? kv::spec_text(*all.tier) : "";
   const std::string select = kv_select_text(all);
-  for (Shelf& shelf : shelves_)
-    if (shelf.strategy == strategy && shelf.type == type && shelf.tier == tier &&
-        shelf.select == select && shelf.options.max_tokens == all.max_tokens &&
-        shelf.options.ranges_path == all.ranges_path)
-      return &shelf;
-  if (shelves_.size() >= kMostStores) {
-    const auto unused = std::find_if(std::next(shelves_.begin()), shelves_.end(),
-                                     [](const Shelf& shelf) { return shelf.groups == 0; });
-    if (unused == shelves_.end())
+  for (StoreKind& kind : kinds_)
+    if (kind.strategy == strategy && kind.type == type && kind.tier == tier &&
+        kind.select == select && kind.options.max_tokens == all.max_tokens &&
+        kind.options.ranges_path == all.ranges_path)
+      return &kind;
+  if (kinds_.size() >= kMostStores) {
+    const auto unused = std::find_if(std::next(kinds_.begin()), kinds_.end(),
+                                     [](const StoreKind& kind) { return kind.jobs == 0; });
+    if (unused == kinds_.end())
       return base::fail(
           "{} kinds of cache are in use, which is as many as one service keeps; ask for one of "
           "them, or again later",
           kMostStores);
-    shelves_.erase(unused);
+    kinds_.erase(unused);
   }
   return add(options);
 }
 
-base::Status<> StoreSet::renew(Shelf& shelf) {
-  KVICK_TRY(std::unique_ptr<kv::Store> store, engine_->make_store(shelf.options));
-  shelf.store = std::move(store);
-  shelf.broken = false;
+base::Status<> StoreSet::renew(StoreKind& kind) {
+  KVICK_TRY(std::unique_ptr<kv::Store> store, engine_->make_store(kind.options));
+  kind.store = std::move(store);
+  kind.broken = false;
   return base::Done{};
 }
 
 kv::Usage StoreSet::usage() const {
   kv::Usage all;
-  for (const Shelf& shelf : shelves_) all.add(shelf.store->usage());
-  all.page_bytes = shelves_.front().store->usage().page_bytes;
+  for (const StoreKind& kind : kinds_) all.add(kind.store->usage());
+  all.page_bytes = kinds_.front().store->usage().page_bytes;
   return all;
 }
 
@@ -69,20 +69,20 @@ uint64_t StoreSet::available_bytes() const {
   return budget_->free() + std::min(budget_->used(), usage().cached_bytes);
 }
 
-uint64_t StoreSet::needed_bytes(const Shelf& shelf, uint32_t tokens, uint32_t sequences) const {
-  const uint32_t most = shelf.most_tokens;
+uint64_t StoreSet::needed_bytes(const StoreKind& kind, uint32_t tokens, uint32_t sequences) const {
+  const uint32_t most = kind.most_tokens;
   const auto bytes = [&](uint32_t of_tokens, uint32_t of_sequences) {
     const auto cost = engine_->cost(
-        shelf.options, {.tokens = std::clamp(of_tokens, 1u, most), .sequences = of_sequences});
+        kind.options, {.tokens = std::clamp(of_tokens, 1u, most), .sequences = of_sequences});
     return cost.ok() ? cost->fast_bytes : max_bytes();
   };
-  if (sequences <= 1 || !shelf.traits.cheap_fork) return bytes(tokens, sequences);
+  if (sequences <= 1 || !kind.traits.cheap_fork) return bytes(tokens, sequences);
   return bytes(tokens, 1) + bytes(1, sequences - 1);
 }
 
-uint64_t StoreSet::growth_bytes(const Shelf& shelf, uint32_t committed, uint64_t tokens) {
+uint64_t StoreSet::growth_bytes(const StoreKind& kind, uint32_t committed, uint64_t tokens) {
   uint64_t bytes = 0;
-  for (const kv::Shape& shape : shelf.store->info().groups) {
+  for (const kv::Shape& shape : kind.store->info().groups) {
     // A window gives as many rows back as it takes, once it is full.
     const uint64_t held = committed - shape.first_seen(committed);
     const uint64_t most = shape.window == 0 ? UINT64_MAX : std::max<uint64_t>(held, shape.window);
@@ -91,11 +91,11 @@ uint64_t StoreSet::growth_bytes(const Shelf& shelf, uint32_t committed, uint64_t
   return bytes;
 }
 
-uint64_t StoreSet::shrink(uint64_t bytes, const Shelf* but) {
+uint64_t StoreSet::shrink(uint64_t bytes, const StoreKind* but) {
   uint64_t freed = 0;
-  for (Shelf& shelf : shelves_)
-    if (&shelf != but && !shelf.broken && freed < bytes)
-      freed += shelf.change([&](kv::Store& store) { return kv::shrink(store, bytes - freed); });
+  for (StoreKind& kind : kinds_)
+    if (&kind != but && !kind.broken && freed < bytes)
+      freed += kind.change([&](kv::Store& store) { return kv::shrink(store, bytes - freed); });
   return freed;
 }
 

@@ -12,14 +12,14 @@
 namespace kvick::engine {
 
 // One store and what is known of its kind.
-struct Shelf {
+struct StoreKind {
   KvOptions options;                         // with nothing left open
   std::string strategy, type, tier, select;  // as --kv and its like take them
   kv::Traits traits;
   model::Role prompt_role = model::Role::kAnswer;  // Engine::prompt_role
   std::unique_ptr<kv::Store> store;
   uint32_t most_tokens = 0;  // Store::most_tokens
-  uint32_t groups = 0;       // that use it
+  uint32_t jobs = 0;         // that use it
   // A call that changes the store threw. Its sequences are not used any more, and StoreSet::renew
   // replaces it.
   bool broken = false;
@@ -42,17 +42,17 @@ class StoreSet {
   static base::Result<StoreSet> make(Engine& engine, const KvOptions& standard,
                                      std::shared_ptr<kv::Budget> budget);
 
-  const Shelf& standard() const { return shelves_.front(); }
-  Shelf& standard() { return shelves_.front(); }
+  const StoreKind& standard() const { return kinds_.front(); }
+  StoreKind& standard() { return kinds_.front(); }
   // The store for options, made if there is none yet; one that nobody uses goes for it if there are
   // kMostStores. Errors: what Engine::make_store refuses; too many kinds in use.
-  base::Result<Shelf*> find(const KvOptions& options);
+  base::Result<StoreKind*> find(const KvOptions& options);
   // Replaces a broken store by an empty one. No sequence of it may be used any more. Errors: what
   // Engine::make_store refuses; then the store stays broken.
-  base::Status<> renew(Shelf& shelf);
+  base::Status<> renew(StoreKind& kind);
 
-  std::list<Shelf>& shelves() { return shelves_; }
-  const std::list<Shelf>& shelves() const { return shelves_; }
+  std::list<StoreKind>& kinds() { return kinds_; }
+  const std::list<StoreKind>& kinds() const { return kinds_; }
   const std::shared_ptr<kv::Budget>& budget() const { return budget_; }
   uint64_t max_bytes() const { return budget_->bytes(); }
   // Of all stores.
@@ -62,23 +62,23 @@ class StoreSet {
   // Bytes that may be allocated yet, with those that only wait to be used again.
   uint64_t available_bytes() const;
   // Bytes that sequences of so many tokens will take, if they are forks of one or on their own.
-  uint64_t needed_bytes(const Shelf& shelf, uint32_t tokens, uint32_t sequences) const;
+  uint64_t needed_bytes(const StoreKind& kind, uint32_t tokens, uint32_t sequences) const;
   // Bytes that a sequence of `committed` tokens will take for `tokens` more, beyond those it has.
-  static uint64_t growth_bytes(const Shelf& shelf, uint32_t committed, uint64_t tokens);
+  static uint64_t growth_bytes(const StoreKind& kind, uint32_t committed, uint64_t tokens);
   // Gives back about so many bytes of rows that nobody uses, but for those of one store.
-  uint64_t shrink(uint64_t bytes, const Shelf* but = nullptr);
+  uint64_t shrink(uint64_t bytes, const StoreKind* but = nullptr);
 
   static constexpr size_t kMostStores = 8;
 
  private:
   StoreSet(Engine& engine, std::shared_ptr<kv::Budget> budget)
       : engine_(&engine), budget_(std::move(budget)) {}
-  base::Result<Shelf*> add(const KvOptions& options);
+  base::Result<StoreKind*> add(const KvOptions& options);
 
   Engine* engine_;
   std::shared_ptr<kv::Budget> budget_;
   std::shared_ptr<Histogram> reuse_ages_ = std::make_shared<Histogram>();
-  std::list<Shelf> shelves_;  // the standard one first
+  std::list<StoreKind> kinds_;  // the standard one first
 };
 
 }  // namespace kvick::engine

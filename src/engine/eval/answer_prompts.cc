@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "engine/serving/batcher.h"
+#include "engine/serving/scheduler.h"
 #include "engine/session/session.h"
 
 namespace kvick::engine {
@@ -41,8 +41,8 @@ base::Result<Answered> one_by_one(Engine& engine, std::span<const std::vector<To
 // Prompts that are answered at once.
 class Wave {
  public:
-  Wave(Batcher& batcher, const AnswerOptions& options, Answered& all)
-      : batcher_(batcher), options_(options), all_(all) {}
+  Wave(Scheduler& scheduler, const AnswerOptions& options, Answered& all)
+      : scheduler_(scheduler), options_(options), all_(all) {}
 
   base::Status<> answer(std::span<const std::vector<Token>> prompts) {
     const size_t first = all_.answers.size();
@@ -50,8 +50,8 @@ class Wave {
     unread_ = prompts.size();
     for (size_t i = 0; i < prompts.size(); ++i) {
       Job job = job_of(prompts[i], all_.answers[first + i]);
-      if (const auto refusal = batcher_.refuses(job)) return fail("{}", refusal->message);
-      batcher_.add(JobId{first + i}, std::move(job));
+      if (const auto refusal = scheduler_.refuses(job)) return fail("{}", refusal->message);
+      scheduler_.add(JobId{first + i}, std::move(job));
     }
     while (step()) {
     }
@@ -66,7 +66,7 @@ class Wave {
     job.max_tokens = options_.tokens;
     job.sampling.temperature = 0;
     job.ignore_end = options_.ignore_end;
-    job.on_piece = [this, &answer, begun = false](const Piece& piece) mutable {
+    job.on_piece = [this, &answer, begun = false](const AnswerPiece& piece) mutable {
       if (piece.token) answer.push_back(*piece.token);
       ++tokens_;
       if (begun)
@@ -75,7 +75,7 @@ class Wave {
         --unread_;
       begun = true;
     };
-    job.on_end = [this](const Outcome& outcome) {
+    job.on_end = [this](const JobOutcome& outcome) {
       if (outcome.error) error_ = outcome.error;
       all_.drafted += outcome.drafted;
       all_.accepted += outcome.accepted;
@@ -87,14 +87,14 @@ class Wave {
     const bool reads = unread_ > 0;
     tokens_ = 0;
     const double start = options_.clock();
-    const bool more = batcher_.step();
+    const bool more = scheduler_.step();
     if (reads) return more;
     all_.seconds += options_.clock() - start;
     all_.tokens += tokens_;
     return more;
   }
 
-  Batcher& batcher_;
+  Scheduler& scheduler_;
   const AnswerOptions& options_;
   Answered& all_;
   size_t unread_ = 0;    // prompts of which no token has come
@@ -104,19 +104,19 @@ class Wave {
 
 base::Result<Answered> together(Engine& engine, std::span<const std::vector<Token>> prompts,
                                 const AnswerOptions& options) {
-  BatcherOptions batch;
+  SchedulerOptions batch;
   batch.kv = options.kv;
   batch.spec = options.spec;
   batch.max_sequences = options.parallel;
   batch.clock = options.clock;
   batch.step_seconds =
       1e9;  // prompts are read as fast as they can be, so that answers begin together
-  KVICK_TRY(const std::unique_ptr<Batcher> batcher, Batcher::make(engine, batch));
+  KVICK_TRY(const std::unique_ptr<Scheduler> scheduler, Scheduler::make(engine, batch));
   Answered all;
   all.answers.reserve(prompts.size());  // jobs hold places in it
   while (!prompts.empty()) {
     const auto some = prompts.first(std::min<size_t>(options.parallel, prompts.size()));
-    KVICK_TRY_VOID(Wave(*batcher, options, all).answer(some));
+    KVICK_TRY_VOID(Wave(*scheduler, options, all).answer(some));
     prompts = prompts.subspan(some.size());
     if (options.progress) options.progress(all.answers.size());
   }

@@ -1,5 +1,6 @@
 #pragma once
-// Greedy answers to a list of prompts, with guesses or without, and how fast they were written.
+// Greedy answers to a list of prompts, with draft tokens or without, and how fast they were
+// written.
 
 #include <cstdint>
 #include <functional>
@@ -34,9 +35,9 @@ struct Answered {
   double tokens_per_pass() const;
 };
 
-// One prompt after the other in one sequence, or `parallel` of them by a Batcher, the next ones
-// when all of those have ended; what was learnt of guesses goes on from prompt to prompt. Answers
-// do not depend on spec or parallel where the strategy is exact (ADR 3, ADR 17). Errors: no
+// One prompt after the other in one sequence, or `parallel` of them by a Scheduler, the next ones
+// when all of those have ended; what was learnt of draft tokens goes on from prompt to prompt.
+// Answers do not depend on spec or parallel where the strategy is exact (ADR 3, ADR 17). Errors: no
 // prompts, what make_store and Speculation::prepare refuse, a prompt that does not fit, no room.
 base::Result<Answered> answer_prompts(Engine& engine, std::span<const std::vector<Token>> prompts,
                                       const AnswerOptions& options);

@@ -26,7 +26,7 @@ Answered answered(Engine& engine, const char* kv, const char* spec, uint32_t par
   return std::move(answer_prompts(engine, repeating_prompts(), options)).value();
 }
 
-TEST(AnswerPrompts, GivesTheSameAnswersHoweverManyAtOnceAndHoweverGuessed) {
+TEST(AnswerPrompts, GivesTheSameAnswersHoweverManyAtOnceAndHoweverDrafted) {
   const auto engine = tiny_engine();
   const Answered plain = answered(*engine, "virtual", "none", 1);
   ASSERT_EQ(plain.answers.size(), 5u);

@@ -25,7 +25,7 @@ Instances::Instances(std::vector<std::unique_ptr<Engine>> engines,
 Instances::~Instances() = default;
 
 base::Result<std::unique_ptr<Instances>> Instances::make(Engine& engine,
-                                                         const SchedulerOptions& options,
+                                                         const EngineThreadOptions& options,
                                                          std::span<const base::Team> teams) {
   const size_t count = teams.size();
   if (count > PromptIndex::kMostInstances)
@@ -35,7 +35,7 @@ base::Result<std::unique_ptr<Instances>> Instances::make(Engine& engine,
   for (const base::Team& team : teams) engines.push_back(engine.instance(team));
   std::unique_ptr<Instances> all(new Instances(
       std::move(engines), std::make_shared<MemoryShare>(options.batch.kv_bytes, count)));
-  SchedulerOptions own = options;
+  EngineThreadOptions own = options;
   own.batch.memory = all->memory_;
   own.batch.max_sequences = share_of(options.batch.max_sequences, count);
   own.most_waiting = share_of(options.most_waiting, count);
@@ -46,49 +46,49 @@ base::Result<std::unique_ptr<Instances>> Instances::make(Engine& engine,
   for (size_t i = 0; i < count; ++i) {
     own.batch.member = i;
     own.first_job = i + 1;
-    KVICK_TRY(auto scheduler, Scheduler::make(*all->engines_[i], own));
+    KVICK_TRY(auto scheduler, EngineThread::make(*all->engines_[i], own));
     all->schedulers_.push_back(std::move(scheduler));
   }
   return all;
 }
 
-std::vector<Instances::Choice> Instances::choices_for(const Job& job) const {
+std::vector<Instances::Placement> Instances::choices_for(const Job& job) const {
   const std::vector<uint32_t> known = prompts_.known(job.salt, job.prompt);
   const uint64_t answer =
       job.max_tokens != 0 ? std::min<uint64_t>(job.max_tokens, kAnswerTokens) : kAnswerTokens;
-  std::vector<Choice> choices;
+  std::vector<Placement> choices;
   for (size_t i = 0; i < schedulers_.size(); ++i)
     choices.push_back(
         {.instance = i,
          .tokens = job.prompt.size() - known[i] + answer * std::max(job.choices, job.beams)});
   // Of equals the one that was given the least, so that prompts spread over all while none waits.
-  const auto key = [&](const Choice& one) {
+  const auto key = [&](const Placement& one) {
     return std::pair(load_[one.instance] + one.tokens, given_[one.instance]);
   };
   std::stable_sort(choices.begin(), choices.end(),
-                   [&](const Choice& a, const Choice& b) { return key(a) < key(b); });
+                   [&](const Placement& a, const Placement& b) { return key(a) < key(b); });
   return choices;
 }
 
-void Instances::begin(const Job& job, const Choice& choice) {
+void Instances::begin(const Job& job, const Placement& choice) {
   prompts_.add(job.salt, job.prompt, choice.instance);
   load_[choice.instance] += choice.tokens;
   given_[choice.instance] += choice.tokens;
 }
 
-void Instances::end(const Choice& choice) {
+void Instances::end(const Placement& choice) {
   const std::lock_guard lock(mutex_);
   load_[choice.instance] -= choice.tokens;
 }
 
 // One instance's answer to a job that was counted as its own.
-base::Result<JobId, Refusal> Instances::submit_to(const Choice& choice, const Job& job) {
+base::Result<JobId, Refusal> Instances::submit_to(const Placement& choice, const Job& job) {
   try {
     Job copy = job;  // another instance may have room where this one has none
     // Before anybody hears of the end, so that who asks again at once is sent where its rows are;
     // and once, though on_end is called again if it throws.
     copy.on_end = [this, choice, on_end = job.on_end,
-                   ended = false](const Outcome& outcome) mutable {
+                   ended = false](const JobOutcome& outcome) mutable {
       if (!std::exchange(ended, true)) end(choice);
       if (on_end) on_end(outcome);
     };
@@ -104,7 +104,7 @@ base::Result<JobId, Refusal> Instances::submit_to(const Choice& choice, const Jo
 base::Result<JobId, Refusal> Instances::submit(Job job) {
   std::optional<Refusal> refusal;
   std::unique_lock lock(mutex_);
-  for (const Choice& choice : choices_for(job)) {
+  for (const Placement& choice : choices_for(job)) {
     begin(job, choice);
     lock.unlock();
     auto submitted = submit_to(choice, job);

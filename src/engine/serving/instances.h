@@ -5,7 +5,7 @@
 // there already.
 
 #include "engine/prefix/prompt_index.h"
-#include "engine/serving/scheduler.h"
+#include "engine/serving/engine_thread.h"
 #include "engine/sharing/memory_share.h"
 
 namespace kvick::engine {
@@ -13,9 +13,9 @@ namespace kvick::engine {
 class Instances final : public Service {
  public:
   // One for each team. All limits of the options are on the instances together. Errors: those of
-  // Scheduler::make; more teams than PromptIndex::kMostInstances.
+  // EngineThread::make; more teams than PromptIndex::kMostInstances.
   static base::Result<std::unique_ptr<Instances>> make(Engine& engine,
-                                                       const SchedulerOptions& options,
+                                                       const EngineThreadOptions& options,
                                                        std::span<const base::Team> teams);
   // Jobs that run are cancelled; each hears of its end.
   ~Instances() override;
@@ -36,14 +36,14 @@ class Instances final : public Service {
  private:
   Instances(std::vector<std::unique_ptr<Engine>> engines, std::shared_ptr<MemoryShare> memory);
   // Instances by what is to be computed before the job's first token, the least first.
-  struct Choice {
+  struct Placement {
     size_t instance = 0;
     uint64_t tokens = 0;  // of the job alone
   };
-  std::vector<Choice> choices_for(const Job& job) const;
-  base::Result<JobId, Refusal> submit_to(const Choice& choice, const Job& job);
-  void begin(const Job& job, const Choice& choice);
-  void end(const Choice& choice);
+  std::vector<Placement> choices_for(const Job& job) const;
+  base::Result<JobId, Refusal> submit_to(const Placement& choice, const Job& job);
+  void begin(const Job& job, const Placement& choice);
+  void end(const Placement& choice);
 
   std::vector<std::unique_ptr<Engine>> engines_;
   std::shared_ptr<MemoryShare> memory_;
@@ -51,7 +51,7 @@ class Instances final : public Service {
   PromptIndex prompts_;
   std::vector<uint64_t> load_, given_;  // by instance: tokens of its jobs, now and ever
   uint64_t refused_ = 0;
-  std::vector<std::unique_ptr<Scheduler>> schedulers_;  // ends before what its jobs report to
+  std::vector<std::unique_ptr<EngineThread>> schedulers_;  // ends before what its jobs report to
 };
 
 }  // namespace kvick::engine

@@ -20,8 +20,8 @@ using test::listen;
 const std::vector<base::Team> kTwo = {{.threads = 1, .processors = {}},
                                       {.threads = 2, .processors = {}}};
 
-SchedulerOptions options_of(uint64_t bytes = UINT64_MAX) {
-  SchedulerOptions options;
+EngineThreadOptions options_of(uint64_t bytes = UINT64_MAX) {
+  EngineThreadOptions options;
   options.batch.kv = parse_kv_options("paged:block=4", "").value();
   options.batch.kv_bytes = bytes;
   options.batch.headroom_tokens = 2;
@@ -29,7 +29,7 @@ SchedulerOptions options_of(uint64_t bytes = UINT64_MAX) {
   return options;
 }
 
-std::unique_ptr<Instances> instances_of(Engine& engine, const SchedulerOptions& options) {
+std::unique_ptr<Instances> instances_of(Engine& engine, const EngineThreadOptions& options) {
   return Instances::make(engine, options, kTwo).value();
 }
 
@@ -140,7 +140,7 @@ TEST(Instances, EndEachJobOnceHoweverManyAreCancelledAndShowWhereTheyAre) {
 
 TEST(Instances, RefuseWhatNoneCanTakeAndFinishWhatTheyHave) {
   const auto engine = tiny_engine();
-  SchedulerOptions options = options_of();
+  EngineThreadOptions options = options_of();
   options.most_waiting = 0;
   const auto full = instances_of(*engine, options);
   EXPECT_EQ(full->submit(job_of({}, 1)).error().why, Refusal::Why::kInvalid);

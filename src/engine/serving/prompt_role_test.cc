@@ -24,32 +24,32 @@ class PromptRole : public testing::Test {
     engine_ = tiny_engine(512, PromptArithmetic::kTiles);
   }
 
-  BatcherOptions options_of(const std::string& kv, uint64_t tokens = 0) const {
-    BatcherOptions options;
+  SchedulerOptions options_of(const std::string& kv, uint64_t tokens = 0) const {
+    SchedulerOptions options;
     options.kv = parse_kv_options(kv, "").value();
     if (tokens != 0)
       options.kv_bytes = tokens * engine_->make_store({}).value()->shape().token_bytes();
     options.headroom_tokens = 2;
     return options;
   }
-  std::list<Heard> answers(Batcher& batcher, std::span<const Job> jobs) const {
+  std::list<Heard> answers(Scheduler& scheduler, std::span<const Job> jobs) const {
     std::list<Heard> heard;
     uint64_t next = 1;
     for (const Job& one : jobs) {
       Job job = one;
       listen(job, heard.emplace_back());
-      batcher.add(JobId{next++}, std::move(job));
-      if (next % 3 == 0) batcher.step();
+      scheduler.add(JobId{next++}, std::move(job));
+      if (next % 3 == 0) scheduler.step();
     }
-    run_all(batcher);
+    run_all(scheduler);
     return heard;
   }
-  // Each in a batcher of its own.
+  // Each in a scheduler of its own.
   std::list<Heard> alone(std::span<const Job> jobs) const {
     std::list<Heard> heard;
     for (const Job& job : jobs) {
-      const auto batcher = std::move(Batcher::make(*engine_, options_of("virtual"))).value();
-      heard.splice(heard.end(), answers(*batcher, {&job, 1}));
+      const auto scheduler = std::move(Scheduler::make(*engine_, options_of("virtual"))).value();
+      heard.splice(heard.end(), answers(*scheduler, {&job, 1}));
     }
     return heard;
   }
@@ -84,8 +84,8 @@ TEST_F(PromptRole, AnswersEachJobAsIfItWereAlone) {
   const std::list<Heard> expected = alone(jobs);
   for (const char* kv : {"virtual", "bmc:r=8", "iterative", "paged:block=4", "paged:prefix=off"}) {
     SCOPED_TRACE(kv);
-    const auto batcher = std::move(Batcher::make(*engine_, options_of(kv))).value();
-    expect_same(answers(*batcher, jobs), expected);
+    const auto scheduler = std::move(Scheduler::make(*engine_, options_of(kv))).value();
+    expect_same(answers(*scheduler, jobs), expected);
   }
 }
 
@@ -94,9 +94,9 @@ TEST_F(PromptRole, AnswersTheSameThoughMemoryRunsOut) {
   const std::list<Heard> expected = alone(jobs);
   for (const char* kv : {"bmc:r=8", "paged:block=4", "paged:block=4,prefix=off"}) {
     SCOPED_TRACE(kv);
-    const auto batcher = std::move(Batcher::make(*engine_, options_of(kv, 260))).value();
-    expect_same(answers(*batcher, jobs), expected);
-    EXPECT_GT(batcher->metrics().recomputations, 0u) << "memory was not scarce";
+    const auto scheduler = std::move(Scheduler::make(*engine_, options_of(kv, 260))).value();
+    expect_same(answers(*scheduler, jobs), expected);
+    EXPECT_GT(scheduler->metrics().recomputations, 0u) << "memory was not scarce";
   }
 }
 
@@ -105,17 +105,17 @@ TEST_F(PromptRole, TakesRowsOfPromptsButNotOfAnswersForALaterPrompt) {
   std::vector<Token> prompt(40);
   for (size_t t = 0; t < prompt.size(); ++t) prompt[t] = static_cast<Token>(7 + t);
   const Job first = job_of(prompt, 30);
-  const auto batcher = std::move(Batcher::make(*engine_, options_of("paged:block=16"))).value();
-  const std::list<Heard> answer = answers(*batcher, {&first, 1});
+  const auto scheduler = std::move(Scheduler::make(*engine_, options_of("paged:block=16"))).value();
+  const std::list<Heard> answer = answers(*scheduler, {&first, 1});
   const std::vector<Token>& said = answer.front().tokens.at(0);
   prompt.insert(prompt.end(), said.begin(), said.end());
   prompt.insert(prompt.end(), {5, 6, 7});
   const Job second = job_of(prompt, 20);
-  const std::list<Heard> warm = answers(*batcher, {&second, 1}), cold = alone({&second, 1});
+  const std::list<Heard> warm = answers(*scheduler, {&second, 1}), cold = alone({&second, 1});
   EXPECT_EQ(warm.front().outcome->cached_tokens, 40u);
   expect_same(warm, cold);
   // Read as a prompt now, all of it is one.
-  const std::list<Heard> again = answers(*batcher, {&second, 1});
+  const std::list<Heard> again = answers(*scheduler, {&second, 1});
   EXPECT_GE(again.front().outcome->cached_tokens, 68u);
   expect_same(again, cold);
 }
@@ -130,9 +130,10 @@ TEST_F(PromptRole, ReadsAnAnswerAgainAsAnAnswerThoughItIsKnownAsAPrompt) {
   // A more important job holds those rows, and grows until the other makes way.
   std::vector<Job> jobs = {job_of(spelt, 30), job};
   jobs[0].priority = 1;
-  const auto batcher = std::move(Batcher::make(*engine_, options_of("paged:block=4", 100))).value();
-  const std::list<Heard> heard = answers(*batcher, jobs);
-  EXPECT_GT(batcher->metrics().recomputations, 0u) << "memory was not scarce";
+  const auto scheduler =
+      std::move(Scheduler::make(*engine_, options_of("paged:block=4", 100))).value();
+  const std::list<Heard> heard = answers(*scheduler, jobs);
+  EXPECT_GT(scheduler->metrics().recomputations, 0u) << "memory was not scarce";
   EXPECT_EQ(heard.back().logprobs, expected.front().logprobs);
 }
 
@@ -144,10 +145,10 @@ TEST_F(PromptRole, BringsOnlyPromptsBackFromFiles) {
   const Job job = job_of(prompt, 150);
   const std::list<Heard> expected = alone({&job, 1});
   const auto answered = [&](Engine& engine) {
-    BatcherOptions options = options_of("paged:block=16");
+    SchedulerOptions options = options_of("paged:block=16");
     options.files = std::move(PrefixFiles::open({.folder = folder})).value();
-    const auto batcher = std::move(Batcher::make(engine, options)).value();
-    std::list<Heard> heard = answers(*batcher, {&job, 1});
+    const auto scheduler = std::move(Scheduler::make(engine, options)).value();
+    std::list<Heard> heard = answers(*scheduler, {&job, 1});
     options.files->flush();
     return heard;
   };
@@ -163,22 +164,23 @@ TEST_F(PromptRole, BringsOnlyPromptsBackFromFiles) {
   fs::remove_all(folder);
 }
 
-TEST_F(PromptRole, GuessesAndBeamsAnswerTheSame) {
+TEST_F(PromptRole, DraftsAndBeamsAnswerTheSame) {
   std::vector<Job> jobs = jobs_of(6, 3);
   for (Job& job : jobs) job.choices = 1;
   const std::list<Heard> expected = alone(jobs);
-  BatcherOptions options = options_of("paged:block=4");
+  SchedulerOptions options = options_of("paged:block=4");
   options.spec = parse_spec_options("lookup").value();
-  const auto guessing = std::move(Batcher::make(*engine_, options)).value();
-  const std::list<Heard> guessed = answers(*guessing, jobs);
+  const auto drafting = std::move(Scheduler::make(*engine_, options)).value();
+  const std::list<Heard> drafted = answers(*drafting, jobs);
   auto plain = expected.begin();
-  for (const Heard& one : guessed) EXPECT_EQ(one.tokens, (plain++)->tokens);
+  for (const Heard& one : drafted) EXPECT_EQ(one.tokens, (plain++)->tokens);
   for (Job& job : jobs) {
     job.logprobs.reset();
     job.beams = 3;
   }
   const std::list<Heard> beams = alone(jobs);
-  const auto scarce = std::move(Batcher::make(*engine_, options_of("paged:block=4", 200))).value();
+  const auto scarce =
+      std::move(Scheduler::make(*engine_, options_of("paged:block=4", 200))).value();
   auto ample = beams.begin();
   for (const Heard& one : answers(*scarce, jobs)) EXPECT_EQ(one.text, (ample++)->text);
 }

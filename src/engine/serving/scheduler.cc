@@ -1,163 +1,367 @@
 #include "engine/serving/scheduler.h"
 
+#include <algorithm>
 #include <fmt/format.h>
 
-#include "base/thread.h"
+#include "kv/registry/policies.h"
 
 namespace kvick::engine {
+namespace {
+
+constexpr uint32_t kMostChoices = 128;
+
+uint64_t salt_of(const std::string& salt) { return salt.empty() ? 0 : first_parent("", salt).low; }
+
+// Rows of a running job, those of the beginning that its answers share once.
+uint32_t rows_of(const RunningJob& running) {
+  const uint32_t common = running.answers.size() > 1 ? running.common_tokens() : 0;
+  uint32_t rows = 0, shared = 0;
+  for (const AnswerSequence& answer : running.answers) {
+    const uint32_t of_common = std::min(answer.committed, common);
+    rows += answer.committed - of_common;
+    shared = std::max(shared, of_common);
+  }
+  return rows + shared;
+}
+
+// Bytes of those rows. Of windows each answer has rows of its own.
+uint64_t bytes_of(const RunningJob& running, uint32_t rows) {
+  uint64_t bytes = 0;
+  for (const kv::Shape& shape : running.kind->store->info().groups) {
+    if (shape.window == 0)
+      bytes += rows * shape.token_bytes();
+    else
+      for (const AnswerSequence& answer : running.answers)
+        bytes += shape.used_bytes(answer.committed);
+  }
+  return bytes;
+}
+
+}  // namespace
 
 base::Result<std::unique_ptr<Scheduler>> Scheduler::make(Engine& engine,
                                                          const SchedulerOptions& options) {
-  KVICK_TRY(std::unique_ptr<Batcher> batcher, Batcher::make(engine, options.batch));
-  return std::unique_ptr<Scheduler>(new Scheduler(engine, options, std::move(batcher)));
+  const auto budget = options.memory != nullptr ? options.memory->budget()
+                                                : std::make_shared<kv::Budget>(options.kv_bytes);
+  KVICK_TRY(StoreSet stores, StoreSet::make(engine, options.kv, budget));
+  std::unique_ptr<Scheduler> scheduler(new Scheduler(engine, options, std::move(stores)));
+  KVICK_TRY_VOID(scheduler->speculation_.prepare(options.spec, options.draft, budget));
+  return scheduler;
 }
 
-Scheduler::Scheduler(Engine& engine, const SchedulerOptions& options,
-                     std::unique_ptr<Batcher> batcher)
-    : pool_(engine.pool()),
+Scheduler::Scheduler(Engine& engine, const SchedulerOptions& options, StoreSet stores)
+    : engine_(engine),
       options_(options),
-      batcher_(std::move(batcher)),
-      context_(engine.most_tokens(options.batch.kv)),
-      next_(options.first_job) {
-  publish();
-  thread_ = base::start_thread("the engine", [this] { work(); });
-  if (options_.batch.memory != nullptr)
-    options_.batch.memory->on_ask(options_.batch.member, [this] {
-      const std::lock_guard lock(mutex_);
-      asked_ = true;
-      work_.notify_one();
-    });
-}
+      stores_(std::move(stores)),
+      files_(engine, options.files, options.file_seconds),
+      executor_(engine.make_executor()),
+      pace_(options.step_seconds, options.most_step_tokens),
+      speculation_(engine, options.clock) {}
 
 Scheduler::~Scheduler() {
-  if (options_.batch.memory != nullptr)
-    options_.batch.memory->on_ask(options_.batch.member, nullptr);
-  {
-    const std::lock_guard lock(mutex_);
-    draining_ = stopping_ = true;
-  }
-  work_.notify_one();
-  thread_.join();
+  for (auto& running : running_) drop_rows(*running);
+  if (options_.memory != nullptr) options_.memory->publish(options_.member, {});
 }
 
-base::Result<JobId, Refusal> Scheduler::submit(Job job) {
+// A job's place among others does not change while it waits: all gain the same with time.
+double Scheduler::order_of(const Job& job, double arrived) const {
+  return job.priority - arrived / options_.seconds_per_priority;
+}
+
+// A job chooses how its rows are kept, not how many: the context is the service's, and so is what
+// the job says nothing of.
+KvOptions Scheduler::kind_of(const Job& job) const {
+  KvOptions kind = job.kv.value_or(options_.kv);
+  if (kind.max_tokens == 0) kind.max_tokens = options_.kv.max_tokens;
+  const kv::Spec& select = options_.kv.select;
+  if (kind.select.name.empty()) kind.select = select;
+  // What was learnt for a policy comes from the service: a request names no files.
+  if (kind.select.name == select.name && select.options.contains("file"))
+    kind.select.options.try_emplace("file", select.options.at("file"));
+  // A policy that forgets has no use for the service's layout.
+  if (kind.spec.name.empty() && !kv::forgets(kind.select)) {
+    kind.spec = options_.kv.spec;
+    kind.tier = options_.kv.tier;
+  }
+  if (!kind.k_type && !kind.v_type) {
+    kind.k_type = options_.kv.k_type;
+    kind.v_type = options_.kv.v_type;
+    kind.aging = options_.kv.aging;
+    kind.ranges_path = options_.kv.ranges_path;
+  }
+  return kind;
+}
+
+std::optional<Refusal> Scheduler::refuses(const Job& job) const {
   using Why = Refusal::Why;
-  std::optional<Refusal> refusal = batcher_->refuses(job);
-  // All memory is taken here, where the caller hears of it if there is none.
-  Groups one = group_of({}, std::move(job));
-  const std::lock_guard lock(mutex_);
-  if (!refusal && draining_) refusal = Refusal{Why::kBusy, "the server is shutting down", ""};
-  if (!refusal && waiting_ + submitted_.size() >= options_.most_waiting)
-    refusal = Refusal{
-        Why::kBusy,
-        fmt::format("{} requests are waiting already; try again later", options_.most_waiting), ""};
-  if (refusal) {
-    ++refused_;
-    return *std::move(refusal);
+  const auto invalid = [](std::string field, std::string message) {
+    return Refusal{Why::kInvalid, std::move(message), std::move(field)};
+  };
+  const uint32_t vocab = engine_.model().config().vocab;
+  if (const auto good = check(form_of(job), vocab); !good.ok())
+    return invalid("sampling", good.error().message);
+  if (job.prompt.empty())
+    return invalid("prompt", "the prompt is empty: there is nothing to go on from");
+  for (const Token token : job.prompt)
+    if (token < 0 || static_cast<uint32_t>(token) >= vocab)
+      return invalid("prompt", fmt::format("the prompt has token {}, but the vocabulary ends at {}",
+                                           token, vocab - 1));
+  if (job.choices < 1 || std::max(job.choices, job.beams) > kMostChoices)
+    return invalid("n", fmt::format("from 1 to {} answers can be asked for, not {}", kMostChoices,
+                                    std::max(job.choices, job.beams)));
+  if (job.beams > 0 && job.beams < job.choices)
+    return invalid("n", fmt::format("{} beams cannot give {} answers", job.beams, job.choices));
+  if (job.beams > 0 && (job.constraint != nullptr || job.logprobs))
+    return invalid("beams", "beam search has neither a form to keep to nor logprobs to report");
+  if (job.spec && job.beams > 0) return invalid("spec", "beam search cannot be drafted ahead");
+  if (job.spec)
+    if (const auto good = speculation_.check(*job.spec); !good.ok())
+      return invalid("spec", good.error().message);
+  if (job.kv)
+    if (const auto good = engine_.check_kv(kind_of(job)); !good.ok())
+      return invalid("kv", good.error().message);
+  const StoreKind& standard = stores_.standard();
+  const uint32_t most = job.kv ? engine_.most_tokens(kind_of(job)) : standard.most_tokens;
+  if (job.prompt.size() > most)
+    return Refusal{Why::kTooLong,
+                   fmt::format("the prompt has {} tokens, but the context holds {}; shorten it",
+                               job.prompt.size(), most),
+                   "prompt"};
+  if (job.kv) return std::nullopt;
+  const uint64_t bytes =
+      stores_.needed_bytes(standard, static_cast<uint32_t>(job.prompt.size()), job.choices);
+  if (bytes <= options_.kv_bytes) return std::nullopt;
+  return Refusal{Why::kTooLarge,
+                 fmt::format("{} bytes of cache are needed for the prompt alone, but there are {}; "
+                             "shorten it or ask for fewer answers",
+                             bytes, options_.kv_bytes),
+                 "prompt"};
+}
+
+bool Scheduler::fits(const RunningJob& running) {
+  if (running_.empty() && !others_have_any()) return true;
+  uint32_t sequences = 0;
+  uint64_t growth = 0;
+  const auto room = [this](const RunningJob& one, const AnswerSequence& answer) {
+    const uint64_t written = answer.length() - one.outcome.prompt_tokens;
+    const uint64_t most = one.job.max_tokens != 0 ? one.job.max_tokens : UINT32_MAX;
+    return std::min<uint64_t>(options_.headroom_tokens, most - std::min(most, written));
+  };
+  for (const auto& one : running_) {
+    sequences += std::max(one->sequences(), one->job.beams);
+    for (const AnswerSequence& answer : one->answers) {
+      const uint64_t pending = one->trunk > 0 && !answer.seq ? 0 : answer.pending();
+      const uint64_t tokens = pending + room(*one, answer);
+      // What has no row yet may take more than rows: some strategies begin with the whole context.
+      growth += answer.seq && answer.committed == 0
+                    ? stores_.needed_bytes(*one->kind, static_cast<uint32_t>(tokens), 1)
+                    : StoreSet::growth_bytes(*one->kind, answer.committed, tokens);
+    }
   }
-  const JobId id{std::exchange(next_, next_ + options_.job_stride)};
-  one.front()->id = id;
-  submitted_.splice(submitted_.end(), one);
-  work_.notify_one();
-  return id;
+  const uint32_t own = std::max(running.sequences(), running.job.beams);
+  if (sequences + own > options_.max_sequences) return false;
+  const auto tokens =
+      running.longest() + static_cast<uint32_t>(room(running, running.answers.front()));
+  const uint64_t needed = stores_.needed_bytes(*running.kind, tokens, own);
+  if (needed + growth <= available_bytes(running.rank())) return true;
+  wanted_ = {.bytes = needed, .rank = running.rank()};
+  return false;
 }
 
-void Scheduler::cancel(JobId job) {
-  const std::lock_guard lock(mutex_);
-  cancelled_.push_back(job);
-  work_.notify_one();
-}
-
-Metrics Scheduler::metrics() const {
-  // Files are written and read also when no job runs.
-  const FileCounts files = batcher_->file_counts();
-  const std::lock_guard lock(mutex_);
-  Metrics all = stale_ && !busy_ && !stopping_ ? batcher_->metrics() : metrics_;
-  all.files = files;
-  all.waiting += static_cast<uint32_t>(submitted_.size());
-  for (const auto& group : submitted_) all.job_tokens += group->job.prompt.size();
-  all.refused = refused_;
-  return all;
-}
-
-CacheState Scheduler::cache() const {
-  std::shared_ptr<const CacheState> cache;
-  {
-    const std::lock_guard lock(mutex_);
-    cache = cache_;
+// In their order: nobody overtakes a job that is only too large for what is free now, or it would
+// wait for ever.
+void Scheduler::admit() noexcept {
+  while (!waiting_.empty()) {
+    RunningJob& first = *waiting_.front();
+    if (first.kind->broken) return;  // until the next step
+    try {
+      if (!fits(first)) return;
+      if (options_.memory != nullptr) options_.memory->begin_to_run(options_.member);
+      move_job(first, waiting_, running_);
+      open(first);
+      if (first.loading == nullptr && first.forks_now() && !fork_answers(first)) return;
+    } catch (...) {
+      fail(first, std::current_exception());
+    }
   }
-  return *cache;
 }
 
-void Scheduler::drain() {
-  const std::lock_guard lock(mutex_);
-  draining_ = true;
+void Scheduler::open(RunningJob& running) {
+  const double now = options_.clock();
+  if (!running.admitted) counts_.queue.add(now - running.arrived);
+  AnswerSequence& first = running.answers.front();
+  const uint32_t common = running.common_tokens();
+  running.trunk = running.answers.size() > 1 ? common : 0;
+  // The last token's logits are needed, so it is computed in any case.
+  uint32_t known = std::min({common, first.length() - 1, running.prompt_rows()});
+  if (running.reports_prompt())  // a token's report is made of the logits of the one before it
+    known = std::min(known,
+                     static_cast<uint32_t>(std::max<size_t>(running.prompt_reports.size(), 1) - 1));
+  const kv::Opened opened = running.kind->change([&](kv::Store& store) {
+    return store.open(std::span<const Token>(first.tokens).first(known),
+                      {.salt = salt_of(running.job.salt), .priority = running.job.priority});
+  });
+  first.seq = opened.seq;
+  first.committed = opened.cached;
+  first.filed = files_.begin(*running.kind, running.job.salt);
+  running.state =
+      first.length() > running.outcome.prompt_tokens ? JobState::kAnswer : JobState::kPrompt;
+  PrefixLoader::PrefixOffer offer = files_.offer(
+      *running.kind, running.job.salt, std::span(first.tokens).first(known), first.committed);
+  const double compute_seconds = offer.tokens * pace_.seconds_per_prompt_token();
+  running.loading = files_.load(*running.kind, std::move(offer), compute_seconds, now);
+  if (running.loading == nullptr) count_opened(running);
 }
 
-void Scheduler::wait() {
-  std::unique_lock lock(mutex_);
-  idle_.wait(lock, [&] { return !busy_ && submitted_.empty() && cancelled_.empty(); });
+// Its first answer has all the rows that it need not compute.
+void Scheduler::count_opened(RunningJob& running) {
+  const uint32_t had = running.answers.front().committed;
+  if (!running.admitted) {
+    running.outcome.cached_tokens = had;
+    counts_.prompt_tokens += running.outcome.prompt_tokens;
+    counts_.cached_tokens += had;
+  } else if (running.lost_tokens > had) {
+    const uint32_t again = running.lost_tokens - had;
+    counts_.recomputed_tokens += again;
+    counts_.preemption_seconds += again * pace_.seconds_per_prompt_token();
+  }
+  running.admitted = true;
 }
 
-// A snapshot that fails, for want of memory most likely, is taken again later.
-void Scheduler::publish() noexcept {
+// True if the job goes on, with what has come.
+bool Scheduler::finish_loading(RunningJob& running) {
+  const double now = options_.clock();
+  const bool done = running.loading->read->done();
+  if (!done && now < running.loading->deadline) return false;
+  const std::unique_ptr<PrefixLoad> loading = std::move(running.loading);
+  AnswerSequence& first = running.answers.front();
+  const uint32_t before = first.committed;
+  if (done)
+    first.committed = running.kind->change([&](kv::Store&) {
+      return files_.append(*running.kind, *first.seq, first.tokens, before, *loading);
+    });
+  else
+    files_.give_up(*loading);
+  if (running.admitted) {
+    counts_.preemption_seconds += now - loading->began;
+    counts_.swapped_bytes += (first.committed - before) * running.kind->store->info().token_bytes();
+  }
+  count_opened(running);
+  return true;
+}
+
+void Scheduler::close_answer(const RunningJob& running, AnswerSequence& answer) noexcept {
+  const std::optional<kv::SeqId> seq = std::exchange(answer.seq, std::nullopt);
+  answer.committed = 0;
+  if (!seq || running.kind->broken) return;
   try {
-    Metrics metrics = batcher_->metrics();
-    auto cache = std::make_shared<const CacheState>(batcher_->state());
-    const std::lock_guard lock(mutex_);
-    metrics_ = std::move(metrics);
-    cache_.swap(cache);  // the old one goes once others need not wait for that
-    stale_ = false;
-  } catch (...) {
-    const std::lock_guard lock(mutex_);
-    stale_ = true;
+    running.kind->change([&](kv::Store& store) { store.close(*seq); });
+  } catch (...) {  // the store is broken now, and goes with its sequences
   }
 }
 
-void Scheduler::work() noexcept {
-  pool_.pin_caller();
-  const base::Clock clock = options_.batch.clock;
-  double published = clock();
-  while (true) {
-    Groups jobs;
-    std::vector<JobId> cancelled;
-    {
-      std::unique_lock lock(mutex_);
-      if (!busy_) idle_.notify_all();
-      work_.wait(lock, [&] {
-        return busy_ || stopping_ || asked_ || !submitted_.empty() || !cancelled_.empty();
-      });
-      if (stopping_) break;
-      jobs.swap(submitted_);
-      cancelled.swap(cancelled_);
-      asked_ = false;
-      busy_ = true;
-    }
-    const bool some = !jobs.empty();
-    add_all(jobs);
-    for (const JobId id : cancelled) batcher_->cancel(id);
-    const bool more = batcher_->step();
-    const double now = clock();
-    if (!more || now - published >= options_.snapshot_seconds || some) {
-      publish();
-      published = now;
-    }
-    // Not by the snapshot: one that could not be taken would refuse jobs until the next job's.
-    const uint32_t waiting = batcher_->waiting_jobs();
-    const std::lock_guard lock(mutex_);
-    busy_ = more;
-    waiting_ = waiting;
-  }
-  add_all(submitted_);
-  batcher_->cancel_all();
+// What it would cost to bring a job back that makes way now.
+Candidate Scheduler::candidate_of(const RunningJob& running) const {
+  const uint32_t rows = rows_of(running);
+  const double per_token = pace_.seconds_per_prompt_token();
+  Candidate candidate = {.priority = running.job.priority,
+                         .freed_bytes = bytes_of(running, rows),
+                         .recompute_seconds = rows * per_token,
+                         .swap_seconds = {}};
+  const AnswerSequence& first = running.answers.front();
+  const auto known =
+      std::span(first.tokens).first(std::min(first.committed, running.prompt_rows()));
+  const auto offer = files_.offer(*running.kind, running.job.salt, known, 0);
+  if (offer.tokens > 0)
+    candidate.swap_seconds = offer.seconds + (rows - std::min(rows, offer.tokens)) * per_token;
+  return candidate;
 }
 
-void Scheduler::add_all(Groups& jobs) noexcept {
-  while (!jobs.empty()) {
-    Groups one;
-    one.splice(one.end(), jobs, jobs.begin());
-    batcher_->add(std::move(one));
+void Scheduler::preempt(RunningJob& running) {
+  const Candidate candidate = candidate_of(running);
+  evict(running);
+  if (!candidate.swap_seconds || *candidate.swap_seconds >= candidate.recompute_seconds) return;
+  running.state = JobState::kSwapped;
+  ++counts_.swaps;
+  --counts_.recomputations;
+}
+
+// Its rows go, and it waits to compute them again.
+void Scheduler::evict(RunningJob& running) noexcept {
+  running.lost_tokens = rows_of(running);
+  drop_rows(running);
+  running.trunk = 0;
+  running.state = JobState::kEvicted;
+  ++counts_.recomputations;
+  move_job(running, running_, waiting_);
+}
+
+// Frees memory for a step that found none. False: there is nothing left to free, and the only job
+// that runs cannot go on.
+bool Scheduler::make_way(const StoreKind& kind, const kv::Shortage& shortage) {
+  if (stores_.shrink(shortage.needed_bytes, &kind) > 0) return true;
+  if (speculation_.shrink(shortage.needed_bytes) > 0 || speculation_.give_up() > 0) return true;
+  if (running_.size() < 2) return false;
+  // The first in order stays whatever it wastes: somebody must get to the end.
+  std::vector<RunningJob*> others;
+  for (auto running = std::next(running_.begin()); running != running_.end(); ++running)
+    others.push_back(running->get());
+  preempt(victim(others));
+  return true;
+}
+
+RunningJob& Scheduler::victim(std::span<RunningJob* const> jobs) const {
+  std::vector<Candidate> candidates;
+  for (const RunningJob* running : jobs) candidates.push_back(candidate_of(*running));
+  // Those that have no rows yet free none, but then they are not in anybody's way either but
+  // their own.
+  return *jobs[victim_of(candidates).value_or(candidates.size() - 1)];
+}
+
+bool Scheduler::step() noexcept {
+  tell_ends();
+  renew_stores();
+  try {
+    give_to_others();
+  } catch (...) {  // who asked asks again
+    report(std::current_exception());
   }
+  wanted_ = {};
+  admit();
+  bool worked = take_loaded();
+  for (StoreKind& kind : stores_.kinds()) worked = run_or_fail(kind) || worked;
+  if (!worked)
+    for (const auto& running : running_)
+      if (running->loading != nullptr) {
+        files_.wait(*running->loading);
+        break;
+      }
+  try {
+    tell_others();
+  } catch (...) {  // they know it from the next step
+    report(std::current_exception());
+  }
+  const bool more = !waiting_.empty() || !running_.empty() || !ended_.empty();
+  // What jobs wait for here then is the others' to give.
+  if (options_.memory != nullptr && more && !worked) options_.memory->wait(0.002);
+  return worked || more;
+}
+
+// True if something came.
+bool Scheduler::take_loaded() noexcept {
+  bool came = false;
+  for (auto next = running_.begin(); next != running_.end();) {
+    RunningJob& running = **next++;
+    if (running.loading == nullptr || running.kind->broken) continue;
+    try {
+      if (!finish_loading(running)) continue;
+      came = true;
+      if (running.forks_now()) fork_answers(running);
+    } catch (...) {
+      fail(running, std::current_exception());
+    }
+  }
+  return came;
 }
 
 }  // namespace kvick::engine

@@ -1,71 +1,130 @@
 #pragma once
-// A Batcher with a thread of its own: the service that servers run.
+// Many jobs at once, one step after the other: each step takes one token of every answer that
+// grows and a share of the prompts that wait, in one forward per store (iteration-level
+// scheduling, Orca; chunked prefill, Sarathi). Jobs start in the order of their priority and
+// arrival; when memory runs out one gives way and comes back later. A job's tokens are the same
+// whatever happens beside it. For one thread.
 
-#include <condition_variable>
+#include <cstdint>
 #include <memory>
-#include <mutex>
-#include <thread>
 #include <vector>
 
-#include "engine/serving/batcher.h"
+#include "engine/core/store_set.h"
+#include "engine/prefix/prefix_loader.h"
+#include "engine/serving/running_job.h"
+#include "engine/serving/scheduler_options.h"
+#include "engine/serving/step_work.h"
+#include "engine/sharing/pace.h"
+#include "engine/sharing/preemption.h"
+#include "engine/speculation/speculation.h"
+#include "model/core/executor.h"
 
 namespace kvick::engine {
 
-struct SchedulerOptions {
-  BatcherOptions batch;
-  uint32_t most_waiting = 1024;   // jobs that have not started
-  double snapshot_seconds = 0.2;  // how old cache() and metrics() may be while jobs run
-  // Ids of jobs: the first, and from one to the next.
-  uint64_t first_job = 1, job_stride = 1;
-};
-
-class Scheduler final : public Service {
+class Scheduler {
  public:
-  // The engine is the scheduler's until it is destroyed, but for its tokenizer and its templates.
-  // Errors: what Engine::make_store refuses.
+  // Errors: what Engine::make_store and Speculation::prepare refuse.
   static base::Result<std::unique_ptr<Scheduler>> make(Engine& engine,
                                                        const SchedulerOptions& options);
-  // Jobs that run are cancelled; each hears of its end.
-  ~Scheduler() override;
+  ~Scheduler();
 
-  base::Result<JobId, Refusal> submit(Job job) override;
-  void cancel(JobId job) override;
-  Metrics metrics() const override;
-  CacheState cache() const override;
-  uint32_t context() const override { return context_; }
-  // Takes no more jobs; those it has go on.
-  void drain();
-  // Waits until no job is left.
-  void wait();
+  // Why a job cannot be taken; what is the same at any time.
+  std::optional<Refusal> refuses(const Job& job) const;
+  // Takes a job that refuses() lets through. A list of one: allocates nothing before it can end it.
+  void add(JobId id, Job job);
+  void add(RunningJobs one) noexcept;
+  void cancel(JobId id) noexcept;
+  void cancel_all() noexcept;
+  // Gets all jobs on by a step. False if there is none. What is thrown meanwhile, by a callback of
+  // a job too, ends the jobs that it concerns: see scheduler_jobs.cc.
+  bool step() noexcept;
+
+  uint32_t waiting_jobs() const noexcept;  // those that have never run
+  Metrics metrics() const;
+  CacheState state() const;
+  FileCounts file_counts() const { return files_.counts(); }  // on any thread
 
  private:
-  Scheduler(Engine& engine, const SchedulerOptions& options, std::unique_ptr<Batcher> batcher);
-  void work() noexcept;
-  void publish() noexcept;
-  void add_all(Groups& jobs) noexcept;
+  Scheduler(Engine& engine, const SchedulerOptions& options, StoreSet stores);
 
-  const base::ThreadPool& pool_;  // of which the thread is worker 0
+  double order_of(const Job& job, double arrived) const;
+  KvOptions kind_of(const Job& job) const;
+  void admit() noexcept;
+  bool fits(const RunningJob& running);
+  void open(RunningJob& running);
+  void count_opened(RunningJob& running);
+  bool finish_loading(RunningJob& running);
+  bool take_loaded() noexcept;
+  Candidate candidate_of(const RunningJob& running) const;
+  bool make_way(const StoreKind& kind, const kv::Shortage& shortage);
+  RunningJob& victim(std::span<RunningJob* const> jobs) const;
+  void preempt(RunningJob& running);
+  void evict(RunningJob& running) noexcept;
+  void close_answer(const RunningJob& running, AnswerSequence& answer) noexcept;
+
+  // scheduler_jobs.cc
+  void begin(RunningJob& running);
+  void drop_rows(RunningJob& running) noexcept;
+  void end(RunningJob& running, std::optional<Refusal> error) noexcept;
+  bool tell_end(RunningJob& running) noexcept;
+  void tell_ends() noexcept;
+  void fail(RunningJob& running, std::exception_ptr why) noexcept;
+  void fail_marked() noexcept;
+  bool run_or_fail(StoreKind& kind) noexcept;
+  void fail_step(StoreKind& kind, const std::exception_ptr& why) noexcept;
+  void renew_stores() noexcept;
+  void report(const std::exception_ptr& why) const noexcept;
+
+  // scheduler_memory.cc
+  uint64_t available_bytes(const Rank& rank) const;
+  bool others_have_any() const;
+  bool wait_for_others(const RunningJob& running, uint64_t bytes);
+  void give_to_others();
+  void tell_others();
+  void preempt_or_end(RunningJob& running, const kv::Shortage& shortage);
+
+  // scheduler_step.cc
+  bool run(StoreKind& kind);
+  uint64_t waiting_tokens() const;
+  std::vector<StepWork> plan(const StoreKind& kind, uint32_t most_prompt) const;
+  base::Result<std::vector<RunningJob*>, kv::Shortage> compute_all(StoreKind& kind,
+                                                                   std::vector<StepWork>& work);
+  void plan_answers(RunningJob& running, std::vector<StepWork>& work) const;
+  void plan_prompt(RunningJob& running, uint32_t& left, std::vector<StepWork>& work) const;
+  std::vector<uint32_t> wanted_by(std::span<StepWork> work);
+  void count_step(std::span<const StepWork> work, double seconds);
+  void settle(std::span<StepWork> work, std::span<RunningJob* const> lost);
+  std::vector<RunningJob*> lost_jobs(const StoreKind& kind) const;
+  void end_lost(std::span<RunningJob* const> lost);
+  void take_rows(const StepWork& one);
+  void report_prompt(const StepWork& work);
+  bool fork_answers(RunningJob& running);
+  void draw(std::vector<StepDraw>& draws);
+  void take(RunningJob& running, std::span<StepDraw> draws);
+
+  // scheduler_drafts.cc
+  std::unique_ptr<Speculator> speculator_of(const Job& job);
+  void propose(std::span<StepWork> work);
+  void propose(StepWork& one, const PlainStep& plain);
+  void verify_drafts(std::span<StepWork> work);
+
+  // scheduler_search.cc
+  void search(RunningJob& running, std::span<const StepDraw> draws);
+  bool go_on_with(RunningJob& running, std::span<const Continuation> live);
+  void end_search(RunningJob& running);
+
+  Engine& engine_;
   SchedulerOptions options_;
-  // The thread's alone while it is busy, but for Batcher::refuses and file_counts; else of who
-  // holds the mutex.
-  std::unique_ptr<Batcher> batcher_;
-  uint32_t context_;
-
-  mutable std::mutex mutex_;
-  std::condition_variable work_, idle_;
-  Groups submitted_;
-  std::vector<JobId> cancelled_;
-  uint64_t next_;
-  uint64_t refused_ = 0;
-  uint32_t waiting_ = 0;  // jobs that the batcher has, and has not begun
-  bool draining_ = false, stopping_ = false, busy_ = false;
-  bool asked_ = false;  // for memory, by another instance
-  // As they were when a step last published them: who asks never waits for one.
-  Metrics metrics_;
-  std::shared_ptr<const CacheState> cache_ = std::make_shared<const CacheState>();
-  bool stale_ = false;  // there was no memory for the last ones
-
-  std::thread thread_;
+  StoreSet stores_;
+  MemoryAsk wanted_;  // of others, in this step
+  PrefixLoader files_;
+  model::Executor executor_;
+  Pace pace_;
+  Speculation speculation_;
+  RunningJobs waiting_, running_;   // by order
+  RunningJobs ended_;               // whose on_end has thrown
+  std::vector<float> fork_logits_;  // [answers that are forked in this step][vocab]
+  Metrics counts_;
 };
 
 }  // namespace kvick::engine

@@ -1,7 +1,7 @@
 #include "engine/serving/scheduler.h"
 
-#include <atomic>
 #include <gtest/gtest.h>
+#include <list>
 #include <random>
 
 #include "engine/serving/test_jobs.h"
@@ -13,111 +13,330 @@ using test::alone;
 using test::Heard;
 using test::job_of;
 using test::listen;
+using test::run_all;
+using test::scheduler_of;
 
-std::unique_ptr<Scheduler> scheduler_of(Engine& engine, uint32_t most_waiting = 1024,
-                                        uint64_t bytes = UINT64_MAX) {
-  SchedulerOptions options;
-  options.batch.kv = parse_kv_options("paged:block=4", "").value();
-  options.batch.kv_bytes = bytes;
-  options.batch.headroom_tokens = 2;
-  options.most_waiting = most_waiting;
-  options.snapshot_seconds = 0;
-  return std::move(Scheduler::make(engine, options)).value();
+// Prompts that begin alike, of many lengths, sampled and greedy, one and several answers.
+std::vector<Job> jobs_of(uint32_t count, uint32_t seed) {
+  std::mt19937 random(seed);
+  const auto below = [&](uint32_t n) { return static_cast<uint32_t>(random() % n); };
+  std::vector<Job> jobs;
+  for (uint32_t i = 0; i < count; ++i) {
+    std::vector<Token> prompt(1 + below(60));
+    for (size_t t = 0; t < prompt.size(); ++t)
+      prompt[t] = static_cast<Token>(t < 24 ? 10 + t + 100 * below(1 + i % 2) : 3 + below(200));
+    Job job = job_of(prompt, 1 + below(40));
+    job.choices = 1 + (i % 3 == 2 ? below(3) : 0);
+    job.sampling.temperature = i % 2 == 0 ? 0.0F : 1.0F;
+    job.sampling.seed = i;
+    job.priority = static_cast<int32_t>(below(3));
+    jobs.push_back(std::move(job));
+  }
+  return jobs;
 }
 
-TEST(Scheduler, AnswersJobsOfManyThreadsAsIfEachWereAlone) {
+class EveryStrategy : public testing::TestWithParam<const char*> {
+ protected:
+  // Runs jobs together and compares each answer with that of a session of its own.
+  Metrics compare(uint64_t bytes, uint32_t seed) {
+    const auto engine = tiny_engine();
+    const std::string kv = GetParam();
+    const auto scheduler = scheduler_of(*engine, kv, bytes);
+    std::list<Heard> heard;
+    std::vector<Job> jobs = jobs_of(14, seed);
+    uint64_t next = 1;
+    for (const Job& one : jobs) {
+      Job job = one;
+      listen(job, heard.emplace_back());
+      EXPECT_FALSE(scheduler->refuses(job).has_value());
+      scheduler->add(JobId{next++}, std::move(job));
+      if (next % 3 == 0) scheduler->step();
+      EXPECT_LE(scheduler->metrics().kv.allocated_bytes, bytes);
+    }
+    run_all(*scheduler);
+    auto answer = heard.begin();
+    for (const Job& job : jobs) {
+      EXPECT_TRUE(answer->outcome.has_value());
+      EXPECT_FALSE(answer->outcome->error.has_value());
+      for (uint32_t i = 0; i < job.choices; ++i) {
+        const Answer expected = alone(*engine, job, i, parse_kv_options(kv, "").value());
+        EXPECT_EQ(answer->tokens[i], expected.tokens);
+        EXPECT_EQ(answer->text[i], expected.text);
+        EXPECT_EQ(answer->finish[i], expected.finish);
+      }
+      ++answer;
+    }
+    const Metrics metrics = scheduler->metrics();
+    EXPECT_EQ(metrics.finished, jobs.size());
+    EXPECT_EQ(metrics.kv.used_bytes, 0u);
+    EXPECT_EQ(metrics.kv.sequences, 0u);
+    return metrics;
+  }
+};
+
+TEST_P(EveryStrategy, AnswersEachJobAsIfItWereAlone) {
+  for (const uint32_t seed : {1u, 2u}) EXPECT_EQ(compare(UINT64_MAX, seed).recomputations, 0u);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, EveryStrategy,
+                         testing::Values("virtual", "iterative", "upfront", "bmc:r=8",
+                                         "paged:block=4", "paged:block=16,prefix=off"),
+                         [](const auto& one) { return "n" + std::to_string(one.index); });
+
+class Scarce : public EveryStrategy {};
+
+TEST_P(Scarce, AnswersTheSameThoughMemoryRunsOut) {
   const auto engine = tiny_engine();
   const uint64_t token = engine->make_store({}).value()->shape().token_bytes();
-  constexpr int kThreads = 4, kJobs = 8;
-  std::vector<Heard> heard(kThreads * kJobs);
-  const auto job = [](int i) {
-    Job one = job_of({1, 2, static_cast<Token>(3 + i)}, 10 + static_cast<uint32_t>(i) % 20);
-    one.sampling.temperature = i % 2 == 0 ? 0.0F : 1.0F;
-    return one;
-  };
-  {
-    const auto scheduler = scheduler_of(*engine, 1024, 200 * token);
-    std::vector<std::thread> threads;
-    for (int t = 0; t < kThreads; ++t)
-      threads.emplace_back([&, t] {
-        for (int i = t * kJobs; i < (t + 1) * kJobs; ++i) {
-          Job one = job(i);
-          listen(one, heard[static_cast<size_t>(i)]);
-          EXPECT_TRUE(scheduler->submit(std::move(one)).ok());
-          EXPECT_LE(scheduler->metrics().kv.allocated_bytes, 200 * token);
-        }
-      });
-    for (std::thread& thread : threads) thread.join();
-    scheduler->wait();
-    EXPECT_EQ(scheduler->metrics().finished, heard.size());
-    EXPECT_EQ(scheduler->metrics().kv.used_bytes, 0u);
+  uint64_t preempted = 0;
+  for (const uint32_t seed : {3u, 4u, 5u}) preempted += compare(330 * token, seed).recomputations;
+  EXPECT_GT(preempted, 0u) << "memory was not scarce";
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Scarce,
+                         testing::Values("iterative", "bmc:r=8", "paged:block=4",
+                                         "paged:block=4,prefix=off"),
+                         [](const auto& one) { return "n" + std::to_string(one.index); });
+
+TEST(Scheduler, TakesEveryAnswerOnInEachStepWhileALongPromptIsRead) {
+  const auto engine = tiny_engine(1024);
+  const auto scheduler = scheduler_of(*engine, "paged");
+  Heard talk, read;
+  Job job = job_of({1, 2, 3}, 60);
+  listen(job, talk);
+  scheduler->add(JobId{1}, std::move(job));
+  scheduler->step();
+  Job second = job_of(std::vector<Token>(900, 5), 2);
+  listen(second, read);
+  scheduler->add(JobId{2}, std::move(second));
+  for (uint32_t written = talk.pieces; read.pieces == 0; ++written) {
+    ASSERT_EQ(talk.pieces, written);
+    ASSERT_TRUE(scheduler->step());
   }
-  for (int i = 0; i < kThreads * kJobs; ++i)
-    EXPECT_EQ(heard[static_cast<size_t>(i)].tokens[0], alone(*engine, job(i), 0, {}).tokens);
+  EXPECT_GT(talk.pieces, 2u) << "the prompt was read in one step";
 }
 
-TEST(Scheduler, EndsEachJobOnceHoweverManyAreCancelled) {
+TEST(Scheduler, ForksTheAnswersOfAPromptAndReadsItOnce) {
   const auto engine = tiny_engine();
-  const auto scheduler = scheduler_of(*engine);
-  std::mt19937 random(1);
-  std::vector<Heard> heard(40);
-  for (Heard& one : heard) {
-    Job job = job_of({1, 2, 3}, 1 + static_cast<uint32_t>(random() % 60));
-    listen(job, one);
-    const JobId id = scheduler->submit(std::move(job)).value();
-    if (random() % 2 == 0) scheduler->cancel(id);
-    if (random() % 4 == 0) scheduler->cancel(JobId{1 + random() % 40});
-  }
-  scheduler->wait();
-  for (const Heard& one : heard) EXPECT_TRUE(one.outcome.has_value());
-  const Metrics metrics = scheduler->metrics();
-  EXPECT_EQ(metrics.finished + metrics.cancelled, heard.size());
-  EXPECT_EQ(metrics.kv.used_bytes, 0u);
-}
-
-TEST(Scheduler, CountsTheAgeOfBlocksThatAPromptFinds) {
-  const auto engine = tiny_engine();
-  const auto scheduler = scheduler_of(*engine);
-  const auto ask = [&] {
-    ASSERT_TRUE(scheduler->submit(job_of(std::vector<Token>(17, 5), 1)).ok());
-    scheduler->wait();
-  };
-  ask();
-  EXPECT_EQ(scheduler->metrics().reuse_age.count(), 0u);
-  EXPECT_GT(scheduler->metrics().kv.metadata_bytes, 0u);
-  ask();
-  EXPECT_EQ(scheduler->metrics().reuse_age.count(), 4u);  // blocks of 4
-}
-
-TEST(Scheduler, TellsJobsOfItsOwnEnd) {
-  const auto engine = tiny_engine(4096);
-  std::vector<Heard> heard(5);
-  {
-    const auto scheduler = scheduler_of(*engine);
-    for (Heard& one : heard) {
-      Job job = job_of({1, 2, 3}, 0);
-      listen(job, one);
-      ASSERT_TRUE(scheduler->submit(std::move(job)).ok());
-    }
-  }
-  for (const Heard& one : heard) EXPECT_TRUE(one.outcome.has_value());
-}
-
-TEST(Scheduler, RefusesWhatItCannotTakeAndFinishesWhatItHas) {
-  const auto engine = tiny_engine();
-  const auto scheduler = scheduler_of(*engine, 0);
-  EXPECT_EQ(scheduler->submit(job_of({}, 1)).error().why, Refusal::Why::kInvalid);
-  EXPECT_EQ(scheduler->submit(job_of({1}, 1)).error().why, Refusal::Why::kBusy);
-  EXPECT_EQ(scheduler->metrics().refused, 2u);
-  const auto roomy = scheduler_of(*engine);
+  const auto scheduler = scheduler_of(*engine, "paged:block=4");
   Heard heard;
-  Job job = job_of({1, 2, 3}, 40);
+  Job job = job_of(std::vector<Token>(80, 9), 8);
+  job.choices = 4;
+  job.sampling.temperature = 1;
   listen(job, heard);
-  ASSERT_TRUE(roomy->submit(std::move(job)).ok());
-  roomy->drain();
-  EXPECT_EQ(roomy->submit(job_of({1}, 1)).error().message, "the server is shutting down");
-  roomy->wait();
-  EXPECT_EQ(heard.tokens[0].size(), 40u);
+  scheduler->add(JobId{1}, std::move(job));
+  uint64_t most = 0;
+  while (scheduler->step()) most = std::max(most, scheduler->metrics().kv.allocated_bytes);
+  EXPECT_EQ(heard.finish.size(), 4u);
+  EXPECT_EQ(heard.outcome->prompt_tokens, 80u);
+  EXPECT_EQ(heard.outcome->generated_tokens, 32u);
+  EXPECT_EQ(scheduler->metrics().step_tokens, 80u + 4 * 7);
+  const uint64_t token = engine->make_store({}).value()->shape().token_bytes();
+  EXPECT_LE(most, (80 + 4 * 8) * token);
+}
+
+TEST(Scheduler, StartsWhatIsMoreImportantFirstAndOfEqualsWhatCameFirst) {
+  const auto engine = tiny_engine();
+  SchedulerOptions options;
+  options.kv = parse_kv_options("paged", "").value();
+  options.max_sequences = 1;
+  const auto scheduler = std::move(Scheduler::make(*engine, options)).value();
+  std::vector<int> ended;
+  const int32_t priorities[] = {0, 0, 5, 0, 5};
+  for (int i = 0; i < 5; ++i) {
+    Job job = job_of({1, 2, 3}, 3);
+    job.priority = priorities[i];
+    job.on_end = [&ended, i](const JobOutcome&) { ended.push_back(i); };
+    scheduler->add(JobId{static_cast<uint64_t>(i)}, std::move(job));
+  }
+  run_all(*scheduler);
+  EXPECT_EQ(ended, (std::vector<int>{2, 4, 0, 1, 3}));
+}
+
+double now = 0;
+
+TEST(Scheduler, LetsNobodyWaitForEverBehindTheMoreImportant) {
+  const auto engine = tiny_engine();
+  SchedulerOptions options;
+  options.max_sequences = 1;
+  options.seconds_per_priority = 10;
+  options.clock = [] { return now; };
+  now = 0;
+  const auto scheduler = std::move(Scheduler::make(*engine, options)).value();
+  std::vector<int> ended;
+  for (int i = 0; i < 10; ++i) {
+    Job job = job_of({1, 2, 3}, 1);
+    job.priority = i == 0 ? 0 : 1;
+    job.on_end = [&ended, i](const JobOutcome&) { ended.push_back(i); };
+    scheduler->add(JobId{static_cast<uint64_t>(i)}, std::move(job));
+    now += 3;
+  }
+  run_all(*scheduler);
+  // Those that came within its first ten seconds are ahead of it, and no others.
+  EXPECT_EQ(ended, (std::vector<int>{1, 2, 3, 0, 4, 5, 6, 7, 8, 9}));
+}
+
+TEST(Scheduler, CountsTheTokensOfRunningAndOfWaitingJobs) {
+  const auto engine = tiny_engine();
+  SchedulerOptions options;
+  options.max_sequences = 1;
+  const auto scheduler = std::move(Scheduler::make(*engine, options)).value();
+  scheduler->add(JobId{1}, job_of({1, 2, 3, 4}, 10));
+  scheduler->add(JobId{2}, job_of({1, 2, 3}, 10));
+  EXPECT_EQ(scheduler->metrics().job_tokens, 7u);
+  scheduler->step();  // the first one's prompt, and its first token
+  EXPECT_EQ(scheduler->metrics().job_tokens, 8u);
+  run_all(*scheduler);
+  EXPECT_EQ(scheduler->metrics().job_tokens, 0u);
+}
+
+TEST(Scheduler, FreesTheRowsOfACancelledJobAtOnce) {
+  const auto engine = tiny_engine();
+  const auto scheduler = scheduler_of(*engine, "bmc:r=8");
+  Heard heard;
+  Job job = job_of({1, 2, 3, 4}, 100);
+  listen(job, heard);
+  scheduler->add(JobId{7}, std::move(job));
+  for (int i = 0; i < 5; ++i) scheduler->step();
+  EXPECT_GT(scheduler->metrics().kv.allocated_bytes, 0u);
+  scheduler->cancel(JobId{7});
+  EXPECT_EQ(scheduler->metrics().kv.allocated_bytes, 0u);
+  ASSERT_TRUE(heard.outcome.has_value());
+  EXPECT_EQ(heard.outcome->generated_tokens, 5u);
+  EXPECT_EQ(scheduler->metrics().cancelled, 1u);
+  EXPECT_FALSE(scheduler->step());
+  scheduler->cancel(JobId{7});  // has ended: nothing happens
+}
+
+TEST(Scheduler, AdmitsNoMoreThanWillTakeTheirWholeContextAtOnce) {
+  const auto engine = tiny_engine();
+  const uint64_t token = engine->make_store({}).value()->shape().token_bytes();
+  const uint32_t context = engine->model().config().context;
+  const auto scheduler = scheduler_of(*engine, "upfront", 2 * context * token);
+  std::vector<Heard> heard(6);
+  for (uint32_t i = 0; i < heard.size(); ++i) {
+    Job job = job_of(std::vector<Token>(20 + i, 3), 12);
+    listen(job, heard[i]);
+    scheduler->add(JobId{i}, std::move(job));
+  }
+  run_all(*scheduler);
+  for (const Heard& one : heard) EXPECT_FALSE(one.outcome->error.has_value());
+  EXPECT_EQ(scheduler->metrics().recomputations, 0U);
+}
+
+TEST(Scheduler, EndsAJobThatOutgrowsAllMemoryAndOnlyThat) {
+  const auto engine = tiny_engine();
+  const uint64_t token = engine->make_store({}).value()->shape().token_bytes();
+  const auto scheduler = scheduler_of(*engine, "paged:block=4", 48 * token);
+  Heard large, small;
+  Job one = job_of({1, 2, 3, 4}, 100), two = job_of({5, 6}, 20);
+  listen(one, large);
+  listen(two, small);
+  const Job small_job = two;
+  scheduler->add(JobId{1}, std::move(one));
+  scheduler->add(JobId{2}, std::move(two));
+  run_all(*scheduler);
+  ASSERT_TRUE(large.outcome->error.has_value());
+  EXPECT_EQ(large.outcome->error->why, Refusal::Why::kTooLarge);
+  EXPECT_NE(large.outcome->error->message.find("free"), std::string::npos);
+  EXPECT_FALSE(small.outcome->error.has_value());
+  EXPECT_EQ(small.tokens[0], alone(*engine, small_job, 0, {}).tokens);
+}
+
+// Beam search as it is defined: all continuations of all beams by forwards of their own.
+struct Naive {
+  Engine& engine;
+  struct Path {
+    std::vector<Token> tokens;
+    double score = 0;
+  };
+  std::vector<float> logits(const std::vector<Token>& tokens) const {
+    const auto store = std::move(engine.make_store({})).value();
+    const model::Slot slot = {
+        .seq = store->open({}).seq, .past = 0, .tokens = tokens, .parents = {}};
+    model::Executor executor = engine.make_executor();
+    const auto last = static_cast<uint32_t>(tokens.size() - 1);
+    EXPECT_TRUE(executor.run(*store, {.slots = {&slot, 1}}, {&last, 1}).ok());
+    const auto out = executor.logits().first(engine.tokenizer().vocabulary().pieces.size());
+    return {out.begin(), out.end()};
+  }
+  std::vector<Path> search(const std::vector<Token>& prompt, size_t width, uint32_t most) const {
+    std::vector<Path> beams = {{prompt, 0}};
+    for (uint32_t i = 0; i < most; ++i) {
+      std::vector<Path> all;
+      for (const Path& beam : beams) {
+        const std::vector<float> row = logits(beam.tokens);
+        const double mass = log_mass(row);
+        for (size_t t = 0; t < row.size(); ++t) {
+          Path next = beam;
+          next.tokens.push_back(static_cast<Token>(t));
+          next.score += static_cast<float>(row[t] - mass);
+          all.push_back(std::move(next));
+        }
+      }
+      std::stable_sort(all.begin(), all.end(),
+                       [](const Path& a, const Path& b) { return a.score > b.score; });
+      all.resize(width);
+      beams = std::move(all);
+    }
+    return beams;
+  }
+};
+
+TEST(Scheduler, SearchesBeamsAsDefinedWhateverElseRuns) {
+  const auto engine = tiny_engine(128, kernels::DType::kF32, 300);
+  const auto scheduler = scheduler_of(*engine, "paged:block=4");
+  const std::vector<Token> prompt = {7, 8, 9};
+  Heard heard, other;
+  Job job = job_of(prompt, 5);
+  job.logprobs.reset();
+  job.beams = 4;
+  job.choices = 3;
+  listen(job, heard);
+  Job beside = job_of({1, 2}, 30);
+  listen(beside, other);
+  scheduler->add(JobId{1}, std::move(beside));
+  scheduler->step();
+  scheduler->add(JobId{2}, std::move(job));
+  run_all(*scheduler);
+  const auto expected = Naive{*engine}.search(prompt, 4, 5);
+  ASSERT_EQ(heard.finish.size(), 3u);
+  for (uint32_t i = 0; i < 3; ++i) {
+    text::StreamDecoder decoder(engine->tokenizer());
+    std::string text;
+    for (size_t t = prompt.size(); t < expected[i].tokens.size(); ++t)
+      text += decoder.push(expected[i].tokens[t]);
+    EXPECT_EQ(heard.text[i], text + decoder.finish()) << "choice " << i;
+  }
+  EXPECT_EQ(heard.outcome->generated_tokens, 15u);
+}
+
+TEST(Scheduler, SearchesBeamsTheSameThoughMemoryRunsOut) {
+  const auto engine = tiny_engine();
+  const uint64_t token = engine->make_store({}).value()->shape().token_bytes();
+  const auto answers = [&](uint64_t bytes, uint64_t& preempted) {
+    const auto scheduler = scheduler_of(*engine, "paged:block=4", bytes);
+    std::list<Heard> heard;
+    for (uint64_t i = 0; i < 6; ++i) {
+      Job job = job_of(std::vector<Token>(10 + i, static_cast<Token>(20 + i)), 24);
+      job.logprobs.reset();
+      job.beams = i % 2 == 0 ? 3 : 0;
+      job.choices = i % 2 == 0 ? 2 : 1;
+      listen(job, heard.emplace_back());
+      scheduler->add(JobId{i}, std::move(job));
+    }
+    run_all(*scheduler);
+    preempted = scheduler->metrics().recomputations;
+    EXPECT_EQ(scheduler->metrics().kv.used_bytes, 0u);
+    std::vector<std::map<uint32_t, std::string>> text;
+    for (const Heard& one : heard) text.push_back(one.text);
+    return text;
+  };
+  uint64_t none = 0, some = 0;
+  const auto ample = answers(UINT64_MAX, none), scarce = answers(110 * token, some);
+  EXPECT_EQ(ample, scarce);
+  EXPECT_EQ(none, 0u);
+  EXPECT_GT(some, 0u) << "memory was not scarce";
 }
 
 }  // namespace

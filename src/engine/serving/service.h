@@ -18,7 +18,7 @@
 namespace kvick::engine {
 
 // Something new of one answer of a job.
-struct Piece {
+struct AnswerPiece {
   uint32_t choice = 0;
   std::string text;                 // whole UTF-8 characters; may be empty
   std::optional<Token> token;       // that it came of, without beams; none: the model's end
@@ -43,7 +43,7 @@ struct Refusal {
 };
 
 // How a job ended. Tokens generated are summed over its choices.
-struct Outcome {
+struct JobOutcome {
   uint32_t prompt_tokens = 0, cached_tokens = 0, generated_tokens = 0;
   uint32_t drafted = 0, accepted = 0;  // speculative tokens
   std::optional<Refusal> error;        // it could not go on; choices without a finish have none
@@ -72,8 +72,8 @@ struct Job {
   // Called on the service's thread, which waits for them: they hand on and return. on_end comes
   // exactly once, last, and after a cancellation too. on_piece may throw, which ends the job; one
   // of on_end that throws is called again later.
-  std::function<void(Piece)> on_piece;
-  std::function<void(const Outcome&)> on_end;
+  std::function<void(AnswerPiece)> on_piece;
+  std::function<void(const JobOutcome&)> on_end;
 };
 
 enum class JobId : uint64_t {};

@@ -1,10 +1,10 @@
 #pragma once
-// Jobs for tests of the batcher and the scheduler, and what became of them.
+// Jobs for tests of the scheduler and the scheduler, and what became of them.
 
 #include <map>
 
 #include "engine/core/test_engine.h"
-#include "engine/serving/batcher.h"
+#include "engine/serving/scheduler.h"
 #include "engine/session/session.h"
 
 namespace kvick::engine::test {
@@ -15,7 +15,7 @@ struct Heard {
   std::map<uint32_t, std::vector<Token>> tokens;
   std::map<uint32_t, std::vector<float>> logprobs;  // of these
   std::map<uint32_t, Finish> finish;
-  std::optional<Outcome> outcome;
+  std::optional<JobOutcome> outcome;
   uint32_t pieces = 0;
 };
 
@@ -30,7 +30,7 @@ inline Job job_of(std::vector<Token> prompt, uint32_t most) {
 }
 
 inline void listen(Job& job, Heard& heard) {
-  job.on_piece = [&heard](Piece piece) {
+  job.on_piece = [&heard](AnswerPiece piece) {
     EXPECT_FALSE(heard.outcome.has_value()) << "a piece behind the end";
     EXPECT_FALSE(heard.finish.contains(piece.choice)) << "a piece behind its choice's last";
     ++heard.pieces;
@@ -41,7 +41,7 @@ inline void listen(Job& job, Heard& heard) {
     }
     if (piece.finish) heard.finish[piece.choice] = *piece.finish;
   };
-  job.on_end = [&heard](const Outcome& outcome) {
+  job.on_end = [&heard](const JobOutcome& outcome) {
     EXPECT_FALSE(heard.outcome.has_value()) << "two ends";
     heard.outcome = outcome;
   };
@@ -63,17 +63,17 @@ inline Answer alone(Engine& engine, const Job& job, uint32_t choice, const KvOpt
   return std::move(session.generate(request)).value();
 }
 
-inline std::unique_ptr<Batcher> batcher_of(Engine& engine, const std::string& kv,
-                                           uint64_t bytes = UINT64_MAX) {
-  BatcherOptions options;
+inline std::unique_ptr<Scheduler> scheduler_of(Engine& engine, const std::string& kv,
+                                               uint64_t bytes = UINT64_MAX) {
+  SchedulerOptions options;
   options.kv = parse_kv_options(kv, "").value();
   options.kv_bytes = bytes;
   options.headroom_tokens = 2;  // so that memory runs out
-  return std::move(Batcher::make(engine, options)).value();
+  return std::move(Scheduler::make(engine, options)).value();
 }
 
-inline void run_all(Batcher& batcher) {
-  for (int steps = 0; batcher.step(); ++steps) ASSERT_LT(steps, 100000) << "no end in sight";
+inline void run_all(Scheduler& scheduler) {
+  for (int steps = 0; scheduler.step(); ++steps) ASSERT_LT(steps, 100000) << "no end in sight";
 }
 
 }  // namespace kvick::engine::test

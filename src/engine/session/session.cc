@@ -101,11 +101,11 @@ struct Session::Writing {
   Answer& answer;
   AnswerWriter writer;
   std::vector<Token> text;                 // prompt and answer
-  std::unique_ptr<Speculator> speculator;  // null: no guesses
+  std::unique_ptr<Speculator> speculator;  // null: no draft tokens
 };
 
 // False: nothing may follow.
-bool Session::take(Writing& writing, Written&& written) {
+bool Session::take(Writing& writing, WrittenTokens&& written) {
   const Request& request = writing.request;
   Answer& answer = writing.answer;
   if (written.token) {
@@ -118,15 +118,15 @@ bool Session::take(Writing& writing, Written&& written) {
   return wanted && !written.finish;
 }
 
-Guesses Session::guess(const Writing& writing) {
+Drafts Session::propose(const Writing& writing) {
   if (writing.speculator == nullptr) return {};
   const PlainStep plain = plain_step(1, store_.length(seq_));
   const double stake = speculation_.account.tokens();
-  if (spec_.gain && !may_guess(plain, speculation_.cost, stake)) return {};
+  if (spec_.gain && !may_draft(plain, speculation_.cost, stake)) return {};
   uint32_t room = draft_room(store_, seq_, spec_.grow);
   if (writing.request.max_tokens != 0)
     room = std::min(room, writing.request.max_tokens - writing.writer.tokens() - 1);
-  Guesses guesses = writing.speculator->guess({.text = writing.text,
+  Drafts drafts = writing.speculator->propose({.text = writing.text,
                                                .most = room,
                                                .depth = room,
                                                .store = &store_,
@@ -134,21 +134,20 @@ Guesses Session::guess(const Writing& writing) {
                                                .sampler = &writing.writer.sampler(),
                                                .form = writing.writer.constraint()},
                                               plain);
-  if (spec_.gain)
-    guesses.keep(least_chance(guesses.chances, plain, speculation_.cost, stake), room);
-  return guesses;
+  if (spec_.gain) drafts.keep(least_chance(drafts.chances, plain, speculation_.cost, stake), room);
+  return drafts;
 }
 
-// Guesses are dropped where there is no room for them.
+// Draft tokens are dropped where there is no room for them.
 base::Result<bool> Session::go_on(Writing& writing) {
-  const Guesses guesses = guess(writing);
-  auto goes_on = step(writing, guesses);
-  return goes_on.ok() || guesses.size() == 0 ? goes_on : step(writing, {});
+  const Drafts drafts = propose(writing);
+  auto goes_on = step(writing, drafts);
+  return goes_on.ok() || drafts.size() == 0 ? goes_on : step(writing, {});
 }
 
-base::Result<bool> Session::step(Writing& writing, const Guesses& guesses) {
+base::Result<bool> Session::step(Writing& writing, const Drafts& drafts) {
   const double start = clock_();
-  const FreshTokens fresh(writing.text.back(), guesses.tree);
+  const FreshTokens fresh(writing.text.back(), drafts.tree);
   const model::Slot slot = {.seq = seq_,
                             .past = static_cast<uint32_t>(committed_.size()),
                             .tokens = fresh.tokens,
@@ -161,9 +160,9 @@ base::Result<bool> Session::step(Writing& writing, const Guesses& guesses) {
   if (!step.ok()) return fail("no room for one more token: {}", step.error().what);
   bool goes_on = true;
   const std::vector<uint32_t> kept =
-      verify(writing.writer, guesses.tree, executor_.logits(),
+      verify(writing.writer, drafts.tree, executor_.logits(),
              {.committed = slot.past, .most = store_.most_tokens()},
-             [&](Written&& written) { return goes_on = take(writing, std::move(written)); });
+             [&](WrittenTokens&& written) { return goes_on = take(writing, std::move(written)); });
   step->commit({.rows = {kept}});
   for (const uint32_t row : kept) committed_.push_back(fresh.tokens[row]);
   StepShape shape;
@@ -172,7 +171,7 @@ base::Result<bool> Session::step(Writing& writing, const Guesses& guesses) {
   PlainStep plain = {.tokens = came, .shape = shape};
   if (spec_.gain) plain = plain_step(1, slot.past);
   speculation_.observe(shape, plain, came, clock_() - start);
-  writing.answer.drafted += guesses.size();
+  writing.answer.drafted += drafts.size();
   writing.answer.accepted += static_cast<uint32_t>(kept.size() - 1);
   return goes_on;
 }

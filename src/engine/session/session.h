@@ -47,7 +47,7 @@ class Session {
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  // How later answers are guessed ahead; at first they are not. Errors: those of
+  // How later answers are drafted ahead; at first they are not. Errors: those of
   // Speculation::prepare.
   base::Status<> speculate(const SpecOptions& options);
 
@@ -79,9 +79,9 @@ class Session {
   base::Status<> decode(const Request& request, Answer& answer);
   // Takes the answer on from its last token, by one token or more; false: it has ended.
   base::Result<bool> go_on(Writing& writing);
-  base::Result<bool> step(Writing& writing, const Guesses& guesses);
-  bool take(Writing& writing, Written&& written);
-  Guesses guess(const Writing& writing);
+  base::Result<bool> step(Writing& writing, const Drafts& drafts);
+  bool take(Writing& writing, WrittenTokens&& written);
+  Drafts propose(const Writing& writing);
 
   Engine& engine_;
   kv::Store& store_;

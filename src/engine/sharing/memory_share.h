@@ -1,6 +1,6 @@
 #pragma once
 // One budget for the batchers of several instances: what each has for the others, and who makes way
-// for whom. Only a batcher's own thread may touch its stores, so who lacks memory asks, and those
+// for whom. Only a scheduler's own thread may touch its stores, so who lacks memory asks, and those
 // that have it give between two steps of theirs. Jobs rank over all instances as they do in one,
 // and nobody makes way for a job that ranks behind, so that of all jobs the first gets to its end.
 
@@ -30,7 +30,7 @@ struct MemoryAsk {
   std::optional<Rank> rank;  // none: of cached rows only
 };
 
-// What a batcher has and wants.
+// What a scheduler has and wants.
 struct MemoryHeld {
   bool runs = false;  // a job, which has rows or will have
   uint64_t cached_bytes = 0;

@@ -55,19 +55,19 @@ class TwoBatchers : public testing::Test {
     const uint64_t bytes = tokens * engine_->make_store({}).value()->shape().token_bytes();
     share_ = std::make_shared<MemoryShare>(bytes, 2);
     for (size_t i = 0; i < 2; ++i) {
-      BatcherOptions options;
+      SchedulerOptions options;
       options.kv = kv_;
       options.kv_bytes = bytes;
       options.headroom_tokens = 2;
       options.memory = share_;
       options.member = i;
-      batchers_.push_back(Batcher::make(*engine_, options).value());
+      batchers_.push_back(Scheduler::make(*engine_, options).value());
     }
   }
-  void add(size_t batcher, Job job) {
+  void add(size_t scheduler, Job job) {
     jobs_.push_back(job);
     listen(job, heard_.emplace_back());
-    batchers_[batcher]->add(JobId{jobs_.size()}, std::move(job));
+    batchers_[scheduler]->add(JobId{jobs_.size()}, std::move(job));
   }
   void run_all() {
     for (int steps = 0;; ++steps) {
@@ -84,14 +84,16 @@ class TwoBatchers : public testing::Test {
       for (uint32_t choice = 0; choice < jobs_[i].choices; ++choice)
         EXPECT_EQ(heard_[i].tokens[choice], alone(*engine_, jobs_[i], choice, kv_).tokens);
     }
-    for (const auto& batcher : batchers_) EXPECT_EQ(batcher->metrics().kv.used_bytes, 0U);
+    for (const auto& scheduler : batchers_) EXPECT_EQ(scheduler->metrics().kv.used_bytes, 0U);
   }
-  uint64_t preempted(size_t batcher) const { return batchers_[batcher]->metrics().recomputations; }
+  uint64_t preempted(size_t scheduler) const {
+    return batchers_[scheduler]->metrics().recomputations;
+  }
 
   std::unique_ptr<Engine> engine_ = tiny_engine();
   KvOptions kv_;
   std::shared_ptr<MemoryShare> share_;
-  std::vector<std::unique_ptr<Batcher>> batchers_;
+  std::vector<std::unique_ptr<Scheduler>> batchers_;
   std::vector<Job> jobs_;
   std::deque<Heard> heard_;
 };

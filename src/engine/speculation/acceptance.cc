@@ -5,10 +5,10 @@
 namespace kvick::engine {
 namespace {
 
-// Guesses that count: texts change their ways, so what is older than a few dozen is forgotten.
+// Draft tokens that count: texts change their ways, so what is older than a few dozen is forgotten.
 constexpr double kMemory = 48;
 constexpr double kMemoryOfAll = 256;
-constexpr double kPresumed = 4;  // guesses that the presumed rates are worth
+constexpr double kPresumed = 4;  // draft tokens that the presumed rates are worth
 
 // By length and agreement: means over the prompts of Spec-Bench, answered by SmolLM2. Of the text
 // itself, and of other texts.

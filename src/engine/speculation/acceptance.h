@@ -1,5 +1,5 @@
 #pragma once
-// How often guesses come true: Sequoia's acceptance vector (Chen et al. 2024, section 3.1),
+// How often draft tokens come true: Sequoia's acceptance vector (Chen et al. 2024, section 3.1),
 // measured as answers grow.
 
 #include <array>
@@ -7,14 +7,14 @@
 
 namespace kvick::engine {
 
-// What drafters tell apart: guesses of one kind come true about equally often.
+// What drafters tell apart: draft tokens of one kind come true about equally often.
 using Kind = uint8_t;
 inline constexpr Kind kKinds = 64;
 // First kinds of the drafters.
 inline constexpr Kind kLookupKinds = 0, kSuffixKinds = 24, kModelKinds = 48, kSkipKinds = 56;
 
-// Kinds of guesses by matches: by the tokens that match, and by whether all places that match go on
-// alike, there is one only, or they differ; and those that are not the longest match's.
+// Kinds of draft tokens by matches: by the tokens that match, and by whether all places that match
+// go on alike, there is one only, or they differ; and those that are not the longest match's.
 enum class Agreement : uint8_t { kSplit, kLone, kAll };
 inline constexpr Kind kMatchLengths = 6;  // 1, 2, 3, 4 and 5, 6 to 9, 10 and more
 Kind match_kind(uint32_t length, Agreement agreement);
@@ -24,11 +24,11 @@ class Acceptance {
  public:
   // Rates that are presumed until others are measured.
   Acceptance();
-  // What one sequence measures beside what all do, which counts as so many guesses of its own.
+  // What one sequence measures beside what all do, which counts as so many draft tokens of its own.
   // all outlives it.
   Acceptance(const Acceptance& all, double weight) : all_(&all), weight_(weight) {}
 
-  // Of a guess whose parent has come true.
+  // Of a draft whose parent has come true.
   double rate(Kind kind) const;
   void observe(Kind kind, bool came);
 

@@ -1,6 +1,6 @@
 #pragma once
-// Guesses at the tokens that come next, and who makes them. A guess costs a row of the next forward
-// and never changes an answer: see speculation.h.
+// Draft tokens at the tokens that come next, and who makes them. A draft costs a row of the next
+// forward and never changes an answer: see speculation.h.
 
 #include <cstdint>
 #include <optional>
@@ -17,7 +17,7 @@ namespace kvick::engine {
 using Token = kv::Token;
 class Sampler;
 
-// Guesses as a tree behind the last token of a text.
+// Draft tokens as a tree behind the last token of a text.
 struct DraftTree {
   struct Node {
     Token token;
@@ -40,7 +40,7 @@ struct DraftTree {
 // What a drafter may know. The store has no live step; it is left as it is.
 struct DraftAsk {
   std::span<const Token> text;  // prompt and answer; the last token has no row yet
-  uint32_t most = 0;            // guesses
+  uint32_t most = 0;            // draft tokens
   uint32_t depth = 0;           // of the tree
   kv::Store* store = nullptr;   // that keeps the text's rows
   kv::SeqId seq{};
@@ -52,7 +52,7 @@ struct DraftAsk {
 class Drafter {
  public:
   virtual ~Drafter() = default;
-  // Adds guesses to an empty tree; none if it has none, or no room to compute them.
+  // Adds draft tokens to an empty tree; none if it has none, or no room to compute them.
   virtual void draft(const DraftAsk& ask, DraftTree& tree) = 0;
   // Of drafters that take time: how often a child of each rank is expected to come true; each level
   // of a tree takes them about equally long. Empty: they take none.

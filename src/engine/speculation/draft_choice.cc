@@ -6,14 +6,14 @@
 
 namespace kvick::engine {
 
-StepShape PlainStep::with(uint32_t guesses) const {
-  return {.rows = shape.rows + guesses, .attended = shape.attended + guesses * attended_by_guess};
+StepShape PlainStep::with(uint32_t drafts) const {
+  return {.rows = shape.rows + drafts, .attended = shape.attended + drafts * attended_by_draft};
 }
 
 PlainStep plain_step(uint32_t sequences, double past) {
   return {.tokens = sequences,
           .shape = {.rows = sequences, .attended = sequences * past},
-          .attended_by_guess = past * StepShape::kShare};
+          .attended_by_draft = past * StepShape::kShare};
 }
 
 std::vector<double> chances_of(const DraftTree& tree, const Acceptance& acceptance) {
@@ -27,11 +27,12 @@ std::vector<double> chances_of(const DraftTree& tree, const Acceptance& acceptan
 
 namespace {
 
-// Tokens that are lost by so many guesses if none comes true; 0 while nothing is known of costs.
-double lost_by(uint32_t guesses, const PlainStep& plain, const StepCost& cost) {
+// Tokens that are lost by so many draft tokens if none comes true; 0 while nothing is known of
+// costs.
+double lost_by(uint32_t drafts, const PlainStep& plain, const StepCost& cost) {
   const double without = cost.seconds(plain.shape);
   if (without == 0) return 0;
-  return plain.tokens * (cost.seconds(plain.with(guesses)) / without - 1);
+  return plain.tokens * (cost.seconds(plain.with(drafts)) / without - 1);
 }
 
 }  // namespace
@@ -44,9 +45,9 @@ double least_chance(std::span<const double> chances, const PlainStep& plain, con
   double tokens = plain.tokens;
   for (size_t i = 0; i < sorted.size(); ++i) {
     tokens += sorted[i];
-    const uint32_t guesses = static_cast<uint32_t>(i) + 1;
-    if (lost_by(guesses, plain, cost) > stake) break;
-    const double rate = tokens / cost.seconds(plain.with(guesses));
+    const uint32_t drafts = static_cast<uint32_t>(i) + 1;
+    if (lost_by(drafts, plain, cost) > stake) break;
+    const double rate = tokens / cost.seconds(plain.with(drafts));
     // Equal chances stand or fall together.
     if (rate <= best || (i + 1 < sorted.size() && sorted[i + 1] == sorted[i])) continue;
     best = rate;
@@ -55,7 +56,7 @@ double least_chance(std::span<const double> chances, const PlainStep& plain, con
   return least;
 }
 
-bool may_guess(const PlainStep& plain, const StepCost& cost, double stake) {
+bool may_draft(const PlainStep& plain, const StepCost& cost, double stake) {
   return lost_by(1, plain, cost) <= stake;
 }
 
@@ -65,7 +66,7 @@ struct Sized {
   double rate = 0;  // tokens a second
   uint32_t nodes = 0;
 };
-// Of one of the step's sequences, with the best number of guesses of these chances; `seconds`
+// Of one of the step's sequences, with the best number of draft tokens of these chances; `seconds`
 // beside the step's.
 Sized best_rate(std::span<const double> sorted, const DraftPrices& prices, double seconds) {
   const double step = prices.step.seconds(prices.plain.shape);
@@ -74,8 +75,8 @@ Sized best_rate(std::span<const double> sorted, const DraftPrices& prices, doubl
   double tokens = 1;
   for (uint32_t i = 0; i < sorted.size(); ++i) {
     tokens += sorted[i];
-    const double guesses = prices.step.seconds(prices.plain.with(i + 1)) - step;
-    const double rate = tokens / (share + guesses + seconds);
+    const double drafts = prices.step.seconds(prices.plain.with(i + 1)) - step;
+    const double rate = tokens / (share + drafts + seconds);
     if (rate > best.rate) best = {.rate = rate, .nodes = i + 1};
   }
   return best;

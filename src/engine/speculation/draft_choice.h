@@ -1,5 +1,5 @@
 #pragma once
-// Which guesses are worth their rows.
+// Which draft tokens are worth their rows.
 
 #include <span>
 #include <vector>
@@ -14,40 +14,41 @@ namespace kvick::engine {
 // path. [nodes]
 std::vector<double> chances_of(const DraftTree& tree, const Acceptance& acceptance);
 
-// A step of several sequences without guesses: tokens that it gives, and its rows.
+// A step of several sequences without draft tokens: tokens that it gives, and its rows.
 struct PlainStep {
   uint32_t tokens = 0;
   StepShape shape;
-  double attended_by_guess = 0;  // what a guess adds, on average
-  StepShape with(uint32_t guesses) const;
+  double attended_by_draft = 0;  // what a draft adds, on average
+  StepShape with(uint32_t drafts) const;
 };
 // Of so many sequences with that many rows each, on average.
 PlainStep plain_step(uint32_t sequences, double past);
-// Guesses have to promise so much more than a step without them: less would drown in what measuring
-// them is wrong by.
+// Draft tokens have to promise so much more than a step without them: less would drown in what
+// measuring them is wrong by.
 inline constexpr double kLeastGain = 1.04;
 
-// The least chance that a guess must have to be verified, so that the step gives the most tokens a
-// second; more than 1 if none is worth it. chances: of all guesses of all sequences. Since a chance
-// only falls along a path, what is left of a tree is one, and it is the best of its size: what the
-// dynamic programme of Sequoia (section 3.1.1) finds for equal rates at every depth. stake: the
-// most that guesses may lose if none comes true, in tokens of steps without guesses.
+// The least chance that a draft must have to be verified, so that the step gives the most tokens a
+// second; more than 1 if none is worth it. chances: of all draft tokens of all sequences. Since a
+// chance only falls along a path, what is left of a tree is one, and it is the best of its size:
+// what the dynamic programme of Sequoia (section 3.1.1) finds for equal rates at every depth.
+// stake: the most that draft tokens may lose if none comes true, in tokens of steps without draft
+// tokens.
 double least_chance(std::span<const double> chances, const PlainStep& plain, const StepCost& cost,
                     double stake);
-// Whether a guess may be verified at all with that stake: where not, none need be made.
-bool may_guess(const PlainStep& plain, const StepCost& cost, double stake);
+// Whether a draft may be verified at all with that stake: where not, none need be made.
+bool may_draft(const PlainStep& plain, const StepCost& cost, double stake);
 
 struct TreeSize {
   uint32_t nodes = 0, depth = 0;
 };
-// What guesses cost that are computed level by level.
+// What draft tokens cost that are computed level by level.
 struct DraftPrices {
   const PlainStep& plain;
   const StepCost& step;
   const LevelCost& level;
 };
 // How large a tree is worth computing for one of the step's sequences: the size that gives it the
-// most tokens a second of its share of the step, if that is more than without guesses and more
+// most tokens a second of its share of the step, if that is more than without draft tokens and more
 // than by those that there are already, of the given chances; else no nodes. The r-th child comes
 // true with rates[r]. Before anything is known of the prices: `most`.
 TreeSize worth(std::span<const double> rates, const TreeSize& most, const DraftPrices& prices,

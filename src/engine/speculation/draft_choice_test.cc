@@ -47,11 +47,11 @@ StepCost linear(double first, double each) {
   return cost;
 }
 
-constexpr double kAny = 1e9;  // tokens that guesses may lose
+constexpr double kAny = 1e9;  // tokens that draft tokens may lose
 
 PlainStep plain_of(uint32_t lanes) { return {.tokens = lanes, .shape = {.rows = lanes}}; }
 
-TEST(DraftChoice, TakesTheGuessesThatGiveTheMostTokensASecond) {
+TEST(DraftChoice, TakesTheDraftsThatGiveTheMostTokensASecond) {
   std::mt19937_64 random(5);
   std::uniform_real_distribution<double> uniform(0, 1);
   for (int round = 0; round < 200; ++round) {
@@ -72,7 +72,7 @@ TEST(DraftChoice, TakesTheGuessesThatGiveTheMostTokensASecond) {
   }
 }
 
-TEST(DraftChoice, TakesNoneWhereRowsAreDearOrGuessesPoor) {
+TEST(DraftChoice, TakesNoneWhereRowsAreDearOrDraftsPoor) {
   const std::vector<double> good = {0.9, 0.8}, poor = {0.02, 0.01};
   EXPECT_GT(least_chance(good, plain_of(1), linear(1, 1), kAny), 1);
   EXPECT_GT(least_chance(poor, plain_of(1), linear(1, 0.1), kAny), 1);
@@ -82,15 +82,15 @@ TEST(DraftChoice, TakesNoneWhereRowsAreDearOrGuessesPoor) {
 
 TEST(DraftChoice, BetsNoMoreThanMayBeLost) {
   const std::vector<double> chances = {0.95, 0.9, 0.85, 0.8};
-  // A guess costs a tenth of a step, which gives two tokens.
+  // A draft costs a tenth of a step, which gives two tokens.
   const StepCost cost = linear(1, 1.0 / 9);
   EXPECT_EQ(least_chance(chances, plain_of(2), cost, kAny), 0.8);
   EXPECT_EQ(least_chance(chances, plain_of(2), cost, 0.61), 0.85);
   EXPECT_EQ(least_chance(chances, plain_of(2), cost, 0.21), 0.95);
   EXPECT_GT(least_chance(chances, plain_of(2), cost, 0.19), 1);
-  EXPECT_FALSE(may_guess(plain_of(2), cost, 0.19));
-  EXPECT_TRUE(may_guess(plain_of(2), cost, 0.21));
-  EXPECT_TRUE(may_guess(plain_of(2), StepCost(), 0)) << "nothing is known of costs";
+  EXPECT_FALSE(may_draft(plain_of(2), cost, 0.19));
+  EXPECT_TRUE(may_draft(plain_of(2), cost, 0.21));
+  EXPECT_TRUE(may_draft(plain_of(2), StepCost(), 0)) << "nothing is known of costs";
 }
 
 // Of trees that take time: the best size by trying all.
@@ -108,7 +108,7 @@ TEST(DraftChoice, ComputesATreeOnlyWhereThatGivesMoreThanWithoutIt) {
   EXPECT_LT(some.depth, 5u);
   EXPECT_GE(some.nodes, some.depth);
   EXPECT_EQ(size_of(1.0, {}, 1).nodes, 0u);
-  // What others guess already is not computed again.
+  // What others draft already is not computed again.
   const std::vector<double> sure(6, 0.95);
   EXPECT_EQ(size_of(0.3, sure, 1).nodes, 0u);
   // In a step of many, a sequence's share is small: there is less to gain.

@@ -38,7 +38,7 @@ void add_matches(const Matches& matches, const DraftAsk& ask, Kind first, DraftT
       // more, agreement_at is not asked.
       branch = branch || m > 0;
       if (tree.nodes.size() >= ask.most) return;
-      // A guess that comes true makes the match longer by one.
+      // A draft that comes true makes the match longer by one.
       const uint32_t length = match.length + i;
       const Kind kind = branch ? branch_kind(length) : match_kind(length, agreement_at(matches, i));
       parent = tree.add(parent, match.next[i], static_cast<Kind>(first + kind));

@@ -1,5 +1,5 @@
 #pragma once
-// Guesses from texts: what came the last times when a text ended like this one.
+// Draft tokens from texts: what came the last times when a text ended like this one.
 
 #include <memory>
 

@@ -9,7 +9,7 @@ namespace {
 
 using kv::Token;
 
-// What the text's last token and a node's guesses are together, from the front.
+// What the text's last token and a node's draft tokens are together, from the front.
 std::vector<Token> said_by(const DraftTree& tree, size_t node, Token last) {
   std::vector<Token> said;
   for (auto at = static_cast<int32_t>(node); at >= 0;
@@ -22,7 +22,7 @@ std::vector<Token> said_by(const DraftTree& tree, size_t node, Token last) {
 
 // Few letters, so that matches of one length are many and the longest is often the one that is
 // followed by the fewest tokens.
-TEST(LookupDrafter, GuessesOnlyWhatTheTextHasSaidBefore) {
+TEST(LookupDrafter, DraftsOnlyWhatTheTextHasSaidBefore) {
   for (uint64_t seed = 1; seed <= 40; ++seed) {
     SCOPED_TRACE(seed);
     std::mt19937_64 random(seed);

@@ -14,7 +14,7 @@ using base::fail;
 
 namespace {
 
-// Tokens by how often the model that a draft guesses for says them, in the draft's file.
+// Tokens by how often the model that a draft model drafts for says them, in the draft's file.
 constexpr std::string_view kWordsKey = "kvick.draft.words";
 
 base::Result<std::vector<Token>> outputs_of(const io::ModelFile& file, uint32_t words,

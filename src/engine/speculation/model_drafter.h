@@ -1,5 +1,5 @@
 #pragma once
-// Guesses by a model: a smaller one, or the same without some of its layers.
+// Draft tokens by a model: a smaller one, or the same without some of its layers.
 
 #include <memory>
 #include <set>
@@ -16,12 +16,12 @@ struct DraftWeights {
   std::string path;
   uint32_t words = 0;  // as they were asked for
   std::unique_ptr<const model::Model> model;
-  // The tokens that it guesses, of which its logits are; empty: all.
+  // The tokens that it drafts with, of which its logits are; empty: all.
   std::vector<Token> outputs;
   bool are(const SpecOptions& options) const {
     return path == options.model && words == options.words;
   }
-  // SpecOptions::model, to guess SpecOptions::words tokens: those that its file names as the most
+  // SpecOptions::model, to draft SpecOptions::words tokens: those that its file names as the most
   // frequent, then the first of the vocabulary. Errors: a file that is no model, or one whose
   // tokens are not the engine's.
   static base::Result<std::shared_ptr<const DraftWeights>> load(const Engine& engine,
@@ -50,12 +50,12 @@ struct DraftModel {
 };
 
 // Grows a tree of the shape that Acceptance has shown to be the best, a level by a forward. Rows of
-// guesses are never committed: each level's forward computes all guesses before it again, in a step
-// that is dropped, which is cheaper than it sounds (a few rows cost little more than one) and takes
-// no memory.
+// draft tokens are never committed: each level's forward computes all draft tokens before it again,
+// in a step that is dropped, which is cheaper than it sounds (a few rows cost little more than one)
+// and takes no memory.
 class ModelDrafter : public Drafter {
  public:
-  // executor: of the model that guesses. outputs: the tokens that its logits are of, empty: all.
+  // executor: of the model that drafts. outputs: the tokens that its logits are of, empty: all.
   // acceptance: what the shape follows; kinds of ranks begin with `first`.
   ModelDrafter(model::Executor executor, std::span<const Token> outputs, const Engine& engine,
                const Acceptance& acceptance, Kind first);
@@ -68,7 +68,7 @@ class ModelDrafter : public Drafter {
   // Where forwards take place. Row 0 of them is the text's last token if `last` is set; else its
   // logits are known.
   struct Ground {
-    kv::Store* store = nullptr;  // null: nothing can be guessed
+    kv::Store* store = nullptr;  // null: nothing can be drafted
     kv::SeqId seq{};
     uint32_t past = 0;
     bool last = false;
@@ -97,7 +97,7 @@ class SmallModelDrafter final : public ModelDrafter {
  public:
   SmallModelDrafter(DraftModel& small, const Engine& engine, const Acceptance& acceptance);
   ~SmallModelDrafter() override;
-  // Gives its rows back and guesses no more: reading the text again would soon be in the way again.
+  // Gives its rows back and drafts no more: reading the text again would soon be in the way again.
   void give_up() noexcept;
 
  private:

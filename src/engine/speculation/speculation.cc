@@ -14,17 +14,17 @@ using base::fail;
 
 namespace {
 
-// Guesses of its own that outweigh what other sequences have measured.
+// Draft tokens of its own that outweigh what other sequences have measured.
 constexpr double kWeightOfOthers = 6;
 // Steps before a drafter that did not pay is tried again; twice as many after each trial.
 constexpr size_t kMuchText = 32;  // tokens since the last time
-// Of what a step was believed to take, at most so much is charged to its guesses.
+// Of what a step was believed to take, at most so much is charged to its draft tokens.
 constexpr double kMostRise = 2;
 constexpr uint32_t kFirstPatience = 32, kLastPatience = 1024;
 
 }  // namespace
 
-void Guesses::keep(double least, uint32_t most) {
+void Drafts::keep(double least, uint32_t most) {
   std::vector<size_t> order(chances.size());
   std::iota(order.begin(), order.end(), 0);
   // Stable: of equal chances the parent comes first.
@@ -35,7 +35,7 @@ void Guesses::keep(double least, uint32_t most) {
   keep(kept);
 }
 
-void Guesses::obey(const text::Constraint& form, size_t tokens) {
+void Drafts::obey(const text::Constraint& form, size_t tokens) {
   struct State {
     std::unique_ptr<text::Constraint> form;
     std::vector<float> mask;  // [tokens], or empty: not asked for yet
@@ -59,7 +59,7 @@ void Guesses::obey(const text::Constraint& form, size_t tokens) {
   keep(kept);
 }
 
-void Guesses::keep(const std::vector<bool>& kept) {
+void Drafts::keep(const std::vector<bool>& kept) {
   tree.keep(kept);
   size_t next = 0;
   for (size_t i = 0; i < kept.size(); ++i)
@@ -126,23 +126,23 @@ double Speculator::draft(Drafter& drafter, DraftAsk ask, const PlainStep& plain,
   return reads ? seconds : 0;
 }
 
-Guesses Speculator::guess(DraftAsk ask, const PlainStep& plain) {
+Drafts Speculator::propose(DraftAsk ask, const PlainStep& plain) {
   const double start = all_.clock();
   learn(ask.text);
   const uint32_t room = ask.most;
   ask.most = std::min(options_.most, room);
   ask.depth = std::min({ask.depth, options_.depth, room});
-  Guesses guesses;
+  Drafts drafts;
   double reading = 0;
   if (ask.depth > 0)
-    for (const auto& drafter : drafters_) reading += draft(*drafter, ask, plain, guesses.tree);
-  last_ = guesses.tree;
+    for (const auto& drafter : drafters_) reading += draft(*drafter, ask, plain, drafts.tree);
+  last_ = drafts.tree;
   last_length_ = ask.text.size();
-  guesses.chances = chances_of(guesses.tree, acceptance_);
-  if (ask.form != nullptr && guesses.size() > 0) guesses.obey(*ask.form, all_.vocabulary_tokens());
-  guesses.keep(0, ask.most);
+  drafts.chances = chances_of(drafts.tree, acceptance_);
+  if (ask.form != nullptr && drafts.size() > 0) drafts.obey(*ask.form, all_.vocabulary_tokens());
+  drafts.keep(0, ask.most);
   if (options_.gain) all_.charge(all_.clock() - start - reading);
-  return guesses;
+  return drafts;
 }
 
 Speculation::Speculation(const Engine& engine, base::Clock now) : clock(now), engine_(engine) {}
@@ -195,7 +195,7 @@ base::Status<> Speculation::check(const SpecOptions& options) const {
     return fail("layer {} cannot be left out: the model's last one is {}", options.skip.size() - 1,
                 layers - 1);
   if (std::count(options.skip.begin(), options.skip.end(), true) == layers)
-    return fail("at least one of the {} layers has to guess; leave fewer out", layers);
+    return fail("at least one of the {} layers has to propose; leave fewer out", layers);
   if (!options.skip.empty() && engine_.model().trained_slots() != nullptr)
     return fail("a model with a memory of slots cannot leave layers out; use lookup or suffix");
   return base::Done{};
@@ -204,11 +204,11 @@ base::Status<> Speculation::check(const SpecOptions& options) const {
 void Speculation::observe(const StepShape& rows, const PlainStep& plain, uint32_t tokens,
                           double seconds) {
   const double without = cost.seconds(plain.shape);
-  const bool guessed = rows.rows > plain.shape.rows && without > 0;
-  // An interruption is not what guesses cost.
+  const bool drafted = rows.rows > plain.shape.rows && without > 0;
+  // An interruption is not what draft tokens cost.
   const double counted = std::min(seconds, kMostRise * cost.seconds(rows));
   const double drafting = std::min(std::exchange(drafting_, 0.0), kMostRise * without);
-  double instead = guessed ? plain.tokens * counted / without : tokens;
+  double instead = drafted ? plain.tokens * counted / without : tokens;
   if (without > 0) instead += plain.tokens * drafting / without;
   account.add(tokens, instead);
   cost.observe(rows, seconds);

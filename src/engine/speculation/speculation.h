@@ -1,12 +1,12 @@
 #pragma once
-// Speculative decoding (Leviathan et al. 2023; trees of guesses: Chen et al. 2024, Sequoia): what
-// all sequences of a service share, and one sequence's part. Who runs the steps asks a Speculator
-// for guesses, computes them as rows of the same forward as the last token, and keeps those that
-// verify() leaves.
+// Speculative decoding (Leviathan et al. 2023; trees of draft tokens: Chen et al. 2024, Sequoia):
+// what all sequences of a service share, and one sequence's part. Who runs the steps asks a
+// Speculator for draft tokens, computes them as rows of the same forward as the last token, and
+// keeps those that verify() leaves.
 //
-// Which guesses are made never changes an answer. It is drawn from the model's logits by the
-// answer's own random numbers, as without guesses: a guess x is kept with the model's probability
-// of x, which is what rejection sampling gives a guess that was not drawn at random.
+// Which draft tokens are made never changes an answer. It is drawn from the model's logits by the
+// answer's own random numbers, as without draft tokens: a draft x is kept with the model's
+// probability of x, which is what rejection sampling gives a draft that was not drawn at random.
 
 #include <memory>
 #include <span>
@@ -17,13 +17,13 @@
 #include "engine/core/spec_options.h"
 #include "engine/core/step_cost.h"
 #include "engine/speculation/draft.h"
+#include "engine/speculation/draft_account.h"
 #include "engine/speculation/draft_choice.h"
-#include "engine/speculation/guess_account.h"
 #include "engine/speculation/match_index.h"
 
 namespace kvick::engine {
 
-struct Guesses {
+struct Drafts {
   DraftTree tree;
   std::vector<double> chances;  // that a node becomes a token of the answer: chances_of
   uint32_t size() const { return static_cast<uint32_t>(tree.nodes.size()); }
@@ -46,16 +46,16 @@ class Speculator {
   Speculator(Speculation& all, const SpecOptions& options);
   void add(std::unique_ptr<Drafter> drafter) { drafters_.push_back(std::move(drafter)); }
   const Acceptance& acceptance() const { return acceptance_; }
-  // Guesses behind the text, at most ask.most of those that its options allow; what has come since
-  // the last call is measured against the guesses of then. most and depth of the ask are lowered to
-  // the options'. plain: the step that guesses would come to; by it drafters that take time are
-  // left out where that would not pay, but for a trial now and then.
-  Guesses guess(DraftAsk ask, const PlainStep& plain);
+  // Draft tokens behind the text, at most ask.most of those that its options allow; what has come
+  // since the last call is measured against the draft tokens of then. most and depth of the ask are
+  // lowered to the options'. plain: the step that draft tokens would come to; by it drafters that
+  // take time are left out where that would not pay, but for a trial now and then.
+  Drafts propose(DraftAsk ask, const PlainStep& plain);
   const SpecOptions& options() const { return options_; }
 
  private:
   void learn(std::span<const Token> text);
-  // Returns seconds that it took and other steps' guesses will not: reading much text.
+  // Returns seconds that it took and other steps' draft tokens will not: reading much text.
   double draft(Drafter& drafter, DraftAsk ask, const PlainStep& plain, DraftTree& tree);
   bool tries(bool pays);
 
@@ -63,11 +63,11 @@ class Speculator {
   SpecOptions options_;
   std::vector<std::unique_ptr<Drafter>> drafters_;
   Acceptance acceptance_;
-  DraftTree last_;          // what was guessed last, with what was not verified
+  DraftTree last_;          // what was drafted last, with what was not verified
   size_t last_length_ = 0;  // of the text then
   // Of drafters that take time: steps that they were left out of, and at most before a trial.
   uint32_t left_out_ = 0, patience_ = 0;
-  size_t computed_length_ = 0;  // of the text when one of them guessed last
+  size_t computed_length_ = 0;  // of the text when one of them drafted last
 };
 
 class Speculation {
@@ -90,25 +90,25 @@ class Speculation {
   size_t vocabulary_tokens() const { return engine_.tokenizer().vocabulary().pieces.size(); }
   // Memory of the draft model's rows; all 0 without one.
   kv::Usage draft_usage() const;
-  // Gives back about so many bytes of its rows that nobody uses, or all rows: then who guesses by
-  // them does not any more. Bytes that were free afterwards and not before.
+  // Gives back about so many bytes of its rows that nobody uses, or all rows: then who draft tokens
+  // by them does not any more. Bytes that were free afterwards and not before.
   uint64_t shrink(uint64_t bytes);
   uint64_t give_up();
-  // Something threw while guesses were made: the draft model's rows are not to be trusted. Its
-  // sequences guess by it no more; later ones do.
+  // Something threw while draft tokens were made: the draft model's rows are not to be trusted. Its
+  // sequences draft by it no more; later ones do.
   void distrust() noexcept;
-  // A sequence has ended: others may guess by it.
+  // A sequence has ended: others may draft by it.
   void add_text(std::span<const Token> text);
 
-  // A step that read no prompt; guesses by gain: `rows` has them and `plain` has not, of which as
-  // many tokens would have come as plain.tokens says.
+  // A step that read no prompt; draft tokens by gain: `rows` has them and `plain` has not, of which
+  // as many tokens would have come as plain.tokens says.
   void observe(const StepShape& rows, const PlainStep& plain, uint32_t tokens, double seconds);
-  // What it took to make guesses by gain: the next step's are charged with it.
+  // What it took to make draft tokens by gain: the next step's are charged with it.
   void charge(double seconds) { drafting_ += seconds; }
 
   // By all steps that whoever runs them reports.
   StepCost cost;
-  GuessAccount account;
+  DraftAccount account;
   LevelCost level_cost;
   const base::Clock clock;
   // Of all sequences: what new ones begin with.

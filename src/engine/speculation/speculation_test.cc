@@ -1,4 +1,5 @@
-// That guesses change nothing but the time: answers with them are those without, on every store.
+// That draft tokens change nothing but the time: answers with them are those without, on every
+// store.
 
 #include "engine/speculation/speculation.h"
 
@@ -11,7 +12,7 @@
 namespace kvick::engine {
 namespace {
 
-// Text that a lookup guesses well, at least at its beginning.
+// Text that a lookup drafts well, at least at its beginning.
 std::vector<Token> repeating(uint32_t tokens, uint32_t period, Token first = 3) {
   std::vector<Token> text;
   for (uint32_t i = 0; i < tokens; ++i) text.push_back(first + static_cast<Token>(i % period));
@@ -50,12 +51,12 @@ Answers answers_of(Engine& engine, const KvOptions& kv, const std::string& spec)
   return run;
 }
 
-void expect_equal(const Answers& plain, const Answers& guessed, const std::string& what) {
-  ASSERT_EQ(plain.answers.size(), guessed.answers.size());
+void expect_equal(const Answers& plain, const Answers& drafted, const std::string& what) {
+  ASSERT_EQ(plain.answers.size(), drafted.answers.size());
   for (size_t i = 0; i < plain.answers.size(); ++i) {
-    EXPECT_EQ(plain.answers[i].tokens, guessed.answers[i].tokens) << what << ", answer " << i;
-    EXPECT_EQ(plain.answers[i].text, guessed.answers[i].text) << what << ", answer " << i;
-    EXPECT_EQ(plain.answers[i].finish, guessed.answers[i].finish) << what << ", answer " << i;
+    EXPECT_EQ(plain.answers[i].tokens, drafted.answers[i].tokens) << what << ", answer " << i;
+    EXPECT_EQ(plain.answers[i].text, drafted.answers[i].text) << what << ", answer " << i;
+    EXPECT_EQ(plain.answers[i].finish, drafted.answers[i].finish) << what << ", answer " << i;
   }
 }
 
@@ -103,7 +104,7 @@ TEST(Speculation, IsRightSometimesWhereATextRepeatsItself) {
   EXPECT_GT(again.accepted, 20u);
 }
 
-TEST(Speculation, GuessesByModelsAndLayersAndAnswersTheSame) {
+TEST(Speculation, DraftsByModelsAndLayersAndAnswersTheSame) {
   const auto engine = tiny_engine();
   tools::Spec shape = model::tiny_spec(tools::Arch::kLlama, kernels::DType::kF32);
   base::ThreadPool pool(1);
@@ -117,31 +118,31 @@ TEST(Speculation, GuessesByModelsAndLayersAndAnswersTheSame) {
           "draft:gain=off,model=" + path, "draft:most=3,depth=3,gain=off,model=" + path,
           "draft:model=" + path, "draft:most=5,words=16,gain=off,model=" + path,
           "auto:words=100,model=" + path}) {
-      const Answers guessed = answers_of(*engine, options, spec);
-      expect_equal(plain, guessed, std::string(kv) + " " + spec);
+      const Answers drafted = answers_of(*engine, options, spec);
+      expect_equal(plain, drafted, std::string(kv) + " " + spec);
       if (spec.find("gain=off") != std::string::npos) {
-        EXPECT_GT(guessed.drafted, 0u);
+        EXPECT_GT(drafted.drafted, 0u);
       }
       // The draft model is the model itself, drawing with the same random numbers.
       if (spec.starts_with("draft:most=5")) {
-        EXPECT_LT(guessed.accepted, guessed.drafted);
+        EXPECT_LT(drafted.accepted, drafted.drafted);
       }
       if (spec.starts_with("draft:most=3")) {
-        EXPECT_EQ(guessed.accepted, guessed.drafted);
+        EXPECT_EQ(drafted.accepted, drafted.drafted);
       }
     }
   }
   std::filesystem::remove(path);
 }
 
-TEST(Speculation, GuessesTheWordsOfADraftModelAsItWouldWithAllOthersForbidden) {
+TEST(Speculation, DraftsTheWordsOfADraftModelAsItWouldWithAllOthersForbidden) {
   const auto engine = tiny_engine();
   base::ThreadPool pool(1);
   const std::string path =
       model::write_model(model::tiny_spec(tools::Arch::kLlama, kernels::DType::kF32), pool, false);
   const std::vector<Token> text = repeating(21, 5);
-  // Guesses behind the text, drawn with the same random numbers.
-  const auto guessed = [&](const std::string& words, const Sampling& sampling) {
+  // Draft tokens behind the text, drawn with the same random numbers.
+  const auto drafted = [&](const std::string& words, const Sampling& sampling) {
     Speculation speculation(*engine);
     const SpecOptions options =
         parse_spec_options("draft:most=4,depth=4,gain=off" + words + ",model=" + path).value();
@@ -149,7 +150,7 @@ TEST(Speculation, GuessesTheWordsOfADraftModelAsItWouldWithAllOthersForbidden) {
     const Sampler sampler(sampling, engine->kernels());
     const DraftAsk ask = {.text = text, .most = 4, .depth = 4, .sampler = &sampler};
     std::vector<Token> tokens;
-    for (const auto& node : speculation.begin(options)->guess(ask, plain_step(1, 0)).tree.nodes)
+    for (const auto& node : speculation.begin(options)->propose(ask, plain_step(1, 0)).tree.nodes)
       tokens.push_back(node.token);
     return tokens;
   };
@@ -161,9 +162,9 @@ TEST(Speculation, GuessesTheWordsOfADraftModelAsItWouldWithAllOthersForbidden) {
       sampling.temperature = temperature;
       sampling.seed = seed;
       sampling.logit_bias.clear();
-      const std::vector<Token> some = guessed(",words=40", sampling);
+      const std::vector<Token> some = drafted(",words=40", sampling);
       for (Token token = 40; token < 512; ++token) sampling.logit_bias[token] = -1e30F;
-      const std::vector<Token> all = guessed("", sampling);
+      const std::vector<Token> all = drafted("", sampling);
       ASSERT_FALSE(some.empty());
       // Other children than the first are the likeliest, whatever the answer's form.
       EXPECT_EQ(some.front(), all.front()) << temperature << " " << seed;
@@ -194,7 +195,7 @@ TEST(Speculation, LeavesAModelOutThatTakesTooLongButForATrialNowAndThen) {
     // Tokens that come once only: nothing to look up.
     text.push_back(static_cast<Token>(4 + i));
     const DraftAsk ask = {.text = text, .most = 6, .depth = 6, .sampler = &sampler};
-    if (speculator->guess(ask, plain).size() > 0) drafted.push_back(i);
+    if (speculator->propose(ask, plain).size() > 0) drafted.push_back(i);
   }
   // At first, when nothing is known of it; then after 32 steps, then after 64 more.
   EXPECT_EQ(drafted, (std::vector<size_t>{0, 32, 96}));
@@ -234,7 +235,7 @@ TEST(Speculation, StaysInTheSpareRowsOfABucketUnlessItMayGrow) {
   const uint64_t plain = copied("none");
   EXPECT_EQ(plain, (24 + 120) * 13 / 2 * token);
   const uint64_t spare = copied("lookup:most=6,gain=off");
-  // Rows of kept guesses that move down are copies too.
+  // Rows of kept draft tokens that move down are copies too.
   EXPECT_GE(spare, plain);
   EXPECT_LT(spare, plain + 128 * token);
 }
@@ -250,14 +251,14 @@ TEST(Speculation, CallsBackForEveryTokenAndEndsWhereItIsTold) {
     return std::move(session.generate(request)).value();
   };
   for (const size_t pieces : {1u, 7u, 20u}) {
-    const Answer plain = heard("none", pieces), guessed = heard("lookup:gain=off", pieces);
-    EXPECT_EQ(plain.tokens, guessed.tokens);
-    EXPECT_EQ(plain.text, guessed.text);
-    EXPECT_EQ(plain.finish, guessed.finish);
+    const Answer plain = heard("none", pieces), drafted = heard("lookup:gain=off", pieces);
+    EXPECT_EQ(plain.tokens, drafted.tokens);
+    EXPECT_EQ(plain.text, drafted.text);
+    EXPECT_EQ(plain.finish, drafted.finish);
   }
 }
 
-TEST(Speculation, GuessesNothingThatTheAnswersFormForbids) {
+TEST(Speculation, DraftsNothingThatTheAnswersFormForbids) {
   const auto engine = tiny_engine(512);
   const auto trie = text::TokenTrie::make(engine->tokenizer());
   ASSERT_TRUE(trie.ok()) << trie.error().message;
@@ -275,15 +276,15 @@ TEST(Speculation, GuessesNothingThatTheAnswersFormForbids) {
   };
   uint32_t accepted = 0;
   for (const uint64_t seed : {1, 2, 3}) {
-    const Answer plain = answered("none", seed), guessed = answered("lookup:gain=off", seed);
-    EXPECT_EQ(plain.tokens, guessed.tokens);
-    EXPECT_EQ(plain.finish, guessed.finish);
-    accepted += guessed.accepted;
+    const Answer plain = answered("none", seed), drafted = answered("lookup:gain=off", seed);
+    EXPECT_EQ(plain.tokens, drafted.tokens);
+    EXPECT_EQ(plain.finish, drafted.finish);
+    accepted += drafted.accepted;
   }
   EXPECT_GT(accepted, 0u);
 }
 
-TEST(Guesses, DropWhatAFormForbidsAndAllBehindIt) {
+TEST(Drafts, DropWhatAFormForbidsAndAllBehindIt) {
   // Even tokens only, and none twice in a row.
   struct Even final : text::Constraint {
     int32_t last = -1;
@@ -297,19 +298,19 @@ TEST(Guesses, DropWhatAFormForbidsAndAllBehindIt) {
     void accept(int32_t token) override { last = token; }
     bool complete() const override { return true; }
   };
-  Guesses guesses;
-  DraftTree& tree = guesses.tree;
+  Drafts drafts;
+  DraftTree& tree = drafts.tree;
   tree.add(tree.add(tree.add(-1, 2, 0), 2, 0), 4, 0);
   tree.add(0, 6, 0);
   tree.add(-1, 3, 0);
   tree.add(-1, 100, 0);
-  guesses.chances.assign(tree.nodes.size(), 0.5);
-  guesses.obey(Even(), 10);
-  ASSERT_EQ(guesses.size(), 2u);
+  drafts.chances.assign(tree.nodes.size(), 0.5);
+  drafts.obey(Even(), 10);
+  ASSERT_EQ(drafts.size(), 2u);
   EXPECT_EQ(tree.nodes[0].token, 2);
   EXPECT_EQ(tree.nodes[1].token, 6);
   EXPECT_EQ(tree.nodes[1].parent, 0);
-  EXPECT_EQ(guesses.chances.size(), 2u);
+  EXPECT_EQ(drafts.chances.size(), 2u);
 }
 
 TEST(Speculation, LeavesRowsThatTheNextTurnGoesOnFrom) {
@@ -324,10 +325,10 @@ TEST(Speculation, LeavesRowsThatTheNextTurnGoesOnFrom) {
     text.insert(text.end(), {1, 2});
     return std::move(session.generate(request_of(text, 30, 0))).value();
   };
-  const Answer plain = second_turn("none"), guessed = second_turn("lookup:gain=off");
-  EXPECT_EQ(guessed.cached_tokens, 50u);
-  EXPECT_EQ(plain.cached_tokens, guessed.cached_tokens);
-  EXPECT_EQ(plain.tokens, guessed.tokens);
+  const Answer plain = second_turn("none"), drafted = second_turn("lookup:gain=off");
+  EXPECT_EQ(drafted.cached_tokens, 50u);
+  EXPECT_EQ(plain.cached_tokens, drafted.cached_tokens);
+  EXPECT_EQ(plain.tokens, drafted.tokens);
 }
 
 }  // namespace

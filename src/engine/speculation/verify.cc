@@ -30,14 +30,14 @@ uint32_t draft_room(kv::Store& store, kv::SeqId seq, bool grow) {
 
 std::vector<uint32_t> verify(AnswerWriter& writer, const DraftTree& tree, std::span<float> logits,
                              const RowsBefore& before,
-                             base::FunctionRef<bool(Written&&)> on_written) {
+                             base::FunctionRef<bool(WrittenTokens&&)> on_written) {
   const size_t stride = logits.size() / (tree.nodes.size() + 1);
   std::vector<uint32_t> path;
   for (int32_t node = -1;;) {
     const auto row = static_cast<uint32_t>(node + 1);
     path.push_back(row);
     const auto rows = static_cast<uint32_t>(before.committed + path.size());
-    Written written = writer.next(logits.subspan(row * stride, stride), rows < before.most);
+    WrittenTokens written = writer.next(logits.subspan(row * stride, stride), rows < before.most);
     const std::optional<Token> token = written.token;
     const bool ended = written.finish.has_value();
     if (!on_written(std::move(written)) || ended) return path;

@@ -1,5 +1,5 @@
 #pragma once
-// Guesses as rows of a forward, and which of them become tokens.
+// Draft tokens as rows of a forward, and which of them become tokens.
 
 #include <span>
 #include <vector>
@@ -10,15 +10,15 @@
 
 namespace kvick::engine {
 
-// The fresh rows of one sequence: its last token, then guesses behind it. Row i + 1 is node i.
+// The fresh rows of one sequence: its last token, then draft tokens behind it. Row i + 1 is node i.
 struct FreshTokens {
   std::vector<Token> tokens;
   std::vector<int32_t> parents;
   FreshTokens(Token last, const DraftTree& tree);
 };
 
-// The most guesses that a sequence's next step may carry so that each token sees what it would see
-// if it came alone: none past the context, past a window that moves on, or past the point where
+// The most draft tokens that a sequence's next step may carry so that each token sees what it would
+// see if it came alone: none past the context, past a window that moves on, or past the point where
 // rows become old. Unless `grow`, none that makes the store grow sooner than it has to.
 uint32_t draft_room(kv::Store& store, kv::SeqId seq, bool grow);
 
@@ -28,12 +28,12 @@ struct RowsBefore {
 };
 
 // The writer draws each token from the model's logits, and goes on from the row of that token if it
-// was guessed; so what it writes does not depend on the guesses. logits: [rows][stride].
+// was drafted; so what it writes does not depend on the draft tokens. logits: [rows][stride].
 // on_written is called
 // for each token; false ends it. Returns the rows to keep: those of tokens that were written
 // before the last one.
 std::vector<uint32_t> verify(AnswerWriter& writer, const DraftTree& tree, std::span<float> logits,
                              const RowsBefore& before,
-                             base::FunctionRef<bool(Written&&)> on_written);
+                             base::FunctionRef<bool(WrittenTokens&&)> on_written);
 
 }  // namespace kvick::engine

@@ -41,15 +41,15 @@ struct Chain {
     std::vector<float> logits = logits_behind(text.back(), vocab());
     text.push_back(*writer.next(logits, true).token);
   }
-  // Returns how many guesses came true.
-  size_t guessed(const DraftTree& tree) {
+  // Returns how many draft tokens came true.
+  size_t drafted(const DraftTree& tree) {
     std::vector<float> logits = logits_behind(text.back(), vocab());
     for (const DraftTree::Node& node : tree.nodes) {
       const auto row = logits_behind(node.token, vocab());
       logits.insert(logits.end(), row.begin(), row.end());
     }
     return verify(writer, tree, logits, {.committed = 1, .most = 100},
-                  [&](Written&& written) {
+                  [&](WrittenTokens&& written) {
                     text.push_back(*written.token);
                     return true;
                   })
@@ -68,7 +68,7 @@ DraftTree some_tree() {
   return tree;
 }
 
-TEST(Verify, DrawsFromTheModelsDistributionWhateverIsGuessed) {
+TEST(Verify, DrawsFromTheModelsDistributionWhateverIsDrafted) {
   const auto engine = tiny_engine();
   const DraftTree tree = some_tree();
   constexpr int kDraws = 6000;
@@ -76,7 +76,7 @@ TEST(Verify, DrawsFromTheModelsDistributionWhateverIsGuessed) {
   size_t accepted = 0;
   for (int seed = 0; seed < kDraws; ++seed) {
     Chain chain(*engine, static_cast<uint64_t>(seed));
-    while (chain.text.size() < 4) accepted += chain.guessed(tree);
+    while (chain.text.size() < 4) accepted += chain.drafted(tree);
     chain.text.resize(4);
     ++counts[chain.text];
   }
@@ -92,14 +92,14 @@ TEST(Verify, DrawsFromTheModelsDistributionWhateverIsGuessed) {
   EXPECT_LT(chi_square, 103.4) << "63 degrees of freedom: one run in a thousand is above";
 }
 
-TEST(Verify, DrawsTheSameTokensAsWithoutGuesses) {
+TEST(Verify, DrawsTheSameTokensAsWithoutDrafts) {
   const auto engine = tiny_engine();
   const DraftTree tree = some_tree();
   for (uint64_t seed = 0; seed < 200; ++seed) {
-    Chain plain(*engine, seed), guessed(*engine, seed);
-    while (guessed.text.size() < 20) guessed.guessed(tree);
-    while (plain.text.size() < guessed.text.size()) plain.plain();
-    EXPECT_EQ(plain.text, guessed.text);
+    Chain plain(*engine, seed), drafted(*engine, seed);
+    while (drafted.text.size() < 20) drafted.drafted(tree);
+    while (plain.text.size() < drafted.text.size()) plain.plain();
+    EXPECT_EQ(plain.text, drafted.text);
   }
 }
 
@@ -123,7 +123,7 @@ TEST(Verify, KeepsTheRowsOfThePathOnlyAndEndsWhereTheContextDoes) {
     std::vector<float> copy = logits;
     std::vector<Token> tokens;
     const std::vector<uint32_t> kept =
-        verify(writer, tree, copy, {.committed = 5, .most = most}, [&](Written&& written) {
+        verify(writer, tree, copy, {.committed = 5, .most = most}, [&](WrittenTokens&& written) {
           tokens.push_back(*written.token - kFirst);
           return true;
         });

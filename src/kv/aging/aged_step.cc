@@ -7,18 +7,18 @@
 
 namespace kvick::kv {
 
-AgedStep::AgedStep(AgedStore& store, std::vector<Place> places, std::vector<RowBuffer> fresh,
-                   Passage passage)
-    : CheckedStep(store, std::move(places)),
+AgedStep::AgedStep(AgedStore& store, std::vector<StepSlot> step_slots, std::vector<RowBuffer> fresh,
+                   AgingMove passage)
+    : CheckedStep(store, std::move(step_slots)),
       store_(store),
       fresh_(std::move(fresh)),
       passage_(std::move(passage)) {
-  for (uint32_t slot = 0; slot < this->places().size(); ++slot) {
+  for (uint32_t slot = 0; slot < this->step_slots().size(); ++slot) {
     const AgedSequence& sequence = this->sequence(slot);
     const uint32_t length = sequence.length, old = store_.first_recent_of(sequence);
     Runs& runs = runs_.emplace_back();
     store_.old_->add_runs(store_.old_->sequence(sequence.old), sequence.first, old, runs.old);
-    const uint32_t added = this->places()[slot].fresh;
+    const uint32_t added = this->step_slots()[slot].fresh;
     sequence.add_runs(old, length, runs.recent);
     if (fresh_[slot].rows() > 0)
       runs.fresh.push_back({.row = 0, .rows = added, .pos = length});
@@ -28,7 +28,7 @@ AgedStep::AgedStep(AgedStore& store, std::vector<Place> places, std::vector<RowB
 }
 
 void AgedStep::write_rows(uint32_t layer, const float* k, const float* v) {
-  write_fresh_rows(store_.setup(), places(), {layer, k, v},
+  write_fresh_rows(store_.setup(), step_slots(), {layer, k, v},
                    [&](uint32_t slot, uint32_t head, bool is_v, uint32_t i) {
                      const Source to = fresh_row(slot, i);
                      return to.buffer->row(layer, head, is_v, to.row);

@@ -9,8 +9,8 @@ class AgedStep final : public CheckedStep {
  public:
   // fresh: per slot, room for its rows, which the store counts until the step ends; of no rows if
   // they have room in the sequence's buffer.
-  AgedStep(AgedStore& store, std::vector<Place> places, std::vector<RowBuffer> fresh,
-           Passage passage);
+  AgedStep(AgedStore& store, std::vector<StepSlot> step_slots, std::vector<RowBuffer> fresh,
+           AgingMove passage);
   ~AgedStep() override { release(); }
   AgedStep(const AgedStep&) = delete;
   AgedStep& operator=(const AgedStep&) = delete;
@@ -32,7 +32,7 @@ class AgedStep final : public CheckedStep {
   void keep_rows(uint32_t slot, std::span<const uint32_t> kept) override;
 
   AgedSequence& sequence(uint32_t slot) const {
-    return static_cast<AgedSequence&>(*places()[slot].sequence);
+    return static_cast<AgedSequence&>(*step_slots()[slot].sequence);
   }
   Source fresh_row(uint32_t slot, uint32_t i) const {
     if (fresh_[slot].rows() > 0) return {&fresh_[slot], i};
@@ -48,7 +48,7 @@ class AgedStep final : public CheckedStep {
 
   AgedStore& store_;
   std::vector<RowBuffer> fresh_;  // per slot
-  Passage passage_;
+  AgingMove passage_;
   std::vector<Runs> runs_;  // per slot; views point into it
 };
 

@@ -32,24 +32,25 @@ CheckedStore::SequenceOr AgedStore::copy_sequence(SeqId id, const Sequence& from
 }
 
 // While a step is alive and its sequences have grown, before what they grew from is given back.
-uint64_t AgedStore::growth_bytes(std::span<const Place> places) const {
+uint64_t AgedStore::growth_bytes(std::span<const StepSlot> step_slots) const {
   uint64_t rows = 0;
-  for (const Place& place : places) {
-    if (grows(place)) rows += buffer_rows(place);
-    if (!fits(place)) rows += place.fresh;
+  for (const StepSlot& step_slot : step_slots) {
+    if (grows(step_slot)) rows += buffer_rows(step_slot);
+    if (!fits(step_slot)) rows += step_slot.fresh;
   }
   return rows * shape().token_bytes();
 }
 
-Passage AgedStore::passage_of(std::span<const Place> places) const {
-  Passage passage;
+AgingMove AgedStore::passage_of(std::span<const StepSlot> step_slots) const {
+  AgingMove passage;
   size_t rows = 0;
-  for (uint32_t slot = 0; slot < places.size(); ++slot) {
-    const uint32_t length = places[slot].sequence->length;
-    const uint32_t old = aging_.old_rows(length + places[slot].fresh) - aging_.old_rows(length);
+  for (uint32_t slot = 0; slot < step_slots.size(); ++slot) {
+    const uint32_t length = step_slots[slot].sequence->length;
+    const uint32_t old = aging_.old_rows(length + step_slots[slot].fresh) - aging_.old_rows(length);
     if (old == 0) continue;
     passage.slots.push_back(slot);
-    passage.old.push_back({.seq = mine(*places[slot].sequence).old, .fresh = old, .tokens = {}});
+    passage.old.push_back(
+        {.seq = mine(*step_slots[slot].sequence).old, .fresh = old, .tokens = {}});
     rows += old;
   }
   passage.k.resize(rows * shape().kv_heads * shape().dim(false));
@@ -65,8 +66,8 @@ void AgedStore::grow(AgedSequence& sequence, RowBuffer buffer) {
 }
 
 // The recent rows of each sequence, then the pieces of the old ones.
-std::vector<Piece> AgedStore::map() const {
-  std::vector<Piece> pieces = piece_each([&](const Sequence& sequence) -> Piece {
+std::vector<MapEntry> AgedStore::map() const {
+  std::vector<MapEntry> pieces = piece_each([&](const Sequence& sequence) -> MapEntry {
     const RowBuffer& recent = static_cast<const AgedSequence&>(sequence).recent;
     return {.bytes = recent.bytes(),
             .used_tokens = sequence.length - first_recent_of(sequence),
@@ -76,25 +77,25 @@ std::vector<Piece> AgedStore::map() const {
   for_each_sequence([&](SeqId id, const Sequence& sequence) {
     outer[static_cast<const AgedSequence&>(sequence).old] = id;
   });
-  for (Piece& piece : old_->map()) {
+  for (MapEntry& piece : old_->map()) {
     piece.owner = outer.at(piece.owner);
     pieces.push_back(piece);
   }
   return pieces;
 }
 
-CheckedStore::StepOr AgedStore::start(std::vector<Place> places) {
-  const std::string what = fmt::format("a step of {} sequences", places.size());
-  const uint64_t own = growth_bytes(places);
+CheckedStore::StepOr AgedStore::start(std::vector<StepSlot> step_slots) {
+  const std::string what = fmt::format("a step of {} sequences", step_slots.size());
+  const uint64_t own = growth_bytes(step_slots);
   if (auto shortage = claim(own, what)) return *shortage;
-  std::vector<RowBuffer> grown(places.size()), fresh(places.size());
-  Passage passage;
+  std::vector<RowBuffer> grown(step_slots.size()), fresh(step_slots.size());
+  AgingMove passage;
   try {
-    for (size_t i = 0; i < places.size(); ++i) {
-      if (grows(places[i])) grown[i] = RowBuffer(shape(), buffer_rows(places[i]));
-      if (!fits(places[i])) fresh[i] = RowBuffer(shape(), places[i].fresh);
+    for (size_t i = 0; i < step_slots.size(); ++i) {
+      if (grows(step_slots[i])) grown[i] = RowBuffer(shape(), buffer_rows(step_slots[i]));
+      if (!fits(step_slots[i])) fresh[i] = RowBuffer(shape(), step_slots[i].fresh);
     }
-    passage = passage_of(places);
+    passage = passage_of(step_slots);
   } catch (const std::bad_alloc&) {
     return refused(own);
   }
@@ -104,12 +105,12 @@ CheckedStore::StepOr AgedStore::start(std::vector<Place> places) {
     passage.step = std::move(step).value();
   }
   uint64_t fresh_bytes = 0;
-  for (size_t i = 0; i < places.size(); ++i) {
-    if (grown[i].rows() > 0) grow(mine(*places[i].sequence), std::move(grown[i]));
+  for (size_t i = 0; i < step_slots.size(); ++i) {
+    if (grown[i].rows() > 0) grow(mine(*step_slots[i].sequence), std::move(grown[i]));
     fresh_bytes += fresh[i].bytes();
   }
-  auto step =
-      std::make_unique<AgedStep>(*this, std::move(places), std::move(fresh), std::move(passage));
+  auto step = std::make_unique<AgedStep>(*this, std::move(step_slots), std::move(fresh),
+                                         std::move(passage));
   own_bytes_ += fresh_bytes;  // until the step ends
   return std::unique_ptr<CheckedStep>(std::move(step));
 }

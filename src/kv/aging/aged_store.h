@@ -25,7 +25,7 @@ struct AgedSequence : Sequence {
 
 // The rows that become old if all of a step's are kept, and a step of the inner store that has room
 // for them.
-struct Passage {
+struct AgingMove {
   std::vector<uint32_t> slots;  // of the outer step, where they come from
   std::vector<Slot> old;        // the same, of the inner step
   std::unique_ptr<Step> step;   // null if there are no such rows
@@ -37,7 +37,7 @@ class AgedStore final : public CheckedStore {
   AgedStore(const Setup& setup, std::unique_ptr<RowStore> old)
       : CheckedStore(setup), aging_(*setup.shape.aging), old_(std::move(old)) {}
 
-  std::vector<Piece> map() const override;
+  std::vector<MapEntry> map() const override;
 
  private:
   friend class AgedStep;
@@ -63,25 +63,26 @@ class AgedStore final : public CheckedStore {
     own_bytes_ -= mine(*sequence).recent.bytes();
   }
 
-  StepOr start(std::vector<Place> places) override;
-  uint64_t growth_bytes(std::span<const Place> places) const;
-  uint32_t buffer_rows(const Place& place) const {
-    return buffer_rows(uint64_t{place.sequence->length} + place.fresh);
+  StepOr start(std::vector<StepSlot> step_slots) override;
+  uint64_t growth_bytes(std::span<const StepSlot> step_slots) const;
+  uint32_t buffer_rows(const StepSlot& step_slot) const {
+    return buffer_rows(uint64_t{step_slot.sequence->length} + step_slot.fresh);
   }
   // Of the rows that are seen, the first that is not old.
   uint32_t first_recent_of(const Sequence& sequence) const {
     return std::max(sequence.first, aging_.old_rows(sequence.length));
   }
-  bool grows(const Place& place) const {
-    return buffer_rows(place) > mine(*place.sequence).recent.rows();
+  bool grows(const StepSlot& step_slot) const {
+    return buffer_rows(step_slot) > mine(*step_slot.sequence).recent.rows();
   }
   // Whether the fresh rows have room in the sequence's buffer. Those of a long prompt have not:
   // they get one of their own, which ends with the step.
-  bool fits(const Place& place) const {
-    const uint32_t recent = place.sequence->length - aging_.old_rows(place.sequence->length);
-    return uint64_t{recent} + place.fresh <= buffer_rows(place);
+  bool fits(const StepSlot& step_slot) const {
+    const uint32_t recent =
+        step_slot.sequence->length - aging_.old_rows(step_slot.sequence->length);
+    return uint64_t{recent} + step_slot.fresh <= buffer_rows(step_slot);
   }
-  Passage passage_of(std::span<const Place> places) const;
+  AgingMove passage_of(std::span<const StepSlot> step_slots) const;
   void grow(AgedSequence& sequence, RowBuffer buffer);
 
   // A Shortage if this store's own memory cannot grow by so much; else the inner store may have the

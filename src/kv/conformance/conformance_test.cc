@@ -241,7 +241,7 @@ uint64_t used_by(const Pair& p, SeqId seq) {
   const uint32_t tokens = p.store->length(seq);
   if (!p.shows_rows) return tokens > 0 ? made_slots(p.shape).facts.initial.size_bytes() : 0;
   uint32_t left = 0;
-  for (const Piece& piece : map_of(*p.store))
+  for (const MapEntry& piece : map_of(*p.store))
     if (piece.owner == seq) left += piece.used_tokens;
   return p.forgets ? left * p.shape.token_bytes() : p.shape.used_bytes(tokens);
 }

@@ -23,7 +23,7 @@ INSTANTIATE_TEST_SUITE_P(Registry, Map, testing::ValuesIn(cases()), name_of);
 TEST_P(Map, ASequenceWithoutRowsHoldsNothing) {
   Pair p = {GetParam().spec, shape_of(GetParam(), kShape)};
   p.open();
-  for (const Piece& piece : map_of(*p.store)) {
+  for (const MapEntry& piece : map_of(*p.store)) {
     EXPECT_EQ(piece.bytes, 0u);
     EXPECT_EQ(piece.tokens, 0u);
   }
@@ -36,7 +36,7 @@ TEST_P(Map, TheMapShowsWhatEachSequenceHolds) {
   p.add(b, 7);
   std::map<SeqId, uint64_t> tokens;
   uint64_t bytes = 0;
-  for (const Piece& piece : map_of(*p.store)) {
+  for (const MapEntry& piece : map_of(*p.store)) {
     bytes += piece.bytes;
     tokens[piece.owner] += piece.used_tokens;
     EXPECT_EQ(piece.users, 1u);

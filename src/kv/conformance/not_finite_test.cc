@@ -45,9 +45,9 @@ void add_not_finite(Pair& p, SeqId seq, uint32_t fresh, std::mt19937& random) {
     const size_t row = size_t{shape.kv_heads} * shape.head_dim;
     const auto k = values(fresh * row, random), v = values(fresh * row, random);
     const auto q = values(fresh * row, random), x = values(fresh * row, random);
-    std::vector<uint32_t> places(fresh);
-    std::iota(places.begin(), places.end(), committed);
-    if (step->facets().inputs) step->facets().inputs->inputs(layer, x.data(), places);
+    std::vector<uint32_t> step_slots(fresh);
+    std::iota(step_slots.begin(), step_slots.end(), committed);
+    if (step->facets().inputs) step->facets().inputs->inputs(layer, x.data(), step_slots);
     step->write(layer, k.data(), v.data());
     if (!p.shows_rows) {
       std::vector<float> out(q.size());

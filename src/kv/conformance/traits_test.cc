@@ -202,7 +202,7 @@ TEST_P(TraitsSay, ForgetsWhereASequenceIsLongerThanTheRowsThatItHolds) {
   const SeqId a = p.open();
   for (const uint32_t rows : {100, 1, 100}) p.add(a, rows);
   uint32_t held = 0;
-  for (const Piece& piece : map_of(*p.store)) held += piece.used_tokens;
+  for (const MapEntry& piece : map_of(*p.store)) held += piece.used_tokens;
   EXPECT_EQ(held < p.store->length(a), traits().forgets);
 }
 

@@ -201,16 +201,16 @@ class WindowPlayer {
     const auto length = static_cast<uint32_t>(rows.size());
     const uint32_t first =
         std::max(shape_.first_seen(length), length - std::min(length, most_held_));
-    Rows places(length - first);
-    std::iota(places.begin(), places.end(), first);
-    was_seen += places.size();
+    Rows step_slots(length - first);
+    std::iota(step_slots.begin(), step_slots.end(), first);
+    was_seen += step_slots.size();
     base::Arena scratch;
     kernels::View view;
     for (uint32_t layer = 0; layer < shape_.layers; ++layer)
       for (uint32_t head = 0; head < shape_.kv_heads; ++head) {
         const Query query = {.slot = slot, .layer = layer, .head = head};
         step.view(query, scratch, view);
-        ASSERT_EQ(positions(view), places);
+        ASSERT_EQ(positions(view), step_slots);
         for (const bool is_v : {false, true}) {
           std::vector<std::byte> bytes = expected(rows, first, query, is_v);
           const auto added = bytes_of(shape_, fresh, layer, head, is_v);
@@ -233,7 +233,7 @@ class WindowPlayer {
     ASSERT_LE(usage.used_bytes + usage.cached_bytes, usage.allocated_bytes);
     ASSERT_LE(usage.used_bytes, used);
     ASSERT_EQ(usage.allocated_bytes, budget_->used());
-    for (const Piece& piece : map_of(*store_)) {
+    for (const MapEntry& piece : map_of(*store_)) {
       mapped += piece.bytes;
       ASSERT_LE(piece.used_tokens, piece.tokens);
     }

@@ -111,7 +111,7 @@ class Holdings : Facet {
   virtual uint64_t shrink(uint64_t bytes) = 0;
   // In the order in which they lie, or of their sequences; also while a step is alive. Without one
   // their bytes are all allocated ones.
-  virtual std::vector<Piece> map() const = 0;
+  virtual std::vector<MapEntry> map() const = 0;
 };
 
 // Sequences can be lost: a slower tier failed, or a commit had no memory.

@@ -10,10 +10,11 @@
 
 namespace kvick::kv {
 
-ForgetStep::ForgetStep(ForgetStore& store, std::vector<Place> places, std::vector<RowBuffer> fresh)
-    : CheckedStep(store, std::move(places)), store_(store), fresh_(std::move(fresh)) {
+ForgetStep::ForgetStep(ForgetStore& store, std::vector<StepSlot> step_slots,
+                       std::vector<RowBuffer> fresh)
+    : CheckedStep(store, std::move(step_slots)), store_(store), fresh_(std::move(fresh)) {
   size_t most = 0;  // rows of a slot
-  for (uint32_t slot = 0; slot < this->places().size(); ++slot) {
+  for (uint32_t slot = 0; slot < this->step_slots().size(); ++slot) {
     const ForgetSequence& sequence = this->sequence(slot);
     const uint32_t added = fresh_[slot].rows();
     // Without rotation all of them are read the same way.
@@ -36,7 +37,7 @@ ForgetStep::ForgetStep(ForgetStore& store, std::vector<Place> places, std::vecto
 }
 
 void ForgetStep::write_rows(uint32_t layer, const float* k, const float* v) {
-  write_fresh_rows(store_.setup(), places(), {layer, k, v},
+  write_fresh_rows(store_.setup(), step_slots(), {layer, k, v},
                    [&](uint32_t slot, uint32_t head, bool is_v, uint32_t i) {
                      return fresh_[slot].row(layer, head, is_v, i);
                    });

@@ -79,27 +79,28 @@ void ForgetStore::free_sequence(std::unique_ptr<Sequence> sequence) {
   own_bytes_ -= mine(*sequence).rows.rows() * row_bytes(shape());
 }
 
-CheckedStore::StepOr ForgetStore::start(std::vector<Place> places) {
-  const auto room_of = [&](const Place& place) {
-    const uint32_t length = place.sequence->length;  // some of the fresh rows may not be kept
-    return room_for(rule_.most_held(length, length + place.fresh));
+CheckedStore::StepOr ForgetStore::start(std::vector<StepSlot> step_slots) {
+  const auto room_of = [&](const StepSlot& step_slot) {
+    const uint32_t length = step_slot.sequence->length;  // some of the fresh rows may not be kept
+    return room_for(rule_.most_held(length, length + step_slot.fresh));
   };
   uint64_t bytes = 0;
-  for (const Place& place : places) {
-    const uint32_t room = room_of(place);
-    if (room > mine(*place.sequence).rows.rows()) bytes += room * row_bytes(shape());
-    bytes += place.fresh * shape().token_bytes();
+  for (const StepSlot& step_slot : step_slots) {
+    const uint32_t room = room_of(step_slot);
+    if (room > mine(*step_slot.sequence).rows.rows()) bytes += room * row_bytes(shape());
+    bytes += step_slot.fresh * shape().token_bytes();
   }
-  const std::string what = fmt::format("a step of {} sequences", places.size());
+  const std::string what = fmt::format("a step of {} sequences", step_slots.size());
   if (auto shortage = over_cap(own_bytes_, own_bytes_ + bytes, what)) return *shortage;
   std::vector<RowBuffer> fresh;
-  std::vector<ForgetSequence> grown(places.size());
+  std::vector<ForgetSequence> grown(step_slots.size());
   const uint64_t own = own_bytes_, copied = copied_bytes_;
   try {
-    for (size_t i = 0; i < places.size(); ++i) {
-      fresh.emplace_back(shape(), places[i].fresh);
-      const ForgetSequence& sequence = mine(*places[i].sequence);
-      if (room_of(places[i]) > sequence.rows.rows()) move(sequence, room_of(places[i]), grown[i]);
+    for (size_t i = 0; i < step_slots.size(); ++i) {
+      fresh.emplace_back(shape(), step_slots[i].fresh);
+      const ForgetSequence& sequence = mine(*step_slots[i].sequence);
+      if (room_of(step_slots[i]) > sequence.rows.rows())
+        move(sequence, room_of(step_slots[i]), grown[i]);
     }
   } catch (const std::bad_alloc&) {
     own_bytes_ = own;
@@ -107,15 +108,15 @@ CheckedStore::StepOr ForgetStore::start(std::vector<Place> places) {
     return Shortage{bytes, 0, fmt::format("the system refuses {} more bytes of cache", bytes)};
   }
   uint64_t fresh_bytes = 0;
-  for (size_t i = 0; i < places.size(); ++i) {
+  for (size_t i = 0; i < step_slots.size(); ++i) {
     fresh_bytes += fresh[i].bytes();
     if (grown[i].rows.rows() == 0) continue;
-    ForgetSequence& sequence = mine(*places[i].sequence);
+    ForgetSequence& sequence = mine(*step_slots[i].sequence);
     own_bytes_ -= sequence.rows.rows() * row_bytes(shape());
     sequence.rows = std::move(grown[i].rows);
     sequence.notes = std::move(grown[i].notes);
   }
-  auto step = std::make_unique<ForgetStep>(*this, std::move(places), std::move(fresh));
+  auto step = std::make_unique<ForgetStep>(*this, std::move(step_slots), std::move(fresh));
   own_bytes_ += fresh_bytes;  // until the step ends
   return std::unique_ptr<CheckedStep>(std::move(step));
 }
@@ -131,8 +132,8 @@ Usage ForgetStore::count() const {
   return usage;
 }
 
-std::vector<Piece> ForgetStore::map() const {
-  return piece_each([&](const Sequence& sequence) -> Piece {
+std::vector<MapEntry> ForgetStore::map() const {
+  return piece_each([&](const Sequence& sequence) -> MapEntry {
     const auto& one = static_cast<const ForgetSequence&>(sequence);
     return {.bytes = one.rows.rows() * row_bytes(shape()),
             .used_tokens = one.held,

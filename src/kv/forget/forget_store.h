@@ -57,7 +57,7 @@ class ForgetStore final : public CheckedStore {
  public:
   ForgetStore(const Setup& setup, const ForgetRule& rule) : CheckedStore(setup), rule_(rule) {}
 
-  std::vector<Piece> map() const override;
+  std::vector<MapEntry> map() const override;
 
   static constexpr uint32_t kGrowth = 32;  // rows by which memory grows
   static uint32_t room_for(uint32_t held) { return (held + kGrowth - 1) / kGrowth * kGrowth; }
@@ -76,7 +76,7 @@ class ForgetStore final : public CheckedStore {
   }
   SequenceOr copy_sequence(SeqId id, const Sequence& from) override;
   void free_sequence(std::unique_ptr<Sequence> sequence) override;
-  StepOr start(std::vector<Place> places) override;
+  StepOr start(std::vector<StepSlot> step_slots) override;
   // Into memory of so many rows, which is charged. Throws std::bad_alloc and changes nothing.
   void move(const ForgetSequence& from, uint32_t rows, ForgetSequence& to);
 
@@ -90,7 +90,7 @@ class ForgetStore final : public CheckedStore {
 
 class ForgetStep final : public CheckedStep, public Observer {
  public:
-  ForgetStep(ForgetStore& store, std::vector<Place> places, std::vector<RowBuffer> fresh);
+  ForgetStep(ForgetStore& store, std::vector<StepSlot> step_slots, std::vector<RowBuffer> fresh);
   ~ForgetStep() override { release(); }
   ForgetStep(const ForgetStep&) = delete;
   ForgetStep& operator=(const ForgetStep&) = delete;
@@ -111,7 +111,7 @@ class ForgetStep final : public CheckedStep, public Observer {
   void keep_rows(uint32_t slot, std::span<const uint32_t> kept) override;
 
   ForgetSequence& sequence(uint32_t slot) const {
-    return static_cast<ForgetSequence&>(*places()[slot].sequence);
+    return static_cast<ForgetSequence&>(*step_slots()[slot].sequence);
   }
   const float* rotated(const Query& query, base::Arena& scratch) const;
   float noted(uint32_t slot, float probability) const;

@@ -253,21 +253,21 @@ TEST(Forgetting, ARejectedDraftForgetsNothing) {
       step->view(query_of(0, 1, 0), scratch, view);
       return shown(view, p.twin[a], 1, 0);
     };
-    const auto guess = [&](std::vector<uint32_t> kept) {
+    const auto propose = [&](std::vector<uint32_t> kept) {
       const auto step = p.begin({{a, 30}});
       write_all(*step, kShape, p.fresh);
       p.commit(*step, {.rows = {std::move(kept)}});
     };
     EXPECT_EQ(rows(), p.twin[a]);
-    guess({});
+    propose({});
     EXPECT_EQ(rows(), p.twin[a]);
-    guess({0, 29});
+    propose({0, 29});
     EXPECT_EQ(p.store->length(a), 16u);
     if (std::string(policy).starts_with("scissorhands")) continue;  // has given up at 15
     EXPECT_EQ(rows(), p.twin[a]);
     p.add(a, 4);
     EXPECT_EQ(rows(), p.twin[a]);
-    guess({3});
+    propose({3});
     EXPECT_EQ(rows().size(), 20u);
   }
 }

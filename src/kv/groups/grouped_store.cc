@@ -160,12 +160,12 @@ uint64_t GroupedStore::shrink(uint64_t bytes) {
   return given;
 }
 
-std::vector<Piece> GroupedStore::map() const {
-  std::vector<Piece> pieces;
+std::vector<MapEntry> GroupedStore::map() const {
+  std::vector<MapEntry> pieces;
   for (size_t g = 0; g < stores_.size(); ++g) {
     std::map<SeqId, SeqId> outer;
     for (const auto& [seq, members] : sequences_) outer[members[g]] = seq;
-    for (Piece& piece : map_of(*stores_[g])) {
+    for (MapEntry& piece : map_of(*stores_[g])) {
       if (piece.users > 0) piece.owner = outer.at(piece.owner);
       pieces.push_back(piece);
     }

@@ -41,7 +41,7 @@ class GroupedStore final : public Store, Holdings, Health, RowMover, Buckets {
   void close_all(std::span<const SeqId> members);
 
   uint64_t shrink(uint64_t bytes) override;
-  std::vector<Piece> map() const override;
+  std::vector<MapEntry> map() const override;
   std::string failure(SeqId seq) const override;
   uint32_t spare_rows(SeqId seq) const override;
   // Group after group.

@@ -85,7 +85,7 @@ TEST(BlockPool, EveryRowHasAPlaceOfItsOwn) {
   mixed.k_type = kernels::DType::kQ8;
   mixed.v_type = kernels::DType::kQ4;
   BlockPool blocks = pool(UINT64_MAX, mixed);
-  std::set<std::pair<std::byte*, std::byte*>> places;
+  std::set<std::pair<std::byte*, std::byte*>> step_slots;
   for (int i = 0; i < 3; ++i) {
     const BlockId id = blocks.take().value();
     for (uint32_t layer = 0; layer < mixed.layers; ++layer)
@@ -95,12 +95,12 @@ TEST(BlockPool, EveryRowHasAPlaceOfItsOwn) {
             std::byte* at = blocks.row(id, layer, head, is_v, row);
             EXPECT_EQ(at, blocks.base(layer, head, is_v) +
                               (blocks.first_row(id) + row) * mixed.row_bytes(is_v));
-            places.emplace(at, at + mixed.row_bytes(is_v));
+            step_slots.emplace(at, at + mixed.row_bytes(is_v));
           }
   }
-  EXPECT_EQ(places.size(), 3u * mixed.layers * mixed.kv_heads * 2 * blocks.rows());
+  EXPECT_EQ(step_slots.size(), 3u * mixed.layers * mixed.kv_heads * 2 * blocks.rows());
   const std::byte* last = nullptr;
-  for (const auto& [begin, end] : places) {
+  for (const auto& [begin, end] : step_slots) {
     EXPECT_LE(last, begin);
     last = end;
   }

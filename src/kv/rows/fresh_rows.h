@@ -33,19 +33,19 @@ inline void write_row(const Setup& setup, bool is_v, float inverse, const float*
 // at(slot, head, is_v, i) is where fresh row i of a slot goes; it is called from the threads of the
 // setup's pool. Of a type whose rows go together a slot has whole groups.
 template <class At>
-void write_fresh_rows(const Setup& setup, std::span<const Place> places, const LayerInput& input,
-                      const At& at) {
+void write_fresh_rows(const Setup& setup, std::span<const StepSlot> step_slots,
+                      const LayerInput& input, const At& at) {
   const Shape& shape = setup.shape;
   for (const kernels::DType type : {shape.k_type, shape.v_type})
-    for (const Place& place : places)
-      KVICK_CHECK(place.fresh % kernels::rows_together(type) == 0, "{} rows of type {}",
-                  place.fresh, kernels::dtype_info(type).name);
+    for (const StepSlot& step_slot : step_slots)
+      KVICK_CHECK(step_slot.fresh % kernels::rows_together(type) == 0, "{} rows of type {}",
+                  step_slot.fresh, kernels::dtype_info(type).name);
   // Floats of a token's keys or values.
   const auto token_floats = [&](bool is_v) { return size_t{shape.kv_heads} * shape.dim(is_v); };
   const auto kept = [&](bool is_v) { return shape.kept_dim(is_v) > 0; };
   // A sequence's next row is seldom in a cache, and stores wait for its lines one after the other.
   const auto ask = [&](size_t region) {
-    if (places[region / shape.kv_heads].fresh == 0) return;
+    if (step_slots[region / shape.kv_heads].fresh == 0) return;
     for (const bool is_v : {false, true}) {
       if (!kept(is_v)) continue;
       const std::byte* const row = at(static_cast<uint32_t>(region / shape.kv_heads),
@@ -61,32 +61,33 @@ void write_fresh_rows(const Setup& setup, std::span<const Place> places, const L
       if (region + kAhead < end) ask(region + kAhead);
       const auto slot = static_cast<uint32_t>(region / shape.kv_heads);
       const auto head = static_cast<uint32_t>(region % shape.kv_heads);
-      const Place& place = places[slot];
+      const StepSlot& step_slot = step_slots[slot];
       for (const bool is_v : {false, true}) {
         if (!kept(is_v)) continue;
         const size_t token = token_floats(is_v);
-        const size_t first = place.first * token + size_t{head} * shape.dim(is_v);
+        const size_t first = step_slot.first * token + size_t{head} * shape.dim(is_v);
         const kernels::DType type = is_v ? shape.v_type : shape.k_type;
         const float* const in = (is_v ? input.v : input.k) + first;
         if (kernels::rows_together(type) == 1) {
           const float inverse = inverse_scale(static_scale(setup, input.layer, head, is_v));
-          for (uint32_t i = 0; i < place.fresh; ++i)
+          for (uint32_t i = 0; i < step_slot.fresh; ++i)
             write_row(setup, is_v, inverse, in + i * token, at(slot, head, is_v, i));
           continue;
         }
         std::byte* rows[kernels::kGroupRows];
-        for (uint32_t i = 0; i < place.fresh; i += kernels::kGroupRows) {
+        for (uint32_t i = 0; i < step_slot.fresh; i += kernels::kGroupRows) {
           for (uint32_t r = 0; r < kernels::kGroupRows; ++r) rows[r] = at(slot, head, is_v, i + r);
           setup.compute.store_group(type, in + i * token, token, shape.dim(is_v), rows);
         }
       }
     }
   };
-  const size_t regions = places.size() * shape.kv_heads;
+  const size_t regions = step_slots.size() * shape.kv_heads;
   if (setup.compute.pool == nullptr) return write_all(0, regions, 0);
   // Rows that one thread writes before the others help: so few take no longer than a region.
   constexpr uint64_t kRows = 16;
-  const uint64_t rows_each = (places.back().first + places.back().fresh) / places.size();
+  const uint64_t rows_each =
+      (step_slots.back().first + step_slots.back().fresh) / step_slots.size();
   setup.compute.pool->parallel_for(regions, std::max<uint64_t>(1, kRows / (2 * rows_each)),
                                    write_all);
 }

@@ -51,22 +51,23 @@ void RowStore::read_rows(SeqId seq, uint32_t first, uint32_t count,
     }
 }
 
-RowStep::RowStep(RowStore& store, std::vector<Place> places)
-    : CheckedStep(store, std::move(places)), store_(store) {
-  for (const Place& place : this->places()) {
-    const uint32_t length = place.sequence->length;
+RowStep::RowStep(RowStore& store, std::vector<StepSlot> step_slots)
+    : CheckedStep(store, std::move(step_slots)), store_(store) {
+  for (const StepSlot& step_slot : this->step_slots()) {
+    const uint32_t length = step_slot.sequence->length;
     Runs& runs = runs_.emplace_back();
-    store.add_runs(*place.sequence, place.sequence->first, length, runs.past);
-    store.add_runs(*place.sequence, length, length + place.fresh, runs.fresh);
+    store.add_runs(*step_slot.sequence, step_slot.sequence->first, length, runs.past);
+    store.add_runs(*step_slot.sequence, length, length + step_slot.fresh, runs.fresh);
   }
 }
 
 void RowStep::put(std::span<const std::byte> rows) {
   check_live();
-  KVICK_CHECK(places().size() == 1, "rows of one sequence in a step of {}", places().size());
+  KVICK_CHECK(step_slots().size() == 1, "rows of one sequence in a step of {}",
+              step_slots().size());
   KVICK_CHECK(!was_written(0), "rows are put once");
   const Shape& shape = store_.shape();
-  store_.check_movable(places()[0].fresh, rows.size());
+  store_.check_movable(step_slots()[0].fresh, rows.size());
   const std::byte* from = rows.data();
   for (uint32_t layer = 0; layer < shape.layers; ++layer) {
     use(layer);
@@ -74,8 +75,8 @@ void RowStep::put(std::span<const std::byte> rows) {
       for (const bool is_v : {false, true})
         for (const kernels::Run& run : runs_[0].fresh) {
           const size_t bytes = run.rows * shape.row_bytes(is_v);
-          std::memcpy(fresh_row(0, layer, head, is_v, run.pos - places()[0].sequence->length), from,
-                      bytes);
+          std::memcpy(fresh_row(0, layer, head, is_v, run.pos - step_slots()[0].sequence->length),
+                      from, bytes);
           from += bytes;
         }
     wrote(layer);
@@ -86,7 +87,7 @@ void RowStep::put(std::span<const std::byte> rows) {
 void RowStep::view_rows(const Query& query, base::Arena&, kernels::View& out) {
   const Runs& runs = runs_[query.slot];
   kernels::Segment segment =
-      store_.segment(*places()[query.slot].sequence, query.layer, query.head);
+      store_.segment(*step_slots()[query.slot].sequence, query.layer, query.head);
   out = {};
   segment.runs = runs.past;
   if (!runs.past.empty()) out.past.push_back(segment);

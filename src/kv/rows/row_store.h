@@ -36,7 +36,7 @@ class RowStep : public CheckedStep, public RowSink {
   void put(std::span<const std::byte> rows) final;
 
  protected:
-  RowStep(RowStore& store, std::vector<Place> places);
+  RowStep(RowStore& store, std::vector<StepSlot> step_slots);
 
   // The fresh rows of a layer are about to be written.
   virtual void use(uint32_t layer) = 0;

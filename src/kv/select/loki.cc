@@ -51,9 +51,10 @@ class Loki final : public Selector {
     });
   }
 
-  void choose(const Question& question, base::Arena& scratch, Choice& choice) const override {
-    const Choosing& choosing = question.choosing;
-    const uint32_t rows = choosing.last - choosing.first;
+  void choose(const SelectRequest& question, base::Arena& scratch,
+              SelectedRows& choice) const override {
+    const TopRows& top_rows = question.top_rows;
+    const uint32_t rows = top_rows.last - top_rows.first;
     const std::span<float> weights = scratch.make<float>(rows), scores = scratch.make<float>(rows);
     const std::span<float> low = scratch.make<float>(rank_);
     std::fill(weights.begin(), weights.end(), 0.0F);
@@ -65,14 +66,14 @@ class Loki final : public Selector {
       const float sum = kernels_.exp_row(scores.data(), rows, 1);
       kernels_.axpy(weights.data(), 1 / sum, scores.data(), rows);
     }
-    const auto heaviest = highest(kernels_, weights, choosing.take, scratch);
-    const std::span<uint32_t> chosen = scratch.make<uint32_t>(choosing.take);
-    for (uint32_t i = 0; i < chosen.size(); ++i) chosen[i] = choosing.first + heaviest[i];
+    const auto heaviest = highest(kernels_, weights, top_rows.take, scratch);
+    const std::span<uint32_t> chosen = scratch.make<uint32_t>(top_rows.take);
+    for (uint32_t i = 0; i < chosen.size(); ++i) chosen[i] = top_rows.first + heaviest[i];
     choice.rows = chosen;
   }
 
-  uint64_t choice_bytes(const Choosing& choosing, uint32_t) const override {
-    return (choosing.last - choosing.first) * row_bytes();
+  uint64_t choice_bytes(const TopRows& top_rows, uint32_t) const override {
+    return (top_rows.last - top_rows.first) * row_bytes();
   }
 
  private:
@@ -85,13 +86,14 @@ class Loki final : public Selector {
     for (uint32_t r = 0; r < rank_; ++r)
       low[r] = kernels_.dot(from.data(), basis + size_t{r} * head_dim_, head_dim_);
   }
-  void score(const Question& question, std::span<const float> low, std::span<float> scores) const {
-    for (uint32_t at = question.choosing.first; at < question.choosing.last;) {
+  void score(const SelectRequest& question, std::span<const float> low,
+             std::span<float> scores) const {
+    for (uint32_t at = question.top_rows.first; at < question.top_rows.last;) {
       const uint32_t block = at / kBlockRows;
-      const uint32_t n = std::min(question.choosing.last, (block + 1) * kBlockRows) - at;
+      const uint32_t n = std::min(question.top_rows.last, (block + 1) * kBlockRows) - at;
       kernels_.dot_rows(kType, question.rows.summary(block) + at % kBlockRows * row_bytes(),
                         row_bytes(), n, low.data(), rank_,
-                        scores.data() + (at - question.choosing.first));
+                        scores.data() + (at - question.top_rows.first));
       at += n;
     }
   }

@@ -106,9 +106,10 @@ class Maple final : public Selector {
     });
   }
 
-  void choose(const Question& question, base::Arena& scratch, Choice& choice) const override {
-    const Choosing& choosing = question.choosing;
-    const uint32_t rows = choosing.last - choosing.first;
+  void choose(const SelectRequest& question, base::Arena& scratch,
+              SelectedRows& choice) const override {
+    const TopRows& top_rows = question.top_rows;
+    const uint32_t rows = top_rows.last - top_rows.first;
     const std::span<float> weights = scratch.make<float>(rows);
     std::fill(weights.begin(), weights.end(), 0.0F);
     const size_t most = std::min(kTogether, question.queries.size());
@@ -125,14 +126,14 @@ class Maple final : public Selector {
         kernels_.axpy(weights.data(), 1 / sum, row, rows);
       }
     }
-    const auto heaviest = highest(kernels_, weights, choosing.take, scratch);
-    const std::span<uint32_t> chosen = scratch.make<uint32_t>(choosing.take);
-    for (uint32_t i = 0; i < chosen.size(); ++i) chosen[i] = choosing.first + heaviest[i];
+    const auto heaviest = highest(kernels_, weights, top_rows.take, scratch);
+    const std::span<uint32_t> chosen = scratch.make<uint32_t>(top_rows.take);
+    for (uint32_t i = 0; i < chosen.size(); ++i) chosen[i] = top_rows.first + heaviest[i];
     choice.rows = chosen;
   }
 
-  uint64_t choice_bytes(const Choosing& choosing, uint32_t) const override {
-    return (choosing.last - choosing.first) * keys_.row_bytes();
+  uint64_t choice_bytes(const TopRows& top_rows, uint32_t) const override {
+    return (top_rows.last - top_rows.first) * keys_.row_bytes();
   }
 
  private:
@@ -144,7 +145,7 @@ class Maple final : public Selector {
       std::copy_n(key + r * bytes, bytes, at);
   }
 
-  void low_rank_query(const Question& question, size_t i, std::span<float> out) const {
+  void low_rank_query(const SelectRequest& question, size_t i, std::span<float> out) const {
     const PredictorShape& shape = predictor_->shape;
     const size_t head = question.rows.head * size_t{shape.group()} + i % shape.group();
     if (shape.from_input())
@@ -156,17 +157,17 @@ class Maple final : public Selector {
   }
 
   // Predicted scores of rows [first, last) by n queries, one behind the other in both.
-  void score(const Question& question, std::span<const float> queries, size_t n,
+  void score(const SelectRequest& question, std::span<const float> queries, size_t n,
              std::span<float> scores) const {
     const size_t bytes = kernels::dtype_bytes(keys_.type, 1);
-    const Choosing& choosing = question.choosing;
-    for (uint32_t at = choosing.first; at < choosing.last;) {
+    const TopRows& top_rows = question.top_rows;
+    for (uint32_t at = top_rows.first; at < top_rows.last;) {
       const uint32_t block = at / kBlockRows;
-      const uint32_t rows = std::min(choosing.last, (block + 1) * kBlockRows) - at;
+      const uint32_t rows = std::min(top_rows.last, (block + 1) * kBlockRows) - at;
       kernels_.dot_columns(keys_.type, question.rows.summary(block) + at % kBlockRows * bytes,
                            {.rows = rows, .stride = kBlockRows, .dims = keys_.rank}, queries.data(),
-                           n, scores.data() + (at - choosing.first),
-                           choosing.last - choosing.first);
+                           n, scores.data() + (at - top_rows.first),
+                           top_rows.last - top_rows.first);
       at += rows;
     }
   }

@@ -18,7 +18,7 @@ std::optional<uint32_t> checked_view(uint32_t committed, uint32_t fresh, uint32_
   return static_cast<uint32_t>(check * step % views);
 }
 
-float lost_mass(const kernels::Table& kernels, const Check& check, const Choosing& choosing,
+float lost_mass(const kernels::Table& kernels, const Check& check, const TopRows& top_rows,
                 std::span<const uint32_t> chosen, base::Arena& scratch) {
   const size_t fresh = kernels::rows_of(check.fresh);
   const std::span<float> scores = scratch.make<float>(check.count + fresh);
@@ -32,7 +32,7 @@ float lost_mass(const kernels::Table& kernels, const Check& check, const Choosin
     const double sum = kernels.exp_row(scores.data(), check.count + 1, scale);
     double left = 0;
     auto next = chosen.begin();
-    for (uint32_t row = choosing.first; row < choosing.last; ++row)
+    for (uint32_t row = top_rows.first; row < top_rows.last; ++row)
       if (next != chosen.end() && *next == row)
         ++next;
       else

@@ -32,7 +32,7 @@ struct Check {
 };
 // The probability of rows [first, last) without `chosen`, ascending: 0 to 1, the mean over the
 // queries.
-float lost_mass(const kernels::Table& kernels, const Check& check, const Choosing& choosing,
+float lost_mass(const kernels::Table& kernels, const Check& check, const TopRows& top_rows,
                 std::span<const uint32_t> chosen, base::Arena& scratch);
 
 // One sequence's, which holds its budget against what is lost: raised by a half where the mean is

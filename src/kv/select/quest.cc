@@ -59,7 +59,8 @@ class Quest final : public Selector {
     });
   }
 
-  void choose(const Question& question, base::Arena& scratch, Choice& choice) const override {
+  void choose(const SelectRequest& question, base::Arena& scratch,
+              SelectedRows& choice) const override {
     const uint32_t dims = shape_.head_dim, unit = page();
     const std::span<float> q = scratch.make<float>(2 * size_t{dims});
     std::fill(q.begin(), q.end(), 0.0F);
@@ -68,7 +69,7 @@ class Quest final : public Selector {
         q[i] += std::max(query[i], 0.0F);
         q[dims + i] += std::min(query[i], 0.0F);
       }
-    const uint32_t begin = question.choosing.first / unit, end = question.choosing.last / unit;
+    const uint32_t begin = question.top_rows.first / unit, end = question.top_rows.last / unit;
     const std::span<float> scores = scratch.make<float>(end - begin);
     for (uint32_t at = begin; at < end;) {
       const uint32_t n = std::min(end, (at / kBlockPages + 1) * kBlockPages) - at;
@@ -76,8 +77,8 @@ class Quest final : public Selector {
                         scores.data() + (at - begin));
       at += n;
     }
-    const auto pages = highest(kernels_, scores, question.choosing.take / unit, scratch);
-    const std::span<uint32_t> rows = scratch.make<uint32_t>(question.choosing.take);
+    const auto pages = highest(kernels_, scores, question.top_rows.take / unit, scratch);
+    const std::span<uint32_t> rows = scratch.make<uint32_t>(question.top_rows.take);
     auto row = rows.begin();
     for (const uint32_t page : pages) {
       std::iota(row, row + unit, (begin + page) * unit);
@@ -86,8 +87,8 @@ class Quest final : public Selector {
     choice.rows = rows;
   }
 
-  uint64_t choice_bytes(const Choosing& choosing, uint32_t) const override {
-    return (choosing.last - choosing.first) / page() * page_bytes();
+  uint64_t choice_bytes(const TopRows& top_rows, uint32_t) const override {
+    return (top_rows.last - top_rows.first) / page() * page_bytes();
   }
 
  private:

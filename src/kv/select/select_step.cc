@@ -53,22 +53,23 @@ std::vector<kernels::Run> kept_runs(std::span<const kernels::Run> fresh, uint32_
 }
 
 // All rows of a view: chosen ones, and those that are always read.
-std::span<const uint32_t> all_rows(const Choosing& choosing, std::span<const uint32_t> chosen,
+std::span<const uint32_t> all_rows(const TopRows& top_rows, std::span<const uint32_t> chosen,
                                    uint32_t count, base::Arena& scratch) {
-  const std::span<uint32_t> rows = scratch.make<uint32_t>(choosing.read_rows(count));
-  const auto first = rows.begin() + choosing.first;
+  const std::span<uint32_t> rows = scratch.make<uint32_t>(top_rows.read_rows(count));
+  const auto first = rows.begin() + top_rows.first;
   std::iota(rows.begin(), first, 0);
-  std::iota(std::copy(chosen.begin(), chosen.end(), first), rows.end(), choosing.last);
+  std::iota(std::copy(chosen.begin(), chosen.end(), first), rows.end(), top_rows.last);
   return rows;
 }
 
 }  // namespace
 
-SelectStep::SelectStep(SelectStore& store, std::vector<Place> places, std::unique_ptr<Step> inner)
-    : CheckedStep(store, std::move(places)),
+SelectStep::SelectStep(SelectStore& store, std::vector<StepSlot> step_slots,
+                       std::unique_ptr<Step> inner)
+    : CheckedStep(store, std::move(step_slots)),
       store_(store),
       inner_(std::move(inner)),
-      lost_(this->places().size()) {
+      lost_(this->step_slots().size()) {
   for (std::atomic<float>& lost : lost_) lost = -1;
   if (store_.rows_ == nullptr) fetcher_ = inner_->facets().fetcher;
   if (!store_.selector_->has_side_rows()) return;
@@ -98,15 +99,15 @@ void SelectStep::prefetch(uint32_t layer) {
       const Query query = {.slot = static_cast<uint32_t>(at / heads),
                            .layer = layer,
                            .head = static_cast<uint32_t>(at % heads)};
-      const Choosing choosing = choosing_of(query.slot, layer);
-      if (choosing.all()) continue;
+      const TopRows top_rows = choosing_of(query.slot, layer);
+      if (top_rows.all()) continue;
       scratch.reset();
-      const Choice choice = choose(query, choosing, {}, scratch);
-      const uint32_t count = places()[query.slot].sequence->length;
-      fetcher_->prefetch(query, all_rows(choosing, choice.rows, count, scratch));
+      const SelectedRows choice = choose(query, top_rows, {}, scratch);
+      const uint32_t count = step_slots()[query.slot].sequence->length;
+      fetcher_->prefetch(query, all_rows(top_rows, choice.rows, count, scratch));
     }
   };
-  const size_t count = places().size() * heads;
+  const size_t count = step_slots().size() * heads;
   if (base::ThreadPool* const pool = store_.setup().compute.pool)
     pool->parallel_for(count, 1, work);
   else
@@ -123,33 +124,33 @@ void SelectStep::write_rows(uint32_t layer, const float* k, const float* v) {
   inner_->write(layer, k, v);
 }
 
-Choosing SelectStep::choosing_of(uint32_t slot, uint32_t layer) const {
+TopRows SelectStep::choosing_of(uint32_t slot, uint32_t layer) const {
   const Selection& selection = store_.selector_->selection();
-  const Place& place = places()[slot];
-  if (place.fresh > kMostSelecting || layer < selection.dense_layers) return {};
-  const Meter& meter = static_cast<const SelectSequence&>(*place.sequence).meter;
-  const Choosing choosing = selection.raised(meter.level).of(place.sequence->length);
-  return choosing.all() ? Choosing{} : choosing;
+  const StepSlot& step_slot = step_slots()[slot];
+  if (step_slot.fresh > kMostSelecting || layer < selection.dense_layers) return {};
+  const Meter& meter = static_cast<const SelectSequence&>(*step_slot.sequence).meter;
+  const TopRows top_rows = selection.raised(meter.level).of(step_slot.sequence->length);
+  return top_rows.all() ? TopRows{} : top_rows;
 }
 
 void SelectStep::view_rows(const Query& query, base::Arena& scratch, kernels::View& out) {
-  const Place& place = places()[query.slot];
-  const uint32_t committed = place.sequence->length;
-  const Choosing choosing = choosing_of(query.slot, query.layer);
-  const bool fetched = fetcher_ != nullptr && place.fresh <= kMostSelecting;
+  const StepSlot& step_slot = step_slots()[query.slot];
+  const uint32_t committed = step_slot.sequence->length;
+  const TopRows top_rows = choosing_of(query.slot, query.layer);
+  const bool fetched = fetcher_ != nullptr && step_slot.fresh <= kMostSelecting;
   if (!fetched) inner_->view(query, scratch, out);
-  Choice choice;
+  SelectedRows choice;
   uint64_t bytes = 0;
-  if (!choosing.all()) {
+  if (!top_rows.all()) {
     KVICK_CHECK(query.q != nullptr, "a view without queries of a store whose views depend on them");
-    choice = choose(query, choosing, out, scratch);
-    bytes = store_.selector_->choice_bytes(choosing, committed);
+    choice = choose(query, top_rows, out, scratch);
+    bytes = store_.selector_->choice_bytes(top_rows, committed);
   }
-  if (checks(query)) lost_[query.slot] = lost_of(query, choosing, choice, out, scratch);
+  if (checks(query)) lost_[query.slot] = lost_of(query, top_rows, choice, out, scratch);
   if (fetched)
-    fetcher_->view_some(query, all_rows(choosing, choice.rows, committed, scratch), scratch, out);
-  else if (!choosing.all())
-    narrow(choosing, choice, scratch, out);
+    fetcher_->view_some(query, all_rows(top_rows, choice.rows, committed, scratch), scratch, out);
+  else if (!top_rows.all())
+    narrow(top_rows, choice, scratch, out);
   out.rest = choice.rest;
   out.rest_mass = choice.rest_mass;
   store_.read_bytes_.fetch_add(bytes + view_bytes(out), std::memory_order_relaxed);
@@ -162,48 +163,49 @@ uint64_t SelectStep::view_bytes(const kernels::View& view) const {
 }
 
 // all: the view of all rows, empty if they are in a slower tier.
-Choice SelectStep::choose(const Query& query, const Choosing& choosing, const kernels::View& all,
-                          base::Arena& scratch) const {
-  const Place& place = places()[query.slot];
+SelectedRows SelectStep::choose(const Query& query, const TopRows& top_rows,
+                                const kernels::View& all, base::Arena& scratch) const {
+  const StepSlot& step_slot = step_slots()[query.slot];
   const uint32_t group = store_.setup().select.group;
-  const auto queries = scratch.make<const float*>(size_t{place.fresh} * group);
+  const auto queries = scratch.make<const float*>(size_t{step_slot.fresh} * group);
   for (size_t i = 0; i < queries.size(); ++i)
     queries[i] = query.q == nullptr
                      ? nullptr
                      : query.q + i / group * query.q_stride + i % group * store_.shape().head_dim;
-  Question question = {.rows = store_.rows_of(static_cast<const SelectSequence&>(*place.sequence),
-                                              query.layer, query.head),
-                       .count = place.sequence->length,
-                       .choosing = choosing,
-                       .queries = queries,
-                       .group = group,
-                       .fresh = all.fresh};
+  SelectRequest question = {
+      .rows = store_.rows_of(static_cast<const SelectSequence&>(*step_slot.sequence), query.layer,
+                             query.head),
+      .count = step_slot.sequence->length,
+      .top_rows = top_rows,
+      .queries = queries,
+      .group = group,
+      .fresh = all.fresh};
   if (!all.past.empty()) question.rows.segment = all.past[0];
   if (store_.selector_->has_side_rows()) {
     KVICK_CHECK_EQ(predicted_layer_, query.layer);
-    question.predicted = predicted_.data() + place.first * store_.selector_->predicted_floats();
+    question.predicted = predicted_.data() + step_slot.first * store_.selector_->predicted_floats();
   }
-  Choice choice;
+  SelectedRows choice;
   store_.selector_->choose(question, scratch, choice);
-  KVICK_CHECK_EQ(choice.rows.size(), choosing.take);
+  KVICK_CHECK_EQ(choice.rows.size(), top_rows.take);
   return choice;
 }
 
 bool SelectStep::checks(const Query& query) const {
-  const Place& place = places()[query.slot];
+  const StepSlot& step_slot = step_slots()[query.slot];
   const uint32_t heads = store_.shape().kv_heads;
   const uint32_t dense = store_.selector_->selection().dense_layers;
-  if (fetcher_ != nullptr || place.fresh > kMostSelecting || query.layer < dense) return false;
-  return checked_view(place.sequence->length, place.fresh,
+  if (fetcher_ != nullptr || step_slot.fresh > kMostSelecting || query.layer < dense) return false;
+  return checked_view(step_slot.sequence->length, step_slot.fresh,
                       (store_.shape().layers - dense) * heads) ==
          (query.layer - dense) * heads + query.head;
 }
 
 // Where all rows are read nothing is lost, which counts only if the budget was raised to it.
-float SelectStep::lost_of(const Query& query, const Choosing& choosing, const Choice& choice,
+float SelectStep::lost_of(const Query& query, const TopRows& top_rows, const SelectedRows& choice,
                           const kernels::View& all, base::Arena& scratch) const {
-  const auto& sequence = static_cast<const SelectSequence&>(*places()[query.slot].sequence);
-  if (choosing.all()) return sequence.meter.level > 0 ? 0.0F : -1.0F;
+  const auto& sequence = static_cast<const SelectSequence&>(*step_slots()[query.slot].sequence);
+  if (top_rows.all()) return sequence.meter.level > 0 ? 0.0F : -1.0F;
   const std::span<const float*> queries = scratch.make<const float*>(store_.setup().select.group);
   const uint32_t dims = store_.shape().head_dim;
   for (size_t i = 0; i < queries.size(); ++i) queries[i] = query.q + i * dims;
@@ -213,23 +215,23 @@ float SelectStep::lost_of(const Query& query, const Choosing& choosing, const Ch
                     .count = sequence.length,
                     .queries = queries,
                     .head_dim = dims},
-                   choosing, choice.rows, scratch);
+                   top_rows, choice.rows, scratch);
 }
 
 // Of a view of all rows, those that are read.
-void SelectStep::narrow(const Choosing& choosing, const Choice& choice, base::Arena& scratch,
+void SelectStep::narrow(const TopRows& top_rows, const SelectedRows& choice, base::Arena& scratch,
                         kernels::View& out) const {
   kernels::Segment& past = out.past[0];
   const uint32_t count = kernels::rows_of(past);
-  ChosenRuns runs(past.runs, scratch.make<kernels::Run>(past.runs.size() + choosing.take + 2));
-  runs.add(0, choosing.first);
+  ChosenRuns runs(past.runs, scratch.make<kernels::Run>(past.runs.size() + top_rows.take + 2));
+  runs.add(0, top_rows.first);
   for (auto row = choice.rows.begin(); row != choice.rows.end();) {
     const uint32_t first = *row;
     uint32_t end = first + 1;
     while (++row != choice.rows.end() && *row == end) ++end;
     runs.add(first, end);
   }
-  runs.add(choosing.last, count);
+  runs.add(top_rows.last, count);
   past.runs = runs.runs();
   past.bucket = out.fresh.bucket = {};
 }
@@ -237,13 +239,13 @@ void SelectStep::narrow(const Choosing& choosing, const Choice& choice, base::Ar
 // -- commit --
 
 bool SelectStep::failed(uint32_t slot) const {
-  const auto& sequence = static_cast<const SelectSequence&>(*places()[slot].sequence);
+  const auto& sequence = static_cast<const SelectSequence&>(*step_slots()[slot].sequence);
   return !store_.inner_->failure(sequence.inner).empty();
 }
 
 void SelectStep::keep_all(const Kept& kept) {
   if (fetcher_ != nullptr && store_.summary_.rows > 0 && !store_.selector_->has_side_rows())
-    for (uint32_t slot = 0; slot < places().size(); ++slot) summarise(slot, kept.rows[slot]);
+    for (uint32_t slot = 0; slot < step_slots().size(); ++slot) summarise(slot, kept.rows[slot]);
   inner_->commit(kept);
   CheckedStep::keep_all(kept);
 }
@@ -251,7 +253,7 @@ void SelectStep::keep_all(const Kept& kept) {
 // While the rows are in memory: once the inner store has committed them they may leave it.
 void SelectStep::summarise(uint32_t slot, std::span<const uint32_t> kept) {
   if (kept.empty() || failed(slot)) return;
-  const auto& sequence = static_cast<const SelectSequence&>(*places()[slot].sequence);
+  const auto& sequence = static_cast<const SelectSequence&>(*step_slots()[slot].sequence);
   const uint32_t heads = store_.shape().kv_heads;
   const auto work = [&](size_t begin, size_t end, unsigned) {
     base::Arena scratch;
@@ -279,8 +281,8 @@ void SelectStep::summarise(uint32_t slot, std::span<const uint32_t> kept) {
 }
 
 void SelectStep::keep_side_rows(uint32_t slot, std::span<const uint32_t> kept) {
-  const Place& place = places()[slot];
-  const auto& sequence = static_cast<const SelectSequence&>(*place.sequence);
+  const StepSlot& step_slot = step_slots()[slot];
+  const auto& sequence = static_cast<const SelectSequence&>(*step_slot.sequence);
   const Shape& shape = store_.shape();
   const size_t bytes = side_bytes();
   for (uint32_t layer = 0; layer < shape.layers; ++layer)
@@ -288,7 +290,8 @@ void SelectStep::keep_side_rows(uint32_t slot, std::span<const uint32_t> kept) {
       const RowsOfHead rows = store_.rows_of(sequence, layer, head);
       for (uint32_t i = 0; i < kept.size(); ++i) {
         const uint32_t to = sequence.length + i;
-        const uint64_t from = (layer * tokens() + place.first + kept[i]) * shape.kv_heads + head;
+        const uint64_t from =
+            (layer * tokens() + step_slot.first + kept[i]) * shape.kv_heads + head;
         store_.selector_->keep(rows, to, std::span(side_).subspan(from * bytes, bytes));
       }
     }
@@ -298,7 +301,7 @@ void SelectStep::keep_rows(uint32_t slot, std::span<const uint32_t> kept) {
   if (failed(slot)) return;
   if (store_.selector_->has_side_rows()) keep_side_rows(slot, kept);
   if (!kept.empty()) note_check(slot);
-  places()[slot].sequence->length += static_cast<uint32_t>(kept.size());
+  step_slots()[slot].sequence->length += static_cast<uint32_t>(kept.size());
 }
 
 // By the commit: what a dropped step found is forgotten, as all of it.
@@ -309,7 +312,7 @@ void SelectStep::note_check(uint32_t slot) {
   store_.lost_mass_ += lost;
   const Selection& selection = store_.selector_->selection();
   if (selection.loss == 0) return;
-  auto& sequence = static_cast<SelectSequence&>(*places()[slot].sequence);
+  auto& sequence = static_cast<SelectSequence&>(*step_slots()[slot].sequence);
   const bool more = !selection.raised(sequence.meter.level).of(sequence.length).all();
   sequence.meter.add(lost, selection, more);
 }

@@ -12,7 +12,7 @@ namespace kvick::kv {
 
 class SelectStep final : public CheckedStep, public InputReader, public RowSink {
  public:
-  SelectStep(SelectStore& store, std::vector<Place> places, std::unique_ptr<Step> inner);
+  SelectStep(SelectStore& store, std::vector<StepSlot> step_slots, std::unique_ptr<Step> inner);
 
   StepFacets facets() override {
     return {.inputs = store_.selector_->has_side_rows() ? this : nullptr,
@@ -24,21 +24,21 @@ class SelectStep final : public CheckedStep, public InputReader, public RowSink 
 
  private:
   // Of the slot's queries in one layer; where they read all rows, nothing is chosen from.
-  Choosing choosing_of(uint32_t slot, uint32_t layer) const;
+  TopRows choosing_of(uint32_t slot, uint32_t layer) const;
   void write_rows(uint32_t layer, const float* k, const float* v) override;
   void view_rows(const Query& query, base::Arena& scratch, kernels::View& out) override;
   void keep_all(const Kept& kept) override;
   void keep_rows(uint32_t slot, std::span<const uint32_t> kept) override;
 
-  Choice choose(const Query& query, const Choosing& choosing, const kernels::View& all,
-                base::Arena& scratch) const;
-  void narrow(const Choosing& choosing, const Choice& choice, base::Arena& scratch,
+  SelectedRows choose(const Query& query, const TopRows& top_rows, const kernels::View& all,
+                      base::Arena& scratch) const;
+  void narrow(const TopRows& top_rows, const SelectedRows& choice, base::Arena& scratch,
               kernels::View& out) const;
   uint64_t view_bytes(const kernels::View& view) const;
   // Whether the view is the one of its slot that is checked in this step (meter.h).
   bool checks(const Query& query) const;
   // all: the view of all rows.
-  float lost_of(const Query& query, const Choosing& choosing, const Choice& choice,
+  float lost_of(const Query& query, const TopRows& top_rows, const SelectedRows& choice,
                 const kernels::View& all, base::Arena& scratch) const;
   void note_check(uint32_t slot);
 
@@ -48,7 +48,7 @@ class SelectStep final : public CheckedStep, public InputReader, public RowSink 
   void keep_side_rows(uint32_t slot, std::span<const uint32_t> kept);
   bool failed(uint32_t slot) const;
   size_t side_bytes() const { return store_.summary_.bytes / store_.summary_.rows; }
-  uint64_t tokens() const { return places().back().first + places().back().fresh; }
+  uint64_t tokens() const { return step_slots().back().first + step_slots().back().fresh; }
 
   SelectStore& store_;
   std::unique_ptr<Step> inner_;

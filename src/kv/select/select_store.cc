@@ -21,7 +21,7 @@ Setup setup_of_rows(const Setup& setup, const Selector& selector) {
   rows.tier.asked = [selection, plain = rows](uint32_t committed, uint32_t fresh) {
     if (fresh > kMostSelecting) return kShowsAll;
     ChosenRows chosen = {.rows = committed, .together = selection.unit};
-    if (selection.dense_layers == 0) chosen.choosing = selection.of(committed);
+    if (selection.dense_layers == 0) chosen.top_rows = selection.of(committed);
     return chosen_units(plain, chosen);
   };
   return rows;
@@ -96,16 +96,16 @@ void SelectStore::read_rows(SeqId seq, uint32_t first, uint32_t count,
   inner_->facets().rows->read_rows(mine(find(seq)).inner, first, count, out);
 }
 
-SelectStore::Pending SelectStore::pending(const Place& place) const {
-  const uint32_t length = place.sequence->length;
-  if (keeps_by_commit()) return {length, length + place.fresh};
-  return {mine(*place.sequence).summarised, length};
+SelectStore::Pending SelectStore::pending(const StepSlot& step_slot) const {
+  const uint32_t length = step_slot.sequence->length;
+  if (keeps_by_commit()) return {length, length + step_slot.fresh};
+  return {mine(*step_slot.sequence).summarised, length};
 }
 
-uint32_t SelectStore::needed_blocks(const Place& place) const {
-  const auto [begin, end] = pending(place);
+uint32_t SelectStore::needed_blocks(const StepSlot& step_slot) const {
+  const auto [begin, end] = pending(step_slot);
   if (summary_.rows == 0 || begin == end) return 0;
-  const std::vector<SummaryBlock>& blocks = mine(*place.sequence).summaries;
+  const std::vector<SummaryBlock>& blocks = mine(*step_slot.sequence).summaries;
   const uint32_t then = blocks_for(end), first = begin / summary_.rows;
   const auto have = static_cast<uint32_t>(blocks.size());
   const bool shared = first < have && blocks[first].use_count() > 1;
@@ -122,16 +122,16 @@ SummaryBlock SelectStore::make_block() {
           }};
 }
 
-void SelectStore::install(const Place& place, std::span<SummaryBlock>& made) {
-  SelectSequence& sequence = mine(*place.sequence);
-  uint32_t count = needed_blocks(place);
+void SelectStore::install(const StepSlot& step_slot, std::span<SummaryBlock>& made) {
+  SelectSequence& sequence = mine(*step_slot.sequence);
+  uint32_t count = needed_blocks(step_slot);
   const auto next = [&] {
     SummaryBlock block = std::move(made.front());
     made = made.subspan(1);
     return block;
   };
   if (count == 0) return;
-  const uint32_t first = pending(place).begin / summary_.rows;
+  const uint32_t first = pending(step_slot).begin / summary_.rows;
   if (first < sequence.summaries.size() && sequence.summaries[first].use_count() > 1) {
     SummaryBlock& shared = sequence.summaries[first];
     SummaryBlock own = next();
@@ -152,14 +152,14 @@ std::optional<Shortage> SelectStore::claim(uint64_t own, const std::string& what
   return std::nullopt;
 }
 
-CheckedStore::StepOr SelectStore::start(std::vector<Place> places) {
-  const std::string what = fmt::format("a step of {} sequences", places.size());
+CheckedStore::StepOr SelectStore::start(std::vector<StepSlot> step_slots) {
+  const std::string what = fmt::format("a step of {} sequences", step_slots.size());
   size_t blocks = 0;
   std::vector<Slot> slots;
-  for (const Place& place : places) {
-    const SelectSequence& sequence = mine(*place.sequence);
-    blocks += needed_blocks(place);
-    slots.push_back({.seq = sequence.inner, .fresh = place.fresh, .tokens = place.tokens});
+  for (const StepSlot& step_slot : step_slots) {
+    const SelectSequence& sequence = mine(*step_slot.sequence);
+    blocks += needed_blocks(step_slot);
+    slots.push_back({.seq = sequence.inner, .fresh = step_slot.fresh, .tokens = step_slot.tokens});
   }
   const uint64_t own = blocks * block_bytes();
   if (auto shortage = claim(own, what)) return *shortage;
@@ -175,10 +175,10 @@ CheckedStore::StepOr SelectStore::start(std::vector<Place> places) {
     return shortage_of(now, now + own + step.error().needed_bytes, what).value_or(step.error());
   }
   std::span<SummaryBlock> left = made;
-  for (const Place& place : places) install(place, left);
-  summarise(places);
+  for (const StepSlot& step_slot : step_slots) install(step_slot, left);
+  summarise(step_slots);
   return std::unique_ptr<CheckedStep>(
-      std::make_unique<SelectStep>(*this, std::move(places), std::move(step).value()));
+      std::make_unique<SelectStep>(*this, std::move(step_slots), std::move(step).value()));
 }
 
 RowsOfHead SelectStore::rows_of(const SelectSequence& sequence, uint32_t layer,
@@ -193,12 +193,12 @@ RowsOfHead SelectStore::rows_of(const SelectSequence& sequence, uint32_t layer,
           .offset = at * summary_.bytes};
 }
 
-void SelectStore::summarise(std::span<const Place> places) {
+void SelectStore::summarise(std::span<const StepSlot> step_slots) {
   if (summary_.rows == 0 || keeps_by_commit()) return;
-  std::vector<std::vector<kernels::Run>> runs(places.size());
+  std::vector<std::vector<kernels::Run>> runs(step_slots.size());
   std::vector<size_t> behind;
-  for (size_t i = 0; i < places.size(); ++i) {
-    const SelectSequence& sequence = mine(*places[i].sequence);
+  for (size_t i = 0; i < step_slots.size(); ++i) {
+    const SelectSequence& sequence = mine(*step_slots[i].sequence);
     if (sequence.summarised == sequence.length) continue;
     rows_->add_runs(rows_->sequence(sequence.inner), sequence.summarised, sequence.length, runs[i]);
     behind.push_back(i);
@@ -207,7 +207,7 @@ void SelectStore::summarise(std::span<const Place> places) {
   const auto work = [&](size_t begin, size_t end, unsigned) {
     for (size_t item = begin; item < end; ++item) {
       const size_t i = behind[item / heads], at = item % heads;
-      const SelectSequence& sequence = mine(*places[i].sequence);
+      const SelectSequence& sequence = mine(*step_slots[i].sequence);
       RowsOfHead rows = rows_of(sequence, static_cast<uint32_t>(at / shape().kv_heads),
                                 static_cast<uint32_t>(at % shape().kv_heads));
       rows.segment.runs = runs[i];
@@ -219,7 +219,8 @@ void SelectStore::summarise(std::span<const Place> places) {
     work(0, behind.size() * heads, 0);
   else
     setup().compute.pool->parallel_for(behind.size() * heads, kGrain, work);
-  for (const size_t i : behind) mine(*places[i].sequence).summarised = places[i].sequence->length;
+  for (const size_t i : behind)
+    mine(*step_slots[i].sequence).summarised = step_slots[i].sequence->length;
 }
 
 Usage SelectStore::count() const {
@@ -233,14 +234,14 @@ Usage SelectStore::count() const {
 }
 
 // The rows' pieces, then of each sequence the summaries that none before it has.
-std::vector<Piece> SelectStore::map() const {
+std::vector<MapEntry> SelectStore::map() const {
   std::map<SeqId, SeqId> outer;  // of a sequence of the inner store
-  std::vector<Piece> summaries;
+  std::vector<MapEntry> summaries;
   std::vector<const std::byte*> seen;
   for_each_sequence([&](SeqId id, const Sequence& one) {
     const auto& sequence = static_cast<const SelectSequence&>(one);
     outer[sequence.inner] = id;
-    Piece piece = {.tokens = sequence.length, .users = 1, .owner = id};
+    MapEntry piece = {.tokens = sequence.length, .users = 1, .owner = id};
     for (const SummaryBlock& block : sequence.summaries) {
       if (std::find(seen.begin(), seen.end(), block.get()) != seen.end()) continue;
       seen.push_back(block.get());
@@ -248,8 +249,8 @@ std::vector<Piece> SelectStore::map() const {
     }
     if (piece.bytes > 0) summaries.push_back(piece);
   });
-  std::vector<Piece> pieces = inner_->map();
-  for (Piece& piece : pieces)
+  std::vector<MapEntry> pieces = inner_->map();
+  for (MapEntry& piece : pieces)
     if (piece.users > 0) piece.owner = outer.at(piece.owner);
   pieces.insert(pieces.end(), summaries.begin(), summaries.end());
   return pieces;
@@ -290,9 +291,9 @@ uint64_t slow_bytes(const Setup& rows, const Selector& selector, uint32_t commit
   const Selection& selection = selector.selection();
   const uint64_t dense = std::min(shape.layers, selection.dense_layers);
   const uint64_t unit = tier_unit_bytes(shape, read_tier(*rows.tier.spec).value());
-  const uint64_t all = chosen_units(rows, {.choosing = {}, .rows = committed});
+  const uint64_t all = chosen_units(rows, {.top_rows = {}, .rows = committed});
   const uint64_t some = chosen_units(
-      rows, {.choosing = selection.of(committed), .rows = committed, .together = selection.unit});
+      rows, {.top_rows = selection.of(committed), .rows = committed, .together = selection.unit});
   return unit * shape.kv_heads * (dense * all + (shape.layers - dense) * some);
 }
 
@@ -313,15 +314,15 @@ base::Result<Cost> select_cost(const Setup& setup, const Layout& layout, const S
   cost.fast_bytes =
       saturating_add(cost.fast_bytes,
                      saturating_mul(load.sequences, saturating_mul(blocks, heads * summary.bytes)));
-  const Choosing choosing = selector.selection().of(committed);
+  const TopRows top_rows = selector.selection().of(committed);
   if (cost.slow_read_bytes_per_token > 0)
     cost.slow_read_bytes_per_token =
         saturating_mul(load.sequences, slow_bytes(rows, selector, committed));
-  if (choosing.all()) return cost;
+  if (top_rows.all()) return cost;
   const uint64_t dense = std::min(shape.layers, selector.selection().dense_layers);
   const uint64_t row = shape.row_bytes(false) + shape.row_bytes(true);
-  const uint64_t chosen = (uint64_t{choosing.read_rows(committed)} + 1) * row +
-                          selector.choice_bytes(choosing, committed);
+  const uint64_t chosen = (uint64_t{top_rows.read_rows(committed)} + 1) * row +
+                          selector.choice_bytes(top_rows, committed);
   cost.read_bytes_per_token =
       shape.kv_heads * (dense * load.tokens * row + (shape.layers - dense) * chosen);
   return cost;

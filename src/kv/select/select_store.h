@@ -39,7 +39,7 @@ class SelectStore final : public CheckedStore, public RowMover, public Buckets {
   }
   void read_rows(SeqId seq, uint32_t first, uint32_t count,
                  std::span<std::byte> out) const override;
-  std::vector<Piece> map() const override;
+  std::vector<MapEntry> map() const override;
 
  private:
   friend class SelectStep;
@@ -53,7 +53,7 @@ class SelectStore final : public CheckedStore, public RowMover, public Buckets {
                                           const Owner& owner) override;
   SequenceOr copy_sequence(SeqId id, const Sequence& from) override;
   void free_sequence(std::unique_ptr<Sequence> sequence) override;
-  StepOr start(std::vector<Place> places) override;
+  StepOr start(std::vector<StepSlot> step_slots) override;
 
   size_t block_bytes() const;
   uint32_t blocks_for(uint32_t rows) const;
@@ -62,13 +62,13 @@ class SelectStore final : public CheckedStore, public RowMover, public Buckets {
   struct Pending {
     uint32_t begin, end;
   };
-  Pending pending(const Place& place) const;
+  Pending pending(const StepSlot& step_slot) const;
   // Blocks that these need and that are not there or not the sequence's alone.
-  uint32_t needed_blocks(const Place& place) const;
+  uint32_t needed_blocks(const StepSlot& step_slot) const;
   SummaryBlock make_block();  // throws std::bad_alloc
   // Gives the sequence its blocks, from the front of `made`.
-  void install(const Place& place, std::span<SummaryBlock>& made);
-  void summarise(std::span<const Place> places);
+  void install(const StepSlot& step_slot, std::span<SummaryBlock>& made);
+  void summarise(std::span<const StepSlot> step_slots);
   // Where its summaries are; with the rows' segment, without runs, if it is in place.
   RowsOfHead rows_of(const SelectSequence& sequence, uint32_t layer, uint32_t head) const;
   // As AgedStore's, whose inner store holds a part of the rows.

@@ -21,7 +21,7 @@ Selection selection(const std::string& options) {
 
 TEST(Selection, CountsSinksAndRecentRowsInTheBudget) {
   const Selection s = selection(":budget=20,sinks=4,recent=6");
-  const Choosing at_100 = s.of(100);
+  const TopRows at_100 = s.of(100);
   EXPECT_EQ(at_100.first, 4u);
   EXPECT_EQ(at_100.last, 94u);
   EXPECT_EQ(at_100.take, 10u);
@@ -55,10 +55,10 @@ TEST(Selection, ReadsSinksAndRecentRowsThoughTheyAreMoreThanTheBudget) {
 TEST(Selection, WholeUnitsLieBetweenSinksAndRecentRows) {
   Selection s = selection(":budget=50,sinks=4,recent=6");
   s.unit = 16;
-  const Choosing choosing = s.of(100);
-  EXPECT_EQ(choosing.first, 16u);
-  EXPECT_EQ(choosing.last, 80u);
-  EXPECT_EQ(choosing.take, 0u);  // 36 rows are read anyway: no page is left of 50
+  const TopRows top_rows = s.of(100);
+  EXPECT_EQ(top_rows.first, 16u);
+  EXPECT_EQ(top_rows.last, 80u);
+  EXPECT_EQ(top_rows.take, 0u);  // 36 rows are read anyway: no page is left of 50
   s.rows = 52;
   EXPECT_EQ(s.of(100).take, 16u);
 }
@@ -228,19 +228,20 @@ class Largest final : public Selector {
       }
     }
   }
-  void choose(const Question& question, base::Arena& scratch, Choice& choice) const override {
-    const Choosing& choosing = question.choosing;
-    const auto scores = scratch.make<float>(choosing.last - choosing.first);
-    for (uint32_t row = choosing.first; row < choosing.last; ++row)
-      std::memcpy(&scores[row - choosing.first],
+  void choose(const SelectRequest& question, base::Arena& scratch,
+              SelectedRows& choice) const override {
+    const TopRows& top_rows = question.top_rows;
+    const auto scores = scratch.make<float>(top_rows.last - top_rows.first);
+    for (uint32_t row = top_rows.first; row < top_rows.last; ++row)
+      std::memcpy(&scores[row - top_rows.first],
                   question.rows.summary(row / 8) + row % 8 * sizeof(float), sizeof(float));
-    const auto taken = highest(tried_kernels(), scores, choosing.take, scratch);
+    const auto taken = highest(tried_kernels(), scores, top_rows.take, scratch);
     const auto rows = scratch.make<uint32_t>(taken.size());
-    for (size_t i = 0; i < rows.size(); ++i) rows[i] = choosing.first + taken[i];
+    for (size_t i = 0; i < rows.size(); ++i) rows[i] = top_rows.first + taken[i];
     choice.rows = rows;
   }
-  uint64_t choice_bytes(const Choosing& choosing, uint32_t) const override {
-    return (choosing.last - choosing.first) * sizeof(float);
+  uint64_t choice_bytes(const TopRows& top_rows, uint32_t) const override {
+    return (top_rows.last - top_rows.first) * sizeof(float);
   }
 };
 
@@ -271,18 +272,18 @@ struct SideRows {
 
   void expect(Step& step, SeqId seq, uint32_t slot, uint32_t layer, uint32_t head) {
     const std::vector<float>& values = twin[seq];
-    const Choosing choosing = kTriedSelection.of(static_cast<uint32_t>(values.size()));
+    const TopRows top_rows = kTriedSelection.of(static_cast<uint32_t>(values.size()));
     base::Arena scratch;
     kernels::View view;
     step.view(query_of(slot, layer, head), scratch, view);
     Rows expected, order;
     for (uint32_t row = 0; row < values.size(); ++row)
-      (row < choosing.first || row >= choosing.last ? expected : order).push_back(row);
-    if (layer >= 1 && !choosing.all()) {
+      (row < top_rows.first || row >= top_rows.last ? expected : order).push_back(row);
+    if (layer >= 1 && !top_rows.all()) {
       std::stable_sort(order.begin(), order.end(), [&](Row a, Row b) {
         return head == 0 ? values[a] > values[b] : values[a] < values[b];
       });
-      order.resize(choosing.take);
+      order.resize(top_rows.take);
     }
     expected.insert(expected.end(), order.begin(), order.end());
     std::sort(expected.begin(), expected.end());
@@ -317,7 +318,7 @@ TEST(SideRows, FollowTheirRowsThroughForksDroppedStepsAndPaths) {
     t.step({{a, 6}, {c, 2}}, &path);
     for (int i = 0; i < 9; ++i) t.step({{c, 1}, {a, 1}, {b, 2}});
     uint64_t mapped = 0;
-    for (const Piece& piece : map_of(*t.store)) mapped += piece.bytes;
+    for (const MapEntry& piece : map_of(*t.store)) mapped += piece.bytes;
     EXPECT_EQ(mapped, t.store->usage().allocated_bytes);
     for (const auto& [seq, values] : t.twin) t.store->close(seq);
   }

@@ -67,7 +67,8 @@ class Decoder {
     return step.ok() ? std::move(step).value() : nullptr;
   }
   void enter(Step& step, uint32_t layer) {
-    if (step.facets().inputs) step.facets().inputs->inputs(layer, floats(kDim).data(), places());
+    if (step.facets().inputs)
+      step.facets().inputs->inputs(layer, floats(kDim).data(), step_slots());
   }
   void write(Step& step, uint32_t layer) {
     const size_t n = size_t{kShape.kv_heads} * kShape.head_dim;
@@ -121,7 +122,7 @@ class Decoder {
 
  private:
   // Where fresh tokens are in their texts, as chains.
-  std::vector<uint32_t> places() const {
+  std::vector<uint32_t> step_slots() const {
     std::vector<uint32_t> made;
     for (const Slot& slot : slots_)
       for (uint32_t t = 0; t < slot.fresh; ++t) made.push_back(store_->length(slot.seq) + t);
@@ -232,12 +233,13 @@ TEST(SelectTier, ReadsRowsThatAreForeseenBeforeTheyAreViewed) {
 class Oldest final : public Selector {
  public:
   using Selector::Selector;
-  void choose(const Question& question, base::Arena& scratch, Choice& choice) const override {
-    const std::span<uint32_t> rows = scratch.make<uint32_t>(question.choosing.take);
-    std::iota(rows.begin(), rows.end(), question.choosing.first);
+  void choose(const SelectRequest& question, base::Arena& scratch,
+              SelectedRows& choice) const override {
+    const std::span<uint32_t> rows = scratch.make<uint32_t>(question.top_rows.take);
+    std::iota(rows.begin(), rows.end(), question.top_rows.first);
     choice.rows = rows;
   }
-  uint64_t choice_bytes(const Choosing&, uint32_t) const override { return 0; }
+  uint64_t choice_bytes(const TopRows&, uint32_t) const override { return 0; }
 };
 
 TEST(SelectTier, ATierThatFailsEndsItsSequenceAlone) {

@@ -44,10 +44,10 @@ struct RowsOfHead {
   std::byte* summary(uint32_t block) const { return blocks[block].get() + offset; }
 };
 
-struct Question {
+struct SelectRequest {
   RowsOfHead rows;
   uint32_t count = 0;  // committed rows
-  Choosing choosing;   // 0 < take < last - first, or take = 0
+  TopRows top_rows;    // 0 < take < last - first, or take = 0
   // Every query of the step in this slot and KV head: [head_dim] each, `group` of each token. They
   // read the same rows. Null, each of them, where rows are foreseen from `predicted` alone.
   std::span<const float* const> queries;
@@ -58,8 +58,8 @@ struct Question {
 };
 
 // What choose() answers. Spans lie in the scratch that it was given.
-struct Choice {
-  std::span<const uint32_t> rows;  // question.choosing.take of [first, last), ascending
+struct SelectedRows {
+  std::span<const uint32_t> rows;  // question.top_rows.take of [first, last), ascending
   // kernels::View's: a value for what is left out, and its share of each query's probability.
   const float* rest = nullptr;
   std::span<const float> rest_mass;
@@ -100,11 +100,12 @@ class Selector {
     const uint32_t count = summary().rows;
     std::copy(side.begin(), side.end(), rows.summary(row / count) + row % count * side.size());
   }
-  // Whether choose() looks at committed rows themselves: Question::rows.segment.
+  // Whether choose() looks at committed rows themselves: SelectRequest::rows.segment.
   virtual bool reads_rows() const { return false; }
-  virtual void choose(const Question& question, base::Arena& scratch, Choice& choice) const = 0;
+  virtual void choose(const SelectRequest& question, base::Arena& scratch,
+                      SelectedRows& choice) const = 0;
   // Bytes that choosing reads in one layer and head, of a sequence of so many committed rows.
-  virtual uint64_t choice_bytes(const Choosing& choosing, uint32_t rows) const = 0;
+  virtual uint64_t choice_bytes(const TopRows& top_rows, uint32_t rows) const = 0;
 
  private:
   Selection selection_;

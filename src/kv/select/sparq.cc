@@ -52,29 +52,30 @@ class SparQ final : public Selector {
 
   bool reads_rows() const override { return true; }
 
-  void choose(const Question& question, base::Arena& scratch, Choice& choice) const override {
+  void choose(const SelectRequest& question, base::Arena& scratch,
+              SelectedRows& choice) const override {
     const std::span<float> weight = component_weights(question, scratch);
-    const Choosing& choosing = question.choosing;
-    const std::span<float> total = scratch.make<float>(choosing.last - choosing.first);
+    const TopRows& top_rows = question.top_rows;
+    const std::span<float> total = scratch.make<float>(top_rows.last - top_rows.first);
     std::fill(total.begin(), total.end(), 0.0F);
     const size_t fresh = kernels::rows_of(question.fresh);
     std::vector<std::span<float>> scores;  // of each query: committed rows, then fresh ones
     for (size_t i = 0; i < question.queries.size(); ++i) {
       scores.push_back(scratch.make<float>(question.count + fresh));
       approximate(question, i, weight, scratch, scores[i]);
-      kernels_.add(total.data(), scores[i].data() + choosing.first, total.size());
+      kernels_.add(total.data(), scores[i].data() + top_rows.first, total.size());
     }
-    const auto taken = highest(kernels_, total, choosing.take, scratch);
+    const auto taken = highest(kernels_, total, top_rows.take, scratch);
     const std::span<uint32_t> rows = scratch.make<uint32_t>(taken.size());
-    for (size_t i = 0; i < rows.size(); ++i) rows[i] = choosing.first + taken[i];
+    for (size_t i = 0; i < rows.size(); ++i) rows[i] = top_rows.first + taken[i];
     choice.rows = rows;
-    choice.rest_mass = masses(choosing, rows, scores, scratch);
+    choice.rest_mass = masses(top_rows, rows, scores, scratch);
     choice.rest = mean(question, scratch).data();
   }
 
   // All keys and the mean, see above.
-  uint64_t choice_bytes(const Choosing& choosing, uint32_t) const override {
-    return (choosing.last - choosing.first - choosing.take) * shape_.row_bytes(false) +
+  uint64_t choice_bytes(const TopRows& top_rows, uint32_t) const override {
+    return (top_rows.last - top_rows.first - top_rows.take) * shape_.row_bytes(false) +
            summary().bytes;
   }
 
@@ -83,7 +84,7 @@ class SparQ final : public Selector {
     return {reinterpret_cast<float*>(rows.summary(0)), shape_.head_dim};
   }
 
-  std::span<float> mean(const Question& question, base::Arena& scratch) const {
+  std::span<float> mean(const SelectRequest& question, base::Arena& scratch) const {
     const std::span<float> mean = scratch.make<float>(shape_.head_dim);
     const std::span<const float> sum = sum_of(question.rows);
     for (size_t i = 0; i < mean.size(); ++i) mean[i] = sum[i] / static_cast<float>(question.count);
@@ -91,7 +92,7 @@ class SparQ final : public Selector {
   }
 
   // One for the components that choose, zero for the others.
-  std::span<float> component_weights(const Question& question, base::Arena& scratch) const {
+  std::span<float> component_weights(const SelectRequest& question, base::Arena& scratch) const {
     const std::span<float> sums = scratch.make<float>(shape_.head_dim);
     std::fill(sums.begin(), sums.end(), 0.0F);
     for (const float* query : question.queries)
@@ -103,7 +104,7 @@ class SparQ final : public Selector {
   }
 
   // The approximate probabilities of one query; fresh rows behind its token have none.
-  void approximate(const Question& question, size_t query, std::span<const float> weight,
+  void approximate(const SelectRequest& question, size_t query, std::span<const float> weight,
                    base::Arena& scratch, std::span<float> scores) const {
     const std::span<float> q = scratch.make<float>(shape_.head_dim);
     float kept = 0, all = 0;
@@ -123,13 +124,13 @@ class SparQ final : public Selector {
   }
 
   // What the rows that are read do not have of each query's probability.
-  static std::span<const float> masses(const Choosing& choosing, std::span<const uint32_t> rows,
+  static std::span<const float> masses(const TopRows& top_rows, std::span<const uint32_t> rows,
                                        std::span<const std::span<float>> scores,
                                        base::Arena& scratch) {
     const std::span<float> masses = scratch.make<float>(scores.size());
     for (size_t i = 0; i < scores.size(); ++i) {
       float left = 0;
-      for (uint32_t row = choosing.first; row < choosing.last; ++row) left += scores[i][row];
+      for (uint32_t row = top_rows.first; row < top_rows.last; ++row) left += scores[i][row];
       for (const uint32_t row : rows) left -= scores[i][row];
       masses[i] = std::clamp(left, 0.0F, 1.0F);
     }

@@ -25,8 +25,8 @@ class BoundedStore final : public CheckedStore {
   explicit BoundedStore(const Setup& setup) : CheckedStore(setup), workers_(setup.compute.pool) {}
 
   // There is room for any number of tokens.
-  std::vector<Piece> map() const override {
-    return piece_each([&](const Sequence& of) -> Piece {
+  std::vector<MapEntry> map() const override {
+    return piece_each([&](const Sequence& of) -> MapEntry {
       const auto& sequence = static_cast<const SlotSequence&>(of);
       return {.bytes = sequence.values != nullptr ? slots_bytes(setup()) : 0,
               .used_tokens = sequence.length,
@@ -44,7 +44,7 @@ class BoundedStore final : public CheckedStore {
   void free_sequence(std::unique_ptr<Sequence> sequence) override {
     if (cast(*sequence).values != nullptr) allocated_bytes_ -= slots_bytes(setup());
   }
-  StepOr start(std::vector<Place> places) override;
+  StepOr start(std::vector<StepSlot> step_slots) override;
   uint64_t held_bytes() const override { return allocated_bytes_; }
   Usage count() const override;
   RowBlock first_values() const;
@@ -85,24 +85,24 @@ CheckedStore::SequenceOr BoundedStore::copy_sequence(SeqId id, const Sequence& f
   return std::unique_ptr<Sequence>(std::move(copy));
 }
 
-CheckedStore::StepOr BoundedStore::start(std::vector<Place> places) {
+CheckedStore::StepOr BoundedStore::start(std::vector<StepSlot> step_slots) {
   const uint64_t bytes = slots_bytes(setup());
   uint64_t then = allocated_bytes_;
-  for (const Place& place : places)
-    if (cast(*place.sequence).values == nullptr) then += bytes;
-  const std::string what = fmt::format("a step of {} sequences", places.size());
+  for (const StepSlot& step_slot : step_slots)
+    if (cast(*step_slot.sequence).values == nullptr) then += bytes;
+  const std::string what = fmt::format("a step of {} sequences", step_slots.size());
   if (auto shortage = over_cap(allocated_bytes_, then, what)) return *shortage;
-  const uint64_t rows = (places.back().first + places.back().fresh) * shape().token_bytes();
+  const uint64_t rows = (step_slots.back().first + step_slots.back().fresh) * shape().token_bytes();
   const uint64_t needed = then - allocated_bytes_ + rows;
   try {
-    for (const Place& place : places) {
-      SlotSequence& sequence = cast(*place.sequence);
+    for (const StepSlot& step_slot : step_slots) {
+      SlotSequence& sequence = cast(*step_slot.sequence);
       if (sequence.values != nullptr) continue;
       sequence.values = first_values();
       allocated_bytes_ += bytes;
     }
     return std::unique_ptr<CheckedStep>(
-        std::make_unique<BoundedStep>(*this, std::move(places), setup(), workers_));
+        std::make_unique<BoundedStep>(*this, std::move(step_slots), setup(), workers_));
   } catch (const std::bad_alloc&) {
     return refused(needed);
   }

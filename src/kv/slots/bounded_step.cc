@@ -29,23 +29,23 @@ void Workers::for_each(size_t count, base::FunctionRef<void(size_t i, base::Aren
   pool_->parallel_for(count, 1, part);
 }
 
-BoundedStep::BoundedStep(CheckedStore& store, std::vector<Place> places, const Setup& setup,
+BoundedStep::BoundedStep(CheckedStore& store, std::vector<StepSlot> step_slots, const Setup& setup,
                          Workers& workers)
-    : CheckedStep(store, std::move(places)), setup_(setup), workers_(workers) {
-  tokens_ = this->places().back().first + this->places().back().fresh;
+    : CheckedStep(store, std::move(step_slots)), setup_(setup), workers_(workers) {
+  tokens_ = this->step_slots().back().first + this->step_slots().back().fresh;
   rows_ = std::make_unique_for_overwrite<float[]>(shape().layers * 2 * layer_floats());
   was_read_.resize(shape().layers);
   gates_.resize(shape().layers);
   carried_.resize(shape().layers);
-  for (const Place& place : this->places()) {
+  for (const StepSlot& step_slot : this->step_slots()) {
     few_first_.push_back(few_tokens_);
-    if (place.fresh <= kFewTokens) few_tokens_ += place.fresh;
+    if (step_slot.fresh <= kFewTokens) few_tokens_ += step_slot.fresh;
   }
   const size_t heads = size_t{shape().layers} * shape().kv_heads;
   few_ = std::make_unique_for_overwrite<float[]>(heads * few_tokens_ * few_floats());
 }
 
-bool BoundedStep::few(uint32_t slot) const { return places()[slot].fresh <= kFewTokens; }
+bool BoundedStep::few(uint32_t slot) const { return step_slots()[slot].fresh <= kFewTokens; }
 
 uint32_t BoundedStep::most_tokens(uint32_t group) const {
   const uint64_t fit = kScoreFloats / (uint64_t{stride()} * (1 + group));
@@ -71,7 +71,7 @@ void BoundedStep::carry(uint32_t layer, const float* x) {
 
 const float* BoundedStep::carried(uint32_t layer, uint32_t slot) const {
   check_layer(layer);
-  KVICK_CHECK(slot < places().size(), "slot {} of {}", slot, places().size());
+  KVICK_CHECK(slot < step_slots().size(), "slot {} of {}", slot, step_slots().size());
   KVICK_CHECK(slots().carried > 0, "a model of these slots carries nothing");
   return last_carried(layer, slot);
 }
@@ -86,8 +86,8 @@ void BoundedStep::view_rows(const Query&, base::Arena&, kernels::View&) {
   KVICK_CHECK(false, "view() of a strategy that keeps slots: read() them");
 }
 
-BoundedStep::Desk BoundedStep::make_desk(const Where& at, uint32_t tokens, uint32_t group,
-                                         base::Arena& scratch) const {
+BoundedStep::WorkSpace BoundedStep::make_desk(const Where& at, uint32_t tokens, uint32_t group,
+                                              base::Arena& scratch) const {
   const size_t queries = size_t{tokens} * group, rows = tokens + queries;
   return {.x = scratch.make<float>(rows * keys(at).inputs).data(),
           .scores = scratch.make<float>(rows * stride()).data(),
@@ -98,12 +98,12 @@ BoundedStep::Desk BoundedStep::make_desk(const Where& at, uint32_t tokens, uint3
 // Fills a desk for these rows and, if queries.group is not 0, their queries: one pass over the
 // keys.
 void BoundedStep::weigh(const Where& at, const Rows& rows, const SlotQueries& queries,
-                        const Desk& desk) const {
+                        const WorkSpace& work) const {
   const kernels::Table& kernels = this->kernels();
   const uint32_t dim = shape().head_dim, inputs = keys(at).inputs, n = rows.count;
   const uint32_t asking = n * queries.group;
   const auto put = [&](uint32_t i, const float* from) {
-    float* to = desk.x + size_t{i} * inputs;
+    float* to = work.x + size_t{i} * inputs;
     std::fill(std::copy_n(from, dim, to), to + inputs, 0.0F);
   };
   for (uint32_t t = 0; t < n; ++t) {
@@ -112,30 +112,30 @@ void BoundedStep::weigh(const Where& at, const Rows& rows, const SlotQueries& qu
       put(n + t * queries.group + g, query(at, queries, rows.first + t) + size_t{g} * dim);
   }
   const kernels::Activations x = {
-      .tokens = n + asking, .inputs = inputs, .x = desk.x, .q = {}, .scale = {}, .sums = {}};
-  kernels.matmul(keys(at), x, desk.scores, stride(), 0, keys(at).panels());
+      .tokens = n + asking, .inputs = inputs, .x = work.x, .q = {}, .scale = {}, .sums = {}};
+  kernels.matmul(keys(at), x, work.scores, stride(), 0, keys(at).panels());
   const auto sum = [&](uint32_t i) {
-    return kernels.exp_row(desk.scores + size_t{i} * stride(), slots().slots, slots().scale);
+    return kernels.exp_row(work.scores + size_t{i} * stride(), slots().slots, slots().scale);
   };
   for (uint32_t t = 0; t < n; ++t) {
     const float inverse = 1 / sum(t);
     const float* v = row(at, true, rows.first + t);
-    for (uint32_t d = 0; d < dim; ++d) desk.adds[size_t{t} * dim + d] = v[d] * inverse;
+    for (uint32_t d = 0; d < dim; ++d) work.adds[size_t{t} * dim + d] = v[d] * inverse;
   }
-  for (uint32_t i = 0; i < asking; ++i) desk.inverse[i] = 1 / sum(n + i);
+  for (uint32_t i = 0; i < asking; ++i) work.inverse[i] = 1 / sum(n + i);
 }
 
 // Adds these rows, which are the desk's first ones, in order.
 kernels::MemoryWalk BoundedStep::walk_of(const Where& at, const Rows& rows,
-                                         const Desk& desk) const {
+                                         const WorkSpace& work) const {
   return {.slots = slots().slots,
           .head_dim = shape().head_dim,
           .tokens = rows.count,
           .first_read = rows.count,
           .stride = stride(),
           .from = values(at),
-          .weights = desk.scores,
-          .adds = desk.adds,
+          .weights = work.scores,
+          .adds = work.adds,
           .gates = gates_of(at, rows.first)};
 }
 
@@ -148,44 +148,44 @@ void BoundedStep::divide(const kernels::MemoryWalk& walk, const float* inverse) 
     }
 }
 
-void BoundedStep::keep_few(const Where& at, const Desk& desk) {
-  const size_t fresh = places()[at.slot].fresh;
-  std::copy_n(desk.scores, fresh * stride(), few_weights(at));
-  std::copy_n(desk.adds, fresh * shape().head_dim, few_adds(at));
+void BoundedStep::keep_few(const Where& at, const WorkSpace& work) {
+  const size_t fresh = step_slots()[at.slot].fresh;
+  std::copy_n(work.scores, fresh * stride(), few_weights(at));
+  std::copy_n(work.adds, fresh * shape().head_dim, few_adds(at));
 }
 
 void BoundedStep::read_chain(const Where& at, const SlotQueries& queries, base::Arena& scratch) {
-  const uint32_t fresh = places()[at.slot].fresh;
+  const uint32_t fresh = step_slots()[at.slot].fresh;
   const uint32_t most = std::min(fresh, most_tokens(queries.group));
-  const Desk desk = make_desk(at, most, queries.group, scratch);
+  const WorkSpace work = make_desk(at, most, queries.group, scratch);
   // What the values become while tokens are read that do not fit one walk.
   float* now = fresh > most ? scratch.make<float>(head_floats()).data() : nullptr;
   for (uint32_t first = 0; first < fresh; first += most) {
     const uint32_t n = std::min(most, fresh - first);
-    weigh(at, {first, n}, queries, desk);
-    kernels::MemoryWalk walk = walk_of(at, {first, n}, desk);
+    weigh(at, {first, n}, queries, work);
+    kernels::MemoryWalk walk = walk_of(at, {first, n}, work);
     walk.from = first == 0 ? walk.from : now;
     walk.to = first + n < fresh ? now : nullptr;
     walk.first_read = 0;
     walk.group = queries.group;
-    walk.probs = desk.scores + size_t{n} * stride();
+    walk.probs = work.scores + size_t{n} * stride();
     walk.out = queries.out + out_place(at, queries, first);
     walk.out_stride = size_t{shape().kv_heads} * queries.group * shape().head_dim;
     kernels().walk_memory(walk);
-    divide(walk, desk.inverse);
+    divide(walk, work.inverse);
   }
-  if (few(at.slot)) keep_few(at, desk);
+  if (few(at.slot)) keep_few(at, work);
 }
 
 // Each token after those on its path only: a walk of its own, over copies of their weights.
 void BoundedStep::read_tree(const Where& at, const SlotQueries& queries, base::Arena& scratch) {
-  const uint32_t fresh = places()[at.slot].fresh, dim = shape().head_dim;
-  const Desk desk = make_desk(at, fresh, queries.group, scratch);
-  weigh(at, {0, fresh}, queries, desk);
-  Desk path = {.x = nullptr,
-               .scores = scratch.make<float>(size_t{fresh} * stride()).data(),
-               .adds = scratch.make<float>(size_t{fresh} * dim).data(),
-               .inverse = nullptr};
+  const uint32_t fresh = step_slots()[at.slot].fresh, dim = shape().head_dim;
+  const WorkSpace work = make_desk(at, fresh, queries.group, scratch);
+  weigh(at, {0, fresh}, queries, work);
+  WorkSpace path = {.x = nullptr,
+                    .scores = scratch.make<float>(size_t{fresh} * stride()).data(),
+                    .adds = scratch.make<float>(size_t{fresh} * dim).data(),
+                    .inverse = nullptr};
   const float* const gates = gates_of(at, 0);
   float* path_gates = gates != nullptr ? scratch.make<float>(fresh).data() : nullptr;
   for (uint32_t t = 0; t < fresh; ++t) {
@@ -193,20 +193,20 @@ void BoundedStep::read_tree(const Where& at, const SlotQueries& queries, base::A
     KVICK_CHECK(!rows.empty() && rows.back() == t, "a path of {} tokens that does not end at {}",
                 rows.size(), t);
     for (size_t i = 0; i < rows.size(); ++i) {
-      std::copy_n(desk.scores + size_t{rows[i]} * stride(), stride(), path.scores + i * stride());
-      std::copy_n(desk.adds + size_t{rows[i]} * dim, dim, path.adds + i * dim);
+      std::copy_n(work.scores + size_t{rows[i]} * stride(), stride(), path.scores + i * stride());
+      std::copy_n(work.adds + size_t{rows[i]} * dim, dim, path.adds + i * dim);
       if (gates != nullptr) path_gates[i] = gates[rows[i]];
     }
     kernels::MemoryWalk walk = walk_of(at, {0, static_cast<uint32_t>(rows.size())}, path);
     walk.gates = path_gates;
     walk.first_read = walk.tokens - 1;
     walk.group = queries.group;
-    walk.probs = desk.scores + (fresh + size_t{t} * queries.group) * stride();
+    walk.probs = work.scores + (fresh + size_t{t} * queries.group) * stride();
     walk.out = queries.out + out_place(at, queries, t);
     kernels().walk_memory(walk);
-    divide(walk, desk.inverse + size_t{t} * queries.group);
+    divide(walk, work.inverse + size_t{t} * queries.group);
   }
-  if (few(at.slot)) keep_few(at, desk);
+  if (few(at.slot)) keep_few(at, work);
 }
 
 void BoundedStep::read(uint32_t layer, const SlotQueries& queries) {
@@ -214,10 +214,10 @@ void BoundedStep::read(uint32_t layer, const SlotQueries& queries) {
   KVICK_CHECK(was_written(layer), "layer {} is read before it is written", layer);
   KVICK_CHECK(!was_read_[layer], "layer {} is read twice", layer);
   KVICK_CHECK(queries.group > 0, "{} queries a token", queries.group);
-  KVICK_CHECK(queries.paths.empty() || queries.paths.size() == places().size(),
-              "paths of {} slots in a batch of {}", queries.paths.size(), places().size());
+  KVICK_CHECK(queries.paths.empty() || queries.paths.size() == step_slots().size(),
+              "paths of {} slots in a batch of {}", queries.paths.size(), step_slots().size());
   const uint32_t heads = shape().kv_heads;
-  workers_.for_each(places().size() * heads, [&](size_t i, base::Arena& scratch) {
+  workers_.for_each(step_slots().size() * heads, [&](size_t i, base::Arena& scratch) {
     const Where at = {layer, static_cast<uint32_t>(i / heads), static_cast<uint32_t>(i % heads)};
     if (queries.paths.empty() || queries.paths[at.slot] == nullptr)
       read_chain(at, queries, scratch);
@@ -229,8 +229,8 @@ void BoundedStep::read(uint32_t layer, const SlotQueries& queries) {
 
 // Adds rows to the values for good.
 void BoundedStep::absorb(const Where& at, const Rows& rows, base::Arena& scratch) {
-  const auto add = [&](const Rows& some, const Desk& desk) {
-    kernels::MemoryWalk walk = walk_of(at, some, desk);
+  const auto add = [&](const Rows& some, const WorkSpace& work) {
+    kernels::MemoryWalk walk = walk_of(at, some, work);
     walk.to = values(at);
     kernels().walk_memory(walk);
   };
@@ -240,12 +240,12 @@ void BoundedStep::absorb(const Where& at, const Rows& rows, base::Arena& scratch
                       .adds = few_adds(at) + size_t{rows.first} * shape().head_dim,
                       .inverse = nullptr});
   const uint32_t most = std::min(rows.count, most_tokens(0));
-  const Desk desk = make_desk(at, most, 0, scratch);
+  const WorkSpace work = make_desk(at, most, 0, scratch);
   for (uint32_t first = 0; first < rows.count; first += most) {
     const uint32_t n = std::min(most, rows.count - first);
     const Rows some = {rows.first + first, n};
-    weigh(at, some, {}, desk);
-    add(some, desk);
+    weigh(at, some, {}, work);
+    add(some, work);
   }
 }
 
@@ -256,7 +256,7 @@ void BoundedStep::carry_on(uint32_t layer, uint32_t slot, uint32_t row) {
   if (of_layer == nullptr)
     std::fill_n(last_carried(layer, slot), floats, 0.0F);
   else
-    std::copy_n(of_layer + (places()[slot].first + row) * floats, floats,
+    std::copy_n(of_layer + (step_slots()[slot].first + row) * floats, floats,
                 last_carried(layer, slot));
 }
 
@@ -273,7 +273,7 @@ void BoundedStep::keep_rows(uint32_t slot, std::span<const uint32_t> rows) {
   });
   for (uint32_t layer = 0; layer < shape().layers && !rows.empty(); ++layer)
     carry_on(layer, slot, rows.back());
-  places()[slot].sequence->length += static_cast<uint32_t>(rows.size());
+  step_slots()[slot].sequence->length += static_cast<uint32_t>(rows.size());
 }
 
 }  // namespace kvick::kv

@@ -29,7 +29,8 @@ class Workers {
 // Sequences are SlotSequences that have their values.
 class BoundedStep final : public CheckedStep, public SlotReader {
  public:
-  BoundedStep(CheckedStore& store, std::vector<Place> places, const Setup& setup, Workers& workers);
+  BoundedStep(CheckedStore& store, std::vector<StepSlot> step_slots, const Setup& setup,
+              Workers& workers);
 
   StepFacets facets() override { return {.slots = this}; }
   void gates(uint32_t layer, const float* gates) override;
@@ -47,7 +48,7 @@ class BoundedStep final : public CheckedStep, public SlotReader {
   };
 
   // Work space for some tokens of one (sequence, layer, KV head).
-  struct Desk {
+  struct WorkSpace {
     float* x;        // [tokens + queries][inputs of the keys]
     float* scores;   // [tokens + queries][stride]: e^logit of the tokens' writes, then of their
                      // queries
@@ -69,19 +70,19 @@ class BoundedStep final : public CheckedStep, public SlotReader {
     return slots().keys[size_t{at.layer} * shape().kv_heads + at.head];
   }
   float* values(const Where& at) const {
-    const auto& sequence = static_cast<SlotSequence&>(*places()[at.slot].sequence);
+    const auto& sequence = static_cast<SlotSequence&>(*step_slots()[at.slot].sequence);
     return reinterpret_cast<float*>(sequence.values.get()) +
            (size_t{at.layer} * shape().kv_heads + at.head) * head_floats();
   }
   float* last_carried(uint32_t layer, uint32_t slot) const {
-    const auto& sequence = static_cast<SlotSequence&>(*places()[slot].sequence);
+    const auto& sequence = static_cast<SlotSequence&>(*step_slots()[slot].sequence);
     return reinterpret_cast<float*>(sequence.values.get()) +
            size_t{shape().layers} * shape().kv_heads * head_floats() +
            size_t{layer} * slots().carried;
   }
   // A fresh row as it was written.
   const float* row(const Where& at, bool is_v, uint32_t token) const {
-    const size_t first = (places()[at.slot].first + token) * shape().kv_heads + at.head;
+    const size_t first = (step_slots()[at.slot].first + token) * shape().kv_heads + at.head;
     return rows_.get() + (size_t{at.layer} * 2 + (is_v ? 1 : 0)) * layer_floats() +
            first * shape().head_dim;
   }
@@ -89,7 +90,7 @@ class BoundedStep final : public CheckedStep, public SlotReader {
   const float* gates_of(const Where& at, uint32_t token) const {
     const float* of_layer = gates_[at.layer].get();
     return of_layer == nullptr ? nullptr
-                               : of_layer + at.head * tokens_ + places()[at.slot].first + token;
+                               : of_layer + at.head * tokens_ + step_slots()[at.slot].first + token;
   }
   // Where a slot of few tokens keeps their weights, then what is added: [fresh][stride],
   // [fresh][head_dim].
@@ -100,7 +101,7 @@ class BoundedStep final : public CheckedStep, public SlotReader {
     return few_.get() + (head * few_tokens_ + few_first_[at.slot]) * few_floats();
   }
   float* few_adds(const Where& at) const {
-    return few_weights(at) + size_t{places()[at.slot].fresh} * stride();
+    return few_weights(at) + size_t{step_slots()[at.slot].fresh} * stride();
   }
   uint32_t most_tokens(uint32_t group) const;
 
@@ -108,13 +109,14 @@ class BoundedStep final : public CheckedStep, public SlotReader {
   void view_rows(const Query& query, base::Arena& scratch, kernels::View& out) override;
   void keep_rows(uint32_t slot, std::span<const uint32_t> rows) override;
 
-  Desk make_desk(const Where& at, uint32_t tokens, uint32_t group, base::Arena& scratch) const;
-  void weigh(const Where& at, const Rows& rows, const SlotQueries& queries, const Desk& desk) const;
-  kernels::MemoryWalk walk_of(const Where& at, const Rows& rows, const Desk& desk) const;
+  WorkSpace make_desk(const Where& at, uint32_t tokens, uint32_t group, base::Arena& scratch) const;
+  void weigh(const Where& at, const Rows& rows, const SlotQueries& queries,
+             const WorkSpace& work) const;
+  kernels::MemoryWalk walk_of(const Where& at, const Rows& rows, const WorkSpace& work) const;
   void read_chain(const Where& at, const SlotQueries& queries, base::Arena& scratch);
   void read_tree(const Where& at, const SlotQueries& queries, base::Arena& scratch);
   void divide(const kernels::MemoryWalk& walk, const float* inverse) const;
-  void keep_few(const Where& at, const Desk& desk);
+  void keep_few(const Where& at, const WorkSpace& work);
   void carry_on(uint32_t layer, uint32_t slot, uint32_t row);
   void absorb(const Where& at, const Rows& rows, base::Arena& scratch);
 
@@ -122,7 +124,7 @@ class BoundedStep final : public CheckedStep, public SlotReader {
     return queries.q + out_place(at, queries, token);
   }
   size_t out_place(const Where& at, const SlotQueries& queries, uint32_t token) const {
-    const size_t head = (places()[at.slot].first + token) * shape().kv_heads + at.head;
+    const size_t head = (step_slots()[at.slot].first + token) * shape().kv_heads + at.head;
     return head * queries.group * shape().head_dim;
   }
 

@@ -11,8 +11,9 @@ namespace kvick::kv {
 class StateStep final : public CheckedStep, public StateKeeper {
  public:
   // after: per slot the states after its rows, or after the last alone (Slot::whole).
-  StateStep(StateStore& store, std::vector<Place> places, std::vector<std::vector<RowBlock>> after)
-      : CheckedStep(store, std::move(places)), store_(store), after_(std::move(after)) {}
+  StateStep(StateStore& store, std::vector<StepSlot> step_slots,
+            std::vector<std::vector<RowBlock>> after)
+      : CheckedStep(store, std::move(step_slots)), store_(store), after_(std::move(after)) {}
   ~StateStep() override { release(); }
   StateStep(const StateStep&) = delete;
   StateStep& operator=(const StateStep&) = delete;
@@ -21,12 +22,13 @@ class StateStep final : public CheckedStep, public StateKeeper {
 
   std::span<const std::byte> state(uint32_t layer, uint32_t slot) const override {
     check_layer(layer);
-    return {StateStore::mine(*places()[slot].sequence).state.get() + layer * store_.state_bytes_,
-            store_.state_bytes_};
+    return {
+        StateStore::mine(*step_slots()[slot].sequence).state.get() + layer * store_.state_bytes_,
+        store_.state_bytes_};
   }
   std::span<std::byte> state_after(uint32_t layer, uint32_t slot, uint32_t row) override {
     check_layer(layer);
-    KVICK_CHECK(row < places()[slot].fresh, "row {} of {}", row, places()[slot].fresh);
+    KVICK_CHECK(row < step_slots()[slot].fresh, "row {} of {}", row, step_slots()[slot].fresh);
     const std::optional<size_t> at = index(slot, row);
     if (!at) return {};
     return {after_[slot][*at].get() + layer * store_.state_bytes_, store_.state_bytes_};
@@ -34,8 +36,8 @@ class StateStep final : public CheckedStep, public StateKeeper {
 
  private:
   std::optional<size_t> index(uint32_t slot, uint32_t row) const {
-    if (after_[slot].size() == places()[slot].fresh) return row;
-    return row + 1 == places()[slot].fresh ? std::optional<size_t>(0) : std::nullopt;
+    if (after_[slot].size() == step_slots()[slot].fresh) return row;
+    return row + 1 == step_slots()[slot].fresh ? std::optional<size_t>(0) : std::nullopt;
   }
   void write_rows(uint32_t layer, const float* k, const float* v) override {
     KVICK_CHECK(k == nullptr && v == nullptr, "rows of layer {}, which keeps a state", layer);
@@ -49,15 +51,15 @@ class StateStep final : public CheckedStep, public StateKeeper {
   }
   void keep_rows(uint32_t slot, std::span<const uint32_t> kept) override {
     if (kept.empty()) return;
-    const Place& place = places()[slot];
+    const StepSlot& step_slot = step_slots()[slot];
     const std::optional<size_t> at = index(slot, kept.back());
     KVICK_CHECK(at, "{} of {} rows are kept of a step whose rows were all to be", kept.size(),
-                place.fresh);
-    StateSequence& sequence = StateStore::mine(*place.sequence);
+                step_slot.fresh);
+    StateSequence& sequence = StateStore::mine(*step_slot.sequence);
     std::swap(sequence.state, after_[slot][*at]);
-    sequence.known = sequence.known && !place.tokens.empty();
+    sequence.known = sequence.known && !step_slot.tokens.empty();
     for (const uint32_t row : kept)
-      if (sequence.known) sequence.tokens.push_back(place.tokens[row]);  // reserved by begin
+      if (sequence.known) sequence.tokens.push_back(step_slot.tokens[row]);  // reserved by begin
     sequence.length += static_cast<uint32_t>(kept.size());
   }
   void release() {
@@ -151,22 +153,22 @@ void StateStore::free_sequence(std::unique_ptr<Sequence> closed) {
   }
 }
 
-CheckedStore::StepOr StateStore::start(std::vector<Place> places) {
+CheckedStore::StepOr StateStore::start(std::vector<StepSlot> step_slots) {
   uint64_t blocks = 0;
-  for (const Place& place : places) {
-    blocks += place.whole ? 1 : place.fresh;
-    if (mine(*place.sequence).state == nullptr) ++blocks;
+  for (const StepSlot& step_slot : step_slots) {
+    blocks += step_slot.whole ? 1 : step_slot.fresh;
+    if (mine(*step_slot.sequence).state == nullptr) ++blocks;
   }
   const uint64_t bytes = blocks * sequence_bytes();
-  const std::string what = fmt::format("a step of {} sequences", places.size());
+  const std::string what = fmt::format("a step of {} sequences", step_slots.size());
   if (auto shortage = claim(bytes, what)) return *shortage;
-  std::vector<std::vector<RowBlock>> after(places.size());
-  std::vector<RowBlock> first(places.size());
+  std::vector<std::vector<RowBlock>> after(step_slots.size());
+  std::vector<RowBlock> first(step_slots.size());
   try {
-    for (size_t slot = 0; slot < places.size(); ++slot) {
-      StateSequence& sequence = mine(*places[slot].sequence);
-      if (sequence.known) sequence.tokens.reserve(sequence.tokens.size() + places[slot].fresh);
-      for (uint32_t i = 0; i < (places[slot].whole ? 1 : places[slot].fresh); ++i)
+    for (size_t slot = 0; slot < step_slots.size(); ++slot) {
+      StateSequence& sequence = mine(*step_slots[slot].sequence);
+      if (sequence.known) sequence.tokens.reserve(sequence.tokens.size() + step_slots[slot].fresh);
+      for (uint32_t i = 0; i < (step_slots[slot].whole ? 1 : step_slots[slot].fresh); ++i)
         after[slot].push_back(make_row_block(sequence_bytes()));
       if (sequence.state != nullptr) continue;
       first[slot] = make_row_block(sequence_bytes());
@@ -176,11 +178,11 @@ CheckedStore::StepOr StateStore::start(std::vector<Place> places) {
     return Shortage{.needed_bytes = bytes,
                     .what = fmt::format("the system refuses {} more bytes of cache", bytes)};
   }
-  for (size_t slot = 0; slot < places.size(); ++slot)
-    if (first[slot] != nullptr) mine(*places[slot].sequence).state = std::move(first[slot]);
+  for (size_t slot = 0; slot < step_slots.size(); ++slot)
+    if (first[slot] != nullptr) mine(*step_slots[slot].sequence).state = std::move(first[slot]);
   own_bytes_ += bytes;
   return std::unique_ptr<CheckedStep>(
-      std::make_unique<StateStep>(*this, std::move(places), std::move(after)));
+      std::make_unique<StateStep>(*this, std::move(step_slots), std::move(after)));
 }
 
 // The one used longest ago first.
@@ -203,8 +205,8 @@ Usage StateStore::count() const {
   return usage;
 }
 
-std::vector<Piece> StateStore::map() const {
-  std::vector<Piece> pieces = piece_each([&](const Sequence& one) -> Piece {
+std::vector<MapEntry> StateStore::map() const {
+  std::vector<MapEntry> pieces = piece_each([&](const Sequence& one) -> MapEntry {
     const auto& sequence = static_cast<const StateSequence&>(one);
     return {.bytes = sequence.state != nullptr ? sequence_bytes() : 0,
             .used_tokens = sequence.length,

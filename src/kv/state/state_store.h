@@ -26,7 +26,7 @@ class StateStore final : public CheckedStore {
   StateStore(const Setup& setup, uint64_t state_bytes)
       : CheckedStore(setup), state_bytes_(state_bytes) {}
 
-  std::vector<Piece> map() const override;
+  std::vector<MapEntry> map() const override;
 
  private:
   friend class StateStep;
@@ -46,7 +46,7 @@ class StateStore final : public CheckedStore {
                                           const Owner& owner) override;
   SequenceOr copy_sequence(SeqId id, const Sequence& from) override;
   void free_sequence(std::unique_ptr<Sequence> sequence) override;
-  StepOr start(std::vector<Place> places) override;
+  StepOr start(std::vector<StepSlot> step_slots) override;
   RowBlock copy_of(const RowBlock& state) const;
   // Room for so many more bytes of own ones, for which checkpoints may have to go.
   std::optional<Shortage> claim(uint64_t bytes, std::string_view what);

@@ -149,25 +149,25 @@ class BucketStore final : public ContiguousStore, public Buckets {
     allocated_bytes_ -= sequence_bytes(bucket(*sequence));
   }
 
-  Move move_of(const Place& place, bool only_needed) const {
-    const Room room = room_of(bucket(*place.sequence));
-    const Move move = move_for(shape(), growth_, room, place.fresh);
+  Move move_of(const StepSlot& step_slot, bool only_needed) const {
+    const Room room = room_of(bucket(*step_slot.sequence));
+    const Move move = move_for(shape(), growth_, room, step_slot.fresh);
     if (move.capacity == 0 || move.needed || !only_needed) return move;
-    return {.to_front = room.length - room.base + place.fresh > room.least};
+    return {.to_front = room.length - room.base + step_slot.fresh > room.least};
   }
 
-  std::vector<Move> moves_of(std::span<const Place> places, bool only_needed) const {
+  std::vector<Move> moves_of(std::span<const StepSlot> step_slots, bool only_needed) const {
     std::vector<Move> moves;
-    for (const Place& place : places) moves.push_back(move_of(place, only_needed));
+    for (const StepSlot& step_slot : step_slots) moves.push_back(move_of(step_slot, only_needed));
     return moves;
   }
   // Those that get new blocks: the smaller ones first, which leave room for the others.
   template <class Use>
-  void for_each_growth(std::span<const Place> places, std::span<const Move> moves,
+  void for_each_growth(std::span<const StepSlot> step_slots, std::span<const Move> moves,
                        const Use& use) const {
     for (const bool smaller : {true, false})
-      for (size_t i = 0; i < places.size(); ++i) {
-        BucketSequence& sequence = bucket(*places[i].sequence);
+      for (size_t i = 0; i < step_slots.size(); ++i) {
+        BucketSequence& sequence = bucket(*step_slots[i].sequence);
         const uint32_t rows = moves[i].capacity;
         if (rows > 0 && moves[i].smaller == smaller) use(sequence, rows);
       }
@@ -175,9 +175,9 @@ class BucketStore final : public ContiguousStore, public Buckets {
 
   // The most bytes that are held at once while all places grow, one layer after the other: the old
   // rows of a layer are given back when they have been copied.
-  uint64_t peak_bytes(std::span<const Place> places, std::span<const Move> moves) const {
+  uint64_t peak_bytes(std::span<const StepSlot> step_slots, std::span<const Move> moves) const {
     uint64_t held = allocated_bytes_, peak = held;
-    for_each_growth(places, moves, [&](const BucketSequence& sequence, uint32_t rows) {
+    for_each_growth(step_slots, moves, [&](const BucketSequence& sequence, uint32_t rows) {
       for (uint32_t layer = 0; layer < shape().layers; ++layer) {
         peak = std::max(peak, held + layer_bytes(rows));
         held += layer_bytes(rows) - layer_bytes(capacity(sequence, layer));
@@ -186,22 +186,22 @@ class BucketStore final : public ContiguousStore, public Buckets {
     return peak;
   }
 
-  base::Status<Shortage> make_room(std::span<const Place> places) override {
-    const std::string what = fmt::format("a step of {} sequences", places.size());
-    std::vector<Move> moves = moves_of(places, false);
+  base::Status<Shortage> make_room(std::span<const StepSlot> step_slots) override {
+    const std::string what = fmt::format("a step of {} sequences", step_slots.size());
+    std::vector<Move> moves = moves_of(step_slots, false);
     // A block of the right size is held beside the old one: without room for it that one stays.
-    if (shape().window > 0 && shortage_of(allocated_bytes_, peak_bytes(places, moves), what))
-      moves = moves_of(places, true);
-    const uint64_t peak = peak_bytes(places, moves);
+    if (shape().window > 0 && shortage_of(allocated_bytes_, peak_bytes(step_slots, moves), what))
+      moves = moves_of(step_slots, true);
+    const uint64_t peak = peak_bytes(step_slots, moves);
     if (auto shortage = over_cap(allocated_bytes_, peak, what)) return *shortage;
     try {
-      for_each_growth(places, moves,
+      for_each_growth(step_slots, moves,
                       [&](BucketSequence& sequence, uint32_t rows) { grow(sequence, rows); });
     } catch (const std::bad_alloc&) {  // layers that have grown keep their new size, and every row
       return refused(peak);
     }
-    for (size_t i = 0; i < places.size(); ++i)
-      if (moves[i].to_front) move_to_front(bucket(*places[i].sequence), 0);
+    for (size_t i = 0; i < step_slots.size(); ++i)
+      if (moves[i].to_front) move_to_front(bucket(*step_slots[i].sequence), 0);
     return base::Done{};
   }
 

@@ -10,27 +10,28 @@ namespace kvick::kv {
 
 class ContiguousStep final : public RowStep {
  public:
-  ContiguousStep(ContiguousStore& store, std::vector<Place> places)
-      : RowStep(store, std::move(places)), store_(store) {}
+  ContiguousStep(ContiguousStore& store, std::vector<StepSlot> step_slots)
+      : RowStep(store, std::move(step_slots)), store_(store) {}
   ~ContiguousStep() override {
     if (committed_) return;
-    for (uint32_t slot = 0; slot < places().size(); ++slot) store_.settle(sequence(slot), false);
+    for (uint32_t slot = 0; slot < step_slots().size(); ++slot)
+      store_.settle(sequence(slot), false);
   }
 
  private:
   ContiguousSequence& sequence(uint32_t slot) const {
-    return static_cast<ContiguousSequence&>(*places()[slot].sequence);
+    return static_cast<ContiguousSequence&>(*step_slots()[slot].sequence);
   }
 
   void use(uint32_t layer) override {
-    for (uint32_t slot = 0; slot < places().size(); ++slot) {
+    for (uint32_t slot = 0; slot < step_slots().size(); ++slot) {
       ContiguousSequence& sequence = this->sequence(slot);
-      store_.use(sequence, layer, sequence.length + places()[slot].fresh);
+      store_.use(sequence, layer, sequence.length + step_slots()[slot].fresh);
     }
   }
 
   void wrote(uint32_t layer) override {
-    for (uint32_t slot = 0; slot < places().size(); ++slot) store_.wrote(sequence(slot), layer);
+    for (uint32_t slot = 0; slot < step_slots().size(); ++slot) store_.wrote(sequence(slot), layer);
   }
 
   std::byte* fresh_row(uint32_t slot, uint32_t layer, uint32_t head, bool is_v,
@@ -42,7 +43,7 @@ class ContiguousStep final : public RowStep {
 
   void write_rows(uint32_t layer, const float* k, const float* v) override {
     use(layer);
-    write_fresh_rows(store_.setup(), places(), {layer, k, v},
+    write_fresh_rows(store_.setup(), step_slots(), {layer, k, v},
                      [&](uint32_t slot, uint32_t head, bool is_v, uint32_t i) {
                        return fresh_row(slot, layer, head, is_v, i);
                      });
@@ -120,13 +121,14 @@ void ContiguousStore::copy_rows(const ContiguousSequence& from, uint32_t begin,
   copied_bytes_ += (from.length - begin) * shape().token_bytes();
 }
 
-CheckedStore::StepOr ContiguousStore::start(std::vector<Place> places) {
-  KVICK_TRY_VOID(make_room(places));
-  return std::unique_ptr<CheckedStep>(std::make_unique<ContiguousStep>(*this, std::move(places)));
+CheckedStore::StepOr ContiguousStore::start(std::vector<StepSlot> step_slots) {
+  KVICK_TRY_VOID(make_room(step_slots));
+  return std::unique_ptr<CheckedStep>(
+      std::make_unique<ContiguousStep>(*this, std::move(step_slots)));
 }
 
-std::vector<Piece> ContiguousStore::map() const {
-  return piece_each([&](const Sequence& sequence) -> Piece {
+std::vector<MapEntry> ContiguousStore::map() const {
+  return piece_each([&](const Sequence& sequence) -> MapEntry {
     const uint64_t bytes = sequence_bytes(static_cast<const ContiguousSequence&>(sequence));
     const uint32_t used = sequence.length - sequence.first;
     // A fork's bytes are those that it does not share.

@@ -21,11 +21,11 @@ class ContiguousStore : public RowStore {
   void add_runs(const Sequence& sequence, uint32_t begin, uint32_t end,
                 std::vector<kernels::Run>& runs) const final;
   kernels::Segment segment(const Sequence& sequence, uint32_t layer, uint32_t head) const final;
-  std::vector<Piece> map() const override;
+  std::vector<MapEntry> map() const override;
 
  protected:
   // Room for length + fresh rows in every place, or no change.
-  virtual base::Status<Shortage> make_room(std::span<const Place> places) = 0;
+  virtual base::Status<Shortage> make_room(std::span<const StepSlot> step_slots) = 0;
   // An empty sequence with room for the committed rows of `from`, sequence `id`, and its `first`.
   virtual SequenceOr make_room_for_fork(SeqId id, const ContiguousSequence& from) = 0;
   // Rows of a layer, those in use and more, whose memory may be read as numbers.
@@ -44,7 +44,7 @@ class ContiguousStore : public RowStore {
   std::unique_ptr<Sequence> make_sequence(std::span<const Token> prompt,
                                           const Owner& owner) override;
   SequenceOr copy_sequence(SeqId id, const Sequence& from) override;
-  StepOr start(std::vector<Place> places) final;
+  StepOr start(std::vector<StepSlot> step_slots) final;
   Usage count() const override;
   uint64_t held_bytes() const final { return allocated_bytes_; }
 

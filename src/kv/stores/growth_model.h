@@ -14,9 +14,9 @@
 // rows of the store's own element types and by the model's own groups of query heads, equation 8's
 // factors G and Q are in them. Nothing depends on the batch: each sequence grows by itself.
 //
-// Where a step verifies k rows of guesses and m of them become tokens (section VI-B, equation 9),
-// there are N/m steps, so attention is divided by m. Their number of growths is the same. The k and
-// beta' of the equation are in attention_bytes_s, which is then to be measured with k rows.
+// Where a step verifies k rows of draft tokens and m of them become tokens (section VI-B, equation
+// 9), there are N/m steps, so attention is divided by m. Their number of growths is the same. The k
+// and beta' of the equation are in attention_bytes_s, which is then to be measured with k rows.
 
 #include <cstdint>
 

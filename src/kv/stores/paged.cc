@@ -21,7 +21,7 @@ std::byte* PagedStep::fresh_row(uint32_t slot, uint32_t layer, uint32_t head, bo
 }
 
 void PagedStep::write_rows(uint32_t layer, const float* k, const float* v) {
-  write_fresh_rows(store_.setup(), places(), {layer, k, v},
+  write_fresh_rows(store_.setup(), step_slots(), {layer, k, v},
                    [&](uint32_t slot, uint32_t head, bool is_v, uint32_t i) {
                      return fresh_row(slot, layer, head, is_v, i);
                    });
@@ -30,7 +30,8 @@ void PagedStep::write_rows(uint32_t layer, const float* k, const float* v) {
 // A dropped step leaves nothing behind.
 PagedStep::~PagedStep() {
   if (ended_) return;
-  for (const Place& place : places()) store_.drop_fresh(PagedStore::mine(*place.sequence));
+  for (const StepSlot& step_slot : step_slots())
+    store_.drop_fresh(PagedStore::mine(*step_slot.sequence));
 }
 
 void PagedStep::keep_all(const Kept& kept) {
@@ -39,7 +40,7 @@ void PagedStep::keep_all(const Kept& kept) {
 }
 
 void PagedStep::keep_rows(uint32_t slot, std::span<const uint32_t> kept) {
-  const Place& place = places()[slot];
+  const StepSlot& step_slot = step_slots()[slot];
   PagedSequence& sequence = this->sequence(slot);
   const Shape& shape = store_.shape();
   // Ascending: no row is overwritten before it has moved.
@@ -53,9 +54,9 @@ void PagedStep::keep_rows(uint32_t slot, std::span<const uint32_t> kept) {
                         fresh_row(slot, layer, head, is_v, kept[i]), bytes);
     store_.copied_bytes_ += shape.token_bytes();
   }
-  sequence.known = sequence.known && (kept.empty() || !place.tokens.empty());
+  sequence.known = sequence.known && (kept.empty() || !step_slot.tokens.empty());
   if (sequence.known)
-    for (const uint32_t i : kept) sequence.tokens.push_back(place.tokens[i]);
+    for (const uint32_t i : kept) sequence.tokens.push_back(step_slot.tokens[i]);
   sequence.length += static_cast<uint32_t>(kept.size());
   store_.settle(sequence);
 }

@@ -31,8 +31,8 @@ void PagedStore::add_runs(const Sequence& of, uint32_t begin, uint32_t end,
   }
 }
 
-std::vector<Piece> PagedStore::map() const {
-  std::vector<Piece> pieces;
+std::vector<MapEntry> PagedStore::map() const {
+  std::vector<MapEntry> pieces;
   const std::vector<Held> held = held_blocks();
   for (BlockId id = 0; id < held.size(); ++id) {
     if (pool_.users(id) == 0) continue;
@@ -93,15 +93,15 @@ void PagedStore::give_back(Sequence& of) {
     tree_.drop_user(sequence.blocks[sequence.gone]);
 }
 
-std::vector<PagedStore::Need> PagedStore::needs_of(std::span<const Place> places) const {
+std::vector<PagedStore::Need> PagedStore::needs_of(std::span<const StepSlot> step_slots) const {
   std::vector<Need> needs;
   // Users that a block loses to copies: of two forks that write, the second is left alone with
   // it.
   std::map<BlockId, uint32_t> leaving;
-  for (const Place& place : places) {
-    const PagedSequence& sequence = mine(*place.sequence);
+  for (const StepSlot& step_slot : step_slots) {
+    const PagedSequence& sequence = mine(*step_slot.sequence);
     const auto have = static_cast<uint32_t>(sequence.blocks.size());
-    const uint32_t then = blocks_for(uint64_t{sequence.length} + place.fresh);
+    const uint32_t then = blocks_for(uint64_t{sequence.length} + step_slot.fresh);
     Need need = {.blocks = then - std::min(then, have)};
     if (sequence.length % pool_.rows() > 0) {
       const BlockId last = sequence.blocks[sequence.length / pool_.rows()];
@@ -113,22 +113,22 @@ std::vector<PagedStore::Need> PagedStore::needs_of(std::span<const Place> places
   return needs;
 }
 
-CheckedStore::StepOr PagedStore::start(std::vector<Place> places) {
-  const std::vector<Need> needs = needs_of(places);
+CheckedStore::StepOr PagedStore::start(std::vector<StepSlot> step_slots) {
+  const std::vector<Need> needs = needs_of(step_slots);
   uint64_t blocks = 0;
-  for (size_t i = 0; i < places.size(); ++i) {
+  for (size_t i = 0; i < step_slots.size(); ++i) {
     blocks += needs[i].blocks + (needs[i].copy ? 1 : 0);
-    reserve_for(mine(*places[i].sequence), needs[i].blocks, places[i].tokens.size());
+    reserve_for(mine(*step_slots[i].sequence), needs[i].blocks, step_slots[i].tokens.size());
   }
-  KVICK_TRY(const std::vector<BlockId> taken, take(blocks, places.size()));
+  KVICK_TRY(const std::vector<BlockId> taken, take(blocks, step_slots.size()));
   auto next = taken.begin();
-  for (size_t i = 0; i < places.size(); ++i) {
-    PagedSequence& sequence = mine(*places[i].sequence);
+  for (size_t i = 0; i < step_slots.size(); ++i) {
+    PagedSequence& sequence = mine(*step_slots[i].sequence);
     if (needs[i].copy) copy_last(sequence, *next++);
     sequence.blocks.insert(sequence.blocks.end(), next, next + needs[i].blocks);
     next += needs[i].blocks;
   }
-  return std::unique_ptr<CheckedStep>(std::make_unique<PagedStep>(*this, std::move(places)));
+  return std::unique_ptr<CheckedStep>(std::make_unique<PagedStep>(*this, std::move(step_slots)));
 }
 
 base::Result<std::vector<BlockId>, Shortage> PagedStore::take(uint64_t count, size_t sequences) {

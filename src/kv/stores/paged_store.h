@@ -47,7 +47,7 @@ class PagedStore final : public RowStore {
     return segment_of(setup(), layer, head, pool_.base(layer, head, false),
                       pool_.base(layer, head, true));
   }
-  std::vector<Piece> map() const override;
+  std::vector<MapEntry> map() const override;
 
  private:
   friend class PagedStep;
@@ -69,8 +69,8 @@ class PagedStore final : public RowStore {
     uint32_t blocks = 0;
     bool copy = false;  // and one for its last block, which others use and it writes into
   };
-  std::vector<Need> needs_of(std::span<const Place> places) const;
-  StepOr start(std::vector<Place> places) override;
+  std::vector<Need> needs_of(std::span<const StepSlot> step_slots) const;
+  StepOr start(std::vector<StepSlot> step_slots) override;
   base::Result<std::vector<BlockId>, Shortage> take(uint64_t count, size_t sequences);
   std::optional<BlockId> take_one();
   void copy_last(PagedSequence& sequence, BlockId to);
@@ -107,8 +107,8 @@ class PagedStore final : public RowStore {
 
 class PagedStep final : public RowStep {
  public:
-  PagedStep(PagedStore& store, std::vector<Place> places)
-      : RowStep(store, std::move(places)), store_(store) {}
+  PagedStep(PagedStore& store, std::vector<StepSlot> step_slots)
+      : RowStep(store, std::move(step_slots)), store_(store) {}
   ~PagedStep() override;
   PagedStep(const PagedStep&) = delete;
   PagedStep& operator=(const PagedStep&) = delete;
@@ -122,7 +122,7 @@ class PagedStep final : public RowStep {
   void keep_rows(uint32_t slot, std::span<const uint32_t> kept) override;
 
   PagedSequence& sequence(uint32_t slot) const {
-    return static_cast<PagedSequence&>(*places()[slot].sequence);
+    return static_cast<PagedSequence&>(*step_slots()[slot].sequence);
   }
 
   PagedStore& store_;

@@ -156,7 +156,7 @@ TEST(Paged, TheMapHasABlockForEachPiece) {
   c.add(d, {5});
   c.close(b);
   const uint64_t block = 4 * kToken;
-  const std::vector<Piece> expected = {
+  const std::vector<MapEntry> expected = {
       {.bytes = block, .used_tokens = 4, .tokens = 4, .users = 2, .owner = a},
       {.bytes = block, .used_tokens = 2, .tokens = 4, .users = 1, .owner = a},
       {.bytes = block, .used_tokens = 3, .tokens = 4, .users = 0, .owner = {}},
@@ -331,10 +331,10 @@ TEST(Paged, RandomConversationsSeeTheirOwnRows) {
       ASSERT_LE(usage.allocated_bytes, 30 * 4 * kToken);
       ASSERT_LE(usage.used_bytes + usage.cached_bytes, usage.allocated_bytes);
       ASSERT_LE(usage.shared_bytes, usage.used_bytes);
-      const std::vector<Piece> map = map_of(*c.store);
+      const std::vector<MapEntry> map = map_of(*c.store);
       ASSERT_EQ(map.size() * usage.page_bytes, usage.allocated_bytes);
       const auto unused =
-          std::count_if(map.begin(), map.end(), [](const Piece& one) { return one.users == 0; });
+          std::count_if(map.begin(), map.end(), [](const MapEntry& one) { return one.users == 0; });
       ASSERT_EQ(static_cast<uint64_t>(unused) * usage.page_bytes, usage.cached_bytes);
     }
     EXPECT_GT(cached, 0u);

@@ -66,7 +66,7 @@ class SlidingStore;
 
 class SlidingStep final : public CheckedStep {
  public:
-  SlidingStep(SlidingStore& store, std::vector<Place> places, std::vector<Output> outputs);
+  SlidingStep(SlidingStore& store, std::vector<StepSlot> step_slots, std::vector<Output> outputs);
 
  private:
   struct Runs {
@@ -78,7 +78,7 @@ class SlidingStep final : public CheckedStep {
   void keep_rows(uint32_t slot, std::span<const uint32_t> kept) override;
 
   SlidingSequence& sequence(uint32_t slot) const {
-    return static_cast<SlidingSequence&>(*places()[slot].sequence);
+    return static_cast<SlidingSequence&>(*step_slots()[slot].sequence);
   }
   // Row 0 of a slot's fresh ones.
   std::byte* fresh_rows(uint32_t slot, uint32_t layer, uint32_t head, bool is_v) const;
@@ -94,8 +94,8 @@ class SlidingStore final : public CheckedStore {
   SlidingStore(const Setup& setup, const Sliding& sliding, uint32_t most_tokens)
       : CheckedStore(setup, most_tokens), sliding_(sliding) {}
 
-  std::vector<Piece> map() const override {
-    return piece_each([&](const Sequence& of) -> Piece {
+  std::vector<MapEntry> map() const override {
+    return piece_each([&](const Sequence& of) -> MapEntry {
       const auto& sequence = static_cast<const SlidingSequence&>(of);
       if (sequence.blocks.empty()) return {};
       return {.bytes = sequence_bytes(),
@@ -170,28 +170,30 @@ class SlidingStore final : public CheckedStore {
     copied_bytes_ += rows * shape().token_bytes();
   }
 
-  StepOr start(std::vector<Place> places) override {
+  StepOr start(std::vector<StepSlot> step_slots) override {
     uint64_t buffers = 0;
-    for (const Place& place : places) buffers += mine(*place.sequence).blocks.empty() ? 1 : 0;
+    for (const StepSlot& step_slot : step_slots)
+      buffers += mine(*step_slot.sequence).blocks.empty() ? 1 : 0;
     const uint64_t then = allocated_bytes_ + saturating_mul(buffers, sequence_bytes());
-    if (auto shortage =
-            over_cap(allocated_bytes_, then, fmt::format("a step of {} sequences", places.size())))
+    if (auto shortage = over_cap(allocated_bytes_, then,
+                                 fmt::format("a step of {} sequences", step_slots.size())))
       return *shortage;
-    std::vector<Output> outputs(places.size());
-    for (size_t i = 0; i < places.size(); ++i) {
-      SlidingSequence& sequence = mine(*places[i].sequence);
-      outputs[i].behind = places[i].fresh <= sliding_.spare();
+    std::vector<Output> outputs(step_slots.size());
+    for (size_t i = 0; i < step_slots.size(); ++i) {
+      SlidingSequence& sequence = mine(*step_slots[i].sequence);
+      outputs[i].behind = step_slots[i].fresh <= sliding_.spare();
       try {
         if (sequence.blocks.empty()) allocate(sequence);
-        if (!outputs[i].behind) make_outputs(places[i].fresh, outputs[i]);
+        if (!outputs[i].behind) make_outputs(step_slots[i].fresh, outputs[i]);
       } catch (const std::bad_alloc&) {  // buffers that were made stay, empty
-        return refused(sequence_bytes() + saturating_mul(places[i].fresh, shape().token_bytes()));
+        return refused(sequence_bytes() +
+                       saturating_mul(step_slots[i].fresh, shape().token_bytes()));
       }
     }
-    for (size_t i = 0; i < places.size(); ++i)
-      if (outputs[i].behind) make_room(mine(*places[i].sequence), places[i].fresh);
+    for (size_t i = 0; i < step_slots.size(); ++i)
+      if (outputs[i].behind) make_room(mine(*step_slots[i].sequence), step_slots[i].fresh);
     return std::unique_ptr<CheckedStep>(
-        std::make_unique<SlidingStep>(*this, std::move(places), std::move(outputs)));
+        std::make_unique<SlidingStep>(*this, std::move(step_slots), std::move(outputs)));
   }
 
   void make_outputs(uint32_t rows, Output& output) const {
@@ -232,15 +234,15 @@ class SlidingStore final : public CheckedStore {
   uint64_t allocated_bytes_ = 0, copied_bytes_ = 0;
 };
 
-SlidingStep::SlidingStep(SlidingStore& store, std::vector<Place> places,
+SlidingStep::SlidingStep(SlidingStore& store, std::vector<StepSlot> step_slots,
                          std::vector<Output> outputs)
-    : CheckedStep(store, std::move(places)), store_(store), outputs_(std::move(outputs)) {
-  for (uint32_t slot = 0; slot < this->places().size(); ++slot) {
+    : CheckedStep(store, std::move(step_slots)), store_(store), outputs_(std::move(outputs)) {
+  for (uint32_t slot = 0; slot < this->step_slots().size(); ++slot) {
     const SlidingSequence& sequence = this->sequence(slot);
     const uint32_t length = sequence.length, held = store_.seen(sequence);
     runs_.push_back(
         {.past = {.row = store_.sliding_.window - held, .rows = held, .pos = length - held},
-         .fresh = {.row = 0, .rows = this->places()[slot].fresh, .pos = length}});
+         .fresh = {.row = 0, .rows = this->step_slots()[slot].fresh, .pos = length}});
   }
 }
 
@@ -252,7 +254,7 @@ std::byte* SlidingStep::fresh_rows(uint32_t slot, uint32_t layer, uint32_t head,
 }
 
 void SlidingStep::write_rows(uint32_t layer, const float* k, const float* v) {
-  write_fresh_rows(store_.setup(), places(), {layer, k, v},
+  write_fresh_rows(store_.setup(), step_slots(), {layer, k, v},
                    [&](uint32_t slot, uint32_t head, bool is_v, uint32_t row) {
                      return fresh_rows(slot, layer, head, is_v) +
                             row * store_.shape().row_bytes(is_v);

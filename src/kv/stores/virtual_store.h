@@ -54,7 +54,7 @@ struct VirtualSequence : ContiguousSequence {
 class VirtualStore final : public ContiguousStore {
  public:
   VirtualStore(const Setup& setup, const VirtualOptions& options);
-  std::vector<Piece> map() const override;
+  std::vector<MapEntry> map() const override;
 
  private:
   static VirtualSequence& mine(Sequence& sequence) {
@@ -63,7 +63,7 @@ class VirtualStore final : public ContiguousStore {
 
   std::unique_ptr<Sequence> make_sequence(std::span<const Token>, const Owner&) override;
   SequenceOr copy_sequence(SeqId id, const Sequence& from) override;
-  base::Status<Shortage> make_room(std::span<const Place> places) override;
+  base::Status<Shortage> make_room(std::span<const StepSlot> step_slots) override;
   SequenceOr make_room_for_fork(SeqId id, const ContiguousSequence& from) override;
   kernels::Bucket bucket_of(const ContiguousSequence& sequence, uint32_t layer) const override;
   void use(ContiguousSequence& sequence, uint32_t layer, uint32_t rows) override;

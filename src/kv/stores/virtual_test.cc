@@ -109,7 +109,7 @@ TEST(Virtual, PagesOfRowsThatWereNotKeptGoBackButForThoseOfTheNextRows) {
   p.expect_contents();
 }
 
-TEST(Virtual, GuessesThatCrossAPagesEndAgainAndAgainMeetTheSamePage) {
+TEST(Virtual, DraftsThatCrossAPagesEndAgainAndAgainMeetTheSamePage) {
   Pair p("virtual", kShape);
   const SeqId a = p.open();
   p.add(a, 46);

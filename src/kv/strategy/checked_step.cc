@@ -8,8 +8,8 @@
 
 namespace kvick::kv {
 
-CheckedStep::CheckedStep(CheckedStore& store, std::vector<Place> places)
-    : store_(store), places_(std::move(places)), written_(store.shape().layers) {}
+CheckedStep::CheckedStep(CheckedStore& store, std::vector<StepSlot> step_slots)
+    : store_(store), step_slots_(std::move(step_slots)), written_(store.shape().layers) {}
 
 CheckedStep::~CheckedStep() {
   if (store_.live_ != this) return;
@@ -35,10 +35,10 @@ void CheckedStep::commit(const Kept& kept) {
   try {
     keep_all(kept);
     if (store_.shape().window > 0)
-      for (const Place& place : places_)
-        if (!place.sequence->lost) store_.give_back(*place.sequence);
+      for (const StepSlot& step_slot : step_slots_)
+        if (!step_slot.sequence->lost) store_.give_back(*step_slot.sequence);
   } catch (const std::bad_alloc&) {
-    for (const Place& place : places_) place.sequence->lost = true;
+    for (const StepSlot& step_slot : step_slots_) step_slot.sequence->lost = true;
   }
   ended_ = true;
   store_.live_ = nullptr;
@@ -46,7 +46,7 @@ void CheckedStep::commit(const Kept& kept) {
 }
 
 void CheckedStep::keep_all(const Kept& kept) {
-  for (uint32_t slot = 0; slot < places_.size(); ++slot) keep_rows(slot, kept.rows[slot]);
+  for (uint32_t slot = 0; slot < step_slots_.size(); ++slot) keep_rows(slot, kept.rows[slot]);
 }
 
 void CheckedStep::check_live() const { KVICK_CHECK(!ended_, "the step is used after its commit"); }
@@ -59,17 +59,17 @@ void CheckedStep::check_layer(uint32_t layer) const {
 void CheckedStep::check_query(const Query& query) const {
   check_layer(query.layer);
   const Shape& shape = store_.shape();
-  KVICK_CHECK(query.slot < places_.size(), "slot {} of {}", query.slot, places_.size());
+  KVICK_CHECK(query.slot < step_slots_.size(), "slot {} of {}", query.slot, step_slots_.size());
   KVICK_CHECK(query.head < shape.kv_heads, "KV head {} of {}", query.head, shape.kv_heads);
   KVICK_CHECK(written_[query.layer], "layer {} is viewed before it is written", query.layer);
 }
 
 void CheckedStep::check_kept(const Kept& kept) const {
-  KVICK_CHECK_EQ(kept.rows.size(), places_.size());
+  KVICK_CHECK_EQ(kept.rows.size(), step_slots_.size());
   const auto missing = std::find(written_.begin(), written_.end(), false);
   KVICK_CHECK(missing == written_.end(), "layer {} was never written", missing - written_.begin());
-  for (size_t slot = 0; slot < places_.size(); ++slot)
-    check_kept_rows(kept.rows[slot], places_[slot].fresh);
+  for (size_t slot = 0; slot < step_slots_.size(); ++slot)
+    check_kept_rows(kept.rows[slot], step_slots_[slot].fresh);
 }
 
 void check_kept_rows(std::span<const uint32_t> rows, uint32_t fresh) {

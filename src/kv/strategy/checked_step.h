@@ -19,7 +19,7 @@ struct Sequence {
 };
 
 // One slot of a live step.
-struct Place {
+struct StepSlot {
   SeqId id{};
   Sequence* sequence = nullptr;
   uint32_t fresh = 0;
@@ -32,7 +32,7 @@ class CheckedStore;
 
 class CheckedStep : public Step {
  public:
-  CheckedStep(CheckedStore& store, std::vector<Place> places);
+  CheckedStep(CheckedStore& store, std::vector<StepSlot> step_slots);
   ~CheckedStep() override;
   CheckedStep(const CheckedStep&) = delete;
   CheckedStep& operator=(const CheckedStep&) = delete;
@@ -42,7 +42,7 @@ class CheckedStep : public Step {
   void commit(const Kept& kept) final;
 
  protected:
-  std::span<const Place> places() const { return places_; }
+  std::span<const StepSlot> step_slots() const { return step_slots_; }
 
   virtual void write_rows(uint32_t layer, const float* k, const float* v) = 0;
   virtual void view_rows(const Query& query, base::Arena& scratch, kernels::View& out) = 0;
@@ -64,7 +64,7 @@ class CheckedStep : public Step {
   void check_kept(const Kept& kept) const;
 
   CheckedStore& store_;
-  std::vector<Place> places_;
+  std::vector<StepSlot> step_slots_;
   std::vector<bool> written_;  // per layer
   bool ended_ = false;
 };

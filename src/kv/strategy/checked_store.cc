@@ -53,9 +53,9 @@ void CheckedStore::close(SeqId seq) {
 base::Result<std::unique_ptr<Step>, Shortage> CheckedStore::begin(const Batch& batch) {
   check_idle("begin");
   try {
-    std::vector<Place> places = places_of(batch);
-    if (std::optional<Shortage> shortage = unusable(places)) return *shortage;
-    StepOr step = start(std::move(places));
+    std::vector<StepSlot> step_slots = step_slots_of(batch);
+    if (std::optional<Shortage> shortage = unusable(step_slots)) return *shortage;
+    StepOr step = start(std::move(step_slots));
     if (step.ok()) {
       live_ = step->get();
       return std::unique_ptr<Step>(std::move(step).value());
@@ -89,11 +89,11 @@ Usage CheckedStore::usage() const {
   return usage;
 }
 
-std::vector<Piece> CheckedStore::piece_each(
-    base::FunctionRef<Piece(const Sequence&)> piece_of) const {
-  std::vector<Piece> pieces;
+std::vector<MapEntry> CheckedStore::piece_each(
+    base::FunctionRef<MapEntry(const Sequence&)> piece_of) const {
+  std::vector<MapEntry> pieces;
   for_each_sequence([&](SeqId id, const Sequence& sequence) {
-    Piece& piece = pieces.emplace_back(piece_of(sequence));
+    MapEntry& piece = pieces.emplace_back(piece_of(sequence));
     piece.users = 1;
     piece.owner = id;
   });
@@ -168,42 +168,42 @@ void CheckedStore::check_idle(std::string_view call) const {
   KVICK_CHECK(live_ == nullptr, "{} while a step is alive", call);
 }
 
-std::vector<Place> CheckedStore::places_of(const Batch& batch) const {
+std::vector<StepSlot> CheckedStore::step_slots_of(const Batch& batch) const {
   KVICK_CHECK(!batch.slots.empty(), "a batch of no slots");
-  std::vector<Place> places;
+  std::vector<StepSlot> step_slots;
   std::vector<SeqId> ids;
   uint64_t first = 0;
   for (const Slot& slot : batch.slots) {
     KVICK_CHECK(slot.fresh > 0, "sequence {} adds no row", number(slot.seq));
     KVICK_CHECK(slot.tokens.empty() || slot.tokens.size() == slot.fresh, "{} tokens for {} rows",
                 slot.tokens.size(), slot.fresh);
-    places.push_back({.id = slot.seq,
-                      .sequence = &find(slot.seq),
-                      .fresh = slot.fresh,
-                      .first = first,
-                      .tokens = slot.tokens,
-                      .whole = slot.whole});
+    step_slots.push_back({.id = slot.seq,
+                          .sequence = &find(slot.seq),
+                          .fresh = slot.fresh,
+                          .first = first,
+                          .tokens = slot.tokens,
+                          .whole = slot.whole});
     ids.push_back(slot.seq);
     first += slot.fresh;
   }
   std::sort(ids.begin(), ids.end());
   const auto twice = std::adjacent_find(ids.begin(), ids.end());
   KVICK_CHECK(twice == ids.end(), "sequence {} is in the batch twice", number(*twice));
-  return places;
+  return step_slots;
 }
 
-std::optional<Shortage> CheckedStore::unusable(std::span<const Place> places) const {
+std::optional<Shortage> CheckedStore::unusable(std::span<const StepSlot> step_slots) const {
   const uint32_t most = most_tokens();
-  for (const Place& place : places) {
-    if (std::string why = failure(place.id); !why.empty())
+  for (const StepSlot& step_slot : step_slots) {
+    if (std::string why = failure(step_slot.id); !why.empty())
       return Shortage{.needed_bytes = 1,
-                      .what = fmt::format("sequence {}: {}", number(place.id), why)};
-    const uint64_t length = place.sequence->length, rows = length + place.fresh;
+                      .what = fmt::format("sequence {}: {}", number(step_slot.id), why)};
+    const uint64_t length = step_slot.sequence->length, rows = length + step_slot.fresh;
     if (rows <= most) continue;
-    return Shortage{.needed_bytes = place.fresh * shape().token_bytes(),
+    return Shortage{.needed_bytes = step_slot.fresh * shape().token_bytes(),
                     .available_bytes = (most - length) * shape().token_bytes(),
                     .what = fmt::format("sequence {}: {} tokens of a context of {}",
-                                        number(place.id), rows, most)};
+                                        number(step_slot.id), rows, most)};
   }
   return std::nullopt;
 }

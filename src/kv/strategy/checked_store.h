@@ -58,7 +58,7 @@ class CheckedStore : public Store, public Holdings, public Health {
   virtual SequenceOr copy_sequence(SeqId id, const Sequence& from) = 0;
   virtual void free_sequence(std::unique_ptr<Sequence> sequence) = 0;
   // Reserves room for all places, which fit into the context, or changes nothing.
-  virtual StepOr start(std::vector<Place> places) = 0;
+  virtual StepOr start(std::vector<StepSlot> step_slots) = 0;
   // Why a sequence that no commit has lost is lost, or empty.
   virtual std::string failure_of(const Sequence& sequence) const {
     (void)sequence;
@@ -80,7 +80,7 @@ class CheckedStore : public Store, public Holdings, public Health {
     return 0;
   }
   // For map(): a piece for each sequence, whose users and owner are set here.
-  std::vector<Piece> piece_each(base::FunctionRef<Piece(const Sequence&)> piece_of) const;
+  std::vector<MapEntry> piece_each(base::FunctionRef<MapEntry(const Sequence&)> piece_of) const;
   void for_each_sequence(base::FunctionRef<void(SeqId, const Sequence&)> use) const;
   // Committed tokens of all open sequences.
   uint64_t tokens() const;
@@ -93,9 +93,9 @@ class CheckedStore : public Store, public Holdings, public Health {
   using Entry = Sequences::node_type;
   Entry new_entry() const;  // of the next id, without its sequence
   SeqId add(Entry entry);   // takes no memory
-  std::vector<Place> places_of(const Batch& batch) const;
+  std::vector<StepSlot> step_slots_of(const Batch& batch) const;
   // Lost, or past the context.
-  std::optional<Shortage> unusable(std::span<const Place> places) const;
+  std::optional<Shortage> unusable(std::span<const StepSlot> step_slots) const;
   // Gives back what is charged and not held.
   void settle() { charge_.lower_to(held_bytes()); }
 

@@ -21,9 +21,9 @@ inline uint64_t shrink(Store& store, uint64_t bytes) {
   Holdings* const holdings = store.facets().holdings;
   return holdings != nullptr ? holdings->shrink(bytes) : 0;
 }
-inline std::vector<Piece> map_of(Store& store) {
+inline std::vector<MapEntry> map_of(Store& store) {
   const Holdings* const holdings = store.facets().holdings;
-  return holdings != nullptr ? holdings->map() : std::vector<Piece>();
+  return holdings != nullptr ? holdings->map() : std::vector<MapEntry>();
 }
 
 // Commits rows that RowMover has read as the newest of a sequence. All of them, or a Shortage and

@@ -30,14 +30,14 @@ Selection Selection::raised(uint32_t times) const {
   return raised;
 }
 
-Choosing Selection::of(uint32_t committed) const {
+TopRows Selection::of(uint32_t committed) const {
   const uint64_t first = (uint64_t{sinks} + unit - 1) / unit * unit;
   const uint32_t last = committed > recent ? (committed - recent) / unit * unit : 0;
   if (last <= first) return {.first = committed, .last = committed, .take = 0};
-  Choosing choosing = {.first = static_cast<uint32_t>(first), .last = last, .take = 0};
-  const uint32_t always = choosing.read_rows(committed), most = budget(committed);
-  if (most > always) choosing.take = std::min((most - always) / unit * unit, last - choosing.first);
-  return choosing;
+  TopRows top_rows = {.first = static_cast<uint32_t>(first), .last = last, .take = 0};
+  const uint32_t always = top_rows.read_rows(committed), most = budget(committed);
+  if (most > always) top_rows.take = std::min((most - always) / unit * unit, last - top_rows.first);
+  return top_rows;
 }
 
 base::Status<> read_budget(const Spec& spec, const Option& option, Selection& selection) {

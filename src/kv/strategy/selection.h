@@ -45,7 +45,7 @@ constexpr Option loss_option() {
 }
 
 // Of a sequence's committed rows: `take` of rows [first, last) are read, and all others.
-struct Choosing {
+struct TopRows {
   uint32_t first = 0, last = 0, take = 0;
   bool all() const { return take == last - first; }
   // Of a sequence of so many rows.
@@ -62,7 +62,7 @@ struct Selection {
 
   // Sinks and recent rows count, and are read even where they are more than the budget; whole units
   // are chosen, so that up to unit - 1 rows of the budget may be left.
-  Choosing of(uint32_t committed) const;
+  TopRows of(uint32_t committed) const;
   uint32_t budget(uint32_t committed) const;
   // With a budget that is larger by a half, so many times over, up to all rows.
   Selection raised(uint32_t times) const;

@@ -110,7 +110,7 @@ void Player::check() {
   ASSERT_LE(usage.allocated_bytes, cap_);
   ASSERT_EQ(usage.allocated_bytes, budget_->used());
   uint64_t mapped = 0;
-  for (const Piece& piece : map_of(*pair_.store)) {
+  for (const MapEntry& piece : map_of(*pair_.store)) {
     mapped += piece.bytes;
     ASSERT_LE(piece.used_tokens, piece.tokens);
     ASSERT_TRUE(piece.users == 0 || pair_.twin.contains(piece.owner));

@@ -12,10 +12,10 @@
 
 namespace kvick::kv::test {
 
-// Expects that one slot shows some of its committed rows: all before choosing.first and from
-// choosing.last on, and choosing.take of the others, if the layer and the step choose.
+// Expects that one slot shows some of its committed rows: all before top_rows.first and from
+// top_rows.last on, and top_rows.take of the others, if the layer and the step choose.
 inline void expect_shows_some(Step& step, const Shape& shape, const Shown& what, const Rows& rows,
-                              const Choosing& choosing) {
+                              const TopRows& top_rows) {
   base::Arena scratch;
   kernels::View view;
   for (uint32_t layer = 0; layer < shape.layers; ++layer)
@@ -23,11 +23,11 @@ inline void expect_shows_some(Step& step, const Shape& shape, const Shown& what,
       step.view(query_of(what.slot, layer, head), scratch, view);
       const Rows past = positions(view);
       if (past.size() != what.committed) {
-        ASSERT_EQ(past.size(), choosing.read_rows(what.committed));
+        ASSERT_EQ(past.size(), top_rows.read_rows(what.committed));
       }
       uint32_t chosen = 0;
-      for (const Row row : past) chosen += row >= choosing.first && row < choosing.last ? 1 : 0;
-      ASSERT_EQ(past.size() - chosen, what.committed - (choosing.last - choosing.first));
+      for (const Row row : past) chosen += row >= top_rows.first && row < top_rows.last ? 1 : 0;
+      ASSERT_EQ(past.size() - chosen, what.committed - (top_rows.last - top_rows.first));
       ASSERT_TRUE(std::is_sorted(past.begin(), past.end(), std::less_equal<>()));
       Rows expected;
       for (const Row row : past) expected.push_back(rows[row]);

@@ -32,10 +32,10 @@ void Frames::limit(uint32_t frames) {
 
 // -- lists --
 
-void Frames::push(FrameId id, Place place) {
+void Frames::push(FrameId id, FrameState state) {
   Frame& frame = frames_[id];
-  List& to = list(place);
-  frame.place = place;
+  List& to = list(state);
+  frame.state = state;
   frame.before = to.last;
   frame.after = kNoFrame;
   (to.last == kNoFrame ? to.first : frames_[to.last].after) = id;
@@ -44,11 +44,11 @@ void Frames::push(FrameId id, Place place) {
 
 void Frames::remove(FrameId id) {
   Frame& frame = frames_[id];
-  if (frame.place == Place::kNone) return;
-  List& from = list(frame.place);
+  if (frame.state == FrameState::kNone) return;
+  List& from = list(frame.state);
   (frame.before == kNoFrame ? from.first : frames_[frame.before].after) = frame.after;
   (frame.after == kNoFrame ? from.last : frames_[frame.after].before) = frame.before;
-  frame.place = Place::kNone;
+  frame.state = FrameState::kNone;
 }
 
 // -- frames --
@@ -56,7 +56,7 @@ void Frames::remove(FrameId id) {
 // One that holds nothing; kNoFrame if there is none, or no more may be taken.
 FrameId Frames::unused() {
   if (counts_.taken >= counts_.limit) return kNoFrame;
-  FrameId id = list(Place::kFree).first;
+  FrameId id = list(FrameState::kFree).first;
   if (id == kNoFrame) {
     id = static_cast<FrameId>(frames_.size());
     frames_.emplace_back();
@@ -69,7 +69,7 @@ FrameId Frames::unused() {
 
 FrameId Frames::victim(Patience patience) {
   const auto idle = [this](FrameId id) { return id != kNoFrame && frames_[id].transfers == 0; };
-  const FrameId passing = list(Place::kPassing).first, kept = list(Place::kKept).first;
+  const FrameId passing = list(FrameState::kPassing).first, kept = list(FrameState::kKept).first;
   if (patience == Patience::kSpare || idle(passing)) return passing;
   return idle(kept) || passing == kNoFrame ? kept : passing;
 }
@@ -85,7 +85,7 @@ void Frames::detach(FrameId id) {
 void Frames::free(FrameId id) {
   detach(id);
   if (frame_bytes_ % base::page_bytes() == 0) memory_.release(id * frame_bytes_, frame_bytes_);
-  push(id, Place::kFree);
+  push(id, FrameState::kFree);
   --counts_.taken;
 }
 
@@ -221,7 +221,7 @@ void Frames::store(Unit unit, uint64_t at) {
   write(id, *unit.of, at);
   frame.solid = false;
   --counts_.solid;
-  push(id, Place::kPassing);
+  push(id, FrameState::kPassing);
 }
 
 void Frames::copy(Unit unit, TieredSequence& to, uint64_t at) {
@@ -292,7 +292,7 @@ void Frames::unpin(Unit unit, bool kept) {
   const FrameId id = unit.of->frames[unit.index];
   Frame& frame = frames_[id];
   KVICK_CHECK(frame.pins > 0, "unit {} is not pinned", unit.index);
-  if (--frame.pins == 0 && !frame.solid) push(id, kept ? Place::kKept : Place::kPassing);
+  if (--frame.pins == 0 && !frame.solid) push(id, kept ? FrameState::kKept : FrameState::kPassing);
 }
 
 // -- giving back --

@@ -95,12 +95,12 @@ class Frames {
   void poll();
 
  private:
-  enum class Place : uint8_t { kNone, kFree, kPassing, kKept };  // of the lists below
+  enum class FrameState : uint8_t { kNone, kFree, kPassing, kKept };  // of the lists below
   struct Frame {
     Unit unit;
     uint32_t pins = 0, transfers = 0;
     bool solid = false, reading = false;
-    Place place = Place::kNone;
+    FrameState state = FrameState::kNone;
     FrameId before = kNoFrame, after = kNoFrame;
   };
   struct List {
@@ -112,8 +112,8 @@ class Frames {
     TieredSequence* of;  // on whose behalf
   };
 
-  List& list(Place place) { return lists_[static_cast<size_t>(place)]; }
-  void push(FrameId id, Place place);
+  List& list(FrameState state) { return lists_[static_cast<size_t>(state)]; }
+  void push(FrameId id, FrameState state);
   void remove(FrameId id);
   FrameId find(std::unique_lock<std::mutex>& lock, Patience patience);
   FrameId unused();

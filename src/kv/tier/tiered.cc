@@ -60,14 +60,14 @@ uint32_t unit_tokens_for(const Setup& setup, uint32_t rows_together) {
 uint32_t chosen_units(const Setup& setup, const ChosenRows& chosen) {
   const TierOptions options = read_tier(*setup.tier.spec).value();
   const UnitLayout layout(setup.shape, options.unit_tokens);
-  const auto& [choosing, rows, together] = chosen;
+  const auto& [top_rows, rows, together] = chosen;
   const uint32_t full = layout.full(rows);
-  if (choosing.all()) return full;
+  if (top_rows.all()) return full;
   // Units of what is chosen together, which begins at a multiple of `together`.
   uint32_t units = layout.touched(together);
   if (together % layout.tokens != 0 && layout.tokens % together != 0) ++units;
-  const uint32_t ends = layout.touched(choosing.first) + full - layout.full(choosing.last);
-  return std::min(full, ends + choosing.take / together * units);
+  const uint32_t ends = layout.touched(top_rows.first) + full - layout.full(top_rows.last);
+  return std::min(full, ends + top_rows.take / together * units);
 }
 
 size_t tier_unit_bytes(const Shape& shape, const TierOptions& options) {

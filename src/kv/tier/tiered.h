@@ -25,7 +25,7 @@ uint32_t unit_tokens_for(const Setup& setup, uint32_t rows_together);
 // The full units that some of a sequence's rows, chosen so many together, lie in at most,
 // in one layer and head: as many, if what is chosen together is whole units.
 struct ChosenRows {
-  Choosing choosing;
+  TopRows top_rows;
   uint32_t rows = 0, together = 1;
 };
 uint32_t chosen_units(const Setup& setup, const ChosenRows& chosen);

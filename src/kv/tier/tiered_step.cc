@@ -8,14 +8,14 @@
 
 namespace kvick::kv {
 
-TieredStep::TieredStep(TieredStore& store, std::vector<Place> places, std::vector<uint32_t> extents,
-                       uint64_t kept_units)
-    : CheckedStep(store, std::move(places)),
+TieredStep::TieredStep(TieredStore& store, std::vector<StepSlot> step_slots,
+                       std::vector<uint32_t> extents, uint64_t kept_units)
+    : CheckedStep(store, std::move(step_slots)),
       store_(store),
       extents_(std::move(extents)),
       kept_units_(kept_units) {
-  for (uint32_t slot = 0; slot < this->places().size(); ++slot) {
-    if (!store_.shows_all(this->places()[slot])) {
+  for (uint32_t slot = 0; slot < this->step_slots().size(); ++slot) {
+    if (!store_.shows_all(this->step_slots()[slot])) {
       ahead_ = false;
       continue;
     }
@@ -47,7 +47,8 @@ void TieredStep::release() {
   unpin_chosen(kNoLayer);
   unpin(current_);
   unpin(next_);
-  for (const Place& place : places()) store_.drop_fresh(TieredStore::mine(*place.sequence));
+  for (const StepSlot& step_slot : step_slots())
+    store_.drop_fresh(TieredStore::mine(*step_slot.sequence));
   store_.extents_.give(extents_);
 }
 
@@ -111,7 +112,7 @@ std::byte* TieredStep::row(const TieredSequence& sequence, uint32_t layer, uint3
 
 void TieredStep::write_rows(uint32_t layer, const float* k, const float* v) {
   const size_t k_bytes = store_.shape().row_bytes(false);
-  write_fresh_rows(store_.setup(), places(), {layer, k, v},
+  write_fresh_rows(store_.setup(), step_slots(), {layer, k, v},
                    [&](uint32_t slot, uint32_t head, bool is_v, uint32_t i) {
                      const TieredSequence& sequence = this->sequence(slot);
                      const uint64_t token = uint64_t{sequence.length} + i;
@@ -160,15 +161,15 @@ kernels::Segment TieredStep::segment(const Query& query) const {
 }
 
 void TieredStep::view_rows(const Query& query, base::Arena& scratch, kernels::View& out) {
-  KVICK_CHECK(store_.shows_all(places()[query.slot]), "slot {} shows the rows that are asked for",
-              query.slot);
+  KVICK_CHECK(store_.shows_all(step_slots()[query.slot]),
+              "slot {} shows the rows that are asked for", query.slot);
   if (layer_ != query.layer) load(query.layer);
   const uint32_t first = sequence(query.slot).first, length = sequence(query.slot).length;
   kernels::Segment segment = this->segment(query);
   out = {};
   segment.runs = runs(query, first, length, scratch);
   if (!segment.runs.empty()) out.past.push_back(segment);
-  segment.runs = runs(query, length, length + places()[query.slot].fresh, scratch);
+  segment.runs = runs(query, length, length + step_slots()[query.slot].fresh, scratch);
   out.fresh = segment;
 }
 
@@ -238,7 +239,7 @@ void TieredStep::view_some(const Query& query, std::span<const uint32_t> rows, b
   segment.runs = some.first(count);
   if (count > 0) out.past.push_back(segment);
   segment.runs =
-      runs(query, sequence.length, sequence.length + places()[query.slot].fresh, scratch);
+      runs(query, sequence.length, sequence.length + step_slots()[query.slot].fresh, scratch);
   out.fresh = segment;
 }
 

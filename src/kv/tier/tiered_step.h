@@ -13,7 +13,7 @@ class TieredStep final : public CheckedStep, public RowFetcher {
  public:
   // extents: for the units that fresh rows fill. kept_units: of all committed units of the step, as
   // [layer][slot, unit][head], the first so many stay in frames; the others pass through the rest.
-  TieredStep(TieredStore& store, std::vector<Place> places, std::vector<uint32_t> extents,
+  TieredStep(TieredStore& store, std::vector<StepSlot> step_slots, std::vector<uint32_t> extents,
              uint64_t kept_units);
   ~TieredStep() override;
   TieredStep(const TieredStep&) = delete;
@@ -44,7 +44,7 @@ class TieredStep final : public CheckedStep, public RowFetcher {
   void keep_rows(uint32_t slot, std::span<const uint32_t> kept) override;
 
   TieredSequence& sequence(uint32_t slot) const {
-    return static_cast<TieredSequence&>(*places()[slot].sequence);
+    return static_cast<TieredSequence&>(*step_slots()[slot].sequence);
   }
   uint64_t units_of_layer() const { return full_.size() * store_.layout_.heads; }
   // Pins the units of some rows in one layer and head; those that it got are appended.

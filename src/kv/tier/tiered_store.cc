@@ -197,19 +197,20 @@ bool TieredStore::copy_tail(const TieredSequence& from, TieredSequence& to) {
 
 // -- steps --
 
-bool TieredStore::shows_all(const Place& place) const {
+bool TieredStore::shows_all(const StepSlot& step_slot) const {
   return !setup().tier.asked ||
-         setup().tier.asked(place.sequence->length, place.fresh) == kShowsAll;
+         setup().tier.asked(step_slot.sequence->length, step_slot.fresh) == kShowsAll;
 }
 
-TieredStore::Need TieredStore::need_of(std::span<const Place> places) const {
+TieredStore::Need TieredStore::need_of(std::span<const StepSlot> step_slots) const {
   Need need;
-  for (const Place& place : places) {
-    const uint64_t length = place.sequence->length, then = length + place.fresh;
+  for (const StepSlot& step_slot : step_slots) {
+    const uint64_t length = step_slot.sequence->length, then = length + step_slot.fresh;
     need.fresh += uint64_t{layout_.touched(then) - layout_.touched(length)} * layout_.regions;
-    const uint64_t full = layout_.full(length) - unseen(*place.sequence);
-    const uint64_t asked =
-        setup().tier.asked ? setup().tier.asked(place.sequence->length, place.fresh) : kShowsAll;
+    const uint64_t full = layout_.full(length) - unseen(*step_slot.sequence);
+    const uint64_t asked = setup().tier.asked
+                               ? setup().tier.asked(step_slot.sequence->length, step_slot.fresh)
+                               : kShowsAll;
     need.layer += std::min(full, asked) * layout_.heads;
     need.extents += layout_.full(then) - layout_.full(length);
   }
@@ -225,10 +226,10 @@ base::Status<Shortage> TieredStore::claim(uint64_t solid, uint64_t layer, const 
   return base::Done{};
 }
 
-bool TieredStore::take_fresh(std::span<const Place> places) {
-  for (const Place& place : places) {
-    TieredSequence& sequence = mine(*place.sequence);
-    const uint64_t rows = uint64_t{sequence.length} + place.fresh;
+bool TieredStore::take_fresh(std::span<const StepSlot> step_slots) {
+  for (const StepSlot& step_slot : step_slots) {
+    TieredSequence& sequence = mine(*step_slot.sequence);
+    const uint64_t rows = uint64_t{sequence.length} + step_slot.fresh;
     const size_t first = sequence.frames.size();
     if (const size_t full = layout_.full(rows); sequence.extents.capacity() < full)
       sequence.extents.reserve(std::max(full, 2 * sequence.extents.capacity()));
@@ -246,24 +247,24 @@ void TieredStore::drop_fresh(TieredSequence& sequence) {
   sequence.frames.resize(committed);
 }
 
-CheckedStore::StepOr TieredStore::start(std::vector<Place> places) {
+CheckedStore::StepOr TieredStore::start(std::vector<StepSlot> step_slots) {
   release_closed();
-  const std::string what = fmt::format("a step of {} sequences", places.size());
-  const Need need = need_of(places);
+  const std::string what = fmt::format("a step of {} sequences", step_slots.size());
+  const Need need = need_of(step_slots);
   KVICK_TRY(const std::vector<uint32_t> extents, extents_.take(need.extents));
   const auto undo = [&] {
-    for (const Place& place : places) drop_fresh(mine(*place.sequence));
+    for (const StepSlot& step_slot : step_slots) drop_fresh(mine(*step_slot.sequence));
     extents_.give(extents);
   };
   try {
     auto claimed = claim(need.fresh, need.layer, what);
-    if (claimed.ok() && !take_fresh(places))
+    if (claimed.ok() && !take_fresh(step_slots))
       claimed = Shortage{.needed_bytes = need.fresh * layout_.bytes,
                          .what = fmt::format("{}: the slower tier frees no memory in time", what)};
     // Of copies of the lists, which undo() may still need.
     if (claimed.ok())
       return std::unique_ptr<CheckedStep>(
-          std::make_unique<TieredStep>(*this, places, extents, kept_frames(need)));
+          std::make_unique<TieredStep>(*this, step_slots, extents, kept_frames(need)));
     undo();
     return claimed.error();
   } catch (const std::bad_alloc&) {
@@ -313,8 +314,8 @@ Usage TieredStore::count() const {
 }
 
 // What each sequence has in frames.
-std::vector<Piece> TieredStore::map() const {
-  return piece_each([&](const Sequence& sequence) -> Piece {
+std::vector<MapEntry> TieredStore::map() const {
+  return piece_each([&](const Sequence& sequence) -> MapEntry {
     const auto& frames = static_cast<const TieredSequence&>(sequence).frames;
     const auto held = static_cast<uint64_t>(
         std::count_if(frames.begin(), frames.end(), [](FrameId id) { return id != kNoFrame; }));

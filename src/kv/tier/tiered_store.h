@@ -41,7 +41,7 @@ class TieredStore final : public CheckedStore {
 
   void limit(uint64_t max_bytes) override;
 
-  std::vector<Piece> map() const override;
+  std::vector<MapEntry> map() const override;
 
  private:
   friend class TieredStep;
@@ -76,13 +76,13 @@ class TieredStore final : public CheckedStore {
     uint64_t extents = 0;  // of the slower tier
   };
   // Whether the views of a slot show all its rows.
-  bool shows_all(const Place& place) const;
-  Need need_of(std::span<const Place> places) const;
+  bool shows_all(const StepSlot& step_slot) const;
+  Need need_of(std::span<const StepSlot> step_slots) const;
   uint64_t kept_frames(const Need& need) const;
-  StepOr start(std::vector<Place> places) override;
+  StepOr start(std::vector<StepSlot> step_slots) override;
   // Charges what a step needs, and what it has use for if there is more.
   base::Status<Shortage> claim(uint64_t solid, uint64_t layer, const std::string& what);
-  bool take_fresh(std::span<const Place> places);
+  bool take_fresh(std::span<const StepSlot> step_slots);
   void drop_fresh(TieredSequence& sequence);
 
   Usage count() const override;

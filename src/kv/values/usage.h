@@ -42,13 +42,13 @@ struct Usage {
 
 // A piece of what is allocated, for a picture of it: a block, or all that one sequence holds of a
 // kind.
-struct Piece {
+struct MapEntry {
   uint64_t bytes = 0;
   uint32_t used_tokens = 0;  // whose rows are in it
   uint32_t tokens = 0;       // that it has room for, those included
   uint32_t users = 0;        // sequences that hold it; 0: cached
   SeqId owner{};             // the first of them
-  bool operator==(const Piece&) const = default;
+  bool operator==(const MapEntry&) const = default;
 };
 
 }  // namespace kvick::kv

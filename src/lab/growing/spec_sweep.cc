@@ -52,7 +52,7 @@ class SpecSweep final : public Experiment {
                    .columns = {"shape", "T", "time", "rows a step", "T model"},
                    .rows = {}};
     Chart chart = {.name = "spec-sweep",
-                   .title = "Attention with guesses, by number of growths",
+                   .title = "Attention with drafts, by number of growths",
                    .x_label = "growths T (1: upfront)",
                    .y_label = "time against upfront",
                    .log_x = true,

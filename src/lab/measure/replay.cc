@@ -30,9 +30,10 @@ struct Means {
 
 }  // namespace
 
-base::Result<Replayed> replay(engine::Engine& engine, const engine::BatcherOptions& options,
+base::Result<Replayed> replay(engine::Engine& engine, const engine::SchedulerOptions& options,
                               std::span<const ReplayJob> jobs) {
-  KVICK_TRY(const std::unique_ptr<engine::Batcher> batcher, engine::Batcher::make(engine, options));
+  KVICK_TRY(const std::unique_ptr<engine::Scheduler> scheduler,
+            engine::Scheduler::make(engine, options));
   Replayed result;
   std::optional<std::string> refused;
   for (size_t i = 0; i < jobs.size(); ++i) {
@@ -45,23 +46,23 @@ base::Result<Replayed> replay(engine::Engine& engine, const engine::BatcherOptio
     job.ignore_end = true;
     // Choices that differ, so that only their prompt is shared.
     job.sampling.temperature = jobs[i].choices > 1 ? 1 : 0;
-    job.on_end = [&](const engine::Outcome& outcome) {
+    job.on_end = [&](const engine::JobOutcome& outcome) {
       result.answer_tokens += outcome.generated_tokens;
       if (outcome.error) refused = outcome.error->message;
     };
-    if (const auto refusal = batcher->refuses(job))
+    if (const auto refusal = scheduler->refuses(job))
       return base::fail("a prompt of {} tokens: {}", jobs[i].prompt, refusal->message);
-    batcher->add(engine::JobId{i}, std::move(job));
+    scheduler->add(engine::JobId{i}, std::move(job));
   }
   Means means;
   const double began = options.clock();
-  while (batcher->step()) means.add(batcher->metrics().kv);
+  while (scheduler->step()) means.add(scheduler->metrics().kv);
   result.seconds = options.clock() - began;
   if (refused) return base::fail("a job could not go on: {}", *refused);
   if (means.held > 0) result.waste = means.wasted / means.held;
   if (means.steps > 0) result.sequences = means.sequences / static_cast<double>(means.steps);
   result.peak_bytes = means.peak;
-  result.metrics = batcher->metrics();
+  result.metrics = scheduler->metrics();
   return result;
 }
 

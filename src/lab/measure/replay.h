@@ -1,10 +1,10 @@
 #pragma once
-// Jobs through the scheduler's batcher, as a server gets them on, without a network: all wait from
-// the beginning, so what is measured is throughput and memory, not waiting.
+// Jobs through the scheduler's scheduler, as a server gets them on, without a network: all wait
+// from the beginning, so what is measured is throughput and memory, not waiting.
 
 #include <span>
 
-#include "engine/serving/batcher.h"
+#include "engine/serving/scheduler.h"
 #include "lab/core/experiment.h"
 
 namespace kvick::lab {
@@ -25,7 +25,7 @@ struct Replayed {
 };
 
 // Error: the options, or a job that cannot go on.
-base::Result<Replayed> replay(engine::Engine& engine, const engine::BatcherOptions& options,
+base::Result<Replayed> replay(engine::Engine& engine, const engine::SchedulerOptions& options,
                               std::span<const ReplayJob> jobs);
 
 }  // namespace kvick::lab

@@ -67,7 +67,7 @@ class Preemption final : public Experiment {
   base::Result<Json> measure(const Cell& cell) override {
     KVICK_TRY(engine::Engine * engine, bench_.model(engine::Attention::kFused));
     const auto strategy = cell.what["strategy"].get<std::string>();
-    engine::BatcherOptions options;
+    engine::SchedulerOptions options;
     KVICK_TRY(options.kv, engine::parse_kv_options(strategy, ""));
     options.kv.max_tokens = kPrompt + kAnswer;
     uint64_t& needed = needed_bytes_[cell.what["kind"].get<std::string>()];

@@ -59,7 +59,7 @@ class Serving final : public Experiment {
 
   base::Result<Json> measure(const Cell& cell) override {
     KVICK_TRY(engine::Engine * engine, bench_.model(engine::Attention::kFused));
-    engine::BatcherOptions options;
+    engine::SchedulerOptions options;
     KVICK_TRY(options.kv, engine::parse_kv_options(cell.what["strategy"].get<std::string>(), ""));
     options.kv.max_tokens = context_;
     options.step_seconds = 1e9;  // nobody reads along

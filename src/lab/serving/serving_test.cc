@@ -19,8 +19,8 @@ struct TraceFile {
       std::filesystem::temp_directory_path() / ("kvick_serving_" + std::to_string(getpid()));
 };
 
-engine::BatcherOptions options_of(const char* spec) {
-  engine::BatcherOptions options;
+engine::SchedulerOptions options_of(const char* spec) {
+  engine::SchedulerOptions options;
   options.kv = engine::parse_kv_options(spec, "").value();
   return options;
 }

@@ -35,7 +35,7 @@ class Sharing final : public Experiment {
 
   base::Result<Json> measure(const Cell& cell) override {
     KVICK_TRY(engine::Engine * engine, bench_.model(engine::Attention::kFused));
-    engine::BatcherOptions options;
+    engine::SchedulerOptions options;
     KVICK_TRY(options.kv, engine::parse_kv_options(cell.what["strategy"].get<std::string>(), ""));
     options.kv.max_tokens = kPrompt + kAnswer;
     const ReplayJob job = {.prompt = kPrompt,

@@ -1,8 +1,8 @@
-// spec: what guessing ahead gains on real prompts, by category and by store ("Striking the Right
-// Balance between Compute and Copy", Figures 12 and 13): tokens a pass over the weights, guesses
-// that came true, and the speed of decoding against the same store without guesses. All answers are
-// compared token for token with those of the first way to write them with rows of the same type.
-// Rounds alternate between the ways: a speedup is the median of those of each round.
+// spec: what drafting ahead gains on real prompts, by category and by store ("Striking the Right
+// Balance between Compute and Copy", Figures 12 and 13): tokens a pass over the weights, draft
+// tokens that came true, and the speed of decoding against the same store without draft tokens. All
+// answers are compared token for token with those of the first way to write them with rows of the
+// same type. Rounds alternate between the ways: a speedup is the median of those of each round.
 
 #include <algorithm>
 #include <cmath>
@@ -28,10 +28,10 @@ const SpecCase kCases[] = {{"virtual", "", "none"},
                            {"bmc:r=64", "", "none"},
                            {"bmc:r=64", "", "lookup:gain=off"},
                            {"iterative", "", "none"},
-                           // Without the same guesses there would be nothing to compare.
+                           // Without the same draft tokens there would be nothing to compare.
                            {"iterative", "", "lookup:gain=off,grow=on"}};
 
-// Every store without guesses and with each of the ways; those of the user, if there are any.
+// Every store without draft tokens and with each of the ways; those of the user, if there are any.
 std::vector<SpecCase> cases_of(const Bench& bench) {
   if (bench.stores.empty() && bench.types.empty() && bench.specs.empty())
     return {std::begin(kCases), std::end(kCases)};
@@ -110,16 +110,16 @@ class SpecBench final : public Experiment {
   Findings findings(std::span<const Measured> all) override {
     Findings findings;
     Table table = {.title = fmt::format("Greedy answers of {} tokens, {} at once; speed against "
-                                        "the same store without guesses",
+                                        "the same store without drafts",
                                         answer_, parallel_),
                    .columns = {"category", "kv", "spec", "tok/s", "tokens a pass", "accepted",
                                "speedup", "by round", "same answers"},
                    .rows = {}};
     Json rows = Json::array();
     Chart chart = {.name = "spec",
-                   .title = "Decoding with guesses against decoding without",
+                   .title = "Decoding with drafts against decoding without",
                    .x_label = "category",
-                   .y_label = "speed, 1: no guesses",
+                   .y_label = "speed, 1: no drafts",
                    .series = {},
                    .bars = {},
                    .side_by_side = true};
@@ -182,8 +182,8 @@ class SpecBench final : public Experiment {
   static double speed_of(const Json& run) {
     return run["tokens"].get<double>() / run["decode_s"].get<double>();
   }
-  // Of each round; of cells without guesses against the round before, which says how much of it
-  // is noise.
+  // Of each round; of cells without draft tokens against the round before, which says how much of
+  // it is noise.
   static std::vector<double> speedups(const Measured& one, const Measured& plain) {
     std::vector<double> ratios;
     const size_t lag = &one == &plain ? 1 : 0;

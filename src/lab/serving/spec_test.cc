@@ -14,7 +14,7 @@ std::string file_of(const std::string& text) {
   return path;
 }
 
-TEST(Spec, GivesTheSameAnswersWithGuessesAndWithout) {
+TEST(Spec, GivesTheSameAnswersWithDraftsAndWithout) {
   ModelBench t;
   t.bench.file = file_of("{\"prompt\": \"a b a b a b a b a b\"}\n\n{\"prompt\": \"x y z\"}\n");
   const auto experiment = find_experiment("spec")->make(t.bench);

@@ -48,7 +48,7 @@ struct Slot {
 struct Batch {
   std::span<const Slot> slots;
   // Layers that the forward leaves out, [layers], or null. Their rows are not written, so such a
-  // step cannot be committed: it is for guesses (Zhang et al. 2024, Draft & Verify).
+  // step cannot be committed: it is for draft tokens (Zhang et al. 2024, Draft & Verify).
   const std::vector<bool>* skipped = nullptr;
   uint32_t tokens() const;
   bool skips(uint32_t layer) const { return skipped != nullptr && (*skipped)[layer]; }

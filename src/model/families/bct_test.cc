@@ -304,7 +304,7 @@ TEST(Bct, ATokenOfATreeFollowsItsParentAndTheNextStepWhatWasKept) {
   (void)loaded.step({{.seq = other, .past = 0, .tokens = first, .parents = {}},
                      {.seq = seq, .past = 0, .tokens = first, .parents = {}}},
                     &read);
-  const auto guessed = loaded.step({{.seq = other, .past = 2, .tokens = aside, .parents = {}},
+  const auto drafted = loaded.step({{.seq = other, .past = 2, .tokens = aside, .parents = {}},
                                     {.seq = seq, .past = 3, .tokens = tree, .parents = parents}},
                                    &path);
   const auto next = loaded.step({{.seq = seq, .past = 6, .tokens = last, .parents = {}}});
@@ -315,9 +315,9 @@ TEST(Bct, ATokenOfATreeFollowsItsParentAndTheNextStepWhatWasKept) {
     expect_near(logits, expected);
   };
   const size_t vocab = loaded.model->config().vocab;
-  expect({5, 6, 9}, guessed.data());
-  expect({5, 6, 7, 11, 12, 14}, guessed.data() + 4 * vocab);
-  expect({5, 6, 7, 11, 13, 15}, guessed.data() + 5 * vocab);
+  expect({5, 6, 9}, drafted.data());
+  expect({5, 6, 7, 11, 12, 14}, drafted.data() + 4 * vocab);
+  expect({5, 6, 7, 11, 13, 15}, drafted.data() + 5 * vocab);
   expect({5, 6, 7, 11, 13, 15, 21}, next.data());
 }
 

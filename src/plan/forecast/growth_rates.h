@@ -19,7 +19,7 @@ Line fit_line(std::span<const double> x, std::span<const double> y);
 
 // Grows a sequence of the setup's shape in eighths of its context, or of 128 MB if that is less.
 // Takes a few times as long as copying that much. Where workspace.library is null spare rows cost
-// no time, and nothing is measured but the copies. rows: that a step's attention has, guesses
+// no time, and nothing is measured but the copies. rows: that a step's attention has, draft tokens
 // among them; at most an eighth of the context. Error: no room.
 base::Result<kv::GrowthRates> measure_growth(const model::Config& config, const kv::Setup& setup,
                                              model::Workspace& workspace,

@@ -302,7 +302,7 @@ TEST_F(ApiTest, EchoesAPromptsLogprobsBeforeTheAnswers) {
   ASSERT_EQ(service_.jobs.size(), 1U);
   EXPECT_TRUE(service_.jobs[0].prompt_logprobs);
   const auto& prompt = service_.jobs[0].prompt;
-  engine::Piece reports = {.choice = 0, .of_prompt = true};
+  engine::AnswerPiece reports = {.choice = 0, .of_prompt = true};
   for (const engine::Token token : prompt)
     reports.tokens.push_back({.chosen = {token, -1}, .top = {{token, -1}}});
   reports.tokens[0].chosen.logprob = std::numeric_limits<float>::quiet_NaN();

@@ -59,10 +59,10 @@ std::shared_ptr<const Plan> Generation::prepare(Plan plan, std::vector<engine::J
   jobs = std::move(plan.jobs);
   plan.jobs.clear();
   for (size_t i = 0; i < jobs.size(); ++i) {
-    jobs[i].on_piece = [self = shared_from_this(), i](engine::Piece piece) {
+    jobs[i].on_piece = [self = shared_from_this(), i](engine::AnswerPiece piece) {
       self->post(JobPiece{i, std::move(piece)});
     };
-    jobs[i].on_end = [self = shared_from_this(), i](const engine::Outcome& outcome) {
+    jobs[i].on_end = [self = shared_from_this(), i](const engine::JobOutcome& outcome) {
       self->post(JobEnd{i, outcome});
     };
   }

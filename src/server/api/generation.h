@@ -34,11 +34,11 @@ class Generation : public std::enable_shared_from_this<Generation> {
   // refusal answers instead.
   struct JobPiece {
     size_t job = 0;
-    engine::Piece piece;
+    engine::AnswerPiece piece;
   };
   struct JobEnd {
     size_t job = 0;
-    engine::Outcome outcome;
+    engine::JobOutcome outcome;
   };
   using Event = std::variant<JobPiece, JobEnd, Started, engine::Refusal>;
 

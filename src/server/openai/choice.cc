@@ -37,7 +37,7 @@ ChoiceText Choice::echo(std::string prompt) {
   return keep({.content = std::move(prompt)});
 }
 
-ChoiceText Choice::add(engine::Piece piece) {
+ChoiceText Choice::add(engine::AnswerPiece piece) {
   ChoiceText added;
   // The prompt's tokens begin where its echo did, before all others.
   added.offset = piece.of_prompt ? 0 : characters_;

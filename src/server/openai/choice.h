@@ -11,7 +11,7 @@ class Choice {
   Choice(uint32_t index, const Tools* tools);
 
   // What a piece adds, which may be nothing.
-  ChoiceText add(engine::Piece piece);
+  ChoiceText add(engine::AnswerPiece piece);
   // The beginning that the answer repeats from its prompt.
   ChoiceText echo(std::string prompt);
   // All of it so far.

@@ -61,8 +61,8 @@ void add_jobs(Text& text, const engine::Metrics& m) {
   text.counter("generated_tokens_total", m.generated_tokens, "Tokens of answers.");
   text.counter("steps_total", m.steps, "Forward passes.");
   text.counter("step_tokens_total", m.step_tokens, "Tokens that went through them.");
-  text.counter("drafted_tokens_total", m.drafted, "Guesses that went through them beside these.");
-  text.counter("accepted_tokens_total", m.accepted, "Guesses that became tokens of answers.");
+  text.counter("drafted_tokens_total", m.drafted, "Drafts that went through them beside these.");
+  text.counter("accepted_tokens_total", m.accepted, "Drafts that became tokens of answers.");
 }
 
 void add_times(Text& text, const engine::Metrics& m) {

@@ -86,7 +86,7 @@ class ScriptedService : public engine::Service {
     if (one.job.salt == "flood") word = std::string(8192, 'x');
     const bool last = ++one.given == one.job.max_tokens && one.job.salt != "flood";
     for (uint32_t choice = 0; choice < one.job.choices; ++choice) {
-      engine::Piece piece = {.choice = choice, .text = word};
+      engine::AnswerPiece piece = {.choice = choice, .text = word};
       if (last) piece.finish = engine::Finish::kLength;
       one.job.on_piece(std::move(piece));
     }

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "engine/serving/batcher.h"
+#include "engine/serving/scheduler.h"
 #include "train/from_model/tokenise.h"
 
 namespace kvick::train {
@@ -16,20 +16,20 @@ class Asking {
   Asking(engine::Engine& engine, const AskOptions& options) : engine_(engine), options_(options) {}
 
   base::Status<> ask(std::span<const std::vector<Token>> prompts) {
-    engine::BatcherOptions batch;
+    engine::SchedulerOptions batch;
     batch.max_sequences = options_.parallel;
     batch.step_seconds = 1e9;  // nobody waits for a prompt's first token
-    KVICK_TRY(const std::unique_ptr<engine::Batcher> batcher,
-              engine::Batcher::make(engine_, batch));
+    KVICK_TRY(const std::unique_ptr<engine::Scheduler> scheduler,
+              engine::Scheduler::make(engine_, batch));
     reports_.resize(prompts.size());
     for (size_t i = 0; i < prompts.size(); ++i) {
       engine::Job job = job_of(prompts[i], i);
-      if (const auto refusal = batcher->refuses(job))
+      if (const auto refusal = scheduler->refuses(job))
         return fail("prompt {}: {}", i + 1, refusal->message);
-      batcher->add(JobId{i}, std::move(job));
+      scheduler->add(JobId{i}, std::move(job));
     }
-    while (batcher->step()) {
-      for (const JobId id : ended_) batcher->cancel(id);
+    while (scheduler->step()) {
+      for (const JobId id : ended_) scheduler->cancel(id);
       ended_.clear();
     }
     if (error_) return fail("{}", error_->message);
@@ -47,15 +47,15 @@ class Asking {
     job.sampling.seed += i;
     job.logprobs = options_.top;
     job.prompt_logprobs = true;
-    // The batcher does not say how likely the end was, so it is taken for a token like others.
+    // The scheduler does not say how likely the end was, so it is taken for a token like others.
     job.ignore_end = true;
-    job.on_piece = [this, i, has_ended = false](const engine::Piece& piece) mutable {
+    job.on_piece = [this, i, has_ended = false](const engine::AnswerPiece& piece) mutable {
       if (has_ended) return;
       reports_[i].insert(reports_[i].end(), piece.tokens.begin(), piece.tokens.end());
       has_ended = piece.token && engine_.tokenizer().ends_generation(*piece.token);
       if (has_ended) ended_.push_back(JobId{i});
     };
-    job.on_end = [this](const engine::Outcome& outcome) {
+    job.on_end = [this](const engine::JobOutcome& outcome) {
       if (outcome.error) error_ = outcome.error;
       if (options_.progress) options_.progress(++done_);
     };

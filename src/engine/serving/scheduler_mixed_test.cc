@@ -17,16 +17,16 @@ using test::job_of;
 using test::listen;
 using test::run_all;
 
-class BatcherOfMixedLayers : public testing::TestWithParam<MixedCase> {
+class SchedulerOfMixedLayers : public testing::TestWithParam<MixedCase> {
  protected:
-  std::unique_ptr<Batcher> batcher_of(const std::string& kv, uint64_t bytes = UINT64_MAX,
-                                      const std::string& spec = "none") {
-    BatcherOptions options;
+  std::unique_ptr<Scheduler> scheduler_of(const std::string& kv, uint64_t bytes = UINT64_MAX,
+                                          const std::string& spec = "none") {
+    SchedulerOptions options;
     options.kv = parse_kv_options(kv, "").value();
     options.kv_bytes = bytes;
     options.headroom_tokens = 2;  // so that memory runs out
     options.spec = parse_spec_options(spec).value();
-    return std::move(Batcher::make(*engine_, options)).value();
+    return std::move(Scheduler::make(*engine_, options)).value();
   }
 
   // Of greedy and drawn answers, one or several, to prompts that begin alike.
@@ -48,17 +48,17 @@ class BatcherOfMixedLayers : public testing::TestWithParam<MixedCase> {
 
   Metrics expect_as_alone(const std::string& kv, uint64_t bytes = UINT64_MAX,
                           const std::string& spec = "none") {
-    const auto batcher = batcher_of(kv, bytes, spec);
+    const auto scheduler = scheduler_of(kv, bytes, spec);
     std::list<Heard> heard;
     uint64_t next = 1;
     for (Job job : jobs()) {
       listen(job, heard.emplace_back());
-      EXPECT_FALSE(batcher->refuses(job).has_value());
-      batcher->add(JobId{next++}, std::move(job));
-      if (next % 3 == 0) batcher->step();
-      EXPECT_LE(batcher->metrics().kv.allocated_bytes, bytes);
+      EXPECT_FALSE(scheduler->refuses(job).has_value());
+      scheduler->add(JobId{next++}, std::move(job));
+      if (next % 3 == 0) scheduler->step();
+      EXPECT_LE(scheduler->metrics().kv.allocated_bytes, bytes);
     }
-    run_all(*batcher);
+    run_all(*scheduler);
     auto answer = heard.begin();
     for (const Job& job : jobs()) {
       EXPECT_FALSE(answer->outcome->error.has_value()) << answer->outcome->error->message;
@@ -66,8 +66,8 @@ class BatcherOfMixedLayers : public testing::TestWithParam<MixedCase> {
         EXPECT_EQ(answer->tokens[i], alone(*engine_, job, i, {}).tokens) << kv << ' ' << spec;
       ++answer;
     }
-    EXPECT_EQ(batcher->metrics().kv.used_bytes, 0u);
-    return batcher->metrics();
+    EXPECT_EQ(scheduler->metrics().kv.used_bytes, 0u);
+    return scheduler->metrics();
   }
 
   // A little more than the largest of the jobs takes alone: three answers of up to 100 tokens, of
@@ -81,15 +81,15 @@ class BatcherOfMixedLayers : public testing::TestWithParam<MixedCase> {
 
   const std::unique_ptr<Engine> engine_ = mixed_engine(GetParam().features);
 };
-INSTANTIATE_TEST_SUITE_P(All, BatcherOfMixedLayers, testing::ValuesIn(mixed_cases()),
+INSTANTIATE_TEST_SUITE_P(All, SchedulerOfMixedLayers, testing::ValuesIn(mixed_cases()),
                          [](const auto& instance) { return instance.param.name; });
 
-TEST_P(BatcherOfMixedLayers, AnswersEachJobAsIfItWereAlone) {
+TEST_P(SchedulerOfMixedLayers, AnswersEachJobAsIfItWereAlone) {
   for (const char* kv : {"virtual", "bmc:r=8", "paged:block=4", "paged:block=16,prefix=off"})
     EXPECT_EQ(expect_as_alone(kv).recomputations, 0u) << kv;
 }
 
-TEST_P(BatcherOfMixedLayers, AnswersTheSameThoughMemoryRunsOut) {
+TEST_P(SchedulerOfMixedLayers, AnswersTheSameThoughMemoryRunsOut) {
   for (const char* kv : {"bmc:r=8", "paged:block=4", "paged:block=4,prefix=off"}) {
     const Metrics metrics = expect_as_alone(kv, scarce_bytes(kv));
     EXPECT_GT(metrics.recomputations, 0u) << kv << ": memory was not scarce";
@@ -97,7 +97,7 @@ TEST_P(BatcherOfMixedLayers, AnswersTheSameThoughMemoryRunsOut) {
   }
 }
 
-TEST_P(BatcherOfMixedLayers, AnswersTheSameWithGuesses) {
+TEST_P(SchedulerOfMixedLayers, AnswersTheSameWithDrafts) {
   for (const char* spec : {"lookup:gain=off,grow=on", "auto"}) {
     expect_as_alone("paged:block=4", UINT64_MAX, spec);
     expect_as_alone("bmc:r=8", UINT64_MAX, spec);
@@ -105,8 +105,8 @@ TEST_P(BatcherOfMixedLayers, AnswersTheSameWithGuesses) {
   expect_as_alone("paged:block=4", scarce_bytes("paged:block=4"), "lookup:gain=off,grow=on");
 }
 
-TEST_P(BatcherOfMixedLayers, FindsThePromptThatItHasReadBefore) {
-  const auto batcher = batcher_of("paged:block=4");
+TEST_P(SchedulerOfMixedLayers, FindsThePromptThatItHasReadBefore) {
+  const auto scheduler = scheduler_of("paged:block=4");
   std::vector<Token> prompt;
   for (Token t = 0; t < 60; ++t) prompt.push_back(3 + t * 7 % 90);
   const Answer expected = alone(*engine_, job_of(prompt, 20), 0, {});
@@ -114,16 +114,16 @@ TEST_P(BatcherOfMixedLayers, FindsThePromptThatItHasReadBefore) {
     Heard heard;
     Job job = job_of(prompt, 20);
     listen(job, heard);
-    batcher->add(JobId{i}, std::move(job));
-    run_all(*batcher);
+    scheduler->add(JobId{i}, std::move(job));
+    run_all(*scheduler);
     EXPECT_EQ(heard.tokens[0], expected.tokens);
     EXPECT_EQ(heard.outcome->cached_tokens, i == 1 ? 0u : 59u) << "job " << i;
   }
 }
 
-TEST_P(BatcherOfMixedLayers, SearchesBeamsTheSameThoughMemoryRunsOut) {
+TEST_P(SchedulerOfMixedLayers, SearchesBeamsTheSameThoughMemoryRunsOut) {
   const auto answers = [&](uint64_t bytes, uint64_t& preempted) {
-    const auto batcher = batcher_of("paged:block=4", bytes);
+    const auto scheduler = scheduler_of("paged:block=4", bytes);
     std::list<Heard> heard;
     for (uint64_t i = 0; i < 6; ++i) {
       Job job = job_of(std::vector<Token>(10 + i, static_cast<Token>(20 + i)), 24);
@@ -131,10 +131,10 @@ TEST_P(BatcherOfMixedLayers, SearchesBeamsTheSameThoughMemoryRunsOut) {
       job.beams = i % 2 == 0 ? 3 : 1;
       job.choices = i % 2 == 0 ? 2 : 1;
       listen(job, heard.emplace_back());
-      batcher->add(JobId{i}, std::move(job));
+      scheduler->add(JobId{i}, std::move(job));
     }
-    run_all(*batcher);
-    preempted = batcher->metrics().recomputations;
+    run_all(*scheduler);
+    preempted = scheduler->metrics().recomputations;
     std::vector<std::map<uint32_t, std::string>> text;
     for (const Heard& one : heard) text.push_back(one.text);
     return text;
@@ -151,11 +151,11 @@ TEST_P(BatcherOfMixedLayers, SearchesBeamsTheSameThoughMemoryRunsOut) {
   }
 }
 
-TEST_P(BatcherOfMixedLayers, ShowsItsMemoryPieceByPiece) {
-  const auto batcher = batcher_of("paged:block=4");
-  batcher->add(JobId{5}, job_of(std::vector<Token>(40, 9), 8));
-  batcher->step();
-  const CacheState state = batcher->state();
+TEST_P(SchedulerOfMixedLayers, ShowsItsMemoryPieceByPiece) {
+  const auto scheduler = scheduler_of("paged:block=4");
+  scheduler->add(JobId{5}, job_of(std::vector<Token>(40, 9), 8));
+  scheduler->step();
+  const CacheState state = scheduler->state();
   ASSERT_EQ(state.sequences.size(), 1u);
   EXPECT_EQ(state.sequences[0].bytes,
             engine_->store_info({}).used_bytes(state.sequences[0].tokens));
@@ -165,7 +165,7 @@ TEST_P(BatcherOfMixedLayers, ShowsItsMemoryPieceByPiece) {
     EXPECT_TRUE(piece.users == 0 || piece.job == 5u);
   }
   EXPECT_EQ(bytes, state.stores[0].usage.allocated_bytes);
-  run_all(*batcher);
+  run_all(*scheduler);
 }
 
 }  // namespace

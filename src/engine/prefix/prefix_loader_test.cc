@@ -1,4 +1,4 @@
-#include "engine/prefix/file_tier.h"
+#include "engine/prefix/prefix_loader.h"
 
 #include <cstring>
 #include <filesystem>
@@ -35,19 +35,19 @@ class FileTierTest : public testing::Test {
   }
   Heard answer(const std::shared_ptr<PrefixFiles>& files, const std::string& kv = "paged:block=16",
                const std::string& type = "", const std::string& salt = "", uint32_t choices = 1) {
-    BatcherOptions options;
+    SchedulerOptions options;
     options.kv = parse_kv_options(kv, type).value();
     options.files = files;
-    const auto batcher = std::move(Batcher::make(*engine_, options)).value();
+    const auto scheduler = std::move(Scheduler::make(*engine_, options)).value();
     Heard heard;
     Job job = job_of(prompt_, 10);
     job.salt = salt;
     job.choices = choices;
     listen(job, heard);
-    batcher->add(JobId{1}, std::move(job));
-    run_all(*batcher);
+    scheduler->add(JobId{1}, std::move(job));
+    run_all(*scheduler);
     files->flush();
-    metrics_ = batcher->metrics();
+    metrics_ = scheduler->metrics();
     return heard;
   }
 
@@ -109,33 +109,33 @@ TEST_F(FileTierTest, WaitsForASlowDiskNoLongerThanItMay) {
     return std::nullopt;
   };
   const std::shared_ptr<PrefixFiles> files = std::move(PrefixFiles::open(options)).value();
-  BatcherOptions batch;
+  SchedulerOptions batch;
   batch.kv = parse_kv_options("paged", "").value();
   batch.files = files;
   batch.file_seconds = 0.02;
-  const auto batcher = std::move(Batcher::make(*engine_, batch)).value();
+  const auto scheduler = std::move(Scheduler::make(*engine_, batch)).value();
   Heard heard, beside;
   Job job = job_of(prompt_, 10), other = job_of({1, 2}, 20);
   listen(job, heard);
   listen(other, beside);
-  batcher->add(JobId{1}, std::move(job));
-  batcher->add(JobId{2}, std::move(other));
-  run_all(*batcher);
+  scheduler->add(JobId{1}, std::move(job));
+  scheduler->add(JobId{2}, std::move(other));
+  run_all(*scheduler);
   slow = false;
   EXPECT_EQ(heard.tokens, cold.tokens);
   EXPECT_EQ(heard.outcome->cached_tokens, 0u);
-  EXPECT_EQ(batcher->metrics().files.late, 1u);
+  EXPECT_EQ(scheduler->metrics().files.late, 1u);
   EXPECT_EQ(beside.tokens[0].size(), 20u);
 }
 
 TEST_F(FileTierTest, BringsBackFromFilesWhatHadToMakeWay) {
   const uint64_t token = engine_->make_store({}).value()->shape().token_bytes();
-  BatcherOptions options;
+  SchedulerOptions options;
   options.kv = parse_kv_options("paged:block=16,prefix=off", "").value();
   options.kv_bytes = 700 * token;
   options.headroom_tokens = 2;
   options.files = files();
-  const auto batcher = std::move(Batcher::make(*engine_, options)).value();
+  const auto scheduler = std::move(Scheduler::make(*engine_, options)).value();
   std::list<Heard> heard;
   std::vector<Job> jobs;
   for (Token i = 0; i < 4; ++i) {
@@ -143,15 +143,15 @@ TEST_F(FileTierTest, BringsBackFromFilesWhatHadToMakeWay) {
     job.prompt[0] = 100 + i;
     jobs.push_back(job);
     listen(job, heard.emplace_back());
-    batcher->add(JobId{static_cast<uint64_t>(i)}, std::move(job));
-    batcher->step();
+    scheduler->add(JobId{static_cast<uint64_t>(i)}, std::move(job));
+    scheduler->step();
     options.files->flush();
   }
-  for (int steps = 0; batcher->step(); ++steps) {
+  for (int steps = 0; scheduler->step(); ++steps) {
     options.files->flush();
     ASSERT_LT(steps, 100000);
   }
-  const Metrics metrics = batcher->metrics();
+  const Metrics metrics = scheduler->metrics();
   EXPECT_GT(metrics.swaps + metrics.recomputations, 0u) << "memory was not scarce";
   EXPECT_GT(metrics.swapped_bytes, 0u);
   size_t i = 0;
@@ -162,13 +162,13 @@ TEST_F(FileTierTest, BringsBackFromFilesWhatHadToMakeWay) {
 // Prompts of jobs that make way for each other, of a model whose layers are not alike, with files.
 Metrics swapped(Engine& engine, const std::vector<Token>& prompt,
                 const std::shared_ptr<PrefixFiles>& files) {
-  BatcherOptions options;
+  SchedulerOptions options;
   options.kv = parse_kv_options("paged:block=16,prefix=off", "").value();
   const uint64_t all = engine.store_info(options.kv).used_bytes(350);  // of one at its end
   options.kv_bytes = 3 * all / 2;
   options.headroom_tokens = 2;
   options.files = files;
-  const auto batcher = std::move(Batcher::make(engine, options)).value();
+  const auto scheduler = std::move(Scheduler::make(engine, options)).value();
   std::list<Heard> heard;
   std::vector<Job> jobs;
   for (Token i = 0; i < 3; ++i) {
@@ -176,11 +176,11 @@ Metrics swapped(Engine& engine, const std::vector<Token>& prompt,
     job.prompt[0] = 100 + i;
     jobs.push_back(job);
     listen(job, heard.emplace_back());
-    batcher->add(JobId{static_cast<uint64_t>(i)}, std::move(job));
-    batcher->step();
+    scheduler->add(JobId{static_cast<uint64_t>(i)}, std::move(job));
+    scheduler->step();
     files->flush();
   }
-  for (int steps = 0; batcher->step(); ++steps) {
+  for (int steps = 0; scheduler->step(); ++steps) {
     files->flush();
     EXPECT_LT(steps, 100000);
   }
@@ -190,7 +190,7 @@ Metrics swapped(Engine& engine, const std::vector<Token>& prompt,
     if (one.outcome->error) continue;
     EXPECT_EQ(one.tokens.at(0), alone(engine, jobs[i++], 0, {}).tokens);
   }
-  const Metrics metrics = batcher->metrics();
+  const Metrics metrics = scheduler->metrics();
   EXPECT_GT(metrics.swaps + metrics.recomputations, 0u) << "memory was not scarce";
   return metrics;
 }

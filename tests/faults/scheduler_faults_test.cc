@@ -1,4 +1,4 @@
-// A batcher whose memory runs out at any allocation, and whose model has values that are not
+// A scheduler whose memory runs out at any allocation, and whose model has values that are not
 // numbers: each job hears of its end once, and the next one is answered as if nothing had been.
 
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 #include "allocations.h"
 #include "poisoned_model.h"
 
-#include "engine/serving/scheduler.h"
+#include "engine/serving/engine_thread.h"
 #include "engine/serving/test_jobs.h"
 #include "server/openai/json_form.h"
 
@@ -27,12 +27,12 @@ struct Case {
 
 void PrintTo(const Case& one, std::ostream* out) { *out << one.name; }
 
-std::unique_ptr<Batcher> batcher_of(Engine& engine, const Case& one) {
-  BatcherOptions options;
+std::unique_ptr<Scheduler> scheduler_of(Engine& engine, const Case& one) {
+  SchedulerOptions options;
   options.kv = parse_kv_options(one.kv, "", one.tier, one.select).value();
   if (*one.spec != 0) options.spec = parse_spec_options(one.spec).value();
   options.headroom_tokens = 2;
-  return std::move(Batcher::make(engine, options)).value();
+  return std::move(Scheduler::make(engine, options)).value();
 }
 
 Job job_for(const Case& one, Token first) {
@@ -48,19 +48,19 @@ class EveryAllocation : public testing::TestWithParam<Case> {};
 TEST_P(EveryAllocation, MayFailAndNoJobIsLost) {
   const Case one = GetParam();
   const auto engine = tiny_engine();
-  const auto batcher = batcher_of(*engine, one);
+  const auto scheduler = scheduler_of(*engine, one);
   uint64_t next = 1;
   const auto run = [&](uint64_t nth) {
     std::list<Heard> heard;
-    std::vector<Groups> jobs;
+    std::vector<RunningJobs> jobs;
     for (Token first : {1, 9}) {  // submitting takes memory of the caller's
       Job job = job_for(one, first);
       listen(job, heard.emplace_back());
-      jobs.push_back(group_of(JobId{next++}, std::move(job)));
+      jobs.push_back(job_list_of(JobId{next++}, std::move(job)));
     }
     faults::fail_nth(nth);
-    for (Groups& job : jobs) batcher->add(std::move(job));
-    for (int steps = 0; batcher->step() && steps < 10000; ++steps) continue;
+    for (RunningJobs& job : jobs) scheduler->add(std::move(job));
+    for (int steps = 0; scheduler->step() && steps < 10000; ++steps) continue;
     const uint64_t took = faults::allocations();
     faults::fail_nth(0);
     for (const Heard& job : heard) {
@@ -68,7 +68,7 @@ TEST_P(EveryAllocation, MayFailAndNoJobIsLost) {
       if (!job.outcome || !job.outcome->error) continue;
       EXPECT_EQ(job.outcome->error->why, Refusal::Why::kFailed) << job.outcome->error->message;
     }
-    EXPECT_EQ(batcher->metrics().running + batcher->metrics().waiting, 0u);
+    EXPECT_EQ(scheduler->metrics().running + scheduler->metrics().waiting, 0u);
     return std::pair(took, std::move(heard));
   };
   run(0);  // until caches and buffers have their sizes
@@ -87,7 +87,7 @@ TEST_P(EveryAllocation, MayFailAndNoJobIsLost) {
     }
   }
   EXPECT_GT(faults::failed_allocations(), failed + 100);
-  const Metrics metrics = batcher->metrics();
+  const Metrics metrics = scheduler->metrics();
   EXPECT_EQ(metrics.kv.sequences, 0u);
   EXPECT_EQ(metrics.kv.used_bytes, 0u);
   EXPECT_EQ(metrics.finished + metrics.failed, next - 1);
@@ -104,7 +104,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"sparq", "virtual", "sparq:budget=4,r=4,sinks=1,recent=2"},
                     Case{"h2o", "", "h2o:budget=6"},
                     Case{"scissorhands", "", "scissorhands:budget=8,drop=2,recent=2"},
-                    Case{"guesses", "paged:block=4", "", "", "lookup"},
+                    Case{"drafts", "paged:block=4", "", "", "lookup"},
                     Case{"beams", "paged:block=4", "", "", "", 2, 3}),
     [](const auto& one) { return one.param.name; });
 
@@ -112,15 +112,15 @@ INSTANTIATE_TEST_SUITE_P(
 // is empty the next job is taken.
 TEST(FullQueue, IsNotRememberedBehindAFailure) {
   const auto engine = tiny_engine();
-  SchedulerOptions options;
+  EngineThreadOptions options;
   options.batch = {.kv = parse_kv_options("paged:block=4", "").value(), .max_sequences = 1};
   options.most_waiting = 1;
   options.snapshot_seconds = 60;
-  const auto scheduler = std::move(Scheduler::make(*engine, options)).value();
+  const auto scheduler = std::move(EngineThread::make(*engine, options)).value();
   faults::Spared spared;
   const auto is_taken = [&](uint32_t tokens) {
     Job job = job_of({1, 2, 3}, tokens);
-    job.on_end = [](const Outcome&) {};
+    job.on_end = [](const JobOutcome&) {};
     return scheduler->submit(std::move(job)).ok();
   };
   const auto wait_until_taken = [&](uint32_t tokens) {
@@ -147,30 +147,30 @@ TEST(FullQueue, IsNotRememberedBehindAFailure) {
 
 TEST(Exceptions, OfACallbackEndItsJobAlone) {
   const auto engine = tiny_engine();
-  const auto batcher = batcher_of(*engine, {"paged"});
+  const auto scheduler = scheduler_of(*engine, {"paged"});
   Heard broken, beside;
   Job job = job_of({1, 2, 3}, 20), other = job_of({1, 2, 4}, 20);
   listen(job, broken);
   listen(other, beside);
   const Answer right = alone(*engine, other, 0, {});
-  job.on_piece = [n = 0](const Piece&) mutable {
+  job.on_piece = [n = 0](const AnswerPiece&) mutable {
     if (++n == 3) throw std::runtime_error("the caller broke");
   };
   int told = 0;  // the end is told until it is heard
-  job.on_end = [&, end = job.on_end](const Outcome& outcome) {
+  job.on_end = [&, end = job.on_end](const JobOutcome& outcome) {
     if (++told < 4) throw std::runtime_error("the caller is busy");
     end(outcome);
   };
-  batcher->add(JobId{1}, std::move(job));
-  batcher->add(JobId{2}, std::move(other));
-  test::run_all(*batcher);
+  scheduler->add(JobId{1}, std::move(job));
+  scheduler->add(JobId{2}, std::move(other));
+  test::run_all(*scheduler);
   ASSERT_TRUE(broken.outcome && broken.outcome->error);
   EXPECT_EQ(told, 4);
   EXPECT_EQ(broken.outcome->error->why, Refusal::Why::kFailed);
   EXPECT_EQ(broken.outcome->error->message, "the engine failed on this request: the caller broke");
   EXPECT_EQ(beside.tokens[0], right.tokens);
-  EXPECT_EQ(batcher->metrics().failed, 1u);
-  EXPECT_EQ(batcher->metrics().finished, 1u);
+  EXPECT_EQ(scheduler->metrics().failed, 1u);
+  EXPECT_EQ(scheduler->metrics().finished, 1u);
 }
 
 // Masks nothing and throws at the third token.
@@ -189,7 +189,7 @@ class Breaking final : public text::Constraint {
 
 TEST(Exceptions, OfAConstraintEndItsJobAlone) {
   const auto engine = tiny_engine();
-  const auto batcher = batcher_of(*engine, {"paged"});
+  const auto scheduler = scheduler_of(*engine, {"paged"});
   Heard broken, beside;
   Job job = job_of({1, 2, 3}, 20), other = job_of({1, 2, 4}, 20);
   job.ignore_end = false;
@@ -197,9 +197,9 @@ TEST(Exceptions, OfAConstraintEndItsJobAlone) {
   listen(job, broken);
   listen(other, beside);
   const Answer right = alone(*engine, other, 0, {});
-  batcher->add(JobId{1}, std::move(job));
-  batcher->add(JobId{2}, std::move(other));
-  test::run_all(*batcher);
+  scheduler->add(JobId{1}, std::move(job));
+  scheduler->add(JobId{2}, std::move(other));
+  test::run_all(*scheduler);
   ASSERT_TRUE(broken.outcome && broken.outcome->error);
   EXPECT_EQ(broken.outcome->error->message, "the engine failed on this request: the form broke");
   EXPECT_EQ(beside.tokens[0], right.tokens);
@@ -210,21 +210,21 @@ class NotANumbers : public testing::TestWithParam<Case> {};
 TEST_P(NotANumbers, FailsItsRequestAndNoOther) {
   const Case one = GetParam();
   const auto engine = faults::poisoned_engine();
-  const auto batcher = batcher_of(*engine, one);
+  const auto scheduler = scheduler_of(*engine, one);
   Heard poisoned, beside;
   Job job = job_for(one, faults::kPoisoned), other = job_for(one, 9);
   listen(job, poisoned);
   listen(other, beside);
-  const auto clean = batcher_of(*engine, one);
+  const auto clean = scheduler_of(*engine, one);
   Heard right;
   Job same = job_for(one, 9);
   listen(same, right);
   clean->add(JobId{1}, std::move(same));
   test::run_all(*clean);
   for (Token i = 0; i < 60; ++i) job.prompt.push_back(100 + i);  // rows to choose from
-  batcher->add(JobId{1}, std::move(job));
-  batcher->add(JobId{2}, std::move(other));
-  test::run_all(*batcher);
+  scheduler->add(JobId{1}, std::move(job));
+  scheduler->add(JobId{2}, std::move(other));
+  test::run_all(*scheduler);
   ASSERT_TRUE(poisoned.outcome && poisoned.outcome->error);
   EXPECT_EQ(poisoned.outcome->error->why, Refusal::Why::kFailed);
   EXPECT_NE(poisoned.outcome->error->message.find("not finite numbers"), std::string::npos);
@@ -235,15 +235,15 @@ TEST_P(NotANumbers, FailsItsRequestAndNoOther) {
 
 TEST(NotANumber, FailsAnAnswerThatIsHeldToAForm) {
   const auto engine = faults::poisoned_engine();
-  const auto batcher = batcher_of(*engine, {"paged"});
+  const auto scheduler = scheduler_of(*engine, {"paged"});
   const auto forms = server::json_forms(engine->tokenizer());
   Heard poisoned;
   Job job = job_of({1, faults::kPoisoned, 3}, 20);
   job.ignore_end = false;
   job.constraint = forms({{"type", "json_object"}}).value();
   listen(job, poisoned);
-  batcher->add(JobId{1}, std::move(job));
-  test::run_all(*batcher);
+  scheduler->add(JobId{1}, std::move(job));
+  test::run_all(*scheduler);
   ASSERT_TRUE(poisoned.outcome && poisoned.outcome->error);
   EXPECT_NE(poisoned.outcome->error->message.find("not finite numbers"), std::string::npos);
 }
@@ -257,7 +257,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"h2o", "", "h2o:budget=6"},
                     Case{"scissorhands", "", "scissorhands:budget=8,drop=2,recent=2"},
                     Case{"streaming", "", "streaming:budget=6,sinks=1"},
-                    Case{"guesses", "paged:block=4", "", "", "lookup"},
+                    Case{"drafts", "paged:block=4", "", "", "lookup"},
                     Case{"beams", "paged:block=4", "", "", "", 2, 3}),
     [](const auto& one) { return one.param.name; });
 

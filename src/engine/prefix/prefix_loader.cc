@@ -1,4 +1,4 @@
-#include "engine/prefix/file_tier.h"
+#include "engine/prefix/prefix_loader.h"
 
 #include <algorithm>
 #include <cstring>
@@ -12,7 +12,7 @@ namespace {
 // Of the rows that kvick computes: raise it when the same model has others for the same tokens.
 constexpr uint32_t kRowsVersion = 2;
 
-// Rows [begin, end) of a file's, in the same layout: runs of rows, one for each group, layer, head,
+// Rows [begin, end) of a file's, in the same layout: runs of rows, one for each job, layer, head,
 // and keys or values.
 std::vector<std::byte> slice(const kv::StoreInfo& info, std::span<const std::byte> rows,
                              uint32_t begin, uint32_t end) {
@@ -62,7 +62,7 @@ std::string why_no_files(const Engine& engine, const KvOptions& options) {
       why);
 }
 
-FileTier::FileTier(const Engine& engine, std::shared_ptr<PrefixFiles> files, double seconds)
+PrefixLoader::PrefixLoader(const Engine& engine, std::shared_ptr<PrefixFiles> files, double seconds)
     : files_(std::move(files)), seconds_(seconds) {
   if (files_ == nullptr) return;
   KVICK_CHECK(!engine.fingerprint().empty(), "files of rows of a model without a fingerprint");
@@ -76,75 +76,76 @@ FileTier::FileTier(const Engine& engine, std::shared_ptr<PrefixFiles> files, dou
 
 // Static types depend on the ranges that were measured for them, and old rows on when they became
 // old.
-bool FileTier::serves(const Shelf& shelf) const {
-  return files_ != nullptr && shelf.store->facets().rows != nullptr &&
-         !kernels::is_static(*shelf.options.k_type) && !kernels::is_static(*shelf.options.v_type);
+bool PrefixLoader::serves(const StoreKind& kind) const {
+  return files_ != nullptr && kind.store->facets().rows != nullptr &&
+         !kernels::is_static(*kind.options.k_type) && !kernels::is_static(*kind.options.v_type);
 }
 
 // What a layer attends to is in the rows of the layers behind it, and so is how.
-std::string FileTier::fingerprint(const Shelf& shelf) const {
-  std::string rows = model_ + "|" + shelf.type;
-  if (shelf.prompt_role == model::Role::kPrompt) rows += "|prompt";
-  if (shelf.prompt_role == model::Role::kPromptLayers) rows += "|prompt-layers";
-  return reads_all(shelf.options) ? rows : rows + "|" + shelf.select;
+std::string PrefixLoader::fingerprint(const StoreKind& kind) const {
+  std::string rows = model_ + "|" + kind.type;
+  if (kind.prompt_role == model::Role::kPrompt) rows += "|prompt";
+  if (kind.prompt_role == model::Role::kPromptLayers) rows += "|prompt-layers";
+  return reads_all(kind.options) ? rows : rows + "|" + kind.select;
 }
 
-Filed FileTier::begin(const Shelf& shelf, std::string_view salt) const {
-  return {.tokens = 0, .last = first_parent(fingerprint(shelf), salt)};
+FiledPrefix PrefixLoader::begin(const StoreKind& kind, std::string_view salt) const {
+  return {.tokens = 0, .last = first_parent(fingerprint(kind), salt)};
 }
 
-FileTier::Offer FileTier::offer(const Shelf& shelf, std::string_view salt,
-                                std::span<const Token> tokens, uint32_t cached) const {
-  Offer offer = {.ids = {}, .first_file = cached / kFileTokens};
-  if (!serves(shelf)) return offer;
-  std::vector<FileId> all = file_ids(begin(shelf, salt).last, tokens);
+PrefixLoader::PrefixOffer PrefixLoader::offer(const StoreKind& kind, std::string_view salt,
+                                              std::span<const Token> tokens,
+                                              uint32_t cached) const {
+  PrefixOffer offer = {.ids = {}, .first_file = cached / kFileTokens};
+  if (!serves(kind)) return offer;
+  std::vector<FileId> all = file_ids(begin(kind, salt).last, tokens);
   if (all.size() <= offer.first_file) return offer;
   const auto from = all.begin() + offer.first_file;
   const size_t known = files_->known(std::span(from, all.end()));
   offer.ids.assign(from, from + static_cast<ptrdiff_t>(known));
   if (known == 0) return offer;
-  const uint64_t token = shelf.store->info().token_bytes();
+  const uint64_t token = kind.store->info().token_bytes();
   offer.tokens = (offer.first_file + static_cast<uint32_t>(known)) * kFileTokens - cached;
   offer.bytes = known * file_bytes(kFileTokens * token);
   offer.seconds = files_->seconds_per_byte() * static_cast<double>(offer.bytes);
   return offer;
 }
 
-std::unique_ptr<Loading> FileTier::load(const Shelf& shelf, Offer offer, double compute_seconds,
-                                        double now) const {
+std::unique_ptr<PrefixLoad> PrefixLoader::load(const StoreKind& kind, PrefixOffer offer,
+                                               double compute_seconds, double now) const {
   const bool computes_faster = compute_seconds > 0 && offer.seconds > compute_seconds;
   if (offer.ids.empty() || computes_faster) return nullptr;
-  auto loading = std::make_unique<Loading>();
+  auto loading = std::make_unique<PrefixLoad>();
   loading->first_file = offer.first_file;
   loading->began = now;
   loading->deadline = now + seconds_;
   loading->read =
-      files_->read(std::move(offer.ids), kFileTokens * shelf.store->info().token_bytes());
+      files_->read(std::move(offer.ids), kFileTokens * kind.store->info().token_bytes());
   return loading;
 }
 
-uint32_t FileTier::append(const Shelf& shelf, kv::SeqId seq, std::span<const Token> tokens,
-                          uint32_t committed, const Loading& loading) const {
+uint32_t PrefixLoader::append(const StoreKind& kind, kv::SeqId seq, std::span<const Token> tokens,
+                              uint32_t committed, const PrefixLoad& loading) const {
   for (uint32_t i = 0; i < loading.read->files().size(); ++i) {
     const uint32_t first = (loading.first_file + i) * kFileTokens, end = first + kFileTokens;
     const auto rows =
-        slice(shelf.store->info(), loading.read->rows(i), committed - first, kFileTokens);
-    if (!kv::append_rows(*shelf.store, seq, tokens.subspan(committed, end - committed), rows).ok())
+        slice(kind.store->info(), loading.read->rows(i), committed - first, kFileTokens);
+    if (!kv::append_rows(*kind.store, seq, tokens.subspan(committed, end - committed), rows).ok())
       break;
     committed = end;
   }
   return committed;
 }
 
-void FileTier::keep(const Shelf& shelf, kv::SeqId seq, std::span<const Token> committed,
-                    Filed& filed) const {
-  if (!serves(shelf)) return;
+void PrefixLoader::keep(const StoreKind& kind, kv::SeqId seq, std::span<const Token> committed,
+                        FiledPrefix& filed) const {
+  if (!serves(kind)) return;
   for (; filed.tokens + kFileTokens <= committed.size(); filed.tokens += kFileTokens) {
     filed.last = file_id(filed.last, committed.subspan(filed.tokens, kFileTokens));
-    const size_t row_bytes = kFileTokens * shelf.store->info().token_bytes();
+    const size_t row_bytes = kFileTokens * kind.store->info().token_bytes();
     files_->keep(filed.last, row_bytes, [&] {
       std::vector<std::byte> rows(row_bytes);
-      shelf.store->facets().rows->read_rows(seq, filed.tokens, kFileTokens, rows);
+      kind.store->facets().rows->read_rows(seq, filed.tokens, kFileTokens, rows);
       return rows;
     });
   }

@@ -1,4 +1,4 @@
-// Which jobs a batcher takes, and those that choose how their rows are kept.
+// Which jobs a scheduler takes, and those that choose how their rows are kept.
 
 #include <algorithm>
 #include <chrono>
@@ -8,25 +8,25 @@
 #include <list>
 #include <thread>
 
-#include "engine/serving/batcher.h"
+#include "engine/serving/scheduler.h"
 #include "engine/serving/test_jobs.h"
 
 namespace kvick::engine {
 namespace {
 
 using test::alone;
-using test::batcher_of;
 using test::Heard;
 using test::job_of;
 using test::listen;
 using test::run_all;
+using test::scheduler_of;
 
-TEST(Batcher, SaysWhyItTakesAJobNot) {
+TEST(Scheduler, SaysWhyItTakesAJobNot) {
   const auto engine = tiny_engine();
   const uint64_t token = engine->make_store({}).value()->shape().token_bytes();
-  const auto batcher = batcher_of(*engine, "paged:block=4", 48 * token);
+  const auto scheduler = scheduler_of(*engine, "paged:block=4", 48 * token);
   const auto refusal = [&](const Job& job) {
-    return batcher->refuses(job).value_or(Refusal{Refusal::Why::kBusy, "taken", ""});
+    return scheduler->refuses(job).value_or(Refusal{Refusal::Why::kBusy, "taken", ""});
   };
   EXPECT_EQ(refusal(job_of({1}, 1)).message, "taken");
   EXPECT_EQ(refusal(job_of({}, 1)).field, "prompt");
@@ -50,27 +50,27 @@ TEST(Batcher, SaysWhyItTakesAJobNot) {
 }
 
 // A tier whose reads take longer than a request waits: what reads it ends, what does not goes on.
-TEST(Batcher, EndsAJobWhoseRowsASlowerTierLosesAndNoOther) {
+TEST(Scheduler, EndsAJobWhoseRowsASlowerTierLosesAndNoOther) {
   const auto engine = tiny_engine();
   const uint64_t token = engine->make_store({}).value()->shape().token_bytes();
-  BatcherOptions options;
+  SchedulerOptions options;
   options.kv =
       parse_kv_options(
           "", "",
           fmt::format("ram:latency=300ms,timeout=1ms,size=16MiB,unit=16,fast={}", 112 * token))
           .value();
-  const auto batcher = std::move(Batcher::make(*engine, options)).value();
+  const auto scheduler = std::move(Scheduler::make(*engine, options)).value();
   Heard long_one, short_one;
   // With its sixth unit full there are more rows than frames.
   Job large = job_of(std::vector<Token>(95, 3), 20), small = job_of({1, 2, 3}, 12);
   listen(large, long_one);
   listen(small, short_one);
   const Answer expected = alone(*engine, small, 0, {});
-  batcher->add(JobId{1}, std::move(large));
-  batcher->add(JobId{2}, std::move(small));
-  batcher->step();
+  scheduler->add(JobId{1}, std::move(large));
+  scheduler->add(JobId{2}, std::move(small));
+  scheduler->step();
   std::this_thread::sleep_for(std::chrono::milliseconds(400));  // its units are written by then
-  run_all(*batcher);
+  run_all(*scheduler);
   ASSERT_TRUE(long_one.outcome->error.has_value());
   EXPECT_EQ(long_one.outcome->error->why, Refusal::Why::kLost);
   EXPECT_NE(long_one.outcome->error->message.find("rows are lost: "), std::string::npos)
@@ -78,71 +78,71 @@ TEST(Batcher, EndsAJobWhoseRowsASlowerTierLosesAndNoOther) {
   ASSERT_TRUE(short_one.outcome.has_value());
   EXPECT_FALSE(short_one.outcome->error.has_value());
   EXPECT_EQ(short_one.tokens[0], expected.tokens);
-  EXPECT_EQ(batcher->metrics().failed, 1u);
+  EXPECT_EQ(scheduler->metrics().failed, 1u);
 }
 
-TEST(Batcher, AnswersTheSameWithRowsInASlowerTier) {
+TEST(Scheduler, AnswersTheSameWithRowsInASlowerTier) {
   const auto engine = tiny_engine();
   const uint64_t token = engine->make_store({}).value()->shape().token_bytes();
-  BatcherOptions options;
+  SchedulerOptions options;
   options.kv =
       parse_kv_options("", "", fmt::format("ram:size=16MiB,unit=4,fast={}", 110 * token)).value();
-  const auto batcher = std::move(Batcher::make(*engine, options)).value();
+  const auto scheduler = std::move(Scheduler::make(*engine, options)).value();
   std::list<Heard> heard;
   std::vector<Answer> expected;
   for (uint32_t i = 1; i <= 3; ++i) {
     Job job = job_of(std::vector<Token>(20 * i, static_cast<Token>(i)), 30);
     expected.push_back(alone(*engine, job, 0, {}));
     listen(job, heard.emplace_back());
-    batcher->add(JobId{i}, std::move(job));
+    scheduler->add(JobId{i}, std::move(job));
   }
-  run_all(*batcher);
+  run_all(*scheduler);
   size_t i = 0;
   for (Heard& one : heard) {
     EXPECT_FALSE(one.outcome->error.has_value()) << one.outcome->error->message;
     EXPECT_EQ(one.tokens[0], expected[i++].tokens);
   }
-  EXPECT_GT(batcher->metrics().kv.slow_read_bytes, 0u);
-  EXPECT_LE(batcher->metrics().kv.allocated_bytes, 110 * token);
+  EXPECT_GT(scheduler->metrics().kv.slow_read_bytes, 0u);
+  EXPECT_LE(scheduler->metrics().kv.allocated_bytes, 110 * token);
 }
 
-TEST(Batcher, HasStoresOfSoManyKindsAtOnceAndNoMore) {
+TEST(Scheduler, HasStoresOfSoManyKindsAtOnceAndNoMore) {
   const auto engine = tiny_engine();
-  const auto batcher = batcher_of(*engine, "paged");
+  const auto scheduler = scheduler_of(*engine, "paged");
   std::list<Heard> heard;
   for (size_t i = 1; i <= StoreSet::kMostStores; ++i) {
     Job job = job_of({1, 2}, 4);
     job.kv = parse_kv_options(fmt::format("bmc:r={}", i), "").value();
     listen(job, heard.emplace_back());
-    batcher->add(JobId{i}, std::move(job));
+    scheduler->add(JobId{i}, std::move(job));
   }
-  run_all(*batcher);
+  run_all(*scheduler);
   ASSERT_TRUE(heard.back().outcome->error.has_value());
   EXPECT_EQ(heard.back().outcome->error->why, Refusal::Why::kBusy);
   heard.pop_back();
   for (const Heard& one : heard) EXPECT_FALSE(one.outcome->error.has_value());
 }
 
-TEST(Batcher, KeepsItsContextWhateverCacheAJobChooses) {
+TEST(Scheduler, KeepsItsContextWhateverCacheAJobChooses) {
   const auto engine = tiny_engine();
-  BatcherOptions options;
+  SchedulerOptions options;
   options.kv = parse_kv_options("paged", "").value();
   options.kv.max_tokens = 32;
-  const auto batcher = std::move(Batcher::make(*engine, options)).value();
+  const auto scheduler = std::move(Scheduler::make(*engine, options)).value();
   Job job = job_of(std::vector<Token>(33, 1), 1);
   job.kv = parse_kv_options("virtual", "").value();
-  EXPECT_EQ(batcher->refuses(job)->field, "prompt");
+  EXPECT_EQ(scheduler->refuses(job)->field, "prompt");
   job.prompt.resize(32);
-  EXPECT_FALSE(batcher->refuses(job).has_value());
+  EXPECT_FALSE(scheduler->refuses(job).has_value());
   job.kv = parse_kv_options("paged", "").value();
-  batcher->add(JobId{1}, std::move(job));
-  EXPECT_EQ(batcher->state().stores.size(), 1u) << "the same as the service's own";
-  run_all(*batcher);
+  scheduler->add(JobId{1}, std::move(job));
+  EXPECT_EQ(scheduler->state().stores.size(), 1u) << "the same as the service's own";
+  run_all(*scheduler);
 }
 
-TEST(Batcher, AnswersFromStoresOfSeveralKindsAtOnce) {
+TEST(Scheduler, AnswersFromStoresOfSeveralKindsAtOnce) {
   const auto engine = tiny_engine();
-  const auto batcher = batcher_of(*engine, "paged");
+  const auto scheduler = scheduler_of(*engine, "paged");
   std::list<Heard> heard;
   std::vector<Job> jobs;
   const char* kinds[] = {"bmc:r=4", "virtual", "paged:block=2"};
@@ -152,26 +152,26 @@ TEST(Batcher, AnswersFromStoresOfSeveralKindsAtOnce) {
     job.kv = parse_kv_options(kind, "f32").value();
     jobs.push_back(job);
     listen(job, heard.emplace_back());
-    batcher->add(JobId{next++}, std::move(job));
+    scheduler->add(JobId{next++}, std::move(job));
   }
-  batcher->step();
-  EXPECT_EQ(batcher->state().stores.size(), 4u);
-  EXPECT_EQ(batcher->state().sequences.size(), 3u);
-  run_all(*batcher);
+  scheduler->step();
+  EXPECT_EQ(scheduler->state().stores.size(), 4u);
+  EXPECT_EQ(scheduler->state().sequences.size(), 3u);
+  run_all(*scheduler);
   for (Heard& one : heard) EXPECT_EQ(one.tokens[0], alone(*engine, jobs[0], 0, *jobs[0].kv).tokens);
 }
 
-TEST(Batcher, GivesAJobTheServicesStrategyOrTypeIfItNamesOnlyTheOther) {
+TEST(Scheduler, GivesAJobTheServicesStrategyOrTypeIfItNamesOnlyTheOther) {
   const auto engine = tiny_engine();
-  BatcherOptions options;
+  SchedulerOptions options;
   options.kv = parse_kv_options("paged:block=8", "bf16").value();
-  const auto batcher = std::move(Batcher::make(*engine, options)).value();
+  const auto scheduler = std::move(Scheduler::make(*engine, options)).value();
   Job type = job_of({1, 2, 3}, 4), strategy = job_of({1, 2, 3}, 4);
   type.kv = parse_kv_options("", "f32").value();
   strategy.kv = parse_kv_options("virtual", "").value();
-  batcher->add(JobId{1}, std::move(type));
-  batcher->add(JobId{2}, std::move(strategy));
-  const CacheState state = batcher->state();
+  scheduler->add(JobId{1}, std::move(type));
+  scheduler->add(JobId{2}, std::move(strategy));
+  const CacheState state = scheduler->state();
   ASSERT_EQ(state.stores.size(), 3u);
   EXPECT_EQ(state.stores[1].strategy, "paged:block=8");
   EXPECT_EQ(state.stores[1].type, "f32");
@@ -183,50 +183,50 @@ TEST(Batcher, GivesAJobTheServicesStrategyOrTypeIfItNamesOnlyTheOther) {
 std::vector<TokenReport> reports_one_by_one(Engine& engine, const std::vector<Token>& prompt) {
   std::vector<TokenReport> reports;
   for (size_t i = 1; i < prompt.size(); ++i) {
-    const auto batcher = batcher_of(engine, "paged:block=4");
+    const auto scheduler = scheduler_of(engine, "paged:block=4");
     Job job = job_of({prompt.begin(), prompt.begin() + static_cast<ptrdiff_t>(i)}, 1);
     job.logprobs = engine.model().config().vocab;
-    job.on_piece = [&](const Piece& piece) {
+    job.on_piece = [&](const AnswerPiece& piece) {
       const auto& top = piece.tokens.front().top;
       const auto own = std::find_if(top.begin(), top.end(),
                                     [&](const auto& one) { return one.token == prompt[i]; });
       reports.push_back({.chosen = *own, .top = {top.begin(), top.begin() + 2}});
     };
-    batcher->add(JobId{1}, std::move(job));
-    run_all(*batcher);
+    scheduler->add(JobId{1}, std::move(job));
+    run_all(*scheduler);
   }
   return reports;
 }
 
-TEST(Batcher, ReportsAPromptsTokensToEachChoiceThoughTheyAreCachedOrMadeWay) {
+TEST(Scheduler, ReportsAPromptsTokensToEachChoiceThoughTheyAreCachedOrMadeWay) {
   const auto engine = tiny_engine(256);
   std::vector<Token> prompt;
   for (Token t = 0; t < 150; ++t) prompt.push_back(3 + t * 7 % 400);
   const std::vector<TokenReport> expected = reports_one_by_one(*engine, prompt);
   const uint64_t token = engine->make_store({}).value()->shape().token_bytes();
-  const auto batcher = batcher_of(*engine, "paged:block=4", 220 * token);
+  const auto scheduler = scheduler_of(*engine, "paged:block=4", 220 * token);
   Heard before, beside;
   Job job = job_of(prompt, 1);
   listen(job, before);
-  batcher->add(JobId{1}, std::move(job));  // so that the prompt is cached
-  run_all(*batcher);
+  scheduler->add(JobId{1}, std::move(job));  // so that the prompt is cached
+  run_all(*scheduler);
   std::vector<std::vector<TokenReport>> got(2);
   job = job_of(prompt, 20);
   job.choices = 2;
   job.logprobs = 2;
   job.prompt_logprobs = true;
   job.priority = -1;
-  job.on_piece = [&](const Piece& piece) {
+  job.on_piece = [&](const AnswerPiece& piece) {
     EXPECT_EQ(piece.of_prompt, got[piece.choice].empty());
     got[piece.choice].insert(got[piece.choice].end(), piece.tokens.begin(), piece.tokens.end());
   };
-  batcher->add(JobId{2}, std::move(job));
-  batcher->step();
+  scheduler->add(JobId{2}, std::move(job));
+  scheduler->step();
   job = job_of(std::vector<Token>(60, 9), 100);
   listen(job, beside);
-  batcher->add(JobId{3}, std::move(job));
-  run_all(*batcher);
-  EXPECT_GT(batcher->metrics().recomputations, 0U) << "nothing made way";
+  scheduler->add(JobId{3}, std::move(job));
+  run_all(*scheduler);
+  EXPECT_GT(scheduler->metrics().recomputations, 0U) << "nothing made way";
   for (const auto& reports : got) {
     ASSERT_EQ(reports.size(), prompt.size() + 20);
     EXPECT_TRUE(std::isnan(reports[0].chosen.logprob));

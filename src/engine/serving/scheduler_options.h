@@ -1,5 +1,5 @@
 #pragma once
-// How a batcher goes about its jobs.
+// How a scheduler goes about its jobs.
 
 #include <cstdint>
 #include <functional>
@@ -16,7 +16,7 @@ namespace kvick::engine {
 
 struct DraftWeights;
 
-struct BatcherOptions {
+struct SchedulerOptions {
   KvOptions kv;                      // of jobs that ask for nothing else
   uint64_t kv_bytes = UINT64_MAX;    // of all stores together
   uint32_t max_sequences = 64;       // that are computed at once
@@ -35,7 +35,7 @@ struct BatcherOptions {
   std::shared_ptr<MemoryShare> memory;
   size_t member = 0;
   base::Clock clock = base::steady_seconds;
-  // Told, in one sentence, what of the engine itself broke; on the batcher's thread.
+  // Told, in one sentence, what of the engine itself broke; on the scheduler's thread.
   std::function<void(const std::string&)> report;
 };
 

@@ -1,13 +1,13 @@
-// Batcher: memory that is shared with other batchers.
+// Scheduler: memory that is shared with other batchers.
 
 #include <algorithm>
 
-#include "engine/serving/batcher.h"
+#include "engine/serving/scheduler.h"
 
 namespace kvick::engine {
 
 // For a job of that rank: with what others will give, less what they keep for those ahead of it.
-uint64_t Batcher::available_bytes(const Rank& rank) const {
+uint64_t Scheduler::available_bytes(const Rank& rank) const {
   const uint64_t own = stores_.available_bytes();
   if (options_.memory == nullptr) return own;
   const MemoryShare::Others others = options_.memory->others(options_.member, rank);
@@ -15,24 +15,24 @@ uint64_t Batcher::available_bytes(const Rank& rank) const {
   return all - std::min(all, others.wanted_bytes);
 }
 
-bool Batcher::others_have_any() const {
+bool Scheduler::others_have_any() const {
   return options_.memory != nullptr && options_.memory->others(options_.member, {}).have_any();
 }
 
 // True: a job that found no room waits until others have given some. Cached rows cost them least,
 // and then those go that rank behind the job: if it is the first of all, all others.
-bool Batcher::wait_for_others(const Group& group, uint64_t bytes) {
+bool Scheduler::wait_for_others(const RunningJob& running, uint64_t bytes) {
   if (options_.memory == nullptr) return false;
-  const MemoryShare::Others others = options_.memory->others(options_.member, group.rank());
+  const MemoryShare::Others others = options_.memory->others(options_.member, running.rank());
   if (others.cached_bytes == 0 && (!others.run || running_.size() > 1)) return false;
-  wanted_ = {.bytes = bytes, .rank = group.rank()};
+  wanted_ = {.bytes = bytes, .rank = running.rank()};
   MemoryAsk ask = wanted_;
   if (others.cached_bytes > 0) ask.rank.reset();
   options_.memory->ask(options_.member, ask);
   return true;
 }
 
-void Batcher::give_to_others() {
+void Scheduler::give_to_others() {
   if (options_.memory == nullptr) return;
   const MemoryAsk ask = options_.memory->take_ask(options_.member);
   if (ask.bytes == 0) return;
@@ -48,17 +48,17 @@ void Batcher::give_to_others() {
   };
   if (!shrink() || !ask.rank) return;
   if (speculation_.give_up() >= ask.bytes) return;
-  std::vector<Group*> behind;
+  std::vector<RunningJob*> behind;
   do {
     behind.clear();
-    for (const auto& group : running_)
-      if (ask.rank->ahead_of(group->rank())) behind.push_back(group.get());
+    for (const auto& running : running_)
+      if (ask.rank->ahead_of(running->rank())) behind.push_back(running.get());
     if (behind.empty()) return;
     preempt(victim(behind));
   } while (shrink());
 }
 
-void Batcher::tell_others() {
+void Scheduler::tell_others() {
   if (options_.memory == nullptr) return;
   options_.memory->publish(
       options_.member,
@@ -69,9 +69,10 @@ void Batcher::tell_others() {
 
 // A job that cannot go on in the middle of a step: it waits for others of any instance, if there
 // are any.
-void Batcher::preempt_or_end(Group& group, const kv::Shortage& shortage) {
-  if (running_.size() > 1 || wait_for_others(group, shortage.needed_bytes)) return preempt(group);
-  end(group, Refusal{Refusal::Why::kTooLarge, shortage.what, ""});
+void Scheduler::preempt_or_end(RunningJob& running, const kv::Shortage& shortage) {
+  if (running_.size() > 1 || wait_for_others(running, shortage.needed_bytes))
+    return preempt(running);
+  end(running, Refusal{Refusal::Why::kTooLarge, shortage.what, ""});
 }
 
 }  // namespace kvick::engine

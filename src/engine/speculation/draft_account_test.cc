@@ -1,7 +1,7 @@
-// What guesses may lose, in a made-up world whose chances and costs are not those that are
+// What draft tokens may lose, in a made-up world whose chances and costs are not those that are
 // believed.
 
-#include "engine/speculation/guess_account.h"
+#include "engine/speculation/draft_account.h"
 
 #include <gtest/gtest.h>
 #include <random>
@@ -12,28 +12,28 @@
 namespace kvick::engine {
 namespace {
 
-TEST(GuessAccount, IsWhatCameAndWhatWouldHaveCome) {
-  GuessAccount account;
-  EXPECT_EQ(account.tokens(), GuessAccount::kFirst);
+TEST(DraftAccount, IsWhatCameAndWhatWouldHaveCome) {
+  DraftAccount account;
+  EXPECT_EQ(account.tokens(), DraftAccount::kFirst);
   account.add(3, 1.5);
-  EXPECT_DOUBLE_EQ(account.tokens(), GuessAccount::kFirst + 1.5 + 3 * GuessAccount::kAllowance);
+  EXPECT_DOUBLE_EQ(account.tokens(), DraftAccount::kFirst + 1.5 + 3 * DraftAccount::kAllowance);
   account.add(1, 30);
   EXPECT_LT(account.tokens(), 0);
   account.add(1000, 1);
-  EXPECT_EQ(account.tokens(), GuessAccount::kMost);
+  EXPECT_EQ(account.tokens(), DraftAccount::kMost);
 }
 
 struct World {
   uint32_t lanes = 1;
-  double row = 0.1;            // what a row more takes of a step without guesses
-  double believed = 0.8;       // the mean chance of a guess
+  double row = 0.1;            // what a row more takes of a step without draft tokens
+  double believed = 0.8;       // the mean chance of a draft
   double true_share = 1;       // of the believed chance
   double begin = 1, wear = 0;  // what all steps take at first, and what each makes them slower
-  double drafting = 0;         // what making guesses takes of a step
+  double drafting = 0;         // what making draft tokens takes of a step
 };
 
-// Tokens a second with guesses over tokens a second without, in a few thousand steps; stake: what
-// guesses may lose, or the account's if it is negative.
+// Tokens a second with draft tokens over tokens a second without, in a few thousand steps; stake:
+// what draft tokens may lose, or the account's if it is negative.
 double speedup(const World& world, double stake) {
   const auto engine = tiny_engine();
   Speculation speculation(*engine);
@@ -47,7 +47,7 @@ double speedup(const World& world, double stake) {
       chance = std::min(0.99, world.believed + 0.2 * (uniform(random) - 0.5));
     const double at_stake = stake < 0 ? speculation.account.tokens() : stake;
     const double drafting =
-        may_guess(plain, speculation.cost, at_stake) ? speed * world.drafting : 0;
+        may_draft(plain, speculation.cost, at_stake) ? speed * world.drafting : 0;
     if (world.drafting > 0 && drafting == 0) chances.clear();
     speculation.charge(drafting);
     const double least = least_chance(chances, plain, speculation.cost, at_stake);
@@ -67,7 +67,7 @@ double speedup(const World& world, double stake) {
   return without / seconds;
 }
 
-TEST(GuessAccount, LosesLittleWhateverIsBelieved) {
+TEST(DraftAccount, LosesLittleWhateverIsBelieved) {
   const World worlds[] = {
       {.lanes = 1, .row = 0.2, .believed = 0.8, .true_share = 0.1},
       {.lanes = 1, .row = 0.9, .believed = 0.9, .true_share = 0},
@@ -83,7 +83,7 @@ TEST(GuessAccount, LosesLittleWhateverIsBelieved) {
   }
 }
 
-TEST(GuessAccount, IsNotInTheWayOfWhatPays) {
+TEST(DraftAccount, IsNotInTheWayOfWhatPays) {
   const World worlds[] = {{.lanes = 1, .row = 0.12, .believed = 0.6},
                           {.lanes = 1, .row = 0.2, .believed = 0.8},
                           {.lanes = 1, .row = 0.12, .believed = 0.6, .drafting = 0.15},

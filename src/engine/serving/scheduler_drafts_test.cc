@@ -1,4 +1,4 @@
-// That jobs are answered with guesses as they are without, whatever happens beside them.
+// That jobs are answered with draft tokens as they are without, whatever happens beside them.
 
 #include <gtest/gtest.h>
 #include <list>
@@ -15,14 +15,14 @@ using test::job_of;
 using test::listen;
 using test::run_all;
 
-std::unique_ptr<Batcher> batcher_of(Engine& engine, const KvOptions& kv, const std::string& spec,
-                                    uint64_t bytes = UINT64_MAX) {
-  BatcherOptions options;
+std::unique_ptr<Scheduler> scheduler_of(Engine& engine, const KvOptions& kv,
+                                        const std::string& spec, uint64_t bytes = UINT64_MAX) {
+  SchedulerOptions options;
   options.kv = kv;
   options.kv_bytes = bytes;
   options.headroom_tokens = 2;
   options.spec = parse_spec_options(spec).value();
-  return std::move(Batcher::make(engine, options)).value();
+  return std::move(Scheduler::make(engine, options)).value();
 }
 
 // Some repeat themselves, some end by themselves, some draw.
@@ -49,17 +49,17 @@ struct Outcomes {
   Metrics metrics;
 };
 
-Outcomes run(Batcher& batcher, const std::vector<Job>& jobs) {
+Outcomes run(Scheduler& scheduler, const std::vector<Job>& jobs) {
   Outcomes out;
   uint64_t id = 1;
   for (Job job : jobs) {
     listen(job, out.heard.emplace_back());
-    EXPECT_FALSE(batcher.refuses(job).has_value());
-    batcher.add(JobId{id++}, std::move(job));
-    if (id % 3 == 0) batcher.step();
+    EXPECT_FALSE(scheduler.refuses(job).has_value());
+    scheduler.add(JobId{id++}, std::move(job));
+    if (id % 3 == 0) scheduler.step();
   }
-  run_all(batcher);
-  out.metrics = batcher.metrics();
+  run_all(scheduler);
+  out.metrics = scheduler.metrics();
   return out;
 }
 
@@ -89,15 +89,15 @@ constexpr const char* kEverywhere[] = {"lookup:gain=off", "auto", "suffix:most=3
                                        "lookup"};
 #endif
 
-TEST(BatcherGuesses, AnswerAsWithoutThemOnEveryStore) {
+TEST(SchedulerDrafts, AnswerAsWithoutThemOnEveryStore) {
   const auto engine = tiny_engine();
   for (const kv::Strategy& strategy : kv::strategies()) {
     if (strategy.traits.slots) continue;
     for (const char* spec : kEverywhere) {
       SCOPED_TRACE(fmt::format("{} {}", strategy.name, spec));
-      const auto batcher = batcher_of(*engine, kv_of(strategy), spec);
+      const auto scheduler = scheduler_of(*engine, kv_of(strategy), spec);
       const std::vector<Job> jobs = jobs_of(4);
-      Outcomes out = run(*batcher, jobs);
+      Outcomes out = run(*scheduler, jobs);
       expect_answers(*engine, jobs, out, kv_of(strategy));
       EXPECT_EQ(out.metrics.kv.used_bytes, 0u);
       if (spec == std::string("lookup:gain=off")) {
@@ -107,26 +107,26 @@ TEST(BatcherGuesses, AnswerAsWithoutThemOnEveryStore) {
   }
 }
 
-TEST(BatcherGuesses, AnswerTheSameWhenMemoryRunsOut) {
+TEST(SchedulerDrafts, AnswerTheSameWhenMemoryRunsOut) {
   const auto engine = tiny_engine();
   const uint64_t token = engine->make_store({}).value()->shape().token_bytes();
   for (const char* name : {"paged:block=4", "bmc:r=4"}) {
     const KvOptions kv = parse_kv_options(name, "").value();
-    const auto batcher = batcher_of(*engine, kv, "lookup:gain=off,grow=on", 200 * token);
+    const auto scheduler = scheduler_of(*engine, kv, "lookup:gain=off,grow=on", 200 * token);
     const std::vector<Job> jobs = jobs_of(5);
-    Outcomes out = run(*batcher, jobs);
+    Outcomes out = run(*scheduler, jobs);
     expect_answers(*engine, jobs, out, kv);
     EXPECT_GT(out.metrics.recomputations, 0u) << name << ": memory was not scarce";
   }
 }
 
-TEST(BatcherGuesses, AreAJobsToChoose) {
+TEST(SchedulerDrafts, AreAJobsToChoose) {
   const auto engine = tiny_engine();
-  const auto batcher = batcher_of(*engine, parse_kv_options("paged", "").value(), "none");
+  const auto scheduler = scheduler_of(*engine, parse_kv_options("paged", "").value(), "none");
   std::vector<Job> jobs = {job_of(std::vector<Token>(20, 5), 30),
                            job_of(std::vector<Token>(20, 6), 30)};
   jobs[1].spec = parse_spec_options("lookup:gain=off").value();
-  Outcomes out = run(*batcher, jobs);
+  Outcomes out = run(*scheduler, jobs);
   EXPECT_EQ(out.heard.front().outcome->drafted, 0u);
   EXPECT_GT(out.heard.back().outcome->drafted, 0u);
   expect_answers(*engine, jobs, out, parse_kv_options("paged", "").value());
@@ -136,7 +136,7 @@ TEST(BatcherGuesses, AreAJobsToChoose) {
     job.logprobs.reset();
     job.beams = beams;
     job.spec = parse_spec_options(spec).value();
-    const auto refused = batcher->refuses(job);
+    const auto refused = scheduler->refuses(job);
     return refused ? refused->field : "";
   };
   EXPECT_EQ(refusal("lookup", 2), "spec");
@@ -146,14 +146,14 @@ TEST(BatcherGuesses, AreAJobsToChoose) {
   EXPECT_EQ(refusal("auto", 0), "");
 }
 
-TEST(BatcherGuesses, SeeNoTextsOfAnotherSalt) {
+TEST(SchedulerDrafts, SeeNoTextsOfAnotherSalt) {
   const auto engine = tiny_engine();
-  const auto batcher =
-      batcher_of(*engine, parse_kv_options("paged", "").value(), "suffix:gain=off");
+  const auto scheduler =
+      scheduler_of(*engine, parse_kv_options("paged", "").value(), "suffix:gain=off");
   const auto drafted = [&](const std::string& salt) {
     Job job = job_of({9, 8, 7, 6, 5}, 40);
     job.salt = salt;
-    return run(*batcher, {job}).heard.front().outcome->drafted;
+    return run(*scheduler, {job}).heard.front().outcome->drafted;
   };
   EXPECT_EQ(drafted("mine"), 0u);
   EXPECT_EQ(drafted(""), 0u) << "the salted one's text was shown";
@@ -161,7 +161,7 @@ TEST(BatcherGuesses, SeeNoTextsOfAnotherSalt) {
   EXPECT_EQ(drafted("mine"), 0u);
 }
 
-TEST(BatcherGuesses, RowsOfADraftModelAreUnderTheLimitAndTheFirstToGo) {
+TEST(SchedulerDrafts, RowsOfADraftModelAreUnderTheLimitAndTheFirstToGo) {
   tools::Spec spec = model::tiny_spec(tools::Arch::kLlama);
   spec.context = 128;
   const auto engine = engine_of(spec);
@@ -171,15 +171,15 @@ TEST(BatcherGuesses, RowsOfADraftModelAreUnderTheLimitAndTheFirstToGo) {
   const uint64_t token = engine->make_store(kv).value()->shape().token_bytes();
   const std::vector<Job> jobs = jobs_of(3);
   for (const uint64_t limit : {300 * token, 900 * token}) {
-    const auto batcher = batcher_of(*engine, kv, "draft:model=" + path, limit);
+    const auto scheduler = scheduler_of(*engine, kv, "draft:model=" + path, limit);
     std::list<Heard> heard;
     uint64_t id = 1, most_draft_bytes = 0;
     for (Job job : jobs) {
       listen(job, heard.emplace_back());
-      batcher->add(JobId{id++}, std::move(job));
+      scheduler->add(JobId{id++}, std::move(job));
     }
-    while (batcher->step()) {
-      const Metrics now = batcher->metrics();
+    while (scheduler->step()) {
+      const Metrics now = scheduler->metrics();
       most_draft_bytes = std::max(most_draft_bytes, now.draft_bytes);
       ASSERT_LE(now.kv.allocated_bytes + now.draft_bytes, limit);
     }

@@ -10,11 +10,11 @@ namespace kvick::engine {
 namespace {
 
 using test::alone;
-using test::batcher_of;
 using test::Heard;
 using test::job_of;
 using test::listen;
 using test::run_all;
+using test::scheduler_of;
 
 std::vector<Token> prompt_of(uint32_t tokens) {
   std::vector<Token> prompt;
@@ -29,9 +29,9 @@ const char* const kPolicies[] = {"quest:budget=24,page=4,dense_layers=1",
                                  "scissorhands:budget=24,drop=6,recent=4",
                                  "none"};
 
-TEST(BatcherSelect, JobsOfEveryPolicyAreAnsweredTogetherAsAlone) {
+TEST(SchedulerSelect, JobsOfEveryPolicyAreAnsweredTogetherAsAlone) {
   const auto engine = tiny_engine(128);
-  const auto batcher = batcher_of(*engine, "paged:block=4");
+  const auto scheduler = scheduler_of(*engine, "paged:block=4");
   std::list<Heard> heard;
   std::vector<Job> jobs;
   uint64_t next = 1;
@@ -39,12 +39,12 @@ TEST(BatcherSelect, JobsOfEveryPolicyAreAnsweredTogetherAsAlone) {
     for (const uint32_t tokens : {40u, 43u}) {
       Job job = job_of(prompt_of(tokens), 30);
       job.kv = parse_kv_options("", "", "", policy).value();
-      EXPECT_FALSE(batcher->refuses(job).has_value()) << policy;
+      EXPECT_FALSE(scheduler->refuses(job).has_value()) << policy;
       jobs.push_back(job);
       listen(job, heard.emplace_back());
-      batcher->add(JobId{next++}, std::move(job));
+      scheduler->add(JobId{next++}, std::move(job));
     }
-  run_all(*batcher);
+  run_all(*scheduler);
   auto one = heard.begin();
   for (const Job& job : jobs) {
     ASSERT_TRUE(one->outcome.has_value());
@@ -55,20 +55,20 @@ TEST(BatcherSelect, JobsOfEveryPolicyAreAnsweredTogetherAsAlone) {
 }
 
 // The prompt's rows are all read, so that it does not matter who has computed them.
-TEST(BatcherSelect, PromptsThatBeginAlikeShareRowsWhereAPolicyLeavesThemInPlace) {
+TEST(SchedulerSelect, PromptsThatBeginAlikeShareRowsWhereAPolicyLeavesThemInPlace) {
   const auto engine = tiny_engine(128);
   for (const char* policy : {"quest:budget=48,page=4,dense_layers=0", "sparq:budget=44,recent=4"}) {
-    BatcherOptions options;
+    SchedulerOptions options;
     options.kv = parse_kv_options("paged:block=4", "", "", policy).value();
-    const auto batcher = std::move(Batcher::make(*engine, options)).value();
+    const auto scheduler = std::move(Scheduler::make(*engine, options)).value();
     const Job job = job_of(prompt_of(42), 50);
     const Answer expected = alone(*engine, job, 0, options.kv);
     for (uint64_t turn = 1; turn < 4; ++turn) {
       Heard heard;
       Job asked = job;
       listen(asked, heard);
-      batcher->add(JobId{turn}, std::move(asked));
-      run_all(*batcher);
+      scheduler->add(JobId{turn}, std::move(asked));
+      run_all(*scheduler);
       ASSERT_TRUE(heard.outcome.has_value());
       EXPECT_EQ(heard.outcome->cached_tokens, turn == 1 ? 0u : 41u) << policy;
       EXPECT_EQ(heard.tokens[0], expected.tokens) << policy;
@@ -77,10 +77,10 @@ TEST(BatcherSelect, PromptsThatBeginAlikeShareRowsWhereAPolicyLeavesThemInPlace)
 }
 
 // Budgets follow from what each sequence's own checks have found.
-TEST(BatcherSelect, JobsHeldToALossAreAnsweredTogetherAsAloneAndCounted) {
+TEST(SchedulerSelect, JobsHeldToALossAreAnsweredTogetherAsAloneAndCounted) {
   const auto engine = tiny_engine(512);
   const char* const held = "auto:loss=0.0001,budget=0.125,least=8,page=4,dense_layers=0,recent=8";
-  const auto batcher = batcher_of(*engine, "paged:block=4");
+  const auto scheduler = scheduler_of(*engine, "paged:block=4");
   std::list<Heard> heard;
   std::vector<Job> jobs;
   for (const uint32_t tokens : {100u, 131u}) {
@@ -89,28 +89,28 @@ TEST(BatcherSelect, JobsHeldToALossAreAnsweredTogetherAsAloneAndCounted) {
     job.kv = parse_kv_options("", "", "", held).value();
     jobs.push_back(job);
     listen(job, heard.emplace_back());
-    batcher->add(JobId{tokens}, std::move(job));
+    scheduler->add(JobId{tokens}, std::move(job));
   }
-  run_all(*batcher);
+  run_all(*scheduler);
   auto one = heard.begin();
   for (const Job& job : jobs) EXPECT_EQ((one++)->tokens[0], alone(*engine, job, 0, *job.kv).tokens);
-  const Metrics metrics = batcher->metrics();
+  const Metrics metrics = scheduler->metrics();
   ASSERT_TRUE(metrics.checks.contains("quest"));
   EXPECT_GT(metrics.checks.at("quest").count, 2u * 60);
   EXPECT_GT(metrics.checks.at("quest").lost_mass, 0);
   EXPECT_LT(metrics.checks.at("quest").lost_mass, metrics.checks.at("quest").count);
 }
 
-TEST(BatcherSelect, AJobMayChooseAsTheServiceDoesFromAFileThatTheServiceNames) {
+TEST(SchedulerSelect, AJobMayChooseAsTheServiceDoesFromAFileThatTheServiceNames) {
   const auto engine = tiny_engine(128);
-  BatcherOptions options;
+  SchedulerOptions options;
   options.kv = parse_kv_options("", "", "", "maple:file=/no/such.kvp").value();
-  EXPECT_FALSE(Batcher::make(*engine, options).ok());
+  EXPECT_FALSE(Scheduler::make(*engine, options).ok());
   options.kv = parse_kv_options("", "", "", "none").value();
-  const auto batcher = std::move(Batcher::make(*engine, options)).value();
+  const auto scheduler = std::move(Scheduler::make(*engine, options)).value();
   Job job = job_of({1, 2, 3}, 4);
   job.kv = parse_kv_options("", "", "", "maple:budget=0.5").value();
-  const std::optional<Refusal> refusal = batcher->refuses(job);
+  const std::optional<Refusal> refusal = scheduler->refuses(job);
   ASSERT_TRUE(refusal.has_value());
   EXPECT_EQ(refusal->message,
             "maple needs what was learnt for it: start with --kv-select maple:file=NAME.kvp");

@@ -1,0 +1,163 @@
+#include "engine/serving/engine_thread.h"
+
+#include <fmt/format.h>
+
+#include "base/thread.h"
+
+namespace kvick::engine {
+
+base::Result<std::unique_ptr<EngineThread>> EngineThread::make(Engine& engine,
+                                                               const EngineThreadOptions& options) {
+  KVICK_TRY(std::unique_ptr<Scheduler> scheduler, Scheduler::make(engine, options.batch));
+  return std::unique_ptr<EngineThread>(new EngineThread(engine, options, std::move(scheduler)));
+}
+
+EngineThread::EngineThread(Engine& engine, const EngineThreadOptions& options,
+                           std::unique_ptr<Scheduler> scheduler)
+    : pool_(engine.pool()),
+      options_(options),
+      scheduler_(std::move(scheduler)),
+      context_(engine.most_tokens(options.batch.kv)),
+      next_(options.first_job) {
+  publish();
+  thread_ = base::start_thread("the engine", [this] { work(); });
+  if (options_.batch.memory != nullptr)
+    options_.batch.memory->on_ask(options_.batch.member, [this] {
+      const std::lock_guard lock(mutex_);
+      asked_ = true;
+      work_.notify_one();
+    });
+}
+
+EngineThread::~EngineThread() {
+  if (options_.batch.memory != nullptr)
+    options_.batch.memory->on_ask(options_.batch.member, nullptr);
+  {
+    const std::lock_guard lock(mutex_);
+    draining_ = stopping_ = true;
+  }
+  work_.notify_one();
+  thread_.join();
+}
+
+base::Result<JobId, Refusal> EngineThread::submit(Job job) {
+  using Why = Refusal::Why;
+  std::optional<Refusal> refusal = scheduler_->refuses(job);
+  // All memory is taken here, where the caller hears of it if there is none.
+  RunningJobs one = job_list_of({}, std::move(job));
+  const std::lock_guard lock(mutex_);
+  if (!refusal && draining_) refusal = Refusal{Why::kBusy, "the server is shutting down", ""};
+  if (!refusal && waiting_ + submitted_.size() >= options_.most_waiting)
+    refusal = Refusal{
+        Why::kBusy,
+        fmt::format("{} requests are waiting already; try again later", options_.most_waiting), ""};
+  if (refusal) {
+    ++refused_;
+    return *std::move(refusal);
+  }
+  const JobId id{std::exchange(next_, next_ + options_.job_stride)};
+  one.front()->id = id;
+  submitted_.splice(submitted_.end(), one);
+  work_.notify_one();
+  return id;
+}
+
+void EngineThread::cancel(JobId job) {
+  const std::lock_guard lock(mutex_);
+  cancelled_.push_back(job);
+  work_.notify_one();
+}
+
+Metrics EngineThread::metrics() const {
+  // Files are written and read also when no job runs.
+  const FileCounts files = scheduler_->file_counts();
+  const std::lock_guard lock(mutex_);
+  Metrics all = stale_ && !busy_ && !stopping_ ? scheduler_->metrics() : metrics_;
+  all.files = files;
+  all.waiting += static_cast<uint32_t>(submitted_.size());
+  for (const auto& running : submitted_) all.job_tokens += running->job.prompt.size();
+  all.refused = refused_;
+  return all;
+}
+
+CacheState EngineThread::cache() const {
+  std::shared_ptr<const CacheState> cache;
+  {
+    const std::lock_guard lock(mutex_);
+    cache = cache_;
+  }
+  return *cache;
+}
+
+void EngineThread::drain() {
+  const std::lock_guard lock(mutex_);
+  draining_ = true;
+}
+
+void EngineThread::wait() {
+  std::unique_lock lock(mutex_);
+  idle_.wait(lock, [&] { return !busy_ && submitted_.empty() && cancelled_.empty(); });
+}
+
+// A snapshot that fails, for want of memory most likely, is taken again later.
+void EngineThread::publish() noexcept {
+  try {
+    Metrics metrics = scheduler_->metrics();
+    auto cache = std::make_shared<const CacheState>(scheduler_->state());
+    const std::lock_guard lock(mutex_);
+    metrics_ = std::move(metrics);
+    cache_.swap(cache);  // the old one goes once others need not wait for that
+    stale_ = false;
+  } catch (...) {
+    const std::lock_guard lock(mutex_);
+    stale_ = true;
+  }
+}
+
+void EngineThread::work() noexcept {
+  pool_.pin_caller();
+  const base::Clock clock = options_.batch.clock;
+  double published = clock();
+  while (true) {
+    RunningJobs jobs;
+    std::vector<JobId> cancelled;
+    {
+      std::unique_lock lock(mutex_);
+      if (!busy_) idle_.notify_all();
+      work_.wait(lock, [&] {
+        return busy_ || stopping_ || asked_ || !submitted_.empty() || !cancelled_.empty();
+      });
+      if (stopping_) break;
+      jobs.swap(submitted_);
+      cancelled.swap(cancelled_);
+      asked_ = false;
+      busy_ = true;
+    }
+    const bool some = !jobs.empty();
+    add_all(jobs);
+    for (const JobId id : cancelled) scheduler_->cancel(id);
+    const bool more = scheduler_->step();
+    const double now = clock();
+    if (!more || now - published >= options_.snapshot_seconds || some) {
+      publish();
+      published = now;
+    }
+    // Not by the snapshot: one that could not be taken would refuse jobs until the next job's.
+    const uint32_t waiting = scheduler_->waiting_jobs();
+    const std::lock_guard lock(mutex_);
+    busy_ = more;
+    waiting_ = waiting;
+  }
+  add_all(submitted_);
+  scheduler_->cancel_all();
+}
+
+void EngineThread::add_all(RunningJobs& jobs) noexcept {
+  while (!jobs.empty()) {
+    RunningJobs one;
+    one.splice(one.end(), jobs, jobs.begin());
+    scheduler_->add(std::move(one));
+  }
+}
+
+}  // namespace kvick::engine

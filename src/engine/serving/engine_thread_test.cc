@@ -1,0 +1,124 @@
+#include "engine/serving/engine_thread.h"
+
+#include <atomic>
+#include <gtest/gtest.h>
+#include <random>
+
+#include "engine/serving/test_jobs.h"
+
+namespace kvick::engine {
+namespace {
+
+using test::alone;
+using test::Heard;
+using test::job_of;
+using test::listen;
+
+std::unique_ptr<EngineThread> scheduler_of(Engine& engine, uint32_t most_waiting = 1024,
+                                           uint64_t bytes = UINT64_MAX) {
+  EngineThreadOptions options;
+  options.batch.kv = parse_kv_options("paged:block=4", "").value();
+  options.batch.kv_bytes = bytes;
+  options.batch.headroom_tokens = 2;
+  options.most_waiting = most_waiting;
+  options.snapshot_seconds = 0;
+  return std::move(EngineThread::make(engine, options)).value();
+}
+
+TEST(EngineThread, AnswersJobsOfManyThreadsAsIfEachWereAlone) {
+  const auto engine = tiny_engine();
+  const uint64_t token = engine->make_store({}).value()->shape().token_bytes();
+  constexpr int kThreads = 4, kJobs = 8;
+  std::vector<Heard> heard(kThreads * kJobs);
+  const auto job = [](int i) {
+    Job one = job_of({1, 2, static_cast<Token>(3 + i)}, 10 + static_cast<uint32_t>(i) % 20);
+    one.sampling.temperature = i % 2 == 0 ? 0.0F : 1.0F;
+    return one;
+  };
+  {
+    const auto scheduler = scheduler_of(*engine, 1024, 200 * token);
+    std::vector<std::thread> threads;
+    for (int t = 0; t < kThreads; ++t)
+      threads.emplace_back([&, t] {
+        for (int i = t * kJobs; i < (t + 1) * kJobs; ++i) {
+          Job one = job(i);
+          listen(one, heard[static_cast<size_t>(i)]);
+          EXPECT_TRUE(scheduler->submit(std::move(one)).ok());
+          EXPECT_LE(scheduler->metrics().kv.allocated_bytes, 200 * token);
+        }
+      });
+    for (std::thread& thread : threads) thread.join();
+    scheduler->wait();
+    EXPECT_EQ(scheduler->metrics().finished, heard.size());
+    EXPECT_EQ(scheduler->metrics().kv.used_bytes, 0u);
+  }
+  for (int i = 0; i < kThreads * kJobs; ++i)
+    EXPECT_EQ(heard[static_cast<size_t>(i)].tokens[0], alone(*engine, job(i), 0, {}).tokens);
+}
+
+TEST(EngineThread, EndsEachJobOnceHoweverManyAreCancelled) {
+  const auto engine = tiny_engine();
+  const auto scheduler = scheduler_of(*engine);
+  std::mt19937 random(1);
+  std::vector<Heard> heard(40);
+  for (Heard& one : heard) {
+    Job job = job_of({1, 2, 3}, 1 + static_cast<uint32_t>(random() % 60));
+    listen(job, one);
+    const JobId id = scheduler->submit(std::move(job)).value();
+    if (random() % 2 == 0) scheduler->cancel(id);
+    if (random() % 4 == 0) scheduler->cancel(JobId{1 + random() % 40});
+  }
+  scheduler->wait();
+  for (const Heard& one : heard) EXPECT_TRUE(one.outcome.has_value());
+  const Metrics metrics = scheduler->metrics();
+  EXPECT_EQ(metrics.finished + metrics.cancelled, heard.size());
+  EXPECT_EQ(metrics.kv.used_bytes, 0u);
+}
+
+TEST(EngineThread, CountsTheAgeOfBlocksThatAPromptFinds) {
+  const auto engine = tiny_engine();
+  const auto scheduler = scheduler_of(*engine);
+  const auto ask = [&] {
+    ASSERT_TRUE(scheduler->submit(job_of(std::vector<Token>(17, 5), 1)).ok());
+    scheduler->wait();
+  };
+  ask();
+  EXPECT_EQ(scheduler->metrics().reuse_age.count(), 0u);
+  EXPECT_GT(scheduler->metrics().kv.metadata_bytes, 0u);
+  ask();
+  EXPECT_EQ(scheduler->metrics().reuse_age.count(), 4u);  // blocks of 4
+}
+
+TEST(EngineThread, TellsJobsOfItsOwnEnd) {
+  const auto engine = tiny_engine(4096);
+  std::vector<Heard> heard(5);
+  {
+    const auto scheduler = scheduler_of(*engine);
+    for (Heard& one : heard) {
+      Job job = job_of({1, 2, 3}, 0);
+      listen(job, one);
+      ASSERT_TRUE(scheduler->submit(std::move(job)).ok());
+    }
+  }
+  for (const Heard& one : heard) EXPECT_TRUE(one.outcome.has_value());
+}
+
+TEST(EngineThread, RefusesWhatItCannotTakeAndFinishesWhatItHas) {
+  const auto engine = tiny_engine();
+  const auto scheduler = scheduler_of(*engine, 0);
+  EXPECT_EQ(scheduler->submit(job_of({}, 1)).error().why, Refusal::Why::kInvalid);
+  EXPECT_EQ(scheduler->submit(job_of({1}, 1)).error().why, Refusal::Why::kBusy);
+  EXPECT_EQ(scheduler->metrics().refused, 2u);
+  const auto roomy = scheduler_of(*engine);
+  Heard heard;
+  Job job = job_of({1, 2, 3}, 40);
+  listen(job, heard);
+  ASSERT_TRUE(roomy->submit(std::move(job)).ok());
+  roomy->drain();
+  EXPECT_EQ(roomy->submit(job_of({1}, 1)).error().message, "the server is shutting down");
+  roomy->wait();
+  EXPECT_EQ(heard.tokens[0].size(), 40u);
+}
+
+}  // namespace
+}  // namespace kvick::engine

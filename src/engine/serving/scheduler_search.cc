@@ -1,0 +1,119 @@
+// Scheduler: beam search.
+
+#include <algorithm>
+
+#include "engine/answer/finite.h"
+#include "engine/serving/scheduler.h"
+
+namespace kvick::engine {
+namespace {
+
+void keep_best(std::vector<Hypothesis>& all, size_t count) {
+  std::stable_sort(all.begin(), all.end(),
+                   [](const Hypothesis& a, const Hypothesis& b) { return a.score > b.score; });
+  if (all.size() > count) all.resize(count);
+}
+
+std::vector<Token> answer_of(const RunningJob& running, const AnswerSequence& answer) {
+  return {answer.tokens.begin() + running.outcome.prompt_tokens, answer.tokens.end()};
+}
+
+}  // namespace
+
+// One token more for the best `beams` answers. Twice as many continuations are looked at, since up
+// to half of them end an answer (Freitag and Al-Onaizan 2017).
+void Scheduler::search(RunningJob& running, std::span<const StepDraw> draws) {
+  const uint32_t width = running.job.beams;
+  const size_t pieces = engine_.tokenizer().vocabulary().pieces.size();
+  std::vector<Beam> beams;
+  for (const StepDraw& draw : draws) {
+    require_finite(draw.logits.first(pieces));
+    beams.push_back({.score = running.answers[draw.answer].score,
+                     .next = likeliest(draw.logits.first(pieces), size_t{2} * width)});
+  }
+  const uint32_t length = running.longest() - running.outcome.prompt_tokens + 1;
+  const auto normalised = [&](double score) {
+    return length_normalised(score, length, running.job.length_penalty);
+  };
+  std::vector<Continuation> best = best_continuations(beams, size_t{2} * width), live;
+  for (size_t i = 0; i < best.size() && live.size() < width; ++i) {
+    const Continuation& one = best[i];
+    if (running.job.ignore_end || !engine_.tokenizer().ends_generation(one.token))
+      live.push_back(one);
+    else if (i < width)
+      running.hypotheses.push_back(
+          {answer_of(running, running.answers[one.beam]), normalised(one.score), true});
+  }
+  keep_best(running.hypotheses, width);
+  counts_.generated_tokens += live.size();
+  if (!go_on_with(running, live)) return;
+  if (running.answers.empty()) return end_search(running);
+  const bool full = running.longest() > running.kind->most_tokens ||
+                    (running.job.max_tokens != 0 && length >= running.job.max_tokens);
+  const bool decided = running.hypotheses.size() >= width &&
+                       running.hypotheses.back().score >= normalised(running.answers.front().score);
+  if (!full && !decided) return;
+  for (const AnswerSequence& answer : running.answers)
+    running.hypotheses.push_back({answer_of(running, answer), normalised(answer.score), false});
+  keep_best(running.hypotheses, width);
+  end_search(running);
+}
+
+// Answers of the continuations, each with the rows of the one that it goes on. False: there was no
+// room for a fork; then the job waits or has ended.
+bool Scheduler::go_on_with(RunningJob& running, std::span<const Continuation> live) {
+  std::vector<AnswerSequence> before = std::exchange(running.answers, {});
+  std::vector<bool> used(before.size());
+  std::optional<kv::Shortage> shortage;
+  for (uint32_t i = 0; i < live.size(); ++i) {
+    const AnswerSequence& from = before[live[i].beam];
+    AnswerSequence answer = {.choice = i, .seq = {}, .tokens = from.tokens, .writer = nullptr};
+    answer.tokens.push_back(live[i].token);
+    answer.score = live[i].score;
+    running.answers.push_back(std::move(answer));
+  }
+  // Forks first: what is forked must not have been given to an answer that is closed on failure.
+  for (uint32_t i = 0; i < live.size() && !shortage; ++i) {
+    AnswerSequence& from = before[live[i].beam];
+    if (!used[live[i].beam]) {
+      used[live[i].beam] = true;
+      running.answers[i].seq = from.seq;
+    } else if (auto seq = running.kind->store->fork(*from.seq); seq.ok()) {
+      running.answers[i].seq = *seq;
+    } else {
+      shortage = seq.error();
+    }
+    running.answers[i].committed = from.committed;
+    running.answers[i].filed = from.filed;
+  }
+  for (size_t i = 0; i < before.size(); ++i)
+    if (!used[i]) close_answer(running, before[i]);
+  if (!shortage) return true;
+  preempt_or_end(running, *shortage);
+  return false;
+}
+
+void Scheduler::end_search(RunningJob& running) {
+  const size_t count = std::min<size_t>(running.job.choices, running.hypotheses.size());
+  for (uint32_t i = 0; i < count; ++i) {
+    const Hypothesis& best = running.hypotheses[i];
+    AnswerForm form;
+    form.stop = running.job.stop;
+    form.continues = running.job.continues;
+    form.ignore_end = true;
+    AnswerWriter writer(engine_.tokenizer(), engine_.kernels(), {}, std::move(form));
+    AnswerPiece piece = {.choice = i, .text = {}, .token = {}, .tokens = {}, .finish = {}};
+    for (size_t t = 0; t < best.tokens.size() && !piece.finish; ++t) {
+      const WrittenTokens written = writer.take(best.tokens[t], t + 1 < best.tokens.size());
+      piece.text += written.text;
+      piece.finish = written.finish;
+    }
+    if (best.ended && piece.finish != Finish::kStop) piece.finish = Finish::kEnd;
+    running.outcome.generated_tokens += static_cast<uint32_t>(best.tokens.size());
+    if (running.job.on_piece) running.job.on_piece(std::move(piece));
+  }
+  ++counts_.finished;
+  end(running, {});
+}
+
+}  // namespace kvick::engine

@@ -81,10 +81,11 @@ TEST_P(MixedLayers, SayWhatTheirStoresAreMadeFor) {
       EXPECT_EQ(info.groups[g].token_bytes(), store->info().groups[g].token_bytes());
       EXPECT_EQ(info.groups[g].window, store->info().groups[g].window);
     }
-    const kv::Traits traits = kv::traits_of(strategy, info.groups);
+    const kv::Traits traits = kv::traits_of_groups(strategy, info.groups);
     EXPECT_EQ(traits.moves_rows, store->facets().rows != nullptr) << strategy.name;
   }
-  const kv::Traits plain = kv::traits_of(kv::strategies().front(), engine_->store_info({}).groups);
+  const kv::Traits plain =
+      kv::traits_of_groups(kv::strategies().front(), engine_->store_info({}).groups);
   EXPECT_EQ(plain.moves_rows, GetParam().moves_rows);
 }
 

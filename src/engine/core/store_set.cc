@@ -22,8 +22,8 @@ base::Result<StoreKind*> StoreSet::add(const KvOptions& options) {
                     .prompt_role = engine_->prompt_role(all)};
   KVICK_TRY(kind.store, engine_->make_store(all));
   kind.most_tokens = kind.store->most_tokens();
-  kind.traits = kv::traits_of(*kv::find_strategy(all.spec.name), kind.store->info().groups,
-                              all.spec, all.select);
+  kind.traits = kv::traits_of_groups(*kv::find_strategy(all.spec.name), kind.store->info().groups,
+                                     all.spec, all.select);
   kinds_.push_back(std::move(kind));
   return &kinds_.back();
 }

@@ -52,7 +52,8 @@ std::string why_no_files(const Engine& engine, const KvOptions& options) {
   std::string why;
   if (kernels::is_static(*all.k_type) || kernels::is_static(*all.v_type))
     why = "rows of static types depend on the ranges that were measured for them";
-  else if (!kv::traits_of(*kv::find_strategy(all.spec.name), info.groups, all.spec, all.select)
+  else if (!kv::traits_of_groups(*kv::find_strategy(all.spec.name), info.groups, all.spec,
+                                 all.select)
                 .moves_rows)
     why = cannot_move(info, all);
   if (why.empty()) return {};

@@ -31,6 +31,12 @@ void attempt(RunningJob& running, const Call& call) noexcept {
   if (std::exception_ptr failure = thrown_by(call)) running.failure = std::move(failure);
 }
 
+uint32_t longest_piece(std::span<const StepWork> work) {
+  uint32_t most = 0;
+  for (const StepWork& one : work) most = std::max(most, one.tokens);
+  return most;
+}
+
 // Windows keep all rows of a step until it ends, so that a shorter piece of a prompt takes less.
 bool gives_rows_back(const kv::Store& store) {
   const std::vector<kv::Shape>& groups = store.info().groups;
@@ -119,11 +125,9 @@ bool Scheduler::run(StoreKind& kind) {
                                      [](const StepWork& one) { return one.drafts.size() > 0; });
     if (drafted || !lost_jobs(kind).empty()) continue;
     if (wait_for_others(*running_.front(), lost.error().needed_bytes)) return false;
-    if (make_way(kind, lost.error())) continue;
-    if (work.front().tokens > 1 && gives_rows_back(*kind.store)) {
-      most_prompt = work.front().tokens / 2;
-      continue;
-    }
+    const uint32_t piece = longest_piece(work);
+    most_prompt = piece > 1 && gives_rows_back(*kind.store) ? piece / 2 : UINT32_MAX;
+    if (most_prompt != UINT32_MAX || make_way(kind, lost.error())) continue;
     if (std::exchange(alone, true) || options_.memory == nullptr)
       end(*work.front().running, Refusal{Refusal::Why::kTooLarge, lost.error().what, ""});
   }

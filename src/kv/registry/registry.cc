@@ -248,8 +248,8 @@ bool follows_policy(const Shape& shape) {
   return shape.window == 0 && !shape.latent && shape.head_dim > 0;
 }
 
-Traits traits_of(const Strategy& strategy, std::span<const Shape> groups, const Spec& spec,
-                 const Spec& select) {
+Traits traits_of_groups(const Strategy& strategy, std::span<const Shape> groups, const Spec& spec,
+                        const Spec& select) {
   std::optional<Traits> all;
   for (const Shape& shape : groups) {
     const Traits one = traits_of(strategy, shape, spec, follows_policy(shape) ? select : Spec{});

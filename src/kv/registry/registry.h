@@ -26,8 +26,8 @@ Traits traits_of(const Strategy& strategy, const Shape& shape, const Spec& spec 
                  const Spec& select = {});
 // The same of a store of several groups: what holds of each of them. Groups that the policy cannot
 // choose rows of read all of theirs.
-Traits traits_of(const Strategy& strategy, std::span<const Shape> groups, const Spec& spec = {},
-                 const Spec& select = {});
+Traits traits_of_groups(const Strategy& strategy, std::span<const Shape> groups,
+                        const Spec& spec = {}, const Spec& select = {});
 // Whether a policy may choose which of such a group's rows are read: those of a window are few
 // enough to read them all, and latent rows and states are not keys.
 bool follows_policy(const Shape& shape);

@@ -14,12 +14,11 @@ endfunction()
 
 if(KVICK_TESTS)
   find_package(GTest REQUIRED)
-  find_package(fmt REQUIRED)
-  # googletest's header, once for all tests.
+  # googletest's header and the common ones, once for all tests.
   file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/test_header.cc CONTENT "int main() {}\n")
   add_executable(kvick_test_header ${CMAKE_BINARY_DIR}/test_header.cc)  # not a library: those are not -fPIE
-  target_link_libraries(kvick_test_header PRIVATE GTest::gtest fmt::fmt)
-  target_precompile_headers(kvick_test_header PRIVATE <gtest/gtest.h> <fmt/format.h>)
+  target_link_libraries(kvick_test_header PRIVATE GTest::gtest fmt::fmt nlohmann_json::nlohmann_json)
+  target_precompile_headers(kvick_test_header PRIVATE <gtest/gtest.h> ${KVICK_COMMON_HEADERS})
   kvick_test_options(kvick_test_header)
 endif()
 add_custom_target(unit_tests)

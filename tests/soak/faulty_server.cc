@@ -101,7 +101,7 @@ base::Status<> serve(const Flags& flags) {
   engine_options.prompt_arithmetic =
       engine::PromptArithmetic::kAuto;  // as the server it is held to
   KVICK_TRY(const auto engine, engine::Engine::open(engine_options));
-  engine::SchedulerOptions options;
+  engine::EngineThreadOptions options;
   KVICK_TRY(options.batch.kv, engine::parse_kv_options("paged", ""));
   options.batch.kv.max_tokens = flags.context;
   options.batch.kv_bytes = flags.kv_memory;

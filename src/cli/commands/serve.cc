@@ -11,7 +11,7 @@
 #include "cli/options/access_flags.h"
 #include "cli/options/engine_options.h"
 #include "cli/options/spec_flag.h"
-#include "engine/prefix/file_tier.h"
+#include "engine/prefix/prefix_loader.h"
 #include "engine/serving/instances.h"
 #include "kv/registry/policies.h"
 #include "server/openai/json_form.h"
@@ -52,12 +52,12 @@ std::string model_name(const ServeFlags& flags) {
 
 void report(const std::string& what) { fmt::print(stderr, "kvick: {}\n", what); }
 
-Result<engine::SchedulerOptions> scheduler_options(const engine::Engine& engine,
+Result<engine::EngineThreadOptions> thread_options(const engine::Engine& engine,
                                                    const ServeFlags& flags) {
   // Ranges let it through.
   if (std::isnan(flags.step_ms) || std::isnan(flags.kv_dir_seconds))
     return base::fail("--step-ms and --kv-dir-seconds must be numbers");
-  engine::SchedulerOptions options;
+  engine::EngineThreadOptions options;
   KVICK_TRY(options.batch.kv, kv_options(flags.engine));
   KVICK_TRY(options.batch.spec, spec_of(flags.spec));
   // Blocks, so that prompts that begin alike share them; unless the model has its own way, or a
@@ -82,10 +82,10 @@ Result<engine::SchedulerOptions> scheduler_options(const engine::Engine& engine,
 
 Result<std::unique_ptr<engine::Service>> make_service(engine::Engine& engine,
                                                       std::span<const base::Team> teams,
-                                                      const engine::SchedulerOptions& options) {
+                                                      const engine::EngineThreadOptions& options) {
   std::unique_ptr<engine::Service> service;
   if (teams.empty()) {
-    KVICK_TRY(service, engine::Scheduler::make(engine, options));
+    KVICK_TRY(service, engine::EngineThread::make(engine, options));
   } else {
     KVICK_TRY(service, engine::Instances::make(engine, options, teams));
   }
@@ -124,7 +124,7 @@ Result<int> serve(const ServeFlags& flags, const Common& common) {
   EngineFlags engine_flags = flags.engine;
   engine_flags.fingerprint = !flags.kv_dir.empty();
   KVICK_TRY(const std::unique_ptr<engine::Engine> engine, open_engine(engine_flags, common));
-  KVICK_TRY(const engine::SchedulerOptions service_options, scheduler_options(*engine, flags));
+  KVICK_TRY(const engine::EngineThreadOptions service_options, thread_options(*engine, flags));
   KVICK_TRY(const std::unique_ptr<engine::Service> service,
             make_service(*engine, teams, service_options));
   options.limits.own_kv = service_options.batch.kv;

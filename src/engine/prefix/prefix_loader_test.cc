@@ -20,15 +20,15 @@ using test::job_of;
 using test::listen;
 using test::run_all;
 
-class FileTierTest : public testing::Test {
+class PrefixLoaderTest : public testing::Test {
  protected:
-  FileTierTest()
+  PrefixLoaderTest()
       : folder_(fs::temp_directory_path() / ("kvick-tier-" + std::to_string(::getpid()))),
         engine_(tiny_engine(1024)) {
     fs::remove_all(folder_);
     std::iota(prompt_.begin(), prompt_.end(), 3);
   }
-  ~FileTierTest() override { fs::remove_all(folder_); }
+  ~PrefixLoaderTest() override { fs::remove_all(folder_); }
 
   std::shared_ptr<PrefixFiles> files() const {
     return std::move(PrefixFiles::open({.folder = folder_})).value();
@@ -57,7 +57,7 @@ class FileTierTest : public testing::Test {
   Metrics metrics_;
 };
 
-TEST_F(FileTierTest, AnswersTheSameWithRowsOfAnEarlierProcess) {
+TEST_F(PrefixLoaderTest, AnswersTheSameWithRowsOfAnEarlierProcess) {
   const Heard cold = answer(files());
   EXPECT_EQ(cold.outcome->cached_tokens, 0u);
   EXPECT_EQ(metrics_.files.writes, 2u);
@@ -73,7 +73,7 @@ TEST_F(FileTierTest, AnswersTheSameWithRowsOfAnEarlierProcess) {
   for (uint32_t i = 0; i < 3; ++i) EXPECT_EQ(many.tokens.at(i), cold.tokens.at(0));
 }
 
-TEST_F(FileTierTest, KeepsTenantsAndElementTypesApart) {
+TEST_F(PrefixLoaderTest, KeepsTenantsAndElementTypesApart) {
   answer(files(), "paged", "f16", "a");
   EXPECT_EQ(answer(files(), "paged", "f16", "b").outcome->cached_tokens, 0u);
   EXPECT_EQ(answer(files(), "paged", "f16", "").outcome->cached_tokens, 0u);
@@ -82,7 +82,7 @@ TEST_F(FileTierTest, KeepsTenantsAndElementTypesApart) {
   EXPECT_EQ(answer(files(), "paged", "bf16", "a").outcome->cached_tokens, 256u);
 }
 
-TEST_F(FileTierTest, ComputesAgainWhatIsDamagedLateOrGone) {
+TEST_F(PrefixLoaderTest, ComputesAgainWhatIsDamagedLateOrGone) {
   const Heard cold = answer(files());
   std::vector<fs::path> paths;
   for (const auto& entry : fs::directory_iterator(folder_)) paths.push_back(entry.path());
@@ -100,7 +100,7 @@ TEST_F(FileTierTest, ComputesAgainWhatIsDamagedLateOrGone) {
   EXPECT_EQ(answer(open).tokens, cold.tokens);
 }
 
-TEST_F(FileTierTest, WaitsForASlowDiskNoLongerThanItMay) {
+TEST_F(PrefixLoaderTest, WaitsForASlowDiskNoLongerThanItMay) {
   const Heard cold = answer(files());
   std::atomic<bool> slow{true};
   PrefixFilesOptions options = {.folder = folder_};
@@ -128,7 +128,7 @@ TEST_F(FileTierTest, WaitsForASlowDiskNoLongerThanItMay) {
   EXPECT_EQ(beside.tokens[0].size(), 20u);
 }
 
-TEST_F(FileTierTest, BringsBackFromFilesWhatHadToMakeWay) {
+TEST_F(PrefixLoaderTest, BringsBackFromFilesWhatHadToMakeWay) {
   const uint64_t token = engine_->make_store({}).value()->shape().token_bytes();
   SchedulerOptions options;
   options.kv = parse_kv_options("paged:block=16,prefix=off", "").value();
@@ -196,7 +196,7 @@ Metrics swapped(Engine& engine, const std::vector<Token>& prompt,
   return metrics;
 }
 
-TEST_F(FileTierTest, ServesLayersThatDifferWhereTheirRowsMoveAndElseComputesThemAgain) {
+TEST_F(PrefixLoaderTest, ServesLayersThatDifferWhereTheirRowsMoveAndElseComputesThemAgain) {
   for (const MixedCase& one : mixed_cases()) {
     if (one.name == std::string("SharedRows") || one.name == std::string("Chunks")) continue;
     SCOPED_TRACE(one.name);
@@ -216,7 +216,7 @@ TEST_F(FileTierTest, ServesLayersThatDifferWhereTheirRowsMoveAndElseComputesThem
   }
 }
 
-TEST_F(FileTierTest, SaysWhyAStoreHasNoFiles) {
+TEST_F(PrefixLoaderTest, SaysWhyAStoreHasNoFiles) {
   const auto why = [](const Engine& engine, const char* kv, const char* type, const char* select) {
     return why_no_files(engine, parse_kv_options(kv, type, "", select).value());
   };
@@ -269,7 +269,7 @@ struct ModelOnDisk {
   std::string path, bytes;
 };
 
-TEST_F(FileTierTest, FindsNoRowsOfAModelThatDiffersInAnything) {
+TEST_F(PrefixLoaderTest, FindsNoRowsOfAModelThatDiffersInAnything) {
   tools::Spec spec = model::tiny_spec(tools::Arch::kLlama);
   spec.context = 1024;
   const ModelOnDisk model(spec);

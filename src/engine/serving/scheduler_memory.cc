@@ -1,4 +1,4 @@
-// Scheduler: memory that is shared with other batchers.
+// Scheduler: memory that is shared with other schedulers.
 
 #include <algorithm>
 

@@ -31,7 +31,7 @@ struct SchedulerOptions {
   SpecOptions spec;                    // of jobs that ask for nothing else
   // Its draft model, if it has been loaded already.
   std::shared_ptr<const DraftWeights> draft;
-  // Shared with other batchers, and which of them this one is; null: kv_bytes are its own.
+  // Shared with other schedulers, and which of them this one is; null: kv_bytes are its own.
   std::shared_ptr<MemoryShare> memory;
   size_t member = 0;
   base::Clock clock = base::steady_seconds;

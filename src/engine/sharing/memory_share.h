@@ -1,8 +1,9 @@
 #pragma once
-// One budget for the batchers of several instances: what each has for the others, and who makes way
-// for whom. Only a scheduler's own thread may touch its stores, so who lacks memory asks, and those
-// that have it give between two steps of theirs. Jobs rank over all instances as they do in one,
-// and nobody makes way for a job that ranks behind, so that of all jobs the first gets to its end.
+// One budget for the schedulers of several instances: what each has for the others, and who makes
+// way for whom. Only a scheduler's own thread may touch its stores, so who lacks memory asks, and
+// those that have it give between two steps of theirs. Jobs rank over all instances as they do in
+// one, and nobody makes way for a job that ranks behind, so that of all jobs the first gets to its
+// end.
 
 #include <condition_variable>
 #include <functional>

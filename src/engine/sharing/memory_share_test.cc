@@ -47,7 +47,7 @@ TEST(MemoryShare, SaysWhatOthersHaveAndKeepForThoseAhead) {
   EXPECT_TRUE(share.others(2, {}).have_any());
 }
 
-// Two batchers of one engine, stepped in turn by the test, over rows of so many tokens in all.
+// Two schedulers of one engine, stepped in turn by the test, over rows of so many tokens in all.
 class TwoBatchers : public testing::Test {
  protected:
   void make(const std::string& kv, uint32_t tokens) {
@@ -61,18 +61,18 @@ class TwoBatchers : public testing::Test {
       options.headroom_tokens = 2;
       options.memory = share_;
       options.member = i;
-      batchers_.push_back(Scheduler::make(*engine_, options).value());
+      schedulers_.push_back(Scheduler::make(*engine_, options).value());
     }
   }
   void add(size_t scheduler, Job job) {
     jobs_.push_back(job);
     listen(job, heard_.emplace_back());
-    batchers_[scheduler]->add(JobId{jobs_.size()}, std::move(job));
+    schedulers_[scheduler]->add(JobId{jobs_.size()}, std::move(job));
   }
   void run_all() {
     for (int steps = 0;; ++steps) {
       ASSERT_LT(steps, 20000) << "no end in sight";
-      const bool first = batchers_[0]->step(), second = batchers_[1]->step();
+      const bool first = schedulers_[0]->step(), second = schedulers_[1]->step();
       ASSERT_LE(share_->budget()->used(), share_->budget()->bytes());
       if (!first && !second) return;
     }
@@ -84,16 +84,16 @@ class TwoBatchers : public testing::Test {
       for (uint32_t choice = 0; choice < jobs_[i].choices; ++choice)
         EXPECT_EQ(heard_[i].tokens[choice], alone(*engine_, jobs_[i], choice, kv_).tokens);
     }
-    for (const auto& scheduler : batchers_) EXPECT_EQ(scheduler->metrics().kv.used_bytes, 0U);
+    for (const auto& scheduler : schedulers_) EXPECT_EQ(scheduler->metrics().kv.used_bytes, 0U);
   }
   uint64_t preempted(size_t scheduler) const {
-    return batchers_[scheduler]->metrics().recomputations;
+    return schedulers_[scheduler]->metrics().recomputations;
   }
 
   std::unique_ptr<Engine> engine_ = tiny_engine();
   KvOptions kv_;
   std::shared_ptr<MemoryShare> share_;
-  std::vector<std::unique_ptr<Scheduler>> batchers_;
+  std::vector<std::unique_ptr<Scheduler>> schedulers_;
   std::vector<Job> jobs_;
   std::deque<Heard> heard_;
 };
@@ -108,7 +108,7 @@ TEST_F(TwoBatchers, GiveAJobAllMemoryThatOthersOnlyKeep) {
   make("paged:block=4", 64);
   add(0, job_of(prompt_of(50, 3), 2));
   run_all();
-  EXPECT_GT(batchers_[0]->metrics().kv.cached_bytes, 0U);
+  EXPECT_GT(schedulers_[0]->metrics().kv.cached_bytes, 0U);
   add(1, job_of(prompt_of(50, 4), 8));
   run_all();
   expect_right();
@@ -119,7 +119,7 @@ TEST_F(TwoBatchers, PreemptForTheJobThatIsFirstOfAll) {
   for (const auto& [kv, tokens] : {std::pair("paged:block=4", 100u), std::pair("iterative", 165u),
                                    std::pair("bmc:r=8", 170u)}) {
     SCOPED_TRACE(kv);
-    batchers_.clear(), jobs_.clear(), heard_.clear();
+    schedulers_.clear(), jobs_.clear(), heard_.clear();
     make(kv, tokens);
     Job late = job_of(prompt_of(20, 3), 50), urgent = job_of(prompt_of(20, 4), 60);
     urgent.priority = 100;
@@ -149,7 +149,7 @@ TEST_F(TwoBatchers, AnswerAsIfEachJobWereAloneThoughMemoryRunsOut) {
   std::mt19937 random(seed);
   const auto below = [&](uint32_t n) { return static_cast<uint32_t>(random() % n); };
   for (const char* kv : {"paged:block=4", "bmc:r=8"}) {
-    batchers_.clear(), jobs_.clear(), heard_.clear();
+    schedulers_.clear(), jobs_.clear(), heard_.clear();
     make(kv, 260);
     for (int i = 0; i < 24; ++i) {
       Job job = job_of(prompt_of(1 + below(60), 10 + static_cast<Token>(below(4))), 1 + below(40));
@@ -157,7 +157,7 @@ TEST_F(TwoBatchers, AnswerAsIfEachJobWereAloneThoughMemoryRunsOut) {
       job.sampling.temperature = i % 2 == 0 ? 0.0F : 1.0F;
       job.priority = static_cast<int32_t>(below(3));
       add(below(2), std::move(job));
-      if (i % 3 == 0) batchers_[below(2)]->step();
+      if (i % 3 == 0) schedulers_[below(2)]->step();
     }
     run_all();
     expect_right();

@@ -26,7 +26,7 @@ TEST(RowBudget, IsTheEngines) {
                                     .recent = static_cast<uint32_t>(recent)};
       for (uint32_t past = 0; past < 400; ++past) {
         const RowBudget::Choosing got = budget.of(past);
-        const kv::Choosing expected = engine.of(past);
+        const kv::TopRows expected = engine.of(past);
         ASSERT_EQ(got.take, expected.take) << share << ", " << recent << ", " << past;
         if (expected.last == expected.first) continue;
         ASSERT_EQ(got.first, expected.first);

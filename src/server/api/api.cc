@@ -57,7 +57,7 @@ const Api::Route Api::kRoutes[] = {
     {.name = {"GET", "/page.css"}, .answer = &Api::page, .open = true, .at_once = true},
     {.name = {"GET", "/page.js"}, .answer = &Api::page, .open = true, .at_once = true},
     {.name = {"GET", "/openapi.json"}, .answer = &Api::openapi, .at_once = true},
-    {.name = {"GET", "/metrics"}, .answer = &Api::metrics},
+    {.name = {"GET", "/metrics"}, .answer = &Api::metrics, .at_once = true},
     {.name = {"GET", "/kv"}, .answer = &Api::cache},
     {.name = {"GET", "/v1/models"}, .answer = &Api::models, .at_once = true},
     {.name = {"GET", "/v1/models/{id}"}, .answer = &Api::model, .at_once = true},

@@ -10,7 +10,7 @@
 namespace kvick::engine {
 namespace {
 
-constexpr tools::Features kWindows = {.window = 12, .window_period = 2};
+const tools::Features kWindows = {.window = 12, .window_period = 2};
 
 std::string error_of(const model::Config& config, const char* type, const char* select) {
   KvOptions options = parse_kv_options("virtual", type, "", select).value();

@@ -66,11 +66,7 @@ TEST_P(EveryAllocation, MayFailAndNoJobIsLost) {
     for (const Heard& job : heard) {
       EXPECT_TRUE(job.outcome.has_value()) << "no end, allocation " << nth;
       if (!job.outcome || !job.outcome->error) continue;
-      const Refusal& error = *job.outcome->error;
-      // A slower tier whose commit had no memory has lost the rows.
-      const bool lost = error.message.starts_with("the request's rows are lost: no memory");
-      EXPECT_EQ(error.why, lost && *one.tier != 0 ? Refusal::Why::kLost : Refusal::Why::kFailed)
-          << error.message;
+      EXPECT_EQ(job.outcome->error->why, Refusal::Why::kFailed) << job.outcome->error->message;
     }
     EXPECT_EQ(scheduler->metrics().running + scheduler->metrics().waiting, 0u);
     return std::pair(took, std::move(heard));

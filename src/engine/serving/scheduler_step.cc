@@ -151,9 +151,12 @@ std::vector<RunningJob*> Scheduler::lost_jobs(const StoreKind& kind) const {
 void Scheduler::end_lost(std::span<RunningJob* const> lost) {
   for (RunningJob* const running : lost) {
     std::string why;
-    for (const AnswerSequence& answer : running->answers)
-      if (answer.seq && why.empty()) why = kv::failure(*running->kind->store, *answer.seq);
-    const bool by_tier = running->kind->traits.tiered;
+    bool by_tier = false;
+    for (const AnswerSequence& answer : running->answers) {
+      if (!answer.seq || !why.empty()) continue;
+      why = kv::failure(*running->kind->store, *answer.seq);
+      by_tier = !why.empty() && !kv::ran_out_of_memory(*running->kind->store, *answer.seq);
+    }
     end(*running, Refusal{by_tier ? Refusal::Why::kLost : Refusal::Why::kFailed,
                           "the request's rows are lost: " + why, ""});
   }

@@ -121,6 +121,8 @@ class Health : Facet {
   // nothing of it, and it can only be closed; other sequences are unharmed. Also while a step is
   // alive.
   virtual std::string failure(SeqId seq) const = 0;
+  // Whether a sequence is lost because a commit had no memory, not because a slower tier failed.
+  virtual bool ran_out_of_memory(SeqId seq) const = 0;
 };
 
 // Memory that grows by copying, in buckets (BMC, section VI-A).

@@ -180,6 +180,14 @@ std::string GroupedStore::failure(SeqId seq) const {
   return {};
 }
 
+bool GroupedStore::ran_out_of_memory(SeqId seq) const {
+  const std::vector<SeqId>& members = this->members(seq);
+  for (size_t g = 0; g < members.size(); ++g)
+    if (!kv::failure(*stores_[g], members[g]).empty())
+      return kv::ran_out_of_memory(*stores_[g], members[g]);
+  return false;
+}
+
 uint32_t GroupedStore::spare_rows(SeqId seq) const {
   const std::vector<SeqId>& members = this->members(seq);
   uint32_t least = UINT32_MAX;

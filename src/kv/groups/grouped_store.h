@@ -43,6 +43,7 @@ class GroupedStore final : public Store, Holdings, Health, RowMover, Buckets {
   uint64_t shrink(uint64_t bytes) override;
   std::vector<MapEntry> map() const override;
   std::string failure(SeqId seq) const override;
+  bool ran_out_of_memory(SeqId seq) const override;
   uint32_t spare_rows(SeqId seq) const override;
   // Group after group.
   void read_rows(SeqId seq, uint32_t first, uint32_t count,

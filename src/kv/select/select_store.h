@@ -47,6 +47,9 @@ class SelectStore final : public CheckedStore, public RowMover, public Buckets {
   std::string failure_of(const Sequence& sequence) const override {
     return inner_->failure(static_cast<const SelectSequence&>(sequence).inner);
   }
+  bool ran_out_of_memory_of(const Sequence& sequence) const override {
+    return inner_->ran_out_of_memory(static_cast<const SelectSequence&>(sequence).inner);
+  }
   static SelectSequence& mine(Sequence& sequence) { return static_cast<SelectSequence&>(sequence); }
 
   std::unique_ptr<Sequence> make_sequence(std::span<const Token> prompt,

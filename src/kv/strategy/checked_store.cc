@@ -75,6 +75,11 @@ std::string CheckedStore::failure(SeqId seq) const {
   return sequence.lost ? "no memory was left to keep its rows" : failure_of(sequence);
 }
 
+bool CheckedStore::ran_out_of_memory(SeqId seq) const {
+  const Sequence& sequence = find(seq);
+  return sequence.lost || ran_out_of_memory_of(sequence);
+}
+
 uint64_t CheckedStore::shrink(uint64_t bytes) {
   check_idle("shrink");
   const uint64_t given = evict(bytes);

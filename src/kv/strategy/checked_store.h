@@ -33,6 +33,7 @@ class CheckedStore : public Store, public Holdings, public Health {
   Usage usage() const final;
   StoreFacets facets() override { return {.holdings = this, .health = this}; }
   std::string failure(SeqId seq) const final;
+  bool ran_out_of_memory(SeqId seq) const final;
   // The most bytes that it may allocate from now on, where it is a part of another store.
   virtual void limit(uint64_t max_bytes) { setup_.limits.max_bytes = max_bytes; }
 
@@ -63,6 +64,11 @@ class CheckedStore : public Store, public Holdings, public Health {
   virtual std::string failure_of(const Sequence& sequence) const {
     (void)sequence;
     return {};
+  }
+  // The same of Health::ran_out_of_memory.
+  virtual bool ran_out_of_memory_of(const Sequence& sequence) const {
+    (void)sequence;
+    return false;
   }
   // By commit, if the shape has a window: gives back what holds only rows before
   // Shape::first_seen(sequence.length), and sets sequence.first to that, from which on views show.

@@ -11,6 +11,10 @@ inline std::string failure(Store& store, SeqId seq) {
   const Health* const health = store.facets().health;
   return health != nullptr ? health->failure(seq) : std::string();
 }
+inline bool ran_out_of_memory(Store& store, SeqId seq) {
+  const Health* const health = store.facets().health;
+  return health != nullptr && health->ran_out_of_memory(seq);
+}
 // Fresh rows that its next step may have before rows are copied (Buckets).
 inline uint32_t spare_rows(Store& store, SeqId seq) {
   const Buckets* const buckets = store.facets().buckets;

@@ -202,6 +202,7 @@ class Losing final : public kv::Store, kv::Health {
   kv::Usage usage() const override { return inner_.usage(); }
   kv::StoreFacets facets() override { return {.health = this}; }
   std::string failure(kv::SeqId) const override { return lost_ ? "the disk is gone" : ""; }
+  bool ran_out_of_memory(kv::SeqId) const override { return false; }
 
  private:
   kv::Store& inner_;

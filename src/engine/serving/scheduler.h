@@ -82,6 +82,7 @@ class Scheduler {
   void give_to_others();
   void tell_others();
   void preempt_or_end(RunningJob& running, const kv::Shortage& shortage);
+  static Refusal refusal_of(const kv::Shortage& shortage);
 
   // scheduler_step.cc
   bool run(StoreKind& kind);

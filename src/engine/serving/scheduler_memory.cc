@@ -72,7 +72,12 @@ void Scheduler::tell_others() {
 void Scheduler::preempt_or_end(RunningJob& running, const kv::Shortage& shortage) {
   if (running_.size() > 1 || wait_for_others(running, shortage.needed_bytes))
     return preempt(running);
-  end(running, Refusal{Refusal::Why::kTooLarge, shortage.what, ""});
+  end(running, refusal_of(shortage));
+}
+
+Refusal Scheduler::refusal_of(const kv::Shortage& shortage) {
+  using Why = Refusal::Why;
+  return {shortage.out_of_memory ? Why::kFailed : Why::kTooLarge, shortage.what, ""};
 }
 
 }  // namespace kvick::engine

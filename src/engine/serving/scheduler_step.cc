@@ -129,7 +129,7 @@ bool Scheduler::run(StoreKind& kind) {
     most_prompt = piece > 1 && gives_rows_back(*kind.store) ? piece / 2 : UINT32_MAX;
     if (most_prompt != UINT32_MAX || make_way(kind, lost.error())) continue;
     if (std::exchange(alone, true) || options_.memory == nullptr)
-      end(*work.front().running, Refusal{Refusal::Why::kTooLarge, lost.error().what, ""});
+      end(*work.front().running, refusal_of(lost.error()));
   }
 }
 

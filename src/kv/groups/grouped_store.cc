@@ -104,9 +104,7 @@ base::Result<SeqId, Shortage> GroupedStore::fork(SeqId seq) {
     return add(forks);
   } catch (const std::bad_alloc&) {
     close_all(forks);
-    return Shortage{
-        .needed_bytes = 1,
-        .what = fmt::format("a fork of sequence {}: the system gives no more memory", number(seq))};
+    return Shortage::system(fmt::format("a fork of sequence {}", number(seq)));
   }
 }
 

@@ -10,11 +10,6 @@ namespace {
 
 uint32_t number(SeqId id) { return static_cast<uint32_t>(id); }
 
-// How much is not known: what failed may be a list of the store's own.
-Shortage no_memory_for(const std::string& what) {
-  return {.needed_bytes = 1, .what = what + ": the system gives no more memory"};
-}
-
 }  // namespace
 
 Opened CheckedStore::open(std::span<const Token> prompt, const Owner& owner) {
@@ -39,7 +34,7 @@ base::Result<SeqId, Shortage> CheckedStore::fork(SeqId seq) {
     return add(std::move(entry));
   } catch (const std::bad_alloc&) {
     settle();
-    return no_memory_for(fmt::format("a fork of sequence {}", number(seq)));
+    return Shortage::system(fmt::format("a fork of sequence {}", number(seq)));
   }
 }
 
@@ -64,7 +59,7 @@ base::Result<std::unique_ptr<Step>, Shortage> CheckedStore::begin(const Batch& b
     return std::move(step).error();
   } catch (const std::bad_alloc&) {
     settle();
-    return no_memory_for(fmt::format("a step of {} sequences", batch.slots.size()));
+    return Shortage::system(fmt::format("a step of {} sequences", batch.slots.size()));
   }
 }
 

@@ -12,6 +12,13 @@ enum class SeqId : uint32_t {};
 struct Shortage {
   uint64_t needed_bytes = 0, available_bytes = 0;
   std::string what;  // "sequence 3: 4097 tokens of a context of 4096"
+  // An allocation failed: no limit of the store was reached, and how much is lacking is not known.
+  bool out_of_memory = false;
+  static Shortage system(const std::string& what) {
+    return {.needed_bytes = 1,
+            .what = what + ": the system gives no more memory",
+            .out_of_memory = true};
+  }
 };
 
 // Bytes, except sequences. used: rows that hold committed tokens; allocated: taken from the system

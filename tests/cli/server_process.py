@@ -13,14 +13,16 @@ SECONDS = 60  # for anything that should take a moment
 class Server:
     def __init__(self, folder, env, model, *arguments):
         self.log = open(folder / "serve.log", "ab")
-        self.process = subprocess.Popen(
-            [KVICK, "--json", "serve", "-m", model, "--threads", "2", "--port", "0", *map(str, arguments)],
-            env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self.log)
+        self.process = self.start([KVICK, "--json", "serve", "-m", model, "--port", "0", *map(str, arguments)],
+                                  env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self.log)
         line = self.process.stdout.readline()  # ends with the process, so this wait ends too
         if not line:
             self.kill()
             raise AssertionError(f"the server did not start: {(folder / 'serve.log').read_text()}")
         self.port = json.loads(line)["port"]
+
+    def start(self, command, **options):
+        return subprocess.Popen([*command, "--threads", "2"], **options)
 
     def connect(self):
         return http.client.HTTPConnection("127.0.0.1", self.port, timeout=SECONDS)

@@ -8,6 +8,7 @@
 #include "base/cpu_times.h"
 #include "base/memory.h"
 #include "cli/commands/commands.h"
+#include "cli/commands/plan_ranks.h"
 #include "cli/commands/plan_report.h"
 #include "cli/models/models.h"
 #include "cli/options/engine_options.h"
@@ -17,7 +18,8 @@ namespace {
 
 struct PlanFlags {
   EngineFlags engine;
-  std::string shape;
+  std::string shape, network;
+  unsigned ranks = 1;
   uint64_t memory = 0;
   uint32_t batch = 1;
   uint32_t spec_rows = 1;
@@ -51,6 +53,12 @@ base::Result<int> make_plan(const PlanFlags& flags, const Common& common) {
         "a step of {} rows cannot give {} tokens; raise --spec-rows or lower "
         "--spec-tokens",
         flags.spec_rows, flags.spec_tokens);
+  if ((flags.ranks > 1) == flags.network.empty())
+    return base::fail("--ranks and --network belong together: --ranks 2 --network 10Gb/s,30us");
+  plan::Network network;
+  if (flags.ranks > 1) {
+    KVICK_TRY(network, plan::parse_network(flags.network));
+  }
   KVICK_TRY(const base::Isa isa, kernels::choose_isa());
   base::ThreadPool pool(flags.engine.threads != 0 ? flags.engine.threads : base::available_cpus());
   if (!common.quiet) fmt::print(stderr, "measuring layers of this shape ...\n");
@@ -67,6 +75,9 @@ base::Result<int> make_plan(const PlanFlags& flags, const Common& common) {
   KVICK_TRY(const kernels::Table* table, engine::choose_table(isa, flags.engine.float_activations));
   const base::CpuTimes before = base::cpu_times();
   KVICK_TRY_VOID(fill_plan(pool, *table, flags.engine.attention, report));
+  if (flags.ranks > 1 && report.unpredicted.empty()) {
+    KVICK_TRY(report.ranks, plan_ranks(pool, *table, {flags.ranks, network}, report));
+  }
   report.others = base::others_share(before, base::cpu_times());
   if (common.json)
     fmt::print("{}\n", plan_json(report).dump());
@@ -101,6 +112,12 @@ void add_plan(const Command& app, const Common& common) {
       .in_range(1.0, 1024.0);
   command.add_bytes("--memory", flags->memory,
                     "memory for weights and cache together, e.g. 16GB (default: what is free)");
+  command
+      .add_option("--ranks", flags->ranks,
+                  "machines like this one that could run the model together, or a copy each")
+      .in_range(1, 1024);
+  command.add_option("--network", flags->network,
+                     "that joins them: rate and latency one way, e.g. 10Gb/s,30us");
   command.runs([&common, flags] { return make_plan(*flags, common); });
 }
 

@@ -6,10 +6,9 @@
 #include "kv/stores/growth_model.h"
 
 namespace kvick::cli {
-namespace {
 
-kv::Setup setup_of(const PlanReport& report, const kernels::Table& kernels,
-                   base::ThreadPool& pool) {
+kv::Setup plan_setup(const PlanReport& report, const kernels::Table& kernels,
+                     base::ThreadPool& pool) {
   const model::Config& config = report.model.config;
   kv::Setup setup;
   const model::LayerConfig& layer = config.layers.front();
@@ -31,6 +30,8 @@ kv::Setup setup_of(const PlanReport& report, const kernels::Table& kernels,
       .frequency = rope.frequency, .dims = rope.dims, .interleaved = rope.interleaved};
   return setup;
 }
+
+namespace {
 
 // The largest n in [0, most] for which the weights and the cache fit.
 uint64_t largest(uint64_t most, base::FunctionRef<bool(uint64_t)> fits) {
@@ -143,7 +144,7 @@ base::Status<> fill_plan(base::ThreadPool& pool, const kernels::Table& kernels,
   model::Workspace workspace(pool, kernels);
   const bool bmm = attention == engine::Attention::kBmm;
   if (bmm) workspace.library = &library;
-  kv::Setup setup = setup_of(report, kernels, pool);
+  kv::Setup setup = plan_setup(report, kernels, pool);
   // First, so that what cannot be is refused before it is measured.
   setup.compute.growth_rates = [] { return kv::GrowthRates{.copy_bytes_s = 1}; };
   KVICK_TRY_VOID(engine::check_layers(report.model.config, resolved(report)));

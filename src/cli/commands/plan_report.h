@@ -2,6 +2,7 @@
 // What kvick plan finds, as text and as JSON.
 
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,14 @@ struct PlannedGroup {
   kv::Cost cost;             // of the whole load
 };
 
+// One model on several machines like this one.
+struct PlannedRanks {
+  unsigned ranks = 1;
+  uint64_t weight_bytes = 0;  // on each
+  double decode_tok_s = 0, prefill_s = 0;
+  double token_compute_s = 0, token_network_s = 0;  // of one token
+};
+
 struct PlanReport {
   plan::ModelSize model;
   engine::KvOptions kv;  // the way that was asked for
@@ -42,6 +51,7 @@ struct PlanReport {
   double spec_tokens = 1;           // that a step gives: m
   kv::GrowthRates spec_rates = {};  // of steps of so many rows
   uint64_t largest_context = 0, largest_batch = 0;  // that the memory holds
+  std::optional<PlannedRanks> ranks = {};           // if they were asked for
   std::optional<double> others;  // share of the processors that others used while it was measured
 
   kernels::DType k_type() const { return kv.k_type.value_or(kernels::DType::kF16); }
@@ -54,6 +64,10 @@ struct PlanReport {
 // that layers which differ cannot have.
 base::Status<> fill_plan(base::ThreadPool& pool, const kernels::Table& kernels,
                          engine::Attention attention, PlanReport& report);
+
+// Of the report's model and load, without a limit of memory; growth_rates is left out.
+kv::Setup plan_setup(const PlanReport& report, const kernels::Table& kernels,
+                     base::ThreadPool& pool);
 
 std::vector<std::string> advice_of(const PlanReport& report);
 nlohmann::ordered_json plan_json(const PlanReport& report);

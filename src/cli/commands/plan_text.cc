@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 
+#include "cli/commands/plan_ranks.h"
 #include "cli/commands/plan_report.h"
 #include "cli/options/engine_options.h"
 #include "plan/machine/calibration_file.h"
@@ -135,6 +136,7 @@ std::vector<std::string> advice_of(const PlanReport& report) {
                     asked.spec.name, giga(asked.cost.copied_bytes), report.tokens));
   if (report.batch > 1 && asked.spec.name != "paged")
     advice.push_back("sequences whose prompts begin alike share their rows with --kv paged");
+  if (report.ranks) advice.push_back(ranks_advice(*report.ranks, report));
   if (advice.empty())
     advice.push_back(
         fmt::format("nothing to change: {} of {} are taken", giga(all), giga(report.memory_bytes)));
@@ -153,42 +155,44 @@ Json plan_json(const PlanReport& report) {
                     {"read_bytes_per_token", way.cost.read_bytes_per_token},
                     {"copied_bytes", way.cost.copied_bytes},
                     {"predicted_decode_tok_s", predicted(way.decode_tok_s)}});
-  return {{"model", report.model.config.name},
-          {"strategy", kv::spec_text(asked.spec)},
-          {"kv_type", engine::kv_type_text(report.kv)},
-          {"kv_select", engine::kv_select_text(report.kv)},
-          {"tokens", report.tokens},
-          {"batch", report.batch},
-          {"weight_bytes", report.weight_bytes()},
-          {"kv_bytes", asked.cost.fast_bytes + asked.cost.slow_bytes},
-          {"fast_bytes", asked.cost.fast_bytes},
-          {"slow_bytes", asked.cost.slow_bytes},
-          {"read_bytes_per_token", asked.cost.read_bytes_per_token},
-          {"slow_read_bytes_per_token", asked.cost.slow_read_bytes_per_token},
-          {"copied_bytes", asked.cost.copied_bytes},
-          {"bmc",
-           {{"T", report.growths},
-            {"r", (report.tokens + report.growths - 1) / report.growths},
-            {"k", report.spec_rows},
-            {"m", report.spec_tokens},
-            {"copy_bytes_s", report.spec_rates.copy_bytes_s},
-            {"growth_s", report.spec_rates.growth_s},
-            {"attention_bytes_s", report.spec_rates.attention_bytes_s}}},
-          {"predicted_decode_tok_s", predicted(asked.decode_tok_s)},
-          {"predicted_prefill_s", predicted(report.prefill_s)},
-          {"token_s",
-           {{"layers", predicted(asked.token.layers)},
-            {"attention", predicted(asked.token.attention)},
-            {"output", predicted(asked.token.output)},
-            {"copies", predicted(asked.token.copies)}}},
-          {"others_share", plan::share_json(report.others)},
-          {"memory_bytes", report.memory_bytes},
-          {"fits", report.fits()},
-          {"largest_context", report.largest_context},
-          {"largest_batch", report.largest_batch},
-          {"strategies", ways},
-          {"groups", groups_json(report)},
-          {"advice", advice_of(report)}};
+  Json plan = {{"model", report.model.config.name},
+               {"strategy", kv::spec_text(asked.spec)},
+               {"kv_type", engine::kv_type_text(report.kv)},
+               {"kv_select", engine::kv_select_text(report.kv)},
+               {"tokens", report.tokens},
+               {"batch", report.batch},
+               {"weight_bytes", report.weight_bytes()},
+               {"kv_bytes", asked.cost.fast_bytes + asked.cost.slow_bytes},
+               {"fast_bytes", asked.cost.fast_bytes},
+               {"slow_bytes", asked.cost.slow_bytes},
+               {"read_bytes_per_token", asked.cost.read_bytes_per_token},
+               {"slow_read_bytes_per_token", asked.cost.slow_read_bytes_per_token},
+               {"copied_bytes", asked.cost.copied_bytes},
+               {"bmc",
+                {{"T", report.growths},
+                 {"r", (report.tokens + report.growths - 1) / report.growths},
+                 {"k", report.spec_rows},
+                 {"m", report.spec_tokens},
+                 {"copy_bytes_s", report.spec_rates.copy_bytes_s},
+                 {"growth_s", report.spec_rates.growth_s},
+                 {"attention_bytes_s", report.spec_rates.attention_bytes_s}}},
+               {"predicted_decode_tok_s", predicted(asked.decode_tok_s)},
+               {"predicted_prefill_s", predicted(report.prefill_s)},
+               {"token_s",
+                {{"layers", predicted(asked.token.layers)},
+                 {"attention", predicted(asked.token.attention)},
+                 {"output", predicted(asked.token.output)},
+                 {"copies", predicted(asked.token.copies)}}},
+               {"others_share", plan::share_json(report.others)},
+               {"memory_bytes", report.memory_bytes},
+               {"fits", report.fits()},
+               {"largest_context", report.largest_context},
+               {"largest_batch", report.largest_batch},
+               {"strategies", ways},
+               {"groups", groups_json(report)},
+               {"advice", advice_of(report)}};
+  if (report.ranks) plan["ranks"] = ranks_json(*report.ranks);
+  return plan;
 }
 
 std::string plan_text(const PlanReport& report) {
@@ -217,6 +221,7 @@ std::string plan_text(const PlanReport& report) {
   text += "\n";
   text += fmt::format("at most: {} tokens a sequence, or {} sequences\n\n", report.largest_context,
                       report.largest_batch);
+  if (report.ranks) text += ranks_text(*report.ranks, report);
   for (const std::string& line : advice_of(report)) text += "* " + line + "\n";
   return text;
 }

@@ -95,6 +95,10 @@ Result<std::unique_ptr<engine::Service>> make_service(engine::Engine& engine,
 // None for a single instance, which the system may put wherever there is room.
 Result<std::vector<base::Team>> teams_of(const ServeFlags& flags) {
   if (flags.instances == 1) return std::vector<base::Team>();
+  if (flags.engine.ranks)
+    return base::fail(
+        "--instances are copies of a model in one process, and --ranks one model in "
+        "several: leave one of them out");
   return base::make_teams(base::available_cores(), flags.instances, flags.engine.threads);
 }
 
@@ -202,6 +206,7 @@ void add_serve(const Command& app, const Common& common) {
       app.add_command("serve", "answer requests over HTTP, in the form of OpenAI's API");
   auto flags = std::make_shared<ServeFlags>();
   add_engine_flags(command, flags->engine);
+  add_rank_flags(command, flags->engine);
   add_spec_flag(command, flags->spec);
   command
       .add_option("--instances", flags->instances,

@@ -4,11 +4,13 @@
 #include <fmt/format.h>
 
 #include "cli/models/models.h"
+#include "cli/options/ranks.h"
 #include "cli/terminal/progress.h"
 #include "engine/core/layer_options.h"
 #include "kernels/table/table.h"
 #include "kv/registry/policies.h"
 #include "kv/tier/tier.h"
+#include "model/ranks/ranks.h"
 
 namespace kvick::cli {
 namespace {
@@ -96,13 +98,26 @@ void add_engine_flags(const Command& command, EngineFlags& flags) {
                     "most memory for keys and values, e.g. 512MB (default: what is free)");
 }
 
+void add_rank_flags(const Command& command, EngineFlags& flags) {
+  command.add_flag("--ranks", flags.ranks,
+                   "the processes that mpirun has started run this model together, each a part of "
+                   "every layer: mpirun -np 2 kvick COMMAND --ranks (docs/scale.md)");
+  command
+      .add_option("--rank-seconds", flags.rank_seconds,
+                  "that a rank may be silent while others wait for it; then all of them end")
+      .in_range(0.1, 3600.0)
+      .shows_default();
+}
+
 base::Result<engine::KvOptions> kv_options(const EngineFlags& flags) {
   KVICK_TRY(engine::KvOptions options,
             engine::parse_kv_options(flags.kv, flags.kv_type, flags.kv_tier, flags.kv_select));
   options.max_tokens = flags.context;
   // Without a limit of its own a cache that allocates all at once could take more than there is,
   // and be killed.
-  options.max_bytes = flags.kv_memory != 0 ? flags.kv_memory : base::available_memory_bytes();
+  const uint64_t free =
+      base::available_memory_bytes() / (flags.ranks ? ranks_on_this_machine() : 1);
+  options.max_bytes = flags.kv_memory != 0 ? flags.kv_memory : free;
   return options;
 }
 
@@ -110,23 +125,28 @@ base::Result<std::unique_ptr<engine::Engine>> open_engine(const EngineFlags& fla
                                                           const Common& common) {
   KVICK_TRY(const base::Isa isa, kernels::choose_isa());
   KVICK_TRY(const std::filesystem::path path, find_model(flags.model));
-  Progress progress = stderr_progress(common.quiet);
+  KVICK_TRY(RankStart start, start_ranks(flags.ranks, flags.rank_seconds, common));
+  const bool speaks = !common.quiet && (start.ranks == nullptr || start.ranks->leads());
+  Progress progress = stderr_progress(!speaks);
   bool started = false;
   auto engine = engine::Engine::open({.model_path = path.string(),
-                                      .threads = flags.threads,
+                                      .threads = flags.threads != 0 ? flags.threads : start.threads,
                                       .isa = isa,
                                       .attention = flags.attention,
                                       .prompt_arithmetic = flags.prompt_arithmetic,
                                       .fingerprint = flags.fingerprint,
                                       .float_activations = flags.float_activations,
-                                      .progress = [&](uint64_t done, uint64_t total) {
-                                        if (!started)
-                                          progress.start("loading " + path.filename().string(),
-                                                         Unit::kBytes, total);
-                                        started = true;
-                                        progress.update(done);
-                                      }});
+                                      .progress =
+                                          [&](uint64_t done, uint64_t total) {
+                                            if (!started)
+                                              progress.start("loading " + path.filename().string(),
+                                                             Unit::kBytes, total);
+                                            started = true;
+                                            progress.update(done);
+                                          },
+                                      .ranks = start.ranks});
   if (started) progress.finish();
+  engine = join_ranks(start.ranks, std::move(engine));
   if (engine.ok() && !common.quiet) {
     KVICK_TRY(const engine::KvOptions kv, kv_options(flags));
     for (const std::string& note :

@@ -14,6 +14,8 @@ namespace kvick::cli {
 struct EngineFlags {
   std::string model;
   unsigned threads = 0;
+  bool ranks = false;
+  double rank_seconds = 30;
   std::string kv, kv_type, kv_tier, kv_select;
   uint32_t context = 0;
   uint64_t kv_memory = 0;
@@ -27,6 +29,8 @@ struct EngineFlags {
 void add_model_flags(const Command& command, EngineFlags& flags);
 // These and how keys and values are kept.
 void add_engine_flags(const Command& command, EngineFlags& flags);
+// Several processes for one model.
+void add_rank_flags(const Command& command, EngineFlags& flags);
 
 // The cache options that the flags ask for.
 base::Result<engine::KvOptions> kv_options(const EngineFlags& flags);

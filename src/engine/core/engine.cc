@@ -4,6 +4,7 @@
 
 #include "engine/artifacts/ranges_file.h"
 #include "engine/core/layer_options.h"
+#include "engine/core/rank_stores.h"
 #include "kernels/probe/probe.h"
 #include "kv/registry/policies.h"
 #include "model/core/vocabulary.h"
@@ -31,6 +32,7 @@ Result<std::unique_ptr<Engine>> Engine::open(const EngineOptions& options) {
   engine->pool_ = std::make_unique<base::ThreadPool>(options.threads != 0 ? options.threads
                                                                           : base::available_cpus());
   engine->now_ = options.now;
+  engine->ranks_ = options.ranks;
   engine->prompt_arithmetic_ = options.prompt_arithmetic;
   if (options.prompt_arithmetic == PromptArithmetic::kTiles &&
       engine->kernels_.matmul_prompt == nullptr)
@@ -55,7 +57,8 @@ Result<std::unique_ptr<Engine>> Engine::open(const EngineOptions& options) {
   KVICK_TRY(engine->model_, model::Model::load(std::move(file), {.kernels = &engine->kernels_,
                                                                  .pool = engine->pool_.get(),
                                                                  .progress = &progress,
-                                                                 .families = options.families}));
+                                                                 .families = options.families,
+                                                                 .ranks = options.ranks.get()}));
   const model::Config& config = engine->model_->config();
   engine->identity_ = {.arch = config.arch,
                        .layers = config.layer_count(),
@@ -87,6 +90,7 @@ std::unique_ptr<Engine> Engine::instance(const base::Team& team) const {
   other->tokenizer_ = tokenizer_;
   other->template_ = template_;
   other->now_ = now_;
+  other->ranks_ = ranks_;
   other->model_ = model_;
   other->template_error_ = template_error_;
   other->file_bytes_ = file_bytes_;
@@ -131,6 +135,7 @@ base::Status<> Engine::check(const KvOptions& resolved) const {
     return base::fail("a context of {} tokens was asked for, but the model has {}",
                       resolved.max_tokens, context);
   KVICK_TRY_VOID(check_layers(model_->config(), resolved));
+  if (ranks() != nullptr) KVICK_TRY_VOID(check_ranks(resolved));
   if (library_ == nullptr) return base::Done{};
   using kernels::DType;
   if (!resolved.select.name.empty())
@@ -195,7 +200,9 @@ Result<std::unique_ptr<kv::Store>> Engine::make_store(const KvOptions& options) 
     KVICK_TRY(setup.ranges, read_ranges(all.ranges_path, identity_));
   }
   KVICK_TRY(setup.select.predictor, predictor(all));
-  return kv::make_store(all.spec, setup);
+  KVICK_TRY(auto store, kv::make_store(all.spec, setup));
+  if (ranks() == nullptr || !ranks()->leads()) return store;
+  return spread_store(*ranks(), all, std::move(store));
 }
 
 base::Result<std::shared_ptr<const kv::Predictor>> Engine::predictor(

@@ -42,6 +42,8 @@ class Engine {
   std::unique_ptr<Engine> instance(const base::Team& team) const;
 
   const model::Model& model() const { return *model_; }
+  // The processes that run it together; null: this one alone.
+  model::Ranks* ranks() const { return model_->ranks(); }
   const text::Tokenizer& tokenizer() const { return *tokenizer_; }
   const kernels::Table& kernels() const { return kernels_; }
   base::ThreadPool& pool() { return *pool_; }
@@ -112,6 +114,7 @@ class Engine {
   std::shared_ptr<const text::Tokenizer> tokenizer_;
   std::shared_ptr<const text::ChatTemplate> template_;
   std::function<std::tm()> now_;
+  std::shared_ptr<model::Ranks> ranks_;
   std::shared_ptr<const model::Model> model_;
   std::string template_error_;  // why template_ is null although the model has one
   uint64_t file_bytes_ = 0;

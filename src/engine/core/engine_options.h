@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <ctime>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 
@@ -43,6 +44,8 @@ struct EngineOptions {
   // What chat templates take for today's date.
   std::function<std::tm()> now = base::local_time;
   std::span<const model::Family> families = {};  // model::LoadOptions::families
+  // The processes that run the model together with this one; null: none (rank_stores.h).
+  std::shared_ptr<model::Ranks> ranks = {};
 };
 
 }  // namespace kvick::engine

@@ -50,7 +50,9 @@ std::string why_no_files(const Engine& engine, const KvOptions& options) {
   const KvOptions all = engine.resolved(options);
   const kv::StoreInfo info = engine.store_info(all);
   std::string why;
-  if (kernels::is_static(*all.k_type) || kernels::is_static(*all.v_type))
+  if (engine.ranks() != nullptr)
+    why = "each rank has the rows of its own heads";
+  else if (kernels::is_static(*all.k_type) || kernels::is_static(*all.v_type))
     why = "rows of static types depend on the ranges that were measured for them";
   else if (!kv::traits_of_groups(*kv::find_strategy(all.spec.name), info.groups, all.spec,
                                  all.select)

@@ -4,6 +4,8 @@
 #include <new>
 #include <string>
 
+#include "model/ranks/ranks.h"
+
 namespace kvick::engine {
 
 // What an exception says, for whoever's request it ended.
@@ -16,6 +18,17 @@ inline std::string failure_text(const std::exception_ptr& why) {
     return error.what();
   } catch (...) {
     return "of an unknown kind";
+  }
+}
+
+// Whether it says that the processes which run the model are no longer all there.
+inline bool is_lost_rank(const std::exception_ptr& why) {
+  try {
+    std::rethrow_exception(why);
+  } catch (const model::RankLost&) {
+    return true;
+  } catch (...) {
+    return false;
   }
 }
 

@@ -107,6 +107,7 @@ void Scheduler::tell_ends() noexcept {
 void Scheduler::fail(RunningJob& running, std::exception_ptr why) noexcept {
   report(why);
   Refusal refusal = {.why = Refusal::Why::kFailed, .message = {}, .field = {}};
+  if (is_lost_rank(why)) refusal.why = Refusal::Why::kBusy;  // another server can answer it
   try {
     refusal.message = "the engine failed on this request: " + failure_text(why);
   } catch (...) {  // without a sentence, then

@@ -6,9 +6,15 @@ std::string BlockReader::name(std::string_view tensor) const {
   return fmt::format("blk.{}.{}", layer, tensor);
 }
 
-base::Result<Linear> BlockReader::linear(std::string_view tensor, uint32_t outputs, uint32_t inputs,
+base::Result<Linear> BlockReader::linear(std::string_view tensor, Slice outputs, Slice inputs,
                                          WeightReader::Bias bias) const {
   return weights.linear(name(tensor), outputs, inputs, bias);
+}
+
+base::Result<Linear> BlockReader::linear_back(std::string_view tensor, Slice inputs,
+                                              WeightReader::Bias bias) const {
+  return linear(tensor, config.dim, inputs,
+                share.adds_biases ? bias : WeightReader::Bias::kElsewhere);
 }
 
 base::Result<Norm> BlockReader::norm(std::string_view tensor) const {
@@ -43,11 +49,21 @@ void project_normed(const Pass& pass, Rest rest, const Norm& norm,
   project(pass.workspace, pass.runs, y, prepare, outputs);
 }
 
+float* room_for_output(const Pass& pass) {
+  const size_t floats = size_t{pass.tokens} * pass.config.dim;
+  return pass.ranks != nullptr ? pass.ranks->part(floats)
+                               : pass.workspace.floats(Workspace::kProjected, floats);
+}
+
+const float* sum_of_ranks(const Pass& pass, const float* own) {
+  return pass.ranks != nullptr ? pass.ranks->sum() : own;
+}
+
 const float* project_back(const Pass& pass, const float* x, Workspace::TokenBody prepare,
                           const Linear& linear) {
-  float* y = pass.workspace.floats(Workspace::kProjected, size_t{pass.tokens} * pass.config.dim);
+  float* const y = room_for_output(pass);
   project(pass.workspace, pass.runs, x, prepare, {{&linear, y}});
-  return y;
+  return sum_of_ranks(pass, y);
 }
 
 }  // namespace kvick::model

@@ -13,8 +13,10 @@
 #include "model/blocks/norm.h"
 #include "model/core/config.h"
 #include "model/core/model.h"
+#include "model/core/share.h"
 #include "model/core/weights.h"
 #include "model/core/workspace.h"
+#include "model/ranks/ranks.h"
 
 namespace kvick::model {
 
@@ -30,6 +32,7 @@ struct Pass {
   float* hidden;  // [tokens][dim], the residual stream, without the last block's output
   std::vector<const float*> rotations;  // per rope [tokens][dims/2 cosines, dims/2 sines]
   BatchAttention& attend;
+  Ranks* ranks = nullptr;  // null: this process computes all of the model
 };
 
 // What the block before leaves to be added, y: [tokens][dim], after its own norm; null: nothing.
@@ -48,18 +51,25 @@ class Block {
 };
 using Layer = std::vector<std::unique_ptr<Block>>;
 
-// Reads the tensors of one layer, "blk.<layer>.<name>".
+// Reads the tensors of one layer, "blk.<layer>.<name>", or of them what this rank's share is.
 struct BlockReader {
   WeightReader& weights;
-  const Config& config;
+  const Config& config;  // of the share
+  const Share& share;
   uint32_t layer;
   NormKind norms;
 
   const LayerConfig& numbers() const { return config.layers[layer]; }
+  // Of vectors of all heads, `floats` to each KV head; and of the feed-forward width.
+  Slice of_heads(uint32_t floats) const { return share.layers[layer].kv_heads.times(floats); }
+  Slice of_width() const { return share.layers[layer].ffn; }
   std::string name(std::string_view tensor) const;
   bool has(std::string_view tensor) const { return weights.has(name(tensor)); }
-  base::Result<Linear> linear(std::string_view tensor, uint32_t outputs, uint32_t inputs,
+  base::Result<Linear> linear(std::string_view tensor, Slice outputs, Slice inputs,
                               WeightReader::Bias bias) const;
+  // A layer whose outputs the ranks add up.
+  base::Result<Linear> linear_back(std::string_view tensor, Slice inputs,
+                                   WeightReader::Bias bias) const;
   // No name: no norm.
   base::Result<Norm> norm(std::string_view tensor) const;
 };
@@ -69,6 +79,10 @@ void norm_token(const Pass& pass, Rest rest, const Norm& norm, uint32_t token, f
 // Linear layers of norm(hidden += rest).
 void project_normed(const Pass& pass, Rest rest, const Norm& norm,
                     std::initializer_list<Output> outputs);
+// Where a block's output, or this rank's part of it, is written: [tokens][dim].
+float* room_for_output(const Pass& pass);
+// That output: the sum of the ranks' parts.
+const float* sum_of_ranks(const Pass& pass, const float* own);
 // linear(x) as a block's output; prepare(token) is called before that row of x is read.
 const float* project_back(const Pass& pass, const float* x, Workspace::TokenBody prepare,
                           const Linear& linear);

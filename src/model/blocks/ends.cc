@@ -97,6 +97,29 @@ float* Input::run(const Config& config, const Batch& batch, std::span<const uint
   return hidden;
 }
 
+// own: [tokens][vocab.size], of this rank.
+void Head::gather(const Pass& pass, const float* own, uint32_t tokens, float* logits) const {
+  Ranks& ranks = *pass.ranks;
+  const auto most = std::max<uint32_t>(
+      1,
+      static_cast<uint32_t>(Ranks::kMostGathered / (vocab.whole / ranks.size() + kernels::kPanel)));
+  for (uint32_t first = 0; first < tokens; first += most) {
+    const uint32_t count = std::min(most, tokens - first);
+    const std::span<const float> mine(own + size_t{first} * vocab.size, size_t{count} * vocab.size);
+    size_t begin = 0;  // rank after rank, in the order of the vocabulary
+    const auto place = [&](std::span<const float> floats) {
+      const size_t rows = floats.size() / count;
+      for (uint32_t i = 0; i < count; ++i)
+        std::copy_n(floats.data() + i * rows, rows,
+                    logits + size_t{first + i} * vocab.whole + begin);
+      begin += rows;
+    };
+    if (ranks.leads()) place(mine);
+    const auto take = [&](unsigned, std::span<const float> floats) { place(floats); };
+    ranks.gather(mine, take);
+  }
+}
+
 void Head::run(const Pass& pass, Rest rest, std::span<const uint32_t> wanted, float* logits) const {
   if (wanted.empty()) return;
   const size_t dim = pass.config.dim;
@@ -110,12 +133,19 @@ void Head::run(const Pass& pass, Rest rest, std::span<const uint32_t> wanted, fl
   // reading the matrix is what costs.
   const auto count = static_cast<uint32_t>(wanted.size());
   const TokenRun run = {.first = 0, .tokens = count};
-  project(pass.workspace, {&run, 1}, x, prepare, {{&output, logits}});
-  const size_t outputs = output.w.rows;
-  if (pass.config.logit_scale == 1 && pass.config.logit_softcap == 0) return;
-  pass.workspace.for_tokens(count, outputs, [&](uint32_t i) {
-    finish_logits(pass.config, logits + i * outputs, outputs);
-  });
+  const bool alone = pass.ranks == nullptr;
+  float* const own =
+      alone ? logits : pass.workspace.floats(Workspace::kFfn, wanted.size() * output.w.rows);
+  project(pass.workspace, {&run, 1}, x, prepare, {{&output, own}});
+  if (!alone) gather(pass, own, count, logits);
+}
+
+void Head::finish(const Config& config, Workspace& workspace, uint32_t wanted,
+                  float* logits) const {
+  if (config.logit_scale == 1 && config.logit_softcap == 0) return;
+  const size_t outputs = vocab.all() ? output.w.rows : vocab.whole;
+  workspace.for_tokens(wanted, outputs,
+                       [&](uint32_t i) { finish_logits(config, logits + i * outputs, outputs); });
 }
 
 }  // namespace kvick::model

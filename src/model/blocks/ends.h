@@ -23,9 +23,16 @@ struct Input {
 struct Head {
   Norm norm;
   Linear output;
+  Slice vocab;  // those of its rows that this rank has
 
-  // Logits of the tokens `wanted`, strictly ascending: [wanted][outputs].
+  // What the output layer says of the tokens `wanted`, strictly ascending: [wanted][outputs]; with
+  // ranks, on rank 0 alone.
   void run(const Pass& pass, Rest rest, std::span<const uint32_t> wanted, float* logits) const;
+  // These become logits.
+  void finish(const Config& config, Workspace& workspace, uint32_t wanted, float* logits) const;
+
+ private:
+  void gather(const Pass& pass, const float* own, uint32_t tokens, float* logits) const;
 };
 
 // Checks the batch against the model: KVICK_CHECKs token ids, parents and lengths.

@@ -18,11 +18,11 @@ class GatedFeedForward final : public Block {
   Rest run(const Pass& pass, Rest rest) const override {
     const size_t dim = pass.config.dim;
     float* x = pass.workspace.floats(Workspace::kNormed, pass.tokens * dim);
-    float* y = pass.workspace.floats(Workspace::kProjected, pass.tokens * dim);
+    float* const y = room_for_output(pass);
     const auto prepare = [&](uint32_t t) { norm_token(pass, rest, parts_.norm, t, x + t * dim); };
     project_gated(pass.workspace, pass.runs, x, prepare,
                   {parts_.gate, parts_.up, parts_.down, gelu_}, y);
-    return {y, parts_.after()};
+    return {sum_of_ranks(pass, y), parts_.after()};
   }
 
  private:
@@ -55,7 +55,8 @@ class PlainFeedForward final : public Block {
 
 base::Result<std::unique_ptr<Block>> read_feed_forward(const BlockReader& reader,
                                                        const FeedForwardTraits& traits) {
-  const uint32_t dim = reader.config.dim, ffn = reader.numbers().ffn;
+  const uint32_t dim = reader.config.dim;
+  const Slice ffn = reader.of_width();
   const bool gated =
       traits.form == FeedForward::kGatedSilu || traits.form == FeedForward::kGatedGelu;
   Parts parts;
@@ -64,7 +65,7 @@ base::Result<std::unique_ptr<Block>> read_feed_forward(const BlockReader& reader
     KVICK_TRY(parts.gate, reader.linear("ffn_gate", ffn, dim, traits.bias));
   }
   KVICK_TRY(parts.up, reader.linear("ffn_up", ffn, dim, traits.bias));
-  KVICK_TRY(parts.down, reader.linear("ffn_down", dim, ffn, traits.bias));
+  KVICK_TRY(parts.down, reader.linear_back("ffn_down", ffn, traits.bias));
   KVICK_TRY(parts.post_norm, reader.norm(traits.norms.after));
   using enum FeedForward;
   const auto plain = [&](PlainFeedForward::Activation activation) {

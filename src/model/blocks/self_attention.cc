@@ -8,11 +8,15 @@ base::Status<> SelfAttention::read_heads(const BlockReader& reader, const Traits
   const LayerConfig& layer = reader.numbers();
   WeightReader& weights = reader.weights;
   if (layer.sinks) {
-    KVICK_TRY(sinks_, weights.vector(reader.name("attn_sinks.weight"), layer.heads));
+    KVICK_TRY(sinks_,
+              weights.vector(reader.name("attn_sinks.weight"), reader.of_heads(layer.group())));
   }
   qk_norm_ = traits.qk_norm;
   if (qk_norm_ == QkNorm::kNone) return base::Done{};
   const bool all = qk_norm_ == QkNorm::kAllHeads;
+  if (all && !reader.of_heads(1).all())
+    return base::fail("{}: layer {} normalises all heads together, which runs on one rank",
+                      weights.path(), reader.layer);
   KVICK_TRY(q_norm_, weights.vector(reader.name("attn_q_norm.weight"),
                                     all ? layer.q_floats() : layer.k_dim));
   if (!layer.owns_rows()) return base::Done{};
@@ -25,14 +29,17 @@ Result<std::unique_ptr<Block>> SelfAttention::read(const BlockReader& reader,
                                                    const Traits& traits) {
   auto block = std::make_unique<SelfAttention>();
   const LayerConfig& layer = reader.numbers();
-  const uint32_t dim = reader.config.dim;
+  const uint32_t dim = reader.config.dim, group = layer.group();
+  const Slice q = reader.of_heads(group * layer.k_dim), out = reader.of_heads(group * layer.v_dim);
   block->layer_ = reader.layer;
-  KVICK_TRY(block->q_, reader.linear("attn_q", layer.q_floats(), dim, traits.qkv_bias));
+  KVICK_TRY(block->q_, reader.linear("attn_q", q, dim, traits.qkv_bias));
   if (layer.owns_rows()) {
-    KVICK_TRY(block->k_, reader.linear("attn_k", layer.k_floats(), dim, traits.qkv_bias));
-    KVICK_TRY(block->v_, reader.linear("attn_v", layer.v_floats(), dim, traits.qkv_bias));
+    KVICK_TRY(block->k_,
+              reader.linear("attn_k", reader.of_heads(layer.k_dim), dim, traits.qkv_bias));
+    KVICK_TRY(block->v_,
+              reader.linear("attn_v", reader.of_heads(layer.v_dim), dim, traits.qkv_bias));
   }
-  KVICK_TRY(block->out_, reader.linear("attn_output", dim, layer.out_floats(), traits.out_bias));
+  KVICK_TRY(block->out_, reader.linear_back("attn_output", out, traits.out_bias));
   KVICK_TRY(block->norm_, reader.norm(traits.norms.before));
   KVICK_TRY(block->post_norm_, reader.norm(traits.norms.after));
   KVICK_TRY_VOID(block->read_heads(reader, traits));

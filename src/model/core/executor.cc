@@ -4,8 +4,20 @@
 
 #include "base/check.h"
 #include "kv/strategy/facet_calls.h"
+#include "model/core/step_message.h"
+#include "model/ranks/ranks.h"
 
 namespace kvick::model {
+namespace {
+
+void tell_forward(Ranks& ranks, const Batch& batch, std::span<const uint32_t> wanted) {
+  MessageWriter message(Order::kForward);
+  add_batch(message, batch);
+  message.add_list(wanted);
+  ranks.tell(message.bytes());
+}
+
+}  // namespace
 
 base::Result<Executor::Step, kv::Shortage> Executor::begin(kv::Store& store, const Batch& batch) {
   std::vector<kv::Slot> slots = kv_slots(batch);
@@ -41,6 +53,8 @@ void Executor::Step::forward(std::span<const uint32_t> wanted, kv::Step& spy) {
     if (by.memory_.size() < floats * sizeof(float))
       by.memory_ = base::Buffer(floats * sizeof(float));
     by.logits_ = {by.memory_.as<float>(), floats};
+    if (Ranks* const ranks = by.model_->ranks(); ranks != nullptr && ranks->leads())
+      tell_forward(*ranks, batch_, wanted);
     by.model_->forward(batch_, spy, by.workspace_, wanted, by.logits_.data());
   } catch (...) {
     rows_.reset();

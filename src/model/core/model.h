@@ -27,6 +27,7 @@ namespace kvick::model {
 
 using Token = kv::Token;
 struct Family;
+class Ranks;
 
 // Which arithmetic a token gets: that of single steps, or those of prompts where the kernels have
 // them, of linear layers alone (kernels::Table::matmul_prompt) or of attention too (attend_prompt).
@@ -70,6 +71,9 @@ struct LoadOptions {
   // Tokens of the vocabulary whose logits are computed, in this order; empty: all. Ids below vocab.
   std::span<const Token> outputs = {};
   std::span<const Family> families = {};  // beside those that kvick has, and before them
+  // Those that compute the model together with this process, each its share of it; null: none. They
+  // outlive it.
+  Ranks* ranks = nullptr;
 };
 
 // A part of the weights: what reading it and multiplying one token by it takes.
@@ -101,7 +105,9 @@ class Model {
   static base::Result<std::unique_ptr<Model>> load(io::ModelFile file, const LoadOptions& options);
   virtual ~Model() = default;
 
+  // With ranks: of this one's share.
   const Config& config() const { return config_; }
+  Ranks* ranks() const { return ranks_; }
   // Logits of a token: as many as the vocabulary or LoadOptions::outputs has.
   uint32_t outputs() const { return outputs_; }
   const Weights& weights() const { return weights_; }
@@ -120,12 +126,14 @@ class Model {
   // kv_slots(batch)), and puts the logits of the tokens `wanted` (indices in batch order,
   // ascending) into logits: [wanted][outputs()]. Does not commit. A token's logits are the same
   // bits whatever else is in the batch and however its past was batched, each token in its role.
+  // With ranks all of them call it together, and rank 0 gets the logits.
   virtual void forward(const Batch& batch, kv::Step& step, Workspace& workspace,
                        std::span<const uint32_t> wanted, float* logits) const = 0;
 
  protected:
   explicit Model(Config config) : config_(std::move(config)) {}
   Config config_;
+  Ranks* ranks_ = nullptr;
   uint32_t outputs_ = config_.vocab;
   Weights weights_;
   base::Arena memory_{size_t{32} << 20};  // of the packed matrices, in huge pages

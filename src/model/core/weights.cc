@@ -43,34 +43,30 @@ base::Status<> WeightReader::check_inputs(const std::string& name, uint32_t inpu
               name, inputs, kernels::kGroup);
 }
 
-kernels::Matrix WeightReader::pack_rows(const io::Tensor& tensor, const std::byte* source,
-                                        uint32_t rows) {
-  const auto inputs = static_cast<uint32_t>(tensor.shape[1]);
-  kernels::Matrix matrix = kernels::make_matrix(tensor.dtype, rows, inputs, &arena_);
+kernels::Matrix WeightReader::pack_rows(const Rows& rows) {
+  kernels::Matrix matrix = kernels::make_matrix(rows.type, rows.count, rows.inputs, &arena_);
   options_.pool->parallel_for(matrix.panels(), 8, [&](size_t begin, size_t end, unsigned) {
-    kernels::pack_panels(matrix, source, rows, 0, static_cast<uint32_t>(begin),
+    kernels::pack_panels(matrix, rows.data, rows.count, 0, static_cast<uint32_t>(begin),
                          static_cast<uint32_t>(end));
   });
   return matrix;
 }
 
-kernels::Matrix WeightReader::pack_linear(const io::Tensor& tensor, const std::byte* source,
-                                          uint32_t rows) {
+kernels::Matrix WeightReader::pack_linear(const Rows& rows) {
   using kernels::DType;
-  if (tensor.dtype != DType::kF16 || options_.kernels->matmul_rounded == nullptr)
-    return pack_rows(tensor, source, rows);
-  const auto inputs = static_cast<uint32_t>(tensor.shape[1]);
-  kernels::Matrix matrix = kernels::make_matrix(DType::kBF16, rows, inputs, &arena_);
-  const size_t row_bytes = kernels::dtype_bytes(DType::kF16, inputs);  // as of BF16
+  if (rows.type != DType::kF16 || options_.kernels->matmul_rounded == nullptr)
+    return pack_rows(rows);
+  kernels::Matrix matrix = kernels::make_matrix(DType::kBF16, rows.count, rows.inputs, &arena_);
+  const size_t row_bytes = kernels::dtype_bytes(DType::kF16, rows.inputs);  // as of BF16
   options_.pool->parallel_for(matrix.panels(), 8, [&](size_t begin, size_t end, unsigned) {
-    std::vector<float> row(inputs);
+    std::vector<float> row(rows.inputs);
     std::vector<std::byte> rounded(kernels::kPanel * row_bytes);
     for (size_t panel = begin; panel < end; ++panel) {
       const auto first = static_cast<uint32_t>(panel) * kernels::kPanel;
-      const uint32_t count = std::min(kernels::kPanel, rows - first);
+      const uint32_t count = std::min(kernels::kPanel, rows.count - first);
       for (uint32_t r = 0; r < count; ++r) {
-        kernels::to_f32(DType::kF16, source + (first + r) * row_bytes, inputs, row.data());
-        kernels::from_f32(DType::kBF16, row.data(), inputs, rounded.data() + r * row_bytes);
+        kernels::to_f32(DType::kF16, rows.data + (first + r) * row_bytes, rows.inputs, row.data());
+        kernels::from_f32(DType::kBF16, row.data(), rows.inputs, rounded.data() + r * row_bytes);
       }
       kernels::pack_panels(matrix, rounded.data(), count, first, static_cast<uint32_t>(panel),
                            static_cast<uint32_t>(panel) + 1);
@@ -88,11 +84,30 @@ void WeightReader::count(const kernels::Matrix& matrix) {
   kind += uint64_t{matrix.rows} * matrix.inputs;
 }
 
-Result<kernels::Matrix> WeightReader::pack(const std::string& name, uint32_t outputs,
-                                           uint32_t inputs) {
-  KVICK_TRY(const io::Tensor* tensor, find(name, {outputs, inputs}));
-  KVICK_TRY_VOID(check_inputs(name, inputs));
-  kernels::Matrix matrix = pack_linear(*tensor, tensor->data.data(), outputs);
+Result<kernels::Matrix> WeightReader::pack(const std::string& name, Slice outputs, Slice inputs) {
+  KVICK_TRY(const io::Tensor* tensor, find(name, {outputs.whole, inputs.whole}));
+  KVICK_TRY_VOID(check_inputs(name, inputs.size));
+  const kernels::DType type = tensor->dtype;
+  const size_t row_bytes = kernels::dtype_bytes(type, inputs.whole);
+  const std::byte* source = tensor->data.data() + outputs.first * row_bytes;
+  std::vector<std::byte> parts;  // of the rows, one behind the other
+  if (!inputs.all()) {
+    const uint32_t block = kernels::dtype_info(type).block;
+    if (inputs.first % block != 0 || inputs.size % block != 0)
+      return fail(
+          "{}: tensor {} is {}, in blocks of {} inputs, but a rank would have those from {} to {}; "
+          "start fewer ranks",
+          file_.path(), name, kernels::dtype_info(type).name, block, inputs.first,
+          inputs.first + inputs.size);
+    const size_t first = kernels::dtype_bytes(type, inputs.first);
+    const size_t bytes = kernels::dtype_bytes(type, inputs.size);
+    parts.resize(outputs.size * bytes);
+    for (size_t row = 0; row < outputs.size; ++row)
+      std::copy_n(source + row * row_bytes + first, bytes, parts.data() + row * bytes);
+    source = parts.data();
+  }
+  kernels::Matrix matrix =
+      pack_linear({.type = type, .inputs = inputs.size, .data = source, .count = outputs.size});
   count(matrix);
   file_.drop_pages(*tensor);
   advance(*tensor);
@@ -110,7 +125,10 @@ Result<std::vector<kernels::Matrix>> WeightReader::keys(const std::string& name,
   std::vector<kernels::Matrix> matrices;
   const size_t bytes = slots * kernels::dtype_bytes(tensor->dtype, inputs);
   for (uint32_t head = 0; head < heads; ++head) {
-    matrices.push_back(pack_rows(*tensor, tensor->data.data() + head * bytes, slots));
+    matrices.push_back(pack_rows({.type = tensor->dtype,
+                                  .inputs = inputs,
+                                  .data = tensor->data.data() + head * bytes,
+                                  .count = slots}));
     weights_.key_bytes += matrices.back().data.size();
   }
   file_.drop_pages(*tensor);
@@ -125,10 +143,13 @@ std::vector<float> WeightReader::floats(const io::Tensor& tensor) {
   return values;
 }
 
-Result<std::vector<float>> WeightReader::vector(const std::string& name, uint32_t size) {
-  KVICK_TRY(const io::Tensor* tensor, find(name, {size}));
-  part_->bytes += size * sizeof(float);
-  return floats(*tensor);
+Result<std::vector<float>> WeightReader::vector(const std::string& name, Slice elements) {
+  KVICK_TRY(const io::Tensor* tensor, find(name, {elements.whole}));
+  part_->bytes += elements.size * sizeof(float);
+  std::vector<float> all = floats(*tensor);
+  if (elements.all()) return all;
+  const auto first = all.begin() + elements.first;
+  return std::vector<float>(first, first + elements.size);
 }
 
 Result<std::vector<float>> WeightReader::rows(const std::string& name, uint32_t rows,
@@ -137,7 +158,7 @@ Result<std::vector<float>> WeightReader::rows(const std::string& name, uint32_t 
   return floats(*tensor);
 }
 
-Result<Linear> WeightReader::linear(const std::string& name, uint32_t outputs, uint32_t inputs,
+Result<Linear> WeightReader::linear(const std::string& name, Slice outputs, Slice inputs,
                                     Bias bias) {
   Linear linear;
   KVICK_TRY(linear.w, pack(name + ".weight", outputs, inputs));
@@ -166,7 +187,10 @@ base::Result<Linear> WeightReader::some_outputs(const std::string& name, const C
     std::copy_n(tensor->data.data() + token * bytes, bytes, rows.data() + i * bytes);
   }
   Linear linear;
-  linear.w = pack_linear(*tensor, rows.data(), static_cast<uint32_t>(options_.outputs.size()));
+  linear.w = pack_linear({.type = tensor->dtype,
+                          .inputs = config.dim,
+                          .data = rows.data(),
+                          .count = static_cast<uint32_t>(options_.outputs.size())});
   count(linear.w);
   if (has(name + ".bias")) {
     KVICK_TRY(const std::vector<float> bias, vector(name + ".bias", config.vocab));
@@ -176,17 +200,19 @@ base::Result<Linear> WeightReader::some_outputs(const std::string& name, const C
   return linear;
 }
 
-base::Status<> WeightReader::embedding(const Config& config, Embedding& embedding, Linear& output) {
+base::Status<> WeightReader::embedding(const Config& config, Slice vocab, Embedding& embedding,
+                                       Linear& output) {
   part_ = &weights_.output;
   const bool own = has("output.weight"), some = !options_.outputs.empty();
-  if (own || some) {
+  KVICK_CHECK(!some || vocab.all(), "{} outputs of one rank", options_.outputs.size());
+  if (own || some || !vocab.all()) {
     const char* const name = own ? "output" : "token_embd";
     KVICK_TRY(output, some ? some_outputs(name, config)
-                           : linear(name, config.vocab, config.dim, Bias::kOptional));
+                           : linear(name, vocab, config.dim, own ? Bias::kOptional : Bias::kNone));
     KVICK_TRY(io::Tensor rows, table("token_embd.weight", config.vocab, config.dim));
     embedding = Embedding(std::move(rows));
   } else {
-    KVICK_TRY(output, linear("token_embd", config.vocab, config.dim, Bias::kNone));
+    KVICK_TRY(output, linear("token_embd", vocab, config.dim, Bias::kNone));
     weights_.lookup_bytes += kernels::dtype_bytes(output.w.dtype, config.dim);
     embedding = Embedding(&output.w);
   }

@@ -9,6 +9,7 @@
 #include "io/file/model_file.h"
 #include "kernels/formats/matrix.h"
 #include "model/core/model.h"
+#include "model/core/share.h"
 
 namespace kvick::model {
 
@@ -42,11 +43,10 @@ class WeightReader {
   WeightReader& operator=(const WeightReader&) = delete;
 
   // `name`.weight, [outputs][inputs], and `name`.bias if the file has it (if `bias` is required, or
-  // an error).
-  enum class Bias { kNone, kOptional, kRequired };
-  base::Result<Linear> linear(const std::string& name, uint32_t outputs, uint32_t inputs,
-                              Bias bias);
-  base::Result<std::vector<float>> vector(const std::string& name, uint32_t size);
+  // an error). Of a slice, that part of it. kElsewhere: another rank adds it.
+  enum class Bias { kNone, kOptional, kRequired, kElsewhere };
+  base::Result<Linear> linear(const std::string& name, Slice outputs, Slice inputs, Bias bias);
+  base::Result<std::vector<float>> vector(const std::string& name, Slice elements);
   // `name`.weight, [rows][columns], as float32.
   base::Result<std::vector<float>> rows(const std::string& name, uint32_t rows, uint32_t columns);
   // `name`.weight, [heads * slots][inputs], one matrix per head: what attention multiplies with, so
@@ -54,9 +54,9 @@ class WeightReader {
   base::Result<std::vector<kernels::Matrix>> keys(const std::string& name, uint32_t heads,
                                                   uint32_t slots, uint32_t inputs);
   // The input embedding and the output layer: tied to each other when the file has no
-  // output.weight. With LoadOptions::outputs the output layer has only these rows, and the
-  // embedding stays where it lies.
-  base::Status<> embedding(const Config& config, Embedding& embedding, Linear& output);
+  // output.weight. With LoadOptions::outputs the output layer has only these rows, else those of
+  // the slice; then the embedding stays where it lies.
+  base::Status<> embedding(const Config& config, Slice vocab, Embedding& embedding, Linear& output);
   // A table of token or position vectors, left where it lies.
   base::Result<io::Tensor> table(const std::string& name, uint32_t rows, uint32_t columns);
   bool has(std::string_view name) const { return file_.find(name) != nullptr; }
@@ -66,15 +66,21 @@ class WeightReader {
 
  private:
   base::Result<const io::Tensor*> find(const std::string& name, std::vector<uint64_t> shape);
-  base::Result<kernels::Matrix> pack(const std::string& name, uint32_t outputs, uint32_t inputs);
+  base::Result<kernels::Matrix> pack(const std::string& name, Slice outputs, Slice inputs);
   // linear(), but of the rows LoadOptions::outputs.
   base::Result<Linear> some_outputs(const std::string& name, const Config& config);
   base::Status<> check_inputs(const std::string& name, uint32_t inputs) const;
-  // Rows of the tensor's type and width, one behind the other.
-  kernels::Matrix pack_rows(const io::Tensor& tensor, const std::byte* source, uint32_t rows);
+  // Rows in the file's format, one behind the other.
+  struct Rows {
+    kernels::DType type;
+    uint32_t inputs;
+    const std::byte* data;
+    uint32_t count;
+  };
+  kernels::Matrix pack_rows(const Rows& rows);
   // Those of a linear layer: F16 becomes BF16 where the kernels multiply it so
   // (kernels::rounding_table).
-  kernels::Matrix pack_linear(const io::Tensor& tensor, const std::byte* source, uint32_t rows);
+  kernels::Matrix pack_linear(const Rows& rows);
   void count(const kernels::Matrix& matrix);
   std::vector<float> floats(const io::Tensor& tensor);
   void advance(const io::Tensor& tensor);

@@ -22,18 +22,32 @@ bool skips(const Batch& batch, const Config& config, uint32_t layer) {
 
 }  // namespace
 
+// What this process holds of the model; with ranks the config becomes that of its share.
+base::Result<Share> Decoder::take_share(const LoadOptions& options) {
+  ranks_ = options.ranks != nullptr && options.ranks->size() > 1 ? options.ranks : nullptr;
+  if (ranks_ == nullptr) return whole_share(config_);
+  const auto find = [&](std::string_view name) { return file_.find(name); };
+  auto share = share_of(config_, ffn_shapes(config_, find), ranks_->rank(), ranks_->size());
+  if (!share.ok()) return base::fail("{}: {}", file_.path(), share.error().message);
+  config_ = config_of(std::move(config_), *share);
+  return share;
+}
+
 base::Status<> Decoder::read(const Family& family, const LoadOptions& options) {
   WeightReader reader(file_, options, memory_);
+  KVICK_TRY(const Share share, take_share(options));
   if (family.read_parts != nullptr)
     KVICK_TRY_VOID(family.read_parts(file_, reader, config_, parts_));
   for (uint32_t i = 0; i < config_.layer_count(); ++i) {
     const BlockReader block = {
-        .weights = reader, .config = config_, .layer = i, .norms = family.norms};
+        .weights = reader, .config = config_, .share = share, .layer = i, .norms = family.norms};
     KVICK_TRY(Layer layer, read_layer(block, family, parts_));
     layers_.push_back(std::move(layer));
   }
   KVICK_TRY(parts_.head.norm, read_norm(reader, "output_norm", config_.dim, family.norms));
-  KVICK_TRY_VOID(reader.embedding(config_, parts_.input.embedding, parts_.head.output));
+  KVICK_TRY_VOID(
+      reader.embedding(config_, share.vocab, parts_.input.embedding, parts_.head.output));
+  parts_.head.vocab = share.vocab;
   weights_ = reader.weights();
   return base::Done{};
 }
@@ -43,6 +57,26 @@ const kv::Slots* Decoder::trained_slots() const {
 }
 
 void Decoder::forward(const Batch& batch, kv::Step& step, Workspace& workspace,
+                      std::span<const uint32_t> wanted, float* logits) const {
+  if (ranks_ == nullptr) {
+    compute(batch, step, workspace, wanted, logits);
+  } else {
+    try {
+      compute(batch, step, workspace, wanted, logits);
+    } catch (const RankFailed&) {
+      throw;
+    } catch (const RankLost&) {
+      throw;
+    } catch (...) {  // the others wait for this rank's part
+      ranks_->give_up();
+      throw;
+    }
+    if (!ranks_->leads()) return;
+  }
+  parts_.head.finish(config_, workspace, static_cast<uint32_t>(wanted.size()), logits);
+}
+
+void Decoder::compute(const Batch& batch, kv::Step& step, Workspace& workspace,
                       std::span<const uint32_t> wanted, float* logits) const {
   check_batch(config_, batch);
   BatchAttention attend(config_, batch, step, workspace);
@@ -58,7 +92,8 @@ void Decoder::forward(const Batch& batch, kv::Step& step, Workspace& workspace,
                      .positions = std::move(positions),
                      .hidden = hidden,
                      .rotations = std::move(turns),
-                     .attend = attend};
+                     .attend = attend,
+                     .ranks = ranks_};
   Rest rest;
   for (uint32_t i = 0; i < config_.layer_count(); ++i) {
     if (skips(batch, config_, i)) continue;

@@ -16,6 +16,11 @@ class Decoder final : public Model {
                std::span<const uint32_t> wanted, float* logits) const override;
 
  private:
+  base::Result<Share> take_share(const LoadOptions& options);
+  // All of forward that the ranks do together.
+  void compute(const Batch& batch, kv::Step& step, Workspace& workspace,
+               std::span<const uint32_t> wanted, float* logits) const;
+
   io::ModelFile file_;  // holds the rows of tables that are looked up
   Parts parts_;
   std::vector<Layer> layers_;

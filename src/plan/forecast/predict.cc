@@ -55,8 +55,8 @@ base::Result<Predictor> Predictor::measure(const Setting& setting, model::Worksp
                                            base::Clock clock) {
   Predictor predictor(setting);
   predictor.choose_size();
-  KVICK_TRY(SampleModel model,
-            make_sample(setting.model, predictor.layers_, workspace.pool, workspace.kernels));
+  KVICK_TRY(SampleModel model, make_sample(setting.model, predictor.layers_, workspace.pool,
+                                           workspace.kernels, setting.ranks));
   kv::Setup setup = setting.setup;
   setup.shape.max_tokens = predictor.depth_ + std::max(setting.prefill_chunk, kStepTokens);
   KVICK_TRY(Sample sample,

@@ -44,6 +44,8 @@ class Predictor {
     uint32_t prefill_chunk = 512;
     // Of the sample's weights and rows: as many layers and tokens as fit.
     uint64_t most_bytes = uint64_t{1} << 30;
+    // If the model is a rank's share of one (rank_share.h).
+    model::Ranks* ranks = nullptr;
   };
   // Error: no room for the measurements, a spec that is none, a shape that is none.
   static base::Result<Predictor> measure(const Setting& setting, model::Workspace workspace,

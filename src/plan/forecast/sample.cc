@@ -110,7 +110,7 @@ std::vector<uint32_t> sample_layers(const model::Config& config, uint32_t layers
 }
 
 base::Result<SampleModel> make_sample(const ModelSize& size, uint32_t count, base::ThreadPool& pool,
-                                      const kernels::Table& kernels) {
+                                      const kernels::Table& kernels, model::Ranks* ranks) {
   const std::vector<uint32_t> layers = sample_layers(size.config, count);
   io::ModelFileBuilder builder(io::Container::kGguf, "a sample of the shape");
   builder.metadata() = size.metadata;
@@ -137,8 +137,8 @@ base::Result<SampleModel> make_sample(const ModelSize& size, uint32_t count, bas
     own.data = std::span(bytes).first(bytes_of(tensor));
     KVICK_TRY_VOID(builder.add_tensor(std::move(own)));
   }
-  KVICK_TRY(sample.model,
-            model::Model::load(builder.finish(), {.kernels = &kernels, .pool = &pool}));
+  KVICK_TRY(sample.model, model::Model::load(builder.finish(),
+                                             {.kernels = &kernels, .pool = &pool, .ranks = ranks}));
   for (size_t i = 0; i < layers.size(); ++i)
     if (kind_of(sample.model->config().layers[i]) != kind_of(size.config.layers[layers[i]]))
       return base::fail("layer {} of {} is another one in a sample of {} layers", layers[i],

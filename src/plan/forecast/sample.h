@@ -22,11 +22,13 @@ struct SampleModel {
 // weights has its share too, and one layer at least.
 std::vector<uint32_t> sample_layers(const model::Config& config, uint32_t layers);
 
-// The shape's model with these layers. Error: whatever is wrong with the shape, as
+// The shape's model with these layers. ranks: then the config is that of their first one's share,
+// which the model is (rank_share.h). Error: whatever is wrong with the shape, as
 // model::Model::load says it; layers that are not what the whole model's are, because they depend
 // on their number in a way that a sample cannot follow.
 base::Result<SampleModel> make_sample(const ModelSize& size, uint32_t layers,
-                                      base::ThreadPool& pool, const kernels::Table& kernels);
+                                      base::ThreadPool& pool, const kernels::Table& kernels,
+                                      model::Ranks* ranks = nullptr);
 
 struct ForwardSeconds {
   double begin = 0;    // room for the new rows

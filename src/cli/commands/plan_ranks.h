@@ -1,0 +1,28 @@
+#pragma once
+// What kvick plan says of several machines like this one: one model on all of them, or a copy on
+// each.
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+
+#include "cli/commands/plan_report.h"
+#include "plan/forecast/rank_share.h"
+
+namespace kvick::cli {
+
+struct RankQuestion {
+  unsigned ranks = 1;
+  plan::Network network;
+};
+
+// Measures rank 0's share here. The report is filled. Errors: a model that so many ranks cannot
+// divide, no room.
+base::Result<PlannedRanks> plan_ranks(base::ThreadPool& pool, const kernels::Table& kernels,
+                                      const RankQuestion& question, const PlanReport& report);
+
+nlohmann::ordered_json ranks_json(const PlannedRanks& ranks);
+std::string ranks_text(const PlannedRanks& ranks, const PlanReport& report);
+std::string ranks_advice(const PlannedRanks& ranks, const PlanReport& report);
+
+}  // namespace kvick::cli

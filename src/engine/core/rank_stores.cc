@@ -1,0 +1,128 @@
+#include "engine/core/rank_stores.h"
+
+#include <atomic>
+#include <nlohmann/json.hpp>
+
+#include "kv/strategy/budget.h"
+#include "model/parallel/follower.h"
+#include "model/parallel/ranked_store.h"
+
+namespace kvick::engine {
+namespace {
+
+using base::Result;
+using nlohmann::json;
+
+// The options in words; a budget by its number on rank 0, since stores that share one there share
+// one on each rank.
+std::string text_of(const KvOptions& options) {
+  json all = {{"spec", kv::spec_text(options.spec)},
+              {"type", kv_type_text(options)},
+              {"select", kv_select_text(options)},
+              {"tier", options.tier ? kv::spec_text(*options.tier) : ""},
+              {"max_tokens", options.max_tokens},
+              {"max_bytes", options.max_bytes},
+              {"reuse", options.on_reuse != nullptr}};
+  if (options.budget != nullptr)
+    all["budget"] =
+        json::array({reinterpret_cast<uintptr_t>(options.budget.get()), options.budget->bytes()});
+  return all.dump();
+}
+
+// What other ranks have of the budgets of rank 0.
+using Budgets = std::map<uintptr_t, std::weak_ptr<kv::Budget>>;
+
+std::shared_ptr<kv::Budget> budget_of(const json& words, Budgets& budgets) {
+  std::weak_ptr<kv::Budget>& known = budgets[words[0].get<uintptr_t>()];
+  std::shared_ptr<kv::Budget> budget = known.lock();
+  const auto bytes = words[1].get<uint64_t>();
+  if (budget != nullptr && budget->bytes() == bytes) return budget;
+  budget = std::make_shared<kv::Budget>(bytes);
+  known = budget;
+  return budget;
+}
+
+Result<KvOptions> options_of(const std::string& text, Budgets& budgets) {
+  const json all = json::parse(text);
+  const auto word = [&](const char* name) { return all[name].get<std::string>(); };
+  KVICK_TRY(KvOptions options,
+            parse_kv_options(word("spec"), word("type"), word("tier"), word("select")));
+  options.max_tokens = all["max_tokens"].get<uint32_t>();
+  options.max_bytes = all["max_bytes"].get<uint64_t>();
+  if (all["reuse"].get<bool>()) options.on_reuse = [](double) {};
+  if (all.contains("budget")) options.budget = budget_of(all["budget"], budgets);
+  return options;
+}
+
+// One number for each store of this process, whichever engine it belongs to.
+uint32_t next_store() {
+  static std::atomic<uint32_t> next = 0;
+  return next++;
+}
+
+}  // namespace
+
+base::Status<> agree_on_opening(model::Ranks& ranks, const base::Status<>& own) {
+  const std::string wrong = own.ok() ? "" : own.error().message;
+  if (!ranks.leads()) {
+    ranks.answer(std::as_bytes(
+        std::span(wrong.empty() ? "." : wrong.c_str(), std::max<size_t>(1, wrong.size()))));
+    return own;
+  }
+  base::Status<> all = own;
+  unsigned rank = 0;
+  for (const std::vector<std::byte>& answer : ranks.answers()) {
+    ++rank;
+    const std::string_view words(reinterpret_cast<const char*>(answer.data()), answer.size());
+    if (words != "." && all.ok()) all = base::fail("rank {}: {}", rank, words);
+  }
+  return all;
+}
+
+base::Status<> check_ranks(const KvOptions& resolved) {
+  for (const kernels::DType type : {*resolved.k_type, *resolved.v_type})
+    if (kernels::is_static(type))
+      return base::fail(
+          "the ranges of {} are those of all KV heads, of which a rank has some: use "
+          "q8 or f16 with --ranks",
+          kernels::dtype_info(type).name);
+  if (resolved.select.options.contains("file"))
+    return base::fail(
+        "{} has learnt to predict the keys of all KV heads, of which a rank has "
+        "some: use quest with --ranks",
+        resolved.select.name);
+  return base::Done{};
+}
+
+Result<std::unique_ptr<kv::Store>> spread_store(model::Ranks& ranks, const KvOptions& resolved,
+                                                std::unique_ptr<kv::Store> own) {
+  const uint32_t number = next_store();
+  model::MessageWriter message(model::Order::kMakeStore);
+  message.add(number);
+  message.add_text(text_of(resolved));
+  ranks.tell(message.bytes());
+  std::string wrong;
+  unsigned rank = 0;
+  for (const std::vector<std::byte>& answer : ranks.answers()) {
+    model::MessageReader reader(answer);
+    const std::string one = reader.take_text();
+    ++rank;
+    if (!one.empty() && wrong.empty()) wrong = fmt::format("rank {}: {}", rank, one);
+  }
+  // Destroyed, it goes everywhere.
+  auto store = std::make_unique<model::RankedStore>(ranks, number, std::move(own));
+  if (!wrong.empty()) return base::Error{wrong};
+  return std::unique_ptr<kv::Store>(std::move(store));
+}
+
+void follow(const Engine& engine) {
+  Budgets budgets;
+  model::Follower follower(engine.model(), engine.make_workspace(),
+                           [&](const std::string& text) -> Result<std::unique_ptr<kv::Store>> {
+                             KVICK_TRY(const KvOptions options, options_of(text, budgets));
+                             return engine.make_store(options);
+                           });
+  follower.run();
+}
+
+}  // namespace kvick::engine

@@ -1,0 +1,106 @@
+#include "model/core/share.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+#include "kernels/formats/matrix.h"
+
+namespace kvick::model {
+namespace {
+
+// The first of `count` things that belongs to a rank; earlier ranks have one more where they do not
+// divide.
+uint32_t first_of(uint32_t count, unsigned rank, unsigned ranks) {
+  return static_cast<uint32_t>((uint64_t{count} * rank + ranks - 1) / ranks);
+}
+
+// Weights of one KV head, with the query heads that read it.
+double head_weights(const LayerConfig& layer, uint32_t dim) {
+  const double kv = layer.owns_rows() ? layer.k_dim + layer.v_dim : 0;
+  return dim * (layer.group() * (layer.k_dim + layer.v_dim) + kv);
+}
+
+// Where the feed-forward width of `rank` begins, in units: the ranks before it have, with their
+// heads, their share of all weights.
+uint32_t first_unit(const LayerConfig& layer, const FfnShape& ffn, uint32_t dim, unsigned rank,
+                    unsigned ranks) {
+  const uint32_t units = layer.ffn / ffn.unit;
+  const double unit = double{1} * dim * ffn.matrices * ffn.unit;
+  const double head = head_weights(layer, dim);
+  const double all = head * layer.kv_heads + unit * units;
+  const double before = all * rank / ranks - head * first_of(layer.kv_heads, rank, ranks);
+  const auto begin = static_cast<int64_t>(before / unit + 0.5);
+  // Every rank has one unit at least.
+  return static_cast<uint32_t>(std::clamp<int64_t>(begin, rank, units - (ranks - rank)));
+}
+
+}  // namespace
+
+std::vector<FfnShape> ffn_shapes(const Config& config,
+                                 base::FunctionRef<const io::Tensor*(std::string_view)> find) {
+  std::vector<FfnShape> shapes;
+  for (uint32_t i = 0; i < config.layer_count(); ++i) {
+    const io::Tensor* const down = find(fmt::format("blk.{}.ffn_down.weight", i));
+    const bool gated = find(fmt::format("blk.{}.ffn_gate.weight", i)) != nullptr;
+    const uint32_t block = down != nullptr ? kernels::dtype_info(down->dtype).block : 1;
+    shapes.push_back({.unit = std::max(kernels::kGroup, block), .matrices = gated ? 3U : 2U});
+  }
+  return shapes;
+}
+
+Share whole_share(const Config& config) {
+  Share share;
+  for (const LayerConfig& layer : config.layers) share.layers.emplace_back(layer);
+  share.vocab = config.vocab;
+  return share;
+}
+
+base::Result<Share> share_of(const Config& config, std::span<const FfnShape> ffn, unsigned rank,
+                             unsigned ranks) {
+  Share share = whole_share(config);
+  share.adds_biases = rank == 0;
+  for (uint32_t i = 0; i < config.layer_count(); ++i) {
+    const LayerConfig& layer = config.layers[i];
+    if (layer.kind != LayerConfig::Kind::kAttention)
+      return base::fail("{}: {} has layers with a memory of slots, which runs on one rank", i,
+                        config.arch);
+    if (layer.kv_heads < ranks)
+      return base::fail(
+          "{} ranks were started, but layer {} has {} KV heads, and each rank needs one: start at "
+          "most {}",
+          ranks, i, layer.kv_heads, layer.kv_heads);
+    if (layer.ffn % ffn[i].unit != 0 || layer.ffn / ffn[i].unit < ranks)
+      return base::fail(
+          "{} ranks were started, but the feed-forward width of layer {}, {}, can only be cut at "
+          "multiples of {}",
+          ranks, i, layer.ffn, ffn[i].unit);
+    LayerShare& own = share.layers[i];
+    own.kv_heads = {layer.kv_heads, first_of(layer.kv_heads, rank, ranks),
+                    first_of(layer.kv_heads, rank + 1, ranks)};
+    const auto begin = [&](unsigned r) {
+      return r == ranks ? layer.ffn : first_unit(layer, ffn[i], config.dim, r, ranks) * ffn[i].unit;
+    };
+    own.ffn = {layer.ffn, begin(rank), begin(rank + 1)};
+  }
+  const uint32_t panels = (config.vocab + kernels::kPanel - 1) / kernels::kPanel;
+  if (panels < ranks)
+    return base::fail("{} ranks were started for a vocabulary of {}", ranks, config.vocab);
+  const auto row = [&](unsigned r) {
+    return std::min(config.vocab, first_of(panels, r, ranks) * kernels::kPanel);
+  };
+  share.vocab = {config.vocab, row(rank), row(rank + 1)};
+  return share;
+}
+
+Config config_of(Config config, const Share& share) {
+  for (uint32_t i = 0; i < config.layer_count(); ++i) {
+    LayerConfig& layer = config.layers[i];
+    const uint32_t group = layer.group();
+    layer.kv_heads = share.layers[i].kv_heads.size;
+    layer.heads = layer.kv_heads * group;
+    layer.ffn = share.layers[i].ffn.size;
+  }
+  return config;
+}
+
+}  // namespace kvick::model

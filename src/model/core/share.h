@@ -1,0 +1,63 @@
+#pragma once
+// What one of several ranks holds and computes of a model (model/ranks/ranks.h): of each layer some
+// heads with their keys and values, and some of the feed-forward block's width; and some rows of
+// the output layer (Shoeybi et al. 2019, section 3).
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "base/function_ref.h"
+#include "base/result.h"
+#include "io/file/model_file.h"
+#include "model/core/config.h"
+
+namespace kvick::model {
+
+// Some of a number of things next to each other, or all of them.
+struct Slice {
+  uint32_t whole = 0, first = 0, size = 0;
+
+  Slice() = default;
+  Slice(uint32_t all) : whole(all), size(all) {}
+  Slice(uint32_t of, uint32_t begin, uint32_t end) : whole(of), first(begin), size(end - begin) {}
+  bool all() const { return size == whole; }
+  // Each of them stands for `factor` things.
+  Slice times(uint32_t factor) const {
+    return {whole * factor, first * factor, (first + size) * factor};
+  }
+  bool operator==(const Slice&) const = default;
+};
+
+struct LayerShare {
+  Slice kv_heads, ffn;
+  explicit LayerShare(const LayerConfig& all) : kv_heads(all.kv_heads), ffn(all.ffn) {}
+};
+
+struct Share {
+  std::vector<LayerShare> layers;
+  Slice vocab;
+  bool adds_biases = true;  // of what the ranks add up: one of them does
+};
+
+// What a layer's feed-forward block is made of.
+struct FfnShape {
+  uint32_t unit = 1;      // its width is cut at multiples of so many
+  uint32_t matrices = 3;  // of dim x width
+};
+
+// Of each layer, as the file has it: find gives a tensor, null if there is none.
+std::vector<FfnShape> ffn_shapes(const Config& config,
+                                 base::FunctionRef<const io::Tensor*(std::string_view)> find);
+// All of a model.
+Share whole_share(const Config& config);
+// The part of a rank. KV heads are divided as evenly as they can be, and the feed-forward width so
+// that all ranks multiply as many weights. ffn: of each layer. Errors: fewer KV heads, or units of
+// the width, than ranks; layers that cannot be divided.
+base::Result<Share> share_of(const Config& config, std::span<const FfnShape> ffn, unsigned rank,
+                             unsigned ranks);
+// The model's numbers as the rank computes them.
+Config config_of(Config config, const Share& share);
+
+}  // namespace kvick::model

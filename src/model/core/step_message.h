@@ -1,0 +1,100 @@
+#pragma once
+// What rank 0 tells the others to do (parallel/follower.h), as bytes.
+
+#include <cstring>
+#include <span>
+#include <vector>
+
+#include "base/check.h"
+#include "model/core/model.h"
+
+namespace kvick::model {
+
+enum class Order : uint8_t {
+  kEnd,        // there is nothing more to do
+  kMakeStore,  // store, its options: answered by what is wrong, or nothing
+  kDropStore,  // store
+  kOpen,       // store, sequence, owner, prompt: answered by how many tokens are cached
+  kFork,       // store, sequence, the fork's sequence: answered by a Shortage or none
+  kClose,      // store, sequence
+  kBegin,      // store, slots: answered by a Shortage or none, and the sequences that are lost
+  kForward,    // batch, wanted tokens; of the step that was begun last
+  kCommit,     // store, rows to keep
+  kDrop,       // store
+  kShrink,     // store, the part of the cached bytes to give back
+};
+
+// Numbers and lists of them, one behind the other.
+class MessageWriter {
+ public:
+  explicit MessageWriter(Order order) { add(order); }
+  MessageWriter() = default;
+
+  template <typename T>
+  void add(const T& value) {
+    static_assert(std::is_trivially_copyable_v<T>);
+    const auto* const bytes = reinterpret_cast<const std::byte*>(&value);
+    bytes_.insert(bytes_.end(), bytes, bytes + sizeof value);
+  }
+  template <typename T>
+  void add_list(std::span<const T> values) {
+    add(static_cast<uint64_t>(values.size()));
+    const auto bytes = std::as_bytes(values);
+    bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());
+  }
+  void add_text(std::string_view text) { add_list(std::span(text.data(), text.size())); }
+  std::span<const std::byte> bytes() const { return bytes_; }
+
+ private:
+  std::vector<std::byte> bytes_;
+};
+
+// The inverse. base::Bug: there is less than is read.
+class MessageReader {
+ public:
+  explicit MessageReader(std::span<const std::byte> bytes) : left_(bytes) {}
+
+  template <typename T>
+  T take() {
+    T value;
+    const auto from = next(sizeof value);
+    std::memcpy(&value, from.data(), sizeof value);
+    return value;
+  }
+  template <typename T>
+  std::vector<T> take_list() {
+    const auto count = take<uint64_t>();
+    KVICK_CHECK(count <= left_.size() / sizeof(T), "a list of {} in {} bytes", count, left_.size());
+    std::vector<T> values(count);
+    const auto from = next(count * sizeof(T));
+    if (count > 0) std::memcpy(values.data(), from.data(), from.size());
+    return values;
+  }
+  std::string take_text() {
+    const std::vector<char> text = take_list<char>();
+    return {text.begin(), text.end()};
+  }
+
+ private:
+  std::span<const std::byte> next(size_t bytes) {
+    KVICK_CHECK(bytes <= left_.size(), "{} bytes of a message that has {} left", bytes,
+                left_.size());
+    const auto from = left_.first(bytes);
+    left_ = left_.subspan(bytes);
+    return from;
+  }
+  std::span<const std::byte> left_;
+};
+
+void add_batch(MessageWriter& message, const Batch& batch);
+// A batch and what it points to.
+struct OwnedBatch {
+  std::vector<std::vector<Token>> tokens;
+  std::vector<std::vector<int32_t>> parents;
+  std::vector<Slot> slots;
+  std::vector<bool> skipped;
+  Batch batch() const { return {.slots = slots, .skipped = skipped.empty() ? nullptr : &skipped}; }
+};
+OwnedBatch take_batch(MessageReader& message);
+
+}  // namespace kvick::model

@@ -1,0 +1,166 @@
+#include "model/parallel/follower.h"
+
+#include <new>
+
+#include "kv/strategy/facet_calls.h"
+#include "model/parallel/ranked_store.h"
+#include "model/ranks/ranks.h"
+
+namespace kvick::model {
+
+using kv::SeqId;
+using kv::Shortage;
+
+void Follower::run() {
+  while (true) {
+    const std::vector<std::byte> bytes = model_.ranks()->hear();
+    MessageReader message(bytes);
+    const auto order = message.take<Order>();
+    if (order == Order::kEnd) return;
+    obey(order, message);
+  }
+}
+
+void Follower::obey(Order order, MessageReader& message) {
+  if (order == Order::kForward) return forward(message);
+  if (order == Order::kMakeStore) return make_store(message);
+  const auto number = message.take<uint32_t>();
+  if (order == Order::kDropStore) {
+    begun_ = nullptr;
+    stores_.erase(number);
+    return;
+  }
+  Stored& stored = stores_.at(number);
+  switch (order) {
+    case Order::kOpen:
+      return open(stored, message);
+    case Order::kFork:
+      return fork(stored, message);
+    case Order::kClose:
+      return close(stored, message.take<SeqId>());
+    case Order::kBegin:
+      return begin(stored, message);
+    case Order::kCommit:
+      return commit(stored, message);
+    case Order::kDrop:
+      return stored.step.reset();
+    case Order::kShrink:
+      return shrink(stored, message.take<double>());
+    default:
+      KVICK_CHECK(false, "an order {} of rank 0", static_cast<int>(order));
+  }
+}
+
+// Answers with what is wrong; nothing: it is made.
+void Follower::make_store(MessageReader& message) {
+  const auto number = message.take<uint32_t>();
+  std::string wrong;
+  try {
+    auto store = make_store_(message.take_text());
+    if (store.ok())
+      stores_[number].store = std::move(store).value();
+    else
+      wrong = store.error().message;
+  } catch (const std::bad_alloc&) {
+    wrong = "the system gives no memory";
+  }
+  MessageWriter answer;
+  answer.add_text(wrong);
+  model_.ranks()->answer(answer.bytes());
+}
+
+void Follower::open(Stored& stored, MessageReader& message) {
+  const auto seq = message.take<SeqId>();
+  kv::Owner owner;
+  owner.salt = message.take<uint64_t>();
+  owner.priority = message.take<int32_t>();
+  const std::vector<Token> prompt = message.take_list<Token>();
+  MessageWriter answer;
+  try {
+    const kv::Opened opened = stored.store->open(prompt, owner);
+    stored.sequences[seq] = opened.seq;
+    answer.add(true);
+    answer.add(opened.cached);
+  } catch (const std::bad_alloc&) {
+    answer = {};
+    answer.add(false);
+    answer.add(uint32_t{0});
+  }
+  model_.ranks()->answer(answer.bytes());
+}
+
+void Follower::fork(Stored& stored, MessageReader& message) {
+  const auto from = message.take<SeqId>(), to = message.take<SeqId>();
+  auto fork = stored.store->fork(stored.sequences.at(from));
+  if (fork.ok()) stored.sequences[to] = *fork;
+  MessageWriter answer;
+  add_shortage(answer, fork.ok() ? nullptr : &fork.error());
+  model_.ranks()->answer(answer.bytes());
+}
+
+// A sequence that this rank could not make is not there.
+void Follower::close(Stored& stored, SeqId seq) {
+  const auto found = stored.sequences.find(seq);
+  if (found == stored.sequences.end()) return;
+  stored.store->close(found->second);
+  stored.sequences.erase(found);
+}
+
+void Follower::begin(Stored& stored, MessageReader& message) {
+  begun_ = &stored;
+  const auto count = message.take<uint64_t>();
+  std::vector<kv::Slot> slots(count);
+  std::vector<SeqId> lost;
+  stored.tokens.assign(count, {});
+  for (uint64_t i = 0; i < count; ++i) {
+    kv::Slot& slot = slots[i];
+    const auto seq = message.take<SeqId>();
+    slot.seq = stored.sequences.at(seq);
+    slot.fresh = message.take<uint32_t>();
+    slot.whole = message.take<bool>();
+    stored.tokens[i] = message.take_list<Token>();
+    slot.tokens = stored.tokens[i];
+    if (!kv::failure(*stored.store, slot.seq).empty()) lost.push_back(seq);
+  }
+  auto step = stored.store->begin({slots});
+  MessageWriter answer;
+  add_shortage(answer, step.ok() ? nullptr : &step.error());
+  answer.add_list(std::span<const SeqId>(lost));
+  if (step.ok()) stored.step = std::move(step).value();
+  model_.ranks()->answer(answer.bytes());
+}
+
+// What goes wrong here is known to all ranks, and rank 0 drops the step.
+void Follower::forward(MessageReader& message) {
+  KVICK_CHECK(begun_ != nullptr && begun_->step != nullptr, "a forward without a step");
+  OwnedBatch owned;
+  std::vector<uint32_t> wanted;
+  try {
+    owned = take_batch(message);
+    wanted = message.take_list<uint32_t>();
+    for (Slot& slot : owned.slots) slot.seq = begun_->sequences.at(slot.seq);
+  } catch (const std::bad_alloc&) {
+    return model_.ranks()->give_up();
+  }
+  try {
+    model_.forward(owned.batch(), *begun_->step, workspace_, wanted, nullptr);
+  } catch (const RankLost&) {
+    throw;
+  } catch (const std::exception&) {
+  }
+}
+
+void Follower::commit(Stored& stored, MessageReader& message) {
+  kv::Kept kept;
+  const auto count = message.take<uint64_t>();
+  for (uint64_t i = 0; i < count; ++i) kept.rows.push_back(message.take_list<uint32_t>());
+  stored.step->commit(kept);
+  stored.step.reset();
+}
+
+void Follower::shrink(Stored& stored, double part) {
+  const auto cached = static_cast<double>(stored.store->usage().cached_bytes);
+  kv::shrink(*stored.store, static_cast<uint64_t>(cached * part));
+}
+
+}  // namespace kvick::model

@@ -1,0 +1,52 @@
+#pragma once
+// What ranks other than 0 do: as they are told.
+
+#include <functional>
+#include <map>
+#include <memory>
+
+#include "kv/contract/kv.h"
+#include "model/core/model.h"
+#include "model/core/step_message.h"
+#include "model/core/workspace.h"
+
+namespace kvick::model {
+
+class Follower {
+ public:
+  // A store as rank 0 makes one with options in these words; of this rank's share.
+  using MakeStore =
+      std::function<base::Result<std::unique_ptr<kv::Store>>(const std::string& options)>;
+  // The model, loaded with ranks, outlives it.
+  Follower(const Model& model, Workspace workspace, MakeStore make_store)
+      : model_(model), workspace_(std::move(workspace)), make_store_(std::move(make_store)) {}
+
+  // Until rank 0 says that there is nothing more to do. Throws RankLost if a rank is gone.
+  void run();
+
+ private:
+  struct Stored {
+    std::unique_ptr<kv::Store> store;
+    std::map<kv::SeqId, kv::SeqId> sequences;  // rank 0's ids, and this rank's
+    std::vector<std::vector<Token>> tokens;    // of the step's slots
+    std::unique_ptr<kv::Step> step;            // null: none, or this rank had no room for it
+  };
+
+  void obey(Order order, MessageReader& message);
+  void make_store(MessageReader& message);
+  void open(Stored& stored, MessageReader& message);
+  void fork(Stored& stored, MessageReader& message);
+  void begin(Stored& stored, MessageReader& message);
+  void forward(MessageReader& message);
+  static void close(Stored& stored, kv::SeqId seq);
+  static void commit(Stored& stored, MessageReader& message);
+  static void shrink(Stored& stored, double part);
+
+  const Model& model_;
+  Workspace workspace_;
+  MakeStore make_store_;
+  std::map<uint32_t, Stored> stores_;
+  Stored* begun_ = nullptr;  // whose step was begun last
+};
+
+}  // namespace kvick::model

@@ -1,0 +1,269 @@
+// A model that several ranks run is the model that one process runs, whatever keeps its rows.
+
+#include "model/parallel/ranked_store.h"
+
+#include <atomic>
+#include <random>
+
+#include "kv/strategy/facet_calls.h"
+#include "model/core/test_runner.h"
+#include "model/parallel/test_team.h"
+
+namespace kvick::model {
+namespace {
+
+constexpr auto kF16 = kernels::DType::kF16;
+
+std::string model_path(Arch arch, kernels::DType type) {
+  base::ThreadPool pool(1);
+  tools::Spec spec = tiny_spec(arch, type);
+  spec.heads = 8;
+  spec.kv_heads = arch == Arch::kOpt ? 8 : 4;
+  spec.dim = 256;
+  spec.ffn = 512;
+  return write_model(spec, pool, arch == Arch::kOpt);
+}
+
+// One process, with the same calls.
+struct Alone {
+  Alone(const std::string& path, const std::string& spec)
+      : model(load_model(path, pool, kernels)),
+        executor(std::in_place, *model, Workspace(pool, kernels)),
+        store(std::move(kv::make_store(*kv::parse_spec(spec),
+                                       setup_of(*model, kF16, pool, kernels, spec)))
+                  .value()) {}
+  const kernels::Table& kernels = kernels::table(base::best_isa());
+  base::ThreadPool pool{1};
+  std::unique_ptr<Model> model;
+  std::optional<Executor> executor;
+  std::unique_ptr<kv::Store> store;
+};
+
+// Steps over one sequence and its forks, of either.
+template <typename Side>
+class Play {
+ public:
+  Play(Side& side, std::vector<Token> text) : side_(side), text_(std::move(text)) {}
+
+  // Everything that a scheduler does: logits of all steps, one behind the other.
+  std::vector<float> all() {
+    const kv::SeqId seq = side_.store->open({}).seq;
+    step(seq, 20, {}, true);
+    step(seq, 1, {}, true);
+    step(seq, 4, {}, false);  // dropped
+    const std::vector<int32_t> tree = {-1, 0, 0, 2};
+    const kv::Kept path = {.rows = {{0, 2, 3}}};
+    step(seq, 4, tree, true, &path);
+    const auto fork = side_.store->fork(seq);
+    EXPECT_TRUE(fork.ok());
+    step(seq, 3, {}, true);
+    step(*fork, 5, {}, true);
+    both(seq, *fork);
+    EXPECT_EQ(side_.store->length(seq), 20u + 1 + 3 + 3 + 1);
+    side_.store->close(seq);
+    step(*fork, 2, {}, true);
+    side_.store->close(*fork);
+    EXPECT_EQ(side_.store->usage().sequences, 0u);
+    return logits_;
+  }
+
+  // A prompt that was read before, whatever of it is cached.
+  uint32_t again(std::span<const Token> prompt) {
+    const kv::Opened opened = side_.store->open(prompt);
+    for (uint32_t at = opened.cached; at < prompt.size();) {
+      const uint32_t n = std::min<uint32_t>(16, static_cast<uint32_t>(prompt.size()) - at);
+      run({{.seq = opened.seq, .past = at, .tokens = prompt.subspan(at, n), .parents = {}}}, true);
+      at += n;
+    }
+    side_.store->close(opened.seq);
+    return opened.cached;
+  }
+  const std::vector<float>& logits() const { return logits_; }
+
+ private:
+  void step(kv::SeqId seq, uint32_t count, std::span<const int32_t> parents, bool commit,
+            const kv::Kept* kept = nullptr) {
+    const auto tokens = std::span<const Token>(text_).subspan(at_, count);
+    at_ += commit ? count : 0;
+    run({{.seq = seq, .past = side_.store->length(seq), .tokens = tokens, .parents = parents}},
+        commit, kept);
+  }
+  void both(kv::SeqId a, kv::SeqId b) {
+    const auto tokens = std::span<const Token>(text_);
+    run({{.seq = a, .past = side_.store->length(a), .tokens = tokens.subspan(3, 1), .parents = {}},
+         {.seq = b, .past = side_.store->length(b), .tokens = tokens.subspan(5, 7), .parents = {}}},
+        true);
+  }
+  void run(std::vector<Slot> slots, bool commit, const kv::Kept* kept = nullptr) {
+    const Batch batch = {.slots = slots};
+    std::vector<uint32_t> wanted(batch.tokens());
+    for (uint32_t i = 0; i < wanted.size(); ++i) wanted[i] = i;
+    auto step = side_.executor->run(*side_.store, batch, wanted);
+    ASSERT_TRUE(step.ok()) << step.error().what;
+    const auto now = side_.executor->logits();
+    logits_.insert(logits_.end(), now.begin(), now.end());
+    if (commit) step->commit(kept != nullptr ? *kept : step->all());
+  }
+
+  Side& side_;
+  std::vector<Token> text_;
+  size_t at_ = 0;
+  std::vector<float> logits_;
+};
+
+// Of the largest logit: sums in another order.
+float error_of(std::span<const float> a, std::span<const float> b) {
+  EXPECT_EQ(a.size(), b.size());
+  float most = 0, error = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    most = std::max(most, std::abs(a[i]));
+    error = std::max(error, std::abs(a[i] - b[i]));
+  }
+  return error / most;
+}
+
+struct Case {
+  Arch arch;
+  kernels::DType type;
+  unsigned ranks;
+};
+
+class Ranked : public testing::TestWithParam<Case> {};
+
+TEST_P(Ranked, IsWhatOneProcessDoesOnEveryStrategy) {
+  const auto [arch, type, ranks] = GetParam();
+  const std::string path = model_path(arch, type);
+  const std::vector<Token> text = tokens_of(200, 3, 512);
+  std::vector<float> exact;  // of the first strategy
+  for (const kv::Strategy& strategy : kv::strategies()) {
+    if (strategy.traits.slots) continue;
+    const std::string spec(strategy.name);
+    Team team(path, ranks, spec, kF16);
+    Alone alone(path, spec);
+    const std::vector<float> ours = Play(team, text).all(), theirs = Play(alone, text).all();
+    // Sums of floats in another order, on activations that are rounded to 8 bits in between.
+    EXPECT_LT(error_of(ours, theirs), 0.02) << spec;
+    if (exact.empty()) exact = ours;
+    EXPECT_TRUE(!strategy.traits.exact || same_bits(ours, exact)) << spec;
+    // Prompts that begin alike.
+    Play prompts(team, text);
+    Play prompts_alone(alone, text);
+    const std::span<const Token> prompt = text;
+    prompts.again(prompt.first(100));
+    prompts_alone.again(prompt.first(100));
+    EXPECT_EQ(prompts.again(prompt.first(120)), prompts_alone.again(prompt.first(120))) << spec;
+    EXPECT_LT(error_of(prompts.logits(), prompts_alone.logits()), 0.02) << spec;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Some, Ranked,
+                         testing::Values(Case{Arch::kLlama, kernels::DType::kF32, 2},
+                                         Case{Arch::kLlama, kernels::DType::kQ4_0, 3},
+                                         Case{Arch::kQwen2, kernels::DType::kQ8_0, 4},
+                                         Case{Arch::kQwen3, kernels::DType::kBF16, 2},
+                                         Case{Arch::kOpt, kernels::DType::kF16, 2},
+                                         Case{Arch::kLlama, kernels::DType::kQ4_K, 2}),
+                         [](const auto& one) {
+                           return fmt::format("{}_{}_{}", tools::arch_name(one.param.arch),
+                                              kernels::dtype_info(one.param.type).name,
+                                              one.param.ranks);
+                         });
+
+TEST(RankedStore, RefusesWhatAnotherRankHasNoRoomFor) {
+  const std::string path = model_path(Arch::kLlama, kernels::DType::kF32);
+  Team team(path, 2, "paged:block=4", kF16, {}, [](unsigned r, kv::Setup& setup) {
+    if (r == 1) setup.limits.max_bytes = 8 * 4 * setup.shape.token_bytes();
+  });
+  const std::vector<Token> text = tokens_of(200, 3, 512);
+  const std::span<const Token> tokens = text;
+  const kv::SeqId seq = team.store->open({}).seq, other = team.store->open({}).seq;
+  const auto add = [&](kv::SeqId to, uint32_t count) {
+    const uint32_t past = team.store->length(to);
+    const Slot slot = {.seq = to,
+                       .past = past,
+                       .tokens = tokens.subspan(past, count),
+                       .parents = {},
+                       .reusable = false};
+    const uint32_t last = count - 1;
+    return team.executor->advance(*team.store, {.slots = {&slot, 1}}, {&last, 1});
+  };
+  ASSERT_TRUE(add(seq, 24).ok());
+  const auto full = add(other, 12);
+  ASSERT_FALSE(full.ok());
+  EXPECT_GT(full.error().needed_bytes, 0u);
+  EXPECT_EQ(team.store->length(other), 0u);
+  ASSERT_TRUE(add(other, 8).ok());
+  EXPECT_FALSE(add(seq, 1).ok());
+  team.store->close(other);
+  EXPECT_TRUE(add(seq, 8).ok());
+}
+
+// A store whose views throw when they are told to.
+std::atomic<bool> throwing = false;
+class ThrowingStep final : public kv::Step {
+ public:
+  explicit ThrowingStep(std::unique_ptr<kv::Step> inner) : inner_(std::move(inner)) {}
+  void write(uint32_t layer, const float* k, const float* v) override {
+    if (layer == 1 && throwing.exchange(false)) throw std::bad_alloc();
+    inner_->write(layer, k, v);
+  }
+  void view(const kv::Query& query, base::Arena& scratch, kernels::View& out) override {
+    inner_->view(query, scratch, out);
+  }
+  void commit(const kv::Kept& kept) override { inner_->commit(kept); }
+
+ private:
+  std::unique_ptr<kv::Step> inner_;
+};
+class ThrowingStore final : public kv::Store {
+ public:
+  explicit ThrowingStore(std::unique_ptr<kv::Store> inner)
+      : Store(inner->info()), inner_(std::move(inner)) {}
+  kv::Opened open(std::span<const Token> prompt, const kv::Owner& owner) override {
+    return inner_->open(prompt, owner);
+  }
+  base::Result<kv::SeqId, kv::Shortage> fork(kv::SeqId seq) override { return inner_->fork(seq); }
+  void close(kv::SeqId seq) override { inner_->close(seq); }
+  base::Result<std::unique_ptr<kv::Step>, kv::Shortage> begin(const kv::Batch& batch) override {
+    KVICK_TRY(std::unique_ptr<kv::Step> step, inner_->begin(batch));
+    return std::unique_ptr<kv::Step>(std::make_unique<ThrowingStep>(std::move(step)));
+  }
+  uint32_t length(kv::SeqId seq) const override { return inner_->length(seq); }
+  kv::Usage usage() const override { return inner_->usage(); }
+
+ private:
+  std::unique_ptr<kv::Store> inner_;
+};
+
+TEST(RankedStore, DropsAStepThatARankCannotCompute) {
+  const std::string path = model_path(Arch::kLlama, kernels::DType::kF32);
+  const std::vector<Token> text = tokens_of(60, 3, 512);
+  for (const unsigned failing : {0U, 1U, 2U}) {
+    Team team(path, 3, "virtual", kF16, [&](unsigned r, std::unique_ptr<kv::Store> store) {
+      if (r != failing) return store;
+      return std::unique_ptr<kv::Store>(std::make_unique<ThrowingStore>(std::move(store)));
+    });
+    Alone alone(path, "virtual");
+    const kv::SeqId seq = team.store->open({}).seq;
+    const Slot slot = {.seq = seq, .past = 0, .tokens = text, .parents = {}};
+    const uint32_t last = 59;
+    throwing = true;
+    const auto advance = [&] {
+      (void)team.executor->advance(*team.store, {.slots = {&slot, 1}}, {&last, 1});
+    };
+    if (failing == 0) {
+      EXPECT_THROW(advance(), std::bad_alloc);
+    } else {
+      EXPECT_THROW(advance(), RankFailed);
+    }
+    EXPECT_EQ(team.store->length(seq), 0u);
+    ASSERT_TRUE(team.executor->advance(*team.store, {.slots = {&slot, 1}}, {&last, 1}).ok());
+    Slot same = slot;
+    same.seq = alone.store->open({}).seq;
+    ASSERT_TRUE(alone.executor->advance(*alone.store, {.slots = {&same, 1}}, {&last, 1}).ok());
+    EXPECT_LT(error_of(team.executor->logits(), alone.executor->logits()), 1e-4);
+  }
+}
+
+}  // namespace
+}  // namespace kvick::model

@@ -1,0 +1,98 @@
+#pragma once
+// A model that several threads run as ranks, each with a share of it and a store of its own.
+
+#include <functional>
+#include <list>
+#include <thread>
+
+#include "kv/registry/registry.h"
+#include "model/core/executor.h"
+#include "model/core/test_model.h"
+#include "model/parallel/follower.h"
+#include "model/parallel/ranked_store.h"
+#include "model/ranks/test_shared.h"
+
+namespace kvick::model {
+
+inline kv::Setup setup_of(const Model& model, kernels::DType type, base::ThreadPool& pool,
+                          const kernels::Table& kernels, const std::string& spec) {
+  kv::Setup setup = {.shape = {.k_type = type, .v_type = type}};
+  set_layers(model.config(), setup);
+  setup.compute = {.store_row = kernels.store_row,
+                   .store_group = kernels.store_group,
+                   .kernels = &kernels,
+                   .pool = &pool};
+  setup.select.group = model.config().layers.front().group();
+  if (kv::find_strategy(kv::parse_spec(spec)->name)->traits.tiered)
+    setup.tier.spec = kv::parse_spec("ram:unit=16,fast=128KiB,size=16MiB").value();
+  return setup;
+}
+
+class Team {
+ public:
+  // A store of rank r is what `change` makes of it.
+  using Change = std::function<std::unique_ptr<kv::Store>(unsigned r, std::unique_ptr<kv::Store>)>;
+  Team(const std::string& path, unsigned ranks, const std::string& spec, kernels::DType type,
+       Change change = {}, std::function<void(unsigned r, kv::Setup&)> limit = {})
+      : ranks_(ranks), change_(std::move(change)), limit_(std::move(limit)), type_(type) {
+    for (unsigned r = 1; r < ranks; ++r)
+      threads_.emplace_back([this, r, path] { follow(r, path); });
+    model_ = load(path, 0, pool_);
+    executor.emplace(*model_, Workspace(pool_, kernels_));
+    MessageWriter message(Order::kMakeStore);
+    message.add(uint32_t{5});
+    message.add_text(spec);
+    ranks_[0].tell(message.bytes());
+    auto own = make_store(*model_, 0, pool_, spec);
+    for (const auto& answer : ranks_[0].answers()) EXPECT_EQ(MessageReader(answer).take_text(), "");
+    store = std::make_unique<RankedStore>(ranks_[0], 5, std::move(own));
+  }
+  ~Team() {
+    store.reset();
+    ranks_[0].tell(MessageWriter(Order::kEnd).bytes());
+    for (std::thread& thread : threads_) thread.join();
+  }
+
+  const Model& model() const { return *model_; }
+
+ private:
+  std::unique_ptr<Model> load(const std::string& path, unsigned r, base::ThreadPool& pool) {
+    auto file = io::ModelFile::open(path);
+    EXPECT_TRUE(file.ok());
+    auto model = Model::load(std::move(file).value(),
+                             {.kernels = &kernels_, .pool = &pool, .ranks = &ranks_[r]});
+    EXPECT_TRUE(model.ok()) << (model.ok() ? "" : model.error().message);
+    return std::move(model).value();
+  }
+  std::unique_ptr<kv::Store> make_store(const Model& model, unsigned r, base::ThreadPool& pool,
+                                        const std::string& spec) {
+    kv::Setup setup = setup_of(model, type_, pool, kernels_, spec);
+    if (limit_) limit_(r, setup);
+    auto made = std::move(kv::make_store(*kv::parse_spec(spec), setup)).value();
+    return change_ ? change_(r, std::move(made)) : std::move(made);
+  }
+  void follow(unsigned r, const std::string& path) {
+    base::ThreadPool pool(1);
+    const std::unique_ptr<Model> model = load(path, r, pool);
+    Follower follower(*model, Workspace(pool, kernels_),
+                      [&](const std::string& spec) -> base::Result<std::unique_ptr<kv::Store>> {
+                        return make_store(*model, r, pool, spec);
+                      });
+    follower.run();
+  }
+
+  const kernels::Table& kernels_ = kernels::table(base::best_isa());
+  ThreadRanks ranks_;
+  Change change_;
+  std::function<void(unsigned r, kv::Setup&)> limit_;
+  kernels::DType type_;
+  base::ThreadPool pool_{1};
+  std::unique_ptr<Model> model_;
+  std::vector<std::thread> threads_;
+
+ public:
+  std::optional<Executor> executor;
+  std::unique_ptr<kv::Store> store;
+};
+
+}  // namespace kvick::model

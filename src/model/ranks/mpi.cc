@@ -1,0 +1,142 @@
+#include "model/ranks/mpi.h"
+
+#include <cstdlib>
+
+#ifdef KVICK_MPI
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <fmt/format.h>
+#include <sched.h>
+#include <span>
+#include <string_view>
+#include <unistd.h>
+
+#include "model/ranks/message_ranks.h"
+#include "model/ranks/shared_ranks.h"
+#endif
+
+namespace kvick::model {
+
+unsigned ranks_started() {
+  const char* const size = std::getenv("OMPI_COMM_WORLD_SIZE");
+  if (size == nullptr) return 0;
+  return static_cast<unsigned>(std::strtoul(size, nullptr, 10));
+}
+
+#ifdef KVICK_MPI
+namespace {
+
+// What each rank says of itself.
+struct Place {
+  char host[64] = {};
+  pid_t pid = 0;
+  int cpus = 0;   // that it may use
+  int first = 0;  // of them
+};
+
+Place own_place() {
+  Place place;
+  gethostname(place.host, sizeof place.host - 1);
+  place.pid = getpid();
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof set, &set) != 0) return place;
+  place.cpus = CPU_COUNT(&set);
+  for (place.first = 0; place.first < CPU_SETSIZE && !CPU_ISSET(place.first, &set);) ++place.first;
+  return place;
+}
+
+// mpirun binds ranks to cores next to each other: these are the same if they begin alike.
+bool same_processors(const Place& one, const Place& two) {
+  return std::string_view(one.host) == two.host && one.cpus == two.cpus && one.first == two.first;
+}
+
+std::vector<std::string> warnings_of(std::span<const Place> places) {
+  std::vector<std::string> warnings;
+  for (size_t a = 0; a < places.size(); ++a)
+    for (size_t b = a + 1; b < places.size(); ++b) {
+      const Place& one = places[a];
+      if (one.cpus == 1 && same_processors(one, places[b]))
+        warnings.push_back(fmt::format(
+            "ranks {} and {} are bound to the same core, {} of {}, and will wait for each other at "
+            "each layer: start mpirun with --bind-to none",
+            a, b, one.first, one.host));
+    }
+  return warnings;
+}
+
+// Of ranks on this machine: whether a process is there costs nothing to ask.
+std::function<std::string()> gone(std::vector<Place> places) {
+  return [places = std::move(places)]() -> std::string {
+    for (size_t r = 0; r < places.size(); ++r)
+      if (kill(places[r].pid, 0) != 0 && errno == ESRCH)
+        return fmt::format("rank {} (process {} of {}) has ended", r, places[r].pid,
+                           places[r].host);
+    return "";
+  };
+}
+
+}  // namespace
+
+base::Result<MpiStart> start_mpi(const MpiOptions& options) {
+  int provided = 0;
+  if (MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided) != MPI_SUCCESS)
+    return base::fail("MPI cannot start");
+  if (provided < MPI_THREAD_SERIALIZED)
+    return base::fail("this MPI cannot be called from several threads");
+  MPI_Comm all, here;
+  MPI_Comm_dup(MPI_COMM_WORLD, &all);
+  MPI_Comm_split_type(all, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &here);
+  int rank = 0, size = 0, local = 0;
+  MPI_Comm_rank(all, &rank);
+  MPI_Comm_size(all, &size);
+  MPI_Comm_size(here, &local);
+  std::vector<Place> places(static_cast<size_t>(size));
+  const Place own = own_place();
+  MPI_Allgather(&own, sizeof own, MPI_BYTE, places.data(), sizeof own, MPI_BYTE, all);
+  MpiStart start;
+  if (rank == 0) start.warnings = warnings_of(places);
+  start.same_processors = static_cast<unsigned>(std::ranges::count_if(
+      places, [&](const Place& other) { return same_processors(own, other); }));
+  WaitingOptions waiting = {.seconds = options.seconds, .gone = {}, .on_lost = options.on_lost};
+  const auto ranks = static_cast<unsigned>(size);
+  if (local < size) {
+    start.ranks = std::make_unique<MessageRanks>(all, std::move(waiting));
+    return start;
+  }
+  waiting.gone = gone(places);
+  MPI_Win window;
+  std::byte* region = nullptr;
+  constexpr uintptr_t kLine = 64;
+  const auto bytes = static_cast<MPI_Aint>(SharedRanks::region_bytes(ranks) + kLine);
+  if (MPI_Win_allocate_shared(rank == 0 ? bytes : 0, 1, MPI_INFO_NULL, here, &region, &window) !=
+      MPI_SUCCESS)
+    return base::fail("no {} bytes of shared memory for {} ranks", bytes, size);
+  int unit = 0;
+  MPI_Aint length = 0;
+  MPI_Win_shared_query(window, 0, &length, &unit, &region);
+  // All map it from the same place in a page.
+  region += -reinterpret_cast<uintptr_t>(region) % kLine;
+  MPI_Barrier(all);
+  start.ranks =
+      std::make_unique<SharedRanks>(region, static_cast<unsigned>(rank), ranks, std::move(waiting));
+  return start;
+}
+
+void end_mpi() { MPI_Finalize(); }
+
+void abort_mpi(int status) {
+  MPI_Abort(MPI_COMM_WORLD, status);
+  std::_Exit(status);
+}
+#else
+base::Result<MpiStart> start_mpi(const MpiOptions&) {
+  return base::fail("this kvick was built without MPI: install libopenmpi-dev and build it again");
+}
+
+void end_mpi() {}
+
+void abort_mpi(int status) { std::_Exit(status); }
+#endif
+
+}  // namespace kvick::model

@@ -1,0 +1,38 @@
+#pragma once
+// Ranks that were started by mpirun (Open MPI).
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "model/ranks/ranks.h"
+
+namespace kvick::model {
+
+// How many processes mpirun has started with this one, as its environment says; 0: it was not
+// started by mpirun.
+unsigned ranks_started();
+
+struct MpiOptions {
+  double seconds = 30;                                  // WaitingOptions::seconds
+  std::function<void(const std::string& why)> on_lost;  // WaitingOptions::on_lost
+};
+
+// What MPI says of this process and the others. Calls MPI_Init; once. Ranks on one machine share
+// memory, others send messages. warnings: sentences about how the ranks were started, such as two
+// of them on one core. Errors: kvick was built without MPI; MPI cannot start.
+struct MpiStart {
+  std::unique_ptr<Ranks> ranks;
+  std::vector<std::string> warnings;  // on rank 0
+  unsigned same_processors = 1;       // ranks that may use the same ones, this one included
+};
+base::Result<MpiStart> start_mpi(const MpiOptions& options);
+
+// Once all ranks have been told that there is nothing more to do; waits for them.
+void end_mpi();
+// Ends the other ranks too, within a second or so, whatever they do.
+[[noreturn]] void abort_mpi(int status);
+
+}  // namespace kvick::model

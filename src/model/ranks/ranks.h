@@ -1,0 +1,69 @@
+#pragma once
+// Processes that run one model together, each a part of every layer (tensor parallelism: Shoeybi et
+// al. 2019, section 3; vLLM, section 4.6). Rank 0 leads: it says what is done next, and the others
+// follow (parallel/follower.h).
+
+#include <cstddef>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "base/function_ref.h"
+
+namespace kvick::model {
+
+// A rank has ended or does not answer: the others cannot go on without it.
+class RankLost : public std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+// Another rank could not compute its part of a step. The step is dropped, and the ranks go on.
+class RankFailed : public std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+// One rank's end of what joins them. From one thread at a time. Whatever waits for other ranks
+// throws RankLost if one is gone, or has not come after the time that the ranks were made with.
+class Ranks {
+ public:
+  Ranks(unsigned rank, unsigned size) : rank_(rank), size_(size) {}
+  virtual ~Ranks() = default;
+  Ranks(const Ranks&) = delete;
+  Ranks& operator=(const Ranks&) = delete;
+
+  unsigned rank() const { return rank_; }
+  unsigned size() const { return size_; }
+  bool leads() const { return rank_ == 0; }
+
+  // -- While a step is computed: all ranks make the same calls in the same order. Each throws
+  // RankFailed if another rank has given up. --
+
+  // Room for this rank's part of a sum, until the next part() or gather().
+  virtual float* part(size_t count) = 0;
+  // The parts of all ranks added up in the order of ranks, so that all have the same bits whatever
+  // else is in the step: [count] of part(), valid as long as it.
+  virtual const float* sum() = 0;
+  // On rank 0 take(rank, floats) is called with what each other rank has given; counts may differ,
+  // up to kMostGathered.
+  static constexpr size_t kMostGathered = size_t{1} << 20;
+  using Take = base::FunctionRef<void(unsigned rank, std::span<const float> floats)>;
+  virtual void gather(std::span<const float> own, Take take) = 0;
+  // Instead of the next sum or gather: this rank cannot compute its part.
+  virtual void give_up() = 0;
+
+  // -- Between steps. --
+
+  // Rank 0: a message to all others, of at least one byte.
+  virtual void tell(std::span<const std::byte> message) = 0;
+  // Others: the next one. Waits for as long as it takes, without using a core.
+  virtual std::vector<std::byte> hear() = 0;
+  // Others: an answer to what was heard.
+  virtual void answer(std::span<const std::byte> message) = 0;
+  // Rank 0: one of each other rank, in their order.
+  virtual std::vector<std::vector<std::byte>> answers() = 0;
+
+ private:
+  const unsigned rank_, size_;
+};
+
+}  // namespace kvick::model

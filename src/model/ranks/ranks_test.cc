@@ -1,0 +1,49 @@
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+#include "model/ranks/test_ranks.h"
+#include "model/ranks/test_shared.h"
+
+namespace kvick::model {
+namespace {
+
+class RanksOfThreads : public testing::TestWithParam<unsigned> {};
+
+TEST_P(RanksOfThreads, AddAndTalk) {
+  ThreadRanks ranks(GetParam());
+  std::vector<std::thread> threads;
+  for (unsigned r = 1; r < GetParam(); ++r) threads.emplace_back([&, r] { check_ranks(ranks[r]); });
+  check_ranks(ranks[0]);
+  for (std::thread& thread : threads) thread.join();
+}
+INSTANTIATE_TEST_SUITE_P(Some, RanksOfThreads, testing::Values(1, 2, 3, 4));
+
+TEST(Ranks, AreLostIfOneIsGone) {
+  std::atomic<bool> gone = false;
+  std::atomic<int> told = 0;
+  ThreadRanks ranks(3, {.seconds = 60,
+                        .gone = [&] { return std::string(gone ? "rank 2 has ended" : ""); },
+                        .on_lost = [&](const std::string&) { ++told; }});
+  const auto lost = [&](unsigned rank) {
+    ranks[rank].part(4);
+    EXPECT_THROW(ranks[rank].sum(), RankLost);
+  };
+  std::thread other(lost, 1);
+  gone = true;
+  lost(0);
+  other.join();
+  EXPECT_EQ(told, 2);
+  EXPECT_THROW(ranks[1].hear(), RankLost);
+  EXPECT_THROW(ranks[0].answers(), RankLost);
+}
+
+TEST(Ranks, AreLostIfOneDoesNotAnswerInTime) {
+  ThreadRanks ranks(2, {.seconds = 0.05});
+  ranks[0].part(4);
+  EXPECT_THROW(ranks[0].sum(), RankLost);
+  EXPECT_THROW(ranks[0].answers(), RankLost);
+}
+
+}  // namespace
+}  // namespace kvick::model

@@ -1,0 +1,189 @@
+#include "model/ranks/shared_ranks.h"
+
+#include <algorithm>
+#include <cstring>
+#include <fmt/format.h>
+#include <new>
+
+#include "base/check.h"
+
+namespace kvick::model {
+namespace {
+
+constexpr size_t kPage = 4096;
+// Floats of a rank's part in the region, twice: while others still read those of one exchange, the
+// next one's are written.
+constexpr size_t kFloats = Ranks::kMostGathered;
+// Up to so many each rank adds up all, which takes one meeting; more are divided among them, which
+// takes two.
+constexpr size_t kAddedByAll = 8192;
+
+constexpr size_t whole_pages(size_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
+
+}  // namespace
+
+size_t SharedRanks::region_bytes(unsigned ranks) {
+  return ranks *
+         (whole_pages(sizeof(Cell)) + whole_pages(sizeof(Channel)) + 2 * kFloats * sizeof(float));
+}
+
+SharedRanks::SharedRanks(std::byte* region, unsigned rank, unsigned size, WaitingOptions waiting)
+    : Ranks(rank, size), region_(region), waiting_(std::move(waiting)) {
+  KVICK_CHECK(rank < size, "rank {} of {}", rank, size);
+  static_assert(std::atomic<uint64_t>::is_always_lock_free);
+}
+
+// Zeros are what new ones would be: others may have begun to use theirs.
+SharedRanks::Cell& SharedRanks::cell(unsigned rank) const {
+  return *std::launder(reinterpret_cast<Cell*>(region_ + rank * whole_pages(sizeof(Cell))));
+}
+
+SharedRanks::Channel& SharedRanks::channel(unsigned rank) const {
+  std::byte* const first = region_ + size() * whole_pages(sizeof(Cell));
+  return *std::launder(reinterpret_cast<Channel*>(first + rank * whole_pages(sizeof(Channel))));
+}
+
+float* SharedRanks::floats(unsigned rank) const {
+  std::byte* const first =
+      region_ + size() * (whole_pages(sizeof(Cell)) + whole_pages(sizeof(Channel)));
+  return reinterpret_cast<float*>(first) + (2 * rank + exchanges_ % 2) * kFloats;
+}
+
+void SharedRanks::arrive() { cell(rank()).arrived.store(++meetings_, std::memory_order_release); }
+
+void SharedRanks::await(unsigned rank) const {
+  const Cell& other = cell(rank);
+  waiting_.until([&] { return other.arrived.load(std::memory_order_acquire) >= meetings_; });
+}
+
+// Returns when all ranks have arrived.
+void SharedRanks::meet() {
+  arrive();
+  for (unsigned r = 0; r < size(); ++r) {
+    await(r);
+    if (cell(r).gave_up[meetings_ % 2].load(std::memory_order_relaxed) == meetings_)
+      throw RankFailed(fmt::format("rank {} could not compute its part of the step", r));
+  }
+}
+
+void SharedRanks::give_up() {
+  ++exchanges_;
+  const uint64_t meeting = meetings_ + 1;
+  cell(rank()).gave_up[meeting % 2].store(meeting, std::memory_order_relaxed);
+  arrive();
+  // Else it could be two meetings ahead of who has not seen yet that it gave up.
+  for (unsigned r = 0; r < size(); ++r) await(r);
+}
+
+float* SharedRanks::part(size_t count) {
+  count_ = count;
+  ++exchanges_;
+  // Here, where a lack of memory is no harm yet.
+  const size_t added =
+      std::max(std::min(count, kAddedByAll), std::min(count, kFloats) / size() + 1);
+  if (total_.size() < added) total_.resize(added);
+  if (count <= kFloats) return floats(rank());
+  if (large_.size() < count) large_.resize(count);
+  return large_.data();
+}
+
+// Of the floats that lie in the region; the sum is in total_ or in its place there.
+void SharedRanks::sum_piece(size_t count) {
+  meet();
+  const bool all = count <= kAddedByAll;
+  const size_t begin = all ? 0 : count * rank() / size();
+  const size_t end = all ? count : count * (rank() + 1) / size();
+  float* const total = total_.data();
+  std::copy(floats(0) + begin, floats(0) + end, total);
+  for (unsigned r = 1; r < size(); ++r) {
+    const float* const part = floats(r) + begin;
+    for (size_t i = 0; i < end - begin; ++i) total[i] += part[i];
+  }
+  if (all) return;
+  // Nobody else reads or writes these.
+  for (unsigned r = 0; r < size(); ++r) std::copy(total, total + (end - begin), floats(r) + begin);
+  meet();
+}
+
+const float* SharedRanks::sum() {
+  if (count_ <= kFloats) {
+    sum_piece(count_);
+    return count_ <= kAddedByAll ? total_.data() : floats(rank());
+  }
+  for (size_t first = 0; first < count_; first += kFloats) {
+    if (first > 0) ++exchanges_;
+    const size_t count = std::min(kFloats, count_ - first);
+    std::copy_n(large_.data() + first, count, floats(rank()));
+    sum_piece(count);
+    std::copy_n(count <= kAddedByAll ? total_.data() : floats(rank()), count,
+                large_.data() + first);
+  }
+  return large_.data();
+}
+
+void SharedRanks::gather(std::span<const float> own, Take take) {
+  KVICK_CHECK(own.size() <= kMostGathered, "{} floats gathered at once", own.size());
+  float* const room = part(own.size());
+  if (!leads()) std::copy(own.begin(), own.end(), room);
+  cell(rank()).given[exchanges_ % 2] = own.size();
+  meet();
+  if (!leads()) return;
+  // The next exchange has other room, and the one after it waits for this rank.
+  for (unsigned r = 1; r < size(); ++r) take(r, {floats(r), cell(r).given[exchanges_ % 2]});
+}
+
+// read(pieces): whether so many of this rank's pieces have been read by all who should.
+void SharedRanks::send(std::span<const std::byte> message,
+                       base::FunctionRef<bool(uint64_t pieces)> read) {
+  KVICK_CHECK(!message.empty(), "an empty message of rank {}", rank());
+  Channel& own = channel(rank());
+  for (size_t first = 0; first < message.size(); first += Channel::kPiece) {
+    const uint64_t before = own.pieces.load(std::memory_order_relaxed);
+    waiting_.until([&] { return read(before); });
+    const size_t count = std::min(Channel::kPiece, message.size() - first);
+    own.bytes = message.size();
+    std::memcpy(own.piece, message.data() + first, count);
+    own.pieces.store(before + 1, std::memory_order_release);
+  }
+}
+
+std::vector<std::byte> SharedRanks::receive(unsigned from, std::atomic<uint64_t>& read, bool idle) {
+  const Channel& other = channel(from);
+  std::vector<std::byte> message;
+  for (bool first = true; first || message.size() < other.bytes; first = false) {
+    const uint64_t before = read.load(std::memory_order_relaxed);
+    const auto there = [&] { return other.pieces.load(std::memory_order_acquire) > before; };
+    idle&& first ? waiting_.idle_until(there) : waiting_.until(there);
+    const size_t left = other.bytes - message.size();
+    const std::byte* const piece = other.piece;
+    message.insert(message.end(), piece, piece + std::min(left, Channel::kPiece));
+    const bool last = message.size() == other.bytes;
+    read.store(before + 1, std::memory_order_release);
+    if (last) break;
+  }
+  return message;
+}
+
+void SharedRanks::tell(std::span<const std::byte> message) {
+  send(message, [this](uint64_t pieces) {
+    for (unsigned r = 1; r < size(); ++r)
+      if (cell(r).heard.load(std::memory_order_acquire) < pieces) return false;
+    return true;
+  });
+}
+
+std::vector<std::byte> SharedRanks::hear() { return receive(0, cell(rank()).heard, true); }
+
+void SharedRanks::answer(std::span<const std::byte> message) {
+  send(message, [this](uint64_t pieces) {
+    return cell(rank()).taken.load(std::memory_order_acquire) >= pieces;
+  });
+}
+
+std::vector<std::vector<std::byte>> SharedRanks::answers() {
+  std::vector<std::vector<std::byte>> all;
+  for (unsigned r = 1; r < size(); ++r) all.push_back(receive(r, cell(r).taken, false));
+  return all;
+}
+
+}  // namespace kvick::model

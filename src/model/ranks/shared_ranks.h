@@ -1,0 +1,64 @@
+#pragma once
+// Ranks on one machine: they share a region of memory, in which sums cost no copies. Nothing of it
+// depends on how the region was made, so threads of one process can be ranks as well.
+
+#include <atomic>
+#include <vector>
+
+#include "model/ranks/ranks.h"
+#include "model/ranks/waiting.h"
+
+namespace kvick::model {
+
+class SharedRanks final : public Ranks {
+ public:
+  // Bytes of a region for so many ranks; most of it is touched by large steps only.
+  static size_t region_bytes(unsigned ranks);
+  // region: region_bytes(size), aligned to a page, all zeros before the first rank is made; it
+  // outlives all of them.
+  SharedRanks(std::byte* region, unsigned rank, unsigned size, WaitingOptions waiting);
+
+  float* part(size_t count) override;
+  const float* sum() override;
+  void gather(std::span<const float> own, Take take) override;
+  void give_up() override;
+  void tell(std::span<const std::byte> message) override;
+  std::vector<std::byte> hear() override;
+  void answer(std::span<const std::byte> message) override;
+  std::vector<std::vector<std::byte>> answers() override;
+
+ private:
+  // Bytes on their way from one rank, in pieces.
+  struct alignas(64) Channel {
+    std::atomic<uint64_t> pieces{0};  // written so far
+    uint64_t bytes = 0;               // of the whole message
+    static constexpr size_t kPiece = 64 * 1024 - 128;
+    std::byte piece[kPiece];
+  };
+  struct alignas(64) Cell {              // of one rank
+    std::atomic<uint64_t> arrived{0};    // at so many meetings
+    std::atomic<uint64_t> gave_up[2]{};  // the last odd and even meeting that it gave up at
+    std::atomic<uint64_t> heard{0};      // pieces of rank 0's channel that it has read
+    std::atomic<uint64_t> taken{0};      // pieces of its own channel that rank 0 has read
+    uint64_t given[2] = {0, 0};          // floats of a gather, of this exchange and the one before
+  };
+
+  Cell& cell(unsigned rank) const;
+  Channel& channel(unsigned rank) const;
+  float* floats(unsigned rank) const;  // of the exchange that is going on
+  void arrive();
+  void meet();
+  void await(unsigned rank) const;
+  void sum_piece(size_t count);
+  void send(std::span<const std::byte> message, base::FunctionRef<bool(uint64_t pieces)> read);
+  std::vector<std::byte> receive(unsigned from, std::atomic<uint64_t>& read, bool idle);
+
+  std::byte* const region_;
+  Waiting waiting_;
+  uint64_t meetings_ = 0, exchanges_ = 0;
+  size_t count_ = 0;          // of part()
+  std::vector<float> large_;  // of a part that has no room in the region
+  std::vector<float> total_;
+};
+
+}  // namespace kvick::model

@@ -1,0 +1,108 @@
+#pragma once
+// What holds of ranks however they are joined: each rank calls this once.
+
+#include <gtest/gtest.h>
+#include <random>
+
+#include "model/ranks/ranks.h"
+
+namespace kvick::model {
+
+inline std::vector<float> random_part(unsigned rank, size_t count, uint32_t seed) {
+  std::mt19937 random(seed * 97 + rank);
+  std::normal_distribution<float> normal;
+  std::vector<float> part(count);
+  for (float& x : part) x = normal(random);
+  return part;
+}
+
+inline void check_sum(Ranks& ranks, size_t count, uint32_t seed) {
+  const std::vector<float> own = random_part(ranks.rank(), count, seed);
+  std::copy(own.begin(), own.end(), ranks.part(count));
+  const float* const sum = ranks.sum();
+  std::vector<float> expected = random_part(0, count, seed);
+  for (unsigned r = 1; r < ranks.size(); ++r) {
+    const std::vector<float> part = random_part(r, count, seed);
+    for (size_t i = 0; i < count; ++i) expected[i] += part[i];
+  }
+  size_t wrong = 0;
+  for (size_t i = 0; i < count; ++i) wrong += sum[i] != expected[i];
+  EXPECT_EQ(wrong, 0u) << "of " << count << " on rank " << ranks.rank();
+}
+
+inline void check_gather(Ranks& ranks, size_t count, uint32_t seed) {
+  const auto size_of = [&](unsigned rank) { return count + rank; };
+  const std::vector<float> own = random_part(ranks.rank(), size_of(ranks.rank()), seed);
+  unsigned heard = 0;
+  const auto take = [&](unsigned rank, std::span<const float> floats) {
+    EXPECT_EQ(rank, ++heard);
+    const std::vector<float> expected = random_part(rank, size_of(rank), seed);
+    EXPECT_TRUE(std::ranges::equal(floats, expected)) << "of rank " << rank;
+  };
+  ranks.gather(own, take);
+  EXPECT_EQ(heard, ranks.leads() ? ranks.size() - 1 : 0);
+}
+
+inline std::vector<std::byte> message_of(size_t bytes, uint32_t seed) {
+  std::vector<std::byte> message(bytes);
+  for (size_t i = 0; i < bytes; ++i) message[i] = static_cast<std::byte>(i * 31 + seed);
+  return message;
+}
+
+inline void check_messages(Ranks& ranks, size_t bytes, uint32_t seed) {
+  if (!ranks.leads()) {
+    EXPECT_EQ(ranks.hear(), message_of(bytes, seed));
+    ranks.answer(message_of(bytes + ranks.rank(), seed));
+    return;
+  }
+  ranks.tell(message_of(bytes, seed));
+  const auto answers = ranks.answers();
+  ASSERT_EQ(answers.size(), ranks.size() - 1);
+  for (unsigned r = 1; r < ranks.size(); ++r)
+    EXPECT_EQ(answers[r - 1], message_of(bytes + r, seed)) << "of rank " << r;
+}
+
+// One rank gives up, and the others hear of it; then they go on.
+inline void check_failure(Ranks& ranks, unsigned failing, bool in_gather) {
+  if (ranks.rank() == failing) {
+    ranks.give_up();
+  } else {
+    const auto call = [&] {
+      const std::vector<float> own(10);
+      const auto take = [](unsigned, std::span<const float>) {};
+      if (in_gather) return ranks.gather(own, take);
+      ranks.part(10);
+      ranks.sum();
+    };
+    EXPECT_THROW(call(), RankFailed) << "on rank " << ranks.rank();
+  }
+  check_messages(ranks, 3, 1);
+}
+
+inline void check_ranks(Ranks& ranks) {
+  uint32_t seed = 0;
+  for (const size_t count : {1, 5, 576, 8192, 8193, 300'000, 1'048'576, 1'048'577, 2'500'000})
+    check_sum(ranks, count, ++seed);
+  std::mt19937 random(7);  // the same on all ranks
+  for (int i = 0; i < 300; ++i) {
+    const size_t count = 1 + random() % (i % 10 == 0 ? 40'000 : 3000);
+    switch (random() % 4) {
+      case 0:
+        check_gather(ranks, count, ++seed);
+        break;
+      case 1:
+        check_messages(ranks, count, ++seed);
+        break;
+      default:
+        check_sum(ranks, count, ++seed);
+    }
+  }
+  check_messages(ranks, 1'000'000, ++seed);
+  for (unsigned failing = 0; failing < ranks.size() && ranks.size() > 1; ++failing) {
+    check_failure(ranks, failing, false);
+    check_failure(ranks, failing, true);
+  }
+  check_sum(ranks, 100, ++seed);
+}
+
+}  // namespace kvick::model

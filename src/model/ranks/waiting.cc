@@ -1,0 +1,66 @@
+#include "model/ranks/waiting.h"
+
+#include <chrono>
+#include <fmt/format.h>
+#include <sched.h>
+#include <thread>
+
+#include "model/ranks/ranks.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace kvick::model {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// About 20 us of pauses: most sums take less.
+constexpr int kSpins = 800;
+// A step's next message is there by then. Sleeping takes 60 us at least.
+constexpr auto kYields = std::chrono::milliseconds(2);
+constexpr auto kShortest = std::chrono::microseconds(50),
+               kLongest = std::chrono::microseconds(1000);
+constexpr auto kLooks = std::chrono::milliseconds(10);  // between questions who is gone
+
+inline void pause() {
+#if defined(__x86_64__)
+  _mm_pause();
+#endif
+}
+
+}  // namespace
+
+void Waiting::lose(const std::string& why) const {
+  if (options_.on_lost) options_.on_lost(why);
+  throw RankLost(why);
+}
+
+void Waiting::wait(base::FunctionRef<bool()> ready, double seconds) const {
+  for (int i = 0; i < kSpins; ++i) {
+    if (ready()) return;
+    pause();
+  }
+  const Clock::time_point began = Clock::now();
+  Clock::time_point looked = began;
+  auto nap = kShortest;
+  while (!ready()) {
+    const Clock::time_point now = Clock::now();
+    if (now - looked >= kLooks) {
+      looked = now;
+      if (options_.gone)
+        if (const std::string why = options_.gone(); !why.empty() && !ready()) lose(why);
+      if (seconds > 0 && now - began > std::chrono::duration<double>(seconds))
+        lose(fmt::format("a rank has not answered for {} seconds", seconds));
+    }
+    if (now - began < kYields) {
+      sched_yield();
+      continue;
+    }
+    std::this_thread::sleep_for(nap);
+    nap = std::min(nap * 2, kLongest);
+  }
+}
+
+}  // namespace kvick::model

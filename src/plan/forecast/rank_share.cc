@@ -1,0 +1,112 @@
+#include "plan/forecast/rank_share.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include "base/check.h"
+#include "model/core/share.h"
+
+namespace kvick::plan {
+namespace {
+
+class LoneRank final : public model::Ranks {
+ public:
+  explicit LoneRank(unsigned ranks) : Ranks(0, ranks) {}
+
+  float* part(size_t count) override {
+    if (part_.size() < count) part_.resize(count);
+    return part_.data();
+  }
+  const float* sum() override { return part_.data(); }
+  void gather(std::span<const float>, Take) override {}
+  void give_up() override {}
+  void tell(std::span<const std::byte>) override {}
+  std::vector<std::byte> hear() override { throw base::Bug("a rank that leads hears nothing"); }
+  void answer(std::span<const std::byte>) override {}
+  std::vector<std::vector<std::byte>> answers() override { return {}; }
+
+ private:
+  std::vector<float> part_;
+};
+
+// A number and what follows it.
+base::Result<std::pair<double, std::string_view>> number_of(std::string_view text) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || !std::isfinite(value) || value < 0)
+    return base::fail("\"{}\" does not begin with a number", text);
+  return std::pair(value, text.substr(static_cast<size_t>(end - text.data())));
+}
+
+struct Unit {
+  std::string_view name;
+  double factor;
+};
+constexpr Unit kRates[] = {{"Gb/s", 1e9}, {"Mb/s", 1e6}};
+constexpr Unit kTimes[] = {{"us", 1e-6}, {"ms", 1e-3}};
+
+base::Result<double> value_of(std::string_view text, std::span<const Unit> units) {
+  KVICK_TRY(const auto number, number_of(text));
+  for (const Unit& unit : units)
+    if (number.second == unit.name) return number.first * unit.factor;
+  return base::fail("\"{}\" is neither {} nor {}", number.second, units[0].name, units[1].name);
+}
+
+// Every rank has all parts' sums: one message to each other one, or two of a slice.
+double sum_s(unsigned ranks, const Network& network, double floats) {
+  const double others = ranks - 1, bit_s = network.bits_s > 0 ? 1 / network.bits_s : 0;
+  constexpr double kWhole = 4096;  // as model::MessageRanks decides
+  if (ranks == 2 || floats <= kWhole) return network.latency_s + others * floats * 32 * bit_s;
+  return 2 * (network.latency_s + others / ranks * floats * 32 * bit_s);
+}
+
+}  // namespace
+
+base::Result<Network> parse_network(std::string_view text) {
+  const size_t comma = text.find(',');
+  if (comma == text.npos)
+    return base::fail("--network: \"{}\" is no rate and latency such as 10Gb/s,30us", text);
+  Network network;
+  const auto rate = value_of(text.substr(0, comma), kRates);
+  const auto latency = value_of(text.substr(comma + 1), kTimes);
+  if (!rate.ok() || !latency.ok() || *rate == 0)
+    return base::fail("--network: {}; say it as in 10Gb/s,30us", !rate.ok() ? rate.error().message
+                                                                 : !latency.ok()
+                                                                     ? latency.error().message
+                                                                     : "a rate of 0");
+  return Network{.bits_s = *rate, .latency_s = *latency};
+}
+
+std::unique_ptr<model::Ranks> lone_rank(unsigned ranks) {
+  return std::make_unique<LoneRank>(ranks);
+}
+
+base::Result<ModelSize> size_of_share(const ModelSize& whole, unsigned ranks) {
+  const auto find = [&](std::string_view name) -> const io::Tensor* {
+    const auto found = std::ranges::find(whole.tensors, name, &io::Tensor::name);
+    return found != whole.tensors.end() ? &*found : nullptr;
+  };
+  KVICK_TRY(const model::Share share,
+            model::share_of(whole.config, model::ffn_shapes(whole.config, find), 0, ranks));
+  ModelSize own = whole;
+  own.config = model::config_of(whole.config, share);
+  // All ranks have about as many.
+  for (std::vector<TypedWeights>* const part : {&own.layers, &own.output})
+    for (TypedWeights& weights : *part) weights.weights /= ranks;
+  return own;
+}
+
+double network_s(const model::Config& config, unsigned ranks, const Network& network,
+                 uint32_t tokens, uint32_t wanted) {
+  const double sums =
+      2.0 * config.layer_count() * sum_s(ranks, network, double{1} * tokens * config.dim);
+  // That a step begins, its answers, and the batch; then what the others know of the logits.
+  constexpr double kMessages = 3;
+  const double others = static_cast<double>(ranks - 1) / ranks;
+  const double logits =
+      wanted == 0 ? 0 : network.latency_s + others * wanted * config.vocab * 32 / network.bits_s;
+  return sums + kMessages * network.latency_s + logits;
+}
+
+}  // namespace kvick::plan

@@ -1,0 +1,33 @@
+#pragma once
+// What a model will do on several machines like this one that run it together (model/ranks/): the
+// share of one rank is measured here, as if nobody had to wait, and what the network adds follows
+// from its rate and latency.
+
+#include <memory>
+#include <string_view>
+
+#include "model/ranks/ranks.h"
+#include "plan/forecast/predict.h"
+
+namespace kvick::plan {
+
+// Between any two of the machines.
+struct Network {
+  double bits_s = 0;     // in each direction
+  double latency_s = 0;  // of a message of no size, one way
+};
+// "10Gb/s,30us". Errors say what is no network.
+base::Result<Network> parse_network(std::string_view text);
+
+// The first rank of several that are not there: sums are its own part, and nobody is told.
+std::unique_ptr<model::Ranks> lone_rank(unsigned ranks);
+
+// What rank 0 has of a model. Errors: as model::share_of says them.
+base::Result<ModelSize> size_of_share(const ModelSize& whole, unsigned ranks);
+
+// Seconds of one step, beside what the share's Predictor says, of so many tokens of which `wanted`
+// have logits: two sums a layer, the messages of rank 0 to the others, and logits.
+double network_s(const model::Config& config, unsigned ranks, const Network& network,
+                 uint32_t tokens, uint32_t wanted);
+
+}  // namespace kvick::plan

@@ -1,0 +1,150 @@
+"""One model in several processes that mpirun has started: what one process does, on every strategy; and ranks that end or stall."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+import unittest
+
+from made_model import KVICK, CommandTest, make_model
+from server_process import SECONDS, Server
+
+MODEL = ("--layers", "3", "--dim", "256", "--ffn", "512", "--heads", "8", "--kv-heads", "4", "--vocab", "512", "--context", "256",
+         "--type", "Q8_0")
+MPIRUN = ("mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-np")
+TEXT = "All happy families are alike; each unhappy family is unhappy in its own way. " * 4
+
+
+class RankServer(Server):
+    """A server of several processes; `process` is mpirun."""
+
+    def __init__(self, ranks, *arguments):
+        self.launcher = (*MPIRUN, str(ranks))
+        super().__init__(*arguments)
+
+    def start(self, command, **options):
+        return subprocess.Popen([*self.launcher, *command], **options)
+
+    def ranks(self):
+        """Process ids by rank."""
+        found = {}
+        for name in os.listdir("/proc"):
+            try:
+                environment = open(f"/proc/{name}/environ", "rb").read().split(b"\0") if name.isdigit() else []
+                parent = int(open(f"/proc/{name}/stat").read().rsplit(")", 1)[1].split()[1]) if environment else 0
+            except OSError:
+                continue
+            if parent == self.process.pid:
+                rank = next((v for v in environment if v.startswith(b"OMPI_COMM_WORLD_RANK=")), None)
+                if rank:
+                    found[int(rank.split(b"=")[1])] = int(name)
+        return found
+
+
+class Ranks(CommandTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        make_model(cls.model, *MODEL)
+
+    def run_ranks(self, ranks, command, *arguments, status=0):
+        done = subprocess.run([*MPIRUN, str(ranks), KVICK, "--json", "--quiet", command, "-m", self.model, *map(str, arguments)],
+                              env=self.env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120)
+        self.assertEqual(done.returncode, status, done)
+        return done
+
+    def answer(self, ranks, *arguments):
+        words = ("--raw", "-p", TEXT[:90], "-n", 24, "--temp", 0, "--ignore-eos", *arguments)
+        if ranks == 0:
+            self.COMMAND = "run"
+            return self.json_of("--quiet", *words)
+        lines = self.run_ranks(ranks, "run", "--ranks", *words).stdout.splitlines()
+        self.assertEqual(len(lines), 1, lines)  # of rank 0 alone
+        return json.loads(lines[0])
+
+    def test_ranks_answer_what_one_process_does(self):
+        plain = self.answer(0)
+        for ranks in (1, 2, 4):
+            self.assertEqual(self.answer(ranks)["tokens"], plain["tokens"], ranks)
+        for arguments in (("--kv", "paged:block=8"), ("--kv", "bmc"), ("--kv-tier", "ram:size=16MiB,unit=8"), ("--spec", "lookup:gain=off"),
+                          ("--kv-select", "quest:budget=0.9"), ("--kv-type", "q8")):
+            self.assertEqual(self.answer(2, *arguments)["tokens"], self.answer(0, *arguments)["tokens"], arguments)
+
+    def test_perplexity_is_that_of_one_process(self):
+        text = self.top / "text"
+        text.write_text(TEXT * 3)
+        arguments = ("-f", text, "--ctx", 200)
+        self.COMMAND = "ppl"
+        plain = self.json_of("--quiet", *arguments)["perplexity"]
+        ranked = json.loads(self.run_ranks(3, "ppl", "--ranks", *arguments).stdout)["perplexity"]
+        self.assertAlmostEqual(ranked / plain, 1, delta=2e-3)
+
+    def test_what_cannot_be_is_one_line_of_rank_0(self):
+        for ranks, arguments, says in (
+                (2, (), "mpirun has started 2 processes: add --ranks"),
+                (5, ("--ranks",), "5 ranks were started, but layer 0 has 4 KV heads, and each rank needs one: start at most 4"),
+                (2, ("--ranks", "--kv-type", "static8:none.kvr"), "use q8 or f16 with --ranks"),
+                (2, ("--ranks", "--kv-select", "maple:file=none.kvp"), "use quest with --ranks")):
+            done = self.run_ranks(ranks, "run", "-p", "x", *arguments, status=2)
+            lines = [line for line in done.stderr.splitlines() if line.startswith("kvick: ")]
+            self.assertTrue(all(says in line for line in lines) and lines, done.stderr)
+            self.assertEqual(len(lines), ranks if not arguments else 1, done.stderr)
+
+    def serve(self, ranks, *arguments):
+        server = RankServer(ranks, self.top, self.env, self.model, "--ranks", *arguments)
+        self.addCleanup(server.kill)
+        return server
+
+    def ask(self, server, **more):
+        return server.post("/v1/completions", prompt=TEXT[:90], max_tokens=24, temperature=0, ignore_eos=True, **more)
+
+    def test_a_server_of_ranks_shares_prompts_forks_and_ends(self):
+        plain = self.answer(0)["text"]
+        server = self.serve(2)
+        for choices in (1, 3, 1):
+            status, answer = self.ask(server, n=choices)
+            self.assertEqual(status, 200, answer)
+            self.assertEqual([choice["text"] for choice in answer["choices"]], choices * [plain])
+        self.assertGreater(answer["usage"]["prompt_tokens_details"]["cached_tokens"], 0)
+        self.assertEqual(len(server.ranks()), 2)
+        os.kill(server.ranks()[0], signal.SIGTERM)
+        self.assertEqual(server.process.wait(SECONDS), 0, (self.top / "serve.log").read_text())
+
+    def test_requests_that_make_way_for_others_are_answered_the_same(self):
+        server = self.serve(2, "--kv", "paged:block=8", "--kv-memory", "100kB", "--max-seqs", "8")
+        status, answer = self.ask(server, n=8)
+        self.assertEqual(status, 200, answer)
+        self.assertEqual({choice["text"] for choice in answer["choices"]}, {self.answer(0)["text"]})
+        self.assertGreater(server.metric("preemptions_total"), 0)
+
+    def assert_ends(self, server, number, rank):
+        """Within a bounded time, with a line that says why, whichever rank it is."""
+        began = time.monotonic()
+        os.kill(server.ranks()[rank], number)
+        try:
+            status, answer = self.ask(server)
+            self.assertEqual((status, number), (503, signal.SIGSTOP), answer)
+        except (OSError, AssertionError, ValueError, EOFError) as error:
+            if isinstance(error, AssertionError):
+                raise
+        except Exception:  # of http.client: the connection was closed
+            pass
+        self.assertNotEqual(server.process.wait(SECONDS), 0)
+        self.assertLess(time.monotonic() - began, 20)
+        log = (self.top / "serve.log").read_text()
+        self.assertRegex(log, "rank [0-9] .*has ended|has not answered|noticed that process rank [0-9]", log)
+
+    def test_the_death_of_any_rank_ends_all(self):
+        for rank in (0, 1, 2):
+            self.assert_ends(self.serve(3), signal.SIGKILL, rank)
+
+    def test_a_rank_that_stalls_ends_all_and_requests_are_told(self):
+        server = self.serve(2, "--rank-seconds", "1")
+        stalled = server.ranks()[1]
+        self.addCleanup(lambda: os.path.exists(f"/proc/{stalled}") and os.kill(stalled, signal.SIGKILL))
+        self.assert_ends(server, signal.SIGSTOP, 1)
+
+
+if __name__ == "__main__":
+    unittest.main()

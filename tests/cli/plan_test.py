@@ -50,6 +50,24 @@ class Plan(CommandTest):
         self.assertEqual(done.returncode, 0, done)
         return json.loads(done.stdout)
 
+    def test_machines_that_a_network_joins(self):
+        self.model = ""
+        shape = ("--shape", SHAPE, "--ctx", 200, "--ranks", 2, "--network")
+        fast, slow = (self.json_of_shape(*shape, network)["ranks"] for network in ("100Gb/s,0us", "10Mb/s,5ms"))
+        self.assertEqual(fast["ranks"], 2)
+        self.assertGreater(fast["predicted_decode_tok_s"], slow["predicted_decode_tok_s"])
+        # Four sums, three messages and the logits, of 5 ms each at least.
+        self.assertGreater(slow["token_s"]["network"], 8 * 5e-3)
+        self.assertLess(slow["token_s"]["network"], 8 * 5e-3 + 0.1)
+        alone = self.json_of_shape("--shape", SHAPE, "--ctx", 200)
+        self.assertLess(fast["weight_bytes"], 0.6 * alone["weight_bytes"])
+        self.assertNotIn("ranks", alone)
+        self.model = str(self.models.name) + "/model.gguf"
+        self.refused("--ranks", 2, says="--ranks and --network belong together")
+        self.refused("--network", "10Gb/s,30us", says="--ranks and --network belong together")
+        self.refused("--ranks", 2, "--network", "fast", says="no rate and latency such as 10Gb/s,30us")
+        self.refused("--ranks", 5, "--network", "10Gb/s,30us", says="start at most 4")
+
     def test_what_fits_a_memory_is_found(self):
         whole = self.plan_of("--ctx", 256, "--kv", "paged:block=32")
         memory = whole["weight_bytes"] + whole["kv_bytes"] // 2

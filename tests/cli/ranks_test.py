@@ -1,5 +1,7 @@
 """One model in several processes that mpirun has started: what one process does, on every strategy; and ranks that end or stall."""
 
+import concurrent.futures
+import http.client
 import json
 import os
 import signal
@@ -11,7 +13,7 @@ from made_model import KVICK, CommandTest, make_model
 from server_process import SECONDS, Server
 
 MODEL = ("--layers", "3", "--dim", "256", "--ffn", "512", "--heads", "8", "--kv-heads", "4", "--vocab", "512", "--context", "256",
-         "--type", "Q8_0")
+         "--type", "F32")
 MPIRUN = ("mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-np")
 TEXT = "All happy families are alike; each unhappy family is unhappy in its own way. " * 4
 
@@ -68,17 +70,18 @@ class Ranks(CommandTest):
         for ranks in (1, 2, 4):
             self.assertEqual(self.answer(ranks)["tokens"], plain["tokens"], ranks)
         for arguments in (("--kv", "paged:block=8"), ("--kv", "bmc"), ("--kv-tier", "ram:size=16MiB,unit=8"), ("--spec", "lookup:gain=off"),
-                          ("--kv-select", "quest:budget=0.9"), ("--kv-type", "q8")):
+                          ("--kv-select", "quest:budget=0.9")):
             self.assertEqual(self.answer(2, *arguments)["tokens"], self.answer(0, *arguments)["tokens"], arguments)
 
     def test_perplexity_is_that_of_one_process(self):
         text = self.top / "text"
         text.write_text(TEXT * 3)
-        arguments = ("-f", text, "--ctx", 200)
-        self.COMMAND = "ppl"
-        plain = self.json_of("--quiet", *arguments)["perplexity"]
-        ranked = json.loads(self.run_ranks(3, "ppl", "--ranks", *arguments).stdout)["perplexity"]
-        self.assertAlmostEqual(ranked / plain, 1, delta=2e-3)
+        for more in ((), ("--kv-type", "q8"), ("--kv-select", "quest:budget=0.5,page=8")):
+            arguments = ("-f", text, "--ctx", 200, *more)
+            self.COMMAND = "ppl"
+            plain = self.json_of("--quiet", *arguments)["perplexity"]
+            ranked = json.loads(self.run_ranks(3, "ppl", "--ranks", *arguments).stdout)["perplexity"]
+            self.assertAlmostEqual(ranked / plain, 1, delta=2e-3, msg=more)
 
     def test_what_cannot_be_is_one_line_of_rank_0(self):
         for ranks, arguments, says in (
@@ -112,10 +115,12 @@ class Ranks(CommandTest):
         self.assertEqual(server.process.wait(SECONDS), 0, (self.top / "serve.log").read_text())
 
     def test_requests_that_make_way_for_others_are_answered_the_same(self):
-        server = self.serve(2, "--kv", "paged:block=8", "--kv-memory", "100kB", "--max-seqs", "8")
-        status, answer = self.ask(server, n=8)
-        self.assertEqual(status, 200, answer)
-        self.assertEqual({choice["text"] for choice in answer["choices"]}, {self.answer(0)["text"]})
+        server = self.serve(2, "--kv", "paged:block=8", "--kv-memory", "150kB", "--max-seqs", "8")
+        with concurrent.futures.ThreadPoolExecutor(6) as clients:
+            answers = list(clients.map(lambda client: self.ask(server, cache_salt=str(client)), range(6)))
+        for status, answer in answers:
+            self.assertEqual(status, 200, answer)
+            self.assertEqual(answer["choices"][0]["text"], self.answer(0)["text"])
         self.assertGreater(server.metric("preemptions_total"), 0)
 
     def assert_ends(self, server, number, rank):
@@ -124,12 +129,9 @@ class Ranks(CommandTest):
         os.kill(server.ranks()[rank], number)
         try:
             status, answer = self.ask(server)
-            self.assertEqual((status, number), (503, signal.SIGSTOP), answer)
-        except (OSError, AssertionError, ValueError, EOFError) as error:
-            if isinstance(error, AssertionError):
-                raise
-        except Exception:  # of http.client: the connection was closed
-            pass
+            self.assertEqual(status, 503, answer)
+        except (OSError, http.client.HTTPException):  # mpirun was faster
+            self.assertNotEqual(number, signal.SIGSTOP)
         self.assertNotEqual(server.process.wait(SECONDS), 0)
         self.assertLess(time.monotonic() - began, 20)
         log = (self.top / "serve.log").read_text()

@@ -102,6 +102,9 @@ void add_rank_flags(const Command& command, EngineFlags& flags) {
   command.add_flag("--ranks", flags.ranks,
                    "the processes that mpirun has started run this model together, each a part of "
                    "every layer: mpirun -np 2 kvick COMMAND --ranks (docs/scale.md)");
+  command.add_choice<bool>(
+      "--rank-activations", flags.rank_rounded, {{"f32", false}, {"bf16", true}},
+      "what ranks on several machines send each other; bf16: rounded, half the bytes");
   command
       .add_option("--rank-seconds", flags.rank_seconds,
                   "that a rank may be silent while others wait for it; then all of them end")
@@ -125,7 +128,7 @@ base::Result<std::unique_ptr<engine::Engine>> open_engine(const EngineFlags& fla
                                                           const Common& common) {
   KVICK_TRY(const base::Isa isa, kernels::choose_isa());
   KVICK_TRY(const std::filesystem::path path, find_model(flags.model));
-  KVICK_TRY(RankStart start, start_ranks(flags.ranks, flags.rank_seconds, common));
+  KVICK_TRY(RankStart start, start_ranks(flags, common));
   const bool speaks = !common.quiet && (start.ranks == nullptr || start.ranks->leads());
   Progress progress = stderr_progress(!speaks);
   bool started = false;

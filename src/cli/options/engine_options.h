@@ -16,6 +16,7 @@ struct EngineFlags {
   unsigned threads = 0;
   bool ranks = false;
   double rank_seconds = 30;
+  bool rank_rounded = false;
   std::string kv, kv_type, kv_tier, kv_select;
   uint32_t context = 0;
   uint64_t kv_memory = 0;

@@ -44,13 +44,13 @@ unsigned ranks_on_this_machine() {
   return static_cast<unsigned>(std::max(1UL, ranks));
 }
 
-base::Result<RankStart> start_ranks(bool asked, double seconds, const Common& common) {
+base::Result<RankStart> start_ranks(const EngineFlags& flags, const Common& common) {
   const unsigned started = model::ranks_started();
-  if (!asked && started > 1)
+  if (!flags.ranks && started > 1)
     return base::fail(
         "mpirun has started {} processes: add --ranks, so that they run one model together",
         started);
-  if (!asked) return RankStart{};
+  if (!flags.ranks) return RankStart{};
   static bool joined = false;
   if (std::exchange(joined, true))
     return base::fail("with --ranks the processes run one model, and no second one");
@@ -63,7 +63,9 @@ base::Result<RankStart> start_ranks(bool asked, double seconds, const Common& co
       give_up(why);
     }).detach();
   };
-  KVICK_TRY(model::MpiStart start, model::start_mpi({.seconds = seconds, .on_lost = lost}));
+  KVICK_TRY(model::MpiStart start,
+            model::start_mpi(
+                {.seconds = flags.rank_seconds, .rounded = flags.rank_rounded, .on_lost = lost}));
   if (!common.quiet)
     for (const std::string& warning : start.warnings) fmt::print(stderr, "kvick: {}\n", warning);
   const unsigned threads = std::max(1U, base::available_cpus() / start.same_processors);

@@ -5,6 +5,7 @@
 
 #include "base/result.h"
 #include "cli/options/command.h"
+#include "cli/options/engine_options.h"
 #include "engine/core/engine.h"
 
 namespace kvick::cli {
@@ -15,9 +16,9 @@ struct RankStart {
 };
 
 // Joins this process with the others. The last owner of the ranks tells them that there is nothing
-// more to do. seconds: that they wait for one that is silent. Errors: MPI is not there; a second
+// more to do. Errors: MPI is not there; a second
 // model of one process; mpirun has started several processes, but not with --ranks.
-base::Result<RankStart> start_ranks(bool asked, double seconds, const Common& common);
+base::Result<RankStart> start_ranks(const EngineFlags& flags, const Common& common);
 // Processes that mpirun has started on this machine; 1 without it.
 unsigned ranks_on_this_machine();
 

@@ -19,7 +19,7 @@ std::string model_path(Arch arch, kernels::DType type) {
   tools::Spec spec = tiny_spec(arch, type);
   spec.heads = 8;
   spec.kv_heads = arch == Arch::kOpt ? 8 : 4;
-  spec.dim = 256;
+  spec.dim = type == kernels::DType::kQ4_K ? 512 : 256;  // whole blocks on each rank
   spec.ffn = 512;
   return write_model(spec, pool, arch == Arch::kOpt);
 }

@@ -24,7 +24,7 @@ inline kv::Setup setup_of(const Model& model, kernels::DType type, base::ThreadP
                    .pool = &pool};
   setup.select.group = model.config().layers.front().group();
   if (kv::find_strategy(kv::parse_spec(spec)->name)->traits.tiered)
-    setup.tier.spec = kv::parse_spec("ram:unit=16,fast=128KiB,size=16MiB").value();
+    setup.tier.spec = kv::parse_spec("ram:unit=16,fast=512KiB,size=16MiB").value();
   return setup;
 }
 

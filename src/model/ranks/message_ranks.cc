@@ -1,9 +1,11 @@
 #include "model/ranks/message_ranks.h"
 
 #include <algorithm>
+#include <bit>
 #include <fmt/format.h>
 
 #include "base/check.h"
+#include "kernels/formats/dtype.h"
 
 namespace kvick::model {
 namespace {
@@ -27,28 +29,46 @@ int rank_of(MPI_Comm comm) {
   return rank;
 }
 
+void write_to(float* to, const float* from, size_t count) { std::copy_n(from, count, to); }
+void write_to(float* to, const uint16_t* from, size_t count) {
+  for (size_t i = 0; i < count; ++i) to[i] = std::bit_cast<float>(uint32_t{from[i]} << 16);
+}
+void add_to(float* to, const float* from, size_t count) {
+  for (size_t i = 0; i < count; ++i) to[i] += from[i];
+}
+void add_to(float* to, const uint16_t* from, size_t count) {
+  for (size_t i = 0; i < count; ++i) to[i] += std::bit_cast<float>(uint32_t{from[i]} << 16);
+}
+void round_to(float* to, const float* from, size_t count) { std::copy_n(from, count, to); }
+void round_to(uint16_t* to, const float* from, size_t count) {
+  for (size_t i = 0; i < count; ++i) to[i] = kernels::f32_to_bf16(from[i]);
+}
+
 }  // namespace
 
-MessageRanks::MessageRanks(MPI_Comm all, WaitingOptions waiting)
+MessageRanks::MessageRanks(MPI_Comm all, WaitingOptions waiting, bool rounded)
     : Ranks(static_cast<unsigned>(rank_of(all)), static_cast<unsigned>(size_of(all))),
       all_(all),
-      waiting_(std::move(waiting)) {}
+      waiting_(std::move(waiting)),
+      rounded_(rounded) {}
 
-void MessageRanks::send_floats(unsigned to, const float* floats, size_t count) {
+template <typename Word>
+void MessageRanks::send_words(unsigned to, const Word* words, size_t count) {
   MPI_Request& request = requests_.emplace_back();
   expected_.emplace_back(to, kSend);
-  MPI_Isend(floats, static_cast<int>(count * sizeof(float)), MPI_BYTE, static_cast<int>(to),
+  MPI_Isend(words, static_cast<int>(count * sizeof(Word)), MPI_BYTE, static_cast<int>(to),
             kFloatsTag, all_, &request);
 }
 
-void MessageRanks::receive_floats(unsigned from, float* floats, size_t count, bool exactly) {
+template <typename Word>
+void MessageRanks::receive_words(unsigned from, Word* words, size_t count, bool exactly) {
   MPI_Request& request = requests_.emplace_back();
-  expected_.emplace_back(from, exactly ? count : kAny);
-  MPI_Irecv(floats, static_cast<int>(count * sizeof(float)), MPI_BYTE, static_cast<int>(from),
+  expected_.emplace_back(from, exactly ? count * sizeof(Word) : kAny);
+  MPI_Irecv(words, static_cast<int>(count * sizeof(Word)), MPI_BYTE, static_cast<int>(from),
             kFloatsTag, all_, &request);
 }
 
-// Waits for all that was sent and received since the last time. Floats received, by rank.
+// Waits for all that was sent and received since the last time. Bytes received, by rank.
 std::vector<size_t> MessageRanks::finish() {
   std::vector<MPI_Status> statuses(requests_.size());
   std::vector<size_t> counts(size(), 0);
@@ -66,9 +86,9 @@ std::vector<size_t> MessageRanks::finish() {
     MPI_Get_count(&statuses[i], MPI_BYTE, &bytes);
     if (bytes == kGaveUp)
       throw RankFailed(fmt::format("rank {} could not compute its part of the step", from));
-    counts[from] = static_cast<size_t>(bytes) / sizeof(float);
-    KVICK_CHECK(count == kAny || counts[from] == count, "{} floats of rank {}, not {}",
-                counts[from], from, count);
+    counts[from] = static_cast<size_t>(bytes);
+    KVICK_CHECK(count == kAny || counts[from] == count, "{} bytes of rank {}, not {}", counts[from],
+                from, count);
   }
   return counts;
 }
@@ -76,75 +96,81 @@ std::vector<size_t> MessageRanks::finish() {
 float* MessageRanks::part(size_t count) {
   count_ = count;
   if (own_.size() < count) own_.resize(count);
+  if (total_.size() < count) total_.resize(count);
   return own_.data();
 }
 
-void MessageRanks::add_to(float* total, size_t count, const float* part) const {
-  for (size_t i = 0; i < count; ++i) total[i] += part[i];
-}
-
 // Everybody sends all to everybody.
-void MessageRanks::exchange(size_t count) {
-  if (others_.size() < count * size()) others_.resize(count * size());
+template <typename Word>
+void MessageRanks::exchange(const Word* own, Word* others) {
+  const size_t count = count_;
   for (unsigned r = 0; r < size(); ++r) {
     if (r == rank()) continue;
-    receive_floats(r, others_.data() + r * count, count);
-    send_floats(r, own_.data(), count);
+    receive_words(r, others + r * count, count);
+    send_words(r, own, count);
   }
   finish();
-  const auto of = [&](unsigned r) {
-    return r == rank() ? own_.data() : others_.data() + r * count;
-  };
-  if (total_.size() < count) total_.resize(count);
-  std::copy_n(of(0), count, total_.data());
-  for (unsigned r = 1; r < size(); ++r) add_to(total_.data(), count, of(r));
+  const auto of = [&](unsigned r) { return r == rank() ? own : others + r * count; };
+  write_to(total_.data(), of(0), count);
+  for (unsigned r = 1; r < size(); ++r) add_to(total_.data(), of(r), count);
 }
 
 // Rank r adds up slice r of all parts and sends it to the others.
-void MessageRanks::exchange_slices(size_t count) {
-  const auto begin = [&](unsigned r) { return count * r / size(); };
+template <typename Word>
+void MessageRanks::exchange_slices(const Word* own, Word* others) {
+  const auto begin = [&](unsigned r) { return count_ * r / size(); };
   const auto length = [&](unsigned r) { return begin(r + 1) - begin(r); };
-  const size_t own = length(rank());
-  if (others_.size() < own * size()) others_.resize(own * size());
+  const size_t mine = length(rank());
   for (unsigned r = 0; r < size(); ++r) {
     if (r == rank()) continue;
-    receive_floats(r, others_.data() + r * own, own);
-    send_floats(r, own_.data() + begin(r), length(r));
+    receive_words(r, others + r * mine, mine);
+    send_words(r, own + begin(r), length(r));
   }
   finish();
-  const auto of = [&](unsigned r) {
-    return r == rank() ? own_.data() + begin(r) : others_.data() + r * own;
-  };
-  if (total_.size() < count) total_.resize(count);
+  const auto of = [&](unsigned r) { return r == rank() ? own + begin(r) : others + r * mine; };
   float* const slice = total_.data() + begin(rank());
-  std::copy_n(of(0), own, slice);
-  for (unsigned r = 1; r < size(); ++r) add_to(slice, own, of(r));
+  write_to(slice, of(0), mine);
+  for (unsigned r = 1; r < size(); ++r) add_to(slice, of(r), mine);
+  // The room of the parts is free now: slice r goes to begin(r).
+  round_to(others + begin(rank()), slice, mine);
   for (unsigned r = 0; r < size(); ++r) {
     if (r == rank()) continue;
-    receive_floats(r, total_.data() + begin(r), length(r));
-    send_floats(r, slice, own);
+    receive_words(r, others + begin(r), length(r));
+    send_words(r, others + begin(rank()), mine);
   }
   finish();
+  write_to(total_.data(), others, count_);
+}
+
+template <typename Word>
+const float* MessageRanks::sum_words(const Word* own) {
+  if (room_.size() < count_ * size() * sizeof(Word)) room_.resize(count_ * size() * sizeof(Word));
+  Word* const others = reinterpret_cast<Word*>(room_.data());
+  size() > 2 && count_ > kWhole ? exchange_slices(own, others) : exchange(own, others);
+  return total_.data();
 }
 
 const float* MessageRanks::sum() {
-  size() > 2 && count_ > kWhole ? exchange_slices(count_) : exchange(count_);
-  return total_.data();
+  if (!rounded_) return sum_words(own_.data());
+  if (halves_.size() < count_) halves_.resize(count_);
+  round_to(halves_.data(), own_.data(), count_);
+  return sum_words(halves_.data());
 }
 
 // Everybody sends something to everybody, so that all hear of one that gives up.
 void MessageRanks::gather(std::span<const float> own, Take take) {
   KVICK_CHECK(own.size() <= kMostGathered, "{} floats gathered at once", own.size());
   const size_t room = leads() ? kMostGathered : 1;
-  if (others_.size() < room * size()) others_.resize(room * size());
+  if (room_.size() < room * size() * sizeof(float)) room_.resize(room * size() * sizeof(float));
+  float* const others = reinterpret_cast<float*>(room_.data());
   for (unsigned r = 0; r < size(); ++r) {
     if (r == rank()) continue;
-    receive_floats(r, others_.data() + r * room, room, /*exactly=*/false);
-    send_floats(r, own.data(), r == 0 ? own.size() : 0);
+    receive_words(r, others + r * room, room, /*exactly=*/false);
+    send_words(r, own.data(), r == 0 ? own.size() : 0);
   }
-  const std::vector<size_t> counts = finish();
+  const std::vector<size_t> bytes = finish();
   if (!leads()) return;
-  for (unsigned r = 1; r < size(); ++r) take(r, {others_.data() + r * room, counts[r]});
+  for (unsigned r = 1; r < size(); ++r) take(r, {others + r * room, bytes[r] / sizeof(float)});
 }
 
 // What the others send in the meantime is received and forgotten.

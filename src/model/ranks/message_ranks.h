@@ -10,8 +10,9 @@ namespace kvick::model {
 
 class MessageRanks final : public Ranks {
  public:
-  // all: a communicator of its own.
-  MessageRanks(MPI_Comm all, WaitingOptions waiting);
+  // all: a communicator of its own. rounded: parts and sums travel as bfloat16, half the bytes; the
+  // sum is that of the rounded parts, and all ranks have the same bits still.
+  MessageRanks(MPI_Comm all, WaitingOptions waiting, bool rounded);
 
   float* part(size_t count) override;
   const float* sum() override;
@@ -23,21 +24,29 @@ class MessageRanks final : public Ranks {
   std::vector<std::vector<std::byte>> answers() override;
 
  private:
-  void exchange(size_t count);
-  void exchange_slices(size_t count);
-  void send_floats(unsigned to, const float* floats, size_t count);
-  void receive_floats(unsigned from, float* floats, size_t count, bool exactly = true);
+  template <typename Word>
+  void send_words(unsigned to, const Word* words, size_t count);
+  template <typename Word>
+  void receive_words(unsigned from, Word* words, size_t count, bool exactly = true);
   std::vector<size_t> finish();
-  void add_to(float* total, size_t count, const float* part) const;
+  template <typename Word>
+  void exchange(const Word* own, Word* others);
+  template <typename Word>
+  void exchange_slices(const Word* own, Word* others);
+  template <typename Word>
+  const float* sum_words(const Word* own);
   void send(unsigned to, std::span<const std::byte> message);
   std::vector<std::byte> receive(unsigned from, int tag, bool idle);
 
   MPI_Comm all_;
   Waiting waiting_;
-  size_t count_ = 0;
-  std::vector<float> own_, others_, total_;
+  const bool rounded_;
+  size_t count_ = 0;  // of part()
+  std::vector<float> own_, total_;
+  std::vector<uint16_t> halves_;  // own_ as bfloat16
+  std::vector<std::byte> room_;   // what others send
   std::vector<MPI_Request> requests_;
-  std::vector<std::pair<unsigned, size_t>> expected_;  // of requests_: from whom, how many floats
+  std::vector<std::pair<unsigned, size_t>> expected_;  // of requests_: from whom, how many bytes
 };
 
 }  // namespace kvick::model

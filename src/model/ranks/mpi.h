@@ -17,6 +17,7 @@ unsigned ranks_started();
 
 struct MpiOptions {
   double seconds = 30;                                  // WaitingOptions::seconds
+  bool rounded = false;                                 // MessageRanks
   std::function<void(const std::string& why)> on_lost;  // WaitingOptions::on_lost
 };
 

@@ -19,43 +19,19 @@ import tempfile
 import time
 import unittest
 import urllib.request
-import venv
 
-PACKAGES = ("vllm-router==0.1.17", "sglang-router==0.3.2", "openai==3.57.0")
 MODEL = os.environ.get("KVICK_TEST_MODEL", "")
 SECONDS = 60  # for anything that should take a moment
 
 
-def skip(why):
-    print(f"skipped: {why}")
-    sys.exit(77)
-
-
-def install():
-    """The Python that has the packages; the one that runs this, the second time."""
-    folder = pathlib.Path(os.environ["PEERS"]).resolve() / "routers"
-    python, done = folder / "bin" / "python", folder / "done"
-    if not done.exists() or done.read_text() != " ".join(PACKAGES):
-        venv.create(folder, with_pip=True, clear=True)
-        pip = subprocess.run([python, "-m", "pip", "install", "--disable-pip-version-check", "--retries", "1", *PACKAGES],
-                             stdin=subprocess.DEVNULL, capture_output=True, text=True)
-        if pip.returncode != 0 and "connection broken by" in pip.stdout + pip.stderr:
-            skip("PyPI cannot be reached")
-        if pip.returncode != 0:
-            sys.exit(f"pip cannot install {PACKAGES}:\n{pip.stdout}{pip.stderr}")
-        done.write_text(" ".join(PACKAGES))
-    return python
-
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "cli"))
+from peer_packages import run_with_packages, skip  # noqa: E402
 
 if not MODEL:
     skip("KVICK_TEST_MODEL is not set")
-PYTHON = install()
-try:
-    import openai
-except ImportError:
-    os.execv(PYTHON, [str(PYTHON), __file__, *sys.argv[1:]])
+PYTHON = run_with_packages()
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "cli"))
+import openai  # noqa: E402
 from server_process import Server  # noqa: E402
 
 MESSAGES = [{"role": "user", "content": "What is the capital of France? Answer in one word."}]

@@ -198,6 +198,8 @@ class Script(unittest.TestCase):
     def test_mistakes_are_one_line(self):
         self.assertIn("from 1 to 64", self.refused("0"))
         self.assertIn("from 1 to 64", self.refused("many"))
+        self.assertIn("kv_aware is vLLM's", self.refused("2", "--policy", "kv_aware", "--router", "sglang", "--", "--name", "m"))
+        self.assertIn("--name NAME", self.refused("2", "--policy", "kv_aware"))
         self.assertIn("--port of the servers", self.refused("2", "--", "--port", "1"))
         with tempfile.TemporaryDirectory() as folder:
             self.assertIn("no replicas run", self.refused("restart", "--folder", folder))

@@ -28,6 +28,7 @@ class OpenPort {
   // Error: the port cannot be opened.
   static base::Result<std::unique_ptr<OpenPort>> open(ServerOptions network);
   ~OpenPort();
+  uint16_t port() const { return port_; }
 
   // Returns when the server has drained; once. The network of the options has been given to open().
   // The engine's tokenizer and template are used while the service runs.

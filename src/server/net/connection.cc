@@ -58,6 +58,8 @@ class ConnectionReply final : public Reply {
 };
 
 constexpr std::string_view kChoicePrefix = "x-kvick-";
+// Of the headers that it does not know, the SGLang gateway hands on those that begin so.
+constexpr std::string_view kHandedOnPrefix = "x-request-id-";
 
 Headers choices_of(const http::fields& fields) {
   Headers choices;
@@ -65,6 +67,8 @@ Headers choices_of(const http::fields& fields) {
     std::string name(field.name_string().data(), field.name_string().size());
     std::transform(name.begin(), name.end(), name.begin(),
                    [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
+    if (name.starts_with(kHandedOnPrefix))
+      name = fmt::format("x-{}", std::string_view(name).substr(kHandedOnPrefix.size()));
     if (!name.starts_with(kChoicePrefix)) continue;
     choices.emplace_back(std::move(name), std::string(field.value().data(), field.value().size()));
   }

@@ -20,7 +20,7 @@ struct HttpRequest {
   std::string target;  // as sent: "/v1/models?x=1"
   std::string authorization, content_type;
   std::string body;
-  Headers choices = {};  // those named X-Kvick-..., their names in lower case
+  Headers choices = {};  // X-Kvick-..., their names in lower case
   BodyShare share = {};  // of what all bodies may take
 };
 

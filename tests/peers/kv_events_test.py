@@ -46,9 +46,10 @@ class Held:
         seconds, events, rank = msgpack.unpackb(payload)
         assert abs(seconds - time.time()) < 3600 and rank == 0
         for event in events:
-            getattr(self, event[0])(*event[1:])
+            getattr(self, event.pop("type"))(**event)
 
-    def BlockStored(self, ids, parent, tokens, size, lora_id, medium, lora_name):
+    def BlockStored(self, block_hashes, parent_block_hash, token_ids, block_size, lora_id, medium, lora_name):
+        ids, parent, tokens, size = block_hashes, parent_block_hash, token_ids, block_size
         assert (size, lora_id, medium, lora_name) == (BLOCK, None, "GPU", None)
         assert len(tokens) == size * len(ids)
         path = [] if parent is None else self.blocks[parent]
@@ -57,9 +58,9 @@ class Held:
             assert one not in self.blocks
             self.blocks[one] = path
 
-    def BlockRemoved(self, ids, medium):
+    def BlockRemoved(self, block_hashes, medium):
         assert medium == "GPU"
-        for one in ids:
+        for one in block_hashes:
             del self.blocks[one]
 
     def AllBlocksCleared(self):
@@ -108,7 +109,8 @@ class KvEvents(unittest.TestCase):
         self.stored = 0
         for number, payload in self.replayed(0):
             held.take(number, payload)
-            self.stored += sum(len(event[1]) for event in msgpack.unpackb(payload)[1] if event[0] == "BlockStored")
+            self.stored += sum(len(event["block_hashes"]) for event in msgpack.unpackb(payload)[1]
+                               if event["type"] == "BlockStored")
         return held
 
     def wait_for(self, condition):

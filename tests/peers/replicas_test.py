@@ -70,9 +70,14 @@ class Replicas(unittest.TestCase):
 
     @classmethod
     def end(cls):
-        if cls.manager.poll() is None:
-            cls.manager.send_signal(signal.SIGINT)
-            cls.manager.wait(SECONDS)
+        """Ctrl-C, after which nothing is left."""
+        if cls.manager.poll() is not None:
+            return
+        cls.manager.send_signal(signal.SIGINT)
+        assert cls.manager.wait(SECONDS) == 0, cls.said()
+        for port in range(cls.port, cls.port + 4):
+            socket.create_server(("127.0.0.1", port)).close()
+        assert not (cls.top / "replicas" / "pid").exists()
 
     @classmethod
     def said(cls):
@@ -207,8 +212,7 @@ class Script(unittest.TestCase):
             port = str(taken.getsockname()[1])
             self.assertIn(f"port {port} is taken", self.refused("1", "--port", port))
 
-    def test_ctrl_c_leaves_nothing_behind(self):
-        # A server that is none ends the start, and with it all that was begun.
+    def test_a_server_that_does_not_start_ends_all(self):
         with tempfile.TemporaryDirectory() as folder:
             first = free_ports()
             done = subprocess.run(

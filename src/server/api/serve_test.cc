@@ -24,6 +24,7 @@ TEST(OpenPort, SaysThatTheModelIsBeingLoadedUntilItServes) {
   }
   client.post("/v1/completions", R"({"prompt":"x"})");
   EXPECT_EQ(client.answer().status, 503);
+  client.hang_up();
 
   ScriptedService service;
   std::promise<uint16_t> listening;

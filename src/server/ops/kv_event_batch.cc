@@ -5,7 +5,7 @@
 namespace kvick::server {
 namespace {
 
-using Value = nlohmann::json;
+using Value = nlohmann::ordered_json;
 using Kind = engine::PrefixEvent::Kind;
 
 constexpr const char* kMedium = "GPU";
@@ -23,16 +23,21 @@ Value stored(std::span<const engine::PrefixEvent> events, size_t& at) {
     for (const kv::Token token : one.tokens) tokens.push_back(token);
     parent = one.id;
   }
-  return Value::array({"BlockStored", std::move(ids),
-                       first.parent != 0 ? Value(first.parent) : Value(), std::move(tokens), block,
-                       nullptr, kMedium, nullptr});
+  return {{"type", "BlockStored"},
+          {"block_hashes", std::move(ids)},
+          {"parent_block_hash", first.parent != 0 ? Value(first.parent) : Value()},
+          {"token_ids", std::move(tokens)},
+          {"block_size", block},
+          {"lora_id", nullptr},
+          {"medium", kMedium},
+          {"lora_name", nullptr}};
 }
 
 Value removed(std::span<const engine::PrefixEvent> events, size_t& at) {
   Value ids = Value::array();
   for (; at < events.size() && events[at].kind == Kind::kRemoved; ++at)
     ids.push_back(events[at].id);
-  return Value::array({"BlockRemoved", std::move(ids), kMedium});
+  return {{"type", "BlockRemoved"}, {"block_hashes", std::move(ids)}, {"medium", kMedium}};
 }
 
 }  // namespace
@@ -47,7 +52,7 @@ std::vector<uint8_t> kv_event_batch(std::span<const engine::PrefixEvent> events,
         list.push_back(removed(events, at));
         break;
       case Kind::kCleared:
-        list.push_back(Value::array({"AllBlocksCleared"}));
+        list.push_back({{"type", "AllBlocksCleared"}});
         ++at;
         break;
     }

@@ -1,10 +1,12 @@
 #pragma once
-// Events of the prefix cache as vLLM sends them: msgpack of [seconds, [event, ...], rank], and an
-// event is one of
-//   ["BlockStored", [id, ...], parent id or nil, [token, ...], tokens of a block, nil, "GPU", nil]
-//   ["BlockRemoved", [id, ...], "GPU"]
-//   ["AllBlocksCleared"]
-// The two nils are vLLM's LoRA adapter. "GPU" is its word for the fastest tier.
+// Events of the prefix cache as vLLM 0.28 sends them, and its router 0.1.17 reads them: msgpack of
+// [seconds, [event, ...], rank], and an event is one of
+//   {"type": "BlockStored", "block_hashes": [id, ...], "parent_block_hash": id or nil,
+//    "token_ids": [token, ...], "block_size": tokens of a block, "lora_id": nil, "medium": "GPU",
+//    "lora_name": nil}
+//   {"type": "BlockRemoved", "block_hashes": [id, ...], "medium": "GPU"}
+//   {"type": "AllBlocksCleared"}
+// "GPU" is vLLM's word for the fastest tier. (Older ones sent events as arrays of these values.)
 
 #include <cstdint>
 #include <span>

@@ -13,13 +13,14 @@ Value read(const std::vector<engine::PrefixEvent>& events) {
   return Value::from_msgpack(kv_event_batch(events, 1.5));
 }
 
-TEST(KvEventBatch, IsVllmsArrays) {
+TEST(KvEventBatch, HasVllmsNames) {
   const Value batch = read({{.kind = Kind::kCleared},
                             {.kind = Kind::kStored, .id = 7, .parent = 0, .tokens = {1, 2}},
                             {.kind = Kind::kRemoved, .id = UINT64_MAX}});
-  EXPECT_EQ(batch, Value::parse(R"([1.5, [["AllBlocksCleared"],
-      ["BlockStored", [7], null, [1, 2], 2, null, "GPU", null],
-      ["BlockRemoved", [18446744073709551615], "GPU"]], 0])"));
+  EXPECT_EQ(batch, Value::parse(R"([1.5, [{"type": "AllBlocksCleared"},
+      {"type": "BlockStored", "block_hashes": [7], "parent_block_hash": null, "token_ids": [1, 2],
+       "block_size": 2, "lora_id": null, "medium": "GPU", "lora_name": null},
+      {"type": "BlockRemoved", "block_hashes": [18446744073709551615], "medium": "GPU"}], 0])"));
   EXPECT_EQ(read({}), Value::parse("[1.5, [], 0]"));
 }
 
@@ -28,12 +29,17 @@ TEST(KvEventBatch, PutsBlocksThatGoOnEachOtherIntoOneEvent) {
     return engine::PrefixEvent{.kind = Kind::kStored, .id = id, .parent = parent, .tokens = {5}};
   };
   const Value events = read({stored(1, 9), stored(2, 1), stored(3, 1), stored(4, 0)})[1];
-  EXPECT_EQ(events, Value::parse(R"([["BlockStored", [1, 2], 9, [5, 5], 1, null, "GPU", null],
-      ["BlockStored", [3], 1, [5], 1, null, "GPU", null],
-      ["BlockStored", [4], null, [5], 1, null, "GPU", null]])"));
+  ASSERT_EQ(events.size(), 3u);
+  EXPECT_EQ(events[0]["block_hashes"], Value::parse("[1, 2]"));
+  EXPECT_EQ(events[0]["token_ids"], Value::parse("[5, 5]"));
+  EXPECT_EQ(events[0]["parent_block_hash"], 9);
+  EXPECT_EQ(events[1]["block_hashes"], Value::parse("[3]"));
+  EXPECT_EQ(events[1]["parent_block_hash"], 1);
+  EXPECT_EQ(events[2]["parent_block_hash"], nullptr);
   const Value removed =
       read({{.kind = Kind::kRemoved, .id = 1}, {.kind = Kind::kRemoved, .id = 2}});
-  EXPECT_EQ(removed[1], Value::parse(R"([["BlockRemoved", [1, 2], "GPU"]])"));
+  EXPECT_EQ(removed[1].size(), 1u);
+  EXPECT_EQ(removed[1][0]["block_hashes"], Value::parse("[1, 2]"));
 }
 
 }  // namespace

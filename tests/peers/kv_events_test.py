@@ -7,17 +7,21 @@
 PEERS is a folder for the packages, which come from PyPI; where that cannot be reached the exit status is 77.
 """
 
+import http.client
+import json
 import os
 import pathlib
 import re
+import signal
 import socket
+import subprocess
 import sys
 import tempfile
 import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "cli"))
-from peer_packages import run_with_packages  # noqa: E402
+from peer_packages import ROOT, free_ports, run_with_packages  # noqa: E402
 
 PYTHON = run_with_packages()
 import msgpack  # noqa: E402
@@ -26,6 +30,7 @@ from made_model import SMALL, make_model  # noqa: E402
 from server_process import SECONDS, Server  # noqa: E402
 
 BLOCK = 16
+TEXT = "is how it begins, and it goes on for some blocks of tokens, so that a server may hold what another does not. "
 END = b"\xff" * 8
 
 
@@ -183,6 +188,40 @@ class KvEvents(unittest.TestCase):
             with self.assertRaisesRegex(AssertionError, says):
                 Server(self.top, self.env, self.model, *options)
         server.kill()
+
+    def test_vllms_router_sends_a_prompt_to_who_says_that_it_has_it(self):
+        with tempfile.TemporaryDirectory() as folder:
+            log = pathlib.Path(folder) / "log"
+            port = free_ports(8)
+            with open(log, "wb") as out:
+                manager = subprocess.Popen(
+                    [sys.executable, ROOT / "scripts" / "replicas", "2", "--policy", "kv_aware", "--python", str(PYTHON),
+                     "--port", str(port), "--first-port", str(port + 2), "--folder", folder, "--", "-m", self.model, "--name",
+                     "served", "--threads", "1"], env=self.env, stdin=subprocess.DEVNULL, stdout=out, stderr=out)
+            try:
+                self.wait_for(lambda: "servers behind" in log.read_text() or manager.poll() is not None)
+                # Known to one server each; the router has not seen them. 5,6 and 7,8: where these publish, and answer again.
+                for number, server in enumerate((port + 2, port + 3)):
+                    self.replay = f"tcp://127.0.0.1:{port + 5 + 2 * number}"
+                    self.complete(server, f"{number} {TEXT}")
+                    self.wait_for(lambda: self.read_all().blocks)
+                for attempt in range(4):
+                    for number in (1, 0):
+                        # The router may still be about to hear of it, the first time.
+                        self.wait_for(lambda: self.complete(port, f"{number} {TEXT}{attempt}") >= BLOCK)
+            finally:
+                manager.send_signal(signal.SIGINT)
+                self.assertEqual(manager.wait(SECONDS), 0, log.read_text())
+
+    def complete(self, port, prompt):
+        """How many of its tokens were cached."""
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=SECONDS)
+        try:
+            connection.request("POST", "/v1/completions", json.dumps({"model": "served", "prompt": prompt, "max_tokens": 1}),
+                               {"Content-Type": "application/json"})
+            return json.loads(connection.getresponse().read())["usage"]["prompt_tokens_details"]["cached_tokens"]
+        finally:
+            connection.close()
 
 
 if __name__ == "__main__":

@@ -2,12 +2,27 @@
 
 import os
 import pathlib
+import socket
 import subprocess
 import sys
 import venv
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 PACKAGES = ((ROOT / "scripts" / "routers.txt").read_text().split() + ["openai==3.57.0", "pyzmq==27.3.0", "msgpack==1.2.4"])
+
+
+def free_ports(count):
+    """The first of so many side by side, as scripts/replicas wants them."""
+    for _ in range(100):
+        with socket.create_server(("127.0.0.1", 0)) as one:
+            first = one.getsockname()[1]
+        try:
+            for port in range(first, first + count):
+                socket.create_server(("127.0.0.1", port)).close()
+            return first
+        except (OSError, OverflowError):
+            continue
+    raise AssertionError("no free ports")
 
 
 def skip(why):

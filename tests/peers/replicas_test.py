@@ -24,27 +24,13 @@ import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "cli"))
-from peer_packages import ROOT, run_with_packages  # noqa: E402
+from peer_packages import ROOT, free_ports, run_with_packages  # noqa: E402
 
 PYTHON = run_with_packages()
 from made_model import SMALL, make_model  # noqa: E402
 
 SECONDS = 90  # for anything that should take a moment
 REQUESTS, AT_ONCE = 200, 8
-
-
-def free_ports():
-    """Two for the router and two for servers, side by side as the script wants them."""
-    for _ in range(100):
-        with socket.create_server(("127.0.0.1", 0)) as one:
-            first = one.getsockname()[1]
-        try:
-            for port in range(first, first + 4):
-                socket.create_server(("127.0.0.1", port)).close()
-            return first
-        except OSError:
-            continue
-    raise AssertionError("no free ports")
 
 
 class Replicas(unittest.TestCase):
@@ -57,7 +43,7 @@ class Replicas(unittest.TestCase):
         cls.top = pathlib.Path(folder.name)
         model = cls.top / "model.gguf"
         make_model(model, *SMALL, "--type", "Q8_0")
-        cls.port = free_ports()
+        cls.port = free_ports(4)
         cls.log = cls.top / "log"
         cls.options = ["--port", str(cls.port), "--first-port", str(cls.port + 2), "--folder", str(cls.top / "replicas")]
         with open(cls.log, "wb") as log:
@@ -214,7 +200,7 @@ class Script(unittest.TestCase):
 
     def test_a_server_that_does_not_start_ends_all(self):
         with tempfile.TemporaryDirectory() as folder:
-            first = free_ports()
+            first = free_ports(4)
             done = subprocess.run(
                 [sys.executable, ROOT / "scripts" / "replicas", "2", "--port", str(first), "--first-port", str(first + 2),
                  "--folder", folder, "--python", str(PYTHON), "--", "-m", f"{folder}/none.gguf"],

@@ -11,6 +11,7 @@ import http.client
 import json
 import os
 import pathlib
+import random
 import re
 import signal
 import socket
@@ -200,15 +201,16 @@ class KvEvents(unittest.TestCase):
                      "served", "--threads", "1"], env=self.env, stdin=subprocess.DEVNULL, stdout=out, stderr=out)
             try:
                 self.wait_for(lambda: "servers behind" in log.read_text() or manager.poll() is not None)
-                # Known to one server each; the router has not seen them. 5,6 and 7,8: where these publish, and answer again.
-                for number, server in enumerate((port + 2, port + 3)):
-                    self.replay = f"tcp://127.0.0.1:{port + 5 + 2 * number}"
-                    self.complete(server, f"{number} {TEXT}")
-                    self.wait_for(lambda: self.read_all().blocks)
-                for attempt in range(4):
-                    for number in (1, 0):
-                        # The router may still be about to hear of it, the first time.
-                        self.wait_for(lambda: self.complete(port, f"{number} {TEXT}{attempt}") >= BLOCK)
+                # Each is known to one of the servers, and is asked once: the router has not seen it, and half would be luck.
+                found, which = 0, random.Random(1)
+                for number in range(40):
+                    server = which.randrange(2)
+                    self.replay = f"tcp://127.0.0.1:{port + 5 + 2 * server}"
+                    before = len(self.read_all().blocks)
+                    self.complete(port + 2 + server, f"{number} {TEXT}")
+                    self.wait_for(lambda: len(self.read_all().blocks) > before)
+                    found += self.complete(port, f"{number} {TEXT}") >= BLOCK
+                self.assertGreaterEqual(found, 34)
             finally:
                 manager.send_signal(signal.SIGINT)
                 self.assertEqual(manager.wait(SECONDS), 0, log.read_text())

@@ -12,7 +12,7 @@ set(KVICK_STRATEGY_HEADERS
   kv/strategy/budget.h kv/strategy/checked_step.h kv/strategy/checked_store.h kv/strategy/growth_rates.h
   kv/strategy/model_facts.h kv/strategy/options.h kv/strategy/plugin.h kv/strategy/ranges.h kv/strategy/setup.h
   kv/strategy/spec.h kv/strategy/strategy.h
-  kv/values/aging.h kv/values/batch.h kv/values/layer_spec.h kv/values/saturating.h kv/values/shape.h
+  kv/values/aging.h kv/values/batch.h kv/values/layer_spec.h kv/values/prefix_watcher.h kv/values/saturating.h kv/values/shape.h
   kv/values/usage.h)
 
 set(KVICK_GENERATED ${PROJECT_BINARY_DIR}/generated)

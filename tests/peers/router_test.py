@@ -19,43 +19,19 @@ import tempfile
 import time
 import unittest
 import urllib.request
-import venv
 
-PACKAGES = ("vllm-router==0.1.17", "sglang-router==0.3.2", "openai==3.57.0")
 MODEL = os.environ.get("KVICK_TEST_MODEL", "")
 SECONDS = 60  # for anything that should take a moment
 
 
-def skip(why):
-    print(f"skipped: {why}")
-    sys.exit(77)
-
-
-def install():
-    """The Python that has the packages; the one that runs this, the second time."""
-    folder = pathlib.Path(os.environ["PEERS"]).resolve() / "routers"
-    python, done = folder / "bin" / "python", folder / "done"
-    if not done.exists() or done.read_text() != " ".join(PACKAGES):
-        venv.create(folder, with_pip=True, clear=True)
-        pip = subprocess.run([python, "-m", "pip", "install", "--disable-pip-version-check", "--retries", "1", *PACKAGES],
-                             stdin=subprocess.DEVNULL, capture_output=True, text=True)
-        if pip.returncode != 0 and "connection broken by" in pip.stdout + pip.stderr:
-            skip("PyPI cannot be reached")
-        if pip.returncode != 0:
-            sys.exit(f"pip cannot install {PACKAGES}:\n{pip.stdout}{pip.stderr}")
-        done.write_text(" ".join(PACKAGES))
-    return python
-
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "cli"))
+from peer_packages import run_with_packages, skip  # noqa: E402
 
 if not MODEL:
     skip("KVICK_TEST_MODEL is not set")
-PYTHON = install()
-try:
-    import openai
-except ImportError:
-    os.execv(PYTHON, [str(PYTHON), __file__, *sys.argv[1:]])
+PYTHON = run_with_packages()
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "cli"))
+import openai  # noqa: E402
 from server_process import Server  # noqa: E402
 
 MESSAGES = [{"role": "user", "content": "What is the capital of France? Answer in one word."}]
@@ -120,7 +96,7 @@ class Router:
 
 
 class Routers(unittest.TestCase):
-    MODULE = POLICIES = FORM = KEY = None
+    MODULE = POLICIES = FORM = KEY = PREFIX = None
 
     @classmethod
     def setUpClass(cls):
@@ -182,10 +158,40 @@ class Routers(unittest.TestCase):
             self.chat(router, messages=[{"role": "user", "content": "a b " * 600}])
         self.assertEqual(caught.exception.code, "context_length_exceeded")
 
+    def check_headers(self, router):
+        """What a request says of its cache arrives, and its name comes back."""
+        with self.assertRaises(openai.BadRequestError) as caught:
+            self.chat(router, extra_headers={f"{self.PREFIX}-Kv": "nonsense"})
+        self.assertEqual(caught.exception.param, "kv")
+        raw = router.client.chat.completions.with_raw_response.create(
+            model="served", messages=MESSAGES, temperature=0, max_tokens=8,
+            extra_headers={f"{self.PREFIX}-Kv-Type": "q8", "X-Request-Id": "name-of-it"})
+        self.assertEqual(raw.headers["x-request-id"], "name-of-it")
+        self.assertLessEqual(raw.parse().usage.completion_tokens, 8)
+
+    def check_fields(self, router):
+        """Those of vLLM that both routers hand on."""
+        whole = self.chat(router)
+        first = router.client.post("/completions", body={"model": "served", "prompt": "One two three", "max_tokens": 4,
+                                                         "temperature": 0, "return_token_ids": True}, cast_to=object)
+        ids = first["choices"][0]["token_ids"]
+        self.assertEqual(len(ids), 4)
+        stopped = router.client.completions.create(model="served", prompt="One two three", max_tokens=4, temperature=0,
+                                                   extra_body={"stop_token_ids": [ids[1]]})
+        self.assertEqual((stopped.choices[0].finish_reason, stopped.usage.completion_tokens), ("stop", ids.index(ids[1])))
+        longer = self.chat(router, extra_body={"min_tokens": 16}, max_tokens=16)
+        self.assertEqual(longer.usage.completion_tokens, 16)
+        head = whole.choices[0].message.content[:2]
+        on = self.chat(router, messages=[*MESSAGES, {"role": "assistant", "content": head}],
+                       extra_body={"continue_final_message": True, "add_generation_prompt": False})
+        self.assertLess(on.usage.prompt_tokens, whole.usage.prompt_tokens + 16)
+
     def test_every_policy_answers(self):
         def check(router):
             self.check_answers(router)
             self.check_forms(router)
+            self.check_headers(router)
+            self.check_fields(router)
             self.assertTrue(all(load >= 0 for load in router.loads()), router.loads())  # -1: it could not read one
 
         self.with_each_policy(check)
@@ -196,12 +202,14 @@ class Routers(unittest.TestCase):
 
 class VllmRouter(Routers):
     MODULE, FORM = "vllm_router", "vllm"
-    POLICIES = ("round_robin", "random", "consistent_hash", "power_of_two", "cache_aware")
+    POLICIES = ("round_robin", "random", "consistent_hash", "power_of_two", "cache_aware", "sticky_least_loaded")
+    PREFIX = "X-Kvick"
 
 
 class SglangGateway(Routers):
     MODULE, FORM, KEY = "sglang_router", "sglang", "key-one"  # vLLM's router has no key when it asks for the load
-    POLICIES = ("round_robin", "random", "cache_aware", "power_of_two")
+    POLICIES = ("round_robin", "random", "cache_aware", "power_of_two", "manual")
+    PREFIX = "X-Request-Id-Kvick"
 
 
 del Routers  # what both have is no test of its own

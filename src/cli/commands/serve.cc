@@ -15,6 +15,7 @@
 #include "engine/serving/instances.h"
 #include "kv/registry/policies.h"
 #include "server/openai/json_form.h"
+#include "server/ops/kv_event_publisher.h"
 
 namespace kvick::cli {
 namespace {
@@ -36,6 +37,7 @@ struct ServeFlags {
   std::string name;
   bool any_model = false, strict_fields = false;
   server::LoadForm router = server::LoadForm::kSglang;
+  server::KvEventOptions events;  // no endpoint: none
   AccessFlags access;
   size_t max_connections = 1024;
   unsigned drain_seconds = 30;
@@ -54,6 +56,8 @@ void report(const std::string& what) { fmt::print(stderr, "kvick: {}\n", what); 
 
 Result<engine::EngineThreadOptions> thread_options(const engine::Engine& engine,
                                                    const ServeFlags& flags) {
+  if (flags.events.endpoint.empty() && !(flags.events.topic + flags.events.replay).empty())
+    return base::fail("--kv-events-topic and --kv-events-replay need --kv-events");
   // Ranges let it through.
   if (std::isnan(flags.step_ms) || std::isnan(flags.kv_dir_seconds))
     return base::fail("--step-ms and --kv-dir-seconds must be numbers");
@@ -124,11 +128,24 @@ Result<int> serve(const ServeFlags& flags, const Common& common) {
   server::ServeOptions options;
   options.network = network_of(flags);
   KVICK_TRY_VOID(apply(flags.access, options));
+  options.network.report = report;
   KVICK_TRY(const std::vector<base::Team> teams, teams_of(flags));
   EngineFlags engine_flags = flags.engine;
   engine_flags.fingerprint = !flags.kv_dir.empty();
+  // Open while the model loads, so that who looks at /health sees that it does.
+  KVICK_TRY(const std::unique_ptr<server::OpenPort> network,
+            server::OpenPort::open(std::move(options.network)));
   KVICK_TRY(const std::unique_ptr<engine::Engine> engine, open_engine(engine_flags, common));
-  KVICK_TRY(const engine::EngineThreadOptions service_options, thread_options(*engine, flags));
+  KVICK_TRY(engine::EngineThreadOptions service_options, thread_options(*engine, flags));
+  std::unique_ptr<server::KvEventPublisher> events;
+  if (!flags.events.endpoint.empty()) {
+    const auto watcher = std::make_shared<engine::PrefixEvents>();
+    KVICK_TRY(events, server::KvEventPublisher::open(flags.events, watcher));
+    service_options.batch.kv.watcher = watcher;
+    report(fmt::format("events of the prefix cache at {}{}{}", events->endpoint(),
+                       flags.events.replay.empty() ? "" : ", missed ones at ",
+                       events->replay_endpoint()));
+  }
   KVICK_TRY(const std::unique_ptr<engine::Service> service,
             make_service(*engine, teams, service_options));
   options.limits.own_kv = service_options.batch.kv;
@@ -139,7 +156,7 @@ Result<int> serve(const ServeFlags& flags, const Common& common) {
   options.constraint = server::json_forms(engine->tokenizer());
   options.on_listening = [&](uint16_t port) { say_where(flags, common, port); };
   options.report = report;
-  KVICK_TRY_VOID(server::serve(*engine, *service, std::move(options)));
+  network->serve(*engine, *service, std::move(options));
   return 0;
 }
 
@@ -175,6 +192,20 @@ void add_cache_flags(const Command& command, ServeFlags& flags) {
                   "that a request waits for its files; then it is computed anew")
       .in_range(0.0, 3600.0)
       .shows_default()
+      .in_group(group);
+}
+
+void add_event_flags(const Command& command, ServeFlags& flags) {
+  const char* group = "Events";
+  command
+      .add_option("--kv-events", flags.events.endpoint,
+                  "publish what the prefix cache holds, in vLLM's form, over ZeroMQ: tcp://*:5557")
+      .in_group(group);
+  command.add_option("--kv-events-topic", flags.events.topic, "their topic (default: empty)")
+      .in_group(group);
+  command
+      .add_option("--kv-events-replay", flags.events.replay,
+                  "where readers ask for events that they have missed: tcp://*:5558")
       .in_group(group);
 }
 
@@ -226,6 +257,7 @@ void add_serve(const Command& app, const Common& common) {
       .shows_default();
   add_request_flags(command, *flags);
   add_cache_flags(command, *flags);
+  add_event_flags(command, *flags);
   add_network_flags(command, *flags);
   add_access_flags(command, flags->access);
   command.runs([&common, flags] { return serve(*flags, common); });

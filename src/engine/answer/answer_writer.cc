@@ -1,5 +1,6 @@
 #include "engine/answer/answer_writer.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "engine/answer/finite.h"
@@ -21,10 +22,19 @@ std::string_view finish_name(Finish finish) {
 
 base::Status<> check(const AnswerForm& form, uint32_t vocab) {
   KVICK_TRY_VOID(check(form.sampling, vocab));
+  for (const Token token : form.stop_tokens)
+    if (token < 0 || static_cast<uint32_t>(token) >= vocab)
+      return base::fail("there is no stop token {}; the vocabulary ends at {}", token, vocab - 1);
+  if (form.least > form.most)
+    return base::fail("at least {} tokens and at most {} exclude each other", form.least,
+                      form.most);
   if (form.constraint == nullptr) return base::Done{};
   if (form.ignore_end)
     return base::fail(
         "an answer that is held to a form ends where it is whole; do not ignore the end");
+  if (form.least > 0)
+    return base::fail(
+        "an answer that is held to a form ends where it is whole; do not ask for a least length");
   // It could forbid all that the form leaves, or bring back what that has forbidden.
   for (const auto& [token, bias] : form.sampling.logit_bias)
     if (std::isinf(bias))
@@ -39,8 +49,8 @@ AnswerWriter::AnswerWriter(const text::Tokenizer& tokenizer, const kernels::Tabl
       form_(std::move(form)),
       sampler_(form_.sampling, kernels),
       constraint_(form_.constraint ? form_.constraint->clone() : nullptr),
-      decoder_(tokenizer, form_.continues),
-      matcher_(form_.stop) {
+      decoder_(tokenizer, form_.continues, form_.special_text),
+      matcher_(form_.stop, form_.with_stop) {
   for (const Token token : prompt)
     if (!tokenizer.is_control(token)) sampler_.accept_prompt(token);
 }
@@ -58,6 +68,7 @@ WrittenTokens AnswerWriter::next(std::span<float> logits, bool room) {
     own.assign(logits.begin(), logits.end());
   }
   if (constraint_ != nullptr) constraint_->mask(logits);
+  if (tokens_ < form_.least) forbid_ends(logits);
   const Token token = sampler_.choose(logits);
   if (report) report->chosen = {token, static_cast<float>(own[static_cast<size_t>(token)] - mass)};
   WrittenTokens written = take(token, room);
@@ -65,18 +76,32 @@ WrittenTokens AnswerWriter::next(std::span<float> logits, bool room) {
   return written;
 }
 
+void AnswerWriter::forbid_ends(std::span<float> logits) const {
+  const auto forbid = [&](const std::vector<Token>& tokens) {
+    for (const Token token : tokens)
+      if (static_cast<size_t>(token) < logits.size())
+        logits[static_cast<size_t>(token)] = -INFINITY;
+  };
+  forbid(form_.stop_tokens);
+  if (!form_.ignore_end) forbid(tokenizer_.ends());
+}
+
 WrittenTokens AnswerWriter::take(Token token, bool room) {
   WrittenTokens written;
-  if (!form_.ignore_end && tokenizer_.ends_generation(token)) {
-    written.text = matcher_.push(decoder_.finish()) + matcher_.finish();
-    written.finish = Finish::kEnd;
+  const bool stops = std::find(form_.stop_tokens.begin(), form_.stop_tokens.end(), token) !=
+                     form_.stop_tokens.end();
+  if (stops || (!form_.ignore_end && tokenizer_.ends_generation(token))) {
+    if (stops && form_.with_stop) written.text = matcher_.push(decoder_.push(token));
+    written.text += matcher_.push(decoder_.finish()) + matcher_.finish();
+    written.finish = stops ? Finish::kStop : Finish::kEnd;
     return written;
   }
   ++tokens_;
   sampler_.accept(token);
   if (constraint_ != nullptr) constraint_->accept(token);
   written.token = token;
-  written.text = matcher_.push(decoder_.push(token));
+  written.text = decoder_.push(token);
+  if (tokens_ > form_.least) written.text = matcher_.push(written.text);
   if (!matcher_.stopped() && (!room || tokens_ >= form_.most)) {
     written.text += matcher_.push(decoder_.finish());
     written.text += matcher_.finish();

@@ -23,7 +23,11 @@ std::string_view finish_name(Finish finish);  // "stop" (both ways to end), "len
 struct AnswerForm {
   Sampling sampling;
   uint32_t most = UINT32_MAX;        // tokens of the answer
+  uint32_t least = 0;                // tokens before which nothing but the context ends it
   std::vector<std::string> stop;     // text that ends it; not part of it
+  std::vector<Token> stop_tokens;    // each ends it as the model's own end does
+  bool with_stop = false;            // the stop text, or the stop token's, is part of it
+  bool special_text = false;         // control tokens give their names
   bool continues = false;            // it goes on the prompt's text: its leading space is kept
   bool ignore_end = false;           // go on past the model's end tokens
   std::optional<uint32_t> logprobs;  // report tokens, and so many of the likeliest beside each
@@ -60,6 +64,8 @@ class AnswerWriter {
   const text::Constraint* constraint() const { return constraint_.get(); }  // as it is now; or null
 
  private:
+  void forbid_ends(std::span<float> logits) const;
+
   const text::Tokenizer& tokenizer_;
   AnswerForm form_;
   Sampler sampler_;

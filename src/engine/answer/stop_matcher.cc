@@ -5,7 +5,8 @@
 
 namespace kvick::engine {
 
-StopMatcher::StopMatcher(std::vector<std::string> stops) : stops_(std::move(stops)) {
+StopMatcher::StopMatcher(std::vector<std::string> stops, bool included)
+    : stops_(std::move(stops)), included_(included) {
   std::erase(stops_, std::string());
 }
 
@@ -24,10 +25,12 @@ size_t StopMatcher::held_suffix() const {
 std::string StopMatcher::push(std::string_view text) {
   if (stopped_) return {};
   pending_ += text;
-  size_t first = std::string::npos;
-  for (const std::string& stop : stops_) first = std::min(first, pending_.find(stop));
+  size_t first = std::string::npos, bytes = 0;  // of the stop string that begins first
+  for (const std::string& stop : stops_)
+    if (const size_t at = pending_.find(stop); at < first) first = at, bytes = stop.size();
   stopped_ = first != std::string::npos;
-  const size_t certain = stopped_ ? first : pending_.size() - held_suffix();
+  const size_t certain =
+      stopped_ ? first + (included_ ? bytes : 0) : pending_.size() - held_suffix();
   std::string out = pending_.substr(0, certain);
   pending_.erase(0, certain);
   return out;

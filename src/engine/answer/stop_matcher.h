@@ -6,13 +6,14 @@
 
 namespace kvick::engine {
 
-// Cuts a stream of text before the first stop string, holding back only what may still become one.
+// Cuts a stream of text before the first stop string, or behind it, holding back only what may
+// still become one.
 class StopMatcher {
  public:
-  // Empty strings are ignored.
-  explicit StopMatcher(std::vector<std::string> stops);
+  // Empty strings are ignored. included: the stop string is part of the text.
+  explicit StopMatcher(std::vector<std::string> stops, bool included = false);
 
-  std::string push(std::string_view text);  // what is certain to come before any stop string
+  std::string push(std::string_view text);  // what is certain to be part of the text
   std::string finish();                     // the rest, at the end of the generation
   bool stopped() const { return stopped_; }
 
@@ -20,6 +21,7 @@ class StopMatcher {
   size_t held_suffix() const;
   std::vector<std::string> stops_;
   std::string pending_;
+  bool included_;
   bool stopped_ = false;
 };
 

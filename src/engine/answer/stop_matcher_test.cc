@@ -23,6 +23,14 @@ TEST(StopMatcher, GivesTheHeldTextAtTheEnd) {
   EXPECT_EQ(matcher.finish(), "sto");
 }
 
+TEST(StopMatcher, CutsBehindTheStopWhereItIsIncluded) {
+  StopMatcher matcher({"END", "ENDE"}, true);
+  EXPECT_EQ(matcher.push("abEN"), "ab");
+  EXPECT_EQ(matcher.push("DEx"), "END");
+  EXPECT_TRUE(matcher.stopped());
+  EXPECT_EQ(matcher.finish(), "");
+}
+
 TEST(StopMatcher, IgnoresEmptyStops) {
   StopMatcher matcher({""});
   EXPECT_EQ(matcher.push("text"), "text");

@@ -9,6 +9,7 @@
 #include "kv/registry/policies.h"
 #include "model/core/vocabulary.h"
 #include "plan/forecast/growth_rates.h"
+#include "text/template/last_message.h"
 
 namespace kvick::engine {
 
@@ -175,6 +176,7 @@ kv::Setup Engine::setup(const KvOptions& resolved) const {
   setup.limits.max_bytes = resolved.max_bytes;
   setup.limits.budget = resolved.budget;
   setup.sharing.on_reuse = resolved.on_reuse;
+  setup.sharing.watcher = resolved.watcher;
   setup.compute.store_row = kernels_.store_row;
   setup.compute.store_group = kernels_.store_group;
   setup.compute.pool = pool_.get();
@@ -259,7 +261,8 @@ Result<std::vector<kv::Cost>> Engine::group_costs(const KvOptions& options,
 }
 
 Result<std::string> Engine::render_chat(const nlohmann::ordered_json& messages,
-                                        const nlohmann::ordered_json& variables) const {
+                                        const nlohmann::ordered_json& variables,
+                                        ChatEnd end) const {
   if (template_ == nullptr) {
     if (!template_error_.empty())
       return base::fail("the model's chat template cannot be used: {}", template_error_);
@@ -273,15 +276,18 @@ Result<std::string> Engine::render_chat(const nlohmann::ordered_json& messages,
       variables.is_null() ? nlohmann::ordered_json::object() : variables;
   // What variables say of these does not count: they are the engine's.
   context["messages"] = messages;
-  context["add_generation_prompt"] = true;
+  context["add_generation_prompt"] = end == ChatEnd::kNewTurn;
   context["bos_token"] = name(vocabulary.bos);
   context["eos_token"] = name(vocabulary.eos);
-  return template_->render(context, {.now = now_});
+  KVICK_TRY(std::string prompt, template_->render(context, {.now = now_}));
+  if (end == ChatEnd::kLastMessage) KVICK_TRY_VOID(text::cut_behind_last_message(messages, prompt));
+  return prompt;
 }
 
 Result<std::vector<kv::Token>> Engine::chat_tokens(const nlohmann::ordered_json& messages,
-                                                   const nlohmann::ordered_json& variables) const {
-  KVICK_TRY(const std::string prompt, render_chat(messages, variables));
+                                                   const nlohmann::ordered_json& variables,
+                                                   ChatEnd end) const {
+  KVICK_TRY(const std::string prompt, render_chat(messages, variables, end));
   std::vector<kv::Token> tokens = tokenizer_->encode(prompt, true, true);
   const std::optional<text::Token> bos = tokenizer_->vocabulary().bos;
   if (bos && tokens.size() >= 2 && tokens[0] == *bos && tokens[1] == *bos)

@@ -33,6 +33,10 @@ base::Result<const kernels::Table*> choose_table(base::Isa isa, FloatActivations
 
 using Token = kv::Token;
 
+// What a chat's prompt ends with: the beginning of the assistant's next turn, the last turn's end,
+// or the text of the last message, which the answer goes on.
+enum class ChatEnd { kNewTurn, kTurn, kLastMessage };
+
 class Engine {
  public:
   // Errors: whatever is wrong with the file, named; tiles or products of bfloat16 that the
@@ -86,12 +90,14 @@ class Engine {
   bool has_chat_template() const { return !tokenizer_->vocabulary().chat_template.empty(); }
   // The prompt for the assistant's next turn. messages: [{"role", "content"}, ...]; variables: an
   // object with what else the template is to see, such as {"tools": [...]}. Error: the model has no
-  // template, or the template refuses the messages.
+  // template, or the template refuses the messages, or changes the one that is to go on.
   base::Result<std::string> render_chat(const nlohmann::ordered_json& messages,
-                                        const nlohmann::ordered_json& variables = {}) const;
+                                        const nlohmann::ordered_json& variables = {},
+                                        ChatEnd end = ChatEnd::kNewTurn) const;
   // The same as tokens; a beginning-of-text token is added unless the template has written it.
-  base::Result<std::vector<kv::Token>> chat_tokens(
-      const nlohmann::ordered_json& messages, const nlohmann::ordered_json& variables = {}) const;
+  base::Result<std::vector<kv::Token>> chat_tokens(const nlohmann::ordered_json& messages,
+                                                   const nlohmann::ordered_json& variables = {},
+                                                   ChatEnd end = ChatEnd::kNewTurn) const;
 
  private:
   explicit Engine(const kernels::Table& kernels) : kernels_(kernels) {}

@@ -21,9 +21,10 @@ struct KvOptions {
   std::optional<kv::Aging> aging = {};  // of old rows, if their types change with age
   uint32_t max_tokens = 0;              // of one sequence; 0: the model's context
   uint64_t max_bytes = UINT64_MAX;
-  std::shared_ptr<kv::Budget> budget = {};    // that it shares with other stores
-  std::function<void(double)> on_reuse = {};  // as in kv::Setup
-  std::string ranges_path;                    // of the static types, as measure_ranges() made it
+  std::shared_ptr<kv::Budget> budget = {};          // that it shares with other stores
+  std::function<void(double)> on_reuse = {};        // as in kv::Setup
+  std::shared_ptr<kv::PrefixWatcher> watcher = {};  // as in kv::Setup
+  std::string ranges_path;            // of the static types, as measure_ranges() made it
   std::optional<kv::Spec> tier = {};  // a slower one for the rows (kv/tier/tier.h); none: memory
 };
 

@@ -42,6 +42,8 @@ void Metrics::add(const Metrics& other) {
   preemption_seconds += other.preemption_seconds;
   kv_limit_bytes = other.kv_limit_bytes;
   kv.add(other.kv);
+  token_bytes = other.token_bytes;
+  block_tokens = other.block_tokens;
   reuse_age.add(other.reuse_age);
   draft_bytes += other.draft_bytes;
   files = other.files;

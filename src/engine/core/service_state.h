@@ -50,6 +50,9 @@ struct Metrics {
   // Memory now, of all stores.
   uint64_t kv_limit_bytes = 0;
   kv::Usage kv;
+  // Of the default kind of cache: what a token takes, and how many share a block.
+  uint64_t token_bytes = 0;
+  uint32_t block_tokens = 1;
   Histogram reuse_age;       // of blocks that a prompt found: seconds since they were used last
   uint64_t draft_bytes = 0;  // beside these, of a draft model's rows
   FileCounts files;

@@ -13,6 +13,7 @@ base::Result<StoreSet> StoreSet::make(Engine& engine, const KvOptions& standard,
 base::Result<StoreKind*> StoreSet::add(const KvOptions& options) {
   KvOptions all = engine_->resolved(options);
   all.budget = budget_;
+  if (!kinds_.empty()) all.watcher = nullptr;  // it speaks of what a request finds by default
   all.on_reuse = [ages = reuse_ages_](double seconds) { ages->add(seconds); };
   StoreKind kind = {.options = all,
                     .strategy = kv::spec_text(all.spec),
@@ -49,6 +50,12 @@ base::Result<StoreKind*> StoreSet::find(const KvOptions& options) {
     kinds_.erase(unused);
   }
   return add(options);
+}
+
+uint32_t StoreKind::block_tokens() const {
+  const uint64_t block = store->usage().page_bytes, token = store->shape().token_bytes();
+  const bool whole = traits.shares_prefix && token > 0 && block % token == 0;
+  return whole ? static_cast<uint32_t>(block / token) : 1;
 }
 
 base::Status<> StoreSet::renew(StoreKind& kind) {

@@ -24,6 +24,9 @@ struct StoreKind {
   // replaces it.
   bool broken = false;
 
+  // Tokens of a block that prompts share; 1 where none is shared by blocks.
+  uint32_t block_tokens() const;
+
   // Makes a call that changes the store.
   template <typename Call>
   decltype(auto) change(const Call& call) {

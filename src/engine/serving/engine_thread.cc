@@ -68,6 +68,12 @@ void EngineThread::cancel(JobId job) {
   work_.notify_one();
 }
 
+void EngineThread::flush() {
+  const std::lock_guard lock(mutex_);
+  flush_ = true;
+  work_.notify_one();
+}
+
 Metrics EngineThread::metrics() const {
   // Files are written and read also when no job runs.
   const FileCounts files = scheduler_->file_counts();
@@ -121,19 +127,22 @@ void EngineThread::work() noexcept {
   while (true) {
     RunningJobs jobs;
     std::vector<JobId> cancelled;
+    bool flush = false;
     {
       std::unique_lock lock(mutex_);
       if (!busy_) idle_.notify_all();
       work_.wait(lock, [&] {
-        return busy_ || stopping_ || asked_ || !submitted_.empty() || !cancelled_.empty();
+        return busy_ || stopping_ || asked_ || flush_ || !submitted_.empty() || !cancelled_.empty();
       });
       if (stopping_) break;
       jobs.swap(submitted_);
       cancelled.swap(cancelled_);
       asked_ = false;
+      flush = std::exchange(flush_, false);
       busy_ = true;
     }
     const bool some = !jobs.empty();
+    if (flush) scheduler_->flush();
     add_all(jobs);
     for (const JobId id : cancelled) scheduler_->cancel(id);
     const bool more = scheduler_->step();

@@ -30,6 +30,7 @@ class EngineThread final : public Service {
 
   base::Result<JobId, Refusal> submit(Job job) override;
   void cancel(JobId job) override;
+  void flush() override;
   Metrics metrics() const override;
   CacheState cache() const override;
   uint32_t context() const override { return context_; }
@@ -61,6 +62,7 @@ class EngineThread final : public Service {
   uint32_t waiting_ = 0;  // jobs that the scheduler has, and has not begun
   bool draining_ = false, stopping_ = false, busy_ = false;
   bool asked_ = false;  // for memory, by another instance
+  bool flush_ = false;  // before the next job is added
   // As they were when a step last published them: who asks never waits for one.
   Metrics metrics_;
   std::shared_ptr<const CacheState> cache_ = std::make_shared<const CacheState>();

@@ -56,6 +56,36 @@ TEST(EngineThread, AnswersJobsOfManyThreadsAsIfEachWereAlone) {
     EXPECT_EQ(heard[static_cast<size_t>(i)].tokens[0], alone(*engine, job(i), 0, {}).tokens);
 }
 
+TEST(EngineThread, FindsNothingOfAPromptAfterAFlushOrWhereItMayNot) {
+  const auto engine = tiny_engine();
+  const auto scheduler = scheduler_of(*engine);
+  const auto cached = [&](bool reuse) {
+    Heard heard;
+    Job job = job_of({1, 2, 3, 4, 5, 6, 7, 8, 9}, 2);
+    job.reuse = reuse;
+    listen(job, heard);
+    EXPECT_TRUE(scheduler->submit(std::move(job)).ok());
+    scheduler->wait();
+    return heard.outcome->cached_tokens;
+  };
+  EXPECT_EQ(cached(true), 0u);
+  EXPECT_EQ(cached(true), 8u);
+  EXPECT_EQ(cached(false), 0u);
+  EXPECT_EQ(cached(true), 8u);
+  scheduler->flush();
+  EXPECT_EQ(cached(true), 0u);
+  EXPECT_EQ(cached(true), 8u);
+  // A running job keeps its rows.
+  Heard heard;
+  Job job = job_of({1, 2, 3, 4, 5, 6, 7, 8, 9}, 60);
+  const std::vector<Token> alone_says = alone(*engine, job, 0, {}).tokens;
+  listen(job, heard);
+  EXPECT_TRUE(scheduler->submit(std::move(job)).ok());
+  for (int i = 0; i < 20; ++i) scheduler->flush();
+  scheduler->wait();
+  EXPECT_EQ(heard.tokens[0], alone_says);
+}
+
 TEST(EngineThread, EndsEachJobOnceHoweverManyAreCancelled) {
   const auto engine = tiny_engine();
   const auto scheduler = scheduler_of(*engine);

@@ -122,6 +122,10 @@ void Instances::cancel(JobId job) {
   if (id > 0) schedulers_[(id - 1) % schedulers_.size()]->cancel(job);
 }
 
+void Instances::flush() {
+  for (const auto& scheduler : schedulers_) scheduler->flush();
+}
+
 std::vector<Metrics> Instances::instances() const {
   std::vector<Metrics> all;
   for (const auto& scheduler : schedulers_) all.push_back(scheduler->metrics());

@@ -22,6 +22,7 @@ class Instances final : public Service {
 
   base::Result<JobId, Refusal> submit(Job job) override;
   void cancel(JobId job) override;
+  void flush() override;
   Metrics metrics() const override;
   std::vector<Metrics> instances() const override;
   CacheState cache() const override;

@@ -28,7 +28,11 @@ uint32_t RunningJob::common_tokens() const {
 AnswerForm form_of(const Job& job) {
   return {.sampling = job.sampling,
           .most = job.max_tokens != 0 ? job.max_tokens : UINT32_MAX,
+          .least = job.min_tokens,
           .stop = job.stop,
+          .stop_tokens = job.stop_tokens,
+          .with_stop = job.with_stop,
+          .special_text = job.special_text,
           .continues = job.continues,
           .ignore_end = job.ignore_end,
           .logprobs = job.logprobs,

@@ -113,6 +113,9 @@ std::optional<Refusal> Scheduler::refuses(const Job& job) const {
     return invalid("n", fmt::format("{} beams cannot give {} answers", job.beams, job.choices));
   if (job.beams > 0 && (job.constraint != nullptr || job.logprobs))
     return invalid("beams", "beam search has neither a form to keep to nor logprobs to report");
+  if (job.beams > 0 && (job.min_tokens > 0 || !job.stop_tokens.empty() || job.with_stop))
+    return invalid("beams",
+                   "beam search has no least length and no stop tokens, and leaves stop texts out");
   if (job.spec && job.beams > 0) return invalid("spec", "beam search cannot be drafted ahead");
   if (job.spec)
     if (const auto good = speculation_.check(*job.spec); !good.ok())
@@ -194,6 +197,7 @@ void Scheduler::open(RunningJob& running) {
   running.trunk = running.answers.size() > 1 ? common : 0;
   // The last token's logits are needed, so it is computed in any case.
   uint32_t known = std::min({common, first.length() - 1, running.prompt_rows()});
+  if (!running.job.reuse) known = 0;
   if (running.reports_prompt())  // a token's report is made of the logits of the one before it
     known = std::min(known,
                      static_cast<uint32_t>(std::max<size_t>(running.prompt_reports.size(), 1) - 1));

@@ -35,6 +35,8 @@ class Scheduler {
   void add(RunningJobs one) noexcept;
   void cancel(JobId id) noexcept;
   void cancel_all() noexcept;
+  // Drops cached rows that no job uses.
+  void flush() noexcept;
   // Gets all jobs on by a step. False if there is none. What is thrown meanwhile, by a callback of
   // a job too, ends the jobs that it concerns: see scheduler_jobs.cc.
   bool step() noexcept;

@@ -32,6 +32,15 @@ bool Scheduler::wait_for_others(const RunningJob& running, uint64_t bytes) {
   return true;
 }
 
+// A store that it breaks is renewed with the next step, as one that a job breaks.
+void Scheduler::flush() noexcept {
+  try {
+    stores_.shrink(UINT64_MAX);
+  } catch (...) {
+    report(std::current_exception());
+  }
+}
+
 void Scheduler::give_to_others() {
   if (options_.memory == nullptr) return;
   const MemoryAsk ask = options_.memory->take_ask(options_.member);

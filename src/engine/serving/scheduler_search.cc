@@ -100,6 +100,7 @@ void Scheduler::end_search(RunningJob& running) {
     AnswerForm form;
     form.stop = running.job.stop;
     form.continues = running.job.continues;
+    form.special_text = running.job.special_text;
     form.ignore_end = true;
     AnswerWriter writer(engine_.tokenizer(), engine_.kernels(), {}, std::move(form));
     AnswerPiece piece = {.choice = i, .text = {}, .token = {}, .tokens = {}, .finish = {}};

@@ -58,6 +58,11 @@ struct Job {
                               // `choices` at the end, and samples nothing
   float length_penalty = 1;   // of beams: the sum of logprobs is divided by length to this power
   std::vector<std::string> stop;
+  uint32_t min_tokens = 0;           // AnswerForm::least; not with beams, as the next three
+  std::vector<Token> stop_tokens;    // as in AnswerForm
+  bool with_stop = false;            // as in AnswerForm
+  bool special_text = false;         // as in AnswerForm
+  bool reuse = true;                 // false: its prompt is computed, though it be cached
   bool continues = false;            // as in Request
   bool ignore_end = false;           // as in Request
   std::optional<uint32_t> logprobs;  // report chosen tokens, and so many of the likeliest
@@ -85,6 +90,9 @@ class Service {
   virtual base::Result<JobId, Refusal> submit(Job job) = 0;
   // Its rows are free at once; nothing happens if it has ended.
   virtual void cancel(JobId job) = 0;
+  // Drops what the prefix cache holds in memory and no running job uses. Jobs submitted after it
+  // find nothing of it.
+  virtual void flush() = 0;
   virtual Metrics metrics() const = 0;
   // Of each instance, where a service has several; metrics() is of all together.
   virtual std::vector<Metrics> instances() const { return {}; }

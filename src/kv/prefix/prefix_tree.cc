@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
 #include "base/check.h"
 
 namespace kvick::kv {
@@ -9,6 +12,7 @@ namespace kvick::kv {
 struct PrefixTree::Node {
   Node* parent = nullptr;  // none: a root
   uint64_t salt = 0;       // of a root
+  uint64_t id = 0;         // that the watcher knows it by; 0: it does not
   BlockId block = kNoBlock;
   std::vector<Token> tokens;  // of the block's rows
   ByToken children;           // by their first token
@@ -35,13 +39,15 @@ uint32_t common_prefix(std::span<const Token> a, std::span<const Token> b) {
 
 }  // namespace
 
-PrefixTree::PrefixTree(BlockPool& pool, Eviction eviction, base::Clock clock)
-    : pool_(pool), eviction_(eviction), clock_(clock) {}
+PrefixTree::PrefixTree(BlockPool& pool, Eviction eviction, base::Clock clock,
+                       std::shared_ptr<PrefixWatcher> watcher)
+    : pool_(pool), eviction_(eviction), clock_(clock), watcher_(std::move(watcher)) {}
 
-// A conversation may be as deep as its blocks are many: not by recursion.
 // From the leaves up: by recursion a long text would overflow the stack, and a list of what is left
 // would have to be allocated.
 PrefixTree::~PrefixTree() {
+  for (const auto& [block, node] : node_of_)
+    if (node->id != 0) watcher_->removed(node->id);
   for (auto& [salt, root] : roots_)
     for (Node* node = root.get(); node != nullptr;) {
       if (!node->children.empty()) {
@@ -126,6 +132,15 @@ void PrefixTree::attach(Node& node, BlockId block) {
   node.block = block;
   node.by_block.key() = block;
   node_of_.insert(std::move(node.by_block));
+  if (node.id != 0)
+    watcher_->stored({.id = node.id, .parent = node.parent->id, .tokens = node.tokens});
+}
+
+// A node of a whole block that the watcher is to know of.
+void PrefixTree::name(Node& node, const Owner& owner) const {
+  if (watcher_ == nullptr || owner.salt != 0 || node.tokens.size() < pool_.rows()) return;
+  node.id =
+      XXH3_64bits_withSeed(node.tokens.data(), node.tokens.size() * sizeof(Token), node.parent->id);
 }
 
 PrefixTree::Node* PrefixTree::publish(const Owner& owner, Node* parent,
@@ -158,6 +173,7 @@ PrefixTree::Node* PrefixTree::publish(const Owner& owner, Node* parent,
   above->children.insert(one.extract(one.begin()));
   made->parent = above;
   ++nodes_;
+  name(*made, owner);
   attach(*made, block);
   touch(*made, owner);
   // The beginning of a block that is here whole now, which nobody uses, is no longer worth keeping.
@@ -232,6 +248,7 @@ void PrefixTree::update(Node& node) {
 
 // The block that only the tree uses; and the node, if nothing continues it.
 void PrefixTree::give_back(Node& node) {
+  if (node.id != 0) watcher_->removed(node.id);
   node.by_block = node_of_.extract(node.block);
   pool_.drop_user(node.block);
   node.block = kNoBlock;

@@ -20,6 +20,7 @@
 
 #include "base/clock.h"
 #include "kv/prefix/block_pool.h"
+#include "kv/values/prefix_watcher.h"
 
 namespace kvick::kv {
 
@@ -39,7 +40,9 @@ class PrefixTree {
   };
   static constexpr BlockId kNoBlock = UINT32_MAX;
 
-  PrefixTree(BlockPool& pool, Eviction eviction, base::Clock clock = base::steady_seconds);
+  // watcher: told of whole blocks of owners without a salt; null: nobody.
+  PrefixTree(BlockPool& pool, Eviction eviction, base::Clock clock = base::steady_seconds,
+             std::shared_ptr<PrefixWatcher> watcher = nullptr);
   ~PrefixTree();
 
   // The longest beginning of the tokens that is known to owners of that salt, block by block; only
@@ -76,6 +79,7 @@ class PrefixTree {
   Node* find_root(uint64_t salt) const;
   std::unique_ptr<Node> make_node(std::span<const Token> tokens) const;
   void attach(Node& node, BlockId block);
+  void name(Node& node, const Owner& owner) const;
   void touch(Node& node, const Owner& owner);
   void update(Node& node);
   int64_t worth(const Node& node) const;
@@ -85,6 +89,7 @@ class PrefixTree {
   BlockPool& pool_;
   Eviction eviction_;
   base::Clock clock_;
+  std::shared_ptr<PrefixWatcher> watcher_;
   std::map<uint64_t, std::unique_ptr<Node>> roots_;  // by salt; none without children
   std::map<BlockId, Node*> node_of_;
   std::set<std::pair<Rank, Node*>> evictable_;  // that may go: see above

@@ -2,8 +2,11 @@
 
 #include "kv/prefix/prefix_tree.h"
 
+#include <algorithm>
 #include <gtest/gtest.h>
+#include <map>
 #include <numeric>
+#include <set>
 
 namespace kvick::kv::test {
 namespace {
@@ -21,6 +24,14 @@ struct Known {
                              4, Pages::kSystem)
                  .value()),
         tree(pool, eviction, [] { return seconds; }) {}
+
+  explicit Known(std::shared_ptr<PrefixWatcher> watcher)
+      : pool(BlockPool::make(
+                 {.shape = {.layers = 1, .kv_heads = 1, .head_dim = 8, .max_tokens = 1000}}, 4,
+                 Pages::kSystem)
+                 .value()),
+        tree(
+            pool, Eviction::kLru, [] { return seconds; }, std::move(watcher)) {}
 
   // Publishes all blocks of a sequence and closes it; the last may be part of one.
   std::vector<BlockId> add(const Tokens& tokens, const Owner& owner = {}) {
@@ -55,6 +66,44 @@ Tokens count(Token from, uint32_t n) {
   Tokens tokens(n);
   std::iota(tokens.begin(), tokens.end(), from);
   return tokens;
+}
+
+// What a watcher of all calls holds for there, by the tokens up to a block's last.
+struct Watcher final : PrefixWatcher {
+  void stored(const SharedBlock& block) noexcept override {
+    Tokens all = block.parent == 0 ? Tokens() : path.at(block.parent);
+    all.insert(all.end(), block.tokens.begin(), block.tokens.end());
+    path[block.id] = all;
+    EXPECT_TRUE(there.insert(block.id).second);
+  }
+  void removed(uint64_t id) noexcept override { EXPECT_EQ(there.erase(id), 1u); }
+  bool has(const Tokens& tokens) const {
+    return std::any_of(there.begin(), there.end(),
+                       [&](uint64_t id) { return path.at(id) == tokens; });
+  }
+  std::map<uint64_t, Tokens> path;
+  std::set<uint64_t> there;
+};
+
+TEST(PrefixTree, TellsItsWatcherWhichWholeBlocksAreThere) {
+  const auto watcher = std::make_shared<Watcher>();
+  {
+    Known known(watcher);
+    known.add(count(1, 10));
+    EXPECT_EQ(watcher->there.size(), 2u);  // not the part of a block
+    EXPECT_TRUE(watcher->has(count(1, 4)) && watcher->has(count(1, 8)));
+    known.add(count(1, 10));
+    EXPECT_EQ(watcher->there.size(), 2u);
+    known.add(count(5, 4));  // the same block elsewhere is another
+    EXPECT_EQ(watcher->there.size(), 3u);
+    known.add(count(100, 4), {.salt = 9});
+    EXPECT_EQ(watcher->there.size(), 3u);
+    while (known.tree.evict()) continue;
+    EXPECT_TRUE(watcher->there.empty());
+    known.add(count(1, 8));
+    EXPECT_EQ(watcher->there.size(), 2u);
+  }
+  EXPECT_TRUE(watcher->there.empty());  // gone with the tree
 }
 
 TEST(PrefixTree, SaysForHowLongABlockWasNotUsed) {

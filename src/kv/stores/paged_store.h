@@ -39,7 +39,9 @@ class PagedStore final : public RowStore {
       : RowStore(setup),
         options_(options),
         pool_(std::move(pool)),
-        tree_(pool_, options.eviction, setup.sharing.clock) {}
+        // Blocks behind a window may be gone though those in it are there.
+        tree_(pool_, options.eviction, setup.sharing.clock,
+              setup.shape.window == 0 ? setup.sharing.watcher : nullptr) {}
 
   void add_runs(const Sequence& of, uint32_t begin, uint32_t end,
                 std::vector<kernels::Run>& runs) const override;

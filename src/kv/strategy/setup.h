@@ -23,6 +23,7 @@ namespace kvick::kv {
 class Budget;         // budget.h
 struct Predictor;     // predictor.h
 struct StaticRanges;  // ranges.h
+class PrefixWatcher;  // values/prefix_watcher.h
 
 // The most units of a slower tier that RowFetcher::view_some is asked for rows of in one layer and
 // head, of a sequence with so many committed and fresh rows; kShowsAll: Step::view is called
@@ -60,6 +61,9 @@ struct Sharing {
   // Told of each block that a prompt finds: seconds since it was used last; empty: nobody.
   std::function<void(double)> on_reuse = {};
   base::Clock clock = base::steady_seconds;  // of these
+  // Told which whole blocks are shared, by strategies that share blocks; null: nobody. Layers with
+  // a window say nothing.
+  std::shared_ptr<PrefixWatcher> watcher = {};
 };
 
 // The policy of which rows are read (select/policy.h), and what it knows of the model.

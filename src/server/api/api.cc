@@ -3,6 +3,7 @@
 #include <mutex>
 
 #include "server/net/reply_headers.h"
+#include "server/openai/header_fields.h"
 #include "server/request/fields.h"
 
 namespace kvick::server {
@@ -49,6 +50,7 @@ struct Api::Route {
   ApiResult<Plan> (Api::*plan)(const Json&, UnknownFields&) const = nullptr;
   bool open = false;     // without a key
   bool at_once = false;  // on the network's thread
+  bool no_body = false;  // and so no type of one is asked for
 };
 
 const Api::Route Api::kRoutes[] = {
@@ -70,6 +72,11 @@ const Api::Route Api::kRoutes[] = {
     {.name = {"GET", "/model_info"}, .answer = &Api::model_info, .at_once = true},
     {.name = {"GET", "/get_model_info"}, .answer = &Api::model_info, .at_once = true},
     {.name = {"GET", "/get_load"}, .answer = &Api::load},
+    {.name = {"POST", "/flush_cache"}, .answer = &Api::flush, .at_once = true, .no_body = true},
+    {.name = {"POST", "/reset_prefix_cache"},
+     .answer = &Api::flush,
+     .at_once = true,
+     .no_body = true},
 };
 
 std::span<const RouteName> Api::routes() {
@@ -94,8 +101,9 @@ Api::Api(const engine::Engine& engine, engine::Service& service, ApiOptions opti
 
 ApiStatus Api::check(const Route& route, const HttpRequest& request) const {
   if (!route.open && !options_.keys.admit(request.authorization)) return unauthorized();
-  // Also what keeps web pages of other sites out: a browser asks before it sends JSON elsewhere.
-  if (route.name.method == "POST" && !is_json(request.content_type))
+  // Also what keeps web pages of other sites out: a browser asks before it sends JSON elsewhere. A
+  // route without a body is kept from them by their Origin alone.
+  if (route.name.method == "POST" && !route.no_body && !is_json(request.content_type))
     return ApiError{.status = 415,
                     .message = "send JSON, with the header Content-Type: application/json",
                     .code = "unsupported_media_type"};
@@ -110,7 +118,18 @@ ApiResult<Match> Api::find(const HttpRequest& head) const {
 
 std::optional<HttpResponse> Api::refuses(const HttpRequest& head) const {
   const auto found = find(head);
-  return found.ok() ? std::nullopt : std::optional(error_response(found.error()));
+  if (!found.ok()) return error_response(found.error());
+  if (counters_.draining && kRoutes[found->route].plan != nullptr)
+    return error_response(draining());
+  return std::nullopt;
+}
+
+// Routers try another server.
+ApiError Api::draining() {
+  return {.status = 503,
+          .message = "the server is about to end; ask another, or again when it is back",
+          .code = "draining",
+          .headers = {{"Retry-After", "1"}}};
 }
 
 void Api::handle(HttpRequest request, std::shared_ptr<Reply> reply) {
@@ -149,7 +168,7 @@ void Api::send(const std::shared_ptr<Reply>& reply, ApiResult<HttpResponse> answ
 
 void Api::run(const Route& route, const Call& call) const {
   if (route.answer != nullptr) return send(call.reply, (this->*route.answer)(call));
-  const auto body = parse_json(call.request.body);
+  auto body = parse_json(call.request.body);
   if (!body.ok())
     return send(call.reply,
                 bad_field("", "the request's body cannot be read: {}", body.error().message));
@@ -158,6 +177,8 @@ void Api::run(const Route& route, const Call& call) const {
     auto answer = (this->*route.read)(*body, unknown);
     return send(named(call.reply, unknown), std::move(answer));
   }
+  const auto chosen = add_header_fields(call.request.choices, *body, unknown);
+  if (!chosen.ok()) return send(call.reply, chosen.error());
   auto plan = (this->*route.plan)(*body, unknown);
   const std::shared_ptr<Reply> reply = named(call.reply, unknown);
   if (!plan.ok()) return send(reply, plan.error());
@@ -179,7 +200,10 @@ void Api::generate(Plan plan, const std::shared_ptr<Reply>& reply) const {
       .model = options_.model,
       .created = options_.unix_time(),
       .logprobs = plan.jobs.front().logprobs.has_value(),
-      .include_usage = plan.include_usage};
+      .include_usage = plan.include_usage,
+      .choices = plan.choices};
+  if (plan.token_ids)
+    for (const engine::Job& job : plan.jobs) head.prompts.push_back(job.prompt);
   const text::Tokenizer& tokenizer = engine_.tokenizer();
   auto format = plan.chat ? chat_format(std::move(head), tokenizer)
                           : completion_format(std::move(head), tokenizer);

@@ -63,6 +63,7 @@ class Api final : public Handler {
   ApiResult<HttpResponse> server_info(const Call& call) const;
   ApiResult<HttpResponse> model_info(const Call& call) const;
   ApiResult<HttpResponse> load(const Call& call) const;
+  ApiResult<HttpResponse> flush(const Call& call) const;
   ApiResult<HttpResponse> tokenize(const Json& body, UnknownFields& unknown) const;
   ApiResult<HttpResponse> detokenize(const Json& body, UnknownFields& unknown) const;
   ApiResult<Plan> complete(const Json& body, UnknownFields& unknown) const;
@@ -76,6 +77,7 @@ class Api final : public Handler {
   std::shared_ptr<Reply> named(const std::shared_ptr<Reply>& reply,
                                const UnknownFields& unknown) const;
   void generate(Plan plan, const std::shared_ptr<Reply>& reply) const;
+  static ApiError draining();
   ApiStatus check_model(const std::string& model) const;
   ApiError no_model(const std::string& model) const;
   Json model_json() const;

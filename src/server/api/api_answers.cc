@@ -2,8 +2,10 @@
 
 #include "server/api/api.h"
 #include "server/api/static_files.h"
+#include "server/openai/token_list.h"
 #include "server/ops/cache_json.h"
 #include "server/ops/metrics_text.h"
+#include "server/ops/vllm_metrics.h"
 #include "server/request/fields.h"
 
 namespace kvick::server {
@@ -16,7 +18,8 @@ ApiResult<std::vector<engine::Token>> tokens_of(Fields& fields, const engine::En
   KVICK_TRY(const bool special, fields.get_bool("add_special_tokens", true));
   if (fields.find("messages") != nullptr) {
     KVICK_TRY(const Json messages, read_messages(fields));
-    auto tokens = engine.chat_tokens(messages, {{"tools", nullptr}});
+    KVICK_TRY(const engine::ChatEnd end, read_chat_end(fields));
+    auto tokens = engine.chat_tokens(messages, {{"tools", nullptr}}, end);
     if (!tokens.ok()) return bad_field("messages", "{}", tokens.error().message);
     return *std::move(tokens);
   }
@@ -44,7 +47,10 @@ ApiResult<HttpResponse> Api::model(const Call& call) const {
   return json_response(model_json());
 }
 
-ApiResult<HttpResponse> Api::health(const Call&) const { return json_response({{"status", "ok"}}); }
+ApiResult<HttpResponse> Api::health(const Call& call) const {
+  if (call.network.draining) return draining();
+  return json_response({{"status", "ok"}});
+}
 
 // Its files are open: who lacks the key is asked for it by the page.
 ApiResult<HttpResponse> Api::page(const Call& call) const {
@@ -62,8 +68,10 @@ ApiResult<HttpResponse> Api::page(const Call& call) const {
 }
 
 ApiResult<HttpResponse> Api::metrics(const Call& call) const {
+  const engine::Metrics metrics = service_.metrics();
   return HttpResponse{.type = kMetricsType,
-                      .body = metrics_text(service_.metrics(), call.network, service_.instances())};
+                      .body = metrics_text(metrics, call.network, service_.instances()) +
+                              vllm_metrics_text(metrics, options_.model)};
 }
 
 ApiResult<HttpResponse> Api::cache(const Call&) const {

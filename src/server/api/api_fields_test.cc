@@ -30,7 +30,7 @@ TEST_F(ApiTest, NamesTheFieldsThatItIgnoresInErrors) {
   service_.refuse_from = 0;
   service_.refusal = {engine::Refusal::Why::kBusy, "full", ""};
   const Seen busy = posted(kPath, kOdd);
-  EXPECT_EQ(busy.response.status, 429U);
+  EXPECT_EQ(busy.response.status, 503U);
   EXPECT_EQ(busy.ignored(), "kv.strange, odd");
   EXPECT_EQ(busy.response.headers.size(), 2U);  // beside Retry-After
   EXPECT_EQ(posted(kPath, R"({"prompt":"","odd":1})").ignored(), "odd");
@@ -65,7 +65,7 @@ TEST_F(ApiTest, RefusesUnknownFieldsWhereItIsStrict) {
 
 TEST_F(ApiTest, KeepsCheckingTheFieldsThatItKnows) {
   EXPECT_EQ(posted(kPath, R"({"prompt":"x","odd":1,"n":"2"})").json()["error"]["param"], "n");
-  EXPECT_EQ(posted(kPath, R"({"prompt":"x","skip_special_tokens":1})").response.status, 200U);
+  EXPECT_EQ(posted(kPath, R"({"prompt":"x","separate_reasoning":1})").response.status, 200U);
   EXPECT_EQ(posted(kPath, R"({"prompt":"x","ignore_eos":1})").response.status, 400U);
 }
 
@@ -112,6 +112,119 @@ TEST_F(ApiTest, TellsRoutersItsLoadInTheirForm) {
             Json::parse(R"([{"dp_rank":0,"num_reqs":6,"num_waiting_reqs":3,"num_tokens":70}])"));
   make([](ApiOptions& options) { options.load_form = LoadForm::kVllm; });
   EXPECT_EQ(get("/get_load").json(), Json::parse(R"({"load":6})"));
+}
+
+TEST_F(ApiTest, FlushesItsCacheByBothNames) {
+  for (const char* path : {"/flush_cache", "/reset_prefix_cache"}) {
+    Seen seen;
+    call(seen, {.method = "POST", .target = path});  // routers send no body, and no type of one
+    EXPECT_EQ(seen.json(), Json::parse(R"({"success":true})"));
+    EXPECT_EQ(get(path).response.status, 405U);
+  }
+  EXPECT_EQ(service_.flushes, 2);
+}
+
+TEST_F(ApiTest, TakesNoNewRequestsWhileItDrains) {
+  const HttpRequest chat = {
+      .method = "POST", .target = "/v1/chat/completions", .content_type = "application/json"};
+  EXPECT_EQ(get("/health").response.status, 200U);
+  EXPECT_FALSE(api_->refuses(chat).has_value());
+  counters_.draining = true;
+  const Seen health = get("/health");
+  EXPECT_EQ(health.response.status, 503U);
+  EXPECT_EQ(health.json()["error"]["code"], "draining");
+  const auto refused = api_->refuses(chat);
+  ASSERT_TRUE(refused.has_value());
+  EXPECT_EQ(refused->status, 503U);
+  EXPECT_EQ(refused->headers.front().first, "Retry-After");
+  EXPECT_EQ(get("/metrics").response.status, 200U);
+}
+
+TEST_F(ApiTest, ReadsAChoiceFromHeadersAsFromTheBody) {
+  const auto with = [&](Headers headers, const char* body = R"({"prompt":"x"})") {
+    Seen seen;
+    call(seen, {.method = "POST",
+                .target = kPath,
+                .content_type = "application/json",
+                .body = body,
+                .choices = std::move(headers)});
+    return seen;
+  };
+  make([](ApiOptions& options) { options.limits.any_kv = true; });
+  with({{"x-kvick-kv", "bmc:r=64"},
+        {"x-kvick-kv-type", "q8"},
+        {"x-kvick-kv-select", "quest:budget=64"},
+        {"x-kvick-spec", "lookup:most=5"},
+        {"x-kvick-cache-salt", "s"},
+        {"x-kvick-priority", "-2"}});
+  ASSERT_EQ(service_.jobs.size(), 1U);
+  const engine::Job& job = service_.jobs[0];
+  EXPECT_EQ(kv::spec_text(job.kv->spec), "bmc:r=64");
+  EXPECT_EQ(engine::kv_type_text(*job.kv), "q8");
+  EXPECT_EQ(job.kv->select.name, "quest");
+  EXPECT_EQ(job.spec->way, "lookup");
+  EXPECT_EQ(job.salt, "s");
+  EXPECT_EQ(job.priority, -2);
+  with({{"x-kvick-kv-type", "q8"}}, R"({"prompt":"x","kv":{"strategy":"paged"}})");
+  ASSERT_EQ(service_.jobs.size(), 2U);
+  EXPECT_EQ(service_.jobs[1].kv->spec.name, "paged");
+  EXPECT_EQ(engine::kv_type_text(*service_.jobs[1].kv), "q8");
+
+  const auto param = [](const Seen& seen) { return seen.json()["error"]["param"]; };
+  EXPECT_EQ(param(with({{"x-kvick-kv", "no-such"}})), "kv");
+  EXPECT_EQ(param(with({{"x-kvick-kv", "bmc:file=/etc/passwd"}})), "kv");
+  EXPECT_EQ(param(with({{"x-kvick-priority", "1"}})), "priority");
+  EXPECT_EQ(param(with({{"x-kvick-priority", "high"}})), "x-kvick-priority");
+  EXPECT_EQ(param(with({{"x-kvick-spec", "off"}}, R"({"prompt":"x","spec":"auto"})")),
+            "x-kvick-spec");
+  EXPECT_EQ(service_.jobs.size(), 2U);
+  EXPECT_EQ(with({{"x-kvick-new", "1"}}, R"({"prompt":"","odd":1})").ignored(), "x-kvick-new, odd");
+  make([](ApiOptions& options) { options.strict_fields = true; });
+  EXPECT_EQ(param(with({{"x-kvick-new", "1"}})), "x-kvick-new");
+}
+
+TEST_F(ApiTest, AnswersWithTokenIdsWhereTheyAreAsked) {
+  const auto pieces = [&] {
+    const engine::Job& job = service_.jobs.back();
+    job.on_piece({.text = "", .token = 5});
+    job.on_piece({.text = "Hi", .token = 6});
+    job.on_piece({.text = "", .token = {}, .finish = engine::Finish::kEnd});
+    job.on_end({});
+  };
+  Seen chat;
+  post(chat, "/v1/chat/completions",
+       R"({"messages":[{"role":"user","content":"Hi"}],"return_token_ids":true})");
+  pieces();
+  EXPECT_EQ(chat.json()["choices"][0]["token_ids"], Json::parse("[5,6]"));
+  EXPECT_EQ(chat.json()["prompt_token_ids"], service_.jobs.back().prompt);
+  Seen text;
+  post(text, kPath, R"({"prompt":[1,2],"return_token_ids":true})");
+  pieces();
+  EXPECT_EQ(text.json()["choices"][0]["token_ids"], Json::parse("[5,6]"));
+  EXPECT_EQ(text.json()["choices"][0]["prompt_token_ids"], Json::parse("[1,2]"));
+  Seen stream;
+  post(stream, kPath, R"({"prompt":[1,2],"return_token_ids":true,"stream":true})");
+  pieces();
+  EXPECT_NE(stream.events.find(R"("prompt_token_ids":[1,2])"), std::string::npos);
+  EXPECT_NE(stream.events.find(R"("token_ids":[5])"), std::string::npos);
+  EXPECT_NE(stream.events.find(R"("token_ids":[6])"), std::string::npos);
+  Seen plain;
+  post(plain, kPath, R"({"prompt":[1,2]})");
+  pieces();
+  EXPECT_EQ(plain.response.body.find("token_ids"), std::string::npos);
+}
+
+TEST_F(ApiTest, GoesOnWithTheLastMessage) {
+  constexpr const char* kPart =
+      R"({"messages":[{"role":"user","content":"Hi"},{"role":"assistant","content":"He"}],
+      "continue_final_message":true})";
+  Seen seen;
+  post(seen, "/v1/chat/completions", kPart);
+  ASSERT_EQ(service_.jobs.size(), 1U);
+  EXPECT_EQ(test_engine().tokenizer().decode(service_.jobs[0].prompt, false),
+            "<user>Hi<assistant>He");
+  EXPECT_TRUE(service_.jobs[0].continues);
+  EXPECT_EQ(posted("/tokenize", kPart).json()["tokens"], service_.jobs[0].prompt);
 }
 
 TEST_F(ApiTest, AsksRoutersForTheKeyToo) {

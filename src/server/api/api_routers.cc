@@ -35,4 +35,10 @@ ApiResult<HttpResponse> Api::load(const Call&) const {
   return HttpResponse{.body = to_text(Json::array({rank}))};
 }
 
+// SGLang's name and vLLM's. What running requests use stays, and so do files.
+ApiResult<HttpResponse> Api::flush(const Call&) const {
+  service_.flush();
+  return HttpResponse{.body = to_text({{"success", true}})};
+}
+
 }  // namespace kvick::server

@@ -213,7 +213,7 @@ TEST_F(ApiTest, MakesTheConstraintOfAResponseFormat) {
 TEST_F(ApiTest, HandsOnWhatTheServiceRefuses) {
   using Why = engine::Refusal::Why;
   for (const auto& [why, status] :
-       {std::pair(Why::kInvalid, 400U), {Why::kTooLarge, 400U}, {Why::kBusy, 429U}}) {
+       {std::pair(Why::kInvalid, 400U), {Why::kTooLarge, 400U}, {Why::kBusy, 503U}}) {
     service_.refuse_from = service_.jobs.size();
     service_.refusal = {why, "no", "max_tokens"};
     const Seen seen = posted("/v1/chat/completions", kHello);
@@ -242,7 +242,7 @@ TEST_F(ApiTest, TakesAllPromptsOrNone) {
   service_.refuse_from = 1;
   service_.refusal = {engine::Refusal::Why::kBusy, "full", ""};
   const Seen seen = posted("/v1/completions", R"({"prompt":["a","b"],"stream":true})");
-  EXPECT_EQ(seen.response.status, 429U);
+  EXPECT_EQ(seen.response.status, 503U);
   EXPECT_FALSE(seen.streaming);
   EXPECT_EQ(service_.cancelled, std::vector<size_t>{0});
   answer(0);

@@ -22,7 +22,7 @@ ApiError Generation::error_of(const engine::Refusal& refusal) const {
     error.code = "engine_failed";
   }
   if (refusal.why == engine::Refusal::Why::kBusy) {
-    error.status = 429;
+    error.status = 503;  // which routers try elsewhere
     error.code = "busy";
     error.headers = {{"Retry-After", "1"}};
   }
@@ -181,7 +181,7 @@ void Generation::on(Started started) {
 
 void Generation::begin_choices() {
   for (uint32_t i = 0; i < ids_.size() * plan_->choices; ++i) {
-    choices_.emplace_back(i, plan_->tools.offered() ? &plan_->tools : nullptr);
+    choices_.emplace_back(i, plan_->tools.offered() ? &plan_->tools : nullptr, plan_->token_ids);
     if (const auto first = format_->first_chunk(i); first && plan_->stream)
       events_ += sse_event(to_text(*first));
     if (!plan_->echo.empty()) give(choices_.back().echo(plan_->echo[i / plan_->choices]));

@@ -2,10 +2,47 @@
 
 #include <ctime>
 #include <random>
+#include <utility>
+
+#include "base/thread.h"
 
 namespace kvick::server {
+namespace {
 
-base::Status<> serve(const engine::Engine& engine, engine::Service& service, ServeOptions options) {
+class Loading final : public Handler {
+ public:
+  std::optional<HttpResponse> refuses(const HttpRequest&) const override {
+    return error_response({.status = 503,
+                           .message = "the model is being loaded; try again",
+                           .code = "loading",
+                           .headers = {{"Retry-After", "1"}}});
+  }
+  void handle(HttpRequest request, std::shared_ptr<Reply> reply) override {
+    reply->send(*refuses(request));
+  }
+};
+
+}  // namespace
+
+// Signals are taken once there is something to drain.
+OpenPort::OpenPort(ServerOptions network)
+    : signals_(std::exchange(network.signals, false)),
+      loading_(std::make_unique<Loading>()),
+      server_(std::move(network)) {}
+
+base::Result<std::unique_ptr<OpenPort>> OpenPort::open(ServerOptions network) {
+  std::unique_ptr<OpenPort> port(new OpenPort(std::move(network)));
+  KVICK_TRY(port->port_, port->server_.listen(*port->loading_));
+  port->thread_ = base::start_thread("the network", [server = &port->server_] { server->run(); });
+  return port;
+}
+
+OpenPort::~OpenPort() {
+  server_.stop();
+  if (thread_.joinable()) thread_.join();
+}
+
+void OpenPort::serve(const engine::Engine& engine, engine::Service& service, ServeOptions options) {
   std::random_device device;
   const uint64_t high = device();
   ApiOptions api_options = {.model = std::move(options.model),
@@ -18,12 +55,16 @@ base::Status<> serve(const engine::Engine& engine, engine::Service& service, Ser
                             .unix_time = [] { return static_cast<int64_t>(std::time(nullptr)); },
                             .report = std::move(options.report),
                             .limits = std::move(options.limits)};
-  options.network.report = api_options.report;
-  Server server(std::move(options.network));
-  Api api(engine, service, std::move(api_options), server.threads(), server.counters());
-  KVICK_TRY(const uint16_t port, server.listen(api));
-  if (options.on_listening) options.on_listening(port);
-  server.run();
+  Api api(engine, service, std::move(api_options), server_.threads(), server_.counters());
+  server_.hand_over(api, signals_);
+  if (options.on_listening) options.on_listening(port_);
+  thread_.join();
+}
+
+base::Status<> serve(const engine::Engine& engine, engine::Service& service, ServeOptions options) {
+  options.network.report = options.report;
+  KVICK_TRY(const std::unique_ptr<OpenPort> port, OpenPort::open(std::move(options.network)));
+  port->serve(engine, service, std::move(options));
   return base::Done{};
 }
 

@@ -1,6 +1,9 @@
 #pragma once
 // A model's service on the network, from opening the port to having drained.
 
+#include <memory>
+#include <thread>
+
 #include "server/api/api.h"
 #include "server/net/server.h"
 
@@ -18,8 +21,30 @@ struct ServeOptions {
   std::function<void(const std::string&)> report;
 };
 
-// Returns when the server has drained. The engine's tokenizer and template are used while the
-// service runs. Error: the port cannot be opened.
+// A port that is open while the model is still being loaded: until serve(), all requests get status
+// 503, and a signal ends the process as ever.
+class OpenPort {
+ public:
+  // Error: the port cannot be opened.
+  static base::Result<std::unique_ptr<OpenPort>> open(ServerOptions network);
+  ~OpenPort();
+  uint16_t port() const { return port_; }
+
+  // Returns when the server has drained; once. The network of the options has been given to open().
+  // The engine's tokenizer and template are used while the service runs.
+  void serve(const engine::Engine& engine, engine::Service& service, ServeOptions options);
+
+ private:
+  explicit OpenPort(ServerOptions network);
+
+  bool signals_;
+  std::unique_ptr<Handler> loading_;
+  Server server_;
+  uint16_t port_ = 0;
+  std::thread thread_;  // the network's
+};
+
+// Both at once.
 base::Status<> serve(const engine::Engine& engine, engine::Service& service, ServeOptions options);
 
 }  // namespace kvick::server

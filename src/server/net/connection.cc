@@ -1,5 +1,6 @@
 #include "server/net/connection.h"
 
+#include <algorithm>
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/error.hpp>
 #include <boost/beast/http/error.hpp>
@@ -56,7 +57,33 @@ class ConnectionReply final : public Reply {
   Post post_;
 };
 
+constexpr std::string_view kChoicePrefix = "x-kvick-";
+// Of the headers that it does not know, the SGLang gateway hands on those that begin so.
+constexpr std::string_view kHandedOnPrefix = "x-request-id-";
+
+Headers choices_of(const http::fields& fields) {
+  Headers choices;
+  for (const auto& field : fields) {
+    std::string name(field.name_string().data(), field.name_string().size());
+    std::transform(name.begin(), name.end(), name.begin(),
+                   [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
+    if (name.starts_with(kHandedOnPrefix))
+      name = fmt::format("x-{}", std::string_view(name).substr(kHandedOnPrefix.size()));
+    if (!name.starts_with(kChoicePrefix)) continue;
+    choices.emplace_back(std::move(name), std::string(field.value().data(), field.value().size()));
+  }
+  return choices;
+}
+
 ApiError broke() { return {.status = 500, .message = "the server failed on this request"}; }
+
+// Longer ones would fill logs.
+constexpr size_t kMostIdBytes = 128;
+
+bool is_good_id(std::string_view id) {
+  return id.size() <= kMostIdBytes &&
+         std::all_of(id.begin(), id.end(), [](char c) { return c > ' ' && c <= '~'; });
+}
 
 std::string text_of(boost::beast::string_view text) { return {text.data(), text.size()}; }
 
@@ -66,7 +93,8 @@ Connection::Connection(asio::ip::tcp::socket socket, Hub& hub)
     : socket_(std::move(socket)),
       hub_(hub),
       read_deadline_(socket_.get_executor()),
-      write_deadline_(socket_.get_executor()) {}
+      write_deadline_(socket_.get_executor()),
+      awaited_(!hub.draining()) {}
 
 void Connection::start() {
   ErrorCode ignored;
@@ -97,11 +125,12 @@ void Connection::drop() {
   const auto self = shared_from_this();  // the hub's may be the last
   hub_.connections.erase(self);
   hub_.counters.open = hub_.connections.size();
+  if (awaited_) --hub_.awaited;
   try {
     if (const auto gone = std::exchange(gone_, nullptr)) gone();
   } catch (const std::exception&) {  // what it would have stopped runs to its end
   }
-  if (hub_.connections.empty() && hub_.on_empty) hub_.on_empty();
+  if (awaited_ && hub_.awaited == 0 && hub_.on_empty) hub_.on_empty();
 }
 
 bool Connection::wants_input() const {
@@ -190,14 +219,15 @@ HttpRequest Connection::read_head() const {
           .target = text_of(got.target()),
           .authorization = text_of(got[http::field::authorization]),
           .content_type = text_of(got[http::field::content_type]),
-          .body = {}};
+          .body = {},
+          .choices = choices_of(got)};
 }
 
 // Who may not use the server, and what it would not do, costs it no more than the head.
 void Connection::take_head() {
   const HttpRequest head = read_head();
   framing_ = {.http_1_1 = parser_->get().version() >= 11,
-              .keep_alive = parser_->get().keep_alive() && !hub_.draining,
+              .keep_alive = parser_->get().keep_alive() && !hub_.draining(),
               .without_body = head.method == "HEAD"};
   const std::optional<HttpResponse> answer = answer_to_head(head);
   if (!answer) return begin_body();
@@ -211,10 +241,16 @@ void Connection::take_head() {
 
 std::optional<HttpResponse> Connection::answer_to_head(const HttpRequest& head) {
   const auto& got = parser_->get();
-  const std::string origin = text_of(got[http::field::origin]);
+  const std::string origin = text_of(got[http::field::origin]), id = text_of(got["X-Request-Id"]);
+  if (!is_good_id(id))
+    return error_response(
+        bad_field("X-Request-Id",
+                  "the header X-Request-Id must be up to {} printable characters without spaces",
+                  kMostIdBytes));
+  if (!id.empty()) framing_.lines = fmt::format("X-Request-Id: {}\r\n", id);
   if (const auto allowed = hub_.sites.check(text_of(got[http::field::host]), origin); !allowed.ok())
     return error_response(allowed.error());
-  framing_.lines = hub_.sites.answer_lines(origin);
+  framing_.lines += hub_.sites.answer_lines(origin);
   const Preflight asked = {.method = text_of(got[http::field::access_control_request_method]),
                            .headers = text_of(got[http::field::access_control_request_headers])};
   if (head.method == "OPTIONS" && !origin.empty() && !asked.method.empty())
@@ -253,7 +289,7 @@ void Connection::dispatch() {
   request.body = std::move(parser_->get().body());
   request.share = std::exchange(body_share_, {});
   parser_.reset();
-  framing_.keep_alive = framing_.keep_alive && !hub_.draining;
+  framing_.keep_alive = framing_.keep_alive && !hub_.draining();
   hub_.handler->handle(std::move(request),
                        std::make_shared<ConnectionReply>(weak_from_this(), number_, hub_.post));
 }

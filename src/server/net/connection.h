@@ -28,9 +28,10 @@ struct Hub {
   NetworkCounters counters;
   Sites sites;
   std::shared_ptr<BodyBudget> bodies;
-  bool draining = false;
   std::unordered_set<std::shared_ptr<Connection>> connections;
-  std::function<void()> on_empty;  // the last connection has ended
+  size_t awaited = 0;              // of these; those that came while the server drains are not
+  std::function<void()> on_empty;  // the last awaited connection has ended
+  bool draining() const { return counters.draining; }
 };
 
 class Connection : public std::enable_shared_from_this<Connection> {
@@ -120,6 +121,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool ended_ = false;  // the client sends no more
   size_t thrown_away_ = 0;
 
+  const bool awaited_;   // came before the server drained
   uint64_t number_ = 0;  // of the request
   Framing framing_;      // of its answer
   bool begun_ = false;   // events of it

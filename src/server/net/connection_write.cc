@@ -112,7 +112,7 @@ void Connection::flushed() {
     read_deadline_.set(kLinger, [self = shared_from_this()] { self->drop(); });
     return;
   }
-  if (state_ == State::kIdle && hub_.draining) return drop();
+  if (state_ == State::kIdle && hub_.draining()) return drop();
   parse();  // what waited for its answers to be read
   read();
 }
@@ -125,7 +125,7 @@ void Connection::end_with(const ApiError& error) {
 
 void Connection::finish_answer() {
   gone_ = nullptr;
-  if (!framing_.keep_alive || hub_.draining) return begin_closing();
+  if (!framing_.keep_alive || hub_.draining()) return begin_closing();
   state_ = State::kIdle;
   read_deadline_.set(hub_.options.idle_time, [self = shared_from_this()] { self->drop(); });
   parse();

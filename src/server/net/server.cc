@@ -44,6 +44,7 @@ struct Server::State {
   void accept();
   void on_accept(error_code error, tcp::socket socket);
   void take(tcp::socket socket);
+  void take_signals();
   void wait_for_signal();
   void drain(std::chrono::milliseconds time);
   void stop();
@@ -67,7 +68,7 @@ Server::State::State(ServerOptions options)
   hub.post = post_to(io);
   hub.bodies = std::make_shared<BodyBudget>(hub.options.most_bodies_bytes);
   hub.on_empty = [this] {
-    if (hub.draining && !stopped) stop();
+    if (hub.draining() && !stopped) stop();
   };
 }
 
@@ -100,6 +101,7 @@ void Server::State::take(tcp::socket socket) {
   if (hub.connections.size() < most + kMostRefused) {
     const auto connection = std::make_shared<Connection>(std::move(socket), hub);
     hub.connections.insert(connection);
+    if (!hub.draining()) ++hub.awaited;
     hub.counters.open = hub.connections.size();
     if (full) {
       connection->refuse();
@@ -110,31 +112,35 @@ void Server::State::take(tcp::socket socket) {
   }
 }
 
+void Server::State::take_signals() {
+  signals.add(SIGINT);
+  signals.add(SIGTERM);
+  wait_for_signal();
+}
+
 void Server::State::wait_for_signal() {
   signals.async_wait([this](error_code error, int) {
     if (error) return;
-    if (hub.draining) return stop();
+    if (hub.draining()) return stop();
     drain(hub.options.drain_time);
     wait_for_signal();
   });
 }
 
 void Server::State::drain(std::chrono::milliseconds time) {
-  if (hub.draining) return;
-  hub.draining = true;
-  error_code ignored;
-  acceptor.close(ignored);
-  accept_pause.clear();
+  if (hub.draining()) return;
+  hub.counters.draining = true;
   drain_deadline.set(time, [this] { stop(); });
   const auto all = hub.connections;  // a copy: those that end take themselves out
   for (const auto& connection : all) connection->drain();
-  if (hub.connections.empty()) stop();
+  if (hub.awaited == 0) stop();
 }
 
 void Server::State::stop() {
-  hub.draining = stopped = true;
+  hub.counters.draining = stopped = true;
   error_code ignored;
   acceptor.close(ignored);
+  accept_pause.clear();
   const auto all = hub.connections;
   for (const auto& connection : all) connection->drop();
   io->stop();
@@ -187,12 +193,15 @@ base::Result<uint16_t> Server::listen(Handler& handler) {
   return acceptor.local_endpoint().port();
 }
 
+void Server::hand_over(Handler& handler, bool signals) {
+  asio::post(*state_->io, [state = state_.get(), &handler, signals] {
+    state->hub.handler = &handler;
+    if (signals) state->take_signals();
+  });
+}
+
 void Server::run() {
-  if (state_->hub.options.signals) {
-    state_->signals.add(SIGINT);
-    state_->signals.add(SIGTERM);
-    state_->wait_for_signal();
-  }
+  if (state_->hub.options.signals) state_->take_signals();
   state_->accept();
   // What a task throws has ended that task alone.
   while (!state_->stopped) {

@@ -55,8 +55,11 @@ class Server {
   void run();
 
   // These may be called from any thread, and more than once.
-  // No new connections; those without a request are closed, the others once they are answered, and
-  // all when the time is over.
+  // Another handler for the requests that come from now on, and signals as in ServerOptions.
+  void hand_over(Handler& handler, bool signals);
+  // Connections without a request are closed, the others once they are answered, and all when the
+  // time is over. New ones are taken until then, for a request each: the handler says that the
+  // server drains (NetworkCounters::draining), but nothing waits for their answers.
   void drain(std::chrono::milliseconds time);
   void stop();
 

@@ -230,7 +230,14 @@ TEST(Server, DrainsByFinishingWhatItHas) {
   EXPECT_TRUE(server.service.wait_for_jobs(1));
   server.server().drain(milliseconds(10'000));
   EXPECT_EQ(idle.read_to_end(), "");
-  EXPECT_FALSE(Client(server.port).connected());
+  // Who comes now is told so, and waited for no longer than for the rest.
+  Client late = server.client(), never = server.client();
+  late.get("/health");
+  EXPECT_EQ(late.answer().status, 503);
+  EXPECT_EQ(late.read_to_end(), "");
+  Client more = server.client();
+  more.post(kPath, words(3));
+  EXPECT_EQ(more.answer().status, 503);
   EXPECT_FALSE(server.ended());
   server.service.release();
   EXPECT_NE(busy.read_to_end().find("data: [DONE]"), std::string::npos);

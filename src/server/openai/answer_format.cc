@@ -28,6 +28,7 @@ Json AnswerFormat::whole(const std::vector<ChoiceText>& choices, const TokenCoun
   Json list = Json::array();
   for (const ChoiceText& choice : choices) list.push_back(whole_choice(choice));
   Json answer = object(kind(), std::move(list));
+  add_prompt(answer);
   answer["usage"] = usage_json(counts);
   return answer;
 }

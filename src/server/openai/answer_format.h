@@ -23,8 +23,9 @@ struct ChoiceText {
   std::vector<ToolCall> calls;
   size_t first_call = 0;  // how many calls the choice had before these
   std::vector<engine::TokenReport> tokens;
-  size_t offset = 0;          // characters of the choice's text before these tokens
-  std::string finish_reason;  // empty: it goes on
+  std::vector<engine::Token> token_ids;  // if they were asked for
+  size_t offset = 0;                     // characters of the choice's text before these tokens
+  std::string finish_reason;             // empty: it goes on
 };
 
 struct AnswerHead {
@@ -32,6 +33,9 @@ struct AnswerHead {
   int64_t created = 0;         // Unix time
   bool logprobs = false;       // tokens were asked for
   bool include_usage = false;  // the stream ends with its counts, and other chunks have them null
+  // Of each prompt, if token ids were asked for; and how many choices each has.
+  std::vector<std::vector<engine::Token>> prompts = {};
+  uint32_t choices = 1;
 };
 
 class AnswerFormat {
@@ -51,11 +55,18 @@ class AnswerFormat {
   virtual std::optional<Json> first_chunk(uint32_t index) const = 0;
 
  protected:
+  // What a chat's answer says of its prompt; nothing for completions, whose choices say it.
+  virtual void add_prompt(Json& /*answer*/) const {}
   Json object(std::string_view kind, Json choices) const;
   virtual std::string_view kind() const = 0;
   virtual std::string_view chunk_kind() const = 0;
   virtual Json whole_choice(const ChoiceText& text) const = 0;
   virtual Json chunk_choice(const ChoiceText& text) const = 0;
+  bool token_ids() const { return !head_.prompts.empty(); }
+  // Of the prompt that a choice answers.
+  const std::vector<engine::Token>& prompt_of(uint32_t index) const {
+    return head_.prompts[index / head_.choices];
+  }
 
   AnswerHead head_;
   const text::Tokenizer& tokenizer_;

@@ -13,6 +13,7 @@ class ChatFormat final : public AnswerFormat {
     Json list = Json::array();
     list.push_back(choice(index, "delta", {{"role", "assistant"}, {"content", ""}}, ""));
     Json answer = object(chunk_kind(), std::move(list));
+    add_prompt(answer);
     if (head_.include_usage) answer["usage"] = nullptr;
     return answer;
   }
@@ -27,7 +28,12 @@ class ChatFormat final : public AnswerFormat {
     if (!text.calls.empty()) message["tool_calls"] = calls(text, false);
     Json out = choice(text.index, "message", std::move(message), text.finish_reason);
     out["logprobs"] = head_.logprobs ? logprobs(text) : Json();
+    if (token_ids()) out["token_ids"] = text.token_ids;
     return out;
+  }
+  // Where vLLM has it: beside the choices.
+  void add_prompt(Json& answer) const override {
+    if (token_ids()) answer["prompt_token_ids"] = prompt_of(0);
   }
   Json chunk_choice(const ChoiceText& text) const override {
     Json delta = Json::object();
@@ -35,6 +41,7 @@ class ChatFormat final : public AnswerFormat {
     if (!text.calls.empty()) delta["tool_calls"] = calls(text, true);
     Json out = choice(text.index, "delta", std::move(delta), text.finish_reason);
     out["logprobs"] = head_.logprobs && !text.tokens.empty() ? logprobs(text) : Json();
+    if (token_ids()) out["token_ids"] = text.token_ids;
     return out;
   }
 

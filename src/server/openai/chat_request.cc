@@ -30,20 +30,32 @@ ApiResult<Json> read_variables(Fields& fields, const Tools& tools) {
 
 }  // namespace
 
+ApiResult<engine::ChatEnd> read_chat_end(Fields& fields) {
+  KVICK_TRY(const bool continues, fields.get_bool("continue_final_message", false));
+  KVICK_TRY(const bool new_turn, fields.get_bool("add_generation_prompt", !continues));
+  if (continues && new_turn)
+    return bad_field("continue_final_message",
+                     "continue_final_message and add_generation_prompt exclude each other");
+  if (continues) return engine::ChatEnd::kLastMessage;
+  return new_turn ? engine::ChatEnd::kNewTurn : engine::ChatEnd::kTurn;
+}
+
 ApiResult<ChatRequest> parse_chat(const Json& body, UnknownFields& unknown) {
   KVICK_TRY(Fields fields, Fields::of(body, "", unknown));
   ChatRequest request;
   KVICK_TRY_VOID(read_generation(fields, 0, request));
   KVICK_TRY_VOID(read_logprobs(fields, request));
   KVICK_TRY(request.messages, read_messages(fields));
+  KVICK_TRY(request.end, read_chat_end(fields));
   KVICK_TRY(request.tools, read_tools(fields));
   KVICK_TRY(request.variables, read_variables(fields, request.tools));
   fields.ignore_value("add_special_tokens", false);  // the template has them
   KVICK_TRY_VOID(fields.check_rest());
   const Json calls = request.tools.response_format();
   if (!calls.is_null() && !request.response_format.is_null())
-    return bad_field("response_format",
-                     "response_format and a tool_choice that requires a call exclude each other");
+    return bad_field(request.format_field,
+                     "{} and a tool_choice that requires a call exclude each other",
+                     request.format_field);
   if (!calls.is_null()) request.response_format = calls;
   return request;
 }

@@ -1,6 +1,7 @@
 #pragma once
 // The body of POST /v1/chat/completions.
 
+#include "engine/core/engine.h"
 #include "server/openai/generation_request.h"
 #include "server/openai/tools.h"
 
@@ -10,7 +11,11 @@ struct ChatRequest : GenerationRequest {
   Json messages;   // as chat templates take them: content is one string or null
   Json variables;  // what else the template sees: tools, chat_template_kwargs
   Tools tools;
+  engine::ChatEnd end = engine::ChatEnd::kNewTurn;
 };
+
+// Hugging Face's names, as vLLM has them: add_generation_prompt and continue_final_message.
+ApiResult<engine::ChatEnd> read_chat_end(Fields& fields);
 
 ApiResult<ChatRequest> parse_chat(const Json& body, UnknownFields& unknown);
 

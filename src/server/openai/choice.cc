@@ -15,7 +15,7 @@ size_t characters(std::string_view text) {
 
 }  // namespace
 
-Choice::Choice(uint32_t index, const Tools* tools) {
+Choice::Choice(uint32_t index, const Tools* tools, bool token_ids) : token_ids_(token_ids) {
   all_.index = index;
   if (tools == nullptr) return;
   parser_.emplace(*tools);
@@ -28,6 +28,7 @@ ChoiceText Choice::keep(ChoiceText added) {
   all_.content += added.content;
   all_.calls.insert(all_.calls.end(), added.calls.begin(), added.calls.end());
   all_.tokens.insert(all_.tokens.end(), added.tokens.begin(), added.tokens.end());
+  all_.token_ids.insert(all_.token_ids.end(), added.token_ids.begin(), added.token_ids.end());
   all_.finish_reason = added.finish_reason;
   return added;
 }
@@ -44,6 +45,7 @@ ChoiceText Choice::add(engine::AnswerPiece piece) {
   if (all_.tokens.empty()) all_.offset = added.offset;
   characters_ += characters(piece.text);
   added.tokens = std::move(piece.tokens);
+  if (token_ids_ && piece.token) added.token_ids.push_back(*piece.token);
   if (!parser_) {
     added.content = std::move(piece.text);
   } else {
@@ -70,7 +72,7 @@ void Choice::finish_calls(engine::Finish finish, ChoiceText& added) {
 
 bool says_something(const ChoiceText& text) {
   return !text.content.empty() || !text.calls.empty() || !text.tokens.empty() ||
-         !text.finish_reason.empty();
+         !text.token_ids.empty() || !text.finish_reason.empty();
 }
 
 }  // namespace kvick::server

@@ -7,8 +7,8 @@ namespace kvick::server {
 
 class Choice {
  public:
-  // tools: null if none are offered; outlives the choice.
-  Choice(uint32_t index, const Tools* tools);
+  // tools: null if none are offered; outlives the choice. token_ids: they are kept.
+  Choice(uint32_t index, const Tools* tools, bool token_ids = false);
 
   // What a piece adds, which may be nothing.
   ChoiceText add(engine::AnswerPiece piece);
@@ -25,6 +25,7 @@ class Choice {
 
   std::optional<ToolCallParser> parser_;
   bool required_ = false;  // a call
+  bool token_ids_;
   ChoiceText all_;
   size_t characters_ = 0;  // of the text that came
 };

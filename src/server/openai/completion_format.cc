@@ -18,18 +18,29 @@ class CompletionFormat final : public AnswerFormat {
  public:
   using AnswerFormat::AnswerFormat;
   std::string_view prompt_field() const override { return "prompt"; }
-  std::optional<Json> first_chunk(uint32_t) const override { return std::nullopt; }
+  std::optional<Json> first_chunk(uint32_t index) const override {
+    if (!token_ids()) return std::nullopt;
+    Json answer = chunk({.index = index});
+    answer["choices"][0]["prompt_token_ids"] = prompt_of(index);
+    return answer;
+  }
 
  protected:
   std::string_view kind() const override { return "text_completion"; }
   std::string_view chunk_kind() const override { return "text_completion"; }
   Json whole_choice(const ChoiceText& text) const override {
-    return {{"index", text.index},
-            {"text", text.content},
-            {"logprobs", head_.logprobs ? logprobs(text) : Json()},
-            {"finish_reason", reason_json(text.finish_reason)}};
+    Json out = chunk_choice(text);
+    if (token_ids()) out["prompt_token_ids"] = prompt_of(text.index);
+    return out;
   }
-  Json chunk_choice(const ChoiceText& text) const override { return whole_choice(text); }
+  Json chunk_choice(const ChoiceText& text) const override {
+    Json out = {{"index", text.index},
+                {"text", text.content},
+                {"logprobs", head_.logprobs ? logprobs(text) : Json()},
+                {"finish_reason", reason_json(text.finish_reason)}};
+    if (token_ids()) out["token_ids"] = text.token_ids;
+    return out;
+  }
 
  private:
   Json logprobs(const ChoiceText& text) const {

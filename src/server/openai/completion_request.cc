@@ -1,5 +1,7 @@
 #include "server/openai/completion_request.h"
 
+#include "server/openai/token_list.h"
+
 namespace kvick::server {
 namespace {
 
@@ -36,18 +38,6 @@ ApiStatus read_prompts(Fields& fields, CompletionRequest& request) {
 }
 
 }  // namespace
-
-ApiResult<std::vector<engine::Token>> read_tokens(const Json& list, const std::string& name) {
-  std::vector<engine::Token> tokens;
-  tokens.reserve(list.size());
-  for (const Json& id : list) {
-    if (!id.is_number_unsigned() || id.get<uint64_t>() > INT32_MAX)
-      return bad_field(name, "{} has an element {} that is no token id", name,
-                       in_quotes(to_text(id)));
-    tokens.push_back(id.get<engine::Token>());
-  }
-  return tokens;
-}
 
 ApiResult<CompletionRequest> parse_completion(const Json& body, UnknownFields& unknown) {
   KVICK_TRY(Fields fields, Fields::of(body, "", unknown));

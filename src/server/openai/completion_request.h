@@ -18,7 +18,4 @@ struct CompletionRequest : GenerationRequest {
 
 ApiResult<CompletionRequest> parse_completion(const Json& body, UnknownFields& unknown);
 
-// A list of token ids, none negative. name: the field, for errors.
-ApiResult<std::vector<engine::Token>> read_tokens(const Json& list, const std::string& name);
-
 }  // namespace kvick::server

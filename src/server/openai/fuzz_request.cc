@@ -6,11 +6,14 @@
 #include "base/check.h"
 #include "server/openai/chat_request.h"
 #include "server/openai/completion_request.h"
+#include "server/openai/header_fields.h"
 #include "server/openai/tool_calls.h"
+#include "text/template/last_message.h"
 
 namespace {
 
 namespace server = kvick::server;
+namespace text_of = kvick::text;
 
 // A text in pieces of any size gives the same calls as in one.
 void check_tool_calls(std::string_view text, const server::Tools& tools, bool whole_text) {
@@ -44,10 +47,19 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto body = server::parse_json(text);
   if (!body.ok()) return 0;
   server::UnknownFields unknown(false);
+  // Headers that say what the text's first line does never break a body.
+  server::Json chosen = *body;
+  const std::string line(text.substr(0, text.find('\n')));
+  (void)server::add_header_fields({{"x-kvick-kv", line}, {"x-kvick-priority", line}}, chosen,
+                                  unknown);
   if (data[0] % 3 == 0) {
     const auto chat = server::parse_chat(*body, unknown);
     if (!chat.ok()) return 0;
     KVICK_CHECK(chat->choices >= 1 && !chat->messages.empty(), "a request without a question");
+    KVICK_CHECK(chat->max_tokens == 0 || chat->min_tokens <= chat->max_tokens, "no such length");
+    std::string prompt(text);
+    const auto cut = text_of::cut_behind_last_message(chat->messages, prompt);
+    if (cut.ok()) KVICK_CHECK(text.starts_with(prompt), "a prompt that is no beginning of it");
     (void)server::to_text(chat->messages);
     (void)server::to_text(chat->response_format);
   } else {

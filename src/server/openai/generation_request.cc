@@ -3,6 +3,8 @@
 #include <charconv>
 #include <cmath>
 
+#include "server/openai/token_list.h"
+
 namespace kvick::server {
 namespace {
 
@@ -78,6 +80,27 @@ ApiStatus read_stop(Fields& fields, GenerationRequest& request) {
   return Done{};
 }
 
+ApiStatus read_stop_tokens(Fields& fields, GenerationRequest& request) {
+  const Json* list = fields.find("stop_token_ids");
+  if (list == nullptr) return Done{};
+  if (!list->is_array())
+    return bad_field("stop_token_ids", "stop_token_ids must be a list of token ids");
+  if (list->size() > kMostStopTokens)
+    return bad_field("stop_token_ids", "stop_token_ids has {} tokens; at most {} are taken",
+                     list->size(), kMostStopTokens);
+  KVICK_TRY(request.stop_tokens, read_tokens(*list, "stop_token_ids"));
+  return Done{};
+}
+
+// vLLM's names for what stands in the answer.
+ApiStatus read_text(Fields& fields, GenerationRequest& request) {
+  KVICK_TRY(const bool skips, fields.get_bool("skip_special_tokens", true));
+  KVICK_TRY(request.with_stop, fields.get_bool("include_stop_str_in_output", false));
+  KVICK_TRY(request.token_ids, fields.get_bool("return_token_ids", false));
+  request.special_text = !skips;
+  return Done{};
+}
+
 ApiStatus read_stream(Fields& fields, GenerationRequest& request) {
   KVICK_TRY(request.stream, fields.get_bool("stream", false));
   const Json* value = fields.find("stream_options");
@@ -107,14 +130,43 @@ ApiStatus read_choices(Fields& fields, GenerationRequest& request) {
   return Done{};
 }
 
+// OpenAI's old and new names, and llama-server's. -1 is llama-server's for as many as fit.
 ApiStatus read_max_tokens(Fields& fields, uint32_t fallback, GenerationRequest& request) {
-  const bool both =
-      fields.find("max_tokens") != nullptr && fields.find("max_completion_tokens") != nullptr;
-  KVICK_TRY(const int64_t old, fields.get_int("max_tokens", fallback, {1, kMostTokens}));
-  KVICK_TRY(const int64_t most, fields.get_int("max_completion_tokens", old, {1, kMostTokens}));
-  if (both && old != most)
-    return bad_field("max_tokens", "max_tokens and max_completion_tokens differ; give one");
-  request.max_tokens = static_cast<uint32_t>(most);
+  std::string_view first;
+  request.max_tokens = fallback;
+  for (const std::string_view name : {"max_tokens", "max_completion_tokens", "n_predict"}) {
+    if (fields.find(name) == nullptr) continue;
+    KVICK_TRY(const int64_t given, fields.get_int(name, 0, {-1, kMostTokens}));
+    if (given == 0)
+      return bad_field(std::string(name), "{} must be at least 1, or -1 for as many as fit", name);
+    const auto most = given == -1 ? 0 : static_cast<uint32_t>(given);
+    if (!first.empty() && most != request.max_tokens)
+      return bad_field(std::string(first), "{} and {} differ; give one", first, name);
+    request.max_tokens = most;
+    first = name;
+  }
+  return Done{};
+}
+
+ApiStatus read_min_tokens(Fields& fields, GenerationRequest& request) {
+  KVICK_TRY(const int64_t least, fields.get_int("min_tokens", 0, {0, kMostTokens}));
+  request.min_tokens = static_cast<uint32_t>(least);
+  if (request.max_tokens != 0 && request.min_tokens > request.max_tokens)
+    return bad_field("min_tokens", "min_tokens is {}, more than max_tokens, {}", least,
+                     request.max_tokens);
+  return Done{};
+}
+
+// The service would refuse them too, but by names of its own.
+ApiStatus check_beams(const GenerationRequest& request) {
+  const auto refused = [](std::string name) {
+    return bad_field(name, "{} does not go with use_beam_search", name);
+  };
+  if (request.beams == 0) return Done{};
+  if (request.min_tokens > 0) return refused("min_tokens");
+  if (!request.stop_tokens.empty()) return refused("stop_token_ids");
+  if (request.with_stop) return refused("include_stop_str_in_output");
+  if (request.token_ids) return refused("return_token_ids");
   return Done{};
 }
 
@@ -172,6 +224,48 @@ ApiStatus read_format(Fields& fields, GenerationRequest& request) {
   return Done{};
 }
 
+// vLLM's schemas come as JSON or as its text.
+ApiResult<Json> read_schema(const Json& value, const std::string& name) {
+  Json schema = value;
+  if (value.is_string()) {
+    auto parsed = parse_json(value.get_ref<const std::string&>());
+    if (!parsed.ok()) return bad_field(name, "{} cannot be read: {}", name, parsed.error().message);
+    schema = *std::move(parsed);
+  }
+  if (!schema.is_object() && !schema.is_boolean())
+    return bad_field(name, "{} must be a JSON schema, or one as text", name);
+  return schema;
+}
+
+ApiStatus set_format(const std::string& name, Json format, GenerationRequest& request) {
+  if (!request.response_format.is_null())
+    return bad_field(name, "{} and {} exclude each other", name, request.format_field);
+  request.response_format = std::move(format);
+  request.format_field = name;
+  return Done{};
+}
+
+ApiStatus set_schema(const Json* value, const std::string& name, GenerationRequest& request) {
+  if (value == nullptr) return Done{};
+  KVICK_TRY(Json schema, read_schema(*value, name));
+  return set_format(
+      name, {{"type", "json_schema"}, {"json_schema", {{"schema", std::move(schema)}}}}, request);
+}
+
+// vLLM's old and new way to ask for a form.
+ApiStatus read_guided(Fields& fields, GenerationRequest& request) {
+  KVICK_TRY_VOID(set_schema(fields.find("guided_json"), "guided_json", request));
+  const Json* value = fields.find("structured_outputs");
+  if (value == nullptr) return Done{};
+  KVICK_TRY(Fields forms, fields.inside(*value, "structured_outputs"));
+  KVICK_TRY_VOID(set_schema(forms.find("json"), "structured_outputs.json", request));
+  KVICK_TRY(const bool object, forms.get_bool("json_object", false));
+  if (object)
+    KVICK_TRY_VOID(
+        set_format("structured_outputs.json_object", {{"type", "json_object"}}, request));
+  return forms.check_rest();
+}
+
 }  // namespace
 
 ApiStatus read_generation(Fields& fields, uint32_t default_tokens, GenerationRequest& request) {
@@ -179,11 +273,17 @@ ApiStatus read_generation(Fields& fields, uint32_t default_tokens, GenerationReq
   KVICK_TRY_VOID(read_stream(fields, request));
   KVICK_TRY_VOID(read_choices(fields, request));
   KVICK_TRY_VOID(read_max_tokens(fields, default_tokens, request));
+  KVICK_TRY_VOID(read_min_tokens(fields, request));
   KVICK_TRY_VOID(read_stop(fields, request));
+  KVICK_TRY_VOID(read_stop_tokens(fields, request));
+  KVICK_TRY_VOID(read_text(fields, request));
+  KVICK_TRY_VOID(check_beams(request));
   KVICK_TRY_VOID(read_sampling(fields, request));
   KVICK_TRY_VOID(read_kv(fields, request));
   KVICK_TRY_VOID(read_spec(fields, request));
   KVICK_TRY_VOID(read_format(fields, request));
+  KVICK_TRY_VOID(read_guided(fields, request));
+  KVICK_TRY(request.reuse, fields.get_bool("cache_prompt", true));
   KVICK_TRY(request.ignore_end, fields.get_bool("ignore_eos", false));
   KVICK_TRY(const int64_t priority, fields.get_int("priority", 0, {INT32_MIN, INT32_MAX}));
   KVICK_TRY(request.salt, fields.get_string("cache_salt", ""));

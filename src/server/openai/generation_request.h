@@ -18,6 +18,7 @@ inline constexpr int64_t kMostChoices = 64;  // of one prompt
 inline constexpr size_t kMostPrompts = 256;
 inline constexpr size_t kMostStops = 16;
 inline constexpr size_t kMostStopBytes = 1024;
+inline constexpr size_t kMostStopTokens = 256;
 inline constexpr int64_t kMostTopTokens = 20;
 inline constexpr size_t kMostBiases = 1024;  // each costs time with every token
 
@@ -27,8 +28,14 @@ struct GenerationRequest {
   uint32_t choices = 1;
   uint32_t beams = 0;  // as in engine::Job
   float length_penalty = 1;
+  uint32_t min_tokens = 0;
   uint32_t max_tokens = 0;  // 0: until the model ends or the context is full
   std::vector<std::string> stop;
+  std::vector<engine::Token> stop_tokens;
+  bool with_stop = false;     // stop texts and stop tokens are part of the answer
+  bool special_text = false;  // so are the names of control tokens
+  bool token_ids = false;     // the answer has the ids of its tokens beside the text
+  bool reuse = true;          // of cached rows
   engine::Sampling sampling;  // but for the seed
   std::optional<uint64_t> seed;
   std::optional<uint32_t> logprobs;  // report tokens, and so many of the likeliest
@@ -37,7 +44,8 @@ struct GenerationRequest {
   std::string salt;
   std::optional<engine::KvOptions> kv;
   std::optional<engine::SpecOptions> spec;
-  Json response_format;  // null: any text
+  Json response_format;                          // null: any text
+  std::string format_field = "response_format";  // that it came from
 };
 
 // Reads them all but logprobs, whose form differs. default_tokens: max_tokens where it is not

@@ -7,7 +7,11 @@ ApiResult<std::shared_ptr<const text::Constraint>> constraint_of(const Generatio
                                                                  const PlanContext& context) {
   if (request.response_format.is_null()) return std::shared_ptr<const text::Constraint>();
   auto made = context.constraint(request.response_format);
-  if (!made.ok()) return bad_field("response_format", "{}", made.error().message);
+  if (!made.ok()) return bad_field(request.format_field, "{}", made.error().message);
+  if (request.min_tokens > 0)
+    return bad_field("min_tokens",
+                     "an answer that is held to a form ends where it is whole; leave "
+                     "min_tokens out");
   return *std::move(made);
 }
 
@@ -18,7 +22,13 @@ ApiResult<engine::Job> job_of(const GenerationRequest& request, const PlanContex
   if (!checked.ok())
     return bad_field(request.sampling.logit_bias.empty() ? "" : "logit_bias", "{}",
                      checked.error().message);
+  for (const engine::Token token : request.stop_tokens)
+    if (static_cast<uint32_t>(token) >= vocab)
+      return bad_field("stop_token_ids",
+                       "stop_token_ids has token {}, but the vocabulary ends at {}", token,
+                       vocab - 1);
   engine::Job job;
+  job.min_tokens = request.min_tokens;
   job.max_tokens = request.max_tokens;
   job.sampling = request.sampling;
   job.sampling.seed = request.seed ? *request.seed : context.random();
@@ -26,6 +36,10 @@ ApiResult<engine::Job> job_of(const GenerationRequest& request, const PlanContex
   job.beams = request.beams;
   job.length_penalty = request.length_penalty;
   job.stop = request.stop;
+  job.stop_tokens = request.stop_tokens;
+  job.with_stop = request.with_stop;
+  job.special_text = request.special_text;
+  job.reuse = request.reuse;
   job.ignore_end = request.ignore_end;
   job.logprobs = request.logprobs;
   job.priority = request.priority;
@@ -71,6 +85,7 @@ void copy_delivery(const GenerationRequest& request, Plan& plan) {
   plan.choices = request.choices;
   plan.stream = request.stream;
   plan.include_usage = request.include_usage;
+  plan.token_ids = request.token_ids;
 }
 
 }  // namespace
@@ -97,9 +112,10 @@ ApiResult<Plan> plan_completion(const CompletionRequest& request, const PlanCont
 
 ApiResult<Plan> plan_chat(const ChatRequest& request, const PlanContext& context) {
   KVICK_TRY(engine::Job job, job_of(request, context));
-  auto tokens = context.engine.chat_tokens(request.messages, request.variables);
+  auto tokens = context.engine.chat_tokens(request.messages, request.variables, request.end);
   if (!tokens.ok()) return bad_field("messages", "{}", tokens.error().message);
   job.prompt = *std::move(tokens);
+  job.continues = request.end == engine::ChatEnd::kLastMessage;
   if (job.prompt.empty())
     return bad_field("messages", "the chat template makes an empty prompt of the messages");
   Plan plan;

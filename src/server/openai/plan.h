@@ -29,6 +29,7 @@ struct Plan {
   uint32_t choices = 1;           // of each job
   Tools tools;
   bool chat = false, stream = false, include_usage = false;
+  bool token_ids = false;  // the answer has them, the prompts' too
 };
 
 ApiResult<Plan> plan_completion(const CompletionRequest& request, const PlanContext& context);

@@ -13,15 +13,16 @@
 
 namespace kvick::server {
 
+using Headers = std::vector<std::pair<std::string, std::string>>;
+
 struct HttpRequest {
   std::string method;  // "GET"
   std::string target;  // as sent: "/v1/models?x=1"
   std::string authorization, content_type;
   std::string body;
+  Headers choices = {};  // X-Kvick-..., their names in lower case
   BodyShare share = {};  // of what all bodies may take
 };
-
-using Headers = std::vector<std::pair<std::string, std::string>>;
 
 struct HttpResponse {
   unsigned status = 200;
@@ -70,6 +71,7 @@ struct NetworkCounters {
   uint64_t timed_out = 0;  // while their request, or its reader, was waited for
   uint64_t slow = 0;       // dropped because they did not read their answer
   uint64_t malformed = 0;  // not HTTP
+  bool draining = false;   // now
 };
 
 // Where work is handed on to.

@@ -38,6 +38,7 @@ class ScriptedService : public engine::Service {
     for (Running& one : running_) one.cancelled |= engine::JobId(one.id) == job;
     changed_.notify_all();
   }
+  void flush() override {}
   engine::Metrics metrics() const override { return {}; }
   engine::CacheState cache() const override { return {}; }
   uint32_t context() const override { return 512; }

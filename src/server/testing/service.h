@@ -37,6 +37,7 @@ class ManualService : public engine::Service {
     return engine::JobId(jobs.size() - 1);
   }
   void cancel(engine::JobId job) override { cancelled.push_back(static_cast<size_t>(job)); }
+  void flush() override { ++flushes; }
   engine::Metrics metrics() const override { return counts; }
   engine::CacheState cache() const override {
     engine::CacheState state = {.limit_bytes = 99};
@@ -49,6 +50,7 @@ class ManualService : public engine::Service {
   engine::Metrics counts = {.finished = 7};
   std::vector<engine::Job> jobs;
   std::vector<size_t> cancelled;
+  int flushes = 0;
   size_t refuse_from = SIZE_MAX;
   engine::Refusal refusal;
 };

@@ -113,11 +113,11 @@ bool Tokenizer::ends_generation(Token token) const {
   return std::binary_search(ends_.begin(), ends_.end(), token);
 }
 
-StreamDecoder::StreamDecoder(const Tokenizer& tokenizer, bool continues)
-    : tokenizer_(tokenizer), first_(tokenizer.adds_space() && !continues) {}
+StreamDecoder::StreamDecoder(const Tokenizer& tokenizer, bool continues, bool special)
+    : tokenizer_(tokenizer), first_(tokenizer.adds_space() && !continues), special_(special) {}
 
 std::string StreamDecoder::push(Token token) {
-  const std::string piece = tokenizer_.piece(token, false);
+  const std::string piece = tokenizer_.piece(token, special_);
   pending_ += first_ && piece.starts_with(' ') ? std::string_view(piece).substr(1) : piece;
   first_ = first_ && piece.empty();
   std::string out;

@@ -59,6 +59,8 @@ class Tokenizer {
   const Vocabulary& vocabulary() const { return vocabulary_; }
   // True for tokens that end a generation: eos, eot and the families' other end-of-turn tokens.
   bool ends_generation(Token token) const;
+  // These, ascending.
+  const std::vector<Token>& ends() const { return ends_; }
   // True for tokens such as <|im_start|> that structure a prompt and stand for no text.
   bool is_control(Token token) const {
     return vocabulary_.kinds[static_cast<size_t>(token)] == TokenKind::kControl;
@@ -85,8 +87,9 @@ class Tokenizer {
 // U+FFFD.
 class StreamDecoder {
  public:
-  // continues: the tokens go on a text, so that the first one's leading space is kept.
-  explicit StreamDecoder(const Tokenizer& tokenizer, bool continues = false);
+  // continues: the tokens go on a text, so that the first one's leading space is kept. special: as
+  // in Tokenizer::piece.
+  explicit StreamDecoder(const Tokenizer& tokenizer, bool continues = false, bool special = false);
   std::string push(
       Token token);      // what became complete; a byte that can never be completed becomes U+FFFD
   std::string finish();  // what is left, cut characters as U+FFFD
@@ -95,6 +98,7 @@ class StreamDecoder {
   const Tokenizer& tokenizer_;
   std::string pending_;
   bool first_;  // a leading space is still to be left out
+  bool special_;
 };
 
 }  // namespace kvick::text

@@ -1,0 +1,75 @@
+// Headers that are read beside those of HTTP, and a handler that takes over from another.
+
+#include <gtest/gtest.h>
+
+#include "server/testing/server.h"
+
+namespace kvick::server {
+namespace {
+
+TEST(Server, RepeatsTheIdOfARequest) {
+  TestServer server;
+  Client client = server.client();
+  const auto head = [&](std::string_view path, std::string_view id) {
+    client.get(path, fmt::format("X-Request-Id: {}\r\n", id));
+    const auto answer = client.answer();
+    return std::pair(answer.status, answer.head.find(fmt::format("X-Request-Id: {}\r\n", id)) !=
+                                        std::string::npos);
+  };
+  EXPECT_EQ(head("/health", "a-1"), std::pair(200, true));
+  EXPECT_EQ(head("/nowhere", "b/2:x"), std::pair(404, true));
+  for (const std::string& bad :
+       {std::string("a b"), std::string("\xC3\xA4"), std::string(129, 'x')}) {
+    Client other = server.client();
+    other.get("/health", fmt::format("X-Request-Id: {}\r\n", bad));
+    EXPECT_EQ(other.answer().status, 400) << bad;
+  }
+  client.get("/health");
+  EXPECT_EQ(client.answer().head.find("X-Request-Id"), std::string::npos);
+  client.post("/v1/completions", R"({"prompt":"x","max_tokens":2,"stream":true})",
+              "X-Request-Id: s\r\n");
+  EXPECT_NE(client.read_until("[DONE]").find("X-Request-Id: s\r\n"), std::string::npos);
+}
+
+TEST(Server, ReadsHeadersThatChoose) {
+  struct Keeps final : Handler {
+    void handle(HttpRequest request, std::shared_ptr<Reply> reply) override {
+      choices = request.choices;
+      reply->send({.body = "{}"});
+    }
+    Headers choices;
+  } keeps;
+  Server server({.port = 0});
+  const uint16_t port = server.listen(keeps).value();
+  std::thread thread([&] { server.run(); });
+  Client client(port);
+  client.get("/health", "X-Kvick-KV: bmc\r\nX-Request-Id-Kvick-Spec: auto\r\nX-Other: 1\r\n");
+  EXPECT_EQ(client.answer().status, 200);
+  server.stop();
+  thread.join();
+  EXPECT_EQ(keeps.choices, (Headers{{"x-kvick-kv", "bmc"}, {"x-kvick-spec", "auto"}}));
+}
+
+TEST(Server, HandsOverToAnotherHandler) {
+  struct Says final : Handler {
+    explicit Says(unsigned number) : status(number) {}
+    void handle(HttpRequest, std::shared_ptr<Reply> reply) override {
+      reply->send({.status = status, .body = "{}"});
+    }
+    unsigned status;
+  } first(503), second(200);
+  Server server({.port = 0});
+  const uint16_t port = server.listen(first).value();
+  std::thread thread([&] { server.run(); });
+  Client client(port);
+  client.get("/health");
+  EXPECT_EQ(client.answer().status, 503);
+  server.hand_over(second, false);
+  client.get("/health");
+  EXPECT_EQ(client.answer().status, 200);
+  server.stop();
+  thread.join();
+}
+
+}  // namespace
+}  // namespace kvick::server

@@ -1,0 +1,15 @@
+#pragma once
+// Lists of token ids in requests.
+
+#include <string>
+#include <vector>
+
+#include "engine/core/engine.h"
+#include "server/request/error.h"
+
+namespace kvick::server {
+
+// list: an array; none of the ids is negative. name: the field, for errors.
+ApiResult<std::vector<engine::Token>> read_tokens(const Json& list, const std::string& name);
+
+}  // namespace kvick::server

@@ -1,0 +1,202 @@
+#include "server/ops/kv_event_publisher.h"
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <deque>
+#include <sys/eventfd.h>
+#include <thread>
+#include <unistd.h>
+#include <zmq.h>
+
+#include "base/thread.h"
+#include "server/ops/kv_event_batch.h"
+
+namespace kvick::server {
+namespace {
+
+// Messages that wait for a slow reader; then it misses some.
+constexpr int kMostUnread = 100'000;
+
+struct CloseContext {
+  void operator()(void* context) const { zmq_ctx_term(context); }
+};
+struct CloseSocket {
+  void operator()(void* socket) const { zmq_close(socket); }
+};
+using Context = std::unique_ptr<void, CloseContext>;
+using Socket = std::unique_ptr<void, CloseSocket>;
+
+using Number = std::array<uint8_t, 8>;
+
+Number number_bytes(uint64_t number) {
+  Number bytes;
+  for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<uint8_t>(number >> (56 - 8 * i));
+  return bytes;
+}
+
+base::Result<Socket> listen(void* context, int type, const std::string& option,
+                            const std::string& endpoint) {
+  Socket socket(zmq_socket(context, type));
+  if (socket == nullptr) return base::fail("{}: {}", option, zmq_strerror(zmq_errno()));
+  const int linger = 0;
+  zmq_setsockopt(socket.get(), ZMQ_LINGER, &linger, sizeof linger);
+  zmq_setsockopt(socket.get(), ZMQ_SNDHWM, &kMostUnread, sizeof kMostUnread);
+  if (zmq_bind(socket.get(), endpoint.c_str()) != 0)
+    return base::fail("{} {}: {}; give it as tcp://*:5557", option, endpoint,
+                      zmq_strerror(zmq_errno()));
+  return socket;
+}
+
+std::string bound_endpoint(void* socket) {
+  if (socket == nullptr) return "";
+  std::array<char, 256> text{};
+  size_t bytes = text.size();
+  zmq_getsockopt(socket, ZMQ_LAST_ENDPOINT, text.data(), &bytes);
+  return text.data();
+}
+
+// Whether there was room; all of a message is sent, or nothing.
+bool send(void* socket, std::span<const std::span<const uint8_t>> parts) {
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const int more = i + 1 < parts.size() ? ZMQ_SNDMORE : 0;
+    if (zmq_send(socket, parts[i].data(), parts[i].size(), more | ZMQ_DONTWAIT) < 0) return false;
+  }
+  return true;
+}
+
+// The parts of a message that is there; none: there is none.
+std::vector<std::vector<uint8_t>> receive(void* socket) {
+  std::vector<std::vector<uint8_t>> parts;
+  int more = 1;
+  for (size_t bytes = sizeof more; more != 0; zmq_getsockopt(socket, ZMQ_RCVMORE, &more, &bytes)) {
+    zmq_msg_t part;
+    zmq_msg_init(&part);
+    if (zmq_msg_recv(&part, socket, ZMQ_DONTWAIT) < 0) return {};
+    const auto* data = static_cast<const uint8_t*>(zmq_msg_data(&part));
+    parts.emplace_back(data, data + zmq_msg_size(&part));
+    zmq_msg_close(&part);
+  }
+  return parts;
+}
+
+class Publisher final : public KvEventPublisher {
+ public:
+  Publisher(const KvEventOptions& options, std::shared_ptr<engine::PrefixEvents> events,
+            Context context, Socket out, Socket replay, int eventfd)
+      : options_(options),
+        events_(std::move(events)),
+        context_(std::move(context)),
+        out_(std::move(out)),
+        replay_(std::move(replay)),
+        endpoint_(bound_endpoint(out_.get())),
+        replay_endpoint_(bound_endpoint(replay_.get())),
+        wake_(eventfd) {
+    thread_ = base::start_thread("events of the cache", [this] { work(); });
+    events_->on_some([this] { wake(); });
+  }
+  ~Publisher() override {
+    events_->on_some(nullptr);
+    stopping_ = true;
+    wake();
+    thread_.join();
+    ::close(wake_);
+  }
+  std::string endpoint() const override { return endpoint_; }
+  std::string replay_endpoint() const override { return replay_endpoint_; }
+
+ private:
+  // Never waits: a counter that is full wakes as well.
+  void wake() const {
+    const uint64_t one = 1;
+    [[maybe_unused]] const ssize_t written = ::write(wake_, &one, sizeof one);
+  }
+
+  void work() {
+    std::array<zmq_pollitem_t, 2> items = {
+        {{nullptr, wake_, ZMQ_POLLIN, 0}, {replay_.get(), 0, ZMQ_POLLIN, 0}}};
+    while (!stopping_) {
+      if (zmq_poll(items.data(), replay_ != nullptr ? 2 : 1, -1) < 0 && zmq_errno() != EINTR)
+        return;
+      if ((items[0].revents & ZMQ_POLLIN) != 0) publish();
+      if ((items[1].revents & ZMQ_POLLIN) != 0) answer();
+      items[0].revents = items[1].revents = 0;
+    }
+  }
+
+  void publish() {
+    uint64_t wakes = 0;
+    [[maybe_unused]] const ssize_t read = ::read(wake_, &wakes, sizeof wakes);
+    try {
+      const std::vector<engine::PrefixEvent> events = events_->take();
+      if (events.empty()) return;
+      const double now =
+          std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch())
+              .count();
+      kept_.push_back(kv_event_batch(events, now));
+      if (kept_.size() > options_.most_kept) kept_.pop_front();
+      const Number number = number_bytes(next_++);
+      const auto* topic = reinterpret_cast<const uint8_t*>(options_.topic.data());
+      const std::array<std::span<const uint8_t>, 3> message = {
+          std::span(topic, options_.topic.size()), number, kept_.back()};
+      send(out_.get(), message);  // readers that are too slow miss it
+    } catch (const std::bad_alloc&) {
+      ++next_;  // who reads sees a gap
+      kept_.clear();
+    }
+  }
+
+  // [client, empty, number], as of a REQ socket; others are not answered.
+  void answer() {
+    try {
+      const auto asked = receive(replay_.get());
+      if (asked.size() != 3 || !asked[1].empty() || asked[2].size() != sizeof(Number)) return;
+      uint64_t from = 0;
+      for (const uint8_t byte : asked[2]) from = from << 8 | byte;
+      const uint64_t first = next_ - kept_.size();
+      for (uint64_t at = std::max(from, first); at < next_; ++at)
+        if (!reply(asked[0], at, kept_[at - first])) return;
+      reply(asked[0], UINT64_MAX, {});
+    } catch (const std::bad_alloc&) {  // it is not answered, and asks again
+    }
+  }
+
+  bool reply(const std::vector<uint8_t>& client, uint64_t number,
+             std::span<const uint8_t> batch) const {
+    const Number bytes = number_bytes(number);
+    const std::array<std::span<const uint8_t>, 4> message = {client, std::span<const uint8_t>(),
+                                                             bytes, batch};
+    return send(replay_.get(), message);
+  }
+
+  const KvEventOptions options_;
+  const std::shared_ptr<engine::PrefixEvents> events_;
+  Context context_;  // ends behind its sockets
+  Socket out_, replay_;
+  const std::string endpoint_, replay_endpoint_;
+  const int wake_;                         // an eventfd
+  std::deque<std::vector<uint8_t>> kept_;  // the last ones, up to next_
+  uint64_t next_ = 0;
+  std::atomic<bool> stopping_ = false;
+  std::thread thread_;
+};
+
+}  // namespace
+
+base::Result<std::unique_ptr<KvEventPublisher>> KvEventPublisher::open(
+    const KvEventOptions& options, std::shared_ptr<engine::PrefixEvents> events) {
+  Context context(zmq_ctx_new());
+  if (context == nullptr) return base::fail("--kv-events: {}", zmq_strerror(zmq_errno()));
+  KVICK_TRY(Socket out, listen(context.get(), ZMQ_PUB, "--kv-events", options.endpoint));
+  Socket replay;
+  if (!options.replay.empty()) {
+    KVICK_TRY(replay, listen(context.get(), ZMQ_ROUTER, "--kv-events-replay", options.replay));
+  }
+  const int wake = ::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+  if (wake < 0) return base::fail("--kv-events: the system gives no eventfd");
+  return std::unique_ptr<KvEventPublisher>(std::make_unique<Publisher>(
+      options, std::move(events), std::move(context), std::move(out), std::move(replay), wake));
+}
+
+}  // namespace kvick::server

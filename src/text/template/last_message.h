@@ -1,0 +1,16 @@
+#pragma once
+// A conversation whose last message goes on, instead of a new one after it.
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "base/result.h"
+
+namespace kvick::text {
+
+// Cuts a prompt that a template made of the messages behind the text of the last one, as Hugging
+// Face's continue_final_message does: white space around the text goes where the template trims it.
+// Error: the last message has no text, or the prompt does not have it.
+base::Status<> cut_behind_last_message(const nlohmann::ordered_json& messages, std::string& prompt);
+
+}  // namespace kvick::text

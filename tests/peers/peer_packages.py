@@ -1,0 +1,54 @@
+"""Packages from PyPI that tests here need, in an environment of their own. PEERS is the folder for it."""
+
+import os
+import pathlib
+import socket
+import subprocess
+import sys
+import venv
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+PACKAGES = ((ROOT / "scripts" / "routers.txt").read_text().split() + ["openai==3.57.0", "pyzmq==27.3.0", "msgpack==1.2.4"])
+
+
+def free_ports(count):
+    """The first of so many side by side, as scripts/replicas wants them."""
+    for _ in range(100):
+        with socket.create_server(("127.0.0.1", 0)) as one:
+            first = one.getsockname()[1]
+        try:
+            for port in range(first, first + count):
+                socket.create_server(("127.0.0.1", port)).close()
+            return first
+        except (OSError, OverflowError):
+            continue
+    raise AssertionError("no free ports")
+
+
+def skip(why):
+    print(f"skipped: {why}")
+    sys.exit(77)
+
+
+def install():
+    """The Python that has the packages."""
+    folder = pathlib.Path(os.environ["PEERS"]).resolve() / "routers"
+    python, done = folder / "bin" / "python", folder / "done"
+    if not done.exists() or done.read_text() != " ".join(PACKAGES):
+        venv.create(folder, with_pip=True, clear=True)
+        pip = subprocess.run([python, "-m", "pip", "install", "--disable-pip-version-check", "--retries", "1", *PACKAGES],
+                             stdin=subprocess.DEVNULL, capture_output=True, text=True)
+        if pip.returncode != 0 and "connection broken by" in pip.stdout + pip.stderr:
+            skip("PyPI cannot be reached")
+        if pip.returncode != 0:
+            sys.exit(f"pip cannot install {PACKAGES}:\n{pip.stdout}{pip.stderr}")
+        done.write_text(" ".join(PACKAGES))
+    return python
+
+
+def run_with_packages():
+    """The Python that has the packages; the program begins again in it if this is another."""
+    python = install()
+    if pathlib.Path(sys.prefix) != python.parent.parent:
+        os.execv(python, [str(python), *sys.argv])
+    return python

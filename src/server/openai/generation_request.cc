@@ -3,6 +3,8 @@
 #include <charconv>
 #include <cmath>
 
+#include "server/openai/kv_transfer.h"
+
 namespace kvick::server {
 namespace {
 
@@ -184,6 +186,7 @@ ApiStatus read_generation(Fields& fields, uint32_t default_tokens, GenerationReq
   KVICK_TRY_VOID(read_kv(fields, request));
   KVICK_TRY_VOID(read_spec(fields, request));
   KVICK_TRY_VOID(read_format(fields, request));
+  KVICK_TRY(request.handover, read_handover(fields));
   KVICK_TRY(request.ignore_end, fields.get_bool("ignore_eos", false));
   KVICK_TRY(const int64_t priority, fields.get_int("priority", 0, {INT32_MIN, INT32_MAX}));
   KVICK_TRY(request.salt, fields.get_string("cache_salt", ""));

@@ -12,7 +12,7 @@ import time
 import unittest
 
 from made_model import CommandTest, make_model
-from redis_process import PROGRAM, Redis, free_port
+from redis_process import PROGRAM, Redis
 from server_process import SECONDS, Server
 
 MODEL = ("--layers", "2", "--dim", "64", "--ffn", "96", "--heads", "2", "--vocab", "512", "--context", "4096", "--type", "Q8_0")

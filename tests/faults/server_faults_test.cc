@@ -15,6 +15,7 @@
 #include "allocations.h"
 #include "poisoned_model.h"
 
+#include "engine/prefix/prefix_files.h"
 #include "engine/serving/instances.h"
 #include "server/api/api.h"
 #include "server/net/server.h"

@@ -4,6 +4,7 @@
 Those of fuzz_model are whole models: make_model -o seeds/model/ARCH.gguf --arch llama|qwen2|bct --type Q8_0 --tied --layers 1
 --dim 32 --ffn 32 --heads 2 --kv-heads 1 --vocab 280 --context 16 --seed 1 (bct: --slots 4).
 """
+import ctypes
 import json
 import pathlib
 import struct
@@ -128,6 +129,8 @@ def request_seeds():
     for name, kind, value in [
             ("chat", 0, sampling | {"messages": messages, "tools": [tool], "tool_choice": "required", "logprobs": True}),
             ("chat_format", 0, {"messages": messages[:1], "response_format": schema, "max_completion_tokens": 3}),
+            ("handover", 1, {"prompt": [1, 2], "max_tokens": 1, "kv_transfer_params": {
+                "do_remote_decode": False, "do_remote_prefill": True, "remote_host": None, "kvick_arithmetic": "avx2"}}),
             ("completion", 1, sampling | {"prompt": ["a", [1, 2]], "echo": True, "kv": {"strategy": "paged", "type": "q8"}}),
             ("beams", 1, {"prompt": [1, 2], "use_beam_search": True, "best_of": 4, "length_penalty": 0.5, "logprobs": 2})]:
         write("request", name, bytes([kind]) + json.dumps(value).encode())
@@ -135,7 +138,32 @@ def request_seeds():
     write("request", "bare", b'\x02[{"name": "f", "parameters": {}}, {"name": "g"}]')
 
 
+class Hash128(ctypes.Structure):
+    _fields_ = [("low", ctypes.c_uint64), ("high", ctypes.c_uint64)]
+
+
+def block_seeds():
+    """What is asked for, an id and a count of bytes, and a block: sound, torn, of another version, another's."""
+    xxhash = ctypes.CDLL("libxxhash.so.0")
+    xxhash.XXH3_128bits.restype = Hash128
+    xxhash.XXH3_128bits.argtypes = ctypes.c_char_p, ctypes.c_size_t
+
+    def block(of, rows, version=2):
+        head = b"kvickKV\n" + struct.pack("<Q", version) + of + struct.pack("<Q", len(rows))
+        whole = head + bytes(16) + rows
+        sum_ = xxhash.XXH3_128bits(whole, len(whole))
+        return head + struct.pack("<QQ", sum_.high, sum_.low) + rows
+
+    one, rows = bytes(range(32)), bytes(range(64))
+    asked = one + struct.pack("<Q", len(rows))
+    sound = block(one, rows)
+    for name, found in {"sound": sound, "torn": sound[:-1], "flipped": sound[:-1] + b"\0", "version": block(one, rows, 3),
+                        "foreign": block(bytes(32), rows), "shape": block(one, rows + rows), "empty": b""}.items():
+        write("block", name, asked + found)
+
+
 if __name__ == "__main__":
+    block_seeds()
     gguf_seeds()
     safetensors_seeds()
     huggingface_seeds()

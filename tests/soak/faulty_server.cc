@@ -9,6 +9,7 @@
 
 #include "base/cores.h"
 #include "base/write_file.h"
+#include "engine/prefix/prefix_files.h"
 #include "engine/serving/instances.h"
 #include "kernels/table/table.h"
 #include "server/api/serve.h"
@@ -72,8 +73,8 @@ bool write_badly(const fs::path& path, std::string_view bytes, Faults& faults) {
   return base::write_file(path, bytes).ok();
 }
 
-base::Result<std::shared_ptr<engine::PrefixFiles>> open_files(const Flags& flags,
-                                                              std::atomic<uint64_t>& count) {
+base::Result<std::shared_ptr<engine::PrefixTier>> open_files(const Flags& flags,
+                                                             std::atomic<uint64_t>& count) {
   const auto reads = std::make_shared<Faults>(flags.faults, flags.seed, count);
   const auto writes = std::make_shared<Faults>(flags.faults, flags.seed + 1, count);
   engine::PrefixFilesOptions options;
@@ -85,7 +86,7 @@ base::Result<std::shared_ptr<engine::PrefixFiles>> open_files(const Flags& flags
   options.write = [writes](const fs::path& path, std::string_view bytes) {
     return write_badly(path, bytes, *writes);
   };
-  KVICK_TRY(std::shared_ptr<engine::PrefixFiles> files,
+  KVICK_TRY(std::shared_ptr<engine::PrefixTier> files,
             engine::PrefixFiles::open(std::move(options)));
   return files;
 }

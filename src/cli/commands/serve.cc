@@ -11,6 +11,8 @@
 #include "cli/options/access_flags.h"
 #include "cli/options/engine_options.h"
 #include "cli/options/spec_flag.h"
+#include "cli/options/store_flags.h"
+#include "engine/prefix/prefix_files.h"
 #include "engine/prefix/prefix_loader.h"
 #include "engine/serving/instances.h"
 #include "kv/registry/policies.h"
@@ -29,8 +31,9 @@ struct ServeFlags {
   uint32_t max_queue = 256;  // jobs that may wait
   std::string kv_dir;        // of the files of the prefix cache; empty: none
   uint64_t kv_dir_bytes = uint64_t{4} << 30;
-  double kv_dir_seconds = 2;  // that a request waits for files at most
-  double step_ms = 30;        // that a step may take while an answer grows
+  double kv_dir_seconds = 2;  // that a request waits for files and the store at most
+  StoreFlags store;
+  double step_ms = 30;  // that a step may take while an answer grows
   std::string spec;
   std::string host = "127.0.0.1";
   uint16_t port = 8080;
@@ -74,10 +77,15 @@ Result<engine::EngineThreadOptions> thread_options(const engine::Engine& engine,
   options.batch.step_seconds = flags.step_ms / 1000;
   options.batch.report = report;
   options.most_waiting = flags.max_queue;
-  if (!flags.kv_dir.empty()) {
-    options.batch.file_seconds = flags.kv_dir_seconds;
+  options.batch.file_seconds = flags.kv_dir_seconds;
+  const char* tier = !flags.kv_dir.empty() ? "--kv-dir" : "--kv-store";
+  if (!flags.kv_dir.empty() || flags.store.wanted())
     if (const std::string why = engine::why_no_files(engine, options.batch.kv); !why.empty())
-      report("--kv-dir: " + why);
+      report(fmt::format("{}: {}", tier, why));
+  if (flags.store.wanted()) {
+    KVICK_TRY(options.batch.store, open_store(flags.store, report));
+  }
+  if (!flags.kv_dir.empty()) {
     KVICK_TRY(options.batch.files,
               engine::PrefixFiles::open({.folder = flags.kv_dir, .max_bytes = flags.kv_dir_bytes}));
   }
@@ -129,9 +137,10 @@ Result<int> serve(const ServeFlags& flags, const Common& common) {
   options.network = network_of(flags);
   KVICK_TRY_VOID(apply(flags.access, options));
   options.network.report = report;
+  KVICK_TRY_VOID(check(flags.store));
   KVICK_TRY(const std::vector<base::Team> teams, teams_of(flags));
   EngineFlags engine_flags = flags.engine;
-  engine_flags.fingerprint = !flags.kv_dir.empty();
+  engine_flags.fingerprint = !flags.kv_dir.empty() || flags.store.wanted();
   // Open while the model loads, so that who looks at /health sees that it does.
   KVICK_TRY(const std::unique_ptr<server::OpenPort> network,
             server::OpenPort::open(std::move(options.network)));
@@ -189,7 +198,7 @@ void add_cache_flags(const Command& command, ServeFlags& flags) {
       .in_group(group);
   command
       .add_option("--kv-dir-seconds", flags.kv_dir_seconds,
-                  "that a request waits for its files; then it is computed anew")
+                  "that a request waits for its files or the store; then it is computed anew")
       .in_range(0.0, 3600.0)
       .shows_default()
       .in_group(group);
@@ -258,6 +267,7 @@ void add_serve(const Command& app, const Common& common) {
   add_request_flags(command, *flags);
   add_cache_flags(command, *flags);
   add_event_flags(command, *flags);
+  add_store_flags(command, flags->store);
   add_network_flags(command, *flags);
   add_access_flags(command, flags->access);
   command.runs([&common, flags] { return serve(*flags, common); });

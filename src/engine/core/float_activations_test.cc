@@ -6,6 +6,7 @@
 #include <numeric>
 #include <unistd.h>
 
+#include "engine/prefix/prefix_files.h"
 #include "engine/serving/test_jobs.h"
 
 namespace kvick::engine {

@@ -47,6 +47,10 @@ void Metrics::add(const Metrics& other) {
   reuse_age.add(other.reuse_age);
   draft_bytes += other.draft_bytes;
   files = other.files;
+  store = other.store;
+  handovers.given += other.handovers.given;
+  handovers.taken += other.handovers.taken;
+  handovers.computed += other.handovers.computed;
   for (const auto& [policy, one] : other.checks) {
     checks[policy].count += one.count;
     checks[policy].lost_mass += one.lost_mass;

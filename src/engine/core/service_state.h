@@ -24,14 +24,28 @@ struct Histogram {
   uint64_t count() const;
 };
 
-// The files of the prefix cache: bytes and files now, and how many were read, written, not there,
+// A tier of the prefix cache beyond memory: how many of its blocks were read, written, not there,
 // damaged or too late.
-struct FileCounts {
-  uint64_t bytes = 0, files = 0;  // now
+struct TierCounts {
+  uint64_t bytes = 0, files = 0;  // now, of a folder
   uint64_t limit_bytes = 0;       // most that there may be
   uint64_t hits = 0, writes = 0, evictions = 0;
   uint64_t torn = 0, foreign = 0, missing = 0, late = 0;
   uint64_t failed_writes = 0, dropped_writes = 0;
+  // Of a store on the network.
+  bool in_use = false, connected = false;  // now
+  uint64_t found = 0;                      // blocks that it said it has
+  uint64_t failures = 0;                   // connections refused or lost, time-outs, errors
+  uint64_t full = 0;                       // writes refused for want of its memory
+  uint64_t skipped = 0;                    // look-ups, reads and writes while it was given up
+  uint64_t read_bytes = 0, written_bytes = 0;
+  double seconds_per_byte = 0;
+};
+
+// Prompts handed over from one process to another through the store: given away; taken with all of
+// their rows; taken, but computed at least in part.
+struct HandoverCounts {
+  uint64_t given = 0, taken = 0, computed = 0;
 };
 
 // Since the service began, unless it says now.
@@ -55,7 +69,8 @@ struct Metrics {
   uint32_t block_tokens = 1;
   Histogram reuse_age;       // of blocks that a prompt found: seconds since they were used last
   uint64_t draft_bytes = 0;  // beside these, of a draft model's rows
-  FileCounts files;
+  TierCounts files, store;
+  HandoverCounts handovers;
   // By policy of which rows are read: how often it was checked, and the attention that it missed,
   // summed over the checks.
   struct Checks {
@@ -64,7 +79,7 @@ struct Metrics {
   };
   std::map<std::string, Checks> checks;
 
-  // Another instance's: they share the limit on memory and the files.
+  // Another instance's: they share the limit on memory, the files and the store.
   void add(const Metrics& other);
 };
 

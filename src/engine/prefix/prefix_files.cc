@@ -29,24 +29,25 @@ bool write_whole(const fs::path& path, std::string_view bytes) {
   return base::write_file(path, bytes).ok();
 }
 
-std::optional<FileId> id_of(const fs::path& path) {
+std::optional<BlockId> id_of(const fs::path& path) {
   const std::string name = path.filename().string();
-  FileId id;
-  if (name.size() != 35 || path.extension() != ".kv") return std::nullopt;
-  const char* text = name.data();
-  const auto high = std::from_chars(text, text + 16, id.high, 16);
-  const auto low = std::from_chars(text + 16, text + 32, id.low, 16);
-  if (high.ptr != text + 16 || low.ptr != text + 32 || id.name() != name) return std::nullopt;
-  return id;
+  BlockId id;
+  if (name.size() != 2 * id.bytes.size() + 3) return std::nullopt;
+  for (size_t i = 0; i < id.bytes.size(); ++i) {
+    const char* digits = &name[2 * i];
+    if (std::from_chars(digits, digits + 2, id.bytes[i], 16).ptr != digits + 2) return std::nullopt;
+  }
+  return id.name() == name ? std::optional(id) : std::nullopt;
+}
+
+// Half a file, or one of the names that an earlier version gave: 32 digits.
+bool is_left_over(const std::string& name) {
+  const bool old = name.size() == 35 && name.ends_with(".kv") &&
+                   name.find_first_not_of("0123456789abcdef") == 32;
+  return old || name.find(".kv.") != std::string::npos;
 }
 
 }  // namespace
-
-bool PrefixFiles::Read::done() const { return done_.load(std::memory_order_acquire); }
-
-std::span<const std::byte> PrefixFiles::Read::rows(size_t file) const {
-  return std::as_bytes(std::span(files_[file])).last(row_bytes_);
-}
 
 PrefixFiles::PrefixFiles(PrefixFilesOptions options) : options_(std::move(options)) {
   if (!options_.read) options_.read = read_whole;
@@ -72,7 +73,7 @@ PrefixFiles::~PrefixFiles() {
   if (reader_.joinable()) reader_.join();
 }
 
-fs::path PrefixFiles::path_of(const FileId& id) const { return options_.folder / id.name(); }
+fs::path PrefixFiles::path_of(const BlockId& id) const { return options_.folder / id.name(); }
 
 base::Status<> PrefixFiles::scan() {
   std::error_code error;
@@ -91,7 +92,7 @@ base::Status<> PrefixFiles::scan() {
     if (!entry.is_regular_file(gone)) continue;
     if (const auto id = id_of(entry.path()))
       found.push_back({entry.last_write_time(gone), {*id, entry.file_size(gone)}});
-    else if (entry.path().filename().string().find(".kv.") != std::string::npos)
+    else if (is_left_over(entry.path().filename().string()))
       fs::remove(entry.path(), gone);
   }
   if (error)
@@ -104,7 +105,7 @@ base::Status<> PrefixFiles::scan() {
   return base::Done{};
 }
 
-void PrefixFiles::enter(const FileId& id, uint64_t bytes) {
+void PrefixFiles::enter(const BlockId& id, uint64_t bytes) {
   forget(id);
   std::list<Known> one(1, {id, bytes});
   by_id_.emplace(id, one.begin());
@@ -113,7 +114,7 @@ void PrefixFiles::enter(const FileId& id, uint64_t bytes) {
   ++counts_.files;
 }
 
-void PrefixFiles::forget(const FileId& id) {
+void PrefixFiles::forget(const BlockId& id) {
   const auto at = by_id_.find(id);
   if (at == by_id_.end()) return;
   counts_.bytes -= at->second->bytes;
@@ -124,7 +125,7 @@ void PrefixFiles::forget(const FileId& id) {
 
 void PrefixFiles::make_room() {
   while (counts_.bytes > options_.max_bytes && !files_.empty()) {
-    const FileId id = files_.front().id;
+    const BlockId id = files_.front().id;
     std::error_code gone;
     fs::remove(path_of(id), gone);
     forget(id);
@@ -132,38 +133,37 @@ void PrefixFiles::make_room() {
   }
 }
 
-size_t PrefixFiles::known(std::span<const FileId> ids) const {
+size_t PrefixFiles::known(std::span<const BlockId> ids) const {
   const std::lock_guard lock(mutex_);
   size_t n = 0;
   while (n < ids.size() && by_id_.contains(ids[n])) ++n;
   return n;
 }
 
-void PrefixFiles::keep(const FileId& id, size_t row_bytes,
-                       base::FunctionRef<std::vector<std::byte>()> make_rows) {
+void PrefixFiles::keep(const BlockKey& key, MakeRows make_rows) {
   const std::lock_guard lock(mutex_);
-  if (const auto at = by_id_.find(id); at != by_id_.end()) {
+  if (const auto at = by_id_.find(key.id); at != by_id_.end()) {
     files_.splice(files_.end(), files_, at->second);
     return;
   }
   for (const auto& [queued, rows] : writes_)
-    if (queued == id) return;
-  if (file_bytes(row_bytes) > options_.max_bytes ||
-      queued_bytes_ + row_bytes > options_.most_queued_bytes) {
+    if (queued.id == key.id) return;
+  if (block_bytes(key.row_bytes) > options_.max_bytes ||
+      queued_bytes_ + key.row_bytes > options_.most_queued_bytes) {
     ++counts_.dropped_writes;
     return;
   }
-  writes_.emplace_back(id, make_rows());
-  queued_bytes_ += row_bytes;
+  writes_.emplace_back(key, make_rows());
+  queued_bytes_ += key.row_bytes;
   queued_.notify_all();
 }
 
 // Bytes that were written; none: it failed, also for want of memory.
-std::optional<uint64_t> PrefixFiles::write_one(const FileId& id,
-                                               std::span<const std::byte> rows) noexcept {
+std::optional<uint64_t> PrefixFiles::write_one(const BlockKey& key,
+                                               const BlockRows& rows) noexcept {
   try {
-    const std::string bytes = encode_file(id, rows);
-    if (options_.write(path_of(id), bytes)) return bytes.size();
+    const std::string bytes = encode_block(key.id, *rows);
+    if (options_.write(path_of(key.id), bytes)) return bytes.size();
   } catch (...) {
   }
   return std::nullopt;
@@ -175,16 +175,16 @@ void PrefixFiles::write_queued() noexcept {
     if (writes_.empty() && reads_.empty()) idle_.notify_all();
     queued_.wait(lock, [&] { return stopping_ || !writes_.empty(); });
     if (stopping_) return;
-    const auto [id, rows] = std::move(writes_.front());
+    const auto [key, rows] = std::move(writes_.front());
     writes_.pop_front();
     writing_ = true;
     lock.unlock();
-    const std::optional<uint64_t> written = write_one(id, rows);
+    const std::optional<uint64_t> written = write_one(key, rows);
     lock.lock();
     writing_ = false;
-    queued_bytes_ -= rows.size();
+    queued_bytes_ -= key.row_bytes;
     try {
-      if (written) enter(id, *written);
+      if (written) enter(key.id, *written);
       ++(written ? counts_.writes : counts_.failed_writes);
       make_room();
     } catch (const std::bad_alloc&) {  // a file that nobody will look for
@@ -193,30 +193,40 @@ void PrefixFiles::write_queued() noexcept {
   }
 }
 
-std::shared_ptr<PrefixFiles::Read> PrefixFiles::read(std::vector<FileId> ids, size_t row_bytes) {
-  auto read = std::make_shared<Read>();
-  read->ids_ = std::move(ids);
-  read->row_bytes_ = row_bytes;
+std::shared_ptr<PrefixLookup> PrefixFiles::look_up(std::vector<BlockId> ids, double) {
+  auto lookup = std::make_shared<PrefixLookup>(std::move(ids));
+  {
+    const std::lock_guard lock(mutex_);
+    for (size_t i = 0; i < lookup->ids.size(); ++i)
+      lookup->has[i] = by_id_.contains(lookup->ids[i]) ? 1 : 0;
+  }
+  lookup->finish();
+  return lookup;
+}
+
+std::shared_ptr<PrefixRead> PrefixFiles::read(std::vector<BlockKey> keys) {
+  auto read = std::make_shared<PrefixRead>(std::move(keys));
   const std::lock_guard lock(mutex_);
   reads_.push_back(read);
   queued_.notify_all();
   return read;
 }
 
-void PrefixFiles::abandon(Read& read) {
-  if (read.abandoned_.exchange(true)) return;
+void PrefixFiles::abandon(PrefixRead& read) {
+  if (!read.abandon()) return;
   const std::lock_guard lock(mutex_);
   ++counts_.late;
 }
 
 // False: the rows that follow it are of no use.
-bool PrefixFiles::read_one(Read& read, const FileId& id) {
+bool PrefixFiles::read_one(PrefixRead& read, const BlockKey& key) {
+  const BlockId& id = key.id;
   const double began = options_.clock();
   // One that is a little longer is read, to tell a torn file from none.
-  std::optional<std::string> found = options_.read(path_of(id), 2 * file_bytes(read.row_bytes_));
+  std::optional<std::string> found = options_.read(path_of(id), 2 * block_bytes(key.row_bytes));
   const bool missing = !found.has_value();
   std::string bytes = std::move(found).value_or(std::string());
-  const auto rows = decode_file(id, read.row_bytes_, std::as_bytes(std::span(bytes)));
+  const auto rows = decode_block(id, key.row_bytes, std::as_bytes(std::span(bytes)));
   const double seconds = options_.clock() - began;
   const std::lock_guard lock(mutex_);
   if (rows.ok()) {
@@ -227,7 +237,7 @@ bool PrefixFiles::read_one(Read& read, const FileId& id) {
       files_.splice(files_.end(), files_, at->second);
     std::error_code gone;
     fs::last_write_time(path_of(id), fs::file_time_type::clock::now(), gone);
-    read.files_.push_back(std::move(bytes));
+    read.add(std::move(bytes));
     return true;
   }
   ++(missing ? counts_.missing : rows.error() == Damage::kTorn ? counts_.torn : counts_.foreign);
@@ -238,9 +248,9 @@ bool PrefixFiles::read_one(Read& read, const FileId& id) {
 }
 
 // What throws counts as a file that is not there, but stays.
-bool PrefixFiles::try_read(Read& read, const FileId& id) noexcept {
+bool PrefixFiles::try_read(PrefixRead& read, const BlockKey& key) noexcept {
   try {
-    return read_one(read, id);
+    return read_one(read, key);
   } catch (...) {
     const std::lock_guard lock(mutex_);
     ++counts_.missing;
@@ -253,21 +263,15 @@ void PrefixFiles::read_queued() noexcept {
   while (true) {
     queued_.wait(lock, [&] { return stopping_ || !reads_.empty(); });
     if (stopping_) return;
-    const std::shared_ptr<Read> read = reads_.front();
+    const std::shared_ptr<PrefixRead> read = reads_.front();
     lock.unlock();
-    for (const FileId& id : read->ids_)
-      if (read->abandoned_ || !try_read(*read, id)) break;
+    for (const BlockKey& key : read->keys)
+      if (read->abandoned() || !try_read(*read, key)) break;
+    read->finish();
     lock.lock();
-    read->done_.store(true, std::memory_order_release);
     reads_.pop_front();
-    read_.notify_all();
     if (writes_.empty() && reads_.empty() && !writing_) idle_.notify_all();
   }
-}
-
-void PrefixFiles::wait(const Read& read, double seconds) {
-  std::unique_lock lock(mutex_);
-  read_.wait_for(lock, std::chrono::duration<double>(seconds), [&] { return read.done(); });
 }
 
 void PrefixFiles::flush() {
@@ -275,9 +279,9 @@ void PrefixFiles::flush() {
   idle_.wait(lock, [&] { return writes_.empty() && reads_.empty() && !writing_; });
 }
 
-FileCounts PrefixFiles::counts() const {
+TierCounts PrefixFiles::counts() const {
   const std::lock_guard lock(mutex_);
-  FileCounts counts = counts_;
+  TierCounts counts = counts_;
   counts.limit_bytes = options_.max_bytes;
   return counts;
 }

@@ -19,9 +19,7 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "base/function_ref.h"
-#include "engine/core/service_state.h"
-#include "engine/prefix/prefix_file.h"
+#include "engine/prefix/prefix_tier.h"
 
 namespace kvick::engine {
 
@@ -37,78 +35,53 @@ struct PrefixFilesOptions {
   base::Clock clock = base::steady_seconds;
 };
 
-class PrefixFiles {
+class PrefixFiles final : public PrefixTier {
  public:
-  // Rows that are being read. Ask from one thread.
-  class Read {
-   public:
-    // False until all is there that will be.
-    bool done() const;
-    // The rows of the first files of those asked for, up to the first that is not right; after
-    // done().
-    const std::vector<std::string>& files() const { return files_; }
-    std::span<const std::byte> rows(size_t file) const;
-
-   private:
-    friend class PrefixFiles;
-    std::vector<FileId> ids_;
-    size_t row_bytes_ = 0;
-    std::vector<std::string> files_;  // whole, with their headers
-    std::atomic<bool> done_{false}, abandoned_{false};
-  };
-
   // Makes the folder if there is none, takes the files that it finds there for its own and removes
-  // what an earlier process has left half written. Error: the folder cannot be made, read or
-  // written.
+  // what an earlier process has left half written, or an earlier version. Error: the folder cannot
+  // be made, read or written.
   static base::Result<std::unique_ptr<PrefixFiles>> open(PrefixFilesOptions options);
   // Waits for what is being written; gives up what is queued behind it.
-  ~PrefixFiles();
+  ~PrefixFiles() override;
 
-  // How many of these there are, from the first on.
-  size_t known(std::span<const FileId> ids) const;
-  // Writes rows, some time. Asks for them only if it has no such file and room for them.
-  void keep(const FileId& id, size_t row_bytes,
-            base::FunctionRef<std::vector<std::byte>()> make_rows);
-  // Reads files, in this order.
-  std::shared_ptr<Read> read(std::vector<FileId> ids, size_t row_bytes);
-  // Waits until it is done, but no longer than so many seconds.
-  void wait(const Read& read, double seconds);
-  // Nobody waits for it any more: counts as late.
-  void abandon(Read& read);
-  FileCounts counts() const;
-  // Seconds per byte of what was read lately; 0: nothing yet.
-  double seconds_per_byte() const;
-  // Waits until nothing is queued.
-  void flush();
+  size_t known(std::span<const BlockId> ids) const override;
+  // Done at once: what is in the folder is known.
+  std::shared_ptr<PrefixLookup> look_up(std::vector<BlockId> ids, double seconds) override;
+  std::shared_ptr<PrefixRead> read(std::vector<BlockKey> keys) override;
+  void abandon(PrefixRead& read) override;
+  void keep(const BlockKey& key, MakeRows make_rows) override;
+  double seconds_per_byte() const override;
+  TierCounts counts() const override;
+  void flush() override;
 
  private:
   explicit PrefixFiles(PrefixFilesOptions options);
   base::Status<> scan();
-  std::optional<uint64_t> write_one(const FileId& id, std::span<const std::byte> rows) noexcept;
+  std::optional<uint64_t> write_one(const BlockKey& key, const BlockRows& rows) noexcept;
   void write_queued() noexcept;
   void read_queued() noexcept;
-  bool try_read(Read& read, const FileId& id) noexcept;
-  bool read_one(Read& read, const FileId& id);
-  void enter(const FileId& id, uint64_t bytes);
-  void forget(const FileId& id);
+  bool try_read(PrefixRead& read, const BlockKey& key) noexcept;
+  bool read_one(PrefixRead& read, const BlockKey& key);
+  void enter(const BlockId& id, uint64_t bytes);
+  void forget(const BlockId& id);
   void make_room();
-  std::filesystem::path path_of(const FileId& id) const;
+  std::filesystem::path path_of(const BlockId& id) const;
 
   PrefixFilesOptions options_;
   mutable std::mutex mutex_;
-  std::condition_variable queued_, idle_, read_;
+  std::condition_variable queued_, idle_;
   bool stopping_ = false, writing_ = false;
   // By last use, the oldest first.
   struct Known {
-    FileId id;
+    BlockId id;
     uint64_t bytes;
   };
   std::list<Known> files_;
-  std::map<FileId, std::list<Known>::iterator> by_id_;
-  std::deque<std::pair<FileId, std::vector<std::byte>>> writes_;
+  std::map<BlockId, std::list<Known>::iterator> by_id_;
+  std::deque<std::pair<BlockKey, BlockRows>> writes_;
   uint64_t queued_bytes_ = 0;
-  std::deque<std::shared_ptr<Read>> reads_;
-  FileCounts counts_;
+  std::deque<std::shared_ptr<PrefixRead>> reads_;
+  TierCounts counts_;
   double seconds_per_byte_ = 0;
   std::thread writer_, reader_;
 };

@@ -23,7 +23,7 @@ struct Folder {
 };
 
 std::vector<Token> tokens_of(uint32_t files, Token first = 0) {
-  std::vector<Token> tokens(files * kFileTokens + 5);
+  std::vector<Token> tokens(files * kBlockTokens + 5);
   std::iota(tokens.begin(), tokens.end(), first);
   return tokens;
 }
@@ -41,31 +41,38 @@ std::unique_ptr<PrefixFiles> open_files(const fs::path& folder, uint64_t max_byt
   return std::move(files).value();
 }
 
-std::shared_ptr<PrefixFiles::Read> read_all(PrefixFiles& files, const std::vector<FileId>& ids) {
-  auto read = files.read(ids, kRowBytes);
+std::vector<BlockKey> keys_of(const std::vector<BlockId>& ids) {
+  std::vector<BlockKey> keys;
+  for (const BlockId& id : ids) keys.push_back({id, kRowBytes});
+  return keys;
+}
+
+std::shared_ptr<PrefixRead> read_all(PrefixFiles& files, const std::vector<BlockId>& ids) {
+  auto read = files.read(keys_of(ids));
   files.flush();
   EXPECT_TRUE(read->done());
   return read;
 }
 
-void put(PrefixFiles& files, const FileId& id, uint32_t seed) {
-  files.keep(id, kRowBytes, [&] { return rows_of(seed); });
+void put(PrefixFiles& files, const BlockId& id, uint32_t seed) {
+  files.keep({id, kRowBytes},
+             [&] { return std::make_shared<const std::vector<std::byte>>(rows_of(seed)); });
 }
 
-void put_all(PrefixFiles& files, const std::vector<FileId>& ids) {
+void put_all(PrefixFiles& files, const std::vector<BlockId>& ids) {
   for (uint32_t i = 0; i < ids.size(); ++i) put(files, ids[i], i);
   files.flush();
 }
 
-void expect_rows(const PrefixFiles::Read& read, uint32_t count) {
-  ASSERT_EQ(read.files().size(), count);
+void expect_rows(const PrefixRead& read, uint32_t count) {
+  ASSERT_EQ(read.ready(), count);
   for (uint32_t i = 0; i < count; ++i)
     EXPECT_TRUE(std::ranges::equal(read.rows(i), rows_of(i))) << "file " << i;
 }
 
 TEST(PrefixFiles, GivesBackWhatItWasGivenAlsoAfterARestart) {
   const Folder folder;
-  const auto ids = file_ids(first_parent("model", ""), tokens_of(3));
+  const auto ids = block_ids(prefix_root("model", ""), tokens_of(3));
   ASSERT_EQ(ids.size(), 3u);
   {
     const auto files = open_files(folder.path);
@@ -79,34 +86,34 @@ TEST(PrefixFiles, GivesBackWhatItWasGivenAlsoAfterARestart) {
   EXPECT_EQ(files->known(ids), 3u);
   expect_rows(*read_all(*files, ids), 3);
   EXPECT_EQ(files->counts().hits, 3u);
-  EXPECT_EQ(files->counts().bytes, 3 * file_bytes(kRowBytes));
+  EXPECT_EQ(files->counts().bytes, 3 * block_bytes(kRowBytes));
 }
 
 TEST(PrefixFiles, TellsModelsSaltsAndBeginningsApart) {
   const auto tokens = tokens_of(2);
-  const auto ids = file_ids(first_parent("model", ""), tokens);
+  const auto ids = block_ids(prefix_root("model", ""), tokens);
   for (const auto& other :
-       {file_ids(first_parent("model2", ""), tokens), file_ids(first_parent("model", "a"), tokens),
-        file_ids(first_parent("mode", "l"), tokens),
-        file_ids(first_parent("model", ""), tokens_of(2, 1))})
-    for (const FileId& id : other) EXPECT_EQ(std::count(ids.begin(), ids.end(), id), 0);
+       {block_ids(prefix_root("model2", ""), tokens), block_ids(prefix_root("model", "a"), tokens),
+        block_ids(prefix_root("mode", "l"), tokens),
+        block_ids(prefix_root("model", ""), tokens_of(2, 1))})
+    for (const BlockId& id : other) EXPECT_EQ(std::count(ids.begin(), ids.end(), id), 0);
   // The same second half behind another first one is something else.
   auto changed = tokens;
   changed[0] = 77;
-  EXPECT_NE(file_ids(first_parent("model", ""), changed)[1], ids[1]);
+  EXPECT_NE(block_ids(prefix_root("model", ""), changed)[1], ids[1]);
 }
 
 TEST(PrefixFiles, NoticesEveryFlippedByteAndEveryTruncation) {
-  const FileId id = file_ids(first_parent("model", ""), tokens_of(1))[0];
-  const std::string sound = encode_file(id, rows_of(0));
+  const BlockId id = block_ids(prefix_root("model", ""), tokens_of(1))[0];
+  const std::string sound = encode_block(id, rows_of(0));
   const auto sound_to = [&](const std::string& bytes) {
-    return decode_file(id, kRowBytes, std::as_bytes(std::span(bytes))).ok();
+    return decode_block(id, kRowBytes, std::as_bytes(std::span(bytes))).ok();
   };
   ASSERT_TRUE(sound_to(sound));
   std::mt19937 random(5);
   for (size_t i = 0; i < 1000; ++i) {
     std::string bytes = sound;
-    bytes[i < 64 ? i : random() % bytes.size()] ^= static_cast<char>(1 + random() % 255);
+    bytes[i < 72 ? i : random() % bytes.size()] ^= static_cast<char>(1 + random() % 255);
     EXPECT_FALSE(sound_to(bytes));
   }
   for (size_t i = 0; i < 1000; ++i)
@@ -116,7 +123,7 @@ TEST(PrefixFiles, NoticesEveryFlippedByteAndEveryTruncation) {
 
 TEST(PrefixFiles, TakesNoFileThatIsDamagedForeignOrGoneAndCountsIt) {
   const Folder folder;
-  const auto ids = file_ids(first_parent("model", ""), tokens_of(4));
+  const auto ids = block_ids(prefix_root("model", ""), tokens_of(4));
   const auto path = [&](int i) { return folder.path / ids[static_cast<size_t>(i)].name(); };
   const auto files = open_files(folder.path);
   put_all(*files, ids);
@@ -124,10 +131,10 @@ TEST(PrefixFiles, TakesNoFileThatIsDamagedForeignOrGoneAndCountsIt) {
   fs::copy_file(path(0), path(2), fs::copy_options::overwrite_existing);
   fs::remove(path(1));
   for (int i = 1; i < 4; ++i) {
-    const std::vector<FileId> from(ids.begin() + i, ids.end());
-    EXPECT_EQ(read_all(*files, from)->files().size(), 0u);
+    const std::vector<BlockId> from(ids.begin() + i, ids.end());
+    EXPECT_EQ(read_all(*files, from)->ready(), 0u);
   }
-  const FileCounts counts = files->counts();
+  const TierCounts counts = files->counts();
   EXPECT_EQ(counts.missing, 1u);
   EXPECT_EQ(counts.foreign, 1u);
   EXPECT_EQ(counts.torn, 1u);
@@ -139,8 +146,8 @@ TEST(PrefixFiles, TakesNoFileThatIsDamagedForeignOrGoneAndCountsIt) {
 
 TEST(PrefixFiles, StaysBelowItsBoundAndDropsWhatWasUsedLongestAgo) {
   const Folder folder;
-  const auto ids = file_ids(first_parent("model", ""), tokens_of(6));
-  const auto files = open_files(folder.path, 3 * file_bytes(kRowBytes));
+  const auto ids = block_ids(prefix_root("model", ""), tokens_of(6));
+  const auto files = open_files(folder.path, 3 * block_bytes(kRowBytes));
   for (uint32_t i = 0; i < 3; ++i) put(*files, ids[i], i);
   files->flush();
   read_all(*files, {ids[0]});
@@ -154,7 +161,7 @@ TEST(PrefixFiles, StaysBelowItsBoundAndDropsWhatWasUsedLongestAgo) {
   uint64_t bytes = 0;
   for (const auto& entry : fs::directory_iterator(folder.path)) bytes += entry.file_size();
   EXPECT_EQ(bytes, files->counts().bytes);
-  EXPECT_LE(bytes, 3 * file_bytes(kRowBytes));
+  EXPECT_LE(bytes, 3 * block_bytes(kRowBytes));
   const auto small = open_files(folder.path, 10);
   EXPECT_EQ(small->counts().files, 0u) << "a smaller bound holds from the start";
 }
@@ -170,8 +177,8 @@ TEST(PrefixFiles, WaitsForNoSlowDiskAndSurvivesAFullOne) {
   options.write = [](const fs::path&, std::string_view) { return false; };
   options.most_queued_bytes = 2 * kRowBytes;
   const auto files = std::move(PrefixFiles::open(std::move(options))).value();
-  const auto ids = file_ids(first_parent("model", ""), tokens_of(4));
-  const auto read = files->read({ids[0]}, kRowBytes);
+  const auto ids = block_ids(prefix_root("model", ""), tokens_of(4));
+  const auto read = files->read(keys_of({ids[0]}));
   EXPECT_FALSE(read->done());
   files->abandon(*read);
   files->abandon(*read);
@@ -179,7 +186,7 @@ TEST(PrefixFiles, WaitsForNoSlowDiskAndSurvivesAFullOne) {
   slow = false;
   for (uint32_t i = 0; i < 4; ++i) put(*files, ids[i], i);
   files->flush();
-  const FileCounts counts = files->counts();
+  const TierCounts counts = files->counts();
   EXPECT_EQ(counts.failed_writes + counts.dropped_writes, 4u);
   EXPECT_GE(counts.failed_writes, 2u);
   EXPECT_EQ(counts.files, 0u);
@@ -190,12 +197,15 @@ TEST(PrefixFiles, SaysThatAFolderCannotBeMadeAndRemovesWhatIsHalfWritten) {
             std::string::npos);
   const Folder folder;
   fs::create_directories(folder.path);
-  const fs::path half = folder.path / (FileId{1, 2}.name() + ".77.part");
+  const fs::path half = folder.path / (BlockId{{1, 2}}.name() + ".77.part");
+  const fs::path old = folder.path / (std::string(32, 'a') + ".kv");
   const fs::path other = folder.path / "notes.txt";
   std::ofstream(half) << "x";
+  std::ofstream(old) << "x";
   std::ofstream(other) << "x";
   open_files(folder.path);
   EXPECT_FALSE(fs::exists(half));
+  EXPECT_FALSE(fs::exists(old)) << "of a version that nobody reads";
   EXPECT_TRUE(fs::exists(other));
 }
 

@@ -1,73 +1,108 @@
 #pragma once
-// Between sequences and the files of the prefix cache: which files hold a sequence's rows, what is
-// worth reading, and what is worth writing.
+// Between sequences and the tiers of the prefix cache: which blocks hold a sequence's rows, what is
+// worth reading, and what is worth writing. Tiers are asked in order: what the folder has is not
+// read from the store.
 
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "engine/core/store_set.h"
-#include "engine/prefix/prefix_files.h"
+#include "engine/prefix/prefix_tier.h"
 
 namespace kvick::engine {
 
-// How far a sequence's rows have been offered to the files.
+// How far a sequence's rows have been offered to the tiers.
 struct FiledPrefix {
-  uint32_t tokens = 0;  // a multiple of kFileTokens
-  FileId last;          // the file of the last of them, or what stands before the first
+  uint32_t tokens = 0;  // a multiple of kBlockTokens
+  BlockId last;         // the block of the last of them, or what stands before the first
 };
 
-// Rows on their way from files to a sequence.
+// Whose rows a sequence uses.
+struct PrefixOwner {
+  std::string salt;
+  // How another process computed them, if it was another way than here: PrefixLoader::arithmetic().
+  std::string arithmetic;
+  bool handed_over = false;  // that process says that they are in the store or about to be
+};
+
+// Rows on their way from tiers to a sequence: first each tier says what it has, then they come.
 struct PrefixLoad {
-  std::shared_ptr<PrefixFiles::Read> read;
-  uint32_t first_file = 0;
-  double began = 0, deadline = 0;  // seconds
+  struct Part {
+    PrefixTier* tier = nullptr;
+    std::shared_ptr<PrefixRead> read;
+    size_t first = 0;  // of keys
+  };
+  std::vector<BlockKey> keys;  // of the prompt's blocks, from its first token on
+  uint32_t tokens = 0;         // that they have together
+  bool handed_over = false;
+  std::vector<std::shared_ptr<PrefixLookup>> lookups;  // of each tier
+  std::vector<Part> parts;                             // once it is known who has what
+  bool planned = false;
+  double began = 0, planned_by = 0, deadline = 0;  // seconds
+
+  uint32_t end_of(size_t key) const;  // tokens up to the end of that block
 };
 
-// Why files hold no rows of such a store and what happens instead, as a sentence; empty: they do.
+// Why no tier holds rows of such a store and what happens instead, as a sentence; empty: they do.
 std::string why_no_files(const Engine& engine, const KvOptions& options);
 
 class PrefixLoader {
  public:
-  // files: null for a service without; then nothing is read or written. With files the engine has a
-  // fingerprint. seconds: what a sequence waits for files at most.
-  PrefixLoader(const Engine& engine, std::shared_ptr<PrefixFiles> files, double seconds);
+  // tiers: those that are null are not there; without any nothing is read or written. With one the
+  // engine has a fingerprint. seconds: what a sequence waits for rows at most.
+  PrefixLoader(const Engine& engine, std::vector<std::shared_ptr<PrefixTier>> tiers,
+               double seconds);
 
-  FiledPrefix begin(const StoreKind& kind, std::string_view salt) const;
+  // What rows depend on beside model, tokens and kind: the instruction set and what its float
+  // layers multiply. Others round otherwise.
+  const std::string& arithmetic() const { return arithmetic_; }
+  // Whether rows of such a store go to tiers at all.
+  bool serves(const StoreKind& kind) const;
 
-  // What reading costs of the files that hold tokens [cached, tokens.size()), as far as they go
-  // without a gap: bytes, seconds (0: not known yet) and the tokens that it brings.
-  struct PrefixOffer {
-    std::vector<FileId> ids;
-    uint32_t first_file = 0, tokens = 0;
-    uint64_t bytes = 0;
-    double seconds = 0;
-  };
-  PrefixOffer offer(const StoreKind& kind, std::string_view salt, std::span<const Token> tokens,
-                    uint32_t cached) const;
-  // Reads them, if that is faster than to compute the tokens anew; null if not.
-  std::unique_ptr<PrefixLoad> load(const StoreKind& kind, PrefixOffer offer, double compute_seconds,
-                                   double now) const;
+  FiledPrefix begin(const StoreKind& kind, const PrefixOwner& owner) const;
+
+  // Asks the tiers what they have of these tokens; null: nothing that is worth asking for. It costs
+  // nothing while the sequence waits for its turn.
+  std::unique_ptr<PrefixLoad> ask(const StoreKind& kind, const PrefixOwner& owner,
+                                  std::span<const Token> tokens) const;
+  // The sequence's turn, with `committed` tokens already: begins to wait.
+  void start(PrefixLoad& load, uint32_t committed, double seconds_per_token, double now) const;
+  // Reads what is there, once that is known, where reading is faster than computing. True: the
+  // sequence need not wait any longer.
+  bool advance(PrefixLoad& load, uint32_t committed, double seconds_per_token, double now) const;
+  // Waits a little for something to come.
+  static void wait(const PrefixLoad& load);
   // Appends what has come to a sequence of `committed` tokens; how many it has then. Stops where
   // there is no room.
   uint32_t append(const StoreKind& kind, kv::SeqId seq, std::span<const Token> tokens,
-                  uint32_t committed, const PrefixLoad& loading) const;
-  void give_up(const PrefixLoad& loading) const { files_->abandon(*loading.read); }
-  // Waits a little for something to come.
-  void wait(const PrefixLoad& loading) const { files_->wait(*loading.read, 0.002); }
+                  uint32_t committed, const PrefixLoad& load) const;
+  void give_up(const PrefixLoad& load) const;
 
-  // Offers the files all that a sequence has committed since `filed`.
+  // What bringing back the rows of tokens would cost, as far as tiers believe to have them.
+  struct Cost {
+    uint32_t tokens = 0;
+    double seconds = 0;
+  };
+  Cost cost(const StoreKind& kind, const PrefixOwner& owner, std::span<const Token> tokens) const;
+
+  // Offers the tiers all that a sequence has committed since `filed`.
   void keep(const StoreKind& kind, kv::SeqId seq, std::span<const Token> committed,
             FiledPrefix& filed) const;
-  FileCounts counts() const { return files_ ? files_->counts() : FileCounts{}; }
+  // Also what these tokens end with beyond whole blocks, for a process that takes them over.
+  void keep_rest(const StoreKind& kind, const PrefixOwner& owner, kv::SeqId seq,
+                 std::span<const Token> tokens) const;
 
  private:
-  bool serves(const StoreKind& kind) const;
-  std::string fingerprint(const StoreKind& kind) const;
+  std::string fingerprint(const StoreKind& kind, const PrefixOwner& owner) const;
+  void plan(PrefixLoad& load, uint32_t committed, double seconds_per_token) const;
+  void keep_block(const StoreKind& kind, kv::SeqId seq, const BlockId& id, uint32_t first,
+                  uint32_t tokens) const;
 
-  std::shared_ptr<PrefixFiles> files_;
+  std::vector<std::shared_ptr<PrefixTier>> tiers_;
   double seconds_;
-  std::string model_;  // what rows depend on but for the kind
+  std::string model_, arithmetic_;
 };
 
 }  // namespace kvick::engine

@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "engine/core/test_mixed.h"
+#include "engine/prefix/prefix_files.h"
 #include "engine/serving/test_jobs.h"
 
 namespace kvick::engine {
@@ -30,10 +31,10 @@ class PrefixLoaderTest : public testing::Test {
   }
   ~PrefixLoaderTest() override { fs::remove_all(folder_); }
 
-  std::shared_ptr<PrefixFiles> files() const {
+  std::shared_ptr<PrefixTier> files() const {
     return std::move(PrefixFiles::open({.folder = folder_})).value();
   }
-  Heard answer(const std::shared_ptr<PrefixFiles>& files, const std::string& kv = "paged:block=16",
+  Heard answer(const std::shared_ptr<PrefixTier>& files, const std::string& kv = "paged:block=16",
                const std::string& type = "", const std::string& salt = "", uint32_t choices = 1) {
     SchedulerOptions options;
     options.kv = parse_kv_options(kv, type).value();
@@ -108,7 +109,7 @@ TEST_F(PrefixLoaderTest, WaitsForASlowDiskNoLongerThanItMay) {
     while (slow) std::this_thread::yield();
     return std::nullopt;
   };
-  const std::shared_ptr<PrefixFiles> files = std::move(PrefixFiles::open(options)).value();
+  const std::shared_ptr<PrefixTier> files = std::move(PrefixFiles::open(options)).value();
   SchedulerOptions batch;
   batch.kv = parse_kv_options("paged", "").value();
   batch.files = files;
@@ -161,7 +162,7 @@ TEST_F(PrefixLoaderTest, BringsBackFromFilesWhatHadToMakeWay) {
 
 // Prompts of jobs that make way for each other, of a model whose layers are not alike, with files.
 Metrics swapped(Engine& engine, const std::vector<Token>& prompt,
-                const std::shared_ptr<PrefixFiles>& files) {
+                const std::shared_ptr<PrefixTier>& files) {
   SchedulerOptions options;
   options.kv = parse_kv_options("paged:block=16,prefix=off", "").value();
   // Two prompts find room, but not both with their answers.

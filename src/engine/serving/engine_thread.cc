@@ -75,11 +75,12 @@ void EngineThread::flush() {
 }
 
 Metrics EngineThread::metrics() const {
-  // Files are written and read also when no job runs.
-  const FileCounts files = scheduler_->file_counts();
+  // Tiers are written and read also when no job runs.
+  const TierCounts files = scheduler_->file_counts(), store = scheduler_->store_counts();
   const std::lock_guard lock(mutex_);
   Metrics all = stale_ && !busy_ && !stopping_ ? scheduler_->metrics() : metrics_;
   all.files = files;
+  all.store = store;
   all.waiting += static_cast<uint32_t>(submitted_.size());
   for (const auto& running : submitted_) all.job_tokens += running->job.prompt.size();
   all.refused = refused_;

@@ -6,6 +6,7 @@
 #include <list>
 #include <random>
 
+#include "engine/prefix/prefix_files.h"
 #include "engine/serving/test_jobs.h"
 
 namespace kvick::engine {

@@ -54,6 +54,7 @@ struct RunningJob {
   // Of the prompt's tokens, if they are asked for: what is known, all of them or fewer.
   std::vector<TokenReport> prompt_reports;
   uint32_t lost_tokens = 0;             // rows that it had when it was preempted
+  std::unique_ptr<PrefixLoad> asked;    // what tiers have for it; it waits for its turn
   std::unique_ptr<PrefixLoad> loading;  // rows for its first answer; it waits for them
   bool admitted = false;                // ever
   std::optional<double> last_token;

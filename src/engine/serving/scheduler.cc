@@ -1,6 +1,7 @@
 #include "engine/serving/scheduler.h"
 
 #include <algorithm>
+#include <cstring>
 #include <fmt/format.h>
 
 #include "kv/registry/policies.h"
@@ -10,7 +11,14 @@ namespace {
 
 constexpr uint32_t kMostChoices = 128;
 
-uint64_t salt_of(const std::string& salt) { return salt.empty() ? 0 : first_parent("", salt).low; }
+// Rows that were computed another way than here are shared with such as take the same.
+uint64_t salt_of(const PrefixOwner& owner) {
+  if (owner.salt.empty() && owner.arithmetic.empty()) return 0;
+  const BlockId id = prefix_root(owner.arithmetic, owner.salt);
+  uint64_t salt = 0;
+  std::memcpy(&salt, id.bytes.data(), sizeof(salt));
+  return salt;
+}
 
 // Rows of a running job, those of the beginning that its answers share once.
 uint32_t rows_of(const RunningJob& running) {
@@ -53,7 +61,7 @@ Scheduler::Scheduler(Engine& engine, const SchedulerOptions& options, StoreSet s
     : engine_(engine),
       options_(options),
       stores_(std::move(stores)),
-      files_(engine, options.files, options.file_seconds),
+      tiers_(engine, {options.files, options.store}, options.file_seconds),
       executor_(engine.make_executor()),
       pace_(options.step_seconds, options.most_step_tokens),
       speculation_(engine, options.clock) {}
@@ -193,27 +201,19 @@ void Scheduler::open(RunningJob& running) {
   const double now = options_.clock();
   if (!running.admitted) counts_.queue.add(now - running.arrived);
   AnswerSequence& first = running.answers.front();
-  const uint32_t common = running.common_tokens();
-  running.trunk = running.answers.size() > 1 ? common : 0;
-  // The last token's logits are needed, so it is computed in any case.
-  uint32_t known = std::min({common, first.length() - 1, running.prompt_rows()});
-  if (!running.job.reuse) known = 0;
-  if (running.reports_prompt())  // a token's report is made of the logits of the one before it
-    known = std::min(known,
-                     static_cast<uint32_t>(std::max<size_t>(running.prompt_reports.size(), 1) - 1));
+  running.trunk = running.answers.size() > 1 ? running.common_tokens() : 0;
+  const uint32_t known = reusable_tokens(running);
+  const PrefixOwner owner = owner_of(running.job);
   const kv::Opened opened = running.kind->change([&](kv::Store& store) {
     return store.open(std::span<const Token>(first.tokens).first(known),
-                      {.salt = salt_of(running.job.salt), .priority = running.job.priority});
+                      {.salt = salt_of(owner), .priority = running.job.priority});
   });
   first.seq = opened.seq;
   first.committed = opened.cached;
-  first.filed = files_.begin(*running.kind, running.job.salt);
+  first.filed = tiers_.begin(*running.kind, owner);
   running.state =
       first.length() > running.outcome.prompt_tokens ? JobState::kAnswer : JobState::kPrompt;
-  PrefixLoader::PrefixOffer offer = files_.offer(
-      *running.kind, running.job.salt, std::span(first.tokens).first(known), first.committed);
-  const double compute_seconds = offer.tokens * pace_.seconds_per_prompt_token();
-  running.loading = files_.load(*running.kind, std::move(offer), compute_seconds, now);
+  start_loading(running, known);
   if (running.loading == nullptr) count_opened(running);
 }
 
@@ -224,34 +224,14 @@ void Scheduler::count_opened(RunningJob& running) {
     running.outcome.cached_tokens = had;
     counts_.prompt_tokens += running.outcome.prompt_tokens;
     counts_.cached_tokens += had;
+    if (owner_of(running.job).handed_over)
+      ++(had == reusable_tokens(running) ? counts_.handovers.taken : counts_.handovers.computed);
   } else if (running.lost_tokens > had) {
     const uint32_t again = running.lost_tokens - had;
     counts_.recomputed_tokens += again;
     counts_.preemption_seconds += again * pace_.seconds_per_prompt_token();
   }
   running.admitted = true;
-}
-
-// True if the job goes on, with what has come.
-bool Scheduler::finish_loading(RunningJob& running) {
-  const double now = options_.clock();
-  const bool done = running.loading->read->done();
-  if (!done && now < running.loading->deadline) return false;
-  const std::unique_ptr<PrefixLoad> loading = std::move(running.loading);
-  AnswerSequence& first = running.answers.front();
-  const uint32_t before = first.committed;
-  if (done)
-    first.committed = running.kind->change([&](kv::Store&) {
-      return files_.append(*running.kind, *first.seq, first.tokens, before, *loading);
-    });
-  else
-    files_.give_up(*loading);
-  if (running.admitted) {
-    counts_.preemption_seconds += now - loading->began;
-    counts_.swapped_bytes += (first.committed - before) * running.kind->store->info().token_bytes();
-  }
-  count_opened(running);
-  return true;
 }
 
 void Scheduler::close_answer(const RunningJob& running, AnswerSequence& answer) noexcept {
@@ -275,9 +255,9 @@ Candidate Scheduler::candidate_of(const RunningJob& running) const {
   const AnswerSequence& first = running.answers.front();
   const auto known =
       std::span(first.tokens).first(std::min(first.committed, running.prompt_rows()));
-  const auto offer = files_.offer(*running.kind, running.job.salt, known, 0);
-  if (offer.tokens > 0)
-    candidate.swap_seconds = offer.seconds + (rows - std::min(rows, offer.tokens)) * per_token;
+  const auto cost = tiers_.cost(*running.kind, owner_of(running.job), known);
+  if (cost.tokens > 0)
+    candidate.swap_seconds = cost.seconds + (rows - std::min(rows, cost.tokens)) * per_token;
   return candidate;
 }
 
@@ -337,7 +317,7 @@ bool Scheduler::step() noexcept {
   if (!worked)
     for (const auto& running : running_)
       if (running->loading != nullptr) {
-        files_.wait(*running->loading);
+        PrefixLoader::wait(*running->loading);
         break;
       }
   try {
@@ -349,23 +329,6 @@ bool Scheduler::step() noexcept {
   // What jobs wait for here then is the others' to give.
   if (options_.memory != nullptr && more && !worked) options_.memory->wait(0.002);
   return worked || more;
-}
-
-// True if something came.
-bool Scheduler::take_loaded() noexcept {
-  bool came = false;
-  for (auto next = running_.begin(); next != running_.end();) {
-    RunningJob& running = **next++;
-    if (running.loading == nullptr || running.kind->broken) continue;
-    try {
-      if (!finish_loading(running)) continue;
-      came = true;
-      if (running.forks_now()) fork_answers(running);
-    } catch (...) {
-      fail(running, std::current_exception());
-    }
-  }
-  return came;
 }
 
 }  // namespace kvick::engine

@@ -44,7 +44,13 @@ class Scheduler {
   uint32_t waiting_jobs() const noexcept;  // those that have never run
   Metrics metrics() const;
   CacheState state() const;
-  FileCounts file_counts() const { return files_.counts(); }  // on any thread
+  // On any thread.
+  TierCounts file_counts() const {
+    return options_.files ? options_.files->counts() : TierCounts{};
+  }
+  TierCounts store_counts() const {
+    return options_.store ? options_.store->counts() : TierCounts{};
+  }
 
  private:
   Scheduler(Engine& engine, const SchedulerOptions& options, StoreSet stores);
@@ -55,8 +61,17 @@ class Scheduler {
   bool fits(const RunningJob& running);
   void open(RunningJob& running);
   void count_opened(RunningJob& running);
+
+  // scheduler_rows.cc
+  PrefixOwner owner_of(const Job& job) const;
+  uint32_t reusable_tokens(const RunningJob& running) const;
+  void ask_tiers(RunningJob& running);
+  void start_loading(RunningJob& running, uint32_t known);
   bool finish_loading(RunningJob& running);
   bool take_loaded() noexcept;
+  void keep_rows(const StepWork& one);
+  void keep_rest(RunningJob& running);
+
   Candidate candidate_of(const RunningJob& running) const;
   bool make_way(const StoreKind& kind, const kv::Shortage& shortage);
   RunningJob& victim(std::span<RunningJob* const> jobs) const;
@@ -120,7 +135,7 @@ class Scheduler {
   SchedulerOptions options_;
   StoreSet stores_;
   MemoryAsk wanted_;  // of others, in this step
-  PrefixLoader files_;
+  PrefixLoader tiers_;
   model::Executor executor_;
   Pace pace_;
   Speculation speculation_;

@@ -53,6 +53,7 @@ void Scheduler::begin(RunningJob& running) {
     answer.speculator = speculator_of(job);
     running.answers.push_back(std::move(answer));
   }
+  ask_tiers(running);
 }
 
 void Scheduler::cancel(JobId id) noexcept {
@@ -72,7 +73,7 @@ void Scheduler::cancel_all() noexcept {
 
 void Scheduler::drop_rows(RunningJob& running) noexcept {
   for (AnswerSequence& answer : running.answers) close_answer(running, answer);
-  if (running.loading != nullptr) files_.give_up(*std::exchange(running.loading, nullptr));
+  if (running.loading != nullptr) tiers_.give_up(*std::exchange(running.loading, nullptr));
 }
 
 void Scheduler::end(RunningJob& running, std::optional<Refusal> error) noexcept {

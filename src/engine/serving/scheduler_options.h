@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "engine/core/kv_options.h"
 #include "engine/core/spec_options.h"
-#include "engine/prefix/prefix_files.h"
+#include "engine/prefix/prefix_tier.h"
 #include "engine/sharing/memory_share.h"
 
 namespace kvick::engine {
@@ -26,9 +26,10 @@ struct SchedulerOptions {
   // By which every answer should be able to grow before memory runs out again: what is admitted
   // with less would soon make way for those that it came beside.
   uint32_t headroom_tokens = 64;
-  std::shared_ptr<PrefixFiles> files;  // null: rows are gone when memory or the process ends
-  double file_seconds = 2;             // what a job waits for them at most
-  SpecOptions spec;                    // of jobs that ask for nothing else
+  // Where rows are kept beyond memory, a folder and a store that others share; null: there is none.
+  std::shared_ptr<PrefixTier> files, store;
+  double file_seconds = 2;  // what a job waits for them at most
+  SpecOptions spec;         // of jobs that ask for nothing else
   // Its draft model, if it has been loaded already.
   std::shared_ptr<const DraftWeights> draft;
   // Shared with other schedulers, and which of them this one is; null: kv_bytes are its own.

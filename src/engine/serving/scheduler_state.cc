@@ -27,7 +27,8 @@ Metrics Scheduler::metrics() const {
   all.block_tokens = stores_.standard().block_tokens();
   all.reuse_age = stores_.reuse_ages();
   all.draft_bytes = speculation_.draft_usage().allocated_bytes;
-  all.files = files_.counts();
+  all.files = file_counts();
+  all.store = store_counts();
   for (const StoreKind& kind : stores_.kinds()) {
     if (reads_all(kind.options) || kv::forgets(kind.options.select)) continue;
     const kv::Usage usage = kind.store->usage();

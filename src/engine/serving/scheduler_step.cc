@@ -307,8 +307,7 @@ void Scheduler::take_rows(const StepWork& one) {
   report_prompt(one);
   AnswerSequence& answer = one.running->answers[one.answer];
   answer.committed += one.drafts.size() > 0 ? static_cast<uint32_t>(one.kept.size()) : one.tokens;
-  const uint32_t filed = std::min(answer.committed, one.running->prompt_rows());
-  files_.keep(*one.running->kind, *answer.seq, std::span(answer.tokens).first(filed), answer.filed);
+  keep_rows(one);
 }
 
 // What the rows say of the prompt's tokens; all at once when all have come, to every choice.

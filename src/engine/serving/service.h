@@ -47,6 +47,16 @@ struct JobOutcome {
   uint32_t prompt_tokens = 0, cached_tokens = 0, generated_tokens = 0;
   uint32_t drafted = 0, accepted = 0;  // speculative tokens
   std::optional<Refusal> error;        // it could not go on; choices without a finish have none
+  // Its prompt's rows are in the store or about to be, if the job gives them: Handover::arithmetic.
+  std::optional<std::string> given;
+};
+
+// A prompt that one process computes and another goes on with: its rows go through the store.
+struct Handover {
+  enum class Side { kGive, kTake };
+  Side side = Side::kGive;
+  std::string arithmetic;  // of the rows that are taken, as their giver called it
+  static constexpr size_t kMostArithmetic = 64;  // characters
 };
 
 struct Job {
@@ -73,6 +83,7 @@ struct Job {
   std::string salt;                 // prompts share rows only with those of the same salt
   std::optional<KvOptions> kv;      // none: the service's default
   std::optional<SpecOptions> spec;  // the same; not with beams
+  std::optional<Handover> handover;
   std::shared_ptr<const text::Constraint> constraint;  // cloned for each choice; null: none
   // Called on the service's thread, which waits for them: they hand on and return. on_end comes
   // exactly once, last, and after a cancellation too. on_piece may throw, which ends the job; one

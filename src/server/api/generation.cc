@@ -2,6 +2,7 @@
 
 #include "server/net/persist.h"
 #include "server/net/sse.h"
+#include "server/openai/kv_transfer.h"
 
 namespace kvick::server {
 
@@ -213,6 +214,7 @@ void Generation::on(JobEnd of) {
   counts_.cached += of.outcome.cached_tokens;
   counts_.answer += of.outcome.generated_tokens;
   if (of.outcome.error) error_ = of.outcome.error;
+  if (of.outcome.given) given_ = of.outcome.given;
   if (--running_ == 0) finish();
 }
 
@@ -221,7 +223,9 @@ void Generation::finish() {
   if (error_) return send(error_response(error_of(*error_)));
   // An answer without choices, which then come into its list one by one.
   constexpr std::string_view kList = "\"choices\":[";
-  body_ = to_text(format_->whole({}, counts_));
+  Json whole = format_->whole({}, counts_);
+  if (given_) whole["kv_transfer_params"] = kv_transfer_json(*given_);
+  body_ = to_text(whole);
   const size_t at = body_.find(kList);
   KVICK_CHECK(at != std::string::npos, "an answer without choices: {}", body_);
   end_ = body_.substr(at + kList.size());

@@ -84,6 +84,7 @@ class Generation : public std::enable_shared_from_this<Generation> {
   std::vector<Event> early_;
   std::vector<Choice> choices_;  // job j's choice c is at j * plan.choices + c
   TokenCounts counts_;
+  std::optional<std::string> given_;      // engine::JobOutcome::given
   std::optional<engine::Refusal> error_;  // of a job that could not go on
   size_t running_ = 0;
   bool gone_ = false;       // nothing of the jobs matters any more

@@ -3,6 +3,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "server/openai/kv_transfer.h"
 #include "server/openai/token_list.h"
 
 namespace kvick::server {
@@ -284,6 +285,7 @@ ApiStatus read_generation(Fields& fields, uint32_t default_tokens, GenerationReq
   KVICK_TRY_VOID(read_format(fields, request));
   KVICK_TRY_VOID(read_guided(fields, request));
   KVICK_TRY(request.reuse, fields.get_bool("cache_prompt", true));
+  KVICK_TRY(request.handover, read_handover(fields));
   KVICK_TRY(request.ignore_end, fields.get_bool("ignore_eos", false));
   KVICK_TRY(const int64_t priority, fields.get_int("priority", 0, {INT32_MIN, INT32_MAX}));
   KVICK_TRY(request.salt, fields.get_string("cache_salt", ""));

@@ -9,6 +9,7 @@
 #include "engine/answer/sampler.h"
 #include "engine/core/kv_options.h"
 #include "engine/core/spec_options.h"
+#include "engine/serving/service.h"
 #include "server/request/fields.h"
 
 namespace kvick::server {
@@ -44,6 +45,7 @@ struct GenerationRequest {
   std::string salt;
   std::optional<engine::KvOptions> kv;
   std::optional<engine::SpecOptions> spec;
+  std::optional<engine::Handover> handover;
   Json response_format;                          // null: any text
   std::string format_field = "response_format";  // that it came from
 };

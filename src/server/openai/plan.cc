@@ -46,6 +46,7 @@ ApiResult<engine::Job> job_of(const GenerationRequest& request, const PlanContex
   job.salt = request.salt;
   job.kv = request.kv;
   job.spec = request.spec;
+  job.handover = request.handover;
   KVICK_TRY(job.constraint, constraint_of(request, context));
   return job;
 }

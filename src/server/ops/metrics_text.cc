@@ -113,7 +113,7 @@ void add_checks(Text& text, const std::map<std::string, engine::Metrics::Checks>
   }
 }
 
-void add_files(Text& text, const engine::FileCounts& files) {
+void add_files(Text& text, const engine::TierCounts& files) {
   text.gauge("kv_file_bytes", files.bytes, "Files of the prefix cache.");
   text.gauge("kv_file_limit_bytes", files.limit_bytes, "Most that they may take.");
   text.gauge("kv_file_blocks", files.files, "How many they are; each is a block of rows.");
@@ -129,6 +129,39 @@ void add_files(Text& text, const engine::FileCounts& files) {
                                                           {"dropped_write", files.dropped_writes}};
   for (const auto& [event, count] : events)
     text.sample("kv_file_events_total", fmt::format("{{event=\"{}\"}}", event), count);
+}
+
+void add_store(Text& text, const engine::TierCounts& store) {
+  if (!store.in_use) return;
+  text.gauge("kv_store_connected", store.connected ? 1 : 0, "1: the shared store answers.");
+  text.gauge("kv_store_seconds_per_byte", store.seconds_per_byte,
+             "Of blocks that were read lately.");
+  text.head("kv_store_bytes_total", "counter", "Of blocks.");
+  text.sample("kv_store_bytes_total", "{direction=\"read\"}", store.read_bytes);
+  text.sample("kv_store_bytes_total", "{direction=\"written\"}", store.written_bytes);
+  text.head("kv_store_events_total", "counter", "What became of blocks of the shared store.");
+  const std::pair<std::string_view, uint64_t> events[] = {{"found", store.found},
+                                                          {"hit", store.hits},
+                                                          {"write", store.writes},
+                                                          {"torn", store.torn},
+                                                          {"foreign", store.foreign},
+                                                          {"missing", store.missing},
+                                                          {"late", store.late},
+                                                          {"failure", store.failures},
+                                                          {"skipped", store.skipped},
+                                                          {"full", store.full},
+                                                          {"failed_write", store.failed_writes},
+                                                          {"dropped_write", store.dropped_writes}};
+  for (const auto& [event, count] : events)
+    text.sample("kv_store_events_total", fmt::format("{{event=\"{}\"}}", event), count);
+}
+
+void add_handovers(Text& text, const engine::HandoverCounts& handovers) {
+  text.head("handovers_total", "counter",
+            "Prompts computed here for another process, and those that another computed.");
+  text.sample("handovers_total", "{end=\"given\"}", handovers.given);
+  text.sample("handovers_total", "{end=\"taken\"}", handovers.taken);
+  text.sample("handovers_total", "{end=\"computed\"}", handovers.computed);
 }
 
 void add_instances(Text& text, std::span<const engine::Metrics> instances) {
@@ -174,6 +207,8 @@ std::string metrics_text(const engine::Metrics& metrics, const NetworkCounters& 
   add_memory(text, metrics);
   add_checks(text, metrics.checks);
   add_files(text, metrics.files);
+  add_store(text, metrics.store);
+  add_handovers(text, metrics.handovers);
   add_instances(text, instances);
   add_network(text, network);
   return text.take();

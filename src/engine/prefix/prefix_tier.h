@@ -1,0 +1,97 @@
+#pragma once
+// Where blocks of rows are kept beyond memory: a folder (prefix_files.h) or a store that several
+// processes share. A tier works on threads of its own, and all that it promises is time: what is
+// not there, damaged, late or refused is computed anew, and counted. Calls come from any thread and
+// wait for neither disk nor network.
+
+#include <atomic>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/function_ref.h"
+#include "engine/core/service_state.h"
+#include "engine/prefix/prefix_block.h"
+
+namespace kvick::engine {
+
+// What a tier was asked to do. Whoever asked may forget it at any time.
+class PrefixTask {
+ public:
+  bool done() const { return done_.load(std::memory_order_acquire); }
+  // Waits until it is done, but no longer than so many seconds.
+  void wait(double seconds) const;
+  // For the tier, once.
+  void finish();
+
+ private:
+  std::atomic<bool> done_{false};
+  mutable std::mutex mutex_;
+  mutable std::condition_variable finished_;
+};
+
+// Which of some blocks a tier has.
+class PrefixLookup : public PrefixTask {
+ public:
+  explicit PrefixLookup(std::vector<BlockId> asked) : ids(std::move(asked)), has(ids.size()) {}
+  const std::vector<BlockId> ids;
+  std::vector<char> has;  // the tier's until it is done
+};
+
+struct BlockKey {
+  BlockId id;
+  size_t row_bytes = 0;
+};
+
+// Blocks on their way from a tier.
+class PrefixRead : public PrefixTask {
+ public:
+  explicit PrefixRead(std::vector<BlockKey> wanted)
+      : keys(std::move(wanted)), blocks_(keys.size()) {}
+  const std::vector<BlockKey> keys;
+  // How many have come, from the first on; grows until it is done.
+  size_t ready() const { return ready_.load(std::memory_order_acquire); }
+  // block: below ready().
+  std::span<const std::byte> rows(size_t block) const {
+    return std::as_bytes(std::span(blocks_[block])).last(keys[block].row_bytes);
+  }
+  // Nobody waits for it any more. False: it was said before.
+  bool abandon() { return !abandoned_.exchange(true); }
+  bool abandoned() const { return abandoned_; }
+  // For the tier: the next block, sound, with its header.
+  void add(std::string bytes);
+
+ private:
+  std::vector<std::string> blocks_;
+  std::atomic<size_t> ready_{0};
+  std::atomic<bool> abandoned_{false};
+};
+
+// Shared, since several tiers may keep the same ones.
+using BlockRows = std::shared_ptr<const std::vector<std::byte>>;
+using MakeRows = base::FunctionRef<BlockRows()>;
+
+class PrefixTier {
+ public:
+  virtual ~PrefixTier() = default;
+  // How many of these it believes to have, from the first on, without asking anybody.
+  virtual size_t known(std::span<const BlockId> ids) const = 0;
+  // Asks which of them it has; those that it has not, again until so many seconds have passed.
+  virtual std::shared_ptr<PrefixLookup> look_up(std::vector<BlockId> ids, double seconds) = 0;
+  // Reads blocks, in this order, up to the first that is not right.
+  virtual std::shared_ptr<PrefixRead> read(std::vector<BlockKey> keys) = 0;
+  // Nobody waits for it any more: counts as late.
+  virtual void abandon(PrefixRead& read) = 0;
+  // Writes rows, some time. Asks for them only if it has no such block and room for them.
+  virtual void keep(const BlockKey& key, MakeRows make_rows) = 0;
+  // Seconds per byte of what was read lately; 0: not known.
+  virtual double seconds_per_byte() const = 0;
+  virtual TierCounts counts() const = 0;
+  // Waits until nothing is queued.
+  virtual void flush() = 0;
+};
+
+}  // namespace kvick::engine

@@ -1,0 +1,210 @@
+// Several tiers behind one loader, and prompts that are handed over.
+
+#include <filesystem>
+#include <gtest/gtest.h>
+#include <map>
+#include <numeric>
+
+#include "engine/prefix/prefix_files.h"
+#include "engine/serving/test_jobs.h"
+
+namespace kvick::engine {
+namespace {
+
+namespace fs = std::filesystem;
+using test::Heard;
+using test::job_of;
+using test::listen;
+using test::run_all;
+
+// A store as a test wants it: slow to answer, slow to read, or only said to be slow.
+class ScriptedTier final : public PrefixTier {
+ public:
+  size_t known(std::span<const BlockId> ids) const override {
+    size_t n = 0;
+    while (n < ids.size() && blocks.contains(ids[n])) ++n;
+    return n;
+  }
+  std::shared_ptr<PrefixLookup> look_up(std::vector<BlockId> ids, double seconds) override {
+    patience = seconds;
+    auto lookup = std::make_shared<PrefixLookup>(std::move(ids));
+    for (size_t i = 0; i < lookup->ids.size(); ++i)
+      lookup->has[i] = blocks.contains(lookup->ids[i]) ? 1 : 0;
+    if (answers) lookup->finish();
+    return lookup;
+  }
+  std::shared_ptr<PrefixRead> read(std::vector<BlockKey> keys) override {
+    auto read = std::make_shared<PrefixRead>(std::move(keys));
+    for (size_t i = 0; i < read->keys.size() && i < most_read; ++i) {
+      read->add(blocks.at(read->keys[i].id));
+      ++reads;
+    }
+    if (read->keys.size() <= most_read) read->finish();
+    return read;
+  }
+  void abandon(PrefixRead& read) override { abandoned += read.abandon() ? 1 : 0; }
+  void keep(const BlockKey& key, MakeRows make_rows) override {
+    if (!blocks.contains(key.id)) blocks[key.id] = encode_block(key.id, *make_rows());
+  }
+  double seconds_per_byte() const override { return rate; }
+  TierCounts counts() const override { return {.in_use = true, .connected = connected}; }
+  void flush() override {}
+
+  std::map<BlockId, std::string> blocks;
+  bool answers = true;          // look-ups
+  size_t most_read = SIZE_MAX;  // blocks of a read; the others never come
+  double rate = 0;
+  bool connected = true;
+  size_t reads = 0, abandoned = 0;  // blocks; reads
+  double patience = 0;              // of the last look-up
+};
+
+class PrefixTiersTest : public testing::Test {
+ protected:
+  PrefixTiersTest()
+      : folder_(fs::temp_directory_path() / ("kvick-tiers-" + std::to_string(::getpid()))),
+        engine_(tiny_engine(1024)) {
+    fs::remove_all(folder_);
+    std::iota(prompt_.begin(), prompt_.end(), 3);
+  }
+  ~PrefixTiersTest() override { fs::remove_all(folder_); }
+
+  void make_scheduler(double seconds = 60) {
+    SchedulerOptions options;
+    options.kv = parse_kv_options("paged:block=16,prefix=off", "").value();
+    options.files = files_;
+    options.store = store_;
+    options.file_seconds = seconds;
+    scheduler_ = std::move(Scheduler::make(*engine_, options)).value();
+  }
+  Heard answer(std::optional<Handover> handover = {}) {
+    if (scheduler_ == nullptr) make_scheduler();
+    Heard heard;
+    Job job = job_of(prompt_, 10);
+    job.handover = std::move(handover);
+    listen(job, heard);
+    scheduler_->add(JobId{next_++}, std::move(job));
+    run_all(*scheduler_);
+    if (files_ != nullptr) files_->flush();
+    return heard;
+  }
+  // By a process that has just begun.
+  Heard fresh_answer(std::optional<Handover> handover = {}) {
+    scheduler_ = nullptr;
+    return answer(std::move(handover));
+  }
+  static Handover give() { return {.side = Handover::Side::kGive, .arithmetic = {}}; }
+  static Handover take(std::string arithmetic) {
+    return {.side = Handover::Side::kTake, .arithmetic = std::move(arithmetic)};
+  }
+
+  fs::path folder_;
+  std::unique_ptr<Engine> engine_;
+  std::vector<Token> prompt_ = std::vector<Token>(300);
+  std::shared_ptr<PrefixTier> files_;
+  std::shared_ptr<ScriptedTier> store_ = std::make_shared<ScriptedTier>();
+  std::unique_ptr<Scheduler> scheduler_;
+  uint64_t next_ = 1;
+};
+
+TEST_F(PrefixTiersTest, TheStoreGivesWhatTheFolderLacksAndEachIsGivenAll) {
+  const Heard cold = answer();
+  EXPECT_EQ(store_->blocks.size(), 2u);
+  files_ = std::move(PrefixFiles::open({.folder = folder_})).value();
+  EXPECT_EQ(fresh_answer().outcome->cached_tokens, 256u);
+  EXPECT_EQ(store_->reads, 2u);
+  EXPECT_EQ(files_->counts().files, 2u) << "what comes from the store goes to the folder";
+  std::vector<fs::path> paths;
+  for (const auto& entry : fs::directory_iterator(folder_)) paths.push_back(entry.path());
+  for (size_t lost = 0; lost < 2; ++lost) {
+    fs::remove(paths[lost]);
+    files_ = std::move(PrefixFiles::open({.folder = folder_})).value();
+    store_->reads = 0;
+    const Heard warm = fresh_answer();
+    EXPECT_EQ(warm.outcome->cached_tokens, 256u);
+    EXPECT_EQ(warm.tokens, cold.tokens);
+    EXPECT_EQ(warm.logprobs, cold.logprobs);
+    // The first block lost: the store is read from there on. The second one: it alone.
+    EXPECT_GE(store_->reads, 1u);
+    EXPECT_EQ(files_->counts().files, 2u);
+  }
+}
+
+TEST_F(PrefixTiersTest, ReadsNothingThatWouldComeLaterThanComputing) {
+  const Heard cold = answer();  // now it is known what computing takes
+  EXPECT_EQ(answer().outcome->cached_tokens, 256u);
+  EXPECT_EQ(store_->reads, 2u);
+  store_->rate = 1e3;
+  const Heard slow = answer();
+  EXPECT_EQ(slow.outcome->cached_tokens, 0u);
+  EXPECT_EQ(slow.tokens, cold.tokens);
+  EXPECT_EQ(store_->reads, 2u);
+}
+
+TEST_F(PrefixTiersTest, DoesNotWaitForAStoreThatSaysNothing) {
+  const Heard cold = answer();
+  store_->answers = false;
+  scheduler_ = nullptr;
+  make_scheduler(0.02);
+  const Heard warm = answer();
+  EXPECT_EQ(warm.outcome->cached_tokens, 0u);
+  EXPECT_EQ(warm.tokens, cold.tokens);
+  EXPECT_EQ(store_->reads, 0u);
+}
+
+TEST_F(PrefixTiersTest, UsesWhatHasComeWhenTheRestIsLate) {
+  const Heard cold = answer();
+  store_->most_read = 1;
+  scheduler_ = nullptr;
+  make_scheduler(0.02);
+  const Heard warm = answer();
+  EXPECT_EQ(warm.outcome->cached_tokens, 128u);
+  EXPECT_EQ(warm.tokens, cold.tokens);
+  EXPECT_EQ(warm.logprobs, cold.logprobs);
+  EXPECT_EQ(store_->abandoned, 1u);
+}
+
+TEST_F(PrefixTiersTest, HandsAWholePromptOverWhateverItsLength) {
+  for (const size_t length : {1u, 2u, 100u, 128u, 129u, 255u, 256u, 257u, 300u}) {
+    SCOPED_TRACE(length);
+    prompt_.resize(length);
+    std::iota(prompt_.begin(), prompt_.end(), 3);
+    store_ = std::make_shared<ScriptedTier>();
+    scheduler_ = nullptr;
+    const Heard given = answer(give());
+    ASSERT_TRUE(given.outcome->given.has_value());
+    store_->rate = 1e9;  // no reason not to fetch
+    const Heard taken = fresh_answer(take(*given.outcome->given));
+    EXPECT_EQ(taken.outcome->cached_tokens, length - 1);
+    EXPECT_EQ(taken.tokens, given.tokens);
+    EXPECT_EQ(taken.logprobs, given.logprobs);
+    EXPECT_FALSE(taken.outcome->given.has_value());
+    EXPECT_EQ(scheduler_->metrics().handovers.taken, 1u);
+    EXPECT_GT(length == 1 ? 1 : store_->patience, 0) << "it waits for blocks on their way";
+  }
+}
+
+TEST_F(PrefixTiersTest, ComputesWhatIsNotHandedOver) {
+  const Heard given = answer(give());
+  store_->blocks.erase(store_->blocks.begin());
+  const Heard taken = fresh_answer(take(*given.outcome->given));
+  EXPECT_LT(taken.outcome->cached_tokens, 299u);
+  EXPECT_EQ(taken.tokens, given.tokens);
+  EXPECT_EQ(scheduler_->metrics().handovers.computed, 1u);
+  store_->blocks.clear();
+  EXPECT_EQ(fresh_answer(take("other")).tokens, given.tokens);
+  EXPECT_EQ(scheduler_->metrics().handovers.computed, 1u);
+  EXPECT_EQ(store_->blocks.size(), 0u) << "rows of another arithmetic are not passed on";
+}
+
+TEST_F(PrefixTiersTest, PromisesNothingWithoutAStore) {
+  store_->connected = false;
+  EXPECT_FALSE(answer(give()).outcome->given.has_value());
+  scheduler_ = nullptr;
+  store_ = nullptr;
+  files_ = std::move(PrefixFiles::open({.folder = folder_})).value();
+  EXPECT_FALSE(answer(give()).outcome->given.has_value());
+}
+
+}  // namespace
+}  // namespace kvick::engine

@@ -1,0 +1,111 @@
+// Scheduler: rows that come from slower tiers of the prefix cache, and go there.
+
+#include <algorithm>
+
+#include "engine/serving/scheduler.h"
+
+namespace kvick::engine {
+
+PrefixOwner Scheduler::owner_of(const Job& job) const {
+  PrefixOwner owner = {.salt = job.salt, .arithmetic = {}};
+  if (!job.handover || job.handover->side != Handover::Side::kTake) return owner;
+  owner.handed_over = true;
+  if (job.handover->arithmetic != tiers_.arithmetic()) owner.arithmetic = job.handover->arithmetic;
+  return owner;
+}
+
+// Leading tokens of the first answer whose rows it need not compute.
+uint32_t Scheduler::reusable_tokens(const RunningJob& running) const {
+  if (!running.job.reuse) return 0;
+  // The last token's logits are needed, so it is computed in any case.
+  uint32_t known = std::min(
+      {running.common_tokens(), running.answers.front().length() - 1, running.prompt_rows()});
+  if (running.reports_prompt())  // a token's report is made of the logits of the one before it
+    known = std::min(known,
+                     static_cast<uint32_t>(std::max<size_t>(running.prompt_reports.size(), 1) - 1));
+  return known;
+}
+
+void Scheduler::ask_tiers(RunningJob& running) {
+  const auto tokens = std::span<const Token>(running.answers.front().tokens);
+  running.asked =
+      tiers_.ask(*running.kind, owner_of(running.job), tokens.first(reusable_tokens(running)));
+}
+
+// known: leading tokens whose rows may come from elsewhere.
+void Scheduler::start_loading(RunningJob& running, uint32_t known) {
+  if (running.asked == nullptr) ask_tiers(running);
+  if (running.asked == nullptr) return;
+  std::unique_ptr<PrefixLoad> load = std::move(running.asked);
+  const uint32_t committed = running.answers.front().committed;
+  if (load->tokens > known || committed >= load->tokens) return;
+  const double now = options_.clock(), per_token = pace_.seconds_per_prompt_token();
+  tiers_.start(*load, committed, per_token, now);
+  const bool over = tiers_.advance(*load, committed, per_token, now);
+  if (!over || !load->parts.empty()) running.loading = std::move(load);
+}
+
+// True if the job goes on, with what has come.
+bool Scheduler::finish_loading(RunningJob& running) {
+  const double now = options_.clock();
+  AnswerSequence& first = running.answers.front();
+  const uint32_t before = first.committed;
+  if (!tiers_.advance(*running.loading, before, pace_.seconds_per_prompt_token(), now))
+    return false;
+  const std::unique_ptr<PrefixLoad> load = std::move(running.loading);
+  tiers_.give_up(*load);
+  first.committed = running.kind->change([&](kv::Store&) {
+    return tiers_.append(*running.kind, *first.seq, first.tokens, before, *load);
+  });
+  if (running.admitted) {
+    counts_.preemption_seconds += now - load->began;
+    counts_.swapped_bytes += (first.committed - before) * running.kind->store->info().token_bytes();
+  }
+  count_opened(running);
+  return true;
+}
+
+// True if something came.
+bool Scheduler::take_loaded() noexcept {
+  bool came = false;
+  for (auto next = running_.begin(); next != running_.end();) {
+    RunningJob& running = **next++;
+    if (running.loading == nullptr || running.kind->broken) continue;
+    try {
+      if (!finish_loading(running)) continue;
+      came = true;
+      if (running.forks_now()) fork_answers(running);
+    } catch (...) {
+      fail(running, std::current_exception());
+    }
+  }
+  return came;
+}
+
+// Offers what the step has committed. Rows that were computed another way are another's to offer.
+void Scheduler::keep_rows(const StepWork& one) {
+  RunningJob& running = *one.running;
+  AnswerSequence& answer = running.answers[one.answer];
+  if (!owner_of(running.job).arithmetic.empty()) return;
+  const uint32_t filed = std::min(answer.committed, running.prompt_rows());
+  tiers_.keep(*running.kind, *answer.seq, std::span(answer.tokens).first(filed), answer.filed);
+  if (one.answer == 0) keep_rest(running);
+}
+
+// The prompt of a job that is handed over, as soon as it is computed: whoever goes on computes its
+// last token again, for the logits.
+void Scheduler::keep_rest(RunningJob& running) {
+  const std::optional<Handover>& handover = running.job.handover;
+  const AnswerSequence& answer = running.answers.front();
+  if (!handover || handover->side != Handover::Side::kGive || running.outcome.given ||
+      answer.committed < running.outcome.prompt_tokens || options_.store == nullptr ||
+      !tiers_.serves(*running.kind) || !options_.store->counts().connected)
+    return;
+  const auto prompt = std::span<const Token>(running.job.prompt);
+  tiers_.keep_rest(*running.kind, owner_of(running.job), *answer.seq,
+                   prompt.first(prompt.size() - 1));
+  running.outcome.given = tiers_.arithmetic();
+  ++counts_.handovers.given;
+}
+
+}  // namespace kvick::engine

@@ -1,0 +1,39 @@
+#include "server/openai/kv_transfer.h"
+
+namespace kvick::server {
+
+using engine::Handover;
+
+ApiResult<std::optional<Handover>> read_handover(Fields& fields) {
+  const Json* value = fields.find("kv_transfer_params");
+  if (value == nullptr) return std::optional<Handover>();
+  KVICK_TRY(Fields params, fields.inside(*value, "kv_transfer_params"));
+  KVICK_TRY(const bool gives, params.get_bool("do_remote_decode", false));
+  KVICK_TRY(const bool takes, params.get_bool("do_remote_prefill", false));
+  KVICK_TRY(const std::string arithmetic, params.get_string("kvick_arithmetic", ""));
+  // What other engines need to find each other.
+  params.ignore({"remote_engine_id", "remote_block_ids", "remote_host", "remote_port",
+                 "remote_request_id", "tp_size", "transfer_id"});
+  KVICK_TRY_VOID(params.check_rest());
+  if (gives && takes)
+    return bad_field("kv_transfer_params",
+                     "kv_transfer_params has do_remote_decode and do_remote_prefill; a request is "
+                     "one half of a handover");
+  if (arithmetic.size() > Handover::kMostArithmetic ||
+      arithmetic.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_+") != std::string::npos)
+    return bad_field("kv_transfer_params.kvick_arithmetic",
+                     "kv_transfer_params.kvick_arithmetic must be what the other server answered");
+  if (gives) return std::optional(Handover{.side = Handover::Side::kGive, .arithmetic = {}});
+  // Of another engine: its rows are not for this one.
+  if (!takes || arithmetic.empty()) return std::optional<Handover>();
+  return std::optional(Handover{.side = Handover::Side::kTake, .arithmetic = arithmetic});
+}
+
+Json kv_transfer_json(const std::string& given) {
+  return {{"do_remote_prefill", true},   {"do_remote_decode", false},
+          {"remote_engine_id", "kvick"}, {"remote_block_ids", Json::array()},
+          {"remote_host", nullptr},      {"remote_port", nullptr},
+          {"kvick_arithmetic", given}};
+}
+
+}  // namespace kvick::server

@@ -1,0 +1,27 @@
+#pragma once
+// A circuit breaker: after a failure nothing is tried for a while, twice as long after each further
+// one, so that a store that is gone costs no request any time.
+
+#include <algorithm>
+
+namespace kvick::store {
+
+class Breaker {
+ public:
+  Breaker(double first_seconds, double most_seconds)
+      : first_seconds_(first_seconds), most_seconds_(most_seconds) {}
+
+  bool closed(double now) const { return now >= until_; }
+  double until() const { return until_; }  // when the next try may be
+  void fail(double now) {
+    pause_ = std::clamp(2 * pause_, first_seconds_, most_seconds_);
+    until_ = now + pause_;
+  }
+  void succeed() { pause_ = until_ = 0; }
+
+ private:
+  double first_seconds_, most_seconds_;
+  double pause_ = 0, until_ = 0;
+};
+
+}  // namespace kvick::store

@@ -1,0 +1,45 @@
+#pragma once
+// One connection to Redis or Valkey. Commands are written, then their replies are read in order:
+// hiredis parses them, the sockets are ours, because Debian's hiredis has no TLS and its time-outs
+// are per system call. For one thread.
+
+#include <initializer_list>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "store/wire.h"
+
+struct redisReader;
+
+namespace kvick::store {
+
+struct Reply {
+  enum class Type { kText, kNumber, kNothing, kError };
+  Type type = Type::kNothing;
+  std::string text;  // of a text or an error
+  int64_t number = 0;
+
+  bool is_number(int64_t wanted) const { return type == Type::kNumber && number == wanted; }
+};
+
+class RedisClient {
+ public:
+  // Connects, authenticates and selects the database. Error: one sentence.
+  static base::Result<std::unique_ptr<RedisClient>> connect(const StoreAddress& address,
+                                                            Until until);
+  // After an error of these the connection is of no use any more.
+  base::Status<> send(std::initializer_list<std::string_view> command, Until until);
+  // most_bytes: that the reply may have.
+  base::Result<Reply> receive(size_t most_bytes, Until until);
+
+ private:
+  explicit RedisClient(std::unique_ptr<Wire> wire);
+  base::Status<> must_be_ok(std::initializer_list<std::string_view> command, Until until);
+
+  std::unique_ptr<Wire> wire_;
+  std::unique_ptr<redisReader, void (*)(redisReader*)> reader_;
+  std::unique_ptr<char[]> buffer_;
+};
+
+}  // namespace kvick::store

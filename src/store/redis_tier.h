@@ -1,0 +1,118 @@
+#pragma once
+// A tier of the prefix cache in Redis or Valkey, which several processes share: a block is a value,
+// its id the key. One thread looks up and reads, another writes, each with its own connection, so
+// that large writes do not delay those who wait. Whatever the store does costs only time: it is not
+// believed (every block has a checksum), not waited for longer than a time-out, and given up for a
+// while when it fails (link.h).
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <thread>
+
+#include "store/link.h"
+#include "store/recent_ids.h"
+
+#include "base/clock.h"
+#include "engine/prefix/prefix_tier.h"
+
+namespace kvick::store {
+
+struct RedisTierOptions {
+  StoreAddress address;
+  double connect_seconds = 1;
+  // That an exchange may take, besides a second for so many bytes: what is slower helps nobody.
+  double command_seconds = 1;
+  double least_bytes_per_second = 8e6;
+  // After failures; ten and six times as long where the store is full.
+  double first_pause_seconds = 0.1, most_pause_seconds = 5;
+  uint64_t most_queued_bytes = uint64_t{256} << 20;  // of rows that wait to be written
+  // For so long a block that was seen in the store is believed to be there.
+  double recent_seconds = 60;
+  // Told in one sentence when the store stops answering and when it answers again.
+  std::function<void(const std::string&)> report;
+};
+
+class RedisTier final : public engine::PrefixTier {
+ public:
+  // Tries to connect, so that a wrong address is noticed; it goes on trying in any case.
+  explicit RedisTier(RedisTierOptions options);
+  // Gives up what is queued.
+  ~RedisTier() override;
+
+  size_t known(std::span<const engine::BlockId> ids) const override;
+  std::shared_ptr<engine::PrefixLookup> look_up(std::vector<engine::BlockId> ids,
+                                                double seconds) override;
+  std::shared_ptr<engine::PrefixRead> read(std::vector<engine::BlockKey> keys) override;
+  void abandon(engine::PrefixRead& read) override;
+  void keep(const engine::BlockKey& key, engine::MakeRows make_rows) override;
+  double seconds_per_byte() const override;
+  engine::TierCounts counts() const override;
+  void flush() override;
+
+ private:
+  // A lookup that is asked again until `until`, next at `at`.
+  struct Asked {
+    std::shared_ptr<engine::PrefixLookup> lookup;
+    double until = 0, at = 0, pause = 0;
+  };
+  struct Reading {
+    std::shared_ptr<engine::PrefixRead> read;
+    size_t next = 0;  // of its keys
+  };
+  struct Write {
+    engine::BlockKey key;
+    engine::BlockRows rows;
+  };
+
+  static constexpr size_t kMostReply = 4096;       // bytes, but for blocks
+  static constexpr size_t kWindowBytes = 8 << 20;  // of blocks at once, at least one
+  static constexpr size_t kMostWindow = 16;        // blocks
+
+  // The 1 is the format's version: others do not meet these.
+  static std::string key_of(const engine::BlockId& id);
+  LinkOptions link_options();
+  Until until(size_t bytes) const;
+
+  // The reader's thread.
+  void read_all() noexcept;
+  double next_read_at() const;
+  bool take_lookups(double now, std::vector<Asked>& due);
+  void answer(std::vector<Asked>& due);
+  base::Status<> touch_all(RedisClient& client, std::vector<Asked>& due);
+  void settle(std::vector<Asked>& due, bool answered);
+  void read_some(Reading& reading);
+  base::Status<> get_some(RedisClient& client, Reading& reading, size_t end,
+                          std::vector<engine::BlockId>& bad);
+  bool take_block(Reading& reading, Reply reply, std::vector<engine::BlockId>& bad);
+  void remove(std::span<const engine::BlockId> bad);
+  void give_up_all();
+
+  // The writer's thread.
+  void write_all() noexcept;
+  void write_some(std::vector<Write> writes);
+  base::Status<> set_all(RedisClient& client, std::span<const Write> writes);
+  bool take_set(const Write& write, const Reply& reply);
+
+  RedisTierOptions options_;
+  std::atomic<bool> stop_{false};
+  mutable std::mutex mutex_;
+  std::condition_variable reads_wanted_, writes_wanted_, idle_;
+  std::deque<Asked> asked_;
+  std::deque<Reading> readings_;
+  std::deque<Write> writes_;
+  std::set<engine::BlockId> queued_;  // for writing, and being written
+  uint64_t queued_bytes_ = 0;
+  bool reading_ = false, writing_ = false;
+  RecentIds recent_;
+  engine::TierCounts counts_;
+  double seconds_per_byte_ = 0, measured_at_ = 0;
+  Link reader_link_, writer_link_;
+  Breaker full_;  // the store refuses writes; the writer's
+  std::atomic<double> full_until_{0};
+  std::thread reader_, writer_;
+};
+
+}  // namespace kvick::store

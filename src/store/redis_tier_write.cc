@@ -1,0 +1,120 @@
+// RedisTier: the thread that writes.
+
+#include <algorithm>
+
+#include "store/redis_tier.h"
+
+namespace kvick::store {
+
+using base::Done;
+using base::Status;
+using engine::BlockId;
+
+void RedisTier::write_all() noexcept {
+  std::unique_lock lock(mutex_);
+  while (!stop_) {
+    if (!writer_link_.usable() || writes_.empty()) {
+      idle_.notify_all();
+      const double now = base::steady_seconds();
+      const double pause = writer_link_.usable() ? 60 : writer_link_.retry_at() - now;
+      if (pause > 0) {
+        writes_wanted_.wait_for(lock, std::chrono::duration<double>(pause));
+        continue;
+      }
+    }
+    std::vector<Write> writes;
+    size_t bytes = 0;
+    try {
+      while (!writes_.empty() && writes.size() < kMostWindow &&
+             (bytes == 0 || bytes + writes_.front().key.row_bytes <= kWindowBytes)) {
+        writes.push_back(writes_.front());
+        writes_.pop_front();
+        bytes += writes.back().key.row_bytes;
+      }
+    } catch (const std::bad_alloc&) {  // what was taken is lost
+    }
+    writing_ = true;
+    std::vector<BlockId> ids;
+    lock.unlock();
+    try {
+      for (const Write& one : writes) ids.push_back(one.key.id);
+      if (writes.empty())
+        writer_link_.try_to_connect();
+      else
+        write_some(std::move(writes));
+    } catch (...) {
+      const std::lock_guard again(mutex_);
+      ++counts_.failed_writes;
+    }
+    lock.lock();
+    writing_ = false;
+    queued_bytes_ -= bytes;
+    for (const BlockId& id : ids) queued_.erase(id);
+    if (writer_link_.usable() && base::steady_seconds() >= full_until_) continue;
+    counts_.dropped_writes += writes_.size();
+    writes_.clear();
+    queued_.clear();
+    queued_bytes_ = 0;
+  }
+  idle_.notify_all();
+}
+
+// Those that another process has not written meanwhile.
+void RedisTier::write_some(std::vector<Write> writes) {
+  std::vector<Write> missing;
+  const bool answered = writer_link_.run([&](RedisClient& client) -> Status<> {
+    missing.clear();
+    const Until by = until(0);
+    for (const Write& one : writes) KVICK_TRY_VOID(client.send({"TOUCH", key_of(one.key.id)}, by));
+    for (const Write& one : writes) {
+      KVICK_TRY(const Reply reply, client.receive(kMostReply, by));
+      if (!reply.is_number(1)) missing.push_back(one);
+    }
+    return Done{};
+  });
+  const bool written =
+      answered && writer_link_.run([&](RedisClient& client) { return set_all(client, missing); });
+  const std::lock_guard lock(mutex_);
+  if (!answered || !written) ++counts_.failed_writes;
+  if (!answered) return;
+  const double until = base::steady_seconds() + options_.recent_seconds;
+  for (const Write& one : writes) {
+    const bool was_there = std::none_of(missing.begin(), missing.end(), [&](const Write& other) {
+      return other.key.id == one.key.id;
+    });
+    if (was_there) recent_.add(one.key.id, until);
+  }
+}
+
+Status<> RedisTier::set_all(RedisClient& client, std::span<const Write> writes) {
+  for (const Write& one : writes) {
+    const std::string value = engine::encode_block(one.key.id, *one.rows);
+    const Until by = until(value.size());
+    KVICK_TRY_VOID(client.send({"SET", key_of(one.key.id), value}, by));
+    KVICK_TRY(const Reply reply, client.receive(kMostReply, by));
+    if (!take_set(one, reply)) return Done{};
+  }
+  return Done{};
+}
+
+// False: it is full, or refuses writes for another reason, and so it will the next ones.
+bool RedisTier::take_set(const Write& write, const Reply& reply) {
+  const double now = base::steady_seconds();
+  const bool good = reply.type == Reply::Type::kText;
+  if (good)
+    full_.succeed();
+  else
+    full_.fail(now);
+  full_until_ = full_.until();
+  const std::lock_guard lock(mutex_);
+  if (!good) {
+    ++(reply.text.starts_with("OOM") ? counts_.full : counts_.failed_writes);
+    return false;
+  }
+  ++counts_.writes;
+  counts_.written_bytes += engine::block_bytes(write.key.row_bytes);
+  recent_.add(write.key.id, now + options_.recent_seconds);
+  return true;
+}
+
+}  // namespace kvick::store

@@ -1,0 +1,115 @@
+#!/usr/bin/env python3
+"""vLLM's router with prefill and decode apart: one `kvick serve` reads prompts, another answers them, and the rows go
+through a Redis.
+
+    KVICK=build/release/kvick MAKE_MODEL=... PEERS=build/release/peers tests/peers/handover_test.py
+
+Where PyPI cannot be reached or there is no Redis, a line says so and the exit status is 77.
+"""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import time
+import unittest
+import urllib.request
+import venv
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "cli"))
+from made_model import CommandTest, make_model  # noqa: E402
+from redis_process import PROGRAM, Redis, free_port  # noqa: E402
+from server_process import SECONDS, Server  # noqa: E402
+
+PACKAGE = "vllm-router==0.1.17"
+MODEL = ("--layers", "2", "--dim", "64", "--ffn", "96", "--heads", "2", "--vocab", "512", "--context", "2048", "--type", "Q8_0")
+
+
+def skip(why):
+    print(f"skipped: {why}")
+    sys.exit(77)
+
+
+def install():
+    """The Python that has the router."""
+    folder = pathlib.Path(os.environ["PEERS"]).resolve() / "handover"
+    python, done = folder / "bin" / "python", folder / "done"
+    if not done.exists() or done.read_text() != PACKAGE:
+        venv.create(folder, with_pip=True, clear=True)
+        pip = subprocess.run([python, "-m", "pip", "install", "--disable-pip-version-check", "--retries", "1", PACKAGE],
+                             stdin=subprocess.DEVNULL, capture_output=True, text=True)
+        if pip.returncode != 0 and "connection broken by" in pip.stdout + pip.stderr:
+            skip("PyPI cannot be reached")
+        if pip.returncode != 0:
+            sys.exit(f"pip cannot install {PACKAGE}:\n{pip.stdout}{pip.stderr}")
+        done.write_text(PACKAGE)
+    return python
+
+
+class Handover(CommandTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        make_model(cls.model, *MODEL)
+
+    def serve(self, *arguments):
+        server = Server(self.top, self.env, self.model, "--name", "served", *arguments)
+        self.addCleanup(server.kill)
+        return server
+
+    def route(self, prefill, decode):
+        for _ in range(3):  # another may take the ports first
+            port, prometheus = free_port(), free_port()
+            log = open(self.top / "router.log", "ab")
+            router = subprocess.Popen(
+                [PYTHON, "-m", "vllm_router.launch_router", "--host", "127.0.0.1", "--port", str(port), "--policy", "round_robin",
+                 "--prometheus-host", "127.0.0.1", "--prometheus-port", str(prometheus), "--vllm-pd-disaggregation",
+                 "--prefill", f"http://127.0.0.1:{prefill.port}", "--decode", f"http://127.0.0.1:{decode.port}",
+                 "--worker-startup-check-interval", "1"], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+            log.close()
+            self.addCleanup(router.wait)
+            self.addCleanup(router.kill)
+            until = time.monotonic() + SECONDS
+            while router.poll() is None and time.monotonic() < until:
+                try:
+                    urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=SECONDS).close()
+                    return f"http://127.0.0.1:{port}"
+                except OSError:
+                    time.sleep(0.1)
+        raise AssertionError((self.top / "router.log").read_text()[-4000:])
+
+    def post(self, url, **body):
+        request = urllib.request.Request(url, json.dumps(body).encode(), {"Content-Type": "application/json"})
+        with urllib.request.urlopen(request, timeout=SECONDS) as answer:
+            return answer.read().decode()
+
+    def test_the_router_has_one_server_read_and_another_answer(self):
+        redis = Redis(self.top)
+        self.addCleanup(redis.stop)
+        prefill, decode = (self.serve("--kv-store", redis.url) for _ in range(2))
+        alone, router = self.serve(), self.route(prefill, decode)
+        for i in range(4):
+            body = {"model": "served", "messages": [{"role": "user", "content": f"{i}: who are you? " * 20}], "max_tokens": 12,
+                    "temperature": 0}
+            answer = json.loads(self.post(f"{router}/v1/chat/completions", **body))
+            status, right = alone.post("/v1/chat/completions", **body)
+            self.assertEqual(status, 200)
+            self.assertEqual(answer["choices"][0]["message"], right["choices"][0]["message"])
+            usage = answer["usage"]
+            self.assertEqual(usage["prompt_tokens_details"]["cached_tokens"], usage["prompt_tokens"] - 1)
+            events = self.post(f"{router}/v1/chat/completions", stream=True, **body)
+            pieces = [json.loads(line[6:]) for line in events.splitlines() if line.startswith("data: {")]
+            self.assertEqual("".join(piece["choices"][0]["delta"].get("content", "") for piece in pieces),
+                             right["choices"][0]["message"]["content"])
+        self.assertEqual((prefill.metric('handovers_total{end="given"}'), decode.metric('handovers_total{end="taken"}')), (8, 8))
+        redis.stop()
+        answer = json.loads(self.post(f"{router}/v1/chat/completions", **body))
+        self.assertEqual(answer["choices"][0]["message"], right["choices"][0]["message"])
+
+
+if __name__ == "__main__":
+    if PROGRAM is None:
+        skip("neither redis-server nor valkey-server is installed (scripts/setup test)")
+    PYTHON = install()
+    unittest.main(verbosity=1)

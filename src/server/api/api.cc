@@ -3,8 +3,8 @@
 #include <mutex>
 
 #include "server/net/reply_headers.h"
-#include "server/openai/header_fields.h"
 #include "server/request/fields.h"
+#include "server/request/header_fields.h"
 
 namespace kvick::server {
 namespace {

@@ -2,11 +2,11 @@
 
 #include "server/api/api.h"
 #include "server/api/static_files.h"
-#include "server/openai/token_list.h"
 #include "server/ops/cache_json.h"
 #include "server/ops/metrics_text.h"
 #include "server/ops/vllm_metrics.h"
 #include "server/request/fields.h"
+#include "server/request/token_list.h"
 
 namespace kvick::server {
 namespace {

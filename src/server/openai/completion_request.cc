@@ -1,6 +1,6 @@
 #include "server/openai/completion_request.h"
 
-#include "server/openai/token_list.h"
+#include "server/request/token_list.h"
 
 namespace kvick::server {
 namespace {

@@ -6,8 +6,8 @@
 #include "base/check.h"
 #include "server/openai/chat_request.h"
 #include "server/openai/completion_request.h"
-#include "server/openai/header_fields.h"
 #include "server/openai/tool_calls.h"
+#include "server/request/header_fields.h"
 #include "text/template/last_message.h"
 
 namespace {

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "server/openai/kv_transfer.h"
-#include "server/openai/token_list.h"
+#include "server/request/token_list.h"
 
 namespace kvick::server {
 namespace {

@@ -1,4 +1,4 @@
-#include "server/openai/header_fields.h"
+#include "server/request/header_fields.h"
 
 #include <algorithm>
 #include <array>

@@ -1,4 +1,4 @@
-#include "server/openai/token_list.h"
+#include "server/request/token_list.h"
 
 #include "server/request/fields.h"
 

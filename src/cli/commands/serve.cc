@@ -10,6 +10,7 @@
 #include "cli/commands/commands.h"
 #include "cli/options/access_flags.h"
 #include "cli/options/engine_options.h"
+#include "cli/options/ranks.h"
 #include "cli/options/spec_flag.h"
 #include "cli/options/store_flags.h"
 #include "engine/prefix/prefix_files.h"
@@ -142,8 +143,10 @@ Result<int> serve(const ServeFlags& flags, const Common& common) {
   EngineFlags engine_flags = flags.engine;
   engine_flags.fingerprint = !flags.kv_dir.empty() || flags.store.wanted();
   // Open while the model loads, so that who looks at /health sees that it does.
-  KVICK_TRY(const std::unique_ptr<server::OpenPort> network,
-            server::OpenPort::open(std::move(options.network)));
+  std::unique_ptr<server::OpenPort> network;
+  if (!will_follow(flags.engine)) {
+    KVICK_TRY(network, server::OpenPort::open(std::move(options.network)));
+  }
   KVICK_TRY(const std::unique_ptr<engine::Engine> engine, open_engine(engine_flags, common));
   KVICK_TRY(engine::EngineThreadOptions service_options, thread_options(*engine, flags));
   std::unique_ptr<server::KvEventPublisher> events;

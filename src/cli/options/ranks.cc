@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <fmt/format.h>
 #include <thread>
 #include <utility>
@@ -42,6 +44,11 @@ unsigned ranks_on_this_machine() {
   const char* const size = std::getenv("OMPI_COMM_WORLD_LOCAL_SIZE");
   const unsigned long ranks = size != nullptr ? std::strtoul(size, nullptr, 10) : 1;
   return static_cast<unsigned>(std::max(1UL, ranks));
+}
+
+bool will_follow(const EngineFlags& flags) {
+  const char* const rank = std::getenv("OMPI_COMM_WORLD_RANK");
+  return flags.ranks && rank != nullptr && std::strcmp(rank, "0") != 0;
 }
 
 base::Result<RankStart> start_ranks(const EngineFlags& flags, const Common& common) {
@@ -83,6 +90,9 @@ base::Result<std::unique_ptr<engine::Engine>> join_ranks(
       if (!all.ok()) return all.error();
       return engine;
     }
+    // mpirun and a terminal tell all ranks to end; rank 0 finishes what it has and then says so.
+    std::signal(SIGINT, SIG_IGN);
+    std::signal(SIGTERM, SIG_IGN);
     if (engine.ok())
       engine::follow(**engine);
     else  // rank 0 says what is wrong

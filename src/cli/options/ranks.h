@@ -21,6 +21,8 @@ struct RankStart {
 base::Result<RankStart> start_ranks(const EngineFlags& flags, const Common& common);
 // Processes that mpirun has started on this machine; 1 without it.
 unsigned ranks_on_this_machine();
+// Whether this process will follow another one.
+bool will_follow(const EngineFlags& flags);
 
 // Agrees with the others on whether all could open the model. On rank 0 returns what was opened; on
 // others does what rank 0 says and then ends the process; only the engine may own the ranks beside

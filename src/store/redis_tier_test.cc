@@ -148,11 +148,11 @@ TEST_F(RedisTierTest, TakesNoValueThatIsNotRightAndRemovesIt) {
   using Values = std::map<std::string, std::string>;
   const std::vector<std::function<void(std::string&)>> damages = {
       [&](std::string& value) { value[random() % value.size()] ^= 1; },
-      [&](std::string& value) { value.resize(random() % value.size()); },
+      [&](std::string& value) { value.resize(1 + random() % (value.size() - 1)); },
       [](std::string& value) { value += 'x'; }, [](std::string& value) { value.clear(); },
       [](std::string& value) { value = "something else"; }};
   for (const auto& damage : damages) {
-    put_all(tier, keys);
+    expect_all(tier, keys);
     server_.change_values([&](Values& values) {
       for (auto& [key, value] : values) damage(value);
     });

@@ -165,7 +165,7 @@ class Replicas(StoreTest):
 
 
 class Faults(StoreTest):
-    """Two servers with little memory, so that rows come from the store again and again; each fault in the middle of it."""
+    """Two servers that share nothing in memory, so that rows come from the store again and again; each fault in the middle of it."""
 
     def setUp(self):
         super().setUp()
@@ -174,7 +174,7 @@ class Faults(StoreTest):
         self.right = [self.complete(server, prompt)["choices"] for prompt in self.prompts]
         self.assertEqual(server.stop(), 0)
         self.store = self.redis()
-        self.servers = [self.serve("--kv-store", self.store.url, "--kv-memory", "2MB") for _ in range(2)]
+        self.servers = [self.serve("--kv-store", self.store.url, "--kv", "paged:prefix=off") for _ in range(2)]
 
     def hits(self):
         return sum(self.event(server, "hit") for server in self.servers)

@@ -66,7 +66,7 @@ class Plan(CommandTest):
         self.refused("--ranks", 2, says="--ranks and --network belong together")
         self.refused("--network", "10Gb/s,30us", says="--ranks and --network belong together")
         self.refused("--ranks", 2, "--network", "fast", says="no rate and latency such as 10Gb/s,30us")
-        self.refused("--ranks", 5, "--network", "10Gb/s,30us", says="start at most 4")
+        self.refused("--ranks", 5, "--network", "10Gb/s,30us", says="start at most 2")
 
     def test_what_fits_a_memory_is_found(self):
         whole = self.plan_of("--ctx", 256, "--kv", "paged:block=32")

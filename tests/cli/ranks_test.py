@@ -121,7 +121,7 @@ class Ranks(CommandTest):
         for status, answer in answers:
             self.assertEqual(status, 200, answer)
             self.assertEqual(answer["choices"][0]["text"], self.answer(0)["text"])
-        self.assertGreater(server.metric("preemptions_total"), 0)
+        self.assertGreater(server.metric('preemptions_total{how="recompute"}'), 0)
 
     def assert_ends(self, server, number, rank):
         """Within a bounded time, with a line that says why, whichever rank it is."""

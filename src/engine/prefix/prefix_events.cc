@@ -5,18 +5,16 @@
 
 namespace kvick::engine {
 
-using Kind = PrefixEvent::Kind;
-
 // One place is kept for kCleared, so that clear() allocates nothing.
 PrefixEvents::PrefixEvents(size_t most_queued) : most_queued_(most_queued) {
   queue_.reserve(1);
-  queue_.push_back({.kind = Kind::kCleared});
+  queue_.push_back({.kind = PrefixEvent::Kind::kCleared});
 }
 
 void PrefixEvents::clear() noexcept {
   dropped_ += queue_.size() + 1;
   queue_.clear();
-  queue_.push_back({.kind = Kind::kCleared});
+  queue_.push_back({.kind = PrefixEvent::Kind::kCleared});
   ++era_;
 }
 
@@ -42,7 +40,7 @@ void PrefixEvents::stored(const kv::SharedBlock& block) noexcept {
     Known& known = known_[block.id];
     ++known.holders;
     if (std::exchange(known.told, era_) == era_) return;
-    push({.kind = Kind::kStored,
+    push({.kind = PrefixEvent::Kind::kStored,
           .id = block.id,
           .parent = block.parent,
           .tokens = {block.tokens.begin(), block.tokens.end()}});
@@ -55,7 +53,7 @@ void PrefixEvents::removed(uint64_t id) noexcept {
     if (found == known_.end() || --found->second.holders > 0) return;
     const bool told = found->second.told == era_;
     known_.erase(found);
-    if (told) push({.kind = Kind::kRemoved, .id = id});
+    if (told) push({.kind = PrefixEvent::Kind::kRemoved, .id = id});
   });
 }
 

@@ -55,8 +55,9 @@ ApiStatus add(const HeaderField& field, const std::string& text, Json& body) {
 ApiStatus add_header_fields(const Headers& headers, Json& body, UnknownFields& unknown) {
   if (!body.is_object()) return base::Done{};  // whoever reads it says so
   for (const auto& [name, text] : headers) {
-    const auto known = std::find_if(kFields.begin(), kFields.end(),
-                                    [&](const HeaderField& one) { return one.header == name; });
+    const auto known =
+        std::find_if(kFields.begin(), kFields.end(),
+                     [&, &header = name](const HeaderField& one) { return one.header == header; });
     if (known != kFields.end()) {
       KVICK_TRY_VOID(add(*known, text, body));
       continue;

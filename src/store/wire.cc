@@ -1,6 +1,7 @@
 #include "store/wire.h"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstring>

@@ -71,7 +71,7 @@ base::Status<> agree_on_opening(model::Ranks& ranks, const base::Status<>& own) 
   }
   base::Status<> all = own;
   unsigned rank = 0;
-  for (const std::vector<std::byte>& answer : ranks.answers()) {
+  for (const std::vector<std::byte>& answer : ranks.answers(/*patient=*/true)) {
     ++rank;
     const std::string_view words(reinterpret_cast<const char*>(answer.data()), answer.size());
     if (words != "." && all.ok()) all = base::fail("rank {}: {}", rank, words);
@@ -103,7 +103,7 @@ Result<std::unique_ptr<kv::Store>> spread_store(model::Ranks& ranks, const KvOpt
   ranks.tell(message.bytes());
   std::string wrong;
   unsigned rank = 0;
-  for (const std::vector<std::byte>& answer : ranks.answers()) {
+  for (const std::vector<std::byte>& answer : ranks.answers(/*patient=*/true)) {
     model::MessageReader reader(answer);
     const std::string one = reader.take_text();
     ++rank;

@@ -226,9 +226,9 @@ void MessageRanks::answer(std::span<const std::byte> message) {
   finish();
 }
 
-std::vector<std::vector<std::byte>> MessageRanks::answers() {
+std::vector<std::vector<std::byte>> MessageRanks::answers(bool patient) {
   std::vector<std::vector<std::byte>> all;
-  for (unsigned r = 1; r < size(); ++r) all.push_back(receive(r, kAnswerTag, false));
+  for (unsigned r = 1; r < size(); ++r) all.push_back(receive(r, kAnswerTag, patient));
   return all;
 }
 

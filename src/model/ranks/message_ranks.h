@@ -21,7 +21,8 @@ class MessageRanks final : public Ranks {
   void tell(std::span<const std::byte> message) override;
   std::vector<std::byte> hear() override;
   void answer(std::span<const std::byte> message) override;
-  std::vector<std::vector<std::byte>> answers() override;
+  using Ranks::answers;
+  std::vector<std::vector<std::byte>> answers(bool patient) override;
 
  private:
   template <typename Word>

@@ -59,8 +59,9 @@ class Ranks {
   virtual std::vector<std::byte> hear() = 0;
   // Others: an answer to what was heard.
   virtual void answer(std::span<const std::byte> message) = 0;
-  // Rank 0: one of each other rank, in their order.
-  virtual std::vector<std::vector<std::byte>> answers() = 0;
+  // Rank 0: one of each other rank, in their order. patient: they may take as long as they want.
+  virtual std::vector<std::vector<std::byte>> answers(bool patient) = 0;
+  std::vector<std::vector<std::byte>> answers() { return answers(false); }
 
  private:
   const unsigned rank_, size_;

@@ -180,9 +180,9 @@ void SharedRanks::answer(std::span<const std::byte> message) {
   });
 }
 
-std::vector<std::vector<std::byte>> SharedRanks::answers() {
+std::vector<std::vector<std::byte>> SharedRanks::answers(bool patient) {
   std::vector<std::vector<std::byte>> all;
-  for (unsigned r = 1; r < size(); ++r) all.push_back(receive(r, cell(r).taken, false));
+  for (unsigned r = 1; r < size(); ++r) all.push_back(receive(r, cell(r).taken, patient));
   return all;
 }
 

@@ -25,7 +25,8 @@ class SharedRanks final : public Ranks {
   void tell(std::span<const std::byte> message) override;
   std::vector<std::byte> hear() override;
   void answer(std::span<const std::byte> message) override;
-  std::vector<std::vector<std::byte>> answers() override;
+  using Ranks::answers;
+  std::vector<std::vector<std::byte>> answers(bool patient) override;
 
  private:
   // Bytes on their way from one rank, in pieces.

@@ -206,7 +206,10 @@ std::vector<std::byte> MessageRanks::receive(unsigned from, int tag, bool idle) 
     MPI_Improbe(static_cast<int>(from), tag, all_, &flag, &message, &status);
     return flag != 0;
   };
-  idle ? waiting_.idle_until(there) : waiting_.until(there);
+  if (idle)
+    waiting_.idle_until(there);
+  else
+    waiting_.until(there);
   int bytes = 0;
   MPI_Get_count(&status, MPI_BYTE, &bytes);
   std::vector<std::byte> result(static_cast<size_t>(bytes));

@@ -141,7 +141,7 @@ void SharedRanks::send(std::span<const std::byte> message,
     const uint64_t before = own.pieces.load(std::memory_order_relaxed);
     waiting_.until([&] { return read(before); });
     const size_t count = std::min(Channel::kPiece, message.size() - first);
-    own.bytes = message.size();
+    if (first == 0) own.bytes = message.size();  // which readers look at once, in the first piece
     std::memcpy(own.piece, message.data() + first, count);
     own.pieces.store(before + 1, std::memory_order_release);
   }
@@ -150,17 +150,19 @@ void SharedRanks::send(std::span<const std::byte> message,
 std::vector<std::byte> SharedRanks::receive(unsigned from, std::atomic<uint64_t>& read, bool idle) {
   const Channel& other = channel(from);
   std::vector<std::byte> message;
-  for (bool first = true; first || message.size() < other.bytes; first = false) {
+  size_t bytes = 0;  // of the whole message: none is empty
+  do {
     const uint64_t before = read.load(std::memory_order_relaxed);
     const auto there = [&] { return other.pieces.load(std::memory_order_acquire) > before; };
-    idle&& first ? waiting_.idle_until(there) : waiting_.until(there);
-    const size_t left = other.bytes - message.size();
+    if (idle && bytes == 0)
+      waiting_.idle_until(there);
+    else
+      waiting_.until(there);
+    if (bytes == 0) bytes = other.bytes;
     const std::byte* const piece = other.piece;
-    message.insert(message.end(), piece, piece + std::min(left, Channel::kPiece));
-    const bool last = message.size() == other.bytes;
+    message.insert(message.end(), piece, piece + std::min(bytes - message.size(), Channel::kPiece));
     read.store(before + 1, std::memory_order_release);
-    if (last) break;
-  }
+  } while (message.size() < bytes);
   return message;
 }
 

@@ -81,10 +81,10 @@ inline void check_failure(Ranks& ranks, unsigned failing, bool in_gather) {
 
 inline void check_ranks(Ranks& ranks) {
   uint32_t seed = 0;
-  for (const size_t count : {1, 5, 576, 8192, 8193, 300'000, 1'048'576, 1'048'577, 2'500'000})
+  for (const size_t count : {1, 5, 576, 8192, 8193, 100'000, 1'048'577})
     check_sum(ranks, count, ++seed);
   std::mt19937 random(7);  // the same on all ranks
-  for (int i = 0; i < 300; ++i) {
+  for (int i = 0; i < 100; ++i) {
     const size_t count = 1 + random() % (i % 10 == 0 ? 40'000 : 3000);
     switch (random() % 4) {
       case 0:
@@ -97,7 +97,7 @@ inline void check_ranks(Ranks& ranks) {
         check_sum(ranks, count, ++seed);
     }
   }
-  check_messages(ranks, 1'000'000, ++seed);
+  check_messages(ranks, 300'000, ++seed);
   for (unsigned failing = 0; failing < ranks.size() && ranks.size() > 1; ++failing) {
     check_failure(ranks, failing, false);
     check_failure(ranks, failing, true);

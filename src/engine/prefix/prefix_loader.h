@@ -90,7 +90,8 @@ class PrefixLoader {
   // Offers the tiers all that a sequence has committed since `filed`.
   void keep(const StoreKind& kind, kv::SeqId seq, std::span<const Token> committed,
             FiledPrefix& filed) const;
-  // Also what these tokens end with beyond whole blocks, for a process that takes them over.
+  // Offers the last tokens of a prompt, too few for a whole block, to the process that will answer it
+  // (a handover): keep() takes whole blocks only.
   void keep_rest(const StoreKind& kind, const PrefixOwner& owner, kv::SeqId seq,
                  std::span<const Token> tokens) const;
 

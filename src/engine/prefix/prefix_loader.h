@@ -90,8 +90,8 @@ class PrefixLoader {
   // Offers the tiers all that a sequence has committed since `filed`.
   void keep(const StoreKind& kind, kv::SeqId seq, std::span<const Token> committed,
             FiledPrefix& filed) const;
-  // Offers the last tokens of a prompt, too few for a whole block, to the process that will answer it
-  // (a handover): keep() takes whole blocks only.
+  // Offers the last tokens of a prompt, too few for a whole block, to the process that will answer
+  // it (a handover): keep() takes whole blocks only.
   void keep_rest(const StoreKind& kind, const PrefixOwner& owner, kv::SeqId seq,
                  std::span<const Token> tokens) const;
 

@@ -26,7 +26,6 @@ L2 norm of all logits, the ids of the 8 largest logits and those logits, largest
 import argparse
 import binascii
 import ctypes
-import hashlib
 import json
 import os
 import pathlib
@@ -40,8 +39,9 @@ import jinja2
 import llama_cpp as L
 import numpy as np
 
-HERE = pathlib.Path(__file__).resolve().parent / "logits"
-SAMPLED, TOP, THREADS, WINDOW, STEPS = 64, 8, 2, 1024, 32
+from references import HERE, compact, difference, file_facts, log_sum_exp, sampled_ids, update_index, widen
+
+THREADS, WINDOW, STEPS = 2, 1024, 32
 F32, F16 = 0, 1  # ggml types
 
 
@@ -104,64 +104,11 @@ class Session:
         return np.ctypeslib.as_array(L.llama_get_logits(self.context), (len(ids), self.peer.size))
 
 
-def log_sum_exp(logits):
-    top = logits.max(-1)
-    return top + np.log(np.exp((logits - top[:, None]).astype(np.float64)).sum(-1))
-
-
-def kl(p, q):
-    p, q = (x.astype(np.float64) - log_sum_exp(x)[:, None] for x in (p, q))
-    return (np.exp(p) * (p - q)).sum(-1)
-
-
-def sampled_ids(vocab):
-    return [(2 * i + 1) * vocab // (2 * SAMPLED) for i in range(SAMPLED)]
-
-
-def compact(logits):
-    ids = np.argsort(-logits, axis=-1, kind="stable")[:, :TOP]
-    columns = [logits[:, sampled_ids(logits.shape[1])], log_sum_exp(logits)[:, None],
-               np.linalg.norm(logits.astype(np.float64), axis=-1)[:, None],
-               ids, np.take_along_axis(logits, ids, -1)]
-    return np.concatenate(columns, -1).astype("<f4")
-
-
-def widen(source, target):
-    """The same model with every tensor as float32."""
-    reader = gguf.GGUFReader(source)
-    writer = gguf.GGUFWriter(target, reader.fields["general.architecture"].contents())
-    for key, field in reader.fields.items():
-        if key.startswith("GGUF.") or key in ("general.architecture", "general.file_type"):
-            continue
-        kind = field.types[0]
-        writer.add_key_value(key, field.contents(), kind,
-                             field.types[-1] if kind == gguf.GGUFValueType.ARRAY else None)
-    for tensor in reader.tensors:
-        data = gguf.quants.dequantize(tensor.data, tensor.tensor_type).astype(np.float32)
-        writer.add_tensor(tensor.name, data)
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
-
-
 def logits_of(path, ids, repack=True, one_by_one=False, flash=False):
     session = Peer(path, repack).session(len(ids), flash=flash)
     if one_by_one:
         return np.concatenate([session.feed([token]).copy() for token in ids])
     return session.feed(ids).copy()
-
-
-def difference(a, b):
-    """As tests/parity measures it: per position max|a - b| / max|b|, over all ids here; and KL(b || a)."""
-    relative = np.abs(a - b).max(-1) / np.abs(b).max(-1)
-    return {"relative_max": round(float(relative.max()), 7), "relative_mean": round(float(relative.mean()), 7),
-            "kl_max": round(float(kl(b, a).max()), 8), "kl_mean": round(float(kl(b, a).mean()), 8)}
-
-
-def file_facts(path):
-    data = path.read_bytes()
-    return {"bytes": len(data), "crc32": binascii.crc32(data), "sha256": hashlib.sha256(data).hexdigest()}
 
 
 def crc_of_ids(ids):
@@ -305,26 +252,6 @@ def record_perplexities(args, scratch):
             yield record_perplexity(Peer(scratch / "wide.gguf"), name + ".exact", texts[name], min(windows, 4), F32)
 
 
-# -- the index --------------------------------------------------------------------------------------------------------
-
-def update_index(kind, fresh):
-    """Replaces the entries of the same name; one line each, so that a change shows as one line."""
-    path = HERE / "index.json"
-    index = json.loads(path.read_text()) if path.exists() else {"logits": [], "greedy": [], "perplexity": []}
-    key = lambda entry: entry.get("name") or entry["text"]
-    index[kind] = list(({key(e): e for e in index[kind]} | {key(e): e for e in fresh}).values())
-    index["peer"] = {"llama_cpp_python": L.__version__, "system": L.llama_print_system_info().decode().strip(),
-                     "threads": THREADS}
-    parts = []
-    for name, value in index.items():
-        if isinstance(value, list):
-            rows = ",\n    ".join(json.dumps(row, ensure_ascii=False) for row in value)
-            parts.append(f"  {json.dumps(name)}: [\n    {rows}\n  ]")
-        else:
-            parts.append(f"  {json.dumps(name)}: {json.dumps(value)}")
-    path.write_text("{\n" + ",\n".join(parts) + "\n}\n")
-
-
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--make-model", required=True)
@@ -338,7 +265,9 @@ def main():
         for kind, record_kind in (("logits", record_logits), ("greedy", record_greedy), ("perplexity", record_perplexities)):
             if kind == "greedy" and args.only and kind not in args.only:
                 continue
-            update_index(kind, list(record_kind(args, scratch)))
+            update_index(kind, list(record_kind(args, scratch)),
+                         {"llama_cpp_python": L.__version__, "system": L.llama_print_system_info().decode().strip(),
+                          "threads": THREADS})
 
 
 if __name__ == "__main__":

@@ -2,12 +2,14 @@
 
 #include <CLI/CLI.hpp>
 #include <exception>
+#include <fmt/ranges.h>
 #include <iostream>
 #include <map>
 #include <string>
 #include <thread>
 
 #include "make_model/dequantise.h"
+#include "make_model/families.h"
 #include "make_model/gguf.h"
 #include "make_model/hugging_face.h"
 #include "make_model/llama2c.h"
@@ -19,7 +21,7 @@ namespace {
 
 struct Arguments {
   Spec spec;
-  std::string shape, type = "F32", odd_type, scaling = "none", format = "gguf", output;
+  std::string shape, family, type = "F32", odd_type, scaling = "none", format = "gguf", output;
   std::string vocabulary = "gpt2", checkpoint, tokenizer_file, from;
   uint32_t shards = 1;
 };
@@ -49,6 +51,9 @@ void add_options(CLI::App& app, Arguments& a) {
       ->transform(CLI::CheckedTransformer(kArchs));
   app.add_option("--shape", a.shape,
                  "S: SmolLM2-135M, M: Llama-3.2-1B, L7: 8 layers of Llama-2-7B");
+  app.add_option("--family", a.family,
+                 "a small model of this family's shape: " + fmt::format("{}", fmt::join(family_names(), ", ")))
+      ->excludes(app.get_option("--shape"));
   app.add_option("--type", a.type,
                  "of the matrices: F32, F16, BF16, Q8_0, Q4_0, ... Q6_K, or the mixture Q4_K_M");
   app.add_option("--odd-type", a.odd_type,
@@ -131,7 +136,13 @@ int main_checked(int argc, char** argv) {
   first.allow_extras();
   first.set_help_flag();
   first.add_option("--shape", a.shape);
+  first.add_option("--family", a.family);
   first.parse(argc, argv);
+  if (!a.family.empty()) {
+    const base::Result<Spec> spec = made_family(a.family);
+    if (!spec.ok()) return complain(spec.error());
+    a.spec = *spec;
+  }
   if (!a.shape.empty()) {
     const base::Result<Spec> spec = preset(a.shape);
     if (!spec.ok()) return complain(spec.error());

@@ -35,6 +35,11 @@ class TensorList {
                      sd});
     return list_.back();
   }
+  // One matrix for each expert.
+  void stack(const std::string& name, uint64_t experts, uint64_t rows, uint64_t inputs,
+             float gain) {
+    matrix(name, "", rows, inputs, gain).shape = {experts, rows, inputs};
+  }
   void vector(const std::string& name, const std::string& hf, uint64_t n, float mean, float sd) {
     list_.push_back({name, hf, {n}, DType::kF32, mean, sd});
   }
@@ -67,29 +72,51 @@ std::vector<float> llama3_factors(const Spec& spec) {
   return factors;
 }
 
-void add_attention(const Spec& spec, bool owns_rows, const std::string& blk, const std::string& hf,
-                   TensorList& list) {
+struct Projection {
+  const char *name, *hf;
+  uint64_t rows;
+  float gain;
+  bool rotated;
+};
+
+// Queries, keys and values: a tensor each, or one.
+void add_projections(const Spec& spec, bool owns_rows, const std::string& blk,
+                     const std::string& hf, TensorList& list) {
   const uint64_t q_rows = uint64_t{spec.heads} * spec.head_dim;
   const uint64_t kv_rows = uint64_t{spec.kv_heads} * spec.head_dim;
-  const uint32_t head_rows = spec.arch == Arch::kLlama ? spec.head_dim : 0;
-  list.matrix(blk + "attn_q", hf + "self_attn.q_proj", q_rows, spec.dim, kQuery).head_rows =
-      head_rows;
-  if (owns_rows) {
-    list.matrix(blk + "attn_k", hf + "self_attn.k_proj", kv_rows, spec.dim, kPlain).head_rows =
-        head_rows;
-    list.matrix(blk + "attn_v", hf + "self_attn.v_proj", kv_rows, spec.dim, kPlain);
+  const bool bias = spec.arch == Arch::kQwen2 || spec.features.qkv_bias;
+  if (spec.features.fused_qkv) {
+    list.matrix(blk + "attn_qkv", "", q_rows + 2 * kv_rows, spec.dim, kPlain);
+    if (bias) list.vector(blk + "attn_qkv.bias", "", q_rows + 2 * kv_rows, 0, kBias);
+    return;
   }
-  if (spec.arch == Arch::kQwen2) {
-    list.vector(blk + "attn_q.bias", hf + "self_attn.q_proj.bias", q_rows, 0, kBias);
-    list.vector(blk + "attn_k.bias", hf + "self_attn.k_proj.bias", kv_rows, 0, kBias);
-    list.vector(blk + "attn_v.bias", hf + "self_attn.v_proj.bias", kv_rows, 0, kBias);
+  const Projection all[] = {{"attn_q", "self_attn.q_proj", q_rows, kQuery, true},
+                            {"attn_k", "self_attn.k_proj", kv_rows, kPlain, true},
+                            {"attn_v", "self_attn.v_proj", kv_rows, kPlain, false}};
+  const std::span<const Projection> own = std::span(all).first(owns_rows ? 3 : 1);
+  for (const Projection& p : own)
+    list.matrix(blk + p.name, hf + p.hf, p.rows, spec.dim, p.gain).head_rows =
+        spec.arch == Arch::kLlama && p.rotated ? spec.head_dim : 0;
+  if (!bias) return;
+  for (const Projection& p : own)
+    list.vector(blk + p.name + ".bias", hf + p.hf + ".bias", p.rows, 0, kBias);
+}
+
+void add_attention(const Spec& spec, bool owns_rows, const std::string& blk, const std::string& hf,
+                   TensorList& list) {
+  const Features& f = spec.features;
+  const uint64_t q_rows = uint64_t{spec.heads} * spec.head_dim;
+  const uint64_t kv_rows = uint64_t{spec.kv_heads} * spec.head_dim;
+  add_projections(spec, owns_rows, blk, hf, list);
+  if (spec.arch == Arch::kQwen3 || f.head_norms || f.all_head_norms) {
+    const uint64_t q = f.all_head_norms ? q_rows : spec.head_dim;
+    const uint64_t k = f.all_head_norms ? kv_rows : spec.head_dim;
+    list.norm(blk + "attn_q_norm", hf + "self_attn.q_norm", q, false);
+    if (owns_rows) list.norm(blk + "attn_k_norm", hf + "self_attn.k_norm", k, false);
   }
-  if (spec.arch == Arch::kQwen3 || spec.features.head_norms) {
-    list.norm(blk + "attn_q_norm", hf + "self_attn.q_norm", spec.head_dim, false);
-    if (owns_rows) list.norm(blk + "attn_k_norm", hf + "self_attn.k_norm", spec.head_dim, false);
-  }
-  if (spec.features.sinks) list.vector(blk + "attn_sinks.weight", "", spec.heads, 0, kPlain);
+  if (f.sinks) list.vector(blk + "attn_sinks.weight", "", spec.heads, 0, kPlain);
   list.matrix(blk + "attn_output", hf + "self_attn.o_proj", spec.dim, q_rows, kPlain);
+  if (f.out_bias) list.vector(blk + "attn_output.bias", "", spec.dim, 0, kBias);
 }
 
 // docs/reference/bct-format.md.
@@ -113,21 +140,72 @@ void add_memory_attention(const Spec& spec, const std::string& blk, TensorList& 
   list.matrix(blk + "attn_output", "", spec.dim, q_rows, kPlain);
 }
 
+void add_experts(const Spec& spec, const std::string& blk, TensorList& list) {
+  const Features& f = spec.features;
+  list.add({blk + "ffn_gate_inp.weight", "", {f.experts, spec.dim}, DType::kF32, 0,
+            kQuery / std::sqrt(static_cast<float>(spec.dim))});
+  if (f.selection_bias) list.vector(blk + "exp_probs_b.bias", "", f.experts, 0, kBias);
+  list.stack(blk + "ffn_gate_exps", f.experts, f.expert_ffn, spec.dim, kPlain);
+  list.stack(blk + "ffn_up_exps", f.experts, f.expert_ffn, spec.dim, kPlain);
+  list.stack(blk + "ffn_down_exps", f.experts, spec.dim, f.expert_ffn, kPlain);
+  if (f.expert_bias) {
+    list.vector(blk + "ffn_gate_inp.bias", "", f.experts, 0, kBias);
+    for (const auto& [name, rows] : {std::pair{"ffn_gate_exps.bias", f.expert_ffn},
+                                     std::pair{"ffn_up_exps.bias", f.expert_ffn},
+                                     std::pair{"ffn_down_exps.bias", spec.dim}})
+      list.add({blk + name, "", {f.experts, rows}, DType::kF32, 0, kBias});
+  }
+  if (f.shared_ffn == 0) return;
+  list.matrix(blk + "ffn_gate_shexp", "", f.shared_ffn, spec.dim, kPlain);
+  list.matrix(blk + "ffn_up_shexp", "", f.shared_ffn, spec.dim, kPlain);
+  list.matrix(blk + "ffn_down_shexp", "", spec.dim, f.shared_ffn, kPlain);
+  if (f.shared_gate)
+    list.vector(blk + "ffn_gate_inp_shexp.weight", "", spec.dim, 0,
+                kPlain / std::sqrt(static_cast<float>(spec.dim)));
+}
+
+void add_feed_forward(const Spec& spec, const std::string& blk, const std::string& hf,
+                      TensorList& list) {
+  const Features& f = spec.features;
+  if (!f.ungated && !f.fused_gate_up)
+    list.matrix(blk + "ffn_gate", hf + "mlp.gate_proj", spec.ffn, spec.dim, kPlain);
+  list.matrix(blk + "ffn_up", hf + "mlp.up_proj", (f.fused_gate_up ? 2 : 1) * spec.ffn, spec.dim,
+              kPlain);
+  list.matrix(blk + "ffn_down", hf + "mlp.down_proj", spec.dim, spec.ffn, kPlain);
+  if (!f.ffn_bias) return;
+  list.vector(blk + "ffn_up.bias", "", spec.ffn, 0, kBias);
+  list.vector(blk + "ffn_down.bias", "", spec.dim, 0, kBias);
+}
+
 void add_gated_layer(const Spec& spec, uint32_t layer, TensorList& list) {
+  const Features& f = spec.features;
   const std::string blk = fmt::format("blk.{}.", layer);
   const std::string hf = fmt::format("model.layers.{}.", layer);
-  list.norm(blk + "attn_norm", hf + "input_layernorm", spec.dim, false);
+  if (!f.no_pre_norms) list.norm(blk + "attn_norm", hf + "input_layernorm", spec.dim, f.layer_norms);
   if (spec.arch == Arch::kBct)
     add_memory_attention(spec, blk, list);
   else
-    add_attention(spec, layer + spec.features.shared_layers < spec.layers, blk, hf, list);
-  const bool post_norms = spec.features.post_norms;
-  if (post_norms) list.norm(blk + "post_attention_norm", "", spec.dim, false);
-  list.norm(blk + "ffn_norm", hf + "post_attention_layernorm", spec.dim, false);
-  list.matrix(blk + "ffn_gate", hf + "mlp.gate_proj", spec.ffn, spec.dim, kPlain);
-  list.matrix(blk + "ffn_up", hf + "mlp.up_proj", spec.ffn, spec.dim, kPlain);
-  list.matrix(blk + "ffn_down", hf + "mlp.down_proj", spec.dim, spec.ffn, kPlain);
-  if (post_norms) list.norm(blk + "post_ffw_norm", "", spec.dim, false);
+    add_attention(spec, layer + f.shared_layers < spec.layers, blk, hf, list);
+  if (f.post_norms) list.norm(blk + "post_attention_norm", "", spec.dim, false);
+  if (!f.no_pre_norms)
+    list.norm(blk + (f.ffn_norm_after_attention ? "post_attention_norm" : "ffn_norm"),
+              hf + "post_attention_layernorm", spec.dim, f.layer_norms);
+  if (f.has_experts(layer))
+    add_experts(spec, blk, list);
+  else
+    add_feed_forward(spec, blk, hf, list);
+  if (f.post_norms) list.norm(blk + "post_ffw_norm", "", spec.dim, false);
+}
+
+// LongRoPE's factors: they grow with the pair, those for long contexts more.
+void add_long_rope(const Spec& spec, TensorList& list) {
+  const uint64_t pairs = spec.head_dim / 2;
+  for (const auto& [name, growth] :
+       {std::pair{"rope_factors_long.weight", 0.5F}, std::pair{"rope_factors_short.weight", 0.02F}}) {
+    std::vector<float> factors;
+    for (uint64_t i = 0; i < pairs; ++i) factors.push_back(1 + growth * static_cast<float>(i));
+    list.add({name, "", {pairs}, DType::kF32, 0, 0, 0, std::move(factors)});
+  }
 }
 
 std::vector<TensorInfo> gated_tensors(const Spec& spec) {
@@ -139,8 +217,9 @@ std::vector<TensorInfo> gated_tensors(const Spec& spec) {
     const uint64_t pairs = spec.head_dim / 2;
     list.add({"rope_freqs.weight", "", {pairs}, DType::kF32, 0, 0, 0, llama3_factors(spec)});
   }
+  if (spec.features.long_rope) add_long_rope(spec, list);
   for (uint32_t i = 0; i < spec.layers; ++i) add_gated_layer(spec.of_layer(i), i, list);
-  list.norm("output_norm", "model.norm", spec.dim, false);
+  list.norm("output_norm", "model.norm", spec.dim, spec.features.layer_norms);
   if (!spec.tied) list.matrix("output", "lm_head", spec.vocab, spec.dim, kLogit);
   return list.take();
 }

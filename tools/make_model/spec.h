@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "base/result.h"
@@ -18,6 +19,12 @@ enum class VocabularyKind { kByteLevel, kSentencePiece };
 // The parameters of Hugging Face's rope_type llama3 that are the same in every published model.
 inline constexpr double kLowFrequencyFactor = 1, kHighFrequencyFactor = 4;
 
+// A pair of a GGUF file's metadata, its key without the architecture in front.
+struct Key {
+  std::string name;
+  std::variant<uint32_t, float, bool, std::string> value;
+};
+
 // Where layers differ, and what families beside those of Arch have.
 struct Features {
   std::string family;  // general.architecture; empty: arch's
@@ -30,6 +37,21 @@ struct Features {
   uint32_t shared_layers = 0;    // the last ones, which read the rows of others
   float softcap = 0, logit_softcap = 0;
   bool head_norms = false, post_norms = false, sinks = false;
+  bool all_head_norms = false;                     // one norm for all heads of a token
+  bool no_pre_norms = false, layer_norms = false;  // LayerNorm, with biases
+  bool fused_qkv = false, fused_gate_up = false;   // one tensor for each
+  bool qkv_bias = false, out_bias = false, ffn_bias = false;
+  bool ungated = false;                  // up and down alone
+  bool ffn_norm_after_attention = false;  // it is called post_attention_norm (gpt-oss)
+  // Experts of every `expert_period`th layer; 0: no layer has any.
+  uint32_t expert_period = 0, experts = 0, experts_used = 0, expert_ffn = 0, shared_ffn = 0;
+  bool expert_bias = false, shared_gate = false, selection_bias = false;
+  bool long_rope = false;      // two tensors of factors
+  std::vector<Key> keys = {};  // what else its metadata says
+
+  bool has_experts(uint32_t layer) const {
+    return expert_period != 0 && (layer + 1) % expert_period == 0;
+  }
 };
 
 struct Spec {
@@ -42,6 +64,7 @@ struct Spec {
   uint32_t layers = 2, dim = 256, ffn = 512, heads = 4;
   uint32_t kv_heads = 0;  // 0: half of heads, for opt all
   uint32_t head_dim = 0;  // 0: dim / heads
+  uint32_t rotated = 0;   // elements of a head that rotate; 0: all
   uint32_t vocab = 512, context = 512;
   uint32_t slots = 0;  // of bct's memory; 0: 64
   bool tied = false;

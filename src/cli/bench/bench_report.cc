@@ -75,7 +75,7 @@ std::string result_text(const BenchResult& result) {
 // Whether some of its weights meet activations of bfloat16.
 bool rounds(const engine::Engine& engine) {
   const model::Weights& weights = engine.model().weights();
-  return weights.layers.bf16 + weights.output.bf16 > 0;
+  return weights.layers.bf16 + weights.experts.bf16 + weights.output.bf16 > 0;
 }
 
 nlohmann::ordered_json attention_json(const engine::Engine& engine) {

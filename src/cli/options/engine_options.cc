@@ -147,6 +147,7 @@ base::Result<std::unique_ptr<engine::Engine>> open_engine(const EngineFlags& fla
                                             started = true;
                                             progress.update(done);
                                           },
+                                      .sequence = flags.context,
                                       .ranks = start.ranks});
   if (started) progress.finish();
   engine = join_ranks(start.ranks, std::move(engine));

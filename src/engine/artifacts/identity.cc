@@ -65,24 +65,40 @@ std::string rope_text(const model::Rope& rope) {
                      fmt::join(frequency, " "));
 }
 
+std::string experts_text(const model::ExpertsConfig& experts) {
+  const auto& [count, used, ffn, shared_ffn, groups, groups_used, router, normalised, scale] =
+      experts;
+  if (count == 0) return "";
+  return fmt::format(" {} {} {} {} {} {} {} {} {:a}", count, used, ffn, shared_ffn, groups,
+                     groups_used, static_cast<int>(router), normalised, scale);
+}
+
+std::string temperature_text(const model::QueryTemperature& temperature) {
+  const auto& [scale, floor, offset] = temperature;
+  return scale == 0 ? "" : fmt::format(" | {:a} {:a} {:a}", scale, floor, offset);
+}
+
 std::string layer_text(const model::LayerConfig& layer) {
-  const auto& [kind, heads, kv_heads, k_dim, v_dim, ffn, window, chunked, rope, scale, softcap,
-               sinks, rows_of] = layer;
-  return fmt::format(" | {} {} {} {} {} {} {} {} {} {:a} {:a} {} {}", static_cast<int>(kind), heads,
-                     kv_heads, k_dim, v_dim, ffn, window, chunked, rope, scale, softcap, sinks,
-                     rows_of);
+  const auto& [kind, heads, kv_heads, k_dim, v_dim, ffn, experts, window, chunked, rope, scale,
+               softcap, sinks, tempered, rows_of] = layer;
+  return fmt::format(" | {} {} {} {} {} {} {} {} {} {:a} {:a} {} {}{}{}", static_cast<int>(kind),
+                     heads, kv_heads, k_dim, v_dim, ffn, window, chunked, rope, scale, softcap,
+                     sinks, rows_of, tempered ? " tempered" : "", experts_text(experts));
 }
 
 }  // namespace
 
 std::string config_text(const model::Config& config) {
   const auto& [arch, name, dim, vocab, context, learned_positions, norm_eps, embedding_scale,
-               residual_scale, logit_scale, logit_softcap, ropes, layers] = config;
+               residual_scale, logit_scale, logit_softcap, temperature, head_norms, ropes, layers] =
+      config;
   std::string text = fmt::format("{} {} {} {} {} {:a} {:a} {:a} {:a} {:a}", arch, dim, vocab,
                                  context, learned_positions, norm_eps, embedding_scale,
                                  residual_scale, logit_scale, logit_softcap);
   for (const model::Rope& rope : ropes) text += rope_text(rope);
   for (const model::LayerConfig& layer : layers) text += layer_text(layer);
+  text += temperature_text(temperature);
+  if (!head_norms) text += " | plain heads";
   return text + " | " + name;
 }
 

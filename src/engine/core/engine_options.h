@@ -43,6 +43,7 @@ struct EngineOptions {
   std::function<void(uint64_t done, uint64_t total)> progress;
   // What chat templates take for today's date.
   std::function<std::tm()> now = base::local_time;
+  uint32_t sequence = 0;                         // model::LoadOptions::sequence
   std::span<const model::Family> families = {};  // model::LoadOptions::families
   // The processes that run the model together with this one; null: none (rank_stores.h).
   std::shared_ptr<model::Ranks> ranks = {};

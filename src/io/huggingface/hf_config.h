@@ -10,8 +10,11 @@
 
 namespace kvick::io {
 
+struct HfFamily;
+
 // What of a config.json the rest of the folder is read by.
 struct HfConfig {
+  const HfFamily* family = nullptr;
   std::string architecture;  // GGUF's: "llama", "qwen2", "qwen3", "opt"
   uint64_t layers = 0;
   uint64_t vocabulary = 0;

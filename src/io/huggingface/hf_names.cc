@@ -5,15 +5,15 @@
 #include <utility>
 
 #include "io/file/builder.h"
+#include "io/huggingface/hf_families.h"
 
 namespace kvick::io {
 namespace {
 
-using Rename = std::pair<std::string_view, std::string_view>;
-
 constexpr Rename kRotaryOuter[] = {
     {"embed_tokens.weight", "token_embd.weight"},
     {"norm.weight", "output_norm.weight"},
+    {"norm.bias", "output_norm.bias"},
 };
 // Each is followed by ".weight" or ".bias".
 constexpr Rename kRotaryLayer[] = {
@@ -22,10 +22,6 @@ constexpr Rename kRotaryLayer[] = {
     {"self_attn.o_proj", "attn_output"}, {"post_attention_layernorm", "ffn_norm"},
     {"mlp.gate_proj", "ffn_gate"},       {"mlp.up_proj", "ffn_up"},
     {"mlp.down_proj", "ffn_down"},
-};
-constexpr Rename kQwen3Layer[] = {
-    {"self_attn.q_norm", "attn_q_norm"},
-    {"self_attn.k_norm", "attn_k_norm"},
 };
 constexpr Rename kOptOuter[] = {
     {"embed_tokens.weight", "token_embd.weight"},
@@ -50,6 +46,19 @@ std::optional<std::string_view> look_up(std::span<const Rename> table, std::stri
   return std::nullopt;
 }
 
+// "mlp.experts.7.up_proj" -> "mlp.experts.*.up_proj", and 7.
+std::optional<uint64_t> take_expert(std::string_view module, std::string& pattern) {
+  constexpr std::string_view kBefore = "experts.";
+  const size_t at = module.find(kBefore);
+  if (at == std::string_view::npos) return std::nullopt;
+  const char* const begin = module.data() + at + kBefore.size();
+  uint64_t expert = 0;
+  const auto [end, error] = std::from_chars(begin, module.data() + module.size(), expert);
+  if (error != std::errc()) return std::nullopt;
+  pattern = std::string(module.data(), begin) + "*" + std::string(end, module.data() + module.size());
+  return expert;
+}
+
 bool drop_prefix(std::string_view& name, std::string_view prefix) {
   if (!name.starts_with(prefix)) return false;
   name.remove_prefix(prefix.size());
@@ -68,9 +77,17 @@ std::optional<std::string> map_layer(const HfConfig& config, std::string_view na
   if (dot == std::string_view::npos) return std::nullopt;
   const std::string_view module = name.substr(0, dot), part = name.substr(dot);
   if (part != ".weight" && part != ".bias") return std::nullopt;
-  auto mapped =
-      config.architecture == "opt" ? look_up(kOptLayer, module) : look_up(kRotaryLayer, module);
-  if (!mapped && config.architecture == "qwen3") mapped = look_up(kQwen3Layer, module);
+  const std::span<const Rename> own = config.family->modules;
+  std::string pattern;
+  if (const auto expert = take_expert(module, pattern)) {
+    const auto mapped = look_up(own, pattern);
+    if (!mapped) return std::nullopt;
+    return fmt::format("blk.{}.{}.{}{}", layer, *mapped, *expert, part);
+  }
+  auto mapped = look_up(own, module);
+  if (!mapped)
+    mapped = look_up(config.architecture == "opt" ? std::span<const Rename>(kOptLayer) : kRotaryLayer,
+                     module);
   if (!mapped) return std::nullopt;
   return fmt::format("blk.{}.{}{}", layer, *mapped, part);
 }

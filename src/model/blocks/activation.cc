@@ -27,6 +27,20 @@ void gelu_mul(const kernels::Table& kernels, const float* gate, const float* up,
   }
 }
 
+void gated_oai(const kernels::Table& kernels, const float* gate, const float* up, size_t n,
+               float* y) {
+  constexpr float kSlope = 1.702F, kLimit = 7;
+  float a[kPiece], b[kPiece];
+  for (size_t first = 0; first < n; first += kPiece) {
+    const size_t count = std::min(kPiece, n - first);
+    for (size_t i = 0; i < count; ++i) {
+      a[i] = kSlope * std::min(gate[first + i], kLimit);
+      b[i] = (std::clamp(up[first + i], -kLimit, kLimit) + 1) / kSlope;
+    }
+    kernels.silu_mul(a, b, count, y + first);
+  }
+}
+
 void gelu(const kernels::Table& kernels, float* x, size_t n) {
   float ones[kPiece];
   std::fill_n(ones, kPiece, 1.0F);

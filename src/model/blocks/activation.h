@@ -13,6 +13,11 @@ namespace kvick::model {
 void gelu_mul(const kernels::Table& kernels, const float* gate, const float* up, size_t n,
               float* y);
 
+// y = a * sigmoid(1.702 a) * (b + 1), n elements, with a = min(gate, 7) and b = up within -7 and 7
+// (OpenAI's gpt-oss, 2025). y may be gate.
+void gated_oai(const kernels::Table& kernels, const float* gate, const float* up, size_t n,
+               float* y);
+
 // In place.
 void gelu(const kernels::Table& kernels, float* x, size_t n);
 void relu(const kernels::Table& kernels, float* x, size_t n);

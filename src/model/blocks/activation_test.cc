@@ -1,5 +1,6 @@
 #include "model/blocks/activation.h"
 
+#include <algorithm>
 #include <cmath>
 #include <gtest/gtest.h>
 #include <vector>
@@ -29,6 +30,18 @@ TEST(Activation, GeluIsItsDefinitionOverTheWholeRange) {
       EXPECT_NEAR(alone[i], expected, near) << gate[i];
     }
     EXPECT_EQ(y[n], 77);
+  }
+}
+
+TEST(Activation, TheOneOfGptOssIsLimited) {
+  const kernels::Table& kernels = kernels::table(base::best_isa());
+  std::vector<float> gate = {-30, -1, 0, 1, 6.5F, 7, 9, 50}, up = {-9, -7, 0.5F, 2, 7, 8, -3, 1};
+  std::vector<float> y(gate.size());
+  gated_oai(kernels, gate.data(), up.data(), gate.size(), y.data());
+  for (size_t i = 0; i < gate.size(); ++i) {
+    const double a = std::min(gate[i], 7.0F), b = std::clamp(up[i], -7.0F, 7.0F);
+    const double expected = a / (1 + std::exp(-1.702 * a)) * (b + 1);
+    EXPECT_NEAR(y[i], expected, 2e-6 * std::abs(expected) + 1e-9) << gate[i];
   }
 }
 

@@ -60,9 +60,11 @@ struct BlockReader {
   NormKind norms;
 
   const LayerConfig& numbers() const { return config.layers[layer]; }
-  // Of vectors of all heads, `floats` to each KV head; and of the feed-forward width.
+  // Of vectors of all heads, `floats` to each KV head; of the feed-forward width, or that of each
+  // expert; and of the width of the expert that all tokens share.
   Slice of_heads(uint32_t floats) const { return share.layers[layer].kv_heads.times(floats); }
   Slice of_width() const { return share.layers[layer].ffn; }
+  Slice of_shared_width() const { return share.layers[layer].shared_ffn; }
   std::string name(std::string_view tensor) const;
   bool has(std::string_view tensor) const { return weights.has(name(tensor)); }
   base::Result<Linear> linear(std::string_view tensor, Slice outputs, Slice inputs,

@@ -61,10 +61,18 @@ base::Result<std::unique_ptr<Block>> read_feed_forward(const BlockReader& reader
       traits.form == FeedForward::kGatedSilu || traits.form == FeedForward::kGatedGelu;
   Parts parts;
   KVICK_TRY(parts.norm, reader.norm(traits.norms.before));
-  if (gated) {
-    KVICK_TRY(parts.gate, reader.linear("ffn_gate", ffn, dim, traits.bias));
+  if (gated && !reader.has("ffn_gate.weight")) {  // ffn_up is both: gate's rows, then its own
+    const auto half = [&](uint32_t first) {
+      return Slice(2 * ffn.whole, first + ffn.first, first + ffn.first + ffn.size);
+    };
+    KVICK_TRY(parts.gate, reader.linear("ffn_up", half(0), dim, traits.bias));
+    KVICK_TRY(parts.up, reader.linear("ffn_up", half(ffn.whole), dim, traits.bias));
+  } else {
+    if (gated) {
+      KVICK_TRY(parts.gate, reader.linear("ffn_gate", ffn, dim, traits.bias));
+    }
+    KVICK_TRY(parts.up, reader.linear("ffn_up", ffn, dim, traits.bias));
   }
-  KVICK_TRY(parts.up, reader.linear("ffn_up", ffn, dim, traits.bias));
   KVICK_TRY(parts.down, reader.linear_back("ffn_down", ffn, traits.bias));
   KVICK_TRY(parts.post_norm, reader.norm(traits.norms.after));
   using enum FeedForward;

@@ -17,12 +17,12 @@ bool any_prompt(std::span<const TokenRun> runs) {
   return std::any_of(runs.begin(), runs.end(), [](const TokenRun& run) { return run.prompt; });
 }
 
-void add_bias(const Linear& linear, uint32_t tokens, uint32_t first_panel, uint32_t last_panel,
-              const kernels::Table& kernels, float* y) {
+void add_bias(const Linear& linear, uint32_t first_token, uint32_t tokens, uint32_t first_panel,
+              uint32_t last_panel, const kernels::Table& kernels, float* y) {
   if (linear.bias.empty()) return;
   const uint32_t begin = first_panel * kernels::kPanel;
   const uint32_t end = std::min(last_panel * kernels::kPanel, linear.w.rows);
-  for (uint32_t t = 0; t < tokens; ++t)
+  for (uint32_t t = first_token; t < first_token + tokens; ++t)
     kernels.add(y + size_t{t} * linear.w.rows + begin, linear.bias.data() + begin, end - begin);
 }
 
@@ -63,7 +63,7 @@ void multiply(Workspace& workspace, std::span<const RunInputs> inputs,
         const auto from = static_cast<uint32_t>(std::max(begin, first) - first);
         const auto to = static_cast<uint32_t>(std::min(end, last) - first);
         multiply_runs(workspace.kernels, inputs, w, output.y, from, to);
-        add_bias(*output.linear, tokens_of(runs), from, to, workspace.kernels, output.y);
+        add_bias(*output.linear, 0, tokens_of(runs), from, to, workspace.kernels, output.y);
       }
       first = last;
     }
@@ -112,6 +112,35 @@ void project(Workspace& workspace, std::span<const TokenRun> runs, const float* 
   const uint32_t inputs = outputs.front().linear->w.inputs;
   const InputTypes types = types_of(workspace.kernels, outputs);
   multiply(workspace, workspace.inputs(x, inputs, runs, types, prepare), runs, outputs);
+}
+
+void project_each(Workspace& workspace, std::span<const TokenRun> runs, const float* x,
+                  Workspace::TokenBody prepare, std::span<const RunOutput> outputs) {
+  const kernels::Table& kernels = workspace.kernels;
+  InputTypes types;
+  std::vector<size_t> first;  // panels of the outputs before
+  size_t panels = 0;
+  for (const RunOutput& output : outputs) {
+    types.add(kernels, output.linear->w.dtype);
+    first.push_back(panels);
+    panels += output.linear->w.panels();
+  }
+  const std::span<const RunInputs> in =
+      workspace.inputs(x, outputs.front().linear->w.inputs, runs, types, prepare);
+  const size_t grain = grain_of(panels, workspace.pool.size(), together_of(runs));
+  workspace.pool.parallel_for(panels, grain, [&](size_t begin, size_t end, unsigned) {
+    auto at = static_cast<size_t>(std::upper_bound(first.begin(), first.end(), begin) -
+                                  first.begin()) - 1;
+    for (; at < outputs.size() && first[at] < end; ++at) {
+      const RunOutput& output = outputs[at];
+      const Matrix& w = output.linear->w;
+      const auto from = static_cast<uint32_t>(std::max(begin, first[at]) - first[at]);
+      const auto to = static_cast<uint32_t>(std::min<size_t>(end - first[at], w.panels()));
+      const TokenRun& run = runs[output.run];
+      multiply_runs(kernels, in.subspan(output.run, 1), w, output.y, from, to);
+      add_bias(*output.linear, run.first, run.tokens, from, to, kernels, output.y);
+    }
+  });
 }
 
 void project_gated(Workspace& workspace, std::span<const TokenRun> runs, const float* x,

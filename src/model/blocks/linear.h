@@ -24,6 +24,16 @@ struct Output {
 void project(Workspace& workspace, std::span<const TokenRun> runs, const float* x,
              Workspace::TokenBody prepare, std::initializer_list<Output> outputs);
 
+// The same where each run has layers of its own, which read no other run: those of experts. All
+// have the same number of inputs.
+struct RunOutput {
+  size_t run;  // index in runs
+  const Linear* linear;
+  float* y;  // [all tokens][linear->w.rows]
+};
+void project_each(Workspace& workspace, std::span<const TokenRun> runs, const float* x,
+                  Workspace::TokenBody prepare, std::span<const RunOutput> outputs);
+
 // y = down(silu(gate(x)) * up(x)), or with gelu. Where tokens of prompts meet matrices of one type
 // without biases, what is between, with silu, is rounded where it is made and never written as
 // floats.

@@ -14,7 +14,7 @@ void Norm::apply(const kernels::Table& kernels, const float* x, size_t n, float 
 base::Result<Norm> read_norm(WeightReader& reader, const std::string& name, uint32_t size,
                              NormKind kind) {
   Norm norm;
-  KVICK_TRY(norm.weight, reader.vector(name + ".weight", size));
+  KVICK_TRY(norm.weight, reader.norm_weight(name, size));
   if (kind == NormKind::kLayer) {
     KVICK_TRY(norm.bias, reader.vector(name + ".bias", size));
   }

@@ -13,6 +13,16 @@ LayerConfig LayerConfig::attention(uint32_t heads, uint32_t kv_heads, uint32_t h
           .scale = 1 / std::sqrt(static_cast<float>(head_dim))};
 }
 
+double ExpertsConfig::share_read(double tokens) const {
+  if (count == 0) return 0;
+  return 1 - std::pow(1 - double{1} * used / count, tokens);
+}
+
+float QueryTemperature::at(uint32_t position) const {
+  const double steps = std::floor((double{1} * position + offset) / floor);
+  return static_cast<float>(1 + scale * std::log(steps + 1));
+}
+
 const Rope& Config::rope_of(uint32_t layer) const {
   static const Rope kNothing;
   const uint32_t rope = layers[layer].rope;

@@ -19,6 +19,32 @@ struct Rope {
   bool operator==(const Rope&) const = default;
 };
 
+// A mixture of experts in place of a feed-forward block: each token goes through some of them.
+struct ExpertsConfig {
+  // What the router's logits become, of which the largest choose the experts and weigh them: a
+  // softmax over all, a sigmoid of each, or a softmax over the chosen ones alone.
+  enum class Router : uint8_t { kSoftmax, kSigmoid, kSoftmaxOfChosen };
+
+  uint32_t count = 0, used = 0;  // 0: the layer has none; used: by one token
+  uint32_t ffn = 0;              // width of each
+  uint32_t shared_ffn = 0;       // of the expert that all tokens go through beside; 0: none
+  // Experts are chosen from the best `groups_used` of so many groups (DeepSeek-V3, section 2.1.2).
+  uint32_t groups = 1, groups_used = 1;
+  Router router = Router::kSoftmax;
+  bool normalised = false;  // weights are divided by their sum
+  float scale = 1;          // and multiplied by this
+
+  // The share of all experts that a batch of so many tokens reads, if every choice is as likely.
+  double share_read(double tokens) const;
+  bool operator==(const ExpertsConfig&) const = default;
+};
+
+// Queries are multiplied by 1 + scale * log(floor((position + offset) / floor) + 1) (Llama 4).
+struct QueryTemperature {
+  float scale = 0, floor = 1, offset = 0;
+  float at(uint32_t position) const;
+};
+
 // The numbers of one layer.
 struct LayerConfig {
   static constexpr uint32_t kNone = UINT32_MAX;
@@ -28,13 +54,15 @@ struct LayerConfig {
   Kind kind = Kind::kAttention;
   uint32_t heads = 0, kv_heads = 0;
   uint32_t k_dim = 0, v_dim = 0;  // elements of a query or key head, and of a value head
-  uint32_t ffn = 0;               // width of the feed-forward block
+  uint32_t ffn = 0;               // width of the feed-forward block; with experts 0
+  ExpertsConfig experts;
   uint32_t window = 0;            // tokens that a query sees, itself included; 0: all
   bool chunked = false;           // the window restarts at multiples of its size (Llama 4)
   uint32_t rope = kNone;          // index into Config::ropes; kNone: no rotary embedding
   float scale = 1;                // of the attention's logits
   float softcap = 0;              // c: logits become c * tanh(logit / c); 0: they stay
   bool sinks = false;             // each head has one logit more, without a value (gpt-oss)
+  bool tempered = false;          // queries are scaled by Config::temperature
   uint32_t rows_of = kNone;       // the layer whose keys and values it reads; kNone: its own
 
   // Attention as most models have it: heads of one size, logits scaled by 1/sqrt(head_dim).
@@ -61,6 +89,8 @@ struct Config {
   float residual_scale = 1;   // of what a block adds to the residual stream
   float logit_scale = 1;
   float logit_softcap = 0;  // as LayerConfig::softcap, after logit_scale
+  QueryTemperature temperature;
+  bool head_norms = true;  // false: heads are not normalised though the family does
   std::vector<Rope> ropes;
   std::vector<LayerConfig> layers;
 

@@ -74,6 +74,8 @@ struct LoadOptions {
   // Those that compute the model together with this process, each its share of it; null: none. They
   // outlive it.
   Ranks* ranks = nullptr;
+  // The most tokens that sequences will have (read_config); 0: the model's context.
+  uint32_t sequence = 0;
 };
 
 // A part of the weights: what reading it and multiplying one token by it takes.
@@ -87,6 +89,10 @@ struct WeightPart {
 };
 struct Weights {
   WeightPart layers;  // what every forward reads, once for all tokens of its batch
+  // Those of mixtures of experts, of which a forward reads the ones that its tokens chose, and each
+  // token goes through `experts_used` of `expert_count`.
+  WeightPart experts;
+  uint32_t expert_count = 0, experts_used = 0;
   WeightPart output;  // the output layer: read by a forward that wants logits, for these tokens
   // What a token looks up, not multiplies: its rows of the embedding tables, in the file's format.
   // A table that is not the output layer too is not in the parts above.
@@ -113,7 +119,8 @@ class Model {
   const Weights& weights() const { return weights_; }
   // Packed weights in memory; an embedding tied to the output layer is there once.
   uint64_t weight_bytes() const {
-    return weights_.layers.bytes + weights_.output.bytes + weights_.key_bytes;
+    return weights_.layers.bytes + weights_.experts.bytes + weights_.output.bytes +
+           weights_.key_bytes;
   }
   std::vector<kv::LayerSpec> kv_layers() const { return model::kv_layers(config_); }
   // set_layers of a model whose layers and windows are alike.

@@ -64,6 +64,9 @@ base::Result<Share> share_of(const Config& config, std::span<const FfnShape> ffn
     if (layer.kind != LayerConfig::Kind::kAttention)
       return base::fail("{}: {} has layers with a memory of slots, which runs on one rank", i,
                         config.arch);
+    if (layer.experts.count > 0)
+      return base::fail("layer {} of {} is a mixture of experts, which runs on one rank", i,
+                        config.arch);
     if (layer.kv_heads < ranks)
       return base::fail(
           "{} ranks were started, but layer {} has {} KV heads, and each rank needs one: start at "
@@ -98,7 +101,8 @@ Config config_of(Config config, const Share& share) {
     const uint32_t group = layer.group();
     layer.kv_heads = share.layers[i].kv_heads.size;
     layer.heads = layer.kv_heads * group;
-    layer.ffn = share.layers[i].ffn.size;
+    (layer.experts.count > 0 ? layer.experts.ffn : layer.ffn) = share.layers[i].ffn.size;
+    layer.experts.shared_ffn = share.layers[i].shared_ffn.size;
   }
   return config;
 }

@@ -31,8 +31,13 @@ struct Slice {
 };
 
 struct LayerShare {
-  Slice kv_heads, ffn;
-  explicit LayerShare(const LayerConfig& all) : kv_heads(all.kv_heads), ffn(all.ffn) {}
+  Slice kv_heads;
+  Slice ffn;  // of the feed-forward block, or of each expert
+  Slice shared_ffn;
+  explicit LayerShare(const LayerConfig& all)
+      : kv_heads(all.kv_heads),
+        ffn(all.experts.count > 0 ? all.experts.ffn : all.ffn),
+        shared_ffn(all.experts.shared_ffn) {}
 };
 
 struct Share {

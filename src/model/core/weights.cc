@@ -19,6 +19,7 @@ WeightReader::WeightReader(const io::ModelFile& file, const LoadOptions& options
                            base::Arena& arena)
     : file_(file), options_(options), arena_(arena) {
   for (const io::Tensor& tensor : file.tensors()) total_ += tensor.data.size();
+  shifted_norms_ = file.metadata().contains("kvick.norm.shifted");
 }
 
 Result<const io::Tensor*> WeightReader::find(const std::string& name, std::vector<uint64_t> shape) {
@@ -32,8 +33,8 @@ Result<const io::Tensor*> WeightReader::find(const std::string& name, std::vecto
   return tensor;
 }
 
-void WeightReader::advance(const io::Tensor& tensor) {
-  done_ += tensor.data.size();
+void WeightReader::advance(uint64_t bytes) {
+  done_ += bytes;
   if (options_.progress != nullptr) (*options_.progress)(done_, total_);
 }
 
@@ -86,10 +87,15 @@ void WeightReader::count(const kernels::Matrix& matrix) {
 
 Result<kernels::Matrix> WeightReader::pack(const std::string& name, Slice outputs, Slice inputs) {
   KVICK_TRY(const io::Tensor* tensor, find(name, {outputs.whole, inputs.whole}));
-  KVICK_TRY_VOID(check_inputs(name, inputs.size));
-  const kernels::DType type = tensor->dtype;
+  return pack_slice(*tensor, tensor->data.data(), outputs, inputs);
+}
+
+Result<kernels::Matrix> WeightReader::pack_slice(const io::Tensor& tensor, const std::byte* data,
+                                                 Slice outputs, Slice inputs) {
+  KVICK_TRY_VOID(check_inputs(tensor.name, inputs.size));
+  const kernels::DType type = tensor.dtype;
   const size_t row_bytes = kernels::dtype_bytes(type, inputs.whole);
-  const std::byte* source = tensor->data.data() + outputs.first * row_bytes;
+  const std::byte* source = data + outputs.first * row_bytes;
   std::vector<std::byte> parts;  // of the rows, one behind the other
   if (!inputs.all()) {
     const uint32_t block = kernels::dtype_info(type).block;
@@ -97,7 +103,7 @@ Result<kernels::Matrix> WeightReader::pack(const std::string& name, Slice output
       return fail(
           "{}: tensor {} is {}, in blocks of {} inputs, but a rank would have those from {} to {}; "
           "start fewer ranks",
-          file_.path(), name, kernels::dtype_info(type).name, block, inputs.first,
+          file_.path(), tensor.name, kernels::dtype_info(type).name, block, inputs.first,
           inputs.first + inputs.size);
     const size_t first = kernels::dtype_bytes(type, inputs.first);
     const size_t bytes = kernels::dtype_bytes(type, inputs.size);
@@ -109,9 +115,54 @@ Result<kernels::Matrix> WeightReader::pack(const std::string& name, Slice output
   kernels::Matrix matrix =
       pack_linear({.type = type, .inputs = inputs.size, .data = source, .count = outputs.size});
   count(matrix);
-  file_.drop_pages(*tensor);
-  advance(*tensor);
+  file_.drop_pages(tensor);
+  advance(outputs.size * kernels::dtype_bytes(type, inputs.whole));
   return matrix;
+}
+
+Result<Linear> WeightReader::row(const std::string& name, uint32_t inputs) {
+  const std::string full = name + ".weight";
+  const io::Tensor* tensor = file_.find(full);
+  const bool matrix = tensor != nullptr && tensor->shape.size() == 2;
+  std::vector<uint64_t> shape = {inputs};
+  if (matrix) shape.insert(shape.begin(), 1);
+  KVICK_TRY(tensor, find(full, std::move(shape)));
+  Linear linear;
+  KVICK_TRY(linear.w, pack_slice(*tensor, tensor->data.data(), 1, inputs));
+  return linear;
+}
+
+Result<std::vector<Linear>> WeightReader::experts(const std::string& name,
+                                                  const ExpertsConfig& config, Slice outputs,
+                                                  Slice inputs, Bias bias) {
+  part_ = &weights_.experts;
+  weights_.expert_count = config.count, weights_.experts_used = config.used;
+  std::vector<Linear> experts(config.count);
+  const bool together = has(name + "_exps.weight");
+  const io::Tensor* tensor = nullptr;
+  if (together) {
+    KVICK_TRY(tensor, find(name + "_exps.weight", {config.count, outputs.whole, inputs.whole}));
+  }
+  for (uint32_t e = 0; e < config.count; ++e) {
+    if (!together) {
+      KVICK_TRY(experts[e], linear(fmt::format("{}.{}", name, e), outputs, inputs, bias));
+      continue;
+    }
+    const size_t bytes = tensor->data.size() / config.count;
+    KVICK_TRY(experts[e].w, pack_slice(*tensor, tensor->data.data() + e * bytes, outputs, inputs));
+  }
+  const std::string bias_name = name + "_exps.bias";
+  if (together && bias == Bias::kOptional && has(bias_name)) {
+    KVICK_TRY(const io::Tensor* biases, find(bias_name, {config.count, outputs.whole}));
+    const std::vector<float> all = floats(*biases);
+    for (uint32_t e = 0; e < config.count; ++e) {
+      const auto first = all.begin() + e * outputs.whole + outputs.first;
+      experts[e].bias.assign(first, first + outputs.size);
+    }
+    part_->bytes += uint64_t{config.count} * outputs.size * sizeof(float);
+  }
+  part_ = &weights_.layers;
+  return experts;
 }
 
 Result<std::vector<kernels::Matrix>> WeightReader::keys(const std::string& name, uint32_t heads,
@@ -132,14 +183,14 @@ Result<std::vector<kernels::Matrix>> WeightReader::keys(const std::string& name,
     weights_.key_bytes += matrices.back().data.size();
   }
   file_.drop_pages(*tensor);
-  advance(*tensor);
+  advance(tensor->data.size());
   return matrices;
 }
 
 std::vector<float> WeightReader::floats(const io::Tensor& tensor) {
   std::vector<float> values(tensor.elements());
   kernels::to_f32(tensor.dtype, tensor.data.data(), values.size(), values.data());
-  advance(tensor);
+  advance(tensor.data.size());
   return values;
 }
 
@@ -150,6 +201,13 @@ Result<std::vector<float>> WeightReader::vector(const std::string& name, Slice e
   if (elements.all()) return all;
   const auto first = all.begin() + elements.first;
   return std::vector<float>(first, first + elements.size);
+}
+
+Result<std::vector<float>> WeightReader::norm_weight(const std::string& name, Slice elements) {
+  KVICK_TRY(std::vector<float> weight, vector(name + ".weight", elements));
+  if (shifted_norms_)
+    for (float& w : weight) w += 1;
+  return weight;
 }
 
 Result<std::vector<float>> WeightReader::rows(const std::string& name, uint32_t rows,
@@ -172,7 +230,7 @@ Result<Linear> WeightReader::linear(const std::string& name, Slice outputs, Slic
 Result<io::Tensor> WeightReader::table(const std::string& name, uint32_t rows, uint32_t columns) {
   KVICK_TRY(const io::Tensor* tensor, find(name, {rows, columns}));
   weights_.lookup_bytes += tensor->data.size() / rows;
-  advance(*tensor);
+  advance(tensor->data.size());
   return *tensor;
 }
 

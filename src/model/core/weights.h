@@ -46,7 +46,15 @@ class WeightReader {
   // an error). Of a slice, that part of it. kElsewhere: another rank adds it.
   enum class Bias { kNone, kOptional, kRequired, kElsewhere };
   base::Result<Linear> linear(const std::string& name, Slice outputs, Slice inputs, Bias bias);
+  // A linear layer of each expert: `name`_exps.weight, [experts][outputs][inputs], and
+  // `name`_exps.bias, or one tensor of each, `name`.<expert>.weight.
+  base::Result<std::vector<Linear>> experts(const std::string& name, const ExpertsConfig& config,
+                                            Slice outputs, Slice inputs, Bias bias);
+  // `name`.weight, [inputs], as a linear layer of one output.
+  base::Result<Linear> row(const std::string& name, uint32_t inputs);
   base::Result<std::vector<float>> vector(const std::string& name, Slice elements);
+  // `name`.weight of a norm, with the 1 that Gemma's Hugging Face files leave out.
+  base::Result<std::vector<float>> norm_weight(const std::string& name, Slice elements);
   // `name`.weight, [rows][columns], as float32.
   base::Result<std::vector<float>> rows(const std::string& name, uint32_t rows, uint32_t columns);
   // `name`.weight, [heads * slots][inputs], one matrix per head: what attention multiplies with, so
@@ -67,6 +75,9 @@ class WeightReader {
  private:
   base::Result<const io::Tensor*> find(const std::string& name, std::vector<uint64_t> shape);
   base::Result<kernels::Matrix> pack(const std::string& name, Slice outputs, Slice inputs);
+  // Of one matrix of a tensor, whose rows begin at `data`.
+  base::Result<kernels::Matrix> pack_slice(const io::Tensor& tensor, const std::byte* data,
+                                           Slice outputs, Slice inputs);
   // linear(), but of the rows LoadOptions::outputs.
   base::Result<Linear> some_outputs(const std::string& name, const Config& config);
   base::Status<> check_inputs(const std::string& name, uint32_t inputs) const;
@@ -83,12 +94,13 @@ class WeightReader {
   kernels::Matrix pack_linear(const Rows& rows);
   void count(const kernels::Matrix& matrix);
   std::vector<float> floats(const io::Tensor& tensor);
-  void advance(const io::Tensor& tensor);
+  void advance(uint64_t bytes);
 
   const io::ModelFile& file_;
   const LoadOptions& options_;
   base::Arena& arena_;
   uint64_t done_ = 0, total_ = 0;
+  bool shifted_norms_ = false;
   Weights weights_;
   WeightPart* part_ = &weights_.layers;  // that what is read belongs to
 };

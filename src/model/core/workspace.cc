@@ -81,6 +81,30 @@ void Workspace::prepare_run(RunInputs& in, InputTypes types, TokenBody prepare) 
     convert_tiles(in, types, prepare);
 }
 
+// Many short runs, those of experts: whole tiles, of all runs in one region.
+void Workspace::prepare_many(InputTypes types, TokenBody prepare) {
+  struct Tile {
+    size_t run;
+    uint32_t first;
+  };
+  std::vector<Tile> tiles;
+  for (size_t r = 0; r < inputs_.size(); ++r)
+    for (uint32_t t = 0; t < inputs_[r].run.tokens; t += kernels::kTokenTile)
+      tiles.push_back({r, t});
+  pool.parallel_for(tiles.size(), 1, [&](size_t begin, size_t end, unsigned) {
+    for (size_t i = begin; i < end; ++i) {
+      RunInputs& in = inputs_[tiles[i].run];
+      const uint32_t first = tiles[i].first;
+      const uint32_t last = std::min(in.run.tokens, first + kernels::kTokenTile);
+      for (uint32_t t = first; t < last; ++t) prepare(in.run.first + t);
+      if (!in.run.prompt)
+        convert(in, types, {first, last}, {0, in.answer.groups()});
+      else if (types.tiled)
+        kernels.round_tile(in.prompt, first / kernels::kTokenTile);
+    }
+  });
+}
+
 // Of what all runs of answers share, from this element on.
 void Workspace::give_room(kernels::Activations& a, InputTypes types, size_t first) {
   const size_t n = size_t{a.tokens} * a.inputs;
@@ -111,6 +135,7 @@ std::span<const RunInputs> Workspace::inputs(const float* x, uint32_t inputs,
   reserve(tiled_, prompts * sizeof(uint16_t));
   inputs_.clear();
   answers = prompts = 0;
+  const bool many = ready.empty() && runs.size() > pool.size();
   for (size_t r = 0; r < runs.size(); ++r) {
     const TokenRun& run = runs[r];
     const float* first = x + size_t{run.first} * inputs;
@@ -131,8 +156,9 @@ std::span<const RunInputs> Workspace::inputs(const float* x, uint32_t inputs,
       give_room(in.answer, types, answers);
       answers += size_t{run.tokens} * inputs;
     }
-    prepare_run(in, types, prepare);
+    if (!many) prepare_run(in, types, prepare);
   }
+  if (many) prepare_many(types, prepare);
   return inputs_;
 }
 

@@ -51,7 +51,21 @@ class Workspace {
   std::vector<base::Arena> scratch;  // one per worker, reset by whoever uses it
 
   // [count] floats, contents undefined, valid until the next call with the same slot.
-  enum Name { kHidden, kNormed, kQkv, kAttention, kFfn, kProjected, kCosSin, kPartials, kNames };
+  enum Name {
+    kHidden,
+    kNormed,
+    kQkv,
+    kAttention,
+    kFfn,
+    kProjected,
+    kCosSin,
+    kPartials,
+    kRouter,
+    kExpertInputs,
+    kExpertFfn,
+    kExpertOutputs,
+    kNames
+  };
   float* floats(Name name, size_t count);
 
   // Calls body(token) for each, in parallel if that is worth it; floats: what it touches of one.
@@ -76,6 +90,7 @@ class Workspace {
   void convert_tiles(RunInputs& in, InputTypes types, TokenBody prepare);
   void round_tiles(RunInputs& in, TokenBody prepare);
   void prepare_run(RunInputs& in, InputTypes types, TokenBody prepare);
+  void prepare_many(InputTypes types, TokenBody prepare);
 
   base::Buffer buffers_[kNames];
   base::Buffer q_, scale_, sums_, rounded_, tiled_, gated_;

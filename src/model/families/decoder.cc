@@ -9,7 +9,11 @@ base::Result<Layer> read_layer(const BlockReader& reader, const Family& family, 
   if (family.read_layer != nullptr) return family.read_layer(reader, family, parts);
   Layer layer(2);
   KVICK_TRY(layer[0], SelfAttention::read(reader, family.attention));
-  KVICK_TRY(layer[1], read_feed_forward(reader, family.feed_forward));
+  if (reader.numbers().experts.count > 0) {
+    KVICK_TRY(layer[1], read_mixture(reader, family.mixture));
+  } else {
+    KVICK_TRY(layer[1], read_feed_forward(reader, family.feed_forward));
+  }
   return layer;
 }
 
@@ -114,7 +118,7 @@ base::Result<std::unique_ptr<Model>> Model::load(io::ModelFile file, const LoadO
     return base::fail("{}: general.architecture is \"{}\"; kvick runs {}", file.path(), arch,
                       names);
   }
-  KVICK_TRY(Config config, read_config(file, family));
+  KVICK_TRY(Config config, read_config(file, family, options.sequence));
   auto model = std::make_unique<Decoder>(std::move(config), std::move(file));
   KVICK_TRY_VOID(model->read(*family, options));
   if (!options.outputs.empty()) model->outputs_ = static_cast<uint32_t>(options.outputs.size());

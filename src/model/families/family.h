@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "model/blocks/ends.h"
+#include "model/blocks/experts.h"
 #include "model/blocks/feed_forward.h"
 #include "model/blocks/self_attention.h"
 #include "model/blocks/slot_attention.h"
@@ -24,15 +25,28 @@ struct Family {
 
   // Its numbers, beside the keys that read_config reads of all families.
   bool rotates = true;  // rotary embedding
+  bool interleaved = false;  // it turns pairs (2i, 2i+1)
   std::string_view eps_key = "attention.layer_norm_rms_epsilon";
-  // Where the file has a window but no pattern: all but the last of so many layers have it. 0: all.
-  uint32_t window_period = 0;
+  // Which layers see a window.
+  struct Windows {
+    uint32_t size = 0;  // where the file names none; 0: then there is none
+    // Where the file has no pattern: all but the last of so many layers have it. 0: all.
+    uint32_t period = 0;
+    bool chunked = false;
+    bool ignored = false;  // files name one that the model does not have
+    double rope_base = 0;  // of those layers where the file has none; 0: that of the others
+    // Whether scaling for long contexts is for those layers too. kUnlessOwnKeys: if the file has no
+    // rotary keys for them.
+    enum class Scaled : uint8_t { kUnlessOwnKeys, kNever, kAlways } scaled = Scaled::kUnlessOwnKeys;
+  } windows = {};
   base::Status<> (*configure)(const io::ModelFile& file, Config& config) = nullptr;
+  ExpertsConfig experts = {};  // router, normalised and scale, where the file does not say
 
   // Its layers: attention, then a feed-forward block.
   NormKind norms = NormKind::kRms;
   SelfAttention::Traits attention = {};
   FeedForwardTraits feed_forward = {};
+  MixtureTraits mixture = {};  // in place of it, where a layer has experts
   // Layers of other blocks.
   base::Result<Layer> (*read_layer)(const BlockReader& reader, const Family& family,
                                     Parts& parts) = nullptr;
@@ -49,6 +63,12 @@ const Family* find_family(std::string_view name, std::span<const Family> more = 
 base::Status<> configure_opt(const io::ModelFile& file, Config& config);
 base::Status<> read_opt_parts(const io::ModelFile& file, WeightReader& weights,
                               const Config& config, Parts& parts);
+base::Status<> scale_embedding_by_width(const io::ModelFile& file, Config& config);
+base::Status<> configure_gemma(const io::ModelFile& file, Config& config);
+base::Status<> configure_smollm3(const io::ModelFile& file, Config& config);
+base::Status<> configure_granite(const io::ModelFile& file, Config& config);
+base::Status<> configure_mistral3(const io::ModelFile& file, Config& config);
+base::Status<> configure_llama4(const io::ModelFile& file, Config& config);
 base::Status<> configure_bct(const io::ModelFile& file, Config& config);
 base::Status<> read_bct_parts(const io::ModelFile& file, WeightReader& weights,
                               const Config& config, Parts& parts);

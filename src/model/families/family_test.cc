@@ -3,6 +3,7 @@
 
 #include "model/families/family.h"
 
+#include <algorithm>
 #include <cmath>
 #include <gtest/gtest.h>
 #include <map>
@@ -27,10 +28,12 @@ base::Status<> configure_toy(const io::ModelFile&, Config& config) {
 constexpr Family kToy = {
     .name = "toy",
     .configure = configure_toy,
+    .experts = {.normalised = true},
     .attention = {.qk_norm = QkNorm::kHead,
                   .norms = {.before = "attn_norm", .after = "post_attention_norm"}},
     .feed_forward = {.form = FeedForward::kGatedGelu,
-                     .norms = {.before = "ffn_norm", .after = "post_ffw_norm"}}};
+                     .norms = {.before = "ffn_norm", .after = "post_ffw_norm"}},
+    .mixture = {.norms = {.before = "ffn_norm", .after = "post_ffw_norm"}}};
 
 // The forward in plain loops, one token after the other.
 class Twin {
@@ -53,12 +56,8 @@ class Twin {
       blk_ = fmt::format("blk.{}.", l);
       add(x, norm(product(attend(norm(x, "attn_norm"), l), "attn_output"), "post_attention_norm"));
       const Vector h = norm(x, "ffn_norm");
-      Vector gate = product(h, "ffn_gate"), up = product(h, "ffn_up");
-      for (size_t i = 0; i < up.size(); ++i) {
-        const double g = gate[i], inner = std::sqrt(2 / M_PI) * (g + 0.044715 * g * g * g);
-        up[i] *= g / 2 * (1 + std::tanh(inner));
-      }
-      add(x, norm(product(up, "ffn_down"), "post_ffw_norm"));
+      const Vector y = spec_.features.has_experts(l) ? mixture(h) : feed_forward(h);
+      add(x, norm(y, "post_ffw_norm"));
     }
     blk_.clear();
     Vector y = product(norm(x, "output_norm"), "output");
@@ -67,6 +66,57 @@ class Twin {
   }
 
  private:
+  Vector feed_forward(const Vector& h) const {
+    Vector gate = product(h, "ffn_gate"), up = product(h, "ffn_up");
+    for (size_t i = 0; i < up.size(); ++i) {
+      const double g = gate[i], inner = std::sqrt(2 / M_PI) * (g + 0.044715 * g * g * g);
+      up[i] *= g / 2 * (1 + std::tanh(inner));
+    }
+    return product(up, "ffn_down");
+  }
+  // The best by a softmax and a bias for choosing, weighted by the softmax, sum 1; beside them the
+  // shared expert, times a sigmoid.
+  Vector mixture(const Vector& h) const {
+    const tools::Features& f = spec_.features;
+    Vector p = product(h, "ffn_gate_inp"), y(h.size());
+    double sum = 0, chosen = 0;
+    for (double& e : p) sum += e = std::exp(e);
+    std::vector<uint32_t> order(p.size());
+    std::iota(order.begin(), order.end(), 0U);
+    const auto ranked = [&](uint32_t e) {
+      return p[e] / sum + weights_.at(blk_ + "exp_probs_b.bias")[e];
+    };
+    std::sort(order.begin(), order.end(),
+              [&](uint32_t a, uint32_t b) { return ranked(a) > ranked(b); });
+    order.resize(f.experts_used);
+    for (const uint32_t e : order) chosen += p[e];
+    for (const uint32_t e : order) {
+      const Vector out = gated(h, "_exps", e * f.expert_ffn, f.expert_ffn, e * h.size());
+      for (size_t i = 0; i < y.size(); ++i) y[i] += p[e] / chosen * out[i];
+    }
+    const Vector shared = gated(h, "_shexp", 0, f.shared_ffn, 0);
+    double share = 0;
+    for (size_t i = 0; i < h.size(); ++i) share += h[i] * weight("ffn_gate_inp_shexp", i);
+    for (size_t i = 0; i < y.size(); ++i) y[i] += shared[i] / (1 + std::exp(-share));
+    return y;
+  }
+  // down(silu(gate(h)) * up(h)) of `width` rows from `first` on, and of down from `down` on.
+  Vector gated(const Vector& h, const std::string& suffix, size_t first, size_t width,
+               size_t down) const {
+    Vector mid(width), y(h.size());
+    for (size_t r = 0; r < width; ++r) {
+      double gate = 0, up = 0;
+      for (size_t i = 0; i < h.size(); ++i) {
+        gate += h[i] * weight("ffn_gate" + suffix, (first + r) * h.size() + i);
+        up += h[i] * weight("ffn_up" + suffix, (first + r) * h.size() + i);
+      }
+      mid[r] = gate / (1 + std::exp(-gate)) * up;
+    }
+    for (size_t r = 0; r < y.size(); ++r)
+      for (size_t i = 0; i < width; ++i)
+        y[r] += mid[i] * weight("ffn_down" + suffix, (down + r) * width + i);
+    return y;
+  }
   Vector attend(const Vector& h, uint32_t l) {
     const tools::Spec own = spec_.of_layer(l);
     Vector q = heads(product(h, "attn_q"), own, l, "attn_q_norm");
@@ -184,6 +234,15 @@ tools::Spec windowed_spec() {
   return spec;
 }
 
+// Experts in every other layer.
+tools::Spec experts_spec() {
+  tools::Spec spec = toy_spec();
+  tools::Features& f = spec.features;
+  f.expert_period = 2, f.experts = 6, f.experts_used = 2, f.expert_ffn = 32, f.shared_ffn = 64;
+  f.selection_bias = f.shared_gate = true;
+  return spec;
+}
+
 struct Toy {
   explicit Toy(const tools::Spec& wanted)
       : spec(*tools::checked(wanted)), path(write_model(wanted, pool, false)) {
@@ -230,7 +289,8 @@ class ToyFamily : public testing::TestWithParam<ToyCase> {
 INSTANTIATE_TEST_SUITE_P(Family, ToyFamily,
                          testing::Values(ToyCase{"OfLayersAlike", toy_spec},
                                          ToyCase{"OfMixedLayers", mixed_spec},
-                                         ToyCase{"OfWindowsSinksAndSoftcaps", windowed_spec}),
+                                         ToyCase{"OfWindowsSinksAndSoftcaps", windowed_spec},
+                                         ToyCase{"OfExperts", experts_spec}),
                          [](const auto& instance) { return instance.param.name; });
 
 TEST_P(ToyFamily, IsARowOfATableAndComputesWhatItsTwinDoes) {

@@ -56,14 +56,25 @@ Result<std::vector<bool>> windowed_layers(const io::ModelFile& file, const std::
 
 base::Status<> read_windows(const io::ModelFile& file, const Family* family, Config& config) {
   const std::string prefix = config.arch + ".";
-  KVICK_TRY(const uint64_t window, file.get_uint(prefix + "attention.sliding_window", 0));
-  if (window == 0 || window >= config.context) return base::Done{};  // it would hide nothing
-  const uint32_t period = family != nullptr ? family->window_period : 0;
+  const Family::Windows windows = family != nullptr ? family->windows : Family::Windows{};
+  KVICK_TRY(uint64_t window, file.get_uint(prefix + "attention.sliding_window", windows.size));
+  if (windows.ignored || window == 0) return base::Done{};
+  // One that hides nothing still says which layers have the rotation of windows.
+  window = std::min<uint64_t>(window, config.context);
   KVICK_TRY(const std::vector<bool> windowed,
-            windowed_layers(file, prefix, config.layer_count(), period));
-  for (uint32_t i = 0; i < config.layer_count(); ++i)
-    if (windowed[i]) config.layers[i].window = static_cast<uint32_t>(window);
+            windowed_layers(file, prefix, config.layer_count(), windows.period));
+  for (uint32_t i = 0; i < config.layer_count(); ++i) {
+    if (!windowed[i]) continue;
+    config.layers[i].window = static_cast<uint32_t>(window);
+    config.layers[i].chunked = windows.chunked;
+  }
   return base::Done{};
+}
+
+// After all that depends on which layers have one.
+void drop_idle_windows(Config& config) {
+  for (LayerConfig& layer : config.layers)
+    if (layer.window >= config.context) layer.window = 0, layer.chunked = false;
 }
 
 base::Status<> read_head_sizes(const io::ModelFile& file, Config& config) {
@@ -83,7 +94,7 @@ base::Status<> read_head_sizes(const io::ModelFile& file, Config& config) {
     LayerConfig made =
         LayerConfig::attention(layer.heads, layer.kv_heads, static_cast<uint32_t>(k_dim));
     made.v_dim = static_cast<uint32_t>(v_dim);
-    made.ffn = layer.ffn, made.window = layer.window;
+    made.ffn = layer.ffn, made.window = layer.window, made.chunked = layer.chunked;
     layer = made;
   }
   return base::Done{};
@@ -165,14 +176,22 @@ base::Status<> read_scale(const io::ModelFile& file, Config& config) {
 }
 
 // Layers with a window have keys of their own where the file has them. Equal tables are one.
-base::Status<> read_ropes(const io::ModelFile& file, Config& config) {
+base::Status<> read_ropes(const io::ModelFile& file, const Family& family, uint32_t sequence,
+                          Config& config) {
+  using Scaled = Family::Windows::Scaled;
   const std::string prefix = config.arch + ".";
   const auto has = [&](const char* key) { return file.metadata().contains(prefix + key); };
+  const Family::Windows& windows = family.windows;
   const bool own = has("rope.freq_base_swa") || has("rope.dimension_count_swa") ||
                    has("attention.key_length_swa");
   for (LayerConfig& layer : config.layers) {
-    const bool windowed = own && layer.window != 0;
-    const RopeKeys keys = {.suffix = windowed ? "_swa" : "", .scaled = !windowed};
+    RopeKeys keys = {.interleaved = family.interleaved, .sequence = sequence};
+    if (layer.window != 0) {
+      if (own) keys.suffix = "_swa";
+      keys.base = windows.rope_base;
+      keys.scaled =
+          windows.scaled == Scaled::kUnlessOwnKeys ? !own : windows.scaled == Scaled::kAlways;
+    }
     KVICK_TRY(Rope rope, read_rope(file, config, keys, layer.k_dim));
     const auto found = std::find(config.ropes.begin(), config.ropes.end(), rope);
     layer.rope = static_cast<uint32_t>(found - config.ropes.begin());
@@ -209,7 +228,7 @@ Result<double> positive_number(const io::ModelFile& file, const std::string& key
   return value;
 }
 
-Result<Config> read_config(const io::ModelFile& file, const Family* family) {
+Result<Config> read_config(const io::ModelFile& file, const Family* family, uint32_t sequence) {
   Config config;
   KVICK_TRY(config.arch, file.get_string("general.architecture"));
   KVICK_TRY(config.name, file.get_string("general.name", config.arch));
@@ -218,15 +237,21 @@ Result<Config> read_config(const io::ModelFile& file, const Family* family) {
   KVICK_TRY(config.context, bounded_number(file, prefix + "context_length", kMostContext));
   KVICK_TRY_VOID(read_layers(file, family, config));
   KVICK_TRY_VOID(read_embedding_size(file, config));
-  if (family == nullptr) return config;
+  if (family == nullptr) {
+    drop_idle_windows(config);
+    return config;
+  }
+  KVICK_TRY_VOID(read_experts(file, *family, config));
   KVICK_TRY(const double eps, positive_number(file, prefix + std::string(family->eps_key), 1e-5));
   config.norm_eps = static_cast<float>(eps);
-  if (family->rotates) KVICK_TRY_VOID(read_ropes(file, config));
+  if (family->rotates)
+    KVICK_TRY_VOID(read_ropes(file, *family, sequence != 0 ? sequence : config.context, config));
   KVICK_TRY_VOID(read_softcaps(file, config));
   KVICK_TRY_VOID(read_scale(file, config));
   for (uint32_t i = 0; i < config.layer_count(); ++i)
     config.layers[i].sinks = file.find(fmt::format("blk.{}.attn_sinks.weight", i)) != nullptr;
   if (family->configure != nullptr) KVICK_TRY_VOID(family->configure(file, config));
+  drop_idle_windows(config);
   return config;
 }
 

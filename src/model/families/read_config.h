@@ -11,8 +11,10 @@ namespace kvick::model {
 
 struct Family;
 
-// Reads a config as this family has it; null: the sizes alone.
-base::Result<Config> read_config(const io::ModelFile& file, const Family* family);
+// Reads a config as this family has it; null: the sizes alone. sequence: the most tokens that
+// sequences will have, which LongRoPE's frequencies depend on; 0: the model's context.
+base::Result<Config> read_config(const io::ModelFile& file, const Family* family,
+                                 uint32_t sequence = 0);
 
 // A number from 1 to `most`.
 base::Result<uint32_t> bounded_number(const io::ModelFile& file, const std::string& key,
@@ -20,11 +22,17 @@ base::Result<uint32_t> bounded_number(const io::ModelFile& file, const std::stri
 base::Result<double> positive_number(const io::ModelFile& file, const std::string& key,
                                      double fallback);
 
+// Mixtures of experts, in the layers that have a router in the file.
+base::Status<> read_experts(const io::ModelFile& file, const Family& family, Config& config);
+
 // Which rotary keys count: layers with a window may have their own, with the suffix "_swa", to
-// which the scaling for long contexts does not apply.
+// which the scaling for long contexts may not apply.
 struct RopeKeys {
   std::string_view suffix = "";
   bool scaled = true;
+  double base = 0;  // where no key with the suffix says it; 0: that of the other layers
+  bool interleaved = false;
+  uint32_t sequence = 0;  // as read_config has it
 };
 // Needs the context.
 base::Result<Rope> read_rope(const io::ModelFile& file, const Config& config, const RopeKeys& keys,

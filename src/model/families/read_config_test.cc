@@ -92,7 +92,7 @@ TEST(ReadConfig, GivesWindowsToTheLayersOfThePattern) {
   EXPECT_EQ(config.context, 512u);
 
   Family every_second = kToy;
-  every_second.window_period = 2;
+  every_second.windows.period = 2;
   const auto by_family = config_with(
       [](io::Metadata& keys) { keys["toy.attention.sliding_window"] = {uint64_t{128}}; },
       &every_second);

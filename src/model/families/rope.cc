@@ -24,7 +24,8 @@ double llama3_frequency(double frequency, double factor, double low, double high
 // turn more often than beta_fast are kept, less often than beta_slow stretched, those between
 // blended.
 struct Yarn {
-  double factor, original, attention_factor, beta_fast, beta_slow;
+  double factor, original, beta_fast, beta_slow;
+  double log_multiplier = 0;  // mscale_all_dim of DeepSeek and Mistral; 0: they have none
 };
 
 void apply_yarn(const Yarn& yarn, double base, Rope& rope) {
@@ -39,24 +40,37 @@ void apply_yarn(const Yarn& yarn, double base, Rope& rope) {
     const double keep = 1 - std::clamp(ramp, 0.0, 1.0);
     rope.frequency[i] *= keep + (1 - keep) / yarn.factor;
   }
-  rope.magnitude = static_cast<float>(yarn.attention_factor * (1 + 0.1 * std::log(yarn.factor)));
+  const double grown = 0.1 * std::log(yarn.factor);
+  rope.magnitude *= static_cast<float>((1 + grown) / (1 + yarn.log_multiplier * grown));
+}
+
+base::Status<> read_yarn(const io::ModelFile& file, const std::string& prefix, double base,
+                         Yarn yarn, Rope& rope) {
+  KVICK_TRY(yarn.beta_fast, positive_number(file, prefix + "yarn_beta_fast", 32));
+  KVICK_TRY(yarn.beta_slow, positive_number(file, prefix + "yarn_beta_slow", 1));
+  const std::string key = prefix + "yarn_log_multiplier";
+  KVICK_TRY(yarn.log_multiplier, file.get_float(key, 0));
+  if (!(yarn.log_multiplier >= 0) || !std::isfinite(yarn.log_multiplier))
+    return fail("{}: {} is {}, but must not be negative", file.path(), key, yarn.log_multiplier);
+  apply_yarn(yarn, base, rope);
+  return base::Done{};
 }
 
 base::Status<> scale_rope(const io::ModelFile& file, const Config& config, double base,
                           Rope& rope) {
   const std::string prefix = config.arch + ".rope.scaling.";
   KVICK_TRY(const std::string type, file.get_string(prefix + "type", std::string("none")));
-  if (type == "none" || type.empty()) return base::Done{};
+  KVICK_TRY(const double attention, positive_number(file, prefix + "attn_factor", 1));
+  rope.magnitude = static_cast<float>(attention);
+  if (type == "none" || type == "longrope" || type.empty()) return base::Done{};
   KVICK_TRY(const double factor, positive_number(file, prefix + "factor", 1));
   KVICK_TRY(const double original,
             positive_number(file, prefix + "original_context_length", config.context));
   if (type == "linear") {
     for (double& frequency : rope.frequency) frequency /= factor;
   } else if (type == "yarn") {
-    KVICK_TRY(const double attention, positive_number(file, prefix + "attn_factor", 1));
-    KVICK_TRY(const double fast, positive_number(file, prefix + "yarn_beta_fast", 32));
-    KVICK_TRY(const double slow, positive_number(file, prefix + "yarn_beta_slow", 1));
-    apply_yarn({factor, original, attention, fast, slow}, base, rope);
+    const Yarn yarn = {.factor = factor, .original = original, .beta_fast = 0, .beta_slow = 0};
+    KVICK_TRY_VOID(read_yarn(file, prefix, base, yarn, rope));
   } else if (type == "llama3") {
     KVICK_TRY(const double low, positive_number(file, prefix + "low_freq_factor", 1));
     KVICK_TRY(const double high, positive_number(file, prefix + "high_freq_factor", 4));
@@ -66,26 +80,43 @@ base::Status<> scale_rope(const io::ModelFile& file, const Config& config, doubl
     for (double& frequency : rope.frequency)
       frequency = llama3_frequency(frequency, factor, low, high, original);
   } else {
-    return fail("{}: {}type is \"{}\"; kvick knows none, linear, yarn and llama3", file.path(),
-                prefix, type);
+    return fail("{}: {}type is \"{}\"; kvick knows none, linear, yarn, llama3 and longrope",
+                file.path(), prefix, type);
   }
   return base::Done{};
 }
 
-// GGUF carries Llama 3's rule as one divisor per pair.
-base::Status<> divide_by_factors(const io::ModelFile& file, Rope& rope) {
-  const io::Tensor* factors = file.find("rope_freqs.weight");
-  if (factors == nullptr) return base::Done{};
-  if (factors->elements() != rope.frequency.size() || factors->dtype != kernels::DType::kF32)
-    return fail("{}: rope_freqs.weight must be {} F32 values, one per rotary pair", file.path(),
-                rope.frequency.size());
-  std::vector<float> divisors(rope.frequency.size());
-  kernels::to_f32(factors->dtype, factors->data.data(), divisors.size(), divisors.data());
-  for (size_t i = 0; i < divisors.size(); ++i) {
-    if (!(divisors[i] > 0))
-      return fail("{}: rope_freqs.weight[{}] is {}, but must be positive", file.path(), i,
-                  divisors[i]);
-    rope.frequency[i] /= divisors[i];
+// One divisor per pair: GGUF carries Llama 3's rule so, and LongRoPE's two sets (Ding et al. 2024),
+// of which the long one is for contexts beyond the original. A tensor, or an array of the metadata.
+Result<std::vector<float>> read_factors(const io::ModelFile& file, const std::string& name,
+                                        size_t pairs) {
+  if (const std::vector<float>* array = file.get_floats("kvick." + name)) {
+    if (array->size() == pairs) return *array;
+    return fail("{}: {} has {} values for {} rotary pairs", file.path(), name, array->size(),
+                pairs);
+  }
+  const io::Tensor* factors = file.find(name + ".weight");
+  if (factors == nullptr) return std::vector<float>{};
+  if (factors->elements() != pairs || factors->dtype != kernels::DType::kF32)
+    return fail("{}: {}.weight must be {} F32 values, one per rotary pair", file.path(), name,
+                pairs);
+  std::vector<float> divisors(pairs);
+  kernels::to_f32(factors->dtype, factors->data.data(), pairs, divisors.data());
+  return divisors;
+}
+
+base::Status<> divide_by_factors(const io::ModelFile& file, const Config& config,
+                                 uint32_t sequence, Rope& rope) {
+  KVICK_TRY(const uint64_t original,
+            file.get_uint(config.arch + ".rope.scaling.original_context_length", config.context));
+  const char* const length = sequence > original ? "rope_factors_long" : "rope_factors_short";
+  for (const char* name : {"rope_freqs", length}) {
+    KVICK_TRY(const std::vector<float> divisors, read_factors(file, name, rope.frequency.size()));
+    for (size_t i = 0; i < divisors.size(); ++i) {
+      if (!(divisors[i] > 0))
+        return fail("{}: {}[{}] is {}, but must be positive", file.path(), name, i, divisors[i]);
+      rope.frequency[i] /= divisors[i];
+    }
   }
   return base::Done{};
 }
@@ -106,15 +137,16 @@ Result<Rope> read_rope(const io::ModelFile& file, const Config& config, const Ro
   if (rope.dims % 2 != 0 || rope.dims > head_dim)
     return fail("{}: {} is {}, but must be even and at most the head's {}", file.path(),
                 named("dimension_count"), rope.dims, head_dim);
-  KVICK_TRY(const double all, positive_number(file, prefix + "freq_base", 10000));
+  KVICK_TRY(double all, positive_number(file, prefix + "freq_base", 10000));
+  if (keys.base != 0) all = keys.base;
   KVICK_TRY(const double base, positive_number(file, named("freq_base"), all));
-  KVICK_TRY(rope.interleaved, file.get_bool("kvick.rope.interleaved", config.arch == "llama"));
+  KVICK_TRY(rope.interleaved, file.get_bool("kvick.rope.interleaved", keys.interleaved));
   rope.frequency.resize(rope.dims / 2);
   for (size_t i = 0; i < rope.frequency.size(); ++i)
     rope.frequency[i] = std::pow(base, -2.0 * static_cast<double>(i) / rope.dims);
   if (!keys.scaled) return rope;
   KVICK_TRY_VOID(scale_rope(file, config, base, rope));
-  KVICK_TRY_VOID(divide_by_factors(file, rope));
+  KVICK_TRY_VOID(divide_by_factors(file, config, keys.sequence, rope));
   return rope;
 }
 

@@ -109,7 +109,7 @@ void count_weights(ModelSize& size) {
   };
   const bool tied = !named("output.weight");
   for (const io::Tensor& tensor : size.tensors) {
-    if (tensor.shape.size() != 2) continue;
+    if (tensor.shape.size() != 2 && tensor.shape.size() != 3) continue;  // 3: of experts
     if (tensor.name == "output.weight" || (tied && tensor.name == "token_embd.weight"))
       add(size.output, tensor.dtype, tensor.elements());
     else if (tensor.name.starts_with("blk."))

@@ -71,7 +71,9 @@ double Predictor::all_weights(const Sample& sample) const {
   if (sample.model().config().layer_count() == setting_.model.config.layer_count()) return 1;
   uint64_t bytes = 0;
   for (const TypedWeights& part : setting_.model.layers) bytes += packed_bytes(part);
-  return static_cast<double>(bytes) / static_cast<double>(sample.model().weights().layers.bytes);
+  const model::Weights& weights = sample.model().weights();
+  return static_cast<double>(bytes) /
+         static_cast<double>(weights.layers.bytes + weights.experts.bytes);
 }
 
 base::Status<kv::Shortage> Predictor::measure_tokens(Sample& sample) {

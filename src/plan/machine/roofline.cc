@@ -29,6 +29,19 @@ void add_products(const model::WeightPart& part, double tokens, model::Role role
   work.f32_ops += 2 * tokens * to_double(part.f32);
 }
 
+// Bytes of the experts that a forward of so many tokens reads, if each choice is as likely.
+double expert_bytes(const model::Weights& weights, double tokens) {
+  const model::ExpertsConfig experts = {.count = weights.expert_count,
+                                        .used = weights.experts_used};
+  return to_double(weights.experts.bytes) * experts.share_read(tokens);
+}
+
+void add_expert_products(const model::Weights& weights, double tokens, model::Role role,
+                         Work& work) {
+  if (weights.expert_count == 0) return;
+  add_products(weights.experts, tokens * weights.experts_used / weights.expert_count, role, work);
+}
+
 }  // namespace
 
 Work decode_work(const model::Config& config, const model::Weights& weights,
@@ -37,12 +50,14 @@ Work decode_work(const model::Config& config, const model::Weights& weights,
   const uint64_t weight_bytes = weights.layers.bytes + weights.output.bytes;
   for (uint32_t i = 1; i <= load.tokens; ++i) {
     const uint64_t cached = load.parallel * cache.bytes(load.depth + i);
-    work.bytes += to_double(weight_bytes + load.parallel * weights.lookup_bytes + cached);
+    work.bytes += to_double(weight_bytes + load.parallel * weights.lookup_bytes + cached) +
+                  expert_bytes(weights, load.parallel);
     work.f32_ops += load.parallel * attention_ops(config, cache, load.depth + i);
-    work.working_set_bytes = weight_bytes + cached;
+    work.working_set_bytes = weight_bytes + weights.experts.bytes + cached;
   }
   const double tokens = 1.0 * load.parallel * load.tokens;
   add_products(weights.layers, tokens, model::Role::kAnswer, work);
+  add_expert_products(weights, tokens, model::Role::kAnswer, work);
   add_products(weights.output, tokens, model::Role::kAnswer, work);
   return work;
 }
@@ -55,14 +70,17 @@ Work prefill_work(const model::Config& config, const model::Weights& weights,
     const uint32_t n = std::min(load.chunk, load.tokens - done);
     done += n;
     const uint64_t cached = cache.bytes(load.depth + done);
-    work.bytes += to_double(weights.layers.bytes + n * weights.lookup_bytes + cached);
-    work.working_set_bytes = weights.layers.bytes + weights.output.bytes + cached;
+    work.bytes += to_double(weights.layers.bytes + n * weights.lookup_bytes + cached) +
+                  expert_bytes(weights, n);
+    work.working_set_bytes =
+        weights.layers.bytes + weights.experts.bytes + weights.output.bytes + cached;
   }
   double& attention = load.role == model::Role::kPrompt ? work.tile_ops : work.f32_ops;
   for (uint32_t i = 1; i <= load.tokens; ++i)
     attention += attention_ops(config, cache, load.depth + i);
   work.bytes += to_double(weights.output.bytes);
   add_products(weights.layers, load.tokens, load.role, work);
+  add_expert_products(weights, load.tokens, load.role, work);
   add_products(weights.output, 1, model::Role::kAnswer, work);
   return work;
 }

@@ -38,6 +38,9 @@ struct Work {
 // of which step i leaves t = depth + i tokens in each sequence:
 //   bytes = layers + output + parallel * (looked-up rows + cache.bytes(t))
 //   ops   = parallel * (2 * weights of layers and output + attention(t))
+// Of experts, bytes are those of the ones that the sequences are expected to choose
+// (model::ExpertsConfig::share_read), and weights those that each token meets; layers and output
+// are without them.
 // with attention(t) = 2 * heads * (key + value elements) * rows of each layer, float32: a product
 // with each key and one with each value, rows = cache.bytes(t) / seen_bytes(t) of the rows that the
 // layer sees of t, or all of those if they are all_rows.

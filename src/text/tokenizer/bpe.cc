@@ -28,7 +28,8 @@ class Bpe final : public Tokenizer {
   size_t merge_bytes(std::string_view bytes, std::span<Token> symbols) const;
   void find_whole_pieces();
 
-  const PreTokenizer& pre_;
+  const PreTokenizerRun pre_;
+  const bool takes_whole_pieces_;
   ByteAlphabet alphabet_;
   std::array<Token, 256> byte_ids_;
   MergeTable merges_;
@@ -40,6 +41,7 @@ class Bpe final : public Tokenizer {
 Bpe::Bpe(Vocabulary vocabulary, const PreTokenizer& pre, const PieceMap& ids, MergeTable merges)
     : Tokenizer(std::move(vocabulary)),
       pre_(pre),
+      takes_whole_pieces_(pre.whole_pieces),
       merges_(std::move(merges)),
       whole_(vocabulary_.pieces.size()) {
   for (size_t byte = 0; byte < 256; ++byte)
@@ -58,7 +60,7 @@ void Bpe::find_whole_pieces() {
     const auto bytes = alphabet_.bytes(vocabulary_.pieces[i]);
     if (!bytes || bytes->empty()) continue;
     symbols.resize(bytes->size());
-    if (pre_.whole_pieces ||
+    if (takes_whole_pieces_ ||
         (merge_bytes(*bytes, symbols) == 1 && symbols[0] == static_cast<Token>(i)))
       whole_.insert(*bytes, static_cast<Token>(i));
   }
@@ -85,7 +87,7 @@ void Bpe::encode_stretch(std::string_view stretch, std::vector<Token>& out) cons
 }
 
 void Bpe::encode_text(std::string_view text, std::vector<Token>& out) const {
-  pre_tokenize(pre_, text, [&](std::string_view stretch) { encode_stretch(stretch, out); });
+  pre_(text, [&](std::string_view stretch) { encode_stretch(stretch, out); });
 }
 
 base::Result<MergeTable> read_merges(const Vocabulary& v, const PieceMap& ids) {

@@ -1,70 +1,14 @@
 #include "text/tokenizer/pretokenize.h"
 
-#include <fmt/ranges.h>
-#include <span>
+#include <array>
 #include <utf8proc.h>
-#include <vector>
 
 #include "base/check.h"
+#include "text/tokenizer/regex_split.h"
 #include "text/unicode/utf8.h"
 
 namespace kvick::text {
 namespace {
-
-constexpr std::array kGpt2 = {Split::kGpt2, Split::kNone, Split::kNone, Split::kNone};
-constexpr std::array kSmollm = {Split::kNumber, Split::kGpt2, Split::kNone, Split::kNone};
-constexpr std::array kLlama3 = {Split::kLlama3, Split::kNone, Split::kNone, Split::kNone};
-constexpr std::array kQwen2 = {Split::kQwen2, Split::kNone, Split::kNone, Split::kNone};
-constexpr std::array kDefault = {Split::kPunctuation, Split::kGpt2, Split::kNumbers,
-                                 Split::kThreeDigits};
-constexpr std::array kFalcon = {Split::kFalconPunctuation, Split::kGpt2, Split::kThreeDigits,
-                                Split::kNone};
-
-constexpr PreTokenizer kKnown[] = {
-    {"default", kDefault},
-    {"", kDefault},
-    {"gpt-2", kGpt2},
-    {"gpt2", kGpt2},
-    {"phi-2", kGpt2},
-    {"mpt", kGpt2},
-    {"olmo", kGpt2},
-    {"jais", kGpt2},
-    {"trillion", kGpt2},
-    {"gigachat", kGpt2},
-    {"a.x-4.0", kGpt2},
-    {"mellum", kGpt2},
-    {"exaone4", kGpt2},
-    {"granite-docling", kGpt2},
-    {"smollm", kSmollm},
-    {"starcoder", kSmollm},
-    {"refact", kSmollm},
-    {"command-r", kSmollm},
-    {"codeshell", kSmollm},
-    {"exaone", kSmollm},
-    {"minerva-7b", kSmollm},
-    {"falcon", kFalcon},
-    {"llama-bpe", kLlama3, true, true},
-    {"llama3", kLlama3, true, true},
-    {"llama-v3", kLlama3, true, true},
-    {"falcon3", kLlama3, true, true},
-    {"falcon-h1", kLlama3, true, true},
-    {"pixtral", kLlama3, true, true},
-    {"midm-2.0", kLlama3, true, true},
-    {"lfm2", kLlama3, true, true},
-    {"dbrx", kLlama3},
-    {"smaug-bpe", kLlama3},
-    {"glm4", kLlama3},
-    {"chatglm-bpe", kLlama3},
-    {"qwen2", kQwen2},
-    {"deepseek-r1-qwen", kQwen2},
-    {"megrez", kQwen2},
-    {"stablelm2", kQwen2},
-    {"hunyuan", kQwen2},
-    {"grok-2", kQwen2},
-    {"solar-open", kQwen2},
-    {"kormo", kQwen2},
-    {"f2llmv2", kQwen2},
-};
 
 enum class Class : uint8_t { kEnd, kLetter, kNumber, kSpace, kPunctuation, kOther };
 
@@ -208,76 +152,88 @@ size_t three_digits_end(const Chars& text, size_t i) {
   return i;
 }
 
-size_t stretch_end(Split split, const Chars& text, size_t i) {
+size_t threes_end(const Chars& text, size_t i) {
+  const auto is_number = [](const Char& c) { return c.cls == Class::kNumber; };
+  size_t take = 3;
+  if (i == 0) {
+    size_t count = 0;
+    text.run(0, [&](const Char& c) { return is_number(c) && ++count > 0; });
+    if (count == 0) return text.size();
+    take = count % 3 == 0 ? 3 : count % 3;
+  }
+  return text.run(i, is_number, take);
+}
+
+size_t stretch_end(Scanner split, const Chars& text, size_t i) {
   const auto is_number = [](const Char& c) { return c.cls == Class::kNumber; };
   const auto is_punctuation = [&](const Char& c) {
     const bool ascii = c.code < 0x80 && c.code != 0;
     return c.cls == Class::kPunctuation ||
            (ascii && std::string_view("$+<=>^~|").find(static_cast<char>(c.code)) !=
                          std::string_view::npos) ||
-           (c.code == '`' && split == Split::kFalconPunctuation);
+           (c.code == '`' && split == Scanner::kFalconPunctuation);
   };
   switch (split) {
-    case Split::kNone:
+    case Scanner::kNone:
       return text.size();
-    case Split::kGpt2:
+    case Scanner::kGpt2:
       return gpt2_end(text, i);
-    case Split::kLlama3:
+    case Scanner::kLlama3:
       return llama3_end(text, i, 3);
-    case Split::kQwen2:
+    case Scanner::kQwen2:
       return llama3_end(text, i, 1);
-    case Split::kNumber:
+    case Scanner::kNumber:
       return run_end(text, i, is_number, 1);
-    case Split::kNumbers:
+    case Scanner::kNumbers:
       return run_end(text, i, is_number);
-    case Split::kThreeDigits:
+    case Scanner::kThreeDigits:
       return three_digits_end(text, i);
-    case Split::kPunctuation:
-    case Split::kFalconPunctuation:
+    case Scanner::kThrees:
+      return threes_end(text, i);
+    case Scanner::kPunctuation:
+    case Scanner::kFalconPunctuation:
       return run_end(text, i, is_punctuation);
   }
   return text.size();
 }
 
-void nest(std::span<const Split> splits, std::string_view text,
-          base::FunctionRef<void(std::string_view)> stretch) {
-  if (splits.empty() || splits[0] == Split::kNone) {
-    stretch(text);
-    return;
-  }
-  split_text(splits[0], text,
-             [&](std::string_view part) { nest(splits.subspan(1), part, stretch); });
-}
-
 }  // namespace
 
-void split_text(Split split, std::string_view text,
-                base::FunctionRef<void(std::string_view)> stretch) {
+void scan_text(Scanner scanner, std::string_view text,
+               base::FunctionRef<void(std::string_view)> stretch) {
   const Chars chars(text);
   for (size_t i = 0; i < text.size();) {
-    const size_t end = stretch_end(split, chars, i);
+    const size_t end = stretch_end(scanner, chars, i);
     KVICK_CHECK(end > i, "a split found nothing at byte {}", i);
     stretch(text.substr(i, end - i));
     i = end;
   }
 }
 
-const PreTokenizer* find_pre_tokenizer(std::string_view name) {
-  for (const PreTokenizer& pre : kKnown)
-    if (pre.name == name) return &pre;
-  return nullptr;
+PreTokenizerRun::PreTokenizerRun(const PreTokenizer& pre) : splits_(pre.splits) {
+  for (const Split& split : splits_)
+    regexes_.push_back(split.scanner != Scanner::kNone ? nullptr
+                                                       : std::make_unique<RegexSplit>(split.regex));
 }
 
-std::string pre_tokenizer_names() {
-  std::vector<std::string_view> names;
-  for (const PreTokenizer& pre : kKnown)
-    if (!pre.name.empty()) names.push_back(pre.name);
-  return fmt::format("{}", fmt::join(names, ", "));
-}
+PreTokenizerRun::PreTokenizerRun(PreTokenizerRun&&) noexcept = default;
+PreTokenizerRun::~PreTokenizerRun() = default;
 
-void pre_tokenize(const PreTokenizer& pre, std::string_view text,
-                  base::FunctionRef<void(std::string_view)> stretch) {
-  if (!text.empty()) nest(pre.splits, text, stretch);
+void PreTokenizerRun::operator()(std::string_view text,
+                                 base::FunctionRef<void(std::string_view)> stretch) const {
+  if (text.empty()) return;
+  std::vector<RegexSplit::Scratch> scratch;  // of each split
+  for (const auto& regex : regexes_)
+    scratch.push_back(regex != nullptr ? regex->scratch() : RegexSplit::Scratch());
+  const auto nest = [&](const auto& self, size_t depth, std::string_view part) -> void {
+    if (depth == splits_.size()) return stretch(part);
+    const auto inner = [&](std::string_view piece) { self(self, depth + 1, piece); };
+    if (regexes_[depth] != nullptr)
+      regexes_[depth]->split(part, scratch[depth], inner);
+    else
+      scan_text(splits_[depth].scanner, part, inner);
+  };
+  nest(nest, 0, text);
 }
 
 }  // namespace kvick::text

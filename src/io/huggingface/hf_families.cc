@@ -1,0 +1,213 @@
+#include "io/huggingface/hf_families.h"
+
+#include <array>
+#include <cmath>
+#include <vector>
+
+namespace kvick::io {
+namespace {
+
+using base::Status;
+
+constexpr Rename kHeadNorms[] = {
+    {"self_attn.q_norm", "attn_q_norm"},
+    {"self_attn.k_norm", "attn_k_norm"},
+};
+// Norms before and after each block.
+constexpr Rename kGemma[] = {
+    {"post_attention_layernorm", "post_attention_norm"},
+    {"pre_feedforward_layernorm", "ffn_norm"},
+    {"post_feedforward_layernorm", "post_ffw_norm"},
+    {"self_attn.q_norm", "attn_q_norm"},
+    {"self_attn.k_norm", "attn_k_norm"},
+};
+constexpr Rename kOlmo[] = {
+    {"post_attention_layernorm", "post_attention_norm"},
+    {"post_feedforward_layernorm", "post_ffw_norm"},
+    {"self_attn.q_norm", "attn_q_norm"},
+    {"self_attn.k_norm", "attn_k_norm"},
+};
+constexpr Rename kGlm4[] = {
+    {"post_self_attn_layernorm", "post_attention_norm"},
+    {"post_mlp_layernorm", "post_ffw_norm"},
+    {"mlp.gate_up_proj", "ffn_up"},
+};
+constexpr Rename kPhi3[] = {
+    {"self_attn.qkv_proj", "attn_qkv"},
+    {"mlp.gate_up_proj", "ffn_up"},
+};
+// "*": the expert's number, which becomes the tensor's last part.
+constexpr Rename kQwenMoe[] = {
+    {"self_attn.q_norm", "attn_q_norm"},
+    {"self_attn.k_norm", "attn_k_norm"},
+    {"mlp.gate", "ffn_gate_inp"},
+    {"mlp.experts.*.gate_proj", "ffn_gate"},
+    {"mlp.experts.*.up_proj", "ffn_up"},
+    {"mlp.experts.*.down_proj", "ffn_down"},
+    {"mlp.shared_expert_gate", "ffn_gate_inp_shexp"},
+    {"mlp.shared_expert.gate_proj", "ffn_gate_shexp"},
+    {"mlp.shared_expert.up_proj", "ffn_up_shexp"},
+    {"mlp.shared_expert.down_proj", "ffn_down_shexp"},
+};
+constexpr Rename kMixtral[] = {
+    {"block_sparse_moe.gate", "ffn_gate_inp"},
+    {"block_sparse_moe.experts.*.w1", "ffn_gate"},
+    {"block_sparse_moe.experts.*.w2", "ffn_down"},
+    {"block_sparse_moe.experts.*.w3", "ffn_up"},
+};
+constexpr Rename kStarcoder[] = {
+    {"mlp.c_fc", "ffn_up"},
+    {"mlp.c_proj", "ffn_down"},
+};
+
+Status<> copy_positive(Mapper& map, std::string_view field, std::string_view key) {
+  if (!map.config().find(field)) return base::Done{};
+  KVICK_TRY(const double value, positive(map.config(), field));
+  map.set(key, value);
+  return base::Done{};
+}
+
+// Scores are multiplied by this number's inverse root, not the head's.
+Status<> map_query_scalar(Mapper& map) {
+  if (!map.config().find("query_pre_attn_scalar")) return base::Done{};
+  KVICK_TRY(const double scalar, positive(map.config(), "query_pre_attn_scalar"));
+  map.set("attention.scale", 1 / std::sqrt(scalar));
+  return base::Done{};
+}
+
+Status<> map_gemma2(Mapper& map) {
+  KVICK_TRY_VOID(copy_positive(map, "attn_logit_softcapping", "attn_logit_softcapping"));
+  KVICK_TRY_VOID(copy_positive(map, "final_logit_softcapping", "final_logit_softcapping"));
+  return map_query_scalar(map);
+}
+
+Status<> map_gemma3(Mapper& map) {
+  KVICK_TRY_VOID(copy_positive(map, "rope_local_base_freq", "rope.freq_base_swa"));
+  KVICK_TRY_VOID(copy_positive(map, "final_logit_softcapping", "final_logit_softcapping"));
+  return map_query_scalar(map);
+}
+
+Status<> map_granite(Mapper& map) {
+  KVICK_TRY_VOID(copy_positive(map, "embedding_multiplier", "embedding_scale"));
+  KVICK_TRY_VOID(copy_positive(map, "residual_multiplier", "residual_scale"));
+  KVICK_TRY_VOID(copy_positive(map, "logits_scaling", "logit_scale"));
+  return copy_positive(map, "attention_multiplier", "attention.scale");
+}
+
+Status<> map_experts(Mapper& map, std::string_view count) {
+  KVICK_TRY_VOID(map.copy_size(count, "expert_count"));
+  return map.copy_size("num_experts_per_tok", "expert_used_count");
+}
+Status<> map_mixtral(Mapper& map) { return map_experts(map, "num_local_experts"); }
+
+// Which layers have experts the tensors say.
+Status<> map_qwen_moe(Mapper& map) {
+  KVICK_TRY_VOID(map_experts(map, "num_experts"));
+  KVICK_TRY(const bool normalised, map.config().get_bool("norm_topk_prob", false));
+  map.set("expert_weights_norm", normalised);
+  return base::Done{};
+}
+
+// The layers that do not rotate are every fourth; a file may say others, which no model does.
+Status<> map_smollm3(Mapper& map) {
+  KVICK_TRY(const uint64_t interval, map.config().get_uint("no_rope_layer_interval", 4));
+  if (interval != 4)
+    return base::fail("{} is {}; kvick knows 4", map.config().label("no_rope_layer_interval"),
+                      interval);
+  if (!map.config().find("no_rope_layers")) return base::Done{};
+  KVICK_TRY(const simdjson::dom::array layers, map.config().get_array("no_rope_layers"));
+  uint64_t layer = 0;
+  for (const Json flag : layers) {
+    ++layer;
+    uint64_t rotates = 0;
+    if (flag.get(rotates) != simdjson::SUCCESS || (rotates != 0) != (layer % 4 != 0))
+      return base::fail("{} must be 0 for every fourth layer and 1 for the others",
+                        map.config().label("no_rope_layers"));
+  }
+  return base::Done{};
+}
+
+Status<> map_layer_norms(Mapper& map) {
+  const bool stable = map.config().find("layer_norm_eps").has_value();
+  KVICK_TRY(const double epsilon,
+            positive(map.config(), stable ? "layer_norm_eps" : "norm_epsilon", 1e-5));
+  map.set("attention.layer_norm_epsilon", epsilon);
+  return base::Done{};
+}
+Status<> map_stablelm(Mapper& map) {
+  KVICK_TRY_VOID(map.require_flag("use_parallel_residual", false));
+  KVICK_TRY_VOID(map.require_flag("qk_layernorm", false));
+  return map_layer_norms(map);
+}
+
+constexpr std::string_view kTanhGelu = "gelu_pytorch_tanh";
+
+constexpr std::array kFamilies = {
+    HfFamily{.model_type = "llama", .architecture = "llama"},
+    HfFamily{.model_type = "mistral", .architecture = "llama"},
+    HfFamily{.model_type = "mixtral",
+             .architecture = "llama",
+             .modules = kMixtral,
+             .map = map_mixtral},
+    HfFamily{.model_type = "qwen2", .architecture = "qwen2"},
+    HfFamily{.model_type = "qwen3", .architecture = "qwen3", .modules = kHeadNorms},
+    HfFamily{.model_type = "qwen2_moe",
+             .architecture = "qwen2moe",
+             .modules = kQwenMoe,
+             .map = map_qwen_moe},
+    HfFamily{.model_type = "qwen3_moe",
+             .architecture = "qwen3moe",
+             .modules = kQwenMoe,
+             .map = map_qwen_moe},
+    HfFamily{.model_type = "gemma",
+             .architecture = "gemma",
+             .tied = true,
+             .shifted_norms = true,
+             .activation = kTanhGelu},
+    HfFamily{.model_type = "gemma2",
+             .architecture = "gemma2",
+             .tied = true,
+             .shifted_norms = true,
+             .activation = kTanhGelu,
+             .modules = kGemma,
+             .map = map_gemma2},
+    HfFamily{.model_type = "gemma3_text",
+             .architecture = "gemma3",
+             .tied = true,
+             .shifted_norms = true,
+             .activation = kTanhGelu,
+             .modules = kGemma,
+             .map = map_gemma3},
+    HfFamily{.model_type = "phi3", .architecture = "phi3", .modules = kPhi3},
+    HfFamily{.model_type = "smollm3",
+             .architecture = "smollm3",
+             .tied = true,
+             .map = map_smollm3},
+    HfFamily{.model_type = "granite", .architecture = "granite", .map = map_granite},
+    HfFamily{.model_type = "glm4",
+             .architecture = "glm4",
+             .interleaved = true,
+             .modules = kGlm4},
+    HfFamily{.model_type = "olmo2", .architecture = "olmo2", .modules = kOlmo},
+    HfFamily{.model_type = "olmo3", .architecture = "olmo2", .modules = kOlmo},
+    HfFamily{.model_type = "stablelm", .architecture = "stablelm", .map = map_stablelm},
+    HfFamily{.model_type = "starcoder2",
+             .architecture = "starcoder2",
+             .tied = true,
+             .activation = kTanhGelu,
+             .modules = kStarcoder,
+             .map = map_layer_norms},
+    HfFamily{.model_type = "opt", .architecture = "opt", .tied = true},
+};
+
+}  // namespace
+
+std::span<const HfFamily> hf_families() { return kFamilies; }
+
+const HfFamily* find_hf_family(std::string_view model_type) {
+  for (const HfFamily& family : kFamilies)
+    if (family.model_type == model_type) return &family;
+  return nullptr;
+}
+
+}  // namespace kvick::io

@@ -1,0 +1,31 @@
+#pragma once
+// The kinds of models that config.json may name, one row each.
+
+#include <span>
+#include <string_view>
+
+#include "base/result.h"
+#include "io/huggingface/hf_mapper.h"
+
+namespace kvick::io {
+
+// A module's name behind "layers.N." or before it, and GGUF's name for it.
+struct Rename {
+  std::string_view from, to;
+};
+
+struct HfFamily {
+  std::string_view model_type, architecture;
+  bool tied = false;           // transformers' default for tie_word_embeddings
+  bool interleaved = false;    // rotary pairs are (2i, 2i+1), as GGUF has them for llama
+  bool shifted_norms = false;  // norms multiply by 1 + weight (Gemma)
+  std::string_view activation = "silu";
+  std::span<const Rename> modules = {};  // beside and before those of all families (hf_names.cc)
+  base::Status<> (*map)(Mapper& map) = nullptr;  // what it has beside the others
+};
+
+std::span<const HfFamily> hf_families();
+// Null: there is none.
+const HfFamily* find_hf_family(std::string_view model_type);
+
+}  // namespace kvick::io

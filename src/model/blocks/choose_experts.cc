@@ -1,0 +1,98 @@
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "model/blocks/experts.h"
+
+namespace kvick::model {
+namespace {
+
+using Router = ExpertsConfig::Router;
+
+// Sums of weights below this, the least normal float16, count as this.
+constexpr float kLeastSum = 6.103515625e-5F;
+constexpr float kNever = -std::numeric_limits<float>::infinity();
+
+void softmax(float* x, uint32_t n) {
+  const float most = *std::max_element(x, x + n);
+  float sum = 0;
+  for (uint32_t i = 0; i < n; ++i) sum += x[i] = std::exp(x[i] - most);
+  for (uint32_t i = 0; i < n; ++i) x[i] /= sum;
+}
+
+// What an expert is worth to the router.
+void to_scores(Router router, float* x, uint32_t n) {
+  if (router == Router::kSoftmax) softmax(x, n);
+  if (router == Router::kSigmoid)
+    for (uint32_t i = 0; i < n; ++i) x[i] = 1 / (1 + std::exp(-x[i]));
+}
+
+// The first of the largest.
+uint32_t best_of(const float* x, uint32_t n) {
+  return static_cast<uint32_t>(std::max_element(x, x + n) - x);
+}
+
+// The two best of a group, added up.
+float group_score(const float* x, uint32_t n) {
+  float first = kNever, second = kNever;
+  for (uint32_t i = 0; i < n; ++i) {
+    second = std::max(second, std::min(first, x[i]));
+    first = std::max(first, x[i]);
+  }
+  return n > 1 ? first + second : first;
+}
+
+// Experts of all groups but the best are no longer chosen.
+void drop_groups(const ExpertsConfig& config, float* x) {
+  const uint32_t size = config.count / config.groups;
+  std::vector<float> scores(config.groups);
+  for (uint32_t g = 0; g < config.groups; ++g) scores[g] = group_score(x + g * size, size);
+  std::vector<bool> kept(config.groups);
+  for (uint32_t i = 0; i < config.groups_used; ++i) {
+    const uint32_t best = best_of(scores.data(), config.groups);
+    kept[best] = true;
+    scores[best] = kNever;
+  }
+  for (uint32_t g = 0; g < config.groups; ++g)
+    if (!kept[g]) std::fill_n(x + g * size, size, kNever);
+}
+
+void weigh(const ExpertsConfig& config, Choice* chosen) {
+  if (config.router == Router::kSoftmaxOfChosen) {
+    float sum = 0;
+    const float most = chosen[0].weight;  // the best comes first
+    for (uint32_t i = 0; i < config.used; ++i)
+      sum += chosen[i].weight = std::exp(chosen[i].weight - most);
+    for (uint32_t i = 0; i < config.used; ++i) chosen[i].weight /= sum;
+  }
+  float factor = config.scale;
+  if (config.normalised) {
+    float sum = 0;
+    for (uint32_t i = 0; i < config.used; ++i) sum += chosen[i].weight;
+    factor /= std::max(sum, kLeastSum);
+  }
+  if (factor != 1)
+    for (uint32_t i = 0; i < config.used; ++i) chosen[i].weight *= factor;
+}
+
+}  // namespace
+
+void choose_experts(const ExpertsConfig& config, const float* logits, std::span<const float> bias,
+                    float* scratch, Choice* out) {
+  float* const scores = scratch;
+  float* const ranked = scores + config.count;
+  std::copy_n(logits, config.count, scores);
+  to_scores(config.router, scores, config.count);
+  std::copy_n(scores, config.count, ranked);
+  for (size_t i = 0; i < bias.size(); ++i) ranked[i] += bias[i];
+  if (config.groups > 1) drop_groups(config, ranked);
+  for (uint32_t i = 0; i < config.used; ++i) {
+    const uint32_t best = best_of(ranked, config.count);
+    out[i] = {best, scores[best]};
+    ranked[best] = kNever;
+  }
+  weigh(config, out);
+}
+
+}  // namespace kvick::model

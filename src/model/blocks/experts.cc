@@ -1,0 +1,245 @@
+#include "model/blocks/experts.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "model/blocks/activation.h"
+
+namespace kvick::model {
+namespace {
+
+using Activation = MixtureTraits::Activation;
+
+// A batch's tokens in the order in which experts compute them: a pair is a token and one of its
+// choices, and the pairs of an expert lie next to each other, so that its weights are read once.
+struct Pairs {
+  std::vector<uint32_t> token;    // [pairs]
+  std::vector<float> weight;      // [pairs]
+  std::vector<uint32_t> of;       // [tokens][used]: the pair of each choice
+  std::vector<TokenRun> runs;     // of pairs, one for each expert and arithmetic
+  std::vector<uint32_t> experts;  // of each run
+};
+
+// chosen: [tokens][used].
+Pairs pairs_of(std::span<const TokenRun> runs, const ExpertsConfig& config,
+               std::span<const Choice> chosen) {
+  // Expert after expert; those of answers first, then those of prompts.
+  std::vector<uint32_t> counts(2 * size_t{config.count});
+  const auto each = [&](auto&& body) {
+    for (const TokenRun& run : runs)
+      for (uint32_t t = run.first; t < run.first + run.tokens; ++t)
+        for (uint32_t i = 0; i < config.used; ++i) {
+          const uint32_t at = t * config.used + i;
+          body(t, at, 2 * chosen[at].expert + (run.prompt ? 1 : 0));
+        }
+  };
+  each([&](uint32_t, uint32_t, uint32_t kind) { ++counts[kind]; });
+  Pairs pairs;
+  uint32_t first = 0;
+  for (uint32_t kind = 0; kind < counts.size(); ++kind) {
+    const uint32_t tokens = counts[kind];
+    counts[kind] = first;
+    if (tokens == 0) continue;
+    pairs.runs.push_back({.first = first, .tokens = tokens, .prompt = kind % 2 == 1});
+    pairs.experts.push_back(kind / 2);
+    first += tokens;
+  }
+  pairs.token.resize(chosen.size());
+  pairs.weight.resize(chosen.size());
+  pairs.of.resize(chosen.size());
+  each([&](uint32_t t, uint32_t at, uint32_t kind) {
+    const uint32_t pair = counts[kind]++;
+    pairs.token[pair] = t;
+    pairs.weight[pair] = chosen[at].weight;
+    pairs.of[at] = pair;
+  });
+  return pairs;
+}
+
+// The expert that all tokens go through.
+struct SharedExpert {
+  Linear gate, up, down;
+  Linear share;  // a sigmoid of it is what the expert counts; no rows: it counts 1
+  bool empty() const { return up.w.rows == 0; }
+};
+
+class Mixture final : public Block {
+ public:
+  static base::Result<std::unique_ptr<Block>> read(const BlockReader& reader,
+                                                   const MixtureTraits& traits);
+  Rest run(const Pass& pass, Rest rest) const override;
+
+ private:
+  base::Status<> read_experts(const BlockReader& reader);
+  base::Status<> read_shared(const BlockReader& reader);
+  std::vector<Choice> route(const Pass& pass, Rest rest, float* x) const;
+  const float* compute(const Pass& pass, const Pairs& pairs, const float* x) const;
+  void run_shared(const Pass& pass, const float* x, float* y) const;
+  void activate(const kernels::Table& kernels, const float* up, float* gate) const;
+
+  ExpertsConfig numbers_;
+  MixtureTraits traits_;
+  Norm norm_, post_norm_;
+  Linear router_;
+  std::vector<float> selection_bias_;      // [experts], or empty
+  std::vector<Linear> gate_, up_, down_;   // [experts]
+  SharedExpert shared_;
+};
+
+base::Status<> Mixture::read_experts(const BlockReader& reader) {
+  using enum WeightReader::Bias;
+  const uint32_t dim = reader.config.dim;
+  const Slice width = reader.of_width();
+  const auto read = [&](std::string_view tensor, Slice outputs, Slice inputs,
+                        WeightReader::Bias bias) {
+    return reader.weights.experts(reader.name(tensor), numbers_, outputs, inputs, bias);
+  };
+  if (reader.has("ffn_gate_up_exps.weight")) {  // one tensor: gate's rows, then up's
+    const auto half = [&](uint32_t first) {
+      return Slice(2 * width.whole, first + width.first, first + width.first + width.size);
+    };
+    KVICK_TRY(gate_, read("ffn_gate_up", half(0), dim, kOptional));
+    KVICK_TRY(up_, read("ffn_gate_up", half(width.whole), dim, kOptional));
+  } else {
+    KVICK_TRY(gate_, read("ffn_gate", width, dim, kOptional));
+    KVICK_TRY(up_, read("ffn_up", width, dim, kOptional));
+  }
+  KVICK_TRY(down_, read("ffn_down", dim, width, reader.share.adds_biases ? kOptional : kElsewhere));
+  return base::Done{};
+}
+
+base::Status<> Mixture::read_shared(const BlockReader& reader) {
+  using enum WeightReader::Bias;
+  if (numbers_.shared_ffn == 0) return base::Done{};
+  const uint32_t dim = reader.config.dim;
+  const Slice width = reader.of_shared_width();
+  KVICK_TRY(shared_.gate, reader.linear("ffn_gate_shexp", width, dim, kOptional));
+  KVICK_TRY(shared_.up, reader.linear("ffn_up_shexp", width, dim, kOptional));
+  KVICK_TRY(shared_.down, reader.linear_back("ffn_down_shexp", width, kOptional));
+  if (reader.has("ffn_gate_inp_shexp.weight")) {
+    KVICK_TRY(shared_.share, reader.weights.row(reader.name("ffn_gate_inp_shexp"), dim));
+  }
+  return base::Done{};
+}
+
+base::Result<std::unique_ptr<Block>> Mixture::read(const BlockReader& reader,
+                                                   const MixtureTraits& traits) {
+  auto block = std::make_unique<Mixture>();
+  block->numbers_ = reader.numbers().experts;
+  block->traits_ = traits;
+  const uint32_t count = block->numbers_.count, dim = reader.config.dim;
+  KVICK_TRY(block->norm_, reader.norm(traits.norms.before));
+  KVICK_TRY(block->post_norm_, reader.norm(traits.norms.after));
+  KVICK_TRY(block->router_,
+            reader.linear("ffn_gate_inp", count, dim, WeightReader::Bias::kOptional));
+  if (reader.has("exp_probs_b.bias")) {
+    KVICK_TRY(block->selection_bias_,
+              reader.weights.vector(reader.name("exp_probs_b.bias"), count));
+  }
+  KVICK_TRY_VOID(block->read_experts(reader));
+  KVICK_TRY_VOID(block->read_shared(reader));
+  return std::unique_ptr<Block>(std::move(block));
+}
+
+// Fills x, [tokens][dim], with what the experts read.
+std::vector<Choice> Mixture::route(const Pass& pass, Rest rest, float* x) const {
+  Workspace& workspace = pass.workspace;
+  const size_t dim = pass.config.dim, count = numbers_.count;
+  float* const logits = workspace.floats(Workspace::kRouter, pass.tokens * 3 * count);
+  float* const scratch = logits + pass.tokens * count;
+  const auto prepare = [&](uint32_t t) { norm_token(pass, rest, norm_, t, x + t * dim); };
+  project(workspace, pass.runs, x, prepare, {{&router_, logits}});
+  std::vector<Choice> chosen(size_t{pass.tokens} * numbers_.used);
+  workspace.for_tokens(pass.tokens, 8 * count, [&](uint32_t t) {
+    choose_experts(numbers_, logits + t * count, selection_bias_, scratch + t * 2 * count,
+                   chosen.data() + size_t{t} * numbers_.used);
+  });
+  return chosen;
+}
+
+void Mixture::activate(const kernels::Table& kernels, const float* up, float* gate) const {
+  const size_t n = numbers_.ffn;
+  if (traits_.activation == Activation::kOai)
+    gated_oai(kernels, gate, up, n, gate);
+  else
+    kernels.silu_mul(gate, up, n, gate);
+}
+
+// What the experts say, [pairs][dim].
+const float* Mixture::compute(const Pass& pass, const Pairs& pairs, const float* x) const {
+  Workspace& workspace = pass.workspace;
+  const size_t dim = pass.config.dim, ffn = numbers_.ffn, n = pairs.token.size();
+  float* const inputs = workspace.floats(Workspace::kExpertInputs, n * dim);
+  float* const gate = workspace.floats(Workspace::kExpertFfn, 2 * n * ffn);
+  float* const up = gate + n * ffn;
+  float* const out = workspace.floats(Workspace::kExpertOutputs, n * dim);
+  const auto gather = [&](uint32_t pair) {
+    const float* const from = x + pairs.token[pair] * dim;
+    float* const to = inputs + pair * dim;
+    std::copy_n(from, dim, to);
+    if (traits_.weighs_inputs)
+      for (size_t i = 0; i < dim; ++i) to[i] *= pairs.weight[pair];
+  };
+  std::vector<RunOutput> outputs;
+  for (size_t r = 0; r < pairs.runs.size(); ++r) {
+    outputs.push_back({r, &gate_[pairs.experts[r]], gate});
+    outputs.push_back({r, &up_[pairs.experts[r]], up});
+  }
+  project_each(workspace, pairs.runs, inputs, gather, outputs);
+  outputs.clear();
+  for (size_t r = 0; r < pairs.runs.size(); ++r)
+    outputs.push_back({r, &down_[pairs.experts[r]], out});
+  const auto activated = [&](uint32_t pair) {
+    activate(workspace.kernels, up + pair * ffn, gate + pair * ffn);
+  };
+  project_each(workspace, pairs.runs, gate, activated, outputs);
+  return out;
+}
+
+// y: [tokens][dim].
+void Mixture::run_shared(const Pass& pass, const float* x, float* y) const {
+  const size_t dim = pass.config.dim;
+  if (shared_.empty()) {
+    pass.workspace.for_tokens(pass.tokens, dim,
+                              [&](uint32_t t) { std::fill_n(y + t * dim, dim, 0.0F); });
+    return;
+  }
+  project_gated(
+      pass.workspace, pass.runs, x, [](uint32_t) {}, {shared_.gate, shared_.up, shared_.down}, y);
+  if (shared_.share.w.rows == 0) return;
+  float* const share = pass.workspace.floats(Workspace::kRouter, pass.tokens);
+  project(
+      pass.workspace, pass.runs, x, [](uint32_t) {}, {{&shared_.share, share}});
+  pass.workspace.for_tokens(pass.tokens, dim, [&](uint32_t t) {
+    const float counts = 1 / (1 + std::exp(-share[t]));
+    for (size_t i = 0; i < dim; ++i) y[t * dim + i] *= counts;
+  });
+}
+
+Rest Mixture::run(const Pass& pass, Rest rest) const {
+  const size_t dim = pass.config.dim;
+  const uint32_t used = numbers_.used;
+  float* const x = pass.workspace.floats(Workspace::kNormed, pass.tokens * dim);
+  const Pairs pairs = pairs_of(pass.runs, numbers_, route(pass, rest, x));
+  const float* const outputs = compute(pass, pairs, x);
+  float* const y = room_for_output(pass);
+  run_shared(pass, x, y);
+  // In the order of the choices, whatever the batch: a token's sum is the same bits.
+  pass.workspace.for_tokens(pass.tokens, used * dim, [&](uint32_t t) {
+    for (uint32_t i = 0; i < used; ++i) {
+      const uint32_t pair = pairs.of[t * used + i];
+      const float weight = traits_.weighs_inputs ? 1 : pairs.weight[pair];
+      pass.workspace.kernels.axpy(y + t * dim, weight, outputs + pair * dim, dim);
+    }
+  });
+  return {sum_of_ranks(pass, y), post_norm_.empty() ? nullptr : &post_norm_};
+}
+
+}  // namespace
+
+base::Result<std::unique_ptr<Block>> read_mixture(const BlockReader& reader,
+                                                  const MixtureTraits& traits) {
+  return Mixture::read(reader, traits);
+}
+
+}  // namespace kvick::model

@@ -1,0 +1,76 @@
+#include <cmath>
+
+#include "model/families/family.h"
+#include "model/families/read_config.h"
+
+namespace kvick::model {
+
+base::Status<> scale_embedding_by_width(const io::ModelFile&, Config& config) {
+  config.embedding_scale = std::sqrt(static_cast<float>(config.dim));
+  return base::Done{};
+}
+
+// Gemma 2 and 3. The largest of each scales by the width that its heads would have by embedding /
+// heads, and files do not say so: google's gemma_pytorch has query_pre_attn_scalar for it.
+base::Status<> configure_gemma(const io::ModelFile& file, Config& config) {
+  KVICK_TRY_VOID(scale_embedding_by_width(file, config));
+  const uint32_t largest = config.arch == "gemma2" ? 46 : 62;
+  const bool told = file.metadata().contains(config.arch + ".attention.scale");
+  if (told || config.layer_count() != largest) return base::Done{};
+  for (LayerConfig& layer : config.layers)
+    layer.scale = 1 / std::sqrt(static_cast<float>(config.dim / layer.heads));
+  return base::Done{};
+}
+
+// Every fourth layer does not rotate (SmolLM3; Yang et al. 2025, "Rope to Nope and Back Again").
+base::Status<> configure_smollm3(const io::ModelFile&, Config& config) {
+  for (uint32_t i = 3; i < config.layer_count(); i += 4) config.layers[i].rope = LayerConfig::kNone;
+  return base::Done{};
+}
+
+// Factors on embeddings, residuals and logits (Granite 3.0 technical report 2024); models with
+// states elsewhere have no rotation at all.
+base::Status<> configure_granite(const io::ModelFile& file, Config& config) {
+  const auto factor = [&](const char* key, float& out) -> base::Status<> {
+    KVICK_TRY(const double value, positive_number(file, config.arch + "." + key, 1));
+    out = static_cast<float>(value);
+    return base::Done{};
+  };
+  KVICK_TRY_VOID(factor("embedding_scale", config.embedding_scale));
+  KVICK_TRY_VOID(factor("residual_scale", config.residual_scale));
+  KVICK_TRY_VOID(factor("logit_scale", config.logit_scale));
+  config.logit_scale = 1 / config.logit_scale;
+  KVICK_TRY(const bool rotates, file.get_bool(config.arch + ".rope.scaling.finetuned", true));
+  if (!rotates)
+    for (LayerConfig& layer : config.layers) layer.rope = LayerConfig::kNone;
+  return base::Done{};
+}
+
+// Queries grow with the number of original contexts before them.
+base::Status<> configure_mistral3(const io::ModelFile& file, Config& config) {
+  const std::string key = config.arch + ".attention.temperature_scale";
+  if (!file.metadata().contains(key)) return base::Done{};
+  KVICK_TRY(const double scale, positive_number(file, key, 1));
+  KVICK_TRY(const double floor,
+            positive_number(file, config.arch + ".rope.scaling.original_context_length",
+                            config.context));
+  config.temperature = {.scale = static_cast<float>(scale), .floor = static_cast<float>(floor)};
+  for (LayerConfig& layer : config.layers) layer.tempered = true;
+  return base::Done{};
+}
+
+// Layers that see all rows do not rotate; their queries grow every 8192 tokens (Llama 4, iRoPE).
+base::Status<> configure_llama4(const io::ModelFile& file, Config& config) {
+  constexpr uint64_t kMaverick = 128;  // experts of the model without normalised heads
+  KVICK_TRY(const uint64_t experts, file.get_uint(config.arch + ".expert_count", 0));
+  config.head_norms = experts != kMaverick;
+  config.temperature = {.scale = 0.1F, .floor = 8192, .offset = 1};
+  for (LayerConfig& layer : config.layers) {
+    if (layer.window != 0) continue;
+    layer.rope = LayerConfig::kNone;
+    layer.tempered = true;
+  }
+  return base::Done{};
+}
+
+}  // namespace kvick::model

@@ -1,0 +1,195 @@
+// The pre-tokenizers that model files may name, and their regular expressions as the models'
+// tokenizer.json have them (https://github.com/ggml-org/llama.cpp, src/llama-vocab.cpp, lists them).
+
+#include <fmt/ranges.h>
+#include <vector>
+
+#include "text/tokenizer/pretokenize.h"
+
+namespace kvick::text {
+namespace {
+
+constexpr Split kWords = {
+    R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)", Scanner::kGpt2};
+constexpr Split kNumber = {R"(\p{N})", Scanner::kNumber};
+constexpr Split kNumbers = {R"(\p{N}+)", Scanner::kNumbers};
+constexpr Split kThreeDigits = {"[0-9][0-9][0-9]", Scanner::kThreeDigits};
+// Behind kNumbers. The expression alone takes quadratic time.
+constexpr Split kThrees = {R"(\p{N}{1,3}(?=(?:\p{N}{3})*$))", Scanner::kThrees};
+
+constexpr Split kGpt2[] = {kWords};
+constexpr Split kSmollm[] = {kNumber, kWords};
+constexpr Split kDefault[] = {
+    {R"([\p{P}\$\+<=>\^~\|]+)", Scanner::kPunctuation}, kWords, kNumbers, kThreeDigits};
+constexpr Split kFalcon[] = {
+    {R"([\p{P}\$\+<=>\^~\|`]+)", Scanner::kFalconPunctuation}, kWords, kThreeDigits};
+constexpr Split kLlama3[] = {
+    {R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|)"
+     R"(\s*[\r\n]+|\s+(?!\S)|\s+)",
+     Scanner::kLlama3}};
+constexpr Split kQwen2[] = {
+    {R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|)"
+     R"(\s*[\r\n]+|\s+(?!\S)|\s+)",
+     Scanner::kQwen2}};
+
+// gpt-oss, Llama 4, Phi-4-mini: words by case.
+constexpr Split kGpt4o[] = {
+    {R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+)"
+     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)?|)"
+     R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*)"
+     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)?|)"
+     R"(\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)"}};
+constexpr Split kTekken[] = {
+    {R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|)"
+     R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|)"
+     R"(\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)"}};
+constexpr Split kQwen35[] = {
+    {R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}|)"
+     R"( ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)"}};
+
+constexpr Split kAsciiWords = {
+    R"([!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+|)"
+    R"( ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)"};
+constexpr Split kDeepseek3[] = {
+    {R"(\p{N}{1,3})"}, {"[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+"}, kAsciiWords};
+constexpr Split kDeepseekCoder[] = {{R"([\r\n])"},
+                                    {R"(\s?\p{L}+)"},
+                                    {R"(\s?\p{P}+)"},
+                                    {"[\u4e00-\u9fa5\u0800-\u4e00\uac00-\ud7ff]+"},
+                                    kNumber};
+// Numbers in groups of three from the right; scripts without spaces; then words.
+constexpr Split kAfmoe[] = {
+    kNumbers,
+    kThrees,
+    {"[\u4e00-\u9fff\u3400-\u4dbf\uf900-\ufaff\u3040-\u309f\u30a0-\u30ff\uff65-\uff9f\u2f00-\u2fdf"
+     "\u0e00-\u0e7f\u0e80-\u0eff\u1780-\u17ff\u1000-\u109f\uaa60-\uaa7f\ua9e0-\ua9ff\uac00-\ud7af"
+     "\u1100-\u11ff]+"},
+    kAsciiWords};
+// Kimi K2's "&&[^\p{Han}]" is a look-ahead here.
+constexpr Split kKimiK2[] = {
+    {R"([\p{Han}]+|)"
+     R"([^\r\n\p{L}\p{N}]?(?:(?!\p{Han})[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}])*)"
+     R"((?:(?!\p{Han})[\p{Ll}\p{Lm}\p{Lo}\p{M}])+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|)"
+     R"([^\r\n\p{L}\p{N}]?(?:(?!\p{Han})[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}])+)"
+     R"((?:(?!\p{Han})[\p{Ll}\p{Lm}\p{Lo}\p{M}])*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|)"
+     R"(\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)"}};
+constexpr Split kBailing[] = {
+    {R"('(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]++[\r\n]*|)"
+     R"(\s*[\r\n]|\s+(?!\S)|\s+)"}};
+constexpr Split kSeedCoder[] = {
+    {R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1}| ?[^\s\p{L}\p{N}\r\n]+|)"
+     R"(\s*[\r\n]+|\s+(?!\S)|\s+)"}};
+constexpr Split kExaoneMoe[] = {
+    {R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?(?:\p{L}\p{M}*(?: \p{L}\p{M}*)*)+|\p{N}|)"
+     R"( ?[^\s\p{L}\p{N}]+[\r\n/]?|\s*[\r\n]|\s+(?!\S)|\s+)"}};
+constexpr Split kMinicpm5[] = {
+    {R"(\p{N}{1,3})"},
+    {R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}+| ?[^\s\p{L}\p{N}]+[\r\n]*|)"
+     R"(\s*[\r\n]+|\s+(?!\S)|\s+)"}};
+constexpr Split kJais2[] = {
+    {R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|)"
+     R"(\s*[\r\n]+|\s{512}(?!\S)|\s{256}(?!\S)|\s{128}(?!\S)|\s{64}(?!\S)|\s{32}(?!\S)|)"
+     R"(\s{16}(?!\S)|\s{8}(?!\S)|\s{4}(?!\S)|\s{1,2}(?!\S)|\s{1})"}};
+constexpr Split kBloom[] = {{" ?[^(\\s|.,!?\u2026\u3002\uff0c\u3001\u0964\u06d4\u060c)]+"}};
+constexpr Split kViking[] = {kBloom[0], kNumber};
+constexpr Split kLines[] = {{R"([^\n]+|[\n]+)"}, kQwen2[0]};
+constexpr Split kSuperBpe[] = {kNumbers, kThrees};
+
+constexpr PreTokenizer kKnown[] = {
+    {"default", kDefault},
+    {"", kDefault},
+    {"gpt-2", kGpt2},
+    {"gpt2", kGpt2},
+    {"phi-2", kGpt2},
+    {"mpt", kGpt2},
+    {"olmo", kGpt2},
+    {"jais", kGpt2},
+    {"trillion", kGpt2},
+    {"gigachat", kGpt2},
+    {"a.x-4.0", kGpt2},
+    {"mellum", kGpt2},
+    {"exaone4", kGpt2},
+    {"granite-docling", kGpt2},
+    {"modern-bert", kGpt2},
+    {"jina-v2-es", kGpt2},
+    {"jina-v2-de", kGpt2},
+    {"jina-v2-code", kGpt2},
+    {"roberta-bpe", kGpt2},
+    {"smollm", kSmollm},
+    {"starcoder", kSmollm},
+    {"refact", kSmollm},
+    {"command-r", kSmollm},
+    {"codeshell", kSmollm},
+    {"exaone", kSmollm},
+    {"minerva-7b", kSmollm},
+    {"mellum2", kSmollm},
+    {"falcon", kFalcon},
+    {"llama-bpe", kLlama3, true, true},
+    {"llama3", kLlama3, true, true},
+    {"llama-v3", kLlama3, true, true},
+    {"falcon3", kLlama3, true, true},
+    {"falcon-h1", kLlama3, true, true},
+    {"pixtral", kLlama3, true, true},
+    {"midm-2.0", kLlama3, true, true},
+    {"lfm2", kLlama3, true, true},
+    {"jina-v5-nano", kLlama3, true, true},
+    {"dbrx", kLlama3},
+    {"smaug-bpe", kLlama3},
+    {"glm4", kLlama3},
+    {"chatglm-bpe", kLlama3},
+    {"qwen2", kQwen2},
+    {"deepseek-r1-qwen", kQwen2},
+    {"megrez", kQwen2},
+    {"stablelm2", kQwen2},
+    {"hunyuan", kQwen2},
+    {"grok-2", kQwen2},
+    {"solar-open", kQwen2},
+    {"kormo", kQwen2},
+    {"f2llmv2", kQwen2},
+    {"qwen35", kQwen35},
+    {"gpt-4o", kGpt4o},
+    {"llama4", kGpt4o},
+    {"kanana2", kGpt4o},
+    {"talkie", kGpt4o},
+    {"minimax-m2", kGpt4o},
+    {"granite-embed-multi-97m", kGpt4o, true},
+    {"tekken", kTekken, true, true},
+    {"deepseek-v3", kDeepseek3},
+    {"hunyuan-dense", kDeepseek3},
+    {"joyai-llm", kDeepseek3},
+    {"deepseek-coder", kDeepseekCoder},
+    {"afmoe", kAfmoe},
+    {"kimi-k2", kKimiK2},
+    {"bailingmoe", kBailing},
+    {"bailingmoe2", kBailing},
+    {"llada-moe", kBailing},
+    {"seed-coder", kSeedCoder},
+    {"exaone-moe", kExaoneMoe},
+    {"minicpm5", kMinicpm5, true},
+    {"jais-2", kJais2},
+    {"poro-chat", kBloom},
+    {"bloom", kBloom},
+    {"gpt3-finnish", kBloom},
+    {"viking", kViking},
+    {"laguna", kLines},
+    {"superbpe", kSuperBpe},
+};
+
+}  // namespace
+
+std::span<const PreTokenizer> pre_tokenizers() { return kKnown; }
+
+const PreTokenizer* find_pre_tokenizer(std::string_view name) {
+  for (const PreTokenizer& pre : kKnown)
+    if (pre.name == name) return &pre;
+  return nullptr;
+}
+
+std::string pre_tokenizer_names() {
+  std::vector<std::string_view> names;
+  for (const PreTokenizer& pre : kKnown)
+    if (!pre.name.empty()) names.push_back(pre.name);
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+}  // namespace kvick::text

@@ -1,0 +1,98 @@
+// Small models of each family as Hugging Face's transformers saves them, and the logits that it
+// computes for them (tests/reference/record_transformers.py), on every instruction set of this
+// machine.
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <gtest/gtest.h>
+#include <vector>
+
+#include "reference.h"
+
+#include "io/file/model_file.h"
+#include "kv/registry/registry.h"
+#include "model/core/executor.h"
+
+namespace kvick::parity {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr uint32_t kTokens = 40, kVocab = 64;
+// Of the largest logit. Weights are bfloat16 in both, arithmetic float32: measured up to 2e-6.
+constexpr double kBound = 2e-5;
+
+fs::path folder() { return fs::path(KVICK_SOURCE_DIR) / "tests/reference/transformers"; }
+
+std::vector<std::string> names() {
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(folder()))
+    names.push_back(entry.path().filename().string());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+std::vector<float> recorded(const std::string& name) {
+  std::vector<float> logits(size_t{kTokens} * kVocab);
+  std::ifstream file(folder() / name / "logits.bin", std::ios::binary);
+  file.read(reinterpret_cast<char*>(logits.data()),
+            static_cast<std::streamsize>(logits.size() * sizeof(float)));
+  EXPECT_TRUE(file.good()) << name;
+  return logits;
+}
+
+// Of every token, in steps of so many.
+std::vector<float> computed(const model::Model& model, base::ThreadPool& pool,
+                            const kernels::Table& kernels, uint32_t piece) {
+  kv::Setup setup = {.shape = {.max_tokens = kTokens, .k_type = kernels::DType::kF32,
+                               .v_type = kernels::DType::kF32}};
+  model::set_layers(model.config(), setup);
+  const auto store = std::move(kv::make_store(*kv::parse_spec("virtual"), setup)).value();
+  const kv::SeqId seq = store->open({}).seq;
+  model::Executor executor(model, {pool, kernels});
+  std::vector<model::Token> tokens;
+  std::vector<float> logits;
+  for (uint32_t i = 0; i < kTokens; ++i) tokens.push_back(static_cast<int32_t>(i * 7 % kVocab));
+  for (uint32_t past = 0; past < kTokens; past += piece) {
+    const auto part = std::span(tokens).subspan(past, std::min(piece, kTokens - past));
+    const model::Slot slot = {.seq = seq, .past = past, .tokens = part, .parents = {}};
+    std::vector<uint32_t> wanted;
+    for (uint32_t i = 0; i < part.size(); ++i) wanted.push_back(i);
+    auto step = std::move(executor.run(*store, {.slots = {&slot, 1}}, wanted)).value();
+    logits.insert(logits.end(), executor.logits().begin(), executor.logits().end());
+    step.commit(step.all());
+  }
+  return logits;
+}
+
+class EveryFamily : public testing::TestWithParam<std::string> {};
+INSTANTIATE_TEST_SUITE_P(Transformers, EveryFamily, testing::ValuesIn(names()),
+                         [](const auto& entry) { return entry.param; });
+
+TEST_P(EveryFamily, HasTheLogitsOfTransformers) {
+  const std::vector<float> expected = recorded(GetParam());
+  double largest = 0;
+  for (const float logit : expected) largest = std::max<double>(largest, std::fabs(logit));
+  for (const base::Isa isa : base::kIsas) {
+    if (!base::isa_supported(isa)) continue;
+    const kernels::Table& kernels = kernels::table(isa);
+    base::ThreadPool pool(2);
+    auto file = io::ModelFile::open((folder() / GetParam()).string());
+    ASSERT_TRUE(file.ok()) << file.error().message;
+    const auto model =
+        model::Model::load(std::move(file).value(), {.kernels = &kernels, .pool = &pool});
+    ASSERT_TRUE(model.ok()) << model.error().message;
+    for (const uint32_t piece : {kTokens, 7U}) {
+      const std::vector<float> logits = computed(**model, pool, kernels, piece);
+      ASSERT_EQ(logits.size(), expected.size());
+      double worst = 0;
+      for (size_t i = 0; i < logits.size(); ++i)
+        worst = worse(worst, std::fabs(logits[i] - expected[i]));
+      EXPECT_LE(worst / largest, kBound) << base::isa_name(isa) << " in pieces of " << piece;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace kvick::parity

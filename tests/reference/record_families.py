@@ -1,0 +1,76 @@
+#!/usr/bin/env python3
+"""Records llama.cpp's logits of a small made model of each family, for tests/parity. Run by hand; the tests only read the result.
+
+    c++ -O2 tests/reference/peer_logits.cc -o peer_logits -I LLAMA.CPP/include -I LLAMA.CPP/ggml/include -L LIBRARIES -lllama -lggml -lggml-base
+    python3 -m venv venv && venv/bin/pip install gguf==0.19.0
+    cmake --preset release && cmake --build --preset release --target make_model
+    venv/bin/python tests/reference/record_families.py --make-model build/release/tools/make_model/make_model --peer ./peer_logits [--only NAME ...]
+
+The recorded values are of llama.cpp v0.5.0 (de3ff81, September 2026) as npm's node-llama-cpp has it built: libllama and the
+libggml-*.so of @node-llama-cpp/linux-x64, of which KVICK_PEER_LIBRARIES names the folder. One thread, float32 cache, no flash
+attention, all tokens in one batch. What is kept: record_logits.py says it.
+"""
+import argparse
+import pathlib
+import random
+import subprocess
+import tempfile
+
+import numpy as np
+
+from references import HERE, compact, difference, file_facts, sampled_ids, update_index, widen
+
+POSITIONS, VOCAB, CONTEXT = 64, 512, 512
+QUANTISED = {"qwen3moe": ["Q8_0", "Q4_0"], "gpt-oss": ["Q8_0"], "gemma3": ["Q8_0", "Q4_0"], "phi3": ["Q8_0"]}
+
+
+def logits_of(args, path, ids):
+    command = [args.peer, str(path), str(CONTEXT), *map(str, ids)]
+    run = subprocess.run(command, stdout=subprocess.PIPE, check=True)
+    return np.frombuffer(run.stdout, "<f4").reshape(len(ids), VOCAB)
+
+
+def record(args, name, seed, arguments, scratch, quantised):
+    path = scratch / "made.gguf"
+    arguments = [*arguments, "--seed", str(seed)]
+    subprocess.run([args.make_model, *arguments, "-o", path], check=True)
+    draw = random.Random(seed)
+    ids = [draw.randrange(509) for _ in range(POSITIONS)]  # 509 and up are special
+    logits = logits_of(args, path, ids)
+    (HERE / f"{name}.bin").write_bytes(compact(logits).tobytes())
+    case = {"name": name, "arguments": arguments, **file_facts(path), "positions": POSITIONS, "vocab": VOCAB,
+            "sampled": sampled_ids(VOCAB), "ids": ids, "peer": "v0.5.0"}
+    if quantised:
+        wide = scratch / "wide.gguf"
+        wide.unlink(missing_ok=True)
+        widen(path, wide)
+        exact = logits_of(args, wide, ids)
+        (HERE / f"{name}.exact.bin").write_bytes(compact(exact).tobytes())
+        case["against_exact"] = difference(logits, exact)
+    return case
+
+
+def cases(families):
+    for family in families:
+        for kind in ["F32", *QUANTISED.get(family, [])]:
+            yield f"{family}-{kind}", ["--family", family, "--type", kind], kind != "F32"
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--make-model", required=True)
+    parser.add_argument("--peer", required=True, help="peer_logits, compiled as above")
+    parser.add_argument("--only", nargs="+", default=[])
+    args = parser.parse_args()
+    unknown = subprocess.run([args.make_model, "--family", "?", "-o", "-"], stderr=subprocess.PIPE, text=True)
+    families = unknown.stderr.split("the families are ")[1].strip().split(", ")
+    with tempfile.TemporaryDirectory() as scratch:
+        for seed, (name, arguments, quantised) in enumerate(cases(families), start=101):
+            if args.only and name not in args.only:
+                continue
+            update_index("logits", [record(args, name, seed, arguments, pathlib.Path(scratch), quantised)])
+            print(name, flush=True)
+
+
+if __name__ == "__main__":
+    main()

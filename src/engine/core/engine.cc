@@ -80,8 +80,18 @@ Result<std::unique_ptr<Engine>> Engine::open(const EngineOptions& options) {
       engine->template_ = std::make_unique<text::ChatTemplate>(std::move(parsed).value());
     else
       engine->template_error_ = parsed.error().message;
+    if (engine->template_ != nullptr) engine->learn_syntax();
   }
   return engine;
+}
+
+void Engine::learn_syntax() {
+  const text::Vocabulary& v = tokenizer_->vocabulary();
+  syntax_ = std::make_shared<text::AnswerSyntax>(
+      text::learn_answer_syntax(*template_, v.chat_template, {.now = now_}));
+  for (size_t i = 0; i < v.pieces.size() && !marks_are_special_; ++i)
+    marks_are_special_ =
+        v.kinds[i] == text::TokenKind::kControl && syntax_->has_mark(v.pieces[i]);
 }
 
 std::unique_ptr<Engine> Engine::instance(const base::Team& team) const {
@@ -91,6 +101,8 @@ std::unique_ptr<Engine> Engine::instance(const base::Team& team) const {
   other->prompt_arithmetic_ = prompt_arithmetic_;
   other->tokenizer_ = tokenizer_;
   other->template_ = template_;
+  other->syntax_ = syntax_;
+  other->marks_are_special_ = marks_are_special_;
   other->now_ = now_;
   other->ranks_ = ranks_;
   other->model_ = model_;

@@ -22,6 +22,7 @@
 #include "kv/strategy/facet_calls.h"
 #include "model/core/executor.h"
 #include "model/core/model.h"
+#include "text/template/answer_syntax.h"
 #include "text/template/chat_template.h"
 #include "text/tokenizer/tokenizer.h"
 
@@ -87,6 +88,10 @@ class Engine {
   base::Result<std::vector<kv::Cost>> group_costs(const KvOptions& options,
                                                   const kv::Load& load) const;
 
+  // How answers are written, learnt from the chat template; with that, whether some of its marks are
+  // special tokens, which an answer's text leaves out unless it is asked for them.
+  const text::AnswerSyntax& answer_syntax() const { return *syntax_; }
+  bool marks_are_special() const { return marks_are_special_; }
   bool has_chat_template() const { return !tokenizer_->vocabulary().chat_template.empty(); }
   // The prompt for the assistant's next turn. messages: [{"role", "content"}, ...]; variables: an
   // object with what else the template is to see, such as {"tools": [...]}. Error: the model has no
@@ -103,6 +108,7 @@ class Engine {
   explicit Engine(const kernels::Table& kernels) : kernels_(kernels) {}
   kv::Setup setup(const KvOptions& resolved) const;
   base::Status<> check(const KvOptions& resolved) const;
+  void learn_syntax();
   // Of a policy that needs one; null for others, and without its file.
   base::Result<std::shared_ptr<const kv::Predictor>> predictor(const KvOptions& resolved) const;
   base::Result<kv::GrowthRates> growth_rates(const kv::Setup& setup) const;
@@ -119,6 +125,8 @@ class Engine {
   // Shared by instances, as the weights are.
   std::shared_ptr<const text::Tokenizer> tokenizer_;
   std::shared_ptr<const text::ChatTemplate> template_;
+  std::shared_ptr<const text::AnswerSyntax> syntax_ = std::make_shared<text::AnswerSyntax>();
+  bool marks_are_special_ = false;
   std::function<std::tm()> now_;
   std::shared_ptr<model::Ranks> ranks_;
   std::shared_ptr<const model::Model> model_;

@@ -182,7 +182,12 @@ void Generation::on(Started started) {
 
 void Generation::begin_choices() {
   for (uint32_t i = 0; i < ids_.size() * plan_->choices; ++i) {
-    choices_.emplace_back(i, plan_->tools.offered() ? &plan_->tools : nullptr, plan_->token_ids);
+    choices_.emplace_back(i,
+                          ChoiceSyntax{.tools = plan_->tools.offered() ? &plan_->tools : nullptr,
+                                       .syntax = plan_->syntax,
+                                       .inside_thoughts = plan_->inside_thoughts,
+                                       .drops_thoughts = plan_->drops_thoughts},
+                          plan_->token_ids);
     if (const auto first = format_->first_chunk(i); first && plan_->stream)
       events_ += sse_event(to_text(*first));
     if (!plan_->echo.empty()) give(choices_.back().echo(plan_->echo[i / plan_->choices]));

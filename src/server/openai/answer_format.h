@@ -20,6 +20,7 @@ struct TokenCounts {
 struct ChoiceText {
   uint32_t index = 0;  // of the choice in the answer
   std::string content;
+  std::string reasoning;  // what the model thought before
   std::vector<ToolCall> calls;
   size_t first_call = 0;  // how many calls the choice had before these
   std::vector<engine::TokenReport> tokens;

@@ -24,6 +24,7 @@ class ChatFormat final : public AnswerFormat {
 
   Json whole_choice(const ChoiceText& text) const override {
     Json message = {{"role", "assistant"}, {"content", text.content}};
+    if (!text.reasoning.empty()) message["reasoning_content"] = text.reasoning;
     if (!text.calls.empty() && text.content.empty()) message["content"] = nullptr;
     if (!text.calls.empty()) message["tool_calls"] = calls(text, false);
     Json out = choice(text.index, "message", std::move(message), text.finish_reason);
@@ -37,6 +38,7 @@ class ChatFormat final : public AnswerFormat {
   }
   Json chunk_choice(const ChoiceText& text) const override {
     Json delta = Json::object();
+    if (!text.reasoning.empty()) delta["reasoning_content"] = text.reasoning;
     if (!text.content.empty()) delta["content"] = text.content;
     if (!text.calls.empty()) delta["tool_calls"] = calls(text, true);
     Json out = choice(text.index, "delta", std::move(delta), text.finish_reason);

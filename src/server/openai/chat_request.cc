@@ -28,6 +28,19 @@ ApiResult<Json> read_variables(Fields& fields, const Tools& tools) {
   return variables;
 }
 
+// llama-server's name, SGLang's and vLLM's.
+ApiResult<Thoughts> read_thoughts(Fields& fields) {
+  KVICK_TRY(const std::string format, fields.get_string("reasoning_format", "auto"));
+  if (format != "auto" && format != "deepseek" && format != "none")
+    return bad_field("reasoning_format",
+                     "reasoning_format is {}; \"auto\", \"deepseek\" and \"none\" are known",
+                     in_quotes(format));
+  KVICK_TRY(const bool apart, fields.get_bool("separate_reasoning", format != "none"));
+  KVICK_TRY(const bool kept, fields.get_bool("include_reasoning", true));
+  if (!kept) return Thoughts::kDropped;
+  return apart ? Thoughts::kApart : Thoughts::kInContent;
+}
+
 }  // namespace
 
 ApiResult<engine::ChatEnd> read_chat_end(Fields& fields) {
@@ -47,6 +60,7 @@ ApiResult<ChatRequest> parse_chat(const Json& body, UnknownFields& unknown) {
   KVICK_TRY_VOID(read_logprobs(fields, request));
   KVICK_TRY(request.messages, read_messages(fields));
   KVICK_TRY(request.end, read_chat_end(fields));
+  KVICK_TRY(request.thoughts, read_thoughts(fields));
   KVICK_TRY(request.tools, read_tools(fields));
   KVICK_TRY(request.variables, read_variables(fields, request.tools));
   fields.ignore_value("add_special_tokens", false);  // the template has them

@@ -7,11 +7,15 @@
 
 namespace kvick::server {
 
+// What becomes of the model's thoughts: beside the content, left out, or in it as they were written.
+enum class Thoughts : uint8_t { kApart, kDropped, kInContent };
+
 struct ChatRequest : GenerationRequest {
   Json messages;   // as chat templates take them: content is one string or null
   Json variables;  // what else the template sees: tools, chat_template_kwargs
   Tools tools;
   engine::ChatEnd end = engine::ChatEnd::kNewTurn;
+  Thoughts thoughts = Thoughts::kApart;
 };
 
 // Hugging Face's names, as vLLM has them: add_generation_prompt and continue_final_message.

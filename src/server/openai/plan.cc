@@ -1,5 +1,7 @@
 #include "server/openai/plan.h"
 
+#include "server/openai/text_marks.h"
+
 namespace kvick::server {
 namespace {
 
@@ -89,6 +91,23 @@ void copy_delivery(const GenerationRequest& request, Plan& plan) {
   plan.token_ids = request.token_ids;
 }
 
+// An answer that is held to a form has no thoughts.
+void plan_syntax(const ChatRequest& request, const engine::Engine& engine, engine::Job& job,
+                 Plan& plan) {
+  if (job.constraint != nullptr) return;
+  job.special_text |= engine.marks_are_special();
+  if (request.thoughts == Thoughts::kInContent) return;
+  plan.syntax = &engine.answer_syntax();
+  plan.drops_thoughts = request.thoughts == Thoughts::kDropped;
+  // A mark is a few tokens.
+  constexpr ptrdiff_t kLast = 16;
+  const auto last = std::min(kLast, std::ssize(job.prompt));
+  const std::string end =
+      engine.tokenizer().decode({job.prompt.end() - last, job.prompt.end()}, true);
+  const std::string_view text = std::string_view(end).substr(0, text_end(end));
+  plan.inside_thoughts = text.ends_with(plan.syntax->think_open);
+}
+
 }  // namespace
 
 ApiResult<Plan> plan_completion(const CompletionRequest& request, const PlanContext& context) {
@@ -121,6 +140,7 @@ ApiResult<Plan> plan_chat(const ChatRequest& request, const PlanContext& context
     return bad_field("messages", "the chat template makes an empty prompt of the messages");
   Plan plan;
   copy_delivery(request, plan);
+  plan_syntax(request, context.engine, job, plan);
   plan.chat = true;
   plan.tools = request.tools;
   plan.jobs.push_back(std::move(job));

@@ -28,6 +28,10 @@ struct Plan {
   std::vector<std::string> echo;  // per job, what its answers begin with; empty: nothing
   uint32_t choices = 1;           // of each job
   Tools tools;
+  // Null: the text of answers is not taken apart, but for calls of tools.
+  const text::AnswerSyntax* syntax = nullptr;
+  bool inside_thoughts = false;  // the prompt ends with the mark that opens them
+  bool drops_thoughts = false;
   bool chat = false, stream = false, include_usage = false;
   bool token_ids = false;  // the answer has them, the prompts' too
 };

@@ -2,18 +2,11 @@
 
 #include <algorithm>
 
+#include "server/openai/call_forms.h"
+#include "server/openai/text_marks.h"
+
 namespace kvick::server {
 namespace {
-
-constexpr std::string_view kOpen = "<tool_call>", kClose = "</tool_call>";
-constexpr std::string_view kSpace = " \t\r\n";
-
-// How many of the text's last bytes may be the beginning of a mark.
-size_t begun(std::string_view text, std::string_view mark) {
-  for (size_t n = std::min(text.size(), mark.size() - 1); n > 0; --n)
-    if (text.ends_with(mark.substr(0, n))) return n;
-  return 0;
-}
 
 // Takes the beginning of a JSON object apart.
 class Reader {
@@ -69,13 +62,27 @@ std::vector<ToolCall> ToolCallParser::calls_of(std::string_view text) const {
   for (const Json& one : list) {
     if (!one.is_object() || !one.contains("name")) return {};
     const Json& name = one["name"];
-    if (std::find(tools_.names.begin(), tools_.names.end(), name) == tools_.names.end()) return {};
+    if (!name.is_string() || !offers(name.get_ref<const std::string&>())) return {};
     const char* key = one.contains("arguments") ? "arguments" : "parameters";
     const Json arguments = one.contains(key) ? one[key] : Json::object();
     if (!arguments.is_object()) return {};
     calls.push_back({.name = name.get<std::string>(), .arguments = to_text(arguments)});
   }
   return calls;
+}
+
+std::vector<ToolCall> ToolCallParser::calls_inside(std::string_view text) const {
+  using Form = text::AnswerSyntax::Calls::Form;
+  if (syntax_.form == Form::kJson) return calls_of(text);
+  std::optional<ToolCall> call = syntax_.form == Form::kNamed ? named_call(text, syntax_)
+                                                              : tagged_call(text, syntax_, tools_);
+  // Models write calls as JSON too, whatever their template shows.
+  if (!call || !offers(call->name)) return calls_of(text);
+  return {*std::move(call)};
+}
+
+bool ToolCallParser::offers(std::string_view name) const {
+  return std::find(tools_.names.begin(), tools_.names.end(), name) != tools_.names.end();
 }
 
 void ToolCallParser::take(std::vector<ToolCall> calls, std::string_view source, Found& found) {
@@ -93,7 +100,7 @@ void ToolCallParser::take_cut(std::string_view text, Found& found) {
   found.cut = true;
   std::optional<ToolCall> call = begun_call(text);
   if (!call || (!tools_.parallel && calls_ > 0)) return;
-  if (std::find(tools_.names.begin(), tools_.names.end(), call->name) == tools_.names.end()) return;
+  if (!offers(call->name)) return;
   ++calls_;
   found.calls.push_back(*std::move(call));
 }
@@ -106,28 +113,25 @@ bool ToolCallParser::drain_tagged(Found& found, Stage stage) {
   if (after_call_) held_.erase(0, std::min(held_.find_first_not_of(kSpace), held_.size()));
   if (held_.empty()) return false;
   after_call_ = false;
-  const size_t open = held_.find(kOpen);
+  const std::string& mark = syntax_.open;
+  const size_t open = mark.empty() ? held_.npos : held_.find(mark);
   if (open == std::string::npos) {
-    const size_t sure = held_.size() - (all ? 0 : begun(held_, kOpen));
+    const size_t sure = held_.size() - (all ? 0 : begun_mark(held_, mark));
     found.content += held_.substr(0, sure);
     held_.erase(0, sure);
     return false;
   }
   found.content += held_.substr(0, open);
   held_.erase(0, open);
-  const size_t close = held_.find(kClose);
+  const Inside inside = inside_of(held_, syntax_);
   // An answer that ends inside a call may have it whole: the closing tag may be an end token.
-  if (close == std::string::npos && !all) return false;
-  const size_t end = std::min(close, held_.size());
-  const size_t past =
-      std::min(end + (close == std::string::npos ? 0 : kClose.size()), held_.size());
-  const auto inside = std::string_view(held_).substr(kOpen.size(), end - kOpen.size());
-  std::vector<ToolCall> calls = calls_of(inside);
-  if (calls.empty() && close == std::string::npos && stage == Stage::kCut)
-    take_cut(inside, found);
+  if (!inside.closed && !all) return false;
+  std::vector<ToolCall> calls = calls_inside(inside.text);
+  if (calls.empty() && !inside.closed && stage == Stage::kCut)
+    take_cut(inside.text, found);
   else
-    take(std::move(calls), std::string_view(held_).substr(0, past), found);
-  held_.erase(0, past);
+    take(std::move(calls), std::string_view(held_).substr(0, inside.past), found);
+  held_.erase(0, inside.past);
   return true;
 }
 

@@ -1,7 +1,7 @@
 #pragma once
-// Calls of tools in the text of an answer, as it grows. Two forms are known:
-// <tool_call>{"name": ..., "arguments": {...}}</tool_call> anywhere (Hermes, Qwen), and an answer
-// that is nothing but such an object or a list of them, with "parameters" too (Llama 3).
+// Calls of tools in the text of an answer, as it grows: in the form that the chat template has for
+// them (text::AnswerSyntax), such as <tool_call>{"name": ..., "arguments": {...}}</tool_call>, and
+// an answer that is nothing but such an object or a list of them, with "parameters" too (Llama 3).
 //
 // Where the request requires a call, the answer is one and has no content, however far it came.
 
@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "server/openai/tools.h"
+#include "text/template/answer_syntax.h"
 
 namespace kvick::server {
 
@@ -25,7 +26,8 @@ class ToolCallParser {
     std::vector<ToolCall> calls;
     bool cut = false;  // the text ended within a call, which is the last one if its name came
   };
-  explicit ToolCallParser(const Tools& tools) : tools_(tools) {}
+  explicit ToolCallParser(const Tools& tools, text::AnswerSyntax::Calls syntax = {})
+      : tools_(tools), syntax_(std::move(syntax)) {}
 
   // What became certain: text that may still become a call is held back. What looks like a call but
   // is not the JSON of one of the tools is content, as it was written.
@@ -43,8 +45,12 @@ class ToolCallParser {
   void take(std::vector<ToolCall> calls, std::string_view source, Found& found);
   // None if the text is not a call of one of the tools.
   std::vector<ToolCall> calls_of(std::string_view text) const;
+  // Of what stands between the marks.
+  std::vector<ToolCall> calls_inside(std::string_view text) const;
+  bool offers(std::string_view name) const;
 
   const Tools& tools_;  // outlives the parser
+  text::AnswerSyntax::Calls syntax_;
   std::string held_;
   bool began_ = false;       // something that is not white space has come
   bool bare_ = false;        // the answer began with { or [

@@ -1,0 +1,102 @@
+#include "server/openai/call_forms.h"
+
+#include <algorithm>
+
+#include "server/openai/text_marks.h"
+
+namespace kvick::server {
+namespace {
+
+using Calls = text::AnswerSyntax::Calls;
+
+std::string_view trimmed(std::string_view text) {
+  text = text.substr(0, text_end(text));
+  return text.substr(text_begin(text));
+}
+
+// Takes what stands before a mark, and the mark; false: there is none.
+bool take_before(std::string_view& rest, std::string_view mark, std::string_view& before) {
+  const size_t at = rest.find(mark);
+  if (at == rest.npos) return false;
+  before = rest.substr(0, at);
+  rest.remove_prefix(at + mark.size());
+  return true;
+}
+
+bool is_text(const Tools& tools, std::string_view name, std::string_view key) {
+  if (!tools.list.is_array()) return false;
+  for (const Json& tool : tools.list) {
+    const Json& function = tool["function"];
+    if (function["name"] != name) continue;
+    const Json type = function.value("/parameters/properties"_json_pointer, Json::object())
+                          .value(std::string(key), Json::object())
+                          .value("type", Json());
+    return type == "string";
+  }
+  return false;
+}
+
+// One line break at each end belongs to the form.
+std::string_view value_text(std::string_view text) {
+  if (text.starts_with('\n')) text.remove_prefix(1);
+  if (text.ends_with('\n')) text.remove_suffix(1);
+  return text;
+}
+
+}  // namespace
+
+Inside inside_of(std::string_view text, const Calls& syntax) {
+  const std::string_view rest = text.substr(syntax.open.size());
+  // Without a closing mark a call goes on to the next one.
+  const std::string_view mark = syntax.close.empty() ? syntax.open : syntax.close;
+  const size_t end = rest.find(mark);
+  Inside inside;
+  inside.closed = end != rest.npos;
+  inside.text = rest.substr(0, std::min(end, rest.size()));
+  inside.past = syntax.open.size() + inside.text.size() +
+                (inside.closed && !syntax.close.empty() ? mark.size() : 0);
+  return inside;
+}
+
+std::optional<ToolCall> named_call(std::string_view text, const Calls& syntax) {
+  const size_t open = text.find('{');
+  if (open == text.npos) return std::nullopt;
+  std::string_view name = trimmed(text.substr(0, open));
+  if (!syntax.after_name.empty()) {
+    const size_t end = name.find(syntax.after_name);
+    if (end == name.npos) return std::nullopt;
+    name = trimmed(name.substr(0, end));
+  }
+  const std::string_view rest = text.substr(open);
+  const size_t end = rest.rfind('}');
+  if (end == rest.npos) return std::nullopt;
+  const auto arguments = parse_json(rest.substr(0, end + 1));
+  if (!arguments.ok() || !arguments->is_object()) return std::nullopt;
+  return ToolCall{.name = std::string(name), .arguments = to_text(*arguments)};
+}
+
+std::optional<ToolCall> tagged_call(std::string_view text, const Calls& syntax,
+                                    const Tools& tools) {
+  std::string_view rest = text, name;
+  // A call without arguments may end behind its name.
+  if (syntax.after_name.empty())
+    name = rest.substr(0, std::min(rest.find(syntax.key_open), rest.size()));
+  else if (!take_before(rest, syntax.after_name, name))
+    return std::nullopt;
+  name = trimmed(name);
+  if (name.empty()) return std::nullopt;
+  Json arguments = Json::object();
+  std::string_view key, value, skipped;
+  while (take_before(rest, syntax.key_open, skipped)) {
+    if (!take_before(rest, syntax.key_close, key) || !take_before(rest, syntax.value_close, value))
+      return std::nullopt;
+    key = trimmed(key);
+    value = value_text(value);
+    const auto parsed = parse_json(value);
+    arguments[std::string(key)] =
+        is_text(tools, name, key) || !parsed.ok() ? Json(std::string(value)) : *parsed;
+  }
+  return ToolCall{.name = std::string(name), .arguments = to_text(arguments)};
+}
+
+}  // namespace kvick::server

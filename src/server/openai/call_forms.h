@@ -1,0 +1,25 @@
+#pragma once
+// The forms that calls of tools have beside JSON.
+
+#include <optional>
+#include <string_view>
+
+#include "server/openai/tool_calls.h"
+
+namespace kvick::server {
+
+// What stands in a text that begins with the opening mark.
+struct Inside {
+  std::string_view text;
+  size_t past = 0;      // the call's bytes, with its marks
+  bool closed = false;  // the closing mark has come, or the next call
+};
+Inside inside_of(std::string_view text, const text::AnswerSyntax::Calls& syntax);
+
+// None: it is not of that form. Form::kNamed; arguments must be a JSON object.
+std::optional<ToolCall> named_call(std::string_view text, const text::AnswerSyntax::Calls& syntax);
+// Form::kTagged. A value is what the tool's schema says: text, or JSON.
+std::optional<ToolCall> tagged_call(std::string_view text, const text::AnswerSyntax::Calls& syntax,
+                                    const Tools& tools);
+
+}  // namespace kvick::server

@@ -1,0 +1,236 @@
+#include "text/template/answer_syntax.h"
+
+#include <algorithm>
+#include <optional>
+
+namespace kvick::text {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Words that no template writes by itself.
+constexpr std::string_view kName = "NAMEQX", kKey = "KEYQX", kValue = "VALUEQX",
+                           kSecondKey = "KEYQZ", kSecondValue = "VALUEQZ", kThought = "THOUGHTQX",
+                           kText = "TEXTQX";
+constexpr std::string_view kSpace = " \t\r\n";
+
+std::string_view trimmed(std::string_view text) {
+  const size_t first = text.find_first_not_of(kSpace);
+  if (first == text.npos) return "";
+  return text.substr(first, text.find_last_not_of(kSpace) - first + 1);
+}
+
+class Renderer {
+ public:
+  Renderer(const ChatTemplate& chat_template, const RenderOptions& options)
+      : template_(chat_template), options_(options) {}
+
+  // Of a question, and of an answer to it if there is one; none if the template refuses.
+  std::optional<std::string> operator()(const Json& answer, bool tools) const {
+    Json context = {{"messages", Json::array({{{"role", "user"}, {"content", "QUESTIONQX"}}})},
+                    {"add_generation_prompt", answer.is_null()},
+                    {"bos_token", ""},
+                    {"eos_token", ""},
+                    {"enable_thinking", true},
+                    {"tools", nullptr}};
+    if (!answer.is_null()) context["messages"].push_back(answer);
+    if (tools) context["tools"] = Json::array({tool()});
+    auto rendered = template_.render(context, options_);
+    return rendered.ok() ? std::optional(*std::move(rendered)) : std::nullopt;
+  }
+
+ private:
+  static Json tool() {
+    const Json text = {{"type", "string"}, {"description", "d"}};
+    return {{"type", "function"},
+            {"function",
+             {{"name", kName},
+              {"description", "d"},
+              {"parameters",
+               {{"type", "object"},
+                {"properties", {{kKey, text}, {kSecondKey, text}}},
+                {"required", Json::array({kKey, kSecondKey})}}}}}};
+  }
+
+  const ChatTemplate& template_;
+  const RenderOptions& options_;
+};
+
+// The last mark of a text, such as <think> or [THINK]; empty: it ends with none.
+std::string_view last_mark(std::string_view text) {
+  text = trimmed(text);
+  if (text.empty()) return "";
+  const char open = text.back() == '>' ? '<' : text.back() == ']' ? '[' : '\0';
+  const size_t begin = open == '\0' ? text.npos : text.rfind(open);
+  return begin == text.npos ? "" : text.substr(begin);
+}
+std::string_view first_mark(std::string_view text) {
+  text = trimmed(text);
+  if (text.empty()) return "";
+  const char close = text.front() == '<' ? '>' : text.front() == '[' ? ']' : '\0';
+  const size_t end = close == '\0' ? text.npos : text.find(close);
+  return end == text.npos ? "" : text.substr(0, end + 1);
+}
+
+void learn_thinking(const Renderer& render, AnswerSyntax& syntax) {
+  // Templates have one of these names for it.
+  const Json answer = {{"role", "assistant"},
+                       {"content", kText},
+                       {"reasoning_content", kThought},
+                       {"reasoning", kThought},
+                       {"thinking", kThought}};
+  const std::optional<std::string> text = render(answer, false);
+  if (!text) return;
+  const size_t at = text->find(kThought);
+  if (at == text->npos) return;
+  const std::string_view before = std::string_view(*text).substr(0, at);
+  const std::string_view behind = std::string_view(*text).substr(at + kThought.size());
+  const std::string_view open = last_mark(before), close = first_mark(behind);
+  if (open.empty() || close.empty()) return;
+  syntax.think_open = open, syntax.think_close = close;
+}
+
+// What a call looks like: the text from where the answer begins.
+std::optional<std::string> rendered_call(const Renderer& render) {
+  const Json arguments = {{kKey, kValue}, {kSecondKey, kSecondValue}};
+  const Json call = {{"id", "call00000"},
+                     {"type", "function"},
+                     {"function", {{"name", kName}, {"arguments", arguments}}}};
+  const std::optional<std::string> question = render(nullptr, true);
+  if (!question) return std::nullopt;
+  for (const Json& content : {Json(""), Json(nullptr)}) {
+    const Json answer = {
+        {"role", "assistant"}, {"content", content}, {"tool_calls", Json::array({call})}};
+    const std::optional<std::string> text = render(answer, true);
+    if (!text) continue;
+    // The header of the answer is what both have, but for how the question ends without it.
+    const auto [end, other] = std::mismatch(question->begin(), question->end(), text->begin(), text->end());
+    return std::string(other, text->end());
+  }
+  return std::nullopt;
+}
+
+// Where the object ends that begins at `open`.
+size_t object_end(std::string_view text, size_t open) {
+  int depth = 0;
+  for (size_t i = open; i < text.size(); ++i) {
+    if (text[i] == '{') ++depth;
+    if (text[i] == '}' && --depth == 0) return i + 1;
+  }
+  return text.npos;
+}
+
+// Behind the last call: the mark that closes it, not what ends the answer.
+std::string close_of(std::string_view behind) {
+  behind = trimmed(behind);
+  // A list of calls closes with a bracket, which the parser of calls knows.
+  if (behind.starts_with("]")) behind = trimmed(behind.substr(1));
+  return std::string(first_mark(behind));
+}
+
+// {"name": "NAME", "arguments": {...}}
+bool learn_json(std::string_view text, size_t name, AnswerSyntax::Calls& calls) {
+  const size_t open = text.substr(0, name).rfind('{');
+  if (open == text.npos || text.substr(open, name - open).find("\"name\"") == text.npos)
+    return false;
+  const size_t end = object_end(text, open);
+  if (end == text.npos) return false;
+  std::string_view before = trimmed(text.substr(0, open));
+  if (before.ends_with("[")) before = trimmed(before.substr(0, before.size() - 1));
+  calls.form = AnswerSyntax::Calls::Form::kJson;
+  calls.open = last_mark(before);
+  calls.close = calls.open.empty() ? "" : close_of(text.substr(end));
+  return true;
+}
+
+// NAME{...}, with something between
+bool learn_named(std::string_view text, size_t name, size_t key, AnswerSyntax::Calls& calls) {
+  const size_t open = text.substr(0, key).rfind('{');
+  if (open == text.npos || open < name) return false;
+  const size_t end = object_end(text, open);
+  if (end == text.npos || text.substr(open, end - open).find('"') == text.npos) return false;
+  calls.form = AnswerSyntax::Calls::Form::kNamed;
+  calls.open = trimmed(text.substr(0, name));
+  calls.after_name = trimmed(text.substr(name + kName.size(), open - name - kName.size()));
+  calls.close = close_of(text.substr(end));
+  return !calls.open.empty();
+}
+
+bool learn_tagged(std::string_view text, size_t name, size_t key, AnswerSyntax::Calls& calls) {
+  const size_t value = text.find(kValue, key), second = text.find(kSecondKey, key);
+  const size_t last = text.find(kSecondValue, key);
+  if (value == text.npos || second == text.npos || last == text.npos || value > second)
+    return false;
+  const auto between = [&](size_t from, size_t to) { return trimmed(text.substr(from, to - from)); };
+  const std::string_view gap = between(value + kValue.size(), second);  // value_close key_open
+  const std::string_view before_key = between(name + kName.size(), key);
+  // key_open is what both the gap and the text before the first key end with.
+  size_t same = 0;
+  while (same < gap.size() && same < before_key.size() &&
+         gap[gap.size() - 1 - same] == before_key[before_key.size() - 1 - same])
+    ++same;
+  std::string_view key_open = gap.substr(gap.size() - same);
+  key_open = key_open.substr(std::min(key_open.find('<'), key_open.size()));
+  if (key_open.empty()) return false;
+  calls.form = AnswerSyntax::Calls::Form::kTagged;
+  calls.open = trimmed(text.substr(0, name));
+  calls.after_name = trimmed(before_key.substr(0, before_key.size() - key_open.size()));
+  calls.key_open = key_open;
+  calls.key_close = between(key + kKey.size(), value);
+  calls.value_close = trimmed(gap.substr(0, gap.size() - key_open.size()));
+  std::string_view behind = trimmed(text.substr(last + kSecondValue.size()));
+  if (!behind.starts_with(calls.value_close)) return false;
+  behind = trimmed(behind.substr(calls.value_close.size()));
+  // As many marks as open has, such as </function></tool_call>.
+  const auto marks = std::count(calls.open.begin(), calls.open.end(), '<');
+  size_t end = 0;
+  for (long i = 0; i < marks && end < behind.size(); ++i) {
+    const size_t next = behind.find('>', end);
+    if (next == behind.npos) break;
+    end = next + 1;
+  }
+  calls.close = behind.substr(0, end);
+  return !calls.open.empty() && !calls.value_close.empty();
+}
+
+void learn_calls(const Renderer& render, AnswerSyntax& syntax) {
+  const std::optional<std::string> text = rendered_call(render);
+  if (!text) return;
+  // Thinking that stands before calls is not part of them.
+  std::string_view call = *text;
+  if (const size_t thought = call.find(syntax.think_close); thought != call.npos)
+    call.remove_prefix(thought + syntax.think_close.size());
+  const size_t name = call.find(kName), key = call.find(kKey);
+  if (name == call.npos || key == call.npos) return;
+  AnswerSyntax::Calls calls;
+  if (learn_json(call, name, calls) || (key > name && (learn_named(call, name, key, calls) ||
+                                                       learn_tagged(call, name, key, calls))))
+    syntax.calls = calls;
+}
+
+}  // namespace
+
+bool AnswerSyntax::has_mark(std::string_view piece) const {
+  if (piece.empty()) return false;
+  if (channels && (piece == "<|channel|>" || piece == "<|message|>" || piece == "<|start|>" ||
+                   piece == "<|end|>" || piece == "<|constrain|>"))
+    return true;
+  for (const std::string& text :
+       {think_open, think_close, calls.open, calls.close, calls.after_name, calls.key_open})
+    if (text.find(piece) != text.npos) return true;
+  return false;
+}
+
+AnswerSyntax learn_answer_syntax(const ChatTemplate& chat_template, std::string_view source,
+                                 const RenderOptions& options) {
+  AnswerSyntax syntax;
+  syntax.channels =
+      source.find("<|channel|>") != source.npos && source.find("<|message|>") != source.npos;
+  if (syntax.channels) return syntax;
+  const Renderer render(chat_template, options);
+  learn_thinking(render, syntax);
+  learn_calls(render, syntax);
+  return syntax;
+}
+
+}  // namespace kvick::text

@@ -1,0 +1,43 @@
+#pragma once
+// How a model writes what is not plain text in its answers: what it thinks before, and calls of
+// tools. Learnt by rendering its chat template with and without such messages, so that no table of
+// models is needed.
+
+#include <string>
+#include <string_view>
+
+#include "text/template/chat_template.h"
+
+namespace kvick::text {
+
+struct AnswerSyntax {
+  // Marks around what the model thinks before it answers. Models whose template says nothing of it
+  // may still have learnt the usual ones.
+  std::string think_open = "<think>", think_close = "</think>";
+  // Messages of an answer begin with a header that names their channel (OpenAI's harmony format):
+  // <|channel|>analysis<|message|>...<|end|>.
+  bool channels = false;
+
+  struct Calls {
+    enum class Form : uint8_t {
+      kJson,    // open {"name": NAME, "arguments": {...}} close
+      kNamed,   // open NAME after_name {...} close
+      kTagged,  // open NAME after_name, of each argument key_open KEY key_close VALUE value_close,
+                // then close
+    };
+    Form form = Form::kJson;
+    std::string open = "<tool_call>", close = "</tool_call>";  // close may be empty
+    std::string after_name;
+    std::string key_open, key_close, value_close;
+  };
+  Calls calls;
+
+  // All marks that must be seen as text though they may be special tokens.
+  bool has_mark(std::string_view piece) const;
+};
+
+// source: the template's. Where rendering fails, or says nothing, the usual marks stay.
+AnswerSyntax learn_answer_syntax(const ChatTemplate& chat_template, std::string_view source,
+                                 const RenderOptions& options);
+
+}  // namespace kvick::text

@@ -36,8 +36,7 @@ std::vector<io::GgufTensor> described(std::span<const TensorInfo> tensors) {
 }
 
 void put_rope(const Spec& spec, const std::string& prefix, GgufMetadata& metadata) {
-  metadata.put(prefix + "rope.dimension_count",
-               spec.rotated != 0 ? spec.rotated : spec.head_dim);
+  metadata.put(prefix + "rope.dimension_count", spec.rotated != 0 ? spec.rotated : spec.head_dim);
   metadata.put(prefix + "rope.freq_base", spec.rope_base);
   // Llama 3's scaling is a tensor, rope_freqs.weight.
   if (spec.scaling != Scaling::kLinear && spec.scaling != Scaling::kYarn) return;
@@ -80,8 +79,7 @@ void put_features(const Features& f, const std::string& prefix, GgufMetadata& me
     metadata.put(prefix + "expert_count", f.experts);
     metadata.put(prefix + "expert_used_count", f.experts_used);
     metadata.put(prefix + "expert_feed_forward_length", f.expert_ffn);
-    if (f.shared_ffn != 0)
-      metadata.put(prefix + "expert_shared_feed_forward_length", f.shared_ffn);
+    if (f.shared_ffn != 0) metadata.put(prefix + "expert_shared_feed_forward_length", f.shared_ffn);
   }
   for (const Key& key : f.keys)
     std::visit([&](const auto& value) { metadata.put(prefix + key.name, value); }, key.value);
@@ -129,8 +127,9 @@ base::Status<> make_gguf(const std::string& path, const Spec& spec, base::Thread
   GgufMetadata metadata;
   metadata.put("general.architecture", std::string_view(arch));
   // Some engines know a tokenizer by the family's name in this one.
-  metadata.put("general.name", std::string_view(fmt::format(
-                                   "random {}seed {}", family.empty() ? arch + " " : "", spec.seed)));
+  metadata.put("general.name",
+               std::string_view(
+                   fmt::format("random {}seed {}", family.empty() ? arch + " " : "", spec.seed)));
   metadata.put("general.file_type", gguf_file_type(spec.type));
   metadata.put("general.quantization_version", 2u);
   put_sizes(spec, prefix, metadata);

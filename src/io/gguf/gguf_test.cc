@@ -146,16 +146,6 @@ TEST(Gguf, TensorsMayLieInAnyOrderAndTheLastPaddingMayBeThere) {
   EXPECT_TRUE(parse(image.build() + std::string(28, '\0')).ok());
 }
 
-TEST(Gguf, RowsOfLlamaAreInterleavedAndAFileMaySayOtherwise) {
-  const auto order = [](GgufImage image) {
-    return *parse(image.build())->get_bool("kvick.rope.interleaved", true);
-  };
-  EXPECT_TRUE(order(GgufImage().text("general.architecture", "llama")));
-  EXPECT_FALSE(order(GgufImage().text("general.architecture", "qwen2")));
-  EXPECT_FALSE(order(
-      GgufImage().text("general.architecture", "llama").key("kvick.rope.interleaved", 7, {'\0'})));
-}
-
 struct Corruption {
   const char* what;
   std::string image;

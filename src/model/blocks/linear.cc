@@ -129,8 +129,9 @@ void project_each(Workspace& workspace, std::span<const TokenRun> runs, const fl
       workspace.inputs(x, outputs.front().linear->w.inputs, runs, types, prepare);
   const size_t grain = grain_of(panels, workspace.pool.size(), together_of(runs));
   workspace.pool.parallel_for(panels, grain, [&](size_t begin, size_t end, unsigned) {
-    auto at = static_cast<size_t>(std::upper_bound(first.begin(), first.end(), begin) -
-                                  first.begin()) - 1;
+    auto at =
+        static_cast<size_t>(std::upper_bound(first.begin(), first.end(), begin) - first.begin()) -
+        1;
     for (; at < outputs.size() && first[at] < end; ++at) {
       const RunOutput& output = outputs[at];
       const Matrix& w = output.linear->w;

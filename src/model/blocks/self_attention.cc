@@ -23,11 +23,11 @@ base::Status<> SelfAttention::read_heads(const BlockReader& reader, const Traits
   if (all && !reader.of_heads(1).all())
     return base::fail("{}: layer {} normalises all heads together, which runs on one rank",
                       weights.path(), reader.layer);
-  KVICK_TRY(q_norm_, weights.norm_weight(reader.name("attn_q_norm"),
-                                         all ? layer.q_floats() : layer.k_dim));
+  KVICK_TRY(q_norm_,
+            weights.norm_weight(reader.name("attn_q_norm"), all ? layer.q_floats() : layer.k_dim));
   if (!layer.owns_rows()) return base::Done{};
-  KVICK_TRY(k_norm_, weights.norm_weight(reader.name("attn_k_norm"),
-                                         all ? layer.k_floats() : layer.k_dim));
+  KVICK_TRY(k_norm_,
+            weights.norm_weight(reader.name("attn_k_norm"), all ? layer.k_floats() : layer.k_dim));
   return base::Done{};
 }
 

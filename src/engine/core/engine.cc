@@ -59,7 +59,8 @@ Result<std::unique_ptr<Engine>> Engine::open(const EngineOptions& options) {
                                                                  .pool = engine->pool_.get(),
                                                                  .progress = &progress,
                                                                  .families = options.families,
-                                                                 .ranks = options.ranks.get()}));
+                                                                 .ranks = options.ranks.get(),
+                                                                 .split = options.split}));
   const model::Config& config = engine->model_->config();
   engine->identity_ = {.arch = config.arch,
                        .layers = config.layer_count(),

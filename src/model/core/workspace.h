@@ -51,7 +51,18 @@ class Workspace {
   std::vector<base::Arena> scratch;  // one per worker, reset by whoever uses it
 
   // [count] floats, contents undefined, valid until the next call with the same slot.
-  enum Name { kHidden, kNormed, kQkv, kAttention, kFfn, kProjected, kCosSin, kPartials, kNames };
+  enum Name {
+    kHidden,
+    kNormed,
+    kQkv,
+    kAttention,
+    kFfn,
+    kProjected,
+    kCosSin,
+    kPartials,
+    kLogits,
+    kNames
+  };
   float* floats(Name name, size_t count);
 
   // Calls body(token) for each, in parallel if that is worth it; floats: what it touches of one.

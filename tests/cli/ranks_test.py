@@ -116,6 +116,17 @@ class Ranks(CommandTest):
             self.assertTrue(all(says in line for line in lines) and lines, done.stderr)
             self.assertEqual(len(lines), ranks if not arguments else 1, done.stderr)
 
+    def test_what_joins_the_ranks_is_measured(self):
+        def run(ranks):
+            return subprocess.run([*MPIRUN, str(ranks), KVICK, "--json", "network"], env=self.env, stdin=subprocess.DEVNULL,
+                                  capture_output=True, text=True, timeout=120)
+        done = run(2)
+        self.assertEqual(done.returncode, 0, done)
+        network = json.loads(done.stdout)
+        self.assertGreater(network["bits_s"], 0)
+        self.assertGreater(network["latency_s"], 0)
+        self.assertIn("one process has no network", run(1).stderr)
+
     def serve(self, ranks, *arguments):
         server = RankServer(ranks, self.top, self.env, self.model, "--ranks", *arguments)
         self.addCleanup(server.kill)

@@ -16,8 +16,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 // Floats of a short sum, as of one token, and of a long one, as of a prompt.
-constexpr size_t kShort = 64, kLong = 65536;
-constexpr int kSums = 200, kLongSums = 50;
+constexpr size_t kShort = 64, kLong = 262144;
+constexpr int kSums = 200, kLongSums = 20;
 // Ranks read weights between two sums, and so does this: a sum then finds none of its code and data
 // in the caches, nor the other rank just as ready.
 constexpr size_t kWeightBytes = size_t{8} << 20;

@@ -59,8 +59,6 @@ base::Result<RankStart> start_ranks(const EngineFlags& flags, const Common& comm
         started);
   if (flags.pipeline && !flags.ranks)
     return base::fail("--pipeline says how --ranks divide a model: give both");
-  if (flags.pipeline && flags.rank_rounded)
-    return base::fail("--rank-activations bf16 rounds sums, of which --pipeline has none");
   if (!flags.ranks) return RankStart{};
   static bool joined = false;
   if (std::exchange(joined, true))

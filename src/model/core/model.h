@@ -120,6 +120,8 @@ class Model {
   Ranks* ranks() const { return ranks_; }
   // Layers of the whole model, as Batch::skipped has them.
   uint32_t all_layers() const { return all_layers_; }
+  // Of these the first one of this rank, whose config has its own layers alone.
+  uint32_t first_layer() const { return first_layer_; }
   // Logits of a token: as many as the vocabulary or LoadOptions::outputs has.
   uint32_t outputs() const { return outputs_; }
   const Weights& weights() const { return weights_; }
@@ -149,6 +151,7 @@ class Model {
   Config config_;
   Ranks* ranks_ = nullptr;
   uint32_t all_layers_ = config_.layer_count();
+  uint32_t first_layer_ = 0;
   uint32_t outputs_ = config_.vocab;
   Weights weights_;
   base::Arena memory_{size_t{32} << 20};  // of the packed matrices, in huge pages

@@ -151,6 +151,14 @@ base::Result<Share> stage_of(const Config& config, std::span<const FfnShape> ffn
   return share;
 }
 
+// A rank waits until the first piece comes, and after the last one: of P pieces on R ranks it
+// computes P / (P + R - 1) of the time. But weights are read once for each piece, which takes as
+// long as multiplying some eight tokens.
+uint32_t piece_tokens(uint32_t tokens, unsigned ranks) {
+  constexpr uint32_t kPiecesOfRank = 4, kLeastTokens = 8;
+  return std::max(kLeastTokens, (tokens + kPiecesOfRank * ranks - 1) / (kPiecesOfRank * ranks));
+}
+
 Config config_of(Config config, const Share& share) {
   const auto first = config.layers.begin() + share.first_layer;
   config.layers = {first, first + static_cast<ptrdiff_t>(share.layers.size())};

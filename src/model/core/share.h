@@ -64,6 +64,8 @@ base::Result<Share> share_of(const Config& config, std::span<const FfnShape> ffn
 // rows, which cannot be on two ranks.
 base::Result<Share> stage_of(const Config& config, std::span<const FfnShape> ffn, unsigned rank,
                              unsigned ranks);
+// Tokens of the pieces in which a step of so many goes through the layers of ranks.
+uint32_t piece_tokens(uint32_t tokens, unsigned ranks);
 // The model's numbers as the rank computes them.
 Config config_of(Config config, const Share& share);
 

@@ -43,8 +43,7 @@ class Decoder final : public Model {
   io::ModelFile file_;  // holds the rows of tables that are looked up
   Parts parts_;
   std::vector<Layer> layers_;
-  uint32_t first_layer_ = 0;  // of the whole model's
-  bool pipeline_ = false;     // ranks have some layers each
+  bool pipeline_ = false;  // ranks have some layers each
 };
 
 }  // namespace kvick::model

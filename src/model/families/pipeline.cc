@@ -10,16 +10,6 @@
 namespace kvick::model {
 namespace {
 
-// A rank waits until the first piece comes, and after the last one: of P pieces on R ranks it
-// computes P / (P + R - 1) of the time. But weights are read once for each piece, which takes as
-// long as multiplying some eight tokens.
-constexpr uint32_t kPiecesOfRank = 4, kLeastTokens = 8;
-
-// Tokens of a piece, about.
-uint32_t piece_tokens(uint32_t tokens, unsigned ranks) {
-  return std::max(kLeastTokens, (tokens + kPiecesOfRank * ranks - 1) / (kPiecesOfRank * ranks));
-}
-
 // Where the piece that begins at `first` ends. Draft trees are not cut.
 uint32_t end_of_piece(const Batch& batch, uint32_t first, uint32_t most) {
   uint32_t begin = 0;

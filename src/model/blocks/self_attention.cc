@@ -126,7 +126,7 @@ Rest SelfAttention::run(const Pass& pass, Rest rest) const {
     if (layer.tempered) temper(pass, t, q);
     if (layer.owns_rows()) prepare(pass, {layer.kv_heads, qk_norm_, k_norm_}, t, k);
   });
-  if (layer.owns_rows()) pass.step.write(layer_, k, v);
+  if (layer.owns_rows()) write_rows(pass, layer_, k, v);
   float* attended = workspace.floats(Workspace::kAttention, tokens * layer.out_floats());
   pass.attend.run(layer_,
                   {.q = q, .sinks = sinks_.empty() ? nullptr : sinks_.data(), .out = attended});

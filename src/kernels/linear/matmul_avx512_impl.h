@@ -119,11 +119,11 @@ KVICK_INLINE void add_group(__m512* acc, const __m512i* w, const Scales& s, cons
         _mm_prefetch(reinterpret_cast<const char*>(far + j * int{kLine}), _MM_HINT_T1);
       if (j < f.bits && first + kTogether == kTokens)
         _mm_prefetch(reinterpret_cast<const char*>(near + j * int{kLine}), _MM_HINT_T0);
-      const DotCodes codes = dot_codes<f.bits>(w[j]);
+      const DotCodes codes = dot_codes<f.value_bits>(w[j]);
       KVICK_UNROLL for (int i = 0; i < kTogether; ++i) {
-        add_product<f.bits, kPart>(j - h * kPart, codes,
-                                   q + (first + i) * static_cast<int>(kGroup) + 4 * j, pairs[i],
-                                   dot[i]);
+        add_product<f.value_bits, kPart>(j - h * kPart, codes,
+                                         q + (first + i) * static_cast<int>(kGroup) + 4 * j,
+                                         pairs[i], dot[i]);
       }
     }
     KVICK_UNROLL for (int i = 0; i < kTogether; ++i) {
@@ -189,16 +189,12 @@ void quantised_panel(const PanelJob& job) {
   const Ahead ahead = !job.cold ? kHere : kTokens >= 8 ? kAheadOfMany : kAhead;
   for (uint32_t first = 0; first < groups; first += kPerBlock) {
     const uint32_t n = groups - first < kPerBlock ? groups - first : kPerBlock;
-    Scales super;
-    if constexpr (f.two_level) {
-      super.scale[0] = load_half(block);
-      super.min[0] = load_half(block + kHalfRow);
-    }
+    const Scales super = load_super<kType>(block);
     const std::byte* planes = block + header_bytes(f);
     prefetch(ahead, block, header_bytes(f));
     for (uint32_t g = 0; g < n; ++g, planes += plane_bytes(f)) {
       __m512i w[8];
-      load_codes<f.bits>(planes, w);
+      load_values<kType>(planes, w);
       const Scales s = load_scales<kType>(block, super, g);
       Sums prepared;
       prepare_sums<kType, kTokens>(job, sums, prepared);
@@ -248,17 +244,22 @@ void float_panel(const PanelJob& job) {
   KVICK_UNROLL for (int t = 0; t < kTokens; ++t) store_rows(job, t, _mm512_add_ps(even[t], odd[t]));
 }
 
-// Float formats are for few tensors.
-constexpr bool float_counts(int tokens) {
+// Numbers of tokens that less frequent formats have functions for: float formats, which are for few
+// tensors, and what is packed from IQ1 to IQ3 and TQ.
+constexpr bool some_counts(int tokens) {
   return tokens <= 4 || tokens == 6 || tokens == 8 || tokens == 12;
 }
+constexpr bool is_frequent(DType type) { return type < DType::kIQ3_S; }
 
 template <DType kType, int kTokens>
 constexpr PanelFunction panel_function() {
-  if constexpr (kPackFormats[static_cast<size_t>(kType)].quantised)
-    return quantised_panel<kType, kTokens>;
+  constexpr bool kSome = some_counts(kTokens);
+  if constexpr (!kPackFormats[static_cast<size_t>(kType)].quantised)
+    return kSome ? float_panel<kType, kTokens> : nullptr;
+  else if constexpr (is_frequent(kType) || kSome || kTokens == int{kTokenTile})
+    return quantised_panel<kernel_type(kType), kTokens>;
   else
-    return float_counts(kTokens) ? float_panel<kType, kTokens> : nullptr;
+    return nullptr;
 }
 
 template <DType kType, int... kTokens>

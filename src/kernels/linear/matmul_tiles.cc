@@ -292,7 +292,7 @@ constexpr Run run_of() {
   if constexpr (kType == DType::kF32)
     return nullptr;
   else
-    return run<kType>;
+    return run<kernel_type(kType)>;
 }
 struct Runs {
   Run of[kWeightTypes];

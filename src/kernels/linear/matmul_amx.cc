@@ -19,6 +19,7 @@
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #endif
 
+#define KVICK_HAS_VBMI
 KVICK_TARGET_AMX_BEGIN
 #include "kernels/isa/amx_tiles.h"
 #include "kernels/linear/panel_avx512.h"
@@ -346,13 +347,13 @@ void matmul(const Matrix& w, const Activations& a, float* y, size_t y_stride, ui
   uint32_t tokens = rest < kMinRest ? a.tokens - rest : a.tokens;
   if (run == nullptr || a.tokens < kMinTokens) tokens = 0;
   if (tokens > 0) run({w, a, y, y_stride}, tokens, begin, end);
-  if (tokens < a.tokens) run_matmul(vnni_panel_functions(), w, a, y, y_stride, begin, end, tokens);
+  if (tokens < a.tokens) run_matmul(vbmi_panel_functions(), w, a, y, y_stride, begin, end, tokens);
 }
 
 }  // namespace
 
 void fill_linear_amx(Table& table) {
-  fill_linear_vnni(table);
+  fill_linear_vbmi(table);
   fill_linear_tiles(table);
   table.matmul = matmul;
 }

@@ -288,6 +288,10 @@ TEST(Avx512Vnni, gives_the_bits_of_avx512_for_every_format_and_number_of_tokens)
   expect_bits_of_avx512(Isa::kAvx512Vnni);
 }
 
+TEST(Avx512Bf16, gives_the_bits_of_avx512_for_every_format_and_number_of_tokens) {
+  expect_bits_of_avx512(Isa::kAvx512Bf16);
+}
+
 TEST(Amx, gives_the_bits_of_avx512_for_every_format_and_number_of_tokens) {
   expect_bits_of_avx512(Isa::kAmx);
 }

@@ -28,6 +28,7 @@
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #endif
 
+#define KVICK_HAS_VBMI
 KVICK_TARGET_AMX_BEGIN
 // Each needs the ones before it.
 // clang-format off

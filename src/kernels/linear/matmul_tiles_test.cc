@@ -13,6 +13,9 @@
 #include "kernels/table/table.h"
 
 namespace kvick::kernels {
+
+void fill_linear_emulated(Table& table);  // matmul_tiles_emulated_test.cc
+
 namespace {
 
 // Rows of inputs, rounded.
@@ -89,8 +92,15 @@ void expect_naive(const Weights& w, const std::vector<float>& x, const std::vect
 class MatmulTiles : public testing::Test {
  protected:
   void SetUp() override {
-    if (!base::isa_supported(base::Isa::kAmx)) GTEST_SKIP() << "no AMX";
-    table = kernels::table(base::Isa::kAmx);
+    if (base::isa_supported(base::Isa::kAmx)) {
+      table = kernels::table(base::Isa::kAmx);
+      return;
+    }
+    const base::CpuFeatures& cpu = base::cpu_features();
+    if (!base::isa_supported(base::Isa::kAvx512Bf16) || !cpu.avx512_vbmi)
+      GTEST_SKIP() << "neither AMX nor the vectors that unpack weights for its tiles";
+    table = kernels::table(base::Isa::kAvx512Bf16);
+    fill_linear_emulated(table);
   }
   std::vector<float> multiply(const Weights& w, const Tokens& tokens, size_t stride) const {
     std::vector<float> y(tokens.a.tokens * stride, -7.0F);

@@ -68,10 +68,23 @@ KVICK_INLINE void load_codes(const std::byte* planes, __m512i w[8]) {
   }
 }
 
-// The values u of a group. Codes of a table are looked up: one more operation per 64 weights.
+// The values u of a group. Codes of a table are looked up: one more operation per 64 weights, but
+// none if vpermb, which takes the low six bits of a byte, can do without masks (KVICK_HAS_VBMI).
 template <DType kType>
 KVICK_INLINE void load_values(const std::byte* planes, __m512i w[8]) {
   constexpr PackFormat f = kPackFormats[static_cast<size_t>(kType)];
+#if defined(KVICK_HAS_VBMI)
+  if constexpr (f.codebook != nullptr && f.bits == 4) {
+    const __m512i table =
+        _mm512_broadcast_i32x4(_mm_load_si128(reinterpret_cast<const __m128i*>(f.codebook->u)));
+    KVICK_UNROLL for (int j = 0; j < 4; ++j) {
+      const __m512i both = line(planes, j);
+      w[j] = _mm512_permutexvar_epi8(both, table);
+      w[j + 4] = _mm512_permutexvar_epi8(_mm512_srli_epi16(both, 4), table);
+    }
+    return;
+  }
+#endif
   load_codes<f.bits>(planes, w);
   if constexpr (f.codebook != nullptr) {
     const __m512i table =

@@ -11,19 +11,10 @@ using kernels::DType;
 struct TypeNumbers {
   uint32_t ggml, file;
 };
-constexpr std::array<TypeNumbers, kernels::kWeightTypes> kNumbers = {{{0, 0},
-                                                                      {1, 1},
-                                                                      {30, 32},
-                                                                      {8, 7},
-                                                                      {2, 2},
-                                                                      {3, 3},
-                                                                      {6, 8},
-                                                                      {7, 9},
-                                                                      {10, 10},
-                                                                      {11, 12},
-                                                                      {12, 15},
-                                                                      {13, 17},
-                                                                      {14, 18}}};
+constexpr std::array<TypeNumbers, kernels::kWeightTypes> kNumbers = {
+    {{0, 0},   {1, 1},   {30, 32}, {8, 7},   {2, 2},   {3, 3},   {6, 8},   {7, 9},   {10, 10},
+     {11, 12}, {12, 15}, {13, 17}, {14, 18}, {20, 25}, {23, 30}, {39, 38}, {40, 39}, {21, 26},
+     {18, 23}, {22, 28}, {17, 20}, {16, 19}, {19, 24}, {29, 31}, {34, 36}, {35, 37}}};
 
 std::vector<io::GgufTensor> described(std::span<const TensorInfo> tensors) {
   std::vector<io::GgufTensor> out;

@@ -55,12 +55,24 @@ class Plan(CommandTest):
         shape = ("--shape", SHAPE, "--ctx", 200, "--ranks", 2, "--network")
         fast, slow = (self.json_of_shape(*shape, network)["ranks"] for network in ("100Gb/s,0us", "10Mb/s,5ms"))
         self.assertEqual(fast["ranks"], 2)
-        self.assertGreater(fast["predicted_decode_tok_s"], slow["predicted_decode_tok_s"])
+        for split in ("tensor", "pipeline"):
+            for load in ("one", "many"):
+                self.assertGreater(fast[split][f"predicted_{load}_tok_s"], slow[split][f"predicted_{load}_tok_s"])
+            self.assertGreater(slow[split]["predicted_prefill_s"], fast[split]["predicted_prefill_s"])
         # Four sums, three messages and the logits, of 5 ms each at least.
-        self.assertGreater(slow["token_s"]["network"], 8 * 5e-3)
-        self.assertLess(slow["token_s"]["network"], 8 * 5e-3 + 0.1)
+        self.assertGreater(slow["tensor"]["token_s"]["network"], 8 * 5e-3)
+        self.assertLess(slow["tensor"]["token_s"]["network"], 8 * 5e-3 + 0.1)
+        # One hop, three messages and the logits.
+        self.assertGreater(slow["pipeline"]["token_s"]["network"], 5 * 5e-3)
+        self.assertLess(slow["pipeline"]["token_s"]["network"], 5 * 5e-3 + 0.1)
+        self.assertEqual(slow["replicas"]["token_s"]["network"], 0)
         alone = self.json_of_shape("--shape", SHAPE, "--ctx", 200)
-        self.assertLess(fast["weight_bytes"], 0.6 * alone["weight_bytes"])
+        self.assertLess(fast["tensor"]["weight_bytes"], 0.6 * alone["weight_bytes"])
+        self.assertLess(fast["pipeline"]["weight_bytes"], alone["weight_bytes"])
+        # Heads that cannot be divided, but layers.
+        three = self.json_of_shape("--shape", SHAPE.replace("layers=2", "layers=3"), "--ctx", 200, "--ranks", 3, "--network", "10Gb/s,1us")
+        self.assertIsNone(three["ranks"]["tensor"])
+        self.assertGreater(three["ranks"]["pipeline"]["predicted_one_tok_s"], 0)
         self.assertNotIn("ranks", alone)
         self.model = str(self.models.name) + "/model.gguf"
         self.refused("--ranks", 2, says="--ranks and --network belong together")

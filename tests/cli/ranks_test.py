@@ -78,6 +78,21 @@ class Ranks(CommandTest):
                           ("--kv-select", "quest:budget=0.9")):
             self.assertEqual(self.answer(2, *arguments)["tokens"], self.answer(0, *arguments)["tokens"], arguments)
 
+    def test_a_pipeline_does_what_one_process_does_to_the_bit(self):
+        plain = self.answer(0)["tokens"]
+        for arguments in ((), ("--kv", "paged:block=8"), ("--kv", "bmc"), ("--kv-tier", "ram:size=16MiB,unit=8"),
+                          ("--spec", "lookup:gain=off"), ("--spec", "skip:layers=1,gain=off")):
+            for ranks in (2, 3):
+                self.assertEqual(self.answer(ranks, "--pipeline", *arguments)["tokens"], plain, arguments)
+        text = self.top / "text"
+        text.write_text(TEXT * 3)
+        for more in ((), ("--kv-select", "quest:budget=0.5,page=8"), ("--kv-select", "streaming:budget=0.5")):
+            arguments = ("-f", text, "--ctx", 200, *more)
+            self.COMMAND = "ppl"
+            alone = self.json_of("--quiet", *arguments)["perplexity"]
+            ranked = json.loads(self.run_ranks(3, "ppl", "--ranks", "--pipeline", *arguments).stdout)["perplexity"]
+            self.assertEqual(ranked, alone, more)
+
     def test_perplexity_is_that_of_one_process(self):
         text = self.top / "text"
         text.write_text(TEXT * 3)
@@ -92,12 +107,25 @@ class Ranks(CommandTest):
         for ranks, arguments, says in (
                 (2, (), "mpirun has started 2 processes: add --ranks"),
                 (5, ("--ranks",), "5 ranks were started, but layer 0 has 4 KV heads, and each rank needs one: start at most 4"),
+                (4, ("--ranks", "--pipeline"), "4 ranks were started, but llama has 3 layers: start at most 3"),
+                (2, ("--ranks", "--pipeline", "--rank-activations", "bf16"), "rounds sums, of which --pipeline has none"),
                 (2, ("--ranks", "--kv-type", "static8:none.kvr"), "use q8 or f16 with --ranks"),
                 (2, ("--ranks", "--kv-select", "maple:file=none.kvp"), "use quest with --ranks")):
             done = self.run_ranks(ranks, "run", "-p", "x", *arguments, status=2)
             lines = [line for line in done.stderr.splitlines() if line.startswith("kvick: ")]
             self.assertTrue(all(says in line for line in lines) and lines, done.stderr)
             self.assertEqual(len(lines), ranks if not arguments else 1, done.stderr)
+
+    def test_what_joins_the_ranks_is_measured(self):
+        def run(ranks):
+            return subprocess.run([*MPIRUN, str(ranks), KVICK, "--json", "network"], env=self.env, stdin=subprocess.DEVNULL,
+                                  capture_output=True, text=True, timeout=120)
+        done = run(2)
+        self.assertEqual(done.returncode, 0, done)
+        network = json.loads(done.stdout)
+        self.assertGreater(network["bits_s"], 0)
+        self.assertGreater(network["latency_s"], 0)
+        self.assertIn("one process has no network", run(1).stderr)
 
     def serve(self, ranks, *arguments):
         server = RankServer(ranks, self.top, self.env, self.model, "--ranks", *arguments)
@@ -108,8 +136,12 @@ class Ranks(CommandTest):
         return server.post("/v1/completions", prompt=prompt, max_tokens=tokens, temperature=0, ignore_eos=True, **more)
 
     def test_a_server_of_ranks_shares_prompts_forks_and_ends(self):
+        for arguments in ((), ("--pipeline",)):
+            self.check_server(arguments)
+
+    def check_server(self, arguments):
         plain = self.answer(0)["text"]
-        server = self.serve(2)
+        server = self.serve(2, *arguments)
         for choices in (1, 3, 1):
             status, answer = self.ask(server, n=choices)
             self.assertEqual(status, 200, answer)
@@ -120,7 +152,10 @@ class Ranks(CommandTest):
         self.assertEqual(server.process.wait(SECONDS), 0, (self.top / "serve.log").read_text())
 
     def test_requests_that_make_way_for_others_are_answered_the_same(self):
-        server = self.serve(2, "--kv", "paged:block=8", "--kv-memory", "200kB", "--max-seqs", "8")
+        for split in ((), ("--pipeline",)):
+            self.check_preemption(self.serve(2, "--kv", "paged:block=8", "--kv-memory", "200kB", "--max-seqs", "8", *split))
+
+    def check_preemption(self, server):
         with concurrent.futures.ThreadPoolExecutor(6) as clients:
             answers = list(clients.map(lambda client: self.ask(server, TEXT[:10], 120, cache_salt=str(client)), range(6)))
         alone = self.answer(0, prompt=TEXT[:10], tokens=120)["text"]
@@ -144,8 +179,9 @@ class Ranks(CommandTest):
         self.assertRegex(log, "rank [0-9] .*has ended|has not answered|noticed that process rank [0-9]", log)
 
     def test_the_death_of_any_rank_ends_all(self):
-        for rank in (0, 1, 2):
-            self.assert_ends(self.serve(3), signal.SIGKILL, rank)
+        for split in ((), ("--pipeline",)):
+            for rank in (0, 1, 2):
+                self.assert_ends(self.serve(3, *split), signal.SIGKILL, rank)
 
     def test_a_rank_that_stalls_ends_all_and_requests_are_told(self):
         server = self.serve(2, "--rank-seconds", "1")

@@ -25,6 +25,13 @@ namespace kvick::parity {
 namespace {
 
 constexpr double kFloatBound = 5e-5;
+// Of families with gelu, which llama.cpp looks up in a table of float16: measured up to 5.2e-4.
+constexpr double kGeluBound = 1e-3;
+
+double float_bound(const Case& c) {
+  const bool gelu = c.name.starts_with("gemma") || c.name.starts_with("starcoder2");
+  return gelu ? kGeluBound : kFloatBound;
+}
 
 bool has_float_weights(const Case& c) {
   return c.exact.empty() || c.name.ends_with("-F16") || c.name.ends_with("-BF16");
@@ -32,8 +39,8 @@ bool has_float_weights(const Case& c) {
 
 void expect_float_parity(const std::vector<Position>& ours, const Case& c) {
   const Deviation to_exact = deviation(ours, c.exact.empty() ? c.peer : c.exact);
-  EXPECT_LE(to_exact.relative_max, kFloatBound) << to_string(to_exact);
-  EXPECT_LE(to_exact.norm_max, kFloatBound) << to_string(to_exact);
+  EXPECT_LE(to_exact.relative_max, float_bound(c)) << to_string(to_exact);
+  EXPECT_LE(to_exact.norm_max, float_bound(c)) << to_string(to_exact);
   if (c.exact.empty()) return;
   const Deviation to_peer = deviation(ours, c.peer), peers = deviation(c.peer, c.exact);
   EXPECT_LE(to_peer.relative_max, peers.relative_max + kFloatBound) << to_string(to_peer);

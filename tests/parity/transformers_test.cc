@@ -45,7 +45,8 @@ std::vector<float> recorded(const std::string& name) {
 // Of every token, in steps of so many.
 std::vector<float> computed(const model::Model& model, base::ThreadPool& pool,
                             const kernels::Table& kernels, uint32_t piece) {
-  kv::Setup setup = {.shape = {.max_tokens = kTokens, .k_type = kernels::DType::kF32,
+  kv::Setup setup = {.shape = {.max_tokens = kTokens,
+                               .k_type = kernels::DType::kF32,
                                .v_type = kernels::DType::kF32}};
   model::set_layers(model.config(), setup);
   const auto store = std::move(kv::make_store(*kv::parse_spec("virtual"), setup)).value();

@@ -1,5 +1,6 @@
-// llama.cpp's logits of every token of a sequence, [tokens][vocab] float32, to the standard output: peer_logits MODEL CONTEXT
-// ID... (tests/reference/record_families.py). KVICK_PEER_LIBRARIES is the folder of its libggml-*.so, if they are apart.
+// llama.cpp's logits of every token of a sequence, [tokens][vocab] float32, to the standard output:
+// peer_logits MODEL CONTEXT ID... (tests/reference/record_families.py). KVICK_PEER_LIBRARIES is the
+// folder of its libggml-*.so, if they are apart.
 #include <cstdio>
 #include <cstdlib>
 #include <llama.h>

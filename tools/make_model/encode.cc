@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include "make_model/encode_table.h"
+
 #include "base/check.h"
 
 namespace kvick::tools {
@@ -219,7 +221,7 @@ void encode_block(DType type, const float* x, uint8_t* out) {
     case DType::kQ6_K:
       return block_q6_k(x, out);
     default:
-      KVICK_CHECK(false, "{} has no blocks", kernels::dtype_info(type).name);
+      return encode_table_block(type, x, out);
   }
 }
 

@@ -20,6 +20,11 @@ void yarn(Spec& spec) {
   spec.context = 512, spec.scaling_factor = 16;
 }
 
+void gpt_oss(Spec& spec) {
+  yarn(spec);
+  spec.features.expert_bias = true;
+}
+
 constexpr float kLayerNormEps = 1e-5F;
 
 // Of gemma2 and gemma3.
@@ -41,13 +46,18 @@ Features granite(const char* family) {
 
 std::vector<Row> rows() {
   std::vector<Row> rows;
-  rows.push_back({"mixtral", with_experts({.family = "llama"}, 1, 0), [](Spec& spec) {
-                    spec.features.expert_ffn = spec.ffn;
-                  }});
+  rows.push_back({"mixtral", with_experts({.family = "llama"}, 1, 0),
+                  [](Spec& spec) { spec.features.expert_ffn = spec.ffn; }});
   rows.push_back({"qwen2moe", with_experts({.family = "qwen2moe", .qkv_bias = true}, 1, 96),
                   [](Spec& spec) { spec.features.shared_gate = true; }});
   rows.push_back(
       {"qwen3moe", with_experts({.family = "qwen3moe", .head_norms = true}, 1, 0), wide_heads});
+  // No choice between experts, which rounding may turn: for comparing quantised weights.
+  rows.push_back({"qwen3moe-all", with_experts({.family = "qwen3moe", .head_norms = true}, 1, 0),
+                  [](Spec& spec) {
+                    wide_heads(spec);
+                    spec.features.experts_used = spec.features.experts;
+                  }});
   rows.push_back({"gemma", {.family = "gemma"}, tied_wide_heads});
   rows.push_back({"gemma2", gemma("gemma2", 24), [](Spec& spec) {
                     tied_wide_heads(spec);
@@ -60,17 +70,17 @@ std::vector<Row> rows() {
                     spec.scaling = Scaling::kLinear, spec.scaling_factor = 8;
                     spec.features.head_norms = true;
                   }});
-  rows.push_back({"gpt-oss",
-                  with_experts({.family = "gpt-oss",
-                                .window = 16,
-                                .sinks = true,
-                                .qkv_bias = true,
-                                .out_bias = true,
-                                .ffn_norm_after_attention = true},
-                               1, 0),
-                  [](Spec& spec) {
-                    yarn(spec);
-                    spec.features.expert_bias = true;
+  const Features oss = with_experts({.family = "gpt-oss",
+                                     .window = 16,
+                                     .sinks = true,
+                                     .qkv_bias = true,
+                                     .out_bias = true,
+                                     .ffn_norm_after_attention = true},
+                                    1, 0);
+  rows.push_back({"gpt-oss", oss, gpt_oss});
+  rows.push_back({"gpt-oss-all", oss, [](Spec& spec) {
+                    gpt_oss(spec);
+                    spec.features.experts_used = spec.features.experts;
                   }});
   rows.push_back({"phi3",
                   {.family = "phi3",
@@ -90,12 +100,11 @@ std::vector<Row> rows() {
   rows.push_back({"granite-nope", granite("granite"), [](Spec& spec) {
                     spec.features.keys.push_back({"rope.scaling.finetuned", false});
                   }});
-  rows.push_back({"granitemoe", with_experts(granite("granitemoe"), 1, 96), [](Spec& spec) {
-                    spec.features.expert_ffn = spec.ffn;
-                  }});
-  rows.push_back(
-      {"glm4", {.family = "glm4", .post_norms = true, .fused_gate_up = true, .qkv_bias = true},
-       [](Spec& spec) { spec.rotated = 8; }});
+  rows.push_back({"granitemoe", with_experts(granite("granitemoe"), 1, 96),
+                  [](Spec& spec) { spec.features.expert_ffn = spec.ffn; }});
+  rows.push_back({"glm4",
+                  {.family = "glm4", .post_norms = true, .fused_gate_up = true, .qkv_bias = true},
+                  [](Spec& spec) { spec.rotated = 8; }});
   const Features olmo = {
       .family = "olmo2", .post_norms = true, .all_head_norms = true, .no_pre_norms = true};
   rows.push_back({"olmo2", olmo});

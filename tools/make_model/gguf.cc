@@ -11,19 +11,10 @@ using kernels::DType;
 struct TypeNumbers {
   uint32_t ggml, file;
 };
-constexpr std::array<TypeNumbers, kernels::kWeightTypes> kNumbers = {{{0, 0},
-                                                                      {1, 1},
-                                                                      {30, 32},
-                                                                      {8, 7},
-                                                                      {2, 2},
-                                                                      {3, 3},
-                                                                      {6, 8},
-                                                                      {7, 9},
-                                                                      {10, 10},
-                                                                      {11, 12},
-                                                                      {12, 15},
-                                                                      {13, 17},
-                                                                      {14, 18}}};
+constexpr std::array<TypeNumbers, kernels::kWeightTypes> kNumbers = {
+    {{0, 0},   {1, 1},   {30, 32}, {8, 7},   {2, 2},   {3, 3},   {6, 8},   {7, 9},   {10, 10},
+     {11, 12}, {12, 15}, {13, 17}, {14, 18}, {20, 25}, {23, 30}, {39, 38}, {40, 39}, {21, 26},
+     {18, 23}, {22, 28}, {17, 20}, {16, 19}, {19, 24}, {29, 31}, {34, 36}, {35, 37}}};
 
 std::vector<io::GgufTensor> described(std::span<const TensorInfo> tensors) {
   std::vector<io::GgufTensor> out;
@@ -36,8 +27,7 @@ std::vector<io::GgufTensor> described(std::span<const TensorInfo> tensors) {
 }
 
 void put_rope(const Spec& spec, const std::string& prefix, GgufMetadata& metadata) {
-  metadata.put(prefix + "rope.dimension_count",
-               spec.rotated != 0 ? spec.rotated : spec.head_dim);
+  metadata.put(prefix + "rope.dimension_count", spec.rotated != 0 ? spec.rotated : spec.head_dim);
   metadata.put(prefix + "rope.freq_base", spec.rope_base);
   // Llama 3's scaling is a tensor, rope_freqs.weight.
   if (spec.scaling != Scaling::kLinear && spec.scaling != Scaling::kYarn) return;
@@ -80,8 +70,7 @@ void put_features(const Features& f, const std::string& prefix, GgufMetadata& me
     metadata.put(prefix + "expert_count", f.experts);
     metadata.put(prefix + "expert_used_count", f.experts_used);
     metadata.put(prefix + "expert_feed_forward_length", f.expert_ffn);
-    if (f.shared_ffn != 0)
-      metadata.put(prefix + "expert_shared_feed_forward_length", f.shared_ffn);
+    if (f.shared_ffn != 0) metadata.put(prefix + "expert_shared_feed_forward_length", f.shared_ffn);
   }
   for (const Key& key : f.keys)
     std::visit([&](const auto& value) { metadata.put(prefix + key.name, value); }, key.value);
@@ -129,8 +118,9 @@ base::Status<> make_gguf(const std::string& path, const Spec& spec, base::Thread
   GgufMetadata metadata;
   metadata.put("general.architecture", std::string_view(arch));
   // Some engines know a tokenizer by the family's name in this one.
-  metadata.put("general.name", std::string_view(fmt::format(
-                                   "random {}seed {}", family.empty() ? arch + " " : "", spec.seed)));
+  metadata.put("general.name",
+               std::string_view(
+                   fmt::format("random {}seed {}", family.empty() ? arch + " " : "", spec.seed)));
   metadata.put("general.file_type", gguf_file_type(spec.type));
   metadata.put("general.quantization_version", 2u);
   put_sizes(spec, prefix, metadata);

@@ -52,7 +52,8 @@ void add_options(CLI::App& app, Arguments& a) {
   app.add_option("--shape", a.shape,
                  "S: SmolLM2-135M, M: Llama-3.2-1B, L7: 8 layers of Llama-2-7B");
   app.add_option("--family", a.family,
-                 "a small model of this family's shape: " + fmt::format("{}", fmt::join(family_names(), ", ")))
+                 "a small model of this family's shape: " +
+                     fmt::format("{}", fmt::join(family_names(), ", ")))
       ->excludes(app.get_option("--shape"));
   app.add_option("--type", a.type,
                  "of the matrices: F32, F16, BF16, Q8_0, Q4_0, ... Q6_K, or the mixture Q4_K_M");

@@ -142,7 +142,11 @@ void add_memory_attention(const Spec& spec, const std::string& blk, TensorList& 
 
 void add_experts(const Spec& spec, const std::string& blk, TensorList& list) {
   const Features& f = spec.features;
-  list.add({blk + "ffn_gate_inp.weight", "", {f.experts, spec.dim}, DType::kF32, 0,
+  list.add({blk + "ffn_gate_inp.weight",
+            "",
+            {f.experts, spec.dim},
+            DType::kF32,
+            0,
             kQuery / std::sqrt(static_cast<float>(spec.dim))});
   if (f.selection_bias) list.vector(blk + "exp_probs_b.bias", "", f.experts, 0, kBias);
   list.stack(blk + "ffn_gate_exps", f.experts, f.expert_ffn, spec.dim, kPlain);
@@ -150,9 +154,9 @@ void add_experts(const Spec& spec, const std::string& blk, TensorList& list) {
   list.stack(blk + "ffn_down_exps", f.experts, spec.dim, f.expert_ffn, kPlain);
   if (f.expert_bias) {
     list.vector(blk + "ffn_gate_inp.bias", "", f.experts, 0, kBias);
-    for (const auto& [name, rows] : {std::pair{"ffn_gate_exps.bias", f.expert_ffn},
-                                     std::pair{"ffn_up_exps.bias", f.expert_ffn},
-                                     std::pair{"ffn_down_exps.bias", spec.dim}})
+    for (const auto& [name, rows] :
+         {std::pair{"ffn_gate_exps.bias", f.expert_ffn},
+          std::pair{"ffn_up_exps.bias", f.expert_ffn}, std::pair{"ffn_down_exps.bias", spec.dim}})
       list.add({blk + name, "", {f.experts, rows}, DType::kF32, 0, kBias});
   }
   if (f.shared_ffn == 0) return;
@@ -181,7 +185,8 @@ void add_gated_layer(const Spec& spec, uint32_t layer, TensorList& list) {
   const Features& f = spec.features;
   const std::string blk = fmt::format("blk.{}.", layer);
   const std::string hf = fmt::format("model.layers.{}.", layer);
-  if (!f.no_pre_norms) list.norm(blk + "attn_norm", hf + "input_layernorm", spec.dim, f.layer_norms);
+  if (!f.no_pre_norms)
+    list.norm(blk + "attn_norm", hf + "input_layernorm", spec.dim, f.layer_norms);
   if (spec.arch == Arch::kBct)
     add_memory_attention(spec, blk, list);
   else
@@ -200,8 +205,8 @@ void add_gated_layer(const Spec& spec, uint32_t layer, TensorList& list) {
 // LongRoPE's factors: they grow with the pair, those for long contexts more.
 void add_long_rope(const Spec& spec, TensorList& list) {
   const uint64_t pairs = spec.head_dim / 2;
-  for (const auto& [name, growth] :
-       {std::pair{"rope_factors_long.weight", 0.5F}, std::pair{"rope_factors_short.weight", 0.02F}}) {
+  for (const auto& [name, growth] : {std::pair{"rope_factors_long.weight", 0.5F},
+                                     std::pair{"rope_factors_short.weight", 0.02F}}) {
     std::vector<float> factors;
     for (uint64_t i = 0; i < pairs; ++i) factors.push_back(1 + growth * static_cast<float>(i));
     list.add({name, "", {pairs}, DType::kF32, 0, 0, 0, std::move(factors)});

@@ -41,7 +41,7 @@ struct Features {
   bool no_pre_norms = false, layer_norms = false;  // LayerNorm, with biases
   bool fused_qkv = false, fused_gate_up = false;   // one tensor for each
   bool qkv_bias = false, out_bias = false, ffn_bias = false;
-  bool ungated = false;                  // up and down alone
+  bool ungated = false;                   // up and down alone
   bool ffn_norm_after_attention = false;  // it is called post_attention_norm (gpt-oss)
   // Experts of every `expert_period`th layer; 0: no layer has any.
   uint32_t expert_period = 0, experts = 0, experts_used = 0, expert_ffn = 0, shared_ffn = 0;

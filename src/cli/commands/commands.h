@@ -11,6 +11,7 @@ void add_serve(const Command& app, const Common& common);
 void add_bench(const Command& app, const Common& common);
 void add_ppl(const Command& app, const Common& common);
 void add_plan(const Command& app, const Common& common);
+void add_network(const Command& app, const Common& common);
 void add_lab(const Command& app, const Common& common);
 void add_train(const Command& app, const Common& common);
 void add_inspect(const Command& app, const Common& common);

@@ -83,9 +83,9 @@ ordered_json to_json(const std::vector<Row>& rows, const fs::path& cache) {
 void print_table(const std::vector<Row>& rows) {
   size_t width = 5;
   for (const Row& row : rows) width = std::max(width, row.name.size());
-  fmt::print("{:<{}}  {:<5}  {:>9}  {}\n", "model", width, "type", "size", "file");
+  fmt::print("{:<{}}  {:<7}  {:>9}  {}\n", "model", width, "type", "size", "file");
   for (const Row& row : rows)
-    fmt::print("{:<{}}  {:<5}  {:>9}  {}\n", row.name, width, row.type,
+    fmt::print("{:<{}}  {:<7}  {:>9}  {}\n", row.name, width, row.type,
                amount_text(static_cast<double>(row.bytes), Unit::kBytes),
                row.fetched ? row.path : "not fetched: kvick pull " + row.name);
 }

@@ -65,6 +65,7 @@ int run_command(int argc, char** argv) {
     kvick::cli::add_bench(program, common);
     kvick::cli::add_ppl(program, common);
     kvick::cli::add_plan(program, common);
+    kvick::cli::add_network(program, common);
     kvick::cli::add_lab(program, common);
     kvick::cli::add_train(program, common);
     kvick::cli::add_list(program, common);

@@ -26,12 +26,21 @@ struct PlannedGroup {
   kv::Cost cost;             // of the whole load
 };
 
-// One model on several machines like this one.
+// One way of using several machines like this one.
+struct PlannedSplit {
+  uint64_t weight_bytes = 0;         // on the machine that has most of them
+  double one_tok_s = 0;              // of a single sequence
+  double many_tok_s = 0;             // of PlannedRanks::many, all together
+  double prefill_s = 0;              // of a prompt
+  double compute_s = 0, wait_s = 0;  // of a token of a single sequence: computed, on the network
+};
 struct PlannedRanks {
   unsigned ranks = 1;
-  uint64_t weight_bytes = 0;  // on each
-  double decode_tok_s = 0, prefill_s = 0;
-  double token_compute_s = 0, token_network_s = 0;  // of one token
+  uint32_t many = 0;  // sequences
+  PlannedSplit replicas;
+  // Not if the model cannot be divided so, and why.
+  std::optional<PlannedSplit> tensor = {}, pipeline = {};
+  std::string no_tensor = {}, no_pipeline = {};
 };
 
 struct PlanReport {

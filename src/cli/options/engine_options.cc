@@ -102,6 +102,9 @@ void add_rank_flags(const Command& command, EngineFlags& flags) {
   command.add_flag("--ranks", flags.ranks,
                    "the processes that mpirun has started run this model together, each a part of "
                    "every layer: mpirun -np 2 kvick COMMAND --ranks (docs/scale.md)");
+  command.add_flag(
+      "--pipeline", flags.pipeline,
+      "with --ranks: each has some layers instead; for slow networks and long prompts");
   command.add_choice<bool>(
       "--rank-activations", flags.rank_rounded, {{"f32", false}, {"bf16", true}},
       "what ranks on several machines send each other; bf16: rounded, half the bytes");
@@ -132,23 +135,28 @@ base::Result<std::unique_ptr<engine::Engine>> open_engine(const EngineFlags& fla
   const bool speaks = !common.quiet && (start.ranks == nullptr || start.ranks->leads());
   Progress progress = stderr_progress(!speaks);
   bool started = false;
-  auto engine = engine::Engine::open({.model_path = path.string(),
-                                      .threads = flags.threads != 0 ? flags.threads : start.threads,
-                                      .isa = isa,
-                                      .attention = flags.attention,
-                                      .prompt_arithmetic = flags.prompt_arithmetic,
-                                      .fingerprint = flags.fingerprint,
-                                      .float_activations = flags.float_activations,
-                                      .progress =
-                                          [&](uint64_t done, uint64_t total) {
-                                            if (!started)
-                                              progress.start("loading " + path.filename().string(),
-                                                             Unit::kBytes, total);
-                                            started = true;
-                                            progress.update(done);
-                                          },
-                                      .sequence = flags.context,
-                                      .ranks = start.ranks});
+  const auto open = [&]() -> base::Result<std::unique_ptr<engine::Engine>> {
+    if (flags.pipeline && flags.rank_rounded)
+      return base::fail("--rank-activations bf16 rounds sums, of which --pipeline has none");
+    return engine::Engine::open(
+        {.model_path = path.string(),
+         .threads = flags.threads != 0 ? flags.threads : start.threads,
+         .isa = isa,
+         .attention = flags.attention,
+         .prompt_arithmetic = flags.prompt_arithmetic,
+         .fingerprint = flags.fingerprint,
+         .float_activations = flags.float_activations,
+         .progress =
+             [&](uint64_t done, uint64_t total) {
+               if (!started)
+                 progress.start("loading " + path.filename().string(), Unit::kBytes, total);
+               started = true;
+               progress.update(done);
+             },
+         .ranks = start.ranks,
+         .split = flags.pipeline ? model::RankSplit::kPipeline : model::RankSplit::kTensor});
+  };
+  auto engine = open();
   if (started) progress.finish();
   engine = join_ranks(start.ranks, std::move(engine));
   if (engine.ok() && !common.quiet) {

@@ -14,7 +14,7 @@ namespace kvick::cli {
 struct EngineFlags {
   std::string model;
   unsigned threads = 0;
-  bool ranks = false;
+  bool ranks = false, pipeline = false;
   double rank_seconds = 30;
   bool rank_rounded = false;
   std::string kv, kv_type, kv_tier, kv_select;

@@ -57,6 +57,8 @@ base::Result<RankStart> start_ranks(const EngineFlags& flags, const Common& comm
     return base::fail(
         "mpirun has started {} processes: add --ranks, so that they run one model together",
         started);
+  if (flags.pipeline && !flags.ranks)
+    return base::fail("--pipeline says how --ranks divide a model: give both");
   if (!flags.ranks) return RankStart{};
   static bool joined = false;
   if (std::exchange(joined, true))

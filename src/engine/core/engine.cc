@@ -7,6 +7,8 @@
 #include "engine/core/rank_stores.h"
 #include "kernels/probe/probe.h"
 #include "kv/registry/policies.h"
+#include "kv/strategy/options.h"
+#include "kv/strategy/selection.h"
 #include "model/core/vocabulary.h"
 #include "plan/forecast/growth_rates.h"
 #include "text/template/last_message.h"
@@ -60,7 +62,8 @@ Result<std::unique_ptr<Engine>> Engine::open(const EngineOptions& options) {
                                                                  .progress = &progress,
                                                                  .families = options.families,
                                                                  .ranks = options.ranks.get(),
-                                                                 .sequence = options.sequence}));
+                                                                 .sequence = options.sequence,
+                                                                 .split = options.split}));
   const model::Config& config = engine->model_->config();
   engine->identity_ = {.arch = config.arch,
                        .layers = config.layer_count(),
@@ -180,6 +183,24 @@ KvOptions Engine::resolved(KvOptions options) const {
   return options;
 }
 
+namespace {
+
+// A policy's first layers are the model's, of which a rank may have the later ones alone.
+kv::Spec select_of_layers(kv::Spec select, uint32_t first) {
+  const kv::Policy* const policy = kv::find_policy(select.name);
+  if (policy == nullptr || first == 0) return select;
+  for (const kv::Option& option : policy->options) {
+    if (option.name != kv::dense_layers_option().name) continue;
+    const std::string text(kv::value_of(select, option));
+    const unsigned long dense = std::strtoul(text.c_str(), nullptr, 10);
+    select.options[std::string(option.name)] =
+        std::to_string(dense - std::min<unsigned long>(dense, first));
+  }
+  return select;
+}
+
+}  // namespace
+
 kv::Setup Engine::setup(const KvOptions& resolved) const {
   kv::Setup setup;
   setup.shape = {
@@ -197,7 +218,7 @@ kv::Setup Engine::setup(const KvOptions& resolved) const {
   setup.compute.kernels = &kernels_;
   setup.slots = model_->trained_slots();
   setup.tier.spec = resolved.tier;
-  setup.select.spec = resolved.select;
+  setup.select.spec = select_of_layers(resolved.select, model_->first_layer());
   setup.select.group = model_->config().layers.front().group();
   setup.select.model_dim = model_->config().dim;
   const model::Rope& rope = model_->config().rope_of_full();

@@ -47,6 +47,7 @@ struct EngineOptions {
   std::span<const model::Family> families = {};  // model::LoadOptions::families
   // The processes that run the model together with this one; null: none (rank_stores.h).
   std::shared_ptr<model::Ranks> ranks = {};
+  model::RankSplit split = model::RankSplit::kTensor;
 };
 
 }  // namespace kvick::engine

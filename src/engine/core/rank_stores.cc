@@ -83,13 +83,13 @@ base::Status<> check_ranks(const KvOptions& resolved) {
   for (const kernels::DType type : {*resolved.k_type, *resolved.v_type})
     if (kernels::is_static(type))
       return base::fail(
-          "the ranges of {} are those of all KV heads, of which a rank has some: use "
-          "q8 or f16 with --ranks",
+          "the ranges of {} are those of all layers and KV heads, of which a rank has some: "
+          "use q8 or f16 with --ranks",
           kernels::dtype_info(type).name);
   if (resolved.select.options.contains("file"))
     return base::fail(
-        "{} has learnt to predict the keys of all KV heads, of which a rank has "
-        "some: use quest with --ranks",
+        "{} has learnt to predict the keys of all layers and KV heads, of which a rank has some: "
+        "use quest with --ranks",
         resolved.select.name);
   return base::Done{};
 }

@@ -190,7 +190,7 @@ base::Status<> Speculation::check(const SpecOptions& options) const {
     return fail("the draft model {}{} is not loaded; only the one that kvick was started with is",
                 options.model,
                 options.words != 0 ? fmt::format(" of {} words", options.words) : "");
-  const uint32_t layers = engine_.model().config().layer_count();
+  const uint32_t layers = engine_.model().all_layers();
   if (options.skip.size() > layers)
     return fail("layer {} cannot be left out: the model's last one is {}", options.skip.size() - 1,
                 layers - 1);
@@ -226,7 +226,7 @@ std::unique_ptr<Speculator> Speculation::begin(const SpecOptions& options, bool 
     speculator->add(std::make_unique<SmallModelDrafter>(*draft_model_, engine_, rates));
   if (options.way == "skip") {
     std::vector<bool> skipped = options.skip;
-    skipped.resize(engine_.model().config().layer_count());
+    skipped.resize(engine_.model().all_layers());
     speculator->add(std::make_unique<SkipDrafter>(engine_, std::move(skipped), rates));
   }
   return speculator;

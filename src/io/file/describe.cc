@@ -175,9 +175,9 @@ std::string tensors_text(const ModelFile& file) {
   width = std::min<size_t>(width, kTextColumns);
   std::string out = fmt::format("\ntensors ({})\n", file.tensors().size());
   if (!file.tensors().empty())
-    out += fmt::format("  {:<{}}  {:<5}  {:>12}  {}\n", "name", width, "dtype", "bytes", "shape");
+    out += fmt::format("  {:<{}}  {:<7}  {:>12}  {}\n", "name", width, "dtype", "bytes", "shape");
   for (const Tensor& tensor : file.tensors())
-    out += fmt::format("  {:<{}}  {:<5}  {:>12}  {}\n", printable(tensor.name), width,
+    out += fmt::format("  {:<{}}  {:<7}  {:>12}  {}\n", printable(tensor.name), width,
                        kernels::dtype_info(tensor.dtype).name, tensor.data.size(),
                        fmt::join(tensor.shape, " x "));
   return out;
@@ -186,7 +186,7 @@ std::string tensors_text(const ModelFile& file) {
 std::string totals_text(const Totals& totals) {
   std::string out = "\ntotals\n";
   const auto row = [&](std::string_view name, const Total& total) {
-    out += fmt::format("  {:<5}  {:>6} tensors  {:>14} parameters  {:>14} bytes  ({})\n", name,
+    out += fmt::format("  {:<7}  {:>6} tensors  {:>14} parameters  {:>14} bytes  ({})\n", name,
                        total.tensors, total.parameters, total.bytes, human_bytes(total.bytes));
   };
   for (size_t i = 0; i < totals.size(); ++i)

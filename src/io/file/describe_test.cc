@@ -52,7 +52,7 @@ TEST(Describe, TextHasOneLineForEachKeyAndTensor) {
   for (const char* line : {"container   GGUF version 3\n", "parameters  72\n", "metadata (5)\n",
                            "  general.name  \"line\\nbreak \xef\xbf\xbd\"\n",
                            "  twenty        20 elements: [0,1,2,3,4,5] ...\n", "tensors (2)\n",
-                           "  w     Q8_0             68  2 x 32\n", "totals\n"})
+                           "  w     Q8_0               68  2 x 32\n", "totals\n"})
     EXPECT_NE(text.find(line), std::string::npos) << line << "\n" << text;
   EXPECT_NE(text.find("x ...\n"), std::string::npos) << "long texts are cut";
   size_t start = 0;

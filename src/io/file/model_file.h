@@ -48,9 +48,9 @@ struct Tensor {
 enum class Container { kGguf, kHuggingFace, kSafetensors };
 
 // Move-only; holds the mapped files. Beside the file's own keys, metadata() has
-// kvick.rope.interleaved (bool) wherever the architecture is known: true if the rows of attn_q and
-// attn_k are ordered for rotating neighbours (2i, 2i+1), as converters to GGUF do for llama; false
-// if for halves (i, i + head_dim/2).
+// kvick.rope.interleaved (bool) of Hugging Face folders: true if the rows of attn_q and attn_k are
+// ordered for rotating neighbours (2i, 2i+1), false if for halves (i, i + head_dim/2). In GGUF
+// files that follows from the architecture, unless they have this key.
 class ModelFile {
  public:
   // path: a .gguf file, or a Hugging Face folder with config.json. Reads and checks all headers, no

@@ -10,17 +10,19 @@ namespace {
 using kernels::DType;
 
 // By DType's order.
-constexpr std::array<uint32_t, kernels::kWeightTypes> kNumbers = {0, 1,  30, 8,  2,  3, 6,
-                                                                  7, 10, 11, 12, 13, 14};
+constexpr std::array<uint32_t, kernels::kWeightTypes> kNumbers = {
+    0,  1,  30, 8,  2,  3,  6,  7,  10, 11, 12, 13, 14,
+    20, 23, 39, 40, 21, 18, 22, 17, 16, 19, 29, 34, 35};
 
 // Every name that ggml has or had for a number; the empty ones were never given.
-constexpr std::array<std::string_view, 42> kNames = {
+constexpr std::array<std::string_view, 43> kNames = {
     "F32",   "F16",        "Q4_0",       "Q4_1",       "Q4_2",     "Q4_3",     "Q5_0",
     "Q5_1",  "Q8_0",       "Q8_1",       "Q2_K",       "Q3_K",     "Q4_K",     "Q5_K",
     "Q6_K",  "Q8_K",       "IQ2_XXS",    "IQ2_XS",     "IQ3_XXS",  "IQ1_S",    "IQ4_NL",
     "IQ3_S", "IQ2_S",      "IQ4_XS",     "I8",         "I16",      "I32",      "I64",
     "F64",   "IQ1_M",      "BF16",       "Q4_0_4_4",   "Q4_0_4_8", "Q4_0_8_8", "TQ1_0",
-    "TQ2_0", "IQ4_NL_4_4", "IQ4_NL_4_8", "IQ4_NL_8_8", "MXFP4",    "NVFP4",    "Q1_0"};
+    "TQ2_0", "IQ4_NL_4_4", "IQ4_NL_4_8", "IQ4_NL_8_8", "MXFP4",    "NVFP4",    "Q1_0",
+    "Q2_0"};
 
 }  // namespace
 

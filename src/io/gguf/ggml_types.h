@@ -12,7 +12,7 @@ namespace kvick::io {
 // The type that a GGUF tensor's number means; nullopt for those that kvick has no kernels for.
 std::optional<kernels::DType> dtype_of_ggml(uint32_t number);
 uint32_t ggml_of_dtype(kernels::DType type);  // the inverse
-// For messages: "IQ4_XS (23)", or "99, unknown".
+// For messages: "Q1_0 (41)", or "99, unknown".
 std::string ggml_type_name(uint32_t number);
 // "F32, F16, ...": all that are read.
 std::string readable_dtypes();

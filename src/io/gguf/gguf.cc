@@ -60,7 +60,7 @@ class Parser {
     offsets_.reserve(tensors_);
     for (uint64_t i = 0; i < tensors_; ++i) KVICK_TRY_VOID(read_tensor(i));
     KVICK_TRY_VOID(place_tensors());
-    KVICK_TRY_VOID(note_rope_order());
+    KVICK_TRY_VOID(check_rope_order());
     builder_.add_file_bytes(image_.size());
     return builder_.finish();
   }
@@ -107,7 +107,7 @@ class Parser {
   base::Status<> read_shape(Tensor& tensor);
   base::Result<uint64_t> tensor_bytes(Tensor& tensor, uint32_t type);
   base::Status<> place_tensors();
-  base::Status<> note_rope_order();
+  base::Status<> check_rope_order() const;
 
   std::span<const std::byte> image_;
   const std::string& name_;
@@ -402,19 +402,11 @@ base::Status<> Parser::place_tensors() {
   return base::Done{};
 }
 
-// A file may say it itself; else it follows from the architecture, as the common converter permutes
-// llama's rows.
-base::Status<> Parser::note_rope_order() {
-  Metadata& metadata = builder_.metadata();
-  if (const auto at = metadata.find("kvick.rope.interleaved"); at != metadata.end()) {
-    if (std::holds_alternative<bool>(at->second.data)) return base::Done{};
-    return base::fail("{}: key 'kvick.rope.interleaved' is not a truth value", name_);
-  }
-  const auto at = metadata.find("general.architecture");
-  if (at == metadata.end()) return base::Done{};
-  if (const auto* name = std::get_if<std::string>(&at->second.data))
-    metadata["kvick.rope.interleaved"].data = (*name == "llama");
-  return base::Done{};
+base::Status<> Parser::check_rope_order() const {
+  const Metadata& metadata = builder_.file.metadata();
+  const auto at = metadata.find("kvick.rope.interleaved");
+  if (at == metadata.end() || std::holds_alternative<bool>(at->second.data)) return base::Done{};
+  return base::fail("{}: key 'kvick.rope.interleaved' is not a truth value", name_);
 }
 
 }  // namespace

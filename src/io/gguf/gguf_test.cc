@@ -146,16 +146,6 @@ TEST(Gguf, TensorsMayLieInAnyOrderAndTheLastPaddingMayBeThere) {
   EXPECT_TRUE(parse(image.build() + std::string(28, '\0')).ok());
 }
 
-TEST(Gguf, RowsOfLlamaAreInterleavedAndAFileMaySayOtherwise) {
-  const auto order = [](GgufImage image) {
-    return *parse(image.build())->get_bool("kvick.rope.interleaved", true);
-  };
-  EXPECT_TRUE(order(GgufImage().text("general.architecture", "llama")));
-  EXPECT_FALSE(order(GgufImage().text("general.architecture", "qwen2")));
-  EXPECT_FALSE(order(
-      GgufImage().text("general.architecture", "llama").key("kvick.rope.interleaved", 7, {'\0'})));
-}
-
 struct Corruption {
   const char* what;
   std::string image;
@@ -246,7 +236,7 @@ std::vector<Corruption> tensor_corruptions() {
       {"bytes overflow", one({uint64_t{1} << 62}, 0, 0), "more elements than"},
       {"row not of whole blocks", one({33}, 8, 0), "rows of 33 elements, no multiple of Q8_0's"},
       {"K row not of whole blocks", one({128, 2}, 12, 0), "no multiple of Q4_K's block of 256"},
-      {"type IQ4_XS", one({256}, 23, 0), "tensor 'w' has the type IQ4_XS (23), which kvick does"},
+      {"type Q1_0", one({256}, 41, 0), "tensor 'w' has the type Q1_0 (41), which kvick does"},
       {"type I32", one({4}, 26, 0), "I32 (26)"},
       {"type 77", one({4}, 77, 0), "the type 77, unknown"},
       {"offset not aligned", one({4}, 0, 16), "starts at offset 16, which is no multiple of"},

@@ -160,7 +160,7 @@ base::Result<double> positive(const JsonObject& fields, std::string_view field,
 base::Result<HfConfig> map_config(const JsonObject& config, Metadata& out) {
   KVICK_TRY(const HfFamily* family, family_of(config));
   HfConfig result;
-  result.family = family;
+  result.modules = family->modules;
   result.architecture = family->architecture;
   Mapper map(config, result.architecture, out);
   out["general.architecture"].data = result.architecture;

@@ -2,7 +2,9 @@
 // A Hugging Face config.json in GGUF's vocabulary.
 
 #include <cstdint>
+#include <span>
 #include <string>
+#include <string_view>
 
 #include "base/result.h"
 #include "io/file/model_file.h"
@@ -10,12 +12,16 @@
 
 namespace kvick::io {
 
-struct HfFamily;
+// A module's name behind "layers.N.", and GGUF's name for it. "*" stands for an expert's number,
+// which becomes the last part of GGUF's name.
+struct Rename {
+  std::string_view from, to;
+};
 
 // What of a config.json the rest of the folder is read by.
 struct HfConfig {
-  const HfFamily* family = nullptr;
-  std::string architecture;  // GGUF's: "llama", "qwen2", "qwen3", "opt"
+  std::string architecture;              // GGUF's: "llama", "qwen2", "qwen3", "opt"
+  std::span<const Rename> modules = {};  // beside and before those that all families have
   uint64_t layers = 0;
   uint64_t vocabulary = 0;
   bool tied = false;  // the output matrix is the embedding

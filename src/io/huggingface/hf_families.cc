@@ -36,7 +36,6 @@ constexpr Rename kPhi3[] = {
     {"self_attn.qkv_proj", "attn_qkv"},
     {"mlp.gate_up_proj", "ffn_up"},
 };
-// "*": the expert's number, which becomes the tensor's last part.
 constexpr Rename kQwenMoe[] = {
     {"self_attn.q_norm", "attn_q_norm"},
     {"self_attn.k_norm", "attn_k_norm"},
@@ -94,15 +93,14 @@ Status<> map_granite(Mapper& map) {
   return copy_positive(map, "attention_multiplier", "attention.scale");
 }
 
-Status<> map_experts(Mapper& map, std::string_view count) {
-  KVICK_TRY_VOID(map.copy_size(count, "expert_count"));
+Status<> map_experts(Mapper& map) {
+  const bool local = map.config().find("num_local_experts").has_value();
+  KVICK_TRY_VOID(map.copy_size(local ? "num_local_experts" : "num_experts", "expert_count"));
   return map.copy_size("num_experts_per_tok", "expert_used_count");
 }
-Status<> map_mixtral(Mapper& map) { return map_experts(map, "num_local_experts"); }
-
 // Which layers have experts the tensors say.
 Status<> map_qwen_moe(Mapper& map) {
-  KVICK_TRY_VOID(map_experts(map, "num_experts"));
+  KVICK_TRY_VOID(map_experts(map));
   KVICK_TRY(const bool normalised, map.config().get_bool("norm_topk_prob", false));
   map.set("expert_weights_norm", normalised);
   return base::Done{};
@@ -145,10 +143,8 @@ constexpr std::string_view kTanhGelu = "gelu_pytorch_tanh";
 constexpr std::array kFamilies = {
     HfFamily{.model_type = "llama", .architecture = "llama"},
     HfFamily{.model_type = "mistral", .architecture = "llama"},
-    HfFamily{.model_type = "mixtral",
-             .architecture = "llama",
-             .modules = kMixtral,
-             .map = map_mixtral},
+    HfFamily{
+        .model_type = "mixtral", .architecture = "llama", .modules = kMixtral, .map = map_experts},
     HfFamily{.model_type = "qwen2", .architecture = "qwen2"},
     HfFamily{.model_type = "qwen3", .architecture = "qwen3", .modules = kHeadNorms},
     HfFamily{.model_type = "qwen2_moe",
@@ -179,15 +175,9 @@ constexpr std::array kFamilies = {
              .modules = kGemma,
              .map = map_gemma3},
     HfFamily{.model_type = "phi3", .architecture = "phi3", .modules = kPhi3},
-    HfFamily{.model_type = "smollm3",
-             .architecture = "smollm3",
-             .tied = true,
-             .map = map_smollm3},
+    HfFamily{.model_type = "smollm3", .architecture = "smollm3", .tied = true, .map = map_smollm3},
     HfFamily{.model_type = "granite", .architecture = "granite", .map = map_granite},
-    HfFamily{.model_type = "glm4",
-             .architecture = "glm4",
-             .interleaved = true,
-             .modules = kGlm4},
+    HfFamily{.model_type = "glm4", .architecture = "glm4", .interleaved = true, .modules = kGlm4},
     HfFamily{.model_type = "olmo2", .architecture = "olmo2", .modules = kOlmo},
     HfFamily{.model_type = "olmo3", .architecture = "olmo2", .modules = kOlmo},
     HfFamily{.model_type = "stablelm", .architecture = "stablelm", .map = map_stablelm},

@@ -5,14 +5,10 @@
 #include <string_view>
 
 #include "base/result.h"
+#include "io/huggingface/hf_config.h"
 #include "io/huggingface/hf_mapper.h"
 
 namespace kvick::io {
-
-// A module's name behind "layers.N." or before it, and GGUF's name for it.
-struct Rename {
-  std::string_view from, to;
-};
 
 struct HfFamily {
   std::string_view model_type, architecture;
@@ -20,7 +16,7 @@ struct HfFamily {
   bool interleaved = false;    // rotary pairs are (2i, 2i+1), as GGUF has them for llama
   bool shifted_norms = false;  // norms multiply by 1 + weight (Gemma)
   std::string_view activation = "silu";
-  std::span<const Rename> modules = {};  // beside and before those of all families (hf_names.cc)
+  std::span<const Rename> modules = {};          // HfConfig::modules
   base::Status<> (*map)(Mapper& map) = nullptr;  // what it has beside the others
 };
 

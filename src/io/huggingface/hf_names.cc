@@ -55,7 +55,8 @@ std::optional<uint64_t> take_expert(std::string_view module, std::string& patter
   uint64_t expert = 0;
   const auto [end, error] = std::from_chars(begin, module.data() + module.size(), expert);
   if (error != std::errc()) return std::nullopt;
-  pattern = std::string(module.data(), begin) + "*" + std::string(end, module.data() + module.size());
+  pattern =
+      std::string(module.data(), begin) + "*" + std::string(end, module.data() + module.size());
   return expert;
 }
 
@@ -77,7 +78,7 @@ std::optional<std::string> map_layer(const HfConfig& config, std::string_view na
   if (dot == std::string_view::npos) return std::nullopt;
   const std::string_view module = name.substr(0, dot), part = name.substr(dot);
   if (part != ".weight" && part != ".bias") return std::nullopt;
-  const std::span<const Rename> own = config.family->modules;
+  const std::span<const Rename> own = config.modules;
   std::string pattern;
   if (const auto expert = take_expert(module, pattern)) {
     const auto mapped = look_up(own, pattern);
@@ -86,8 +87,8 @@ std::optional<std::string> map_layer(const HfConfig& config, std::string_view na
   }
   auto mapped = look_up(own, module);
   if (!mapped)
-    mapped = look_up(config.architecture == "opt" ? std::span<const Rename>(kOptLayer) : kRotaryLayer,
-                     module);
+    mapped = look_up(
+        config.architecture == "opt" ? std::span<const Rename>(kOptLayer) : kRotaryLayer, module);
   if (!mapped) return std::nullopt;
   return fmt::format("blk.{}.{}{}", layer, *mapped, part);
 }

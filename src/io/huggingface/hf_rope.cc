@@ -67,8 +67,7 @@ base::Status<> map_long_rope(Mapper& map, const JsonObject& rope) {
   const bool inside = rope.find(field).has_value();
   KVICK_TRY(const double original, positive(inside ? rope : map.config(), field));
   const double stretched = static_cast<double>(context) / original;
-  const double usual =
-      stretched > 1 ? std::sqrt(1 + std::log(stretched) / std::log(original)) : 1;
+  const double usual = stretched > 1 ? std::sqrt(1 + std::log(stretched) / std::log(original)) : 1;
   KVICK_TRY(const double attention, positive(rope, "attention_factor", usual));
   map.set("rope.scaling.type", std::string("longrope"));
   map.set("rope.scaling.attn_factor", attention);

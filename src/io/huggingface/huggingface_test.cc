@@ -5,6 +5,7 @@
 #include "io/file/describe.h"
 #include "io/file/model_file.h"
 #include "io/file/test_images.h"
+#include "io/huggingface/hf_families.h"
 #include "io/huggingface/hf_names.h"
 
 namespace kvick::io {
@@ -193,8 +194,19 @@ TEST(HuggingFace, WhatAConfigGetsWrongIsNamed) {
     json config;
     const char* expected;
   } const table[] = {
-      {with(llama_config(), {{"model_type", "gemma"}}),
-       "'model_type' is 'gemma', which kvick does not know; it knows llama, mistral, qwen2, qwen3"},
+      {with(llama_config(), {{"model_type", "mamba"}}),
+       "'model_type' is 'mamba', which kvick does not know; it knows llama, mistral, mixtral, "
+       "qwen2"},
+      {with(llama_config(), {{"model_type", "smollm3"}, {"no_rope_layer_interval", 3}}),
+       "'no_rope_layer_interval' is 3; kvick knows 4"},
+      {with(llama_config(), {{"model_type", "smollm3"}, {"no_rope_layers", {1, 0}}}),
+       "'no_rope_layers' must be 0 for every fourth layer"},
+      {with(llama_config(), {{"model_type", "stablelm"}, {"use_parallel_residual", true}}),
+       "'use_parallel_residual' is true"},
+      {with(llama_config(), {{"model_type", "mixtral"}}), "'num_experts' is missing"},
+      {with(llama_config(),
+            {{"rope_scaling", {{"rope_type", "longrope"}, {"long_factor", {1, -1}}}}}),
+       "'long_factor' must hold numbers above 0"},
       {with(llama_config(), {{"model_type", null}}), "'model_type' is missing"},
       {with(llama_config(), {{"hidden_size", null}}), "'hidden_size' is missing"},
       {with(llama_config(), {{"hidden_size", "8"}}), "'hidden_size' must be a whole number"},
@@ -240,7 +252,9 @@ TEST(HuggingFace, WhatAConfigGetsWrongIsNamed) {
 
 TEST(HuggingFace, TensorNamesBecomeGgufs) {
   const HfConfig llama{.architecture = "llama", .layers = 12},
-      qwen3{.architecture = "qwen3", .layers = 1};
+      qwen3{.architecture = "qwen3", .modules = find_hf_family("qwen3")->modules, .layers = 1};
+  const HfConfig experts{
+      .architecture = "qwen3moe", .modules = find_hf_family("qwen3_moe")->modules, .layers = 2};
   const HfConfig opt{.architecture = "opt", .layers = 1, .tied = true};
   struct {
     const HfConfig& config;
@@ -260,6 +274,12 @@ TEST(HuggingFace, TensorNamesBecomeGgufs) {
       {llama, "model.layers.0.mlp.down_proj.weight", "blk.0.ffn_down.weight"},
       {llama, "model.layers.0.self_attn.rotary_emb.inv_freq", ""},
       {llama, "model.layers.0.self_attn.q_norm.weight", nullptr},
+      {experts, "model.layers.1.mlp.experts.12.up_proj.weight", "blk.1.ffn_up.12.weight"},
+      {experts, "model.layers.1.mlp.gate.weight", "blk.1.ffn_gate_inp.weight"},
+      {experts, "model.layers.1.mlp.shared_expert_gate.weight", "blk.1.ffn_gate_inp_shexp.weight"},
+      {experts, "model.layers.1.mlp.experts.x.up_proj.weight", nullptr},
+      {experts, "model.layers.1.mlp.experts.99999999999999999999.up_proj.weight", nullptr},
+      {experts, "model.layers.1.mlp.experts.1.side_proj.weight", nullptr},
       {llama, "model.layers.12.mlp.up_proj.weight", nullptr},
       {llama, "model.layers.0.mlp.up_proj.qweight", nullptr},
       {llama, "model.layers.x.mlp.up_proj.weight", nullptr},

@@ -1,5 +1,6 @@
 #include "kernels/formats/block.h"
 
+#include <bit>
 #include <cstring>
 
 #include "base/check.h"
@@ -19,19 +20,19 @@ void one_level(BlockGroup& out, uint16_t d, uint16_t m) {
 // 16 bytes: low nibbles are weights 0..15, high nibbles 16..31.
 void read_nibbles(const uint8_t* in, BlockGroup& out) {
   for (int i = 0; i < 16; ++i) {
-    out.u[i] = in[i] & 15;
-    out.u[i + 16] = in[i] >> 4;
+    out.code[i] = in[i] & 15;
+    out.code[i + 16] = in[i] >> 4;
   }
 }
 
 // Bit i of 32 becomes bit 4 of weight i.
 void add_fifth_bits(const uint8_t* in, BlockGroup& out) {
-  for (int i = 0; i < 32; ++i) out.u[i] |= static_cast<uint8_t>((in[i / 8] >> (i % 8) & 1) << 4);
+  for (int i = 0; i < 32; ++i) out.code[i] |= static_cast<uint8_t>((in[i / 8] >> (i % 8) & 1) << 4);
 }
 
 void read_q8_0(const uint8_t* in, BlockGroup& out) {
   one_level(out, half_at(in), 0);
-  for (int i = 0; i < 32; ++i) out.u[i] = in[2 + i] ^ 0x80;
+  for (int i = 0; i < 32; ++i) out.code[i] = in[2 + i] ^ 0x80;
 }
 
 void read_q4_0(const uint8_t* in, BlockGroup& out) {
@@ -60,7 +61,7 @@ void read_q5_1(const uint8_t* in, BlockGroup& out) {
 // d | dmin
 void read_q2_k(const uint8_t* in, uint32_t g, BlockGroup& out) {
   const uint8_t* qs = in + 16 + 32 * (g / 4);
-  for (int i = 0; i < 32; ++i) out.u[i] = qs[i] >> 2 * (g % 4) & 3;
+  for (int i = 0; i < 32; ++i) out.code[i] = qs[i] >> 2 * (g % 4) & 3;
   for (int h = 0; h < 2; ++h) {
     out.scale[h] = static_cast<int8_t>(in[2 * g + h] & 15);
     out.min[h] = static_cast<int8_t>(in[2 * g + h] >> 4);
@@ -74,7 +75,7 @@ void read_q2_k(const uint8_t* in, uint32_t g, BlockGroup& out) {
 void read_q3_k(const uint8_t* in, uint32_t g, BlockGroup& out) {
   const uint8_t* qs = in + 32 + 32 * (g / 4);
   for (int i = 0; i < 32; ++i)
-    out.u[i] = static_cast<uint8_t>((qs[i] >> 2 * (g % 4) & 3) | (in[i] >> g & 1) << 2);
+    out.code[i] = static_cast<uint8_t>((qs[i] >> 2 * (g % 4) & 3) | (in[i] >> g & 1) << 2);
   const uint8_t* scales = in + 96;
   for (uint32_t h = 0; h < 2; ++h) {
     const uint32_t s = 2 * g + h;
@@ -101,7 +102,7 @@ void read_k_header(const uint8_t* in, uint32_t g, BlockGroup& out) {
 void read_q4_k(const uint8_t* in, uint32_t g, BlockGroup& out) {
   read_k_header(in, g, out);
   const uint8_t* qs = in + 16 + 32 * (g / 2);
-  for (int i = 0; i < 32; ++i) out.u[i] = qs[i] >> 4 * (g % 2) & 15;
+  for (int i = 0; i < 32; ++i) out.code[i] = qs[i] >> 4 * (g % 2) & 15;
 }
 
 void read_q5_k(const uint8_t* in, uint32_t g, BlockGroup& out) {
@@ -109,7 +110,7 @@ void read_q5_k(const uint8_t* in, uint32_t g, BlockGroup& out) {
   const uint8_t* qh = in + 16;
   const uint8_t* qs = in + 48 + 32 * (g / 2);
   for (int i = 0; i < 32; ++i)
-    out.u[i] = static_cast<uint8_t>((qs[i] >> 4 * (g % 2) & 15) | (qh[i] >> g & 1) << 4);
+    out.code[i] = static_cast<uint8_t>((qs[i] >> 4 * (g % 2) & 15) | (qh[i] >> g & 1) << 4);
 }
 
 // ql[128]: low nibbles | qh[64]: high pairs | int8 scales[16] | d. Per half of 128: four groups, of
@@ -119,14 +120,64 @@ void read_q6_k(const uint8_t* in, uint32_t g, BlockGroup& out) {
   const uint8_t* ql = in + 64 * half + 32 * (k % 2);
   const uint8_t* qh = in + 128 + 32 * half;
   for (int i = 0; i < 32; ++i)
-    out.u[i] = static_cast<uint8_t>((ql[i] >> 4 * (k / 2) & 15) | (qh[i] >> 2 * k & 3) << 4);
+    out.code[i] = static_cast<uint8_t>((ql[i] >> 4 * (k / 2) & 15) | (qh[i] >> 2 * k & 3) << 4);
   std::memcpy(out.scale, in + 192 + 2 * g, 2);
   out.min[0] = out.min[1] = 0;
   out.d = half_at(in + 208);
   out.m = 0;
 }
 
+// d | 6-bit scales less 32: high pairs u16, low nibbles [4] | qs[128], nibbles as in Q4_0
+void read_iq4_xs(const uint8_t* in, uint32_t g, BlockGroup& out) {
+  one_level(out, half_at(in), 0);
+  const int low = in[4 + g / 2] >> 4 * (g % 2) & 15, high = half_at(in + 2) >> 2 * g & 3;
+  out.scale[0] = out.scale[1] = static_cast<int8_t>((low | high << 4) - 32);
+  read_nibbles(in + 8 + 16 * g, out);
+}
+
+// exponent | qs[16], nibbles as in Q4_0
+void read_mxfp4(const uint8_t* in, BlockGroup& out) {
+  one_level(out, 0, 0);
+  out.scale[0] = out.scale[1] = static_cast<int8_t>(in[0]);
+  read_nibbles(in + 1, out);
+}
+
+// scales[4] of 16 each | qs[32]: per 16, low nibbles are weights 0..7, high nibbles 8..15. ggml
+// ignores the sign of a scale, and reads 0x7f, NaN elsewhere, as zero.
+void read_nvfp4(const uint8_t* in, uint32_t g, BlockGroup& out) {
+  one_level(out, 0, 0);
+  for (uint32_t h = 0; h < 2; ++h) {
+    const uint8_t scale = in[2 * g + h], *qs = in + 4 + 16 * g + 8 * h;
+    out.scale[h] = static_cast<int8_t>(scale == 0x7f ? 0 : scale & 0x7f);
+    for (int i = 0; i < 8; ++i) {
+      out.code[16 * h + i] = qs[i] & 15;
+      out.code[16 * h + 8 + i] = qs[i] >> 4;
+    }
+  }
+}
+
+float e8m0_half(uint8_t exponent) {
+  return std::bit_cast<float>(exponent < 2 ? 0x00200000U << exponent : (exponent - 1U) << 23);
+}
+// A float16 has the same bits behind its exponent, which is counted from 15 and not 7.
+float e4m3(uint8_t bits) { return f16_to_f32(static_cast<uint16_t>(bits << 7)) * 256; }
+
 }  // namespace
+
+float scale_of(const PackFormat& format, uint16_t d, int8_t byte) {
+  switch (format.scales) {
+    case ScaleKind::kE8M0:
+      return e8m0_half(static_cast<uint8_t>(byte));
+    case ScaleKind::kE4M3:
+      return e4m3(static_cast<uint8_t>(byte)) * format.unit;
+    case ScaleKind::kTwoLevels:
+      return f16_to_f32(d) * format.unit * static_cast<float>(byte);
+    case ScaleKind::kHalves:
+    case ScaleKind::kHalf256:
+      break;
+  }
+  return f16_to_f32(d) * format.unit;
+}
 
 void read_group(DType type, const std::byte* block, uint32_t index, BlockGroup& out) {
   const auto* in = reinterpret_cast<const uint8_t*>(block);
@@ -151,6 +202,24 @@ void read_group(DType type, const std::byte* block, uint32_t index, BlockGroup& 
       return read_q5_k(in, index, out);
     case DType::kQ6_K:
       return read_q6_k(in, index, out);
+    case DType::kIQ4_NL:
+      return read_q4_0(in, out);
+    case DType::kIQ4_XS:
+      return read_iq4_xs(in, index, out);
+    case DType::kMXFP4:
+      return read_mxfp4(in, out);
+    case DType::kNVFP4:
+      return read_nvfp4(in, index, out);
+    case DType::kIQ3_S:
+    case DType::kIQ3_XXS:
+    case DType::kIQ2_S:
+    case DType::kIQ2_XS:
+    case DType::kIQ2_XXS:
+    case DType::kIQ1_S:
+    case DType::kIQ1_M:
+    case DType::kTQ1_0:
+    case DType::kTQ2_0:
+      return read_grid_group(type, in, index, out);
     case DType::kF32:
     case DType::kF16:
     case DType::kBF16:

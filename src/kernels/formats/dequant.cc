@@ -17,12 +17,11 @@ T load(const std::byte* in, size_t i) {
   return value;
 }
 
-// Every product is exact in float32 (at most 11 + 7 + 8 bits), so only the sum with a minimum
-// rounds.
+// Every product is exact in float32, so only the sum with a minimum rounds.
 void group_to_f32(const PackFormat& format, const BlockGroup& group, float* out) {
   for (int i = 0; i < 32; ++i) {
-    const float scale = f16_to_f32(group.d) * static_cast<float>(group.scale[i / 16]);
-    out[i] = static_cast<float>(group.u[i] - format.zero) * scale;
+    const int u = value_of(format, group.code[i]);
+    out[i] = static_cast<float>(u - format.zero) * scale_of(format, group.d, group.scale[i / 16]);
     if (format.has_min) out[i] += f16_to_f32(group.m) * static_cast<float>(group.min[i / 16]);
   }
 }

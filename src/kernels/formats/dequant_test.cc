@@ -24,15 +24,22 @@ struct Reference {
   DType type;
   uint64_t hash;
 };
-// Printed by dequant_reference.py with gguf 0.17 (its numpy dequantisers are checked against ggml's
+// Printed by dequant_reference.py with gguf 0.19 (its numpy dequantisers are checked against ggml's
 // C code).
 constexpr Reference kReferences[] = {
-    {DType::kF16, 0x1f05576730e11455},  {DType::kBF16, 0xb6941511cfca605f},
-    {DType::kQ8_0, 0xcd4641913f37d5b5}, {DType::kQ4_0, 0xacf8dd4605b03347},
-    {DType::kQ4_1, 0xb91611dc9de847ff}, {DType::kQ5_0, 0xcec350092be449c5},
-    {DType::kQ5_1, 0x90c8af334076c6a3}, {DType::kQ2_K, 0x870e6c8a294a8910},
-    {DType::kQ3_K, 0xebb32a8a1b796e6f}, {DType::kQ4_K, 0x28d66a21c7184631},
-    {DType::kQ5_K, 0x7b08445678b49295}, {DType::kQ6_K, 0xb00ba6d2eb3d1a9e},
+    {DType::kF16, 0x1f05576730e11455},     {DType::kBF16, 0xb6941511cfca605f},
+    {DType::kQ8_0, 0xcd4641913f37d5b5},    {DType::kQ4_0, 0xacf8dd4605b03347},
+    {DType::kQ4_1, 0xb91611dc9de847ff},    {DType::kQ5_0, 0xcec350092be449c5},
+    {DType::kQ5_1, 0x90c8af334076c6a3},    {DType::kQ2_K, 0x870e6c8a294a8910},
+    {DType::kQ3_K, 0xebb32a8a1b796e6f},    {DType::kQ4_K, 0x28d66a21c7184631},
+    {DType::kQ5_K, 0x7b08445678b49295},    {DType::kQ6_K, 0xb00ba6d2eb3d1a9e},
+    {DType::kIQ4_NL, 0x16cef58b529f43ae},  {DType::kIQ4_XS, 0xeeea96dcb02a1efe},
+    {DType::kMXFP4, 0xa5c32734b3817dfa},   {DType::kNVFP4, 0xad12eee69cde921c},
+    {DType::kIQ3_S, 0x8c44aff776d9d067},   {DType::kIQ3_XXS, 0xa56ab7d631f2aa9f},
+    {DType::kIQ2_S, 0xbecfcb86b9e9de50},   {DType::kIQ2_XS, 0xc32d6d28ced3aac5},
+    {DType::kIQ2_XXS, 0x333771c1a4eef99f}, {DType::kIQ1_S, 0x382a2e0c6a6ca91b},
+    {DType::kIQ1_M, 0xed1ae76b537f32a5},   {DType::kTQ1_0, 0x3347824c08a0d02a},
+    {DType::kTQ2_0, 0xea3afa645df53908},
 };
 
 TEST(Dequant, every_format_unpacks_64_random_blocks_to_the_bits_of_the_gguf_package) {
@@ -41,6 +48,17 @@ TEST(Dequant, every_format_unpacks_64_random_blocks_to_the_bits_of_the_gguf_pack
     std::vector<float> out(n);
     to_f32(reference.type, make_blocks(reference.type, 64, 1).data(), n, out.data());
     EXPECT_EQ(fnv(out), reference.hash) << dtype_info(reference.type).name;
+  }
+}
+
+TEST(Dequant, every_exponent_of_mxfp4_is_exact) {
+  for (int e = 0; e < 256; ++e) {
+    std::byte block[17] = {static_cast<std::byte>(e), std::byte{0x91}};  // codes 1 and 9: 1 and -1
+    float out[32];
+    to_f32(DType::kMXFP4, block, 32, out);
+    EXPECT_EQ(out[0], std::ldexp(1.0F, e - 128)) << e;
+    EXPECT_EQ(out[16], -std::ldexp(1.0F, e - 128)) << e;
+    EXPECT_EQ(out[1], 0.0F) << e;
   }
 }
 

@@ -24,6 +24,21 @@ enum class DType : uint8_t {
   kQ4_K,
   kQ5_K,
   kQ6_K,
+  // Codes of 4, 3 or 2 bits that stand for the values of a table (codebooks.h). Those of IQ1 to IQ3
+  // are packed in groups of 4 or 8 into the index of a grid and signs.
+  kIQ4_NL,
+  kIQ4_XS,
+  kMXFP4,
+  kNVFP4,
+  kIQ3_S,
+  kIQ3_XXS,
+  kIQ2_S,
+  kIQ2_XS,
+  kIQ2_XXS,
+  kIQ1_S,
+  kIQ1_M,
+  kTQ1_0,
+  kTQ2_0,
   // Cache rows only, no file holds them. A row of n elements is the codes of all n, then n/32
   // float16 scales, one for each 32 elements: the codes are aligned for the dot products.
   kQ8,  // code * scale, one byte, -127 to 127
@@ -37,8 +52,8 @@ enum class DType : uint8_t {
   kKivi4K,  // keys: a scale and a zero point for each channel of kGroupRows rows
   kKivi4V,  // values: one for each 32 elements of a row
 };
-inline constexpr int kWeightTypes = 13;  // those that files hold come first
-inline constexpr int kDTypes = 19;
+inline constexpr int kWeightTypes = 26;  // those that files hold come first
+inline constexpr int kDTypes = 32;
 
 struct DTypeInfo {
   std::string_view name;  // as GGUF tools write it: "Q4_K"

@@ -8,12 +8,15 @@
 //
 //   weight (row, i) = (u - zero) * scale[row][i/scale_group] + min[row][i/scale_group]
 //
-// with u an unsigned integer of 2 to 8 bits, kept in bit planes (see pack.h), and `zero` one
-// constant of the format. scale and min are float16 per group; in the K formats (two_level) they
-// are a byte per group times one float16 per 256 inputs, as in the file: no rounding, and at most 6
-// % larger than the file (float16 products: 11 % for Q4_K, 52 % for Q2_K, and decode is bound by
-// exactly these bytes). F32 and F16 stay what they are, as [input][16 rows]; so does BF16, as
-// [input / 2][16 rows][2 inputs], which products of pairs of bfloat16 take as it is.
+// with u an unsigned integer of 2 to 8 bits and `zero` one constant of the format. What is kept, in
+// bit planes (see pack.h), is u itself or a code of 2 to 4 bits that a table of the format turns
+// into u (IQ4_NL, MXFP4: codebooks.h). Scales are kept as in the file, so that nothing is rounded:
+// float16 per group; in the K formats a byte per group times one float16 per 256 inputs (float16
+// products would be 11 % larger for Q4_K, 52 % for Q2_K, and decode is bound by exactly these
+// bytes). A matrix is at most 6 % larger than in the file, except that IQ1 to IQ3 and TQ1_0, which
+// files compress further, take 1.26 to 2.16 times as much (docs/adr/0034). F32 and F16 stay what
+// they are, as [input][16 rows]; so does BF16, as [input / 2][16 rows][2 inputs], which products of
+// pairs of bfloat16 take as it is.
 
 #include <cstddef>
 #include <cstdint>
@@ -21,22 +24,12 @@
 
 #include "base/memory.h"
 #include "kernels/formats/dtype.h"
+#include "kernels/formats/pack_format.h"
 
 namespace kvick::kernels {
 
 inline constexpr uint32_t kPanel = 16;  // output rows of one panel
 inline constexpr uint32_t kGroup = 32;  // inputs that share one activation scale
-
-// How one DType is kept once packed.
-struct PackFormat {
-  bool quantised;       // false: F32/F16/BF16, the fields below are unused
-  uint8_t bits;         // bits of u: 2, 3, 4, 5, 6 or 8
-  uint8_t scale_group;  // inputs that share one scale: 16 or 32
-  bool has_min;
-  bool two_level;  // scale (and min) = byte per scale_group * float16 per 256 inputs
-  int16_t zero;
-};
-const PackFormat& pack_format(DType type);
 
 // rows x inputs weights of one linear layer, packed. Rows are padded with zero weights to a whole
 // panel; inputs must be a multiple of 32.

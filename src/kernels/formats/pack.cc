@@ -14,14 +14,15 @@ using Codes = uint8_t[8][kLine];  // the codes of a group, as registers
 void write_half(std::byte* out, uint32_t row, uint16_t half) {
   std::memcpy(out + row * sizeof half, &half, sizeof half);
 }
-float read_half(const std::byte* in, uint32_t row) {
+uint16_t half_bits(const std::byte* in, uint32_t row) {
   uint16_t half;
   std::memcpy(&half, in + row * sizeof half, sizeof half);
-  return f16_to_f32(half);
+  return half;
 }
+float read_half(const std::byte* in, uint32_t row) { return f16_to_f32(half_bits(in, row)); }
 
 void put_codes(const BlockGroup& group, uint32_t row, Codes& codes) {
-  for (int j = 0; j < 8; ++j) std::memcpy(codes[j] + 4 * row, group.u + 4 * j, 4);
+  for (int j = 0; j < 8; ++j) std::memcpy(codes[j] + 4 * row, group.code + 4 * j, 4);
 }
 
 // Bits [shift, shift+4), [shift, shift+2) and bit `shift` of every code.
@@ -94,44 +95,32 @@ int read_code(const PackFormat& f, const std::byte* in, uint32_t row, uint32_t i
 // One row's scales into the header of its block; `group` counts within the block.
 void write_scales(const PackFormat& f, const BlockGroup& in, uint32_t row, uint32_t group,
                   std::byte* block) {
-  if (!f.two_level) {
+  if (f.scales == ScaleKind::kHalves) {
     write_half(block + group * kHalfRow, row, in.d);
     if (f.has_min) write_half(block + kLine + group * kHalfRow, row, in.m);
     return;
   }
-  write_half(block, row, in.d);
-  write_half(block + kHalfRow, row, in.m);
-  auto* sub = reinterpret_cast<uint8_t*>(block + kSubScales + group * kSubGroup) + row;
+  if (has_super(f)) {
+    write_half(block, row, in.d);
+    write_half(block + kHalfRow, row, in.m);
+  }
+  if (f.scales == ScaleKind::kHalf256) return;
+  auto* sub = reinterpret_cast<uint8_t*>(block + sub_offset(f, group)) + row;
   const auto byte = [](int value) { return static_cast<uint8_t>(value); };
   if (f.scale_group == 32) {
     sub[0] = byte(in.scale[0]);
-    sub[kPanel] = byte(in.min[0]);
+    if (f.has_min) sub[kPanel] = byte(in.min[0]);
   } else {
     for (int h = 0; h < 2; ++h)
       sub[h * kPanel] = f.has_min ? byte(in.scale[h] | in.min[h] << 4) : byte(in.scale[h]);
   }
 }
 
-struct Scale {
-  float scale, min;
-};
-
-// The scale and minimum of half h of a group for one row, the inverse of write_scales.
-Scale read_scale(const PackFormat& f, const std::byte* block, uint32_t row, uint32_t group, int h) {
-  if (!f.two_level)
-    return {read_half(block + group * kHalfRow, row),
-            f.has_min ? read_half(block + kLine + group * kHalfRow, row) : 0.0f};
-  const auto* sub = reinterpret_cast<const int8_t*>(block + kSubScales + group * kSubGroup) + row;
-  const float d = read_half(block, row), m = read_half(block + kHalfRow, row);
-  if (f.scale_group == 32) return {d * sub[0], m * sub[kPanel]};
-  const int both = sub[h * kPanel];
-  if (!f.has_min) return {d * static_cast<float>(both), 0.0f};
-  return {d * static_cast<float>(both & 15), m * static_cast<float>(both >> 4 & 15)};
-}
-
 BlockGroup zero_group(const PackFormat& f) {
   BlockGroup group{};
-  for (uint8_t& u : group.u) u = static_cast<uint8_t>(f.zero);
+  // Codes of a table stay 0: it may have no zero, but the scale is none.
+  for (uint8_t& code : group.code)
+    code = f.codebook == nullptr ? static_cast<uint8_t>(f.zero) : uint8_t{0};
   return group;
 }
 
@@ -176,6 +165,21 @@ void pack_floats(DType type, uint32_t inputs, const Source& source, std::byte* p
 }
 
 }  // namespace
+
+RowScale read_scale(const PackFormat& f, const std::byte* block, uint32_t row, uint32_t group,
+                      int h) {
+  if (f.scales == ScaleKind::kHalves)
+    return {scale_of(f, half_bits(block + group * kHalfRow, row), 1),
+            f.has_min ? read_half(block + kLine + group * kHalfRow, row) : 0.0f};
+  const uint16_t d = has_super(f) ? half_bits(block, row) : uint16_t{0};
+  if (f.scales == ScaleKind::kHalf256) return {scale_of(f, d, 1), 0.0f};
+  const auto* sub = reinterpret_cast<const int8_t*>(block + sub_offset(f, group)) + row;
+  const int8_t first = sub[f.scale_group == 32 ? 0 : h * int{kPanel}];
+  if (!f.has_min) return {scale_of(f, d, first), 0.0f};
+  const float m = read_half(block + kHalfRow, row);
+  if (f.scale_group == 32) return {scale_of(f, d, first), m * sub[kPanel]};
+  return {scale_of(f, d, static_cast<int8_t>(first & 15)), m * static_cast<float>(first >> 4 & 15)};
+}
 
 const PackFormat& pack_format(DType type) { return kPackFormats[static_cast<size_t>(type)]; }
 
@@ -234,8 +238,9 @@ void unpack_row(const Matrix& matrix, uint32_t row, float* out) {
     const uint32_t g = i / kGroup, in_block = g % groups_per_block(f);
     const std::byte* block = panel + block_offset(f, g);
     const std::byte* planes = block + header_bytes(f) + in_block * plane_bytes(f);
-    const Scale s = read_scale(f, block, lane, in_block, static_cast<int>(i % kGroup / 16));
-    out[i] = static_cast<float>(read_code(f, planes, lane, i % kGroup) - f.zero) * s.scale;
+    const RowScale s = read_scale(f, block, lane, in_block, static_cast<int>(i % kGroup / 16));
+    const int u = value_of(f, read_code(f, planes, lane, i % kGroup));
+    out[i] = static_cast<float>(u - f.zero) * s.scale;
     if (f.has_min) out[i] += s.min;
   }
 }

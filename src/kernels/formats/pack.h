@@ -4,15 +4,19 @@
 // A panel is a sequence of blocks, each a header and the bit planes of its groups of 32 inputs,
 // read from front to back as one stream. What a vector loads starts at a multiple of its size.
 //
-//   one level   A block is 2 groups. Header: scale f16 [2][16 rows], then min f16 [2][16] if any.
-//               The last block of an odd number of groups has a whole header, one group's planes.
-//   two levels  A block is 8 groups. Header: d f16 [16], m f16 [16], then 32 bytes per group:
-//               scale_group 32: int8 scale [16], int8 min [16];
+//   kHalves     A block is 2 groups. Header: scale f16 [2][16 rows], then min f16 [2][16] if any.
+//   kTwoLevels  A block is 8 groups. Header: d f16 [16], m f16 [16], then per group:
+//               scale_group 32: int8 scale [16], and int8 min [16] if any;
 //               scale_group 16: int8 scale [2 halves][16], and if the format has mins (Q2_K) the
 //               scale is the low and the min the high nibble.
 //               scale = d * int8 scale, min = m * int8 min (m: the negative of the file's dmin).
+//   kHalf256    A block is 8 groups. Header: d f16 [16], 32 bytes of nothing.
+//   kE8M0       A block is 4 groups. Header: a byte [4][16].
+//   kE4M3       A block is 2 groups. Header: a byte [2][2 halves][16].
 //
-// The codes u of a group fill 8 registers of 64 bytes: byte 4 * row + b of register j is input
+// A last block of fewer groups has a whole header and their planes.
+//
+// The codes of a group fill 8 registers of 64 bytes: byte 4 * row + b of register j is input
 // 4 * j + b of that row. They are cut into planes:
 //
 //   4 bits  [4][64]: low nibbles of line j for register j, high nibbles for register j + 4
@@ -23,34 +27,44 @@
 // 6: plane4, plane2; 8: the registers. The later plane has the higher bits.
 
 #include "kernels/formats/matrix.h"
+#include "kernels/formats/pack_formats.h"
 
 namespace kvick::kernels {
 
-// {quantised, bits, scale_group, has_min, two_level, zero}, indexed by DType.
-inline constexpr PackFormat kPackFormats[kWeightTypes] = {
-    {false, 0, 0, false, false, 0},    // F32
-    {false, 0, 0, false, false, 0},    // F16
-    {false, 0, 0, false, false, 0},    // BF16
-    {true, 8, 32, false, false, 128},  // Q8_0
-    {true, 4, 32, false, false, 8},    // Q4_0
-    {true, 4, 32, true, false, 0},     // Q4_1
-    {true, 5, 32, false, false, 16},   // Q5_0
-    {true, 5, 32, true, false, 0},     // Q5_1
-    {true, 2, 16, true, true, 0},      // Q2_K
-    {true, 3, 16, false, true, 4},     // Q3_K
-    {true, 4, 32, true, true, 0},      // Q4_K
-    {true, 5, 32, true, true, 0},      // Q5_K
-    {true, 6, 16, false, true, 32},    // Q6_K
-};
+// The first type that is kept as this one is: kernels are compiled for it.
+constexpr DType kernel_type(DType type) {
+  const PackFormat& format = kPackFormats[static_cast<size_t>(type)];
+  for (int i = 0; format.quantised && i < static_cast<int>(type); ++i)
+    if (kPackFormats[i] == format) return static_cast<DType>(i);
+  return type;
+}
 
 inline constexpr size_t kLine = 64;       // bytes of one register of codes
 inline constexpr size_t kHalfRow = 32;    // bytes of float16 [16 rows]
 inline constexpr size_t kSubScales = 64;  // where a two-level header's bytes begin
-inline constexpr size_t kSubGroup = 32;   // its bytes per group
 
-constexpr uint32_t groups_per_block(const PackFormat& f) { return f.two_level ? 8 : 2; }
+// u of what is kept.
+constexpr int value_of(const PackFormat& f, int code) {
+  return f.codebook == nullptr ? code : f.codebook->u[code];
+}
+// Whether a block begins with float16 for all of its groups.
+constexpr bool has_super(const PackFormat& f) {
+  return f.scales == ScaleKind::kTwoLevels || f.scales == ScaleKind::kHalf256;
+}
+// Bytes per group of scales that are bytes.
+constexpr size_t sub_bytes(const PackFormat& f) {
+  return kPanel * (f.scale_group == 16 || f.has_min ? 2 : 1);
+}
+constexpr uint32_t groups_per_block(const PackFormat& f) {
+  return has_super(f) ? 8 : f.scales == ScaleKind::kE8M0 ? 4 : 2;
+}
 constexpr size_t header_bytes(const PackFormat& f) {
-  return f.two_level ? kSubScales + 8 * kSubGroup : kLine * (f.has_min ? 2 : 1);
+  return f.scales == ScaleKind::kTwoLevels ? kSubScales + 8 * sub_bytes(f)
+                                           : kLine * (f.has_min ? 2 : 1);
+}
+// Where the bytes of a group's scales are in the header, `group` counted within the block.
+constexpr size_t sub_offset(const PackFormat& f, uint32_t group) {
+  return (f.scales == ScaleKind::kTwoLevels ? kSubScales : 0) + group * sub_bytes(f);
 }
 constexpr size_t plane_bytes(const PackFormat& f) { return kLine * f.bits; }
 constexpr size_t panel_bytes(const PackFormat& f, uint32_t groups) {
@@ -67,5 +81,12 @@ constexpr size_t block_offset(const PackFormat& f, uint32_t group) {
   const uint32_t n = groups_per_block(f);
   return group / n * (header_bytes(f) + n * plane_bytes(f));
 }
+
+// The scale and minimum of half h of a group for one row: the definition of what is above.
+struct RowScale {
+  float scale, min;
+};
+RowScale read_scale(const PackFormat& f, const std::byte* block, uint32_t row, uint32_t group,
+                      int h);
 
 }  // namespace kvick::kernels

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <utility>
 #include <vector>
 
 #include "kernels/formats/dtype.h"
@@ -16,12 +17,22 @@ inline std::vector<DType> all_types() {
   return types;
 }
 
+// The next number of inputs that is whole blocks.
+inline uint32_t whole_blocks(DType type, uint32_t inputs) {
+  const uint32_t block = dtype_info(type).block;
+  return (inputs + block - 1) / block * block;
+}
+
 // Where the float16 (or bfloat16) fields of a block are.
 inline std::initializer_list<size_t> half_fields(DType type) {
   static constexpr std::initializer_list<size_t> kNone = {}, kFirst = {0}, kTwo = {0, 2},
-                                                 kQ2 = {80, 82}, kQ3 = {108}, kQ6 = {208};
+                                                 kQ2 = {80, 82}, kQ3 = {108}, kQ6 = {208},
+                                                 kTq1 = {52}, kTq2 = {64};
   switch (type) {
     case DType::kF32:
+    case DType::kMXFP4:
+    case DType::kNVFP4:
+    case DType::kIQ1_M:
       return kNone;
     case DType::kQ4_1:
     case DType::kQ5_1:
@@ -34,13 +45,41 @@ inline std::initializer_list<size_t> half_fields(DType type) {
       return kQ3;
     case DType::kQ6_K:
       return kQ6;
+    case DType::kTQ1_0:
+      return kTq1;
+    case DType::kTQ2_0:
+      return kTq2;
     default:
       return kFirst;
   }
 }
 
-// Blocks of pseudo-random bytes, the float16 fields made finite and below 1 (dequant_reference.py
-// does the same).
+// Makes the scales of a block finite and below 1: dequant_reference.py does the same.
+inline void tame(DType type, std::byte* block) {
+  for (const size_t field : half_fields(type)) block[field + 1] &= std::byte{0xbb};
+  if (type == DType::kF32) block[3] &= std::byte{0xbb};
+  if (type == DType::kMXFP4) block[0] &= std::byte{0x7f};
+  if (type == DType::kIQ1_M) {  // the high halves of a float16 that is spread over four bytes
+    block[53] &= std::byte{0xbf};
+    block[55] &= std::byte{0xbf};
+  }
+}
+
+// Makes every float scale of a block 1 (2 for the halves of NVFP4).
+inline void scale_with_one(DType type, std::byte* block) {
+  for (const size_t field : half_fields(type)) {
+    block[field] = std::byte{0};
+    block[field + 1] = std::byte{0x3c};
+  }
+  if (type == DType::kMXFP4) block[0] = std::byte{128};
+  if (type == DType::kNVFP4)
+    for (size_t i = 0; i < 4; ++i) block[i] = std::byte{0x40};
+  if (type == DType::kIQ1_M)
+    for (const auto& [at, bits] : {std::pair{49, 0x00}, {51, 0x00}, {53, 0xc0}, {55, 0x30}})
+      block[at] = (block[at] & std::byte{0x0f}) | static_cast<std::byte>(bits);
+}
+
+// Blocks of pseudo-random bytes, their scales finite and below 1.
 inline std::vector<std::byte> make_blocks(DType type, size_t blocks, uint64_t seed) {
   const size_t size = dtype_info(type).block_bytes;
   std::vector<std::byte> out(blocks * size);
@@ -49,10 +88,7 @@ inline std::vector<std::byte> make_blocks(DType type, size_t blocks, uint64_t se
     state = state * 6364136223846793005u + 1442695040888963407u;
     byte = static_cast<std::byte>(state >> 56);
   }
-  for (size_t b = 0; b < blocks; ++b) {
-    for (const size_t field : half_fields(type)) out[b * size + field + 1] &= std::byte{0xbb};
-    if (type == DType::kF32) out[b * size + 3] &= std::byte{0xbb};
-  }
+  for (size_t b = 0; b < blocks; ++b) tame(type, out.data() + b * size);
   return out;
 }
 

@@ -27,6 +27,8 @@
   _Pragma("clang attribute push(__attribute__((target(\"avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl\"))), apply_to = function)")
 #define KVICK_TARGET_VNNI_BEGIN \
   _Pragma("clang attribute push(__attribute__((target(\"avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni\"))), apply_to = function)")
+#define KVICK_TARGET_VBMI_BEGIN \
+  _Pragma("clang attribute push(__attribute__((target(\"avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512vbmi\"))), apply_to = function)")
 #define KVICK_TARGET_BF16_BEGIN \
   _Pragma("clang attribute push(__attribute__((target(\"avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512bf16\"))), apply_to = function)")
 #define KVICK_TARGET_AMX_BEGIN \
@@ -41,6 +43,9 @@
 #define KVICK_TARGET_VNNI_BEGIN \
   _Pragma("GCC push_options")   \
       _Pragma("GCC target(\"avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni\")")
+#define KVICK_TARGET_VBMI_BEGIN        \
+  _Pragma("GCC push_options") _Pragma( \
+      "GCC target(\"avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512vbmi\")")
 #define KVICK_TARGET_BF16_BEGIN \
   _Pragma("GCC push_options")   \
       _Pragma("GCC target(\"avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512bf16\")")

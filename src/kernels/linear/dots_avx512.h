@@ -11,7 +11,9 @@ namespace kvick::kernels {
 namespace {
 
 // What must still be subtracted from a dot product of codes, times the sum of the activations.
-constexpr int zero_left(const PackFormat& format) { return format.bits == 8 ? 0 : format.zero; }
+constexpr int zero_left(const PackFormat& format) {
+  return format.value_bits == 8 ? 0 : format.zero;
+}
 
 // A register of codes, 4 inputs of 16 rows, as add_product() takes it.
 struct DotCodes {

@@ -49,8 +49,10 @@ struct PanelFunctions {
 void run_matmul(const PanelFunctions& functions, const Matrix& w, const Activations& a, float* y,
                 size_t y_stride, uint32_t begin, uint32_t end, uint32_t first_token = 0);
 
-// Those of AVX-512 VNNI, which AMX leaves small batches and float weights to.
+// Those of AVX-512 VNNI.
 const PanelFunctions& vnni_panel_functions();
+// Those with VBMI as well, which AMX leaves small batches and float weights to.
+const PanelFunctions& vbmi_panel_functions();
 
 // Tokens that one pass over the panels meets, a multiple of kTokenTile.
 uint32_t pass_tokens(const Matrix& w);

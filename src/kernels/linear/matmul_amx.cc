@@ -19,6 +19,7 @@
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #endif
 
+#define KVICK_HAS_VBMI
 KVICK_TARGET_AMX_BEGIN
 #include "kernels/isa/amx_tiles.h"
 #include "kernels/linear/panel_avx512.h"
@@ -104,18 +105,13 @@ void unpack(const std::byte* panel, uint32_t first, uint32_t n, int p, Weights<k
     const uint32_t in_block = (first + i) % groups_per_block(f);
     const std::byte* planes = block + header_bytes(f) + in_block * plane_bytes(f);
     __m512i w[8];
-    load_codes<f.bits>(planes, w);
+    load_values<kType>(planes, w);
     KVICK_UNROLL for (int j = 0; j < 8; ++j) {
       if constexpr (f.zero != 0)
         w[j] = _mm512_sub_epi8(w[j], _mm512_set1_epi8(static_cast<char>(f.zero)));
       _mm512_store_si512(out.codes[i][p][j], w[j]);
     }
-    Scales super;
-    if constexpr (f.two_level) {
-      super.scale[0] = load_half(block);
-      super.min[0] = load_half(block + kHalfRow);
-    }
-    const Scales scales = load_scales<kType>(block, super, in_block);
+    const Scales scales = load_scales<kType>(block, load_super<kType>(block), in_block);
     _mm512_store_ps(out.scale[i][p], scales.scale[0]);
     _mm512_store_ps(out.shift[i][p], _mm512_mul_ps(scales.scale[0], _mm512_set1_ps(-kFloatStart)));
     if constexpr (f.has_min) _mm512_store_ps(out.min[i][p], scales.min[0]);
@@ -324,7 +320,7 @@ struct Runs {
 template <DType kType>
 constexpr Run run_of() {
   if constexpr (has_tiles(format_of(kType)))
-    return run<kType>;
+    return run<kernel_type(kType)>;
   else
     return nullptr;
 }
@@ -351,13 +347,13 @@ void matmul(const Matrix& w, const Activations& a, float* y, size_t y_stride, ui
   uint32_t tokens = rest < kMinRest ? a.tokens - rest : a.tokens;
   if (run == nullptr || a.tokens < kMinTokens) tokens = 0;
   if (tokens > 0) run({w, a, y, y_stride}, tokens, begin, end);
-  if (tokens < a.tokens) run_matmul(vnni_panel_functions(), w, a, y, y_stride, begin, end, tokens);
+  if (tokens < a.tokens) run_matmul(vbmi_panel_functions(), w, a, y, y_stride, begin, end, tokens);
 }
 
 }  // namespace
 
 void fill_linear_amx(Table& table) {
-  fill_linear_vnni(table);
+  fill_linear_vbmi(table);
   fill_linear_tiles(table);
   table.matmul = matmul;
 }

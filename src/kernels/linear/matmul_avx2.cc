@@ -109,6 +109,19 @@ KVICK_INLINE __m256i load_codes(const std::byte* planes, int j) {
   return low;
 }
 
+// The values u of that register; codes of a table are looked up.
+template <DType kType>
+KVICK_INLINE __m256i load_values(const std::byte* planes, int j) {
+  constexpr PackFormat f = kPackFormats[static_cast<size_t>(kType)];
+  const __m256i codes = load_codes<f.bits>(planes, j);
+  if constexpr (f.codebook == nullptr) {
+    return codes;
+  } else {
+    const auto* table = reinterpret_cast<const __m128i*>(f.codebook->u);
+    return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(_mm_load_si128(table)), codes);
+  }
+}
+
 // Scales (and mins) of a group for 8 rows: one of each, or one per half of the inputs.
 struct Scales {
   __m256 scale[2], min[2];
@@ -121,22 +134,56 @@ KVICK_INLINE __m256 bytes_to_f32(__m128i bytes) {
   return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(bytes));
 }
 
+// As in panel_avx512.h.
+KVICK_INLINE __m256 exponents_to_f32(__m128i bytes) {
+  const __m256i exponent = _mm256_cvtepu8_epi32(bytes);
+  const __m256i normal = _mm256_slli_epi32(_mm256_sub_epi32(exponent, _mm256_set1_epi32(1)), 23);
+  const __m256i subnormal = _mm256_sllv_epi32(_mm256_set1_epi32(0x00200000), exponent);
+  const __m256i small = _mm256_cmpgt_epi32(_mm256_set1_epi32(2), exponent);
+  return _mm256_castsi256_ps(_mm256_blendv_epi8(normal, subnormal, small));
+}
+KVICK_INLINE __m256 e4m3_to_f32(__m128i bytes, float unit) {
+  const __m256 half = _mm256_cvtph_ps(_mm_slli_epi16(_mm_cvtepu8_epi16(bytes), 7));
+  return _mm256_mul_ps(half, _mm256_set1_ps(256 * unit));
+}
+KVICK_INLINE __m128i load_bytes(const std::byte* in) {
+  return _mm_loadl_epi64(reinterpret_cast<const __m128i*>(in));
+}
+
 template <DType kType>
 KVICK_INLINE Scales load_scales(const std::byte* block, uint32_t group, int half) {
   constexpr PackFormat f = kPackFormats[static_cast<size_t>(kType)];
   constexpr size_t kHalfBytes = kHalfRow / kHalves;
   Scales s;
-  if constexpr (!f.two_level) {
+  const std::byte* sub = block + sub_offset(f, group) + half * kLanes;
+  if constexpr (f.scales == ScaleKind::kE8M0) {
+    s.scale[0] = exponents_to_f32(load_bytes(sub));
+    return s;
+  }
+  if constexpr (f.scales == ScaleKind::kE4M3) {
+    s.scale[0] = e4m3_to_f32(load_bytes(sub), f.unit);
+    s.scale[1] = e4m3_to_f32(load_bytes(sub + kPanel), f.unit);
+    return s;
+  }
+  if constexpr (f.scales == ScaleKind::kHalves) {
     s.scale[0] = load_half(block + group * kHalfRow + half * kHalfBytes);
     if constexpr (f.has_min)
       s.min[0] = load_half(block + kLine + group * kHalfRow + half * kHalfBytes);
     return s;
   }
-  const __m256 d = load_half(block + half * kHalfBytes);
+  __m256 d = load_half(block + half * kHalfBytes);
+  if constexpr (f.unit != 1) d = _mm256_mul_ps(d, _mm256_set1_ps(f.unit));
+  if constexpr (f.scales == ScaleKind::kHalf256) {
+    s.scale[0] = d;
+    return s;
+  }
+  const __m128i first = load_bytes(sub);
+  if constexpr (f.scale_group == 32 && !f.has_min) {
+    s.scale[0] = _mm256_mul_ps(d, bytes_to_f32(first));
+    return s;
+  }
   const __m256 m = load_half(block + kHalfRow + half * kHalfBytes);
-  const std::byte* sub = block + kSubScales + group * kSubGroup + half * kLanes;
-  const __m128i first = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(sub));
-  const __m128i second = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(sub + kPanel));
+  const __m128i second = load_bytes(sub + kPanel);
   if constexpr (f.scale_group == 32) {
     s.scale[0] = _mm256_mul_ps(d, bytes_to_f32(first));
     s.min[0] = _mm256_mul_ps(m, bytes_to_f32(second));
@@ -173,14 +220,15 @@ KVICK_INLINE __m256i multiply(__m256i codes, __m256i q) {
 
 // Adds to `out` the dot products of registers [kFirst, kLast) of one group's codes with each token,
 // 8 rows.
-template <int kBits, int kTokens, int kFirst, int kLast>
+template <DType kType, int kTokens, int kFirst, int kLast>
 KVICK_INLINE void dot(const std::byte* planes, const int8_t* q, __m256i out[]) {
+  constexpr int kBits = kPackFormats[static_cast<size_t>(kType)].value_bits;
   constexpr int kFit = sums_in_16_bits(kBits);
   const __m256i ones = _mm256_set1_epi16(1);
   __m256i pairs[kTokens];
   KVICK_UNROLL for (int t = 0; t < kTokens; ++t) pairs[t] = _mm256_setzero_si256();
   KVICK_UNROLL for (int j = kFirst; j < kLast; ++j) {
-    const __m256i codes = load_codes<kBits>(planes, j);
+    const __m256i codes = load_values<kType>(planes, j);
     const bool first = (j - kFirst) % kFit == 0, last = (j - kFirst) % kFit == kFit - 1;
     KVICK_UNROLL for (int t = 0; t < kTokens; ++t) {
       const __m256i product =
@@ -201,7 +249,7 @@ KVICK_INLINE void add_group(const PanelJob& job, size_t group, const std::byte* 
                             const Scales& s, __m256* acc) {
   constexpr PackFormat f = kPackFormats[static_cast<size_t>(kType)];
   constexpr int kParts = f.scale_group == 32 ? 1 : 2;
-  constexpr int kZero = f.bits == 8 ? 0 : f.zero;
+  constexpr int kZero = f.value_bits == 8 ? 0 : f.zero;
   const size_t first = group * job.tile_tokens;
   const int32_t* sums = job.sums + 2 * first;
   const int8_t* q = job.q + first * kGroup;
@@ -214,11 +262,11 @@ KVICK_INLINE void add_group(const PanelJob& job, size_t group, const std::byte* 
       products[t] = kZero == 0 ? _mm256_setzero_si256() : _mm256_set1_epi32(-kZero * total[t]);
     }
     if constexpr (kParts == 1)
-      dot<f.bits, kTokens, 0, 8>(planes, q, products);
+      dot<kType, kTokens, 0, 8>(planes, q, products);
     else if (h == 0)
-      dot<f.bits, kTokens, 0, 4>(planes, q, products);
+      dot<kType, kTokens, 0, 4>(planes, q, products);
     else
-      dot<f.bits, kTokens, 4, 8>(planes, q, products);
+      dot<kType, kTokens, 4, 8>(planes, q, products);
     KVICK_UNROLL for (int t = 0; t < kTokens; ++t) {
       const __m256 product = _mm256_cvtepi32_ps(products[t]);
       value[t] = h == 0 ? _mm256_mul_ps(product, s.scale[h])
@@ -344,7 +392,7 @@ void panel(const PanelJob& job) {
 
 template <DType kType, int... kTokens>
 constexpr void add_format(PanelFunctions& functions) {
-  ((functions.of[static_cast<int>(kType)][kTokens - 1] = panel<kType, kTokens>), ...);
+  ((functions.of[static_cast<int>(kType)][kTokens - 1] = panel<kernel_type(kType), kTokens>), ...);
 }
 
 template <int... kType>

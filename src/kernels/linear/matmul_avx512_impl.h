@@ -1,59 +1,14 @@
 #pragma once
-// Internal to kernels/: the linear layers with AVX-512, for both ways of multiplying 8-bit
-// integers: dots_vnni.h and dots_avx512.h. Included inside the target region of matmul_vnni.cc and
-// matmul_avx512.cc after one of these.
+// Internal to kernels/: panels times tokens with AVX-512, for both ways of multiplying 8-bit
+// integers: dots_vnni.h and dots_avx512.h. Included inside the target region of matmul_vnni.cc,
+// matmul_vbmi.cc and matmul_avx512.cc after one of these.
 //
 // The two give the same bits: their integer dot products are exact, and what follows is this file.
 
 #include "kernels/linear/panel_avx512.h"
-#include "kernels/linear/q8_block_avx512.h"
 
 namespace kvick::kernels {
 namespace {
-
-// -- activations
-// ------------------------------------------------------------------------------------------------------
-
-KVICK_INLINE __m512i round_to_even(__m512 v) {
-  return _mm512_cvt_roundps_epi32(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-}
-
-void quantise_group(const float* x, const GroupPlace& out) {
-  const __m512 x0 = _mm512_loadu_ps(x), x1 = _mm512_loadu_ps(x + 16);
-  const __m512i mask = _mm512_set1_epi32(0x7fffffff);
-  // As integers, because NaN must win.
-  const __m512i magnitude = _mm512_max_epu32(_mm512_and_si512(_mm512_castps_si512(x0), mask),
-                                             _mm512_and_si512(_mm512_castps_si512(x1), mask));
-  const uint32_t bits = _mm512_reduce_max_epu32(magnitude);
-  const float max = _mm_cvtss_f32(_mm_castsi128_ps(_mm_cvtsi32_si128(static_cast<int>(bits))));
-  const bool finite = bits < 0x7f800000u;
-  if (!finite || max < kTinyActivation) {
-    *out.scale = finite ? 0.0f : std::numeric_limits<float>::quiet_NaN();
-    *out.sums[0] = *out.sums[1] = 0;
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(out.q), _mm256_setzero_si256());
-    return;
-  }
-  const __m512 inverse = _mm512_set1_ps(127.0f / max);
-  const __m512i q0 = round_to_even(_mm512_mul_ps(x0, inverse));
-  const __m512i q1 = round_to_even(_mm512_mul_ps(x1, inverse));
-  const __m256i q = _mm256_set_m128i(_mm512_cvtepi32_epi8(q1), _mm512_cvtepi32_epi8(q0));
-  _mm256_storeu_si256(reinterpret_cast<__m256i*>(out.q), q);
-  *out.scale = max / 127.0f;
-  // Sums of eight bytes, made unsigned by adding 128 to each.
-  const __m256i eights =
-      _mm256_sad_epu8(_mm256_xor_si256(q, _mm256_set1_epi8(-128)), _mm256_setzero_si256());
-  const __m256i sixteens = _mm256_add_epi64(eights, _mm256_bsrli_epi128(eights, 8));
-  *out.sums[0] = _mm256_cvtsi256_si32(sixteens) - 16 * 128;
-  *out.sums[1] = _mm_cvtsi128_si32(_mm256_extracti128_si256(sixteens, 1)) - 16 * 128;
-}
-
-void quantise(Activations& a, Range tokens, Range groups) {
-  for (uint32_t t = tokens.begin; t < tokens.end; ++t) {
-    const TokenPlace place = token_place(a.tokens, t);
-    for (uint32_t g = groups.begin; g < groups.end; ++g)
-      quantise_group(a.x + size_t{t} * a.inputs + size_t{g} * kGroup, group_place(a, place, g));
-  }
-}
 
 // -- products -------------------------------------------------------------------------------------
 
@@ -76,7 +31,14 @@ template <DType kType, int kTokens>
 KVICK_INLINE void prepare_sums(const PanelJob& job, const int32_t* sums, Sums& out) {
   constexpr PackFormat f = kPackFormats[static_cast<size_t>(kType)];
   constexpr int kParts = f.scale_group == 32 ? 1 : 2;
-  if constexpr (zero_left(f) != 0 || f.has_min) {
+  if constexpr (kTokens == 1) {
+    for (int h = 0; h < kParts; ++h) {
+      const int32_t part =
+          kParts == 1 ? sums[0] + sums[job.tile_tokens] : sums[h == 0 ? 0 : job.tile_tokens];
+      out.start[h][0] = start_of(kTokens, h) - zero_left(f) * part;
+      out.sum[h][0] = static_cast<float>(part);
+    }
+  } else if constexpr (zero_left(f) != 0 || f.has_min) {
     constexpr auto kUsed = static_cast<__mmask16>((1u << kTokens) - 1);
     __m512i part[2] = {_mm512_maskz_loadu_epi32(kUsed, sums),
                        _mm512_maskz_loadu_epi32(kUsed, sums + job.tile_tokens)};
@@ -119,11 +81,11 @@ KVICK_INLINE void add_group(__m512* acc, const __m512i* w, const Scales& s, cons
         _mm_prefetch(reinterpret_cast<const char*>(far + j * int{kLine}), _MM_HINT_T1);
       if (j < f.bits && first + kTogether == kTokens)
         _mm_prefetch(reinterpret_cast<const char*>(near + j * int{kLine}), _MM_HINT_T0);
-      const DotCodes codes = dot_codes<f.bits>(w[j]);
+      const DotCodes codes = dot_codes<f.value_bits>(w[j]);
       KVICK_UNROLL for (int i = 0; i < kTogether; ++i) {
-        add_product<f.bits, kPart>(j - h * kPart, codes,
-                                   q + (first + i) * static_cast<int>(kGroup) + 4 * j, pairs[i],
-                                   dot[i]);
+        add_product<f.value_bits, kPart>(j - h * kPart, codes,
+                                         q + (first + i) * static_cast<int>(kGroup) + 4 * j,
+                                         pairs[i], dot[i]);
       }
     }
     KVICK_UNROLL for (int i = 0; i < kTogether; ++i) {
@@ -189,16 +151,12 @@ void quantised_panel(const PanelJob& job) {
   const Ahead ahead = !job.cold ? kHere : kTokens >= 8 ? kAheadOfMany : kAhead;
   for (uint32_t first = 0; first < groups; first += kPerBlock) {
     const uint32_t n = groups - first < kPerBlock ? groups - first : kPerBlock;
-    Scales super;
-    if constexpr (f.two_level) {
-      super.scale[0] = load_half(block);
-      super.min[0] = load_half(block + kHalfRow);
-    }
+    const Scales super = load_super<kType>(block);
     const std::byte* planes = block + header_bytes(f);
     prefetch(ahead, block, header_bytes(f));
     for (uint32_t g = 0; g < n; ++g, planes += plane_bytes(f)) {
       __m512i w[8];
-      load_codes<f.bits>(planes, w);
+      load_values<kType>(planes, w);
       const Scales s = load_scales<kType>(block, super, g);
       Sums prepared;
       prepare_sums<kType, kTokens>(job, sums, prepared);
@@ -248,40 +206,22 @@ void float_panel(const PanelJob& job) {
   KVICK_UNROLL for (int t = 0; t < kTokens; ++t) store_rows(job, t, _mm512_add_ps(even[t], odd[t]));
 }
 
-// Float formats are for few tensors.
-constexpr bool float_counts(int tokens) {
+// Numbers of tokens that less frequent formats have functions for: float formats, which are for few
+// tensors, and what is packed from IQ1 to IQ3 and TQ.
+constexpr bool some_counts(int tokens) {
   return tokens <= 4 || tokens == 6 || tokens == 8 || tokens == 12;
 }
+constexpr bool is_frequent(DType type) { return type < DType::kIQ3_S; }
 
 template <DType kType, int kTokens>
 constexpr PanelFunction panel_function() {
-  if constexpr (kPackFormats[static_cast<size_t>(kType)].quantised)
-    return quantised_panel<kType, kTokens>;
+  constexpr bool kSome = some_counts(kTokens);
+  if constexpr (!kPackFormats[static_cast<size_t>(kType)].quantised)
+    return kSome ? float_panel<kType, kTokens> : nullptr;
+  else if constexpr (is_frequent(kType) || kSome || kTokens == int{kTokenTile})
+    return quantised_panel<kernel_type(kType), kTokens>;
   else
-    return float_counts(kTokens) ? float_panel<kType, kTokens> : nullptr;
-}
-
-template <DType kType, int... kTokens>
-constexpr void add_format(PanelFunctions& functions) {
-  ((functions.of[static_cast<int>(kType)][kTokens - 1] = panel_function<kType, kTokens>()), ...);
-}
-
-template <int... kType>
-constexpr PanelFunctions make_functions(std::integer_sequence<int, kType...>) {
-  PanelFunctions functions{};
-  (add_format<static_cast<DType>(kType), 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16>(
-       functions),
-   ...);
-  functions.block[static_cast<int>(DType::kQ8_0)] = q8_block;
-  return functions;
-}
-
-constexpr PanelFunctions kFunctions =
-    make_functions(std::make_integer_sequence<int, kWeightTypes>());
-
-void matmul(const Matrix& w, const Activations& a, float* y, size_t y_stride, uint32_t begin,
-            uint32_t end) {
-  run_matmul(kFunctions, w, a, y, y_stride, begin, end);
+    return nullptr;
 }
 
 }  // namespace

@@ -1,7 +1,8 @@
-// Speed of Table::matmul on one thread: matmul_bench TYPE ROWS INPUTS [ISA]
+// Speed of Table::matmul on one thread: matmul_bench TYPE[,TYPE...] ROWS INPUTS [ISA]
 // Prints, per number of tokens, GB/s of packed weights and GOP/s (2 per weight and token). "cold"
 // walks through copies of the matrix that together fill 512 MiB, so that weights come from memory
-// as in decode; "warm" repeats one matrix.
+// as in decode; "warm" repeats one matrix. Several types are measured call by call in turn, and
+// each shows its GB/s over those of the first.
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -30,6 +31,8 @@ Matrix random_matrix(DType type, uint32_t rows, uint32_t inputs) {
   const bool floats = !pack_format(type).quantised;
   for (size_t i = 0; i < source.size(); ++i)
     source[i] = static_cast<std::byte>((random() & 0x3b) | (floats && i % 2 == 1 ? 0x30 : 0));
+  for (size_t i = 0; type == DType::kMXFP4 && i < source.size(); i += dtype_info(type).block_bytes)
+    source[i] |= std::byte{0x40};  // an exponent
   Matrix matrix = make_matrix(type, rows, inputs);
   for (uint32_t p = 0; p < matrix.panels(); ++p)
     pack_panels(matrix, source.data(), kPanel, p * kPanel, p, p + 1);
@@ -65,44 +68,88 @@ double low(std::vector<double> seconds) {
 
 enum class What { kAnswers, kRounded, kPrompts, kGatedPrompts };
 
-void measure(const Table& table, const std::vector<Matrix>& copies, uint32_t tokens, What what) {
-  const Matrix& w = copies[0];
-  Tokens t(tokens, w.inputs);
-  table.quantise(t.a, {0, tokens}, {0, t.a.groups()});
-  if (what == What::kRounded) table.round_inputs(t.a, {0, tokens}, {0, t.a.groups()});
-  if (what == What::kPrompts || what == What::kGatedPrompts)
-    for (uint32_t tile = 0; tile < t.prompt.tiles(); ++tile) table.round_tile(t.prompt, tile);
-  Tokens gated(what == What::kGatedPrompts ? tokens : 0, w.rows);
-  std::vector<float> y(size_t{tokens} * w.rows);
-  // Calls of about 2^26 multiplications, shorter than a scheduler's slice.
-  const uint32_t panels =
-      std::clamp((1u << 26) / (w.inputs * kPanel * tokens), std::min(8u, w.panels()), w.panels());
-  const double bytes = static_cast<double>(panels * w.panel_bytes);
-  const double ops = 2.0 * panels * kPanel * w.inputs * tokens;
-  const auto once = [&](const Matrix& m) {
+// The matrices of one type, as many as fill 512 MiB.
+std::vector<Matrix> copies_of(DType type, uint32_t rows, uint32_t inputs) {
+  std::vector<Matrix> copies;
+  for (size_t bytes = 0; bytes < size_t{512} << 20; bytes += copies.back().data.size())
+    copies.push_back(random_matrix(type, rows, inputs));
+  return copies;
+}
+
+// Calls of about 2^26 multiplications, shorter than a scheduler's slice.
+uint32_t panels_of_call(const Matrix& w, uint32_t tokens) {
+  return std::clamp((1u << 26) / (w.inputs * kPanel * tokens), std::min(8u, w.panels()),
+                    w.panels());
+}
+
+// Seconds of one call.
+class Call {
+ public:
+  Call(const Table& table, const Matrix& w, uint32_t tokens, What what)
+      : table_(table),
+        what_(what),
+        t_(tokens, w.inputs),
+        gated_(what == What::kGatedPrompts ? tokens : 0, w.rows),
+        y_(size_t{tokens} * w.rows) {
+    table.quantise(t_.a, {0, tokens}, {0, t_.a.groups()});
+    if (what == What::kRounded) table.round_inputs(t_.a, {0, tokens}, {0, t_.a.groups()});
+    if (what == What::kPrompts || what == What::kGatedPrompts)
+      for (uint32_t tile = 0; tile < t_.prompt.tiles(); ++tile) table.round_tile(t_.prompt, tile);
+  }
+  double seconds(const Matrix& m) {
+    const uint32_t panels = panels_of_call(m, t_.a.tokens);
     const double start = now();
-    if (what == What::kRounded)
-      table.matmul_rounded(m, t.a, y.data(), w.rows, 0, panels);
-    else if (what == What::kPrompts)
-      table.matmul_prompt(m, t.prompt, y.data(), w.rows, 0, panels);
-    else if (what == What::kGatedPrompts)  // half of each of two: as many operations
-      table.matmul_prompt_gated(m, m, t.prompt, gated.prompt, 0, panels / 2);
+    if (what_ == What::kRounded)
+      table_.matmul_rounded(m, t_.a, y_.data(), m.rows, 0, panels);
+    else if (what_ == What::kPrompts)
+      table_.matmul_prompt(m, t_.prompt, y_.data(), m.rows, 0, panels);
+    else if (what_ == What::kGatedPrompts)  // half of each of two: as many operations
+      table_.matmul_prompt_gated(m, m, t_.prompt, gated_.prompt, 0, panels / 2);
     else
-      table.matmul(m, t.a, y.data(), w.rows, 0, panels);
+      table_.matmul(m, t_.a, y_.data(), m.rows, 0, panels);
     return now() - start;
-  };
-  std::vector<double> cold, warm;
+  }
+
+ private:
+  const Table& table_;
+  What what_;
+  Tokens t_, gated_;
+  std::vector<float> y_;
+};
+
+void measure(const Table& table, std::span<const std::vector<Matrix>> types, uint32_t tokens,
+             What what) {
+  Call call(table, types[0][0], tokens, what);
+  std::vector<std::vector<double>> cold(types.size()), warm(types.size());
   if (tokens <= 128)
-    for (const Matrix& m : copies) cold.push_back(once(m));
-  const double until = now() + 0.3;
-  while (now() < until) warm.push_back(once(w));
-  const double best = low(warm);
-  fmt::print("  T={:<4} warm {:7.2f} GB/s {:7.1f} GOP/s", tokens, bytes / best * 1e-9,
-             ops / best * 1e-9);
-  if (!cold.empty())
-    fmt::print("   cold {:7.2f} GB/s {:7.1f} GOP/s", bytes / low(cold) * 1e-9,
-               ops / low(cold) * 1e-9);
-  fmt::print("\n");
+    for (size_t c = 0; c < types[0].size(); ++c)
+      for (size_t i = 0; i < types.size(); ++i)
+        cold[i].push_back(call.seconds(types[i][c % types[i].size()]));
+  // Twice in turn, the first time to have it near.
+  const double until = now() + 0.3 * static_cast<double>(types.size());
+  while (now() < until)
+    for (size_t i = 0; i < types.size(); ++i) {
+      call.seconds(types[i][0]);
+      warm[i].push_back(call.seconds(types[i][0]));
+    }
+  double first_warm = 0, first_cold = 0;
+  for (size_t i = 0; i < types.size(); ++i) {
+    const Matrix& w = types[i][0];
+    const uint32_t panels = panels_of_call(w, tokens);
+    const double bytes = static_cast<double>(panels * w.panel_bytes) * 1e-9;
+    const double ops = 2e-9 * panels * kPanel * w.inputs * tokens;
+    const double rate = bytes / low(warm[i]);
+    if (i == 0) first_warm = rate;
+    fmt::print("  T={:<4} {:<7} warm {:7.2f} GB/s ({:.2f}) {:7.1f} GOP/s", tokens,
+               dtype_info(w.dtype).name, rate, rate / first_warm, ops / low(warm[i]));
+    if (!cold[i].empty()) {
+      const double from_memory = bytes / low(cold[i]);
+      if (i == 0) first_cold = from_memory;
+      fmt::print("   cold {:7.2f} GB/s ({:.2f}) {:7.1f} GOP/s", from_memory,
+                 from_memory / first_cold, ops / low(cold[i]));
+    }
+    fmt::print("\n");
+  }
 }
 
 // What one thread reads from memory, to compare with: one word per line, since the reading is what
@@ -122,34 +169,54 @@ void measure_memory() {
   fmt::print("memory read {:.2f} GB/s{}\n", kPart / low(times) * 1e-9, sum == 1 ? " " : "");
 }
 
+bool has(const Table& table, DType type, What what) {
+  if (what == What::kAnswers) return true;
+  if (what == What::kRounded) return table.matmul_rounded != nullptr && has_rounded_matmul(type);
+  return table.matmul_prompt != nullptr && has_prompt_matmul(type);
+}
+
+// Empty: a name is wrong.
+std::vector<DType> types_named(const std::string& names) {
+  std::vector<DType> types;
+  for (size_t at = 0; at <= names.size();) {
+    const size_t end = std::min(names.find(',', at), names.size());
+    const auto type = dtype_from_name(names.substr(at, end - at));
+    if (!type || static_cast<int>(*type) >= kWeightTypes) return {};
+    types.push_back(*type);
+    at = end + 1;
+  }
+  return types;
+}
+
 int run(std::span<char*> args) {
-  const auto type = args.size() > 3 ? dtype_from_name(args[1]) : std::nullopt;
-  if (!type) {
-    fmt::print(stderr, "matmul_bench TYPE ROWS INPUTS [ISA]\n");
+  const auto types = args.size() > 3 ? types_named(args[1]) : std::vector<DType>();
+  if (types.empty()) {
+    fmt::print(stderr, "matmul_bench TYPE[,TYPE...] ROWS INPUTS [ISA]\n");
     return 2;
   }
   const auto rows = static_cast<uint32_t>(std::stoul(args[2]));
   const auto inputs = static_cast<uint32_t>(std::stoul(args[3]));
   measure_memory();
-  std::vector<Matrix> copies;
-  for (size_t bytes = 0; bytes < size_t{512} << 20; bytes += copies.back().data.size())
-    copies.push_back(random_matrix(*type, rows, inputs));
+  std::vector<std::vector<Matrix>> matrices;
+  for (const DType type : types) {
+    matrices.push_back(copies_of(type, rows, inputs));
+    fmt::print("{} rows {} inputs {}, {:.2f} MiB packed\n", dtype_info(type).name, rows, inputs,
+               static_cast<double>(matrices.back()[0].data.size()) / (1 << 20));
+  }
   for (const base::Isa isa : base::kIsas) {
     if (!base::isa_supported(isa)) continue;
     if (args.size() > 4 ? base::isa_name(isa) != args[4] : isa == base::Isa::kScalar) continue;
     Table table = kernels::table(isa);
     if (isa >= base::Isa::kAvx512Bf16) fill_linear_bf16(table);
-    fmt::print("{} {} rows {} inputs {}, {:.2f} MiB packed\n", base::isa_name(isa), args[1], rows,
-               inputs, static_cast<double>(copies[0].data.size()) / (1 << 20));
     for (const auto& [what, title] :
          {std::pair{What::kAnswers, "answers"}, std::pair{What::kRounded, "answers, rounded"},
           std::pair{What::kPrompts, "prompts"}, std::pair{What::kGatedPrompts, "prompts, gated"}}) {
-      const bool rounded = table.matmul_rounded != nullptr && has_rounded_matmul(*type);
-      const bool prompts = table.matmul_prompt != nullptr && has_prompt_matmul(*type);
-      if (what != What::kAnswers && !(what == What::kRounded ? rounded : prompts)) continue;
-      fmt::print("{}\n", title);
+      if (!std::all_of(types.begin(), types.end(),
+                       [&, w = what](DType type) { return has(table, type, w); }))
+        continue;
+      fmt::print("{}, {}\n", base::isa_name(isa), title);
       for (const uint32_t tokens : {1u, 2u, 4u, 8u, 16u, 32u, 128u, 512u})
-        measure(table, copies, tokens, what);
+        measure(table, matrices, tokens, what);
     }
   }
   return 0;

@@ -57,7 +57,7 @@ void add_plane1(const uint8_t* in, int shift, uint8_t* u) {
       u[j * kLine + b] |= static_cast<uint8_t>((in[b] >> j & 1) << shift);
 }
 
-// The codes of one group, [8][64].
+// What is kept of one group, [8][64].
 void unpack_codes(const PackFormat& f, const std::byte* in, uint8_t* u) {
   const auto* planes = reinterpret_cast<const uint8_t*>(in);
   if (f.bits == 8) {
@@ -75,34 +75,24 @@ void unpack_codes(const PackFormat& f, const std::byte* in, uint8_t* u) {
   if (f.bits == 3) add_plane1(planes + 2 * kLine, 2, u);
 }
 
+// The values of one group, [8][64].
+void unpack_values(const PackFormat& f, const std::byte* in, uint8_t* u) {
+  unpack_codes(f, in, u);
+  if (f.codebook == nullptr) return;
+  for (size_t b = 0; b < 8 * kLine; ++b) u[b] = f.codebook->u[u[b]];
+}
+
 struct Scales {
   float scale[2][kPanel], min[2][kPanel];  // by half of the group
 };
 
 void unpack_scales(const PackFormat& f, const std::byte* block, uint32_t group, Scales& out) {
-  const auto half = [&](size_t at, uint32_t row) {
-    return f16_to_f32(reinterpret_cast<const uint16_t*>(block + at)[row]);
-  };
-  for (uint32_t row = 0; row < kPanel; ++row) {
-    float scale[2], min[2] = {0, 0};
-    if (!f.two_level) {
-      scale[0] = scale[1] = half(group * kHalfRow, row);
-      if (f.has_min) min[0] = min[1] = half(kLine + group * kHalfRow, row);
-    } else {
-      const auto* sub =
-          reinterpret_cast<const int8_t*>(block + kSubScales + group * kSubGroup) + row;
-      const bool nibbles = f.scale_group == 16 && f.has_min;
-      for (int h = 0; h < 2; ++h) {
-        const int s = f.scale_group == 32 ? sub[0]
-                      : nibbles           ? sub[h * kPanel] & 15
-                                          : sub[h * kPanel];
-        const int m = f.scale_group == 32 ? sub[kPanel] : nibbles ? sub[h * kPanel] >> 4 & 15 : 0;
-        scale[h] = half(0, row) * static_cast<float>(s);
-        min[h] = half(kHalfRow, row) * static_cast<float>(m);
-      }
+  for (uint32_t row = 0; row < kPanel; ++row)
+    for (int h = 0; h < 2; ++h) {
+      const RowScale s = read_scale(f, block, row, group, h);
+      out.scale[h][row] = s.scale;
+      out.min[h][row] = s.min;
     }
-    for (int h = 0; h < 2; ++h) out.scale[h][row] = scale[h], out.min[h][row] = min[h];
-  }
 }
 
 // y += one group's weights times one token, rows as lanes.
@@ -131,7 +121,7 @@ void quantised_panel(const PackFormat& f, const PanelJob& job) {
     const std::byte* block = job.panel + block_offset(f, g);
     const uint32_t in_block = g % groups_per_block(f);
     uint8_t u[8 * kLine];
-    unpack_codes(f, block + header_bytes(f) + in_block * plane_bytes(f), u);
+    unpack_values(f, block + header_bytes(f) + in_block * plane_bytes(f), u);
     Scales scales;
     unpack_scales(f, block, in_block, scales);
     const size_t first = size_t{g} * job.tile_tokens;

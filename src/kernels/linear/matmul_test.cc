@@ -87,7 +87,8 @@ class Matmul : public testing::TestWithParam<Isa> {
 TEST_P(Matmul, agrees_with_the_naive_twin_for_every_format_and_leaves_the_padding_alone) {
   for (const DType type : all_types())
     for (const uint32_t rows : {5u, 16u, 44u}) {
-      const uint32_t inputs = dtype_info(type).block == 256 ? 512 : 160, stride = rows + 3;
+      const uint32_t inputs = whole_blocks(type, dtype_info(type).block == 256 ? 512 : 160),
+                     stride = rows + 3;
       const Weights w(type, rows, inputs, rows);
       Tokens tokens(table, random_values(size_t{23} * inputs, 3), inputs);
       const std::vector<float> y = multiply(w, tokens, stride);
@@ -99,7 +100,7 @@ TEST_P(Matmul, agrees_with_the_naive_twin_for_every_format_and_leaves_the_paddin
 
 TEST_P(Matmul, gives_a_token_the_same_bits_in_every_batch) {
   for (const DType type : all_types()) {
-    const uint32_t rows = 21, inputs = dtype_info(type).block == 256 ? 256 : 96;
+    const uint32_t rows = 21, inputs = whole_blocks(type, dtype_info(type).block == 256 ? 256 : 96);
     const Weights w(type, rows, inputs, 11);
     const std::vector<float> x = random_values(size_t{40} * inputs, 5);
     const std::vector<float> all = multiply(w, Tokens(table, x, inputs), rows);
@@ -172,11 +173,7 @@ TEST_P(Matmul, does_not_saturate_on_extreme_codes_and_activations) {
     const DTypeInfo& info = dtype_info(type);
     for (const int fill : {0x00, 0x7f, 0x80, 0x81, 0xff}) {
       std::vector<std::byte> blocks(size_t{16} * info.block_bytes, static_cast<std::byte>(fill));
-      for (size_t b = 0; b < 16; ++b)
-        for (const size_t field : half_fields(type)) {
-          blocks[b * info.block_bytes + field] = std::byte{0};
-          blocks[b * info.block_bytes + field + 1] = std::byte{0x3c};  // 1.0
-        }
+      for (size_t b = 0; b < 16; ++b) scale_with_one(type, blocks.data() + b * info.block_bytes);
       const Weights w(type, 16, info.block, blocks);
       std::vector<float> x(size_t{3} * info.block);
       for (uint32_t i = 0; i < info.block; ++i) {
@@ -269,7 +266,8 @@ void expect_bits_of_avx512(Isa isa) {
   const Table &other = table(isa), &avx512 = table(Isa::kAvx512);
   for (const DType type : all_types()) {
     const bool super = dtype_info(type).block == 256;
-    for (const uint32_t inputs : super ? std::vector{256u, 768u} : std::vector{32u, 224u, 416u}) {
+    for (const uint32_t some : super ? std::vector{256u, 768u} : std::vector{32u, 224u, 416u}) {
+      const uint32_t inputs = whole_blocks(type, some);
       const uint32_t rows = 70, most = 101;  // 5 panels; blocks of 64 tokens, tiles of 16, a rest
       const Weights w(type, rows, inputs, inputs);
       const std::vector<float> x = random_values(size_t{most} * inputs, 12);
@@ -288,6 +286,10 @@ void expect_bits_of_avx512(Isa isa) {
 
 TEST(Avx512Vnni, gives_the_bits_of_avx512_for_every_format_and_number_of_tokens) {
   expect_bits_of_avx512(Isa::kAvx512Vnni);
+}
+
+TEST(Avx512Bf16, gives_the_bits_of_avx512_for_every_format_and_number_of_tokens) {
+  expect_bits_of_avx512(Isa::kAvx512Bf16);
 }
 
 TEST(Amx, gives_the_bits_of_avx512_for_every_format_and_number_of_tokens) {

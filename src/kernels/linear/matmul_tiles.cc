@@ -28,6 +28,7 @@
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #endif
 
+#define KVICK_HAS_VBMI
 KVICK_TARGET_AMX_BEGIN
 // Each needs the ones before it.
 // clang-format off
@@ -292,7 +293,7 @@ constexpr Run run_of() {
   if constexpr (kType == DType::kF32)
     return nullptr;
   else
-    return run<kType>;
+    return run<kernel_type(kType)>;
 }
 struct Runs {
   Run of[kWeightTypes];

@@ -13,6 +13,9 @@
 #include "kernels/table/table.h"
 
 namespace kvick::kernels {
+
+void fill_linear_emulated(Table& table);  // matmul_tiles_emulated_test.cc
+
 namespace {
 
 // Rows of inputs, rounded.
@@ -89,8 +92,15 @@ void expect_naive(const Weights& w, const std::vector<float>& x, const std::vect
 class MatmulTiles : public testing::Test {
  protected:
   void SetUp() override {
-    if (!base::isa_supported(base::Isa::kAmx)) GTEST_SKIP() << "no AMX";
-    table = kernels::table(base::Isa::kAmx);
+    if (base::isa_supported(base::Isa::kAmx)) {
+      table = kernels::table(base::Isa::kAmx);
+      return;
+    }
+    const base::CpuFeatures& cpu = base::cpu_features();
+    if (!base::isa_supported(base::Isa::kAvx512Bf16) || !cpu.avx512_vbmi)
+      GTEST_SKIP() << "neither AMX nor the vectors that unpack weights for its tiles";
+    table = kernels::table(base::Isa::kAvx512Bf16);
+    fill_linear_emulated(table);
   }
   std::vector<float> multiply(const Weights& w, const Tokens& tokens, size_t stride) const {
     std::vector<float> y(tokens.a.tokens * stride, -7.0F);
@@ -104,7 +114,8 @@ TEST_F(MatmulTiles, agree_with_the_naive_twin_for_every_format_and_leave_the_pad
   for (const DType type : tile_types())
     for (const uint32_t rows : {5u, 16u, 44u})
       for (const uint32_t count : {1u, 23u, 48u}) {
-        const uint32_t inputs = dtype_info(type).block == 256 ? 512 : 352, stride = rows + 3;
+        const uint32_t inputs = whole_blocks(type, dtype_info(type).block == 256 ? 512 : 352),
+                       stride = rows + 3;
         const Weights w(type, rows, inputs, rows);
         const Tokens tokens(table, random_values(size_t{count} * inputs, 3), inputs);
         const std::vector<float> y = multiply(w, tokens, stride);
@@ -116,7 +127,8 @@ TEST_F(MatmulTiles, agree_with_the_naive_twin_for_every_format_and_leave_the_pad
 
 TEST_F(MatmulTiles, give_a_token_the_same_bits_in_every_batch) {
   for (const DType type : tile_types()) {
-    const uint32_t rows = 37, inputs = dtype_info(type).block == 256 ? 768 : 608;
+    const uint32_t rows = 37,
+                   inputs = whole_blocks(type, dtype_info(type).block == 256 ? 768 : 608);
     const Weights w(type, rows, inputs, 11);
     const std::vector<float> x = random_values(size_t{40} * inputs, 5);
     const std::vector<float> all = multiply(w, Tokens(table, x, inputs), rows);

@@ -42,6 +42,7 @@ KVICK_TARGET_VNNI_BEGIN
 // clang-format off
 #include "kernels/linear/dots_vnni.h"
 #include "kernels/linear/matmul_avx512_impl.h"
+#include "kernels/linear/functions_avx512.h"
 // clang-format on
 KVICK_TARGET_END
 

@@ -6,7 +6,8 @@ namespace kvick::kernels {
 namespace {
 
 constexpr PackFormat kQ8 = kPackFormats[static_cast<size_t>(DType::kQ8_0)];
-static_assert(kQ8.bits == 8 && kQ8.scale_group == kGroup && !kQ8.has_min && !kQ8.two_level);
+static_assert(kQ8.bits == 8 && kQ8.scale_group == kGroup && !kQ8.has_min &&
+              kQ8.scales == ScaleKind::kHalves);
 
 // Groups whose codes of three panels, 12 KiB, are in L1 while all tokens meet them. With 12 and 16
 // from memory up to 5 % slower.

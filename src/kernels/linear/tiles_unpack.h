@@ -46,7 +46,7 @@ template <DType kType, int kFirst, int kLast>
 KVICK_INLINE void unpack_lines(const __m512i w[8], __m512 row_scale, __m512 row_min,
                                std::byte* out) {
   constexpr PackFormat f = kPackFormats[static_cast<size_t>(kType)];
-  using Float = CodeFloat<f.bits>;
+  using Float = CodeFloat<f.value_bits>;
   __m512 scale[2], shift[2];
   in_pairs(row_scale, scale);
   const __m512 zero = _mm512_set1_ps(-(Float::kBase + static_cast<float>(f.zero)));
@@ -74,13 +74,8 @@ KVICK_INLINE void unpack_codes(const std::byte* panel, uint32_t group, std::byte
   const std::byte* block = panel + block_offset(f, group);
   const uint32_t in_block = group % groups_per_block(f);
   __m512i w[8];
-  load_codes<f.bits>(block + header_bytes(f) + in_block * plane_bytes(f), w);
-  Scales super;
-  if constexpr (f.two_level) {
-    super.scale[0] = load_half(block);
-    super.min[0] = load_half(block + kHalfRow);
-  }
-  const Scales s = load_scales<kType>(block, super, in_block);
+  load_values<kType>(block + header_bytes(f) + in_block * plane_bytes(f), w);
+  const Scales s = load_scales<kType>(block, load_super<kType>(block), in_block);
   if constexpr (f.scale_group == kGroup) {
     unpack_lines<kType, 0, 8>(w, s.scale[0], s.min[0], out);
   } else {

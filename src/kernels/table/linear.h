@@ -10,6 +10,7 @@ void fill_linear_scalar(Table& table);
 void fill_linear_avx2(Table& table);
 void fill_linear_avx512(Table& table);  // AVX-512 F, BW, DQ, VL
 void fill_linear_vnni(Table& table);    // and VNNI
+void fill_linear_vbmi(Table& table);    // and VBMI
 void fill_linear_amx(Table& table);
 void fill_linear_tiles(Table& table);  // matmul_prompt
 void fill_linear_bf16(Table& table);   // matmul_rounded

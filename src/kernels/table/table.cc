@@ -28,7 +28,10 @@ const Table& table(Isa isa) {
   static const Table kAvx2 = make_table(Isa::kAvx2, fill_linear_avx2, fill_rows_avx2);
   static const Table kAvx512 = make_table(Isa::kAvx512, fill_linear_avx512, fill_rows_avx512);
   static const Table kVnni = make_table(Isa::kAvx512Vnni, fill_linear_vnni, fill_rows_vnni);
-  static const Table kBf16 = make_table(Isa::kAvx512Bf16, fill_linear_vnni, fill_rows_vnni);
+  // Cooper Lake has no VBMI.
+  static const Table kBf16 = make_table(
+      Isa::kAvx512Bf16, base::cpu_features().avx512_vbmi ? fill_linear_vbmi : fill_linear_vnni,
+      fill_rows_vnni);
   static const Table kAmx = make_table(Isa::kAmx, fill_linear_amx, fill_rows_amx);
   const Table* tables[] = {&kScalar, &kAvx2, &kAvx512, &kVnni, &kBf16, &kAmx};
   return *tables[static_cast<size_t>(isa)];

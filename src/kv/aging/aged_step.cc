@@ -28,7 +28,7 @@ AgedStep::AgedStep(AgedStore& store, std::vector<StepSlot> step_slots, std::vect
 }
 
 void AgedStep::write_rows(uint32_t layer, const float* k, const float* v) {
-  write_fresh_rows(store_.setup(), step_slots(), {layer, k, v},
+  write_fresh_rows(store_.setup(), step_slots(), {.layer = layer, .k = k, .v = v},
                    [&](uint32_t slot, uint32_t head, bool is_v, uint32_t i) {
                      const Source to = fresh_row(slot, i);
                      return to.buffer->row(layer, head, is_v, to.row);

@@ -29,6 +29,17 @@ class InputReader : Facet {
   virtual void inputs(uint32_t layer, const float* x, std::span<const uint32_t> positions) = 0;
 };
 
+// Takes the fresh rows of a layer in pieces, in batch order, each in the calls of a write of its
+// own. Views of the layer are made from its first piece on; of its fresh rows those that have not
+// been written show whatever is there, and nobody may let them count.
+class PieceWriter : Facet {
+ public:
+  // Instead of write: rows [first, first + count) of the batch's fresh ones, where the piece before
+  // ended. All of them before commit.
+  virtual void write_piece(uint32_t layer, uint32_t first, uint32_t count, const float* k,
+                           const float* v) = 0;
+};
+
 // Takes the probabilities of a view's rows, summed over its queries. After that view, from many
 // threads.
 class Observer : Facet {
@@ -84,6 +95,7 @@ class RowSink : Facet {
 
 struct StepFacets {
   InputReader* inputs = nullptr;
+  PieceWriter* pieces = nullptr;
   Observer* observer = nullptr;
   RowFetcher* fetcher = nullptr;
   SlotReader* slots = nullptr;

@@ -37,7 +37,7 @@ ForgetStep::ForgetStep(ForgetStore& store, std::vector<StepSlot> step_slots,
 }
 
 void ForgetStep::write_rows(uint32_t layer, const float* k, const float* v) {
-  write_fresh_rows(store_.setup(), step_slots(), {layer, k, v},
+  write_fresh_rows(store_.setup(), step_slots(), {.layer = layer, .k = k, .v = v},
                    [&](uint32_t slot, uint32_t head, bool is_v, uint32_t i) {
                      return fresh_[slot].row(layer, head, is_v, i);
                    });

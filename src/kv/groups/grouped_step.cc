@@ -36,6 +36,14 @@ void GroupedStep::write(uint32_t layer, const float* k, const float* v) {
   written_[layer] = true;
 }
 
+void GroupedStep::write_piece(uint32_t layer, uint32_t first, uint32_t count, const float* k,
+                              const float* v) {
+  const LayerPlace& at = place(layer);
+  KVICK_CHECK(!at.shared, "layer {} reads the rows of another one and writes none", layer);
+  facets_[at.group].pieces->write_piece(at.layer, first, count, k, v);
+  written_[layer] = true;
+}
+
 void GroupedStep::view(const Query& query, base::Arena& scratch, kernels::View& out) {
   steps_[place(query.layer).group]->view(inside(query), scratch, out);
 }
@@ -55,7 +63,7 @@ void GroupedStep::commit(const Kept& kept) {
 
 StepFacets GroupedStep::facets() {
   StepFacets all;
-  bool sinks = true;
+  bool sinks = true, pieces = true;
   for (const StepFacets& one : facets_) {
     if (one.inputs != nullptr) all.inputs = this;
     if (one.observer != nullptr) all.observer = this;
@@ -63,8 +71,10 @@ StepFacets GroupedStep::facets() {
     if (one.states != nullptr) all.states = this;
     all.per_query = all.per_query || one.per_query;
     sinks = sinks && one.sink != nullptr;
+    pieces = pieces && one.pieces != nullptr;
   }
   if (sinks) all.sink = this;
+  if (pieces) all.pieces = this;
   return all;
 }
 

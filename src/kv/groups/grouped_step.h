@@ -8,7 +8,13 @@
 
 namespace kvick::kv {
 
-class GroupedStep final : public Step, InputReader, Observer, SlotReader, StateKeeper, RowSink {
+class GroupedStep final : public Step,
+                          InputReader,
+                          Observer,
+                          SlotReader,
+                          StateKeeper,
+                          RowSink,
+                          PieceWriter {
  public:
   GroupedStep(GroupedStore& store, std::vector<std::unique_ptr<Step>> steps, const Batch& batch);
   ~GroupedStep() override { end(); }
@@ -25,6 +31,8 @@ class GroupedStep final : public Step, InputReader, Observer, SlotReader, StateK
   Query inside(const Query& query) const;
   void end();
 
+  void write_piece(uint32_t layer, uint32_t first, uint32_t count, const float* k,
+                   const float* v) override;
   // Of the group that has the layer; what it does not want is dropped.
   void inputs(uint32_t layer, const float* x, std::span<const uint32_t> positions) override;
   void observe(const Query& query, const kernels::View& view,

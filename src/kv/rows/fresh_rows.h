@@ -9,10 +9,11 @@
 
 namespace kvick::kv {
 
-// What Step::write takes.
+// What Step::write takes, or PieceWriter::write_piece: rows [first, end) of the batch's fresh ones.
 struct LayerInput {
   uint32_t layer;
   const float *k, *v;
+  uint64_t first = 0, end = UINT64_MAX;
 };
 
 // One row of a head, whose static codes count 1 / inverse.
@@ -43,13 +44,22 @@ void write_fresh_rows(const Setup& setup, std::span<const StepSlot> step_slots,
   // Floats of a token's keys or values.
   const auto token_floats = [&](bool is_v) { return size_t{shape.kv_heads} * shape.dim(is_v); };
   const auto kept = [&](bool is_v) { return shape.kept_dim(is_v) > 0; };
+  // Rows [begin, end) of a slot are among those that are written.
+  const auto begin_of = [&](const StepSlot& of) -> uint64_t {
+    return std::clamp(input.first, of.first, of.first + of.fresh) - of.first;
+  };
+  const auto end_of = [&](const StepSlot& of) -> uint64_t {
+    return std::clamp(input.end, of.first, of.first + of.fresh) - of.first;
+  };
   // A sequence's next row is seldom in a cache, and stores wait for its lines one after the other.
   const auto ask = [&](size_t region) {
-    if (step_slots[region / shape.kv_heads].fresh == 0) return;
+    const StepSlot& step_slot = step_slots[region / shape.kv_heads];
+    if (begin_of(step_slot) == end_of(step_slot)) return;
     for (const bool is_v : {false, true}) {
       if (!kept(is_v)) continue;
       const std::byte* const row = at(static_cast<uint32_t>(region / shape.kv_heads),
-                                      static_cast<uint32_t>(region % shape.kv_heads), is_v, 0);
+                                      static_cast<uint32_t>(region % shape.kv_heads), is_v,
+                                      static_cast<uint32_t>(begin_of(step_slot)));
       for (size_t line = 0; line < shape.row_bytes(is_v); line += 64)
         __builtin_prefetch(row + line, 1);
     }
@@ -62,16 +72,21 @@ void write_fresh_rows(const Setup& setup, std::span<const StepSlot> step_slots,
       const auto slot = static_cast<uint32_t>(region / shape.kv_heads);
       const auto head = static_cast<uint32_t>(region % shape.kv_heads);
       const StepSlot& step_slot = step_slots[slot];
+      const auto from = static_cast<uint32_t>(begin_of(step_slot));
+      const auto until = static_cast<uint32_t>(end_of(step_slot));
       for (const bool is_v : {false, true}) {
         if (!kept(is_v)) continue;
         const size_t token = token_floats(is_v);
-        const size_t first = step_slot.first * token + size_t{head} * shape.dim(is_v);
         const kernels::DType type = is_v ? shape.v_type : shape.k_type;
-        const float* const in = (is_v ? input.v : input.k) + first;
+        // Of the row `from`, behind those of the slots before it that are written too.
+        const size_t before =
+            step_slot.first + from - std::min(input.first, step_slot.first + from);
+        const float* const in =
+            (is_v ? input.v : input.k) + before * token + size_t{head} * shape.dim(is_v);
         if (kernels::rows_together(type) == 1) {
           const float inverse = inverse_scale(static_scale(setup, input.layer, head, is_v));
-          for (uint32_t i = 0; i < step_slot.fresh; ++i)
-            write_row(setup, is_v, inverse, in + i * token, at(slot, head, is_v, i));
+          for (uint32_t i = from; i < until; ++i)
+            write_row(setup, is_v, inverse, in + (i - from) * token, at(slot, head, is_v, i));
           continue;
         }
         std::byte* rows[kernels::kGroupRows];

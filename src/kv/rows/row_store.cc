@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "kv/rows/fresh_rows.h"
 
 namespace kvick::kv {
 
@@ -59,6 +60,22 @@ RowStep::RowStep(RowStore& store, std::vector<StepSlot> step_slots)
     store.add_runs(*step_slot.sequence, step_slot.sequence->first, length, runs.past);
     store.add_runs(*step_slot.sequence, length, length + step_slot.fresh, runs.fresh);
   }
+}
+
+void RowStep::write_rows(uint32_t layer, const float* k, const float* v) {
+  use(layer);
+  write_fresh({.layer = layer, .k = k, .v = v});
+  wrote(layer);
+}
+
+void RowStep::write_piece(uint32_t layer, uint32_t first, uint32_t count, const float* k,
+                          const float* v) {
+  mark_piece(layer, first, count);
+  const StepSlot& last = step_slots().back();
+  const uint64_t end = uint64_t{first} + count;
+  use(layer);
+  write_fresh({.layer = layer, .k = k, .v = v, .first = first, .end = end});
+  if (end == last.first + last.fresh) wrote(layer);
 }
 
 void RowStep::put(std::span<const std::byte> rows) {

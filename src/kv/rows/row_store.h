@@ -8,6 +8,8 @@
 
 namespace kvick::kv {
 
+struct LayerInput;
+
 class RowStore : public CheckedStore, public RowMover {
  public:
   using CheckedStore::CheckedStore;
@@ -30,10 +32,15 @@ class RowStore : public CheckedStore, public RowMover {
 };
 
 // Answers view() from the above.
-class RowStep : public CheckedStep, public RowSink {
+class RowStep : public CheckedStep, public RowSink, public PieceWriter {
  public:
-  StepFacets facets() override { return {.sink = store_.rows_move() ? this : nullptr}; }
+  StepFacets facets() override {
+    const bool alone = store_.rows_move();
+    return {.pieces = alone ? this : nullptr, .sink = alone ? this : nullptr};
+  }
   void put(std::span<const std::byte> rows) final;
+  void write_piece(uint32_t layer, uint32_t first, uint32_t count, const float* k,
+                   const float* v) final;
 
  protected:
   RowStep(RowStore& store, std::vector<StepSlot> step_slots);
@@ -41,6 +48,7 @@ class RowStep : public CheckedStep, public RowSink {
   // The fresh rows of a layer are about to be written.
   virtual void use(uint32_t layer) = 0;
   virtual void wrote(uint32_t layer) { (void)layer; }  // the same rows, now they are
+  virtual void write_fresh(const LayerInput& input) = 0;
   // Where fresh row i of a slot goes; the others of its run are right behind it.
   virtual std::byte* fresh_row(uint32_t slot, uint32_t layer, uint32_t head, bool is_v,
                                uint32_t i) const = 0;
@@ -50,6 +58,7 @@ class RowStep : public CheckedStep, public RowSink {
     std::vector<kernels::Run> past, fresh;
   };
 
+  void write_rows(uint32_t layer, const float* k, const float* v) final;
   void view_rows(const Query& query, base::Arena& scratch, kernels::View& out) override;
 
   RowStore& store_;

@@ -41,13 +41,11 @@ class ContiguousStep final : public RowStep {
            (sequence.length - sequence.base + i) * store_.shape().row_bytes(is_v);
   }
 
-  void write_rows(uint32_t layer, const float* k, const float* v) override {
-    use(layer);
-    write_fresh_rows(store_.setup(), step_slots(), {layer, k, v},
+  void write_fresh(const LayerInput& input) override {
+    write_fresh_rows(store_.setup(), step_slots(), input,
                      [&](uint32_t slot, uint32_t head, bool is_v, uint32_t i) {
-                       return fresh_row(slot, layer, head, is_v, i);
+                       return fresh_row(slot, input.layer, head, is_v, i);
                      });
-    wrote(layer);
   }
 
   void keep_rows(uint32_t slot, std::span<const uint32_t> kept) override {

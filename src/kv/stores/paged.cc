@@ -20,10 +20,10 @@ std::byte* PagedStep::fresh_row(uint32_t slot, uint32_t layer, uint32_t head, bo
   return pool.row(sequence.blocks[at / pool.rows()], layer, head, is_v, at % pool.rows());
 }
 
-void PagedStep::write_rows(uint32_t layer, const float* k, const float* v) {
-  write_fresh_rows(store_.setup(), step_slots(), {layer, k, v},
+void PagedStep::write_fresh(const LayerInput& input) {
+  write_fresh_rows(store_.setup(), step_slots(), input,
                    [&](uint32_t slot, uint32_t head, bool is_v, uint32_t i) {
-                     return fresh_row(slot, layer, head, is_v, i);
+                     return fresh_row(slot, input.layer, head, is_v, i);
                    });
 }
 

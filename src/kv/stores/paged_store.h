@@ -119,7 +119,7 @@ class PagedStep final : public RowStep {
   void use(uint32_t) override {}
   std::byte* fresh_row(uint32_t slot, uint32_t layer, uint32_t head, bool is_v,
                        uint32_t i) const override;
-  void write_rows(uint32_t layer, const float* k, const float* v) override;
+  void write_fresh(const LayerInput& input) override;
   void keep_all(const Kept& kept) override;
   void keep_rows(uint32_t slot, std::span<const uint32_t> kept) override;
 

@@ -254,7 +254,7 @@ std::byte* SlidingStep::fresh_rows(uint32_t slot, uint32_t layer, uint32_t head,
 }
 
 void SlidingStep::write_rows(uint32_t layer, const float* k, const float* v) {
-  write_fresh_rows(store_.setup(), step_slots(), {layer, k, v},
+  write_fresh_rows(store_.setup(), step_slots(), {.layer = layer, .k = k, .v = v},
                    [&](uint32_t slot, uint32_t head, bool is_v, uint32_t row) {
                      return fresh_rows(slot, layer, head, is_v) +
                             row * store_.shape().row_bytes(is_v);

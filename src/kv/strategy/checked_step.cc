@@ -9,7 +9,10 @@
 namespace kvick::kv {
 
 CheckedStep::CheckedStep(CheckedStore& store, std::vector<StepSlot> step_slots)
-    : store_(store), step_slots_(std::move(step_slots)), written_(store.shape().layers) {}
+    : store_(store),
+      step_slots_(std::move(step_slots)),
+      written_(store.shape().layers),
+      pieces_(store.shape().layers) {}
 
 CheckedStep::~CheckedStep() {
   if (store_.live_ != this) return;
@@ -19,9 +22,19 @@ CheckedStep::~CheckedStep() {
 
 void CheckedStep::write(uint32_t layer, const float* k, const float* v) {
   check_layer(layer);
-  KVICK_CHECK(!written_[layer], "layer {} is written twice", layer);
+  KVICK_CHECK(!was_written(layer), "layer {} is written twice", layer);
   write_rows(layer, k, v);
+  mark_written(layer);
+}
+
+void CheckedStep::mark_piece(uint32_t layer, uint32_t first, uint32_t count) {
+  check_layer(layer);
+  KVICK_CHECK(written_[layer] == (first > 0) && first == pieces_[layer] && count > 0 &&
+                  first + uint64_t{count} <= fresh_rows(),
+              "rows {} to {} of layer {}, which has {} of {}", first, first + uint64_t{count},
+              layer, pieces_[layer], fresh_rows());
   written_[layer] = true;
+  pieces_[layer] += count;
 }
 
 void CheckedStep::view(const Query& query, base::Arena& scratch, kernels::View& out) {
@@ -61,13 +74,16 @@ void CheckedStep::check_query(const Query& query) const {
   const Shape& shape = store_.shape();
   KVICK_CHECK(query.slot < step_slots_.size(), "slot {} of {}", query.slot, step_slots_.size());
   KVICK_CHECK(query.head < shape.kv_heads, "KV head {} of {}", query.head, shape.kv_heads);
-  KVICK_CHECK(written_[query.layer], "layer {} is viewed before it is written", query.layer);
+  KVICK_CHECK(was_written(query.layer), "layer {} is viewed before it is written", query.layer);
 }
 
 void CheckedStep::check_kept(const Kept& kept) const {
   KVICK_CHECK_EQ(kept.rows.size(), step_slots_.size());
-  const auto missing = std::find(written_.begin(), written_.end(), false);
-  KVICK_CHECK(missing == written_.end(), "layer {} was never written", missing - written_.begin());
+  for (size_t layer = 0; layer < written_.size(); ++layer) {
+    KVICK_CHECK(written_[layer], "layer {} was never written", layer);
+    KVICK_CHECK(pieces_[layer] == 0 || pieces_[layer] == fresh_rows(),
+                "layer {} has {} of {} fresh rows", layer, pieces_[layer], fresh_rows());
+  }
   for (size_t slot = 0; slot < step_slots_.size(); ++slot)
     check_kept_rows(kept.rows[slot], step_slots_[slot].fresh);
 }

@@ -48,6 +48,8 @@ class CheckedStep : public Step {
   virtual void view_rows(const Query& query, base::Arena& scratch, kernels::View& out) = 0;
   // The fresh rows of a layer are there, though nobody called write.
   void mark_written(uint32_t layer) { written_[layer] = true; }
+  // The same of a piece of them (PieceWriter), which begins where the one before has ended.
+  void mark_piece(uint32_t layer, uint32_t first, uint32_t count);
   // Keeps these rows of one slot, ascending, and sets the sequence's length. Memory is taken
   // before: if there is none here, the step's sequences are lost (Sequence::lost).
   virtual void keep_rows(uint32_t slot, std::span<const uint32_t> rows) = 0;
@@ -62,10 +64,12 @@ class CheckedStep : public Step {
 
  private:
   void check_kept(const Kept& kept) const;
+  uint64_t fresh_rows() const { return step_slots_.back().first + step_slots_.back().fresh; }
 
   CheckedStore& store_;
   std::vector<StepSlot> step_slots_;
-  std::vector<bool> written_;  // per layer
+  std::vector<bool> written_;     // per layer, or a piece of it
+  std::vector<uint64_t> pieces_;  // of a layer in pieces: rows written so far; else 0
   bool ended_ = false;
 };
 

@@ -120,15 +120,22 @@ inline std::vector<std::byte> bytes_of(const Shape& shape, const Rows& rows, uin
   return all;
 }
 
+// What a model gives Step::write of these rows.
+struct LayerFloats {
+  LayerFloats(const Shape& shape, std::span<const Row> rows, uint32_t layer) {
+    for (const Row row : rows)
+      for (uint32_t head = 0; head < shape.kv_heads; ++head)
+        for (const bool is_v : {false, true})
+          for (uint32_t i = 0; i < shape.kept_dim(is_v); ++i)
+            (is_v ? v : k).push_back(value_of(row, layer, head, is_v, i));
+  }
+  std::vector<float> k, v;
+};
+
 // Writes the given fresh rows of all slots, in batch order, as a model would.
 inline void write_layer(Step& step, const Shape& shape, const Rows& rows, uint32_t layer) {
-  std::vector<float> k, v;
-  for (const Row row : rows)
-    for (uint32_t head = 0; head < shape.kv_heads; ++head)
-      for (const bool is_v : {false, true})
-        for (uint32_t i = 0; i < shape.kept_dim(is_v); ++i)
-          (is_v ? v : k).push_back(value_of(row, layer, head, is_v, i));
-  step.write(layer, k.data(), shape.latent ? nullptr : v.data());
+  const LayerFloats floats(shape, rows, layer);
+  step.write(layer, floats.k.data(), shape.latent ? nullptr : floats.v.data());
 }
 
 inline void write_all(Step& step, const Shape& shape, const Rows& rows) {

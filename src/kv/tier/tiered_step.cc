@@ -112,7 +112,7 @@ std::byte* TieredStep::row(const TieredSequence& sequence, uint32_t layer, uint3
 
 void TieredStep::write_rows(uint32_t layer, const float* k, const float* v) {
   const size_t k_bytes = store_.shape().row_bytes(false);
-  write_fresh_rows(store_.setup(), step_slots(), {layer, k, v},
+  write_fresh_rows(store_.setup(), step_slots(), {.layer = layer, .k = k, .v = v},
                    [&](uint32_t slot, uint32_t head, bool is_v, uint32_t i) {
                      const TieredSequence& sequence = this->sequence(slot);
                      const uint64_t token = uint64_t{sequence.length} + i;

@@ -1,6 +1,7 @@
 #include "model/attend/attend.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "model/attend/attend_buckets.h"
 
@@ -26,20 +27,24 @@ kernels::Partial partial_at(float* memory, uint32_t queries) {
 
 }  // namespace
 
-BatchAttention::BatchAttention(const Config& config, const Batch& batch, kv::Step& step,
-                               Workspace& workspace)
+BatchAttention::BatchAttention(const Config& config, const Batch& batch, TokenRange range,
+                               kv::Step& step, Workspace& workspace)
     : config_(config),
       step_(step),
       workspace_(workspace),
       kernels_(workspace.kernels),
       slots_(batch.slots) {
-  uint32_t row = 0;
+  uint32_t row = 0, behind = 0;
   for (const Slot& slot : slots_) {
     paths_.push_back(paths_of(slot));
     KVICK_CHECK(slot.role != Role::kPrompt || kernels_.attend_prompt != nullptr,
                 "{} has no arithmetic of prompts", base::isa_name(kernels_.isa));
     first_row_.push_back(row);
-    row += static_cast<uint32_t>(slot.tokens.size());
+    const uint32_t begin =
+        std::exchange(behind, behind + static_cast<uint32_t>(slot.tokens.size()));
+    const uint32_t from = std::clamp(range.first, begin, behind);
+    skipped_.push_back(from - begin);
+    row += std::max(from, std::min(behind, range.end())) - from;
   }
   first_row_.push_back(row);
   for (const Paths& paths : paths_) trees_.push_back(paths.of.empty() ? nullptr : paths.of.data());
@@ -51,15 +56,16 @@ BatchAttention::Plan BatchAttention::make_plan(const LayerConfig& layer) const {
   Plan plan = {.heads = layer.heads, .kv_heads = layer.kv_heads, .tasks = {}};
   for (uint32_t s = 0; s < slots_.size(); ++s) {
     const Slot& slot = slots_[s];
-    const uint32_t tile = tile_tokens(slot, layer.group());
+    const uint32_t tokens = first_row_[s + 1] - first_row_[s];
+    if (tokens == 0) continue;
+    const uint32_t tile = tile_tokens(slot.role, tokens, layer.group());
     plan.most_queries = std::max(plan.most_queries, tile * layer.group());
-    const auto tokens = static_cast<uint32_t>(slot.tokens.size());
     for (uint32_t head = 0; head < layer.kv_heads; ++head)
       for (uint32_t first = 0; first < tokens; first += tile)
         plan.tasks.push_back({.view = s * layer.kv_heads + head,
                               .slot = s,
                               .head = head,
-                              .first = first,
+                              .first = skipped_[s] + first,
                               .tokens = std::min(tile, tokens - first),
                               .row = first_row_[s] + first,
                               .role = slot.role});
@@ -133,9 +139,8 @@ void BatchAttention::read(uint32_t layer, const Attended& attended) {
 }
 
 // Prompts in equal pieces, or one thread would wait for the other's last.
-uint32_t BatchAttention::tile_tokens(const Slot& slot, uint32_t group) {
-  if (slot.role != Role::kPrompt) return std::max(1u, kTileQueries / group);
-  const auto tokens = static_cast<uint32_t>(slot.tokens.size());
+uint32_t BatchAttention::tile_tokens(Role role, uint32_t tokens, uint32_t group) {
+  if (role != Role::kPrompt) return std::max(1u, kTileQueries / group);
   const uint32_t pieces = (tokens * group + kPromptQueries - 1) / kPromptQueries;
   return (tokens + pieces - 1) / pieces;
 }
@@ -189,6 +194,8 @@ kv::Query BatchAttention::query_of(size_t view) const {
 }
 
 void BatchAttention::make_view(size_t i, unsigned worker) {
+  const size_t slot = i / numbers_->kv_heads;
+  if (first_row_[slot] == first_row_[slot + 1]) return;  // not in the range
   step_.view(query_of(i), workspace_.scratch[worker], views_[i]);
 }
 

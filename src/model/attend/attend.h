@@ -22,7 +22,12 @@ struct Attended {
 class BatchAttention {
  public:
   // All four outlive it.
-  BatchAttention(const Config& config, const Batch& batch, kv::Step& step, Workspace& workspace);
+  BatchAttention(const Config& config, const Batch& batch, kv::Step& step, Workspace& workspace)
+      : BatchAttention(config, batch, {0, batch.tokens()}, step, workspace) {}
+  // Of some of the batch's tokens, whose rows are written by pieces (kv::PieceWriter); a draft tree
+  // is in the range as a whole, or not.
+  BatchAttention(const Config& config, const Batch& batch, TokenRange range, kv::Step& step,
+                 Workspace& workspace);
 
   // softmax(scale q k^T) v over what the step shows of a layer, for all slots and heads; the
   // layer's numbers say which scale, window and softcap, and whose rows.
@@ -54,7 +59,7 @@ class BatchAttention {
 
   Plan make_plan(const LayerConfig& layer) const;
   void enter(uint32_t layer, const Attended& attended);
-  static uint32_t tile_tokens(const Slot& slot, uint32_t group);
+  static uint32_t tile_tokens(Role role, uint32_t tokens, uint32_t group);
   uint32_t queries_of(const Task& task) const { return task.tokens * numbers_->group(); }
   const float* q_of(uint32_t row, uint32_t head) const;
   const float* sinks_of(uint32_t head) const;
@@ -85,6 +90,7 @@ class BatchAttention {
   std::vector<Plan> plans_;
   std::vector<Paths> paths_;                             // per slot
   std::vector<const std::span<const uint32_t>*> trees_;  // per slot its paths, null: a chain
+  std::vector<uint32_t> skipped_;                        // per slot its tokens before the range
   std::vector<uint32_t> first_row_;                      // per slot, and behind the last
   std::vector<kernels::View> views_;
   kv::StepFacets facets_;

@@ -3,7 +3,7 @@
 namespace kvick::model {
 
 std::string BlockReader::name(std::string_view tensor) const {
-  return fmt::format("blk.{}.{}", layer, tensor);
+  return fmt::format("blk.{}.{}", share.first_layer + layer, tensor);
 }
 
 base::Result<Linear> BlockReader::linear(std::string_view tensor, Slice outputs, Slice inputs,
@@ -22,23 +22,27 @@ base::Result<Norm> BlockReader::norm(std::string_view tensor) const {
   return read_norm(weights, name(tensor), config.dim, norms);
 }
 
-void norm_token(const Pass& pass, Rest rest, const Norm& norm, uint32_t token, float* y) {
+void add_rest(const Pass& pass, Rest rest, uint32_t token, float* y) {
+  if (rest.y == nullptr) return;
   const Config& config = pass.config;
   const kernels::Table& kernels = pass.workspace.kernels;
   const size_t dim = config.dim;
-  float* hidden = pass.hidden + token * dim;
-  if (rest.y != nullptr) {
-    const float* added = rest.y + token * dim;
-    if (rest.norm != nullptr) {
-      rest.norm->apply(kernels, added, dim, config.norm_eps, y);
-      added = y;
-    }
-    if (config.residual_scale == 1)
-      kernels.add(hidden, added, dim);
-    else
-      kernels.axpy(hidden, config.residual_scale, added, dim);
+  float* const hidden = pass.hidden + token * dim;
+  const float* added = rest.y + token * dim;
+  if (rest.norm != nullptr) {
+    rest.norm->apply(kernels, added, dim, config.norm_eps, y);
+    added = y;
   }
-  norm.apply(kernels, hidden, dim, config.norm_eps, y);
+  if (config.residual_scale == 1)
+    kernels.add(hidden, added, dim);
+  else
+    kernels.axpy(hidden, config.residual_scale, added, dim);
+}
+
+void norm_token(const Pass& pass, Rest rest, const Norm& norm, uint32_t token, float* y) {
+  add_rest(pass, rest, token, y);
+  const size_t dim = pass.config.dim;
+  norm.apply(pass.workspace.kernels, pass.hidden + token * dim, dim, pass.config.norm_eps, y);
 }
 
 void project_normed(const Pass& pass, Rest rest, const Norm& norm,
@@ -47,6 +51,14 @@ void project_normed(const Pass& pass, Rest rest, const Norm& norm,
   float* y = pass.workspace.floats(Workspace::kNormed, pass.tokens * dim);
   const auto prepare = [&](uint32_t t) { norm_token(pass, rest, norm, t, y + t * dim); };
   project(pass.workspace, pass.runs, y, prepare, outputs);
+}
+
+void write_rows(const Pass& pass, uint32_t layer, const float* k, const float* v) {
+  if (pass.tokens == pass.batch.tokens()) return pass.step.write(layer, k, v);
+  kv::PieceWriter* const pieces = pass.step.facets().pieces;
+  KVICK_CHECK(pieces != nullptr, "{} of {} tokens of a step that takes all at once", pass.tokens,
+              pass.batch.tokens());
+  pieces->write_piece(layer, pass.first, pass.tokens, k, v);
 }
 
 float* room_for_output(const Pass& pass) {

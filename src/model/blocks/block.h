@@ -20,19 +20,20 @@
 
 namespace kvick::model {
 
-// One step's batch while it goes through the layers.
+// One step's batch, or a piece of it, while it goes through the layers.
 struct Pass {
   const Config& config;
   const Batch& batch;
   kv::Step& step;
   Workspace& workspace;
+  uint32_t first = 0;  // token of the batch, if this is a piece of it
   uint32_t tokens;
   std::vector<TokenRun> runs;       // those tokens, by arithmetic
   std::vector<uint32_t> positions;  // [tokens]: past + depth in its slot's tree
   float* hidden;  // [tokens][dim], the residual stream, without the last block's output
   std::vector<const float*> rotations;  // per rope [tokens][dims/2 cosines, dims/2 sines]
   BatchAttention& attend;
-  Ranks* ranks = nullptr;  // null: this process computes all of the model
+  Ranks* ranks = nullptr;  // those that have a part of each layer; null: this one has all of it
 };
 
 // What the block before leaves to be added, y: [tokens][dim], after its own norm; null: nothing.
@@ -56,7 +57,7 @@ struct BlockReader {
   WeightReader& weights;
   const Config& config;  // of the share
   const Share& share;
-  uint32_t layer;
+  uint32_t layer;  // of the share's
   NormKind norms;
 
   const LayerConfig& numbers() const { return config.layers[layer]; }
@@ -76,11 +77,15 @@ struct BlockReader {
   base::Result<Norm> norm(std::string_view tensor) const;
 };
 
+// hidden += rest of one token; y: [dim] floats to work with.
+void add_rest(const Pass& pass, Rest rest, uint32_t token, float* y);
 // y = norm(hidden += rest) of one token.
 void norm_token(const Pass& pass, Rest rest, const Norm& norm, uint32_t token, float* y);
 // Linear layers of norm(hidden += rest).
 void project_normed(const Pass& pass, Rest rest, const Norm& norm,
                     std::initializer_list<Output> outputs);
+// The step's keys and values of these tokens.
+void write_rows(const Pass& pass, uint32_t layer, const float* k, const float* v);
 // Where a block's output, or this rank's part of it, is written: [tokens][dim].
 float* room_for_output(const Pass& pass);
 // That output: the sum of the ranks' parts.

@@ -51,16 +51,15 @@ TEST(ChooseExperts, WeighsBySigmoidOrByTheChosenAlone) {
 }
 
 TEST(ChooseExperts, AddsABiasForChoosingAndNotForWeighing) {
-  const Chosen chosen =
-      choose({.used = 1, .router = Router::kSigmoid}, kLogits, {0, 0, 1, 0});
+  const Chosen chosen = choose({.used = 1, .router = Router::kSigmoid}, kLogits, {0, 0, 1, 0});
   EXPECT_EQ(chosen.experts[0], 2u);
   EXPECT_NEAR(chosen.weights[0], 1 / (1 + std::exp(1)), 1e-6);
 }
 
 TEST(ChooseExperts, ChoosesFromTheBestGroups) {
   // The single best expert is in the second group, the two best together in the first.
-  const Chosen chosen = choose({.used = 2, .groups = 2, .groups_used = 1, .router = Router::kSigmoid},
-                               {1, 1, 2, -9});
+  const Chosen chosen =
+      choose({.used = 2, .groups = 2, .groups_used = 1, .router = Router::kSigmoid}, {1, 1, 2, -9});
   EXPECT_EQ(chosen.experts, (std::vector<uint32_t>{0, 1}));
 }
 

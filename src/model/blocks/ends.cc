@@ -81,12 +81,17 @@ std::vector<const float*> rotations(const Config& config, std::span<const uint32
   return result;
 }
 
-float* Input::run(const Config& config, const Batch& batch, std::span<const uint32_t> at,
-                  Workspace& workspace) const {
-  float* const hidden = workspace.floats(Workspace::kHidden, size_t{batch.tokens()} * config.dim);
-  uint32_t t = 0;
+float* Input::run(const Config& config, const Batch& batch, TokenRange range,
+                  std::span<const uint32_t> at, Workspace& workspace) const {
+  float* const hidden = workspace.floats(Workspace::kHidden, size_t{range.tokens} * config.dim);
+  uint32_t t = 0, of_batch = 0;
   for (const Slot& slot : batch.slots)
     for (const Token token : slot.tokens) {
+      if (of_batch < range.first || of_batch >= range.end()) {
+        ++of_batch;
+        continue;
+      }
+      ++of_batch;
       float* const row = hidden + size_t{t} * config.dim;
       embedding.row(static_cast<uint32_t>(token), row);
       if (config.embedding_scale != 1)

@@ -15,9 +15,10 @@ struct Input {
   Embedding embedding;
   std::unique_ptr<LearnedPositions> positions;  // null: none
 
-  // Rows of the embedding, in the workspace: the start of the residual stream.
-  float* run(const Config& config, const Batch& batch, std::span<const uint32_t> positions,
-             Workspace& workspace) const;
+  // Rows of the embedding, in the workspace: the start of the residual stream. Of those tokens, at
+  // those positions.
+  float* run(const Config& config, const Batch& batch, TokenRange range,
+             std::span<const uint32_t> positions, Workspace& workspace) const;
 };
 
 struct Head {
@@ -26,7 +27,7 @@ struct Head {
   Slice vocab;  // those of its rows that this rank has
 
   // What the output layer says of the tokens `wanted`, strictly ascending: [wanted][outputs]; with
-  // ranks, on rank 0 alone.
+  // Pass::ranks, on rank 0 alone.
   void run(const Pass& pass, Rest rest, std::span<const uint32_t> wanted, float* logits) const;
   // These become logits.
   void finish(const Config& config, Workspace& workspace, uint32_t wanted, float* logits) const;

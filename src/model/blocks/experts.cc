@@ -81,8 +81,8 @@ class Mixture final : public Block {
   MixtureTraits traits_;
   Norm norm_, post_norm_;
   Linear router_;
-  std::vector<float> selection_bias_;      // [experts], or empty
-  std::vector<Linear> gate_, up_, down_;   // [experts]
+  std::vector<float> selection_bias_;     // [experts], or empty
+  std::vector<Linear> gate_, up_, down_;  // [experts]
   SharedExpert shared_;
 };
 
@@ -208,8 +208,7 @@ void Mixture::run_shared(const Pass& pass, const float* x, float* y) const {
       pass.workspace, pass.runs, x, [](uint32_t) {}, {shared_.gate, shared_.up, shared_.down}, y);
   if (shared_.share.w.rows == 0) return;
   float* const share = pass.workspace.floats(Workspace::kRouter, pass.tokens);
-  project(
-      pass.workspace, pass.runs, x, [](uint32_t) {}, {{&shared_.share, share}});
+  project(pass.workspace, pass.runs, x, [](uint32_t) {}, {{&shared_.share, share}});
   pass.workspace.for_tokens(pass.tokens, dim, [&](uint32_t t) {
     const float counts = 1 / (1 + std::exp(-share[t]));
     for (size_t i = 0; i < dim; ++i) y[t * dim + i] *= counts;

@@ -89,12 +89,16 @@ bool together(const kernels::Table& kernels, std::span<const TokenRun> runs,
 
 }  // namespace
 
-std::vector<TokenRun> token_runs(const Batch& batch, const kernels::Table& kernels) {
+std::vector<TokenRun> token_runs(const Batch& batch, TokenRange range,
+                                 const kernels::Table& kernels) {
   std::vector<TokenRun> runs;
-  uint32_t first = 0;
+  uint32_t first = 0, behind = 0;
   for (const Slot& slot : batch.slots) {
     const bool prompt = slot.role != Role::kAnswer && kernels.matmul_prompt != nullptr;
-    const auto tokens = static_cast<uint32_t>(slot.tokens.size());
+    const uint32_t begin = std::max(behind, range.first);
+    behind += static_cast<uint32_t>(slot.tokens.size());
+    if (std::min(behind, range.end()) <= begin) continue;
+    const uint32_t tokens = std::min(behind, range.end()) - begin;
     if (runs.empty() || runs.back().prompt != prompt)
       runs.push_back({.first = first, .tokens = tokens, .prompt = prompt});
     else
@@ -129,8 +133,9 @@ void project_each(Workspace& workspace, std::span<const TokenRun> runs, const fl
       workspace.inputs(x, outputs.front().linear->w.inputs, runs, types, prepare);
   const size_t grain = grain_of(panels, workspace.pool.size(), together_of(runs));
   workspace.pool.parallel_for(panels, grain, [&](size_t begin, size_t end, unsigned) {
-    auto at = static_cast<size_t>(std::upper_bound(first.begin(), first.end(), begin) -
-                                  first.begin()) - 1;
+    auto at =
+        static_cast<size_t>(std::upper_bound(first.begin(), first.end(), begin) - first.begin()) -
+        1;
     for (; at < outputs.size() && first[at] < end; ++at) {
       const RunOutput& output = outputs[at];
       const Matrix& w = output.linear->w;

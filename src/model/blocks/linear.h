@@ -12,8 +12,9 @@
 
 namespace kvick::model {
 
-// The batch's tokens by arithmetic, in order.
-std::vector<TokenRun> token_runs(const Batch& batch, const kernels::Table& kernels);
+// Those tokens of the batch by arithmetic, in order, counted from the first of them.
+std::vector<TokenRun> token_runs(const Batch& batch, TokenRange range,
+                                 const kernels::Table& kernels);
 
 // y = linear(x) for several layers that read the same x, in one parallel region; x is quantised or
 // rounded once, each row just after prepare(token) has filled it. Layers without rows are left out.

@@ -23,11 +23,11 @@ base::Status<> SelfAttention::read_heads(const BlockReader& reader, const Traits
   if (all && !reader.of_heads(1).all())
     return base::fail("{}: layer {} normalises all heads together, which runs on one rank",
                       weights.path(), reader.layer);
-  KVICK_TRY(q_norm_, weights.norm_weight(reader.name("attn_q_norm"),
-                                         all ? layer.q_floats() : layer.k_dim));
+  KVICK_TRY(q_norm_,
+            weights.norm_weight(reader.name("attn_q_norm"), all ? layer.q_floats() : layer.k_dim));
   if (!layer.owns_rows()) return base::Done{};
-  KVICK_TRY(k_norm_, weights.norm_weight(reader.name("attn_k_norm"),
-                                         all ? layer.k_floats() : layer.k_dim));
+  KVICK_TRY(k_norm_,
+            weights.norm_weight(reader.name("attn_k_norm"), all ? layer.k_floats() : layer.k_dim));
   return base::Done{};
 }
 
@@ -126,7 +126,7 @@ Rest SelfAttention::run(const Pass& pass, Rest rest) const {
     if (layer.tempered) temper(pass, t, q);
     if (layer.owns_rows()) prepare(pass, {layer.kv_heads, qk_norm_, k_norm_}, t, k);
   });
-  if (layer.owns_rows()) pass.step.write(layer_, k, v);
+  if (layer.owns_rows()) write_rows(pass, layer_, k, v);
   float* attended = workspace.floats(Workspace::kAttention, tokens * layer.out_floats());
   pass.attend.run(layer_,
                   {.q = q, .sinks = sinks_.empty() ? nullptr : sinks_.data(), .out = attended});

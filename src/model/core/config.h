@@ -56,14 +56,14 @@ struct LayerConfig {
   uint32_t k_dim = 0, v_dim = 0;  // elements of a query or key head, and of a value head
   uint32_t ffn = 0;               // width of the feed-forward block; with experts 0
   ExpertsConfig experts;
-  uint32_t window = 0;            // tokens that a query sees, itself included; 0: all
-  bool chunked = false;           // the window restarts at multiples of its size (Llama 4)
-  uint32_t rope = kNone;          // index into Config::ropes; kNone: no rotary embedding
-  float scale = 1;                // of the attention's logits
-  float softcap = 0;              // c: logits become c * tanh(logit / c); 0: they stay
-  bool sinks = false;             // each head has one logit more, without a value (gpt-oss)
-  bool tempered = false;          // queries are scaled by Config::temperature
-  uint32_t rows_of = kNone;       // the layer whose keys and values it reads; kNone: its own
+  uint32_t window = 0;       // tokens that a query sees, itself included; 0: all
+  bool chunked = false;      // the window restarts at multiples of its size (Llama 4)
+  uint32_t rope = kNone;     // index into Config::ropes; kNone: no rotary embedding
+  float scale = 1;           // of the attention's logits
+  float softcap = 0;         // c: logits become c * tanh(logit / c); 0: they stay
+  bool sinks = false;        // each head has one logit more, without a value (gpt-oss)
+  bool tempered = false;     // queries are scaled by Config::temperature
+  uint32_t rows_of = kNone;  // the layer whose keys and values it reads; kNone: its own
 
   // Attention as most models have it: heads of one size, logits scaled by 1/sqrt(head_dim).
   static LayerConfig attention(uint32_t heads, uint32_t kv_heads, uint32_t head_dim);

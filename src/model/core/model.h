@@ -35,6 +35,12 @@ class Ranks;
 // same bits each time.
 enum class Role : uint8_t { kAnswer, kPromptLayers, kPrompt };
 
+// Some of a batch's tokens, next to each other.
+struct TokenRange {
+  uint32_t first = 0, tokens = 0;
+  uint32_t end() const { return first + tokens; }
+};
+
 // Tokens that one sequence adds in a step.
 struct Slot {
   kv::SeqId seq{};
@@ -63,6 +69,9 @@ std::vector<kv::LayerSpec> kv_layers(const Config& config);
 // sizes of that shape where all layers keep rows of one size and see as far, else Setup::layers.
 void set_layers(const Config& config, kv::Setup& setup);
 
+// What each rank has of a model: a part of every layer, or some of the layers.
+enum class RankSplit : uint8_t { kTensor, kPipeline };
+
 struct LoadOptions {
   const kernels::Table* kernels = nullptr;  // required
   base::ThreadPool* pool = nullptr;         // required: packs the weights
@@ -76,6 +85,7 @@ struct LoadOptions {
   Ranks* ranks = nullptr;
   // The most tokens that sequences will have (read_config); 0: the model's context.
   uint32_t sequence = 0;
+  RankSplit split = RankSplit::kTensor;
 };
 
 // A part of the weights: what reading it and multiplying one token by it takes.
@@ -114,6 +124,10 @@ class Model {
   // With ranks: of this one's share.
   const Config& config() const { return config_; }
   Ranks* ranks() const { return ranks_; }
+  // Layers of the whole model, as Batch::skipped has them.
+  uint32_t all_layers() const { return all_layers_; }
+  // Of these the first one of this rank, whose config has its own layers alone.
+  uint32_t first_layer() const { return first_layer_; }
   // Logits of a token: as many as the vocabulary or LoadOptions::outputs has.
   uint32_t outputs() const { return outputs_; }
   const Weights& weights() const { return weights_; }
@@ -136,11 +150,15 @@ class Model {
   // With ranks all of them call it together, and rank 0 gets the logits.
   virtual void forward(const Batch& batch, kv::Step& step, Workspace& workspace,
                        std::span<const uint32_t> wanted, float* logits) const = 0;
+  // With ranks, instead of a forward that the others are in: this one cannot do its part.
+  virtual void give_up() const = 0;
 
  protected:
   explicit Model(Config config) : config_(std::move(config)) {}
   Config config_;
   Ranks* ranks_ = nullptr;
+  uint32_t all_layers_ = config_.layer_count();
+  uint32_t first_layer_ = 0;
   uint32_t outputs_ = config_.vocab;
   Weights weights_;
   base::Arena memory_{size_t{32} << 20};  // of the packed matrices, in huge pages

@@ -1,6 +1,7 @@
 #include "model/core/share.h"
 
 #include <algorithm>
+#include <cmath>
 #include <fmt/format.h>
 
 #include "kernels/formats/matrix.h"
@@ -34,6 +35,38 @@ uint32_t first_unit(const LayerConfig& layer, const FfnShape& ffn, uint32_t dim,
   return static_cast<uint32_t>(std::clamp<int64_t>(begin, rank, units - (ranks - rank)));
 }
 
+base::Status<> check_kind(const Config& config, uint32_t layer) {
+  if (config.layers[layer].kind == LayerConfig::Kind::kAttention) return base::Done{};
+  return base::fail("{}: {} has layers with a memory of slots, which runs on one rank", layer,
+                    config.arch);
+}
+
+// Where a rank's layers may begin: no layer from there on reads the rows of one before.
+std::vector<uint32_t> cuts_of(const Config& config) {
+  std::vector<uint32_t> cuts;
+  uint32_t reads_from = config.layer_count();  // of this layer and all behind it
+  for (uint32_t layer = config.layer_count(); layer-- > 1;) {
+    reads_from = std::min(reads_from, config.layers[layer].rows_of);
+    if (reads_from >= layer) cuts.push_back(layer);
+  }
+  std::ranges::reverse(cuts);
+  return cuts;
+}
+
+// Weights of the layers before each, and of all.
+std::vector<double> weights_before(const Config& config, std::span<const FfnShape> ffn) {
+  std::vector<double> before = {0};
+  for (uint32_t i = 0; i < config.layer_count(); ++i) {
+    const LayerConfig& layer = config.layers[i];
+    // Of experts those that one token meets: what decoding reads.
+    const ExpertsConfig& experts = layer.experts;
+    const double rows = layer.ffn + double{1} * experts.used * experts.ffn + experts.shared_ffn;
+    const double width = config.dim * ffn[i].matrices * rows;
+    before.push_back(before.back() + head_weights(layer, config.dim) * layer.kv_heads + width);
+  }
+  return before;
+}
+
 }  // namespace
 
 std::vector<FfnShape> ffn_shapes(const Config& config,
@@ -41,7 +74,8 @@ std::vector<FfnShape> ffn_shapes(const Config& config,
   std::vector<FfnShape> shapes;
   for (uint32_t i = 0; i < config.layer_count(); ++i) {
     const io::Tensor* const down = find(fmt::format("blk.{}.ffn_down.weight", i));
-    const bool gated = find(fmt::format("blk.{}.ffn_gate.weight", i)) != nullptr;
+    const bool gated = config.layers[i].experts.count > 0 ||
+                       find(fmt::format("blk.{}.ffn_gate.weight", i)) != nullptr;
     const uint32_t block = down != nullptr ? kernels::dtype_info(down->dtype).block : 1;
     shapes.push_back({.unit = std::max(kernels::kGroup, block), .matrices = gated ? 3U : 2U});
   }
@@ -61,11 +95,10 @@ base::Result<Share> share_of(const Config& config, std::span<const FfnShape> ffn
   share.adds_biases = rank == 0;
   for (uint32_t i = 0; i < config.layer_count(); ++i) {
     const LayerConfig& layer = config.layers[i];
-    if (layer.kind != LayerConfig::Kind::kAttention)
-      return base::fail("{}: {} has layers with a memory of slots, which runs on one rank", i,
-                        config.arch);
+    KVICK_TRY_VOID(check_kind(config, i));
     if (layer.experts.count > 0)
-      return base::fail("layer {} of {} is a mixture of experts, which runs on one rank", i,
+      return base::fail("layer {} of {} is a mixture of experts, which ranks cannot divide: use --pipeline",
+                        i,
                         config.arch);
     if (layer.kv_heads < ranks)
       return base::fail(
@@ -95,9 +128,51 @@ base::Result<Share> share_of(const Config& config, std::span<const FfnShape> ffn
   return share;
 }
 
+base::Result<Share> stage_of(const Config& config, std::span<const FfnShape> ffn, unsigned rank,
+                             unsigned ranks) {
+  for (uint32_t i = 0; i < config.layer_count(); ++i) KVICK_TRY_VOID(check_kind(config, i));
+  if (config.layer_count() < ranks)
+    return base::fail("{} ranks were started, but {} has {} layers: start at most {}", ranks,
+                      config.arch, config.layer_count(), config.layer_count());
+  const std::vector<uint32_t> cuts = cuts_of(config);
+  if (cuts.size() + 1 < ranks)
+    return base::fail(
+        "{} ranks were started, but the {} layers of {} can be divided among {} at most, since "
+        "some read each other's keys and values: start at most {}",
+        ranks, config.layer_count(), config.arch, cuts.size() + 1, cuts.size() + 1);
+  const std::vector<double> before = weights_before(config, ffn);
+  const double all = before.back() + double{1} * config.dim * config.vocab;
+  std::vector<uint32_t> begin = {0};
+  size_t next = 0;  // of cuts
+  for (unsigned r = 1; r < ranks; ++r) {
+    const auto off = [&](size_t cut) { return std::abs(before[cuts[cut]] - all * r / ranks); };
+    const size_t last = cuts.size() - (ranks - r);  // the others need one each
+    while (next < last && off(next + 1) <= off(next)) ++next;
+    begin.push_back(cuts[next++]);
+  }
+  begin.push_back(config.layer_count());
+  Share share = whole_share(config);
+  share.first_layer = begin[rank];
+  share.layers = {share.layers.begin() + begin[rank], share.layers.begin() + begin[rank + 1]};
+  share.embeds = rank == 0;
+  if (rank + 1 < ranks) share.vocab = {config.vocab, 0, 0};
+  return share;
+}
+
+// A rank waits until the first piece comes, and after the last one: of P pieces on R ranks it
+// computes P / (P + R - 1) of the time. But weights are read once for each piece, which takes as
+// long as multiplying some eight tokens.
+uint32_t piece_tokens(uint32_t tokens, unsigned ranks) {
+  constexpr uint32_t kPiecesOfRank = 4, kLeastTokens = 8;
+  return std::max(kLeastTokens, (tokens + kPiecesOfRank * ranks - 1) / (kPiecesOfRank * ranks));
+}
+
 Config config_of(Config config, const Share& share) {
+  const auto first = config.layers.begin() + share.first_layer;
+  config.layers = {first, first + static_cast<ptrdiff_t>(share.layers.size())};
   for (uint32_t i = 0; i < config.layer_count(); ++i) {
     LayerConfig& layer = config.layers[i];
+    if (!layer.owns_rows()) layer.rows_of -= share.first_layer;
     const uint32_t group = layer.group();
     layer.kv_heads = share.layers[i].kv_heads.size;
     layer.heads = layer.kv_heads * group;

@@ -1,7 +1,7 @@
 #pragma once
-// What one of several ranks holds and computes of a model (model/ranks/ranks.h): of each layer some
-// heads with their keys and values, and some of the feed-forward block's width; and some rows of
-// the output layer (Shoeybi et al. 2019, section 3).
+// What one of several ranks holds and computes of a model (model/ranks/ranks.h). Either of each
+// layer some heads with their keys and values, and some of the feed-forward block's width, and some
+// rows of the output layer (Shoeybi et al. 2019, section 3); or some layers next to each other.
 
 #include <cstdint>
 #include <span>
@@ -41,9 +41,11 @@ struct LayerShare {
 };
 
 struct Share {
-  std::vector<LayerShare> layers;
-  Slice vocab;
-  bool adds_biases = true;  // of what the ranks add up: one of them does
+  uint32_t first_layer = 0;        // of the model's layers the first that it has
+  std::vector<LayerShare> layers;  // those that it has
+  bool embeds = true;              // looks tokens up
+  Slice vocab;                     // of the output layer's rows
+  bool adds_biases = true;         // of what the ranks add up: one of them does
 };
 
 // What a layer's feed-forward block is made of.
@@ -62,6 +64,13 @@ Share whole_share(const Config& config);
 // the width, than ranks; layers that cannot be divided.
 base::Result<Share> share_of(const Config& config, std::span<const FfnShape> ffn, unsigned rank,
                              unsigned ranks);
+// The layers of a rank, whole: about as many weights as other ranks multiply, the output layer
+// counted, which the last one has. Errors: fewer layers than ranks; layers that read each other's
+// rows, which cannot be on two ranks.
+base::Result<Share> stage_of(const Config& config, std::span<const FfnShape> ffn, unsigned rank,
+                             unsigned ranks);
+// Tokens of the pieces in which a step of so many goes through the layers of ranks.
+uint32_t piece_tokens(uint32_t tokens, unsigned ranks);
 // The model's numbers as the rank computes them.
 Config config_of(Config config, const Share& share);
 

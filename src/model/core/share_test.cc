@@ -72,5 +72,63 @@ TEST(Share, ThatCannotBeIsSaidInOneLine) {
   EXPECT_NE(error(slots, 2).find("one rank"), std::string::npos);
 }
 
+TEST(Stage, OfAllRanksTogetherIsTheModel) {
+  for (const uint32_t layers : {4U, 17U, 30U})
+    for (const uint32_t vocab : {100U, 50'000U})
+      for (unsigned ranks = 1; ranks <= 4; ++ranks) {
+        Config config = config_with(8, 4, 32, 512);
+        config.vocab = vocab;
+        config.layers.assign(layers, config.layers[0]);
+        const std::vector<FfnShape> ffn(layers);
+        const double layer = weights(config, whole_share(config));
+        const double output = double{1} * config.dim * vocab;
+        uint32_t next = 0;
+        for (unsigned rank = 0; rank < ranks; ++rank) {
+          const auto share = stage_of(config, ffn, rank, ranks);
+          ASSERT_TRUE(share.ok()) << share.error().message;
+          EXPECT_EQ(share->first_layer, next);
+          next += static_cast<uint32_t>(share->layers.size());
+          EXPECT_EQ(share->embeds, rank == 0);
+          EXPECT_EQ(share->vocab.size, rank + 1 == ranks ? vocab : 0);
+          EXPECT_EQ(config_of(config, *share).layer_count(), share->layers.size());
+          // About as many weights each, or no layer but one.
+          const double mine =
+              layer * static_cast<double>(share->layers.size()) + (rank + 1 == ranks ? output : 0);
+          const double even = (layer * layers + output) / ranks;
+          EXPECT_TRUE(mine < even + 1.1 * layer || share->layers.size() == 1)
+              << layers << " layers, vocabulary " << vocab << ", rank " << rank << " of " << ranks;
+        }
+        EXPECT_EQ(next, layers);
+      }
+}
+
+TEST(Stage, KeepsLayersTogetherThatReadTheSameRows) {
+  Config config = config_with(8, 4, 32, 512);
+  config.vocab = 32;
+  config.layers.assign(8, config.layers[0]);
+  config.layers[5].rows_of = 2;
+  const std::vector<FfnShape> ffn(8);
+  const auto cut_at = [&](unsigned ranks, unsigned rank) {
+    const auto share = stage_of(config, ffn, rank, ranks);
+    return share.ok() ? share->first_layer : 0;
+  };
+  const uint32_t cut = cut_at(2, 1);  // not at 3, 4 or 5
+  EXPECT_TRUE(cut == 2 || cut == 6) << cut;
+  const auto behind = stage_of(config, ffn, 1, 4);
+  ASSERT_TRUE(behind.ok());
+  config.layers[7].rows_of = 0;
+  const auto none = stage_of(config, ffn, 0, 2);
+  ASSERT_FALSE(none.ok());
+  EXPECT_NE(none.error().message.find("start at most 1"), std::string::npos)
+      << none.error().message;
+  config.layers[7].rows_of = LayerConfig::kNone;
+  config.layers[1].rows_of = 0;
+  const auto stage = stage_of(config, ffn, 1, 2);
+  ASSERT_TRUE(stage.ok());
+  if (stage->first_layer == 2) {
+    EXPECT_EQ(config_of(config, *stage).layers[3].rows_of, 0u);
+  }
+}
+
 }  // namespace
 }  // namespace kvick::model

@@ -258,17 +258,23 @@ base::Result<Linear> WeightReader::some_outputs(const std::string& name, const C
   return linear;
 }
 
-base::Status<> WeightReader::embedding(const Config& config, Slice vocab, Embedding& embedding,
-                                       Linear& output) {
+base::Status<> WeightReader::embedding(const Config& config, const Share& share,
+                                       Embedding& embedding, Linear& output) {
   part_ = &weights_.output;
+  const Slice vocab = share.vocab;
   const bool own = has("output.weight"), some = !options_.outputs.empty();
   KVICK_CHECK(!some || vocab.all(), "{} outputs of one rank", options_.outputs.size());
-  if (own || some || !vocab.all()) {
+  if (own || some || !vocab.all() || !share.embeds) {
     const char* const name = own ? "output" : "token_embd";
-    KVICK_TRY(output, some ? some_outputs(name, config)
-                           : linear(name, vocab, config.dim, own ? Bias::kOptional : Bias::kNone));
-    KVICK_TRY(io::Tensor rows, table("token_embd.weight", config.vocab, config.dim));
-    embedding = Embedding(std::move(rows));
+    if (some) {
+      KVICK_TRY(output, some_outputs(name, config));
+    } else if (vocab.size > 0) {
+      KVICK_TRY(output, linear(name, vocab, config.dim, own ? Bias::kOptional : Bias::kNone));
+    }
+    if (share.embeds) {
+      KVICK_TRY(io::Tensor rows, table("token_embd.weight", config.vocab, config.dim));
+      embedding = Embedding(std::move(rows));
+    }
   } else {
     KVICK_TRY(output, linear("token_embd", vocab, config.dim, Bias::kNone));
     weights_.lookup_bytes += kernels::dtype_bytes(output.w.dtype, config.dim);

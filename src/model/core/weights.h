@@ -63,8 +63,9 @@ class WeightReader {
                                                   uint32_t slots, uint32_t inputs);
   // The input embedding and the output layer: tied to each other when the file has no
   // output.weight. With LoadOptions::outputs the output layer has only these rows, else those of
-  // the slice; then the embedding stays where it lies.
-  base::Status<> embedding(const Config& config, Slice vocab, Embedding& embedding, Linear& output);
+  // the share; then the embedding stays where it lies. A share may have one of the two, or none.
+  base::Status<> embedding(const Config& config, const Share& share, Embedding& embedding,
+                           Linear& output);
   // A table of token or position vectors, left where it lies.
   base::Result<io::Tensor> table(const std::string& name, uint32_t rows, uint32_t columns);
   bool has(std::string_view name) const { return file_.find(name) != nullptr; }

@@ -64,6 +64,7 @@ class Workspace {
     kExpertInputs,
     kExpertFfn,
     kExpertOutputs,
+    kLogits,
     kNames
   };
   float* floats(Name name, size_t count);

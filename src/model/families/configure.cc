@@ -51,9 +51,9 @@ base::Status<> configure_mistral3(const io::ModelFile& file, Config& config) {
   const std::string key = config.arch + ".attention.temperature_scale";
   if (!file.metadata().contains(key)) return base::Done{};
   KVICK_TRY(const double scale, positive_number(file, key, 1));
-  KVICK_TRY(const double floor,
-            positive_number(file, config.arch + ".rope.scaling.original_context_length",
-                            config.context));
+  KVICK_TRY(
+      const double floor,
+      positive_number(file, config.arch + ".rope.scaling.original_context_length", config.context));
   config.temperature = {.scale = static_cast<float>(scale), .floor = static_cast<float>(floor)};
   for (LayerConfig& layer : config.layers) layer.tempered = true;
   return base::Done{};

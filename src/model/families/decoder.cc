@@ -18,10 +18,11 @@ base::Result<Layer> read_layer(const BlockReader& reader, const Family& family, 
 }
 
 // Whether the forward leaves the layer out: there are no rows to read where those of the layer that
-// it shares them with were not written.
-bool skips(const Batch& batch, const Config& config, uint32_t layer) {
+// it shares them with were not written. first: of the model's layers, the config's first one.
+bool skips(const Batch& batch, const Config& config, uint32_t first, uint32_t layer) {
   const uint32_t rows_of = config.layers[layer].rows_of;
-  return batch.skips(layer) || (rows_of != LayerConfig::kNone && batch.skips(rows_of));
+  return batch.skips(first + layer) ||
+         (rows_of != LayerConfig::kNone && batch.skips(first + rows_of));
 }
 
 }  // namespace
@@ -30,9 +31,12 @@ bool skips(const Batch& batch, const Config& config, uint32_t layer) {
 base::Result<Share> Decoder::take_share(const LoadOptions& options) {
   ranks_ = options.ranks != nullptr && options.ranks->size() > 1 ? options.ranks : nullptr;
   if (ranks_ == nullptr) return whole_share(config_);
+  pipeline_ = options.split == RankSplit::kPipeline;
   const auto find = [&](std::string_view name) { return file_.find(name); };
-  auto share = share_of(config_, ffn_shapes(config_, find), ranks_->rank(), ranks_->size());
+  const auto divide = pipeline_ ? stage_of : share_of;
+  auto share = divide(config_, ffn_shapes(config_, find), ranks_->rank(), ranks_->size());
   if (!share.ok()) return base::fail("{}: {}", file_.path(), share.error().message);
+  first_layer_ = share->first_layer;
   config_ = config_of(std::move(config_), *share);
   return share;
 }
@@ -49,8 +53,7 @@ base::Status<> Decoder::read(const Family& family, const LoadOptions& options) {
     layers_.push_back(std::move(layer));
   }
   KVICK_TRY(parts_.head.norm, read_norm(reader, "output_norm", config_.dim, family.norms));
-  KVICK_TRY_VOID(
-      reader.embedding(config_, share.vocab, parts_.input.embedding, parts_.head.output));
+  KVICK_TRY_VOID(reader.embedding(config_, share, parts_.input.embedding, parts_.head.output));
   parts_.head.vocab = share.vocab;
   weights_ = reader.weights();
   return base::Done{};
@@ -62,11 +65,14 @@ const kv::Slots* Decoder::trained_slots() const {
 
 void Decoder::forward(const Batch& batch, kv::Step& step, Workspace& workspace,
                       std::span<const uint32_t> wanted, float* logits) const {
-  if (ranks_ == nullptr) {
-    compute(batch, step, workspace, wanted, logits);
+  if (ranks_ == nullptr || pipeline_) {
+    check_batch(config_, batch);
+    const Forward forward = {batch, step, workspace, positions_of(batch)};
+    pipeline_ ? compute_stage(forward, wanted, logits) : compute(forward, wanted, logits);
   } else {
     try {
-      compute(batch, step, workspace, wanted, logits);
+      check_batch(config_, batch);
+      compute({batch, step, workspace, positions_of(batch)}, wanted, logits);
     } catch (const RankFailed&) {
       throw;
     } catch (const RankLost&) {
@@ -75,35 +81,45 @@ void Decoder::forward(const Batch& batch, kv::Step& step, Workspace& workspace,
       ranks_->give_up();
       throw;
     }
-    if (!ranks_->leads()) return;
   }
+  if (ranks_ != nullptr && !ranks_->leads()) return;
   parts_.head.finish(config_, workspace, static_cast<uint32_t>(wanted.size()), logits);
 }
 
-void Decoder::compute(const Batch& batch, kv::Step& step, Workspace& workspace,
-                      std::span<const uint32_t> wanted, float* logits) const {
-  check_batch(config_, batch);
-  BatchAttention attend(config_, batch, step, workspace);
-  std::vector<uint32_t> positions = positions_of(batch);
-  float* const hidden = parts_.input.run(config_, batch, positions, workspace);
+void Decoder::run_layers(const Forward& forward, TokenRange range, float* hidden, End end) const {
+  const Batch& batch = forward.batch;
+  Workspace& workspace = forward.workspace;
+  BatchAttention attend(config_, batch, range, forward.step, workspace);
+  const auto first = forward.positions.begin() + range.first;
+  std::vector<uint32_t> positions(first, first + range.tokens);
   std::vector<const float*> turns = rotations(config_, positions, workspace);
   const Pass pass = {.config = config_,
                      .batch = batch,
-                     .step = step,
+                     .step = forward.step,
                      .workspace = workspace,
-                     .tokens = batch.tokens(),
-                     .runs = token_runs(batch, workspace.kernels),
+                     .first = range.first,
+                     .tokens = range.tokens,
+                     .runs = token_runs(batch, range, workspace.kernels),
                      .positions = std::move(positions),
                      .hidden = hidden,
                      .rotations = std::move(turns),
                      .attend = attend,
-                     .ranks = ranks_};
+                     .ranks = pipeline_ ? nullptr : ranks_};
   Rest rest;
   for (uint32_t i = 0; i < config_.layer_count(); ++i) {
-    if (skips(batch, config_, i)) continue;
+    if (skips(batch, config_, first_layer_, i)) continue;
     for (const std::unique_ptr<Block>& block : layers_[i]) rest = block->run(pass, rest);
   }
-  parts_.head.run(pass, rest, wanted, logits);
+  end(pass, rest);
+}
+
+void Decoder::compute(const Forward& forward, std::span<const uint32_t> wanted,
+                      float* logits) const {
+  const TokenRange all = {0, forward.batch.tokens()};
+  float* const hidden =
+      parts_.input.run(config_, forward.batch, all, forward.positions, forward.workspace);
+  run_layers(forward, all, hidden,
+             [&](const Pass& pass, Rest rest) { parts_.head.run(pass, rest, wanted, logits); });
 }
 
 base::Result<std::unique_ptr<Model>> Model::load(io::ModelFile file, const LoadOptions& options) {

@@ -14,16 +14,36 @@ class Decoder final : public Model {
   const kv::Slots* trained_slots() const override;
   void forward(const Batch& batch, kv::Step& step, Workspace& workspace,
                std::span<const uint32_t> wanted, float* logits) const override;
+  void give_up() const override;
 
  private:
+  // What forward takes.
+  struct Forward {
+    const Batch& batch;
+    kv::Step& step;
+    Workspace& workspace;
+    std::vector<uint32_t> positions;  // of the batch's tokens
+  };
   base::Result<Share> take_share(const LoadOptions& options);
-  // All of forward that the ranks do together.
-  void compute(const Batch& batch, kv::Step& step, Workspace& workspace,
-               std::span<const uint32_t> wanted, float* logits) const;
+  // The layers of this process, over some of the batch's tokens; then `end` with the last block's
+  // rest.
+  using End = base::FunctionRef<void(const Pass& pass, Rest rest)>;
+  void run_layers(const Forward& forward, TokenRange range, float* hidden, End end) const;
+  // All of forward that ranks do together, each a part of every layer; or that one process does.
+  void compute(const Forward& forward, std::span<const uint32_t> wanted, float* logits) const;
+
+  // -- pipeline.cc: this process has some of the layers --
+  void compute_stage(const Forward& forward, std::span<const uint32_t> wanted, float* logits) const;
+  std::span<const float> pass_pieces(const Forward& forward,
+                                     std::span<const uint32_t> wanted) const;
+  void run_piece(const Forward& forward, TokenRange range, std::span<const float> before,
+                 std::span<const uint32_t> wanted, float* outputs) const;
+  bool is_last() const { return ranks_->rank() + 1 == ranks_->size(); }
 
   io::ModelFile file_;  // holds the rows of tables that are looked up
   Parts parts_;
   std::vector<Layer> layers_;
+  bool pipeline_ = false;  // ranks have some layers each
 };
 
 }  // namespace kvick::model

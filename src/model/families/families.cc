@@ -85,9 +85,8 @@ constexpr std::array kFamilies = {
            .experts = {.router = ExpertsConfig::Router::kSigmoid},
            .attention = {.qk_norm = QkNorm::kRotated},
            .mixture = {.weighs_inputs = true}},
-    Family{.name = "stablelm",
-           .eps_key = "attention.layer_norm_epsilon",
-           .norms = NormKind::kLayer},
+    Family{
+        .name = "stablelm", .eps_key = "attention.layer_norm_epsilon", .norms = NormKind::kLayer},
     Family{.name = "starcoder2",
            .eps_key = "attention.layer_norm_epsilon",
            .norms = NormKind::kLayer,

@@ -24,7 +24,7 @@ struct Family {
   std::string_view name;
 
   // Its numbers, beside the keys that read_config reads of all families.
-  bool rotates = true;  // rotary embedding
+  bool rotates = true;       // rotary embedding
   bool interleaved = false;  // it turns pairs (2i, 2i+1)
   std::string_view eps_key = "attention.layer_norm_rms_epsilon";
   // Which layers see a window.

@@ -187,7 +187,7 @@ base::Status<> read_ropes(const io::ModelFile& file, const Family& family, uint3
   for (LayerConfig& layer : config.layers) {
     RopeKeys keys = {.interleaved = family.interleaved, .sequence = sequence};
     if (layer.window != 0) {
-      if (own) keys.suffix = "_swa";
+      if (own || windows.rope_base != 0) keys.suffix = "_swa";
       keys.base = windows.rope_base;
       keys.scaled =
           windows.scaled == Scaled::kUnlessOwnKeys ? !own : windows.scaled == Scaled::kAlways;

@@ -25,8 +25,9 @@ Result<Router> read_router(const io::ModelFile& file, const std::string& key, Ro
     case 3:
       return Router::kSoftmaxOfChosen;
     default:
-      return fail("{}: {} is {}; kvick knows 1 (softmax), 2 (sigmoid) and 3 (softmax of the chosen)",
-                  file.path(), key, number);
+      return fail(
+          "{}: {} is {}; kvick knows 1 (softmax), 2 (sigmoid) and 3 (softmax of the chosen)",
+          file.path(), key, number);
   }
 }
 

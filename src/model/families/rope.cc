@@ -105,8 +105,8 @@ Result<std::vector<float>> read_factors(const io::ModelFile& file, const std::st
   return divisors;
 }
 
-base::Status<> divide_by_factors(const io::ModelFile& file, const Config& config,
-                                 uint32_t sequence, Rope& rope) {
+base::Status<> divide_by_factors(const io::ModelFile& file, const Config& config, uint32_t sequence,
+                                 Rope& rope) {
   KVICK_TRY(const uint64_t original,
             file.get_uint(config.arch + ".rope.scaling.original_context_length", config.context));
   const char* const length = sequence > original ? "rope_factors_long" : "rope_factors_short";

@@ -140,7 +140,7 @@ void Follower::forward(MessageReader& message) {
     wanted = message.take_list<uint32_t>();
     for (Slot& slot : owned.slots) slot.seq = begun_->sequences.at(slot.seq);
   } catch (const std::bad_alloc&) {
-    return model_.ranks()->give_up();
+    return model_.give_up();
   }
   try {
     model_.forward(owned.batch(), *begun_->step, workspace_, wanted, nullptr);

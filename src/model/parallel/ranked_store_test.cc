@@ -17,6 +17,7 @@ constexpr auto kF16 = kernels::DType::kF16;
 std::string model_path(Arch arch, kernels::DType type) {
   base::ThreadPool pool(1);
   tools::Spec spec = tiny_spec(arch, type);
+  spec.layers = 4;
   spec.heads = 8;
   spec.kv_heads = arch == Arch::kOpt ? 8 : 4;
   spec.dim = type == kernels::DType::kQ4_K ? 512 : 256;  // whole blocks on each rank
@@ -59,6 +60,7 @@ class Play {
     step(seq, 3, {}, true);
     step(*fork, 5, {}, true);
     both(seq, *fork);
+    dropped(seq, *fork);
     EXPECT_EQ(side_.store->length(seq), 20u + 1 + 3 + 3 + 1);
     side_.store->close(seq);
     step(*fork, 2, {}, true);
@@ -91,11 +93,31 @@ class Play {
   void both(kv::SeqId a, kv::SeqId b) {
     const auto tokens = std::span<const Token>(text_);
     run({{.seq = a, .past = side_.store->length(a), .tokens = tokens.subspan(3, 1), .parents = {}},
-         {.seq = b, .past = side_.store->length(b), .tokens = tokens.subspan(5, 7), .parents = {}}},
+         {.seq = b,
+          .past = side_.store->length(b),
+          .tokens = tokens.subspan(5, 27),
+          .parents = {}}},
         true);
   }
-  void run(std::vector<Slot> slots, bool commit, const kv::Kept* kept = nullptr) {
-    const Batch batch = {.slots = slots};
+  // Drafts beside a long chain, and drafts of some layers.
+  void dropped(kv::SeqId a, kv::SeqId b) {
+    const auto tokens = std::span<const Token>(text_);
+    const std::vector<int32_t> tree = {-1, 0, 0, -1, 3};
+    const uint32_t of_a = side_.store->length(a), of_b = side_.store->length(b);
+    run({{.seq = b, .past = of_b, .tokens = tokens.subspan(9, 5), .parents = {}},
+         {.seq = a, .past = of_a, .tokens = tokens.subspan(2, 5), .parents = tree}},
+        false);
+    run({{.seq = a, .past = of_a, .tokens = tokens.subspan(2, 5), .parents = tree},
+         {.seq = b, .past = of_b, .tokens = tokens.subspan(9, 30), .parents = {}}},
+        false);
+    std::vector<bool> skipped(side_.executor->model().all_layers());
+    skipped[1] = skipped[2] = true;
+    run({{.seq = a, .past = of_a, .tokens = tokens.subspan(1, 20), .parents = {}}}, false, nullptr,
+        &skipped);
+  }
+  void run(std::vector<Slot> slots, bool commit, const kv::Kept* kept = nullptr,
+           const std::vector<bool>* skipped = nullptr) {
+    const Batch batch = {.slots = slots, .skipped = skipped};
     std::vector<uint32_t> wanted(batch.tokens());
     for (uint32_t i = 0; i < wanted.size(); ++i) wanted[i] = i;
     auto step = side_.executor->run(*side_.store, batch, wanted);
@@ -126,23 +148,27 @@ struct Case {
   Arch arch;
   kernels::DType type;
   unsigned ranks;
+  RankSplit split = RankSplit::kTensor;
 };
 
 class Ranked : public testing::TestWithParam<Case> {};
 
 TEST_P(Ranked, IsWhatOneProcessDoesOnEveryStrategy) {
-  const auto [arch, type, ranks] = GetParam();
+  const auto [arch, type, ranks, split] = GetParam();
+  const bool pipeline = split == RankSplit::kPipeline;
   const std::string path = model_path(arch, type);
   const std::vector<Token> text = tokens_of(200, 3, 512);
   std::vector<float> exact;  // of the first strategy
   for (const kv::Strategy& strategy : kv::strategies()) {
     if (strategy.traits.slots) continue;
     const std::string spec(strategy.name);
-    Team team(path, ranks, spec, kF16);
+    Team team(path, ranks, spec, kF16, {}, {}, split);
     Alone alone(path, spec);
     const std::vector<float> ours = Play(team, text).all(), theirs = Play(alone, text).all();
-    // Sums of floats in another order, on activations that are rounded to 8 bits in between.
+    // Sums of floats in another order, on activations that are rounded to 8 bits in between. A
+    // pipeline has none.
     EXPECT_LT(error_of(ours, theirs), 0.02) << spec;
+    EXPECT_TRUE(!pipeline || same_bits(ours, theirs)) << spec;
     if (exact.empty()) exact = ours;
     EXPECT_TRUE(!strategy.traits.exact || same_bits(ours, exact)) << spec;
     // Prompts that begin alike.
@@ -153,21 +179,25 @@ TEST_P(Ranked, IsWhatOneProcessDoesOnEveryStrategy) {
     prompts_alone.again(prompt.first(100));
     EXPECT_EQ(prompts.again(prompt.first(120)), prompts_alone.again(prompt.first(120))) << spec;
     EXPECT_LT(error_of(prompts.logits(), prompts_alone.logits()), 0.02) << spec;
+    EXPECT_TRUE(!pipeline || same_bits(prompts.logits(), prompts_alone.logits())) << spec;
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Some, Ranked,
-                         testing::Values(Case{Arch::kLlama, kernels::DType::kF32, 2},
-                                         Case{Arch::kLlama, kernels::DType::kQ4_0, 3},
-                                         Case{Arch::kQwen2, kernels::DType::kQ8_0, 4},
-                                         Case{Arch::kQwen3, kernels::DType::kBF16, 2},
-                                         Case{Arch::kOpt, kernels::DType::kF16, 2},
-                                         Case{Arch::kLlama, kernels::DType::kQ4_K, 2}),
-                         [](const auto& one) {
-                           return fmt::format("{}_{}_{}", tools::arch_name(one.param.arch),
-                                              kernels::dtype_info(one.param.type).name,
-                                              one.param.ranks);
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Some, Ranked,
+    testing::Values(
+        Case{Arch::kLlama, kernels::DType::kF32, 2}, Case{Arch::kLlama, kernels::DType::kQ4_0, 3},
+        Case{Arch::kQwen2, kernels::DType::kQ8_0, 4}, Case{Arch::kQwen3, kernels::DType::kBF16, 2},
+        Case{Arch::kOpt, kernels::DType::kF16, 2}, Case{Arch::kLlama, kernels::DType::kQ4_K, 2},
+        Case{Arch::kLlama, kernels::DType::kQ4_0, 2, RankSplit::kPipeline},
+        Case{Arch::kQwen3, kernels::DType::kBF16, 4, RankSplit::kPipeline},
+        Case{Arch::kOpt, kernels::DType::kF16, 3, RankSplit::kPipeline}),
+    [](const auto& one) {
+      const bool pipeline = one.param.split == RankSplit::kPipeline;
+      return fmt::format("{}_{}_{}{}", tools::arch_name(one.param.arch),
+                         kernels::dtype_info(one.param.type).name, one.param.ranks,
+                         pipeline ? "_pipeline" : "");
+    });
 
 TEST(RankedStore, RefusesWhatAnotherRankHasNoRoomFor) {
   const std::string path = model_path(Arch::kLlama, kernels::DType::kF32);
@@ -198,15 +228,21 @@ TEST(RankedStore, RefusesWhatAnotherRankHasNoRoomFor) {
   EXPECT_TRUE(add(seq, 8).ok());
 }
 
-// A store whose views throw when they are told to.
+// A store whose steps throw when they are told to, in the middle if they can.
 std::atomic<bool> throwing = false;
-class ThrowingStep final : public kv::Step {
+class ThrowingStep final : public kv::Step, kv::PieceWriter {
  public:
   explicit ThrowingStep(std::unique_ptr<kv::Step> inner) : inner_(std::move(inner)) {}
   void write(uint32_t layer, const float* k, const float* v) override {
-    if (layer == 1 && throwing.exchange(false)) throw std::bad_alloc();
+    if (throwing.exchange(false)) throw std::bad_alloc();
     inner_->write(layer, k, v);
   }
+  void write_piece(uint32_t layer, uint32_t first, uint32_t count, const float* k,
+                   const float* v) override {
+    if (first > 0 && throwing.exchange(false)) throw std::bad_alloc();
+    inner_->facets().pieces->write_piece(layer, first, count, k, v);
+  }
+  kv::StepFacets facets() override { return {.pieces = this}; }
   void view(const kv::Query& query, base::Arena& scratch, kernels::View& out) override {
     inner_->view(query, scratch, out);
   }
@@ -238,11 +274,18 @@ class ThrowingStore final : public kv::Store {
 TEST(RankedStore, DropsAStepThatARankCannotCompute) {
   const std::string path = model_path(Arch::kLlama, kernels::DType::kF32);
   const std::vector<Token> text = tokens_of(60, 3, 512);
-  for (const unsigned failing : {0U, 1U, 2U}) {
-    Team team(path, 3, "virtual", kF16, [&](unsigned r, std::unique_ptr<kv::Store> store) {
-      if (r != failing) return store;
+  for (const auto& [failing, split] :
+       std::vector<std::pair<unsigned, RankSplit>>{{0, RankSplit::kTensor},
+                                                   {1, RankSplit::kTensor},
+                                                   {2, RankSplit::kTensor},
+                                                   {0, RankSplit::kPipeline},
+                                                   {1, RankSplit::kPipeline},
+                                                   {2, RankSplit::kPipeline}}) {
+    const auto change = [of = failing](unsigned r, std::unique_ptr<kv::Store> store) {
+      if (r != of) return store;
       return std::unique_ptr<kv::Store>(std::make_unique<ThrowingStore>(std::move(store)));
-    });
+    };
+    Team team(path, 3, "virtual", kF16, change, {}, split);
     Alone alone(path, "virtual");
     const kv::SeqId seq = team.store->open({}).seq;
     const Slot slot = {.seq = seq, .past = 0, .tokens = text, .parents = {}};

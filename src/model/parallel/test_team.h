@@ -33,8 +33,13 @@ class Team {
   // A store of rank r is what `change` makes of it.
   using Change = std::function<std::unique_ptr<kv::Store>(unsigned r, std::unique_ptr<kv::Store>)>;
   Team(const std::string& path, unsigned ranks, const std::string& spec, kernels::DType type,
-       Change change = {}, std::function<void(unsigned r, kv::Setup&)> limit = {})
-      : ranks_(ranks), change_(std::move(change)), limit_(std::move(limit)), type_(type) {
+       Change change = {}, std::function<void(unsigned r, kv::Setup&)> limit = {},
+       RankSplit split = RankSplit::kTensor)
+      : ranks_(ranks),
+        change_(std::move(change)),
+        limit_(std::move(limit)),
+        type_(type),
+        split_(split) {
     for (unsigned r = 1; r < ranks; ++r)
       threads_.emplace_back([this, r, path] { follow(r, path); });
     model_ = load(path, 0, pool_);
@@ -59,8 +64,9 @@ class Team {
   std::unique_ptr<Model> load(const std::string& path, unsigned r, base::ThreadPool& pool) {
     auto file = io::ModelFile::open(path);
     EXPECT_TRUE(file.ok());
-    auto model = Model::load(std::move(file).value(),
-                             {.kernels = &kernels_, .pool = &pool, .ranks = &ranks_[r]});
+    auto model =
+        Model::load(std::move(file).value(),
+                    {.kernels = &kernels_, .pool = &pool, .ranks = &ranks_[r], .split = split_});
     EXPECT_TRUE(model.ok()) << (model.ok() ? "" : model.error().message);
     return std::move(model).value();
   }
@@ -86,6 +92,7 @@ class Team {
   Change change_;
   std::function<void(unsigned r, kv::Setup&)> limit_;
   kernels::DType type_;
+  RankSplit split_;
   base::ThreadPool pool_{1};
   std::unique_ptr<Model> model_;
   std::vector<std::thread> threads_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
 #include <fmt/format.h>
 
 #include "base/check.h"
@@ -10,13 +11,16 @@
 namespace kvick::model {
 namespace {
 
-constexpr int kFloatsTag = 1, kMessageTag = 2, kAnswerTag = 3;
+constexpr int kFloatsTag = 1, kMessageTag = 2, kAnswerTag = 3, kPassedTag = 4;
 // A message of one byte in place of floats says that its sender has given up.
 constexpr int kGaveUp = 1;
 constexpr size_t kSend = SIZE_MAX, kAny = SIZE_MAX - 1;
 // Parts of more floats are added up slice by slice where there are more than two ranks: each rank
 // sends 2 (R - 1) / R of its part, not R - 1 times all of it.
 constexpr size_t kWhole = 4096;
+// What is passed on goes in messages that MPI sends at once, without asking the receiver: that one
+// is computing, and the network is to carry them meanwhile. Open MPI's limit for TCP is 64 KiB.
+constexpr size_t kAtOnce = 60'000;
 
 int size_of(MPI_Comm comm) {
   int size = 0;
@@ -187,6 +191,41 @@ void MessageRanks::give_up() {
     (void)receive(r, kFloatsTag, false);
   }
   finish();
+}
+
+// waits: until the other one receives it.
+void MessageRanks::send_bytes(unsigned to, std::span<const std::byte> bytes, bool waits) {
+  MPI_Request& request = requests_.emplace_back();
+  expected_.emplace_back(to, kSend);
+  (waits ? MPI_Issend : MPI_Isend)(bytes.data(), static_cast<int>(bytes.size()), MPI_BYTE,
+                                   static_cast<int>(to), kPassedTag, all_, &request);
+}
+
+// Of several messages the last one is waited for: MPI sends only while it is called, and what the
+// network did not take at once would stay here.
+void MessageRanks::pass_on(Passed passed) {
+  const unsigned to = (rank() + 1) % size();
+  const std::span<const std::byte> bytes = passed_.bytes_of(passed);
+  for (size_t first = 0; first < bytes.size(); first += kAtOnce) {
+    const size_t count = std::min(kAtOnce, bytes.size() - first);
+    send_bytes(to, bytes.subspan(first, count), first > 0 && first + count == bytes.size());
+  }
+  finish();
+}
+
+Ranks::Passed MessageRanks::take_over() {
+  const unsigned from = (rank() + size() - 1) % size();
+  std::vector<std::byte> bytes = receive(from, kPassedTag, false);
+  size_t have = bytes.size();
+  bytes.resize(PassedBytes::count_of(bytes));
+  for (; have < bytes.size(); have += kAtOnce) {
+    MPI_Request& request = requests_.emplace_back();
+    expected_.emplace_back(from, kSend);  // its bytes were counted by who sent them
+    MPI_Irecv(bytes.data() + have, static_cast<int>(std::min(kAtOnce, bytes.size() - have)),
+              MPI_BYTE, static_cast<int>(from), kPassedTag, all_, &request);
+  }
+  finish();
+  return passed_.take(std::move(bytes));
 }
 
 void MessageRanks::send(unsigned to, std::span<const std::byte> message) {

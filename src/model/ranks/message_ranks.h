@@ -3,6 +3,7 @@
 
 #include <mpi.h>
 
+#include "model/ranks/passed.h"
 #include "model/ranks/ranks.h"
 #include "model/ranks/waiting.h"
 
@@ -18,6 +19,8 @@ class MessageRanks final : public Ranks {
   const float* sum() override;
   void gather(std::span<const float> own, Take take) override;
   void give_up() override;
+  void pass_on(Passed passed) override;
+  Passed take_over() override;
   void tell(std::span<const std::byte> message) override;
   std::vector<std::byte> hear() override;
   void answer(std::span<const std::byte> message) override;
@@ -38,6 +41,7 @@ class MessageRanks final : public Ranks {
   const float* sum_words(const Word* own);
   void send(unsigned to, std::span<const std::byte> message);
   std::vector<std::byte> receive(unsigned from, int tag, bool idle);
+  void send_bytes(unsigned to, std::span<const std::byte> bytes, bool waits);
 
   MPI_Comm all_;
   Waiting waiting_;
@@ -46,6 +50,7 @@ class MessageRanks final : public Ranks {
   std::vector<float> own_, total_;
   std::vector<uint16_t> halves_;  // own_ as bfloat16
   std::vector<std::byte> room_;   // what others send
+  PassedBytes passed_;
   std::vector<MPI_Request> requests_;
   std::vector<std::pair<unsigned, size_t>> expected_;  // of requests_: from whom, how many bytes
 };

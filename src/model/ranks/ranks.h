@@ -1,7 +1,8 @@
 #pragma once
-// Processes that run one model together, each a part of every layer (tensor parallelism: Shoeybi et
-// al. 2019, section 3; vLLM, section 4.6). Rank 0 leads: it says what is done next, and the others
-// follow (parallel/follower.h).
+// Processes that run one model together: each a part of every layer (tensor parallelism: Shoeybi et
+// al. 2019, section 3; vLLM, section 4.6), or some of the layers (pipeline parallelism: Huang et
+// al. 2019, GPipe). Rank 0 leads: it says what is done next, and the others follow
+// (parallel/follower.h).
 
 #include <cstddef>
 #include <span>
@@ -35,8 +36,8 @@ class Ranks {
   unsigned size() const { return size_; }
   bool leads() const { return rank_ == 0; }
 
-  // -- While a step is computed: all ranks make the same calls in the same order. Each throws
-  // RankFailed if another rank has given up. --
+  // -- While a step is computed by parts of every layer: all ranks make the same calls in the same
+  // order. Each throws RankFailed if another rank has given up. --
 
   // Room for this rank's part of a sum, until the next part() or gather().
   virtual float* part(size_t count) = 0;
@@ -50,6 +51,19 @@ class Ranks {
   virtual void gather(std::span<const float> own, Take take) = 0;
   // Instead of the next sum or gather: this rank cannot compute its part.
   virtual void give_up() = 0;
+
+  // -- While a step is computed by some layers after others: from each rank to the next one, and
+  // from the last one to rank 0. --
+
+  // What one rank hands to the next, valid until that takes again.
+  struct Passed {
+    std::span<const float> floats;  // none: it cannot compute them
+    bool more = false;              // whether others of this step come behind
+  };
+  // Returns once the floats may be written over. It may wait until the next rank takes them.
+  virtual void pass_on(Passed passed) = 0;
+  // The next ones of the rank before.
+  virtual Passed take_over() = 0;
 
   // -- Between steps. --
 

@@ -23,8 +23,8 @@ constexpr size_t whole_pages(size_t bytes) { return (bytes + kPage - 1) / kPage 
 }  // namespace
 
 size_t SharedRanks::region_bytes(unsigned ranks) {
-  return ranks *
-         (whole_pages(sizeof(Cell)) + whole_pages(sizeof(Channel)) + 2 * kFloats * sizeof(float));
+  return ranks * (whole_pages(sizeof(Cell)) + 2 * whole_pages(sizeof(Channel)) +
+                  2 * kFloats * sizeof(float));
 }
 
 SharedRanks::SharedRanks(std::byte* region, unsigned rank, unsigned size, WaitingOptions waiting)
@@ -45,7 +45,7 @@ SharedRanks::Channel& SharedRanks::channel(unsigned rank) const {
 
 float* SharedRanks::floats(unsigned rank) const {
   std::byte* const first =
-      region_ + size() * (whole_pages(sizeof(Cell)) + whole_pages(sizeof(Channel)));
+      region_ + size() * (whole_pages(sizeof(Cell)) + 2 * whole_pages(sizeof(Channel)));
   return reinterpret_cast<float*>(first) + (2 * rank + exchanges_ % 2) * kFloats;
 }
 
@@ -133,10 +133,9 @@ void SharedRanks::gather(std::span<const float> own, Take take) {
 }
 
 // read(pieces): whether so many of this rank's pieces have been read by all who should.
-void SharedRanks::send(std::span<const std::byte> message,
+void SharedRanks::send(Channel& own, std::span<const std::byte> message,
                        base::FunctionRef<bool(uint64_t pieces)> read) {
   KVICK_CHECK(!message.empty(), "an empty message of rank {}", rank());
-  Channel& own = channel(rank());
   for (size_t first = 0; first < message.size(); first += Channel::kPiece) {
     const uint64_t before = own.pieces.load(std::memory_order_relaxed);
     waiting_.until([&] { return read(before); });
@@ -147,8 +146,8 @@ void SharedRanks::send(std::span<const std::byte> message,
   }
 }
 
-std::vector<std::byte> SharedRanks::receive(unsigned from, std::atomic<uint64_t>& read, bool idle) {
-  const Channel& other = channel(from);
+std::vector<std::byte> SharedRanks::receive(const Channel& other, std::atomic<uint64_t>& read,
+                                            bool idle) {
   std::vector<std::byte> message;
   size_t bytes = 0;  // of the whole message: none is empty
   do {
@@ -166,25 +165,36 @@ std::vector<std::byte> SharedRanks::receive(unsigned from, std::atomic<uint64_t>
   return message;
 }
 
+void SharedRanks::pass_on(Passed passed) {
+  const std::atomic<uint64_t>& read = cell((rank() + 1) % size()).passed;
+  send(channel_to_next(rank()), passed_.bytes_of(passed),
+       [&](uint64_t pieces) { return read.load(std::memory_order_acquire) >= pieces; });
+}
+
+Ranks::Passed SharedRanks::take_over() {
+  const unsigned before = (rank() + size() - 1) % size();
+  return passed_.take(receive(channel_to_next(before), cell(rank()).passed, false));
+}
+
 void SharedRanks::tell(std::span<const std::byte> message) {
-  send(message, [this](uint64_t pieces) {
+  send(channel(rank()), message, [this](uint64_t pieces) {
     for (unsigned r = 1; r < size(); ++r)
       if (cell(r).heard.load(std::memory_order_acquire) < pieces) return false;
     return true;
   });
 }
 
-std::vector<std::byte> SharedRanks::hear() { return receive(0, cell(rank()).heard, true); }
+std::vector<std::byte> SharedRanks::hear() { return receive(channel(0), cell(rank()).heard, true); }
 
 void SharedRanks::answer(std::span<const std::byte> message) {
-  send(message, [this](uint64_t pieces) {
+  send(channel(rank()), message, [this](uint64_t pieces) {
     return cell(rank()).taken.load(std::memory_order_acquire) >= pieces;
   });
 }
 
 std::vector<std::vector<std::byte>> SharedRanks::answers(bool patient) {
   std::vector<std::vector<std::byte>> all;
-  for (unsigned r = 1; r < size(); ++r) all.push_back(receive(r, cell(r).taken, patient));
+  for (unsigned r = 1; r < size(); ++r) all.push_back(receive(channel(r), cell(r).taken, patient));
   return all;
 }
 

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <vector>
 
+#include "model/ranks/passed.h"
 #include "model/ranks/ranks.h"
 #include "model/ranks/waiting.h"
 
@@ -22,6 +23,8 @@ class SharedRanks final : public Ranks {
   const float* sum() override;
   void gather(std::span<const float> own, Take take) override;
   void give_up() override;
+  void pass_on(Passed passed) override;
+  Passed take_over() override;
   void tell(std::span<const std::byte> message) override;
   std::vector<std::byte> hear() override;
   void answer(std::span<const std::byte> message) override;
@@ -41,18 +44,21 @@ class SharedRanks final : public Ranks {
     std::atomic<uint64_t> gave_up[2]{};  // the last odd and even meeting that it gave up at
     std::atomic<uint64_t> heard{0};      // pieces of rank 0's channel that it has read
     std::atomic<uint64_t> taken{0};      // pieces of its own channel that rank 0 has read
-    uint64_t given[2] = {0, 0};          // floats of a gather, of this exchange and the one before
+    std::atomic<uint64_t> passed{0};  // pieces of its channel to the next rank that this has read
+    uint64_t given[2] = {0, 0};       // floats of a gather, of this exchange and the one before
   };
 
   Cell& cell(unsigned rank) const;
   Channel& channel(unsigned rank) const;
+  Channel& channel_to_next(unsigned rank) const { return channel(size() + rank); }
   float* floats(unsigned rank) const;  // of the exchange that is going on
   void arrive();
   void meet();
   void await(unsigned rank) const;
   void sum_piece(size_t count);
-  void send(std::span<const std::byte> message, base::FunctionRef<bool(uint64_t pieces)> read);
-  std::vector<std::byte> receive(unsigned from, std::atomic<uint64_t>& read, bool idle);
+  void send(Channel& own, std::span<const std::byte> message,
+            base::FunctionRef<bool(uint64_t pieces)> read);
+  std::vector<std::byte> receive(const Channel& other, std::atomic<uint64_t>& read, bool idle);
 
   std::byte* const region_;
   Waiting waiting_;
@@ -60,6 +66,7 @@ class SharedRanks final : public Ranks {
   size_t count_ = 0;          // of part()
   std::vector<float> large_;  // of a part that has no room in the region
   std::vector<float> total_;
+  PassedBytes passed_;
 };
 
 }  // namespace kvick::model

@@ -43,6 +43,28 @@ inline void check_gather(Ranks& ranks, size_t count, uint32_t seed) {
   EXPECT_EQ(heard, ranks.leads() ? ranks.size() - 1 : 0);
 }
 
+// From each rank to the next one: floats, or that there are none; rank 0 begins.
+inline void check_passing(Ranks& ranks, std::span<const size_t> counts, uint32_t seed) {
+  const auto pass = [&] {
+    for (size_t i = 0; i < counts.size(); ++i) {
+      std::vector<float> floats = random_part(ranks.rank(), counts[i], seed);
+      ranks.pass_on({.floats = floats, .more = i + 1 < counts.size()});
+      std::ranges::fill(floats, 0.0F);
+    }
+  };
+  const auto take = [&] {
+    const unsigned before = (ranks.rank() + ranks.size() - 1) % ranks.size();
+    for (size_t i = 0; i < counts.size(); ++i) {
+      const Ranks::Passed passed = ranks.take_over();
+      EXPECT_TRUE(std::ranges::equal(passed.floats, random_part(before, counts[i], seed)));
+      EXPECT_EQ(passed.more, i + 1 < counts.size());
+    }
+  };
+  if (ranks.leads()) pass();
+  take();
+  if (!ranks.leads()) pass();
+}
+
 inline std::vector<std::byte> message_of(size_t bytes, uint32_t seed) {
   std::vector<std::byte> message(bytes);
   for (size_t i = 0; i < bytes; ++i) message[i] = static_cast<std::byte>(i * 31 + seed);
@@ -86,12 +108,16 @@ inline void check_ranks(Ranks& ranks) {
   std::mt19937 random(7);  // the same on all ranks
   for (int i = 0; i < 100; ++i) {
     const size_t count = 1 + random() % (i % 10 == 0 ? 40'000 : 3000);
-    switch (random() % 4) {
+    const size_t counts[] = {count, 0, 3 * count};
+    switch (random() % 5) {
       case 0:
         check_gather(ranks, count, ++seed);
         break;
       case 1:
         check_messages(ranks, count, ++seed);
+        break;
+      case 2:
+        if (ranks.size() > 1) check_passing(ranks, counts, ++seed);
         break;
       default:
         check_sum(ranks, count, ++seed);
@@ -103,6 +129,8 @@ inline void check_ranks(Ranks& ranks) {
     check_failure(ranks, failing, true);
   }
   check_sum(ranks, 100, ++seed);
+  const size_t large[] = {5'000'000, 0};
+  if (ranks.size() > 1) check_passing(ranks, large, ++seed);
 }
 
 }  // namespace kvick::model

@@ -21,6 +21,8 @@ class LoneRank final : public model::Ranks {
   const float* sum() override { return part_.data(); }
   void gather(std::span<const float>, Take) override {}
   void give_up() override {}
+  void pass_on(Passed) override {}
+  Passed take_over() override { throw base::Bug("nobody is before a lone rank"); }
   void tell(std::span<const std::byte>) override {}
   std::vector<std::byte> hear() override { throw base::Bug("a rank that leads hears nothing"); }
   void answer(std::span<const std::byte>) override {}
@@ -53,6 +55,19 @@ base::Result<double> value_of(std::string_view text, std::span<const Unit> units
   return base::fail("\"{}\" is neither {} nor {}", number.second, units[0].name, units[1].name);
 }
 
+std::vector<model::FfnShape> ffn_shapes_of(const ModelSize& whole) {
+  const auto find = [&](std::string_view name) -> const io::Tensor* {
+    const auto found = std::ranges::find(whole.tensors, name, &io::Tensor::name);
+    return found != whole.tensors.end() ? &*found : nullptr;
+  };
+  return model::ffn_shapes(whole.config, find);
+}
+
+// That a step begins, its answers, and the batch.
+constexpr double kMessages = 3;
+
+double bits_of_floats(double floats) { return 32 * floats; }
+
 // Every rank has all parts' sums: one message to each other one, or two of a slice.
 double sum_s(unsigned ranks, const Network& network, double floats) {
   const double others = ranks - 1, bit_s = network.bits_s > 0 ? 1 / network.bits_s : 0;
@@ -83,12 +98,8 @@ std::unique_ptr<model::Ranks> lone_rank(unsigned ranks) {
 }
 
 base::Result<ModelSize> size_of_share(const ModelSize& whole, unsigned ranks) {
-  const auto find = [&](std::string_view name) -> const io::Tensor* {
-    const auto found = std::ranges::find(whole.tensors, name, &io::Tensor::name);
-    return found != whole.tensors.end() ? &*found : nullptr;
-  };
   KVICK_TRY(const model::Share share,
-            model::share_of(whole.config, model::ffn_shapes(whole.config, find), 0, ranks));
+            model::share_of(whole.config, ffn_shapes_of(whole), 0, ranks));
   ModelSize own = whole;
   own.config = model::config_of(whole.config, share);
   // All ranks have about as many.
@@ -101,12 +112,49 @@ double network_s(const model::Config& config, unsigned ranks, const Network& net
                  uint32_t tokens, uint32_t wanted) {
   const double sums =
       2.0 * config.layer_count() * sum_s(ranks, network, double{1} * tokens * config.dim);
-  // That a step begins, its answers, and the batch; then what the others know of the logits.
-  constexpr double kMessages = 3;
+  // What the others know of the logits.
   const double others = static_cast<double>(ranks - 1) / ranks;
   const double logits =
-      wanted == 0 ? 0 : network.latency_s + others * wanted * config.vocab * 32 / network.bits_s;
+      wanted == 0
+          ? 0
+          : network.latency_s + bits_of_floats(others * wanted * config.vocab) / network.bits_s;
   return sums + kMessages * network.latency_s + logits;
+}
+
+base::Result<std::vector<double>> stages_of(const ModelSize& whole, unsigned ranks) {
+  std::vector<double> stages;
+  for (unsigned rank = 0; rank < ranks; ++rank) {
+    KVICK_TRY(const model::Share share,
+              model::stage_of(whole.config, ffn_shapes_of(whole), rank, ranks));
+    stages.push_back(static_cast<double>(share.layers.size()) / whole.config.layer_count());
+  }
+  return stages;
+}
+
+uint64_t stage_bytes(const ModelSize& whole, std::span<const double> stages) {
+  ModelSize part = whole;
+  part.output.clear();
+  const auto layers = static_cast<double>(packed_bytes(part));
+  const double output = static_cast<double>(packed_bytes(whole)) - layers;
+  double most = stages.back() * layers + output;
+  for (const double stage : stages) most = std::max(most, stage * layers);
+  return static_cast<uint64_t>(most);
+}
+
+double pipeline_s(const model::Config& config, std::span<const double> stages,
+                  const Network& network, const PiecesOfStep& step, uint32_t wanted) {
+  const double sent = bits_of_floats(double{1} * step.tokens * config.dim) / network.bits_s;
+  double first = 0, slowest = 0;
+  for (size_t rank = 0; rank < stages.size(); ++rank) {
+    const bool last = rank + 1 == stages.size();
+    const double own = stages[rank] * step.layers_s + (last ? step.output_s : 0);
+    first += own + (last ? 0 : network.latency_s + sent);
+    slowest = std::max(slowest, own + sent);
+  }
+  // From the last rank come the logits, or that all went well.
+  const double answer =
+      network.latency_s + bits_of_floats(double{1} * wanted * config.vocab) / network.bits_s;
+  return first + (step.pieces - 1) * slowest + kMessages * network.latency_s + answer;
 }
 
 }  // namespace kvick::plan

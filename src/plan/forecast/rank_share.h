@@ -30,4 +30,19 @@ base::Result<ModelSize> size_of_share(const ModelSize& whole, unsigned ranks);
 double network_s(const model::Config& config, unsigned ranks, const Network& network,
                  uint32_t tokens, uint32_t wanted);
 
+// Of all layers, the part that each rank has in a pipeline. Errors: as model::stage_of says them.
+base::Result<std::vector<double>> stages_of(const ModelSize& whole, unsigned ranks);
+// Packed weights of the rank that has most.
+uint64_t stage_bytes(const ModelSize& whole, std::span<const double> stages);
+
+// A step that goes through a pipeline in pieces, as one process computes one of them.
+struct PiecesOfStep {
+  uint32_t pieces = 1, tokens = 1;  // tokens: of a piece
+  double layers_s = 0, output_s = 0;
+};
+// Seconds of the step: all ranks compute the first piece one after the other, and then each of them
+// waits for the slowest; the messages of rank 0 to the others, and logits.
+double pipeline_s(const model::Config& config, std::span<const double> stages,
+                  const Network& network, const PiecesOfStep& step, uint32_t wanted);
+
 }  // namespace kvick::plan

@@ -33,6 +33,35 @@ TEST(Network, TakesTwoSumsALayerAndTheMessagesOfAStep) {
   EXPECT_NEAR(network_s(config, 4, network, 100, 0), 8 * 2 * (1e-3 + 0.75 * 3.2e-3) + 3e-3, 1e-9);
 }
 
+TEST(Network, OfAPipelineHandsEachPieceOnAndReturnsLogits) {
+  model::Config config;
+  config.dim = 1000;
+  config.vocab = 10000;
+  const Network network = {.bits_s = 1e9, .latency_s = 1e-3};
+  const std::vector<double> stages = {0.5, 0.25, 0.25};
+  // 1000 floats are 32 us. One piece: all layers, two hops, three messages and the way back.
+  const PiecesOfStep one = {.pieces = 1, .tokens = 1, .layers_s = 0.4, .output_s = 0.05};
+  EXPECT_NEAR(pipeline_s(config, stages, network, one, 0), 0.45 + 2 * (1e-3 + 32e-6) + 4e-3, 1e-9);
+  EXPECT_NEAR(
+      pipeline_s(config, stages, network, one, 2) - pipeline_s(config, stages, network, one, 0),
+      2 * 320e-6, 1e-9);
+  // Then one more each time that the first rank is done, which has most to do.
+  PiecesOfStep four = one;
+  four.pieces = 4;
+  EXPECT_NEAR(
+      pipeline_s(config, stages, network, four, 0) - pipeline_s(config, stages, network, one, 0),
+      3 * (0.2 + 32e-6), 1e-9);
+}
+
+TEST(StagesOf, AreTheLayersOfEachRank) {
+  const auto whole = parse_shape("layers=6,heads=8,kv_heads=4,head_dim=32,vocab=64,context=512");
+  ASSERT_TRUE(whole.ok());
+  const auto stages = stages_of(*whole, 3);
+  ASSERT_TRUE(stages.ok()) << stages.error().message;
+  EXPECT_EQ(*stages, std::vector<double>(3, 1.0 / 3));
+  EXPECT_FALSE(stages_of(*whole, 7).ok());
+}
+
 TEST(SizeOfShare, IsMeasuredAsTheModelOfARank) {
   const auto whole = parse_shape("layers=4,heads=8,kv_heads=4,head_dim=32,vocab=512,context=512");
   ASSERT_TRUE(whole.ok());

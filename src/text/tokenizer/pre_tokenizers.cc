@@ -1,5 +1,6 @@
 // The pre-tokenizers that model files may name, and their regular expressions as the models'
-// tokenizer.json have them (https://github.com/ggml-org/llama.cpp, src/llama-vocab.cpp, lists them).
+// tokenizer.json have them (https://github.com/ggml-org/llama.cpp, src/llama-vocab.cpp, lists
+// them).
 
 #include <fmt/ranges.h>
 #include <vector>
@@ -10,7 +11,8 @@ namespace kvick::text {
 namespace {
 
 constexpr Split kWords = {
-    R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)", Scanner::kGpt2};
+    R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)",
+    Scanner::kGpt2};
 constexpr Split kNumber = {R"(\p{N})", Scanner::kNumber};
 constexpr Split kNumbers = {R"(\p{N}+)", Scanner::kNumbers};
 constexpr Split kThreeDigits = {"[0-9][0-9][0-9]", Scanner::kThreeDigits};
@@ -62,16 +64,16 @@ constexpr Split kAfmoe[] = {
     kNumbers,
     kThrees,
     {"[\u4e00-\u9fff\u3400-\u4dbf\uf900-\ufaff\u3040-\u309f\u30a0-\u30ff\uff65-\uff9f\u2f00-\u2fdf"
-     "\u0e00-\u0e7f\u0e80-\u0eff\u1780-\u17ff\u1000-\u109f\uaa60-\uaa7f\ua9e0-\ua9ff\uac00-\ud7af"
+     "\u0e40-\u0e7f\u0e80-\u0eff\u1780-\u17ff\u1000-\u109f\uaa60-\uaa7f\ua9e0-\ua9ff\uac00-\ud7af"
      "\u1100-\u11ff]+"},
     kAsciiWords};
 // Kimi K2's "&&[^\p{Han}]" is a look-ahead here.
 constexpr Split kKimiK2[] = {
-    {R"([\p{Han}]+|)"
-     R"([^\r\n\p{L}\p{N}]?(?:(?!\p{Han})[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}])*)"
-     R"((?:(?!\p{Han})[\p{Ll}\p{Lm}\p{Lo}\p{M}])+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|)"
-     R"([^\r\n\p{L}\p{N}]?(?:(?!\p{Han})[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}])+)"
-     R"((?:(?!\p{Han})[\p{Ll}\p{Lm}\p{Lo}\p{M}])*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|)"
+    {R"([\p{sc:Han}]+|)"
+     R"([^\r\n\p{L}\p{N}]?(?:(?!\p{sc:Han})[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}])*)"
+     R"((?:(?!\p{sc:Han})[\p{Ll}\p{Lm}\p{Lo}\p{M}])+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|)"
+     R"([^\r\n\p{L}\p{N}]?(?:(?!\p{sc:Han})[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}])+)"
+     R"((?:(?!\p{sc:Han})[\p{Ll}\p{Lm}\p{Lo}\p{M}])*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|)"
      R"(\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)"}};
 constexpr Split kBailing[] = {
     {R"('(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]++[\r\n]*|)"

@@ -38,13 +38,13 @@ struct Split {
 struct PreTokenizer {
   std::string_view name;          // as tokenizer.ggml.pre has it
   std::span<const Split> splits;  // each within the stretches of the one before
-  bool whole_pieces = false;      // a stretch that is a piece becomes its token, whatever merges say
-  bool adds_bos = false;          // where the file does not say
+  bool whole_pieces = false;  // a stretch that is a piece becomes its token, whatever merges say
+  bool adds_bos = false;      // where the file does not say
 };
 
 // Null if there is none of this name. The names and what they stand for are llama.cpp's, but those
-// that are no byte-level BPE, chameleon, cohere2moe, deepseek-llm, tiny_aya and youtu; "gpt2" is one
-// more.
+// that are no byte-level BPE, chameleon, cohere2moe, deepseek-llm, tiny_aya and youtu; "gpt2" is
+// one more.
 const PreTokenizer* find_pre_tokenizer(std::string_view name);
 std::span<const PreTokenizer> pre_tokenizers();
 // All names, for an error message.

@@ -81,8 +81,8 @@ void RegexSplit::split(std::string_view text, Scratch& scratch,
     done = end;
     at = end;
     // Behind an empty match the next one is a character further on.
-    if (end == begin)
-      do ++at;
+    if (end == begin) do
+        ++at;
       while (at < text.size() && (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80);
   }
   if (done < text.size()) stretch(text.substr(done));

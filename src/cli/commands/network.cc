@@ -1,0 +1,89 @@
+// kvick network: what joins the processes that mpirun has started, in the words of kvick plan.
+
+#include <chrono>
+#include <fmt/format.h>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "cli/commands/commands.h"
+#include "cli/options/ranks.h"
+#include "model/ranks/ranks.h"
+
+namespace kvick::cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Floats of a short sum, as of one token, and of a long one, as of a prompt.
+constexpr size_t kShort = 64, kLong = 262144;
+constexpr int kSums = 200, kLongSums = 20;
+// Ranks read weights between two sums, and so does this: a sum then finds none of its code and data
+// in the caches, nor the other rank just as ready.
+constexpr size_t kWeightBytes = size_t{8} << 20;
+
+class Meter {
+ public:
+  explicit Meter(model::Ranks& ranks) : ranks_(ranks), weights_(kWeightBytes / sizeof(uint64_t)) {}
+
+  // Of one sum of so many floats, beside reading weights.
+  double sum_s(size_t floats, int times) {
+    run(floats, times / 10 + 1);
+    const double with = run(floats, times), without = run(0, times);
+    return std::max(1e-7, (with - without) / times);
+  }
+
+ private:
+  double run(size_t floats, int times) {
+    ranks_.part(1);
+    ranks_.sum();
+    const Clock::time_point began = Clock::now();
+    for (int i = 0; i < times; ++i) {
+      uint64_t read = 0;
+      for (const uint64_t word : weights_) read += word;
+      weights_[0] = read;
+      if (floats == 0) continue;
+      float* const part = ranks_.part(floats);
+      std::fill_n(part, floats, 1.0F);
+      ranks_.sum();
+    }
+    return std::chrono::duration<double>(Clock::now() - began).count();
+  }
+
+  model::Ranks& ranks_;
+  std::vector<uint64_t> weights_;
+};
+
+base::Result<int> measure(EngineFlags flags, const Common& common) {
+  flags.ranks = true;
+  KVICK_TRY(RankStart start, start_ranks(flags, common));
+  model::Ranks& ranks = *start.ranks;
+  if (ranks.size() < 2)
+    return base::fail("one process has no network: mpirun -np 2 -H one:1,two:1 kvick network");
+  Meter meter(ranks);
+  const double latency = meter.sum_s(kShort, kSums);
+  const double each = std::max(1e-12, meter.sum_s(kLong, kLongSums) - latency) / kLong;
+  const double bits_s = 8 * sizeof(float) / each;
+  if (!ranks.leads()) {
+    (void)ranks.hear();  // that there is nothing more to do
+  } else if (common.json) {
+    const nlohmann::ordered_json found = {{"bits_s", bits_s}, {"latency_s", latency}};
+    fmt::print("{}\n", found.dump());
+  } else {
+    fmt::print("--network {:.3f}Gb/s,{:.1f}us\n", bits_s / 1e9, 1e6 * latency);
+  }
+  return 0;
+}
+
+}  // namespace
+
+void add_network(const Command& app, const Common& common) {
+  const Command command = app.add_command(
+      "network",
+      "measures what joins the processes that mpirun has started, and says it as kvick plan "
+      "--network takes it: mpirun -np 2 kvick network");
+  auto flags = std::make_shared<EngineFlags>();
+  command.runs([&common, flags] { return measure(*flags, common); });
+}
+
+}  // namespace kvick::cli

@@ -1,0 +1,37 @@
+#pragma once
+// How the weights of each type are kept once packed: matrix.h says what for.
+
+#include <cstdint>
+
+#include "kernels/formats/dtype.h"
+
+namespace kvick::kernels {
+
+// How the scales of a format are kept.
+enum class ScaleKind : uint8_t {
+  kHalves,     // float16 per 32 inputs, and so is the min
+  kTwoLevels,  // scale (and min) = byte per scale_group * float16 per 256 inputs
+  kHalf256,    // float16 per 256 inputs
+  kE8M0,       // a byte per 32 inputs: 2^(byte - 128)
+  kE4M3,       // a byte per 16 inputs: a float without sign, 4 bits of exponent, 3 of significand
+};
+
+struct Codebook;  // codebooks.h
+
+// How one DType is kept once packed.
+struct PackFormat {
+  bool quantised;       // false: F32/F16/BF16, the fields below are unused
+  uint8_t bits;         // bits of what is kept: 2, 3, 4, 5, 6 or 8
+  uint8_t scale_group;  // inputs that share one scale: 16 or 32
+  bool has_min;
+  ScaleKind scales;
+  int16_t zero;
+  uint8_t value_bits = bits;           // of u; not those of 8 bits: less than 2^value_bits
+  const Codebook* codebook = nullptr;  // null: what is kept is u
+  float unit = 1;                      // a power of two that float16 and E4M3 scales are times of
+
+  bool operator==(const PackFormat&) const = default;
+};
+const PackFormat& pack_format(DType type);
+
+}  // namespace kvick::kernels

@@ -1,0 +1,13 @@
+#pragma once
+// float32 to the formats whose codes stand for values of a table: one block for encode().
+
+#include <cstdint>
+
+#include "kernels/formats/dtype.h"
+
+namespace kvick::tools {
+
+// From IQ4_NL on in DType's order.
+void encode_table_block(kernels::DType type, const float* x, uint8_t* out);
+
+}  // namespace kvick::tools

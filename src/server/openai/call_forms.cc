@@ -45,6 +45,29 @@ std::string_view value_text(std::string_view text) {
 
 }  // namespace
 
+Opening find_opening(std::string_view text, const Calls& syntax) {
+  Opening opening;
+  if (syntax.open.empty()) return opening;
+  const size_t open = text.find(syntax.open);
+  const std::string_view all = syntax.all_open;
+  const size_t outer = all.empty() ? text.npos : text.find(all);
+  if (open != text.npos) {
+    opening.found = true;
+    opening.begin = opening.open = open;
+    const bool inside = outer < open && text_begin(text.substr(outer + all.size())) >=
+                                            open - outer - all.size();
+    if (inside) opening.begin = outer;
+    return opening;
+  }
+  opening.unsure = std::max(begun_mark(text, syntax.open), begun_mark(text, all));
+  // The mark of all calls is no text if a call may follow.
+  if (outer != text.npos) {
+    const std::string_view rest = trimmed(text.substr(outer + all.size()));
+    if (std::string_view(syntax.open).starts_with(rest)) opening.unsure = text.size() - outer;
+  }
+  return opening;
+}
+
 Inside inside_of(std::string_view text, const Calls& syntax) {
   const std::string_view rest = text.substr(syntax.open.size());
   // Without a closing mark a call goes on to the next one.
@@ -67,6 +90,10 @@ std::optional<ToolCall> named_call(std::string_view text, const Calls& syntax) {
     if (end == name.npos) return std::nullopt;
     name = trimmed(name.substr(0, end));
   }
+  // A number of the call may stand behind the name, as in get_weather:0.
+  const size_t colon = name.rfind(':');
+  if (colon != name.npos && name.find_first_not_of("0123456789", colon + 1) == name.npos)
+    name = name.substr(0, colon);
   const std::string_view rest = text.substr(open);
   const size_t end = rest.rfind('}');
   if (end == rest.npos) return std::nullopt;

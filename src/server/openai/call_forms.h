@@ -8,6 +8,14 @@
 
 namespace kvick::server {
 
+// Where calls begin in a text: at the mark of a call, or that of all calls before it.
+struct Opening {
+  bool found = false;
+  size_t begin = 0, open = 0;  // of the marks, and of the call's own
+  size_t unsure = 0;           // bytes at the text's end that may be the beginning of marks
+};
+Opening find_opening(std::string_view text, const text::AnswerSyntax::Calls& syntax);
+
 // What stands in a text that begins with the opening mark.
 struct Inside {
   std::string_view text;

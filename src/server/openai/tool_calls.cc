@@ -60,8 +60,10 @@ std::vector<ToolCall> ToolCallParser::calls_of(std::string_view text) const {
   const Json list = parsed->is_array() ? *parsed : Json::array({*parsed});
   std::vector<ToolCall> calls;
   for (const Json& one : list) {
-    if (!one.is_object() || !one.contains("name")) return {};
-    const Json& name = one["name"];
+    const std::string name_key =
+        one.is_object() && one.contains("name") ? "name" : syntax_.name_key;
+    if (!one.is_object() || !one.contains(name_key)) return {};
+    const Json& name = one[name_key];
     if (!name.is_string() || !offers(name.get_ref<const std::string&>())) return {};
     const char* key = one.contains("arguments") ? "arguments" : "parameters";
     const Json arguments = one.contains(key) ? one[key] : Json::object();
@@ -105,24 +107,37 @@ void ToolCallParser::take_cut(std::string_view text, Found& found) {
   found.calls.push_back(*std::move(call));
 }
 
+// Lines and marks between calls are not an answer of their own.
+void ToolCallParser::skip_between(bool all) {
+  held_.erase(0, text_begin(held_));
+  const std::string& close = syntax_.all_close;
+  if (close.empty()) return;
+  if (held_.starts_with(close)) {
+    held_.erase(0, close.size());
+    held_.erase(0, text_begin(held_));
+  } else if (all && close.starts_with(held_)) {
+    held_.clear();
+  }
+}
+
 // Takes what stands up to and with the first tag, or may be given out before one. False: nothing
 // more can be.
 bool ToolCallParser::drain_tagged(Found& found, Stage stage) {
   const bool all = stage != Stage::kGrows;
-  // Lines between calls are not an answer of their own.
-  if (after_call_) held_.erase(0, std::min(held_.find_first_not_of(kSpace), held_.size()));
+  if (after_call_) skip_between(all);
   if (held_.empty()) return false;
-  after_call_ = false;
-  const std::string& mark = syntax_.open;
-  const size_t open = mark.empty() ? held_.npos : held_.find(mark);
-  if (open == std::string::npos) {
-    const size_t sure = held_.size() - (all ? 0 : begun_mark(held_, mark));
+  const Opening opening = find_opening(held_, syntax_);
+  if (!opening.found) {
+    const size_t sure = held_.size() - (all ? 0 : opening.unsure);
+    if (sure == 0) return false;
+    after_call_ = false;
     found.content += held_.substr(0, sure);
     held_.erase(0, sure);
     return false;
   }
-  found.content += held_.substr(0, open);
-  held_.erase(0, open);
+  after_call_ = false;
+  found.content += held_.substr(0, opening.begin);
+  held_.erase(0, opening.open);
   const Inside inside = inside_of(held_, syntax_);
   // An answer that ends inside a call may have it whole: the closing tag may be an end token.
   if (!inside.closed && !all) return false;

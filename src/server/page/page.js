@@ -48,6 +48,15 @@ function show(role, text) {
   return box;
 }
 
+// A fold above an answer's box, open while the model thinks.
+function showThoughts(box) {
+  const fold = element("details", "", "thoughts"), text = element("div", "");
+  fold.append(element("summary", "Thoughts"), text);
+  fold.open = true;
+  box.before(fold);
+  return text;
+}
+
 const toEnd = () => { byId("messages").scrollTop = byId("messages").scrollHeight; };
 
 // Each event of a stream of server-sent events, parsed; until [DONE].
@@ -117,17 +126,19 @@ async function answer(box, messages, signal) {
   if (!response.ok) throw new Error(await problemOf(response));
   let usage = null, first = null, end = "";
   const out = writer(box);
-  signal.addEventListener("abort", out.flush);
+  let thoughts = null;  // where the model's thoughts go, above the answer
+  signal.addEventListener("abort", () => { out.flush(); thoughts?.flush(); });
   for await (const event of events(response)) {
     if (event.error) throw new Error(event.error.message);
     usage = event.usage ?? usage;
     end = event.choices?.[0]?.finish_reason ?? end;
-    const text = event.choices?.[0]?.delta?.content;
-    if (!text) continue;
-    first ??= performance.now();
-    out.write(text);
+    const { content, reasoning_content: thought } = event.choices?.[0]?.delta ?? {};
+    if (content || thought) first ??= performance.now();
+    if (thought) (thoughts ??= writer(showThoughts(box))).write(thought);
+    if (content) out.write(content);
   }
   out.flush();
+  thoughts?.flush();
   if (first === null || !usage) return first === null ? "The answer is empty." : "";
   return noteOf(usage, end, (first - began) / 1000, (performance.now() - first) / 1000);
 }

@@ -104,8 +104,13 @@ std::optional<std::string> rendered_call(const Renderer& render) {
     const std::optional<std::string> text = render(answer, true);
     if (!text) continue;
     // The header of the answer is what both have, but for how the question ends without it.
-    const auto [end, other] = std::mismatch(question->begin(), question->end(), text->begin(), text->end());
-    return std::string(other, text->end());
+    const auto other =
+        std::mismatch(question->begin(), question->end(), text->begin(), text->end()).second;
+    auto begin = static_cast<size_t>(other - text->begin());
+    // Not in the middle of a mark.
+    const size_t mark = begin == 0 ? text->npos : text->find_last_of("<>[]", begin - 1);
+    if (mark != text->npos && ((*text)[mark] == '<' || (*text)[mark] == '[')) begin = mark;
+    return text->substr(begin);
   }
   return std::nullopt;
 }
@@ -120,26 +125,54 @@ size_t object_end(std::string_view text, size_t open) {
   return text.npos;
 }
 
-// Behind the last call: the mark that closes it, not what ends the answer.
-std::string close_of(std::string_view behind) {
+// Behind the last call: the mark that closes it, and the one that closes all, not what ends the
+// answer.
+void learn_close(std::string_view behind, AnswerSyntax::Calls& calls) {
   behind = trimmed(behind);
-  // A list of calls closes with a bracket, which the parser of calls knows.
-  if (behind.starts_with("]")) behind = trimmed(behind.substr(1));
-  return std::string(first_mark(behind));
+  // A list of calls closes with a bracket, and a block of code with a fence.
+  for (const std::string_view end : {"]", "```"})
+    if (behind.starts_with(end)) behind = trimmed(behind.substr(end.size()));
+  calls.close = first_mark(behind);
+  if (calls.all_open.empty() || calls.close.empty()) return;
+  calls.all_close = first_mark(behind.substr(calls.close.size()));
+}
+
+// Of marks such as <tool_call><function= the last one opens a call, those before it all calls.
+void learn_open(std::string_view before, AnswerSyntax::Calls& calls) {
+  before = trimmed(before);
+  const size_t last = before.find_last_of("<[");
+  calls.open = before;
+  calls.all_open.clear();
+  if (last == before.npos || last == 0) return;
+  calls.open = before.substr(last);
+  calls.all_open = trimmed(before.substr(0, last));
 }
 
 // {"name": "NAME", "arguments": {...}}
 bool learn_json(std::string_view text, size_t name, AnswerSyntax::Calls& calls) {
-  const size_t open = text.substr(0, name).rfind('{');
-  if (open == text.npos || text.substr(open, name - open).find("\"name\"") == text.npos)
-    return false;
+  // ... "KEY": "NAME
+  const std::string_view before = text.substr(0, name);
+  if (!before.ends_with('"')) return false;
+  std::string_view key = trimmed(before.substr(0, before.size() - 1));
+  if (!key.ends_with(':')) return false;
+  key = trimmed(key.substr(0, key.size() - 1));
+  if (key.size() < 2 || !key.ends_with('"')) return false;
+  const size_t quote = key.rfind('"', key.size() - 2);
+  if (quote == key.npos) return false;
+  const auto at = static_cast<size_t>(key.data() + quote - text.data());
+  const size_t open = text.substr(0, at).rfind('{');
+  if (open == text.npos) return false;
   const size_t end = object_end(text, open);
   if (end == text.npos) return false;
-  std::string_view before = trimmed(text.substr(0, open));
-  if (before.ends_with("[")) before = trimmed(before.substr(0, before.size() - 1));
+  calls.name_key = key.substr(quote + 1, key.size() - quote - 2);
+  // {"type": "function", "function": {"name": ...}} is written by no model.
+  if (calls.name_key == "function") return false;
+  std::string_view marks = trimmed(text.substr(0, open));
+  if (marks.ends_with("[")) marks = trimmed(marks.substr(0, marks.size() - 1));
   calls.form = AnswerSyntax::Calls::Form::kJson;
-  calls.open = last_mark(before);
-  calls.close = calls.open.empty() ? "" : close_of(text.substr(end));
+  calls.open = last_mark(marks);
+  calls.close.clear();
+  if (!calls.open.empty()) learn_close(text.substr(end), calls);
   return true;
 }
 
@@ -150,9 +183,12 @@ bool learn_named(std::string_view text, size_t name, size_t key, AnswerSyntax::C
   const size_t end = object_end(text, open);
   if (end == text.npos || text.substr(open, end - open).find('"') == text.npos) return false;
   calls.form = AnswerSyntax::Calls::Form::kNamed;
-  calls.open = trimmed(text.substr(0, name));
-  calls.after_name = trimmed(text.substr(name + kName.size(), open - name - kName.size()));
-  calls.close = close_of(text.substr(end));
+  learn_open(text.substr(0, name), calls);
+  const std::string_view after = trimmed(text.substr(name + kName.size(), open - name - kName.size()));
+  // Before the last mark may be a number of the call.
+  const std::string_view mark = last_mark(after);
+  calls.after_name = mark.empty() ? after : mark;
+  learn_close(text.substr(end), calls);
   return !calls.open.empty();
 }
 
@@ -173,7 +209,7 @@ bool learn_tagged(std::string_view text, size_t name, size_t key, AnswerSyntax::
   key_open = key_open.substr(std::min(key_open.find('<'), key_open.size()));
   if (key_open.empty()) return false;
   calls.form = AnswerSyntax::Calls::Form::kTagged;
-  calls.open = trimmed(text.substr(0, name));
+  learn_open(text.substr(0, name), calls);
   calls.after_name = trimmed(before_key.substr(0, before_key.size() - key_open.size()));
   calls.key_open = key_open;
   calls.key_close = between(key + kKey.size(), value);
@@ -181,15 +217,7 @@ bool learn_tagged(std::string_view text, size_t name, size_t key, AnswerSyntax::
   std::string_view behind = trimmed(text.substr(last + kSecondValue.size()));
   if (!behind.starts_with(calls.value_close)) return false;
   behind = trimmed(behind.substr(calls.value_close.size()));
-  // As many marks as open has, such as </function></tool_call>.
-  const auto marks = std::count(calls.open.begin(), calls.open.end(), '<');
-  size_t end = 0;
-  for (long i = 0; i < marks && end < behind.size(); ++i) {
-    const size_t next = behind.find('>', end);
-    if (next == behind.npos) break;
-    end = next + 1;
-  }
-  calls.close = behind.substr(0, end);
+  learn_close(behind, calls);
   return !calls.open.empty() && !calls.value_close.empty();
 }
 
@@ -215,8 +243,8 @@ bool AnswerSyntax::has_mark(std::string_view piece) const {
   if (channels && (piece == "<|channel|>" || piece == "<|message|>" || piece == "<|start|>" ||
                    piece == "<|end|>" || piece == "<|constrain|>"))
     return true;
-  for (const std::string& text :
-       {think_open, think_close, calls.open, calls.close, calls.after_name, calls.key_open})
+  for (const std::string& text : {think_open, think_close, calls.open, calls.close, calls.all_open,
+                                  calls.all_close, calls.after_name, calls.key_open})
     if (text.find(piece) != text.npos) return true;
   return false;
 }

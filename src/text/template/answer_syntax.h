@@ -20,13 +20,16 @@ struct AnswerSyntax {
 
   struct Calls {
     enum class Form : uint8_t {
-      kJson,    // open {"name": NAME, "arguments": {...}} close
+      kJson,    // open {"name": NAME, "arguments": {...}} close, or a list of such objects
       kNamed,   // open NAME after_name {...} close
       kTagged,  // open NAME after_name, of each argument key_open KEY key_close VALUE value_close,
                 // then close
     };
     Form form = Form::kJson;
     std::string open = "<tool_call>", close = "</tool_call>";  // close may be empty
+    // Around all calls of an answer; empty: nothing.
+    std::string all_open, all_close;
+    std::string name_key = "name";  // kJson
     std::string after_name;
     std::string key_open, key_close, value_close;
   };

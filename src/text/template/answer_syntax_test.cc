@@ -1,0 +1,131 @@
+#include "text/template/answer_syntax.h"
+
+#include <fstream>
+#include <gtest/gtest.h>
+#include <iterator>
+
+namespace kvick::text {
+namespace {
+
+using Form = AnswerSyntax::Calls::Form;
+
+AnswerSyntax learnt(const std::string& source) {
+  auto parsed = ChatTemplate::parse(source);
+  EXPECT_TRUE(parsed.ok()) << (parsed.ok() ? "" : parsed.error().message);
+  return learn_answer_syntax(*parsed, source, {});
+}
+
+AnswerSyntax learnt_from_file(const std::string& name) {
+  std::ifstream file(KVICK_SOURCE_DIR "/tests/reference/templates/" + name);
+  return learnt({std::istreambuf_iterator<char>(file), {}});
+}
+
+// An assistant's turns in the way of a family; `call` renders one call.
+std::string with_calls(const std::string& all_open, const std::string& call,
+                       const std::string& all_close) {
+  return "{%- for m in messages -%}{%- if m.role == 'user' -%}[U]{{ m.content }}[/U]"
+         "{%- elif m.tool_calls -%}[A]" +
+         all_open + "{%- for c in m.tool_calls %}" + call + "{% endfor -%}" + all_close +
+         "</s>{%- else -%}[A]{{ m.content }}</s>{%- endif -%}{%- endfor -%}"
+         "{%- if add_generation_prompt -%}[A]{%- endif -%}";
+}
+
+TEST(AnswerSyntax, OfHermesIsJsonBetweenMarks) {
+  const AnswerSyntax syntax = learnt_from_file("qwen3.jinja");
+  EXPECT_EQ(syntax.calls.form, Form::kJson);
+  EXPECT_EQ(syntax.calls.open, "<tool_call>");
+  EXPECT_EQ(syntax.calls.close, "</tool_call>");
+  EXPECT_EQ(syntax.think_open, "<think>");
+  EXPECT_EQ(syntax.think_close, "</think>");
+  EXPECT_FALSE(syntax.channels);
+}
+
+TEST(AnswerSyntax, OfMistralIsAListBehindAMark) {
+  const AnswerSyntax syntax = learnt_from_file("mistral_nemo.jinja");
+  EXPECT_EQ(syntax.calls.form, Form::kJson);
+  EXPECT_EQ(syntax.calls.open, "[TOOL_CALLS]");
+  EXPECT_EQ(syntax.calls.close, "");
+}
+
+TEST(AnswerSyntax, MayNameTheFunctionBeforeItsArguments) {
+  const AnswerSyntax::Calls mistral =
+      learnt(with_calls("", "[TOOL_CALLS]{{ c.function.name }}[ARGS]{{ c.function.arguments|tojson }}",
+                        ""))
+          .calls;
+  EXPECT_EQ(mistral.form, Form::kNamed);
+  EXPECT_EQ(mistral.open, "[TOOL_CALLS]");
+  EXPECT_EQ(mistral.after_name, "[ARGS]");
+  EXPECT_EQ(mistral.close, "");
+  const AnswerSyntax::Calls kimi =
+      learnt(with_calls("<|section|>",
+                        "<|call|>functions.{{ c.function.name }}:0<|args|>"
+                        "{{ c.function.arguments|tojson }}<|/call|>",
+                        "<|/section|>"))
+          .calls;
+  EXPECT_EQ(kimi.form, Form::kNamed);
+  EXPECT_EQ(kimi.all_open, "<|section|>");
+  EXPECT_EQ(kimi.open, "<|call|>functions.");
+  EXPECT_EQ(kimi.after_name, "<|args|>");
+  EXPECT_EQ(kimi.close, "<|/call|>");
+  EXPECT_EQ(kimi.all_close, "<|/section|>");
+}
+
+TEST(AnswerSyntax, MayPutEachArgumentBetweenMarks) {
+  const AnswerSyntax::Calls coder =
+      learnt(with_calls("", "<tool_call>\n<function={{ c.function.name }}>\n"
+                            "{% for k, v in c.function.arguments.items() %}<parameter={{ k }}>\n"
+                            "{{ v }}\n</parameter>\n{% endfor %}</function>\n</tool_call>",
+                        ""))
+          .calls;
+  EXPECT_EQ(coder.form, Form::kTagged);
+  EXPECT_EQ(coder.all_open, "<tool_call>");
+  EXPECT_EQ(coder.open, "<function=");
+  EXPECT_EQ(coder.after_name, ">");
+  EXPECT_EQ(coder.key_open, "<parameter=");
+  EXPECT_EQ(coder.key_close, ">");
+  EXPECT_EQ(coder.value_close, "</parameter>");
+  EXPECT_EQ(coder.close, "</function>");
+  EXPECT_EQ(coder.all_close, "</tool_call>");
+  const AnswerSyntax::Calls glm =
+      learnt(with_calls("", "<tool_call>{{ c.function.name }}\n"
+                            "{% for k, v in c.function.arguments.items() %}"
+                            "<arg_key>{{ k }}</arg_key>\n<arg_value>{{ v }}</arg_value>\n"
+                            "{% endfor %}</tool_call>",
+                        ""))
+          .calls;
+  EXPECT_EQ(glm.form, Form::kTagged);
+  EXPECT_EQ(glm.open, "<tool_call>");
+  EXPECT_EQ(glm.after_name, "");
+  EXPECT_EQ(glm.key_open, "<arg_key>");
+  EXPECT_EQ(glm.key_close, "</arg_key>\n<arg_value>");
+  EXPECT_EQ(glm.value_close, "</arg_value>");
+  EXPECT_EQ(glm.close, "</tool_call>");
+}
+
+TEST(AnswerSyntax, ThoughtsMayHaveOtherMarks) {
+  const AnswerSyntax syntax = learnt(
+      "{%- for m in messages -%}{{ m.role }}: {% if m.reasoning_content %}[THINK]"
+      "{{ m.reasoning_content }}[/THINK]{% endif %}{{ m.content }}\n{%- endfor -%}");
+  EXPECT_EQ(syntax.think_open, "[THINK]");
+  EXPECT_EQ(syntax.think_close, "[/THINK]");
+}
+
+TEST(AnswerSyntax, StaysAsUsualWhereATemplateRefusesOrSaysNothing) {
+  for (const char* source :
+       {"{{ raise_exception('no') }}", "{% for m in messages %}{{ m.content }}{% endfor %}", ""}) {
+    const AnswerSyntax syntax = learnt(source);
+    EXPECT_EQ(syntax.think_open, "<think>") << source;
+    EXPECT_EQ(syntax.calls.open, "<tool_call>") << source;
+    EXPECT_EQ(syntax.calls.form, Form::kJson) << source;
+  }
+}
+
+TEST(AnswerSyntax, HasChannelsWhereTheTemplateNamesThem) {
+  const AnswerSyntax syntax = learnt("<|start|>assistant<|channel|>final<|message|>");
+  EXPECT_TRUE(syntax.channels);
+  EXPECT_TRUE(syntax.has_mark("<|channel|>"));
+  EXPECT_FALSE(syntax.has_mark("<|return|>"));
+}
+
+}  // namespace
+}  // namespace kvick::text

@@ -74,6 +74,10 @@ void add_options(CLI::App& app, Arguments& a) {
                  "of the layers with a window, --head-dim's if not given");
   app.add_option("--shared-layers", s.features.shared_layers,
                  "the last ones, which read the rows of those before them");
+  app.add_option("--experts", s.features.experts, "of a --family that has them");
+  app.add_option("--experts-used", s.features.experts_used, "by a token");
+  app.add_option("--expert-ffn", s.features.expert_ffn, "width of an expert");
+  app.add_option("--shared-ffn", s.features.shared_ffn, "width of the expert of all tokens");
   app.add_option("--slots", s.slots, "of bct's memory, 64 if not given");
   app.add_flag("--tied", s.tied, "the output matrix is the embedding");
   app.add_option("--rope-base", s.rope_base);

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "engine/serving/service.h"
-#include "server/openai/tool_calls.h"
+#include "server/answer/tool_calls.h"
 #include "text/tokenizer/tokenizer.h"
 
 namespace kvick::server {

@@ -2,12 +2,13 @@
 // The body of POST /v1/chat/completions.
 
 #include "engine/core/engine.h"
+#include "server/answer/tools.h"
 #include "server/openai/generation_request.h"
-#include "server/openai/tools.h"
 
 namespace kvick::server {
 
-// What becomes of the model's thoughts: beside the content, left out, or in it as they were written.
+// What becomes of the model's thoughts: beside the content, left out, or in it as they were
+// written.
 enum class Thoughts : uint8_t { kApart, kDropped, kInContent };
 
 struct ChatRequest : GenerationRequest {

@@ -1,9 +1,9 @@
 #pragma once
 // One choice of an answer as its pieces come.
 
+#include "server/answer/channels.h"
+#include "server/answer/thinking.h"
 #include "server/openai/answer_format.h"
-#include "server/openai/channels.h"
-#include "server/openai/thinking.h"
 
 namespace kvick::server {
 

@@ -4,9 +4,9 @@
 #include <string_view>
 
 #include "base/check.h"
+#include "server/answer/tool_calls.h"
 #include "server/openai/chat_request.h"
 #include "server/openai/completion_request.h"
-#include "server/openai/tool_calls.h"
 #include "server/request/header_fields.h"
 #include "text/template/last_message.h"
 

@@ -1,6 +1,6 @@
 #include "server/openai/plan.h"
 
-#include "server/openai/text_marks.h"
+#include "server/answer/text_marks.h"
 
 namespace kvick::server {
 namespace {

@@ -1,6 +1,6 @@
-#include "server/openai/thinking.h"
+#include "server/answer/thinking.h"
 
-#include "server/openai/text_marks.h"
+#include "server/answer/text_marks.h"
 
 namespace kvick::server {
 

@@ -1,4 +1,4 @@
-#include "server/openai/tool_calls.h"
+#include "server/answer/tool_calls.h"
 
 #include <gtest/gtest.h>
 

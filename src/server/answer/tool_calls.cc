@@ -1,9 +1,9 @@
-#include "server/openai/tool_calls.h"
+#include "server/answer/tool_calls.h"
 
 #include <algorithm>
 
-#include "server/openai/call_forms.h"
-#include "server/openai/text_marks.h"
+#include "server/answer/call_forms.h"
+#include "server/answer/text_marks.h"
 
 namespace kvick::server {
 namespace {
@@ -76,8 +76,8 @@ std::vector<ToolCall> ToolCallParser::calls_of(std::string_view text) const {
 std::vector<ToolCall> ToolCallParser::calls_inside(std::string_view text) const {
   using Form = text::AnswerSyntax::Calls::Form;
   if (syntax_.form == Form::kJson) return calls_of(text);
-  std::optional<ToolCall> call = syntax_.form == Form::kNamed ? named_call(text, syntax_)
-                                                              : tagged_call(text, syntax_, tools_);
+  std::optional<ToolCall> call =
+      syntax_.form == Form::kNamed ? named_call(text, syntax_) : tagged_call(text, syntax_, tools_);
   // Models write calls as JSON too, whatever their template shows.
   if (!call || !offers(call->name)) return calls_of(text);
   return {*std::move(call)};

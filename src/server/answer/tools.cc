@@ -1,4 +1,4 @@
-#include "server/openai/tools.h"
+#include "server/answer/tools.h"
 
 #include <algorithm>
 

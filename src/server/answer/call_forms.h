@@ -4,7 +4,7 @@
 #include <optional>
 #include <string_view>
 
-#include "server/openai/tool_calls.h"
+#include "server/answer/tool_calls.h"
 
 namespace kvick::server {
 

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "server/openai/tool_calls.h"
+#include "server/answer/tool_calls.h"
 
 namespace kvick::server {
 

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "server/openai/tools.h"
+#include "server/answer/tools.h"
 #include "text/template/answer_syntax.h"
 
 namespace kvick::server {

@@ -1,9 +1,9 @@
-#include "server/openai/channels.h"
+#include "server/answer/channels.h"
 
 #include <algorithm>
 #include <array>
 
-#include "server/openai/text_marks.h"
+#include "server/answer/text_marks.h"
 
 namespace kvick::server {
 namespace {

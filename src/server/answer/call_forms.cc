@@ -1,8 +1,8 @@
-#include "server/openai/call_forms.h"
+#include "server/answer/call_forms.h"
 
 #include <algorithm>
 
-#include "server/openai/text_marks.h"
+#include "server/answer/text_marks.h"
 
 namespace kvick::server {
 namespace {
@@ -54,8 +54,8 @@ Opening find_opening(std::string_view text, const Calls& syntax) {
   if (open != text.npos) {
     opening.found = true;
     opening.begin = opening.open = open;
-    const bool inside = outer < open && text_begin(text.substr(outer + all.size())) >=
-                                            open - outer - all.size();
+    const bool inside =
+        outer < open && text_begin(text.substr(outer + all.size())) >= open - outer - all.size();
     if (inside) opening.begin = outer;
     return opening;
   }

@@ -1,5 +1,6 @@
 // kvick network: what joins the processes that mpirun has started, in the words of kvick plan.
 
+#include <algorithm>
 #include <chrono>
 #include <fmt/format.h>
 #include <memory>
@@ -26,30 +27,28 @@ class Meter {
  public:
   explicit Meter(model::Ranks& ranks) : ranks_(ranks), weights_(kWeightBytes / sizeof(uint64_t)) {}
 
-  // Of one sum of so many floats, beside reading weights.
+  // Of one sum of so many floats, on rank 0: the median of what the last rank to come has waited,
+  // since others wait for that one, not for the network.
   double sum_s(size_t floats, int times) {
-    run(floats, times / 10 + 1);
-    const double with = run(floats, times), without = run(0, times);
-    return std::max(1e-7, (with - without) / times);
-  }
-
- private:
-  double run(size_t floats, int times) {
-    ranks_.part(1);
-    ranks_.sum();
-    const Clock::time_point began = Clock::now();
+    std::vector<float> waited;
     for (int i = 0; i < times; ++i) {
       uint64_t read = 0;
       for (const uint64_t word : weights_) read += word;
       weights_[0] = read;
-      if (floats == 0) continue;
-      float* const part = ranks_.part(floats);
-      std::fill_n(part, floats, 1.0F);
+      std::fill_n(ranks_.part(floats), floats, 1.0F);
+      const Clock::time_point began = Clock::now();
       ranks_.sum();
+      waited.push_back(std::chrono::duration<float>(Clock::now() - began).count());
     }
-    return std::chrono::duration<double>(Clock::now() - began).count();
+    std::vector<float> least = waited;
+    ranks_.gather(waited, [&](unsigned, std::span<const float> others) {
+      for (size_t i = 0; i < least.size(); ++i) least[i] = std::min(least[i], others[i]);
+    });
+    std::ranges::nth_element(least, least.begin() + times / 2);
+    return least[static_cast<size_t>(times) / 2];
   }
 
+ private:
   model::Ranks& ranks_;
   std::vector<uint64_t> weights_;
 };

@@ -1,5 +1,5 @@
 #pragma once
-// A toy family's forward, for the test of families.
+// A toy family's forward, for the test of families. Larger than a header should be because it is one definition.
 
 #include <algorithm>
 #include <cmath>

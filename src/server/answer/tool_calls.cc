@@ -107,24 +107,27 @@ void ToolCallParser::take_cut(std::string_view text, Found& found) {
   found.calls.push_back(*std::move(call));
 }
 
-// Lines and marks between calls are not an answer of their own.
-void ToolCallParser::skip_between(bool all) {
+// Lines and marks between calls are not an answer of their own. False: what is held may become such
+// a mark.
+bool ToolCallParser::skip_between(bool all) {
   held_.erase(0, text_begin(held_));
   const std::string& close = syntax_.all_close;
-  if (close.empty()) return;
+  if (close.empty() || held_.empty()) return true;
   if (held_.starts_with(close)) {
     held_.erase(0, close.size());
     held_.erase(0, text_begin(held_));
-  } else if (all && close.starts_with(held_)) {
+  } else if (close.starts_with(held_)) {
+    if (!all) return false;
     held_.clear();
   }
+  return true;
 }
 
 // Takes what stands up to and with the first tag, or may be given out before one. False: nothing
 // more can be.
 bool ToolCallParser::drain_tagged(Found& found, Stage stage) {
   const bool all = stage != Stage::kGrows;
-  if (after_call_) skip_between(all);
+  if (after_call_ && !skip_between(all)) return false;
   if (held_.empty()) return false;
   const Opening opening = find_opening(held_, syntax_);
   if (!opening.found) {
@@ -155,9 +158,13 @@ void ToolCallParser::drain(Found& found, Stage stage) {
   if (!began_) {
     const size_t first = held_.find_first_not_of(kSpace);
     if (first == std::string::npos && !all) return;
+    const std::string_view text = std::string_view(held_).substr(text_begin(held_));
+    const std::string_view open = syntax_.open;
+    if (!all && !required && !text.empty() && open.starts_with(text)) return;
     began_ = true;
-    bare_ =
-        required || (first != std::string::npos && (held_[first] == '{' || held_[first] == '['));
+    // A mark may begin with a bracket too.
+    bare_ = required || (!text.empty() && (text[0] == '{' || text[0] == '[') &&
+                         (open.empty() || !text.starts_with(open)));
   }
   if (bare_ && !all) return;
   if (bare_) {

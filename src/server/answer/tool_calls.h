@@ -41,7 +41,7 @@ class ToolCallParser {
   enum class Stage { kGrows, kCut, kWhole };
   void drain(Found& found, Stage stage);
   bool drain_tagged(Found& found, Stage stage);
-  void skip_between(bool all);
+  bool skip_between(bool all);
   void take_cut(std::string_view text, Found& found);
   void take(std::vector<ToolCall> calls, std::string_view source, Found& found);
   // None if the text is not a call of one of the tools.

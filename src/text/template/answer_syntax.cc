@@ -184,7 +184,8 @@ bool learn_named(std::string_view text, size_t name, size_t key, AnswerSyntax::C
   if (end == text.npos || text.substr(open, end - open).find('"') == text.npos) return false;
   calls.form = AnswerSyntax::Calls::Form::kNamed;
   learn_open(text.substr(0, name), calls);
-  const std::string_view after = trimmed(text.substr(name + kName.size(), open - name - kName.size()));
+  const std::string_view after =
+      trimmed(text.substr(name + kName.size(), open - name - kName.size()));
   // Before the last mark may be a number of the call.
   const std::string_view mark = last_mark(after);
   calls.after_name = mark.empty() ? after : mark;
@@ -197,7 +198,9 @@ bool learn_tagged(std::string_view text, size_t name, size_t key, AnswerSyntax::
   const size_t last = text.find(kSecondValue, key);
   if (value == text.npos || second == text.npos || last == text.npos || value > second)
     return false;
-  const auto between = [&](size_t from, size_t to) { return trimmed(text.substr(from, to - from)); };
+  const auto between = [&](size_t from, size_t to) {
+    return trimmed(text.substr(from, to - from));
+  };
   const std::string_view gap = between(value + kValue.size(), second);  // value_close key_open
   const std::string_view before_key = between(name + kName.size(), key);
   // key_open is what both the gap and the text before the first key end with.
@@ -221,6 +224,14 @@ bool learn_tagged(std::string_view text, size_t name, size_t key, AnswerSyntax::
   return !calls.open.empty() && !calls.value_close.empty();
 }
 
+// The mark that ends an answer of text; empty: none, or an end token.
+std::string end_of_turn(const Renderer& render) {
+  const auto text = render({{"role", "assistant"}, {"content", kText}}, false);
+  const size_t at = text ? text->find(kText) : std::string::npos;
+  if (at == std::string::npos) return "";
+  return std::string(first_mark(std::string_view(*text).substr(at + kText.size())));
+}
+
 void learn_calls(const Renderer& render, AnswerSyntax& syntax) {
   const std::optional<std::string> text = rendered_call(render);
   if (!text) return;
@@ -232,8 +243,12 @@ void learn_calls(const Renderer& render, AnswerSyntax& syntax) {
   if (name == call.npos || key == call.npos) return;
   AnswerSyntax::Calls calls;
   if (learn_json(call, name, calls) || (key > name && (learn_named(call, name, key, calls) ||
-                                                       learn_tagged(call, name, key, calls))))
+                                                       learn_tagged(call, name, key, calls)))) {
+    const std::string end = end_of_turn(render);
+    for (std::string* close : {&calls.close, &calls.all_close})
+      if (*close == end) close->clear();
     syntax.calls = calls;
+  }
 }
 
 }  // namespace

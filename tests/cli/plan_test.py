@@ -62,9 +62,9 @@ class Plan(CommandTest):
         # Four sums, three messages and the logits, of 5 ms each at least.
         self.assertGreater(slow["tensor"]["token_s"]["network"], 8 * 5e-3)
         self.assertLess(slow["tensor"]["token_s"]["network"], 8 * 5e-3 + 0.1)
-        # One hop, three messages and the logits.
-        self.assertGreater(slow["pipeline"]["token_s"]["network"], 5 * 5e-3)
-        self.assertLess(slow["pipeline"]["token_s"]["network"], 5 * 5e-3 + 0.1)
+        # One hop, three messages and all of the logits: 32,000 floats are 102 ms.
+        self.assertGreater(slow["pipeline"]["token_s"]["network"], 5 * 5e-3 + 0.102)
+        self.assertLess(slow["pipeline"]["token_s"]["network"], 5 * 5e-3 + 0.105)
         self.assertEqual(slow["replicas"]["token_s"]["network"], 0)
         alone = self.json_of_shape("--shape", SHAPE, "--ctx", 200)
         self.assertLess(fast["tensor"]["weight_bytes"], 0.6 * alone["weight_bytes"])

@@ -1,7 +1,7 @@
 #pragma once
 // What only some strategies can do. A store or a step says which of these it has, as pointers that
 // live as long as it does; null: it has not. Nobody finds out by casting.
-
+// Larger than 150 lines because whoever writes a store reads all of what it may do besides.
 #include <span>
 #include <string>
 #include <vector>

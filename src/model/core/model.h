@@ -1,6 +1,6 @@
 #pragma once
 // Tokens in, logits out: one forward for prefill, decode, ragged batches and draft trees.
-
+// Larger than 150 lines because batch, options, weights and model are one contract for callers.
 #include <cstdint>
 #include <memory>
 #include <span>

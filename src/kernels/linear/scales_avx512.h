@@ -17,7 +17,7 @@ KVICK_INLINE __m512 bytes_to_f32(__m128i bytes) {
   return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(bytes));
 }
 
-// 2^byte. The smallest two are subnormal. (vscalefps, one instruction, was 3 % slower on Zen 4.)
+// 2^byte. The smallest two are subnormal. (vscalefps may do better: docs/adr/0037.)
 KVICK_INLINE __m512 exponents_to_f32(__m128i bytes) {
   const __m512i exponent = _mm512_add_epi32(_mm512_cvtepi8_epi32(bytes), _mm512_set1_epi32(127));
   const __mmask16 small = _mm512_cmple_epi32_mask(exponent, _mm512_setzero_si512());

@@ -174,9 +174,9 @@ Eight eight_of(const float* x, float scale, bool even) {
   return out;
 }
 
-// The largest magnitudes that weights of these types become. Less than all of the grid's, because
-// most weights are much smaller than the largest.
-constexpr float kMost3 = 13, kMost3Xxs = 28, kMost2 = 50, kMost1 = 16;
+// What the largest weight of a group would become. The grids of IQ1 and IQ2 end below, at 9 and 43:
+// it is cut, for most weights are much smaller.
+constexpr float kMost3 = 15, kMost3Xxs = 31, kMost2 = 50, kMost1 = 16;
 
 void block_iq3_s(const float* x, uint8_t* out) {
   const GridScales s = put_scales(x, 32, 4, kMost3, 1, out);

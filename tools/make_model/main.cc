@@ -56,7 +56,8 @@ void add_options(CLI::App& app, Arguments& a) {
                      fmt::format("{}", fmt::join(family_names(), ", ")))
       ->excludes(app.get_option("--shape"));
   app.add_option("--type", a.type,
-                 "of the matrices: F32, F16, BF16, Q8_0, Q4_0, ... Q6_K, or the mixture Q4_K_M");
+                 "of the matrices: F32, F16, BF16, Q8_0, Q4_0, ... Q6_K, IQ4_NL, ... TQ2_0, or the "
+                 "mixture Q4_K_M");
   app.add_option("--odd-type", a.odd_type,
                  "of matrices whose rows are no multiple of --type's block");
   app.add_option("--layers", s.layers);

@@ -74,10 +74,15 @@ TEST(Encode, LosesNoMoreThanTheFormatAllows) {
   std::vector<float> row(1 << 14), back(row.size());
   random_row(row_seed(3, "row", 0), 1.0f, row);
   const std::map<DType, double> bounds = {
-      {DType::kF32, 0},     {DType::kF16, 3e-4},  {DType::kBF16, 2e-3}, {DType::kQ8_0, 0.0065},
-      {DType::kQ4_0, 0.1},  {DType::kQ4_1, 0.09}, {DType::kQ5_0, 0.05}, {DType::kQ5_1, 0.045},
-      {DType::kQ2_K, 0.36}, {DType::kQ3_K, 0.17}, {DType::kQ4_K, 0.09}, {DType::kQ5_K, 0.045},
-      {DType::kQ6_K, 0.02}};
+      {DType::kF32, 0},         {DType::kF16, 3e-4},     {DType::kBF16, 2e-3},
+      {DType::kQ8_0, 0.0065},   {DType::kQ4_0, 0.1},     {DType::kQ4_1, 0.09},
+      {DType::kQ5_0, 0.05},     {DType::kQ5_1, 0.045},   {DType::kQ2_K, 0.36},
+      {DType::kQ3_K, 0.17},     {DType::kQ4_K, 0.09},    {DType::kQ5_K, 0.045},
+      {DType::kQ6_K, 0.02},     {DType::kIQ4_NL, 0.089}, {DType::kIQ4_XS, 0.089},
+      {DType::kMXFP4, 0.127},   {DType::kNVFP4, 0.104},  {DType::kIQ3_S, 0.152},
+      {DType::kIQ3_XXS, 0.208}, {DType::kIQ2_S, 0.278},  {DType::kIQ2_XS, 0.33},
+      {DType::kIQ2_XXS, 0.375}, {DType::kIQ1_S, 0.508},  {DType::kIQ1_M, 0.49},
+      {DType::kTQ1_0, 0.524},   {DType::kTQ2_0, 0.524}};
   ASSERT_EQ(bounds.size(), static_cast<size_t>(kernels::kWeightTypes));
   for (const auto& [type, bound] : bounds) {
     std::vector<std::byte> bytes(kernels::dtype_bytes(type, row.size()));

@@ -27,6 +27,21 @@ base::Error missing(const std::string& path, std::string_view key) {
   return base::fail("{}: key {} is missing", path, in_quotes(key));
 }
 
+// NVFP4 of some files has one more factor for each tensor: without it, weights would be wrong.
+base::Status<> check_scales(const ModelFile& file, const std::string& path) {
+  constexpr std::string_view kWeight = ".weight";
+  for (const Tensor& tensor : file.tensors()) {
+    if (tensor.dtype != kernels::DType::kNVFP4 || !tensor.name.ends_with(kWeight)) continue;
+    const std::string scale = tensor.name.substr(0, tensor.name.size() - kWeight.size()) + ".scale";
+    if (file.find(scale) != nullptr)
+      return base::fail(
+          "{}: tensor {} is NVFP4 with a factor of its own, {}, which kvick does not "
+          "apply: use another type of this model",
+          path, in_quotes(tensor.name), in_quotes(scale));
+  }
+  return base::Done{};
+}
+
 }  // namespace
 
 std::string in_quotes(std::string_view text) {
@@ -77,6 +92,7 @@ base::Result<ModelFile> ModelFile::open(const std::string& path) {
   if (parts > 1)
     return base::fail("{}: one of {} parts of a split GGUF (split.count): merge them into one file",
                       path, parts);
+  KVICK_TRY_VOID(check_scales(file, path));
   return file;
 }
 

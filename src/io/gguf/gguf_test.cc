@@ -371,6 +371,23 @@ TEST(ModelFile, WhatIsNoModelIsRefused) {
   EXPECT_TRUE(ModelFile::open_for_inspection(folder.path() + "/part.gguf").ok());
 }
 
+TEST(ModelFile, Nvfp4WithAFactorForTheTensorIsRefused) {
+  const TestFolder folder;
+  const auto image = [](const char* name) {
+    GgufImage made;
+    made.tensor("blk.0.ffn_up.weight", {64}, 40, std::string(36, 'w'));
+    return made.tensor(name, {1}, 0, "1234").build();
+  };
+  const std::string path = folder.write("factor.gguf", image("blk.0.ffn_up.scale"));
+  const auto file = ModelFile::open(path);
+  ASSERT_FALSE(file.ok());
+  EXPECT_NE(file.error().message.find("'blk.0.ffn_up.scale', which kvick does not apply"),
+            std::string::npos)
+      << file.error().message;
+  EXPECT_TRUE(ModelFile::open_for_inspection(path).ok());
+  EXPECT_TRUE(ModelFile::open(folder.write("other.gguf", image("blk.1.ffn_up.scale"))).ok());
+}
+
 TEST(ModelFile, TheFuzzersSeedsAreGoodFiles) {
   size_t count = 0;
   for (const char* kind : {"gguf", "safetensors"})

@@ -1,6 +1,6 @@
 #include "kernels/formats/block.h"
 
-#include <bit>
+#include <cmath>
 #include <cstring>
 
 #include "base/check.h"
@@ -138,7 +138,7 @@ void read_iq4_xs(const uint8_t* in, uint32_t g, BlockGroup& out) {
 // exponent | qs[16], nibbles as in Q4_0
 void read_mxfp4(const uint8_t* in, BlockGroup& out) {
   one_level(out, 0, 0);
-  out.scale[0] = out.scale[1] = static_cast<int8_t>(in[0]);
+  out.scale[0] = out.scale[1] = static_cast<int8_t>(in[0] - 128);
   read_nibbles(in + 1, out);
 }
 
@@ -156,9 +156,6 @@ void read_nvfp4(const uint8_t* in, uint32_t g, BlockGroup& out) {
   }
 }
 
-float e8m0_half(uint8_t exponent) {
-  return std::bit_cast<float>(exponent < 2 ? 0x00200000U << exponent : (exponent - 1U) << 23);
-}
 // A float16 has the same bits behind its exponent, which is counted from 15 and not 7.
 float e4m3(uint8_t bits) { return f16_to_f32(static_cast<uint16_t>(bits << 7)) * 256; }
 
@@ -167,7 +164,7 @@ float e4m3(uint8_t bits) { return f16_to_f32(static_cast<uint16_t>(bits << 7)) *
 float scale_of(const PackFormat& format, uint16_t d, int8_t byte) {
   switch (format.scales) {
     case ScaleKind::kE8M0:
-      return e8m0_half(static_cast<uint8_t>(byte));
+      return std::ldexp(1.0F, byte);
     case ScaleKind::kE4M3:
       return e4m3(static_cast<uint8_t>(byte)) * format.unit;
     case ScaleKind::kTwoLevels:

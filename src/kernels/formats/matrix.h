@@ -14,7 +14,7 @@
 // float16 per group; in the K formats a byte per group times one float16 per 256 inputs (float16
 // products would be 11 % larger for Q4_K, 52 % for Q2_K, and decode is bound by exactly these
 // bytes). A matrix is at most 6 % larger than in the file, except that IQ1 to IQ3 and TQ1_0, which
-// files compress further, take 1.26 to 2.16 times as much (docs/adr/0034). F32 and F16 stay what
+// files compress further, take 1.26 to 2.16 times as much (docs/adr/0037). F32 and F16 stay what
 // they are, as [input][16 rows]; so does BF16, as [input / 2][16 rows][2 inputs], which products of
 // pairs of bfloat16 take as it is.
 

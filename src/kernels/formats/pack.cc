@@ -167,7 +167,7 @@ void pack_floats(DType type, uint32_t inputs, const Source& source, std::byte* p
 }  // namespace
 
 RowScale read_scale(const PackFormat& f, const std::byte* block, uint32_t row, uint32_t group,
-                      int h) {
+                    int h) {
   if (f.scales == ScaleKind::kHalves)
     return {scale_of(f, half_bits(block + group * kHalfRow, row), 1),
             f.has_min ? read_half(block + kLine + group * kHalfRow, row) : 0.0f};

@@ -11,7 +11,7 @@
 //               scale is the low and the min the high nibble.
 //               scale = d * int8 scale, min = m * int8 min (m: the negative of the file's dmin).
 //   kHalf256    A block is 8 groups. Header: d f16 [16], 32 bytes of nothing.
-//   kE8M0       A block is 4 groups. Header: a byte [4][16].
+//   kE8M0       A block is 4 groups. Header: int8 exponent [4][16].
 //   kE4M3       A block is 2 groups. Header: a byte [2][2 halves][16].
 //
 // A last block of fewer groups has a whole header and their planes.
@@ -87,6 +87,6 @@ struct RowScale {
   float scale, min;
 };
 RowScale read_scale(const PackFormat& f, const std::byte* block, uint32_t row, uint32_t group,
-                      int h);
+                    int h);
 
 }  // namespace kvick::kernels

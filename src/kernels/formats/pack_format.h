@@ -12,7 +12,7 @@ enum class ScaleKind : uint8_t {
   kHalves,     // float16 per 32 inputs, and so is the min
   kTwoLevels,  // scale (and min) = byte per scale_group * float16 per 256 inputs
   kHalf256,    // float16 per 256 inputs
-  kE8M0,       // a byte per 32 inputs: 2^(byte - 128)
+  kE8M0,       // a byte per 32 inputs, with sign: 2^byte
   kE4M3,       // a byte per 16 inputs: a float without sign, 4 bits of exponent, 3 of significand
 };
 

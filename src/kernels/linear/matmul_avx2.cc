@@ -134,14 +134,16 @@ KVICK_INLINE __m256 bytes_to_f32(__m128i bytes) {
   return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(bytes));
 }
 
-// As in panel_avx512.h.
+// 2^byte, of the smallest two exponents subnormal.
 KVICK_INLINE __m256 exponents_to_f32(__m128i bytes) {
-  const __m256i exponent = _mm256_cvtepu8_epi32(bytes);
-  const __m256i normal = _mm256_slli_epi32(_mm256_sub_epi32(exponent, _mm256_set1_epi32(1)), 23);
-  const __m256i subnormal = _mm256_sllv_epi32(_mm256_set1_epi32(0x00200000), exponent);
-  const __m256i small = _mm256_cmpgt_epi32(_mm256_set1_epi32(2), exponent);
+  const __m256i exponent = _mm256_add_epi32(_mm256_cvtepi8_epi32(bytes), _mm256_set1_epi32(127));
+  const __m256i normal = _mm256_slli_epi32(exponent, 23);
+  const __m256i subnormal = _mm256_srlv_epi32(_mm256_set1_epi32(0x00400000),
+                                              _mm256_sub_epi32(_mm256_setzero_si256(), exponent));
+  const __m256i small = _mm256_cmpgt_epi32(_mm256_set1_epi32(1), exponent);
   return _mm256_castsi256_ps(_mm256_blendv_epi8(normal, subnormal, small));
 }
+// As in panel_avx512.h.
 KVICK_INLINE __m256 e4m3_to_f32(__m128i bytes, float unit) {
   const __m256 half = _mm256_cvtph_ps(_mm_slli_epi16(_mm_cvtepu8_epi16(bytes), 7));
   return _mm256_mul_ps(half, _mm256_set1_ps(256 * unit));

@@ -132,10 +132,23 @@ KVICK_INLINE void add_groups(__m512* acc, const __m512i* w, const Scales& s, con
   }
 }
 
-// Many tokens take longer over the same bytes, so that half of kAhead is early enough. A Zen 4
-// core, Q4_1, 1536 x 576 weights from memory, 8 and 16 tokens: 280 and 294 GOP/s with kAhead, 292
-// and 308 with half of it (medians of five); with a quarter 16 tokens took 1.14 times as long.
-inline constexpr Ahead kAheadOfMany = {kAhead.near / 2, kAhead.far / 2};
+// How early codes are asked for. A Zen 4 core, 1536 x 4096 weights from memory, GB/s with 4 and 8
+// KiB (36 are read by a plain loop, 16 KiB are as 8):
+//
+//   tokens   Q4_0         MXFP4        Q8_0
+//   1        21.3 23.5    19.5 24.8    28.0 22.5
+//   2        19.4 30.2    19.6 27.1    21.4 22.3
+//   4        20.2 23.4    18.9 20.2    19.9 27.2
+//
+// Many tokens take longer over the same bytes, so that half is early enough: 8 tokens 324 GOP/s
+// with 2 KiB, 357 with 4, Q4_0. On an Emerald Rapids core 8 KiB were as fast as 4 with one token of
+// Q8_0 and up to 1.1 times slower with 4 to 16, which three panels together take there
+// (q8_block_avx512.h).
+template <DType kType, int kTokens>
+constexpr Ahead ahead_of_codes() {
+  if (kTokens == 1 && kPackFormats[static_cast<size_t>(kType)].bits == 8) return kAhead;
+  return kTokens >= 8 ? Ahead{kAhead.near / 2, kAhead.far} : Ahead{kAhead.near, 2 * kAhead.far};
+}
 
 template <DType kType, int kTokens>
 void quantised_panel(const PanelJob& job) {
@@ -148,7 +161,7 @@ void quantised_panel(const PanelJob& job) {
   const float* scale = job.scale;
   const int32_t* sums = job.sums;
   const uint32_t groups = job.inputs / kGroup;
-  const Ahead ahead = !job.cold ? kHere : kTokens >= 8 ? kAheadOfMany : kAhead;
+  const Ahead ahead = job.cold ? ahead_of_codes<kType, kTokens>() : kHere;
   for (uint32_t first = 0; first < groups; first += kPerBlock) {
     const uint32_t n = groups - first < kPerBlock ? groups - first : kPerBlock;
     const Scales super = load_super<kType>(block);

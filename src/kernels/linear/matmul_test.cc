@@ -187,6 +187,18 @@ TEST_P(Matmul, does_not_saturate_on_extreme_codes_and_activations) {
   }
 }
 
+TEST_P(Matmul, scales_by_every_exponent_of_mxfp4_exactly) {
+  std::vector<std::byte> blocks(size_t{256} * 17, std::byte{0x91});  // ones and minus ones
+  for (size_t e = 0; e < 256; ++e) blocks[e * 17] = static_cast<std::byte>(e);
+  const Weights w(DType::kMXFP4, 256, 32, blocks);
+  std::vector<float> x(32);
+  x[3] = 127;
+  const Tokens one(table, x, 32);
+  const std::vector<float> y = multiply(w, one, 256);
+  for (int e = 0; e < 248; ++e)  // 127 times the rest overflows
+    ASSERT_EQ(y[e], std::ldexp(127.0F, e - 128)) << e;
+}
+
 TEST_P(Matmul, makes_every_output_of_a_token_with_nan_or_infinity_nan_and_no_other) {
   const float bad[] = {std::numeric_limits<float>::quiet_NaN(),
                        -std::numeric_limits<float>::infinity()};

@@ -144,9 +144,25 @@ TEST(Chat, TakesWhatRoutersAddWhereItChangesNothing) {
   EXPECT_FALSE(refusal(R"(,"echo":false,"no_stop_trim":false,"ignore_eos":false,
       "skip_special_tokens":true,"return_hidden_states":false,"add_special_tokens":true)")
                    .has_value());
-  const char* other = R"(,"separate_reasoning":false,"return_hidden_states":true)";
-  EXPECT_EQ(ignored(other, true), (Names{"separate_reasoning", "return_hidden_states"}));
-  expect_refused({{other, "separate_reasoning", {"leave it out"}}}, true);
+  const char* other = R"(,"stream_reasoning":false,"return_hidden_states":true)";
+  EXPECT_EQ(ignored(other, true), (Names{"stream_reasoning", "return_hidden_states"}));
+  expect_refused({{other, "stream_reasoning", {"leave it out"}}}, true);
+}
+
+TEST(Chat, SaysWhatBecomesOfThoughts) {
+  const auto thoughts = [](std::string_view more) {
+    const auto body = parse_json(
+        fmt::format(R"({{"messages":[{{"role":"user","content":"x"}}]{}}})", more));
+    const auto request = parse_chat(*body);
+    EXPECT_TRUE(request.ok()) << more;
+    return request->thoughts;
+  };
+  EXPECT_EQ(thoughts(""), Thoughts::kApart);
+  EXPECT_EQ(thoughts(R"(,"reasoning_format":"deepseek")"), Thoughts::kApart);
+  EXPECT_EQ(thoughts(R"(,"reasoning_format":"none")"), Thoughts::kInContent);
+  EXPECT_EQ(thoughts(R"(,"separate_reasoning":false)"), Thoughts::kInContent);
+  EXPECT_EQ(thoughts(R"(,"include_reasoning":false)"), Thoughts::kDropped);
+  expect_refused({{R"(,"reasoning_format":"xml")", "reasoning_format", {"xml"}}}, true);
 }
 
 TEST(Completion, DoesNotLetARequestOpenFiles) {

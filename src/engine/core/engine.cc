@@ -93,8 +93,7 @@ void Engine::learn_syntax() {
   syntax_ = std::make_shared<text::AnswerSyntax>(
       text::learn_answer_syntax(*template_, v.chat_template, {.now = now_}));
   for (size_t i = 0; i < v.pieces.size() && !marks_are_special_; ++i)
-    marks_are_special_ =
-        v.kinds[i] == text::TokenKind::kControl && syntax_->has_mark(v.pieces[i]);
+    marks_are_special_ = v.kinds[i] == text::TokenKind::kControl && syntax_->has_mark(v.pieces[i]);
 }
 
 std::unique_ptr<Engine> Engine::instance(const base::Team& team) const {

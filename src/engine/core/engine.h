@@ -88,8 +88,8 @@ class Engine {
   base::Result<std::vector<kv::Cost>> group_costs(const KvOptions& options,
                                                   const kv::Load& load) const;
 
-  // How answers are written, learnt from the chat template; with that, whether some of its marks are
-  // special tokens, which an answer's text leaves out unless it is asked for them.
+  // How answers are written, learnt from the chat template; with that, whether some of its marks
+  // are special tokens, which an answer's text leaves out unless it is asked for them.
   const text::AnswerSyntax& answer_syntax() const { return *syntax_; }
   bool marks_are_special() const { return marks_are_special_; }
   bool has_chat_template() const { return !tokenizer_->vocabulary().chat_template.empty(); }

@@ -97,9 +97,9 @@ base::Result<Share> share_of(const Config& config, std::span<const FfnShape> ffn
     const LayerConfig& layer = config.layers[i];
     KVICK_TRY_VOID(check_kind(config, i));
     if (layer.experts.count > 0)
-      return base::fail("layer {} of {} is a mixture of experts, which ranks cannot divide: use --pipeline",
-                        i,
-                        config.arch);
+      return base::fail(
+          "layer {} of {} is a mixture of experts, which ranks cannot divide: use --pipeline", i,
+          config.arch);
     if (layer.kv_heads < ranks)
       return base::fail(
           "{} ranks were started, but layer {} has {} KV heads, and each rank needs one: start at "

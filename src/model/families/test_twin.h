@@ -1,5 +1,6 @@
 #pragma once
-// A toy family's forward, for the test of families. Larger than a header should be because it is one definition.
+// A toy family's forward, for the test of families. Larger than a header should be because it is
+// one definition.
 
 #include <algorithm>
 #include <cmath>

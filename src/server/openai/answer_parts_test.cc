@@ -62,8 +62,9 @@ TEST(AnswerParts, ThePromptMayHaveOpenedTheThoughts) {
 TEST(AnswerParts, CallsComeBehindThoughts) {
   const text::AnswerSyntax usual;
   const Tools tools = weather();
-  expect_parts("<think>It rains</think>\n<tool_call>{\"name\": \"f\", \"arguments\": {}}</tool_call>",
-               "(It rains)|f{}.tool_calls", {.tools = &tools, .syntax = &usual});
+  expect_parts(
+      "<think>It rains</think>\n<tool_call>{\"name\": \"f\", \"arguments\": {}}</tool_call>",
+      "(It rains)|f{}.tool_calls", {.tools = &tools, .syntax = &usual});
 }
 
 TEST(AnswerParts, ArgumentsBetweenMarksAreWhatTheSchemaSays) {
@@ -94,16 +95,21 @@ TEST(AnswerParts, ArgumentsBetweenMarksAreWhatTheSchemaSays) {
 TEST(AnswerParts, NamesMayStandBeforeTheArguments) {
   const Tools tools = weather();
   text::AnswerSyntax mistral;
-  mistral.calls = {.form = Calls::Form::kNamed, .open = "[TOOL_CALLS]", .close = "",
-                   .after_name = "[ARGS]"};
+  mistral.calls = {
+      .form = Calls::Form::kNamed, .open = "[TOOL_CALLS]", .close = "", .after_name = "[ARGS]"};
   expect_parts("[TOOL_CALLS]get[ARGS]{\"city\": \"Rom\"}[TOOL_CALLS]f[ARGS]{}",
                R"(|get{"city":"Rom"}|f{}.tool_calls)", {.tools = &tools, .syntax = &mistral});
   text::AnswerSyntax kimi;
-  kimi.calls = {.form = Calls::Form::kNamed, .open = "<|call|>functions.", .close = "<|/call|>",
-                .all_open = "<|all|>", .all_close = "<|/all|>", .after_name = "<|args|>"};
-  expect_parts("<|all|><|call|>functions.f:0<|args|>{}<|/call|><|call|>functions.get:1<|args|>{}"
-               "<|/call|><|/all|>",
-               "|f{}|get{}.tool_calls", {.tools = &tools, .syntax = &kimi});
+  kimi.calls = {.form = Calls::Form::kNamed,
+                .open = "<|call|>functions.",
+                .close = "<|/call|>",
+                .all_open = "<|all|>",
+                .all_close = "<|/all|>",
+                .after_name = "<|args|>"};
+  expect_parts(
+      "<|all|><|call|>functions.f:0<|args|>{}<|/call|><|call|>functions.get:1<|args|>{}"
+      "<|/call|><|/all|>",
+      "|f{}|get{}.tool_calls", {.tools = &tools, .syntax = &kimi});
 }
 
 TEST(AnswerParts, ChannelsSayWhatAMessageIs) {
@@ -111,17 +117,19 @@ TEST(AnswerParts, ChannelsSayWhatAMessageIs) {
   text::AnswerSyntax harmony;
   harmony.channels = true;
   const ChoiceSyntax syntax = {.tools = &tools, .syntax = &harmony};
-  expect_parts("<|channel|>analysis<|message|>Simple.<|end|><|start|>assistant<|channel|>final"
-               "<|message|>4 <|x",
-               "(Simple.)4 <|x.stop", syntax);
-  expect_parts("<|channel|>analysis<|message|>Look.<|end|><|start|>assistant<|channel|>commentary "
-               "to=functions.get <|constrain|>json<|message|>{\"city\": \"Rom\"}<|call|>",
-               R"((Look.)|get{"city":"Rom"}.tool_calls)", syntax);
-  expect_parts("<|start|>assistant to=functions.f<|channel|>commentary<|message|>{}", "|f{}.tool_calls",
-               syntax);
+  expect_parts(
+      "<|channel|>analysis<|message|>Simple.<|end|><|start|>assistant<|channel|>final"
+      "<|message|>4 <|x",
+      "(Simple.)4 <|x.stop", syntax);
+  expect_parts(
+      "<|channel|>analysis<|message|>Look.<|end|><|start|>assistant<|channel|>commentary "
+      "to=functions.get <|constrain|>json<|message|>{\"city\": \"Rom\"}<|call|>",
+      R"((Look.)|get{"city":"Rom"}.tool_calls)", syntax);
+  expect_parts("<|start|>assistant to=functions.f<|channel|>commentary<|message|>{}",
+               "|f{}.tool_calls", syntax);
   expect_parts("plain text", "plain text.stop", syntax);
-  expect_parts("<|channel|>commentary to=functions.get<|message|>{\"ci", R"(|get{"ci.length)", syntax,
-               engine::Finish::kLength);
+  expect_parts("<|channel|>commentary to=functions.get<|message|>{\"ci", R"(|get{"ci.length)",
+               syntax, engine::Finish::kLength);
   expect_parts("<|channel|>commentary to=functions.rm<|message|>{}", "{}.stop", syntax);
 }
 

@@ -15,7 +15,7 @@ size_t characters(std::string_view text) {
 
 }  // namespace
 
-Choice::Choice(uint32_t index, const ChoiceSyntax& how, bool token_ids) 
+Choice::Choice(uint32_t index, const ChoiceSyntax& how, bool token_ids)
     : token_ids_(token_ids), drops_thoughts_(how.drops_thoughts) {
   all_.index = index;
   required_ = how.tools != nullptr && how.tools->choice == Tools::Choice::kRequired;
@@ -119,8 +119,8 @@ void Choice::finish_calls(engine::Finish finish, ChoiceText& added) {
 }
 
 bool says_something(const ChoiceText& text) {
-  return !text.content.empty() || !text.reasoning.empty() || !text.calls.empty() || !text.tokens.empty() ||
-         !text.token_ids.empty() || !text.finish_reason.empty();
+  return !text.content.empty() || !text.reasoning.empty() || !text.calls.empty() ||
+         !text.tokens.empty() || !text.token_ids.empty() || !text.finish_reason.empty();
 }
 
 }  // namespace kvick::server

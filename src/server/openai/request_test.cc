@@ -151,8 +151,8 @@ TEST(Chat, TakesWhatRoutersAddWhereItChangesNothing) {
 
 TEST(Chat, SaysWhatBecomesOfThoughts) {
   const auto thoughts = [](std::string_view more) {
-    const auto body = parse_json(
-        fmt::format(R"({{"messages":[{{"role":"user","content":"x"}}]{}}})", more));
+    const auto body =
+        parse_json(fmt::format(R"({{"messages":[{{"role":"user","content":"x"}}]{}}})", more));
     const auto request = parse_chat(*body);
     EXPECT_TRUE(request.ok()) << more;
     return request->thoughts;

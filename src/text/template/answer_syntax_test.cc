@@ -49,7 +49,8 @@ TEST(AnswerSyntax, OfMistralIsAListBehindAMark) {
 
 TEST(AnswerSyntax, MayNameTheFunctionBeforeItsArguments) {
   const AnswerSyntax::Calls mistral =
-      learnt(with_calls("", "[TOOL_CALLS]{{ c.function.name }}[ARGS]{{ c.function.arguments|tojson }}",
+      learnt(with_calls("",
+                        "[TOOL_CALLS]{{ c.function.name }}[ARGS]{{ c.function.arguments|tojson }}",
                         ""))
           .calls;
   EXPECT_EQ(mistral.form, Form::kNamed);
@@ -72,9 +73,10 @@ TEST(AnswerSyntax, MayNameTheFunctionBeforeItsArguments) {
 
 TEST(AnswerSyntax, MayPutEachArgumentBetweenMarks) {
   const AnswerSyntax::Calls coder =
-      learnt(with_calls("", "<tool_call>\n<function={{ c.function.name }}>\n"
-                            "{% for k, v in c.function.arguments.items() %}<parameter={{ k }}>\n"
-                            "{{ v }}\n</parameter>\n{% endfor %}</function>\n</tool_call>",
+      learnt(with_calls("",
+                        "<tool_call>\n<function={{ c.function.name }}>\n"
+                        "{% for k, v in c.function.arguments.items() %}<parameter={{ k }}>\n"
+                        "{{ v }}\n</parameter>\n{% endfor %}</function>\n</tool_call>",
                         ""))
           .calls;
   EXPECT_EQ(coder.form, Form::kTagged);
@@ -87,10 +89,11 @@ TEST(AnswerSyntax, MayPutEachArgumentBetweenMarks) {
   EXPECT_EQ(coder.close, "</function>");
   EXPECT_EQ(coder.all_close, "</tool_call>");
   const AnswerSyntax::Calls glm =
-      learnt(with_calls("", "<tool_call>{{ c.function.name }}\n"
-                            "{% for k, v in c.function.arguments.items() %}"
-                            "<arg_key>{{ k }}</arg_key>\n<arg_value>{{ v }}</arg_value>\n"
-                            "{% endfor %}</tool_call>",
+      learnt(with_calls("",
+                        "<tool_call>{{ c.function.name }}\n"
+                        "{% for k, v in c.function.arguments.items() %}"
+                        "<arg_key>{{ k }}</arg_key>\n<arg_value>{{ v }}</arg_value>\n"
+                        "{% endfor %}</tool_call>",
                         ""))
           .calls;
   EXPECT_EQ(glm.form, Form::kTagged);

@@ -4,7 +4,7 @@ set(KVICK_STRATEGY_HEADERS
   base/check.h base/clock.h base/cores.h base/cpu.h base/function_ref.h base/memory.h base/result.h base/small_vec.h
   base/thread_pool.h
   kernels/attention/attention.h kernels/attention/memory.h kernels/attention/view.h kernels/formats/dtype.h
-  kernels/formats/matrix.h kernels/table/table.h
+  kernels/formats/matrix.h kernels/formats/pack_format.h kernels/table/table.h
   kv/contract/facets.h kv/contract/kv.h
   kv/rows/fresh_rows.h kv/rows/layer_rows.h kv/rows/row_block.h kv/rows/row_buffer.h kv/rows/row_store.h
   kv/rows/segment.h

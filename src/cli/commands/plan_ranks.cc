@@ -114,12 +114,11 @@ base::Result<double> Machine::pipeline_prompt_s(std::span<const double> stages) 
 }
 
 base::Result<PlannedSplit> Machine::pipeline(uint32_t many) const {
-  const auto [ranks, network] = question_;
-  KVICK_TRY(const std::vector<double> stages, plan::stages_of(report_.model, ranks));
+  KVICK_TRY(const std::vector<double> stages, plan::stages_of(report_.model, question_.ranks));
   const auto step_s = [&](PiecesOfStep step, const plan::TokenSeconds& token, uint32_t wanted) {
     step.layers_s = token.layers + token.attention + token.copies;
     step.output_s = token.output;
-    return plan::pipeline_s(config(), stages, network, step, wanted);
+    return plan::pipeline_s(config(), stages, question_.network, step, wanted);
   };
   KVICK_TRY(const plan::Predictor one, measure(report_.model, 1));
   const PiecesOfStep of_many = pieces_of(many);

@@ -10,7 +10,7 @@ namespace {
 
 using Router = ExpertsConfig::Router;
 
-// Sums of weights below this, the least normal float16, count as this.
+// Weights are never divided by less than this, the smallest normal float16.
 constexpr float kLeastSum = 6.103515625e-5F;
 constexpr float kNever = -std::numeric_limits<float>::infinity();
 

@@ -34,7 +34,7 @@ struct ExpertsConfig {
   bool normalised = false;  // weights are divided by their sum
   float scale = 1;          // and multiplied by this
 
-  // The share of all experts that a batch of so many tokens reads, if every choice is as likely.
+  // Expected share of the experts that a batch of so many tokens uses, if routers choose uniformly.
   double share_read(double tokens) const;
   bool operator==(const ExpertsConfig&) const = default;
 };

@@ -127,7 +127,8 @@ class Model {
   // With ranks all of them call it together, and rank 0 gets the logits.
   virtual void forward(const Batch& batch, kv::Step& step, Workspace& workspace,
                        std::span<const uint32_t> wanted, float* logits) const = 0;
-  // With ranks, instead of a forward that the others are in: this one cannot do its part.
+  // Called in place of forward() by a rank that cannot compute its part, so that the other ranks do
+  // not wait for it.
   virtual void give_up() const = 0;
 
  protected:

@@ -151,7 +151,7 @@ double pipeline_s(const model::Config& config, std::span<const double> stages,
     first += own + (last ? 0 : network.latency_s + sent);
     slowest = std::max(slowest, own + sent);
   }
-  // From the last rank come the logits, or that all went well.
+  // The last rank sends rank 0 the logits, or a word that the step succeeded.
   const double answer =
       network.latency_s + bits_of_floats(double{1} * wanted * config.vocab) / network.bits_s;
   return first + (step.pieces - 1) * slowest + kMessages * network.latency_s + answer;

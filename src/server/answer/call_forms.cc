@@ -23,15 +23,22 @@ bool take_before(std::string_view& rest, std::string_view mark, std::string_view
   return true;
 }
 
+// Null: the value is no object, or has no such field. A tool's schema may be anything.
+const Json* field_of(const Json* value, std::string_view name) {
+  if (value == nullptr || !value->is_object()) return nullptr;
+  const auto field = value->find(name);
+  return field == value->end() ? nullptr : &*field;
+}
+
 bool is_text(const Tools& tools, std::string_view name, std::string_view key) {
   if (!tools.list.is_array()) return false;
   for (const Json& tool : tools.list) {
-    const Json& function = tool["function"];
-    if (function["name"] != name) continue;
-    const Json type = function.value("/parameters/properties"_json_pointer, Json::object())
-                          .value(std::string(key), Json::object())
-                          .value("type", Json());
-    return type == "string";
+    const Json* const function = field_of(&tool, "function");
+    const Json* const own = field_of(function, "name");
+    if (own == nullptr || *own != name) continue;
+    const Json* const properties = field_of(field_of(function, "parameters"), "properties");
+    const Json* const type = field_of(field_of(properties, key), "type");
+    return type != nullptr && *type == "string";
   }
   return false;
 }

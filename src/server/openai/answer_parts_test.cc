@@ -92,6 +92,22 @@ TEST(AnswerParts, ArgumentsBetweenMarksAreWhatTheSchemaSays) {
   expect_parts("<function=other></function>", "<function=other></function>.stop", syntax);
 }
 
+TEST(AnswerParts, ASchemaMayBeAnything) {
+  text::AnswerSyntax glm;
+  glm.calls = {.form = Calls::Form::kTagged,
+               .key_open = "<arg_key>",
+               .key_close = "</arg_key>",
+               .value_close = "</arg_value>"};
+  for (const char* parameters :
+       {"{}", R"({"properties": []})", R"({"properties": {"city": "x"}})", R"({"properties": 3})",
+        R"({"properties": {"city": {"type": ["string"]}}})"}) {
+    Tools tools = weather();
+    tools.list[0]["function"]["parameters"] = Json::parse(parameters);
+    expect_parts("<tool_call>get<arg_key>city</arg_key>Rom</arg_value></tool_call>",
+                 R"(|get{"city":"Rom"}.tool_calls)", {.tools = &tools, .syntax = &glm});
+  }
+}
+
 TEST(AnswerParts, NamesMayStandBeforeTheArguments) {
   const Tools tools = weather();
   text::AnswerSyntax mistral;

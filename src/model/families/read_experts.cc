@@ -63,7 +63,7 @@ Result<ExpertsConfig> read_numbers(const io::ModelFile& file, const std::string&
 Result<uint32_t> width_of(const io::ModelFile& file, const std::string& name) {
   const io::Tensor* tensor = file.find(name);
   if (tensor == nullptr) return 0;
-  const uint64_t width = tensor->shape.back();
+  const uint64_t width = tensor->shape.empty() ? 0 : tensor->shape.back();
   if (width == 0 || width > kMostWidth)
     return fail("{}: tensor {} has {} inputs, outside 1 to {}", file.path(), name, width,
                 kMostWidth);

@@ -127,8 +127,7 @@ class Model {
   // With ranks all of them call it together, and rank 0 gets the logits.
   virtual void forward(const Batch& batch, kv::Step& step, Workspace& workspace,
                        std::span<const uint32_t> wanted, float* logits) const = 0;
-  // Called in place of forward() by a rank that cannot compute its part, so that the other ranks do
-  // not wait for it.
+  // In place of forward(), by a rank that cannot compute its part: the others stop waiting for it.
   virtual void give_up() const = 0;
 
  protected:

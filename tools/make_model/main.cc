@@ -1,4 +1,4 @@
-// make_model: model files for tests and benchmarks, from nothing but a seed or from another file.
+// make_model: model files for tests and benchmarks, from nothing but a seed or from a llama2.c checkpoint.
 
 #include <CLI/CLI.hpp>
 #include <exception>
@@ -8,7 +8,6 @@
 #include <string>
 #include <thread>
 
-#include "make_model/dequantise.h"
 #include "make_model/families.h"
 #include "make_model/gguf.h"
 #include "make_model/hugging_face.h"
@@ -22,7 +21,7 @@ namespace {
 struct Arguments {
   Spec spec;
   std::string shape, family, type = "F32", odd_type, scaling = "none", format = "gguf", output;
-  std::string vocabulary = "gpt2", checkpoint, tokenizer_file, from;
+  std::string vocabulary = "gpt2", checkpoint, tokenizer_file;
   uint32_t shards = 1;
 };
 
@@ -31,17 +30,6 @@ const std::map<std::string, Arch> kArchs = {{"llama", Arch::kLlama},
                                             {"qwen3", Arch::kQwen3},
                                             {"opt", Arch::kOpt},
                                             {"bct", Arch::kBct}};
-
-// --from excludes all options that say what a random model looks like.
-void add_from(CLI::App& app, Arguments& a) {
-  CLI::Option* from = app.add_option("--from", a.from,
-                                     "write this GGUF file again with its quantised weights in "
-                                     "--type (F32, F16 or BF16), all else as it is");
-  for (CLI::Option* other : app.get_options())
-    if (other != from && other->get_name() != "--output" && other->get_name() != "--type" &&
-        other->get_name() != "--help")
-      from->excludes(other);
-}
 
 void add_options(CLI::App& app, Arguments& a) {
   Spec& s = a.spec;
@@ -89,7 +77,6 @@ void add_options(CLI::App& app, Arguments& a) {
   app.add_option("--seed", s.seed);
   app.add_option("--from-llama2c", a.checkpoint, "convert this llama2.c checkpoint instead");
   app.add_option("--tokenizer", a.tokenizer_file, "the tokenizer.bin of --from-llama2c");
-  add_from(app, a);
 }
 
 base::Result<Spec> with_scaling(Spec spec, const std::string& text) {
@@ -121,10 +108,6 @@ base::Result<Spec> spec_of(Arguments& a) {
 base::Status<> make(Arguments& a) {
   base::ThreadPool pool(base::available_cpus());
   if (!a.checkpoint.empty()) return convert_llama2c(a.checkpoint, a.tokenizer_file, a.output, pool);
-  if (!a.from.empty()) {
-    KVICK_TRY(const kernels::DType type, weight_type("--type", a.type));
-    return dequantise_gguf(a.from, type, a.output, pool);
-  }
   KVICK_TRY(const Spec spec, spec_of(a));
   if (a.format == "hf") return make_hugging_face(a.output, spec, a.shards, pool);
   return make_gguf(a.output, spec, pool);

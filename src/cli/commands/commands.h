@@ -14,6 +14,7 @@ void add_plan(const Command& app, const Common& common);
 void add_network(const Command& app, const Common& common);
 void add_lab(const Command& app, const Common& common);
 void add_train(const Command& app, const Common& common);
+void add_quantize(const Command& app, const Common& common);
 void add_inspect(const Command& app, const Common& common);
 void add_list(const Command& app, const Common& common);
 void add_pull(const Command& app, const Common& common);

@@ -68,6 +68,7 @@ int run_command(int argc, char** argv) {
     kvick::cli::add_network(program, common);
     kvick::cli::add_lab(program, common);
     kvick::cli::add_train(program, common);
+    kvick::cli::add_quantize(program, common);
     kvick::cli::add_list(program, common);
     kvick::cli::add_pull(program, common);
     kvick::cli::add_inspect(program, common);

@@ -12,6 +12,7 @@
 #include "cli/terminal/progress.h"
 #include "cli/train/train_answers.h"
 #include "cli/train/train_distil.h"
+#include "cli/train/train_importance.h"
 #include "cli/train/train_model.h"
 #include "cli/train/train_pca.h"
 #include "cli/train/train_start.h"
@@ -99,6 +100,7 @@ void add_train(const Command& app, const Common& common) {
       app.add_command("train", "train a small model, or measure what a cache needs to know of one");
   command.needs_command();
   add_ranges(command, common);
+  add_importance(command, common);
   add_distil(command, common);
   add_predictor(command, common);
   add_pca(command, common);

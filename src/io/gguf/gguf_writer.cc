@@ -59,6 +59,11 @@ void GgufMetadata::put(std::string_view key, std::span<const float> values) {
   for (const float value : values) append(bytes_, value);
 }
 
+void GgufMetadata::put(std::string_view key, const std::vector<bool>& values) {
+  begin_array(key, kBool, values.size());
+  for (const bool value : values) append(bytes_, static_cast<uint8_t>(value));
+}
+
 void GgufMetadata::put_encoded(std::string_view bytes, uint64_t count) {
   bytes_.append(bytes);
   count_ += count;

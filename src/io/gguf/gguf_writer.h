@@ -22,6 +22,7 @@ class GgufMetadata {
   void put(std::string_view key, std::span<const std::string> values);
   void put(std::string_view key, std::span<const int32_t> values);
   void put(std::string_view key, std::span<const float> values);
+  void put(std::string_view key, const std::vector<bool>& values);
 
   // Pairs as they stand in another file, `count` of them.
   void put_encoded(std::string_view bytes, uint64_t count);

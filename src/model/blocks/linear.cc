@@ -76,15 +76,17 @@ InputTypes types_of(const kernels::Table& kernels, std::span<const Output> outpu
   return types;
 }
 
-// Whether gate and up of prompts are multiplied together.
-bool together(const kernels::Table& kernels, std::span<const TokenRun> runs,
+// Whether gate and up of prompts are multiplied together. Then nobody sees what is between.
+bool together(const Workspace& workspace, std::span<const TokenRun> runs,
               const GatedLinear& layers) {
+  const kernels::Table& kernels = workspace.kernels;
   const Matrix& gate = layers.gate.w;
   const Matrix& up = layers.up.w;
-  return kernels.matmul_prompt_gated != nullptr && any_prompt(runs) && !layers.gelu &&
-         kernels::has_prompt_matmul(gate.dtype) && gate.dtype == up.dtype && gate.rows == up.rows &&
-         gate.rows % kernels::kGroup == 0 && kernels::has_prompt_matmul(layers.down.w.dtype) &&
-         layers.gate.bias.empty() && layers.up.bias.empty();
+  return workspace.observer == nullptr && kernels.matmul_prompt_gated != nullptr &&
+         any_prompt(runs) && !layers.gelu && kernels::has_prompt_matmul(gate.dtype) &&
+         gate.dtype == up.dtype && gate.rows == up.rows && gate.rows % kernels::kGroup == 0 &&
+         kernels::has_prompt_matmul(layers.down.w.dtype) && layers.gate.bias.empty() &&
+         layers.up.bias.empty();
 }
 
 }  // namespace
@@ -115,7 +117,11 @@ void project(Workspace& workspace, std::span<const TokenRun> runs, const float* 
     if (output.linear->w.rows > 0) outputs.push_back(output);
   const uint32_t inputs = outputs.front().linear->w.inputs;
   const InputTypes types = types_of(workspace.kernels, outputs);
-  multiply(workspace, workspace.inputs(x, inputs, runs, types, prepare), runs, outputs);
+  const std::span<const RunInputs> in = workspace.inputs(x, inputs, runs, types, prepare);
+  if (workspace.observer != nullptr)
+    for (const Output& output : outputs)
+      workspace.observer->see(*output.linear, x, tokens_of(runs));
+  multiply(workspace, in, runs, outputs);
 }
 
 void project_each(Workspace& workspace, std::span<const TokenRun> runs, const float* x,
@@ -131,6 +137,12 @@ void project_each(Workspace& workspace, std::span<const TokenRun> runs, const fl
   }
   const std::span<const RunInputs> in =
       workspace.inputs(x, outputs.front().linear->w.inputs, runs, types, prepare);
+  if (workspace.observer != nullptr)
+    for (const RunOutput& output : outputs) {
+      const TokenRun& run = runs[output.run];
+      workspace.observer->see(*output.linear, x + size_t{run.first} * output.linear->w.inputs,
+                              run.tokens);
+    }
   const size_t grain = grain_of(panels, workspace.pool.size(), together_of(runs));
   workspace.pool.parallel_for(panels, grain, [&](size_t begin, size_t end, unsigned) {
     auto at =
@@ -162,7 +174,7 @@ void project_gated(Workspace& workspace, std::span<const TokenRun> runs, const f
     kernels.silu_mul(gated, up_y + t * ffn, ffn, gated);
   };
   const Output down[] = {{&layers.down, y}};
-  if (!together(kernels, runs, layers)) {
+  if (!together(workspace, runs, layers)) {
     project(workspace, runs, x, prepare, {{&layers.gate, gate_y}, {&layers.up, up_y}});
     return project(workspace, runs, gate_y, gate_token, {down[0]});
   }

@@ -128,6 +128,7 @@ Result<Linear> WeightReader::row(const std::string& name, uint32_t inputs) {
   if (matrix) shape.insert(shape.begin(), 1);
   KVICK_TRY(tensor, find(full, std::move(shape)));
   Linear linear;
+  linear.tensor = full;
   KVICK_TRY(linear.w, pack_slice(*tensor, tensor->data.data(), 1, inputs));
   return linear;
 }
@@ -146,8 +147,10 @@ Result<std::vector<Linear>> WeightReader::experts(const std::string& name,
   for (uint32_t e = 0; e < config.count; ++e) {
     if (!together) {
       KVICK_TRY(experts[e], linear(fmt::format("{}.{}", name, e), outputs, inputs, bias));
+      experts[e].tensor = name + "_exps.weight", experts[e].expert = e;
       continue;
     }
+    experts[e].tensor = tensor->name, experts[e].expert = e;
     const size_t bytes = tensor->data.size() / config.count;
     KVICK_TRY(experts[e].w, pack_slice(*tensor, tensor->data.data() + e * bytes, outputs, inputs));
   }
@@ -219,7 +222,8 @@ Result<std::vector<float>> WeightReader::rows(const std::string& name, uint32_t 
 Result<Linear> WeightReader::linear(const std::string& name, Slice outputs, Slice inputs,
                                     Bias bias) {
   Linear linear;
-  KVICK_TRY(linear.w, pack(name + ".weight", outputs, inputs));
+  linear.tensor = name + ".weight";
+  KVICK_TRY(linear.w, pack(linear.tensor, outputs, inputs));
   const std::string bias_name = name + ".bias";
   if (bias == Bias::kRequired || (bias == Bias::kOptional && has(bias_name))) {
     KVICK_TRY(linear.bias, vector(bias_name, outputs));

@@ -17,6 +17,8 @@ namespace kvick::model {
 struct Linear {
   kernels::Matrix w;
   std::vector<float> bias;  // [w.rows], or empty
+  std::string tensor = {};  // that w was read from: "blk.0.attn_q.weight"
+  uint32_t expert = 0;      // the matrix of that tensor
 };
 
 // Rows of token vectors: the tied output matrix, or the file's own tensor, read where it lies.

@@ -36,6 +36,16 @@ struct InputTypes {
   }
 };
 
+struct Linear;
+// Looks at what linear layers read; for measuring. Between the calls of one forward nothing else
+// runs.
+class InputObserver {
+ public:
+  virtual ~InputObserver() = default;
+  // x: [tokens][linear.w.inputs].
+  virtual void see(const Linear& linear, const float* x, uint32_t tokens) = 0;
+};
+
 // What one caller of forward brings: threads, kernels, and buffers that grow to the largest batch
 // seen and stay. One forward at a time.
 class Workspace {
@@ -48,6 +58,7 @@ class Workspace {
   // Null: attention by our kernels. Else by this library's products over whole buckets, which the
   // store must have (kv::Traits::buckets), in float32.
   kernels::BucketAttention* library = nullptr;
+  InputObserver* observer = nullptr;
   std::vector<base::Arena> scratch;  // one per worker, reset by whoever uses it
 
   // [count] floats, contents undefined, valid until the next call with the same slot.

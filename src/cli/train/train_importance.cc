@@ -1,0 +1,93 @@
+// kvick train imatrix: how large the inputs of each linear layer are, for kvick quantize.
+
+#include "cli/train/train_importance.h"
+
+#include <filesystem>
+#include <fmt/format.h>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "cli/options/engine_options.h"
+#include "cli/terminal/progress.h"
+#include "engine/eval/measure_importance.h"
+
+namespace kvick::cli {
+namespace {
+
+struct ImportanceFlags {
+  EngineFlags engine;
+  std::string file, output;
+  engine::ImportanceOptions options;
+};
+
+void print_result(const ImportanceFlags& flags, const quantize::Importance& importance,
+                  size_t tokens, const Common& common) {
+  // Experts through which no token went: nothing is known of their columns.
+  uint64_t unseen = 0;
+  for (const auto& [name, sums] : importance.tensors)
+    for (const float count : sums.tokens) unseen += count == 0;
+  if (common.json) {
+    fmt::print("{}\n", nlohmann::ordered_json{{"output", flags.output},
+                                              {"tokens", tokens},
+                                              {"tensors", importance.tensors.size()},
+                                              {"matrices_without_tokens", unseen}}
+                           .dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+    return;
+  }
+  fmt::print("{}: inputs of {} tensors over {} tokens\n", flags.output, importance.tensors.size(),
+             tokens);
+  if (unseen > 0)
+    fmt::print(
+        "no token went through {} matrices of experts, whose columns count alike; a longer "
+        "text reaches more\n",
+        unseen);
+  fmt::print("use: kvick quantize MODEL -o FILE --importance {}\n", flags.output);
+}
+
+base::Result<int> train_importance(ImportanceFlags& flags, const Common& common) {
+  std::ifstream in(flags.file, std::ios::binary);
+  if (!in) return base::fail("cannot read {}", flags.file);
+  const std::string text(std::istreambuf_iterator<char>(in), {});
+  flags.engine.prompt_arithmetic = engine::PromptArithmetic::kExact;
+  KVICK_TRY(const std::unique_ptr<engine::Engine> engine, open_engine(flags.engine, common));
+  const std::vector<engine::Token> tokens = engine->tokenizer().encode(text, false, false);
+  Progress progress = stderr_progress(common.quiet);
+  bool started = false;
+  size_t read = 0;
+  flags.options.text = std::filesystem::path(flags.file).filename().string();
+  flags.options.progress = [&](uint64_t done, uint64_t total) {
+    if (!started) progress.start("reading " + flags.file, Unit::kTokens, total);
+    started = true;
+    read = done;
+    progress.update(done);
+  };
+  KVICK_TRY(const quantize::Importance importance,
+            engine::measure_importance(*engine, tokens, flags.options));
+  if (started) progress.finish();
+  KVICK_TRY_VOID(quantize::write_importance(importance, flags.output));
+  print_result(flags, importance, read, common);
+  return 0;
+}
+
+}  // namespace
+
+void add_importance(const Command& train, const Common& common) {
+  const Command command = train.add_command(
+      "imatrix", "which columns of the weights count most on a text: for kvick quantize");
+  auto flags = std::make_shared<ImportanceFlags>();
+  add_model_flags(command, flags->engine);
+  command.add_option("-f,--file", flags->file, "the text").required();
+  command
+      .add_option("-o,--output", flags->output,
+                  "the file to write, NAME.gguf, which llama.cpp reads too")
+      .required();
+  command.add_option("--tokens", flags->options.most, "only the first N tokens (default: all)");
+  command.add_option("--window", flags->options.window, "tokens that are read as one sequence")
+      .shows_default()
+      .in_range(1, 1 << 20);
+  command.runs([&common, flags] { return train_importance(*flags, common); });
+}
+
+}  // namespace kvick::cli

@@ -1,0 +1,18 @@
+#pragma once
+// The metadata of a GGUF file as it stands in the file, for writing another one: ModelFile gives
+// values without the types that they were written in.
+
+#include <cstddef>
+#include <initializer_list>
+#include <span>
+#include <string_view>
+
+#include "io/gguf/gguf_writer.h"
+
+namespace kvick::io {
+
+// Appends all pairs of a file that ModelFile has found right, but those with the keys `without`.
+void copy_pairs(std::span<const std::byte> file, std::initializer_list<std::string_view> without,
+                GgufMetadata& out);
+
+}  // namespace kvick::io

@@ -1,0 +1,42 @@
+#pragma once
+// The scales and codes of a group of weights that leave the smallest weighted squared error
+// sum of w[i] * (x[i] - value[i])^2. Each fit tries scales near the one that the extremes suggest,
+// solves for the best one with the codes that it gives (linear least squares), and keeps the best.
+
+#include <array>
+#include <cstddef>
+
+namespace kvick::quantize {
+
+// N: weights of a group, 16 or 32. All have finite x and w above 0.
+
+// value = scale * code, codes in low..high.
+template <size_t N>
+float fit_scale(const float* x, const float* w, int low, int high);
+
+// value = scale * code + min, codes in 0..top, scale not negative; min is not positive unless free.
+struct Line {
+  float scale = 0, min = 0;
+};
+template <size_t N>
+Line fit_line(const float* x, const float* w, int top, bool free_min);
+
+// Codes nearest to x for given numbers, and their weighted squared error.
+template <size_t N>
+float round_to_scale(const float* x, const float* w, float scale, int low, int high, float* code);
+template <size_t N>
+float round_to_line(const float* x, const float* w, Line line, int top, float* code);
+
+// Sixteen values in ascending order, any of which a code may stand for.
+using Levels = std::array<float, 16>;
+// value = scale * levels[code].
+template <size_t N>
+float fit_levels(const float* x, const float* w, const Levels& levels);
+template <size_t N>
+float round_to_levels(const float* x, const float* w, float scale, const Levels& levels,
+                      float* level);
+
+// The x of the largest magnitude, with its sign.
+float extreme(const float* x, size_t n);
+
+}  // namespace kvick::quantize

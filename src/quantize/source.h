@@ -1,0 +1,62 @@
+#pragma once
+// A model's tensors as a GGUF file has them: those of a GGUF file as they are, those of a Hugging
+// Face folder with the experts of a layer in one tensor, rotated rows in the order that GGUF has
+// for the architecture, norms with the 1 that Gemma's folders leave out, and the divisors of
+// scaled rotary frequencies as tensors.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "quantize/recipe.h"
+
+#include "base/result.h"
+#include "io/file/model_file.h"
+#include "io/gguf/gguf_writer.h"
+#include "kernels/formats/dtype.h"
+
+namespace kvick::quantize {
+
+struct SourceTensor {
+  std::string name;
+  kernels::DType type{};
+  std::vector<uint64_t> shape;           // outermost first
+  std::vector<const io::Tensor*> parts;  // one, or one of each expert
+  std::vector<float> values = {};        // in place of parts
+  // Rows of a head that turn, and of the whole head, whose order changes between (i, i + turned/2)
+  // and (2i, 2i+1). 0: rows stay where they are.
+  uint32_t turned = 0, head_rows = 0;
+  bool to_pairs = true;  // into pairs of neighbours
+  bool shifted = false;  // 1 is added
+
+  uint64_t inputs() const { return shape.back(); }
+  uint64_t rows() const;
+  uint64_t rows_each() const { return rows() / std::max<size_t>(parts.size(), 1); }  // of a part
+  // Row `row` as float32 [inputs].
+  void read(uint64_t row, float* out) const;
+  // Whether the bytes of the file can be copied.
+  bool as_stored() const;
+
+ private:
+  uint64_t origin(uint64_t row) const;  // the row of the folder's tensor that stands there
+};
+
+class Source {
+ public:
+  // file outlives it. Errors: a folder of an architecture whose GGUF form is not known.
+  static base::Result<Source> make(const io::ModelFile& file);
+
+  const std::vector<SourceTensor>& tensors() const { return tensors_; }
+  const ModelTraits& traits() const { return traits_; }
+  uint64_t alignment() const { return alignment_; }
+  // All pairs but those that say how the weights are stored.
+  const io::GgufMetadata& metadata() const { return metadata_; }
+
+ private:
+  std::vector<SourceTensor> tensors_;
+  ModelTraits traits_;
+  uint64_t alignment_ = io::kGgufAlignment;
+  io::GgufMetadata metadata_;
+};
+
+}  // namespace kvick::quantize

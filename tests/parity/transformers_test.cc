@@ -6,8 +6,10 @@
 #include <filesystem>
 #include <fstream>
 #include <gtest/gtest.h>
+#include <unistd.h>
 #include <vector>
 
+#include "quantize/quantize.h"
 #include "reference.h"
 
 #include "io/file/model_file.h"
@@ -71,28 +73,52 @@ class EveryFamily : public testing::TestWithParam<std::string> {};
 INSTANTIATE_TEST_SUITE_P(Transformers, EveryFamily, testing::ValuesIn(names()),
                          [](const auto& entry) { return entry.param; });
 
-TEST_P(EveryFamily, HasTheLogitsOfTransformers) {
-  const std::vector<float> expected = recorded(GetParam());
+// Of a folder or a GGUF file, on one instruction set.
+void expect_recorded(const std::string& name, const std::string& path, base::Isa isa) {
+  const std::vector<float> expected = recorded(name);
   double largest = 0;
   for (const float logit : expected) largest = std::max<double>(largest, std::fabs(logit));
-  for (const base::Isa isa : base::kIsas) {
-    if (!base::isa_supported(isa)) continue;
-    const kernels::Table& kernels = kernels::table(isa);
-    base::ThreadPool pool(2);
-    auto file = io::ModelFile::open((folder() / GetParam()).string());
-    ASSERT_TRUE(file.ok()) << file.error().message;
-    const auto model =
-        model::Model::load(std::move(file).value(), {.kernels = &kernels, .pool = &pool});
-    ASSERT_TRUE(model.ok()) << model.error().message;
-    for (const uint32_t piece : {kTokens, 7U}) {
-      const std::vector<float> logits = computed(**model, pool, kernels, piece);
-      ASSERT_EQ(logits.size(), expected.size());
-      double worst = 0;
-      for (size_t i = 0; i < logits.size(); ++i)
-        worst = worse(worst, std::fabs(logits[i] - expected[i]));
-      EXPECT_LE(worst / largest, kBound) << base::isa_name(isa) << " in pieces of " << piece;
-    }
+  const kernels::Table& kernels = kernels::table(isa);
+  base::ThreadPool pool(2);
+  auto file = io::ModelFile::open(path);
+  ASSERT_TRUE(file.ok()) << file.error().message;
+  const auto model =
+      model::Model::load(std::move(file).value(), {.kernels = &kernels, .pool = &pool});
+  ASSERT_TRUE(model.ok()) << model.error().message;
+  for (const uint32_t piece : {kTokens, 7U}) {
+    const std::vector<float> logits = computed(**model, pool, kernels, piece);
+    ASSERT_EQ(logits.size(), expected.size());
+    double worst = 0;
+    for (size_t i = 0; i < logits.size(); ++i)
+      worst = worse(worst, std::fabs(logits[i] - expected[i]));
+    EXPECT_LE(worst / largest, kBound) << base::isa_name(isa) << " in pieces of " << piece;
   }
+}
+
+TEST_P(EveryFamily, HasTheLogitsOfTransformers) {
+  for (const base::Isa isa : base::kIsas)
+    if (base::isa_supported(isa))
+      expect_recorded(GetParam(), (folder() / GetParam()).string(), isa);
+}
+
+// What kvick quantize writes of a folder: the same weights under GGUF's names, in its order.
+TEST_P(EveryFamily, HasThemAsAGgufFileToo) {
+  const fs::path out =
+      fs::path(testing::TempDir()) / fmt::format("kvick_{}_{}.gguf", GetParam(), getpid());
+  {
+    const auto file = io::ModelFile::open((folder() / GetParam()).string());
+    ASSERT_TRUE(file.ok()) << file.error().message;
+    const auto source = quantize::Source::make(*file);
+    ASSERT_TRUE(source.ok()) << source.error().message;
+    const quantize::Options options = {.recipe = *quantize::find_recipe("F32")};
+    auto choices = quantize::choose(*source, options);
+    ASSERT_TRUE(choices.ok()) << choices.error().message;
+    base::ThreadPool pool(2);
+    const auto written = quantize::write(*source, options, *choices, out.string(), pool);
+    ASSERT_TRUE(written.ok()) << written.error().message;
+  }
+  expect_recorded(GetParam(), out.string(), base::best_isa());
+  fs::remove(out);
 }
 
 }  // namespace

@@ -11,8 +11,8 @@ import sys
 import tempfile
 
 SOAK = pathlib.Path(__file__).resolve().parent.parent.parent / "tools" / "soak"
-# Memory for a fifth of what the streams would like to have, and files for a part of what is written.
-LOAD = ("--seconds", "15", "--streams", "256", "--prompts", "16", "--ctx", "3000", "--kv-memory", "6MB", "--kv-dir-size", "1MB")
+# Thirds of it are compared, of which the first is for warming up. Memory for a fifth of what the streams would like to have, and files for a part of what is written.
+LOAD = ("--seconds", "30", "--streams", "256", "--prompts", "16", "--ctx", "3000", "--kv-memory", "6MB", "--kv-dir-size", "1MB")
 
 
 def main():

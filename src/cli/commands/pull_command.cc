@@ -1,13 +1,16 @@
 // kvick pull REF: its options, and what it prints.
 
 #include <cstdlib>
+#include <fmt/format.h>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "cli/commands/commands.h"
 #include "cli/models/models.h"
+#include "cli/models/named_models.h"
 #include "cli/models/pull.h"
+#include "cli/models/reference.h"
 
 namespace kvick::cli {
 namespace {
@@ -26,8 +29,39 @@ std::string environment(const char* name, const char* otherwise) {
   return value && *value ? value : otherwise;
 }
 
+// What can be pulled by a short name.
+int list_names(const std::filesystem::path& cache, bool as_json) {
+  nlohmann::ordered_json models = nlohmann::ordered_json::array();
+  const auto add = [&](std::string_view name, std::string_view type, uint64_t bytes,
+                       std::string_view licence, std::string_view from) {
+    models.push_back({{"name", name},
+                      {"type", type},
+                      {"bytes", bytes},
+                      {"licence", licence},
+                      {"from", from},
+                      {"fetched", resolve_model(name, cache).ok()}});
+  };
+  for (const KnownModel& m : known_models())
+    add(m.name, m.type, m.member_bytes, "Apache-2.0", "the package " + std::string(m.package));
+  for (const NamedModel& m : named_models()) add(m.name, m.type, m.bytes, m.licence, m.reference);
+  if (as_json) {
+    fmt::print("{}\n", models.dump());
+    return 0;
+  }
+  fmt::print("{:<14} {:<7} {:>8}  {:<10}  {}\n", "model", "type", "size", "licence", "from");
+  for (const auto& m : models)
+    fmt::print("{:<14} {:<7} {:>8}  {:<10}  {}{}\n", m["name"].get<std::string_view>(),
+               m["type"].get<std::string_view>(),
+               amount_text(m["bytes"].get<double>(), Unit::kBytes),
+               m["licence"].get<std::string_view>(), m["from"].get<std::string_view>(),
+               m["fetched"].get<bool>() ? " (fetched)" : "");
+  fmt::print("kvick pull MODEL fetches one; hf:owner/repo/file.gguf and URLs work as well\n");
+  return 0;
+}
+
 base::Result<int> PullCommand::run() const {
   KVICK_TRY(const std::filesystem::path cache, models_dir());
+  if (reference.empty()) return list_names(cache, common.json);
   Progress progress = stderr_progress(common.quiet);
   KVICK_TRY(const PullResult result,
             pull({.reference = reference,
@@ -57,8 +91,8 @@ void add_pull(const Command& app, const Common& common) {
   auto command = std::make_shared<PullCommand>(PullCommand{common});
   const Command sub = app.add_command("pull", "fetch a model into the cache and print its path");
   sub.add_option("reference", command->reference,
-                 "a known name (smollm2), hf:owner/repo/file.gguf[@revision] or a URL")
-      .required();
+                 "a short name, hf:owner/repo/file.gguf[@revision] or a URL; without one the short "
+                 "names are listed");
   sub.add_option("--sha256", command->sha256, "refuse the file if its SHA-256 is another one");
   sub.add_flag("--force", command->force, "fetch it even if it is there");
   sub.add_option("--retries", command->download.retries,

@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 #include <iterator>
 
+#include "cli/models/named_models.h"
 #include "cli/models/reference.h"
 #include "cli/terminal/help_text.h"
 
@@ -79,14 +80,15 @@ base::Result<fs::path> by_file_name(std::string_view name, const fs::path& cache
   const bool path_like = name.find('/') != name.npos;
   std::vector<std::string> names = cached_models(cache);
   for (const KnownModel& model : known_models()) names.emplace_back(model.name);
+  for (const NamedModel& model : named_models()) names.emplace_back(model.name);
   const std::string_view meant = nearest(name, names);
   if (!meant.empty())
     return base::fail("there is no model '{}'; did you mean {}? (kvick list shows what there is)",
                       name, meant);
   return base::fail(
-      "there is no {} '{}', and {}; `kvick pull` gets models: a known name ({}), "
+      "there is no {} '{}', and {}; `kvick pull` gets models: a name that it lists, "
       "hf:owner/repo/file.gguf or a URL",
-      path_like ? "file" : "file or model", name, what_there_is(cache), kDefaultModel);
+      path_like ? "file" : "file or model", name, what_there_is(cache));
 }
 
 }  // namespace
@@ -106,8 +108,8 @@ base::Result<fs::path> resolve_model(std::string_view name, const fs::path& cach
   std::error_code none;
   if (!name.empty() && fs::exists(name, none)) return fs::path(name);
   if (name.empty()) name = kDefaultModel;
-  const bool pullable =
-      find_known_model(name) || name.starts_with("hf:") || name.find("://") != name.npos;
+  const bool pullable = find_known_model(name) || find_named_model(name) ||
+                        name.starts_with("hf:") || name.find("://") != name.npos;
   if (!pullable) return by_file_name(name, cache);
   // Where the hub is does not matter for the place in the cache.
   KVICK_TRY(Reference reference, parse_reference(name, "https://huggingface.co"));
@@ -126,7 +128,7 @@ base::Result<fs::path> find_model(std::string_view name) {
 
 bool names_model(std::string_view name) {
   std::error_code none;
-  if (find_known_model(name) != nullptr) return true;
+  if (find_known_model(name) != nullptr || find_named_model(name) != nullptr) return true;
   if (name.empty()) return false;
   if (name.ends_with(".gguf") && fs::exists(name, none)) return true;
   const auto cache = models_dir();

@@ -22,11 +22,11 @@ base::Result<std::string> expected_sha256(const PullRequest& request, const Refe
     return base::fail("--sha256 takes 64 hexadecimal digits, not '{}'", given);
   std::transform(given.begin(), given.end(), given.begin(),
                  [](unsigned char c) { return std::tolower(c); });
-  if (!reference.known) return given;
-  const std::string pinned(reference.known->member_sha256);
+  const std::string pinned(reference.known ? reference.known->member_sha256 : reference.sha256);
+  if (pinned.empty()) return given;
   if (!given.empty() && given != pinned)
     return base::fail("--sha256 {} contradicts the SHA-256 of {}, which is {}", given,
-                      reference.known->name, pinned);
+                      request.reference, pinned);
   return pinned;
 }
 

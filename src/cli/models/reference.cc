@@ -8,6 +8,7 @@
 #include <memory>
 #include <vector>
 
+#include "cli/models/named_models.h"
 #include "cli/models/sha256.h"
 
 namespace kvick::cli {
@@ -198,10 +199,16 @@ base::Result<Url> parse_url(std::string_view text) {
 base::Result<Reference> parse_reference(std::string_view text, std::string_view hub) {
   if (const KnownModel* known = find_known_model(text))
     return Reference{.known = known, .cache_path = std::string(known->file)};
+  if (const NamedModel* named = find_named_model(text)) {
+    KVICK_TRY(Reference reference, parse_hub_reference(named->reference, hub));
+    reference.sha256 = named->sha256;
+    return reference;
+  }
   if (text.starts_with("hf:")) return parse_hub_reference(text, hub);
   if (text.find("://") != text.npos) return parse_url_reference(text);
   std::vector<std::string_view> names;
   for (const KnownModel& model : kKnown) names.push_back(model.name);
+  for (const NamedModel& model : named_models()) names.push_back(model.name);
   return base::fail(
       "nothing to pull is called '{}': give a known name ({}), hf:owner/repo/file.gguf[@revision] "
       "or a URL",

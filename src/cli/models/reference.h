@@ -38,13 +38,14 @@ base::Result<Url> parse_url(std::string_view text);
 
 struct Reference {
   const KnownModel* known = nullptr;  // else `url`
+  std::string_view sha256 = {};       // of a named model (named_models.h), if that is known
   Url url;
   bool hub = false;        // a Hugging Face hub: wants the token, states the SHA-256
   std::string cache_path;  // relative to the model cache; different references have different ones
 };
 
-// text: a known name, hf:owner/repo/file[@revision] (also hf:owner/repo@revision/file) or a URL.
-// hub: the address of the hub, such as https://huggingface.co.
+// text: a known or named model, hf:owner/repo/file[@revision] (also hf:owner/repo@revision/file) or
+// a URL. hub: the address of the hub, such as https://huggingface.co.
 base::Result<Reference> parse_reference(std::string_view text, std::string_view hub);
 
 }  // namespace kvick::cli

@@ -48,6 +48,24 @@ TEST_P(MixedLayers, AreAnsweredTheSameByEveryStrategy) {
   }
 }
 
+// Heads of 32, as rows in blocks of 32 need.
+TEST(MixedFamilies, AreAnsweredTheSameByEveryStrategyInRowsOfEveryType) {
+  for (const char* family : {"gpt-oss", "gemma3", "qwen3moe"}) {
+    tools::Spec spec = mixed_spec(family_features(family, 12));
+    spec.head_dim = 32;
+    const std::unique_ptr<Engine> engine = engine_of(spec);
+    for (const char* type : {"f32", "bf16", "q8", "k=q8,v=q4"}) {
+      const Answer plain = answer_of(*engine, parse_kv_options("", type).value());
+      EXPECT_EQ(plain.tokens.size(), 60u) << family << ' ' << type;
+      for (const kv::Strategy& strategy : kv::strategies()) {
+        if (strategy.traits.slots || !strategy.traits.exact) continue;
+        EXPECT_EQ(answer_of(*engine, kv_of(strategy, type)).tokens, plain.tokens)
+            << family << ' ' << type << ' ' << strategy.name;
+      }
+    }
+  }
+}
+
 TEST_P(MixedLayers, AreAnsweredTheSameWithDrafts) {
   base::ThreadPool pool(1);
   tools::Spec small = mixed_spec({.window = 6, .window_period = 2});

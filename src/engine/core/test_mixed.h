@@ -1,6 +1,8 @@
 #pragma once
 // Small models whose layers are not alike, for the tests of engine/.
 
+#include "make_model/families.h"
+
 #include "engine/core/test_engine.h"
 #include "model/families/family.h"
 
@@ -20,6 +22,14 @@ struct MixedCase {
   bool moves_rows;  // whether all groups do
 };
 
+// Those of a family's models: experts, sinks, norms, and every other layer with a window of so many
+// tokens where it has windows.
+inline tools::Features family_features(std::string_view name, uint32_t window) {
+  tools::Features features = tools::made_family(name)->features;
+  if (features.window != 0) features.window = window, features.window_period = 2;
+  return features;
+}
+
 // Of four layers of four heads.
 inline const std::vector<MixedCase>& mixed_cases() {
   static const std::vector<MixedCase> cases = {
@@ -38,7 +48,10 @@ inline const std::vector<MixedCase>& mixed_cases() {
         .softcap = 5,
         .sinks = true},
        false},
-      {"Chunks", {.family = "chunked", .window = 8, .window_period = 2}, false}};
+      {"Chunks", {.family = "chunked", .window = 8, .window_period = 2}, false},
+      {"GptOss", family_features("gpt-oss", 12), false},
+      {"Gemma3", family_features("gemma3", 12), false},
+      {"Qwen3Moe", family_features("qwen3moe", 0), true}};
   return cases;
 }
 

@@ -101,8 +101,9 @@ base::Status<> dequantise_gguf(const std::string& from, DType type, const std::s
                        .type = is_float(tensor.dtype) ? tensor.dtype : type});
   const RowSource source = [&model](const TensorInfo& info, uint64_t row, float* out) {
     const io::Tensor& tensor = *model.find(info.name);
-    const uint64_t row_bytes = kernels::dtype_bytes(tensor.dtype, info.inputs());
-    kernels::to_f32(tensor.dtype, tensor.data.data() + row * row_bytes, info.inputs(), out);
+    std::vector<std::byte> bytes(tensor.row_bytes());
+    tensor.read_rows(row, 1, bytes.data());
+    kernels::to_f32(tensor.dtype, bytes.data(), info.inputs(), out);
   };
   return write_gguf(to, Walker(bytes).metadata(type), tensors, source, pool, alignment);
 }

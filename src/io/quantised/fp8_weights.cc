@@ -20,18 +20,20 @@ class Fp8Weights final : public RowSource {
   Fp8Weights(const StoredTensor& codes, const ScaleGrid& scales)
       : codes_(codes.data), inputs_(codes.shape[1]), scales_(scales), values_(all_codes()) {}
 
+  // Block after block: the 256 weights that a scale makes are rounded once for it.
   void read(uint64_t first, uint64_t count, std::byte* out) const override {
     const MatrixSize block = scales_.block();
-    for (uint64_t row = first; row < first + count; ++row) {
-      const auto codes = codes_.subspan(row * inputs_, inputs_);
-      for (uint64_t i = 0; i < inputs_;) {
-        const float scale = scales_.at(row / block.outputs, i / block.inputs);
-        const uint64_t end = std::min(inputs_ - i, block.inputs) + i;
-        for (; i < end; ++i, out += sizeof(uint16_t)) {
-          const float value = values_[std::to_integer<uint8_t>(codes[i])] * scale;
-          const uint16_t half = kernels::f32_to_f16(value);
-          std::memcpy(out, &half, sizeof(half));
-        }
+    std::array<uint16_t, 256> halves{};
+    for (uint64_t row = 0, rows = 0; row < count; row += rows) {
+      rows = std::min(count - row, block.outputs - (first + row) % block.outputs);
+      for (uint64_t i = 0, columns = 0; i < inputs_; i += columns) {
+        columns = std::min(inputs_ - i, block.inputs);
+        const float scale = scales_.at((first + row) / block.outputs, i / block.inputs);
+        for (size_t code = 0; code < halves.size(); ++code)
+          halves[code] = kernels::f32_to_f16(values_[code] * scale);
+        for (uint64_t r = row; r < row + rows; ++r)
+          copy(halves, (first + r) * inputs_ + i, columns,
+               out + (r * inputs_ + i) * sizeof(uint16_t));
       }
     }
   }
@@ -40,6 +42,12 @@ class Fp8Weights final : public RowSource {
   }
 
  private:
+  void copy(const std::array<uint16_t, 256>& halves, uint64_t first, uint64_t count,
+            std::byte* out) const {
+    for (uint64_t i = first; i < first + count; ++i, out += sizeof(uint16_t))
+      std::memcpy(out, &halves[std::to_integer<uint8_t>(codes_[i])], sizeof(uint16_t));
+  }
+
   std::span<const std::byte> codes_;
   uint64_t inputs_;
   ScaleGrid scales_;

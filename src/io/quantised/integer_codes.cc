@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <array>
 
+#include "base/check.h"
+
 namespace kvick::io {
 namespace {
 
 constexpr uint32_t kWordBits = 32;
+constexpr uint64_t kTile = 64;
 // Which of a word's eighths a row is in, of AWQ.
 constexpr std::array<uint32_t, 8> kInterleavedPlace = {0, 4, 1, 5, 2, 6, 3, 7};
 
@@ -110,10 +113,31 @@ void IntegerCodes::read_columns(uint64_t first, uint64_t count, uint8_t* out) co
 void IntegerCodes::read(uint64_t first, uint64_t count, uint8_t* out) const {
   if (packing_ == Packing::kColumns || packing_ == Packing::kRowMajor)
     return read_columns(first, count, out);
-  // Rows of AWQ lie next to each other inside of a column.
-  for (uint64_t column = 0; column < size_.inputs; ++column)
-    for (uint64_t row = 0; row < count; ++row)
-      out[row * size_.inputs + column] = static_cast<uint8_t>(at(first + row, column));
+  const uint64_t columns = size_.inputs;
+  if (packing_ == Packing::kSigned) {
+    for (uint64_t i = 0; i < count * columns; ++i)
+      out[i] = std::to_integer<uint8_t>(data_[first * columns + i]) ^ 0x80;
+    return;
+  }
+  KVICK_CHECK(packing_ == Packing::kInterleaved, "only zero points are packed so");
+  for (uint64_t row = 0; row < count; row += kTile)
+    for (uint64_t column = 0; column < columns; column += kTile)
+      read_tile({first + row, column},
+                {std::min(kTile, count - row), std::min(kTile, columns - column)},
+                out + row * columns + column);
+}
+
+// Rows of AWQ lie next to each other inside of a column: turned in a piece that stays in the cache.
+void IntegerCodes::read_tile(MatrixSize from, MatrixSize size, uint8_t* out) const {
+  std::array<std::array<uint8_t, kTile>, kTile> tile;
+  for (uint64_t column = 0; column < size.inputs; ++column)
+    for (uint64_t i = 0; i < size.outputs; ++i) {
+      const uint64_t row = from.outputs + i;
+      const auto word = load<uint32_t>(data_, (from.inputs + column) * stride_ + row / 8);
+      tile[i][column] = static_cast<uint8_t>(word >> kInterleavedPlace[row % 8] * bits_ & mask_);
+    }
+  for (uint64_t row = 0; row < size.outputs; ++row)
+    std::copy_n(tile[row].data(), size.inputs, out + row * size_.inputs);
 }
 
 bool IntegerCodes::all_are(uint32_t code) const {

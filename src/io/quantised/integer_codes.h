@@ -44,6 +44,7 @@ class IntegerCodes {
   };
   Place place(uint64_t row, uint64_t column) const;
   void read_columns(uint64_t first, uint64_t count, uint8_t* out) const;
+  void read_tile(MatrixSize from, MatrixSize size, uint8_t* out) const;
 
   std::span<const std::byte> data_;
   Packing packing_ = Packing::kSigned;

@@ -73,13 +73,20 @@ void IntegerWeights::write_blocks(uint64_t row, const uint8_t* codes, std::byte*
   }
 }
 
+// The weights that a group's codes stand for are rounded once for it: inputs of a group need not
+// lie together.
 void IntegerWeights::write_floats(uint64_t row, const uint8_t* codes, std::byte*& out) const {
-  std::vector<Step> steps(parts_.scales.columns());
-  for (uint64_t group = 0; group < steps.size(); ++group) steps[group] = step(row, group);
-  for (uint64_t i = 0; i < parts_.size.inputs; ++i) {
-    const uint64_t group = group_of_.empty() ? i / parts_.group : group_of_[i];
-    const Step& one = steps.size() == 1 ? steps[0] : steps[group];
-    put_half(one.scale * static_cast<float>(int{codes[i]} - static_cast<int>(one.zero)), out);
+  const uint64_t groups = parts_.scales.columns(), levels = uint64_t{1} << parts_.bits;
+  std::vector<uint16_t> halves(groups * levels);
+  for (uint64_t group = 0; group < groups; ++group) {
+    const Step one = step(row, group);
+    for (uint64_t code = 0; code < levels; ++code)
+      halves[group * levels + code] = kernels::f32_to_f16(
+          one.scale * static_cast<float>(static_cast<int>(code) - static_cast<int>(one.zero)));
+  }
+  for (uint64_t i = 0; i < parts_.size.inputs; ++i, out += sizeof(uint16_t)) {
+    const uint64_t group = groups == 1 ? 0 : group_of_.empty() ? i / parts_.group : group_of_[i];
+    std::memcpy(out, &halves[group * levels + codes[i]], sizeof(uint16_t));
   }
 }
 

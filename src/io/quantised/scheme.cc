@@ -35,6 +35,10 @@ base::Status<> read_gptq(const JsonObject& fields, Scheme& scheme) {
   if (format != "gptq" && format != "gptq_v2")
     return base::fail("{} is {}; of gptq kvick reads gptq and gptq_v2",
                       fields.label("checkpoint_format"), in_quotes(format));
+  KVICK_TRY(const bool marlin, fields.get_bool("is_marlin_format", false));
+  if (marlin)
+    return base::fail("{} is true; of gptq kvick reads gptq and gptq_v2",
+                      fields.label("is_marlin_format"));
   scheme.zero_added = format == "gptq" ? 1 : 0;
   return read_group(fields, scheme);
 }
@@ -62,8 +66,23 @@ base::Status<> read_blocks(const JsonObject& fields, std::string_view key, Schem
   return base::Done{};
 }
 
+// Rotations that a model applies while it runs.
+base::Status<> refuse_transforms(const JsonObject& fields) {
+  if (!fields.find("transform_config")) return base::Done{};
+  KVICK_TRY(const JsonObject transforms, fields.get_object("transform_config"));
+  size_t count = transforms.fields().size();
+  if (transforms.find("config_groups")) {
+    KVICK_TRY(const JsonObject groups, transforms.get_object("config_groups"));
+    count = groups.fields().size();
+  }
+  if (count == 0) return base::Done{};
+  return base::fail("{}: kvick does not apply transforms of compressed-tensors",
+                    fields.label("transform_config"));
+}
+
 // Types and groups of each module follow from its tensors.
 base::Status<> read_compressed(const JsonObject& fields, Scheme& scheme) {
+  KVICK_TRY_VOID(refuse_transforms(fields));
   KVICK_TRY(const std::string format, fields.get_string("format"));
   for (const std::string_view known : {"pack-quantized", "int-quantized", "float-quantized",
                                        "naive-quantized", "mixed-precision", "dense"}) {

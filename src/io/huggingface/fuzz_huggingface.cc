@@ -20,8 +20,8 @@ base::Status<> read_tensors(const io::JsonObject& config, io::GateUp gate_up,
                             std::string_view image) {
   KVICK_TRY(const io::Scheme scheme, io::read_scheme(config));
   const auto bytes = std::as_bytes(std::span(image));
-  KVICK_TRY(io::Safetensors parsed, io::parse_safetensors_image(bytes, "model"));
-  KVICK_TRY(const auto joined, io::join_tensors(scheme, gate_up, std::move(parsed.tensors)));
+  KVICK_TRY(const io::Safetensors parsed, io::parse_safetensors_image(bytes, "model"));
+  KVICK_TRY(const auto joined, io::join_tensors(scheme, gate_up, parsed.tensors));
   for (const auto& [tensor, label] : joined) {
     std::vector<std::byte> row(tensor.row_bytes());
     for (const uint64_t at : {uint64_t{0}, tensor.elements() / tensor.row_elements() - 1})

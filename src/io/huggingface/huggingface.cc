@@ -124,8 +124,7 @@ base::Status<> read_shards(std::vector<Shard>& shards, const Scheme& scheme, con
                            ModelFileBuilder& builder) {
   std::vector<StoredTensor> stored;
   for (Shard& shard : shards) KVICK_TRY_VOID(read_shard(shard, stored, builder));
-  KVICK_TRY(std::vector<JoinedTensor> joined,
-            join_tensors(scheme, config.gate_up, std::move(stored)));
+  KVICK_TRY(std::vector<JoinedTensor> joined, join_tensors(scheme, config.gate_up, stored));
   for (auto& [tensor, label] : joined) {
     KVICK_TRY(const auto mapped, map_tensor_name(config, tensor.name, label));
     if (!mapped) continue;

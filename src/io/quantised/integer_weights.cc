@@ -26,8 +26,8 @@ void put_halves(const uint8_t* codes, std::byte*& out) {
 
 class IntegerWeights final : public RowSource {
  public:
-  IntegerWeights(IntegerParts parts, DType dtype, std::vector<uint32_t> group_of)
-      : parts_(std::move(parts)), dtype_(dtype), group_of_(std::move(group_of)) {
+  IntegerWeights(const IntegerParts& parts, DType dtype, std::vector<uint32_t> group_of)
+      : parts_(parts), dtype_(dtype), group_of_(std::move(group_of)) {
     parts_.group_of = nullptr;  // read, and about to go
   }
 

@@ -192,7 +192,7 @@ Status<> Joiner::add(const StoredTensor& stored) {
 }  // namespace
 
 base::Result<std::vector<JoinedTensor>> join_tensors(const Scheme& scheme, GateUp gate_up,
-                                                     std::vector<StoredTensor> stored) {
+                                                     const std::vector<StoredTensor>& stored) {
   Joiner joiner(scheme, gate_up, stored);
   for (const StoredTensor& tensor : stored) KVICK_TRY_VOID(joiner.add(tensor));
   return joiner.take();

@@ -22,6 +22,6 @@ struct JoinedTensor {
 // become "...experts.gate_proj", "up_proj" and "down_proj". Error: a part is missing or contradicts
 // the others, or a tensor is of a type that neither kernels nor the scheme know.
 base::Result<std::vector<JoinedTensor>> join_tensors(const Scheme& scheme, GateUp gate_up,
-                                                     std::vector<StoredTensor> stored);
+                                                     const std::vector<StoredTensor>& stored);
 
 }  // namespace kvick::io

@@ -89,6 +89,7 @@ class TensorWriter {
   }
 
   void encode_row(uint64_t row, std::byte* out, Errors& errors) const {
+    if (choice_.kept() && tensor_.moves_rows()) return tensor_.read_stored(row, out);
     std::vector<float> values(tensor_.inputs()), again(values.size());
     tensor_.read(row, values.data());
     for (const float value : values) errors.finite &= std::isfinite(value);

@@ -166,7 +166,9 @@ uint64_t SourceTensor::rows() const {
   return rows;
 }
 
-bool SourceTensor::as_stored() const { return parts.size() == 1 && turned == 0 && !shifted; }
+bool SourceTensor::as_stored() const {
+  return parts.size() == 1 && parts.front()->source == nullptr && turned == 0 && !shifted;
+}
 
 uint64_t SourceTensor::origin(uint64_t row) const {
   const uint64_t in_head = turned > 0 ? row % head_rows : 0;
@@ -177,17 +179,21 @@ uint64_t SourceTensor::origin(uint64_t row) const {
   return row - in_head + from;
 }
 
+void SourceTensor::read_stored(uint64_t row, std::byte* out) const {
+  const bool vector = shape.size() == 1;  // one row of all heads
+  parts[row / rows_each()]->read_rows(vector ? 0 : origin(row % rows_each()), 1, out);
+}
+
 void SourceTensor::read(uint64_t row, float* out) const {
   if (!values.empty()) {
     std::copy(values.begin(), values.end(), out);
     return;
   }
-  const io::Tensor& part = *parts[row / rows_each()];
-  const bool vector = shape.size() == 1;  // a bias is one row of all heads
-  const uint64_t width = inputs(), bytes = kernels::dtype_bytes(part.dtype, width);
-  const uint64_t from = vector ? 0 : origin(row % rows_each());
-  kernels::to_f32(part.dtype, part.data.data() + from * bytes, width, out);
-  if (vector && turned > 0) {
+  const uint64_t width = inputs();
+  std::vector<std::byte> stored(kernels::dtype_bytes(type, width));
+  read_stored(row, stored.data());
+  kernels::to_f32(type, stored.data(), width, out);
+  if (shape.size() == 1 && turned > 0) {
     const std::vector<float> before(out, out + width);
     for (uint64_t i = 0; i < width; ++i) out[i] = before[origin(i)];
   }

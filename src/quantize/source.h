@@ -34,7 +34,12 @@ struct SourceTensor {
   uint64_t rows_each() const { return rows() / std::max<size_t>(parts.size(), 1); }  // of a part
   // Row `row` as float32 [inputs].
   void read(uint64_t row, float* out) const;
-  // Whether the bytes of the file can be copied.
+  // The same in the tensor's type, where rows are only moved (moves_rows).
+  void read_stored(uint64_t row, std::byte* out) const;
+  bool moves_rows() const {
+    return !parts.empty() && !shifted && (shape.size() > 1 || turned == 0);
+  }
+  // Whether the bytes of the file can be copied as they are.
   bool as_stored() const;
 
  private:

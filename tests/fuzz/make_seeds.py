@@ -6,6 +6,7 @@ Those of fuzz_model are whole models: make_model -o seeds/model/ARCH.gguf --arch
 """
 import ctypes
 import json
+import math
 import pathlib
 import struct
 
@@ -97,6 +98,39 @@ def huggingface_seeds():
     for name, parts in {"llama": (llama, gpt2, special, {"eos_token_id": [4, 2]}), "qwen3": (yarn, refused, {}, {}),
                         "opt": (opt, spm, {}, {"bos_token_id": 1})}.items():
         write("huggingface", name, b"\0".join(json.dumps(part).encode() for part in parts))
+    quantised_seeds(base | {"intermediate_size": 8})
+
+
+def quantised_seeds(base):
+    """A folder's quantised tensors behind its texts: one module of each format."""
+    gptq = {"quant_method": "gptq", "bits": 4, "group_size": 32}
+    awq = {"quant_method": "awq", "bits": 4, "group_size": 32}
+    packed = {"quant_method": "compressed-tensors", "format": "pack-quantized"}
+    fp8 = {"quant_method": "fp8", "weight_block_size": [4, 16]}
+    formats = {
+        "gptq": ("llama", gptq, {"m.qweight": ("I32", [8, 8]), "m.qzeros": ("I32", [2, 1]), "m.scales": ("F16", [2, 8]),
+                                 "m.g_idx": ("I32", [64])}),
+        "gptq_8": ("llama", gptq | {"bits": 8}, {"m.qweight": ("I32", [16, 8]), "m.qzeros": ("I32", [2, 2]),
+                                                 "m.scales": ("BF16", [2, 8])}),
+        "awq": ("llama", awq, {"m.qweight": ("I32", [64, 1]), "m.qzeros": ("I32", [2, 1]), "m.scales": ("F16", [2, 8])}),
+        "packed": ("llama", packed, {"m.weight_packed": ("I32", [8, 8]), "m.weight_scale": ("BF16", [8, 2]),
+                                     "m.weight_shape": ("I64", [2], [8, 64]), "m.weight_zero_point": ("I32", [1, 2])}),
+        "bytes": ("llama", packed | {"format": "int-quantized"}, {"m.weight": ("I8", [4, 32]), "m.weight_scale": ("F32", [4, 1])}),
+        "fp8": ("llama", fp8, {"m.weight": ("F8_E4M3", [6, 32]), "m.weight_scale_inv": ("F32", [2, 2])}),
+        "mxfp4": ("gpt_oss", {"quant_method": "mxfp4"}, {
+            "m.experts.gate_up_proj_blocks": ("U8", [2, 4, 1, 16]), "m.experts.gate_up_proj_scales": ("U8", [2, 4, 1]),
+            "m.experts.gate_up_proj_bias": ("BF16", [2, 4])}),
+        "experts": ("gpt_oss", None, {"m.experts.gate_up_proj": ("BF16", [2, 3, 4]), "m.experts.down_proj": ("BF16", [2, 2, 3])}),
+    }
+    sizes = {"I32": 4, "I64": 8, "F32": 4, "F16": 2, "BF16": 2}
+    for name, (family, scheme, tensors) in formats.items():
+        header, data = {}, b""
+        for tensor, (dtype, shape, *values) in sorted(tensors.items(), key=lambda one: -sizes.get(one[1][0], 1)):
+            part = struct.pack(f"<{len(values[0])}q", *values[0]) if values else bytes(math.prod(shape) * sizes.get(dtype, 1))
+            header[tensor] = {"dtype": dtype, "shape": shape, "data_offsets": [len(data), len(data) + len(part)]}
+            data += part
+        config = base | {"model_type": family, "num_local_experts": 2, "num_experts_per_tok": 1, "quantization_config": scheme}
+        write("huggingface", name, json.dumps(config).encode() + b"\0{}\0{}\0{}\0" + safetensors(header, data))
 
 
 def schema_seeds():

@@ -10,17 +10,21 @@ tokens i * 7 % 64, i from 0 to 39, float32 [40][64], computed in float32 without
 one that is forgotten shows.
 """
 import argparse
+import json
 import pathlib
 import shutil
 
 import torch
 import transformers as T
+from safetensors.torch import load_file, save_file
+from transformers.integrations.mxfp4 import convert_moe_packed_tensors
 
 HERE = pathlib.Path(__file__).resolve().parent / "transformers"
 TOKENS, VOCAB = 40, 64
 SIZES = {"vocab_size": VOCAB, "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
          "num_key_value_heads": 2, "max_position_embeddings": 128, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
 EXPERTS = {"num_experts_per_tok": 2, "moe_intermediate_size": 32}
+FP4_VALUES = [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, -0.0, -0.5, -1.0, -1.5, -2.0, -3.0, -4.0, -6.0]
 YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32, "rope_theta": 10000.0}
 
 CONFIGS = {
@@ -46,7 +50,22 @@ CONFIGS = {
     "olmo3": lambda: T.Olmo3Config(**{**SIZES, "num_hidden_layers": 4}, sliding_window=12, rope_parameters=YARN),
     "stablelm": lambda: T.StableLmConfig(**SIZES, partial_rotary_factor=0.5, use_qkv_bias=True),
     "starcoder2": lambda: T.Starcoder2Config(**SIZES, sliding_window=None),
+    "gpt_oss": lambda: gpt_oss(),
+    "gpt_oss_mxfp4": lambda: gpt_oss(),
+    "granitemoe": lambda: T.GraniteMoeConfig(**SIZES, embedding_multiplier=3.0, residual_multiplier=0.4, logits_scaling=2.0,
+                                             attention_multiplier=0.2, num_local_experts=4, num_experts_per_tok=2),
+    "ministral3": lambda: T.Ministral3Config(**SIZES, head_dim=16, rope_parameters={
+        **YARN, "original_max_position_embeddings": 12, "mscale": 0.5, "mscale_all_dim": 1.0, "llama_4_scaling_beta": 0.3}),
+    "llama4_text": lambda: T.Llama4TextConfig(**{**SIZES, "num_hidden_layers": 4, "intermediate_size": 32}, intermediate_size_mlp=64, head_dim=16,
+                                              num_local_experts=2, interleave_moe_layer_step=2, attention_chunk_size=16),
 }
+# The experts of the same model in floats and in blocks: the two have the same weights.
+SAME_SEED = {"gpt_oss_mxfp4": "gpt_oss"}
+
+
+def gpt_oss():
+    return T.GptOssConfig(**{**SIZES, "num_hidden_layers": 2}, head_dim=16, sliding_window=12, num_local_experts=4, num_experts_per_tok=2,
+                          rope_parameters={**YARN, "truncate": False, "beta_fast": 4.0, "beta_slow": 0.5})
 
 
 def fill(model, seed):
@@ -61,11 +80,41 @@ def fill(model, seed):
         weight.data = weight.data.to(torch.bfloat16).float()
 
 
+def round_experts(model):
+    """Rounds the experts of gpt-oss to MXFP4, as transformers reads it; returns what a folder holds of them."""
+    parts = {}
+    for layer, block in enumerate(model.model.layers):
+        for module in ("gate_up_proj", "down_proj"):
+            weight = getattr(block.mlp.experts, module).data  # [experts][inputs][outputs]
+            groups = weight.transpose(1, 2).reshape(weight.shape[0], weight.shape[2], -1, 32)
+            scales = (groups.abs().amax(-1) / 6).log2().ceil().to(torch.int32) + 127
+            steps = (groups / torch.exp2(scales[..., None] - 127.0)).unsqueeze(-1)
+            codes = (steps - torch.tensor(FP4_VALUES)).abs().argmin(-1)
+            blocks = (codes[..., 0::2] | codes[..., 1::2] << 4).to(torch.uint8)
+            name = f"model.layers.{layer}.mlp.experts.{module}"
+            parts[name + "_blocks"], parts[name + "_scales"] = blocks, scales.to(torch.uint8)
+            weight.copy_(convert_moe_packed_tensors(blocks, scales.to(torch.uint8), dtype=torch.float32))
+    return parts
+
+
+def put_blocks(folder, parts):
+    """The folder of a gpt-oss model whose experts are MXFP4."""
+    tensors = load_file(folder / "model.safetensors")
+    kept = {name: value for name, value in tensors.items() if not name.endswith((".gate_up_proj", ".down_proj"))}
+    save_file({**kept, **{name: part.contiguous() for name, part in parts.items()}}, folder / "model.safetensors",
+              metadata={"format": "pt"})
+    config = json.loads((folder / "config.json").read_text())
+    config["quantization_config"] = {"quant_method": "mxfp4", "modules_to_not_convert": ["lm_head"]}
+    (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")
+
+
 def record(name, seed):
     config = CONFIGS[name]()
     config._attn_implementation = "eager"
+    torch.manual_seed(seed)  # of what begins with random vectors: sinks
     model = T.AutoModelForCausalLM.from_config(config, attn_implementation="eager").float().eval()
     fill(model, seed)
+    parts = round_experts(model) if name.startswith("gpt_oss") else {}
     folder = HERE / name
     shutil.rmtree(folder, ignore_errors=True)
     tokens = torch.tensor([[i * 7 % VOCAB for i in range(TOKENS)]])
@@ -73,6 +122,8 @@ def record(name, seed):
         logits = model(tokens, use_cache=False).logits[0].float()
     model.to(torch.bfloat16).save_pretrained(folder)
     (folder / "generation_config.json").unlink(missing_ok=True)
+    if name == "gpt_oss_mxfp4":
+        put_blocks(folder, parts)
     (folder / "logits.bin").write_bytes(logits.numpy().astype("<f4").tobytes())
     print(f"{name}: logits to {logits.abs().max():.2f}", flush=True)
 
@@ -81,9 +132,10 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--only", nargs="+", default=list(CONFIGS))
     args = parser.parse_args()
-    for seed, name in enumerate(CONFIGS, start=1):
+    seeds = {name: seed for seed, name in enumerate(CONFIGS, start=1)}
+    for name in CONFIGS:
         if name in args.only:
-            record(name, seed)
+            record(name, seeds[SAME_SEED.get(name, name)])
 
 
 if __name__ == "__main__":

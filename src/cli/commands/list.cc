@@ -29,7 +29,7 @@ struct Row {
 std::string main_type(const io::ModelFile& file) {
   std::array<uint64_t, kernels::kWeightTypes> bytes{};
   for (const io::Tensor& tensor : file.tensors())
-    bytes[static_cast<size_t>(tensor.dtype)] += tensor.data.size();
+    bytes[static_cast<size_t>(tensor.dtype)] += tensor.bytes();
   const auto most = std::max_element(bytes.begin(), bytes.end());
   if (*most == 0) return "?";
   return std::string(kernels::dtype_info(static_cast<kernels::DType>(most - bytes.begin())).name);

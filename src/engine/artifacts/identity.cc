@@ -115,8 +115,11 @@ std::string weights_of(const io::ModelFile& file) {
     const auto type = static_cast<uint64_t>(tensor.dtype);
     hash = fnv1a(std::as_bytes(std::span(&type, 1)), hash);
     hash = fnv1a(std::as_bytes(std::span(tensor.shape)), hash);
-    const size_t n = std::min(kEnd, tensor.data.size());
-    hash = fnv1a(tensor.data.last(n), fnv1a(tensor.data.first(n), hash));
+    const auto parts = tensor.source == nullptr ? std::vector{tensor.data} : tensor.source->parts();
+    for (const std::span<const std::byte> part : parts) {
+      const size_t n = std::min(kEnd, part.size());
+      hash = fnv1a(part.last(n), fnv1a(part.first(n), hash));
+    }
   }
   return fmt::format("{:016x}", hash);
 }

@@ -24,7 +24,7 @@ Totals totals_of(const ModelFile& file) {
     Total& total = totals[static_cast<size_t>(tensor.dtype)];
     ++total.tensors;
     total.parameters += tensor.elements();
-    total.bytes += tensor.data.size();
+    total.bytes += tensor.bytes();
   }
   return totals;
 }
@@ -178,7 +178,7 @@ std::string tensors_text(const ModelFile& file) {
     out += fmt::format("  {:<{}}  {:<7}  {:>12}  {}\n", "name", width, "dtype", "bytes", "shape");
   for (const Tensor& tensor : file.tensors())
     out += fmt::format("  {:<{}}  {:<7}  {:>12}  {}\n", printable(tensor.name), width,
-                       kernels::dtype_info(tensor.dtype).name, tensor.data.size(),
+                       kernels::dtype_info(tensor.dtype).name, tensor.bytes(),
                        fmt::join(tensor.shape, " x "));
   return out;
 }
@@ -227,7 +227,7 @@ nlohmann::ordered_json describe_json(const ModelFile& file) {
     tensors.push_back({{"name", valid_utf8(tensor.name)},
                        {"dtype", kernels::dtype_info(tensor.dtype).name},
                        {"shape", tensor.shape},
-                       {"bytes", tensor.data.size()}});
+                       {"bytes", tensor.bytes()}});
   ordered_json& dtypes = out["dtypes"] = ordered_json::object();
   for (size_t i = 0; i < totals.size(); ++i)
     if (totals[i].tensors != 0)

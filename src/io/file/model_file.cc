@@ -202,15 +202,18 @@ const std::vector<float>* ModelFile::get_floats(std::string_view key) const {
   return at == metadata_.end() ? nullptr : std::get_if<std::vector<float>>(&at->second.data);
 }
 
-void ModelFile::drop_pages(const Tensor& tensor) const {
+void ModelFile::drop_bytes(std::span<const std::byte> dropped) const {
   for (const base::MappedFile& file : files_) {
     const auto bytes = file.bytes();
-    if (!std::less<>()(tensor.data.data(), bytes.data()) &&
-        std::less<>()(tensor.data.data(), bytes.data() + bytes.size())) {
-      file.drop_pages(tensor.data);
-      return;
-    }
+    if (!std::less<>()(dropped.data(), bytes.data()) &&
+        std::less<>()(dropped.data(), bytes.data() + bytes.size()))
+      return file.drop_pages(dropped);
   }
+}
+
+void ModelFile::drop_pages(const Tensor& tensor) const {
+  if (tensor.source == nullptr) return drop_bytes(tensor.data);
+  for (const std::span<const std::byte> part : tensor.source->parts()) drop_bytes(part);
 }
 
 }  // namespace kvick::io

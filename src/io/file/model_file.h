@@ -16,6 +16,7 @@
 
 #include "base/memory.h"
 #include "base/result.h"
+#include "io/file/tensor.h"
 #include "kernels/formats/dtype.h"
 
 namespace kvick::io {
@@ -32,18 +33,6 @@ struct Value {
       data;
 };
 using Metadata = std::map<std::string, Value, std::less<>>;
-
-struct Tensor {
-  std::string name;
-  kernels::DType dtype{};
-  std::vector<uint64_t> shape;      // outermost first: {rows, inputs}
-  std::span<const std::byte> data;  // borrowed from the ModelFile
-  uint64_t elements() const {
-    uint64_t n = 1;
-    for (const uint64_t d : shape) n *= d;
-    return n;
-  }
-};
 
 enum class Container { kGguf, kHuggingFace, kSafetensors };
 
@@ -91,11 +80,12 @@ class ModelFile {
   const std::vector<int64_t>* get_ints(std::string_view key) const;
   const std::vector<float>* get_floats(std::string_view key) const;
 
-  // Gives a tensor's pages back to the system once it has been repacked.
+  // Gives a tensor's pages, or those of its source, back to the system once it has been repacked.
   void drop_pages(const Tensor& tensor) const;
 
  private:
   friend struct ModelFileBuilder;
+  void drop_bytes(std::span<const std::byte> bytes) const;
   Container container_ = Container::kGguf;
   std::string path_;
   uint64_t file_bytes_ = 0;

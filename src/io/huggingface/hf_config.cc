@@ -81,7 +81,7 @@ base::Status<> read_layer_types(const Mapper& map, std::vector<bool>& slides) {
 
 // Where no layer_types say it: all but the last of so many layers have the window; 0: all.
 uint64_t window_period(const Mapper& map, std::string_view architecture) {
-  if (architecture == "gemma2") return 2;
+  if (architecture == "gemma2" || architecture == "gpt-oss") return 2;
   if (architecture == "olmo2") return 4;
   if (architecture != "gemma3") return 0;
   const auto told = map.config().get_uint("sliding_window_pattern", 6);
@@ -162,6 +162,7 @@ base::Result<HfConfig> map_config(const JsonObject& config, Metadata& out) {
   HfConfig result;
   result.modules = family->modules;
   result.architecture = family->architecture;
+  result.gate_up = family->gate_up;
   Mapper map(config, result.architecture, out);
   out["general.architecture"].data = result.architecture;
   out["kvick.rope.interleaved"].data = family->interleaved;

@@ -8,7 +8,8 @@
 
 #include "base/result.h"
 #include "io/file/model_file.h"
-#include "io/huggingface/json.h"
+#include "io/quantised/expert_rows.h"
+#include "io/safetensors/json.h"
 
 namespace kvick::io {
 
@@ -20,11 +21,12 @@ struct Rename {
 
 // What of a config.json the rest of the folder is read by.
 struct HfConfig {
-  std::string architecture;              // GGUF's: "llama", "qwen2", "qwen3", "opt"
+  std::string architecture;              // GGUF's: "llama", "qwen2", "opt"
   std::span<const Rename> modules = {};  // beside and before those that all families have
   uint64_t layers = 0;
   uint64_t vocabulary = 0;
   bool tied = false;  // the output matrix is the embedding
+  GateUp gate_up = GateUp::kNone;
 };
 
 // Adds <arch>.* and general.architecture to `out`. Error: an architecture that kvick cannot map,

@@ -54,6 +54,32 @@ constexpr Rename kMixtral[] = {
     {"block_sparse_moe.experts.*.w2", "ffn_down"},
     {"block_sparse_moe.experts.*.w3", "ffn_up"},
 };
+// Experts have the names that join_tensors gives them.
+constexpr Rename kGptOss[] = {
+    {"post_attention_layernorm", "post_attention_norm"},
+    {"self_attn.sinks", "attn_sinks"},
+    {"mlp.router", "ffn_gate_inp"},
+    {"mlp.experts.gate_proj", "ffn_gate_exps"},
+    {"mlp.experts.up_proj", "ffn_up_exps"},
+    {"mlp.experts.down_proj", "ffn_down_exps"},
+};
+constexpr Rename kLlama4[] = {
+    {"feed_forward.gate_proj", "ffn_gate"},
+    {"feed_forward.up_proj", "ffn_up"},
+    {"feed_forward.down_proj", "ffn_down"},
+    {"feed_forward.router", "ffn_gate_inp"},
+    {"feed_forward.experts.gate_proj", "ffn_gate_exps"},
+    {"feed_forward.experts.up_proj", "ffn_up_exps"},
+    {"feed_forward.experts.down_proj", "ffn_down_exps"},
+    {"feed_forward.shared_expert.gate_proj", "ffn_gate_shexp"},
+    {"feed_forward.shared_expert.up_proj", "ffn_up_shexp"},
+    {"feed_forward.shared_expert.down_proj", "ffn_down_shexp"},
+};
+constexpr Rename kGraniteMoe[] = {
+    {"block_sparse_moe.router.layer", "ffn_gate_inp"},
+    {"block_sparse_moe.input_linear", "ffn_gate_up_exps"},
+    {"block_sparse_moe.output_linear", "ffn_down_exps"},
+};
 constexpr Rename kStarcoder[] = {
     {"mlp.c_fc", "ffn_up"},
     {"mlp.c_proj", "ffn_down"},
@@ -96,6 +122,11 @@ Status<> map_granite(Mapper& map) {
 Status<> map_experts(Mapper& map) {
   const bool local = map.config().find("num_local_experts").has_value();
   KVICK_TRY_VOID(map.copy_size(local ? "num_local_experts" : "num_experts", "expert_count"));
+  for (const auto& [field, key] :
+       {std::pair{"moe_intermediate_size", "expert_feed_forward_length"},
+        std::pair{"shared_expert_intermediate_size", "expert_shared_feed_forward_length"}}) {
+    if (map.config().find(field)) KVICK_TRY_VOID(map.copy_size(field, key));
+  }
   return map.copy_size("num_experts_per_tok", "expert_used_count");
 }
 // Which layers have experts the tensors say.
@@ -106,8 +137,34 @@ Status<> map_qwen_moe(Mapper& map) {
   return base::Done{};
 }
 
+Status<> map_granite_moe(Mapper& map) {
+  KVICK_TRY_VOID(map_granite(map));
+  return map_experts(map);
+}
+
+Status<> require_number(const Mapper& map, std::string_view field, double wanted) {
+  KVICK_TRY(const double value, map.config().get_float(field, wanted));
+  if (value == wanted) return base::Done{};
+  return base::fail("{} is {}; kvick knows {}", map.config().label(field), value, wanted);
+}
+Status<> map_gpt_oss(Mapper& map) {
+  KVICK_TRY_VOID(require_number(map, "swiglu_limit", 7));
+  KVICK_TRY_VOID(require_number(map, "swiglu_alpha", 1.702));
+  return map_experts(map);
+}
+
+// Queries grow with the number of original contexts before them.
+Status<> map_ministral3(Mapper& map) {
+  if (!map.config().find("rope_parameters")) return base::Done{};
+  KVICK_TRY(const JsonObject rope, map.config().get_object("rope_parameters"));
+  if (!rope.find("llama_4_scaling_beta")) return base::Done{};
+  KVICK_TRY(const double scale, positive(rope, "llama_4_scaling_beta"));
+  map.set("attention.temperature_scale", scale);
+  return base::Done{};
+}
+
 // The layers that do not rotate are every fourth; a file may say others, which no model does.
-Status<> map_smollm3(Mapper& map) {
+Status<> require_fourth_layers(Mapper& map) {
   KVICK_TRY(const uint64_t interval, map.config().get_uint("no_rope_layer_interval", 4));
   if (interval != 4)
     return base::fail("{} is {}; kvick knows 4", map.config().label("no_rope_layer_interval"),
@@ -136,6 +193,20 @@ Status<> map_stablelm(Mapper& map) {
   KVICK_TRY_VOID(map.require_flag("use_parallel_residual", false));
   KVICK_TRY_VOID(map.require_flag("qk_layernorm", false));
   return map_layer_norms(map);
+}
+
+// Layers that rotate see chunks; what else files may set, published ones do not.
+Status<> map_llama4(Mapper& map) {
+  constexpr uint64_t kMaverick = 128;  // experts of the model without normalised heads
+  KVICK_TRY_VOID(require_fourth_layers(map));
+  KVICK_TRY_VOID(require_number(map, "floor_scale", 8192));
+  KVICK_TRY_VOID(require_number(map, "attn_scale", 0.1));
+  KVICK_TRY_VOID(map.require_flag("attn_temperature_tuning", true));
+  KVICK_TRY_VOID(map_experts(map));
+  KVICK_TRY(const uint64_t experts, map.size("num_local_experts"));
+  KVICK_TRY_VOID(map.require_flag("use_qk_norm", experts != kMaverick));
+  KVICK_TRY_VOID(map.copy_size("attention_chunk_size", "attention.sliding_window"));
+  return map.copy_size("intermediate_size_mlp", "feed_forward_length");
 }
 
 constexpr std::string_view kTanhGelu = "gelu_pytorch_tanh";
@@ -174,9 +245,28 @@ constexpr std::array kFamilies = {
              .activation = kTanhGelu,
              .modules = kGemma,
              .map = map_gemma3},
+    HfFamily{.model_type = "gpt_oss",
+             .architecture = "gpt-oss",
+             .gate_up = GateUp::kInterleaved,
+             .modules = kGptOss,
+             .map = map_gpt_oss},
     HfFamily{.model_type = "phi3", .architecture = "phi3", .modules = kPhi3},
-    HfFamily{.model_type = "smollm3", .architecture = "smollm3", .tied = true, .map = map_smollm3},
+    HfFamily{.model_type = "smollm3",
+             .architecture = "smollm3",
+             .tied = true,
+             .map = require_fourth_layers},
     HfFamily{.model_type = "granite", .architecture = "granite", .map = map_granite},
+    HfFamily{.model_type = "granitemoe",
+             .architecture = "granitemoe",
+             .modules = kGraniteMoe,
+             .map = map_granite_moe},
+    HfFamily{.model_type = "ministral3", .architecture = "mistral3", .map = map_ministral3},
+    HfFamily{.model_type = "llama4_text",
+             .architecture = "llama4",
+             .interleaved = true,
+             .gate_up = GateUp::kHalves,
+             .modules = kLlama4,
+             .map = map_llama4},
     HfFamily{.model_type = "glm4", .architecture = "glm4", .interleaved = true, .modules = kGlm4},
     HfFamily{.model_type = "olmo2", .architecture = "olmo2", .modules = kOlmo},
     HfFamily{.model_type = "olmo3", .architecture = "olmo2", .modules = kOlmo},

@@ -16,6 +16,7 @@ struct HfFamily {
   bool interleaved = false;    // rotary pairs are (2i, 2i+1), as GGUF has them for llama
   bool shifted_norms = false;  // norms multiply by 1 + weight (Gemma)
   std::string_view activation = "silu";
+  GateUp gate_up = GateUp::kNone;                // HfConfig::gate_up
   std::span<const Rename> modules = {};          // HfConfig::modules
   base::Status<> (*map)(Mapper& map) = nullptr;  // what it has beside the others
 };

@@ -9,7 +9,7 @@
 #include "base/result.h"
 #include "io/file/builder.h"
 #include "io/file/model_file.h"
-#include "io/huggingface/json.h"
+#include "io/safetensors/json.h"
 
 namespace kvick::io {
 

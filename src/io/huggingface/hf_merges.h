@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "io/huggingface/json.h"
+#include "io/safetensors/json.h"
 
 namespace kvick::io {
 

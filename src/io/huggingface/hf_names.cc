@@ -77,8 +77,12 @@ std::optional<std::string> map_layer(const HfConfig& config, std::string_view na
   const size_t dot = name.rfind('.');
   if (dot == std::string_view::npos) return std::nullopt;
   const std::string_view module = name.substr(0, dot), part = name.substr(dot);
-  if (part != ".weight" && part != ".bias") return std::nullopt;
   const std::span<const Rename> own = config.modules;
+  // Sinks are a parameter of their module, without a part of its own.
+  if (name == "self_attn.sinks")
+    if (const auto sinks = look_up(own, name))
+      return fmt::format("blk.{}.{}.weight", layer, *sinks);
+  if (part != ".weight" && part != ".bias") return std::nullopt;
   std::string pattern;
   if (const auto expert = take_expert(module, pattern)) {
     const auto mapped = look_up(own, pattern);

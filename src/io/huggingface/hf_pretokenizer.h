@@ -4,7 +4,7 @@
 #include <string>
 
 #include "base/result.h"
-#include "io/huggingface/json.h"
+#include "io/safetensors/json.h"
 
 namespace kvick::io {
 

@@ -29,16 +29,25 @@ base::Status<> map_llama3(Mapper& map, const JsonObject& rope) {
   return map_original_context(map, rope);
 }
 
+// What YaRN multiplies cosines and sines with; both fields or none have a say.
+base::Result<double> yarn_magnitude(const JsonObject& rope, double usual) {
+  if (!rope.find("mscale") || !rope.find("mscale_all_dim")) return usual;
+  KVICK_TRY(const double scale, positive(rope, "mscale"));
+  KVICK_TRY(const double all, positive(rope, "mscale_all_dim"));
+  return (1 + scale * (usual - 1)) / (1 + all * (usual - 1));
+}
+
 base::Status<> map_yarn(Mapper& map, const JsonObject& rope, double factor) {
-  for (const std::string_view field : {"mscale", "mscale_all_dim"})
-    if (rope.find(field)) return base::fail("{} is not supported", rope.label(field));
   KVICK_TRY(const double fast, positive(rope, "beta_fast", 32));
   KVICK_TRY(const double slow, positive(rope, "beta_slow", 1));
   map.set("rope.scaling.yarn_beta_fast", fast);
   map.set("rope.scaling.yarn_beta_slow", slow);
+  KVICK_TRY(const bool truncates, rope.get_bool("truncate", true));
+  if (!truncates) map.set("rope.scaling.yarn_truncate", false);
   // transformers gives the whole factor on cos and sin; GGUF what multiplies the usual one.
   const double usual = factor > 1 ? 0.1 * std::log(factor) + 1 : 1;
-  KVICK_TRY(const double whole, positive(rope, "attention_factor", usual));
+  KVICK_TRY(const double told, yarn_magnitude(rope, usual));
+  KVICK_TRY(const double whole, positive(rope, "attention_factor", told));
   map.set("rope.scaling.attn_factor", whole / usual);
   return map_original_context(map, rope);
 }

@@ -12,8 +12,10 @@
 #include "io/huggingface/hf_config.h"
 #include "io/huggingface/hf_names.h"
 #include "io/huggingface/hf_tokenizer.h"
-#include "io/huggingface/json.h"
-#include "io/huggingface/safetensors.h"
+#include "io/quantised/join.h"
+#include "io/quantised/scheme.h"
+#include "io/safetensors/json.h"
+#include "io/safetensors/safetensors.h"
 
 namespace kvick::io {
 namespace {
@@ -92,33 +94,43 @@ base::Result<std::vector<Shard>> find_shards(const fs::path& folder) {
           : "");
 }
 
-base::Status<> add_tensor(Tensor tensor, const HfConfig& config, Shard& shard,
-                          ModelFileBuilder& builder) {
-  if (shard.checked) {
-    const auto at = shard.wanted.find(tensor.name);
-    if (at == shard.wanted.end())
-      return base::fail("{}: tensor {} is not where {} says", shard.path, in_quotes(tensor.name),
-                        kIndex);
-    at->second = true;
-  }
-  const std::string label = fmt::format("{}: tensor {}", shard.path, in_quotes(tensor.name));
-  KVICK_TRY(const auto mapped, map_tensor_name(config, tensor.name, label));
-  if (!mapped) return base::Done{};
-  tensor.name = *mapped;
-  return builder.add_tensor(std::move(tensor));
+base::Status<> check_place(const StoredTensor& tensor, Shard& shard) {
+  if (!shard.checked) return base::Done{};
+  const auto at = shard.wanted.find(tensor.name);
+  if (at == shard.wanted.end()) return base::fail("{} is not where {} says", tensor.label, kIndex);
+  at->second = true;
+  return base::Done{};
 }
 
-base::Status<> read_shard(Shard& shard, const HfConfig& config, ModelFileBuilder& builder) {
+base::Status<> read_shard(Shard& shard, std::vector<StoredTensor>& stored,
+                          ModelFileBuilder& builder) {
   KVICK_TRY(base::MappedFile mapped, base::MappedFile::open(shard.path));
   KVICK_TRY(Safetensors parsed, parse_safetensors_image(mapped.bytes(), shard.path));
-  for (Tensor& tensor : parsed.tensors)
-    KVICK_TRY_VOID(add_tensor(std::move(tensor), config, shard, builder));
+  for (StoredTensor& tensor : parsed.tensors) {
+    KVICK_TRY_VOID(check_place(tensor, shard));
+    stored.push_back(std::move(tensor));
+  }
   for (const auto& [name, found] : shard.wanted)
     if (!found)
       return base::fail("{}: lacks the tensor {}, which {} places there", shard.path,
                         in_quotes(name), kIndex);
   builder.add_file_bytes(mapped.bytes().size());
   builder.hold(std::move(mapped));
+  return base::Done{};
+}
+
+// Parts of one quantised tensor may lie in several shards: joined once all are read.
+base::Status<> read_shards(std::vector<Shard>& shards, const Scheme& scheme, const HfConfig& config,
+                           ModelFileBuilder& builder) {
+  std::vector<StoredTensor> stored;
+  for (Shard& shard : shards) KVICK_TRY_VOID(read_shard(shard, stored, builder));
+  KVICK_TRY(std::vector<JoinedTensor> joined, join_tensors(scheme, config.gate_up, stored));
+  for (auto& [tensor, label] : joined) {
+    KVICK_TRY(const auto mapped, map_tensor_name(config, tensor.name, label));
+    if (!mapped) continue;
+    tensor.name = *mapped;
+    KVICK_TRY_VOID(builder.add_tensor(std::move(tensor)));
+  }
   return base::Done{};
 }
 
@@ -167,9 +179,10 @@ base::Result<ModelFile> open_huggingface(const std::string& folder) {
 
   ModelFileBuilder builder(Container::kHuggingFace, folder);
   KVICK_TRY(const HfConfig config, map_config(config_json, builder.metadata()));
+  KVICK_TRY(const Scheme scheme, read_scheme(config_json));
   builder.metadata()["general.name"].data = folder_name(path);
   KVICK_TRY(std::vector<Shard> shards, find_shards(path));
-  for (Shard& shard : shards) KVICK_TRY_VOID(read_shard(shard, config, builder));
+  KVICK_TRY_VOID(read_shards(shards, scheme, config, builder));
   KVICK_TRY_VOID(check_embedding(builder.file, config));
   KVICK_TRY_VOID(add_tokenizer(path, config, config_json, builder.metadata()));
   return builder.finish();

@@ -7,40 +7,10 @@
 #include "io/file/test_images.h"
 #include "io/huggingface/hf_families.h"
 #include "io/huggingface/hf_names.h"
+#include "io/huggingface/test_folders.h"
 
 namespace kvick::io {
 namespace {
-
-using nlohmann::json;
-
-// A safetensors file of F32 tensors with these names and shapes; element i of each is i.
-std::string weights(const std::vector<std::pair<std::string, std::vector<uint64_t>>>& tensors) {
-  json header = json::object();
-  std::string data;
-  for (const auto& [name, shape] : tensors) {
-    uint64_t elements = 1;
-    for (const uint64_t size : shape) elements *= size;
-    const size_t begin = data.size();
-    for (uint64_t i = 0; i < elements; ++i) data += le(static_cast<float>(i));
-    header[name] = {{"dtype", "F32"}, {"shape", shape}, {"data_offsets", {begin, data.size()}}};
-  }
-  return safetensors_image(header.dump(), data);
-}
-
-json llama_config() {
-  return {{"model_type", "llama"},
-          {"vocab_size", 6},
-          {"hidden_size", 8},
-          {"intermediate_size", 12},
-          {"num_hidden_layers", 2},
-          {"num_attention_heads", 4},
-          {"num_key_value_heads", 2},
-          {"max_position_embeddings", 64},
-          {"rms_norm_eps", 1e-5},
-          {"rope_theta", 500000.0},
-          {"tie_word_embeddings", false},
-          {"hidden_act", "silu"}};
-}
 
 json opt_config() {
   return {{"model_type", "opt"},
@@ -64,11 +34,6 @@ base::Result<ModelFile> open_with(const json& config) {
                opt ? weights({{"model.decoder.embed_tokens.weight", {6, 8}}})
                    : weights({{"model.embed_tokens.weight", {6, 8}}, {"lm_head.weight", {6, 8}}}));
   return ModelFile::open(folder.path());
-}
-
-json with(json config, const json& changes) {
-  config.update(changes);
-  return config;
 }
 
 TEST(HuggingFace, ALlamaConfigBecomesGgufKeys) {
@@ -204,6 +169,12 @@ TEST(HuggingFace, WhatAConfigGetsWrongIsNamed) {
       {with(llama_config(), {{"model_type", "stablelm"}, {"use_parallel_residual", true}}),
        "'use_parallel_residual' is true"},
       {with(llama_config(), {{"model_type", "mixtral"}}), "'num_experts' is missing"},
+      {with(llama_config(), {{"model_type", "gpt_oss"}, {"swiglu_limit", 5}}),
+       "'swiglu_limit' is 5; kvick knows 7"},
+      {with(llama_config(), {{"model_type", "llama4_text"}, {"floor_scale", 4096}}),
+       "'floor_scale' is 4096; kvick knows 8192"},
+      {with(llama_config(), {{"quantization_config", {{"quant_method", "hqq"}}}}),
+       "'quant_method' is 'hqq', which kvick does not read; it reads fp8, gptq"},
       {with(llama_config(),
             {{"rope_scaling", {{"rope_type", "longrope"}, {"long_factor", {1, -1}}}}}),
        "'long_factor' must hold numbers above 0"},
@@ -221,8 +192,10 @@ TEST(HuggingFace, WhatAConfigGetsWrongIsNamed) {
       {with(llama_config(), {{"rope_theta", -1}}), "'rope_theta' is -1"},
       {with(llama_config(), {{"rope_scaling", {{"type", "dynamic"}}}}), "'rope_type' is 'dynamic'"},
       {with(llama_config(), {{"rope_scaling", {{"type", "linear"}}}}), "'factor' is missing"},
-      {with(llama_config(), {{"rope_scaling", {{"type", "yarn"}, {"factor", 2}, {"mscale", 1}}}}),
-       "'mscale' is not supported"},
+      {with(llama_config(),
+            {{"rope_scaling",
+              {{"type", "yarn"}, {"factor", 2}, {"mscale", 1}, {"mscale_all_dim", -1}}}}),
+       "'mscale_all_dim' is -1, which must be above 0"},
       {with(llama_config(), {{"rope_scaling",
                               {{"type", "llama3"},
                                {"factor", 2},
@@ -256,6 +229,8 @@ TEST(HuggingFace, TensorNamesBecomeGgufs) {
   const HfConfig experts{
       .architecture = "qwen3moe", .modules = find_hf_family("qwen3_moe")->modules, .layers = 2};
   const HfConfig opt{.architecture = "opt", .layers = 1, .tied = true};
+  const HfConfig gpt_oss{
+      .architecture = "gpt-oss", .modules = find_hf_family("gpt_oss")->modules, .layers = 1};
   struct {
     const HfConfig& config;
     const char *from, *to;  // nullptr: an error; "": not needed
@@ -280,6 +255,10 @@ TEST(HuggingFace, TensorNamesBecomeGgufs) {
       {experts, "model.layers.1.mlp.experts.x.up_proj.weight", nullptr},
       {experts, "model.layers.1.mlp.experts.99999999999999999999.up_proj.weight", nullptr},
       {experts, "model.layers.1.mlp.experts.1.side_proj.weight", nullptr},
+      {gpt_oss, "model.layers.0.self_attn.sinks", "blk.0.attn_sinks.weight"},
+      {gpt_oss, "model.layers.0.mlp.experts.up_proj.bias", "blk.0.ffn_up_exps.bias"},
+      {gpt_oss, "model.layers.0.mlp.experts.gate_up_proj", nullptr},
+      {llama, "model.layers.0.self_attn.sinks", nullptr},
       {llama, "model.layers.12.mlp.up_proj.weight", nullptr},
       {llama, "model.layers.0.mlp.up_proj.qweight", nullptr},
       {llama, "model.layers.x.mlp.up_proj.weight", nullptr},
@@ -309,82 +288,6 @@ TEST(HuggingFace, TensorNamesBecomeGgufs) {
     else
       EXPECT_TRUE(mapped.error().message.starts_with("here: ")) << mapped.error().message;
   }
-}
-
-TEST(HuggingFace, ShardsAreOneModel) {
-  const TestFolder folder;
-  folder.write("config.json", llama_config().dump());
-  folder.write("a.safetensors", weights({{"model.embed_tokens.weight", {6, 8}},
-                                         {"model.layers.1.mlp.up_proj.weight", {12, 8}}}));
-  folder.write("b.safetensors", weights({{"lm_head.weight", {6, 8}}}));
-  json map = {{"model.embed_tokens.weight", "a.safetensors"},
-              {"model.layers.1.mlp.up_proj.weight", "a.safetensors"},
-              {"lm_head.weight", "b.safetensors"}};
-  const auto open = [&] {
-    folder.write("model.safetensors.index.json", json{{"weight_map", map}}.dump());
-    return ModelFile::open(folder.path());
-  };
-  const auto file = open();
-  ASSERT_TRUE(file.ok()) << file.error().message;
-  EXPECT_EQ(file->tensors().size(), 3u);
-  const Tensor* up = file->find("blk.1.ffn_up.weight");
-  ASSERT_NE(up, nullptr);
-  EXPECT_EQ(up->shape, (std::vector<uint64_t>{12, 8}));
-  float last = 0;
-  kernels::to_f32(up->dtype, up->data.data() + up->data.size() - 4, 1, &last);
-  EXPECT_EQ(last, 95.0f);
-  EXPECT_GT(file->file_bytes(), 192u * 2 + 384);
-
-  struct {
-    const char *tensor, *where, *expected;
-  } const table[] = {
-      {"model.norm.weight", "a.safetensors", "lacks the tensor 'model.norm.weight'"},
-      {"model.norm.weight", "../a.safetensors", "must be the name of a file in the folder"},
-      {"model.norm.weight", "c.safetensors", "cannot open"},
-      {"lm_head.weight", "a.safetensors", "lacks the tensor 'lm_head.weight'"},
-  };
-  const json good = map;
-  for (const auto& [tensor, where, expected] : table) {
-    map = with(good, {{tensor, where}});
-    EXPECT_NE(open().error().message.find(expected), std::string::npos) << open().error().message;
-  }
-  map = good;
-  map.erase("model.layers.1.mlp.up_proj.weight");
-  EXPECT_NE(open().error().message.find("is not where"), std::string::npos);
-}
-
-TEST(HuggingFace, MissingFilesAndTensorsAreNamed) {
-  const auto message = [](const std::function<void(const TestFolder&)>& fill) {
-    const TestFolder folder;
-    folder.write("config.json", llama_config().dump());
-    fill(folder);
-    const auto file = ModelFile::open(folder.path());
-    return file.ok() ? "" : file.error().message;
-  };
-  const auto expect = [&](const std::string& got, std::string_view wanted) {
-    EXPECT_NE(got.find(wanted), std::string::npos) << got;
-  };
-  expect(message([](const TestFolder&) {}), "holds neither model.safetensors nor");
-  expect(message([](const TestFolder& f) { f.write("pytorch_model.bin", "x"); }),
-         "kvick does not read pytorch_model.bin");
-  expect(message([](const TestFolder& f) {
-           f.write("model.safetensors", weights({{"lm_head.weight", {6, 8}}}));
-         }),
-         "has no tensor 'embed_tokens.weight'");
-  expect(message([](const TestFolder& f) {
-           f.write("model.safetensors", weights({{"model.embed_tokens.weight", {6, 8}}}));
-         }),
-         "has no tensor 'lm_head.weight', and 'tie_word_embeddings' is false");
-  expect(
-      message([](const TestFolder& f) {
-        f.write("model.safetensors", weights({{"model.strange.weight", {6, 8}}}));
-      }),
-      "tensor 'model.strange.weight': a model of 2 layers of the architecture llama has no such");
-  expect(
-      message([](const TestFolder& f) {
-        f.write("model.safetensors", weights({{"model.norm.weight", {8}}, {"norm.weight", {8}}}));
-      }),
-      "two tensors are named 'output_norm.weight'");
 }
 
 }  // namespace

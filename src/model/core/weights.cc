@@ -8,17 +8,24 @@ namespace kvick::model {
 using base::fail;
 using base::Result;
 
+// Rows that a thread converts at a time: those of packed files that lie next to each other fill
+// whole cache lines.
+constexpr size_t kConvertedRows = 64;
+
 void Embedding::row(uint32_t index, float* out) const {
   if (tied_ != nullptr) return kernels::unpack_row(*tied_, index, out);
-  const uint64_t columns = table_.shape[1];
-  const size_t bytes = kernels::dtype_bytes(table_.dtype, columns);
-  kernels::to_f32(table_.dtype, table_.data.data() + index * bytes, columns, out);
+  const uint64_t columns = table_.shape[1], bytes = table_.row_bytes();
+  if (table_.source == nullptr)
+    return kernels::to_f32(table_.dtype, table_.data.data() + index * bytes, columns, out);
+  std::vector<std::byte> row(bytes);
+  table_.read_rows(index, 1, row.data());
+  kernels::to_f32(table_.dtype, row.data(), columns, out);
 }
 
 WeightReader::WeightReader(const io::ModelFile& file, const LoadOptions& options,
                            base::Arena& arena)
     : file_(file), options_(options), arena_(arena) {
-  for (const io::Tensor& tensor : file.tensors()) total_ += tensor.data.size();
+  for (const io::Tensor& tensor : file.tensors()) total_ += tensor.bytes();
   shifted_norms_ = file.metadata().contains("kvick.norm.shifted");
 }
 
@@ -87,15 +94,28 @@ void WeightReader::count(const kernels::Matrix& matrix) {
 
 Result<kernels::Matrix> WeightReader::pack(const std::string& name, Slice outputs, Slice inputs) {
   KVICK_TRY(const io::Tensor* tensor, find(name, {outputs.whole, inputs.whole}));
-  return pack_slice(*tensor, tensor->data.data(), outputs, inputs);
+  return pack_slice(*tensor, 0, outputs, inputs);
 }
 
-Result<kernels::Matrix> WeightReader::pack_slice(const io::Tensor& tensor, const std::byte* data,
+// Of a tensor that is converted, all rows at once: they are let go before the next tensor's.
+const std::byte* WeightReader::stored_rows(const io::Tensor& tensor, uint64_t first, uint64_t count,
+                                           base::Buffer& converted) const {
+  const uint64_t row_bytes = tensor.row_bytes();
+  if (tensor.source == nullptr) return tensor.data.data() + first * row_bytes;
+  converted = base::Buffer(count * row_bytes);
+  options_.pool->parallel_for(count, kConvertedRows, [&](size_t begin, size_t end, unsigned) {
+    tensor.read_rows(first + begin, end - begin, converted.data() + begin * row_bytes);
+  });
+  return converted.data();
+}
+
+Result<kernels::Matrix> WeightReader::pack_slice(const io::Tensor& tensor, uint64_t first_row,
                                                  Slice outputs, Slice inputs) {
   KVICK_TRY_VOID(check_inputs(tensor.name, inputs.size));
   const kernels::DType type = tensor.dtype;
   const size_t row_bytes = kernels::dtype_bytes(type, inputs.whole);
-  const std::byte* source = data + outputs.first * row_bytes;
+  base::Buffer converted;
+  const std::byte* source = stored_rows(tensor, first_row + outputs.first, outputs.size, converted);
   std::vector<std::byte> parts;  // of the rows, one behind the other
   if (!inputs.all()) {
     const uint32_t block = kernels::dtype_info(type).block;
@@ -116,7 +136,7 @@ Result<kernels::Matrix> WeightReader::pack_slice(const io::Tensor& tensor, const
       pack_linear({.type = type, .inputs = inputs.size, .data = source, .count = outputs.size});
   count(matrix);
   file_.drop_pages(tensor);
-  advance(outputs.size * kernels::dtype_bytes(type, inputs.whole));
+  advance(outputs.size * row_bytes);
   return matrix;
 }
 
@@ -129,7 +149,7 @@ Result<Linear> WeightReader::row(const std::string& name, uint32_t inputs) {
   KVICK_TRY(tensor, find(full, std::move(shape)));
   Linear linear;
   linear.tensor = full;
-  KVICK_TRY(linear.w, pack_slice(*tensor, tensor->data.data(), 1, inputs));
+  KVICK_TRY(linear.w, pack_slice(*tensor, 0, 1, inputs));
   return linear;
 }
 
@@ -151,8 +171,8 @@ Result<std::vector<Linear>> WeightReader::experts(const std::string& name,
       continue;
     }
     experts[e].tensor = tensor->name, experts[e].expert = e;
-    const size_t bytes = tensor->data.size() / config.count;
-    KVICK_TRY(experts[e].w, pack_slice(*tensor, tensor->data.data() + e * bytes, outputs, inputs));
+    const uint64_t first = uint64_t{e} * outputs.whole;
+    KVICK_TRY(experts[e].w, pack_slice(*tensor, first, outputs, inputs));
   }
   const std::string bias_name = name + "_exps.bias";
   if (together && bias == Bias::kOptional && has(bias_name)) {
@@ -177,23 +197,22 @@ Result<std::vector<kernels::Matrix>> WeightReader::keys(const std::string& name,
     return fail("{}: tensor {} is {}; kvick takes F32, F16 or BF16 here", file_.path(), full,
                 kernels::dtype_info(tensor->dtype).name);
   std::vector<kernels::Matrix> matrices;
-  const size_t bytes = slots * kernels::dtype_bytes(tensor->dtype, inputs);
   for (uint32_t head = 0; head < heads; ++head) {
-    matrices.push_back(pack_rows({.type = tensor->dtype,
-                                  .inputs = inputs,
-                                  .data = tensor->data.data() + head * bytes,
-                                  .count = slots}));
+    base::Buffer converted;
+    const std::byte* rows = stored_rows(*tensor, uint64_t{head} * slots, slots, converted);
+    matrices.push_back(
+        pack_rows({.type = tensor->dtype, .inputs = inputs, .data = rows, .count = slots}));
     weights_.key_bytes += matrices.back().data.size();
   }
   file_.drop_pages(*tensor);
-  advance(tensor->data.size());
+  advance(tensor->bytes());
   return matrices;
 }
 
 std::vector<float> WeightReader::floats(const io::Tensor& tensor) {
   std::vector<float> values(tensor.elements());
-  kernels::to_f32(tensor.dtype, tensor.data.data(), values.size(), values.data());
-  advance(tensor.data.size());
+  tensor.read_floats(values.data());
+  advance(tensor.bytes());
   return values;
 }
 
@@ -233,8 +252,8 @@ Result<Linear> WeightReader::linear(const std::string& name, Slice outputs, Slic
 
 Result<io::Tensor> WeightReader::table(const std::string& name, uint32_t rows, uint32_t columns) {
   KVICK_TRY(const io::Tensor* tensor, find(name, {rows, columns}));
-  weights_.lookup_bytes += tensor->data.size() / rows;
-  advance(tensor->data.size());
+  weights_.lookup_bytes += tensor->bytes() / rows;
+  advance(tensor->bytes());
   return *tensor;
 }
 
@@ -246,7 +265,7 @@ base::Result<Linear> WeightReader::some_outputs(const std::string& name, const C
   for (size_t i = 0; i < options_.outputs.size(); ++i) {
     const auto token = static_cast<size_t>(options_.outputs[i]);
     KVICK_CHECK(token < config.vocab, "output {} of {}", token, config.vocab);
-    std::copy_n(tensor->data.data() + token * bytes, bytes, rows.data() + i * bytes);
+    tensor->read_rows(token, 1, rows.data() + i * bytes);
   }
   Linear linear;
   linear.w = pack_linear({.type = tensor->dtype,

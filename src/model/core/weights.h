@@ -78,9 +78,12 @@ class WeightReader {
  private:
   base::Result<const io::Tensor*> find(const std::string& name, std::vector<uint64_t> shape);
   base::Result<kernels::Matrix> pack(const std::string& name, Slice outputs, Slice inputs);
-  // Of one matrix of a tensor, whose rows begin at `data`.
-  base::Result<kernels::Matrix> pack_slice(const io::Tensor& tensor, const std::byte* data,
+  // Of one matrix of a tensor, whose rows begin at `first_row`.
+  base::Result<kernels::Matrix> pack_slice(const io::Tensor& tensor, uint64_t first_row,
                                            Slice outputs, Slice inputs);
+  // Rows of a tensor where they lie, or converted into the buffer.
+  const std::byte* stored_rows(const io::Tensor& tensor, uint64_t first, uint64_t count,
+                               base::Buffer& converted) const;
   // linear(), but of the rows LoadOptions::outputs.
   base::Result<Linear> some_outputs(const std::string& name, const Config& config);
   base::Status<> check_inputs(const std::string& name, uint32_t inputs) const;

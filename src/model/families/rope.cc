@@ -26,6 +26,7 @@ double llama3_frequency(double frequency, double factor, double low, double high
 struct Yarn {
   double factor, original, beta_fast, beta_slow;
   double log_multiplier = 0;  // mscale_all_dim of DeepSeek and Mistral; 0: they have none
+  bool truncates = true;      // the ends of what is blended are whole pairs; gpt-oss's are not
 };
 
 void apply_yarn(const Yarn& yarn, double base, Rope& rope) {
@@ -33,8 +34,9 @@ void apply_yarn(const Yarn& yarn, double base, Rope& rope) {
   const auto turning_dim = [&](double turns) {
     return dims * std::log(yarn.original / (turns * 2 * std::numbers::pi)) / (2 * std::log(base));
   };
-  const double low = std::max(0.0, std::floor(turning_dim(yarn.beta_fast)));
-  const double high = std::min(dims - 1, std::ceil(turning_dim(yarn.beta_slow)));
+  double low = turning_dim(yarn.beta_fast), high = turning_dim(yarn.beta_slow);
+  if (yarn.truncates) low = std::floor(low), high = std::ceil(high);
+  low = std::max(0.0, low), high = std::min(dims - 1, high);
   for (size_t i = 0; i < rope.frequency.size(); ++i) {
     const double ramp = (static_cast<double>(i) - low) / std::max(0.001, high - low);
     const double keep = 1 - std::clamp(ramp, 0.0, 1.0);
@@ -48,6 +50,7 @@ base::Status<> read_yarn(const io::ModelFile& file, const std::string& prefix, d
                          Yarn yarn, Rope& rope) {
   KVICK_TRY(yarn.beta_fast, positive_number(file, prefix + "yarn_beta_fast", 32));
   KVICK_TRY(yarn.beta_slow, positive_number(file, prefix + "yarn_beta_slow", 1));
+  KVICK_TRY(yarn.truncates, file.get_bool(prefix + "yarn_truncate", true));
   const std::string key = prefix + "yarn_log_multiplier";
   KVICK_TRY(yarn.log_multiplier, file.get_float(key, 0));
   if (!(yarn.log_multiplier >= 0) || !std::isfinite(yarn.log_multiplier))
@@ -101,7 +104,7 @@ Result<std::vector<float>> read_factors(const io::ModelFile& file, const std::st
     return fail("{}: {}.weight must be {} F32 values, one per rotary pair", file.path(), name,
                 pairs);
   std::vector<float> divisors(pairs);
-  kernels::to_f32(factors->dtype, factors->data.data(), pairs, divisors.data());
+  factors->read_floats(divisors.data());
   return divisors;
 }
 

@@ -142,6 +142,7 @@ base::Result<ModelSize> size_of(const io::ModelFile& file) {
   for (const io::Tensor& tensor : file.tensors()) {
     size.tensors.push_back(tensor);
     size.tensors.back().data = {};
+    size.tensors.back().source = nullptr;
   }
   count_weights(size);
   return size;

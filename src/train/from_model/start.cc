@@ -72,7 +72,7 @@ base::Status<> check_tensors(const io::ModelFile& file, const ModelSettings& mod
 void append(const io::Tensor& tensor, std::vector<float>& to) {
   const size_t before = to.size();
   to.resize(before + tensor.elements());
-  kernels::to_f32(tensor.dtype, tensor.data.data(), tensor.elements(), to.data() + before);
+  tensor.read_floats(to.data() + before);
 }
 
 // The file's name of a tensor whose layer has moved.

@@ -1,4 +1,4 @@
-#include "io/huggingface/safetensors.h"
+#include "io/safetensors/safetensors.h"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>

@@ -1,4 +1,4 @@
-#include "io/huggingface/json.h"
+#include "io/safetensors/json.h"
 
 #include "io/file/builder.h"
 

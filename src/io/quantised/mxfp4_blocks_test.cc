@@ -1,4 +1,4 @@
-#include "io/huggingface/mxfp4_blocks.h"
+#include "io/quantised/mxfp4_blocks.h"
 
 #include <cmath>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "io/huggingface/safetensors.h"
+#include "io/safetensors/safetensors.h"
 
 #include <algorithm>
 #include <array>
@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "io/file/builder.h"
-#include "io/huggingface/json.h"
+#include "io/safetensors/json.h"
 
 namespace kvick::io {
 namespace {
@@ -16,11 +16,25 @@ using kernels::DType;
 
 constexpr uint64_t kMaxHeaderBytes = 100'000'000;  // of the reference implementation
 constexpr uint64_t kMaxDims = 8;
-constexpr std::array<std::pair<std::string_view, DType>, 3> kTypes = {
-    {{"F32", DType::kF32}, {"F16", DType::kF16}, {"BF16", DType::kBF16}}};
+// Indexed by StoredType.
+constexpr std::array<StoredTypeInfo, 8> kTypes = {{{"F32", 4, DType::kF32},
+                                                   {"F16", 2, DType::kF16},
+                                                   {"BF16", 2, DType::kBF16},
+                                                   {"F8_E4M3", 1, std::nullopt},
+                                                   {"I8", 1, std::nullopt},
+                                                   {"U8", 1, std::nullopt},
+                                                   {"I32", 4, std::nullopt},
+                                                   {"I64", 8, std::nullopt}}};
+
+base::Error wrong_type(const std::string& label, std::string_view type) {
+  return base::fail(
+      "{}: 'dtype' is {}, which kvick does not read from safetensors; it reads F32, "
+      "F16, BF16, and others where config.json describes how they are quantised",
+      label, in_quotes(type));
+}
 
 struct Piece {
-  Tensor tensor;
+  StoredTensor tensor;
   uint64_t begin = 0, end = 0;  // from the start of the data
 };
 
@@ -35,20 +49,19 @@ base::Status<> read_notes(const Json& element, const std::string& name, Safetens
   return base::Done{};
 }
 
-base::Status<> read_dtype(const JsonObject& fields, Tensor& tensor) {
+base::Status<> read_dtype(const JsonObject& fields, StoredTensor& tensor) {
   KVICK_TRY(const std::string written, fields.get_string("dtype"));
-  for (const auto& [known, dtype] : kTypes) {
-    if (written != known) continue;
-    tensor.dtype = dtype;
+  for (size_t type = 0; type < kTypes.size(); ++type) {
+    if (written != kTypes[type].name) continue;
+    tensor.type = static_cast<StoredType>(type);
     return base::Done{};
   }
-  return base::fail("{} is {}, which kvick does not read from safetensors; it reads F32, F16, BF16",
-                    fields.label("dtype"), in_quotes(written));
+  return wrong_type(fields.name(), written);
 }
 
-base::Status<> read_shape(const JsonObject& fields, Tensor& tensor) {
+base::Status<> read_shape(const JsonObject& fields, StoredTensor& tensor, uint64_t& elements) {
   KVICK_TRY(const simdjson::dom::array sizes, fields.get_array("shape"));
-  uint64_t elements = 1;
+  elements = 1;
   for (const Json size : sizes) {
     uint64_t value = 0;
     if (size.get(value) != simdjson::SUCCESS || value == 0)
@@ -69,8 +82,10 @@ base::Result<Piece> read_piece(std::string_view key, const Json& element, const 
             JsonObject::from(element, name + ": tensor " + in_quotes(key)));
   Piece piece;
   piece.tensor.name = key;
+  piece.tensor.label = fields.name();
   KVICK_TRY_VOID(read_dtype(fields, piece.tensor));
-  KVICK_TRY_VOID(read_shape(fields, piece.tensor));
+  uint64_t elements = 0;
+  KVICK_TRY_VOID(read_shape(fields, piece.tensor, elements));
   KVICK_TRY(const simdjson::dom::array offsets, fields.get_array("data_offsets"));
   if (offsets.size() != 2 || offsets.at(0).get(piece.begin) != simdjson::SUCCESS ||
       offsets.at(1).get(piece.end) != simdjson::SUCCESS || piece.begin > piece.end)
@@ -79,7 +94,7 @@ base::Result<Piece> read_piece(std::string_view key, const Json& element, const 
   if (piece.end > room)
     return base::fail("{} ends at {}, but the file has only {} bytes of data: it is cut off",
                       fields.label("data_offsets"), piece.end, room);
-  const uint64_t bytes = kernels::dtype_bytes(piece.tensor.dtype, piece.tensor.elements());
+  const uint64_t bytes = elements * stored_type_info(piece.tensor.type).bytes;
   if (piece.end - piece.begin != bytes)
     return base::fail("{} spans {} bytes, but the shape and the dtype make {}",
                       fields.label("data_offsets"), piece.end - piece.begin, bytes);
@@ -118,7 +133,7 @@ base::Status<> place(std::vector<Piece>& pieces, std::span<const std::byte> imag
           end);
     end = piece.end;
     piece.tensor.data = data.subspan(piece.begin, piece.end - piece.begin);
-    const size_t unit = kernels::dtype_info(piece.tensor.dtype).block_bytes;
+    const size_t unit = stored_type_info(piece.tensor.type).bytes;
     if ((start + piece.begin) % unit != 0)
       return base::fail(
           "{}: tensor {} does not begin at a multiple of its elements' {} bytes: "
@@ -132,6 +147,19 @@ base::Status<> place(std::vector<Piece>& pieces, std::span<const std::byte> imag
 }
 
 }  // namespace
+
+const StoredTypeInfo& stored_type_info(StoredType type) {
+  return kTypes[static_cast<size_t>(type)];
+}
+
+base::Result<Tensor> plain_tensor(StoredTensor stored) {
+  const StoredTypeInfo& info = stored_type_info(stored.type);
+  if (!info.dtype) return wrong_type(stored.label, info.name);
+  return Tensor{.name = std::move(stored.name),
+                .dtype = *info.dtype,
+                .shape = std::move(stored.shape),
+                .data = stored.data};
+}
 
 base::Result<Safetensors> parse_safetensors_image(std::span<const std::byte> image,
                                                   const std::string& name) {
@@ -166,7 +194,10 @@ base::Result<ModelFile> ModelFile::parse_safetensors(std::span<const std::byte> 
   KVICK_TRY(Safetensors parsed, parse_safetensors_image(image, name));
   ModelFileBuilder builder(Container::kSafetensors, name);
   for (auto& [key, text] : parsed.notes) builder.metadata()[key].data = text;
-  for (Tensor& tensor : parsed.tensors) KVICK_TRY_VOID(builder.add_tensor(std::move(tensor)));
+  for (StoredTensor& stored : parsed.tensors) {
+    KVICK_TRY(Tensor tensor, plain_tensor(std::move(stored)));
+    KVICK_TRY_VOID(builder.add_tensor(std::move(tensor)));
+  }
   builder.add_file_bytes(image.size());
   return builder.finish();
 }

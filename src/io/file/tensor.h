@@ -1,0 +1,49 @@
+#pragma once
+// One tensor of a model file: bytes of the mapped file, or rows that are converted when they are
+// read.
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kernels/formats/dtype.h"
+
+namespace kvick::io {
+
+// Rows that no file holds as they are: made from other bytes on each call, so that a model that is
+// only looked at costs nothing, and one that is loaded no memory beyond its packed weights.
+class RowSource {
+ public:
+  virtual ~RowSource() = default;
+  // Rows first to first + count of the tensor, in its dtype. Any thread.
+  virtual void read(uint64_t first, uint64_t count, std::byte* out) const = 0;
+  // The bytes of files that rows are made from.
+  virtual std::vector<std::span<const std::byte>> parts() const = 0;
+};
+
+struct Tensor {
+  std::string name;
+  kernels::DType dtype{};
+  std::vector<uint64_t> shape;      // outermost first: {rows, inputs}
+  std::span<const std::byte> data;  // borrowed from the ModelFile; empty if there is a source
+  std::shared_ptr<const RowSource> source = nullptr;  // borrows from the ModelFile too
+
+  uint64_t elements() const {
+    uint64_t n = 1;
+    for (const uint64_t d : shape) n *= d;
+    return n;
+  }
+  uint64_t bytes() const { return kernels::dtype_bytes(dtype, elements()); }
+  // Elements of one row: the innermost dimension. Rows are counted over all others.
+  uint64_t row_elements() const { return shape.empty() ? 1 : shape.back(); }
+  uint64_t row_bytes() const { return kernels::dtype_bytes(dtype, row_elements()); }
+  // Copies or converts.
+  void read_rows(uint64_t first, uint64_t count, std::byte* out) const;
+  // All elements, by kernels::to_f32.
+  void read_floats(float* out) const;
+};
+
+}  // namespace kvick::io

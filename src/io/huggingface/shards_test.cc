@@ -1,0 +1,133 @@
+#include <functional>
+#include <gtest/gtest.h>
+#include <tuple>
+
+#include "io/file/model_file.h"
+#include "io/huggingface/test_folders.h"
+
+namespace kvick::io {
+namespace {
+
+TEST(HuggingFace, ShardsAreOneModel) {
+  const TestFolder folder;
+  folder.write("config.json", llama_config().dump());
+  folder.write("a.safetensors", weights({{"model.embed_tokens.weight", {6, 8}},
+                                         {"model.layers.1.mlp.up_proj.weight", {12, 8}}}));
+  folder.write("b.safetensors", weights({{"lm_head.weight", {6, 8}}}));
+  json map = {{"model.embed_tokens.weight", "a.safetensors"},
+              {"model.layers.1.mlp.up_proj.weight", "a.safetensors"},
+              {"lm_head.weight", "b.safetensors"}};
+  const auto open = [&] {
+    folder.write("model.safetensors.index.json", json{{"weight_map", map}}.dump());
+    return ModelFile::open(folder.path());
+  };
+  const auto file = open();
+  ASSERT_TRUE(file.ok()) << file.error().message;
+  EXPECT_EQ(file->tensors().size(), 3u);
+  const Tensor* up = file->find("blk.1.ffn_up.weight");
+  ASSERT_NE(up, nullptr);
+  EXPECT_EQ(up->shape, (std::vector<uint64_t>{12, 8}));
+  float last = 0;
+  kernels::to_f32(up->dtype, up->data.data() + up->data.size() - 4, 1, &last);
+  EXPECT_EQ(last, 95.0f);
+  EXPECT_GT(file->file_bytes(), 192u * 2 + 384);
+
+  struct {
+    const char *tensor, *where, *expected;
+  } const table[] = {
+      {"model.norm.weight", "a.safetensors", "lacks the tensor 'model.norm.weight'"},
+      {"model.norm.weight", "../a.safetensors", "must be the name of a file in the folder"},
+      {"model.norm.weight", "c.safetensors", "cannot open"},
+      {"lm_head.weight", "a.safetensors", "lacks the tensor 'lm_head.weight'"},
+  };
+  const json good = map;
+  for (const auto& [tensor, where, expected] : table) {
+    map = with(good, {{tensor, where}});
+    EXPECT_NE(open().error().message.find(expected), std::string::npos) << open().error().message;
+  }
+  map = good;
+  map.erase("model.layers.1.mlp.up_proj.weight");
+  EXPECT_NE(open().error().message.find("is not where"), std::string::npos);
+}
+
+TEST(HuggingFace, MissingFilesAndTensorsAreNamed) {
+  const auto message = [](const std::function<void(const TestFolder&)>& fill) {
+    const TestFolder folder;
+    folder.write("config.json", llama_config().dump());
+    fill(folder);
+    const auto file = ModelFile::open(folder.path());
+    return file.ok() ? "" : file.error().message;
+  };
+  const auto expect = [&](const std::string& got, std::string_view wanted) {
+    EXPECT_NE(got.find(wanted), std::string::npos) << got;
+  };
+  expect(message([](const TestFolder&) {}), "holds neither model.safetensors nor");
+  expect(message([](const TestFolder& f) { f.write("pytorch_model.bin", "x"); }),
+         "kvick does not read pytorch_model.bin");
+  expect(message([](const TestFolder& f) {
+           f.write("model.safetensors", weights({{"lm_head.weight", {6, 8}}}));
+         }),
+         "has no tensor 'embed_tokens.weight'");
+  expect(message([](const TestFolder& f) {
+           f.write("model.safetensors", weights({{"model.embed_tokens.weight", {6, 8}}}));
+         }),
+         "has no tensor 'lm_head.weight', and 'tie_word_embeddings' is false");
+  expect(
+      message([](const TestFolder& f) {
+        f.write("model.safetensors", weights({{"model.strange.weight", {6, 8}}}));
+      }),
+      "tensor 'model.strange.weight': a model of 2 layers of the architecture llama has no such");
+  expect(
+      message([](const TestFolder& f) {
+        f.write("model.safetensors", weights({{"model.norm.weight", {8}}, {"norm.weight", {8}}}));
+      }),
+      "two tensors are named 'output_norm.weight'");
+}
+
+// Tensors of zeros.
+std::string part(
+    const std::vector<std::tuple<const char*, const char*, std::vector<uint64_t>, uint64_t>>&
+        tensors) {
+  json header = json::object();
+  uint64_t end = 0;
+  for (const auto& [name, type, shape, bytes] : tensors) {
+    header[name] = {{"dtype", type}, {"shape", shape}, {"data_offsets", {end, end + bytes}}};
+    end += bytes;
+  }
+  return safetensors_image(header.dump(), std::string(end, '\0'));
+}
+
+TEST(HuggingFace, PartsOfAQuantisedTensorMayLieInSeveralShards) {
+  const TestFolder folder;
+  const std::string up = "model.layers.1.mlp.up_proj";
+  json config = with(llama_config(), {{"hidden_size", 32}, {"head_dim", 8}});
+  config["quantization_config"] = {{"quant_method", "awq"}, {"bits", 4}, {"group_size", 32}};
+  folder.write("config.json", config.dump());
+  folder.write("a.safetensors",
+               part({{"model.embed_tokens.weight", "F32", {6, 32}, 768},
+                     {"model.layers.1.mlp.up_proj.qweight", "I32", {32, 2}, 256}}));
+  folder.write("b.safetensors", part({{"lm_head.weight", "F32", {6, 32}, 768},
+                                      {"model.layers.1.mlp.up_proj.qzeros", "I32", {1, 2}, 8},
+                                      {"model.layers.1.mlp.up_proj.scales", "F16", {1, 16}, 32}}));
+  json map = {{"model.embed_tokens.weight", "a.safetensors"},
+              {up + ".qweight", "a.safetensors"},
+              {"lm_head.weight", "b.safetensors"},
+              {up + ".qzeros", "b.safetensors"},
+              {up + ".scales", "b.safetensors"}};
+  folder.write("model.safetensors.index.json", json{{"weight_map", map}}.dump());
+  const auto file = ModelFile::open(folder.path());
+  ASSERT_TRUE(file.ok()) << file.error().message;
+  EXPECT_EQ(file->tensors().size(), 3u);
+  const Tensor* tensor = file->find("blk.1.ffn_up.weight");
+  ASSERT_NE(tensor, nullptr);
+  EXPECT_EQ(tensor->dtype, kernels::DType::kQ4_1);
+  EXPECT_EQ(tensor->shape, (std::vector<uint64_t>{16, 32}));
+  std::vector<std::byte> rows(tensor->bytes()), again(tensor->bytes());
+  tensor->read_rows(0, 16, rows.data());
+  file->drop_pages(*tensor);  // they are read again when touched
+  tensor->read_rows(0, 16, again.data());
+  EXPECT_EQ(rows, again);
+}
+
+}  // namespace
+}  // namespace kvick::io

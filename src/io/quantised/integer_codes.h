@@ -1,0 +1,58 @@
+#pragma once
+// Integers of 4 or 8 bits, packed into words of 32 bits in the ways that quantisers do.
+
+#include <cstdint>
+#include <span>
+
+#include "base/result.h"
+#include "io/quantised/scale_grid.h"
+#include "io/safetensors/safetensors.h"
+
+namespace kvick::io {
+
+// Where the integer of a row (output) and a column (an input, or a group of them) lies.
+enum class Packing : uint8_t {
+  kColumns,       // words [columns / n][rows]: n neighbouring columns of a row share a word (GPTQ)
+  kRows,          // words [columns][rows / n]: n neighbouring rows of a column (GPTQ's zero points)
+  kInterleaved,   // the same, but half 0 to 7 of a word are rows 0, 2, 4, 6, 1, 3, 5, 7 (AWQ)
+  kRowMajor,      // words [rows][columns / n] (compressed-tensors)
+  kRowMajorRows,  // words [rows / n][columns] (its zero points)
+  kSigned,        // bytes [rows][columns], of two's complement
+};
+
+class IntegerCodes {
+ public:
+  // All are the same number: what symmetric quantisers leave out.
+  static IntegerCodes constant(uint32_t code);
+  // Error: the tensor is of another type or shape than the packing of rows x columns has.
+  static base::Result<IntegerCodes> of(const StoredTensor& words, Packing packing, uint32_t bits,
+                                       MatrixSize size);
+
+  // 0 to 2^bits - 1; of kSigned, the number plus 128.
+  uint32_t at(uint64_t row, uint64_t column) const;
+  // Those of some rows, [count][columns].
+  void read(uint64_t first, uint64_t count, uint8_t* out) const;
+  // Whether all are this one. Stops at the first that is not.
+  bool all_are(uint32_t code) const;
+  // Empty if they are constant.
+  std::span<const std::byte> bytes() const { return data_; }
+
+ private:
+  struct Place {
+    uint64_t word;
+    uint32_t shift;
+  };
+  Place place(uint64_t row, uint64_t column) const;
+  void read_columns(uint64_t first, uint64_t count, uint8_t* out) const;
+  void read_tile(MatrixSize from, MatrixSize size, uint8_t* out) const;
+
+  std::span<const std::byte> data_;
+  Packing packing_ = Packing::kSigned;
+  uint32_t bits_ = 8, mask_ = 255;
+  uint32_t shift_ = 2;   // 2^shift_ integers are in a word
+  uint64_t stride_ = 0;  // words or bytes of the tensor's inner dimension
+  uint32_t constant_ = 0;
+  MatrixSize size_;
+};
+
+}  // namespace kvick::io

@@ -1,0 +1,53 @@
+#pragma once
+// The scales of a quantised matrix: one for each block of outputs and inputs.
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+
+#include "base/result.h"
+#include "io/safetensors/safetensors.h"
+
+namespace kvick::io {
+
+template <typename T>
+T load(std::span<const std::byte> bytes, uint64_t index) {
+  T value;
+  std::memcpy(&value, bytes.data() + index * sizeof(T), sizeof(T));
+  return value;
+}
+
+struct MatrixSize {
+  uint64_t outputs = 0, inputs = 0;
+};
+
+// Blocks are numbered along outputs and inputs.
+class ScaleGrid {
+ public:
+  // Of shape [], [1] or [1][1]: one for all; [outputs] or [outputs][1]: one for each output;
+  // [a][b]: one for each `block`, the last of which may be cut off, or where that is unknown (0) or
+  // does not fit, for each of a x b equal parts. Error: another shape, or no float.
+  static base::Result<ScaleGrid> of(const StoredTensor& scales, MatrixSize size, MatrixSize block);
+  // Of shape [groups][outputs].
+  static base::Result<ScaleGrid> transposed(const StoredTensor& scales, MatrixSize size);
+
+  float at(uint64_t row, uint64_t column) const;
+  const MatrixSize& block() const { return block_; }
+  uint64_t rows() const { return rows_; }
+  uint64_t columns() const { return columns_; }
+  std::span<const std::byte> bytes() const { return data_; }
+
+ private:
+  std::span<const std::byte> data_;
+  StoredType type_{};
+  MatrixSize block_;
+  uint64_t rows_ = 1, columns_ = 1;
+  bool transposed_ = false;
+};
+
+// "[2, 3]"
+std::string shape_text(const StoredTensor& tensor);
+bool has_shape(const StoredTensor& tensor, std::initializer_list<uint64_t> shape);
+
+}  // namespace kvick::io

@@ -1,0 +1,48 @@
+#pragma once
+// The safetensors container: https://huggingface.co/docs/safetensors.
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "io/file/model_file.h"
+
+namespace kvick::io {
+
+// What elements may be: beside the types of kernels those of which quantised tensors are made.
+enum class StoredType : uint8_t { kF32, kF16, kBF16, kF8E4M3, kI8, kU8, kI32, kI64 };
+struct StoredTypeInfo {
+  std::string_view name;  // as the header has it
+  uint32_t bytes;         // of one element
+  std::optional<kernels::DType> dtype;
+};
+const StoredTypeInfo& stored_type_info(StoredType type);
+
+struct StoredTensor {
+  std::string name;
+  StoredType type{};
+  std::vector<uint64_t> shape;      // outermost first
+  std::span<const std::byte> data;  // borrowed from the image
+  std::string label;                // of messages: "dir/model.safetensors: tensor 'lm_head.weight'"
+};
+
+struct Safetensors {
+  std::vector<StoredTensor> tensors;         // in the order of their bytes
+  std::map<std::string, std::string> notes;  // __metadata__
+};
+
+// Reads and checks the header. Error: anything about it that is cut off, contradictory, or of an
+// unknown type; tensors must fill the file without gap or overlap, as the format demands.
+base::Result<Safetensors> parse_safetensors_image(std::span<const std::byte> image,
+                                                  const std::string& name);
+
+// As it lies. Error: kernels do not read this type.
+base::Result<Tensor> plain_tensor(StoredTensor stored);
+
+}  // namespace kvick::io

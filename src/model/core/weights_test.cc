@@ -1,0 +1,109 @@
+#include "model/core/weights.h"
+
+#include <algorithm>
+#include <cstring>
+#include <gtest/gtest.h>
+#include <random>
+
+#include "io/file/builder.h"
+
+namespace kvick::model {
+namespace {
+
+using kernels::DType;
+
+// Rows of a matrix, as a file's quantised tensors give them.
+class Rows final : public io::RowSource {
+ public:
+  Rows(std::span<const std::byte> bytes, uint64_t row_bytes)
+      : bytes_(bytes), row_bytes_(row_bytes) {}
+  void read(uint64_t first, uint64_t count, std::byte* out) const override {
+    std::copy_n(bytes_.data() + first * row_bytes_, count * row_bytes_, out);
+  }
+  std::vector<std::span<const std::byte>> parts() const override { return {bytes_}; }
+
+ private:
+  std::span<const std::byte> bytes_;
+  uint64_t row_bytes_;
+};
+
+// The same tensors as bytes of the file, and as rows that are converted.
+class ConvertedWeights : public testing::Test {
+ protected:
+  static constexpr uint32_t kVocab = 70, kDim = 64, kExperts = 3;
+
+  ConvertedWeights() {
+    add("token_embd.weight", DType::kQ4_1, {kVocab, kDim});
+    add("blk.0.ffn_up.weight", DType::kQ8_0, {160, kDim});
+    add("blk.0.ffn_up.bias", DType::kF32, {160});
+    add("blk.0.ffn_down_exps.weight", DType::kQ4_0, {kExperts, 40, kDim});
+    add("blk.0.ffn_down_exps.bias", DType::kF32, {kExperts, 40});
+    add("keys.weight", DType::kF16, {32, kDim});
+  }
+
+  void add(const std::string& name, DType type, std::vector<uint64_t> shape) {
+    io::Tensor tensor{.name = name, .dtype = type, .shape = std::move(shape), .data = {}};
+    auto& bytes = bytes_.emplace_back(tensor.bytes());
+    for (std::byte& byte : bytes) byte = static_cast<std::byte>(random_() % 60);
+    tensor.data = bytes;
+    ASSERT_TRUE(stored_.add_tensor(tensor).ok());
+    tensor.data = {};
+    tensor.source = std::make_shared<Rows>(bytes, tensor.row_bytes());
+    ASSERT_TRUE(converted_.add_tensor(tensor).ok());
+  }
+
+  static void expect_same(const Linear& a, const Linear& b) {
+    ASSERT_EQ(a.w.data.size(), b.w.data.size());
+    EXPECT_EQ(std::memcmp(a.w.data.data(), b.w.data.data(), a.w.data.size()), 0);
+    EXPECT_EQ(a.bias, b.bias);
+  }
+
+  std::mt19937 random_{5};
+  std::vector<std::vector<std::byte>> bytes_;
+  io::ModelFileBuilder stored_{io::Container::kGguf, "stored"},
+      converted_{io::Container::kHuggingFace, "converted"};
+  base::ThreadPool pool_{2};
+  LoadOptions options_{.kernels = &kernels::table(base::Isa::kScalar), .pool = &pool_};
+  base::Arena arena_;
+};
+
+TEST_F(ConvertedWeights, ArePackedAsThoseThatAFileHolds) {
+  using enum WeightReader::Bias;
+  WeightReader one(stored_.file, options_, arena_), other(converted_.file, options_, arena_);
+  for (const Slice outputs : {Slice(160), Slice(160, 32, 112)})
+    for (const Slice inputs : {Slice(kDim), Slice(kDim, 32, 64)})
+      expect_same(*one.linear("blk.0.ffn_up", outputs, inputs, kRequired),
+                  *other.linear("blk.0.ffn_up", outputs, inputs, kRequired));
+  const ExpertsConfig experts{.count = kExperts, .used = 1};
+  const auto a = one.experts("blk.0.ffn_down", experts, Slice(40, 8, 40), kDim, kOptional);
+  const auto b = other.experts("blk.0.ffn_down", experts, Slice(40, 8, 40), kDim, kOptional);
+  for (uint32_t e = 0; e < kExperts; ++e) expect_same((*a)[e], (*b)[e]);
+  const auto keys = one.keys("keys", 2, 16, kDim), same = other.keys("keys", 2, 16, kDim);
+  for (size_t head = 0; head < 2; ++head)
+    EXPECT_TRUE(std::ranges::equal((*keys)[head].data, (*same)[head].data));
+  EXPECT_EQ(one.weights().layers.bytes, other.weights().layers.bytes);
+}
+
+TEST_F(ConvertedWeights, EmbedTokensAndMakeSomeOutputs) {
+  const std::vector<Token> some = {3, 69, 0};
+  options_.outputs = some;
+  WeightReader one(stored_.file, options_, arena_), other(converted_.file, options_, arena_);
+  Config config;
+  config.dim = kDim, config.vocab = kVocab;
+  Share share;
+  share.vocab = kVocab;
+  Embedding rows, same;
+  Linear a, b;
+  ASSERT_TRUE(one.embedding(config, share, rows, a).ok());
+  ASSERT_TRUE(other.embedding(config, share, same, b).ok());
+  expect_same(a, b);
+  std::vector<float> x(kDim), y(kDim);
+  for (uint32_t token = 0; token < kVocab; ++token) {
+    rows.row(token, x.data());
+    same.row(token, y.data());
+    EXPECT_EQ(x, y);
+  }
+}
+
+}  // namespace
+}  // namespace kvick::model

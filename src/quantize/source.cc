@@ -92,6 +92,26 @@ Result<std::vector<SourceTensor>> join_experts(const io::ModelFile& file) {
   return out;
 }
 
+// Gate and up of all experts in one tensor become two.
+void split_gate_up(std::vector<SourceTensor>& tensors) {
+  constexpr std::string_view kBoth = ".ffn_gate_up_exps.";
+  std::vector<SourceTensor> out;
+  for (SourceTensor& tensor : tensors) {
+    const size_t at = tensor.name.find(kBoth);
+    if (at == std::string::npos || tensor.shape.size() != 3 || tensor.shape[1] % 2 != 0) {
+      out.push_back(std::move(tensor));
+      continue;
+    }
+    tensor.shape[1] /= 2;
+    for (const bool up : {false, true}) {
+      out.push_back(tensor);
+      out.back().half = up ? SourceTensor::Half::kSecond : SourceTensor::Half::kFirst;
+      out.back().name.replace(at, kBoth.size(), up ? ".ffn_up_exps." : ".ffn_gate_exps.");
+    }
+  }
+  tensors = std::move(out);
+}
+
 // What else differs between a folder and a GGUF file of its architecture.
 class Converter {
  public:
@@ -167,10 +187,15 @@ uint64_t SourceTensor::rows() const {
 }
 
 bool SourceTensor::as_stored() const {
-  return parts.size() == 1 && parts.front()->source == nullptr && turned == 0 && !shifted;
+  return parts.size() == 1 && parts.front()->source == nullptr && turned == 0 && !shifted &&
+         half == Half::kNone;
 }
 
 uint64_t SourceTensor::origin(uint64_t row) const {
+  if (half != Half::kNone) {
+    const uint64_t outputs = shape[1], other = half == Half::kSecond ? outputs : 0;
+    return row / outputs * 2 * outputs + other + row % outputs;
+  }
   const uint64_t in_head = turned > 0 ? row % head_rows : 0;
   if (in_head >= turned) return row;
   const uint64_t half = turned / 2;
@@ -218,6 +243,7 @@ Result<Source> Source::make(const io::ModelFile& file) {
     return fail("{}: kvick does not know how GGUF files of the architecture {} are made",
                 file.path(), config.arch);
   KVICK_TRY(source.tensors_, join_experts(file));
+  split_gate_up(source.tensors_);
   const Converter converter(file, config, *family);
   for (SourceTensor& tensor : source.tensors_) KVICK_TRY_VOID(converter.convert(tensor));
   converter.add_factors(source.tensors_);

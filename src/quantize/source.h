@@ -27,6 +27,9 @@ struct SourceTensor {
   // and (2i, 2i+1). 0: rows stay where they are.
   uint32_t turned = 0, head_rows = 0;
   bool to_pairs = true;  // into pairs of neighbours
+  // Of a tensor with both, [experts][2][outputs][inputs]: the first half of each expert's rows, or
+  // the second.
+  enum class Half : uint8_t { kNone, kFirst, kSecond } half = Half::kNone;
   bool shifted = false;  // 1 is added
 
   uint64_t inputs() const { return shape.back(); }

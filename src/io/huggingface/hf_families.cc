@@ -150,6 +150,7 @@ Status<> require_number(const Mapper& map, std::string_view field, double wanted
 Status<> map_gpt_oss(Mapper& map) {
   KVICK_TRY_VOID(require_number(map, "swiglu_limit", 7));
   KVICK_TRY_VOID(require_number(map, "swiglu_alpha", 1.702));
+  KVICK_TRY_VOID(map.copy_size("intermediate_size", "expert_feed_forward_length"));
   return map_experts(map);
 }
 
@@ -205,6 +206,7 @@ Status<> map_llama4(Mapper& map) {
   KVICK_TRY_VOID(map_experts(map));
   KVICK_TRY(const uint64_t experts, map.size("num_local_experts"));
   KVICK_TRY_VOID(map.require_flag("use_qk_norm", experts != kMaverick));
+  KVICK_TRY_VOID(map.copy_size("intermediate_size", "expert_feed_forward_length"));
   KVICK_TRY_VOID(map.copy_size("attention_chunk_size", "attention.sliding_window"));
   return map.copy_size("intermediate_size_mlp", "feed_forward_length");
 }

@@ -208,6 +208,8 @@ Status<> map_llama4(Mapper& map) {
   KVICK_TRY_VOID(map.require_flag("use_qk_norm", experts != kMaverick));
   KVICK_TRY_VOID(map.copy_size("intermediate_size", "expert_feed_forward_length"));
   KVICK_TRY_VOID(map.copy_size("attention_chunk_size", "attention.sliding_window"));
+  KVICK_TRY(const uint64_t step, map.config().get_uint("interleave_moe_layer_step", 1));
+  map.set("interleave_moe_layer_step", step);
   return map.copy_size("intermediate_size_mlp", "feed_forward_length");
 }
 

@@ -84,8 +84,8 @@ base::Status<> write_importance(const Importance& importance, const std::string&
   std::vector<io::GgufTensor> tensors;
   for (const auto& [name, sums] : importance.tensors) {
     const uint64_t matrices = sums.tokens.size();
-    const auto add = [&](std::string_view suffix, uint64_t each) {
-      tensors.push_back({.name = name + std::string(suffix),
+    const auto add = [&, &tensor = name](std::string_view suffix, uint64_t each) {
+      tensors.push_back({.name = tensor + std::string(suffix),
                          .shape = {matrices, each},
                          .type = 0,
                          .bytes = matrices * each * sizeof(float)});

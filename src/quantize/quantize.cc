@@ -144,11 +144,11 @@ base::Result<std::vector<Choice>> choose(const Source& source, const Options& op
                       options.importance->tensors.contains(tensor.name);
     choices.push_back(choice);
   }
-  for (const auto& [pattern, type] : options.overrides)
+  for (const auto& one : options.overrides)
     if (std::none_of(choices.begin(), choices.end(),
-                     [&](const Choice& c) { return matches(pattern, c.tensor->name); }))
-      return fail("--tensor-type {}={}: no tensor of that name; kvick inspect lists them", pattern,
-                  kernels::dtype_info(type).name);
+                     [&](const Choice& c) { return matches(one.first, c.tensor->name); }))
+      return fail("--tensor-type {}={}: no tensor of that name; kvick inspect lists them",
+                  one.first, kernels::dtype_info(one.second).name);
   return choices;
 }
 

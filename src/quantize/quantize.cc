@@ -170,6 +170,7 @@ base::Status<> write(const Source& source, const Options& options, std::vector<C
     } else {
       KVICK_TRY_VOID(TensorWriter(choice, options, pool).write(file, advance));
     }
+    source.drop_pages(*choice.tensor);
   }
   KVICK_TRY_VOID(file.pad_to(source.alignment()));
   return file.finish();

@@ -226,8 +226,13 @@ void SourceTensor::read(uint64_t row, float* out) const {
     for (uint64_t i = 0; i < width; ++i) out[i] += 1;
 }
 
+void Source::drop_pages(const SourceTensor& tensor) const {
+  for (const io::Tensor* part : tensor.parts) file_->drop_pages(*part);
+}
+
 Result<Source> Source::make(const io::ModelFile& file) {
   Source source;
+  source.file_ = &file;
   KVICK_TRY(source.traits_, traits_of(file));
   if (file.container() == io::Container::kGguf) {
     KVICK_TRY(source.alignment_, file.get_uint("general.alignment", io::kGgufAlignment));

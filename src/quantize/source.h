@@ -55,12 +55,15 @@ class Source {
   static base::Result<Source> make(const io::ModelFile& file);
 
   const std::vector<SourceTensor>& tensors() const { return tensors_; }
+  // Gives pages back to the system, for a tensor that has been written.
+  void drop_pages(const SourceTensor& tensor) const;
   const ModelTraits& traits() const { return traits_; }
   uint64_t alignment() const { return alignment_; }
   // All pairs but those that say how the weights are stored.
   const io::GgufMetadata& metadata() const { return metadata_; }
 
  private:
+  const io::ModelFile* file_ = nullptr;
   std::vector<SourceTensor> tensors_;
   ModelTraits traits_;
   uint64_t alignment_ = io::kGgufAlignment;

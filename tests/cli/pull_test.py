@@ -335,7 +335,7 @@ class Refusing(PullTest):
                                 (["hf:o/r/f@a@b"], "more than one"), (["hf:o/r/f@"], "revision"),
                                 (["--sha256", "12", self.url()], "64"), (["--sha256", "0" * 64, "smollm2"], "contradicts"),
                                 (["--retries", "-1", "smollm2"], "retries"), (["--timeout", "0", "smollm2"], "timeout"),
-                                (["--wrong", "smollm2"], "wrong"), ([], "reference")):
+                                (["--wrong", "smollm2"], "wrong")):
             with self.subTest(arguments=arguments):
                 self.refused(*arguments, status=2, says=says)
 

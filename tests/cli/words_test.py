@@ -45,7 +45,7 @@ class WordsTest(CommandTest):
         self.wrong("run", "--temp", "hot", "x", says="--temp: 'hot' is not a number")
         self.wrong("run", "--kv-memory", "3Q", "x", says="--kv-memory: '3Q' is not an amount of memory, such as 512MB")
         self.wrong("run", "-p", says="--prompt needs a value")
-        self.wrong("pull", says="reference is required")
+        self.wrong("inspect", says="model is required")
 
     def test_options_that_exclude_each_other(self):
         self.wrong("run", "-p", "x", "-f", "y", says="cannot be given together")

@@ -1,4 +1,5 @@
-// make_model: model files for tests and benchmarks, from nothing but a seed or from a llama2.c checkpoint.
+// make_model: model files for tests and benchmarks, from nothing but a seed or from a llama2.c
+// checkpoint.
 
 #include <CLI/CLI.hpp>
 #include <exception>

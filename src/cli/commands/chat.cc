@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <fmt/format.h>
 
+#include "cli/commands/answer_printer.h"
 #include "cli/options/engine_options.h"
 #include "cli/terminal/interrupt.h"
 
@@ -101,10 +102,12 @@ class Chat {
     request.sampling = options_.sampling;
     request.stop = options_.stop;
     request.continues = options_.raw;
+    request.special_text = !options_.raw && engine_.marks_are_special();
+    AnswerPrinter printer(engine_, request.prompt,
+                          {.raw = options_.raw, .thoughts = options_.thoughts});
     const InterruptGuard guard;
-    request.on_text = [](std::string_view text) {
-      fmt::print("{}", text);
-      std::fflush(stdout);
+    request.on_text = [&printer](std::string_view text) {
+      printer.add(text);
       return !InterruptGuard::interrupted();
     };
     auto answered = session_.generate(request);
@@ -112,13 +115,16 @@ class Chat {
       status_ = refuse(answered.error());
       return;
     }
+    last_ = std::move(answered).value();
+    printer.finish(last_.finish == engine::Finish::kEnd);
     fmt::print("\n");
     std::fflush(stdout);
-    last_ = std::move(answered).value();
     history_ = std::move(request.prompt);
     history_.insert(history_.end(), last_.tokens.begin(), last_.tokens.end());
     messages_.push_back({{"role", "user"}, {"content", message}});
-    messages_.push_back({{"role", "assistant"}, {"content", last_.text}});
+    messages_.push_back({{"role", "assistant"}, {"content", printer.answer()}});
+    // What templates make of earlier thoughts is theirs: most leave them out.
+    if (!printer.thoughts().empty()) messages_.back()["reasoning_content"] = printer.thoughts();
   }
 
   engine::Engine& engine_;

@@ -13,8 +13,9 @@ struct ChatOptions {
   uint32_t max_tokens = 0;  // of one answer
   std::vector<std::string> stop;
   std::string system;
-  bool raw = false;     // no chat template: each line goes on from all that came before
-  bool prompts = true;  // show "> " and notes (a person is typing)
+  bool raw = false;      // no chat template: each line goes on from all that came before
+  bool prompts = true;   // show "> " and notes (a person is typing)
+  bool thoughts = true;  // show what the model thinks, on stderr
 };
 
 // Reads turns from `in` until its end or /exit and answers each on stdout, with the whole

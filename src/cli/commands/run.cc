@@ -9,6 +9,7 @@
 #include <memory>
 #include <unistd.h>
 
+#include "cli/commands/answer_printer.h"
 #include "cli/commands/chat.h"
 #include "cli/commands/commands.h"
 #include "cli/models/models.h"
@@ -100,8 +101,10 @@ void print_summary(const engine::Answer& answer, uint32_t most) {
     fmt::print(stderr, "[{} of {} drafts came true]\n", answer.accepted, answer.drafted);
 }
 
-nlohmann::ordered_json to_json(const engine::Answer& answer, uint64_t seed) {
-  return {{"text", answer.text},
+nlohmann::ordered_json to_json(const engine::Answer& answer, const AnswerPrinter& printer,
+                               uint64_t seed) {
+  return {{"text", printer.answer()},
+          {"reasoning", printer.thoughts()},
           {"tokens", answer.tokens},
           {"finish_reason", engine::finish_name(answer.finish)},
           {"prompt_tokens", answer.prompt_tokens},
@@ -128,12 +131,14 @@ Result<int> answer_once(engine::Engine& engine, engine::Session& session, const 
   request.stop = flags.stop;
   request.ignore_end = flags.ignore_end;
   request.continues = flags.raw || !engine.has_chat_template();
+  // An answer that is held to a form has no thoughts.
+  const bool plain = request.continues || request.constraint != nullptr;
+  request.special_text = !plain && engine.marks_are_special();
+  AnswerPrinter printer(engine, request.prompt,
+                        {.raw = plain, .silent = common.json, .thoughts = !common.quiet});
   const InterruptGuard guard;
   request.on_text = [&](std::string_view piece) {
-    if (!common.json) {
-      fmt::print("{}", piece);
-      std::fflush(stdout);
-    }
+    printer.add(piece);
     return !InterruptGuard::interrupted();
   };
   Progress progress = stderr_progress(common.quiet || common.json);
@@ -147,8 +152,9 @@ Result<int> answer_once(engine::Engine& engine, engine::Session& session, const 
     if (done == total) progress.finish();
   };
   KVICK_TRY(const engine::Answer answer, session.generate(request));
+  printer.finish(answer.finish == engine::Finish::kEnd);
   if (common.json) {
-    fmt::print("{}\n", to_json(answer, sampling.seed)
+    fmt::print("{}\n", to_json(answer, printer, sampling.seed)
                            .dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
   } else {
     fmt::print("\n");
@@ -195,7 +201,8 @@ Result<int> run(RunFlags& flags, const Common& common) {
                          .stop = flags.stop,
                          .system = flags.system,
                          .raw = flags.raw || !engine->has_chat_template(),
-                         .prompts = isatty(STDIN_FILENO) == 1 && !common.quiet};
+                         .prompts = isatty(STDIN_FILENO) == 1 && !common.quiet,
+                         .thoughts = !common.quiet};
   return chat(*engine, session, options, std::cin);
 }
 

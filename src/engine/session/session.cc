@@ -15,6 +15,7 @@ AnswerForm form_of(const Request& request) {
   return {.sampling = request.sampling,
           .most = request.max_tokens != 0 ? request.max_tokens : UINT32_MAX,
           .stop = request.stop,
+          .special_text = request.special_text,
           .continues = request.continues,
           .ignore_end = request.ignore_end,
           .logprobs = {},

@@ -22,6 +22,7 @@ struct Request {
   std::vector<std::string> stop;  // text that ends the generation; not part of the answer
   bool continues = false;         // the answer goes on the prompt's text: its leading space is kept
   bool ignore_end = false;        // go on past the model's end tokens
+  bool special_text = false;      // control tokens give their names
   // What the answer has to be, or null; cloned. Not together with ignore_end.
   std::shared_ptr<const text::Constraint> constraint;
   // Each piece of the answer as soon as it is certain; false ends the generation.

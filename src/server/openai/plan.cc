@@ -1,6 +1,6 @@
 #include "server/openai/plan.h"
 
-#include "server/answer/text_marks.h"
+#include "server/answer/answer_parts.h"
 
 namespace kvick::server {
 namespace {
@@ -99,13 +99,7 @@ void plan_syntax(const ChatRequest& request, const engine::Engine& engine, engin
   if (request.thoughts == Thoughts::kInContent) return;
   plan.syntax = &engine.answer_syntax();
   plan.drops_thoughts = request.thoughts == Thoughts::kDropped;
-  // A mark is a few tokens.
-  constexpr ptrdiff_t kLast = 16;
-  const auto last = std::min(kLast, std::ssize(job.prompt));
-  const std::string end =
-      engine.tokenizer().decode({job.prompt.end() - last, job.prompt.end()}, true);
-  const std::string_view text = std::string_view(end).substr(0, text_end(end));
-  plan.inside_thoughts = text.ends_with(plan.syntax->think_open);
+  plan.inside_thoughts = inside_thoughts(engine, job.prompt);
 }
 
 }  // namespace

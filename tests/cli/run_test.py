@@ -1,0 +1,61 @@
+#!/usr/bin/env python3
+"""`kvick run` with a model that thinks before it answers: what goes where."""
+
+import json
+import pathlib
+import subprocess
+import unittest
+
+from made_model import KVICK, SMALL, CommandTest, make_model
+
+TEMPLATE = "{% for m in messages %}{{ m.content }}\n{% endfor %}{% if add_generation_prompt %}<think>\n{% endif %}"
+
+
+class ThinkingTest(CommandTest):
+    COMMAND = "run"
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.folder = pathlib.Path(cls.models.name) / "thinks"
+        make_model(str(cls.folder), *SMALL, "--format", "hf", "--type", "BF16")
+        config = cls.folder / "tokenizer_config.json"
+        settings = json.loads(config.read_text())
+        settings["chat_template"] = TEMPLATE
+        config.write_text(json.dumps(settings))
+        (cls.folder / "chat_template.jinja").unlink(missing_ok=True)
+
+    def run_it(self, *arguments):
+        return self.kvick("-p", "one two", "-n", "12", "--temp", "0", "--ignore-eos", *arguments, model=str(self.folder))
+
+    def test_thoughts_are_apart_in_json(self):
+        answer = json.loads(self.run_it("--json").stdout)
+        self.assertEqual(answer["text"], "")
+        self.assertTrue(answer["reasoning"])
+
+    def test_thoughts_go_to_stderr_and_the_answer_to_stdout(self):
+        thoughts = json.loads(self.run_it("--json").stdout)["reasoning"]
+        done = self.run_it()
+        self.assertEqual(done.stdout, "\n")
+        self.assertIn(thoughts, done.stderr)
+        self.assertNotIn("\033[", done.stderr, "it is no terminal")
+        quiet = self.run_it("--quiet")
+        self.assertEqual((quiet.stdout, quiet.stderr), ("\n", ""))
+
+    def test_raw_text_is_left_as_it_is(self):
+        answer = json.loads(self.run_it("--json", "--raw").stdout)
+        self.assertTrue(answer["text"])
+        self.assertEqual(answer["reasoning"], "")
+
+    def test_a_chat_shows_both(self):
+        done = subprocess.run([*self.program(), "-n", "6", "--temp", "0", "--ignore-eos"], env=self.env, input="one two\nthree\n",
+                              capture_output=True, text=True, timeout=120)
+        self.assertEqual((done.returncode, done.stdout), (0, "\n\n"), done)
+        self.assertTrue(done.stderr)
+
+    def program(self):
+        return [KVICK, "run", "-m", str(self.folder), "--threads", "2"]
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=1)

@@ -18,10 +18,10 @@ using kernels::DType;
 
 constexpr size_t kSmall = 32, kSuper = 256;
 
-// Larger weights than float16 scales can say; their squares are still finite.
+// Weights are clamped to this: more than any float16 scale reaches, and its square is finite.
 constexpr float kMost = 1e9F;
 
-// Rounds to a float16 and returns what a reader sees.
+// Stores a value rounded to float16 and returns the rounded value.
 float put_half(float value, uint16_t& half) {
   constexpr float kMostHalf = 65504;
   half = kernels::f32_to_f16(std::clamp(value, -kMostHalf, kMostHalf));
@@ -158,7 +158,7 @@ void choose_scales(const float* x, const float* w, const Symmetric& form, float 
   }
 }
 
-// The d that suits scales and codes best.
+// The least-squares d for given group scales and codes.
 template <size_t N>
 float regress_scale(const float* x, const float* w, int half, const BlockCodes& block, float d) {
   float xq = 0, qq = 0;
@@ -206,7 +206,7 @@ void choose_line(const float* x, const float* w, const Asymmetric& form, float d
   }
 }
 
-// The d and m that suit scales, minima and codes best: regression on two variables.
+// The least-squares d and m for given group scales, minima and codes.
 template <size_t N>
 void regress_both(const float* x, const float* w, const BlockCodes& block, float& d, float& m) {
   float aa = 0, ab = 0, bb = 0, ax = 0, bx = 0;

@@ -1,7 +1,7 @@
 #pragma once
 // How large the inputs of each linear layer are: the mean square of each column's activation over a
-// text, which says how much an error of that column's weights counts. In files of llama.cpp's
-// form (llama-imatrix), so that each program reads the other's:
+// text, which says how much an error of that column's weights counts. In files of the form
+// that llama-imatrix writes:
 //
 //   general.type = "imatrix"; imatrix.datasets (strings), imatrix.chunk_count, imatrix.chunk_size;
 //   of each tensor NAME: NAME.in_sum2 [matrices][inputs], sums of squares, and NAME.counts

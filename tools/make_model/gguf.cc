@@ -78,8 +78,6 @@ void put_features(const Features& f, const std::string& prefix, GgufMetadata& me
 
 }  // namespace
 
-uint32_t gguf_file_type(DType type) { return kNumbers[static_cast<size_t>(type)].file; }
-
 void put_vocabulary(const MadeVocabulary& v, GgufMetadata& metadata) {
   metadata.put("tokenizer.ggml.model", std::string_view(v.model));
   metadata.put("tokenizer.ggml.pre", std::string_view(v.pre));
@@ -96,14 +94,14 @@ void put_vocabulary(const MadeVocabulary& v, GgufMetadata& metadata) {
 
 base::Status<> write_gguf(const std::string& path, const GgufMetadata& metadata,
                           std::span<const TensorInfo> tensors, const RowSource& source,
-                          base::ThreadPool& pool, uint64_t alignment) {
+                          base::ThreadPool& pool) {
   KVICK_TRY(OutputFile file, OutputFile::open(path));
-  file.write(io::gguf_header(metadata, described(tensors), alignment));
+  file.write(io::gguf_header(metadata, described(tensors)));
   for (const TensorInfo& tensor : tensors) {
-    file.pad_to(alignment);
+    file.pad_to(kGgufAlignment);
     write_tensor(file, tensor, source, pool);
   }
-  file.pad_to(alignment);
+  file.pad_to(kGgufAlignment);
   file.close();
   return base::Done{};
 }
@@ -121,7 +119,7 @@ base::Status<> make_gguf(const std::string& path, const Spec& spec, base::Thread
   metadata.put("general.name",
                std::string_view(
                    fmt::format("random {}seed {}", family.empty() ? arch + " " : "", spec.seed)));
-  metadata.put("general.file_type", gguf_file_type(spec.type));
+  metadata.put("general.file_type", kNumbers[static_cast<size_t>(spec.type)].file);
   metadata.put("general.quantization_version", 2u);
   put_sizes(spec, prefix, metadata);
   put_features(spec.features, prefix, metadata);

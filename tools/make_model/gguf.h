@@ -19,13 +19,10 @@ using io::kGgufAlignment;
 // The tokenizer.ggml.* keys.
 void put_vocabulary(const MadeVocabulary& vocabulary, GgufMetadata& metadata);
 
-// Header, metadata, tensor infos and data. alignment: what the metadata says.
+// Header, metadata, tensor infos and data.
 base::Status<> write_gguf(const std::string& path, const GgufMetadata& metadata,
                           std::span<const TensorInfo> tensors, const RowSource& source,
-                          base::ThreadPool& pool, uint64_t alignment = kGgufAlignment);
-
-// llama_ftype, the value of general.file_type: "mostly of this type".
-uint32_t gguf_file_type(kernels::DType type);
+                          base::ThreadPool& pool);
 
 // A made model; what `make_model --format gguf` writes.
 base::Status<> make_gguf(const std::string& path, const Spec& spec, base::ThreadPool& pool);

@@ -81,7 +81,7 @@ void add_importance(const Command& train, const Common& common) {
   command.add_option("-f,--file", flags->file, "the text").required();
   command
       .add_option("-o,--output", flags->output,
-                  "the file to write, NAME.gguf, which llama.cpp reads too")
+                  "the file to write, NAME.gguf, in the form that llama-imatrix writes")
       .required();
   command.add_option("--tokens", flags->options.most, "only the first N tokens (default: all)");
   command.add_option("--window", flags->options.window, "tokens that are read as one sequence")

@@ -161,7 +161,7 @@ std::string write(const std::string& name, const tools::Spec& spec,
       [&](const tools::TensorInfo& tensor, uint64_t row, float* out) {
         tools::fill_row(spec, tensor, row, out);
       },
-      pool, 32);
+      pool);
   EXPECT_TRUE(written.ok());
   return path;
 }

@@ -69,6 +69,13 @@ inline constexpr uint32_t kPanelsTogether = 3;
 // Tokens that a matrix meets together: the activations of so many are interleaved.
 inline constexpr uint32_t kTokenTile = 16;
 
+// How one token's pass over the weights asks for them before it needs them: twice, first into L2
+// and then into L1; once, into L1; or not at all, which leaves it to the processor. Which is
+// fastest depends on the processor and on where the weights are (model/blocks/read_ahead.h);
+// results do not.
+enum class ReadAhead : uint8_t { kTwice, kOnce, kNone };
+inline constexpr int kReadAheads = 3;
+
 // Token rows of one layer's input, quantised once and shared by all matrices that read it. The
 // caller gives the memory; Table::quantise fills it. Per group of 32: scale = max|x|/127, q =
 // round(x/scale) to nearest even, sums of q over each 16 (exact integers). A group whose largest
@@ -88,6 +95,7 @@ struct Activations {
   std::span<int32_t> sums;   // tokens * inputs/16: per tile [inputs/32][2][n]
   // x as bfloat16 for Table::matmul_rounded, filled by Table::round_inputs; 64-byte aligned.
   std::span<uint16_t> rounded = {};  // tokens * inputs: per tile [inputs/32][n][32]
+  ReadAhead read_ahead = ReadAhead::kTwice;
 
   uint32_t groups() const { return inputs / kGroup; }
 };

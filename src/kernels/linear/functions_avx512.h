@@ -11,6 +11,7 @@ namespace {
 template <DType kType, int... kTokens>
 constexpr void add_format(PanelFunctions& functions) {
   ((functions.of[static_cast<int>(kType)][kTokens - 1] = panel_function<kType, kTokens>()), ...);
+  functions.silent[static_cast<int>(kType)] = silent_function<kType>();
 }
 
 template <int... kType>

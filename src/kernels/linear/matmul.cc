@@ -46,7 +46,11 @@ void run_matmul(const PanelFunctions& functions, const Matrix& w, const Activati
                 size_t y_stride, uint32_t begin, uint32_t end, uint32_t first_token) {
   KVICK_CHECK_EQ(w.inputs, a.inputs);
   KVICK_CHECK(end <= w.panels(), "panel {} of {}", end, w.panels());
-  const PanelFunction* by_tokens = functions.of[static_cast<size_t>(w.dtype)];
+  const PanelFunction silent = functions.silent[static_cast<size_t>(w.dtype)];
+  const PanelFunction* by_tokens =
+      a.tokens == 1 && a.read_ahead == ReadAhead::kNone && silent != nullptr
+          ? &silent
+          : functions.of[static_cast<size_t>(w.dtype)];
   const bool quantised = pack_format(w.dtype).quantised;
   const BlockFunction block = functions.block[static_cast<size_t>(w.dtype)];
   const uint32_t tokens = a.tokens - first_token;
@@ -70,6 +74,7 @@ void run_matmul(const PanelFunctions& functions, const Matrix& w, const Activati
                      .rows = std::min(kPanel, w.rows - p * kPanel),
                      .tile_tokens = place.tile_tokens,
                      .cold = t == first,
+                     .read_ahead = a.read_ahead,
                      .x = a.x + size_t{t} * a.inputs,
                      .y = y + t * y_stride + p * kPanel,
                      .y_stride = y_stride};

@@ -12,10 +12,11 @@ namespace kvick::kernels {
 struct PanelJob {
   const std::byte* panel = nullptr;
   uint32_t inputs = 0;
-  uint32_t rows = 0;          // valid rows of the panel: y beyond them is not touched
-  uint32_t tokens = 0;        // what the function was made for, at most kTokenTile
-  uint32_t tile_tokens = 0;   // of the whole tile: from one group to the next in q, scale and sums
-  bool cold = false;          // the panel is read for the first time: ask for its bytes early
+  uint32_t rows = 0;         // valid rows of the panel: y beyond them is not touched
+  uint32_t tokens = 0;       // what the function was made for, at most kTokenTile
+  uint32_t tile_tokens = 0;  // of the whole tile: from one group to the next in q, scale and sums
+  bool cold = false;         // the panel is read for the first time: ask for its bytes early
+  ReadAhead read_ahead = ReadAhead::kTwice;  // how, of one token
   const int8_t* q = nullptr;  // these and x: at the first token; null for the float formats
   const float* scale = nullptr;
   const int32_t* sums = nullptr;
@@ -42,7 +43,8 @@ inline constexpr uint32_t kBlockLeast = 8, kBlockTokens = 2 * kTokenTile;
 // Per format the functions by tokens - 1; null where there is none for that number, never for 1.
 struct PanelFunctions {
   PanelFunction of[kWeightTypes][kTokenTile];
-  BlockFunction block[kWeightTypes];  // null: panels one by one
+  PanelFunction silent[kWeightTypes];  // for one token, asks for nothing early; null: of[][0] does
+  BlockFunction block[kWeightTypes];   // null: panels one by one
 };
 
 // Table::matmul by these functions, for the tokens from first_token (a multiple of kTokenTile) on.
@@ -67,6 +69,26 @@ struct Ahead {
 };
 inline constexpr Ahead kAhead = {1 << 10, 4 << 10};
 inline constexpr Ahead kHere = {0, 0};
+// The same for one token, by what was found to be fastest. A Zen 4 core, 1536 x 4096 weights, GB/s
+// from memory, where a plain read gives 31 to 36, and from L3:
+//
+//             Q4_K         Q8_0         Q6_K
+//   twice     23.0  51.9   27.9  53.1   24.2  50.1
+//   once      30.8  47.0   34.1  54.7   28.9  45.4
+//   none      30.8  52.7   32.8  77.0   28.0  51.1
+//
+// (Q4_K twice: with 8 KiB, see ahead_of_codes.) More tokens have more to do with each byte, and
+// asking twice is fastest: two of Q4_K 27.0, 23.4 and 21.6, four 21.6, 18.1 and 14.8.
+constexpr Ahead ahead_of_one(ReadAhead how, Ahead twice) {
+  return how == ReadAhead::kTwice  ? twice
+         : how == ReadAhead::kOnce ? Ahead{4 << 10, 4 << 10}
+                                   : kHere;
+}
+// Of a panel that so many tokens meet.
+inline Ahead ahead_of(const PanelJob& job, int tokens, Ahead twice) {
+  if (!job.cold) return kHere;
+  return tokens == 1 ? ahead_of_one(job.read_ahead, twice) : twice;
+}
 
 // Where a token is in Activations.
 struct TokenPlace {

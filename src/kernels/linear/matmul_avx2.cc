@@ -383,7 +383,7 @@ KVICK_INLINE void halves(const PanelJob& job, int half, const Ahead& ahead) {
 // for one half.
 template <DType kType, int kTokens>
 void panel(const PanelJob& job) {
-  const Ahead ahead = job.cold ? kAhead : kHere;
+  const Ahead ahead = ahead_of(job, kTokens, kAhead);
   if constexpr (kTokens <= 2) {
     halves<kType, kTokens, 2>(job, 0, ahead);
   } else {

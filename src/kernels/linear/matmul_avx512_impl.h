@@ -60,7 +60,7 @@ KVICK_INLINE void prepare_sums(const PanelJob& job, const int32_t* sums, Sums& o
 // scale. The same operations however many tokens there are, or results would depend on the batch.
 // Some chains of dot products are interleaved because one takes 8 times 5 cycles: 16 tokens of Q8_0
 // ran at 400, 409 and 449 GOP/s with 1, 2 and 4.
-template <DType kType, int kTokens, int kTogether>
+template <DType kType, int kTokens, int kTogether, bool kAsks>
 KVICK_INLINE void add_group(__m512* acc, const __m512i* w, const Scales& s, const int8_t* q,
                             const float* scale, const Sums& sums, int first, const std::byte* near,
                             const std::byte* far) {
@@ -77,9 +77,9 @@ KVICK_INLINE void add_group(__m512* acc, const __m512i* w, const Scales& s, cons
                                  : _mm512_set1_epi32(start_of(kTokens, h));
     }
     KVICK_UNROLL for (int j = h * kPart; j < (h + 1) * kPart; ++j) {
-      if (j < f.bits && first == 0)
+      if (kAsks && j < f.bits && first == 0)
         _mm_prefetch(reinterpret_cast<const char*>(far + j * int{kLine}), _MM_HINT_T1);
-      if (j < f.bits && first + kTogether == kTokens)
+      if (kAsks && j < f.bits && first + kTogether == kTokens)
         _mm_prefetch(reinterpret_cast<const char*>(near + j * int{kLine}), _MM_HINT_T0);
       const DotCodes codes = dot_codes<f.value_bits>(w[j]);
       KVICK_UNROLL for (int i = 0; i < kTogether; ++i) {
@@ -121,14 +121,14 @@ constexpr int together(int tokens, int first) {
 }
 
 // add_group() for all tokens from kFirst on.
-template <DType kType, int kTokens, int kFirst = 0>
+template <DType kType, int kTokens, bool kAsks, int kFirst = 0>
 KVICK_INLINE void add_groups(__m512* acc, const __m512i* w, const Scales& s, const int8_t* q,
                              const float* scale, const Sums& sums, const std::byte* near,
                              const std::byte* far) {
   if constexpr (kFirst < kTokens) {
     constexpr int kTogether = together(kTokens, kFirst);
-    add_group<kType, kTokens, kTogether>(acc, w, s, q, scale, sums, kFirst, near, far);
-    add_groups<kType, kTokens, kFirst + kTogether>(acc, w, s, q, scale, sums, near, far);
+    add_group<kType, kTokens, kTogether, kAsks>(acc, w, s, q, scale, sums, kFirst, near, far);
+    add_groups<kType, kTokens, kAsks, kFirst + kTogether>(acc, w, s, q, scale, sums, near, far);
   }
 }
 
@@ -150,7 +150,7 @@ constexpr Ahead ahead_of_codes() {
   return kTokens >= 8 ? Ahead{kAhead.near / 2, kAhead.far} : Ahead{kAhead.near, 2 * kAhead.far};
 }
 
-template <DType kType, int kTokens>
+template <DType kType, int kTokens, bool kAsks = true>
 void quantised_panel(const PanelJob& job) {
   constexpr PackFormat f = kPackFormats[static_cast<size_t>(kType)];
   constexpr uint32_t kPerBlock = groups_per_block(f);
@@ -161,20 +161,20 @@ void quantised_panel(const PanelJob& job) {
   const float* scale = job.scale;
   const int32_t* sums = job.sums;
   const uint32_t groups = job.inputs / kGroup;
-  const Ahead ahead = job.cold ? ahead_of_codes<kType, kTokens>() : kHere;
+  const Ahead ahead = kAsks ? ahead_of(job, kTokens, ahead_of_codes<kType, kTokens>()) : kHere;
   for (uint32_t first = 0; first < groups; first += kPerBlock) {
     const uint32_t n = groups - first < kPerBlock ? groups - first : kPerBlock;
     const Scales super = load_super<kType>(block);
     const std::byte* planes = block + header_bytes(f);
-    prefetch(ahead, block, header_bytes(f));
+    if constexpr (kAsks) prefetch(ahead, block, header_bytes(f));
     for (uint32_t g = 0; g < n; ++g, planes += plane_bytes(f)) {
       __m512i w[8];
       load_values<kType>(planes, w);
       const Scales s = load_scales<kType>(block, super, g);
       Sums prepared;
       prepare_sums<kType, kTokens>(job, sums, prepared);
-      add_groups<kType, kTokens>(acc, w, s, q, scale, prepared, planes + ahead.near,
-                                 planes + ahead.far);
+      add_groups<kType, kTokens, kAsks>(acc, w, s, q, scale, prepared, planes + ahead.near,
+                                        planes + ahead.far);
       q += size_t{job.tile_tokens} * kGroup;
       scale += job.tile_tokens;
       sums += 2 * size_t{job.tile_tokens};
@@ -205,7 +205,7 @@ template <DType kType, int kTokens>
 void float_panel(const PanelJob& job) {
   __m512 even[kTokens], odd[kTokens];
   KVICK_UNROLL for (int t = 0; t < kTokens; ++t) even[t] = odd[t] = _mm512_setzero_ps();
-  const Ahead ahead = job.cold ? kAhead : kHere;
+  const Ahead ahead = ahead_of(job, kTokens, kAhead);
   constexpr size_t kBytes = kType == DType::kF32 ? 2 * kLine : kLine;  // of two inputs
   for (size_t i = 0; i < job.inputs; i += 2) {
     prefetch(ahead, job.panel + i / 2 * kBytes, kBytes);
@@ -233,6 +233,15 @@ constexpr PanelFunction panel_function() {
     return kSome ? float_panel<kType, kTokens> : nullptr;
   else if constexpr (is_frequent(kType) || kSome || kTokens == int{kTokenTile})
     return quantised_panel<kernel_type(kType), kTokens>;
+  else
+    return nullptr;
+}
+
+// Of one token, asking for nothing early.
+template <DType kType>
+constexpr PanelFunction silent_function() {
+  if constexpr (kPackFormats[static_cast<size_t>(kType)].quantised)
+    return quantised_panel<kernel_type(kType), 1, false>;
   else
     return nullptr;
 }

@@ -45,7 +45,7 @@ struct TileJob {
   size_t group_stride = 0;           // inputs from one group of x to the next
   uint32_t groups = 0;
   bool begins = false;  // with sums of 0, else with those in y
-  bool cold = false;    // the panels are read for the first time: ask for their bytes early
+  Ahead ahead = kHere;  // how early to ask for the panels' bytes
   uint32_t rows = 0;    // valid rows of all panels
   float* y = nullptr;
   size_t y_stride = 0;
@@ -83,7 +83,7 @@ void tile(const TileJob& job) {
     }
   }
   constexpr int kPairs = 4;  // of a turn of the loop
-  const Ahead ahead = job.cold ? kAhead : kHere;
+  const Ahead ahead = job.ahead;
   const std::byte* w = job.panel;
   const uint16_t* x = job.x;
   for (uint32_t g = 0; g < job.groups; ++g, x += job.group_stride)
@@ -160,7 +160,7 @@ void multiply(const Matrix& w, const Activations& a, float* y, size_t y_stride, 
               .panel_bytes = w.panel_bytes,
               .groups = b.groups.end - b.groups.begin,
               .begins = b.groups.begin == 0,
-              .cold = true,
+              .ahead = a.tokens == 1 ? ahead_of_one(a.read_ahead, kAhead) : kAhead,
               .rows = std::min(b.panels * kPanel, w.rows - b.panel * kPanel),
               .y_stride = y_stride};
   for (uint32_t t = b.tokens.begin; t < b.tokens.end; t += kTokens) {
@@ -172,7 +172,7 @@ void multiply(const Matrix& w, const Activations& a, float* y, size_t y_stride, 
             size_t{index} * kGroup;
     job.y = y + t * y_stride + b.panel * kPanel;
     kFunctions.of[b.panels - 1][count - 1](job);
-    job.cold = false;
+    job.ahead = kHere;
   }
 }
 

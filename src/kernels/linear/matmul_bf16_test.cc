@@ -106,6 +106,17 @@ TEST_P(MatmulBf16, gives_a_token_the_same_bits_in_every_batch) {
   }
 }
 
+TEST_P(MatmulBf16, gives_the_same_bits_however_weights_are_asked_for) {
+  const uint32_t rows = 5 * kPanel - 3, inputs = 2080;
+  const Weights w(DType::kBF16, rows, inputs, 14);
+  Tokens token(table, random_values(inputs, 15), inputs);
+  const std::vector<float> twice = multiply(w, token, rows);
+  for (const ReadAhead how : {ReadAhead::kOnce, ReadAhead::kNone}) {
+    token.a.read_ahead = how;
+    expect_same(multiply(w, token, rows), twice, "one token");
+  }
+}
+
 // Passes of 256 tokens and more, chunks of 1024 inputs, panels in threes.
 TEST_P(MatmulBf16, gives_the_same_bits_in_any_passes_and_pieces) {
   const uint32_t rows = 7 * kPanel - 3, count = 290;

@@ -167,7 +167,7 @@ void panel(const PanelJob& job) {
 
 template <size_t... kType>
 PanelFunctions make_functions(std::index_sequence<kType...>) {
-  PanelFunctions functions;
+  PanelFunctions functions{};
   for (uint32_t n = 0; n < kTokenTile; ++n)
     ((functions.of[kType][n] = panel<static_cast<DType>(kType)>), ...);
   return functions;

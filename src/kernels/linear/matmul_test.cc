@@ -115,6 +115,22 @@ TEST_P(Matmul, gives_a_token_the_same_bits_in_every_batch) {
   }
 }
 
+TEST_P(Matmul, gives_the_same_bits_however_weights_are_asked_for) {
+  for (const DType type : all_types()) {
+    const uint32_t rows = 21,
+                   inputs = whole_blocks(type, dtype_info(type).block == 256 ? 512 : 160);
+    const Weights w(type, rows, inputs, 14);
+    Tokens token(table, random_values(inputs, 15), inputs);
+    const std::vector<float> twice = multiply(w, token, rows);
+    for (const ReadAhead how : {ReadAhead::kOnce, ReadAhead::kNone}) {
+      token.a.read_ahead = how;
+      const std::vector<float> y = multiply(w, token, rows);
+      ASSERT_EQ(std::memcmp(y.data(), twice.data(), y.size() * sizeof(float)), 0)
+          << dtype_info(type).name;
+    }
+  }
+}
+
 // Three panels of Q8_0 are multiplied together from 8 tokens on, panels one by one otherwise.
 TEST_P(Matmul, gives_the_same_bits_whether_panels_are_taken_together_or_not) {
   const uint32_t rows = 7 * kPanel - 5;

@@ -29,6 +29,7 @@ namespace {
 template <DType kType, int... kTokens>
 void put_format(PanelFunctions& functions) {
   ((functions.of[static_cast<int>(kType)][kTokens - 1] = panel_function<kType, kTokens>()), ...);
+  functions.silent[static_cast<int>(kType)] = silent_function<kType>();
 }
 
 template <DType... kTypes>

@@ -90,6 +90,12 @@ void WeightReader::count(const kernels::Matrix& matrix) {
                    : kernels::has_prompt_matmul(matrix.dtype)       ? part_->half
                                                                     : part_->f32;
   kind += uint64_t{matrix.rows} * matrix.inputs;
+  matrices_.push_back({.dtype = matrix.dtype,
+                       .rows = matrix.rows,
+                       .inputs = matrix.inputs,
+                       .panel_bytes = matrix.panel_bytes,
+                       .data = matrix.data,
+                       .own = {}});
 }
 
 Result<kernels::Matrix> WeightReader::pack(const std::string& name, Slice outputs, Slice inputs) {

@@ -74,6 +74,8 @@ class WeightReader {
   const std::string& path() const { return file_.path(); }
   // What has been read so far.
   const Weights& weights() const { return weights_; }
+  // Those of linear layers, in the order in which they were read; without memory of their own.
+  std::span<const kernels::Matrix> matrices() const { return matrices_; }
 
  private:
   base::Result<const io::Tensor*> find(const std::string& name, std::vector<uint64_t> shape);
@@ -108,6 +110,7 @@ class WeightReader {
   uint64_t done_ = 0, total_ = 0;
   bool shifted_norms_ = false;
   Weights weights_;
+  std::vector<kernels::Matrix> matrices_;
   WeightPart* part_ = &weights_.layers;  // that what is read belongs to
 };
 

@@ -141,8 +141,13 @@ std::span<const RunInputs> Workspace::inputs(const float* x, uint32_t inputs,
     const float* first = x + size_t{run.first} * inputs;
     RunInputs& in = inputs_.emplace_back();
     in.run = run;
-    in.answer = {
-        .tokens = run.tokens, .inputs = inputs, .x = first, .q = {}, .scale = {}, .sums = {}};
+    in.answer = {.tokens = run.tokens,
+                 .inputs = inputs,
+                 .x = first,
+                 .q = {},
+                 .scale = {},
+                 .sums = {},
+                 .read_ahead = read_ahead};
     if (run.prompt && !ready.empty()) {
       in.prompt = ready[r];
       continue;

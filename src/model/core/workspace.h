@@ -59,6 +59,7 @@ class Workspace {
   // store must have (kv::Traits::buckets), in float32.
   kernels::BucketAttention* library = nullptr;
   InputObserver* observer = nullptr;
+  kernels::ReadAhead read_ahead = kernels::ReadAhead::kTwice;  // set by the model that runs here
   std::vector<base::Arena> scratch;  // one per worker, reset by whoever uses it
 
   // [count] floats, contents undefined, valid until the next call with the same slot.

@@ -1,5 +1,6 @@
 #include "model/families/decoder.h"
 
+#include "model/blocks/read_ahead.h"
 #include "model/families/read_config.h"
 
 namespace kvick::model {
@@ -56,6 +57,7 @@ base::Status<> Decoder::read(const Family& family, const LoadOptions& options) {
   KVICK_TRY_VOID(reader.embedding(config_, share, parts_.input.embedding, parts_.head.output));
   parts_.head.vocab = share.vocab;
   weights_ = reader.weights();
+  read_ahead_ = choose_read_ahead(reader.matrices(), *options.kernels, *options.pool);
   return base::Done{};
 }
 
@@ -65,6 +67,7 @@ const kv::Slots* Decoder::trained_slots() const {
 
 void Decoder::forward(const Batch& batch, kv::Step& step, Workspace& workspace,
                       std::span<const uint32_t> wanted, float* logits) const {
+  workspace.read_ahead = read_ahead_;
   if (ranks_ == nullptr || pipeline_) {
     check_batch(config_, batch);
     const Forward forward = {batch, step, workspace, positions_of(batch)};

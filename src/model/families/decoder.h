@@ -43,7 +43,8 @@ class Decoder final : public Model {
   io::ModelFile file_;  // holds the rows of tables that are looked up
   Parts parts_;
   std::vector<Layer> layers_;
-  bool pipeline_ = false;  // ranks have some layers each
+  bool pipeline_ = false;                                       // ranks have some layers each
+  kernels::ReadAhead read_ahead_ = kernels::ReadAhead::kTwice;  // found when it was loaded
 };
 
 }  // namespace kvick::model

@@ -70,9 +70,7 @@ inline constexpr uint32_t kPanelsTogether = 3;
 inline constexpr uint32_t kTokenTile = 16;
 
 // How one token's pass over the weights asks for them before it needs them: twice, first into L2
-// and then into L1; once, into L1; or not at all, which leaves it to the processor. Which is
-// fastest depends on the processor and on where the weights are (model/blocks/read_ahead.h);
-// results do not.
+// and then into L1; once, into L1; or not at all. Which is fastest: model/blocks/read_ahead.h.
 enum class ReadAhead : uint8_t { kTwice, kOnce, kNone };
 inline constexpr int kReadAheads = 3;
 

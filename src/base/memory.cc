@@ -96,8 +96,13 @@ void Arena::reset() { block_ = used_ = 0; }
 
 uint64_t peak_rss_bytes() { return read_kib("/proc/self/status", "VmHWM: %llu").value_or(0); }
 
+// The system counts pages of files as available, those of mapped weights too, which are read for
+// every token.
 uint64_t available_memory_bytes() {
-  return read_kib("/proc/meminfo", "MemAvailable: %llu").value_or(UINT64_MAX);
+  const auto available = read_kib("/proc/meminfo", "MemAvailable: %llu");
+  if (!available) return UINT64_MAX;
+  return *available -
+         std::min(*available, read_kib("/proc/self/status", "RssFile: %llu").value_or(0));
 }
 
 size_t page_bytes() {

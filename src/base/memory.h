@@ -98,8 +98,8 @@ class Arena {
 
 // Peak resident set of this process since its start, in bytes (VmHWM).
 uint64_t peak_rss_bytes();
-// Memory that can be taken without swapping (MemAvailable), in bytes; UINT64_MAX if the system does
-// not say.
+// Memory that can be taken without swapping (MemAvailable) and without what this process has mapped
+// of files, in bytes; UINT64_MAX if the system does not say.
 uint64_t available_memory_bytes();
 // System page size in bytes.
 size_t page_bytes();

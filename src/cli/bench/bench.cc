@@ -126,6 +126,7 @@ void add_bench(const Command& app, const Common& common) {
       "at each depth\nwith --spec: answers to -p tokens of a text, with drafts and without");
   auto flags = std::make_shared<BenchFlags>();
   add_engine_flags(command, flags->engine);
+  add_packed_flags(command, flags->engine);
   add_rank_flags(command, flags->engine);
   command.add_option("-p,--prompt", flags->prompts, "tokens of the prompt; 0: no prefill")
       .shows_default();

@@ -17,6 +17,7 @@ void add_train(const Command& app, const Common& common);
 void add_quantize(const Command& app, const Common& common);
 void add_inspect(const Command& app, const Common& common);
 void add_list(const Command& app, const Common& common);
+void add_packed(const Command& app, const Common& common);
 void add_pull(const Command& app, const Common& common);
 
 }  // namespace kvick::cli

@@ -71,6 +71,7 @@ int run_command(int argc, char** argv) {
     kvick::cli::add_quantize(program, common);
     kvick::cli::add_list(program, common);
     kvick::cli::add_pull(program, common);
+    kvick::cli::add_packed(program, common);
     kvick::cli::add_inspect(program, common);
   });
 }

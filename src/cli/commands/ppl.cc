@@ -124,6 +124,7 @@ void add_ppl(const Command& app, const Common& common) {
   // Caches are compared, of which only some have tiles.
   flags->engine.prompt_arithmetic = engine::PromptArithmetic::kExact;
   add_engine_flags(command, flags->engine);
+  add_packed_flags(command, flags->engine);
   add_rank_flags(command, flags->engine);
   command.describe(
       "--ctx",

@@ -212,6 +212,7 @@ void add_run(const Command& app, const Common& common) {
   const Command command = app.add_command("run", "answer a prompt, or chat when none is given");
   auto flags = std::make_shared<RunFlags>();
   add_engine_flags(command, flags->engine);
+  add_packed_flags(command, flags->engine);
   add_rank_flags(command, flags->engine);
   add_spec_flag(command, flags->spec);
   const Option words =

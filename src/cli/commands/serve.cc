@@ -249,6 +249,7 @@ void add_serve(const Command& app, const Common& common) {
       app.add_command("serve", "answer requests over HTTP, in the form of OpenAI's API");
   auto flags = std::make_shared<ServeFlags>();
   add_engine_flags(command, flags->engine);
+  add_packed_flags(command, flags->engine);
   add_rank_flags(command, flags->engine);
   add_spec_flag(command, flags->spec);
   command

@@ -104,6 +104,11 @@ base::Result<fs::path> models_dir() {
   return fs::path(home) / ".cache" / "kvick" / "models";
 }
 
+base::Result<fs::path> packed_dir() {
+  KVICK_TRY(const fs::path models, models_dir());
+  return models.parent_path() / "packed";
+}
+
 base::Result<fs::path> resolve_model(std::string_view name, const fs::path& cache) {
   std::error_code none;
   if (!name.empty() && fs::exists(name, none)) return fs::path(name);

@@ -13,6 +13,9 @@ namespace kvick::cli {
 // The cache's folder, which need not exist. Errors: neither XDG_CACHE_HOME nor HOME is set.
 base::Result<std::filesystem::path> models_dir();
 
+// Beside it the folder of packed weights, ${XDG_CACHE_HOME:-~/.cache}/kvick/packed. Same errors.
+base::Result<std::filesystem::path> packed_dir();
+
 // The path of a model's file or folder, from what the user wrote behind -m:
 //   nothing                             the default model, from the cache
 //   a path that exists                  itself

@@ -2,11 +2,14 @@
 
 #include <cstdio>
 #include <fmt/format.h>
+#include <optional>
+#include <vector>
 
 #include "cli/models/models.h"
 #include "cli/options/ranks.h"
 #include "cli/terminal/progress.h"
 #include "engine/core/layer_options.h"
+#include "io/packed/packed_folder.h"
 #include "kernels/table/table.h"
 #include "kv/registry/policies.h"
 #include "kv/tier/tier.h"
@@ -31,6 +34,28 @@ std::string tier_help() {
   text += "\n  all of them:";
   add(kv::common_tier_options());
   return text;
+}
+
+// Of --packed. What is wrong with the default folder is said, and not an error.
+base::Result<std::optional<io::PackedOptions>> packed_options(const EngineFlags& flags,
+                                                              std::vector<std::string>& notes) {
+  if (flags.packed.empty()) return base::fail("--packed is auto, off or a folder, and not nothing");
+  if (flags.packed == "off") return std::optional<io::PackedOptions>();
+  io::PackedOptions options;
+  options.max_bytes = flags.packed_size;
+  options.say = [&notes](const std::string& note) { notes.push_back(note); };
+  if (flags.packed != "auto") {
+    options.folder = flags.packed;
+    options.least_bytes = 0;
+    return std::optional(std::move(options));
+  }
+  auto folder = packed_dir();
+  if (!folder.ok()) {
+    notes.push_back("packed weights are not kept: " + folder.error().message);
+    return std::optional<io::PackedOptions>();
+  }
+  options.folder = *std::move(folder);
+  return std::optional(std::move(options));
 }
 
 void add_arithmetic_flags(const Command& command, EngineFlags& flags) {
@@ -98,6 +123,19 @@ void add_engine_flags(const Command& command, EngineFlags& flags) {
                     "most memory for keys and values, e.g. 512MB (default: what is free)");
 }
 
+void add_packed_flags(const Command& command, EngineFlags& flags) {
+  flags.packed = "auto";
+  command.add_option(
+      "--packed", flags.packed,
+      "where weights are kept in the form that they have in memory, which makes the next start "
+      "fast and is shared by processes that run the same model: auto: beside the model cache, of "
+      "models that take at least 256 MiB; off: nowhere; or a folder, for models of any size "
+      "(default: auto)");
+  command.add_bytes("--packed-size", flags.packed_size,
+                    "most bytes of that folder, e.g. 20GB; what was used longest ago is deleted "
+                    "(default: a quarter of the disk's free space)");
+}
+
 void add_rank_flags(const Command& command, EngineFlags& flags) {
   command.add_flag("--ranks", flags.ranks,
                    "the processes that mpirun has started run this model together, each a part of "
@@ -135,9 +173,11 @@ base::Result<std::unique_ptr<engine::Engine>> open_engine(const EngineFlags& fla
   const bool speaks = !common.quiet && (start.ranks == nullptr || start.ranks->leads());
   Progress progress = stderr_progress(!speaks);
   bool started = false;
+  std::vector<std::string> notes;
   const auto open = [&]() -> base::Result<std::unique_ptr<engine::Engine>> {
     if (flags.pipeline && flags.rank_rounded)
       return base::fail("--rank-activations bf16 rounds sums, of which --pipeline has none");
+    KVICK_TRY(std::optional<io::PackedOptions> packed, packed_options(flags, notes));
     return engine::Engine::open(
         {.model_path = path.string(),
          .threads = flags.threads != 0 ? flags.threads : start.threads,
@@ -154,10 +194,13 @@ base::Result<std::unique_ptr<engine::Engine>> open_engine(const EngineFlags& fla
                progress.update(done);
              },
          .ranks = start.ranks,
-         .split = flags.pipeline ? model::RankSplit::kPipeline : model::RankSplit::kTensor});
+         .split = flags.pipeline ? model::RankSplit::kPipeline : model::RankSplit::kTensor,
+         .packed = std::move(packed)});
   };
   auto engine = open();
   if (started) progress.finish();
+  for (const std::string& note : notes)
+    if (!common.quiet) fmt::print(stderr, "kvick: {}\n", note);
   engine = join_ranks(start.ranks, std::move(engine));
   if (engine.ok() && !common.quiet) {
     KVICK_TRY(const engine::KvOptions kv, kv_options(flags));

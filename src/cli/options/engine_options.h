@@ -24,12 +24,18 @@ struct EngineFlags {
   engine::PromptArithmetic prompt_arithmetic = engine::PromptArithmetic::kAuto;
   bool fingerprint = false;  // no option: commands that keep files of rows set it
   engine::FloatActivations float_activations = engine::FloatActivations::kAuto;
+  // Where packed weights are kept: auto, off or a folder. Commands without the option read a model
+  // once.
+  std::string packed = "off";
+  uint64_t packed_size = 0;
 };
 
 // -m and --threads alone.
 void add_model_flags(const Command& command, EngineFlags& flags);
 // These and how keys and values are kept.
 void add_engine_flags(const Command& command, EngineFlags& flags);
+// Where packed weights are kept: of commands that run a model again and again.
+void add_packed_flags(const Command& command, EngineFlags& flags);
 // Several processes for one model.
 void add_rank_flags(const Command& command, EngineFlags& flags);
 

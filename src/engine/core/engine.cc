@@ -57,13 +57,16 @@ Result<std::unique_ptr<Engine>> Engine::open(const EngineOptions& options) {
     if (options.progress) options.progress(done, total);
   };
   base::FunctionRef<void(uint64_t, uint64_t)> progress(report);
-  KVICK_TRY(engine->model_, model::Model::load(std::move(file), {.kernels = &engine->kernels_,
-                                                                 .pool = engine->pool_.get(),
-                                                                 .progress = &progress,
-                                                                 .families = options.families,
-                                                                 .ranks = options.ranks.get(),
-                                                                 .sequence = options.sequence,
-                                                                 .split = options.split}));
+  KVICK_TRY(
+      engine->model_,
+      model::Model::load(std::move(file), {.kernels = &engine->kernels_,
+                                           .pool = engine->pool_.get(),
+                                           .progress = &progress,
+                                           .families = options.families,
+                                           .ranks = options.ranks.get(),
+                                           .sequence = options.sequence,
+                                           .split = options.split,
+                                           .packed = options.packed ? &*options.packed : nullptr}));
   const model::Config& config = engine->model_->config();
   engine->identity_ = {.arch = config.arch,
                        .layers = config.layer_count(),

@@ -5,11 +5,13 @@
 #include <ctime>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
 #include "base/clock.h"
 #include "base/cpu.h"
+#include "io/packed/packed_folder.h"
 #include "model/core/model.h"
 
 namespace kvick::engine {
@@ -48,6 +50,8 @@ struct EngineOptions {
   // The processes that run the model together with this one; null: none (rank_stores.h).
   std::shared_ptr<model::Ranks> ranks = {};
   model::RankSplit split = model::RankSplit::kTensor;
+  // Where packed weights are kept for later starts; nothing: nowhere (docs/adr/0040).
+  std::optional<io::PackedOptions> packed = {};
 };
 
 }  // namespace kvick::engine

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "kernels/formats/block.h"
+#include "kernels/formats/packed_bytes.h"
 
 namespace kvick::kernels {
 namespace {
@@ -183,7 +184,10 @@ RowScale read_scale(const PackFormat& f, const std::byte* block, uint32_t row, u
 
 const PackFormat& pack_format(DType type) { return kPackFormats[static_cast<size_t>(type)]; }
 
-Matrix make_matrix(DType type, uint32_t rows, uint32_t inputs, base::Arena* arena) {
+namespace {
+
+// A matrix of this shape, without memory.
+Matrix shape_of(DType type, uint32_t rows, uint32_t inputs) {
   const DTypeInfo& info = dtype_info(type);
   KVICK_CHECK(inputs % kGroup == 0 && inputs % info.block == 0, "{} inputs of {}", inputs,
               info.name);
@@ -194,6 +198,26 @@ Matrix make_matrix(DType type, uint32_t rows, uint32_t inputs, base::Arena* aren
   matrix.inputs = inputs;
   matrix.panel_bytes =
       f.quantised ? panel_bytes(f, inputs / kGroup) : size_t{inputs} * kPanel * info.block_bytes;
+  return matrix;
+}
+
+}  // namespace
+
+size_t packed_bytes(DType type, uint32_t rows, uint32_t inputs) {
+  const Matrix matrix = shape_of(type, rows, inputs);
+  return matrix.panel_bytes * matrix.panels();
+}
+
+Matrix matrix_over(DType type, uint32_t rows, uint32_t inputs, std::span<const std::byte> data) {
+  Matrix matrix = shape_of(type, rows, inputs);
+  KVICK_CHECK(data.empty() || data.size() == matrix.panel_bytes * matrix.panels(),
+              "{} bytes for {} panels of {}", data.size(), matrix.panels(), matrix.panel_bytes);
+  matrix.data = {const_cast<std::byte*>(data.data()), data.size()};
+  return matrix;
+}
+
+Matrix make_matrix(DType type, uint32_t rows, uint32_t inputs, base::Arena* arena) {
+  Matrix matrix = shape_of(type, rows, inputs);
   const size_t bytes = matrix.panel_bytes * matrix.panels();
   if (arena != nullptr) {
     matrix.data = arena->make<std::byte>(bytes);

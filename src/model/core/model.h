@@ -19,6 +19,9 @@
 #include "model/core/weight_sizes.h"
 #include "model/core/workspace.h"
 
+namespace kvick::io {
+struct PackedOptions;
+}
 namespace kvick::kv {
 struct Setup;
 struct Slots;
@@ -87,6 +90,8 @@ struct LoadOptions {
   // The most tokens that sequences will have (read_config); 0: the model's context.
   uint32_t sequence = 0;
   RankSplit split = RankSplit::kTensor;
+  // Where packed weights are kept, so that a later load finds them; null: nowhere.
+  const io::PackedOptions* packed = nullptr;
 };
 
 // Weights of one model, repacked for one instruction set. Immutable after load, shared by any
@@ -94,7 +99,7 @@ struct LoadOptions {
 class Model {
  public:
   // Errors: an architecture that is not here (the message lists those that are), a missing or
-  // misshapen tensor, a contradictory or missing key.
+  // misshapen tensor, a contradictory or missing key. That packed weights cannot be kept is none.
   static base::Result<std::unique_ptr<Model>> load(io::ModelFile file, const LoadOptions& options);
   virtual ~Model() = default;
 
@@ -108,7 +113,8 @@ class Model {
   // Logits of a token: as many as the vocabulary or LoadOptions::outputs has.
   uint32_t outputs() const { return outputs_; }
   const Weights& weights() const { return weights_; }
-  // Packed weights in memory; an embedding tied to the output layer is there once.
+  // Packed weights in memory, of this process or mapped; an embedding tied to the output layer is
+  // there once.
   uint64_t weight_bytes() const {
     return weights_.layers.bytes + weights_.experts.bytes + weights_.output.bytes +
            weights_.key_bytes;

@@ -23,8 +23,8 @@ void Embedding::row(uint32_t index, float* out) const {
 }
 
 WeightReader::WeightReader(const io::ModelFile& file, const LoadOptions& options,
-                           base::Arena& arena)
-    : file_(file), options_(options), arena_(arena) {
+                           MatrixPlace& place)
+    : file_(file), options_(options), place_(place) {
   for (const io::Tensor& tensor : file.tensors()) total_ += tensor.bytes();
   shifted_norms_ = file.metadata().contains("kvick.norm.shifted");
 }
@@ -51,22 +51,32 @@ base::Status<> WeightReader::check_inputs(const std::string& name, uint32_t inpu
               name, inputs, kernels::kGroup);
 }
 
-kernels::Matrix WeightReader::pack_rows(const Rows& rows) {
-  kernels::Matrix matrix = kernels::make_matrix(rows.type, rows.count, rows.inputs, &arena_);
-  options_.pool->parallel_for(matrix.panels(), 8, [&](size_t begin, size_t end, unsigned) {
-    kernels::pack_panels(matrix, rows.data, rows.count, 0, static_cast<uint32_t>(begin),
-                         static_cast<uint32_t>(end));
-  });
-  return matrix;
+// Rows of the matrix from `first` on: as many as the part has.
+WeightReader::Rows WeightReader::Rows::from(uint32_t first, const kernels::Matrix& part) const {
+  return {.type = type,
+          .inputs = inputs,
+          .data = data + first * kernels::dtype_bytes(type, inputs),
+          .count = part.rows};
 }
 
-kernels::Matrix WeightReader::pack_linear(const Rows& rows) {
+void WeightReader::copy_panels(kernels::Matrix& part, const Rows& rows) const {
+  options_.pool->parallel_for(part.panels(), 8, [&](size_t begin, size_t end, unsigned) {
+    kernels::pack_panels(part, rows.data, rows.count, 0, static_cast<uint32_t>(begin),
+                         static_cast<uint32_t>(end));
+  });
+}
+
+kernels::Matrix WeightReader::pack_rows(const std::string& name, const Rows& rows) {
+  return place_.place(
+      {rows.type, rows.count, rows.inputs, name},
+      [&](kernels::Matrix& part, uint32_t first) { copy_panels(part, rows.from(first, part)); });
+}
+
+// F16 in the file, BF16 in the matrix.
+void WeightReader::round_panels(kernels::Matrix& part, const Rows& rows) const {
   using kernels::DType;
-  if (rows.type != DType::kF16 || options_.kernels->matmul_rounded == nullptr)
-    return pack_rows(rows);
-  kernels::Matrix matrix = kernels::make_matrix(DType::kBF16, rows.count, rows.inputs, &arena_);
   const size_t row_bytes = kernels::dtype_bytes(DType::kF16, rows.inputs);  // as of BF16
-  options_.pool->parallel_for(matrix.panels(), 8, [&](size_t begin, size_t end, unsigned) {
+  options_.pool->parallel_for(part.panels(), 8, [&](size_t begin, size_t end, unsigned) {
     std::vector<float> row(rows.inputs);
     std::vector<std::byte> rounded(kernels::kPanel * row_bytes);
     for (size_t panel = begin; panel < end; ++panel) {
@@ -76,26 +86,31 @@ kernels::Matrix WeightReader::pack_linear(const Rows& rows) {
         kernels::to_f32(DType::kF16, rows.data + (first + r) * row_bytes, rows.inputs, row.data());
         kernels::from_f32(DType::kBF16, row.data(), rows.inputs, rounded.data() + r * row_bytes);
       }
-      kernels::pack_panels(matrix, rounded.data(), count, first, static_cast<uint32_t>(panel),
+      kernels::pack_panels(part, rounded.data(), count, first, static_cast<uint32_t>(panel),
                            static_cast<uint32_t>(panel) + 1);
     }
   });
-  return matrix;
+}
+
+kernels::Matrix WeightReader::pack_linear(const std::string& name, const Rows& rows) {
+  using kernels::DType;
+  if (rows.type != DType::kF16 || options_.kernels->matmul_rounded == nullptr)
+    return pack_rows(name, rows);
+  return place_.place(
+      {DType::kBF16, rows.count, rows.inputs, name},
+      [&](kernels::Matrix& part, uint32_t first) { round_panels(part, rows.from(first, part)); });
 }
 
 void WeightReader::count(const kernels::Matrix& matrix) {
-  part_->bytes += matrix.data.size();
+  part_->bytes += matrix.panel_bytes * matrix.panels();
   uint64_t& kind = kernels::pack_format(matrix.dtype).quantised     ? part_->int8
                    : takes_rounded(*options_.kernels, matrix.dtype) ? part_->bf16
                    : kernels::has_prompt_matmul(matrix.dtype)       ? part_->half
                                                                     : part_->f32;
   kind += uint64_t{matrix.rows} * matrix.inputs;
-  matrices_.push_back({.dtype = matrix.dtype,
-                       .rows = matrix.rows,
-                       .inputs = matrix.inputs,
-                       .panel_bytes = matrix.panel_bytes,
-                       .data = matrix.data,
-                       .own = {}});
+  if (!matrix.data.empty())  // else it is not read in this pass
+    matrices_.push_back(
+        kernels::matrix_over(matrix.dtype, matrix.rows, matrix.inputs, matrix.data));
 }
 
 Result<kernels::Matrix> WeightReader::pack(const std::string& name, Slice outputs, Slice inputs) {
@@ -120,8 +135,10 @@ Result<kernels::Matrix> WeightReader::pack_slice(const io::Tensor& tensor, uint6
   KVICK_TRY_VOID(check_inputs(tensor.name, inputs.size));
   const kernels::DType type = tensor.dtype;
   const size_t row_bytes = kernels::dtype_bytes(type, inputs.whole);
+  const bool reads = place_.packs();
   base::Buffer converted;
-  const std::byte* source = stored_rows(tensor, first_row + outputs.first, outputs.size, converted);
+  const std::byte* source =
+      reads ? stored_rows(tensor, first_row + outputs.first, outputs.size, converted) : nullptr;
   std::vector<std::byte> parts;  // of the rows, one behind the other
   if (!inputs.all()) {
     const uint32_t block = kernels::dtype_info(type).block;
@@ -133,15 +150,17 @@ Result<kernels::Matrix> WeightReader::pack_slice(const io::Tensor& tensor, uint6
           inputs.first + inputs.size);
     const size_t first = kernels::dtype_bytes(type, inputs.first);
     const size_t bytes = kernels::dtype_bytes(type, inputs.size);
-    parts.resize(outputs.size * bytes);
-    for (size_t row = 0; row < outputs.size; ++row)
+    if (reads) parts.resize(outputs.size * bytes);
+    for (size_t row = 0; reads && row < outputs.size; ++row)
       std::copy_n(source + row * row_bytes + first, bytes, parts.data() + row * bytes);
     source = parts.data();
   }
-  kernels::Matrix matrix =
-      pack_linear({.type = type, .inputs = inputs.size, .data = source, .count = outputs.size});
+  const std::string part = fmt::format("{} {}+{} {}+{}", tensor.name, first_row + outputs.first,
+                                       outputs.size, inputs.first, inputs.size);
+  kernels::Matrix matrix = pack_linear(
+      part, {.type = type, .inputs = inputs.size, .data = source, .count = outputs.size});
   count(matrix);
-  file_.drop_pages(tensor);
+  if (reads) file_.drop_pages(tensor);
   advance(outputs.size * row_bytes);
   return matrix;
 }
@@ -205,12 +224,15 @@ Result<std::vector<kernels::Matrix>> WeightReader::keys(const std::string& name,
   std::vector<kernels::Matrix> matrices;
   for (uint32_t head = 0; head < heads; ++head) {
     base::Buffer converted;
-    const std::byte* rows = stored_rows(*tensor, uint64_t{head} * slots, slots, converted);
-    matrices.push_back(
-        pack_rows({.type = tensor->dtype, .inputs = inputs, .data = rows, .count = slots}));
-    weights_.key_bytes += matrices.back().data.size();
+    const uint64_t first = uint64_t{head} * slots;
+    const std::byte* rows =
+        place_.packs() ? stored_rows(*tensor, first, slots, converted) : nullptr;
+    const kernels::Matrix& matrix = matrices.emplace_back(
+        pack_rows(fmt::format("{} {}+{}", full, first, slots),
+                  {.type = tensor->dtype, .inputs = inputs, .data = rows, .count = slots}));
+    weights_.key_bytes += matrix.panel_bytes * matrix.panels();
   }
-  file_.drop_pages(*tensor);
+  if (place_.packs()) file_.drop_pages(*tensor);
   advance(tensor->bytes());
   return matrices;
 }
@@ -274,7 +296,8 @@ base::Result<Linear> WeightReader::some_outputs(const std::string& name, const C
     tensor->read_rows(token, 1, rows.data() + i * bytes);
   }
   Linear linear;
-  linear.w = pack_linear({.type = tensor->dtype,
+  linear.w = pack_linear(fmt::format("{} rows {}", tensor->name, fmt::join(options_.outputs, ",")),
+                         {.type = tensor->dtype,
                           .inputs = config.dim,
                           .data = rows.data(),
                           .count = static_cast<uint32_t>(options_.outputs.size())});

@@ -10,6 +10,7 @@
 #include "kernels/formats/matrix.h"
 #include "model/core/model.h"
 #include "model/core/share.h"
+#include "model/matrices/matrix_place.h"
 
 namespace kvick::model {
 
@@ -36,11 +37,10 @@ class Embedding {
 
 // Reads tensors with the shapes that the caller expects; every error names the tensor. Pages of a
 // tensor that has been repacked are given back, so that loading needs little more memory than the
-// packed weights.
+// packed weights. Of matrices that the place does not pack, no data is read.
 class WeightReader {
  public:
-  // Packed matrices are in the arena.
-  WeightReader(const io::ModelFile& file, const LoadOptions& options, base::Arena& arena);
+  WeightReader(const io::ModelFile& file, const LoadOptions& options, MatrixPlace& place);
   WeightReader(const WeightReader&) = delete;
   WeightReader& operator=(const WeightReader&) = delete;
 
@@ -93,20 +93,24 @@ class WeightReader {
   struct Rows {
     kernels::DType type;
     uint32_t inputs;
-    const std::byte* data;
+    const std::byte* data;  // null: not read
     uint32_t count;
+    Rows from(uint32_t first, const kernels::Matrix& part) const;
   };
-  kernels::Matrix pack_rows(const Rows& rows);
+  // name: the tensor, and which rows and inputs of it.
+  kernels::Matrix pack_rows(const std::string& name, const Rows& rows);
   // Those of a linear layer: F16 becomes BF16 where the kernels multiply it so
   // (kernels::rounding_table).
-  kernels::Matrix pack_linear(const Rows& rows);
+  kernels::Matrix pack_linear(const std::string& name, const Rows& rows);
+  void copy_panels(kernels::Matrix& part, const Rows& rows) const;
+  void round_panels(kernels::Matrix& part, const Rows& rows) const;
   void count(const kernels::Matrix& matrix);
   std::vector<float> floats(const io::Tensor& tensor);
   void advance(uint64_t bytes);
 
   const io::ModelFile& file_;
   const LoadOptions& options_;
-  base::Arena& arena_;
+  MatrixPlace& place_;
   uint64_t done_ = 0, total_ = 0;
   bool shifted_norms_ = false;
   Weights weights_;

@@ -65,11 +65,12 @@ class ConvertedWeights : public testing::Test {
   base::ThreadPool pool_{2};
   LoadOptions options_{.kernels = &kernels::table(base::Isa::kScalar), .pool = &pool_};
   base::Arena arena_;
+  InMemory place_{arena_};
 };
 
 TEST_F(ConvertedWeights, ArePackedAsThoseThatAFileHolds) {
   using enum WeightReader::Bias;
-  WeightReader one(stored_.file, options_, arena_), other(converted_.file, options_, arena_);
+  WeightReader one(stored_.file, options_, place_), other(converted_.file, options_, place_);
   for (const Slice outputs : {Slice(160), Slice(160, 32, 112)})
     for (const Slice inputs : {Slice(kDim), Slice(kDim, 32, 64)})
       expect_same(*one.linear("blk.0.ffn_up", outputs, inputs, kRequired),
@@ -87,7 +88,7 @@ TEST_F(ConvertedWeights, ArePackedAsThoseThatAFileHolds) {
 TEST_F(ConvertedWeights, EmbedTokensAndMakeSomeOutputs) {
   const std::vector<Token> some = {3, 69, 0};
   options_.outputs = some;
-  WeightReader one(stored_.file, options_, arena_), other(converted_.file, options_, arena_);
+  WeightReader one(stored_.file, options_, place_), other(converted_.file, options_, place_);
   Config config;
   config.dim = kDim, config.vocab = kVocab;
   Share share;

@@ -1,7 +1,6 @@
 #include "model/families/decoder.h"
 
 #include "model/blocks/read_ahead.h"
-#include "model/families/read_config.h"
 
 namespace kvick::model {
 namespace {
@@ -42,8 +41,8 @@ base::Result<Share> Decoder::take_share(const LoadOptions& options) {
   return share;
 }
 
-base::Status<> Decoder::read(const Family& family, const LoadOptions& options) {
-  WeightReader reader(file_, options, memory_);
+base::Status<> Decoder::read(const Family& family, const LoadOptions& options, MatrixPlace& place) {
+  WeightReader reader(file_, options, place);
   KVICK_TRY(const Share share, take_share(options));
   if (family.read_parts != nullptr)
     KVICK_TRY_VOID(family.read_parts(file_, reader, config_, parts_));
@@ -123,25 +122,6 @@ void Decoder::compute(const Forward& forward, std::span<const uint32_t> wanted,
       parts_.input.run(config_, forward.batch, all, forward.positions, forward.workspace);
   run_layers(forward, all, hidden,
              [&](const Pass& pass, Rest rest) { parts_.head.run(pass, rest, wanted, logits); });
-}
-
-base::Result<std::unique_ptr<Model>> Model::load(io::ModelFile file, const LoadOptions& options) {
-  KVICK_CHECK(options.kernels != nullptr && options.pool != nullptr,
-              "load needs kernels and threads");
-  KVICK_TRY(const std::string arch, file.get_string("general.architecture"));
-  const Family* family = find_family(arch, options.families);
-  if (family == nullptr) {
-    std::string names;
-    for (const Family& known : families())
-      names += (names.empty() ? "" : ", ") + std::string(known.name);
-    return base::fail("{}: general.architecture is \"{}\"; kvick runs {}", file.path(), arch,
-                      names);
-  }
-  KVICK_TRY(Config config, read_config(file, family, options.sequence));
-  auto model = std::make_unique<Decoder>(std::move(config), std::move(file));
-  KVICK_TRY_VOID(model->read(*family, options));
-  if (!options.outputs.empty()) model->outputs_ = static_cast<uint32_t>(options.outputs.size());
-  return std::unique_ptr<Model>(std::move(model));
 }
 
 }  // namespace kvick::model

@@ -9,7 +9,16 @@ class Decoder final : public Model {
  public:
   Decoder(Config config, io::ModelFile file) : Model(std::move(config)), file_(std::move(file)) {}
 
-  base::Status<> read(const Family& family, const LoadOptions& options);
+  // Its matrices are where `place` puts them.
+  base::Status<> read(const Family& family, const LoadOptions& options, MatrixPlace& place);
+  // The next read's are mapped: the file outlives them.
+  void hold(io::PackedFile file) { packed_ = std::move(file); }
+  // Of a decoder that is not needed any more.
+  io::ModelFile release_file() { return std::move(file_); }
+  // Memory for packed matrices that lives as long as the model.
+  base::Arena& memory() { return memory_; }
+  const io::PackedFile* packed() const { return packed_ ? &*packed_ : nullptr; }
+  void set_outputs(uint32_t outputs) { outputs_ = outputs; }
 
   const kv::Slots* trained_slots() const override;
   void forward(const Batch& batch, kv::Step& step, Workspace& workspace,
@@ -40,7 +49,8 @@ class Decoder final : public Model {
                  std::span<const uint32_t> wanted, float* outputs) const;
   bool is_last() const { return ranks_->rank() + 1 == ranks_->size(); }
 
-  io::ModelFile file_;  // holds the rows of tables that are looked up
+  std::optional<io::PackedFile> packed_;  // before what is mapped from it
+  io::ModelFile file_;                    // holds the rows of tables that are looked up
   Parts parts_;
   std::vector<Layer> layers_;
   bool pipeline_ = false;                                       // ranks have some layers each

@@ -1,0 +1,23 @@
+// libFuzzer: any bytes as the beginning of a file of packed weights, which is otherwise zeros and
+// says its own size.
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+#include "base/check.h"
+#include "io/packed/packed_file.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  namespace io = kvick::io;
+  constexpr size_t kFileBytes = 32;  // where a file says its size
+  std::vector<std::byte> image(io::kPackedUnit + io::kPackedPiece);
+  std::copy_n(reinterpret_cast<const std::byte*>(data), std::min(size, image.size()), image.data());
+  const uint64_t bytes = image.size();
+  std::memcpy(image.data() + kFileBytes, &bytes, sizeof bytes);
+  const auto head = io::parse_packed_head(image, bytes);
+  if (!head.ok()) return 0;
+  KVICK_CHECK(head->data_begin <= bytes && head->sums.size() == 1, "data from {}, {} pieces",
+              head->data_begin, head->sums.size());
+  return 0;
+}

@@ -1,0 +1,108 @@
+#pragma once
+// A model's packed weights on disk, mapped as they are (docs/adr/0040-packed-files.md).
+//
+//   bytes                     little-endian
+//   8    "kvickPW\n"
+//   4    version of this form, 1
+//   4    bytes of the model's path
+//   16   the key
+//   8    bytes of the file
+//   8    pieces of the data
+//   16   checksum of all above and of what follows up to the data (XXH3, 128 bits)
+//   ..   the model's path, as it was when the file was written
+//   8    of each piece of 4 MiB of the data: its checksum (XXH3, 64 bits, seeded with its number)
+//   ..   from a multiple of 2 MiB: the matrices, each from a multiple of 64 bytes
+//
+// Where the matrices are follows from the list of them, which the reader knows and the key is a
+// hash of: no offset is read from the file.
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/function_ref.h"
+#include "base/result.h"
+#include "base/thread_pool.h"
+
+namespace kvick::io {
+
+inline constexpr size_t kPackedPiece = size_t{4} << 20;  // bytes of data that share a checksum
+inline constexpr size_t kPackedUnit = size_t{2} << 20;   // where data may begin: a huge page
+
+// Of a model's files, of which of their weights are packed, and how: packed_key() makes it.
+struct PackedKey {
+  uint64_t high = 0, low = 0;
+  bool operator==(const PackedKey&) const = default;
+};
+std::string key_text(const PackedKey& key);  // 32 hexadecimal digits
+
+// One matrix of a packed file.
+struct PackedMatrix {
+  std::string name;    // all that decides its bytes, beside the model's files
+  uint64_t bytes = 0;  // at least 1
+};
+
+// Where things are in the file of such matrices.
+struct PackedPlan {
+  // model: the path of the model's file or folder.
+  PackedPlan(PackedKey key, std::string model, std::span<const PackedMatrix> matrices);
+  PackedKey key;
+  std::string model;
+  std::vector<uint64_t> offsets;  // of each matrix, from the beginning of the data
+  std::vector<uint64_t> sizes;    // of each matrix
+  uint64_t data_bytes = 0, pieces = 0;
+  uint64_t head_bytes = 0;  // where the data begins
+  uint64_t file_bytes() const { return head_bytes + data_bytes; }
+};
+
+// What the beginning of a file says, checked against its checksum.
+struct PackedHead {
+  PackedKey key;
+  std::string model;
+  uint64_t file_bytes = 0, data_begin = 0;
+  std::vector<uint64_t> sums;  // of each piece
+};
+// Any bytes: at least the head of a file of `file_bytes`. Errors: no packed file, of another
+// version, damaged, of another size than it says.
+base::Result<PackedHead> parse_packed_head(std::span<const std::byte> image, uint64_t file_bytes);
+// The head as bytes, head_bytes of them.
+std::vector<std::byte> packed_head(const PackedPlan& plan, std::span<const uint64_t> sums);
+uint64_t piece_sum(std::span<const std::byte> piece, uint64_t number);
+
+// A packed file, mapped read-only. Processes that serve the same model share its memory. The file
+// may be deleted or replaced by another while it is held, but must not be cut short. Move-only.
+class PackedFile {
+ public:
+  // Checks all but the data. Errors: it cannot be read, or what parse_packed_head says, or another
+  // key or other sizes than the plan's.
+  static base::Result<PackedFile> open(const std::filesystem::path& path, const PackedPlan& plan);
+  PackedFile(PackedFile&& other) noexcept { swap(other); }
+  PackedFile& operator=(PackedFile&& other) noexcept {
+    swap(other);
+    return *this;
+  }
+  ~PackedFile();
+
+  // Reads all data, 5 GB that are in the page cache in 0.15 s, and compares its checksums.
+  // progress, or null: bytes checked and in all, from this thread. Error: which piece differs.
+  using Progress = base::FunctionRef<void(uint64_t done, uint64_t total)>;
+  base::Status<> check(base::ThreadPool& pool, Progress* progress) const;
+  // Matrix i of the plan.
+  std::span<const std::byte> matrix(size_t i) const {
+    return data().subspan(offsets_[i], sizes_[i]);
+  }
+
+ private:
+  PackedFile() = default;
+  void swap(PackedFile& other) noexcept;
+  std::span<const std::byte> data() const { return {bytes_ + data_begin_, size_ - data_begin_}; }
+  std::string path_;
+  std::byte* bytes_ = nullptr;
+  uint64_t size_ = 0, data_begin_ = 0;
+  std::vector<uint64_t> sums_, offsets_, sizes_;
+};
+
+}  // namespace kvick::io

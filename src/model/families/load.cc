@@ -1,0 +1,112 @@
+// Model::load: which family, and where the packed weights are.
+
+#include <filesystem>
+
+#include "io/packed/packed_folder.h"
+#include "io/packed/packed_key.h"
+#include "kernels/formats/packed_bytes.h"
+#include "model/families/decoder.h"
+#include "model/families/read_config.h"
+
+namespace kvick::model {
+namespace {
+
+using base::Result;
+
+// Reads the model into a decoder that is dropped, for what it does with the matrices.
+base::Status<> pass(io::ModelFile& file, const Family& family, const LoadOptions& options,
+                    MatrixPlace& place) {
+  KVICK_TRY(Config config, read_config(file, &family, options.sequence));
+  Decoder decoder(std::move(config), std::move(file));
+  KVICK_TRY_VOID(decoder.read(family, options, place));
+  file = decoder.release_file();
+  return base::Done{};
+}
+
+LoadOptions quiet(LoadOptions options) {
+  options.progress = nullptr;
+  return options;
+}
+
+// Packs the weights into the folder. Error: the model cannot be read. Nothing: they are not kept,
+// which is said.
+Result<std::optional<io::PackedFile>> write_packed(io::ModelFile& file, const Family& family,
+                                                   const LoadOptions& options,
+                                                   const io::PackedPlan& plan) {
+  const io::PackedFolder folder(*options.packed);
+  const auto refuse = [&](const base::Error& why) {
+    options.packed->say(fmt::format("packed weights are not kept: {}", why.message));
+    return std::optional<io::PackedFile>();
+  };
+  auto writer = folder.begin(plan);
+  if (!writer.ok()) return refuse(writer.error());
+  Written place(*writer, *options.pool);
+  // It stops at the first write that fails; then the model is packed again, into memory.
+  KVICK_TRY_VOID(pass(file, family, options, place));
+  if (!place.status().ok()) return refuse(place.status().error());
+  if (const auto done = writer->finish(); !done.ok()) return refuse(done.error());
+  auto packed = folder.find(plan, *options.pool, nullptr);
+  if (packed)
+    options.packed->say(fmt::format(
+        "the packed weights are kept in {} ({:.1f} GB), so that the next start is fast; `kvick "
+        "packed` lists and deletes them",
+        folder.path_of(plan.key).string(), static_cast<double>(plan.file_bytes()) / 1e9));
+  return packed;
+}
+
+// The packed file of the model, an old one or one written now; nothing: pack into memory.
+Result<std::optional<io::PackedFile>> packed_file(io::ModelFile& file, const Family& family,
+                                                  const LoadOptions& options,
+                                                  std::vector<io::PackedMatrix>& matrices) {
+  Listed listed;
+  KVICK_TRY_VOID(pass(file, family, quiet(options), listed));
+  matrices = listed.matrices();
+  uint64_t bytes = 0;
+  for (const io::PackedMatrix& matrix : matrices) bytes += matrix.bytes;
+  if (bytes == 0 || bytes < options.packed->least_bytes) return std::optional<io::PackedFile>();
+  const auto key = io::packed_key(file, kernels::kPackedVersion, matrices);
+  if (!key.ok()) {
+    options.packed->say(fmt::format("packed weights are not kept: {}", key.error().message));
+    return std::optional<io::PackedFile>();
+  }
+  std::error_code none;
+  const io::PackedPlan plan(*key, std::filesystem::absolute(file.path(), none).string(), matrices);
+  auto found = io::PackedFolder(*options.packed).find(plan, *options.pool, options.progress);
+  if (found) return found;
+  return write_packed(file, family, options, plan);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Model>> Model::load(io::ModelFile file, const LoadOptions& options) {
+  KVICK_CHECK(options.kernels != nullptr && options.pool != nullptr,
+              "load needs kernels and threads");
+  KVICK_TRY(const std::string arch, file.get_string("general.architecture"));
+  const Family* family = find_family(arch, options.families);
+  if (family == nullptr) {
+    std::string names;
+    for (const Family& known : families())
+      names += (names.empty() ? "" : ", ") + std::string(known.name);
+    return base::fail("{}: general.architecture is \"{}\"; kvick runs {}", file.path(), arch,
+                      names);
+  }
+  std::vector<io::PackedMatrix> matrices;
+  std::optional<io::PackedFile> packed;
+  if (options.packed != nullptr) {
+    KVICK_TRY(packed, packed_file(file, *family, options, matrices));
+  }
+  KVICK_TRY(Config config, read_config(file, family, options.sequence));
+  auto model = std::make_unique<Decoder>(std::move(config), std::move(file));
+  if (packed) {
+    model->hold(*std::move(packed));
+    Mapped place(*model->packed(), matrices);
+    KVICK_TRY_VOID(model->read(*family, quiet(options), place));
+  } else {
+    InMemory place(model->memory());
+    KVICK_TRY_VOID(model->read(*family, options, place));
+  }
+  if (!options.outputs.empty()) model->set_outputs(static_cast<uint32_t>(options.outputs.size()));
+  return std::unique_ptr<Model>(std::move(model));
+}
+
+}  // namespace kvick::model

@@ -1,0 +1,90 @@
+#pragma once
+// Where packed matrices are: in memory of this process, or in a file of packed weights. Loading a
+// model reads the same matrices in the same order each time, so that a first reading can list them,
+// a second write them, and a third find them where they are mapped.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/function_ref.h"
+#include "base/memory.h"
+#include "base/thread_pool.h"
+#include "io/packed/packed_file.h"
+#include "io/packed/packed_writer.h"
+#include "kernels/formats/matrix.h"
+
+namespace kvick::model {
+
+// One matrix as it is packed.
+struct MatrixSpec {
+  kernels::DType type;
+  uint32_t rows, inputs;
+  std::string name;  // the tensor, and which rows and inputs of it
+};
+
+class MatrixPlace {
+ public:
+  // Packs rows [first, first + part.rows) of the matrix into `part`, a matrix of them alone. first
+  // is a multiple of kernels::kPanel.
+  using PackRows = base::FunctionRef<void(kernels::Matrix& part, uint32_t first)>;
+  virtual ~MatrixPlace() = default;
+  // Whether place() calls `pack`: else the tensors' data need not be read.
+  virtual bool packs() const = 0;
+  virtual kernels::Matrix place(const MatrixSpec& spec, PackRows pack) = 0;
+};
+
+// In memory, in huge pages.
+class InMemory final : public MatrixPlace {
+ public:
+  explicit InMemory(base::Arena& arena) : arena_(arena) {}
+  bool packs() const override { return true; }
+  kernels::Matrix place(const MatrixSpec& spec, PackRows pack) override;
+
+ private:
+  base::Arena& arena_;
+};
+
+// Nowhere: notes what there is. Its matrices have no data.
+class Listed final : public MatrixPlace {
+ public:
+  bool packs() const override { return false; }
+  kernels::Matrix place(const MatrixSpec& spec, PackRows pack) override;
+  const std::vector<io::PackedMatrix>& matrices() const { return matrices_; }
+
+ private:
+  std::vector<io::PackedMatrix> matrices_;
+};
+
+// Into a file, some rows at a time. Its matrices have no data.
+class Written final : public MatrixPlace {
+ public:
+  Written(io::PackedWriter& writer, base::ThreadPool& pool) : writer_(writer), pool_(pool) {}
+  // Not once a write has failed.
+  bool packs() const override { return status_.ok(); }
+  kernels::Matrix place(const MatrixSpec& spec, PackRows pack) override;
+  const base::Status<>& status() const { return status_; }
+
+ private:
+  io::PackedWriter& writer_;
+  base::ThreadPool& pool_;
+  base::Arena scratch_;
+  base::Status<> status_ = base::Done{};
+};
+
+// In a mapped file, which outlives the matrices.
+class Mapped final : public MatrixPlace {
+ public:
+  // listed: the matrices of the file.
+  Mapped(const io::PackedFile& file, const std::vector<io::PackedMatrix>& listed)
+      : file_(file), listed_(listed) {}
+  bool packs() const override { return false; }
+  kernels::Matrix place(const MatrixSpec& spec, PackRows pack) override;
+
+ private:
+  const io::PackedFile& file_;
+  const std::vector<io::PackedMatrix>& listed_;
+  size_t next_ = 0;
+};
+
+}  // namespace kvick::model

@@ -1,0 +1,51 @@
+#pragma once
+// Internal to kernels/: products of 8-bit integers with NEON's DotProd, for matmul_neon_impl.h.
+// Included inside a target region. dots_i8mm.h has the same functions with I8MM. Both are exact.
+
+namespace kvick::kernels {
+namespace {
+
+// What must still be subtracted from a dot product of codes, times the sum of the activations.
+constexpr int zero_left(const PackFormat& format) {
+  return format.value_bits == 8 ? 0 : format.zero;
+}
+
+// Unsigned codes as add_products() takes them: both factors of SDOT are signed, which codes of up
+// to 7 bits are as they lie.
+template <int kBits>
+KVICK_INLINE uint8x16_t dot_codes(uint8x16_t codes) {
+  return kBits == 8 ? veorq_u8(codes, vdupq_n_u8(0x80)) : codes;
+}
+
+// The registers of a group's codes, of 4 rows, as so many tokens meet them.
+template <int kTokens>
+KVICK_INLINE void arrange(uint8x16_t*) {}
+
+// sum + the products of 4 inputs of 4 rows with number kLane of the fours in q.
+template <int kLane>
+KVICK_INLINE int32x4_t dot_lane(int32x4_t sum, uint8x16_t codes, int8x16_t q) {
+#if defined(__clang__)  // whose intrinsics, up to 15, want the instruction set for the whole file
+  asm("sdot %0.4s, %1.16b, %2.4b[%c3]" : "+w"(sum) : "w"(codes), "w"(q), "i"(kLane));
+  return sum;
+#else
+  return vdotq_laneq_s32(sum, vreinterpretq_s8_u8(codes), q, kLane);
+#endif
+}
+
+// sums[t] += the products of registers [kFirst, kLast) of a group, a multiple of 4 each, with the
+// 32 activations of token t.
+template <int kTokens, int kFirst, int kLast>
+KVICK_INLINE void add_products(const uint8x16_t* w, const int8_t* q, int32x4_t* sums) {
+  KVICK_UNROLL for (int t = 0; t < kTokens; ++t) {
+    KVICK_UNROLL for (int j = kFirst; j < kLast; j += 4) {
+      const int8x16_t x = vld1q_s8(q + t * static_cast<int>(kGroup) + 4 * j);
+      sums[t] = dot_lane<0>(sums[t], w[j], x);
+      sums[t] = dot_lane<1>(sums[t], w[j + 1], x);
+      sums[t] = dot_lane<2>(sums[t], w[j + 2], x);
+      sums[t] = dot_lane<3>(sums[t], w[j + 3], x);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace kvick::kernels

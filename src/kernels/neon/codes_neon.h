@@ -50,7 +50,7 @@ KVICK_INLINE uint8x16_t code_register(const uint8x16_t* lines) {
   }
 }
 
-// The values of 4 rows of a group as add_products() takes them; planes: at this quarter.
+// The values of 4 rows of a group as dot_products() takes them; planes: at this quarter.
 template <DType kType, int... kJ>
 KVICK_INLINE void load_values(const std::byte* planes, uint8x16_t* w,
                               std::integer_sequence<int, kJ...>) {

@@ -10,15 +10,18 @@ constexpr int zero_left(const PackFormat& format) {
   return format.value_bits == 8 ? 0 : format.zero;
 }
 
-// Unsigned codes as add_products() takes them: both factors of SDOT are signed, which codes of up
+// Unsigned codes as dot_products() takes them: both factors of SDOT are signed, which codes of up
 // to 7 bits are as they lie.
 template <int kBits>
 KVICK_INLINE uint8x16_t dot_codes(uint8x16_t codes) {
   return kBits == 8 ? veorq_u8(codes, vdupq_n_u8(0x80)) : codes;
 }
 
-// The registers of a group's codes, of 4 rows, as so many tokens meet them.
-template <int kTokens>
+// Of so many tokens those that dot_products() takes at once.
+constexpr int tokens_together(int) { return 1; }
+
+// The registers of a group's codes, of 4 rows, as it takes them.
+template <int kTogether>
 KVICK_INLINE void arrange(uint8x16_t*) {}
 
 // sum + the products of 4 inputs of 4 rows with number kLane of the fours in q.
@@ -32,18 +35,19 @@ KVICK_INLINE int32x4_t dot_lane(int32x4_t sum, uint8x16_t codes, int8x16_t q) {
 #endif
 }
 
-// sums[t] += the products of registers [kFirst, kLast) of a group, a multiple of 4 each, with the
-// 32 activations of token t.
-template <int kTokens, int kFirst, int kLast>
-KVICK_INLINE void add_products(const uint8x16_t* w, const int8_t* q, int32x4_t* sums) {
-  KVICK_UNROLL for (int t = 0; t < kTokens; ++t) {
-    KVICK_UNROLL for (int j = kFirst; j < kLast; j += 4) {
-      const int8x16_t x = vld1q_s8(q + t * static_cast<int>(kGroup) + 4 * j);
-      sums[t] = dot_lane<0>(sums[t], w[j], x);
-      sums[t] = dot_lane<1>(sums[t], w[j + 1], x);
-      sums[t] = dot_lane<2>(sums[t], w[j + 2], x);
-      sums[t] = dot_lane<3>(sums[t], w[j + 3], x);
-    }
+// sums[t] = start[t] (null: 0) + the products of kCount registers, a multiple of 4, with
+// activations at q, of the next token kGroup bytes behind.
+template <int kTogether, int kCount>
+KVICK_INLINE void dot_products(const uint8x16_t* w, const int8_t* q, const int32_t* start,
+                               int32x4_t* sums) {
+  static_assert(kTogether == 1);
+  sums[0] = start != nullptr ? vdupq_n_s32(start[0]) : vdupq_n_s32(0);
+  KVICK_UNROLL for (int j = 0; j < kCount; j += 4) {
+    const int8x16_t x = vld1q_s8(q + 4 * j);
+    sums[0] = dot_lane<0>(sums[0], w[j], x);
+    sums[0] = dot_lane<1>(sums[0], w[j + 1], x);
+    sums[0] = dot_lane<2>(sums[0], w[j + 2], x);
+    sums[0] = dot_lane<3>(sums[0], w[j + 3], x);
   }
 }
 

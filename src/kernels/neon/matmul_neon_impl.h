@@ -52,26 +52,34 @@ void quantise(Activations& a, Range tokens, Range groups) {
 
 // -- products
 
-// What the dot products of a token and part of a group start from, and the sum for the mins.
+// What the dot products of a token and part of a group start from, and the sum for the mins: read
+// back one by one as broadcasts.
 template <int kTokens>
 struct Sums {
   int32_t start[2][kTokens];
   float sum[2][kTokens];
 };
 template <DType kType, int kTokens>
-KVICK_INLINE Sums<kTokens> prepare_sums(const int32_t* sums, uint32_t tile_tokens) {
+KVICK_INLINE void prepare_sums(const int32_t* sums, uint32_t tile_tokens, Sums<kTokens>& out) {
   constexpr PackFormat f = kPackFormats[static_cast<size_t>(kType)];
-  Sums<kTokens> out{};
-  KVICK_UNROLL for (int t = 0; t < kTokens; ++t) {
-    if constexpr (zero_left(f) == 0 && !f.has_min) continue;
-    const int32_t half[2] = {sums[t], sums[t + tile_tokens]};
-    KVICK_UNROLL for (int h = 0; h < 2; ++h) {
-      const int32_t part = f.scale_group == 32 ? half[0] + half[1] : half[h];
-      out.start[h][t] = -zero_left(f) * part;
-      out.sum[h][t] = static_cast<float>(part);
+  if constexpr (zero_left(f) == 0 && !f.has_min) return;
+  const int32_t* const halves[2] = {sums, sums + tile_tokens};
+  for (int h = 0; h < (f.scale_group == 32 ? 1 : 2); ++h) {
+    if constexpr (kTokens % 4 == 0) {
+      KVICK_UNROLL for (int t = 0; t < kTokens; t += 4) {
+        int32x4_t part = vld1q_s32(halves[h] + t);
+        if constexpr (f.scale_group == 32) part = vaddq_s32(part, vld1q_s32(halves[1] + t));
+        vst1q_s32(out.start[h] + t, vmulq_n_s32(part, -zero_left(f)));
+        vst1q_f32(out.sum[h] + t, vcvtq_f32_s32(part));
+      }
+    } else {
+      for (int t = 0; t < kTokens; ++t) {
+        const int32_t part = halves[h][t] + (f.scale_group == 32 ? halves[1][t] : 0);
+        out.start[h][t] = -zero_left(f) * part;
+        out.sum[h][t] = static_cast<float>(part);
+      }
     }
   }
-  return out;
 }
 
 // One group of inputs, 4 rows, all tokens. The arithmetic of a token is the same for every kTokens,
@@ -81,28 +89,31 @@ KVICK_INLINE void add_group(const std::byte* planes, const Scales& s, const int8
                             const float* scale, const Sums<kTokens>& sums, float32x4_t* acc) {
   constexpr PackFormat f = kPackFormats[static_cast<size_t>(kType)];
   constexpr int kParts = f.scale_group == 32 ? 1 : 2;
+  constexpr int kPart = 8 / kParts;  // registers of one scale
+  constexpr int kTogether = tokens_together(kTokens);
   uint8x16_t w[8];
   load_values<kType>(planes, w, std::make_integer_sequence<int, 8>());
-  arrange<kTokens>(w);
-  float32x4_t value[kTokens];
-  KVICK_UNROLL for (int h = 0; h < kParts; ++h) {
-    int32x4_t products[kTokens];
-    KVICK_UNROLL for (int t = 0; t < kTokens; ++t) {
-      products[t] = vdupq_n_s32(zero_left(f) == 0 ? 0 : sums.start[h][t]);
+  arrange<kTogether>(w);
+  // Or g++ keeps the activations of all tokens from the last quarter, and spills what it needs now.
+  asm("" : "+r"(q));
+  KVICK_UNROLL for (int t = 0; t < kTokens; t += kTogether) {
+    const int8_t* const of_tokens = q + t * static_cast<int>(kGroup);
+    float32x4_t value[kTogether];
+    KVICK_UNROLL for (int h = 0; h < kParts; ++h) {
+      int32x4_t products[kTogether];
+      dot_products<kTogether, kPart>(w + h * kPart, of_tokens + 4 * h * kPart,
+                                     zero_left(f) == 0 ? nullptr : sums.start[h] + t, products);
+      KVICK_UNROLL for (int i = 0; i < kTogether; ++i) {
+        const float32x4_t product = vcvtq_f32_s32(products[i]);
+        value[i] =
+            h == 0 ? vmulq_f32(product, s.scale[h]) : vfmaq_f32(value[i], product, s.scale[h]);
+        if constexpr (f.has_min) value[i] = vfmaq_n_f32(value[i], s.min[h], sums.sum[h][t + i]);
+      }
     }
-    if constexpr (kParts == 1)
-      add_products<kTokens, 0, 8>(w, q, products);
-    else if (h == 0)
-      add_products<kTokens, 0, 4>(w, q, products);
-    else
-      add_products<kTokens, 4, 8>(w, q, products);
-    KVICK_UNROLL for (int t = 0; t < kTokens; ++t) {
-      const float32x4_t product = vcvtq_f32_s32(products[t]);
-      value[t] = h == 0 ? vmulq_f32(product, s.scale[h]) : vfmaq_f32(value[t], product, s.scale[h]);
-      if constexpr (f.has_min) value[t] = vfmaq_n_f32(value[t], s.min[h], sums.sum[h][t]);
+    KVICK_UNROLL for (int i = 0; i < kTogether; ++i) {
+      acc[t + i] = vfmaq_n_f32(acc[t + i], value[i], scale[t + i]);
     }
   }
-  KVICK_UNROLL for (int t = 0; t < kTokens; ++t) acc[t] = vfmaq_n_f32(acc[t], value[t], scale[t]);
 }
 
 KVICK_INLINE void store_rows(const PanelJob& job, int token, int quarter, float32x4_t acc) {
@@ -135,7 +146,8 @@ KVICK_INLINE void quantised_quarters(const PanelJob& job, int quarter) {
     Scales super[kCount];
     KVICK_UNROLL for (int c = 0; c < kCount; ++c) super[c] = load_super<kType>(block, quarter + c);
     for (uint32_t g = 0; g < n; ++g, planes += plane_bytes(f)) {
-      const Sums<kTokens> prepared = prepare_sums<kType, kTokens>(sums, job.tile_tokens);
+      Sums<kTokens> prepared;
+      prepare_sums<kType, kTokens>(sums, job.tile_tokens, prepared);
       KVICK_UNROLL for (int c = 0; c < kCount; ++c) {
         add_group<kType, kTokens>(planes + (quarter + c) * kQuarterLine,
                                   load_scales<kType>(block, super[c], g, quarter + c), q, scale,

@@ -2,6 +2,7 @@
 """The checks of the tree, on small trees with one fault each."""
 
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -194,15 +195,19 @@ class Instructions(unittest.TestCase):
              "vfmadd231ps %ymm1, %ymm2, %ymm3": "avx2", "vmovups (%rax), %ymm1": "avx2"}
     SETS = ["scalar", "avx2", "avx512", "vnni", "bf16", "amx"]
 
-    def of(self, **files):
+    ARM_ABOVE = {"sdot v0.4s, v1.16b, v2.16b": "neon", "usmmla v0.4s, v1.16b, v2.16b": "i8mm",
+                 "usdot v0.4s, v1.16b, v2.16b": "i8mm"}
+    ARM_SETS = ["scalar", "neon", "i8mm"]
+
+    def of(self, tools="", machine="--x86", assembler=(), **files):
         """What is found in an archive of these object files (the set of its name -> assembler)."""
         with tempfile.TemporaryDirectory() as folder:
             root = pathlib.Path(folder)
             for name, text in files.items():
-                subprocess.run(["as", "-o", root / f"rows_{name}.cc.o", "-"], input=f"f:\n{text}\nret\n", text=True, check=True)
+                subprocess.run([tools + "as", *assembler, "-o", root / f"rows_{name}.cc.o", "-"], input=f"f:\n{text}\nret\n", text=True, check=True)
             archive = root / "libkernels.a"
             subprocess.run(["ar", "rc", archive, *sorted(root.glob("*.o"))], check=True)
-            done = subprocess.run([sys.executable, TOOLS / "check_instructions", archive], capture_output=True, text=True)
+            done = subprocess.run([sys.executable, TOOLS / "check_instructions", machine, archive], capture_output=True, text=True)
             self.assertEqual(done.stderr, "")
             lines = done.stdout.splitlines()
             self.assertEqual(done.returncode, 1 if lines else 0)
@@ -212,6 +217,14 @@ class Instructions(unittest.TestCase):
         for text, needs in self.ABOVE.items():
             found = self.of(**{name: text for name in self.SETS})
             weaker = self.SETS[:self.SETS.index(needs)]
+            self.assertEqual(sorted(line.split(" in ")[0] for line in found), sorted(f"rows_{n}.cc.o" for n in weaker), text)
+
+    @unittest.skipUnless(shutil.which("aarch64-linux-gnu-as"), "no assembler for AArch64")
+    def test_an_instruction_of_arm_is_found_in_the_files_of_weaker_sets_only(self):
+        for text, needs in self.ARM_ABOVE.items():
+            found = self.of("aarch64-linux-gnu-", "--arm", ["-march=armv8.2-a+dotprod+i8mm"],
+                            **{name: f"b.ne f\nadd x0, x1, #1\n{text}" for name in self.ARM_SETS})
+            weaker = self.ARM_SETS[:self.ARM_SETS.index(needs)]
             self.assertEqual(sorted(line.split(" in ")[0] for line in found), sorted(f"rows_{n}.cc.o" for n in weaker), text)
 
     def test_the_finding_names_the_function(self):

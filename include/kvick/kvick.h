@@ -37,7 +37,8 @@ struct Options {
   std::string kv_select;  // which rows are read, as `kvick run --kv-select` takes it; empty: all
   uint32_t context = 0;   // most tokens of a sequence; 0: the model's
   unsigned threads = 0;   // 0: as many as this process may use
-  // scalar, avx2, avx512, avx512_vnni, avx512_bf16 or amx; empty: the best that this processor has
+  // scalar, avx2, avx512, avx512_vnni, avx512_bf16 or amx, on AArch64 scalar, neon_dot or
+  // neon_i8mm; empty: the best that this processor has
   std::string isa;
 };
 

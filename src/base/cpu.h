@@ -6,18 +6,27 @@
 
 namespace kvick::base {
 
-// The instruction sets that kernels/ has code for, weakest first. Each includes those before it.
+// The instruction sets that kernels/ has code for, weakest first. Of an architecture each includes
+// those before it.
 //   avx2         AVX2, FMA, F16C
 //   avx512       F, BW, DQ, VL                          Skylake-X
 //   avx512_vnni  VNNI                                   Cascade Lake, Ice Lake, Tiger Lake
 //   avx512_bf16  BF16                                   Cooper Lake, Zen 4
 //   amx          VBMI, AMX-TILE, AMX-INT8, AMX-BF16     Sapphire Rapids
-enum class Isa { kScalar, kAvx2, kAvx512, kAvx512Vnni, kAvx512Bf16, kAmx };
+// AArch64:
+//   neon_dot     NEON, DotProd                          Cortex-A76, Neoverse N1, Apple M1
+//   neon_i8mm    I8MM                                   Neoverse V1 and N2, Apple M2
+enum class Isa { kScalar, kAvx2, kAvx512, kAvx512Vnni, kAvx512Bf16, kAmx, kNeonDot, kNeonI8mm };
+// Those of the architecture that this is compiled for.
+#if defined(__aarch64__)
+inline constexpr Isa kIsas[] = {Isa::kScalar, Isa::kNeonDot, Isa::kNeonI8mm};
+#else
 inline constexpr Isa kIsas[] = {Isa::kScalar,     Isa::kAvx2,       Isa::kAvx512,
                                 Isa::kAvx512Vnni, Isa::kAvx512Bf16, Isa::kAmx};
+#endif
 
 std::string_view isa_name(Isa isa);                       // as above; "scalar"
-std::optional<Isa> isa_from_name(std::string_view name);  // the inverse
+std::optional<Isa> isa_from_name(std::string_view name);  // the inverse, of kIsas
 std::string isa_names();                                  // "scalar, avx2, ... or amx"
 
 // What a process may use of a processor: what it has, if the operating system saves its registers.
@@ -26,6 +35,7 @@ struct CpuFeatures {
   bool avx512f = false, avx512bw = false, avx512dq = false, avx512vl = false;
   bool avx512_vnni = false, avx512_bf16 = false, avx512_vbmi = false;
   bool amx = false;  // AMX-TILE, AMX-INT8 and AMX-BF16
+  bool neon_dot = false, neon_i8mm = false;
 };
 // Those of this process. The first call asks the operating system for permission to use tiles, for
 // all threads of the process. From many threads at once.
@@ -38,7 +48,8 @@ Isa best_isa(const CpuFeatures& features = cpu_features());  // the strongest su
 unsigned available_cpus();
 
 // What the processor calls itself, with the numbers behind the name, for many virtual machines give
-// the same name to all: "Intel(R) Xeon(R) Processor, family 6, model 207, stepping 2".
+// the same name to all: "Intel(R) Xeon(R) Processor, family 6, model 207, stepping 2". ARM's have
+// numbers alone.
 std::string cpu_name();
 
 }  // namespace kvick::base

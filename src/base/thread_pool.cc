@@ -20,6 +20,8 @@ constexpr int kSpins = 2000;
 inline void pause() {
 #if defined(__x86_64__)
   _mm_pause();
+#elif defined(__aarch64__)
+  asm volatile("isb");  // "yield" does nothing on most of them
 #endif
 }
 

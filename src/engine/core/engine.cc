@@ -41,6 +41,9 @@ Result<std::unique_ptr<Engine>> Engine::open(const EngineOptions& options) {
       engine->kernels_.matmul_prompt == nullptr)
     return base::fail("prompts on tiles need amx, but this runs on {}: ask for auto",
                       isa_name(options.isa));
+  if (options.attention == Attention::kBmm && !kernels::bucket_attention_built())
+    return base::fail(
+        "attention by bmm needs oneDNN, without which this kvick was built: use fused");
   if (options.attention == Attention::kBmm)
     engine->library_ = std::make_shared<kernels::BucketAttention>();
 

@@ -129,8 +129,7 @@ void report_read_bound() {
 // has.
 void report_prompts(double seconds) {
   if (!base::isa_supported(base::Isa::kAmx)) return;
-  Table answers{};
-  fill_rows_amx(answers);
+  const Table answers = table(base::Isa::kAmx);
   Table prompts = answers;
   prompts.attend_chunk = answers.attend_prompt;
   for (const DType dtype : {DType::kF16, DType::kBF16, DType::kF32})

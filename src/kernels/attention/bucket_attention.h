@@ -16,6 +16,9 @@
 
 namespace kvick::kernels {
 
+// Whether this kvick is built with oneDNN. Without, products are a bug (KVICK_CHECK).
+bool bucket_attention_built();
+
 // The bias of a row that a query does not see.
 inline constexpr float kUnseen = -1e9F;
 

@@ -25,6 +25,7 @@ inline const std::vector<Set>& sets() {
     for (const base::Isa isa : base::kIsas)
       if (base::isa_supported(isa))
         made.push_back({.name = std::string(base::isa_name(isa)), .table = table(isa)});
+#if defined(__x86_64__)
     const bool tiles = base::isa_supported(base::Isa::kAmx);
     if (!tiles &&
         (!base::isa_supported(base::Isa::kAvx512Bf16) || !base::cpu_features().avx512_vbmi))
@@ -36,6 +37,7 @@ inline const std::vector<Set>& sets() {
     Table& table = made.back().table;
     if (!tiles) fill_rows_emulated(table);
     table.attend_chunk = table.attend_prompt;
+#endif
     return made;
   }();
   return kSets;

@@ -3,8 +3,8 @@
 // may then keep that file's copy of an inline function of the standard library for the whole
 // program. Between BEGIN and END stand only functions of an anonymous namespace that use intrinsics
 // and each other; include every header before the region. A file with a region is named after it
-// (x_avx2.cc, x_avx512.cc, x_vnni.cc, x_amx.cc): tools/check_instructions holds each to its set,
-// for inside a region the compiler uses what it has wherever it likes.
+// (x_avx2.cc, x_avx512.cc, x_vnni.cc, x_amx.cc, x_neon.cc): tools/check_instructions holds each to
+// its set, for inside a region the compiler uses what it has wherever it likes.
 
 #define KVICK_INLINE inline __attribute__((always_inline))
 
@@ -34,6 +34,10 @@
 #define KVICK_TARGET_AMX_BEGIN \
   _Pragma("clang attribute push(__attribute__((target(\"avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512bf16,avx512vbmi,amx-tile,amx-int8,amx-bf16,prfchw\"))), apply_to = function)")
 // clang-format on
+#define KVICK_TARGET_NEON_BEGIN \
+  _Pragma("clang attribute push(__attribute__((target(\"dotprod\"))), apply_to = function)")
+#define KVICK_TARGET_I8MM_BEGIN \
+  _Pragma("clang attribute push(__attribute__((target(\"dotprod,i8mm\"))), apply_to = function)")
 #define KVICK_TARGET_END _Pragma("clang attribute pop")
 #else
 #define KVICK_TARGET_AVX2_BEGIN _Pragma("GCC push_options") _Pragma("GCC target(\"avx2,fma,f16c\")")
@@ -54,5 +58,9 @@
   _Pragma("GCC push_options") \
   _Pragma("GCC target(\"avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512bf16,avx512vbmi,amx-tile,amx-int8,amx-bf16,prfchw\")")
 // clang-format on
+#define KVICK_TARGET_NEON_BEGIN \
+  _Pragma("GCC push_options") _Pragma("GCC target(\"arch=armv8.2-a+dotprod\")")
+#define KVICK_TARGET_I8MM_BEGIN \
+  _Pragma("GCC push_options") _Pragma("GCC target(\"arch=armv8.2-a+dotprod+i8mm\")")
 #define KVICK_TARGET_END _Pragma("GCC pop_options")
 #endif

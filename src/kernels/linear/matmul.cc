@@ -35,6 +35,7 @@ void run_tile(const PanelFunction* by_tokens, PanelJob& job, uint32_t tokens) {
 }  // namespace
 
 bool has_prompt_matmul(DType type) { return type != DType::kF32; }
+bool has_rounded_matmul(DType type) { return type == DType::kBF16; }
 
 uint32_t pass_tokens(const Matrix& w) {
   const size_t bytes = w.inputs * (pack_format(w.dtype).quantised ? 1 : sizeof(float));

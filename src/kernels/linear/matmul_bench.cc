@@ -206,8 +206,8 @@ int run(std::span<char*> args) {
   for (const base::Isa isa : base::kIsas) {
     if (!base::isa_supported(isa)) continue;
     if (args.size() > 4 ? base::isa_name(isa) != args[4] : isa == base::Isa::kScalar) continue;
-    Table table = kernels::table(isa);
-    if (isa >= base::Isa::kAvx512Bf16) fill_linear_bf16(table);
+    const Table* const rounding = rounding_table(isa);
+    const Table table = rounding != nullptr ? *rounding : kernels::table(isa);
     for (const auto& [what, title] :
          {std::pair{What::kAnswers, "answers"}, std::pair{What::kRounded, "answers, rounded"},
           std::pair{What::kPrompts, "prompts"}, std::pair{What::kGatedPrompts, "prompts, gated"}}) {

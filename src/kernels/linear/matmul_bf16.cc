@@ -199,8 +199,6 @@ void matmul_rounded(const Matrix& w, const Activations& a, float* y, size_t y_st
 
 }  // namespace
 
-bool has_rounded_matmul(DType type) { return type == DType::kBF16; }
-
 void fill_linear_bf16(Table& table) {
   table.round_inputs = round_inputs;
   table.matmul_rounded = matmul_rounded;

@@ -289,9 +289,9 @@ TEST_P(Matmul, quantises_tokens_and_groups_in_any_pieces) {
 }
 
 // Whatever multiplies the integers, the result is exact, and what follows is the same.
-void expect_bits_of_avx512(Isa isa) {
+void expect_bits_of(Isa weaker, Isa isa) {
   if (!base::isa_supported(isa)) GTEST_SKIP() << "no " << base::isa_name(isa);
-  const Table &other = table(isa), &avx512 = table(Isa::kAvx512);
+  const Table &other = table(isa), &first = table(weaker);
   for (const DType type : all_types()) {
     const bool super = dtype_info(type).block == 256;
     for (const uint32_t some : super ? std::vector{256u, 768u} : std::vector{32u, 224u, 416u}) {
@@ -304,7 +304,7 @@ void expect_bits_of_avx512(Isa isa) {
         const Tokens tokens(other, {x.begin(), x.begin() + size_t{n} * inputs}, inputs);
         std::vector<float> got(size_t{n} * rows), expected(got.size());
         other.matmul(w.packed, tokens.a, got.data(), rows, 0, 5);
-        avx512.matmul(w.packed, tokens.a, expected.data(), rows, 0, 5);
+        first.matmul(w.packed, tokens.a, expected.data(), rows, 0, 5);
         ASSERT_EQ(std::memcmp(got.data(), expected.data(), got.size() * sizeof(float)), 0)
             << dtype_info(type).name << ", " << n << " tokens of " << inputs;
       }
@@ -313,15 +313,19 @@ void expect_bits_of_avx512(Isa isa) {
 }
 
 TEST(Avx512Vnni, gives_the_bits_of_avx512_for_every_format_and_number_of_tokens) {
-  expect_bits_of_avx512(Isa::kAvx512Vnni);
+  expect_bits_of(Isa::kAvx512, Isa::kAvx512Vnni);
 }
 
 TEST(Avx512Bf16, gives_the_bits_of_avx512_for_every_format_and_number_of_tokens) {
-  expect_bits_of_avx512(Isa::kAvx512Bf16);
+  expect_bits_of(Isa::kAvx512, Isa::kAvx512Bf16);
 }
 
 TEST(Amx, gives_the_bits_of_avx512_for_every_format_and_number_of_tokens) {
-  expect_bits_of_avx512(Isa::kAmx);
+  expect_bits_of(Isa::kAvx512, Isa::kAmx);
+}
+
+TEST(NeonI8mm, gives_the_bits_of_neon_dot_for_every_format_and_number_of_tokens) {
+  expect_bits_of(Isa::kNeonDot, Isa::kNeonI8mm);
 }
 
 INSTANTIATE_TEST_SUITE_P(Every, Matmul, testing::ValuesIn(isas()),

@@ -1,19 +1,17 @@
-// The probes in plain C++, and the sets of all.
+// The probes in plain C++.
 
 #include "kernels/probe/probe.h"
 
 #include <cstring>
-#include <immintrin.h>
 
-#include "base/check.h"
-#include "kernels/isa/target.h"
-#include "kernels/linear/matmul.h"
 #include "kernels/probe/probe_loops.h"
 
 namespace kvick::kernels {
 namespace {
 
 constexpr uint32_t kScalarLanes = 32;  // int8 products of one round
+
+}  // namespace
 
 uint64_t read_scalar(const std::byte* data, size_t bytes) {
   uint64_t sums[4] = {};
@@ -38,43 +36,6 @@ uint64_t int8_dot_scalar(uint32_t rounds) {
     for (uint32_t i = 0; i < kScalarLanes; ++i) sum += a[i] * b[i];
   }
   return 2 * static_cast<uint64_t>(sum);
-}
-
-// Four at a time, as compilers make of the scalar kernels' loops; the baseline has no fused one.
-KVICK_INLINE __m128 multiply_add(__m128 sum, __m128 a, __m128 b) {
-  __m128 product;
-  asm volatile(
-      "movaps %2, %1\n\t"
-      "mulps %3, %1\n\t"
-      "addps %1, %0"
-      : "+x"(sum), "=&x"(product)
-      : "x"(a), "x"(b));
-  return sum;
-}
-
-uint64_t f32_fma_scalar(uint32_t rounds) {
-  constexpr int kSums = 8;
-  __m128 sums[kSums] = {};
-  const __m128 a = _mm_set1_ps(1), b = a;
-  for (uint32_t round = 0; round < rounds; ++round) {
-    KVICK_UNROLL
-    for (int i = 0; i < kSums; ++i) sums[i] = multiply_add(sums[i], a, b);
-  }
-  return 2 * lane_sum<float>(sums, sizeof sums);
-}
-
-}  // namespace
-
-const Probes& probes(base::Isa isa) {
-  KVICK_CHECK(base::isa_supported(isa), "{} is not supported here", base::isa_name(isa));
-  static const Probes kProbes[] = {
-      {base::Isa::kScalar, read_scalar, int8_dot_scalar, f32_fma_scalar, nullptr, nullptr},
-      avx2_probes(),
-      avx512_probes(),
-      vnni_probes(),
-      bf16_probes(),
-      amx_probes()};
-  return kProbes[static_cast<size_t>(isa)];
 }
 
 // Short pieces, in turn, and the best of each: a piece is far below a scheduler's slice, so that

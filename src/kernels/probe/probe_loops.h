@@ -30,10 +30,16 @@ uint64_t lane_sum(const void* accumulators, size_t bytes) {
   return sum;
 }
 
+// Plain C++.
+uint64_t read_scalar(const std::byte* data, size_t bytes);
+uint64_t int8_dot_scalar(uint32_t rounds);
+
 Probes avx2_probes();
 Probes avx512_probes();
 Probes vnni_probes();
 Probes bf16_probes();
 Probes amx_probes();
+Probes neon_probes();
+Probes i8mm_probes();
 
 }  // namespace kvick::kernels

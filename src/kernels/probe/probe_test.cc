@@ -50,7 +50,9 @@ constexpr Round kRounds[] = {
     {Isa::kAvx512, 2 * 4 * 8 * 64, 2 * 16 * 16, 0, 0},
     {Isa::kAvx512Vnni, 2 * 16 * 64, 2 * 16 * 16, 0, 0},
     {Isa::kAvx512Bf16, 2 * 16 * 64, 2 * 16 * 16, 2 * 16 * 32, 0},
-    {Isa::kAmx, 2 * 4 * 256 * 64, 2 * 16 * 16, 2 * 16 * 32, 2 * 4 * 256 * 32}};
+    {Isa::kAmx, 2 * 4 * 256 * 64, 2 * 16 * 16, 2 * 16 * 32, 2 * 4 * 256 * 32},
+    {Isa::kNeonDot, 2 * 16 * 16, 2 * 16 * 4, 0, 0},
+    {Isa::kNeonI8mm, 2 * 16 * 32, 2 * 16 * 4, 0, 0}};
 
 void expect_rounds(uint64_t (*probe)(uint32_t), uint32_t rounds, uint64_t of_one, Isa isa) {
   ASSERT_EQ(probe != nullptr, of_one != 0) << base::isa_name(isa);

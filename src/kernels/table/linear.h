@@ -14,5 +14,7 @@ void fill_linear_vbmi(Table& table);    // and VBMI
 void fill_linear_amx(Table& table);
 void fill_linear_tiles(Table& table);  // matmul_prompt
 void fill_linear_bf16(Table& table);   // matmul_rounded
+void fill_linear_neon(Table& table);   // NEON with DotProd
+void fill_linear_i8mm(Table& table);   // and I8MM
 
 }  // namespace kvick::kernels

@@ -11,6 +11,7 @@ void fill_rows_avx2(Table& table);    // runs only where base::isa_supported(kAv
 void fill_rows_avx512(Table& table);  // AVX-512 F, BW, DQ, VL
 void fill_rows_vnni(Table& table);    // the same, but for attention with quantised keys
 void fill_rows_amx(Table& table);     // with prompts on tiles
+void fill_rows_neon(Table& table);    // any AArch64
 
 // Table::attend_chunk of AVX-512 VNNI.
 void attend_chunk_vnni(const View& view, const Queries& queries, uint32_t chunk, Partial out,

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <fmt/ranges.h>
 
+#include "kernels/formats/packed_bytes.h"
+
 namespace kvick::model {
 
 using base::fail;

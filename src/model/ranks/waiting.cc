@@ -27,6 +27,8 @@ constexpr auto kLooks = std::chrono::milliseconds(10);  // between questions who
 inline void pause() {
 #if defined(__x86_64__)
   _mm_pause();
+#elif defined(__aarch64__)
+  asm volatile("isb");  // "yield" does nothing on most of them
 #endif
 }
 

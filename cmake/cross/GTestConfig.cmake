@@ -1,0 +1,10 @@
+# Debian's sources of googletest (package googletest), compiled for the other processor.
+set(sources /usr/src/googletest/googletest)
+add_library(kvick_gtest STATIC ${sources}/src/gtest-all.cc)
+target_include_directories(kvick_gtest PRIVATE ${sources})
+add_library(kvick_gtest_main STATIC ${sources}/src/gtest_main.cc)
+foreach(library kvick_gtest kvick_gtest_main)
+  target_compile_options(${library} PRIVATE -w)
+endforeach()
+add_library(GTest::gtest ALIAS kvick_gtest)
+add_library(GTest::gtest_main ALIAS kvick_gtest_main)

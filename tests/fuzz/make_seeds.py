@@ -196,8 +196,20 @@ def block_seeds():
         write("block", name, asked + found)
 
 
+def packed_seeds():
+    """The head of packed weights, whose checksum the fuzzer writes if the last byte is odd."""
+    for name, path, pieces, version, last in [("sound", b"/model.gguf", 1, 1, 1), ("no_sum", b"/model.gguf", 1, 1, 2),
+                                              ("no_path", b"", 1, 1, 1), ("pieces", b"/m", 1 << 40, 1, 1),
+                                              ("no_pieces", b"/m", 0, 1, 1), ("version", b"/m", 1, 2, 1)]:
+        head = b"kvickPW\n" + struct.pack("<II", version, len(path)) + bytes(range(16)) + struct.pack("<QQ", 0, pieces)
+        write("packed", name, head + bytes(16) + path + bytes(range(7)) + bytes([last]))
+    long_path = b"kvickPW\n" + struct.pack("<II", 1, 0xffffffff) + bytes(16) + struct.pack("<QQ", 0, 1) + bytes(16)
+    write("packed", "long_path", long_path + b"\1")
+
+
 if __name__ == "__main__":
     block_seeds()
+    packed_seeds()
     gguf_seeds()
     safetensors_seeds()
     huggingface_seeds()

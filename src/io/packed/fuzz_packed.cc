@@ -1,8 +1,9 @@
 // libFuzzer: any bytes as the beginning of a file of packed weights, which is otherwise zeros and
-// says its own size.
+// says its own size and, with an odd last byte, has the right checksum.
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <span>
 #include <vector>
 
 #include "base/check.h"
@@ -15,6 +16,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   std::copy_n(reinterpret_cast<const std::byte*>(data), std::min(size, image.size()), image.data());
   const uint64_t bytes = image.size();
   std::memcpy(image.data() + kFileBytes, &bytes, sizeof bytes);
+  if (size > 0 && data[size - 1] % 2 == 1)
+    io::put_head_sum(std::span(image).first(io::kPackedUnit));
   const auto head = io::parse_packed_head(image, bytes);
   if (!head.ok()) return 0;
   KVICK_CHECK(head->data_begin <= bytes && head->sums.size() == 1, "data from {}, {} pieces",

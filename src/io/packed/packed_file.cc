@@ -103,9 +103,16 @@ std::vector<std::byte> packed_head(const PackedPlan& plan, std::span<const uint6
   std::copy_n(reinterpret_cast<const std::byte*>(plan.model.data()), plan.model.size(), rest);
   const auto all = std::as_bytes(sums);
   std::copy_n(all.data(), all.size(), rest + plan.model.size());
-  header.sum = sum_of(header, std::span(bytes).subspan(sizeof header));
   std::memcpy(bytes.data(), &header, sizeof header);
+  put_head_sum(bytes);
   return bytes;
+}
+
+void put_head_sum(std::span<std::byte> head) {
+  Header header;
+  std::memcpy(&header, head.data(), sizeof header);
+  header.sum = sum_of(header, head.subspan(sizeof header));
+  std::memcpy(head.data(), &header, sizeof header);
 }
 
 base::Result<PackedHead> parse_packed_head(std::span<const std::byte> image, uint64_t file_bytes) {

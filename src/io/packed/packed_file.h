@@ -70,6 +70,8 @@ struct PackedHead {
 base::Result<PackedHead> parse_packed_head(std::span<const std::byte> image, uint64_t file_bytes);
 // The head as bytes, head_bytes of them.
 std::vector<std::byte> packed_head(const PackedPlan& plan, std::span<const uint64_t> sums);
+// Writes its checksum into a head, all bytes up to the data.
+void put_head_sum(std::span<std::byte> head);
 uint64_t piece_sum(std::span<const std::byte> piece, uint64_t number);
 
 // A packed file, mapped read-only. Processes that serve the same model share its memory. The file

@@ -18,8 +18,8 @@ namespace {
 //
 // Beside two busy processes on two Zen 4 cores (Linux 6.18) SmolLM2 decodes at 0.3 times its speed
 // alone, where 0.5 would be fair: a region waits for the worker whose core was taken. All workers
-// calling sched_yield together, every 1, 2 or 4 ms while others want the cores, made that worse: 69,
-// 55 and 81 tokens/s instead of 122.
+// calling sched_yield together, every 1, 2 or 4 ms while others want the cores, made that worse:
+// 69, 55 and 81 tokens/s instead of 122.
 constexpr int kSpins = 2000;
 
 inline void pause() {

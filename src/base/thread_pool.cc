@@ -16,10 +16,10 @@ namespace {
 // thread costs to wake on a virtual machine. With 10 us, 16 sequences of SmolLM2's shape decoded at
 // 0.91 times the speed, prompts of 48 tokens were read at 0.89 and a server answered at 0.88.
 //
-// Beside two busy processes on two Zen 4 cores (Linux 6.18) SmolLM2 decodes at 0.3 times its speed
-// alone, where 0.5 would be fair: a region waits for the worker whose core was taken. All workers
-// calling sched_yield together, every 1, 2 or 4 ms while others want the cores, made that worse:
-// 69, 55 and 81 tokens/s instead of 122.
+// Beside two busy processes on two Zen 4 cores (Linux 6.18) decoding SmolLM2 runs at 0.3 times its
+// speed alone, where 0.5 would be fair: a region waits for the worker whose core was taken. All
+// workers calling sched_yield together, every 1, 2 or 4 ms while others want the cores, made that
+// worse: 69, 55 and 81 tokens/s instead of 122.
 constexpr int kSpins = 2000;
 
 inline void pause() {

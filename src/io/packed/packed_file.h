@@ -88,7 +88,7 @@ class PackedFile {
   }
   ~PackedFile();
 
-  // Reads all data, 5 GB that are in the page cache in 0.15 s, and compares its checksums.
+  // Reads all data and compares its checksums: at 34 GB/s out of the page cache (ADR 40).
   // progress, or null: bytes checked and in all, from this thread. Error: which piece differs.
   using Progress = base::FunctionRef<void(uint64_t done, uint64_t total)>;
   base::Status<> check(base::ThreadPool& pool, Progress* progress) const;

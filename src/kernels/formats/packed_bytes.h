@@ -1,5 +1,6 @@
 #pragma once
-// Packed matrices as bytes that outlive the process (docs/adr/0040-packed-files.md).
+// The layout of packed matrices where it is written to files: its version and sizes
+// (docs/adr/0040-packed-files.md).
 
 #include <span>
 

@@ -77,8 +77,10 @@ inline constexpr Ahead kHere = {0, 0};
 //   once      30.8  47.0   34.1  54.7   28.9  45.4
 //   none      30.8  52.7   32.8  77.0   28.0  51.1
 //
-// (Q4_K twice: with 8 KiB, see ahead_of_codes.) More tokens have more to do with each byte, and
-// asking twice is fastest: two of Q4_K 27.0, 23.4 and 21.6, four 21.6, 18.1 and 14.8.
+// (Q4_K twice: with 8 KiB, see ahead_of_codes. None was measured with prefetches of the line that
+// is read next, which the silent functions do not have.) More tokens have more to do with each
+// byte, and asking twice is fastest: two of Q4_K 27.0, 23.4 and 21.6, four 21.6, 18.1 and 14.8; but
+// not two of Q8_0: 22.2, 28.5 and 27.9.
 constexpr Ahead ahead_of_one(ReadAhead how, Ahead twice) {
   return how == ReadAhead::kTwice  ? twice
          : how == ReadAhead::kOnce ? Ahead{4 << 10, 4 << 10}

@@ -1,4 +1,5 @@
-// The linear layers with I8MM: prompts and batches by USMMLA, two rows times two tokens.
+// The linear layers with I8MM. One token is multiplied by USDOT; more of them by USMMLA, an
+// instruction that multiplies two rows of weights with two tokens.
 
 #include <arm_neon.h>
 #include <utility>

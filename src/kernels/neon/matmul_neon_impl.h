@@ -5,8 +5,7 @@
 //
 // A vector holds 4 inputs of 4 rows of a panel, which is what SDOT takes, with 4 activations of a
 // token by their lane. Nothing here has been timed on a processor: docs/results/arm.md counts
-// instructions. Weights are not asked for early, which those processors do themselves for a single
-// stream.
+// instructions. There are no prefetches: whether they pay is not known without a processor.
 
 namespace kvick::kernels {
 namespace {

@@ -16,6 +16,11 @@ constexpr double kLeastSeconds = 0.02;
 constexpr double kGain = 1.02;
 constexpr int kMostRounds = 64;  // passes under each way
 
+// Whether kernels of this set look at kernels::Activations::read_ahead: plain C++ and NEON do not.
+bool can_choose(base::Isa isa) {
+  return isa != base::Isa::kScalar && isa != base::Isa::kNeonDot && isa != base::Isa::kNeonI8mm;
+}
+
 // One token, as linear layers of any type and of at most so many inputs take it. What it is does
 // not matter: no kernel's time depends on that.
 class OneToken {
@@ -65,6 +70,7 @@ class OneToken {
 
 ReadAhead choose_read_ahead(std::span<const Matrix> matrices, const kernels::Table& kernels,
                             base::ThreadPool& pool, base::Clock clock) {
+  if (!can_choose(kernels.isa)) return ReadAhead::kTwice;
   uint32_t inputs = 0, rows = 0;
   size_t count = 0, bytes = 0;
   for (; count < matrices.size() && bytes < kMostBytes; ++count) {

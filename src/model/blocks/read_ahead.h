@@ -14,7 +14,8 @@ namespace kvick::model {
 // token is multiplied with these matrices, all threads together, under each way in turn. Each
 // matrix meets each way equally often and with all others in between, as in a decode step: what
 // stays in a cache then stays in it here. Matrices behind the first 512 MiB are left out; less than
-// 1 MiB in all is kTwice without a look. Takes four passes, or 20 ms if that is longer. A way other
+// 1 MiB in all, and kernels that ask for nothing early (plain C++, NEON), are kTwice without a
+// look. Takes four passes, or 20 ms if that is longer. A way other
 // than kTwice must be at least 2 % faster than it.
 //
 // matrices: of linear layers, any number; their data is read.

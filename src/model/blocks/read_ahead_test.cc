@@ -22,8 +22,10 @@ void slow_matmul(const Matrix&, const kernels::Activations& a, float*, size_t, u
 }
 
 // The choice where passes take so long.
-ReadAhead choice(double twice, double once, double none, size_t matrices = 7) {
+ReadAhead choice(double twice, double once, double none, size_t matrices = 7,
+                 base::Isa isa = base::Isa::kAvx2) {
   kernels::Table kernels = kernels::table(base::Isa::kScalar);
+  kernels.isa = isa;
   kernels.matmul = slow_matmul;
   g_seconds[0] = twice, g_seconds[1] = once, g_seconds[2] = none;
   for (int& calls : g_calls) calls = 0;
@@ -58,6 +60,13 @@ TEST(ReadAheadChoice, takes_short_passes_several_times) {
 TEST(ReadAheadChoice, needs_no_matrix) {
   EXPECT_EQ(choice(2, 1, 1, 0), ReadAhead::kTwice);
   EXPECT_EQ(g_calls[1], 0);
+}
+
+TEST(ReadAheadChoice, is_not_looked_for_where_kernels_ask_for_nothing) {
+  for (const base::Isa isa : {base::Isa::kScalar, base::Isa::kNeonDot, base::Isa::kNeonI8mm}) {
+    EXPECT_EQ(choice(2, 1, 1, 7, isa), ReadAhead::kTwice);
+    EXPECT_EQ(g_calls[0] + g_calls[1] + g_calls[2], 0);
+  }
 }
 
 TEST(ReadAheadChoice, runs_with_real_kernels_of_every_type) {

@@ -34,7 +34,7 @@ class MatrixPlace {
   virtual kernels::Matrix place(const MatrixSpec& spec, PackRows pack) = 0;
 };
 
-// In memory, in huge pages.
+// Packs them into memory, in huge pages.
 class InMemory final : public MatrixPlace {
  public:
   explicit InMemory(base::Arena& arena) : arena_(arena) {}
@@ -45,7 +45,7 @@ class InMemory final : public MatrixPlace {
   base::Arena& arena_;
 };
 
-// Nowhere: notes what there is. Its matrices have no data.
+// Packs nothing and makes the list of a model's matrices. Those that it returns have no data.
 class Listed final : public MatrixPlace {
  public:
   bool packs() const override { return false; }
@@ -56,7 +56,7 @@ class Listed final : public MatrixPlace {
   std::vector<io::PackedMatrix> matrices_;
 };
 
-// Into a file, some rows at a time. Its matrices have no data.
+// Writes them into a file, some rows at a time. Those that it returns have no data.
 class Written final : public MatrixPlace {
  public:
   Written(io::PackedWriter& writer, base::ThreadPool& pool) : writer_(writer), pool_(pool) {}
@@ -72,7 +72,7 @@ class Written final : public MatrixPlace {
   base::Status<> status_ = base::Done{};
 };
 
-// In a mapped file, which outlives the matrices.
+// Finds them in a mapped file, which outlives the matrices.
 class Mapped final : public MatrixPlace {
  public:
   // listed: the matrices of the file.

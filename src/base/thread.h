@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <string>
 #include <system_error>
 #include <thread>
@@ -24,5 +25,10 @@ std::thread start_thread(const char* whose, Body&& body) {
     throw no_thread(error.code(), whose);
   }
 }
+
+// Asks that the calling thread be let onto its core for so long at a time (Linux 6.12 and later:
+// 0.1 to 100 ms) where others want that core too. Its share of the core stays the same; it comes on
+// sooner after it was woken. False: the system does not do that.
+bool ask_for_slices(std::chrono::microseconds slice);
 
 }  // namespace kvick::base

@@ -1,6 +1,7 @@
 #include "base/thread_pool.h"
 
 #include <algorithm>
+#include <chrono>
 
 #include "base/check.h"
 #include "base/thread.h"
@@ -15,12 +16,12 @@ namespace {
 // About 50 us of pauses: longer than most gaps between the regions of a step, about what a parked
 // thread costs to wake on a virtual machine. With 10 us, 16 sequences of SmolLM2's shape decoded at
 // 0.91 times the speed, prompts of 48 tokens were read at 0.89 and a server answered at 0.88.
-//
-// Beside two busy processes on two Zen 4 cores (Linux 6.18) decoding SmolLM2 runs at 0.3 times its
-// speed alone, where 0.5 would be fair: a region waits for the worker whose core was taken. All
-// workers calling sched_yield together, every 1, 2 or 4 ms while others want the cores, made that
-// worse: 69, 55 and 81 tokens/s instead of 122.
 constexpr int kSpins = 2000;
+
+// Beside others who want the cores, a worker that waits for one whose core was taken parks, and so
+// saves up a claim to its own core; with a slice shorter than a tick it gets that core back as soon
+// as it is woken, and so all workers of a team have their cores at about the same time (ADR 43).
+constexpr std::chrono::microseconds kSlice{300};
 
 inline void pause() {
 #if defined(__x86_64__)
@@ -51,6 +52,7 @@ ThreadPool::ThreadPool(const Team& team)
     for (unsigned worker = 1; worker < size_; ++worker)
       threads_.push_back(start_thread("computing", [this, worker] {
         pin(worker);
+        (void)ask_for_slices(kSlice);
         work(worker);
       }));
   } catch (...) {
@@ -75,39 +77,81 @@ void ThreadPool::pin(unsigned worker) const {
 
 void ThreadPool::pin_caller() const { pin(0); }
 
+void ThreadPool::keep_error() {
+  const std::lock_guard lock(error_mutex_);
+  if (!error_) error_ = std::current_exception();
+}
+
 void ThreadPool::call(unsigned worker) {
   try {
     (*body_)(worker);
   } catch (...) {
-    const std::lock_guard lock(error_mutex_);
-    if (!error_) error_ = std::current_exception();
+    keep_error();
   }
+}
+
+// Worker 0 asks once a thread, whoever calls.
+void ThreadPool::prepare_caller() {
+  static thread_local const bool asked = (ask_for_slices(kSlice), true);
+  (void)asked;
+}
+
+bool ThreadPool::enter() {
+  uint32_t inside = gate_.load(std::memory_order_acquire);
+  while ((inside & kClosed) == 0)
+    if (gate_.compare_exchange_weak(inside, inside + 1, std::memory_order_acquire)) return true;
+  return false;
+}
+
+void ThreadPool::leave() {
+  if (gate_.fetch_sub(1, std::memory_order_acq_rel) == (kClosed | 1)) gate_.notify_one();
 }
 
 void ThreadPool::work(unsigned worker) {
   uint32_t seen = 0;
   while (true) {
     await_change(epoch_, seen);
-    ++seen;
+    seen = epoch_.load(std::memory_order_acquire);
     if (stop_.load(std::memory_order_relaxed)) return;
+    if (!enter()) continue;  // it ended without this worker
     call(worker);
-    if (running_.fetch_sub(1, std::memory_order_acq_rel) == 1) running_.notify_one();
+    leave();
   }
 }
 
-void ThreadPool::run(FunctionRef<void(unsigned)> body) {
+void ThreadPool::region(FunctionRef<void(unsigned)> body) {
   body_ = &body;
   if (size_ > 1) {
-    running_.store(size_ - 1, std::memory_order_relaxed);
+    prepare_caller();
+    gate_.store(0, std::memory_order_release);
     epoch_.fetch_add(1, std::memory_order_release);
     epoch_.notify_all();
   }
   call(0);
-  for (uint32_t left = running_.load(std::memory_order_acquire); left != 0;
-       left = running_.load(std::memory_order_acquire))
-    await_change(running_, left);
+  for (uint32_t inside = gate_.fetch_or(kClosed, std::memory_order_acq_rel) | kClosed;
+       inside != kClosed; inside = gate_.load(std::memory_order_acquire))
+    await_change(gate_, inside);
   body_ = nullptr;
   if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
+}
+
+void ThreadPool::run(FunctionRef<void(unsigned)> body) {
+  std::vector<char> called(size_, 0);
+  std::atomic<uint32_t> left = size_;
+  region([&](unsigned worker) {
+    if (!std::exchange(called[worker], 1)) {
+      try {
+        body(worker);
+      } catch (...) {
+        keep_error();
+      }
+      if (left.fetch_sub(1, std::memory_order_acq_rel) == 1) left.notify_all();
+    }
+    if (worker != 0) return;
+    for (uint32_t now = left.load(std::memory_order_acquire); now != 0;
+         now = left.load(std::memory_order_acquire))
+      await_change(left, now);
+  });
 }
 
 void ThreadPool::parallel_for(size_t count, size_t grain,
@@ -122,7 +166,7 @@ void ThreadPool::parallel_for(size_t count, size_t grain,
     shares_[i].next.store(count * i / size_, std::memory_order_relaxed);
     shares_[i].end = count * (i + 1) / size_;
   }
-  run([&](unsigned worker) {
+  region([&](unsigned worker) {
     for (unsigned turn = 0; turn < size_; ++turn) {
       Share& share = shares_[(worker + turn) % size_];
       while (true) {

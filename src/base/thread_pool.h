@@ -36,12 +36,14 @@ class ThreadPool {
   void pin_caller() const;
 
   // Calls body(worker) once on every worker and returns when all have returned. The first exception
-  // that a body throws is thrown here, after all have ended.
+  // that a body throws is thrown here, after all have ended. For what is about the workers
+  // themselves; parallel_for does not wait for one that has no core.
   void run(FunctionRef<void(unsigned worker)> body);
 
   // Calls body(begin, end, worker) for pieces that together are [0, count). Each worker first takes
-  // its own share in pieces of `grain`, then helps the others with theirs, so that a worker whose
-  // core is taken away costs one piece.
+  // its own share in pieces of `grain`, then helps the others with theirs. A worker that comes when
+  // all pieces are taken is not waited for, so one whose core is taken away costs one piece if it
+  // had begun it and nothing otherwise.
   void parallel_for(size_t count, size_t grain,
                     FunctionRef<void(size_t begin, size_t end, unsigned worker)> body);
 
@@ -54,6 +56,13 @@ class ThreadPool {
   void pin(unsigned worker) const;
   void work(unsigned worker);
   void call(unsigned worker);
+  void keep_error();
+  // Calls body(0) here and body(worker) on each worker that comes before body(0) has returned, some
+  // of them perhaps twice.
+  void region(FunctionRef<void(unsigned worker)> body);
+  static void prepare_caller();
+  bool enter();
+  void leave();
   void stop();
 
   unsigned size_;
@@ -63,8 +72,10 @@ class ThreadPool {
   FunctionRef<void(unsigned)>* body_ = nullptr;
   std::mutex error_mutex_;
   std::exception_ptr error_;
-  alignas(64) std::atomic<uint32_t> epoch_{0};    // raised at the start of every region
-  alignas(64) std::atomic<uint32_t> running_{0};  // workers that have not ended this region
+  alignas(64) std::atomic<uint32_t> epoch_{0};  // raised at the start of every region
+  // How many workers are inside this region, and whether more may enter.
+  static constexpr uint32_t kClosed = uint32_t{1} << 31;
+  alignas(64) std::atomic<uint32_t> gate_{kClosed};
   std::atomic<bool> stop_{false};
 };
 

@@ -3,8 +3,13 @@
 #include <gtest/gtest.h>
 #include <numeric>
 #include <pthread.h>
+#include <signal.h>
 #include <stdexcept>
+#include <sys/syscall.h>
+#include <unistd.h>
 #include <vector>
+
+#include "base/thread.h"
 
 namespace kvick::base {
 namespace {
@@ -54,6 +59,64 @@ TEST(ThreadPool, ThrowsWhatABodyThrewAndGoesOn) {
   });
   EXPECT_EQ(calls, 1);
 }
+
+// What holds a thread where a scheduler would: a signal whose handler waits.
+struct Held {
+  static inline int entered[2], release[2];
+  static void wait(int) {
+    char byte = 0;
+    (void)!write(entered[1], &byte, 1);
+    (void)!read(release[0], &byte, 1);
+  }
+};
+
+TEST(ThreadPool, DoesNotWaitForAWorkerWithoutACore) {
+#if defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "ThreadSanitizer holds signals back";
+#endif
+  ASSERT_EQ(pipe(Held::entered), 0);
+  ASSERT_EQ(pipe(Held::release), 0);
+  struct sigaction action = {}, before;
+  action.sa_handler = Held::wait;
+  ASSERT_EQ(sigaction(SIGUSR1, &action, &before), 0);
+
+  ThreadPool pool(2);
+  std::vector<pthread_t> threads(2);
+  pool.run([&](unsigned worker) { threads[worker] = pthread_self(); });
+  ASSERT_EQ(pthread_kill(threads[1], SIGUSR1), 0);
+  char byte = 0;
+  ASSERT_EQ(read(Held::entered[0], &byte, 1), 1);
+
+  std::vector<int> by(100, -1);
+  pool.parallel_for(by.size(), 1, [&](size_t begin, size_t end, unsigned worker) {
+    for (size_t i = begin; i < end; ++i) by[i] = static_cast<int>(worker);
+  });
+  EXPECT_EQ(by, std::vector<int>(100, 0));
+
+  ASSERT_EQ(write(Held::release[1], &byte, 1), 1);
+  std::vector<int> calls(2, 0);
+  pool.run([&](unsigned worker) { ++calls[worker]; });
+  EXPECT_EQ(calls, std::vector<int>(2, 1));
+  sigaction(SIGUSR1, &before, nullptr);
+  for (const int end : {Held::entered[0], Held::entered[1], Held::release[0], Held::release[1]})
+    close(end);
+}
+
+#if defined(__linux__) && defined(SYS_sched_getattr)
+
+TEST(Thread, AsksForSlicesAndKeepsItsNiceness) {
+  std::thread([] {
+    ASSERT_EQ(nice(3), 3);
+    if (!ask_for_slices(std::chrono::microseconds(300))) GTEST_SKIP() << "no slices here";
+    uint64_t attributes[6] = {};
+    ASSERT_EQ(syscall(SYS_sched_getattr, 0, attributes, sizeof(attributes), 0), 0);
+    EXPECT_EQ(static_cast<int32_t>(attributes[2]), 3);
+    if (attributes[3] == 0) GTEST_SKIP() << "this kernel has no slices";
+    EXPECT_EQ(attributes[3], 300'000);
+  }).join();
+}
+
+#endif
 
 TEST(ThreadPool, SaysThatAThreadCannotBeStarted) {
   pthread_attr_t usual, huge;

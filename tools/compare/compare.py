@@ -12,8 +12,9 @@ on), since that one makes its f16 attention several times slower.
 
 Each round runs every file, case and engine once, each engine with all its configurations (flash attention on or off,
 one cache or one per sequence, weights repacked or not); those that reach less than 0.8 of its best in the first round
-are not run again. What an engine refuses is a cell of the table. Prints tables and, with -o, writes
-docs/results/NAME.json and NAME.md, again after every round.
+are not run again. What an engine refuses is a cell of the table. Prints tables, of several files one more with a row for
+each, and, with -o, writes docs/results/NAME.json and NAME.md, again after every round. kvick's share of the roofline is
+shown where `kvick calibrate` has measured the machine.
 """
 import argparse
 import json
@@ -59,8 +60,8 @@ class Comparison:
                 continue
             entry = dict(zip(("file", "case", "peer"), key)) | {"round": number, "configuration": name}
             try:
-                found[name], seconds = engines.measure(peer, command, case, self.setting)
-                entry |= {"tok_s": found[name], "seconds": round(seconds, 1)}
+                entry |= engines.measure(peer, command, case, self.setting)
+                found[name] = entry["tok_s"]
             except engines.Refused as words:
                 entry |= {"refused": str(words)}
                 self.dropped.add((*key, name))

@@ -77,6 +77,14 @@ class Figures(unittest.TestCase):
         self.assertEqual(figure(types.SimpleNamespace(stdout="", stderr=text), BATCH), 341.33)
         self.assertEqual(figure(types.SimpleNamespace(stdout='[{"samples_ts": [10.5, 11.5]}]', stderr=""), DECODE), 11.5)
 
+    def test_of_kvicks_bench_with_its_share_of_the_roofline(self):
+        figure = peers.KINDS["kvick"][1]
+        text = ('{"decode_tok_s": 10.5, "results": [{"phase": "prefill", "roofline": {"fraction": 0.1}}, '
+                '{"phase": "decode", "roofline": {"fraction": 0.81234}}]}')
+        self.assertEqual(figure(types.SimpleNamespace(stdout=text), DECODE), {"tok_s": 10.5, "roofline": 0.812})
+        text = '{"decode_tok_s": 10.5, "results": [{"phase": "decode", "roofline": null}]}'
+        self.assertEqual(figure(types.SimpleNamespace(stdout=text), DECODE), {"tok_s": 10.5})
+
     def refusal(self, *command):
         with self.assertRaises(peers.Refused) as caught:
             peers.measure(peers.Peer("x", "kvick", "x"), command, DECODE, SETTING)
@@ -118,6 +126,21 @@ class Tables(unittest.TestCase):
         refused = [{"file": "f", "case": "decode", "peer": "kvick", "round": 0, "configuration": "", "refused": "no q8"}]
         row = self.row(refused + measured([5.0], "a"))
         self.assertEqual(row, "| decode 128 at 0 | refused [1] | 5.0 | – | – |")
+
+
+class ByFile(unittest.TestCase):
+    def test_a_row_has_rate_share_and_ratios(self):
+        ours = [m | {"roofline": share} for m, share in zip(measured([10, 20, 30], "kvick"), (0.5, 0.7, 0.8))]
+        measurements = ours + measured([5, 5, 5], "a") + measured([40, 40, 40], "b")
+        text = report.by_file(measurements, ["f", "g"], [DECODE, BATCH], ["kvick", "a", "b", "c"])
+        self.assertEqual(text.splitlines()[0], "| tokens/s | decode 128 at 0 |")
+        self.assertEqual(text.splitlines()[2:], ["| f | 20.0, 70%, **4.00 / 0.50 / –** |", "| g | – |"])
+
+    def test_the_share_is_that_of_the_rounds_best_configuration(self):
+        slow = [m | {"roofline": 0.9} for m in measured([1], "kvick", configuration="x")]
+        fast = [m | {"roofline": 0.2} for m in measured([2], "kvick", configuration="y")]
+        for both in slow + fast, fast + slow:
+            self.assertEqual(report.Cells(both, "f", "decode").roofline("kvick"), 0.2)
 
 
 class WholeRun(unittest.TestCase):

@@ -1,7 +1,8 @@
 """The engines that are compared: how each is called for a case, and where its output has the figure.
 
 An engine is one row of KINDS: `configurations` gives the commands that it may use for a case, by name (the best one
-counts), `figure` reads tokens per second from what such a command (a finished process) printed.
+counts), `figure` reads tokens per second from what such a command (a finished process) printed: a number, or a dict of
+`tok_s` and what else is known.
 """
 import dataclasses
 import json
@@ -88,6 +89,16 @@ def json_figure(done, case):
     return json.loads(done.stdout)[case.rate]
 
 
+def kvick_figure(done, case):
+    printed = json.loads(done.stdout)
+    figure = {"tok_s": printed[case.rate]}
+    phase = "prefill" if case.prompt else "decode"
+    for result in printed.get("results", []):
+        if result["phase"] == phase and result.get("roofline"):  # none without a calibration
+            figure["roofline"] = round(result["roofline"]["fraction"], 3)
+    return figure
+
+
 def ik_figure(done, case):
     if case.parallel == 1:
         return max(json.loads(done.stdout)[0]["samples_ts"])
@@ -97,7 +108,7 @@ def ik_figure(done, case):
     return max(float(rate) for parallel, rate in rows if int(parallel) == case.parallel)
 
 
-KINDS = {"kvick": (kvick, json_figure), "llama-cpp": (llama_cpp, json_figure), "ik": (ik_llama, ik_figure),
+KINDS = {"kvick": (kvick, kvick_figure), "llama-cpp": (llama_cpp, json_figure), "ik": (ik_llama, ik_figure),
          "openvino": (openvino, json_figure)}
 
 
@@ -116,7 +127,7 @@ def words_of(error_output, status):
 
 
 def measure(peer, command, case, setting):
-    """Tokens per second of one command, and the seconds that it took. Raises Refused."""
+    """What one command reached: tok_s, the seconds that it took, and the share of the roofline if known. Raises Refused."""
     start = time.monotonic()
     try:
         done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=setting.timeout,
@@ -131,4 +142,5 @@ def measure(peer, command, case, setting):
         figure = KINDS[peer.kind][1](done, case)
     except (ValueError, KeyError, IndexError, TypeError):
         raise Refused(f"printed no figure: {words_of(done.stderr or done.stdout, 0)}") from None
-    return figure, time.monotonic() - start
+    figure = figure if isinstance(figure, dict) else {"tok_s": figure}
+    return figure | {"seconds": round(time.monotonic() - start, 1)}

@@ -30,6 +30,14 @@ class Cells:
                 best[m["round"]] = max(best.get(m["round"], 0), m["tok_s"])
         return best
 
+    def roofline(self, peer):
+        """The median share of the roofline, of the rounds' best configurations; None if it is not known."""
+        best = {}
+        for m in self.mine:
+            if m["peer"] == peer and "roofline" in m and m["tok_s"] >= best.get(m["round"], m)["tok_s"]:
+                best[m["round"]] = m
+        return statistics.median(m["roofline"] for m in best.values()) if best else None
+
     def best_configuration(self, peer):
         rates = {}
         for m in self.mine:
@@ -60,7 +68,8 @@ def peer_cell(cells, ours, peer, notes):
         return f"refused [{notes.index(note) + 1}]"
     text = spread(rates, number)
     if peer == ours:
-        return text
+        share = cells.roofline(peer)
+        return text + (f", {share:.0%} of the roofline" if share is not None else "")
     configuration = cells.best_configuration(peer)
     ratios = cells.ratios(ours, [peer])
     return text + (f", {configuration}" if configuration else "") + (f"; **{spread(ratios, ratio)}**" if ratios else "")
@@ -81,6 +90,33 @@ def table(measurements, file, cases, peers):
     return "\n".join(lines + [""] * bool(notes) + [f"[{i}] {note}  " for i, note in enumerate(notes, 1)])
 
 
+def by_file(measurements, files, cases, peers):
+    """Markdown: a row per file; of the first of `peers` the rate, its share of the roofline and its ratio to each other."""
+    ours, others = peers[0], peers[1:]
+    cases = [case for case in cases if any(m["case"] == case.name for m in measurements)]
+    head = ["tokens/s", *(case.title for case in cases)]
+    lines = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
+    for file in files:
+        row = [file]
+        for case in cases:
+            cells = Cells(measurements, file, case.name)
+            rates, share = list(cells.rates(ours).values()), cells.roofline(ours)
+            parts = [number(statistics.median(rates)) if rates else "–"]
+            parts += [f"{share:.0%}"] if share is not None else []
+            ratios = [cells.ratios(ours, [peer]) for peer in others]
+            parts += [f"**{' / '.join(ratio(statistics.median(r)) if r else '–' for r in ratios)}**"] if any(ratios) else []
+            row.append(", ".join(parts))
+        lines.append("| " + " | ".join(row) + " |")
+    return "\n".join(lines)
+
+
+BY_FILE = """\
+## All files
+
+{ours}'s rate, its share of the roofline{others}.
+
+{table}"""
+
 HEAD = """\
 Median (lowest to highest) of {rounds} alternating round(s); in bold kvick's rate as a multiple of the other's, of figures
 of the same round. Each engine in every round with its best configuration, which is named. {machine}, {threads} threads.
@@ -89,6 +125,10 @@ of the same round. Each engine in every round with its best configuration, which
 
 def page(result, cases):
     parts = [f"# {', '.join(result['peers'])}", HEAD.format(**result), f"`{result['command']}`"]
+    if len(result["files"]) > 1:
+        ours, *others = result["peers"]
+        parts.append(BY_FILE.format(ours=ours, others=f", in bold the ratio to {' / '.join(others)}" * bool(others),
+                                    table=by_file(result["measurements"], result["files"], cases, result["peers"])))
     for file in result["files"]:
         parts.append(f"## {file}\n\n{table(result['measurements'], file, cases, result['peers'])}")
     return "\n\n".join(part.rstrip("\n") for part in parts) + "\n"

@@ -2,10 +2,10 @@
 """Speed of kvick against other engines on the same files, in one run, alternating.
 
     tools/compare/compare.py FILE.gguf... [--llama-cpp [LABEL=]PYTHON]... [--ik [LABEL=]FOLDER]... [--openvino [LABEL=]PYTHON]...
-                             [--cases all] [--rounds 5 | --quick] [--threads 2] [-o NAME]
+                             [--mistralrs [LABEL=]PYTHON]... [--cases all] [--rounds 5 | --quick] [--threads 2] [-o NAME]
 
-An engine is given by what runs it: PYTHON is the interpreter of an environment that has llama-cpp-python (or
-openvino-genai), FOLDER the one with ik_llama.cpp's llama-bench and llama-batched-bench, --kvick another kvick than
+An engine is given by what runs it: PYTHON is the interpreter of an environment that has llama-cpp-python
+(openvino-genai, mistralrs), FOLDER the one with ik_llama.cpp's llama-bench and llama-batched-bench, --kvick another kvick than
 build/release's (given twice: the first one's ratios are shown). LABEL names it in the tables, so that two builds of one
 engine can stand beside each other. A fair llama.cpp has no AVX512-FP16 (GGML_NATIVE=OFF with AVX-512, VNNI and BF16
 on), since that one makes its f16 attention several times slower.
@@ -71,14 +71,15 @@ class Comparison:
         self.dropped |= {(*key, name) for name, rate in found.items() if rate < worth}
 
 
+NAMES = {"kvick": "kvick", "llama-cpp": "llama.cpp", "ik": "ik_llama.cpp", "openvino": "OpenVINO GenAI", "mistralrs": "mistral.rs"}
+
+
 def peers_of(args):
-    kvicks = args.kvick or [str(ROOT / "build/release/kvick")]
     result = []
-    for kind, texts in ("kvick", kvicks), ("llama-cpp", args.llama_cpp), ("ik", args.ik), ("openvino", args.openvino):
-        names = {"llama-cpp": "llama.cpp", "ik": "ik_llama.cpp", "openvino": "OpenVINO GenAI"}
-        for text in texts:
+    for kind, name in NAMES.items():
+        for text in getattr(args, kind.replace("-", "_")) or ([str(ROOT / "build/release/kvick")] if kind == "kvick" else []):
             label, equals, path = text.rpartition("=")
-            result.append(engines.Peer(label if equals else names.get(kind, kind), kind, str(pathlib.Path(path).absolute())))
+            result.append(engines.Peer(label if equals else name, kind, str(pathlib.Path(path).absolute())))
     labels = [peer.label for peer in result]
     if len(set(labels)) != len(labels):
         raise ValueError(f"two engines have one name, give them LABEL=: {', '.join(labels)}")
@@ -88,7 +89,7 @@ def peers_of(args):
 def command_of(args, peers):
     """The command that makes the results again, with the names of things instead of their places."""
     words = ["tools/compare/compare.py", *(pathlib.Path(file).name for file in args.files)]
-    places = {"kvick": "KVICK", "llama-cpp": "PYTHON", "ik": "FOLDER", "openvino": "PYTHON"}
+    places = {"kvick": "KVICK", "llama-cpp": "PYTHON", "ik": "FOLDER", "openvino": "PYTHON", "mistralrs": "PYTHON"}
     words += [f"--{peer.kind} {shlex.quote(peer.label)}={places[peer.kind]}" for peer in peers
               if peer.kind != "kvick" or args.kvick]
     words += [f"--cases {args.cases} --rounds {args.rounds} --threads {args.threads}", *([f"-o {args.o}"] if args.o else [])]
@@ -98,8 +99,8 @@ def command_of(args, peers):
 def parsed(argv):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("files", nargs="+", metavar="FILE")
-    for option in "--kvick", "--llama-cpp", "--ik", "--openvino":
-        parser.add_argument(option, action="append", default=[], metavar="[LABEL=]PATH")
+    for kind in NAMES:
+        parser.add_argument(f"--{kind}", action="append", default=[], metavar="[LABEL=]PATH")
     parser.add_argument("--cases", default="all", help="names with commas between, of " + ", ".join(c.name for c in case_list.CASES))
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--quick", dest="rounds", action="store_const", const=1, help="one round")

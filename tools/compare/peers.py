@@ -86,7 +86,12 @@ def openvino(peer, file, case, setting):
 
 
 def json_figure(done, case):
-    return json.loads(done.stdout)[case.rate]
+    return json.loads(done.stdout.splitlines()[-1])[case.rate]  # mistral.rs prints its log before it
+
+
+def mistralrs(peer, file, case, setting):
+    return {"": [peer.path, str(HERE / "mistralrs_bench.py"), "-m", file, *shape(case), "--kv-type", case.kv,
+                 "--threads", str(setting.threads)]}
 
 
 def kvick_figure(done, case):
@@ -109,7 +114,7 @@ def ik_figure(done, case):
 
 
 KINDS = {"kvick": (kvick, kvick_figure), "llama-cpp": (llama_cpp, json_figure), "ik": (ik_llama, ik_figure),
-         "openvino": (openvino, json_figure)}
+         "openvino": (openvino, json_figure), "mistralrs": (mistralrs, json_figure)}
 
 
 def configurations(peer, file, case, setting):

@@ -14,7 +14,7 @@ Each round runs every file, case and engine once, each engine with all its confi
 one cache or one per sequence, weights repacked or not); those that reach less than 0.8 of its best in the first round
 are not run again. What an engine refuses is a cell of the table. Prints tables, of several files one more with a row for
 each, and, with -o, writes docs/results/NAME.json and NAME.md, again after every round. kvick's share of the roofline is
-shown where `kvick calibrate` has measured the machine.
+the one that `kvick bench` says.
 """
 import argparse
 import json

@@ -99,7 +99,7 @@ def kvick_figure(done, case):
     figure = {"tok_s": printed[case.rate]}
     phase = "prefill" if case.prompt else "decode"
     for result in printed.get("results", []):
-        if result["phase"] == phase and result.get("roofline"):  # none without a calibration
+        if result["phase"] == phase and result.get("roofline"):  # null where the machine was not measured
             figure["roofline"] = round(result["roofline"]["fraction"], 3)
     return figure
 

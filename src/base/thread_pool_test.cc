@@ -37,6 +37,19 @@ TEST(ThreadPool, CoversEveryIndexExactlyOnce) {
     }
 }
 
+// As on a processor with fast and slow cores.
+TEST(ThreadPool, GivesAWorkerWorkByItsSpeed) {
+  ThreadPool pool(2);
+  constexpr size_t kPieces = 40;
+  std::vector<int> pieces(2, 0);
+  pool.parallel_for(kPieces, 1, [&](size_t, size_t, unsigned worker) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(worker == 0 ? 2 : 10));
+    ++pieces[worker];
+  });
+  EXPECT_EQ(pieces[0] + pieces[1], static_cast<int>(kPieces));
+  EXPECT_GT(pieces[0], static_cast<int>(kPieces) / 2 + 1) << "worker 1 did its half alone";
+}
+
 TEST(ThreadPool, WakesWorkersThatHaveParked) {
   ThreadPool pool(3);
   std::atomic<int> calls = 0;

@@ -40,6 +40,10 @@ std::string tier_help() {
 base::Result<std::optional<io::PackedOptions>> packed_options(const EngineFlags& flags,
                                                               std::vector<std::string>& notes) {
   if (flags.packed.empty()) return base::fail("--packed is auto, off or a folder, and not nothing");
+  for (const char* word : {"on", "yes", "true", "no", "false", "none"})
+    if (flags.packed == word)
+      return base::fail("--packed {0} is not known: auto or off (for a folder of that name, ./{0})",
+                        word);
   if (flags.packed == "off") return std::optional<io::PackedOptions>();
   io::PackedOptions options;
   options.max_bytes = flags.packed_size;

@@ -214,10 +214,11 @@ void add_lab(const Command& app, const Common& common) {
                   "sequences that grow together, where an experiment of a whole model has them")
       .in_range(1, 4096);
   command.add_option("--kv", flags->stores,
-                     "caches to go through, where an experiment lets them be chosen (spec, depth)");
+                     "caches to go through, where an experiment lets them be chosen "
+                     "(spec, depth, scaling)");
   command.add_option("--kv-type", flags->types,
                      "types of their rows to go through, where an experiment lets them be chosen "
-                     "(spec)");
+                     "(spec, scaling)");
   command.add_option("--kv-tier", flags->engine.kv_tier, "of those that have a slower tier");
   command.add_option("--spec", flags->specs,
                      "ways to propose to go through, where an experiment has any (spec)");

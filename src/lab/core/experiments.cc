@@ -16,6 +16,7 @@ std::unique_ptr<Experiment> make_plan_check(const Bench& bench);           // pl
 std::unique_ptr<Experiment> make_preemption(const Bench& bench);           // preemption.cc
 std::unique_ptr<Experiment> make_prefix(const Bench& bench);               // prefix.cc
 std::unique_ptr<Experiment> make_quant(const Bench& bench);                // quant.cc
+std::unique_ptr<Experiment> make_scaling(const Bench& bench);              // scaling.cc
 std::unique_ptr<Experiment> make_serving(const Bench& bench);              // serving.cc
 std::unique_ptr<Experiment> make_sharing(const Bench& bench);              // sharing.cc
 std::unique_ptr<Experiment> make_sliding(const Bench& bench);              // sliding.cc
@@ -55,6 +56,8 @@ std::span<const ExperimentRow> experiments() {
        make_prefix},
       {"quant", "quality, memory and speed of the element types on a model and a text", 1,
        make_quant},
+      {"scaling", "what a token takes as contexts and batches grow, beside the roofline", 3,
+       make_scaling},
       {"serving", "throughput of a trace of requests with the same memory for the cache", 3,
        make_serving},
       {"sharing", "memory of several answers to one prompt, sampled and searched for", 1,

@@ -26,7 +26,7 @@ constexpr uint32_t kWarm = 2, kTimed = 8;  // steps
 struct Setting {
   std::string store, type;  // as --kv and --kv-type take them
   const char* axis = "";
-  uint32_t depth = 0, batch = 1;
+  uint32_t depth = 0, batch = 1;  // tokens of each sequence behind the last step
 
   std::string label() const { return store + ", " + type; }
 };
@@ -45,9 +45,8 @@ class Scaling final : public Experiment {
     if (longest > context)
       return base::fail("a context of {} tokens was asked for, but the model has {}", longest,
                         context);
-    if (longest <= kBatchDepth + kSteps)
-      return base::fail("a context of {} tokens is too short: more than {} are needed", longest,
-                        kBatchDepth + kSteps);
+    if (longest < kBatchDepth)
+      return base::fail("a context of {} tokens is too short: {} are needed", longest, kBatchDepth);
     const std::vector<std::string> stores =
         bench_.stores.empty() ? std::vector<std::string>{"virtual"} : bench_.stores;
     KVICK_TRY(const std::vector<std::string> types, types_for(stores[0], longest));
@@ -55,7 +54,7 @@ class Scaling final : public Experiment {
     for (const std::string& store : stores)
       for (const std::string& type : types) {
         for (uint32_t depth = std::min(kShortest, longest); depth <= longest; depth *= 2)
-          settings_.push_back({store, type, kDepth, depth - kSteps, 1});
+          settings_.push_back({store, type, kDepth, depth, 1});
         const uint32_t most = bench_.batch != 0 ? bench_.batch : kMostSequences;
         for (uint32_t batch = 1; batch <= most; batch *= 2)
           settings_.push_back({store, type, kSequences, kBatchDepth, batch});
@@ -117,7 +116,7 @@ class Scaling final : public Experiment {
     if (!bench_.types.empty()) return bench_.types;
     std::vector<std::string> types;
     for (const char* type : kTypes) {
-      KVICK_TRY(const engine::KvOptions kv, options_for({store, type, kDepth, longest - kSteps}));
+      KVICK_TRY(const engine::KvOptions kv, options_for({store, type, kDepth, longest}));
       if (types.empty() || engine_->check_kv(kv).ok()) types.emplace_back(type);
     }
     return types;
@@ -125,7 +124,7 @@ class Scaling final : public Experiment {
 
   base::Result<engine::KvOptions> options_for(const Setting& setting) const {
     KVICK_TRY(engine::KvOptions kv, engine::parse_kv_options(setting.store, setting.type));
-    kv.max_tokens = setting.depth + kSteps;
+    kv.max_tokens = setting.depth;
     return engine_->resolved(std::move(kv));
   }
 
@@ -141,7 +140,7 @@ class Scaling final : public Experiment {
   }
 
   static base::Result<double, kv::Shortage> step_seconds(Filled& filled, uint32_t depth) {
-    KVICK_TRY_VOID(filled.fill(depth));
+    KVICK_TRY_VOID(filled.fill(depth - kSteps));
     std::vector<double> seconds;
     for (uint32_t i = 0; i < kSteps; ++i) {
       KVICK_TRY(const double step, filled.step());
@@ -156,7 +155,7 @@ class Scaling final : public Experiment {
     if (!calibration_)
       calibration_ = plan::calibrate(bench_.pool, kernels::probes(bench_.kernels.isa),
                                      {.most_bytes = base::available_memory_bytes() / 4});
-    const uint32_t tokens = setting.depth + kWarm + kTimed / 2;
+    const uint32_t tokens = setting.depth - kTimed / 2;
     KVICK_TRY(const kv::Cost planned, engine_->cost(kv, {.tokens = tokens, .sequences = 1}));
     const model::Config& config = engine_->model().config();
     const plan::CacheReads reads = {.seen_bytes =
@@ -207,7 +206,7 @@ class Scaling final : public Experiment {
                                                "{} tokens deep",
                                                kBatchDepth),
                    .x_label = deep ? "tokens in the cache" : "sequences that decode together",
-                   .y_label = "ms a token; <=: at least, by the roofline",
+                   .y_label = "ms a token; dashed: at least, by the roofline",
                    .log_x = true,
                    .log_y = true,
                    .series = {},
@@ -218,7 +217,7 @@ class Scaling final : public Experiment {
       const double x = row[deep ? "depth" : "sequences"].get<double>();
       if (chart.series.empty() || chart.series.end()[-2].name != cache) {
         chart.series.push_back({.name = cache, .points = {}});
-        chart.series.push_back({.name = cache + " <=", .points = {}, .dashed = true});
+        chart.series.push_back({.name = cache + ", at least", .points = {}, .dashed = true});
       }
       chart.series.end()[-2].points.push_back({x, row["token_ms"].get<double>()});
       chart.series.end()[-1].points.push_back({x, row["least_ms"].get<double>()});

@@ -1,7 +1,12 @@
 #include "quantize/importance.h"
 
+#include <cerrno>
 #include <cmath>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "quantize/importance_dat.h"
 
 #include "base/write_file.h"
 #include "io/file/model_file.h"
@@ -26,6 +31,29 @@ base::Result<std::vector<float>> floats(const io::ModelFile& file, const io::Ten
   return values;
 }
 
+auto cannot_read(const std::string& path) {
+  return fail("cannot read {}: {}", path, std::strerror(errno));
+}
+
+base::Result<bool> begins_as_gguf(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  if (!in) return cannot_read(path);
+  char first[4] = {};
+  in.read(first, sizeof(first));
+  return std::string_view(first, sizeof(first)) == "GGUF";
+}
+
+base::Result<std::vector<std::byte>> bytes_of(const std::string& path) {
+  std::error_code error;
+  const uintmax_t size = std::filesystem::file_size(path, error);
+  if (error) return fail("cannot read {}: {}", path, error.message());
+  std::vector<std::byte> bytes(size);
+  std::ifstream in(path, std::ios::binary);
+  if (!in.read(reinterpret_cast<char*>(bytes.data()), static_cast<std::streamsize>(size)))
+    return cannot_read(path);
+  return bytes;
+}
+
 }  // namespace
 
 std::vector<float> Importance::means(std::string_view tensor, uint64_t matrix,
@@ -33,19 +61,26 @@ std::vector<float> Importance::means(std::string_view tensor, uint64_t matrix,
   const auto at = tensors.find(tensor);
   if (at == tensors.end()) return {};
   const Sums& sums = at->second;
-  if (matrix >= sums.tokens.size() || sums.tokens[matrix] <= 0 ||
-      sums.squares.size() != sums.tokens.size() * inputs)
-    return {};
+  if (inputs == 0 || sums.squares.size() % inputs != 0) return {};
+  const uint64_t matrices = sums.squares.size() / inputs;
+  if (matrix >= matrices || (!sums.one_count && matrices != sums.tokens.size())) return {};
+  const float tokens = sums.tokens[sums.one_count ? 0 : matrix];
+  if (tokens <= 0) return {};
   std::vector<float> means(inputs);
   float most = 0;
   for (uint64_t i = 0; i < inputs; ++i) {
-    means[i] = sums.squares[matrix * inputs + i] / sums.tokens[matrix];
+    means[i] = sums.squares[matrix * inputs + i] / tokens;
     most = std::max(most, means[i]);
   }
   return most > 0 ? means : std::vector<float>{};
 }
 
 base::Result<Importance> read_importance(const std::string& path) {
+  KVICK_TRY(const bool newer, begins_as_gguf(path));
+  if (!newer) {
+    KVICK_TRY(const std::vector<std::byte> bytes, bytes_of(path));
+    return parse_importance_dat(bytes, path);
+  }
   KVICK_TRY(const io::ModelFile file, io::ModelFile::open_for_inspection(path));
   const auto type = file.get_string("general.type", std::string());
   if (!type.ok() || *type != "imatrix")

@@ -267,9 +267,10 @@ void add_quantize(const Command& app, const Common& common) {
       .add_option("--type", flags->type,
                   "which types its tensors get, as llama.cpp names such mixtures: " + names)
       .shows_default();
-  command.add_option("--importance", flags->importance,
-                     "how much each column counts: a file of kvick train imatrix, or of "
-                     "llama-imatrix; makes files of 4 bits and less better");
+  command.add_option(
+      "--importance", flags->importance,
+      "how much each column counts: a file of kvick train imatrix, or of "
+      "llama-imatrix in either form (.gguf, .dat); makes files of 4 bits and less better");
   command
       .add_option("--tensor-type", flags->overrides,
                   "NAME=TYPE: another type for tensors of that name, in which * stands for any "

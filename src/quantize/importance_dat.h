@@ -1,0 +1,24 @@
+#pragma once
+// The older form of llama-imatrix's files, usually named .dat, little-endian:
+//
+//   int32 entries; of each: int32 length, name, int32 calls, int32 values, float32 sums[values];
+//   and perhaps int32 chunks, int32 length, name of the text.
+//
+// sums / calls are the mean squares; of a tensor of experts those of all experts follow one
+// another.
+
+#include <cstddef>
+#include <span>
+#include <string>
+
+#include "quantize/importance.h"
+
+#include "base/result.h"
+
+namespace kvick::quantize {
+
+// path: for errors. Errors: the bytes end too soon, numbers that cannot be.
+base::Result<Importance> parse_importance_dat(std::span<const std::byte> bytes,
+                                              const std::string& path);
+
+}  // namespace kvick::quantize

@@ -30,28 +30,32 @@ inline tools::Features family_features(std::string_view name, uint32_t window) {
   return features;
 }
 
-// Of four layers of four heads.
+// Of four layers of four heads. Under a sanitizer, where programs are ten times slower, without
+// those whose layers are all in others: it looks for errors of memory and of threads.
 inline const std::vector<MixedCase>& mixed_cases() {
   static const std::vector<MixedCase> cases = {
-      {"Windows", {.window = 12, .window_period = 2}, false},
-      {"Sizes", {.heads = {4, 8, 4, 2}, .kv_heads = {2, 4, 2, 1}}, true},
-      {"SharedRows", {.shared_layers = 1}, true},
-      {"AllAtOnce",
-       {.heads = {4, 8, 4, 2},
-        .kv_heads = {2, 2, 2, 2},
-        .ffn = {96, 64, 32, 128},
-        .window = 9,
-        .window_period = 2,
-        .window_head_dim = 32,
-        .window_rope_base = 300,
-        .shared_layers = 2,
-        .softcap = 5,
-        .sinks = true},
-       false},
-      {"Chunks", {.family = "chunked", .window = 8, .window_period = 2}, false},
-      {"GptOss", family_features("gpt-oss", 12), false},
-      {"Gemma3", family_features("gemma3", 12), false},
-      {"Qwen3Moe", family_features("qwen3moe", 0), true}};
+#if !defined(KVICK_SANITIZED)
+    {"Windows", {.window = 12, .window_period = 2}, false},
+    {"Sizes", {.heads = {4, 8, 4, 2}, .kv_heads = {2, 4, 2, 1}}, true},
+    {"SharedRows", {.shared_layers = 1}, true},
+    {"Gemma3", family_features("gemma3", 12), false},
+#endif
+    {"AllAtOnce",
+     {.heads = {4, 8, 4, 2},
+      .kv_heads = {2, 2, 2, 2},
+      .ffn = {96, 64, 32, 128},
+      .window = 9,
+      .window_period = 2,
+      .window_head_dim = 32,
+      .window_rope_base = 300,
+      .shared_layers = 2,
+      .softcap = 5,
+      .sinks = true},
+     false},
+    {"Chunks", {.family = "chunked", .window = 8, .window_period = 2}, false},
+    {"GptOss", family_features("gpt-oss", 12), false},
+    {"Qwen3Moe", family_features("qwen3moe", 0), true}
+  };
   return cases;
 }
 

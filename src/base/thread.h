@@ -26,9 +26,9 @@ std::thread start_thread(const char* whose, Body&& body) {
   }
 }
 
-// Asks that the calling thread be let onto its core for so long at a time (Linux 6.12 and later:
-// 0.1 to 100 ms) where others want that core too. Its share of the core stays the same; it comes on
-// sooner after it was woken. False: the system does not do that.
+// Asks that the calling thread be let onto its core for so long at a time (0.1 to 100 ms) where
+// others want that core too. Its share of the core stays the same; it comes on sooner after it was
+// woken. Linux does so from 6.12 on; before, it takes the wish and changes nothing. False: refused.
 bool ask_for_slices(std::chrono::microseconds slice);
 
 }  // namespace kvick::base

@@ -1,6 +1,7 @@
 // One request to a store of each strategy, of which any one allocation fails: other sequences are
 // unharmed, the memory adds up, and the request's own sequence goes on or is lost as Health says.
 
+#include <algorithm>
 #include <gtest/gtest.h>
 
 #include "allocations.h"
@@ -187,7 +188,9 @@ INSTANTIATE_TEST_SUITE_P(Registry, KvFaults, testing::ValuesIn(fault_cases()), n
 
 TEST_P(KvFaults, AnyAllocationOfARequestMayFailAndOtherSequencesAreUnharmed) {
   run(0);  // until the store's own tables have their sizes
-  const uint64_t took = run(0);
+  // Threads of a slower tier allocate more or less, as it comes: the least of some runs.
+  uint64_t took = run(0);
+  for (int i = 0; i < 4; ++i) took = std::min(took, run(0));
   ASSERT_GT(took, 10U);
   const uint64_t stride = kSanitized ? took / 30 + 1 : 1, failed = faults::failed_allocations();
   for (uint64_t n = 1; n <= took; n += stride) {
@@ -195,7 +198,6 @@ TEST_P(KvFaults, AnyAllocationOfARequestMayFailAndOtherSequencesAreUnharmed) {
     run(n);
     if (HasFailure()) return;
   }
-  // Threads of a slower tier allocate more or less, as it comes.
   EXPECT_GE(faults::failed_allocations() - failed, took / stride * 9 / 10);
   while (!pair_.twin.empty()) pair_.close(pair_.twin.begin()->first);
   shrink(*pair_.store, UINT64_MAX);

@@ -1,7 +1,6 @@
 // One request to a store of each strategy, of which any one allocation fails: other sequences are
 // unharmed, the memory adds up, and the request's own sequence goes on or is lost as Health says.
 
-#include <algorithm>
 #include <gtest/gtest.h>
 
 #include "allocations.h"
@@ -188,17 +187,23 @@ INSTANTIATE_TEST_SUITE_P(Registry, KvFaults, testing::ValuesIn(fault_cases()), n
 
 TEST_P(KvFaults, AnyAllocationOfARequestMayFailAndOtherSequencesAreUnharmed) {
   run(0);  // until the store's own tables have their sizes
-  // Threads of a slower tier allocate more or less, as it comes: the least of some runs.
-  uint64_t took = run(0);
-  for (int i = 0; i < 4; ++i) took = std::min(took, run(0));
+  const uint64_t took = run(0);
   ASSERT_GT(took, 10U);
-  const uint64_t stride = kSanitized ? took / 30 + 1 : 1, failed = faults::failed_allocations();
+  const uint64_t stride = kSanitized ? took / 30 + 1 : 1;
+  uint64_t failed = 0;
   for (uint64_t n = 1; n <= took; n += stride) {
     SCOPED_TRACE(fmt::format("allocation {}", n));
-    run(n);
+    const uint64_t before = faults::failed_allocations();
+    const uint64_t made = run(n);
+    // Threads of a slower tier allocate more or less, as it comes: now and then less than n.
+    if (faults::failed_allocations() == before)
+      EXPECT_LT(made, n);
+    else
+      ++failed;
     if (HasFailure()) return;
   }
-  EXPECT_GE(faults::failed_allocations() - failed, took / stride * 9 / 10);
+  // Where there are no threads, all but the last ones: a request may leave what the next one uses.
+  EXPECT_GE(failed, traits_of(GetParam().spec).tiered ? 10U : took / stride * 9 / 10);
   while (!pair_.twin.empty()) pair_.close(pair_.twin.begin()->first);
   shrink(*pair_.store, UINT64_MAX);
   EXPECT_EQ(pair_.store->usage().allocated_bytes, 0U);

@@ -73,7 +73,8 @@ TEST(ThreadPool, ThrowsWhatABodyThrewAndGoesOn) {
   EXPECT_EQ(calls, 1);
 }
 
-// What holds a thread where a scheduler would: a signal whose handler waits.
+// Stops a thread as a scheduler does when it takes the core away: a signal handler that waits until
+// the test writes to `release`.
 struct Held {
   static inline int entered[2], release[2];
   static void wait(int) {

@@ -1,5 +1,6 @@
 #include "quantize/importance_dat.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -8,7 +9,7 @@ namespace {
 
 using base::fail;
 
-// Takes what is asked for from the front, if there is so much.
+// Reads numbers and arrays from bytes, one after another.
 class Front {
  public:
   explicit Front(std::span<const std::byte> bytes) : left_(bytes) {}
@@ -22,7 +23,7 @@ class Front {
     return true;
   }
 
-  // A length and so many things. False: it is negative, or there is less.
+  // An int32 length and so many elements. False: it is negative, or the bytes end before.
   template <typename Things>
   bool take_counted(Things& things) {
     constexpr size_t kEach = sizeof(typename Things::value_type);

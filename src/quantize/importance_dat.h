@@ -17,7 +17,8 @@
 
 namespace kvick::quantize {
 
-// path: for errors. Errors: the bytes end too soon, numbers that cannot be.
+// path: the file, named in error messages. Fails if the bytes end too soon or hold a number that
+// cannot be, such as a negative length or a sum that is not finite.
 base::Result<Importance> parse_importance_dat(std::span<const std::byte> bytes,
                                               const std::string& path);
 

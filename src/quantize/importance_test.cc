@@ -8,7 +8,7 @@
 namespace kvick::quantize {
 namespace {
 
-// An importance file of the older form, piece by piece.
+// Builds the bytes of a .dat importance file, one field after another.
 struct Dat {
   std::string bytes;
   Dat& number(int32_t value) {

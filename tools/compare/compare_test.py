@@ -74,8 +74,9 @@ class Figures(unittest.TestCase):
                 "|   128 |     64 |    8 |   1536 |    1.000 |  1024.00 |    1.600 |   320.00 |    2.600 |   590.77 |\n"
                 "|   128 |     64 |    8 |   1536 |    1.000 |  1024.00 |    1.500 |   341.33 |    2.500 |   614.40 |\n")
         figure = peers.KINDS["ik"][1]
-        self.assertEqual(figure(types.SimpleNamespace(stdout="", stderr=text), BATCH), 341.33)
-        self.assertEqual(figure(types.SimpleNamespace(stdout='[{"samples_ts": [10.5, 11.5]}]', stderr=""), DECODE), 11.5)
+        self.assertEqual(figure(types.SimpleNamespace(stdout="", stderr=text), BATCH), {"tok_s": 341.33})
+        self.assertEqual(figure(types.SimpleNamespace(stdout='[{"samples_ts": [10.5, 11.5]}]', stderr=""), DECODE),
+                         {"tok_s": 11.5})
 
     def test_of_kvicks_bench_with_its_share_of_the_roofline(self):
         figure = peers.KINDS["kvick"][1]

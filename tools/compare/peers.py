@@ -1,8 +1,8 @@
 """The engines that are compared: how each is called for a case, and where its output has the figure.
 
 An engine is one row of KINDS: `configurations` gives the commands that it may use for a case, by name (the best one
-counts), `figure` reads tokens per second from what such a command (a finished process) printed: a number, or a dict of
-`tok_s` and what else is known.
+counts), `figure` reads from what such a command (a finished process) printed: a dict of `tok_s`, tokens per second, and
+perhaps `roofline`, the share of it.
 """
 import dataclasses
 import json
@@ -86,7 +86,7 @@ def openvino(peer, file, case, setting):
 
 
 def json_figure(done, case):
-    return json.loads(done.stdout.splitlines()[-1])[case.rate]  # mistral.rs prints its log before it
+    return {"tok_s": json.loads(done.stdout.splitlines()[-1])[case.rate]}  # mistral.rs prints its log before it
 
 
 def mistralrs(peer, file, case, setting):
@@ -95,10 +95,9 @@ def mistralrs(peer, file, case, setting):
 
 
 def kvick_figure(done, case):
-    printed = json.loads(done.stdout)
-    figure = {"tok_s": printed[case.rate]}
+    figure = json_figure(done, case)
     phase = "prefill" if case.prompt else "decode"
-    for result in printed.get("results", []):
+    for result in json.loads(done.stdout).get("results", []):
         if result["phase"] == phase and result.get("roofline"):  # null where the machine was not measured
             figure["roofline"] = round(result["roofline"]["fraction"], 3)
     return figure
@@ -106,11 +105,11 @@ def kvick_figure(done, case):
 
 def ik_figure(done, case):
     if case.parallel == 1:
-        return max(json.loads(done.stdout)[0]["samples_ts"])
+        return {"tok_s": max(json.loads(done.stdout)[0]["samples_ts"])}
     # | PP | TG | B | N_KV | T_PP s | S_PP t/s | T_TG s | S_TG t/s | T s | S t/s |, on either stream.
     rows = re.findall(r"^\|\s*\d+ \|\s*\d+ \|\s*(\d+) \|(?:\s*[\d.]+ \|){4}\s*([\d.]+) \|",
                       done.stdout + "\n" + done.stderr, re.M)
-    return max(float(rate) for parallel, rate in rows if int(parallel) == case.parallel)
+    return {"tok_s": max(float(rate) for parallel, rate in rows if int(parallel) == case.parallel)}
 
 
 KINDS = {"kvick": (kvick, kvick_figure), "llama-cpp": (llama_cpp, json_figure), "ik": (ik_llama, ik_figure),
@@ -147,5 +146,4 @@ def measure(peer, command, case, setting):
         figure = KINDS[peer.kind][1](done, case)
     except (ValueError, KeyError, IndexError, TypeError):
         raise Refused(f"printed no figure: {words_of(done.stderr or done.stdout, 0)}") from None
-    figure = figure if isinstance(figure, dict) else {"tok_s": figure}
     return figure | {"seconds": round(time.monotonic() - start, 1)}

@@ -30,8 +30,8 @@ inline tools::Features family_features(std::string_view name, uint32_t window) {
   return features;
 }
 
-// Of four layers of four heads. Under a sanitizer, where programs are ten times slower, without
-// those whose layers are all in others: it looks for errors of memory and of threads.
+// Models of four layers with four heads each. Programs are ten times slower under a sanitizer, so
+// there only the models are tried that between them use all the code that the others use.
 inline const std::vector<MixedCase>& mixed_cases() {
   static const std::vector<MixedCase> cases = {
 #if !defined(KVICK_SANITIZED)

@@ -4,15 +4,11 @@
 // place where something other than the work decides. The cache is filled without computing.
 
 #include <algorithm>
-#include <optional>
 
-#include "base/memory.h"
 #include "engine/eval/speed.h"
-#include "kernels/probe/probe.h"
 #include "lab/measure/filled.h"
+#include "lab/measure/least_step.h"
 #include "lab/measure/selections.h"
-#include "model/core/seen_rows.h"
-#include "plan/machine/roofline.h"
 
 namespace kvick::lab {
 namespace {
@@ -36,15 +32,11 @@ constexpr const char* kSequences = "sequences";
 
 class Scaling final : public Experiment {
  public:
-  explicit Scaling(const Bench& bench) : bench_(bench) {}
+  explicit Scaling(const Bench& bench) : bench_(bench), least_(bench_) {}
 
   base::Result<std::vector<Cell>> cells() override {
     KVICK_TRY(engine_, model_of(bench_, "scaling"));
-    const uint32_t context = engine_->model().config().context;
-    const uint32_t longest = bench_.tokens != 0 ? bench_.tokens : std::min(kLongest, context);
-    if (longest > context)
-      return base::fail("a context of {} tokens was asked for, but the model has {}", longest,
-                        context);
+    KVICK_TRY(const uint32_t longest, context_of(bench_, *engine_, kLongest));
     if (longest < kBatchDepth)
       return base::fail("a context of {} tokens is too short: {} are needed", longest, kBatchDepth);
     const std::vector<std::string> stores =
@@ -78,7 +70,10 @@ class Scaling final : public Experiment {
       if (!seconds.ok())
         return base::fail("{}: {}; take less with --batch or --ctx", cell.key,
                           seconds.error().what);
-      KVICK_TRY(const double least, least_seconds(kv, setting, *seconds));
+      // Of a step in the middle of those timed.
+      const uint32_t tokens = setting.depth - kTimed / 2;
+      KVICK_TRY(const kv::Cost planned, engine_->cost(kv, {.tokens = tokens, .sequences = 1}));
+      const double least = least_.seconds(*engine_, kv, planned, tokens, setting.batch, *seconds);
       return Json{{"step_s", *seconds}, {"least_s", least}};
     }
     return base::fail("no cell {}", cell.key);
@@ -149,29 +144,6 @@ class Scaling final : public Experiment {
     return engine::median(seconds);
   }
 
-  // The roofline of a step in the middle of those timed, which took so many seconds.
-  base::Result<double> least_seconds(const engine::KvOptions& kv, const Setting& setting,
-                                     double seconds) {
-    if (!calibration_)
-      calibration_ = plan::calibrate(bench_.pool, kernels::probes(bench_.kernels.isa),
-                                     {.most_bytes = base::available_memory_bytes() / 4});
-    const uint32_t tokens = setting.depth - kTimed / 2;
-    KVICK_TRY(const kv::Cost planned, engine_->cost(kv, {.tokens = tokens, .sequences = 1}));
-    const model::Config& config = engine_->model().config();
-    const plan::CacheReads reads = {.seen_bytes =
-                                        [&](uint32_t seen) {
-                                          return model::seen_bytes(
-                                              config, {.k = *kv.k_type, .v = *kv.v_type}, seen);
-                                        },
-                                    .bytes = [&](uint32_t) { return planned.read_bytes_per_token; },
-                                    .all_rows = kv.aging.has_value()};
-    const plan::Work work =
-        plan::decode_work(config, engine_->model().weights(), reads,
-                          {.depth = tokens - 1, .tokens = 1, .parallel = setting.batch});
-    plan::raise_limits(work, seconds, *calibration_);
-    return plan::bound_of(work, *calibration_).seconds();
-  }
-
   static double share_of(const Measured& one) {
     return one.median("least_s") / one.median("step_s");
   }
@@ -228,7 +200,7 @@ class Scaling final : public Experiment {
   Bench bench_;
   engine::Engine* engine_ = nullptr;
   std::vector<Setting> settings_;
-  std::optional<plan::Calibration> calibration_;
+  LeastStep least_;
 };
 
 }  // namespace

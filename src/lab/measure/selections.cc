@@ -116,6 +116,15 @@ base::Result<std::vector<engine::Token>> text_of(const Bench& bench, std::string
   return engine->tokenizer().encode(text, false, false);
 }
 
+base::Result<uint32_t> context_of(const Bench& bench, const engine::Engine& engine,
+                                  uint32_t longest) {
+  const uint32_t context = engine.model().config().context;
+  if (bench.tokens > context)
+    return base::fail("a context of {} tokens was asked for, but the model has {}", bench.tokens,
+                      context);
+  return bench.tokens != 0 ? bench.tokens : std::min(longest, context);
+}
+
 base::Result<engine::Engine*> model_of(const Bench& bench, std::string_view experiment) {
   KVICK_TRY_VOID(require_model(bench, experiment));
   return bench.model(engine::Attention::kFused);

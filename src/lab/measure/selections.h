@@ -43,6 +43,10 @@ double percent_of(const std::string& budget, uint32_t rows);
 base::Result<std::vector<engine::Token>> text_of(const Bench& bench, std::string_view experiment);
 // The bench's model, which the experiment needs.
 base::Result<engine::Engine*> model_of(const Bench& bench, std::string_view experiment);
+// Tokens of a context: those that were asked for, else `longest` or the model's if that is less.
+// Error: the model has less than were asked for.
+base::Result<uint32_t> context_of(const Bench& bench, const engine::Engine& engine,
+                                  uint32_t longest);
 // A file's or a model's name without its folder.
 std::string stem_of(const std::string& path);
 

@@ -41,11 +41,7 @@ class Depth final : public Experiment {
 
   base::Result<std::vector<Cell>> cells() override {
     KVICK_TRY(engine_, model_of(bench_, "depth"));
-    const uint32_t context = engine_->model().config().context;
-    tokens_ = bench_.tokens != 0 ? bench_.tokens : std::min(kLongest, context);
-    if (tokens_ > context)
-      return base::fail("a context of {} tokens was asked for, but the model has {}", tokens_,
-                        context);
+    KVICK_TRY(tokens_, context_of(bench_, *engine_, kLongest));
     if (tokens_ <= kSteps)
       return base::fail("a context of {} tokens is too short to time", tokens_);
     if (!bench_.file.empty()) {

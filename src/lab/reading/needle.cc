@@ -133,11 +133,7 @@ class NeedleGrid final : public Experiment {
 
  private:
   base::Status<> choose_lengths() {
-    const uint32_t context = engine_->model().config().context;
-    const uint32_t longest = bench_.tokens != 0 ? bench_.tokens : std::min(kLongest, context);
-    if (longest > context)
-      return base::fail("a context of {} tokens was asked for, but the model has {}", longest,
-                        context);
+    KVICK_TRY(const uint32_t longest, context_of(bench_, *engine_, kLongest));
     lengths_.clear();
     for (const uint32_t part : kParts) {
       const auto room = check_room(longest / part);

@@ -7,16 +7,13 @@
 #include "kv/tier/tier.h"
 
 #include <algorithm>
-#include <optional>
 #include <random>
 
 #include "base/clock.h"
-#include "kernels/probe/probe.h"
+#include "lab/measure/least_step.h"
 #include "lab/measure/sampled_decode.h"
 #include "lab/measure/selections.h"
 #include "lab/measure/sequence.h"
-#include "model/core/seen_rows.h"
-#include "plan/machine/roofline.h"
 
 namespace kvick::lab {
 namespace {
@@ -39,7 +36,7 @@ struct Setting {
 
 class TierSpeed final : public Experiment {
  public:
-  explicit TierSpeed(const Bench& bench) : bench_(bench) {}
+  explicit TierSpeed(const Bench& bench) : bench_(bench), least_(bench_) {}
 
   base::Result<std::vector<Cell>> cells() override {
     KVICK_TRY(engine_, model_of(bench_, "tier"));
@@ -106,11 +103,7 @@ class TierSpeed final : public Experiment {
 
  private:
   base::Status<> choose_depths() {
-    const uint32_t context = engine_->model().config().context;
-    const uint32_t longest = bench_.tokens != 0 ? bench_.tokens : std::min(kLongest, context);
-    if (longest > context)
-      return base::fail("a context of {} tokens was asked for, but the model has {}", longest,
-                        context);
+    KVICK_TRY(const uint32_t longest, context_of(bench_, *engine_, kLongest));
     depths_.clear();
     // Whole units, so that the steps fill none.
     for (const uint32_t part : kParts)
@@ -171,21 +164,8 @@ class TierSpeed final : public Experiment {
   // The roofline, of one token, which took so many seconds.
   base::Result<double> least_seconds(const engine::KvOptions& kv, const kv::Cost& planned,
                                      const Setting& setting, double seconds) {
-    if (!calibration_)
-      calibration_ = plan::calibrate(bench_.pool, kernels::probes(bench_.kernels.isa),
-                                     {.most_bytes = base::available_memory_bytes() / 4});
-    const model::Config& config = engine_->model().config();
-    const plan::CacheReads reads = {
-        .seen_bytes =
-            [&](uint32_t tokens) {
-              return model::seen_bytes(config, {.k = *kv.k_type, .v = *kv.v_type}, tokens);
-            },
-        .bytes = [&](uint32_t) { return planned.read_bytes_per_token; }};
-    const plan::Work work =
-        plan::decode_work(config, engine_->model().weights(), reads,
-                          {.depth = setting.depth + kWarm, .tokens = 1, .parallel = 1});
-    plan::raise_limits(work, seconds, *calibration_);
-    const double fast = plan::bound_of(work, *calibration_).seconds();
+    const double fast =
+        least_.seconds(*engine_, kv, planned, setting.depth + kWarm + 1, 1, seconds);
     if (!kv.tier) return fast;
     KVICK_TRY(const kv::TierOptions tier, kv::read_tier(*kv.tier));
     return std::max(fast, static_cast<double>(planned.slow_read_bytes_per_token) / tier.bytes_s);
@@ -250,7 +230,7 @@ class TierSpeed final : public Experiment {
   std::vector<engine::Token> text_;
   std::vector<uint32_t> depths_;
   std::vector<Setting> settings_;
-  std::optional<plan::Calibration> calibration_;
+  LeastStep least_;
 };
 
 }  // namespace

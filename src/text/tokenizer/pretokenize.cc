@@ -152,16 +152,16 @@ size_t three_digits_end(const Chars& text, size_t i) {
   return i;
 }
 
-size_t threes_end(const Chars& text, size_t i) {
-  const auto is_number = [](const Char& c) { return c.cls == Class::kNumber; };
+template <typename In>
+size_t threes_end(const Chars& text, size_t i, In in) {
   size_t take = 3;
   if (i == 0) {
     size_t count = 0;
-    text.run(0, [&](const Char& c) { return is_number(c) && ++count > 0; });
-    if (count == 0) return text.size();
+    const size_t end = text.run(0, [&](const Char& c) { return in(c) && ++count > 0; });
+    if (end < text.size()) return text.size();
     take = count % 3 == 0 ? 3 : count % 3;
   }
-  return text.run(i, is_number, take);
+  return text.run(i, in, take);
 }
 
 size_t stretch_end(Scanner split, const Chars& text, size_t i) {
@@ -189,7 +189,12 @@ size_t stretch_end(Scanner split, const Chars& text, size_t i) {
     case Scanner::kThreeDigits:
       return three_digits_end(text, i);
     case Scanner::kThrees:
-      return threes_end(text, i);
+      return threes_end(text, i, is_number);
+    case Scanner::kDigitThrees:
+      return threes_end(text, i, [](const Char& c) {
+        return c.code != 0 &&
+               utf8proc_category(static_cast<utf8proc_int32_t>(c.code)) == UTF8PROC_CATEGORY_ND;
+      });
     case Scanner::kPunctuation:
     case Scanner::kFalconPunctuation:
       return run_end(text, i, is_punctuation);

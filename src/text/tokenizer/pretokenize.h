@@ -25,7 +25,8 @@ enum class Scanner : uint8_t {
   kThreeDigits,
   kPunctuation,
   kFalconPunctuation,
-  kThrees,  // of a text of numbers alone, groups of three from the right
+  kThrees,       // of a text of numbers alone, groups of three from the right
+  kDigitThrees,  // the same of decimal digits alone
 };
 
 // One regular expression of a pre-tokenizer. Its matches and what lies between them are the
@@ -43,8 +44,7 @@ struct PreTokenizer {
 };
 
 // Null if there is none of this name. The names and what they stand for are llama.cpp's, but those
-// that are no byte-level BPE, chameleon, cohere2moe, deepseek-llm, tiny_aya and youtu; "gpt2" is
-// one more.
+// that are no byte-level BPE; "gpt2" is one more.
 const PreTokenizer* find_pre_tokenizer(std::string_view name);
 std::span<const PreTokenizer> pre_tokenizers();
 // All names, for an error message.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "server/answer/call_forms.h"
+#include "server/answer/python_calls.h"
 #include "server/answer/text_marks.h"
 
 namespace kvick::server {
@@ -56,7 +57,12 @@ std::optional<ToolCall> begun_call(std::string_view text) {
 
 std::vector<ToolCall> ToolCallParser::calls_of(std::string_view text) const {
   const auto parsed = parse_json(text);
-  if (!parsed.ok()) return {};
+  if (!parsed.ok()) {
+    auto calls = python_calls(text);
+    const auto offered = [this](const ToolCall& call) { return offers(call.name); };
+    if (!calls || !std::all_of(calls->begin(), calls->end(), offered)) return {};
+    return *std::move(calls);
+  }
   const Json list = parsed->is_array() ? *parsed : Json::array({*parsed});
   std::vector<ToolCall> calls;
   for (const Json& one : list) {

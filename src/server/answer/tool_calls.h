@@ -2,6 +2,7 @@
 // Calls of tools in the text of an answer, as it grows: in the form that the chat template has for
 // them (text::AnswerSyntax), such as <tool_call>{"name": ..., "arguments": {...}}</tool_call>, and
 // an answer that is nothing but such an object or a list of them, with "parameters" too (Llama 3).
+// In place of JSON there may be Python's form, [NAME(KEY=VALUE, ...), ...].
 //
 // Where the request requires a call, the answer is one and has no content, however far it came.
 

@@ -1,6 +1,7 @@
 #include "server/answer/tool_calls.h"
 
 #include <gtest/gtest.h>
+#include <random>
 
 namespace kvick::server {
 namespace {
@@ -46,6 +47,20 @@ constexpr Case kCases[] = {
     {R"( [{"name":"f"},{"name":"g","arguments":{"a":null}}] )", R"(|f({})|g({"a":null}))"},
     {R"({"answer": 42})", R"({"answer": 42})"},
     {R"({"name": "f", "arguments": 3})", R"({"name": "f", "arguments": 3})"},
+    {"[f(x=1, y='a'), g()]", R"(|f({"x":1,"y":"a"})|g({}))"},
+    {"<tool_call>[f(x=[1, (2,), {'k': None}], y=True)]</tool_call>",
+     R"(|f({"x":[1,[2],{"k":null}],"y":true}))"},
+    {"<tool_call>f(x=-1.5e3, y=false, z=\"it's\",)</tool_call>",
+     R"(|f({"x":-1500.0,"y":false,"z":"it's"}))"},
+    {"[f(x=\"a\\n\\x41\\u00e9\\ud83d\\ude00\\q\\\"\", y='''two\nlines''')]",
+     "|f({\"x\":\"a\\nA\u00e9\U0001F600\\\\q\\\"\",\"y\":\"two\\nlines\"})"},
+    {"[f(x=1), h()]", "[f(x=1), h()]"},
+    {"[f(1)]", "[f(1)]"},
+    {"[f(x=1]", "[f(x=1]"},
+    {"[f(x='a)]", "[f(x='a)]"},
+    {"[f(x=0x10)]", "[f(x=0x10)]"},
+    {R"([f(x="\ud800")])", R"([f(x="\ud800")])"},
+    {"[f(x=1)] or not", "[f(x=1)] or not"},
     {"{", "{"},
     {"", ""},
     {"  ", "  "},
@@ -79,6 +94,27 @@ constexpr CutCase kCutCases[] = {
     {R"(<tool_call>{"name": "f"}</tool_call><tool_call>{"name": "g", "argu)", "", R"(|f({})|g())"},
     {"So: <tool_c", "", "So: <tool_c"},
 };
+
+// In pieces of a byte it is the same as at once, and nothing gets lost: what is no call is content.
+TEST(ToolCalls, OfRandomPythonAreFoundHoweverTheTextIsCut) {
+  constexpr const char* kPieces[] = {
+      "[",  "]",           "f(",           "g",     "(", ")",   "x=",   "y", "=", ",", "'a'",
+      "\"", "'",           "\\",           "\\u12", "1", "-.5", "True", "{", "}", ":", " ",
+      "\n", "<tool_call>", "</tool_call>", "\xff"};
+  size_t with_calls = 0;
+  for (uint32_t seed = 0; seed < 10000; ++seed) {
+    std::mt19937 random(seed);
+    std::string text = "[f(x=";
+    for (uint32_t n = random() % 6; n > 0; --n) text += kPieces[random() % std::size(kPieces)];
+    if (seed % 2 == 0) text += ")]";
+    const std::string found = found_in(text, text.size());
+    ASSERT_EQ(found, found_in(text, 1)) << text;
+    with_calls += found != text;
+  }
+  EXPECT_GT(with_calls, 50u);
+  const std::string deep = "[f(x=" + std::string(100000, '[');
+  EXPECT_EQ(found_in(deep, deep.size()), deep);
+}
 
 TEST(ToolCalls, ThatAreCutOffAreNoContent) {
   Tools required = two_tools();

@@ -232,24 +232,31 @@ std::string end_of_turn(const Renderer& render) {
   return std::string(first_mark(std::string_view(*text).substr(at + kText.size())));
 }
 
-void learn_calls(const Renderer& render, AnswerSyntax& syntax) {
+// False: rendering a call says nothing.
+bool learn_calls(const Renderer& render, AnswerSyntax& syntax) {
   const std::optional<std::string> text = rendered_call(render);
-  if (!text) return;
+  if (!text) return false;
   // Thinking that stands before calls is not part of them.
   std::string_view call = *text;
   if (const size_t thought = call.find(syntax.think_close); thought != call.npos)
     call.remove_prefix(thought + syntax.think_close.size());
   const size_t name = call.find(kName), key = call.find(kKey);
-  if (name == call.npos || key == call.npos) return;
+  if (name == call.npos || key == call.npos) return false;
   AnswerSyntax::Calls calls;
-  if (learn_json(call, name, calls) || (key > name && (learn_named(call, name, key, calls) ||
-                                                       learn_tagged(call, name, key, calls)))) {
-    const std::string end = end_of_turn(render);
-    for (std::string* close : {&calls.close, &calls.all_close})
-      if (*close == end) close->clear();
-    syntax.calls = calls;
-  }
+  const bool learnt =
+      learn_json(call, name, calls) ||
+      (key > name && (learn_named(call, name, key, calls) || learn_tagged(call, name, key, calls)));
+  if (!learnt) return false;
+  const std::string end = end_of_turn(render);
+  for (std::string* close : {&calls.close, &calls.all_close})
+    if (*close == end) close->clear();
+  syntax.calls = calls;
+  return true;
 }
+
+// LFM2's calls are Python's between marks, which the templates of its first models do not write;
+// all of them offer tools with these words.
+bool is_lfm2(std::string_view source) { return source.find("List of tools: ") != source.npos; }
 
 }  // namespace
 
@@ -272,7 +279,8 @@ AnswerSyntax learn_answer_syntax(const ChatTemplate& chat_template, std::string_
   if (syntax.channels) return syntax;
   const Renderer render(chat_template, options);
   learn_thinking(render, syntax);
-  learn_calls(render, syntax);
+  if (!learn_calls(render, syntax) && is_lfm2(source))
+    syntax.calls.open = "<|tool_call_start|>", syntax.calls.close = "<|tool_call_end|>";
   return syntax;
 }
 

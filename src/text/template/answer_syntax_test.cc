@@ -47,6 +47,28 @@ TEST(AnswerSyntax, OfMistralIsAListBehindAMark) {
   EXPECT_EQ(syntax.calls.close, "");
 }
 
+TEST(AnswerSyntax, OfLfm2HasMarksThatItsTemplateDoesNotWrite) {
+  const std::string offers =
+      "{%- if tools -%}<|im_start|>system\nList of tools: <|tool_list_start|>[{%- for t in tools "
+      "-%}{{ t|tojson }}{%- endfor -%}]<|tool_list_end|><|im_end|>\n{%- endif -%}";
+  const std::string turn = "{%- for m in messages -%}<|im_start|>{{ m.role }}\n{{ m.content }}";
+  const std::string end =
+      "<|im_end|>\n{%- endfor -%}{%- if add_generation_prompt -%}<|im_start|>assistant\n"
+      "{%- endif -%}";
+  const std::string calls =
+      "{%- if m.tool_calls -%}<|tool_call_start|>[{%- for c in m.tool_calls -%}"
+      "{{ c.function.name }}({%- for k, v in c.function.arguments.items() -%}{{ k }}=\"{{ v }}\""
+      "{%- if not loop.last -%}, {% endif -%}{%- endfor -%}){%- endfor -%}]<|tool_call_end|>"
+      "{%- endif -%}";
+  for (const std::string& own : {std::string(), calls}) {  // LFM2, LFM2.5
+    const AnswerSyntax syntax = learnt(offers + turn + own + end);
+    EXPECT_EQ(syntax.calls.form, Form::kJson);
+    EXPECT_EQ(syntax.calls.open, "<|tool_call_start|>");
+    EXPECT_EQ(syntax.calls.close, "<|tool_call_end|>");
+    EXPECT_TRUE(syntax.has_mark("<|tool_call_start|>"));
+  }
+}
+
 TEST(AnswerSyntax, MayNameTheFunctionBeforeItsArguments) {
   const AnswerSyntax::Calls mistral =
       learnt(with_calls("",

@@ -115,6 +115,17 @@ TEST(ChatTemplate, LeavesTheTimeUndefinedWithoutAClock) {
   EXPECT_EQ(*parsed->render(ordered_json::object(), options()), "True");
 }
 
+TEST(ChatTemplate, ReadsJsonFromText) {
+  const std::string source =
+      "{%- set a = call | from_json -%}{{ a.x[1] }} {{ a.y is none }} {{ a }}";
+  const auto text = [&](const char* json) { return render(source, {{"call", json}}); };
+  EXPECT_EQ(*text(R"({"x": [1, 2.5], "y": null})"), "2.5 True {'x': [1, 2.5], 'y': None}");
+  EXPECT_FALSE(text("{\"x\": ").ok());
+  EXPECT_FALSE(text(std::string(100000, '[').c_str()).ok());
+  EXPECT_FALSE(text((std::string(5000, '[') + std::string(5000, ']')).c_str()).ok());
+  EXPECT_FALSE(render(source, {{"call", 1}}).ok());
+}
+
 TEST(ChatTemplate, RendersAgainWithoutRememberingTheFirstTime) {
   auto parsed = ChatTemplate::parse(
       "{% set ns = namespace(n=0) %}{% for m in messages %}{% set ns.n = ns.n + 1 %}{% endfor %}{{ "

@@ -19,13 +19,13 @@ Evaluator::~Evaluator() {
 std::string Evaluator::run(const ast::Body& body) {
   scope_ = Ref<Scope>(new Scope(heap_, Ref<Scope>()));
   for (auto it = context_.begin(); it != context_.end(); ++it)
-    scope_->set(it.key(), from_json(*it, 0), heap_);
+    scope_->set(it.key(), from_json(*it), heap_);
   run_body(body);
   return std::move(output_);
 }
 
 Value Evaluator::from_json(const nlohmann::ordered_json& json, int depth) {
-  if (depth > kMaxValueDepth) fail("the context is nested more than {} deep", kMaxValueDepth);
+  if (depth > kMaxValueDepth) fail("a value is nested more than {} deep", kMaxValueDepth);
   heap_.work(1);
   switch (json.type()) {
     case nlohmann::json::value_t::boolean:
@@ -35,7 +35,7 @@ Value Evaluator::from_json(const nlohmann::ordered_json& json, int depth) {
     case nlohmann::json::value_t::number_unsigned: {
       auto n = json.get<uint64_t>();
       if (n > std::numeric_limits<int64_t>::max())
-        fail("the context's number {} does not fit into 63 bits", n);
+        fail("the number {} does not fit into 63 bits", n);
       return Value::integer(static_cast<int64_t>(n));
     }
     case nlohmann::json::value_t::number_float:

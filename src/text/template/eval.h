@@ -73,6 +73,8 @@ class Evaluator {
     return make_string(heap_, std::move(text), markup);
   }
   std::string text_of(const Value& value);  // str(value)
+  // depth: how many lists and dictionaries the value stands in.
+  Value from_json(const nlohmann::ordered_json& json, int depth = 0);
   Value call(const Value& callee, const CallArguments& arguments);
   Value attribute(const Value& object, std::string_view name);
   Value item(const Value& object,
@@ -133,7 +135,6 @@ class Evaluator {
   Value eval(const ast::Logical& node);
   Value eval(const ast::Conditional& node);
   CallArguments eval_arguments(const Value* first, const ast::Arguments& arguments);
-  Value from_json(const nlohmann::ordered_json& json, int depth);
   Value loop_attribute(Loop& loop, const Value& self, std::string_view name);
   Value bind_method(const Value& object, std::string_view name);
 

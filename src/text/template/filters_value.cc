@@ -176,10 +176,21 @@ Value tojson(Evaluator& evaluator, const CallArguments& arguments) {
   return evaluator.string(to_json(bound[0], options, evaluator.heap()));
 }
 
+// Not of Jinja: templates that were written for llama.cpp have it (DeepSeek V3.2 and V4).
+Value from_json_filter(Evaluator& evaluator, const CallArguments& arguments) {
+  Bound bound("|from_json", arguments, {"text"}, 1);
+  if (!bound[0].is(Kind::kString)) fail("|from_json takes a string, not a {}", type_name(bound[0]));
+  const auto json = nlohmann::ordered_json::parse(bound[0].text(), nullptr, false);
+  if (json.is_discarded()) fail("|from_json was given a string that is not JSON");
+  return evaluator.from_json(json);
+}
+
 constexpr FunctionRow kFilters[] = {
-    {"default", default_filter}, {"d", default_filter},   {"length", length_filter},
-    {"count", length_filter},    {"int", int_filter},     {"float", float_filter},
-    {"abs", abs_filter},         {"round", round_filter}, {"tojson", tojson},
+    {"default", default_filter}, {"d", default_filter},
+    {"length", length_filter},   {"count", length_filter},
+    {"int", int_filter},         {"float", float_filter},
+    {"abs", abs_filter},         {"round", round_filter},
+    {"tojson", tojson},          {"from_json", from_json_filter},
 };
 
 }  // namespace

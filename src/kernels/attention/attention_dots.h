@@ -81,7 +81,7 @@ struct KeyDots {
     const float* q[M];
     for (uint32_t j = 0; j < kVectors; ++j) from[j] = keys[first + j * kTiles];
     for (uint32_t j = 0; j < kVectors; ++j)
-      also[j] = kChains == kLanes ? nullptr : keys[first + j * kTiles + kLanes / 2];
+      also[j] = kChains == kLanes ? from[j] : keys[first + j * kTiles + kLanes / 2];
     for (uint32_t m = 0; m < M; ++m) q[m] = all_queries[m];
     for (uint32_t m = 0; m < M; ++m)
       for (uint32_t j = 0; j < kVectors; ++j) acc[m][j] = V::zero();

@@ -66,6 +66,11 @@ std::vector<ToolCall> ToolCallParser::calls_of(std::string_view text) const {
   const Json list = parsed->is_array() ? *parsed : Json::array({*parsed});
   std::vector<ToolCall> calls;
   for (const Json& one : list) {
+    if (syntax_.name_key.empty() && one.is_object() && one.size() == 1 &&
+        offers(one.begin().key()) && one.begin()->is_object()) {
+      calls.push_back({.name = one.begin().key(), .arguments = to_text(*one.begin())});
+      continue;
+    }
     const std::string name_key =
         one.is_object() && one.contains("name") ? "name" : syntax_.name_key;
     if (!one.is_object() || !one.contains(name_key)) return {};
@@ -81,7 +86,7 @@ std::vector<ToolCall> ToolCallParser::calls_of(std::string_view text) const {
 
 std::vector<ToolCall> ToolCallParser::calls_inside(std::string_view text) const {
   using Form = text::AnswerSyntax::Calls::Form;
-  if (syntax_.form == Form::kJson) return calls_of(text);
+  if (syntax_.form == Form::kJson || syntax_.form == Form::kPython) return calls_of(text);
   std::optional<ToolCall> call =
       syntax_.form == Form::kNamed ? named_call(text, syntax_) : tagged_call(text, syntax_, tools_);
   // Models write calls as JSON too, whatever their template shows.

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <random>
 
+#include "server/answer/written_calls.h"
+
 namespace kvick::server {
 namespace {
 
@@ -94,6 +96,35 @@ constexpr CutCase kCutCases[] = {
     {R"(<tool_call>{"name": "f"}</tool_call><tool_call>{"name": "g", "argu)", "", R"(|f({})|g())"},
     {"So: <tool_c", "", "So: <tool_c"},
 };
+
+TEST(ToolCalls, MayHaveTheNameAsAKey) {
+  const Tools tools = two_tools();
+  ToolCallParser parser(tools, {.open = "<p>", .close = "</p>", .name_key = ""});
+  const auto found = parser.push(R"(<p>[{"f": {"x": 1}}, {"g": {}}]</p> {"h": {}})");
+  ASSERT_EQ(found.calls.size(), 2u);
+  EXPECT_EQ(found.calls[0].name + found.calls[0].arguments, R"(f{"x":1})");
+  EXPECT_EQ(found.calls[1].name + found.calls[1].arguments, "g{}");
+}
+
+TEST(ToolCalls, AreWrittenWhereTheTemplateLeavesThemOut) {
+  const Json messages = Json::parse(R"([{"role":"user","content":"q"},
+      {"role":"assistant","content":"so","tool_calls":[
+        {"function":{"name":"f","arguments":{"x":[1,null,"a\"b"],"y":{"k":true}}}},
+        {"function":{"name":"g","arguments":{}}}]}])");
+  text::AnswerSyntax::Calls syntax;
+  EXPECT_EQ(with_written_calls(messages, syntax), messages);
+  syntax.written = false;
+  EXPECT_EQ(with_written_calls(messages, syntax)[1]["content"],
+            "so\n<tool_call>{\"name\":\"f\",\"arguments\":{\"x\":[1,null,\"a\\\"b\"],\"y\":{"
+            "\"k\":true}}}</tool_call>\n<tool_call>{\"name\":\"g\",\"arguments\":{}}</tool_call>");
+  syntax.form = text::AnswerSyntax::Calls::Form::kPython;
+  const std::string python = with_written_calls(messages, syntax)[1]["content"];
+  EXPECT_EQ(python,
+            "so\n<tool_call>[f(x=[1, None, \"a\\\"b\"], y={\"k\": True}), g()]</tool_call>");
+  EXPECT_EQ(found_in(python, 3), R"(so)"
+                                 "\n"
+                                 R"(|f({"x":[1,null,"a\"b"],"y":{"k":true}})|g({}))");
+}
 
 // In pieces of a byte it is the same as at once, and nothing gets lost: what is no call is content.
 TEST(ToolCalls, OfRandomPythonAreFoundHoweverTheTextIsCut) {

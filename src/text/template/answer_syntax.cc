@@ -148,11 +148,37 @@ void learn_open(std::string_view before, AnswerSyntax::Calls& calls) {
   calls.all_open = trimmed(before.substr(0, last));
 }
 
+// The marks around the object, or list of objects, that begins at `open`.
+bool learn_json_marks(std::string_view text, size_t open, AnswerSyntax::Calls& calls) {
+  const size_t end = object_end(text, open);
+  if (end == text.npos) return false;
+  std::string_view marks = trimmed(text.substr(0, open));
+  if (marks.ends_with("[")) marks = trimmed(marks.substr(0, marks.size() - 1));
+  calls.form = AnswerSyntax::Calls::Form::kJson;
+  calls.open = last_mark(marks);
+  calls.close.clear();
+  if (!calls.open.empty()) learn_close(text.substr(end), calls);
+  return true;
+}
+
+// {"NAME": {...}}
+bool learn_keyed(std::string_view text, size_t name, AnswerSyntax::Calls& calls) {
+  const std::string_view before = trimmed(text.substr(0, name - 1));
+  std::string_view behind = text.substr(name + kName.size());
+  if (!before.ends_with('{') || !behind.starts_with('"')) return false;
+  behind = trimmed(behind.substr(1));
+  if (!behind.starts_with(':') || !trimmed(behind.substr(1)).starts_with('{')) return false;
+  calls.name_key.clear();
+  return learn_json_marks(
+      text, before.size() - 1 + static_cast<size_t>(before.data() - text.data()), calls);
+}
+
 // {"name": "NAME", "arguments": {...}}
 bool learn_json(std::string_view text, size_t name, AnswerSyntax::Calls& calls) {
   // ... "KEY": "NAME
   const std::string_view before = text.substr(0, name);
   if (!before.ends_with('"')) return false;
+  if (learn_keyed(text, name, calls)) return true;
   std::string_view key = trimmed(before.substr(0, before.size() - 1));
   if (!key.ends_with(':')) return false;
   key = trimmed(key.substr(0, key.size() - 1));
@@ -162,18 +188,9 @@ bool learn_json(std::string_view text, size_t name, AnswerSyntax::Calls& calls) 
   const auto at = static_cast<size_t>(key.data() + quote - text.data());
   const size_t open = text.substr(0, at).rfind('{');
   if (open == text.npos) return false;
-  const size_t end = object_end(text, open);
-  if (end == text.npos) return false;
   calls.name_key = key.substr(quote + 1, key.size() - quote - 2);
   // {"type": "function", "function": {"name": ...}} is written by no model.
-  if (calls.name_key == "function") return false;
-  std::string_view marks = trimmed(text.substr(0, open));
-  if (marks.ends_with("[")) marks = trimmed(marks.substr(0, marks.size() - 1));
-  calls.form = AnswerSyntax::Calls::Form::kJson;
-  calls.open = last_mark(marks);
-  calls.close.clear();
-  if (!calls.open.empty()) learn_close(text.substr(end), calls);
-  return true;
+  return calls.name_key != "function" && learn_json_marks(text, open, calls);
 }
 
 // NAME{...}, with something between
@@ -236,6 +253,7 @@ std::string end_of_turn(const Renderer& render) {
 bool learn_calls(const Renderer& render, AnswerSyntax& syntax) {
   const std::optional<std::string> text = rendered_call(render);
   if (!text) return false;
+  syntax.calls.written = text->find(kName) != text->npos;
   // Thinking that stands before calls is not part of them.
   std::string_view call = *text;
   if (const size_t thought = call.find(syntax.think_close); thought != call.npos)
@@ -279,8 +297,10 @@ AnswerSyntax learn_answer_syntax(const ChatTemplate& chat_template, std::string_
   if (syntax.channels) return syntax;
   const Renderer render(chat_template, options);
   learn_thinking(render, syntax);
-  if (!learn_calls(render, syntax) && is_lfm2(source))
+  if (!learn_calls(render, syntax) && is_lfm2(source)) {
+    syntax.calls.form = AnswerSyntax::Calls::Form::kPython;
     syntax.calls.open = "<|tool_call_start|>", syntax.calls.close = "<|tool_call_end|>";
+  }
   return syntax;
 }
 

@@ -24,14 +24,16 @@ struct AnswerSyntax {
       kNamed,   // open NAME after_name {...} close
       kTagged,  // open NAME after_name, of each argument key_open KEY key_close VALUE value_close,
                 // then close
+      kPython,  // open [NAME(KEY=VALUE, ...), ...] close
     };
     Form form = Form::kJson;
     std::string open = "<tool_call>", close = "</tool_call>";  // close may be empty
     // Around all calls of an answer; empty: nothing.
     std::string all_open, all_close;
-    std::string name_key = "name";  // kJson
+    std::string name_key = "name";  // kJson; empty: the object is {NAME: {...}}
     std::string after_name;
     std::string key_open, key_close, value_close;
+    bool written = true;  // false: the template leaves them out of the messages before
   };
   Calls calls;
 

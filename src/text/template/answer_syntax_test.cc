@@ -62,11 +62,25 @@ TEST(AnswerSyntax, OfLfm2HasMarksThatItsTemplateDoesNotWrite) {
       "{%- endif -%}";
   for (const std::string& own : {std::string(), calls}) {  // LFM2, LFM2.5
     const AnswerSyntax syntax = learnt(offers + turn + own + end);
-    EXPECT_EQ(syntax.calls.form, Form::kJson);
+    EXPECT_EQ(syntax.calls.form, Form::kPython);
+    EXPECT_EQ(syntax.calls.written, !own.empty());
     EXPECT_EQ(syntax.calls.open, "<|tool_call_start|>");
     EXPECT_EQ(syntax.calls.close, "<|tool_call_end|>");
     EXPECT_TRUE(syntax.has_mark("<|tool_call_start|>"));
   }
+}
+
+TEST(AnswerSyntax, MayHaveTheNameAsAKeyOfJson) {  // Apertus
+  const AnswerSyntax::Calls calls =
+      learnt(with_calls("<|tools_prefix|>[",
+                        "{\"{{ c.function.name }}\": {{ c.function.arguments|tojson }}}",
+                        "]<|tools_suffix|>"))
+          .calls;
+  EXPECT_EQ(calls.form, Form::kJson);
+  EXPECT_EQ(calls.name_key, "");
+  EXPECT_EQ(calls.open, "<|tools_prefix|>");
+  EXPECT_EQ(calls.close, "<|tools_suffix|>");
+  EXPECT_TRUE(calls.written);
 }
 
 TEST(AnswerSyntax, MayNameTheFunctionBeforeItsArguments) {

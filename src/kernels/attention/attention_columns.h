@@ -26,10 +26,10 @@ struct ColumnDots {
   void run() const {
     const float* q[M];
     for (int m = 0; m < M; ++m) q[m] = queries[m];
-    F acc[M][R], waiting[kDepth + 1][M][R];  // sums of a part of the chains that are added next
+    F acc[M][R], waiting[kDepth + 1][M][R];  // sums that wait for their neighbours
     uint32_t depth = 0;
     for (uint32_t turn = 0; turn < kTurns; ++turn) {
-      add_chains<M, R>(q, reversed(turn), acc);
+      add_chains<M, R>(q, turn * kTogether, acc);
       for (uint32_t ends = turn; (ends & 1) != 0; ends >>= 1) {
         --depth;
         KVICK_UNROLL for (int m = 0; m < M; ++m) KVICK_UNROLL for (int r = 0; r < R; ++r)
@@ -46,7 +46,7 @@ struct ColumnDots {
   }
 
  private:
-  // The sum of chain c and, of two together, of the one half of the chains behind it.
+  // The sum of chain c and, of two together, of the next one.
   template <int M, int R>
   [[gnu::always_inline]] inline void add_chains(const float* const (&q)[M], size_t c,
                                                 F (&sum)[M][R]) const {
@@ -56,7 +56,7 @@ struct ColumnDots {
         for (int r = 0; r < R; ++r) acc[k][m][r] = V::zero();
     for (size_t d = c; d < dims; d += kChains)
       KVICK_UNROLL for (uint32_t k = 0; k < kTogether; ++k) {
-        const size_t at = d + k * (kChains / 2);
+        const size_t at = d + k;
         F x[R];
         KVICK_UNROLL for (int r = 0; r < R; ++r) x[r] =
             V::load(keys + at * key_stride + r * V::kLanes);
@@ -72,12 +72,6 @@ struct ColumnDots {
   static constexpr uint32_t kTurns = kChains / kTogether;
   static constexpr uint32_t kDepth = kTurns == 8 ? 3 : kTurns == 4 ? 2 : kTurns == 2 ? 1 : 0;
   static_assert(kTurns == 1U << kDepth);
-  // The bits of a turn in reverse order: the chain that comes then.
-  static uint32_t reversed(uint32_t turn) {
-    uint32_t chain = 0;
-    for (uint32_t bit = 0; bit < kDepth; ++bit) chain |= (turn >> bit & 1) << (kDepth - 1 - bit);
-    return chain;
-  }
 };
 
 }  // namespace

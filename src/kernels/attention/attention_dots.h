@@ -2,8 +2,8 @@
 // Logits of queries by keys of floats. Included inside a target region.
 //
 // A dot product has V::kChains chains, dimension d in chain d % kChains, each added to in order; of
-// them chains c and c + kChains / 2 are added, then those a quarter apart, and so on. So a key and
-// a query give the same bits in both of these ways to multiply them:
+// them chains 0 and 1, 2 and 3, ... are added, then neighbouring sums, and so on. So a key and a
+// query give the same bits in both of these ways to multiply them:
 //
 //   KeyDots     few queries. The lanes of a vector are dimensions, so that a key is loaded,
 //               converted and multiplied as it lies; the chains, which are lanes, are added by
@@ -64,24 +64,24 @@ struct KeyDots {
     for (uint32_t i = 0; i < kTiles; ++i) {
       ahead.work(work(kLanes / kTiles, M, dims));
       F acc[M][kVectors];
-      multiply<M>(keys, i, queries + query, acc);
+      multiply<M>(keys, i * kVectors, queries + query, acc);
       KVICK_UNROLL for (uint32_t m = 0; m < M; ++m) sums[m][i] = V::fold(acc[m]);
     }
     KVICK_UNROLL for (uint32_t m = 0; m < M; ++m)
         V::store(out + m * stride, V::fma(V::fold_rest(sums[m]), V::set(scale), V::load(bias)));
   }
 
-  // Products of keys first, first + kTiles, ... and, where a vector has two keys, of those
-  // kLanes / 2 behind them.
+  // Products of kVectors keys from key first on and, where a vector has two keys, of those kLanes /
+  // 2 behind them.
   template <uint32_t M, class Rows>
   [[gnu::always_inline]] inline void multiply(const Rows& keys, uint32_t first,
                                               const float* const* all_queries,
                                               F (&acc)[M][kVectors]) const {
     const std::byte *from[kVectors], *also[kVectors];
     const float* q[M];
-    for (uint32_t j = 0; j < kVectors; ++j) from[j] = keys[first + j * kTiles];
+    for (uint32_t j = 0; j < kVectors; ++j) from[j] = keys[first + j];
     for (uint32_t j = 0; j < kVectors; ++j)
-      also[j] = kChains == kLanes ? from[j] : keys[first + j * kTiles + kLanes / 2];
+      also[j] = kChains == kLanes ? from[j] : keys[first + j + kLanes / 2];
     for (uint32_t m = 0; m < M; ++m) q[m] = all_queries[m];
     for (uint32_t m = 0; m < M; ++m)
       for (uint32_t j = 0; j < kVectors; ++j) acc[m][j] = V::zero();

@@ -150,18 +150,17 @@ struct VecAvx2 {
   static F load_keys(const std::byte* a, const std::byte*) {
     return load_row<T>(a);
   }
-  // Of x[j] the sums of four chains each in lanes 2 j and 2 j + 1.
+  // Of x[j] the sums of four chains each in lanes j and 4 + j.
   static F fold(const F (&x)[4]) {
-    const F a = fold_fours(x[0], x[2]), b = fold_fours(x[1], x[3]);
+    const F a = fold_ones(x[0], x[1]), b = fold_ones(x[2], x[3]);
     return add(_mm256_blend_ps(a, b, 0xcc), _mm256_shuffle_ps(a, b, 0x4e));
   }
-  static F fold_fours(F a, F b) {
-    return add(_mm256_blend_ps(a, b, 0xf0), _mm256_permute2f128_ps(a, b, 0x21));
+  static F fold_ones(F a, F b) {
+    return add(_mm256_blend_ps(a, b, 0xaa), _mm256_permute_ps(_mm256_blend_ps(a, b, 0x55), 0xb1));
   }
-  // Of keys i, 2 + i, 4 + i and 6 + i in x[i] the dots of keys 0 to 7.
+  // Of keys 4 i to 4 i + 3 in x[i] the dots of keys 0 to 7.
   static F fold_rest(const F (&x)[2]) {
-    const F moved = _mm256_permute_ps(_mm256_blend_ps(x[0], x[1], 0x55), 0xb1);
-    return add(_mm256_blend_ps(x[0], x[1], 0xaa), moved);
+    return add(_mm256_blend_ps(x[0], x[1], 0xf0), _mm256_permute2f128_ps(x[0], x[1], 0x21));
   }
   // to[d * stride + i] = float d of rows[i], behind `offset` bytes, of 8 rows and 4 dimensions.
   template <class Rows>

@@ -230,22 +230,24 @@ struct VecAvx512 {
           _mm256_castsi128_si256(low), _mm_loadu_si128(reinterpret_cast<const __m128i*>(b)), 1));
     }
   }
-  // A step adds chains of two vectors, half of the sums of the first and half of the second's.
-  // Of x[j], two keys, the sums of four chains each in lanes 2 j and 2 j + 1 of either half.
+  // A step adds neighbouring sums of two vectors: lanes of the first stay where they are or go
+  // there from beside them, and likewise the second's. Of x[j], two keys, the sums of four chains
+  // each in lanes j and 4 + j of either half.
   static F fold(const F (&x)[4]) {
-    const F a = fold_fours(x[0], x[2]), b = fold_fours(x[1], x[3]);
+    const F a = fold_ones(x[0], x[1]), b = fold_ones(x[2], x[3]);
     return add(_mm512_mask_blend_ps(0xcccc, a, b), _mm512_shuffle_ps(a, b, 0x4e));
   }
-  // Lanes i and i + 4 of each half, of a to its lower one.
-  static F fold_fours(F a, F b) {
-    const __m512i others = _mm512_setr_epi64(2, 3, 8, 9, 6, 7, 12, 13);
-    const __m512d moved = _mm512_permutex2var_pd(_mm512_castps_pd(a), others, _mm512_castps_pd(b));
-    return add(_mm512_mask_blend_ps(0xf0f0, a, b), _mm512_castpd_ps(moved));
+  // Lanes 2 i and 2 i + 1: of a to the first of them, of b to the second.
+  static F fold_ones(F a, F b) {
+    const F moved = _mm512_permute_ps(_mm512_mask_blend_ps(0x5555, a, b), 0xb1);
+    return add(_mm512_mask_blend_ps(0xaaaa, a, b), moved);
   }
-  // Of keys i, 2 + i, ... in x[i] the dots of keys 0 to 15.
+  // Of keys 4 i to 4 i + 3, and those 8 behind them, in x[i] the dots of keys 0 to 15.
   static F fold_rest(const F (&x)[2]) {
-    const F moved = _mm512_permute_ps(_mm512_mask_blend_ps(0x5555, x[0], x[1]), 0xb1);
-    return add(_mm512_mask_blend_ps(0xaaaa, x[0], x[1]), moved);
+    const __m512i others = _mm512_setr_epi64(2, 3, 8, 9, 6, 7, 12, 13);
+    const __m512d moved =
+        _mm512_permutex2var_pd(_mm512_castps_pd(x[0]), others, _mm512_castps_pd(x[1]));
+    return add(_mm512_mask_blend_ps(0xf0f0, x[0], x[1]), _mm512_castpd_ps(moved));
   }
 
   // Rows of four-byte elements to columns: to[d * stride + i] = element d of rows[i], whose address

@@ -156,11 +156,7 @@ struct VecNeon {
     return load_row<T>(a);
   }
   static F fold(const F (&x)[4]) {
-    return vpaddq_f32(fold_twos(x[0], x[1]), fold_twos(x[2], x[3]));
-  }
-  static F fold_twos(F a, F b) {
-    const uint64x2_t c = vreinterpretq_u64_f32(a), d = vreinterpretq_u64_f32(b);
-    return add(vreinterpretq_f32_u64(vtrn1q_u64(c, d)), vreinterpretq_f32_u64(vtrn2q_u64(c, d)));
+    return vpaddq_f32(vpaddq_f32(x[0], x[1]), vpaddq_f32(x[2], x[3]));
   }
   static F fold_rest(const F (&x)[1]) { return x[0]; }
   // to[d * stride + i] = float d of rows[i], behind `offset` bytes, of 4 rows and 4 dimensions.

@@ -8,11 +8,12 @@
 
 namespace kvick::server {
 
-// As the model writes them, in JSON or Python's form. calls: a message's tool_calls, whose
-// arguments are objects.
+// The text of a message's tool_calls as the model itself would write them, in JSON or as Python.
+// The arguments of each call must be an object.
 std::string written_calls(const Json& calls, const text::AnswerSyntax::Calls& syntax);
 
-// The messages with their calls behind their content, where the template leaves calls out.
+// Appends the calls of each message to its content if the template does not render tool_calls; else
+// returns the messages as they are.
 Json with_written_calls(Json messages, const text::AnswerSyntax::Calls& syntax);
 
 }  // namespace kvick::server

@@ -4,10 +4,11 @@
 import json
 import os
 import pathlib
+import re
 import subprocess
 import unittest
 
-from made_model import KVICK, CommandTest
+from made_model import KVICK, CommandTest, make_model
 
 
 class PackedTest(CommandTest):
@@ -99,6 +100,29 @@ class PackedTest(CommandTest):
             self.assertEqual(json.loads(out)["tokens"], plain)
         self.assertEqual([file.suffix for file in self.files()], [".packed"])
         self.assertEqual(self.answer(), (plain, []))
+
+    def test_experts_may_stay_on_the_disk(self):
+        moe = str(self.top / "moe.gguf")
+        make_model(moe, "--family", "qwen3moe", "--type", "Q8_0")
+        bench = ("bench", "-m", moe, "--threads", "2", "-p", "16", "-n", "8", "-r", "1", "--packed", self.folder)
+
+        def run(*arguments, status=0):
+            done = subprocess.run([KVICK, "--quiet", *map(str, (*bench, *arguments))], env=self.env, capture_output=True,
+                                  text=True, timeout=240)
+            self.assertEqual(done.returncode, status, done)
+            return done
+
+        whole = json.loads(run("--json").stdout)
+        self.assertIsNone(whole["experts"])
+        few = run("--expert-memory", "1KB", status=2).stderr
+        least = re.search(r"give at least (\d+) MiB of the (\d+) MiB", few)
+        self.assertIsNotNone(least, few)
+        experts = json.loads(run("--expert-memory", f"{least[1]}MiB", "--json").stdout)["experts"]
+        self.assertLessEqual(experts["bytes"], experts["limit_bytes"])
+        self.assertGreater(experts["hits"], 0)
+        self.assertRegex(run("--expert-memory", f"{least[1]}MiB").stdout, r"experts: \d+ of \d+ in memory")
+        self.refused("--packed", "off", "--expert-memory", "1GB", "x", says="leave out --packed off")
+        self.refused("--packed", self.folder, "--expert-memory", "1GB", "x", says="has no experts")
 
     def test_what_is_kept_is_listed_and_deleted(self):
         self.assertEqual(self.packed(), f"no packed weights in {self.cache}/kvick/packed\n")

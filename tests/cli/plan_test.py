@@ -90,6 +90,17 @@ class Plan(CommandTest):
         self.assertEqual(half["largest_batch"], 0)
         self.assertIn("128 tokens a sequence fit", " ".join(half["advice"]))
 
+    def test_experts_may_take_less_than_all_of_them(self):
+        moe = f"{self.top}/moe.gguf"
+        make_model(moe, "--family", "qwen3moe", "--type", "Q8_0", "--experts", "8", "--expert-ffn", "1024", "--layers", "4")
+        whole = self.json_of("--quiet", "--ctx", 64, model=moe)
+        some = self.json_of("--quiet", "--ctx", 64, "--expert-memory", "1MiB", model=moe)
+        dense = self.json_of("--quiet", "--ctx", 64, "--expert-memory", 1, model=moe)
+        self.assertEqual(some["weight_bytes"] - dense["weight_bytes"], (1 << 20) - 1)
+        self.assertGreater(whole["weight_bytes"], some["weight_bytes"])
+        tight = self.json_of("--quiet", "--ctx", 64, "--memory", whole["weight_bytes"] - 1, model=moe)
+        self.assertIn("--expert-memory keeps those", " ".join(tight["advice"]))
+
     def test_a_plan_is_a_table_for_people(self):
         text = self.kvick("--quiet", "--ctx", 128).stdout
         for word in ("strategy", "virtual", "iterative", "paged", "last token", "bmc: T ="):

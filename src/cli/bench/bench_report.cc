@@ -111,6 +111,30 @@ std::string others_text(const BenchReport& report) {
       100 * *report.others);
 }
 
+std::string experts_text(const model::Model& model) {
+  const auto experts = model.expert_stats();
+  if (!experts) return "";
+  const auto gb = [](uint64_t bytes) { return static_cast<double>(bytes) / 1e9; };
+  return fmt::format(
+      "experts: {} of {} in memory ({:.2f} of {:.2f} GB), {:.1f} % of uses found there, {:.2f} GB "
+      "read\n",
+      experts->resident, experts->all, gb(experts->resident_bytes), gb(experts->all_bytes),
+      100 * experts->hit_rate(), gb(experts->read_bytes));
+}
+
+nlohmann::ordered_json experts_json(const model::Model& model) {
+  const auto experts = model.expert_stats();
+  if (!experts) return nullptr;
+  return {{"limit_bytes", experts->limit_bytes},
+          {"bytes", experts->resident_bytes},
+          {"all_bytes", experts->all_bytes},
+          {"resident", experts->resident},
+          {"all", experts->all},
+          {"hits", experts->hits},
+          {"misses", experts->misses},
+          {"read_bytes", experts->read_bytes}};
+}
+
 std::string memory_text(const BenchReport& report) {
   const auto mib = [](uint64_t bytes) { return static_cast<double>(bytes) / (1 << 20); };
   const auto largest = std::max_element(
@@ -125,7 +149,8 @@ std::string memory_text(const BenchReport& report) {
              mib(usage.allocated_bytes), mib(usage.wasted_bytes), mib(usage.copied_bytes)) +
          fmt::format("peak memory: {:.1f} MiB (weights {:.1f} MiB, file {:.1f} MiB)\n",
                      mib(report.peak_rss_bytes), mib(report.engine.model().weight_bytes()),
-                     mib(report.engine.file_bytes()));
+                     mib(report.engine.file_bytes())) +
+         experts_text(report.engine.model());
 }
 
 }  // namespace
@@ -201,6 +226,7 @@ nlohmann::ordered_json report_json(const BenchReport& report) {
       {"peak_rss_bytes", report.peak_rss_bytes},
       {"file_bytes", report.engine.file_bytes()},
       {"weight_bytes", report.engine.model().weight_bytes()},
+      {"experts", experts_json(report.engine.model())},
       {"kv", kv},
       {"repeats", report.repeats},
       {"spread",

@@ -20,7 +20,7 @@ struct PlanFlags {
   EngineFlags engine;
   std::string shape, network;
   unsigned ranks = 1;
-  uint64_t memory = 0;
+  uint64_t memory = 0, expert_memory = 0;
   uint32_t batch = 1;
   uint32_t spec_rows = 1;
   double spec_tokens = 1;
@@ -68,6 +68,7 @@ base::Result<int> make_plan(const PlanFlags& flags, const Common& common) {
       .tokens = tokens,
       .batch = flags.batch,
       .memory_bytes = flags.memory != 0 ? flags.memory : base::available_memory_bytes(),
+      .expert_memory = flags.expert_memory,
       .ways = {},
       .growths = 0,
       .spec_rows = flags.spec_rows,
@@ -110,6 +111,9 @@ void add_plan(const Command& app, const Common& common) {
       .add_option("--spec-tokens", flags->spec_tokens, "tokens that such a step gives on average")
       .shows_default()
       .in_range(1.0, 1024.0);
+  command.add_bytes("--expert-memory", flags->expert_memory,
+                    "the most that experts may take, as in serve; speeds are those of tokens whose "
+                    "experts are all in memory (default: all experts)");
   command.add_bytes("--memory", flags->memory,
                     "memory for weights and cache together, e.g. 16GB (default: what is free)");
   command

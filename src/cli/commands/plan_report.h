@@ -49,6 +49,7 @@ struct PlanReport {
   uint32_t tokens = 0;   // of each sequence
   uint32_t batch = 1;
   uint64_t memory_bytes = 0;     // for weights and cache
+  uint64_t expert_memory = 0;    // that experts may take; 0: all are in memory
   std::vector<PlannedWay> ways;  // that one first, then the other strategies that know the load
   std::vector<PlannedGroup> groups = {};  // of the model's layers; one if all are alike
   double prefill_s = 0;                   // of a prompt of `tokens`, by that way
@@ -65,7 +66,13 @@ struct PlanReport {
 
   kernels::DType k_type() const { return kv.k_type.value_or(kernels::DType::kF16); }
   kernels::DType v_type() const { return kv.v_type.value_or(kernels::DType::kF16); }
-  uint64_t weight_bytes() const { return plan::packed_bytes(model); }
+  // In memory.
+  uint64_t weight_bytes() const {
+    const uint64_t experts = plan::packed_expert_bytes(model);
+    const uint64_t left_out =
+        expert_memory > 0 && experts > expert_memory ? experts - expert_memory : 0;
+    return plan::packed_bytes(model) - left_out;
+  }
   bool fits() const { return weight_bytes() + ways.front().cost.fast_bytes <= memory_bytes; }
 };
 

@@ -103,6 +103,10 @@ std::vector<std::string> advice_of(const PlanReport& report) {
         giga(asked.cost.slow_read_bytes_per_token),
         report.batch * 1e9 / static_cast<double>(asked.cost.slow_read_bytes_per_token)));
   const uint64_t all = report.weight_bytes() + asked.cost.fast_bytes;
+  if (!report.fits() && report.expert_memory == 0 && plan::packed_expert_bytes(report.model) > 0)
+    advice.push_back(fmt::format(
+        "{} of the weights are experts: --expert-memory keeps those in memory that are used most",
+        giga(plan::packed_expert_bytes(report.model))));
   if (!report.fits())
     advice.push_back(fmt::format(
         "weights and cache take {}, more than the {} there are: {} tokens a sequence fit, or {} "

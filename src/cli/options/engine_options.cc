@@ -138,6 +138,10 @@ void add_packed_flags(const Command& command, EngineFlags& flags) {
   command.add_bytes("--packed-size", flags.packed_size,
                     "most bytes of that folder, e.g. 20GB; what was used longest ago is deleted "
                     "(default: a quarter of the disk's free space)");
+  command.add_bytes("--expert-memory", flags.expert_memory,
+                    "for a mixture of experts that is larger than the memory: the most that its "
+                    "experts may take, e.g. 8GB; those used most stay in memory, the others are "
+                    "read from the packed weights when a token needs them (default: all experts)");
 }
 
 void add_rank_flags(const Command& command, EngineFlags& flags) {
@@ -182,6 +186,10 @@ base::Result<std::unique_ptr<engine::Engine>> open_engine(const EngineFlags& fla
     if (flags.pipeline && flags.rank_rounded)
       return base::fail("--rank-activations bf16 rounds sums, of which --pipeline has none");
     KVICK_TRY(std::optional<io::PackedOptions> packed, packed_options(flags, notes));
+    if (flags.expert_memory > 0 && !packed)
+      return base::fail(
+          "--expert-memory reads experts from the packed weights: leave out --packed off, or give "
+          "it a folder");
     return engine::Engine::open(
         {.model_path = path.string(),
          .threads = flags.threads != 0 ? flags.threads : start.threads,
@@ -199,7 +207,8 @@ base::Result<std::unique_ptr<engine::Engine>> open_engine(const EngineFlags& fla
              },
          .ranks = start.ranks,
          .split = flags.pipeline ? model::RankSplit::kPipeline : model::RankSplit::kTensor,
-         .packed = std::move(packed)});
+         .packed = std::move(packed),
+         .expert_bytes = flags.expert_memory});
   };
   auto engine = open();
   if (started) progress.finish();

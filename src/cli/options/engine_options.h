@@ -28,6 +28,7 @@ struct EngineFlags {
   // once.
   std::string packed = "off";
   uint64_t packed_size = 0;
+  uint64_t expert_memory = 0;  // 0: all experts are in memory
 };
 
 // -m and --threads alone.

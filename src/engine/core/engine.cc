@@ -69,7 +69,8 @@ Result<std::unique_ptr<Engine>> Engine::open(const EngineOptions& options) {
                                            .ranks = options.ranks.get(),
                                            .sequence = options.sequence,
                                            .split = options.split,
-                                           .packed = options.packed ? &*options.packed : nullptr}));
+                                           .packed = options.packed ? &*options.packed : nullptr,
+                                           .expert_bytes = options.expert_bytes}));
   const model::Config& config = engine->model_->config();
   engine->identity_ = {.arch = config.arch,
                        .layers = config.layer_count(),

@@ -52,6 +52,7 @@ struct EngineOptions {
   model::RankSplit split = model::RankSplit::kTensor;
   // Where packed weights are kept for later starts; nothing: nowhere (docs/adr/0040).
   std::optional<io::PackedOptions> packed = {};
+  uint64_t expert_bytes = 0;  // model::LoadOptions::expert_bytes
 };
 
 }  // namespace kvick::engine

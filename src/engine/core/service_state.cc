@@ -51,6 +51,7 @@ void Metrics::add(const Metrics& other) {
   handovers.given += other.handovers.given;
   handovers.taken += other.handovers.taken;
   handovers.computed += other.handovers.computed;
+  experts = other.experts;
   for (const auto& [policy, one] : other.checks) {
     checks[policy].count += one.count;
     checks[policy].lost_mass += one.lost_mass;

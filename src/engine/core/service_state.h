@@ -4,11 +4,13 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "kv/contract/kv.h"
+#include "model/matrices/expert_stats.h"
 
 namespace kvick::engine {
 
@@ -78,6 +80,8 @@ struct Metrics {
     double lost_mass = 0;
   };
   std::map<std::string, Checks> checks;
+  // Of a model of whose experts only some are in memory.
+  std::optional<model::ExpertStats> experts;
 
   // Another instance's: they share the limit on memory, the files and the store.
   void add(const Metrics& other);

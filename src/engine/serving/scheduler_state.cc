@@ -29,6 +29,7 @@ Metrics Scheduler::metrics() const {
   all.draft_bytes = speculation_.draft_usage().allocated_bytes;
   all.files = file_counts();
   all.store = store_counts();
+  all.experts = engine_.model().expert_stats();
   for (const StoreKind& kind : stores_.kinds()) {
     if (reads_all(kind.options) || kv::forgets(kind.options.select)) continue;
     const kv::Usage usage = kind.store->usage();

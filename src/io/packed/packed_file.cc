@@ -157,9 +157,9 @@ base::Result<PackedFile> PackedFile::open(const std::filesystem::path& path,
   const bool regular = fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && info.st_size > 0;
   PackedFile file;
   file.path_ = path.string();
+  file.fd_ = fd;
   auto mapped = regular ? map_file(fd, static_cast<uint64_t>(info.st_size))
                         : fail("it is no regular file, or empty");
-  ::close(fd);
   if (!mapped.ok()) return std::move(mapped).error();
   file.bytes_ = *mapped;
   file.size_ = static_cast<uint64_t>(info.st_size);
@@ -177,10 +177,12 @@ base::Result<PackedFile> PackedFile::open(const std::filesystem::path& path,
 
 PackedFile::~PackedFile() {
   if (bytes_ != nullptr) munmap(bytes_, size_);
+  if (fd_ >= 0) ::close(fd_);
 }
 
 void PackedFile::swap(PackedFile& other) noexcept {
   std::swap(path_, other.path_);
+  std::swap(fd_, other.fd_);
   std::swap(bytes_, other.bytes_);
   std::swap(size_, other.size_);
   std::swap(data_begin_, other.data_begin_);
@@ -189,7 +191,7 @@ void PackedFile::swap(PackedFile& other) noexcept {
   std::swap(sizes_, other.sizes_);
 }
 
-base::Status<> PackedFile::check(base::ThreadPool& pool, Progress* progress) const {
+base::Status<> PackedFile::check(base::ThreadPool& pool, Progress* progress, After after) const {
   constexpr size_t kNone = SIZE_MAX;
   const std::span<const std::byte> all = data();
   for (size_t first = 0; first < sums_.size(); first += kReported) {
@@ -205,8 +207,37 @@ base::Status<> PackedFile::check(base::ThreadPool& pool, Progress* progress) con
     if (wrong != kNone)
       return fail("the checksum of its bytes from {} on is wrong",
                   data_begin_ + wrong * kPackedPiece);
+    if (after == After::kUnmapped)
+      unmap(all.subspan(first * kPackedPiece)
+                .first(std::min(count * kPackedPiece, all.size() - first * kPackedPiece)));
     if (progress != nullptr)
       (*progress)(std::min<uint64_t>(all.size(), (first + count) * kPackedPiece), all.size());
+  }
+  return base::Done{};
+}
+
+void PackedFile::unmap(std::span<const std::byte> part) const {
+  // Whole pages: those at its ends have something else too.
+  const auto begin = reinterpret_cast<uintptr_t>(part.data());
+  const uintptr_t first = round_up(begin, base::page_bytes());
+  const uintptr_t end = (begin + part.size()) / base::page_bytes() * base::page_bytes();
+  if (first < end) madvise(reinterpret_cast<void*>(first), end - first, MADV_DONTNEED);
+}
+
+void PackedFile::will_need(std::span<const std::byte> part) const {
+  posix_fadvise(fd_, part.data() - bytes_, static_cast<off_t>(part.size()), POSIX_FADV_WILLNEED);
+}
+
+base::Status<> PackedFile::read(std::span<const std::byte> part, std::byte* to) const {
+  size_t done = 0;
+  while (done < part.size()) {
+    const ssize_t got =
+        pread(fd_, to + done, part.size() - done, part.data() - bytes_ + static_cast<off_t>(done));
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0)
+      return fail("{} cannot be read: {}", path_,
+                  got < 0 ? std::strerror(errno) : "it has been cut short");
+    done += static_cast<size_t>(got);
   }
   return base::Done{};
 }

@@ -89,9 +89,20 @@ class PackedFile {
   ~PackedFile();
 
   // Reads all data and compares its checksums: at 34 GB/s out of the page cache (ADR 40).
-  // progress, or null: bytes checked and in all, from this thread. Error: which piece differs.
+  // progress, or null: bytes checked and in all, from this thread. kUnmapped: what has been checked
+  // is unmapped, so that the process stays small. Error: which piece differs.
   using Progress = base::FunctionRef<void(uint64_t done, uint64_t total)>;
-  base::Status<> check(base::ThreadPool& pool, Progress* progress) const;
+  enum class After { kMapped, kUnmapped };
+  base::Status<> check(base::ThreadPool& pool, Progress* progress,
+                       After after = After::kMapped) const;
+  // Parts of the mapping, such as matrix(i) or a piece of it.
+  // Takes their pages out of this process: the system keeps them if it has room, and touching them
+  // brings them back.
+  void unmap(std::span<const std::byte> part) const;
+  // Asks the system to read them from the disk if it has not, and does not wait for it.
+  void will_need(std::span<const std::byte> part) const;
+  // Copies them to memory without mapping them. Error: what the system says, such as EIO.
+  base::Status<> read(std::span<const std::byte> part, std::byte* to) const;
   // Matrix i of the plan.
   std::span<const std::byte> matrix(size_t i) const {
     return data().subspan(offsets_[i], sizes_[i]);
@@ -102,6 +113,7 @@ class PackedFile {
   void swap(PackedFile& other) noexcept;
   std::span<const std::byte> data() const { return {bytes_ + data_begin_, size_ - data_begin_}; }
   std::string path_;
+  int fd_ = -1;
   std::byte* bytes_ = nullptr;
   uint64_t size_ = 0, data_begin_ = 0;
   std::vector<uint64_t> sums_, offsets_, sizes_;

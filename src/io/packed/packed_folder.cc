@@ -77,7 +77,7 @@ std::optional<PackedFile> PackedFolder::find(const PackedPlan& plan, base::Threa
   auto file = PackedFile::open(path, plan);
   base::Status<> good = base::Done{};
   if (file.ok()) {
-    good = file->check(pool, progress);
+    good = file->check(pool, progress, options_.after_check);
   } else {
     good = std::move(file).error();
   }

@@ -25,6 +25,8 @@ struct PackedOptions {
   uint64_t max_bytes = 0;
   // Models that take less are packed each time: two cores pack that in 0.3 s.
   uint64_t least_bytes = uint64_t{256} << 20;
+  // What find() leaves of a file in this process.
+  PackedFile::After after_check = PackedFile::After::kMapped;
   // Takes a sentence, without a line's end: what is kept, or why not. Called while a model loads.
   std::function<void(const std::string&)> say = [](const std::string&) {};
 };

@@ -20,6 +20,8 @@
 
 namespace kvick::model {
 
+class ExpertMemory;
+
 // One step's batch, or a piece of it, while it goes through the layers.
 struct Pass {
   const Config& config;
@@ -59,6 +61,7 @@ struct BlockReader {
   const Share& share;
   uint32_t layer;  // of the share's
   NormKind norms;
+  ExpertMemory* expert_memory = nullptr;  // that is to have the experts; null: they are in memory
 
   const LayerConfig& numbers() const { return config.layers[layer]; }
   // Of vectors of all heads, `floats` to each KV head; of the feed-forward width, or that of each

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "model/blocks/activation.h"
+#include "model/matrices/expert_memory.h"
 
 namespace kvick::model {
 namespace {
@@ -74,6 +75,16 @@ class Mixture final : public Block {
   base::Status<> read_shared(const BlockReader& reader);
   std::vector<Choice> route(const Pass& pass, Rest rest, float* x) const;
   const float* compute(const Pass& pass, const Pairs& pairs, const float* x) const;
+  const float* compute_in_turns(const Pass& pass, const Pairs& pairs, const float* x) const;
+  struct Room {
+    float* inputs;  // [pairs][dim]
+    float* gate;    // [pairs][ffn]
+    float* up;      // [pairs][ffn]
+    float* out;     // [pairs][dim]
+  };
+  Room room_for(const Pass& pass, const Pairs& pairs) const;
+  void compute_runs(const Pass& pass, const Pairs& pairs, std::span<const TokenRun> runs,
+                    std::span<const uint32_t> experts, const float* x, const Room& room) const;
   void run_shared(const Pass& pass, const float* x, float* y) const;
   void activate(const kernels::Table& kernels, const float* up, float* gate) const;
 
@@ -84,6 +95,8 @@ class Mixture final : public Block {
   std::vector<float> selection_bias_;     // [experts], or empty
   std::vector<Linear> gate_, up_, down_;  // [experts]
   SharedExpert shared_;
+  ExpertMemory* memory_ = nullptr;  // that has some of the experts; null: all are in memory
+  uint32_t memory_layer_ = 0;       // what it calls this layer
 };
 
 base::Status<> Mixture::read_experts(const BlockReader& reader) {
@@ -105,6 +118,11 @@ base::Status<> Mixture::read_experts(const BlockReader& reader) {
     KVICK_TRY(up_, read("ffn_up", width, dim, kOptional));
   }
   KVICK_TRY(down_, read("ffn_down", dim, width, reader.share.adds_biases ? kOptional : kElsewhere));
+  memory_ = reader.expert_memory;
+  if (memory_ == nullptr) return base::Done{};
+  std::vector<ExpertMatrices> experts(numbers_.count);
+  for (uint32_t e = 0; e < numbers_.count; ++e) experts[e] = {&gate_[e].w, &up_[e].w, &down_[e].w};
+  memory_layer_ = memory_->add_layer(experts, numbers_.used);
   return base::Done{};
 }
 
@@ -165,35 +183,71 @@ void Mixture::activate(const kernels::Table& kernels, const float* up, float* ga
     kernels.silu_mul(gate, up, n, gate);
 }
 
-// What the experts say, [pairs][dim].
-const float* Mixture::compute(const Pass& pass, const Pairs& pairs, const float* x) const {
+Mixture::Room Mixture::room_for(const Pass& pass, const Pairs& pairs) const {
   Workspace& workspace = pass.workspace;
   const size_t dim = pass.config.dim, ffn = numbers_.ffn, n = pairs.token.size();
-  float* const inputs = workspace.floats(Workspace::kExpertInputs, n * dim);
   float* const gate = workspace.floats(Workspace::kExpertFfn, 2 * n * ffn);
-  float* const up = gate + n * ffn;
-  float* const out = workspace.floats(Workspace::kExpertOutputs, n * dim);
+  return {.inputs = workspace.floats(Workspace::kExpertInputs, n * dim),
+          .gate = gate,
+          .up = gate + n * ffn,
+          .out = workspace.floats(Workspace::kExpertOutputs, n * dim)};
+}
+
+// Of some of the runs, and the expert of each.
+void Mixture::compute_runs(const Pass& pass, const Pairs& pairs, std::span<const TokenRun> runs,
+                           std::span<const uint32_t> experts, const float* x,
+                           const Room& room) const {
+  Workspace& workspace = pass.workspace;
+  const size_t dim = pass.config.dim, ffn = numbers_.ffn;
   const auto gather = [&](uint32_t pair) {
     const float* const from = x + pairs.token[pair] * dim;
-    float* const to = inputs + pair * dim;
+    float* const to = room.inputs + pair * dim;
     std::copy_n(from, dim, to);
     if (traits_.weighs_inputs)
       for (size_t i = 0; i < dim; ++i) to[i] *= pairs.weight[pair];
   };
   std::vector<RunOutput> outputs;
-  for (size_t r = 0; r < pairs.runs.size(); ++r) {
-    outputs.push_back({r, &gate_[pairs.experts[r]], gate});
-    outputs.push_back({r, &up_[pairs.experts[r]], up});
+  for (size_t r = 0; r < runs.size(); ++r) {
+    outputs.push_back({r, &gate_[experts[r]], room.gate});
+    outputs.push_back({r, &up_[experts[r]], room.up});
   }
-  project_each(workspace, pairs.runs, inputs, gather, outputs);
+  project_each(workspace, runs, room.inputs, gather, outputs);
   outputs.clear();
-  for (size_t r = 0; r < pairs.runs.size(); ++r)
-    outputs.push_back({r, &down_[pairs.experts[r]], out});
+  for (size_t r = 0; r < runs.size(); ++r) outputs.push_back({r, &down_[experts[r]], room.out});
   const auto activated = [&](uint32_t pair) {
-    activate(workspace.kernels, up + pair * ffn, gate + pair * ffn);
+    activate(workspace.kernels, room.up + pair * ffn, room.gate + pair * ffn);
   };
-  project_each(workspace, pairs.runs, gate, activated, outputs);
-  return out;
+  project_each(workspace, runs, room.gate, activated, outputs);
+}
+
+// What the experts say, [pairs][dim].
+const float* Mixture::compute(const Pass& pass, const Pairs& pairs, const float* x) const {
+  if (memory_ != nullptr) return compute_in_turns(pass, pairs, x);
+  const Room room = room_for(pass, pairs);
+  compute_runs(pass, pairs, pairs.runs, pairs.experts, x, room);
+  return room.out;
+}
+
+// The same, of the experts that are in memory first.
+const float* Mixture::compute_in_turns(const Pass& pass, const Pairs& pairs, const float* x) const {
+  const Room room = room_for(pass, pairs);
+  std::vector<uint32_t> needed = pairs.experts;  // an expert has one run or two
+  needed.erase(std::unique(needed.begin(), needed.end()), needed.end());
+  ExpertMemory::Turn turn(*memory_, memory_layer_, needed, pass.workspace.pool);
+  for (auto given = turn.next(); !given.empty(); given = turn.next()) {
+    std::vector<TokenRun> runs;
+    std::vector<uint32_t> experts;
+    for (const uint32_t i : given) {
+      const auto [begin, end] =
+          std::equal_range(pairs.experts.begin(), pairs.experts.end(), needed[i]);
+      for (auto at = begin; at != end; ++at) {
+        runs.push_back(pairs.runs[static_cast<size_t>(at - pairs.experts.begin())]);
+        experts.push_back(*at);
+      }
+    }
+    compute_runs(pass, pairs, runs, experts, x, room);
+  }
+  return room.out;
 }
 
 // y: [tokens][dim].

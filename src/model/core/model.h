@@ -3,6 +3,7 @@
 // Larger than 150 lines because batch, options, weights and model are one contract for callers.
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -18,6 +19,7 @@
 #include "model/core/config.h"
 #include "model/core/weight_sizes.h"
 #include "model/core/workspace.h"
+#include "model/matrices/expert_stats.h"
 
 namespace kvick::io {
 struct PackedOptions;
@@ -92,6 +94,9 @@ struct LoadOptions {
   RankSplit split = RankSplit::kTensor;
   // Where packed weights are kept, so that a later load finds them; null: nowhere.
   const io::PackedOptions* packed = nullptr;
+  // Bytes of experts that may be in memory; the others stay in the packed file (`packed`), whatever
+  // the model's size. 0: all experts are in memory.
+  uint64_t expert_bytes = 0;
 };
 
 // Weights of one model, repacked for one instruction set. Immutable after load, shared by any
@@ -99,7 +104,8 @@ struct LoadOptions {
 class Model {
  public:
   // Errors: an architecture that is not here (the message lists those that are), a missing or
-  // misshapen tensor, a contradictory or missing key. That packed weights cannot be kept is none.
+  // misshapen tensor, a contradictory or missing key. That packed weights cannot be kept is none,
+  // but with expert_bytes, for which there is a least that depends on the model.
   static base::Result<std::unique_ptr<Model>> load(io::ModelFile file, const LoadOptions& options);
   virtual ~Model() = default;
 
@@ -125,6 +131,9 @@ class Model {
 
   // What its store needs beside the shape if it was trained with a memory of slots, else null.
   virtual const kv::Slots* trained_slots() const { return nullptr; }
+
+  // Of a model of which LoadOptions::expert_bytes are in memory. Any thread.
+  virtual std::optional<ExpertStats> expert_stats() const { return std::nullopt; }
 
   // Runs the batch through all layers, writing its keys and values into `step` (made from
   // kv_slots(batch)), and puts the logits of the tokens `wanted` (indices in batch order,

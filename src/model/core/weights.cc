@@ -110,7 +110,9 @@ void WeightReader::count(const kernels::Matrix& matrix) {
                    : kernels::has_prompt_matmul(matrix.dtype)       ? part_->half
                                                                     : part_->f32;
   kind += uint64_t{matrix.rows} * matrix.inputs;
-  if (!matrix.data.empty())  // else it is not read in this pass
+  // Else it is not read in this pass, or may stay on the disk.
+  const bool stays = options_.expert_bytes > 0 && part_ == &weights_.experts;
+  if (!matrix.data.empty() && !stays)
     matrices_.push_back(
         kernels::matrix_over(matrix.dtype, matrix.rows, matrix.inputs, matrix.data));
 }

@@ -74,7 +74,8 @@ class WeightReader {
   const std::string& path() const { return file_.path(); }
   // What has been read so far.
   const Weights& weights() const { return weights_; }
-  // Those of linear layers, in the order in which they were read; without memory of their own.
+  // Those of linear layers that are in memory, in the order in which they were read; without memory
+  // of their own.
   std::span<const kernels::Matrix> matrices() const { return matrices_; }
 
  private:

@@ -47,8 +47,12 @@ base::Status<> Decoder::read(const Family& family, const LoadOptions& options, M
   if (family.read_parts != nullptr)
     KVICK_TRY_VOID(family.read_parts(file_, reader, config_, parts_));
   for (uint32_t i = 0; i < config_.layer_count(); ++i) {
-    const BlockReader block = {
-        .weights = reader, .config = config_, .share = share, .layer = i, .norms = family.norms};
+    const BlockReader block = {.weights = reader,
+                               .config = config_,
+                               .share = share,
+                               .layer = i,
+                               .norms = family.norms,
+                               .expert_memory = experts_ ? &*experts_ : nullptr};
     KVICK_TRY(Layer layer, read_layer(block, family, parts_));
     layers_.push_back(std::move(layer));
   }
@@ -56,12 +60,18 @@ base::Status<> Decoder::read(const Family& family, const LoadOptions& options, M
   KVICK_TRY_VOID(reader.embedding(config_, share, parts_.input.embedding, parts_.head.output));
   parts_.head.vocab = share.vocab;
   weights_ = reader.weights();
+  if (experts_) KVICK_TRY_VOID(experts_->fill(*options.pool));
   read_ahead_ = choose_read_ahead(reader.matrices(), *options.kernels, *options.pool);
   return base::Done{};
 }
 
 const kv::Slots* Decoder::trained_slots() const {
   return parts_.slots != nullptr ? &parts_.slots->facts : nullptr;
+}
+
+std::optional<ExpertStats> Decoder::expert_stats() const {
+  if (!experts_) return std::nullopt;
+  return experts_->stats();
 }
 
 void Decoder::forward(const Batch& batch, kv::Step& step, Workspace& workspace,

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "model/families/family.h"
+#include "model/matrices/expert_memory.h"
 
 namespace kvick::model {
 
@@ -13,6 +14,8 @@ class Decoder final : public Model {
   base::Status<> read(const Family& family, const LoadOptions& options, MatrixPlace& place);
   // The next read's are mapped: the file outlives them.
   void hold(io::PackedFile file) { packed_ = std::move(file); }
+  // Of the experts that the next read finds in that file no more than so many bytes are in memory.
+  void limit_experts(uint64_t bytes) { experts_.emplace(*packed_, bytes); }
   // Of a decoder that is not needed any more.
   io::ModelFile release_file() { return std::move(file_); }
   // Memory for packed matrices that lives as long as the model.
@@ -21,6 +24,7 @@ class Decoder final : public Model {
   void set_outputs(uint32_t outputs) { outputs_ = outputs; }
 
   const kv::Slots* trained_slots() const override;
+  std::optional<ExpertStats> expert_stats() const override;
   void forward(const Batch& batch, kv::Step& step, Workspace& workspace,
                std::span<const uint32_t> wanted, float* logits) const override;
   void give_up() const override;
@@ -50,7 +54,8 @@ class Decoder final : public Model {
   bool is_last() const { return ranks_->rank() + 1 == ranks_->size(); }
 
   std::optional<io::PackedFile> packed_;  // before what is mapped from it
-  io::ModelFile file_;                    // holds the rows of tables that are looked up
+  std::optional<ExpertMemory> experts_;
+  io::ModelFile file_;  // holds the rows of tables that are looked up
   Parts parts_;
   std::vector<Layer> layers_;
   bool pipeline_ = false;                                       // ranks have some layers each

@@ -1,5 +1,6 @@
 // Model::load: which family, and where the packed weights are.
 
+#include <algorithm>
 #include <filesystem>
 
 #include "io/packed/packed_folder.h"
@@ -76,6 +77,39 @@ Result<std::optional<io::PackedFile>> packed_file(io::ModelFile& file, const Fam
   return write_packed(file, family, options, plan);
 }
 
+bool has_experts(const Config& config) {
+  return std::any_of(config.layers.begin(), config.layers.end(),
+                     [](const LayerConfig& layer) { return layer.experts.count > 0; });
+}
+
+// What limits experts needs.
+base::Status<> check_expert_bytes(const io::ModelFile& file, const Config& config,
+                                  const LoadOptions& options, bool packed) {
+  if (options.expert_bytes == 0) return base::Done{};
+  if (!has_experts(config))
+    return base::fail("{}: this model has no experts of which some could stay on the disk",
+                      file.path());
+  if (!packed)
+    return base::fail(
+        "{}: experts that are not in memory are read from the file of packed weights, and there is "
+        "none",
+        file.path());
+  return base::Done{};
+}
+
+// free: bytes of memory before anything of the model was read.
+void advise_expert_memory(const Config& config, const LoadOptions& options,
+                          std::span<const io::PackedMatrix> matrices, uint64_t free) {
+  if (options.expert_bytes > 0 || !has_experts(config)) return;
+  uint64_t bytes = 0;
+  for (const io::PackedMatrix& matrix : matrices) bytes += matrix.bytes;
+  if (bytes <= free) return;
+  options.packed->say(fmt::format(
+      "the weights take {:.1f} GB and {:.1f} GB of memory are free: --expert-memory keeps the "
+      "experts that are used most in memory and is faster than a disk that is read all over",
+      static_cast<double>(bytes) / 1e9, static_cast<double>(free) / 1e9));
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Model>> Model::load(io::ModelFile file, const LoadOptions& options) {
@@ -90,15 +124,26 @@ Result<std::unique_ptr<Model>> Model::load(io::ModelFile file, const LoadOptions
     return base::fail("{}: general.architecture is \"{}\"; kvick runs {}", file.path(), arch,
                       names);
   }
+  const uint64_t free = base::available_memory_bytes();
   std::vector<io::PackedMatrix> matrices;
   std::optional<io::PackedFile> packed;
   if (options.packed != nullptr) {
-    KVICK_TRY(packed, packed_file(file, *family, options, matrices));
+    io::PackedOptions kept = *options.packed;
+    if (options.expert_bytes > 0) {  // of a model of any size, which may not fit memory
+      kept.least_bytes = 0;
+      kept.after_check = io::PackedFile::After::kUnmapped;
+    }
+    LoadOptions with = options;
+    with.packed = &kept;
+    KVICK_TRY(packed, packed_file(file, *family, with, matrices));
   }
   KVICK_TRY(Config config, read_config(file, family, options.sequence));
+  KVICK_TRY_VOID(check_expert_bytes(file, config, options, packed.has_value()));
   auto model = std::make_unique<Decoder>(std::move(config), std::move(file));
   if (packed) {
+    advise_expert_memory(model->config(), options, matrices, free);
     model->hold(*std::move(packed));
+    if (options.expert_bytes > 0) model->limit_experts(options.expert_bytes);
     Mapped place(*model->packed(), matrices);
     KVICK_TRY_VOID(model->read(*family, quiet(options), place));
   } else {

@@ -101,6 +101,14 @@ void describe_llama(const model::Config& config, DType type, ModelSize& size) {
   add_tensor("output_norm.weight", DType::kF32, {config.dim});
 }
 
+// One tensor of all of a layer, or one of each: "blk.0.ffn_up_exps.weight",
+// "blk.0.ffn_up.7.weight".
+bool is_of_experts(const io::Tensor& tensor) {
+  if (tensor.shape.size() == 3) return tensor.name.find("_exps.") != std::string::npos;
+  const auto dots = std::count(tensor.name.begin(), tensor.name.end(), '.');
+  return tensor.shape.size() == 2 && dots == 4 && tensor.name.find(".ffn_") != std::string::npos;
+}
+
 // The weights of linear layers by type.
 void count_weights(ModelSize& size) {
   const auto named = [&](std::string_view name) {
@@ -114,6 +122,7 @@ void count_weights(ModelSize& size) {
       add(size.output, tensor.dtype, tensor.elements());
     else if (tensor.name.starts_with("blk."))
       add(size.layers, tensor.dtype, tensor.elements());
+    if (is_of_experts(tensor)) add(size.experts, tensor.dtype, tensor.elements());
   }
 }
 
@@ -132,6 +141,12 @@ uint64_t packed_bytes(const ModelSize& size) {
   uint64_t bytes = 0;
   for (const auto* part : {&size.layers, &size.output})
     for (const TypedWeights& weights : *part) bytes += packed_bytes(weights);
+  return bytes;
+}
+
+uint64_t packed_expert_bytes(const ModelSize& size) {
+  uint64_t bytes = 0;
+  for (const TypedWeights& weights : size.experts) bytes += packed_bytes(weights);
   return bytes;
 }
 

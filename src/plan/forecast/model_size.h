@@ -18,8 +18,9 @@ struct TypedWeights {
 
 struct ModelSize {
   model::Config config;
-  std::vector<TypedWeights> layers;  // what every token multiplies, all layers together
-  std::vector<TypedWeights> output;  // the output layer
+  std::vector<TypedWeights> layers;   // what every token multiplies, all layers together
+  std::vector<TypedWeights> output;   // the output layer
+  std::vector<TypedWeights> experts;  // of `layers`, those of mixtures of experts
   // What a model file of these numbers says, but for the weights themselves.
   io::Metadata metadata;
   std::vector<io::Tensor> tensors;
@@ -28,6 +29,8 @@ struct ModelSize {
 // Bytes of so many weights as the kernels keep them, in matrices of many inputs.
 uint64_t packed_bytes(const TypedWeights& weights);
 uint64_t packed_bytes(const ModelSize& size);
+// Of its experts alone.
+uint64_t packed_expert_bytes(const ModelSize& size);
 
 // Errors: whatever is wrong with the metadata, as model::read_config says it.
 base::Result<ModelSize> size_of(const io::ModelFile& file);

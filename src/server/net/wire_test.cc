@@ -123,6 +123,26 @@ TEST(MetricsText, ShowsWhatPoliciesMiss) {
     EXPECT_NE(text.find(line), std::string::npos) << line;
 }
 
+TEST(MetricsText, SaysWhereExpertsWere) {
+  EXPECT_EQ(metrics_text({}, {}).find("expert"), std::string::npos);
+  engine::Metrics metrics;
+  metrics.experts = {.limit_bytes = 900,
+                     .resident_bytes = 800,
+                     .all_bytes = 1600,
+                     .resident = 8,
+                     .all = 16,
+                     .hits = 3,
+                     .misses = 1,
+                     .read_bytes = 1000};
+  const std::string text = metrics_text(metrics, {});
+  for (const char* line :
+       {"\nkvick_expert_limit_bytes 900\n", "\nkvick_expert_bytes 800\n", "\nkvick_experts 8\n",
+        "\nkvick_experts_on_disk 8\n", "\nkvick_expert_uses_total{found=\"memory\"} 3\n",
+        "\nkvick_expert_uses_total{found=\"disk\"} 1\n", "\nkvick_expert_hit_rate 0.75\n",
+        "\nkvick_expert_read_bytes_total 1000\n"})
+    EXPECT_NE(text.find(line), std::string::npos) << line << text;
+}
+
 TEST(MetricsText, ShowsInstancesWhereThereAreSeveral) {
   EXPECT_EQ(metrics_text({}, {}).find("instance"), std::string::npos);
   std::vector<engine::Metrics> instances(2);

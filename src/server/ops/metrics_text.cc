@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <iterator>
+#include <optional>
 
 namespace kvick::server {
 namespace {
@@ -113,6 +114,20 @@ void add_checks(Text& text, const std::map<std::string, engine::Metrics::Checks>
   }
 }
 
+void add_experts(Text& text, const std::optional<model::ExpertStats>& experts) {
+  if (!experts) return;
+  text.gauge("expert_limit_bytes", experts->limit_bytes, "Most memory for experts.");
+  text.gauge("expert_bytes", experts->resident_bytes, "Of experts in memory.");
+  text.gauge("experts", experts->resident, "How many are in memory.");
+  text.gauge("experts_on_disk", experts->all - experts->resident, "How many are not.");
+  text.head("expert_uses_total", "counter",
+            "Experts that a step needed, once for each step and layer, by where they were.");
+  text.sample("expert_uses_total", "{found=\"memory\"}", experts->hits);
+  text.sample("expert_uses_total", "{found=\"disk\"}", experts->misses);
+  text.gauge("expert_hit_rate", experts->hit_rate(), "Of these, found in memory: 0 to 1.");
+  text.counter("expert_read_bytes_total", experts->read_bytes, "Of experts read from the disk.");
+}
+
 void add_files(Text& text, const engine::TierCounts& files) {
   text.gauge("kv_file_bytes", files.bytes, "Files of the prefix cache.");
   text.gauge("kv_file_limit_bytes", files.limit_bytes, "Most that they may take.");
@@ -206,6 +221,7 @@ std::string metrics_text(const engine::Metrics& metrics, const NetworkCounters& 
   add_preemption(text, metrics);
   add_memory(text, metrics);
   add_checks(text, metrics.checks);
+  add_experts(text, metrics.experts);
   add_files(text, metrics.files);
   add_store(text, metrics.store);
   add_handovers(text, metrics.handovers);

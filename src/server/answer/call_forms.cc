@@ -97,6 +97,8 @@ std::optional<ToolCall> named_call(std::string_view text, const Calls& syntax) {
     if (end == name.npos) return std::nullopt;
     name = trimmed(name.substr(0, end));
   }
+  // So may an id between marks, as in get_weather[CALL_ID]abc[ARGS].
+  name = trimmed(name.substr(0, name.find_first_of("[<")));
   // A number of the call may stand behind the name, as in get_weather:0.
   const size_t colon = name.rfind(':');
   if (colon != name.npos && name.find_first_not_of("0123456789", colon + 1) == name.npos)

@@ -94,6 +94,22 @@ std::vector<ToolCall> ToolCallParser::calls_inside(std::string_view text) const 
   return {*std::move(call)};
 }
 
+// GLM-4's calls: a tool's name, and its arguments in the next line.
+bool ToolCallParser::begins_with_name(std::string_view text) const {
+  using Form = text::AnswerSyntax::Calls::Form;
+  if (syntax_.form != Form::kNamed || !syntax_.open.empty()) return false;
+  return std::any_of(tools_.names.begin(), tools_.names.end(), [&](const std::string& name) {
+    return text.starts_with(name) && text.substr(name.size()).starts_with('\n');
+  });
+}
+
+bool ToolCallParser::may_begin_with_name(std::string_view text) const {
+  using Form = text::AnswerSyntax::Calls::Form;
+  if (syntax_.form != Form::kNamed || !syntax_.open.empty()) return false;
+  return std::any_of(tools_.names.begin(), tools_.names.end(),
+                     [&](const std::string& name) { return name.starts_with(text); });
+}
+
 bool ToolCallParser::offers(std::string_view name) const {
   return std::find(tools_.names.begin(), tools_.names.end(), name) != tools_.names.end();
 }
@@ -171,15 +187,17 @@ void ToolCallParser::drain(Found& found, Stage stage) {
     if (first == std::string::npos && !all) return;
     const std::string_view text = std::string_view(held_).substr(text_begin(held_));
     const std::string_view open = syntax_.open;
+    if (!all && !required && may_begin_with_name(text)) return;
     if (!all && !required && !text.empty() && open.starts_with(text)) return;
     began_ = true;
     // A mark may begin with a bracket too.
-    bare_ = required || (!text.empty() && (text[0] == '{' || text[0] == '[') &&
-                         (open.empty() || !text.starts_with(open)));
+    bare_ = required || begins_with_name(text) ||
+            (!text.empty() && (text[0] == '{' || text[0] == '[') &&
+             (open.empty() || !text.starts_with(open)));
   }
   if (bare_ && !all) return;
   if (bare_) {
-    std::vector<ToolCall> calls = calls_of(held_);
+    std::vector<ToolCall> calls = required ? calls_of(held_) : calls_inside(held_);
     if (calls.empty() && required)
       take_cut(held_, found);
     else

@@ -50,6 +50,8 @@ class ToolCallParser {
   // Of what stands between the marks.
   std::vector<ToolCall> calls_inside(std::string_view text) const;
   bool offers(std::string_view name) const;
+  bool begins_with_name(std::string_view text) const;
+  bool may_begin_with_name(std::string_view text) const;
 
   const Tools& tools_;  // outlives the parser
   text::AnswerSyntax::Calls syntax_;

@@ -106,6 +106,27 @@ TEST(ToolCalls, MayHaveTheNameAsAKey) {
   EXPECT_EQ(found.calls[1].name + found.calls[1].arguments, "g{}");
 }
 
+TEST(ToolCalls, MayBeANameAndItsArguments) {  // GLM-4
+  const Tools tools = two_tools();
+  text::AnswerSyntax::Calls syntax;
+  syntax.form = text::AnswerSyntax::Calls::Form::kNamed;
+  syntax.open.clear(), syntax.close.clear();
+  for (const bool cut : {false, true}) {
+    ToolCallParser parser(tools, syntax);
+    EXPECT_EQ(parser.push("\nf\n{\"x\"").content, "");
+    const auto found = parser.push(cut ? ": " : ": 1}");
+    EXPECT_EQ(found.content, "");
+    const auto rest = parser.finish(true);
+    EXPECT_EQ(rest.content, cut ? "\nf\n{\"x\": " : "");
+    ASSERT_EQ(rest.calls.size(), cut ? 0u : 1u);
+    if (!cut) EXPECT_EQ(rest.calls[0].name + rest.calls[0].arguments, R"(f{"x":1})");
+  }
+  ToolCallParser parser(tools, syntax);
+  EXPECT_EQ(parser.push("f is").content, "f is");
+  const Json calls = Json::parse(R"([{"function":{"name":"f","arguments":{"x":1}}}])");
+  EXPECT_EQ(written_calls(calls, syntax), "f\n{\"x\":1}");
+}
+
 TEST(ToolCalls, AreWrittenWhereTheTemplateLeavesThemOut) {
   const Json messages = Json::parse(R"([{"role":"user","content":"q"},
       {"role":"assistant","content":"so","tool_calls":[

@@ -27,6 +27,8 @@ std::string python_call(const std::string& name, const Json& arguments) {
 
 std::string written_calls(const Json& calls, const text::AnswerSyntax::Calls& syntax) {
   const bool python = syntax.form == text::AnswerSyntax::Calls::Form::kPython;
+  using Form = text::AnswerSyntax::Calls::Form;
+  const bool named = syntax.form == Form::kNamed && syntax.open.empty();  // GLM-4
   std::string text;
   for (const Json& call : calls) {
     const Json& function = call["function"];
@@ -34,6 +36,8 @@ std::string written_calls(const Json& calls, const text::AnswerSyntax::Calls& sy
         function["name"].is_string() ? function["name"].get<std::string>() : "";
     if (python)
       text += (text.empty() ? "" : ", ") + python_call(name, function["arguments"]);
+    else if (named)
+      text += (text.empty() ? "" : "\n") + name + "\n" + to_text(function["arguments"]);
     else
       text += (text.empty() ? "" : "\n") + syntax.open +
               to_text({{"name", name}, {"arguments", function["arguments"]}}) + syntax.close;

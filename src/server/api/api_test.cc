@@ -184,7 +184,7 @@ TEST_F(ForcedCalls, ThatAreCutOffAreTheSameInAStream) {
       deltas += to_text(choice["delta"]) + to_text(choice["finish_reason"]);
   }
   EXPECT_EQ(deltas, R"({"role":"assistant","content":""}null{"tool_calls":[{"index":0,"id":)"
-                    R"("call_chatcmpl-0000000000000002_0_0","type":"function","function":)"
+                    R"("OncjoDCgq","type":"function","function":)"
                     R"({"name":"f","arguments":"{\"x\""}}]}"length")");
   EXPECT_EQ(usage, "3");
 }

@@ -115,6 +115,8 @@ TEST(AnswerParts, NamesMayStandBeforeTheArguments) {
       .form = Calls::Form::kNamed, .open = "[TOOL_CALLS]", .close = "", .after_name = "[ARGS]"};
   expect_parts("[TOOL_CALLS]get[ARGS]{\"city\": \"Rom\"}[TOOL_CALLS]f[ARGS]{}",
                R"(|get{"city":"Rom"}|f{}.tool_calls)", {.tools = &tools, .syntax = &mistral});
+  expect_parts("[TOOL_CALLS]f[CALL_ID]a1b2c3d4e[ARGS]{}", "|f{}.tool_calls",
+               {.tools = &tools, .syntax = &mistral});
   text::AnswerSyntax kimi;
   kimi.calls = {.form = Calls::Form::kNamed,
                 .open = "<|call|>functions.",

@@ -3,6 +3,20 @@
 namespace kvick::server {
 namespace {
 
+// Nine letters and digits: other ids are refused by Mistral's templates when they come back.
+std::string call_id(std::string_view answer, uint32_t choice, size_t place) {
+  constexpr std::string_view kDigits =
+      "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+  uint64_t hash = 0xCBF29CE484222325;  // FNV-1a; the last two steps of MurmurHash3 spread it
+  for (const char c : fmt::format("{}_{}_{}", answer, choice, place))
+    hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001B3;
+  hash = (hash ^ (hash >> 33)) * 0xFF51AFD7ED558CCD;
+  hash ^= hash >> 33;
+  std::string id;
+  for (; id.size() < 9; hash /= kDigits.size()) id += kDigits[hash % kDigits.size()];
+  return id;
+}
+
 Json reason_json(const std::string& reason) { return reason.empty() ? Json() : Json(reason); }
 
 class ChatFormat final : public AnswerFormat {
@@ -61,7 +75,7 @@ class ChatFormat final : public AnswerFormat {
     for (size_t i = 0; i < text.calls.size(); ++i) {
       const size_t place = text.first_call + i;
       Json call = numbered ? Json({{"index", place}}) : Json::object();
-      call["id"] = fmt::format("call_{}_{}_{}", head_.id, text.index, place);
+      call["id"] = call_id(head_.id, text.index, place);
       call["type"] = "function";
       call["function"] = {{"name", text.calls[i].name}, {"arguments", text.calls[i].arguments}};
       list.push_back(std::move(call));

@@ -38,7 +38,8 @@ ApiResult<Json> read_content(Fields& message) {
   return Json(std::move(text));
 }
 
-// OpenAI sends the arguments as JSON in a string; templates want the object.
+// OpenAI sends the arguments as JSON in a string; templates want the object. Some write the
+// function as it comes, and models write its name first.
 ApiStatus open_arguments(Json& call, const std::string& path) {
   if (!call.is_object() || !call.contains("function") || !call["function"].is_object() ||
       !call["function"].contains("name"))
@@ -51,6 +52,9 @@ ApiStatus open_arguments(Json& call, const std::string& path) {
       return bad_field(path, "{}.function.arguments must be a JSON object in a string", path);
     arguments = *std::move(parsed);
   }
+  Json function = {{"name", call["function"]["name"]}};
+  function.update(call["function"]);
+  call["function"] = std::move(function);
   return Done{};
 }
 

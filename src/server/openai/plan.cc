@@ -1,7 +1,7 @@
 #include "server/openai/plan.h"
 
 #include "server/answer/answer_parts.h"
-#include "server/answer/written_calls.h"
+#include "server/answer/template_messages.h"
 
 namespace kvick::server {
 namespace {
@@ -128,7 +128,7 @@ ApiResult<Plan> plan_completion(const CompletionRequest& request, const PlanCont
 ApiResult<Plan> plan_chat(const ChatRequest& request, const PlanContext& context) {
   KVICK_TRY(engine::Job job, job_of(request, context));
   auto tokens = context.engine.chat_tokens(
-      with_written_calls(request.messages, context.engine.answer_syntax().calls), request.variables,
+      template_messages(request.messages, context.engine.answer_syntax()), request.variables,
       request.end);
   if (!tokens.ok()) return bad_field("messages", "{}", tokens.error().message);
   job.prompt = *std::move(tokens);

@@ -6,55 +6,18 @@
 namespace kvick::text {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = Probe::Json;
 
-// Words that no template writes by itself.
-constexpr std::string_view kName = "NAMEQX", kKey = "KEYQX", kValue = "VALUEQX",
-                           kSecondKey = "KEYQZ", kSecondValue = "VALUEQZ", kThought = "THOUGHTQX",
-                           kText = "TEXTQX";
-constexpr std::string_view kSpace = " \t\r\n";
+constexpr std::string_view kName = Probe::kName, kKey = Probe::kKey, kValue = Probe::kValue,
+                           kSecondKey = Probe::kSecondKey, kSecondValue = Probe::kSecondValue,
+                           kThought = Probe::kThought, kText = Probe::kText;
+constexpr std::string_view kSpace = " \t\r\n", kFence = "```json";
 
 std::string_view trimmed(std::string_view text) {
   const size_t first = text.find_first_not_of(kSpace);
   if (first == text.npos) return "";
   return text.substr(first, text.find_last_not_of(kSpace) - first + 1);
 }
-
-class Renderer {
- public:
-  Renderer(const ChatTemplate& chat_template, const RenderOptions& options)
-      : template_(chat_template), options_(options) {}
-
-  // Of a question, and of an answer to it if there is one; none if the template refuses.
-  std::optional<std::string> operator()(const Json& answer, bool tools) const {
-    Json context = {{"messages", Json::array({{{"role", "user"}, {"content", "QUESTIONQX"}}})},
-                    {"add_generation_prompt", answer.is_null()},
-                    {"bos_token", ""},
-                    {"eos_token", ""},
-                    {"enable_thinking", true},
-                    {"tools", nullptr}};
-    if (!answer.is_null()) context["messages"].push_back(answer);
-    if (tools) context["tools"] = Json::array({tool()});
-    auto rendered = template_.render(context, options_);
-    return rendered.ok() ? std::optional(*std::move(rendered)) : std::nullopt;
-  }
-
- private:
-  static Json tool() {
-    const Json text = {{"type", "string"}, {"description", "d"}};
-    return {{"type", "function"},
-            {"function",
-             {{"name", kName},
-              {"description", "d"},
-              {"parameters",
-               {{"type", "object"},
-                {"properties", {{kKey, text}, {kSecondKey, text}}},
-                {"required", Json::array({kKey, kSecondKey})}}}}}};
-  }
-
-  const ChatTemplate& template_;
-  const RenderOptions& options_;
-};
 
 // The last mark of a text, such as <think> or [THINK]; empty: it ends with none.
 std::string_view last_mark(std::string_view text) {
@@ -72,17 +35,18 @@ std::string_view first_mark(std::string_view text) {
   return end == text.npos ? "" : text.substr(0, end + 1);
 }
 
-void learn_thinking(const Renderer& render, AnswerSyntax& syntax) {
-  // Templates have one of these names for it.
-  const Json answer = {{"role", "assistant"},
-                       {"content", kText},
-                       {"reasoning_content", kThought},
-                       {"reasoning", kThought},
-                       {"thinking", kThought}};
-  const std::optional<std::string> text = render(answer, false);
-  if (!text) return;
-  const size_t at = text->find(kThought);
-  if (at == text->npos) return;
+void learn_thinking(const Probe& probe, AnswerSyntax& syntax) {
+  const std::string& field = syntax.messages.thoughts;
+  if (field.empty()) return;
+  Json answer = {{"role", "assistant"}, {"content", kText}};
+  if (field == "content")
+    answer["content"] = Json::array(
+        {{{"type", "thinking"}, {"thinking", kThought}}, {{"type", "text"}, {"text", kText}}});
+  else
+    answer[field] = kThought;
+  const std::optional<std::string> text = probe.render_answer(answer, false);
+  const size_t at = text ? text->find(kThought) : std::string::npos;
+  if (at == std::string::npos) return;
   const std::string_view before = std::string_view(*text).substr(0, at);
   const std::string_view behind = std::string_view(*text).substr(at + kThought.size());
   const std::string_view open = last_mark(before), close = first_mark(behind);
@@ -90,18 +54,14 @@ void learn_thinking(const Renderer& render, AnswerSyntax& syntax) {
   syntax.think_open = open, syntax.think_close = close;
 }
 
-// What a call looks like: the text from where the answer begins.
-std::optional<std::string> rendered_call(const Renderer& render) {
-  const Json arguments = {{kKey, kValue}, {kSecondKey, kSecondValue}};
-  const Json call = {{"id", "call00000"},
-                     {"type", "function"},
-                     {"function", {{"name", kName}, {"arguments", arguments}}}};
-  const std::optional<std::string> question = render(nullptr, true);
+// What calls look like: the text from where the answer begins.
+std::optional<std::string> rendered_calls(const Probe& probe, const MessageSyntax& messages,
+                                          bool twice) {
+  const std::optional<std::string> question = probe.render(Json::array(), true, true);
   if (!question) return std::nullopt;
-  for (const Json& content : {Json(""), Json(nullptr)}) {
-    const Json answer = {
-        {"role", "assistant"}, {"content", content}, {"tool_calls", Json::array({call})}};
-    const std::optional<std::string> text = render(answer, true);
+  for (const bool null_content : {messages.null_content, !messages.null_content}) {
+    const std::optional<std::string> text =
+        probe.render_answer(Probe::calling(null_content, messages.text_arguments, twice), true);
     if (!text) continue;
     // The header of the answer is what both have, but for how the question ends without it.
     const auto other =
@@ -148,6 +108,20 @@ void learn_open(std::string_view before, AnswerSyntax::Calls& calls) {
   calls.all_open = trimmed(before.substr(0, last));
 }
 
+// What opens all calls may open a first one, too: of two calls, what stands before both names opens
+// each.
+void learn_repeated_open(std::string_view before, std::string_view between,
+                         AnswerSyntax::Calls& calls) {
+  before = trimmed(before), between = trimmed(between);
+  if (calls.all_open.empty() || between.find(calls.all_open) != between.npos) return;
+  const auto same = std::mismatch(before.rbegin(), before.rend(), between.rbegin(), between.rend());
+  std::string_view open = before.substr(static_cast<size_t>(same.first.base() - before.begin()));
+  open = open.substr(std::min(open.find_first_of("<["), open.size()));
+  if (open.empty()) return;
+  calls.open = open;
+  calls.all_open = trimmed(before.substr(0, before.size() - open.size()));
+}
+
 // The marks around the object, or list of objects, that begins at `open`.
 bool learn_json_marks(std::string_view text, size_t open, AnswerSyntax::Calls& calls) {
   const size_t end = object_end(text, open);
@@ -155,6 +129,13 @@ bool learn_json_marks(std::string_view text, size_t open, AnswerSyntax::Calls& c
   std::string_view marks = trimmed(text.substr(0, open));
   if (marks.ends_with("[")) marks = trimmed(marks.substr(0, marks.size() - 1));
   calls.form = AnswerSyntax::Calls::Form::kJson;
+  if (marks.ends_with(kFence)) {  // behind a word, as Action: ```json [...] ```
+    marks = trimmed(marks.substr(0, marks.size() - kFence.size()));
+    const size_t word = marks.find_last_of(">]\n");
+    calls.open = kFence, calls.close = kFence.substr(0, 3);
+    calls.all_open = trimmed(marks.substr(word == marks.npos ? 0 : word + 1));
+    return true;
+  }
   calls.open = last_mark(marks);
   calls.close.clear();
   if (!calls.open.empty()) learn_close(text.substr(end), calls);
@@ -242,22 +223,42 @@ bool learn_tagged(std::string_view text, size_t name, size_t key, AnswerSyntax::
 }
 
 // The mark that ends an answer of text; empty: none, or an end token.
-std::string end_of_turn(const Renderer& render) {
-  const auto text = render({{"role", "assistant"}, {"content", kText}}, false);
+std::string end_of_turn(const Probe& probe) {
+  const auto text = probe.render_answer({{"role", "assistant"}, {"content", kText}}, false);
   const size_t at = text ? text->find(kText) : std::string::npos;
   if (at == std::string::npos) return "";
   return std::string(first_mark(std::string_view(*text).substr(at + kText.size())));
 }
 
+// Thinking that stands before calls is not part of them.
+std::string_view behind_thoughts(std::string_view text, const AnswerSyntax& syntax) {
+  const size_t thought = text.find(syntax.think_close);
+  return thought == text.npos ? text : text.substr(thought + syntax.think_close.size());
+}
+
+void learn_two_calls(const Probe& probe, const AnswerSyntax& syntax, AnswerSyntax::Calls& calls) {
+  const std::optional<std::string> text = rendered_calls(probe, syntax.messages, true);
+  if (!text) return;
+  const std::string_view both = behind_thoughts(*text, syntax);
+  const size_t name = both.find(kName), second = both.find(Probe::kSecondName);
+  const size_t last = both.find(kSecondValue);
+  if (name == both.npos || second == both.npos || last == both.npos || last > second) return;
+  learn_repeated_open(both.substr(0, name), both.substr(last, second - last), calls);
+  // What closes all calls may stand behind several only.
+  const size_t open = both.find('{', second);
+  const size_t end = open == both.npos ? open : object_end(both, open);
+  AnswerSyntax::Calls closed = calls;
+  if (end != both.npos) learn_close(both.substr(end), closed);
+  if (closed.close == calls.close) calls.all_close = closed.all_close;
+}
+
 // False: rendering a call says nothing.
-bool learn_calls(const Renderer& render, AnswerSyntax& syntax) {
-  const std::optional<std::string> text = rendered_call(render);
+bool learn_calls(const Probe& probe, AnswerSyntax& syntax) {
+  using Form = AnswerSyntax::Calls::Form;
+  const std::optional<std::string> text = rendered_calls(probe, syntax.messages, false);
   if (!text) return false;
   syntax.calls.written = text->find(kName) != text->npos;
-  // Thinking that stands before calls is not part of them.
-  std::string_view call = *text;
-  if (const size_t thought = call.find(syntax.think_close); thought != call.npos)
-    call.remove_prefix(thought + syntax.think_close.size());
+  const std::string_view call = behind_thoughts(*text, syntax);
   const size_t name = call.find(kName), key = call.find(kKey);
   if (name == call.npos || key == call.npos) return false;
   AnswerSyntax::Calls calls;
@@ -265,16 +266,30 @@ bool learn_calls(const Renderer& render, AnswerSyntax& syntax) {
       learn_json(call, name, calls) ||
       (key > name && (learn_named(call, name, key, calls) || learn_tagged(call, name, key, calls)));
   if (!learnt) return false;
-  const std::string end = end_of_turn(render);
+  if (calls.form == Form::kNamed) learn_two_calls(probe, syntax, calls);
+  const std::string end = end_of_turn(probe);
   for (std::string* close : {&calls.close, &calls.all_close})
     if (*close == end) close->clear();
   syntax.calls = calls;
   return true;
 }
 
-// LFM2's calls are Python's between marks, which the templates of its first models do not write;
-// all of them offer tools with these words.
-bool is_lfm2(std::string_view source) { return source.find("List of tools: ") != source.npos; }
+// Calls of families whose templates do not write them, or not as the models do.
+void know_calls(std::string_view source, AnswerSyntax::Calls& calls) {
+  using Form = AnswerSyntax::Calls::Form;
+  const auto has = [&](std::string_view words) { return source.find(words) != source.npos; };
+  if (has("List of tools: ")) {  // LFM2
+    calls.form = Form::kPython;
+    calls.open = "<|tool_call_start|>", calls.close = "<|tool_call_end|>";
+  } else if (has("<|python_start|>")) {  // Llama 4, whose template writes content there
+    calls.open = "<|python_start|>", calls.close = "<|python_end|>";
+  } else if (has("<|/tool|>")) {  // Phi-4-mini
+    calls.open = "<|tool_call|>", calls.close = "<|/tool_call|>";
+  } else if (has("[gMASK]<sop>")) {  // GLM-4: the name, a line break and the arguments
+    calls.form = Form::kNamed;
+    calls.open.clear(), calls.close.clear();
+  }
+}
 
 }  // namespace
 
@@ -292,15 +307,14 @@ bool AnswerSyntax::has_mark(std::string_view piece) const {
 AnswerSyntax learn_answer_syntax(const ChatTemplate& chat_template, std::string_view source,
                                  const RenderOptions& options) {
   AnswerSyntax syntax;
+  const Probe probe(chat_template, options);
+  syntax.messages = learn_message_syntax(probe);
   syntax.channels =
       source.find("<|channel|>") != source.npos && source.find("<|message|>") != source.npos;
   if (syntax.channels) return syntax;
-  const Renderer render(chat_template, options);
-  learn_thinking(render, syntax);
-  if (!learn_calls(render, syntax) && is_lfm2(source)) {
-    syntax.calls.form = AnswerSyntax::Calls::Form::kPython;
-    syntax.calls.open = "<|tool_call_start|>", syntax.calls.close = "<|tool_call_end|>";
-  }
+  learn_thinking(probe, syntax);
+  const bool learnt = learn_calls(probe, syntax);
+  if (!learnt || syntax.calls.open == "<|python_end|>") know_calls(source, syntax.calls);
   return syntax;
 }
 

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "text/template/chat_template.h"
+#include "text/template/message_syntax.h"
 
 namespace kvick::text {
 
@@ -21,7 +22,7 @@ struct AnswerSyntax {
   struct Calls {
     enum class Form : uint8_t {
       kJson,    // open {"name": NAME, "arguments": {...}} close, or a list of such objects
-      kNamed,   // open NAME after_name {...} close
+      kNamed,   // open NAME after_name {...} close; without open all of the answer is one call
       kTagged,  // open NAME after_name, of each argument key_open KEY key_close VALUE value_close,
                 // then close
       kPython,  // open [NAME(KEY=VALUE, ...), ...] close
@@ -36,6 +37,7 @@ struct AnswerSyntax {
     bool written = true;  // false: the template leaves them out of the messages before
   };
   Calls calls;
+  MessageSyntax messages;  // how answers come back
 
   // All marks that must be seen as text though they may be special tokens.
   bool has_mark(std::string_view piece) const;

@@ -12,7 +12,7 @@ using Form = AnswerSyntax::Calls::Form;
 AnswerSyntax learnt(const std::string& source) {
   auto parsed = ChatTemplate::parse(source);
   EXPECT_TRUE(parsed.ok()) << (parsed.ok() ? "" : parsed.error().message);
-  return learn_answer_syntax(*parsed, source, {});
+  return learn_answer_syntax(*parsed, source, {.now = [] { return std::tm{.tm_mday = 1}; }});
 }
 
 AnswerSyntax learnt_from_file(const std::string& name) {
@@ -83,6 +83,59 @@ TEST(AnswerSyntax, MayHaveTheNameAsAKeyOfJson) {  // Apertus
   EXPECT_TRUE(calls.written);
 }
 
+TEST(AnswerSyntax, MayOpenAllCallsBeforeTheFirst) {
+  for (const char* name : {"deepseek_r1.jinja", "deepseek_r1_distill.jinja"}) {
+    const AnswerSyntax::Calls calls = learnt_from_file(name).calls;
+    EXPECT_EQ(calls.form, Form::kNamed) << name;
+    EXPECT_EQ(calls.all_open, "<｜tool▁calls▁begin｜>");
+    EXPECT_EQ(calls.open, "<｜tool▁call▁begin｜>function<｜tool▁sep｜>");
+    EXPECT_EQ(calls.close, "<｜tool▁call▁end｜>");
+    EXPECT_EQ(calls.all_close, "<｜tool▁calls▁end｜>");
+  }
+}
+
+TEST(AnswerSyntax, MayHaveAWordAndAFenceForMarks) {
+  const AnswerSyntax::Calls calls = learnt_from_file("command_r.jinja").calls;
+  EXPECT_EQ(calls.form, Form::kJson);
+  EXPECT_EQ(calls.all_open, "Action:");
+  EXPECT_EQ(calls.open, "```json");
+  EXPECT_EQ(calls.close, "```");
+  EXPECT_EQ(calls.name_key, "tool_name");
+}
+
+TEST(AnswerSyntax, OfSomeFamiliesIsKnown) {
+  EXPECT_EQ(learnt_from_file("phi4_mini.jinja").calls.open, "<|tool_call|>");
+  EXPECT_EQ(learnt_from_file("llama4.jinja").calls.open, "<|python_start|>");
+  EXPECT_EQ(learnt_from_file("llama4.jinja").calls.close, "<|python_end|>");
+  const AnswerSyntax::Calls glm = learnt_from_file("glm4.jinja").calls;
+  EXPECT_EQ(glm.form, Form::kNamed);
+  EXPECT_EQ(glm.open, "");
+}
+
+TEST(AnswerSyntax, SaysHowAnswersComeBack) {
+  struct Case {
+    const char *file, *thoughts, *result_role;
+    bool null_content, text_arguments;
+  };
+  for (const Case& one :
+       {Case{"qwen3.jinja", "reasoning_content", "tool", false, false},
+        Case{"qwen2_5.jinja", "", "tool", false, false},
+        Case{"gpt_oss.jinja", "thinking", "tool", false, false},
+        Case{"ministral3.jinja", "content", "tool", false, false},
+        Case{"mistral_nemo.jinja", "", "tool", false, false},
+        Case{"deepseek_r1.jinja", "", "tool", true, false},
+        Case{"deepseek_r1_distill.jinja", "", "tool", true, true},
+        Case{"gemma3.jinja", "", "", false, false}, Case{"phi3.jinja", "", "", false, false},
+        Case{"zephyr.jinja", "", "", false, false},
+        Case{"glm4.jinja", "", "observation", false, false}}) {
+    const MessageSyntax messages = learnt_from_file(one.file).messages;
+    EXPECT_EQ(messages.thoughts, one.thoughts) << one.file;
+    EXPECT_EQ(messages.result_role, one.result_role) << one.file;
+    EXPECT_EQ(messages.null_content, one.null_content) << one.file;
+    EXPECT_EQ(messages.text_arguments, one.text_arguments) << one.file;
+  }
+}
+
 TEST(AnswerSyntax, MayNameTheFunctionBeforeItsArguments) {
   const AnswerSyntax::Calls mistral =
       learnt(with_calls("",
@@ -147,6 +200,7 @@ TEST(AnswerSyntax, ThoughtsMayHaveOtherMarks) {
       "{{ m.reasoning_content }}[/THINK]{% endif %}{{ m.content }}\n{%- endfor -%}");
   EXPECT_EQ(syntax.think_open, "[THINK]");
   EXPECT_EQ(syntax.think_close, "[/THINK]");
+  EXPECT_EQ(learnt_from_file("ministral3.jinja").think_open, "[THINK]");
 }
 
 TEST(AnswerSyntax, StaysAsUsualWhereATemplateRefusesOrSaysNothing) {

@@ -1,0 +1,82 @@
+#include "server/answer/template_messages.h"
+
+#include "server/answer/written_calls.h"
+
+namespace kvick::server {
+namespace {
+
+bool has_text(const Json& message, const std::string& field) {
+  return message.contains(field) && message[field].is_string() &&
+         !message[field].get_ref<const std::string&>().empty();
+}
+
+void place_thoughts(Json& message, const text::MessageSyntax& syntax) {
+  if (syntax.thoughts.empty() || !has_text(message, "reasoning_content")) return;
+  if (syntax.thoughts == "reasoning_content" || message.contains("thinking")) return;
+  if (syntax.thoughts == "content") {
+    Json parts = Json::array({{{"type", "thinking"}, {"thinking", message["reasoning_content"]}}});
+    if (has_text(message, "content"))
+      parts.push_back({{"type", "text"}, {"text", message["content"]}});
+    message["content"] = std::move(parts);
+  } else if (!message.contains("tool_calls") || !has_text(message, "content")) {
+    // gpt-oss's template refuses thoughts and content before a call.
+    message[syntax.thoughts] = message["reasoning_content"];
+  }
+}
+
+void adapt_calls(Json& message, const text::MessageSyntax& syntax) {
+  if (!message.contains("tool_calls")) return;
+  if (syntax.null_content && message["content"].is_string()) message["content"] = nullptr;
+  if (!syntax.text_arguments) return;
+  for (Json& call : message["tool_calls"]) {
+    Json& arguments = call["function"]["arguments"];
+    arguments = to_text(arguments);
+  }
+}
+
+// Results that follow each other, and what the user says then, are one message: many templates want
+// roles to alternate.
+void add_result(const Json& result, bool behind_result, Json& out) {
+  const std::string content = has_text(result, "content") ? result["content"] : Json("");
+  const std::string text = "<tool_response>\n" + content + "\n</tool_response>";
+  if (!behind_result) {
+    out.push_back({{"role", "user"}, {"content", text}});
+    return;
+  }
+  std::string& all = out.back()["content"].get_ref<std::string&>();
+  all += "\n" + text;
+}
+
+Json with_results(Json messages, const std::string& role) {
+  Json out = Json::array();
+  bool behind_result = false;
+  for (Json& message : messages) {
+    const bool result = message["role"] == "tool";
+    if (result && role.empty()) {
+      add_result(message, behind_result, out);
+    } else if (behind_result && message["role"] == "user" && message["content"].is_string()) {
+      out.back()["content"].get_ref<std::string&>() +=
+          "\n\n" + message["content"].get_ref<const std::string&>();
+    } else {
+      if (result) message["role"] = role;
+      out.push_back(std::move(message));
+    }
+    behind_result = result && role.empty();
+  }
+  return out;
+}
+
+}  // namespace
+
+Json template_messages(Json messages, const text::AnswerSyntax& syntax) {
+  const text::MessageSyntax& own = syntax.messages;
+  messages = with_written_calls(std::move(messages), syntax.calls);
+  for (Json& message : messages) {
+    if (message["role"] != "assistant") continue;
+    place_thoughts(message, own);
+    if (syntax.calls.written) adapt_calls(message, own);
+  }
+  return own.result_role == "tool" ? messages : with_results(std::move(messages), own.result_role);
+}
+
+}  // namespace kvick::server

@@ -1,0 +1,196 @@
+"""A model that says recorded answers, word for word: what a server makes of them can be told without the model that said them.
+
+Which token comes next depends on two things: the token before it, and the newest piece of an answer, of which each occurs once
+in all answers. Attention finds that piece, by a number that grows along the answer; one-hot vectors hold both, and the output
+layer adds what each of them votes for. Prompts have no such pieces. Which answer begins is the request's choice, by logit_bias.
+"""
+
+import math
+import re
+import struct
+
+VOTE, BEGIN, NEXT = 1000, 100, 50  # logits: of each of two votes, and of the tokens with which an answer begins
+STEP = 20  # between the attention scores of pieces side by side
+HEAD = 64
+NORMAL, UNKNOWN, CONTROL, USER_DEFINED, BYTE = 1, 2, 3, 4, 6
+
+
+def byte_alphabet():
+    """GPT-2's: printable Latin-1 bytes stand for themselves, the others for U+0100 and up."""
+    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    others = iter(range(0x100, 0x200))
+    return {byte: chr(byte if byte in printable else next(others)) for byte in range(256)}
+
+
+def cut(text, used):
+    """Pieces of a text that are not used yet; a text of which all is used is one piece."""
+    pieces, at = [], 0
+    while at < len(text):
+        size = 4 if len(text) - at >= 8 else len(text) - at
+        while text[at:at + size] in used and at + size < len(text):
+            size += 1
+        piece = text[at:at + size]
+        at += size
+        while piece in used and pieces:
+            used.remove(pieces[-1])
+            piece = pieces.pop() + piece
+        pieces.append(piece)
+        used.add(piece)
+    return pieces
+
+
+class Replay:
+    """answers: each ends with a token that ends the model's turn. marks: names of tokens, and whether they are control tokens."""
+
+    def __init__(self, answers, marks, spm=False, space_prefix=True):
+        self.spm, self.space_prefix = spm, space_prefix
+        self.pieces, self.types = [], []
+        alphabet = byte_alphabet()
+        self.spell = (lambda text: text.replace(" ", "\u2581")) if spm else (
+            lambda text: "".join(alphabet[byte] for byte in text.encode()))
+        if spm:
+            self.add("<unk>", UNKNOWN)
+            self.add("\u2581", NORMAL)
+        for byte in range(256):
+            self.add(f"<0x{byte:02X}>" if spm else alphabet[byte], BYTE if spm else NORMAL)
+        for mark, control in marks.items():
+            self.add(mark, CONTROL if control else USER_DEFINED)
+        self.marks = {mark: self.pieces.index(mark) for mark in marks}
+        self.control = {mark for mark, control in marks.items() if control}
+        self.chains = self.chain(answers)
+        self.begins = [self.begin(tokens) for tokens in self.chains]
+
+    def add(self, piece, kind):
+        self.pieces.append(piece)
+        self.types.append(kind)
+        return len(self.pieces) - 1
+
+    def chain(self, answers):
+        """The tokens of each answer: control tokens, and pieces of the text between. place: of a piece, where in its answer."""
+        pattern = "(" + "|".join(map(re.escape, sorted(self.control, key=len, reverse=True))) + ")"
+        used, texts = set(self.marks), []
+        for answer in answers:
+            split = [part for part in re.split(pattern, answer) if part]
+            texts.append([piece for part in split for piece in ([part] if part in self.control else cut(part, used))])
+        every = [piece for text in texts for piece in text]
+        ids = {piece: self.marks.get(piece) for piece in every}
+        for piece in ids:
+            if ids[piece] is None:
+                spelt = self.spell(piece)
+                ids[piece] = self.pieces.index(spelt) if spelt in self.pieces else self.add(spelt, NORMAL)
+        self.place = {ids[piece]: at for text in texts for at, piece in enumerate(text)
+                      if piece not in self.control and len(piece) > 2 and every.count(piece) == 1}
+        return [[ids[piece] for piece in text] for text in texts]
+
+    def begin(self, tokens):
+        """The logit_bias that makes it begin: up to its first own piece no other vote tells it from others."""
+        first = next(at for at, token in enumerate(tokens) if token in self.place)
+        begin = {token: NEXT for token in tokens[:first + 1]}
+        return {**begin, tokens[0]: BEGIN}
+
+    def votes(self):
+        """Of each token that may come: the newest pieces, and the tokens, behind which it comes."""
+        votes = {}
+        for tokens in self.chains:
+            newest = None
+            for token, following in zip(tokens, tokens[1:]):
+                newest = token if token in self.place else newest
+                pieces, before = votes.setdefault(following, (set(), set()))
+                before.add(token)
+                pieces.add(newest)
+        return votes
+
+    def write(self, path, template, bos, *ends):
+        """ends: tokens that end the model's turn."""
+        current = {token: at for at, token in enumerate(sorted({token for chain in self.chains for token in chain}))}
+        newest = {token: at for at, token in enumerate(sorted(self.place))}
+        heads = math.ceil(len(newest) / HEAD)
+        # Of the residual stream: the token, its piece, the newest piece, its place, what makes the length 2, and 1.
+        piece, found = len(current), len(current) + len(newest)
+        place, fill, one = (found + len(newest) + at for at in range(3))
+        dim = math.ceil((one + 1) / 64) * 64
+        norm, last = math.sqrt(dim / 4), HEAD - 2  # what the norm multiplies with; RoPE hardly turns a head's last pair
+        most = max(self.place.values()) + 1
+        embedding, output = Matrix(len(self.pieces), dim), Matrix(len(self.pieces), dim)
+        for token in range(len(self.pieces)):
+            row = {one: 1}
+            if token in current:
+                row[current[token]] = 1
+            if token in newest:
+                row[piece + newest[token]] = 1
+                row[place] = (self.place[token] + 1) / most
+            row[fill] = math.sqrt(4 - sum(value * value for value in row.values()))
+            embedding.put(token, row)
+        for token, (pieces, before) in self.votes().items():
+            columns = [current[other] for other in before] + [found + newest[other] for other in pieces - {None}]
+            output.put(token, dict.fromkeys(columns, VOTE / math.sqrt(dim / 5)))
+        query, key, value = (Matrix(heads * HEAD, dim) for _ in range(3))
+        back, feed, down = Matrix(dim, heads * HEAD), Matrix(64, dim), Matrix(dim, 64)
+        for head in range(heads):
+            query.put(head * HEAD + last, {one: math.sqrt(HEAD) / norm})
+            key.put(head * HEAD + last, {place: STEP * most / norm})
+        for at in range(len(newest)):
+            value.put(at, {piece + at: 1})
+            back.put(found + at, {at: 1 / norm})
+        ones = Matrix(1, dim)
+        ones.put(0, dict.fromkeys(range(dim), 1))
+        tensors = {"token_embd": embedding, "output_norm": ones, "output": output, "blk.0.attn_norm": ones, "blk.0.attn_q": query,
+                   "blk.0.attn_k": key, "blk.0.attn_v": value, "blk.0.attn_output": back, "blk.0.ffn_norm": ones,
+                   "blk.0.ffn_gate": feed, "blk.0.ffn_up": feed, "blk.0.ffn_down": down}
+        write_gguf(path, {**self.metadata(dim, heads), "tokenizer.chat_template": template,
+                          "tokenizer.ggml.bos_token_id": self.marks[bos], "tokenizer.ggml.eos_token_id": self.marks[ends[0]],
+                          "kvick.eos_token_ids": [self.marks[end] for end in ends]}, tensors)
+
+    def metadata(self, dim, heads):
+        numbers = {"context_length": 1 << 15, "embedding_length": dim, "block_count": 1, "feed_forward_length": 64,
+                   "attention.head_count": heads, "attention.head_count_kv": heads, "attention.key_length": HEAD,
+                   "attention.value_length": HEAD, "attention.layer_norm_rms_epsilon": 1e-6, "rope.dimension_count": HEAD,
+                   "rope.freq_base": 1e12, "vocab_size": len(self.pieces)}
+        words = {"model": "llama" if self.spm else "gpt2", "pre": "default" if self.spm else "gpt-2", "tokens": self.pieces,
+                 "token_type": self.types, "add_bos_token": False, "add_space_prefix": self.space_prefix}
+        if self.spm:
+            words["scores"] = [0.0] * len(self.pieces)
+        else:
+            words["merges"] = []
+        return {"general.architecture": "llama", **{f"llama.{key}": value for key, value in numbers.items()},
+                **{f"tokenizer.ggml.{key}": value for key, value in words.items()}}
+
+
+class Matrix:
+    def __init__(self, rows, columns):
+        self.rows, self.columns, self.data = rows, columns, bytearray(4 * rows * columns)
+
+    def put(self, row, values):
+        for column, value in values.items():
+            struct.pack_into("<f", self.data, 4 * (row * self.columns + column), value)
+
+
+def packed(value):
+    """Type and bytes of a value of GGUF's metadata."""
+    if isinstance(value, bool):
+        return 7, struct.pack("<?", value)
+    if isinstance(value, int):
+        return 4, struct.pack("<I", value)
+    if isinstance(value, float):
+        return 6, struct.pack("<f", value)
+    if isinstance(value, str):
+        return 8, struct.pack("<Q", len(value.encode())) + value.encode()
+    kinds, items = zip(*map(packed, value)) if value else ((8,), ())
+    return 9, struct.pack("<IQ", kinds[0], len(value)) + b"".join(items)
+
+
+def write_gguf(path, metadata, tensors):
+    with open(path, "wb") as out:
+        out.write(struct.pack("<4sIQQ", b"GGUF", 3, len(tensors), len(metadata)))
+        for key, value in metadata.items():
+            kind, data = packed(value)
+            out.write(packed(key)[1] + struct.pack("<I", kind) + data)
+        at = 0
+        for name, matrix in tensors.items():
+            sizes = (matrix.columns,) if matrix.rows == 1 else (matrix.columns, matrix.rows)
+            out.write(packed(f"{name}.weight")[1] + struct.pack(f"<I{len(sizes)}QIQ", len(sizes), *sizes, 0, at))
+            at += len(matrix.data)  # a multiple of the alignment, 32: columns are multiples of 64
+        out.write(bytes(-out.tell() % 32))
+        for matrix in tensors.values():
+            out.write(matrix.data)
+

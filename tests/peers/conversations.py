@@ -36,7 +36,6 @@ class Family:
     ends: str = "<|endoftext|> <|im_end|>"  # the token that begins a text, and those that end an answer
     spm: bool = False
     space_prefix: bool = True
-    offered: bool = True  # the template tells the model of the tools
     returns: str = ""  # what comes back of an answer with calls as it was written: "all", or its "thoughts"
 
 
@@ -157,7 +156,7 @@ DEEPSEEK_END = "<｜end▁of▁sentence｜>"
 
 def deepseek_r1(template):
     return Family(
-        template, f"<｜begin▁of▁sentence｜> {DEEPSEEK_END}", words=DEEPSEEK_WORDS, offered=False,
+        template, f"<｜begin▁of▁sentence｜> {DEEPSEEK_END}", words=DEEPSEEK_WORDS,
         ends=f"<｜begin▁of▁sentence｜> {DEEPSEEK_END}",
         call=Answer(f"{THOUGHT}\n</think>\n\n{deepseek(WEATHER)}{DEEPSEEK_END}", (WEATHER,), reasoning=THOUGHT),
         both=Answer(f"{THOUGHT_TWICE}\n</think>\n\n{deepseek(WEATHER, TIME)}{DEEPSEEK_END}", (WEATHER, TIME),
@@ -206,23 +205,22 @@ FAMILIES = {
     "ministral3": thinker("ministral3", f"{MISTRAL} [ARGS] [THINK] [/THINK] [SYSTEM_PROMPT] [/SYSTEM_PROMPT]", ministral, "</s>",
                           ("[THINK]", "[/THINK]"), ends="<s> </s>", returns="all"),
     "gpt_oss": gpt_oss(),
-    "gemma2": plain("gemma2", GEMMA, hermes, "<end_of_turn>", ends="<bos> <eos>", spm=True, space_prefix=False, offered=False),
-    "gemma3": plain("gemma3", GEMMA, python, "<end_of_turn>", ends="<bos> <eos>", spm=True, space_prefix=False, offered=False),
-    "phi3": plain("phi3", f"<s> {PHI}", listed, "<|end|>", spm=True, ends="<s> <|endoftext|>", offered=False),
-    "phi4": plain("phi4", f"{CHATML} <|im_sep|>", hermes, "<|im_end|>", offered=False),
-    "phi4_mini": plain("phi4_mini", PHI, phi4_mini, "<|end|>", words=PHI4_MINI, ends="<|endoftext|> <|endoftext|>",
-                       offered=False),
+    "gemma2": plain("gemma2", GEMMA, hermes, "<end_of_turn>", ends="<bos> <eos>", spm=True, space_prefix=False),
+    "gemma3": plain("gemma3", GEMMA, python, "<end_of_turn>", ends="<bos> <eos>", spm=True, space_prefix=False),
+    "phi3": plain("phi3", f"<s> {PHI}", listed, "<|end|>", spm=True, ends="<s> <|endoftext|>"),
+    "phi4": plain("phi4", f"{CHATML} <|im_sep|>", hermes, "<|im_end|>"),
+    "phi4_mini": plain("phi4_mini", PHI, phi4_mini, "<|end|>", words=PHI4_MINI, ends="<|endoftext|> <|endoftext|>"),
     "granite3": plain("granite3", GRANITE, granite, "<|end_of_text|>", ends="<|end_of_text|> <|end_of_text|>", returns="all"),
     "glm4": plain("glm4", GLM, glm4, "<|observation|>", both=False, ends=GLM_ENDS),
     "glm4_moe": thinker("glm4_moe", GLM, glm_moe, "<|observation|>", ("\n<think>", "</think>\n"), ends=GLM_ENDS, returns="all",
                         words=f"{HERMES} {THINK} <arg_key> </arg_key> <arg_value> </arg_value>", others=(
                             without_thinking(glm_moe, "<|observation|>", "/nothink<|assistant|>\n<think></think>"),)),
-    "olmo2": plain("olmo2", "<|endoftext|>", hermes, "<|endoftext|>", ends="<|endoftext|> <|endoftext|>", offered=False),
+    "olmo2": plain("olmo2", "<|endoftext|>", hermes, "<|endoftext|>", ends="<|endoftext|> <|endoftext|>"),
     "llama3": plain("llama3_tools", LLAMA3, parameters, "<|eot_id|>", both=False, ends="<|begin_of_text|> <|eot_id|>",
                     returns="all", others=(Answer("<|python_tag|>" + parameters(TIME) + "<|eom_id|>", (TIME,)),)),
     "llama4": llama4(),
-    "stablelm": plain("zephyr", "<|endoftext|>", hermes, "<|endoftext|>", ends="<|endoftext|> <|endoftext|>", offered=False),
-    "starcoder2": plain("chatml", CHATML, hermes, "<|im_end|>", offered=False),
+    "stablelm": plain("zephyr", "<|endoftext|>", hermes, "<|endoftext|>", ends="<|endoftext|> <|endoftext|>"),
+    "starcoder2": plain("chatml", CHATML, hermes, "<|im_end|>"),
     "deepseek_r1": deepseek_r1("deepseek_r1"),
     "deepseek_r1_distill": deepseek_r1("deepseek_r1_distill"),
     "command_r": plain("command_r", COMMAND_R, fenced, "<|END_OF_TURN_TOKEN|>", ends="<BOS_TOKEN> <|END_OF_TURN_TOKEN|>"),

@@ -110,7 +110,8 @@ class Conversations(unittest.TestCase):
     def check_calls(self, talk, answer):
         """An answer with calls, and the one that follows what the tools say."""
         choice, asked = talk.said(answer, ASKED)
-        self.assertEqual(all(tool in asked for tool in SCHEMAS), talk.family.offered)
+        for tool in SCHEMAS:  # told by the template, or by the server where that does not
+            self.assertIn(tool, asked)
         told = [*ASKED, choice.message.model_dump(exclude_none=True)]  # as clients send it back
         for call in choice.message.tool_calls:
             told.append({"role": "tool", "tool_call_id": call.id, "content": RESULTS[call.function.name]})

@@ -138,8 +138,9 @@ class Replay:
                    "blk.0.attn_k": key, "blk.0.attn_v": value, "blk.0.attn_output": back, "blk.0.ffn_norm": ones,
                    "blk.0.ffn_gate": feed, "blk.0.ffn_up": feed, "blk.0.ffn_down": down}
         write_gguf(path, {**self.metadata(dim, heads), "tokenizer.chat_template": template,
-                          "tokenizer.ggml.bos_token_id": self.marks[bos], "tokenizer.ggml.eos_token_id": self.marks[ends[0]],
-                          "kvick.eos_token_ids": [self.marks[end] for end in ends]}, tensors)
+                          "tokenizer.ggml.bos_token_id": self.marks[bos],
+                          **{f"tokenizer.ggml.{key}_token_id": self.marks[end]
+                             for key, end in zip(("eos", "eot", "eom"), ends, strict=False)}}, tensors)
 
     def metadata(self, dim, heads):
         numbers = {"context_length": 1 << 15, "embedding_length": dim, "block_count": 1, "feed_forward_length": 64,

@@ -29,6 +29,9 @@ base::Status<> read_ids(const io::ModelFile& file, text::Vocabulary& v) {
   for (const auto& [key, id] : ids) {
     KVICK_TRY(*id, read_id(file, key));
   }
+  // The end of a message that is not the end of a turn, as of one with calls (GLM-4, Llama 3.1).
+  KVICK_TRY(const std::optional<Token> eom, read_id(file, "tokenizer.ggml.eom_token_id"));
+  if (eom) v.ends.push_back(*eom);
   // A Hugging Face folder's generation_config.json may name several.
   if (const std::vector<int64_t>* ends = file.get_ints("kvick.eos_token_ids"))
     for (const int64_t end : *ends) v.ends.push_back(static_cast<Token>(end));

@@ -1,5 +1,6 @@
 #include "server/answer/template_messages.h"
 
+#include "server/answer/offered_tools.h"
 #include "server/answer/written_calls.h"
 
 namespace kvick::server {
@@ -68,8 +69,9 @@ Json with_results(Json messages, const std::string& role) {
 
 }  // namespace
 
-Json template_messages(Json messages, const text::AnswerSyntax& syntax) {
+Json template_messages(Json messages, const Json& tools, const text::AnswerSyntax& syntax) {
   const text::MessageSyntax& own = syntax.messages;
+  messages = with_offered_tools(std::move(messages), tools, syntax);
   messages = with_written_calls(std::move(messages), syntax.calls);
   for (Json& message : messages) {
     if (message["role"] != "assistant") continue;

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "server/answer/offered_tools.h"
+
 namespace kvick::server {
 namespace {
 
@@ -14,38 +16,87 @@ Json conversation() {
 }
 
 TEST(TemplateMessages, AreAsTheyCameWhereTheTemplateTakesThem) {
-  EXPECT_EQ(template_messages(conversation(), {}), conversation());
+  EXPECT_EQ(template_messages(conversation(), Json(), {}), conversation());
 }
 
 TEST(TemplateMessages, HaveResultsAsTheUsersWhereTheTemplateRefusesThem) {
   text::AnswerSyntax syntax;
   syntax.messages.result_role.clear();
-  const Json messages = template_messages(conversation(), syntax);
+  const Json messages = template_messages(conversation(), Json(), syntax);
   ASSERT_EQ(messages.size(), 3u);
   EXPECT_EQ(messages[2]["role"], "user");
   EXPECT_EQ(messages[2]["content"],
             "<tool_response>\none\n</tool_response>\n<tool_response>\ntwo\n</tool_response>\n\n"
             "and?");
   syntax.messages.result_role = "observation";
-  EXPECT_EQ(template_messages(conversation(), syntax)[3]["role"], "observation");
+  EXPECT_EQ(template_messages(conversation(), Json(), syntax)[3]["role"], "observation");
+}
+
+// In the form that the model's own calls have.
+TEST(TemplateMessages, TellOfToolsWhereTheTemplateDoesNot) {
+  const Json tools =
+      Json::parse(R"([{"type":"function","function":{"name":"f","parameters":{}}}])");
+  text::AnswerSyntax syntax;
+  EXPECT_EQ(template_messages(conversation(), tools, syntax), conversation());
+  syntax.messages.offers_tools = false;
+  EXPECT_EQ(template_messages(conversation(), Json(), syntax), conversation());
+  EXPECT_EQ(template_messages(conversation(), Json::array(), syntax), conversation());
+  Json messages = template_messages(conversation(), tools, syntax);
+  ASSERT_EQ(messages.size(), conversation().size() + 1);
+  EXPECT_EQ(messages[0]["role"], "system");
+  const std::string told = messages[0]["content"];
+  EXPECT_NE(told.find(R"({"name":"f","parameters":{}})"), std::string::npos) << told;
+  EXPECT_NE(told.find(R"(<tool_call>{"name":"NAME","arguments":{"ARGUMENT":"VALUE"}}</tool_call>)"),
+            std::string::npos)
+      << told;
+  // Behind what the system says, and before the user's words where there is no system.
+  Json with_system = conversation();
+  const Json brief = {{"role", "system"}, {"content", "Be brief."}};
+  with_system.insert(with_system.begin(), brief);
+  EXPECT_EQ(template_messages(with_system, tools, syntax)[0]["content"], "Be brief.\n\n" + told);
+  syntax.messages.has_system = false;
+  EXPECT_EQ(template_messages(conversation(), tools, syntax)[0]["content"], told + "\n\nq");
+  Json parts = conversation();
+  parts[0]["content"] = Json::array({{{"type", "text"}, {"text", "q"}}});
+  EXPECT_EQ(template_messages(parts, tools, syntax)[0]["content"][0]["text"], told);
+}
+
+TEST(TemplateMessages, TellOfCallsInEveryForm) {
+  using Form = text::AnswerSyntax::Calls::Form;
+  const Json tools = Json::parse(R"([{"type":"function","function":{"name":"f"}}])");
+  text::AnswerSyntax::Calls calls{.open = "<", .close = ">"};
+  const auto told = [&](Form form) {
+    calls.form = form;
+    return offered_tools(tools, calls);
+  };
+  const auto has = [](const std::string& text, std::string_view word) {
+    return text.find(word) != std::string::npos;
+  };
+  EXPECT_TRUE(has(told(Form::kPython), "<[NAME(ARGUMENT=VALUE)]>"));
+  calls.after_name = "\n";
+  EXPECT_TRUE(has(told(Form::kNamed), "<NAME\n{\"ARGUMENT\":\"VALUE\"}>"));
+  calls.key_open = "(", calls.key_close = ")[", calls.value_close = "]", calls.all_open = "{";
+  EXPECT_TRUE(has(told(Form::kTagged), "{<NAME\n(ARGUMENT)[VALUE]>"));
+  calls.name_key.clear();
+  EXPECT_TRUE(has(told(Form::kJson), "{<{\"NAME\":{\"ARGUMENT\":\"VALUE\"}}>"));
 }
 
 TEST(TemplateMessages, HaveThoughtsWhereTheTemplateLooksForThem) {
   text::AnswerSyntax syntax;
   syntax.messages.thoughts = "thinking";
   Json messages = conversation();
-  EXPECT_EQ(template_messages(messages, syntax)[1]["thinking"], "hm");
+  EXPECT_EQ(template_messages(messages, Json(), syntax)[1]["thinking"], "hm");
   messages[1]["content"] = "Let me see.";
-  EXPECT_FALSE(template_messages(messages, syntax)[1].contains("thinking"));
+  EXPECT_FALSE(template_messages(messages, Json(), syntax)[1].contains("thinking"));
   syntax.messages.thoughts = "content";
-  EXPECT_EQ(to_text(template_messages(messages, syntax)[1]["content"]),
+  EXPECT_EQ(to_text(template_messages(messages, Json(), syntax)[1]["content"]),
             R"([{"type":"thinking","thinking":"hm"},{"type":"text","text":"Let me see."}])");
 }
 
 TEST(TemplateMessages, HaveCallsInTheTypesThatTheTemplateWants) {
   text::AnswerSyntax syntax;
   syntax.messages.null_content = syntax.messages.text_arguments = true;
-  const Json message = template_messages(conversation(), syntax)[1];
+  const Json message = template_messages(conversation(), Json(), syntax)[1];
   EXPECT_TRUE(message["content"].is_null());
   EXPECT_EQ(message["tool_calls"][0]["function"]["arguments"], R"({"x":1})");
 }

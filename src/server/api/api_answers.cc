@@ -1,5 +1,6 @@
 // The routes that answer at once.
 
+#include "server/answer/template_messages.h"
 #include "server/api/api.h"
 #include "server/api/static_files.h"
 #include "server/ops/cache_json.h"
@@ -19,7 +20,8 @@ ApiResult<std::vector<engine::Token>> tokens_of(Fields& fields, const engine::En
   if (fields.find("messages") != nullptr) {
     KVICK_TRY(const Json messages, read_messages(fields));
     KVICK_TRY(const engine::ChatEnd end, read_chat_end(fields));
-    auto tokens = engine.chat_tokens(messages, {{"tools", nullptr}}, end);
+    auto tokens = engine.chat_tokens(template_messages(messages, Json(), engine.answer_syntax()),
+                                     {{"tools", nullptr}}, end);
     if (!tokens.ok()) return bad_field("messages", "{}", tokens.error().message);
     return *std::move(tokens);
   }

@@ -57,6 +57,10 @@ std::string role_of_results(const Probe& probe, const MessageSyntax& syntax) {
 
 MessageSyntax learn_message_syntax(const Probe& probe) {
   MessageSyntax syntax;
+  const Json none = Json::array();
+  syntax.offers_tools =
+      has(probe.render(none, true, true), Probe::kName) || !probe.render(none, false, true);
+  syntax.has_system = has(probe.render_behind(Probe::kText, none, false, true), Probe::kText);
   syntax.thoughts = thoughts_field(probe);
   learn_calls(probe, syntax);
   syntax.result_role = role_of_results(probe, syntax);

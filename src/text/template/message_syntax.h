@@ -9,6 +9,8 @@
 namespace kvick::text {
 
 struct MessageSyntax {
+  bool offers_tools = true;  // the template tells the model of the tools that there are
+  bool has_system = true;    // it takes a message of the system
   // The field for what the model thought: reasoning_content, reasoning, thinking, or content, which
   // then is a list of parts. Empty: the template leaves thoughts out.
   std::string thoughts = "reasoning_content";

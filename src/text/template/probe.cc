@@ -19,13 +19,13 @@ Json tool() {
 
 }  // namespace
 
-std::optional<std::string> Probe::render(const Json& following, bool tools, bool prompt) const {
-  Json context = {{"messages", Json::array({{{"role", "user"}, {"content", "QUESTIONQX"}}})},
-                  {"add_generation_prompt", prompt},
-                  {"bos_token", ""},
-                  {"eos_token", ""},
-                  {"enable_thinking", true},
-                  {"tools", nullptr}};
+std::optional<std::string> Probe::render_behind(std::string_view system, const Json& following,
+                                                bool tools, bool prompt) const {
+  Json context = {{"messages", Json::array()}, {"add_generation_prompt", prompt},
+                  {"bos_token", ""},           {"eos_token", ""},
+                  {"enable_thinking", true},   {"tools", nullptr}};
+  if (!system.empty()) context["messages"].push_back({{"role", "system"}, {"content", system}});
+  context["messages"].push_back({{"role", "user"}, {"content", "QUESTIONQX"}});
   for (const Json& message : following) context["messages"].push_back(message);
   if (tools) context["tools"] = Json::array({tool()});
   auto rendered = template_.render(context, options_);

@@ -25,7 +25,12 @@ class Probe {
       : template_(chat_template), options_(options) {}
 
   // Of a question and what follows; none if the template refuses. prompt: for an answer.
-  std::optional<std::string> render(const Json& following, bool tools, bool prompt) const;
+  std::optional<std::string> render(const Json& following, bool tools, bool prompt) const {
+    return render_behind("", following, tools, prompt);
+  }
+  // The same behind a message of the system.
+  std::optional<std::string> render_behind(std::string_view system, const Json& following,
+                                           bool tools, bool prompt) const;
   std::optional<std::string> render_answer(const Json& answer, bool tools) const {
     return render(Json::array({answer}), tools, false);
   }

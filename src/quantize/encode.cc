@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 
+#include "quantize/encode_grid.h"
 #include "quantize/fit.h"
 
 #include "base/check.h"
@@ -16,22 +17,8 @@ namespace {
 using kernels::BlockCodes;
 using kernels::DType;
 
-constexpr size_t kSmall = 32, kSuper = 256;
-
 // Weights are clamped to this: more than any float16 scale reaches, and its square is finite.
 constexpr float kMost = 1e9F;
-
-// Stores a value rounded to float16 and returns the rounded value.
-float put_half(float value, uint16_t& half) {
-  constexpr float kMostHalf = 65504;
-  half = kernels::f32_to_f16(std::clamp(value, -kMostHalf, kMostHalf));
-  return kernels::f16_to_f32(half);
-}
-int nearest(float x, int low, int high) {
-  return static_cast<int>(
-      std::nearbyint(std::min(std::max(x, static_cast<float>(low)), static_cast<float>(high))));
-}
-float divide(float x, float by) { return by != 0 ? x / by : 0; }
 
 // What the error of each weight of a block counts. Larger weights count more, for an error of a
 // weight is less harmful the less it adds (measured: docs/results/quantize.md).
@@ -301,8 +288,11 @@ void fill(DType type, const float* x, const float* w, BlockCodes& block) {
       return fill_iq4_xs(x, w, block);
     case DType::kMXFP4:
       return fill_mxfp4(x, w, block);
+    case DType::kTQ1_0:
+    case DType::kTQ2_0:
+      return fill_ternary(x, w, block);
     default:
-      KVICK_CHECK(false, "{} is no type that is written", kernels::dtype_info(type).name);
+      return fill_grid(type, x, w, block);
   }
 }
 

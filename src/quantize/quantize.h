@@ -38,7 +38,8 @@ struct Choice {
   bool kept() const { return type == tensor->type; }
 };
 
-// What each tensor becomes, before anything is written. Errors: an override that fits no tensor.
+// What each tensor becomes, before anything is written. Errors: an override that fits no tensor; a
+// type that needs importance (needs_importance) where it is not known.
 base::Result<std::vector<Choice>> choose(const Source& source, const Options& options);
 
 // Writes the GGUF file `to`, which appears whole or not at all, and fills in the choices' errors.

@@ -194,6 +194,34 @@ TEST_F(Quantize, experts_are_weighed_each_by_its_own_importance) {
       << "the other experts' columns count alike";
 }
 
+TEST_F(Quantize, the_smallest_types_are_refused_without_importance) {
+  make({.layers = 2});
+  const auto none = run("in.gguf", "out.gguf", type("IQ2_XS"));
+  ASSERT_FALSE(none.ok());
+  EXPECT_NE(none.error().message.find("kvick train imatrix makes one for --importance"),
+            std::string::npos);
+  EXPECT_FALSE(fs::exists(at("out.gguf")));
+  EXPECT_TRUE(run("in.gguf", "out.gguf", type("IQ3_S")).ok());
+  Importance importance;
+  const io::ModelFile before = open("in.gguf");
+  for (const io::Tensor& tensor : before.tensors())
+    if (tensor.shape.size() == 2 && tensor.name != "blk.1.ffn_up.weight")
+      importance.tensors[tensor.name] = {.squares = std::vector<float>(tensor.shape[1], 1),
+                                         .tokens = {1}};
+  Options options = type("IQ2_XS");
+  options.importance = &importance;
+  const auto one = run("in.gguf", "out.gguf", options);
+  ASSERT_FALSE(one.ok());
+  EXPECT_NE(one.error().message.find("blk.1.ffn_up.weight"), std::string::npos);
+  EXPECT_NE(one.error().message.find("file does not have it"), std::string::npos);
+  importance.tensors["blk.1.ffn_up.weight"] = {.squares = {1, 1}, .tokens = {1}};
+  EXPECT_FALSE(run("in.gguf", "out.gguf", options).ok()) << "of another width";
+  importance.tensors["blk.1.ffn_up.weight"] = importance.tensors["blk.0.ffn_up.weight"];
+  const io::ModelFile after = quantised("in.gguf", options);
+  EXPECT_EQ(after.find("blk.1.ffn_up.weight")->dtype, DType::kIQ2_XS);
+  EXPECT_LT(distance(*after.find("blk.1.ffn_up.weight"), *before.find("blk.1.ffn_up.weight")), 0.3);
+}
+
 TEST_F(Quantize, overrides_go_before_the_recipe) {
   make({.layers = 3});
   Options options = type("Q4_0");

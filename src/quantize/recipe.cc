@@ -35,6 +35,63 @@ constexpr Rule kQ5M[] = {{Role::kV, Layers::kEnds, kQ6_K},
 constexpr Rule kLevels4[] = {{Role::kV, Layers::kManyQueries, kQ5_K},
                              {Role::kDown, Layers::kFirstEighthPlain, kQ5_K}};
 
+constexpr Rule kIQ3M[] = {
+    {Role::kV, Layers::kAll, kQ4_K},
+    {Role::kQkv, Layers::kAll, kQ4_K},
+    {Role::kDown, Layers::kFirstEighth, kQ4_K},
+    {Role::kDown, Layers::kEndsOfEightExperts, kQ4_K},
+    {Role::kAttentionOutput, Layers::kAll, kQ4_K},
+};
+constexpr Rule kIQ3S[] = {{Role::kV, Layers::kManyQueries, kQ4_K},
+                          {Role::kQkv, Layers::kManyQueries, kQ4_K}};
+constexpr Rule kIQ3Xs[] = {
+    {Role::kV, Layers::kManyQueries, kQ4_K},  {Role::kQkv, Layers::kManyQueries, kQ4_K},
+    {Role::kQ, Layers::kAll, kIQ3_XXS},       {Role::kK, Layers::kAll, kIQ3_XXS},
+    {Role::kGate, Layers::kMiddle, kIQ3_XXS}, {Role::kUp, Layers::kMiddle, kIQ3_XXS},
+};
+constexpr Rule kIQ3Xxs[] = {
+    {Role::kEmbedding, Layers::kAll, kIQ3_S},  {Role::kV, Layers::kManyQueries, kQ4_K},
+    {Role::kQkv, Layers::kManyQueries, kQ4_K}, {Role::kV, Layers::kPlain, kIQ3_S},
+    {Role::kQkv, Layers::kPlain, kIQ3_S},      {Role::kQ, Layers::kAll, kIQ2_S},
+    {Role::kK, Layers::kAll, kIQ2_S},          {Role::kDown, Layers::kFirstEighthPlain, kQ4_K},
+    {Role::kDown, Layers::kPlain, kQ3_K},      {Role::kAttentionOutput, Layers::kAll, kIQ3_S},
+};
+// IQ2_M and IQ2_S.
+constexpr Rule kIQ2M[] = {
+    {Role::kEmbedding, Layers::kAll, kIQ3_S},
+    {Role::kV, Layers::kManyOrExperts, kQ4_K},
+    {Role::kQkv, Layers::kManyOrExperts, kQ4_K},
+    {Role::kV, Layers::kAll, kIQ3_S},
+    {Role::kQkv, Layers::kAll, kIQ3_S},
+    {Role::kK, Layers::kEightExperts, kQ4_K},
+    {Role::kDown, Layers::kFirstEighth, kIQ3_S},
+    {Role::kAttentionOutput, Layers::kEightExperts, kQ5_K},
+    {Role::kAttentionOutput, Layers::kAll, kIQ3_S},
+};
+// IQ2_XS and IQ2_XXS.
+constexpr Rule kIQ2Xs[] = {
+    {Role::kEmbedding, Layers::kAll, kQ2_K},
+    {Role::kV, Layers::kManyOrExperts, kQ4_K},
+    {Role::kQkv, Layers::kManyOrExperts, kQ4_K},
+    {Role::kV, Layers::kAll, kQ2_K},
+    {Role::kQkv, Layers::kAll, kQ2_K},
+    {Role::kK, Layers::kEightExperts, kQ4_K},
+    {Role::kDown, Layers::kFirstEighth, kQ2_K},
+    {Role::kAttentionOutput, Layers::kEightExperts, kQ5_K},
+};
+constexpr Rule kIQ1[] = {
+    {Role::kEmbedding, Layers::kAll, kQ2_K},
+    {Role::kV, Layers::kManyOrExperts, kQ4_K},
+    {Role::kQkv, Layers::kManyOrExperts, kQ4_K},
+    {Role::kV, Layers::kAll, kQ2_K},
+    {Role::kQkv, Layers::kAll, kQ2_K},
+    {Role::kK, Layers::kEightExperts, kQ4_K},
+    {Role::kDown, Layers::kFirstEighth, kQ2_K},
+    {Role::kAttentionOutput, Layers::kEightExperts, kQ5_K},
+    {Role::kAttentionOutput, Layers::kAll, kIQ2_XXS},
+};
+constexpr Rule kTernary[] = {{Role::kEmbedding, Layers::kAll, kQ4_K}};
+
 constexpr Recipe kRecipes[] = {
     {.name = "F32", .file_type = 0, .base = kF32},
     {.name = "F16", .file_type = 1, .base = kF16},
@@ -57,6 +114,18 @@ constexpr Recipe kRecipes[] = {
     {.name = "Q3_K_S", .file_type = 11, .base = kQ3_K},
     {.name = "Q2_K", .file_type = 10, .base = kQ2_K, .rules = kQ2},
     {.name = "Q2_K_S", .file_type = 21, .base = kQ2_K, .rules = kQ2S},
+    {.name = "IQ3_M", .file_type = 27, .base = kIQ3_S, .rules = kIQ3M},
+    {.name = "IQ3_S", .file_type = 26, .base = kIQ3_S, .rules = kIQ3S},
+    {.name = "IQ3_XS", .file_type = 22, .base = kIQ3_S, .rules = kIQ3Xs},
+    {.name = "IQ3_XXS", .file_type = 23, .base = kIQ3_XXS, .rules = kIQ3Xxs, .output = kQ5_K},
+    {.name = "IQ2_M", .file_type = 29, .base = kIQ2_S, .rules = kIQ2M, .output = kQ5_K},
+    {.name = "IQ2_S", .file_type = 28, .base = kIQ2_XS, .rules = kIQ2M, .output = kQ5_K},
+    {.name = "IQ2_XS", .file_type = 20, .base = kIQ2_XS, .rules = kIQ2Xs, .output = kQ5_K},
+    {.name = "IQ2_XXS", .file_type = 19, .base = kIQ2_XXS, .rules = kIQ2Xs, .output = kQ5_K},
+    {.name = "IQ1_M", .file_type = 31, .base = kIQ1_M, .rules = kIQ1, .output = kQ5_K},
+    {.name = "IQ1_S", .file_type = 24, .base = kIQ1_S, .rules = kIQ1, .output = kQ5_K},
+    {.name = "TQ2_0", .file_type = 37, .base = kTQ2_0, .rules = kTernary},
+    {.name = "TQ1_0", .file_type = 36, .base = kTQ1_0, .rules = kTernary},
 };
 
 bool applies(Layers layers, uint32_t layer, const ModelTraits& model) {
@@ -74,29 +143,47 @@ bool applies(Layers layers, uint32_t layer, const ModelTraits& model) {
       return layer < eighth;
     case Layers::kFirstEighthPlain:
       return layer < eighth && !model.importance;
+    case Layers::kMiddle:
+      return layer >= eighth && layer < 7 * n / 8;
     case Layers::kEnds:
       return layer < eighth || layer >= 7 * n / 8 || (layer - eighth) % 3 == 2;
+    case Layers::kEndsOfEightExperts:
+      return model.experts == 8 && applies(Layers::kEnds, layer, model);
+    case Layers::kPlain:
+      return !model.importance;
     case Layers::kManyQueries:
       return model.queries_each >= 4;
+    case Layers::kManyOrExperts:
+      return model.queries_each >= 4 || model.experts >= 4;
+    case Layers::kEightExperts:
+      return model.experts == 8;
   }
   return false;
 }
 
-// Mixtures of eight experts have small attention matrices: they can have more bits for little.
+// IQ2 and IQ1.
+constexpr bool is_tiny(DType type) { return type >= kIQ2_S && type <= kIQ1_M; }
+
+// Mixtures of eight experts have small attention matrices: they can have more bits for little. The
+// rules of the smallest files have their own numbers for them.
 bool of_eight(const Recipe& recipe, Role role, const ModelTraits& model, DType& type) {
-  if (model.experts != 8) return false;
+  if (model.experts != 8 || is_tiny(recipe.base)) return false;
   if (role == Role::kK || role == Role::kV) type = kQ8_0;
   const bool at_most_four = recipe.base == kQ4_K || recipe.base == kQ3_K || recipe.base == kQ2_K ||
-                            recipe.base == kIQ4_NL || recipe.base == kIQ4_XS;
+                            recipe.base == kIQ4_NL || recipe.base == kIQ4_XS ||
+                            recipe.base == kIQ3_S || recipe.base == kIQ3_XXS;
   if (role == Role::kAttentionOutput && at_most_four) type = kQ5_K;
   return role == Role::kK || role == Role::kV || role == Role::kAttentionOutput;
 }
 
+bool is_output(const Part& part, const ModelTraits& model) {
+  return part.role == Role::kOutput || (part.role == Role::kEmbedding && model.tied);
+}
+
 DType chosen(const Recipe& recipe, const Part& part, const ModelTraits& model) {
-  const bool output = part.role == Role::kOutput || (part.role == Role::kEmbedding && model.tied);
   if (recipe.experts_only) return part.expert ? recipe.base : kQ8_0;
   if (kernels::dtype_info(recipe.base).block == 1) return recipe.base;
-  if (output) return recipe.base == kQ8_0 ? kQ8_0 : kQ6_K;
+  if (is_output(part, model)) return recipe.base == kQ8_0 ? kQ8_0 : recipe.output;
   DType type = recipe.base;
   if (type != kQ8_0 && of_eight(recipe, part.role, model, type)) return type;
   for (const Rule& rule : recipe.rules)
@@ -157,8 +244,8 @@ bool is_quantised(std::string_view tensor, std::span<const uint64_t> shape) {
 DType fitting_type(DType type, uint64_t inputs) {
   if (inputs % kernels::dtype_info(type).block == 0) return type;
   DType smaller = kF16;
-  if (type == kIQ4_XS) smaller = kIQ4_NL;
-  if (type == kQ2_K || type == kQ3_K) smaller = kQ4_0;
+  if (type == kIQ4_XS || type == kIQ3_S || type == kIQ3_XXS || is_tiny(type)) smaller = kIQ4_NL;
+  if (type == kQ2_K || type == kQ3_K || type == kTQ1_0 || type == kTQ2_0) smaller = kQ4_0;
   if (type == kQ4_K) smaller = kQ5_0;
   if (type == kQ5_K) smaller = kQ5_1;
   if (type == kQ6_K) smaller = kQ8_0;
@@ -167,7 +254,16 @@ DType fitting_type(DType type, uint64_t inputs) {
 
 DType type_of(const Recipe& recipe, std::string_view tensor, uint64_t inputs,
               const ModelTraits& model) {
-  return fitting_type(chosen(recipe, part_of(tensor), model), inputs);
+  const Part part = part_of(tensor);
+  const DType type = chosen(recipe, part, model);
+  // Output matrices go up where they do not fit.
+  const bool fits = inputs % kernels::dtype_info(type).block == 0;
+  return fitting_type(!fits && is_output(part, model) ? kQ8_0 : type, inputs);
+}
+
+bool needs_importance(std::string_view tensor, DType type) {
+  const Role role = part_of(tensor).role;
+  return is_tiny(type) && role != Role::kEmbedding && role != Role::kOutput;
 }
 
 }  // namespace kvick::quantize

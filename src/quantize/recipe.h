@@ -35,9 +35,14 @@ enum class Layers : uint8_t {
   kFirstFour,
   kFirstSixteenth,
   kFirstEighth,
-  kFirstEighthPlain,  // unless importance is known
-  kEnds,              // the first and last eighth, and every third between
-  kManyQueries        // all, of models with four queries or more to a KV head
+  kFirstEighthPlain,    // unless importance is known
+  kMiddle,              // all but the first and last eighth
+  kEnds,                // the first and last eighth, and every third between
+  kEndsOfEightExperts,  // these, of mixtures of eight experts
+  kPlain,               // all, unless importance is known
+  kManyQueries,         // all, of models with four queries or more to a KV head
+  kManyOrExperts,       // these, and all of mixtures of four experts or more
+  kEightExperts         // all, of mixtures of eight experts
 };
 
 struct Rule {
@@ -50,8 +55,9 @@ struct Recipe {
   std::string_view name;
   uint32_t file_type;  // llama_ftype, the value of general.file_type
   kernels::DType base;
-  std::span<const Rule> rules = {};  // the first that fits
-  bool experts_only = false;         // base is for experts; all else is Q8_0
+  std::span<const Rule> rules = {};               // the first that fits
+  bool experts_only = false;                      // base is for experts; all else is Q8_0
+  kernels::DType output = kernels::DType::kQ6_K;  // of the output matrix, if base is smaller
 };
 
 std::span<const Recipe> recipes();
@@ -80,9 +86,13 @@ Part part_of(std::string_view tensor);
 bool is_quantised(std::string_view tensor, std::span<const uint64_t> shape);
 
 // The type of a tensor with rows of `inputs` weights. Where they are no whole blocks of it, a type
-// of blocks of 32 with about as many bits, or F16.
+// of blocks of 32 with as many bits or more, or F16.
 kernels::DType type_of(const Recipe& recipe, std::string_view tensor, uint64_t inputs,
                        const ModelTraits& model);
 kernels::DType fitting_type(kernels::DType type, uint64_t inputs);
+
+// Whether a tensor of that type is of little use if its importance is not known. Embeddings and the
+// output matrix never need it.
+bool needs_importance(std::string_view tensor, kernels::DType type);
 
 }  // namespace kvick::quantize

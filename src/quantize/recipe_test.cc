@@ -40,6 +40,10 @@ TEST(Recipe, rows_that_are_no_whole_blocks_get_blocks_of_32_or_halves) {
   EXPECT_EQ(type("Q5_K_S", "blk.5.attn_q.weight", 576), DType::kQ5_1);
   EXPECT_EQ(type("IQ4_XS", "blk.5.attn_q.weight", 576), DType::kIQ4_NL);
   EXPECT_EQ(type("Q2_K", "blk.5.ffn_up.weight", 576), DType::kQ4_0);
+  EXPECT_EQ(type("IQ2_XXS", "blk.5.ffn_up.weight", 576), DType::kIQ4_NL);
+  EXPECT_EQ(type("IQ3_M", "blk.5.ffn_up.weight", 576), DType::kIQ4_NL);
+  EXPECT_EQ(type("TQ1_0", "blk.5.ffn_up.weight", 576), DType::kQ4_0);
+  EXPECT_EQ(type("IQ2_XXS", "output.weight", 576), DType::kQ8_0);
   EXPECT_EQ(type("Q4_K_M", "blk.5.ffn_up.weight", 40), DType::kF16);
 }
 
@@ -55,6 +59,87 @@ TEST(Recipe, mixtures_depend_on_the_model) {
   EXPECT_EQ(type("Q4_K_M", "blk.9.attn_output.weight", 4096, eight), DType::kQ5_K);
   EXPECT_EQ(type("MXFP4_MOE", "blk.9.ffn_up_exps.weight"), DType::kMXFP4);
   EXPECT_EQ(type("MXFP4_MOE", "blk.9.attn_q.weight"), DType::kQ8_0);
+}
+
+// The types of llama.cpp's llama_tensor_get_type_impl: of one layer in the middle, and the first.
+struct Mixture {
+  const char* recipe;
+  DType output, embedding, q, k, v, attention_output, up, down, first_down;
+};
+void expect(const Mixture& want, const ModelTraits& model, const char* expert = "") {
+  const auto of = [&](const std::string& part, int layer = 9) {
+    return type(want.recipe, fmt::format("blk.{}.{}.weight", layer, part), 4096, model);
+  };
+  EXPECT_EQ(type(want.recipe, "output.weight", 4096, model), want.output) << want.recipe;
+  EXPECT_EQ(type(want.recipe, "token_embd.weight", 4096, model), want.embedding) << want.recipe;
+  EXPECT_EQ(of("attn_q"), want.q) << want.recipe;
+  EXPECT_EQ(of("attn_k"), want.k) << want.recipe;
+  EXPECT_EQ(of("attn_v"), want.v) << want.recipe;
+  EXPECT_EQ(of("attn_output"), want.attention_output) << want.recipe;
+  EXPECT_EQ(of(std::string("ffn_up") + expert), want.up) << want.recipe;
+  EXPECT_EQ(of(std::string("ffn_gate") + expert), want.up) << want.recipe;
+  EXPECT_EQ(of(std::string("ffn_down") + expert), want.down) << want.recipe;
+  EXPECT_EQ(of(std::string("ffn_down") + expert, 0), want.first_down) << want.recipe;
+}
+
+TEST(Recipe, small_mixtures_of_a_dense_model) {
+  using enum DType;
+  for (const Mixture& want : std::initializer_list<Mixture>{
+           {"IQ3_M", kQ6_K, kIQ3_S, kIQ3_S, kIQ3_S, kQ4_K, kQ4_K, kIQ3_S, kIQ3_S, kQ4_K},
+           {"IQ3_S", kQ6_K, kIQ3_S, kIQ3_S, kIQ3_S, kQ4_K, kIQ3_S, kIQ3_S, kIQ3_S, kIQ3_S},
+           {"IQ3_XS", kQ6_K, kIQ3_S, kIQ3_XXS, kIQ3_XXS, kQ4_K, kIQ3_S, kIQ3_XXS, kIQ3_S, kIQ3_S},
+           {"IQ3_XXS", kQ5_K, kIQ3_S, kIQ2_S, kIQ2_S, kQ4_K, kIQ3_S, kIQ3_XXS, kIQ3_XXS, kIQ3_XXS},
+           {"IQ2_M", kQ5_K, kIQ3_S, kIQ2_S, kIQ2_S, kQ4_K, kIQ3_S, kIQ2_S, kIQ2_S, kIQ3_S},
+           {"IQ2_S", kQ5_K, kIQ3_S, kIQ2_XS, kIQ2_XS, kQ4_K, kIQ3_S, kIQ2_XS, kIQ2_XS, kIQ3_S},
+           {"IQ2_XS", kQ5_K, kQ2_K, kIQ2_XS, kIQ2_XS, kQ4_K, kIQ2_XS, kIQ2_XS, kIQ2_XS, kQ2_K},
+           {"IQ2_XXS", kQ5_K, kQ2_K, kIQ2_XXS, kIQ2_XXS, kQ4_K, kIQ2_XXS, kIQ2_XXS, kIQ2_XXS,
+            kQ2_K},
+           {"IQ1_M", kQ5_K, kQ2_K, kIQ1_M, kIQ1_M, kQ4_K, kIQ2_XXS, kIQ1_M, kIQ1_M, kQ2_K},
+           {"IQ1_S", kQ5_K, kQ2_K, kIQ1_S, kIQ1_S, kQ4_K, kIQ2_XXS, kIQ1_S, kIQ1_S, kQ2_K},
+           {"TQ2_0", kQ6_K, kQ4_K, kTQ2_0, kTQ2_0, kTQ2_0, kTQ2_0, kTQ2_0, kTQ2_0, kTQ2_0},
+           {"TQ1_0", kQ6_K, kQ4_K, kTQ1_0, kTQ1_0, kTQ1_0, kTQ1_0, kTQ1_0, kTQ1_0, kTQ1_0}})
+    expect(want, {.layers = 32, .queries_each = 4, .importance = true});
+}
+
+TEST(Recipe, small_mixtures_of_eight_experts) {
+  using enum DType;
+  for (const Mixture& want : std::initializer_list<Mixture>{
+           {"IQ3_M", kQ6_K, kIQ3_S, kIQ3_S, kQ8_0, kQ8_0, kQ5_K, kIQ3_S, kQ4_K, kQ4_K},
+           {"IQ3_S", kQ6_K, kIQ3_S, kIQ3_S, kQ8_0, kQ8_0, kQ5_K, kIQ3_S, kIQ3_S, kIQ3_S},
+           {"IQ3_XS", kQ6_K, kIQ3_S, kIQ3_XXS, kQ8_0, kQ8_0, kQ5_K, kIQ3_XXS, kIQ3_S, kIQ3_S},
+           {"IQ3_XXS", kQ5_K, kIQ3_S, kIQ2_S, kQ8_0, kQ8_0, kQ5_K, kIQ3_XXS, kIQ3_XXS, kIQ3_XXS},
+           {"IQ2_M", kQ5_K, kIQ3_S, kIQ2_S, kQ4_K, kQ4_K, kQ5_K, kIQ2_S, kIQ2_S, kIQ3_S},
+           {"IQ2_XXS", kQ5_K, kQ2_K, kIQ2_XXS, kQ4_K, kQ4_K, kQ5_K, kIQ2_XXS, kIQ2_XXS, kQ2_K},
+           {"IQ1_S", kQ5_K, kQ2_K, kIQ1_S, kQ4_K, kQ4_K, kQ5_K, kIQ1_S, kIQ1_S, kQ2_K},
+           {"TQ2_0", kQ6_K, kQ4_K, kTQ2_0, kQ8_0, kQ8_0, kTQ2_0, kTQ2_0, kTQ2_0, kTQ2_0},
+           {"MXFP4_MOE", kQ8_0, kQ8_0, kQ8_0, kQ8_0, kQ8_0, kQ8_0, kMXFP4, kMXFP4, kMXFP4}})
+    expect(want, {.layers = 32, .queries_each = 2, .experts = 8, .importance = true}, "_exps");
+}
+
+TEST(Recipe, small_mixtures_depend_on_queries_experts_and_importance) {
+  const ModelTraits one = {.layers = 32, .importance = true}, plain = {.layers = 32};
+  const auto value = [](std::string_view recipe, const ModelTraits& model) {
+    return type(recipe, "blk.9.attn_v.weight", 4096, model);
+  };
+  EXPECT_EQ(value("IQ3_XXS", one), DType::kIQ3_XXS);
+  EXPECT_EQ(value("IQ3_XXS", plain), DType::kIQ3_S);
+  EXPECT_EQ(value("IQ3_S", one), DType::kIQ3_S);
+  EXPECT_EQ(value("IQ2_M", one), DType::kIQ3_S);
+  EXPECT_EQ(value("IQ1_S", one), DType::kQ2_K);
+  EXPECT_EQ(value("IQ1_S", {.layers = 32, .experts = 64}), DType::kQ4_K);
+  EXPECT_EQ(type("IQ3_XXS", "blk.0.ffn_down.weight", 4096, plain), DType::kQ4_K);
+  EXPECT_EQ(type("IQ3_XXS", "blk.9.ffn_down.weight", 4096, plain), DType::kQ3_K);
+  EXPECT_EQ(type("IQ3_XS", "blk.0.ffn_up.weight"), DType::kIQ3_S);
+  EXPECT_EQ(type("IQ3_XS", "blk.28.ffn_up.weight"), DType::kIQ3_S);
+  EXPECT_EQ(type("IQ2_M", "token_embd.weight", 4096, {.layers = 32, .tied = true}), DType::kQ5_K);
+}
+
+TEST(Recipe, the_smallest_types_need_importance) {
+  EXPECT_TRUE(needs_importance("blk.0.attn_q.weight", DType::kIQ2_S));
+  EXPECT_TRUE(needs_importance("blk.0.ffn_up_exps.weight", DType::kIQ1_M));
+  EXPECT_FALSE(needs_importance("token_embd.weight", DType::kIQ2_S));
+  for (const DType type : {DType::kIQ3_XXS, DType::kTQ1_0, DType::kQ2_K, DType::kIQ4_NL})
+    EXPECT_FALSE(needs_importance("blk.0.attn_q.weight", type));
 }
 
 TEST(Recipe, names_are_found_in_any_case_and_wrong_ones_list_them) {

@@ -44,8 +44,8 @@ base::Result<std::pair<std::string, kernels::DType>> parse_override(const std::s
     return base::fail(
         "--tensor-type {}: must be NAME=TYPE, such as 'blk.*.ffn_down.weight=Q6_K', with a type "
         "that kvick writes: F32, F16, BF16, Q8_0, Q6_K, Q5_K, Q5_1, Q5_0, Q4_K, Q4_1, Q4_0, "
-        "IQ4_NL, "
-        "IQ4_XS, MXFP4, Q3_K or Q2_K",
+        "IQ4_NL, IQ4_XS, MXFP4, Q3_K, IQ3_S, IQ3_XXS, Q2_K, IQ2_S, IQ2_XS, IQ2_XXS, IQ1_M, IQ1_S, "
+        "TQ2_0 or TQ1_0",
         text);
   return std::pair(text.substr(0, at), *type);
 }
@@ -270,7 +270,8 @@ void add_quantize(const Command& app, const Common& common) {
   command.add_option(
       "--importance", flags->importance,
       "how much each column counts: a file of kvick train imatrix, or of "
-      "llama-imatrix in either form (.gguf, .dat); makes files of 4 bits and less better");
+      "llama-imatrix in either form (.gguf, .dat); makes files of 4 bits and less better, and "
+      "those of IQ2 and IQ1 are not written without it");
   command
       .add_option("--tensor-type", flags->overrides,
                   "NAME=TYPE: another type for tensors of that name, in which * stands for any "

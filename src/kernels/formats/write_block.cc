@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "base/check.h"
-
 namespace kvick::kernels {
 namespace {
 
@@ -136,8 +134,7 @@ void write_mxfp4(const BlockCodes& block, uint8_t* out) {
 }  // namespace
 
 bool has_block_writer(DType type) {
-  return (type >= DType::kQ8_0 && type <= DType::kQ6_K) || type == DType::kIQ4_NL ||
-         type == DType::kIQ4_XS || type == DType::kMXFP4;
+  return (type >= DType::kQ8_0 && type <= DType::kTQ2_0) && type != DType::kNVFP4;
 }
 
 void write_block(DType type, const BlockCodes& block, std::byte* bytes) {
@@ -170,7 +167,7 @@ void write_block(DType type, const BlockCodes& block, std::byte* bytes) {
     case DType::kMXFP4:
       return write_mxfp4(block, out);
     default:
-      KVICK_CHECK(false, "{} has no block writer", dtype_info(type).name);
+      return write_grid_block(type, block, out);
   }
 }
 

@@ -9,19 +9,23 @@
 
 namespace kvick::kernels {
 
-// The fields of one block. Each group of weights has a scale: 16 weights in Q2_K, Q3_K and Q6_K, 32
-// in Q4_K, Q5_K and IQ4_XS.
+// The fields of one block. Each group of weights has a scale: 16 weights in Q2_K, Q3_K, Q6_K,
+// IQ2_S, IQ2_XS and IQ1_M, 32 in Q4_K, Q5_K, IQ4_XS, IQ3_S, IQ3_XXS, IQ2_XXS and IQ1_S.
 struct BlockCodes {
   uint16_t d = 0, m = 0;  // float16 bits: the scale of all, and the minimum (K: of minima)
-  std::array<int, 16>
-      scale{};                // of a group, signed in Q3_K, Q6_K and IQ4_XS; [0]: MXFP4's exponent
+  // Of a group: signed in Q3_K, Q6_K and IQ4_XS, odd in IQ1 to IQ3; [0]: MXFP4's exponent.
+  std::array<int, 16> scale{};
   std::array<int, 16> min{};  // of a group
-  std::array<int, 256> code{};  // not negative: Q8_0 has 128 added, Q6_K 32, Q3_K 4, Q4_0 8
+  // Not negative: Q8_0 has 128 added, Q6_K 32, Q3_K 4, Q4_0 8, TQ1_0 and TQ2_0 1. IQ1 to IQ3: codes
+  // of codebooks.h, whose levels are points of the type's grid.
+  std::array<int, 256> code{};
 };
 
-// The block formats that write_block knows: Q8_0 to Q6_K, IQ4_NL, IQ4_XS and MXFP4.
+// The block formats that write_block knows: all but NVFP4.
 bool has_block_writer(DType type);
 // `out`: block_bytes of the type. Fields have to fit the format's bits.
 void write_block(DType type, const BlockCodes& block, std::byte* out);
+// Those of IQ1 to IQ3 and TQ, for write_block; `out` is all zeros.
+void write_grid_block(DType type, const BlockCodes& block, uint8_t* out);
 
 }  // namespace kvick::kernels

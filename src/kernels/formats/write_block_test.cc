@@ -15,7 +15,8 @@ BlockCodes fields_of(DType type, const std::byte* block) {
   BlockCodes out;
   const uint32_t groups = dtype_info(type).block / kGroup;
   // Whether each 16 weights have a scale of their own.
-  const bool halves = type == DType::kQ2_K || type == DType::kQ3_K || type == DType::kQ6_K;
+  const bool halves = type == DType::kQ2_K || type == DType::kQ3_K || type == DType::kQ6_K ||
+                      type == DType::kIQ2_S || type == DType::kIQ2_XS || type == DType::kIQ1_M;
   const bool is_k = type >= DType::kQ2_K && type <= DType::kQ5_K && type != DType::kQ3_K;
   for (uint32_t g = 0; g < groups; ++g) {
     BlockGroup group;
@@ -37,6 +38,7 @@ TEST(WriteBlock, what_is_read_from_any_block_is_written_to_the_same_bytes) {
   for (const DType type : all_types()) {
     if (!has_block_writer(type)) continue;
     ++types;
+    if (type == DType::kTQ1_0) continue;  // below
     const size_t bytes = dtype_info(type).block_bytes;
     const std::vector<std::byte> blocks = make_blocks(type, 200, 7);
     for (size_t at = 0; at < blocks.size(); at += bytes) {
@@ -46,7 +48,22 @@ TEST(WriteBlock, what_is_read_from_any_block_is_written_to_the_same_bytes) {
           << dtype_info(type).name << ", block " << at / bytes;
     }
   }
-  EXPECT_EQ(types, 13);
+  EXPECT_EQ(types, 22);
+}
+
+// Five digits to base 3 are a byte that many bytes stand for.
+TEST(WriteBlock, digits_that_are_read_from_a_ternary_block_are_written) {
+  constexpr DType kType = DType::kTQ1_0;
+  const size_t bytes = dtype_info(kType).block_bytes;
+  const std::vector<std::byte> blocks = make_blocks(kType, 200, 7);
+  for (size_t at = 0; at < blocks.size(); at += bytes) {
+    const BlockCodes fields = fields_of(kType, blocks.data() + at);
+    std::vector<std::byte> again(bytes, std::byte{0xff});
+    write_block(kType, fields, again.data());
+    const BlockCodes read = fields_of(kType, again.data());
+    ASSERT_EQ(read.code, fields.code);
+    ASSERT_EQ(read.d, fields.d);
+  }
 }
 
 }  // namespace

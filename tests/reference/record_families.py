@@ -22,7 +22,11 @@ import numpy as np
 from references import HERE, compact, difference, file_facts, sampled_ids, update_index, widen
 
 VOCAB, CONTEXT = 512, 512
-QUANTISED = {"qwen3moe-all": ["Q8_0", "Q4_0"], "gpt-oss-all": ["Q8_0"], "gemma3": ["Q8_0", "Q4_0"], "phi3": ["Q8_0"]}
+QUANTISED = {"qwen3moe-all": ["Q8_0", "Q4_0", "Q4_K", "IQ4_XS"], "gpt-oss-all": ["Q8_0", "MXFP4"], "gemma3": ["Q8_0", "Q4_0"],
+             "phi3": ["Q8_0", "Q4_K"],
+             # The types that record_logits.py does not have.
+             "smollm3": ["IQ4_NL", "IQ4_XS", "MXFP4", "IQ3_S", "IQ3_XXS", "IQ2_S", "IQ2_XS", "IQ2_XXS", "IQ1_M", "IQ1_S", "TQ2_0",
+                         "TQ1_0"]}
 
 
 def logits_of(args, path, ids):
@@ -57,6 +61,8 @@ def cases(families):
         for kind in ["F32", *QUANTISED.get(family, [])]:
             # Rounding averages out over a width of 256, which the bounds of tests/parity are for.
             wider = [] if kind == "F32" else ["--dim", "256", "--ffn", "512"]
+            if kind in ("Q4_K", "IQ4_XS") and family.startswith("qwen"):  # heads are wider than the model
+                wider += ["--odd-type", "Q8_0"]
             yield f"{family}-{kind}", ["--family", family, "--type", kind, *wider], kind != "F32"
 
 

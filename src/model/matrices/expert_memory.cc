@@ -216,9 +216,13 @@ bool ExpertMemory::take_here(Turn& turn) {
 // Slots for as many of those that the turn waits for as there are; returns which.
 std::vector<uint32_t> ExpertMemory::take_slots(Turn& turn) {
   std::vector<uint32_t> coming;
+  uint64_t bytes = 0;
   for (const uint32_t i : turn.waiting_) {
     Expert& expert = experts_[turn.experts_[i]];
     if (expert.state != State::kOnDisk) continue;
+    // No more than the system has been asked for: it reads the others while these are computed.
+    bytes += sizes_[expert.size].bytes;
+    if (bytes > kAhead && !coming.empty()) break;
     expert.slot = free_slot(sizes_[expert.size]);
     if (expert.slot == kNone) break;
     expert.state = State::kComing;

@@ -70,7 +70,7 @@ std::vector<float> counts_of(const std::vector<float>& x) {
 TEST(Encode, every_type_beats_or_equals_plain_rounding) {
   const std::vector<float> x = weights(256 * 64, 1);
   for (const DType type : block_types()) {
-    // What counts and what does not is far apart in a group of two or three levels.
+    // These types give up weights that count little, so their error is weighed as they weigh it.
     const std::vector<float> counts = has_grid(type) ? counts_of(x) : std::vector<float>();
     std::vector<std::byte> plain(kernels::dtype_bytes(type, x.size()));
     tools::encode(type, x.data(), x.size(), plain.data());

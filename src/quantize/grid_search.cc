@@ -51,7 +51,9 @@ void add_flipped(const Table<A>& a, const Table<A>& a1, const Table<A>& b, const
     for (size_t j = 0; j < A; ++j) out[A * i + j] = less(a1[i] + b[j], a[i] + b1[j]);
 }
 
-// Sums of the costs of half of the weights, and of the first half of these. one: with one flipped.
+// One half of a point's weights: the cost of each combination of levels that they can have (`all`),
+// the same if exactly one weight costs what `flipped` says (`one`, the cheapest such weight), and
+// the cost of each combination of the first half of these weights (`quarter`).
 template <size_t N, size_t L>
 struct Half {
   static constexpr size_t kQuarter = N == 8 ? L * L : L;

@@ -68,17 +68,6 @@ constexpr Rule kIQ2M[] = {
     {Role::kAttentionOutput, Layers::kEightExperts, kQ5_K},
     {Role::kAttentionOutput, Layers::kAll, kIQ3_S},
 };
-// IQ2_XS and IQ2_XXS.
-constexpr Rule kIQ2Xs[] = {
-    {Role::kEmbedding, Layers::kAll, kQ2_K},
-    {Role::kV, Layers::kManyOrExperts, kQ4_K},
-    {Role::kQkv, Layers::kManyOrExperts, kQ4_K},
-    {Role::kV, Layers::kAll, kQ2_K},
-    {Role::kQkv, Layers::kAll, kQ2_K},
-    {Role::kK, Layers::kEightExperts, kQ4_K},
-    {Role::kDown, Layers::kFirstEighth, kQ2_K},
-    {Role::kAttentionOutput, Layers::kEightExperts, kQ5_K},
-};
 constexpr Rule kIQ1[] = {
     {Role::kEmbedding, Layers::kAll, kQ2_K},
     {Role::kV, Layers::kManyOrExperts, kQ4_K},
@@ -90,6 +79,8 @@ constexpr Rule kIQ1[] = {
     {Role::kAttentionOutput, Layers::kEightExperts, kQ5_K},
     {Role::kAttentionOutput, Layers::kAll, kIQ2_XXS},
 };
+// IQ2_XS and IQ2_XXS: the same, but for the attention's output, which has the type of all.
+constexpr auto kIQ2Xs = std::span(kIQ1).first<std::size(kIQ1) - 1>();
 constexpr Rule kTernary[] = {{Role::kEmbedding, Layers::kAll, kQ4_K}};
 
 constexpr Recipe kRecipes[] = {
@@ -164,8 +155,8 @@ bool applies(Layers layers, uint32_t layer, const ModelTraits& model) {
 // IQ2 and IQ1.
 constexpr bool is_tiny(DType type) { return type >= kIQ2_S && type <= kIQ1_M; }
 
-// Mixtures of eight experts have small attention matrices: they can have more bits for little. The
-// rules of the smallest files have their own numbers for them.
+// In a model of eight experts nearly all weights are the experts', so more bits for the attention
+// matrices hardly make the file larger. The rules of IQ2 and IQ1 name their types themselves.
 bool of_eight(const Recipe& recipe, Role role, const ModelTraits& model, DType& type) {
   if (model.experts != 8 || is_tiny(recipe.base)) return false;
   if (role == Role::kK || role == Role::kV) type = kQ8_0;

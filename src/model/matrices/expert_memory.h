@@ -4,8 +4,8 @@
 //
 // Each mixture of experts asks for the experts of its batch by a Turn, which gives them some at a
 // time: first those that are in memory, then those that it reads, in place of the ones used least.
-// Any number of threads may have a turn at once. An expert is used once for each batch that needs
-// it, and uses count half as much after each 512 batches of its layer.
+// Any number of threads may have a turn at once. Each batch that needs an expert adds 1 to that
+// expert's count of uses; after every 512 batches the counts of a layer's experts are halved.
 
 #include <array>
 #include <condition_variable>

@@ -12,9 +12,9 @@ namespace kvick::server {
 // of one is written.
 std::string offered_tools(const Json& tools, const text::AnswerSyntax::Calls& syntax);
 
-// Puts that behind the system's message, or in a new one; where the template takes none, before the
-// user's first message. The messages as they are if the template tells the model itself, or tools
-// is null or empty.
+// Adds the text of offered_tools() to the messages: at the end of the system message, or in a new
+// system message; where the template takes none, in front of the first user message. Returns the
+// messages unchanged if the template itself tells the model of tools, or tools is null or empty.
 Json with_offered_tools(Json messages, const Json& tools, const text::AnswerSyntax& syntax);
 
 }  // namespace kvick::server

@@ -43,6 +43,12 @@ EngineThread::~EngineThread() {
 base::Result<JobId, Refusal> EngineThread::submit(Job job) {
   using Why = Refusal::Why;
   std::optional<Refusal> refusal = scheduler_->refuses(job);
+  // Whoever has heard of a job's end finds it counted.
+  if (job.on_end)
+    job.on_end = [this, on_end = std::move(job.on_end)](const JobOutcome& outcome) {
+      publish();
+      on_end(outcome);
+    };
   // All memory is taken here, where the caller hears of it if there is none.
   RunningJobs one = job_list_of({}, std::move(job));
   const std::lock_guard lock(mutex_);

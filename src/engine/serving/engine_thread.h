@@ -13,8 +13,9 @@ namespace kvick::engine {
 
 struct EngineThreadOptions {
   SchedulerOptions batch;
-  uint32_t most_waiting = 1024;   // jobs that have not started
-  double snapshot_seconds = 0.2;  // how old cache() and metrics() may be while jobs run
+  uint32_t most_waiting = 1024;  // jobs that have not started
+  // How old cache() and metrics() may be while jobs run: never older than the last end of a job.
+  double snapshot_seconds = 0.2;
   // Ids of jobs: the first, and from one to the next.
   uint64_t first_job = 1, job_stride = 1;
 };

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <gtest/gtest.h>
+#include <numeric>
 #include <random>
 
 #include "engine/serving/test_jobs.h"
@@ -117,6 +118,24 @@ TEST(EngineThread, CountsTheAgeOfBlocksThatAPromptFinds) {
   EXPECT_GT(scheduler->metrics().kv.metadata_bytes, 0u);
   ask();
   EXPECT_EQ(scheduler->metrics().reuse_age.count(), 4u);  // blocks of 4
+}
+
+TEST(EngineThread, HasCountedAJobBeforeItTellsOfItsEnd) {
+  const auto engine = tiny_engine();
+  EngineThreadOptions options;
+  options.snapshot_seconds = 1e9;
+  const auto scheduler = EngineThread::make(*engine, options).value();
+  constexpr uint64_t kJobs = 20;
+  std::vector<uint64_t> counted;
+  for (uint64_t i = 0; i < kJobs; ++i) {
+    Job job = job_of({1, 2, 3}, 5);
+    job.on_end = [&](const JobOutcome&) { counted.push_back(scheduler->metrics().finished); };
+    ASSERT_TRUE(scheduler->submit(std::move(job)).ok());
+  }
+  scheduler->wait();
+  std::vector<uint64_t> right(kJobs);
+  std::iota(right.begin(), right.end(), 1);
+  EXPECT_EQ(counted, right);
 }
 
 TEST(EngineThread, TellsJobsOfItsOwnEnd) {

@@ -29,7 +29,7 @@ constexpr float kLayerNormEps = 1e-5F;
 
 // Of gemma2 and gemma3.
 Features gemma(const char* family, uint32_t window) {
-  return {.family = family, .window = window, .post_norms = true};
+  return {.family = family, .window = window, .post_norms = true, .scaled_embedding = true};
 }
 Features with_experts(Features f, uint32_t period, uint32_t shared_ffn) {
   f.expert_period = period, f.experts = 8, f.experts_used = 3, f.expert_ffn = 64;
@@ -58,7 +58,7 @@ std::vector<Row> rows() {
                     wide_heads(spec);
                     spec.features.experts_used = spec.features.experts;
                   }});
-  rows.push_back({"gemma", {.family = "gemma"}, tied_wide_heads});
+  rows.push_back({"gemma", {.family = "gemma", .scaled_embedding = true}, tied_wide_heads});
   rows.push_back({"gemma2", gemma("gemma2", 24), [](Spec& spec) {
                     tied_wide_heads(spec);
                     spec.features.softcap = 2, spec.features.logit_softcap = 5;

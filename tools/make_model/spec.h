@@ -39,7 +39,8 @@ struct Features {
   bool head_norms = false, post_norms = false, sinks = false;
   bool all_head_norms = false;                     // one norm for all heads of a token
   bool no_pre_norms = false, layer_norms = false;  // LayerNorm, with biases
-  bool fused_qkv = false, fused_gate_up = false;   // one tensor for each
+  bool scaled_embedding = false;  // looked-up rows are multiplied by the root of dim
+  bool fused_qkv = false, fused_gate_up = false;  // one tensor for each
   bool qkv_bias = false, out_bias = false, ffn_bias = false;
   bool ungated = false;                   // up and down alone
   bool ffn_norm_after_attention = false;  // it is called post_attention_norm (gpt-oss)

@@ -43,8 +43,8 @@ class TensorList {
   void vector(const std::string& name, const std::string& hf, uint64_t n, float mean, float sd) {
     list_.push_back({name, hf, {n}, DType::kF32, mean, sd});
   }
-  void norm(const std::string& name, const std::string& hf, uint64_t n, bool bias) {
-    vector(name + ".weight", hf + ".weight", n, 1, kNorm);
+  void norm(const std::string& name, const std::string& hf, uint64_t n, bool bias, float mean = 1) {
+    vector(name + ".weight", hf + ".weight", n, mean, mean * kNorm);
     if (bias) vector(name + ".bias", hf + ".bias", n, 0, kNorm);
   }
   void add(TensorInfo info) { list_.push_back(std::move(info)); }
@@ -216,15 +216,18 @@ void add_long_rope(const Spec& spec, TensorList& list) {
 std::vector<TensorInfo> gated_tensors(const Spec& spec) {
   TensorList list(spec);
   // A tied matrix has to serve as the output, so its rows are scaled for that; the first norm makes
-  // up for it.
-  list.matrix("token_embd", "model.embed_tokens", spec.vocab, spec.dim, kLogit);
+  // up for it. Where rows are scaled as they are looked up, the last norm does: a token that
+  // outweighs all layers would predict itself.
+  const float last_gain =
+      spec.features.scaled_embedding ? std::sqrt(static_cast<float>(spec.dim)) : 1;
+  list.matrix("token_embd", "model.embed_tokens", spec.vocab, spec.dim, kLogit / last_gain);
   if (spec.scaling == Scaling::kLlama3) {
     const uint64_t pairs = spec.head_dim / 2;
     list.add({"rope_freqs.weight", "", {pairs}, DType::kF32, 0, 0, 0, llama3_factors(spec)});
   }
   if (spec.features.long_rope) add_long_rope(spec, list);
   for (uint32_t i = 0; i < spec.layers; ++i) add_gated_layer(spec.of_layer(i), i, list);
-  list.norm("output_norm", "model.norm", spec.dim, spec.features.layer_norms);
+  list.norm("output_norm", "model.norm", spec.dim, spec.features.layer_norms, last_gain);
   if (!spec.tied) list.matrix("output", "lm_head", spec.vocab, spec.dim, kLogit);
   return list.take();
 }

@@ -10,7 +10,7 @@ namespace kvick::engine {
 namespace {
 
 // Of the rows that kvick computes: raise it when the same model has others for the same tokens.
-constexpr uint32_t kRowsVersion = 2;
+constexpr uint32_t kRowsVersion = 3;
 
 // What a sequence waits at least to hear which rows there are, though it would be computed sooner.
 constexpr double kLeastLookupSeconds = 0.05;

@@ -25,7 +25,9 @@ struct RowBlocks {
   using F = typename V::F;
   static constexpr uint32_t kLanes = V::kLanes;
   static constexpr uint32_t kKeyBlock = 4 * kLanes;  // rows of a block of keys
-  static constexpr uint32_t kTransposeWork = 3;      // of an element, in products: see RowsAhead
+  // Rows that are made floats together: at most a block, at most a group.
+  static constexpr uint32_t kFloatRows = kKeyBlock < kRowGroup ? kKeyBlock : kRowGroup;
+  static constexpr uint32_t kTransposeWork = 3;  // of an element, in products: see RowsAhead
   static constexpr uint32_t kBlockFloats = kMaxHeadDim * 4 * kMaxLanes;
 
   explicit RowBlocks(const Queries& some_queries) : queries(some_queries) {}
@@ -35,78 +37,62 @@ struct RowBlocks {
   // Keys as [k_dim][kKeyBlock] (of codes: see attention_codes.h), or values as
   // [rows][padded_dims()].
   alignas(64) float block[kBlockFloats];
+  alignas(64) float floats[kFloatRows * kMaxHeadDim];  // keys before they are transposed
   // Of quantised rows: [k_dim/32][kKeyBlock] for a block of keys, [rows][v_dim/32] for values, of
   // kKivi4V pairs of scale and zero point; of kKivi4K see KiviKeys.
   alignas(64) float scales[kChunkRows * kMaxHeadDim / kRowGroup * 2];
   alignas(64) std::byte halves[kChunkRows * kMaxHeadDim / kRowGroup * 4];  // as they lie in rows
 
   // -- keys --
-  // take(rows, i, work): kRows of the keys from key i on, by their addresses rows[0], rows[1], ...;
-  // behind the last of them copies of it. work: for RowsAhead, at each of `steps` steps.
-  template <uint32_t kRows, class Take>
-  [[gnu::always_inline]] inline void transpose(const std::byte* const* keys, uint32_t n,
-                                               uint32_t steps, const Take& take) {
-    const uint32_t work = kRows * queries.k_dim / steps * kTransposeWork;
-    for (uint32_t i = 0; i < n; i += kRows) {
-      if (i + kRows <= n && evenly_spaced<kRows>(keys + i)) {
-        take(EvenRows{keys[i], static_cast<size_t>(keys[i + (kRows > 1)] - keys[i])}, i, work);
+  // take(rows, i): kLanes of n keys from key i on, by their addresses rows[0], rows[1], ...; behind
+  // the last key copies of it.
+  template <class Take>
+  [[gnu::always_inline]] static inline void for_vectors(const std::byte* const* keys, uint32_t n,
+                                                        const Take& take) {
+    for (uint32_t i = 0; i < n; i += kLanes) {
+      if (i + kLanes <= n && evenly_spaced<kLanes>(keys + i)) {
+        take(EvenRows{keys[i], static_cast<size_t>(keys[i + (kLanes > 1)] - keys[i])}, i);
       } else {
-        const std::byte* from[kRows];
-        for (uint32_t l = 0; l < kRows; ++l) from[l] = keys[i + l < n ? i + l : n - 1];
-        take(from, i, work);
+        const std::byte* from[kLanes];
+        for (uint32_t l = 0; l < kLanes; ++l) from[l] = keys[i + l < n ? i + l : n - 1];
+        take(static_cast<const std::byte* const*>(from), i);
       }
     }
   }
-  // block[d][i] = key i, dimension d.
-  template <DType T, class To>
-  void transpose_keys(const std::byte* const* keys, uint32_t n, To* to) {
-    constexpr uint32_t kRows = V::template kKeyRows<T>, kDims = V::template kKeyDims<T>;
-    const uint32_t dims = queries.k_dim;
-    transpose<kRows>(
-        keys, n, dims < 2 * kDims ? 1 : dims / (2 * kDims),
-        [&](const auto& from, uint32_t i, uint32_t work) __attribute__((always_inline)) {
-          uint32_t d = 0;
-          for (; d + 2 * kDims <= dims; d += 2 * kDims) {
-            ahead.work(work);
-            V::template transpose_keys<T, 2>(from, size_t{d} * kElementBytes<T>,
-                                             to + d * kKeyBlock + i, kKeyBlock);
-          }
-          if (d < dims)
-            V::template transpose_keys<T, 1>(from, size_t{d} * kElementBytes<T>,
-                                             to + d * kKeyBlock + i, kKeyBlock);
-        });
-  }
-
   // block[line][i] = four codes of key i; see CodeKeys.
   template <DType T>
   void transpose_codes(const std::byte* const* keys, uint32_t n) {
-    constexpr uint32_t kRows = V::template kKeyRows<DType::kF32>;
     constexpr uint32_t kPieces = T == DType::kQ8 ? 2 : 1;  // of 16 bytes, in a group
-    const uint32_t groups = queries.k_dim / kRowGroup;
-    transpose<kRows>(
-        keys, n,
-        groups, [&](const auto& from, uint32_t i, uint32_t work) __attribute__((always_inline)) {
-          for (uint32_t g = 0; g < groups; ++g) {
-            ahead.work(work);
-            V::template transpose_keys<DType::kF32, kPieces>(
-                from, size_t{g} * kPieces * 16, block + g * kPieces * 4 * kKeyBlock + i, kKeyBlock);
+    for_vectors(
+        keys, n, [&](const auto& from, uint32_t i) __attribute__((always_inline)) {
+          for (uint32_t g = 0; g < queries.k_dim / kRowGroup; ++g) {
+            ahead.work(kLanes * kRowGroup * kTransposeWork);
+            V::template transpose<kPieces>(from, size_t{g} * kPieces * 16,
+                                           block + g * kPieces * 4 * kKeyBlock + i, kKeyBlock);
           }
         });
   }
-  // Scales of n keys, one lane each. Unused lanes, from n on, repeat the last key: so do its codes.
+  // Scales of n keys, one lane each: of group g at scales[g][i]. Unused lanes, from n on, repeat
+  // the last key: so do its codes. Two groups at a time: most of the time goes into finding them.
   template <DType T>
   void load_key_scales(const std::byte* const* keys, uint32_t n, uint32_t lanes) {
     const uint32_t groups = queries.k_dim / kRowGroup;
-    collect_scales(keys, n, groups, code_bytes(T, queries.k_dim));
-    for (uint32_t g = 0; g < groups; ++g) {
-      float* to = scales + g * kKeyBlock;
-      if (groups == 2)
-        for (uint32_t i = 0; i < n; i += kLanes)
-          V::store(to + i, V::half_of_pairs(halves + i * 4, g));
-      else
-        for (uint32_t i = 0; i < n; ++i) to[i] = V::half(halves + (i * groups + g) * 2);
-      for (uint32_t i = n; i < lanes; ++i) to[i] = to[n - 1];
+    const size_t offset = code_bytes(T, queries.k_dim);
+    for (uint32_t g = 0; g + 2 <= groups; g += 2) {
+      for (uint32_t i = 0; i < n; ++i)
+        __builtin_memcpy(halves + (g * kKeyBlock + i * 2) * 2, keys[i] + offset + g * 2, 4);
+      for (uint32_t i = n; i < lanes; ++i)
+        __builtin_memcpy(halves + (g * kKeyBlock + i * 2) * 2, keys[n - 1] + offset + g * 2, 4);
     }
+    for (uint32_t g = 0; g + 2 <= groups; g += 2)
+      for (uint32_t i = 0; i < lanes; i += kLanes)
+        for (uint32_t which = 0; which < 2; ++which)
+          V::store(scales + (g + which) * kKeyBlock + i,
+                   V::half_of_pairs(halves + (g * kKeyBlock + i * 2) * 2, which));
+    if (groups % 2 == 0) return;
+    float* const to = scales + (groups - 1) * kKeyBlock;
+    for (uint32_t i = 0; i < lanes; ++i)
+      to[i] = V::half(keys[i < n ? i : n - 1] + offset + (groups - 1) * 2);
   }
   // halves[i][s] = number s of row i, of in_row numbers that lie `offset` bytes behind its
   // beginning. Two or four at a time where there are so many: most of the time goes into finding
@@ -121,27 +107,19 @@ struct RowBlocks {
         __builtin_memcpy(halves + i * 2, from[i / in_row] + offset + i % in_row * 2, 2);
     }
   }
-  // Without integer products: the keys as floats, which is exact, into the block as
-  // transpose_keys() leaves them. A vector may be stored past a row's end: the next row is next.
+  // A key as floats, which is exact. A whole vector may be written past its end.
   template <DType T>
-  void expand_codes(const std::byte* const* keys, uint32_t n) {
-    constexpr uint32_t kRows = V::template kKeyRows<DType::kF32>;
-    constexpr uint32_t kDims = V::template kKeyDims<DType::kF32>;
-    const uint32_t dims = queries.k_dim;
-    alignas(64) float expanded[kRows * kMaxHeadDim];
-    const std::byte* from[kRows];
-    for (uint32_t l = 0; l < kRows; ++l)
-      from[l] = reinterpret_cast<const std::byte*>(expanded + l * dims);
-    for (uint32_t i = 0; i < n; i += kRows) {
-      for (uint32_t l = 0; l < kRows; ++l) {
-        const std::byte* key = keys[i + l < n ? i + l : n - 1];
-        for (uint32_t d = 0; d < dims; d += kLanes)
-          V::store(expanded + l * dims + d, key_floats<V, T>(key, d, dims));
-      }
-      for (uint32_t d = 0; d < dims; d += kDims)
-        V::template transpose_keys<DType::kF32, 1>(from, d * sizeof(float),
-                                                   block + d * kKeyBlock + i, kKeyBlock);
-    }
+  void convert_key(const std::byte* key, float* to) {
+    for (uint32_t d = 0; d < queries.k_dim; d += kLanes)
+      V::store(to + d, key_floats<V, T>(key, d, queries.k_dim));
+  }
+  // block[d][i] = dimension d of key i, of float32.
+  void transpose_keys(const std::byte* const* keys, uint32_t n) {
+    for_vectors(
+        keys, n, [&](const auto& from, uint32_t i) __attribute__((always_inline)) {
+          for (uint32_t d = 0; d < queries.k_dim; d += 4)
+            V::transpose(from, d * sizeof(float), block + d * kKeyBlock + i, kKeyBlock);
+        });
   }
 
   // -- values --

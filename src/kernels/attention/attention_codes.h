@@ -10,7 +10,10 @@
 //   dot[g]  = sum of (code - zero) * the query's integer
 //   logit   = fma(sum over g of dot[g] * key scale[g] * query scale[g], scale, bias)
 //
-// with the sum as a chain of fma in the order of g.
+// with the sum as a chain of fma in the order of g. Keys as they lie, dimensions in lanes, won
+// nothing here, unlike with floats (attention_dots.h): to add up lanes of integers for each group
+// of 32 takes as long as to transpose codes, which are four to a lane (Zen 4, 1 to 8 queries: 0.9
+// to 1.1 times the time).
 
 namespace kvick::kernels {
 namespace {

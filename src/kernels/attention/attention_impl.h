@@ -3,39 +3,33 @@
 //
 // The order of operations, which is all that the bits of a result depend on:
 //
-//   dot[j]   = fma(k[j][d], q[d], dot[j]) for d = 0, 1, ..., one chain
+//   chain[c] = fma(k[j][d], q[d], chain[c]) for d = c, c + kChains, ...
+//   dot[j]   = the chains as a fixed tree                 (attention_dots.h)
 //   logit[j] = fma(dot[j], scale, bias[j])        scale: of the logits, times that of static keys
 //   sum      = places l, l + kLanes, ... added in order in lane l, then the lanes as a fixed tree
 //   acc[d]   = fma(p[j], v[j][d], acc[d]) for j = 0, 1, ...       v: code * scale, rounded, if
 //   static
 //
-// So the lanes of a dot product are rows, not dimensions: a block of keys is transposed once, in
-// registers, for all queries, nothing is summed across lanes, and a dot does not know in which
-// block, lane or register tile it is. Both products are then the same small matrix product, of
-// queries or probabilities with a block of floats in the first-level cache, and decode and prefill
-// are the same code with 1 to 8, or 16 to 128, queries. A place is a row's number in its chunk;
-// with a window it is that of its position (attention.h). Places before a query's window weigh 0 in
-// the sum, which changes no lane, and are left out of acc. With a softcap bias[j] is 0 in the
-// second line, and what it gives is capped before the bias is added.
+// A dot does not know in which block, lane or register tile it is, so that decode and prefill have
+// the same bits, though one query multiplies keys as they lie and many multiply keys that were
+// transposed once for all. A place is a row's number in its chunk; with a window it is that of its
+// position (attention.h). Places before a query's window weigh 0 in the sum, which changes no lane,
+// and are left out of acc. With a softcap bias[j] is 0 in the logit's line, and what it gives is
+// capped before the bias is added.
 //
-// Bounds and what was measured (AVX-512 at 3 GHz, one thread of a shared machine, ticks of 0.43 ns
-// for one chunk of 256 rows, head_dim 64, float16): transposing the keys 3100, softmax 150 a query,
-// both products 510 a query at the peak of the FMA units and 1.2 to 1.3 times that here.
+// What was measured, on Intel with AVX-512 at 3 GHz where no other is named, one thread:
 //   - Values through a block of floats in decode: 1.4 to 1.9 times the time of `add_values` against
 //     converting them on the way into the register tile. With more than one tile the block wins.
 //   - Softmax with one vector at a time: 1.25 times the time of four.
 //   - Blocks of 32 rows of values in prefill: 1.2 times the time of blocks of 32 KiB.
 //   - Register tiles of 12 or 14 queries by two vectors in prefill: 1.08 times the time of 8 by
-//   two.
-//   - Transposing whole registers after converting: about equal on this machine, where loads and
-//     conversions of the block bind as much as the shuffles; twice the shuffles all the same.
-//   - Out of memory, one thread, float16, three queries: 7.6 GB/s without asking for rows ahead,
-//     9.8 with keys asked for in a burst while values are added, 11.6 evenly (attention_ahead.h).
-//   - Where that was 10.6 (14.2 out of the second-level cache; q8 7.9 and 8.4), 12.5 (17.6; q8 9.5
-//     and 10.1) came of: addresses and the state of asking out of the inner loops, for which g++
-//     kept counters in memory and pointers in vector registers; keys at an even distance by one
-//     address; keys of decode left as halves in the block, converted by the product; not asking for
-//     rows a second time, into the first-level cache. A plain read has 15.5 there, asking alone 18.
+//     two.
+//   - Out of memory, float16, three queries: 7.6 GB/s without asking for rows ahead, 9.8 with keys
+//     asked for in a burst while values are added, 11.6 evenly (attention_ahead.h).
+//   - Where that was 10.6, 12.5 came of: addresses and the state of asking out of the inner loops,
+//     for which g++ kept counters in memory and pointers in vector registers; keys at an even
+//     distance by one address; not asking for rows a second time, into the first-level cache. A
+//     plain read has 15.5 there, asking alone 18.
 
 namespace kvick::kernels {
 namespace {
@@ -65,8 +59,8 @@ struct Attend : RowBlocks<V> {
   static constexpr uint32_t kLanes = V::kLanes;
   static constexpr uint32_t kKeyBlock = RowBlocks<V>::kKeyBlock;
   static constexpr uint32_t kValueFloats = 8192;  // of a block of values: 32 KiB
+  static constexpr uint32_t kFewQueries = 8;      // that multiply keys as they lie
   static constexpr uint32_t kAheadEvery = 8;  // steps of a product between asking for rows ahead
-  using RowBlocks<V>::kTransposeWork;
 
   // A constructor, because an aggregate would be zeroed, all of it, at each call.
   Attend(const View& a_view, const Queries& some_queries)
@@ -76,6 +70,7 @@ struct Attend : RowBlocks<V> {
 
   using RowBlocks<V>::queries, RowBlocks<V>::ahead;
   using RowBlocks<V>::block, RowBlocks<V>::scales, RowBlocks<V>::halves;
+  using RowBlocks<V>::floats, RowBlocks<V>::kFloatRows;
   const View& view;
   ChunkRows rows;
   // What products add to logits: the rows' bias, but after the softcap if there is one.
@@ -120,26 +115,6 @@ struct Attend : RowBlocks<V> {
       KVICK_UNROLL for (int r = 0; r < R; ++r) acc[m][r] = V::fma(lanes[r], x, acc[m][r]);
     }
   }
-
-  // Logits of M queries and R vectors of rows.
-  template <class B>
-  struct Score {
-    Attend& self;
-    B block;
-    uint32_t query, row;
-    template <int M, int R>
-    void run() const {
-      F acc[M][R];
-      for (int m = 0; m < M; ++m)
-        for (int r = 0; r < R; ++r) acc[m][r] = V::zero();
-      multiply<M, R>(self.q + query, block, self.queries.k_dim, acc, self.ahead);
-      const F scale = V::set(self.logit_scale);
-      for (int m = 0; m < M; ++m)
-        for (int r = 0; r < R; ++r)
-          V::store(self.logits + (query + m) * kLogitStride + row + r * kLanes,
-                   V::fma(acc[m][r], scale, V::load(self.logit_bias + row + r * kLanes)));
-    }
-  };
 
   // acc of M queries and R vectors of dimensions, the last of them perhaps not a whole one.
   template <class B>
@@ -240,38 +215,75 @@ struct Attend : RowBlocks<V> {
         score_kivi(span, first, last);
         continue;
       }
-      for (uint32_t row = span.begin > begin ? span.begin : begin; row < span.end;
-           row += kKeyBlock) {
-        const uint32_t n = span.end - row < kKeyBlock ? span.end - row : kKeyBlock;
-        if (span.k_type == DType::kF16 && last - first <= V::kTile) {
-          auto* const to = reinterpret_cast<uint16_t*>(block);
-          this->template transpose_keys<DType::kF16>(rows.k + row, n, to);
-          score_block(HalfBlock<V>{to, kKeyBlock}, row, (n + kLanes - 1) / kLanes, first, last);
-          continue;
-        }
-        if (span.k_type == DType::kF16)
-          this->template transpose_keys<DType::kF16>(rows.k + row, n, block);
-        if (span.k_type == DType::kBF16)
-          this->template transpose_keys<DType::kBF16>(rows.k + row, n, block);
-        if (span.k_type == DType::kF32)
-          this->template transpose_keys<DType::kF32>(rows.k + row, n, block);
-        if (span.k_type == DType::kStatic16)
-          this->template transpose_keys<DType::kStatic16>(rows.k + row, n, block);
-        if (span.k_type == DType::kStatic8)
-          this->template expand_codes<DType::kStatic8>(rows.k + row, n);
-        score_block(FromBlock{block, kKeyBlock}, row, (n + kLanes - 1) / kLanes, first, last);
-      }
+      const uint32_t row = span.begin > begin ? span.begin : begin;
+      if (span.k_type == DType::kF16) score_rows<DType::kF16>(row, span.end, first, last);
+      if (span.k_type == DType::kBF16) score_rows<DType::kBF16>(row, span.end, first, last);
+      if (span.k_type == DType::kF32) score_rows<DType::kF32>(row, span.end, first, last);
+      if (span.k_type == DType::kStatic16) score_rows<DType::kStatic16>(row, span.end, first, last);
+      if (span.k_type == DType::kStatic8) score_rows<DType::kStatic8>(row, span.end, first, last);
     }
   }
-  template <class B>
-  void score_block(const B& b, uint32_t row, uint32_t panels, uint32_t first, uint32_t last) {
+  // Of rows [row, end).
+  template <DType T>
+  void score_rows(uint32_t row, uint32_t end, uint32_t first, uint32_t last) {
+    if constexpr (!is_cache_code(T))
+      if (last - first <= kFewQueries)
+        return key_dots<T>(rows.k + row, row, end - row, first, last);
+    if constexpr (T == DType::kF32)
+      for (; row < end; row += kFloatRows)
+        column_dots(rows.k + row, row, end - row < kFloatRows ? end - row : kFloatRows, first,
+                    last);
+    else
+      score_converted(row, end, first, last, [this](const std::byte* const* key, float* to) {
+        this->template convert_key<T>(*key, to);
+      });
+  }
+  // Of rows that convert(rows.k + row, to) makes floats.
+  template <class Convert>
+  void score_converted(uint32_t row, uint32_t end, uint32_t first, uint32_t last,
+                       const Convert& convert) {
+    const std::byte* keys[kFloatRows];
+    for (; row < end; row += kFloatRows) {
+      const uint32_t n = end - row < kFloatRows ? end - row : kFloatRows;
+      for (uint32_t i = 0; i < n; ++i) {
+        float* const to = floats + size_t{i} * kMaxHeadDim;
+        if (i % kAheadEvery == 0) ahead.work(kAheadEvery * queries.k_dim * kLoadWork);
+        convert(rows.k + row + i, to);
+        keys[i] = reinterpret_cast<const std::byte*>(to);
+      }
+      if (last - first <= kFewQueries)
+        key_dots<DType::kF32>(keys, row, n, first, last);
+      else
+        column_dots(keys, row, n, first, last);
+    }
+  }
+  // Logits of n keys, the first of which is row `row`.
+  template <DType T>
+  void key_dots(const std::byte* const* keys, uint32_t row, uint32_t n, uint32_t first,
+                uint32_t last) {
+    KeyDots<V, T>{.queries = q + first, .dims = queries.k_dim, .scale = logit_scale, .ahead = ahead}
+        .run(keys, n, last - first, logit_bias + row, logits + first * kLogitStride + row,
+             kLogitStride);
+  }
+  // The same of float32, transposed for all queries.
+  void column_dots(const std::byte* const* keys, uint32_t row, uint32_t n, uint32_t first,
+                   uint32_t last) {
+    this->transpose_keys(keys, n);
+    const uint32_t panels = (n + kLanes - 1) / kLanes;
     for (uint32_t i = first; i < last;) {
-      const uint32_t m = last - i < V::kTile ? last - i : V::kTile;
+      const uint32_t m = last - i < ColumnDots<V>::kTile ? last - i : ColumnDots<V>::kTile;
       for (uint32_t panel = 0; panel < panels;) {
-        const uint32_t r = vectors(m, panels - panel);
-        const uint32_t lane = panel * kLanes;
-        if constexpr (!B::kAsks) ahead.work(m * r * kLanes * queries.k_dim);
-        run_tile(Score<B>{*this, b.from_dim(lane), i, row + lane}, m, r);
+        const uint32_t r = panels - panel < 2 ? 1 : 2, lane = panel * kLanes;
+        ahead.work(m * r * kLanes * queries.k_dim);
+        run_tile(ColumnDots<V>{.queries = q + i,
+                               .dims = queries.k_dim,
+                               .keys = block + lane,
+                               .key_stride = kKeyBlock,
+                               .scale = logit_scale,
+                               .bias = logit_bias + row + lane,
+                               .out = logits + i * kLogitStride + row + lane,
+                               .stride = kLogitStride},
+                 m, r);
         panel += r;
       }
       i += m;
@@ -281,38 +293,29 @@ struct Attend : RowBlocks<V> {
   // -- keys with scales of channels --
   // Whole groups of committed rows: gather_rows() has checked it.
   void score_kivi(const RowSpan& span, uint32_t first, uint32_t last) {
-    constexpr uint32_t kRows = KiviKeys<V>::kRows;
-    for (uint32_t row = span.begin; row < span.end; row += kKeyBlock) {
-      const uint32_t n = span.end - row < kKeyBlock ? span.end - row : kKeyBlock;
-      for (uint32_t i = 0; i < n; i += kRows) {
-        const std::byte* const* const keys = rows.k + row + i;
-        if ((row + i) % kGroupRows == 0)
-          KiviKeys<V>::load_scales(keys, queries.k_dim, halves, scales);
-        for (uint32_t g = 0; g < queries.k_dim / kRowGroup; ++g) {
-          ahead.work(kRows * kRowGroup * kTransposeWork);
-          KiviKeys<V>::expand(keys, g, scales, block + i, kKeyBlock);
-        }
-      }
-      score_block(FromBlock{block, kKeyBlock}, row, n / kLanes, first, last);
-    }
+    uint32_t in_group = 0;
+    score_converted(span.begin, span.end, first, last, [&](const std::byte* const* key, float* to) {
+      if (in_group == 0) KiviKeys<V>::load_scales(key, queries.k_dim, halves, scales);
+      in_group = (in_group + 1) % kGroupRows;
+      KiviKeys<V>::expand(*key, queries.k_dim, scales, to);
+    });
   }
 
   // -- quantised keys --
   template <DType T>
   void score_codes(const RowSpan& span, uint32_t begin, uint32_t first, uint32_t last) {
-    if constexpr (V::kCodeDots)
+    const uint32_t from = span.begin > begin ? span.begin : begin;
+    if constexpr (V::kCodeDots) {
       for (uint32_t i = first; i < last; ++i) codes.template set<T>(i, q[i], queries.k_dim);
-    for (uint32_t row = span.begin > begin ? span.begin : begin; row < span.end; row += kKeyBlock) {
-      const uint32_t n = span.end - row < kKeyBlock ? span.end - row : kKeyBlock;
-      const uint32_t panels = (n + kLanes - 1) / kLanes;
-      if constexpr (V::kCodeDots) {
-        this->template transpose_codes<T>(rows.k + row, n);
+      for (uint32_t row = from; row < span.end; row += kKeyBlock) {
+        const uint32_t n = span.end - row < kKeyBlock ? span.end - row : kKeyBlock;
+        const uint32_t panels = (n + kLanes - 1) / kLanes;
         this->template load_key_scales<T>(rows.k + row, n, panels * kLanes);
+        this->template transpose_codes<T>(rows.k + row, n);
         score_code_block<T>(row, panels, first, last);
-      } else {
-        this->template expand_codes<T>(rows.k + row, n);
-        score_block(FromBlock{block, kKeyBlock}, row, panels, first, last);
       }
+    } else {
+      score_rows<T>(from, span.end, first, last);
     }
   }
   template <DType T>
@@ -433,7 +436,7 @@ struct Attend : RowBlocks<V> {
 
     const bool lists = queries.visible != nullptr;
     rows.truncate(lists ? rows.past : kChunkRows);
-    ahead.start(rows.next, rows.rows * (queries.k_dim * (kTransposeWork + count) +
+    ahead.start(rows.next, rows.rows * (KeyDots<V, DType::kF16>::work(1, count, queries.k_dim) +
                                         dims * (ValueRows<V, DType::kF16>::kConvertWork + count)));
     score(0, 0, count);
     for (uint32_t t = 0; lists && t < tokens; ++t) {

@@ -14,8 +14,6 @@ template <class V>
 struct KiviKeys {
   using F = typename V::F;
   static constexpr uint32_t kLanes = V::kLanes;
-  // Rows that are expanded at a time: a group, or as many as a block of keys holds.
-  static constexpr uint32_t kRows = 4 * kLanes < kRowGroup ? 4 * kLanes : kRowGroup;
   static constexpr uint32_t kZeros = kMaxHeadDim;  // where in `scales` the zero points begin
 
   // The scales of a group's channels, and their zero points. pairs: scratch, dims * kKiviPairBytes.
@@ -41,57 +39,14 @@ struct KiviKeys {
     }
   }
 
-  // Channels [32 g, 32 g + 32) of kRows keys: channel d of key i to to[d * stride + i].
-  static void expand(const std::byte* const* keys, uint32_t g, const float* scales, float* to,
-                     size_t stride) {
-    if constexpr (V::kCodeDots)
-      look_up(keys, g, scales, to, stride);
-    else
-      convert(keys, g, scales, to, stride);
-  }
-
- private:
-  // 16 rows a vector, for each channel the 16 numbers that its codes stand for: one shuffle a
-  // vector, where taking the codes apart and scaling them is three operations.
-  static void look_up(const std::byte* const* keys, uint32_t g, const float* scales, float* to,
-                      size_t stride) {
-    alignas(64) float codes[2][4 * kLanes];  // four bytes of each row, transposed
-    for (int half = 0; half < 2; ++half)
-      V::template transpose_keys<DType::kF32, 1>(keys + half * kLanes, g * 16, codes[half], kLanes);
-    for (uint32_t line = 0; line < 4; ++line) {
-      auto low = V::load_int(codes[0] + line * kLanes),
-           high = V::load_int(codes[1] + line * kLanes);
-      KVICK_UNROLL for (uint32_t i = 0; i < 8; ++i) {
-        // A byte has a channel of the group's first half, and behind it one of the second.
-        const uint32_t d = g * kRowGroup + i % 2 * 16 + line * 4 + i / 2;
-        const F numbers = V::code_numbers(scales[d], scales[kZeros + d]);
-        V::store(to + d * stride, V::pick(low, numbers));
-        V::store(to + d * stride + kLanes, V::pick(high, numbers));
-        low = V::next_codes(low), high = V::next_codes(high);
+  // The channels of one key.
+  static void expand(const std::byte* key, uint32_t dims, const float* scales, float* to) {
+    for (uint32_t g = 0; g < dims; g += kRowGroup)
+      KVICK_UNROLL for (uint32_t i = 0; i < kRowGroup; i += kLanes) {
+        const uint32_t d = g + i;
+        V::store(to + d, V::fma(V::template load_codes<DType::kKivi4K>(key + g / 2, i),
+                                V::load(scales + d), V::load(scales + kZeros + d)));
       }
-    }
-  }
-
-  static void convert(const std::byte* const* keys, uint32_t g, const float* scales, float* to,
-                      size_t stride) {
-    constexpr uint32_t kTransposed = V::template kKeyRows<DType::kF32>;
-    constexpr uint32_t kDims = V::template kKeyDims<DType::kF32>;
-    alignas(64) float rows[kTransposed * kRowGroup];
-    const std::byte* from[kTransposed];
-    for (uint32_t l = 0; l < kTransposed; ++l)
-      from[l] = reinterpret_cast<const std::byte*>(rows + l * kRowGroup);
-    for (uint32_t i = 0; i < kRows; i += kTransposed) {
-      for (uint32_t l = 0; l < kTransposed; ++l)
-        for (uint32_t at = 0; at < kRowGroup; at += kLanes) {
-          const uint32_t d = g * kRowGroup + at;
-          V::store(rows + l * kRowGroup + at,
-                   V::fma(V::template load_codes<DType::kKivi4K>(keys[i + l], d),
-                          V::load(scales + d), V::load(scales + kZeros + d)));
-        }
-      for (uint32_t at = 0; at < kRowGroup; at += kDims)
-        V::template transpose_keys<DType::kF32, 1>(from, at * sizeof(float),
-                                                   to + (g * kRowGroup + at) * stride + i, stride);
-    }
   }
 };
 

@@ -26,20 +26,6 @@ struct BlockOperand {
   BlockOperand from_dim(uint32_t d) const { return {at + d, stride}; }
 };
 
-// The same of float16, converted when it is read: for a product that reads it once.
-template <class V>
-struct HalfBlock {
-  static constexpr bool kAsks = true;
-  static constexpr uint32_t kConvertWork = 0;
-  const uint16_t* at;
-  uint32_t stride;
-  typename V::F operator()(size_t i, int r) const {
-    return V::template load_row<DType::kF16>(
-        reinterpret_cast<const std::byte*>(at + i * stride + r * V::kLanes));
-  }
-  HalfBlock from_dim(uint32_t d) const { return {at + d, stride}; }
-};
-
 // Values as a product takes them, vector r of row i, converted on the way.
 template <class V, DType T>
 struct ValueRows {
@@ -97,17 +83,16 @@ struct ValueRows {
   }
 };
 
-// Elements d, d + 1, ... of a key of codes; static ones without their scale. Zero past the last
-// one.
+// Elements d, d + 1, ... of a key; static ones without their scale. Zero past the last one.
 template <class V, DType T>
 typename V::F key_floats(const std::byte* key, uint32_t d, uint32_t dims) {
-  if constexpr (is_static(T))
+  if constexpr (is_cache_code(T))
+    return V::mul(V::template load_codes<T>(key, d),
+                  V::set(V::half(key + code_bytes(T, dims) + d / kRowGroup * 2)));
+  else
     return d + V::kLanes <= dims ? V::template load_row<T>(key + d * kElementBytes<T>)
                                  : V::template load_row_part<T>(key + d * kElementBytes<T>,
                                                                 static_cast<int>(dims - d));
-  else
-    return V::mul(V::template load_codes<T>(key, d),
-                  V::set(V::half(key + code_bytes(T, dims) + d / kRowGroup * 2)));
 }
 
 }  // namespace

@@ -142,77 +142,41 @@ struct VecAvx2 {
     return _cvtsh_ss(bits);
   }
 
-  // See vec_avx512.h.
+  // -- dot products of keys: see attention_dots.h, vec_avx512.h --
+  static constexpr uint32_t kChains = 8;
+  static constexpr uint32_t kDotQueries = 3;
+  static F load_query(const float* p) { return load(p); }
   template <DType T>
-  static constexpr int kKeyRows = T == DType::kF32 ? 8 : 16;
-  template <DType T>
-  static constexpr int kKeyDims = T == DType::kF32 ? 4 : 8;
-
-  template <DType T, int Pieces, class Rows, class To>
-  [[gnu::always_inline]] static void transpose_keys(const Rows& rows, size_t offset, To* to,
-                                                    size_t stride) {
-    constexpr bool kPaired = T == DType::kBF16;
-    constexpr int kRegisters = T == DType::kF32 ? 4 : 8;
-    constexpr int kStep = T == DType::kF32 || kPaired ? 4 : 8;
-    KVICK_UNROLL for (int piece = 0; piece < Pieces;
-                      ++piece) {  // sixteen registers have no room for two
-      __m256 x[kRegisters];
-      KVICK_UNROLL for (int i = 0; i < kRegisters; ++i) {
-        const int row = kPaired ? (i & 1) * 8 + i / 2 : i;
-        x[i] = two(rows[row] + offset + 16 * piece, rows[row + kStep] + offset + 16 * piece);
-      }
-      store_columns<T>(x, to + piece * kKeyDims<T> * stride, stride);
-    }
+  static F load_keys(const std::byte* a, const std::byte*) {
+    return load_row<T>(a);
   }
-  template <DType T, class To>
-  [[gnu::always_inline]] static void store_columns(const __m256* x, To* to, size_t stride) {
-    if constexpr (T == DType::kF32) {
-      const __m256 a = _mm256_unpacklo_ps(x[0], x[1]), b = _mm256_unpackhi_ps(x[0], x[1]);
-      const __m256 c = _mm256_unpacklo_ps(x[2], x[3]), d = _mm256_unpackhi_ps(x[2], x[3]);
-      store(to, _mm256_shuffle_ps(a, c, 0x44));
-      store(to + stride, _mm256_shuffle_ps(a, c, 0xee));
-      store(to + 2 * stride, _mm256_shuffle_ps(b, d, 0x44));
-      store(to + 3 * stride, _mm256_shuffle_ps(b, d, 0xee));
-    } else {
-      __m256i y[8], z[8];
-      KVICK_UNROLL for (int i = 0; i < 8; i += 2) {
-        const __m256i a = _mm256_castps_si256(x[i]), b = _mm256_castps_si256(x[i + 1]);
-        y[i] = _mm256_unpacklo_epi16(a, b);
-        y[i + 1] = _mm256_unpackhi_epi16(a, b);
-      }
-      KVICK_UNROLL for (int i = 0; i < 4; ++i) {
-        const int at = (i & 1) + (i & 2) * 2;  // 0, 1, 4, 5
-        z[2 * i] = _mm256_unpacklo_epi32(y[at], y[at + 2]);
-        z[2 * i + 1] = _mm256_unpackhi_epi32(y[at], y[at + 2]);
-      }
-      KVICK_UNROLL for (int i = 0; i < 4; ++i) {
-        store_halves<T>(to + 2 * i * stride, _mm256_unpacklo_epi64(z[i], z[i + 4]));
-        store_halves<T>(to + (2 * i + 1) * stride, _mm256_unpackhi_epi64(z[i], z[i + 4]));
-      }
-    }
+  // Of x[j] the sums of four chains each in lanes j and 4 + j.
+  static F fold(const F (&x)[4]) {
+    const F a = fold_ones(x[0], x[1]), b = fold_ones(x[2], x[3]);
+    return add(_mm256_blend_ps(a, b, 0xcc), _mm256_shuffle_ps(a, b, 0x4e));
+  }
+  static F fold_ones(F a, F b) {
+    return add(_mm256_blend_ps(a, b, 0xaa), _mm256_permute_ps(_mm256_blend_ps(a, b, 0x55), 0xb1));
+  }
+  // Of keys 4 i to 4 i + 3 in x[i] the dots of keys 0 to 7.
+  static F fold_rest(const F (&x)[2]) {
+    return add(_mm256_blend_ps(x[0], x[1], 0xf0), _mm256_permute2f128_ps(x[0], x[1], 0x21));
+  }
+  // to[d * stride + i] = float d of rows[i], behind `offset` bytes, of 8 rows and 4 dimensions.
+  template <class Rows>
+  static void transpose(const Rows& rows, size_t offset, float* to, size_t stride) {
+    __m256 x[4];
+    KVICK_UNROLL for (int i = 0; i < 4; ++i) x[i] = two(rows[i] + offset, rows[i + 4] + offset);
+    const __m256 a = _mm256_unpacklo_ps(x[0], x[1]), b = _mm256_unpackhi_ps(x[0], x[1]);
+    const __m256 c = _mm256_unpacklo_ps(x[2], x[3]), d = _mm256_unpackhi_ps(x[2], x[3]);
+    store(to, _mm256_shuffle_ps(a, c, 0x44));
+    store(to + stride, _mm256_shuffle_ps(a, c, 0xee));
+    store(to + 2 * stride, _mm256_shuffle_ps(b, d, 0x44));
+    store(to + 3 * stride, _mm256_shuffle_ps(b, d, 0xee));
   }
   static __m256 two(const std::byte* a, const std::byte* b) {
     const __m256 low = _mm256_castps128_ps256(_mm_loadu_ps(reinterpret_cast<const float*>(a)));
     return _mm256_insertf128_ps(low, _mm_loadu_ps(reinterpret_cast<const float*>(b)), 1);
-  }
-  template <DType T>
-  static void store_halves(uint16_t* to, __m256i x) {
-    static_assert(T == DType::kF16);
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), x);
-  }
-  template <DType T>
-  static void store_halves(float* to, __m256i x) {
-    if constexpr (T == DType::kF16) {
-      store(to, _mm256_cvtph_ps(_mm256_castsi256_si128(x)));
-      store(to + 8, _mm256_cvtph_ps(_mm256_extracti128_si256(x, 1)));
-    } else if constexpr (T == DType::kStatic16) {
-      store(to, _mm256_cvtepi32_ps(_mm256_cvtepi16_epi32(_mm256_castsi256_si128(x))));
-      store(to + 8, _mm256_cvtepi32_ps(_mm256_cvtepi16_epi32(_mm256_extracti128_si256(x, 1))));
-    } else {
-      store(to, _mm256_castsi256_ps(_mm256_slli_epi32(x, 16)));
-      store(to + 8, _mm256_castsi256_ps(
-                        _mm256_and_si256(x, _mm256_set1_epi32(static_cast<int>(0xffff0000)))));
-    }
   }
   // a, b: sixteen floats in memory order; even: those at even places.
   static void split_pairs(F a, F b, F& even, F& odd) {

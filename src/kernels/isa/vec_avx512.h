@@ -122,8 +122,8 @@ struct VecAvx512 {
       const __m128i codes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(row + d));
       return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(codes));
     }
-    return pick(nibbles(row, d),
-                _mm512_setr_ps(-8, -7, -6, -5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7));
+    return T == DType::kQ4 ? pick(nibbles(row, d), _mm512_sub_ps(code_values(), set(8)))
+                           : pick(nibbles(row, d), code_values());
   }
   // Codes d, d + 1, ... of 4 bits, below others.
   static I nibbles(const std::byte* row, uint32_t d) {
@@ -136,8 +136,10 @@ struct VecAvx512 {
   static F pick(I codes, F numbers) { return _mm512_permutexvar_ps(codes, numbers); }
   // What codes 0 to 15 stand for.
   static F code_numbers(float scale, float zero) {
-    const __m512 codes = _mm512_setr_ps(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-    return fma(codes, set(scale), set(zero));
+    return fma(code_values(), set(scale), set(zero));
+  }
+  static F code_values() {
+    return _mm512_setr_ps(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
   }
   static F load_kivi(const std::byte* row, uint32_t d, float scale, float zero) {
     return pick(nibbles(row, d), code_numbers(scale, zero));
@@ -157,7 +159,6 @@ struct VecAvx512 {
   // -- products of codes --
   static I zeros() { return _mm512_setzero_si512(); }
   static I set_int(int32_t x) { return _mm512_set1_epi32(x); }
-  static I load_int(const float* p) { return _mm512_loadu_si512(p); }
   // A query's 16-bit integers are in two parts (split_query), as codes are multiplied with each.
   // Here the first part is the integers of even dimensions, the second that of odd ones. sum + the
   // products of 4 codes of each row with the first part, whose 4 bytes are at q.
@@ -208,62 +209,73 @@ struct VecAvx512 {
     return _mm512_reduce_add_epi32(_mm512_add_epi32(q0, q1));
   }
 
-  // Rows of keys to columns. p5, the only port that shuffles, is the bound: so each register is put
-  // together from four rows by masked broadcasts, which are loads and blends, and only the steps
-  // inside 128 bits are shuffles: 32 for 256 floats against 64 of the textbook transpose of whole
-  // rows, 48 for 512 halves against 128 of converting first.
+  // -- dot products of keys: see attention_dots.h --
+  static constexpr uint32_t kChains = 8;
+  static constexpr uint32_t kDotQueries = 4;  // of a register tile
+  // The same eight elements for both keys of a vector.
+  static F load_query(const float* p) { return _mm512_broadcast_f32x8(_mm256_loadu_ps(p)); }
+  // Eight elements of two keys.
   template <DType T>
-  static constexpr int kKeyRows = T == DType::kF32 ? 16 : 32;  // transposed at a time
-  template <DType T>
-  static constexpr int kKeyDims = T == DType::kF32 ? 4 : 8;
+  static F load_keys(const std::byte* a, const std::byte* b) {
+    if constexpr (T == DType::kF32) {
+      const __m256 low = _mm256_loadu_ps(reinterpret_cast<const float*>(a));
+      return _mm512_insertf32x8(_mm512_castps256_ps512(low),
+                                _mm256_loadu_ps(reinterpret_cast<const float*>(b)), 1);
+    } else if constexpr (T == DType::kStatic8) {
+      return widen(_mm_unpacklo_epi64(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(a)),
+                                      _mm_loadl_epi64(reinterpret_cast<const __m128i*>(b))));
+    } else {
+      const __m128i low = _mm_loadu_si128(reinterpret_cast<const __m128i*>(a));
+      return widen<T>(_mm256_inserti128_si256(
+          _mm256_castsi128_si256(low), _mm_loadu_si128(reinterpret_cast<const __m128i*>(b)), 1));
+    }
+  }
+  // A step adds neighbouring sums of two vectors: lanes of the first stay where they are or go
+  // there from beside them, and likewise the second's. Of x[j], two keys, the sums of four chains
+  // each in lanes j and 4 + j of either half.
+  static F fold(const F (&x)[4]) {
+    const F a = fold_ones(x[0], x[1]), b = fold_ones(x[2], x[3]);
+    return add(_mm512_mask_blend_ps(0xcccc, a, b), _mm512_shuffle_ps(a, b, 0x4e));
+  }
+  // Lanes 2 i and 2 i + 1: of a to the first of them, of b to the second.
+  static F fold_ones(F a, F b) {
+    const F moved = _mm512_permute_ps(_mm512_mask_blend_ps(0x5555, a, b), 0xb1);
+    return add(_mm512_mask_blend_ps(0xaaaa, a, b), moved);
+  }
+  // Of keys 4 i to 4 i + 3, and those 8 behind them, in x[i] the dots of keys 0 to 15.
+  static F fold_rest(const F (&x)[2]) {
+    const __m512i others = _mm512_setr_epi64(2, 3, 8, 9, 6, 7, 12, 13);
+    const __m512d moved =
+        _mm512_permutex2var_pd(_mm512_castps_pd(x[0]), others, _mm512_castps_pd(x[1]));
+    return add(_mm512_mask_blend_ps(0xf0f0, x[0], x[1]), _mm512_castpd_ps(moved));
+  }
 
-  // to[d * stride + i] = element d of rows[i], whose address is rows[i] + offset, for `Pieces`
-  // times kKeyDims elements, as floats or, of float16, as they are. Two pieces at a time, because
-  // there are more rows than registers: each address would be found again.
-  template <DType T, int Pieces, class Rows, class To>
-  [[gnu::always_inline]] static void transpose_keys(const Rows& rows, size_t offset, To* to,
-                                                    size_t stride) {
-    // bfloat16 takes rows r and 16 + r side by side, so that its halves need no further shuffle.
-    constexpr bool kPaired = T == DType::kBF16;
-    constexpr int kRegisters = T == DType::kF32 ? 4 : 8;
-    constexpr int kStep = T == DType::kF32 || kPaired ? 4 : 8;
-    __m512 x[Pieces][kRegisters];
-    KVICK_UNROLL for (int i = 0; i < kRegisters; ++i) {
-      const int row = kPaired ? (i & 1) * 16 + i / 2 : i;
-      const std::byte *a = rows[row] + offset, *b = rows[row + kStep] + offset;
-      const std::byte *c = rows[row + 2 * kStep] + offset, *d = rows[row + 3 * kStep] + offset;
+  // Rows of four-byte elements to columns: to[d * stride + i] = element d of rows[i], whose address
+  // is rows[i] + offset, for `Pieces` times 4 elements of 16 rows. Each register is put together
+  // from four rows by masked broadcasts, which are loads and blends, and only the steps inside 128
+  // bits are shuffles: 32 for 256 elements against 64 of the textbook transpose of whole rows. Two
+  // pieces at a time, because there are more rows than registers: each address would be found
+  // again.
+  template <int Pieces = 1, class Rows>
+  [[gnu::always_inline]] static void transpose(const Rows& rows, size_t offset, float* to,
+                                               size_t stride) {
+    __m512 x[Pieces][4];
+    KVICK_UNROLL for (int i = 0; i < 4; ++i) {
+      const std::byte *a = rows[i] + offset, *b = rows[i + 4] + offset;
+      const std::byte *c = rows[i + 8] + offset, *d = rows[i + 12] + offset;
       KVICK_UNROLL for (int piece = 0; piece < Pieces; ++piece) x[piece][i] =
           four(a + 16 * piece, b + 16 * piece, c + 16 * piece, d + 16 * piece);
     }
     KVICK_UNROLL for (int piece = 0; piece < Pieces; ++piece)
-        store_columns<T>(x[piece], to + piece * kKeyDims<T> * stride, stride);
+        store_columns(x[piece], to + piece * 4 * stride, stride);
   }
-  template <DType T, class To>
-  [[gnu::always_inline]] static void store_columns(const __m512* x, To* to, size_t stride) {
-    if constexpr (T == DType::kF32) {
-      const __m512 a = _mm512_unpacklo_ps(x[0], x[1]), b = _mm512_unpackhi_ps(x[0], x[1]);
-      const __m512 c = _mm512_unpacklo_ps(x[2], x[3]), d = _mm512_unpackhi_ps(x[2], x[3]);
-      store(to, _mm512_shuffle_ps(a, c, 0x44));
-      store(to + stride, _mm512_shuffle_ps(a, c, 0xee));
-      store(to + 2 * stride, _mm512_shuffle_ps(b, d, 0x44));
-      store(to + 3 * stride, _mm512_shuffle_ps(b, d, 0xee));
-    } else {
-      __m512i y[8], z[8];
-      KVICK_UNROLL for (int i = 0; i < 8; i += 2) {
-        const __m512i a = _mm512_castps_si512(x[i]), b = _mm512_castps_si512(x[i + 1]);
-        y[i] = _mm512_unpacklo_epi16(a, b);
-        y[i + 1] = _mm512_unpackhi_epi16(a, b);
-      }
-      KVICK_UNROLL for (int i = 0; i < 4; ++i) {
-        const int at = (i & 1) + (i & 2) * 2;  // 0, 1, 4, 5
-        z[2 * i] = _mm512_unpacklo_epi32(y[at], y[at + 2]);
-        z[2 * i + 1] = _mm512_unpackhi_epi32(y[at], y[at + 2]);
-      }
-      KVICK_UNROLL for (int i = 0; i < 4; ++i) {
-        store_halves<T>(to + 2 * i * stride, _mm512_unpacklo_epi64(z[i], z[i + 4]));
-        store_halves<T>(to + (2 * i + 1) * stride, _mm512_unpackhi_epi64(z[i], z[i + 4]));
-      }
-    }
+  [[gnu::always_inline]] static void store_columns(const __m512* x, float* to, size_t stride) {
+    const __m512 a = _mm512_unpacklo_ps(x[0], x[1]), b = _mm512_unpackhi_ps(x[0], x[1]);
+    const __m512 c = _mm512_unpacklo_ps(x[2], x[3]), d = _mm512_unpackhi_ps(x[2], x[3]);
+    store(to, _mm512_shuffle_ps(a, c, 0x44));
+    store(to + stride, _mm512_shuffle_ps(a, c, 0xee));
+    store(to + 2 * stride, _mm512_shuffle_ps(b, d, 0x44));
+    store(to + 3 * stride, _mm512_shuffle_ps(b, d, 0xee));
   }
   static __m128 part(const std::byte* p) { return _mm_loadu_ps(reinterpret_cast<const float*>(p)); }
   static __m512 four(const std::byte* a, const std::byte* b, const std::byte* c,
@@ -272,25 +284,6 @@ struct VecAvx512 {
     x = _mm512_insertf32x4(x, part(b), 1);
     x = _mm512_insertf32x4(x, part(c), 2);
     return _mm512_insertf32x4(x, part(d), 3);
-  }
-  template <DType T>
-  static void store_halves(uint16_t* to, __m512i x) {
-    static_assert(T == DType::kF16);
-    _mm512_storeu_si512(to, x);
-  }
-  template <DType T>
-  static void store_halves(float* to, __m512i x) {
-    if constexpr (T == DType::kF16) {
-      store(to, _mm512_cvtph_ps(_mm512_castsi512_si256(x)));
-      store(to + 16, _mm512_cvtph_ps(_mm512_extracti64x4_epi64(x, 1)));
-    } else if constexpr (T == DType::kStatic16) {
-      store(to, widen<T>(_mm512_castsi512_si256(x)));
-      store(to + 16, widen<T>(_mm512_extracti64x4_epi64(x, 1)));
-    } else {
-      store(to, _mm512_castsi512_ps(_mm512_slli_epi32(x, 16)));
-      store(to + 16, _mm512_castsi512_ps(
-                         _mm512_and_si512(x, _mm512_set1_epi32(static_cast<int>(0xffff0000)))));
-    }
   }
   // a, b: 32 floats in memory order; even: those at even places.
   static void split_pairs(F a, F b, F& even, F& odd) {

@@ -147,67 +147,33 @@ struct VecNeon {
     return vgetq_lane_f32(vcvt_f32_f16(vreinterpret_f16_u16(vdup_n_u16(bits))), 0);
   }
 
-  // Rows of keys to columns: see vec_avx512.h.
+  // -- dot products of keys: see attention_dots.h --
+  static constexpr uint32_t kChains = 4;
+  static constexpr uint32_t kDotQueries = 4;
+  static F load_query(const float* p) { return load(p); }
   template <DType T>
-  static constexpr int kKeyRows = T == DType::kF32 ? 4 : 8;
-  template <DType T>
-  static constexpr int kKeyDims = T == DType::kF32 ? 4 : 8;
-
-  template <DType T, int Pieces, class Rows, class To>
-  [[gnu::always_inline]] static void transpose_keys(const Rows& rows, size_t offset, To* to,
-                                                    size_t stride) {
-    constexpr int kRows = kKeyRows<T>;
-    KVICK_UNROLL for (int piece = 0; piece < Pieces; ++piece) {
-      uint8x16_t x[kRows];
-      KVICK_UNROLL for (int i = 0; i < kRows; ++i) {
-        x[i] = vld1q_u8(reinterpret_cast<const uint8_t*>(rows[i] + offset + 16 * piece));
-      }
-      store_columns<T>(x, to + piece * kKeyDims<T> * stride, stride);
+  static F load_keys(const std::byte* a, const std::byte*) {
+    return load_row<T>(a);
+  }
+  static F fold(const F (&x)[4]) {
+    return vpaddq_f32(vpaddq_f32(x[0], x[1]), vpaddq_f32(x[2], x[3]));
+  }
+  static F fold_rest(const F (&x)[1]) { return x[0]; }
+  // to[d * stride + i] = float d of rows[i], behind `offset` bytes, of 4 rows and 4 dimensions.
+  template <class Rows>
+  static void transpose(const Rows& rows, size_t offset, float* to, size_t stride) {
+    uint32x4_t x[4], y[4];
+    KVICK_UNROLL for (int i = 0; i < 4; ++i) x[i] =
+        vld1q_u32(reinterpret_cast<const uint32_t*>(rows[i] + offset));
+    KVICK_UNROLL for (int i = 0; i < 4; i += 2) {
+      y[i] = vtrn1q_u32(x[i], x[i + 1]);
+      y[i + 1] = vtrn2q_u32(x[i], x[i + 1]);
     }
-  }
-  template <DType T, class To>
-  [[gnu::always_inline]] static void store_columns(const uint8x16_t* x, To* to, size_t stride) {
-    if constexpr (T == DType::kF32) {
-      uint32x4_t y[4];
-      KVICK_UNROLL for (int i = 0; i < 4; i += 2) {
-        y[i] = vtrn1q_u32(vreinterpretq_u32_u8(x[i]), vreinterpretq_u32_u8(x[i + 1]));
-        y[i + 1] = vtrn2q_u32(vreinterpretq_u32_u8(x[i]), vreinterpretq_u32_u8(x[i + 1]));
-      }
-      KVICK_UNROLL for (int i = 0; i < 2; ++i) {
-        const uint64x2_t a = vreinterpretq_u64_u32(y[i]), b = vreinterpretq_u64_u32(y[i + 2]);
-        store(to + i * stride, vreinterpretq_f32_u64(vtrn1q_u64(a, b)));
-        store(to + (i + 2) * stride, vreinterpretq_f32_u64(vtrn2q_u64(a, b)));
-      }
-    } else {
-      uint32x4_t y[8];  // column i of rows 2k and 2k + 1 in y[2k + i % 2]
-      KVICK_UNROLL for (int i = 0; i < 8; i += 2) {
-        const uint16x8_t a = vreinterpretq_u16_u8(x[i]), b = vreinterpretq_u16_u8(x[i + 1]);
-        y[i] = vreinterpretq_u32_u16(vtrn1q_u16(a, b));
-        y[i + 1] = vreinterpretq_u32_u16(vtrn2q_u16(a, b));
-      }
-      uint64x2_t z[8];  // columns i and i + 4 of rows 0 to 3 in z[i], of the others in z[4 + i]
-      KVICK_UNROLL for (int i = 0; i < 2; ++i) {
-        KVICK_UNROLL for (int half = 0; half < 2; ++half) {
-          const uint32x4_t a = y[4 * half + i], b = y[4 * half + 2 + i];
-          z[4 * half + i] = vreinterpretq_u64_u32(vtrn1q_u32(a, b));
-          z[4 * half + i + 2] = vreinterpretq_u64_u32(vtrn2q_u32(a, b));
-        }
-      }
-      KVICK_UNROLL for (int i = 0; i < 4; ++i) {
-        store_halves<T>(to + i * stride, vreinterpretq_u16_u64(vtrn1q_u64(z[i], z[i + 4])));
-        store_halves<T>(to + (i + 4) * stride, vreinterpretq_u16_u64(vtrn2q_u64(z[i], z[i + 4])));
-      }
+    KVICK_UNROLL for (int i = 0; i < 2; ++i) {
+      const uint64x2_t a = vreinterpretq_u64_u32(y[i]), b = vreinterpretq_u64_u32(y[i + 2]);
+      store(to + i * stride, vreinterpretq_f32_u64(vtrn1q_u64(a, b)));
+      store(to + (i + 2) * stride, vreinterpretq_f32_u64(vtrn2q_u64(a, b)));
     }
-  }
-  template <DType T>
-  static void store_halves(uint16_t* to, uint16x8_t x) {
-    static_assert(T == DType::kF16);
-    vst1q_u16(to, x);
-  }
-  template <DType T>
-  static void store_halves(float* to, uint16x8_t x) {
-    store(to, widen<T>(vget_low_u16(x)));
-    store(to + 4, widen<T>(vget_high_u16(x)));
   }
   // a, b: eight floats in memory order; even: those at even places.
   static void split_pairs(F a, F b, F& even, F& odd) {

@@ -91,20 +91,19 @@ struct VecScalar {
     return fma(load_codes<DType::kKivi4V>(row, d), scale, zero);
   }
   static float half(const std::byte* p) { return load_row<DType::kF16>(p); }
+  static constexpr uint32_t kChains = 1;
+  static constexpr uint32_t kDotQueries = 4;
+  static F load_query(const float* p) { return *p; }
   template <DType T>
-  static constexpr int kKeyRows = 1;
-  template <DType T>
-  static constexpr int kKeyDims = 1;
-  template <DType T, int Pieces, class Rows, class To>
-  static void transpose_keys(const Rows& rows, size_t offset, To* to, size_t stride) {
-    constexpr size_t kBytes = T == DType::kF32 ? 4 : 2;
-    for (size_t i = 0; i < Pieces; ++i) {
-      const std::byte* const from = rows[0] + offset + i * kBytes;
-      if constexpr (sizeof(To) == sizeof(float))
-        to[i * stride] = load_row<T>(from);
-      else
-        std::memcpy(to + i * stride, from, sizeof(To));
-    }
+  static F load_keys(const std::byte* a, const std::byte*) {
+    return load_row<T>(a);
+  }
+  static F fold(const F (&x)[1]) { return x[0]; }
+  static F fold_rest(const F (&x)[1]) { return x[0]; }
+  // to[d * stride] = float d of the row, of four.
+  template <class Rows>
+  static void transpose(const Rows& rows, size_t offset, float* to, size_t stride) {
+    for (size_t i = 0; i < 4; ++i) to[i * stride] = load_row<DType::kF32>(rows[0] + offset + i * 4);
   }
   static void split_pairs(F a, F b, F& even, F& odd) { even = a, odd = b; }
   static void join_pairs(F even, F odd, F& a, F& b) { a = even, b = odd; }

@@ -157,9 +157,9 @@ void pack_keys(const std::byte* const* keys, SeenRows places, uint32_t dims, std
                     lines[0] + i * kLineBytes, kTileBytes);
       for (size_t part = 0; part < 2; ++part)
         for (size_t pair = 0; pair < kSide; pair += 4)
-          V::transpose_keys<DType::kF32, 1>(
-              from[part], pair * 4,
-              reinterpret_cast<float*>(to + part * kTileBytes + pair * kLineBytes), kSide);
+          V::transpose<1>(from[part], pair * 4,
+                          reinterpret_cast<float*>(to + part * kTileBytes + pair * kLineBytes),
+                          kSide);
     }
 }
 

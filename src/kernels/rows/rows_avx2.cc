@@ -19,6 +19,8 @@ KVICK_TARGET_AVX2_BEGIN
 #include "kernels/attention/attention_softmax.h"
 #include "kernels/attention/attention_values.h"
 #include "kernels/attention/attention_blocks_impl.h"
+#include "kernels/attention/attention_columns.h"
+#include "kernels/attention/attention_dots.h"
 #include "kernels/attention/attention_impl.h"
 #include "kernels/attention/attention_memory.h"
 #include "kernels/attention/attention_merge.h"

@@ -18,6 +18,8 @@
 #include "kernels/attention/attention_softmax.h"
 #include "kernels/attention/attention_values.h"
 #include "kernels/attention/attention_blocks_impl.h"
+#include "kernels/attention/attention_columns.h"
+#include "kernels/attention/attention_dots.h"
 #include "kernels/attention/attention_impl.h"
 #include "kernels/attention/attention_memory.h"
 #include "kernels/attention/attention_merge.h"

@@ -29,6 +29,8 @@ KVICK_TARGET_VNNI_BEGIN
 #include "kernels/attention/attention_softmax.h"
 #include "kernels/attention/attention_values.h"
 #include "kernels/attention/attention_blocks_impl.h"
+#include "kernels/attention/attention_columns.h"
+#include "kernels/attention/attention_dots.h"
 #include "kernels/attention/attention_impl.h"
 #include "kernels/isa/vec_avx512.h"
 #include "kernels/isa/vec_vnni.h"

@@ -1,0 +1,101 @@
+#pragma once
+// Logits of queries by keys of floats. Included inside a target region.
+//
+// A dot product has V::kChains chains, dimension d in chain d % kChains, each added to in order; of
+// them chains 0 and 1, 2 and 3, ... are added, then neighbouring sums, and so on. So a key and a
+// query give the same bits in both of these ways to multiply them:
+//
+//   KeyDots     few queries. The lanes of a vector are dimensions, so that a key is loaded,
+//               converted and multiplied as it lies; the chains, which are lanes, are added by
+//               steps that join two vectors each (V::fold, V::fold_rest).
+//   ColumnDots  many queries (attention_columns.h). Keys are converted and transposed once for all
+//               of them; the lanes of a vector are keys and the chains come one after the other.
+//
+// Measured on Zen 4 (one core, out of the second-level cache; docs/results/zen4.md):
+//   - One chain, and so keys transposed for a single query as well: 1.1 to 1.6 times the time of
+//     decode with float16 and AVX-512, 1.05 to 1.5 with AVX2; prompts alike within 3 %.
+//   - Sixteen chains, a whole vector of one key: decode 0.84 to 1 of the time of eight, but prompts
+//     1.06 to 1.19 times, whether lanes are added up or chains wait in memory.
+//   - One chain at a time of prompts with AVX-512, not two: 1.12 times the time.
+//   - Loops of 64 and of 128 dimensions that the compiler knows: no gain.
+
+namespace kvick::kernels {
+namespace {
+
+// Work of RowsAhead: to load and convert an element of a key, and to add up the lanes of a dot.
+inline constexpr uint32_t kLoadWork = 2, kFoldWork = 2;
+
+template <class V, DType T>
+struct KeyDots {
+  using F = typename V::F;
+  static constexpr uint32_t kLanes = V::kLanes, kChains = V::kChains;
+  static constexpr uint32_t kVectors = kLanes < 4 ? kLanes : 4;      // of keys, of a register tile
+  static constexpr uint32_t kTiles = kChains < 4 ? 1 : kChains / 4;  // of kLanes keys
+  static constexpr uint32_t kTile = V::kDotQueries;
+
+  const float* const* queries;
+  uint32_t dims;  // a multiple of 8
+  float scale;    // of the logits
+  RowsAhead& ahead;
+
+  static uint32_t work(uint32_t keys, uint32_t queries, uint32_t dims) {
+    return keys * (dims * (kLoadWork + queries) + kFoldWork * kLanes * queries);
+  }
+
+  // Logits of n keys by `count` queries: fma(dot, scale, bias[i]) to out[m * stride + i]. Whole
+  // vectors are written, whose last lanes repeat the last key.
+  void run(const std::byte* const* keys, uint32_t n, uint32_t count, const float* bias, float* out,
+           size_t stride) const {
+    RowBlocks<V>::for_vectors(
+        keys, n, [&](const auto& from, uint32_t i) __attribute__((always_inline)) {
+          for (uint32_t m = 0; m < count; m += kTile)
+            run_tile<kTile>(from, m, count - m, bias + i, out + m * stride + i, stride);
+        });
+  }
+
+ private:
+  // Of kLanes keys and up to M queries.
+  template <uint32_t M, class Rows>
+  void run_tile(const Rows& keys, uint32_t query, uint32_t count, const float* bias, float* out,
+                size_t stride) const {
+    if constexpr (M > 1)
+      if (count < M) return run_tile<M - 1>(keys, query, count, bias, out, stride);
+    F sums[M][kTiles];
+    for (uint32_t i = 0; i < kTiles; ++i) {
+      ahead.work(work(kLanes / kTiles, M, dims));
+      F acc[M][kVectors];
+      multiply<M>(keys, i * kVectors, queries + query, acc);
+      KVICK_UNROLL for (uint32_t m = 0; m < M; ++m) sums[m][i] = V::fold(acc[m]);
+    }
+    KVICK_UNROLL for (uint32_t m = 0; m < M; ++m)
+        V::store(out + m * stride, V::fma(V::fold_rest(sums[m]), V::set(scale), V::load(bias)));
+  }
+
+  // Products of kVectors keys from key first on and, where a vector has two keys, of those kLanes /
+  // 2 behind them.
+  template <uint32_t M, class Rows>
+  [[gnu::always_inline]] inline void multiply(const Rows& keys, uint32_t first,
+                                              const float* const* all_queries,
+                                              F (&acc)[M][kVectors]) const {
+    const std::byte *from[kVectors], *also[kVectors];
+    const float* q[M];
+    for (uint32_t j = 0; j < kVectors; ++j) from[j] = keys[first + j];
+    for (uint32_t j = 0; j < kVectors; ++j)
+      also[j] = kChains == kLanes ? from[j] : keys[first + j + kLanes / 2];
+    for (uint32_t m = 0; m < M; ++m) q[m] = all_queries[m];
+    for (uint32_t m = 0; m < M; ++m)
+      for (uint32_t j = 0; j < kVectors; ++j) acc[m][j] = V::zero();
+    for (size_t d = 0; d < dims; d += kChains) {
+      F x[M];
+      KVICK_UNROLL for (uint32_t m = 0; m < M; ++m) x[m] = V::load_query(q[m] + d);
+      KVICK_UNROLL for (uint32_t j = 0; j < kVectors; ++j) {
+        const size_t at = d * kElementBytes<T>;
+        const F key = V::template load_keys<T>(from[j] + at, also[j] + at);
+        KVICK_UNROLL for (uint32_t m = 0; m < M; ++m) acc[m][j] = V::fma(key, x[m], acc[m][j]);
+      }
+    }
+  }
+};
+
+}  // namespace
+}  // namespace kvick::kernels

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Servers under the same load, in one run, alternating: output tokens per second and waiting times.
 
-    tools/compare/servers.py --kvick LABEL=FILE... [--vllm FOLDER --vllm-python DIR] [--client vllm|load]
-                             [--temperature 0,1] [--rounds 3] [--streams 16] [--requests 48] [-o NAME]
+    tools/compare/servers.py --kvick LABEL=FILE... [--llama-server LABEL=FILE...] [--vllm FOLDER --vllm-python DIR]
+                             [--client vllm|load] [--temperature 0,1] [--rounds 3] [--streams 16] [--requests 48] [-o NAME]
 
-Each --kvick LABEL=FILE is `kvick serve` of that model; FOLDER is a Hugging Face folder for `vllm serve --dtype
-bfloat16`, DIR the virtual environment that has vLLM. All servers are started first, and stopped by SIGSTOP while
+Each --kvick LABEL=FILE is `kvick serve` of that model, each --llama-server LABEL=FILE is llama.cpp's server with a slot
+for each stream; FOLDER is a Hugging Face folder for `vllm serve --dtype bfloat16`, DIR the virtual environment that has
+vLLM. All servers are started first, and stopped by SIGSTOP while
 another one is loaded, so that only one works at a time. The client is `vllm bench serve` of DIR (--client vllm), or
 tools/load, which needs nothing else. Prompts are random tokens (--prompt, 200), answers have --answer (128) tokens.
 
@@ -28,7 +29,7 @@ import urllib.request
 
 from compare import ROOT, machine
 
-FIGURES = ("output tok/s", "TTFT p50, s", "TTFT p99, s", "per token, ms")
+FIGURES = ("output tok/s", "TTFT p50, s", "TTFT p95, s", "per token, ms")
 
 
 def free_port():
@@ -78,14 +79,14 @@ def load_with_vllm(args, server, temperature, seed):
                    "--dataset-name", "random", "--random-input-len", str(args.prompt), "--random-output-len",
                    str(args.answer), "--max-concurrency", str(args.streams), "--num-prompts", str(args.requests),
                    "--ignore-eos", "--save-result", "--result-dir", folder, "--result-filename", "result.json",
-                   "--temperature", str(temperature), "--seed", str(seed)]
+                   "--temperature", str(temperature), "--seed", str(seed), "--metric-percentiles", "95"]
         done = subprocess.run(command, capture_output=True, text=True, timeout=1800)
         if done.returncode != 0:
             sys.exit(f"the client failed on {server.label}: {done.stderr[-2000:]}")
         result = json.loads((pathlib.Path(folder) / "result.json").read_text())
     if result["completed"] != args.requests:
         sys.exit(f"{server.label} answered {result['completed']} of {args.requests} requests")
-    return (result["output_throughput"], result["median_ttft_ms"] / 1000, result["p99_ttft_ms"] / 1000,
+    return (result["output_throughput"], result["median_ttft_ms"] / 1000, result["p95_ttft_ms"] / 1000,
             result["median_tpot_ms"])
 
 
@@ -94,7 +95,7 @@ def load_with_tool(args, server, temperature, seed):
                "--requests", str(args.requests), "--prompt", str(args.prompt), "--answer", str(args.answer),
                "--temperature", str(temperature), "--vocab", str(args.vocab), "--seed", str(seed)]
     run = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)["runs"][0]
-    return run["answer_tok_s"], run["ttft_s_p50"], run["ttft_s_p99"], 1000 * run["between_s_p50"]
+    return run["answer_tok_s"], run["ttft_s_p50"], run["ttft_s_p95"], 1000 * run["between_s_p50"]
 
 
 def allowed(args, file):
@@ -113,6 +114,8 @@ def parsed():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kvick", action="append", default=[], metavar="LABEL=FILE")
     parser.add_argument("--program", default=str(ROOT / "build/release/kvick"))
+    parser.add_argument("--llama-server", action="append", default=[], metavar="LABEL=FILE")
+    parser.add_argument("--llama-program", default="llama-server", help="llama.cpp's server")
     parser.add_argument("--vllm", help="the Hugging Face folder that vLLM serves, and whose tokenizer its client uses")
     parser.add_argument("--vllm-python", help="the virtual environment that has vLLM")
     parser.add_argument("--client", choices=("vllm", "load"), default="load")
@@ -125,8 +128,8 @@ def parsed():
     args = parser.parse_args()
     if args.client == "vllm" and not (args.vllm and args.vllm_python):
         parser.error("--client vllm needs --vllm and --vllm-python")
-    if not args.kvick and not args.vllm:
-        parser.error("give at least one server: --kvick LABEL=FILE or --vllm FOLDER")
+    if not args.kvick and not args.llama_server and not args.vllm:
+        parser.error("give at least one server: --kvick LABEL=FILE, --llama-server LABEL=FILE or --vllm FOLDER")
     args.temperatures = [float(text) for text in args.temperature.split(",")]
     return args
 
@@ -137,6 +140,10 @@ def start(args):
         label, _, file = text.partition("=")
         servers.append(Server(f"kvick {label}", [args.program, "serve", "-m", file, "--quiet"], pathlib.Path(file).stem))
         servers[-1].file = file
+    slots = ["-np", str(args.streams), "-c", str(args.streams * (args.prompt + args.answer + 64)), "-t", str(os.cpu_count())]
+    for text in args.llama_server:
+        label, _, file = text.partition("=")
+        servers.append(Server(f"llama-server {label}", [args.llama_program, "-m", file, *slots], pathlib.Path(file).stem))
     if args.vllm and args.vllm_python:
         servers.append(Server("vLLM", [f"{args.vllm_python}/bin/vllm", "serve", args.vllm, "--dtype", "bfloat16"], args.vllm,
                               {"VLLM_CPU_KVCACHE_SPACE": "4"}))
@@ -204,7 +211,7 @@ def main():
     servers = start(args)
     try:
         if not args.no_allowed:
-            result["allowed"] = {s.label: allowed(args, s.file) for s in servers if s.label != "vLLM"}
+            result["allowed"] = {s.label: allowed(args, s.file) for s in servers if s.label.startswith("kvick ")}
         result["runs"] = measure(args, servers)
     finally:
         for server in servers:

@@ -72,6 +72,15 @@ class WholeRun(unittest.TestCase):
         self.assertEqual(len(asked), 2 * 2 * 2 * (3 + 1), "the requests and one before them")
         self.assertEqual(len({json.dumps(prompt) for _, prompt in asked}), 2 * 2 * 3, "a load repeats another's prompts")
 
+    def test_llama_server_is_loaded_too(self):
+        done = self.run_it("--kvick", "one=a.gguf", "--llama-server", "two=b.gguf", "--llama-program", self.program, "--rounds",
+                           "1", "--temperature", "0", "--requests", "3", "--streams", "2", "--prompt", "5", "--answer", "4")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        runs = [json.loads(line) for line in done.stderr.splitlines() if line.startswith("{")]
+        self.assertEqual([run["server"] for run in runs], ["kvick one", "llama-server two"])
+        self.assertRegex(done.stdout, r"\| kvick one \| 0 \|.*%")
+        self.assertRegex(done.stdout, r"\| llama-server two \| 0 \|.*– \|")
+
     def test_a_server_that_does_not_start_is_named(self):
         self.program.write_text("#!/bin/sh\nexit 3\n")
         done = self.run_it("--kvick", "one=a.gguf", "--no-allowed")

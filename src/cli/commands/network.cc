@@ -17,18 +17,19 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 // Floats of a short sum, as of one token, and of a long one, as of a prompt.
-constexpr size_t kShort = 64, kLong = 262144;
-constexpr int kSums = 200, kLongSums = 20;
+constexpr size_t kShort = 1024, kLong = 262144;
+constexpr int kSums = 400, kLongSums = 20;
 // Ranks read weights between two sums, and so does this: a sum then finds none of its code and data
 // in the caches, nor the other rank just as ready.
-constexpr size_t kWeightBytes = size_t{8} << 20;
+constexpr size_t kWeightBytes = size_t{2} << 20;
 
 class Meter {
  public:
   explicit Meter(model::Ranks& ranks) : ranks_(ranks), weights_(kWeightBytes / sizeof(uint64_t)) {}
 
-  // Of one sum of so many floats, on rank 0: the median of what the last rank to come has waited,
-  // since others wait for that one, not for the network.
+  // Of one sum of so many floats, on rank 0: what all ranks have waited on average. One that comes
+  // later by some time waits so much less, and the other one more; in the next sum it is the other
+  // way round.
   double sum_s(size_t floats, int times) {
     std::vector<float> waited;
     for (int i = 0; i < times; ++i) {
@@ -40,12 +41,13 @@ class Meter {
       ranks_.sum();
       waited.push_back(std::chrono::duration<float>(Clock::now() - began).count());
     }
-    std::vector<float> least = waited;
+    std::vector<float> all = waited;
     ranks_.gather(waited, [&](unsigned, std::span<const float> others) {
-      for (size_t i = 0; i < least.size(); ++i) least[i] = std::min(least[i], others[i]);
+      for (size_t i = 0; i < all.size(); ++i) all[i] += others[i];
     });
-    std::ranges::nth_element(least, least.begin() + times / 2);
-    return least[static_cast<size_t>(times) / 2];
+    const auto middle = all.begin() + times / 2;
+    std::ranges::nth_element(all, middle);
+    return *middle / ranks_.size();
   }
 
  private:
@@ -60,8 +62,9 @@ base::Result<int> measure(EngineFlags flags, const Common& common) {
   if (ranks.size() < 2)
     return base::fail("one process has no network: mpirun -np 2 -H one:1,two:1 kvick network");
   Meter meter(ranks);
-  const double latency = meter.sum_s(kShort, kSums);
-  const double each = std::max(1e-12, meter.sum_s(kLong, kLongSums) - latency) / kLong;
+  const double shorter = meter.sum_s(kShort, kSums), longer = meter.sum_s(kLong, kLongSums);
+  const double each = std::max(1e-12, longer - shorter) / (kLong - kShort);
+  const double latency = std::max(0.0, shorter - kShort * each);
   const double bits_s = 8 * sizeof(float) / each;
   if (!ranks.leads()) {
     (void)ranks.hear();  // that there is nothing more to do

@@ -1,11 +1,10 @@
 #include "model/ranks/mpi.h"
 
-#include <cstdlib>
-
 #ifdef KVICK_MPI
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
 #include <fmt/format.h>
 #include <sched.h>
 #include <span>
@@ -79,6 +78,10 @@ std::function<std::string()> gone(std::vector<Place> places) {
 }  // namespace
 
 base::Result<MpiStart> start_mpi(const MpiOptions& options) {
+  // Open MPI otherwise asks for each piece of a long message, behind what itself is sending: two
+  // ranks that begin to exchange 1 MiB at the same moment then take turns, 20.6 ms at 1 Gb/s and
+  // 100 us against 11.1. Those of a prompt are never so even, and as fast either way.
+  setenv("OMPI_MCA_btl_tcp_flags", "send,inplace", /*overwrite=*/0);
   int provided = 0;
   if (MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided) != MPI_SUCCESS)
     return base::fail("MPI cannot start");

@@ -6,9 +6,9 @@
 
 Each --kvick LABEL=FILE is `kvick serve` of that model, each --llama-server LABEL=FILE is llama.cpp's server with a slot
 for each stream; FOLDER is a Hugging Face folder for `vllm serve --dtype bfloat16`, DIR the virtual environment that has
-vLLM. All servers are started first, and stopped by SIGSTOP while
-another one is loaded, so that only one works at a time. The client is `vllm bench serve` of DIR (--client vllm), or
-tools/load, which needs nothing else. Prompts are random tokens (--prompt, 200), answers have --answer (128) tokens.
+vLLM. All servers are started first, and stopped by SIGSTOP while another one is loaded, so that only one works at a
+time. The client is `vllm bench serve` of DIR (--client vllm), or tools/load, which needs nothing else. Prompts are
+random tokens (--prompt, 200), answers have --answer (128) tokens.
 
 `allowed` is what `kvick bench` of the same file needs for the prompts and for decoding --streams sequences at once behind
 them, one after the other, as output tokens per second: what a server could reach that loses nothing, with a client that takes no

@@ -14,7 +14,8 @@ namespace kvick::engine {
 struct EngineThreadOptions {
   SchedulerOptions batch;
   uint32_t most_waiting = 1024;  // jobs that have not started
-  // How old cache() and metrics() may be while jobs run: never older than the last end of a job.
+  // While jobs run, cache() and metrics() answer from a snapshot that is taken so often, in
+  // seconds, and whenever a job ends.
   double snapshot_seconds = 0.2;
   // Ids of jobs: the first, and from one to the next.
   uint64_t first_job = 1, job_stride = 1;

@@ -9,7 +9,7 @@ template <class V>
 struct ColumnDots {
   using F = typename V::F;
   static constexpr uint32_t kChains = V::kChains;
-  // Chains that are in registers together, and queries.
+  // Chains that are summed at the same time, in registers, and queries of a register tile.
   static constexpr uint32_t kTogether = V::kAccumulators >= 16 && kChains > 1 ? 2 : 1;
   static constexpr uint32_t kTile = V::kTile / kTogether;
 
@@ -26,7 +26,7 @@ struct ColumnDots {
   void run() const {
     const float* q[M];
     for (int m = 0; m < M; ++m) q[m] = queries[m];
-    F acc[M][R], waiting[kDepth + 1][M][R];  // sums that wait for their neighbours
+    F acc[M][R], waiting[kDepth + 1][M][R];  // sums of chains whose neighbours are to come
     uint32_t depth = 0;
     for (uint32_t turn = 0; turn < kTurns; ++turn) {
       add_chains<M, R>(q, turn * kTogether, acc);

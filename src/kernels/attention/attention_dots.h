@@ -22,7 +22,8 @@
 namespace kvick::kernels {
 namespace {
 
-// Work of RowsAhead: to load and convert an element of a key, and to add up the lanes of a dot.
+// What RowsAhead counts, in multiply-adds: loading and converting an element of a key, and adding
+// up a lane of a dot product.
 inline constexpr uint32_t kLoadWork = 2, kFoldWork = 2;
 
 template <class V, DType T>
@@ -71,8 +72,8 @@ struct KeyDots {
         V::store(out + m * stride, V::fma(V::fold_rest(sums[m]), V::set(scale), V::load(bias)));
   }
 
-  // Products of kVectors keys from key first on and, where a vector has two keys, of those kLanes /
-  // 2 behind them.
+  // Multiplies the kVectors keys from number `first` on with M queries. Where a vector holds two
+  // keys (kChains < kLanes), its upper half is the key kLanes / 2 further on.
   template <uint32_t M, class Rows>
   [[gnu::always_inline]] inline void multiply(const Rows& keys, uint32_t first,
                                               const float* const* all_queries,

@@ -2,13 +2,11 @@
 # kvick_tests(NAME SOURCES ... LINKS ...): the googletest program of a folder, found by ctest.
 # kvick_fuzzer(NAME SOURCE LINKS ...): a libFuzzer target, built only in the asan preset.
 # The targets `unit_tests` and `fuzzers` are all of either.
-# What is tested is optimised; the tests themselves are compiled in half the time.
+# What is tested is optimised; the tests themselves are compiled in half the time, unless they are OPTIMISED: those whose
+# own twins of the kernels take longer to run than compiling them does.
 function(kvick_test_options target)
-  target_compile_definitions(${target} PRIVATE KVICK_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
-  if(KVICK_SANITIZE)
+  if(KVICK_SANITIZE OR CMAKE_BUILD_TYPE STREQUAL Release)
     target_compile_options(${target} PRIVATE -O0)
-  elseif(CMAKE_BUILD_TYPE STREQUAL Release)
-    target_compile_options(${target} PRIVATE -O1)
   endif()
 endfunction()
 
@@ -44,14 +42,19 @@ function(kvick_tests name)
   if(NOT KVICK_TESTS)
     return()
   endif()
-  cmake_parse_arguments(ARG "" "" "SOURCES;LINKS" ${ARGN})
+  cmake_parse_arguments(ARG "OPTIMISED" "" "SOURCES;LINKS" ${ARGN})
   add_executable(${name}_test ${ARG_SOURCES})
-  target_link_libraries(${name}_test PRIVATE ${ARG_LINKS} GTest::gtest GTest::gtest_main)
+  target_link_libraries(${name}_test PRIVATE ${ARG_LINKS} kvick_source_folder GTest::gtest GTest::gtest_main)
   add_test(NAME ${name} COMMAND ${name}_test)
   set_tests_properties(${name} PROPERTIES LABELS unit)
   add_dependencies(unit_tests ${name}_test)
-  target_precompile_headers(${name}_test REUSE_FROM kvick_test_header)
-  kvick_test_options(${name}_test)
+  if(ARG_OPTIMISED)
+    kvick_optimise(${name}_test 1)
+  else()
+    target_precompile_headers(${name}_test REUSE_FROM kvick_test_header)
+    kvick_test_options(${name}_test)
+  endif()
+  set_property(GLOBAL APPEND PROPERTY KVICK_TEST_PROGRAMS ${name}_test)
 endfunction()
 
 function(kvick_fuzzer name source)

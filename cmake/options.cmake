@@ -20,13 +20,13 @@ find_program(KVICK_CCACHE ccache)
 if(KVICK_CCACHE)
   # Paths are hashed from the tree's own folder, so that a second clone finds what the first one compiled; and files that
   # include a precompiled header are kept too.
-  # A first build (KVICK_UNITY) finds nothing, so it does not read every header twice to look.
+  # A first build (KVICK_UNITY) looks by the texts of the files alone, so it does not read every header twice.
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1
-    CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime)
+    CCACHE_PCH_EXTSUM=1 CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime)
   if(KVICK_UNITY)
     list(APPEND CMAKE_CXX_COMPILER_LAUNCHER CCACHE_DEPEND=1)
   endif()
-  list(APPEND CMAKE_CXX_COMPILER_LAUNCHER ${KVICK_CCACHE})
+  list(APPEND CMAKE_CXX_COMPILER_LAUNCHER ${PROJECT_SOURCE_DIR}/cmake/compile_cached ${KVICK_CCACHE})
 endif()
 find_program(KVICK_MOLD mold)
 if(KVICK_MOLD AND NOT CMAKE_CROSSCOMPILING)

@@ -4,7 +4,7 @@ set(KVICK_STRATEGY_HEADERS
   base/check.h base/clock.h base/cores.h base/cpu.h base/function_ref.h base/memory.h base/result.h base/small_vec.h
   base/thread_pool.h
   kernels/attention/attention.h kernels/attention/memory.h kernels/attention/view.h kernels/formats/dtype.h
-  kernels/formats/matrix.h kernels/formats/pack_format.h kernels/table/table.h
+  kernels/formats/matrix.h kernels/formats/pack_format.h kernels/table/delta_run.h kernels/table/table.h
   kv/contract/facets.h kv/contract/kv.h
   kv/rows/fresh_rows.h kv/rows/layer_rows.h kv/rows/row_block.h kv/rows/row_buffer.h kv/rows/row_store.h
   kv/rows/segment.h
@@ -12,7 +12,7 @@ set(KVICK_STRATEGY_HEADERS
   kv/strategy/budget.h kv/strategy/checked_step.h kv/strategy/checked_store.h kv/strategy/growth_rates.h
   kv/strategy/model_facts.h kv/strategy/options.h kv/strategy/plugin.h kv/strategy/ranges.h kv/strategy/setup.h
   kv/strategy/spec.h kv/strategy/strategy.h
-  kv/values/aging.h kv/values/batch.h kv/values/layer_spec.h kv/values/prefix_watcher.h kv/values/saturating.h kv/values/shape.h
+  kv/values/aging.h kv/values/batch.h kv/values/hadamard.h kv/values/layer_spec.h kv/values/prefix_watcher.h kv/values/saturating.h kv/values/shape.h
   kv/values/usage.h)
 
 set(KVICK_GENERATED ${PROJECT_BINARY_DIR}/generated)

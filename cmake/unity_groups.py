@@ -5,7 +5,7 @@
 
 Files of a group share one pass over their headers, which is most of the time that they take. Two that give a name of
 their own (in an anonymous namespace) to different things cannot be in one group. One with a macro, or with the name of a
-type in a header that others may include, is in none. The code is clang-format's: what is declared in a namespace begins in
+type or a constant in a header that others may include, is in none. The code is clang-format's: what is declared in a namespace begins in
 a line's first column.
 """
 
@@ -18,6 +18,8 @@ import sys
 ALIAS = re.compile(r"(?:using|namespace)\s+(?:namespace\s+)?(?:[\w:]*::)?(\w+)\s*(?:=|;)")
 TYPE = re.compile(r"(?:struct|class|union|enum(?:\s+class)?)\s+(\w+)")
 
+TEST = re.compile(r"(?:TEST(?:_[FP])?|TYPED_TEST(?:_P)?)\((\w+),\s*(\w+)\)")  # googletest's: a class of both names
+INSTANCE = re.compile(r"(?:INSTANTIATE|REGISTER)_[A-Z_]+\((\w+),\s*(\w+)")
 PLAIN_ENUM = re.compile(r"enum\s+(?!class|struct)")  # gives its values' names to the namespace
 
 
@@ -46,10 +48,11 @@ def without_templates(text):
 
 
 @functools.cache
-def types_of_headers(folder):
-    """What the headers of a folder and its rooms declare, of which a file's own includes may be a part."""
+def names_of_headers(folder):
+    """The types and constants that the headers of a folder and its rooms declare; a file may include any of them."""
     texts = (header.read_text(encoding="utf-8") for header in sorted(folder.rglob("*.h")))
-    return {name for text in texts for pair in re.findall(rf"^{TYPE.pattern}|^using (\w+) =", text, re.M) for name in pair}
+    named = rf"^{TYPE.pattern}|^using (\w+) =|^(?:inline )?constexpr [^=({{;\n]*?\b(\w+)(?:\[|\s*=|\{{|;)"
+    return {name for text in texts for found in re.findall(named, text, re.M) for name in found}
 
 
 def names_of(path, folder):
@@ -60,7 +63,9 @@ def names_of(path, folder):
         return None, None
     for inside, declaration in statements(text):
         plain = re.sub(r"^(?:template\s*)?(?:\[\[\w+\]\]\s*)?", "", without_templates(declaration))
-        if alias := ALIAS.match(plain):
+        if test := TEST.match(plain) or INSTANCE.match(plain):
+            names, meaning = [f"{test[1]}_{test[2]}"], path
+        elif alias := ALIAS.match(plain):
             names, meaning = [alias[1]], declaration
         elif PLAIN_ENUM.match(plain):
             names, meaning = re.findall(r"[A-Za-z_]\w*", plain), path
@@ -74,7 +79,7 @@ def names_of(path, folder):
             own.update((name, meaning) for name in names)
         else:
             shared.update(names)
-    if types_of_headers(folder).intersection(name for name, meaning in own.items() if meaning is path):
+    if names_of_headers(folder).intersection(name for name, meaning in own.items() if meaning is path):
         return None, None
     return own, shared
 

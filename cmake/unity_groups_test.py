@@ -53,12 +53,23 @@ class GroupsTest(unittest.TestCase):
         self.apart(own("using Json = nlohmann::json;"), own("using Json = nlohmann::ordered_json;"))
         self.apart(own("using base::fail;"), own("int fail(int a) {\n}"))
 
+    def test_tests_go_together(self):
+        self.together(own("TEST(Row, IsRead) {\n}\nTEST(Row, IsKept) {\n}"), own("TEST(Row, IsWritten) {\n}"))
+        self.together(own("INSTANTIATE_TEST_SUITE_P(All, Row, Values(1));"), own("INSTANTIATE_TEST_SUITE_P(All, Page, Values(1));"))
+        self.apart(own("class Row : public testing::Test {\n};\nTEST_F(Row, IsRead) {\n}"),
+                   own("class Row : public testing::Test {\n};\nTEST_F(Row, IsWritten) {\n}"))
+
     def test_a_macro_is_not_passed_on(self):
         self.apart("#define A 1\n" + own("constexpr int kA = 1;"), own("constexpr int kB = 1;"))
 
     def test_a_type_of_a_header_that_only_others_include(self):
         header = "namespace kvick::x {\n\nclass Pace {\n};\n\n}  // namespace kvick::x\n"
         self.assertEqual(self.groups(own("struct Pace {\n};"), *(own(f"constexpr int k{i} = 1;") for i in (0, 1)), header=header),
+                         [None, "0", "0"])
+
+    def test_a_constant_of_a_header_that_only_others_include(self):
+        header = "namespace kvick::x {\n\ninline constexpr uint32_t kGroup = 4;\n\n}  // namespace kvick::x\n"
+        self.assertEqual(self.groups(own("constexpr int kGroup = 1;"), *(own(f"constexpr int k{i} = 1;") for i in (0, 1)), header=header),
                          [None, "0", "0"])
 
     def test_groups_have_no_more_files_than_said_and_about_as_many(self):

@@ -1,4 +1,4 @@
-# Installs kvick into an empty prefix, builds the example against it as a stranger would, and runs it on a small model
+# Installs kvick into an empty prefix, looks at what belongs to it, builds the example against it as a stranger would, and runs it on a small model
 # (on the default one if KVICK_TEST_MODEL names it). A strategy that is built the same way answers what `virtual` does.
 function(run)
   execute_process(COMMAND ${ARGN} RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE output)
@@ -10,6 +10,31 @@ endfunction()
 
 file(REMOVE_RECURSE ${WORK})
 run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${WORK}/prefix)
+# What is installed beside the program.
+foreach(file bin/kvick share/man/man1/kvick.1 share/man/man1/kvick-serve.1 share/man/man1/kvick-train-distil.1
+    share/bash-completion/completions/kvick share/zsh/site-functions/_kvick share/fish/vendor_completions.d/kvick.fish
+    lib/systemd/system/kvick.service share/doc/kvick/kvick.cdx.json share/doc/kvick/copyright share/doc/kvick/CHANGELOG.md)
+  if(NOT EXISTS ${WORK}/prefix/${file})
+    message(FATAL_ERROR "${file} is not installed")
+  endif()
+endforeach()
+file(READ ${WORK}/prefix/share/doc/kvick/kvick.cdx.json bill)
+string(JSON program GET "${bill}" metadata component name)
+if(NOT program STREQUAL kvick)
+  message(FATAL_ERROR "the bill of materials is of ${program}")
+endif()
+find_program(ANALYZE systemd-analyze)
+if(ANALYZE)
+  # The unit names no folder of the program: it is looked for in those of the system, where this one is not.
+  file(READ ${WORK}/prefix/lib/systemd/system/kvick.service unit)
+  string(REPLACE "ExecStart=kvick" "ExecStart=${WORK}/prefix/bin/kvick" unit "${unit}")
+  file(WRITE ${WORK}/kvick.service "${unit}")
+  run(${ANALYZE} verify --man=no ${WORK}/kvick.service)
+  if(NOT output STREQUAL "")
+    message(FATAL_ERROR "systemd says of the unit:\n${output}")
+  endif()
+endif()
+
 run(${CMAKE_COMMAND} -S ${SOURCE} -B ${WORK}/build -G Ninja -DCMAKE_PREFIX_PATH=${WORK}/prefix)
 run(${CMAKE_COMMAND} --build ${WORK}/build)
 set(model "$ENV{KVICK_TEST_MODEL}")

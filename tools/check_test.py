@@ -129,6 +129,19 @@ class Tree(CheckTest):
     def test_a_function_that_was_renamed_is_found_without_its_parentheses_too(self):
         self.assertEqual(len(self.tour("`src/kv/kv.h` `rollback`, `Step::rollback`")), 2)
 
+    def promises(self, cell):
+        return self.of(docs__promises_dot_md=f"| what | tests |\n|---|---|\n| a file | {cell} |\n",
+                       src__kv__a_test_dot_cc="TEST(Files, AreWhole) {}\nTEST_P(\n    Store, Holds) {}\n",
+                       tests__cli__b_test_dot_py="class A:\n    def test_one(self):\n", src__kv__CMakeLists_dot_txt="kvick_fuzzer(fuzz_a a.cc)\n")
+
+    def test_promises_name_tests_that_exist(self):
+        self.assertEqual(self.promises("`Files.AreWhole`, `test_one`, `fuzz_a`"), [])
+        self.assertEqual(self.promises("`Store.Holds`"), [])
+        self.assertEqual(self.promises("not tested"), [])
+        self.assertEqual(self.promises("`Files.AreGone`, `test_one`"), ["docs/promises.md:3: there is no test Files.AreGone"])
+        self.assertEqual(self.promises("`test_two`"), ["docs/promises.md:3: there is no test test_two"])
+        self.assertEqual(self.promises("some"), ["docs/promises.md:3: the last cell names no test; write one, or 'not tested'"])
+
     def test_links_lead_somewhere(self):
         self.assertEqual(self.of(README_dot_md="[a](docs/a.md#x) [b](https://example.org/b)", docs__a_dot_md="# X\n[r](../README.md)"), [])
         self.assertEqual(self.of(README_dot_md="\n[a](docs/a.md)"), ["README.md:2: the link leads nowhere: docs/a.md"])
@@ -164,7 +177,7 @@ class Tree(CheckTest):
     def test_the_reference_names_what_the_code_has(self):
         cases = (("command-line", "src__cli__commands__a_dot_cc", 'app.add_option("-p,--prompt", x);\napp\n  .add_flag(\n"--raw", y);', "`--prompt`", "`--raw`"),
                  ("metrics", "src__server__ops__metrics_text_dot_cc", 'text.head("jobs", "gauge");\ntext.gauge(\n"bytes", 1);', "`kvick_jobs`", "`kvick_bytes`"),
-                 ("http-api", "src__server__api__api_dot_cc", '{.name = {"GET", "/kv"}},\n{.name = {"POST", "/v1/x/{id}"}},', "`GET /kv`", "`POST /v1/x/{id}`"),
+                 ("http-api", "src__server__api__routes_dot_cc", '{.name = {"GET", "/kv"}},\n{.name = {"POST", "/v1/x/{id}"}},', "`GET /kv`", "`POST /v1/x/{id}`"),
                  ("environment", "src__cli__a_dot_cc", 'getenv("HOME");\nenvironment("HF_TOKEN");', "`HOME`", "`HF_TOKEN`"))
         for page, place, code, one, other in cases:
             place = {place: code + "\n"}

@@ -120,11 +120,13 @@ TEST(ThreadPool, DoesNotWaitForAWorkerWithoutACore) {
 
 TEST(Thread, AsksForSlicesAndKeepsItsNiceness) {
   std::thread([] {
-    ASSERT_EQ(nice(3), 3);
+    const int niceness =
+        nice(3);  // 3, or more where the tests themselves run with less than others
+    ASSERT_GE(niceness, 3);
     if (!ask_for_slices(std::chrono::microseconds(300))) GTEST_SKIP() << "no slices here";
     uint64_t attributes[6] = {};
     ASSERT_EQ(syscall(SYS_sched_getattr, 0, attributes, sizeof(attributes), 0), 0);
-    EXPECT_EQ(static_cast<int32_t>(attributes[2]), 3);
+    EXPECT_EQ(static_cast<int32_t>(attributes[2]), niceness);
     if (attributes[3] == 0) GTEST_SKIP() << "this kernel has no slices";
     EXPECT_EQ(attributes[3], 300'000);
   }).join();

@@ -195,7 +195,7 @@ TEST_F(Quantize, experts_are_weighed_each_by_its_own_importance) {
 }
 
 TEST_F(Quantize, the_smallest_types_are_refused_without_importance) {
-  make({.layers = 2});
+  make({.layers = 2, .ffn = 256, .tied = true});
   const auto none = run("in.gguf", "out.gguf", type("IQ2_XS"));
   ASSERT_FALSE(none.ok());
   EXPECT_NE(none.error().message.find("kvick train imatrix makes one for --importance"),

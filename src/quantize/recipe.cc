@@ -10,10 +10,10 @@ namespace {
 using kernels::DType;
 using enum DType;
 
-constexpr Rule kQ2[] = {{Role::kV, Layers::kManyQueries, kQ4_K},
-                        {Role::kV, Layers::kAll, kQ3_K},
-                        {Role::kDown, Layers::kAll, kQ3_K},
-                        {Role::kAttentionOutput, Layers::kAll, kQ3_K}};
+constexpr Rule kQ2K[] = {{Role::kV, Layers::kManyQueries, kQ4_K},
+                         {Role::kV, Layers::kAll, kQ3_K},
+                         {Role::kDown, Layers::kAll, kQ3_K},
+                         {Role::kAttentionOutput, Layers::kAll, kQ3_K}};
 constexpr Rule kQ2S[] = {{Role::kV, Layers::kManyQueries, kQ4_K},
                          {Role::kDown, Layers::kFirstEighth, kQ4_K}};
 constexpr Rule kQ3M[] = {
@@ -103,7 +103,7 @@ constexpr Recipe kRecipes[] = {
     {.name = "Q3_K_L", .file_type = 13, .base = kQ3_K, .rules = kQ3L},
     {.name = "Q3_K_M", .file_type = 12, .base = kQ3_K, .rules = kQ3M},
     {.name = "Q3_K_S", .file_type = 11, .base = kQ3_K},
-    {.name = "Q2_K", .file_type = 10, .base = kQ2_K, .rules = kQ2},
+    {.name = "Q2_K", .file_type = 10, .base = kQ2_K, .rules = kQ2K},
     {.name = "Q2_K_S", .file_type = 21, .base = kQ2_K, .rules = kQ2S},
     {.name = "IQ3_M", .file_type = 27, .base = kIQ3_S, .rules = kIQ3M},
     {.name = "IQ3_S", .file_type = 26, .base = kIQ3_S, .rules = kIQ3S},

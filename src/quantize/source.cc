@@ -124,7 +124,8 @@ class Converter {
         shifted_(file.metadata().contains("kvick.norm.shifted")) {}
 
   base::Status<> convert(SourceTensor& tensor) const {
-    if (shifted_ && tensor.name.ends_with("_norm.weight")) tensor.shifted = true;
+    const bool plain = tensor.name.ends_with("ssm_norm.weight");  // which multiplies by itself
+    if (shifted_ && !plain && tensor.name.ends_with("_norm.weight")) tensor.shifted = true;
     // A row of one output.
     if (tensor.name.find("ffn_gate_inp_shexp") != std::string::npos && tensor.shape.size() == 2)
       tensor.shape.erase(tensor.shape.begin());
@@ -237,7 +238,9 @@ Result<Source> Source::make(const io::ModelFile& file) {
   if (file.container() == io::Container::kGguf) {
     KVICK_TRY(source.alignment_, file.get_uint("general.alignment", io::kGgufAlignment));
     KVICK_TRY(const base::MappedFile mapped, base::MappedFile::open(file.path()));
-    io::copy_pairs(mapped.bytes(), {"general.file_type", "general.quantization_version"},
+    io::copy_pairs(mapped.bytes(),
+                   {"general.file_type", "general.quantization_version", "split.no", "split.count",
+                    "split.tensors.count"},
                    source.metadata_);
     for (const io::Tensor& tensor : file.tensors()) source.tensors_.push_back(stored(tensor));
     return source;

@@ -28,13 +28,14 @@ class RedisClient {
   // Connects, authenticates and selects the database. Error: one sentence.
   static base::Result<std::unique_ptr<RedisClient>> connect(const StoreAddress& address,
                                                             Until until);
+  // Over bytes of somebody else, as they are.
+  explicit RedisClient(std::unique_ptr<Wire> wire);
   // After an error of these the connection is of no use any more.
   base::Status<> send(std::initializer_list<std::string_view> command, Until until);
   // most_bytes: that the reply may have.
   base::Result<Reply> receive(size_t most_bytes, Until until);
 
  private:
-  explicit RedisClient(std::unique_ptr<Wire> wire);
   base::Status<> must_be_ok(std::initializer_list<std::string_view> command, Until until);
 
   std::unique_ptr<Wire> wire_;

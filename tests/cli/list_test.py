@@ -6,6 +6,7 @@ import pathlib
 import re
 import shutil
 import subprocess
+import time
 import unittest
 
 from made_model import KVICK, CommandTest
@@ -33,7 +34,7 @@ class ListTest(CommandTest):
     def test_known_models_are_shown_before_they_are_fetched(self):
         shown = self.run_kvick("list").stdout.splitlines()
         self.assertEqual(len(shown), 2, shown)
-        self.assertRegex(shown[1], r"^smollm2 +Q4_1 +98.4 MB +not fetched: kvick pull smollm2$")
+        self.assertRegex(shown[1], r"^smollm2 +Q4_1 +98.4 MB +not fetched: kvick pull smollm2$")  # and no day
 
     def test_each_model_of_the_cache_is_a_line_with_its_type_size_and_path(self):
         own, pulled, broken = self.cached("own.gguf"), self.cached("hf/owner/repo/m.gguf"), self.folder / "broken.gguf"
@@ -42,7 +43,29 @@ class ListTest(CommandTest):
         self.assertEqual(len(lines), 5, lines)
         for name, kind, path in (("own.gguf", "Q8_0", own), ("hf:owner/repo/m.gguf", "Q8_0", pulled),
                                  ("broken.gguf", "\\?", broken)):
-            self.assertTrue(any(re.match(rf"{name} +{kind} +[\d.]+ .?B +{path}$", line) for line in lines), lines)
+            self.assertTrue(any(re.match(rf"{name} +{kind} +[\d.]+ .?B +never +{path}$", line) for line in lines), lines)
+
+    def test_a_model_that_was_run_says_when(self):
+        self.cached("own.gguf")
+        before = int(time.time())
+        self.run_kvick("run", "own", "one two", "-n", "1", "--quiet")
+        self.run_kvick("inspect", "own")
+        (model,) = [m for m in json.loads(self.run_kvick("list", "--json").stdout)["models"] if m["name"] == "own.gguf"]
+        self.assertLessEqual(before - 1, model["used"])
+        self.assertIn(time.strftime("%Y-", time.localtime(model["used"])), self.run_kvick("list").stdout)
+
+    def test_rm_deletes_a_model_and_says_what_that_frees(self):
+        path, other = self.cached("hf/owner/repo/m.gguf"), self.cached("own.gguf")
+        self.assertIn("give --yes", self.run_kvick("rm", "m", status=2).stderr)
+        self.assertTrue(path.exists())
+        said = self.run_kvick("rm", "--yes", "m").stdout
+        self.assertRegex(said, rf"^deleted {path}: [\d.]+ .?B freed\n$")
+        self.assertFalse(path.parent.exists())
+        self.assertTrue(other.exists())
+        freed = json.loads(self.run_kvick("rm", "-y", "own", "--json").stdout)
+        self.assertEqual(freed, {"deleted": [{"path": str(other), "bytes": pathlib.Path(self.model).stat().st_size}]})
+        self.assertIn("there is no file or model 'own'", self.run_kvick("rm", "-y", "own", status=2).stderr)
+        self.assertIn("is not in the model cache", self.run_kvick("rm", "-y", self.model, status=2).stderr)
 
     def test_pull_lists_what_has_a_short_name(self):
         names = json.loads(self.run_kvick("pull", "--json").stdout)

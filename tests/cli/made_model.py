@@ -6,6 +6,8 @@ KVICK and MAKE_MODEL name the programs.
 import json
 import os
 import pathlib
+import random
+import struct
 import subprocess
 import tempfile
 import unittest
@@ -17,6 +19,22 @@ SMALL = ("--layers", "2", "--dim", "64", "--ffn", "96", "--heads", "4", "--vocab
 
 def make_model(path, *arguments):
     subprocess.run([MAKE_MODEL, "-o", path, *arguments], check=True, stdin=subprocess.DEVNULL, timeout=120)
+
+
+def make_adapter(folder, rank=2, dim=64, **config):
+    """A PEFT folder that changes the output matrix of the first layer's attention."""
+    folder.mkdir(exist_ok=True)
+    header, data, draw = {}, b"", random.Random(1)
+    for half, shape in ("A", [rank, dim]), ("B", [dim, rank]):
+        floats = struct.pack(f"<{rank * dim}f", *(draw.gauss(0, 1) for _ in range(rank * dim)))
+        header[f"base_model.model.model.layers.0.self_attn.o_proj.lora_{half}.weight"] = {
+            "dtype": "F32", "shape": shape, "data_offsets": [len(data), len(data) + len(floats)]}
+        data += floats
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    (folder / "adapter_model.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + data)
+    settings = {"peft_type": "LORA", "r": rank, "lora_alpha": 16, **config}
+    (folder / "adapter_config.json").write_text(json.dumps(settings))
 
 
 class CommandTest(unittest.TestCase):

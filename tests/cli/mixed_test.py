@@ -44,9 +44,24 @@ class Mixed(CommandTest):
             status, answer = server.post("/v1/completions", prompt=PROMPT, max_tokens=30, temperature=0, ignore_eos=True, n=2)
             self.assertEqual(status, 200, answer)
             self.assertEqual([choice["text"] for choice in answer["choices"]], 2 * [plain["text"]])
-        log = (self.top / "serve.log").read_text()
-        says = "--kv-dir: no files of rows are read or written: 1 of 2 layers that keep rows keep a window"
-        self.assertEqual(log.count(says), 1, log)
+
+    def test_prompts_survive_a_kill_and_a_strategy_that_cannot_move_them_says_so(self):
+        def ask(*options):
+            server = Server(self.top, self.env, self.model, "--kv-dir", self.top / "kv", *options)
+            self.addCleanup(server.kill)
+            status, answer = server.post("/v1/completions", prompt=TEXT[:400], max_tokens=30, temperature=0, ignore_eos=True)
+            self.assertEqual(status, 200, answer)
+            server.kill()
+            return answer["choices"][0]["text"], answer["usage"]["prompt_tokens_details"]["cached_tokens"]
+        first, cached = ask()
+        self.assertEqual(cached, 0)
+        again, cached = ask()
+        self.assertEqual(again, first)
+        self.assertGreaterEqual(cached, 128)
+        self.assertNotIn("no files of rows", (self.top / "serve.log").read_text())
+        self.assertEqual(ask("--kv", "virtual"), (first, 0))
+        self.assertIn("--kv-dir: no files of rows are read or written: 1 of 2 layers keep a window or a state, which can be moved "
+                      "with --kv paged alone", (self.top / "serve.log").read_text())
 
     def test_a_plan_has_a_row_for_each_group(self):
         plan = self.command("plan", "--ctx", 200, "--kv", "paged:block=8")

@@ -331,7 +331,7 @@ class Refusing(PullTest):
 
     def test_other_mistakes_are_named(self):
         for arguments, says in ((["nonsense"], "smollm2"), (["ftp://host/x.gguf"], "http"), (["file:///etc/passwd"], "http"),
-                                (["http://"], "URL"), ([self.server.url], "folder"), (["hf:o/r"], "hf:owner/repo/file"),
+                                (["http://"], "URL"), ([self.server.url], "folder"), (["hf:o/r:"], "hf:owner/repo"), (["hf:o"], "hf:owner/repo"),
                                 (["hf:o/r/f@a@b"], "more than one"), (["hf:o/r/f@"], "revision"),
                                 (["--sha256", "12", self.url()], "64"), (["--sha256", "0" * 64, "smollm2"], "contradicts"),
                                 (["--retries", "-1", "smollm2"], "retries"), (["--timeout", "0", "smollm2"], "timeout"),
@@ -359,6 +359,54 @@ class Hub(PullTest):
         self.serve(send_file(DATA), "/o/r/resolve/v2/m.gguf")
         self.assertFalse(self.pull_json("hf:o/r@v2/m.gguf")["already_there"])
         self.assertTrue(self.pull_json("hf:o/r/m.gguf@v2")["already_there"])
+
+    def repository(self, *files, repo="owner/repo"):
+        """A repository with these files, of which GGUF files have DATA's bytes."""
+        siblings = json.dumps({"id": repo, "siblings": [{"rfilename": name} for name in files]}).encode()
+        self.serve(send_status(200, siblings, Content_Type="application/json"), f"/api/models/{repo}/revision/main")
+        for name in files:
+            self.serve(send_file(DATA if name.endswith(".gguf") else b"{}"), f"/{repo}/resolve/main/{name}")
+
+    def test_a_repository_and_a_type(self):
+        self.repository("README.md", "m-Q8_0.gguf", "m-q4_k_m.gguf")
+        result = self.pull_json("hf:owner/repo:Q4_K_M")
+        self.assertEqual((result["path"], result["bytes"]), (str(self.cache / "hf/owner/repo/m-q4_k_m.gguf"), len(DATA)))
+        self.assert_installed(self.cache / "hf/owner/repo/m-q4_k_m.gguf")
+        self.assertEqual(self.pull_json("hf:owner/repo")["path"], result["path"])
+        self.refused_type("hf:owner/repo:Q5_K_M", "has no Q5_K_M; it has Q4_K_M, Q8_0")
+
+    def refused_type(self, name, says):
+        done = self.pull("--quiet", name, status=2)
+        self.assertRegex(done.stderr, says)
+        self.assertEqual(len(done.stderr.splitlines()), 1)
+
+    def test_all_parts_of_a_split_file(self):
+        self.repository("m-Q8_0-00001-of-00002.gguf", "m-Q8_0-00002-of-00002.gguf")
+        result = self.pull_json("hf:owner/repo:q8_0")
+        self.assertEqual(result["path"], str(self.cache / "hf/owner/repo/m-Q8_0-00001-of-00002.gguf"))
+        self.assertEqual(result["bytes"], 2 * len(DATA))
+        self.assertTrue((self.cache / "hf/owner/repo/m-Q8_0-00002-of-00002.gguf").exists())
+        self.refused_type("hf:owner/none", "no such file")
+
+    def test_a_repository_without_gguf_files_is_a_folder(self):
+        self.repository("config.json", "model.safetensors", "tokenizer.json", "README.md")
+        result = self.pull_json("hf:owner/repo")
+        self.assertEqual(result["path"], str(self.cache / "hf/owner/repo"))
+        self.assertEqual(sorted(p.name for p in (self.cache / "hf/owner/repo").iterdir()),
+                         ["config.json", "model.safetensors", "tokenizer.json"])
+        self.refused_type("hf:owner/repo:Q8_0", "has no GGUF file")
+
+    def test_a_list_that_is_none_is_a_failure(self):
+        self.serve(send_status(200, b"hello"), "/api/models/owner/repo/revision/main")
+        self.refused("hf:owner/repo", status=1, says="is no list of files")
+
+    def test_run_fetches_what_it_is_asked_for(self):
+        self.repository("m-Q8_0.gguf")
+        done = subprocess.run([KVICK, "run", "hf:owner/repo:Q8_0", "hello"], env=self.env, stdin=subprocess.DEVNULL,
+                              capture_output=True, text=True, timeout=120)
+        self.assertEqual(done.returncode, 2, "the made bytes are no model")
+        self.assertIn("fetching hf:owner/repo:Q8_0", done.stderr)
+        self.assertTrue((self.cache / "hf/owner/repo/m-Q8_0.gguf").exists())
 
     def test_the_stated_checksum_is_checked(self):
         self.serve(send_file(DATA, etag='"cdn"'), "/cdn")

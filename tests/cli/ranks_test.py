@@ -103,6 +103,16 @@ class Ranks(CommandTest):
             ranked = json.loads(self.run_ranks(3, "ppl", "--ranks", *arguments).stdout)["perplexity"]
             self.assertAlmostEqual(ranked / plain, 1, delta=2e-3, msg=more)
 
+    def test_embeddings_are_those_of_one_process_and_no_pipeline_s(self):
+        self.COMMAND = "embed"
+        plain = self.json_of("--quiet", "--pooling", "mean", TEXT[:90])["embedding"]
+        ranked = json.loads(self.run_ranks(2, "embed", "--ranks", "--pooling", "mean", TEXT[:90]).stdout)["embedding"]
+        for a, b in zip(plain, ranked, strict=True):
+            self.assertAlmostEqual(a, b, places=4)
+        done = self.run_ranks(2, "embed", "--ranks", "--pipeline", TEXT[:90], status=2)
+        self.assertIn("text 1: embeddings need the model's last layer, which another process of --pipeline has", done.stderr)
+        self.assertEqual(done.stdout, "")
+
     def test_what_cannot_be_is_one_line_of_rank_0(self):
         for ranks, arguments, says in (
                 (2, (), "mpirun has started 2 processes: add --ranks"),

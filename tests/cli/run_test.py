@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""`kvick run` with a model that thinks before it answers: what goes where."""
+"""`kvick run` with a model that thinks before it answers: what goes where. And with an adapter."""
 
 import json
 import pathlib
 import subprocess
 import unittest
 
-from made_model import KVICK, SMALL, CommandTest, make_model
+from made_model import KVICK, SMALL, CommandTest, make_adapter, make_model
 
 TEMPLATE = "{% for m in messages %}{{ m.content }}\n{% endfor %}{% if add_generation_prompt %}<think>\n{% endif %}"
 
@@ -55,6 +55,30 @@ class ThinkingTest(CommandTest):
 
     def program(self):
         return [KVICK, "run", "-m", str(self.folder), "--threads", "2"]
+
+
+class LoraTest(CommandTest):
+    COMMAND = "run"
+
+    def adapter(self, **config):
+        folder = self.top / "adapter"
+        make_adapter(folder, **config)
+        return str(folder)
+
+    def tokens(self, *arguments):
+        return self.json_of("-p", "one two", "-n", "24", "--temp", "0", "--ignore-eos", "--raw", *arguments)["tokens"]
+
+    def test_an_adapter_changes_the_answer_by_its_scale(self):
+        adapter = self.adapter()
+        plain = self.tokens()
+        self.assertNotEqual(self.tokens("--lora", adapter), plain)
+        self.assertEqual(self.tokens("--lora", adapter + ":0"), plain)
+
+    def test_an_adapter_that_does_not_fit_is_refused(self):
+        self.refused("-p", "x", "--lora", self.top / "none", says="there is no such adapter")
+        self.refused("-p", "x", "--lora", self.adapter(dim=32), says="do not fit")
+        self.refused("-p", "x", "--lora", self.adapter(use_dora=True), says="use_dora")
+        self.refused("-p", "x", "--lora", self.model, says="give models with -m")
 
 
 if __name__ == "__main__":

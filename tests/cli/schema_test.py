@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`kvick run --schema`: answers of a random model, which knows nothing of JSON, are instances all the same."""
+"""`kvick run --schema` and its kin: answers of a random model, which knows nothing of JSON, have the form all the same."""
 
 import json
 import unittest
@@ -35,6 +35,26 @@ class SchemaTest(CommandTest):
     def test_a_greedy_answer_too(self):
         result = self.json_of("-p", "Who?", "--raw", "--schema", self.schema(SCHEMA), "--temp", 0)
         self.assertIn("age", json.loads(result["text"]))
+
+    def test_a_grammar_and_a_regular_expression_are_kept_to(self):
+        grammar = self.top / "list.gbnf"
+        grammar.write_text('root ::= item ("," item){1,3}\nitem ::= "a" | "b" [0-9]\n')
+        for seed in range(2):
+            sampled = ("-p", "Who?", "--raw", "--seed", seed, "--temp", 1, "--top-k", 0)
+            listed = self.json_of(*sampled, "--grammar-file", grammar)
+            self.assertEqual(listed["finish_reason"], "stop")
+            self.assertRegex(listed["text"], r"\A(a|b\d)(,(a|b\d)){1,3}\Z")
+            expression = r"(yes|no), [a-z]{1,5}\."
+            self.assertRegex(self.json_of(*sampled, "--regex", expression)["text"], rf"\A{expression}\Z")
+
+    def test_what_is_wrong_with_a_grammar_is_one_line(self):
+        prompt = ("-p", "Who?", "--raw")
+        grammar = self.top / "wrong.gbnf"
+        grammar.write_text("root ::= x\nx ::= x | (")
+        self.refused(*prompt, "--grammar-file", grammar, says="wrong.gbnf: .*line 2, column 11: a group is not closed")
+        self.refused(*prompt, "--regex", "a(?=b)", says="--regex: .*not supported at byte 1")
+        self.refused("--regex", "a", says="--regex needs a prompt")
+        self.refused(*prompt, "--regex", "a", "--grammar-file", grammar, says="--grammar-file")
 
     def test_what_is_wrong_is_one_line(self):
         prompt = ("-p", "Who?", "--raw", "--schema")

@@ -13,8 +13,8 @@ import threading
 import time
 import unittest
 
-from made_model import KVICK, CommandTest, make_model
-from server_process import SECONDS, Server
+from made_model import KVICK, make_model
+from server_process import SECONDS, ServedTest
 
 # Long enough that a stream still runs when it is interrupted.
 MODEL = ("--layers", "2", "--dim", "64", "--ffn", "96", "--heads", "2", "--vocab", "512", "--context", "2048", "--type", "Q8_0")
@@ -26,18 +26,8 @@ SCHEMA = {"type": "object", "properties": {"age": {"type": "integer", "minimum":
 MESSAGES = [{"role": "user", "content": "Who are you?"}]
 
 
-class ServeTest(CommandTest):
-    COMMAND = "serve"
-
-    @classmethod
-    def setUpClass(cls):
-        super().setUpClass()
-        make_model(cls.model, *MODEL)
-
-    def serve(self, *arguments):
-        server = Server(self.top, self.env, self.model, *arguments)
-        self.addCleanup(server.kill)
-        return server
+class ServeTest(ServedTest):
+    MODEL = MODEL
 
     def complete(self, server, prompt=PROMPT, **body):
         status, answer = server.post("/v1/completions", prompt=prompt, **{"max_tokens": 24, **GREEDY, **body})
@@ -109,6 +99,17 @@ class Answers(ServeTest):
                              [made["function"] for made in choice["message"].get("tool_calls", ())])
             self.assertEqual((events[-1]["choices"][0]["finish_reason"], usage["usage"]["completion_tokens"]), ("length", most))
         self.assertEqual(calls[0]["function"]["name"], "f")
+
+    def test_a_loop_ends_an_answer_where_that_is_asked(self):
+        body = {"ignore_eos": False, "logit_bias": {"300": 100}, "max_tokens": 120}
+        choice = self.complete(self.server, **body)["choices"][0]
+        self.assertEqual((choice["finish_reason"], choice.get("kvick_finish")), ("length", None))
+        answer = self.complete(self.server, **body, stop_loops=True)
+        self.assertEqual((answer["choices"][0]["finish_reason"], answer["choices"][0]["kvick_finish"]), ("stop", "loop"))
+        self.assertEqual(answer["usage"]["completion_tokens"], 96)
+        willing = self.serve("--stop-loops")
+        self.assertEqual(self.complete(willing, **body)["choices"][0]["kvick_finish"], "loop")
+        self.assertEqual(self.complete(willing, **body, stop_loops=False)["choices"][0]["finish_reason"], "length")
 
     def test_a_stop_string_ends_the_answer_before_it(self):
         whole = self.text(self.server)

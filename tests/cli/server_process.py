@@ -5,7 +5,7 @@ import json
 import signal
 import subprocess
 
-from made_model import KVICK
+from made_model import KVICK, CommandTest, make_model
 
 SECONDS = 60  # for anything that should take a moment
 
@@ -82,3 +82,21 @@ class Server:
             self.process.wait()
         self.process.stdout.close()
         self.log.close()
+
+
+class ServedTest(CommandTest):
+    """Servers of a model made as MODEL says, with the options ALWAYS; killed when the test ends."""
+
+    COMMAND = "serve"
+    MODEL = ()  # of make_model
+    ALWAYS = ()
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        make_model(cls.model, *cls.MODEL)
+
+    def serve(self, *arguments):
+        server = Server(self.top, self.env, self.model, *self.ALWAYS, *arguments)
+        self.addCleanup(server.kill)
+        return server

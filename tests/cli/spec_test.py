@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""`kvick run --spec`: guesses that change nothing but the time."""
+"""`kvick run --spec`: guesses that change nothing but the time. `kvick bench` with them, and with adapters."""
 
 import unittest
 
-from made_model import CommandTest, SMALL, make_model
+from made_model import CommandTest, SMALL, make_adapter, make_model
 
 PROMPT = "one two three four one two three four one two three four one two"
 
@@ -83,6 +83,34 @@ class BenchSpecTest(CommandTest):
         empty = self.top / "empty.txt"
         empty.write_text("")
         self.refused("--spec", "auto", "-f", empty, *self.CASE, says="has no text")
+
+
+class BenchLoraTest(CommandTest):
+    COMMAND = "bench"
+    CASE = ("-p", 40, "-n", 12, "-r", 1)
+
+    def test_adapters_are_measured_beside_none(self):
+        for name in "one", "two":
+            make_adapter(self.top / name)
+        for count, parallel in (1, 1), (2, 4):
+            adapters = [argument for name in ("one", "two")[:count] for argument in ("--lora", self.top / name)]
+            result = self.json_of(*adapters, "-b", parallel, *self.CASE)
+            plain, adapted = result["ways"]
+            self.assertEqual((plain["adapters"], plain["speedup"], adapted["adapters"]), (0, 1, count))
+            self.assertGreater(adapted["tok_s"], 0)
+            self.assertFalse(result["same_answers"])
+        table = self.kvick(*adapters, "-b", 2, *self.CASE).stdout
+        self.assertIn("2 adapters", table)
+
+    def test_an_adapter_of_scale_0_changes_no_answer(self):
+        make_adapter(self.top / "one")
+        self.assertTrue(self.json_of("--lora", f"{self.top / 'one'}:0", *self.CASE)["same_answers"])
+
+    def test_mistakes_are_one_line(self):
+        make_adapter(self.top / "one")
+        self.refused("--lora", self.top / "none", *self.CASE, says="there is no such adapter")
+        self.refused("--lora", self.top / "one", "--spec", "auto", *self.CASE, says="one at a time")
+        self.refused("--lora", self.top / "one", "-b", "1,2", says="with --lora, -p, -n and -b take one number each")
 
 
 if __name__ == "__main__":

@@ -26,15 +26,16 @@ class WordsTest(CommandTest):
         return json.loads(self.run_kvick("run", "-m", self.model, "--json", "--temp", "0", "--raw", *arguments).stdout)
 
     def test_a_mistyped_word_names_the_one_that_was_meant(self):
-        self.wrong("rnu", says="there is no command 'rnu'; did you mean run?")
-        self.wrong("train", "distl", says="train has no command 'distl'; did you mean distil?")
-        self.wrong("run", "--promt", "x", says="run has no option --promt; did you mean --prompt?")
-        self.wrong("serve", "--prt=80", says="serve has no option --prt; did you mean --port?")
-        self.wrong("run", "--qiet", "x", says="did you mean --quiet?")  # of the program
+        self.wrong("rnu", says="there is no command 'rnu'; did you mean 'run'?")
+        self.wrong("pul", says="there is no command 'pul'; did you mean 'pull'?")
+        self.wrong("train", "distl", says="train has no command 'distl'; did you mean 'distil'?")
+        self.wrong("run", "--promt", "x", says="run has no option --promt; did you mean '--prompt'?")
+        self.wrong("serve", "--prt=80", says="serve has no option --prt; did you mean '--port'?")
+        self.wrong("run", "--qiet", "x", says="did you mean '--quiet'?")  # of the program
 
     def test_a_word_like_none_lists_what_there_is(self):
-        self.wrong("frobnicate", says="there are run, serve,")
-        self.wrong(says="a command is missing: one of run, serve,")
+        self.wrong("frobnicate", says="there are run, chat, serve,")
+        self.wrong(says="a command is missing: one of run, chat, serve,")
         self.wrong("serve", "smollm2", says="serve takes no argument 'smollm2'")
 
     def test_a_value_that_an_option_does_not_take(self):
@@ -49,18 +50,42 @@ class WordsTest(CommandTest):
 
     def test_options_that_exclude_each_other(self):
         self.wrong("run", "-p", "x", "-f", "y", says="cannot be given together")
-        self.wrong("run", "x", "-f", "y", says="cannot be given together")
+        self.wrong("run", "x", "-f", "y", says="PROMPT and --file cannot be given together")
 
     def test_help_names_the_values_of_a_choice(self):
         shown = self.run_kvick("run", "--help").stdout
         self.assertIn("--attn fused|bmm", shown)
         self.assertNotIn("ENUM", shown)
         self.assertNotRegex(shown, r"->\d")
-        self.assertIn("(default: 512)", shown)
+        self.assertRegex(shown, r"\(default: what the model's file says,\s+or 0.8\)")
         for line in shown.splitlines():
             self.assertLessEqual(len(line), 120)
-        for command in ("run", "serve", "lab", "train", "list", "inspect"):
+        for command in ("run", "chat", "serve", "lab", "train", "list", "inspect", "rm", "help"):
             self.assertIn(f"\n  {command} ", self.run_kvick("--help").stdout)
+
+    def commands(self):
+        listed = self.run_kvick("--help").stdout.split("Subcommands:")[1]
+        return [line.split()[0] for line in listed.splitlines() if line.startswith("  ") and not line.startswith("   ")]
+
+    def test_help_of_a_command_is_what_its_option_shows(self):
+        self.assertIn("rm", self.commands())
+        for command in set(self.commands()) - {"help", "train"}:
+            shown = self.run_kvick("help", command).stdout
+            self.assertEqual(shown, self.run_kvick(command, "--help").stdout)
+            self.assertNotRegex(shown, r"->\w+[,}]", command)
+            self.assertNotIn("ENUM", shown)
+        self.assertEqual(self.run_kvick("help", "train", "distil").stdout, self.run_kvick("train", "distil", "--help").stdout)
+        self.assertEqual(self.run_kvick("help").stdout, self.run_kvick("--help").stdout)
+        self.wrong("help", "rnu", says="there is no command 'rnu'; did you mean 'run'?")
+
+    def test_what_people_use_first_comes_first(self):
+        shown = self.run_kvick("run", "--help").stdout
+        first = shown[shown.index("Options:"):shown.index("\nSampling:")]
+        for option in ("--model", "--prompt", "--file", "--max-tokens", "--system", "--temp", "--seed", "--kv", "--ctx", "--threads"):
+            self.assertRegex(first, rf"\n  (-\w,)?{option} ")
+        for option in ("--kv-tier", "--packed", "--ranks", "--attn", "--top-k"):
+            self.assertNotRegex(first, rf"\n  (-\w,)?{option} ")
+            self.assertRegex(shown, rf"\n  (-\w,)?{option} ")
 
     def test_a_prompt_without_p(self):
         same = self.answer("-p", "one two", "-n", "4")["tokens"]
@@ -68,19 +93,43 @@ class WordsTest(CommandTest):
         self.assertEqual(self.answer("-n", "4", "one", "two")["tokens"], same)
         self.assertEqual(self.answer("--stop", "zzzz", "one", "two", "-n", "4")["tokens"], same)  # not more texts to stop at
 
-    def test_a_models_name_is_no_prompt(self):
-        self.wrong("run", "smollm2", says="'smollm2' is a model: kvick run -m smollm2")
-        self.wrong("run", self.model, says="is a model: kvick run -m")
+    def test_a_model_may_stand_before_the_prompt(self):
+        run = ("run", "--json", "--temp", "0", "--raw", "-n", "4")
+        same = self.answer("-p", "one two", "-n", "4")["tokens"]
+        for words in ((self.model, "one two"), (self.model, "one", "two"), (self.model, "-p", "one two")):
+            self.assertEqual(json.loads(self.run_kvick(*run, *words).stdout)["tokens"], same)
+        self.wrong(*run, self.model, "one", "-p", "two", says="PROMPT and --prompt cannot be given together")
 
-    def test_an_answer_without_n_ends_after_512_tokens(self):
+    def test_a_mistyped_model_names_the_nearest(self):
+        self.wrong("run", "smolm2", says="there is no model 'smolm2'; did you mean 'smollm2'? (if it is the prompt: -p smolm2)")
+        self.wrong("run", "none.gguf", "hello", says="there is no file or model 'none.gguf'")
+
+    def test_a_model_without_a_prompt_chats(self):
+        done = self.run_kvick("run", self.model, "-n", "2", "--temp", "0", "--ignore-eos", stdin="one\ntwo\n")
+        self.assertGreaterEqual(done.stdout.count("\n"), 2, done)
+
+    def test_an_answer_that_repeats_itself_ends(self):
+        run = ("run", "-m", self.model, "--temp", "0", "--raw", "--logit-bias", "300:1000", "-n", "120", "one two")
+        done = self.run_kvick(*run, "--json")
+        answer = json.loads(done.stdout)
+        self.assertEqual((answer["tokens"], answer["finish_reason"], answer["repeats_itself"]), ([300] * 96, "stop", True))
+        self.assertIn("stopped: the answer repeats itself", done.stderr)
+        self.assertIn("stopped: the answer repeats itself", self.run_kvick(*run).stderr)
+        for option in ("--allow-loops", "--ignore-eos"):
+            answer = json.loads(self.run_kvick(*run, "--json", option).stdout)
+            self.assertEqual((len(answer["tokens"]), answer["finish_reason"], answer["repeats_itself"]), (120, "length", False))
+
+    def test_an_answer_without_n_ends_with_the_context(self):
         roomy = self.top / "roomy.gguf"
         make_model(roomy, "--layers", "1", "--dim", "64", "--ffn", "96", "--heads", "4", "--vocab", "512", "--context", "1024")
         run = ("run", "-m", roomy, "--temp", "0", "--raw", "--ignore-eos", "one two")
         answer = json.loads(self.run_kvick(*run, "--json").stdout)
-        self.assertEqual((len(answer["tokens"]), answer["finish_reason"]), (512, "length"))
-        self.assertIn("ended by length, which -n 512 allows", self.run_kvick(*run).stderr)
+        self.assertGreater(len(answer["tokens"]), 900)
+        self.assertEqual(answer["finish_reason"], "length")
+        self.assertIn("ended by length: the context is full", self.run_kvick(*run).stderr)
+        self.assertIn("ended by length, which -n 5 allows", self.run_kvick(*run, "-n", "5").stderr)
         endless = json.loads(self.run_kvick(*run, "--json", "-n", "0").stdout)
-        self.assertGreater(len(endless["tokens"]), 900)
+        self.assertEqual(endless["tokens"], answer["tokens"])
 
 
 if __name__ == "__main__":

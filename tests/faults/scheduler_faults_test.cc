@@ -10,7 +10,7 @@
 
 #include "engine/serving/engine_thread.h"
 #include "engine/serving/test_jobs.h"
-#include "server/openai/json_form.h"
+#include "server/openai/answer_forms.h"
 
 namespace kvick::engine {
 namespace {
@@ -233,10 +233,62 @@ TEST_P(NotANumbers, FailsItsRequestAndNoOther) {
   EXPECT_EQ(beside.text, right.text);
 }
 
+TEST(NotANumber, FailsAPromptThatIsPooled) {
+  const auto engine = faults::poisoned_engine();
+  const auto scheduler = scheduler_of(*engine, {"paged"});
+  for (const Pooling kind : {Pooling::kLast, Pooling::kMean}) {
+    Heard poisoned;
+    Job job = job_of({1, faults::kPoisoned, 3}, 0);
+    job.pooling = kind;
+    listen(job, poisoned);
+    scheduler->add(JobId{1}, std::move(job));
+    test::run_all(*scheduler);
+    ASSERT_TRUE(poisoned.outcome && poisoned.outcome->error);
+    EXPECT_NE(poisoned.outcome->error->message.find("not finite numbers"), std::string::npos);
+  }
+}
+
+TEST(PooledPrompt, IsLostOrWholeWhicheverAllocationFails) {
+  const auto engine = tiny_engine();
+  SchedulerOptions options;
+  options.kv = parse_kv_options("paged:block=4", "").value();
+  options.most_step_tokens = 4;
+  const auto scheduler = std::move(Scheduler::make(*engine, options)).value();
+  std::vector<Token> prompt(40);
+  for (size_t t = 0; t < prompt.size(); ++t) prompt[t] = static_cast<Token>(10 + t);
+  const auto run = [&](uint64_t nth) {
+    Heard heard;
+    Job job = job_of(prompt, 0);
+    job.pooling = Pooling::kMean;
+    listen(job, heard);
+    RunningJobs one = job_list_of(JobId{1}, std::move(job));
+    faults::fail_nth(nth);
+    scheduler->add(std::move(one));
+    for (int steps = 0; scheduler->step() && steps < 10000; ++steps) continue;
+    const uint64_t took = faults::allocations();
+    faults::fail_nth(0);
+    EXPECT_TRUE(heard.outcome.has_value()) << "no end, allocation " << nth;
+    return std::pair(took, heard.outcome.value_or(JobOutcome{}));
+  };
+  run(0);  // until buffers have their sizes
+  const auto [took, right] = run(0);
+  ASSERT_EQ(right.embedding.size(), engine->model().config().dim);
+  const uint64_t failed = faults::failed_allocations();
+  for (uint64_t nth = 1; nth <= took; nth += std::max<uint64_t>(1, took / 150)) {
+    const JobOutcome outcome = run(nth).second;
+    if (!outcome.error) {
+      EXPECT_EQ(outcome.embedding, right.embedding) << "allocation " << nth;
+    }
+    EXPECT_EQ(run(0).second.embedding, right.embedding) << "behind allocation " << nth;
+  }
+  EXPECT_GT(faults::failed_allocations(), failed);
+  EXPECT_EQ(scheduler->metrics().kv.sequences, 0u);
+}
+
 TEST(NotANumber, FailsAnAnswerThatIsHeldToAForm) {
   const auto engine = faults::poisoned_engine();
   const auto scheduler = scheduler_of(*engine, {"paged"});
-  const auto forms = server::json_forms(engine->tokenizer());
+  const auto forms = server::answer_forms(engine->tokenizer());
   Heard poisoned;
   Job job = job_of({1, faults::kPoisoned, 3}, 20);
   job.ignore_end = false;

@@ -19,7 +19,7 @@
 #include "engine/serving/instances.h"
 #include "server/api/api.h"
 #include "server/net/server.h"
-#include "server/openai/json_form.h"
+#include "server/openai/answer_forms.h"
 #include "server/testing/client.h"
 
 namespace kvick::server {
@@ -59,7 +59,7 @@ class Faults : public testing::Test {
     api_.emplace(*engine_, *service_,
                  ApiOptions{.model = "tiny",
                             .keys = ApiKeys(),
-                            .constraint = json_forms(engine_->tokenizer()),
+                            .constraint = answer_forms(engine_->tokenizer()),
                             .random = [n = uint64_t{0}]() mutable { return ++n; },
                             .unix_time = [] { return 1000; },
                             .report = {}},

@@ -75,6 +75,19 @@ def safetensors_seeds():
     write("safetensors", "none.safetensors", safetensors({}, b""))
 
 
+def adapter_seeds():
+    keys = [key("general.type", 8, text("adapter")), key("adapter.type", 8, text("lora")),
+            key("adapter.lora.alpha", 6, struct.pack("<f", 8))]
+    write("adapter", "lora.gguf", gguf(keys, [("blk.0.attn_q.weight.lora_a", (4, 1), 0, bytes(16)),
+                                              ("blk.0.attn_q.weight.lora_b", (1, 4), 0, bytes(16))]))
+    name = "base_model.model.model.layers.0.self_attn.q_proj.lora_"
+    halves = {f"{name}A.weight": {"dtype": "F32", "shape": [1, 4], "data_offsets": [0, 16]},
+              f"{name}B.weight": {"dtype": "F32", "shape": [4, 1], "data_offsets": [16, 32]}}
+    write("adapter", "peft.safetensors", safetensors(halves, bytes(32)))
+    config = {"peft_type": "LORA", "r": 1, "lora_alpha": 2, "bias": "none", "modules_to_save": None, "use_dora": False}
+    write("adapter", "adapter_config.json", json.dumps(config).encode())
+
+
 def huggingface_seeds():
     base = {"vocab_size": 9, "hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2,
             "max_position_embeddings": 16}
@@ -151,6 +164,17 @@ def schema_seeds():
         write("schema", name, json.dumps(schema).encode() + b"\0" + bytes(range(3, 120, 7)))
 
 
+def grammar_seeds():
+    """The first byte says of which kind: 0 GBNF, 1 a regular expression, 2 choices. Then as schemas."""
+    calls = 'root ::= call ("\\n" call)*  # some\ncall ::= [a-z_]{1,9} "(" (number ("," " "? number)*)? ")"\nnumber ::= "-"? [0-9]+\n'
+    nested = 'root ::= "[" (root ("," root)*)? "]" | "\\"" [^"\\\\\\x00-\\x1f]{,5} "\\"" | "\\u00e9" .'
+    for name, kind, form in [("calls", 0, calls), ("nested", 0, nested), ("left", 0, "root ::= root \"a\" | e\ne ::= \"b\"?"),
+                             ("open", 0, "root ::= (a | \"b"), ("date", 1, r"\d{4}-(0[1-9]|1[0-2])-[0-3]\d"),
+                             ("names", 1, r"^(?P<first>[A-Z\u00c9]\w*)(?#gap)\s+[^\W\d_]{2,}?$"), ("look", 1, "a(?=b)"),
+                             ("choices", 2, "yes\nno\nyet\n\u00e9t\u00e9")]:
+        write("grammar", name, bytes([kind]) + form.encode() + b"\0" + bytes(range(3, 120, 7)))
+
+
 def request_seeds():
     """The first byte says of which kind: 0 a chat, 1 a completion, 2 an answer with calls of tools."""
     tool = {"type": "function", "function": {"name": "f", "parameters": {"type": "object", "properties": {}}}}
@@ -170,6 +194,62 @@ def request_seeds():
         write("request", name, bytes([kind]) + json.dumps(value).encode())
     write("request", "tagged", b'\x02So:<tool_call>{"name": "f", "arguments": {"x": 1}}</tool_call>\n<tool_call>')
     write("request", "bare", b'\x02[{"name": "f", "parameters": {}}, {"name": "g"}]')
+
+
+def ollama_seeds():
+    """The first byte says of which kind: 0 a chat, 1 a text to go on from."""
+    tool = {"type": "function", "function": {"name": "f", "parameters": {"type": "object", "properties": {}}}}
+    options = {"temperature": 0.5, "top_p": 0.9, "top_k": 4, "min_p": 0.1, "seed": 1, "num_predict": -2, "num_ctx": 4096,
+               "stop": ["a"], "repeat_penalty": 1.1, "repeat_last_n": -1, "presence_penalty": 1, "mirostat": 0}
+    call = {"function": {"index": 0, "name": "f", "arguments": {"x": 1}}}
+    messages = [{"role": "system", "content": "s", "images": []}, {"role": "user", "content": "\u00e9"},
+                {"role": "assistant", "content": "", "thinking": "t", "tool_calls": [call, call]},
+                {"role": "tool", "tool_name": "f", "content": "2"}, {"role": "tool", "content": "3", "tool_call_id": "1"}]
+    common = {"model": "m:latest", "stream": True, "keep_alive": "5m", "options": options}
+    for name, kind, value in [
+            ("chat", 0, common | {"messages": messages, "tools": [tool], "think": "high"}),
+            ("chat_format", 0, {"messages": messages[:2], "format": {"type": "object"}, "think": False, "stream": False}),
+            ("load", 0, {"model": "m", "messages": [], "keep_alive": 0}),
+            ("generate", 1, common | {"prompt": "p", "system": "s", "format": "json", "suffix": "", "template": "", "images": []}),
+            ("raw", 1, {"prompt": "p", "raw": True, "kv": {"type": "q8"}, "cache_salt": "x", "priority": -1})]:
+        write("ollama", name, bytes([kind]) + json.dumps(value).encode())
+def messages_seeds():
+    """The first byte is even before a body, and odd before the text of an answer."""
+    schema = {"type": "object", "properties": {"x": {"type": "integer"}}}
+    call = {"type": "tool_use", "id": "t", "name": "f", "input": {"x": 1}}
+    result = {"type": "tool_result", "tool_use_id": "t", "is_error": True, "content": [{"type": "text", "text": "no"}]}
+    asked = {"role": "user", "content": [{"type": "text", "text": "\u00e9", "cache_control": {"type": "ephemeral"}}]}
+    for name, value in [
+            ("tools", {"messages": [asked, {"role": "assistant", "content": [{"type": "thinking", "thinking": "h", "signature": ""},
+                                                                            {"type": "text", "text": "a"}, call]},
+                                    {"role": "user", "content": [result, {"type": "text", "text": "b"}]}],
+                       "tools": [{"name": "f", "description": "d", "input_schema": schema}], "stream": True,
+                       "tool_choice": {"type": "any", "disable_parallel_tool_use": True}, "stop_sequences": ["x"]}),
+            ("prefill", {"system": [{"type": "text", "text": "s"}], "top_k": 5, "metadata": {"user_id": "u"},
+                         "messages": [asked, {"role": "assistant", "content": "I"}]}),
+            ("thinking", {"system": "s", "messages": [{"role": "user", "content": "a"}], "temperature": 1,
+                          "thinking": {"type": "enabled", "budget_tokens": 1024},
+                          "output_config": {"effort": "max", "format": {"type": "json_schema", "schema": schema}}})]:
+        write("messages", name, b"\0" + json.dumps({"model": "m", "max_tokens": 9, **value}).encode())
+    write("messages", "answer", b'\1<think>h</think>\nSo:\n<tool_call>{"name": "f", "arguments": {"x": 1}}</tool_call>\n ')
+    write("messages", "cut", b'\1 \n<tool_call>{"name": "g", "argum')
+def responses_seeds():
+    parameters = {"type": "object", "properties": {"x": {"type": "integer"}}}
+    function = {"type": "function", "name": "f", "description": "d", "parameters": parameters, "strict": True}
+    turn = [{"type": "reasoning", "id": "rs_1", "summary": [], "content": [{"type": "reasoning_text", "text": "t"}]},
+            {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed", "content": [
+                {"type": "output_text", "text": "s", "annotations": []}, {"type": "refusal", "refusal": "r"}]},
+            {"type": "function_call", "id": "fc_1", "call_id": "1", "name": "f", "arguments": "{\"x\": 1}"},
+            {"type": "function_call_output", "call_id": "1", "output": [{"type": "input_text", "text": "2"}]}]
+    for name, value in {
+            "text": {"input": "Hi", "instructions": "i", "max_output_tokens": 3, "reasoning": {"effort": "low"}, "stream": True},
+            "turns": {"input": [{"role": "developer", "content": "d"}, {"role": "user", "content": "q"}, *turn]},
+            "tools": {"input": "Hi", "tools": [function, {"type": "web_search"}], "tool_choice": {
+                "type": "allowed_tools", "mode": "required", "tools": [{"type": "function", "name": "f"}]}},
+            "form": {"input": "Hi", "text": {"format": {"type": "json_schema", "name": "n", "schema": parameters}}},
+            "previous": {"input": "Hi", "previous_response_id": "resp_1", "include": ["reasoning.encrypted_content"]},
+            "references": {"input": [{"type": "item_reference", "id": "msg_1_in0"}, {"id": "msg_1_0"}], "store": False}}.items():
+        write("responses", name, json.dumps(value).encode())
 
 
 class Hash128(ctypes.Structure):
@@ -207,11 +287,73 @@ def packed_seeds():
     write("packed", "long_path", long_path + b"\1")
 
 
+def tokenizer_seeds():
+    """Of which kind (0 BPE, 1 SentencePiece, 2 Unigram, 3 WordPiece; 32 and 64: of spaces), then pieces behind their scores, then the text."""
+    text = "the cats\u2028 \u00e9t\u00e9 50% \u6f22  un\xadbelievable\n".encode() + b"\xff\xc3"
+    sentence = [(-20, "\u2581the"), (-30, "\u2581cat"), (-40, "s"), (-35, "at"), (-50, "\u2581"), (-60, "e"), (100, "<mark>")]
+    words = [(0, word) for word in ("\u2581the", "\u2581cat", "s", "\u2581un", "believ", "able", "\u2581%", "\u2581\u6f22", "\u2581et", "e")]
+    merges = [(0, "t h"), (0, "th e"), (0, "\u0120 c"), (0, "a t")]
+    for name, kind, pieces in [("bpe", 0, merges), ("bpe_llama", 4, merges), ("bpe_qwen", 8, merges), ("sentence", 1 + 64, sentence),
+                               ("sentence_bare", 1, sentence), ("unigram", 2 + 64 + 32, sentence), ("unigram_bare", 2, sentence),
+                               ("wordpiece", 3, words), ("none", 1, [])]:
+        lines = b"\n".join(struct.pack("b", score) + piece.encode() for score, piece in pieces)
+        write("tokenizer", name, bytes([kind]) + lines + b"\0" + text)
+
+
+def connection_seeds():
+    head = b"POST /a?b HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    chunks = b"Transfer-Encoding: chunked\r\n\r\n3;x=y\r\nabc\r\n0\r\nTrailer: 1\r\n\r\n"
+    body = b"Content-Length: 6\r\nConnection: keep-alive\r\n\r\nstream"
+    for name, sent in {"get": b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", "chunks": head + chunks, "stream": head + body, "none": head + body[:-6] + b"none..",
+                       "old": b"GET / HTTP/1.0\r\n\r\n", "pieces": head.replace(b"\r\n", b"\r\n\0") + body, "several": (head + body) * 3,
+                       "expects": head + b"Expect: 100-continue\r\n" + body, "lengths": head + b"Content-Length: 1\r\n" + body,
+                       "both": head + b"Content-Length: 3\r\n" + chunks, "options": b"OPTIONS /v1 HTTP/1.1\r\nHost: localhost\r\nOrigin: http://a.example\r\n\r\n",
+                       "tls": b"\x16\x03\x01\x02\0\x01\0\x01\xfc\x03\x03"}.items():
+        write("connection", name, sent)
+
+
+def kv_events_seeds():
+    """Odd: bytes to a port as they are; even: the frames of a message."""
+    greeting = b"\xff" + bytes(8) + b"\x7f\x03\0NULL" + bytes(16) + b"\0" + bytes(31)
+    ready = b"\x04\x1a\x05READY\x0bSocket-Type\0\0\0\x03REQ"
+    for name, sent in {"reader": b"\1" + greeting + ready, "asker": b"\3" + greeting + ready, "cut": b"\3" + greeting[:11], "asks": b"\2\0" + b"\x01" * 8,
+                       "short": b"\2\0abc", "frames": b"\2a\0b\0c\0d"}.items():
+        write("kv_events", name, sent)
+
+
+def replies_seeds():
+    """The size of the pieces, and replies."""
+    for name, piece, sent in [("ok", 255, b"+OK\r\n:1\r\n$3\r\nabc\r\n$-1\r\n"), ("bytewise", 0, b"+PONG\r\n$5\r\na\r\nbc\r\n"),
+                              ("error", 9, b"-OOM command not allowed\r\n"), ("list", 255, b"*2147483647\r\n$1\r\na\r\n"),
+                              ("long", 255, b"$536870912\r\n" + b"a" * 600), ("new", 255, b"%1\r\n+a\r\n,1.5\r\n_\r\n#t\r\n(12\r\n=7\r\ntxt:abc\r\n")]:
+        write("replies", name, bytes([piece]) + sent)
+
+
+def step_message_seeds():
+    def of(tokens, parents):
+        slot = struct.pack("<QIBB", 3, 7, 2, 1)
+        return slot + struct.pack(f"<Q{len(tokens)}i", len(tokens), *tokens) + struct.pack(f"<Q{len(parents)}i", len(parents), *parents)
+    batch = struct.pack("<Q", 2) + of([1, 2], [-1, 0]) + of([5], []) + struct.pack("<Q2B", 2, 0, 1)
+    for name, message in {"batch": batch, "cut": batch[:-1], "many": struct.pack("<Q", 1 << 60) + batch, "empty": bytes(16),
+                          "list": struct.pack("<Q2IQ3s", 2, 4, 5, 3, b"abc")}.items():
+        write("step_message", name, message)
+
+
 if __name__ == "__main__":
+    tokenizer_seeds()
+    connection_seeds()
+    kv_events_seeds()
+    replies_seeds()
+    step_message_seeds()
     block_seeds()
     packed_seeds()
     gguf_seeds()
     safetensors_seeds()
+    adapter_seeds()
     huggingface_seeds()
     schema_seeds()
+    grammar_seeds()
     request_seeds()
+    ollama_seeds()
+    messages_seeds()
+    responses_seeds()

@@ -8,31 +8,20 @@ CHROMIUM names another browser's program. Where either is missing nothing is tes
 import json
 import os
 import pathlib
-import shutil
 import subprocess
-import sys
 import tempfile
 import time
 import unittest
 import urllib.request
 
-try:
-    from playwright.sync_api import expect, sync_playwright
-except ImportError:
-    print("skipped: Playwright is missing; install it with python3 -m pip install playwright")
-    sys.exit(77)
-
-CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium")
-if not CHROMIUM:
-    print("skipped: there is no chromium on PATH; install Debian's package chromium, or set CHROMIUM")
-    sys.exit(77)
+from browser import WAIT_MS, BrowserTest
+from playwright.sync_api import expect
 
 KVICK = os.environ["KVICK"]
 MAKE_MODEL = os.environ["MAKE_MODEL"]
 # Slow enough that an answer of thousands of tokens is still being written when the page looks.
 MODEL = ("--layers", "8", "--dim", "256", "--ffn", "512", "--heads", "4", "--vocab", "512", "--context", "16384")
 LONG, SHORT = "16000", "24"  # tokens
-WAIT_MS = 20_000
 PROMPT = "the same beginning of some length, so that there is a block to be shared " * 3
 COLOURS_OF_MAP = """() => [...document.querySelectorAll('.piece')].map((piece) =>
     [piece.dataset.users, getComputedStyle(piece.firstElementChild).backgroundColor])"""
@@ -40,7 +29,7 @@ COLOURS_OF_TABLE = """() => [...document.querySelectorAll('#sequences tbody i')]
     getComputedStyle(mark).backgroundColor)"""
 
 
-class Page(unittest.TestCase):
+class Page(BrowserTest):
     @classmethod
     def setUpClass(cls):
         folder = tempfile.TemporaryDirectory()
@@ -53,10 +42,7 @@ class Page(unittest.TestCase):
         cls.server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         cls.addClassCleanup(cls.end_server)
         cls.url = f"http://127.0.0.1:{json.loads(cls.server.stdout.readline())['port']}/"
-        playwright = sync_playwright().start()
-        cls.addClassCleanup(playwright.stop)
-        cls.browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        cls.addClassCleanup(cls.browser.close)
+        cls.start_browser()
 
     @classmethod
     def end_server(cls):
@@ -68,26 +54,15 @@ class Page(unittest.TestCase):
     def setUp(self):
         while self.metric('kvick_jobs{state="running"}') > 0:  # of the test before, whose page is gone
             time.sleep(0.05)
-        self.page = self.open(width=1280, height=800)
-
-    def open(self, **size):
-        context = self.browser.new_context(viewport=size)
-        self.addCleanup(context.close)
-        page = context.new_page()
-        page.set_default_timeout(WAIT_MS)
-        problems = []
-        page.on("console", lambda message: problems.append(message.text) if message.type in ("error", "warning") else None)
-        page.on("pageerror", lambda error: problems.append(str(error)))
-        # The browser itself reports a refused request; that is what the test of errors is about.
-        self.addCleanup(lambda: self.assertEqual([p for p in problems if "status of 400" not in p], []))
-        page.goto(self.url)
-        return page
+        self.page = self.open(self.url)
 
     def ask(self, text, longest, **settings):
-        self.page.click("#settings summary")
-        # The likeliest token each time: a made model then goes on for as long as it may.
+        self.page.click("#open-settings")
+        # The likeliest token each time, and loops may go on: a made model then writes for as long as it may.
         for name, value in {"temperature": "0", "max-tokens": longest, **settings}.items():
             self.page.fill(f"#{name}", value)
+        self.page.select_option("#loops", "go on")
+        self.page.click("#settings button[type=submit]")
         self.page.fill("#input", text)
         self.page.press("#input", "Enter")
 
@@ -101,7 +76,7 @@ class Page(unittest.TestCase):
 
     def test_an_answer_streams_into_the_page(self):
         self.ask("hello", LONG)
-        text = "document.querySelector('.message.assistant').textContent"
+        text = "(document.querySelector('.message.assistant')?.textContent ?? '')"
         self.wait_for(f"() => {text}.length > 10")
         length = self.page.evaluate(f"{text}.length")
         self.wait_for(f"() => {text}.length > {length} && !document.querySelector('#stop').hidden")
@@ -109,7 +84,7 @@ class Page(unittest.TestCase):
 
     def test_an_answer_that_ends_is_followed_by_its_numbers(self):
         self.ask("hello", SHORT)
-        expect(self.page.locator(".note")).to_contain_text(f"{SHORT} written", timeout=WAIT_MS)
+        expect(self.page.locator(".message.assistant .note")).to_contain_text(f"{SHORT} written", timeout=WAIT_MS)
         expect(self.page.locator("#send")).to_be_visible()
 
     def test_stop_cancels_the_request(self):
@@ -117,8 +92,8 @@ class Page(unittest.TestCase):
         self.ask("hello", LONG)
         self.wait_for("() => document.querySelector('.message.assistant')?.textContent.length > 10")
         self.page.click("#stop")
-        expect(self.page.locator(".note")).to_have_text("Stopped.", timeout=WAIT_MS)
-        self.wait_for("() => document.querySelector('#jobs').textContent === '0 running, 0 waiting'")
+        expect(self.page.locator(".message.assistant .note")).to_have_text("Stopped.", timeout=WAIT_MS)
+        self.wait_for("() => document.querySelector('#jobs').textContent === '0 run, 0 wait'")
         self.assertEqual(self.metric('kvick_jobs_total{end="cancelled"}'), cancelled + 1)
         expect(self.page.locator("#input")).to_be_focused()
 
@@ -127,7 +102,7 @@ class Page(unittest.TestCase):
         self.wait_for("() => document.querySelector('.message.assistant')?.textContent.length > 10")
         self.page.click("#clear")
         self.ask("again", SHORT)
-        expect(self.page.locator(".note")).to_contain_text("written", timeout=WAIT_MS)
+        expect(self.page.locator(".message.assistant .note")).to_contain_text("written", timeout=WAIT_MS)
         expect(self.page.locator(".message")).to_have_count(2)
 
     def test_the_map_shows_whose_pieces_are_in_the_tables_colours(self):
@@ -156,18 +131,31 @@ class Page(unittest.TestCase):
 
     def test_a_mistake_in_the_settings_is_told_in_words_and_can_be_mended(self):
         self.ask("hello", SHORT, strategy="pagd")
-        expect(self.page.locator(".message.error")).to_contain_text('unknown cache strategy "pagd"', timeout=WAIT_MS)
+        expect(self.page.locator(".message.error")).to_contain_text('nknown cache strategy "pagd"', timeout=WAIT_MS)
         expect(self.page.locator("#input")).to_have_value("hello")
         self.ask("hello", SHORT, strategy="virtual")
-        expect(self.page.locator(".note")).to_contain_text("written", timeout=WAIT_MS)
+        expect(self.page.locator(".message.assistant .note")).to_contain_text("written", timeout=WAIT_MS)
 
     def test_a_phone_needs_no_scrolling_sideways(self):
-        self.page = self.open(width=390, height=844)
+        self.page = self.open(self.url, width=390, height=844)
         self.ask(PROMPT, LONG)
+        self.page.click("#open-cache")
         self.wait_for("() => document.querySelector('#sequences tbody i')")
-        self.page.click("#settings summary")
         self.assertLessEqual(self.page.evaluate("document.documentElement.scrollWidth"), 390)
+        self.page.click("#open-cache")
+        self.page.click("#open-settings")
+        self.assertLessEqual(self.page.evaluate("document.documentElement.scrollWidth"), 390)
+        self.page.click("#settings button[type=submit]")
         self.page.click("#stop")
+
+    def test_the_operators_page_has_the_servers_numbers(self):
+        self.ask("hello", SHORT)
+        expect(self.page.locator(".message.assistant .note")).to_contain_text("written", timeout=WAIT_MS)
+        page = self.open(self.url, path="operator")
+        expect(page.locator("#groups tbody tr").first).to_contain_text("paged", timeout=WAIT_MS)
+        expect(page.locator("#model")).to_contain_text("tokens of context")
+        expect(page.locator("#tables")).to_contain_text("Files of prompts")
+        self.assertEqual(page.locator("svg.chart").count(), 6)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@
 #include "folder_logits.h"
 #include "reference.h"
 
+#include "base/testing/source_folder.h"
 #include "io/file/model_file.h"
 
 namespace kvick::parity {
@@ -25,7 +26,7 @@ constexpr uint32_t kTokens = 16, kVocab = 64;
 // to 4e-3. Blocks are multiplied with inputs rounded to 8 bits: up to 1.7e-2.
 constexpr double kBoundF16 = 5e-3, kBoundBlocks = 2e-2;
 
-fs::path folder() { return fs::path(KVICK_SOURCE_DIR) / "tests/reference/quantised"; }
+fs::path folder() { return fs::path(base::source_folder()) / "tests/reference/quantised"; }
 
 std::vector<std::string> names() {
   std::vector<std::string> names;

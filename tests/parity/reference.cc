@@ -11,6 +11,7 @@
 #include <numeric>
 
 #include "base/check.h"
+#include "base/testing/source_folder.h"
 
 namespace kvick::parity {
 namespace {
@@ -18,7 +19,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr size_t kTop = 8;
-const std::string kFolder = std::string(KVICK_SOURCE_DIR) + "/tests/reference/logits/";
+const std::string kFolder = base::source_folder() + "/tests/reference/logits/";
 
 const Json& index() {
   static const Json kIndex = [] {
@@ -34,14 +35,19 @@ const Json& named(const Json& list, const std::string& name) {
   KVICK_CHECK(false, "tests/reference/logits/index.json has no case {}", name);
 }
 
-// Rows as record_logits.py's compact() writes them.
-std::vector<Position> read_positions(const std::string& file, const Case& of) {
+std::vector<float> read_floats(const std::string& file) {
   std::ifstream in(kFolder + file, std::ios::binary);
   const std::string bytes((std::istreambuf_iterator<char>(in)), {});
-  const size_t columns = of.sampled.size() + 2 + 2 * kTop;
-  KVICK_CHECK_EQ(bytes.size(), of.ids.size() * columns * sizeof(float));
   std::vector<float> values(bytes.size() / sizeof(float));
-  std::memcpy(values.data(), bytes.data(), bytes.size());
+  std::memcpy(values.data(), bytes.data(), values.size() * sizeof(float));
+  return values;
+}
+
+// Rows as record_logits.py's compact() writes them.
+std::vector<Position> read_positions(const std::string& file, const Case& of) {
+  const std::vector<float> values = read_floats(file);
+  const size_t columns = of.sampled.size() + 2 + 2 * kTop;
+  KVICK_CHECK_EQ(values.size(), of.ids.size() * columns);
   std::vector<Position> positions(of.ids.size());
   const float* row = values.data();
   for (Position& position : positions) {
@@ -71,27 +77,39 @@ double coarse_kl(const Position& a, const Position& b, const std::vector<Token>&
   return std::max(kl, 0.0);
 }
 
-}  // namespace
-
-std::vector<std::string> case_names() {
+std::vector<std::string> names_of(const char* kind) {
   std::vector<std::string> names;
-  for (const Json& entry : index().at("logits")) names.push_back(entry.at("name"));
+  for (const Json& entry : index().at(kind)) names.push_back(entry.at("name"));
   return names;
 }
 
+// Without what the peer computed.
+Case described(const Json& entry) {
+  return {.name = entry.at("name"),
+          .arguments = entry.value("arguments", std::vector<std::string>{}),
+          .bytes = entry.at("bytes"),
+          .crc32 = entry.at("crc32"),
+          .ids = entry.at("ids"),
+          .sampled = entry.value("sampled", std::vector<Token>{}),
+          .peer = {},
+          .exact = {}};
+}
+
+}  // namespace
+
+std::vector<std::string> case_names() { return names_of("logits"); }
+std::vector<std::string> pooled_names() { return names_of("pooled"); }
+
 Case load_case(const std::string& name) {
   const Json& entry = named(index().at("logits"), name);
-  Case out{.name = name,
-           .arguments = entry.value("arguments", std::vector<std::string>{}),
-           .bytes = entry.at("bytes"),
-           .crc32 = entry.at("crc32"),
-           .ids = entry.at("ids"),
-           .sampled = entry.at("sampled"),
-           .peer = {},
-           .exact = {}};
+  Case out = described(entry);
   out.peer = read_positions(name + ".bin", out);
   if (entry.contains("against_exact")) out.exact = read_positions(name + ".exact.bin", out);
   return out;
+}
+
+Pooled load_pooled(const std::string& name) {
+  return {.of = described(named(index().at("pooled"), name)), .values = read_floats(name + ".bin")};
 }
 
 std::vector<Greedy> load_greedy() {

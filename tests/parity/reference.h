@@ -46,8 +46,16 @@ struct Perplexity {
   std::vector<double> window_nll;  // sums over window - 1 tokens
 };
 
+// What llama.cpp makes of a whole text.
+struct Pooled {
+  Case of;                    // of no logits
+  std::vector<float> values;  // an embedding; of a reranker its labels
+};
+
 std::vector<std::string> case_names();
 Case load_case(const std::string& name);
+std::vector<std::string> pooled_names();
+Pooled load_pooled(const std::string& name);
 std::vector<Greedy> load_greedy();
 Perplexity load_perplexity(const std::string& name);
 

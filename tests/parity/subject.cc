@@ -3,9 +3,11 @@
 #include <cstdlib>
 #include <filesystem>
 #include <gtest/gtest.h>
+#include <numeric>
 #include <unistd.h>
 
 #include "base/memory.h"
+#include "engine/answer/pool.h"
 
 namespace kvick::parity {
 namespace {
@@ -88,6 +90,26 @@ std::vector<float> logits_of(engine::Engine& engine, const std::vector<Token>& i
   KVICK_CHECK(executor.run(*store, {.slots = {&slot, 1}}, wanted).ok(), "no room for {} tokens",
               ids.size());
   return {executor.logits().begin(), executor.logits().end()};
+}
+
+std::vector<float> pooled_of(engine::Engine& engine, const std::vector<Token>& ids) {
+  const model::Config& config = engine.model().config();
+  const model::Pooling kind = engine::pooling_of(config, {});
+  engine::KvOptions kv;
+  kv.k_type = kv.v_type = kernels::DType::kF32;
+  const auto store = must(engine.make_store(kv));
+  const model::Slot slot = {.seq = store->open({}).seq, .past = 0, .tokens = ids, .parents = {}};
+  std::vector<uint32_t> every(ids.size());
+  std::iota(every.begin(), every.end(), 0U);
+  model::Executor executor = engine.make_executor();
+  auto step = executor.begin(*store, {.slots = {&slot, 1}});
+  KVICK_CHECK(step.ok(), "no room for {} tokens", ids.size());
+  step->want_states(every);
+  step->forward({});
+  engine::Pool pool(engine::states_of(config, kind), static_cast<uint32_t>(ids.size()), config.dim);
+  while (!pool.complete())
+    pool.add(executor.states().subspan(size_t{pool.next()} * config.dim, config.dim));
+  return engine.model().head_of(kind, pool.vector());
 }
 
 }  // namespace kvick::parity

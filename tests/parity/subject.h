@@ -35,4 +35,7 @@ std::unique_ptr<engine::Engine> open_engine(const std::string& path,
 std::vector<float> logits_of(engine::Engine& engine, const std::vector<Token>& ids,
                              kernels::DType cache = kernels::DType::kF32);
 
+// What the model makes of these tokens as one text: an embedding, or a reranker's score.
+std::vector<float> pooled_of(engine::Engine& engine, const std::vector<Token>& ids);
+
 }  // namespace kvick::parity

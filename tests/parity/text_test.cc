@@ -12,6 +12,7 @@
 #include "reference.h"
 #include "subject.h"
 
+#include "base/testing/source_folder.h"
 #include "engine/eval/perplexity.h"
 
 namespace kvick::parity {
@@ -121,7 +122,7 @@ double allowance(uint32_t windows) { return std::max(0.005, 0.015 / std::sqrt(wi
 TEST(Perplexity, OfTheLicenceIsThePeersAndThatOfTheWeights) {
   if (shared_engine() == nullptr) GTEST_SKIP() << "KVICK_TEST_MODEL is not set";
   const Perplexity peer = load_perplexity("LICENSE"), exact = load_perplexity("LICENSE.exact");
-  const std::string text = contents(std::string(KVICK_SOURCE_DIR) + "/LICENSE");
+  const std::string text = contents(base::source_folder() + "/LICENSE");
   const double ours = our_perplexity(peer, text, 2);
   fmt::print("perplexity {:.4f}; the peer's {:.4f}, of the widened weights {:.4f}\n", ours,
              perplexity_of(peer, 2), perplexity_of(exact, 2));

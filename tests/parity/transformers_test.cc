@@ -6,14 +6,15 @@
 #include <filesystem>
 #include <fstream>
 #include <gtest/gtest.h>
-#include <unistd.h>
 #include <vector>
 
 #include "folder_logits.h"
 #include "quantize/quantize.h"
 #include "reference.h"
 
+#include "base/testing/source_folder.h"
 #include "io/file/model_file.h"
+#include "io/file/test_images.h"
 #include "model/core/model.h"
 
 namespace kvick::parity {
@@ -24,10 +25,15 @@ namespace fs = std::filesystem;
 constexpr uint32_t kTokens = 40, kVocab = 64;
 // Of the largest logit. Weights are bfloat16 in both, arithmetic float32: measured up to 2e-6.
 constexpr double kBound = 2e-5;
+// Of a gated delta net, which transformers computes in chunks: measured up to 2.2e-5, and 4e-5 on
+// the scalar set, which is as far from the others.
+constexpr double kDeltaBound = 1e-4;
+// Of Gemma 4, whose scores nothing divides: measured up to 6e-6, and with experts 2.6e-5.
+constexpr double kGemma4Bound = 5e-5;
 // Of experts in MXFP4, which are multiplied with inputs rounded to 8 bits.
 constexpr double kBlocksBound = 2e-2;
 
-fs::path folder() { return fs::path(KVICK_SOURCE_DIR) / "tests/reference/transformers"; }
+fs::path folder() { return fs::path(base::source_folder()) / "tests/reference/transformers"; }
 
 std::vector<std::string> names() {
   std::vector<std::string> names;
@@ -69,7 +75,12 @@ void expect_recorded(const std::string& name, const std::string& path, base::Isa
     for (size_t i = 0; i < logits.size(); ++i)
       worst = worse(worst, std::fabs(logits[i] - expected[i]));
     const bool blocks = name == "gpt_oss_mxfp4";
-    EXPECT_LE(worst / largest, blocks ? kBlocksBound : kBound)
+    const bool gemma4 = name.starts_with("gemma4");
+    const bool delta = name.starts_with("qwen3_5") || name.starts_with("qwen3_next");
+    EXPECT_LE(worst / largest, blocks   ? kBlocksBound
+                               : delta  ? kDeltaBound
+                               : gemma4 ? kGemma4Bound
+                                        : kBound)
         << base::isa_name(isa) << " in pieces of " << piece;
   }
 }
@@ -82,8 +93,8 @@ TEST_P(EveryFamily, HasTheLogitsOfTransformers) {
 
 // What kvick quantize writes of a folder: the same weights under GGUF's names, in its order.
 TEST_P(EveryFamily, HasThemAsAGgufFileToo) {
-  const fs::path out =
-      fs::path(testing::TempDir()) / fmt::format("kvick_{}_{}.gguf", GetParam(), getpid());
+  const io::TestFolder made;
+  const std::string out = made.path() + "/model.gguf";
   {
     const auto file = io::ModelFile::open((folder() / GetParam()).string());
     ASSERT_TRUE(file.ok()) << file.error().message;
@@ -93,11 +104,10 @@ TEST_P(EveryFamily, HasThemAsAGgufFileToo) {
     auto choices = quantize::choose(*source, options);
     ASSERT_TRUE(choices.ok()) << choices.error().message;
     base::ThreadPool pool(2);
-    const auto written = quantize::write(*source, options, *choices, out.string(), pool);
+    const auto written = quantize::write(*source, options, *choices, out, pool);
     ASSERT_TRUE(written.ok()) << written.error().message;
   }
-  expect_recorded(GetParam(), out.string(), base::best_isa());
-  fs::remove(out);
+  expect_recorded(GetParam(), out, base::best_isa());
 }
 
 // The same model twice: experts as MXFP4, and as the floats that transformers makes of it.

@@ -62,7 +62,7 @@ class Conversation:
         self.replay = Replay([answer.text for answer in self.answers], marks, family.spm, family.space_prefix)
         folder = tempfile.TemporaryDirectory()
         test.addCleanup(folder.cleanup)
-        top = pathlib.Path(folder.name)
+        self.top = top = pathlib.Path(folder.name)
         template = ROOT / "tests" / "reference" / "templates" / f"{family.template}.jinja"
         self.replay.write(top / "model.gguf", template.read_text(), *family.ends.split())
         environment = {"PATH": os.environ["PATH"], "HOME": str(top), "XDG_CACHE_HOME": str(top / "cache")}

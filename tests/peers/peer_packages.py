@@ -9,7 +9,7 @@ import sys
 import venv
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-PACKAGES = ((ROOT / "scripts" / "routers.txt").read_text().split() + ["openai==3.57.0", "pyzmq==27.3.0", "msgpack==1.2.4"])
+PACKAGES = ((ROOT / "scripts" / "routers.txt").read_text().split() + ["openai==3.57.0", "openai-agents==0.24.0", "anthropic==2.14.0", "ollama==0.6.3", "pyzmq==27.3.0", "msgpack==1.2.4"])
 
 
 def free_ports(count):
@@ -31,19 +31,19 @@ def skip(why):
     sys.exit(77)
 
 
-def install():
-    """The Python that has the packages."""
-    folder = pathlib.Path(os.environ["PEERS"]).resolve() / "routers"
+def install(name="routers", packages=PACKAGES):
+    """The Python that has the packages, in an environment of that name."""
+    folder = pathlib.Path(os.environ["PEERS"]).resolve() / name
     python, done = folder / "bin" / "python", folder / "done"
-    if not done.exists() or done.read_text() != " ".join(PACKAGES):
+    if not done.exists() or done.read_text() != " ".join(packages):
         venv.create(folder, with_pip=True, clear=True)
-        pip = subprocess.run([python, "-m", "pip", "install", "--disable-pip-version-check", "--retries", "1", *PACKAGES],
+        pip = subprocess.run([python, "-m", "pip", "install", "--disable-pip-version-check", "--retries", "1", *packages],
                              stdin=subprocess.DEVNULL, capture_output=True, text=True)
         if pip.returncode != 0 and "connection broken by" in pip.stdout + pip.stderr:
             skip("PyPI cannot be reached")
         if pip.returncode != 0:
-            sys.exit(f"pip cannot install {PACKAGES}:\n{pip.stdout}{pip.stderr}")
-        done.write_text(" ".join(PACKAGES))
+            sys.exit(f"pip cannot install {packages}:\n{pip.stdout}{pip.stderr}")
+        done.write_text(" ".join(packages))
     return python
 
 

@@ -2,7 +2,7 @@
 
 Which token comes next depends on two things: the token before it, and the newest piece of an answer, of which each occurs once
 in all answers. Attention finds that piece, by a number that grows along the answer; one-hot vectors hold both, and the output
-layer adds what each of them votes for. Prompts have no such pieces. Which answer begins is the request's choice, by logit_bias.
+layer adds what each of them votes for. Prompts have no such pieces. Which answer begins is the request's choice, by logit_bias, or the model's own.
 """
 
 import math
@@ -42,7 +42,8 @@ def cut(text, used):
 class Replay:
     """answers: each ends with a token that ends the model's turn. marks: names of tokens, and whether they are control tokens."""
 
-    def __init__(self, answers, marks, spm=False, space_prefix=True):
+    def __init__(self, answers, marks, spm=False, space_prefix=True, context=1 << 15):
+        self.context = context
         self.spm, self.space_prefix = spm, space_prefix
         self.pieces, self.types = [], []
         alphabet = byte_alphabet()
@@ -100,8 +101,8 @@ class Replay:
                 pieces.add(newest)
         return votes
 
-    def write(self, path, template, bos, *ends):
-        """ends: tokens that end the model's turn."""
+    def write(self, path, template, bos, *ends, begin=None):
+        """ends: tokens that end the model's turn. begin: one of `begins` that the model has without being asked."""
         current = {token: at for at, token in enumerate(sorted({token for chain in self.chains for token in chain}))}
         newest = {token: at for at, token in enumerate(sorted(self.place))}
         heads = math.ceil(len(newest) / HEAD)
@@ -124,6 +125,8 @@ class Replay:
         for token, (pieces, before) in self.votes().items():
             columns = [current[other] for other in before] + [found + newest[other] for other in pieces - {None}]
             output.put(token, dict.fromkeys(columns, VOTE / math.sqrt(dim / 5)))
+        for token, bias in (begin or {}).items():
+            output.add(token, one, bias / norm)
         query, key, value = (Matrix(heads * HEAD, dim) for _ in range(3))
         back, feed, down = Matrix(dim, heads * HEAD), Matrix(64, dim), Matrix(dim, 64)
         for head in range(heads):
@@ -143,7 +146,7 @@ class Replay:
                              for key, end in zip(("eos", "eot", "eom"), ends, strict=False)}}, tensors)
 
     def metadata(self, dim, heads):
-        numbers = {"context_length": 1 << 15, "embedding_length": dim, "block_count": 1, "feed_forward_length": 64,
+        numbers = {"context_length": self.context, "embedding_length": dim, "block_count": 1, "feed_forward_length": 64,
                    "attention.head_count": heads, "attention.head_count_kv": heads, "attention.key_length": HEAD,
                    "attention.value_length": HEAD, "attention.layer_norm_rms_epsilon": 1e-6, "rope.dimension_count": HEAD,
                    "rope.freq_base": 1e12, "vocab_size": len(self.pieces)}
@@ -164,6 +167,10 @@ class Matrix:
     def put(self, row, values):
         for column, value in values.items():
             struct.pack_into("<f", self.data, 4 * (row * self.columns + column), value)
+
+    def add(self, row, column, value):
+        at = 4 * (row * self.columns + column)
+        struct.pack_into("<f", self.data, at, struct.unpack_from("<f", self.data, at)[0] + value)
 
 
 def packed(value):

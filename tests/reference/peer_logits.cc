@@ -1,10 +1,11 @@
 // llama.cpp's logits of every token of a sequence, [tokens][vocab] float32, to the standard output:
-// peer_logits MODEL CONTEXT ID... (tests/reference/record_families.py). KVICK_PEER_LIBRARIES is the
-// folder of its libggml-*.so, if they are apart.
+// peer_logits MODEL CONTEXT ID... (tests/reference/record_families.py). With "pooled" for CONTEXT:
+// what a model for embeddings makes of the text, or the labels that a reranker gives it.
+// KVICK_PEER_LIBRARIES is the folder of its libggml-*.so, if they are apart.
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <llama.h>
-#include <vector>
 
 int main(int argc, char** argv) {
   if (argc < 4) return 2;
@@ -19,7 +20,8 @@ int main(int argc, char** argv) {
   llama_model* model = llama_model_load_from_file(argv[1], llama_model_default_params());
   if (model == nullptr) return 1;
   llama_context_params params = llama_context_default_params();
-  params.n_ctx = static_cast<uint32_t>(std::atoi(argv[2]));
+  params.embeddings = std::strcmp(argv[2], "pooled") == 0;
+  params.n_ctx = params.embeddings ? 512 : static_cast<uint32_t>(std::atoi(argv[2]));
   params.n_batch = params.n_ubatch = 512;
   params.n_threads = params.n_threads_batch = 1;
   params.type_k = params.type_v = GGML_TYPE_F32;
@@ -37,6 +39,13 @@ int main(int argc, char** argv) {
     batch.logits[i] = 1;
   }
   if (llama_decode(context, batch) != 0) return 1;
+  if (params.embeddings) {
+    const bool ranks = llama_pooling_type(context) == LLAMA_POOLING_TYPE_RANK;
+    const auto width = static_cast<size_t>(ranks ? static_cast<int>(llama_model_n_cls_out(model))
+                                                 : llama_model_n_embd_out(model));
+    std::fwrite(llama_get_embeddings_seq(context, 0), sizeof(float), width, stdout);
+    return std::fflush(stdout);
+  }
   const auto vocab = static_cast<size_t>(llama_vocab_n_tokens(llama_model_get_vocab(model)));
   for (int i = 0; i < count; ++i)
     std::fwrite(llama_get_logits_ith(context, i), sizeof(float), vocab, stdout);

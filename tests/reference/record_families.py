@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Records llama.cpp's logits of a small made model of each family, for tests/parity. Run by hand; the tests only read the result.
+"""Records llama.cpp's logits of a small made model of each family, and what it makes of a text with models for embeddings and
+rerankers, for tests/parity. Run by hand; the tests only read the result.
 
     c++ -O2 tests/reference/peer_logits.cc -o peer_logits -I LLAMA.CPP/include -I LLAMA.CPP/ggml/include -L LIBRARIES -lllama -lggml -lggml-base
     python3 -m venv venv && venv/bin/pip install gguf==0.19.0
@@ -17,6 +18,7 @@ import random
 import subprocess
 import tempfile
 
+import gguf
 import numpy as np
 
 from references import HERE, compact, difference, file_facts, sampled_ids, update_index, widen
@@ -29,10 +31,17 @@ QUANTISED = {"qwen3moe-all": ["Q8_0", "Q4_0", "Q4_K", "IQ4_XS"], "gpt-oss-all": 
                          "TQ1_0"]}
 
 
+def run_peer(args, path, context, ids):
+    command = [args.peer, str(path), context, *map(str, ids)]
+    return np.frombuffer(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout, "<f4")
+
+
 def logits_of(args, path, ids):
-    command = [args.peer, str(path), str(CONTEXT), *map(str, ids)]
-    run = subprocess.run(command, stdout=subprocess.PIPE, check=True)
-    return np.frombuffer(run.stdout, "<f4").reshape(len(ids), VOCAB)
+    return run_peer(args, path, str(CONTEXT), ids).reshape(len(ids), VOCAB)
+
+
+def pools(path):
+    return any(key.endswith(".pooling_type") for key in gguf.GGUFReader(path).fields)
 
 
 def record(args, name, seed, arguments, scratch, quantised):
@@ -42,6 +51,9 @@ def record(args, name, seed, arguments, scratch, quantised):
     draw = random.Random(seed)
     positions = 128 if quantised else 64  # the largest error of more positions is steadier
     ids = [draw.randrange(509) for _ in range(positions)]  # 509 and up are special
+    if pools(path):
+        (HERE / f"{name}.bin").write_bytes(run_peer(args, path, "pooled", ids).tobytes())
+        return "pooled", {"name": name, "arguments": arguments, **file_facts(path), "ids": ids, "peer": "v0.5.0"}
     logits = logits_of(args, path, ids)
     (HERE / f"{name}.bin").write_bytes(compact(logits).tobytes())
     case = {"name": name, "arguments": arguments, **file_facts(path), "positions": positions, "vocab": VOCAB,
@@ -53,7 +65,7 @@ def record(args, name, seed, arguments, scratch, quantised):
         exact = logits_of(args, wide, ids)
         (HERE / f"{name}.exact.bin").write_bytes(compact(exact).tobytes())
         case["against_exact"] = difference(logits, exact)
-    return case
+    return "logits", case
 
 
 def cases(families):
@@ -79,7 +91,8 @@ def main():
             if args.only and name not in args.only:
                 continue
             seed = binascii.crc32(name.encode()) % 1000
-            update_index("logits", [record(args, name, seed, arguments, pathlib.Path(scratch), quantised)])
+            kind, case = record(args, name, seed, arguments, pathlib.Path(scratch), quantised)
+            update_index(kind, [case])
             print(name, flush=True)
 
 

@@ -26,6 +26,16 @@ SIZES = {"vocab_size": VOCAB, "hidden_size": 32, "intermediate_size": 64, "num_h
 EXPERTS = {"num_experts_per_tok": 2, "moe_intermediate_size": 32}
 FP4_VALUES = [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, -0.0, -0.5, -1.0, -1.5, -2.0, -3.0, -4.0, -6.0]
 YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32, "rope_theta": 10000.0}
+# DeepSeek's: rows of 32 elements that do not turn and 8 that do; inputs of kvick's matrices come in 32s.
+LATENT = {**SIZES, "num_key_value_heads": 4, "kv_lora_rank": 32, "qk_nope_head_dim": 32, "qk_rope_head_dim": 8, "v_head_dim": 16}
+ROUTED = {**EXPERTS, "n_routed_experts": 8, "n_shared_experts": 2, "routed_scaling_factor": 1.5}
+
+# A gated delta net in three of four layers.
+DELTA = {**SIZES, "num_hidden_layers": 4, "head_dim": 16, "linear_num_key_heads": 2, "linear_num_value_heads": 6, "linear_key_head_dim": 8,
+         "linear_value_head_dim": 16}
+DELTA_EXPERTS = {**EXPERTS, "num_experts": 4, "shared_expert_intermediate_size": 32}
+
+LFM2 = {**SIZES, "num_hidden_layers": 4, "layer_types": ["conv", "conv", "full_attention", "conv"]}
 
 CONFIGS = {
     "llama": lambda: T.LlamaConfig(**SIZES),
@@ -58,9 +68,42 @@ CONFIGS = {
         **YARN, "original_max_position_embeddings": 12, "mscale": 0.5, "mscale_all_dim": 1.0, "llama_4_scaling_beta": 0.3}),
     "llama4_text": lambda: T.Llama4TextConfig(**{**SIZES, "num_hidden_layers": 4, "intermediate_size": 32}, intermediate_size_mlp=64, head_dim=16,
                                               num_local_experts=2, interleave_moe_layer_step=2, attention_chunk_size=16),
+    "deepseek_v2": lambda: T.DeepseekV2Config(**LATENT, **ROUTED, q_lora_rank=None, first_k_dense_replace=1, n_group=4, topk_group=2,
+                                              topk_method="group_limited_greedy", rope_parameters={
+                                                  **YARN, "mscale": 0.707, "mscale_all_dim": 0.707}),
+    "deepseek_v3": lambda: T.DeepseekV3Config(**LATENT, **ROUTED, q_lora_rank=32, first_k_dense_replace=1, n_group=4, topk_group=2,
+                                              rope_parameters={**YARN, "mscale": 0.8, "mscale_all_dim": 1.2}),
+    # transformers gives the norms of latent vectors this epsilon whatever the file says; kvick and llama.cpp take the file's.
+    "glm4_moe_lite": lambda: T.Glm4MoeLiteConfig(**LATENT, **ROUTED, q_lora_rank=32, rms_norm_eps=1e-6),
+    "glm4_moe": lambda: T.Glm4MoeConfig(**SIZES, **ROUTED, head_dim=8, use_qk_norm=True, attention_bias=True),
+    "minicpm3": lambda: T.MiniCPM3Config(**LATENT, q_lora_rank=32),
+    "qwen3_next": lambda: T.Qwen3NextConfig(**DELTA, **DELTA_EXPERTS),
+    "qwen3_5_text": lambda: T.Qwen3_5TextConfig(**DELTA),
+    "qwen3_5_moe_text": lambda: T.Qwen3_5MoeTextConfig(**DELTA, **DELTA_EXPERTS),
+    "gemma4_text": lambda: gemma4(hidden_size_per_layer_input=32, vocab_size_per_layer_input=VOCAB, num_kv_shared_layers=3,
+                                  use_double_wide_mlp=True),
+    "gemma4_text_experts": lambda: gemma4(num_global_key_value_heads=1, attention_k_eq_v=True, hidden_size_per_layer_input=0,
+                                          num_kv_shared_layers=0, enable_moe_block=True, num_experts=4, top_k_experts=2,
+                                          moe_intermediate_size=32),
+    "lfm2": lambda: T.Lfm2Config(**{**LFM2, "intermediate_size": 96}, block_multiple_of=32),
+    "lfm2_moe": lambda: T.Lfm2MoeConfig(**LFM2, **EXPERTS, num_experts=4, num_dense_layers=1),
+    "granitemoehybrid": lambda: T.GraniteMoeHybridConfig(
+        **{**SIZES, "num_hidden_layers": 3}, embedding_multiplier=3.0, residual_multiplier=0.4, logits_scaling=2.0, attention_multiplier=0.2,
+        num_local_experts=0, shared_intermediate_size=96, mamba_n_heads=4, mamba_d_head=16, mamba_d_state=8, mamba_chunk_size=16,
+        position_embedding_type="nope", layer_types=["linear_attention", "full_attention", "linear_attention"]),
+    # A gate's threshold counts from all of its values; llama.cpp's from all but one.
+    "gemma3n_text": lambda: T.Gemma3nTextConfig(
+        **{**SIZES, "num_hidden_layers": 7, "intermediate_size": [64] * 7}, head_dim=16, sliding_window=12, final_logit_softcapping=6.0,
+        layer_types=(["sliding_attention"] * 2 + ["full_attention"]) * 2 + ["sliding_attention"], hidden_size_per_layer_input=32,
+        vocab_size_per_layer_input=VOCAB, num_kv_shared_layers=3, laurel_rank=32, activation_sparsity_pattern=[0.9, 0.7] + [0.0] * 5),
 }
 # The experts of the same model in floats and in blocks: the two have the same weights.
 SAME_SEED = {"gpt_oss_mxfp4": "gpt_oss"}
+
+
+def gemma4(**own):
+    return T.Gemma4TextConfig(**{**SIZES, "num_hidden_layers": 6}, head_dim=16, global_head_dim=32, sliding_window=12,
+                              final_logit_softcapping=6.0, layer_types=["sliding_attention", "sliding_attention", "full_attention"] * 2, **own)
 
 
 def gpt_oss():
@@ -78,6 +121,12 @@ def fill(model, seed):
         else:
             weight.data = noise * weight.shape[-1] ** -0.5 * (2.0 if "embed" in name or "head" in name else 1.0)
         weight.data = weight.data.to(torch.bfloat16).float()
+    for name, bias in model.named_buffers():
+        if name.endswith(("e_score_correction_bias", "expert_bias")):
+            bias.data = 0.2 * torch.randn(bias.shape, generator=random).to(torch.bfloat16).float()
+    for name, scale in model.named_buffers():
+        if name.endswith("layer_scalar"):
+            scale.copy_((0.8 + 0.1 * torch.randn(scale.shape, generator=random)).to(torch.bfloat16).float())
 
 
 def round_experts(model):

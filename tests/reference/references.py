@@ -67,9 +67,9 @@ def file_facts(path):
 def update_index(kind, fresh, peer=None):
     """Replaces the entries of the same name; one line each, so that a change shows as one line."""
     path = HERE / "index.json"
-    index = json.loads(path.read_text()) if path.exists() else {"logits": [], "greedy": [], "perplexity": []}
+    index = json.loads(path.read_text()) if path.exists() else {"logits": [], "pooled": [], "greedy": [], "perplexity": []}
     key = lambda entry: entry.get("name") or entry["text"]
-    index[kind] = list(({key(e): e for e in index[kind]} | {key(e): e for e in fresh}).values())
+    index[kind] = list(({key(e): e for e in index.get(kind, [])} | {key(e): e for e in fresh}).values())
     if peer:
         index["peer"] = peer
     parts = []

@@ -13,7 +13,7 @@
 #include "engine/serving/instances.h"
 #include "kernels/table/table.h"
 #include "server/api/serve.h"
-#include "server/openai/json_form.h"
+#include "server/openai/answer_forms.h"
 
 namespace kvick {
 namespace {
@@ -24,6 +24,7 @@ struct Flags {
   std::string model, folder;
   uint64_t kv_memory = 0, folder_bytes = 0;
   uint32_t context = 0, max_queue = 256;
+  double max_wait = 0;
   unsigned instances = 1;
   uint16_t port = 0;
   std::vector<std::string> client_kv;
@@ -107,6 +108,7 @@ base::Status<> serve(const Flags& flags) {
   options.batch.kv.max_tokens = flags.context;
   options.batch.kv_bytes = flags.kv_memory;
   options.most_waiting = flags.max_queue;
+  options.most_wait_seconds = flags.max_wait;
   if (!flags.folder.empty()) {
     KVICK_TRY(options.batch.files, open_files(flags, faults));
   }
@@ -115,7 +117,7 @@ base::Status<> serve(const Flags& flags) {
   network.network.port = flags.port;
   network.network.signals = true;
   network.model = "made";
-  network.constraint = server::json_forms(engine->tokenizer());
+  network.constraint = server::answer_forms(engine->tokenizer());
   network.on_listening = [](uint16_t port) {
     fmt::print("{{\"port\": {}}}\n", port);
     std::fflush(stdout);
@@ -139,6 +141,7 @@ int main(int argc, char** argv) {
   serve->add_option("--ctx", flags.context);
   serve->add_option("--port", flags.port);
   serve->add_option("--max-queue", flags.max_queue);
+  serve->add_option("--max-wait", flags.max_wait);
   serve->add_option("--kv-memory", flags.kv_memory)->transform(CLI::AsSizeValue(false));
   serve->add_option("--kv-dir", flags.folder);
   serve->add_option("--kv-dir-size", flags.folder_bytes)->transform(CLI::AsSizeValue(false));

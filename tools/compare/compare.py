@@ -2,7 +2,7 @@
 """Speed of kvick against other engines on the same files, in one run, alternating.
 
     tools/compare/compare.py FILE.gguf... [--llama-cpp [LABEL=]PYTHON]... [--ik [LABEL=]FOLDER]... [--openvino [LABEL=]PYTHON]...
-                             [--mistralrs [LABEL=]PYTHON]... [--cases all] [--rounds 5 | --quick] [--threads 2] [-o NAME]
+                             [--mistralrs [LABEL=]PYTHON]... [--cases all] [--rounds 5 | --quick] [--threads 2] [-o MACHINE/NAME]
 
 An engine is given by what runs it: PYTHON is the interpreter of an environment that has llama-cpp-python
 (openvino-genai, mistralrs), FOLDER the one with ik_llama.cpp's llama-bench and llama-batched-bench, --kvick another kvick than
@@ -13,7 +13,7 @@ on), since that one makes its f16 attention several times slower.
 Each round runs every file, case and engine once, each engine with all its configurations (flash attention on or off,
 one cache or one per sequence, weights repacked or not); those that reach less than 0.8 of its best in the first round
 are not run again. What an engine refuses is a cell of the table. Prints tables, of several files one more with a row for
-each, and, with -o, writes docs/results/NAME.json and NAME.md, again after every round. kvick's share of the roofline is
+each, and, with -o, writes docs/results/MACHINE/DATE/NAME.json, again after every round. kvick's share of the roofline is
 the one that `kvick bench` says.
 """
 import argparse
@@ -25,6 +25,7 @@ import sys
 import tempfile
 
 import cases as case_list
+import kept
 import peers as engines
 import report
 
@@ -106,12 +107,12 @@ def parsed(argv):
     parser.add_argument("--quick", dest="rounds", action="store_const", const=1, help="one round")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--timeout", type=int, default=900, help="seconds of one measurement, after which it counts as refused")
-    parser.add_argument("-o", metavar="NAME", help="name of the files in docs/results")
+    parser.add_argument("-o", metavar="MACHINE/NAME", help="writes docs/results/MACHINE/DATE/NAME.json")
     args = parser.parse_args(argv)
-    if args.o and "/" in args.o:
-        parser.error(f"-o {args.o}: the name of files in docs/results, not a path")
     args.files = [str(pathlib.Path(file).absolute()) for file in args.files]
     try:
+        if args.o:
+            kept.parsed(args.o)
         return args, case_list.named(args.cases), peers_of(args)
     except ValueError as error:
         parser.error(str(error))
@@ -128,8 +129,7 @@ def main(argv=None):
             result |= {"rounds": number + 1, "measurements": comparison.measurements}
             text = report.page(result, cases)
             if args.o:
-                (ROOT / f"docs/results/{args.o}.md").write_text(text)
-                (ROOT / f"docs/results/{args.o}.json").write_text(json.dumps(result, indent=1) + "\n")
+                kept.keep(args.o, result)
     print(text)
 
 

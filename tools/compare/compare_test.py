@@ -13,6 +13,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
 import cases  # noqa: E402
+import kept  # noqa: E402
 import peers  # noqa: E402
 import report  # noqa: E402
 
@@ -162,10 +163,20 @@ class WholeRun(unittest.TestCase):
                                  ("llama.cpp", "flash on"), *ours, *ours, ("llama.cpp", "flash on")])
         self.assertNotIn(folder, done.stdout)
 
-    def test_a_place_instead_of_a_name_is_refused_before_anything_runs(self):
-        done = subprocess.run([sys.executable, HERE / "compare.py", "m.gguf", "-o", "some/place"], capture_output=True, text=True)
-        self.assertEqual(done.returncode, 2)
-        self.assertIn("not a path", done.stderr)
+    def test_a_name_without_its_machine_is_refused_before_anything_runs(self):
+        for place in ("name", "some/long/place", "/name"):
+            done = subprocess.run([sys.executable, HERE / "compare.py", "m.gguf", "-o", place], capture_output=True, text=True)
+            self.assertEqual(done.returncode, 2)
+            self.assertIn(f"{place}: give MACHINE/NAME", done.stderr)
+
+    def test_what_is_kept_says_where_it_comes_from(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = kept.keep("xeon/name", {"command": "tools/compare/compare.py a=/home/me/m.gguf ../b 3/4", "rounds": 2}, pathlib.Path(folder))
+            provenance = json.loads(path.read_text())["provenance"]
+            self.assertEqual(path.relative_to(folder).as_posix(), f"xeon/{provenance['date']}/name.json")
+        self.assertEqual(provenance["machine"], "xeon")
+        self.assertEqual(provenance["command"], "tools/compare/compare.py a=m.gguf ../b 3/4")
+        self.assertIn("2 rounds", provenance["spread"])
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ random tokens (--prompt, 200), answers have --answer (128) tokens.
 
 `allowed` is what `kvick bench` of the same file needs for the prompts and for decoding --streams sequences at once behind
 them, one after the other, as output tokens per second: what a server could reach that loses nothing, with a client that takes no
-time. Prints a table and, with -o, writes docs/results/NAME.json and NAME.md.
+time. Prints a table and, with -o, writes docs/results/MACHINE/DATE/NAME.json.
 """
 import argparse
 import json
@@ -27,6 +27,7 @@ import tempfile
 import time
 import urllib.request
 
+import kept
 from compare import ROOT, machine
 
 FIGURES = ("output tok/s", "TTFT p50, s", "TTFT p95, s", "per token, ms")
@@ -124,8 +125,12 @@ def parsed():
     for name, default in ("rounds", 3), ("streams", 16), ("requests", 48), ("prompt", 200), ("answer", 128):
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--no-allowed", action="store_true", help="do not run kvick bench")
-    parser.add_argument("-o", "--output", metavar="NAME")
+    parser.add_argument("-o", "--output", metavar="MACHINE/NAME")
     args = parser.parse_args()
+    try:
+        kept.parsed(args.output or "no/output")
+    except ValueError as error:
+        parser.error(str(error))
     if args.client == "vllm" and not (args.vllm and args.vllm_python):
         parser.error("--client vllm needs --vllm and --vllm-python")
     if not args.kvick and not args.llama_server and not args.vllm:
@@ -218,9 +223,7 @@ def main():
             server.end()
     print(page(result))
     if args.output:
-        folder = ROOT / "docs/results"
-        (folder / f"{args.output}.json").write_text(json.dumps(result, indent=1) + "\n")
-        (folder / f"{args.output}.md").write_text(page(result))
+        kept.keep(args.output, result)
 
 
 if __name__ == "__main__":

@@ -36,6 +36,22 @@ void put_rope(const Spec& spec, const std::string& prefix, GgufMetadata& metadat
   metadata.put(prefix + "rope.scaling.original_context_length", spec.original_context());
 }
 
+// Sizes of heads: as attention sees them and, of latent rows, as queries and values have them.
+void put_head_sizes(const Spec& spec, const std::string& prefix, GgufMetadata& metadata) {
+  const Features& f = spec.features;
+  const auto put = [&](const char* key, uint32_t value) {
+    metadata.put(prefix + "attention." + key, value);
+  };
+  const bool split = f.latent != 0 && !f.joined_heads;
+  put("key_length", split ? f.latent + spec.rotated : spec.head_dim);
+  put("value_length", split ? f.latent : f.latent != 0 ? f.value_dim : spec.head_dim);
+  if (f.latent != 0) put("kv_lora_rank", f.latent);
+  if (f.q_latent != 0) put("q_lora_rank", f.q_latent);
+  if (!split) return;
+  put("key_length_mla", spec.head_dim);
+  put("value_length_mla", f.value_dim);
+}
+
 void put_sizes(const Spec& spec, const std::string& prefix, GgufMetadata& metadata) {
   const Features& f = spec.features;
   const auto put = [&](const char* key, uint32_t one, const std::vector<uint32_t>& each) {
@@ -45,20 +61,44 @@ void put_sizes(const Spec& spec, const std::string& prefix, GgufMetadata& metada
   };
   metadata.put(prefix + "context_length", spec.context);
   metadata.put(prefix + "embedding_length", spec.dim);
-  metadata.put(prefix + "block_count", spec.layers);
+  metadata.put(prefix + "block_count", spec.layers + f.draft_layers);
+  if (f.draft_layers != 0) metadata.put(prefix + "nextn_predict_layers", f.draft_layers);
   put("feed_forward_length", spec.ffn, f.ffn);
   put("attention.head_count", spec.heads, f.heads);
   put("attention.head_count_kv", spec.kv_heads, f.kv_heads);
-  metadata.put(prefix + "attention.key_length", spec.head_dim);
-  metadata.put(prefix + "attention.value_length", spec.head_dim);
+  put_head_sizes(spec, prefix, metadata);
   metadata.put(prefix + "attention.layer_norm_rms_epsilon", static_cast<float>(spec.norm_eps()));
   metadata.put(prefix + "vocab_size", spec.vocab);
+}
+
+void put_delta(const Features& f, const std::string& prefix, GgufMetadata& metadata) {
+  metadata.put(prefix + "full_attention_interval", f.delta_period);
+  // Of positions in pictures, which text does not have; other engines want it.
+  const int32_t sections[] = {2, 1, 1, 0};
+  metadata.put(prefix + "rope.dimension_sections", std::span(sections));
+}
+
+// Without these keys other engines do not take an encoder's file.
+void put_encoder(const Features& f, const std::string& prefix, GgufMetadata& metadata) {
+  if (f.token_types != 0) metadata.put("tokenizer.ggml.token_type_count", f.token_types);
+  if (f.pooled_width != 0) {
+    metadata.put(prefix + "dense_2_feat_out", f.pooled_width);
+    metadata.put(prefix + "dense_3_feat_in", f.pooled_width);
+  }
+  std::vector<std::string> labels;
+  for (uint32_t i = 0; i < f.rank_labels; ++i) labels.push_back(fmt::format("label {}", i));
+  if (!labels.empty()) metadata.put(prefix + "classifier.output_labels", std::span(labels));
 }
 
 void put_features(const Features& f, const std::string& prefix, GgufMetadata& metadata) {
   if (f.window != 0) metadata.put(prefix + "attention.sliding_window", f.window);
   if (f.window_period != 0)
     metadata.put(prefix + "attention.sliding_window_pattern", f.window_period);
+  if (!f.windowed.empty()) metadata.put(prefix + "attention.sliding_window_pattern", f.windowed);
+  if (f.layer_inputs != 0)
+    metadata.put(prefix + "embedding_length_per_layer_input", f.layer_inputs);
+  if (!f.sparsity.empty())
+    metadata.put(prefix + "activation_sparsity_scale", std::span(f.sparsity));
   if (f.window_head_dim != 0)
     for (const char* key : {"attention.key_length_swa", "attention.value_length_swa"})
       metadata.put(prefix + key, f.window_head_dim);
@@ -71,7 +111,18 @@ void put_features(const Features& f, const std::string& prefix, GgufMetadata& me
     metadata.put(prefix + "expert_used_count", f.experts_used);
     metadata.put(prefix + "expert_feed_forward_length", f.expert_ffn);
     if (f.shared_ffn != 0) metadata.put(prefix + "expert_shared_feed_forward_length", f.shared_ffn);
+    if (f.dense_layers != 0) metadata.put(prefix + "leading_dense_block_count", f.dense_layers);
   }
+  if (f.conv_kernel != 0 && f.state_heads == 0)
+    metadata.put(prefix + "shortconv.l_cache", f.conv_kernel);
+  if (f.state_heads != 0)
+    for (const auto& [key, value] :
+         {std::pair{"conv_kernel", f.conv_kernel}, std::pair{"inner_size", f.state_inner()},
+          std::pair{"state_size", f.state_size}, std::pair{"time_step_rank", f.state_heads},
+          std::pair{"group_count", f.state_groups}})
+      metadata.put(prefix + "ssm." + key, value);
+  if (f.delta_period != 0) put_delta(f, prefix, metadata);
+  put_encoder(f, prefix, metadata);
   for (const Key& key : f.keys)
     std::visit([&](const auto& value) { metadata.put(prefix + key.name, value); }, key.value);
 }
@@ -109,7 +160,7 @@ base::Status<> write_gguf(const std::string& path, const GgufMetadata& metadata,
 base::Status<> make_gguf(const std::string& path, const Spec& spec, base::ThreadPool& pool) {
   if (spec.arch == Arch::kOpt)
     return base::fail("--arch opt: GGUF has no such architecture; use --format hf");
-  KVICK_TRY(MadeVocabulary vocabulary, make_vocabulary(spec.vocabulary, spec.vocab));
+  KVICK_TRY(MadeVocabulary vocabulary, make_vocabulary(spec.vocabulary, spec.vocab - spec.unnamed));
   if (spec.arch == Arch::kQwen2 || spec.arch == Arch::kQwen3) vocabulary.pre = "qwen2";
   const std::string& family = spec.features.family;
   const std::string arch(family.empty() ? arch_name(spec.arch) : family), prefix = arch + ".";

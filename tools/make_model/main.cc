@@ -37,7 +37,7 @@ void add_options(CLI::App& app, Arguments& a) {
   app.add_option("-o,--output", a.output, "file, or folder for --format hf")->required();
   app.add_option("--format", a.format, "gguf or hf")->check(CLI::IsMember({"gguf", "hf"}));
   app.add_option("--arch", s.arch, "llama, qwen2, qwen3, opt or bct")
-      ->transform(CLI::CheckedTransformer(kArchs));
+      ->transform(CLI::CheckedTransformer(kArchs).description(""));
   app.add_option("--shape", a.shape,
                  "S: SmolLM2-135M, M: Llama-3.2-1B, L7: 8 layers of Llama-2-7B");
   app.add_option("--family", a.family,

@@ -36,6 +36,7 @@ std::string_view arch_name(Arch arch) {
 }
 
 bool Spec::has_window(uint32_t layer) const {
+  if (!features.windowed.empty()) return features.windowed[layer];
   const uint32_t period = features.window_period;
   return features.window != 0 && (period == 0 || layer % period < period - 1);
 }
@@ -92,6 +93,8 @@ base::Result<Spec> checked(Spec spec) {
   for (const auto* each : {&f.heads, &f.kv_heads, &f.ffn})
     if (!each->empty() && each->size() != spec.layers)
       return base::fail("{} numbers for {} layers", each->size(), spec.layers);
+  if (!f.windowed.empty() && f.windowed.size() != spec.layers)
+    return base::fail("windows of {} layers of {}", f.windowed.size(), spec.layers);
   if (f.shared_layers >= spec.layers)
     return base::fail("{} of {} layers cannot read the rows of others", f.shared_layers,
                       spec.layers);
@@ -139,7 +142,8 @@ void fill_row(const Spec& spec, const TensorInfo& tensor, uint64_t row, float* o
     std::copy_n(tensor.values.begin() + static_cast<ptrdiff_t>(row * to.size()), to.size(), out);
     return;
   }
-  random_row(row_seed(spec.seed, tensor.name, row), tensor.sd, to);
+  const std::string& name = tensor.like.empty() ? tensor.name : tensor.like;
+  random_row(row_seed(spec.seed, name, row), tensor.sd, to);
   if (tensor.mean != 0)
     for (float& x : to) x += tensor.mean;
 }

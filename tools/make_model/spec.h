@@ -1,5 +1,6 @@
 #pragma once
 // What a model to be made looks like, and the list of its tensors under both of their names.
+// Larger than 150 lines because it lists what any family may have.
 
 #include <cstdint>
 #include <string>
@@ -44,14 +45,57 @@ struct Features {
   bool qkv_bias = false, out_bias = false, ffn_bias = false;
   bool ungated = false;                   // up and down alone
   bool ffn_norm_after_attention = false;  // it is called post_attention_norm (gpt-oss)
+  bool bare_ffn_norm = false;             // it is called ffn_norm, without .weight (Falcon-H1)
   // Experts of every `expert_period`th layer; 0: no layer has any.
   uint32_t expert_period = 0, experts = 0, experts_used = 0, expert_ffn = 0, shared_ffn = 0;
   bool expert_bias = false, shared_gate = false, selection_bias = false;
+  uint32_t dense_layers = 0;  // the first ones, which have no experts
+  // Elements of latent vectors, of those of queries (0: none), of heads' unturned keys and values.
+  uint32_t latent = 0, q_latent = 0, plain = 0, value_dim = 0;
+  bool joined_heads = false;  // one matrix makes the keys and values of all heads
+  // Layers without KV heads keep a state, of a convolution over so many tokens (0: no layer does):
+  // of short ones alone, or with Mamba-2's matrices, [head_dim][state_size] each.
+  uint32_t conv_kernel = 0, state_heads = 0, state_groups = 1, state_head_dim = 0, state_size = 0;
+  // Beside attention, in every layer; and without a norm of what it gives (Falcon-H1).
+  bool state_beside = false, no_state_norm = false;
+  bool one_block = false;  // a layer with a width is a feed-forward block alone (Nemotron-H)
+  bool last_norm_of_embedding = false;  // the last norm is called token_embd_norm (LFM2)
+  // Those of all but the last of each so many layers instead, and of a gated delta net; 0: of none.
+  uint32_t delta_period = 0;
+  bool delta_grouped = false;  // one tensor of each group's queries, keys, values and gates
+  bool delta_mixed = false;    // one tensor for both gates of a head
+  bool gated_heads = false;    // queries come with gates for what heads give
+  uint32_t draft_layers = 0;   // that draft, behind the others
+  bool draft_copies = false;   // they do what the first layer does, with the token's embedding
   bool long_rope = false;      // two tensors of factors
-  std::vector<Key> keys = {};  // what else its metadata says
+  // Encoders: norms of sums alone, and one of the embedding; learned positions; rows of token
+  // types; norms without biases, and none before the first layer; tensors behind the pooling.
+  bool sum_norms = false, embedding_norm = false, positions = false;
+  bool plain_layer_norms = false, no_first_norm = false;
+  uint32_t token_types = 0;
+  bool rank_inner = false, rank_norm = false;  // of the head that scores pairs
+  uint32_t rank_labels = 0, pooled_width = 0;  // its labels; of two dense layers
+  // Logits that fall with the distance in place of rotation; a second norm behind attention; the
+  // head that scores pairs is its inner matrix alone (jina-bert-v2).
+  bool alibi = false, second_sum_norms = false, rank_inner_alone = false;
+  // Of Gemma 3n and 4 (gemma_tensors.cc):
+  std::vector<bool> windowed;   // layers with a window, in place of a period
+  uint32_t full_pairs = 0;      // that rotate in layers without one, of a head's first; 0: all
+  uint32_t layer_inputs = 0;    // floats of each layer that a token has of its own
+  bool keys_as_values = false;  // layers without a window have no matrix of values
+  bool unused_rows = false;     // layers that read others' rows have tensors for their own
+  bool output_scales = false, parallel_experts = false;
+  uint32_t streams = 0, laurel = 0;  // residual streams, and the rank of what is beside attention
+  std::vector<float> sparsity;       // of each layer's gates
+  std::vector<Key> keys = {};        // what else its metadata says
 
+  uint32_t state_inner() const { return state_heads * state_head_dim; }
+  uint32_t conv_channels() const { return state_inner() + 2 * state_groups * state_size; }
   bool has_experts(uint32_t layer) const {
-    return expert_period != 0 && (layer + 1) % expert_period == 0;
+    return expert_period != 0 && layer >= dense_layers && (layer + 1) % expert_period == 0;
+  }
+  bool has_delta(uint32_t layer) const {
+    return delta_period != 0 && (layer + 1) % delta_period != 0;
   }
 };
 
@@ -67,7 +111,8 @@ struct Spec {
   uint32_t head_dim = 0;  // 0: dim / heads
   uint32_t rotated = 0;   // elements of a head that rotate; 0: all
   uint32_t vocab = 512, context = 512;
-  uint32_t slots = 0;  // of bct's memory; 0: 64
+  uint32_t unnamed = 0;  // of vocab, the last so many rows have no token: the layer is padded
+  uint32_t slots = 0;    // of bct's memory; 0: 64
   bool tied = false;
   Scaling scaling = Scaling::kNone;
   float scaling_factor = 1;  // the context is this many times the one that the model was trained on
@@ -80,7 +125,10 @@ struct Spec {
   Spec of_layer(uint32_t layer) const;
   bool has_window(uint32_t layer) const;
   uint32_t original_context() const;  // before scaling
-  double norm_eps() const { return arch == Arch::kQwen2 || arch == Arch::kQwen3 ? 1e-6 : 1e-5; }
+  double norm_eps() const {
+    const bool qwen = arch == Arch::kQwen2 || arch == Arch::kQwen3 || features.delta_period != 0;
+    return qwen ? 1e-6 : 1e-5;
+  }
 };
 
 std::string_view arch_name(Arch arch);  // as general.architecture and model_type say it
@@ -108,6 +156,7 @@ struct TensorInfo {
   // Face has (i, i + head_rows/2). 0: both have the same order.
   uint32_t head_rows = 0;
   std::vector<float> values = {};  // instead of random numbers
+  std::string like = {};           // the tensor whose random numbers it has; empty: its own
 
   uint64_t inputs() const { return shape.back(); }
   uint64_t rows() const {

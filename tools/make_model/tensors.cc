@@ -1,4 +1,5 @@
 // The tensors of made models, in the order of their files.
+// Larger than 400 lines because one list has the tensors of all families.
 
 #include <algorithm>
 #include <cmath>
@@ -6,54 +7,12 @@
 #include <set>
 #include <span>
 
-#include "make_model/spec.h"
+#include "make_model/tensor_list.h"
 
 namespace kvick::tools {
 namespace {
 
 using kernels::DType;
-
-// Weights are drawn so that a unit-variance input gives outputs of this standard deviation. Queries
-// a little more, so that attention picks; logits more, so that the distribution is neither flat nor
-// a point.
-constexpr float kPlain = 1.0f, kQuery = 1.5f, kLogit = 2.5f, kBias = 0.3f, kNorm = 0.1f,
-                kFirstValue = 0.5f;
-
-class TensorList {
- public:
-  explicit TensorList(const Spec& spec) : spec_(spec) {}
-
-  TensorInfo& matrix(const std::string& name, const std::string& hf, uint64_t rows, uint64_t inputs,
-                     float gain) {
-    const bool fits = inputs % kernels::dtype_info(spec_.type).block == 0;
-    const float sd = gain / std::sqrt(static_cast<float>(inputs));
-    list_.push_back({name + ".weight",
-                     hf.empty() ? "" : hf + ".weight",
-                     {rows, inputs},
-                     fits ? spec_.type : spec_.odd_type,
-                     0,
-                     sd});
-    return list_.back();
-  }
-  // One matrix for each expert.
-  void stack(const std::string& name, uint64_t experts, uint64_t rows, uint64_t inputs,
-             float gain) {
-    matrix(name, "", rows, inputs, gain).shape = {experts, rows, inputs};
-  }
-  void vector(const std::string& name, const std::string& hf, uint64_t n, float mean, float sd) {
-    list_.push_back({name, hf, {n}, DType::kF32, mean, sd});
-  }
-  void norm(const std::string& name, const std::string& hf, uint64_t n, bool bias, float mean = 1) {
-    vector(name + ".weight", hf + ".weight", n, mean, mean * kNorm);
-    if (bias) vector(name + ".bias", hf + ".bias", n, 0, kNorm);
-  }
-  void add(TensorInfo info) { list_.push_back(std::move(info)); }
-  std::vector<TensorInfo> take() { return std::move(list_); }
-
- private:
-  const Spec& spec_;
-  std::vector<TensorInfo> list_;
-};
 
 // The factors that llama3 scaling divides the rotary frequencies by (Hugging Face,
 // _compute_llama3_parameters).
@@ -79,8 +38,8 @@ struct Projection {
   bool rotated;
 };
 
-// Queries, keys and values: a tensor each, or one.
-void add_projections(const Spec& spec, bool owns_rows, const std::string& blk,
+// Queries, keys and values, or the first of them: a tensor each, or one.
+void add_projections(const Spec& spec, uint32_t projections, const std::string& blk,
                      const std::string& hf, TensorList& list) {
   const uint64_t q_rows = uint64_t{spec.heads} * spec.head_dim;
   const uint64_t kv_rows = uint64_t{spec.kv_heads} * spec.head_dim;
@@ -90,10 +49,11 @@ void add_projections(const Spec& spec, bool owns_rows, const std::string& blk,
     if (bias) list.vector(blk + "attn_qkv.bias", "", q_rows + 2 * kv_rows, 0, kBias);
     return;
   }
-  const Projection all[] = {{"attn_q", "self_attn.q_proj", q_rows, kQuery, true},
+  const uint64_t gates = spec.features.gated_heads ? q_rows : 0;
+  const Projection all[] = {{"attn_q", "self_attn.q_proj", q_rows + gates, kQuery, true},
                             {"attn_k", "self_attn.k_proj", kv_rows, kPlain, true},
                             {"attn_v", "self_attn.v_proj", kv_rows, kPlain, false}};
-  const std::span<const Projection> own = std::span(all).first(owns_rows ? 3 : 1);
+  const std::span<const Projection> own = std::span(all).first(projections);
   for (const Projection& p : own)
     list.matrix(blk + p.name, hf + p.hf, p.rows, spec.dim, p.gain).head_rows =
         spec.arch == Arch::kLlama && p.rotated ? spec.head_dim : 0;
@@ -102,17 +62,41 @@ void add_projections(const Spec& spec, bool owns_rows, const std::string& blk,
     list.vector(blk + p.name + ".bias", hf + p.hf + ".bias", p.rows, 0, kBias);
 }
 
-void add_attention(const Spec& spec, bool owns_rows, const std::string& blk, const std::string& hf,
-                   TensorList& list) {
+// Latent rows: what makes them, and what makes queries, keys and values of heads.
+void add_latent_attention(const Spec& spec, const std::string& blk, TensorList& list) {
   const Features& f = spec.features;
+  const uint64_t heads = spec.heads;
+  if (f.q_latent != 0) {
+    list.matrix(blk + "attn_q_a", "", f.q_latent, spec.dim, kPlain);
+    list.norm(blk + "attn_q_a_norm", "", f.q_latent, false);
+    list.matrix(blk + "attn_q_b", "", heads * spec.head_dim, f.q_latent, kQuery);
+  } else {
+    list.matrix(blk + "attn_q", "", heads * spec.head_dim, spec.dim, kQuery);
+  }
+  list.matrix(blk + "attn_kv_a_mqa", "", f.latent + spec.rotated, spec.dim, kPlain);
+  list.norm(blk + "attn_kv_a_norm", "", f.latent, false);
+  if (f.joined_heads) {
+    list.matrix(blk + "attn_kv_b", "", heads * (f.plain + f.value_dim), f.latent, kPlain);
+  } else {
+    list.stack(blk + "attn_k_b", heads, f.latent, f.plain, kPlain);
+    list.stack(blk + "attn_v_b", heads, f.value_dim, f.latent, kPlain);
+  }
+  list.matrix(blk + "attn_output", "", spec.dim, heads * f.value_dim, kPlain);
+}
+
+// projections: of queries, keys and values those that the layer has.
+void add_attention(const Spec& spec, uint32_t projections, const std::string& blk,
+                   const std::string& hf, TensorList& list) {
+  const Features& f = spec.features;
+  const bool owns_rows = projections > 1;
   const uint64_t q_rows = uint64_t{spec.heads} * spec.head_dim;
   const uint64_t kv_rows = uint64_t{spec.kv_heads} * spec.head_dim;
-  add_projections(spec, owns_rows, blk, hf, list);
+  add_projections(spec, projections, blk, hf, list);
   if (spec.arch == Arch::kQwen3 || f.head_norms || f.all_head_norms) {
     const uint64_t q = f.all_head_norms ? q_rows : spec.head_dim;
     const uint64_t k = f.all_head_norms ? kv_rows : spec.head_dim;
-    list.norm(blk + "attn_q_norm", hf + "self_attn.q_norm", q, false);
-    if (owns_rows) list.norm(blk + "attn_k_norm", hf + "self_attn.k_norm", k, false);
+    list.norm(blk + "attn_q_norm", hf + "self_attn.q_norm", q, f.sum_norms);
+    if (owns_rows) list.norm(blk + "attn_k_norm", hf + "self_attn.k_norm", k, f.sum_norms);
   }
   if (f.sinks) list.vector(blk + "attn_sinks.weight", "", spec.heads, 0, kPlain);
   list.matrix(blk + "attn_output", hf + "self_attn.o_proj", spec.dim, q_rows, kPlain);
@@ -149,7 +133,7 @@ void add_experts(const Spec& spec, const std::string& blk, TensorList& list) {
             0,
             kQuery / std::sqrt(static_cast<float>(spec.dim))});
   if (f.selection_bias) list.vector(blk + "exp_probs_b.bias", "", f.experts, 0, kBias);
-  list.stack(blk + "ffn_gate_exps", f.experts, f.expert_ffn, spec.dim, kPlain);
+  if (!f.ungated) list.stack(blk + "ffn_gate_exps", f.experts, f.expert_ffn, spec.dim, kPlain);
   list.stack(blk + "ffn_up_exps", f.experts, f.expert_ffn, spec.dim, kPlain);
   list.stack(blk + "ffn_down_exps", f.experts, spec.dim, f.expert_ffn, kPlain);
   if (f.expert_bias) {
@@ -160,7 +144,7 @@ void add_experts(const Spec& spec, const std::string& blk, TensorList& list) {
       list.add({blk + name, "", {f.experts, rows}, DType::kF32, 0, kBias});
   }
   if (f.shared_ffn == 0) return;
-  list.matrix(blk + "ffn_gate_shexp", "", f.shared_ffn, spec.dim, kPlain);
+  if (!f.ungated) list.matrix(blk + "ffn_gate_shexp", "", f.shared_ffn, spec.dim, kPlain);
   list.matrix(blk + "ffn_up_shexp", "", f.shared_ffn, spec.dim, kPlain);
   list.matrix(blk + "ffn_down_shexp", "", spec.dim, f.shared_ffn, kPlain);
   if (f.shared_gate)
@@ -173,33 +157,153 @@ void add_feed_forward(const Spec& spec, const std::string& blk, const std::strin
   const Features& f = spec.features;
   if (!f.ungated && !f.fused_gate_up)
     list.matrix(blk + "ffn_gate", hf + "mlp.gate_proj", spec.ffn, spec.dim, kPlain);
-  list.matrix(blk + "ffn_up", hf + "mlp.up_proj", (f.fused_gate_up ? 2 : 1) * spec.ffn, spec.dim,
-              kPlain);
+  const uint64_t up_rows = uint64_t{f.fused_gate_up ? 2U : 1U} * spec.ffn;
+  list.matrix(blk + "ffn_up", hf + "mlp.up_proj", up_rows, spec.dim, kPlain);
   list.matrix(blk + "ffn_down", hf + "mlp.down_proj", spec.dim, spec.ffn, kPlain);
   if (!f.ffn_bias) return;
-  list.vector(blk + "ffn_up.bias", "", spec.ffn, 0, kBias);
+  list.vector(blk + "ffn_up.bias", "", up_rows, 0, kBias);
   list.vector(blk + "ffn_down.bias", "", spec.dim, 0, kBias);
+}
+
+// The convolution's taps, and its bias.
+void add_conv(const std::string& name, uint64_t channels, uint64_t kernel, bool bias,
+              TensorList& list) {
+  list.add({name + ".weight",
+            "",
+            {channels, kernel},
+            DType::kF32,
+            0,
+            kPlain / std::sqrt(static_cast<float>(kernel))});
+  if (bias) list.vector(name + ".bias", "", channels, 0, kBias);
+}
+
+// A short convolution with its two gates, or Mamba-2.
+void add_state(const Spec& spec, const std::string& blk, TensorList& list) {
+  const Features& f = spec.features;
+  if (f.state_heads == 0) {
+    list.matrix(blk + "shortconv.in_proj", "", uint64_t{3} * spec.dim, spec.dim, kQuery);
+    add_conv(blk + "shortconv.conv", spec.dim, f.conv_kernel, false, list);
+    list.matrix(blk + "shortconv.out_proj", "", spec.dim, spec.dim, kPlain);
+    return;
+  }
+  const uint64_t inner = f.state_inner(), heads = f.state_heads;
+  list.matrix(blk + "ssm_in", "", inner + f.conv_channels() + heads, spec.dim, kPlain);
+  add_conv(blk + "ssm_conv1d", f.conv_channels(), f.conv_kernel, true, list);
+  list.vector(blk + "ssm_dt.bias", "", heads, -kPlain, kBias);
+  // Decays of about a tenth to almost nothing a token.
+  list.add({blk + "ssm_a", "", {heads, 1}, DType::kF32, -kPlain, kBias});
+  list.add({blk + "ssm_d", "", {heads, 1}, DType::kF32, kPlain, kBias});
+  if (!f.no_state_norm)
+    list.add({blk + "ssm_norm.weight",
+              "",
+              {f.state_groups, inner / f.state_groups},
+              DType::kF32,
+              kPlain,
+              kNorm});
+  list.matrix(blk + "ssm_out", "", spec.dim, inner, kPlain);
+}
+
+// A gated delta net.
+void add_delta(const Spec& spec, const std::string& blk, TensorList& list) {
+  const Features& f = spec.features;
+  constexpr float kRate = -0.3F;  // decays of about 0.8, so that states count for some tokens
+  const uint64_t heads = f.state_heads;
+  if (f.delta_grouped) {
+    list.matrix(blk + "ssm_in", "", f.conv_channels() + f.state_inner(), spec.dim, kPlain);
+  } else {
+    list.matrix(blk + "attn_qkv", "", f.conv_channels(), spec.dim, kPlain);
+    list.matrix(blk + "attn_gate", "", f.state_inner(), spec.dim, kPlain);
+  }
+  if (f.delta_mixed) {
+    list.matrix(blk + "ssm_ba", "", 2 * heads, spec.dim, kPlain);
+  } else {
+    list.matrix(blk + "ssm_beta", "", heads, spec.dim, kPlain);
+    list.matrix(blk + "ssm_alpha", "", heads, spec.dim, kPlain);
+  }
+  add_conv(blk + "ssm_conv1d", f.conv_channels(), f.conv_kernel, false, list);
+  list.vector(blk + "ssm_dt.bias", "", heads, 0, kBias);
+  list.vector(blk + "ssm_a", "", heads, kRate, -kRate * kNorm);
+  list.norm(blk + "ssm_norm", "", f.state_head_dim, false);
+  list.matrix(blk + "ssm_out", "", spec.dim, f.state_inner(), kPlain);
+}
+
+// What a layer that drafts has beside the others' tensors.
+void add_draft(const Spec& spec, const std::string& blk, TensorList& list) {
+  const uint64_t dim = spec.dim;
+  for (const char* name : {"nextn.hnorm", "nextn.shared_head_norm"})
+    list.norm(blk + name, "", dim, false);
+  if (!spec.features.draft_copies) {
+    list.norm(blk + "nextn.enorm", "", dim, false);
+    list.matrix(blk + "nextn.eh_proj", "", dim, 2 * dim, kPlain);
+    return;
+  }
+  // Embeddings are of about one length.
+  const float length = kLogit / std::sqrt(static_cast<float>(dim));
+  list.add({blk + "nextn.enorm.weight", "", {dim}, DType::kF32, length, 0});
+  std::vector<float> first(2 * dim * dim);
+  for (uint64_t i = 0; i < dim; ++i) first[i * 2 * dim + i] = 1;
+  list.add(
+      {blk + "nextn.eh_proj.weight", "", {dim, 2 * dim}, DType::kF32, 0, 0, 0, std::move(first)});
+}
+
+// The tensors of draft_copies: those behind the layers are as the first layer's and the last norm.
+std::vector<TensorInfo> with_copies(const Spec& spec, std::vector<TensorInfo> list) {
+  if (!spec.features.draft_copies) return list;
+  const std::string blk = fmt::format("blk.{}.", spec.layers);
+  for (TensorInfo& tensor : list) {
+    if (!tensor.name.starts_with(blk)) continue;
+    const std::string name = tensor.name.substr(blk.size());
+    tensor.like = name == "nextn.shared_head_norm.weight" ? "output_norm.weight" : "blk.0." + name;
+  }
+  return list;
+}
+
+// What comes first in a layer: attention, or what stands in for it; none in one that is a
+// feed-forward block alone.
+void add_mixer(const Spec& spec, uint32_t layer, TensorList& list) {
+  const Features& f = spec.features;
+  const std::string blk = fmt::format("blk.{}.", layer);
+  if (spec.arch == Arch::kBct) return add_memory_attention(spec, blk, list);
+  if (f.one_block && spec.ffn > 0) return;
+  if (layer < spec.layers && f.has_delta(layer)) return add_delta(spec, blk, list);
+  if (f.conv_kernel != 0 && spec.kv_heads == 0) return add_state(spec, blk, list);
+  if (f.state_beside) add_state(spec, blk, list);
+  if (f.latent != 0) return add_latent_attention(spec, blk, list);
+  const bool owns_rows =
+      f.unused_rows || layer >= spec.layers || layer + f.shared_layers < spec.layers;
+  const bool values = !f.keys_as_values || spec.has_window(layer);
+  add_attention(spec,
+                !owns_rows ? 1
+                : values   ? 3
+                           : 2,
+                blk, fmt::format("model.layers.{}.", layer), list);
 }
 
 void add_gated_layer(const Spec& spec, uint32_t layer, TensorList& list) {
   const Features& f = spec.features;
   const std::string blk = fmt::format("blk.{}.", layer);
   const std::string hf = fmt::format("model.layers.{}.", layer);
-  if (!f.no_pre_norms)
+  if (!f.no_pre_norms && !(f.no_first_norm && layer == 0))
     list.norm(blk + "attn_norm", hf + "input_layernorm", spec.dim, f.layer_norms);
-  if (spec.arch == Arch::kBct)
-    add_memory_attention(spec, blk, list);
-  else
-    add_attention(spec, layer + f.shared_layers < spec.layers, blk, hf, list);
+  add_mixer(spec, layer, list);
+  if (spec.ffn == 0) return;
   if (f.post_norms) list.norm(blk + "post_attention_norm", "", spec.dim, false);
-  if (!f.no_pre_norms)
+  if (f.sum_norms) list.norm(blk + "attn_output_norm", "", spec.dim, true);
+  if (f.second_sum_norms) list.norm(blk + "attn_norm_2", "", spec.dim, true);
+  if (f.bare_ffn_norm)
+    list.vector(blk + "ffn_norm", "", spec.dim, 1, kNorm);
+  else if (!f.no_pre_norms && !f.one_block)
     list.norm(blk + (f.ffn_norm_after_attention ? "post_attention_norm" : "ffn_norm"),
               hf + "post_attention_layernorm", spec.dim, f.layer_norms);
-  if (f.has_experts(layer))
+  if (f.has_experts(layer) && f.parallel_experts)
+    add_parallel_experts(spec, blk, list);
+  else if (f.has_experts(layer))
     add_experts(spec, blk, list);
   else
     add_feed_forward(spec, blk, hf, list);
   if (f.post_norms) list.norm(blk + "post_ffw_norm", "", spec.dim, false);
+  if (f.sum_norms) list.norm(blk + "layer_output_norm", "", spec.dim, true);
+  add_gemma_layer(spec, blk, list);
 }
 
 // LongRoPE's factors: they grow with the pair, those for long contexts more.
@@ -210,6 +314,28 @@ void add_long_rope(const Spec& spec, TensorList& list) {
     std::vector<float> factors;
     for (uint64_t i = 0; i < pairs; ++i) factors.push_back(1 + growth * static_cast<float>(i));
     list.add({name, "", {pairs}, DType::kF32, 0, 0, 0, std::move(factors)});
+  }
+}
+
+// What an encoder adds to its embedding, and what it makes of a text's pooled states.
+void add_encoder_parts(const Spec& spec, TensorList& list) {
+  const Features& f = spec.features;
+  if (f.positions) list.matrix("position_embd", "", spec.context, spec.dim, kLogit);
+  if (f.token_types > 0) list.matrix("token_types", "", f.token_types, spec.dim, kLogit);
+  if (f.embedding_norm) list.norm("token_embd_norm", "", spec.dim, !f.plain_layer_norms);
+  if (f.pooled_width > 0) {
+    list.matrix("dense_2", "", f.pooled_width, spec.dim, kPlain);
+    list.matrix("dense_3", "", spec.dim, f.pooled_width, kPlain);
+  }
+  const uint64_t inner = f.rank_inner_alone ? f.rank_labels : spec.dim;
+  if (f.rank_inner) {
+    list.matrix("cls", "", inner, spec.dim, kPlain);
+    if (!f.rank_norm) list.vector("cls.bias", "", inner, 0, kBias);
+  }
+  if (f.rank_norm) list.norm("cls.norm", "", spec.dim, false);
+  if (f.rank_labels > 0 && !f.rank_inner_alone) {
+    list.matrix("cls.output", "", f.rank_labels, spec.dim, kPlain);
+    if (f.rank_inner) list.vector("cls.output.bias", "", f.rank_labels, 0, kBias);
   }
 }
 
@@ -226,8 +352,16 @@ std::vector<TensorInfo> gated_tensors(const Spec& spec) {
     list.add({"rope_freqs.weight", "", {pairs}, DType::kF32, 0, 0, 0, llama3_factors(spec)});
   }
   if (spec.features.long_rope) add_long_rope(spec, list);
+  add_gemma_tables(spec, list);
   for (uint32_t i = 0; i < spec.layers; ++i) add_gated_layer(spec.of_layer(i), i, list);
-  list.norm("output_norm", "model.norm", spec.dim, spec.features.layer_norms, last_gain);
+  for (uint32_t i = spec.layers; i < spec.layers + spec.features.draft_layers; ++i) {
+    add_gated_layer(spec, i, list);
+    add_draft(spec, fmt::format("blk.{}.", i), list);
+  }
+  if (!spec.features.sum_norms)
+    list.norm(spec.features.last_norm_of_embedding ? "token_embd_norm" : "output_norm",
+              "model.norm", spec.dim, spec.features.layer_norms, last_gain);
+  add_encoder_parts(spec, list);
   if (!spec.tied) list.matrix("output", "lm_head", spec.vocab, spec.dim, kLogit);
   return list.take();
 }
@@ -286,6 +420,7 @@ std::vector<TensorInfo> with_more_bits(const Spec& spec, std::vector<TensorInfo>
 
 std::vector<TensorInfo> tensors_of(const Spec& spec) {
   std::vector<TensorInfo> list = spec.arch == Arch::kOpt ? opt_tensors(spec) : gated_tensors(spec);
+  list = with_copies(spec, std::move(list));
   return spec.more_bits ? with_more_bits(spec, std::move(list)) : list;
 }
 

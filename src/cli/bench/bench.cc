@@ -4,8 +4,8 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "cli/bench/bench_answers.h"
 #include "cli/bench/bench_report.h"
-#include "cli/bench/bench_spec.h"
 #include "cli/commands/commands.h"
 #include "cli/options/engine_options.h"
 #include "cli/options/machine_limits.h"
@@ -24,6 +24,7 @@ struct BenchFlags {
   EngineFlags engine;
   std::string prompts = "512", decodes = "128", depths = "0", parallels = "1";
   std::string spec, file;
+  std::vector<std::string> lora;
   uint32_t repeats = 5;
   bool calibrate = false;
 };
@@ -52,33 +53,37 @@ base::Result<std::vector<engine::Measurement>> measure(engine::Engine& engine,
   return results;
 }
 
-// With --spec each flag has one number.
-base::Result<BenchSpec> spec_bench_of(const BenchFlags& flags, const engine::Sweep& sweep) {
+// With --spec or --lora each flag has one number.
+base::Result<BenchAnswers> answers_of(const BenchFlags& flags, const engine::Sweep& sweep) {
   const auto one = [](const std::vector<uint32_t>& numbers) { return numbers.size() == 1; };
+  const char* const name = flags.spec.empty() ? "--lora" : "--spec";
+  if (!flags.spec.empty() && !flags.lora.empty())
+    return base::fail("--spec and --lora are measured one at a time: leave one of them out");
   if (!one(sweep.prompts) || !one(sweep.decodes) || !one(sweep.parallels))
-    return base::fail("with --spec, -p, -n and -b take one number each");
+    return base::fail("with {}, -p, -n and -b take one number each", name);
   if (sweep.prompts[0] == 0 || sweep.decodes[0] < 2)
-    return base::fail("with --spec, -p is at least 1 and -n at least 2: drafts need a text");
+    return base::fail("with {}, -p is at least 1 and -n at least 2: answers need a text", name);
   if (sweep.depths != std::vector<uint32_t>{0})
-    return base::fail("with --spec the prompt is the depth: leave -d out and set -p");
-  return BenchSpec{.spec = flags.spec,
-                   .file = flags.file,
-                   .prompt = sweep.prompts[0],
-                   .decode = sweep.decodes[0],
-                   .parallel = sweep.parallels[0],
-                   .repeats = flags.repeats};
+    return base::fail("with {} the prompt is the depth: leave -d out and set -p", name);
+  return BenchAnswers{.spec = flags.spec,
+                      .lora = flags.lora,
+                      .file = flags.file,
+                      .prompt = sweep.prompts[0],
+                      .decode = sweep.decodes[0],
+                      .parallel = sweep.parallels[0],
+                      .repeats = flags.repeats};
 }
 
 base::Result<int> bench(const BenchFlags& flags, const Common& common) {
   engine::SpeedOptions options;
   options.repeats = flags.repeats;
   KVICK_TRY(const engine::Sweep sweep, sweep_of(flags));
-  if (!flags.spec.empty()) {
-    KVICK_TRY(const BenchSpec what, spec_bench_of(flags, sweep));
-    return bench_spec(what, flags.engine, common);
+  if (!flags.spec.empty() || !flags.lora.empty()) {
+    KVICK_TRY(const BenchAnswers what, answers_of(flags, sweep));
+    return bench_answers(what, flags.engine, common);
   }
   if (!flags.file.empty())
-    return base::fail("-f is for --spec: without drafts a text changes nothing");
+    return base::fail("-f is for --spec and --lora: otherwise a text changes nothing");
   const std::vector<engine::Case> cases = engine::cases_of(sweep);
   if (cases.size() > kMostCases)
     return base::fail("-p, -n, -d and -b ask for {} measurements; at most {} are made at once",
@@ -123,7 +128,9 @@ void add_bench(const Command& app, const Common& common) {
       "bench",
       "prefill and decode speed, and the cache's memory\n-p, -n, -d and -b take lists such as "
       "128,512: each prompt is measured at each depth, and each decode of each number of sequences "
-      "at each depth\nwith --spec: answers to -p tokens of a text, with drafts and without");
+      "at each depth\nwith --spec or --lora: answers to -p tokens of a text, with drafts or "
+      "adapters "
+      "and without");
   auto flags = std::make_shared<BenchFlags>();
   add_engine_flags(command, flags->engine);
   add_packed_flags(command, flags->engine);
@@ -139,9 +146,17 @@ void add_bench(const Command& app, const Common& common) {
       .shows_default()
       .in_range(1, 1000);
   add_spec_flag(command, flags->spec);
-  command.add_option(
-      "-f,--file", flags->file,
-      "with --spec: the text that is read and gone on from (default: a bundled one)");
+  command
+      .add_option(
+          "-f,--file", flags->file,
+          "with --spec or --lora: the text that is read and gone on from (default: a bundled "
+          "one)")
+      .takes(ValueKind::kFile);
+  command
+      .add_option(
+          "--lora", flags->lora,
+          "what adapters cost: PATH[:SCALE], once for each; the sequences have them in turn")
+      .takes(ValueKind::kFile);
   command.add_flag("--calibrate", flags->calibrate,
                    "measure again what this machine reads and computes at most, which `roofline` "
                    "is a share of; kept beside the model cache");

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/commands/commands.h"
+#include "cli/commands/look.h"
 #include "cli/models/models.h"
 #include "io/file/describe.h"
 
@@ -13,7 +14,7 @@ namespace {
 
 base::Result<int> inspect(const std::string& name, const Common& common) {
   KVICK_TRY(const std::filesystem::path path, find_model(name));
-  KVICK_TRY(const io::ModelFile file, io::ModelFile::open_for_inspection(path.string()));
+  KVICK_TRY(const io::ModelFile file, look_at(path.string()));
   if (common.json)
     fmt::print("{}\n", io::describe_json(file).dump(
                            2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
@@ -31,6 +32,7 @@ void add_inspect(const Command& app, const Common& common) {
       .add_option("model", *name,
                   "a .gguf file, a Hugging Face folder, or the name of a pulled model, as kvick "
                   "list shows it")
+      .takes(ValueKind::kModel)
       .required();
   command.runs([&common, name] { return inspect(*name, common); });
 }

@@ -155,10 +155,14 @@ void add_selecting_flags(const Command& command, LabFlags& flags) {
                      "(default: all whose file is given, if they need one)");
   command.add_option("--budget", flags.select.budgets,
                      "their budgets: shares of the rows, such as 0.25, or numbers of rows");
-  command.add_option("--predictor", flags.select.predictor,
-                     "maple's file, as kvick train distil makes it");
-  command.add_option("--components", flags.select.components,
-                     "loki's file, as kvick train pca makes it");
+  command
+      .add_option("--predictor", flags.select.predictor,
+                  "maple's file, as kvick train distil makes it")
+      .takes(ValueKind::kFile);
+  command
+      .add_option("--components", flags.select.components,
+                  "loki's file, as kvick train pca makes it")
+      .takes(ValueKind::kFile);
   command.add_option("--bandwidth", flags.bandwidths,
                      "of a slower tier, such as 4GB/s (tier goes through several)");
   command.add_option("--prompt", flags.prompt,
@@ -170,10 +174,14 @@ void add_selecting_flags(const Command& command, LabFlags& flags) {
 
 // Of bounded.
 void add_bounded_flags(const Command& command, LabFlags& flags) {
-  command.add_option("--bounded", flags.bounded.models,
-                     "models with a memory of slots, beside -m, which keeps rows (bounded)");
-  command.add_option("--recall", flags.bounded.recall,
-                     "summary.json of runs of kvick train --task mqar or copy (bounded)");
+  command
+      .add_option("--bounded", flags.bounded.models,
+                  "models with a memory of slots, beside -m, which keeps rows (bounded)")
+      .takes(ValueKind::kModel);
+  command
+      .add_option("--recall", flags.bounded.recall,
+                  "summary.json of runs of kvick train --task mqar or copy (bounded)")
+      .takes(ValueKind::kFile);
   command
       .add_option("--trained", flags.bounded.trained,
                   "tokens of the windows that the models were trained on: longer contexts are "
@@ -194,13 +202,17 @@ void add_lab(const Command& app, const Common& common) {
           list);
   auto flags = std::make_shared<LabFlags>();
   command.add_option("experiment", flags->experiment, "one of the above").required();
-  command.add_option("-o,--out", flags->folder, "folder for the results").required();
+  command.add_option("-o,--out", flags->folder, "folder for the results")
+      .takes(ValueKind::kFolder)
+      .required();
   std::string shapes;
   for (const auto& shape : kvick::lab::named_shapes())
     shapes += fmt::format("{}{} ({})", shapes.empty() ? "" : ", ", shape.name, shape.model);
   command.add_option("--shape", flags->shapes, "shapes of attention to go through: " + shapes);
-  command.add_option("--file", flags->file, "a text or a trace, where an experiment needs one");
-  command.add_option("-m,--model", flags->engine.model, "a model, where an experiment needs one");
+  command.add_option("--file", flags->file, "a text or a trace, where an experiment needs one")
+      .takes(ValueKind::kFile);
+  command.add_option("-m,--model", flags->engine.model, "a model, where an experiment needs one")
+      .takes(ValueKind::kModel);
   command
       .add_option("--threads", flags->engine.threads,
                   "threads that compute (default: all processors)")
@@ -225,7 +237,7 @@ void add_lab(const Command& app, const Common& common) {
   command
       .add_option("--prompts", flags->prompts,
                   "prompts of a category, where an experiment reads some (default: 10); facts at "
-                  "each place of needle (default: 3)")
+                  "each place of needle (default: 3); places of moved (default: 12)")
       .in_range(1, 1 << 20);
   command
       .add_option(

@@ -2,12 +2,17 @@
 
 #include <algorithm>
 #include <array>
+#include <ctime>
 #include <filesystem>
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <vector>
 
 #include "cli/commands/commands.h"
+#include "cli/commands/look.h"
+#include "cli/models/model_use.h"
 #include "cli/models/models.h"
 #include "cli/models/reference.h"
 #include "cli/terminal/progress.h"
@@ -24,6 +29,7 @@ struct Row {
   std::string type = "?";  // of most bytes of the tensors; of a file that cannot be read: ?
   uint64_t bytes = 0, parameters = 0;
   bool fetched = true;
+  std::optional<int64_t> used;  // seconds since 1970
 };
 
 std::string main_type(const io::ModelFile& file) {
@@ -36,10 +42,13 @@ std::string main_type(const io::ModelFile& file) {
 }
 
 Row row_of(const std::string& name, const fs::path& path) {
-  Row row = {.name = name, .path = path.string()};
+  Row row;
+  row.name = name;
+  row.path = path.string();
+  row.used = last_used(path);
   std::error_code none;
   if (fs::is_regular_file(path, none)) row.bytes = fs::file_size(path, none);
-  const auto file = io::ModelFile::open_for_inspection(row.path);
+  const auto file = look_at(row.path);
   if (!file.ok()) return row;
   row.type = main_type(*file);
   row.bytes = file->file_bytes();
@@ -56,12 +65,14 @@ std::vector<Row> rows_of(const fs::path& cache) {
   for (const KnownModel& model : known_models()) {
     const bool there = std::any_of(rows.begin(), rows.end(),
                                    [&](const Row& row) { return row.name == model.name; });
-    if (!there)
-      rows.push_back({.name = std::string(model.name),
-                      .path = (cache / model.file).string(),
-                      .type = std::string(model.type),
-                      .bytes = model.member_bytes,
-                      .fetched = false});
+    if (there) continue;
+    Row row;
+    row.name = model.name;
+    row.path = (cache / model.file).string();
+    row.type = model.type;
+    row.bytes = model.member_bytes;
+    row.fetched = false;
+    rows.push_back(std::move(row));
   }
   return rows;
 }
@@ -76,18 +87,27 @@ ordered_json to_json(const std::vector<Row>& rows, const fs::path& cache) {
                       {"bytes", row.bytes},
                       {"path", row.path}});
     if (row.fetched) models.back()["parameters"] = row.parameters;
+    if (row.used) models.back()["used"] = *row.used;
   }
   return {{"cache", cache.string()}, {"models", models}};
+}
+
+std::string used_text(const Row& row) {
+  if (!row.used) return row.fetched ? "never" : "";
+  return fmt::format("{:%Y-%m-%d %H:%M}", fmt::localtime(static_cast<std::time_t>(*row.used)));
 }
 
 void print_table(const std::vector<Row>& rows) {
   size_t width = 5;
   for (const Row& row : rows) width = std::max(width, row.name.size());
-  fmt::print("{:<{}}  {:<7}  {:>9}  {}\n", "model", width, "type", "size", "file");
+  const auto line = [width](std::string_view name, std::string_view type, std::string_view size,
+                            std::string_view used, std::string_view file) {
+    fmt::print("{:<{}}  {:<7}  {:>9}  {:<16}  {}\n", name, width, type, size, used, file);
+  };
+  line("model", "type", "size", "last used", "file");
   for (const Row& row : rows)
-    fmt::print("{:<{}}  {:<7}  {:>9}  {}\n", row.name, width, row.type,
-               amount_text(static_cast<double>(row.bytes), Unit::kBytes),
-               row.fetched ? row.path : "not fetched: kvick pull " + row.name);
+    line(row.name, row.type, amount_text(static_cast<double>(row.bytes), Unit::kBytes),
+         used_text(row), row.fetched ? row.path : "not fetched: kvick pull " + row.name);
 }
 
 base::Result<int> list(const Common& common) {
@@ -104,10 +124,11 @@ base::Result<int> list(const Common& common) {
 }  // namespace
 
 void add_list(const Command& app, const Common& common) {
-  const Command command =
-      app.add_command("list",
-                      "the models in the cache, and those that kvick pull knows by name\n"
-                      "name: what -m and kvick inspect take; type: of most of the weights");
+  const Command command = app.add_command(
+      "list",
+      "the models in the cache, and those that kvick pull knows by name\n"
+      "name: what -m, kvick run, inspect and rm take; type: of most of the weights; "
+      "last used: by a command that ran it");
   command.runs([&common] { return list(common); });
 }
 

@@ -11,6 +11,7 @@
 #include "base/cpu.h"
 #include "cli/commands/commands.h"
 #include "cli/options/engine_options.h"
+#include "cli/terminal/version.h"
 #include "kv/registry/plugin.h"
 
 namespace {
@@ -42,14 +43,15 @@ int run_command(int argc, char** argv) {
       .summary =
           "kvick: run large language models on this machine's processor, with the KV cache "
           "of your choice",
-      .version = KVICK_VERSION,
+      .version = std::string(kvick::cli::program_version()),
       .footer =
-          "kvick COMMAND --help lists a command's options; kvick run \"What is gravity?\" "
-          "asks the default model.\n"
+          "kvick help COMMAND lists a command's options; kvick run \"Why is the sky blue?\" asks "
+          "the "
+          "default\nmodel, and kvick run MODEL \"...\" another.\n"
           "Environment: KVICK_ISA forces an instruction set (" +
           kvick::base::isa_names() +
-          ");\nXDG_CACHE_HOME moves the model cache; HF_ENDPOINT and HF_TOKEN are used by "
-          "pull."};
+          ");\nXDG_CACHE_HOME moves the model cache, XDG_STATE_HOME the history of chats;\n"
+          "HF_ENDPOINT and HF_TOKEN are used by pull, run and chat."};
   return run_command_line(argc, argv, text, [&](const kvick::cli::Command& program) {
     program.add_flag("--json", common.json,
                      "print one JSON object on stdout, everything else on stderr");
@@ -59,9 +61,12 @@ int run_command(int argc, char** argv) {
             "--kv-plugin", plugins,
             "a shared library with more strategies for --kv, as docs/guides/own-strategy.md "
             "says; may be given several times")
+        .takes(kvick::cli::ValueKind::kFile)
         .takes_one();
     kvick::cli::add_run(program, common);
+    kvick::cli::add_chat(program, common);
     kvick::cli::add_serve(program, common);
+    kvick::cli::add_embed(program, common);
     kvick::cli::add_bench(program, common);
     kvick::cli::add_ppl(program, common);
     kvick::cli::add_plan(program, common);
@@ -71,8 +76,12 @@ int run_command(int argc, char** argv) {
     kvick::cli::add_quantize(program, common);
     kvick::cli::add_list(program, common);
     kvick::cli::add_pull(program, common);
+    kvick::cli::add_rm(program, common);
     kvick::cli::add_packed(program, common);
     kvick::cli::add_inspect(program, common);
+    kvick::cli::add_health(program, common);
+    kvick::cli::add_completion(program);
+    kvick::cli::add_man(program);
   });
 }
 

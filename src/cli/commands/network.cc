@@ -80,10 +80,10 @@ base::Result<int> measure(EngineFlags flags, const Common& common) {
 }  // namespace
 
 void add_network(const Command& app, const Common& common) {
-  const Command command = app.add_command(
-      "network",
-      "measures what joins the processes that mpirun has started, and says it as kvick plan "
-      "--network takes it: mpirun -np 2 kvick network");
+  const Command command = app.add_command("network",
+                                          "measure the network between the processes that mpirun "
+                                          "has started, in the form that kvick plan "
+                                          "--network takes it: mpirun -np 2 kvick network");
   auto flags = std::make_shared<EngineFlags>();
   command.runs([&common, flags] { return measure(*flags, common); });
 }

@@ -98,11 +98,15 @@ void add_packed(const Command& app, const Common& common) {
       "the packed weights that are kept on disk so that models start fast\n"
       "size, last use and model of each file; what is deleted is made again when it is needed");
   auto flags = std::make_shared<PackedFlags>();
-  command.add_option("-m,--model", flags->model,
-                     "only those of this model: a file, a folder, or the name of a pulled model");
+  command
+      .add_option("-m,--model", flags->model,
+                  "only those of this model: a file, a folder, or the name of a pulled model")
+      .takes(ValueKind::kModel);
   command.add_flag("--delete", flags->remove, "delete them");
-  command.add_option("--folder", flags->folder,
-                     "the folder, if it is not the one beside the model cache");
+  command
+      .add_option("--folder", flags->folder,
+                  "the folder, if it is not the one beside the model cache")
+      .takes(ValueKind::kFolder);
   command.runs([&common, flags] { return packed(*flags, common); });
 }
 

@@ -11,7 +11,6 @@ kv::Setup plan_setup(const PlanReport& report, const kernels::Table& kernels,
                      base::ThreadPool& pool) {
   const model::Config& config = report.model.config;
   kv::Setup setup;
-  const model::LayerConfig& layer = config.layers.front();
   const model::Rope& rope = config.rope_of_full();
   setup.shape = {.max_tokens = report.tokens,
                  .k_type = report.k_type(),
@@ -24,7 +23,7 @@ kv::Setup plan_setup(const PlanReport& report, const kernels::Table& kernels,
   setup.compute.pool = &pool;
   setup.compute.kernels = &kernels;
   setup.select.spec = engine::reads_all(report.kv) ? kv::Spec{} : report.kv.select;
-  setup.select.group = layer.group();
+  setup.select.group = config.heads_layer().group();
   setup.select.model_dim = config.dim;
   setup.select.rotation = {
       .frequency = rope.frequency, .dims = rope.dims, .interleaved = rope.interleaved};
@@ -140,6 +139,9 @@ base::Status<> plan_ways(const kv::Setup& setup, const plan::Predictor* predicto
 
 base::Status<> fill_plan(base::ThreadPool& pool, const kernels::Table& kernels,
                          engine::Attention attention, PlanReport& report) {
+  if (report.model.config.both_ways())
+    return base::fail("{} is an encoder, which keeps nothing: there is no cache to plan",
+                      report.model.config.name);
   kernels::BucketAttention library;
   model::Workspace workspace(pool, kernels);
   const bool bmm = attention == engine::Attention::kBmm;

@@ -135,15 +135,17 @@ void add_ppl(const Command& app, const Common& common) {
   command.add_option("--prompt", flags->prompt,
                      "tokens of each window that are read as a prompt, from all rows, and do not "
                      "count (default: 0)");
-  command.add_option("-f,--file", flags->file, "the text").required();
+  command.add_option("-f,--file", flags->file, "the text").takes(ValueKind::kFile).required();
   command.add_option("--tokens", flags->most, "only the first N tokens (default: all)");
   command.add_option(
       "--against", flags->against,
       "another --kv spec to compare with: KL divergence, agreement on the likeliest token");
-  command.add_option("--reference", flags->reference,
-                     "another model to compare with, such as the same weights in F32: what -m "
-                     "takes, with the same vocabulary; its cache is kept as --against says, or as "
-                     "--kv does");
+  command
+      .add_option("--reference", flags->reference,
+                  "another model to compare with, such as the same weights in F32: what -m "
+                  "takes, with the same vocabulary; its cache is kept as --against says, or as "
+                  "--kv does")
+      .takes(ValueKind::kModel);
   command.runs([&common, flags] { return ppl(*flags, common); });
 }
 

@@ -1,12 +1,12 @@
 // kvick pull REF: its options, and what it prints.
 
-#include <cstdlib>
 #include <fmt/format.h>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "cli/commands/commands.h"
+#include "cli/models/fetch.h"
 #include "cli/models/models.h"
 #include "cli/models/named_models.h"
 #include "cli/models/pull.h"
@@ -23,11 +23,6 @@ struct PullCommand {
 
   base::Result<int> run() const;
 };
-
-std::string environment(const char* name, const char* otherwise) {
-  const char* value = std::getenv(name);
-  return value && *value ? value : otherwise;
-}
 
 // What can be pulled by a short name.
 int list_names(const std::filesystem::path& cache, bool as_json) {
@@ -55,7 +50,9 @@ int list_names(const std::filesystem::path& cache, bool as_json) {
                amount_text(m["bytes"].get<double>(), Unit::kBytes),
                m["licence"].get<std::string_view>(), m["from"].get<std::string_view>(),
                m["fetched"].get<bool>() ? " (fetched)" : "");
-  fmt::print("kvick pull MODEL fetches one; hf:owner/repo/file.gguf and URLs work as well\n");
+  fmt::print(
+      "kvick pull MODEL fetches one; hf:owner/repo:Q4_K_M, hf:owner/repo/file.gguf and URLs work "
+      "as well\n");
   return 0;
 }
 
@@ -63,15 +60,11 @@ base::Result<int> PullCommand::run() const {
   KVICK_TRY(const std::filesystem::path cache, models_dir());
   if (reference.empty()) return list_names(cache, common.json);
   Progress progress = stderr_progress(common.quiet);
-  KVICK_TRY(const PullResult result,
-            pull({.reference = reference,
-                  .cache = cache,
-                  .hub = environment("HF_ENDPOINT", "https://huggingface.co"),
-                  .hub_token = environment("HF_TOKEN", ""),
-                  .sha256 = sha256,
-                  .force = force,
-                  .download = download},
-                 progress));
+  PullRequest request = pull_request(reference, cache);
+  request.sha256 = sha256;
+  request.force = force;
+  request.download = download;
+  KVICK_TRY(const PullResult result, pull(request, progress));
   if (common.json) {
     const nlohmann::json json = {{"path", result.path.string()},
                                  {"bytes", result.bytes},
@@ -91,8 +84,8 @@ void add_pull(const Command& app, const Common& common) {
   auto command = std::make_shared<PullCommand>(PullCommand{common});
   const Command sub = app.add_command("pull", "fetch a model into the cache and print its path");
   sub.add_option("reference", command->reference,
-                 "a short name, hf:owner/repo/file.gguf[@revision] or a URL; without one the short "
-                 "names are listed");
+                 "a short name, hf:owner/repo[:Q4_K_M], hf:owner/repo/file.gguf[@revision] or a "
+                 "URL; without one the short names are listed");
   sub.add_option("--sha256", command->sha256, "refuse the file if its SHA-256 is another one");
   sub.add_flag("--force", command->force, "fetch it even if it is there");
   sub.add_option("--retries", command->download.retries,

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <filesystem>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <fstream>
 #include <iterator>
 #include <map>
@@ -258,28 +259,35 @@ void add_quantize(const Command& app, const Common& common) {
       .add_option(
           "model", flags->from,
           "what is read: a .gguf file, a Hugging Face folder, or the name of a pulled model")
+      .takes(ValueKind::kModel)
       .required();
-  command.add_option("-o,--output", flags->output, "the .gguf file to write");
-  std::string names;
-  for (const quantize::Recipe& recipe : quantize::recipes())
-    names += (names.empty() ? "" : ", ") + std::string(recipe.name);
+  command.add_option("-o,--output", flags->output, "the .gguf file to write")
+      .takes(ValueKind::kFile);
+  std::vector<std::string> names;
+  for (const quantize::Recipe& recipe : quantize::recipes()) names.emplace_back(recipe.name);
   command
       .add_option("--type", flags->type,
-                  "which types its tensors get, as llama.cpp names such mixtures: " + names)
+                  fmt::format("which types its tensors get, as llama.cpp names such mixtures: {}",
+                              fmt::join(names, ", ")))
+      .suggests(names)
       .shows_default();
-  command.add_option(
-      "--importance", flags->importance,
-      "how much each column counts: a file of kvick train imatrix, or of "
-      "llama-imatrix in either form (.gguf, .dat); makes files of 4 bits and less better, and "
-      "those of IQ2 and IQ1 are not written without it");
+  command
+      .add_option(
+          "--importance", flags->importance,
+          "how much each column counts: a file of kvick train imatrix, or of "
+          "llama-imatrix in either form (.gguf, .dat); makes files of 4 bits and less better, and "
+          "those of IQ2 and IQ1 are not written without it")
+      .takes(ValueKind::kFile);
   command
       .add_option("--tensor-type", flags->overrides,
                   "NAME=TYPE: another type for tensors of that name, in which * stands for any "
                   "text; may be given several times, and the first that fits counts")
       .takes_one();
-  command.add_option("--check", flags->check,
-                     "a text on which the new file is compared with the source: perplexity, KL "
-                     "divergence, agreement on the likeliest token");
+  command
+      .add_option("--check", flags->check,
+                  "a text on which the new file is compared with the source: perplexity, KL "
+                  "divergence, agreement on the likeliest token")
+      .takes(ValueKind::kFile);
   command.add_option("--check-tokens", flags->check_tokens, "only the first N tokens of it; 0: all")
       .shows_default();
   command.add_flag("--dry-run", flags->dry_run, "show what would be written, and write nothing");

@@ -7,18 +7,16 @@
 #include <iostream>
 #include <iterator>
 #include <memory>
-#include <unistd.h>
 
-#include "cli/commands/answer_printer.h"
-#include "cli/commands/chat.h"
+#include "cli/chat/answer_printer.h"
+#include "cli/commands/answering.h"
 #include "cli/commands/commands.h"
 #include "cli/models/models.h"
-#include "cli/options/engine_options.h"
-#include "cli/options/sampling_flags.h"
-#include "cli/options/spec_flag.h"
 #include "cli/terminal/interrupt.h"
 #include "cli/terminal/progress.h"
 #include "engine/session/session.h"
+#include "text/forms/forms.h"
+#include "text/grammar/grammar_constraint.h"
 #include "text/schema/json_constraint.h"
 
 namespace kvick::cli {
@@ -28,13 +26,11 @@ using base::fail;
 using base::Result;
 
 struct RunFlags {
-  EngineFlags engine;
-  SamplingFlags sampling;
-  std::string prompt, file, system, schema, spec;
+  AnswerFlags answer;
+  std::string prompt, file, schema, grammar, regex;
+  std::string first;               // a model, or the prompt's first word
   std::vector<std::string> words;  // the prompt without -p
-  std::vector<std::string> stop;
-  uint32_t max_tokens = 512;
-  bool has_prompt = false, raw = false, ignore_end = false;
+  bool has_prompt = false, ignore_end = false;
 };
 
 Result<std::string> read_text(const std::string& path) {
@@ -59,13 +55,30 @@ Result<text::Json> read_schema(const std::string& path) {
   }
 }
 
-// Null without --schema.
+Result<text::Grammar> text_grammar(const RunFlags& flags, const text::ByteSet& speakable) {
+  if (!flags.regex.empty()) {
+    auto grammar = text::regex_grammar(flags.regex, speakable);
+    if (!grammar.ok()) return fail("--regex: {}", grammar.error().message);
+    return grammar;
+  }
+  KVICK_TRY(const std::string text, read_text(flags.grammar));
+  auto grammar = text::gbnf_grammar(text, speakable);
+  if (!grammar.ok()) return fail("{}: {}", flags.grammar, grammar.error().message);
+  return grammar;
+}
+
+// Null without --schema, --grammar-file and --regex.
 Result<std::shared_ptr<const text::Constraint>> constraint_of(const engine::Engine& engine,
                                                               const RunFlags& flags) {
-  if (flags.schema.empty()) return std::shared_ptr<const text::Constraint>();
-  KVICK_TRY(const text::Json schema, read_schema(flags.schema));
+  if (flags.schema.empty() && flags.grammar.empty() && flags.regex.empty())
+    return std::shared_ptr<const text::Constraint>();
   KVICK_TRY(std::shared_ptr<const text::TokenTrie> tokens,
             text::TokenTrie::make(engine.tokenizer()));
+  if (flags.schema.empty()) {
+    KVICK_TRY(text::Grammar grammar, text_grammar(flags, tokens->speakable()));
+    return text::grammar_constraint(std::move(tokens), std::move(grammar));
+  }
+  KVICK_TRY(const text::Json schema, read_schema(flags.schema));
   auto constraint = text::json_constraint(std::move(tokens), schema);
   if (!constraint.ok()) return fail("{}: {}", flags.schema, constraint.error().message);
   return constraint;
@@ -73,10 +86,11 @@ Result<std::shared_ptr<const text::Constraint>> constraint_of(const engine::Engi
 
 Result<std::vector<engine::Token>> prompt_tokens(const engine::Engine& engine,
                                                  const RunFlags& flags, const std::string& text) {
-  if (flags.raw || !engine.has_chat_template())
-    return engine.tokenizer().encode(text, true, flags.raw);
+  const bool raw = flags.answer.raw;
+  if (raw || !engine.has_chat_template()) return engine.tokenizer().encode(text, true, raw);
   auto messages = nlohmann::ordered_json::array();
-  if (!flags.system.empty()) messages.push_back({{"role", "system"}, {"content", flags.system}});
+  const std::string& system = flags.answer.system;
+  if (!system.empty()) messages.push_back({{"role", "system"}, {"content", system}});
   messages.push_back({{"role", "user"}, {"content", text}});
   return engine.chat_tokens(messages);
 }
@@ -107,6 +121,7 @@ nlohmann::ordered_json to_json(const engine::Answer& answer, const AnswerPrinter
           {"reasoning", printer.thoughts()},
           {"tokens", answer.tokens},
           {"finish_reason", engine::finish_name(answer.finish)},
+          {"repeats_itself", answer.finish == engine::Finish::kLoop},
           {"prompt_tokens", answer.prompt_tokens},
           {"cached_tokens", answer.cached_tokens},
           {"prefill_s", answer.prefill_s},
@@ -117,8 +132,21 @@ nlohmann::ordered_json to_json(const engine::Answer& answer, const AnswerPrinter
           {"peak_rss_bytes", base::peak_rss_bytes()}};
 }
 
-Result<int> answer_once(engine::Engine& engine, engine::Session& session, const RunFlags& flags,
-                        const Common& common, const engine::Sampling& sampling) {
+// What comes behind the text.
+void show_end(const engine::Answer& answer, const AnswerPrinter& printer,
+              const Answering& answering, const Common& common) {
+  if (!common.json) fmt::print("\n");
+  if (common.json)
+    fmt::print("{}\n", to_json(answer, printer, answering.sampling.seed)
+                           .dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+  std::fflush(stdout);
+  if (common.quiet) return;
+  if (!common.json) print_summary(answer, answering.max_tokens);
+  if (answer.finish == engine::Finish::kLoop) fmt::print(stderr, "{}\n", kLoopNote);
+}
+
+Result<int> answer_once(Answering& answering, const RunFlags& flags, const Common& common) {
+  const engine::Engine& engine = *answering.engine;
   std::string text = flags.prompt;
   if (!flags.has_prompt) {
     KVICK_TRY(text, read_text(flags.file));
@@ -126,16 +154,20 @@ Result<int> answer_once(engine::Engine& engine, engine::Session& session, const 
   engine::Request request;
   KVICK_TRY(request.prompt, prompt_tokens(engine, flags, text));
   KVICK_TRY(request.constraint, constraint_of(engine, flags));
-  request.max_tokens = flags.max_tokens;
-  request.sampling = sampling;
-  request.stop = flags.stop;
+  request.max_tokens = answering.max_tokens;
+  request.sampling = answering.sampling;
+  request.stop = flags.answer.stop;
   request.ignore_end = flags.ignore_end;
-  request.continues = flags.raw || !engine.has_chat_template();
+  request.stop_loops = !flags.answer.allow_loops;
+  request.continues = flags.answer.raw || !engine.has_chat_template();
   // An answer that is held to a form has no thoughts.
   const bool plain = request.continues || request.constraint != nullptr;
   request.special_text = !plain && engine.marks_are_special();
-  AnswerPrinter printer(engine, request.prompt,
-                        {.raw = plain, .silent = common.json, .thoughts = !common.quiet});
+  AnswerPrinter printer(
+      engine, request.prompt,
+      {.raw = plain,
+       .silent = common.json,
+       .thoughts = common.quiet ? ChatSettings::Thoughts::kHide : ChatSettings::Thoughts::kShow});
   const InterruptGuard guard;
   request.on_text = [&](std::string_view piece) {
     printer.add(piece);
@@ -151,26 +183,32 @@ Result<int> answer_once(engine::Engine& engine, engine::Session& session, const 
     progress.update(done);
     if (done == total) progress.finish();
   };
-  KVICK_TRY(const engine::Answer answer, session.generate(request));
+  KVICK_TRY(const engine::Answer answer, answering.kv->session().generate(request));
   printer.finish(answer.finish == engine::Finish::kEnd);
-  if (common.json) {
-    fmt::print("{}\n", to_json(answer, printer, sampling.seed)
-                           .dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
-  } else {
-    fmt::print("\n");
-    std::fflush(stdout);
-    if (!common.quiet) print_summary(answer, flags.max_tokens);
-  }
+  show_end(answer, printer, answering, common);
   return answer.finish == engine::Finish::kCancelled ? 130 : 0;
 }
 
-// Words without -p become the prompt; but a model's name alone is more likely meant for -m.
+// The first word is the model if it names one, and what follows is the prompt.
 base::Status<> take_words(RunFlags& flags) {
+  if (flags.first.empty() && flags.words.empty()) return base::Done{};
+  const std::string& first = flags.first;
+  const bool one_word = first.find_first_of(" \n\t") == std::string::npos;
+  if (flags.answer.engine.model.empty() && names_model(first)) {
+    flags.answer.engine.model = first;
+  } else {
+    const std::string meant =
+        flags.answer.engine.model.empty() && one_word && flags.words.size() < 2
+            ? likely_model(first)
+            : std::string();
+    if (!meant.empty())
+      return fail("there is no model '{0}'; did you mean '{1}'? (if it is the prompt: -p {0})",
+                  first, meant);
+    flags.words.insert(flags.words.begin(), first);
+  }
   if (flags.words.empty()) return base::Done{};
-  const std::string& first = flags.words.front();
-  if (flags.words.size() == 1 && flags.engine.model.empty() && names_model(first))
-    return fail("'{0}' is a model: kvick run -m {0} \"a prompt\", or -p {0} if that is the prompt",
-                first);
+  if (flags.has_prompt || !flags.file.empty())
+    return fail("PROMPT and {} cannot be given together", flags.has_prompt ? "--prompt" : "--file");
   flags.prompt = fmt::format("{}", fmt::join(flags.words, " "));
   flags.has_prompt = true;
   return base::Done{};
@@ -181,66 +219,60 @@ Result<int> run(RunFlags& flags, const Common& common) {
   const bool interactive = !flags.has_prompt && flags.file.empty();
   if (interactive && common.json)
     return fail("--json needs a prompt (-p TEXT or -f FILE); a chat has no single answer");
-  if (interactive && !flags.schema.empty())
-    return fail("--schema needs a prompt (-p TEXT or -f FILE)");
-  if (flags.schema == "-" && flags.file == "-")
-    return fail("--schema and --file cannot both be standard input");
-  if (flags.raw && !flags.system.empty())
-    return fail("--system needs the chat template that --raw switches off");
-  KVICK_TRY(const engine::Sampling sampling, sampling_of(flags.sampling));
-  KVICK_TRY(const engine::KvOptions kv, kv_options(flags.engine));
-  KVICK_TRY(const engine::SpecOptions spec, spec_of(flags.spec));
-  KVICK_TRY(const std::unique_ptr<engine::Engine> engine, open_engine(flags.engine, common));
-  KVICK_TRY(const std::unique_ptr<kv::Store> store, engine->make_store(kv));
-  engine::Session session(*engine, *store);
-  session.set_prompt_role(engine->prompt_role(kv));
-  KVICK_TRY_VOID(session.speculate(spec));
-  if (!interactive) return answer_once(*engine, session, flags, common, sampling);
-  ChatOptions options = {.sampling = sampling,
-                         .max_tokens = flags.max_tokens,
-                         .stop = flags.stop,
-                         .system = flags.system,
-                         .raw = flags.raw || !engine->has_chat_template(),
-                         .prompts = isatty(STDIN_FILENO) == 1 && !common.quiet,
-                         .thoughts = !common.quiet};
-  return chat(*engine, session, options, std::cin);
+  for (const auto& [name, form] : {std::pair("--schema", &flags.schema),
+                                   {"--grammar-file", &flags.grammar},
+                                   {"--regex", &flags.regex}}) {
+    if (interactive && !form->empty()) return fail("{} needs a prompt (-p TEXT or -f FILE)", name);
+    if (*form == "-" && flags.file == "-" && form != &flags.regex)
+      return fail("{} and --file cannot both be standard input", name);
+  }
+  KVICK_TRY(Answering answering, open_answering(flags.answer, common));
+  if (interactive) return start_chat(answering, flags.answer, common);
+  return answer_once(answering, flags, common);
+}
+
+void add_form_flags(const Command& command, const Option& ignore_end, RunFlags& flags) {
+  const char* group = "Text";
+  Option schema = command.add_option("--schema", flags.schema,
+                                     "a file with a JSON Schema: the answer is an instance of it; "
+                                     "{\"type\": \"object\"} is any object");
+  schema.takes(ValueKind::kFile).excludes(ignore_end).in_group(group);
+  Option grammar = command.add_option(
+      "--grammar-file", flags.grammar,
+      "a file with a grammar in GBNF, as llama.cpp has them: the answer is what its root takes");
+  grammar.takes(ValueKind::kFile).excludes(ignore_end).excludes(schema).in_group(group);
+  command
+      .add_option("--regex", flags.regex,
+                  "the whole answer is what this regular expression takes, in the syntax of "
+                  "Python's re")
+      .excludes(ignore_end)
+      .excludes(schema)
+      .excludes(grammar)
+      .in_group(group);
 }
 
 }  // namespace
 
 void add_run(const Command& app, const Common& common) {
-  const Command command = app.add_command("run", "answer a prompt, or chat when none is given");
+  const Command command = app.add_command("run",
+                                          "answer a prompt, or chat when none is given\nkvick run "
+                                          "MODEL \"Why is the sky blue?\"");
   auto flags = std::make_shared<RunFlags>();
-  add_engine_flags(command, flags->engine);
-  add_packed_flags(command, flags->engine);
-  add_rank_flags(command, flags->engine);
-  add_spec_flag(command, flags->spec);
-  const Option words =
-      command.add_option("text", flags->words, "the prompt: kvick run \"What is gravity?\"");
-  const Option prompt =
-      command.add_option("-p,--prompt", flags->prompt, "the prompt").excludes(words);
+  command
+      .add_option("MODEL", flags->first,
+                  "what -m takes, fetched if it has a name that kvick pull knows; without it "
+                  "the default model is asked")
+      .takes(ValueKind::kModel);
+  command.add_option("PROMPT", flags->words, "the prompt; without it or -p or -f: a chat");
+  const Option prompt = command.add_option("-p,--prompt", flags->prompt, "the prompt");
   command.add_option("-f,--file", flags->file, "read the prompt from a file; - is standard input")
-      .excludes(prompt)
-      .excludes(words);
-  command
-      .add_option("-n,--max-tokens", flags->max_tokens,
-                  "most tokens of an answer, also of each in a chat; 0: until the model ends it or "
-                  "the context is full")
-      .shows_default();
-  command.add_option("--system", flags->system, "the system message");
-  command.add_option("--stop", flags->stop, "text that ends the answer (repeatable)").takes_one();
-  command.add_flag(
-      "--raw", flags->raw,
-      "no chat template: go on from the prompt as it is; names such as <|im_end|> in it "
-      "are special tokens");
+      .takes(ValueKind::kFile)
+      .excludes(prompt);
+  add_answer_flags(command, flags->answer);
   const Option ignore_end =
-      command.add_flag("--ignore-eos", flags->ignore_end, "go on past the model's end of text");
-  command
-      .add_option("--schema", flags->schema,
-                  "a file with a JSON Schema: the answer is an instance of it; {\"type\": "
-                  "\"object\"} is any object")
-      .excludes(ignore_end);
-  add_sampling_flags(command, flags->sampling);
+      command.add_flag("--ignore-eos", flags->ignore_end, "go on past the model's end of text")
+          .in_group("Text");
+  add_form_flags(command, ignore_end, *flags);
   command.runs([&common, flags, prompt] {
     flags->has_prompt = prompt.given();
     return run(*flags, common);

@@ -1,119 +1,21 @@
-// kvick serve: the model on the network, for many at once.
+// kvick serve: models on the network, for many at once.
 
 #include "server/api/serve.h"
 
-#include <cmath>
 #include <cstdio>
-#include <filesystem>
 #include <fmt/format.h>
 
 #include "cli/commands/commands.h"
-#include "cli/options/access_flags.h"
-#include "cli/options/engine_options.h"
+#include "cli/commands/serve_models.h"
+#include "cli/options/pooling_flag.h"
 #include "cli/options/ranks.h"
 #include "cli/options/spec_flag.h"
-#include "cli/options/store_flags.h"
-#include "engine/prefix/prefix_files.h"
-#include "engine/prefix/prefix_loader.h"
 #include "engine/serving/instances.h"
-#include "kv/registry/policies.h"
-#include "server/openai/json_form.h"
-#include "server/ops/kv_event_publisher.h"
 
 namespace kvick::cli {
 namespace {
 
 using base::Result;
-
-struct ServeFlags {
-  EngineFlags engine;
-  unsigned instances = 1;
-  uint32_t max_seqs = 64;    // sequences that run at once
-  uint32_t max_queue = 256;  // jobs that may wait
-  std::string kv_dir;        // of the files of the prefix cache; empty: none
-  uint64_t kv_dir_bytes = uint64_t{4} << 30;
-  double kv_dir_seconds = 2;  // that a request waits for files and the store at most
-  StoreFlags store;
-  double step_ms = 30;  // that a step may take while an answer grows
-  std::string spec;
-  std::string host = "127.0.0.1";
-  uint16_t port = 8080;
-  std::string name;
-  bool any_model = false, strict_fields = false;
-  server::LoadForm router = server::LoadForm::kSglang;
-  server::KvEventOptions events;  // no endpoint: none
-  AccessFlags access;
-  size_t max_connections = 1024;
-  unsigned drain_seconds = 30;
-};
-
-// The id that clients see: the model's file or folder, without what only says its format.
-std::string model_name(const ServeFlags& flags) {
-  if (!flags.name.empty()) return flags.name;
-  if (flags.engine.model.empty()) return "smollm2";
-  const std::filesystem::path path(flags.engine.model);
-  const std::filesystem::path name = path.has_filename() ? path : path.parent_path();
-  return name.extension() == ".gguf" ? name.stem().string() : name.filename().string();
-}
-
-void report(const std::string& what) { fmt::print(stderr, "kvick: {}\n", what); }
-
-Result<engine::EngineThreadOptions> thread_options(const engine::Engine& engine,
-                                                   const ServeFlags& flags) {
-  if (flags.events.endpoint.empty() && !(flags.events.topic + flags.events.replay).empty())
-    return base::fail("--kv-events-topic and --kv-events-replay need --kv-events");
-  // Ranges let it through.
-  if (std::isnan(flags.step_ms) || std::isnan(flags.kv_dir_seconds))
-    return base::fail("--step-ms and --kv-dir-seconds must be numbers");
-  engine::EngineThreadOptions options;
-  KVICK_TRY(options.batch.kv, kv_options(flags.engine));
-  KVICK_TRY(options.batch.spec, spec_of(flags.spec));
-  // Blocks, so that prompts that begin alike share them; unless the model has its own way, or a
-  // policy or a tier does.
-  const bool own_way = engine.model().trained_slots() != nullptr ||
-                       kv::forgets(options.batch.kv.select) || options.batch.kv.tier;
-  if (options.batch.kv.spec.name.empty() && !own_way) options.batch.kv.spec.name = "paged";
-  options.batch.kv_bytes = std::exchange(options.batch.kv.max_bytes, UINT64_MAX);
-  options.batch.max_sequences = flags.max_seqs;
-  options.batch.step_seconds = flags.step_ms / 1000;
-  options.batch.report = report;
-  options.most_waiting = flags.max_queue;
-  options.batch.file_seconds = flags.kv_dir_seconds;
-  const char* tier = !flags.kv_dir.empty() ? "--kv-dir" : "--kv-store";
-  if (!flags.kv_dir.empty() || flags.store.wanted())
-    if (const std::string why = engine::why_no_files(engine, options.batch.kv); !why.empty())
-      report(fmt::format("{}: {}", tier, why));
-  if (flags.store.wanted()) {
-    KVICK_TRY(options.batch.store, open_store(flags.store, report));
-  }
-  if (!flags.kv_dir.empty()) {
-    KVICK_TRY(options.batch.files,
-              engine::PrefixFiles::open({.folder = flags.kv_dir, .max_bytes = flags.kv_dir_bytes}));
-  }
-  return options;
-}
-
-Result<std::unique_ptr<engine::Service>> make_service(engine::Engine& engine,
-                                                      std::span<const base::Team> teams,
-                                                      const engine::EngineThreadOptions& options) {
-  std::unique_ptr<engine::Service> service;
-  if (teams.empty()) {
-    KVICK_TRY(service, engine::EngineThread::make(engine, options));
-  } else {
-    KVICK_TRY(service, engine::Instances::make(engine, options, teams));
-  }
-  return service;
-}
-
-// None for a single instance, which the system may put wherever there is room.
-Result<std::vector<base::Team>> teams_of(const ServeFlags& flags) {
-  if (flags.instances == 1) return std::vector<base::Team>();
-  if (flags.engine.ranks)
-    return base::fail(
-        "--instances are copies of a model in one process, and --ranks one model in "
-        "several: leave one of them out");
-  return base::make_teams(base::available_cores(), flags.instances, flags.engine.threads);
-}
 
 server::ServerOptions network_of(const ServeFlags& flags) {
   server::ServerOptions network;
@@ -121,65 +23,65 @@ server::ServerOptions network_of(const ServeFlags& flags) {
   network.port = flags.port;
   network.most_connections = flags.max_connections;
   network.drain_time = std::chrono::seconds(flags.drain_seconds);
+  network.heartbeat_time = std::chrono::seconds(flags.heartbeat_seconds);
   network.signals = true;
   return network;
 }
 
-void say_where(const ServeFlags& flags, const Common& common, uint16_t port) {
-  if (common.json)
+void say_where(const ServeFlags& flags, const Common& common, Watch& watch, uint16_t port) {
+  if (common.json) {
     fmt::print("{{\"host\": \"{}\", \"port\": {}}}\n", flags.host, port);
-  else if (!common.quiet)
-    fmt::print(stderr, "kvick: {} at http://{}:{}/v1\n", model_name(flags), flags.host, port);
-  std::fflush(stdout);
+    std::fflush(stdout);
+  }
+  const std::vector<std::string> names = model_names(flags);
+  watch.log->write(
+      {.level = common.json || common.quiet ? server::LogLevel::kInfo : server::LogLevel::kNotice,
+       .name = "start",
+       .message = fmt::format("{} at http://{}:{}/v1", fmt::join(names, ", "), flags.host, port)});
 }
 
 Result<int> serve(const ServeFlags& flags, const Common& common) {
   server::ServeOptions options;
   options.network = network_of(flags);
   KVICK_TRY_VOID(apply(flags.access, options));
-  options.network.report = report;
+  KVICK_TRY(const std::unique_ptr<Watch> watch, open_watch(flags.watch));
+  options.network.report = watch->says("network");
+  options.network.id_seed = watch->id_seed;
+  options.network.on_drain = [log = watch->log] {
+    log->write({.level = server::LogLevel::kInfo,
+                .name = "drain",
+                .message = "a signal came; running requests end first"});
+  };
   KVICK_TRY_VOID(check(flags.store));
+  KVICK_TRY_VOID(check_models(flags));
   KVICK_TRY(const std::vector<base::Team> teams, teams_of(flags));
-  EngineFlags engine_flags = flags.engine;
-  engine_flags.fingerprint = !flags.kv_dir.empty() || flags.store.wanted();
   // Open while the model loads, so that who looks at /health sees that it does.
   std::unique_ptr<server::OpenPort> network;
   if (!will_follow(flags.engine)) {
     KVICK_TRY(network, server::OpenPort::open(std::move(options.network)));
   }
-  KVICK_TRY(const std::unique_ptr<engine::Engine> engine, open_engine(engine_flags, common));
-  KVICK_TRY(engine::EngineThreadOptions service_options, thread_options(*engine, flags));
-  std::unique_ptr<server::KvEventPublisher> events;
-  if (!flags.events.endpoint.empty()) {
-    const auto watcher = std::make_shared<engine::PrefixEvents>();
-    KVICK_TRY(events, server::KvEventPublisher::open(flags.events, watcher));
-    service_options.batch.kv.watcher = watcher;
-    report(fmt::format("events of the prefix cache at {}{}{}", events->endpoint(),
-                       flags.events.replay.empty() ? "" : ", missed ones at ",
-                       events->replay_endpoint()));
-  }
-  KVICK_TRY(const std::unique_ptr<engine::Service> service,
-            make_service(*engine, teams, service_options));
-  options.limits.own_kv = service_options.batch.kv;
-  options.model = model_name(flags);
+  const ModelLoader loader(flags, common, teams, options.limits, *watch);
+  KVICK_TRY(const std::unique_ptr<server::ModelHost> models, loader.open_host());
   options.any_model = flags.any_model;
   options.strict_fields = flags.strict_fields;
+  options.stop_loops = flags.stop_loops;
   options.load_form = flags.router;
-  options.constraint = server::json_forms(engine->tokenizer());
-  options.on_listening = [&](uint16_t port) { say_where(flags, common, port); };
-  options.report = report;
-  network->serve(*engine, *service, std::move(options));
+  options.pooling = flags.pooling;
+  options.response_store_bytes = size_t{flags.response_store_mb} << 20;
+  options.on_listening = [&](uint16_t port) { say_where(flags, common, *watch, port); };
+  options.report = watch->says("request");
+  options.book = watch->book;
+  options.debug = flags.watch.debug;
+  network->serve(*models, std::move(options));
   return 0;
 }
 
 void add_network_flags(const Command& command, ServeFlags& flags) {
   const char* group = "Network";
   command.add_option("--host", flags.host, "address to listen on; 0.0.0.0 is all of them")
-      .shows_default()
-      .in_group(group);
+      .shows_default();
   command.add_option("--port", flags.port, "port to listen on; 0: any that is free")
-      .shows_default()
-      .in_group(group);
+      .shows_default();
   command.add_option("--max-connections", flags.max_connections, "further ones are refused")
       .in_range(1, 1'000'000)
       .shows_default()
@@ -189,19 +91,34 @@ void add_network_flags(const Command& command, ServeFlags& flags) {
                   "time for running requests after Ctrl-C or SIGTERM; a second one ends them")
       .shows_default()
       .in_group(group);
+  command
+      .add_option("--heartbeat-seconds", flags.heartbeat_seconds,
+                  "silence of a stream after which a comment goes out, so that proxies keep the "
+                  "connection; 0: none")
+      .in_range(0, 86400)
+      .shows_default()
+      .in_group(group);
 }
 
 void add_cache_flags(const Command& command, ServeFlags& flags) {
   const char* group = "Cache files";
   command
+      .add_option("--reuse", flags.reuse,
+                  "rows that a prompt takes of earlier ones: exact, those of tokens that it begins "
+                  "with; shift[:least=64,seam=16], also those of 64 tokens and more that now stand "
+                  "behind others, which changes answers a little")
+      .shows_default();
+  command
       .add_option("--kv-dir", flags.kv_dir,
                   "folder for cached prefixes that outlive the program (default: none)")
+      .takes(ValueKind::kFolder)
       .in_group(group);
   command.add_bytes("--kv-dir-size", flags.kv_dir_bytes, "most bytes of it, e.g. 4GB (the default)")
       .in_group(group);
   command
-      .add_option("--kv-dir-seconds", flags.kv_dir_seconds,
-                  "that a request waits for its files or the store; then it is computed anew")
+      .add_option(
+          "--kv-dir-seconds", flags.kv_dir_seconds,
+          "seconds that a request waits for its files or the store; then its prompt is computed")
       .in_range(0.0, 3600.0)
       .shows_default()
       .in_group(group);
@@ -221,9 +138,32 @@ void add_event_flags(const Command& command, ServeFlags& flags) {
       .in_group(group);
 }
 
+void add_several_flags(const Command& command, ServeFlags& flags) {
+  const char* group = "Several models";
+  command
+      .add_bytes("--models-memory", flags.models_memory,
+                 "most memory for all models, their weights and caches; models that were used "
+                 "longest ago are unloaded for others (default: what is free at start)")
+      .in_group(group);
+  command
+      .add_flag("--preload", flags.preload,
+                "load all models at start (default: the first; others when a request names them)")
+      .in_group(group);
+}
+
 void add_request_flags(const Command& command, ServeFlags& flags) {
   const char* group = "Requests";
-  command.add_option("--name", flags.name, "the model's id for clients (default: its file's name)")
+  command
+      .add_option("--name", flags.names,
+                  "the model's id for clients (default: its file's name); of several models once "
+                  "for each, in the order of -m")
+      .takes_one()
+      .in_group(group);
+  command
+      .add_option("--lora", flags.lora,
+                  "a low-rank adapter that requests choose by its name: NAME=PATH[:SCALE], a GGUF "
+                  "file or a PEFT folder (repeatable)")
+      .takes_one()
       .in_group(group);
   command
       .add_flag("--any-model", flags.any_model,
@@ -235,20 +175,39 @@ void add_request_flags(const Command& command, ServeFlags& flags) {
                 "the log and in the answer's header X-Kvick-Ignored-Fields)")
       .in_group(group);
   command
+      .add_flag("--stop-loops", flags.stop_loops,
+                "end answers that repeat one piece of text again and again; a request's field "
+                "stop_loops goes first")
+      .in_group(group);
+  command
+      .add_option(
+          "--response-store-mb", flags.response_store_mb,
+          "MiB for answers of /v1/responses, so that clients may go on from them; 0: none is "
+          "kept")
+      .in_range(0, 1'000'000)
+      .shows_default()
+      .in_group(group);
+  command
       .add_choice<server::LoadForm>(
           "--router", flags.router,
           {{"sglang", server::LoadForm::kSglang}, {"vllm", server::LoadForm::kVllm}},
           "the router before this server: GET /get_load answers in its form")
       .in_group(group);
+  add_pooling_flag(command, flags.pooling);
 }
 
 }  // namespace
 
 void add_serve(const Command& app, const Common& common) {
-  const Command command =
-      app.add_command("serve", "answer requests over HTTP, in the form of OpenAI's API");
+  const Command command = app.add_command(
+      "serve", "answer requests over HTTP, as OpenAI's, Anthropic's and Ollama's APIs do");
   auto flags = std::make_shared<ServeFlags>();
-  add_engine_flags(command, flags->engine);
+  add_engine_flags(command, flags->engine, kServeStrategy);
+  Option model = command.option("--model");
+  model.may_repeat();
+  command.describe("--model",
+                   "a .gguf file, a Hugging Face folder, or the name of a pulled model (default: "
+                   "smollm2); several, each with -m, are chosen by the requests' field model");
   add_packed_flags(command, flags->engine);
   add_rank_flags(command, flags->engine);
   add_spec_flag(command, flags->spec);
@@ -264,17 +223,29 @@ void add_serve(const Command& app, const Common& common) {
   command.add_option("--max-queue", flags->max_queue, "requests that may wait; others are refused")
       .shows_default();
   command
-      .add_option("--step-ms", flags->step_ms,
-                  "that a step may take while an answer grows: prompts get what is left of it")
+      .add_option("--max-wait", flags->max_wait_seconds,
+                  "seconds that a request may have to wait behind others, judged by how fast those "
+                  "before it began; others are refused. 0: any time")
+      .in_range(0.0, 86400.0)
+      .shows_default();
+  command
+      .add_option(
+          "--step-ms", flags->step_ms,
+          "most milliseconds of a step while an answer grows; prompts get what is left of it")
       .in_range(1.0, 10000.0)
       .shows_default();
+  add_several_flags(command, *flags);
   add_request_flags(command, *flags);
   add_cache_flags(command, *flags);
   add_event_flags(command, *flags);
   add_store_flags(command, flags->store);
   add_network_flags(command, *flags);
   add_access_flags(command, flags->access);
-  command.runs([&common, flags] { return serve(*flags, common); });
+  add_watch_flags(command, flags->watch);
+  command.runs([&common, flags, model] {
+    flags->models = model.given() ? model.all() : std::vector<std::string>{""};
+    return serve(*flags, common);
+  });
 }
 
 }  // namespace kvick::cli

@@ -10,8 +10,8 @@
 #include <thread>
 #include <utility>
 
-#include "cli/models/failure.h"
-#include "cli/models/http_response.h"
+#include "cli/transfer/failure.h"
+#include "cli/transfer/http_response.h"
 
 namespace kvick::cli {
 namespace {
@@ -105,7 +105,7 @@ void Attempt::prepare() {
   };
   set(CURLOPT_URL, request_.url.text.c_str());
   set(CURLOPT_NOSIGNAL, 1L);
-  set(CURLOPT_USERAGENT, "kvick/0.1");
+  set(CURLOPT_USERAGENT, "kvick/" KVICK_VERSION);
   set(CURLOPT_ERRORBUFFER, error_.data());
   set(CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
   // A redirect may go from http to https, not back: what follows would travel and could be changed

@@ -7,9 +7,9 @@
 #include <string>
 
 #include "base/result.h"
-#include "cli/models/part_file.h"
 #include "cli/models/reference.h"
 #include "cli/terminal/progress.h"
+#include "cli/transfer/part_file.h"
 
 namespace kvick::cli {
 

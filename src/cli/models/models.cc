@@ -7,17 +7,19 @@
 #include <fmt/ranges.h>
 #include <iterator>
 
+#include "cli/models/hub_name.h"
 #include "cli/models/named_models.h"
 #include "cli/models/reference.h"
 #include "cli/terminal/help_text.h"
+#include "io/file/split_name.h"
 
 namespace kvick::cli {
 namespace {
 
 namespace fs = std::filesystem;
 
-// Files of models and folders that hold one, relative to the cache. Names with a leading dot are
-// pulls under way.
+// Files of models and folders that hold one, relative to the cache. Of a split file it is the first
+// part. Names with a leading dot are pulls under way, and marks of when a model was used.
 std::vector<fs::path> cache_entries(const fs::path& cache) {
   std::vector<fs::path> out;
   std::error_code none;
@@ -27,7 +29,13 @@ std::vector<fs::path> cache_entries(const fs::path& cache) {
     const bool folder = it->is_directory(none);
     const bool model_folder = folder && fs::exists(it->path() / "config.json", none);
     if (folder && (hidden || model_folder)) it.disable_recursion_pending();
-    if (!hidden && (model_folder || (!folder && it->is_regular_file(none))))
+    const auto split = io::parse_split_name(it->path().filename().string());
+    const bool later_part = split && split->part > 1;
+    // Of a folder that is still being fetched.
+    const bool alone =
+        it->path().extension() == ".json" || it->path().extension() == ".safetensors";
+    if (!hidden && !later_part && !alone &&
+        (model_folder || (!folder && it->is_regular_file(none))))
       out.push_back(it->path().lexically_relative(cache));
   }
   std::sort(out.begin(), out.end());
@@ -87,8 +95,24 @@ base::Result<fs::path> by_file_name(std::string_view name, const fs::path& cache
                       name, meant);
   return base::fail(
       "there is no {} '{}', and {}; `kvick pull` gets models: a name that it lists, "
-      "hf:owner/repo/file.gguf or a URL",
+      "hf:owner/repo:TYPE, hf:owner/repo/file.gguf or a URL",
       path_like ? "file" : "file or model", name, what_there_is(cache));
+}
+
+// What choose_hub_files takes of the repository's files that are here.
+base::Result<fs::path> by_hub_name(const HubName& name, std::string_view text,
+                                   const fs::path& cache) {
+  KVICK_TRY(const std::string folder, hub_folder(name));
+  std::vector<std::string> files;
+  std::error_code none;
+  for (auto it = fs::recursive_directory_iterator(cache / folder, none); !none && it != fs::end(it);
+       it.increment(none))
+    if (it->is_regular_file(none))
+      files.push_back(it->path().lexically_relative(cache / folder).string());
+  const auto choice = choose_hub_files(files, name);
+  if (choice.ok()) return cache / folder / (choice->folder ? "" : choice->files.front());
+  return base::fail("the model {0} has not been fetched yet: run `kvick pull {0}` ({1})", text,
+                    what_there_is(cache));
 }
 
 }  // namespace
@@ -113,9 +137,8 @@ base::Result<fs::path> resolve_model(std::string_view name, const fs::path& cach
   std::error_code none;
   if (!name.empty() && fs::exists(name, none)) return fs::path(name);
   if (name.empty()) name = kDefaultModel;
-  const bool pullable = find_known_model(name) || find_named_model(name) ||
-                        name.starts_with("hf:") || name.find("://") != name.npos;
-  if (!pullable) return by_file_name(name, cache);
+  if (const auto hub = parse_hub_name(name)) return by_hub_name(*hub, name, cache);
+  if (!can_be_fetched(name)) return by_file_name(name, cache);
   // Where the hub is does not matter for the place in the cache.
   KVICK_TRY(Reference reference, parse_reference(name, "https://huggingface.co"));
   fs::path path = cache / reference.cache_path;
@@ -131,13 +154,28 @@ base::Result<fs::path> find_model(std::string_view name) {
   return resolve_model(name, cache);
 }
 
+bool can_be_fetched(std::string_view name) {
+  return find_known_model(name) != nullptr || find_named_model(name) != nullptr ||
+         name.starts_with("hf:") || name.find("://") != name.npos;
+}
+
 bool names_model(std::string_view name) {
+  if (name.empty() || name.find_first_of(" \t\n") != name.npos) return false;
+  if (can_be_fetched(name) || name.ends_with(".gguf")) return true;
   std::error_code none;
-  if (find_known_model(name) != nullptr || find_named_model(name) != nullptr) return true;
-  if (name.empty()) return false;
-  if (name.ends_with(".gguf") && fs::exists(name, none)) return true;
+  if (fs::exists(fs::path(name) / "config.json", none)) return true;
+  if (name.find('/') != name.npos && fs::is_regular_file(name, none)) return true;
   const auto cache = models_dir();
   return cache.ok() && resolve_model(name, *cache).ok() && !fs::exists(name, none);
+}
+
+std::string likely_model(std::string_view word) {
+  std::vector<std::string> names;
+  for (const KnownModel& model : known_models()) names.emplace_back(model.name);
+  for (const NamedModel& model : named_models()) names.emplace_back(model.name);
+  if (const auto cache = models_dir(); cache.ok())
+    for (const std::string& name : cached_models(*cache)) names.push_back(name);
+  return std::string(nearest(word, names));
 }
 
 std::vector<std::string> cached_models(const fs::path& cache) {

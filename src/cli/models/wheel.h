@@ -5,9 +5,9 @@
 #include <filesystem>
 #include <string>
 
-#include "cli/models/part_file.h"
 #include "cli/models/reference.h"
 #include "cli/terminal/progress.h"
+#include "cli/transfer/part_file.h"
 
 namespace kvick::cli {
 

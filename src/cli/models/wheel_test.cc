@@ -5,9 +5,9 @@
 #include <sstream>
 #include <zip.h>
 
-#include "cli/models/failure.h"
-#include "cli/models/subprocess.h"
 #include "cli/models/test_folder.h"
+#include "cli/transfer/failure.h"
+#include "cli/transfer/subprocess.h"
 
 namespace kvick::cli {
 namespace {

@@ -17,6 +17,16 @@ void add_limits(const Command& command, AccessFlags& flags, const char* group) {
                  "to try again (default: 8 times --max-body)")
       .in_group(group);
   command
+      .add_option("--max-requests-per-key", flags.max_per_key,
+                  "requests that each key of --api-key-file may have at once; further ones get "
+                  "status 429 (default: any number)")
+      .in_group(group);
+  command
+      .add_option("--max-requests-per-address", flags.max_per_address,
+                  "the same for each address that requests come from, of IPv6 each network of 64 "
+                  "bits (default: any number)")
+      .in_group(group);
+  command
       .add_option("--max-priority", flags.max_priority,
                   "highest priority that a request may have; at 0 it can only put itself last")
       .in_range(0, std::numeric_limits<int32_t>::max())
@@ -45,6 +55,7 @@ void add_access_flags(const Command& command, AccessFlags& flags) {
   command
       .add_option("--api-key-file", flags.api_key_file,
                   "keys that clients must give, one a line (default: no key is asked for)")
+      .takes(ValueKind::kFile)
       .in_group(group);
   command
       .add_option("--allow-host", flags.hosts,
@@ -66,6 +77,11 @@ base::Status<> apply(const AccessFlags& flags, server::ServeOptions& options) {
   if (!flags.api_key_file.empty()) {
     KVICK_TRY(options.keys, server::read_api_keys(flags.api_key_file));
   }
+  if (flags.max_per_key != 0 && flags.api_key_file.empty())
+    return base::fail(
+        "--max-requests-per-key needs keys to tell clients by; give --api-key-file, or limit "
+        "addresses with --max-requests-per-address");
+  options.counts = {.per_key = flags.max_per_key, .per_address = flags.max_per_address};
   options.network.sites = {.hosts = flags.hosts, .origins = flags.origins};
   KVICK_TRY_VOID(server::check(options.network.sites));
   const bool given = flags.max_bodies != 0;

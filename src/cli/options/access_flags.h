@@ -15,7 +15,8 @@ struct AccessFlags {
   uint64_t max_body = 8 << 20;
   uint64_t max_bodies = 0;  // 0: by max_body
   int32_t max_priority = 0;
-  std::string client_kv = "own";  // names, separated by commas
+  uint32_t max_per_key = 0, max_per_address = 0;  // requests at once; 0: any number
+  std::string client_kv = "own";                  // names, separated by commas
 };
 
 void add_access_flags(const Command& command, AccessFlags& flags);

@@ -25,7 +25,9 @@ class Help : public CLI::Formatter {
   std::string make_option_opts(const CLI::Option* option) const override {
     if (option->get_type_size() == 0) return {};
     const bool several = option->get_expected_max() == CLI::detail::expected_max_vector_size;
-    return " " + option->get_type_name() + (several ? " ..." : "");
+    // A positional argument's own name says it.
+    const std::string type = option->nonpositional() ? " " + option->get_type_name() : "";
+    return type + (several ? " ..." : "");
   }
   std::string make_option_desc(const CLI::Option* option) const override {
     std::string text = option->get_description();
@@ -41,6 +43,12 @@ class Help : public CLI::Formatter {
     CLI::detail::format_help(out, command->get_name(), wrapped(text, kColumns - kNameColumns),
                              kNameColumns);
     return out.str();
+  }
+  // CLI11 ends a group with an empty line and begins the next one with another.
+  std::string make_help(const CLI::App* command, std::string name,
+                        CLI::AppFormatMode mode) const override {
+    return CLI::detail::find_and_replace(CLI::Formatter::make_help(command, std::move(name), mode),
+                                         "\n\n\n", "\n\n");
   }
   std::string make_description(const CLI::App* command) const override {
     const std::string text = command->get_description();
@@ -75,7 +83,16 @@ std::string joined(const std::vector<std::string>& words) {
 
 std::string did_you_mean(std::string_view word, const std::vector<std::string>& names) {
   const std::string_view meant = nearest(word, names);
-  return meant.empty() ? std::string() : fmt::format("; did you mean {}?", meant);
+  return meant.empty() ? std::string() : fmt::format("; did you mean '{}'?", meant);
+}
+
+std::string about_command(const CLI::App& command, const std::string& word) {
+  const std::vector<std::string> commands = command_names(command);
+  std::string meant = did_you_mean(word, commands);
+  if (meant.empty()) meant = "; there are " + joined(commands);
+  if (command.get_parent() == nullptr)
+    return fmt::format("there is no command '{}'{}", word, meant);
+  return fmt::format("{} has no command '{}'{}", command.get_name(), word, meant);
 }
 
 // What no command and no option took.
@@ -90,13 +107,8 @@ std::string about_extra(const CLI::App& command, const std::vector<std::string>&
                        did_you_mean(word, option_names(command)));
   }
   const std::string& word = extras.front();
-  const std::vector<std::string> commands = command_names(command);
-  if (commands.empty()) return fmt::format("{} takes no argument '{}'", name, word);
-  std::string meant = did_you_mean(word, commands);
-  if (meant.empty()) meant = "; there are " + joined(commands);
-  if (command.get_parent() == nullptr)
-    return fmt::format("there is no command '{}'{}", word, meant);
-  return fmt::format("{} has no command '{}'{}", name, word, meant);
+  if (command_names(command).empty()) return fmt::format("{} takes no argument '{}'", name, word);
+  return about_command(command, word);
 }
 
 // The first two options given that exclude each other.
@@ -127,6 +139,34 @@ std::string complaint(const CLI::App& program, const CLI::ParseError& error) {
   else if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr)
     what = fmt::format("{} needs a value", what.substr(0, what.find(':')));
   return fmt::format("{} ({} --help lists what there is)", what, path);
+}
+
+constexpr const char* kHelpCommand = "help";
+
+const CLI::App* inner_command(const CLI::App& command, const std::string& name) {
+  for (const CLI::App* one : command.get_subcommands({}))
+    if (one->get_name() == name) return one;
+  return nullptr;
+}
+
+// `kvick help train distil` is `kvick train distil --help`. Error: a word that is no command.
+base::Result<std::vector<std::string>> words_of(int argc, char** argv, const CLI::App& program) {
+  std::vector<std::string> words(argv + 1, argv + argc);
+  const auto first = std::find_if(words.begin(), words.end(),
+                                  [](const std::string& word) { return !word.starts_with('-'); });
+  if (first == words.end() || *first != kHelpCommand) return words;
+  words.erase(first);
+  const CLI::App* command = &program;
+  for (const std::string& word : words) {
+    if (word.starts_with('-')) continue;
+    const CLI::App* inner = inner_command(*command, word);
+    // Behind a command whose words are another program's.
+    if (inner == nullptr && command->get_prefix_command()) break;
+    if (inner == nullptr) return base::fail("{}", about_command(*command, word));
+    command = inner;
+  }
+  words.emplace_back("--help");
+  return words;
 }
 
 template <typename T>
@@ -200,7 +240,14 @@ Option& Option::takes_one() {
   return *this;
 }
 
+Option& Option::may_repeat() {
+  option_->multi_option_policy(CLI::MultiOptionPolicy::TakeFirst);
+  return *this;
+}
+
 bool Option::given() const { return option_->count() > 0; }
+
+std::vector<std::string> Option::all() const { return option_->results(); }
 
 Command Command::add_command(const std::string& name, const std::string& summary) const {
   return {*app_->add_subcommand(name, summary), *chosen_};
@@ -229,6 +276,8 @@ template Option Command::add_option(const std::string&, uint32_t&, const std::st
 template Option Command::add_option(const std::string&, uint64_t&, const std::string&) const;
 template Option Command::add_option(const std::string&, float&, const std::string&) const;
 template Option Command::add_option(const std::string&, double&, const std::string&) const;
+template Option Command::add_option(const std::string&, std::optional<uint32_t>&,
+                                    const std::string&) const;
 template Option Command::add_option(const std::string&, std::optional<uint64_t>&,
                                     const std::string&) const;
 
@@ -273,6 +322,8 @@ Option Command::add_word(const std::string& names, const std::vector<std::string
   return Option(option);
 }
 
+Option Command::option(const std::string& name) const { return Option(app_->get_option(name)); }
+
 void Command::describe(const std::string& name, const std::string& help) const {
   app_->get_option(name)->description(help);
 }
@@ -302,12 +353,23 @@ int run_command_line(int argc, char** argv, const ProgramText& text,
   const Command program(app, chosen);
   program.needs_command();
   add(program);
+  app.add_subcommand(kHelpCommand, "a command's help: kvick help run");
+  auto words = words_of(argc, argv, app);
+  if (!words.ok()) {
+    fmt::print(stderr, "kvick: {}\n", words.error().message);
+    return 2;
+  }
   try {
-    app.parse(argc, argv);
+    std::reverse(words->begin(), words->end());  // as CLI11 takes them
+    app.parse(std::move(*words));
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
     fmt::print(stderr, "kvick: {}\n", complaint(app, error));
     return 2;
+  }
+  if (!chosen) {  // help, behind an option that has a value
+    fmt::print("{}", app.help());
+    return 0;
   }
   const Command::Status status = chosen();
   if (status.ok()) return *status;

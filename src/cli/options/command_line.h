@@ -1,6 +1,6 @@
 #pragma once
-// The program's commands and their options. CLI11 parses them, inside command_line.cc alone: its
-// header costs a file that includes it eight seconds of compiling.
+// The program's commands and their options. CLI11 parses them, inside command_line.cc and
+// command_text.cc alone: its header costs a file that includes it eight seconds of compiling.
 
 #include <cstdint>
 #include <functional>
@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "cli/terminal/command_text.h"
 
 namespace CLI {
 class App;
@@ -28,7 +29,13 @@ class Option {
   Option& in_group(const std::string& name);    // a heading of the help
   // Of a list: one value each time it is given, so that an argument may follow.
   Option& takes_one();
-  bool given() const;  // once the line is parsed
+  // What the value is, and values that a shell may offer for it.
+  Option& takes(ValueKind kind);
+  Option& suggests(const std::vector<std::string>& words);
+  // One that has a single value may be given again: its variable keeps the first, all() has all.
+  Option& may_repeat();
+  bool given() const;  // once the line is parsed, as
+  std::vector<std::string> all() const;
 
  private:
   CLI::Option* option_;
@@ -53,8 +60,12 @@ class Command {
   Option add_choice(const std::string& names, E& value,
                     const std::vector<std::pair<std::string, E>>& choices,
                     const std::string& help) const;
+  Option option(const std::string& name) const;  // that it has
   // Says something else than before about an option that it has.
   void describe(const std::string& name, const std::string& help) const;
+
+  // This command and those below it, for man pages and completion scripts.
+  CommandText text() const;
 
   void needs_command() const;
   // What the program does when the line names this command.

@@ -3,8 +3,10 @@
 #include <cstdio>
 #include <fmt/format.h>
 #include <optional>
+#include <stdexcept>
 #include <vector>
 
+#include "cli/models/model_use.h"
 #include "cli/models/models.h"
 #include "cli/options/ranks.h"
 #include "cli/terminal/progress.h"
@@ -62,103 +64,137 @@ base::Result<std::optional<io::PackedOptions>> packed_options(const EngineFlags&
   return std::optional(std::move(options));
 }
 
+// Headings of the help; what people use first has none and comes before them.
+constexpr const char *kCacheGroup = "Cache", *kArithmeticGroup = "Arithmetic",
+                     *kWeightsGroup = "Weights in memory", *kRanksGroup = "Several processes";
+
 void add_arithmetic_flags(const Command& command, EngineFlags& flags) {
-  command.add_choice<engine::Attention>(
-      "--attn", flags.attention,
-      {{"fused", engine::Attention::kFused}, {"bmm", engine::Attention::kBmm}},
-      "fused: attention by kvick's kernels, over the rows that there are; bmm: by a library's "
-      "batched products over whole buckets, as BMC does it (needs --kv-type f32)");
-  command.add_choice<engine::PromptArithmetic>(
-      "--prompt-arithmetic", flags.prompt_arithmetic,
-      {{"exact", engine::PromptArithmetic::kExact},
-       {"tiles", engine::PromptArithmetic::kTiles},
-       {"auto", engine::PromptArithmetic::kAuto}},
-      "how prompts are computed: exact, as answers are, so that answers are cached for later "
-      "prompts; tiles: in bfloat16 on the tiles of processors with AMX, about twice as fast, and "
-      "answers that come back in a prompt are read again; auto: tiles where the processor has "
-      "them");
-  command.add_choice<engine::FloatActivations>(
-      "--float-activations", flags.float_activations,
-      {{"f32", engine::FloatActivations::kF32},
-       {"bf16", engine::FloatActivations::kBf16},
-       {"auto", engine::FloatActivations::kAuto}},
-      "what weights of BF16 and F16 are multiplied with: f32; bf16: activations rounded to "
-      "bfloat16, F16 weights too, up to twice as fast; auto: bf16 where this processor multiplies "
-      "it at least 1.5 times as fast, which is measured at start");
+  command
+      .add_choice<engine::Attention>(
+          "--attn", flags.attention,
+          {{"fused", engine::Attention::kFused}, {"bmm", engine::Attention::kBmm}},
+          "fused: attention by kvick's kernels, over the rows that there are; bmm: by a library's "
+          "batched products over whole buckets, as BMC does it (needs --kv-type f32)")
+      .in_group(kArithmeticGroup);
+  command
+      .add_choice<engine::PromptArithmetic>(
+          "--prompt-arithmetic", flags.prompt_arithmetic,
+          {{"exact", engine::PromptArithmetic::kExact},
+           {"tiles", engine::PromptArithmetic::kTiles},
+           {"auto", engine::PromptArithmetic::kAuto}},
+          "how prompts are computed: exact, as answers are, so that answers are cached for later "
+          "prompts; tiles: in bfloat16 on the tiles of processors with AMX, about twice as fast, "
+          "and answers that come back in a prompt are read again; auto: tiles where the processor "
+          "has them")
+      .in_group(kArithmeticGroup);
+  command
+      .add_choice<engine::FloatActivations>(
+          "--float-activations", flags.float_activations,
+          {{"f32", engine::FloatActivations::kF32},
+           {"bf16", engine::FloatActivations::kBf16},
+           {"auto", engine::FloatActivations::kAuto}},
+          "what weights of BF16 and F16 are multiplied with: f32; bf16: activations rounded to "
+          "bfloat16, F16 weights too, up to twice as fast; auto: bf16 where this processor "
+          "multiplies it at least 1.5 times as fast, which is measured at start")
+      .in_group(kArithmeticGroup);
 }
 
 }  // namespace
 
 void add_model_flags(const Command& command, EngineFlags& flags) {
-  command.add_option("-m,--model", flags.model,
-                     "a .gguf file, a Hugging Face folder, or the name of a pulled model "
-                     "(default: smollm2)");
+  command
+      .add_option("-m,--model", flags.model,
+                  "a .gguf file, a Hugging Face folder, or the name of a pulled model "
+                  "(default: smollm2)")
+      .takes(ValueKind::kModel);
   command.add_option("--threads", flags.threads, "threads that compute (default: all processors)")
       .in_range(1, 1024);
 }
 
-void add_engine_flags(const Command& command, EngineFlags& flags) {
+void add_engine_flags(const Command& command, EngineFlags& flags, std::string_view strategy) {
   add_model_flags(command, flags);
   std::string strategies;
-  for (const kv::Strategy& strategy : kv::strategies())
-    strategies += fmt::format("\n  {:<10} {}", strategy.name, strategy.summary);
+  for (const kv::Strategy& one : kv::strategies())
+    strategies += fmt::format("\n  {:<10} {}", one.name, one.summary);
   command.add_option("--kv", flags.kv,
                      "how keys and values are kept: NAME[:key=value,...], by default " +
-                         std::string(kv::strategies().front().name) +
+                         std::string(strategy.empty() ? kv::strategies().front().name : strategy) +
                          ", or bounded for a model that needs it" + strategies);
-  command.add_option(
-      "--kv-type", flags.kv_type,
-      "type of keys and values: f32, f16, bf16, q8, q4, static8:FILE or static16:FILE (kvick train "
-      "ranges makes the file), or k=q8,v=q4; or one that changes with age: "
-      "mixed[:window=128,old=q8], kivi4[:window=128] (default: f16; a memory of slots is f32)");
-  command.add_option("--kv-tier", flags.kv_tier, tier_help());
+  command
+      .add_option(
+          "--kv-type", flags.kv_type,
+          "type of keys and values: f32, f16, bf16, q8, q4, q3, q2, static8:FILE or static16:FILE "
+          "(kvick train ranges makes the file), or k=q8,v=q4; or one that changes with age: "
+          "mixed[:window=128,old=q8], kivi4[:window=128]; quantised ones take rotate=on or off, as "
+          "in q4:rotate=on (default: f16; a memory of slots is f32)")
+      .in_group(kCacheGroup);
+  command.add_option("--kv-tier", flags.kv_tier, tier_help()).in_group(kCacheGroup);
   std::string policies;
   for (const kv::Policy& policy : kv::policies())
     policies += fmt::format("\n  {:<12} {}", policy.name, policy.summary);
-  command.add_option(
-      "--kv-select", flags.kv_select,
-      "which of the rows are read: NAME[:budget=0.25,...], by default all of them" + policies +
-          "\n  auto:loss=0.02,policy=NAME,...: that policy (quest), its budget raised while checks "
-          "find that it misses more of the attention than loss");
+  command
+      .add_option("--kv-select", flags.kv_select,
+                  "which of the rows are read: NAME[:budget=0.25,...], by default all of them" +
+                      policies +
+                      "\n  auto:loss=0.02,policy=NAME,...: that policy (quest), its budget raised "
+                      "while checks find that it misses more of the attention than loss")
+      .in_group(kCacheGroup);
   add_arithmetic_flags(command, flags);
   command.add_option("--ctx", flags.context,
                      "most tokens of a sequence (default: the model's context)");
-  command.add_bytes("--kv-memory", flags.kv_memory,
-                    "most memory for keys and values, e.g. 512MB (default: what is free)");
+  command
+      .add_bytes("--kv-memory", flags.kv_memory,
+                 "most memory for keys and values, e.g. 512MB (default: what is free)")
+      .in_group(kCacheGroup);
 }
 
 void add_packed_flags(const Command& command, EngineFlags& flags) {
   flags.packed = "auto";
-  command.add_option(
-      "--packed", flags.packed,
-      "where weights are kept in the form that they have in memory, which makes the next start "
-      "fast and is shared by processes that run the same model: auto: beside the model cache, of "
-      "models that take at least 256 MiB; off: nowhere; or a folder, for models of any size "
-      "(default: auto)");
-  command.add_bytes("--packed-size", flags.packed_size,
-                    "most bytes of that folder, e.g. 20GB; what was used longest ago is deleted "
-                    "(default: a quarter of the disk's free space)");
-  command.add_bytes("--expert-memory", flags.expert_memory,
-                    "for a mixture of experts that is larger than the memory: the most that its "
-                    "experts may take, e.g. 8GB; those used most stay in memory, the others are "
-                    "read from the packed weights when a token needs them (default: all experts)");
+  command
+      .add_option(
+          "--packed", flags.packed,
+          "where weights are kept in the form that they have in memory, which makes the next start "
+          "fast and is shared by processes that run the same model: auto: beside the model cache, "
+          "of models that take at least 256 MiB; off: nowhere; or a folder, for models of any size "
+          "(default: auto)")
+      .takes(ValueKind::kFolder)
+      .suggests({"auto", "off"})
+      .in_group(kWeightsGroup);
+  command
+      .add_bytes("--packed-size", flags.packed_size,
+                 "most bytes of that folder, e.g. 20GB; what was used longest ago is deleted "
+                 "(default: a quarter of the disk's free space)")
+      .in_group(kWeightsGroup);
+  command
+      .add_bytes("--expert-memory", flags.expert_memory,
+                 "for a mixture of experts that is larger than the memory: the most that its "
+                 "experts may take, e.g. 8GB; those used most stay in memory, the others are "
+                 "read from the packed weights when a token needs them (default: all experts)")
+      .in_group(kWeightsGroup);
 }
 
 void add_rank_flags(const Command& command, EngineFlags& flags) {
-  command.add_flag("--ranks", flags.ranks,
-                   "the processes that mpirun has started run this model together, each a part of "
-                   "every layer: mpirun -np 2 kvick COMMAND --ranks (docs/scale.md)");
-  command.add_flag(
-      "--pipeline", flags.pipeline,
-      "with --ranks: each has some layers instead; for slow networks and long prompts");
-  command.add_choice<bool>(
-      "--rank-activations", flags.rank_rounded, {{"f32", false}, {"bf16", true}},
-      "what ranks on several machines send each other; bf16: rounded, half the bytes");
   command
-      .add_option("--rank-seconds", flags.rank_seconds,
-                  "that a rank may be silent while others wait for it; then all of them end")
+      .add_flag("--ranks", flags.ranks,
+                "the processes that mpirun has started run this model together, each a part of "
+                "every layer: mpirun -np 2 kvick COMMAND --ranks (docs/scale.md)")
+      .in_group(kRanksGroup);
+  command
+      .add_flag("--pipeline", flags.pipeline,
+                "with --ranks: each has some layers instead; for slow networks and long prompts")
+      .in_group(kRanksGroup);
+  command
+      .add_choice<bool>(
+          "--rank-activations", flags.rank_rounded, {{"f32", false}, {"bf16", true}},
+          "what ranks on several machines send each other; bf16: rounded, half the bytes")
+      .in_group(kRanksGroup);
+  command
+      .add_option(
+          "--rank-seconds", flags.rank_seconds,
+          "seconds that a rank may be silent while others wait for it; then all of them end")
       .in_range(0.1, 3600.0)
-      .shows_default();
+      .shows_default()
+      .in_group(kRanksGroup);
 }
 
 base::Result<engine::KvOptions> kv_options(const EngineFlags& flags) {
@@ -179,7 +215,10 @@ base::Result<std::unique_ptr<engine::Engine>> open_engine(const EngineFlags& fla
   KVICK_TRY(const std::filesystem::path path, find_model(flags.model));
   KVICK_TRY(RankStart start, start_ranks(flags, common));
   const bool speaks = !common.quiet && (start.ranks == nullptr || start.ranks->leads());
-  Progress progress = stderr_progress(!speaks);
+  Progress progress = stderr_progress(!speaks || flags.says);
+  const auto say = [&](const std::string& note) {
+    flags.says ? flags.says(note) : fmt::print(stderr, "kvick: {}\n", note);
+  };
   bool started = false;
   std::vector<std::string> notes;
   const auto open = [&]() -> base::Result<std::unique_ptr<engine::Engine>> {
@@ -200,6 +239,8 @@ base::Result<std::unique_ptr<engine::Engine>> open_engine(const EngineFlags& fla
          .float_activations = flags.float_activations,
          .progress =
              [&](uint64_t done, uint64_t total) {
+               if (flags.given_up != nullptr && *flags.given_up)
+                 throw std::runtime_error("the program ends");
                if (!started)
                  progress.start("loading " + path.filename().string(), Unit::kBytes, total);
                started = true;
@@ -208,18 +249,22 @@ base::Result<std::unique_ptr<engine::Engine>> open_engine(const EngineFlags& fla
          .ranks = start.ranks,
          .split = flags.pipeline ? model::RankSplit::kPipeline : model::RankSplit::kTensor,
          .packed = std::move(packed),
-         .expert_bytes = flags.expert_memory});
+         .expert_bytes = flags.expert_memory,
+         .adapters = flags.adapters});
   };
   auto engine = open();
   if (started) progress.finish();
   for (const std::string& note : notes)
-    if (!common.quiet) fmt::print(stderr, "kvick: {}\n", note);
+    if (!common.quiet) say(note);
   engine = join_ranks(start.ranks, std::move(engine));
+  if (engine.ok() && !flags.encoders) KVICK_TRY_VOID((*engine)->check_writes());
+  if (engine.ok())
+    if (const auto cache = models_dir(); cache.ok()) mark_used(path, *cache);
   if (engine.ok() && !common.quiet) {
     KVICK_TRY(const engine::KvOptions kv, kv_options(flags));
     for (const std::string& note :
          engine::layer_notes((*engine)->model().config(), (*engine)->resolved(kv)))
-      fmt::print(stderr, "kvick: {}\n", note);
+      say(note);
   }
   return engine;
 }

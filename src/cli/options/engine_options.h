@@ -1,8 +1,12 @@
 #pragma once
 // What every command that runs a model takes, and how it opens one.
 
+#include <atomic>
+#include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "base/result.h"
 #include "cli/options/command.h"
@@ -29,12 +33,19 @@ struct EngineFlags {
   std::string packed = "off";
   uint64_t packed_size = 0;
   uint64_t expert_memory = 0;  // 0: all experts are in memory
+  std::vector<engine::AdapterOptions> adapters = {};
+  bool encoders = false;  // no option: commands that take models which write nothing set it
+  // No option: once it is set, loading ends with an exception. Null: never.
+  const std::atomic<bool>* given_up = nullptr;
+  // No option: told what else is a line on stderr; there is no progress bar then.
+  std::function<void(const std::string&)> says = {};
 };
 
 // -m and --threads alone.
 void add_model_flags(const Command& command, EngineFlags& flags);
-// These and how keys and values are kept.
-void add_engine_flags(const Command& command, EngineFlags& flags);
+// These and how keys and values are kept. strategy: what the command takes without --kv; empty: the
+// first one.
+void add_engine_flags(const Command& command, EngineFlags& flags, std::string_view strategy = {});
 // Where packed weights are kept: of commands that run a model again and again.
 void add_packed_flags(const Command& command, EngineFlags& flags);
 // Several processes for one model.

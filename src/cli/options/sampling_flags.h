@@ -2,22 +2,29 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cli/options/command_line.h"
-#include "engine/answer/sampler.h"
+#include "engine/sampling/model_sampling.h"
 
 namespace kvick::cli {
 
 struct SamplingFlags {
-  engine::Sampling sampling;
+  engine::Sampling sampling = {.min_p = 0.05F};
   std::optional<uint64_t> seed;
   std::vector<std::string> bias;  // TOKEN:BIAS
+  std::vector<std::string> bad_words;
+  int32_t dry_last = -1;  // DrySampling::window; -1: all
+  // Whether the line has the options of GivenSampling's members.
+  std::vector<std::pair<Option, bool engine::GivenSampling::*>> own;
 };
 
 void add_sampling_flags(const Command& command, SamplingFlags& flags);
 
-// What the flags ask for; without --seed a random one. Error: a malformed bias.
-base::Result<engine::Sampling> sampling_of(const SamplingFlags& flags);
+// What the flags ask for, but for the bad words, and for what they leave open the model; without
+// --seed a random one. Error: a malformed bias.
+base::Result<engine::Sampling> sampling_of(const SamplingFlags& flags,
+                                           const engine::ModelSampling& model);
 
 }  // namespace kvick::cli

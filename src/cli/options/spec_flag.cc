@@ -14,11 +14,12 @@ void add_spec_flag(const Command& command, std::string& spec) {
       ways += fmt::format("\n    {}={}: {}", option.name,
                           option.fallback.empty() ? "..." : option.fallback, option.summary);
   }
-  command.add_option(
-      "--spec", spec,
-      "propose tokens ahead and verify several in one forward, with the same answers: "
-      "NAME[:key=value,...], by default none" +
-          ways);
+  command
+      .add_option("--spec", spec,
+                  "propose tokens ahead and verify several in one forward, with the same answers: "
+                  "NAME[:key=value,...], by default none" +
+                      ways)
+      .in_group("Drafts");
 }
 
 base::Result<engine::SpecOptions> spec_of(const std::string& spec) {

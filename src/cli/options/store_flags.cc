@@ -33,11 +33,13 @@ void add_store_flags(const Command& command, StoreFlags& flags) {
       .in_group(group);
   command
       .add_option("--kv-store-password-file", flags.password_file,
-                  "file whose first line is its password, which others cannot see in ps")
+                  "file whose first line is the store's password; one in the URL is seen in ps")
+      .takes(ValueKind::kFile)
       .in_group(group);
   command
       .add_option("--kv-store-ca", flags.ca_file,
                   "file of certificates that rediss:// trusts (default: the system's)")
+      .takes(ValueKind::kFile)
       .in_group(group);
 }
 

@@ -16,6 +16,7 @@
 #include "cli/train/train_model.h"
 #include "cli/train/train_pca.h"
 #include "cli/train/train_start.h"
+#include "cli/train/train_types.h"
 #include "engine/eval/measure_ranges.h"
 
 namespace kvick::cli {
@@ -80,8 +81,10 @@ void add_ranges(const Command& train, const Common& common) {
       "ranges", "how large keys and values become on a text, for --kv-type static8 and static16");
   auto flags = std::make_shared<RangesFlags>();
   add_model_flags(command, flags->engine);
-  command.add_option("-f,--file", flags->file, "the text").required();
-  command.add_option("-o,--output", flags->output, "the file to write, NAME.kvr").required();
+  command.add_option("-f,--file", flags->file, "the text").takes(ValueKind::kFile).required();
+  command.add_option("-o,--output", flags->output, "the file to write, NAME.kvr")
+      .takes(ValueKind::kFile)
+      .required();
   command.add_option("--tokens", flags->most, "only the first N tokens (default: all)");
   command.add_option("--window", flags->window, "tokens that are read as one sequence")
       .shows_default()
@@ -100,6 +103,7 @@ void add_train(const Command& app, const Common& common) {
       app.add_command("train", "train a small model, or measure what a cache needs to know of one");
   command.needs_command();
   add_ranges(command, common);
+  add_types(command, common);
   add_importance(command, common);
   add_distil(command, common);
   add_predictor(command, common);

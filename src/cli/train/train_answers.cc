@@ -102,8 +102,11 @@ void add_answers(const Command& train, const Common& common) {
       .add_option("-f,--file", flags->files,
                   "prompts: of Spec-Bench, GSM8K or HumanEval, or texts, the beginning of whose "
                   "lines the model goes on from")
+      .takes(ValueKind::kFile)
       .required();
-  command.add_option("-o,--output", flags->output, "the file to write").required();
+  command.add_option("-o,--output", flags->output, "the file to write")
+      .takes(ValueKind::kFile)
+      .required();
   command.add_option("--prompts", flags->prompts,
                      "only the first N of each category or text (default: all)");
   command.add_option("--longest", flags->longest, "leave longer prompts out")

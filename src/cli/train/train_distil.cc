@@ -134,12 +134,17 @@ void add_predictor(const Command& train, const Common& common) {
   const Command command = train.add_command(
       "predictor", "the predictor of a run of kvick train maple, for its model: --kv-select maple");
   auto flags = std::make_shared<DistilFlags>();
-  command.add_option("checkpoint", flags->checkpoint, "FOLDER/checkpoint.kvc").required();
+  command.add_option("checkpoint", flags->checkpoint, "FOLDER/checkpoint.kvc")
+      .takes(ValueKind::kFile)
+      .required();
   add_model_flags(command, flags->engine);
   command
       .add_option("-f,--file", flags->file, "a text: two windows of it, to scale and to judge by")
+      .takes(ValueKind::kFile)
       .required();
-  command.add_option("-o,--output", flags->output, "the file to write, NAME.kvp").required();
+  command.add_option("-o,--output", flags->output, "the file to write, NAME.kvp")
+      .takes(ValueKind::kFile)
+      .required();
   add_window(command, *flags);
   command.runs(
       [&common, flags] { return mistakes_of([&] { return take_predictor(*flags, common); }); });
@@ -153,8 +158,10 @@ void add_distil(const Command& train, const Common& common) {
   auto flags = std::make_shared<DistilFlags>();
   distil::DistilOptions& options = flags->options;
   add_model_flags(command, flags->engine);
-  command.add_option("-f,--file", flags->file, "the text").required();
-  command.add_option("-o,--output", flags->output, "the file to write, NAME.kvp").required();
+  command.add_option("-f,--file", flags->file, "the text").takes(ValueKind::kFile).required();
+  command.add_option("-o,--output", flags->output, "the file to write, NAME.kvp")
+      .takes(ValueKind::kFile)
+      .required();
   command.add_choice<kv::PredictorForm>(
       "--form", options.form,
       {{"heads", kv::PredictorForm::kHeads},

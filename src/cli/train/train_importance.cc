@@ -78,10 +78,11 @@ void add_importance(const Command& train, const Common& common) {
       "imatrix", "which columns of the weights count most on a text: for kvick quantize");
   auto flags = std::make_shared<ImportanceFlags>();
   add_model_flags(command, flags->engine);
-  command.add_option("-f,--file", flags->file, "the text").required();
+  command.add_option("-f,--file", flags->file, "the text").takes(ValueKind::kFile).required();
   command
       .add_option("-o,--output", flags->output,
                   "the file to write, NAME.gguf, in the form that llama-imatrix writes")
+      .takes(ValueKind::kFile)
       .required();
   command.add_option("--tokens", flags->options.most, "only the first N tokens (default: all)");
   command.add_option("--window", flags->options.window, "tokens that are read as one sequence")

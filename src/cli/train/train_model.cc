@@ -13,10 +13,10 @@
 #include <unistd.h>
 
 #include "cli/commands/commands.h"
-#include "cli/models/failure.h"
 #include "cli/models/models.h"
 #include "cli/options/engine_options.h"
 #include "cli/train/mistakes.h"
+#include "cli/transfer/failure.h"
 #include "model/core/vocabulary.h"
 #include "train/files/export.h"
 #include "train/from_model/tokenise.h"
@@ -110,10 +110,14 @@ void add_tokens(const Command& train, const Common& common) {
   const Command command =
       train.add_command("tokens", "texts as tokens, for kvick train lm and bct --data");
   auto flags = std::make_shared<TokensFlags>();
-  command.add_option("-f,--file", flags->files, "the texts").required();
-  command.add_option("-o,--output", flags->output, "the file to write").required();
-  command.add_option("--tokenizer", flags->tokenizer,
-                     "the model whose vocabulary to take (default: every byte is a token)");
+  command.add_option("-f,--file", flags->files, "the texts").takes(ValueKind::kFile).required();
+  command.add_option("-o,--output", flags->output, "the file to write")
+      .takes(ValueKind::kFile)
+      .required();
+  command
+      .add_option("--tokenizer", flags->tokenizer,
+                  "the model whose vocabulary to take (default: every byte is a token)")
+      .takes(ValueKind::kModel);
   command.add_option("--held-out", flags->held_out, "share of each text, at its end, to keep apart")
       .shows_default()
       .in_range(0.0, 0.9);
@@ -125,9 +129,15 @@ void add_export(const Command& train, const Common& common) {
   const Command command =
       train.add_command("export", "a checkpoint's best weights as a model file");
   auto flags = std::make_shared<ExportFlags>();
-  command.add_option("checkpoint", flags->checkpoint, "FOLDER/checkpoint.kvc").required();
-  command.add_option("-o,--output", flags->output, "the file to write, NAME.gguf").required();
-  command.add_option("--type", flags->type, "of the matrices: f32, bf16 or q8_0").shows_default();
+  command.add_option("checkpoint", flags->checkpoint, "FOLDER/checkpoint.kvc")
+      .takes(ValueKind::kFile)
+      .required();
+  command.add_option("-o,--output", flags->output, "the file to write, NAME.gguf")
+      .takes(ValueKind::kFile)
+      .required();
+  command.add_option("--type", flags->type, "of the matrices: f32, bf16 or q8_0")
+      .suggests({"f32", "bf16", "q8_0"})
+      .shows_default();
   command
       .add_option("--ctx", flags->context,
                   "the longest sequence that the file allows (default: as in training)")

@@ -100,8 +100,10 @@ void add_pca(const Command& train, const Common& common) {
   auto flags = std::make_shared<PcaFlags>();
   distil::PcaOptions& options = flags->options;
   add_model_flags(command, flags->engine);
-  command.add_option("-f,--file", flags->file, "the text").required();
-  command.add_option("-o,--output", flags->output, "the file to write, NAME.kvp").required();
+  command.add_option("-f,--file", flags->file, "the text").takes(ValueKind::kFile).required();
+  command.add_option("-o,--output", flags->output, "the file to write, NAME.kvp")
+      .takes(ValueKind::kFile)
+      .required();
   command.add_option("--rank", options.rank,
                      "components that are kept (default: a quarter of a key's values)");
   command.add_choice<bool>("--keys", options.rotated, {{"rotated", true}, {"plain", false}},

@@ -66,12 +66,18 @@ void add_start(const Command& train, const Common& common) {
   const Command command = train.add_command(
       "start", "a model's weights as a checkpoint to train on: --start of lm, draft and maple");
   auto flags = std::make_shared<StartFlags>();
-  command.add_option("-m,--model", flags->model, "the model, of llama's architecture").required();
+  command.add_option("-m,--model", flags->model, "the model, of llama's architecture")
+      .takes(ValueKind::kModel)
+      .required();
   command.add_option("--layers", flags->layers,
                      "only these of its layers, such as 0,29 (default: all)");
-  command.add_option("--predictor", flags->predictor,
-                     "maple's, as kvick train distil makes it, for kvick train maple");
-  command.add_option("-o,--output", flags->output, "the file to write, NAME.kvc").required();
+  command
+      .add_option("--predictor", flags->predictor,
+                  "maple's, as kvick train distil makes it, for kvick train maple")
+      .takes(ValueKind::kFile);
+  command.add_option("-o,--output", flags->output, "the file to write, NAME.kvc")
+      .takes(ValueKind::kFile)
+      .required();
   command.runs(
       [&common, flags] { return mistakes_of([&] { return write_start(*flags, common); }); });
 }

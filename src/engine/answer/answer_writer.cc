@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/check.h"
 #include "engine/answer/finite.h"
 
 namespace kvick::engine {
@@ -11,6 +12,7 @@ std::string_view finish_name(Finish finish) {
   switch (finish) {
     case Finish::kEnd:
     case Finish::kStop:
+    case Finish::kLoop:
       return "stop";
     case Finish::kLength:
       return "length";
@@ -35,6 +37,8 @@ base::Status<> check(const AnswerForm& form, uint32_t vocab) {
   if (form.least > 0)
     return base::fail(
         "an answer that is held to a form ends where it is whole; do not ask for a least length");
+  if (!form.sampling.bad_words.empty())
+    return base::fail("bad words cannot go with an answer that is held to a form");
   // It could forbid all that the form leaves, or bring back what that has forbidden.
   for (const auto& [token, bias] : form.sampling.logit_bias)
     if (std::isinf(bias))
@@ -47,12 +51,24 @@ AnswerWriter::AnswerWriter(const text::Tokenizer& tokenizer, const kernels::Tabl
                            std::span<const Token> prompt, AnswerForm form)
     : tokenizer_(tokenizer),
       form_(std::move(form)),
-      sampler_(form_.sampling, kernels),
+      sampler_(form_.sampling, kernels, &tokenizer),
       constraint_(form_.constraint ? form_.constraint->clone() : nullptr),
       decoder_(tokenizer, form_.continues, form_.special_text),
       matcher_(form_.stop, form_.with_stop) {
-  for (const Token token : prompt)
-    if (!tokenizer.is_control(token)) sampler_.accept_prompt(token);
+  if (form_.stop_loops && !form_.ignore_end && form_.constraint == nullptr) loops_.emplace();
+  for (const Token token : prompt) {
+    if (tokenizer.is_control(token))
+      sampler_.accept_break();
+    else
+      sampler_.accept_prompt(token);
+  }
+}
+
+AnswerWriter::AnswerWriter(const AnswerWriter& first, const kernels::Table& kernels,
+                           AnswerForm form)
+    : AnswerWriter(first.tokenizer_, kernels, {}, std::move(form)) {
+  KVICK_CHECK_EQ(first.tokens_, 0U);
+  sampler_.accept_as(first.sampler_);
 }
 
 WrittenTokens AnswerWriter::next(std::span<float> logits, bool room) {
@@ -102,12 +118,17 @@ WrittenTokens AnswerWriter::take(Token token, bool room) {
   written.token = token;
   written.text = decoder_.push(token);
   if (tokens_ > form_.least) written.text = matcher_.push(written.text);
-  if (!matcher_.stopped() && (!room || tokens_ >= form_.most)) {
+  const bool full = !room || tokens_ >= form_.most;
+  const bool loops = loops_ && loops_->add(token) && tokens_ > form_.least;
+  if (!matcher_.stopped() && (full || loops)) {
     written.text += matcher_.push(decoder_.finish());
     written.text += matcher_.finish();
-    written.finish = Finish::kLength;
+    written.finish = loops ? Finish::kLoop : Finish::kLength;
   }
-  if (matcher_.stopped()) written.finish = Finish::kStop;
+  if (matcher_.stopped()) {
+    written.finish = Finish::kStop;
+    written.stop = matcher_.matched();
+  }
   return written;
 }
 

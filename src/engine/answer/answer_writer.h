@@ -9,27 +9,32 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/answer/sampler.h"
+#include "engine/answer/loop_watch.h"
 #include "engine/answer/stop_matcher.h"
 #include "engine/answer/token_report.h"
+#include "engine/sampling/sampler.h"
 #include "text/grammar/constraint.h"
 #include "text/tokenizer/tokenizer.h"
 
 namespace kvick::engine {
 
-enum class Finish { kEnd, kStop, kLength, kCancelled };
-std::string_view finish_name(Finish finish);  // "stop" (both ways to end), "length", "cancelled"
+// kLoop: the answer repeats itself (loop_watch.h).
+enum class Finish { kEnd, kStop, kLength, kCancelled, kLoop };
+// "stop" (the first two, and kLoop), "length", "cancelled".
+std::string_view finish_name(Finish finish);
 
 struct AnswerForm {
   Sampling sampling;
-  uint32_t most = UINT32_MAX;        // tokens of the answer
-  uint32_t least = 0;                // tokens before which nothing but the context ends it
-  std::vector<std::string> stop;     // text that ends it; not part of it
-  std::vector<Token> stop_tokens;    // each ends it as the model's own end does
-  bool with_stop = false;            // the stop text, or the stop token's, is part of it
-  bool special_text = false;         // control tokens give their names
-  bool continues = false;            // it goes on the prompt's text: its leading space is kept
-  bool ignore_end = false;           // go on past the model's end tokens
+  uint32_t most = UINT32_MAX;      // tokens of the answer
+  uint32_t least = 0;              // tokens before which nothing but the context ends it
+  std::vector<std::string> stop;   // text that ends it; not part of it
+  std::vector<Token> stop_tokens;  // each ends it as the model's own end does
+  bool with_stop = false;          // the stop text, or the stop token's, is part of it
+  bool special_text = false;       // control tokens give their names
+  bool continues = false;          // it goes on the prompt's text: its leading space is kept
+  bool ignore_end = false;         // go on past the model's end tokens
+  // A loop ends it (loop_watch.h), but not with ignore_end, nor what a constraint holds to a form.
+  bool stop_loops = false;
   std::optional<uint32_t> logprobs;  // report tokens, and so many of the likeliest beside each
   // What it has to be, or null: any text. Cloned; not together with ignore_end.
   std::shared_ptr<const text::Constraint> constraint;
@@ -44,6 +49,7 @@ struct WrittenTokens {
   std::string text;            // what became certain: whole UTF-8 characters, before any stop text
   std::optional<TokenReport> report;
   std::optional<Finish> finish;  // nothing may follow
+  std::string stop;              // the stop text that ended the answer, if one did
 };
 
 class AnswerWriter {
@@ -52,6 +58,9 @@ class AnswerWriter {
   // every turn, would stop ending.
   AnswerWriter(const text::Tokenizer& tokenizer, const kernels::Table& kernels,
                std::span<const Token> prompt, AnswerForm form);
+  // Of another choice of the same prompt, of which `first` has written nothing yet; the forms
+  // differ in the seed alone.
+  AnswerWriter(const AnswerWriter& first, const kernels::Table& kernels, AnswerForm form);
 
   // Chooses the next token and takes it. logits: [at least the vocabulary], those behind the last
   // token; they are changed. room: whether the sequence may grow by this token's row. Throws
@@ -72,6 +81,7 @@ class AnswerWriter {
   std::unique_ptr<text::Constraint> constraint_;
   text::StreamDecoder decoder_;
   StopMatcher matcher_;
+  std::optional<LoopWatch> loops_;  // if a loop ends it
   uint32_t tokens_ = 0;
 };
 

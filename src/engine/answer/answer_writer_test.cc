@@ -41,6 +41,31 @@ class AnswerWriterTest : public testing::Test {
   std::unique_ptr<Engine> engine_ = tiny_engine();
 };
 
+// A second choice takes what was told of the prompt from the first one.
+TEST_F(AnswerWriterTest, ChoosesAlikeWhetherItHasReadThePromptOrTakenItFromAnotherChoice) {
+  std::vector<Token> prompt;
+  for (Token i = 0; i < 60; ++i) prompt.push_back(40 + i % 7);
+  const size_t vocab = engine_->model().config().vocab;
+  const auto choices = [&](AnswerWriter writer) {
+    std::vector<Token> chosen;
+    for (size_t step = 0; step < 20; ++step) {
+      std::vector<float> logits(vocab, -20);
+      for (size_t token = 38; token < 50; ++token)
+        logits[token] = 0.3F * static_cast<float>((token * 7 + step * 5) % 11);
+      chosen.push_back(*writer.next(logits, true).token);
+    }
+    return chosen;
+  };
+  AnswerForm form = {.ignore_end = true};
+  form.sampling.repetition_penalty = 1.3F;
+  form.sampling.dry.multiplier = 2;
+  const AnswerWriter first(engine_->tokenizer(), engine_->kernels(), prompt, form);
+  form.sampling.seed = 5;
+  const auto read = choices(AnswerWriter(engine_->tokenizer(), engine_->kernels(), prompt, form));
+  EXPECT_EQ(choices(AnswerWriter(first, engine_->kernels(), form)), read);
+  EXPECT_NE(choices(AnswerWriter(engine_->tokenizer(), engine_->kernels(), {}, form)), read);
+}
+
 TEST_F(AnswerWriterTest, StopsAtAStopTokenAsAtTheModelsEnd) {
   const Token a = token_of("a"), b = token_of("b");
   const Written stopped = write({.stop_tokens = {b}}, {{a}, {b}, {a}});
@@ -87,6 +112,21 @@ TEST_F(AnswerWriterTest, RefusesWhatCannotBe) {
   EXPECT_FALSE(check({.most = 2, .least = 3}, 4).ok());
   EXPECT_FALSE(check({.stop_tokens = {4}}, 4).ok());
   EXPECT_FALSE(check({.stop_tokens = {-1}}, 4).ok());
+}
+
+TEST_F(AnswerWriterTest, EndsWhereItRepeatsItselfIfThatIsAsked) {
+  const Token a = token_of("a");
+  const std::vector<std::vector<Token>> wanted(200, {a});
+  EXPECT_EQ(write({}, wanted).finish, std::nullopt);
+  const Written looped = write({.stop_loops = true}, wanted);
+  EXPECT_EQ(looped.finish, Finish::kLoop);
+  EXPECT_EQ(looped.tokens.size(), LoopWatch::kTokens);
+  EXPECT_EQ(looped.text, std::string(LoopWatch::kTokens, 'a'));
+  EXPECT_EQ(finish_name(Finish::kLoop), "stop");
+  // Not before the least length, and not where the answer is to go on past any end.
+  EXPECT_EQ(write({.least = 150, .stop_loops = true}, wanted).tokens.size(), 151U);
+  EXPECT_EQ(write({.ignore_end = true, .stop_loops = true}, wanted).finish, std::nullopt);
+  EXPECT_EQ(write({.most = LoopWatch::kTokens, .stop_loops = true}, wanted).finish, Finish::kLoop);
 }
 
 }  // namespace

@@ -25,12 +25,12 @@ size_t StopMatcher::held_suffix() const {
 std::string StopMatcher::push(std::string_view text) {
   if (stopped_) return {};
   pending_ += text;
-  size_t first = std::string::npos, bytes = 0;  // of the stop string that begins first
+  size_t first = std::string::npos;  // where the stop string begins that begins first
   for (const std::string& stop : stops_)
-    if (const size_t at = pending_.find(stop); at < first) first = at, bytes = stop.size();
+    if (const size_t at = pending_.find(stop); at < first) first = at, matched_ = stop;
   stopped_ = first != std::string::npos;
   const size_t certain =
-      stopped_ ? first + (included_ ? bytes : 0) : pending_.size() - held_suffix();
+      stopped_ ? first + (included_ ? matched_.size() : 0) : pending_.size() - held_suffix();
   std::string out = pending_.substr(0, certain);
   pending_.erase(0, certain);
   return out;

@@ -16,11 +16,12 @@ class StopMatcher {
   std::string push(std::string_view text);  // what is certain to be part of the text
   std::string finish();                     // the rest, at the end of the generation
   bool stopped() const { return stopped_; }
+  const std::string& matched() const { return matched_; }  // the stop string; empty: none has come
 
  private:
   size_t held_suffix() const;
   std::vector<std::string> stops_;
-  std::string pending_;
+  std::string pending_, matched_;
   bool included_;
   bool stopped_ = false;
 };

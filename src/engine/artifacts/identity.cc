@@ -4,9 +4,12 @@
 #include <filesystem>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <map>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
+
+#include "io/file/split_name.h"
 
 namespace kvick::engine {
 namespace {
@@ -18,8 +21,11 @@ constexpr size_t kPieceBytes = size_t{4} << 20;
 
 base::Result<std::vector<fs::path>> files_of(const fs::path& path) {
   std::error_code error;
-  if (!fs::is_directory(path, error)) return std::vector<fs::path>{path};
   std::vector<fs::path> files;
+  if (!fs::is_directory(path, error)) {
+    for (const std::string& part : io::split_paths(path.string())) files.emplace_back(part);
+    return files;
+  }
   for (const fs::directory_entry& entry : fs::directory_iterator(path, error)) {
     const std::string kind = entry.path().extension().string();
     if (kind == ".json" || kind == ".safetensors") files.push_back(entry.path());
@@ -43,6 +49,22 @@ base::Result<XXH128_hash_t> file_hash(const fs::path& path, base::ThreadPool& po
 }
 
 }  // namespace
+
+FileSummary summary_of(const io::ModelFile& file) {
+  FileSummary summary = {.container = file.container()};
+  std::map<kernels::DType, uint64_t> of_type;
+  for (const io::Tensor& tensor : file.tensors()) {
+    summary.parameters += tensor.elements();
+    of_type[tensor.dtype] += tensor.elements();
+  }
+  uint64_t most = 0;
+  for (const auto& [type, parameters] : of_type) {
+    if (parameters <= most) continue;
+    most = parameters;
+    summary.weights = type;
+  }
+  return summary;
+}
 
 base::Result<std::string> content_hash(const std::string& path, base::ThreadPool& pool) {
   KVICK_TRY(const std::vector<fs::path> files, files_of(path));
@@ -73,32 +95,55 @@ std::string experts_text(const model::ExpertsConfig& experts) {
                      groups_used, static_cast<int>(router), normalised, scale);
 }
 
+std::string state_text(const model::StateConfig& state) {
+  const auto& [kind, conv_kernel, conv_channels, heads, groups, head_dim, state_size, tiled] =
+      state;
+  if (kind == model::StateConfig::Kind::kNone) return "";
+  return fmt::format(" state {} {} {} {} {} {} {} {}", static_cast<int>(kind), conv_kernel,
+                     conv_channels, heads, groups, head_dim, state_size, tiled);
+}
+
 std::string temperature_text(const model::QueryTemperature& temperature) {
   const auto& [scale, floor, offset] = temperature;
   return scale == 0 ? "" : fmt::format(" | {:a} {:a} {:a}", scale, floor, offset);
 }
 
+std::string latent_text(const model::LatentConfig& latent) {
+  const auto& [rank, q_rank, plain, rotated, v_dim] = latent;
+  if (rank == 0) return "";
+  return fmt::format(" latent {} {} {} {} {}", rank, q_rank, plain, rotated, v_dim);
+}
+
 std::string layer_text(const model::LayerConfig& layer) {
-  const auto& [kind, heads, kv_heads, k_dim, v_dim, ffn, experts, window, chunked, rope, scale,
-               softcap, sinks, tempered, rows_of] = layer;
-  return fmt::format(" | {} {} {} {} {} {} {} {} {} {:a} {:a} {} {}{}{}", static_cast<int>(kind),
-                     heads, kv_heads, k_dim, v_dim, ffn, window, chunked, rope, scale, softcap,
-                     sinks, rows_of, tempered ? " tempered" : "", experts_text(experts));
+  const auto& [kind, heads, kv_heads, k_dim, v_dim, latent, ffn, experts, window, chunked, rope,
+               scale, softcap, sinks, alibi, tempered, sparsity, rows_of, state, both_ways] = layer;
+  return fmt::format(
+      " | {} {} {} {} {} {} {} {} {} {:a} {:a} {} {}{}{}{}{}{}{}{}", static_cast<int>(kind), heads,
+      kv_heads, k_dim, v_dim, ffn, window, chunked, rope, scale, softcap, sinks, rows_of,
+      tempered ? " tempered" : "", experts_text(experts), latent_text(latent), state_text(state),
+      both_ways ? " both ways" : "", alibi == 0 ? "" : fmt::format(" alibi {:a}", alibi),
+      sparsity == 0 ? "" : fmt::format(" sparse {:a}", sparsity));
 }
 
 }  // namespace
 
 std::string config_text(const model::Config& config) {
   const auto& [arch, name, dim, vocab, context, learned_positions, norm_eps, embedding_scale,
-               residual_scale, logit_scale, logit_softcap, temperature, head_norms, ropes, layers] =
-      config;
+               residual_scale, logit_scale, logit_softcap, layer_inputs, streams, temperature,
+               pooling, scored, head_norms, norm_behind_rope, ropes, layers] = config;
   std::string text = fmt::format("{} {} {} {} {} {:a} {:a} {:a} {:a} {:a}", arch, dim, vocab,
                                  context, learned_positions, norm_eps, embedding_scale,
                                  residual_scale, logit_scale, logit_softcap);
   for (const model::Rope& rope : ropes) text += rope_text(rope);
   for (const model::LayerConfig& layer : layers) text += layer_text(layer);
   text += temperature_text(temperature);
+  if (pooling) text += fmt::format(" | pooling {}", static_cast<int>(*pooling));
+  if (scored != model::Pooling::kLast)
+    text += fmt::format(" | scored {}", static_cast<int>(scored));
   if (!head_norms) text += " | plain heads";
+  if (norm_behind_rope) text += " | norms behind rope";
+  if (layer_inputs != 0 || streams != 1)
+    text += fmt::format(" | inputs {} streams {}", layer_inputs, streams);
   return text + " | " + name;
 }
 

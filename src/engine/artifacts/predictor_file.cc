@@ -291,7 +291,7 @@ Result<std::shared_ptr<const kv::Predictor>> read_predictor(const std::string& p
                 describe(model));
   kv::Predictor& predictor = file->predictor;
   if (file->model != model || predictor.shape.dim != config.dim ||
-      predictor.shape.heads != config.layers.front().heads)
+      predictor.shape.heads != config.heads_layer().heads)
     return fail("{} is for other weights than this model's: make its own with kvick train distil",
                 path);
   if (predictor.shape.form == kv::PredictorForm::kRandom)

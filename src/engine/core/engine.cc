@@ -51,6 +51,8 @@ Result<std::unique_ptr<Engine>> Engine::open(const EngineOptions& options) {
   KVICK_TRY(text::Vocabulary vocabulary, model::read_vocabulary(file));
   KVICK_TRY(engine->tokenizer_, text::Tokenizer::make(std::move(vocabulary)));
   engine->file_bytes_ = file.file_bytes();
+  engine->file_summary_ = summary_of(file);
+  KVICK_TRY(engine->sampling_, read_model_sampling(file));
   engine->identity_.weights = weights_of(file);
   if (options.fingerprint) {
     KVICK_TRY(engine->fingerprint_, content_hash(options.model_path, *engine->pool_));
@@ -71,11 +73,12 @@ Result<std::unique_ptr<Engine>> Engine::open(const EngineOptions& options) {
                                            .split = options.split,
                                            .packed = options.packed ? &*options.packed : nullptr,
                                            .expert_bytes = options.expert_bytes}));
+  KVICK_TRY(engine->adapters_, open_adapters(options.adapters, *engine->model_, *engine->pool_));
   const model::Config& config = engine->model_->config();
   engine->identity_ = {.arch = config.arch,
                        .layers = config.layer_count(),
-                       .kv_heads = config.layers.front().kv_heads,
-                       .head_dim = config.layers.front().k_dim,
+                       .kv_heads = config.heads_layer().kv_heads,
+                       .head_dim = config.heads_layer().k_dim,
                        .weights = engine->identity_.weights};
   if (options.fingerprint) engine->fingerprint_ += "|" + config_text(config);
   const size_t pieces = engine->tokenizer_->vocabulary().pieces.size();
@@ -115,8 +118,11 @@ std::unique_ptr<Engine> Engine::instance(const base::Team& team) const {
   other->now_ = now_;
   other->ranks_ = ranks_;
   other->model_ = model_;
+  other->adapters_ = adapters_;
   other->template_error_ = template_error_;
   other->file_bytes_ = file_bytes_;
+  other->file_summary_ = file_summary_;
+  other->sampling_ = sampling_;
   other->identity_ = identity_;
   other->fingerprint_ = fingerprint_;
   return other;
@@ -213,6 +219,7 @@ kv::Setup Engine::setup(const KvOptions& resolved) const {
       .max_tokens = resolved.max_tokens, .k_type = *resolved.k_type, .v_type = *resolved.v_type};
   model::set_layers(model_->config(), setup);
   setup.shape.aging = resolved.aging;
+  setup.shape.hadamard = resolved.hadamard;
   setup.limits.max_bytes = resolved.max_bytes;
   setup.limits.budget = resolved.budget;
   setup.sharing.on_reuse = resolved.on_reuse;
@@ -225,7 +232,7 @@ kv::Setup Engine::setup(const KvOptions& resolved) const {
   setup.slots = model_->trained_slots();
   setup.tier.spec = resolved.tier;
   setup.select.spec = select_of_layers(resolved.select, model_->first_layer());
-  setup.select.group = model_->config().layers.front().group();
+  setup.select.group = model_->config().heads_layer().group();
   setup.select.model_dim = model_->config().dim;
   const model::Rope& rope = model_->config().rope_of_full();
   setup.select.rotation = {
@@ -272,6 +279,14 @@ base::Status<> Engine::check_kv(const KvOptions& options) const {
   };
   KVICK_TRY_VOID(kv::cost_of(all.spec, setup, {.tokens = 1}));
   return base::Done{};
+}
+
+base::Status<> Engine::check_writes() const {
+  if (!model_->config().both_ways()) return base::Done{};
+  return base::fail(
+      "{} is an encoder, which reads texts and writes none: use it for embeddings (kvick embed, "
+      "/v1/embeddings)",
+      model_->config().name);
 }
 
 uint32_t Engine::most_tokens(const KvOptions& options) const {

@@ -18,6 +18,7 @@
 #include "engine/artifacts/predictor_cache.h"
 #include "engine/core/engine_options.h"
 #include "engine/core/kv_options.h"
+#include "engine/sampling/model_sampling.h"
 #include "kv/registry/registry.h"
 #include "kv/strategy/facet_calls.h"
 #include "model/core/executor.h"
@@ -53,6 +54,11 @@ class Engine {
   const kernels::Table& kernels() const { return kernels_; }
   base::ThreadPool& pool() { return *pool_; }
   uint64_t file_bytes() const { return file_bytes_; }
+  const FileSummary& file_summary() const { return file_summary_; }
+  // What its file says of sampling.
+  const ModelSampling& sampling() const { return sampling_; }
+  // In the order of EngineOptions::adapters.
+  const Adapters& adapters() const { return adapters_; }
   // Null unless attention is kBmm: what has been compiled for it.
   const kernels::BucketAttention* library() const { return library_.get(); }
 
@@ -78,6 +84,8 @@ class Engine {
   // Whether make_store would take them, without measuring or reading anything: any thread may ask
   // while others compute.
   base::Status<> check_kv(const KvOptions& options) const;
+  // An error, if the model is an encoder, which writes no text.
+  base::Status<> check_writes() const;
   // Most tokens of one of its sequences (kv::Store::most_tokens).
   uint32_t most_tokens(const KvOptions& options) const;
   // What make_store(options)->info() is. The strategy exists.
@@ -130,8 +138,11 @@ class Engine {
   std::function<std::tm()> now_;
   std::shared_ptr<model::Ranks> ranks_;
   std::shared_ptr<const model::Model> model_;
+  Adapters adapters_;
   std::string template_error_;  // why template_ is null although the model has one
   uint64_t file_bytes_ = 0;
+  FileSummary file_summary_;
+  ModelSampling sampling_;
   ModelIdentity identity_;
   std::string fingerprint_;
 };

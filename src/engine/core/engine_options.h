@@ -8,9 +8,11 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "base/clock.h"
 #include "base/cpu.h"
+#include "engine/core/adapters.h"
 #include "io/packed/packed_folder.h"
 #include "model/core/model.h"
 
@@ -52,7 +54,8 @@ struct EngineOptions {
   model::RankSplit split = model::RankSplit::kTensor;
   // Where packed weights are kept for later starts; nothing: nowhere (docs/adr/0040).
   std::optional<io::PackedOptions> packed = {};
-  uint64_t expert_bytes = 0;  // model::LoadOptions::expert_bytes
+  uint64_t expert_bytes = 0;                  // model::LoadOptions::expert_bytes
+  std::vector<AdapterOptions> adapters = {};  // that sequences may use
 };
 
 }  // namespace kvick::engine

@@ -89,6 +89,16 @@ TEST(Engine, TakesOneMemoryOfSlotsHoweverManyTokensASessionHolds) {
   EXPECT_EQ(engine->cost({}, {.tokens = 400, .sequences = 3})->fast_bytes, 3 * bytes);
 }
 
+TEST(Engine, KnowsTheSizeAndTheTypeOfItsFilesWeights) {
+  const auto engine = tiny_engine(128, kernels::DType::kQ8_0);
+  const FileSummary& file = engine->file_summary();
+  EXPECT_EQ(file.container, io::Container::kGguf);
+  EXPECT_EQ(file.weights, kernels::DType::kQ8_0);
+  const uint64_t layer = 64 * (64 + 2 * 32 + 64) + 3 * 64 * 96;
+  EXPECT_GE(file.parameters, 2 * layer + 512 * 64);
+  EXPECT_LT(file.parameters, 2 * layer + 2 * 512 * 64 + 1000);
+}
+
 TEST(Engine, EndsAnEndlessCacheWhereAModelsLearnedPositionsEnd) {
   base::ThreadPool pool(1);
   tools::Spec spec = model::tiny_spec(tools::Arch::kOpt);

@@ -17,8 +17,9 @@ using base::Result;
 using kernels::DType;
 
 // Element types that a cache row may have.
-constexpr std::array kTypes = {DType::kF32, DType::kF16,     DType::kBF16,    DType::kQ8,
-                               DType::kQ4,  DType::kStatic8, DType::kStatic16};
+constexpr std::array kTypes = {DType::kF32, DType::kF16,     DType::kBF16,
+                               DType::kQ8,  DType::kQ4,      DType::kQ3,
+                               DType::kQ2,  DType::kStatic8, DType::kStatic16};
 
 std::string lower_name(DType type) {
   std::string name(kernels::dtype_info(type).name);
@@ -26,13 +27,36 @@ std::string lower_name(DType type) {
   return name;
 }
 
+// -- rotation: rows are kept as their Hadamard transforms --
+constexpr kv::Option kRotate = {
+    .name = "rotate", .summary = "whether rows are Hadamard transforms", .fallback = ""};
+
+// Types whose levels are those of rotated rows.
+constexpr bool rotates(DType type) { return type == DType::kQ3 || type == DType::kQ2; }
+constexpr bool can_rotate(DType type) {
+  return type == DType::kQ8 || type == DType::kQ4 || rotates(type);
+}
+
+Result<bool> read_rotate(const kv::Spec& spec, bool standard) {
+  if (!spec.options.contains(std::string(kRotate.name))) return standard;
+  KVICK_TRY(const size_t chosen, kv::read_choice(spec, kRotate, {"off", "on"}));
+  return chosen == 1;
+}
+
+// The option as it is written behind the others; empty: as types of old were.
+std::string rotate_text(bool rotated, bool standard) {
+  if (rotated) return "rotate=on";
+  return standard ? "rotate=off" : "";
+}
+
 // -- types that change with age: recent rows are f16 --
 constexpr kv::Option kWindow = {
     .name = "window", .summary = "newest rows that stay in f16", .fallback = "128"};
 constexpr kv::Option kOld = {
     .name = "old", .summary = "the type of rows past the window", .fallback = "q8"};
-constexpr kv::Option kMixedOptions[] = {kWindow, kOld};
-constexpr kv::Option kKiviOptions[] = {kWindow};
+constexpr kv::Option kMixedOptions[] = {kWindow, kOld, kRotate};
+constexpr kv::Option kKiviOptions[] = {kWindow, kRotate};
+constexpr DType kOldTypes[] = {DType::kQ8, DType::kQ4, DType::kQ3, DType::kQ2};
 
 Result<uint32_t> read_window(const kv::Spec& spec) {
   KVICK_TRY(const uint64_t window, kv::read_number(spec, kWindow, 0, kv::kMostAgingWindow));
@@ -44,8 +68,8 @@ Result<uint32_t> read_window(const kv::Spec& spec) {
 
 Result<kv::Aging> read_mixed(const kv::Spec& spec) {
   KVICK_TRY(const uint32_t window, read_window(spec));
-  KVICK_TRY(const size_t old, kv::read_choice(spec, kOld, {"q8", "q4"}));
-  const DType type = old == 0 ? DType::kQ8 : DType::kQ4;
+  KVICK_TRY(const size_t old, kv::read_choice(spec, kOld, {"q8", "q4", "q3", "q2"}));
+  const DType type = kOldTypes[old];
   return kv::Aging{.k_type = type, .v_type = type, .window = window};
 }
 Result<kv::Aging> read_kivi4(const kv::Spec& spec) {
@@ -53,9 +77,11 @@ Result<kv::Aging> read_kivi4(const kv::Spec& spec) {
   return kv::Aging{.k_type = DType::kKivi4K, .v_type = DType::kKivi4V, .window = window};
 }
 
-std::string aged_text(const kv::Aging& aging) {
-  if (aging.k_type == DType::kKivi4K) return fmt::format("kivi4:window={}", aging.window);
-  return fmt::format("mixed:window={},old={}", aging.window, lower_name(aging.k_type));
+std::string aged_text(const kv::Aging& aging, bool rotated) {
+  const std::string rotate = rotate_text(rotated, rotates(aging.k_type));
+  const std::string last = rotate.empty() ? "" : "," + rotate;
+  if (aging.k_type == DType::kKivi4K) return fmt::format("kivi4:window={}{}", aging.window, last);
+  return fmt::format("mixed:window={},old={}{}", aging.window, lower_name(aging.k_type), last);
 }
 
 struct AgedType {
@@ -74,16 +100,24 @@ const AgedType* find_aged(std::string_view text) {
   return nullptr;
 }
 
-Result<kv::Aging> read_aged(const AgedType& type, std::string_view text) {
-  KVICK_TRY(const kv::Spec spec, kv::parse_spec(text));
-  for (const auto& [name, value] : spec.options) {
-    std::vector<std::string_view> known;
-    for (const kv::Option& option : type.options) known.push_back(option.name);
-    if (std::find(known.begin(), known.end(), name) == known.end())
-      return fail("the type {} has no option {}; it has {}", type.name, kv::quote(name),
+base::Status<> check_type_options(const kv::Spec& spec, std::span<const kv::Option> options) {
+  std::vector<std::string_view> known;
+  for (const kv::Option& option : options) known.push_back(option.name);
+  for (const auto& option : spec.options)
+    if (std::find(known.begin(), known.end(), option.first) == known.end())
+      return fail("the type {} has no option {}; it has {}", spec.name, kv::quote(option.first),
                   fmt::join(known, ", "));
-  }
-  return type.read(spec);
+  return base::Done{};
+}
+
+base::Status<> read_aged(const AgedType& type, std::string_view text, KvOptions& options) {
+  KVICK_TRY(const kv::Spec spec, kv::parse_spec(text));
+  KVICK_TRY_VOID(check_type_options(spec, type.options));
+  KVICK_TRY(options.aging, type.read(spec));
+  options.k_type = options.v_type = DType::kF16;
+  KVICK_TRY(const bool rotated, read_rotate(spec, rotates(options.aging->k_type)));
+  options.hadamard = {.k = rotated, .v = rotated};
+  return base::Done{};
 }
 
 Result<DType> row_type(std::string_view name) {
@@ -102,15 +136,26 @@ Result<DType> row_type(std::string_view name) {
               fmt::join(aged, ", "));
 }
 
-// NAME, or NAME:FILE of a static type.
-Result<DType> read_type(std::string_view text, KvOptions& options) {
+struct RowType {
+  DType type;
+  bool rotated = false;
+};
+
+// NAME, NAME:rotate=on or off, or NAME:FILE of a static type.
+Result<RowType> read_type(std::string_view text, KvOptions& options) {
   const size_t colon = text.find(':');
   const std::string_view name = text.substr(0, colon);
   KVICK_TRY(const DType type, row_type(name));
+  if (can_rotate(type)) {
+    KVICK_TRY(const kv::Spec spec, kv::parse_spec(text));
+    KVICK_TRY_VOID(check_type_options(spec, {&kRotate, 1}));
+    KVICK_TRY(const bool rotated, read_rotate(spec, rotates(type)));
+    return RowType{type, rotated};
+  }
   const std::string path(colon == std::string_view::npos ? "" : text.substr(colon + 1));
   if (!kernels::is_static(type) && colon != std::string_view::npos)
     return fail("the type {} has no options, but \"{}\" is given", name, path);
-  if (!kernels::is_static(type)) return type;
+  if (!kernels::is_static(type)) return RowType{type};
   if (path.empty())
     return fail("{} needs the file of its ranges: {}:FILE.kvr, which kvick train ranges makes",
                 name, name);
@@ -118,7 +163,7 @@ Result<DType> read_type(std::string_view text, KvOptions& options) {
     return fail("keys and values have their ranges in one file, but {} and {} are given",
                 options.ranges_path, path);
   options.ranges_path = path;
-  return type;
+  return RowType{type};
 }
 
 base::Status<> read_each(std::string_view text, KvOptions& options) {
@@ -131,23 +176,22 @@ base::Status<> read_each(std::string_view text, KvOptions& options) {
       return fail("\"{}\" is no type of keys and values; write q8, or k=q8,v=q4", part);
     if (std::exchange(seen[is_v], true))
       return fail("the type of the {} is given twice", is_v ? "values" : "keys");
-    KVICK_TRY((is_v ? options.v_type : options.k_type), read_type(part.substr(2), options));
+    KVICK_TRY(const RowType given, read_type(part.substr(2), options));
+    (is_v ? options.v_type : options.k_type) = given.type;
+    (is_v ? options.hadamard.v : options.hadamard.k) = given.rotated;
     if (comma == std::string_view::npos) return base::Done{};
     text.remove_prefix(comma + 1);
   }
 }
 
 base::Status<> read_types(std::string_view text, KvOptions& options) {
-  if (const AgedType* aged = find_aged(text)) {
-    KVICK_TRY(options.aging, read_aged(*aged, text));
-    options.k_type = options.v_type = DType::kF16;
-    return base::Done{};
-  }
+  if (const AgedType* aged = find_aged(text)) return read_aged(*aged, text, options);
   // A file's name may hold one too.
   if (text.substr(0, text.find(':')).find('=') != std::string_view::npos)
     return read_each(text, options);
-  KVICK_TRY(options.k_type, read_type(text, options));
-  options.v_type = options.k_type;
+  KVICK_TRY(const RowType given, read_type(text, options));
+  options.k_type = options.v_type = given.type;
+  options.hadamard = {.k = given.rotated, .v = given.rotated};
   return base::Done{};
 }
 
@@ -219,11 +263,14 @@ std::string kv_select_text(const KvOptions& options) {
 }
 
 std::string kv_type_text(const KvOptions& options) {
-  if (options.aging) return aged_text(*options.aging);
-  const DType k_type = options.k_type.value_or(DType::kF16);
-  const DType v_type = options.v_type.value_or(DType::kF16);
-  if (k_type == v_type) return lower_name(k_type);
-  return "k=" + lower_name(k_type) + ",v=" + lower_name(v_type);
+  if (options.aging) return aged_text(*options.aging, options.hadamard.k);
+  const auto text_of = [](DType type, bool rotated) {
+    const std::string rotate = rotate_text(rotated, rotates(type));
+    return lower_name(type) + (rotate.empty() ? "" : ":" + rotate);
+  };
+  const std::string k = text_of(options.k_type.value_or(DType::kF16), options.hadamard.k);
+  const std::string v = text_of(options.v_type.value_or(DType::kF16), options.hadamard.v);
+  return k == v ? k : "k=" + k + ",v=" + v;
 }
 
 }  // namespace kvick::engine

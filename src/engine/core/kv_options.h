@@ -18,6 +18,7 @@ struct KvOptions {
   kv::Spec spec;    // not given: no name
   kv::Spec select;  // the policy of which rows are read; not given: no name
   std::optional<kernels::DType> k_type, v_type;
+  kv::Hadamard hadamard = {};           // which of the rows of these types are rotated
   std::optional<kv::Aging> aging = {};  // of old rows, if their types change with age
   uint32_t max_tokens = 0;              // of one sequence; 0: the model's context
   uint64_t max_bytes = UINT64_MAX;
@@ -28,15 +29,17 @@ struct KvOptions {
   std::optional<kv::Spec> tier = {};  // a slower one for the rows (kv/tier/tier.h); none: memory
 };
 
-// spec: NAME[:key=value,...]; type: f32, f16, bf16, q8, q4, static8:FILE or static16:FILE of both,
-// or of each: k=q8,v=q4; or one that changes with age, with its options: mixed:window=128,old=q4.
+// spec: NAME[:key=value,...]; type: f32, f16, bf16, q8, q4, q3, q2, static8:FILE or static16:FILE
+// of both, or of each: k=q8,v=q4; or one that changes with age, with its options:
+// mixed:window=128,old=q4. Quantised ones take rotate=on or off, as in q4:rotate=on.
 // tier: a slower tier with its options: ram, numa:node=N or file:dir=PATH. select: a policy,
 // NAME[:key=value,...], "none", or auto:loss=L[,policy=NAME][,key=value...], which is the policy
 // (quest if none is named) with loss=L. Each may be empty, and then is not given, like a type that
 // is not named. Errors list what exists.
 base::Result<KvOptions> parse_kv_options(std::string_view spec, std::string_view type,
                                          std::string_view tier = {}, std::string_view select = {});
-// The inverse of `type`: "q8", "k=q8,v=q4" if they differ, "mixed:window=128,old=q8".
+// The inverse of `type`: "q8", "k=q8,v=q4:rotate=on" if they differ, "mixed:window=128,old=q8".
+// Rows that differ have different texts, also from those of versions that had no rotation.
 std::string kv_type_text(const KvOptions& options);
 // Whether all rows are read: the policy is not given, or "none".
 bool reads_all(const KvOptions& options);

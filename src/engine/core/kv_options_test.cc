@@ -33,20 +33,39 @@ TEST(KvOptions, ReadTypesThatChangeWithAge) {
 }
 
 TEST(KvOptions, TypesAreWrittenAsTheyAreRead) {
-  for (const std::string text : {"f32", "q8", "k=q8,v=q4", "mixed:window=128,old=q8",
-                                 "mixed:window=0,old=q4", "kivi4:window=64"})
+  for (const std::string text :
+       {"f32", "q8", "q8:rotate=on", "q4", "q4:rotate=on", "k=q8,v=q4:rotate=on",
+        "k=q4,v=q4:rotate=on", "q2:rotate=off", "k=q8,v=q3:rotate=on", "mixed:window=128,old=q8",
+        "mixed:window=0,old=q4", "mixed:window=32,old=q3,rotate=on", "kivi4:window=64",
+        "kivi4:window=64,rotate=on"})
     EXPECT_EQ(kv_type_text(types(text)), text);
   EXPECT_EQ(kv_type_text(types("mixed")), "mixed:window=128,old=q8");
 }
 
+TEST(KvOptions, RotateRowsThatAreToldToAndThoseWhoseLevelsNeedIt) {
+  const auto rotated = [](std::string_view text) { return types(text).hadamard; };
+  constexpr kv::Hadamard kNone, kBoth = {.k = true, .v = true};
+  for (const char* plain : {"f16", "q8", "q4", "mixed:old=q4", "kivi4", "q3:rotate=off"})
+    EXPECT_EQ(rotated(plain), kNone) << plain;
+  for (const char* turned : {"q4:rotate=on", "q3", "q2", "q8:rotate=on", "mixed:old=q3",
+                             "mixed:old=q4,rotate=on", "kivi4:rotate=on"})
+    EXPECT_EQ(rotated(turned), kBoth) << turned;
+  EXPECT_EQ(rotated("k=q8,v=q3"), (kv::Hadamard{.k = false, .v = true}));
+  EXPECT_EQ(rotated("v=q4,k=q8:rotate=on"), (kv::Hadamard{.k = true, .v = false}));
+}
+
 TEST(KvOptions, SayInOneSentenceWhatIsWrongWithAType) {
-  const std::string known = "there are f32, f16, bf16, q8, q4, static8, static16, mixed, kivi4";
+  const std::string known =
+      "there are f32, f16, bf16, q8, q4, q3, q2, static8, static16, mixed, kivi4";
   EXPECT_EQ(refusal("q5"), "cache rows of type \"q5\" do not exist; " + known);
   EXPECT_EQ(refusal("q5:window=1"), "cache rows of type \"q5\" do not exist; " + known);
   EXPECT_EQ(refusal("k=q4_0"), "cache rows of type \"q4_0\" do not exist; " + known);
   EXPECT_EQ(refusal("q8,k=q4"), "\"q8\" is no type of keys and values; write q8, or k=q8,v=q4");
   EXPECT_EQ(refusal("k=q8,k=q4"), "the type of the keys is given twice");
-  EXPECT_EQ(refusal("q8:window=64"), "the type q8 has no options, but \"window=64\" is given");
+  EXPECT_EQ(refusal("q8:window=64"), "the type q8 has no option 'window'; it has rotate");
+  EXPECT_EQ(refusal("f16:rotate=on"), "the type f16 has no options, but \"rotate=on\" is given");
+  EXPECT_EQ(refusal("q4:rotate=yes"),
+            "q4: rotate='yes' is none of off, on (whether rows are Hadamard transforms)");
   EXPECT_EQ(refusal("k=mixed"),
             "mixed is a type of keys and values together: write it alone, --kv-type mixed");
   EXPECT_EQ(refusal("v=q8,k=mixed:window=32"),
@@ -56,15 +75,16 @@ TEST(KvOptions, SayInOneSentenceWhatIsWrongWithAType) {
   EXPECT_EQ(refusal("k=kivi4,v=q4"),
             "kivi4 is a type of keys and values together: write it alone, --kv-type kivi4");
   EXPECT_EQ(refusal("kivi4_k").find("cache rows of type \"kivi4_k\" do not exist"), 0U);
-  EXPECT_EQ(refusal("kivi4:old=q4"), "the type kivi4 has no option 'old'; it has window");
-  EXPECT_EQ(refusal("mixed:size=3"), "the type mixed has no option 'size'; it has window, old");
+  EXPECT_EQ(refusal("kivi4:old=q4"), "the type kivi4 has no option 'old'; it has window, rotate");
+  EXPECT_EQ(refusal("mixed:size=3"),
+            "the type mixed has no option 'size'; it has window, old, rotate");
   EXPECT_EQ(refusal("mixed:window=48"),
             "mixed: window=48 is not a multiple of 32: rows become old so many at a time");
   EXPECT_EQ(refusal("mixed:window=x"),
             "mixed: window='x' is not a whole number from 0 to 1048576 (newest rows that stay in "
             "f16)");
   EXPECT_EQ(refusal("mixed:old=f16"),
-            "mixed: old='f16' is none of q8, q4 (the type of rows past the window)");
+            "mixed: old='f16' is none of q8, q4, q3, q2 (the type of rows past the window)");
 }
 
 TEST(KvOptions, NameTheStrategiesThereAre) {

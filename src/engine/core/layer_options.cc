@@ -18,9 +18,15 @@ bool needs_predictor(const kv::Policy& policy) {
 // Whether keys that a policy chooses among are rotated in several ways.
 bool full_ropes_differ(const model::Config& config) {
   for (uint32_t layer = 0; layer < config.layer_count(); ++layer)
-    if (config.layers[layer].window == 0 && !(config.rope_of(layer) == config.rope_of_full()))
+    if (config.layers[layer].attends() && config.layers[layer].window == 0 &&
+        !(config.rope_of(layer) == config.rope_of_full()))
       return true;
   return false;
+}
+
+bool any_latent(const model::Config& config) {
+  return std::any_of(config.layers.begin(), config.layers.end(),
+                     [](const model::LayerConfig& layer) { return layer.is_latent(); });
 }
 
 }  // namespace
@@ -37,6 +43,12 @@ base::Status<> check_layers(const model::Config& config, const KvOptions& resolv
           "{} has one range for each KV head of layers that are alike, and those of this model "
           "differ: use q8 or f16",
           kernels::dtype_info(type).name);
+  if (resolved.aging && any_latent(config))
+    return fail(
+        "{} has types of old keys and old values, and this model keeps latent rows, which are "
+        "both: "
+        "use q8 or f16",
+        kv_type_text(resolved));
   const kv::Policy* policy = kv::find_policy(resolved.select.name);
   if (policy == nullptr) return base::Done{};
   if (needs_predictor(*policy))
@@ -53,6 +65,12 @@ base::Status<> check_layers(const model::Config& config, const KvOptions& resolv
 }
 
 std::vector<std::string> layer_notes(const model::Config& config, const KvOptions& resolved) {
+  if (any_latent(config) && *resolved.k_type != *resolved.v_type) {
+    KvOptions keys = resolved;
+    keys.v_type = keys.k_type;
+    return {fmt::format("latent rows are keys and values in one: they are kept as {}",
+                        kv_type_text(keys))};
+  }
   if (!layers_differ(config) || reads_all(resolved)) return {};
   uint32_t windows = 0, widest = 0;
   for (const model::LayerConfig& layer : config.layers)

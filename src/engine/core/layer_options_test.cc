@@ -20,6 +20,27 @@ std::string error_of(const model::Config& config, const char* type, const char* 
   return good.ok() ? "" : good.error().message;
 }
 
+// Two layers of latent rows.
+model::Config latent() {
+  model::Config config;
+  config.context = 128;
+  model::LayerConfig layer = model::LayerConfig::attention(4, 1, 48);
+  layer.latent = {.rank = 32, .plain = 32, .rotated = 16, .v_dim = 16};
+  layer.v_dim = 32;
+  config.layers.assign(2, layer);
+  return config;
+}
+
+TEST(LayerOptions, LatentRowsHaveOneTypeThatStays) {
+  EXPECT_EQ(error_of(latent(), "q8", ""), "");
+  EXPECT_NE(error_of(latent(), "mixed", "").find("keeps latent rows, which are both"),
+            std::string::npos);
+  const KvOptions types = parse_kv_options("virtual", "k=q8,v=f16", "", "").value();
+  EXPECT_EQ(
+      layer_notes(latent(), types),
+      std::vector<std::string>{"latent rows are keys and values in one: they are kept as q8"});
+}
+
 // Four layers; all but every other one see 12 tokens.
 model::Config windowed() {
   model::Config config;

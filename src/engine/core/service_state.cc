@@ -28,6 +28,8 @@ void Metrics::add(const Metrics& other) {
   prompt_tokens += other.prompt_tokens;
   cached_tokens += other.cached_tokens;
   generated_tokens += other.generated_tokens;
+  read_again_tokens += other.read_again_tokens;
+  moved_tokens += other.moved_tokens;
   steps += other.steps;
   step_tokens += other.step_tokens;
   drafted += other.drafted;

@@ -56,6 +56,10 @@ struct Metrics {
   uint64_t job_tokens = 0;                           // of theirs: prompts, and answers so far
   uint64_t finished = 0, cancelled = 0, failed = 0, refused = 0;
   uint64_t prompt_tokens = 0, cached_tokens = 0, generated_tokens = 0;
+  // Tokens of prompts that were read again, though an earlier prompt began with them and some of
+  // the layers had them: no checkpoint was there.
+  uint64_t read_again_tokens = 0;
+  uint64_t moved_tokens = 0;  // of those cached: from another place (ReuseOptions::shift)
   uint64_t steps = 0, step_tokens = 0;
   uint64_t drafted = 0, accepted = 0;            // speculative tokens
   Histogram queue, first_token, between_tokens;  // seconds
@@ -96,7 +100,9 @@ struct SequenceState {
   JobState state = JobState::kWaiting;
   size_t store = 0;  // index into CacheState::stores
   uint32_t tokens = 0, prompt_tokens = 0, cached_tokens = 0;
-  uint64_t bytes = 0;  // of its rows, those shared counted whole
+  uint64_t bytes = 0;          // of its rows, those shared counted whole
+  uint32_t answer_tokens = 0;  // of all choices of the job
+  double queue_seconds = 0;    // that the job waited for its first step, or has waited so far
 };
 // A piece of cache memory: a block, or one sequence's rows.
 struct CachePiece {

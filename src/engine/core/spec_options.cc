@@ -38,6 +38,8 @@ constexpr SpecOption kOfModels[] = {{"model", "a .gguf file with the same vocabu
                                     kWords,
                                     kGain,
                                     kGrow};
+constexpr SpecOption kOfOwnLayer[] = {
+    kMost, {"depth", "tokens that are drafted ahead", "3"}, kGain, kGrow};
 constexpr SpecOption kOfLayers[] = {
     {"layers", "those that are left out, such as 8-23 or 3-6+10-13", "", true},
     kMost,
@@ -124,6 +126,7 @@ std::span<const SpecWay> spec_ways() {
       {"lookup", "what followed in prompt and answer where they said the same", kOfTexts},
       {"suffix", "the same, in the texts of earlier requests", kOfTexts},
       {"draft", "by a smaller model", kOfModels},
+      {"mtp", "by the model's own layer for that, where its file has one", kOfOwnLayer},
       {"skip", "by the model itself without some of its layers", kOfLayers},
   };
   return kWays;

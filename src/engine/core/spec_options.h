@@ -36,6 +36,9 @@ struct SpecOptions {
   uint32_t words = 0;      // tokens that it drafts with; 0: those that its file names, or all
   std::vector<bool> skip;  // of way skip: the layers that draft tokens leave out, by number
   bool on() const { return way != "none"; }
+  bool by_own_layer() const { return way == "mtp"; }
+  // By one that keeps rows of its own, which has to be loaded.
+  bool by_model() const { return by_own_layer() || !model.empty(); }
   bool operator==(const SpecOptions&) const = default;
 };
 

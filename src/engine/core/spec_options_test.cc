@@ -28,6 +28,10 @@ TEST(SpecOptions, ReadsEveryWay) {
   EXPECT_EQ(draft.depth, 5u);
   EXPECT_EQ(draft.words, 0u);
   EXPECT_EQ(parse_spec_options("auto:model=a.gguf,words=4096")->words, 4096u);
+  const SpecOptions own = parse_spec_options("mtp").value();
+  EXPECT_TRUE(own.by_own_layer() && own.by_model() && own.gain);
+  EXPECT_EQ(own.depth, 3u);
+  EXPECT_FALSE(draft.by_own_layer());
   const SpecOptions skip = parse_spec_options("skip:layers=1-2+4").value();
   EXPECT_EQ(skip.skip, (std::vector<bool>{false, true, true, false, true}));
 }

@@ -24,6 +24,8 @@ struct StoreKind {
   // replaces it.
   bool broken = false;
 
+  // Whether a token's row depends on whether it is a prompt's or an answer's.
+  bool tells_roles() const { return prompt_role != model::Role::kAnswer || !reads_all(options); }
   // Tokens of a block that prompts share; 1 where none is shared by blocks.
   uint32_t block_tokens() const;
 

@@ -19,7 +19,7 @@ inline constexpr model::Family kChunkedFamily = {.name = "chunked", .configure =
 struct MixedCase {
   const char* name;
   tools::Features features;
-  bool moves_rows;  // whether all groups do
+  bool windows;  // whether a group has one
 };
 
 // Those of a family's models: experts, sinks, norms, and every other layer with a window of so many
@@ -35,10 +35,10 @@ inline tools::Features family_features(std::string_view name, uint32_t window) {
 inline const std::vector<MixedCase>& mixed_cases() {
   static const std::vector<MixedCase> cases = {
 #if !defined(KVICK_SANITIZED)
-    {"Windows", {.window = 12, .window_period = 2}, false},
-    {"Sizes", {.heads = {4, 8, 4, 2}, .kv_heads = {2, 4, 2, 1}}, true},
-    {"SharedRows", {.shared_layers = 1}, true},
-    {"Gemma3", family_features("gemma3", 12), false},
+    {"Windows", {.window = 12, .window_period = 2}, true},
+    {"Sizes", {.heads = {4, 8, 4, 2}, .kv_heads = {2, 4, 2, 1}}, false},
+    {"SharedRows", {.shared_layers = 1}, false},
+    {"Gemma3", family_features("gemma3", 12), true},
 #endif
     {"AllAtOnce",
      {.heads = {4, 8, 4, 2},
@@ -51,10 +51,10 @@ inline const std::vector<MixedCase>& mixed_cases() {
       .shared_layers = 2,
       .softcap = 5,
       .sinks = true},
-     false},
-    {"Chunks", {.family = "chunked", .window = 8, .window_period = 2}, false},
-    {"GptOss", family_features("gpt-oss", 12), false},
-    {"Qwen3Moe", family_features("qwen3moe", 0), true}
+     true},
+    {"Chunks", {.family = "chunked", .window = 8, .window_period = 2}, true},
+    {"GptOss", family_features("gpt-oss", 12), true},
+    {"Qwen3Moe", family_features("qwen3moe", 0), false}
   };
   return cases;
 }

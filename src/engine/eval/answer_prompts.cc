@@ -11,6 +11,11 @@ namespace {
 
 using base::fail;
 
+AdapterUse adapter_of(const AnswerOptions& options, size_t prompt) {
+  if (options.adapters.empty()) return {};
+  return options.adapters[prompt % options.adapters.size()];
+}
+
 base::Result<Answered> one_by_one(Engine& engine, std::span<const std::vector<Token>> prompts,
                                   const AnswerOptions& options) {
   KVICK_TRY(const std::unique_ptr<kv::Store> store, engine.make_store(options.kv));
@@ -24,6 +29,7 @@ base::Result<Answered> one_by_one(Engine& engine, std::span<const std::vector<To
     request.max_tokens = options.tokens;
     request.sampling.temperature = 0;
     request.ignore_end = options.ignore_end;
+    session.use_adapter(adapter_of(options, all.answers.size()));
     KVICK_TRY(Answer answer, session.generate(request));
     // The first token comes of the prompt; the model's end is a token too.
     const uint64_t written = answer.tokens.size() + (answer.finish == Finish::kEnd ? 1 : 0) - 1;
@@ -50,6 +56,7 @@ class Wave {
     unread_ = prompts.size();
     for (size_t i = 0; i < prompts.size(); ++i) {
       Job job = job_of(prompts[i], all_.answers[first + i]);
+      job.adapter = adapter_of(options_, first + i);
       if (const auto refusal = scheduler_.refuses(job)) return fail("{}", refusal->message);
       scheduler_.add(JobId{first + i}, std::move(job));
     }

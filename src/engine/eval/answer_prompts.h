@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/result.h"
+#include "engine/core/adapters.h"
 #include "engine/core/engine.h"
 #include "engine/core/spec_options.h"
 
@@ -17,9 +18,10 @@ namespace kvick::engine {
 struct AnswerOptions {
   KvOptions kv;
   SpecOptions spec;
-  uint32_t tokens = 64;     // of an answer, at most
-  uint32_t parallel = 1;    // prompts that are answered at once
-  bool ignore_end = false;  // go on past the model's end tokens
+  uint32_t tokens = 64;              // of an answer, at most
+  uint32_t parallel = 1;             // prompts that are answered at once
+  bool ignore_end = false;           // go on past the model's end tokens
+  std::vector<AdapterUse> adapters;  // those of the prompts, in turn; empty: none has one
   base::Clock clock = base::steady_seconds;
   std::function<void(uint64_t prompts_done)> progress;
 };

@@ -105,6 +105,7 @@ class Rounds {
                                 .tokens = tokens,
                                 .parents = {},
                                 .role = prompt_role_,
+                                .prompt = true,
                                 .reusable = false};
       const auto last = static_cast<uint32_t>(tokens.size() - 1);
       KVICK_TRY_VOID(forward({.slots = {&slot, 1}}, {&last, count == 0 ? 1U : 0U}));

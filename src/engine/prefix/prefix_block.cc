@@ -76,12 +76,20 @@ std::string BlockId::hex() const {
 
 std::string BlockId::name() const { return hex() + ".kv"; }
 
-BlockId prefix_root(std::string_view fingerprint, std::string_view salt) {
-  return Sha256().add_text(fingerprint).add_text(salt).finish();
+// Texts are hashed with their lengths, so that three never look like two.
+BlockId prefix_root(std::string_view fingerprint, std::string_view salt, std::string_view adapter) {
+  Sha256 hash;
+  hash.add_text(fingerprint).add_text(salt);
+  if (!adapter.empty()) hash.add_text(adapter);
+  return hash.finish();
 }
 
 BlockId block_id(const BlockId& parent, std::span<const Token> tokens) {
   return Sha256().add(std::span<const uint8_t>(parent.bytes)).add(tokens).finish();
+}
+
+BlockId state_id(const BlockId& before, std::span<const Token> rest) {
+  return Sha256().add(std::span<const uint8_t>(before.bytes)).add(rest).add_text("state").finish();
 }
 
 std::vector<BlockId> block_ids(const BlockId& prefix_root, std::span<const Token> tokens) {

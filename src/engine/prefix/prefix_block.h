@@ -33,10 +33,15 @@ struct BlockId {
   std::string name() const;  // those and ".kv"
 };
 
-// The one in front of a prompt's first block. Nothing but hashing tells salts apart.
-BlockId prefix_root(std::string_view fingerprint, std::string_view salt);
+// The one in front of a prompt's first block. Nothing but hashing tells salts apart. adapter:
+// AdapterUse::key.
+BlockId prefix_root(std::string_view fingerprint, std::string_view salt,
+                    std::string_view adapter = {});
 // tokens: kBlockTokens, or fewer for the block that ends a prompt.
 BlockId block_id(const BlockId& parent, std::span<const Token> tokens);
+// Of the state behind tokens, and of the rows of the last of them: those since the last whole
+// block, which is `before`.
+BlockId state_id(const BlockId& before, std::span<const Token> rest);
 // Of all whole blocks of some tokens, in order.
 std::vector<BlockId> block_ids(const BlockId& prefix_root, std::span<const Token> tokens);
 

@@ -166,6 +166,28 @@ TEST(PrefixFiles, StaysBelowItsBoundAndDropsWhatWasUsedLongestAgo) {
   EXPECT_EQ(small->counts().files, 0u) << "a smaller bound holds from the start";
 }
 
+// File times that a wrong clock wrote, far in the future or in 1970: they change which file is
+// evicted first and nothing else.
+TEST(PrefixFiles, TakesFilesWhoseTimesAreWrong) {
+  const Folder folder;
+  const auto ids = block_ids(prefix_root("model", ""), tokens_of(3));
+  put_all(*open_files(folder.path), ids);
+  using Time = fs::file_time_type;
+  const auto now = Time::clock::now();
+  const std::chrono::hours years(24 * 365 * 60);
+  fs::last_write_time(folder.path / ids[0].name(), now + years);
+  fs::last_write_time(folder.path / ids[1].name(), now - years);
+  {
+    const auto files = open_files(folder.path);
+    expect_rows(*read_all(*files, ids), 3);
+  }
+  fs::last_write_time(folder.path / ids[0].name(), now + years);
+  fs::last_write_time(folder.path / ids[1].name(), now - years);
+  const auto small = open_files(folder.path, 2 * block_bytes(kRowBytes));
+  EXPECT_EQ(small->known({&ids[0], 1}), 1u);
+  EXPECT_EQ(small->known({&ids[1], 1}), 0u);
+}
+
 TEST(PrefixFiles, WaitsForNoSlowDiskAndSurvivesAFullOne) {
   const Folder folder;
   std::atomic<bool> slow{true};

@@ -12,36 +12,16 @@ namespace {
 // Of the rows that kvick computes: raise it when the same model has others for the same tokens.
 constexpr uint32_t kRowsVersion = 3;
 
-// What a sequence waits at least to hear which rows there are, though it would be computed sooner.
-constexpr double kLeastLookupSeconds = 0.05;
-
-// Rows [begin, tokens) of a block's, in the same layout: runs of rows, one for each layer, head,
-// and keys or values.
-std::vector<std::byte> slice(const kv::StoreInfo& info, std::span<const std::byte> rows,
-                             uint32_t begin, uint32_t tokens) {
-  std::vector<std::byte> out(uint64_t{tokens - begin} * info.token_bytes());
-  const std::byte* from = rows.data();
-  std::byte* to = out.data();
-  for (const kv::Shape& shape : info.groups)
-    for (uint32_t region = 0; region < shape.layers * shape.kv_heads; ++region)
-      for (const bool is_v : {false, true}) {
-        const size_t row = shape.row_bytes(is_v), bytes = (tokens - begin) * row;
-        std::memcpy(to, from + begin * row, bytes);
-        to += bytes;
-        from += tokens * row;
-      }
-  return out;
-}
-
 std::string cannot_move(const kv::StoreInfo& info, const KvOptions& options) {
-  uint32_t layers = 0, windows = 0;
+  uint32_t layers = 0, some = 0;
   for (const kv::Shape& shape : info.groups) {
     layers += shape.layers;
-    if (shape.window > 0 || shape.head_dim == 0) windows += shape.layers;
+    if (shape.window > 0 || shape.head_dim == 0) some += shape.layers;
   }
-  if (windows > 0)
-    return fmt::format("{} of {} layers that keep rows keep a window or a state alone", windows,
-                       layers);
+  if (some > 0 && reads_all(options) && options.spec.name != "paged")
+    return fmt::format(
+        "{} of {} layers keep a window or a state, which can be moved with --kv paged alone", some,
+        layers);
   return fmt::format("{} keeps rows of {} where they cannot be moved{}", options.spec.name,
                      kv_type_text(options),
                      reads_all(options) ? "" : " under " + options.select.name);
@@ -68,20 +48,37 @@ std::string why_no_files(const Engine& engine, const KvOptions& options) {
       why);
 }
 
-uint32_t PrefixLoad::end_of(size_t key) const {
-  return std::min(static_cast<uint32_t>(key + 1) * kBlockTokens, tokens);
+uint64_t salt_of(const PrefixOwner& owner) {
+  if (owner.salt.empty() && owner.arithmetic.empty() && owner.adapter.empty()) return 0;
+  const BlockId id = prefix_root(owner.arithmetic, owner.salt, owner.adapter);
+  uint64_t salt = 0;
+  std::memcpy(&salt, id.bytes.data(), sizeof(salt));
+  return salt;
 }
 
 PrefixLoader::PrefixLoader(const Engine& engine, std::vector<std::shared_ptr<PrefixTier>> tiers,
-                           double seconds)
-    : tiers_(std::move(tiers)), seconds_(seconds) {
+                           double seconds, const ReuseOptions& reuse)
+    : tiers_(std::move(tiers)), seconds_(seconds), tokenizer_(&engine.tokenizer()) {
   std::erase(tiers_, nullptr);
   if (tiers_.empty()) return;
   KVICK_CHECK(!engine.fingerprint().empty(), "blocks of rows of a model without a fingerprint");
   model_ = fmt::format("{}|{}", kRowsVersion, engine.fingerprint());
   const char* activations = engine.kernels().matmul_rounded != nullptr ? "+bf16" : "";
   const char* library = engine.library() != nullptr ? "+library" : "";
-  arithmetic_ = fmt::format("{}{}{}", base::isa_name(engine.kernels().isa), activations, library);
+  const char* shifted = reuse.shift ? "+shift" : "";
+  arithmetic_ =
+      fmt::format("{}{}{}{}", base::isa_name(engine.kernels().isa), activations, library, shifted);
+}
+
+uint64_t PrefixLoader::state_bytes(const StoreKind& kind) {
+  const kv::Checkpoints* const checkpoints = kind.store->facets().checkpoints;
+  return checkpoints != nullptr ? checkpoints->state_bytes() : 0;
+}
+
+bool PrefixLoader::has_windows(const StoreKind& kind) {
+  const std::vector<kv::Shape>& groups = kind.store->info().groups;
+  return std::any_of(groups.begin(), groups.end(),
+                     [](const kv::Shape& shape) { return shape.window > 0; });
 }
 
 // Static types depend on the ranges that were measured for them, and old rows on when they became
@@ -97,129 +94,54 @@ std::string PrefixLoader::fingerprint(const StoreKind& kind, const PrefixOwner& 
   std::string rows = fmt::format("{}|{}|{}", model_, arithmetic, kind.type);
   if (kind.prompt_role == model::Role::kPrompt) rows += "|prompt";
   if (kind.prompt_role == model::Role::kPromptLayers) rows += "|prompt-layers";
-  return reads_all(kind.options) ? rows : rows + "|" + kind.select;
+  return reads_all(kind.options) ? rows : rows + "|of prompts|" + kind.select;
 }
 
 FiledPrefix PrefixLoader::begin(const StoreKind& kind, const PrefixOwner& owner) const {
-  return {.tokens = 0, .last = prefix_root(fingerprint(kind, owner), owner.salt)};
-}
-
-std::unique_ptr<PrefixLoad> PrefixLoader::ask(const StoreKind& kind, const PrefixOwner& owner,
-                                              std::span<const Token> tokens) const {
-  if (!serves(kind)) return nullptr;
-  const uint64_t token_bytes = kind.store->info().token_bytes();
-  const BlockId root = begin(kind, owner).last;
-  std::vector<BlockId> ids = block_ids(root, tokens);
-  auto load = std::make_unique<PrefixLoad>();
-  for (const BlockId& id : ids) load->keys.push_back({id, kBlockTokens * token_bytes});
-  load->tokens = static_cast<uint32_t>(ids.size()) * kBlockTokens;
-  const std::span<const Token> rest = tokens.subspan(load->tokens);
-  if (owner.handed_over && !rest.empty()) {
-    ids.push_back(block_id(ids.empty() ? root : ids.back(), rest));
-    load->keys.push_back({ids.back(), rest.size() * token_bytes});
-    load->tokens += static_cast<uint32_t>(rest.size());
-  }
-  if (ids.empty()) return nullptr;
-  load->handed_over = owner.handed_over;
-  const double patience = owner.handed_over ? seconds_ : 0;
-  for (const auto& tier : tiers_) load->lookups.push_back(tier->look_up(ids, patience));
-  return load;
-}
-
-void PrefixLoader::start(PrefixLoad& load, uint32_t committed, double seconds_per_token,
-                         double now) const {
-  load.began = now;
-  load.deadline = load.planned_by = now + seconds_;
-  const uint32_t left = load.tokens - std::min(load.tokens, committed);
-  if (seconds_per_token > 0 && !load.handed_over)
-    load.planned_by =
-        now + std::min(seconds_, std::max(kLeastLookupSeconds, left * seconds_per_token));
-}
-
-// Which tier reads what: the first that has a block, as long as it reads faster than computing.
-void PrefixLoader::plan(PrefixLoad& load, uint32_t committed, double seconds_per_token) const {
-  load.planned = true;
-  size_t at = committed / kBlockTokens;
-  for (size_t i = 0; i < tiers_.size(); ++i) {
-    const PrefixLookup& lookup = *load.lookups[i];
-    if (!lookup.done()) return;
-    size_t end = at;
-    uint64_t bytes = 0;
-    for (; end < load.keys.size() && lookup.has[end] != 0; ++end)
-      bytes += block_bytes(load.keys[end].row_bytes);
-    if (end == at) continue;
-    const uint32_t tokens = load.end_of(end - 1) - std::max<uint32_t>(committed, at * kBlockTokens);
-    const double read_seconds = tiers_[i]->seconds_per_byte() * static_cast<double>(bytes);
-    const double compute_seconds = tokens * seconds_per_token;
-    if (compute_seconds > 0 && read_seconds > compute_seconds && !load.handed_over) continue;
-    std::vector<BlockKey> keys(load.keys.begin() + static_cast<ptrdiff_t>(at),
-                               load.keys.begin() + static_cast<ptrdiff_t>(end));
-    load.parts.push_back({tiers_[i].get(), tiers_[i]->read(std::move(keys)), at});
-    at = end;
-  }
-}
-
-bool PrefixLoader::advance(PrefixLoad& load, uint32_t committed, double seconds_per_token,
-                           double now) const {
-  const auto done = [](const auto& task) { return task->done(); };
-  if (committed >= load.tokens) return true;
-  if (!load.planned) {
-    if (!std::all_of(load.lookups.begin(), load.lookups.end(), done) && now < load.planned_by)
-      return false;
-    plan(load, committed, seconds_per_token);
-  }
-  return now >= load.deadline ||
-         std::all_of(load.parts.begin(), load.parts.end(),
-                     [](const PrefixLoad::Part& part) { return part.read->done(); });
-}
-
-void PrefixLoader::wait(const PrefixLoad& load) {
-  constexpr double kSeconds = 0.002;
-  if (!load.planned) {
-    for (const auto& lookup : load.lookups)
-      if (!lookup->done()) return lookup->wait(kSeconds);
-  }
-  for (const PrefixLoad::Part& part : load.parts)
-    if (!part.read->done()) return part.read->wait(kSeconds);
-}
-
-uint32_t PrefixLoader::append(const StoreKind& kind, kv::SeqId seq, std::span<const Token> tokens,
-                              uint32_t committed, const PrefixLoad& load) const {
-  for (const PrefixLoad::Part& part : load.parts) {
-    const size_t ready = part.read->ready();
-    for (size_t i = 0; i < ready; ++i) {
-      const auto first = static_cast<uint32_t>(part.first + i) * kBlockTokens;
-      const uint32_t end = load.end_of(part.first + i);
-      if (committed < first || committed >= end) break;
-      const auto rows =
-          slice(kind.store->info(), part.read->rows(i), committed - first, end - first);
-      if (!kv::append_rows(*kind.store, seq, tokens.subspan(committed, end - committed), rows).ok())
-        return committed;
-      committed = end;
-    }
-  }
-  return committed;
-}
-
-void PrefixLoader::give_up(const PrefixLoad& load) const {
-  for (const PrefixLoad::Part& part : load.parts)
-    if (!part.read->done()) part.tier->abandon(*part.read);
+  return {.tokens = 0, .last = prefix_root(fingerprint(kind, owner), owner.salt, owner.adapter)};
 }
 
 PrefixLoader::Cost PrefixLoader::cost(const StoreKind& kind, const PrefixOwner& owner,
                                       std::span<const Token> tokens) const {
+  if (!serves(kind)) return {};
+  const BlockId root = begin(kind, owner).last;
+  const std::vector<BlockId> ids = block_ids(root, tokens);
+  if (state_bytes(kind) == 0) return cost_of_blocks(kind, ids);
+  const std::vector<PrefixStop> stops = stops_in(tokens, root, ids, *tokenizer_);
+  for (auto stop = stops.rbegin(); stop != stops.rend(); ++stop) {
+    Cost cost;
+    if (kind.store->info().token_bytes() > 0) {
+      cost = cost_of_blocks(kind, std::span(ids).first(stop->blocks()));
+      if (cost.tokens < stop->blocks() * kBlockTokens) continue;
+    }
+    for (const auto& tier : tiers_) {
+      if (tier->known({&stop->id, 1}) == 0) continue;
+      cost.seconds += tier->seconds_per_byte() *
+                      static_cast<double>(block_bytes(key_of(kind, *stop).row_bytes));
+      cost.tokens = stop->tokens;
+      return cost;
+    }
+  }
+  return {};
+}
+
+PrefixLoader::Cost PrefixLoader::cost_of_blocks(const StoreKind& kind,
+                                                std::span<const BlockId> ids) const {
   Cost cost;
-  if (!serves(kind)) return cost;
-  const std::vector<BlockId> ids = block_ids(begin(kind, owner).last, tokens);
   const uint64_t bytes = block_bytes(kBlockTokens * kind.store->info().token_bytes());
   size_t at = 0;
   for (const auto& tier : tiers_) {
-    const size_t known = tier->known(std::span(ids).subspan(at));
+    const size_t known = tier->known(ids.subspan(at));
     cost.seconds += tier->seconds_per_byte() * static_cast<double>(known * bytes);
     at += known;
   }
   cost.tokens = static_cast<uint32_t>(at) * kBlockTokens;
   return cost;
+}
+
+// A state, and the rows since the last whole block.
+BlockKey PrefixLoader::key_of(const StoreKind& kind, const PrefixStop& stop) const {
+  return {stop.id, state_bytes(kind) + stop.rest() * kind.store->info().token_bytes()};
 }
 
 void PrefixLoader::keep_block(const StoreKind& kind, kv::SeqId seq, const BlockId& id,
@@ -235,18 +157,49 @@ void PrefixLoader::keep_block(const StoreKind& kind, kv::SeqId seq, const BlockI
     });
 }
 
+void PrefixLoader::hold(const StoreKind& kind, kv::SeqId seq, uint32_t committed) const {
+  if (serves(kind) && has_windows(kind))
+    kind.store->facets().rows->hold_rows(seq, committed / kBlockTokens * kBlockTokens);
+}
+
 void PrefixLoader::keep(const StoreKind& kind, kv::SeqId seq, std::span<const Token> committed,
-                        FiledPrefix& filed) const {
+                        FiledPrefix& filed, bool more) const {
   if (!serves(kind)) return;
+  kv::RowMover& mover = *kind.store->facets().rows;
+  const uint32_t first = mover.first_row(seq);
+  const bool rows = kind.store->info().token_bytes() > 0;
   for (; filed.tokens + kBlockTokens <= committed.size(); filed.tokens += kBlockTokens) {
     filed.last = block_id(filed.last, committed.subspan(filed.tokens, kBlockTokens));
-    keep_block(kind, seq, filed.last, filed.tokens, kBlockTokens);
+    // Rows of cached tokens may be gone, since they left the window. They were offered when they
+    // were computed.
+    if (filed.tokens >= first && rows)
+      keep_block(kind, seq, filed.last, filed.tokens, kBlockTokens);
   }
+  if (has_windows(kind)) mover.hold_rows(seq, more ? filed.tokens : UINT32_MAX);
+}
+
+void PrefixLoader::keep_state(const StoreKind& kind, kv::SeqId seq,
+                              std::span<const Token> committed, const FiledPrefix& filed) const {
+  const uint64_t bytes = state_bytes(kind);
+  if (!serves(kind) || bytes == 0) return;
+  const PrefixStop stop = stop_behind(committed, filed.last);
+  KVICK_CHECK_EQ(filed.tokens, stop.blocks() * kBlockTokens);
+  const BlockKey key = key_of(kind, stop);
+  BlockRows payload;
+  for (const auto& tier : tiers_)
+    tier->keep(key, [&] {
+      if (payload != nullptr) return payload;
+      auto made = std::make_shared<std::vector<std::byte>>(key.row_bytes);
+      const std::span<std::byte> out(*made);
+      kind.store->facets().checkpoints->read_state(seq, out.first(bytes));
+      kind.store->facets().rows->read_rows(seq, filed.tokens, stop.rest(), out.subspan(bytes));
+      return payload = std::move(made);
+    });
 }
 
 void PrefixLoader::keep_rest(const StoreKind& kind, const PrefixOwner& owner, kv::SeqId seq,
                              std::span<const Token> tokens) const {
-  if (!serves(kind)) return;
+  if (!serves(kind) || state_bytes(kind) > 0) return;
   const BlockId root = begin(kind, owner).last;
   const std::vector<BlockId> ids = block_ids(root, tokens);
   const auto first = static_cast<uint32_t>(ids.size()) * kBlockTokens;

@@ -4,12 +4,15 @@
 // read from the store.
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "engine/core/store_set.h"
+#include "engine/prefix/prefix_stops.h"
 #include "engine/prefix/prefix_tier.h"
+#include "engine/reuse/reuse_options.h"
 
 namespace kvick::engine {
 
@@ -25,17 +28,28 @@ struct PrefixOwner {
   // How another process computed them, if it was another way than here: PrefixLoader::arithmetic().
   std::string arithmetic;
   bool handed_over = false;  // that process says that they are in the store or about to be
+  std::string adapter = {};  // AdapterUse::key
 };
+
+// Of it in memory (kv::Owner). Rows that were computed another way than here are shared with such
+// as take the same.
+uint64_t salt_of(const PrefixOwner& owner);
 
 // Rows on their way from tiers to a sequence: first each tier says what it has, then they come.
 struct PrefixLoad {
   struct Part {
     PrefixTier* tier = nullptr;
     std::shared_ptr<PrefixRead> read;
-    size_t first = 0;  // of keys
+    size_t first = 0;    // of keys
+    bool state = false;  // it is the stop's, and no block
   };
   std::vector<BlockKey> keys;  // of the prompt's blocks, from its first token on
-  uint32_t tokens = 0;         // that they have together
+  // Where the sequence may begin to compute, of a model with states: the tiers are asked for these
+  // as well, behind the blocks.
+  std::vector<PrefixStop> stops;
+  std::vector<BlockKey> stop_keys;
+  std::optional<size_t> stop;  // the one of them that is read
+  uint32_t tokens = 0;         // that a sequence may have in the end
   bool handed_over = false;
   std::vector<std::shared_ptr<PrefixLookup>> lookups;  // of each tier
   std::vector<Part> parts;                             // once it is known who has what
@@ -45,6 +59,12 @@ struct PrefixLoad {
   uint32_t end_of(size_t key) const;  // tokens up to the end of that block
 };
 
+// What a sequence has once rows were appended.
+struct AppendedRows {
+  uint32_t committed = 0;
+  bool usable = true;  // false: it has rows and not the state that they belong to; it can be closed
+};
+
 // Why no tier holds rows of such a store and what happens instead, as a sentence; empty: they do.
 std::string why_no_files(const Engine& engine, const KvOptions& options);
 
@@ -52,8 +72,9 @@ class PrefixLoader {
  public:
   // tiers: those that are null are not there; without any nothing is read or written. With one the
   // engine has a fingerprint. seconds: what a sequence waits for rows at most.
-  PrefixLoader(const Engine& engine, std::vector<std::shared_ptr<PrefixTier>> tiers,
-               double seconds);
+  // reuse: shifted rows are other rows, and their blocks apart.
+  PrefixLoader(const Engine& engine, std::vector<std::shared_ptr<PrefixTier>> tiers, double seconds,
+               const ReuseOptions& reuse = {});
 
   // What rows depend on beside model, tokens and kind: the instruction set and what its float
   // layers multiply. Others round otherwise.
@@ -74,10 +95,10 @@ class PrefixLoader {
   bool advance(PrefixLoad& load, uint32_t committed, double seconds_per_token, double now) const;
   // Waits a little for something to come.
   static void wait(const PrefixLoad& load);
-  // Appends what has come to a sequence of `committed` tokens; how many it has then. Stops where
-  // there is no room.
-  uint32_t append(const StoreKind& kind, kv::SeqId seq, std::span<const Token> tokens,
-                  uint32_t committed, const PrefixLoad& load) const;
+  // Appends what has come to a sequence of `committed` tokens. Stops where there is no room. Of a
+  // model with states all up to the stop, or nothing.
+  AppendedRows append(const StoreKind& kind, kv::SeqId seq, std::span<const Token> tokens,
+                      uint32_t committed, const PrefixLoad& load) const;
   void give_up(const PrefixLoad& load) const;
 
   // What bringing back the rows of tokens would cost, as far as tiers believe to have them.
@@ -87,9 +108,16 @@ class PrefixLoader {
   };
   Cost cost(const StoreKind& kind, const PrefixOwner& owner, std::span<const Token> tokens) const;
 
-  // Offers the tiers all that a sequence has committed since `filed`.
+  // Rows of the last block, which is not whole yet, stay until keep() has offered it: those of a
+  // window too. Of a sequence that is about to compute its first tokens.
+  void hold(const StoreKind& kind, kv::SeqId seq, uint32_t committed) const;
+  // Offers the tiers all that a sequence has committed since `filed`. more: it will be called
+  // again.
   void keep(const StoreKind& kind, kv::SeqId seq, std::span<const Token> committed,
-            FiledPrefix& filed) const;
+            FiledPrefix& filed, bool more) const;
+  // Offers the state of a sequence of a model that has states, after keep() of the same tokens.
+  void keep_state(const StoreKind& kind, kv::SeqId seq, std::span<const Token> committed,
+                  const FiledPrefix& filed) const;
   // Offers the last tokens of a prompt, too few for a whole block, to the process that will answer
   // it (a handover): keep() takes whole blocks only.
   void keep_rest(const StoreKind& kind, const PrefixOwner& owner, kv::SeqId seq,
@@ -97,12 +125,19 @@ class PrefixLoader {
 
  private:
   std::string fingerprint(const StoreKind& kind, const PrefixOwner& owner) const;
+  static uint64_t state_bytes(const StoreKind& kind);  // 0: it has no states
+  static bool has_windows(const StoreKind& kind);
+  BlockKey key_of(const StoreKind& kind, const PrefixStop& stop) const;
+  Cost cost_of_blocks(const StoreKind& kind, std::span<const BlockId> ids) const;
   void plan(PrefixLoad& load, uint32_t committed, double seconds_per_token) const;
+  void plan_blocks(PrefixLoad& load, uint32_t committed, double seconds_per_token) const;
+  void plan_stop(PrefixLoad& load, uint32_t committed, double seconds_per_token) const;
   void keep_block(const StoreKind& kind, kv::SeqId seq, const BlockId& id, uint32_t first,
                   uint32_t tokens) const;
 
   std::vector<std::shared_ptr<PrefixTier>> tiers_;
   double seconds_;
+  const text::Tokenizer* tokenizer_;
   std::string model_, arithmetic_;
 };
 

@@ -2,10 +2,10 @@
 
 #include <filesystem>
 #include <gtest/gtest.h>
-#include <map>
 #include <numeric>
 
 #include "engine/prefix/prefix_files.h"
+#include "engine/prefix/test_scripted_tier.h"
 #include "engine/serving/test_jobs.h"
 
 namespace kvick::engine {
@@ -16,48 +16,7 @@ using test::Heard;
 using test::job_of;
 using test::listen;
 using test::run_all;
-
-// A store as a test wants it: slow to answer, slow to read, or only said to be slow.
-class ScriptedTier final : public PrefixTier {
- public:
-  size_t known(std::span<const BlockId> ids) const override {
-    size_t n = 0;
-    while (n < ids.size() && blocks.contains(ids[n])) ++n;
-    return n;
-  }
-  std::shared_ptr<PrefixLookup> look_up(std::vector<BlockId> ids, double seconds) override {
-    patience = seconds;
-    auto lookup = std::make_shared<PrefixLookup>(std::move(ids));
-    for (size_t i = 0; i < lookup->ids.size(); ++i)
-      lookup->has[i] = blocks.contains(lookup->ids[i]) ? 1 : 0;
-    if (answers) lookup->finish();
-    return lookup;
-  }
-  std::shared_ptr<PrefixRead> read(std::vector<BlockKey> keys) override {
-    auto read = std::make_shared<PrefixRead>(std::move(keys));
-    for (size_t i = 0; i < read->keys.size() && i < most_read; ++i) {
-      read->add(blocks.at(read->keys[i].id));
-      ++reads;
-    }
-    if (read->keys.size() <= most_read) read->finish();
-    return read;
-  }
-  void abandon(PrefixRead& read) override { abandoned += read.abandon() ? 1 : 0; }
-  void keep(const BlockKey& key, MakeRows make_rows) override {
-    if (!blocks.contains(key.id)) blocks[key.id] = encode_block(key.id, *make_rows());
-  }
-  double seconds_per_byte() const override { return rate; }
-  TierCounts counts() const override { return {.in_use = true, .connected = connected}; }
-  void flush() override {}
-
-  std::map<BlockId, std::string> blocks;
-  bool answers = true;          // look-ups
-  size_t most_read = SIZE_MAX;  // blocks of a read; the others never come
-  double rate = 0;
-  bool connected = true;
-  size_t reads = 0, abandoned = 0;  // blocks; reads
-  double patience = 0;              // of the last look-up
-};
+using test::ScriptedTier;
 
 class PrefixTiersTest : public testing::Test {
  protected:

@@ -18,7 +18,8 @@ EngineThread::EngineThread(Engine& engine, const EngineThreadOptions& options,
       options_(options),
       scheduler_(std::move(scheduler)),
       context_(engine.most_tokens(options.batch.kv)),
-      next_(options.first_job) {
+      next_(options.first_job),
+      queue_pace_(options.batch.max_sequences) {
   publish();
   thread_ = base::start_thread("the engine", [this] { work(); });
   if (options_.batch.memory != nullptr)
@@ -40,8 +41,33 @@ EngineThread::~EngineThread() {
   thread_.join();
 }
 
-base::Result<JobId, Refusal> EngineThread::submit(Job job) {
+// Under the mutex.
+std::optional<Refusal> EngineThread::busy() const {
   using Why = Refusal::Why;
+  if (draining_) return Refusal{Why::kBusy, "the server is shutting down", ""};
+  const auto ahead = static_cast<uint32_t>(waiting_ + submitted_.size());
+  if (ahead >= options_.most_waiting)
+    return Refusal{
+        Why::kBusy,
+        fmt::format("{} requests are waiting already; try again later", options_.most_waiting), "",
+        queue_pace_.wait_seconds(1)};
+  const double most = options_.most_wait_seconds, wait = queue_pace_.wait_seconds(ahead);
+  if (most == 0 || wait <= most) return std::nullopt;
+  return Refusal{Why::kBusy,
+                 fmt::format("{} requests are waiting, behind which this one would wait for {:.0f} "
+                             "seconds; try again later",
+                             ahead, wait),
+                 "", wait - most};
+}
+
+std::optional<Refusal> EngineThread::refuses_now() {
+  const std::lock_guard lock(mutex_);
+  std::optional<Refusal> refusal = busy();
+  if (refusal) ++refused_;
+  return refusal;
+}
+
+base::Result<JobId, Refusal> EngineThread::submit(Job job) {
   std::optional<Refusal> refusal = scheduler_->refuses(job);
   // Whoever has heard of a job's end finds it counted.
   if (job.on_end)
@@ -52,11 +78,7 @@ base::Result<JobId, Refusal> EngineThread::submit(Job job) {
   // All memory is taken here, where the caller hears of it if there is none.
   RunningJobs one = job_list_of({}, std::move(job));
   const std::lock_guard lock(mutex_);
-  if (!refusal && draining_) refusal = Refusal{Why::kBusy, "the server is shutting down", ""};
-  if (!refusal && waiting_ + submitted_.size() >= options_.most_waiting)
-    refusal = Refusal{
-        Why::kBusy,
-        fmt::format("{} requests are waiting already; try again later", options_.most_waiting), ""};
+  if (!refusal) refusal = busy();
   if (refusal) {
     ++refused_;
     return *std::move(refusal);
@@ -160,9 +182,11 @@ void EngineThread::work() noexcept {
     }
     // Not by the snapshot: one that could not be taken would refuse jobs until the next job's.
     const uint32_t waiting = scheduler_->waiting_jobs();
+    const uint64_t begun = scheduler_->begun_jobs();
     const std::lock_guard lock(mutex_);
     busy_ = more;
     waiting_ = waiting;
+    queue_pace_.observe(now, waiting, begun);
   }
   add_all(submitted_);
   scheduler_->cancel_all();

@@ -8,12 +8,15 @@
 #include <vector>
 
 #include "engine/serving/scheduler.h"
+#include "engine/sharing/queue_pace.h"
 
 namespace kvick::engine {
 
 struct EngineThreadOptions {
   SchedulerOptions batch;
   uint32_t most_waiting = 1024;  // jobs that have not started
+  // That a job may have to wait, as far as can be told when it comes; more is refused. 0: any.
+  double most_wait_seconds = 0;
   // While jobs run, cache() and metrics() answer from a snapshot that is taken so often, in
   // seconds, and whenever a job ends.
   double snapshot_seconds = 0.2;
@@ -31,6 +34,7 @@ class EngineThread final : public Service {
   ~EngineThread() override;
 
   base::Result<JobId, Refusal> submit(Job job) override;
+  std::optional<Refusal> refuses_now() override;
   void cancel(JobId job) override;
   void flush() override;
   Metrics metrics() const override;
@@ -44,6 +48,7 @@ class EngineThread final : public Service {
  private:
   EngineThread(Engine& engine, const EngineThreadOptions& options,
                std::unique_ptr<Scheduler> scheduler);
+  std::optional<Refusal> busy() const;
   void work() noexcept;
   void publish() noexcept;
   void add_all(RunningJobs& jobs) noexcept;
@@ -62,6 +67,7 @@ class EngineThread final : public Service {
   uint64_t next_;
   uint64_t refused_ = 0;
   uint32_t waiting_ = 0;  // jobs that the scheduler has, and has not begun
+  QueuePace queue_pace_;
   bool draining_ = false, stopping_ = false, busy_ = false;
   bool asked_ = false;  // for memory, by another instance
   bool flush_ = false;  // before the next job is added

@@ -169,5 +169,44 @@ TEST(EngineThread, RefusesWhatItCannotTakeAndFinishesWhatItHas) {
   EXPECT_EQ(heard.tokens[0].size(), 40u);
 }
 
+// A clock on which a second passes each time that somebody looks.
+double fast_seconds() {
+  static std::atomic<int> seconds = 0;
+  return seconds++;
+}
+
+TEST(EngineThread, RefusesWhatWouldWaitTooLongAndSaysWhenToComeAgain) {
+  const auto engine = tiny_engine(4096);
+  EngineThreadOptions options;
+  options.batch.kv = parse_kv_options("paged:block=4", "").value();
+  options.batch.max_sequences = 1;
+  options.batch.clock = fast_seconds;
+  options.most_wait_seconds = 50;
+  const auto scheduler = EngineThread::make(*engine, options).value();
+  EXPECT_FALSE(scheduler->refuses_now().has_value());
+  std::atomic<bool> over = false;
+  Job slow = job_of({1, 2, 3}, 4000);
+  slow.on_piece = [&](const AnswerPiece&) {
+    if (!over) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  };
+  const JobId first = scheduler->submit(std::move(slow)).value();
+  Heard heard;
+  Job second = job_of({4, 5, 6}, 3);
+  listen(second, heard);
+  ASSERT_TRUE(scheduler->submit(std::move(second)).ok());
+  std::optional<Refusal> refusal;
+  while (!(refusal = scheduler->refuses_now())) std::this_thread::yield();
+  EXPECT_EQ(refusal->why, Refusal::Why::kBusy);
+  EXPECT_GT(refusal->retry_seconds, 0);
+  EXPECT_EQ(scheduler->submit(job_of({1}, 1)).error().why, Refusal::Why::kBusy);
+  EXPECT_EQ(scheduler->metrics().refused, 2u);
+  over = true;
+  scheduler->cancel(first);
+  scheduler->wait();
+  EXPECT_EQ(heard.tokens[0].size(), 3u);
+  EXPECT_TRUE(scheduler->submit(job_of({1}, 1)).ok());
+  scheduler->wait();
+}
+
 }  // namespace
 }  // namespace kvick::engine

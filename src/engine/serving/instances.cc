@@ -40,7 +40,7 @@ base::Result<std::unique_ptr<Instances>> Instances::make(Engine& engine,
   own.batch.max_sequences = share_of(options.batch.max_sequences, count);
   own.most_waiting = share_of(options.most_waiting, count);
   own.job_stride = count;
-  if (!own.batch.draft && !options.batch.spec.model.empty()) {
+  if (!own.batch.draft && options.batch.spec.by_model()) {
     KVICK_TRY(own.batch.draft, DraftWeights::load(engine, options.batch.spec));
   }
   for (size_t i = 0; i < count; ++i) {
@@ -53,9 +53,10 @@ base::Result<std::unique_ptr<Instances>> Instances::make(Engine& engine,
 }
 
 std::vector<Instances::Placement> Instances::choices_for(const Job& job) const {
-  const std::vector<uint32_t> known = prompts_.known(job.salt, job.prompt);
-  const uint64_t answer =
-      job.max_tokens != 0 ? std::min<uint64_t>(job.max_tokens, kAnswerTokens) : kAnswerTokens;
+  const std::vector<uint32_t> known = prompts_.known(job.salt + job.adapter.key(), job.prompt);
+  const uint64_t answer = job.pooling           ? 0
+                          : job.max_tokens != 0 ? std::min<uint64_t>(job.max_tokens, kAnswerTokens)
+                                                : kAnswerTokens;
   std::vector<Placement> choices;
   for (size_t i = 0; i < schedulers_.size(); ++i)
     choices.push_back(
@@ -71,7 +72,7 @@ std::vector<Instances::Placement> Instances::choices_for(const Job& job) const {
 }
 
 void Instances::begin(const Job& job, const Placement& choice) {
-  prompts_.add(job.salt, job.prompt, choice.instance);
+  prompts_.add(job.salt + job.adapter.key(), job.prompt, choice.instance);
   load_[choice.instance] += choice.tokens;
   given_[choice.instance] += choice.tokens;
 }
@@ -115,6 +116,19 @@ base::Result<JobId, Refusal> Instances::submit(Job job) {
   }
   ++refused_;
   return *std::move(refusal);
+}
+
+// As one that submit() would have asked all of them for.
+std::optional<Refusal> Instances::refuses_now() {
+  std::optional<Refusal> soonest;
+  for (const auto& scheduler : schedulers_) {
+    std::optional<Refusal> refusal = scheduler->refuses_now();
+    if (!refusal) return std::nullopt;
+    if (!soonest || refusal->retry_seconds < soonest->retry_seconds) soonest = std::move(refusal);
+  }
+  const std::lock_guard lock(mutex_);
+  ++refused_;
+  return soonest;
 }
 
 void Instances::cancel(JobId job) {

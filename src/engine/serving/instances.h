@@ -21,6 +21,7 @@ class Instances final : public Service {
   ~Instances() override;
 
   base::Result<JobId, Refusal> submit(Job job) override;
+  std::optional<Refusal> refuses_now() override;
   void cancel(JobId job) override;
   void flush() override;
   Metrics metrics() const override;

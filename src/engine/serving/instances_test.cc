@@ -145,7 +145,8 @@ TEST(Instances, RefuseWhatNoneCanTakeAndFinishWhatTheyHave) {
   const auto full = instances_of(*engine, options);
   EXPECT_EQ(full->submit(job_of({}, 1)).error().why, Refusal::Why::kInvalid);
   EXPECT_EQ(full->submit(job_of({1}, 1)).error().why, Refusal::Why::kBusy);
-  EXPECT_EQ(full->metrics().refused, 2U);
+  EXPECT_EQ(full->refuses_now()->why, Refusal::Why::kBusy);
+  EXPECT_EQ(full->metrics().refused, 3U);
   const auto roomy = instances_of(*engine, options_of());
   std::vector<Heard> heard(4);
   for (Heard& one : heard) {
@@ -153,6 +154,7 @@ TEST(Instances, RefuseWhatNoneCanTakeAndFinishWhatTheyHave) {
     listen(job, one);
     ASSERT_TRUE(roomy->submit(std::move(job)).ok());
   }
+  EXPECT_FALSE(roomy->refuses_now().has_value());
   roomy->drain();
   EXPECT_EQ(roomy->submit(job_of({1}, 1)).error().message, "the server is shutting down");
   roomy->wait();

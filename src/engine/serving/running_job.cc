@@ -2,7 +2,44 @@
 
 #include <algorithm>
 
+#include "engine/prefix/prompt_cuts.h"
+
 namespace kvick::engine {
+
+void RunningJob::cut_prompt(std::optional<Token> turn_token, const text::Tokenizer& tokenizer) {
+  const kv::Checkpoints* const checkpoints = kind->store->facets().checkpoints;
+  if (checkpoints == nullptr || job.pooling) return;
+  cuts = cuts_of(job.prompt, {.cached = answers.front().committed, .seen = seen}, turn_token,
+                 tokenizer);
+  // Whoever takes it over computes the last token again, for the logits.
+  const uint32_t last = outcome.prompt_tokens - 1;
+  if (job.handover && checkpoints->only_at_end() && last > 0 &&
+      (cuts.empty() || cuts.back() < last))
+    cuts.push_back(last);
+}
+
+uint32_t RunningJob::until_cut(const AnswerSequence& answer) const {
+  const auto next = std::upper_bound(cuts.begin(), cuts.end(), answer.committed);
+  if (next == cuts.end() || !kind->store->facets().checkpoints->only_at_end()) return UINT32_MAX;
+  return *next - answer.committed;
+}
+
+uint32_t RunningJob::until_move(const AnswerSequence& answer) const {
+  if (moves.empty() || &answer != &answers.front()) return UINT32_MAX;
+  return moves.front().at - answer.committed;
+}
+
+void RunningJob::keep_checkpoints(const AnswerSequence& answer, uint32_t before) const {
+  for (const uint32_t cut : cuts)
+    if (cut > before && cut <= answer.committed)
+      kind->change([&](kv::Store& store) { store.facets().checkpoints->keep(*answer.seq, cut); });
+}
+
+bool RunningJob::files_state(const AnswerSequence& answer) const {
+  if (cuts.empty()) return false;
+  return answer.committed == cuts.front() || answer.committed == cuts.back() ||
+         (job.handover && answer.committed + 1 == outcome.prompt_tokens);
+}
 
 uint32_t RunningJob::longest() const {
   uint32_t most = 0;
@@ -35,6 +72,7 @@ AnswerForm form_of(const Job& job) {
           .special_text = job.special_text,
           .continues = job.continues,
           .ignore_end = job.ignore_end,
+          .stop_loops = job.stop_loops,
           .logprobs = job.logprobs,
           .constraint = job.constraint};
 }

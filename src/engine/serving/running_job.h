@@ -11,6 +11,7 @@
 #include "engine/answer/beams.h"
 #include "engine/core/store_set.h"
 #include "engine/prefix/prefix_loader.h"
+#include "engine/reuse/known_texts.h"
 #include "engine/serving/service.h"
 #include "engine/sharing/memory_share.h"
 #include "engine/speculation/speculation.h"
@@ -23,7 +24,7 @@ struct AnswerSequence {
   std::optional<kv::SeqId> seq;            // none: it has no rows
   uint32_t committed = 0;                  // tokens that have rows
   std::vector<Token> tokens;               // the prompt's and the answer's
-  std::unique_ptr<AnswerWriter> writer;    // null for beams
+  std::unique_ptr<AnswerWriter> writer;    // null for beams, and for prompts that are pooled
   std::unique_ptr<Speculator> speculator;  // null: nothing is drafted
   double score = 0;                        // of a beam
   FiledPrefix filed;
@@ -48,11 +49,15 @@ struct RunningJob {
   JobState state = JobState::kWaiting;
   std::vector<AnswerSequence> answers;  // that go on
   std::vector<Hypothesis> hypotheses;
+  std::optional<Pool> pool;  // of a job that ends with one vector; it outlives the job's rows
   // Tokens that all answers begin with. The first answer computes them; then the others are forked
   // from it, and it is 0.
   uint32_t trunk = 0;
   // Of the prompt's tokens, if they are asked for: what is known, all of them or fewer.
   std::vector<TokenReport> prompt_reports;
+  uint32_t seen = 0;                    // kv::Opened, of its first answer
+  std::vector<uint32_t> cuts;           // tokens behind which its prompt leaves checkpoints
+  std::vector<KnownRun> moves;          // rows that its first answer will take of earlier texts
   uint32_t lost_tokens = 0;             // rows that it had when it was preempted
   std::unique_ptr<PrefixLoad> asked;    // what tiers have for it; it waits for its turn
   std::unique_ptr<PrefixLoad> loading;  // rows for its first answer; it waits for them
@@ -66,21 +71,36 @@ struct RunningJob {
   Rank rank() const { return {.order = order, .job = static_cast<uint64_t>(id)}; }
   bool beam_search() const { return job.beams > 0; }
   uint32_t sequences() const { return static_cast<uint32_t>(answers.size()); }
+  // Of an answer.
+  uint32_t most_tokens() const {
+    return job.pooling ? 0 : job.max_tokens != 0 ? job.max_tokens : UINT32_MAX;
+  }
   // Tokens of the prompt whose reports are yet to come; the first needs no row.
   bool reports_prompt() const {
     return job.prompt_logprobs && job.logprobs && prompt_reports.size() < outcome.prompt_tokens;
   }
   // Tokens at the front whose rows are those that a prompt of these tokens would have: all of them,
   // or the prompt's.
-  uint32_t prompt_rows() const {
-    return kind->prompt_role == model::Role::kAnswer ? UINT32_MAX : outcome.prompt_tokens;
-  }
-  // Of the tokens that the answer's next rows are for.
-  model::Role role_of(const AnswerSequence& answer) const {
-    return answer.committed < outcome.prompt_tokens ? kind->prompt_role : model::Role::kAnswer;
+  uint32_t prompt_rows() const { return kind->tells_roles() ? outcome.prompt_tokens : UINT32_MAX; }
+  // Whether the answer's next rows are for tokens of the prompt.
+  bool reads_prompt(const AnswerSequence& answer) const {
+    return answer.committed < outcome.prompt_tokens;
   }
   // Its first answer has computed what the others begin with.
   bool forks_now() const { return trunk > 0 && answers.front().committed == trunk; }
+  // Chooses where its prompt leaves checkpoints, behind what its first answer need not read.
+  void cut_prompt(std::optional<Token> turn_token, const text::Tokenizer& tokenizer);
+  // Tokens of an answer up to where its prompt leaves the next checkpoint, if a step has to end
+  // there for it.
+  uint32_t until_cut(const AnswerSequence& answer) const;
+  // The same up to where rows of earlier texts come next.
+  uint32_t until_move(const AnswerSequence& answer) const;
+  // Leaves those between `before` and what is committed of an answer.
+  void keep_checkpoints(const AnswerSequence& answer, uint32_t before) const;
+  // Whether what is committed of an answer ends where files shall have its state: behind the prompt
+  // that many begin with, and where the next turn of a conversation begins or another process goes
+  // on.
+  bool files_state(const AnswerSequence& answer) const;
   uint32_t longest() const;
   // How many tokens the first answer should compute for all: all of them if the answers are equal,
   // else those that are, leaving each answer one of its own to compute.

@@ -1,24 +1,19 @@
 #include "engine/serving/scheduler.h"
 
 #include <algorithm>
-#include <cstring>
 #include <fmt/format.h>
 
+#include "engine/prefix/prompt_cuts.h"
 #include "kv/registry/policies.h"
 
 namespace kvick::engine {
 namespace {
 
 constexpr uint32_t kMostChoices = 128;
-
-// Rows that were computed another way than here are shared with such as take the same.
-uint64_t salt_of(const PrefixOwner& owner) {
-  if (owner.salt.empty() && owner.arithmetic.empty()) return 0;
-  const BlockId id = prefix_root(owner.arithmetic, owner.salt);
-  uint64_t salt = 0;
-  std::memcpy(&salt, id.bytes.data(), sizeof(salt));
-  return salt;
-}
+// Steps that the prompts before a job's own may take when it begins. With more of them it would
+// wait all the same, but not in the queue, which is where one sees how long (ADR 64).
+constexpr uint32_t kStepsAhead = 2;
+constexpr size_t kMostKnownTokens = size_t{1} << 20;
 
 // Rows of a running job, those of the beginning that its answers share once.
 uint32_t rows_of(const RunningJob& running) {
@@ -45,6 +40,24 @@ uint64_t bytes_of(const RunningJob& running, uint32_t rows) {
   return bytes;
 }
 
+std::optional<Refusal> refuses_pooling(const Job& job, const model::Model& model) {
+  const auto invalid = [](const char* message) {
+    return Refusal{Refusal::Why::kInvalid, message, ""};
+  };
+  if (!model.has_states())
+    return invalid(
+        "embeddings need the model's last layer, which another process of --pipeline has; start "
+        "with --ranks alone, or as one process");
+  if (*job.pooling == Pooling::kRank && !model.scores_pairs())
+    return invalid(
+        "the model's file asks for the scores of a rank head and has none; start with --pooling "
+        "last, mean or cls");
+  if (job.choices != 1 || job.beams > 0 || job.handover)
+    return invalid(
+        "a text's embedding is one vector: it has no choices, and goes to no other server");
+  return std::nullopt;
+}
+
 }  // namespace
 
 base::Result<std::unique_ptr<Scheduler>> Scheduler::make(Engine& engine,
@@ -52,6 +65,9 @@ base::Result<std::unique_ptr<Scheduler>> Scheduler::make(Engine& engine,
   const auto budget = options.memory != nullptr ? options.memory->budget()
                                                 : std::make_shared<kv::Budget>(options.kv_bytes);
   KVICK_TRY(StoreSet stores, StoreSet::make(engine, options.kv, budget));
+  if (options.reuse.shift)
+    if (const std::string why = why_not_moved(engine, *stores.standard().store); !why.empty())
+      return base::fail("--reuse shift: {}; leave it out", why);
   std::unique_ptr<Scheduler> scheduler(new Scheduler(engine, options, std::move(stores)));
   KVICK_TRY_VOID(scheduler->speculation_.prepare(options.spec, options.draft, budget));
   return scheduler;
@@ -61,10 +77,13 @@ Scheduler::Scheduler(Engine& engine, const SchedulerOptions& options, StoreSet s
     : engine_(engine),
       options_(options),
       stores_(std::move(stores)),
-      tiers_(engine, {options.files, options.store}, options.file_seconds),
+      tiers_(engine, {options.files, options.store}, options.file_seconds, options.reuse),
+      texts_(options.reuse.least, kMostKnownTokens),
       executor_(engine.make_executor()),
       pace_(options.step_seconds, options.most_step_tokens),
-      speculation_(engine, options.clock) {}
+      noted_(options.crash_notes),
+      speculation_(engine, options.clock),
+      turn_token_(turn_token_of(engine)) {}
 
 Scheduler::~Scheduler() {
   for (auto& running : running_) drop_rows(*running);
@@ -94,6 +113,7 @@ KvOptions Scheduler::kind_of(const Job& job) const {
   if (!kind.k_type && !kind.v_type) {
     kind.k_type = options_.kv.k_type;
     kind.v_type = options_.kv.v_type;
+    kind.hadamard = options_.kv.hadamard;
     kind.aging = options_.kv.aging;
     kind.ranges_path = options_.kv.ranges_path;
   }
@@ -105,7 +125,8 @@ std::optional<Refusal> Scheduler::refuses(const Job& job) const {
   const auto invalid = [](std::string field, std::string message) {
     return Refusal{Why::kInvalid, std::move(message), std::move(field)};
   };
-  const uint32_t vocab = engine_.model().config().vocab;
+  // Not the output layer's rows, which may be padded: a writer's logits end with the tokens.
+  const auto vocab = static_cast<uint32_t>(engine_.tokenizer().vocabulary().pieces.size());
   if (const auto good = check(form_of(job), vocab); !good.ok())
     return invalid("sampling", good.error().message);
   if (job.prompt.empty())
@@ -128,6 +149,11 @@ std::optional<Refusal> Scheduler::refuses(const Job& job) const {
   if (job.spec)
     if (const auto good = speculation_.check(*job.spec); !good.ok())
       return invalid("spec", good.error().message);
+  if (job.pooling) {
+    if (auto refusal = refuses_pooling(job, engine_.model())) return refusal;
+  } else if (const auto writes = engine_.check_writes(); !writes.ok()) {
+    return invalid("prompt", writes.error().message);
+  }
   if (job.kv)
     if (const auto good = engine_.check_kv(kind_of(job)); !good.ok())
       return invalid("kv", good.error().message);
@@ -155,7 +181,7 @@ bool Scheduler::fits(const RunningJob& running) {
   uint64_t growth = 0;
   const auto room = [this](const RunningJob& one, const AnswerSequence& answer) {
     const uint64_t written = answer.length() - one.outcome.prompt_tokens;
-    const uint64_t most = one.job.max_tokens != 0 ? one.job.max_tokens : UINT32_MAX;
+    const uint64_t most = one.most_tokens();
     return std::min<uint64_t>(options_.headroom_tokens, most - std::min(most, written));
   };
   for (const auto& one : running_) {
@@ -186,6 +212,7 @@ void Scheduler::admit() noexcept {
     RunningJob& first = *waiting_.front();
     if (first.kind->broken) return;  // until the next step
     try {
+      if (tokens_ahead_of(first) >= uint64_t{kStepsAhead} * options_.most_step_tokens) return;
       if (!fits(first)) return;
       if (options_.memory != nullptr) options_.memory->begin_to_run(options_.member);
       move_job(first, waiting_, running_);
@@ -200,30 +227,41 @@ void Scheduler::admit() noexcept {
 void Scheduler::open(RunningJob& running) {
   const double now = options_.clock();
   if (!running.admitted) counts_.queue.add(now - running.arrived);
+  if (!running.outcome.times.started) running.outcome.times.started = now;
   AnswerSequence& first = running.answers.front();
   running.trunk = running.answers.size() > 1 ? running.common_tokens() : 0;
   const uint32_t known = reusable_tokens(running);
-  const PrefixOwner owner = owner_of(running.job);
-  const kv::Opened opened = running.kind->change([&](kv::Store& store) {
-    return store.open(std::span<const Token>(first.tokens).first(known),
-                      {.salt = salt_of(owner), .priority = running.job.priority});
-  });
-  first.seq = opened.seq;
-  first.committed = opened.cached;
-  first.filed = tiers_.begin(*running.kind, owner);
+  open_answer(running, first);
   running.state =
       first.length() > running.outcome.prompt_tokens ? JobState::kAnswer : JobState::kPrompt;
   start_loading(running, known);
   if (running.loading == nullptr) count_opened(running);
 }
 
+// A sequence for it, which goes on from what the store has.
+void Scheduler::open_answer(RunningJob& running, AnswerSequence& answer) {
+  const PrefixOwner owner = owner_of(running.job);
+  const kv::Opened opened = running.kind->change([&](kv::Store& store) {
+    return store.open(std::span<const Token>(answer.tokens).first(reusable_tokens(running)),
+                      {.salt = salt_of(owner), .priority = running.job.priority});
+  });
+  answer.seq = opened.seq;
+  answer.committed = opened.cached;
+  running.seen = std::max(opened.cached, opened.seen);
+  answer.filed = tiers_.begin(*running.kind, owner);
+}
+
 // Its first answer has all the rows that it need not compute.
 void Scheduler::count_opened(RunningJob& running) {
   const uint32_t had = running.answers.front().committed;
+  running.cut_prompt(turn_token_, engine_.tokenizer());
+  if (owner_of(running.job).arithmetic.empty())
+    tiers_.hold(*running.kind, *running.answers.front().seq, had);
   if (!running.admitted) {
     running.outcome.cached_tokens = had;
     counts_.prompt_tokens += running.outcome.prompt_tokens;
     counts_.cached_tokens += had;
+    counts_.read_again_tokens += running.seen - std::min(running.seen, had);
     if (owner_of(running.job).handed_over)
       ++(had == reusable_tokens(running) ? counts_.handovers.taken : counts_.handovers.computed);
   } else if (running.lost_tokens > had) {
@@ -232,10 +270,12 @@ void Scheduler::count_opened(RunningJob& running) {
     counts_.preemption_seconds += again * pace_.seconds_per_prompt_token();
   }
   running.admitted = true;
+  plan_moves(running);
 }
 
 void Scheduler::close_answer(const RunningJob& running, AnswerSequence& answer) noexcept {
   const std::optional<kv::SeqId> seq = std::exchange(answer.seq, std::nullopt);
+  if (seq) remember(running, answer);
   answer.committed = 0;
   if (!seq || running.kind->broken) return;
   try {
@@ -276,6 +316,7 @@ void Scheduler::evict(RunningJob& running) noexcept {
   drop_rows(running);
   running.trunk = 0;
   running.state = JobState::kEvicted;
+  ++running.outcome.times.preemptions;
   ++counts_.recomputations;
   move_job(running, running_, waiting_);
 }

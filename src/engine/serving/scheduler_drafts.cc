@@ -9,7 +9,7 @@ namespace kvick::engine {
 
 // Texts of a salt of their own are nobody else's: not even how long their answers take may tell.
 std::unique_ptr<Speculator> Scheduler::speculator_of(const Job& job) {
-  if (job.beams > 0) return nullptr;
+  if (job.beams > 0 || job.pooling) return nullptr;
   return speculation_.begin(job.spec.value_or(options_.spec), job.salt.empty());
 }
 
@@ -50,7 +50,7 @@ void Scheduler::propose(StepWork& one, const PlainStep& plain) {
   const RunningJob& running = *one.running;
   AnswerSequence& answer = one.running->answers[one.answer];
   if (one.tokens != 1 || !one.logits || running.trunk > 0 || answer.length() <= 1) return;
-  if (running.role_of(answer) != model::Role::kAnswer) return;
+  if (running.reads_prompt(answer) && running.kind->tells_roles()) return;
   kv::Store& store = *running.kind->store;
   uint32_t room = draft_room(store, *answer.seq, answer.speculator->options().grow);
   if (running.job.max_tokens != 0)
@@ -61,7 +61,9 @@ void Scheduler::propose(StepWork& one, const PlainStep& plain) {
                         .store = &store,
                         .seq = *answer.seq,
                         .sampler = &answer.writer->sampler(),
-                        .form = answer.writer->constraint()};
+                        .form = answer.writer->constraint(),
+                        .adapter = running.job.adapter.weights(),
+                        .adapter_scale = running.job.adapter.scale};
   try {
     one.drafts = answer.speculator->propose(ask, plain);
   } catch (...) {  // the answer goes on without draft tokens

@@ -9,8 +9,8 @@
 #include <chrono>
 #include <thread>
 
-#include "engine/serving/failure_text.h"
 #include "engine/serving/scheduler.h"
+#include "engine/sharing/failure_text.h"
 
 namespace kvick::engine {
 namespace {
@@ -27,6 +27,7 @@ void Scheduler::add(RunningJobs one) noexcept {
   RunningJob& running = *one.front();
   running.arrived = options_.clock();
   running.order = order_of(running.job, running.arrived);
+  running.outcome.times.submitted = running.arrived;
   move_job(running, one, waiting_);
   try {
     begin(running);
@@ -47,12 +48,18 @@ void Scheduler::begin(RunningJob& running) {
     AnswerSequence answer = {.choice = i, .seq = {}, .tokens = job.prompt};
     AnswerForm form = form_of(job);
     form.sampling.seed += i;
-    if (!running.beam_search())
-      answer.writer = std::make_unique<AnswerWriter>(engine_.tokenizer(), engine_.kernels(),
-                                                     job.prompt, std::move(form));
+    if (!running.beam_search() && !job.pooling)
+      answer.writer = i == 0
+                          ? std::make_unique<AnswerWriter>(engine_.tokenizer(), engine_.kernels(),
+                                                           job.prompt, std::move(form))
+                          : std::make_unique<AnswerWriter>(*running.answers.front().writer,
+                                                           engine_.kernels(), std::move(form));
     answer.speculator = speculator_of(job);
     running.answers.push_back(std::move(answer));
   }
+  if (job.pooling)
+    running.pool.emplace(states_of(engine_.model().config(), *job.pooling),
+                         running.outcome.prompt_tokens, engine_.model().config().dim);
   ask_tiers(running);
 }
 
@@ -86,6 +93,16 @@ void Scheduler::end(RunningJob& running, std::optional<Refusal> error) noexcept 
   move_job(running, runs ? running_ : waiting_, ended_);
   if (tell_end(running))
     std::erase_if(ended_, [&](const auto& one) { return one.get() == &running; });
+}
+
+// After a step, once nothing points to its jobs.
+void Scheduler::end_pooled() noexcept {
+  for (auto next = running_.begin(); next != running_.end();) {
+    RunningJob& running = **next++;
+    if (running.outcome.embedding.empty()) continue;
+    ++counts_.finished;
+    end(running, {});
+  }
 }
 
 // False: it has to be told again.

@@ -123,6 +123,68 @@ TEST(Scheduler, HasStoresOfSoManyKindsAtOnceAndNoMore) {
   for (const Heard& one : heard) EXPECT_FALSE(one.outcome->error.has_value());
 }
 
+TEST(Scheduler, GivesUpCachedRowsOfAnotherKindForTheForksOfAJob) {
+  const auto engine = tiny_engine();
+  const uint64_t token = engine->make_store({}).value()->shape().token_bytes();
+  for (const uint32_t beams : {0u, 2u}) {
+    Job job = job_of({10, 11, 12, 13, 14}, 20);
+    job.choices = 2;
+    job.beams = beams;
+    job.kv = parse_kv_options("bmc:r=32", "").value();
+    std::vector<std::string> texts;
+    for (const bool cached : {false, true}) {
+      const auto scheduler = scheduler_of(*engine, "paged:block=4", 100 * token);
+      if (cached) {
+        Heard before;
+        Job other = job_of(std::vector<Token>(92, 3), 1);
+        listen(other, before);
+        scheduler->add(JobId{1}, std::move(other));
+        run_all(*scheduler);
+        ASSERT_GT(scheduler->metrics().kv.cached_bytes, 80 * token);
+      }
+      Heard heard;
+      Job asked = job;
+      listen(asked, heard);
+      scheduler->add(JobId{2}, std::move(asked));
+      run_all(*scheduler);
+      ASSERT_FALSE(heard.outcome->error.has_value()) << heard.outcome->error->message;
+      EXPECT_EQ(scheduler->metrics().recomputations, 0u);
+      texts.push_back(heard.text[0] + "|" + heard.text[1]);
+    }
+    EXPECT_EQ(texts[0], texts[1]);
+  }
+}
+
+// The last token of a search is followed by none, so that no answer is forked for it.
+TEST(Scheduler, ASearchIsAsLongAsItIsWhereItsForksFindNoRoom) {
+  const auto engine = tiny_engine();
+  const uint64_t token = engine->make_store({}).value()->shape().token_bytes();
+  uint64_t preempted = 0;
+  const auto answers = [&](uint64_t bytes, uint32_t most) {
+    const auto scheduler = scheduler_of(*engine, "paged:block=4", bytes);
+    std::list<Heard> heard;
+    for (uint64_t i = 0; i < 3; ++i) {
+      Job job = job_of(std::vector<Token>(10 + i, static_cast<Token>(20 + i)), most);
+      job.beams = job.choices = 3;
+      job.kv = parse_kv_options("bmc:r=8", "").value();
+      listen(job, heard.emplace_back());
+      scheduler->add(JobId{i}, std::move(job));
+    }
+    run_all(*scheduler);
+    preempted += scheduler->metrics().recomputations;
+    std::vector<std::map<uint32_t, std::string>> texts;
+    for (const Heard& one : heard) {
+      EXPECT_FALSE(one.outcome->error.has_value()) << one.outcome->error->message;
+      EXPECT_EQ(one.outcome->generated_tokens, 3 * most);
+      texts.push_back(one.text);
+    }
+    return texts;
+  };
+  for (uint32_t most = 1; most < 12; ++most)
+    EXPECT_EQ(answers(130 * token, most), answers(UINT64_MAX, most)) << most;
+  EXPECT_GT(preempted, 0u) << "memory was not scarce";
+}
+
 TEST(Scheduler, KeepsItsContextWhateverCacheAJobChooses) {
   const auto engine = tiny_engine();
   SchedulerOptions options;

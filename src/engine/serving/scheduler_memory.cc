@@ -76,6 +76,15 @@ void Scheduler::tell_others() {
        .wanted = wanted_});
 }
 
+base::Result<kv::SeqId, kv::Shortage> Scheduler::fork(StoreKind& kind, kv::SeqId from) {
+  while (true) {
+    auto seq = kind.change([&](kv::Store& store) { return store.fork(from); });
+    if (seq.ok()) return seq;
+    const uint64_t needed = seq.error().needed_bytes;
+    if (stores_.shrink(needed) == 0 && speculation_.shrink(needed) == 0) return seq;
+  }
+}
+
 // A job that cannot go on in the middle of a step: it waits for others of any instance, if there
 // are any.
 void Scheduler::preempt_or_end(RunningJob& running, const kv::Shortage& shortage) {

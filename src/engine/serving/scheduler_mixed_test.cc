@@ -70,11 +70,11 @@ class SchedulerOfMixedLayers : public testing::TestWithParam<MixedCase> {
     return scheduler->metrics();
   }
 
-  // A little more than the largest of the jobs takes alone: three answers of up to 100 tokens, of
-  // which forks share about half where blocks are shared and none goes.
+  // About what the largest of the jobs takes alone: three answers of up to 100 tokens, of which
+  // forks share about half where blocks are shared and none goes.
   uint64_t scarce_bytes(const std::string& kv) const {
-    const bool shares = GetParam().moves_rows && kv.starts_with("paged");
-    const kv::Load load = {.tokens = 105, .sequences = shares ? 2U : 4U};
+    const bool shares = !GetParam().windows && kv.starts_with("paged");
+    const kv::Load load = {.tokens = 88, .sequences = shares ? 2U : 4U};
     return engine_->cost(parse_kv_options(kv, "").value(), load).value().fast_bytes;
   }
   uint64_t token_bytes() const { return engine_->store_info({}).token_bytes(); }

@@ -7,9 +7,11 @@
 #include <string>
 
 #include "base/clock.h"
+#include "base/crash/crash_notes.h"
 #include "engine/core/kv_options.h"
 #include "engine/core/spec_options.h"
 #include "engine/prefix/prefix_tier.h"
+#include "engine/reuse/reuse_options.h"
 #include "engine/sharing/memory_share.h"
 
 namespace kvick::engine {
@@ -29,13 +31,15 @@ struct SchedulerOptions {
   // Where rows are kept beyond memory, a folder and a store that others share; null: there is none.
   std::shared_ptr<PrefixTier> files, store;
   double file_seconds = 2;  // what a job waits for them at most
-  SpecOptions spec;         // of jobs that ask for nothing else
+  ReuseOptions reuse;
+  SpecOptions spec;  // of jobs that ask for nothing else
   // Its draft model, if it has been loaded already.
   std::shared_ptr<const DraftWeights> draft;
   // Shared with other schedulers, and which of them this one is; null: kv_bytes are its own.
   std::shared_ptr<MemoryShare> memory;
   size_t member = 0;
   base::Clock clock = base::steady_seconds;
+  base::CrashNotes* crash_notes = nullptr;  // told which requests a step has; null: nobody is
   // Told, in one sentence, what of the engine itself broke; on the scheduler's thread.
   std::function<void(const std::string&)> report;
 };

@@ -7,7 +7,7 @@
 namespace kvick::engine {
 
 PrefixOwner Scheduler::owner_of(const Job& job) const {
-  PrefixOwner owner = {.salt = job.salt, .arithmetic = {}};
+  PrefixOwner owner = {.salt = job.salt, .arithmetic = {}, .adapter = job.adapter.key()};
   if (!job.handover || job.handover->side != Handover::Side::kTake) return owner;
   owner.handed_over = true;
   if (job.handover->arithmetic != tiers_.arithmetic()) owner.arithmetic = job.handover->arithmetic;
@@ -23,6 +23,7 @@ uint32_t Scheduler::reusable_tokens(const RunningJob& running) const {
   if (running.reports_prompt())  // a token's report is made of the logits of the one before it
     known = std::min(known,
                      static_cast<uint32_t>(std::max<size_t>(running.prompt_reports.size(), 1) - 1));
+  if (running.pool) known = std::min(known, running.pool->next());
   return known;
 }
 
@@ -54,12 +55,24 @@ bool Scheduler::finish_loading(RunningJob& running) {
     return false;
   const std::unique_ptr<PrefixLoad> load = std::move(running.loading);
   tiers_.give_up(*load);
-  first.committed = running.kind->change([&](kv::Store&) {
+  const AppendedRows appended = running.kind->change([&](kv::Store&) {
     return tiers_.append(*running.kind, *first.seq, first.tokens, before, *load);
   });
+  if (appended.usable) {
+    first.committed = appended.committed;
+  } else {  // rows came, and the state that they belong to found no room
+    close_answer(running, first);
+    open_answer(running, first);
+  }
+  running.outcome.times.load(load->began, now, std::max(first.committed, before) - before);
+  // For those who come next, so that they need not ask.
+  if (load->stop && first.committed > before)
+    running.kind->change(
+        [&](kv::Store& store) { store.facets().checkpoints->keep(*first.seq, first.committed); });
   if (running.admitted) {
     counts_.preemption_seconds += now - load->began;
-    counts_.swapped_bytes += (first.committed - before) * running.kind->store->info().token_bytes();
+    counts_.swapped_bytes +=
+        (std::max(first.committed, before) - before) * running.kind->store->info().token_bytes();
   }
   count_opened(running);
   return true;
@@ -88,8 +101,19 @@ void Scheduler::keep_rows(const StepWork& one) {
   AnswerSequence& answer = running.answers[one.answer];
   if (!owner_of(running.job).arithmetic.empty()) return;
   const uint32_t filed = std::min(answer.committed, running.prompt_rows());
-  tiers_.keep(*running.kind, *answer.seq, std::span(answer.tokens).first(filed), answer.filed);
+  tiers_.keep(*running.kind, *answer.seq, std::span(answer.tokens).first(filed), answer.filed,
+              filed == answer.committed);
+  if (one.answer == 0 && running.files_state(answer)) keep_state(running, answer);
   if (one.answer == 0) keep_rest(running);
+}
+
+// Where its last step has ended; nothing of models without states.
+void Scheduler::keep_state(const RunningJob& running, const AnswerSequence& answer) const {
+  if (answer.committed == 0 || answer.committed > running.prompt_rows() ||
+      !owner_of(running.job).arithmetic.empty())
+    return;
+  tiers_.keep_state(*running.kind, *answer.seq, std::span(answer.tokens).first(answer.committed),
+                    answer.filed);
 }
 
 // The prompt of a job that is handed over, as soon as it is computed: whoever goes on computes its

@@ -46,22 +46,24 @@ void Scheduler::search(RunningJob& running, std::span<const StepDraw> draws) {
   }
   keep_best(running.hypotheses, width);
   counts_.generated_tokens += live.size();
-  if (!go_on_with(running, live)) return;
-  if (running.answers.empty()) return end_search(running);
-  const bool full = running.longest() > running.kind->most_tokens ||
+  const bool full = running.outcome.prompt_tokens + length > running.kind->most_tokens ||
                     (running.job.max_tokens != 0 && length >= running.job.max_tokens);
-  const bool decided = running.hypotheses.size() >= width &&
-                       running.hypotheses.back().score >= normalised(running.answers.front().score);
-  if (!full && !decided) return;
-  for (const AnswerSequence& answer : running.answers)
-    running.hypotheses.push_back({answer_of(running, answer), normalised(answer.score), false});
+  const bool decided = !live.empty() && running.hypotheses.size() >= width &&
+                       running.hypotheses.back().score >= normalised(live.front().score);
+  // Before any fork: one that finds no room must not make the search longer.
+  if (!full && !decided && !live.empty()) return go_on_with(running, live);
+  for (const Continuation& one : live) {
+    std::vector<Token> tokens = answer_of(running, running.answers[one.beam]);
+    tokens.push_back(one.token);
+    running.hypotheses.push_back({std::move(tokens), normalised(one.score), false});
+  }
   keep_best(running.hypotheses, width);
   end_search(running);
 }
 
-// Answers of the continuations, each with the rows of the one that it goes on. False: there was no
-// room for a fork; then the job waits or has ended.
-bool Scheduler::go_on_with(RunningJob& running, std::span<const Continuation> live) {
+// Answers of the continuations, each with the rows of the one that it goes on. Without room for a
+// fork the job waits or has ended.
+void Scheduler::go_on_with(RunningJob& running, std::span<const Continuation> live) {
   std::vector<AnswerSequence> before = std::exchange(running.answers, {});
   std::vector<bool> used(before.size());
   std::optional<kv::Shortage> shortage;
@@ -78,7 +80,7 @@ bool Scheduler::go_on_with(RunningJob& running, std::span<const Continuation> li
     if (!used[live[i].beam]) {
       used[live[i].beam] = true;
       running.answers[i].seq = from.seq;
-    } else if (auto seq = running.kind->store->fork(*from.seq); seq.ok()) {
+    } else if (auto seq = fork(*running.kind, *from.seq); seq.ok()) {
       running.answers[i].seq = *seq;
     } else {
       shortage = seq.error();
@@ -88,9 +90,7 @@ bool Scheduler::go_on_with(RunningJob& running, std::span<const Continuation> li
   }
   for (size_t i = 0; i < before.size(); ++i)
     if (!used[i]) close_answer(running, before[i]);
-  if (!shortage) return true;
-  preempt_or_end(running, *shortage);
-  return false;
+  if (shortage) preempt_or_end(running, *shortage);
 }
 
 void Scheduler::end_search(RunningJob& running) {
@@ -108,6 +108,7 @@ void Scheduler::end_search(RunningJob& running) {
       const WrittenTokens written = writer.take(best.tokens[t], t + 1 < best.tokens.size());
       piece.text += written.text;
       piece.finish = written.finish;
+      piece.stop = written.stop;
     }
     if (best.ended && piece.finish != Finish::kStop) piece.finish = Finish::kEnd;
     running.outcome.generated_tokens += static_cast<uint32_t>(best.tokens.size());

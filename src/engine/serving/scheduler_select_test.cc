@@ -76,6 +76,64 @@ TEST(SchedulerSelect, PromptsThatBeginAlikeShareRowsWhereAPolicyLeavesThemInPlac
   }
 }
 
+// A prompt attends to all rows, also where cached rows leave a short piece of it to read; and rows
+// of an answer, which attended to chosen ones, are not taken for a later prompt that repeats it.
+TEST(SchedulerSelect, AnswersAreTheSameWhateverIsCached) {
+  const auto engine = tiny_engine(256);
+  for (const char* policy : {"quest:budget=24,page=4,dense_layers=0", "sparq:budget=20,recent=4"}) {
+    SCOPED_TRACE(policy);
+    SchedulerOptions options;
+    options.kv = parse_kv_options("paged:block=4", "", "", policy).value();
+    const auto answer = [&](Scheduler& scheduler, const Job& job) {
+      static uint64_t next = 1;
+      Heard heard;
+      Job asked = job;
+      listen(asked, heard);
+      scheduler.add(JobId{next++}, std::move(asked));
+      run_all(scheduler);
+      return heard;
+    };
+    const auto warm = std::move(Scheduler::make(*engine, options)).value();
+    Job job = job_of(prompt_of(60), 20);
+    for (uint32_t turn = 0; turn < 4; ++turn) {
+      const auto cold = std::move(Scheduler::make(*engine, options)).value();
+      const Heard heard = answer(*warm, job), expected = answer(*cold, job);
+      EXPECT_EQ(heard.tokens, expected.tokens) << turn;
+      EXPECT_EQ(heard.logprobs, expected.logprobs) << turn;
+      EXPECT_EQ(heard.outcome->cached_tokens, turn == 0 ? 0U : 60U + (turn - 1) * 25);
+      // The next turn: what it answered, and a few tokens more.
+      const std::vector<Token>& said = heard.tokens.at(0);
+      job.prompt.insert(job.prompt.end(), said.begin(), said.end());
+      for (Token token = 0; token < 5; ++token) job.prompt.push_back(30 + token);
+    }
+  }
+}
+
+TEST(SchedulerSelect, AnswersAreTheSameThoughMemoryRunsOut) {
+  const auto engine = tiny_engine(256);
+  for (const char* policy : {"quest:budget=24,page=4,dense_layers=0", "sparq:budget=20,recent=4"}) {
+    SCOPED_TRACE(policy);
+    SchedulerOptions options;
+    options.kv = parse_kv_options("paged:block=4", "", "", policy).value();
+    options.headroom_tokens = 2;
+    options.kv_bytes = 220 * engine->make_store({}).value()->shape().token_bytes();
+    const auto scheduler = std::move(Scheduler::make(*engine, options)).value();
+    std::list<Heard> heard;
+    std::vector<Job> jobs;
+    for (const uint32_t tokens : {40U, 61U, 33U, 70U}) {
+      jobs.push_back(job_of(prompt_of(tokens), 50));
+      Job job = jobs.back();
+      listen(job, heard.emplace_back());
+      scheduler->add(JobId{tokens}, std::move(job));
+    }
+    run_all(*scheduler);
+    EXPECT_GT(scheduler->metrics().recomputations, 0U) << "memory was not scarce";
+    auto one = heard.begin();
+    for (const Job& job : jobs)
+      EXPECT_EQ((one++)->tokens[0], alone(*engine, job, 0, options.kv).tokens);
+  }
+}
+
 // Budgets follow from what each sequence's own checks have found.
 TEST(SchedulerSelect, JobsHeldToALossAreAnsweredTogetherAsAloneAndCounted) {
   const auto engine = tiny_engine(512);

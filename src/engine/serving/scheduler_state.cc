@@ -7,10 +7,51 @@
 #include "kv/registry/policies.h"
 
 namespace kvick::engine {
+namespace {
+
+double queue_seconds(const RunningJob& running, double now) {
+  return running.outcome.times.started.value_or(now) - running.arrived;
+}
+
+// Tokens of a job that runs which its next steps read: of its prompt, or of an answer that was
+// preempted.
+uint64_t tokens_to_read(const RunningJob& running) {
+  if (running.answers.empty()) return 0;
+  const uint32_t pending = running.answers.front().pending();
+  return pending > 1 ? pending : 0;
+}
+
+}  // namespace
 
 uint32_t Scheduler::waiting_jobs() const noexcept {
   return static_cast<uint32_t>(std::count_if(
       waiting_.begin(), waiting_.end(), [](const auto& running) { return !running->admitted; }));
+}
+
+// Prompt tokens, and those of preempted answers, that wait to be computed and may be: longer steps
+// bring jobs in the queue no nearer, which wait for sequences to end. With those counted, steps of
+// a server with a full queue took 0.25 s, whatever was in them.
+uint64_t Scheduler::waiting_tokens() const {
+  uint64_t tokens = 0;
+  for (const auto& running : running_) tokens += tokens_to_read(*running);
+  return tokens;
+}
+
+// Tokens of other jobs' prompts that steps will read before the prompt of this job, which waits.
+uint64_t Scheduler::tokens_ahead_of(const RunningJob& running) const {
+  uint64_t tokens = 0;
+  for (const auto& other : running_)
+    if (other->loading == nullptr && other->rank().ahead_of(running.rank()))
+      tokens += tokens_to_read(*other);
+  return tokens;
+}
+
+TierCounts Scheduler::file_counts() const {
+  return options_.files != nullptr ? options_.files->counts() : TierCounts{};
+}
+
+TierCounts Scheduler::store_counts() const {
+  return options_.store != nullptr ? options_.store->counts() : TierCounts{};
 }
 
 Metrics Scheduler::metrics() const {
@@ -40,7 +81,32 @@ Metrics Scheduler::metrics() const {
   return all;
 }
 
+void Scheduler::count_step(std::span<const StepWork> work, double began) {
+  const double now = options_.clock(), seconds = now - began;
+  uint32_t answers = 0, prompts = 0, drafts = 0, came = 0;
+  StepShape shape;
+  PlainStep plain;  // without the draft tokens that are made by gain
+  for (const StepWork& one : work) {
+    const AnswerSequence& answer = one.running->answers[one.answer];
+    if (answer.committed < one.running->outcome.prompt_tokens)
+      one.running->outcome.times.read(began, now, one.tokens);
+    (one.tokens == 1 && one.logits ? answers : prompts) += one.tokens;
+    drafts += one.drafts.size();
+    shape.add(one.tokens + one.drafts.size(), answer.committed);
+    const bool bets = one.drafts.size() > 0 && answer.speculator->options().gain;
+    const auto of_it = static_cast<uint32_t>(std::max<size_t>(1, one.kept.size()));
+    came += of_it;
+    plain.tokens += bets ? 1 : of_it;
+    plain.shape.add(bets ? 1 : one.tokens + one.drafts.size(), answer.committed);
+  }
+  pace_.observe(answers + drafts, prompts, seconds);
+  if (prompts == 0) speculation_.observe(shape, plain, came, seconds);
+  ++counts_.steps;
+  counts_.step_tokens += answers + prompts;
+}
+
 CacheState Scheduler::state() const {
+  const double now = options_.clock();
   CacheState state = {.limit_bytes = stores_.max_bytes(), .stores = {}, .sequences = {}};
   size_t at = 0;
   for (const StoreKind& kind : stores_.kinds()) {
@@ -57,7 +123,9 @@ CacheState Scheduler::state() const {
                                      .tokens = answer.committed,
                                      .prompt_tokens = running->outcome.prompt_tokens,
                                      .cached_tokens = running->outcome.cached_tokens,
-                                     .bytes = kind.store->info().used_bytes(answer.committed)});
+                                     .bytes = kind.store->info().used_bytes(answer.committed),
+                                     .answer_tokens = running->outcome.generated_tokens,
+                                     .queue_seconds = queue_seconds(*running, now)});
         }
       }
     StoreState store = {.strategy = kind.strategy,
@@ -79,6 +147,15 @@ CacheState Scheduler::state() const {
     ++at;
   }
   return state;
+}
+
+// Encoders read a text in one step: the first of a step, however long it is, and further ones that
+// fit.
+void Scheduler::plan_text(RunningJob& running, uint32_t& left, std::vector<StepWork>& work) const {
+  const uint32_t tokens = running.answers.front().pending();
+  if (tokens == 0 || (tokens > left && !work.empty())) return;
+  left -= std::min(left, tokens);
+  work.push_back({&running, 0, tokens, false});
 }
 
 }  // namespace kvick::engine

@@ -60,6 +60,7 @@ void Scheduler::plan_answers(RunningJob& running, std::vector<StepWork>& work) c
 
 void Scheduler::plan_prompt(RunningJob& running, uint32_t& left,
                             std::vector<StepWork>& work) const {
+  if (engine_.model().config().both_ways()) return plan_text(running, left, work);
   for (size_t i = 0; i < running.answers.size() && left > 0; ++i) {
     AnswerSequence& answer = running.answers[i];
     const bool trunk = running.trunk > 0;
@@ -70,25 +71,16 @@ void Scheduler::plan_prompt(RunningJob& running, uint32_t& left,
     // What is compared with the other beams comes last.
     if (running.beam_search() && running.answers.size() > 1 && !trunk) --pending;
     uint32_t n = std::min({pending, left, running.reports_prompt() ? kMostReports : UINT32_MAX});
-    // Tokens of one role at a time.
+    // Tokens of one role at a time, and those that a policy chose rows for as they were at first.
     if (answer.committed < running.prompt_rows())
       n = std::min(n, running.prompt_rows() - answer.committed);
+    else if (!reads_all(running.kind->options))
+      n = std::min(n, 1U);
+    n = std::min({n, running.until_cut(answer), running.until_move(answer)});
     if (n == 0) continue;
     left -= n;
-    work.push_back({&running, i, n, answer.committed + n == answer.length()});
+    work.push_back({&running, i, n, !running.pool && answer.committed + n == answer.length()});
   }
-}
-
-// Prompt tokens, and those of preempted answers, that wait to be computed.
-uint64_t Scheduler::waiting_tokens() const {
-  uint64_t tokens = 0;
-  for (const auto* jobs : {&waiting_, &running_})
-    for (const auto& running : *jobs) {
-      if (running->answers.empty()) continue;
-      const uint32_t pending = running->answers.front().pending();
-      if (pending > 1) tokens += pending;
-    }
-  return tokens;
 }
 
 // most_prompt: tokens of prompts, at most.
@@ -115,7 +107,11 @@ bool Scheduler::run(StoreKind& kind) {
     std::vector<StepWork> work = plan(kind, most_prompt);
     if (work.empty()) return false;
     if (drafts) propose(work);
-    const auto lost = compute_all(kind, work);
+    const auto lost = [&] {
+      base::CrashNotes::Step noted(noted_);
+      for (const StepWork& one : work) noted.add(one.running->job.request.c_str());
+      return compute_all(kind, work);
+    }();
     if (lost.ok()) {
       settle(work, *lost);
       end_lost(*lost);
@@ -171,13 +167,17 @@ base::Result<std::vector<RunningJob*>, kv::Shortage> Scheduler::compute_all(
   fresh.reserve(work.size());
   for (const StepWork& one : work) {
     const AnswerSequence& answer = one.running->answers[one.answer];
-    const model::Role role = one.running->role_of(answer);
+    const bool prompt = one.running->reads_prompt(answer);
     model::Slot slot = {.seq = *answer.seq,
                         .past = answer.committed,
                         .tokens = std::span(answer.tokens).subspan(answer.committed, one.tokens),
                         .parents = {},
-                        .role = role,
-                        .reusable = role == kind.prompt_role};
+                        .role = prompt ? kind.prompt_role : model::Role::kAnswer,
+                        .prompt = prompt,
+                        .reusable = prompt || !kind.tells_roles(),
+                        .adapter = one.running->job.adapter.weights(),
+                        .adapter_scale = one.running->job.adapter.scale,
+                        .second_text = one.running->job.second_text};
     if (one.drafts.size() > 0) {
       const FreshTokens& rows = fresh.emplace_back(slot.tokens.back(), one.drafts.tree);
       slot.tokens = rows.tokens;
@@ -189,6 +189,7 @@ base::Result<std::vector<RunningJob*>, kv::Shortage> Scheduler::compute_all(
   KVICK_TRY(model::Executor::Step step, kind.change([&](kv::Store& store) {
     return executor_.begin(store, {.slots = slots});
   }));
+  step.want_states(states_of(work));
   step.forward(wanted_by(work));
   verify_drafts(work);
   kv::Kept kept = step.all();
@@ -196,7 +197,7 @@ base::Result<std::vector<RunningJob*>, kv::Shortage> Scheduler::compute_all(
     if (work[i].drafts.size() > 0) kept.rows[i] = work[i].kept;
   std::vector<RunningJob*> lost = lost_jobs(kind);
   kind.change([&](kv::Store&) { step.commit(kept); });
-  count_step(work, options_.clock() - began);
+  count_step(work, began);
   return lost;
 }
 
@@ -225,33 +226,12 @@ std::vector<uint32_t> Scheduler::wanted_by(std::span<StepWork> work) {
   return wanted;
 }
 
-void Scheduler::count_step(std::span<const StepWork> work, double seconds) {
-  uint32_t answers = 0, prompts = 0, drafts = 0, came = 0;
-  StepShape shape;
-  PlainStep plain;  // without the draft tokens that are made by gain
-  for (const StepWork& one : work) {
-    const AnswerSequence& answer = one.running->answers[one.answer];
-    (one.tokens == 1 && one.logits ? answers : prompts) += one.tokens;
-    drafts += one.drafts.size();
-    shape.add(one.tokens + one.drafts.size(), answer.committed);
-    const bool bets = one.drafts.size() > 0 && answer.speculator->options().gain;
-    const auto of_it = static_cast<uint32_t>(std::max<size_t>(1, one.kept.size()));
-    came += of_it;
-    plain.tokens += bets ? 1 : of_it;
-    plain.shape.add(bets ? 1 : one.tokens + one.drafts.size(), answer.committed);
-  }
-  pace_.observe(answers + drafts, prompts, seconds);
-  if (prompts == 0) speculation_.observe(shape, plain, came, seconds);
-  ++counts_.steps;
-  counts_.step_tokens += answers + prompts;
-}
-
 // The other answers begin where the first one is. False: there is no room for them, and the job
 // waits until there is.
 bool Scheduler::fork_answers(RunningJob& running) {
   AnswerSequence& first = running.answers.front();
   for (AnswerSequence& answer : std::span(running.answers).subspan(1)) {
-    auto seq = running.kind->change([&](kv::Store& store) { return store.fork(*first.seq); });
+    auto seq = fork(*running.kind, *first.seq);
     if (!seq.ok()) {
       preempt_or_end(running, seq.error());
       return false;
@@ -300,14 +280,20 @@ void Scheduler::settle(std::span<StepWork> work, std::span<RunningJob* const> lo
   });
   draw(draws);
   fail_marked();
+  end_pooled();
 }
 
 // What the step has committed of an answer.
 void Scheduler::take_rows(const StepWork& one) {
   report_prompt(one);
+  pool_states(one, executor_.states(), engine_.model());
   AnswerSequence& answer = one.running->answers[one.answer];
+  const uint32_t before = answer.committed;
   answer.committed += one.drafts.size() > 0 ? static_cast<uint32_t>(one.kept.size()) : one.tokens;
+  show_states(one, before, executor_);
+  one.running->keep_checkpoints(answer, before);
   keep_rows(one);
+  if (one.answer == 0) take_moves(*one.running);
 }
 
 // What the rows say of the prompt's tokens; all at once when all have come, to every choice.
@@ -350,6 +336,7 @@ void Scheduler::draw(std::vector<StepDraw>& draws) {
     while (end < draws.size() && draws[end].running == &running) ++end;
     (running.last_token ? counts_.between_tokens : counts_.first_token)
         .add(now - running.last_token.value_or(running.arrived));
+    if (!running.last_token) running.outcome.times.first_token = now;
     running.last_token = now;
     running.state = JobState::kAnswer;
     const auto own = std::span(draws).subspan(i, end - i);
@@ -378,7 +365,8 @@ void Scheduler::take(RunningJob& running, std::span<StepDraw> draws) {
                            .text = std::move(written.text),
                            .token = written.token,
                            .tokens = {},
-                           .finish = written.finish};
+                           .finish = written.finish,
+                           .stop = std::move(written.stop)};
       if (written.report) piece.tokens.push_back(std::move(*written.report));
       if (running.job.on_piece) running.job.on_piece(std::move(piece));
       if (written.finish) ended.push_back(one.answer);
@@ -388,6 +376,7 @@ void Scheduler::take(RunningJob& running, std::span<StepDraw> draws) {
       speculation_.add_text(answer.tokens);
   }
   for (auto at = ended.rbegin(); at != ended.rend(); ++at) {
+    if (running.job.choices == 1) keep_state(running, running.answers[*at]);
     close_answer(running, running.answers[*at]);
     running.answers.erase(running.answers.begin() + static_cast<ptrdiff_t>(*at));
   }

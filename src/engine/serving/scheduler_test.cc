@@ -29,6 +29,10 @@ std::vector<Job> jobs_of(uint32_t count, uint32_t seed) {
     job.choices = 1 + (i % 3 == 2 ? below(3) : 0);
     job.sampling.temperature = i % 2 == 0 ? 0.0F : 1.0F;
     job.sampling.seed = i;
+    // What these remember of the text lasts while a job is preempted.
+    if (i % 6 == 1) job.sampling.mirostat = {.version = 1 + i % 4 / 2, .tau = 3};
+    if (i % 6 == 3) job.sampling.dry.multiplier = 2;
+    if (i % 6 == 5) job.sampling.xtc.probability = 0.5F;
     job.priority = static_cast<int32_t>(below(3));
     jobs.push_back(std::move(job));
   }
@@ -243,6 +247,26 @@ TEST(Scheduler, EndsAJobThatOutgrowsAllMemoryAndOnlyThat) {
   EXPECT_EQ(small.tokens[0], alone(*engine, small_job, 0, {}).tokens);
 }
 
+TEST(Scheduler, RefusesTokensOfRowsThatOnlyPadTheOutputLayer) {
+  tools::Spec spec = model::tiny_spec(tools::Arch::kLlama);
+  spec.unnamed = 12;  // of 512
+  const auto engine = engine_of(spec);
+  const auto scheduler = scheduler_of(*engine, "virtual");
+  Job good = job_of({5, 499}, 4);
+  good.sampling.logit_bias[499] = 1;
+  EXPECT_FALSE(scheduler->refuses(good).has_value());
+  Job prompt = good, biased = good, stopped = good;
+  prompt.prompt.push_back(500);
+  biased.sampling.logit_bias[500] = 1;
+  stopped.stop_tokens = {500};
+  for (const Job& one : {prompt, biased, stopped}) {
+    const auto refusal = scheduler->refuses(one);
+    ASSERT_TRUE(refusal.has_value());
+    EXPECT_NE(refusal->message.find("the vocabulary ends at 499"), std::string::npos)
+        << refusal->message;
+  }
+}
+
 // Beam search as it is defined: all continuations of all beams by forwards of their own.
 struct Naive {
   Engine& engine;
@@ -337,6 +361,30 @@ TEST(Scheduler, SearchesBeamsTheSameThoughMemoryRunsOut) {
   EXPECT_EQ(ample, scarce);
   EXPECT_EQ(none, 0u);
   EXPECT_GT(some, 0u) << "memory was not scarce";
+}
+
+// Prompts that would not be read yet wait in the queue, but for those of higher rank.
+TEST(Scheduler, BeginsNoMorePromptsThanAFewStepsRead) {
+  const auto engine = tiny_engine(128);
+  SchedulerOptions options;
+  options.kv = parse_kv_options("paged:block=4", "").value();
+  options.most_step_tokens = 16;
+  const auto scheduler = std::move(Scheduler::make(*engine, options)).value();
+  std::list<Heard> heard;
+  const auto add = [&](uint64_t id, int32_t priority) {
+    Job job = job_of(std::vector<Token>(30, static_cast<Token>(id)), 3);
+    job.priority = priority;
+    listen(job, heard.emplace_back());
+    scheduler->add(JobId{id}, std::move(job));
+  };
+  for (uint64_t id = 1; id <= 8; ++id) add(id, 0);
+  scheduler->step();
+  EXPECT_EQ(scheduler->metrics().running, 2U);  // 30 tokens are less than two steps, 60 are not
+  add(9, 5);
+  scheduler->step();
+  EXPECT_EQ(scheduler->metrics().running, 3U);
+  run_all(*scheduler);
+  for (const Heard& one : heard) EXPECT_EQ(one.tokens.at(0).size(), 3U);
 }
 
 }  // namespace

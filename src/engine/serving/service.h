@@ -11,6 +11,9 @@
 
 #include "base/result.h"
 #include "engine/answer/answer_writer.h"
+#include "engine/answer/job_times.h"
+#include "engine/answer/pool.h"
+#include "engine/core/adapters.h"
 #include "engine/core/kv_options.h"
 #include "engine/core/service_state.h"
 #include "engine/core/spec_options.h"
@@ -25,6 +28,7 @@ struct AnswerPiece {
   std::vector<TokenReport> tokens;  // if the job asked for them: those that became certain now
   bool of_prompt = false;           // those are the prompt's, all of them; there is no text
   std::optional<Finish> finish;     // in the choice's last piece
+  std::string stop = {};            // with it: the stop text that ended the choice, if one did
 };
 
 // Why a job was not taken, or could not go on.
@@ -38,17 +42,22 @@ struct Refusal {
     kBusy,  // not now: the queue is full, the service drains, too many kinds of cache are in use
   };
   Why why = Why::kInvalid;
-  std::string message;  // one sentence
-  std::string field;    // of the Job, if one is to blame: "max_tokens"
+  std::string message;       // one sentence
+  std::string field;         // of the Job, if one is to blame: "max_tokens"
+  double retry_seconds = 0;  // of kBusy: when it may be taken; 0: nobody knows
 };
 
 // How a job ended. Tokens generated are summed over its choices.
 struct JobOutcome {
   uint32_t prompt_tokens = 0, cached_tokens = 0, generated_tokens = 0;
+  uint32_t moved_tokens = 0;           // of those cached: from another place (ReuseOptions::shift)
   uint32_t drafted = 0, accepted = 0;  // speculative tokens
   std::optional<Refusal> error;        // it could not go on; choices without a finish have none
+  // Of Job::pooling, not normalised: as many floats as the model is wide, or one score.
+  std::vector<float> embedding;
   // Its prompt's rows are in the store or about to be, if the job gives them: Handover::arithmetic.
   std::optional<std::string> given;
+  JobTimes times = {};
 };
 
 // A prompt that one process computes and another goes on with: its rows go through the store.
@@ -61,6 +70,7 @@ struct Handover {
 
 struct Job {
   std::vector<Token> prompt;  // at least one token
+  std::string request = {};   // its name for logs and crash reports
   uint32_t max_tokens = 0;    // 0: until the model ends or the context is full
   Sampling sampling;          // choice i draws with seed + i
   uint32_t choices = 1;       // answers, each from a fork of the prompt
@@ -75,6 +85,7 @@ struct Job {
   bool reuse = true;                 // false: its prompt is computed, though it be cached
   bool continues = false;            // as in Request
   bool ignore_end = false;           // as in Request
+  bool stop_loops = false;           // as in AnswerForm; beams have none
   std::optional<uint32_t> logprobs;  // report chosen tokens, and so many of the likeliest
   // With logprobs: the prompt's tokens too, before any other. It is computed for that, though it
   // be cached.
@@ -84,6 +95,11 @@ struct Job {
   std::optional<KvOptions> kv;      // none: the service's default
   std::optional<SpecOptions> spec;  // the same; not with beams
   std::optional<Handover> handover;
+  AdapterUse adapter;  // of the engine; prompts share rows only with those of the same one
+  // The job ends with one vector of its prompt and samples nothing: there is one choice, and no
+  // piece of an answer. Rows that are cached are used where their tokens' states are not needed.
+  std::optional<Pooling> pooling;
+  uint32_t second_text = UINT32_MAX;  // where the second of a pair of texts begins in the prompt
   std::shared_ptr<const text::Constraint> constraint;  // cloned for each choice; null: none
   // Called on the service's thread, which waits for them: they hand on and return. on_end comes
   // exactly once, last, and after a cancellation too. on_piece may throw, which ends the job; one
@@ -99,6 +115,9 @@ class Service {
   virtual ~Service() = default;
   // All calls may come from any thread.
   virtual base::Result<JobId, Refusal> submit(Job job) = 0;
+  // Why no job would be taken now, whatever it is, so that nobody need make one to hear it. Counts
+  // as a job that was refused.
+  virtual std::optional<Refusal> refuses_now() { return std::nullopt; }
   // Its rows are free at once; nothing happens if it has ended.
   virtual void cancel(JobId job) = 0;
   // Drops what the prefix cache holds in memory and no running job uses. Jobs submitted after it

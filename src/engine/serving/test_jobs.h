@@ -52,6 +52,7 @@ inline Answer alone(Engine& engine, const Job& job, uint32_t choice, const KvOpt
   const auto store = std::move(engine.make_store(kv)).value();
   Session session(engine, *store);
   session.set_prompt_role(engine.prompt_role(kv));
+  session.use_adapter(job.adapter);
   Request request;
   request.prompt = job.prompt;
   request.max_tokens = job.max_tokens;

@@ -18,8 +18,17 @@ AnswerForm form_of(const Request& request) {
           .special_text = request.special_text,
           .continues = request.continues,
           .ignore_end = request.ignore_end,
+          .stop_loops = request.stop_loops,
           .logprobs = {},
           .constraint = request.constraint};
+}
+
+// Of so many tokens those whose states are wanted: all or none.
+std::vector<uint32_t> states_for(const Speculator* speculator, size_t tokens) {
+  if (speculator == nullptr || !speculator->reads_states()) return {};
+  std::vector<uint32_t> all(tokens);
+  std::iota(all.begin(), all.end(), 0);
+  return all;
 }
 
 }  // namespace
@@ -40,7 +49,9 @@ Session::~Session() {
 }
 
 base::Status<> Session::check(const Request& request) const {
-  KVICK_TRY_VOID(engine::check(form_of(request), engine_.model().config().vocab));
+  const auto vocab = static_cast<uint32_t>(engine_.tokenizer().vocabulary().pieces.size());
+  KVICK_TRY_VOID(engine_.check_writes());
+  KVICK_TRY_VOID(engine::check(form_of(request), vocab));
   if (request.prompt.empty()) return fail("the prompt is empty: there is nothing to go on from");
   const uint32_t context = store_.most_tokens();
   if (request.prompt.size() > context)
@@ -63,18 +74,29 @@ uint32_t Session::reuse(const std::vector<Token>& prompt) {
   return static_cast<uint32_t>(committed_.size());
 }
 
-base::Status<> Session::advance(std::span<const Token> tokens) {
+base::Status<> Session::advance(std::span<const Token> tokens, Speculator* speculator) {
   const model::Slot slot = {.seq = seq_,
                             .past = static_cast<uint32_t>(committed_.size()),
                             .tokens = tokens,
                             .parents = {},
-                            .role = prompt_role_};
+                            .role = prompt_role_,
+                            .prompt = true,
+                            .adapter = adapter_.weights(),
+                            .adapter_scale = adapter_.scale};
   const auto last = static_cast<uint32_t>(tokens.size() - 1);
-  const auto done = executor_.advance(store_, {.slots = {&slot, 1}}, {&last, 1});
+  const std::vector<uint32_t> all = states_for(speculator, tokens.size());
+  const auto done = executor_.advance(store_, {.slots = {&slot, 1}}, {&last, 1}, all);
   if (!done.ok() && !kv::failure(store_, seq_).empty()) return lose();
   if (!done.ok()) return fail("no room for {} more tokens: {}", tokens.size(), done.error().what);
   committed_.insert(committed_.end(), tokens.begin(), tokens.end());
+  show(speculator, slot.past, all);
   return base::Done{};
+}
+
+void Session::show(Speculator* speculator, size_t first, std::span<const uint32_t> kept) const {
+  if (speculator == nullptr || !speculator->reads_states()) return;
+  const std::vector<float> states = states_of_rows(executor_, kept);
+  speculator->see({.text = committed_, .first = first, .states = states.data()});
 }
 
 // A slower tier has lost the sequence's rows: the next prompt gets another one.
@@ -86,11 +108,11 @@ base::Error Session::lose() {
   return fail("the session's rows are lost: {}", why);
 }
 
-base::Status<> Session::prefill(const Request& request, uint32_t from) {
+base::Status<> Session::prefill(const Request& request, uint32_t from, Speculator* speculator) {
   const auto total = static_cast<uint32_t>(request.prompt.size());
   for (uint32_t done = from; done < total;) {
     const uint32_t n = std::min(kPrefillChunk, total - done);
-    KVICK_TRY_VOID(advance(std::span(request.prompt).subspan(done, n)));
+    KVICK_TRY_VOID(advance(std::span(request.prompt).subspan(done, n), speculator));
     done += n;
     if (request.on_prefill) request.on_prefill(done, total);
   }
@@ -133,7 +155,9 @@ Drafts Session::propose(const Writing& writing) {
                                                .store = &store_,
                                                .seq = seq_,
                                                .sampler = &writing.writer.sampler(),
-                                               .form = writing.writer.constraint()},
+                                               .form = writing.writer.constraint(),
+                                               .adapter = adapter_.weights(),
+                                               .adapter_scale = adapter_.scale},
                                               plain);
   if (spec_.gain) drafts.keep(least_chance(drafts.chances, plain, speculation_.cost, stake), room);
   return drafts;
@@ -154,10 +178,14 @@ base::Result<bool> Session::step(Writing& writing, const Drafts& drafts) {
                             .tokens = fresh.tokens,
                             .parents = fresh.parents,
                             .role = model::Role::kAnswer,
-                            .reusable = prompt_role_ == model::Role::kAnswer};
+                            .reusable = prompt_role_ == model::Role::kAnswer,
+                            .adapter = adapter_.weights(),
+                            .adapter_scale = adapter_.scale};
   std::vector<uint32_t> wanted(fresh.tokens.size());
   std::iota(wanted.begin(), wanted.end(), 0);
-  auto step = executor_.run(store_, {.slots = {&slot, 1}}, wanted);
+  Speculator* const speculator = writing.speculator.get();
+  auto step =
+      executor_.run(store_, {.slots = {&slot, 1}}, wanted, states_for(speculator, wanted.size()));
   if (!step.ok()) return fail("no room for one more token: {}", step.error().what);
   bool goes_on = true;
   const std::vector<uint32_t> kept =
@@ -166,6 +194,7 @@ base::Result<bool> Session::step(Writing& writing, const Drafts& drafts) {
              [&](WrittenTokens&& written) { return goes_on = take(writing, std::move(written)); });
   step->commit({.rows = {kept}});
   for (const uint32_t row : kept) committed_.push_back(fresh.tokens[row]);
+  show(speculator, slot.past, kept);
   StepShape shape;
   shape.add(static_cast<uint32_t>(wanted.size()), slot.past);
   const auto came = static_cast<uint32_t>(kept.size());
@@ -177,13 +206,14 @@ base::Result<bool> Session::step(Writing& writing, const Drafts& drafts) {
   return goes_on;
 }
 
-base::Status<> Session::decode(const Request& request, Answer& answer) {
+base::Status<> Session::decode(const Request& request, std::unique_ptr<Speculator> speculator,
+                               Answer& answer) {
   Writing writing = {
       .request = request,
       .answer = answer,
       .writer = {engine_.tokenizer(), engine_.kernels(), request.prompt, form_of(request)},
       .text = request.prompt,
-      .speculator = speculation_.begin(spec_)};
+      .speculator = std::move(speculator)};
   bool goes_on = take(
       writing, writing.writer.next(executor_.logits(), committed_.size() < store_.most_tokens()));
   while (goes_on) {
@@ -205,9 +235,10 @@ base::Result<Answer> Session::generate(const Request& request) {
   answer.prompt_tokens = static_cast<uint32_t>(request.prompt.size());
   answer.cached_tokens = reuse(request.prompt);
   const double start = clock_();
-  KVICK_TRY_VOID(prefill(request, answer.cached_tokens));
+  std::unique_ptr<Speculator> speculator = speculation_.begin(spec_);
+  KVICK_TRY_VOID(prefill(request, answer.cached_tokens, speculator.get()));
   const double prefilled = clock_();
-  KVICK_TRY_VOID(decode(request, answer));
+  KVICK_TRY_VOID(decode(request, std::move(speculator), answer));
   answer.prefill_s = prefilled - start;
   answer.decode_s = clock_() - prefilled;
   return answer;

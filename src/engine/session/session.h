@@ -22,6 +22,7 @@ struct Request {
   std::vector<std::string> stop;  // text that ends the generation; not part of the answer
   bool continues = false;         // the answer goes on the prompt's text: its leading space is kept
   bool ignore_end = false;        // go on past the model's end tokens
+  bool stop_loops = false;        // as in AnswerForm
   bool special_text = false;      // control tokens give their names
   // What the answer has to be, or null; cloned. Not together with ignore_end.
   std::shared_ptr<const text::Constraint> constraint;
@@ -56,6 +57,10 @@ class Session {
   // answers.
   void set_prompt_role(model::Role role) { prompt_role_ = role; }
 
+  // What later prompts and answers are computed with. Before the first prompt: the store's rows are
+  // taken for those of this adapter, so it must not be shared with sessions of others.
+  void use_adapter(AdapterUse adapter) { adapter_ = std::move(adapter); }
+
   // Answers a prompt. Rows of an earlier prompt and answer are used again if the new prompt begins
   // with their tokens, as the next turn of a chat does, each in the role that it had; otherwise the
   // sequence starts anew. Errors:
@@ -74,10 +79,14 @@ class Session {
   uint32_t reuse(const std::vector<Token>& prompt);
   // Runs tokens of a prompt through the model and commits them; the executor then has the logits of
   // the last.
-  base::Status<> advance(std::span<const Token> tokens);
+  base::Status<> advance(std::span<const Token> tokens, Speculator* speculator);
   base::Error lose();
-  base::Status<> prefill(const Request& request, uint32_t from);
-  base::Status<> decode(const Request& request, Answer& answer);
+  base::Status<> prefill(const Request& request, uint32_t from, Speculator* speculator);
+  base::Status<> decode(const Request& request, std::unique_ptr<Speculator> speculator,
+                        Answer& answer);
+  // Shows the speculator the final states of tokens just committed. first: their first position in
+  // the sequence; kept: which rows of the step they were.
+  void show(Speculator* speculator, size_t first, std::span<const uint32_t> kept) const;
   // Takes the answer on from its last token, by one token or more; false: it has ended.
   base::Result<bool> go_on(Writing& writing);
   base::Result<bool> step(Writing& writing, const Drafts& drafts);
@@ -93,6 +102,7 @@ class Session {
   Speculation speculation_;
   SpecOptions spec_;
   model::Role prompt_role_ = model::Role::kAnswer;
+  AdapterUse adapter_;
 };
 
 }  // namespace kvick::engine

@@ -83,6 +83,23 @@ TEST(Session, SaysWhatIsWrongWithARequestAndGoesOn) {
   EXPECT_EQ(f.generate({1, 2}, 4).tokens.size(), 4u);
 }
 
+TEST(Session, RefusesABiasOfARowThatOnlyPadsTheOutputLayer) {
+  tools::Spec spec = model::tiny_spec(tools::Arch::kLlama);
+  spec.unnamed = 12;  // of 512
+  const auto engine = engine_of(spec);
+  const auto store = std::move(engine->make_store({})).value();
+  Session session(*engine, *store);
+  Request request;
+  request.prompt = {5, 499};
+  request.max_tokens = 1;
+  request.sampling.logit_bias[499] = 1;
+  EXPECT_TRUE(session.generate(request).ok());
+  request.sampling.logit_bias[500] = 1;
+  const auto answer = session.generate(request);
+  ASSERT_FALSE(answer.ok());
+  EXPECT_NE(answer.error().message.find("the vocabulary ends at 499"), std::string::npos);
+}
+
 TEST(Session, SaysWhenTheCacheHasNoRoom) {
   Fixture f({.max_bytes = 4096});
   const auto answer = f.session->generate(Fixture::request(std::vector<Token>(100, 1), 4));

@@ -19,7 +19,7 @@ constexpr MatchRates kRatesOfOthers = {{0.08, 0.1, 0.2},  {0.1, 0.2, 0.45}, {0.1
                                        {0.15, 0.4, 0.65}, {0.3, 0.45, 0.8}, {0.35, 0.65, 0.95}};
 constexpr double kRateOfBranches = 0.15;
 // By rank: the first child, the second, ...
-constexpr double kRatesOfModels[] = {0.6, 0.15, 0.08, 0.05, 0.03, 0.03, 0.03, 0.03};
+constexpr double kRatesOfModels[] = {0.6, 0.15, 0.08, 0.05};
 
 Kind bucket_of(uint32_t length) {
   if (length < 4) return static_cast<Kind>(length - 1);
@@ -48,8 +48,9 @@ Acceptance::Acceptance() {
     for (const Kind first : {kLookupKinds, kSuffixKinds})
       presume(first + 3 * kMatchLengths + i, kRateOfBranches);
   }
-  for (int rank = 0; rank < 8; ++rank)
-    for (const Kind first : {kModelKinds, kSkipKinds}) presume(first + rank, kRatesOfModels[rank]);
+  for (int rank = 0; rank < 4; ++rank)
+    for (const Kind first : {kModelKinds, kOwnKinds, kSkipKinds})
+      presume(first + rank, kRatesOfModels[rank]);
 }
 
 double Acceptance::rate(Kind kind) const {

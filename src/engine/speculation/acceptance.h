@@ -11,7 +11,8 @@ namespace kvick::engine {
 using Kind = uint8_t;
 inline constexpr Kind kKinds = 64;
 // First kinds of the drafters.
-inline constexpr Kind kLookupKinds = 0, kSuffixKinds = 24, kModelKinds = 48, kSkipKinds = 56;
+inline constexpr Kind kLookupKinds = 0, kSuffixKinds = 24, kModelKinds = 48, kOwnKinds = 52,
+                      kSkipKinds = 56;
 
 // Kinds of draft tokens by matches: by the tokens that match, and by whether all places that match
 // go on alike, there is one only, or they differ; and those that are not the longest match's.

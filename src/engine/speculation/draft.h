@@ -12,6 +12,10 @@
 #include "kv/contract/kv.h"
 #include "text/grammar/constraint.h"
 
+namespace kvick::model {
+class Adapter;
+}
+
 namespace kvick::engine {
 
 using Token = kv::Token;
@@ -46,12 +50,26 @@ struct DraftAsk {
   kv::SeqId seq{};
   const Sampler* sampler = nullptr;        // as it will draw the next token
   const text::Constraint* form = nullptr;  // that the answer is held to, or null
+  // That the text is computed with, as in model::Slot.
+  const model::Adapter* adapter = nullptr;
+  float adapter_scale = 1;
+};
+
+// Rows of a sequence that a step has committed: of the text's tokens from `first` on.
+struct SeenRows {
+  std::span<const Token> text;  // all tokens that have rows
+  size_t first = 0;
+  const float* states = nullptr;  // of these tokens, [text.size() - first][dim]
 };
 
 // One sequence's.
 class Drafter {
  public:
   virtual ~Drafter() = default;
+  // Whether it is told of every row that is committed, with the states that the model's output
+  // layer reads.
+  virtual bool reads_states() const { return false; }
+  virtual void see(const SeenRows&) {}
   // Adds draft tokens to an empty tree; none if it has none, or no room to compute them.
   virtual void draft(const DraftAsk& ask, DraftTree& tree) = 0;
   // Of drafters that take time: how often a child of each rank is expected to come true; each level

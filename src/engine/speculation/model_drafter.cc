@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "engine/answer/sampler.h"
+#include "engine/sampling/sampler.h"
 #include "engine/speculation/draft_choice.h"
 #include "engine/speculation/verify.h"
 #include "model/core/vocabulary.h"
@@ -44,6 +44,13 @@ base::Result<std::vector<Token>> outputs_of(const io::ModelFile& file, uint32_t 
 
 base::Result<std::shared_ptr<const DraftWeights>> DraftWeights::load(const Engine& engine,
                                                                      const SpecOptions& options) {
+  const model::Workspace workspace = engine.make_workspace();
+  const model::LoadOptions how = {.kernels = &engine.kernels(), .pool = &workspace.pool};
+  if (options.by_own_layer()) {
+    auto own = std::make_shared<DraftWeights>();
+    KVICK_TRY(own->model, engine.model().read_drafter(how));
+    return std::shared_ptr<const DraftWeights>(std::move(own));
+  }
   const std::string& path = options.model;
   KVICK_TRY(io::ModelFile file, io::ModelFile::open(path));
   KVICK_TRY(const text::Vocabulary vocabulary, model::read_vocabulary(file));
@@ -61,10 +68,9 @@ base::Result<std::shared_ptr<const DraftWeights>> DraftWeights::load(const Engin
   weights->path = path;
   weights->words = options.words;
   KVICK_TRY(weights->outputs, outputs_of(file, options.words, pieces.size()));
-  const model::Workspace workspace = engine.make_workspace();
-  KVICK_TRY(weights->model, model::Model::load(std::move(file), {.kernels = &engine.kernels(),
-                                                                 .pool = &workspace.pool,
-                                                                 .outputs = weights->outputs}));
+  model::LoadOptions words = how;
+  words.outputs = weights->outputs;
+  KVICK_TRY(weights->model, model::Model::load(std::move(file), words));
   if (weights->model->trained_slots() != nullptr)
     return fail("{}: a model with a memory of slots cannot draft", path);
   return std::shared_ptr<const DraftWeights>(std::move(weights));
@@ -112,6 +118,8 @@ struct ModelDrafter::Growing {
   std::vector<Sampler> samplers;  // behind each node of the tree; none if greedy
   const Sampler* root = nullptr;
   Token last = 0;
+  // With Ground::by_states: behind the text, then behind each node, [1 + nodes][dim].
+  std::vector<float> states;
 };
 
 ModelDrafter::ModelDrafter(model::Executor executor, std::span<const Token> outputs,
@@ -137,9 +145,12 @@ void ModelDrafter::draft(const DraftAsk& ask, DraftTree& tree) {
                      .node_of = {},
                      .samplers = {},
                      .root = ask.sampler,
-                     .last = ask.text.back()};
+                     .last = ask.text.back(),
+                     .states = {}};
   if (growing.ground.store == nullptr || growing.shape.nodes.empty()) return;
   growing.node_of.assign(growing.shape.nodes.size(), -1);
+  if (growing.ground.by_states)
+    growing.states.assign(executor_.states().begin(), executor_.states().end());
   const size_t outputs = executor_.model().outputs();
   for (uint32_t level = 0; forward_level(growing, tree, level); ++level) {
     const size_t before = tree.nodes.size();
@@ -174,12 +185,38 @@ bool ModelDrafter::forward_level(Growing& growing, const DraftTree& tree, uint32
     for (int32_t& parent : fresh.parents) --parent;
     for (uint32_t& row : wanted) --row;
   }
+  const std::vector<float> before = states_before(growing, tree);
   const model::Slot slot = {.seq = growing.ground.seq,
                             .past = growing.ground.past,
                             .tokens = fresh.tokens,
-                            .parents = fresh.parents};
+                            .parents = fresh.parents,
+                            .adapter = growing.ground.adapter,
+                            .adapter_scale = growing.ground.adapter_scale,
+                            .states = before.empty() ? nullptr : before.data()};
   const model::Batch batch = {.slots = {&slot, 1}, .skipped = growing.ground.skipped};
-  return executor_.run(*growing.ground.store, batch, wanted).ok();  // the step is dropped
+  const bool by_states = growing.ground.by_states;
+  // The step is dropped.
+  if (!executor_
+           .run(*growing.ground.store, batch, wanted, by_states ? wanted : std::vector<uint32_t>())
+           .ok())
+    return false;
+  if (by_states)
+    growing.states.insert(growing.states.end(), executor_.states().begin(),
+                          executor_.states().end());
+  return true;
+}
+
+// Of each node's row, what it is made of beside the token: [nodes][dim]. Nodes come by depth, so
+// that those before a level are those whose states are known.
+std::vector<float> ModelDrafter::states_before(const Growing& growing, const DraftTree& tree) {
+  std::vector<float> before;
+  if (!growing.ground.by_states) return before;
+  const auto dim = static_cast<ptrdiff_t>(executor_.model().config().dim);
+  for (const DraftTree::Node& node : tree.nodes) {
+    const auto from = growing.states.begin() + (node.parent + 1) * dim;
+    before.insert(before.end(), from, from + dim);
+  }
+  return before;
 }
 
 // The n likeliest tokens, in that order.
@@ -235,9 +272,9 @@ void ModelDrafter::add_children(Growing& growing, DraftTree& tree, int32_t paren
 }
 
 SmallModelDrafter::SmallModelDrafter(DraftModel& small, const Engine& engine,
-                                     const Acceptance& acceptance)
+                                     const Acceptance& acceptance, Kind first)
     : ModelDrafter({*small.weights->model, engine.make_workspace()}, small.weights->outputs, engine,
-                   acceptance, kModelKinds),
+                   acceptance, first),
       small_(small) {
   executor_.workspace().library = nullptr;  // its rows are in blocks
   small_.drafters.insert(this);
@@ -289,7 +326,8 @@ ModelDrafter::Ground SmallModelDrafter::ground(const DraftAsk& ask) {
           .seq = *seq_,
           .past = static_cast<uint32_t>(committed_.size()),
           .last = false,
-          .skipped = nullptr};
+          .skipped = nullptr,
+          .by_states = false};
 }
 
 ModelDrafter::Ground SkipDrafter::ground(const DraftAsk& ask) {
@@ -297,7 +335,10 @@ ModelDrafter::Ground SkipDrafter::ground(const DraftAsk& ask) {
           .seq = ask.seq,
           .past = ask.store->length(ask.seq),
           .last = true,
-          .skipped = &skipped_};
+          .skipped = &skipped_,
+          .by_states = false,
+          .adapter = ask.adapter,
+          .adapter_scale = ask.adapter_scale};
 }
 
 }  // namespace kvick::engine

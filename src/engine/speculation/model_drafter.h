@@ -13,17 +13,18 @@ namespace kvick::engine {
 
 // A draft model, for any number of services.
 struct DraftWeights {
-  std::string path;
+  std::string path;    // empty: it is the engine's own layer for that
   uint32_t words = 0;  // as they were asked for
   std::unique_ptr<const model::Model> model;
   // The tokens that it drafts with, of which its logits are; empty: all.
   std::vector<Token> outputs;
   bool are(const SpecOptions& options) const {
-    return path == options.model && words == options.words;
+    return options.by_model() && path == options.model && words == options.words;
   }
-  // SpecOptions::model, to draft SpecOptions::words tokens: those that its file names as the most
-  // frequent, then the first of the vocabulary. Errors: a file that is no model, or one whose
-  // tokens are not the engine's.
+  // The engine's own layer for that, or SpecOptions::model, to draft SpecOptions::words tokens:
+  // those that its file names as the most frequent, then the first of the vocabulary. Errors: the
+  // engine's file has no such layer; a file that is no model, or one whose tokens are not the
+  // engine's.
   static base::Result<std::shared_ptr<const DraftWeights>> load(const Engine& engine,
                                                                 const SpecOptions& options);
 };
@@ -73,8 +74,12 @@ class ModelDrafter : public Drafter {
     uint32_t past = 0;
     bool last = false;
     const std::vector<bool>* skipped = nullptr;
+    bool by_states = false;                   // each token's row is made of the state before it too
+    const model::Adapter* adapter = nullptr;  // as in model::Slot
+    float adapter_scale = 1;
   };
-  // The executor then has the logits behind the text, unless Ground::last.
+  // The executor then has the logits behind the text, unless Ground::last, and the state if
+  // Ground::by_states.
   virtual Ground ground(const DraftAsk& ask) = 0;
 
   model::Executor executor_;
@@ -82,6 +87,7 @@ class ModelDrafter : public Drafter {
  private:
   struct Growing;
   bool forward_level(Growing& growing, const DraftTree& tree, uint32_t level);
+  std::vector<float> states_before(const Growing& growing, const DraftTree& tree);
   void add_children(Growing& growing, DraftTree& tree, int32_t parent, std::span<float> logits);
   std::vector<Token> likeliest(std::span<const float> logits, size_t n) const;
   std::span<float> by_token(std::span<float> logits);
@@ -93,19 +99,22 @@ class ModelDrafter : public Drafter {
   std::vector<float> by_token_;  // [vocab], where the model's logits are not of all
 };
 
-class SmallModelDrafter final : public ModelDrafter {
+class SmallModelDrafter : public ModelDrafter {
  public:
-  SmallModelDrafter(DraftModel& small, const Engine& engine, const Acceptance& acceptance);
+  SmallModelDrafter(DraftModel& small, const Engine& engine, const Acceptance& acceptance,
+                    Kind first = kModelKinds);
   ~SmallModelDrafter() override;
   // Gives its rows back and drafts no more: reading the text again would soon be in the way again.
   void give_up() noexcept;
+
+ protected:
+  DraftModel& small_;
+  std::optional<kv::SeqId> seq_;  // none: it has given up
 
  private:
   Ground ground(const DraftAsk& ask) override;
   bool read(std::span<const Token> tokens);
 
-  DraftModel& small_;
-  std::optional<kv::SeqId> seq_;  // none: it has given up
   std::vector<Token> committed_;
 };
 

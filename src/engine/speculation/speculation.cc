@@ -7,6 +7,7 @@
 
 #include "engine/speculation/match_drafter.h"
 #include "engine/speculation/model_drafter.h"
+#include "engine/speculation/own_drafter.h"
 
 namespace kvick::engine {
 
@@ -145,13 +146,25 @@ Drafts Speculator::propose(DraftAsk ask, const PlainStep& plain) {
   return drafts;
 }
 
+bool Speculator::reads_states() const {
+  return std::ranges::any_of(drafters_, [](const auto& one) { return one->reads_states(); });
+}
+
+void Speculator::see(const SeenRows& rows) {
+  try {
+    for (const auto& drafter : drafters_) drafter->see(rows);
+  } catch (const std::bad_alloc&) {
+    all_.distrust();
+  }
+}
+
 Speculation::Speculation(const Engine& engine, base::Clock now) : clock(now), engine_(engine) {}
 Speculation::~Speculation() = default;
 
 base::Status<> Speculation::prepare(const SpecOptions& options,
                                     std::shared_ptr<const DraftWeights> weights,
                                     std::shared_ptr<kv::Budget> budget) {
-  if (!options.model.empty() && !has_draft_model(options)) {
+  if (options.by_model() && !has_draft_model(options)) {
     if (weights == nullptr || !weights->are(options)) {
       KVICK_TRY(weights, DraftWeights::load(engine_, options));
     }
@@ -186,7 +199,9 @@ uint64_t Speculation::give_up() {
 }
 
 base::Status<> Speculation::check(const SpecOptions& options) const {
-  if (!options.model.empty() && !has_draft_model(options))
+  if (options.by_own_layer() && !has_draft_model(options))
+    return fail("the model's own layer that drafts is not loaded: start kvick with --spec mtp");
+  if (options.by_model() && !has_draft_model(options))
     return fail("the draft model {}{} is not loaded; only the one that kvick was started with is",
                 options.model,
                 options.words != 0 ? fmt::format(" of {} words", options.words) : "");
@@ -222,8 +237,12 @@ std::unique_ptr<Speculator> Speculation::begin(const SpecOptions& options, bool 
   if (by_all || options.way == "lookup") speculator->add(std::make_unique<LookupDrafter>());
   if (shares && (by_all || options.way == "suffix"))
     speculator->add(std::make_unique<SuffixDrafter>(texts_));
-  if (!options.model.empty() && draft_model_->renew(engine_))
-    speculator->add(std::make_unique<SmallModelDrafter>(*draft_model_, engine_, rates));
+  if (options.by_model() && draft_model_->renew(engine_)) {
+    if (options.by_own_layer())
+      speculator->add(std::make_unique<OwnDrafter>(*draft_model_, engine_, rates, shares));
+    else
+      speculator->add(std::make_unique<SmallModelDrafter>(*draft_model_, engine_, rates));
+  }
   if (options.way == "skip") {
     std::vector<bool> skipped = options.skip;
     skipped.resize(engine_.model().all_layers());

@@ -52,6 +52,10 @@ class Speculator {
   // take time are left out where that would not pay, but for a trial now and then.
   Drafts propose(DraftAsk ask, const PlainStep& plain);
   const SpecOptions& options() const { return options_; }
+  // Whether some drafter reads states: then see() is called with all rows of the sequence. A
+  // drafter that throws drafts no more.
+  bool reads_states() const;
+  void see(const SeenRows& rows);
 
  private:
   void learn(std::span<const Token> text);

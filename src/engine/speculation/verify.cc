@@ -13,6 +13,17 @@ FreshTokens::FreshTokens(Token last, const DraftTree& tree) : tokens{last}, pare
   }
 }
 
+std::vector<float> states_of_rows(const model::Executor& executor, std::span<const uint32_t> kept,
+                                  size_t first) {
+  const size_t dim = executor.model().config().dim;
+  std::vector<float> states;
+  for (const uint32_t row : kept) {
+    const auto state = executor.states().subspan((first + row) * dim, dim);
+    states.insert(states.end(), state.begin(), state.end());
+  }
+  return states;
+}
+
 uint32_t draft_room(kv::Store& store, kv::SeqId seq, bool grow) {
   const uint64_t length = store.length(seq);
   // Of the step's tokens, the last one must not be the first to see rows go.

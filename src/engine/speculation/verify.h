@@ -7,6 +7,7 @@
 #include "base/function_ref.h"
 #include "engine/answer/answer_writer.h"
 #include "engine/speculation/draft.h"
+#include "model/core/executor.h"
 
 namespace kvick::engine {
 
@@ -16,6 +17,10 @@ struct FreshTokens {
   std::vector<int32_t> parents;
   FreshTokens(Token last, const DraftTree& tree);
 };
+
+// Of a step's rows whose states were all wanted, from row `first` on, those that are kept.
+std::vector<float> states_of_rows(const model::Executor& executor, std::span<const uint32_t> kept,
+                                  size_t first = 0);
 
 // The most draft tokens that a sequence's next step may carry so that each token sees what it would
 // see if it came alone: none past the context, past a window that moves on, or past the point where

@@ -28,11 +28,13 @@ struct Chain {
   std::vector<Token> text = {kFirst};
   AnswerWriter writer;
 
-  Chain(const Engine& e, uint64_t seed)
-      : engine(e), writer(e.tokenizer(), e.kernels(), text, form_of(seed)) {}
-  static AnswerForm form_of(uint64_t seed) {
+  Chain(const Engine& e, uint64_t seed, Sampling sampling = plain_sampling())
+      : engine(e), writer(e.tokenizer(), e.kernels(), text, form_of(seed, std::move(sampling))) {}
+  static Sampling plain_sampling() { return {.temperature = 1, .top_k = 0, .top_p = 1}; }
+  static AnswerForm form_of(uint64_t seed, Sampling sampling) {
     AnswerForm form;
-    form.sampling = {.temperature = 1, .top_k = 0, .top_p = 1, .seed = seed};
+    form.sampling = std::move(sampling);
+    form.sampling.seed = seed;
     form.ignore_end = true;
     return form;
   }
@@ -92,14 +94,27 @@ TEST(Verify, DrawsFromTheModelsDistributionWhateverIsDrafted) {
   EXPECT_LT(chi_square, 103.4) << "63 degrees of freedom: one run in a thousand is above";
 }
 
-TEST(Verify, DrawsTheSameTokensAsWithoutDrafts) {
+TEST(Verify, DrawsTheSameTokensAsWithoutDraftsWithEverySampler) {
   const auto engine = tiny_engine();
   const DraftTree tree = some_tree();
-  for (uint64_t seed = 0; seed < 200; ++seed) {
-    Chain plain(*engine, seed), drafted(*engine, seed);
-    while (drafted.text.size() < 20) drafted.drafted(tree);
-    while (plain.text.size() < drafted.text.size()) plain.plain();
-    EXPECT_EQ(plain.text, drafted.text);
+  std::vector<Sampling> samplings(9, Chain::plain_sampling());
+  samplings[1].mirostat = {.version = 1, .tau = 1.2F, .eta = 0.3F};
+  samplings[2].mirostat = {.version = 2, .tau = 1.2F, .eta = 0.3F};
+  samplings[3].xtc = {.probability = 0.5F, .threshold = 0.2F};
+  samplings[4].dry = {.multiplier = 2, .window = 10, .breakers = {"a"}};
+  samplings[5].typical_p = 0.6F;
+  samplings[6].top_n_sigma = 1;
+  samplings[7].dynatemp_range = 0.5F;
+  samplings[8].bad_words = {{kFirst + 3}, {kFirst + 1, kFirst}};
+  for (const Sampling& sampling : samplings) {
+    size_t accepted = 0;
+    for (uint64_t seed = 0; seed < 50; ++seed) {
+      Chain plain(*engine, seed, sampling), drafted(*engine, seed, sampling);
+      while (drafted.text.size() < 20) accepted += drafted.drafted(tree);
+      while (plain.text.size() < drafted.text.size()) plain.plain();
+      EXPECT_EQ(plain.text, drafted.text) << &sampling - samplings.data();
+    }
+    EXPECT_GT(accepted, 0u);
   }
 }
 

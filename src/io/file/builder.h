@@ -21,6 +21,8 @@ struct ModelFileBuilder {
     file.container_ = container;
     file.path_ = std::move(path);
   }
+  // Goes on with what has been read.
+  explicit ModelFileBuilder(ModelFile begun) : file(std::move(begun)) {}
 
   Metadata& metadata() { return file.metadata_; }
   void set_version(uint32_t version) { file.version_ = version; }
@@ -29,6 +31,8 @@ struct ModelFileBuilder {
   void reserve_tensors(size_t count) { file.tensors_.reserve(count); }
   // Tensors are numbered in the order of their adding. Error: a second one of that name.
   base::Status<> add_tensor(Tensor tensor);
+  // Another file's tensors, with the bytes that they borrow. Error: a second one of a name.
+  base::Status<> take(ModelFile part);
   std::span<Tensor> tensors() { return file.tensors_; }
   ModelFile finish() { return std::move(file); }
 
@@ -37,5 +41,7 @@ struct ModelFileBuilder {
 
 // Hugging Face folders; see huggingface.cc.
 base::Result<ModelFile> open_huggingface(const std::string& folder);
+// The whole of a split GGUF from its first part; see split.cc.
+base::Result<ModelFile> open_split_gguf(ModelFile first, uint64_t parts);
 
 }  // namespace kvick::io

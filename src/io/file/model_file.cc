@@ -65,6 +65,13 @@ base::Status<> ModelFileBuilder::add_tensor(Tensor tensor) {
   return base::Done{};
 }
 
+base::Status<> ModelFileBuilder::take(ModelFile part) {
+  for (Tensor& tensor : part.tensors_) KVICK_TRY_VOID(add_tensor(std::move(tensor)));
+  for (base::MappedFile& mapped : part.files_) hold(std::move(mapped));
+  add_file_bytes(part.file_bytes_);
+  return base::Done{};
+}
+
 base::Result<ModelFile> ModelFile::open_for_inspection(const std::string& path) {
   if (std::error_code error; std::filesystem::is_directory(path, error))
     return open_huggingface(path);
@@ -89,9 +96,9 @@ base::Result<ModelFile> ModelFile::open(const std::string& path) {
         "config.json in it",
         path);
   KVICK_TRY(const uint64_t parts, file.get_uint("split.count", 1));
-  if (parts > 1)
-    return base::fail("{}: one of {} parts of a split GGUF (split.count): merge them into one file",
-                      path, parts);
+  if (parts > 1) {
+    KVICK_TRY(file, open_split_gguf(std::move(file), parts));
+  }
   KVICK_TRY_VOID(check_scales(file, path));
   return file;
 }

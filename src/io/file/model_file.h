@@ -42,8 +42,9 @@ enum class Container { kGguf, kHuggingFace, kSafetensors };
 // files that follows from the architecture, unless they have this key.
 class ModelFile {
  public:
-  // path: a .gguf file, or a Hugging Face folder with config.json. Reads and checks all headers, no
-  // tensor data. Errors name the file and the field.
+  // path: a .gguf file, the first part of a split one (its other parts lie beside it), or a Hugging
+  // Face folder with config.json. Reads and checks all headers, no tensor data. Errors name the
+  // file and the field.
   static base::Result<ModelFile> open(const std::string& path);
   // As open, but also what is no whole model: one safetensors file, or one part of a split GGUF, as
   // it is stored.

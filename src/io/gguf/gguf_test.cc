@@ -5,6 +5,7 @@
 #include <limits>
 #include <random>
 
+#include "base/testing/source_folder.h"
 #include "io/file/describe.h"
 #include "io/file/model_file.h"
 #include "io/file/test_images.h"
@@ -391,8 +392,8 @@ TEST(ModelFile, Nvfp4WithAFactorForTheTensorIsRefused) {
 TEST(ModelFile, TheFuzzersSeedsAreGoodFiles) {
   size_t count = 0;
   for (const char* kind : {"gguf", "safetensors"})
-    for (const auto& entry : std::filesystem::directory_iterator(
-             std::string(KVICK_SOURCE_DIR "/tests/fuzz/seeds/") + kind)) {
+    for (const auto& entry :
+         std::filesystem::directory_iterator(base::source_folder() + "/tests/fuzz/seeds/" + kind)) {
       const auto file = ModelFile::open_for_inspection(entry.path().string());
       EXPECT_TRUE(file.ok()) << file.error().message;
       ++count;

@@ -50,7 +50,9 @@ base::Status<> map_heads(Mapper& map, HfHeads& sizes) {
     return base::fail("{} is {}, of which the {} of 'num_attention_heads' are no multiple",
                       map.config().label("num_key_value_heads"), kv_heads, sizes.heads);
   map.set("attention.head_count_kv", kv_heads);
-  if (map.config().find("head_dim")) {
+  if (map.config().find("qk_rope_head_dim")) {
+    KVICK_TRY(sizes.head_dim, map.size("qk_rope_head_dim"));  // what turns of a latent layer's
+  } else if (map.config().find("head_dim")) {
     KVICK_TRY(sizes.head_dim, map.size("head_dim"));
     map.set("attention.key_length", sizes.head_dim);
     map.set("attention.value_length", sizes.head_dim);
@@ -117,10 +119,33 @@ base::Status<> check_activation(const Mapper& map, std::string_view wanted) {
   return base::Done{};
 }
 
+// Of the feed-forward blocks: one number, or a list of one for each layer.
+base::Status<> map_widths(Mapper& map, std::string_view field) {
+  const auto told = map.config().find(field);
+  if (!told || !told->is_array()) return map.copy_size(field, "feed_forward_length");
+  KVICK_TRY(const simdjson::dom::array list, map.config().get_array(field));
+  std::vector<uint64_t> widths;
+  for (const Json width : list) {
+    uint64_t number = 0;
+    if (width.get(number) != simdjson::SUCCESS || number < 1 || number > kMaxSize)
+      return base::fail("{} must hold numbers from 1 to {}", map.config().label(field), kMaxSize);
+    widths.push_back(number);
+  }
+  KVICK_TRY(const uint64_t layers, map.size("num_hidden_layers"));
+  if (widths.size() != layers)
+    return base::fail("{} has {} numbers, but there are {} layers", map.config().label(field),
+                      widths.size(), layers);
+  map.set("feed_forward_length", std::move(widths));
+  return base::Done{};
+}
+
 base::Status<> map_rotary_family(Mapper& map, const HfFamily& family) {
   KVICK_TRY(HfHeads sizes, map_sizes(map));
   KVICK_TRY_VOID(map_heads(map, sizes));
-  KVICK_TRY_VOID(map.copy_size("intermediate_size", "feed_forward_length"));
+  // Where all layers have experts, no layer has another width.
+  const bool dense =
+      map.config().find("intermediate_size") || !map.config().find("moe_intermediate_size");
+  KVICK_TRY_VOID(map_widths(map, dense ? "intermediate_size" : "moe_intermediate_size"));
   KVICK_TRY_VOID(check_activation(map, family.activation));
   KVICK_TRY(const double epsilon, positive(map.config(), "rms_norm_eps", 1e-6));
   map.set("attention.layer_norm_rms_epsilon", epsilon);
@@ -176,6 +201,9 @@ base::Result<HfConfig> map_config(const JsonObject& config, Metadata& out) {
     KVICK_TRY_VOID(map_rotary_family(map, *family));
   }
   KVICK_TRY(result.layers, config.get_uint("num_hidden_layers"));
+  const bool old = config.find("num_nextn_predict_layers").has_value();
+  KVICK_TRY(result.unread_layers,
+            config.get_uint(old ? "num_nextn_predict_layers" : "num_mtp_layers", 0));
   return result;
 }
 

@@ -24,8 +24,11 @@ struct HfConfig {
   std::string architecture;              // GGUF's: "llama", "qwen2", "opt"
   std::span<const Rename> modules = {};  // beside and before those that all families have
   uint64_t layers = 0;
+  uint64_t unread_layers = 0;  // behind them, for predicting several tokens at once
   uint64_t vocabulary = 0;
   bool tied = false;  // the output matrix is the embedding
+  // The text model of one that sees or hears: of its tensors those behind "language_model."
+  bool nested = false;
   GateUp gate_up = GateUp::kNone;
 };
 

@@ -1,3 +1,5 @@
+// Larger than 400 lines because it is one table: a row for each family, and its modules' names.
+
 #include "io/huggingface/hf_families.h"
 
 #include <array>
@@ -20,6 +22,44 @@ constexpr Rename kGemma[] = {
     {"post_feedforward_layernorm", "post_ffw_norm"},
     {"self_attn.q_norm", "attn_q_norm"},
     {"self_attn.k_norm", "attn_k_norm"},
+};
+// Parameters that are no module's have their whole name here.
+constexpr Rename kGemma3n[] = {
+    {"post_attention_layernorm", "post_attention_norm"},
+    {"pre_feedforward_layernorm", "ffn_norm"},
+    {"post_feedforward_layernorm", "post_ffw_norm"},
+    {"self_attn.q_norm", "attn_q_norm"},
+    {"self_attn.k_norm", "attn_k_norm"},
+    {"per_layer_input_gate", "inp_gate"},
+    {"per_layer_projection", "proj"},
+    {"post_per_layer_input_norm", "post_norm"},
+    {"laurel.linear_left", "laurel_l"},
+    {"laurel.linear_right", "laurel_r"},
+    {"laurel.post_laurel_norm", "laurel_post_norm"},
+    {"altup.correction_coefs", "altup_correct_coef"},
+    {"altup.prediction_coefs", "altup_predict_coef"},
+    {"altup.modality_router", "altup_router"},
+    {"altup.router_norm", "altup_router_norm"},
+    {"altup.correct_output_scale", "altup_correct_scale.weight"},
+};
+constexpr Rename kGemma4[] = {
+    {"post_attention_layernorm", "post_attention_norm"},
+    {"pre_feedforward_layernorm", "ffn_norm"},
+    {"post_feedforward_layernorm", "post_ffw_norm"},
+    {"self_attn.q_norm", "attn_q_norm"},
+    {"self_attn.k_norm", "attn_k_norm"},
+    {"layer_scalar", "layer_output_scale.weight"},
+    {"per_layer_input_gate", "inp_gate"},
+    {"per_layer_projection", "proj"},
+    {"post_per_layer_input_norm", "post_norm"},
+    {"pre_feedforward_layernorm_2", "pre_ffw_norm_2"},
+    {"post_feedforward_layernorm_1", "post_ffw_norm_1"},
+    {"post_feedforward_layernorm_2", "post_ffw_norm_2"},
+    {"router.proj", "ffn_gate_inp"},
+    {"router.scale", "ffn_gate_inp.scale"},
+    {"router.per_expert_scale", "ffn_down_exps.scale"},
+    {"experts.gate_up_proj", "ffn_gate_up_exps.weight"},
+    {"experts.down_proj", "ffn_down_exps.weight"},
 };
 constexpr Rename kOlmo[] = {
     {"post_attention_layernorm", "post_attention_norm"},
@@ -48,6 +88,59 @@ constexpr Rename kQwenMoe[] = {
     {"mlp.shared_expert.up_proj", "ffn_up_shexp"},
     {"mlp.shared_expert.down_proj", "ffn_down_shexp"},
 };
+constexpr Rename kDelta[] = {
+    {"post_attention_layernorm", "post_attention_norm"},
+    {"self_attn.q_norm", "attn_q_norm"},
+    {"self_attn.k_norm", "attn_k_norm"},
+    {"linear_attn.in_proj_qkvz", "ssm_in"},
+    {"linear_attn.in_proj_ba", "ssm_ba"},
+    {"linear_attn.in_proj_qkv", "attn_qkv"},
+    {"linear_attn.in_proj_z", "attn_gate"},
+    {"linear_attn.in_proj_b", "ssm_beta"},
+    {"linear_attn.in_proj_a", "ssm_alpha"},
+    {"linear_attn.conv1d", "ssm_conv1d"},
+    {"linear_attn.norm", "ssm_norm"},
+    {"linear_attn.out_proj", "ssm_out"},
+    {"linear_attn.dt_bias", "ssm_dt.bias"},
+    {"linear_attn.A_log", "ssm_a_log"},
+    {"mlp.gate", "ffn_gate_inp"},
+    {"mlp.experts.*.gate_proj", "ffn_gate"},
+    {"mlp.experts.*.up_proj", "ffn_up"},
+    {"mlp.experts.*.down_proj", "ffn_down"},
+    {"mlp.shared_expert_gate", "ffn_gate_inp_shexp"},
+    {"mlp.shared_expert.gate_proj", "ffn_gate_shexp"},
+    {"mlp.shared_expert.up_proj", "ffn_up_shexp"},
+    {"mlp.shared_expert.down_proj", "ffn_down_shexp"},
+};
+constexpr Rename kGraniteHybrid[] = {
+    {"mamba.in_proj", "ssm_in"},
+    {"mamba.conv1d", "ssm_conv1d"},
+    {"mamba.dt_bias", "ssm_dt.bias"},
+    {"mamba.A_log", "ssm_a_log"},
+    {"mamba.D", "ssm_d"},
+    {"mamba.norm", "ssm_norm"},
+    {"mamba.out_proj", "ssm_out"},
+    {"shared_mlp.input_linear", "ffn_up"},
+    {"shared_mlp.output_linear", "ffn_down"},
+};
+constexpr Rename kLfm2[] = {
+    {"operator_norm", "attn_norm"},
+    {"ffn_norm", "ffn_norm"},
+    {"conv.in_proj", "shortconv.in_proj"},
+    {"conv.conv", "shortconv.conv"},
+    {"conv.out_proj", "shortconv.out_proj"},
+    {"self_attn.q_layernorm", "attn_q_norm"},
+    {"self_attn.k_layernorm", "attn_k_norm"},
+    {"self_attn.out_proj", "attn_output"},
+    {"feed_forward.w1", "ffn_gate"},
+    {"feed_forward.w2", "ffn_down"},
+    {"feed_forward.w3", "ffn_up"},
+    {"feed_forward.gate", "ffn_gate_inp"},
+    {"feed_forward.expert_bias", "exp_probs_b.bias"},
+    {"feed_forward.experts.*.w1", "ffn_gate"},
+    {"feed_forward.experts.*.w2", "ffn_down"},
+    {"feed_forward.experts.*.w3", "ffn_up"},
+};
 constexpr Rename kMixtral[] = {
     {"block_sparse_moe.gate", "ffn_gate_inp"},
     {"block_sparse_moe.experts.*.w1", "ffn_gate"},
@@ -57,7 +150,7 @@ constexpr Rename kMixtral[] = {
 // Experts have the names that join_tensors gives them.
 constexpr Rename kGptOss[] = {
     {"post_attention_layernorm", "post_attention_norm"},
-    {"self_attn.sinks", "attn_sinks"},
+    {"self_attn.sinks", "attn_sinks.weight"},
     {"mlp.router", "ffn_gate_inp"},
     {"mlp.experts.gate_proj", "ffn_gate_exps"},
     {"mlp.experts.up_proj", "ffn_up_exps"},
@@ -79,6 +172,35 @@ constexpr Rename kGraniteMoe[] = {
     {"block_sparse_moe.router.layer", "ffn_gate_inp"},
     {"block_sparse_moe.input_linear", "ffn_gate_up_exps"},
     {"block_sparse_moe.output_linear", "ffn_down_exps"},
+};
+constexpr Rename kDeepseek[] = {
+    {"self_attn.q_a_proj", "attn_q_a"},
+    {"self_attn.q_a_layernorm", "attn_q_a_norm"},
+    {"self_attn.q_b_proj", "attn_q_b"},
+    {"self_attn.kv_a_proj_with_mqa", "attn_kv_a_mqa"},
+    {"self_attn.kv_a_layernorm", "attn_kv_a_norm"},
+    {"self_attn.kv_b_proj", "attn_kv_b"},
+    {"mlp.gate", "ffn_gate_inp"},
+    {"mlp.gate.e_score_correction_bias", "exp_probs_b.bias"},
+    {"mlp.experts.*.gate_proj", "ffn_gate"},
+    {"mlp.experts.*.up_proj", "ffn_up"},
+    {"mlp.experts.*.down_proj", "ffn_down"},
+    {"mlp.shared_experts.gate_proj", "ffn_gate_shexp"},
+    {"mlp.shared_experts.up_proj", "ffn_up_shexp"},
+    {"mlp.shared_experts.down_proj", "ffn_down_shexp"},
+};
+constexpr Rename kGlm4Moe[] = {
+    {"post_attention_layernorm", "post_attention_norm"},
+    {"self_attn.q_norm", "attn_q_norm"},
+    {"self_attn.k_norm", "attn_k_norm"},
+    {"mlp.gate", "ffn_gate_inp"},
+    {"mlp.gate.e_score_correction_bias", "exp_probs_b.bias"},
+    {"mlp.experts.*.gate_proj", "ffn_gate"},
+    {"mlp.experts.*.up_proj", "ffn_up"},
+    {"mlp.experts.*.down_proj", "ffn_down"},
+    {"mlp.shared_experts.gate_proj", "ffn_gate_shexp"},
+    {"mlp.shared_experts.up_proj", "ffn_up_shexp"},
+    {"mlp.shared_experts.down_proj", "ffn_down_shexp"},
 };
 constexpr Rename kStarcoder[] = {
     {"mlp.c_fc", "ffn_up"},
@@ -135,6 +257,53 @@ Status<> map_qwen_moe(Mapper& map) {
   KVICK_TRY(const bool normalised, map.config().get_bool("norm_topk_prob", false));
   map.set("expert_weights_norm", normalised);
   return base::Done{};
+}
+
+// Which layers have a gated delta net.
+Status<> map_delta_layers(Mapper& map) {
+  const JsonObject& config = map.config();
+  if (!config.find("layer_types")) {
+    KVICK_TRY(const uint64_t period, map.size("full_attention_interval", 4));
+    map.set("full_attention_interval", period);
+    return base::Done{};
+  }
+  KVICK_TRY(const simdjson::dom::array types, config.get_array("layer_types"));
+  std::vector<bool> kept;
+  for (const Json type : types) {
+    std::string_view name;
+    if (type.get(name) != simdjson::SUCCESS ||
+        (name != "full_attention" && name != "linear_attention"))
+      return base::fail("{} must hold 'full_attention' or 'linear_attention'",
+                        config.label("layer_types"));
+    kept.push_back(name == "linear_attention");
+  }
+  map.set("attention.recurrent_layers", std::move(kept));
+  return base::Done{};
+}
+
+Status<> map_delta(Mapper& map) {
+  KVICK_TRY_VOID(map_delta_layers(map));
+  KVICK_TRY_VOID(map.copy_size("linear_conv_kernel_dim", "ssm.conv_kernel"));
+  KVICK_TRY_VOID(map.copy_size("linear_key_head_dim", "ssm.state_size"));
+  KVICK_TRY_VOID(map.copy_size("linear_num_key_heads", "ssm.group_count"));
+  KVICK_TRY(const uint64_t heads, map.size("linear_num_value_heads"));
+  KVICK_TRY(const uint64_t values, map.size("linear_value_head_dim"));
+  map.set("ssm.time_step_rank", heads);
+  map.set("ssm.inner_size", heads * values);
+  map.set_whole("kvick.ssm.tiled", false);
+  return base::Done{};
+}
+
+// Weights of the chosen experts have sum 1 where the file does not say it.
+Status<> map_delta_moe(Mapper& map) {
+  KVICK_TRY_VOID(map_delta(map));
+  KVICK_TRY_VOID(map.require_flag("norm_topk_prob", true));
+  return map_experts(map);
+}
+
+Status<> map_granite_hybrid(Mapper& map) {
+  KVICK_TRY_VOID(map_granite(map));
+  return map_mamba_layers(map);
 }
 
 Status<> map_granite_moe(Mapper& map) {
@@ -230,6 +399,21 @@ constexpr std::array kFamilies = {
              .architecture = "qwen3moe",
              .modules = kQwenMoe,
              .map = map_qwen_moe},
+    HfFamily{.model_type = "qwen3_next",
+             .architecture = "qwen3next",
+             .shifted_norms = true,
+             .modules = kDelta,
+             .map = map_delta_moe},
+    HfFamily{.model_type = "qwen3_5_text",
+             .architecture = "qwen35",
+             .shifted_norms = true,
+             .modules = kDelta,
+             .map = map_delta},
+    HfFamily{.model_type = "qwen3_5_moe_text",
+             .architecture = "qwen35moe",
+             .shifted_norms = true,
+             .modules = kDelta,
+             .map = map_delta_moe},
     HfFamily{.model_type = "gemma",
              .architecture = "gemma",
              .tied = true,
@@ -249,6 +433,18 @@ constexpr std::array kFamilies = {
              .activation = kTanhGelu,
              .modules = kGemma,
              .map = map_gemma3},
+    HfFamily{.model_type = "gemma3n_text",
+             .architecture = "gemma3n",
+             .tied = true,
+             .activation = kTanhGelu,
+             .modules = kGemma3n,
+             .map = map_gemma3n},
+    HfFamily{.model_type = "gemma4_text",
+             .architecture = "gemma4",
+             .tied = true,
+             .activation = kTanhGelu,
+             .modules = kGemma4,
+             .map = map_gemma4},
     HfFamily{.model_type = "gpt_oss",
              .architecture = "gpt-oss",
              .gate_up = GateUp::kInterleaved,
@@ -264,6 +460,10 @@ constexpr std::array kFamilies = {
              .architecture = "granitemoe",
              .modules = kGraniteMoe,
              .map = map_granite_moe},
+    HfFamily{.model_type = "granitemoehybrid",
+             .architecture = "granitehybrid",
+             .modules = kGraniteHybrid,
+             .map = map_granite_hybrid},
     HfFamily{.model_type = "ministral3", .architecture = "mistral3", .map = map_ministral3},
     HfFamily{.model_type = "llama4_text",
              .architecture = "llama4",
@@ -272,6 +472,39 @@ constexpr std::array kFamilies = {
              .modules = kLlama4,
              .map = map_llama4},
     HfFamily{.model_type = "glm4", .architecture = "glm4", .interleaved = true, .modules = kGlm4},
+    HfFamily{.model_type = "glm4_moe",
+             .architecture = "glm4moe",
+             .modules = kGlm4Moe,
+             .map = map_glm4_moe},
+    HfFamily{.model_type = "glm4_moe_lite",
+             .architecture = "deepseek2",
+             .interleaved = true,
+             .modules = kDeepseek,
+             .map = map_deepseek3},
+    HfFamily{.model_type = "deepseek_v2",
+             .architecture = "deepseek2",
+             .interleaved = true,
+             .modules = kDeepseek,
+             .map = map_deepseek2},
+    HfFamily{.model_type = "deepseek_v3",
+             .architecture = "deepseek2",
+             .interleaved = true,
+             .modules = kDeepseek,
+             .map = map_deepseek3},
+    HfFamily{.model_type = "minicpm3",
+             .architecture = "minicpm3",
+             .modules = kDeepseek,
+             .map = map_minicpm3},
+    HfFamily{.model_type = "lfm2",
+             .architecture = "lfm2",
+             .tied = true,
+             .modules = kLfm2,
+             .map = map_lfm2},
+    HfFamily{.model_type = "lfm2_moe",
+             .architecture = "lfm2moe",
+             .tied = true,
+             .modules = kLfm2,
+             .map = map_lfm2_moe},
     HfFamily{.model_type = "olmo2", .architecture = "olmo2", .modules = kOlmo},
     HfFamily{.model_type = "olmo3", .architecture = "olmo2", .modules = kOlmo},
     HfFamily{.model_type = "stablelm", .architecture = "stablelm", .map = map_stablelm},

@@ -76,7 +76,24 @@ struct HfHeads {
   uint64_t embedding = 0, heads = 0, head_dim = 0;
 };
 
+// Latent attention and its mixtures of experts, as DeepSeek's models have them; the experts alone;
+// and the same attention in MiniCPM3. See hf_deepseek.cc.
+base::Status<> map_deepseek2(Mapper& map);
+base::Status<> map_deepseek3(Mapper& map);
+base::Status<> map_glm4_moe(Mapper& map);
+base::Status<> map_minicpm3(Mapper& map);
+
+// Layers of Mamba-2 beside others that attend, as Granite has them; of short convolutions; these
+// with experts. See hf_states.cc.
+base::Status<> map_mamba_layers(Mapper& map);
+base::Status<> map_lfm2(Mapper& map);
+base::Status<> map_lfm2_moe(Mapper& map);
+
 // Rotary keys, from rope_theta, rope_scaling and rope_parameters; see hf_rope.cc.
 base::Status<> map_rope(Mapper& map, const HfHeads& sizes);
+
+// See hf_gemma.cc.
+base::Status<> map_gemma3n(Mapper& map);
+base::Status<> map_gemma4(Mapper& map);
 
 }  // namespace kvick::io

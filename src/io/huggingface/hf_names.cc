@@ -14,6 +14,16 @@ constexpr Rename kRotaryOuter[] = {
     {"embed_tokens.weight", "token_embd.weight"},
     {"norm.weight", "output_norm.weight"},
     {"norm.bias", "output_norm.bias"},
+    {"embedding_norm.weight", "token_embd_norm.weight"},
+    {"embed_tokens_per_layer.weight", "per_layer_token_embd.weight"},
+    {"per_layer_model_projection.weight", "per_layer_model_proj.weight"},
+    {"per_layer_projection_norm.weight", "per_layer_proj_norm.weight"},
+    {"altup_projections.0.weight", "altup_proj.0.weight"},
+    {"altup_projections.1.weight", "altup_proj.1.weight"},
+    {"altup_projections.2.weight", "altup_proj.2.weight"},
+    {"altup_unembed_projections.0.weight", "altup_unembd_proj.0.weight"},
+    {"altup_unembed_projections.1.weight", "altup_unembd_proj.1.weight"},
+    {"altup_unembed_projections.2.weight", "altup_unembd_proj.2.weight"},
 };
 // Each is followed by ".weight" or ".bias".
 constexpr Rename kRotaryLayer[] = {
@@ -70,18 +80,16 @@ bool drop_prefix(std::string_view& name, std::string_view prefix) {
 std::optional<std::string> map_layer(const HfConfig& config, std::string_view name) {
   uint64_t layer = 0;
   const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), layer);
-  if (error != std::errc() || layer >= config.layers) return std::nullopt;
+  if (error != std::errc() || layer >= config.layers + config.unread_layers) return std::nullopt;
+  if (layer >= config.layers) return "";
   name.remove_prefix(end - name.data());
   if (!drop_prefix(name, ".")) return std::nullopt;
   if (name == "self_attn.rotary_emb.inv_freq") return "";  // a buffer that old files carry
+  const std::span<const Rename> own = config.modules;
+  if (const auto whole = look_up(own, name)) return fmt::format("blk.{}.{}", layer, *whole);
   const size_t dot = name.rfind('.');
   if (dot == std::string_view::npos) return std::nullopt;
   const std::string_view module = name.substr(0, dot), part = name.substr(dot);
-  const std::span<const Rename> own = config.modules;
-  // Sinks are a parameter of their module, without a part of its own.
-  if (name == "self_attn.sinks")
-    if (const auto sinks = look_up(own, name))
-      return fmt::format("blk.{}.{}.weight", layer, *sinks);
   if (part != ".weight" && part != ".bias") return std::nullopt;
   std::string pattern;
   if (const auto expert = take_expert(module, pattern)) {
@@ -107,7 +115,12 @@ base::Result<std::optional<std::string>> map_tensor_name(const HfConfig& config,
     if (config.tied) return std::optional<std::string>();
     return std::optional<std::string>("output.weight");
   }
+  if (config.architecture.starts_with("qwen3") && name.starts_with("mtp."))
+    return std::optional<std::string>();  // a drafter
   std::string_view rest = name;
+  if (config.nested && !drop_prefix(rest, "model.language_model.") &&
+      !drop_prefix(rest, "language_model.model."))
+    return std::optional<std::string>();
   drop_prefix(rest, "model.");  // absent where a file holds the bare decoder
   std::optional<std::string> mapped;
   if (!opt || drop_prefix(rest, "decoder.")) {

@@ -12,15 +12,25 @@ namespace {
 
 constexpr std::string_view kSpaceMark = "\xe2\x96\x81";  // U+2581
 
-// The published files' patterns, as they stand there.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 3> kPatterns = {{
-    {R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)", "gpt-2"},
-    {R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|)"
+// The steps before the bytes, with the published files' patterns as they stand there; ends of lines
+// by their names, which some files have.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 5> kPatterns = {{
+    {R"(Split 's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)",
+     "gpt-2"},
+    {R"(Split (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|)"
      R"(\s*[\r\n]+|\s+(?!\S)|\s+)",
      "llama-bpe"},
-    {R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|)"
+    {R"(Split (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|)"
      R"(\s*[\r\n]+|\s+(?!\S)|\s+)",
      "qwen2"},
+    {R"(Split (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}|)"
+     R"( ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
+     "qwen35"},
+    {R"(Split \p{N}{1,3}, then Split [)"
+     "\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff"
+     R"(]+, then Split [!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|)"
+     R"([^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
+     "deepseek-v3"},
 }};
 
 // The steps of a normalizer or pre-tokenizer, a Sequence spread out. Absent: none.
@@ -42,8 +52,21 @@ base::Result<std::vector<JsonObject>> steps_of(const JsonObject& root, std::stri
   return steps;
 }
 
+std::string with_named_lines(std::string_view regex) {
+  std::string out;
+  for (const char c : regex) {
+    if (c == '\r')
+      out += "\\r";
+    else if (c == '\n')
+      out += "\\n";
+    else
+      out += c;
+  }
+  return out;
+}
+
 // One step in a form that can be compared: "Digits", "ByteLevel", "ByteLevel without words", "Split
-// PATTERN".
+// PATTERN", "Find PATTERN" (which drops what is between matches).
 base::Result<std::string> describe_step(const JsonObject& step) {
   KVICK_TRY(const std::string type, step.get_string("type"));
   if (type == "Digits") {
@@ -60,9 +83,8 @@ base::Result<std::string> describe_step(const JsonObject& step) {
     KVICK_TRY(const std::string regex, pattern.get_string("Regex", ""));
     KVICK_TRY(const std::string behavior, step.get_string("behavior"));
     KVICK_TRY(const bool invert, step.get_bool("invert", false));
-    // Both spellings make the matches the pieces: the patterns leave nothing between matches.
-    if ((behavior == "Isolated" && !invert) || (behavior == "Removed" && invert))
-      return type + " " + regex;
+    if (behavior == "Isolated" && !invert) return type + " " + with_named_lines(regex);
+    if (behavior == "Removed" && invert) return "Find " + with_named_lines(regex);
   }
   return type + " of another kind";
 }
@@ -83,20 +105,21 @@ base::Status<> check_byte_level_normalizer(const JsonObject& root) {
 base::Result<std::string> byte_level_pretokenizer(const JsonObject& root) {
   KVICK_TRY_VOID(check_byte_level_normalizer(root));
   KVICK_TRY(const auto steps, steps_of(root, "pre_tokenizer", "pretokenizers"));
-  std::vector<std::string> forms;
   std::string all;
   for (const JsonObject& step : steps) {
-    KVICK_TRY(std::string form, describe_step(step));
+    KVICK_TRY(const std::string form, describe_step(step));
     all += (all.empty() ? "" : ", then ") + form;
-    forms.push_back(std::move(form));
   }
+  // A pattern that leaves nothing between matches.
+  if (steps.size() == 2 && all.starts_with("Find ")) all.replace(0, 4, "Split");
   if (all == "ByteLevel") return std::string("gpt-2");
   if (all == "Digits, then ByteLevel") return std::string("smollm");
-  if (forms.size() == 2 && forms[1] == "ByteLevel without words")
-    for (const auto& [pattern, name] : kPatterns)
-      if (forms[0] == "Split " + std::string(pattern)) return std::string(name);
-  return base::fail("{} is {}; kvick knows those of gpt-2, smollm, llama-bpe (Llama 3) and qwen2",
-                    root.label("pre_tokenizer"), all.empty() ? "absent" : in_quotes(all));
+  for (const auto& [splits, name] : kPatterns)
+    if (all == std::string(splits) + ", then ByteLevel without words") return std::string(name);
+  return base::fail(
+      "{} is {}; kvick knows those of gpt-2, smollm, llama-bpe (Llama 3), qwen2, qwen35 and "
+      "deepseek-v3",
+      root.label("pre_tokenizer"), all.empty() ? "absent" : in_quotes(all));
 }
 
 base::Result<bool> sentencepiece_prefix(const JsonObject& root) {

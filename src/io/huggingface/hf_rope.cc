@@ -88,6 +88,8 @@ base::Status<> map_scaling(Mapper& map, const JsonObject& rope) {
   KVICK_TRY(std::string type, rope.get_string("type", "default"));
   KVICK_TRY(type, rope.get_string("rope_type", type));
   if (type == "default") return base::Done{};
+  KVICK_TRY(const std::string model, map.config().get_string("model_type"));
+  if (type == "proportional" && model == "gemma4_text") return base::Done{};  // map_gemma4 has it
   if (type == "longrope" || type == "su") return map_long_rope(map, rope);
   if (type != "linear" && type != "yarn" && type != "llama3")
     return base::fail("{} is {}; kvick knows default, linear, llama3, yarn and longrope",

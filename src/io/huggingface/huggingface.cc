@@ -10,7 +10,9 @@
 
 #include "io/file/builder.h"
 #include "io/huggingface/hf_config.h"
+#include "io/huggingface/hf_families.h"
 #include "io/huggingface/hf_names.h"
+#include "io/huggingface/hf_sampling.h"
 #include "io/huggingface/hf_tokenizer.h"
 #include "io/quantised/join.h"
 #include "io/quantised/scheme.h"
@@ -119,6 +121,12 @@ base::Status<> read_shard(Shard& shard, std::vector<StoredTensor>& stored,
   return base::Done{};
 }
 
+// Of a convolution of each channel by itself: [channels][1][kernel].
+void drop_channels_of_one(Tensor& tensor) {
+  if (tensor.shape.size() == 3 && tensor.shape[1] == 1)
+    tensor.shape.erase(tensor.shape.begin() + 1);
+}
+
 // Parts of one quantised tensor may lie in several shards: joined once all are read.
 base::Status<> read_shards(std::vector<Shard>& shards, const Scheme& scheme, const HfConfig& config,
                            ModelFileBuilder& builder) {
@@ -129,6 +137,8 @@ base::Status<> read_shards(std::vector<Shard>& shards, const Scheme& scheme, con
     KVICK_TRY(const auto mapped, map_tensor_name(config, tensor.name, label));
     if (!mapped) continue;
     tensor.name = *mapped;
+    if (tensor.name.ends_with("conv1d.weight") || tensor.name.ends_with("shortconv.conv.weight"))
+      drop_channels_of_one(tensor);
     KVICK_TRY_VOID(builder.add_tensor(std::move(tensor)));
   }
   return base::Done{};
@@ -155,8 +165,19 @@ base::Status<> add_tokenizer(const fs::path& folder, const HfConfig& config,
   KVICK_TRY(const TextFile tokenizer_config, TextFile::open(folder, "tokenizer_config.json"));
   KVICK_TRY(const TextFile generation, TextFile::open(folder, "generation_config.json"));
   KVICK_TRY(const TextFile chat, TextFile::open(folder, "chat_template.jinja"));
-  return map_tokenizer({tokenizer.get(), tokenizer_config.get(), generation.get(), chat.get()},
-                       config, config_json, out);
+  KVICK_TRY_VOID(
+      map_tokenizer({tokenizer.get(), tokenizer_config.get(), generation.get(), chat.get()}, config,
+                    config_json, out));
+  return map_sampling(generation.get(), out);
+}
+
+// The config of the model's text part: a "text_config" inside, where the model has other parts.
+base::Result<std::optional<JsonObject>> text_config(const JsonObject& config) {
+  KVICK_TRY(const std::string type, config.get_string("model_type", std::string()));
+  if (find_hf_family(type) != nullptr || !config.find("text_config"))
+    return std::optional<JsonObject>();
+  KVICK_TRY(const JsonObject inner, config.get_object("text_config"));
+  return std::optional<JsonObject>(inner);
 }
 
 std::string folder_name(const fs::path& folder) {
@@ -175,11 +196,14 @@ base::Result<ModelFile> open_huggingface(const std::string& folder) {
   const NamedText config_text = file.get();
   KVICK_TRY(const JsonDocument document,
             JsonDocument::parse(config_text.text, config_text.name, kMaxConfigBytes));
-  KVICK_TRY(const JsonObject config_json, JsonObject::from(document.root(), config_text.name));
+  KVICK_TRY(const JsonObject whole_json, JsonObject::from(document.root(), config_text.name));
+  KVICK_TRY(const std::optional<JsonObject> text_json, text_config(whole_json));
+  const JsonObject& config_json = text_json ? *text_json : whole_json;
 
   ModelFileBuilder builder(Container::kHuggingFace, folder);
-  KVICK_TRY(const HfConfig config, map_config(config_json, builder.metadata()));
-  KVICK_TRY(const Scheme scheme, read_scheme(config_json));
+  KVICK_TRY(HfConfig config, map_config(config_json, builder.metadata()));
+  config.nested = text_json.has_value();
+  KVICK_TRY(const Scheme scheme, read_scheme(whole_json));
   builder.metadata()["general.name"].data = folder_name(path);
   KVICK_TRY(std::vector<Shard> shards, find_shards(path));
   KVICK_TRY_VOID(read_shards(shards, scheme, config, builder));

@@ -210,6 +210,12 @@ TEST(HuggingFace, WhatAConfigGetsWrongIsNamed) {
        "'layer_types' names 1 layers, but there are 2"},
       {with(llama_config(), {{"sliding_window", 8}, {"layer_types", {"linear", "linear"}}}),
        "must hold"},
+      {with(llama_config(), {{"model_type", "lfm2"}, {"layer_types", {"conv", "mamba"}}}),
+       "'layer_types' must hold 'full_attention' or 'conv'"},
+      {with(llama_config(), {{"model_type", "lfm2"}, {"full_attn_idxs", {2}}}),
+       "'full_attn_idxs' must hold numbers of the 2 layers"},
+      {with(llama_config(), {{"model_type", "granitemoehybrid"}, {"num_local_experts", 4}}),
+       "'num_local_experts' is 4 and 'mamba_n_groups' 1; kvick reads folders of 0 experts"},
       {with(opt_config(), {{"do_layer_norm_before", false}}), "'do_layer_norm_before' is false"},
       {with(opt_config(), {{"word_embed_proj_dim", 4}}), "projected embeddings"},
       {with(opt_config(), {{"activation_function", "gelu"}}), "'activation_function' is 'gelu'"},
@@ -223,6 +229,58 @@ TEST(HuggingFace, WhatAConfigGetsWrongIsNamed) {
   }
 }
 
+json gemma4_config() {
+  return with(
+      llama_config(),
+      {{"model_type", "gemma4_text"},
+       {"hidden_act", "gelu_pytorch_tanh"},
+       {"layer_types", {"sliding_attention", "full_attention"}},
+       {"sliding_window", 8},
+       {"head_dim", 8},
+       {"global_head_dim", 16},
+       {"num_global_key_value_heads", 1},
+       {"num_kv_shared_layers", 1},
+       {"use_double_wide_mlp", true},
+       {"hidden_size_per_layer_input", 32},
+       {"rope_parameters",
+        {{"full_attention", {{"rope_type", "proportional"}, {"partial_rotary_factor", 0.25}}},
+         {"sliding_attention", {{"rope_type", "default"}, {"rope_theta", 9.0}}}}}});
+}
+
+TEST(HuggingFace, Gemma4sLayersDifferAndItsTextPartMayBeInside) {
+  const auto file = open_with(gemma4_config());
+  ASSERT_TRUE(file.ok()) << file.error().message;
+  EXPECT_EQ(*file->get_uint("gemma4.attention.key_length"), 16u);
+  EXPECT_EQ(*file->get_uint("gemma4.attention.key_length_swa"), 8u);
+  EXPECT_EQ(*file->get_uint("gemma4.rope.dimension_count"), 16u);
+  EXPECT_EQ(*file->get_uint("gemma4.embedding_length_per_layer_input"), 32u);
+  EXPECT_EQ(*file->get_uint_each("gemma4.attention.head_count_kv", 2),
+            (std::vector<uint64_t>{2, 1}));
+  EXPECT_EQ(*file->get_uint_each("gemma4.feed_forward_length", 2), (std::vector<uint64_t>{12, 24}));
+  const std::vector<float>& factors = *file->get_floats("kvick.rope_freqs");
+  EXPECT_EQ(factors.size(), 8u);
+  EXPECT_EQ(std::count(factors.begin(), factors.end(), 1.0F), 2);
+
+  json newer = gemma4_config();
+  newer.erase("global_head_dim");
+  newer["per_layer_config"]["1"] = {{"head_dim", 16}};
+  EXPECT_EQ(*open_with(newer)->get_uint("gemma4.attention.key_length"), 16u);
+  newer["per_layer_config"]["0"] = {{"head_dim", 4}};
+  EXPECT_NE(open_with(newer).error().message.find("is of no layer without a window"),
+            std::string::npos);
+
+  const TestFolder folder;
+  folder.write("config.json",
+               json{{"model_type", "gemma4"},
+                    {"text_config", with(gemma4_config(), {{"tie_word_embeddings", true}})}}
+                   .dump());
+  folder.write("model.safetensors", weights({{"model.language_model.embed_tokens.weight", {6, 8}},
+                                             {"model.vision_tower.std_bias", {2}}}));
+  const auto nested = ModelFile::open(folder.path());
+  ASSERT_TRUE(nested.ok()) << nested.error().message;
+  EXPECT_EQ(nested->tensors().size(), 1u);
+}
+
 TEST(HuggingFace, TensorNamesBecomeGgufs) {
   const HfConfig llama{.architecture = "llama", .layers = 12},
       qwen3{.architecture = "qwen3", .modules = find_hf_family("qwen3")->modules, .layers = 1};
@@ -231,10 +289,25 @@ TEST(HuggingFace, TensorNamesBecomeGgufs) {
   const HfConfig opt{.architecture = "opt", .layers = 1, .tied = true};
   const HfConfig gpt_oss{
       .architecture = "gpt-oss", .modules = find_hf_family("gpt_oss")->modules, .layers = 1};
+  const HfConfig deepseek{.architecture = "deepseek2",
+                          .modules = find_hf_family("deepseek_v3")->modules,
+                          .layers = 2,
+                          .unread_layers = 1};
+  const HfConfig gemma4{.architecture = "gemma4",
+                        .modules = find_hf_family("gemma4_text")->modules,
+                        .layers = 1,
+                        .nested = true};
   struct {
     const HfConfig& config;
     const char *from, *to;  // nullptr: an error; "": not needed
   } const table[] = {
+      {gemma4, "model.language_model.embed_tokens_per_layer.weight", "per_layer_token_embd.weight"},
+      {gemma4, "language_model.model.layers.0.layer_scalar", "blk.0.layer_output_scale.weight"},
+      {gemma4, "model.language_model.layers.0.router.scale", "blk.0.ffn_gate_inp.scale"},
+      {gemma4, "model.language_model.layers.0.per_layer_projection.weight", "blk.0.proj.weight"},
+      {gemma4, "model.language_model.layers.0.mlp.side.weight", nullptr},
+      {gemma4, "model.vision_tower.encoder.layers.0.mlp.up_proj.weight", ""},
+      {gemma4, "model.embed_audio.embedding_projection.weight", ""},
       {llama, "model.embed_tokens.weight", "token_embd.weight"},
       {llama, "model.norm.weight", "output_norm.weight"},
       {llama, "lm_head.weight", "output.weight"},
@@ -259,6 +332,10 @@ TEST(HuggingFace, TensorNamesBecomeGgufs) {
       {gpt_oss, "model.layers.0.mlp.experts.up_proj.bias", "blk.0.ffn_up_exps.bias"},
       {gpt_oss, "model.layers.0.mlp.experts.gate_up_proj", nullptr},
       {llama, "model.layers.0.self_attn.sinks", nullptr},
+      {deepseek, "model.layers.1.mlp.gate.e_score_correction_bias", "blk.1.exp_probs_b.bias"},
+      {deepseek, "model.layers.1.self_attn.kv_b_proj.weight", "blk.1.attn_kv_b.weight"},
+      {deepseek, "model.layers.2.eh_proj.weight", ""},
+      {deepseek, "model.layers.3.eh_proj.weight", nullptr},
       {llama, "model.layers.12.mlp.up_proj.weight", nullptr},
       {llama, "model.layers.0.mlp.up_proj.qweight", nullptr},
       {llama, "model.layers.x.mlp.up_proj.weight", nullptr},

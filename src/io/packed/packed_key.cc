@@ -10,6 +10,8 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "io/file/split_name.h"
+
 namespace kvick::io {
 namespace {
 
@@ -45,8 +47,11 @@ class Hash {
 
 base::Result<std::vector<fs::path>> files_of(const fs::path& path) {
   std::error_code error;
-  if (!fs::is_directory(path, error)) return std::vector<fs::path>{path};
   std::vector<fs::path> files;
+  if (!fs::is_directory(path, error)) {
+    for (const std::string& part : split_paths(path.string())) files.emplace_back(part);
+    return files;
+  }
   for (auto it = fs::directory_iterator(path, error); !error && it != fs::directory_iterator();
        it.increment(error)) {
     const std::string kind = it->path().extension().string();

@@ -45,12 +45,12 @@ struct Format {
   Scheme scheme;
   void (*add)(TestTensors& t);
 };
-const Format kGptq = {{.method = Method::kGptq, .bits = 4, .group = 32, .zero_added = 1}, add_gptq},
-             kAwq = {{.method = Method::kAwq, .bits = 4, .group = 32}, add_awq},
-             kPacked = {{.method = Method::kCompressed}, add_packed},
-             kBytes = {{.method = Method::kCompressed}, add_bytes},
-             kFp8 = {{.method = Method::kFp8}, add_fp8},
-             kMxfp4 = {{.method = Method::kMxfp4}, add_mxfp4};
+const Format kGptq = {{.method = Method::kGptq, .bits = 4, .group = 32, .zero_added = 1}, add_gptq};
+const Format kAwq = {{.method = Method::kAwq, .bits = 4, .group = 32}, add_awq};
+const Format kPacked = {{.method = Method::kCompressed}, add_packed};
+const Format kBytes = {{.method = Method::kCompressed}, add_bytes};
+const Format kFp8 = {{.method = Method::kFp8}, add_fp8};
+const Format kMxfp4 = {{.method = Method::kMxfp4}, add_mxfp4};
 
 base::Result<std::vector<JoinedTensor>> join(const Format& format, const TestTensors& t) {
   return join_tensors(format.scheme, GateUp::kInterleaved, t.list());

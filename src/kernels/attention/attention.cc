@@ -1,6 +1,7 @@
 #include "kernels/attention/attention.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "base/check.h"
 #include "kernels/attention/attention_rows.h"
@@ -19,6 +20,11 @@ void check_row_type(DType type, size_t n) {
 
 void check_dot_type(DType type) {
   KVICK_CHECK(dtype_info(type).block == 1, "products of rows of type {}", dtype_info(type).name);
+}
+
+void check_hadamard(size_t n, size_t block) {
+  KVICK_CHECK(std::has_single_bit(block) && block >= 32 && block <= 512 && n % block == 0,
+              "Hadamard transforms of {} of {} elements", block, n);
 }
 
 namespace {
@@ -54,6 +60,8 @@ void check_attention(const View& view, const Queries& queries) {
     check_row_type(segment.v_type, queries.v_dim);
     if (segment.v == segment.k && !segment.runs.empty()) check_latent(segment, queries);
   };
+  KVICK_CHECK(queries.slopes == nullptr || (queries.window == 0 && queries.visible == nullptr),
+              "slopes with a window of {} or lists of rows", queries.window);
   for (const Segment& segment : view.past) check(segment, false);
   check(view.fresh, true);
   if (view.fresh.runs.empty() || queries.visible != nullptr) return;

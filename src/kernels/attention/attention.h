@@ -2,13 +2,14 @@
 // Attention of the queries of one (sequence, layer, KV head) over a View:
 //
 //   out = softmax(logits) V over the rows that the query sees,
-//   logit = softcap(scale * q.k) + row bias,     softcap(x) = cap * tanh(x / cap), or x
+//   logit = softcap(scale * q.k) + row bias - slope * distance,
+//   softcap(x) = cap * tanh(x / cap), or x
 //
 // computed in chunks of rows that threads may share: attend_chunk of every chunk, merge in order,
 // finish (Table). The rule about bits: a result depends on the query, on the rows that it sees and,
-// with a window, on their positions. It does not depend on how rows are laid out, on threads, on
-// the queries computed beside it, on how its past was divided into steps, or on rows outside its
-// window.
+// with a window or slopes, on their positions. It does not depend on how rows are laid out, on
+// threads, on the queries computed beside it, on how its past was divided into steps, or on rows
+// outside its window.
 //
 // So chunks are cut where all of that agrees. Without a window rows are counted, committed ones
 // first: chunk c is rows [256 c, 256 c + 256). With a window rows have places by their positions:
@@ -39,6 +40,10 @@ struct Queries {
   float scale = 1;               // of the logits, 1/sqrt(k_dim) as a rule
   float softcap = 0;             // 0: none
   const float* sinks = nullptr;  // [group]: a logit in the softmax's sum that has no value, or null
+  // [group]: what a logit loses with each position between query and row, to both sides (ALiBi,
+  // Press et al. 2022), or null. Then there is no window and no list, and the view's row i is at
+  // position i; distances are exact below 2^24.
+  const float* slopes = nullptr;
   // Null: the token of fresh index i sees fresh rows 0..i. Else one list of ascending fresh rows
   // per token of the step (a draft tree), indexed by fresh index, from the root to the token
   // itself.
@@ -47,8 +52,8 @@ struct Queries {
   // Chunked: those since the last multiple of `window`.
   uint32_t window = 0;
   bool chunked = false;
-  // Where the step's fresh tokens begin, behind all of `past`; read only with a window. A token's
-  // position is this plus its fresh index or, in a draft tree, plus its depth.
+  // Where the step's fresh tokens begin, behind all of `past`; read only with a window or slopes. A
+  // token's position is this plus its fresh index or, in a draft tree, plus its depth.
   uint32_t position = 0;
   // What the caller reads after this view, from its position `then_from` on (first_seen() of those
   // queries): its first keys are asked for early. May be null.

@@ -186,7 +186,14 @@ void report_all(base::Isa isa, double seconds) {
 int main(int argc, char** argv) {
   namespace base = kvick::base;
   namespace kernels = kvick::kernels;
-  const double seconds = argc > 1 ? std::atof(argv[1]) : 0.2;
+  char* end = nullptr;
+  const double seconds = argc > 1 ? std::strtod(argv[1], &end) : 0.2;
+  if (argc > 3 || !(seconds > 0) || (end != nullptr && (end == argv[1] || *end != '\0'))) {
+    fmt::print(stderr,
+               "attention_bench [SECONDS [ISA]]: seconds per line, by default 0.2; below that "
+               "without the slow lines that go through memory\n");
+    return 2;
+  }
   const std::string_view only = argc > 2 ? argv[2] : "";  // empty: all
   if (!only.empty() && !base::isa_from_name(only)) {
     fmt::print(stderr, "attention_bench: {} is no instruction set\n", only);

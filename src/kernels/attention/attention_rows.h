@@ -93,10 +93,12 @@ SeenRows rows_seen(const View& view, const Queries& queries, const ChunkRows& ro
 // Replaces the fresh rows by those that token i sees by its list (Queries::visible).
 void gather_visible(const View& view, const Queries& queries, uint32_t token, ChunkRows& rows);
 
-// Throws unless n elements can be stored as a row of this type: F32, F16, BF16, static, or kQ8, kQ4
-// and kKivi4V with a multiple of 32.
+// Throws unless n elements can be stored as a row of this type: F32, F16, BF16, static, or kQ8,
+// kQ4, kQ3, kQ2 and kKivi4V with a multiple of 32.
 void check_row_type(DType type, size_t n);
 // Throws unless rows of this type can be multiplied as they lie: F32, F16, BF16, static.
 void check_dot_type(DType type);
+// Throws unless Table::hadamard takes such blocks.
+void check_hadamard(size_t n, size_t block);
 
 }  // namespace kvick::kernels

@@ -27,6 +27,21 @@ void cap_logits(float* x, const float* bias, uint32_t n, float cap) {
   }
 }
 
+alignas(64) constexpr float kFirstPlaces[kMaxLanes] = {0, 1, 2,  3,  4,  5,  6,  7,
+                                                       8, 9, 10, 11, 12, 13, 14, 15};
+
+// logit -= slope * |place - at|, n of them and some behind.
+template <class V>
+void lower_by_distance(float* x, uint32_t n, float at, float slope) {
+  using F = typename V::F;
+  const F factor = V::set(slope);
+  for (uint32_t i = 0; i < n; i += V::kLanes) {
+    const F behind = V::sub(V::load(kFirstPlaces), V::set(at - static_cast<float>(i)));
+    const F distance = V::max(behind, V::sub(V::zero(), behind));
+    V::store(x + i, V::nfma(factor, distance, V::load(x + i)));
+  }
+}
+
 // Logits of the rows that it sees to exp(logit - max), zero around them up to whole vectors.
 template <class V>
 void soften(float* x, SeenRows seen, float& max_out, float& sum_out) {

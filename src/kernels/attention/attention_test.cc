@@ -37,6 +37,7 @@ struct Shape {
   bool biased = false;
   std::vector<std::vector<uint32_t>> visible = {};  // empty: causal
   std::optional<DType> values = {};                 // their type, if it is not the keys'
+  std::optional<uint32_t> sloped_from = {};         // the first fresh token's position
 
   DType type(bool is_v) const { return is_v ? values.value_or(dtype) : dtype; }
 };
@@ -45,9 +46,12 @@ struct Shape {
 struct Problem {
   Shape shape;
   std::vector<float> k, v;  // [past + fresh][head_dim], representable in their types
+  // What is stored to become these, if that rounds what is representable once more.
+  std::vector<float> k_given, v_given;
   std::vector<float> bias;  // [past + fresh]
   std::vector<float> q;     // [fresh][group][head_dim]
   std::vector<std::span<const uint32_t>> lists;
+  std::vector<float> slopes;  // [group], or none
   float scale = 0;
 
   Problem(const Shape& a_shape, std::mt19937& random) : shape(a_shape) {
@@ -56,7 +60,9 @@ struct Problem {
     for (auto* x : {&k, &v}) {
       x->resize(rows * dims);
       for (float& e : *x) e = normal(random);
-      make_representable(*x, shape.type(x == &v));
+      const DType type = shape.type(x == &v);
+      if (type == DType::kQ3 || type == DType::kQ2) (x == &v ? v_given : k_given) = *x;
+      make_representable(*x, type);
     }
     bias.resize(rows);
     for (float& e : bias) e = shape.biased ? normal(random) : 0;
@@ -64,6 +70,17 @@ struct Problem {
     for (float& e : q) e = normal(random) * 2;
     scale = 1 / std::sqrt(static_cast<float>(dims));
     for (const auto& list : shape.visible) lists.emplace_back(list);
+    for (uint32_t g = 0; shape.sloped_from && g < shape.group; ++g)
+      slopes.push_back(0.5F / static_cast<float>(g + 1));
+  }
+  double lost(uint32_t t, uint32_t g, uint32_t row) const {
+    if (slopes.empty()) return 0;
+    const int64_t behind = int64_t{*shape.sloped_from} + t - row;
+    return slopes[g] * static_cast<double>(std::abs(behind));
+  }
+  const std::vector<float>& stored(bool is_v) const {
+    const std::vector<float>& given = is_v ? v_given : k_given;
+    return !given.empty() ? given : is_v ? v : k;
   }
   void make_representable(std::vector<float>& x, DType type) const {
     std::vector<std::byte> row(dtype_bytes(type, shape.head_dim));
@@ -93,11 +110,14 @@ struct Problem {
     made.k_dim = made.v_dim = shape.head_dim;
     made.scale = scale;
     made.visible = lists.empty() ? nullptr : lists.data();
+    made.slopes = slopes.empty() ? nullptr : slopes.data();
+    made.position = shape.sloped_from.value_or(0);
     return made;
   }
 };
 
-// The definition: softmax(scale * K q + bias) V over the rows that (t, g) sees, in double.
+// The definition: softmax(scale * K q + bias - slope * distance) V over the rows that (t, g) sees,
+// in double.
 std::vector<double> naive(const Problem& problem, uint32_t t, uint32_t g) {
   const uint32_t dims = problem.shape.head_dim;
   const float* q = &problem.q[(t * problem.shape.group + g) * dims];
@@ -106,7 +126,7 @@ std::vector<double> naive(const Problem& problem, uint32_t t, uint32_t g) {
   for (const uint32_t row : rows) {
     double dot = 0;
     for (uint32_t d = 0; d < dims; ++d) dot += double{q[d]} * problem.k[row * dims + d];
-    logits.push_back(dot * problem.scale + problem.bias[row]);
+    logits.push_back(dot * problem.scale + problem.bias[row] - problem.lost(t, g, row));
   }
   double sum = 0, max = rows.empty() ? 0 : *std::max_element(logits.begin(), logits.end());
   for (double& x : logits) sum += x = std::exp(x - max);
@@ -158,9 +178,9 @@ std::unique_ptr<Stored> store(const Problem& problem, uint32_t begin, uint32_t e
   for (const Run& run : made->runs)
     for (uint32_t i = 0; i < run.rows; ++i) {
       const size_t from = static_cast<size_t>(run.pos + i) * dims, to = run.row + i;
-      store_elements(made->segment.k_type, &problem.k[from], dims,
+      store_elements(made->segment.k_type, &problem.stored(false)[from], dims,
                      made->k.data() + to * made->segment.k_stride);
-      store_elements(made->segment.v_type, &problem.v[from], dims,
+      store_elements(made->segment.v_type, &problem.stored(true)[from], dims,
                      made->v.data() + to * made->segment.v_stride);
       made->bias[to] = problem.bias[run.pos + i];
     }
@@ -279,6 +299,8 @@ constexpr std::pair<DType, DType> kTypes[] = {
     {DType::kBF16, DType::kBF16},       {DType::kQ8, DType::kQ8},
     {DType::kQ4, DType::kQ4},           {DType::kQ8, DType::kQ4},
     {DType::kQ4, DType::kF16},          {DType::kF32, DType::kQ8},
+    {DType::kQ3, DType::kQ3},           {DType::kQ2, DType::kQ2},
+    {DType::kQ4, DType::kQ3},           {DType::kQ2, DType::kF16},
     {DType::kStatic8, DType::kStatic8}, {DType::kStatic16, DType::kStatic16}};
 
 bool fits(DType keys, DType values, uint32_t dims) {
@@ -300,6 +322,20 @@ TEST(Attention, EqualsSoftmaxOverTheVisibleRowsForAllTypesAndShapes) {
         for (const Set& set : sets())
           expect_close(problem, attend(set.table, layout.view, problem.queries(0, shape.fresh)), 0,
                        shape.fresh, set);
+      }
+}
+
+TEST(Attention, LowersLogitsByTheDistanceToBothSides) {
+  std::mt19937 random(41);
+  for (const uint32_t past : {7U, 256U, 700U})
+    for (const uint32_t position : {0U, past / 2, past})
+      for (const auto& [keys, dims] : {std::pair{DType::kF32, 24U}, std::pair{DType::kQ8, 64U}}) {
+        Shape shape{past, 5, past % 2 + 3, dims, keys, past == 256};
+        shape.sloped_from = position;
+        const Problem problem(shape, random);
+        const Layout layout = lay_out(problem, 2, 100, random);
+        for (const Set& set : sets())
+          expect_close(problem, attend(set.table, layout.view, problem.queries(0, 5)), 0, 5, set);
       }
 }
 
@@ -604,6 +640,7 @@ TEST(Attention, WhatItCannotTakeIsABug) {
     refuses([](Queries& q, View&) { q.k_dim = 648; });
     refuses([](Queries& q, View&) { q.group = 0; });
     refuses([](Queries& q, View&) { q.first = 1; });
+    refuses([](Queries& q, View&) { q.slopes = q.q, q.window = 4; });
     refuses([](Queries&, View& v) { v.fresh.k_type = DType::kQ8_0; });
     refuses([](Queries&, View& v) { v.fresh.v_type = DType::kQ8; });  // of 8 values
   }

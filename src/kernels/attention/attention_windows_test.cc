@@ -71,6 +71,8 @@ struct Part {
 struct Problem {
   Shape shape;
   std::vector<float> k, v, bias, q, sinks;
+  std::vector<float> k_given,
+      v_given;  // before they were rounded, which rounds some types once more
   std::vector<std::vector<uint32_t>> paths;
   std::vector<std::span<const uint32_t>> lists;
 
@@ -83,7 +85,7 @@ struct Problem {
       for (float& e : x) e = normal(random) * size;
     };
     fill(k, size_t{rows} * shape.k_dim, 1);
-    fill(v, size_t{rows} * shape.v_dim, 1);
+    fill(v, size_t{rows} * shape.v_dim, 1), k_given = k, v_given = v;
     fill(bias, rows, shape.biased ? 1 : 0);
     fill(q, size_t{rows} * shape.group * shape.k_dim, 2);  // by position
     fill(sinks, shape.group, 3);
@@ -149,8 +151,8 @@ struct Problem {
     const uint32_t together = rows_together(s.k_type);
     for (uint32_t row = begin; row < end; ++row) {
       if ((row - begin) % together == 0)
-        write(s.k_type, &k[size_t{row} * shape.k_dim], shape.k_dim, &keys[row - begin]);
-      write(s.v_type, &v[size_t{row} * shape.v_dim], shape.v_dim, &values[row - begin]);
+        write(s.k_type, &k_given[size_t{row} * shape.k_dim], shape.k_dim, &keys[row - begin]);
+      write(s.v_type, &v_given[size_t{row} * shape.v_dim], shape.v_dim, &values[row - begin]);
     }
     s.k = part.k.data(), s.v = part.v.data();
     if (shape.latent) s.v = s.k, s.v_stride = s.k_stride;
@@ -272,8 +274,8 @@ void expect_close(const Problem& p, const Floats& out, const Set& set) {
 
 // -- shapes ---------------------------------------------------------------------------------------
 
-constexpr DType kTypes[] = {DType::kF32, DType::kF16,     DType::kBF16,    DType::kQ8,
-                            DType::kQ4,  DType::kStatic8, DType::kStatic16};
+constexpr DType kTypes[] = {DType::kF32, DType::kF16, DType::kBF16,    DType::kQ8,      DType::kQ4,
+                            DType::kQ3,  DType::kQ2,  DType::kStatic8, DType::kStatic16};
 
 // Turn by turn every type with every kind of window and size.
 Shape shape_of(unsigned turn, std::mt19937& random) {
@@ -406,8 +408,8 @@ TEST(AttentionWindows, RowsThatATokenDoesNotSeeMayHoldAnything) {
       if (random() % 40 > 0) continue;
       if (row < shape.kivi_rows()) continue;  // would spoil its whole group
       spoiled[row] = true;
-      std::fill_n(&dirty.k[size_t{row} * shape.k_dim], shape.k_dim, kInf * 0);
-      std::fill_n(&dirty.v[size_t{row} * shape.v_dim], shape.v_dim, kInf * 0);
+      std::fill_n(&dirty.k_given[size_t{row} * shape.k_dim], shape.k_dim, kInf * 0);
+      std::fill_n(&dirty.v_given[size_t{row} * shape.v_dim], shape.v_dim, kInf * 0);
     }
     const Layout a(clean, 0, 100, random), b(dirty, 0, 100, random);
     for (const Set& set : sets()) {

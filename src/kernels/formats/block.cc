@@ -226,6 +226,8 @@ void read_group(DType type, const std::byte* block, uint32_t index, BlockGroup& 
     case DType::kQ4:
     case DType::kKivi4K:
     case DType::kKivi4V:
+    case DType::kQ3:
+    case DType::kQ2:
       break;
   }
   KVICK_CHECK(false, "{} has no groups", dtype_info(type).name);

@@ -59,6 +59,8 @@ void to_f32(DType type, const std::byte* in, size_t n, float* out) {
       return;
     case DType::kQ8:
     case DType::kQ4:
+    case DType::kQ3:
+    case DType::kQ2:
       return cache_row_to_f32(type, in, n, out);
     case DType::kKivi4V:
       return kivi_row_to_f32(in, n, out);

@@ -16,6 +16,7 @@ constexpr std::array<DTypeInfo, kDTypes> kInfo = {{
     {"IQ2_XS", 256, 74}, {"IQ2_XXS", 256, 66}, {"IQ1_S", 256, 50},   {"IQ1_M", 256, 56},
     {"TQ1_0", 256, 54},  {"TQ2_0", 256, 66},   {"Q8", 32, 34},       {"Q4", 32, 18},
     {"STATIC8", 1, 1},   {"STATIC16", 1, 2},   {"KIVI4_K", 32, 20},  {"KIVI4_V", 32, 20},
+    {"Q3", 32, 14},      {"Q2", 32, 10},
 }};
 
 }  // namespace

@@ -51,9 +51,13 @@ enum class DType : uint8_t {
   // Old cache rows only: code * scale + zero point, both float16, laid out as kivi.h says.
   kKivi4K,  // keys: a scale and a zero point for each channel of kGroupRows rows
   kKivi4V,  // values: one for each 32 elements of a row
+  // Cache rows again, laid out as kQ8 and kQ4: level * scale, where the codes of 3 and 2 bits stand
+  // for levels of a table (cache_row.h).
+  kQ3,
+  kQ2,
 };
 inline constexpr int kWeightTypes = 26;  // those that files hold come first
-inline constexpr int kDTypes = 32;
+inline constexpr int kDTypes = 34;
 
 struct DTypeInfo {
   std::string_view name;  // as GGUF tools write it: "Q4_K"
@@ -77,8 +81,8 @@ constexpr uint32_t rows_together(DType type) { return type == DType::kKivi4K ? k
 // a fast path.
 void to_f32(DType type, const std::byte* in, size_t n, float* out);
 // The inverse for kF32, kF16 and kBF16 (round to nearest even; NaN stays NaN), for kStatic8 and
-// kStatic16 (to nearest even), and for kQ8, kQ4 and kKivi4V, whose n is one whole row. A group of
-// 32 of these that holds NaN or an infinity becomes NaN.
+// kStatic16 (to nearest even), and for kQ8, kQ4, kQ3, kQ2 and kKivi4V, whose n is one whole row. A
+// group of 32 of these that holds NaN or an infinity becomes NaN.
 void from_f32(DType type, const float* in, size_t n, std::byte* out);
 
 // The largest code of the static types.

@@ -125,6 +125,7 @@ struct VecAvx2 {
       const __m128i codes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(row + d));
       return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(codes));
     }
+    if constexpr (is_level_code(T)) return levels<T>(row + d / 32 * code_bytes(T, 32), d % 32);
     const __m128i pairs =
         _mm_loadl_epi64(reinterpret_cast<const __m128i*>(row + d / 32 * 16 + d % 16));
     const __m256i wide = _mm256_cvtepu8_epi32(pairs);
@@ -132,6 +133,26 @@ struct VecAvx2 {
         d % 32 < 16 ? _mm256_and_si256(wide, _mm256_set1_epi32(15)) : _mm256_srli_epi32(wide, 4);
     if constexpr (T != DType::kQ4) return _mm256_cvtepi32_ps(codes);
     return _mm256_cvtepi32_ps(_mm256_sub_epi32(codes, _mm256_set1_epi32(code_range(T).middle)));
+  }
+  // See vec_avx512.h.
+  template <DType T>
+  static F levels(const std::byte* group, uint32_t d) {
+    const __m256i steps = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    __m256i codes = _mm256_srlv_epi32(
+        _mm256_set1_epi32(static_cast<int>(word(group + d / 16 * 4) >> d % 16 * 2)),
+        _mm256_add_epi32(steps, steps));
+    if constexpr (T == DType::kQ2)
+      return _mm256_permutevar8x32_ps(_mm256_setr_ps(3, 10, -3, -10, 3, 10, -3, -10), codes);
+    const __m256i high =
+        _mm256_srlv_epi32(_mm256_set1_epi32(static_cast<int>(word(group + 8) >> d)), steps);
+    codes =
+        _mm256_or_si256(_mm256_and_si256(codes, _mm256_set1_epi32(3)), _mm256_slli_epi32(high, 2));
+    return _mm256_permutevar8x32_ps(_mm256_setr_ps(14, 43, 77, 123, -14, -43, -77, -123), codes);
+  }
+  static uint32_t word(const std::byte* p) {
+    uint32_t word;
+    std::memcpy(&word, p, sizeof word);
+    return word;
   }
   static F load_kivi(const std::byte* row, uint32_t d, float scale, float zero) {
     return fma(load_codes<DType::kKivi4V>(row, d), set(scale), set(zero));

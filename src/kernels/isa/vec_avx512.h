@@ -122,8 +122,31 @@ struct VecAvx512 {
       const __m128i codes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(row + d));
       return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(codes));
     }
+    if constexpr (is_level_code(T)) return levels<T>(row + d / 32 * code_bytes(T, 32), d % 32);
     return T == DType::kQ4 ? pick(nibbles(row, d), _mm512_sub_ps(code_values(), set(8)))
                            : pick(nibbles(row, d), code_values());
+  }
+  // Of a group, from code d on. Bits above a code's do not count: numbers repeat.
+  template <DType T>
+  static F levels(const std::byte* group, uint32_t d) {
+    I codes = _mm512_srlv_epi32(
+        word_of(group + d / 4),
+        _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30));
+    if constexpr (T == DType::kQ2)
+      return pick(codes,
+                  _mm512_setr_ps(3, 10, -3, -10, 3, 10, -3, -10, 3, 10, -3, -10, 3, 10, -3, -10));
+    const I high = _mm512_srlv_epi32(
+        _mm512_srl_epi32(word_of(group + 8), _mm_cvtsi32_si128(static_cast<int>(d))),
+        _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15));
+    codes =
+        _mm512_or_si512(_mm512_and_si512(codes, _mm512_set1_epi32(3)), _mm512_slli_epi32(high, 2));
+    return pick(codes, _mm512_setr_ps(14, 43, 77, 123, -14, -43, -77, -123, 14, 43, 77, 123, -14,
+                                      -43, -77, -123));
+  }
+  static I word_of(const std::byte* p) {
+    int32_t word;
+    std::memcpy(&word, p, sizeof word);
+    return _mm512_set1_epi32(word);
   }
   // Codes d, d + 1, ... of 4 bits, below others.
   static I nibbles(const std::byte* row, uint32_t d) {

@@ -132,11 +132,34 @@ struct VecNeon {
   template <DType T>
   static F load_codes(const std::byte* row, uint32_t d) {
     if constexpr (T == DType::kQ8) return signed_bytes(row + d);
+    if constexpr (is_level_code(T)) return levels<T>(row + d / 32 * code_bytes(T, 32), d % 32);
     const uint16x4_t pairs = bytes(row + d / 32 * 16 + d % 16);
     const uint16x4_t half = d % 32 < 16 ? vand_u16(pairs, vdup_n_u16(15)) : vshr_n_u16(pairs, 4);
     const int32x4_t codes = vreinterpretq_s32_u32(vmovl_u16(half));
     if constexpr (T != DType::kQ4) return vcvtq_f32_s32(codes);
     return vcvtq_f32_s32(vsubq_s32(codes, vdupq_n_s32(code_range(T).middle)));
+  }
+  // See vec_avx512.h. A code picks the lowest byte of its lane; the bytes above are out of range,
+  // and so zeros.
+  template <DType T>
+  static F levels(const std::byte* group, uint32_t d) {
+    constexpr int32_t kSteps[] = {0, -1, -2, -3}, kPairs[] = {0, -2, -4, -6};
+    constexpr int8_t kQ2Levels[16] = {3, 10, -3, -10};
+    constexpr int8_t kQ3Levels[16] = {14, 43, 77, 123, -14, -43, -77, -123};
+    const uint32x4_t low = vdupq_n_u32(word(group + d / 16 * 4) >> d % 16 * 2);
+    uint32x4_t codes = vandq_u32(vshlq_u32(low, vld1q_s32(kPairs)), vdupq_n_u32(3));
+    if constexpr (T == DType::kQ3) {
+      const uint32x4_t high = vshlq_u32(vdupq_n_u32(word(group + 8) >> d), vld1q_s32(kSteps));
+      codes = vorrq_u32(codes, vshlq_n_u32(vandq_u32(high, vdupq_n_u32(1)), 2));
+    }
+    const uint8x16_t picks = vreinterpretq_u8_u32(vorrq_u32(codes, vdupq_n_u32(0xffffff00)));
+    const int8x16_t levels = vqtbl1q_s8(vld1q_s8(T == DType::kQ3 ? kQ3Levels : kQ2Levels), picks);
+    return vcvtq_f32_s32(vshrq_n_s32(vshlq_n_s32(vreinterpretq_s32_s8(levels), 24), 24));
+  }
+  static uint32_t word(const std::byte* p) {
+    uint32_t word;
+    __builtin_memcpy(&word, p, sizeof word);
+    return word;
   }
   static F load_kivi(const std::byte* row, uint32_t d, float scale, float zero) {
     return fma(load_codes<DType::kKivi4V>(row, d), set(scale), set(zero));

@@ -82,9 +82,20 @@ struct VecScalar {
   template <DType T>
   static F load_codes(const std::byte* row, uint32_t d) {
     if constexpr (T == DType::kQ8) return static_cast<int8_t>(row[d]);
+    if constexpr (is_level_code(T)) return level<T>(row + d / 32 * code_bytes(T, 32), d % 32);
     const auto pair = static_cast<uint8_t>(row[d / 32 * 16 + d % 16]);
     const int code = d % 32 < 16 ? pair & 15 : pair >> 4;
     return static_cast<float>(T == DType::kQ4 ? code - code_range(T).middle : code);
+  }
+  // Code d of a group.
+  template <DType T>
+  static F level(const std::byte* group, uint32_t d) {
+    constexpr LevelTable kTable = level_table(T);
+    int code = static_cast<uint8_t>(group[d / 4]) >> d % 4 * 2 & 3;
+    if constexpr (T == DType::kQ3)
+      code |= (static_cast<uint8_t>(group[8 + d / 8]) >> d % 8 & 1) << 2;
+    const float magnitude = kTable.magnitude[code % kTable.magnitudes];
+    return code < kTable.magnitudes ? magnitude : -magnitude;
   }
   // Values d, d + 1, ... of a row of kKivi4V.
   static F load_kivi(const std::byte* row, uint32_t d, float scale, float zero) {

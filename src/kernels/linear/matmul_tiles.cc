@@ -18,6 +18,7 @@
 #include <immintrin.h>
 
 #include "base/check.h"
+#include "kernels/formats/cache_row.h"
 #include "kernels/isa/target.h"
 #include "kernels/linear/matmul.h"
 #include "kernels/table/linear.h"

@@ -456,7 +456,7 @@ namespace {
 // Whether tiles take all rows that the last of the queries sees: of one kind, asked by the caller's
 // queries. If not, none of the queries' rows are all in tiles, for they see those and older ones.
 bool takes(const View& view, const Queries& queries, const ChunkRows& rows) {
-  if (queries.visible != nullptr) return false;
+  if (queries.visible != nullptr || queries.slopes != nullptr) return false;
   if (rows.span_count == 0) return true;
   const RowSpan& span = rows.spans[rows.span_count - 1];
   if (span.q != nullptr || !has_prompt_tiles(span.k_type, span.v_type)) return false;

@@ -271,6 +271,8 @@ void store_row(DType type, const float* in, size_t n, std::byte* out) {
   if (type == DType::kBF16) store_halves<V, DType::kBF16>(in, n, out);
   if (type == DType::kQ8) store_codes<V, DType::kQ8>(in, n, out);
   if (type == DType::kQ4) store_codes<V, DType::kQ4>(in, n, out);
+  if (type == DType::kQ3) store_levels<V, DType::kQ3>(in, n, out);
+  if (type == DType::kQ2) store_levels<V, DType::kQ2>(in, n, out);
   if (type == DType::kStatic8) store_static<V, DType::kStatic8>(in, n, out);
   if (type == DType::kStatic16) store_static<V, DType::kStatic16>(in, n, out);
   if (type == DType::kKivi4V) store_kivi_row<V>(in, n, out);
@@ -434,6 +436,7 @@ void fill_rows(Table& table) {
   table.weigh_tokens = weigh_tokens<V>;
   table.walk_memory = walk_memory<V>;
   table.store_group = store_group<V>;
+  table.hadamard = hadamard<V>;
 }
 
 }  // namespace

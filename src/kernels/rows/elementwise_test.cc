@@ -236,7 +236,7 @@ TEST(ElementWise, StoreRowRoundsLikeTheDefinition) {
         table.store_row(type, in.data(), n, out.data());
         EXPECT_EQ(0, std::memcmp(expected.data(), out.data(), out.size())) << dtype_info(type).name;
       }
-    for (const DType type : {DType::kQ8, DType::kQ4})
+    for (const DType type : {DType::kQ8, DType::kQ4, DType::kQ3, DType::kQ2})
       for (const size_t n : {size_t{32}, size_t{96}}) {
         std::vector<std::byte> expected(n + 8), out(n + 8);
         for (size_t i = 0; i + n <= in.size(); i += n) {

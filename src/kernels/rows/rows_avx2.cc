@@ -26,14 +26,20 @@ KVICK_TARGET_AVX2_BEGIN
 #include "kernels/attention/attention_merge.h"
 #include "kernels/isa/silu.h"
 #include "kernels/isa/partial_vectors.h"
+#include "kernels/rows/hadamard_impl.h"
+#include "kernels/rows/levels_impl.h"
 #include "kernels/rows/token_weights.h"
 #include "kernels/rows/elementwise_impl.h"
+#include "kernels/rows/delta_rule_impl.h"
 #include "kernels/isa/vec_avx2.h"
 // clang-format on
 KVICK_TARGET_END
 
 namespace kvick::kernels {
 
-void fill_rows_avx2(Table& table) { fill_rows<VecAvx2>(table); }
+void fill_rows_avx2(Table& table) {
+  fill_rows<VecAvx2>(table);
+  table.delta_rule = delta_rule<VecAvx2>;
+}
 
 }  // namespace kvick::kernels

@@ -25,13 +25,19 @@
 #include "kernels/attention/attention_merge.h"
 #include "kernels/isa/silu.h"
 #include "kernels/isa/partial_vectors.h"
+#include "kernels/rows/hadamard_impl.h"
+#include "kernels/rows/levels_impl.h"
 #include "kernels/rows/token_weights.h"
 #include "kernels/rows/elementwise_impl.h"
+#include "kernels/rows/delta_rule_impl.h"
 #include "kernels/isa/vec_neon.h"
 // clang-format on
 
 namespace kvick::kernels {
 
-void fill_rows_neon(Table& table) { fill_rows<VecNeon>(table); }
+void fill_rows_neon(Table& table) {
+  fill_rows<VecNeon>(table);
+  table.delta_rule = delta_rule<VecNeon>;
+}
 
 }  // namespace kvick::kernels

@@ -24,13 +24,19 @@
 #include "kernels/attention/attention_merge.h"
 #include "kernels/isa/silu.h"
 #include "kernels/isa/partial_vectors.h"
+#include "kernels/rows/hadamard_impl.h"
+#include "kernels/rows/levels_impl.h"
 #include "kernels/rows/token_weights.h"
 #include "kernels/rows/elementwise_impl.h"
+#include "kernels/rows/delta_rule_impl.h"
 #include "kernels/isa/vec_scalar.h"
 // clang-format on
 
 namespace kvick::kernels {
 
-void fill_rows_scalar(Table& table) { fill_rows<VecScalar>(table); }
+void fill_rows_scalar(Table& table) {
+  fill_rows<VecScalar>(table);
+  table.delta_rule = delta_rule<VecScalar>;
+}
 
 }  // namespace kvick::kernels

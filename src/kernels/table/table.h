@@ -1,7 +1,7 @@
 #pragma once
 // One table of functions per instruction set, chosen once at start. Every entry has a scalar twin
 // with the same name; the tests compare each with it. All pointers may be unaligned unless said;
-// sizes are in elements.
+// sizes are in elements. Larger than 150 lines because the table is one contract.
 
 #include <cstddef>
 #include <cstdint>
@@ -10,6 +10,7 @@
 #include "kernels/attention/attention.h"
 #include "kernels/attention/memory.h"
 #include "kernels/formats/matrix.h"
+#include "kernels/table/delta_run.h"
 
 namespace kvick::kernels {
 
@@ -125,6 +126,18 @@ struct Table {
   void (*store_row)(DType type, const float* in, size_t n, std::byte* out);
   // kGroupRows rows of a type whose rows go together, in as group_from_f32 takes it.
   void (*store_group)(DType type, const float* in, size_t stride, size_t n, std::byte* const* rows);
+
+  // x of n elements, in blocks of so many (a power of two from 32 to 512, and n a multiple of it):
+  // each becomes its Hadamard transform H x / sqrt(block), of which the inverse is the same. The
+  // same bits under every instruction set.
+  void (*hadamard)(float* x, size_t n, size_t block);
+
+  // -- states
+  // ----------------------------------------------------------------------------------------------
+  // Token after token, S = decay * S, then S += k (beta * (v - S^T k))^T, and out = S^T q (Yang et
+  // al. 2025, "Gated Delta Networks", equation 10). The bits of a token do not depend on how tokens
+  // are divided into runs, nor a panel's on the other panels. k_dim: a multiple of 8.
+  void (*delta_rule)(const DeltaRun& run);
 };
 
 // The table of an instruction set that this processor supports (KVICK_CHECK).

@@ -52,7 +52,7 @@ TEST(Table, every_supported_one_is_complete_and_says_what_it_is) {
     EXPECT_TRUE(t.quantise && t.matmul && t.rms_norm && t.layer_norm && t.silu_mul && t.relu &&
                 t.add && t.rope && t.attend_chunk && t.merge && t.finish && t.store_row &&
                 t.exp_row && t.walk_memory && t.store_group && t.dot_columns && t.count_above &&
-                t.indices_above && t.weigh_tokens);
+                t.indices_above && t.weigh_tokens && t.delta_rule);
   }
 }
 

@@ -187,11 +187,11 @@ TEST(AgedStore, SaysWhatItCannotKeep) {
   shape.aging->window = 0;
   shape.aging->v_type = kernels::DType::kQ8_0;
   EXPECT_EQ(refusal("bmc", shape),
-            "old values are kept as f32, f16, bf16, q8, q4 or kivi4_v, not as Q8_0");
+            "old values are kept as f32, f16, bf16, q8, q4, q3, q2 or kivi4_v, not as Q8_0");
   shape.aging->v_type = kernels::DType::kQ8;
   shape.aging->k_type = kernels::DType::kKivi4V;
   EXPECT_EQ(refusal("bmc", shape),
-            "old keys are kept as f32, f16, bf16, q8, q4 or kivi4_k, not as KIVI4_V");
+            "old keys are kept as f32, f16, bf16, q8, q4, q3, q2 or kivi4_k, not as KIVI4_V");
   shape.aging->k_type = kernels::DType::kKivi4K;
   shape.head_dim = 40;
   EXPECT_NE(refusal("bmc", shape).find("groups of 32: use f16"), std::string::npos);
@@ -201,9 +201,10 @@ TEST(AgedStore, RowsThatGoTogetherAreNotWrittenOneByOne) {
   Shape shape = kShape;
   shape.aging.reset();
   shape.k_type = kernels::DType::kKivi4K;
-  EXPECT_EQ(refusal("virtual", shape),
-            "keys and values are kept as f32, f16, bf16, q8, q4, static8 or static16, not as "
-            "KIVI4_K");
+  EXPECT_EQ(
+      refusal("virtual", shape),
+      "keys and values are kept as f32, f16, bf16, q8, q4, q3, q2, static8 or static16, not as "
+      "KIVI4_K");
 }
 
 TEST(AgedStore, NamesTheStrategiesThatHoldOldRows) {

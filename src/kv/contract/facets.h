@@ -108,11 +108,17 @@ struct StepFacets {
 
 // Reads committed rows as they are stored, for files and slower tiers: [group][layer][kv head][K,
 // V][row], info().token_bytes() each. Steps of such a store have a RowSink, the inverse for a
-// sequence that is as long as `first` was.
+// sequence that is as long as `first` was. Layers with a state have no rows: Checkpoints moves it.
 class RowMover : Facet {
  public:
+  // first: not before first_row().
   virtual void read_rows(SeqId seq, uint32_t first, uint32_t count,
                          std::span<std::byte> out) const = 0;
+  // Those before it were given back (Shape::window).
+  virtual uint32_t first_row(SeqId seq) const = 0;
+  // From now on rows from `from` on stay, though no token to come sees them; UINT32_MAX: they go
+  // when commit gives rows back.
+  virtual void hold_rows(SeqId seq, uint32_t from) = 0;
 };
 
 // What the store holds.
@@ -124,6 +130,28 @@ class Holdings : Facet {
   // In the order in which they lie, or of their sequences; also while a step is alive. Without one
   // their bytes are all allocated ones.
   virtual std::vector<MapEntry> map() const = 0;
+  // Seconds since the cached rows that were used longest ago were; negative: there are none, or
+  // the store does not know.
+  virtual double idle_seconds() const { return -1; }
+};
+
+// Checkpoints: where layers that do not keep every row (states, windows) can go on from. The end of
+// a closed sequence is one without being asked for.
+class Checkpoints : Facet {
+ public:
+  // Keeps one for prompts that begin with the first `at` committed tokens of an open sequence.
+  // Takes no memory now; what it holds is cached, and goes like cached rows. Nothing happens if the
+  // tokens are not known (Slot::tokens).
+  virtual void keep(SeqId seq, uint32_t at) = 0;
+  // Whether `at` has to be the sequence's length, as states have it.
+  virtual bool only_at_end() const = 0;
+  // The states of a sequence, of all layers that keep one: how many bytes they have, and they
+  // themselves, of an open sequence of at least a token.
+  virtual uint64_t state_bytes() const { return 0; }
+  virtual void read_state(SeqId seq, std::span<std::byte> out) const { (void)seq, (void)out; }
+  // The inverse, after rows were put (RowSink). Until then such a sequence can only be appended to
+  // and closed.
+  virtual void put_state(SeqId seq, std::span<const std::byte> state) { (void)seq, (void)state; }
 };
 
 // Sequences can be lost: a slower tier failed, or a commit had no memory.
@@ -150,6 +178,7 @@ struct StoreFacets {
   Holdings* holdings = nullptr;
   Health* health = nullptr;
   Buckets* buckets = nullptr;
+  Checkpoints* checkpoints = nullptr;
 };
 
 }  // namespace kvick::kv

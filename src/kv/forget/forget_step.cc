@@ -81,6 +81,7 @@ const float* ForgetStep::rotated(const Query& query, base::Arena& scratch) const
     turn[i] = static_cast<float>(std::cos(angle));
     turn[pairs + i] = static_cast<float>(std::sin(angle));
   }
+  const uint32_t block = store_.shape().hadamard_blocks().k;
   const size_t count = size_t{fresh_[query.slot].rows()} * setup.select.group;
   const std::span<float> q = scratch.make<float>(count * head_dim);
   for (size_t i = 0; i < count; ++i) {
@@ -88,7 +89,10 @@ const float* ForgetStep::rotated(const Query& query, base::Arena& scratch) const
     std::copy_n(
         query.q + i / setup.select.group * query.q_stride + i % setup.select.group * head_dim,
         head_dim, to);
-    kernels_of(setup).rope(to, turn.data(), dims, setup.select.rotation.interleaved);
+    const kernels::Table& kernels = kernels_of(setup);
+    if (block != 0) kernels.hadamard(to, head_dim, block);  // back: positions are within pairs
+    kernels.rope(to, turn.data(), dims, setup.select.rotation.interleaved);
+    if (block != 0) kernels.hadamard(to, head_dim, block);
   }
   return q.data();
 }

@@ -20,7 +20,9 @@ void GroupedStep::end() {
 const LayerPlace& GroupedStep::place(uint32_t layer) const {
   KVICK_CHECK(!steps_.empty(), "the step is used after its commit");
   KVICK_CHECK(layer < store_.places_.size(), "layer {} of {}", layer, store_.places_.size());
-  return store_.places_[layer];
+  const LayerPlace& at = store_.places_[layer];
+  KVICK_CHECK(at.group != LayerPlace::kNowhere, "layer {} keeps nothing", layer);
+  return at;
 }
 
 Query GroupedStep::inside(const Query& query) const {

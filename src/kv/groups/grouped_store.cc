@@ -29,6 +29,8 @@ std::vector<LayerPlace> places_of(std::span<const LayerSpec> layers) {
   for (size_t layer = 0; layer < layers.size(); ++layer) {
     if (layers[layer].keeps != LayerSpec::Keeps::kNothing) continue;
     const uint32_t of = layers[layer].rows_of;
+    places[layer] = {.group = LayerPlace::kNowhere, .shared = true};
+    if (of == UINT32_MAX) continue;
     KVICK_CHECK(of < layer && layers[of].keeps != LayerSpec::Keeps::kNothing,
                 "layer {} reads the rows of layer {}", layer, of);
     places[layer] = places[of];
@@ -40,8 +42,12 @@ std::vector<LayerPlace> places_of(std::span<const LayerSpec> layers) {
 }  // namespace
 
 GroupedStore::GroupedStore(std::span<const LayerSpec> layers,
-                           std::vector<std::unique_ptr<Store>> stores)
-    : Store(info_of(stores)), places_(places_of(layers)), stores_(std::move(stores)) {}
+                           std::vector<std::unique_ptr<Store>> stores,
+                           std::shared_ptr<Budget> budget)
+    : Store(info_of(stores)),
+      places_(places_of(layers)),
+      stores_(std::move(stores)),
+      budget_(std::move(budget)) {}
 
 const std::vector<SeqId>& GroupedStore::members(SeqId seq) const {
   const auto found = sequences_.find(seq);
@@ -69,6 +75,7 @@ Opened GroupedStore::open(std::span<const Token> prompt, const Owner& owner) {
   check_idle("open");
   std::vector<SeqId> opened;
   opened.reserve(stores_.size());
+  uint32_t seen = 0;
   for (std::span<const Token> asked = prompt;;) try {
       uint32_t least = UINT32_MAX, most = 0;
       for (const auto& store : stores_) {
@@ -76,8 +83,9 @@ Opened GroupedStore::open(std::span<const Token> prompt, const Owner& owner) {
         opened.push_back(one.seq);
         least = std::min(least, one.cached);
         most = std::max(most, one.cached);
+        seen = std::max(seen, one.seen);
       }
-      if (least == most) return {.seq = add(opened), .cached = least};
+      if (least == most) return {.seq = add(opened), .cached = least, .seen = seen};
       close_all(opened);
       opened.clear();
       asked = prompt.first(least);
@@ -116,6 +124,7 @@ void GroupedStore::close(SeqId seq) {
 
 base::Result<std::unique_ptr<Step>, Shortage> GroupedStore::begin(const Batch& batch) {
   check_idle("begin");
+  make_room(batch);
   std::vector<std::unique_ptr<Step>> steps;
   for (size_t g = 0; g < stores_.size(); ++g) {
     std::vector<Slot> slots(batch.slots.begin(), batch.slots.end());
@@ -145,6 +154,7 @@ StoreFacets GroupedStore::facets() {
     const StoreFacets one = store->facets();
     moves = moves && one.rows != nullptr;
     if (one.buckets != nullptr) all.buckets = this;
+    if (one.checkpoints != nullptr) all.checkpoints = this;
   }
   if (moves) all.rows = this;
   return all;
@@ -153,9 +163,90 @@ StoreFacets GroupedStore::facets() {
 uint64_t GroupedStore::shrink(uint64_t bytes) {
   check_idle("shrink");
   uint64_t given = 0;
+  while (given < bytes) {
+    const uint64_t more = shrink_oldest();
+    if (more == 0) break;
+    given += more;
+  }
+  // What is left is of stores that do not say how old it is.
   for (const auto& store : stores_)
     if (given < bytes) given += kv::shrink(*store, bytes - given);
   return given;
+}
+
+// A block or a checkpoint, of the group that has the one used longest ago.
+uint64_t GroupedStore::shrink_oldest() {
+  Store* oldest = nullptr;
+  double most = -1;
+  for (const auto& store : stores_) {
+    const Holdings* const holdings = store->facets().holdings;
+    const double idle = holdings != nullptr ? holdings->idle_seconds() : -1;
+    if (idle <= most) continue;
+    most = idle;
+    oldest = store.get();
+  }
+  return oldest != nullptr ? kv::shrink(*oldest, 1) : 0;
+}
+
+// Each group makes room out of what it has itself. So that none gives all of it up, room for the
+// step is made before, out of what all have. Where blocks have kBlockTokens it is what they need.
+void GroupedStore::make_room(const Batch& batch) {
+  constexpr uint64_t kBlockTokens = 32;
+  const auto blocks = [](uint64_t tokens) { return (tokens + kBlockTokens - 1) / kBlockTokens; };
+  if (budget_ == nullptr) return;
+  uint64_t needed = 0;
+  for (const Slot& slot : batch.slots) {
+    const uint64_t tokens = length(slot.seq);
+    const uint64_t rows = (blocks(tokens + slot.fresh) - blocks(tokens)) * kBlockTokens;
+    for (const Shape& shape : info().groups)
+      needed += shape.state_bytes != 0 ? (slot.whole ? 1 : slot.fresh) * shape.used_bytes(1)
+                                       : rows * shape.token_bytes();
+  }
+  for (uint64_t free = budget_->free(); free < needed; free = budget_->free())
+    if (shrink_oldest() == 0) return;
+}
+
+void GroupedStore::keep(SeqId seq, uint32_t at) {
+  check_idle("keep");
+  const std::vector<SeqId>& members = this->members(seq);
+  for (size_t g = 0; g < members.size(); ++g)
+    if (Checkpoints* const one = stores_[g]->facets().checkpoints) one->keep(members[g], at);
+}
+
+bool GroupedStore::only_at_end() const {
+  return std::any_of(stores_.begin(), stores_.end(), [](const auto& store) {
+    const Checkpoints* const one = store->facets().checkpoints;
+    return one != nullptr && one->only_at_end();
+  });
+}
+
+uint64_t GroupedStore::state_bytes() const {
+  uint64_t bytes = 0;
+  for (const auto& store : stores_)
+    if (const Checkpoints* const one = store->facets().checkpoints) bytes += one->state_bytes();
+  return bytes;
+}
+
+void GroupedStore::read_state(SeqId seq, std::span<std::byte> out) const {
+  const std::vector<SeqId>& members = this->members(seq);
+  KVICK_CHECK_EQ(out.size(), state_bytes());
+  for (size_t g = 0; g < members.size(); ++g) {
+    const Checkpoints* const one = stores_[g]->facets().checkpoints;
+    if (one == nullptr) continue;
+    one->read_state(members[g], out.first(one->state_bytes()));
+    out = out.subspan(one->state_bytes());
+  }
+}
+
+void GroupedStore::put_state(SeqId seq, std::span<const std::byte> state) {
+  const std::vector<SeqId>& members = this->members(seq);
+  KVICK_CHECK_EQ(state.size(), state_bytes());
+  for (size_t g = 0; g < members.size(); ++g) {
+    Checkpoints* const one = stores_[g]->facets().checkpoints;
+    if (one == nullptr) continue;
+    one->put_state(members[g], state.first(one->state_bytes()));
+    state = state.subspan(one->state_bytes());
+  }
 }
 
 std::vector<MapEntry> GroupedStore::map() const {
@@ -192,6 +283,20 @@ uint32_t GroupedStore::spare_rows(SeqId seq) const {
   for (size_t g = 0; g < members.size(); ++g)
     least = std::min(least, kv::spare_rows(*stores_[g], members[g]));
   return least;
+}
+
+uint32_t GroupedStore::first_row(SeqId seq) const {
+  const std::vector<SeqId>& members = this->members(seq);
+  uint32_t first = 0;
+  for (size_t g = 0; g < members.size(); ++g)
+    first = std::max(first, stores_[g]->facets().rows->first_row(members[g]));
+  return first;
+}
+
+void GroupedStore::hold_rows(SeqId seq, uint32_t from) {
+  const std::vector<SeqId>& members = this->members(seq);
+  for (size_t g = 0; g < members.size(); ++g)
+    stores_[g]->facets().rows->hold_rows(members[g], from);
 }
 
 void GroupedStore::read_rows(SeqId seq, uint32_t first, uint32_t count,

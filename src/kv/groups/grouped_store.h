@@ -9,20 +9,24 @@
 #include <vector>
 
 #include "kv/contract/kv.h"
+#include "kv/strategy/budget.h"
 #include "kv/values/layer_spec.h"
 
 namespace kvick::kv {
 
 // Where a layer of the model is: layer `layer` of the store of a group.
 struct LayerPlace {
+  static constexpr uint32_t kNowhere = UINT32_MAX;  // group of a layer that does not attend
   uint32_t group = 0, layer = 0;
-  bool shared = false;  // it reads the rows of another layer, and writes none
+  bool shared = false;  // it reads the rows of another layer, or none, and writes none
 };
 
-class GroupedStore final : public Store, Holdings, Health, RowMover, Buckets {
+class GroupedStore final : public Store, Holdings, Health, RowMover, Buckets, Checkpoints {
  public:
-  // layers: of the model; stores: of groups_of(layers), in that order, each with as many layers.
-  GroupedStore(std::span<const LayerSpec> layers, std::vector<std::unique_ptr<Store>> stores);
+  // layers: of the model; stores: of groups_of(layers), in that order, each with as many layers;
+  // budget: of all of them, or null.
+  GroupedStore(std::span<const LayerSpec> layers, std::vector<std::unique_ptr<Store>> stores,
+               std::shared_ptr<Budget> budget = {});
 
   Opened open(std::span<const Token> prompt, const Owner& owner) override;
   base::Result<SeqId, Shortage> fork(SeqId seq) override;
@@ -40,17 +44,29 @@ class GroupedStore final : public Store, Holdings, Health, RowMover, Buckets {
   void check_idle(std::string_view call) const;
   void close_all(std::span<const SeqId> members);
 
+  // Rows and checkpoints of the same prompt are of use together only. So all groups give back what
+  // was used longest ago, and not the first of them all that it has.
   uint64_t shrink(uint64_t bytes) override;
+  uint64_t shrink_oldest();
+  void make_room(const Batch& batch);
+  void keep(SeqId seq, uint32_t at) override;
+  bool only_at_end() const override;
+  // Group after group.
+  uint64_t state_bytes() const override;
+  void read_state(SeqId seq, std::span<std::byte> out) const override;
+  void put_state(SeqId seq, std::span<const std::byte> state) override;
   std::vector<MapEntry> map() const override;
   std::string failure(SeqId seq) const override;
   bool ran_out_of_memory(SeqId seq) const override;
   uint32_t spare_rows(SeqId seq) const override;
-  // Group after group.
   void read_rows(SeqId seq, uint32_t first, uint32_t count,
                  std::span<std::byte> out) const override;
+  uint32_t first_row(SeqId seq) const override;
+  void hold_rows(SeqId seq, uint32_t from) override;
 
   std::vector<LayerPlace> places_;  // of the model's layers
   std::vector<std::unique_ptr<Store>> stores_;
+  std::shared_ptr<Budget> budget_;
   std::map<SeqId, std::vector<SeqId>> sequences_;
   uint32_t next_id_ = 0;
   const Step* live_ = nullptr;

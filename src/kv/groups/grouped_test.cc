@@ -306,59 +306,62 @@ TEST(GroupedStore, APromptGoesOnFromWhereEveryGroupCan) {
   EXPECT_EQ(twin.tokens(apart).size(), 0u);  // rows go on from token 20, but no state is there
 }
 
-TEST(GroupedStore, ASequenceHoldsItsWindowsAndNoMore) {
-  for (const char* spec : {"paged:block=4", "bmc:r=16", "iterative", "virtual"}) {
-    const LayerSpec window = {.kv_heads = 1, .k_dim = 64, .v_dim = 64, .window = 24};
-    const std::vector<LayerSpec> layers = {window,
-                                           {.kv_heads = 2, .k_dim = 64, .v_dim = 64, .window = 24}};
-    const kv::Setup setup = {.shape = {.max_tokens = 100'000}, .layers = layers};
-    const auto store = make_store(parse_spec(spec).value(), setup).value();
-    const SeqId seq = store->open({}).seq;
-    const std::vector<float> row(128, 1);
-    uint64_t most = 0;
-    for (int i = 0; i < 2000; ++i) {
-      const Token token = i;
-      const Slot slot = {.seq = seq, .fresh = 1, .tokens = {&token, 1}};
-      const auto step = store->begin({{&slot, 1}}).value();
-      for (uint32_t layer = 0; layer < 2; ++layer) step->write(layer, row.data(), row.data());
-      step->commit(Kept::all({{&slot, 1}}));
-      const Usage usage = store->usage();
-      most = std::max(most, usage.allocated_bytes - usage.cached_bytes);
-    }
-    // virtual: pages of its 2 and 4 regions, of which one may be begun and one not yet left.
-    const uint64_t bound = std::string_view(spec) == "virtual"
-                               ? 6 * (24 * 128 + 2 * 4096 + 4096)
-                               : (24 + 16 + 1) * store->info().token_bytes();
-    EXPECT_LE(most, bound) << spec;
-  }
+TEST(GroupedStore, PromptsThatLeaveAnEarlierOneGoOnFromItsCheckpoints) {
+  Twin twin("paged:block=4", kernels::DType::kF16);
+  Checkpoints* const checkpoints = twin.store().facets().checkpoints;
+  ASSERT_NE(checkpoints, nullptr);
+  EXPECT_TRUE(checkpoints->only_at_end());
+  std::vector<Token> text(50);
+  std::iota(text.begin(), text.end(), 2);
+  const auto part = [&](size_t first, size_t end) {
+    return std::vector<Token>(text.begin() + static_cast<ptrdiff_t>(first),
+                              text.begin() + static_cast<ptrdiff_t>(end));
+  };
+  const SeqId first = twin.open();
+  twin.add(first, part(0, 22));
+  checkpoints->keep(first, 22);
+  twin.add(first, part(22, 50));  // which leaves the state of the checkpoint as it was
+  EXPECT_EQ(twin.store().usage().checkpoints, 1u);
+  const auto leaves_at = [&](size_t tokens) {
+    std::vector<Token> prompt = part(0, tokens);
+    prompt.insert(prompt.end(), 5, 90);
+    return prompt;
+  };
+  const SeqId running = twin.open(leaves_at(31));
+  EXPECT_EQ(twin.tokens(running).size(), 22u) << "while the first goes on";
+  twin.add(running, {90, 91});
+  const SeqId fork = twin.fork(running);
+  twin.add(fork, {93});
+  twin.close(first);
+  const Opened opened = twin.store().open(leaves_at(40), {});
+  EXPECT_EQ(opened.cached, 22u);
+  EXPECT_EQ(opened.seen, 40u) << "where a checkpoint is wanted";
+  twin.store().close(opened.seq);
+  twin.check_all();
+  EXPECT_EQ(twin.store().usage().resumed, 1u);
 }
 
-TEST(GroupedStore, APolicyIsForTheGroupsThatKeepAllRows) {
-  const LayerSpec full = {.kv_heads = 2, .k_dim = 32, .v_dim = 32};
-  LayerSpec window = full;
-  window.window = 24;
-  const auto made = [&](std::vector<LayerSpec> layers) {
-    return make_store(parse_spec("paged").value(),
-                      {.shape = {.max_tokens = kContext},
-                       .layers = std::move(layers),
-                       .select = {.spec = parse_spec("quest").value()}});
-  };
-  const auto mixed = made({full, window});
-  ASSERT_TRUE(mixed.ok()) << mixed.error().message;
-  EXPECT_EQ((*mixed)->facets().rows, nullptr);
-  const auto windows = made({window, window});
-  ASSERT_FALSE(windows.ok());
-  EXPECT_EQ(windows.error().message,
-            "quest chooses among all keys of a sequence, and no layer of this model keeps them: "
-            "leave --kv-select out");
-  const auto alike = make_store(
-      parse_spec("virtual").value(),
-      {.shape = {.layers = 2, .kv_heads = 2, .head_dim = 32, .max_tokens = 300, .window = 24},
-       .select = {.spec = parse_spec("h2o").value()}});
-  ASSERT_FALSE(alike.ok());
-  EXPECT_NE(alike.error().message.find("see a window of 24 tokens"), std::string::npos);
-  EXPECT_FALSE(
-      traits_of(*find_strategy("virtual"), {.layers = 1, .kv_heads = 1, .window = 24}).moves_rows);
+TEST(GroupedStore, GivesRowsAndCheckpointsBackOldestFirst) {
+  Twin twin("paged:block=4", kernels::DType::kF16, 60'000);
+  Checkpoints* const checkpoints = twin.store().facets().checkpoints;
+  std::vector<std::vector<Token>> texts;
+  for (Token one = 0; one < 20; ++one) {
+    std::vector<Token>& text = texts.emplace_back(12);
+    std::iota(text.begin(), text.end(), one * 4);
+    const SeqId seq = twin.open(text);
+    const std::vector<Token> rest(text.begin() + static_cast<ptrdiff_t>(twin.tokens(seq).size()),
+                                  text.end());
+    twin.add(seq, rest);
+    checkpoints->keep(seq, 12);
+    twin.close(seq);
+    EXPECT_LE(twin.store().usage().allocated_bytes, 60'000u);
+  }
+  EXPECT_GT(twin.store().usage().evicted_bytes, 0u);
+  std::vector<Token> again = texts.back();
+  again.push_back(1);
+  EXPECT_EQ(twin.tokens(twin.open(again)).size(), 12u) << "the newest is whole";
+  EXPECT_EQ(twin.tokens(twin.open(texts.front())).size(), 0u) << "the oldest is not";
+  twin.check_all();
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "kv/prefix/prefix_tree.h"
 
 #include <algorithm>
+#include <limits>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -20,6 +21,7 @@ struct PrefixTree::Node {
   double used_seconds = 0;
   int32_t priority = INT32_MIN;  // the highest of its owners
   uint32_t holders = 0;          // PrefixTree::hold
+  bool marked = false;           // a checkpoint needs the block
   bool unused = false;           // only the tree uses the block
   bool evictable = false;        // and it may go
   Rank rank;                     // under which it is in evictable_
@@ -192,6 +194,27 @@ void PrefixTree::let_go(Node* node) {
   prune(node);
 }
 
+void PrefixTree::mark(Node* tip, uint32_t skipped, uint32_t count) {
+  for (Node* node = tip; node != nullptr && node->parent != nullptr && skipped + count > 0;
+       node = node->parent) {
+    if (skipped > 0) {
+      --skipped;
+      continue;
+    }
+    --count;
+    if (node->block == kNoBlock || node->marked) continue;
+    node->marked = true;
+    update(*node);
+  }
+}
+
+double PrefixTree::idle_seconds() const {
+  if (evictable_.empty()) return -1;
+  const Node& next = *evictable_.begin()->second;
+  if (pool_.shape().window > 0 && !next.marked) return std::numeric_limits<double>::infinity();
+  return clock_() - next.used_seconds;
+}
+
 void PrefixTree::drop_user(BlockId block) {
   pool_.drop_user(block);
   const auto found = node_of_.find(block);
@@ -210,6 +233,7 @@ uint64_t PrefixTree::bytes() const {
 bool PrefixTree::evict() {
   if (evictable_.empty()) return false;
   give_back(*evictable_.begin()->second);
+  ++evicted_;
   return true;
 }
 
@@ -241,7 +265,7 @@ void PrefixTree::update(Node& node) {
   if (node.evictable) node.by_rank = evictable_.extract({node.rank, &node});
   node.evictable = unused && (node.children.empty() || pool_.shape().window > 0);
   if (!node.evictable) return;
-  node.rank = {worth(node), node.used_at, node.block};
+  node.rank = {node.marked, worth(node), node.used_at, node.block};
   node.by_rank.value() = {node.rank, &node};
   evictable_.insert(std::move(node.by_rank));
 }
@@ -252,6 +276,7 @@ void PrefixTree::give_back(Node& node) {
   node.by_block = node_of_.extract(node.block);
   pool_.drop_user(node.block);
   node.block = kNoBlock;
+  node.marked = false;
   update(node);
   prune(&node);
 }

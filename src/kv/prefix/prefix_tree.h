@@ -7,7 +7,7 @@
 //
 // With a window (Shape::window) sequences use only the last blocks of their paths. Then any block
 // that only the tree uses may go, and what continues it stays: a prompt needs only the blocks
-// within its window.
+// within its window. Those in the windows of checkpoints (kv::Checkpoints) go last.
 //
 // Only open() and publish() allocate; what they throw changes nothing.
 
@@ -56,6 +56,9 @@ class PrefixTree {
   // A node that is the parent of blocks to come stays, though its block may go; null: nothing.
   void hold(Node* node);
   void let_go(Node* node);
+  // Of the path to `tip`, but for its last `skipped` nodes, the last `count` ones are in the window
+  // of a checkpoint.
+  void mark(Node* tip, uint32_t skipped, uint32_t count);
   // One user fewer of a block, which may be the tree's.
   void drop_user(BlockId block);
   // Gives back the block that matters least of those that only the tree uses; false if there is
@@ -65,14 +68,18 @@ class PrefixTree {
   static BlockId block_of(const Node* node);
   // Rows of a block of the tree's that it knows.
   uint32_t rows_of(BlockId block) const;
-  uint32_t unused() const { return unused_; }  // blocks that only the tree uses
+  uint32_t unused() const { return unused_; }    // blocks that only the tree uses
+  uint64_t evicted() const { return evicted_; }  // blocks, since the tree was made
+  // Since the block that goes next was used last; negative: none may go. Blocks that no checkpoint
+  // needs, of a tree with a window, are as good as never used.
+  double idle_seconds() const;
   size_t roots() const { return roots_.size(); }
   // About what its nodes take.
   uint64_t bytes() const;
 
  private:
-  // What goes first. Of equals the one used longest ago.
-  using Rank = std::tuple<int64_t, uint64_t, BlockId>;
+  // What goes first: what no checkpoint needs. Of equals the one used longest ago.
+  using Rank = std::tuple<bool, int64_t, uint64_t, BlockId>;
   using ByToken = std::multimap<Token, std::unique_ptr<Node>>;
 
   Node* find_child(const Node& parent, std::span<const Token> tokens, uint32_t& common) const;
@@ -96,6 +103,7 @@ class PrefixTree {
   uint32_t nodes_ = 0;                          // without roots
   uint32_t unused_ = 0;
   uint64_t now_ = 0;  // counts uses
+  uint64_t evicted_ = 0;
 };
 
 }  // namespace kvick::kv

@@ -4,6 +4,7 @@
 
 #include "kv/groups/grouped_store.h"
 #include "kv/registry/registry.h"
+#include "kv/state/empty_store.h"
 #include "kv/state/state_store.h"
 #include "kv/strategy/budget.h"
 #include "kv/strategy/ranges.h"
@@ -55,10 +56,22 @@ Setup setup_of(const Setup& setup, const LayerGroup& group) {
   return one;
 }
 
+// Of layers that keep nothing.
+Setup setup_of_nothing(const Setup& setup) {
+  Setup one = setup;
+  one.layers.clear();
+  one.shape.layers = one.shape.kv_heads = one.shape.head_dim = one.shape.v_dim = 0;
+  one.shape.window = 0;
+  one.shape.chunked = false;
+  one.shape.aging.reset();
+  return one;
+}
+
 // The state of a sequence is no row: of its shape the number of layers counts.
-Setup setup_of_states(Setup one) {
+Setup setup_of_states(Setup one, const LayerSpec& spec) {
   one.shape.kv_heads = 1;
   one.shape.head_dim = one.shape.v_dim = 0;
+  one.shape.state_bytes = spec.state_bytes;
   one.shape.aging.reset();
   one.select.spec = {};
   return one;
@@ -74,17 +87,40 @@ uint64_t readers_of(const LayerGroup& group, const Setup& setup) {
   return readers;
 }
 
+// A step has the state before it and the one after it; draft tokens go where there is no room for
+// theirs.
 Cost cost_of_states(const LayerGroup& group, const Load& load) {
   const uint64_t bytes = saturating_mul(group.layers.size(), group.spec.state_bytes);
-  return {.fast_bytes = saturating_mul(load.sequences, bytes), .read_bytes_per_token = bytes};
+  return {.fast_bytes = saturating_mul(load.sequences, saturating_mul(2, bytes)),
+          .read_bytes_per_token = bytes};
+}
+
+// Whether prompts that begin alike share the rows of all layers that have rows: without them a
+// checkpoint of states is of no use. Where no layer has rows, the strategy's option says it.
+bool shares_rows(const Spec& spec, const Setup& setup) {
+  const Strategy& strategy = *find_strategy(spec.name);
+  bool rows = false;
+  for (const Shape& shape : grouped_shapes(setup)) {
+    if (shape.state_bytes != 0) continue;
+    rows = true;
+    if (!traits_of(strategy, shape, spec, follows_policy(shape) ? setup.select.spec : Spec{})
+             .shares_prefix)
+      return false;
+  }
+  const Shape plain = {.layers = 1, .kv_heads = 1};
+  return rows || traits_of(strategy, plain, spec).shares_prefix ||
+         !traits_of(strategy, plain).shares_prefix;
 }
 
 base::Result<std::unique_ptr<Store>> make_one(const Spec& spec, const Setup& setup,
                                               const LayerGroup& group) {
   const Setup one = setup_of(setup, group);
-  if (group.spec.keeps == Keeps::kState)
+  if (group.spec.keeps == Keeps::kState) {
+    Setup states = setup_of_states(one, group.spec);
+    states.sharing.prefixes = states.sharing.prefixes && shares_rows(spec, setup);
     return std::unique_ptr<Store>(
-        std::make_unique<StateStore>(setup_of_states(one), group.spec.state_bytes));
+        std::make_unique<StateStore>(states, most_tokens(find_strategy(spec.name)->traits, setup)));
+  }
   if (group.spec.keeps == Keeps::kSlots && !find_strategy(spec.name)->traits.slots)
     return make_store({.name = std::string(default_strategy(true, false).name), .options = {}},
                       one);
@@ -95,13 +131,14 @@ base::Result<std::unique_ptr<Store>> make_one(const Spec& spec, const Setup& set
 
 base::Result<std::unique_ptr<Store>> make_grouped_store(const Spec& spec, const Setup& setup) {
   const std::vector<LayerGroup> groups = groups_of(setup.layers);
-  if (groups.empty()) return base::fail("a model of no layers that keep anything");
   const std::vector<Shape> shapes = grouped_shapes(setup);
   if (!setup.select.spec.name.empty() && std::none_of(shapes.begin(), shapes.end(), follows_policy))
     return base::fail(
         "{} chooses among all keys of a sequence, and no layer of this model keeps them: leave "
         "--kv-select out",
         setup.select.spec.name);
+  if (groups.empty())
+    return std::unique_ptr<Store>(std::make_unique<EmptyStore>(setup_of_nothing(setup)));
   if (groups.size() == 1 && groups[0].layers.size() == setup.layers.size() &&
       groups[0].spec.keeps != Keeps::kState)
     return make_one(spec, setup, groups[0]);
@@ -114,15 +151,18 @@ base::Result<std::unique_ptr<Store>> make_grouped_store(const Spec& spec, const 
     KVICK_TRY(std::unique_ptr<Store> store, make_one(spec, all, group));
     stores.push_back(std::move(store));
   }
-  return std::unique_ptr<Store>(std::make_unique<GroupedStore>(setup.layers, std::move(stores)));
+  return std::unique_ptr<Store>(
+      std::make_unique<GroupedStore>(setup.layers, std::move(stores), all.limits.budget));
 }
 
 std::vector<Shape> grouped_shapes(const Setup& setup) {
   std::vector<Shape> shapes;
   for (const LayerGroup& group : groups_of(setup.layers)) {
     const Setup one = setup_of(setup, group);
-    shapes.push_back(group.spec.keeps == Keeps::kState ? setup_of_states(one).shape : one.shape);
+    const bool states = group.spec.keeps == Keeps::kState;
+    shapes.push_back(states ? setup_of_states(one, group.spec).shape : one.shape);
   }
+  if (shapes.empty()) shapes.push_back(setup_of_nothing(setup).shape);
   return shapes;
 }
 

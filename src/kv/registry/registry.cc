@@ -111,7 +111,8 @@ base::Status<> check_tier(const Strategy& strategy, const Setup& setup) {
 }
 
 bool is_row_type(DType type) {
-  return kernels::dtype_info(type).block == 1 || type == DType::kQ8 || type == DType::kQ4;
+  return kernels::dtype_info(type).block == 1 || type == DType::kQ8 || type == DType::kQ4 ||
+         type == DType::kQ3 || type == DType::kQ2;
 }
 
 base::Status<> check_groups(const Shape& shape, DType type, bool is_v) {
@@ -130,10 +131,10 @@ base::Status<> check_aging(const Shape& shape) {
       return base::fail("rows of type {} keep it: they cannot change with age",
                         kernels::dtype_info(type).name);
   if (!is_row_type(aging.k_type) && aging.k_type != DType::kKivi4K)
-    return base::fail("old keys are kept as f32, f16, bf16, q8, q4 or kivi4_k, not as {}",
+    return base::fail("old keys are kept as f32, f16, bf16, q8, q4, q3, q2 or kivi4_k, not as {}",
                       kernels::dtype_info(aging.k_type).name);
   if (!is_row_type(aging.v_type) && aging.v_type != DType::kKivi4V)
-    return base::fail("old values are kept as f32, f16, bf16, q8, q4 or kivi4_v, not as {}",
+    return base::fail("old values are kept as f32, f16, bf16, q8, q4, q3, q2 or kivi4_v, not as {}",
                       kernels::dtype_info(aging.v_type).name);
   KVICK_TRY_VOID(check_groups(shape, aging.k_type, false));
   KVICK_TRY_VOID(check_groups(shape, aging.v_type, true));
@@ -153,7 +154,8 @@ base::Status<> check_shape(const Shape& shape) {
   for (const DType type : {shape.k_type, shape.v_type}) {
     if (!is_row_type(type))
       return base::fail(
-          "keys and values are kept as f32, f16, bf16, q8, q4, static8 or static16, not as {}",
+          "keys and values are kept as f32, f16, bf16, q8, q4, q3, q2, static8 or static16, not as "
+          "{}",
           kernels::dtype_info(type).name);
   }
   KVICK_TRY_VOID(check_groups(shape, shape.k_type, false));
@@ -235,8 +237,13 @@ Traits traits_of(const Strategy& strategy, const Shape& shape, const Spec& spec,
   if (shape.aging)
     traits.exact = traits.shares_prefix = traits.cheap_fork = traits.buckets = traits.moves_rows =
         false;
-  // Those of a window are given back, and a state is no row.
-  if (shape.window > 0 || shape.head_dim == 0) traits.moves_rows = false;
+  // Those of a window are given back, and a state moves from checkpoint to checkpoint.
+  if (shape.state_bytes != 0)
+    traits.moves_rows = traits.shares_prefix || !strategy.traits.shares_prefix;
+  else if (shape.window > 0)
+    traits.moves_rows = traits.moves_rows && traits.moves_windows;
+  else if (shape.head_dim == 0)
+    traits.moves_rows = false;
   if (const Policy* policy = find_policy(select.name)) {
     policy->change_traits(traits);
     if (policy->limit_traits != nullptr) policy->limit_traits(select, traits);
@@ -251,7 +258,9 @@ bool follows_policy(const Shape& shape) {
 Traits traits_of_groups(const Strategy& strategy, std::span<const Shape> groups, const Spec& spec,
                         const Spec& select) {
   std::optional<Traits> all;
+  bool rows = false, states = false;
   for (const Shape& shape : groups) {
+    (shape.state_bytes != 0 ? states : rows) = true;
     const Traits one = traits_of(strategy, shape, spec, follows_policy(shape) ? select : Spec{});
     if (!all) {
       all = one;
@@ -267,6 +276,8 @@ Traits traits_of_groups(const Strategy& strategy, std::span<const Shape> groups,
       all->max_fresh =
           all->max_fresh == 0 ? one.max_fresh : std::min(all->max_fresh, one.max_fresh);
   }
+  // Where rows are not shared, states leave no checkpoints.
+  if (rows && states) all->moves_rows = all->moves_rows && all->shares_prefix;
   return all.value_or(Traits{});
 }
 

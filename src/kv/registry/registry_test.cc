@@ -149,7 +149,8 @@ TEST(Registry, RefusesShapesThatNoMemoryHolds) {
   setup.shape = good;
   setup.shape.v_type = kernels::DType::kQ8_0;
   EXPECT_EQ(make_error("bmc", setup),
-            "keys and values are kept as f32, f16, bf16, q8, q4, static8 or static16, not as Q8_0");
+            "keys and values are kept as f32, f16, bf16, q8, q4, q3, q2, static8 or static16, not "
+            "as Q8_0");
   setup.shape.v_type = kernels::DType::kQ4;
   EXPECT_NE(make_error("bmc", setup).find("groups of 32: use f16"), std::string::npos);
 }

@@ -9,8 +9,8 @@ namespace kvick::kv {
 
 StoreFacets RowStore::facets() {
   StoreFacets facets = CheckedStore::facets();
-  // With a window the rows of a prompt that are still there are not all that its prefix needs.
-  if (rows_move() && shape().window == 0) facets.rows = this;
+  // With a window those of a prompt are there only if they are held.
+  if (rows_move() && (shape().window == 0 || holds_windows())) facets.rows = this;
   return facets;
 }
 
@@ -34,8 +34,8 @@ void RowStore::read_rows(SeqId seq, uint32_t first, uint32_t count,
   const uint64_t end = uint64_t{first} + count;
   KVICK_CHECK(end <= sequence.length, "rows up to {} of {}", end, sequence.length);
   if (count == 0) return;
-  KVICK_CHECK(first >= sequence.first, "row {} was given back: there are those from {} on", first,
-              sequence.first);
+  KVICK_CHECK(first >= first_row(seq), "row {} was given back: there are those from {} on", first,
+              first_row(seq));
   std::vector<kernels::Run> runs;
   add_runs(sequence, first, static_cast<uint32_t>(end), runs);
   std::byte* to = out.data();

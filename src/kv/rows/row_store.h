@@ -16,6 +16,8 @@ class RowStore : public CheckedStore, public RowMover {
 
   StoreFacets facets() override;
   void read_rows(SeqId seq, uint32_t first, uint32_t count, std::span<std::byte> out) const final;
+  uint32_t first_row(SeqId seq) const override { return find(seq).first; }
+  void hold_rows(SeqId seq, uint32_t from) override { (void)seq, (void)from; }
 
   const Sequence& sequence(SeqId seq) const { return find(seq); }
   // Appends where rows [begin, end) are, in order. Valid until rows are added to the sequence.
@@ -24,6 +26,10 @@ class RowStore : public CheckedStore, public RowMover {
   // What the runs count from, in one layer and head; without runs. The sequence has room for rows.
   virtual kernels::Segment segment(const Sequence& sequence, uint32_t layer,
                                    uint32_t head) const = 0;
+
+ protected:
+  // Whether hold_rows holds rows of a window.
+  virtual bool holds_windows() const { return false; }
 
  private:
   friend class RowStep;

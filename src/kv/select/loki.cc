@@ -35,6 +35,7 @@ class Loki final : public Selector {
         kernels_(kernels_of(setup)),
         components_(setup.select.predictor),
         head_dim_(setup.shape.head_dim),
+        block_(setup.shape.hadamard_blocks().k),
         rank_(rank) {}
 
   SummaryShape summary() const override {
@@ -45,6 +46,7 @@ class Loki final : public Selector {
     std::vector<float> key(head_dim_), low(rank_);
     for_each_row(rows.segment, first, end, [&](uint32_t row, const std::byte* k, const std::byte*) {
       read_key(rows.segment, k, key);
+      transform(kernels_, block_, key);
       low_rank(basis(components_->layers[rows.layer].k, rows.head), key, low);
       kernels_.store_row(kType, low.data(), rank_,
                          rows.summary(row / kBlockRows) + row % kBlockRows * row_bytes());
@@ -100,7 +102,9 @@ class Loki final : public Selector {
 
   const kernels::Table& kernels_;
   std::shared_ptr<const Predictor> components_;
-  uint32_t head_dim_, rank_;
+  uint32_t head_dim_;
+  uint32_t block_;  // of the keys' Hadamard transform, 0: none
+  uint32_t rank_;
 };
 
 struct Asked {

@@ -52,6 +52,7 @@ class Maple final : public Selector {
         pool_(setup.compute.pool),
         predictor_(setup.select.predictor),
         head_dim_(setup.shape.head_dim),
+        block_(setup.shape.hadamard_blocks().k),
         form_(asked.form),
         keys_(asked.keys) {}
 
@@ -100,6 +101,7 @@ class Maple final : public Selector {
     std::vector<std::byte> stored(keys_.row_bytes());
     for_each_row(rows.segment, first, end, [&](uint32_t row, const std::byte* k, const std::byte*) {
       read_key(rows.segment, k, key);
+      transform(kernels_, block_, key);
       predictor_->key(rows.layer, rows.head, key.data(), kernels_, low.data());
       kernels_.store_row(keys_.type, low.data(), low.size(), stored.data());
       put_key(rows, row, stored.data());
@@ -176,6 +178,7 @@ class Maple final : public Selector {
   base::ThreadPool* pool_;
   std::shared_ptr<const Predictor> predictor_;
   uint32_t head_dim_;
+  uint32_t block_;  // of the keys' Hadamard transform, 0: none
   PredictorForm form_;
   LowRank keys_;
 };

@@ -44,6 +44,7 @@ class Quest final : public Selector {
     std::vector<float> key(dims), bounds(2 * size_t{dims});  // most, least
     for_each_row(rows.segment, first, end, [&](uint32_t row, const std::byte* k, const std::byte*) {
       read_key(rows.segment, k, key);
+      transform(kernels_, shape_.hadamard_blocks().k, key);
       std::byte* const at = bounds_at(rows, row / page());
       if (row % page() == 0)
         std::fill_n(std::fill_n(bounds.begin(), dims, -std::numeric_limits<float>::infinity()),

@@ -127,7 +127,7 @@ void SelectStep::write_rows(uint32_t layer, const float* k, const float* v) {
 TopRows SelectStep::choosing_of(uint32_t slot, uint32_t layer) const {
   const Selection& selection = store_.selector_->selection();
   const StepSlot& step_slot = step_slots()[slot];
-  if (step_slot.fresh > kMostSelecting || layer < selection.dense_layers) return {};
+  if (!chooses(step_slot) || layer < selection.dense_layers) return {};
   const Meter& meter = static_cast<const SelectSequence&>(*step_slot.sequence).meter;
   const TopRows top_rows = selection.raised(meter.level).of(step_slot.sequence->length);
   return top_rows.all() ? TopRows{} : top_rows;
@@ -137,7 +137,7 @@ void SelectStep::view_rows(const Query& query, base::Arena& scratch, kernels::Vi
   const StepSlot& step_slot = step_slots()[query.slot];
   const uint32_t committed = step_slot.sequence->length;
   const TopRows top_rows = choosing_of(query.slot, query.layer);
-  const bool fetched = fetcher_ != nullptr && step_slot.fresh <= kMostSelecting;
+  const bool fetched = fetcher_ != nullptr && chooses(step_slot);
   if (!fetched) inner_->view(query, scratch, out);
   SelectedRows choice;
   uint64_t bytes = 0;
@@ -162,6 +162,21 @@ uint64_t SelectStep::view_bytes(const kernels::View& view) const {
   return rows * (store_.shape().row_bytes(false) + store_.shape().row_bytes(true));
 }
 
+// Policies see queries and keys as they were before the rows' transform, which spreads what some of
+// them look for.
+void SelectStep::plain_queries(std::span<const float*> queries, base::Arena& scratch) const {
+  const Shape& shape = store_.shape();
+  const uint32_t block = shape.hadamard_blocks().k;
+  if (block == 0) return;
+  for (const float*& query : queries) {
+    if (query == nullptr) continue;
+    const std::span<float> plain = scratch.make<float>(shape.head_dim);
+    std::copy_n(query, plain.size(), plain.begin());
+    transform(kernels_of(store_.setup()), block, plain);
+    query = plain.data();
+  }
+}
+
 // all: the view of all rows, empty if they are in a slower tier.
 SelectedRows SelectStep::choose(const Query& query, const TopRows& top_rows,
                                 const kernels::View& all, base::Arena& scratch) const {
@@ -172,6 +187,7 @@ SelectedRows SelectStep::choose(const Query& query, const TopRows& top_rows,
     queries[i] = query.q == nullptr
                      ? nullptr
                      : query.q + i / group * query.q_stride + i % group * store_.shape().head_dim;
+  plain_queries(queries, scratch);
   SelectRequest question = {
       .rows = store_.rows_of(static_cast<const SelectSequence&>(*step_slot.sequence), query.layer,
                              query.head),
@@ -195,7 +211,7 @@ bool SelectStep::checks(const Query& query) const {
   const StepSlot& step_slot = step_slots()[query.slot];
   const uint32_t heads = store_.shape().kv_heads;
   const uint32_t dense = store_.selector_->selection().dense_layers;
-  if (fetcher_ != nullptr || step_slot.fresh > kMostSelecting || query.layer < dense) return false;
+  if (fetcher_ != nullptr || !chooses(step_slot) || query.layer < dense) return false;
   return checked_view(step_slot.sequence->length, step_slot.fresh,
                       (store_.shape().layers - dense) * heads) ==
          (query.layer - dense) * heads + query.head;

@@ -35,6 +35,7 @@ class SelectStep final : public CheckedStep, public InputReader, public RowSink 
   void narrow(const TopRows& top_rows, const SelectedRows& choice, base::Arena& scratch,
               kernels::View& out) const;
   uint64_t view_bytes(const kernels::View& view) const;
+  void plain_queries(std::span<const float*> queries, base::Arena& scratch) const;
   // Whether the view is the one of its slot that is checked in this step (meter.h).
   bool checks(const Query& query) const;
   // all: the view of all rows.

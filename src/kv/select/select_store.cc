@@ -159,7 +159,12 @@ CheckedStore::StepOr SelectStore::start(std::vector<StepSlot> step_slots) {
   for (const StepSlot& step_slot : step_slots) {
     const SelectSequence& sequence = mine(*step_slot.sequence);
     blocks += needed_blocks(step_slot);
-    slots.push_back({.seq = sequence.inner, .fresh = step_slot.fresh, .tokens = step_slot.tokens});
+    // Rows that hang on what was chosen are no prompt's, which would have read all.
+    const auto tokens = chooses(step_slot) ? std::span<const Token>() : step_slot.tokens;
+    slots.push_back({.seq = sequence.inner,
+                     .fresh = step_slot.fresh,
+                     .tokens = tokens,
+                     .reads_all = !chooses(step_slot)});
   }
   const uint64_t own = blocks * block_bytes();
   if (auto shortage = claim(own, what)) return *shortage;

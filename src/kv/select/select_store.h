@@ -14,9 +14,11 @@
 
 namespace kvick::kv {
 
-// Steps of more fresh rows in a slot read all committed ones: a prompt does, as in all papers, a
-// draft does not.
+// Steps of more fresh rows in a slot read all committed ones, as prompts do in all papers.
 inline constexpr uint32_t kMostSelecting = 32;
+inline bool chooses(const StepSlot& step_slot) {
+  return !step_slot.reads_all && step_slot.fresh <= kMostSelecting;
+}
 
 struct SelectSequence : Sequence {
   SeqId inner{};
@@ -39,6 +41,8 @@ class SelectStore final : public CheckedStore, public RowMover, public Buckets {
   }
   void read_rows(SeqId seq, uint32_t first, uint32_t count,
                  std::span<std::byte> out) const override;
+  uint32_t first_row(SeqId seq) const override { return find(seq).first; }
+  void hold_rows(SeqId seq, uint32_t from) override { (void)seq, (void)from; }
   std::vector<MapEntry> map() const override;
 
  private:

@@ -48,8 +48,9 @@ struct SelectRequest {
   RowsOfHead rows;
   uint32_t count = 0;  // committed rows
   TopRows top_rows;    // 0 < take < last - first, or take = 0
-  // Every query of the step in this slot and KV head: [head_dim] each, `group` of each token. They
-  // read the same rows. Null, each of them, where rows are foreseen from `predicted` alone.
+  // Every query of the step in this slot and KV head: [head_dim] each, `group` of each token, as
+  // they were before the transform that the rows have (Shape::hadamard). They read the same rows.
+  // Null, each of them, where rows are foreseen from `predicted` alone.
   std::span<const float* const> queries;
   uint32_t group = 1;
   kernels::Segment fresh;  // the step's rows, of its tokens in order

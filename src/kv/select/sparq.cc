@@ -113,6 +113,7 @@ class SparQ final : public Selector {
       kept += std::abs(q[i]);
       all += std::abs(question.queries[query][i]);
     }
+    transform(kernels_, shape_.hadamard_blocks().k, q);  // as the keys that it meets
     dot_keys(kernels_, question.rows.segment, q, scores.first(question.count));
     dot_keys(kernels_, question.fresh, q, scores.subspan(question.count));
     const size_t seen = question.count + query / question.group + 1;

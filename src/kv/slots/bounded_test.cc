@@ -19,7 +19,7 @@ struct Runner {
       : made(made_memory),
         gated(with_gates),
         store(make_store({"bounded", {}},
-                         {.shape = kShape,
+                         {.shape = kSlotShape,
                           .slots = &made.facts,
                           .limits = {.max_bytes = max_bytes},
                           .compute = {.kernels = &kernels::table(isa), .pool = pool}})
@@ -84,7 +84,7 @@ struct Runner {
  private:
   void run_layer(Step& step, uint32_t layer, const std::vector<Input>& inputs,
                  std::span<const std::span<const uint32_t>* const> paths) {
-    const size_t token = size_t{kShape.kv_heads} * kShape.head_dim;
+    const size_t token = size_t{kSlotShape.kv_heads} * kSlotShape.head_dim;
     const auto all = [&](Floats Input::*part, size_t n) {
       Floats rows;
       for (const Input& in : inputs)
@@ -92,16 +92,16 @@ struct Runner {
                     (in.*part).begin() + static_cast<ptrdiff_t>((layer + 1) * n));
       return rows;
     };
-    if (gated) step.facets().slots->gates(layer, all(&Input::gates, kShape.kv_heads).data());
+    if (gated) step.facets().slots->gates(layer, all(&Input::gates, kSlotShape.kv_heads).data());
     step.write(layer, all(&Input::k, token).data(), all(&Input::v, token).data());
-    const Floats q = all(&Input::q, token * kGroup);
+    const Floats q = all(&Input::q, token * kSlotGroup);
     Floats read(q.size(), std::nanf(""));
-    step.facets().slots->read(layer,
-                              {.group = kGroup, .q = q.data(), .out = read.data(), .paths = paths});
+    step.facets().slots->read(
+        layer, {.group = kSlotGroup, .q = q.data(), .out = read.data(), .paths = paths});
     for (size_t t = 0; t < inputs.size(); ++t) {
-      out[t].resize(kShape.layers * token * kGroup);
-      std::copy_n(read.begin() + static_cast<ptrdiff_t>(t * token * kGroup), token * kGroup,
-                  out[t].begin() + static_cast<ptrdiff_t>(layer * token * kGroup));
+      out[t].resize(kSlotShape.layers * token * kSlotGroup);
+      std::copy_n(read.begin() + static_cast<ptrdiff_t>(t * token * kSlotGroup), token * kSlotGroup,
+                  out[t].begin() + static_cast<ptrdiff_t>(layer * token * kSlotGroup));
     }
   }
 };
@@ -118,7 +118,7 @@ INSTANTIATE_TEST_SUITE_P(Updates, BoundedOf, testing::Bool(),
                          [](const auto& gated) { return gated.param ? "gated" : "added"; });
 
 TEST_P(BoundedOf, ReadsWhatTheDefinitionReadsFromStepsOfAnySize) {
-  const MadeSlots made(kShape, 37);
+  const MadeSlots made(kSlotShape, 37);
   std::vector<Doubles> expected;
   Doubles values(made.initial.begin(), made.initial.end());
   for (const uint32_t token : numbers(0, 200))
@@ -137,7 +137,7 @@ TEST_P(BoundedOf, ReadsWhatTheDefinitionReadsFromStepsOfAnySize) {
 }
 
 TEST_P(BoundedOf, HasTheSameBitsHoweverTokensAreCutIntoStepsOnAnyNumberOfThreads) {
-  const MadeSlots made(kShape, 48);
+  const MadeSlots made(kSlotShape, 48);
   base::ThreadPool pool(3);
   for (const base::Isa isa : supported()) {
     Runner whole(made, GetParam(), isa);
@@ -159,7 +159,7 @@ TEST_P(BoundedOf, HasTheSameBitsHoweverTokensAreCutIntoStepsOnAnyNumberOfThreads
 }
 
 TEST_P(BoundedOf, HasTheSameBitsAloneAndInARaggedBatch) {
-  const MadeSlots made(kShape, 37);
+  const MadeSlots made(kSlotShape, 37);
   Runner alone(made, GetParam()), together(made, GetParam());
   std::vector<Floats> expected;
   std::vector<SeqId> seqs;
@@ -178,7 +178,7 @@ TEST_P(BoundedOf, HasTheSameBitsAloneAndInARaggedBatch) {
 
 TEST_P(BoundedOf, TakesManySlotsWhoseScoresDoNotFitOneWalkAndKeysOfSixteenBits) {
   for (const kernels::DType type : {kernels::DType::kF16, kernels::DType::kBF16}) {
-    const MadeSlots made(kShape, 2000, type);
+    const MadeSlots made(kSlotShape, 2000, type);
     Runner runner(made, GetParam());
     const SeqId seq = runner.open();
     runner.held[seq] = numbers(0, 40);
@@ -192,7 +192,7 @@ TEST_P(BoundedOf, TakesManySlotsWhoseScoresDoNotFitOneWalkAndKeysOfSixteenBits) 
 
 // 0 -> 1 -> 3, 0 -> 2 -> 4 -> 5; and a second tree of more tokens than are kept for commit().
 TEST_P(BoundedOf, ReadsEachPathOfATreeAsIfItWereAlone) {
-  const MadeSlots made(kShape, 37);
+  const MadeSlots made(kSlotShape, 37);
   const std::vector<Path> paths = {{0}, {0, 1}, {0, 2}, {0, 1, 3}, {0, 2, 4}, {0, 2, 4, 5}};
   for (const uint32_t more : {0U, 10U}) {
     Runner runner(made, GetParam()), chain(made, GetParam());
@@ -218,7 +218,7 @@ TEST_P(BoundedOf, ReadsEachPathOfATreeAsIfItWereAlone) {
 }
 
 TEST_P(BoundedOf, KeepsExactlyTheRowsOfACommitWhetherOrNotTheStepWasRead) {
-  const MadeSlots made(kShape, 37);
+  const MadeSlots made(kSlotShape, 37);
   const std::vector<Path> kept = {{}, {0}, {1, 2, 5}, {0, 1, 2, 3, 4, 5}};
   for (const uint32_t fresh : {6U, 30U})
     for (const Path& rows : kept)
@@ -228,9 +228,9 @@ TEST_P(BoundedOf, KeepsExactlyTheRowsOfACommitWhetherOrNotTheStepWasRead) {
         (void)runner.add(seq, {1, 2});
         const auto step = read ? runner.begin({seq}, {numbers(10, fresh)})
                                : runner.store->begin({{{Slot{seq, fresh, {}}}}}).value();
-        for (uint32_t layer = 0; !read && layer < kShape.layers; ++layer) {
+        for (uint32_t layer = 0; !read && layer < kSlotShape.layers; ++layer) {
           Floats k, v, gates;
-          const size_t heads = kShape.kv_heads, n = heads * kShape.head_dim;
+          const size_t heads = kSlotShape.kv_heads, n = heads * kSlotShape.head_dim;
           for (const uint32_t token : numbers(10, fresh)) {
             const Input in = make_input(token);
             k.insert(k.end(), in.k.data() + layer * n, in.k.data() + (layer + 1) * n);
@@ -248,7 +248,7 @@ TEST_P(BoundedOf, KeepsExactlyTheRowsOfACommitWhetherOrNotTheStepWasRead) {
 }
 
 TEST(Bounded, TakesTheSameMemoryHoweverManyTokensAreInIt) {
-  const MadeSlots made(kShape, 37);
+  const MadeSlots made(kSlotShape, 37);
   Runner runner(made, false);
   const uint64_t bytes = uint64_t{2} * 2 * 37 * 20 * sizeof(float);
   const SeqId seq = runner.open();
@@ -261,7 +261,7 @@ TEST(Bounded, TakesTheSameMemoryHoweverManyTokensAreInIt) {
 }
 
 TEST(Bounded, StartsFromZerosWithoutInitialValues) {
-  MadeSlots made(kShape, 37);
+  MadeSlots made(kSlotShape, 37);
   std::fill(made.initial.begin(), made.initial.end(), 0.0F);
   made.facts.initial = {};
   Runner runner(made, false);
@@ -269,8 +269,8 @@ TEST(Bounded, StartsFromZerosWithoutInitialValues) {
 }
 
 TEST(Bounded, IsF32OnlyAndSaysSo) {
-  const MadeSlots made(kShape, 37);
-  kv::Setup setup = {.shape = kShape, .slots = &made.facts};
+  const MadeSlots made(kSlotShape, 37);
+  kv::Setup setup = {.shape = kSlotShape, .slots = &made.facts};
   setup.shape.v_type = kernels::DType::kQ8;
   const std::string sentence =
       "bounded adds every token to the same memory, which it keeps as f32: leave the type of keys "
@@ -285,7 +285,7 @@ TEST(Bounded, ARefusalOfTheSystemIsAShortage) {
   std::vector<kernels::Matrix> keys(64);
   for (kernels::Matrix& matrix : keys) matrix.rows = matrix.inputs = 1U << 20;
   const Slots huge = {.slots = 1U << 20, .scale = 1, .keys = keys, .initial = {}};
-  kv::Setup setup = {.shape = kShape, .slots = &huge};
+  kv::Setup setup = {.shape = kSlotShape, .slots = &huge};
   setup.shape.layers = 1, setup.shape.kv_heads = 64, setup.shape.head_dim = 1U << 20;
   const auto store = make_store({"bounded", {}}, setup).value();
   const Slot slot = {store->open({}).seq, 1, {}};
@@ -363,7 +363,7 @@ TEST_P(BoundedOf, RandomOperationsAgreeWithAListOfTokens) {
   const uint32_t seed = given != nullptr ? static_cast<uint32_t>(std::strtoul(given, nullptr, 10))
                                          : std::random_device{}();
   SCOPED_TRACE("KVICK_TEST_SEED=" + std::to_string(seed));
-  const MadeSlots made(kShape, 18);
+  const MadeSlots made(kSlotShape, 18);
   base::ThreadPool pool(2);
   Player(made, GetParam(), pool, seed).play(120);
 }

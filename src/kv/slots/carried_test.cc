@@ -18,8 +18,8 @@ class Carrying : public testing::Test {
   std::unique_ptr<Step> begin(SeqId seq, uint32_t rows, bool carries = true) {
     auto step = store_->begin({{{Slot{seq, rows, {}}}}}).value();
     ++steps_;
-    const Floats row(size_t{rows} * kShape.kv_heads * kShape.head_dim, 1);
-    for (uint32_t layer = 0; layer < kShape.layers; ++layer) {
+    const Floats row(size_t{rows} * kSlotShape.kv_heads * kSlotShape.head_dim, 1);
+    for (uint32_t layer = 0; layer < kSlotShape.layers; ++layer) {
       Floats x;
       for (uint32_t r = 0; r < rows; ++r)
         for (const float part : brought(steps_, layer, r)) x.push_back(part);
@@ -34,16 +34,16 @@ class Carrying : public testing::Test {
   }
   void expect_carried(SeqId seq, uint32_t step, uint32_t row) {
     const auto begun = store_->begin({{{Slot{seq, 1, {}}}}}).value();
-    for (uint32_t layer = 0; layer < kShape.layers; ++layer) {
+    for (uint32_t layer = 0; layer < kSlotShape.layers; ++layer) {
       const float* x = begun->facets().slots->carried(layer, 0);
       EXPECT_EQ(Carried(x, x + kCarried), step == 0 ? Carried(kCarried) : brought(step, layer, row))
           << layer;
     }
   }
 
-  const MadeSlots made_{kShape, 37, kernels::DType::kF32, kCarried};
+  const MadeSlots made_{kSlotShape, 37, kernels::DType::kF32, kCarried};
   std::unique_ptr<Store> store_ =
-      make_store({"bounded", {}}, {.shape = kShape, .slots = &made_.facts}).value();
+      make_store({"bounded", {}}, {.shape = kSlotShape, .slots = &made_.facts}).value();
   uint32_t steps_ = 0;
 };
 
@@ -69,13 +69,14 @@ TEST_F(Carrying, ItIsCountedAsMemoryOfTheSequence) {
   const uint64_t bytes = uint64_t{2} * (2 * 37 * 20 + kCarried) * sizeof(float);
   EXPECT_EQ(store_->usage().used_bytes, bytes);
   const Load load = {.tokens = 100, .sequences = 3};
-  const auto cost = cost_of({"bounded", {}}, {.shape = kShape, .slots = &made_.facts}, load);
+  const auto cost = cost_of({"bounded", {}}, {.shape = kSlotShape, .slots = &made_.facts}, load);
   EXPECT_EQ(cost.value().fast_bytes, 3 * bytes);
 }
 
 TEST_F(Carrying, OfAMemoryThatCarriesNothingIsABug) {
-  const MadeSlots bare(kShape, 37);
-  const auto store = make_store({"bounded", {}}, {.shape = kShape, .slots = &bare.facts}).value();
+  const MadeSlots bare(kSlotShape, 37);
+  const auto store =
+      make_store({"bounded", {}}, {.shape = kSlotShape, .slots = &bare.facts}).value();
   const auto step = store->begin({{{Slot{store->open({}).seq, 1, {}}}}}).value();
   const float x = 1;
   EXPECT_THROW(step->facets().slots->carry(0, &x), base::Bug);

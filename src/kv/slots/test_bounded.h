@@ -9,13 +9,13 @@
 
 namespace kvick::kv::test {
 
-inline constexpr uint32_t kGroup = 3;
-inline constexpr Shape kShape = {.layers = 2,
-                                 .kv_heads = 2,
-                                 .head_dim = 20,
-                                 .max_tokens = 300,
-                                 .k_type = kernels::DType::kF32,
-                                 .v_type = kernels::DType::kF32};
+inline constexpr uint32_t kSlotGroup = 3;
+inline constexpr Shape kSlotShape = {.layers = 2,
+                                     .kv_heads = 2,
+                                     .head_dim = 20,
+                                     .max_tokens = 300,
+                                     .k_type = kernels::DType::kF32,
+                                     .v_type = kernels::DType::kF32};
 
 using Floats = std::vector<float>;
 using Path = std::vector<uint32_t>;
@@ -34,26 +34,27 @@ inline Input make_input(uint32_t number) {
     for (float& x : made) x = normal(random);
     return made;
   };
-  const size_t heads = size_t{kShape.layers} * kShape.kv_heads, n = heads * kShape.head_dim;
-  Input made = {floats(n), floats(n), floats(n * kGroup), floats(heads)};
+  const size_t heads = size_t{kSlotShape.layers} * kSlotShape.kv_heads,
+               n = heads * kSlotShape.head_dim;
+  Input made = {floats(n), floats(n), floats(n * kSlotGroup), floats(heads)};
   for (float& gate : made.gates) gate = 1 / (1 + std::exp(-2 - gate));
   return made;
 }
 
 // The definition, over all layers and heads.
 inline void write_naive(const MadeSlots& made, const Input& in, Doubles& values, bool gated) {
-  const uint32_t dim = kShape.head_dim;
-  for (size_t head = 0; head < size_t{kShape.layers} * kShape.kv_heads; ++head)
+  const uint32_t dim = kSlotShape.head_dim;
+  for (size_t head = 0; head < size_t{kSlotShape.layers} * kSlotShape.kv_heads; ++head)
     write_head(made, head, &in.k[head * dim], &in.v[head * dim], gated ? in.gates[head] : 1,
                values.data() + head * made.facts.slots * dim);
 }
 
 inline Doubles read_naive(const MadeSlots& made, const Input& in, const Doubles& values) {
-  const uint32_t dim = kShape.head_dim;
+  const uint32_t dim = kSlotShape.head_dim;
   Doubles out;
-  for (size_t at = 0; at < size_t{kShape.layers} * kShape.kv_heads * kGroup; ++at)
-    read_head(made, at / kGroup, &in.q[at * dim],
-              values.data() + at / kGroup * made.facts.slots * dim, out);
+  for (size_t at = 0; at < size_t{kSlotShape.layers} * kSlotShape.kv_heads * kSlotGroup; ++at)
+    read_head(made, at / kSlotGroup, &in.q[at * dim],
+              values.data() + at / kSlotGroup * made.facts.slots * dim, out);
   return out;
 }
 

@@ -3,62 +3,88 @@
 //
 // A step writes the states after its tokens into memory of its own, and commit takes the one after
 // the last token that is kept: a dropped step leaves the old state, and of a tree of drafts the
-// kept path's is there. When a sequence is closed its state stays as a checkpoint, from which
-// prompts that begin with the same tokens go on; checkpoints are evicted like cached rows.
+// kept path's is there. What was committed is never written again, so forks, checkpoints and
+// prompts that go on from one share it. When a sequence is closed its last state stays as a
+// checkpoint.
 
-#include <list>
-
-#include "kv/rows/row_block.h"
+#include "kv/state/checkpoint_tree.h"
 #include "kv/strategy/checked_store.h"
 
 namespace kvick::kv {
 
 struct StateSequence : Sequence {
-  RowBlock state;  // [layers][state bytes]; none before the first token
+  SharedState state;  // [layers][state bytes]; none before the first token
   Owner owner;
   std::vector<Token> tokens;  // committed ones, if they are known
   bool known = true;
+  bool resumed = false;  // from a checkpoint, and no step has shown yet that it goes on from there
+  bool lacks_state = false;  // rows were put, and its state was not yet
 };
 
-class StateStore final : public CheckedStore {
+class StateStore final : public CheckedStore, Checkpoints, RowMover {
  public:
-  // setup.shape.layers layers, which keep so many bytes each.
-  StateStore(const Setup& setup, uint64_t state_bytes)
-      : CheckedStore(setup), state_bytes_(state_bytes) {}
+  // setup.shape.layers layers, which keep setup.shape.state_bytes each.
+  explicit StateStore(const Setup& setup) : StateStore(setup, setup.shape.max_tokens) {}
+  // most_tokens: of a sequence, which no state limits.
+  StateStore(const Setup& setup, uint32_t most_tokens)
+      : CheckedStore(setup, most_tokens),
+        state_bytes_(setup.shape.state_bytes),
+        checkpoints_(setup.sharing.clock) {}
 
   std::vector<MapEntry> map() const override;
+  StoreFacets facets() override {
+    const bool shares = setup().sharing.prefixes;
+    return {.rows = shares ? this : nullptr,
+            .holdings = this,
+            .health = this,
+            .checkpoints = shares ? this : nullptr};
+  }
+  double idle_seconds() const override { return checkpoints_.idle_seconds(); }
 
  private:
   friend class StateStep;
 
-  // A state that a prompt may go on from.
-  struct Checkpoint {
-    uint64_t salt = 0;
-    int32_t priority = 0;
-    std::vector<Token> tokens;
-    RowBlock state;
-  };
-
   static StateSequence& mine(Sequence& sequence) { return static_cast<StateSequence&>(sequence); }
   uint64_t sequence_bytes() const { return shape().layers * state_bytes_; }
+
+  void keep(SeqId seq, uint32_t at) override;
+  bool only_at_end() const override { return true; }
+  uint64_t state_bytes() const override { return sequence_bytes(); }
+  void read_state(SeqId seq, std::span<std::byte> out) const override;
+  void put_state(SeqId seq, std::span<const std::byte> state) override;
+  // It has none of its own.
+  void read_rows(SeqId, uint32_t, uint32_t, std::span<std::byte>) const override {}
+  uint32_t first_row(SeqId) const override { return 0; }
+  void hold_rows(SeqId, uint32_t) override {}
+  void keep(const StateSequence& sequence);
 
   std::unique_ptr<Sequence> make_sequence(std::span<const Token> prompt,
                                           const Owner& owner) override;
   SequenceOr copy_sequence(SeqId id, const Sequence& from) override;
   void free_sequence(std::unique_ptr<Sequence> sequence) override;
   StepOr start(std::vector<StepSlot> step_slots) override;
-  RowBlock copy_of(const RowBlock& state) const;
-  // Room for so many more bytes of own ones, for which checkpoints may have to go.
+  SharedState make_state() const;
+  // Room for so many more bytes, for which checkpoints may have to go.
   std::optional<Shortage> claim(uint64_t bytes, std::string_view what);
 
-  uint64_t held_bytes() const override { return own_bytes_ + cached_bytes(); }
-  uint64_t cached_bytes() const override { return checkpoints_.size() * sequence_bytes(); }
+  uint64_t held_bytes() const override { return *held_bytes_; }
+  uint64_t cached_bytes() const override { return checkpoints_.unused() * sequence_bytes(); }
   uint64_t evict(uint64_t bytes) override;
   Usage count() const override;
 
+  // A state, of how many sequences, and after how many tokens.
+  struct Held {
+    const std::byte* state;
+    uint32_t users, tokens;
+    SeqId first;
+  };
+  std::vector<Held> held_states() const;
+
   uint64_t state_bytes_;
-  uint64_t own_bytes_ = 0, copied_bytes_ = 0;  // own: of sequences and of the live step
-  std::list<Checkpoint> checkpoints_;          // the one used last first
+  // Of all states, counted by what frees them: sequences may outlive this class's members.
+  std::shared_ptr<uint64_t> held_bytes_ = std::make_shared<uint64_t>(0);
+  CheckpointTree checkpoints_;
+  uint64_t evicted_ = 0, resumed_ = 0;
 };
 
 }  // namespace kvick::kv

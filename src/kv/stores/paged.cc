@@ -126,16 +126,19 @@ base::Result<Cost> cost(const Setup& setup, const Spec& spec, const Load& load) 
 }  // namespace
 
 Strategy paged_strategy() {
-  return {
-      .name = "paged",
-      .summary =
-          "blocks of tokens and a table of them, shared by prompts that begin alike "
-          "(PagedAttention)",
-      .options = kOptions,
-      .traits = {.shares_prefix = true, .cheap_fork = true, .holds_old = true, .moves_rows = true},
-      .limit_traits = limit_traits,
-      .make_rows = make,
-      .cost = cost};
+  return {.name = "paged",
+          .summary =
+              "blocks of tokens and a table of them, shared by prompts that begin alike "
+              "(PagedAttention)",
+          .options = kOptions,
+          .traits = {.shares_prefix = true,
+                     .cheap_fork = true,
+                     .holds_old = true,
+                     .moves_rows = true,
+                     .moves_windows = true},
+          .limit_traits = limit_traits,
+          .make_rows = make,
+          .cost = cost};
 }
 
 }  // namespace kvick::kv

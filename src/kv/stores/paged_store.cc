@@ -5,6 +5,8 @@
 #include <new>
 #include <utility>
 
+#include "base/check.h"
+
 namespace kvick::kv {
 namespace {
 
@@ -80,6 +82,7 @@ CheckedStore::SequenceOr PagedStore::copy_sequence(SeqId, const Sequence& from) 
 
 void PagedStore::free_sequence(std::unique_ptr<Sequence> sequence) {
   publish_tail(mine(*sequence));
+  if (shape().window > 0) mark_window(mine(*sequence), sequence->length);
   // From the end, so that of blocks used last at the same time the beginning goes last.
   const std::span<const BlockId> blocks = mine(*sequence).held();
   for (auto block = blocks.rbegin(); block != blocks.rend(); ++block) tree_.drop_user(*block);
@@ -89,7 +92,8 @@ void PagedStore::free_sequence(std::unique_ptr<Sequence> sequence) {
 void PagedStore::give_back(Sequence& of) {
   RowStore::give_back(of);
   PagedSequence& sequence = mine(of);
-  for (; sequence.gone < sequence.first / pool_.rows(); ++sequence.gone)
+  const uint32_t kept = std::min(sequence.first, sequence.held_from);
+  for (; sequence.gone < kept / pool_.rows(); ++sequence.gone)
     tree_.drop_user(sequence.blocks[sequence.gone]);
 }
 
@@ -202,6 +206,7 @@ void PagedStore::publish_full(PagedSequence& sequence) {
         sequence.blocks[at]);
     tree_.hold(tip);
     tree_.let_go(std::exchange(sequence.tip, tip));
+    if (uint64_t{at} * rows < sequence.checkpoint) tree_.mark(tip, 0, 1);
     sequence.blocks[at] = PrefixTree::block_of(tip);
   }
 }
@@ -213,12 +218,29 @@ void PagedStore::publish_tail(PagedSequence& sequence) {
   if (!options_.prefix || sequence.lost || rows == 0 || at < sequence.gone) return;
   if (pool_.users(sequence.blocks[at]) > 1) return;  // of others, who may add to it
   try {
-    tree_.publish(sequence.owner, sequence.tip,
-                  std::span(sequence.tokens).subspan(size_t{at} * pool_.rows(), rows),
-                  sequence.blocks[at]);
+    PrefixTree::Node* const tail = tree_.publish(
+        sequence.owner, sequence.tip,
+        std::span(sequence.tokens).subspan(size_t{at} * pool_.rows(), rows), sequence.blocks[at]);
+    if (shape().window > 0) tree_.mark(tail, 0, 1);
   } catch (const std::bad_alloc&) {  // then nobody will find it
     return;
   }
+}
+
+void PagedStore::keep(SeqId seq, uint32_t at) {
+  check_idle("keep");
+  PagedSequence& sequence = mine(find(seq));
+  KVICK_CHECK(at <= sequence.length, "a checkpoint at token {} of {}", at, sequence.length);
+  if (!sequence.known) return;
+  sequence.checkpoint = std::max(sequence.checkpoint, at);  // of the block that is not full yet
+  mark_window(sequence, at);
+}
+
+// The blocks that are known already of the window that a token after the first `at` sees.
+void PagedStore::mark_window(PagedSequence& sequence, uint32_t at) {
+  const uint32_t first = shape().first_seen(at) / pool_.rows();
+  const uint32_t end = std::min(blocks_for(at), sequence.published);
+  if (first < end) tree_.mark(sequence.tip, sequence.published - end, end - first);
 }
 
 std::vector<PagedStore::Held> PagedStore::held_blocks() const {
@@ -248,6 +270,7 @@ Usage PagedStore::count() const {
   }
   usage.allocated_bytes = held_bytes();
   usage.cached_bytes = cached_bytes();
+  usage.evicted_bytes = tree_.evicted() * pool_.block_bytes();
   usage.copied_bytes = copied_bytes_;
   usage.page_bytes = pool_.block_bytes();
   usage.metadata_bytes = tree_.bytes() + pool_.highest() * sizeof(uint32_t);

@@ -23,17 +23,19 @@ struct PagedSequence : Sequence {
   // By number; the first `gone` were given back.
   std::vector<BlockId> blocks;
   uint32_t gone = 0;
+  uint32_t held_from = UINT32_MAX;  // RowMover::hold_rows
   // Of the committed rows, up to the first that is not known.
   std::vector<Token> tokens;
   bool known = true;
   // The first `published` blocks are those on the path to `tip`, which the tree holds.
   PrefixTree::Node* tip = nullptr;
   uint32_t published = 0;
+  uint32_t checkpoint = 0;  // tokens before the last one, whose window the tree is to keep
 
   std::span<const BlockId> held() const { return std::span(blocks).subspan(gone); }
 };
 
-class PagedStore final : public RowStore {
+class PagedStore final : public RowStore, Checkpoints {
  public:
   PagedStore(const Setup& setup, const PagedOptions& options, BlockPool pool)
       : RowStore(setup),
@@ -50,6 +52,15 @@ class PagedStore final : public RowStore {
                       pool_.base(layer, head, true));
   }
   std::vector<MapEntry> map() const override;
+  // Without a window any token is as good as a checkpoint.
+  StoreFacets facets() override {
+    StoreFacets all = RowStore::facets();
+    if (options_.prefix && shape().window > 0) all.checkpoints = this;
+    return all;
+  }
+  double idle_seconds() const override { return tree_.idle_seconds(); }
+  uint32_t first_row(SeqId seq) const override { return mine(find(seq)).gone * pool_.rows(); }
+  void hold_rows(SeqId seq, uint32_t from) override { mine(find(seq)).held_from = from; }
 
  private:
   friend class PagedStep;
@@ -65,6 +76,7 @@ class PagedStore final : public RowStore {
   SequenceOr copy_sequence(SeqId, const Sequence& from) override;
   void free_sequence(std::unique_ptr<Sequence> sequence) override;
   void give_back(Sequence& of) override;
+  bool holds_windows() const override { return true; }
 
   // What a place needs beyond the blocks that it has.
   struct Need {
@@ -83,6 +95,9 @@ class PagedStore final : public RowStore {
   void settle(PagedSequence& sequence);
   void publish_full(PagedSequence& sequence);
   void publish_tail(PagedSequence& sequence);
+  void keep(SeqId seq, uint32_t at) override;
+  bool only_at_end() const override { return false; }
+  void mark_window(PagedSequence& sequence, uint32_t at);
 
   uint64_t held_bytes() const override { return pool_.taken() * pool_.block_bytes(); }
   uint64_t cached_bytes() const override { return tree_.unused() * pool_.block_bytes(); }

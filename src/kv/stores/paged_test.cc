@@ -235,7 +235,9 @@ TEST(Paged, ByPriorityTheRowsOfTheHighestOwnersStay) {
   c.add(low, same(2, 12));
   c.close(low);
   c.open({}, next);
+  EXPECT_EQ(c.usage().evicted_bytes, 0u);
   EXPECT_TRUE(c.add(next, same(3, 8))) << c.shortage.what;
+  EXPECT_EQ(c.usage().evicted_bytes, 2 * 4 * kToken);
   EXPECT_EQ(c.open(same(1, 12), high, {.priority = 5}), 12u);  // though used longer ago
   EXPECT_EQ(c.open(same(2, 12), low), 4u);
 }

@@ -61,7 +61,7 @@ Strategy virtual_strategy() {
       .name = "virtual",
       .summary =
           "contiguous, grown and shared by the page table: no copies, less than a page of waste "
-          "per region (default)",
+          "per region",
       .options = kOptions,
       .traits = {.cheap_fork = true, .buckets = true, .holds_old = true, .moves_rows = true},
       .limit_traits = limit_traits,

@@ -14,6 +14,7 @@ struct Sequence {
   virtual ~Sequence() = default;
   uint32_t length = 0;  // committed tokens
   uint32_t first = 0;   // rows before it were given back (Shape::window)
+  uint32_t seen = 0;    // Opened::seen, where that is more than `length`
   // A commit ran out of memory half-way: its rows are not to be used.
   bool lost = false;
 };
@@ -26,6 +27,7 @@ struct StepSlot {
   uint64_t first = 0;             // its first fresh row, of the whole batch's
   std::span<const Token> tokens;  // Slot::tokens
   bool whole = false;             // Slot::whole
+  bool reads_all = false;         // Slot::reads_all
 };
 
 class CheckedStore;

@@ -17,7 +17,8 @@ Opened CheckedStore::open(std::span<const Token> prompt, const Owner& owner) {
   Entry entry = new_entry();  // first: what make_sequence takes has a place then
   entry.mapped() = make_sequence(prompt, owner);
   const uint32_t cached = entry.mapped()->length;
-  return {.seq = add(std::move(entry)), .cached = cached};
+  const uint32_t seen = std::max(cached, entry.mapped()->seen);
+  return {.seq = add(std::move(entry)), .cached = cached, .seen = seen};
 }
 
 base::Result<SeqId, Shortage> CheckedStore::fork(SeqId seq) {
@@ -182,7 +183,8 @@ std::vector<StepSlot> CheckedStore::step_slots_of(const Batch& batch) const {
                           .fresh = slot.fresh,
                           .first = first,
                           .tokens = slot.tokens,
-                          .whole = slot.whole});
+                          .whole = slot.whole,
+                          .reads_all = slot.reads_all});
     ids.push_back(slot.seq);
     first += slot.fresh;
   }

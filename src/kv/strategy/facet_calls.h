@@ -37,7 +37,11 @@ inline base::Status<Shortage> append_rows(Store& store, SeqId seq, std::span<con
   KVICK_CHECK(rows.size() == tokens.size() * store.info().token_bytes(),
               "{} bytes for {} rows of {}", rows.size(), tokens.size(), store.info().token_bytes());
   if (tokens.empty()) return base::Done{};
-  const Slot slot = {.seq = seq, .fresh = static_cast<uint32_t>(tokens.size()), .tokens = tokens};
+  const Slot slot = {.seq = seq,
+                     .fresh = static_cast<uint32_t>(tokens.size()),
+                     .tokens = tokens,
+                     .whole = true,
+                     .reads_all = true};
   const Batch batch = {.slots = {&slot, 1}};
   const Kept all = Kept::all(batch);
   KVICK_TRY(const std::unique_ptr<Step> step, store.begin(batch));

@@ -23,6 +23,7 @@ struct Traits {
   bool buckets = false;        // every view of it has a kernels::Segment::bucket
   bool holds_old = false;      // its stores are RowStores, which can hold the rows of Shape::aging
   bool moves_rows = false;     // has the facet RowMover
+  bool moves_windows = false;  // of layers with a window as well
   bool forgets = false;        // commits give rows up for good
   bool endless = false;        // a sequence may grow past the shape's max_tokens
   // Keeps a memory of the model's slots and no rows: needs Setup::slots and rows of type f32,

@@ -66,6 +66,7 @@ inline constexpr std::pair<kernels::DType, kernels::DType> kTypes[] = {
     {kernels::DType::kQ8, kernels::DType::kQ8},
     {kernels::DType::kQ4, kernels::DType::kQ4},
     {kernels::DType::kQ8, kernels::DType::kQ4},
+    {kernels::DType::kQ3, kernels::DType::kQ2},
     {kernels::DType::kStatic8, kernels::DType::kStatic16}};
 
 // Of old rows, with windows that sequences of a few dozen tokens pass.

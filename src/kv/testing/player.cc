@@ -93,6 +93,8 @@ void Player::failed(const Usage& before, const Shortage& shortage) {
     after.cached_bytes = before.cached_bytes;
     EXPECT_LE(after.metadata_bytes, before.metadata_bytes);  // their entries went with them
     after.metadata_bytes = before.metadata_bytes;
+    EXPECT_GE(after.evicted_bytes, before.evicted_bytes);
+    after.evicted_bytes = before.evicted_bytes;
   }
   EXPECT_EQ(after, before);
 }

@@ -198,7 +198,7 @@ bool TieredStore::copy_tail(const TieredSequence& from, TieredSequence& to) {
 // -- steps --
 
 bool TieredStore::shows_all(const StepSlot& step_slot) const {
-  return !setup().tier.asked ||
+  return !setup().tier.asked || step_slot.reads_all ||
          setup().tier.asked(step_slot.sequence->length, step_slot.fresh) == kShowsAll;
 }
 
@@ -208,9 +208,9 @@ TieredStore::Need TieredStore::need_of(std::span<const StepSlot> step_slots) con
     const uint64_t length = step_slot.sequence->length, then = length + step_slot.fresh;
     need.fresh += uint64_t{layout_.touched(then) - layout_.touched(length)} * layout_.regions;
     const uint64_t full = layout_.full(length) - unseen(*step_slot.sequence);
-    const uint64_t asked = setup().tier.asked
-                               ? setup().tier.asked(step_slot.sequence->length, step_slot.fresh)
-                               : kShowsAll;
+    const uint64_t asked = shows_all(step_slot)
+                               ? kShowsAll
+                               : setup().tier.asked(step_slot.sequence->length, step_slot.fresh);
     need.layer += std::min(full, asked) * layout_.heads;
     need.extents += layout_.full(then) - layout_.full(length);
   }

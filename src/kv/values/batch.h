@@ -21,6 +21,9 @@ struct Owner {
 struct Opened {
   SeqId seq{};
   uint32_t cached = 0;  // tokens of the prompt whose rows are here already
+  // Tokens that some layers know of an earlier prompt, at least `cached`: a checkpoint there
+  // (Checkpoints) lets the next prompt that leaves the earlier one at this place go on from it.
+  uint32_t seen = 0;
 };
 
 struct Slot {
@@ -30,6 +33,8 @@ struct Slot {
   // this one's rows from here on.
   std::span<const Token> tokens;
   bool whole = false;  // all of them will be kept, or none
+  // A policy chooses nothing for it: of a prompt, whose rows must not depend on how it was cut.
+  bool reads_all = false;
 };
 struct Batch {
   std::span<const Slot> slots;  // at least one, each sequence at most once

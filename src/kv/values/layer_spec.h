@@ -10,18 +10,20 @@ namespace kvick::kv {
 // What one layer keeps of a token.
 struct LayerSpec {
   enum class Keeps : uint8_t {
-    kRows,     // keys and values
-    kLatent,   // one row of k_dim elements, of which the first v_dim are the value (MLA)
-    kState,    // state_bytes of a sequence, however long
-    kSlots,    // the slots of the Bounded-Cache Transformer
-    kNothing,  // it reads the rows of another layer (Gemma 3n and 4)
+    kRows,    // keys and values
+    kLatent,  // one row of k_dim elements, of which the first v_dim are the value (MLA)
+    kState,   // state_bytes of a sequence, however long
+    kSlots,   // the slots of the Bounded-Cache Transformer
+    // It reads the rows of another layer (Gemma 3n and 4) or a step's own (encoders), or does not
+    // attend at all.
+    kNothing,
   };
   Keeps keeps = Keeps::kRows;
   uint32_t kv_heads = 0, k_dim = 0, v_dim = 0;
   uint32_t group = 1;             // query heads that share a KV head
   uint32_t window = 0;            // tokens that a query sees, itself included; 0: all
   bool chunked = false;           // the window restarts at multiples of its size (Llama 4)
-  uint32_t rows_of = UINT32_MAX;  // kNothing: the layer whose rows are read
+  uint32_t rows_of = UINT32_MAX;  // kNothing: the layer whose rows are read, if it reads any
   uint64_t state_bytes = 0;       // kState
 
   bool operator==(const LayerSpec&) const = default;

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "kv/values/aging.h"
+#include "kv/values/hadamard.h"
 
 namespace kvick::kv {
 
@@ -24,10 +25,18 @@ struct Shape {
   // it. Rows that no token to come can see are given back by commit.
   uint32_t window = 0;
   bool chunked = false;
+  // Which of the rows that are written have been transformed. The store keeps them as any others;
+  // whoever looks at their elements one by one has to know.
+  Hadamard hadamard = {};
+  // What each layer keeps of a sequence, however long, in place of rows (LayerSpec::kState).
+  uint64_t state_bytes = 0;
 
   // Elements of a key or value as a query sees it, and as it is kept.
   uint32_t dim(bool is_v) const { return is_v && v_dim != 0 ? v_dim : head_dim; }
   uint32_t kept_dim(bool is_v) const { return is_v && latent ? 0 : dim(is_v); }
+  HadamardBlocks hadamard_blocks() const {
+    return kv::hadamard_blocks(hadamard, dim(false), dim(true), latent);
+  }
   // Bytes of one token's key or value in one layer and head, as it is written.
   size_t row_bytes(bool is_v) const {
     return kernels::dtype_bytes(is_v ? v_type : k_type, kept_dim(is_v));

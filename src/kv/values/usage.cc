@@ -10,6 +10,7 @@ void Usage::add(const Usage& other) {
   wasted_bytes += other.wasted_bytes;
   shared_bytes += other.shared_bytes;
   cached_bytes += other.cached_bytes;
+  evicted_bytes += other.evicted_bytes;
   slow_bytes += other.slow_bytes;
   copied_bytes += other.copied_bytes;
   page_bytes = std::max(page_bytes, other.page_bytes);
@@ -20,6 +21,9 @@ void Usage::add(const Usage& other) {
   read_bytes += other.read_bytes;
   checks += other.checks;
   lost_mass += other.lost_mass;
+  checkpoints += other.checkpoints;
+  checkpoint_bytes += other.checkpoint_bytes;
+  resumed += other.resumed;
   sequences += other.sequences;
 }
 

@@ -21,26 +21,30 @@ struct Shortage {
   }
 };
 
-// Bytes, except sequences. used: rows that hold committed tokens; allocated: taken from the system
-// and not given back; wasted = allocated - used - cached; copied: moved by growth, forks and
-// commits since the store was made; shared: of used, held by more than one sequence, counted once;
-// cached: rows of closed sequences, kept for prompts that begin alike until their room is needed;
-// page: the unit in which memory is taken (a page of the system, a block of rows), 0 if any size
-// is; slow: taken of a slower tier; slow_read, slow_written: moved from and to it since the store
-// was made; metadata: beside all these, about what block tables and prefix trees take, where a
-// strategy has any; fallbacks: forks that were copied whole because the system has no way to share
-// their rows (vm.max_map_count is near, it refuses a mapping, or vm.overcommit_memory is 2); read:
-// by views, where a policy chooses rows, what it read to choose them included, and what it read to
+// Bytes, except sequences. used: rows that hold committed tokens; allocated: taken from the
+// system and not given back; wasted = allocated - used - cached; copied: moved by growth, forks
+// and commits since the store was made; shared: of used, held by more than one sequence, counted
+// once; cached: rows of closed sequences, kept for prompts that begin alike until their room is
+// needed; evicted: such memory given back since the store was made; page: the unit in which
+// memory is taken (a page of the system, a block of rows), 0 if any size is; slow: taken of a
+// slower tier; slow_read, slow_written: moved from and to it since the store was made; metadata:
+// beside all these, about what block tables and prefix trees take, where a strategy has any;
+// fallbacks: forks that were copied whole because the system has no way to share their rows
+// (vm.max_map_count is near, it refuses a mapping, or vm.overcommit_memory is 2); read: by
+// views, where a policy chooses rows, what it read to choose them included, and what it read to
 // check itself left out; checks: how often it checked how much attention the rows left out would
-// have had (meter.h); lost_mass: the sum of what it found, each 0 to 1. What a policy keeps beside
-// the rows is allocated and not used.
+// have had (meter.h); lost_mass: the sum of what it found, each 0 to 1; checkpoints: states kept
+// for prompts to go on from, of which checkpoint_bytes are cached; resumed: sequences that did.
+// What a policy keeps beside the rows is allocated and not used.
 struct Usage {
   uint64_t used_bytes = 0, allocated_bytes = 0, wasted_bytes = 0, shared_bytes = 0;
   uint64_t cached_bytes = 0, slow_bytes = 0, copied_bytes = 0, page_bytes = 0;
+  uint64_t evicted_bytes = 0;
   uint64_t slow_read_bytes = 0, slow_written_bytes = 0;
   uint64_t fallbacks = 0, metadata_bytes = 0, read_bytes = 0;
   uint64_t checks = 0;
   double lost_mass = 0;
+  uint64_t checkpoints = 0, checkpoint_bytes = 0, resumed = 0;
   uint32_t sequences = 0;
   bool operator==(const Usage&) const = default;
   // Another store's; the page is that of the larger.

@@ -22,6 +22,7 @@ Shape Shape::of_old_rows() const {
 }
 
 uint64_t Shape::used_bytes(uint32_t tokens) const {
+  if (state_bytes != 0) return tokens == 0 ? 0 : layers * state_bytes;
   const uint32_t first = first_seen(tokens);
   const uint32_t old = std::max(first, aging ? aging->old_rows(tokens) : 0);
   const uint64_t old_bytes = old > first ? (old - first) * of_old_rows().token_bytes() : 0;

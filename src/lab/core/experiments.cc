@@ -10,6 +10,7 @@ std::unique_ptr<Experiment> make_budget(const Bench& bench);               // bu
 std::unique_ptr<Experiment> make_depth(const Bench& bench);                // depth.cc
 std::unique_ptr<Experiment> make_growth(const Bench& bench);               // growth.cc
 std::unique_ptr<Experiment> make_long(const Bench& bench);                 // long.cc
+std::unique_ptr<Experiment> make_moved(const Bench& bench);                // moved.cc
 std::unique_ptr<Experiment> make_needle(const Bench& bench);               // needle.cc
 std::unique_ptr<Experiment> make_paged_vs_contiguous(const Bench& bench);  // ..._contiguous.cc
 std::unique_ptr<Experiment> make_plan_check(const Bench& bench);           // plan_check.cc
@@ -45,6 +46,7 @@ std::span<const ExperimentRow> experiments() {
       {"growth", "what a whole model's next token takes at each length of its context", 3,
        make_growth},
       {"long", "contexts up to 16384 tokens: attention and, with -m, a whole model", 3, make_long},
+      {"moved", "quality of answers that take rows of tokens which stood elsewhere", 1, make_moved},
       {"needle", "whether a planted fact is found, by depth, length and policy", 1, make_needle},
       {"paged-vs-contiguous", "attention over blocks against rows in one piece", 3,
        make_paged_vs_contiguous},

@@ -36,10 +36,10 @@ base::Result<Replayed> replay(engine::Engine& engine, const engine::SchedulerOpt
             engine::Scheduler::make(engine, options));
   Replayed result;
   std::optional<std::string> refused;
+  const auto known = static_cast<uint32_t>(engine.tokenizer().vocabulary().pieces.size());
   for (size_t i = 0; i < jobs.size(); ++i) {
     engine::Job job;
-    job.prompt =
-        random_tokens(jobs[i].prompt, engine.model().config().vocab, static_cast<uint32_t>(i));
+    job.prompt = random_tokens(jobs[i].prompt, known, static_cast<uint32_t>(i));
     job.max_tokens = jobs[i].answer;
     job.choices = jobs[i].choices;
     job.beams = jobs[i].beams;

@@ -105,7 +105,7 @@ base::Result<Served> served_at(const Bench& bench, const engine::Engine& engine,
         "differ: kvick bench measures it whole");
   KVICK_TRY(kv::Spec spec, with_numbers(engine, kv));
   IntervalProbe probe({.spec = std::move(spec),
-                       .head_dim = engine.model().config().layers.front().k_dim,
+                       .head_dim = engine.model().config().heads_layer().k_dim,
                        .max_tokens = point.tokens},
                       bench.pool, bench.kernels);
   Served served;

@@ -33,7 +33,8 @@ BatchAttention::BatchAttention(const Config& config, const Batch& batch, TokenRa
       step_(step),
       workspace_(workspace),
       kernels_(workspace.kernels),
-      slots_(batch.slots) {
+      slots_(batch.slots),
+      hadamard_(batch.hadamard) {
   uint32_t row = 0, behind = 0;
   for (const Slot& slot : slots_) {
     paths_.push_back(paths_of(slot));
@@ -217,6 +218,11 @@ void BatchAttention::finish(const Task& task, kernels::Partial state) {
   float* out = attended_.out + size_t{task.row} * numbers_->out_floats() +
                size_t{task.head} * numbers_->group() * numbers_->v_dim;
   kernels_.finish(state, views_[task.view], queries(task), out, numbers_->out_floats());
+  const uint32_t block = numbers_->hadamard_blocks(hadamard_).v;
+  if (block == 0) return;
+  for (uint32_t t = 0; t < task.tokens; ++t)
+    kernels_.hadamard(out + size_t{t} * numbers_->out_floats(),
+                      size_t{numbers_->group()} * numbers_->v_dim, block);
 }
 
 void BatchAttention::run_task(size_t i, unsigned worker) {

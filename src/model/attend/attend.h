@@ -16,6 +16,11 @@ struct Attended {
   const float* q = nullptr;      // [tokens][heads][k_dim]
   const float* sinks = nullptr;  // [heads], one more logit each without a value; null: none
   float* out = nullptr;          // [tokens][heads][v_dim]
+  // Of attend_text alone: [heads], what a logit loses with each token between query and key, or
+  // null; and the step's keys and values, [tokens][kv_heads][k_dim or v_dim].
+  const float* slopes = nullptr;
+  const float* k = nullptr;
+  const float* v = nullptr;
 };
 
 // One per forward. Layers of as many heads share a plan: nothing of it is made again for each.
@@ -87,6 +92,7 @@ class BatchAttention {
   Workspace& workspace_;
   const kernels::Table& kernels_;
   std::span<const Slot> slots_;
+  const kv::Hadamard hadamard_;  // of the rows, and so of the queries that come
   std::vector<Plan> plans_;
   std::vector<Paths> paths_;                             // per slot
   std::vector<const std::span<const uint32_t>*> trees_;  // per slot its paths, null: a chain

@@ -1,6 +1,7 @@
 #include "model/blocks/activation.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace kvick::model {
 namespace {
@@ -39,6 +40,27 @@ void gated_oai(const kernels::Table& kernels, const float* gate, const float* up
     }
     kernels.silu_mul(a, b, count, y + first);
   }
+}
+
+// silu_mul multiplies by the gate besides, which is divided away; near zero the sigmoid is 1/2 to
+// the last bit.
+void sigmoid_mul(const kernels::Table& kernels, float* gate, float* x, size_t n) {
+  constexpr float kLeast = 1e-8F;
+  for (size_t i = 0; i < n; ++i) {
+    const float g = gate[i];
+    gate[i] = std::fabs(g) < kLeast ? kLeast : g;
+    x[i] /= gate[i];
+  }
+  kernels.silu_mul(gate, x, n, x);
+}
+
+void keep_outliers(float* x, size_t n, float deviations) {
+  double sum = 0, squares = 0;
+  for (size_t i = 0; i < n; ++i) sum += x[i];
+  const double mean = sum / static_cast<double>(n);
+  for (size_t i = 0; i < n; ++i) squares += (x[i] - mean) * (x[i] - mean);
+  const double cutoff = mean + deviations * std::sqrt(squares / static_cast<double>(n));
+  for (size_t i = 0; i < n; ++i) x[i] = std::max(0.0F, x[i] - static_cast<float>(cutoff));
 }
 
 void gelu(const kernels::Table& kernels, float* x, size_t n) {

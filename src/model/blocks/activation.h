@@ -18,6 +18,12 @@ void gelu_mul(const kernels::Table& kernels, const float* gate, const float* up,
 void gated_oai(const kernels::Table& kernels, const float* gate, const float* up, size_t n,
                float* y);
 
+// x *= sigmoid(gate), n elements. Changes gate.
+void sigmoid_mul(const kernels::Table& kernels, float* gate, float* x, size_t n);
+// x = max(0, x - (mean + deviations * standard deviation)), of the n elements of a gate, n > 1
+// (Gemma 3n, 2025).
+void keep_outliers(float* x, size_t n, float deviations);
+
 // In place.
 void gelu(const kernels::Table& kernels, float* x, size_t n);
 void relu(const kernels::Table& kernels, float* x, size_t n);

@@ -45,6 +45,18 @@ TEST(Activation, TheOneOfGptOssIsLimited) {
   }
 }
 
+TEST(Activation, SigmoidMulGatesWhateverTheGate) {
+  const kernels::Table& kernels = kernels::table(base::best_isa());
+  const std::vector<float> gate = {-200, -20, -1e-3F, -1e-12F, 0, 1e-9F, 0.5F, 30, 1e4F};
+  std::vector<float> changed = gate, x = {1, -2, 3, 4, 5, -6, 7, 8, 9};
+  const std::vector<float> before = x;
+  sigmoid_mul(kernels, changed.data(), x.data(), x.size());
+  for (size_t i = 0; i < x.size(); ++i) {
+    const double expected = before[i] / (1 + std::exp(-double{gate[i]}));
+    EXPECT_NEAR(x[i], expected, 1e-6 * std::abs(expected) + 1e-9) << gate[i];
+  }
+}
+
 TEST(Activation, ReluSquaredIsZeroBelowZero) {
   float x[] = {-2, -0.0F, 0.5F, 3};
   relu_squared(kernels::table(base::best_isa()), x, 3);

@@ -1,9 +1,11 @@
 #include "model/blocks/block.h"
 
+#include <algorithm>
+
 namespace kvick::model {
 
 std::string BlockReader::name(std::string_view tensor) const {
-  return fmt::format("blk.{}.{}", share.first_layer + layer, tensor);
+  return fmt::format("blk.{}.{}", share.first_layer + named.value_or(layer), tensor);
 }
 
 base::Result<Linear> BlockReader::linear(std::string_view tensor, Slice outputs, Slice inputs,
@@ -22,8 +24,20 @@ base::Result<Norm> BlockReader::norm(std::string_view tensor) const {
   return read_norm(weights, name(tensor), config.dim, norms);
 }
 
-void add_rest(const Pass& pass, Rest rest, uint32_t token, float* y) {
-  if (rest.y == nullptr) return;
+base::Result<BlockNorms> BlockReader::norms_of(const NormNames& names) const {
+  BlockNorms all;
+  KVICK_TRY(all.before, norm(names.before));
+  KVICK_TRY(all.after, norm(names.after));
+  KVICK_TRY(all.sum, norm(names.sum));
+  if (!names.second_sum.empty() && has(fmt::format("{}.weight", names.second_sum))) {
+    KVICK_TRY(all.second_sum, norm(names.second_sum));
+  }
+  return all;
+}
+
+namespace {
+
+void add_output(const Pass& pass, Rest rest, uint32_t token, float* y) {
   const Config& config = pass.config;
   const kernels::Table& kernels = pass.workspace.kernels;
   const size_t dim = config.dim;
@@ -33,10 +47,25 @@ void add_rest(const Pass& pass, Rest rest, uint32_t token, float* y) {
     rest.norm->apply(kernels, added, dim, config.norm_eps, y);
     added = y;
   }
+  if (rest.second_norm != nullptr) std::copy_n(hidden, dim, y);
   if (config.residual_scale == 1)
     kernels.add(hidden, added, dim);
   else
     kernels.axpy(hidden, config.residual_scale, added, dim);
+  if (rest.sum_norm != nullptr) rest.sum_norm->apply(kernels, hidden, dim, config.norm_eps, hidden);
+  if (rest.second_norm == nullptr) return;
+  kernels.add(hidden, y, dim);
+  rest.second_norm->apply(kernels, hidden, dim, config.norm_eps, hidden);
+}
+
+}  // namespace
+
+void add_rest(const Pass& pass, Rest rest, uint32_t token, float* y) {
+  if (rest.y != nullptr) add_output(pass, rest, token, y);
+  if (rest.scale == 1) return;
+  const size_t dim = pass.config.dim;
+  float* const hidden = pass.hidden + token * dim;
+  for (size_t i = 0; i < dim; ++i) hidden[i] *= rest.scale;
 }
 
 void norm_token(const Pass& pass, Rest rest, const Norm& norm, uint32_t token, float* y) {

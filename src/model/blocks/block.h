@@ -4,6 +4,7 @@
 
 #include <initializer_list>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -34,15 +35,29 @@ struct Pass {
   std::vector<uint32_t> positions;  // [tokens]: past + depth in its slot's tree
   float* hidden;  // [tokens][dim], the residual stream, without the last block's output
   std::vector<const float*> rotations;  // per rope [tokens][dims/2 cosines, dims/2 sines]
+  float* layer_inputs;  // [tokens][all layers][Config::layer_inputs]; null: the model has none
+  float* streams;       // [tokens][Config::streams][dim], if there are several (altup.h)
   BatchAttention& attend;
   Ranks* ranks = nullptr;  // those that have a part of each layer; null: this one has all of it
 };
 
 // What the block before leaves to be added, y: [tokens][dim], after its own norm; null: nothing.
+// Then the residual stream is multiplied by `scale`.
 struct Rest {
   const float* y = nullptr;
   const Norm* norm = nullptr;
+  // Of the sum, which then is the residual stream (Vaswani et al. 2017); null: the sum is.
+  const Norm* sum_norm = nullptr;
+  // Of that plus the residual stream as it was, which then is the stream; null: there is none.
+  const Norm* second_norm = nullptr;
+  float scale = 1;
 };
+
+// What a block with these norms leaves.
+inline Rest rest_of(const float* y, const BlockNorms& norms) {
+  return {y, norms.after.empty() ? nullptr : &norms.after, norms.sum.empty() ? nullptr : &norms.sum,
+          norms.second_sum.empty() ? nullptr : &norms.second_sum};
+}
 
 class Block {
  public:
@@ -62,6 +77,8 @@ struct BlockReader {
   uint32_t layer;  // of the share's
   NormKind norms;
   ExpertMemory* expert_memory = nullptr;  // that is to have the experts; null: they are in memory
+  // The layer whose tensors it reads, where that is another one (read_falcon_layer).
+  std::optional<uint32_t> named = {};
 
   const LayerConfig& numbers() const { return config.layers[layer]; }
   // Of vectors of all heads, `floats` to each KV head; of the feed-forward width, or that of each
@@ -78,6 +95,7 @@ struct BlockReader {
                                    WeightReader::Bias bias) const;
   // No name: no norm.
   base::Result<Norm> norm(std::string_view tensor) const;
+  base::Result<BlockNorms> norms_of(const NormNames& names) const;
 };
 
 // hidden += rest of one token; y: [dim] floats to work with.

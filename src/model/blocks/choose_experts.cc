@@ -33,8 +33,10 @@ uint32_t best_of(const float* x, uint32_t n) {
   return static_cast<uint32_t>(std::max_element(x, x + n) - x);
 }
 
-// The two best of a group, added up.
-float group_score(const float* x, uint32_t n) {
+// What a group is worth: DeepSeek-V2 takes its best expert (section 2.2.2), V3 with sigmoids the
+// two best together.
+float group_score(Router router, const float* x, uint32_t n) {
+  if (router == Router::kSoftmax) return *std::max_element(x, x + n);
   float first = kNever, second = kNever;
   for (uint32_t i = 0; i < n; ++i) {
     second = std::max(second, std::min(first, x[i]));
@@ -47,7 +49,8 @@ float group_score(const float* x, uint32_t n) {
 void drop_groups(const ExpertsConfig& config, float* x) {
   const uint32_t size = config.count / config.groups;
   std::vector<float> scores(config.groups);
-  for (uint32_t g = 0; g < config.groups; ++g) scores[g] = group_score(x + g * size, size);
+  for (uint32_t g = 0; g < config.groups; ++g)
+    scores[g] = group_score(config.router, x + g * size, size);
   std::vector<bool> kept(config.groups);
   for (uint32_t i = 0; i < config.groups_used; ++i) {
     const uint32_t best = best_of(scores.data(), config.groups);

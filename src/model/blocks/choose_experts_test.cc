@@ -63,6 +63,12 @@ TEST(ChooseExperts, ChoosesFromTheBestGroups) {
   EXPECT_EQ(chosen.experts, (std::vector<uint32_t>{0, 1}));
 }
 
+// DeepSeek-V2's groups count by their best expert, V3's by the best two.
+TEST(ChooseExperts, TakesTheGroupOfTheBestExpertWhereTheRouterIsASoftmax) {
+  const Chosen chosen = choose({.used = 2, .groups = 2, .groups_used = 1}, {1, 1, 2, -9});
+  EXPECT_EQ(chosen.experts, (std::vector<uint32_t>{2, 3}));
+}
+
 TEST(ChooseExperts, TakesTheFirstOfEqualOnes) {
   EXPECT_EQ(choose({.used = 3}, {1, 1, 1, 1}).experts, (std::vector<uint32_t>{0, 1, 2}));
 }

@@ -15,6 +15,15 @@ void add_position(const LearnedPositions& positions, const Config& config, uint3
   kernels.add(row, added.data(), config.dim);
 }
 
+// That run_states has computed; null: it was not wanted.
+const float* state_of(const Pass& pass, uint32_t token) {
+  if (pass.batch.states == nullptr) return nullptr;
+  const std::span<const uint32_t> tokens = pass.batch.states->tokens;
+  const auto found = std::ranges::lower_bound(tokens, token);
+  if (found == tokens.end() || *found != token) return nullptr;
+  return pass.batch.states->floats + static_cast<size_t>(found - tokens.begin()) * pass.config.dim;
+}
+
 // Of one token.
 void finish_logits(const Config& config, float* logits, size_t n) {
   if (config.logit_scale != 1)
@@ -84,22 +93,26 @@ std::vector<const float*> rotations(const Config& config, std::span<const uint32
 float* Input::run(const Config& config, const Batch& batch, TokenRange range,
                   std::span<const uint32_t> at, Workspace& workspace) const {
   float* const hidden = workspace.floats(Workspace::kHidden, size_t{range.tokens} * config.dim);
+  const kernels::Table& kernels = workspace.kernels;
   uint32_t t = 0, of_batch = 0;
   for (const Slot& slot : batch.slots)
-    for (const Token token : slot.tokens) {
-      if (of_batch < range.first || of_batch >= range.end()) {
-        ++of_batch;
-        continue;
-      }
-      ++of_batch;
+    for (uint32_t i = 0; i < slot.tokens.size(); ++i, ++of_batch) {
+      if (of_batch < range.first || of_batch >= range.end()) continue;
       float* const row = hidden + size_t{t} * config.dim;
-      embedding.row(static_cast<uint32_t>(token), row);
+      embedding.row(static_cast<uint32_t>(slot.tokens[i]), row);
       if (config.embedding_scale != 1)
-        for (uint32_t i = 0; i < config.dim; ++i) row[i] *= config.embedding_scale;
-      if (positions != nullptr) add_position(*positions, config, at[t], workspace.kernels, row);
+        for (uint32_t d = 0; d < config.dim; ++d) row[d] *= config.embedding_scale;
+      if (positions != nullptr) add_position(*positions, config, at[t], kernels, row);
+      if (!types.empty()) kernels.add(row, type_row(config, i >= slot.second_text), config.dim);
+      norm.apply(kernels, row, config.dim, config.norm_eps, row);
       ++t;
     }
   return hidden;
+}
+
+// Models with one type have it for both texts.
+const float* Input::type_row(const Config& config, bool second) const {
+  return types.data() + (second && types.size() > config.dim ? config.dim : 0);
 }
 
 // own: [tokens][vocab.size], of this rank.
@@ -125,6 +138,18 @@ void Head::gather(const Pass& pass, const float* own, uint32_t tokens, float* lo
   }
 }
 
+// With ranks each has all of a token's state, and nobody else need know that it is wanted.
+void Head::run_states(const Pass& pass, Rest rest) const {
+  if (pass.batch.states == nullptr) return;
+  const States& states = *pass.batch.states;
+  for (const uint32_t token : states.tokens)
+    KVICK_CHECK(token < pass.tokens, "the state of token {} of {}", token, pass.tokens);
+  const size_t dim = pass.config.dim;
+  pass.workspace.for_tokens(static_cast<uint32_t>(states.tokens.size()), dim, [&](uint32_t i) {
+    norm_token(pass, rest, norm, states.tokens[i], states.floats + i * dim);
+  });
+}
+
 void Head::run(const Pass& pass, Rest rest, std::span<const uint32_t> wanted, float* logits) const {
   if (wanted.empty()) return;
   const size_t dim = pass.config.dim;
@@ -133,7 +158,13 @@ void Head::run(const Pass& pass, Rest rest, std::span<const uint32_t> wanted, fl
     KVICK_CHECK(wanted[i] < pass.tokens && (i == 0 || wanted[i - 1] < wanted[i]),
                 "logits of token {} of {}, the one before {}", wanted[i], pass.tokens,
                 wanted[i > 0 ? i - 1 : 0]);
-  const auto prepare = [&](uint32_t i) { norm_token(pass, rest, norm, wanted[i], x + i * dim); };
+  // A token's rest is added once.
+  const auto prepare = [&](uint32_t i) {
+    if (const float* const state = state_of(pass, wanted[i]))
+      std::copy_n(state, dim, x + i * dim);
+    else
+      norm_token(pass, rest, norm, wanted[i], x + i * dim);
+  };
   // By the arithmetic of answers, whatever the token's role: these are a few tokens, of which
   // reading the matrix is what costs.
   const auto count = static_cast<uint32_t>(wanted.size());

@@ -14,11 +14,16 @@ struct LearnedPositions {
 struct Input {
   Embedding embedding;
   std::unique_ptr<LearnedPositions> positions;  // null: none
+  std::vector<float> types;  // rows that are added by token type, of [dim]; empty: none
+  Norm norm;                 // of the sum; empty: none
 
   // Rows of the embedding, in the workspace: the start of the residual stream. Of those tokens, at
   // those positions.
   float* run(const Config& config, const Batch& batch, TokenRange range,
              std::span<const uint32_t> positions, Workspace& workspace) const;
+
+ private:
+  const float* type_row(const Config& config, bool second) const;
 };
 
 struct Head {
@@ -29,6 +34,9 @@ struct Head {
   // What the output layer says of the tokens `wanted`, strictly ascending: [wanted][outputs]; with
   // Pass::ranks, on rank 0 alone.
   void run(const Pass& pass, Rest rest, std::span<const uint32_t> wanted, float* logits) const;
+  // Fills the batch's states, if it wants any.
+  // Before run(), which then takes them from there.
+  void run_states(const Pass& pass, Rest rest) const;
   // These become logits.
   void finish(const Config& config, Workspace& workspace, uint32_t wanted, float* logits) const;
 

@@ -64,6 +64,11 @@ struct SharedExpert {
   bool empty() const { return up.w.rows == 0; }
 };
 
+// Of MixtureTraits::parallel.
+struct ParallelNorms {
+  Norm router, shared, behind_shared, behind_experts;
+};
+
 class Mixture final : public Block {
  public:
   static base::Result<std::unique_ptr<Block>> read(const BlockReader& reader,
@@ -73,6 +78,7 @@ class Mixture final : public Block {
  private:
   base::Status<> read_experts(const BlockReader& reader);
   base::Status<> read_shared(const BlockReader& reader);
+  base::Status<> read_parallel(const BlockReader& reader);
   std::vector<Choice> route(const Pass& pass, Rest rest, float* x) const;
   const float* compute(const Pass& pass, const Pairs& pairs, const float* x) const;
   const float* compute_in_turns(const Pass& pass, const Pairs& pairs, const float* x) const;
@@ -85,14 +91,23 @@ class Mixture final : public Block {
   Room room_for(const Pass& pass, const Pairs& pairs) const;
   void compute_runs(const Pass& pass, const Pairs& pairs, std::span<const TokenRun> runs,
                     std::span<const uint32_t> experts, const float* x, const Room& room) const;
-  void run_shared(const Pass& pass, const float* x, float* y) const;
-  void activate(const kernels::Table& kernels, const float* up, float* gate) const;
+  void run_shared(const Pass& pass, float* x, float* y) const;
+  void run_shared_ungated(const Pass& pass, const float* x, float* y) const;
+  void add_up(const Pass& pass, const Pairs& pairs, const float* outputs, float* x, float* y) const;
+  bool gated() const {
+    return traits_.activation != Activation::kReluSquared &&
+           traits_.activation != Activation::kGelu;
+  }
+  float* activated(const Room& room) const { return gated() ? room.gate : room.up; }
+  void activate(const kernels::Table& kernels, const Room& room, size_t pair) const;
 
   ExpertsConfig numbers_;
   MixtureTraits traits_;
-  Norm norm_, post_norm_;
+  BlockNorms norms_;
+  ParallelNorms parallel_;  // empty ones where the traits do not say so
   Linear router_;
   std::vector<float> selection_bias_;     // [experts], or empty
+  std::vector<float> output_scale_;       // of what each expert says, [experts], or empty
   std::vector<Linear> gate_, up_, down_;  // [experts]
   SharedExpert shared_;
   ExpertMemory* memory_ = nullptr;  // that has some of the experts; null: all are in memory
@@ -107,7 +122,13 @@ base::Status<> Mixture::read_experts(const BlockReader& reader) {
                         WeightReader::Bias bias) {
     return reader.weights.experts(reader.name(tensor), numbers_, outputs, inputs, bias);
   };
-  if (reader.has("ffn_gate_up_exps.weight")) {  // one tensor: gate's rows, then up's
+  if (reader.has("ffn_latent_down.weight"))
+    return base::fail("{}: layer {} has experts of a latent width, which kvick does not run",
+                      reader.weights.path(), reader.layer);
+  if (!gated()) {
+    gate_.resize(numbers_.count);
+    KVICK_TRY(up_, read("ffn_up", width, dim, kOptional));
+  } else if (reader.has("ffn_gate_up_exps.weight")) {  // one tensor: gate's rows, then up's
     const auto half = [&](uint32_t first) {
       return Slice(2 * width.whole, first + width.first, first + width.first + width.size);
     };
@@ -129,13 +150,41 @@ base::Status<> Mixture::read_experts(const BlockReader& reader) {
 base::Status<> Mixture::read_shared(const BlockReader& reader) {
   using enum WeightReader::Bias;
   if (numbers_.shared_ffn == 0) return base::Done{};
+  if (traits_.parallel) return read_parallel(reader);
   const uint32_t dim = reader.config.dim;
   const Slice width = reader.of_shared_width();
-  KVICK_TRY(shared_.gate, reader.linear("ffn_gate_shexp", width, dim, kOptional));
+  if (gated()) {
+    KVICK_TRY(shared_.gate, reader.linear("ffn_gate_shexp", width, dim, kOptional));
+  }
   KVICK_TRY(shared_.up, reader.linear("ffn_up_shexp", width, dim, kOptional));
   KVICK_TRY(shared_.down, reader.linear_back("ffn_down_shexp", width, kOptional));
   if (reader.has("ffn_gate_inp_shexp.weight")) {
     KVICK_TRY(shared_.share, reader.weights.row(reader.name("ffn_gate_inp_shexp"), dim));
+  }
+  return base::Done{};
+}
+
+// The router's input is divided by the root of its width, which its norm's weight says.
+base::Status<> Mixture::read_parallel(const BlockReader& reader) {
+  using enum WeightReader::Bias;
+  const uint32_t dim = reader.config.dim;
+  if (!reader.of_width().all())
+    return base::fail(
+        "{}: layer {} adds up a feed-forward block and experts behind norms of their own, which "
+        "--ranks cannot divide; use --pipeline",
+        reader.weights.path(), reader.layer);
+  const uint32_t width = numbers_.shared_ffn;
+  KVICK_TRY(shared_.gate, reader.linear("ffn_gate", width, dim, kNone));
+  KVICK_TRY(shared_.up, reader.linear("ffn_up", width, dim, kNone));
+  KVICK_TRY(shared_.down, reader.linear("ffn_down", dim, width, kNone));
+  KVICK_TRY(parallel_.shared, reader.norm("ffn_norm"));
+  KVICK_TRY(parallel_.behind_shared, reader.norm("post_ffw_norm_1"));
+  KVICK_TRY(parallel_.behind_experts, reader.norm("post_ffw_norm_2"));
+  KVICK_TRY(parallel_.router.weight, reader.weights.vector(reader.name("ffn_gate_inp.scale"), dim));
+  for (float& w : parallel_.router.weight) w /= std::sqrt(static_cast<float>(dim));
+  if (reader.has("ffn_down_exps.scale")) {
+    KVICK_TRY(output_scale_,
+              reader.weights.vector(reader.name("ffn_down_exps.scale"), numbers_.count));
   }
   return base::Done{};
 }
@@ -146,8 +195,7 @@ base::Result<std::unique_ptr<Block>> Mixture::read(const BlockReader& reader,
   block->numbers_ = reader.numbers().experts;
   block->traits_ = traits;
   const uint32_t count = block->numbers_.count, dim = reader.config.dim;
-  KVICK_TRY(block->norm_, reader.norm(traits.norms.before));
-  KVICK_TRY(block->post_norm_, reader.norm(traits.norms.after));
+  KVICK_TRY(block->norms_, reader.norms_of(traits.norms));
   KVICK_TRY(block->router_,
             reader.linear("ffn_gate_inp", count, dim, WeightReader::Bias::kOptional));
   if (reader.has("exp_probs_b.bias")) {
@@ -165,22 +213,41 @@ std::vector<Choice> Mixture::route(const Pass& pass, Rest rest, float* x) const 
   const size_t dim = pass.config.dim, count = numbers_.count;
   float* const logits = workspace.floats(Workspace::kRouter, pass.tokens * 3 * count);
   float* const scratch = logits + pass.tokens * count;
-  const auto prepare = [&](uint32_t t) { norm_token(pass, rest, norm_, t, x + t * dim); };
-  project(workspace, pass.runs, x, prepare, {{&router_, logits}});
+  const bool own = !parallel_.router.empty();
+  float* const read = own ? workspace.floats(Workspace::kExpertInputs, pass.tokens * dim) : x;
+  const auto prepare = [&](uint32_t t) {
+    norm_token(pass, rest, norms_.before, t, x + t * dim);
+    if (own)
+      parallel_.router.apply(workspace.kernels, pass.hidden + t * dim, dim, pass.config.norm_eps,
+                             read + t * dim);
+  };
+  project(workspace, pass.runs, read, prepare, {{&router_, logits}});
   std::vector<Choice> chosen(size_t{pass.tokens} * numbers_.used);
   workspace.for_tokens(pass.tokens, 8 * count, [&](uint32_t t) {
     choose_experts(numbers_, logits + t * count, selection_bias_, scratch + t * 2 * count,
                    chosen.data() + size_t{t} * numbers_.used);
   });
+  if (!output_scale_.empty())
+    for (Choice& choice : chosen) choice.weight *= output_scale_[choice.expert];
   return chosen;
 }
 
-void Mixture::activate(const kernels::Table& kernels, const float* up, float* gate) const {
+void Mixture::activate(const kernels::Table& kernels, const Room& room, size_t pair) const {
   const size_t n = numbers_.ffn;
-  if (traits_.activation == Activation::kOai)
-    gated_oai(kernels, gate, up, n, gate);
-  else
-    kernels.silu_mul(gate, up, n, gate);
+  float* const gate = room.gate + pair * n;
+  float* const up = room.up + pair * n;
+  switch (traits_.activation) {
+    case Activation::kSilu:
+      return kernels.silu_mul(gate, up, n, gate);
+    case Activation::kGatedGelu:
+      return gelu_mul(kernels, gate, up, n, gate);
+    case Activation::kOai:
+      return gated_oai(kernels, gate, up, n, gate);
+    case Activation::kReluSquared:
+      return relu_squared(kernels, up, n);
+    case Activation::kGelu:
+      return gelu(kernels, up, n);
+  }
 }
 
 Mixture::Room Mixture::room_for(const Pass& pass, const Pairs& pairs) const {
@@ -198,7 +265,7 @@ void Mixture::compute_runs(const Pass& pass, const Pairs& pairs, std::span<const
                            std::span<const uint32_t> experts, const float* x,
                            const Room& room) const {
   Workspace& workspace = pass.workspace;
-  const size_t dim = pass.config.dim, ffn = numbers_.ffn;
+  const size_t dim = pass.config.dim;
   const auto gather = [&](uint32_t pair) {
     const float* const from = x + pairs.token[pair] * dim;
     float* const to = room.inputs + pair * dim;
@@ -208,16 +275,14 @@ void Mixture::compute_runs(const Pass& pass, const Pairs& pairs, std::span<const
   };
   std::vector<RunOutput> outputs;
   for (size_t r = 0; r < runs.size(); ++r) {
-    outputs.push_back({r, &gate_[experts[r]], room.gate});
+    if (gated()) outputs.push_back({r, &gate_[experts[r]], room.gate});
     outputs.push_back({r, &up_[experts[r]], room.up});
   }
   project_each(workspace, runs, room.inputs, gather, outputs);
   outputs.clear();
   for (size_t r = 0; r < runs.size(); ++r) outputs.push_back({r, &down_[experts[r]], room.out});
-  const auto activated = [&](uint32_t pair) {
-    activate(workspace.kernels, room.up + pair * ffn, room.gate + pair * ffn);
-  };
-  project_each(workspace, runs, room.gate, activated, outputs);
+  const auto prepare = [&](uint32_t pair) { activate(workspace.kernels, room, pair); };
+  project_each(workspace, runs, activated(room), prepare, outputs);
 }
 
 // What the experts say, [pairs][dim].
@@ -250,16 +315,24 @@ const float* Mixture::compute_in_turns(const Pass& pass, const Pairs& pairs, con
   return room.out;
 }
 
-// y: [tokens][dim].
-void Mixture::run_shared(const Pass& pass, const float* x, float* y) const {
+// x: what the experts read, or with norms of its own room for what the shared one reads; y:
+// [tokens][dim].
+void Mixture::run_shared(const Pass& pass, float* x, float* y) const {
   const size_t dim = pass.config.dim;
   if (shared_.empty()) {
     pass.workspace.for_tokens(pass.tokens, dim,
                               [&](uint32_t t) { std::fill_n(y + t * dim, dim, 0.0F); });
     return;
   }
+  if (!gated()) return run_shared_ungated(pass, x, y);
+  const auto prepare = [&](uint32_t t) {
+    if (traits_.parallel)
+      parallel_.shared.apply(pass.workspace.kernels, pass.hidden + t * dim, dim,
+                             pass.config.norm_eps, x + t * dim);
+  };
   project_gated(
-      pass.workspace, pass.runs, x, [](uint32_t) {}, {shared_.gate, shared_.up, shared_.down}, y);
+      pass.workspace, pass.runs, x, prepare,
+      {shared_.gate, shared_.up, shared_.down, traits_.activation == Activation::kGatedGelu}, y);
   if (shared_.share.w.rows == 0) return;
   float* const share = pass.workspace.floats(Workspace::kRouter, pass.tokens);
   project(pass.workspace, pass.runs, x, [](uint32_t) {}, {{&shared_.share, share}});
@@ -269,23 +342,47 @@ void Mixture::run_shared(const Pass& pass, const float* x, float* y) const {
   });
 }
 
-Rest Mixture::run(const Pass& pass, Rest rest) const {
+void Mixture::run_shared_ungated(const Pass& pass, const float* x, float* y) const {
+  const size_t width = shared_.up.w.rows;
+  float* const up = pass.workspace.floats(Workspace::kFfn, pass.tokens * width);
+  project(pass.workspace, pass.runs, x, [](uint32_t) {}, {{&shared_.up, up}});
+  const auto square = [&](uint32_t t) {
+    relu_squared(pass.workspace.kernels, up + t * width, width);
+  };
+  project(pass.workspace, pass.runs, up, square, {{&shared_.down, y}});
+}
+
+// y: what the shared expert says, and then all; x: room, [tokens][dim]. In the order of the
+// choices, whatever the batch: a token's sum is the same bits.
+void Mixture::add_up(const Pass& pass, const Pairs& pairs, const float* outputs, float* x,
+                     float* y) const {
   const size_t dim = pass.config.dim;
   const uint32_t used = numbers_.used;
-  float* const x = pass.workspace.floats(Workspace::kNormed, pass.tokens * dim);
+  const kernels::Table& kernels = pass.workspace.kernels;
+  pass.workspace.for_tokens(pass.tokens, used * dim, [&](uint32_t t) {
+    float* const all = y + t * dim;
+    float* const sum = traits_.parallel ? x + t * dim : all;
+    if (traits_.parallel) std::fill_n(sum, dim, 0.0F);
+    for (uint32_t i = 0; i < used; ++i) {
+      const uint32_t pair = pairs.of[t * used + i];
+      const float weight = traits_.weighs_inputs ? 1 : pairs.weight[pair];
+      kernels.axpy(sum, weight, outputs + pair * dim, dim);
+    }
+    if (!traits_.parallel) return;
+    parallel_.behind_experts.apply(kernels, sum, dim, pass.config.norm_eps, sum);
+    parallel_.behind_shared.apply(kernels, all, dim, pass.config.norm_eps, all);
+    kernels.add(all, sum, dim);
+  });
+}
+
+Rest Mixture::run(const Pass& pass, Rest rest) const {
+  float* const x = pass.workspace.floats(Workspace::kNormed, pass.tokens * size_t{pass.config.dim});
   const Pairs pairs = pairs_of(pass.runs, numbers_, route(pass, rest, x));
   const float* const outputs = compute(pass, pairs, x);
   float* const y = room_for_output(pass);
   run_shared(pass, x, y);
-  // In the order of the choices, whatever the batch: a token's sum is the same bits.
-  pass.workspace.for_tokens(pass.tokens, used * dim, [&](uint32_t t) {
-    for (uint32_t i = 0; i < used; ++i) {
-      const uint32_t pair = pairs.of[t * used + i];
-      const float weight = traits_.weighs_inputs ? 1 : pairs.weight[pair];
-      pass.workspace.kernels.axpy(y + t * dim, weight, outputs + pair * dim, dim);
-    }
-  });
-  return {sum_of_ranks(pass, y), post_norm_.empty() ? nullptr : &post_norm_};
+  add_up(pass, pairs, outputs, x, y);
+  return rest_of(sum_of_ranks(pass, y), norms_);
 }
 
 }  // namespace

@@ -8,10 +8,21 @@
 namespace kvick::model {
 
 struct MixtureTraits {
-  // Of gate and up: silu(gate) * up, or gpt-oss's with its limits (gated_oai in activation.h).
-  enum class Activation : uint8_t { kSilu, kOai } activation = Activation::kSilu;
+  // With a gate: silu(gate) * up, gelu(gate) * up, or gpt-oss's function of both (gated_oai in
+  // activation.h). Without one: max(up, 0) squared (Nemotron-H), or gelu(up).
+  enum class Activation : uint8_t {
+    kSilu,
+    kGatedGelu,
+    kOai,
+    kReluSquared,
+    kGelu
+  } activation = Activation::kSilu;
   bool weighs_inputs = false;  // an expert's input is weighted, not its output (Llama 4)
   NormNames norms = {.before = "ffn_norm"};
+  // The shared expert is a feed-forward block beside the others, of which each has norms of its own
+  // before and behind, as has the router (Gemma 4): `norms` are those before the experts and behind
+  // the sum.
+  bool parallel = false;
 };
 
 // A token's experts, best first, and what each of them counts.

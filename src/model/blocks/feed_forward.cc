@@ -6,28 +6,31 @@ namespace kvick::model {
 namespace {
 
 struct Parts {
-  Norm norm, post_norm;
+  BlockNorms norms;
   Linear gate, up, down;
-  const Norm* after() const { return post_norm.empty() ? nullptr : &post_norm; }
 };
 
 class GatedFeedForward final : public Block {
  public:
-  GatedFeedForward(Parts parts, bool gelu) : parts_(std::move(parts)), gelu_(gelu) {}
+  GatedFeedForward(Parts parts, bool gelu, float sparsity)
+      : parts_(std::move(parts)), gelu_(gelu), sparsity_(sparsity) {}
 
   Rest run(const Pass& pass, Rest rest) const override {
     const size_t dim = pass.config.dim;
     float* x = pass.workspace.floats(Workspace::kNormed, pass.tokens * dim);
     float* const y = room_for_output(pass);
-    const auto prepare = [&](uint32_t t) { norm_token(pass, rest, parts_.norm, t, x + t * dim); };
+    const auto prepare = [&](uint32_t t) {
+      norm_token(pass, rest, parts_.norms.before, t, x + t * dim);
+    };
     project_gated(pass.workspace, pass.runs, x, prepare,
-                  {parts_.gate, parts_.up, parts_.down, gelu_}, y);
-    return {sum_of_ranks(pass, y), parts_.after()};
+                  {parts_.gate, parts_.up, parts_.down, gelu_, sparsity_}, y);
+    return rest_of(sum_of_ranks(pass, y), parts_.norms);
   }
 
  private:
   Parts parts_;
   bool gelu_;
+  float sparsity_;
 };
 
 class PlainFeedForward final : public Block {
@@ -39,11 +42,11 @@ class PlainFeedForward final : public Block {
   Rest run(const Pass& pass, Rest rest) const override {
     const size_t ffn = parts_.up.w.rows;
     float* up = pass.workspace.floats(Workspace::kFfn, pass.tokens * ffn);
-    project_normed(pass, rest, parts_.norm, {{&parts_.up, up}});
+    project_normed(pass, rest, parts_.norms.before, {{&parts_.up, up}});
     const auto activate = [&](uint32_t t) {
       activation_(pass.workspace.kernels, up + t * ffn, ffn);
     };
-    return {project_back(pass, up, activate, parts_.down), parts_.after()};
+    return rest_of(project_back(pass, up, activate, parts_.down), parts_.norms);
   }
 
  private:
@@ -60,7 +63,7 @@ base::Result<std::unique_ptr<Block>> read_feed_forward(const BlockReader& reader
   const bool gated =
       traits.form == FeedForward::kGatedSilu || traits.form == FeedForward::kGatedGelu;
   Parts parts;
-  KVICK_TRY(parts.norm, reader.norm(traits.norms.before));
+  KVICK_TRY(parts.norms, reader.norms_of(traits.norms));
   if (gated && !reader.has("ffn_gate.weight")) {  // ffn_up is both: gate's rows, then its own
     const auto half = [&](uint32_t first) {
       return Slice(2 * ffn.whole, first + ffn.first, first + ffn.first + ffn.size);
@@ -74,7 +77,6 @@ base::Result<std::unique_ptr<Block>> read_feed_forward(const BlockReader& reader
     KVICK_TRY(parts.up, reader.linear("ffn_up", ffn, dim, traits.bias));
   }
   KVICK_TRY(parts.down, reader.linear_back("ffn_down", ffn, traits.bias));
-  KVICK_TRY(parts.post_norm, reader.norm(traits.norms.after));
   using enum FeedForward;
   const auto plain = [&](PlainFeedForward::Activation activation) {
     return std::unique_ptr<Block>(std::make_unique<PlainFeedForward>(std::move(parts), activation));
@@ -82,8 +84,8 @@ base::Result<std::unique_ptr<Block>> read_feed_forward(const BlockReader& reader
   if (traits.form == kGelu) return plain(gelu);
   if (traits.form == kRelu) return plain(relu);
   if (traits.form == kReluSquared) return plain(relu_squared);
-  return std::unique_ptr<Block>(
-      std::make_unique<GatedFeedForward>(std::move(parts), traits.form == kGatedGelu));
+  return std::unique_ptr<Block>(std::make_unique<GatedFeedForward>(
+      std::move(parts), traits.form == kGatedGelu, reader.numbers().sparsity));
 }
 
 }  // namespace kvick::model

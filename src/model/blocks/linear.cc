@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "model/blocks/activation.h"
+#include "model/blocks/low_rank.h"
 
 namespace kvick::model {
 namespace {
@@ -76,17 +77,18 @@ InputTypes types_of(const kernels::Table& kernels, std::span<const Output> outpu
   return types;
 }
 
-// Whether gate and up of prompts are multiplied together. Then nobody sees what is between.
+// Whether gate and up of prompts are multiplied together, which gives the same bits. Then nobody
+// sees what is between, or adds to it.
 bool together(const Workspace& workspace, std::span<const TokenRun> runs,
               const GatedLinear& layers) {
   const kernels::Table& kernels = workspace.kernels;
   const Matrix& gate = layers.gate.w;
   const Matrix& up = layers.up.w;
-  return workspace.observer == nullptr && kernels.matmul_prompt_gated != nullptr &&
-         any_prompt(runs) && !layers.gelu && kernels::has_prompt_matmul(gate.dtype) &&
-         gate.dtype == up.dtype && gate.rows == up.rows && gate.rows % kernels::kGroup == 0 &&
-         kernels::has_prompt_matmul(layers.down.w.dtype) && layers.gate.bias.empty() &&
-         layers.up.bias.empty();
+  return workspace.observer == nullptr && workspace.adapters.empty() &&
+         kernels.matmul_prompt_gated != nullptr && any_prompt(runs) && !layers.gelu &&
+         kernels::has_prompt_matmul(gate.dtype) && gate.dtype == up.dtype && gate.rows == up.rows &&
+         gate.rows % kernels::kGroup == 0 && kernels::has_prompt_matmul(layers.down.w.dtype) &&
+         layers.gate.bias.empty() && layers.up.bias.empty();
 }
 
 }  // namespace
@@ -122,6 +124,7 @@ void project(Workspace& workspace, std::span<const TokenRun> runs, const float* 
     for (const Output& output : outputs)
       workspace.observer->see(*output.linear, x, tokens_of(runs));
   multiply(workspace, in, runs, outputs);
+  add_low_rank(workspace, x, outputs);
 }
 
 void project_each(Workspace& workspace, std::span<const TokenRun> runs, const float* x,
@@ -170,6 +173,7 @@ void project_gated(Workspace& workspace, std::span<const TokenRun> runs, const f
   float* up_y = gate_y + tokens_of(runs) * ffn;
   const auto gate_token = [&](uint32_t t) {
     float* const gated = gate_y + t * ffn;
+    if (layers.sparsity != 0) keep_outliers(gated, ffn, layers.sparsity);
     if (layers.gelu) return gelu_mul(kernels, gated, up_y + t * ffn, ffn, gated);
     kernels.silu_mul(gated, up_y + t * ffn, ffn, gated);
   };

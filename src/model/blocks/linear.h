@@ -35,14 +35,15 @@ struct RunOutput {
 void project_each(Workspace& workspace, std::span<const TokenRun> runs, const float* x,
                   Workspace::TokenBody prepare, std::span<const RunOutput> outputs);
 
-// y = down(silu(gate(x)) * up(x)), or with gelu. Where tokens of prompts meet matrices of one type
-// without biases, what is between, with silu, is rounded where it is made and never written as
-// floats.
+// y = down(silu(gate(x)) * up(x)), or with gelu, and of a sparse gate (LayerConfig::sparsity).
+// Where tokens of prompts meet matrices of one type without biases, what is between, with silu, is
+// rounded where it is made and never written as floats.
 struct GatedLinear {
   const Linear& gate;
   const Linear& up;
   const Linear& down;
   bool gelu = false;
+  float sparsity = 0;  // with gelu
 };
 void project_gated(Workspace& workspace, std::span<const TokenRun> runs, const float* x,
                    Workspace::TokenBody prepare, const GatedLinear& layers, float* y);

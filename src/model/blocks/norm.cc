@@ -18,6 +18,7 @@ base::Result<Norm> read_norm(WeightReader& reader, const std::string& name, uint
   if (kind == NormKind::kLayer) {
     KVICK_TRY(norm.bias, reader.vector(name + ".bias", size));
   }
+  if (kind == NormKind::kLayerWithoutBias) norm.bias.assign(size, 0);
   return norm;
 }
 

@@ -17,14 +17,18 @@ struct Norm {
   void apply(const kernels::Table& kernels, const float* x, size_t n, float eps, float* y) const;
 };
 
-enum class NormKind : uint8_t { kRms, kLayer };
+enum class NormKind : uint8_t { kRms, kLayer, kLayerWithoutBias };
 base::Result<Norm> read_norm(WeightReader& reader, const std::string& name, uint32_t size,
                              NormKind kind);
 
-// The names of a block's norms in the file, of what it reads and of what it adds; empty: it has
-// none.
+// The names of a block's norms in the file, of what it reads, of what it adds and of the sum that
+// this makes; empty: it has none. second_sum: of what `sum` makes and the residual stream before,
+// added up once more, in layers that have it; not beside `after`.
 struct NormNames {
-  std::string_view before, after;
+  std::string_view before, after, sum, second_sum;
+};
+struct BlockNorms {
+  Norm before, after, sum, second_sum;
 };
 
 }  // namespace kvick::model

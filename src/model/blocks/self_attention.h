@@ -4,8 +4,9 @@
 
 namespace kvick::model {
 
-// RMSNorm of queries and keys: of each head before rotation, of all heads of a token together
-// before it, or of each head after it and without weights, in layers that rotate (Llama 4).
+// Norms of queries and keys: RMSNorm of each head before rotation, the model's kind of norm of all
+// heads of a token together before it, or RMSNorm of each head after it and without weights, in
+// layers that rotate (Llama 4).
 enum class QkNorm : uint8_t { kNone, kHead, kAllHeads, kRotated };
 
 // Grouped-query attention (Ainslie et al. 2023) with what families add to it.
@@ -15,7 +16,14 @@ class SelfAttention final : public Block {
     WeightReader::Bias qkv_bias = WeightReader::Bias::kOptional;
     WeightReader::Bias out_bias = WeightReader::Bias::kOptional;
     QkNorm qk_norm = QkNorm::kNone;
+    // Each head's queries come with as many gates: its output is multiplied by their sigmoids
+    // (Qiu et al. 2025, "Gated Attention for Large Language Models").
+    bool gated = false;
+    // Value heads are normalised too, without weights; where a layer has no matrix for them, they
+    // are its keys before these are normalised (Gemma 4).
+    bool value_norm = false;
     NormNames norms = {.before = "attn_norm"};
+    bool norm_optional = false;  // of what it reads: a layer without it has none
   };
   // A layer that reads another's rows has no keys and values of its own.
   static base::Result<std::unique_ptr<Block>> read(const BlockReader& reader, const Traits& traits);
@@ -26,7 +34,7 @@ class SelfAttention final : public Block {
   struct Heads {
     uint32_t count;
     QkNorm norm;
-    const std::vector<float>& weight;  // of the norm
+    const Norm& weight;
   };
 
   base::Status<> read_inputs(const BlockReader& reader, const Traits& traits);
@@ -34,14 +42,22 @@ class SelfAttention final : public Block {
   void project_inputs(const Pass& pass, Rest rest, std::initializer_list<Output> outputs) const;
   // Norms and rotates the query or key heads of one token.
   void prepare(const Pass& pass, const Heads& heads, uint32_t token, float* x) const;
+  // Takes the query heads of one token apart from their gates.
+  void split_gates(const Pass& pass, const float* mixed, uint32_t token, float* q,
+                   float* gates) const;
+  void prepare_values(const Pass& pass, uint32_t token, const float* k, float* v) const;
+  void transform(const Pass& pass, uint32_t token, float* q, float* k, float* v) const;
   void temper(const Pass& pass, uint32_t token, float* q) const;
 
   uint32_t layer_ = 0;
-  Norm norm_, post_norm_;
+  BlockNorms norms_;
   Linear q_, k_, v_, out_;
   QkNorm qk_norm_ = QkNorm::kNone;
-  std::vector<float> q_norm_, k_norm_;  // [k_dim], or of all heads; of kRotated ones
-  std::vector<float> sinks_;            // [heads], or empty
+  bool gated_ = false;         // q_ makes [heads][queries, gates]
+  Norm q_norm_, k_norm_;       // [k_dim], or of all heads; of kRotated ones
+  std::vector<float> v_norm_;  // [v_dim], ones; empty: values are not normalised
+  std::vector<float> sinks_;   // [heads], or empty
+  std::vector<float> slopes_;  // the same, of LayerConfig::alibi
 };
 
 }  // namespace kvick::model

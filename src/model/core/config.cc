@@ -31,8 +31,18 @@ const Rope& Config::rope_of(uint32_t layer) const {
 
 const Rope& Config::rope_of_full() const {
   for (uint32_t layer = 0; layer < layer_count(); ++layer)
-    if (layers[layer].window == 0) return rope_of(layer);
-  return rope_of(0);
+    if (layers[layer].attends() && layers[layer].window == 0) return rope_of(layer);
+  return rope_of(static_cast<uint32_t>(&heads_layer() - layers.data()));
+}
+
+const LayerConfig& Config::heads_layer() const {
+  const auto found = std::ranges::find_if(layers, &LayerConfig::attends);
+  return found != layers.end() ? *found : layers.front();
+}
+
+bool Config::keeps_states() const {
+  return std::ranges::any_of(
+      layers, [](const LayerConfig& layer) { return layer.kind == LayerConfig::Kind::kState; });
 }
 
 bool Config::windows_alike() const {
@@ -44,9 +54,9 @@ bool Config::windows_alike() const {
 bool Config::layers_alike() const {
   const LayerConfig& first = layers.front();
   return std::all_of(layers.begin(), layers.end(), [&](const LayerConfig& layer) {
-    return layer.kind == first.kind && layer.owns_rows() && layer.heads == first.heads &&
-           layer.kv_heads == first.kv_heads && layer.k_dim == first.k_dim &&
-           layer.v_dim == first.k_dim;
+    return layer.kind == first.kind && layer.attends() && layer.owns_rows() &&
+           layer.heads == first.heads && layer.kv_heads == first.kv_heads &&
+           layer.k_dim == first.k_dim && layer.v_dim == first.k_dim;
   });
 }
 

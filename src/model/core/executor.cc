@@ -22,19 +22,24 @@ void tell_forward(Ranks& ranks, const Batch& batch, std::span<const uint32_t> wa
 base::Result<Executor::Step, kv::Shortage> Executor::begin(kv::Store& store, const Batch& batch) {
   std::vector<kv::Slot> slots = kv_slots(batch);
   KVICK_TRY(std::unique_ptr<kv::Step> rows, store.begin({.slots = slots}));
-  return Step(*this, batch, std::move(slots), std::move(rows));
+  Batch transformed = batch;
+  transformed.hadamard = store.shape().hadamard;
+  return Step(*this, transformed, std::move(slots), std::move(rows));
 }
 
 base::Result<Executor::Step, kv::Shortage> Executor::run(kv::Store& store, const Batch& batch,
-                                                         std::span<const uint32_t> wanted) {
+                                                         std::span<const uint32_t> wanted,
+                                                         std::vector<uint32_t> states) {
   KVICK_TRY(Step step, begin(store, batch));
+  step.want_states(std::move(states));
   step.forward(wanted);
   return step;
 }
 
 base::Status<kv::Shortage> Executor::advance(kv::Store& store, const Batch& batch,
-                                             std::span<const uint32_t> wanted) {
-  KVICK_TRY(Step step, run(store, batch, wanted));
+                                             std::span<const uint32_t> wanted,
+                                             std::vector<uint32_t> states) {
+  KVICK_TRY(Step step, run(store, batch, wanted, std::move(states)));
   // In the words of Store::begin, which the sequence's next step would hear.
   for (const Slot& slot : batch.slots)
     if (const std::string why = kv::failure(store, slot.seq); !why.empty())
@@ -45,6 +50,14 @@ base::Status<kv::Shortage> Executor::advance(kv::Store& store, const Batch& batc
   return base::Done{};
 }
 
+States Executor::room_for(std::span<const uint32_t> tokens) {
+  const size_t floats = tokens.size() * model_->config().dim;
+  if (state_memory_.size() < floats * sizeof(float))
+    state_memory_ = base::Buffer(floats * sizeof(float));
+  states_ = {state_memory_.as<float>(), floats};
+  return {.tokens = tokens, .floats = states_.data()};
+}
+
 void Executor::Step::forward(std::span<const uint32_t> wanted, kv::Step& spy) {
   rows();
   try {
@@ -53,9 +66,12 @@ void Executor::Step::forward(std::span<const uint32_t> wanted, kv::Step& spy) {
     if (by.memory_.size() < floats * sizeof(float))
       by.memory_ = base::Buffer(floats * sizeof(float));
     by.logits_ = {by.memory_.as<float>(), floats};
+    const States states = by.room_for(states_);
+    Batch batch = batch_;
+    if (!states_.empty()) batch.states = &states;
     if (Ranks* const ranks = by.model_->ranks(); ranks != nullptr && ranks->leads())
       tell_forward(*ranks, batch_, wanted);
-    by.model_->forward(batch_, spy, by.workspace_, wanted, by.logits_.data());
+    by.model_->forward(batch, spy, by.workspace_, wanted, by.logits_.data());
   } catch (...) {
     rows_.reset();
     throw;

@@ -28,32 +28,42 @@ class Executor {
   // step ends the store lives, what the batch points to stays, and the executor is not moved.
   base::Result<Step, kv::Shortage> begin(kv::Store& store, const Batch& batch);
   // begin and forward: for whoever looks at what was computed before saying which rows are kept.
+  // states: as Step::want_states.
   base::Result<Step, kv::Shortage> run(kv::Store& store, const Batch& batch,
-                                       std::span<const uint32_t> wanted);
+                                       std::span<const uint32_t> wanted,
+                                       std::vector<uint32_t> states = {});
   // run, and all rows are kept. A sequence that was lost meanwhile (kv::Health) is a Shortage as
   // well; then none is.
   base::Status<kv::Shortage> advance(kv::Store& store, const Batch& batch,
-                                     std::span<const uint32_t> wanted);
+                                     std::span<const uint32_t> wanted,
+                                     std::vector<uint32_t> states = {});
 
   // Of the last forward, [wanted][Model::outputs()], until the next one begins. The caller may
   // write over them.
   std::span<float> logits() { return logits_; }
   std::span<const float> logits() const { return logits_; }
+  // The same of Step::want_states: [tokens][Config::dim].
+  std::span<const float> states() const { return states_; }
 
   const Model& model() const { return *model_; }
   // For attention that is measured without the model; not during a forward.
   Workspace& workspace() { return workspace_; }
 
  private:
+  States room_for(std::span<const uint32_t> tokens);
+
   const Model* model_;
   Workspace workspace_;
-  base::Buffer memory_;  // of logits: grows to the largest step seen and stays
-  std::span<float> logits_;
+  base::Buffer memory_, state_memory_;  // grow to the largest step seen and stay
+  std::span<float> logits_, states_;
 };
 
 // A step that has begun. Destroyed without commit: nothing happened.
 class Executor::Step {
  public:
+  // Before forward: which tokens' states Executor::states will be. As States::tokens; not of ranks
+  // other than 0, nor of a model without states.
+  void want_states(std::vector<uint32_t> tokens) { states_ = std::move(tokens); }
   // Runs the batch through all layers, once. Executor::logits are then those of the tokens `wanted`
   // (indices in batch order, ascending). What it throws drops the step.
   void forward(std::span<const uint32_t> wanted) { forward(wanted, rows()); }
@@ -75,6 +85,7 @@ class Executor::Step {
 
   Executor* executor_;
   Batch batch_;
+  std::vector<uint32_t> states_;    // tokens whose states are wanted
   std::vector<kv::Slot> slots_;     // the batch as the store sees it
   std::unique_ptr<kv::Step> rows_;  // null: ended
 };

@@ -18,14 +18,15 @@ std::vector<kv::Slot> kv_slots(const Batch& batch) {
     slots.push_back({.seq = slot.seq,
                      .fresh = static_cast<uint32_t>(slot.tokens.size()),
                      .tokens = slot.reusable ? slot.tokens : std::span<const Token>(),
-                     .whole = slot.parents.empty()});
+                     .whole = slot.parents.empty(),
+                     .reads_all = slot.prompt});
   return slots;
 }
 
 void set_layers(const Config& config, kv::Setup& setup) {
   kv::Shape& shape = setup.shape;
   if (shape.max_tokens == 0) shape.max_tokens = config.context;
-  if (!config.layers_alike() || !config.windows_alike()) {
+  if (!config.layers_alike() || !config.windows_alike() || config.both_ways()) {
     setup.layers = kv_layers(config);
     return;
   }
@@ -47,20 +48,40 @@ kv::Shape Model::kv_shape(kernels::DType k_type, kernels::DType v_type, uint32_t
   return setup.shape;
 }
 
-std::vector<kv::LayerSpec> kv_layers(const Config& config) {
+namespace {
+
+kv::LayerSpec::Keeps keeps_of(const LayerConfig& layer) {
   using Keeps = kv::LayerSpec::Keeps;
+  switch (layer.kind) {
+    case LayerConfig::Kind::kAttention:
+      if (!layer.owns_rows() || layer.both_ways) return Keeps::kNothing;
+      return layer.is_latent() ? Keeps::kLatent : Keeps::kRows;
+    case LayerConfig::Kind::kSlots:
+      return Keeps::kSlots;
+    case LayerConfig::Kind::kState:
+      return Keeps::kState;
+    case LayerConfig::Kind::kFeedForward:
+      return Keeps::kNothing;
+  }
+  KVICK_CHECK(false, "layers of kind {}", static_cast<int>(layer.kind));
+}
+
+}  // namespace
+
+std::vector<kv::LayerSpec> kv_layers(const Config& config) {
   std::vector<kv::LayerSpec> specs;
   for (const LayerConfig& layer : config.layers)
-    specs.push_back({.keeps = layer.kind == LayerConfig::Kind::kSlots ? Keeps::kSlots
-                              : layer.owns_rows()                     ? Keeps::kRows
-                                                                      : Keeps::kNothing,
+    specs.push_back({.keeps = keeps_of(layer),
                      .kv_heads = layer.kv_heads,
                      .k_dim = layer.k_dim,
                      .v_dim = layer.v_dim,
                      .group = layer.group(),
                      .window = layer.window,
                      .chunked = layer.chunked,
-                     .rows_of = layer.rows_of});
+                     .rows_of = layer.rows_of,
+                     .state_bytes = layer.kind == LayerConfig::Kind::kState
+                                        ? layer.state.floats() * sizeof(float)
+                                        : 0});
   return specs;
 }
 

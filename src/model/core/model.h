@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/function_ref.h"
@@ -33,6 +34,7 @@ namespace kvick::model {
 
 using Token = kv::Token;
 struct Family;
+class Adapter;
 class Ranks;
 
 // Which arithmetic a token gets: that of single steps, or those of prompts where the kernels have
@@ -55,14 +57,33 @@ struct Slot {
   std::span<const int32_t> parents;  // of each token, an earlier one of this slot, -1: the last
                                      // committed; empty: a chain
   Role role = Role::kAnswer;         // of a prompt: a chain, and kernels that have its arithmetic
+  bool prompt = false;               // kv::Slot::reads_all
   // Whether prompts that begin with the same tokens may be given these rows (kv::Slot::tokens).
   bool reusable = true;
+  // What is added to the linear layers of these tokens, times the scale; null: nothing. Of this
+  // model, and without ranks.
+  const Adapter* adapter = nullptr;
+  float adapter_scale = 1;
+  // Of a pair of texts in one sequence, where the second begins (the token types of BERT).
+  uint32_t second_text = UINT32_MAX;
+  // Of a model that drafts (Model::read_drafter) the final state of the token before each one,
+  // [tokens][Config::dim]; of others null.
+  const float* states = nullptr;
+};
+// What the output layer would read of some tokens: the last layer's output behind the last norm.
+struct States {
+  std::span<const uint32_t> tokens;  // of the batch, ascending
+  float* floats = nullptr;           // [tokens][Config::dim]
 };
 struct Batch {
   std::span<const Slot> slots;
   // Layers that the forward leaves out, [layers], or null. Their rows are not written, so such a
   // step cannot be committed: it is for draft tokens (Zhang et al. 2024, Draft & Verify).
   const std::vector<bool>* skipped = nullptr;
+  // As the store's shape says: keys and values are transformed before they are written.
+  kv::Hadamard hadamard = {};
+  // Filled by the forward, on the process that asks; null: none are wanted. Model::has_states.
+  const States* states = nullptr;
   uint32_t tokens() const;
   bool skips(uint32_t layer) const { return skipped != nullptr && (*skipped)[layer]; }
 };
@@ -135,11 +156,29 @@ class Model {
   // Of a model of which LoadOptions::expert_bytes are in memory. Any thread.
   virtual std::optional<ExpertStats> expert_stats() const { return std::nullopt; }
 
+  // Of a tensor of its file, outermost first; empty: there is none of that name.
+  virtual std::vector<uint64_t> shape_of(std::string_view tensor) const = 0;
+
+  // Whether forward() fills Batch::states: not where another process has the last layers.
+  virtual bool has_states() const { return true; }
+  // Whether it has a head for Pooling::kRank.
+  virtual bool scores_pairs() const { return false; }
+  // What the pooled states of a text become, [dim]: its embedding, or of kRank one score of 0 to 1.
+  virtual std::vector<float> head_of(Pooling kind, std::vector<float> pooled) const {
+    KVICK_CHECK(kind != Pooling::kRank, "{} scores no pairs", config_.name);
+    return pooled;
+  }
+
+  // The layer behind the last that predicts one token more, as a model that drafts: of a token and
+  // the state before it, Slot::states. It shares the embedding and the output layer of this one,
+  // which outlives it. Errors: the file has none; this model is computed by ranks.
+  virtual base::Result<std::unique_ptr<Model>> read_drafter(const LoadOptions& options) const = 0;
+
   // Runs the batch through all layers, writing its keys and values into `step` (made from
   // kv_slots(batch)), and puts the logits of the tokens `wanted` (indices in batch order,
-  // ascending) into logits: [wanted][outputs()]. Does not commit. A token's logits are the same
-  // bits whatever else is in the batch and however its past was batched, each token in its role.
-  // With ranks all of them call it together, and rank 0 gets the logits.
+  // ascending) into logits: [wanted][outputs()]. Does not commit. A token's logits and its state
+  // are the same bits whatever else is in the batch and however its past was batched, each token in
+  // its role. With ranks all of them call it together, and rank 0 gets the logits.
   virtual void forward(const Batch& batch, kv::Step& step, Workspace& workspace,
                        std::span<const uint32_t> wanted, float* logits) const = 0;
   // In place of forward(), by a rank that cannot compute its part: the others stop waiting for it.

@@ -17,28 +17,55 @@ uint32_t first_of(uint32_t count, unsigned rank, unsigned ranks) {
 
 // Weights of one KV head, with the query heads that read it.
 double head_weights(const LayerConfig& layer, uint32_t dim) {
+  if (const LatentConfig& l = layer.latent; layer.is_latent()) {
+    const double q = double{1} * layer.heads * (l.plain + l.rotated);
+    const double heads = double{1} * layer.heads * l.rank * (l.plain + l.v_dim);
+    const double out = double{1} * layer.heads * l.v_dim * dim;
+    return (l.q_rank > 0 ? l.q_rank * (dim + q) : dim * q) + dim * l.row() + heads + out;
+  }
   const double kv = layer.owns_rows() ? layer.k_dim + layer.v_dim : 0;
   return dim * (layer.group() * (layer.k_dim + layer.v_dim) + kv);
 }
 
-// Where the feed-forward width of `rank` begins, in units: the ranks before it have, with their
-// heads, their share of all weights.
+// The width that ranks divide: of the feed-forward block, or of each expert.
+uint32_t width_of(const LayerConfig& layer) {
+  return layer.experts.count > 0 ? layer.experts.ffn : layer.ffn;
+}
+
+// Where the shared expert's width of `rank` begins.
+uint32_t first_shared(const LayerConfig& layer, const FfnShape& ffn, unsigned rank,
+                      unsigned ranks) {
+  const uint32_t width = layer.experts.shared_ffn;
+  return std::min(width, first_of((width + ffn.shared_unit - 1) / ffn.shared_unit, rank, ranks) *
+                             ffn.shared_unit);
+}
+
+// Where the width of `rank` begins, in units: the ranks before it have, with their heads and of the
+// shared expert, their share of all weights that a token meets.
 uint32_t first_unit(const LayerConfig& layer, const FfnShape& ffn, uint32_t dim, unsigned rank,
                     unsigned ranks) {
-  const uint32_t units = layer.ffn / ffn.unit;
-  const double unit = double{1} * dim * ffn.matrices * ffn.unit;
+  const uint32_t units = width_of(layer) / ffn.unit;
+  const double column = double{1} * dim * ffn.matrices;
+  const double unit = column * ffn.unit * std::max(1U, layer.experts.used);
   const double head = head_weights(layer, dim);
-  const double all = head * layer.kv_heads + unit * units;
-  const double before = all * rank / ranks - head * first_of(layer.kv_heads, rank, ranks);
-  const auto begin = static_cast<int64_t>(before / unit + 0.5);
+  const double all = head * layer.kv_heads + unit * units + column * layer.experts.shared_ffn;
+  const double before = all * rank / ranks - head * first_of(layer.kv_heads, rank, ranks) -
+                        column * first_shared(layer, ffn, rank, ranks);
+  const auto begin = static_cast<int64_t>(std::floor(before / unit + 0.5));
   // Every rank has one unit at least.
   return static_cast<uint32_t>(std::clamp<int64_t>(begin, rank, units - (ranks - rank)));
 }
 
 base::Status<> check_kind(const Config& config, uint32_t layer) {
+  if (config.layer_inputs > 0)
+    return base::fail(
+        "{}: each layer has inputs of its own for every token, which one process looks up: leave "
+        "--ranks and --pipeline out",
+        config.arch);
   if (config.layers[layer].kind == LayerConfig::Kind::kAttention) return base::Done{};
-  return base::fail("{}: {} has layers with a memory of slots, which runs on one rank", layer,
-                    config.arch);
+  const bool slots = config.layers[layer].kind == LayerConfig::Kind::kSlots;
+  return base::fail("{}: {} has layers {}, which runs on one rank", layer, config.arch,
+                    slots ? "with a memory of slots" : "that keep a state");
 }
 
 // Where a rank's layers may begin: no layer from there on reads the rows of one before.
@@ -72,12 +99,20 @@ std::vector<double> weights_before(const Config& config, std::span<const FfnShap
 std::vector<FfnShape> ffn_shapes(const Config& config,
                                  base::FunctionRef<const io::Tensor*(std::string_view)> find) {
   std::vector<FfnShape> shapes;
+  // That the inputs of any of these are whole blocks of.
+  const auto unit_of = [&](uint32_t layer, std::initializer_list<std::string_view> names) {
+    uint32_t unit = kernels::kGroup;
+    for (const std::string_view name : names)
+      if (const io::Tensor* const tensor = find(fmt::format("blk.{}.{}.weight", layer, name)))
+        unit = std::max(unit, kernels::dtype_info(tensor->dtype).block);
+    return unit;
+  };
   for (uint32_t i = 0; i < config.layer_count(); ++i) {
-    const io::Tensor* const down = find(fmt::format("blk.{}.ffn_down.weight", i));
     const bool gated = config.layers[i].experts.count > 0 ||
                        find(fmt::format("blk.{}.ffn_gate.weight", i)) != nullptr;
-    const uint32_t block = down != nullptr ? kernels::dtype_info(down->dtype).block : 1;
-    shapes.push_back({.unit = std::max(kernels::kGroup, block), .matrices = gated ? 3U : 2U});
+    shapes.push_back({.unit = unit_of(i, {"ffn_down", "ffn_down_exps", "ffn_down.0"}),
+                      .matrices = gated ? 3U : 2U,
+                      .shared_unit = unit_of(i, {"ffn_down_shexp"})});
   }
   return shapes;
 }
@@ -86,6 +121,7 @@ Share whole_share(const Config& config) {
   Share share;
   for (const LayerConfig& layer : config.layers) share.layers.emplace_back(layer);
   share.vocab = config.vocab;
+  if (config.both_ways()) share.vocab = {config.vocab, 0, 0};  // it has no output layer
   return share;
 }
 
@@ -96,27 +132,32 @@ base::Result<Share> share_of(const Config& config, std::span<const FfnShape> ffn
   for (uint32_t i = 0; i < config.layer_count(); ++i) {
     const LayerConfig& layer = config.layers[i];
     KVICK_TRY_VOID(check_kind(config, i));
-    if (layer.experts.count > 0)
+    if (layer.is_latent())
       return base::fail(
-          "layer {} of {} is a mixture of experts, which ranks cannot divide: use --pipeline", i,
-          config.arch);
+          "{} ranks were started, but in layer {} all heads read one latent row, which --ranks "
+          "cannot divide: use --pipeline",
+          ranks, i);
     if (layer.kv_heads < ranks)
       return base::fail(
           "{} ranks were started, but layer {} has {} KV heads, and each rank needs one: start at "
           "most {}",
           ranks, i, layer.kv_heads, layer.kv_heads);
-    if (layer.ffn % ffn[i].unit != 0 || layer.ffn / ffn[i].unit < ranks)
+    const uint32_t width = width_of(layer);
+    if (width % ffn[i].unit != 0 || width / ffn[i].unit < ranks)
       return base::fail(
-          "{} ranks were started, but the feed-forward width of layer {}, {}, can only be cut at "
-          "multiples of {}",
-          ranks, i, layer.ffn, ffn[i].unit);
+          "{} ranks were started, but the {} of layer {}, {}, can only be cut at multiples of {}: "
+          "start fewer, or use --pipeline",
+          ranks, layer.experts.count > 0 ? "width of the experts" : "feed-forward width", i, width,
+          ffn[i].unit);
     LayerShare& own = share.layers[i];
     own.kv_heads = {layer.kv_heads, first_of(layer.kv_heads, rank, ranks),
                     first_of(layer.kv_heads, rank + 1, ranks)};
     const auto begin = [&](unsigned r) {
-      return r == ranks ? layer.ffn : first_unit(layer, ffn[i], config.dim, r, ranks) * ffn[i].unit;
+      return r == ranks ? width : first_unit(layer, ffn[i], config.dim, r, ranks) * ffn[i].unit;
     };
-    own.ffn = {layer.ffn, begin(rank), begin(rank + 1)};
+    own.ffn = {width, begin(rank), begin(rank + 1)};
+    own.shared_ffn = {layer.experts.shared_ffn, first_shared(layer, ffn[i], rank, ranks),
+                      first_shared(layer, ffn[i], rank + 1, ranks)};
   }
   const uint32_t panels = (config.vocab + kernels::kPanel - 1) / kernels::kPanel;
   if (panels < ranks)

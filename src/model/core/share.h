@@ -48,10 +48,11 @@ struct Share {
   bool adds_biases = true;         // of what the ranks add up: one of them does
 };
 
-// What a layer's feed-forward block is made of.
+// What a layer's feed-forward block, or each of its experts, is made of.
 struct FfnShape {
-  uint32_t unit = 1;      // its width is cut at multiples of so many
-  uint32_t matrices = 3;  // of dim x width
+  uint32_t unit = 1;         // its width is cut at multiples of so many
+  uint32_t matrices = 3;     // of dim x width
+  uint32_t shared_unit = 1;  // of the width of the expert that all tokens share
 };
 
 // Of each layer, as the file has it: find gives a tensor, null if there is none.
@@ -60,8 +61,10 @@ std::vector<FfnShape> ffn_shapes(const Config& config,
 // All of a model.
 Share whole_share(const Config& config);
 // The part of a rank. KV heads are divided as evenly as they can be, and the feed-forward width so
-// that all ranks multiply as many weights. ffn: of each layer. Errors: fewer KV heads, or units of
-// the width, than ranks; layers that cannot be divided.
+// that all ranks multiply as many weights. Of a mixture every rank has some of the width of each
+// expert, so that its work does not depend on the router's choice; the shared expert's width is
+// divided evenly, and a rank may have none of it. ffn: of each layer. Errors: fewer KV heads, or
+// units of the width, than ranks; layers that cannot be divided.
 base::Result<Share> share_of(const Config& config, std::span<const FfnShape> ffn, unsigned rank,
                              unsigned ranks);
 // The layers of a rank, whole: about as many weights as other ranks multiply, the output layer

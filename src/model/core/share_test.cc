@@ -58,6 +58,49 @@ TEST(Share, OfAllRanksTogetherIsTheModel) {
     }
 }
 
+TEST(Share, OfAMixtureHasSomeOfEachExpert) {
+  Config config = config_with(8, 4, 32, 0);
+  config.layers[1].experts = {.count = 16, .used = 3, .ffn = 320, .shared_ffn = 96};
+  config.layers[1].ffn = 0;
+  config.layers[0].ffn = config.layers[2].ffn = 640;
+  const std::vector<FfnShape> ffn(3, {.unit = 32, .shared_unit = 32});
+  for (const unsigned ranks : {1U, 2U, 4U}) {
+    uint32_t width = 0, shared = 0;
+    double most = 0, all = 0;
+    for (unsigned rank = 0; rank < ranks; ++rank) {
+      const auto share = share_of(config, ffn, rank, ranks);
+      ASSERT_TRUE(share.ok()) << share.error().message;
+      const LayerShare& layer = share->layers[1];
+      EXPECT_EQ(layer.ffn.whole, 320u);
+      EXPECT_EQ(layer.ffn.first, width);
+      EXPECT_EQ(layer.shared_ffn.first, shared);
+      EXPECT_EQ(layer.shared_ffn.size % 32, 0u);
+      EXPECT_GT(layer.ffn.size, 0u);
+      width += layer.ffn.size;
+      shared += layer.shared_ffn.size;
+      const Config mine = config_of(config, *share);
+      EXPECT_EQ(mine.layers[1].experts.ffn, layer.ffn.size);
+      EXPECT_EQ(mine.layers[1].experts.shared_ffn, layer.shared_ffn.size);
+      EXPECT_EQ(mine.layers[1].experts.count, 16u);
+      const LayerConfig& own = mine.layers[1];
+      const double met = double{1} * config.dim *
+                         (own.q_floats() + own.k_floats() + own.v_floats() + own.out_floats() +
+                          3.0 * (3 * own.experts.ffn + own.experts.shared_ffn));
+      most = std::max(most, met);
+      all += met;
+    }
+    EXPECT_EQ(width, 320u);
+    EXPECT_EQ(shared, 96u);
+    // No rank waits for another, but for a unit of each expert that a token meets.
+    EXPECT_LE(most, all / ranks + 3.0 * 3 * 32 * config.dim) << ranks;
+  }
+  const auto narrow = share_of(config, std::vector<FfnShape>(3, {.unit = 160}), 0, 4);
+  ASSERT_FALSE(narrow.ok());
+  EXPECT_NE(narrow.error().message.find("width of the experts of layer 1, 320"), std::string::npos)
+      << narrow.error().message;
+  EXPECT_NE(narrow.error().message.find("--pipeline"), std::string::npos);
+}
+
 TEST(Share, ThatCannotBeIsSaidInOneLine) {
   const auto error = [](const Config& config, unsigned ranks, uint32_t unit = 32) {
     const auto share = share_of(config, std::vector<FfnShape>(3, {.unit = unit}), 0, ranks);

@@ -8,6 +8,7 @@ void add_batch(MessageWriter& message, const Batch& batch) {
     message.add(slot.seq);
     message.add(slot.past);
     message.add(slot.role);
+    message.add(slot.prompt);
     message.add(slot.reusable);
     message.add_list(slot.tokens);
     message.add_list(slot.parents);
@@ -19,12 +20,13 @@ void add_batch(MessageWriter& message, const Batch& batch) {
 
 OwnedBatch take_batch(MessageReader& message) {
   OwnedBatch owned;
-  const auto count = message.take<uint64_t>();
+  const uint64_t count = message.take_count();
   for (uint64_t i = 0; i < count; ++i) {
     Slot& slot = owned.slots.emplace_back();
     slot.seq = message.take<kv::SeqId>();
     slot.past = message.take<uint32_t>();
     slot.role = message.take<Role>();
+    slot.prompt = message.take<bool>();
     slot.reusable = message.take<bool>();
     owned.tokens.push_back(message.take_list<Token>());
     owned.parents.push_back(message.take_list<int32_t>());

@@ -58,8 +58,17 @@ class MessageReader {
   T take() {
     T value;
     const auto from = next(sizeof value);
-    std::memcpy(&value, from.data(), sizeof value);
+    if constexpr (std::is_same_v<T, bool>)  // any byte but 0 and 1 is none
+      value = from[0] != std::byte{0};
+    else
+      std::memcpy(&value, from.data(), sizeof value);
     return value;
+  }
+  // Of parts that come behind, of at least one byte each.
+  uint64_t take_count() {
+    const auto count = take<uint64_t>();
+    KVICK_CHECK(count <= left_.size(), "{} parts in {} bytes", count, left_.size());
+    return count;
   }
   template <typename T>
   std::vector<T> take_list() {

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <memory>
 #include <string>
+#include <system_error>
 #include <unistd.h>
 
 #include "make_model/gguf.h"
@@ -15,9 +16,30 @@
 
 namespace kvick::model {
 
+// Deletes at the program's end what its tests left at paths of test_path.
+class TestFiles {
+ public:
+  TestFiles() = default;
+  TestFiles(const TestFiles&) = delete;
+  TestFiles& operator=(const TestFiles&) = delete;
+  ~TestFiles() {
+    if (getpid() != pid_) return;  // a child that ends before its parent
+    const std::string begin = prefix();
+    std::error_code none;
+    for (const auto& entry : std::filesystem::directory_iterator(testing::TempDir(), none))
+      if (entry.path().filename().string().starts_with(begin))
+        std::filesystem::remove_all(entry.path(), none);
+  }
+  static std::string prefix() { return "kvick_" + std::to_string(getpid()) + "_"; }
+
+ private:
+  pid_t pid_ = getpid();
+};
+
 // A path in the test's folder that no other test program uses.
 inline std::string test_path(const std::string& name) {
-  return testing::TempDir() + "kvick_" + std::to_string(getpid()) + "_" + name;
+  static const TestFiles files;
+  return testing::TempDir() + TestFiles::prefix() + name;
 }
 
 inline tools::Spec tiny_spec(tools::Arch arch, kernels::DType type = kernels::DType::kF32) {

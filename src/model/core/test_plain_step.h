@@ -11,7 +11,8 @@ namespace kvick::model {
 struct PlainRows {
   explicit PlainRows(const Config& config) : layers(config.layers), k(layers.size()), v(k) {}
   std::vector<LayerConfig> layers;
-  std::vector<std::vector<float>> k, v;  // per layer [tokens][kv_heads][k_dim or v_dim]
+  // Per layer [tokens][kv_heads][k_dim or v_dim]; no v of latent layers.
+  std::vector<std::vector<float>> k, v;
 };
 
 // Keeps what is written, without a commit.
@@ -24,18 +25,21 @@ class PlainStep final : public kv::Step {
     const LayerConfig& numbers = rows_.layers[layer];
     KVICK_CHECK(numbers.owns_rows(), "rows of layer {}, which has none", layer);
     put(rows_.k[layer], numbers.k_floats(), k);
-    put(rows_.v[layer], numbers.v_floats(), v);
+    if (!numbers.is_latent()) put(rows_.v[layer], numbers.v_floats(), v);
   }
   void view(const kv::Query& query, base::Arena&, kernels::View& out) override {
     const LayerConfig& numbers = rows_.layers[query.layer];
     KVICK_CHECK(!rows_.k[query.layer].empty(), "layer {} has no rows to view", query.layer);
     const float* const k = rows_.k[query.layer].data() + size_t{query.head} * numbers.k_dim;
-    const float* const v = rows_.v[query.layer].data() + size_t{query.head} * numbers.v_dim;
+    const bool latent = numbers.is_latent();
+    const float* const v =
+        latent ? k : rows_.v[query.layer].data() + size_t{query.head} * numbers.v_dim;
+    const uint32_t v_floats = latent ? numbers.k_floats() : numbers.v_floats();
     out = {};
     out.fresh = {.k = reinterpret_cast<const std::byte*>(k),
                  .v = reinterpret_cast<const std::byte*>(v),
                  .k_stride = static_cast<uint32_t>(numbers.k_floats() * sizeof(float)),
-                 .v_stride = static_cast<uint32_t>(numbers.v_floats() * sizeof(float)),
+                 .v_stride = static_cast<uint32_t>(v_floats * sizeof(float)),
                  .runs = {&fresh_, 1}};
     if (past_.rows == 0) return;
     kernels::Segment past = out.fresh;

@@ -19,13 +19,40 @@ base::Result<std::optional<Token>> read_id(const io::ModelFile& file, std::strin
   return std::optional<Token>(static_cast<Token>(id));
 }
 
+// Those of encoders: what stands before a text, behind it and between two. BERT's [CLS] and [SEP]
+// have the numbers of its first vocabulary where the file says none.
+base::Status<> read_pair_ids(const io::ModelFile& file, text::Vocabulary& v) {
+  KVICK_TRY(const std::optional<Token> cls, read_id(file, "tokenizer.ggml.cls_token_id"));
+  KVICK_TRY(v.separator, read_id(file, "tokenizer.ggml.separator_token_id"));
+  if (!v.separator) {  // as GGUF spells it
+    KVICK_TRY(v.separator, read_id(file, "tokenizer.ggml.seperator_token_id"));
+  }
+  if (v.model == "bert") {
+    if (cls) v.bos = cls;
+    if (v.separator) v.eos = v.separator;
+    v.bos = v.bos.value_or(101);
+    v.eos = v.eos.value_or(102);
+    v.unknown = v.unknown.value_or(100);
+  } else if (v.model == "t5") {
+    v.eos = v.eos.value_or(1);
+    v.unknown = v.unknown.value_or(2);
+  }
+  if (!v.separator) v.separator = v.eos;
+  return base::Done{};
+}
+
 base::Status<> read_ids(const io::ModelFile& file, text::Vocabulary& v) {
   const std::pair<const char*, std::optional<Token>*> ids[] = {
       {"tokenizer.ggml.bos_token_id", &v.bos},
       {"tokenizer.ggml.eos_token_id", &v.eos},
       {"tokenizer.ggml.eot_token_id", &v.eot},
       {"tokenizer.ggml.unknown_token_id", &v.unknown},
-      {"tokenizer.ggml.padding_token_id", &v.pad}};
+      {"tokenizer.ggml.padding_token_id", &v.pad},
+      {"tokenizer.ggml.fim_pre_token_id", &v.fill_in.prefix},
+      {"tokenizer.ggml.fim_suf_token_id", &v.fill_in.suffix},
+      {"tokenizer.ggml.fim_mid_token_id", &v.fill_in.middle},
+      {"tokenizer.ggml.fim_rep_token_id", &v.fill_in.repository},
+      {"tokenizer.ggml.fim_sep_token_id", &v.fill_in.file}};
   for (const auto& [key, id] : ids) {
     KVICK_TRY(*id, read_id(file, key));
   }
@@ -35,6 +62,7 @@ base::Status<> read_ids(const io::ModelFile& file, text::Vocabulary& v) {
   // A Hugging Face folder's generation_config.json may name several.
   if (const std::vector<int64_t>* ends = file.get_ints("kvick.eos_token_ids"))
     for (const int64_t end : *ends) v.ends.push_back(static_cast<Token>(end));
+  KVICK_TRY_VOID(read_pair_ids(file, v));
   if (v.model == "llama" && v.pieces.size() > 2) {  // SentencePiece's own numbers
     v.unknown = v.unknown.value_or(0);
     v.bos = v.bos.value_or(1);
@@ -65,11 +93,33 @@ base::Status<> read_kinds(const io::ModelFile& file, text::Vocabulary& v) {
 
 base::Status<> read_flags(const io::ModelFile& file, text::Vocabulary& v) {
   const text::PreTokenizer* pre = text::find_pre_tokenizer(v.pre);
-  const bool family_adds_bos = v.model == "llama" || (v.model == "gpt2" && pre && pre->adds_bos);
+  const bool family_adds_bos =
+      v.model == "llama" || v.model == "gemma4" || (v.model == "gpt2" && pre && pre->adds_bos);
   KVICK_TRY(v.add_bos, file.get_bool("tokenizer.ggml.add_bos_token", family_adds_bos && v.bos));
-  KVICK_TRY(v.add_eos, file.get_bool("tokenizer.ggml.add_eos_token", false));
-  KVICK_TRY(v.add_space_prefix,
-            file.get_bool("tokenizer.ggml.add_space_prefix", v.model == "llama"));
+  KVICK_TRY(v.add_eos, file.get_bool("tokenizer.ggml.add_eos_token", v.model == "t5"));
+  KVICK_TRY(v.add_space_prefix, file.get_bool("tokenizer.ggml.add_space_prefix",
+                                              v.model == "llama" || v.model == "t5"));
+  const bool roberta = v.pre == "roberta-bpe" || v.pre == "jina-v1-en" || v.pre == "jina-v2-code";
+  KVICK_TRY(v.add_separator, file.get_bool("tokenizer.ggml.add_sep_token", roberta && v.separator));
+  // [CLS] text [SEP], and one more [SEP] behind a second text.
+  if (v.model == "bert") v.add_bos = v.add_eos = true, v.add_separator = false;
+  KVICK_TRY(v.lowercase, file.get_bool("tokenizer.ggml.normalizer.lowercase", true));
+  KVICK_TRY(v.strip_accents, file.get_bool("tokenizer.ggml.normalizer.strip_accents", v.lowercase));
+  KVICK_TRY(v.merge_spaces, file.get_bool("tokenizer.ggml.remove_extra_whitespaces", true));
+  return base::Done{};
+}
+
+// An array of bytes, signed or not.
+base::Status<> read_charsmap(const io::ModelFile& file, text::Vocabulary& v) {
+  constexpr std::string_view kKey = "tokenizer.ggml.precompiled_charsmap";
+  if (!file.metadata().contains(kKey)) return base::Done{};
+  const std::vector<int64_t>* bytes = file.get_ints(kKey);
+  if (bytes == nullptr) return base::fail("{}: {} is not an array of bytes", file.path(), kKey);
+  for (const int64_t byte : *bytes) {
+    if (byte < -128 || byte > 255)
+      return base::fail("{}: {} has {}, which is no byte", file.path(), kKey, byte);
+    v.charsmap += static_cast<char>(byte);
+  }
   return base::Done{};
 }
 
@@ -118,13 +168,15 @@ base::Result<text::Vocabulary> read_vocabulary(const io::ModelFile& file) {
     return base::fail("{}: {} is not there or no array of strings", file.path(), kTokens);
   v.pieces = *pieces;
   KVICK_TRY_VOID(read_kinds(file, v));
-  if (v.model == "llama")
+  if (v.model == "llama" || v.model == "t5")
     KVICK_TRY_VOID(read_list(file, kScores, file.get_floats(kScores), v.scores));
-  if (v.model == "gpt2")
+  if (v.model == "gpt2" || v.model == "gemma4")
     KVICK_TRY_VOID(read_list(file, kMerges, file.get_strings(kMerges), v.merges));
   KVICK_TRY_VOID(read_ids(file, v));
   KVICK_TRY_VOID(read_flags(file, v));
   KVICK_TRY_VOID(read_strips(file, v));
+  if (v.model == "t5") KVICK_TRY_VOID(read_charsmap(file, v));
+  KVICK_TRY(v.pair_template, file.get_string("tokenizer.chat_template.rerank", std::string()));
   return v;
 }
 

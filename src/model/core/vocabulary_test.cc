@@ -6,6 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "base/testing/source_folder.h"
+
 namespace kvick::model {
 namespace {
 
@@ -13,7 +15,7 @@ using nlohmann::json;
 using text::Token;
 using text::Tokenizer;
 
-const std::string kReference = std::string(KVICK_SOURCE_DIR) + "/tests/reference/tokens/";
+const std::string kReference = base::source_folder() + "/tests/reference/tokens/";
 
 std::string read(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
@@ -160,8 +162,8 @@ TEST(Vocabulary, WhatIsMissingOrWrongIsNamed) {
             std::string::npos);
   EXPECT_TRUE(error_after("vocab-qwen2.gguf", "qwen2", "qwen9")
                   .starts_with("pre-tokenizer 'qwen9' is not known; these are: default, "));
-  EXPECT_EQ(error_after("vocab-qwen2.gguf", "gpt2", "bert"),
-            "tokenizer model 'bert' is not known; these are: gpt2, llama");
+  EXPECT_EQ(error_after("vocab-qwen2.gguf", "gpt2", "rwkv"),
+            "tokenizer model 'rwkv' is not known; these are: gpt2, llama, gemma4, t5, bert");
   EXPECT_EQ(error_after("vocab-spm.gguf", "tokenizer.ggml.scores", "tokenizer.ggml.scorez"),
             "the vocabulary has 512 tokens but 0 scores");
   // Behind the key: the type (array), the elements' type, their number, then the elements.

@@ -1,3 +1,5 @@
+// Larger than 400 lines because all kinds of tensors are found, checked and placed alike.
+
 #include "model/core/weights.h"
 
 #include <algorithm>
@@ -182,6 +184,14 @@ Result<Linear> WeightReader::row(const std::string& name, uint32_t inputs) {
   return linear;
 }
 
+Result<uint32_t> WeightReader::rows_of(const std::string& name) const {
+  const io::Tensor* const tensor = file_.find(name);
+  if (tensor == nullptr || tensor->shape.size() != 2 || tensor->shape[0] == 0 ||
+      tensor->shape[0] > UINT32_MAX)
+    return fail("{}: tensor {} is missing or not a matrix", file_.path(), name);
+  return static_cast<uint32_t>(tensor->shape[0]);
+}
+
 Result<std::vector<Linear>> WeightReader::experts(const std::string& name,
                                                   const ExpertsConfig& config, Slice outputs,
                                                   Slice inputs, Bias bias) {
@@ -215,6 +225,61 @@ Result<std::vector<Linear>> WeightReader::experts(const std::string& name,
   }
   part_ = &weights_.layers;
   return experts;
+}
+
+Result<std::vector<Linear>> WeightReader::heads(const std::string& name, uint32_t heads,
+                                                uint32_t outputs, uint32_t inputs) {
+  KVICK_TRY(const io::Tensor* tensor, find(name + ".weight", {heads, outputs, inputs}));
+  std::vector<Linear> linears(heads);
+  for (uint32_t head = 0; head < heads; ++head) {
+    linears[head].tensor = tensor->name, linears[head].expert = head;
+    KVICK_TRY(linears[head].w, pack_slice(*tensor, uint64_t{head} * outputs, outputs, inputs));
+  }
+  return linears;
+}
+
+Result<std::vector<Linear>> WeightReader::part_of_heads(const std::string& name, uint32_t heads,
+                                                        Slice rows, uint32_t inputs, Turn turn) {
+  const std::string full = name + ".weight";
+  KVICK_TRY(const io::Tensor* tensor, find(full, {uint64_t{heads} * rows.whole, inputs}));
+  if (turn == Turn::kTransposed) KVICK_TRY_VOID(check_inputs(full + ", transposed,", rows.size));
+  std::vector<Linear> linears(heads);
+  for (uint32_t head = 0; head < heads; ++head) {
+    const uint64_t first = uint64_t{head} * rows.whole;
+    if (turn == Turn::kTransposed) {
+      linears[head].w = pack_columns(*tensor, first + rows.first, rows.size);
+    } else {
+      KVICK_TRY(linears[head].w, pack_slice(*tensor, first, rows, inputs));
+    }
+  }
+  return linears;
+}
+
+kernels::Matrix WeightReader::pack_columns(const io::Tensor& tensor, uint64_t first_row,
+                                           uint32_t rows) {
+  using kernels::DType;
+  const auto columns = static_cast<uint32_t>(tensor.shape[1]);
+  const DType type = kernels::dtype_info(tensor.dtype).block == 1 ? tensor.dtype : DType::kF32;
+  const size_t row_bytes = tensor.row_bytes(), turned_bytes = kernels::dtype_bytes(type, rows);
+  std::vector<std::byte> turned;
+  if (place_.packs()) {
+    base::Buffer converted;
+    const std::byte* const source = stored_rows(tensor, first_row, rows, converted);
+    std::vector<float> row(columns), all(size_t{columns} * rows);
+    for (size_t r = 0; r < rows; ++r) {
+      kernels::to_f32(tensor.dtype, source + r * row_bytes, columns, row.data());
+      for (size_t c = 0; c < columns; ++c) all[c * rows + r] = row[c];
+    }
+    turned.resize(columns * turned_bytes);
+    for (size_t c = 0; c < columns; ++c)
+      kernels::from_f32(type, all.data() + c * rows, rows, turned.data() + c * turned_bytes);
+  }
+  kernels::Matrix matrix =
+      pack_linear(fmt::format("{} columns {}+{}", tensor.name, first_row, rows),
+                  {.type = type, .inputs = rows, .data = turned.data(), .count = columns});
+  count(matrix);
+  advance(rows * row_bytes);
+  return matrix;
 }
 
 Result<std::vector<kernels::Matrix>> WeightReader::keys(const std::string& name, uint32_t heads,
@@ -257,8 +322,18 @@ Result<std::vector<float>> WeightReader::vector(const std::string& name, Slice e
   return std::vector<float>(first, first + elements.size);
 }
 
+Result<std::vector<float>> WeightReader::column(const std::string& name, uint32_t elements) {
+  const io::Tensor* const tensor = file_.find(name);
+  if (tensor == nullptr || tensor->shape.size() != 2) return vector(name, elements);
+  KVICK_TRY(const io::Tensor* found, find(name, {elements, 1}));
+  part_->bytes += elements * sizeof(float);
+  return floats(*found);
+}
+
 Result<std::vector<float>> WeightReader::norm_weight(const std::string& name, Slice elements) {
-  KVICK_TRY(std::vector<float> weight, vector(name + ".weight", elements));
+  // Converters leave the suffix out of Falcon-H1's ffn_norm.
+  const bool bare = has(name) && !has(name + ".weight");
+  KVICK_TRY(std::vector<float> weight, vector(bare ? name : name + ".weight", elements));
   if (shifted_norms_)
     for (float& w : weight) w += 1;
   return weight;

@@ -52,9 +52,20 @@ class WeightReader {
   // `name`_exps.bias, or one tensor of each, `name`.<expert>.weight.
   base::Result<std::vector<Linear>> experts(const std::string& name, const ExpertsConfig& config,
                                             Slice outputs, Slice inputs, Bias bias);
+  // A linear layer of each head: `name`.weight, [heads][outputs][inputs].
+  base::Result<std::vector<Linear>> heads(const std::string& name, uint32_t heads, uint32_t outputs,
+                                          uint32_t inputs);
+  // The same where one matrix has more rows of each head, `name`.weight, [heads * rows.whole]
+  // [inputs]: of these `rows`. Transposed they have rows.size inputs, and types of blocks become
+  // F32.
+  enum class Turn : uint8_t { kAsStored, kTransposed };
+  base::Result<std::vector<Linear>> part_of_heads(const std::string& name, uint32_t heads,
+                                                  Slice rows, uint32_t inputs, Turn turn);
   // `name`.weight, [inputs], as a linear layer of one output.
   base::Result<Linear> row(const std::string& name, uint32_t inputs);
   base::Result<std::vector<float>> vector(const std::string& name, Slice elements);
+  // The tensor `name`, [elements] or [elements][1]: files have both.
+  base::Result<std::vector<float>> column(const std::string& name, uint32_t elements);
   // `name`.weight of a norm, with the 1 that Gemma's Hugging Face files leave out.
   base::Result<std::vector<float>> norm_weight(const std::string& name, Slice elements);
   // `name`.weight, [rows][columns], as float32.
@@ -70,6 +81,8 @@ class WeightReader {
                            Linear& output);
   // A table of token or position vectors, left where it lies.
   base::Result<io::Tensor> table(const std::string& name, uint32_t rows, uint32_t columns);
+  // Of a matrix.
+  base::Result<uint32_t> rows_of(const std::string& name) const;
   bool has(std::string_view name) const { return file_.find(name) != nullptr; }
   const std::string& path() const { return file_.path(); }
   // What has been read so far.
@@ -87,6 +100,8 @@ class WeightReader {
   // Rows of a tensor where they lie, or converted into the buffer.
   const std::byte* stored_rows(const io::Tensor& tensor, uint64_t first, uint64_t count,
                                base::Buffer& converted) const;
+  // The columns of some rows of a tensor.
+  kernels::Matrix pack_columns(const io::Tensor& tensor, uint64_t first_row, uint32_t rows);
   // linear(), but of the rows LoadOptions::outputs.
   base::Result<Linear> some_outputs(const std::string& name, const Config& config);
   base::Status<> check_inputs(const std::string& name, uint32_t inputs) const;

@@ -36,6 +36,14 @@ struct InputTypes {
   }
 };
 
+// Tokens of a step next to each other whose linear layers an adapter changes.
+class Adapter;
+struct AdapterRun {
+  uint32_t first = 0, tokens = 0;
+  const Adapter* adapter = nullptr;
+  float scale = 1;
+};
+
 struct Linear;
 // Looks at what linear layers read; for measuring. Between the calls of one forward nothing else
 // runs.
@@ -60,6 +68,7 @@ class Workspace {
   kernels::BucketAttention* library = nullptr;
   InputObserver* observer = nullptr;
   kernels::ReadAhead read_ahead = kernels::ReadAhead::kTwice;  // set by the model that runs here
+  std::vector<AdapterRun> adapters;  // of the tokens that the layers compute now; set by the model
   std::vector<base::Arena> scratch;  // one per worker, reset by whoever uses it
 
   // [count] floats, contents undefined, valid until the next call with the same slot.
@@ -68,6 +77,7 @@ class Workspace {
     kNormed,
     kQkv,
     kAttention,
+    kHeads,
     kFfn,
     kProjected,
     kCosSin,
@@ -76,7 +86,11 @@ class Workspace {
     kExpertInputs,
     kExpertFfn,
     kExpertOutputs,
+    kLowRank,
     kLogits,
+    kLayerInputs,
+    kStreams,
+    kLaurel,
     kNames
   };
   float* floats(Name name, size_t count);

@@ -59,6 +59,12 @@ base::Status<> configure_mistral3(const io::ModelFile& file, Config& config) {
   return base::Done{};
 }
 
+// Some of its models have norms of heads and some have not.
+base::Status<> configure_glm4moe(const io::ModelFile& file, Config& config) {
+  config.head_norms = file.find("blk.0.attn_q_norm.weight") != nullptr;
+  return base::Done{};
+}
+
 // Layers that see all rows do not rotate; their queries grow every 8192 tokens (Llama 4, iRoPE).
 base::Status<> configure_llama4(const io::ModelFile& file, Config& config) {
   constexpr uint64_t kMaverick = 128;  // experts of the model without normalised heads

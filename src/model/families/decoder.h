@@ -8,7 +8,8 @@ namespace kvick::model {
 // Every model there is: an embedding, layers that are lists of blocks, and an output layer.
 class Decoder final : public Model {
  public:
-  Decoder(Config config, io::ModelFile file) : Model(std::move(config)), file_(std::move(file)) {}
+  Decoder(Config config, std::shared_ptr<const io::ModelFile> file)
+      : Model(std::move(config)), file_(std::move(file)) {}
 
   // Its matrices are where `place` puts them.
   base::Status<> read(const Family& family, const LoadOptions& options, MatrixPlace& place);
@@ -16,18 +17,22 @@ class Decoder final : public Model {
   void hold(io::PackedFile file) { packed_ = std::move(file); }
   // Of the experts that the next read finds in that file no more than so many bytes are in memory.
   void limit_experts(uint64_t bytes) { experts_.emplace(*packed_, bytes); }
-  // Of a decoder that is not needed any more.
-  io::ModelFile release_file() { return std::move(file_); }
   // Memory for packed matrices that lives as long as the model.
   base::Arena& memory() { return memory_; }
   const io::PackedFile* packed() const { return packed_ ? &*packed_ : nullptr; }
   void set_outputs(uint32_t outputs) { outputs_ = outputs; }
 
   const kv::Slots* trained_slots() const override;
+  bool scores_pairs() const override { return parts_.text.scores_pairs(); }
+  std::vector<float> head_of(Pooling kind, std::vector<float> pooled) const override;
   std::optional<ExpertStats> expert_stats() const override;
   void forward(const Batch& batch, kv::Step& step, Workspace& workspace,
                std::span<const uint32_t> wanted, float* logits) const override;
   void give_up() const override;
+  std::vector<uint64_t> shape_of(std::string_view tensor) const override;
+  bool has_states() const override { return !pipeline_; }
+  // drafter.cc
+  base::Result<std::unique_ptr<Model>> read_drafter(const LoadOptions& options) const override;
 
  private:
   // What forward takes.
@@ -38,6 +43,10 @@ class Decoder final : public Model {
     std::vector<uint32_t> positions;  // of the batch's tokens
   };
   base::Result<Share> take_share(const LoadOptions& options);
+  // The model's layer that drafts, as all there is of this one.
+  base::Status<> read_behind(const Decoder& model, const LoadOptions& options, MatrixPlace& place);
+  // Layer `index` of the share becomes the next one.
+  base::Status<> read_layer(uint32_t index, const Share& share, WeightReader& reader);
   // The layers of this process, over some of the batch's tokens; then `end` with the last block's
   // rest.
   using End = base::FunctionRef<void(const Pass& pass, Rest rest)>;
@@ -55,9 +64,11 @@ class Decoder final : public Model {
 
   std::optional<io::PackedFile> packed_;  // before what is mapped from it
   std::optional<ExpertMemory> experts_;
-  io::ModelFile file_;  // holds the rows of tables that are looked up
+  std::shared_ptr<const io::ModelFile> file_;  // holds the rows of tables that are looked up
+  Family family_;                              // as read() had it
   Parts parts_;
   std::vector<Layer> layers_;
+  const kernels::Table* kernels_ = nullptr;
   bool pipeline_ = false;                                       // ranks have some layers each
   kernels::ReadAhead read_ahead_ = kernels::ReadAhead::kTwice;  // found when it was loaded
 };

@@ -10,7 +10,22 @@ using enum WeightReader::Bias;
 using Scaled = Family::Windows::Scaled;
 
 constexpr NormNames kAround = {.before = "attn_norm", .after = "post_attention_norm"};
+constexpr NormNames kAfterAttention = {.before = "post_attention_norm"};
+constexpr NormNames kAttentionSum = {.before = "", .after = "", .sum = "attn_output_norm"};
+constexpr NormNames kAttentionSums = {
+    .before = "", .after = "", .sum = "attn_output_norm", .second_sum = "attn_norm_2"};
+constexpr NormNames kFfnSum = {.before = "", .after = "", .sum = "layer_output_norm"};
 constexpr NormNames kFfnAround = {.before = "ffn_norm", .after = "post_ffw_norm"};
+
+// What BERT and the encoders that came from it have in common.
+constexpr Family bert_kind(Family own) {
+  own.both_ways = true;
+  own.eps_key = "attention.layer_norm_epsilon";
+  own.norms = NormKind::kLayer;
+  own.last_norm = "";
+  own.read_parts = read_bert_parts;
+  return own;
+}
 
 constexpr std::array kFamilies = {
     // Llama 1 to 3, Mistral, SmolLM, TinyLlama (Touvron et al. 2023). Long contexts differ only in
@@ -43,13 +58,34 @@ constexpr std::array kFamilies = {
            .configure = configure_gemma,
            .attention = {.qk_norm = QkNorm::kHead, .norms = kAround},
            .feed_forward = {.form = FeedForward::kGatedGelu, .norms = kFfnAround}},
+    // Four residual streams, inputs of each layer, the rows of the last layers shared, and sparse
+    // gates (Gemma 3n, 2025).
+    Family{.name = "gemma3n",
+           .windows = {.period = 5, .rope_base = 10000, .scaled = Scaled::kNever},
+           .configure = configure_gemma3n,
+           .attention = {.qk_norm = QkNorm::kHead, .value_norm = true, .norms = kAround},
+           .feed_forward = {.form = FeedForward::kGatedGelu, .norms = kFfnAround},
+           .read_layer = read_gemma3n_layer,
+           .read_parts = read_gemma_parts},
+    // Wider heads in layers without windows, inputs of each layer or experts beside a feed-forward
+    // block (Gemma 4, 2026).
+    Family{.name = "gemma4",
+           .windows = {.scaled = Scaled::kNever},
+           .configure = configure_gemma4,
+           .experts = {.normalised = true},
+           .attention = {.qk_norm = QkNorm::kHead, .value_norm = true, .norms = kAround},
+           .feed_forward = {.form = FeedForward::kGatedGelu, .norms = kFfnAround},
+           .mixture = {.activation = MixtureTraits::Activation::kGatedGelu,
+                       .norms = {.before = "pre_ffw_norm_2", .after = "post_ffw_norm"},
+                       .parallel = true},
+           .read_layer = read_gemma4_layer,
+           .read_parts = read_gemma_parts},
     // Sinks, windows of 128 in every other layer, biases everywhere, experts with limits on what
     // they activate (gpt-oss model card 2025). The norm of the experts' inputs has an odd name.
     Family{.name = "gpt-oss",
            .windows = {.period = 2, .scaled = Scaled::kAlways},
            .experts = {.router = ExpertsConfig::Router::kSoftmaxOfChosen},
-           .mixture = {.activation = MixtureTraits::Activation::kOai,
-                       .norms = {.before = "post_attention_norm"}}},
+           .mixture = {.activation = MixtureTraits::Activation::kOai, .norms = kAfterAttention}},
     // Fused tensors, LongRoPE (Phi-3 report 2024). Files name a window that no model was trained
     // with.
     Family{.name = "phi3", .windows = {.ignored = true}},
@@ -70,6 +106,17 @@ constexpr std::array kFamilies = {
            .interleaved = true,
            .attention = {.norms = kAround},
            .feed_forward = {.norms = kFfnAround}},
+    // GLM-4.5 and 4.6: a router of sigmoids, an expert of all tokens (GLM-4.5 report 2025).
+    Family{.name = "glm4moe",
+           .configure = configure_glm4moe,
+           .experts = {.router = ExpertsConfig::Router::kSigmoid},
+           .attention = {.qk_norm = QkNorm::kHead},
+           .feed_forward = {.norms = kAfterAttention},
+           .mixture = {.norms = kAfterAttention}},
+    // Latent rows: DeepSeek V2, V3 and R1, Kimi K2, GLM-4.7-Flash (DeepSeek-V2 report 2024); the
+    // same in a small dense model (MiniCPM3).
+    Family{.name = "deepseek2", .interleaved = true, .configure = configure_deepseek2},
+    Family{.name = "minicpm3", .configure = configure_minicpm3},
     // Norms after the blocks alone, and of all heads together (OLMo 2 report 2024); OLMo 3 has
     // windows, which are not scaled.
     Family{.name = "olmo2",
@@ -101,6 +148,105 @@ constexpr std::array kFamilies = {
            .attention = {.qkv_bias = kRequired, .out_bias = kRequired},
            .feed_forward = {.form = FeedForward::kRelu, .bias = kRequired},
            .read_parts = read_opt_parts},
+    // A gated delta net in three of four layers, and attention whose outputs are gated in the
+    // others (Qwen3-Next, 2025; Qwen3.5, 2026).
+    Family{.name = "qwen3next",
+           .read_states = read_delta_states,
+           .experts = {.normalised = true},
+           .attention = {.qk_norm = QkNorm::kHead, .gated = true},
+           .feed_forward = {.norms = kAfterAttention},
+           .mixture = {.norms = kAfterAttention}},
+    Family{.name = "qwen35",
+           .read_states = read_delta_states,
+           .attention = {.qk_norm = QkNorm::kHead, .gated = true},
+           .feed_forward = {.norms = kAfterAttention}},
+    Family{.name = "qwen35moe",
+           .read_states = read_delta_states,
+           .experts = {.normalised = true},
+           .attention = {.qk_norm = QkNorm::kHead, .gated = true},
+           .feed_forward = {.norms = kAfterAttention},
+           .mixture = {.norms = kAfterAttention}},
+    // Gated short convolutions in most layers (LFM2 report 2025). Files call the last norm
+    // token_embd_norm.
+    Family{.name = "lfm2",
+           .read_states = read_short_conv_states,
+           .last_norm = "token_embd_norm",
+           .attention = {.qk_norm = QkNorm::kHead}},
+    Family{.name = "lfm2moe",
+           .read_states = read_short_conv_states,
+           .experts = {.router = ExpertsConfig::Router::kSigmoid, .normalised = true},
+           .last_norm = "token_embd_norm",
+           .attention = {.qk_norm = QkNorm::kHead}},
+    // State spaces in all layers, or in most (Dao and Gu 2024; Granite 4.0, 2025; Nemotron-H report
+    // 2025).
+    Family{.name = "mamba2", .rotates = false, .read_states = read_mamba2_states},
+    // Attention and a state space side by side in each layer (Falcon-H1 report 2025).
+    Family{.name = "falcon-h1", .read_states = read_falcon_states, .read_layer = read_falcon_layer},
+    Family{.name = "granitehybrid",
+           .interleaved = true,
+           .read_states = read_mamba2_states,
+           .configure = configure_granite,
+           .experts = {.normalised = true}},
+    Family{.name = "nemotron_h",
+           .rotates = false,
+           .read_states = read_nemotron_states,
+           .feed_forward = {.form = FeedForward::kReluSquared, .norms = {.before = "attn_norm"}}},
+    Family{.name = "nemotron_h_moe",
+           .rotates = false,
+           .read_states = read_nemotron_states,
+           .experts = {.router = ExpertsConfig::Router::kSigmoid},
+           .feed_forward = {.form = FeedForward::kReluSquared, .norms = {.before = "attn_norm"}},
+           .mixture = {.activation = MixtureTraits::Activation::kReluSquared,
+                       .norms = {.before = "attn_norm"}}},
+    // Encoders: no norm before a block, one of the sum behind it, learned positions and token types
+    // (BERT, Devlin et al. 2019); rotation in place of positions, gates (nomic-embed, Nussbaum et
+    // al. 2024), and experts in every other layer.
+    bert_kind({.name = "bert",
+               .rotates = false,
+               .configure = configure_bert,
+               .attention = {.norms = kAttentionSum},
+               .feed_forward = {.form = FeedForward::kGelu, .norms = kFfnSum}}),
+    bert_kind({.name = "nomic-bert",
+               .configure = configure_bert,
+               .attention = {.norms = kAttentionSum},
+               .feed_forward = {.norms = kFfnSum}}),
+    bert_kind({.name = "nomic-bert-moe",
+               .configure = configure_bert,
+               .attention = {.norms = kAttentionSum},
+               .feed_forward = {.form = FeedForward::kGelu, .norms = kFfnSum},
+               .mixture = {.activation = MixtureTraits::Activation::kGelu, .norms = kFfnSum}}),
+    // Logits that fall with the distance in place of positions, gates by gelu, and in some of its
+    // models norms of all heads together and a second norm behind attention (jina-embeddings-v2,
+    // Günther et al. 2023); XLM-RoBERTa with rotation in place of positions (jina-embeddings-v3,
+    // Sturua et al. 2024).
+    bert_kind({.name = "jina-bert-v2",
+               .rotates = false,
+               .configure = configure_jina_bert_v2,
+               .attention = {.qk_norm = QkNorm::kAllHeads, .norms = kAttentionSums},
+               .feed_forward = {.form = FeedForward::kGatedGelu, .norms = kFfnSum}}),
+    bert_kind({.name = "jina-bert-v3",
+               .configure = configure_bert,
+               .attention = {.norms = kAttentionSum},
+               .feed_forward = {.form = FeedForward::kGelu, .norms = kFfnSum}}),
+    // Windows around the query in all but every third layer, gelu(gate) * up or what the file says,
+    // norms without biases (Warner et al. 2024). The first layer has no norm of its own: it reads
+    // the normalised embedding.
+    Family{.name = "modern-bert",
+           .both_ways = true,
+           .eps_key = "attention.layer_norm_epsilon",
+           .windows = {.period = 3, .full_first = true},
+           .configure = configure_modern_bert,
+           .norms = NormKind::kLayerWithoutBias,
+           .attention = {.norms = {.before = "attn_norm"}, .norm_optional = true},
+           .feed_forward = {.form = FeedForward::kGatedGelu},
+           .read_parts = read_bert_parts},
+    // Gemma 3 in both directions, with dense layers behind the pooling (Vera et al. 2025).
+    Family{.name = "gemma-embedding",
+           .both_ways = true,
+           .windows = {.period = 6, .rope_base = 10000, .scaled = Scaled::kNever},
+           .configure = configure_gemma,
+           .attention = {.qk_norm = QkNorm::kHead, .norms = kAround},
+           .feed_forward = {.form = FeedForward::kGatedGelu, .norms = kFfnAround}},
     // A memory of slots in place of rows: docs/reference/bct-format.md.
     Family{.name = "bct",
            .rotates = false,

@@ -79,6 +79,22 @@ tools::Spec experts_spec() {
   return spec;
 }
 
+// One latent row for all heads; joined: as files of 2024 have it.
+tools::Spec latent_spec() {
+  tools::Spec spec = toy_spec();
+  tools::Features& f = spec.features;
+  f.window = 0, f.sinks = false;
+  f.latent = 32, f.q_latent = 32, f.plain = 32, f.value_dim = 16;
+  spec.layers = 2, spec.rotated = 32, spec.head_dim = f.plain + spec.rotated, spec.kv_heads = 1;
+  return spec;
+}
+tools::Spec joined_spec() {
+  tools::Spec spec = latent_spec();
+  spec.features.joined_heads = true, spec.features.q_latent = 0;
+  spec.layers = 2, spec.kv_heads = spec.heads;
+  return spec;
+}
+
 struct Toy {
   explicit Toy(const tools::Spec& wanted)
       : spec(*tools::checked(wanted)), path(write_model(wanted, pool, false)) {
@@ -106,6 +122,25 @@ struct Toy {
     return all;
   }
 
+  // Final states of every token but the last of each piece, whose logits are wanted; zeros for it.
+  std::vector<float> states(std::span<const Token> tokens, size_t piece) {
+    PlainRows rows(model->config());
+    const size_t dim = spec.dim;
+    std::vector<float> all(tokens.size() * dim), logits(spec.vocab);
+    for (size_t past = 0; past < tokens.size(); past += piece) {
+      const auto part = tokens.subspan(past, std::min(piece, tokens.size() - past));
+      const Slot slot = {.past = static_cast<uint32_t>(past), .tokens = part, .parents = {}};
+      const auto last = static_cast<uint32_t>(part.size() - 1);
+      std::vector<uint32_t> before(last);
+      std::iota(before.begin(), before.end(), 0U);
+      const States states = {.tokens = before, .floats = all.data() + past * dim};
+      PlainStep step(rows, static_cast<uint32_t>(past), static_cast<uint32_t>(part.size()));
+      model->forward({.slots = {&slot, 1}, .states = &states}, step, workspace, {&last, 1},
+                     logits.data());
+    }
+    return all;
+  }
+
   base::ThreadPool pool{2};
   const kernels::Table& kernels = kernels::table(base::best_isa());
   tools::Spec spec;
@@ -126,11 +161,12 @@ INSTANTIATE_TEST_SUITE_P(Family, ToyFamily,
                          testing::Values(ToyCase{"OfLayersAlike", toy_spec},
                                          ToyCase{"OfMixedLayers", mixed_spec},
                                          ToyCase{"OfWindowsSinksAndSoftcaps", windowed_spec},
-                                         ToyCase{"OfExperts", experts_spec}),
+                                         ToyCase{"OfExperts", experts_spec},
+                                         ToyCase{"OfLatentRows", latent_spec}),
                          [](const auto& instance) { return instance.param.name; });
 
-TEST_P(ToyFamily, IsARowOfATableAndComputesWhatItsTwinDoes) {
-  Toy toy(spec());
+void expect_twin(const tools::Spec& spec) {
+  Toy toy(spec);
   Twin twin(toy.spec);
   const std::vector<Token> tokens = tokens_of(26, 7, toy.spec.vocab);
   const std::vector<float> logits = toy.feed(tokens, 26);
@@ -146,11 +182,90 @@ TEST_P(ToyFamily, IsARowOfATableAndComputesWhatItsTwinDoes) {
   EXPECT_LT(most, 3);  // the softcap
 }
 
+TEST_P(ToyFamily, IsARowOfATableAndComputesWhatItsTwinDoes) { expect_twin(spec()); }
+
+// The keys' part of a joined matrix is transposed when it is read.
+TEST(LatentAttention, ReadsFilesWithOneMatrixForKeysAndValues) { expect_twin(joined_spec()); }
+
 TEST_P(ToyFamily, GivesTheSameBitsHoweverAPromptIsCut) {
   Toy toy(spec());
   const std::vector<Token> tokens = tokens_of(40, 3, toy.spec.vocab);
   const std::vector<float> whole = toy.feed(tokens, 40);
   for (const size_t piece : {1, 7, 39}) EXPECT_TRUE(same_bits(whole, toy.feed(tokens, piece)));
+}
+
+TEST_P(ToyFamily, GivesTheStatesThatItsTwinHas) {
+  Toy toy(spec());
+  Twin twin(toy.spec);
+  const std::vector<Token> tokens = tokens_of(26, 7, toy.spec.vocab);
+  const std::vector<float> states = toy.states(tokens, 26);
+  double most = 0;
+  for (size_t t = 0; t + 1 < tokens.size(); ++t) {
+    twin.logits(tokens[t]);
+    for (size_t i = 0; i < toy.spec.dim; ++i) {
+      ASSERT_NEAR(states[t * toy.spec.dim + i], twin.state()[i], 2e-4) << t << ' ' << i;
+      most = std::max(most, std::abs(twin.state()[i]));
+    }
+  }
+  EXPECT_GT(most, 0.5);  // not all the same
+}
+
+TEST_P(ToyFamily, GivesStatesOfTheSameBitsHoweverAPromptIsCut) {
+  Toy toy(spec());
+  const std::vector<Token> tokens = tokens_of(40, 3, toy.spec.vocab);
+  const std::vector<float> whole = toy.states(tokens, 40);
+  const size_t dim = toy.spec.dim;
+  for (const size_t piece : {2, 7, 39}) {
+    const std::vector<float> cut = toy.states(tokens, piece);
+    for (size_t t = 0; t + 1 < tokens.size(); ++t) {
+      if (t % piece == piece - 1) continue;  // its logits were wanted
+      EXPECT_TRUE(
+          same_bits(std::span(whole).subspan(t * dim, dim), std::span(cut).subspan(t * dim, dim)))
+          << piece << ' ' << t;
+    }
+  }
+}
+
+// Of a text, then of its own guesses, which go on from its own states.
+TEST_P(ToyFamily, DraftsByALayerBehindTheLastAsItsTwinDoes) {
+  tools::Spec drafting = spec();
+  if (drafting.features.shared_layers != 0) GTEST_SKIP() << "the last layers have no rows";
+  drafting.features.draft_layers = 2;  // of which the first one drafts
+  Toy toy(drafting);
+  Twin twin(toy.spec);
+  const auto made =
+      toy.model->read_drafter({.kernels = &toy.kernels, .pool = &toy.pool, .families = {&kToy, 1}});
+  ASSERT_TRUE(made.ok()) << made.error().message;
+  const Model& drafter = **made;
+  ASSERT_EQ(drafter.config().layer_count(), 1u);
+  const std::vector<Token> tokens = tokens_of(9, 7, toy.spec.vocab);
+  PlainRows rows(drafter.config());
+  std::vector<float> before(toy.spec.dim), logits(toy.spec.vocab);
+  for (uint32_t t = 0; t < tokens.size(); ++t) {
+    const uint32_t first = 0;
+    std::vector<float> state(toy.spec.dim);
+    const States states = {.tokens = {&first, 1}, .floats = state.data()};
+    const Slot slot = {
+        .past = t, .tokens = {&tokens[t], 1}, .parents = {}, .states = before.data()};
+    PlainStep step(rows, t, 1);
+    drafter.forward({.slots = {&slot, 1}, .states = &states}, step, toy.workspace, {&first, 1},
+                    logits.data());
+    const Vector expected = twin.drafted(tokens[t], Vector(before.begin(), before.end()));
+    for (size_t i = 0; i < expected.size(); ++i) ASSERT_NEAR(logits[i], expected[i], 2e-4) << t;
+    for (size_t i = 0; i < state.size(); ++i) ASSERT_NEAR(state[i], twin.state()[i], 2e-4) << t;
+    if (t < 4) twin.logits(tokens[t]);
+    before.assign(twin.state().begin(), twin.state().end());
+  }
+}
+
+TEST(Family, SaysThatAFileHasNoLayerThatDrafts) {
+  Toy toy(toy_spec());
+  const auto made = toy.model->read_drafter({.kernels = &toy.kernels, .pool = &toy.pool});
+  ASSERT_FALSE(made.ok());
+  EXPECT_EQ(made.error().message,
+            toy.path +
+                ": the file has no layer that predicts further tokens (nextn); draft by lookup, or "
+                "by a smaller model");
 }
 
 TEST(Family, SaysWhatEachLayerKeeps) {
@@ -250,7 +365,10 @@ TEST_P(ToyFamily, GivesTheSameBitsOverEveryStrategy) {
     for (const size_t piece : {60, 7, 1})
       EXPECT_TRUE(same_bits(plain, feed_store(toy, strategy, kernels::DType::kF32, tokens, piece)))
           << strategy << " in pieces of " << piece;
-  for (const kernels::DType type : {kernels::DType::kF16, kernels::DType::kBF16}) {
+  std::vector<kernels::DType> types = {kernels::DType::kF16, kernels::DType::kBF16};
+  // Heads of the others have no multiple of 32 elements.
+  if (spec().features.latent != 0) types.push_back(kernels::DType::kQ8);
+  for (const kernels::DType type : types) {
     const std::vector<float> first = feed_store(toy, "virtual", type, tokens, 60);
     for (const char* strategy : strategies)
       EXPECT_TRUE(same_bits(first, feed_store(toy, strategy, type, tokens, 7)))

@@ -14,14 +14,14 @@ namespace {
 
 using base::Result;
 
+using File = std::shared_ptr<const io::ModelFile>;
+
 // Reads the model into a decoder that is dropped, for what it does with the matrices.
-base::Status<> pass(io::ModelFile& file, const Family& family, const LoadOptions& options,
+base::Status<> pass(const File& file, const Family& family, const LoadOptions& options,
                     MatrixPlace& place) {
-  KVICK_TRY(Config config, read_config(file, &family, options.sequence));
-  Decoder decoder(std::move(config), std::move(file));
-  KVICK_TRY_VOID(decoder.read(family, options, place));
-  file = decoder.release_file();
-  return base::Done{};
+  KVICK_TRY(Config config, read_config(*file, &family, options.sequence));
+  Decoder decoder(std::move(config), file);
+  return decoder.read(family, options, place);
 }
 
 LoadOptions quiet(LoadOptions options) {
@@ -31,7 +31,7 @@ LoadOptions quiet(LoadOptions options) {
 
 // Packs the weights into the folder. Error: the model cannot be read. Nothing: they are not kept,
 // which is said.
-Result<std::optional<io::PackedFile>> write_packed(io::ModelFile& file, const Family& family,
+Result<std::optional<io::PackedFile>> write_packed(const File& file, const Family& family,
                                                    const LoadOptions& options,
                                                    const io::PackedPlan& plan) {
   const io::PackedFolder folder(*options.packed);
@@ -56,7 +56,7 @@ Result<std::optional<io::PackedFile>> write_packed(io::ModelFile& file, const Fa
 }
 
 // The packed file of the model, an old one or one written now; nothing: pack into memory.
-Result<std::optional<io::PackedFile>> packed_file(io::ModelFile& file, const Family& family,
+Result<std::optional<io::PackedFile>> packed_file(const File& file, const Family& family,
                                                   const LoadOptions& options,
                                                   std::vector<io::PackedMatrix>& matrices) {
   Listed listed;
@@ -65,13 +65,13 @@ Result<std::optional<io::PackedFile>> packed_file(io::ModelFile& file, const Fam
   uint64_t bytes = 0;
   for (const io::PackedMatrix& matrix : matrices) bytes += matrix.bytes;
   if (bytes == 0 || bytes < options.packed->least_bytes) return std::optional<io::PackedFile>();
-  const auto key = io::packed_key(file, kernels::kPackedVersion, matrices);
+  const auto key = io::packed_key(*file, kernels::kPackedVersion, matrices);
   if (!key.ok()) {
     options.packed->say(fmt::format("packed weights are not kept: {}", key.error().message));
     return std::optional<io::PackedFile>();
   }
   std::error_code none;
-  const io::PackedPlan plan(*key, std::filesystem::absolute(file.path(), none).string(), matrices);
+  const io::PackedPlan plan(*key, std::filesystem::absolute(file->path(), none).string(), matrices);
   auto found = io::PackedFolder(*options.packed).find(plan, *options.pool, options.progress);
   if (found) return found;
   return write_packed(file, family, options, plan);
@@ -112,16 +112,17 @@ void advise_expert_memory(const Config& config, const LoadOptions& options,
 
 }  // namespace
 
-Result<std::unique_ptr<Model>> Model::load(io::ModelFile file, const LoadOptions& options) {
+Result<std::unique_ptr<Model>> Model::load(io::ModelFile opened, const LoadOptions& options) {
   KVICK_CHECK(options.kernels != nullptr && options.pool != nullptr,
               "load needs kernels and threads");
-  KVICK_TRY(const std::string arch, file.get_string("general.architecture"));
+  const auto file = std::make_shared<const io::ModelFile>(std::move(opened));
+  KVICK_TRY(const std::string arch, file->get_string("general.architecture"));
   const Family* family = find_family(arch, options.families);
   if (family == nullptr) {
     std::string names;
     for (const Family& known : families())
       names += (names.empty() ? "" : ", ") + std::string(known.name);
-    return base::fail("{}: general.architecture is \"{}\"; kvick runs {}", file.path(), arch,
+    return base::fail("{}: general.architecture is \"{}\"; kvick runs {}", file->path(), arch,
                       names);
   }
   const uint64_t free = base::available_memory_bytes();
@@ -137,9 +138,9 @@ Result<std::unique_ptr<Model>> Model::load(io::ModelFile file, const LoadOptions
     with.packed = &kept;
     KVICK_TRY(packed, packed_file(file, *family, with, matrices));
   }
-  KVICK_TRY(Config config, read_config(file, family, options.sequence));
-  KVICK_TRY_VOID(check_expert_bytes(file, config, options, packed.has_value()));
-  auto model = std::make_unique<Decoder>(std::move(config), std::move(file));
+  KVICK_TRY(Config config, read_config(*file, family, options.sequence));
+  KVICK_TRY_VOID(check_expert_bytes(*file, config, options, packed.has_value()));
+  auto model = std::make_unique<Decoder>(std::move(config), file);
   if (packed) {
     advise_expert_memory(model->config(), options, matrices, free);
     model->hold(*std::move(packed));

@@ -1,6 +1,7 @@
 #include "model/families/read_config.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "model/families/family.h"
@@ -17,28 +18,30 @@ constexpr uint64_t kMostLayers = 1024, kMostWidth = 1 << 20, kMostVocab = 1 << 2
 constexpr uint64_t kMostHeadDim = 640, kMostGroup = 128;  // that the attention kernels take
 
 Result<uint32_t> bounded(const io::ModelFile& file, const std::string& key, uint64_t value,
-                         uint64_t most) {
-  if (value == 0 || value > most)
-    return fail("{}: {} is {}, outside 1 to {}", file.path(), key, value, most);
+                         uint64_t most, uint64_t least = 1) {
+  if (value < least || value > most)
+    return fail("{}: {} is {}, outside {} to {}", file.path(), key, value, least, most);
   return static_cast<uint32_t>(value);
 }
 
 // Per layer, from one number for all or an array.
 Result<std::vector<uint32_t>> per_layer(const io::ModelFile& file, const std::string& key,
-                                        uint32_t layers, uint64_t most) {
+                                        uint32_t layers, uint64_t least) {
   KVICK_TRY(const std::vector<uint64_t> values, file.get_uint_each(key, layers));
   std::vector<uint32_t> out;
   for (size_t i = 0; i < values.size(); ++i) {
     KVICK_TRY(const uint32_t value,
-              bounded(file, fmt::format("{} of layer {}", key, i), values[i], most));
+              bounded(file, fmt::format("{} of layer {}", key, i), values[i], kMostWidth, least));
     out.push_back(value);
   }
   return out;
 }
 
-// Which layers have the file's window. A period p: all but the last of each p layers.
+// Which layers have the file's window. A period p: all but the last, or the first, of each p
+// layers.
 Result<std::vector<bool>> windowed_layers(const io::ModelFile& file, const std::string& prefix,
-                                          uint32_t layers, uint32_t period) {
+                                          uint32_t layers, const Family::Windows& windows) {
+  uint32_t period = windows.period;
   const std::string key = prefix + "attention.sliding_window_pattern";
   std::vector<bool> windowed(layers, true);
   if (file.metadata().contains(key)) {
@@ -50,7 +53,8 @@ Result<std::vector<bool>> windowed_layers(const io::ModelFile& file, const std::
     KVICK_TRY(period, bounded_number(file, key, kMostLayers));
   }
   if (period > 0)
-    for (uint32_t i = 0; i < layers; ++i) windowed[i] = i % period < period - 1;
+    for (uint32_t i = 0; i < layers; ++i)
+      windowed[i] = i % period != (windows.full_first ? 0 : period - 1);
   return windowed;
 }
 
@@ -59,12 +63,15 @@ base::Status<> read_windows(const io::ModelFile& file, const Family* family, Con
   const Family::Windows windows = family != nullptr ? family->windows : Family::Windows{};
   KVICK_TRY(uint64_t window, file.get_uint(prefix + "attention.sliding_window", windows.size));
   if (windows.ignored || window == 0) return base::Done{};
-  // One that hides nothing still says which layers have the rotation of windows.
-  window = std::min<uint64_t>(window, config.context);
+  // One that hides nothing still says which layers have the rotation of windows. Around a query
+  // half of it lies to each side, and the query is one more.
+  const uint64_t sides = config.both_ways() ? 2 : 1;
+  window = std::min<uint64_t>(window, sides * config.context);
+  if (config.both_ways()) window = window / 2 * 2 + 1;
   KVICK_TRY(const std::vector<bool> windowed,
-            windowed_layers(file, prefix, config.layer_count(), windows.period));
+            windowed_layers(file, prefix, config.layer_count(), windows));
   for (uint32_t i = 0; i < config.layer_count(); ++i) {
-    if (!windowed[i]) continue;
+    if (!windowed[i] || !config.layers[i].attends()) continue;
     config.layers[i].window = static_cast<uint32_t>(window);
     config.layers[i].chunked = windows.chunked;
   }
@@ -73,13 +80,16 @@ base::Status<> read_windows(const io::ModelFile& file, const Family* family, Con
 
 // After all that depends on which layers have one.
 void drop_idle_windows(Config& config) {
-  for (LayerConfig& layer : config.layers)
-    if (layer.window >= config.context) layer.window = 0, layer.chunked = false;
+  for (LayerConfig& layer : config.layers) {
+    const uint32_t one_side = layer.both_ways ? layer.window / 2 + 1 : layer.window;
+    if (layer.window != 0 && one_side >= config.context) layer.window = 0, layer.chunked = false;
+  }
 }
 
 base::Status<> read_head_sizes(const io::ModelFile& file, Config& config) {
   const std::string prefix = config.arch + ".attention.";
   for (LayerConfig& layer : config.layers) {
+    if (!layer.attends()) continue;
     KVICK_TRY(uint64_t k_dim, file.get_uint(prefix + "key_length", config.dim / layer.heads));
     KVICK_TRY(uint64_t v_dim, file.get_uint(prefix + "value_length", k_dim));
     if (layer.window != 0) {
@@ -95,6 +105,7 @@ base::Status<> read_head_sizes(const io::ModelFile& file, Config& config) {
         LayerConfig::attention(layer.heads, layer.kv_heads, static_cast<uint32_t>(k_dim));
     made.v_dim = static_cast<uint32_t>(v_dim);
     made.ffn = layer.ffn, made.window = layer.window, made.chunked = layer.chunked;
+    made.both_ways = layer.both_ways;
     layer = made;
   }
   return base::Done{};
@@ -124,13 +135,54 @@ base::Status<> share_rows(const io::ModelFile& file, Config& config) {
   return base::Done{};
 }
 
-base::Status<> read_layers(const io::ModelFile& file, const Family* family, Config& config) {
+// Behind the model's layers a file may have blocks that draft.
+base::Status<> choose_blocks(const io::ModelFile& file, Blocks blocks, Config& config) {
+  KVICK_TRY(const uint32_t drafting, drafting_blocks(file, config));
+  const size_t layers = config.layers.size() - drafting;
+  if (blocks == Blocks::kDrafter && drafting == 0)
+    return fail(
+        "{}: the file has no layer that predicts further tokens (nextn); draft by lookup, or by a "
+        "smaller model",
+        file.path());
+  // What draft models read by a layer's number is found by that until all numbers are known.
+  if (blocks == Blocks::kLayers) config.layers.resize(layers);
+  return base::Done{};
+}
+
+// Of the layers that attend.
+base::Status<> check_heads(const io::ModelFile& file, const Config& config) {
+  const std::string prefix = config.arch + ".attention.";
+  for (uint32_t i = 0; i < config.layer_count(); ++i) {
+    const LayerConfig& layer = config.layers[i];
+    if (!layer.attends()) continue;
+    for (const auto& [key, heads] :
+         {std::pair{"head_count", layer.heads}, std::pair{"head_count_kv", layer.kv_heads}})
+      KVICK_TRY_VOID(
+          bounded(file, fmt::format("{}{} of layer {}", prefix, key, i), heads, kMostWidth));
+    if (layer.heads % layer.kv_heads != 0)
+      return fail("{}: {}head_count {} is not a multiple of head_count_kv {}", file.path(), prefix,
+                  layer.heads, layer.kv_heads);
+    if (layer.group() > kMostGroup)
+      return fail("{}: {} heads share a KV head in layer {}; kvick takes up to {}", file.path(),
+                  layer.group(), i, kMostGroup);
+  }
+  return base::Done{};
+}
+
+base::Status<> read_layers(const io::ModelFile& file, const Family* family, Blocks blocks,
+                           Config& config) {
   const std::string prefix = config.arch + ".";
   KVICK_TRY(const uint32_t layers, bounded_number(file, prefix + "block_count", kMostLayers));
+  // Layers that keep a state have no heads, and those of one block no width.
+  const bool states = family != nullptr && family->read_states != nullptr;
   const auto each = [&](const char* key) {
-    return per_layer(file, prefix + key, layers, kMostWidth);
+    return per_layer(file, prefix + key, layers, states ? 0 : 1);
   };
-  KVICK_TRY(const std::vector<uint32_t> ffn, each("feed_forward_length"));
+  // Where all layers have experts, no layer has another width.
+  const bool dense = file.metadata().contains(prefix + "feed_forward_length") ||
+                     !file.metadata().contains(prefix + "expert_feed_forward_length");
+  KVICK_TRY(const std::vector<uint32_t> ffn,
+            each(dense ? "feed_forward_length" : "expert_feed_forward_length"));
   KVICK_TRY(const std::vector<uint32_t> heads, each("attention.head_count"));
   std::vector<uint32_t> kv_heads = heads;
   if (file.metadata().contains(prefix + "attention.head_count_kv")) {
@@ -138,18 +190,22 @@ base::Status<> read_layers(const io::ModelFile& file, const Family* family, Conf
   }
   config.layers.resize(layers);
   for (uint32_t i = 0; i < layers; ++i) {
-    if (heads[i] % kv_heads[i] != 0)
-      return fail("{}: {}attention.head_count {} is not a multiple of head_count_kv {}",
-                  file.path(), prefix, heads[i], kv_heads[i]);
-    if (heads[i] / kv_heads[i] > kMostGroup)
-      return fail("{}: {} heads share a KV head in layer {}; kvick takes up to {}", file.path(),
-                  heads[i] / kv_heads[i], i, kMostGroup);
     config.layers[i].heads = heads[i];
     config.layers[i].kv_heads = kv_heads[i];
     config.layers[i].ffn = ffn[i];
   }
+  if (states) KVICK_TRY_VOID(family->read_states(file, config));
+  KVICK_TRY_VOID(choose_blocks(file, blocks, config));
+  KVICK_TRY_VOID(check_heads(file, config));
+  const bool causal = family == nullptr || !family->both_ways;
+  KVICK_TRY(const bool one_way, file.get_bool(prefix + "attention.causal", causal));
+  if (states && !one_way)
+    return fail("{}: {}attention.causal is false, but kvick reads {} one way only", file.path(),
+                prefix, config.arch);
+  for (LayerConfig& layer : config.layers) layer.both_ways = !causal || !one_way;
   KVICK_TRY_VOID(read_windows(file, family, config));
-  KVICK_TRY_VOID(read_head_sizes(file, config));
+  KVICK_TRY(const bool latent, read_latent(file, config));
+  if (!latent) KVICK_TRY_VOID(read_head_sizes(file, config));
   return share_rows(file, config);
 }
 
@@ -185,6 +241,7 @@ base::Status<> read_ropes(const io::ModelFile& file, const Family& family, uint3
   const bool own = has("rope.freq_base_swa") || has("rope.dimension_count_swa") ||
                    has("attention.key_length_swa");
   for (LayerConfig& layer : config.layers) {
+    if (!layer.attends()) continue;
     RopeKeys keys = {.interleaved = family.interleaved, .sequence = sequence};
     if (layer.window != 0) {
       if (own || windows.rope_base != 0) keys.suffix = "_swa";
@@ -197,6 +254,17 @@ base::Status<> read_ropes(const io::ModelFile& file, const Family& family, uint3
     layer.rope = static_cast<uint32_t>(found - config.ropes.begin());
     if (found == config.ropes.end()) config.ropes.push_back(std::move(rope));
   }
+  return base::Done{};
+}
+
+// GGUF's numbers: 0 stands for none.
+base::Status<> read_pooling(const io::ModelFile& file, Config& config) {
+  constexpr std::array kKinds = {Pooling::kMean, Pooling::kCls, Pooling::kLast, Pooling::kRank};
+  const std::string key = config.arch + ".pooling_type";
+  KVICK_TRY(const uint64_t kind, file.get_uint(key, 0));
+  if (kind > kKinds.size())
+    return fail("{}: {} is {}; 0 to {} are known", file.path(), key, kind, kKinds.size());
+  if (kind > 0) config.pooling = kKinds[kind - 1];
   return base::Done{};
 }
 
@@ -228,21 +296,36 @@ Result<double> positive_number(const io::ModelFile& file, const std::string& key
   return value;
 }
 
-Result<Config> read_config(const io::ModelFile& file, const Family* family, uint32_t sequence) {
+Result<uint32_t> drafting_blocks(const io::ModelFile& file, const Config& config) {
+  const std::string key = config.arch + ".nextn_predict_layers";
+  KVICK_TRY(const uint64_t blocks, file.get_uint(key, 0));
+  if (blocks >= config.layers.size())
+    return fail("{}: {} is {}, but must leave some of the {} blocks", file.path(), key, blocks,
+                config.layers.size());
+  return static_cast<uint32_t>(blocks);
+}
+
+Result<Config> read_config(const io::ModelFile& file, const Family* family, uint32_t sequence,
+                           Blocks blocks) {
   Config config;
   KVICK_TRY(config.arch, file.get_string("general.architecture"));
   KVICK_TRY(config.name, file.get_string("general.name", config.arch));
   const std::string prefix = config.arch + ".";
   KVICK_TRY(config.dim, bounded_number(file, prefix + "embedding_length", kMostWidth));
   KVICK_TRY(config.context, bounded_number(file, prefix + "context_length", kMostContext));
-  KVICK_TRY_VOID(read_layers(file, family, config));
+  KVICK_TRY_VOID(read_layers(file, family, blocks, config));
   KVICK_TRY_VOID(read_embedding_size(file, config));
+  KVICK_TRY_VOID(read_pooling(file, config));
   if (family == nullptr) {
     drop_idle_windows(config);
     return config;
   }
   KVICK_TRY_VOID(read_experts(file, *family, config));
-  KVICK_TRY(const double eps, positive_number(file, prefix + std::string(family->eps_key), 1e-5));
+  // Files of Nemotron-H may have this one alone.
+  KVICK_TRY(const double eps_of_layer_norm,
+            positive_number(file, prefix + "attention.layer_norm_epsilon", 1e-5));
+  KVICK_TRY(const double eps,
+            positive_number(file, prefix + std::string(family->eps_key), eps_of_layer_norm));
   config.norm_eps = static_cast<float>(eps);
   if (family->rotates)
     KVICK_TRY_VOID(read_ropes(file, *family, sequence != 0 ? sequence : config.context, config));
@@ -251,6 +334,11 @@ Result<Config> read_config(const io::ModelFile& file, const Family* family, uint
   for (uint32_t i = 0; i < config.layer_count(); ++i)
     config.layers[i].sinks = file.find(fmt::format("blk.{}.attn_sinks.weight", i)) != nullptr;
   if (family->configure != nullptr) KVICK_TRY_VOID(family->configure(file, config));
+  config.norm_behind_rope = config.head_norms && family->attention.qk_norm == QkNorm::kRotated;
+  if (blocks == Blocks::kDrafter) {
+    KVICK_TRY(const uint32_t drafting, drafting_blocks(file, config));
+    config.layers = {config.layers[config.layers.size() - drafting]};
+  }
   drop_idle_windows(config);
   return config;
 }

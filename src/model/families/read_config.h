@@ -11,10 +11,17 @@ namespace kvick::model {
 
 struct Family;
 
+// Which of a file's blocks are read: the model's layers, or the first of those behind them, which
+// draft (multi-token prediction).
+enum class Blocks : uint8_t { kLayers, kDrafter };
+
 // Reads a config as this family has it; null: the sizes alone. sequence: the most tokens that
 // sequences will have, which LongRoPE's frequencies depend on; 0: the model's context.
 base::Result<Config> read_config(const io::ModelFile& file, const Family* family,
-                                 uint32_t sequence = 0);
+                                 uint32_t sequence = 0, Blocks blocks = Blocks::kLayers);
+
+// Blocks of the file that draft, of config.layers as many from the last; all attend.
+base::Result<uint32_t> drafting_blocks(const io::ModelFile& file, const Config& config);
 
 // A number from 1 to `most`.
 base::Result<uint32_t> bounded_number(const io::ModelFile& file, const std::string& key,
@@ -24,6 +31,10 @@ base::Result<double> positive_number(const io::ModelFile& file, const std::strin
 
 // Mixtures of experts, in the layers that have a router in the file.
 base::Status<> read_experts(const io::ModelFile& file, const Family& family, Config& config);
+
+// Latent attention, where the file says so: the sizes of heads and rows, of layers whose heads and
+// kv_heads are read. False: it does not.
+base::Result<bool> read_latent(const io::ModelFile& file, Config& config);
 
 // Which rotary keys count: layers with a window may have their own, with the suffix "_swa", to
 // which the scaling for long contexts may not apply.

@@ -66,6 +66,33 @@ TEST(ReadConfig, TakesOneNumberForAllLayersOrOneOfEach) {
   EXPECT_FALSE(mixed.layers_alike());
 }
 
+TEST(ReadConfig, TakesTheEpsilonOfEitherKindOfNorm) {
+  const auto eps = [](std::vector<std::pair<const char*, double>> values) {
+    return read([&](io::Metadata& keys) {
+             for (const auto& [key, value] : values)
+               keys[std::string("toy.attention.") + key] = {value};
+           })
+        .norm_eps;
+  };
+  EXPECT_EQ(eps({}), 1e-5F);
+  EXPECT_EQ(eps({{"layer_norm_epsilon", 1e-3}}), 1e-3F);
+  EXPECT_EQ(eps({{"layer_norm_epsilon", 1e-3}, {"layer_norm_rms_epsilon", 1e-6}}), 1e-6F);
+}
+
+TEST(ReadConfig, TakesThePoolingThatTheFileNames) {
+  const auto pooling = [](uint64_t kind) {
+    return read([&](io::Metadata& keys) { keys["toy.pooling_type"] = {kind}; }).pooling;
+  };
+  EXPECT_FALSE(read([](io::Metadata&) {}).pooling.has_value());
+  EXPECT_FALSE(pooling(0).has_value());
+  EXPECT_EQ(pooling(1), Pooling::kMean);
+  EXPECT_EQ(pooling(2), Pooling::kCls);
+  EXPECT_EQ(pooling(3), Pooling::kLast);
+  EXPECT_EQ(pooling(4), Pooling::kRank);
+  EXPECT_EQ(error([](io::Metadata& keys) { keys["toy.pooling_type"] = {uint64_t{5}}; }),
+            "toy.gguf: toy.pooling_type is 5; 0 to 4 are known");
+}
+
 TEST(ReadConfig, GivesWindowsToTheLayersOfThePattern) {
   const auto windows = [](const Change& change) {
     std::vector<uint32_t> result;

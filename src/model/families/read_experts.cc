@@ -85,7 +85,12 @@ base::Status<> read_experts(const io::ModelFile& file, const Family& family, Con
     if (layer.experts.ffn == 0)
       return fail("{}: layer {} has a router of experts, but no tensor {}ffn_down_exps.weight",
                   file.path(), i, block);
-    KVICK_TRY(layer.experts.shared_ffn, width_of(file, block + "ffn_down_shexp.weight"));
+    const char* const shared =
+        family.mixture.parallel ? "ffn_down.weight" : "ffn_down_shexp.weight";
+    KVICK_TRY(layer.experts.shared_ffn, width_of(file, block + shared));
+    if (family.mixture.parallel && layer.experts.shared_ffn == 0)
+      return fail("{}: layer {} has experts, but no tensor {}ffn_down.weight beside them",
+                  file.path(), i, block);
     layer.ffn = 0;
   }
   return base::Done{};

@@ -12,6 +12,7 @@
 #include "make_model/spec.h"
 
 #include "model/core/model.h"
+#include "model/core/test_made_weights.h"
 
 namespace kvick::model {
 
@@ -20,34 +21,52 @@ class Twin {
  public:
   using Vector = std::vector<double>;
 
-  explicit Twin(const tools::Spec& spec) : spec_(spec), keys_(spec.layers), values_(spec.layers) {
-    for (const tools::TensorInfo& tensor : tools::tensors_of(spec)) {
-      std::vector<float>& data = weights_[tensor.name];
-      data.resize(tensor.rows() * tensor.inputs());
-      for (uint64_t row = 0; row < tensor.rows(); ++row)
-        tools::fill_row(spec, tensor, row, data.data() + row * tensor.inputs());
-    }
+  explicit Twin(const tools::Spec& spec)
+      : spec_(spec), keys_(spec.layers + spec.features.draft_layers), values_(keys_.size()) {}
+
+  // What the output layer read for the last logits.
+  const Vector& state() const { return state_; }
+  Vector logits(Token token) {
+    Vector x = embedding(token);
+    for (uint32_t l = 0; l < spec_.layers; ++l) run_layer(x, l);
+    blk_.clear();
+    return outputs(norm(x, "output_norm"));
+  }
+  // What the layer that drafts says behind a token, the state before it given.
+  Vector drafted(Token token, const Vector& before) {
+    blk_ = fmt::format("blk.{}.", spec_.layers);
+    Vector both = norm(embedding(token), "nextn.enorm");
+    const Vector state = norm(before, "nextn.hnorm");
+    both.insert(both.end(), state.begin(), state.end());
+    Vector x = product(both, "nextn.eh_proj");
+    run_layer(x, spec_.layers);
+    return outputs(norm(x, "nextn.shared_head_norm"));
   }
 
-  Vector logits(Token token) {
+ private:
+  Vector embedding(Token token) const {
     Vector x(spec_.dim);
     for (size_t i = 0; i < x.size(); ++i)
       x[i] = weights_.at("token_embd.weight")[static_cast<size_t>(token) * x.size() + i] *
              std::sqrt(spec_.dim);
-    for (uint32_t l = 0; l < spec_.layers; ++l) {
-      blk_ = fmt::format("blk.{}.", l);
-      add(x, norm(product(attend(norm(x, "attn_norm"), l), "attn_output"), "post_attention_norm"));
-      const Vector h = norm(x, "ffn_norm");
-      const Vector y = spec_.features.has_experts(l) ? mixture(h) : feed_forward(h);
-      add(x, norm(y, "post_ffw_norm"));
-    }
+    return x;
+  }
+  void run_layer(Vector& x, uint32_t l) {
+    blk_ = fmt::format("blk.{}.", l);
+    const Vector in = norm(x, "attn_norm");
+    const Vector out = spec_.features.latent != 0 ? attend_latent(in, l) : attend(in, l);
+    add(x, norm(product(out, "attn_output"), "post_attention_norm"));
+    const Vector h = norm(x, "ffn_norm");
+    const Vector y = spec_.features.has_experts(l) ? mixture(h) : feed_forward(h);
+    add(x, norm(y, "post_ffw_norm"));
+  }
+  Vector outputs(const Vector& state) {
     blk_.clear();
-    Vector y = product(norm(x, "output_norm"), "output");
+    state_ = state;
+    Vector y = product(state_, "output");
     for (double& logit : y) logit = capped(logit * 0.25, spec_.features.logit_softcap);
     return y;
   }
-
- private:
   Vector feed_forward(const Vector& h) const {
     Vector gate = product(h, "ffn_gate"), up = product(h, "ffn_up");
     for (size_t i = 0; i < up.size(); ++i) {
@@ -123,10 +142,66 @@ class Twin {
     }
     return out;
   }
+  // As the equations have it, with keys and values of all heads (DeepSeek-V2, section 2.1.2).
+  Vector attend_latent(const Vector& h, uint32_t l) {
+    const tools::Features& f = spec_.features;
+    const Vector low = f.q_latent != 0 ? norm(product(h, "attn_q_a"), "attn_q_a_norm") : h;
+    Vector q = product(low, f.q_latent != 0 ? "attn_q_b" : "attn_q");
+    const Vector row = product(h, "attn_kv_a_mqa");
+    const auto behind = row.begin() + f.latent;
+    const Vector latent = norm(Vector(row.begin(), behind), "attn_kv_a_norm");
+    Vector turned(behind, row.end()), keys, values;
+    const auto position = static_cast<double>(keys_[l].size());
+    turn(turned.data(), spec_.rotated, position, spec_.rope_base);
+    for (uint32_t head = 0; head < spec_.heads; ++head) {
+      for (uint32_t i = 0; i < f.plain; ++i) keys.push_back(of_head(latent, head, i, false));
+      keys.insert(keys.end(), turned.begin(), turned.end());
+      for (uint32_t i = 0; i < f.value_dim; ++i) values.push_back(of_head(latent, head, i, true));
+      turn(q.data() + head * spec_.head_dim + f.plain, spec_.rotated, position, spec_.rope_base);
+    }
+    keys_[l].push_back(std::move(keys));
+    values_[l].push_back(std::move(values));
+    Vector out(size_t{spec_.heads} * f.value_dim);
+    for (uint32_t head = 0; head < spec_.heads; ++head) {
+      const size_t at = size_t{head} * spec_.head_dim, v_at = size_t{head} * f.value_dim;
+      double sum = 0;
+      for (size_t t = 0; t < keys_[l].size(); ++t) {
+        double dot = 0;
+        for (uint32_t d = 0; d < spec_.head_dim; ++d) dot += q[at + d] * keys_[l][t][at + d];
+        const double p = std::exp(capped(dot / std::sqrt(spec_.head_dim), f.softcap));
+        for (uint32_t d = 0; d < f.value_dim; ++d) out[v_at + d] += p * values_[l][t][v_at + d];
+        sum += p;
+      }
+      for (uint32_t d = 0; d < f.value_dim; ++d) out[v_at + d] /= sum;
+    }
+    return out;
+  }
+  // Element i of a head's key or value.
+  double of_head(const Vector& latent, size_t head, size_t i, bool is_v) const {
+    const tools::Features& f = spec_.features;
+    const size_t rank = latent.size(), joined = head * (f.plain + f.value_dim) + i;
+    const char* const name = f.joined_heads ? "attn_kv_b" : is_v ? "attn_v_b" : "attn_k_b";
+    const std::vector<float>& w = weights_.at(blk_ + name + ".weight");
+    double sum = 0;
+    for (size_t r = 0; r < rank; ++r)
+      sum += latent[r] * (f.joined_heads ? w[(joined + (is_v ? f.plain : 0)) * rank + r]
+                          : is_v         ? w[(head * f.value_dim + i) * rank + r]
+                                         : w[(head * rank + r) * f.plain + i]);
+    return sum;
+  }
+  // The first elements, by halves.
+  static void turn(double* x, uint32_t dims, double position, double base) {
+    for (uint32_t i = 0; i < dims / 2; ++i) {
+      const double angle = position * std::pow(base, -2.0 * i / dims);
+      const double a = x[i], b = x[i + dims / 2];
+      x[i] = a * std::cos(angle) - b * std::sin(angle);
+      x[i + dims / 2] = a * std::sin(angle) + b * std::cos(angle);
+    }
+  }
   // The last layers read the rows of the last one of their kind before them.
   uint32_t rows_of(uint32_t l) const {
     const uint32_t own = spec_.layers - spec_.features.shared_layers;
-    if (l < own) return l;
+    if (l < own || l >= spec_.layers) return l;
     uint32_t from = own - 1;
     while (spec_.has_window(from) != spec_.has_window(l)) --from;
     return from;
@@ -141,12 +216,7 @@ class Twin {
     for (size_t first = 0; first < x.size(); first += dim) {
       const auto begin = x.begin() + static_cast<ptrdiff_t>(first);
       Vector head = norm(Vector(begin, begin + dim), name);
-      for (uint32_t i = 0; i < dims / 2; ++i) {
-        const double angle = position * std::pow(base, -2.0 * i / dims);
-        const double a = head[i], b = head[i + dims / 2];
-        head[i] = a * std::cos(angle) - b * std::sin(angle);
-        head[i + dims / 2] = a * std::sin(angle) + b * std::cos(angle);
-      }
+      turn(head.data(), dims, position, base);
       out.insert(out.end(), head.begin(), head.end());
     }
     return out;
@@ -176,7 +246,8 @@ class Twin {
 
   const tools::Spec spec_;
   std::string blk_;
-  std::map<std::string, std::vector<float>> weights_;
+  Vector state_;
+  std::map<std::string, std::vector<float>> weights_ = made_weights(spec_);
   std::vector<std::vector<Vector>> keys_, values_;  // [layers][tokens]
 };
 

@@ -228,7 +228,7 @@ class ExpertModels : public testing::Test {
 };
 
 TEST_F(ExpertModels, ComputeTheSameBits) {
-  for (const char* family : {"qwen3moe", "gpt-oss", "mixtral"}) {
+  for (const char* family : {"qwen3moe", "gpt-oss", "mixtral", "gemma4-experts"}) {
     const std::string path = write(family, DType::kQ8_0, pool_);
     const auto whole = load(path, 0, false).value();
     EXPECT_FALSE(whole->expert_stats());

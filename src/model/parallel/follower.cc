@@ -108,7 +108,7 @@ void Follower::close(Stored& stored, SeqId seq) {
 
 void Follower::begin(Stored& stored, MessageReader& message) {
   begun_ = &stored;
-  const auto count = message.take<uint64_t>();
+  const uint64_t count = message.take_count();
   std::vector<kv::Slot> slots(count);
   std::vector<SeqId> lost;
   stored.tokens.assign(count, {});
@@ -143,7 +143,9 @@ void Follower::forward(MessageReader& message) {
     return model_.give_up();
   }
   try {
-    model_.forward(owned.batch(), *begun_->step, workspace_, wanted, nullptr);
+    Batch batch = owned.batch();
+    batch.hadamard = begun_->store->shape().hadamard;
+    model_.forward(batch, *begun_->step, workspace_, wanted, nullptr);
   } catch (const RankLost&) {
     throw;
   } catch (const std::exception&) {
@@ -152,7 +154,7 @@ void Follower::forward(MessageReader& message) {
 
 void Follower::commit(Stored& stored, MessageReader& message) {
   kv::Kept kept;
-  const auto count = message.take<uint64_t>();
+  const uint64_t count = message.take_count();
   for (uint64_t i = 0; i < count; ++i) kept.rows.push_back(message.take_list<uint32_t>());
   stored.step->commit(kept);
   stored.step.reset();

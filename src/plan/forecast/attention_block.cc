@@ -28,6 +28,7 @@ AttentionBlock::Prepared AttentionBlock::prepare(std::span<const kv::SeqId> seqs
     out_.resize(values_.size());
   }
   tokens_.resize(tokens);
+  slots_ = static_cast<uint32_t>(seqs.size());
   Prepared prepared;
   for (const kv::SeqId seq : seqs)
     prepared.slots.push_back({.seq = seq,
@@ -40,7 +41,20 @@ AttentionBlock::Prepared AttentionBlock::prepare(std::span<const kv::SeqId> seqs
 }
 
 void AttentionBlock::write(uint32_t layer, kv::Step& step) const {
-  if (config_.layers[layer].owns_rows()) step.write(layer, values_.data(), values_.data());
+  const model::LayerConfig& numbers = config_.layers[layer];
+  if (numbers.kind == model::LayerConfig::Kind::kState) return write_states(layer, step);
+  if (numbers.attends() && numbers.owns_rows()) step.write(layer, values_.data(), values_.data());
+}
+
+// Zeros: numbers that no layer would get stuck at.
+void AttentionBlock::write_states(uint32_t layer, kv::Step& step) const {
+  kv::StateKeeper& keeper = *step.facets().states;
+  for (uint32_t slot = 0; slot < slots_; ++slot) {
+    const std::span<std::byte> state =
+        keeper.state_after(layer, slot, static_cast<uint32_t>(tokens_.size()) - 1);
+    std::ranges::fill(state, std::byte{0});
+  }
+  step.write(layer, nullptr, nullptr);
 }
 
 base::Status<kv::Shortage> AttentionBlock::fill(std::span<const kv::SeqId> seqs, uint32_t tokens) {
@@ -73,6 +87,7 @@ base::Status<kv::Shortage> AttentionBlock::step(std::span<const kv::SeqId> seqs,
   for (uint32_t layer = 0; layer < config_.layer_count(); ++layer) {
     write(layer, *step);
     lap(seconds.write);
+    if (!config_.layers[layer].attends()) continue;
     const double compiled = compiled_s();
     attention.run(layer, {.q = values_.data(), .out = out_.data()});
     lap(seconds.attend);

@@ -39,6 +39,7 @@ class AttentionBlock {
     std::vector<kv::Slot> kv_slots;
   };
   void write(uint32_t layer, kv::Step& step) const;
+  void write_states(uint32_t layer, kv::Step& step) const;
   Prepared prepare(std::span<const kv::SeqId> seqs, uint32_t tokens);
   double compiled_s() const;
 
@@ -47,6 +48,7 @@ class AttentionBlock {
   model::Workspace& workspace_;
   base::Clock clock_;
   std::vector<model::Token> tokens_;
+  uint32_t slots_ = 0;               // of the step
   std::vector<float> values_, out_;  // queries, keys and values alike; results
 };
 

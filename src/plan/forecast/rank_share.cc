@@ -103,7 +103,7 @@ base::Result<ModelSize> size_of_share(const ModelSize& whole, unsigned ranks) {
   ModelSize own = whole;
   own.config = model::config_of(whole.config, share);
   // All ranks have about as many.
-  for (std::vector<TypedWeights>* const part : {&own.layers, &own.output})
+  for (std::vector<TypedWeights>* const part : {&own.layers, &own.experts, &own.output})
     for (TypedWeights& weights : *part) weights.weights /= ranks;
   return own;
 }

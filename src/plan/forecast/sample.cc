@@ -92,6 +92,15 @@ void sample_arrays(const ModelSize& size, std::span<const uint32_t> layers,
     metadata[prefix + "attention.shared_kv_layers"] = {shared};
 }
 
+// A tensor that has a part for each layer has those of the sample's alone (Gemma 3n and 4).
+void sample_parts(uint64_t all, uint64_t layers, io::Tensor& tensor) {
+  if (tensor.shape.size() != 2) return;
+  if (tensor.name == "per_layer_token_embd.weight")
+    tensor.shape[1] = tensor.shape[1] / all * layers;
+  if (tensor.name == "per_layer_model_proj.weight")
+    tensor.shape[0] = tensor.shape[0] / all * layers;
+}
+
 }  // namespace
 
 std::vector<uint32_t> sample_layers(const model::Config& config, uint32_t layers) {
@@ -111,6 +120,8 @@ std::vector<uint32_t> sample_layers(const model::Config& config, uint32_t layers
 
 base::Result<SampleModel> make_sample(const ModelSize& size, uint32_t count, base::ThreadPool& pool,
                                       const kernels::Table& kernels, model::Ranks* ranks) {
+  if (size.config.both_ways())
+    return base::fail("{} is an encoder, whose steps are not forecast", size.config.name);
   const std::vector<uint32_t> layers = sample_layers(size.config, count);
   io::ModelFileBuilder builder(io::Container::kGguf, "a sample of the shape");
   builder.metadata() = size.metadata;
@@ -126,6 +137,7 @@ base::Result<SampleModel> make_sample(const ModelSize& size, uint32_t count, bas
                         .model = nullptr};
   for (const io::Tensor& tensor : size.tensors) {
     io::Tensor own = tensor;
+    sample_parts(size.config.layer_count(), layers.size(), own);
     KVICK_TRY(const std::optional<uint32_t> layer, layer_of(tensor));
     if (layer) {
       const auto at = std::lower_bound(layers.begin(), layers.end(), *layer);

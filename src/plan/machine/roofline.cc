@@ -14,6 +14,7 @@ double to_double(uint64_t value) { return static_cast<double>(value); }
 double attention_ops(const model::Config& config, const CacheReads& cache, uint32_t tokens) {
   const double read = cache.all_rows ? 1 : to_double(cache.bytes(tokens));
   const double seen = cache.all_rows ? 1 : to_double(cache.seen_bytes(tokens));
+  if (seen == 0) return 0;  // no layer attends
   double ops = 0;
   for (const model::LayerConfig& layer : config.layers)
     ops += 2.0 * (layer.q_floats() + layer.out_floats()) *

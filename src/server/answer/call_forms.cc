@@ -31,14 +31,16 @@ const Json* field_of(const Json* value, std::string_view name) {
 }
 
 bool is_text(const Tools& tools, std::string_view name, std::string_view key) {
-  if (!tools.list.is_array()) return false;
-  for (const Json& tool : tools.list) {
-    const Json* const function = field_of(&tool, "function");
-    const Json* const own = field_of(function, "name");
-    if (own == nullptr || *own != name) continue;
-    const Json* const properties = field_of(field_of(function, "parameters"), "properties");
-    const Json* const type = field_of(field_of(properties, key), "type");
-    return type != nullptr && *type == "string";
+  for (const Json* const some : {&tools.list, &tools.deferred}) {
+    if (!some->is_array()) continue;
+    for (const Json& tool : *some) {
+      const Json* const function = field_of(&tool, "function");
+      const Json* const own = field_of(function, "name");
+      if (own == nullptr || *own != name) continue;
+      const Json* const properties = field_of(field_of(function, "parameters"), "properties");
+      const Json* const type = field_of(field_of(properties, key), "type");
+      return type != nullptr && *type == "string";
+    }
   }
   return false;
 }

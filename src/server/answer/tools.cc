@@ -72,6 +72,17 @@ ApiStatus read_choice(const Fields& request, const Json& value, Tools& tools) {
   return Done{};
 }
 
+Json call_schema(const Json& function) {
+  const bool given = function.contains("parameters") && function["parameters"].is_object();
+  const Json any = {{"type", "object"}};
+  return {{"type", "object"},
+          {"properties",
+           {{"name", {{"enum", Json::array({function["name"]})}}},
+            {"arguments", given ? function["parameters"] : any}}},
+          {"required", Json::array({"name", "arguments"})},
+          {"additionalProperties", false}};
+}
+
 }  // namespace
 
 ApiResult<Tools> read_tools(Fields& fields) {
@@ -88,18 +99,12 @@ ApiResult<Tools> read_tools(Fields& fields) {
 Json Tools::response_format() const {
   if (choice != Choice::kRequired) return nullptr;
   Json calls = Json::array();
-  for (const Json& tool : list) {
-    const Json& function = tool["function"];
-    if (std::find(names.begin(), names.end(), function["name"]) == names.end()) continue;
-    const bool given = function.contains("parameters") && function["parameters"].is_object();
-    const Json any = {{"type", "object"}};
-    calls.push_back({{"type", "object"},
-                     {"properties",
-                      {{"name", {{"enum", Json::array({function["name"]})}}},
-                       {"arguments", given ? function["parameters"] : any}}},
-                     {"required", Json::array({"name", "arguments"})},
-                     {"additionalProperties", false}});
-  }
+  for (const Json* some : {&list, &deferred})
+    for (const Json& tool : *some) {
+      const Json& function = tool["function"];
+      if (std::find(names.begin(), names.end(), function["name"]) != names.end())
+        calls.push_back(call_schema(function));
+    }
   const Json schema = calls.size() == 1 ? calls[0] : Json({{"anyOf", calls}});
   return {{"type", "json_schema"}, {"json_schema", {{"name", "tool_call"}, {"schema", schema}}}};
 }

@@ -12,7 +12,9 @@ inline constexpr size_t kMostTools = 128;
 
 struct Tools {
   enum class Choice { kNone, kAuto, kRequired };
-  Json list;                       // as the chat template gets them; null: none
+  Json list;  // as the chat template gets them; null: none
+  // Of the same form: may be called, but the model is told of them within the conversation.
+  Json deferred = Json::array();
   std::vector<std::string> names;  // of those that may be called
   Choice choice = Choice::kNone;
   bool parallel = true;  // more than one call in an answer

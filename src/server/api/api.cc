@@ -1,18 +1,17 @@
-#include "server/api/api.h"
-
 #include <mutex>
 
+#include "server/api/route.h"
+#include "server/infill/infill_format.h"
+#include "server/infill/infill_request.h"
 #include "server/net/reply_headers.h"
 #include "server/request/fields.h"
 #include "server/request/header_fields.h"
+#include "server/request/job_error.h"
 
 namespace kvick::server {
 namespace {
 
 using base::Done;
-
-// What the SGLang gateway sends for a request that names no model.
-constexpr std::string_view kSglangPlaceholder = "unknown";
 
 bool is_json(std::string_view content_type) {
   constexpr std::string_view kJson = "application/json";
@@ -33,6 +32,23 @@ std::function<uint64_t()> one_at_a_time(std::function<uint64_t()> random) {
   };
 }
 
+// The id of what answers.
+std::string answering_model(const Plan& plan, const std::string& model) {
+  const engine::AdapterUse& used = plan.jobs.front().adapter;
+  return used.weights() != nullptr ? used.adapter->name : model;
+}
+
+constexpr size_t kMostMethodBytes = 16;  // a client may send any word
+
+RequestFacts facts_of(const HttpRequest& request, std::string_view route) {
+  RequestFacts facts;
+  facts.id = request.id;
+  facts.client = request.address;
+  facts.method = request.method.substr(0, kMostMethodBytes);
+  facts.route = route;
+  return facts;
+}
+
 ApiError unauthorized() {
   return {.status = 401,
           .message = "give an API key of this server as the header Authorization: Bearer KEY",
@@ -42,86 +58,74 @@ ApiError unauthorized() {
 
 }  // namespace
 
-// Either answers, or reads the body and answers, or makes the plan of a generation.
-struct Api::Route {
-  RouteName name;
-  ApiResult<HttpResponse> (Api::*answer)(const Call&) const = nullptr;
-  ApiResult<HttpResponse> (Api::*read)(const Json&, UnknownFields&) const = nullptr;
-  ApiResult<Plan> (Api::*plan)(const Json&, UnknownFields&) const = nullptr;
-  bool open = false;     // without a key
-  bool at_once = false;  // on the network's thread
-  bool no_body = false;  // and so no type of one is asked for
-};
-
-const Api::Route Api::kRoutes[] = {
-    {.name = {"GET", "/health"}, .answer = &Api::health, .open = true, .at_once = true},
-    {.name = {"GET", "/"}, .answer = &Api::page, .open = true, .at_once = true},
-    {.name = {"GET", "/page.css"}, .answer = &Api::page, .open = true, .at_once = true},
-    {.name = {"GET", "/page.js"}, .answer = &Api::page, .open = true, .at_once = true},
-    {.name = {"GET", "/openapi.json"}, .answer = &Api::openapi, .at_once = true},
-    {.name = {"GET", "/metrics"}, .answer = &Api::metrics, .at_once = true},
-    {.name = {"GET", "/kv"}, .answer = &Api::cache},
-    {.name = {"GET", "/v1/models"}, .answer = &Api::models, .at_once = true},
-    {.name = {"GET", "/v1/models/{id}"}, .answer = &Api::model, .at_once = true},
-    {.name = {"POST", "/v1/completions"}, .plan = &Api::complete},
-    {.name = {"POST", "/v1/chat/completions"}, .plan = &Api::chat},
-    {.name = {"POST", "/tokenize"}, .read = &Api::tokenize},
-    {.name = {"POST", "/detokenize"}, .read = &Api::detokenize},
-    {.name = {"GET", "/server_info"}, .answer = &Api::server_info, .at_once = true},
-    {.name = {"GET", "/get_server_info"}, .answer = &Api::server_info, .at_once = true},
-    {.name = {"GET", "/model_info"}, .answer = &Api::model_info, .at_once = true},
-    {.name = {"GET", "/get_model_info"}, .answer = &Api::model_info, .at_once = true},
-    {.name = {"GET", "/get_load"}, .answer = &Api::load},
-    {.name = {"POST", "/flush_cache"}, .answer = &Api::flush, .at_once = true, .no_body = true},
-    {.name = {"POST", "/reset_prefix_cache"},
-     .answer = &Api::flush,
-     .at_once = true,
-     .no_body = true},
-};
-
-std::span<const RouteName> Api::routes() {
-  static const std::vector<RouteName> kNames = [] {
-    std::vector<RouteName> names;
-    for (const Route& route : kRoutes) names.push_back(route.name);
-    return names;
-  }();
-  return kNames;
-}
-
 Api::Api(const engine::Engine& engine, engine::Service& service, ApiOptions options,
          Threads threads, const NetworkCounters& counters)
-    : engine_(engine),
-      service_(service),
+    : own_models_(std::make_unique<ModelHost>(
+          options.model, LoadedModel{.owner = nullptr,
+                                     .engine = &engine,
+                                     .service = &service,
+                                     .constraint = std::move(options.constraint),
+                                     .limits = std::move(options.limits)})),
+      models_(*own_models_),
       options_(std::move(options)),
       threads_(std::move(threads)),
       counters_(counters),
-      began_(options_.unix_time()) {
+      clients_(options_.counts) {
+  begin();
+}
+
+Api::Api(ModelHost& models, ApiOptions options, Threads threads, const NetworkCounters& counters)
+    : models_(models),
+      options_(std::move(options)),
+      threads_(std::move(threads)),
+      counters_(counters),
+      clients_(options_.counts) {
+  begin();
+}
+
+void Api::begin() {
+  began_ = options_.unix_time();
+  if (options_.response_store_bytes > 0)
+    responses_ = std::make_shared<ResponseStore>(options_.response_store_bytes);
   options_.random = one_at_a_time(std::move(options_.random));
 }
+
+Api::~Api() { models_.stop(); }
 
 ApiStatus Api::check(const Route& route, const HttpRequest& request) const {
   if (!route.open && !options_.keys.admit(request.authorization)) return unauthorized();
   // Also what keeps web pages of other sites out: a browser asks before it sends JSON elsewhere. A
-  // route without a body is kept from them by their Origin alone.
-  if (route.name.method == "POST" && !route.no_body && !is_json(request.content_type))
+  // route without a body, or with one of any type, is kept from them by their Origin alone.
+  const bool typed = route.name.method == "POST" && !route.no_body && !route.any_type;
+  if (typed && !is_json(request.content_type))
     return ApiError{.status = 415,
                     .message = "send JSON, with the header Content-Type: application/json",
                     .code = "unsupported_media_type"};
   return Done{};
 }
 
-ApiResult<Match> Api::find(const HttpRequest& head) const {
-  KVICK_TRY(const Match matched, match(routes(), head.method, path_of(head.target)));
-  KVICK_TRY_VOID(check(kRoutes[matched.route], head));
-  return matched;
+std::optional<HttpResponse> Api::refuses(const HttpRequest& head) const {
+  const auto found = match(routes(), head.method, path_of(head.target));
+  if (!found.ok()) {
+    note_refused(nullptr, head, found.error());
+    return error_response(found.error());
+  }
+  const Route& route = kRoutes[found->route];
+  ApiStatus checked = check(route, head);
+  if (checked.ok() && route.makes_jobs())
+    checked = counters_.draining ? ApiStatus(draining()) : clients_.check(client_of(head));
+  if (checked.ok()) return std::nullopt;
+  note_refused(&route, head, checked.error());
+  return route.error(checked.error());
 }
 
-std::optional<HttpResponse> Api::refuses(const HttpRequest& head) const {
-  const auto found = find(head);
-  if (!found.ok()) return error_response(found.error());
-  if (counters_.draining && kRoutes[found->route].plan != nullptr)
-    return error_response(draining());
-  return std::nullopt;
+ClientCounts::Client Api::client_of(const HttpRequest& request) const {
+  return {.key = options_.keys.owner(request.authorization), .address = request.address};
+}
+
+HttpResponse Api::error_of(const HttpRequest& head, const ApiError& error) const {
+  const auto found = match(routes(), head.method, path_of(head.target));
+  return found.ok() ? kRoutes[found->route].error(error) : error_response(error);
 }
 
 // Routers try another server.
@@ -132,59 +136,126 @@ ApiError Api::draining() {
           .headers = {{"Retry-After", "1"}}};
 }
 
+std::shared_ptr<Reply> Api::watched(const Route& route, const HttpRequest& request,
+                                    std::shared_ptr<Reply> reply) const {
+  if (route.makes_jobs() && options_.book->wants_pressure())
+    options_.book->take_pressure(all_metrics());
+  RequestFacts facts = facts_of(request, route.name.path);
+  facts.generates = route.makes_jobs();
+  return options_.book->begin(std::move(facts), request.trace_parent, std::move(reply));
+}
+
+void Api::note_refused(const Route* route, const HttpRequest& head, const ApiError& error) const {
+  if (options_.book == nullptr) return;
+  RequestFacts facts = facts_of(head, route != nullptr ? route->name.path : "(no route)");
+  // What has no route is said with the path that was asked for.
+  facts.fail(error, route != nullptr);
+  options_.book->refuse(std::move(facts), error.status);
+}
+
+void Api::note_model(const Call& call, const engine::AdapterUse& adapter) const {
+  const std::shared_ptr<RequestRecord> record = call.reply->record();
+  if (record == nullptr) return;
+  record->change([&](RequestFacts& facts) {
+    facts.model = call.model->name;
+    if (adapter.weights() != nullptr) facts.adapter = adapter.adapter->name;
+  });
+}
+
 void Api::handle(HttpRequest request, std::shared_ptr<Reply> reply) {
-  const auto matched = find(request);
+  const auto matched = match(routes(), request.method, path_of(request.target));
   if (!matched.ok()) return reply->send(error_response(matched.error()));
   const Route& route = kRoutes[matched->route];
-  const auto call = std::make_shared<const Call>(
+  const ApiStatus checked = check(route, request);
+  if (!checked.ok()) return reply->send(route.error(checked.error()));
+  if (options_.book != nullptr) reply = watched(route, request, std::move(reply));
+  if (route.makes_jobs()) {
+    auto counted = clients_.count(client_of(request), reply);
+    if (!counted.ok()) return reply->send(route.error(counted.error()));
+    reply = *std::move(counted);
+  }
+  const auto call = std::make_shared<Call>(
       Call{std::move(request), matched->argument, std::move(reply), counters_});
-  if (route.at_once) return run_guarded(route, *call);
-  threads_.background([this, &route, call] { run_guarded(route, *call); });
+  if (route.at_once) return guarded(&Api::run, route, call);
+  threads_.background([this, &route, call] { guarded(&Api::run, route, call); });
 }
 
 // A request that breaks something is one request; the others go on.
-void Api::run_guarded(const Route& route, const Call& call) const {
+void Api::guarded(Step step, const Route& route, const std::shared_ptr<Call>& call) const {
   try {
-    run(route, call);
+    (this->*step)(route, call);
   } catch (const std::exception& error) {
     try {
       if (options_.report)
         options_.report(fmt::format("{} {}: {}", route.name.method, route.name.path, error.what()));
-      threads_.network([reply = call.reply] {
-        reply->send(
-            error_response({.status = 500, .message = "the server failed on this request"}));
+      threads_.network([&route, reply = call->reply] {
+        reply->send(route.error({.status = 500, .message = "the server failed on this request"}));
       });
     } catch (const std::exception&) {  // the reply answers for itself when it is destroyed
     }
   }
 }
 
-void Api::send(const std::shared_ptr<Reply>& reply, ApiResult<HttpResponse> answer) const {
-  threads_.network([reply, response = answer.ok() ? *std::move(answer)
-                                                  : error_response(answer.error())]() mutable {
-    reply->send(std::move(response));
-  });
+void Api::send(const Route& route, const std::shared_ptr<Reply>& reply,
+               ApiResult<HttpResponse> answer) const {
+  if (const auto record = reply->record(); record != nullptr && !answer.ok())
+    record->change([&](RequestFacts& facts) { facts.fail(answer.error(), false); });
+  threads_.network(
+      [reply, response = answer.ok() ? *std::move(answer) : route.error(answer.error())]() mutable {
+        reply->send(std::move(response));
+      });
 }
 
-void Api::run(const Route& route, const Call& call) const {
-  if (route.answer != nullptr) return send(call.reply, (this->*route.answer)(call));
-  auto body = parse_json(call.request.body);
+void Api::run(const Route& route, const std::shared_ptr<Call>& call) const {
+  if (route.answer != nullptr) return send(route, call->reply, (this->*route.answer)(*call));
+  auto body = parse_json(call->request.body);
   if (!body.ok())
-    return send(call.reply,
+    return send(route, call->reply,
                 bad_field("", "the request's body cannot be read: {}", body.error().message));
+  call->body = *std::move(body);
+  call->ollama = route.ollama;
+  const ApiResult<size_t> model = model_of(route, call->body);
+  if (!model.ok()) return send(route, call->reply, model.error());
+  if (route.names_model) return run_on_model(route, call);
+  call->model = models_.use(*model);
+  if (call->model == nullptr) return run_once_loaded(route, call, *model);
+  run_on_model(route, call);
+}
+
+void Api::run_once_loaded(const Route& route, const std::shared_ptr<Call>& call,
+                          size_t model) const {
+  // Before anything else is told of the client's going, on the same thread.
+  const auto left = std::make_shared<std::atomic<bool>>(false);
+  threads_.network([left, reply = call->reply] { reply->on_gone([left] { *left = true; }); });
+  const auto go_on = [this, &route, call](ApiResult<ModelHost::Lease> loaded) {
+    if (!loaded.ok()) return send(route, call->reply, loaded.error());
+    call->model = *std::move(loaded);
+    threads_.background([this, &route, call] { guarded(&Api::run_on_model, route, call); });
+  };
+  models_.when_loaded(model, go_on, left);
+}
+
+void Api::run_on_model(const Route& route, const std::shared_ptr<Call>& call) const {
   UnknownFields unknown(options_.strict_fields);
+  if (route.makes_jobs())  // before its texts are made tokens of, which takes long ones a while
+    if (const auto refusal = call->model->service->refuses_now())
+      return send(route, call->reply, job_error(*refusal, ""));
   if (route.read != nullptr) {
-    auto answer = (this->*route.read)(*body, unknown);
-    return send(named(call.reply, unknown), std::move(answer));
+    auto answer = (this->*route.read)(*call, unknown);
+    return send(route, named(call->reply, unknown), std::move(answer));
   }
-  const auto chosen = add_header_fields(call.request.choices, *body, unknown);
-  if (!chosen.ok()) return send(call.reply, chosen.error());
-  auto plan = (this->*route.plan)(*body, unknown);
-  const std::shared_ptr<Reply> reply = named(call.reply, unknown);
-  if (!plan.ok()) return send(reply, plan.error());
-  const auto allowed = check_limits(*plan, options_.limits, {engine_, service_.context()});
-  if (!allowed.ok()) return send(reply, allowed.error());
-  generate(*std::move(plan), reply);
+  if (route.embed != nullptr)
+    return answer_embeddings(route, *call, (this->*route.embed)(*call, unknown), unknown);
+  const auto chosen = add_header_fields(call->request.choices, call->body, unknown);
+  if (!chosen.ok()) return send(route, call->reply, chosen.error());
+  auto plan = (this->*route.plan)(*call, unknown);
+  const std::shared_ptr<Reply> reply = named(call->reply, unknown);
+  if (!plan.ok()) return send(route, reply, plan.error());
+  if (plan->answer) return send(route, reply, *std::move(plan->answer));
+  const LoadedModel& model = *call->model;
+  const auto allowed = check_limits(*plan, model.limits, {*model.engine, model.service->context()});
+  if (!allowed.ok()) return send(route, reply, allowed.error());
+  generate(*std::move(plan), *call, reply);
 }
 
 // A reply that says which fields were ignored; the log says it too.
@@ -194,49 +265,48 @@ std::shared_ptr<Reply> Api::named(const std::shared_ptr<Reply>& reply,
   return with_headers(reply, unknown.headers());
 }
 
-void Api::generate(Plan plan, const std::shared_ptr<Reply>& reply) const {
-  AnswerHead head = {
-      .id = fmt::format("{}-{:016x}", plan.chat ? "chatcmpl" : "cmpl", options_.random()),
-      .model = options_.model,
-      .created = options_.unix_time(),
-      .logprobs = plan.jobs.front().logprobs.has_value(),
-      .include_usage = plan.include_usage,
-      .choices = plan.choices};
-  if (plan.token_ids)
-    for (const engine::Job& job : plan.jobs) head.prompts.push_back(job.prompt);
-  const text::Tokenizer& tokenizer = engine_.tokenizer();
-  auto format = plan.chat ? chat_format(std::move(head), tokenizer)
-                          : completion_format(std::move(head), tokenizer);
-  const auto generation =
-      std::make_shared<Generation>(service_, threads_, std::move(format), reply);
+void Api::generate(Plan plan, const Call& call, const std::shared_ptr<Reply>& reply) const {
+  AnswerHead head = {.number = options_.random(),
+                     .model = answering_model(plan, call.model->name),
+                     .created = options_.unix_time(),
+                     .logprobs = plan.jobs.front().logprobs.has_value(),
+                     .include_usage = plan.include_usage,
+                     .choices = plan.choices};
+  for (const engine::Job& job : plan.jobs) {
+    head.prompt_tokens += job.prompt.size();
+    if (plan.token_ids) head.prompts.push_back(job.prompt);
+  }
+  plan.lease = call.model;
+  note_model(call, plan.jobs.front().adapter);
+  const auto generation = std::make_shared<Generation>(
+      *call.model->service, threads_, plan.format(std::move(head)), reply, options_.clock);
   threads_.network([generation, reply] { generation->watch(*reply); });
   generation->submit(std::move(plan));
 }
 
-ApiStatus Api::check_model(const std::string& model) const {
-  if (model.empty() || model == options_.model || options_.any_model) return Done{};
-  if (model == kSglangPlaceholder) return Done{};
-  return no_model(model);
+PlanContext Api::plan_context(const Call& call) const {
+  return {.engine = *call.model->engine,
+          .constraint = call.model->constraint,
+          .random = options_.random,
+          .stop_loops = options_.stop_loops,
+          .adapter = adapter_of(call)};
 }
 
-ApiError Api::no_model(const std::string& model) const {
-  return {.status = 404,
-          .message = fmt::format("the model {} is not here; this server has {}", in_quotes(model),
-                                 in_quotes(options_.model)),
-          .param = "model",
-          .code = "model_not_found"};
+ApiResult<Plan> Api::complete(const Call& call, UnknownFields& unknown) const {
+  KVICK_TRY(const CompletionRequest request, parse_completion(call.body, unknown));
+  return plan_completion(request, plan_context(call));
 }
 
-ApiResult<Plan> Api::complete(const Json& body, UnknownFields& unknown) const {
-  KVICK_TRY(const CompletionRequest request, parse_completion(body, unknown));
-  KVICK_TRY_VOID(check_model(request.model));
-  return plan_completion(request, {engine_, options_.constraint, options_.random});
+ApiResult<Plan> Api::infill(const Call& call, UnknownFields& unknown) const {
+  KVICK_TRY(const CompletionRequest request, parse_infill(call.body, unknown));
+  KVICK_TRY(Plan plan, plan_completion(request, plan_context(call)));
+  plan.format = infill_format;
+  return plan;
 }
 
-ApiResult<Plan> Api::chat(const Json& body, UnknownFields& unknown) const {
-  KVICK_TRY(const ChatRequest request, parse_chat(body, unknown));
-  KVICK_TRY_VOID(check_model(request.model));
-  return plan_chat(request, {engine_, options_.constraint, options_.random});
+ApiResult<Plan> Api::chat(const Call& call, UnknownFields& unknown) const {
+  KVICK_TRY(const ChatRequest request, parse_chat(call.body, unknown));
+  return plan_chat(request, plan_context(call));
 }
 
 }  // namespace kvick::server

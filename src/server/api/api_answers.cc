@@ -1,18 +1,17 @@
 // The routes that answer at once.
 
+#include <map>
+
 #include "server/answer/template_messages.h"
 #include "server/api/api.h"
+#include "server/api/page_files.h"
 #include "server/api/static_files.h"
-#include "server/ops/cache_json.h"
-#include "server/ops/metrics_text.h"
-#include "server/ops/vllm_metrics.h"
 #include "server/request/fields.h"
 #include "server/request/token_list.h"
+#include "server/watch/request_json.h"
 
 namespace kvick::server {
 namespace {
-
-HttpResponse json_response(const Json& json) { return {.body = to_text(json)}; }
 
 // The tokens of a text, or of a conversation as the model would see it.
 ApiResult<std::vector<engine::Token>> tokens_of(Fields& fields, const engine::Engine& engine) {
@@ -32,22 +31,27 @@ ApiResult<std::vector<engine::Token>> tokens_of(Fields& fields, const engine::En
 
 }  // namespace
 
-Json Api::model_json() const {
-  return {{"id", options_.model},
-          {"object", "model"},
-          {"created", began_},
-          {"owned_by", "kvick"},
-          {"max_model_len", service_.context()}};
+ApiResult<HttpResponse> Api::debug_requests(const Call&) const {
+  if (options_.book == nullptr || !options_.debug)
+    return ApiError{.status = 404,
+                    .message = "this server does not show its requests; start it with --debug",
+                    .code = "not_found"};
+  std::map<std::string, engine::CacheState, std::less<>> caches;
+  for (const ModelHost::Lease& model : loaded_models())
+    caches.emplace(model->name, model->service->cache());
+  const std::vector<RequestFacts> running = options_.book->running();
+  const std::vector<RequestFacts> ended = options_.book->ended();
+  return json_response(requests_json({.running = running,
+                                      .ended = ended,
+                                      .cache =
+                                          [&](const std::string& model) {
+                                            const auto found = caches.find(model);
+                                            return found != caches.end() ? &found->second : nullptr;
+                                          },
+                                      .now = options_.book->now()}));
 }
 
-ApiResult<HttpResponse> Api::models(const Call&) const {
-  return json_response({{"object", "list"}, {"data", Json::array({model_json()})}});
-}
-
-ApiResult<HttpResponse> Api::model(const Call& call) const {
-  if (call.argument != options_.model) return no_model(call.argument);
-  return json_response(model_json());
-}
+HttpResponse Api::json_response(const Json& json) { return {.body = to_text(json)}; }
 
 ApiResult<HttpResponse> Api::health(const Call& call) const {
   if (call.network.draining) return draining();
@@ -57,59 +61,43 @@ ApiResult<HttpResponse> Api::health(const Call& call) const {
 // Its files are open: who lacks the key is asked for it by the page.
 ApiResult<HttpResponse> Api::page(const Call& call) const {
   const std::string path = path_of(call.request.target);
-  HttpResponse response = {.type = "text/html; charset=utf-8", .body = std::string(page_html())};
-  if (path == "/page.css")
-    response = {.type = "text/css; charset=utf-8", .body = std::string(page_css())};
-  else if (path == "/page.js")
-    response = {.type = "text/javascript; charset=utf-8", .body = std::string(page_js())};
-  // Nothing but this server's own files, and no other site's frame around them.
-  response.headers = {
-      {"Content-Security-Policy", "default-src 'self'; img-src data:; frame-ancestors 'none'"},
-      {"X-Content-Type-Options", "nosniff"}};
-  return response;
-}
-
-ApiResult<HttpResponse> Api::metrics(const Call& call) const {
-  const engine::Metrics metrics = service_.metrics();
-  return HttpResponse{.type = kMetricsType,
-                      .body = metrics_text(metrics, call.network, service_.instances()) +
-                              vllm_metrics_text(metrics, options_.model)};
-}
-
-ApiResult<HttpResponse> Api::cache(const Call&) const {
-  return json_response(cache_json(service_.cache()));
+  auto file = page_file(path);
+  if (file) return *std::move(file);
+  return ApiError{.status = 404,
+                  .message = fmt::format("the page has no file {}", in_quotes(path)),
+                  .code = "not_found"};
 }
 
 ApiResult<HttpResponse> Api::openapi(const Call&) const {
   return HttpResponse{.body = std::string(openapi_json())};
 }
 
-ApiResult<HttpResponse> Api::tokenize(const Json& body, UnknownFields& unknown) const {
-  KVICK_TRY(Fields fields, Fields::of(body, "", unknown));
-  KVICK_TRY(const std::string model, fields.get_string("model", ""));
-  KVICK_TRY_VOID(check_model(model));
-  KVICK_TRY(const std::vector<engine::Token> tokens, tokens_of(fields, engine_));
+ApiResult<HttpResponse> Api::tokenize(const Call& call, UnknownFields& unknown) const {
+  KVICK_TRY(Fields fields, Fields::of(call.body, "", unknown));
+  KVICK_TRY_VOID(fields.get_string("model", ""));
+  KVICK_TRY(const std::vector<engine::Token> tokens, tokens_of(fields, *call.model->engine));
   fields.ignore_defaults();
   KVICK_TRY_VOID(fields.check_rest());
-  return json_response(
-      {{"tokens", tokens}, {"count", tokens.size()}, {"max_model_len", service_.context()}});
+  return json_response({{"tokens", tokens},
+                        {"count", tokens.size()},
+                        {"max_model_len", call.model->service->context()}});
 }
 
-ApiResult<HttpResponse> Api::detokenize(const Json& body, UnknownFields& unknown) const {
-  KVICK_TRY(Fields fields, Fields::of(body, "", unknown));
-  KVICK_TRY(const std::string model, fields.get_string("model", ""));
-  KVICK_TRY_VOID(check_model(model));
+ApiResult<HttpResponse> Api::detokenize(const Call& call, UnknownFields& unknown) const {
+  KVICK_TRY(Fields fields, Fields::of(call.body, "", unknown));
+  KVICK_TRY_VOID(fields.get_string("model", ""));
   const Json* list = fields.find("tokens");
   if (list == nullptr || !list->is_array())
     return bad_field("tokens", "tokens must be a list of token ids");
   KVICK_TRY(const std::vector<engine::Token> tokens, read_tokens(*list, "tokens"));
   KVICK_TRY_VOID(fields.check_rest());
-  const size_t vocab = engine_.tokenizer().vocabulary().pieces.size();
+  const text::Tokenizer& tokenizer = call.model->engine->tokenizer();
+  const size_t vocab = tokenizer.vocabulary().pieces.size();
   for (const engine::Token token : tokens)
     if (static_cast<size_t>(token) >= vocab)
       return bad_field("tokens", "there is no token {}; the vocabulary ends at {}", token,
                        vocab - 1);
-  return json_response({{"prompt", engine_.tokenizer().decode(tokens, true)}});
+  return json_response({{"prompt", tokenizer.decode(tokens, true)}});
 }
 
 }  // namespace kvick::server

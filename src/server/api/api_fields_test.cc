@@ -183,6 +183,17 @@ TEST_F(ApiTest, ReadsAChoiceFromHeadersAsFromTheBody) {
   EXPECT_EQ(param(with({{"x-kvick-new", "1"}})), "x-kvick-new");
 }
 
+TEST_F(ApiTest, ForbidsBadWordsByTheirTokens) {
+  posted(kPath, R"({"prompt":"x","bad_words":["Hello"]})");
+  ASSERT_EQ(service_.jobs.size(), 1U);
+  const auto& words = service_.jobs[0].sampling.bad_words;
+  ASSERT_FALSE(words.empty());
+  EXPECT_EQ(words[0], test_engine().tokenizer().encode("Hello", false, false));
+  const Seen held =
+      posted(kPath, R"({"prompt":"x","bad_words":["a"],"response_format":{"type":"json_object"}})");
+  EXPECT_EQ(held.json()["error"]["param"], "bad_words");
+}
+
 TEST_F(ApiTest, AnswersWithTokenIdsWhereTheyAreAsked) {
   const auto pieces = [&] {
     const engine::Job& job = service_.jobs.back();
@@ -231,6 +242,38 @@ TEST_F(ApiTest, AsksRoutersForTheKeyToo) {
   make([](ApiOptions& options) { options.keys = ApiKeys({"k"}); });
   for (const char* path : {"/server_info", "/model_info", "/get_load"})
     EXPECT_EQ(get(path).response.status, 401U) << path;
+}
+
+TEST_F(ApiTest, EndsLoopsWhereTheRequestOrTheOperatorAsksForIt) {
+  const auto stops = [this](const char* body) {
+    posted(kPath, body);
+    return service_.jobs.back().stop_loops;
+  };
+  constexpr const char* kPlain = R"({"prompt":"x"})";
+  EXPECT_FALSE(stops(kPlain));
+  EXPECT_TRUE(stops(R"({"prompt":"x","stop_loops":true})"));
+  make([](ApiOptions& options) { options.stop_loops = true; });
+  EXPECT_TRUE(stops(kPlain));
+  EXPECT_FALSE(stops(R"({"prompt":"x","stop_loops":false})"));
+}
+
+TEST_F(ApiTest, SaysThatAnAnswerEndedBecauseItRepeatsItself) {
+  for (const auto& [path, body] :
+       {std::pair(kPath, R"({"prompt":"x"})"), std::pair("/v1/chat/completions", kHello)}) {
+    Seen seen;
+    post(seen, path, body);
+    const size_t job = service_.jobs.size() - 1;
+    service_.jobs.at(job).on_piece({.text = "a a a", .finish = engine::Finish::kLoop});
+    end(job);
+    const Json choice = seen.json()["choices"][0];
+    EXPECT_EQ(choice["finish_reason"], "stop");
+    EXPECT_EQ(choice["kvick_finish"], "loop");
+  }
+  Seen plain;
+  post(plain, kPath, R"({"prompt":"x"})");
+  const size_t job = service_.jobs.size() - 1;
+  answer(job), end(job);
+  EXPECT_FALSE(plain.json()["choices"][0].contains("kvick_finish"));
 }
 
 }  // namespace

@@ -4,26 +4,31 @@
 
 namespace kvick::server {
 
-// As SGLang has it. No path of this machine is anybody's business: the model goes by its id.
+// As SGLang has it, which has one model: the first. No path of this machine is anybody's business:
+// the model goes by its id.
 ApiResult<HttpResponse> Api::server_info(const Call&) const {
-  return HttpResponse{.body = to_text({{"model_path", options_.model},
-                                       {"served_model_name", options_.model},
-                                       {"tokenizer_path", options_.model},
-                                       {"version", KVICK_VERSION},
-                                       {"dp_size", 1},
-                                       {"context_length", service_.context()}})};
+  const std::string& name = models_.name(0);
+  Json info = {{"model_path", name},
+               {"served_model_name", name},
+               {"tokenizer_path", name},
+               {"version", KVICK_VERSION},
+               {"dp_size", 1}};
+  if (const auto first = models_.look(0)) info["context_length"] = first->service->context();
+  return HttpResponse{.body = to_text(info)};
 }
 
 ApiResult<HttpResponse> Api::model_info(const Call&) const {
-  return HttpResponse{.body = to_text({{"model_path", options_.model},
-                                       {"tokenizer_path", options_.model},
-                                       {"is_generation", true},
-                                       {"model_type", engine_.model().config().arch},
-                                       {"max_context_length", service_.context()}})};
+  const std::string& name = models_.name(0);
+  Json info = {{"model_path", name}, {"tokenizer_path", name}, {"is_generation", true}};
+  if (const auto first = models_.look(0)) {
+    info["model_type"] = first->engine->model().config().arch;
+    info["max_context_length"] = first->service->context();
+  }
+  return HttpResponse{.body = to_text(info)};
 }
 
 ApiResult<HttpResponse> Api::load(const Call&) const {
-  const engine::Metrics metrics = service_.metrics();
+  const engine::Metrics metrics = all_metrics();
   const uint64_t waiting = uint64_t{metrics.waiting} + metrics.preempted;
   const uint64_t requests = waiting + metrics.running;
   if (options_.load_form == LoadForm::kVllm)
@@ -37,7 +42,7 @@ ApiResult<HttpResponse> Api::load(const Call&) const {
 
 // SGLang's name and vLLM's. What running requests use stays, and so do files.
 ApiResult<HttpResponse> Api::flush(const Call&) const {
-  service_.flush();
+  for (const ModelHost::Lease& model : loaded_models()) model->service->flush();
   return HttpResponse{.body = to_text({{"success", true}})};
 }
 

@@ -376,8 +376,11 @@ TEST_F(ApiTest, IsDescribedRouteByRouteInItsOpenApiDocument) {
 TEST_F(ApiTest, KnowsTheFieldsThatItsOpenApiDocumentNames) {
   make([](ApiOptions& options) { options.strict_fields = true; });
   const Json schemas = Json::parse(openapi_json())["components"]["schemas"];
-  for (const auto& [path, schema] : {std::pair("/v1/completions", "CompletionRequest"),
-                                     std::pair("/v1/chat/completions", "ChatRequest")})
+  for (const auto& [path, schema] :
+       {std::pair("/v1/completions", "CompletionRequest"),
+        std::pair("/v1/chat/completions", "ChatRequest"),
+        std::pair("/v1/embeddings", "EmbeddingRequest"), std::pair("/v1/rerank", "RerankRequest"),
+        std::pair("/score", "ScoreRequest")})
     for (const auto& [field, type] : schemas[schema]["properties"].items()) {
       Json body;
       body["prompt"] = "x";

@@ -1,8 +1,7 @@
 #include "server/api/generation.h"
 
 #include "server/net/persist.h"
-#include "server/net/sse.h"
-#include "server/openai/kv_transfer.h"
+#include "server/request/job_error.h"
 
 namespace kvick::server {
 
@@ -10,32 +9,19 @@ namespace kvick::server {
 constexpr size_t kMostAtOnce = 64 << 10;
 
 ApiError Generation::error_of(const engine::Refusal& refusal) const {
-  ApiError error = {.message = refusal.message, .param = refusal.field};
-  if (error.param == "prompt") error.param = format_->prompt_field();
-  if (refusal.why == engine::Refusal::Why::kTooLong) error.code = "context_length_exceeded";
-  if (refusal.why == engine::Refusal::Why::kTooLarge) error.code = "too_large";
-  if (refusal.why == engine::Refusal::Why::kLost) {
-    error.status = 500;
-    error.code = "cache_failed";
-  }
-  if (refusal.why == engine::Refusal::Why::kFailed) {
-    error.status = 500;
-    error.code = "engine_failed";
-  }
-  if (refusal.why == engine::Refusal::Why::kBusy) {
-    error.status = 503;  // which routers try elsewhere
-    error.code = "busy";
-    error.headers = {{"Retry-After", "1"}};
-  }
-  return error;
+  return job_error(refusal, std::string(format_->prompt_field()));
 }
 
 Generation::Generation(engine::Service& service, const Threads& threads,
-                       std::unique_ptr<AnswerFormat> format, std::shared_ptr<Reply> reply)
+                       std::unique_ptr<AnswerFormat> format, std::shared_ptr<Reply> reply,
+                       std::function<double()> clock)
     : service_(service),
       network_(threads.network),
       answers_(threads.answers),
+      clock_(std::move(clock)),
+      began_(clock_()),
       format_(std::move(format)),
+      record_(reply->record()),
       reply_(std::move(reply)) {}
 
 void Generation::watch(Reply& reply) {
@@ -59,7 +45,13 @@ void Generation::leave() {
 std::shared_ptr<const Plan> Generation::prepare(Plan plan, std::vector<engine::Job>& jobs) {
   jobs = std::move(plan.jobs);
   plan.jobs.clear();
+  const std::string request = record_ != nullptr ? record_->facts().id : "";
+  note([&](RequestFacts& facts) {
+    facts.priority = jobs.front().priority;
+    for (const engine::Job& job : jobs) facts.planned_tokens += job.prompt.size();
+  });
   for (size_t i = 0; i < jobs.size(); ++i) {
+    jobs[i].request = request;
     jobs[i].on_piece = [self = shared_from_this(), i](engine::AnswerPiece piece) {
       self->post(JobPiece{i, std::move(piece)});
     };
@@ -71,6 +63,7 @@ std::shared_ptr<const Plan> Generation::prepare(Plan plan, std::vector<engine::J
 }
 
 void Generation::submit(Plan plan) {
+  lease_ = plan.lease;
   std::vector<engine::Job> jobs;
   const std::shared_ptr<const Plan> kept = prepare(std::move(plan), jobs);
   std::vector<engine::JobId> ids;
@@ -127,7 +120,7 @@ bool Generation::has_left() {
 
 bool Generation::has_more() {
   const std::lock_guard lock(mutex_);
-  return working_ = !inbox_.empty() || !body_.empty();
+  return working_ = !inbox_.empty() || writing_body_;
 }
 
 // One turn: handles the events that are in the inbox, and writes one choice of a whole answer. Then
@@ -142,8 +135,8 @@ void Generation::work() noexcept {
       flush();
       gone_ = has_left();
     }
-    if (gone_) body_.clear();
-    if (!body_.empty()) write_choice();
+    if (gone_) writing_body_ = false;
+    if (writing_body_) write_choice();
     flush();
   } catch (const std::exception&) {
     fail();
@@ -162,10 +155,14 @@ void Generation::fail() {
 void Generation::on(const engine::Refusal& refusal) {
   early_.clear();
   gone_ = true;
-  send(error_response(error_of(refusal)));
+  const ApiError error = error_of(refusal);
+  const bool own_words = refusal.why != engine::Refusal::Why::kInvalid;  // which quotes the value
+  note([&](RequestFacts& facts) { facts.fail(error, own_words); });
+  send(format_->error(error));
 }
 
 void Generation::on(Started started) {
+  note([&](RequestFacts& facts) { facts.jobs = started.ids; });
   {
     const std::lock_guard lock(mutex_);
     ids_ = std::move(started.ids);
@@ -174,7 +171,8 @@ void Generation::on(Started started) {
   if (gone_) return cancel();
   plan_ = std::move(started.plan);
   running_ = ids_.size();
-  if (plan_->stream) network_([reply = reply_] { reply->begin_events(); });
+  if (plan_->stream)
+    network_([reply = reply_, type = format_->stream_type()] { reply->begin_events({type}); });
   begin_choices();
   for (Event& early : std::exchange(early_, {}))
     std::visit([&](auto& one) { on(std::move(one)); }, early);
@@ -188,14 +186,13 @@ void Generation::begin_choices() {
                                        .inside_thoughts = plan_->inside_thoughts,
                                        .drops_thoughts = plan_->drops_thoughts},
                           plan_->token_ids);
-    if (const auto first = format_->first_chunk(i); first && plan_->stream)
-      events_ += sse_event(to_text(*first));
+    if (plan_->stream) events_ += format_->begin(i);
     if (!plan_->echo.empty()) give(choices_.back().echo(plan_->echo[i / plan_->choices]));
   }
 }
 
 void Generation::give(const ChoiceText& text) {
-  if (plan_->stream && says_something(text)) events_ += sse_event(to_text(format_->chunk(text)));
+  if (plan_->stream && says_something(text)) events_ += format_->piece(text);
 }
 
 void Generation::on(JobPiece of) {
@@ -206,49 +203,60 @@ void Generation::on(JobPiece of) {
   }
   KVICK_CHECK(of.piece.choice < plan_->choices, "a piece of choice {} of {}", of.piece.choice,
               plan_->choices);
+  if (!first_text_) {
+    first_text_ = clock_();
+    note([&](RequestFacts& facts) { facts.first_text = first_text_; });
+  }
   give(choices_[of.job * plan_->choices + of.piece.choice].add(std::move(of.piece)));
 }
 
 void Generation::on(JobEnd of) {
+  note([&](RequestFacts& facts) { facts.add(of.outcome); });
   if (gone_) return;
   if (plan_ == nullptr) {
     early_.emplace_back(std::move(of));
     return;
   }
-  counts_.prompt += of.outcome.prompt_tokens;
-  counts_.cached += of.outcome.cached_tokens;
-  counts_.answer += of.outcome.generated_tokens;
-  if (of.outcome.error) error_ = of.outcome.error;
-  if (of.outcome.given) given_ = of.outcome.given;
+  TokenCounts& counts = end_of_answer_.counts;
+  counts.prompt += of.outcome.prompt_tokens;
+  counts.cached += of.outcome.cached_tokens;
+  counts.moved += of.outcome.moved_tokens;
+  counts.answer += of.outcome.generated_tokens;
+  if (of.outcome.error) end_of_answer_.error = error_of(*of.outcome.error);
+  if (of.outcome.given) end_of_answer_.given = of.outcome.given;
   if (--running_ == 0) finish();
 }
 
+void Generation::take_times() {
+  const double now = clock_(), first = first_text_.value_or(now);
+  end_of_answer_.prompt_seconds = first - began_;
+  end_of_answer_.answer_seconds = now - first;
+}
+
 void Generation::finish() {
+  take_times();
+  note([&](RequestFacts& facts) {
+    facts.finish = choices_.front().all().finish_reason;
+    if (end_of_answer_.error) facts.fail(*end_of_answer_.error, true);
+  });
   if (plan_->stream) return end_stream();
-  if (error_) return send(error_response(error_of(*error_)));
-  // An answer without choices, which then come into its list one by one.
-  constexpr std::string_view kList = "\"choices\":[";
-  Json whole = format_->whole({}, counts_);
-  if (given_) whole["kv_transfer_params"] = kv_transfer_json(*given_);
-  body_ = to_text(whole);
-  const size_t at = body_.find(kList);
-  KVICK_CHECK(at != std::string::npos, "an answer without choices: {}", body_);
-  end_ = body_.substr(at + kList.size());
-  body_.resize(at + kList.size());
+  if (end_of_answer_.error) return send(format_->error(*end_of_answer_.error));
+  AnswerFormat::Frame frame = format_->frame(end_of_answer_);
+  body_ = std::move(frame.before);
+  behind_ = std::move(frame.behind);
+  writing_body_ = true;
 }
 
 void Generation::write_choice() {
   if (next_choice_ > 0) body_ += ',';
-  body_ += to_text(format_->one_choice(choices_[next_choice_].all()));
+  body_ += format_->choice(choices_[next_choice_].all());
   if (++next_choice_ < choices_.size()) return;
-  body_ += end_;
-  send({.body = std::exchange(body_, "")});
+  writing_body_ = false;
+  send({.body = std::exchange(body_, "") + behind_});
 }
 
 void Generation::end_stream() {
-  if (error_) events_ += sse_event(to_text(error_json(error_of(*error_))));
-  if (plan_->include_usage) events_ += sse_event(to_text(format_->usage_chunk(counts_)));
-  events_ += kSseDone;
+  events_ += format_->end(end_of_answer_);
   flush();
   if (reply_ == nullptr) return;
   network_([reply = reply_] { reply->end_events(); });
@@ -271,7 +279,7 @@ void Generation::flush() {
 void Generation::cancel() {
   gone_ = true;
   early_.clear();
-  body_.clear();
+  writing_body_ = false;
   for (const engine::JobId id : ids_) service_.cancel(id);
 }
 

@@ -6,16 +6,18 @@
 #include <variant>
 #include <vector>
 
-#include "server/openai/choice.h"
+#include "server/answer/choice.h"
 #include "server/openai/plan.h"
+#include "server/request/request_record.h"
 
 namespace kvick::server {
 
 class Generation : public std::enable_shared_from_this<Generation> {
  public:
-  // On any thread. The service outlives it.
+  // clock: seconds, never back; called on threads for answers. On any thread. The service outlives
+  // it.
   Generation(engine::Service& service, const Threads& threads, std::unique_ptr<AnswerFormat> format,
-             std::shared_ptr<Reply> reply);
+             std::shared_ptr<Reply> reply, std::function<double()> clock);
 
   // From now on the client's going cancels the jobs. On the network's thread.
   void watch(Reply& reply);
@@ -61,6 +63,12 @@ class Generation : public std::enable_shared_from_this<Generation> {
   void begin_choices();
   ApiError error_of(const engine::Refusal& refusal) const;
   void give(const ChoiceText& text);
+  void take_times();
+  // Changes what is kept of the request, if anything is.
+  template <typename Change>
+  void note(const Change& change) {
+    if (record_ != nullptr) record_->change(change);
+  }
   void finish();
   void end_stream();
   void write_choice();
@@ -68,8 +76,11 @@ class Generation : public std::enable_shared_from_this<Generation> {
   void flush();
   void cancel();
 
+  std::shared_ptr<const void> lease_;  // Plan's; ends after all that is of the model
   engine::Service& service_;
   const Post network_, answers_;
+  const std::function<double()> clock_;
+  const double began_;
 
   std::mutex mutex_;
   std::vector<Event> inbox_;        // under the mutex, as is:
@@ -79,17 +90,18 @@ class Generation : public std::enable_shared_from_this<Generation> {
 
   // Only of the thread that works.
   std::unique_ptr<AnswerFormat> format_;
-  std::shared_ptr<Reply> reply_;      // null once it has its answer
-  std::shared_ptr<const Plan> plan_;  // null until all jobs are submitted
+  const std::shared_ptr<RequestRecord> record_;  // null: nobody keeps one
+  std::shared_ptr<Reply> reply_;                 // null once it has its answer
+  std::shared_ptr<const Plan> plan_;             // null until all jobs are submitted
   std::vector<Event> early_;
   std::vector<Choice> choices_;  // job j's choice c is at j * plan.choices + c
-  TokenCounts counts_;
-  std::optional<std::string> given_;      // engine::JobOutcome::given
-  std::optional<engine::Refusal> error_;  // of a job that could not go on
+  AnswerEnd end_of_answer_;
+  std::optional<double> first_text_;  // clock_'s
   size_t running_ = 0;
-  bool gone_ = false;       // nothing of the jobs matters any more
-  std::string events_;      // of a stream, not yet with the network
-  std::string body_, end_;  // of a whole answer that is being written
+  bool gone_ = false;          // nothing of the jobs matters any more
+  std::string events_;         // of a stream, not yet with the network
+  std::string body_, behind_;  // of a whole answer that is being written
+  bool writing_body_ = false;
   size_t next_choice_ = 0;  // the first that body_ has not
 };
 

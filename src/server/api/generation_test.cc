@@ -21,7 +21,7 @@ class LoggedReply : public Reply {
     log_.push_back(fmt::format("{}: {}", name_, response.status));
     body = std::move(response.body);
   }
-  void begin_events(Headers) override {}
+  void begin_events(StreamHead) override {}
   void event(std::string_view) override { log_.push_back(name_ + ": event"); }
   void end_events() override { log_.push_back(name_ + ": end"); }
   void on_gone(std::function<void()>) override {}

@@ -43,19 +43,30 @@ OpenPort::~OpenPort() {
 }
 
 void OpenPort::serve(const engine::Engine& engine, engine::Service& service, ServeOptions options) {
+  ModelHost one(options.model, LoadedModel{.owner = nullptr,
+                                           .engine = &engine,
+                                           .service = &service,
+                                           .limits = std::move(options.limits)});
+  serve(one, std::move(options));
+}
+
+void OpenPort::serve(ModelHost& models, ServeOptions options) {
   std::random_device device;
   const uint64_t high = device();
-  ApiOptions api_options = {.model = std::move(options.model),
-                            .any_model = options.any_model,
+  ApiOptions api_options = {.any_model = options.any_model,
                             .strict_fields = options.strict_fields,
+                            .stop_loops = options.stop_loops,
                             .load_form = options.load_form,
                             .keys = std::move(options.keys),
-                            .constraint = std::move(options.constraint),
                             .random = std::mt19937_64(high << 32 | device()),
                             .unix_time = [] { return static_cast<int64_t>(std::time(nullptr)); },
                             .report = std::move(options.report),
-                            .limits = std::move(options.limits)};
-  Api api(engine, service, std::move(api_options), server_.threads(), server_.counters());
+                            .counts = options.counts,
+                            .pooling = options.pooling,
+                            .response_store_bytes = options.response_store_bytes,
+                            .book = std::move(options.book),
+                            .debug = options.debug};
+  Api api(models, std::move(api_options), server_.threads(), server_.counters());
   server_.hand_over(api, signals_);
   if (options.on_listening) options.on_listening(port_);
   thread_.join();

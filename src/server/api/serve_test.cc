@@ -42,6 +42,31 @@ TEST(OpenPort, SaysThatTheModelIsBeingLoadedUntilItServes) {
   thread.join();
 }
 
+TEST(OpenPort, EndsAtTheSecondSignalWhileAModelIsBeingLoaded) {
+  std::promise<void> begun, given_up;
+  std::vector<ModelSource> sources;
+  sources.push_back({.name = "slow", .load = [&]() -> base::Result<LoadedModel> {
+                       begun.set_value();
+                       given_up.get_future().wait();
+                       return base::fail("given up");
+                     }});
+  ModelHost host(std::move(sources), {.give_up_load = [&] { given_up.set_value(); }});
+  const auto port = OpenPort::open({.port = 0, .signals = true}).value();
+  std::thread thread([&] { port->serve(host, ServeOptions()); });
+  Client idle(port->port()), client(port->port());
+  std::string seen;
+  do {  // until it serves
+    idle.get("/v1/models");
+    seen = idle.answer().body;
+  } while (seen.find("slow") == std::string::npos);
+  client.post("/v1/completions", R"({"prompt":"x","model":"slow"})");
+  begun.get_future().wait();
+  kill(getpid(), SIGTERM);
+  EXPECT_EQ(idle.read_to_end(), "");  // so the first one was taken
+  kill(getpid(), SIGTERM);
+  thread.join();
+}
+
 TEST(OpenPort, EndsWithoutHavingServed) {
   const auto port = OpenPort::open({.port = 0}).value();
   EXPECT_FALSE(OpenPort::open({.port = port->port()}).ok());

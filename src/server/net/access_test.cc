@@ -29,6 +29,8 @@ TEST(Access, IsRefusedByTheHeadAloneBeforeAnyBodyComes) {
       {"POST /v1/completions", json, 401},
       {"POST /v1/completions", json + "Authorization: Bearer other\r\n", 401},
       {"POST /v1/completions", json + "Expect: 100-continue\r\n", 401},
+      {"POST /v1/messages", json + "X-Api-Key: other\r\n", 401},
+      {"POST /v1/messages", "X-Api-Key: secret\r\n", 415},
       {"POST /v1/completions", key, 415},
       {"POST /v1/nothing", json + key, 404},
       {"PUT /v1/completions", json + key, 405},

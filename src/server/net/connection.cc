@@ -35,8 +35,8 @@ class ConnectionReply final : public Reply {
   void send(HttpResponse response) override {
     if (const auto there = connection_.lock()) there->send(number_, std::move(response));
   }
-  void begin_events(Headers headers) override {
-    if (const auto there = connection_.lock()) there->begin_events(number_, headers);
+  void begin_events(StreamHead head) override {
+    if (const auto there = connection_.lock()) there->begin_events(number_, head);
   }
   void event(std::string_view bytes) override {
     if (const auto there = connection_.lock()) there->event(number_, bytes);
@@ -75,17 +75,31 @@ Headers choices_of(const http::fields& fields) {
   return choices;
 }
 
+std::string text_of(boost::beast::string_view text) { return {text.data(), text.size()}; }
+
+// Anthropic's clients send their key in a header of its own.
+std::string credentials_of(const http::fields& fields) {
+  std::string given = text_of(fields[http::field::authorization]);
+  if (!given.empty()) return given;
+  const std::string key = text_of(fields["x-api-key"]);
+  return key.empty() ? "" : "Bearer " + key;
+}
+
 ApiError broke() { return {.status = 500, .message = "the server failed on this request"}; }
 
 // Longer ones would fill logs.
 constexpr size_t kMostIdBytes = 128;
 
+std::string address_of(const asio::ip::tcp::socket& socket) {
+  boost::system::error_code error;
+  const auto client = socket.remote_endpoint(error);
+  return error ? "" : client.address().to_string();
+}
+
 bool is_good_id(std::string_view id) {
   return id.size() <= kMostIdBytes &&
          std::all_of(id.begin(), id.end(), [](char c) { return c > ' ' && c <= '~'; });
 }
-
-std::string text_of(boost::beast::string_view text) { return {text.data(), text.size()}; }
 
 }  // namespace
 
@@ -94,6 +108,8 @@ Connection::Connection(asio::ip::tcp::socket socket, Hub& hub)
       hub_(hub),
       read_deadline_(socket_.get_executor()),
       write_deadline_(socket_.get_executor()),
+      heartbeat_(socket_.get_executor()),
+      address_(address_of(socket_)),
       awaited_(!hub.draining()) {}
 
 void Connection::start() {
@@ -120,6 +136,7 @@ void Connection::drop() {
   state_ = State::kClosed;
   read_deadline_.clear();
   write_deadline_.clear();
+  heartbeat_.clear();
   ErrorCode ignored;
   socket_.close(ignored);
   const auto self = shared_from_this();  // the hub's may be the last
@@ -217,14 +234,24 @@ HttpRequest Connection::read_head() const {
   const auto& got = parser_->get();
   return {.method = text_of(got.method_string()),
           .target = text_of(got.target()),
-          .authorization = text_of(got[http::field::authorization]),
+          .authorization = credentials_of(got),
           .content_type = text_of(got[http::field::content_type]),
           .body = {},
-          .choices = choices_of(got)};
+          .choices = choices_of(got),
+          .share = {},
+          .address = address_,
+          .id = request_id(),
+          .trace_parent = text_of(got["traceparent"])};
+}
+
+std::string Connection::request_id() const {
+  const std::string given = text_of(parser_->get()["X-Request-Id"]);
+  return given.empty() ? made_id_ : given;
 }
 
 // Who may not use the server, and what it would not do, costs it no more than the head.
 void Connection::take_head() {
+  made_id_ = fmt::format("{:08x}{:08x}", hub_.options.id_seed, ++hub_.made_ids);
   const HttpRequest head = read_head();
   framing_ = {.http_1_1 = parser_->get().version() >= 11,
               .keep_alive = parser_->get().keep_alive() && !hub_.draining(),
@@ -241,15 +268,16 @@ void Connection::take_head() {
 
 std::optional<HttpResponse> Connection::answer_to_head(const HttpRequest& head) {
   const auto& got = parser_->get();
-  const std::string origin = text_of(got[http::field::origin]), id = text_of(got["X-Request-Id"]);
-  if (!is_good_id(id))
-    return error_response(
-        bad_field("X-Request-Id",
-                  "the header X-Request-Id must be up to {} printable characters without spaces",
-                  kMostIdBytes));
-  if (!id.empty()) framing_.lines = fmt::format("X-Request-Id: {}\r\n", id);
+  const std::string origin = text_of(got[http::field::origin]);
+  if (!is_good_id(head.id))
+    return hub_.handler->error_of(
+        head, bad_field("X-Request-Id",
+                        "the header X-Request-Id must be up to {} printable characters without "
+                        "spaces",
+                        kMostIdBytes));
+  framing_.lines = fmt::format("X-Request-Id: {}\r\n", head.id);
   if (const auto allowed = hub_.sites.check(text_of(got[http::field::host]), origin); !allowed.ok())
-    return error_response(allowed.error());
+    return hub_.handler->error_of(head, allowed.error());
   framing_.lines += hub_.sites.answer_lines(origin);
   const Preflight asked = {.method = text_of(got[http::field::access_control_request_method]),
                            .headers = text_of(got[http::field::access_control_request_headers])};

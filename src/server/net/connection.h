@@ -29,6 +29,7 @@ struct Hub {
   Sites sites;
   std::shared_ptr<BodyBudget> bodies;
   std::unordered_set<std::shared_ptr<Connection>> connections;
+  uint64_t made_ids = 0;
   size_t awaited = 0;              // of these; those that came while the server drains are not
   std::function<void()> on_empty;  // the last awaited connection has ended
   bool draining() const { return counters.draining; }
@@ -51,7 +52,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void send(uint64_t number, HttpResponse response);
   // Its reply is gone, and nobody will answer.
   void give_none(uint64_t number);
-  void begin_events(uint64_t number, const Headers& headers);
+  void begin_events(uint64_t number, const StreamHead& head);
   void event(uint64_t number, std::string_view bytes);
   void end_events(uint64_t number);
   void on_gone(uint64_t number, std::function<void()> gone);
@@ -90,6 +91,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void take_head();
   HttpRequest read_head() const;
   std::optional<HttpResponse> answer_to_head(const HttpRequest& head);
+  std::string request_id() const;
   void begin_body();
   bool take_body();
   void dispatch();
@@ -100,6 +102,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   size_t unread_bytes() const { return pending_.size() + writing_.size() - written_; }
   bool answers(uint64_t number) const { return state_ == State::kBusy && number == number_; }
   void write_answer(HttpResponse response);
+  void await_event();
+  void beat();
   void write(std::string_view bytes);
   void write_some();
   void on_written(ErrorCode error, size_t bytes);
@@ -111,7 +115,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   boost::asio::ip::tcp::socket socket_;
   Hub& hub_;
   State state_ = State::kIdle;
-  Deadline read_deadline_, write_deadline_;
+  Deadline read_deadline_, write_deadline_, heartbeat_;
 
   std::array<char, 16 << 10> chunk_;
   std::string input_;  // read, but not parsed
@@ -121,10 +125,13 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool ended_ = false;  // the client sends no more
   size_t thrown_away_ = 0;
 
-  const bool awaited_;   // came before the server drained
-  uint64_t number_ = 0;  // of the request
-  Framing framing_;      // of its answer
-  bool begun_ = false;   // events of it
+  const std::string address_;  // the client's
+  std::string made_id_;        // of a request that brings none
+  const bool awaited_;         // came before the server drained
+  uint64_t number_ = 0;        // of the request
+  Framing framing_;            // of its answer
+  bool begun_ = false;         // events of it
+  bool beats_ = false;         // they are of a type that has comments
   std::function<void()> gone_;
   std::string pending_, writing_;
   size_t written_ = 0;  // of writing_

@@ -42,12 +42,29 @@ void Connection::give_none(uint64_t number) {
   });
 }
 
-void Connection::begin_events(uint64_t number, const Headers& headers) {
+void Connection::begin_events(uint64_t number, const StreamHead& head) {
   if (!answers(number)) return;
   begun_ = true;
   // What ends an HTTP/1.0 stream is the connection's end.
   framing_.keep_alive = framing_.keep_alive && framing_.http_1_1;
-  guarded([&] { write(stream_head(framing_, headers)); });
+  guarded([&] {
+    write(stream_head(framing_, head));
+    beats_ = head.type == kEventStream;
+    await_event();
+  });
+}
+
+void Connection::await_event() {
+  if (!beats_ || hub_.options.heartbeat_time.count() <= 0) return;
+  heartbeat_.set(hub_.options.heartbeat_time,
+                 [self = shared_from_this()] { self->guarded([&] { self->beat(); }); });
+}
+
+// A client that has not read what it was sent needs nothing more to read.
+void Connection::beat() {
+  if (state_ != State::kBusy || !begun_) return;
+  if (unread_bytes() == 0) write(stream_chunk(kSseHeartbeat, framing_));
+  await_event();
 }
 
 void Connection::event(uint64_t number, std::string_view bytes) {
@@ -56,7 +73,10 @@ void Connection::event(uint64_t number, std::string_view bytes) {
     ++hub_.counters.slow;
     return drop();
   }
-  guarded([&] { write(stream_chunk(bytes, framing_)); });
+  guarded([&] {
+    write(stream_chunk(bytes, framing_));
+    await_event();
+  });
 }
 
 void Connection::end_events(uint64_t number) {
@@ -125,6 +145,7 @@ void Connection::end_with(const ApiError& error) {
 
 void Connection::finish_answer() {
   gone_ = nullptr;
+  heartbeat_.clear();
   if (!framing_.keep_alive || hub_.draining()) return begin_closing();
   state_ = State::kIdle;
   read_deadline_.set(hub_.options.idle_time, [self = shared_from_this()] { self->drop(); });
@@ -134,6 +155,7 @@ void Connection::finish_answer() {
 
 void Connection::begin_closing() {
   read_deadline_.clear();
+  heartbeat_.clear();
   state_ = State::kClosing;
   input_.clear();
   parser_.reset();

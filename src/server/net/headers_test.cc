@@ -1,6 +1,7 @@
 // Headers that are read beside those of HTTP, and a handler that takes over from another.
 
 #include <gtest/gtest.h>
+#include <set>
 
 #include "server/testing/server.h"
 
@@ -24,11 +25,23 @@ TEST(Server, RepeatsTheIdOfARequest) {
     other.get("/health", fmt::format("X-Request-Id: {}\r\n", bad));
     EXPECT_EQ(other.answer().status, 400) << bad;
   }
-  client.get("/health");
-  EXPECT_EQ(client.answer().head.find("X-Request-Id"), std::string::npos);
   client.post("/v1/completions", R"({"prompt":"x","max_tokens":2,"stream":true})",
               "X-Request-Id: s\r\n");
   EXPECT_NE(client.read_until("[DONE]").find("X-Request-Id: s\r\n"), std::string::npos);
+}
+
+TEST(Server, MakesAnIdForARequestThatHasNone) {
+  TestServer server;
+  Client client = server.client();
+  std::set<std::string> ids;
+  for (int i = 0; i < 3; ++i) {
+    client.get("/health");
+    const std::string head = client.answer().head;
+    const size_t at = head.find("X-Request-Id: ");
+    ASSERT_NE(at, std::string::npos) << head;
+    ids.insert(head.substr(at, head.find('\r', at) - at));
+  }
+  EXPECT_EQ(ids.size(), 3U);
 }
 
 TEST(Server, ReadsHeadersThatChoose) {

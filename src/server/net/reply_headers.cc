@@ -15,13 +15,14 @@ class WithHeaders final : public Reply {
     append(headers_, response.headers);
     reply_->send(std::move(response));
   }
-  void begin_events(Headers headers) override {
-    append(headers_, headers);
-    reply_->begin_events(std::move(headers));
+  void begin_events(StreamHead head) override {
+    append(headers_, head.headers);
+    reply_->begin_events(std::move(head));
   }
   void event(std::string_view bytes) override { reply_->event(bytes); }
   void end_events() override { reply_->end_events(); }
   void on_gone(std::function<void()> gone) override { reply_->on_gone(std::move(gone)); }
+  std::shared_ptr<RequestRecord> record() const override { return reply_->record(); }
 
  private:
   std::shared_ptr<Reply> reply_;

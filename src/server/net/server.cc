@@ -130,6 +130,7 @@ void Server::State::wait_for_signal() {
 void Server::State::drain(std::chrono::milliseconds time) {
   if (hub.draining()) return;
   hub.counters.draining = true;
+  if (hub.options.on_drain) hub.options.on_drain();
   drain_deadline.set(time, [this] { stop(); });
   const auto all = hub.connections;  // a copy: those that end take themselves out
   for (const auto& connection : all) connection->drain();
@@ -141,6 +142,7 @@ void Server::State::stop() {
   error_code ignored;
   acceptor.close(ignored);
   accept_pause.clear();
+  signals.clear(ignored);  // what the program does yet, the next one ends
   const auto all = hub.connections;
   for (const auto& connection : all) connection->drop();
   io->stop();

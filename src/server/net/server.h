@@ -27,8 +27,13 @@ struct ServerOptions {
   std::chrono::milliseconds body_time{60'000};   // from there to its body's last
   std::chrono::milliseconds idle_time{75'000};   // between requests
   std::chrono::milliseconds write_time{30'000};  // that a client takes no byte of what is to write
+  // Silence of a stream after which a comment goes out: proxies cut connections that carry nothing,
+  // and a long prompt takes longer than they wait. 0: none.
+  std::chrono::milliseconds heartbeat_time{15'000};
   std::chrono::milliseconds drain_time{30'000};  // for running requests, once a signal has come
   bool signals = false;                          // SIGINT and SIGTERM drain, a second one stops
+  uint32_t id_seed = 0;                          // in the ids of requests that bring none
+  std::function<void()> on_drain = {};           // on the network's thread, once
   SiteOptions sites = {};                        // which may use it beside its own
   unsigned background_threads = 4, answer_threads = 2;
   // Told what a task of the network threw, on its thread.

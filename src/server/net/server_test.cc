@@ -57,6 +57,36 @@ TEST(Server, StreamsEventsInChunks) {
   EXPECT_EQ(client.answer().status, 200);
 }
 
+TEST(Server, KeepsASilentStreamAliveWithComments) {
+  TestServer server({.heartbeat_time = milliseconds(5)});
+  Client client = server.client();
+  client.post(kPath, words(2, R"(,"stream":true,"cache_salt":"pause")"));
+  client.read_until("\r\n\r\n");
+  for (int i = 0; i < 2; ++i)
+    EXPECT_TRUE(client.read_until(": heartbeat\n\n").ends_with("d\r\n: heartbeat\n\n"));
+  server.service.release();
+  const std::string stream = client.read_until("0\r\n\r\n");
+  EXPECT_NE(stream.find(R"("text":"w0")"), std::string::npos);
+  EXPECT_NE(stream.find("data: [DONE]\n\n"), std::string::npos);
+  client.get("/health");  // with no comment in front of its answer
+  EXPECT_TRUE(client.answer().head.starts_with("HTTP/1.1 200"));
+}
+
+TEST(Server, SendsNoCommentsInAnswersThatAreNoStreamAndWhereTheyAreOff) {
+  TestServer beating({.heartbeat_time = milliseconds(1)});
+  Client whole = beating.client();
+  whole.post(kPath, words(3, R"(,"cache_salt":"pause")"));
+  EXPECT_TRUE(beating.service.wait_for_jobs(1));
+  beating.service.release();
+  EXPECT_EQ(text_of(whole.answer()), "w0 w1 w2");
+  TestServer off({.heartbeat_time = milliseconds(0)});
+  Client stream = off.client();
+  stream.post(kPath, words(2, R"(,"stream":true,"cache_salt":"pause")"));
+  EXPECT_TRUE(off.service.wait_for_jobs(1));
+  off.service.release();
+  EXPECT_EQ(stream.read_until("0\r\n\r\n").find("heartbeat"), std::string::npos);
+}
+
 TEST(Server, AnswersRequestsThatCameTogetherInTheirOrder) {
   TestServer server;
   Client client = server.client();
@@ -276,6 +306,10 @@ TEST(Server, DrainsWhenASignalComesAndStopsAtTheSecond) {
   kill(getpid(), SIGTERM);
   server.join();
   EXPECT_TRUE(server.service.wait_for_cancellations(1));
+  // A third ends the program, whatever that still waits for.
+  struct sigaction now = {};
+  EXPECT_EQ(sigaction(SIGTERM, nullptr, &now), 0);
+  EXPECT_EQ(now.sa_handler, SIG_DFL);
 }
 
 TEST(Server, StreamsToAHundredClientsAtOnce) {

@@ -1,6 +1,8 @@
 #include "server/net/sse.h"
 
+#include <algorithm>
 #include <fmt/format.h>
+#include <utility>
 
 namespace kvick::server {
 namespace {
@@ -15,17 +17,28 @@ void add(const Headers& headers, std::string& out) {
   for (const auto& [name, value] : headers) out += fmt::format("{}: {}\r\n", name, value);
 }
 
+bool has(const Headers& headers, std::string_view name) {
+  return std::any_of(headers.begin(), headers.end(),
+                     [&](const auto& header) { return header.first == name; });
+}
+
 }  // namespace
 
 std::string sse_event(std::string_view text) { return fmt::format("data: {}\n\n", text); }
 
+std::string sse_event(std::string_view name, std::string_view text) {
+  return fmt::format("event: {}\ndata: {}\n\n", name, text);
+}
+
 std::string framed_head(const HttpResponse& response, const Framing& framing) {
   std::string out = head_of(response.status, framing);
+  out += fmt::format("Content-Type: {}\r\nContent-Length: {}\r\n", response.type,
+                     response.body.size());
   // Answers of an API are nobody's to keep, to guess the type of, or to show in a frame.
-  out += fmt::format(
-      "Content-Type: {}\r\nContent-Length: {}\r\nCache-Control: no-store\r\n"
-      "X-Content-Type-Options: nosniff\r\nX-Frame-Options: DENY\r\n",
-      response.type, response.body.size());
+  for (const auto& [name, value] :
+       {std::pair("Cache-Control", "no-store"), std::pair("X-Content-Type-Options", "nosniff"),
+        std::pair("X-Frame-Options", "DENY")})
+    if (!has(response.headers, name)) out += fmt::format("{}: {}\r\n", name, value);
   add(response.headers, out);
   return out + "\r\n";
 }
@@ -35,12 +48,13 @@ std::string framed(const HttpResponse& response, const Framing& framing) {
   return framing.without_body ? head : head + response.body;
 }
 
-std::string stream_head(const Framing& framing, const Headers& headers) {
+std::string stream_head(const Framing& framing, const StreamHead& head) {
   std::string out = head_of(200, framing);
   // The last one keeps nginx from collecting events before it hands them on.
-  out += "Content-Type: text/event-stream\r\nCache-Control: no-store\r\nX-Accel-Buffering: no\r\n";
+  out += fmt::format("Content-Type: {}\r\nCache-Control: no-store\r\nX-Accel-Buffering: no\r\n",
+                     head.type);
   if (framing.http_1_1) out += "Transfer-Encoding: chunked\r\n";
-  add(headers, out);
+  add(head.headers, out);
   return out + "\r\n";
 }
 

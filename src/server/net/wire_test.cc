@@ -30,7 +30,7 @@ TEST(Sse, SendsNoChunksToHttp10) {
 }
 
 TEST(Sse, HasFurtherHeadersBeforeItsEvents) {
-  const std::string head = stream_head({}, {{"X-A", "b"}});
+  const std::string head = stream_head({}, {.headers = {{"X-A", "b"}}});
   EXPECT_NE(head.find("\r\nX-A: b\r\n"), std::string::npos);
   EXPECT_TRUE(head.ends_with("\r\n\r\n"));
 }
@@ -43,6 +43,13 @@ TEST(Framing, LeavesTheBodyOutOfAnAnswerToHead) {
   EXPECT_NE(whole.find("\r\nAllow: GET\r\n"), std::string::npos);
   EXPECT_TRUE(whole.ends_with("\r\n\r\n12345"));
   EXPECT_TRUE(framed(response, {.without_body = true}).ends_with("\r\n\r\n"));
+}
+
+TEST(Framing, SaysOnceWhoMayKeepAnAnswer) {
+  EXPECT_NE(framed({}, {}).find("\r\nCache-Control: no-store\r\n"), std::string::npos);
+  const std::string own = framed({.headers = {{"Cache-Control", "no-cache"}}}, {});
+  EXPECT_NE(own.find("\r\nCache-Control: no-cache\r\n"), std::string::npos);
+  EXPECT_EQ(own.find("no-store"), std::string::npos);
 }
 
 TEST(ApiErrors, HaveOpenAisForm) {
@@ -64,16 +71,27 @@ TEST(Targets, AreDecodedAndLoseTheirQuery) {
   for (const char* wrong : {"", "*", "x", "/%", "/%2", "/%zz", "?/"}) EXPECT_EQ(path_of(wrong), "");
 }
 
-constexpr RouteName kRoutes[] = {
-    {"GET", "/a"}, {"POST", "/a"}, {"GET", "/m"}, {"GET", "/m/{id}"}, {"POST", "/p"}};
+TEST(Targets, HaveAQueryWhoseFieldsAreFound) {
+  EXPECT_EQ(query_of("/a?limit=2&after=x%20y#z", "limit"), "2");
+  EXPECT_EQ(query_of("/a?limit=2&after=x%20y#z", "after"), "x y");
+  EXPECT_EQ(query_of("/a?mylimit=3&limits=4&limit", "limit"), "");
+  for (const char* none : {"", "/a", "/a?", "/a?&&", "/a#?limit=1", "/a?limit=%2"})
+    EXPECT_EQ(query_of(none, "limit"), "");
+}
+
+constexpr RouteName kRoutes[] = {{"GET", "/a"},          {"POST", "/a"},     {"GET", "/m"},
+                                 {"GET", "/m/{id}/all"}, {"GET", "/m/{id}"}, {"POST", "/p"}};
 
 TEST(Routes, AreFoundByMethodAndPath) {
   EXPECT_EQ(match(kRoutes, "GET", "/a")->route, 0U);
   EXPECT_EQ(match(kRoutes, "HEAD", "/a")->route, 0U);
   EXPECT_EQ(match(kRoutes, "POST", "/a")->route, 1U);
   EXPECT_EQ(match(kRoutes, "GET", "/m")->route, 2U);
-  EXPECT_EQ(match(kRoutes, "GET", "/m/org/name")->route, 3U);
+  EXPECT_EQ(match(kRoutes, "GET", "/m/org/name")->route, 4U);
   EXPECT_EQ(match(kRoutes, "GET", "/m/org/name")->argument, "org/name");
+  EXPECT_EQ(match(kRoutes, "GET", "/m/org/name/all")->route, 3U);
+  EXPECT_EQ(match(kRoutes, "GET", "/m/org/name/all")->argument, "org/name");
+  EXPECT_EQ(match(kRoutes, "GET", "/m/all")->argument, "all");
 }
 
 TEST(Routes, SayWhatThereIsInstead) {
@@ -90,7 +108,7 @@ TEST(MetricsText, CountsInBucketsAllThatIsBelowTheirBound) {
   engine::Metrics metrics;
   metrics.finished = 3;
   for (const double seconds : {0.0005, 0.002, 0.002, 1000.0}) metrics.first_token.add(seconds);
-  const std::string text = metrics_text(metrics, {.slow = 2});
+  const std::string text = service_metrics_text(metrics) + network_metrics_text({.slow = 2});
   for (const char* line :
        {"# TYPE kvick_first_token_seconds histogram\n",
         "\nkvick_first_token_seconds_bucket{le=\"0.001\"} 1\n",
@@ -106,17 +124,17 @@ TEST(MetricsText, CountsInBucketsAllThatIsBelowTheirBound) {
 TEST(MetricsText, TellsWhyFilesWereOfNoUse) {
   engine::Metrics metrics;
   metrics.files = {.missing = 2, .failed_writes = 3, .dropped_writes = 4};
-  const std::string text = metrics_text(metrics, {});
+  const std::string text = service_metrics_text(metrics);
   for (const char* line :
        {"{event=\"missing\"} 2\n", "{event=\"failed_write\"} 3\n", "{event=\"dropped_write\"} 4\n"})
     EXPECT_NE(text.find(line), std::string::npos) << line;
 }
 
 TEST(MetricsText, ShowsWhatPoliciesMiss) {
-  EXPECT_EQ(metrics_text({}, {}).find("lost_mass"), std::string::npos);
+  EXPECT_EQ(service_metrics_text({}).find("lost_mass"), std::string::npos);
   engine::Metrics metrics;
   metrics.checks["quest"] = {.count = 8, .lost_mass = 0.25};
-  const std::string text = metrics_text(metrics, {});
+  const std::string text = service_metrics_text(metrics);
   for (const char* line : {"# TYPE kvick_kv_select_lost_mass summary\n",
                            "\nkvick_kv_select_lost_mass_sum{policy=\"quest\"} 0.25\n",
                            "\nkvick_kv_select_lost_mass_count{policy=\"quest\"} 8\n"})
@@ -124,7 +142,7 @@ TEST(MetricsText, ShowsWhatPoliciesMiss) {
 }
 
 TEST(MetricsText, SaysWhereExpertsWere) {
-  EXPECT_EQ(metrics_text({}, {}).find("expert"), std::string::npos);
+  EXPECT_EQ(service_metrics_text({}).find("expert"), std::string::npos);
   engine::Metrics metrics;
   metrics.experts = {.limit_bytes = 900,
                      .resident_bytes = 800,
@@ -134,7 +152,7 @@ TEST(MetricsText, SaysWhereExpertsWere) {
                      .hits = 3,
                      .misses = 1,
                      .read_bytes = 1000};
-  const std::string text = metrics_text(metrics, {});
+  const std::string text = service_metrics_text(metrics);
   for (const char* line :
        {"\nkvick_expert_limit_bytes 900\n", "\nkvick_expert_bytes 800\n", "\nkvick_experts 8\n",
         "\nkvick_experts_on_disk 8\n", "\nkvick_expert_uses_total{found=\"memory\"} 3\n",
@@ -144,11 +162,11 @@ TEST(MetricsText, SaysWhereExpertsWere) {
 }
 
 TEST(MetricsText, ShowsInstancesWhereThereAreSeveral) {
-  EXPECT_EQ(metrics_text({}, {}).find("instance"), std::string::npos);
+  EXPECT_EQ(service_metrics_text({}).find("instance"), std::string::npos);
   std::vector<engine::Metrics> instances(2);
   instances[1].running = 5;
   instances[1].kv.used_bytes = 6;
-  const std::string text = metrics_text({}, {}, instances);
+  const std::string text = service_metrics_text({}, instances);
   for (const char* line : {"\nkvick_instance_jobs{instance=\"0\",state=\"running\"} 0\n",
                            "\nkvick_instance_jobs{instance=\"1\",state=\"running\"} 5\n",
                            "\nkvick_instance_kv_bytes{instance=\"1\",what=\"used\"} 6\n"})
@@ -156,7 +174,7 @@ TEST(MetricsText, ShowsInstancesWhereThereAreSeveral) {
 }
 
 TEST(MetricsText, NamesEachFamilyOnceAndEndsEveryLine) {
-  const std::string text = metrics_text({}, {}, std::vector<engine::Metrics>(2));
+  const std::string text = service_metrics_text({}, std::vector<engine::Metrics>(2));
   std::vector<std::string> types;
   std::string line;
   for (std::istringstream in(text); std::getline(in, line);)

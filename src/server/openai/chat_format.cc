@@ -1,4 +1,4 @@
-#include "server/openai/answer_format.h"
+#include "server/openai/openai_format.h"
 
 namespace kvick::server {
 namespace {
@@ -19,20 +19,21 @@ std::string call_id(std::string_view answer, uint32_t choice, size_t place) {
 
 Json reason_json(const std::string& reason) { return reason.empty() ? Json() : Json(reason); }
 
-class ChatFormat final : public AnswerFormat {
+class ChatFormat final : public OpenAiFormat {
  public:
-  using AnswerFormat::AnswerFormat;
+  ChatFormat(AnswerHead head, const text::Tokenizer& tokenizer)
+      : OpenAiFormat(std::move(head), "chatcmpl", tokenizer) {}
   std::string_view prompt_field() const override { return "messages"; }
+
+ protected:
   std::optional<Json> first_chunk(uint32_t index) const override {
     Json list = Json::array();
-    list.push_back(choice(index, "delta", {{"role", "assistant"}, {"content", ""}}, ""));
+    list.push_back(choice_json(index, "delta", {{"role", "assistant"}, {"content", ""}}, ""));
     Json answer = object(chunk_kind(), std::move(list));
     add_prompt(answer);
     if (head_.include_usage) answer["usage"] = nullptr;
     return answer;
   }
-
- protected:
   std::string_view kind() const override { return "chat.completion"; }
   std::string_view chunk_kind() const override { return "chat.completion.chunk"; }
 
@@ -41,8 +42,9 @@ class ChatFormat final : public AnswerFormat {
     if (!text.reasoning.empty()) message["reasoning_content"] = text.reasoning;
     if (!text.calls.empty() && text.content.empty()) message["content"] = nullptr;
     if (!text.calls.empty()) message["tool_calls"] = calls(text, false);
-    Json out = choice(text.index, "message", std::move(message), text.finish_reason);
+    Json out = choice_json(text.index, "message", std::move(message), text.finish_reason);
     out["logprobs"] = head_.logprobs ? logprobs(text) : Json();
+    add_own_reason(out, text);
     if (token_ids()) out["token_ids"] = text.token_ids;
     return out;
   }
@@ -55,14 +57,16 @@ class ChatFormat final : public AnswerFormat {
     if (!text.reasoning.empty()) delta["reasoning_content"] = text.reasoning;
     if (!text.content.empty()) delta["content"] = text.content;
     if (!text.calls.empty()) delta["tool_calls"] = calls(text, true);
-    Json out = choice(text.index, "delta", std::move(delta), text.finish_reason);
+    Json out = choice_json(text.index, "delta", std::move(delta), text.finish_reason);
     out["logprobs"] = head_.logprobs && !text.tokens.empty() ? logprobs(text) : Json();
+    add_own_reason(out, text);
     if (token_ids()) out["token_ids"] = text.token_ids;
     return out;
   }
 
  private:
-  static Json choice(uint32_t index, const char* part, Json content, const std::string& reason) {
+  static Json choice_json(uint32_t index, const char* part, Json content,
+                          const std::string& reason) {
     return {{"index", index},
             {part, std::move(content)},
             {"logprobs", nullptr},
@@ -75,7 +79,7 @@ class ChatFormat final : public AnswerFormat {
     for (size_t i = 0; i < text.calls.size(); ++i) {
       const size_t place = text.first_call + i;
       Json call = numbered ? Json({{"index", place}}) : Json::object();
-      call["id"] = call_id(head_.id, text.index, place);
+      call["id"] = call_id(id_, text.index, place);
       call["type"] = "function";
       call["function"] = {{"name", text.calls[i].name}, {"arguments", text.calls[i].arguments}};
       list.push_back(std::move(call));
@@ -105,8 +109,10 @@ class ChatFormat final : public AnswerFormat {
 
 }  // namespace
 
-std::unique_ptr<AnswerFormat> chat_format(AnswerHead head, const text::Tokenizer& tokenizer) {
-  return std::make_unique<ChatFormat>(std::move(head), tokenizer);
+MakeFormat chat_format(const text::Tokenizer& tokenizer) {
+  return [&tokenizer](AnswerHead head) {
+    return std::make_unique<ChatFormat>(std::move(head), tokenizer);
+  };
 }
 
 }  // namespace kvick::server

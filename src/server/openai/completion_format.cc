@@ -1,6 +1,6 @@
 #include <cmath>
 
-#include "server/openai/answer_format.h"
+#include "server/openai/openai_format.h"
 #include "text/unicode/utf8.h"
 
 namespace kvick::server {
@@ -14,18 +14,19 @@ size_t characters(std::string_view text) {
   return count;
 }
 
-class CompletionFormat final : public AnswerFormat {
+class CompletionFormat final : public OpenAiFormat {
  public:
-  using AnswerFormat::AnswerFormat;
+  CompletionFormat(AnswerHead head, const text::Tokenizer& tokenizer)
+      : OpenAiFormat(std::move(head), "cmpl", tokenizer) {}
   std::string_view prompt_field() const override { return "prompt"; }
+
+ protected:
   std::optional<Json> first_chunk(uint32_t index) const override {
     if (!token_ids()) return std::nullopt;
     Json answer = chunk({.index = index});
     answer["choices"][0]["prompt_token_ids"] = prompt_of(index);
     return answer;
   }
-
- protected:
   std::string_view kind() const override { return "text_completion"; }
   std::string_view chunk_kind() const override { return "text_completion"; }
   Json whole_choice(const ChoiceText& text) const override {
@@ -38,6 +39,7 @@ class CompletionFormat final : public AnswerFormat {
                 {"text", text.content},
                 {"logprobs", head_.logprobs ? logprobs(text) : Json()},
                 {"finish_reason", reason_json(text.finish_reason)}};
+    add_own_reason(out, text);
     if (token_ids()) out["token_ids"] = text.token_ids;
     return out;
   }
@@ -68,8 +70,10 @@ class CompletionFormat final : public AnswerFormat {
 
 }  // namespace
 
-std::unique_ptr<AnswerFormat> completion_format(AnswerHead head, const text::Tokenizer& tokenizer) {
-  return std::make_unique<CompletionFormat>(std::move(head), tokenizer);
+MakeFormat completion_format(const text::Tokenizer& tokenizer) {
+  return [&tokenizer](AnswerHead head) {
+    return std::make_unique<CompletionFormat>(std::move(head), tokenizer);
+  };
 }
 
 }  // namespace kvick::server

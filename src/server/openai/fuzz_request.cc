@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "server/answer/tool_calls.h"
+#include "server/infill/infill_request.h"
 #include "server/openai/chat_request.h"
 #include "server/openai/completion_request.h"
 #include "server/request/header_fields.h"
@@ -65,6 +66,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   } else {
     const auto completion = server::parse_completion(*body, unknown);
     if (completion.ok()) KVICK_CHECK(!completion->prompts.empty(), "a request without a prompt");
+    const auto infill = server::parse_infill(*body, unknown);
+    if (infill.ok()) KVICK_CHECK(infill->suffix.has_value(), "an answer between nothing");
   }
   return 0;
 }

@@ -1,69 +1,16 @@
 #include "server/openai/generation_request.h"
 
-#include <charconv>
-#include <cmath>
-
+#include "server/openai/form_fields.h"
 #include "server/openai/kv_transfer.h"
+#include "server/openai/sampling_fields.h"
 #include "server/request/token_list.h"
 
 namespace kvick::server {
 namespace {
 
 using base::Done;
-using engine::Sampling;
 
 constexpr int64_t kMostTokens = UINT32_MAX;
-
-ApiStatus read_penalties(Fields& fields, Sampling& sampling) {
-  KVICK_TRY(const double presence, fields.get_number("presence_penalty", 0, {-2, 2}));
-  KVICK_TRY(const double frequency, fields.get_number("frequency_penalty", 0, {-2, 2}));
-  KVICK_TRY(const double repetition, fields.get_number("repetition_penalty", 1, {0.01, 100}));
-  sampling.presence_penalty = static_cast<float>(presence);
-  sampling.frequency_penalty = static_cast<float>(frequency);
-  sampling.repetition_penalty = static_cast<float>(repetition);
-  sampling.penalty_window = UINT32_MAX;  // OpenAI's count in the whole text so far
-  return Done{};
-}
-
-ApiStatus read_bias(Fields& fields, Sampling& sampling) {
-  const Json* bias = fields.find("logit_bias");
-  if (bias == nullptr) return Done{};
-  if (!bias->is_object())
-    return bad_field("logit_bias", "logit_bias must be an object of token ids and numbers");
-  if (bias->size() > kMostBiases)
-    return bad_field("logit_bias", "logit_bias has {} tokens; at most {} are taken", bias->size(),
-                     kMostBiases);
-  for (const auto& [key, value] : bias->get_ref<const Json::object_t&>()) {
-    engine::Token token = 0;
-    const auto read = std::from_chars(key.data(), key.data() + key.size(), token);
-    if (read.ec != std::errc() || read.ptr != key.data() + key.size() || token < 0)
-      return bad_field("logit_bias", "logit_bias names {}, which is no token id", in_quotes(key));
-    if (!value.is_number() || !(std::abs(value.get<double>()) <= 100))
-      return bad_field("logit_bias", "logit_bias of token {} must be a number from -100 to 100",
-                       token);
-    sampling.logit_bias[token] = value.get<float>();
-  }
-  return Done{};
-}
-
-ApiStatus read_sampling(Fields& fields, GenerationRequest& request) {
-  Sampling& sampling = request.sampling;
-  KVICK_TRY(const double temperature, fields.get_number("temperature", 1, {0, 100}));
-  KVICK_TRY(const int64_t top_k, fields.get_int("top_k", 0, {-1, INT32_MAX}));
-  KVICK_TRY(const double top_p, fields.get_number("top_p", 1, {0, 1}));
-  KVICK_TRY(const double min_p, fields.get_number("min_p", 0, {0, 1}));
-  sampling.temperature = static_cast<float>(temperature);
-  sampling.top_k = static_cast<uint32_t>(std::max<int64_t>(top_k, 0));  // vLLM's -1: all
-  sampling.top_p = static_cast<float>(top_p);
-  sampling.min_p = static_cast<float>(min_p);
-  if (sampling.top_p == 0) return bad_field("top_p", "top_p must be above 0; 1 keeps all tokens");
-  if (fields.find("seed") != nullptr) {
-    KVICK_TRY(const int64_t seed, fields.get_int("seed", 0, {INT64_MIN, INT64_MAX}));
-    request.seed = static_cast<uint64_t>(seed);
-  }
-  KVICK_TRY_VOID(read_penalties(fields, sampling));
-  return read_bias(fields, sampling);
-}
 
 ApiStatus read_stop(Fields& fields, GenerationRequest& request) {
   const Json* stop = fields.find("stop");
@@ -168,6 +115,7 @@ ApiStatus check_beams(const GenerationRequest& request) {
   if (!request.stop_tokens.empty()) return refused("stop_token_ids");
   if (request.with_stop) return refused("include_stop_str_in_output");
   if (request.token_ids) return refused("return_token_ids");
+  if (!request.bad_words.empty()) return refused("bad_words");
   return Done{};
 }
 
@@ -202,71 +150,6 @@ ApiStatus read_spec(Fields& fields, GenerationRequest& request) {
   return Done{};
 }
 
-ApiStatus read_format(Fields& fields, GenerationRequest& request) {
-  const Json* value = fields.find("response_format");
-  if (value == nullptr) return Done{};
-  KVICK_TRY(Fields format, fields.inside(*value, "response_format"));
-  KVICK_TRY(const std::string type, format.get_string("type", ""));
-  if (type == "text") return format.check_rest();
-  if (type != "json_object" && type != "json_schema")
-    return bad_field("response_format.type",
-                     "response_format.type must be \"text\", \"json_object\" or \"json_schema\"");
-  if (type == "json_schema") {
-    const Json* wrapped = format.find("json_schema");
-    if (wrapped == nullptr || !wrapped->is_object() || !wrapped->contains("schema"))
-      return bad_field("response_format.json_schema",
-                       "response_format.json_schema must be an object with a schema");
-    KVICK_TRY(Fields inner, fields.inside(*wrapped, "response_format.json_schema"));
-    inner.ignore({"name", "description", "schema", "strict"});
-    KVICK_TRY_VOID(inner.check_rest());
-  }
-  KVICK_TRY_VOID(format.check_rest());
-  request.response_format = *value;
-  return Done{};
-}
-
-// vLLM's schemas come as JSON or as its text.
-ApiResult<Json> read_schema(const Json& value, const std::string& name) {
-  Json schema = value;
-  if (value.is_string()) {
-    auto parsed = parse_json(value.get_ref<const std::string&>());
-    if (!parsed.ok()) return bad_field(name, "{} cannot be read: {}", name, parsed.error().message);
-    schema = *std::move(parsed);
-  }
-  if (!schema.is_object() && !schema.is_boolean())
-    return bad_field(name, "{} must be a JSON schema, or one as text", name);
-  return schema;
-}
-
-ApiStatus set_format(const std::string& name, Json format, GenerationRequest& request) {
-  if (!request.response_format.is_null())
-    return bad_field(name, "{} and {} exclude each other", name, request.format_field);
-  request.response_format = std::move(format);
-  request.format_field = name;
-  return Done{};
-}
-
-ApiStatus set_schema(const Json* value, const std::string& name, GenerationRequest& request) {
-  if (value == nullptr) return Done{};
-  KVICK_TRY(Json schema, read_schema(*value, name));
-  return set_format(
-      name, {{"type", "json_schema"}, {"json_schema", {{"schema", std::move(schema)}}}}, request);
-}
-
-// vLLM's old and new way to ask for a form.
-ApiStatus read_guided(Fields& fields, GenerationRequest& request) {
-  KVICK_TRY_VOID(set_schema(fields.find("guided_json"), "guided_json", request));
-  const Json* value = fields.find("structured_outputs");
-  if (value == nullptr) return Done{};
-  KVICK_TRY(Fields forms, fields.inside(*value, "structured_outputs"));
-  KVICK_TRY_VOID(set_schema(forms.find("json"), "structured_outputs.json", request));
-  KVICK_TRY(const bool object, forms.get_bool("json_object", false));
-  if (object)
-    KVICK_TRY_VOID(
-        set_format("structured_outputs.json_object", {{"type", "json_object"}}, request));
-  return forms.check_rest();
-}
-
 }  // namespace
 
 ApiStatus read_generation(Fields& fields, uint32_t default_tokens, GenerationRequest& request) {
@@ -278,15 +161,18 @@ ApiStatus read_generation(Fields& fields, uint32_t default_tokens, GenerationReq
   KVICK_TRY_VOID(read_stop(fields, request));
   KVICK_TRY_VOID(read_stop_tokens(fields, request));
   KVICK_TRY_VOID(read_text(fields, request));
-  KVICK_TRY_VOID(check_beams(request));
   KVICK_TRY_VOID(read_sampling(fields, request));
+  KVICK_TRY_VOID(check_beams(request));
   KVICK_TRY_VOID(read_kv(fields, request));
   KVICK_TRY_VOID(read_spec(fields, request));
-  KVICK_TRY_VOID(read_format(fields, request));
-  KVICK_TRY_VOID(read_guided(fields, request));
+  KVICK_TRY_VOID(read_form_fields(fields, request));
   KVICK_TRY(request.reuse, fields.get_bool("cache_prompt", true));
   KVICK_TRY(request.handover, read_handover(fields));
+  KVICK_TRY(request.lora, read_lora(fields));
   KVICK_TRY(request.ignore_end, fields.get_bool("ignore_eos", false));
+  if (fields.find("stop_loops") != nullptr) {
+    KVICK_TRY(request.stop_loops, fields.get_bool("stop_loops", false));
+  }
   KVICK_TRY(const int64_t priority, fields.get_int("priority", 0, {INT32_MIN, INT32_MAX}));
   KVICK_TRY(request.salt, fields.get_string("cache_salt", ""));
   request.priority = static_cast<int32_t>(priority);

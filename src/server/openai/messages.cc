@@ -2,6 +2,7 @@
 #include <array>
 
 #include "server/openai/chat_request.h"
+#include "server/request/left_out.h"
 
 namespace kvick::server {
 namespace {
@@ -10,9 +11,14 @@ using base::Done;
 
 constexpr std::array kRoles = {"system", "user", "assistant", "tool"};
 
-ApiResult<std::string> read_part(const Fields& outer, const Json& part, const std::string& path) {
+ApiResult<std::string> read_part(const Fields& outer, const Json& part, const std::string& path,
+                                 bool of_tool) {
   KVICK_TRY(Fields fields, outer.inside(part, path));
   KVICK_TRY(const std::string type, fields.get_string("type", ""));
+  if (std::string text = left_out(type); of_tool && !text.empty()) {
+    KVICK_TRY_VOID(fields.check_rest());
+    return text;
+  }
   if (type != "text")
     return bad_field(fields.path("type"), "{} is {}, but this server takes only text",
                      fields.path("type"), in_quotes(type));
@@ -22,7 +28,7 @@ ApiResult<std::string> read_part(const Fields& outer, const Json& part, const st
 }
 
 // A string, or null.
-ApiResult<Json> read_content(Fields& message) {
+ApiResult<Json> read_content(Fields& message, bool of_tool) {
   const Json* content = message.find("content");
   const std::string path = message.path("content");
   if (content == nullptr || content->is_string()) return content ? *content : Json();
@@ -32,10 +38,20 @@ ApiResult<Json> read_content(Fields& message) {
   size_t index = 0;
   for (const Json& part : *content) {
     KVICK_TRY(const std::string piece,
-              read_part(message, part, fmt::format("{}[{}]", path, index)));
+              read_part(message, part, fmt::format("{}[{}]", path, index), of_tool));
     text += (index++ > 0 ? "\n" : "") + piece;
   }
   return Json(std::move(text));
+}
+
+// In time n, which Json::update() needs for each name.
+void put_first(std::string_view name, Json& object) {
+  Json::object_t ordered;
+  auto& entries = object.get_ref<Json::object_t&>();
+  for (const bool first : {true, false})
+    for (auto& entry : entries)
+      if ((entry.first == name) == first) ordered.push_back(std::move(entry));
+  entries = std::move(ordered);
 }
 
 // OpenAI sends the arguments as JSON in a string; templates want the object. Some write the
@@ -48,13 +64,11 @@ ApiStatus open_arguments(Json& call, const std::string& path) {
   if (arguments.is_null() || arguments == "") arguments = Json::object();
   if (arguments.is_string()) {
     auto parsed = parse_json(arguments.get_ref<const std::string&>());
-    if (!parsed.ok() || !parsed->is_object())
-      return bad_field(path, "{}.function.arguments must be a JSON object in a string", path);
-    arguments = *std::move(parsed);
+    if (parsed.ok()) arguments = *std::move(parsed);
   }
-  Json function = {{"name", call["function"]["name"]}};
-  function.update(call["function"]);
-  call["function"] = std::move(function);
+  if (!arguments.is_object())
+    return bad_field(path, "{}.function.arguments must be a JSON object, or one in a string", path);
+  put_first("name", call["function"]);
   return Done{};
 }
 
@@ -79,7 +93,7 @@ ApiResult<Json> read_message(const Fields& request, const Json& given, const std
   if (std::find(kRoles.begin(), kRoles.end(), role) == kRoles.end())
     return bad_field(fields.path("role"), "{} is {}; it must be one of {}", fields.path("role"),
                      in_quotes(role), fmt::join(kRoles, ", "));
-  KVICK_TRY(Json content, read_content(fields));
+  KVICK_TRY(Json content, read_content(fields, role == "tool"));
   const bool calls = fields.find("tool_calls") != nullptr;
   if (content.is_null() && !(role == "assistant" && calls))
     return bad_field(fields.path("content"), "{} is missing", fields.path("content"));

@@ -30,6 +30,85 @@ TEST(Completion, TakesTheMostTokensByEachName) {
   expect_refused({{R"(,"max_tokens":-1,"n_predict":7)", "max_tokens", {"n_predict", "give one"}}});
 }
 
+TEST(Completion, ReadsTheSamplersOfLlamaServer) {
+  const engine::Sampling s =
+      completion(
+          R"(,"typical_p":0.5,"top_n_sigma":1.5,"dynatemp_range":0.25,"dynatemp_exponent":2,
+      "repeat_penalty":1.5,"repeat_last_n":7,"xtc_probability":0.5,"xtc_threshold":0.25,
+      "mirostat":2,"mirostat_tau":4,"mirostat_eta":0.5,"dry_multiplier":0.5,"dry_base":2,
+      "dry_allowed_length":3,"dry_penalty_last_n":99,"dry_sequence_breakers":["a","b"])")
+          .sampling;
+  EXPECT_EQ(s.typical_p, 0.5F);
+  EXPECT_EQ(s.top_n_sigma, 1.5F);
+  EXPECT_EQ(s.dynatemp_range, 0.25F);
+  EXPECT_EQ(s.dynatemp_exponent, 2);
+  EXPECT_EQ(s.repetition_penalty, 1.5F);
+  EXPECT_EQ(s.penalty_window, 7U);
+  EXPECT_EQ(s.xtc.probability, 0.5F);
+  EXPECT_EQ(s.xtc.threshold, 0.25F);
+  EXPECT_EQ(s.mirostat.version, 2U);
+  EXPECT_EQ(s.mirostat.tau, 4);
+  EXPECT_EQ(s.mirostat.eta, 0.5F);
+  EXPECT_EQ(s.dry.multiplier, 0.5F);
+  EXPECT_EQ(s.dry.base, 2);
+  EXPECT_EQ(s.dry.allowed_length, 3U);
+  EXPECT_EQ(s.dry.window, 99U);
+  EXPECT_EQ(s.dry.breakers, (std::vector<std::string>{"a", "b"}));
+}
+
+TEST(Completion, HasSamplersOffUnlessTheyAreAskedFor) {
+  for (const char* fields :
+       {"", R"(,"top_n_sigma":-1,"repeat_last_n":-1,"dry_penalty_last_n":-1,"bad_words":[],
+        "repeat_penalty":1,"repetition_penalty":1)"}) {
+    const CompletionRequest request = completion(fields);
+    const engine::Sampling& s = request.sampling;
+    EXPECT_EQ(s.typical_p, 1);
+    EXPECT_EQ(s.top_n_sigma + s.dynatemp_range + s.xtc.probability, 0);
+    EXPECT_EQ(s.mirostat.version, 0U);
+    EXPECT_EQ(s.repetition_penalty, 1);
+    EXPECT_EQ(s.penalty_window, UINT32_MAX);
+    EXPECT_EQ(s.dry.window, UINT32_MAX);
+    EXPECT_FALSE(s.dry.any());
+    EXPECT_TRUE(s.dry.breakers.empty() && request.bad_words.empty());
+  }
+  const auto breakers = [](const char* more) {
+    return completion(fmt::format(",\"dry_multiplier\":1{}", more)).sampling.dry.breakers;
+  };
+  EXPECT_EQ(breakers(""), engine::default_dry_breakers());
+  EXPECT_TRUE(breakers(R"(,"dry_sequence_breakers":[])").empty());
+}
+
+TEST(Completion, NamesASamplersFieldThatIsWrong) {
+  std::string words = "\"a\"";
+  for (size_t i = 1; i <= kMostBadWords; ++i) words += ",\"a\"";
+  expect_refused({
+      {R"(,"typical_p":0)", "typical_p", {"above 0"}},
+      {R"(,"top_n_sigma":"x")", "top_n_sigma", {"number from -1"}},
+      {R"(,"dynatemp_range":-1)", "dynatemp_range", {"from 0"}},
+      {R"(,"dynatemp_exponent":0)", "dynatemp_exponent", {"from 0.01"}},
+      {R"(,"repeat_penalty":0)", "repeat_penalty", {"from 0.01"}},
+      {R"(,"repeat_penalty":2,"repetition_penalty":1)",
+       "repeat_penalty",
+       {"repetition_penalty", "give one"}},
+      {R"(,"repeat_last_n":-2)", "repeat_last_n", {"from -1"}},
+      {R"(,"xtc_probability":2)", "xtc_probability", {"from 0 to 1"}},
+      {R"(,"xtc_threshold":-1)", "xtc_threshold", {"from 0 to 1"}},
+      {R"(,"mirostat":3)", "mirostat", {"from 0 to 2"}},
+      {R"(,"mirostat_tau":-1)", "mirostat_tau", {"from 0 to 100"}},
+      {R"(,"mirostat_eta":2)", "mirostat_eta", {"from 0 to 1"}},
+      {R"(,"dry_multiplier":-1)", "dry_multiplier", {"from 0 to 100"}},
+      {R"(,"dry_base":0.5)", "dry_base", {"from 1 to 100"}},
+      {R"(,"dry_allowed_length":0)", "dry_allowed_length", {"from 1"}},
+      {R"(,"dry_penalty_last_n":-2)", "dry_penalty_last_n", {"from -1"}},
+      {R"(,"dry_sequence_breakers":"a")", "dry_sequence_breakers", {"list of strings"}},
+      {R"(,"dry_sequence_breakers":[""])", "dry_sequence_breakers", {"none of them empty"}},
+      {R"(,"bad_words":"a")", "bad_words", {"list of strings"}},
+      {R"(,"bad_words":[1])", "bad_words", {"list of strings"}},
+      {fmt::format(",\"bad_words\":[{}]", words), "bad_words", {"257", "at most 256"}},
+      {R"(,"use_beam_search":true,"bad_words":["a"])", "bad_words", {"use_beam_search"}},
+  });
+}
+
 TEST(Completion, TakesSchemasByVllmsNames) {
   const Json wanted =
       Json::parse(R"({"type":"json_schema","json_schema":{"schema":{"type":"object"}}})");
@@ -42,7 +121,46 @@ TEST(Completion, TakesSchemasByVllmsNames) {
             Json::parse(R"({"type":"json_object"})"));
   EXPECT_TRUE(
       completion(R"(,"structured_outputs":{"json_object":false})").response_format.is_null());
-  EXPECT_EQ(ignored(R"(,"structured_outputs":{"regex":"a"})"), (Names{"structured_outputs.regex"}));
+  EXPECT_EQ(ignored(R"(,"structured_outputs":{"structural_tag":"a"})"),
+            (Names{"structured_outputs.structural_tag"}));
+}
+
+TEST(Completion, TakesFormsOfTextByOtherServersNames) {
+  const Json regex = {{"type", "regex"}, {"value", "a+"}};
+  for (const char* fields :
+       {R"(,"guided_regex":"a+")", R"(,"structured_outputs":{"regex":"a+"})", R"(,"regex":"a+")",
+        R"(,"response_format":{"type":"regex","value":"a+"})"})
+    EXPECT_EQ(completion(fields).response_format, regex) << fields;
+  const Json grammar = {{"type", "grammar"}, {"grammar", "root ::= [a]"}};
+  for (const char* fields :
+       {R"(,"grammar":"root ::= [a]")", R"(,"guided_grammar":"root ::= [a]")",
+        R"(,"structured_outputs":{"grammar":"root ::= [a]"})", R"(,"ebnf":"root ::= [a]")",
+        R"(,"response_format":{"type":"grammar","grammar":"root ::= [a]"})"})
+    EXPECT_EQ(completion(fields).response_format, grammar) << fields;
+  const Json choice = {{"type", "choice"}, {"choice", {"a", "b"}}};
+  for (const char* fields :
+       {R"(,"guided_choice":["a","b"])", R"(,"structured_outputs":{"choice":["a","b"]})"})
+    EXPECT_EQ(completion(fields).response_format, choice) << fields;
+  EXPECT_EQ(completion(R"(,"guided_regex":"a")").format_field, "guided_regex");
+  EXPECT_TRUE(completion(R"(,"grammar":"","guided_regex":null)").response_format.is_null());
+}
+
+TEST(Completion, NamesAFormThatIsWrong) {
+  expect_refused({
+      {R"(,"grammar":1)", "grammar", {"string"}},
+      {R"(,"guided_regex":"")", "guided_regex", {"not empty"}},
+      {R"(,"guided_grammar":[])", "guided_grammar", {"string"}},
+      {R"(,"guided_choice":"a")", "guided_choice", {"list of strings"}},
+      {R"(,"guided_choice":[])", "guided_choice", {"at least one"}},
+      {R"(,"guided_choice":["a",1])", "guided_choice", {"none of them empty"}},
+      {R"(,"structured_outputs":{"choice":[""]})", "structured_outputs.choice", {"empty"}},
+      {R"(,"response_format":{"type":"regex"})", "response_format.value", {"string"}},
+      {R"(,"response_format":{"type":"grammar","grammar":""})",
+       "response_format.grammar",
+       {"not empty"}},
+      {R"(,"guided_regex":"a","grammar":"root ::= [a]")", "grammar", {"guided_regex", "exclude"}},
+      {R"(,"guided_json":{},"guided_choice":["a"])", "guided_choice", {"guided_json", "exclude"}},
+  });
 }
 
 TEST(Completion, NamesAFieldOfAnotherServerThatIsWrong) {

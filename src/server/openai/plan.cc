@@ -1,7 +1,10 @@
 #include "server/openai/plan.h"
 
+#include "engine/sampling/bad_words.h"
 #include "server/answer/answer_parts.h"
 #include "server/answer/template_messages.h"
+#include "server/openai/fill_in.h"
+#include "server/openai/openai_format.h"
 
 namespace kvick::server {
 namespace {
@@ -15,12 +18,15 @@ ApiResult<std::shared_ptr<const text::Constraint>> constraint_of(const Generatio
     return bad_field("min_tokens",
                      "an answer that is held to a form ends where it is whole; leave "
                      "min_tokens out");
+  if (!request.bad_words.empty())
+    return bad_field("bad_words",
+                     "bad_words could forbid all that the answer's form leaves; leave them out");
   return *std::move(made);
 }
 
 // All of a job but its prompt.
 ApiResult<engine::Job> job_of(const GenerationRequest& request, const PlanContext& context) {
-  const uint32_t vocab = context.engine.model().config().vocab;
+  const auto vocab = static_cast<uint32_t>(context.engine.tokenizer().vocabulary().pieces.size());
   const auto checked = engine::check(request.sampling, vocab);
   if (!checked.ok())
     return bad_field(request.sampling.logit_bias.empty() ? "" : "logit_bias", "{}",
@@ -34,6 +40,8 @@ ApiResult<engine::Job> job_of(const GenerationRequest& request, const PlanContex
   job.min_tokens = request.min_tokens;
   job.max_tokens = request.max_tokens;
   job.sampling = request.sampling;
+  engine::apply_model_sampling(context.engine.sampling(), request.given, job.sampling);
+  job.sampling.bad_words = engine::bad_word_tokens(context.engine.tokenizer(), request.bad_words);
   job.sampling.seed = request.seed ? *request.seed : context.random();
   job.choices = request.choices;
   job.beams = request.beams;
@@ -44,33 +52,16 @@ ApiResult<engine::Job> job_of(const GenerationRequest& request, const PlanContex
   job.special_text = request.special_text;
   job.reuse = request.reuse;
   job.ignore_end = request.ignore_end;
+  job.stop_loops = request.stop_loops.value_or(context.stop_loops);
   job.logprobs = request.logprobs;
   job.priority = request.priority;
   job.salt = request.salt;
   job.kv = request.kv;
   job.spec = request.spec;
   job.handover = request.handover;
+  KVICK_TRY(job.adapter, choose_adapter(request.lora, context.engine.adapters(), context.adapter));
   KVICK_TRY(job.constraint, constraint_of(request, context));
   return job;
-}
-
-ApiResult<std::vector<engine::Token>> tokens_of(const Prompt& prompt,
-                                                const engine::Engine& engine) {
-  const text::Tokenizer& tokenizer = engine.tokenizer();
-  if (const auto* text = std::get_if<std::string>(&prompt)) {
-    std::vector<engine::Token> tokens = tokenizer.encode(*text, true, true);
-    if (tokens.empty())
-      return bad_field("prompt", "prompt is empty: there is nothing to go on from");
-    return tokens;
-  }
-  const auto& tokens = std::get<std::vector<engine::Token>>(prompt);
-  if (tokens.empty()) return bad_field("prompt", "prompt is empty: there is nothing to go on from");
-  const size_t vocab = tokenizer.vocabulary().pieces.size();
-  for (const engine::Token token : tokens)
-    if (static_cast<size_t>(token) >= vocab)
-      return bad_field("prompt", "prompt has token {}, but the vocabulary ends at {}", token,
-                       vocab - 1);
-  return tokens;
 }
 
 // Prompts are answered apart from each other, though they share a request. The first has the
@@ -109,6 +100,7 @@ ApiResult<Plan> plan_completion(const CompletionRequest& request, const PlanCont
   KVICK_TRY(const engine::Job job, job_of(request, context));
   Plan plan;
   copy_delivery(request, plan);
+  plan.format = completion_format(context.engine.tokenizer());
   if (request.prompts.size() * request.choices > kMostPrompts)
     return bad_field("n", "n times the number of prompts is more than {}", kMostPrompts);
   for (const Prompt& prompt : request.prompts) {
@@ -116,7 +108,9 @@ ApiResult<Plan> plan_completion(const CompletionRequest& request, const PlanCont
     plan.jobs.back().sampling.seed = seed_of_prompt(job.sampling.seed, plan.jobs.size() - 1);
     plan.jobs.back().continues = true;
     plan.jobs.back().prompt_logprobs = request.echo && request.logprobs.has_value();
-    KVICK_TRY(plan.jobs.back().prompt, tokens_of(prompt, context.engine));
+    KVICK_TRY(plan.jobs.back().prompt, request.suffix
+                                           ? fill_in_tokens(request, prompt, context.engine)
+                                           : prompt_tokens(prompt, "prompt", context.engine));
     if (!request.echo) continue;
     const auto* text = std::get_if<std::string>(&prompt);
     plan.echo.push_back(
@@ -138,7 +132,7 @@ ApiResult<Plan> plan_chat(const ChatRequest& request, const PlanContext& context
   Plan plan;
   copy_delivery(request, plan);
   plan_syntax(request, context.engine, job, plan);
-  plan.chat = true;
+  plan.format = chat_format(context.engine.tokenizer());
   plan.tools = request.tools;
   plan.jobs.push_back(std::move(job));
   return plan;

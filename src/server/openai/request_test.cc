@@ -188,6 +188,22 @@ TEST(Chat, GivesTemplatesTheFormThatTheyKnow) {
               {"name":"f","arguments":"{\"x\": 1}"}}]},{"role":"tool","tool_call_id":"1","content":"2"}])"),
       Json::parse(R"([{"role":"assistant","tool_calls":[{"id":"1","type":"function","function":
               {"name":"f","arguments":{"x":1}}}],"content":""},{"role":"tool","tool_call_id":"1","content":"2"}])"));
+  EXPECT_EQ(
+      messages_of(
+          R"([{"role":"assistant","tool_calls":[{"function":{"a":1,"arguments":{},"name":"f","b":2}}]}])"),
+      Json::parse(
+          R"([{"role":"assistant","tool_calls":[{"function":{"name":"f","a":1,"arguments":{},"b":2}}],"content":""}])"));
+}
+
+TEST(Chat, LeavesOutThePicturesOfToolsAndNamesThem) {
+  UnknownFields unknown(false);
+  const auto request = parse_chat(Json::parse(R"({"messages":[{"role":"user","content":"x"},
+      {"role":"tool","content":[{"type":"image_url","image_url":{"url":"data:"}},
+      {"type":"text","text":"a.png"}]}]})"),
+                                  unknown);
+  ASSERT_TRUE(request.ok()) << request.error().message;
+  EXPECT_EQ(request->messages[1]["content"], "[image left out: this model reads only text]\na.png");
+  EXPECT_EQ(unknown.names(), std::vector<std::string>{"messages[1].content[0].image_url"});
 }
 
 TEST(Chat, NamesTheMessageThatIsWrong) {
@@ -205,6 +221,10 @@ TEST(Chat, NamesTheMessageThatIsWrong) {
            {"\"image_url\"", "only text"}},
           {R"(,"messages":[{"role":"assistant","tool_calls":[{"function":
               {"name":"f","arguments":"{"}}]}])",
+           "messages[0].tool_calls[0]",
+           {"arguments", "JSON object"}},
+          {R"(,"messages":[{"role":"assistant","tool_calls":[{"function":
+              {"name":"f","arguments":[1]}}]}])",
            "messages[0].tool_calls[0]",
            {"arguments", "JSON object"}},
       },

@@ -18,16 +18,16 @@ bool same(std::string_view key, std::string_view given) {
 
 }  // namespace
 
-bool ApiKeys::admit(std::string_view authorization) const {
-  if (keys_.empty()) return true;
+size_t ApiKeys::owner(std::string_view authorization) const {
   constexpr std::string_view kScheme = "Bearer ";
   if (authorization.size() < kScheme.size() ||
       strncasecmp(authorization.data(), kScheme.data(), kScheme.size()) != 0)
-    return false;
+    return 0;
   authorization.remove_prefix(kScheme.size());
-  bool admitted = false;
-  for (const std::string& key : keys_) admitted |= same(key, authorization);
-  return admitted;
+  size_t owner = 0;
+  for (size_t i = 0; i < keys_.size(); ++i)
+    if (same(keys_[i], authorization)) owner = i + 1;
+  return owner;
 }
 
 base::Result<ApiKeys> read_api_keys(const std::string& path) {

@@ -9,6 +9,10 @@ Json usage_json(const kv::Usage& usage) {
           {"wasted_bytes", usage.wasted_bytes},
           {"shared_bytes", usage.shared_bytes},
           {"cached_bytes", usage.cached_bytes},
+          {"evicted_bytes", usage.evicted_bytes},
+          {"checkpoints", usage.checkpoints},
+          {"checkpoint_bytes", usage.checkpoint_bytes},
+          {"resumed", usage.resumed},
           {"slow_bytes", usage.slow_bytes},
           {"slow_read_bytes", usage.slow_read_bytes},
           {"slow_written_bytes", usage.slow_written_bytes},
@@ -55,6 +59,27 @@ Json cache_json(const engine::CacheState& state) {
   return {{"limit_bytes", state.limit_bytes},
           {"stores", std::move(stores)},
           {"sequences", std::move(sequences)}};
+}
+
+Json caches_json(std::span<const ModelCache> caches) {
+  uint64_t limit = 0;
+  Json stores = Json::array(), sequences = Json::array();
+  for (const ModelCache& of : caches) {
+    const size_t first = stores.size();
+    limit += of.cache.limit_bytes;
+    for (const engine::StoreState& store : of.cache.stores) {
+      Json json = store_json(store);
+      json["model"] = of.model;
+      stores.push_back(std::move(json));
+    }
+    for (const engine::SequenceState& one : of.cache.sequences) {
+      Json json = sequence_json(one);
+      json["store"] = first + one.store;
+      sequences.push_back(std::move(json));
+    }
+  }
+  return {
+      {"limit_bytes", limit}, {"stores", std::move(stores)}, {"sequences", std::move(sequences)}};
 }
 
 }  // namespace kvick::server

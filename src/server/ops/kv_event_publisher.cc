@@ -19,6 +19,10 @@ namespace {
 // Messages that wait for a slow reader; then it misses some.
 constexpr int kMostUnread = 100'000;
 
+// Bytes of a frame that is sent to us: a topic, or a number of 8 bytes. libzmq allocates what a
+// frame's head says before the rest of it has come.
+constexpr int64_t kMostAsked = 4096;
+
 struct CloseContext {
   void operator()(void* context) const { zmq_ctx_term(context); }
 };
@@ -43,6 +47,7 @@ base::Result<Socket> listen(void* context, int type, const std::string& option,
   const int linger = 0;
   zmq_setsockopt(socket.get(), ZMQ_LINGER, &linger, sizeof linger);
   zmq_setsockopt(socket.get(), ZMQ_SNDHWM, &kMostUnread, sizeof kMostUnread);
+  zmq_setsockopt(socket.get(), ZMQ_MAXMSGSIZE, &kMostAsked, sizeof kMostAsked);
   if (zmq_bind(socket.get(), endpoint.c_str()) != 0)
     return base::fail("{} {}: {}; give it as tcp://*:5557", option, endpoint,
                       zmq_strerror(zmq_errno()));

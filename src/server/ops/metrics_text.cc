@@ -59,6 +59,10 @@ void add_jobs(Text& text, const engine::Metrics& m) {
   text.sample("jobs_total", "{end=\"refused\"}", m.refused);
   text.counter("prompt_tokens_total", m.prompt_tokens, "Tokens of prompts.");
   text.counter("cached_tokens_total", m.cached_tokens, "Of these, found in the cache.");
+  text.counter("moved_tokens_total", m.moved_tokens,
+               "Of those found, rows of tokens that stood elsewhere (--reuse shift).");
+  text.counter("read_again_tokens_total", m.read_again_tokens,
+               "Not found, though an earlier prompt began with them: no checkpoint was there.");
   text.counter("generated_tokens_total", m.generated_tokens, "Tokens of answers.");
   text.counter("steps_total", m.steps, "Forward passes.");
   text.counter("step_tokens_total", m.step_tokens, "Tokens that went through them.");
@@ -94,6 +98,11 @@ void add_memory(Text& text, const engine::Metrics& m) {
   text.head("kv_slow_bytes_total", "counter", "Moved between memory and the slower tier.");
   text.sample("kv_slow_bytes_total", "{way=\"read\"}", m.kv.slow_read_bytes);
   text.sample("kv_slow_bytes_total", "{way=\"written\"}", m.kv.slow_written_bytes);
+  text.counter("kv_evicted_bytes_total", m.kv.evicted_bytes,
+               "Rows kept for later prompts that were given up.");
+  text.gauge("kv_checkpoints", m.kv.checkpoints, "States kept for prompts to go on from.");
+  text.gauge("kv_checkpoint_bytes", m.kv.checkpoint_bytes, "Of the cached bytes, theirs.");
+  text.counter("kv_resumed_total", m.kv.resumed, "Sequences that went on from one.");
   text.counter("kv_copied_bytes_total", m.kv.copied_bytes, "Rows copied by growing or sharing.");
   text.gauge("kv_metadata_bytes", m.kv.metadata_bytes,
              "Beside the limit: about what block tables and prefix trees take.");
@@ -211,10 +220,22 @@ void add_network(Text& text, const NetworkCounters& n) {
   text.sample("http_dropped_total", "{why=\"malformed\"}", n.malformed);
 }
 
+void add_watch(Text& text, const WatchCounts& watch) {
+  text.gauge("start_time_seconds", fmt::format("{:.3f}", watch.started),
+             "When the server started, in seconds since 1970.");
+  text.counter("log_dropped_lines_total", watch.dropped_lines,
+               "Lines of the log that nobody read in time.");
+  if (!watch.traces) return;
+  text.head("traces_total", "counter", "Requests whose spans went to the collector, by how.");
+  text.sample("traces_total", "{end=\"sent\"}", watch.spans.sent);
+  text.sample("traces_total", "{end=\"failed\"}", watch.spans.failed);
+  text.sample("traces_total", "{end=\"dropped\"}", watch.spans.dropped);
+}
+
 }  // namespace
 
-std::string metrics_text(const engine::Metrics& metrics, const NetworkCounters& network,
-                         std::span<const engine::Metrics> instances) {
+std::string service_metrics_text(const engine::Metrics& metrics,
+                                 std::span<const engine::Metrics> instances) {
   Text text;
   add_jobs(text, metrics);
   add_times(text, metrics);
@@ -226,7 +247,18 @@ std::string metrics_text(const engine::Metrics& metrics, const NetworkCounters& 
   add_store(text, metrics.store);
   add_handovers(text, metrics.handovers);
   add_instances(text, instances);
+  return text.take();
+}
+
+std::string network_metrics_text(const NetworkCounters& network) {
+  Text text;
   add_network(text, network);
+  return text.take();
+}
+
+std::string watch_metrics_text(const WatchCounts& counts) {
+  Text text;
+  add_watch(text, counts);
   return text.take();
 }
 

@@ -6,13 +6,16 @@
 
 #include "engine/core/service_state.h"
 #include "server/request/http.h"
+#include "server/watch/request_book.h"
 
 namespace kvick::server {
 
 inline constexpr const char* kMetricsType = "text/plain; version=0.0.4; charset=utf-8";
 
 // instances: of each, where there are several.
-std::string metrics_text(const engine::Metrics& metrics, const NetworkCounters& network,
-                         std::span<const engine::Metrics> instances = {});
+std::string service_metrics_text(const engine::Metrics& metrics,
+                                 std::span<const engine::Metrics> instances = {});
+std::string network_metrics_text(const NetworkCounters& network);
+std::string watch_metrics_text(const WatchCounts& counts);
 
 }  // namespace kvick::server

@@ -3,22 +3,10 @@
 #include <algorithm>
 #include <fmt/format.h>
 
+#include "server/ops/model_samples.h"
+
 namespace kvick::server {
 namespace {
-
-// A label's value between its quotes.
-std::string escaped(const std::string& text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '\\' || c == '"') out += '\\';
-    if (c == '\n') {
-      out += "\\n";
-      continue;
-    }
-    out += c;
-  }
-  return out;
-}
 
 std::string gauge(std::string_view name, std::string_view help, std::string_view labels,
                   double value) {
@@ -29,7 +17,7 @@ std::string gauge(std::string_view name, std::string_view help, std::string_view
 }  // namespace
 
 std::string vllm_metrics_text(const engine::Metrics& metrics, const std::string& model) {
-  const std::string label = fmt::format("model_name=\"{}\",engine=\"0\"", escaped(model));
+  const std::string label = fmt::format("model_name=\"{}\",engine=\"0\"", escaped_label(model));
   // Blocks that wait to be used again count as free, as in vLLM.
   const uint64_t held =
       metrics.kv.allocated_bytes - std::min(metrics.kv.allocated_bytes, metrics.kv.cached_bytes);

@@ -56,4 +56,8 @@ HttpResponse error_response(const ApiError& error) {
   return {.status = error.status, .body = to_text(error_json(error)), .headers = error.headers};
 }
 
+HttpResponse Handler::error_of(const HttpRequest& /*head*/, const ApiError& error) const {
+  return error_response(error);
+}
+
 }  // namespace kvick::server

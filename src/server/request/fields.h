@@ -27,7 +27,8 @@ class Fields {
   // The same of an object within this one.
   ApiResult<Fields> inside(const Json& object, std::string path) const;
 
-  // nullptr: not given. As all that reads a field, it makes the name known to check_rest().
+  // nullptr: not given. As all that reads a field, it makes the name known to check_rest(), so that
+  // names must live as long as this.
   const Json* find(std::string_view name);
   // The name as errors call it: "stream_options.include_usage".
   std::string path(std::string_view name) const;

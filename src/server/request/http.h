@@ -16,12 +16,16 @@ namespace kvick::server {
 using Headers = std::vector<std::pair<std::string, std::string>>;
 
 struct HttpRequest {
-  std::string method;  // "GET"
-  std::string target;  // as sent: "/v1/models?x=1"
-  std::string authorization, content_type;
+  std::string method;                       // "GET"
+  std::string target;                       // as sent: "/v1/models?x=1"
+  std::string authorization, content_type;  // an x-api-key is a "Bearer" authorization
   std::string body;
-  Headers choices = {};  // X-Kvick-..., their names in lower case
-  BodyShare share = {};  // of what all bodies may take
+  Headers choices = {};      // X-Kvick-..., their names in lower case
+  BodyShare share = {};      // of what all bodies may take
+  std::string address = {};  // of the client, "127.0.0.1"; empty: it has gone
+  // id: the client's header X-Request-Id, or a new id where it sent none. trace_parent: its header
+  // traceparent, unchecked.
+  std::string id = {}, trace_parent = {};
 };
 
 struct HttpResponse {
@@ -31,8 +35,18 @@ struct HttpResponse {
   Headers headers = {};
 };
 
+inline constexpr std::string_view kEventStream = "text/event-stream";
+
+// Of a stream.
+struct StreamHead {
+  std::string_view type = kEventStream;  // of static storage
+  Headers headers = {};                  // further ones
+};
+
 // "Not Found"
 std::string_view reason_of(unsigned status);
+
+class RequestRecord;
 
 // The way back to one request's client: either send(), or begin_events(), event()s and
 // end_events(). Used on the network's thread. Once the client has gone, calls have no effect. One
@@ -41,13 +55,16 @@ class Reply {
  public:
   virtual ~Reply() = default;
   virtual void send(HttpResponse response) = 0;
-  // headers: further ones of the answer.
-  virtual void begin_events(Headers headers = {}) = 0;
-  virtual void event(std::string_view bytes) = 0;  // framed already (sse.h)
+  virtual void begin_events(StreamHead head) = 0;
+  virtual void event(std::string_view bytes) = 0;  // framed already, as its type wants (sse.h)
   virtual void end_events() = 0;
   // Called once if the client goes, or is dropped, before its answer is whole; at once if it has.
   virtual void on_gone(std::function<void()> gone) = 0;
+  // Of the request that it answers (request_record.h); null: nobody keeps one. On any thread.
+  virtual std::shared_ptr<RequestRecord> record() const { return nullptr; }
 };
+
+struct ApiError;
 
 class Handler {
  public:
@@ -58,6 +75,9 @@ class Handler {
   virtual std::optional<HttpResponse> refuses(const HttpRequest& /*head*/) const {
     return std::nullopt;
   }
+  // What is wrong with a request before anybody looked at it, as the API that it asks says errors;
+  // by default as OpenAI's does.
+  virtual HttpResponse error_of(const HttpRequest& head, const ApiError& error) const;
   // The answer may come later.
   virtual void handle(HttpRequest request, std::shared_ptr<Reply> reply) = 0;
 };

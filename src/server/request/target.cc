@@ -30,8 +30,11 @@ std::optional<std::string> argument_of(std::string_view route, std::string_view 
   const size_t brace = route.find('{');
   if (brace == std::string_view::npos)
     return route == path ? std::optional<std::string>("") : std::nullopt;
-  if (path.size() <= brace || !path.starts_with(route.substr(0, brace))) return std::nullopt;
-  return std::string(path.substr(brace));
+  const std::string_view behind = route.substr(route.find('}') + 1);
+  if (path.size() <= brace + behind.size() || !path.starts_with(route.substr(0, brace)) ||
+      !path.ends_with(behind))
+    return std::nullopt;
+  return std::string(path.substr(brace, path.size() - brace - behind.size()));
 }
 
 }  // namespace
@@ -44,6 +47,19 @@ std::string path_of(std::string_view target) {
   }
   target = target.substr(0, target.find_first_of("?#"));
   return target.starts_with('/') ? decoded(target) : "";
+}
+
+std::string query_of(std::string_view target, std::string_view name) {
+  target = target.substr(0, target.find('#'));
+  size_t at = target.find('?');
+  while (at < target.size()) {
+    const size_t end = std::min(target.find('&', at + 1), target.size());
+    const std::string_view field = target.substr(at + 1, end - at - 1);
+    if (field.starts_with(name) && field.substr(name.size()).starts_with('='))
+      return decoded(field.substr(name.size() + 1));
+    at = end;
+  }
+  return "";
 }
 
 ApiResult<Match> match(std::span<const RouteName> routes, std::string_view method,

@@ -14,9 +14,14 @@ namespace kvick::server {
 // "http://host/v1/models/a%20b?x". Empty: it has none, or a wrong % code.
 std::string path_of(std::string_view target);
 
+// The value of a field of a target's query, decoded: "a b" of limit in "/x?limit=a%20b". Empty: it
+// is not there.
+std::string query_of(std::string_view target, std::string_view name);
+
 struct RouteName {
   std::string_view method;  // "GET", which answers HEAD too
-  std::string_view path;    // "/v1/models/{id}": the braces stand for all that follows, not empty
+  std::string_view
+      path;  // "/v1/models/{id}": the braces stand for all up to what is behind, not empty
 };
 
 struct Match {

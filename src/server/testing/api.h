@@ -15,7 +15,7 @@ namespace kvick::server {
 struct Seen {
   HttpResponse response;
   int answers = 0;
-  std::string events;
+  std::string events, stream_type;
   Headers event_headers;
   bool streaming = false, ended = false;
   std::function<void()> gone;
@@ -35,9 +35,10 @@ class RecordedReply : public Reply {
     seen_.response = std::move(response);
     ++seen_.answers;
   }
-  void begin_events(Headers headers) override {
+  void begin_events(StreamHead head) override {
     seen_.streaming = true;
-    seen_.event_headers = std::move(headers);
+    seen_.stream_type = head.type;
+    seen_.event_headers = std::move(head.headers);
   }
   void event(std::string_view bytes) override { seen_.events += bytes; }
   void end_events() override { seen_.ended = true, ++seen_.answers; }
@@ -58,16 +59,18 @@ class AnyText : public text::Constraint {
 class ApiTest : public testing::Test {
  protected:
   void SetUp() override { make(); }
-  void make(const std::function<void(ApiOptions&)>& change = {}) {
+  void make(const std::function<void(ApiOptions&)>& change = {},
+            const engine::Engine& engine = test_engine()) {
     const Post inline_post = [](const std::function<void()>& task) { task(); };
     ApiOptions options = {.model = "tiny",
                           .keys = ApiKeys(),
                           .constraint = [this](const Json& format) { return constrain(format); },
                           .random = [n = uint64_t{0}]() mutable { return ++n; },
                           .unix_time = [] { return 1000; },
+                          .clock = [this] { return seconds_; },
                           .report = [this](const std::string& what) { reports_.push_back(what); }};
     if (change) change(options);
-    api_ = std::make_unique<Api>(test_engine(), service_, std::move(options),
+    api_ = std::make_unique<Api>(engine, service_, std::move(options),
                                  Threads{inline_post, inline_post, inline_post}, counters_);
   }
   base::Result<std::shared_ptr<const text::Constraint>> constrain(const Json& format) {
@@ -108,6 +111,7 @@ class ApiTest : public testing::Test {
 
   ManualService service_;
   NetworkCounters counters_;
+  double seconds_ = 0;  // what the clock says
   Json constrained_;
   std::vector<std::string> reports_;
   std::unique_ptr<Api> api_;

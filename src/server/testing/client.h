@@ -2,6 +2,7 @@
 // A client of bytes, for tests with real sockets.
 
 #include <arpa/inet.h>
+#include <cerrno>
 #include <cstdlib>
 #include <fmt/format.h>
 #include <netinet/in.h>
@@ -43,6 +44,8 @@ class Client {
       bytes.remove_prefix(static_cast<size_t>(n));
     }
   }
+  // What was sent is all.
+  void send_no_more() { shutdown(socket_, SHUT_WR); }
   void post(std::string_view path, std::string_view body, std::string_view headers = "") {
     send(
         fmt::format("POST {} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
@@ -84,6 +87,13 @@ class Client {
   bool has_bytes() const {
     char byte = 0;
     return !unread_.empty() || recv(socket_, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
+  }
+  // Whether the other side has ended the connection, within the patience of ten seconds.
+  bool ended() {
+    while (receive()) {
+    }
+    char byte = 0;
+    return recv(socket_, &byte, 1, MSG_DONTWAIT) == 0 || errno == ECONNRESET;
   }
   void hang_up() {
     if (socket_ >= 0) close(std::exchange(socket_, -1));

@@ -36,6 +36,9 @@ class ManualService : public engine::Service {
     jobs.push_back(std::move(job));
     return engine::JobId(jobs.size() - 1);
   }
+  std::optional<engine::Refusal> refuses_now() override {
+    return full ? std::optional(refusal) : std::nullopt;
+  }
   void cancel(engine::JobId job) override { cancelled.push_back(static_cast<size_t>(job)); }
   void flush() override { ++flushes; }
   engine::Metrics metrics() const override { return counts; }
@@ -53,6 +56,7 @@ class ManualService : public engine::Service {
   int flushes = 0;
   size_t refuse_from = SIZE_MAX;
   engine::Refusal refusal;
+  bool full = false;  // refuses whatever comes, with that refusal
 };
 
 }  // namespace kvick::server

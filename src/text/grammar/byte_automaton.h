@@ -29,6 +29,8 @@ class ByteAutomaton {
     return known != kUnknown ? known : find_step(node, byte);
   }
   bool complete(Node node) const { return nodes_[static_cast<size_t>(node)].complete; }
+  // That are followed there: what a step from it costs.
+  size_t readings(Node node) const { return nodes_[static_cast<size_t>(node)].readings->size(); }
   // A string goes on here: so many whole characters that need no escape are all right.
   uint32_t room(Node node) const { return nodes_[static_cast<size_t>(node)].room; }
 

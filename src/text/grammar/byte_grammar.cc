@@ -1,6 +1,8 @@
 #include "text/grammar/byte_grammar.h"
 
 #include <algorithm>
+#include <numeric>
+#include <span>
 
 #include "text/grammar/byte_automaton.h"
 
@@ -106,21 +108,58 @@ void find_classes(Grammar& g) {
   }
 }
 
+// Rules that take the empty text, found from their ends backwards: each way is gone once.
+class Nullable {
+ public:
+  explicit Nullable(const Grammar& grammar)
+      : g_(grammar), empty_(grammar.states.size()), into_(grammar.states.size()) {
+    for (StateId from = 0; from < g_.states.size(); ++from) {
+      for (const StateId to : g_.states[from].skips) into_[to].push_back(from);
+      for (const Grammar::Call& call : g_.states[from].calls) {
+        into_[call.then].push_back(from);
+        into_[g_.rules[call.rule].start].push_back(from);
+      }
+    }
+  }
+
+  std::vector<bool> rules() {
+    for (const Grammar::Rule& rule : g_.rules) reach(rule.end);
+    for (; !waiting_.empty();) {
+      const StateId to = waiting_.back();
+      waiting_.pop_back();
+      for (const StateId from : into_[to])
+        if (goes_on_empty(g_.states[from])) reach(from);
+    }
+    std::vector<bool> nullable;
+    for (const Grammar::Rule& rule : g_.rules) nullable.push_back(empty_[rule.start]);
+    return nullable;
+  }
+
+ private:
+  void reach(StateId state) {
+    if (empty_[state]) return;
+    empty_[state] = true;
+    waiting_.push_back(state);
+  }
+  bool goes_on_empty(const State& state) const {
+    return std::any_of(state.skips.begin(), state.skips.end(),
+                       [&](StateId to) { return empty_[to]; }) ||
+           std::any_of(state.calls.begin(), state.calls.end(), [&](const Grammar::Call& call) {
+             return empty_[call.then] && empty_[g_.rules[call.rule].start];
+           });
+  }
+
+  const Grammar& g_;
+  std::vector<bool> empty_;  // [states] the rule's end is reached without a byte
+  std::vector<std::vector<StateId>> into_;
+  std::vector<StateId> waiting_;
+};
+
 // Which states are at hand before a byte is read.
 class Reach {
  public:
   explicit Reach(const Grammar& grammar)
-      : g_(grammar), nullable_(grammar.rules.size()), seen_(grammar.states.size()) {
-    for (bool changed = true; changed;) {
-      changed = false;
-      for (RuleId rule = 0; rule < g_.rules.size(); ++rule) {
-        if (nullable_[rule]) continue;
-        from(g_.rules[rule].start, false);
-        nullable_[rule] = seen(g_.rules[rule].end);
-        changed |= nullable_[rule];
-      }
-    }
-  }
+      : g_(grammar), nullable_(Nullable(grammar).rules()), seen_(grammar.states.size()) {}
 
   // The states; into: those of called rules too. Ends early when there are too many.
   const std::vector<StateId>& from(StateId state, bool into) {
@@ -155,36 +194,71 @@ class Reach {
   uint32_t round_ = 0;
 };
 
+// Most pairs of a state and a stack that one place may have before a byte is read: the automaton
+// goes through all of them, and rules that call others twice double them at each level.
+constexpr uint64_t kMostWays = 4 * Reach::kMost;
+
 // Whether some rule begins with itself: rules are taken away as long as there is one that begins
-// with none of those left.
-bool begins_with_itself(const Grammar& g, Reach& reach) {
+// with none of those left. ways: [rules] at first 0; the pairs before each rule's first byte.
+bool begins_with_itself(const Grammar& g, Reach& reach, std::vector<uint64_t>& ways) {
   std::vector<std::vector<RuleId>> beginners(g.rules.size());  // rules that begin with this one
   std::vector<size_t> left(g.rules.size());
-  for (RuleId rule = 0; rule < g.rules.size(); ++rule)
-    for (const StateId state : reach.from(g.rules[rule].start, false))
+  for (RuleId rule = 0; rule < g.rules.size(); ++rule) {
+    const std::vector<StateId>& found = reach.from(g.rules[rule].start, false);
+    ways[rule] = found.size();
+    for (const StateId state : found)
       for (const Grammar::Call& call : g.states[state].calls) {
         beginners[call.rule].push_back(rule);
         ++left[rule];
       }
+  }
   std::vector<RuleId> free;
   for (RuleId rule = 0; rule < g.rules.size(); ++rule)
     if (left[rule] == 0) free.push_back(rule);
   for (size_t i = 0; i < free.size(); ++i)
-    for (const RuleId beginner : beginners[free[i]])
+    for (const RuleId beginner : beginners[free[i]]) {
+      ways[beginner] = std::min(ways[beginner] + ways[free[i]], kMostWays + 1);
       if (--left[beginner] == 0) free.push_back(beginner);
+    }
   return free.size() < g.rules.size();
 }
 
-base::Status<> check_breadth(const Grammar& g, Reach& reach) {
-  for (StateId state = 0; state < g.states.size(); ++state) {
+// At a state, before a byte is read.
+uint64_t ways_at(const Grammar& g, Reach& reach, StateId state, std::span<const uint64_t> ways) {
+  const std::vector<StateId>& found = reach.from(state, false);
+  uint64_t pairs = found.size();
+  for (const StateId one : found)
+    for (const Grammar::Call& call : g.states[one].calls)
+      pairs = std::min(pairs + ways[call.rule], kMostWays + 1);
+  return pairs;
+}
+
+// All states, first those that no other leads to without a byte.
+std::vector<StateId> entrances_first(const Grammar& g) {
+  std::vector<bool> behind(g.states.size());
+  for (const State& state : g.states)
+    for (const StateId to : state.skips) behind[to] = true;
+  std::vector<StateId> order(g.states.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_partition(order.begin(), order.end(), [&](StateId state) { return !behind[state]; });
+  return order;
+}
+
+// A state that is at hand at another one has no more ways than that, so long chains are seen once.
+base::Status<> check_breadth(const Grammar& g, Reach& reach, std::span<const uint64_t> ways,
+                             std::string_view advice) {
+  std::vector<bool> checked(g.states.size());
+  for (const StateId state : entrances_first(g)) {
+    if (checked[state]) continue;
+    if (ways_at(g, reach, state, ways) > kMostWays)
+      return fail("more than {} ways to go on in one place; {}", kMostWays, advice);
     const std::vector<StateId>& found = reach.from(state, true);
     const auto readings = std::count_if(found.begin(), found.end(),
                                         [&](StateId one) { return !g.states[one].bytes.empty(); });
     if (found.size() > Reach::kMost || readings > ByteAutomaton::kMostReadings / 2)
-      return fail(
-          "more than {} alternatives in one place; use fewer in anyOf, or fewer optional "
-          "properties",
-          ByteAutomaton::kMostReadings / 2);
+      return fail("more than {} alternatives in one place; {}", ByteAutomaton::kMostReadings / 2,
+                  advice);
+    for (const StateId one : found) checked[one] = true;
   }
   return base::Done{};
 }
@@ -237,18 +311,18 @@ void GrammarBuilder::literal(StateId from, std::string_view text, StateId to) {
   byte(from, text[0], to);
 }
 
-base::Result<Grammar> GrammarBuilder::finish(const ByteSet& speakable) && {
+base::Result<Grammar> GrammarBuilder::finish(const ByteSet& speakable,
+                                             const GrammarWords& words) && {
   if (full()) return fail("it becomes too large; use smaller counts or fewer parts");
   keep_speakable(speakable, grammar_.states);
   Heights(grammar_).settle();
   remove_dead(grammar_);
   if (grammar_.states[start(0)].height == Grammar::kDead)
-    return fail("nothing can be an instance of it, within {} levels of nesting",
-                Grammar::kMostDepth);
+    return fail("{}, within {} levels of nesting", words.nothing, Grammar::kMostDepth);
   Reach reach(grammar_);
-  if (begins_with_itself(grammar_, reach))
-    return fail("it refers to itself with nothing in between; put a property or an item there");
-  KVICK_TRY_VOID(check_breadth(grammar_, reach));
+  std::vector<uint64_t> ways(grammar_.rules.size());
+  if (begins_with_itself(grammar_, reach, ways)) return fail("{}", words.itself);
+  KVICK_TRY_VOID(check_breadth(grammar_, reach, ways, words.alternatives));
   find_classes(grammar_);
   return std::move(grammar_);
 }

@@ -1,7 +1,7 @@
 #pragma once
 // A grammar over bytes: networks of states, one per rule, that call each other (recursive
-// transition networks, Woods 1970). What a schema is compiled to; text/grammar/byte_automaton.h
-// reads answers with it.
+// transition networks, Woods 1970). What schemas, grammars in GBNF, regular expressions and choices
+// are compiled to; text/grammar/byte_automaton.h reads answers with it.
 
 #include <array>
 #include <bitset>
@@ -52,6 +52,17 @@ struct Grammar {
   bool is_tail(const Call& call) const { return states[call.then].end; }
 };
 
+// What is wrong with a grammar, in the words of what it was made of.
+struct GrammarWords {
+  std::string_view nothing;       // no text fits
+  std::string_view itself;        // a rule begins with itself
+  std::string_view alternatives;  // what to do about too many in one place
+};
+inline constexpr GrammarWords kSchemaWords = {
+    .nothing = "nothing can be an instance of it",
+    .itself = "it refers to itself with nothing in between; put a property or an item there",
+    .alternatives = "use fewer in anyOf, or fewer optional properties"};
+
 class GrammarBuilder {
  public:
   // States and what leads out of them, in all: some megabytes.
@@ -76,7 +87,8 @@ class GrammarBuilder {
   // The grammar without what leads nowhere. speakable: bytes that an answer can be spelled with one
   // by one; others are left out, so that there is always a way on. Errors: too large; a rule that
   // begins with itself; more alternatives in one place than are followed; no text fits.
-  base::Result<Grammar> finish(const ByteSet& speakable) &&;
+  base::Result<Grammar> finish(const ByteSet& speakable,
+                               const GrammarWords& words = kSchemaWords) &&;
 
  private:
   Grammar grammar_;

@@ -16,6 +16,7 @@ using base::Status;
 
 constexpr uint32_t kMostRepeats = 1000;
 constexpr uint32_t kMostNesting = 50;
+constexpr uint32_t kMostClassItems = 1000;
 
 // A piece of the automaton. Repetitions copy one.
 struct Piece {
@@ -23,7 +24,7 @@ struct Piece {
   uint32_t first_state;  // its states are those from here to the last at the time it was made
 };
 
-CharSet class_of(char name) {
+CharSet class_of(char name, bool ascii) {
   CharSet set;
   switch (name | 0x20) {
     case 'd':
@@ -35,7 +36,7 @@ CharSet class_of(char name) {
       set.add('_', '_');
       set.add('a', 'z');
       break;
-    default:  // s: ECMA 262's white space and line ends
+    default:  // s: white space and line ends, in ECMA 262 beyond ASCII too
       for (const auto& [first, last] : {std::pair{9U, 13U},
                                         {32U, 32U},
                                         {0xA0U, 0xA0U},
@@ -46,14 +47,15 @@ CharSet class_of(char name) {
                                         {0x205FU, 0x205FU},
                                         {0x3000U, 0x3000U},
                                         {0xFEFFU, 0xFEFFU}})
-        set.add(first, last);
+        if (!ascii || first <= 0x7F) set.add(first, last);
   }
   return (name & 0x20) != 0 ? set : CharSet::all().without(set);
 }
 
-CharSet any_but_line_ends() {
+CharSet any_but_line_ends(bool python) {
   CharSet ends;
   ends.add('\n', '\n');
+  if (python) return CharSet::all().without(ends);
   ends.add('\r', '\r');
   ends.add(0x2028, 0x2029);
   return CharSet::all().without(ends);
@@ -61,7 +63,8 @@ CharSet any_but_line_ends() {
 
 class Parser {
  public:
-  explicit Parser(std::string_view pattern) : pattern_(pattern) {}
+  Parser(std::string_view pattern, PatternKind kind)
+      : pattern_(pattern), python_(kind == PatternKind::kWhole) {}
 
   Result<CharNfa> parse() {
     for (size_t at = 0; at < pattern_.size();) {
@@ -89,8 +92,9 @@ class Parser {
 
   bool at_end() const { return at_ >= pattern_.size(); }
   char peek() const { return at_end() ? '\0' : pattern_[at_]; }
+  bool is_next(std::string_view text) const { return pattern_.substr(at_).starts_with(text); }
   bool take(std::string_view text) {
-    if (!pattern_.substr(at_).starts_with(text)) return false;
+    if (!is_next(text)) return false;
     at_ += text.size();
     return true;
   }
@@ -101,7 +105,7 @@ class Parser {
     return one.code;
   }
 
-  bool full() const { return nfa_.states.size() > CharNfa::kMostStates; }
+  bool full() const { return too_large_ || nfa_.states.size() > CharNfa::kMostStates; }
   uint32_t state() {
     nfa_.states.emplace_back();
     return static_cast<uint32_t>(nfa_.states.size() - 1);
@@ -115,9 +119,9 @@ class Parser {
   }
 
   Status<> top_alternative() {
-    const bool from_start = take('^');
+    const bool from_start = take('^') || (python_ && take("\\A")) || python_;
     KVICK_TRY(const Piece body, sequence(0));
-    const bool to_end = take('$');
+    const bool to_end = take('$') || (python_ && take("\\Z")) || python_;
     if (!at_end() && peek() != '|' && peek() != ')') return wrong("'$' is not at the end");
     const uint32_t before = state(), behind = state();
     if (!from_start) loop_any(before);
@@ -143,40 +147,75 @@ class Parser {
   Result<Piece> sequence(uint32_t nesting) {
     const uint32_t start = state();
     uint32_t end = start;
-    while (!at_end() && peek() != '|' && peek() != ')' && peek() != '$') {
+    while (!at_end() && peek() != '|' && peek() != ')' && !at_end_mark()) {
+      if (python_ && is_next("(?#")) {
+        KVICK_TRY_VOID(comment());
+        continue;
+      }
       KVICK_TRY(Piece one, atom(nesting));
       KVICK_TRY(one, repeated(one));
       skip(end, one.start);
       end = one.end;
       if (full()) return fail("it becomes too large; use smaller repetitions");
     }
-    if (peek() == '$' && nesting > 0) return unsupported("'$' within a group");
+    if (at_end_mark() && nesting > 0) return unsupported("'$' within a group");
     return Piece{start, end, start};
   }
 
+  bool at_end_mark() const { return peek() == '$' || (python_ && is_next("\\Z")); }
+
+  Status<> comment() {
+    const size_t end = pattern_.find(')', at_);
+    if (end == std::string_view::npos) return wrong("a comment is not closed");
+    at_ = end + 1;
+    return base::Done{};
+  }
+
+  // Names count for nothing.
+  bool take_group() {
+    if (take("(?:")) return true;
+    if (python_ && is_next("(?P<")) {
+      const size_t end = pattern_.find('>', at_);
+      if (end != std::string_view::npos) at_ = end + 1;
+      return end != std::string_view::npos;
+    }
+    return !is_next("(?") && take('(');
+  }
+
   Result<Piece> atom(uint32_t nesting) {
-    if (take("(?:") || (peek() == '(' && !pattern_.substr(at_).starts_with("(?") && take('('))) {
+    if (take_group()) {
       KVICK_TRY(const Piece inside, alternatives(nesting + 1));
       if (!take(')')) return wrong("a group is not closed");
       return inside;
     }
-    if (peek() == '(') return unsupported("a look-ahead or a named group");
+    if (peek() == '(')
+      return unsupported(python_ ? "a look-around, a flag, a condition or a reference"
+                                 : "a look-ahead or a named group");
     if (take('[')) {
       KVICK_TRY(CharSet set, bracket());
       return one_of(std::move(set));
     }
-    if (take('.')) return one_of(any_but_line_ends());
+    if (take('.')) return one_of(any_but_line_ends(python_));
     if (take('\\')) {
       KVICK_TRY(CharSet set, escape(false));
       return one_of(std::move(set));
     }
     if (peek() == '^') return unsupported("'^' other than at the beginning");
-    if (std::string_view("*+?{").find(peek()) != std::string_view::npos)
+    if (std::string_view("*+?").find(peek()) != std::string_view::npos || at_count())
       return wrong("a repetition of nothing");
     CharSet set;
     const uint32_t code = character();
     set.add(code, code);
     return one_of(std::move(set));
+  }
+
+  // Python takes a brace that begins no count as a character.
+  bool at_count() const {
+    if (!python_ || peek() != '{') return peek() == '{';
+    const size_t end = pattern_.find_first_not_of("0123456789,", at_ + 1);
+    if (end == std::string_view::npos || pattern_[end] != '}' || end == at_ + 1) return false;
+    const std::string_view inside = pattern_.substr(at_ + 1, end - at_ - 1);
+    return std::count(inside.begin(), inside.end(), ',') <= 1;
   }
 
   std::optional<uint32_t> number() {
@@ -197,8 +236,9 @@ class Parser {
       most.reset();
     } else if (take('?')) {
       least = 0;
-    } else if (take('{')) {
-      const std::optional<uint32_t> count = number();
+    } else if (at_count() && take('{')) {
+      std::optional<uint32_t> count = number();
+      if (!count && python_) count = 0;
       if (!count) return wrong("'{' without a count (write \\{ for the character)");
       least = *count;
       most = take(',') ? number() : count;
@@ -228,27 +268,33 @@ class Parser {
     const auto size = static_cast<uint32_t>(nfa_.states.size()) - one.first_state;
     const uint32_t count = std::max(least, most.value_or(1));
     std::vector<Piece> pieces = {one};
-    while (pieces.size() < count && !full()) pieces.push_back(copy(one, size));
+    while (pieces.size() < count && !full()) {
+      too_large_ = nfa_.states.size() + size > CharNfa::kMostStates;
+      if (!too_large_) pieces.push_back(copy(one, size));
+    }
     pieces.resize(std::min<size_t>(pieces.size(), count), one);
-    const uint32_t start = state();
+    // What may be left out is left out at once, so that few states are at hand in one place.
+    const uint32_t start = state(), last = state();
     uint32_t end = start;
     for (uint32_t i = 0; i < pieces.size(); ++i) {
-      const uint32_t behind = state();
+      if (i >= least) skip(end, last);
       skip(end, pieces[i].start);
-      skip(pieces[i].end, behind);
-      if (i >= least) skip(end, behind);
-      if (!most && i + 1 == pieces.size()) skip(pieces[i].end, pieces[i].start);
-      end = behind;
+      end = pieces[i].end;
+      if (!most && i + 1 == pieces.size()) skip(end, pieces[i].start);
     }
-    return {start, end, one.first_state};
+    skip(end, last);
+    return {start, last, one.first_state};
   }
 
   // Behind '['.
   Result<CharSet> bracket() {
     const bool negated = take('^');
     CharSet set;
-    while (!take(']')) {
+    uint32_t items = 0;
+    for (bool is_first = true; (is_first && python_) || !take(']'); is_first = false) {
       if (at_end()) return wrong("a class is not closed");
+      if (++items > kMostClassItems)
+        return wrong(fmt::format("a class of more than {} parts", kMostClassItems));
       KVICK_TRY(const CharSet first, class_item());
       if (peek() != '-' || pattern_.substr(at_).starts_with("-]")) {
         set.add(first);
@@ -280,7 +326,7 @@ class Parser {
     const char name = peek();
     if (std::string_view("dDwWsS").find(name) != std::string_view::npos) {
       ++at_;
-      return class_of(name);
+      return class_of(name, python_);
     }
     static constexpr std::string_view kNames = "nrtfv0", kCodes("\n\r\t\f\v\0", 6);
     CharSet set;
@@ -290,9 +336,13 @@ class Parser {
     } else if (const size_t known = kNames.find(name); known != std::string_view::npos) {
       code = static_cast<uint8_t>(kCodes[known]);
       ++at_;
-    } else if (name == 'x' || name == 'u') {
+      if (python_ && name == '0' && peek() >= '0' && peek() <= '9')
+        return unsupported("an octal escape");
+    } else if (python_ && take('a')) {
+      code = '\a';
+    } else if (name == 'x' || name == 'u' || (name == 'U' && python_)) {
       KVICK_TRY(code, hex_escape());
-    } else if (name == 'c' && at_ + 1 < pattern_.size()) {
+    } else if (name == 'c' && !python_ && at_ + 1 < pattern_.size()) {
       code = static_cast<uint8_t>(pattern_[at_ + 1]) & 0x1FU;
       at_ += 2;
     } else if ((name >= '1' && name <= '9') || ((name | 0x20) >= 'a' && (name | 0x20) <= 'z')) {
@@ -305,8 +355,8 @@ class Parser {
   }
 
   Result<uint32_t> hex_escape() {
-    const bool braces = pattern_.substr(at_).starts_with("u{");
-    size_t digits = pattern_[at_] == 'x' ? 2 : 4;
+    const bool braces = !python_ && is_next("u{");
+    size_t digits = peek() == 'x' ? 2 : peek() == 'u' ? 4 : 8;
     at_ += braces ? 2 : 1;
     if (braces) digits = pattern_.find('}', at_) - at_;
     uint32_t code = 0;
@@ -324,12 +374,16 @@ class Parser {
   }
 
   std::string_view pattern_;
+  bool python_;
   size_t at_ = 0;
   CharNfa nfa_;
+  bool too_large_ = false;  // it would have more states than it may
 };
 
 }  // namespace
 
-Result<CharNfa> parse_pattern(std::string_view pattern) { return Parser(pattern).parse(); }
+Result<CharNfa> parse_pattern(std::string_view pattern, PatternKind kind) {
+  return Parser(pattern, kind).parse();
+}
 
 }  // namespace kvick::text

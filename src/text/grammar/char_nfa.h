@@ -22,11 +22,16 @@ struct CharNfa {
   uint32_t start = 0, end = 0;
 };
 
-// The strings in which the pattern is found, as ECMA 262 reads it in Unicode mode: literals,
-// escapes
-// (\d \w \s \D \W \S \n \r \t \f \v \0 \xHH \uHHHH \u{H} \cX), classes, groups, alternatives,
-// greedy and lazy repetitions (which accept the same), ^ at the beginning and $ at the end of a
-// top-level alternative. Error: what is none of these, and where.
-base::Result<CharNfa> parse_pattern(std::string_view pattern);
+enum class PatternKind : uint8_t {
+  kSearched,  // strings in which the pattern is found, as ECMA 262 reads it in Unicode mode
+  kWhole,     // strings that are wholly the pattern, as Python's re reads it with re.ASCII
+};
+
+// Literals, escapes, classes, groups, alternatives, greedy and lazy repetitions (which accept the
+// same), ^ at the beginning and $ at the end of a top-level alternative. Escapes are \d \w \s \D \W
+// \S \n \r \t \f \v \0 \xHH \uHHHH, ECMA's \u{H} \cX, and Python's \a \UHHHHHHHH \A \Z. Python has
+// named groups and comments, too. Error: what is none of these, and where.
+base::Result<CharNfa> parse_pattern(std::string_view pattern,
+                                    PatternKind kind = PatternKind::kSearched);
 
 }  // namespace kvick::text

@@ -90,6 +90,58 @@ bool CharSet::has(uint32_t code) const {
   });
 }
 
+// The range is cut until each piece is a product of byte ranges: all its characters have the same
+// length, and where a byte varies, those behind it take all their values.
+void add_utf8(GrammarBuilder& grammar, CharSet::Range characters, StateId from, StateId to) {
+  const auto [first, last] = characters;
+  for (const uint32_t longest : {0x7FU, 0x7FFU, 0xFFFFU}) {
+    if (first > longest || last <= longest) continue;
+    add_utf8(grammar, {first, longest}, from, to);
+    return add_utf8(grammar, {longest + 1, last}, from, to);
+  }
+  for (uint32_t bits = 6; bits <= 18; bits += 6) {
+    const uint32_t low = (1U << bits) - 1;
+    if ((first | low) == (last | low)) continue;
+    if ((first & low) != 0) {
+      add_utf8(grammar, {first, first | low}, from, to);
+      return add_utf8(grammar, {(first | low) + 1, last}, from, to);
+    }
+    if ((last & low) != low) {
+      add_utf8(grammar, {first, (last & ~low) - 1}, from, to);
+      return add_utf8(grammar, {last & ~low, last}, from, to);
+    }
+  }
+  std::string lowest, highest;
+  append_utf8(first, lowest);
+  append_utf8(last, highest);
+  for (size_t i = 0; i < lowest.size(); ++i) {
+    const StateId next = i + 1 == lowest.size() ? to : grammar.state();
+    grammar.bytes(from, static_cast<uint8_t>(lowest[i]), static_cast<uint8_t>(highest[i]), next);
+    from = next;
+  }
+}
+
+// Beyond ASCII a set is a rule, so that what repeats it does not repeat its many states.
+void TextChars::one_of(const CharSet& set, StateId from, StateId to) {
+  if (set.ranges().empty()) {
+    grammar_.state();  // it counts as a part, or what repeats it would never be too large
+    return;
+  }
+  for (const auto& [first, last] : set.ranges())
+    if (first <= 0x7F)
+      grammar_.bytes(from, static_cast<uint8_t>(first),
+                     static_cast<uint8_t>(std::min<uint32_t>(last, 0x7F)), to);
+  if (set.ranges().back().second <= 0x7F) return;
+  const auto [found, is_new] = not_ascii_.try_emplace(set);
+  if (is_new) {
+    found->second = grammar_.rule();
+    const StateId start = grammar_.start(found->second), end = grammar_.end(found->second);
+    for (const auto& [first, last] : set.ranges())
+      if (last > 0x7F) add_utf8(grammar_, {std::max<uint32_t>(first, 0x80), last}, start, end);
+  }
+  grammar_.call(from, found->second, to);
+}
+
 void StringChars::one_of(const CharSet& set, StateId from, StateId to) {
   const CharSet not_plain = set.without(plain_ascii());
   const CharSet plain = set.without(not_plain);
@@ -103,7 +155,7 @@ void StringChars::one_of(const CharSet& set, StateId from, StateId to) {
     for (const auto& [first, last] : not_plain.ranges()) {
       for (uint32_t code = first; code <= std::min<uint32_t>(last, 0x7F); ++code)
         grammar_.literal(start, escape_of(code), end);
-      if (last >= 0x80) utf8(std::max<uint32_t>(first, 0x80), last, start, end);
+      if (last >= 0x80) add_utf8(grammar_, {std::max<uint32_t>(first, 0x80), last}, start, end);
     }
   }
   grammar_.call(from, found->second, to);
@@ -114,41 +166,11 @@ void StringChars::any(StateId from, StateId to) {
     grammar_.bytes(from, static_cast<uint8_t>(first), static_cast<uint8_t>(last), to);
   if (!any_) {
     any_ = grammar_.rule();
-    utf8(0x80, 0xD7FF, grammar_.start(*any_), grammar_.end(*any_));
-    utf8(0xE000, CharSet::kLast, grammar_.start(*any_), grammar_.end(*any_));
+    add_utf8(grammar_, {0x80, 0xD7FF}, grammar_.start(*any_), grammar_.end(*any_));
+    add_utf8(grammar_, {0xE000, CharSet::kLast}, grammar_.start(*any_), grammar_.end(*any_));
     escape(grammar_.start(*any_), grammar_.end(*any_));
   }
   grammar_.call(from, *any_, to);
-}
-
-// The range is cut until each piece is a product of byte ranges: all its characters have the same
-// length, and where a byte varies, those behind it take all their values.
-void StringChars::utf8(uint32_t first, uint32_t last, StateId from, StateId to) {
-  for (const uint32_t longest : {0x7FU, 0x7FFU, 0xFFFFU}) {
-    if (first > longest || last <= longest) continue;
-    utf8(first, longest, from, to);
-    return utf8(longest + 1, last, from, to);
-  }
-  for (uint32_t bits = 6; bits <= 18; bits += 6) {
-    const uint32_t low = (1U << bits) - 1;
-    if ((first | low) == (last | low)) continue;
-    if ((first & low) != 0) {
-      utf8(first, first | low, from, to);
-      return utf8((first | low) + 1, last, from, to);
-    }
-    if ((last & low) != low) {
-      utf8(first, (last & ~low) - 1, from, to);
-      return utf8(last & ~low, last, from, to);
-    }
-  }
-  std::string lowest, highest;
-  append_utf8(first, lowest);
-  append_utf8(last, highest);
-  for (size_t i = 0; i < lowest.size(); ++i) {
-    const StateId next = i + 1 == lowest.size() ? to : grammar_.state();
-    grammar_.bytes(from, static_cast<uint8_t>(lowest[i]), static_cast<uint8_t>(highest[i]), next);
-    from = next;
-  }
 }
 
 void StringChars::escape(StateId from, StateId to) {

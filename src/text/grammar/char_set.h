@@ -1,5 +1,6 @@
 #pragma once
-// Sets of code points, and how a character of one is written in a JSON string.
+// Sets of Unicode code points, and the bytes of which a grammar makes a character of such a set:
+// its UTF-8, or how a JSON string writes it.
 
 #include <cstdint>
 #include <map>
@@ -31,6 +32,21 @@ class CharSet {
   std::vector<Range> ranges_;
 };
 
+// Characters, none of them surrogates, as bytes of UTF-8.
+void add_utf8(GrammarBuilder& grammar, CharSet::Range characters, StateId from, StateId to);
+
+// Characters of a text as parts of a grammar.
+class TextChars {
+ public:
+  explicit TextChars(GrammarBuilder& grammar) : grammar_(grammar) {}
+
+  void one_of(const CharSet& set, StateId from, StateId to);
+
+ private:
+  GrammarBuilder& grammar_;
+  std::map<CharSet, RuleId> not_ascii_;  // of each set, what is not ASCII
+};
+
 // Characters of JSON strings as parts of a grammar.
 class StringChars {
  public:
@@ -42,7 +58,6 @@ class StringChars {
   void one_of(const CharSet& set, StateId from, StateId to);
 
  private:
-  void utf8(uint32_t first, uint32_t last, StateId from, StateId to);
   void escape(StateId from, StateId to);
   void unicode_escape(StateId from, StateId to);
   void hex_digits(uint32_t count, StateId from, StateId to);

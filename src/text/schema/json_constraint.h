@@ -10,13 +10,8 @@
 
 namespace kvick::text {
 
-// A constraint from the answer's first token on. Its clones, which may be on different threads,
-// share what they find out of the schema. The schema {"type": "object"} is any JSON object. Errors:
-// those of json_grammar(). tokens: of the tokenizer that the logits are of.
-//
-// Tokens are taken by their bytes, so a text is allowed however it is cut into tokens, and
-// characters may be cut. A control token is never allowed. Bytes that are no token by themselves
-// cannot be in an answer, so that there is always a token to go on with.
+// As grammar_constraint(). The schema {"type": "object"} is any JSON object. Errors: those of
+// json_grammar().
 base::Result<std::shared_ptr<const Constraint>> json_constraint(
     std::shared_ptr<const TokenTrie> tokens, const Json& schema, const JsonLayout& layout = {});
 

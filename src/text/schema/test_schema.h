@@ -2,11 +2,10 @@
 // Schemas against texts, for tests.
 
 #include <gtest/gtest.h>
-#include <memory>
 #include <string>
 #include <string_view>
 
-#include "text/grammar/byte_automaton.h"
+#include "text/grammar/test_texts.h"
 #include "text/schema/json_grammar.h"
 
 namespace kvick::text {
@@ -14,32 +13,10 @@ namespace kvick::text {
 inline ByteSet all_bytes() { return ByteSet().set(); }
 
 // A schema that is compiled once.
-class SchemaTexts {
+class SchemaTexts : public GrammarTexts {
  public:
-  explicit SchemaTexts(std::string_view schema, const JsonLayout& layout = {}) {
-    auto made = json_grammar(Json::parse(schema), layout, all_bytes());
-    EXPECT_TRUE(made.ok()) << schema << ": " << (made.ok() ? "" : made.error().message);
-    automaton_ =
-        std::make_unique<ByteAutomaton>(std::make_shared<const Grammar>(std::move(made).value()));
-  }
-  // The text can be gone on with, or is whole.
-  bool begins(std::string_view text) { return node_of(text) != ByteAutomaton::kDead; }
-  bool takes(std::string_view text) {
-    const auto node = node_of(text);
-    return node != ByteAutomaton::kDead && automaton_->complete(node);
-  }
-  ByteAutomaton& automaton() { return *automaton_; }
-
- private:
-  ByteAutomaton::Node node_of(std::string_view text) {
-    auto node = automaton_->start();
-    for (const char byte : text) {
-      node = automaton_->step(node, static_cast<uint8_t>(byte));
-      if (node == ByteAutomaton::kDead) break;
-    }
-    return node;
-  }
-  std::unique_ptr<ByteAutomaton> automaton_;
+  explicit SchemaTexts(std::string_view schema, const JsonLayout& layout = {})
+      : GrammarTexts(json_grammar(Json::parse(schema), layout, all_bytes()), schema) {}
 };
 
 inline std::string schema_error(std::string_view schema) {

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 #include <iterator>
 
+#include "base/testing/source_folder.h"
+
 namespace kvick::text {
 namespace {
 
@@ -16,7 +18,7 @@ AnswerSyntax learnt(const std::string& source) {
 }
 
 AnswerSyntax learnt_from_file(const std::string& name) {
-  std::ifstream file(KVICK_SOURCE_DIR "/tests/reference/templates/" + name);
+  std::ifstream file(base::source_folder() + "/tests/reference/templates/" + name);
   return learnt({std::istreambuf_iterator<char>(file), {}});
 }
 

@@ -8,12 +8,14 @@
 #include <sstream>
 #include <string>
 
+#include "base/testing/source_folder.h"
+
 namespace kvick::text {
 namespace {
 
 using nlohmann::ordered_json;
 
-const std::string kFolder = std::string(KVICK_SOURCE_DIR) + "/tests/reference/";
+const std::string kFolder = base::source_folder() + "/tests/reference/";
 
 std::string read(const std::string& path) {
   std::ifstream in(path, std::ios::binary);

@@ -2,8 +2,8 @@
 
 #include <array>
 
-#include "text/tokenizer/byte_alphabet.h"
-#include "text/tokenizer/merges.h"
+#include "text/pieces/byte_alphabet.h"
+#include "text/pieces/merges.h"
 #include "text/tokenizer/pretokenize.h"
 #include "text/tokenizer/vocabulary_check.h"
 #include "text/unicode/utf8.h"
@@ -90,6 +90,8 @@ void Bpe::encode_text(std::string_view text, std::vector<Token>& out) const {
   pre_(text, [&](std::string_view stretch) { encode_stretch(stretch, out); });
 }
 
+}  // namespace
+
 base::Result<MergeTable> read_merges(const Vocabulary& v, const PieceMap& ids) {
   MergeTable merges(v.merges.size());
   for (size_t rank = 0; rank < v.merges.size(); ++rank) {
@@ -108,8 +110,6 @@ base::Result<MergeTable> read_merges(const Vocabulary& v, const PieceMap& ids) {
   }
   return merges;
 }
-
-}  // namespace
 
 base::Result<std::unique_ptr<Tokenizer>> make_bpe(Vocabulary vocabulary, const PieceMap& ids) {
   const PreTokenizer* pre = find_pre_tokenizer(vocabulary.pre);

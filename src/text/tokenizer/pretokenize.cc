@@ -4,7 +4,7 @@
 #include <utf8proc.h>
 
 #include "base/check.h"
-#include "text/tokenizer/regex_split.h"
+#include "text/pieces/regex_split.h"
 #include "text/unicode/utf8.h"
 
 namespace kvick::text {

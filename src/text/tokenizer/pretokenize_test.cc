@@ -8,6 +8,7 @@
 #include <utf8proc.h>
 #include <vector>
 
+#include "base/testing/source_folder.h"
 #include "text/unicode/utf8.h"
 
 #define PCRE2_CODE_UNIT_WIDTH 8
@@ -187,7 +188,7 @@ TEST(PreTokenize, StretchesOfAnyBytesAreTheText) {
 
 // Those of Hugging Face's tokenizers, recorded by tests/reference/record_pretokenizers.py.
 TEST(PreTokenize, CutsAsTheTokenizersLibraryDoes) {
-  std::ifstream file(KVICK_SOURCE_DIR "/tests/reference/pretokenizers.json");
+  std::ifstream file(base::source_folder() + "/tests/reference/pretokenizers.json");
   const nlohmann::json recorded = nlohmann::json::parse(file);
   size_t names = 0;
   for (const auto& [name, texts] : recorded.items()) {

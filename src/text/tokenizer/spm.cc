@@ -5,7 +5,8 @@
 #include <cmath>
 #include <unordered_set>
 
-#include "text/tokenizer/merges.h"
+#include "text/pieces/merges.h"
+#include "text/tokenizer/bpe.h"
 #include "text/tokenizer/vocabulary_check.h"
 #include "text/unicode/utf8.h"
 
@@ -103,7 +104,8 @@ MergeTable Symbols::merges(const Vocabulary& v) const {
 
 class Spm final : public Tokenizer {
  public:
-  Spm(Vocabulary vocabulary, const ByteTokens& byte_ids);
+  // merges: the vocabulary's list; none: pieces are ranked by their scores.
+  Spm(Vocabulary vocabulary, const ByteTokens& byte_ids, std::optional<MergeTable> merges);
 
  private:
   struct Output {
@@ -127,10 +129,10 @@ class Spm final : public Tokenizer {
   PieceMap whole_;  // words that become one token
 };
 
-Spm::Spm(Vocabulary vocabulary, const ByteTokens& byte_ids)
+Spm::Spm(Vocabulary vocabulary, const ByteTokens& byte_ids, std::optional<MergeTable> merges)
     : Tokenizer(std::move(vocabulary)),
       symbols_(vocabulary_),
-      merges_(symbols_.merges(vocabulary_)),
+      merges_(merges ? *std::move(merges) : symbols_.merges(vocabulary_)),
       byte_ids_(byte_ids),
       whole_(vocabulary_.pieces.size()) {
   find_whole_pieces();
@@ -232,9 +234,7 @@ std::string Spm::bytes_of(std::string_view piece) const {
   return out;
 }
 
-}  // namespace
-
-base::Result<std::unique_ptr<Tokenizer>> make_spm(Vocabulary vocabulary) {
+base::Status<> check_scores(const Vocabulary& vocabulary) {
   if (vocabulary.scores.size() != vocabulary.pieces.size())
     return base::fail("the vocabulary has {} tokens but {} scores", vocabulary.pieces.size(),
                       vocabulary.scores.size());
@@ -242,6 +242,18 @@ base::Result<std::unique_ptr<Tokenizer>> make_spm(Vocabulary vocabulary) {
     if (std::isnan(vocabulary.scores[i]))
       return base::fail("the score of token {} {} is not a number", i,
                         show_piece(vocabulary.pieces[i]));
+  return base::Done{};
+}
+
+}  // namespace
+
+base::Result<std::unique_ptr<Tokenizer>> make_spm(Vocabulary vocabulary, const PieceMap& ids) {
+  std::optional<MergeTable> merges;
+  if (vocabulary.model == "llama") {
+    KVICK_TRY_VOID(check_scores(vocabulary));
+  } else {
+    KVICK_TRY(merges, read_merges(vocabulary, ids));
+  }
   ByteTokens byte_ids;
   byte_ids.fill(kNoPiece);
   for (size_t i = 0; i < vocabulary.pieces.size(); ++i)
@@ -254,7 +266,7 @@ base::Result<std::unique_ptr<Tokenizer>> make_spm(Vocabulary vocabulary) {
         "all "
         "text has tokens",
         missing);
-  return std::unique_ptr<Tokenizer>(new Spm(std::move(vocabulary), byte_ids));
+  return std::unique_ptr<Tokenizer>(new Spm(std::move(vocabulary), byte_ids, std::move(merges)));
 }
 
 }  // namespace kvick::text

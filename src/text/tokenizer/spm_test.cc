@@ -126,5 +126,45 @@ TEST(Spm, BrokenVocabulariesAreNamed) {
             "all text has tokens");
 }
 
+// Gemma 4: by the list's order, where the best score would have made "ab" first.
+TEST(Spm, MergesByAListWhereTheVocabularyHasOne) {
+  Vocabulary v = sentence_vocabulary({{"▁", 0},
+                                      {"a", 0},
+                                      {"b", 0},
+                                      {"c", 0},
+                                      {"ab", 9},
+                                      {"bc", 0},
+                                      {"▁a", 0},
+                                      {"\n", 0},
+                                      {"\n\n", 0},
+                                      {"▁▁", 0},
+                                      {"abc", 5}});
+  v.model = "gemma4";
+  v.scores.clear();
+  v.add_space_prefix = false;
+  v.merges = {"b c", "a b", "▁ a", "\n \n", "▁ ▁"};
+  const auto tokenizer = make(v);
+  EXPECT_EQ(
+      names(*tokenizer, tokenizer->encode("abc a  ab\n\n\né", false, false)),
+      (std::vector<std::string>{"a", "bc", "▁a", "▁▁", "ab", "\n\n", "\n", "<0xC3>", "<0xA9>"}));
+  EXPECT_EQ(tokenizer->decode(tokenizer->encode(" abc\n\n  é", false, false)), " abc\n\n  é");
+  v.merges.emplace_back("a d");
+  EXPECT_NE(error_of(v).find("needs 'd', which is not in the vocabulary"), std::string::npos)
+      << error_of(v);
+}
+
+// It ends turns by names of its own, and writes HTML with what ends texts elsewhere.
+TEST(Spm, KnowsTheEndsOfGemma4) {
+  Vocabulary v = sentence_vocabulary({{"a", 0}});
+  v.model = "gemma4";
+  v.eos.reset();
+  v.merges.clear();
+  const auto end_of_text = static_cast<Token>(2), turn = static_cast<Token>(v.pieces.size());
+  EXPECT_TRUE(make(v)->ends_generation(end_of_text));
+  add_piece(v, "<turn|>", TokenKind::kControl);
+  add_piece(v, "<|tool_response>", TokenKind::kUserDefined);
+  EXPECT_EQ(make(v)->ends(), (std::vector<Token>{turn, turn + 1}));
+}
+
 }  // namespace
 }  // namespace kvick::text

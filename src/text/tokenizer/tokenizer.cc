@@ -4,34 +4,41 @@
 #include <array>
 
 #include "text/tokenizer/bpe.h"
+#include "text/tokenizer/fill_in.h"
 #include "text/tokenizer/special_tokens.h"
 #include "text/tokenizer/spm.h"
+#include "text/tokenizer/unigram.h"
 #include "text/tokenizer/vocabulary_check.h"
+#include "text/tokenizer/wordpiece.h"
 #include "text/unicode/utf8.h"
 
 namespace kvick::text {
 namespace {
 
+constexpr std::string_view kToolResponse = "<|tool_response>";
 // Names that end a turn or a document in the published families. A token of such a name ends a
 // generation if it is a special one; files do not say it otherwise.
-constexpr std::array<std::string_view, 28> kEnds = {
+constexpr std::array<std::string_view, 30> kEnds = {
     "<|eot_id|>", "<|im_end|>", "<|end|>", "<|return|>", "<|call|>", "<|flush|>", "<|calls|>",
     "<end_of_turn>", "<|endoftext|>", "</s>", "<|eom_id|>", "<EOT>", "_<EOT>", "[EOT]", "[EOS]",
     "<|end_of_text|>", "<end_of_utterance>", "<｜end▁of▁sentence｜>",
     // Behind these a coder's model goes on with another file, or with nothing.
     "<|fim_pad|>", "<fim-pad>", "<fim_pad>", "<|fim_repo|>", "<|repo_name|>", "<fim-repo>",
-    "<REPO>", "<reponame>", "<|file_sep|>", "<PAD>"};
+    "<REPO>", "<reponame>", "<|file_sep|>", "<PAD>",
+    // Gemma 4: the end of a turn, and the place where the answer of a tool is awaited.
+    "<turn|>", kToolResponse};
 
 std::vector<Token> find_ends(const Vocabulary& v) {
   std::vector<Token> ends;
   std::optional<Token> end_of_message;
-  bool has_return = false, has_call = false;
+  bool has_return = false, has_call = false, marks_up = false;
   for (size_t i = 0; i < v.pieces.size(); ++i) {
     const bool special = v.kinds[i] == TokenKind::kControl || v.kinds[i] == TokenKind::kUserDefined;
     const std::string& name = v.pieces[i];
     if (!special || std::find(kEnds.begin(), kEnds.end(), name) == kEnds.end()) continue;
     has_return |= name == "<|return|>";
     has_call |= name == "<|call|>";
+    marks_up |= name == kToolResponse;
     if (name == "<|end|>") {
       end_of_message = static_cast<Token>(i);
     } else {
@@ -40,6 +47,8 @@ std::vector<Token> find_ends(const Vocabulary& v) {
   }
   // In a vocabulary with both of these, <|end|> only separates the messages of one turn.
   if (end_of_message && !(has_return && has_call)) ends.push_back(*end_of_message);
+  // Gemma 4 writes HTML with its </s>.
+  if (marks_up) std::erase_if(ends, [&](Token token) { return v.pieces[token] == "</s>"; });
   if (v.eos) ends.push_back(*v.eos);
   if (v.eot) ends.push_back(*v.eot);
   ends.insert(ends.end(), v.ends.begin(), v.ends.end());
@@ -52,9 +61,13 @@ std::vector<Token> find_ends(const Vocabulary& v) {
 
 base::Result<std::unique_ptr<Tokenizer>> Tokenizer::make(Vocabulary vocabulary) {
   KVICK_TRY(const PieceMap ids, check_vocabulary(vocabulary));
+  find_fill_in(ids, vocabulary.fill_in);
   if (vocabulary.model == "gpt2") return make_bpe(std::move(vocabulary), ids);
-  if (vocabulary.model == "llama") return make_spm(std::move(vocabulary));
-  return base::fail("tokenizer model {} is not known; these are: gpt2, llama",
+  if (vocabulary.model == "llama" || vocabulary.model == "gemma4")
+    return make_spm(std::move(vocabulary), ids);
+  if (vocabulary.model == "t5") return make_unigram(std::move(vocabulary));
+  if (vocabulary.model == "bert") return make_wordpiece(std::move(vocabulary));
+  return base::fail("tokenizer model {} is not known; these are: gpt2, llama, gemma4, t5, bert",
                     show_piece(vocabulary.model));
 }
 

@@ -16,22 +16,42 @@ using Token = int32_t;
 
 enum class TokenKind : uint8_t { kNormal, kUnknown, kControl, kUserDefined, kUnused, kByte };
 
+// Tokens between which a model fills in the middle of a text (fill_in.h).
+struct FillInTokens {
+  std::optional<Token> prefix, suffix, middle;  // before what stands before, behind, and the answer
+  std::optional<Token> repository, file;        // before the names of these
+};
+
 // Everything a tokenizer is made from, whichever file it came from (GGUF's tokenizer.ggml.*, or
 // tokenizer.json).
 struct Vocabulary {
-  std::string model;  // "gpt2" (byte-level BPE) or "llama" (SentencePiece with scores)
-  std::string pre;    // pre-tokenizer: "gpt-2", "smollm", "llama-bpe", "qwen2", ... or "" (default)
+  // "gpt2" (byte-level BPE), "llama" (SentencePiece with scores), "gemma4" (the same with merges),
+  // "t5" (SentencePiece's Unigram) or "bert" (WordPiece).
+  std::string model;
+  std::string pre;  // pre-tokenizer: "gpt-2", "smollm", "llama-bpe", "qwen2", ... or "" (default)
   std::vector<std::string>
-      pieces;  // byte-level pieces in GPT-2's printable alphabet, SentencePiece ones with U+2581
+      pieces;  // byte-level pieces in GPT-2's printable alphabet, others with U+2581 for the space
   std::vector<TokenKind> kinds;
-  std::vector<float> scores;        // "llama" only
-  std::vector<std::string> merges;  // "gpt2" only: "left right", by rank
+  std::vector<float> scores;        // "llama" and "t5"
+  std::vector<std::string> merges;  // "gpt2" and "gemma4": "left right", by rank
   std::optional<Token> bos, eos, eot, unknown, pad;
   std::vector<Token> ends;  // further tokens that end a generation
   bool add_bos = false, add_eos = false, add_space_prefix = true;
   std::vector<Token>
-      strips_right;           // special tokens that swallow the white space behind them (Phi-3)
+      strips_right;      // special tokens that swallow the white space behind them (Phi-3)
+  FillInTokens fill_in;  // those that the file numbers; a tokenizer adds those it knows by name
   std::string chat_template;  // Jinja source, may be empty
+  // "bert": what becomes of letters; accents go with the case as a rule.
+  bool lowercase = true, strip_accents = true;
+  // "t5": SentencePiece's precompiled map of characters, or empty; and whether runs of white space
+  // are one space, and none at the ends.
+  std::string charsmap;
+  bool merge_spaces = true;
+  // Of pairs of texts (pair.h): what stands between them beside eos; and the prompt of a reranker
+  // that is a chat model, with {query} and {document}, or empty.
+  std::optional<Token> separator;
+  bool add_separator = false;
+  std::string pair_template;
 };
 
 class PieceMap;

@@ -102,7 +102,7 @@ TEST(Tokenizer, WhatIsWrongWithAVocabularyIsSaidInOneLine) {
   EXPECT_EQ(broken([](auto& v) { v.pieces[260].assign(5000, 'x'); }),
             "token 260 has 5000 bytes; 4096 are the most that are taken");
   EXPECT_EQ(broken([](auto& v) { v.model = "a\nb"; }),
-            "tokenizer model 'a\\x0ab' is not known; these are: gpt2, llama");
+            "tokenizer model 'a\\x0ab' is not known; these are: gpt2, llama, gemma4, t5, bert");
 }
 
 TEST(Tokenizer, EmptyPiecesAreNoBother) {

@@ -31,7 +31,17 @@ base::Status<> check_ids(const Vocabulary& v) {
     return id >= 0 && static_cast<size_t>(id) < v.pieces.size();
   };
   const std::pair<const char*, std::optional<Token>> named[] = {
-      {"bos", v.bos}, {"eos", v.eos}, {"eot", v.eot}, {"unknown", v.unknown}, {"padding", v.pad}};
+      {"bos", v.bos},
+      {"eos", v.eos},
+      {"eot", v.eot},
+      {"unknown", v.unknown},
+      {"padding", v.pad},
+      {"separator", v.separator},
+      {"FIM prefix", v.fill_in.prefix},
+      {"FIM suffix", v.fill_in.suffix},
+      {"FIM middle", v.fill_in.middle},
+      {"FIM repository", v.fill_in.repository},
+      {"FIM file", v.fill_in.file}};
   for (const auto& [name, id] : named)
     if (id && !in_range(*id))
       return base::fail("the vocabulary's {} token is {}, but it has only {} tokens", name, *id,
@@ -42,6 +52,8 @@ base::Status<> check_ids(const Vocabulary& v) {
                         v.pieces.size());
   if (v.add_bos && !v.bos)
     return base::fail("the vocabulary asks for a BOS token in front of the text but names none");
+  if (v.add_separator && !v.separator)
+    return base::fail("the vocabulary asks for a separator between two texts but names none");
   if (v.add_eos && !v.eos)
     return base::fail("the vocabulary asks for an EOS token behind the text but names none");
   return base::Done{};

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "base/result.h"
-#include "text/tokenizer/piece_map.h"
+#include "text/pieces/piece_map.h"
 #include "text/tokenizer/tokenizer.h"
 
 namespace kvick::text {

@@ -5,8 +5,8 @@
 #include <span>
 
 #include "base/result.h"
-#include "engine/answer/sampler.h"
 #include "engine/core/engine.h"
+#include "engine/sampling/sampler.h"
 #include "train/files/answers_file.h"
 
 namespace kvick::train {

@@ -1,7 +1,7 @@
 #include "train/from_model/tokenise.h"
 
 #include "io/gguf/gguf_writer.h"
-#include "text/tokenizer/byte_alphabet.h"
+#include "text/pieces/byte_alphabet.h"
 
 namespace kvick::train {
 namespace {

@@ -1,0 +1,13 @@
+# What a Debian package has in other places than an installation from source. CPack runs this when the files are staged.
+if(NOT CPACK_GENERATOR STREQUAL "DEB")
+  return()
+endif()
+set(top ${CPACK_TEMPORARY_DIRECTORY})
+file(MAKE_DIRECTORY ${top}/etc/default ${top}/usr/share/zsh/vendor-completions)
+file(RENAME ${top}/usr/share/doc/kvick/examples/kvick.default ${top}/etc/default/kvick)
+file(REMOVE_RECURSE ${top}/usr/share/doc/kvick/examples)
+file(RENAME ${top}/usr/share/zsh/site-functions/_kvick ${top}/usr/share/zsh/vendor-completions/_kvick)
+file(REMOVE_RECURSE ${top}/usr/share/zsh/site-functions)
+file(GLOB pages ${top}/usr/share/man/man1/*.1)
+execute_process(COMMAND gzip -9 -n ${pages} ${top}/usr/share/doc/kvick/CHANGELOG.md COMMAND_ERROR_IS_FATAL ANY)
+file(RENAME ${top}/usr/share/doc/kvick/CHANGELOG.md.gz ${top}/usr/share/doc/kvick/changelog.gz)

@@ -1,0 +1,175 @@
+#include "extension/model.h"
+
+#include <algorithm>
+#include <chrono>
+#include <fmt/format.h>
+#include <numeric>
+
+#include "base/memory.h"
+#include "engine/core/spec_options.h"
+#include "kernels/table/table.h"
+#include "text/schema/json_constraint.h"
+
+namespace kvick::python {
+namespace {
+
+// Tokens of one forward whose logits are all kept: 200 KB a token at a vocabulary of 50 k.
+constexpr size_t kChunk = 128;
+
+// Between two looks for Ctrl-C while another thread computes.
+constexpr std::chrono::milliseconds kLook{50};
+
+nlohmann::ordered_json json_of(const std::string& text, std::string_view what) {
+  try {
+    return nlohmann::ordered_json::parse(text);
+  } catch (const nlohmann::ordered_json::parse_error& error) {
+    throw Error(fmt::format("{} is not JSON: wrong at byte {}", what, error.byte));
+  } catch (const nlohmann::ordered_json::exception&) {
+    throw Error(fmt::format("{} has a number that is too large", what));
+  }
+}
+
+engine::KvOptions kv_options(const OpenOptions& options) {
+  engine::KvOptions kv = value_or_throw(
+      engine::parse_kv_options(options.kv, options.kv_type, options.kv_tier, options.kv_select));
+  kv.max_tokens = options.context;
+  // Without a limit a cache that allocates all at once could take more than there is.
+  kv.max_bytes = options.kv_memory != 0 ? options.kv_memory : base::available_memory_bytes();
+  return kv;
+}
+
+engine::PromptArithmetic prompt_arithmetic(const std::string& name) {
+  if (name.empty() || name == "auto") return engine::PromptArithmetic::kAuto;
+  if (name == "exact") return engine::PromptArithmetic::kExact;
+  if (name == "tiles") return engine::PromptArithmetic::kTiles;
+  throw Error(fmt::format("prompt_arithmetic is exact, tiles or auto, and not {}", name));
+}
+
+std::unique_ptr<engine::Engine> open_engine(const OpenOptions& options) {
+  return value_or_throw(
+      engine::Engine::open({.model_path = options.path,
+                            .threads = options.threads,
+                            .isa = value_or_throw(kernels::choose_isa()),
+                            .prompt_arithmetic = prompt_arithmetic(options.prompt_arithmetic),
+                            .float_activations = engine::FloatActivations::kAuto,
+                            .progress = {}}));
+}
+
+}  // namespace
+
+// Calls of other threads wait. One from a callback of the running call would wait for itself.
+class Model::Turn {
+ public:
+  Turn(Model& model, const Between& between) : model_(model) {
+    if (model.caller_ == std::this_thread::get_id())
+      throw Error("the model is computing: wait until its answer is there, or open it twice");
+    while (!model.turn_.try_lock_for(kLook)) between();
+    model.caller_ = std::this_thread::get_id();
+  }
+  ~Turn() {
+    model_.caller_ = std::thread::id();
+    model_.turn_.unlock();
+  }
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+
+ private:
+  Model& model_;
+};
+
+Model::Model(const OpenOptions& options) : kv_(kv_options(options)) {
+  const engine::SpecOptions spec = value_or_throw(engine::parse_spec_options(options.spec));
+  engine_ = open_engine(options);
+  kv_ = engine_->resolved(std::move(kv_));
+  store_ = value_or_throw(engine_->make_store(kv_));
+  session_ = std::make_unique<engine::Session>(*engine_, *store_);
+  session_->set_prompt_role(engine_->prompt_role(kv_));
+  value_or_throw(session_->speculate(spec));
+}
+
+std::vector<engine::Token> Model::text_prompt(const std::string& text) const {
+  return engine_->tokenizer().encode(text, true, false);
+}
+
+std::vector<engine::Token> Model::chat_prompt(const std::string& messages,
+                                              const std::string& variables) const {
+  const nlohmann::ordered_json list = json_of(messages, "the list of messages");
+  return value_or_throw(
+      engine_->chat_tokens(list, json_of(variables, "what the chat template is to see")));
+}
+
+std::vector<engine::Token> Model::tokenize(const std::string& text, bool special) const {
+  return engine_->tokenizer().encode(text, special, special);
+}
+
+void Model::check_tokens(std::span<const engine::Token> tokens) const {
+  const size_t vocab = engine_->tokenizer().vocabulary().pieces.size();
+  for (const engine::Token token : tokens)
+    if (token < 0 || static_cast<size_t>(token) >= vocab)
+      throw Error(fmt::format("token {} is not in the vocabulary: its tokens are 0 to {}", token,
+                              vocab - 1));
+}
+
+std::string Model::detokenize(const std::vector<engine::Token>& tokens, bool special) const {
+  check_tokens(tokens);
+  return engine_->tokenizer().decode(tokens, special);
+}
+
+engine::Answer Model::generate(engine::Request request, const std::string& schema,
+                               const Between& between) {
+  const Turn turn(*this, between);
+  check_tokens(request.prompt);
+  if (!schema.empty()) {
+    auto tokens = value_or_throw(text::TokenTrie::make(engine_->tokenizer()));
+    request.constraint =
+        value_or_throw(text::json_constraint(std::move(tokens), json_of(schema, "the schema")));
+  }
+  return value_or_throw(session_->generate(request));
+}
+
+void Model::logits(std::span<const engine::Token> tokens, std::span<float> rows,
+                   const Between& between) {
+  const Turn turn(*this, between);
+  check_tokens(tokens);
+  value_or_throw(engine_->check_writes());
+  const size_t vocab = engine_->model().outputs();
+  const bool all = rows.size() == tokens.size() * vocab;
+  const std::unique_ptr<kv::Store> store = value_or_throw(engine_->make_store(kv_));
+  model::Executor executor = engine_->make_executor();
+  const kv::SeqId seq = store->open({}).seq;
+  float* out = rows.data();
+  for (size_t begin = 0, n = 0; begin < tokens.size(); begin += n) {
+    n = std::min(kChunk, tokens.size() - begin);
+    const model::Slot slot = {.seq = seq,
+                              .past = static_cast<uint32_t>(begin),
+                              .tokens = tokens.subspan(begin, n),
+                              .parents = {},
+                              .role = engine_->prompt_role(kv_),
+                              .reusable = false};
+    std::vector<uint32_t> wanted(all ? n : begin + n == tokens.size());
+    std::iota(wanted.begin(), wanted.end(), static_cast<uint32_t>(n - wanted.size()));
+    const auto done = executor.advance(*store, {.slots = {&slot, 1}}, wanted);
+    if (!done.ok())
+      throw Error(fmt::format("no room for {} tokens: {}", tokens.size(), done.error().what));
+    out = std::ranges::copy(executor.logits().first(wanted.size() * vocab), out).out;
+    between();
+  }
+}
+
+engine::Perplexity Model::perplexity(const std::string& text, engine::PerplexityOptions options,
+                                     const Between& between) {
+  const Turn turn(*this, between);
+  options.kv = kv_;
+  return value_or_throw(
+      engine::perplexity(*engine_, engine_->tokenizer().encode(text, false, false), options));
+}
+
+std::vector<engine::Measurement> Model::bench(std::span<const engine::Case> cases,
+                                              engine::SpeedOptions options,
+                                              const Between& between) {
+  const Turn turn(*this, between);
+  options.kv = kv_;
+  return value_or_throw(engine::measure_speed(*engine_, cases, options));
+}
+
+}  // namespace kvick::python

@@ -1,0 +1,84 @@
+#pragma once
+// What the Python module is made of, without Python: a model, its cache and one sequence. Calls
+// throw kvick::Error for what a user can do wrong.
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "kvick/kvick.h"
+
+#include "engine/core/engine.h"
+#include "engine/eval/perplexity.h"
+#include "engine/eval/speed.h"
+#include "engine/session/session.h"
+
+namespace kvick::python {
+
+template <typename T>
+T value_or_throw(base::Result<T> result) {
+  if (!result.ok()) throw Error(result.error().message);
+  return std::move(result).value();
+}
+
+// Each text as the option of `kvick run` takes it; empty: its default.
+struct OpenOptions {
+  std::string path, kv, kv_type, kv_tier, kv_select, spec, prompt_arithmetic;
+  uint32_t context = 0;    // most tokens of a sequence; 0: the model's
+  uint64_t kv_memory = 0;  // most bytes of keys and values; 0: what is free
+  unsigned threads = 0;    // 0: as many as this process may use
+};
+
+// Any thread may call: the calls that compute take turns.
+class Model {
+ public:
+  // Called between steps, and now and then while another thread's call computes; without Python's
+  // lock. What it throws ends the call.
+  using Between = std::function<void()>;
+
+  explicit Model(const OpenOptions& options);
+
+  const engine::Engine& engine() const { return *engine_; }
+  const engine::KvOptions& kv() const { return kv_; }
+  uint32_t most_tokens() const { return store_->most_tokens(); }
+
+  std::vector<engine::Token> text_prompt(const std::string& text) const;
+  // JSON: [{"role", "content"}, ...], and an object with what else the template is to see.
+  std::vector<engine::Token> chat_prompt(const std::string& messages,
+                                         const std::string& variables) const;
+  std::vector<engine::Token> tokenize(const std::string& text, bool special) const;
+  std::string detokenize(const std::vector<engine::Token>& tokens, bool special) const;
+
+  // schema: a JSON Schema that the answer is an instance of; empty: any text.
+  engine::Answer generate(engine::Request request, const std::string& schema,
+                          const Between& between);
+  // rows: [tokens][vocabulary], or of the last token alone.
+  void logits(std::span<const engine::Token> tokens, std::span<float> rows, const Between& between);
+  engine::Perplexity perplexity(const std::string& text, engine::PerplexityOptions options,
+                                const Between& between);
+  std::vector<engine::Measurement> bench(std::span<const engine::Case> cases,
+                                         engine::SpeedOptions options, const Between& between);
+
+ private:
+  class Turn;
+  void check_tokens(std::span<const engine::Token> tokens) const;
+
+  std::unique_ptr<engine::Engine> engine_;
+  engine::KvOptions kv_;
+  std::unique_ptr<kv::Store> store_;
+  std::unique_ptr<engine::Session> session_;
+  std::timed_mutex turn_;
+  std::atomic<std::thread::id> caller_{};  // whose turn it is
+};
+
+// Adds the strategies of a plugin to the table. Before the first model is opened: the table is read
+// without a lock.
+void load_plugin(const std::string& file);
+
+}  // namespace kvick::python

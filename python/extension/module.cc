@@ -1,0 +1,251 @@
+// The module kvick._kvick: what Python calls, in plain values. Its names are for the package kvick
+// alone, which checks what it hands over and has the documentation.
+//
+// Python's lock is given up while kvick computes, and taken back between two steps: then Ctrl-C
+// ends the call, and the program is told what is there.
+
+#include <fmt/format.h>
+#include <pybind11/functional.h>
+#include <pybind11/numpy.h>
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include "extension/model.h"
+
+#include "kv/registry/registry.h"
+
+namespace kvick::python {
+namespace {
+
+namespace py = pybind11;
+using Released = py::call_guard<py::gil_scoped_release>;
+
+// A field of what Python hands over, if it is there.
+template <typename T>
+void read(const py::dict& fields, const char* name, T& value) {
+  if (!fields.contains(name)) return;
+  try {
+    value = fields[name].cast<T>();
+  } catch (const py::cast_error&) {
+    throw Error(fmt::format("{} cannot be {}", name, std::string(py::repr(fields[name]))));
+  }
+}
+
+void look_for_signals() {
+  const py::gil_scoped_acquire held;
+  if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+}
+
+std::unique_ptr<Model> open(const py::dict& fields) {
+  OpenOptions options;
+  read(fields, "path", options.path);
+  read(fields, "kv", options.kv);
+  read(fields, "kv_type", options.kv_type);
+  read(fields, "kv_tier", options.kv_tier);
+  read(fields, "kv_select", options.kv_select);
+  read(fields, "spec", options.spec);
+  read(fields, "prompt_arithmetic", options.prompt_arithmetic);
+  read(fields, "context", options.context);
+  read(fields, "kv_memory", options.kv_memory);
+  read(fields, "threads", options.threads);
+  const py::gil_scoped_release released;
+  return std::make_unique<Model>(options);
+}
+
+engine::Sampling sampling_of(const py::dict& fields) {
+  engine::Sampling sampling;
+  read(fields, "temperature", sampling.temperature);
+  read(fields, "top_k", sampling.top_k);
+  read(fields, "top_p", sampling.top_p);
+  read(fields, "min_p", sampling.min_p);
+  read(fields, "repetition_penalty", sampling.repetition_penalty);
+  read(fields, "presence_penalty", sampling.presence_penalty);
+  read(fields, "frequency_penalty", sampling.frequency_penalty);
+  read(fields, "seed", sampling.seed);
+  read(fields, "logit_bias", sampling.logit_bias);
+  return sampling;
+}
+
+py::dict answer_dict(const engine::Answer& answer) {
+  py::dict out;
+  out["text"] = answer.text;
+  out["tokens"] = answer.tokens;
+  out["finish_reason"] = std::string(engine::finish_name(answer.finish));
+  out["prompt_tokens"] = answer.prompt_tokens;
+  out["cached_tokens"] = answer.cached_tokens;
+  out["prefill_s"] = answer.prefill_s;
+  out["decode_s"] = answer.decode_s;
+  out["drafted"] = answer.drafted;
+  out["accepted"] = answer.accepted;
+  return out;
+}
+
+// on_text: None, or called with each piece of the answer, and with "" while the prompt is read;
+// false ends the answer.
+py::dict generate(Model& model, const py::dict& fields, const py::object& on_text) {
+  struct Unwanted {};  // while the prompt is read, when there is no answer yet to end
+  engine::Request request;
+  std::string schema;
+  read(fields, "prompt", request.prompt);
+  read(fields, "max_tokens", request.max_tokens);
+  read(fields, "stop", request.stop);
+  read(fields, "continues", request.continues);
+  read(fields, "ignore_end", request.ignore_end);
+  read(fields, "schema", schema);
+  request.sampling = sampling_of(fields);
+  request.special_text = !request.continues && schema.empty() && model.engine().marks_are_special();
+  request.on_text = [&](std::string_view piece) {
+    const py::gil_scoped_acquire held;
+    if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+    if (on_text.is_none()) return true;
+    const py::object said = on_text(piece);
+    return said.is_none() || said.cast<bool>();  // nothing said is not False
+  };
+  request.on_prefill = [&](uint32_t, uint32_t) {
+    if (!request.on_text("")) throw Unwanted();
+  };
+  engine::Answer answer;
+  try {
+    const py::gil_scoped_release released;
+    answer = model.generate(request, schema, look_for_signals);
+  } catch (const Unwanted&) {
+    answer.prompt_tokens = static_cast<uint32_t>(request.prompt.size());
+    answer.finish = engine::Finish::kCancelled;
+  }
+  return answer_dict(answer);
+}
+
+py::array_t<float> logits(Model& model, const std::vector<engine::Token>& tokens, bool all) {
+  const auto rows = static_cast<py::ssize_t>(all || tokens.empty() ? tokens.size() : 1);
+  const auto vocab = static_cast<py::ssize_t>(model.engine().model().outputs());
+  py::array_t<float> out({rows, vocab});
+  const std::span<float> floats(out.mutable_data(), static_cast<size_t>(out.size()));
+  {
+    const py::gil_scoped_release released;
+    model.logits(tokens, floats, look_for_signals);
+  }
+  return out;
+}
+
+py::dict perplexity(Model& model, const std::string& text, const py::dict& fields) {
+  engine::PerplexityOptions options;
+  read(fields, "window", options.window);
+  read(fields, "prompt", options.prompt);
+  read(fields, "most", options.most);
+  options.progress = [](uint64_t, uint64_t) { look_for_signals(); };
+  engine::Perplexity result;
+  {
+    const py::gil_scoped_release released;
+    result = model.perplexity(text, options, look_for_signals);
+  }
+  py::dict out;
+  out["perplexity"] = result.perplexity;
+  out["nll"] = result.nll;
+  out["nll_error"] = result.nll_error;
+  out["tokens"] = result.tokens;
+  out["kv_bytes"] = result.kv_bytes;
+  out["kv_read_bytes_per_token"] = result.kv_read_bytes_per_token;
+  return out;
+}
+
+py::list bench(Model& model, const py::dict& fields) {
+  engine::Sweep sweep;
+  engine::SpeedOptions options;
+  read(fields, "prompt_tokens", sweep.prompts);
+  read(fields, "new_tokens", sweep.decodes);
+  read(fields, "depth", sweep.depths);
+  read(fields, "parallel", sweep.parallels);
+  read(fields, "repeats", options.repeats);
+  options.progress = [](uint64_t, uint64_t) { look_for_signals(); };
+  std::vector<engine::Measurement> measured;
+  {
+    const py::gil_scoped_release released;
+    measured = model.bench(engine::cases_of(sweep), options, look_for_signals);
+  }
+  py::list out;
+  for (const engine::Measurement& one : measured) {
+    py::dict row;
+    row["phase"] = std::string(engine::phase_name(one.what.phase));
+    row["tokens"] = one.what.tokens;
+    row["depth"] = one.what.depth;
+    row["parallel"] = one.what.parallel;
+    row["tok_s"] = engine::median(one.tok_s);
+    row["spread"] = engine::spread(one.tok_s);
+    row["rounds"] = one.tok_s;
+    row["kv_used_bytes"] = one.usage.used_bytes;
+    row["kv_allocated_bytes"] = one.usage.allocated_bytes;
+    row["kv_copied_bytes"] = one.usage.copied_bytes;
+    out.append(row);
+  }
+  return out;
+}
+
+py::dict facts(const Model& model) {
+  const engine::Engine& engine = model.engine();
+  py::dict out;
+  out["name"] = engine.model().config().name;
+  out["family"] = engine.model().config().arch;
+  out["context"] = model.most_tokens();
+  out["vocabulary"] = engine.model().outputs();
+  out["weight_bytes"] = engine.model().weight_bytes();
+  out["kv"] = kv::spec_text(model.kv().spec);
+  out["kv_type"] = engine::kv_type_text(model.kv());
+  out["isa"] = std::string(base::isa_name(engine.kernels().isa));
+  out["has_chat_template"] = engine.has_chat_template();
+  return out;
+}
+
+py::list options_list(std::span<const kv::Option> options) {
+  py::list out;
+  for (const kv::Option& option : options) {
+    py::dict row;
+    row["name"] = std::string(option.name);
+    row["summary"] = std::string(option.summary);
+    row["default"] = std::string(option.fallback);
+    out.append(row);
+  }
+  return out;
+}
+
+py::list strategies() {
+  py::list out;
+  for (const kv::Strategy& strategy : kv::strategies()) {
+    py::dict row;
+    row["name"] = std::string(strategy.name);
+    row["summary"] = std::string(strategy.summary);
+    row["options"] = options_list(strategy.options);
+    row["exact"] = strategy.traits.exact;
+    row["shares_prefix"] = strategy.traits.shares_prefix;
+    row["endless"] = strategy.traits.endless;
+    row["tiered"] = strategy.traits.tiered;
+    row["slots"] = strategy.traits.slots;
+    out.append(row);
+  }
+  return out;
+}
+
+void add_model(py::module_& module) {
+  py::class_<Model>(module, "Model")
+      .def(py::init(&open))
+      .def("generate", &generate)
+      .def("text_prompt", &Model::text_prompt, Released())
+      .def("chat_prompt", &Model::chat_prompt, Released())
+      .def("tokenize", &Model::tokenize, Released())
+      // Bytes: some of the tokens of a text may end within a character.
+      .def("detokenize", [](const Model& model, const std::vector<engine::Token>& tokens,
+                            bool special) { return py::bytes(model.detokenize(tokens, special)); })
+      .def("logits", &logits)
+      .def("perplexity", &perplexity)
+      .def("bench", &bench)
+      .def("facts", &facts);
+}
+
+}  // namespace
+}  // namespace kvick::python
+
+PYBIND11_MODULE(_kvick, module) {
+  pybind11::register_exception<kvick::Error>(module, "Error", PyExc_ValueError);
+  kvick::python::add_model(module);
+  module.def("strategies", &kvick::python::strategies);
+  module.def("load_plugin", &kvick::python::load_plugin, kvick::python::Released());
+}

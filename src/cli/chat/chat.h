@@ -1,0 +1,31 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cli/chat/chat_settings.h"
+#include "cli/chat/kv_session.h"
+#include "cli/terminal/line_reader.h"
+
+namespace kvick::cli {
+
+struct ChatOptions {
+  ChatSettings settings;
+  std::vector<std::string> stop;
+  bool stop_loops = true;  // an answer that repeats itself ends
+  std::string system;
+  std::string model;     // its name, for files of /save
+  bool raw = false;      // no chat template: each line goes on from all that came before
+  bool quiet = false;    // no notes on stderr
+  bool prompts = false;  // a person is typing: show "> ", notes and blocks of """
+};
+
+// Reads turns from `in` until its end or /bye and answers each on stdout, with the whole
+// conversation in mind. Returns the exit status.
+int chat(engine::Engine& engine, KvSession& kv, ChatOptions options, LineReader& in);
+
+// For completion: the commands, and the settings behind /set, that begin with the text.
+std::vector<std::string> complete_chat_command(std::string_view before);
+
+}  // namespace kvick::cli

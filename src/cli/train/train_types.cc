@@ -1,0 +1,117 @@
+// kvick train kvtypes: what each type of cache rows costs on a model and a text.
+
+#include "cli/train/train_types.h"
+
+#include <fmt/format.h>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "cli/options/engine_options.h"
+#include "cli/terminal/progress.h"
+#include "engine/eval/measure_types.h"
+
+namespace kvick::cli {
+namespace {
+
+struct TypesFlags {
+  EngineFlags engine;
+  engine::TypesOptions options = {.types = {}, .window = 1024, .most = 8192};
+  std::string file, output;
+};
+
+nlohmann::ordered_json to_json(const engine::TypesMeasured& measured, const TypesFlags& flags) {
+  nlohmann::ordered_json types = nlohmann::ordered_json::array();
+  for (const engine::TypeMeasured& one : measured.types)
+    types.push_back({{"type", one.type},
+                     {"bytes_per_token", one.bytes_per_token},
+                     {"kl_mean", one.kl_mean},
+                     {"kl_p99", one.kl_p99},
+                     {"perplexity", one.perplexity},
+                     {"top1_agreement", one.top1_agreement}});
+  const bool found = measured.recommended < measured.types.size();
+  return {{"window", flags.options.window},
+          {"tokens", measured.tokens},
+          {"f16_perplexity", measured.f16_perplexity},
+          {"kl", flags.options.kl},
+          {"recommended", found ? nlohmann::ordered_json(measured.types[measured.recommended].type)
+                                : nlohmann::ordered_json()},
+          {"types", types}};
+}
+
+void print_table(const engine::TypesMeasured& measured, double kl) {
+  fmt::print("{:<32} {:>12} {:>10} {:>10} {:>8} {:>12} {:>8}\n", "type", "bytes/token", "KL mean",
+             "KL p99", "top-1 %", "perplexity", "f16 %");
+  for (const engine::TypeMeasured& one : measured.types)
+    fmt::print("{:<32} {:>12.0f} {:>10.5f} {:>10.5f} {:>8.2f} {:>12.4f} {:>+8.2f}\n", one.type,
+               one.bytes_per_token, one.kl_mean, one.kl_p99, 100 * one.top1_agreement,
+               one.perplexity, 100 * (one.perplexity / measured.f16_perplexity - 1));
+  if (measured.recommended < measured.types.size())
+    fmt::print("the fewest bytes within a KL of {}: --kv-type {}\n", kl,
+               measured.types[measured.recommended].type);
+  else
+    fmt::print("none of these is within a KL of {}\n", kl);
+}
+
+base::Status<> write(const std::string& path, const nlohmann::ordered_json& json) {
+  std::ofstream out(path, std::ios::binary);
+  out << json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) << "\n";
+  out.close();
+  if (!out) return base::fail("cannot write {}", path);
+  return base::Done{};
+}
+
+base::Result<int> train_types(const TypesFlags& flags, const Common& common) {
+  std::ifstream in(flags.file, std::ios::binary);
+  if (!in) return base::fail("cannot read {}", flags.file);
+  const std::string text(std::istreambuf_iterator<char>(in), {});
+  KVICK_TRY(const std::unique_ptr<engine::Engine> engine, open_engine(flags.engine, common));
+  const std::vector<engine::Token> tokens = engine->tokenizer().encode(text, false, false);
+  Progress progress = stderr_progress(common.quiet);
+  bool started = false;
+  engine::TypesOptions options = flags.options;
+  options.progress = [&](uint64_t done, uint64_t total) {
+    if (!started) progress.start("reading " + flags.file, Unit::kTokens, total);
+    started = true;
+    progress.update(done);
+  };
+  KVICK_TRY(const engine::TypesMeasured measured, engine::measure_types(*engine, tokens, options));
+  if (started) progress.finish();
+  const nlohmann::ordered_json json = to_json(measured, flags);
+  if (!flags.output.empty()) KVICK_TRY_VOID(write(flags.output, json));
+  if (common.json)
+    fmt::print("{}\n", json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+  else
+    print_table(measured, options.kl);
+  return 0;
+}
+
+}  // namespace
+
+void add_types(const Command& train, const Common& common) {
+  const Command command = train.add_command(
+      "kvtypes", "what each type of cache rows loses and saves on a text, to choose --kv-type by");
+  auto flags = std::make_shared<TypesFlags>();
+  // As kvick ppl: types are compared, of which only some have tiles.
+  flags->engine.prompt_arithmetic = engine::PromptArithmetic::kExact;
+  add_model_flags(command, flags->engine);
+  command.add_option("-f,--file", flags->file, "the text").takes(ValueKind::kFile).required();
+  command.add_option("-o,--output", flags->output, "a file to write the table to, as JSON")
+      .takes(ValueKind::kFile);
+  command.add_option("--kv-type", flags->options.types,
+                     "a type to measure, as kvick run takes it (repeatable; default: a list from "
+                     "f16 to q2)");
+  command.add_option("--tokens", flags->options.most, "only the first N tokens; 0: all")
+      .shows_default();
+  command.add_option("--window", flags->options.window, "tokens that are read as one sequence")
+      .shows_default()
+      .in_range(2, 1 << 20);
+  command
+      .add_option("--kl", flags->options.kl,
+                  "how far the recommended type may stray from f16: mean KL divergence, in nats")
+      .shows_default();
+  command.runs([&common, flags] { return train_types(*flags, common); });
+}
+
+}  // namespace kvick::cli

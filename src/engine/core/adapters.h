@@ -1,0 +1,53 @@
+#pragma once
+// Low-rank adapters that are loaded beside the model, and a request's choice among them.
+
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "base/thread_pool.h"
+#include "model/adapters/adapter.h"
+
+namespace kvick::engine {
+
+struct AdapterOptions {
+  std::string name;  // that requests choose it by
+  std::string path;  // as io::open_adapter takes it
+  float scale = 1;   // where a request names none
+};
+
+// Immutable once it is loaded.
+struct NamedAdapter {
+  std::string name, path;
+  float scale = 1;
+  std::string hash;  // of all bytes of its files
+  model::Adapter weights;
+};
+using Adapters = std::vector<std::shared_ptr<const NamedAdapter>>;
+
+// What a sequence is computed with beside the model; by default nothing.
+struct AdapterUse {
+  std::shared_ptr<const NamedAdapter> adapter;
+  float scale = 1;
+
+  // Null: nothing is added. Scale 0 is the model alone.
+  const model::Adapter* weights() const {
+    return adapter != nullptr && scale != 0 ? &adapter->weights : nullptr;
+  }
+  // What the sequence's rows depend on: equal ones have equal rows. Empty: the model alone.
+  std::string key() const;
+};
+
+// From "NAME=PATH[:SCALE]", or unless it is named from "PATH[:SCALE]". What stands behind the last
+// colon is a scale if it is a number.
+base::Result<AdapterOptions> parse_adapter(std::string_view text, bool named);
+// Errors: a name twice, a scale that is no number, what is wrong with a file, or does not fit.
+base::Result<Adapters> open_adapters(std::span<const AdapterOptions> options,
+                                     const model::Model& model, base::ThreadPool& pool);
+// Null: there is none of that name.
+std::shared_ptr<const NamedAdapter> find_adapter(const Adapters& adapters, std::string_view name);
+
+}  // namespace kvick::engine

@@ -1,0 +1,80 @@
+#pragma once
+// How the tokens of an answer are chosen.
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "kv/contract/kv.h"
+
+namespace kvick::engine {
+
+using Token = kv::Token;
+
+// DRY, "don't repeat yourself" (p-e-w 2024, text-generation-webui pull request 5677; names,
+// defaults and what breaks a repetition as in llama.cpp): see dry.h.
+struct DrySampling {
+  float multiplier = 0;  // 0: off
+  float base = 1.75F;
+  uint32_t allowed_length = 2;
+  uint32_t window = UINT32_MAX;       // only the last so many tokens of prompt and answer; 0: off
+  std::vector<std::string> breakers;  // texts that no repetition goes past
+  bool any() const { return multiplier > 0 && window > 0; }
+};
+// llama.cpp's breakers, for whoever gives none.
+std::vector<std::string> default_dry_breakers();
+
+// XTC, "exclude top choices" (p-e-w 2024, text-generation-webui pull request 6335): with this
+// probability all of the tokens that have at least `threshold` are left out but the unlikeliest.
+struct XtcSampling {
+  float probability = 0;  // 0: off
+  float threshold = 0.1F;
+};
+
+// Mirostat (Basu et al. 2021, arXiv:2007.14966): see mirostat.h.
+struct MirostatSampling {
+  uint32_t version = 0;  // 0: off; 1: the paper's algorithm 1; 2: its simpler one, llama.cpp's 2
+  float tau = 5;         // the surprise that is aimed at, in bits per token
+  float eta = 0.1F;      // how fast it gets there
+};
+
+// Applied in this order: bias, bad words, penalties, DRY, top-n-sigma, temperature, top-k,
+// typical-p, top-p, min-p, XTC. Probabilities are those of the tokens that are left, after the
+// temperature. Values that switch a part off are the defaults, but for the temperature: 0 is greedy
+// and needs none of what comes behind DRY. Mirostat takes the place of all that but the
+// temperature, as in llama.cpp.
+struct Sampling {
+  float temperature = 0.8F;
+  uint32_t top_k = 40;           // 0: all
+  float top_p = 0.95F;           // smallest set of tokens with at least this probability; 1: all
+  float min_p = 0;               // tokens at least this likely, as a share of the likeliest; 0: all
+  float repetition_penalty = 1;  // of tokens of prompt and answer (Keskar et al. 2019); 1: none
+  float presence_penalty = 0;    // of tokens of the answer; 0: none
+  float frequency_penalty = 0;   // of tokens of the answer, per occurrence; 0: none
+  uint32_t penalty_window = 64;  // only the last so many tokens are penalised; 0: none
+  uint64_t seed = 0;
+  std::map<Token, float> logit_bias;
+  // Tokens whose surprise is nearest to what is expected, until they have this probability (Meister
+  // et al. 2022, arXiv:2202.00666); 1: all.
+  float typical_p = 1;
+  // Tokens whose logit is at most so many standard deviations below the highest (Tang et al. 2024,
+  // arXiv:2411.07641); 0: all.
+  float top_n_sigma = 0;
+  // The temperature moves with how even the probabilities are (llama.cpp's dynamic temperature):
+  // from temperature - range for one sure token to temperature + range for equal ones. 0: off.
+  float dynatemp_range = 0;
+  float dynatemp_exponent = 1;
+  DrySampling dry;
+  XtcSampling xtc;
+  MirostatSampling mirostat;
+  // The last token of each is never chosen behind the others; none of them is empty.
+  std::vector<std::vector<Token>> bad_words;
+};
+
+// Errors: a value outside its range, or a biased token outside the vocabulary, named.
+base::Status<> check(const Sampling& sampling, uint32_t vocab);
+
+}  // namespace kvick::engine

@@ -1,0 +1,87 @@
+// Scheduler: rows of earlier prompts for tokens that now stand elsewhere (ReuseOptions::shift, ADR
+// 65).
+
+#include "engine/serving/scheduler.h"
+#include "kv/strategy/facet_calls.h"
+#include "model/attend/moved_rows.h"
+
+namespace kvick::engine {
+
+std::string why_not_moved(const Engine& engine, kv::Store& store) {
+  if (engine.model().ranks() != nullptr) return "the model is spread over several processes";
+  if (store.facets().rows == nullptr) return "rows of such a cache cannot be taken from it";
+  return model::why_not_moved(engine.model().config(), store.info());
+}
+
+// What its first answer may take of earlier texts, behind what it has.
+void Scheduler::plan_moves(RunningJob& running) {
+  running.moves.clear();
+  if (!options_.reuse.shift || running.pool ||
+      !why_not_moved(engine_, *running.kind->store).empty())
+    return;
+  const AnswerSequence& first = running.answers.front();
+  const uint32_t known = std::min(reusable_tokens(running), running.outcome.prompt_tokens - 1);
+  if (first.committed >= known) return;
+  running.moves = texts_.runs(salt_of(owner_of(running.job)), first.tokens, first.committed, known);
+  // What is computed again at the front of each has no run of its own.
+  for (KnownRun& run : running.moves) {
+    run.at += options_.reuse.seam;
+    run.from += options_.reuse.seam;
+    run.count -= options_.reuse.seam;
+  }
+  take_moves(running);
+}
+
+// The rows that belong where its first answer has come to.
+void Scheduler::take_moves(RunningJob& running) {
+  AnswerSequence& first = running.answers.front();
+  while (!running.moves.empty() && running.moves.front().at <= first.committed) {
+    const KnownRun run = std::move(running.moves.front());
+    running.moves.erase(running.moves.begin());
+    if (run.at < first.committed) continue;
+    const uint32_t moved = move_run(running, run);
+    first.committed += moved;
+    if (running.lost_tokens > 0) continue;  // counted before it was preempted
+    running.outcome.cached_tokens += moved;
+    running.outcome.moved_tokens += moved;
+    counts_.cached_tokens += moved;
+    counts_.moved_tokens += moved;
+  }
+}
+
+// How many of its tokens have rows now: none if they have gone, or there is no room.
+uint32_t Scheduler::move_run(RunningJob& running, const KnownRun& run) {
+  const AnswerSequence& first = running.answers.front();
+  StoreKind& kind = *running.kind;
+  const std::span<const Token> text(*run.text);
+  return kind.change([&](kv::Store& store) -> uint32_t {
+    const kv::Opened from =
+        store.open(text.first(run.from + run.count),
+                   {.salt = salt_of(owner_of(running.job)), .priority = running.job.priority});
+    std::vector<std::byte> rows;
+    const uint32_t count = from.cached <= run.from ? 0 : from.cached - run.from;
+    if (count > 0) {
+      rows.resize(count * store.info().token_bytes());
+      store.facets().rows->read_rows(from.seq, run.from, count, rows);
+    }
+    store.close(from.seq);
+    if (count == 0) return 0;
+    model::move_rows(engine_.model().config(), store.info().groups.front(),
+                     {.by = int64_t{run.at} - run.from, .count = count}, rows, engine_.kernels(),
+                     engine_.pool());
+    const auto tokens = std::span(first.tokens).subspan(run.at, count);
+    return kv::append_rows(store, *first.seq, tokens, rows).ok() ? count : 0;
+  });
+}
+
+// What an answer leaves behind is a hint for later prompts; without memory there is none.
+void Scheduler::remember(const RunningJob& running, const AnswerSequence& answer) noexcept {
+  if (!options_.reuse.shift || answer.choice != 0 || running.pool) return;
+  try {
+    const uint32_t known = std::min(answer.committed, running.prompt_rows());
+    texts_.add(salt_of(owner_of(running.job)), std::span(answer.tokens).first(known));
+  } catch (const std::bad_alloc&) {
+  }
+}
+
+}  // namespace kvick::engine

@@ -1,0 +1,72 @@
+#include "engine/speculation/own_drafter.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace kvick::engine {
+
+OwnDrafter::OwnDrafter(DraftModel& own, const Engine& engine, const Acceptance& acceptance,
+                       bool shares)
+    : SmallModelDrafter(own, engine, acceptance, kOwnKinds), shares_(shares) {
+  states_.assign(dim(), 0);
+}
+
+// Of a text that the model knew before. States that it did not tell are zeros.
+void OwnDrafter::begin(std::span<const Token> before) {
+  small_.store->close(*std::exchange(seq_, std::nullopt));
+  const kv::Opened opened = small_.store->open(shares_ ? before : std::span<const Token>());
+  seq_ = opened.seq;
+  first_ = 0, read_ = opened.cached, seen_ = before.size();
+  if (seen_ - read_ > kMostUnknown) {
+    small_.store->close(*std::exchange(seq_, std::nullopt));
+    seq_ = small_.store->open({}).seq;
+    first_ = read_ = seen_;
+  }
+  states_.assign((seen_ - read_ + 1) * dim(), 0);
+}
+
+// Rows that come again after a preemption are those that are known.
+void OwnDrafter::see(const SeenRows& rows) {
+  if (!seq_ || small_.broken || rows.text.size() <= seen_) return;
+  if (rows.first > seen_) begin(rows.text.first(rows.first));
+  const float* const fresh = rows.states + (seen_ - rows.first) * dim();
+  states_.insert(states_.end(), fresh, fresh + (rows.text.size() - seen_) * dim());
+  seen_ = rows.text.size();
+  if (seen_ - read_ >= kMostWaiting && !read(rows.text)) give_up();
+}
+
+// Computes the rows of all its tokens from read_ on; the executor then has the logits and the state
+// behind the last.
+bool OwnDrafter::read(std::span<const Token> text) {
+  while (read_ < text.size()) {
+    const auto tokens = text.subspan(read_, std::min(kMostWaiting, text.size() - read_));
+    const model::Slot slot = {.seq = *seq_,
+                              .past = static_cast<uint32_t>(read_ - first_),
+                              .tokens = tokens,
+                              .parents = {},
+                              .reusable = shares_ && first_ == 0,
+                              .states = states_.data()};
+    const auto last = static_cast<uint32_t>(tokens.size() - 1);
+    if (slot.past + tokens.size() > small_.store->most_tokens() ||
+        !executor_.advance(*small_.store, {.slots = {&slot, 1}}, {&last, 1}, {last}).ok())
+      return false;
+    read_ += tokens.size();
+    states_.erase(states_.begin(), states_.begin() + static_cast<ptrdiff_t>(tokens.size() * dim()));
+  }
+  return true;
+}
+
+// The text's last token has no row of the model's yet; that of this layer needs none.
+ModelDrafter::Ground OwnDrafter::ground(const DraftAsk& ask) {
+  const bool known = ask.text.size() == seen_ + 1 && read_ <= seen_;
+  if (!seq_ || small_.broken || !known) return {};
+  if (ask.text.size() + ask.most > small_.store->most_tokens() || !read(ask.text)) return {};
+  return {.store = small_.store.get(),
+          .seq = *seq_,
+          .past = static_cast<uint32_t>(read_ - first_),
+          .last = false,
+          .skipped = nullptr,
+          .by_states = true};
+}
+
+}  // namespace kvick::engine

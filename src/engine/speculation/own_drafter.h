@@ -1,0 +1,41 @@
+#pragma once
+// Draft tokens by the model's own layer for that (multi-token prediction: DeepSeek-V3,
+// section 2.2).
+
+#include "engine/speculation/model_drafter.h"
+
+namespace kvick::engine {
+
+// The layer makes its row of a token from the token and the model's state before it, and guesses
+// the token behind it; for further guesses it goes on from its own states. Rows follow the model's:
+// of a text of which the model has read a part before, in another sequence, they begin where its
+// steps do, unless they are cached too.
+class OwnDrafter final : public SmallModelDrafter {
+ public:
+  // shares: whether rows may be those of other sequences, and theirs.
+  OwnDrafter(DraftModel& own, const Engine& engine, const Acceptance& acceptance, bool shares);
+  bool reads_states() const override { return true; }
+  void see(const SeenRows& rows) override;
+
+  // Rows that wait to be computed, of prompts: their states are in memory.
+  static constexpr size_t kMostWaiting = 512;
+  // Where cached rows end so little before the model's, the rows between are computed without their
+  // states.
+  static constexpr size_t kMostUnknown = 64;
+
+ private:
+  Ground ground(const DraftAsk& ask) override;
+  void begin(std::span<const Token> before);
+  bool read(std::span<const Token> text);
+  size_t dim() const { return executor_.model().config().dim; }
+
+  bool shares_;
+  size_t first_ = 0;  // token of the text that has the first row
+  size_t read_ = 0;   // tokens up to here have rows, or will never have
+  size_t seen_ = 0;   // tokens up to here have states
+  // Of the tokens [read_ - 1, seen_), which the rows of [read_, seen_] are made of. Before the
+  // first token: zeros.
+  std::vector<float> states_;
+};
+
+}  // namespace kvick::engine

@@ -1,0 +1,136 @@
+// Draft tokens by a model's own layer: they change no answer, and come true where the layer is
+// good.
+
+#include "engine/speculation/own_drafter.h"
+
+#include <gtest/gtest.h>
+
+#include "make_model/families.h"
+
+#include "engine/core/test_engine.h"
+#include "engine/serving/scheduler.h"
+#include "engine/session/session.h"
+
+namespace kvick::engine {
+namespace {
+
+std::unique_ptr<Engine> drafting_engine(const char* family) {
+  tools::Spec spec = *tools::made_family(family);
+  spec.context = 128;
+  if (spec.layers > 8) spec.layers = 3;
+  spec.features.draft_layers = 1;
+  return engine_of(spec);
+}
+
+// One layer, whose copy is the one that drafts: it guesses almost what the model says.
+std::unique_ptr<Engine> agreeing_engine() {
+  tools::Spec spec = *tools::made_family("glm4moe");
+  spec.context = 128;
+  spec.layers = 1;
+  spec.features.dense_layers = 0;
+  spec.features.draft_layers = 1;
+  spec.features.draft_copies = true;
+  return engine_of(spec);
+}
+
+std::vector<Token> prompt_of(uint32_t tokens, Token first) {
+  std::vector<Token> prompt;
+  for (uint32_t i = 0; i < tokens; ++i) prompt.push_back(first + static_cast<Token>(7 * i % 100));
+  return prompt;
+}
+
+Request ask_for(std::vector<Token> prompt, uint32_t most, float temperature = 0) {
+  Request request;
+  request.prompt = std::move(prompt);
+  request.max_tokens = most;
+  request.sampling.temperature = temperature;
+  request.sampling.top_k = 4;
+  request.sampling.seed = 11;
+  request.ignore_end = true;
+  return request;
+}
+
+// Two turns of a chat.
+std::vector<Answer> turns(Engine& engine, const char* kv, const char* spec, float temperature) {
+  const auto store = std::move(engine.make_store(parse_kv_options(kv, "").value())).value();
+  Session session(engine, *store);
+  const auto ready = session.speculate(parse_spec_options(spec).value());
+  EXPECT_TRUE(ready.ok()) << (ready.ok() ? "" : ready.error().message);
+  std::vector<Answer> answers;
+  std::vector<Token> prompt = prompt_of(19, 5);
+  for (int turn = 0; turn < 2; ++turn) {
+    answers.push_back(std::move(session.generate(ask_for(prompt, 20, temperature))).value());
+    prompt.insert(prompt.end(), answers.back().tokens.begin(), answers.back().tokens.end());
+    prompt.insert(prompt.end(), {9, 8, 7});
+  }
+  return answers;
+}
+
+TEST(OwnDrafter, ChangesNoAnswerOfAnyFamily) {
+  for (const char* family : {"glm4moe", "deepseek3", "qwen3next", "qwen35", "qwen35moe"}) {
+    const auto engine = drafting_engine(family);
+    for (const char* kv : {"virtual", "paged"}) {
+      const std::vector<Answer> plain = turns(*engine, kv, "none", 0.7F);
+      for (const char* spec : {"mtp:gain=off,grow=on", "mtp:gain=off,most=2,depth=2", "mtp"}) {
+        const std::vector<Answer> drafted = turns(*engine, kv, spec, 0.7F);
+        for (size_t i = 0; i < plain.size(); ++i) {
+          EXPECT_EQ(plain[i].tokens, drafted[i].tokens) << family << ' ' << kv << ' ' << spec;
+          if (std::string(spec) == "mtp") continue;
+          EXPECT_GT(drafted[i].drafted, 0u) << family;
+        }
+      }
+    }
+  }
+}
+
+TEST(OwnDrafter, IsRightWhereTheLayerSaysWhatTheModelDoes) {
+  const auto engine = agreeing_engine();
+  const std::vector<Answer> plain = turns(*engine, "paged", "none", 0);
+  const std::vector<Answer> drafted = turns(*engine, "paged", "mtp:gain=off,most=2,depth=2", 0);
+  for (size_t i = 0; i < plain.size(); ++i) {
+    EXPECT_EQ(plain[i].tokens, drafted[i].tokens);
+    EXPECT_GT(drafted[i].accepted, drafted[i].drafted * 6 / 10) << "of " << drafted[i].drafted;
+  }
+}
+
+// Whose steps mix prompts and drafts, and of which two begin with one prompt.
+TEST(OwnDrafter, ServesManyRequestsAtOnce) {
+  const auto engine = agreeing_engine();
+  const auto serve = [&](const char* spec) {
+    SchedulerOptions options;
+    options.spec = parse_spec_options(spec).value();
+    auto scheduler = std::move(Scheduler::make(*engine, options)).value();
+    std::vector<std::vector<Token>> answers(6);
+    for (uint32_t i = 0; i < 3; ++i) {
+      Job job = {.prompt = prompt_of(15 + 4 * i, static_cast<Token>(5 + i)), .max_tokens = 16};
+      job.sampling.temperature = 0.5F;
+      job.choices = 2;
+      job.ignore_end = true;
+      job.on_piece = [&answers, i](AnswerPiece&& piece) {
+        if (piece.token) answers[2 * i + piece.choice].push_back(*piece.token);
+      };
+      scheduler->add(JobId{i + 1}, std::move(job));
+    }
+    while (scheduler->step()) {
+    }
+    return std::pair(answers, scheduler->metrics());
+  };
+  const auto [plain, without] = serve("none");
+  const auto [answers, counts] = serve("mtp:gain=off,most=2,depth=2");
+  EXPECT_EQ(plain, answers);
+  EXPECT_EQ(without.drafted, 0u);
+  EXPECT_GT(counts.accepted, counts.drafted / 2) << "of " << counts.drafted;
+}
+
+TEST(OwnDrafter, IsRefusedWhereTheFileHasNoSuchLayer) {
+  const auto engine = tiny_engine();
+  const auto store = std::move(engine->make_store({})).value();
+  Session session(*engine, *store);
+  const auto refused = session.speculate(parse_spec_options("mtp").value());
+  ASSERT_FALSE(refused.ok());
+  EXPECT_NE(refused.error().message.find("no layer that predicts further tokens"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace kvick::engine

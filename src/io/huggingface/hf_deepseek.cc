@@ -1,0 +1,119 @@
+// DeepSeek V2 and V3, and what was built like them: GLM-4.5 to 4.7, MiniCPM3.
+
+#include <cmath>
+
+#include "io/huggingface/hf_mapper.h"
+
+namespace kvick::io {
+namespace {
+
+using base::Status;
+
+// Where the rotation is stretched: GGUF's files have a tenth of mscale_all_dim, which scores
+// follow, and the factor on cosines and sines whole.
+Status<> map_stretched(Mapper& map) {
+  const JsonObject& config = map.config();
+  for (const std::string_view field : {"rope_scaling", "rope_parameters"}) {
+    if (!config.find(field)) continue;
+    KVICK_TRY(const JsonObject rope, config.get_object(field));
+    KVICK_TRY(std::string type, rope.get_string("type", "default"));
+    KVICK_TRY(type, rope.get_string("rope_type", type));
+    if (type != "yarn" || !rope.find("mscale_all_dim")) continue;
+    KVICK_TRY(const double factor, positive(rope, "factor"));
+    KVICK_TRY(const double all, positive(rope, "mscale_all_dim"));
+    KVICK_TRY(const double scale, positive(rope, "mscale", 1));
+    const double grown = factor > 1 ? 0.1 * std::log(factor) : 0;
+    map.set("rope.scaling.yarn_log_multiplier", 0.1 * all);
+    map.set("rope.scaling.attn_factor", (1 + scale * grown) / (1 + all * grown));
+  }
+  return base::Done{};
+}
+
+Status<> map_latent(Mapper& map) {
+  KVICK_TRY(const uint64_t plain, map.size("qk_nope_head_dim"));
+  KVICK_TRY(const uint64_t rotated, map.size("qk_rope_head_dim"));
+  map.set("attention.key_length", plain + rotated);
+  map.set("rope.dimension_count", rotated);
+  KVICK_TRY_VOID(map.copy_size("v_head_dim", "attention.value_length"));
+  KVICK_TRY_VOID(map.copy_size("kv_lora_rank", "attention.kv_lora_rank"));
+  if (!map.config().find("q_lora_rank")) return base::Done{};
+  return map.copy_size("q_lora_rank", "attention.q_lora_rank");
+}
+
+// GGUF's numbers of routers.
+constexpr uint64_t kSoftmax = 1, kSigmoid = 2;
+
+Status<> map_router(Mapper& map, bool sigmoid) {
+  KVICK_TRY_VOID(map.require_name("scoring_func", sigmoid ? "sigmoid" : "softmax"));
+  map.set("expert_gating_func", sigmoid ? kSigmoid : kSoftmax);
+  KVICK_TRY(const bool normalised, map.config().get_bool("norm_topk_prob", sigmoid));
+  map.set("expert_weights_norm", normalised);
+  KVICK_TRY(const double scale, positive(map.config(), "routed_scaling_factor", 1));
+  map.set("expert_weights_scale", scale);
+  return base::Done{};
+}
+
+Status<> map_routed(Mapper& map, bool sigmoid) {
+  KVICK_TRY_VOID(map.copy_size("n_routed_experts", "expert_count"));
+  KVICK_TRY_VOID(map.copy_size("num_experts_per_tok", "expert_used_count"));
+  KVICK_TRY_VOID(map.copy_size("moe_intermediate_size", "expert_feed_forward_length"));
+  KVICK_TRY(const uint64_t shared, map.config().get_uint("n_shared_experts", 0));
+  map.set("expert_shared_count", shared);
+  KVICK_TRY(const uint64_t dense, map.config().get_uint("first_k_dense_replace", sigmoid ? 1 : 0));
+  map.set("leading_dense_block_count", dense);  // which layers have experts the tensors say
+  return map_router(map, sigmoid);
+}
+
+Status<> map_groups(Mapper& map) {
+  KVICK_TRY(const uint64_t groups, map.config().get_uint("n_group", 1));
+  if (groups <= 1) return base::Done{};
+  map.set("expert_group_count", groups);
+  return map.copy_size("topk_group", "expert_group_used_count");
+}
+
+}  // namespace
+
+Status<> map_deepseek2(Mapper& map) {
+  KVICK_TRY_VOID(map_latent(map));
+  KVICK_TRY_VOID(map_stretched(map));
+  KVICK_TRY_VOID(map_routed(map, false));
+  KVICK_TRY(const std::string method, map.config().get_string("topk_method", "greedy"));
+  if (method == "greedy") return base::Done{};
+  KVICK_TRY_VOID(map.require_name("topk_method", "group_limited_greedy"));
+  return map_groups(map);
+}
+
+Status<> map_deepseek3(Mapper& map) {
+  KVICK_TRY_VOID(map.require_flag("rope_interleave", true));
+  KVICK_TRY_VOID(map.require_name("topk_method", "noaux_tc"));
+  KVICK_TRY_VOID(map_latent(map));
+  KVICK_TRY_VOID(map_stretched(map));
+  KVICK_TRY_VOID(map_routed(map, true));
+  return map_groups(map);
+}
+
+Status<> map_glm4_moe(Mapper& map) {
+  KVICK_TRY_VOID(map_routed(map, true));
+  KVICK_TRY_VOID(map_groups(map));
+  bool told = map.config().find("partial_rotary_factor").has_value();
+  if (map.config().find("rope_parameters")) {
+    KVICK_TRY(const JsonObject rope, map.config().get_object("rope_parameters"));
+    told = told || rope.find("partial_rotary_factor").has_value();
+  }
+  if (told) return base::Done{};
+  KVICK_TRY(const uint64_t head_dim, map.size("head_dim"));
+  map.set("rope.dimension_count", head_dim / 2);
+  return base::Done{};
+}
+
+Status<> map_minicpm3(Mapper& map) {
+  for (const auto& [field, wanted] : {std::pair{"scale_emb", 12.0}, std::pair{"scale_depth", 1.4},
+                                      std::pair{"dim_model_base", 256.0}}) {
+    KVICK_TRY(const double value, map.config().get_float(field, wanted));
+    if (value != wanted)
+      return base::fail("{} is {}; kvick knows {}", map.config().label(field), value, wanted);
+  }
+  return map_latent(map);
+}
+
+}  // namespace kvick::io

@@ -1,0 +1,60 @@
+// Pre-tokenizers of several splits, as published files have them.
+
+#include "io/huggingface/hf_pretokenizer.h"
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+namespace kvick::io {
+namespace {
+
+using json = nlohmann::json;
+
+json split(const std::string& regex, const char* behavior = "Isolated", bool invert = false) {
+  return {{"type", "Split"},
+          {"pattern", {{"Regex", regex}}},
+          {"behavior", behavior},
+          {"invert", invert}};
+}
+
+// DeepSeek-V3's, with the ends of lines themselves in its third pattern.
+json deepseek3() {
+  const std::string line = "\r\n";
+  return json::array({split(R"(\p{N}{1,3})"),
+                      split("[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+"),
+                      split(R"([!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^)" + line +
+                            R"(\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[)" + line +
+                            R"(]*|\s*[)" + line + R"(]+|\s+(?!\S)|\s+)"),
+                      {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", false}}});
+}
+constexpr const char* kQwen35 =
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+
+base::Result<std::string> name_of(const json& steps) {
+  const json whole = {{"normalizer", {{"type", "Sequence"}, {"normalizers", json::array()}}},
+                      {"pre_tokenizer", {{"type", "Sequence"}, {"pretokenizers", steps}}}};
+  const std::string text = whole.dump();
+  const auto document = JsonDocument::parse(text, "tokenizer.json", 1 << 20);
+  EXPECT_TRUE(document.ok());
+  return byte_level_pretokenizer(*JsonObject::from(document->root(), "tokenizer.json"));
+}
+
+TEST(HfPretokenizer, KnowsASequenceOfSplits) {
+  const json steps = deepseek3();
+  EXPECT_EQ(*name_of(steps), "deepseek-v3");
+  EXPECT_EQ(*name_of(json::array({split(kQwen35), steps.back()})), "qwen35");
+}
+
+TEST(HfPretokenizer, RefusesSplitsThatDropOrAreOthers) {
+  json dropping = deepseek3(), fewer = deepseek3();
+  dropping[0] = split(R"(\p{N}{1,3})", "Removed", true);
+  fewer.erase(1);
+  for (const json& steps : {dropping, fewer}) {
+    const auto name = name_of(steps);
+    ASSERT_FALSE(name.ok()) << *name;
+    EXPECT_NE(name.error().message.find("kvick knows those of gpt-2"), std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace kvick::io

@@ -1,0 +1,38 @@
+#include "io/huggingface/hf_sampling.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "io/safetensors/json.h"
+
+namespace kvick::io {
+namespace {
+
+constexpr uint64_t kMaxConfigBytes = 64 << 20;
+
+}  // namespace
+
+base::Status<> map_sampling(const NamedText& generation_config, Metadata& out) {
+  if (generation_config.text.empty()) return base::Done{};
+  KVICK_TRY(const JsonDocument document,
+            JsonDocument::parse(generation_config.text, generation_config.name, kMaxConfigBytes));
+  KVICK_TRY(const JsonObject config, JsonObject::from(document.root(), generation_config.name));
+  for (const auto& [field, key] :
+       {std::pair("temperature", "temp"), std::pair("top_p", "top_p"), std::pair("min_p", "min_p"),
+        std::pair("repetition_penalty", "penalty_repeat")}) {
+    if (!config.find(field)) continue;
+    KVICK_TRY(const double value, config.get_float(field));
+    out["general.sampling." + std::string(key)].data = value;
+  }
+  // A whole number, as GGUF files have it; 0 and -1 both stand for all tokens.
+  if (config.find("top_k")) {
+    KVICK_TRY(const double value, config.get_float("top_k"));
+    out["general.sampling.top_k"].data =
+        static_cast<int64_t>(std::clamp(value, 0.0, double{INT32_MAX}));
+  }
+  return base::Done{};
+}
+
+}  // namespace kvick::io

@@ -1,0 +1,128 @@
+// Layers that keep a state, which have no KV heads, and layers that attend: LFM2, Granite 4.0 H.
+
+#include <algorithm>
+#include <span>
+
+#include "io/huggingface/hf_mapper.h"
+
+namespace kvick::io {
+namespace {
+
+using base::Status;
+
+// Which layers attend: layer_types says it of each, or an older field lists them. others: what it
+// calls those that do not.
+base::Result<std::vector<bool>> attending_layers(const JsonObject& config, uint64_t layers,
+                                                 std::span<const std::string_view> others) {
+  std::vector<bool> attends(layers, false);
+  const bool each = config.find("layer_types").has_value();
+  if (!each && !config.find("full_attn_idxs")) return std::vector<bool>(layers, true);
+  const char* const field = each ? "layer_types" : "full_attn_idxs";
+  KVICK_TRY(const simdjson::dom::array entries, config.get_array(field));
+  if (each && entries.size() != layers)
+    return base::fail("{} names {} layers, but there are {}", config.label(field), entries.size(),
+                      layers);
+  size_t at = 0;
+  for (const Json entry : entries) {
+    std::string_view name;
+    uint64_t layer = 0;
+    if (each) {
+      const bool known = entry.get(name) == simdjson::SUCCESS;
+      const bool attending = name == "full_attention" || name == "attention";
+      if (!known || (!attending && std::ranges::find(others, name) == others.end()))
+        return base::fail("{} must hold 'full_attention' or '{}'", config.label(field),
+                          others.front());
+      attends[at++] = attending;
+    } else {
+      if (entry.get(layer) != simdjson::SUCCESS || layer >= layers)
+        return base::fail("{} must hold numbers of the {} layers", config.label(field), layers);
+      attends[layer] = true;
+    }
+  }
+  return attends;
+}
+
+Status<> map_kv_heads(Mapper& map, std::span<const std::string_view> others) {
+  KVICK_TRY(const uint64_t layers, map.size("num_hidden_layers"));
+  KVICK_TRY(const uint64_t heads, map.size("num_attention_heads"));
+  KVICK_TRY(const uint64_t kv_heads, map.size("num_key_value_heads", heads));
+  KVICK_TRY(const std::vector<bool> attends, attending_layers(map.config(), layers, others));
+  std::vector<uint64_t> of_layers;
+  for (const bool one : attends) of_layers.push_back(one ? kv_heads : 0);
+  map.set("attention.head_count_kv", std::move(of_layers));
+  return base::Done{};
+}
+
+Status<> map_short_convs(Mapper& map) {
+  static constexpr std::string_view kOthers[] = {"conv"};
+  KVICK_TRY_VOID(map.require_flag("conv_bias", false));
+  KVICK_TRY(const uint64_t kernel, map.size("conv_L_cache", 3));
+  map.set("shortconv.l_cache", kernel);
+  KVICK_TRY(const double epsilon, positive(map.config(), "norm_eps", 1e-5));
+  map.set("attention.layer_norm_rms_epsilon", epsilon);
+  return map_kv_heads(map, kOthers);
+}
+
+}  // namespace
+
+// Of the published folders those without experts, whose gate and up are one matrix; one norm is of
+// all that a state gives.
+Status<> map_mamba_layers(Mapper& map) {
+  static constexpr std::string_view kOthers[] = {"linear_attention", "mamba"};
+  const JsonObject& config = map.config();
+  KVICK_TRY(const uint64_t experts, config.get_uint("num_local_experts", 8));
+  KVICK_TRY(const uint64_t groups, config.get_uint("mamba_n_groups", 1));
+  if (experts != 0 || groups != 1)
+    return base::fail(
+        "{} is {} and 'mamba_n_groups' {}; kvick reads folders of 0 experts and 1 group, and the "
+        "others from GGUF files",
+        config.label("num_local_experts"), experts, groups);
+  KVICK_TRY_VOID(map.require_flag("mamba_proj_bias", false));
+  KVICK_TRY_VOID(map_kv_heads(map, kOthers));
+  KVICK_TRY_VOID(map.copy_size("shared_intermediate_size", "feed_forward_length"));
+  KVICK_TRY(const uint64_t heads, map.size("mamba_n_heads", 128));
+  KVICK_TRY(const uint64_t width, map.size("hidden_size"));
+  KVICK_TRY(const uint64_t expand, map.size("mamba_expand", 2));
+  KVICK_TRY(const uint64_t kernel, map.size("mamba_d_conv", 4));
+  KVICK_TRY(const uint64_t size, map.size("mamba_d_state", 256));
+  map.set("ssm.conv_kernel", kernel);
+  map.set("ssm.state_size", size);
+  map.set("ssm.group_count", groups);
+  map.set("ssm.time_step_rank", heads);
+  map.set("ssm.inner_size", expand * width);
+  KVICK_TRY(const std::string positions, config.get_string("position_embedding_type", "nope"));
+  map.set("rope.scaling.finetuned", positions == "rope");
+  return base::Done{};
+}
+
+// Two thirds of the width that the file says, times a factor, rounded up.
+Status<> map_lfm2(Mapper& map) {
+  KVICK_TRY_VOID(map_short_convs(map));
+  const JsonObject& config = map.config();
+  const char* const field = config.find("block_ff_dim") ? "block_ff_dim" : "intermediate_size";
+  KVICK_TRY(uint64_t width, map.size(field));
+  KVICK_TRY(const bool adjusted, config.get_bool("block_auto_adjust_ff_dim", true));
+  if (adjusted) {
+    KVICK_TRY(const double factor, positive(config, "block_ffn_dim_multiplier", 1));
+    KVICK_TRY(const uint64_t unit, map.size("block_multiple_of", 256));
+    const double scaled = factor * static_cast<double>(2 * width / 3);
+    const auto whole = static_cast<uint64_t>(std::min(scaled, static_cast<double>(kMaxSize)));
+    width = (whole + unit - 1) / unit * unit;
+  }
+  map.set("feed_forward_length", width);
+  return base::Done{};
+}
+
+Status<> map_lfm2_moe(Mapper& map) {
+  KVICK_TRY_VOID(map_short_convs(map));
+  KVICK_TRY_VOID(map.copy_size("num_experts", "expert_count"));
+  KVICK_TRY_VOID(map.copy_size("num_experts_per_tok", "expert_used_count"));
+  KVICK_TRY_VOID(map.copy_size("moe_intermediate_size", "expert_feed_forward_length"));
+  KVICK_TRY(const bool normalised, map.config().get_bool("norm_topk_prob", true));
+  map.set("expert_weights_norm", normalised);
+  KVICK_TRY(const double scale, positive(map.config(), "routed_scaling_factor", 1));
+  map.set("expert_weights_scale", scale);
+  return base::Done{};
+}
+
+}  // namespace kvick::io

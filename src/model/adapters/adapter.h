@@ -1,0 +1,59 @@
+#pragma once
+// A low-rank adapter (LoRA, Hu et al. 2021): what is added to a model's linear layers for the
+// tokens that ask for it, y += scale * B (A x) (docs/adr/0050-adapters-at-run-time.md).
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+#include "base/memory.h"
+#include "base/result.h"
+#include "io/adapter/adapter_file.h"
+
+namespace kvick::model {
+
+class Model;
+
+// Of one linear layer. Elements are float16, whose exponents are chosen so that nothing of what
+// files hold (BF16 or F16, as a rule) is lost but what is 2^-29 of the largest one or less.
+struct LowRank {
+  // B's columns are cut into pieces of so many outputs, which lie one behind the other.
+  static constexpr uint32_t kPiece = 512;
+
+  uint32_t rank = 0, inputs = 0, outputs = 0;
+  float factor = 1;       // of B (A x): the file's, and what the exponents leave out
+  std::span<uint16_t> a;  // [rank][inputs]
+  std::span<uint16_t> b;  // [pieces][rank][outputs of the piece]
+
+  uint32_t pieces() const { return (outputs + kPiece - 1) / kPiece; }
+  uint32_t outputs_of(uint32_t piece) const { return std::min(kPiece, outputs - piece * kPiece); }
+  uint16_t* piece(uint32_t i) const { return b.data() + size_t{i} * kPiece * rank; }
+};
+
+// Immutable; any number of threads and sequences use it.
+class Adapter {
+ public:
+  // Errors: a model in several processes, another architecture, a matrix that the model has not, or
+  // that kvick does not adapt, or a shape that does not fit it. The file is not needed afterwards.
+  static base::Result<Adapter> read(const io::AdapterFile& file, const Model& model);
+
+  // What is added to the linear layer whose weights are the tensor of this name; null: nothing, the
+  // adapter does not change that layer.
+  const LowRank* find(std::string_view tensor) const;
+  uint64_t bytes() const;  // that it takes
+
+ private:
+  // Of strings and of views of them.
+  struct Hash : std::hash<std::string_view> {
+    using is_transparent = void;
+  };
+
+  base::Arena memory_{1 << 20};
+  std::unordered_map<std::string, LowRank, Hash, std::equal_to<>> layers_;
+};
+
+}  // namespace kvick::model

@@ -1,0 +1,40 @@
+#pragma once
+// The states of one layer in a step (kv::StateKeeper), as the blocks that fill them see them.
+
+#include <vector>
+
+#include "model/blocks/block.h"
+
+namespace kvick::model {
+
+// A token with the layer's state before and after it; both are one where nobody asks for the state
+// between two tokens, which is then changed in place.
+struct StateRow {
+  uint32_t token = 0;  // of the batch
+  const float* before = nullptr;
+  float* after = nullptr;
+};
+
+// Of each slot its tokens in order: the token before one, or its parent in a draft tree, comes
+// earlier. A block fills `after` of every row, each float of it by one thread; then it calls
+// done().
+class LayerStates {
+ public:
+  LayerStates(const Pass& pass, uint32_t layer);
+
+  uint32_t slots() const { return static_cast<uint32_t>(first_.size() - 1); }
+  std::span<const StateRow> rows(uint32_t slot) const {
+    return std::span(rows_).subspan(first_[slot], first_[slot + 1] - first_[slot]);
+  }
+  void done() { step_.write(layer_, nullptr, nullptr); }
+
+ private:
+  void add_slot(kv::StateKeeper& keeper, uint32_t slot, const Slot& tokens);
+
+  kv::Step& step_;
+  uint32_t layer_;
+  std::vector<StateRow> rows_;
+  std::vector<size_t> first_ = {0};  // row of each slot, and behind the last
+};
+
+}  // namespace kvick::model

@@ -1,0 +1,130 @@
+#include "server/answer/choice.h"
+
+#include <algorithm>
+
+#include "engine/session/session.h"
+
+namespace kvick::server {
+namespace {
+
+// Of whole UTF-8 characters: bytes that do not continue one.
+size_t characters(std::string_view text) {
+  return static_cast<size_t>(
+      std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
+}
+
+}  // namespace
+
+Choice::Choice(uint32_t index, const ChoiceSyntax& how, bool token_ids)
+    : token_ids_(token_ids), drops_thoughts_(how.drops_thoughts) {
+  all_.index = index;
+  required_ = how.tools != nullptr && how.tools->choice == Tools::Choice::kRequired;
+  // A call that is required is all of the answer.
+  const text::AnswerSyntax* const syntax = required_ ? nullptr : how.syntax;
+  if (syntax != nullptr && syntax->channels) {
+    channels_.emplace(how.tools);
+    return;
+  }
+  if (syntax != nullptr) thinking_.emplace(*syntax, how.inside_thoughts);
+  if (how.tools != nullptr)
+    parser_.emplace(*how.tools, syntax != nullptr ? syntax->calls : text::AnswerSyntax::Calls{});
+}
+
+ChoiceText Choice::keep(ChoiceText added) {
+  if (drops_thoughts_) added.reasoning.clear();
+  added.index = all_.index;
+  added.first_call = all_.calls.size();
+  all_.content += added.content;
+  all_.reasoning += added.reasoning;
+  all_.calls.insert(all_.calls.end(), added.calls.begin(), added.calls.end());
+  all_.tokens.insert(all_.tokens.end(), added.tokens.begin(), added.tokens.end());
+  all_.token_ids.insert(all_.token_ids.end(), added.token_ids.begin(), added.token_ids.end());
+  all_.finish_reason = added.finish_reason;
+  all_.finish = added.finish;
+  all_.stop = added.stop;
+  return added;
+}
+
+ChoiceText Choice::echo(std::string prompt) {
+  characters_ += characters(prompt);
+  return keep({.content = std::move(prompt)});
+}
+
+void Choice::take_content(std::string_view text, ChoiceText& added) {
+  if (!parser_) {
+    added.content += text;
+    return;
+  }
+  ToolCallParser::Found found = parser_->push(text);
+  added.content += found.content;
+  added.calls.insert(added.calls.end(), found.calls.begin(), found.calls.end());
+}
+
+void Choice::take(std::string_view text, ChoiceText& added) {
+  if (channels_) {
+    ChannelParser::Found found = channels_->push(text);
+    added.reasoning = std::move(found.reasoning);
+    added.content = std::move(found.content);
+    added.calls = std::move(found.calls);
+  } else if (thinking_) {
+    ThinkingParser::Found found = thinking_->push(text);
+    added.reasoning = std::move(found.reasoning);
+    take_content(found.content, added);
+  } else {
+    take_content(text, added);
+  }
+}
+
+// True: it ended within a call.
+bool Choice::finish_parts(engine::Finish finish, ChoiceText& added) {
+  if (thinking_) {
+    ThinkingParser::Found found = thinking_->finish();
+    added.reasoning += found.reasoning;
+    take_content(found.content, added);
+  }
+  if (!channels_) return false;
+  ChannelParser::Found found = channels_->finish(finish == engine::Finish::kEnd);
+  added.reasoning += found.reasoning;
+  added.content += found.content;
+  added.calls.insert(added.calls.end(), found.calls.begin(), found.calls.end());
+  return found.cut;
+}
+
+ChoiceText Choice::add(engine::AnswerPiece piece) {
+  ChoiceText added;
+  // The prompt's tokens begin where its echo did, before all others.
+  added.offset = piece.of_prompt ? 0 : characters_;
+  if (all_.tokens.empty()) all_.offset = added.offset;
+  characters_ += characters(piece.text);
+  added.tokens = std::move(piece.tokens);
+  if (token_ids_ && piece.token) added.token_ids.push_back(*piece.token);
+  take(piece.text, added);
+  if (!piece.finish) return keep(std::move(added));
+  added.finish_reason = engine::finish_name(*piece.finish);
+  added.finish = piece.finish;
+  added.stop = std::move(piece.stop);
+  finish_calls(*piece.finish, added);
+  return keep(std::move(added));
+}
+
+void Choice::finish_calls(engine::Finish finish, ChoiceText& added) {
+  using engine::Finish;
+  bool cut = finish_parts(finish, added);
+  if (parser_) {
+    ToolCallParser::Found rest = parser_->finish(finish == Finish::kEnd);
+    added.content += rest.content;
+    added.calls.insert(added.calls.end(), rest.calls.begin(), rest.calls.end());
+    cut |= rest.cut;
+  }
+  const bool called = !all_.calls.empty() || !added.calls.empty();
+  // A call that was required is all of the answer: with its last byte nothing is left to cut off.
+  const bool ended = finish == Finish::kEnd || finish == Finish::kStop || required_;
+  if (called && ended && !cut) added.finish_reason = "tool_calls";
+}
+
+bool says_something(const ChoiceText& text) {
+  return !text.content.empty() || !text.reasoning.empty() || !text.calls.empty() ||
+         !text.tokens.empty() || !text.token_ids.empty() || !text.finish_reason.empty();
+}
+
+}  // namespace kvick::server

@@ -1,0 +1,167 @@
+// Which models there are, which of them a request is for, and what they say of themselves.
+
+#include <filesystem>
+
+#include "engine/core/adapters.h"
+#include "server/api/route.h"
+#include "server/ops/cache_json.h"
+#include "server/ops/metrics_text.h"
+#include "server/ops/model_samples.h"
+#include "server/ops/vllm_metrics.h"
+
+namespace kvick::server {
+namespace {
+
+// What the SGLang gateway sends for a request that names no model.
+constexpr std::string_view kSglangPlaceholder = "unknown";
+
+// Empty: it is not there, or no text, which the API's own reader refuses.
+std::string text_field(const Json& body, const char* name) {
+  if (!body.is_object()) return "";
+  const auto field = body.find(name);
+  return field != body.end() && field->is_string() ? field->get<std::string>() : "";
+}
+
+std::string names_of(const ModelHost& models, const engine::Adapters& adapters = {}) {
+  std::string names;
+  for (size_t i = 0; i < models.size(); ++i)
+    names += (i == 0 ? "" : ", ") + in_quotes(models.name(i));
+  for (const auto& adapter : adapters) names += ", " + in_quotes(adapter->name);
+  return names;
+}
+
+}  // namespace
+
+std::optional<size_t> Api::find_model(std::string_view name) const {
+  for (size_t i = 0; i < models_.size(); ++i)
+    if (models_.name(i) == name) return i;
+  return std::nullopt;
+}
+
+// Those that name none are the first's.
+ApiResult<size_t> Api::model_of(const Route& route, const Json& body) const {
+  std::string name = text_field(body, "model");
+  if (route.ollama && name.empty()) name = text_field(body, "name");  // its old field
+  if (const auto found = find_model(name)) return *found;
+  if (route.ollama)
+    for (size_t i = 0; i < models_.size(); ++i)
+      if (same_model(name, models_.name(i))) return i;
+  if (!route.ollama && engine::find_adapter(adapters(), name) != nullptr) return size_t{0};
+  const bool none = name.empty() || (!route.ollama && name == kSglangPlaceholder);
+  if (none || options_.any_model) return size_t{0};
+  return route.ollama ? no_ollama_model(name) : no_model(name);
+}
+
+ApiError Api::no_model(const std::string& name) const {
+  return {.status = 404,
+          .message = fmt::format("the model {} is not here; this server has {}", in_quotes(name),
+                                 names_of(models_, adapters())),
+          .param = "model",
+          .code = "model_not_found"};
+}
+
+ApiError Api::no_ollama_model(const std::string& name) const {
+  return {.status = 404,
+          .message = fmt::format("model {} not found: this server has {}; to serve another one, "
+                                 "start kvick serve -m MODEL --name NAME",
+                                 in_quotes(name), names_of(models_))};
+}
+
+std::vector<ModelHost::Lease> Api::loaded_models() const {
+  std::vector<ModelHost::Lease> loaded;
+  for (size_t i = 0; i < models_.size(); ++i)
+    if (ModelHost::Lease model = models_.look(i)) loaded.push_back(std::move(model));
+  return loaded;
+}
+
+// Nobody knows the context of a model that is not in memory.
+Json Api::model_json(size_t model) const {
+  const ModelHost::Lease loaded = models_.look(model);
+  Json json = {
+      {"id", models_.name(model)}, {"object", "model"}, {"created", began_}, {"owned_by", "kvick"}};
+  if (loaded) json["max_model_len"] = loaded->service->context();
+  if (models_.size() > 1) json["loaded"] = loaded != nullptr;
+  return json;
+}
+
+ApiResult<HttpResponse> Api::models(const Call&) const {
+  Json list = Json::array();
+  for (size_t i = 0; i < models_.size(); ++i) list.push_back(model_json(i));
+  for (const auto& adapter : adapters()) list.push_back(adapter_json(*adapter));
+  return json_response({{"object", "list"}, {"data", std::move(list)}});
+}
+
+ApiResult<HttpResponse> Api::model(const Call& call) const {
+  if (const auto found = find_model(call.argument)) return json_response(model_json(*found));
+  if (const auto adapter = engine::find_adapter(adapters(), call.argument))
+    return json_response(adapter_json(*adapter));
+  return no_model(call.argument);
+}
+
+engine::Adapters Api::adapters() const {
+  const ModelHost::Lease loaded = models_.size() == 1 ? models_.look(0) : nullptr;
+  return loaded ? loaded->engine->adapters() : engine::Adapters();
+}
+
+// None by Ollama's routes, whose names are those of models.
+engine::AdapterUse Api::adapter_of(const Call& call) const {
+  if (call.ollama) return {};
+  auto adapter =
+      engine::find_adapter(call.model->engine->adapters(), text_field(call.body, "model"));
+  const float scale = adapter != nullptr ? adapter->scale : 1;
+  return {.adapter = std::move(adapter), .scale = scale};
+}
+
+// As vLLM lists them: models whose parent is the served one.
+Json Api::adapter_json(const engine::NamedAdapter& adapter) const {
+  Json json = model_json(0);
+  json["id"] = adapter.name;
+  json["parent"] = models_.name(0);
+  return json;
+}
+
+// As llama-server lists them. Where they lie is the server's business: only the file's name.
+ApiResult<HttpResponse> Api::lora_adapters(const Call&) const {
+  Json list = Json::array();
+  for (const auto& adapter : adapters())
+    list.push_back({{"id", list.size()},
+                    {"name", adapter->name},
+                    {"path", std::filesystem::path(adapter->path).filename().string()},
+                    {"scale", adapter->scale}});
+  return json_response(list);
+}
+
+engine::Metrics Api::all_metrics() const {
+  engine::Metrics all;
+  for (const ModelHost::Lease& model : loaded_models()) all.add(model->service->metrics());
+  return all;
+}
+
+ApiResult<HttpResponse> Api::metrics(const Call& call) const {
+  std::vector<ModelSamples> samples;
+  for (const ModelHost::Lease& model : loaded_models()) {
+    const engine::Metrics metrics = model->service->metrics();
+    samples.push_back({.model = model->name,
+                       .text = service_metrics_text(metrics, model->service->instances()) +
+                               vllm_metrics_text(metrics, model->name)});
+  }
+  std::string text = network_metrics_text(call.network);
+  if (options_.book != nullptr) text += watch_metrics_text(options_.book->counts());
+  if (models_.size() > 1)
+    text += merged_samples(samples);
+  else if (!samples.empty())
+    text += samples.front().text;
+  return HttpResponse{.type = kMetricsType, .body = std::move(text)};
+}
+
+ApiResult<HttpResponse> Api::cache(const Call&) const {
+  const std::vector<ModelHost::Lease> loaded = loaded_models();
+  if (models_.size() == 1 && !loaded.empty())
+    return json_response(cache_json(loaded.front()->service->cache()));
+  std::vector<ModelCache> caches;
+  for (const ModelHost::Lease& model : loaded)
+    caches.push_back({.model = model->name, .cache = model->service->cache()});
+  return json_response(caches_json(caches));
+}
+
+}  // namespace kvick::server

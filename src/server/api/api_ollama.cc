@@ -1,0 +1,105 @@
+// The routes of Ollama's API.
+
+#include "server/api/api.h"
+#include "server/ollama/embed.h"
+#include "server/ollama/model_json.h"
+#include "server/ollama/ollama_format.h"
+#include "server/ollama/ollama_request.h"
+#include "server/request/fields.h"
+
+namespace kvick::server {
+namespace {
+
+using base::Done;
+
+// Of the Ollama whose API this is: clients ask for it to see what they may use.
+constexpr const char* kOllamaVersion = "0.12.0";
+
+// The name by which a request for a model goes: `name` is Ollama's old field.
+ApiResult<std::string> model_field(Fields& fields) {
+  KVICK_TRY(const std::string old, fields.get_string("name", ""));
+  KVICK_TRY(std::string name, fields.get_string("model", old));
+  if (name.empty()) return bad_field("model", "model is missing");
+  return name;
+}
+
+Json list_of_models(Json models) {
+  Json list = Json::object();
+  list["models"] = std::move(models);
+  return list;
+}
+
+}  // namespace
+
+ApiResult<Plan> Api::ollama_chat(const Call& call, UnknownFields& unknown) const {
+  KVICK_TRY(OllamaRequest request,
+            parse_ollama_chat(call.body, call.model->service->context(), unknown));
+  return plan_ollama(std::move(request), plan_context(call),
+                     {call.model->name, options_.unix_time()});
+}
+
+ApiResult<Plan> Api::ollama_generate(const Call& call, UnknownFields& unknown) const {
+  KVICK_TRY(OllamaRequest request,
+            parse_ollama_generate(call.body, call.model->service->context(), unknown));
+  return plan_ollama(std::move(request), plan_context(call),
+                     {call.model->name, options_.unix_time()});
+}
+
+ApiResult<EmbedPlan> Api::ollama_embed(const Call& call, UnknownFields& unknown) const {
+  return plan_ollama_embed(call.body, unknown,
+                           {embed_context(call), call.model->service->context(), options_.clock});
+}
+
+ApiResult<EmbedPlan> Api::ollama_embedding(const Call& call, UnknownFields& unknown) const {
+  return plan_ollama_embedding(
+      call.body, unknown, {embed_context(call), call.model->service->context(), options_.clock});
+}
+
+OllamaModel Api::ollama_model(const LoadedModel& model) const {
+  return {*model.engine, model.name, model.service->context(), began_};
+}
+
+ApiResult<HttpResponse> Api::ollama_tags(const Call&) const {
+  Json list = Json::array();
+  for (size_t i = 0; i < models_.size(); ++i) {
+    const ModelHost::Lease model = models_.look(i);
+    list.push_back(model ? tag_json(ollama_model(*model))
+                         : absent_tag_json(models_.name(i), models_.bytes(i), began_));
+  }
+  return json_response(list_of_models(std::move(list)));
+}
+
+ApiResult<HttpResponse> Api::ollama_ps(const Call&) const {
+  Json list = Json::array();
+  for (const ModelHost::Lease& model : loaded_models())
+    list.push_back(running_json(ollama_model(*model)));
+  return json_response(list_of_models(std::move(list)));
+}
+
+ApiResult<HttpResponse> Api::ollama_version(const Call&) const {
+  return json_response({{"version", kOllamaVersion}});
+}
+
+ApiResult<HttpResponse> Api::ollama_show(const Call& call, UnknownFields& unknown) const {
+  KVICK_TRY(Fields fields, Fields::of(call.body, "", unknown));
+  KVICK_TRY(const std::string name, model_field(fields));
+  fields.ignore({"verbose"});
+  KVICK_TRY_VOID(fields.check_rest());
+  return json_response(show_json(ollama_model(*call.model)));
+}
+
+// The model is here already, and no other can come.
+ApiResult<HttpResponse> Api::ollama_pull(const Call& call, UnknownFields& unknown) const {
+  KVICK_TRY(Fields fields, Fields::of(call.body, "", unknown));
+  KVICK_TRY(const std::string name, model_field(fields));
+  KVICK_TRY(const bool stream, fields.get_bool("stream", true));
+  fields.ignore({"insecure"});
+  KVICK_TRY_VOID(fields.check_rest());
+  HttpResponse response = json_response({{"status", "success"}});
+  if (!stream) return response;
+  response.type = kJsonLines;
+  response.body += '\n';
+  return response;
+}
+
+}  // namespace kvick::server

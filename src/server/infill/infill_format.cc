@@ -1,0 +1,63 @@
+#include "server/infill/infill_format.h"
+
+#include "server/net/sse.h"
+#include "server/request/json.h"
+
+namespace kvick::server {
+namespace {
+
+class InfillFormat final : public AnswerFormat {
+ public:
+  explicit InfillFormat(AnswerHead head) : head_(std::move(head)) {}
+
+  std::string_view prompt_field() const override { return "input_prefix"; }
+
+  Frame frame(const AnswerEnd& end) override {
+    end_ = end;
+    return {};
+  }
+  std::string choice(const ChoiceText& all) override { return to_text(last(all.content, all)); }
+
+  std::string begin(uint32_t /*choice*/) override { return ""; }
+  std::string piece(const ChoiceText& added) override {
+    if (!added.finish_reason.empty()) reason_ = added;
+    if (added.content.empty()) return "";
+    return event({{"index", 0}, {"content", added.content}, {"stop", false}});
+  }
+  std::string end(const AnswerEnd& end) override {
+    if (end.error) return event(error_json(*end.error));
+    end_ = end;
+    return event(last("", reason_));
+  }
+
+ private:
+  static std::string event(const Json& json) { return sse_event(to_text(json)); }
+
+  // The last object of an answer.
+  Json last(const std::string& content, const ChoiceText& ended) const {
+    const bool limit = ended.finish_reason == "length";
+    const char* const why = limit ? "limit" : ended.stop.empty() ? "eos" : "word";
+    return {{"index", 0},
+            {"content", content},
+            {"stop", true},
+            {"stop_type", why},
+            {"stopping_word", ended.stop},
+            {"model", head_.model},
+            {"tokens_predicted", end_.counts.answer},
+            {"tokens_evaluated", end_.counts.prompt},
+            {"tokens_cached", end_.counts.cached},
+            {"truncated", false}};
+  }
+
+  AnswerHead head_;
+  AnswerEnd end_;
+  ChoiceText reason_;  // of a stream: the piece that ended it
+};
+
+}  // namespace
+
+std::unique_ptr<AnswerFormat> infill_format(AnswerHead head) {
+  return std::make_unique<InfillFormat>(std::move(head));
+}
+
+}  // namespace kvick::server

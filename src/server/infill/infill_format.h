@@ -1,0 +1,11 @@
+#pragma once
+// Answers to POST /infill in llama-server's form.
+
+#include "server/answer/answer_format.h"
+
+namespace kvick::server {
+
+// Of one choice.
+std::unique_ptr<AnswerFormat> infill_format(AnswerHead head);
+
+}  // namespace kvick::server

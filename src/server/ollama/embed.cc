@@ -1,0 +1,86 @@
+#include "server/ollama/embed.h"
+
+#include <fmt/format.h>
+
+#include "server/request/prompts.h"
+
+namespace kvick::server {
+namespace {
+
+struct EmbedForm {
+  std::string model;
+  bool several = false;
+  engine::EmbeddingForm form;
+  std::function<double()> clock;
+  double began = 0;
+};
+
+std::string answer_with(const EmbedForm& as, Embeddings embeddings) {
+  std::string list;
+  for (std::vector<float>& vector : embeddings.vectors) {
+    engine::give_form(as.form, vector);
+    list += (list.empty() ? "" : ",") + floats_json(vector);
+    vector = {};
+  }
+  if (!as.several) return fmt::format(R"({{"embedding":{}}})", list);
+  return fmt::format(
+      R"({{"model":{},"embeddings":[{}],"total_duration":{},"load_duration":0,"prompt_eval_count":{}}})",
+      to_text(as.model), list, static_cast<int64_t>((as.clock() - as.began) * 1e9),
+      embeddings.tokens);
+}
+
+// A text that is too long still ends as the model's texts do.
+void cut(const text::Tokenizer& tokenizer, uint32_t most, std::vector<engine::Token>& tokens) {
+  tokens.resize(most);
+  const text::Vocabulary& vocabulary = tokenizer.vocabulary();
+  if (vocabulary.add_eos && most > 0) tokens.back() = *vocabulary.eos;
+}
+
+// What the two have in common: `field` has the texts.
+ApiResult<EmbedPlan> plan_texts(Fields& fields, const char* field, EmbedForm form,
+                                const OllamaEmbedContext& context) {
+  EmbedPlan plan;
+  KVICK_TRY(form.model, fields.get_string("model", ""));
+  if (form.model.empty()) form.model = context.embed.model;
+  const size_t most = form.several ? kMostTexts : 1;
+  KVICK_TRY(const std::vector<Prompt> prompts, read_prompts(fields, field, most, "texts"));
+  KVICK_TRY(const bool cuts, fields.get_bool("truncate", true));
+  fields.ignore({"keep_alive", "options"});
+  KVICK_TRY_VOID(fields.check_rest());
+  const engine::Engine& engine = context.embed.engine;
+  KVICK_TRY(plan.texts.pooling, embedding_pooling(context.embed));
+  plan.texts.field = field;
+  for (const Prompt& prompt : prompts) {
+    KVICK_TRY(std::vector<engine::Token> tokens, prompt_tokens(prompt, field, engine));
+    if (cuts && tokens.size() > context.context) cut(engine.tokenizer(), context.context, tokens);
+    plan.texts.texts.push_back(std::move(tokens));
+  }
+  form.clock = context.clock;
+  form.began = context.clock();
+  plan.answer = [form = std::move(form)](Embeddings embeddings) {
+    return answer_with(form, std::move(embeddings));
+  };
+  return plan;
+}
+
+}  // namespace
+
+ApiResult<EmbedPlan> plan_ollama_embed(const Json& body, UnknownFields& unknown,
+                                       const OllamaEmbedContext& context) {
+  KVICK_TRY(Fields fields, Fields::of(body, "", unknown));
+  EmbedForm form = {.several = true};
+  const uint32_t width = context.embed.engine.model().config().dim;
+  KVICK_TRY(const int64_t dimensions, fields.get_int("dimensions", width, {1, width}));
+  form.form.dimensions = static_cast<uint32_t>(dimensions);
+  return plan_texts(fields, "input", std::move(form), context);
+}
+
+ApiResult<EmbedPlan> plan_ollama_embedding(const Json& body, UnknownFields& unknown,
+                                           const OllamaEmbedContext& context) {
+  KVICK_TRY(Fields fields, Fields::of(body, "", unknown));
+  EmbedForm form;
+  form.form.normalised = false;  // as Ollama's older route has them
+  return plan_texts(fields, "prompt", std::move(form), context);
+}
+
+}  // namespace kvick::server

@@ -1,0 +1,89 @@
+#include "server/ollama/messages.h"
+
+#include <deque>
+#include <map>
+
+#include "server/openai/chat_request.h"
+
+namespace kvick::server {
+namespace {
+
+using base::Done;
+
+void rename(Json& object, const char* from, const char* to) {
+  const auto found = object.find(from);
+  if (found == object.end()) return;
+  Json value = *found;
+  object.erase(from);
+  if (!object.contains(to)) object[to] = std::move(value);
+}
+
+// Results follow their calls. One that names its tool belongs to the next call of that tool, others
+// to the next call.
+class CallIds {
+ public:
+  // Forgets those of messages before.
+  void begin() { all_.clear(), of_tool_.clear(); }
+
+  void add(Json& call) {
+    if (!call.is_object() || !call.contains("function") || !call["function"].is_object()) return;
+    call["function"].erase("index");  // the call's place, which no template should write
+    if (!call.contains("type")) call["type"] = "function";
+    // Nine letters and digits: Mistral's templates refuse others.
+    if (!call.contains("id") || !call["id"].is_string())
+      call["id"] = fmt::format("call{:05}", made_++ % 100000);
+    const auto id = call["id"].get<std::string>();
+    all_.push_back(id);
+    const Json& function = call["function"];
+    if (function.contains("name") && function["name"].is_string())
+      of_tool_[function["name"].get<std::string>()].push_back(id);
+  }
+
+  void join(Json& result) {
+    rename(result, "tool_name", "name");
+    if (result.contains("tool_call_id")) return;
+    const bool named = result.contains("name") && result["name"].is_string();
+    std::deque<std::string>& ids = named ? of_tool_[result["name"].get<std::string>()] : all_;
+    if (ids.empty()) return;
+    result["tool_call_id"] = ids.front();
+    ids.pop_front();
+  }
+
+ private:
+  std::deque<std::string> all_;
+  std::map<std::string, std::deque<std::string>> of_tool_;
+  size_t made_ = 0;
+};
+
+ApiStatus translate(Json& message, const std::string& path, CallIds& ids) {
+  if (!message.is_object()) return Done{};  // read_messages says so
+  if (message.contains("images") && !message["images"].empty())
+    return bad_field(path + ".images", "{}.images has images, but this server takes only text",
+                     path);
+  message.erase("images");
+  rename(message, "thinking", "reasoning_content");
+  const bool answer = message.contains("role") && message["role"] == "assistant";
+  if (answer && (!message.contains("content") || message["content"].is_null()))
+    message["content"] = "";
+  if (message.contains("tool_calls") && message["tool_calls"].is_array()) {
+    ids.begin();
+    for (Json& call : message["tool_calls"]) ids.add(call);
+  }
+  if (message.contains("role") && message["role"] == "tool") ids.join(message);
+  return Done{};
+}
+
+}  // namespace
+
+ApiResult<Json> read_ollama_messages(const Json& list, const Fields& request) {
+  Json body;
+  Json& messages = body["messages"] = list;
+  CallIds ids;
+  if (messages.is_array())
+    for (size_t i = 0; i < messages.size(); ++i)
+      KVICK_TRY_VOID(translate(messages[i], fmt::format("messages[{}]", i), ids));
+  KVICK_TRY(Fields fields, request.inside(body, ""));
+  return read_messages(fields);
+}
+
+}  // namespace kvick::server

@@ -1,0 +1,45 @@
+#pragma once
+// How many requests each client has at once, and how many it may have: a client is the key that it
+// gives, and the address that it comes from.
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "server/request/error.h"
+#include "server/request/http.h"
+
+namespace kvick::server {
+
+struct ClientCountLimits {
+  uint32_t per_key = 0, per_address = 0;  // 0: any number
+};
+
+// Whose requests count together: the address, or of IPv6 the network of 64 bits, of which one
+// client has all addresses. What is no address is itself.
+std::string client_network(std::string_view address);
+
+class ClientCounts {
+ public:
+  struct Client {
+    size_t key = 0;  // ApiKeys::owner; 0 has no limit of a key
+    std::string_view address;
+  };
+
+  explicit ClientCounts(ClientCountLimits limits);
+
+  // Status 429 with Retry-After: the client has as many requests as it may have.
+  ApiStatus check(const Client& client) const;
+  // The same, or the reply, which counts until nobody holds it any more. That may be on any thread,
+  // and after this has gone.
+  ApiResult<std::shared_ptr<Reply>> count(const Client& client,
+                                          const std::shared_ptr<Reply>& reply);
+
+ private:
+  struct Counts;
+  struct Place;
+  const ClientCountLimits limits_;
+  std::shared_ptr<Counts> counts_;
+};
+
+}  // namespace kvick::server

@@ -1,0 +1,216 @@
+// The conversation that is open: sending, stopping, answering again, editing.
+
+import { request, sentenceOf } from "./api.js";
+import { button, byId, element } from "./dom.js";
+import { MessageView } from "./message_view.js";
+import { requestBody } from "./settings.js";
+import { addEvent, events, noteOf, textOf } from "./stream.js";
+
+// Between two drawings of a growing answer, and more where one takes long: drawn for each token, there is no time for a click.
+const DRAW_MS = 60, DRAW_SHARE = 4;
+
+export class Chat {
+  // settings(): values of the form; onSave(conversation): it has changed.
+  constructor({ settings, onSave }) {
+    Object.assign(this, { settings, onSave, running: null });
+    this.list = byId("messages");
+    byId("ask").addEventListener("submit", (event) => { event.preventDefault(); this.send(); });
+    byId("stop").addEventListener("click", () => this.stop());
+    byId("input").addEventListener("keydown", (event) => this.onKey(event));
+    byId("input").addEventListener("input", fitInput);
+    addEventListener("pagehide", () => this.keepPart());
+  }
+
+  onKey(event) {
+    if (event.key === "Enter" && !event.shiftKey && !event.isComposing) { event.preventDefault(); this.send(); }
+    if (event.key === "Escape") this.stop();
+    if (event.key === "ArrowUp" && !byId("input").value && !this.running) {
+      const last = this.views?.findLast((view) => view.message.role === "user");
+      if (last) { event.preventDefault(); last.edit(); }
+    }
+  }
+
+  // Shows another conversation; an answer of the one before is stopped, and kept as far as it came.
+  open(conversation) {
+    this.stop();
+    this.setRunning(null);
+    this.conversation = conversation;
+    this.drawAll();
+    this.toEnd();
+  }
+
+  stop() { this.running?.controller.abort(); }
+
+  // What there is of an answer when its tab is closed or loaded anew.
+  keepPart() {
+    if (!this.running?.message.content) return;
+    const { conversation, message } = this.running, part = { ...message, end: "stopped", note: "Stopped." };
+    this.onSave({ ...conversation, messages: [...conversation.messages, part] });
+  }
+
+  drawAll() {
+    byId("welcome").hidden = this.conversation.messages.length > 0;
+    this.list.replaceChildren(byId("welcome"));
+    this.views = this.conversation.messages.map((message, at) => {
+      const view = new MessageView(message, this.actionsOf(message, at));
+      this.list.append(view.box);
+      return view;
+    });
+    const last = this.conversation.messages.at(-1);
+    if (!this.running && last && last.role !== "assistant" && !this.lacksResults())
+      this.list.append(button("Answer this", () => { if (!this.running) this.answer({}); }, { className: "small alone" }));
+  }
+
+  // Whether calls of the last answer wait for results.
+  lacksResults() {
+    const { messages } = this.conversation, at = messages.findLastIndex((message) => message.role === "assistant");
+    return (messages[at]?.tool_calls ?? []).some((call) => !this.hasResult(at, call));
+  }
+
+  // Servers may give the same id to calls of other answers.
+  hasResult(at, call) {
+    return this.conversation.messages.slice(at + 1).some((later) => later.tool_call_id === call.id);
+  }
+
+  actionsOf(message, at) {
+    const last = at === this.conversation.messages.length - 1;
+    const open = this.conversation.messages.slice(at + 1).every((later) => later.role === "tool");
+    return {
+      edit: (text) => this.edit(at, text),
+      retry: () => this.retry(at),
+      goOn: last && message.content && (message.end === "length" || message.end === "stopped") ? () => this.goOn() : undefined,
+      lacksResult: (call) => open && !this.hasResult(at, call),
+      result: (call, text) => this.giveResult(call, text),
+    };
+  }
+
+  send() {
+    const text = byId("input").value.trim();
+    if (!text || this.running) return;
+    byId("input").value = "";
+    fitInput();
+    this.conversation.messages.push({ role: "user", content: text });
+    this.answer({ undo: () => { this.conversation.messages.pop(); byId("input").value ||= text; fitInput(); } });
+  }
+
+  // All behind the message goes.
+  edit(at, text) {
+    if (this.running) return;
+    const { messages } = this.conversation, old = messages.splice(at, Infinity, { role: "user", content: text });
+    this.answer({ undo: () => messages.splice(at, Infinity, ...old) });
+  }
+
+  retry(at) {
+    if (this.running) return;
+    const { messages } = this.conversation, old = messages.splice(at, Infinity);
+    this.answer({ undo: () => messages.splice(at, Infinity, ...old) });
+  }
+
+  goOn() {
+    if (!this.running) this.answer({ continues: this.conversation.messages.pop() });
+  }
+
+  // Answered when all calls of the message are.
+  giveResult(call, text) {
+    if (this.running) return;
+    this.conversation.messages.push({ role: "tool", tool_call_id: call.id, content: text });
+    if (!this.lacksResults()) return this.answer({});
+    this.save();
+    this.drawAll();
+  }
+
+  // Asks for an answer to the conversation as it is. continues: an answer that goes on. undo: puts the conversation back as
+  // it was, if nothing came.
+  async answer({ continues, undo }) {
+    const conversation = this.conversation, controller = new AbortController();
+    const message = continues ?? { role: "assistant", content: "" };
+    const before = message.content.length, run = { conversation, controller, message };
+    delete message.note;
+    delete message.end;
+    this.setRunning(run);
+    this.save();
+    this.drawAll();
+    const view = new MessageView(message, {});
+    view.draw(true);
+    this.list.append(view.box);
+    this.toEnd();
+    let problem = "";
+    try {
+      const sent = continues ? [...conversation.messages, message] : conversation.messages;
+      await this.stream(requestBody(this.settings(), sent, Boolean(continues)), message, view, controller.signal);
+    } catch (error) {
+      if (error.name !== "AbortError") problem = sentenceOf(error);
+      Object.assign(message, { end: "stopped", note: problem ? "Not finished." : "Stopped." });
+    }
+    delete message.usage;
+    this.finish(run, message, { problem, undo, empty: message.content.length === before && !message.reasoning_content && !message.tool_calls, continues });
+  }
+
+  finish(run, message, { problem, undo, empty, continues }) {
+    const { messages } = run.conversation;
+    if (this.running === run) this.setRunning(null);
+    if (!empty || continues || message.end !== "stopped") messages.push(message);
+    else if (this.conversation === run.conversation) undo?.();
+    this.save(run.conversation);
+    if (this.conversation !== run.conversation) return;
+    const below = this.isAtEnd();
+    this.drawAll();
+    if (problem) this.showProblem(problem);
+    if (below) this.toEnd();
+  }
+
+  showProblem(problem) {
+    const box = element("p", problem, "message error");
+    box.setAttribute("role", "alert");
+    this.list.append(box);
+  }
+
+  async stream(body, message, view, signal) {
+    const began = performance.now();
+    let first = null, timer = null, pause = DRAW_MS;
+    const draw = () => {
+      timer = null;
+      const start = performance.now(), below = this.isAtEnd();
+      view.draw(true);
+      if (below) this.toEnd();
+      pause = Math.max(DRAW_MS, DRAW_SHARE * (performance.now() - start));
+    };
+    try {
+      const response = await request("v1/chat/completions", {
+        method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body), signal });
+      for await (const event of events(textOf(response))) {
+        if (!addEvent(message, event)) continue;
+        first ??= performance.now();
+        timer ??= setTimeout(draw, pause);
+      }
+    } finally {
+      clearTimeout(timer);
+    }
+    message.note = first === null ? "The answer is empty."
+      : noteOf(message, (first - began) / 1000, (performance.now() - first) / 1000);
+  }
+
+  save(conversation = this.conversation) {
+    try { this.onSave(conversation); } catch (error) { this.showProblem(sentenceOf(error)); }
+  }
+
+  // Send and Stop have one place.
+  setRunning(run) {
+    this.running = run;
+    const stopped = document.activeElement === byId("stop");
+    byId("stop").hidden = !run;
+    byId("send").hidden = Boolean(run);
+    this.list.setAttribute("aria-busy", String(Boolean(run)));
+    if (stopped && !run) byId("input").focus();
+  }
+
+  isAtEnd() { return this.list.scrollHeight - this.list.scrollTop - this.list.clientHeight < 60; }
+  toEnd() { this.list.scrollTop = this.list.scrollHeight; }
+}
+
+// As high as its text, up to what the style allows.
+export function fitInput() {
+  const input = byId("input");
+  input.style.height = "auto";
+  input.style.height = `${Math.min(input.scrollHeight + 2, 220)}px`;
+}

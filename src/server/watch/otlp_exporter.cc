@@ -1,0 +1,180 @@
+#include "server/watch/otlp_exporter.h"
+
+#include <algorithm>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/core/tcp_stream.hpp>
+#include <boost/beast/http/read.hpp>
+#include <boost/beast/http/string_body.hpp>
+#include <boost/beast/http/write.hpp>
+#include <fmt/format.h>
+
+#include "base/thread.h"
+#include "server/watch/otlp_json.h"
+
+namespace kvick::server {
+namespace {
+
+namespace asio = boost::asio;
+namespace beast = boost::beast;
+namespace http = boost::beast::http;
+using boost::system::error_code;
+
+// One POST on a connection of its own. In callbacks, because only these can be given a time limit.
+class Posting {
+ public:
+  Posting(const OtlpOptions& options, std::string body) : options_(options) {
+    request_.method(http::verb::post);
+    request_.target(options.path);
+    request_.set(http::field::host, options.host);
+    request_.set(http::field::user_agent, "kvick");
+    request_.set(http::field::content_type, "application/json");
+    request_.keep_alive(false);
+    request_.body() = std::move(body);
+    request_.prepare_payload();
+  }
+
+  // What went wrong; empty: the collector has taken it.
+  std::string run() {
+    resolver_.async_resolve(options_.host, options_.port, [this](error_code error, auto found) {
+      if (error) return fail(error);
+      stream_.async_connect(found, [this](error_code wrong, const auto&) {
+        if (wrong) return fail(wrong);
+        write();
+      });
+    });
+    io_.run_for(options_.time);
+    error_code ignored;
+    stream_.socket().close(ignored);
+    return wrong_;
+  }
+
+ private:
+  void write() {
+    http::async_write(stream_, request_, [this](error_code error, size_t) {
+      if (error) return fail(error);
+      http::async_read(stream_, buffer_, response_, [this](error_code wrong, size_t) {
+        if (wrong && wrong != http::error::end_of_stream) return fail(wrong);
+        const unsigned status = response_.result_int();
+        wrong_ = status / 100 == 2 ? "" : fmt::format("it answers with status {}", status);
+      });
+    });
+  }
+  void fail(error_code error) { wrong_ = error.message(); }
+
+  const OtlpOptions& options_;
+  asio::io_context io_{1};
+  asio::ip::tcp::resolver resolver_{io_};
+  beast::tcp_stream stream_{io_};
+  http::request<http::string_body> request_;
+  http::response<http::string_body> response_;
+  beast::flat_buffer buffer_{1 << 20};
+  std::string wrong_ = "it did not answer in time";
+};
+
+}  // namespace
+
+base::Result<OtlpOptions> read_otlp_address(const std::string& address) {
+  constexpr std::string_view kScheme = "http://";
+  const auto wrong = [&] {
+    return base::fail(
+        "--otlp {}: give the address of a collector as http://HOST:4318; one behind TLS is reached "
+        "through a collector on this machine",
+        address);
+  };
+  if (!address.starts_with(kScheme)) return wrong();
+  std::string rest = address.substr(kScheme.size());
+  OtlpOptions options;
+  if (const size_t slash = rest.find('/'); slash != std::string::npos) {
+    const std::string folder = rest.substr(slash, rest.find_last_not_of('/') + 1 - slash);
+    options.path = folder + "/v1/traces";
+    rest.resize(slash);
+  }
+  const size_t colon = rest.rfind(':');
+  if (colon != std::string::npos && rest.find(']', colon) == std::string::npos) {
+    options.port = rest.substr(colon + 1);
+    rest.resize(colon);
+  }
+  if (rest.starts_with('[') && rest.ends_with(']')) rest = rest.substr(1, rest.size() - 2);
+  const bool good_port = !options.port.empty() && options.port.size() <= 5 &&
+                         options.port.find_first_not_of("0123456789") == std::string::npos;
+  if (rest.empty() || !good_port) return wrong();
+  options.host = rest;
+  return options;
+}
+
+OtlpExporter::OtlpExporter(OtlpOptions options) : options_(std::move(options)) {
+  thread_ = base::start_thread("traces", [this] { work(); });
+}
+
+OtlpExporter::~OtlpExporter() {
+  {
+    const std::lock_guard lock(mutex_);
+    ending_ = true;
+  }
+  come_.notify_one();
+  thread_.join();
+}
+
+void OtlpExporter::add(RequestFacts facts) noexcept {
+  try {
+    const std::lock_guard lock(mutex_);
+    if (waiting_.size() < options_.most_waiting) {
+      waiting_.push_back(std::move(facts));
+      come_.notify_one();
+      return;
+    }
+  } catch (...) {  // no memory for it
+  }
+  ++dropped_;
+}
+
+SpanCounts OtlpExporter::counts() const {
+  return {.sent = sent_, .failed = failed_, .dropped = dropped_};
+}
+
+void OtlpExporter::work() noexcept {
+  while (true) {
+    std::vector<RequestFacts> batch;
+    bool ending = false;
+    {
+      std::unique_lock lock(mutex_);
+      come_.wait(lock, [&] { return ending_ || !waiting_.empty(); });
+      // What comes meanwhile goes with it.
+      if (!ending_) come_.wait_for(lock, options_.pause, [&] { return ending_; });
+      ending = ending_;
+      const auto end =
+          waiting_.begin() + static_cast<ptrdiff_t>(std::min(waiting_.size(), options_.most_batch));
+      batch.assign(std::make_move_iterator(waiting_.begin()), std::make_move_iterator(end));
+      waiting_.erase(waiting_.begin(), end);
+    }
+    if (batch.empty()) return;
+    if (ending && lost_) {  // nobody waits for a collector that is gone
+      dropped_ += batch.size();
+      continue;
+    }
+    try {
+      send(batch);
+    } catch (...) {
+      failed_ += batch.size();
+    }
+  }
+}
+
+void OtlpExporter::send(const std::vector<RequestFacts>& batch) {
+  const std::string wrong = Posting(options_, otlp_text(batch, options_.version)).run();
+  (wrong.empty() ? sent_ : failed_) += batch.size();
+  note_answer(wrong);
+}
+
+void OtlpExporter::note_answer(const std::string& wrong) {
+  const bool lost = !wrong.empty();
+  if (lost == std::exchange(lost_, lost) || !options_.report) return;
+  options_.report(lost ? fmt::format("the collector of traces at {}:{} takes none: {}",
+                                     options_.host, options_.port, wrong)
+                       : fmt::format("the collector of traces at {}:{} takes them again",
+                                     options_.host, options_.port));
+}
+
+}  // namespace kvick::server

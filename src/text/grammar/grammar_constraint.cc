@@ -1,0 +1,193 @@
+#include "text/grammar/grammar_constraint.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <mutex>
+#include <optional>
+
+#include "text/grammar/byte_automaton.h"
+
+namespace kvick::text {
+namespace {
+
+using Node = ByteAutomaton::Node;
+
+// What clones share: the automaton as far as it is known, and masks of its states.
+struct Found {
+  explicit Found(const std::shared_ptr<const Grammar>& grammar) : automaton(grammar) {}
+  ByteAutomaton automaton;
+  struct Mask {
+    std::shared_ptr<const TokenBits> bits;
+    uint64_t used = 0;  // when, by `clock`
+  };
+  std::map<Node, Mask> masks;
+  uint64_t clock = 0;
+};
+
+class Shared {
+ public:
+  // A mask has one bit per token: 128 of them are about 2 MB for a vocabulary of 128 Ki.
+  static constexpr size_t kMostMasks = 128;
+
+  Shared(std::shared_ptr<const TokenTrie> tokens, Grammar grammar, uint64_t most_work)
+      : tokens_(std::move(tokens)),
+        most_work_(most_work),
+        grammar_(std::make_shared<const Grammar>(std::move(grammar))),
+        found_(std::make_shared<Found>(grammar_)) {}
+
+  const TokenTrie& tokens() const { return *tokens_; }
+  std::mutex& mutex() { return mutex_; }
+
+  // All below: under the mutex.
+  const std::shared_ptr<Found>& found() const { return found_; }
+  // One state in the newest automaton, a new one if that has become too large.
+  void move_on(std::shared_ptr<Found>& from, Node& node) {
+    if (found_->automaton.full()) found_ = std::make_shared<Found>(grammar_);
+    if (from == found_) return;
+    node = found_->automaton.adopt(from->automaton, node);
+    from = found_;
+  }
+  std::shared_ptr<const TokenBits> mask(Found& found, Node node);
+
+ private:
+  bool walk(const ByteTrie& trie, ByteAutomaton& automaton, Node from, uint32_t longest,
+            TokenBits& bits) const;
+
+  const std::shared_ptr<const TokenTrie> tokens_;
+  const uint64_t most_work_;
+  const std::shared_ptr<const Grammar> grammar_;
+  std::mutex mutex_;
+  std::shared_ptr<Found> found_;
+};
+
+std::shared_ptr<const TokenBits> Shared::mask(Found& found, Node node) {
+  Found::Mask& mask = found.masks[node];
+  mask.used = ++found.clock;
+  if (mask.bits != nullptr) return mask.bits;
+  const bool plain = found.automaton.room(node) >= TokenTrie::kMostPlain;
+  TokenBits bits = plain ? tokens_->plain() : TokenBits(tokens_->plain().size());
+  // Where long tokens take too much work they are left out: an answer goes on with shorter ones.
+  const ByteTrie& trie = plain ? tokens_->not_plain() : tokens_->all();
+  for (const uint32_t longest : {UINT32_MAX, 4U, 2U, 1U})
+    if (walk(trie, found.automaton, node, longest, bits)) break;
+  if (found.automaton.complete(node))
+    for (size_t i = 0; i < bits.size(); ++i) bits[i] |= tokens_->ends()[i];
+  mask.bits = std::make_shared<const TokenBits>(std::move(bits));
+  const std::shared_ptr<const TokenBits> result = mask.bits;
+  if (found.masks.size() > kMostMasks)
+    found.masks.erase(std::min_element(
+        found.masks.begin(), found.masks.end(),
+        [](const auto& a, const auto& b) { return a.second.used < b.second.used; }));
+  return result;
+}
+
+// Tokens of at most that many bytes. False: there are more than may be looked at, and those that
+// were found are right. Work is counted whether or not a step is known already, so that a mask
+// depends on nothing but the text; single bytes are always looked at.
+bool Shared::walk(const ByteTrie& trie, ByteAutomaton& automaton, Node from, uint32_t longest,
+                  TokenBits& bits) const {
+  std::vector<Node> behind(trie.longest + 1);  // so many bytes
+  behind[0] = from;
+  // In a large vocabulary under an ambiguous schema, one walk can meet more states than are to be
+  // held at once; it goes on in an automaton of its own then.
+  std::optional<ByteAutomaton> own;
+  ByteAutomaton* at = &automaton;
+  uint64_t work = 0;
+  for (uint32_t i = 0; i + 1 < trie.nodes.size();) {
+    const ByteTrie::Node& node = trie.nodes[i];
+    if (node.depth == 0 && at->full()) {
+      ByteAutomaton next(grammar_);
+      behind[0] = next.adopt(*at, behind[0]);
+      own = std::move(next);
+      at = &*own;
+    }
+    if (node.depth >= longest) {
+      i = node.behind;
+      continue;
+    }
+    work += at->readings(behind[node.depth]);
+    if (work > most_work_ && longest > 1) return false;
+    const Node to = at->step(behind[node.depth], node.byte);
+    if (to == ByteAutomaton::kDead) {
+      i = node.behind;
+      continue;
+    }
+    behind[node.depth + 1U] = to;
+    for (uint32_t t = node.first_token; t < trie.nodes[i + 1].first_token; ++t) {
+      const auto token = static_cast<size_t>(trie.tokens[t]);
+      bits[token / 64] |= uint64_t{1} << (token % 64);
+    }
+    ++i;
+  }
+  return true;
+}
+
+class GrammarConstraint final : public Constraint {
+ public:
+  explicit GrammarConstraint(std::shared_ptr<Shared> shared)
+      : shared_(std::move(shared)),
+        found_(shared_->found()),
+        node_(found_->automaton.start()),
+        complete_(found_->automaton.complete(node_)) {}
+
+  std::unique_ptr<Constraint> clone() const override {
+    return std::make_unique<GrammarConstraint>(*this);
+  }
+
+  void mask(std::span<float> logits) override {
+    KVICK_CHECK_EQ(logits.size(), shared_->tokens().vocab());
+    const auto allowed = bits();
+    for (size_t i = 0; i < logits.size(); i += 64) {
+      const uint64_t word = (*allowed)[i / 64];
+      if (word == UINT64_MAX) continue;
+      const size_t end = std::min(logits.size(), i + 64);
+      for (size_t token = i; token < end; ++token)
+        if ((word >> (token - i) & 1) == 0) logits[token] = -std::numeric_limits<float>::infinity();
+    }
+  }
+
+  void accept(int32_t token) override {
+    KVICK_CHECK(!ended_, "token {} behind the end", token);
+    if (shared_->tokens().ends_generation(token)) {
+      KVICK_CHECK(complete_, "token {} ends an answer that is not whole", token);
+      ended_ = true;
+      return;
+    }
+    const std::string_view bytes = shared_->tokens().bytes_of(token);
+    const std::lock_guard lock(shared_->mutex());
+    KVICK_CHECK(!bytes.empty(), "token {} has no text", token);
+    for (const char byte : bytes) {
+      node_ = found_->automaton.step(node_, static_cast<uint8_t>(byte));
+      KVICK_CHECK(node_ != ByteAutomaton::kDead, "token {} was masked", token);
+    }
+    complete_ = found_->automaton.complete(node_);
+  }
+
+  bool complete() const override { return complete_; }
+
+ private:
+  std::shared_ptr<const TokenBits> bits() {
+    // The end tokens again: nothing else is to come.
+    if (ended_) return std::make_shared<const TokenBits>(shared_->tokens().ends());
+    const std::lock_guard lock(shared_->mutex());
+    shared_->move_on(found_, node_);
+    return shared_->mask(*found_, node_);
+  }
+
+  std::shared_ptr<Shared> shared_;
+  std::shared_ptr<Found> found_;
+  Node node_;
+  bool complete_;
+  bool ended_ = false;
+};
+
+}  // namespace
+
+std::shared_ptr<const Constraint> grammar_constraint(std::shared_ptr<const TokenTrie> tokens,
+                                                     Grammar grammar, uint64_t most_work) {
+  auto shared = std::make_shared<Shared>(std::move(tokens), std::move(grammar), most_work);
+  return std::make_shared<GrammarConstraint>(std::move(shared));
+}
+
+}  // namespace kvick::text

@@ -1,0 +1,33 @@
+#pragma once
+// Prompts of models that fill in the middle of a text (Bavarian et al. 2022, arXiv:2207.14255).
+
+#include <string>
+#include <vector>
+
+#include "text/pieces/piece_map.h"
+#include "text/tokenizer/tokenizer.h"
+
+namespace kvick::text {
+
+struct FillInFile {
+  std::string name, text;
+};
+
+struct FillInText {
+  std::string before, after;      // the answer
+  std::vector<FillInFile> files;  // further ones of the project
+};
+
+// Sets those that are not set and whose names in the published families are pieces.
+void find_fill_in(const PieceMap& pieces, FillInTokens& tokens);
+
+// Whether the model knows the three tokens that it takes.
+bool can_fill_in(const Vocabulary& vocabulary);
+
+// The prompt that a model, which can fill in, goes on from with what stands between: prefix,
+// before, suffix, after, middle. The files come first, in the form of Qwen2.5-Coder (Hui et al.
+// 2024, arXiv:2409.12186) if the model has tokens for it, else as text. Names of control tokens in
+// the texts are plain text.
+std::vector<Token> fill_in_prompt(const Tokenizer& tokenizer, const FillInText& text);
+
+}  // namespace kvick::text

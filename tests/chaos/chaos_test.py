@@ -1,0 +1,51 @@
+#!/usr/bin/env python3
+"""tools/chaos for some seconds of one seed, and that it notices what is wrong.
+
+KVICK and MAKE_MODEL name the programs.
+"""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+CHAOS = pathlib.Path(__file__).resolve().parent.parent.parent / "tools" / "chaos" / "chaos.py"
+FLIP = {"at": 1, "kind": "flip_files", "seconds": 0, "target": "plain", "share": 0.5, "seed": 1}
+# Servers with files die after two seconds; those of the right answers have none.
+MORTAL = """#!/bin/sh
+case "$*" in *--kv-dir*) (sleep 2; kill -9 $$) & ;; esac
+exec "$KVICK" "$@"
+"""
+
+
+class Chaos(unittest.TestCase):
+    def chaos(self, kvick, *arguments):
+        done = subprocess.run([sys.executable, CHAOS, "--kvick", kvick, "--make-model", os.environ["MAKE_MODEL"], *arguments],
+                              stdout=subprocess.PIPE, text=True, timeout=280)
+        return done.returncode, json.loads(done.stdout)
+
+    def test_nothing_goes_wrong_though_all_happens_at_once(self):
+        status, result = self.chaos(os.environ["KVICK"], "--seconds", "10", "--streams", "64", "--every", "0.5", "--seed", "6")
+        self.assertEqual((status, result["failures"]), (0, {}), json.dumps(result))
+        self.assertGreaterEqual(sum(result["faults"].values()), 8)  # where there is neither a store nor a disk to fill
+        self.assertGreater(result["counts"]["lost_with_a_server"], 0)
+        self.assertGreater(min(result["answered"].values()), 20)
+
+    def test_servers_that_die_by_themselves_are_noticed_and_the_schedule_is_said(self):
+        with tempfile.TemporaryDirectory() as folder:
+            mortal = pathlib.Path(folder) / "kvick"
+            mortal.write_text(MORTAL)
+            mortal.chmod(0o755)
+            schedule = pathlib.Path(folder) / "schedule"
+            schedule.write_text(json.dumps([FLIP]))
+            status, result = self.chaos(str(mortal), "--seconds", "3", "--streams", "8", "--seed", "1", "--schedule", str(schedule))
+        self.assertEqual(status, 1)
+        self.assertIn("deaths", result["failures"])
+        self.assertEqual(result["schedule"], [FLIP])
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=1)

@@ -1,0 +1,145 @@
+// Files of the prefix cache on a disk that fails, and after damage: what is read is right, or it is
+// noticed, and no file that is not whole has the name of one.
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <gtest/gtest.h>
+#include <numeric>
+#include <random>
+
+#include "files.h"
+
+#include "base/write_file.h"
+#include "engine/prefix/prefix_files.h"
+#include "io/file/test_images.h"
+
+namespace kvick::faults {
+namespace {
+
+namespace fs = std::filesystem;
+using engine::BlockId;
+using engine::BlockKey;
+
+// Beyond what a stream keeps to itself, so that its bytes are written in several calls.
+constexpr size_t kRowBytes = 20'000;
+
+std::vector<std::byte> rows_of(size_t number, size_t bytes) {
+  std::mt19937 random(static_cast<uint32_t>(number));
+  std::vector<std::byte> rows(bytes);
+  for (std::byte& byte : rows) byte = static_cast<std::byte>(random());
+  return rows;
+}
+
+std::vector<BlockId> ids_of(size_t count) {
+  std::vector<engine::Token> tokens(count * engine::kBlockTokens);
+  std::iota(tokens.begin(), tokens.end(), 0);
+  return block_ids(engine::prefix_root("model", ""), tokens);
+}
+
+std::unique_ptr<engine::PrefixFiles> open_files(const std::string& folder) {
+  auto files = engine::PrefixFiles::open({.folder = folder});
+  EXPECT_TRUE(files.ok()) << files.error().message;
+  return std::move(files).value();
+}
+
+void put_all(engine::PrefixFiles& files, const std::vector<BlockId>& ids, size_t bytes) {
+  for (size_t i = 0; i < ids.size(); ++i)
+    files.keep({ids[i], bytes},
+               [&] { return std::make_shared<const std::vector<std::byte>>(rows_of(i, bytes)); });
+  files.flush();
+}
+
+// Whether block i is there; if it is, it has its own rows.
+bool has(engine::PrefixFiles& files, const BlockId& id, size_t i, size_t bytes) {
+  const auto read = files.read({BlockKey{id, bytes}});
+  files.flush();
+  if (read->ready() == 0) return false;
+  EXPECT_TRUE(std::ranges::equal(read->rows(0), rows_of(i, bytes))) << i;
+  return true;
+}
+
+class FileFaults : public testing::TestWithParam<FileFault> {};
+INSTANTIATE_TEST_SUITE_P(Each, FileFaults,
+                         testing::Values(FileFault::kNoSpace, FileFault::kBroken,
+                                         FileFault::kShortRead, FileFault::kTorn,
+                                         FileFault::kNoRename));
+
+TEST_P(FileFaults, AreNoticedOrComputedAgain) {
+  const io::TestFolder folder;
+  const std::vector<BlockId> ids = ids_of(16);
+  const auto files = open_files(folder.path());
+  uint64_t failed = 0;
+  {
+    const FailingFiles failing(folder.path(), GetParam(), 4, 7);
+    put_all(*files, ids, kRowBytes);
+    for (size_t i = 0; i < ids.size(); ++i) has(*files, ids[i], i, kRowBytes);
+    failed = failing.failed();
+  }
+  EXPECT_GT(failed, 0U);
+  const engine::TierCounts counts = files->counts();
+  EXPECT_GT(counts.failed_writes + counts.torn + counts.missing, 0U);
+  // Once the disk is well again, all can be kept, also by the next process.
+  put_all(*files, ids, kRowBytes);
+  size_t there = 0;
+  for (size_t i = 0; i < ids.size(); ++i) there += has(*files, ids[i], i, kRowBytes);
+  put_all(*files, ids, kRowBytes);
+  const auto again = open_files(folder.path());
+  for (size_t i = 0; i < ids.size(); ++i) EXPECT_TRUE(has(*again, ids[i], i, kRowBytes)) << i;
+  EXPECT_GT(there, 0U);
+}
+
+// Of faults that the writer is told of.
+TEST(WriteFaults, LeaveNoFileThatIsNotWholeUnderItsName) {
+  const io::TestFolder folder;
+  const std::string path = folder.path() + "/file";
+  const std::string old(30'000, 'o'), fresh(50'000, 'n');
+  ASSERT_TRUE(base::write_file(path, old).ok());
+  for (const FileFault fault : {FileFault::kNoSpace, FileFault::kBroken, FileFault::kNoRename}) {
+    const FailingFiles failing(folder.path(), fault, 1, 1);
+    EXPECT_FALSE(base::write_file(path, fresh).ok());
+    EXPECT_GT(failing.failed(), 0U);
+  }
+  std::ifstream in(path, std::ios::binary);
+  EXPECT_EQ(std::string((std::istreambuf_iterator<char>(in)), {}), old);
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder.path()), fs::directory_iterator()), 1);
+}
+
+// Flips a bit, cuts, or exchanges with another block's; each changes the file.
+void damage(std::mt19937& random, const std::string& folder, const BlockId& id,
+            const BlockId& other) {
+  const fs::path path = fs::path(folder) / id.name();
+  if (random() % 3 == 0) {
+    fs::copy_file(fs::path(folder) / other.name(), path, fs::copy_options::overwrite_existing);
+    return;
+  }
+  if (random() % 2 == 0) return fs::resize_file(path, random() % fs::file_size(path));
+  std::fstream file(path, std::ios::binary | std::ios::in | std::ios::out);
+  const auto at = static_cast<std::streamoff>(random() % fs::file_size(path));
+  file.seekg(at);
+  const int byte = file.get() ^ 1 << random() % 8;
+  file.seekp(at);
+  file.put(static_cast<char>(byte));
+}
+
+// KVICK_DAMAGED_BLOCKS: how many, other than a thousand.
+TEST(DamagedBlocks, OfAThousandNoneIsTaken) {
+  constexpr size_t kBytes = 64, kAtOnce = 50;
+  const char* const wanted = std::getenv("KVICK_DAMAGED_BLOCKS");
+  const size_t count = wanted != nullptr ? std::strtoull(wanted, nullptr, 10) : 1000;
+  const io::TestFolder folder;
+  const std::vector<BlockId> ids = ids_of(kAtOnce + 1);
+  const auto files = open_files(folder.path());
+  std::mt19937 random(11);
+  for (size_t done = 0; done < count; done += kAtOnce) {
+    put_all(*files, ids, kBytes);
+    for (size_t i = 0; i < kAtOnce; ++i) damage(random, folder.path(), ids[i], ids[kAtOnce]);
+    for (size_t i = 0; i < kAtOnce; ++i) EXPECT_FALSE(has(*files, ids[i], i, kBytes)) << i;
+    EXPECT_TRUE(has(*files, ids[kAtOnce], kAtOnce, kBytes));
+  }
+  const engine::TierCounts counts = files->counts();
+  EXPECT_EQ(counts.torn + counts.foreign, (count + kAtOnce - 1) / kAtOnce * kAtOnce);
+}
+
+}  // namespace
+}  // namespace kvick::faults

@@ -1,0 +1,73 @@
+#!/usr/bin/env python3
+"""What agents and web interfaces send, as it was recorded of them (requests/*.json, by clients/run.py): each is answered, and what is
+ignored of it is known.
+
+KVICK and MAKE_MODEL name the programs.
+"""
+
+import json
+import pathlib
+import sys
+import unittest
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE.parent / "cli"), str(HERE / "clients")]
+
+from made_model import CommandTest, make_model  # noqa: E402
+from reduced import numberless  # noqa: E402
+from server_process import Server  # noqa: E402
+
+MODEL = ("--layers", "2", "--dim", "64", "--ffn", "96", "--heads", "2", "--vocab", "512", "--context", "32768", "--type", "Q8_0")
+# Agents leave the length to the server, and the model made here never ends.
+SHORT = {"/v1/chat/completions": {"max_tokens": 8}, "/v1/responses": {"max_output_tokens": 8}, "/v1/messages": {"max_tokens": 8}}
+LAST = {"/v1/chat/completions": "[DONE]", "/v1/responses": "response.", "/v1/messages": "message_stop"}
+
+
+class Agents(CommandTest):
+    COMMAND = "serve"
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        make_model(cls.model, *MODEL)
+
+    def setUp(self):
+        super().setUp()
+        self.server = Server(self.top, self.env, self.model, "--name", "kvick", "--any-model")
+        self.addCleanup(self.server.kill)
+
+    def body(self, path, given):
+        if path.startswith("/api/") and isinstance(given, dict) and ("messages" in given or "prompt" in given):
+            return {**given, "options": {**given.get("options", {}), "num_predict": 8}}
+        return {**given, **SHORT[path]} if path in SHORT else given
+
+    def check(self, request):
+        path = request["path"].partition("?")[0]
+        connection = self.server.connect()
+        try:
+            answer = self.server.send(connection, request["method"], request["path"], self.body(path, request["body"]),
+                                      headers=request["headers"])
+            lines = answer.read().decode().strip().splitlines()
+        finally:
+            connection.close()
+        self.assertEqual(answer.status, 200, lines)
+        self.assertEqual(numberless(answer.headers["X-Kvick-Ignored-Fields"]), request["ignored"])
+        if request["body"] and request["body"].get("stream") and path in LAST:
+            events = [line[6:] for line in lines if line.startswith("data: ")]
+            self.assertIn(LAST[path], events[-1])
+            for event in events:
+                self.assertTrue(event == "[DONE]" or json.loads(event))
+        else:
+            for line in lines:
+                json.loads(line)
+
+
+for file in sorted((HERE / "requests").glob("*.json")):
+    def test(self, file=file):
+        for number, request in enumerate(json.loads(file.read_text())["requests"]):
+            with self.subTest(request=number, path=request["path"]):
+                self.check(request)
+    setattr(Agents, f"test_{file.stem.replace('-', '_')}", test)
+
+if __name__ == "__main__":
+    unittest.main(verbosity=1)

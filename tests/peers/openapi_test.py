@@ -1,0 +1,51 @@
+#!/usr/bin/env python3
+"""Requests that /openapi.json allows, and some that it does not, made up by Schemathesis: no answer is a failure of the server,
+and each is one that /openapi.json has.
+
+KVICK and MAKE_MODEL name the programs, PEERS the folder for packages.
+"""
+
+import pathlib
+import subprocess
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "cli"))
+from made_model import CommandTest, make_model  # noqa: E402
+from peer_packages import install  # noqa: E402
+from server_process import Server  # noqa: E402
+
+# Not among the others: it wants versions of its own of what they share.
+PACKAGES = ["schemathesis==4.32.5"]
+MODEL = ("--layers", "1", "--dim", "64", "--ffn", "96", "--heads", "2", "--vocab", "512", "--context", "128", "--type", "Q8_0")
+CHECKS = ("not_a_server_error", "status_code_conformance", "content_type_conformance", "response_schema_conformance")
+EXAMPLES = 20  # of each operation; always the same ones
+
+
+class OpenApiTest(CommandTest):
+    COMMAND = "serve"
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        make_model(cls.model, *MODEL)
+        cls.schemathesis = install("openapi", PACKAGES).parent / "schemathesis"
+
+    def setUp(self):
+        super().setUp()
+        self.server = Server(self.top, self.env, self.model, "--name", "made")
+        self.addCleanup(self.server.kill)
+
+    def test_answers_are_those_that_the_document_has(self):
+        done = subprocess.run(
+            [self.schemathesis, "run", f"http://127.0.0.1:{self.server.port}/openapi.json", "--phases", "examples,fuzzing",
+             "--max-examples", str(EXAMPLES), "--generation-deterministic", "--no-shrink", "--no-color",
+             "--continue-on-failure", "--request-timeout", "30", "--suppress-health-check", "all", "--warnings", "off",
+             "--checks", ",".join(CHECKS)],
+            cwd=self.top, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=280)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertEqual(self.server.ask("GET", "/health")[0], 200)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=1)

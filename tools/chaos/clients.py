@@ -1,0 +1,221 @@
+"""Streams of requests, good and bad, and what came back."""
+
+import collections
+import http.client
+import json
+import random
+import socket
+import threading
+import time
+
+import questions
+
+BAD_BODIES = (b"{", b"[]", b"\xff\xfe{}", b'{"prompt": 5}', b'{"prompt": "a", "temperature": "hot"}', b'{"prompt": "a", "n": 100000}',
+              b'{"prompt": "a", "kv": {"strategy": "none"}}', b'{"prompt": "a", "kv": {"strategy": "bounded"}}',
+              b'{"prompt": "a", "kv": {"type": "q8", "select": "none:x=1"}}', b'{"prompt": "a", "spec": "skip:layers=0-99"}',
+              b'{"prompt": [1, 2, 100000]}', b'{"prompt": [' + b"7," * 5000 + b"7]}", b"[" * 100000)
+# What a client does, and how often.
+MANNERS = {"asks": 66, "vanishes": 12, "stalls": 5, "sends_slowly": 4, "sends_half": 4, "sends_garbage": 9}
+REPORTED = 10  # of each sort of failure
+
+
+class CutOff(Exception):
+    """An answer that ended before its end, on a connection that did not break."""
+
+
+class Busy(Exception):
+    """Status 503, or what stands for it in a stream."""
+
+
+class Load:
+    """What all streams share. Each has a random source of its own; what they count changes under the lock."""
+
+    def __init__(self, args, servers, prompts):
+        self.args, self.servers, self.prompts = args, servers, prompts
+        self.lock = threading.Lock()
+        self.counts = collections.Counter()
+        self.failures = collections.defaultdict(list)  # sort -> the first ones, in words
+        self.answers = collections.defaultdict(dict)  # question -> answer -> who had it first, in words
+        self.answered = collections.Counter()  # by server
+        self.began = time.monotonic()
+        self.until = self.began + args.seconds
+
+    def count(self, what):
+        with self.lock:
+            self.counts[what] += 1
+
+    def fail(self, sort, words):
+        with self.lock:
+            self.counts[sort] += 1
+            if len(self.failures[sort]) < REPORTED:
+                self.failures[sort].append(f"{time.monotonic() - self.began:.1f} s: {words}")
+
+    def run(self):
+        """Starts the streams, which end by themselves; returns their threads."""
+        streams = [threading.Thread(target=self.stream, args=(i,), daemon=True) for i in range(self.args.streams)]
+        for stream in streams:
+            stream.start()
+        return streams
+
+    def stream(self, number):
+        generator = random.Random(f"stream {self.args.seed} {number}")
+        names = list(self.servers)
+        time.sleep(generator.random() * min(3, self.args.seconds / 10))
+        while time.monotonic() < self.until:
+            server = self.servers[generator.choice(names)]
+            manner = generator.choices(list(MANNERS), list(MANNERS.values()))[0]
+            self.count(manner)
+            request = Request(self, server, generator)
+            for _ in range(5):
+                if self.one(server, request, manner):
+                    break
+                self.count("asked_again")
+                time.sleep(0.2 + generator.random() / 2)
+
+    def one(self, server, request, manner):
+        """False if it must be asked again: its server was killed or is busy."""
+        began = time.monotonic()
+        try:
+            getattr(request, manner)()
+            return True
+        except Busy:
+            self.count("busy")
+            return False
+        except (OSError, http.client.HTTPException, ValueError, KeyError, CutOff) as error:
+            if server.excuses(began):
+                self.count("lost_with_a_server")
+                return time.monotonic() >= self.until
+            sort = "hangs" if isinstance(error, TimeoutError) else "broken_answers"
+            self.fail(sort, f"{server.name}, {manner}, {request.words()}: {error!r} after {time.monotonic() - began:.1f} s")
+            return True
+        finally:
+            if time.monotonic() - began > self.args.bound:
+                self.fail("hangs", f"{server.name}, {manner}, {request.words()}: {time.monotonic() - began:.1f} s")
+
+
+class Request:
+    def __init__(self, load, server, generator):
+        self.load, self.server, self.generator = load, server, generator
+        kinds = questions.palette(load.args.seed, server.name, time.monotonic() - load.began)
+        self.kind = generator.choice(kinds if generator.random() < 0.9 else questions.KINDS)
+        self.model = server.name if server.name in questions.MODELS else generator.choice(questions.MODELS)
+        prompt = generator.randrange(len(load.prompts))
+        self.exact = self.kind.exact_for(load.prompts[prompt])
+        how = generator.choices(tuple(questions.HOW), (65, 25, 10))[0]
+        self.question = questions.Question(self.model, self.kind.row_type(), prompt, how, self.kind.choice_for(load.prompts[prompt]))
+        self.body = self.make_body()
+
+    def make_body(self):
+        body, generator = self.question.body(self.load.prompts), self.generator
+        # Several drafts of one step choose rows together, so that with a policy answers are not those without drafts.
+        likeliest, searched = (self.question.how == how for how in ("likeliest", "searched"))
+        drafts = self.exact and not searched and self.question.select is None
+        spec = generator.choice(questions.SPECS) if drafts else None
+        for name, value in (("kv", self.kind.fields()), ("spec", spec), ("model", self.model if self.server.name == "several" else None),
+                            ("cache_salt", generator.choice((None, None, None, "a", "b"))), ("priority", generator.choice((0, 0, 0, -1))),
+                            ("cache_prompt", generator.choice((None, None, None, None, False))),
+                            ("n", generator.choice((1, 1, 1, 2)) if likeliest else 1)):
+            if value or value is False:
+                body[name] = value
+        body["stream"] = generator.random() < 0.6
+        return body
+
+    def words(self):
+        fields = {name: value for name, value in self.body.items() if name in ("kv", "spec", "model", "cache_salt", "n", "stream", "seed", "best_of")}
+        return f"prompt {self.question.prompt} of {len(self.body['prompt'])} tokens, {json.dumps(fields)}"
+
+    def send(self, slowly=False):
+        """A connection that has sent the request, and its response once that begins; the seconds of `slowly` go by within the body."""
+        data = json.dumps(self.body).encode()
+        connection = socket.create_connection(("127.0.0.1", self.server.port), self.load.args.bound)
+        head = (f"POST /v1/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+                f"Content-Length: {len(data)}\r\nConnection: close\r\n\r\n").encode()
+        try:
+            sent = 0
+            connection.sendall(head)
+            while slowly and sent < min(len(data), self.generator.randrange(2, 8)):
+                connection.sendall(data[sent:sent + 1])
+                sent += 1
+                time.sleep(1)
+            connection.sendall(data[sent:])
+            response = http.client.HTTPResponse(connection)
+            response.begin()
+            return connection, response
+        except BaseException:
+            connection.close()
+            raise
+
+    def asks(self, slowly=False, stall=0.0):
+        connection, response = self.send(slowly)
+        with connection:
+            time.sleep(stall)
+            if response.status != 200:
+                return self.judge_status(response.status, response.read(500))
+            choices = self.events(response) if self.body["stream"] else json.loads(response.read())["choices"]
+        self.judge(questions.answer_of(choices))
+
+    def stalls(self):
+        self.asks(stall=self.generator.uniform(0.5, 5))
+
+    def sends_slowly(self):
+        self.asks(slowly=True)
+
+    def vanishes(self):
+        self.body["stream"] = True
+        connection, response = self.send()
+        with connection:
+            for _ in range(self.generator.randrange(0, 10)):
+                response.readline()
+
+    def sends_half(self):
+        data = json.dumps(self.body).encode()
+        with socket.create_connection(("127.0.0.1", self.server.port), self.load.args.bound) as connection:
+            whole = b"POST /v1/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: %d\r\n\r\n%s" % (len(data), data)
+            connection.sendall(whole[:self.generator.randrange(1, len(whole))])
+            time.sleep(self.generator.uniform(0, 2))
+
+    def sends_garbage(self):
+        with socket.create_connection(("127.0.0.1", self.server.port), self.load.args.bound) as connection:
+            if self.generator.random() < 0.3:
+                connection.sendall(self.generator.randbytes(self.generator.randrange(1, 300)) + b"\r\n\r\n")
+            else:
+                body = self.generator.choice(BAD_BODIES)
+                connection.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+                                   b"Connection: close\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
+            status = connection.recv(100).split(b" ")[1:2]
+        if status and not 400 <= int(status[0]) < 500:  # closed without a word is an answer too
+            self.judge_status(int(status[0]), b"to garbage")
+
+    def judge_status(self, status, text):
+        if status == 503:
+            raise Busy
+        sort = "server_errors" if status >= 500 else "wrong_statuses"
+        self.load.fail(sort, f"{self.server.name}, {self.words()}: {status} {text!r}")
+
+    def events(self, response):
+        choices = []
+        for line in response:
+            if not line.startswith(b"data: "):
+                continue
+            if line.strip() == b"data: [DONE]":
+                return choices
+            event = json.loads(line[6:])
+            if "error" in event:
+                if event["error"].get("code") == "busy":  # known once the stream has begun
+                    raise Busy
+                raise CutOff(event["error"]["message"])
+            choices += event["choices"]
+        raise CutOff("the stream has no end")
+
+    def judge(self, answers):
+        self.load.count("answers")
+        with self.load.lock:
+            self.load.answered[self.server.name] += 1
+        if len(answers) != self.body["n"] or not all(map(self.question.whole, answers)):
+            return self.load.fail("torn_answers", f"{self.server.name}, {self.words()}: {answers}")
+        if not self.exact:
+            return self.load.count("answers_of_lossy_kinds")
+        said = f"{time.monotonic() - self.load.began:.1f} s, {self.server.name}, {self.words()}"
+        with self.load.lock:
+            for answer in answers:
+                self.load.answers[self.question].setdefault(answer, said)

@@ -1,0 +1,112 @@
+"""Schedules of faults: drawn from a seed, kept in a file, and made smaller while they still make a run fail.
+
+A schedule is a list of faults in the order of their times. A fault says all that it needs, a seed for its own draws too, so
+that it does the same whichever others are left out.
+"""
+
+import dataclasses
+import json
+import random
+
+SERVERS = ("plain", "windows", "states", "several")
+WITH_FILES = SERVERS[:3]  # --kv-dir and --kv-store take one model
+# Kind: on what, how often it is drawn, and the shortest and longest time that it lasts.
+KINDS = {
+    "stop_server": ("server", 3, 0.3, 4.0),
+    "kill_server": ("server", 4, 0.1, 1.5),
+    "drain_server": ("server", 2, 0.1, 1.0),
+    "flush_cache": ("server", 2, 0, 0),
+    "few_cores": ("server", 2, 1.0, 6.0),
+    "busy_cores": ("machine", 2, 1.0, 6.0),
+    "flip_files": ("files", 4, 0, 0),
+    "cut_files": ("files", 3, 0, 0),
+    "delete_files": ("files", 3, 0, 0),
+    "swap_files": ("files", 3, 0, 0),
+    "strange_files": ("files", 2, 1.0, 4.0),
+    "lose_folder": ("files", 2, 0.5, 4.0),
+    "fill_disk": ("disk", 3, 1.0, 5.0),
+    "stop_store": ("store", 3, 0.5, 5.0),
+    "kill_store": ("store", 3, 0.1, 2.0),
+    "fill_store": ("store", 2, 1.0, 4.0),
+    "flip_store": ("store", 3, 0, 0),
+    "cut_connections": ("store", 2, 0, 0),
+}
+QUIET = 0.8  # of the time faults may last so long; what is left is for getting well
+
+
+@dataclasses.dataclass(frozen=True)
+class Fault:
+    at: float  # seconds from the beginning of the load
+    kind: str
+    seconds: float
+    target: str  # a server, "store" or "machine"
+    share: float  # of files, of values
+    seed: int
+
+    def words(self):
+        lasts = f" for {self.seconds:.1f} s" if self.seconds else ""
+        return f"{self.at:6.1f} s  {self.kind} {self.target}{lasts}"
+
+
+def kinds_with(store, disk):
+    """What can be done on a machine with a program for the store, and where a file system may be mounted."""
+    return [kind for kind, (on, *_) in KINDS.items() if (on != "store" or store) and (on != "disk" or disk)]
+
+
+def draw(seed, seconds, every, kinds=tuple(KINDS)):
+    """A fault about every so many seconds."""
+    generator = random.Random(f"schedule {seed}")
+    faults = []
+    for _ in range(max(1, round(QUIET * seconds / every))):
+        kind = generator.choices(kinds, [KINDS[kind][1] for kind in kinds])[0]
+        on, _, least, most = KINDS[kind]
+        at = generator.uniform(0.05, 0.9 * QUIET) * seconds
+        target = generator.choice({"server": SERVERS, "files": WITH_FILES, "disk": WITH_FILES}.get(on, (on,)))
+        faults.append(Fault(round(at, 2), kind, round(min(generator.uniform(least, most), QUIET * seconds - at), 2), target,
+                            round(generator.uniform(0.05, 0.6), 2), generator.randrange(1 << 31)))
+    return sorted(faults, key=lambda fault: fault.at)
+
+
+def to_text(faults):
+    return json.dumps([dataclasses.asdict(fault) for fault in faults])
+
+
+def from_text(text):
+    """Raises ValueError with a sentence."""
+    try:
+        faults = [Fault(**one) for one in json.loads(text)]
+        known = {"server": SERVERS, "files": WITH_FILES, "disk": WITH_FILES}
+        for fault in faults:
+            on = KINDS[fault.kind][0]
+            if fault.target not in known.get(on, (on,)) or min(fault.at, fault.seconds) < 0 or not 0 <= fault.share <= 1:
+                raise ValueError(fault)
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"no schedule, which is a JSON list of faults as a failing run prints it: {error!r}") from error
+    return sorted(faults, key=lambda fault: fault.at)
+
+
+def shrink(faults, fails):
+    """A part of the faults with which it fails still, where no part of it was found to: halves are left out, then quarters, down
+    to single faults (delta debugging). `fails` runs a schedule; it is not asked twice for one."""
+    known = {}
+
+    def failing(part):
+        if tuple(part) not in known:
+            known[tuple(part)] = fails(part)
+        return known[tuple(part)]
+
+    if failing([]):
+        return []
+    pieces = 2
+    while len(faults) > 1:
+        size = -(-len(faults) // pieces)
+        for begin in range(0, len(faults), size):
+            rest = faults[:begin] + faults[begin + size:]
+            if rest and failing(rest):
+                faults, pieces = rest, max(2, pieces - 1)
+                break
+        else:
+            if size == 1:
+                break
+            pieces = min(len(faults), 2 * pieces)
+    return faults

@@ -1,0 +1,138 @@
+#!/usr/bin/env python3
+"""Makes the tables and plots of docs/results and docs/papers from their JSON.
+
+    python3 tools/report              writes what is not up to date
+    python3 tools/report --check      writes nothing; exits with 1 and says what is not up to date or says not where it is from
+    python3 tools/report --tables     leaves the plots alone
+    python3 tools/report --keep MACHINE FILE...   takes JSON of kvick lab, with its charts, into docs/results/MACHINE/DATE
+    python3 tools/report --pdf FILE   writes docs/report.md as a PDF, with pandoc and weasyprint (Debian packages of these names)
+
+Tables need nothing but Python. Drawing needs matplotlib: `apt install python3-matplotlib`, or `pip install matplotlib`. --check
+does not, because each plot names the figures that it was drawn from.
+"""
+
+import argparse
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+
+import keeping  # noqa: E402
+import machines  # noqa: E402
+import pages  # noqa: E402
+import papers  # noqa: E402
+import plots  # noqa: E402
+import results  # noqa: E402
+import tables  # noqa: E402
+
+
+def parts(docs):
+    """Pages that have made parts: path, and what each part holds."""
+    found, claims = results.Results(docs / "results"), papers.load(docs / "papers")
+    by_question = {name: getattr(tables, name)(found) for name in ("speed", "strategies", "quality", "serving", "scale")}
+    in_report = {name: pages.moved(by_question[name], "results") for name in ("strategies", "quality", "serving", "scale")}
+    in_report |= {"verdicts": pages.moved(papers.verdict_table(claims), "papers"), "counts": papers.counts(claims)}
+    made = {docs / "results/README.md": by_question, docs / "report.md": in_report,
+            docs / "results/engines.md": {"comparisons": tables.comparisons(found)},
+            docs / "results/machines.md": {"machines": machines.table(found)},
+            docs / "papers/README.md": {"verdicts": papers.verdict_table(claims), "words": papers.words()}}
+    return made | {docs / f"papers/{paper}.md": {"claims": papers.paper_table(entry)} for paper, entry in claims.items()}
+
+
+def experiments(docs):
+    """The names that kvick lab knows, as the guide lists them."""
+    cells = re.findall(r"^\| (`[^|]+`) \|", (docs / "guides/comparing.md").read_text(encoding="utf-8"), re.MULTILINE)
+    return {name for cell in cells for name in re.findall(r"`([^`]+)`", cell)}
+
+
+def faults(docs):
+    found = results.Results(docs / "results")
+    yield from found.faults()
+    yield from papers.faults(papers.load(docs / "papers"), docs / "results", experiments(docs))
+
+
+def stale_pages(docs):
+    """(path, text that it should have) of every page that has another one."""
+    for path, made in parts(docs).items():
+        text = path.read_text(encoding="utf-8")
+        missing = set(made) - set(pages.names(text))
+        if missing:
+            raise SystemExit(f"{path}: no place for {', '.join(sorted(missing))}: a line <!-- made: NAME --> and a line <!-- end -->")
+        if (wanted := pages.filled(text, made)) != text:
+            yield path, wanted
+
+
+def stale_plots(docs):
+    found = results.Results(docs / "results")
+    for name in plots.PLOTS:
+        path = docs / f"results/plots/{name}.svg"
+        if not path.exists() or plots.mark(name, found) not in path.read_text(encoding="utf-8"):
+            yield path, name
+
+
+def check(docs):
+    said = [*faults(docs), *(f"{path} is not up to date" for path, _ in [*stale_pages(docs), *stale_plots(docs)])]
+    for line in said:
+        print(line)
+    if said:
+        print("python3 tools/report makes the pages and plots anew")
+    return 1 if said else 0
+
+
+def write(docs, with_plots):
+    for path, text in stale_pages(docs):
+        path.write_text(text, encoding="utf-8")
+        print(path)
+    for path, name in stale_plots(docs) if with_plots else ():
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(plots.svg(name, results.Results(docs / "results")), encoding="utf-8")
+        print(path)
+    said = list(faults(docs))
+    print("\n".join(said), end="\n" if said else "")
+    return 1 if said else 0
+
+
+def keep(docs, machine, files):
+    if machine not in (known := machines.load(docs / "results")):
+        print(f"{machine} is no machine of docs/results/machines.json, which has {', '.join(known)}: describe it there first",
+              file=sys.stderr)
+        return 2
+    try:
+        for file in files:
+            print(keeping.keep(machine, pathlib.Path(file), docs / "results"))
+    except (OSError, ValueError) as error:
+        print(error, file=sys.stderr)
+        return 2
+    return 0
+
+
+def write_pdf(docs, target):
+    if missing := [program for program in ("pandoc", "weasyprint") if not shutil.which(program)]:
+        print(f"a PDF needs {' and '.join(missing)}: apt install {' '.join(missing)}", file=sys.stderr)
+        return 1
+    command = ["pandoc", "report.md", "--from", "gfm", "--to", "html5", "--standalone", "--pdf-engine", "weasyprint", "--css",
+               str(pathlib.Path(__file__).resolve().parent / "report.css"), "--metadata", "pagetitle=kvick, a technical report",
+               "--output", str(target.absolute())]
+    return subprocess.run(command, cwd=docs).returncode
+
+
+def main(argv=None):
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true")
+    parser.add_argument("--tables", action="store_true")
+    parser.add_argument("--keep", nargs="+", metavar=("MACHINE", "FILE"))
+    parser.add_argument("--pdf", type=pathlib.Path, metavar="FILE")
+    parser.add_argument("--docs", type=pathlib.Path, default=results.ROOT / "docs", help=argparse.SUPPRESS)
+    args = parser.parse_args(argv)
+    if args.keep:
+        return keep(args.docs, args.keep[0], args.keep[1:])
+    if args.pdf:
+        return write_pdf(args.docs, args.pdf)
+    return check(args.docs) if args.check else write(args.docs, not args.tables)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

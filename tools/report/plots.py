@@ -1,0 +1,133 @@
+"""The three plots of docs/results/README.md. Each SVG names the figures that it was drawn from, by a digest, so that whether it is
+up to date can be seen without matplotlib."""
+
+import hashlib
+import io
+import json
+import re
+
+import tables
+from results import number
+
+DEPTHS = "epyc-zen4/2026-11-26/zen4-depth.json"
+COLOURS = {tables.AMX: "#1b6ca8", tables.XEON: "#5aa9c9", tables.ZEN: "#c8553d"}
+
+
+def speed_points(results):
+    """(label, machine, over llama.cpp, over ik_llama.cpp or None), as in the table."""
+    return [(f"{model}: {work}", machine, over.value, ik.value if ik else None)
+            for machine, model, work, *_, over, ik in tables.speed_rows(results)]
+
+
+def quality_points(results):
+    """(kind, name, bytes in percent, change of the perplexity in percent)"""
+    points = [("type of rows", name, size, change) for name, size, change, *_ in tables.type_points(results) if name != "f16"]
+    for budget in (25.0, 12.5):
+        points += [(f"{budget:g} % of the rows", name, read, change)
+                   for name, _, read, change, _ in tables.policy_points(results, budget)]
+    return points
+
+
+def depth_points(results):
+    """(engine and type of rows, [(depth, tokens/s, least, most)]) of SmolLM2's shape."""
+    lines, model, rows = {}, "", ""
+    for cells in results.load(DEPTHS)["tables"][0]["rows"]:
+        model, rows = cells[0] or model, cells[1] or rows
+        if not model.startswith("SmolLM2"):
+            continue
+        for engine, text in (("kvick", cells[3]), ("llama.cpp", cells[4])):
+            values = [number(part) for part in text.split(", ")]
+            lines.setdefault(f"{engine}, {rows}", []).append((number(cells[2]), sum(values) / len(values), min(values), max(values)))
+    return sorted(lines.items())
+
+
+def draw_speed(axes, points):
+    places = range(len(points))[::-1]
+    for place, (label, machine, over, ik) in zip(places, points):
+        axes.barh(place, over, color=COLOURS[machine], height=0.7)
+        axes.text(over + 0.08, place, f"{over:.1f}", va="center", fontsize=8)
+        if ik is not None:
+            axes.plot(ik, place, "o", color="white", markeredgecolor="black", markersize=5)
+    axes.set_yticks(list(places), [label for label, *_ in points], fontsize=8)
+    axes.axvline(1, color="black", linewidth=1)
+    axes.set_xlabel("kvick's tokens/s as a multiple: bar of llama.cpp, circle of ik_llama.cpp")
+    axes.set_ylim(-0.7, len(points) - 0.3)
+    handles = [axes.barh([0], [0], color=colour, label=machine) for machine, colour in COLOURS.items()]
+    axes.legend(handles=handles, loc="lower right", frameon=False)
+
+
+# Where a label would cover another: points right and up of its own place.
+NUDGES = {("12.5", "streaming"): (8, 3), ("12.5", "scissorhands"): (8, -9), ("12.5", "quest"): (-33, -3), ("25", "streaming"): (8, 3),
+          ("25", "scissorhands"): (8, -9), ("25", "h2o"): (-25, -3), ("type", "mixed:old=q4"): (-58, 6), ("type", "q8"): (-16, -3)}
+
+
+def draw_quality(axes, points):
+    styles = {"type of rows": ("s", "#1b6ca8"), "25 % of the rows": ("o", "#c8553d"), "12.5 % of the rows": ("^", "#8a9a3b")}
+    for kind, (marker, colour) in styles.items():
+        mine = [point for point in points if point[0] == kind]
+        axes.plot([x for *_, x, _ in mine], [max(y, 0.02) for *_, y in mine], marker, color=colour, label=kind)
+        for _, name, x, y in mine:
+            axes.annotate(name, (x, max(y, 0.02)), xytext=NUDGES.get((kind.split()[0], name), (8, -3)), textcoords="offset points", fontsize=8)
+    axes.set_yscale("log")
+    axes.set_yticks([0.02, 0.1, 1, 10, 40], ["0.02 or less", "0.1", "1", "10", "40"])
+    axes.set_xlim(0, 75)
+    axes.set_xlabel("bytes of rows that a token reads, % of f16's")
+    axes.set_ylabel("perplexity above f16's, all rows read, %")
+    axes.grid(alpha=0.3)
+    axes.legend(frameon=False, loc="upper right")
+
+
+def draw_depth(axes, points):
+    for name, line in points:
+        ours = name.startswith("kvick")
+        colour = "#c8553d" if ours else "#555555"
+        depths = [depth for depth, *_ in line]
+        axes.fill_between(depths, [low for *_, low, _ in line], [high for *_, high in line], color=colour, alpha=0.15, linewidth=0)
+        axes.plot(depths, [middle for _, middle, *_ in line], "-" if name.endswith("q8") else "--", color=colour, marker="o",
+                  markersize=4)
+        axes.annotate(name, (depths[-1], line[-1][1]), xytext=(8, -3), textcoords="offset points", fontsize=9)
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log")
+    axes.set_xticks([4096, 16384, 65536], ["4,096", "16,384", "65,536"])
+    axes.set_yticks([3, 10, 30, 100], ["3", "10", "30", "100"])
+    axes.minorticks_off()
+    axes.set_xlim(3600, 130000)
+    axes.set_xlabel("tokens of context")
+    axes.set_ylabel("tokens/s of one sequence")
+    axes.grid(alpha=0.3)
+
+
+# Name: points, drawing, size in inches, title.
+PLOTS = {
+    "speed": (speed_points, draw_speed, (9, 7.4), "Speed beside llama.cpp and ik_llama.cpp, two threads"),
+    "quality": (quality_points, draw_quality, (8, 5), "Quality against bytes, SmolLM2-135M, windows of 2,048 tokens"),
+    "depth": (depth_points, draw_depth, (8, 4.6), "Decode behind a long context, SmolLM2-135M shape in Q8_0, Zen 4"),
+}
+
+
+def digest(name, results):
+    points = json.dumps(PLOTS[name][0](results), sort_keys=True)
+    return hashlib.sha256(points.encode()).hexdigest()[:16]
+
+
+def mark(name, results):
+    return f"<!-- drawn from figures {digest(name, results)} -->"
+
+
+def svg(name, results):
+    """The plot as text, the same for the same figures and version of matplotlib."""
+    import matplotlib
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+    points, draw, size, title = PLOTS[name]
+    with matplotlib.rc_context({"svg.hashsalt": "kvick", "svg.fonttype": "none", "font.family": "sans-serif",
+                                "axes.spines.top": False, "axes.spines.right": False}):
+        figure, axes = pyplot.subplots(figsize=size, layout="constrained")
+        figure.set_facecolor("white")
+        axes.set_title(title, loc="left", fontsize=11)
+        draw(axes, points(results))
+        out = io.StringIO()
+        figure.savefig(out, format="svg", metadata={"Date": None})
+        pyplot.close(figure)
+    text = re.sub(r"[ \t]+$", "", out.getvalue(), flags=re.MULTILINE)
+    return text.rstrip("\n") + f"\n{mark(name, results)}\n"

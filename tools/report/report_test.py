@@ -1,0 +1,231 @@
+#!/usr/bin/env python3
+"""tools/report: pages that are made again from results, and what it says of results and claims that are not whole."""
+
+import contextlib
+import io
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+HERE = pathlib.Path(__file__).resolve().parent
+DOCS = HERE.parents[1] / "docs"
+sys.path.insert(0, str(HERE))
+
+import pages  # noqa: E402
+import papers  # noqa: E402
+import plots  # noqa: E402
+import results  # noqa: E402
+import tables  # noqa: E402
+
+PROVENANCE = {"machine": "xeon", "date": "2026-11-23", "commit": "not recorded", "command": "kvick bench", "spread": "one round"}
+
+
+def report(docs, *options):
+    done = subprocess.run([sys.executable, HERE / "__main__.py", "--docs", docs, *options], capture_output=True, text=True)
+    return done.returncode, done.stdout + done.stderr
+
+
+class Folder(unittest.TestCase):
+    """A folder of results that holds what a test writes."""
+
+    def setUp(self):
+        self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+
+    def write(self, path, **data):
+        path = self.folder / path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(data))
+        return results.Results(self.folder)
+
+    def faults(self, path, **provenance):
+        return list(self.write(path, provenance=provenance).faults())
+
+
+class Provenance(Folder):
+    def test_a_result_that_says_where_it_is_from_has_no_fault(self):
+        self.assertEqual(self.faults("xeon/2026-11-23/a.json", **PROVENANCE), [])
+
+    def test_a_result_without_a_command_is_named(self):
+        faults = self.faults("xeon/2026-11-23/a.json", **{**PROVENANCE, "command": ""})
+        self.assertEqual(len(faults), 1)
+        self.assertRegex(faults[0], "^xeon/2026-11-23/a.json: its provenance lacks command")
+
+    def test_a_result_of_another_machine_or_day_than_its_folder_says_is_named(self):
+        for path in ("epyc/2026-11-23/a.json", "xeon/2026-11-24/a.json"):
+            with self.subTest(path):
+                self.assertIn("lies elsewhere", " ".join(self.faults(path, **PROVENANCE)))
+
+    def test_an_unknown_machine_lies_in_the_folder_not_recorded(self):
+        self.assertEqual(self.faults("not-recorded/2026-11-23/a.json", **{**PROVENANCE, "machine": "not recorded"}), [])
+
+
+class Figures(Folder):
+    def test_a_rate_is_the_median_of_each_rounds_best_configuration(self):
+        rows = [{"file": "f", "case": "decode", "peer": peer, "round": number, "configuration": name, "tok_s": rate}
+                for peer, number, name, rate in (("kvick", 0, "", 200), ("kvick", 1, "", 300), ("llama.cpp", 0, "on", 100),
+                                                 ("llama.cpp", 0, "off", 50), ("llama.cpp", 1, "on", 100))]
+        found = self.write("xeon/2026-11-23/a.json", measurements=rows)
+        self.assertEqual(found.rates("xeon/2026-11-23/a.json", "f", "decode", "kvick").value, "250")
+        self.assertEqual(found.ratio("xeon/2026-11-23/a.json", "f", "decode", "llama.cpp").value, 2.5)
+        self.assertIsNone(found.rates("xeon/2026-11-23/a.json", "f", "decode", "other"))
+
+    def test_a_row_of_a_table_is_found_below_the_cell_that_it_repeats(self):
+        found = self.write("xeon/2026-11-23/a.json", tables=[{"rows": [["S", "decode", "1"], ["", "prompt", "**2**"], ["M", "prompt", "3"]]}])
+        self.assertEqual(found.table_cell("xeon/2026-11-23/a.json", 0, ("S", "prompt"), 2).value, "2")
+        with self.assertRaisesRegex(KeyError, "no row"):
+            found.table_cell("xeon/2026-11-23/a.json", 0, ("L", "prompt"), 2)
+
+    def test_an_entry_that_two_fit_is_an_error(self):
+        found = self.write("xeon/2026-11-23/a.json", summary={"ways": [{"s": 1, "t": 1}, {"s": 1, "t": 2}]})
+        self.assertEqual(found.case("xeon/2026-11-23/a.json", "ways", t=2), {"s": 1, "t": 2})
+        with self.assertRaisesRegex(KeyError, "2 entries"):
+            found.case("xeon/2026-11-23/a.json", "ways", s=1)
+
+    def test_numbers_are_read_with_commas_and_signs(self):
+        self.assertEqual([results.number(text) for text in ("27.3 (25 to 30)", "1,009", "-0.14 %", "**2.4**")], [27.3, 1009, -0.14, 2.4])
+        with self.assertRaisesRegex(ValueError, "no number"):
+            results.number("none")
+
+
+class Pages(unittest.TestCase):
+    def test_only_what_lies_between_the_marks_is_replaced(self):
+        page = "# Head\n\n<!-- made: a -->\nold\n<!-- end -->\n\ntext\n\n<!-- made: b-c -->\n<!-- end -->\n"
+        made = pages.filled(page, {"a": "A | B", "b-c": "new"})
+        self.assertEqual(made, "# Head\n\n<!-- made: a -->\n\nA | B\n\n<!-- end -->\n\ntext\n\n<!-- made: b-c -->\n\nnew\n\n<!-- end -->\n")
+        self.assertEqual(pages.filled(made, {"a": "A | B", "b-c": "new"}), made)
+
+    def test_a_part_that_nothing_makes_is_an_error(self):
+        with self.assertRaisesRegex(KeyError, "nothing makes a"):
+            pages.filled("<!-- made: a -->\n<!-- end -->\n", {})
+
+    def test_links_of_a_table_are_moved_with_it_but_for_those_to_elsewhere(self):
+        text = pages.moved("[1](xeon/a.json) [2](https://a.b/c) [3](#here) [4](x.md#y)", "results")
+        self.assertEqual(text, "[1](results/xeon/a.json) [2](https://a.b/c) [3](#here) [4](results/x.md#y)")
+
+    def test_a_cell_links_to_its_file_and_what_is_missing_is_a_dash(self):
+        table = pages.markdown_table(["a", "b"], [["text", results.Cell(2.514, "xeon/d/f.json", "{:.2f}")], ["more", None]])
+        self.assertEqual(table, "| a | b |\n|---|---|\n| text | [2.51](xeon/d/f.json) |\n| more | – |")
+
+
+class Claims(unittest.TestCase):
+    GOOD = {"part": "Fig. 1", "claimed": "twice", "ours": "thrice", "verdict": "direction reproduced",
+            "command": "kvick lab budget -o DIR", "files": ["README.md"]}
+
+    def faults(self, **changes):
+        claim = {key: value for key, value in {**self.GOOD, **changes}.items() if value is not None}
+        return " ".join(papers.faults({"p": {"name": "P", "claims": [claim]}}, DOCS / "results", {"budget"}))
+
+    def test_a_whole_claim_has_no_fault(self):
+        self.assertEqual(self.faults(), "")
+        self.assertEqual(self.faults(verdict="not testable here", files=None, command=""), "")
+
+    def test_what_a_claim_lacks_is_named(self):
+        self.assertIn("lacks ours", self.faults(ours=None))
+        self.assertIn("'maybe' is no verdict", self.faults(verdict="maybe"))
+        self.assertIn("names its files", self.faults(files=None))
+        self.assertIn("names its files", self.faults(verdict="not yet measured"))
+        self.assertIn("there is no xeon/none.json", self.faults(files=["xeon/none.json"]))
+        self.assertIn("kvick lab has no bugdet", self.faults(command="kvick lab bugdet -o DIR"))
+
+    def test_verdicts_are_counted_by_paper_and_in_all(self):
+        entry = {"name": "P", "claims": [self.GOOD, self.GOOD, {**self.GOOD, "verdict": "refuted"}]}
+        table = papers.verdict_table({"p": entry, "q": {**entry, "name": "Q"}})
+        self.assertIn("| [P](p.md) | 3 | – | 2 | 1 | – | – |", table)
+        self.assertIn("| all | 6 | – | 4 | 2 | – | – |", table)
+        self.assertIn("Of 6 claims of 2 papers 4 hold here in size or direction, 2 do not, 0 cannot", papers.counts({"p": entry, "q": entry}))
+
+
+class Copy(unittest.TestCase):
+    """A copy of the documents, in which something is changed."""
+
+    def setUp(self):
+        self.docs = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory())) / "docs"
+        shutil.copytree(DOCS, self.docs)
+
+
+class Check(Copy):
+
+    def change(self, path, old, new):
+        text = (self.docs / path).read_text(encoding="utf-8")
+        self.assertIn(old, text)
+        (self.docs / path).write_text(text.replace(old, new), encoding="utf-8")
+
+    def test_a_figure_that_is_changed_by_hand_is_found_and_made_again(self):
+        before = (self.docs / "results/README.md").read_text(encoding="utf-8")
+        self.change("results/README.md", "[4,352]", "[5,352]")
+        rc, said = report(self.docs, "--check")
+        self.assertEqual(rc, 1)
+        self.assertRegex(said, r"results/README\.md is not up to date")
+        self.assertEqual(report(self.docs, "--tables")[0], 0)
+        self.assertEqual((self.docs / "results/README.md").read_text(encoding="utf-8"), before)
+
+    def test_a_changed_result_makes_its_table_and_its_plot_old(self):
+        path = self.docs / "results/xeon/2026-11-22/budget.json"
+        data = json.loads(path.read_text(encoding="utf-8"))
+        for case in data["summary"]["cases"]:
+            case["over_full_percent"] += 1
+        path.write_text(json.dumps(data), encoding="utf-8")
+        rc, said = report(self.docs, "--check")
+        self.assertEqual(rc, 1)
+        self.assertIn("results/README.md is not up to date", said)
+        self.assertIn("results/plots/quality.svg is not up to date", said)
+        self.assertNotIn("depth.svg", said)
+
+    def test_the_documents_as_they_are_need_nothing(self):
+        self.assertEqual(report(self.docs, "--check"), (0, ""))
+
+
+class Keeping(Copy):
+    """Results of kvick lab that are taken in."""
+
+    def lab_file(self, **data):
+        path = self.docs.parent / "waste.json"
+        path.write_text(json.dumps(data))
+        path.with_name("waste-s.svg").write_text("<svg/>")
+        os.utime(path, (1795867200, 1795867200))  # 2026-11-28
+        return path
+
+    def test_a_file_of_the_lab_is_kept_with_its_provenance_and_charts(self):
+        path = self.lab_file(experiment="waste", command="kvick lab waste -o DIR", cells=[{"runs": [1, 2]}, {"runs": [1]}])
+        rc, said = report(self.docs, "--keep", "xeon", path)
+        self.assertEqual(rc, 0, said)
+        place = pathlib.Path(said.strip())
+        provenance = json.loads(place.read_text())["provenance"]
+        self.assertEqual(list(results.Results(self.docs / "results").faults()), [])
+        self.assertEqual((provenance["date"], provenance["command"]), (place.parent.name, "kvick lab waste -o DIR"))
+        self.assertIn("1 to 2 rounds", provenance["spread"])
+        self.assertTrue((place.parent / "waste-s.svg").exists())
+
+    def test_what_is_not_of_the_lab_or_of_no_known_machine_is_refused(self):
+        path = self.lab_file(cells=[])
+        self.assertEqual(report(self.docs, "--keep", "xeon", path)[0], 2)
+        rc, said = report(self.docs, "--keep", "toaster", path)
+        self.assertEqual(rc, 2)
+        self.assertIn("toaster is no machine", said)
+
+
+class Plots(unittest.TestCase):
+    def test_a_plot_has_the_mark_of_its_figures(self):
+        try:
+            import matplotlib  # noqa: F401
+        except ImportError:
+            self.skipTest("without matplotlib only the marks of plots are checked")
+        with contextlib.redirect_stdout(io.StringIO()):
+            text = plots.svg("depth", results.Results(DOCS / "results"))
+        self.assertTrue(text.startswith("<?xml"))
+        self.assertTrue(text.rstrip().endswith(plots.mark("depth", results.Results(DOCS / "results"))))
+        self.assertTrue(re.search(r"llama\.cpp, q8", text))
+
+    def test_every_point_of_the_speed_plot_is_a_row_of_the_table(self):
+        found = results.Results(DOCS / "results")
+        self.assertEqual(len(plots.speed_points(found)), len(tables.speed(found).splitlines()) - 2)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=1)

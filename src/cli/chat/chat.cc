@@ -184,13 +184,7 @@ class Chat {
               engine::parse_kv_options(arguments.substr(0, space), arguments_of(arguments)));
     engine::KvOptions kv = kv_.kv();
     kv.spec = given.spec;
-    if (given.k_type || given.v_type || given.aging) {
-      kv.k_type = given.k_type;
-      kv.v_type = given.v_type;
-      kv.hadamard = given.hadamard;
-      kv.aging = given.aging;
-      kv.ranges_path = given.ranges_path;
-    }
+    if (given.names_types()) kv.take_types(given);
     KVICK_TRY_VOID(kv_.change(kv));
     clear();
     return show_cache();

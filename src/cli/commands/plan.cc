@@ -35,6 +35,28 @@ base::Result<plan::ModelSize> model_of(const PlanFlags& flags) {
   return plan::size_of(file);
 }
 
+// Types that are to be chosen, as Engine::choose_type chooses them, without the weights.
+base::Status<> choose_types(const PlanFlags& flags, const kernels::Table& kernels,
+                            base::ThreadPool& pool, PlanReport& report) {
+  if (!report.kv.automatic) return base::Done{};
+  if (!flags.shape.empty())
+    return base::fail(
+        "--kv-type auto chooses by a measurement of a model, and a --shape has none: name a type");
+  KVICK_TRY(const std::filesystem::path path, find_model(flags.engine.model));
+  KVICK_TRY(const io::ModelFile file, io::ModelFile::open(path.string()));
+  engine::AutoTypes types(path.string(),
+                          engine::identity_of(report.model.config, engine::weights_of(file)));
+  const auto accepts = [&](const engine::KvOptions& kv) {
+    PlanReport one = report;
+    one.kv = kv;
+    return check_plan(one, kernels, pool).ok();
+  };
+  KVICK_TRY(const engine::ChosenType chosen, types.choose(report.kv, accepts));
+  report.kv = chosen.options;
+  report.notes.push_back(auto_note(chosen));
+  return base::Done{};
+}
+
 base::Result<int> make_plan(const PlanFlags& flags, const Common& common) {
   KVICK_TRY(const plan::ModelSize model, model_of(flags));
   KVICK_TRY(engine::KvOptions kv, kv_options(flags.engine));
@@ -61,7 +83,6 @@ base::Result<int> make_plan(const PlanFlags& flags, const Common& common) {
   }
   KVICK_TRY(const base::Isa isa, kernels::choose_isa());
   base::ThreadPool pool(flags.engine.threads != 0 ? flags.engine.threads : base::available_cpus());
-  if (!common.quiet) fmt::print(stderr, "measuring layers of this shape ...\n");
   PlanReport report = {
       .model = model,
       .kv = kv,
@@ -74,6 +95,8 @@ base::Result<int> make_plan(const PlanFlags& flags, const Common& common) {
       .spec_rows = flags.spec_rows,
       .spec_tokens = flags.spec_tokens};
   KVICK_TRY(const kernels::Table* table, engine::choose_table(isa, flags.engine.float_activations));
+  KVICK_TRY_VOID(choose_types(flags, *table, pool, report));
+  if (!common.quiet) fmt::print(stderr, "measuring layers of this shape ...\n");
   const base::CpuTimes before = base::cpu_times();
   KVICK_TRY_VOID(fill_plan(pool, *table, flags.engine.attention, report));
   if (flags.ranks > 1 && report.unpredicted.empty()) {

@@ -137,6 +137,15 @@ base::Status<> plan_ways(const kv::Setup& setup, const plan::Predictor* predicto
 
 }  // namespace
 
+base::Status<> check_plan(const PlanReport& report, const kernels::Table& kernels,
+                          base::ThreadPool& pool) {
+  KVICK_TRY_VOID(engine::check_layers(report.model.config, resolved(report)));
+  kv::Setup setup = plan_setup(report, kernels, pool);
+  setup.compute.growth_rates = [] { return kv::GrowthRates{.copy_bytes_s = 1}; };
+  KVICK_TRY_VOID(kv::cost_of(report.kv.spec, setup, load_of(report)));
+  return base::Done{};
+}
+
 base::Status<> fill_plan(base::ThreadPool& pool, const kernels::Table& kernels,
                          engine::Attention attention, PlanReport& report) {
   if (report.model.config.both_ways())
@@ -148,10 +157,9 @@ base::Status<> fill_plan(base::ThreadPool& pool, const kernels::Table& kernels,
   if (bmm) workspace.library = &library;
   kv::Setup setup = plan_setup(report, kernels, pool);
   // First, so that what cannot be is refused before it is measured.
-  setup.compute.growth_rates = [] { return kv::GrowthRates{.copy_bytes_s = 1}; };
-  KVICK_TRY_VOID(engine::check_layers(report.model.config, resolved(report)));
-  report.notes = engine::layer_notes(report.model.config, resolved(report));
-  KVICK_TRY_VOID(kv::cost_of(report.kv.spec, setup, load_of(report)));
+  KVICK_TRY_VOID(check_plan(report, kernels, pool));
+  for (const std::string& note : engine::layer_notes(report.model.config, resolved(report)))
+    report.notes.push_back(note);
   KVICK_TRY_VOID(measure_growths(setup, workspace, report));
   setup.compute.growth_rates = [rates = report.rates] { return rates; };
   KVICK_TRY_VOID(plan_groups(setup, report));

@@ -76,6 +76,11 @@ struct PlanReport {
   bool fits() const { return weight_bytes() + ways.front().cost.fast_bytes <= memory_bytes; }
 };
 
+// Whether the model and the load can be kept so, without measuring. Error: a spec that cannot be,
+// options that layers which differ cannot have.
+base::Status<> check_plan(const PlanReport& report, const kernels::Table& kernels,
+                          base::ThreadPool& pool);
+
 // Measures, and fills in what follows memory_bytes. Error: a spec that cannot be, no room, options
 // that layers which differ cannot have.
 base::Status<> fill_plan(base::ThreadPool& pool, const kernels::Table& kernels,

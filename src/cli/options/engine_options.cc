@@ -99,7 +99,26 @@ void add_arithmetic_flags(const Command& command, EngineFlags& flags) {
       .in_group(kArithmeticGroup);
 }
 
+// What the options of the cache mean for this model. Error: types cannot be chosen for it.
+base::Result<std::vector<std::string>> cache_notes(const engine::Engine& engine,
+                                                   const EngineFlags& flags) {
+  KVICK_TRY(const engine::KvOptions kv, kv_options(flags));
+  std::vector<std::string> notes =
+      engine::layer_notes(engine.model().config(), engine.resolved(kv));
+  if (kv.automatic) {
+    KVICK_TRY(const engine::ChosenType chosen, engine.choose_type(kv));
+    notes.push_back(auto_note(chosen));
+  }
+  return notes;
+}
+
 }  // namespace
+
+std::string auto_note(const engine::ChosenType& chosen) {
+  return fmt::format("--kv-type auto is {}: {:.0f} bytes a token, KL {:.4f} from f16 on {}",
+                     chosen.measured.type, chosen.measured.bytes_per_token, chosen.measured.kl_mean,
+                     chosen.text);
+}
 
 void add_model_flags(const Command& command, EngineFlags& flags) {
   command
@@ -126,7 +145,9 @@ void add_engine_flags(const Command& command, EngineFlags& flags, std::string_vi
           "type of keys and values: f32, f16, bf16, q8, q4, q3, q2, static8:FILE or static16:FILE "
           "(kvick train ranges makes the file), or k=q8,v=q4; or one that changes with age: "
           "mixed[:window=128,old=q8], kivi4[:window=128]; quantised ones take rotate=on or off, as "
-          "in q4:rotate=on (default: f16; a memory of slots is f32)")
+          "in q4:rotate=on; or auto[:kl=0.01,file=PATH]: the smallest that strays no further from "
+          "f16, as kvick train kvtypes has measured it (default: f16; a memory of slots is f32)")
+      .suggests({"auto", "f16", "q8", "q4:rotate=on", "kivi4"})
       .in_group(kCacheGroup);
   command.add_option("--kv-tier", flags.kv_tier, tier_help()).in_group(kCacheGroup);
   std::string policies;
@@ -260,11 +281,10 @@ base::Result<std::unique_ptr<engine::Engine>> open_engine(const EngineFlags& fla
   if (engine.ok() && !flags.encoders) KVICK_TRY_VOID((*engine)->check_writes());
   if (engine.ok())
     if (const auto cache = models_dir(); cache.ok()) mark_used(path, *cache);
-  if (engine.ok() && !common.quiet) {
-    KVICK_TRY(const engine::KvOptions kv, kv_options(flags));
-    for (const std::string& note :
-         engine::layer_notes((*engine)->model().config(), (*engine)->resolved(kv)))
-      say(note);
+  if (engine.ok()) {
+    KVICK_TRY(notes, cache_notes(**engine, flags));
+    for (const std::string& note : notes)
+      if (!common.quiet) say(note);
   }
   return engine;
 }

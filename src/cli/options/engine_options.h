@@ -53,6 +53,8 @@ void add_rank_flags(const Command& command, EngineFlags& flags);
 
 // The cache options that the flags ask for.
 base::Result<engine::KvOptions> kv_options(const EngineFlags& flags);
+// Which type --kv-type auto has chosen, and why.
+std::string auto_note(const engine::ChosenType& chosen);
 // Loads the model, with a progress bar unless quiet.
 base::Result<std::unique_ptr<engine::Engine>> open_engine(const EngineFlags& flags,
                                                           const Common& common);

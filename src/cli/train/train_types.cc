@@ -2,12 +2,17 @@
 
 #include "cli/train/train_types.h"
 
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
 #include <fmt/format.h>
 #include <fstream>
 #include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <unistd.h>
 
+#include "cli/models/models.h"
 #include "cli/options/engine_options.h"
 #include "cli/terminal/progress.h"
 #include "engine/eval/measure_types.h"
@@ -21,23 +26,15 @@ struct TypesFlags {
   std::string file, output;
 };
 
-nlohmann::ordered_json to_json(const engine::TypesMeasured& measured, const TypesFlags& flags) {
-  nlohmann::ordered_json types = nlohmann::ordered_json::array();
-  for (const engine::TypeMeasured& one : measured.types)
-    types.push_back({{"type", one.type},
-                     {"bytes_per_token", one.bytes_per_token},
-                     {"kl_mean", one.kl_mean},
-                     {"kl_p99", one.kl_p99},
-                     {"perplexity", one.perplexity},
-                     {"top1_agreement", one.top1_agreement}});
+nlohmann::ordered_json to_json(const engine::TypesFile& file, const engine::TypesMeasured& measured,
+                               double kl, const std::string& path) {
+  nlohmann::ordered_json json = nlohmann::ordered_json::parse(engine::types_text(file));
   const bool found = measured.recommended < measured.types.size();
-  return {{"window", flags.options.window},
-          {"tokens", measured.tokens},
-          {"f16_perplexity", measured.f16_perplexity},
-          {"kl", flags.options.kl},
-          {"recommended", found ? nlohmann::ordered_json(measured.types[measured.recommended].type)
-                                : nlohmann::ordered_json()},
-          {"types", types}};
+  json["kl"] = kl;
+  json["recommended"] = found ? nlohmann::ordered_json(measured.types[measured.recommended].type)
+                              : nlohmann::ordered_json();
+  json["file"] = path;
+  return json;
 }
 
 void print_table(const engine::TypesMeasured& measured, double kl) {
@@ -54,18 +51,25 @@ void print_table(const engine::TypesMeasured& measured, double kl) {
     fmt::print("none of these is within a KL of {}\n", kl);
 }
 
-base::Status<> write(const std::string& path, const nlohmann::ordered_json& json) {
-  std::ofstream out(path, std::ios::binary);
-  out << json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) << "\n";
-  out.close();
-  if (!out) return base::fail("cannot write {}", path);
-  return base::Done{};
+// Where the file goes. Error: its folder takes none, which is said before minutes are spent.
+base::Result<std::string> output_of(const TypesFlags& flags) {
+  std::string path = flags.output;
+  if (path.empty()) {
+    KVICK_TRY(const std::filesystem::path model, find_model(flags.engine.model));
+    path = engine::types_path(model.string());
+  }
+  std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  if (folder.empty()) folder = ".";
+  if (::access(folder.c_str(), W_OK) != 0)
+    return base::fail("cannot write {}: {}; -o names another file", path, std::strerror(errno));
+  return path;
 }
 
 base::Result<int> train_types(const TypesFlags& flags, const Common& common) {
   std::ifstream in(flags.file, std::ios::binary);
   if (!in) return base::fail("cannot read {}", flags.file);
   const std::string text(std::istreambuf_iterator<char>(in), {});
+  KVICK_TRY(const std::string path, output_of(flags));
   KVICK_TRY(const std::unique_ptr<engine::Engine> engine, open_engine(flags.engine, common));
   const std::vector<engine::Token> tokens = engine->tokenizer().encode(text, false, false);
   Progress progress = stderr_progress(common.quiet);
@@ -78,12 +82,22 @@ base::Result<int> train_types(const TypesFlags& flags, const Common& common) {
   };
   KVICK_TRY(const engine::TypesMeasured measured, engine::measure_types(*engine, tokens, options));
   if (started) progress.finish();
-  const nlohmann::ordered_json json = to_json(measured, flags);
-  if (!flags.output.empty()) KVICK_TRY_VOID(write(flags.output, json));
+  const engine::TypesFile file = {.model = engine->identity(),
+                                  .text = std::filesystem::path(flags.file).filename().string(),
+                                  .tokens = measured.tokens,
+                                  .window = options.window,
+                                  .f16_perplexity = measured.f16_perplexity,
+                                  .types = measured.types};
+  // The table first: it took minutes, and is lost if the file cannot be written.
   if (common.json)
-    fmt::print("{}\n", json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+    fmt::print("{}\n", to_json(file, measured, options.kl, path)
+                           .dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
   else
     print_table(measured, options.kl);
+  KVICK_TRY_VOID(engine::write_types(path, file));
+  if (!common.json)
+    fmt::print("written to {0}; --kv-type auto:kl={1} chooses by it{2}\n", path, options.kl,
+               flags.output.empty() ? "" : fmt::format(" with file={}", path));
   return 0;
 }
 
@@ -91,13 +105,16 @@ base::Result<int> train_types(const TypesFlags& flags, const Common& common) {
 
 void add_types(const Command& train, const Common& common) {
   const Command command = train.add_command(
-      "kvtypes", "what each type of cache rows loses and saves on a text, to choose --kv-type by");
+      "kvtypes", "what each type of cache rows loses and saves on a text, for --kv-type auto");
   auto flags = std::make_shared<TypesFlags>();
   // As kvick ppl: types are compared, of which only some have tiles.
   flags->engine.prompt_arithmetic = engine::PromptArithmetic::kExact;
   add_model_flags(command, flags->engine);
   command.add_option("-f,--file", flags->file, "the text").takes(ValueKind::kFile).required();
-  command.add_option("-o,--output", flags->output, "a file to write the table to, as JSON")
+  command
+      .add_option("-o,--output", flags->output,
+                  "the file to write, which --kv-type auto:file=FILE chooses by (default: beside "
+                  "the model, where auto looks)")
       .takes(ValueKind::kFile);
   command.add_option("--kv-type", flags->options.types,
                      "a type to measure, as kvick run takes it (repeatable; default: a list from "

@@ -66,6 +66,14 @@ FileSummary summary_of(const io::ModelFile& file) {
   return summary;
 }
 
+ModelIdentity identity_of(const model::Config& config, std::string weights) {
+  return {.arch = config.arch,
+          .layers = config.layer_count(),
+          .kv_heads = config.heads_layer().kv_heads,
+          .head_dim = config.heads_layer().k_dim,
+          .weights = std::move(weights)};
+}
+
 base::Result<std::string> content_hash(const std::string& path, base::ThreadPool& pool) {
   KVICK_TRY(const std::vector<fs::path> files, files_of(path));
   std::string hashes;  // with the names, of a folder's files

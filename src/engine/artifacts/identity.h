@@ -31,6 +31,9 @@ FileSummary summary_of(const io::ModelFile& file);
 // outermost 64 bytes. The same weights in another format are other weights.
 std::string weights_of(const io::ModelFile& file);
 
+// With what was read of the configuration.
+ModelIdentity identity_of(const model::Config& config, std::string weights);
+
 // Of all bytes of a file (of all parts, if it is the first of a split GGUF), or of a model's folder
 // all of its .json and .safetensors files: 32 hexadecimal digits. Memory's speed, by all threads:
 // 0.4 s for 4.7 GB of an 8B model that is in the page cache. Error: a file that cannot be read.

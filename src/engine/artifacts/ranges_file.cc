@@ -1,18 +1,14 @@
 #include "engine/artifacts/ranges_file.h"
 
-#include <cmath>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <limits>
 #include <nlohmann/json.hpp>
 
 #include "base/write_file.h"
+#include "engine/artifacts/json_fields.h"
 
 namespace kvick::engine {
 namespace {
 
-namespace fs = std::filesystem;
 using base::fail;
 using base::Result;
 using nlohmann::ordered_json;
@@ -24,25 +20,6 @@ constexpr uintmax_t kMostBytes = uintmax_t{64} << 20;
 std::string checksum(const kv::StaticRanges& heads) {
   const uint64_t keys = fnv1a(std::as_bytes(std::span(heads.k)));
   return fmt::format("{:016x}", fnv1a(std::as_bytes(std::span(heads.v)), keys));
-}
-
-Result<uint64_t> count_in(const ordered_json& object, const char* key) {
-  const auto at = object.find(key);
-  if (at == object.end() || !at->is_number_unsigned())
-    return fail("{} is missing or no whole number", key);
-  return at->get<uint64_t>();
-}
-
-Result<uint32_t> number_in(const ordered_json& object, const char* key) {
-  KVICK_TRY(const uint64_t count, count_in(object, key));
-  if (count > UINT32_MAX) return fail("{} is {}, which is too many", key, count);
-  return static_cast<uint32_t>(count);
-}
-
-Result<std::string> text_in(const ordered_json& object, const char* key) {
-  const auto at = object.find(key);
-  if (at == object.end() || !at->is_string()) return fail("{} is missing or no text", key);
-  return at->get<std::string>();
 }
 
 Result<std::vector<float>> list_in(const ordered_json& object, const char* key, uint64_t heads) {
@@ -59,34 +36,11 @@ Result<std::vector<float>> list_in(const ordered_json& object, const char* key, 
   return list;
 }
 
-Result<ModelIdentity> identity_in(const ordered_json& object) {
-  const auto at = object.find("model");
-  if (at == object.end() || !at->is_object()) return fail("model is missing or no object");
-  ModelIdentity model;
-  KVICK_TRY(model.arch, text_in(*at, "arch"));
-  KVICK_TRY(model.layers, number_in(*at, "layers"));
-  KVICK_TRY(model.kv_heads, number_in(*at, "kv_heads"));
-  KVICK_TRY(model.head_dim, number_in(*at, "head_dim"));
-  KVICK_TRY(model.weights, text_in(*at, "weights"));
-  return model;
-}
-
-std::string describe(const ModelIdentity& model) {
-  return fmt::format("{} layers of {} KV heads of {} values, architecture {}", model.layers,
-                     model.kv_heads, model.head_dim, model.arch);
-}
-
 }  // namespace
 
 std::string ranges_text(const Ranges& ranges) {
-  const ModelIdentity& model = ranges.model;
   const ordered_json object = {{"kvick_ranges", kVersion},
-                               {"model",
-                                {{"arch", model.arch},
-                                 {"layers", model.layers},
-                                 {"kv_heads", model.kv_heads},
-                                 {"head_dim", model.head_dim},
-                                 {"weights", model.weights}}},
+                               {"model", identity_json(ranges.model)},
                                {"tokens", ranges.tokens},
                                {"margin", ranges.margin},
                                {"k", ranges.heads.k},
@@ -121,22 +75,12 @@ base::Status<> write_ranges(const std::string& path, const Ranges& ranges) {
 
 Result<std::shared_ptr<const kv::StaticRanges>> read_ranges(const std::string& path,
                                                             const ModelIdentity& model) {
-  std::error_code error;
-  const uintmax_t bytes = fs::file_size(path, error);
-  if (error) return fail("cannot read the ranges {}: {}", path, error.message());
-  if (bytes > kMostBytes) return fail("{}: {} bytes are too many for ranges", path, bytes);
-  std::ifstream in(path, std::ios::binary);
-  if (!in) return fail("cannot read the ranges {}", path);
-  auto ranges = parse_ranges(std::string(std::istreambuf_iterator<char>(in), {}));
+  KVICK_TRY(const std::string text, read_small_file(path, "ranges", kMostBytes));
+  auto ranges = parse_ranges(text);
   if (!ranges.ok()) return fail("{}: {}", path, ranges.error().message);
-  if (ranges->model == model)
-    return std::shared_ptr<const kv::StaticRanges>(
-        std::make_shared<kv::StaticRanges>(std::move(ranges->heads)));
-  if (describe(ranges->model) != describe(model))
-    return fail("{} is for another model: {}; this one has {}", path, describe(ranges->model),
-                describe(model));
-  return fail("{} is for other weights than this model's: make its own with kvick train ranges",
-              path);
+  KVICK_TRY_VOID(check_identity(path, ranges->model, model, "kvick train ranges"));
+  return std::shared_ptr<const kv::StaticRanges>(
+      std::make_shared<kv::StaticRanges>(std::move(ranges->heads)));
 }
 
 }  // namespace kvick::engine

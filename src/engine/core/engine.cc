@@ -75,12 +75,9 @@ Result<std::unique_ptr<Engine>> Engine::open(const EngineOptions& options) {
                                            .expert_bytes = options.expert_bytes}));
   KVICK_TRY(engine->adapters_, open_adapters(options.adapters, *engine->model_, *engine->pool_));
   const model::Config& config = engine->model_->config();
-  engine->identity_ = {.arch = config.arch,
-                       .layers = config.layer_count(),
-                       .kv_heads = config.heads_layer().kv_heads,
-                       .head_dim = config.heads_layer().k_dim,
-                       .weights = engine->identity_.weights};
+  engine->identity_ = identity_of(config, std::move(engine->identity_.weights));
   if (options.fingerprint) engine->fingerprint_ += "|" + config_text(config);
+  engine->auto_types_ = std::make_shared<AutoTypes>(options.model_path, engine->identity_);
   const size_t pieces = engine->tokenizer_->vocabulary().pieces.size();
   if (pieces > config.vocab)
     return base::fail("{}: {} tokens in the vocabulary, but the output layer has {} rows",
@@ -125,6 +122,7 @@ std::unique_ptr<Engine> Engine::instance(const base::Team& team) const {
   other->sampling_ = sampling_;
   other->identity_ = identity_;
   other->fingerprint_ = fingerprint_;
+  other->auto_types_ = auto_types_;
   return other;
 }
 
@@ -159,6 +157,7 @@ Result<kv::GrowthRates> Engine::growth_rates(const kv::Setup& setup) const {
 }
 
 base::Status<> Engine::check(const KvOptions& resolved) const {
+  if (resolved.automatic) KVICK_TRY_VOID(choose_type(resolved));  // which could not be done
   const uint32_t context = model_->config().context;
   if (resolved.max_tokens > context)
     return base::fail("a context of {} tokens was asked for, but the model has {}",
@@ -184,7 +183,15 @@ base::Status<> Engine::check(const KvOptions& resolved) const {
       resolved.spec.name, fmt::join(names, ", "));
 }
 
+Result<ChosenType> Engine::choose_type(const KvOptions& options) const {
+  return auto_types_->choose(options, [this](const KvOptions& one) { return check_kv(one).ok(); });
+}
+
 KvOptions Engine::resolved(KvOptions options) const {
+  if (options.automatic) {
+    auto chosen = choose_type(options);
+    if (chosen.ok()) options = std::move(chosen->options);
+  }
   const bool memory = model_->trained_slots() != nullptr;
   if (options.spec.name.empty())
     options.spec.name = kv::default_strategy(memory, options.tier.has_value()).name;

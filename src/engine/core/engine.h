@@ -16,6 +16,7 @@
 #include "base/thread_pool.h"
 #include "engine/artifacts/identity.h"
 #include "engine/artifacts/predictor_cache.h"
+#include "engine/core/auto_type.h"
 #include "engine/core/engine_options.h"
 #include "engine/core/kv_options.h"
 #include "engine/sampling/model_sampling.h"
@@ -76,7 +77,11 @@ class Engine {
 
   // With what was not given: for a model with a memory of slots `bounded` and f32, else f16 and
   // the first strategy, or with a slower tier the one that keeps rows there.
+  // Types that are to be chosen are those of f16 if none can be: check_kv says why.
   KvOptions resolved(KvOptions options) const;
+  // What options.automatic, which is given, stands for. Errors: there is no measurement of this
+  // model, or none of its types fits. Any thread.
+  base::Result<ChosenType> choose_type(const KvOptions& options) const;
   // Errors: an unknown strategy or option, one that does not fit the model or the engine's
   // attention, a context longer than the model's, a static type whose ranges
   // cannot be read or are another model's; what layers that differ cannot have (layer_options.h).
@@ -145,6 +150,7 @@ class Engine {
   ModelSampling sampling_;
   ModelIdentity identity_;
   std::string fingerprint_;
+  std::shared_ptr<AutoTypes> auto_types_;
 };
 
 }  // namespace kvick::engine

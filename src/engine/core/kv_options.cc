@@ -120,7 +120,12 @@ base::Status<> read_aged(const AgedType& type, std::string_view text, KvOptions&
   return base::Done{};
 }
 
+constexpr std::string_view kAutoType = "auto";
+
 Result<DType> row_type(std::string_view name) {
+  if (name.substr(0, name.find(':')) == kAutoType)
+    return fail("{0} chooses the types of keys and values together: write it alone, --kv-type {0}",
+                kAutoType);
   if (const AgedType* aged = find_aged(name))
     return fail("{} is a type of keys and values together: write it alone, --kv-type {}",
                 aged->name, aged->name);
@@ -132,6 +137,7 @@ Result<DType> row_type(std::string_view name) {
   }
   std::vector<std::string_view> aged;
   for (const AgedType& type : kAgedTypes) aged.push_back(type.name);
+  aged.push_back(kAutoType);
   return fail("cache rows of type \"{}\" do not exist; there are {}{}", name, known,
               fmt::join(aged, ", "));
 }
@@ -184,7 +190,28 @@ base::Status<> read_each(std::string_view text, KvOptions& options) {
   }
 }
 
+// -- types that a measurement chooses --
+constexpr kv::Option kKl = {.name = "kl",
+                            .summary = "how far rows may stray from f16, in nats a token",
+                            .fallback = "0.01"};
+constexpr kv::Option kFile = {
+    .name = "file", .summary = "the measurement, by default beside the model", .fallback = ""};
+constexpr kv::Option kAutoOptions[] = {kKl, kFile};
+constexpr uint64_t kMillion = 1000000;
+
+Result<AutoType> read_auto_type(std::string_view text) {
+  KVICK_TRY(const kv::Spec spec, kv::parse_spec(text));
+  KVICK_TRY_VOID(check_type_options(spec, kAutoOptions));
+  KVICK_TRY(const uint64_t kl, kv::read_decimal(spec, kKl, 0, 100 * kMillion));
+  return AutoType{.kl = static_cast<double>(kl) / kMillion,
+                  .path = std::string(kv::value_of(spec, kFile))};
+}
+
 base::Status<> read_types(std::string_view text, KvOptions& options) {
+  if (text.substr(0, text.find(':')) == kAutoType) {
+    KVICK_TRY(options.automatic, read_auto_type(text));
+    return base::Done{};
+  }
   if (const AgedType* aged = find_aged(text)) return read_aged(*aged, text, options);
   // A file's name may hold one too.
   if (text.substr(0, text.find(':')).find('=') != std::string_view::npos)
@@ -254,6 +281,15 @@ Result<KvOptions> parse_kv_options(std::string_view spec, std::string_view type,
   return options;
 }
 
+void KvOptions::take_types(const KvOptions& other) {
+  k_type = other.k_type;
+  v_type = other.v_type;
+  hadamard = other.hadamard;
+  aging = other.aging;
+  ranges_path = other.ranges_path;
+  automatic = other.automatic;
+}
+
 bool reads_all(const KvOptions& options) {
   return options.select.name.empty() || options.select.name == kNoPolicy;
 }
@@ -263,6 +299,9 @@ std::string kv_select_text(const KvOptions& options) {
 }
 
 std::string kv_type_text(const KvOptions& options) {
+  if (options.automatic)
+    return fmt::format("{}:kl={}{}{}", kAutoType, options.automatic->kl,
+                       options.automatic->path.empty() ? "" : ",file=", options.automatic->path);
   if (options.aging) return aged_text(*options.aging, options.hadamard.k);
   const auto text_of = [](DType type, bool rotated) {
     const std::string rotate = rotate_text(rotated, rotates(type));

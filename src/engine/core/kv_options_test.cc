@@ -56,7 +56,7 @@ TEST(KvOptions, RotateRowsThatAreToldToAndThoseWhoseLevelsNeedIt) {
 
 TEST(KvOptions, SayInOneSentenceWhatIsWrongWithAType) {
   const std::string known =
-      "there are f32, f16, bf16, q8, q4, q3, q2, static8, static16, mixed, kivi4";
+      "there are f32, f16, bf16, q8, q4, q3, q2, static8, static16, mixed, kivi4, auto";
   EXPECT_EQ(refusal("q5"), "cache rows of type \"q5\" do not exist; " + known);
   EXPECT_EQ(refusal("q5:window=1"), "cache rows of type \"q5\" do not exist; " + known);
   EXPECT_EQ(refusal("k=q4_0"), "cache rows of type \"q4_0\" do not exist; " + known);

@@ -21,12 +21,15 @@ std::span<const char* const> standard_types() { return kTypes; }
 base::Result<TypesMeasured> measure_types(Engine& engine, std::span<const Token> text,
                                           const TypesOptions& options) {
   std::vector<std::string> types = options.types;
-  if (types.empty()) types.assign(std::begin(kTypes), std::end(kTypes));
+  const bool named = !types.empty();
+  if (!named) types.assign(std::begin(kTypes), std::end(kTypes));
   std::vector<KvOptions> kinds;  // before the first is measured: a wrong one is known at once
   for (const std::string& type : types) {
     KVICK_TRY(const KvOptions kv, parse_kv_options("", type));
-    KVICK_TRY_VOID(engine.check_kv(kv));
-    kinds.push_back(kv);
+    const base::Status<> possible = engine.check_kv(kv);
+    if (!possible.ok() && !named) continue;  // heads too narrow for it, or latent rows
+    KVICK_TRY_VOID(possible);
+    kinds.push_back(engine.resolved(kv));
   }
   KVICK_TRY(const KvOptions f16, parse_kv_options("", "f16"));
   TypesMeasured measured;

@@ -7,23 +7,18 @@
 #include <vector>
 
 #include "base/result.h"
+#include "engine/artifacts/types_file.h"
 #include "engine/core/engine.h"
 
 namespace kvick::engine {
 
 struct TypesOptions {
-  std::vector<std::string> types;  // as --kv-type takes them; empty: those of standard_types()
+  std::vector<std::string> types;  // as --kv-type takes them; empty: those of
+                                   // standard_types() that the model can have
   uint32_t window = 1024;          // tokens of one sequence
   uint32_t most = 0;               // tokens of the text that count; 0: all
   double kl = 0.01;                // what the recommended type may lose, in nats a token
   std::function<void(uint64_t done, uint64_t total)> progress = {};  // tokens, of all types
-};
-
-struct TypeMeasured {
-  std::string type;                // with all its options
-  double bytes_per_token = 0;      // of a full window
-  double kl_mean = 0, kl_p99 = 0;  // KL(f16 || type) of the next token's distributions, in nats
-  double perplexity = 0, top1_agreement = 1;
 };
 
 struct TypesMeasured {
@@ -38,6 +33,7 @@ std::span<const char* const> standard_types();
 
 // Takes the time of two passes over the text for each type. Errors: a type that does not exist or
 // that the model cannot have, and those of perplexity().
+// A type that a measurement chooses is the one that it chose.
 base::Result<TypesMeasured> measure_types(Engine& engine, std::span<const Token> text,
                                           const TypesOptions& options);
 

@@ -110,13 +110,7 @@ KvOptions Scheduler::kind_of(const Job& job) const {
     kind.spec = options_.kv.spec;
     kind.tier = options_.kv.tier;
   }
-  if (!kind.k_type && !kind.v_type) {
-    kind.k_type = options_.kv.k_type;
-    kind.v_type = options_.kv.v_type;
-    kind.hadamard = options_.kv.hadamard;
-    kind.aging = options_.kv.aging;
-    kind.ranges_path = options_.kv.ranges_path;
-  }
+  if (!kind.names_types()) kind.take_types(options_.kv);
   return kind;
 }
 

@@ -133,7 +133,9 @@ ApiStatus read_kv(Fields& fields, GenerationRequest& request) {
   const auto names_file = [](const kv::Spec& spec) {
     return spec.options.contains("file") || spec.options.contains("dir");
   };
-  if (!options->ranges_path.empty() || names_file(options->spec) || names_file(options->select))
+  const bool named_measurement = options->automatic && !options->automatic->path.empty();
+  if (named_measurement || !options->ranges_path.empty() || names_file(options->spec) ||
+      names_file(options->select))
     return bad_field("kv",
                      "kv names a file, which only the server's own --kv, --kv-type and "
                      "--kv-select can");

@@ -1,0 +1,32 @@
+#pragma once
+// Fields of the JSON files that are made for a model, read with their faults named.
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "base/result.h"
+#include "engine/artifacts/identity.h"
+
+namespace kvick::engine {
+
+// Errors: the field is missing or of another kind, by its name.
+base::Result<uint64_t> count_in(const nlohmann::ordered_json& object, const char* key);
+// As count_in, of at most 32 bits.
+base::Result<uint32_t> number_in(const nlohmann::ordered_json& object, const char* key);
+// A finite number that is not negative.
+base::Result<double> amount_in(const nlohmann::ordered_json& object, const char* key);
+base::Result<std::string> text_in(const nlohmann::ordered_json& object, const char* key);
+
+// "model": {arch, layers, kv_heads, head_dim, weights}.
+nlohmann::ordered_json identity_json(const ModelIdentity& model);
+base::Result<ModelIdentity> identity_in(const nlohmann::ordered_json& object);
+// An error unless `made_for` is `model`. path: the file; command: what makes it for another model.
+base::Status<> check_identity(const std::string& path, const ModelIdentity& made_for,
+                              const ModelIdentity& model, const char* command);
+
+// The text of a file of at most that many bytes. Errors name the file and what it is.
+base::Result<std::string> read_small_file(const std::string& path, const char* what,
+                                          uintmax_t most_bytes);
+
+}  // namespace kvick::engine

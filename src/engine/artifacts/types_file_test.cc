@@ -1,0 +1,109 @@
+#include "engine/artifacts/types_file.h"
+
+#include <filesystem>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+namespace kvick::engine {
+namespace {
+
+namespace fs = std::filesystem;
+
+class TypesFileOnDisk : public testing::Test {
+ protected:
+  TypesFileOnDisk()
+      : folder_((fs::temp_directory_path() / fmt::format("kvick-types-{}", getpid())).string()),
+        path_(folder_ + "/model.kvt") {
+    fs::create_directories(folder_);
+  }
+  ~TypesFileOnDisk() override { fs::remove_all(folder_); }
+
+  std::string folder_, path_;
+};
+
+const ModelIdentity kModel = {
+    .arch = "llama", .layers = 2, .kv_heads = 1, .head_dim = 64, .weights = "0123456789abcdef"};
+
+TypesFile some_file() {
+  return {.model = kModel,
+          .text = "wiki \"two\".txt",
+          .tokens = 8184,
+          .window = 1024,
+          .f16_perplexity = 16.29,
+          .types = {{.type = "f16", .bytes_per_token = 256, .perplexity = 16.29},
+                    {.type = "q4:rotate=on",
+                     .bytes_per_token = 72.5,
+                     .kl_mean = 1.0 / 3,
+                     .kl_p99 = 0.9,
+                     .perplexity = 17,
+                     .top1_agreement = 0.8}}};
+}
+
+TEST_F(TypesFileOnDisk, IsReadAsItWasWritten) {
+  ASSERT_TRUE(write_types(path_, some_file()).ok());
+  const TypesFile read = read_types(path_, kModel).value();
+  EXPECT_EQ(read.model, kModel);
+  EXPECT_EQ(read.text, some_file().text);
+  EXPECT_EQ(read.tokens, 8184U);
+  EXPECT_EQ(read.window, 1024U);
+  EXPECT_EQ(read.f16_perplexity, 16.29);
+  EXPECT_EQ(read.types, some_file().types);
+}
+
+TEST_F(TypesFileOnDisk, LiesBesideItsModel) {
+  EXPECT_EQ(types_path("models/a.Q4_1.gguf"), "models/a.Q4_1.kvt");
+  EXPECT_EQ(types_path(folder_), path_);
+}
+
+TEST(TypesFile, EveryFieldAndEveryDigitIsNeeded) {
+  const std::string text = types_text(some_file());
+  const auto refusal = [&](std::string_view from, std::string_view to) {
+    std::string changed = text;
+    changed.replace(changed.find(from), from.size(), to);
+    const auto parsed = parse_types(changed);
+    return parsed.ok() ? std::string() : parsed.error().message;
+  };
+  EXPECT_EQ(refusal("kvick_kv_types", "other"), "it is no file of measured types, or damaged");
+  EXPECT_EQ(refusal("\"kvick_kv_types\": 1", "\"kvick_kv_types\": 2"), "it is of version 2, not 1");
+  EXPECT_EQ(refusal("\"arch\"", "\"arc\""), "arch is missing or no text");
+  EXPECT_EQ(refusal("8184", "\"\""), "tokens is missing or no whole number");
+  EXPECT_EQ(refusal("1024", "4294967296"), "window is 4294967296, which is too many");
+  EXPECT_EQ(refusal("72.5", "-72.5"), "bytes_per_token is -72.5");
+  EXPECT_EQ(refusal("0.9", "null"), "kl_p99 is missing or no number");
+  EXPECT_EQ(refusal("\"types\": [", "\"types\": 3, \"other\": ["), "types is missing or no list");
+  EXPECT_EQ(refusal("\"types\": [", "\"types\": [3,"), "types holds 3, which is no object");
+  EXPECT_EQ(refusal("72.5", "71.5"), "its checksum is wrong: it is damaged");
+  EXPECT_EQ(refusal("8184", "8185"), "its checksum is wrong: it is damaged");
+  for (size_t length = 0; length + 2 < text.size(); ++length)
+    EXPECT_FALSE(parse_types(std::string_view(text).substr(0, length)).ok()) << length;
+}
+
+TEST_F(TypesFileOnDisk, SaysWhatToDoWhereItIsMissingOrAnothers) {
+  EXPECT_EQ(read_types(path_, kModel).error().message,
+            "this model's types have not been measured: there is no " + path_ +
+                "; kvick train kvtypes -m MODEL -f TEXT writes it");
+  ASSERT_TRUE(write_types(path_, some_file()).ok());
+  ModelIdentity other = kModel;
+  other.weights = "fedcba9876543210";
+  EXPECT_EQ(
+      read_types(path_, other).error().message,
+      path_ + " is for other weights than this model's: make its own with kvick train kvtypes");
+  other.layers = 3;
+  EXPECT_EQ(
+      read_types(path_, other).error().message.find(path_ + " is for another model: 2 layers"), 0U);
+  fs::resize_file(path_, 2 << 20);
+  EXPECT_EQ(read_types(path_, kModel).error().message,
+            path_ + ": 2097152 bytes are too many for measured types");
+}
+
+TEST_F(TypesFileOnDisk, ReadOnceAndAgainOnlyAfterAnError) {
+  TypesFiles files;
+  EXPECT_FALSE(files.read(path_, kModel).ok());
+  ASSERT_TRUE(write_types(path_, some_file()).ok());
+  const auto first = files.read(path_, kModel).value();
+  fs::remove(path_);
+  EXPECT_EQ(files.read(path_, kModel).value(), first);
+}
+
+}  // namespace
+}  // namespace kvick::engine

@@ -1,0 +1,61 @@
+#include "engine/core/auto_type.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace kvick::engine {
+namespace {
+
+using base::Result;
+
+std::string key_of(const KvOptions& options) {
+  return fmt::format("{}|{}|{}|{}", kv::spec_text(options.spec), kv_select_text(options),
+                     options.tier ? kv::spec_text(*options.tier) : "", kv_type_text(options));
+}
+
+// Without limits, which are not what is asked about.
+Result<KvOptions> with_type(const KvOptions& options, const std::string& type) {
+  KVICK_TRY(const KvOptions types, parse_kv_options("", type));
+  KvOptions with = {.spec = options.spec, .select = options.select, .tier = options.tier};
+  with.take_types(types);
+  return with;
+}
+
+}  // namespace
+
+Result<ChosenType> AutoTypes::choose(const KvOptions& options,
+                                     base::FunctionRef<bool(const KvOptions&)> accepts) {
+  const AutoType& wanted = *options.automatic;
+  ChosenType chosen;
+  const std::lock_guard lock(mutex_);
+  const std::string key = key_of(options);
+  if (const auto known = chosen_.find(key); known != chosen_.end()) {
+    chosen = known->second;
+  } else {
+    const std::string path = wanted.path.empty() ? types_path(model_path_) : wanted.path;
+    KVICK_TRY(const std::shared_ptr<const TypesFile> file, files_.read(path, model_));
+    const TypeMeasured* best = nullptr;
+    for (const TypeMeasured& one : file->types) {
+      if (one.kl_mean > wanted.kl) continue;
+      if (best != nullptr && std::pair(one.bytes_per_token, one.kl_mean) >=
+                                 std::pair(best->bytes_per_token, best->kl_mean))
+        continue;
+      // Static types name a file, which the measurement does not.
+      const auto with = with_type(options, one.type);
+      if (with.ok() && accepts(*with)) best = &one;
+    }
+    if (best == nullptr)
+      return base::fail(
+          "--kv-type auto: of the types measured in {} none fits the other options and stays "
+          "within a KL of {} of f16: give a larger kl, or a type",
+          path, wanted.kl);
+    chosen = {.options = {}, .measured = *best, .text = file->text};
+    chosen_[key] = chosen;
+  }
+  KVICK_TRY(const KvOptions types, parse_kv_options("", chosen.measured.type));
+  chosen.options = options;
+  chosen.options.take_types(types);
+  return chosen;
+}
+
+}  // namespace kvick::engine

@@ -1,0 +1,79 @@
+#!/usr/bin/env python3
+"""`kvick train kvtypes`, and `--kv-type auto`, which chooses by what it wrote."""
+
+import json
+import subprocess
+import unittest
+
+from made_model import KVICK, SMALL, CommandTest, make_model
+
+TEXT = "All happy families are alike; each unhappy family is unhappy in its own way. " * 8
+MEASURE = ("--window", 64, "--tokens", 128)
+
+
+class Types(CommandTest):
+    COMMAND = "train kvtypes"
+
+    def setUp(self):
+        super().setUp()
+        self.text = self.top / "text.txt"
+        self.text.write_text(TEXT)
+        # A model of the test's own, for the file that is written beside it.
+        self.model, self.file = str(self.top / "own.gguf"), self.top / "own.kvt"
+        make_model(self.model, *SMALL, "--head-dim", "64", "--type", "Q8_0")
+
+    def as_command(self, command):
+        self.COMMAND = command
+        return self
+
+    def test_auto_takes_the_smallest_type_within_the_bound(self):
+        told = self.json_of("-f", self.text, *MEASURE, "--kl", 100)
+        measured = json.loads(self.file.read_text())
+        self.assertEqual(told["types"], measured["types"])
+        self.assertEqual((told["file"], measured["text"]), (str(self.file), "text.txt"))
+        self.assertEqual([one["kl_mean"] for one in measured["types"] if one["type"] == "f16"], [0])
+        by_size = sorted(measured["types"], key=lambda one: (one["bytes_per_token"], one["kl_mean"]))
+        self.assertEqual(told["recommended"], by_size[0]["type"])
+        ppl = self.as_command("ppl")
+        asked = ("-f", self.text, "--ctx", 64)
+        for bound, smallest in ((100, by_size[0]["type"]), (0, "f16")):
+            chosen = ppl.json_of(*asked, "--kv-type", f"auto:kl={bound}")
+            named = ppl.json_of(*asked, "--kv-type", smallest)
+            self.assertEqual(chosen["perplexity"], named["perplexity"])
+        said = self.as_command("plan").kvick("--kv-type", "auto:kl=100").stdout
+        self.assertIn(f"--kv-type auto is {by_size[0]['type']}: ", said)
+
+    def test_of_the_list_only_types_that_the_model_can_have(self):
+        narrow = str(self.top / "narrow.gguf")
+        make_model(narrow, *SMALL, "--type", "Q8_0")
+        told = self.json_of("-f", self.text, *MEASURE, model=narrow)
+        self.assertEqual([one["type"] for one in told["types"]], ["f16"])
+        self.refused("-f", self.text, "--kv-type", "q8", model=narrow, says="cannot be kept as Q8")
+
+    def test_a_file_of_ones_own(self):
+        other = self.top / "elsewhere.kvt"
+        done = self.kvick("-f", self.text, *MEASURE, "--kv-type", "q8", "--kl", 9, "-o", other)
+        self.assertIn(f"written to {other}; --kv-type auto:kl=9 chooses by it with file={other}", done.stdout)
+        self.assertFalse(self.file.exists())
+        bench = self.as_command("bench").json_of("-p", 8, "-n", 2, "-r", 1, "--ctx", 64, "--kv-type", f"auto:kl=9,file={other}")
+        named = self.as_command("bench").json_of("-p", 8, "-n", 2, "-r", 1, "--ctx", 64, "--kv-type", "q8")
+        self.assertEqual(bench["kv"]["used_bytes"], named["kv"]["used_bytes"])
+
+    def test_mistakes_are_one_line(self):
+        self.refused("-f", self.top / "none.txt", says="none.txt")
+        self.refused("-f", self.text, "-o", self.top / "no" / "a.kvt", says="cannot write .*a.kvt: .*-o names another file")
+        self.refused("-f", self.text, "--kv-type", "q5", says='type "q5" do not exist')
+        self.assertFalse(self.file.exists())
+        run = self.as_command("run")
+        run.refused("-p", "hello", "--kv-type", "auto", says="have not been measured: .*kvick train kvtypes -m MODEL -f TEXT")
+        run.refused("-p", "hello", "--kv-type", "auto:kl=x", says="kl='x'")
+        self.file.write_text("{}")
+        run.refused("-p", "hello", "--kv-type", "auto", says="own.kvt: it is no file of measured types")
+        done = subprocess.run([KVICK, "plan", "--shape", "layers=2,heads=2,kv_heads=2,head_dim=64", "--kv-type", "auto"],
+                              env=self.env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=240)
+        self.assertEqual((done.returncode, done.stdout), (2, ""), done)
+        self.assertIn("a --shape has none: name a type", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -101,11 +101,6 @@ base::Status<> write_types(const std::string& path, const TypesFile& file) {
 }
 
 Result<TypesFile> read_types(const std::string& path, const ModelIdentity& model) {
-  std::error_code error;
-  if (!fs::exists(path, error))
-    return fail(
-        "this model's types have not been measured: there is no {}; {} -m MODEL -f TEXT writes it",
-        path, kCommand);
   KVICK_TRY(const std::string text, read_small_file(path, "measured types", kMostBytes));
   auto file = parse_types(text);
   if (!file.ok()) return fail("{}: {}", path, file.error().message);

@@ -78,10 +78,9 @@ TEST(TypesFile, EveryFieldAndEveryDigitIsNeeded) {
     EXPECT_FALSE(parse_types(std::string_view(text).substr(0, length)).ok()) << length;
 }
 
-TEST_F(TypesFileOnDisk, SaysWhatToDoWhereItIsMissingOrAnothers) {
+TEST_F(TypesFileOnDisk, SaysWhatIsWrongWhereItIsMissingOrAnothers) {
   EXPECT_EQ(read_types(path_, kModel).error().message,
-            "this model's types have not been measured: there is no " + path_ +
-                "; kvick train kvtypes -m MODEL -f TEXT writes it");
+            "cannot read the measured types " + path_ + ": No such file or directory");
   ASSERT_TRUE(write_types(path_, some_file()).ok());
   ModelIdentity other = kModel;
   other.weights = "fedcba9876543210";

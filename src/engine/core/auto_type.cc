@@ -1,6 +1,6 @@
 #include "engine/core/auto_type.h"
 
-#include <algorithm>
+#include <filesystem>
 #include <utility>
 
 namespace kvick::engine {
@@ -33,6 +33,15 @@ Result<ChosenType> AutoTypes::choose(const KvOptions& options,
     chosen = known->second;
   } else {
     const std::string path = wanted.path.empty() ? types_path(model_path_) : wanted.path;
+    // Requests may ask for it too, and need not learn where the model lies.
+    const std::string name =
+        wanted.path.empty() ? std::filesystem::path(path).filename().string() : path;
+    std::error_code error;
+    if (!std::filesystem::exists(path, error))
+      return base::fail(
+          "--kv-type auto: this model's types have not been measured: there is no {}{}; kvick "
+          "train kvtypes -m MODEL -f TEXT writes it",
+          name, wanted.path.empty() ? " beside it" : "");
     KVICK_TRY(const std::shared_ptr<const TypesFile> file, files_.read(path, model_));
     const TypeMeasured* best = nullptr;
     for (const TypeMeasured& one : file->types) {
@@ -48,7 +57,7 @@ Result<ChosenType> AutoTypes::choose(const KvOptions& options,
       return base::fail(
           "--kv-type auto: of the types measured in {} none fits the other options and stays "
           "within a KL of {} of f16: give a larger kl, or a type",
-          path, wanted.kl);
+          name, wanted.kl);
     chosen = {.options = {}, .measured = *best, .text = file->text};
     chosen_[key] = chosen;
   }

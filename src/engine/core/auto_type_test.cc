@@ -71,9 +71,14 @@ TEST_F(AutoType, WhatIsMissingIsSaidAndRowsAreNotChosenBlindly) {
   const auto refusal = [&](const KvOptions& options) {
     return engine_->make_store(options).error().message;
   };
-  EXPECT_EQ(refusal(automatic("0.01")), "this model's types have not been measured: there is no " +
-                                            path_ +
-                                            "; kvick train kvtypes -m MODEL -f TEXT writes it");
+  const std::string head =
+      "--kv-type auto: this model's types have not been measured: there is no ";
+  const std::string tail = "; kvick train kvtypes -m MODEL -f TEXT writes it";
+  EXPECT_EQ(refusal(automatic("0.01")), head + path_ + tail);
+  // Without the folder, which is not the business of whoever sends requests.
+  const std::string beside = refusal(parse_kv_options("", "auto").value());
+  EXPECT_EQ(beside.find('/'), std::string::npos) << beside;
+  EXPECT_NE(beside.find(".kvt beside it" + tail), std::string::npos) << beside;
   EXPECT_FALSE(engine_->check_kv(automatic("0.01")).ok());
   measured({kMeasured.back()});
   EXPECT_EQ(refusal(automatic("0.01")),

@@ -168,6 +168,7 @@ TEST(Chat, SaysWhatBecomesOfThoughts) {
 TEST(Completion, DoesNotLetARequestOpenFiles) {
   expect_refused({
       {R"(,"kv":{"type":"static8:/etc/passwd"})", "kv", {"names a file", "--kv-type"}},
+      {R"(,"kv":{"type":"auto:file=/etc/passwd"})", "kv", {"names a file", "--kv-type"}},
       {R"(,"kv":{"strategy":"paged:file=/etc/passwd"})", "kv", {"names a file", "--kv"}},
       {R"(,"kv":{"select":"maple:file=/etc/passwd"})", "kv", {"names a file", "--kv-select"}},
       {R"(,"kv":{"strategy":"pagd"})", "kv", {"\"pagd\"", "paged"}},

@@ -57,7 +57,8 @@ ApiStatus check_kv(const engine::KvOptions& asked, const ClientLimits& limits,
       !limits.kv_names.contains(asked.spec.name))
     return refused_kv("cache strategy", strategy, own_strategy);
   const engine::KvOptions types = engine.resolved(asked);
-  if (asked.names_types() && !may_choose_types(types, limits, own))
+  const bool named_auto = asked.automatic && limits.kv_names.contains("auto");
+  if (asked.names_types() && !named_auto && !may_choose_types(types, limits, own))
     return refused_kv("cache type", engine::kv_type_text(types), engine::kv_type_text(own));
   const std::string select = select_text(asked), own_select = select_text(own);
   if (!asked.select.name.empty() && select != own_select &&

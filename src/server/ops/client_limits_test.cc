@@ -78,6 +78,14 @@ TEST(ClientLimits, LetARequestChooseWhatIsNamedOrAnything) {
     EXPECT_EQ(refusal(kv(fields), limits_of({"any"})), "") << fields;
 }
 
+// This model has no measurement, so that the scheduler refuses it afterwards; it says why.
+TEST(ClientLimits, LetARequestHaveItsTypeChosenWhereThatIsNamed) {
+  const ClientLimits small = limits_of({"own"}, "", "q8"), named = limits_of({"auto"}, "", "q8");
+  EXPECT_NE(refusal(kv(R"("type":"auto")"), small), "");
+  EXPECT_EQ(refusal(kv(R"("type":"auto:kl=0.5")"), named), "");
+  EXPECT_NE(refusal(kv(R"("type":"f16")"), named), "");
+}
+
 TEST(ClientLimits, AreNamesThatExistWithoutOptions) {
   ClientLimits limits;
   for (const char* name : {"pagd", "", "paged:block=16", "k=q8,v=q4", "static8"}) {

@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "base/memory.h"
-#include "engine/core/spec_options.h"
+#include "engine/options/spec_options.h"
 #include "kernels/table/table.h"
 #include "text/schema/json_constraint.h"
 

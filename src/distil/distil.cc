@@ -6,7 +6,7 @@
 
 #include "distil/layer_fit.h"
 
-#include "engine/core/layer_options.h"
+#include "engine/options/layer_options.h"
 
 namespace kvick::distil {
 namespace {

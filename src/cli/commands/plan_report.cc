@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "engine/core/layer_options.h"
+#include "engine/options/layer_options.h"
 #include "kv/stores/growth_model.h"
 
 namespace kvick::cli {

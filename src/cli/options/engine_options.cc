@@ -10,7 +10,7 @@
 #include "cli/models/models.h"
 #include "cli/options/ranks.h"
 #include "cli/terminal/progress.h"
-#include "engine/core/layer_options.h"
+#include "engine/options/layer_options.h"
 #include "io/packed/packed_folder.h"
 #include "kernels/table/table.h"
 #include "kv/registry/policies.h"

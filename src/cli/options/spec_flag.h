@@ -4,7 +4,7 @@
 
 #include "base/result.h"
 #include "cli/options/command_line.h"
-#include "engine/core/spec_options.h"
+#include "engine/options/spec_options.h"
 
 namespace kvick::cli {
 

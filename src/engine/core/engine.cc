@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "engine/artifacts/ranges_file.h"
-#include "engine/core/layer_options.h"
 #include "engine/core/rank_stores.h"
+#include "engine/options/layer_options.h"
 #include "kernels/probe/probe.h"
 #include "kv/registry/policies.h"
 #include "kv/strategy/options.h"

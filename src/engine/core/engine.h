@@ -16,9 +16,9 @@
 #include "base/thread_pool.h"
 #include "engine/artifacts/identity.h"
 #include "engine/artifacts/predictor_cache.h"
-#include "engine/core/auto_type.h"
 #include "engine/core/engine_options.h"
-#include "engine/core/kv_options.h"
+#include "engine/options/auto_type.h"
+#include "engine/options/kv_options.h"
 #include "engine/sampling/model_sampling.h"
 #include "kv/registry/registry.h"
 #include "kv/strategy/facet_calls.h"
@@ -30,8 +30,7 @@
 
 namespace kvick::engine {
 
-// The kernels of an instruction set with these activations. Error: products of bfloat16 that it has
-// not.
+// The kernels of an instruction set. Error: products of bfloat16 that it has not.
 base::Result<const kernels::Table*> choose_table(base::Isa isa, FloatActivations activations);
 
 using Token = kv::Token;
@@ -42,8 +41,7 @@ enum class ChatEnd { kNewTurn, kTurn, kLastMessage };
 
 class Engine {
  public:
-  // Errors: whatever is wrong with the file, named; tiles or products of bfloat16 that the
-  // instruction set has not.
+  // Errors: what is wrong with the file, named; what the instruction set has not.
   static base::Result<std::unique_ptr<Engine>> open(const EngineOptions& options);
   // Another engine over the same weights, tokenizer and template, with threads of its own.
   std::unique_ptr<Engine> instance(const base::Team& team) const;
@@ -56,7 +54,6 @@ class Engine {
   base::ThreadPool& pool() { return *pool_; }
   uint64_t file_bytes() const { return file_bytes_; }
   const FileSummary& file_summary() const { return file_summary_; }
-  // What its file says of sampling.
   const ModelSampling& sampling() const { return sampling_; }
   // In the order of EngineOptions::adapters.
   const Adapters& adapters() const { return adapters_; }
@@ -70,17 +67,15 @@ class Engine {
   // The role of a prompt's tokens in such a store. kAnswer: that of all tokens, and rows of answers
   // are as good as a prompt's. Others: they are not, and must not be taken for them.
   model::Role prompt_role(const KvOptions& options) const;
-  // For attention alone over this engine's stores: steps of its model have make_executor.
+  // For attention alone over this engine's stores.
   model::Workspace make_workspace() const;
-  // For steps of this engine's model over its stores.
   model::Executor make_executor() const { return {*model_, make_workspace()}; }
 
   // With what was not given: for a model with a memory of slots `bounded` and f32, else f16 and
-  // the first strategy, or with a slower tier the one that keeps rows there.
-  // Types that are to be chosen are those of f16 if none can be: check_kv says why.
+  // the first strategy, or with a slower tier the one that keeps rows there. Types to be chosen
+  // stay so if none can be: check_kv says why.
   KvOptions resolved(KvOptions options) const;
-  // What options.automatic, which is given, stands for. Errors: there is no measurement of this
-  // model, or none of its types fits. Any thread.
+  // AutoTypes::choose of what is asked for. Any thread.
   base::Result<ChosenType> choose_type(const KvOptions& options) const;
   // Errors: an unknown strategy or option, one that does not fit the model or the engine's
   // attention, a context longer than the model's, a static type whose ranges
@@ -89,11 +84,10 @@ class Engine {
   // Whether make_store would take them, without measuring or reading anything: any thread may ask
   // while others compute.
   base::Status<> check_kv(const KvOptions& options) const;
-  // An error, if the model is an encoder, which writes no text.
+  // Error: the model is an encoder, which writes no text.
   base::Status<> check_writes() const;
   // Most tokens of one of its sequences (kv::Store::most_tokens).
   uint32_t most_tokens(const KvOptions& options) const;
-  // What make_store(options)->info() is. The strategy exists.
   kv::StoreInfo store_info(const KvOptions& options) const;
   // What such a store costs, by its strategy's formulas.
   base::Result<kv::Cost> cost(const KvOptions& options, const kv::Load& load) const;

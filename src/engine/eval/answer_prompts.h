@@ -11,7 +11,7 @@
 #include "base/result.h"
 #include "engine/core/adapters.h"
 #include "engine/core/engine.h"
-#include "engine/core/spec_options.h"
+#include "engine/options/spec_options.h"
 
 namespace kvick::engine {
 

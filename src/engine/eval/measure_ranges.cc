@@ -5,7 +5,7 @@
 #include <cstring>
 #include <limits>
 
-#include "engine/core/layer_options.h"
+#include "engine/options/layer_options.h"
 
 namespace kvick::engine {
 namespace {

@@ -8,8 +8,8 @@
 
 #include "base/clock.h"
 #include "base/crash/crash_notes.h"
-#include "engine/core/kv_options.h"
-#include "engine/core/spec_options.h"
+#include "engine/options/kv_options.h"
+#include "engine/options/spec_options.h"
 #include "engine/prefix/prefix_tier.h"
 #include "engine/reuse/reuse_options.h"
 #include "engine/sharing/memory_share.h"

@@ -14,9 +14,9 @@
 #include "engine/answer/job_times.h"
 #include "engine/answer/pool.h"
 #include "engine/core/adapters.h"
-#include "engine/core/kv_options.h"
 #include "engine/core/service_state.h"
-#include "engine/core/spec_options.h"
+#include "engine/options/kv_options.h"
+#include "engine/options/spec_options.h"
 
 namespace kvick::engine {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "engine/core/engine.h"
-#include "engine/core/spec_options.h"
+#include "engine/options/spec_options.h"
 #include "engine/speculation/draft.h"
 
 namespace kvick::engine {

@@ -14,8 +14,8 @@
 
 #include "base/clock.h"
 #include "engine/core/engine.h"
-#include "engine/core/spec_options.h"
 #include "engine/core/step_cost.h"
+#include "engine/options/spec_options.h"
 #include "engine/speculation/draft.h"
 #include "engine/speculation/draft_account.h"
 #include "engine/speculation/draft_choice.h"

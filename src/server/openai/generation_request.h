@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "engine/core/kv_options.h"
-#include "engine/core/spec_options.h"
+#include "engine/options/kv_options.h"
+#include "engine/options/spec_options.h"
 #include "engine/sampling/model_sampling.h"
 #include "engine/serving/service.h"
 #include "server/openai/lora_field.h"

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/core/kv_options.h"
+#include "engine/options/kv_options.h"
 #include "server/openai/plan.h"
 #include "server/request/error.h"
 

@@ -1,4 +1,4 @@
-#include "engine/core/layer_options.h"
+#include "engine/options/layer_options.h"
 
 #include <algorithm>
 

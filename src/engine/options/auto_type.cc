@@ -1,4 +1,4 @@
-#include "engine/core/auto_type.h"
+#include "engine/options/auto_type.h"
 
 #include <filesystem>
 #include <utility>

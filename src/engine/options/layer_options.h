@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "engine/core/kv_options.h"
+#include "engine/options/kv_options.h"
 #include "model/core/config.h"
 
 namespace kvick::engine {

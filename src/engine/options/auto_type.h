@@ -9,7 +9,7 @@
 #include "base/function_ref.h"
 #include "base/result.h"
 #include "engine/artifacts/types_file.h"
-#include "engine/core/kv_options.h"
+#include "engine/options/kv_options.h"
 
 namespace kvick::engine {
 

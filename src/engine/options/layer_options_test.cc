@@ -1,6 +1,6 @@
 // What options of a cache mean where layers are not alike: each line that says so.
 
-#include "engine/core/layer_options.h"
+#include "engine/options/layer_options.h"
 
 #include <gtest/gtest.h>
 

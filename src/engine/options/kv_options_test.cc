@@ -1,4 +1,4 @@
-#include "engine/core/kv_options.h"
+#include "engine/options/kv_options.h"
 
 #include <gtest/gtest.h>
 

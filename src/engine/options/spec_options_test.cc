@@ -1,4 +1,4 @@
-#include "engine/core/spec_options.h"
+#include "engine/options/spec_options.h"
 
 #include <gtest/gtest.h>
 

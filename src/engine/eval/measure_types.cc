@@ -7,8 +7,18 @@
 namespace kvick::engine {
 namespace {
 
-constexpr const char* kTypes[] = {"f16",          "q8",        "k=q8,v=q4", "kivi4",     "q4",
-                                  "q4:rotate=on", "k=q4,v=q3", "q3",        "k=q3,v=q2", "q2"};
+constexpr const char* kTypes[] = {"f16",
+                                  "q8",
+                                  "k=q8,v=q4",
+                                  "kivi4",
+                                  "kivi4:window=32",
+                                  "mixed:window=32,old=q4,rotate=on",
+                                  "q4",
+                                  "q4:rotate=on",
+                                  "k=q4,v=q3",
+                                  "q3",
+                                  "k=q3,v=q2",
+                                  "q2"};
 
 double bytes_per_token(const Engine& engine, const KvOptions& kv, uint32_t window) {
   return static_cast<double>(engine.store_info(engine.resolved(kv)).used_bytes(window)) / window;

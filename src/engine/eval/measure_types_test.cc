@@ -44,6 +44,15 @@ TEST(MeasureTypes, RecommendsTheFewestBytesWithinTheBound) {
   EXPECT_EQ(recommended(-1), 4U);  // none is
 }
 
+// In one step no row of it would have aged yet.
+TEST(MeasureTypes, RowsAgeAsInDecoding) {
+  const auto engine = wide_engine();
+  const TypesMeasured aged =
+      measure_types(*engine, some_text(), {.types = {"mixed:window=0,old=q2"}, .window = 64})
+          .value();
+  EXPECT_GT(aged.types.front().kl_mean, 1e-6);
+}
+
 TEST(MeasureTypes, SaysWhatIsWrongBeforeItMeasures) {
   const auto engine = wide_engine();
   uint64_t calls = 0;

@@ -15,7 +15,8 @@ using base::Result;
 // Tokens of one window in one forward: logits of each are kept, 200 KB a token at a vocabulary of
 // 50 k, so fewer than in prefill.
 constexpr uint32_t kChunk = 128;
-// Where a policy chooses rows it does so as in decoding: windows advance one token a step, and so
+// Where what a token sees depends on how its text was cut into steps (a policy chooses rows; rows
+// of the step itself have not aged yet), windows advance as in decoding, one token a step, and so
 // many side by side, because the weights are read once for all of them.
 constexpr uint32_t kMostLanes = 16;
 
@@ -245,6 +246,10 @@ base::Status<> check_vocabularies(const Engine& engine, const Engine& reference)
       differs.first - pieces.begin());
 }
 
+bool depends_on_steps(const Engine& engine, const KvOptions& kv) {
+  return !reads_all(kv) || engine.resolved(kv).aging.has_value();
+}
+
 // Null if there is nothing to compare with.
 Result<std::optional<Reader>> make_reference(Engine& engine, const PerplexityOptions& options,
                                              uint32_t window) {
@@ -272,7 +277,8 @@ Result<Perplexity> perplexity(Engine& engine, std::span<const Token> text,
 
   KVICK_TRY(Reader reader, make_reader(engine, options.kv, window));
   KVICK_TRY(std::optional<Reader> reference, make_reference(engine, options, window));
-  const bool steps = !reads_all(options.kv) || (options.against && !reads_all(*options.against));
+  const bool steps = depends_on_steps(engine, options.kv) ||
+                     (options.against && depends_on_steps(engine, *options.against));
   const size_t lanes = steps ? kMostLanes : 1;
   const Pace pace = {.prompt = options.prompt, .chunk = steps ? 1 : kChunk};
   Sums sums;

@@ -45,10 +45,11 @@ struct Perplexity {
   uint64_t kv_bytes = 0;                   // allocated for a full window, in all tiers
 };
 
-// Where a policy chooses rows, windows are read a token at a time, as in decoding, and 16 of them
-// side by side. Takes memory for both caches (of so many windows) and the logits of 128 tokens of
-// each model, however long the text. Errors: a window longer than a context that ends, fewer than
-// two tokens, a reference with another vocabulary, what make_store refuses, no room.
+// Where a policy chooses rows or rows change with age, windows are read a token at a time, as in
+// decoding, and 16 of them side by side. Takes memory for both caches (of so many windows) and the
+// logits of 128 tokens of each model, however long the text. Errors: a window longer than a context
+// that ends, fewer than two tokens, a reference with another vocabulary, what make_store refuses,
+// no room.
 base::Result<Perplexity> perplexity(Engine& engine, std::span<const Token> text,
                                     const PerplexityOptions& options);
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "engine/artifacts/types_bound.h"
 #include "engine/eval/perplexity.h"
 
 namespace kvick::engine {
@@ -67,7 +68,7 @@ base::Result<TypesMeasured> measure_types(Engine& engine, std::span<const Token>
   measured.recommended = measured.types.size();
   for (size_t i = 0; i < measured.types.size(); ++i) {
     const TypeMeasured& one = measured.types[i];
-    if (one.kl_mean > options.kl) continue;
+    if (!is_within(one, options.kl)) continue;
     if (measured.recommended == measured.types.size() ||
         std::pair(one.bytes_per_token, one.kl_mean) <
             std::pair(measured.types[measured.recommended].bytes_per_token,

@@ -25,7 +25,7 @@ struct TypesMeasured {
   double f16_perplexity = 0;
   uint64_t tokens = 0;              // predicted, by each type
   std::vector<TypeMeasured> types;  // the most bytes first, then as they were named
-  // Of `types`, the fewest bytes whose kl_mean is within TypesOptions::kl; past the end: none is.
+  // Of `types`, the fewest bytes within TypesOptions::kl (is_within); past the end: none is.
   size_t recommended = 0;
 };
 

@@ -3,6 +3,8 @@
 #include <filesystem>
 #include <utility>
 
+#include "engine/artifacts/types_bound.h"
+
 namespace kvick::engine {
 namespace {
 
@@ -45,7 +47,7 @@ Result<ChosenType> AutoTypes::choose(const KvOptions& options,
     KVICK_TRY(const std::shared_ptr<const TypesFile> file, files_.read(path, model_));
     const TypeMeasured* best = nullptr;
     for (const TypeMeasured& one : file->types) {
-      if (one.kl_mean > wanted.kl) continue;
+      if (!is_within(one, wanted.kl)) continue;
       if (best != nullptr && std::pair(one.bytes_per_token, one.kl_mean) >=
                                  std::pair(best->bytes_per_token, best->kl_mean))
         continue;
@@ -56,7 +58,7 @@ Result<ChosenType> AutoTypes::choose(const KvOptions& options,
     if (best == nullptr)
       return base::fail(
           "--kv-type auto: of the types measured in {} none fits the other options and stays "
-          "within a KL of {} of f16: give a larger kl, or a type",
+          "within a KL of {} of f16, with a quarter to spare: give a larger kl, or a type",
           name, wanted.kl);
     chosen = {.options = {}, .measured = *best, .text = file->text};
     chosen_[key] = chosen;

@@ -10,6 +10,9 @@ namespace {
 
 using base::Result;
 
+// Choices that are remembered: requests may ask for any number of them.
+constexpr size_t kMostChosen = 256;
+
 std::string key_of(const KvOptions& options) {
   return fmt::format("{}|{}|{}|{}", kv::spec_text(options.spec), kv_select_text(options),
                      options.tier ? kv::spec_text(*options.tier) : "", kv_type_text(options));
@@ -61,6 +64,7 @@ Result<ChosenType> AutoTypes::choose(const KvOptions& options,
           "within a KL of {} of f16, with a quarter to spare: give a larger kl, or a type",
           name, wanted.kl);
     chosen = {.options = {}, .measured = *best, .text = file->text};
+    if (chosen_.size() >= kMostChosen) chosen_.clear();
     chosen_[key] = chosen;
   }
   KVICK_TRY(const KvOptions types, parse_kv_options("", chosen.measured.type));

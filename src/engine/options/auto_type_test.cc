@@ -54,6 +54,17 @@ TEST_F(AutoType, FewestBytesWithinTheBoundAndTheNearerOfAsMany) {
   EXPECT_EQ(chosen("1"), "q4:rotate=on");
 }
 
+// Whoever sends requests may name as many as he likes; what is remembered of them has a limit.
+TEST_F(AutoType, AnyNumberOfBoundsMayBeAskedFor) {
+  measured(kMeasured);
+  for (int kl = 1; kl < 700; ++kl)
+    EXPECT_EQ(chosen(fmt::format("0.{:06}", kl * 100)), kl < 50    ? "f16"
+                                                        : kl < 75  ? "q8"
+                                                        : kl < 625 ? "kivi4:window=128"
+                                                                   : "q4:rotate=on")
+        << kl;
+}
+
 TEST_F(AutoType, OnlyTypesThatTheStrategyTakes) {
   measured(kMeasured);
   EXPECT_EQ(chosen("0.01", "paged"), "kivi4:window=128");

@@ -4,6 +4,7 @@ import concurrent.futures
 import http.client
 import json
 import os
+import pathlib
 import signal
 import subprocess
 import time
@@ -33,8 +34,8 @@ class RankServer(Server):
         found = {}
         for name in os.listdir("/proc"):
             try:
-                environment = open(f"/proc/{name}/environ", "rb").read().split(b"\0") if name.isdigit() else []
-                parent = int(open(f"/proc/{name}/stat").read().rsplit(")", 1)[1].split()[1]) if environment else 0
+                environment = pathlib.Path(f"/proc/{name}/environ").read_bytes().split(b"\0") if name.isdigit() else []
+                parent = int(pathlib.Path(f"/proc/{name}/stat").read_text().rsplit(")", 1)[1].split()[1]) if environment else 0
             except OSError:
                 continue
             if parent == self.process.pid:

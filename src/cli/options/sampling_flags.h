@@ -22,8 +22,8 @@ struct SamplingFlags {
 
 void add_sampling_flags(const Command& command, SamplingFlags& flags);
 
-// What the flags ask for, but for the bad words, and for what they leave open the model; without
-// --seed a random one. Error: a malformed bias.
+// The settings that the flags give, all but --bad-word. What no flag gives is as the model's file
+// says; without --seed the seed is random. Error: a malformed bias.
 base::Result<engine::Sampling> sampling_of(const SamplingFlags& flags,
                                            const engine::ModelSampling& model);
 

@@ -45,6 +45,15 @@ engine::PromptArithmetic prompt_arithmetic(const std::string& name) {
   throw Error(fmt::format("prompt_arithmetic is exact, tiles or auto, and not {}", name));
 }
 
+// None: as the model's file says.
+std::optional<engine::Pooling> pooling_named(const std::string& name) {
+  if (name.empty() || name == "auto") return std::nullopt;
+  if (name == "last") return engine::Pooling::kLast;
+  if (name == "mean") return engine::Pooling::kMean;
+  if (name == "cls") return engine::Pooling::kCls;
+  throw Error(fmt::format("pooling is last, mean, cls or auto, and not {}", name));
+}
+
 std::unique_ptr<engine::Engine> open_engine(const OpenOptions& options) {
   return value_or_throw(
       engine::Engine::open({.model_path = options.path,
@@ -78,13 +87,13 @@ class Model::Turn {
 };
 
 Model::Model(const OpenOptions& options) : kv_(kv_options(options)) {
-  const engine::SpecOptions spec = value_or_throw(engine::parse_spec_options(options.spec));
+  spec_ = value_or_throw(engine::parse_spec_options(options.spec));
   engine_ = open_engine(options);
   kv_ = engine_->resolved(std::move(kv_));
   store_ = value_or_throw(engine_->make_store(kv_));
   session_ = std::make_unique<engine::Session>(*engine_, *store_);
   session_->set_prompt_role(engine_->prompt_role(kv_));
-  value_or_throw(session_->speculate(spec));
+  value_or_throw(session_->speculate(spec_));
 }
 
 std::vector<engine::Token> Model::text_prompt(const std::string& text) const {
@@ -119,12 +128,69 @@ engine::Answer Model::generate(engine::Request request, const std::string& schem
                                const Between& between) {
   const Turn turn(*this, between);
   check_tokens(request.prompt);
-  if (!schema.empty()) {
-    auto tokens = value_or_throw(text::TokenTrie::make(engine_->tokenizer()));
-    request.constraint =
-        value_or_throw(text::json_constraint(std::move(tokens), json_of(schema, "the schema")));
-  }
+  request.constraint = constraint(schema);
   return value_or_throw(session_->generate(request));
+}
+
+std::shared_ptr<const text::Constraint> Model::constraint(const std::string& schema) const {
+  if (schema.empty()) return nullptr;
+  auto tokens = value_or_throw(text::TokenTrie::make(engine_->tokenizer()));
+  return value_or_throw(text::json_constraint(std::move(tokens), json_of(schema, "the schema")));
+}
+
+// What the one sequence keeps between calls counts against the same limit.
+engine::EngineThreadOptions Model::thread_options() const {
+  engine::EngineThreadOptions options;
+  options.batch.kv = kv_;
+  options.batch.kv.max_bytes = UINT64_MAX;
+  options.batch.kv_bytes = kv_.max_bytes - std::min(kv_.max_bytes, store_->usage().allocated_bytes);
+  options.batch.spec = spec_;
+  return options;
+}
+
+std::vector<JobEnd> Model::batch(std::vector<engine::Job> jobs, const std::string& schema,
+                                 uint32_t parallel, const OnEnd& on_end, const Between& between) {
+  const Turn turn(*this, between);
+  value_or_throw(engine_->check_writes());
+  const std::shared_ptr<const text::Constraint> form = constraint(schema);
+  for (engine::Job& job : jobs) {
+    check_tokens(job.prompt);
+    job.constraint = form;
+  }
+  engine::EngineThreadOptions options = thread_options();
+  options.batch.max_sequences = parallel;
+  return run_jobs(*engine_, options, std::move(jobs), "prompt", on_end, between);
+}
+
+std::vector<std::vector<float>> Model::embed(const std::vector<std::string>& texts,
+                                             const std::string& pooling, engine::EmbeddingForm form,
+                                             const Between& between) {
+  const Turn turn(*this, between);
+  const model::Config& config = engine_->model().config();
+  const engine::Pooling kind = engine::pooling_of(config, pooling_named(pooling));
+  if (kind == engine::Pooling::kRank && engine_->model().scores_pairs())
+    throw Error(
+        fmt::format("{} scores pairs of texts and embeds none: serve it and ask /v1/rerank, "
+                    "or give pooling=\"last\", \"mean\" or \"cls\"",
+                    config.name));
+  if (form.dimensions > config.dim)
+    throw Error(fmt::format("dimensions is {}, but the model's embeddings have {}", form.dimensions,
+                            config.dim));
+  std::vector<engine::Job> jobs(texts.size());
+  for (size_t i = 0; i < texts.size(); ++i) {
+    jobs[i].prompt = engine_->tokenizer().encode(texts[i], true, true);
+    if (jobs[i].prompt.empty())
+      throw Error(fmt::format("text {} is empty: there is nothing to read", i));
+    jobs[i].pooling = kind;
+  }
+  std::vector<std::vector<float>> vectors(texts.size());
+  const auto keep = [&](size_t text, const JobEnd& end) {
+    vectors[text] = end.outcome.embedding;
+    engine::give_form(form, vectors[text]);
+    return true;
+  };
+  run_jobs(*engine_, thread_options(), std::move(jobs), "text", keep, between);
+  return vectors;
 }
 
 void Model::logits(std::span<const engine::Token> tokens, std::span<float> rows,

@@ -12,8 +12,10 @@
 #include <thread>
 #include <vector>
 
+#include "extension/batch.h"
 #include "kvick/kvick.h"
 
+#include "engine/answer/pool.h"
 #include "engine/core/engine.h"
 #include "engine/eval/perplexity.h"
 #include "engine/eval/speed.h"
@@ -38,10 +40,6 @@ struct OpenOptions {
 // Any thread may call: the calls that compute take turns.
 class Model {
  public:
-  // Called between steps, and now and then while another thread's call computes; without Python's
-  // lock. What it throws ends the call.
-  using Between = std::function<void()>;
-
   explicit Model(const OpenOptions& options);
 
   const engine::Engine& engine() const { return *engine_; }
@@ -58,6 +56,14 @@ class Model {
   // schema: a JSON Schema that the answer is an instance of; empty: any text.
   engine::Answer generate(engine::Request request, const std::string& schema,
                           const Between& between);
+  // The answers of the jobs, which are computed together, at most `parallel` at once, in a cache of
+  // their own. schema: as above, of all.
+  std::vector<JobEnd> batch(std::vector<engine::Job> jobs, const std::string& schema,
+                            uint32_t parallel, const OnEnd& on_end, const Between& between);
+  // A vector of each text. pooling: last, mean or cls; empty: as the model's file says.
+  std::vector<std::vector<float>> embed(const std::vector<std::string>& texts,
+                                        const std::string& pooling, engine::EmbeddingForm form,
+                                        const Between& between);
   // rows: [tokens][vocabulary], or of the last token alone.
   void logits(std::span<const engine::Token> tokens, std::span<float> rows, const Between& between);
   engine::Perplexity perplexity(const std::string& text, engine::PerplexityOptions options,
@@ -68,9 +74,12 @@ class Model {
  private:
   class Turn;
   void check_tokens(std::span<const engine::Token> tokens) const;
+  std::shared_ptr<const text::Constraint> constraint(const std::string& schema) const;
+  engine::EngineThreadOptions thread_options() const;
 
   std::unique_ptr<engine::Engine> engine_;
   engine::KvOptions kv_;
+  engine::SpecOptions spec_;
   std::unique_ptr<kv::Store> store_;
   std::unique_ptr<engine::Session> session_;
   std::timed_mutex turn_;

@@ -4,6 +4,7 @@
 // Python's lock is given up while kvick computes, and taken back between two steps: then Ctrl-C
 // ends the call, and the program is told what is there.
 
+#include <algorithm>
 #include <fmt/format.h>
 #include <pybind11/functional.h>
 #include <pybind11/numpy.h>
@@ -80,6 +81,23 @@ py::dict answer_dict(const engine::Answer& answer) {
   return out;
 }
 
+engine::Answer answer_of(const JobEnd& end) {
+  const engine::JobOutcome& outcome = end.outcome;
+  engine::Answer answer;
+  answer.text = end.text;
+  answer.tokens = end.tokens;
+  answer.finish = end.finish.value_or(engine::Finish::kCancelled);
+  answer.prompt_tokens = outcome.prompt_tokens;
+  answer.cached_tokens = outcome.cached_tokens;
+  if (outcome.times.started && outcome.times.first_token) {
+    answer.prefill_s = *outcome.times.first_token - *outcome.times.started;
+    answer.decode_s = end.ended - *outcome.times.first_token;
+  }
+  answer.drafted = outcome.drafted;
+  answer.accepted = outcome.accepted;
+  return answer;
+}
+
 // on_text: None, or called with each piece of the answer, and with "" while the prompt is read;
 // false ends the answer.
 py::dict generate(Model& model, const py::dict& fields, const py::object& on_text) {
@@ -113,6 +131,57 @@ py::dict generate(Model& model, const py::dict& fields, const py::object& on_tex
     answer.finish = engine::Finish::kCancelled;
   }
   return answer_dict(answer);
+}
+
+// on_answer: None, or called with the number of each prompt and its answer, as they end; false: no
+// more are computed.
+py::list batch(Model& model, const py::list& prompts, const py::dict& fields, uint32_t parallel,
+               const py::object& on_answer) {
+  std::string schema;
+  read(fields, "schema", schema);
+  engine::Job form;
+  read(fields, "max_tokens", form.max_tokens);
+  read(fields, "stop", form.stop);
+  read(fields, "ignore_end", form.ignore_end);
+  form.sampling = sampling_of(fields);
+  std::vector<engine::Job> jobs(prompts.size(), form);
+  for (size_t i = 0; i < jobs.size(); ++i) {
+    const py::dict prompt = prompts[i];
+    read(prompt, "prompt", jobs[i].prompt);
+    read(prompt, "continues", jobs[i].continues);
+    jobs[i].sampling.seed += i;
+    jobs[i].special_text =
+        !jobs[i].continues && schema.empty() && model.engine().marks_are_special();
+  }
+  const auto told = [&](size_t number, const JobEnd& end) {
+    const py::gil_scoped_acquire held;
+    if (on_answer.is_none()) return true;
+    const py::object said = on_answer(number, answer_dict(answer_of(end)));
+    return said.is_none() || said.cast<bool>();  // nothing said is not False
+  };
+  std::vector<JobEnd> ends;
+  {
+    const py::gil_scoped_release released;
+    ends = model.batch(std::move(jobs), schema, parallel, told, look_for_signals);
+  }
+  py::list out;
+  for (const JobEnd& end : ends) out.append(answer_dict(answer_of(end)));
+  return out;
+}
+
+py::array_t<float> embed(Model& model, const std::vector<std::string>& texts,
+                         const std::string& pooling, uint32_t dimensions, bool normalised) {
+  std::vector<std::vector<float>> vectors;
+  {
+    const py::gil_scoped_release released;
+    vectors = model.embed(texts, pooling, {.dimensions = dimensions, .normalised = normalised},
+                          look_for_signals);
+  }
+  const size_t width = dimensions != 0 ? dimensions : model.engine().model().config().dim;
+  py::array_t<float> out({vectors.size(), width});
+  float* row = out.mutable_data();
+  for (const std::vector<float>& vector : vectors) row = std::ranges::copy(vector, row).out;
+  return out;
 }
 
 py::array_t<float> logits(Model& model, const std::vector<engine::Token>& tokens, bool all) {
@@ -234,6 +303,8 @@ void add_model(py::module_& module) {
       // Bytes: some of the tokens of a text may end within a character.
       .def("detokenize", [](const Model& model, const std::vector<engine::Token>& tokens,
                             bool special) { return py::bytes(model.detokenize(tokens, special)); })
+      .def("batch", &batch)
+      .def("embed", &embed)
       .def("logits", &logits)
       .def("perplexity", &perplexity)
       .def("bench", &bench)

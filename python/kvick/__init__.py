@@ -8,12 +8,13 @@
 docs/guides/python.md has the rest. What a user can do wrong raises `kvick.Error`, with one sentence that says what to do.
 """
 
+from kvick._answer import Answer, AsyncStream, Stream
 from kvick._kvick import Error
-from kvick._model import Answer, Message, Model
+from kvick._model import Message, Model, Prompt
 from kvick._program import plan, program
 from kvick._strategies import load_plugin, strategies
 
 # Where it is documented and caught, not where it is compiled.
 Error.__module__ = "kvick"
 
-__all__ = ["Answer", "Error", "Message", "Model", "load_plugin", "plan", "program", "strategies"]
+__all__ = ["Answer", "AsyncStream", "Error", "Message", "Model", "Prompt", "Stream", "load_plugin", "plan", "program", "strategies"]

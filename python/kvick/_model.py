@@ -1,15 +1,13 @@
 """A model with its cache and one sequence."""
 
-import dataclasses
 import json
 import os
-import queue
 import secrets
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Optional, Union
 
 from kvick import _kvick, _strategies
+from kvick._answer import Answer, AsyncStream, Stream
 from kvick._kvick import Error
 from kvick._program import find_model
 
@@ -17,30 +15,7 @@ if TYPE_CHECKING:
     import numpy
 
 Message = Mapping[str, Any]  # {"role": "user", "content": "..."}
-
-
-@dataclasses.dataclass(frozen=True)
-class Answer:
-    """What a model answered, and what that took."""
-
-    text: str
-    tokens: list[int]
-    finish_reason: str  # "stop", "length" or "cancelled"
-    prompt_tokens: int
-    cached_tokens: int  # of the prompt, not computed again
-    prefill_s: float
-    decode_s: float
-    drafted: int  # tokens guessed ahead
-    accepted: int  # of these, those that came true
-
-    @property
-    def usage(self) -> dict[str, int]:
-        """The tokens, in the words of OpenAI's API."""
-        return {"prompt_tokens": self.prompt_tokens, "completion_tokens": len(self.tokens),
-                "total_tokens": self.prompt_tokens + len(self.tokens), "cached_tokens": self.cached_tokens}
-
-    def __str__(self) -> str:
-        return self.text
+Prompt = Union[str, Sequence[Message], Sequence[int]]
 
 
 def _given(**options: Any) -> dict[str, Any]:
@@ -57,6 +32,22 @@ def _json(value: Any, what: str) -> str:
 
 def _list(value: Union[int, Sequence[int]]) -> list[int]:
     return [value] if isinstance(value, int) else list(value)
+
+
+def _fields(*, max_tokens: int = 256, stop: Union[str, Sequence[str], None] = None, ignore_end: bool = False,
+            logit_bias: Optional[Mapping[int, float]] = None, seed: Optional[int] = None,
+            schema: Optional[Mapping[str, Any]] = None, **sampling: Optional[float]) -> dict[str, Any]:
+    """What generate() was given, for the module."""
+    if isinstance(stop, str):
+        stop = [stop]
+    unknown = sampling.keys() - {"temperature", "top_k", "top_p", "min_p", "repetition_penalty", "presence_penalty",
+                                 "frequency_penalty"}
+    if unknown:
+        raise TypeError(f"generate() has no option {sorted(unknown)[0]}")
+    return _given(max_tokens=max_tokens, ignore_end=ignore_end, stop=None if stop is None else list(stop),
+                  logit_bias=None if logit_bias is None else dict(logit_bias),
+                  seed=secrets.randbits(63) if seed is None else seed,
+                  schema=None if schema is None else _json(schema, "the schema"), **sampling)
 
 
 def _tokens(tokens: Sequence[int]) -> list[int]:
@@ -105,7 +96,7 @@ class Model:
     def __repr__(self) -> str:
         return f"kvick.Model({self._facts['name']!r}, kv={self._facts['kv']!r}, kv_type={self._facts['kv_type']!r})"
 
-    def generate(self, prompt: Union[str, Sequence[Message], Sequence[int]], *, max_tokens: int = 256,
+    def generate(self, prompt: Prompt, *, max_tokens: int = 256,
                  temperature: Optional[float] = None, top_k: Optional[int] = None, top_p: Optional[float] = None,
                  min_p: Optional[float] = None, repetition_penalty: Optional[float] = None,
                  presence_penalty: Optional[float] = None, frequency_penalty: Optional[float] = None,
@@ -121,15 +112,12 @@ class Model:
         chat template is to see, such as {"tools": [...]} or {"enable_thinking": False}. on_text: called with each piece of the
         answer as soon as it is certain, and with "" while the prompt is read; if it returns False, the answer ends.
         """
-        if isinstance(stop, str):
-            stop = [stop]
         tokens, continues = self._tokens_of(prompt, template)
-        fields = _given(prompt=tokens, continues=continues, max_tokens=max_tokens, temperature=temperature, top_k=top_k,
-                        top_p=top_p, min_p=min_p, repetition_penalty=repetition_penalty, presence_penalty=presence_penalty,
-                        frequency_penalty=frequency_penalty, stop=None if stop is None else list(stop), ignore_end=ignore_end,
-                        logit_bias=None if logit_bias is None else dict(logit_bias),
-                        seed=secrets.randbits(63) if seed is None else seed,
-                        schema=None if schema is None else _json(schema, "the schema"))
+        fields = _fields(max_tokens=max_tokens, temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p,
+                         repetition_penalty=repetition_penalty, presence_penalty=presence_penalty,
+                         frequency_penalty=frequency_penalty, logit_bias=logit_bias, seed=seed, stop=stop, ignore_end=ignore_end,
+                         schema=schema)
+        fields.update(prompt=tokens, continues=continues)
         return Answer(**self._model.generate(fields, on_text))
 
     def chat(self, messages: Sequence[Message], **options: Any) -> Answer:
@@ -138,12 +126,55 @@ class Model:
             raise Error('chat() takes messages, [{"role": "user", "content": "..."}]; generate() takes a text')
         return self.generate(messages, **options)
 
-    def stream(self, prompt: Union[str, Sequence[Message], Sequence[int]], **options: Any) -> "Stream":
+    def stream(self, prompt: Prompt, **options: Any) -> "Stream":
         """The same, as an iterator over the answer's pieces. Its `answer` is what generate() returns, once it has ended; leaving
         the loop ends the answer. options: those of generate() but for on_text."""
+        return Stream(self._writes("stream", prompt, options))
+
+    def astream(self, prompt: Prompt, **options: Any) -> AsyncStream:
+        """stream() for asyncio: `async for piece in model.astream(...)`. A task that is cancelled ends the answer."""
+        return AsyncStream(self._writes("astream", prompt, options))
+
+    async def agenerate(self, prompt: Prompt, **options: Any) -> Answer:
+        """generate() for asyncio, but for on_text. Several at once take turns: batch() computes answers together."""
+        return await self.astream(prompt, **options).read()
+
+    def batch(self, prompts: Sequence[Prompt], *, parallel: int = 64, template: Optional[Mapping[str, Any]] = None,
+              on_answer: Optional[Callable[[int, Answer], Optional[bool]]] = None, **options: Any) -> list[Answer]:
+        """Answers many prompts, at most `parallel` at once, which are computed together: many times as fast as one by one.
+
+        Prompts that begin alike are read once as far as they do. on_answer: called with the number of a prompt, from 0 on, and
+        its answer as soon as it has ended; if it returns False, those that have not ended are cancelled. options: those of
+        generate() but for on_text, for all; prompt i has the seed `seed` + i. The cache is made for the call, with what of
+        kv_memory the model's one sequence does not hold, and later answers know nothing of it.
+        """
+        if isinstance(prompts, (str, bytes)):
+            raise Error("batch() takes a list of prompts; generate() takes one")
         if "on_text" in options:
-            raise Error("stream() gives the pieces itself: leave on_text out")
-        return Stream(lambda on_text: self.generate(prompt, on_text=on_text, **options))
+            raise Error("batch() has no on_text: on_answer is told of whole answers")
+        if parallel < 1:
+            raise Error(f"parallel is {parallel}, but at least one prompt is answered at once")
+        given = []
+        for prompt in prompts:
+            tokens, continues = self._tokens_of(prompt, template)
+            given.append({"prompt": tokens, "continues": continues})
+        told = None if on_answer is None else lambda number, fields: on_answer(number, Answer(**fields))
+        return [Answer(**fields) for fields in self._model.batch(given, _fields(**options), parallel, told)]
+
+    def embed(self, texts: Union[str, Sequence[str]], *, pooling: Optional[str] = None, dimensions: Optional[int] = None,
+              normalize: bool = True) -> "numpy.ndarray":
+        """A vector of each text, as float32 [texts][width], as `kvick embed` has them. Needs numpy.
+
+        pooling: which of a text's states its vector is: the last token's ("last"), the mean of all ("mean"), or the first token's
+        ("cls"); by default as the model's file says, else the last one, or an encoder's mean. dimensions: only the first ones.
+        normalize: their length is 1.
+        """
+        texts = [texts] if isinstance(texts, str) else list(texts)
+        if not all(isinstance(text, str) for text in texts):
+            raise Error("embed() takes a text or a list of texts")
+        if dimensions is not None and dimensions < 1:
+            raise Error(f"dimensions is {dimensions}, but a vector has at least one")
+        return self._model.embed(texts, pooling or "", dimensions or 0, normalize)
 
     def tokenize(self, text: str, *, special: bool = False) -> list[int]:
         """special: with what the model begins a text with, and names such as <|im_end|> as their tokens."""
@@ -183,7 +214,12 @@ class Model:
         return self._model.bench({"prompt_tokens": _list(prompt_tokens), "new_tokens": _list(new_tokens), "depth": _list(depth),
                                   "parallel": _list(parallel), "repeats": repeats})
 
-    def _tokens_of(self, prompt: Union[str, Sequence[Message], Sequence[int]],
+    def _writes(self, name: str, prompt: Prompt, options: Mapping[str, Any]) -> Callable[[Callable[[str], bool]], Answer]:
+        if "on_text" in options:
+            raise Error(f"{name}() gives the pieces itself: leave on_text out")
+        return lambda on_text: self.generate(prompt, on_text=on_text, **options)
+
+    def _tokens_of(self, prompt: Prompt,
                    template: Optional[Mapping[str, Any]]) -> tuple[list[int], bool]:
         """And whether the answer goes on their text."""
         parts = [] if isinstance(prompt, str) else list(prompt)
@@ -197,54 +233,3 @@ class Model:
         if not all(hasattr(part, "__index__") for part in parts):
             raise Error('a prompt is a text, a list of messages such as {"role": "user", "content": "..."}, or a list of tokens')
         return _tokens(parts), True
-
-
-class Stream:
-    """Pieces of an answer as they are written, by a thread of their own."""
-
-    def __init__(self, generate: Callable[[Callable[[str], bool]], Answer]) -> None:
-        self.answer: Optional[Answer] = None  # once it has ended
-        self._generate = generate
-        self._pieces: "queue.SimpleQueue[Union[str, Answer, BaseException]]" = queue.SimpleQueue()
-        self._wanted = True
-        self._ended = False
-        self._thread = threading.Thread(target=self._write, name="kvick answer")
-        self._thread.start()
-
-    def _take(self, piece: str) -> bool:
-        if piece:
-            self._pieces.put(piece)
-        # A program that ends waits for its threads: it is not kept waiting for an answer that nobody reads.
-        return self._wanted and threading.main_thread().is_alive()
-
-    def _write(self) -> None:
-        try:
-            self._pieces.put(self._generate(self._take))
-        except BaseException as error:  # raised again where the pieces are read
-            self._pieces.put(error)
-
-    def __iter__(self) -> Iterator[str]:
-        try:
-            while not self._ended:
-                piece = self._pieces.get()
-                if isinstance(piece, str):
-                    yield piece
-                    continue
-                self._ended = True
-                if isinstance(piece, BaseException):
-                    raise piece
-                self.answer = piece
-        finally:
-            self.close()
-
-    def close(self) -> None:
-        """Ends the answer, and waits for the step that is being computed."""
-        self._wanted = False
-        self._thread.join()
-        while self.answer is None and not self._ended:
-            piece = self._pieces.get()
-            if isinstance(piece, str):
-                continue
-            self._ended = True
-            if isinstance(piece, Answer):
-                self.answer = piece

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """The Python package on a small made model. MAKE_MODEL names the program that makes it; DOUBLING_PLUGIN, if given, a plugin."""
 
+import asyncio
 import importlib.util
 import json
 import math
@@ -152,6 +153,155 @@ class Answers(KvickTest):
             self.greedy(on_text=lambda piece: bool(self.greedy()))
 
 
+class Batches(KvickTest):
+    PROMPTS = ["one two", "three four five six seven", "eight", MESSAGES, "one two three " * 12]
+    OPTIONS = {"temperature": 0, "max_tokens": 20, "ignore_end": True}
+
+    def test_answers_are_those_of_prompts_one_by_one(self):
+        prompts = [*self.PROMPTS, self.model.tokenize("nine", special=True)]
+        expected = [self.model.generate(prompt, **self.OPTIONS) for prompt in prompts]
+        for parallel in 1, 4, 64:
+            answers = self.model.batch(prompts, parallel=parallel, **self.OPTIONS)
+            for answer, one in zip(answers, expected):
+                self.assertEqual((answer.text, answer.tokens, answer.finish_reason, answer.prompt_tokens),
+                                 (one.text, one.tokens, one.finish_reason, one.prompt_tokens))
+                self.assertGreater(answer.decode_s, 0)
+        self.assertEqual(self.model.batch([]), [])
+
+    def test_each_prompt_has_a_seed_of_its_own(self):
+        options = {"temperature": 1.5, "top_k": 0, "max_tokens": 30}
+        answers = self.model.batch(["one"] * 3, seed=7, **options)
+        self.assertEqual([answer.tokens for answer in answers],
+                         [self.model.generate("one", seed=7 + i, **options).tokens for i in range(3)])
+        self.assertNotEqual(answers[0].tokens, answers[1].tokens)
+
+    def test_prompts_that_begin_alike_are_read_once(self):
+        begin = "all of them begin with this " * 6
+        answers = self.model.batch([begin + end for end in ("one", "two", "three")], parallel=1, **self.OPTIONS)
+        self.assertEqual(answers[0].cached_tokens, 0)
+        for answer in answers[1:]:
+            self.assertGreater(answer.cached_tokens, answer.prompt_tokens // 2)
+
+    def test_a_callback_is_told_of_each_answer_and_ends_the_rest(self):
+        told = {}
+        answers = self.model.batch(self.PROMPTS, on_answer=told.__setitem__, **self.OPTIONS)
+        self.assertEqual(told, dict(enumerate(answers)))
+        answers = self.model.batch(["one", "two", "three"], parallel=1, on_answer=lambda number, answer: False, **self.OPTIONS)
+        self.assertEqual(len(answers[0].tokens), 20)
+        self.assertEqual([answer.finish_reason for answer in answers], ["length", "cancelled", "cancelled"])
+        self.assertRaises(ZeroDivisionError, self.model.batch, ["one"], on_answer=lambda number, answer: 1 / 0, **self.OPTIONS)
+
+    def test_a_schema_holds_for_all(self):
+        schema = {"enum": ["red", "green", "blue"]}
+        for answer in self.model.batch(["A colour:", "Another:"], schema=schema, temperature=1, seed=1):
+            self.assertIn(json.loads(answer.text), schema["enum"])
+
+    def test_ctrl_c_ends_it(self):
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)
+        self.addCleanup(signal.signal, signal.SIGINT, before)
+
+        def interrupt(number, answer):
+            os.kill(os.getpid(), signal.SIGINT)
+
+        with self.assertRaises(KeyboardInterrupt):
+            self.model.batch(["one"] * 50, parallel=1, on_answer=interrupt, **self.OPTIONS)
+        self.assertEqual(len(self.model.batch(["one"], **self.OPTIONS)[0].tokens), 20)
+
+    def test_what_the_one_sequence_holds_is_not_lost(self):
+        long = "one two three " * 12
+        self.model.generate(long, **self.OPTIONS)
+        self.model.batch(["four"], **self.OPTIONS)
+        self.assertGreater(self.model.generate(long, **self.OPTIONS).cached_tokens, 10)
+
+
+class Asyncio(KvickTest):
+    OPTIONS = {"temperature": 0, "max_tokens": 20, "ignore_end": True}
+
+    def test_answers_and_pieces(self):
+        async def all_of_them():
+            answers = await asyncio.gather(*(self.model.agenerate(prompt, **self.OPTIONS) for prompt in ("one two", "three")))
+            stream = self.model.astream("one two", **self.OPTIONS)
+            return answers, [piece async for piece in stream], stream.answer
+
+        answers, pieces, answer = asyncio.run(all_of_them())
+        self.assertEqual([one.tokens for one in answers],
+                         [self.model.generate(prompt, **self.OPTIONS).tokens for prompt in ("one two", "three")])
+        self.assertEqual("".join(pieces), answer.text)
+        self.assertEqual(answer.tokens, answers[0].tokens)
+
+    def test_a_task_that_is_cancelled_and_a_left_loop_end_the_answer(self):
+        async def leave():
+            stream = self.model.astream("one two", max_tokens=200, ignore_end=True)
+            async for _ in stream:
+                break
+            await stream.aclose()
+            return stream.answer
+
+        self.assertIn(asyncio.run(leave()).finish_reason, ("cancelled", "length"))
+
+        async def cancel():
+            begun = asyncio.Event()
+
+            async def read():
+                async for _ in self.model.astream("one two", max_tokens=200, ignore_end=True):
+                    begun.set()
+
+            task = asyncio.create_task(read())
+            await begun.wait()
+            task.cancel()
+            await task
+
+        self.assertRaises(asyncio.CancelledError, asyncio.run, cancel())
+        self.assertEqual(len(self.model.generate("one", **self.OPTIONS).tokens), 20)
+
+    def test_what_is_wrong_comes_out(self):
+        async def wrong():
+            await self.model.agenerate("one", temperature=-1)
+
+        self.assertRaisesRegex(kvick.Error, "temperature", asyncio.run, wrong())
+
+
+@needs_numpy
+class Embeddings(KvickTest):
+    TEXTS = ["one two", "three", "one two three four five six seven " * 5]
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        path = os.path.join(os.environ["XDG_CACHE_HOME"], "encoder.gguf")
+        subprocess.run([os.environ["MAKE_MODEL"], "-o", path, "--family", "bert"], check=True, stdin=subprocess.DEVNULL, timeout=120)
+        cls.paths = {"decoder": cls.path, "encoder": path}
+
+    def test_vectors_are_those_of_the_program(self):
+        for kind, path in self.paths.items():
+            model = kvick.Model(path, threads=2)
+            vectors = model.embed(self.TEXTS)
+            self.assertEqual((vectors.shape[0], str(vectors.dtype)), (len(self.TEXTS), "float32"), kind)
+            said = subprocess.run([kvick.program(), "embed", "-m", path, "--threads", "2", "--quiet", *self.TEXTS], check=True,
+                                  stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120).stdout
+            for row, line in zip(vectors.tolist(), said.splitlines()):
+                for a, b in zip(row, json.loads(line)["embedding"]):
+                    self.assertAlmostEqual(a, b, places=5, msg=kind)
+            for text, row in zip(self.TEXTS, vectors.tolist()):
+                self.assertEqual(model.embed(text).tolist(), [row], kind)
+
+    def test_forms_of_a_vector(self):
+        full = self.model.embed("one two three", pooling="mean", normalize=False)[0].tolist()
+        self.assertEqual(len(full), 64)
+        short = self.model.embed(["one two three"], pooling="mean", dimensions=16)[0].tolist()
+        length = math.sqrt(sum(x * x for x in full[:16]))
+        for a, b in zip(short, full):
+            self.assertAlmostEqual(a, b / length, places=5)
+        last = self.model.embed("one two three", pooling="last", normalize=False)[0].tolist()
+        self.assertNotEqual(last, full)
+        self.assertEqual(self.model.embed([]).shape, (0, 64))
+
+    def test_an_encoder_writes_nothing(self):
+        model = kvick.Model(self.paths["encoder"], threads=2)
+        for call in (lambda: model.generate("one"), lambda: model.batch(["one"]), lambda: model.logits([1])):
+            self.assertRaisesRegex(kvick.Error, "encoder|embed", call)
+
+
 class Numbers(KvickTest):
     def test_tokens_and_back(self):
         self.assertEqual(self.model.detokenize(self.model.tokenize(TEXT)), TEXT)
@@ -238,6 +388,17 @@ class Mistakes(KvickTest):
         self.refused("exact, tiles or auto", lambda: kvick.Model(self.path, prompt_arithmetic="fast"))
         self.refused("leave on_text out", lambda: model.stream("a", on_text=print))
         self.refused("takes messages", lambda: model.chat("hello"))
+        self.refused("takes a list of prompts", lambda: model.batch("hello"))
+        self.refused("on_answer is told", lambda: model.batch(["a"], on_text=print))
+        self.refused("parallel is 0", lambda: model.batch(["a"], parallel=0))
+        self.refused("^prompt 1: .*256", lambda: model.batch(["a", [1] * 300]))
+        self.refused("temperature", lambda: model.batch(["a"], temperature=-1))
+        self.refused("takes a text or", lambda: model.embed([1]))
+        self.refused("text 1 is empty", lambda: model.embed(["a", ""]))
+        self.refused("pooling is last, mean, cls or auto, and not best", lambda: model.embed("a", pooling="best"))
+        self.refused("dimensions is 65", lambda: model.embed("a", dimensions=65))
+        self.refused("dimensions is 0", lambda: model.embed("a", dimensions=0))
+        self.assertRaisesRegex(TypeError, "max_token", model.batch, ["a"], max_token=3)
         self.refused("template is for messages", lambda: model.generate("a", template={"tools": []}))
         self.refused("not is not supported", lambda: model.generate("a", schema={"not": {}}))
         self.refused("cannot be JSON", lambda: model.generate("a", schema={"a": object()}))

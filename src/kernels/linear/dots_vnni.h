@@ -5,6 +5,9 @@
 namespace kvick::kernels {
 namespace {
 
+// For prompt_block_avx512.h.
+constexpr bool kPanelsTogetherForPrompts = true;
+
 // What must still be subtracted from a dot product of codes, times the sum of the activations.
 constexpr int zero_left(const PackFormat& format) { return format.zero; }
 

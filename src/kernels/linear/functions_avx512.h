@@ -2,6 +2,7 @@
 // Internal to kernels/: the functions of matmul_avx512_impl.h for every type and number of tokens.
 // Included after it.
 
+#include "kernels/linear/prompt_block_avx512.h"
 #include "kernels/linear/q8_block_avx512.h"
 #include "kernels/linear/quantise_avx512.h"
 
@@ -12,6 +13,8 @@ template <DType kType, int... kTokens>
 constexpr void add_format(PanelFunctions& functions) {
   ((functions.of[static_cast<int>(kType)][kTokens - 1] = panel_function<kType, kTokens>()), ...);
   functions.silent[static_cast<int>(kType)] = silent_function<kType>();
+  if constexpr (kPanelsTogetherForPrompts)
+    functions.prompt[static_cast<int>(kType)] = prompt_function<kType>();
 }
 
 template <int... kType>

@@ -32,6 +32,13 @@ void run_tile(const PanelFunction* by_tokens, PanelJob& job, uint32_t tokens) {
   }
 }
 
+// Null: panels are taken one by one.
+BlockFunction block_function(const PanelFunctions& functions, DType type, uint32_t tokens) {
+  const auto i = static_cast<size_t>(type);
+  if (tokens >= kPromptLeast) return functions.prompt[i];
+  return tokens >= kBlockLeast && tokens <= kBlockTokens ? functions.block[i] : nullptr;
+}
+
 }  // namespace
 
 bool has_prompt_matmul(DType type) { return type != DType::kF32; }
@@ -53,17 +60,24 @@ void run_matmul(const PanelFunctions& functions, const Matrix& w, const Activati
           ? &silent
           : functions.of[static_cast<size_t>(w.dtype)];
   const bool quantised = pack_format(w.dtype).quantised;
-  const BlockFunction block = functions.block[static_cast<size_t>(w.dtype)];
   const uint32_t tokens = a.tokens - first_token;
-  if (block != nullptr && tokens >= kBlockLeast && tokens <= kBlockTokens)
-    for (; begin + kPanelsTogether <= end; begin += kPanelsTogether)
-      block({.panel = w.panel(begin),
-             .panel_bytes = w.panel_bytes,
-             .rows = std::min(kPanelsTogether * kPanel, w.rows - begin * kPanel),
-             .first = first_token,
-             .a = a,
-             .y = y + first_token * y_stride + begin * kPanel,
-             .y_stride = y_stride});
+  const BlockFunction block = block_function(functions, w.dtype, tokens);
+  if (block != nullptr) {
+    const uint32_t whole = begin + (end - begin) / kPanelsTogether * kPanelsTogether;
+    const uint32_t blocks = (tokens + kPromptTokens - 1) / kPromptTokens;
+    const uint32_t tiles = ((tokens + blocks - 1) / blocks + kTokenTile - 1) / kTokenTile;
+    for (uint32_t first = first_token; first < a.tokens; first += tiles * kTokenTile)
+      for (uint32_t p = begin; p < whole; p += kPanelsTogether)
+        block({.panel = w.panel(p),
+               .panel_bytes = w.panel_bytes,
+               .rows = std::min(kPanelsTogether * kPanel, w.rows - p * kPanel),
+               .first = first,
+               .tokens = std::min(tiles * kTokenTile, a.tokens - first),
+               .a = a,
+               .y = y + first * y_stride + p * kPanel,
+               .y_stride = y_stride});
+    begin = whole;
+  }
   const uint32_t pass = pass_tokens(w);
   for (uint32_t first = first_token; first < a.tokens; first += std::min(pass, a.tokens - first))
     for (uint32_t p = begin; p < end; ++p)

@@ -26,25 +26,28 @@ struct PanelJob {
 };
 using PanelFunction = void (*)(const PanelJob& job);
 
-// kPanelsTogether panels next to each other times tokens [first, a.tokens), which begin a tile: at
-// least kBlockLeast and at most kBlockTokens of them.
+// kPanelsTogether panels next to each other times `tokens` tokens from `first` on, which are whole
+// tiles.
 struct BlockJob {
   const std::byte* panel;
   size_t panel_bytes;
   uint32_t rows;  // valid rows, in all panels
-  uint32_t first;
+  uint32_t first, tokens;
   const Activations& a;
   float* y;  // of the first token
   size_t y_stride;
 };
 using BlockFunction = void (*)(const BlockJob& job);
+// Tokens of PanelFunctions::block, and of PanelFunctions::prompt, which takes so many at once.
 inline constexpr uint32_t kBlockLeast = 8, kBlockTokens = 2 * kTokenTile;
+inline constexpr uint32_t kPromptLeast = 6 * kTokenTile, kPromptTokens = 16 * kTokenTile;
 
 // Per format the functions by tokens - 1; null where there is none for that number, never for 1.
 struct PanelFunctions {
   PanelFunction of[kWeightTypes][kTokenTile];
   PanelFunction silent[kWeightTypes];  // for one token, asks for nothing early; null: of[][0] does
-  BlockFunction block[kWeightTypes];   // null: panels one by one
+  // Of kBlockLeast to kBlockTokens tokens, and from kPromptLeast on; null: panels one by one.
+  BlockFunction block[kWeightTypes], prompt[kWeightTypes];
 };
 
 // Table::matmul by these functions, for the tokens from first_token (a multiple of kTokenTile) on.

@@ -1,6 +1,7 @@
 // The linear layers with AVX-512 F, BW, DQ and VL, for processors without VNNI (Skylake-X): a
 // register holds 16 rows of a panel, 4 inputs of each.
 
+#include <cstring>
 #include <immintrin.h>
 #include <limits>
 #include <utility>

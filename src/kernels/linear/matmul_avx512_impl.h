@@ -112,12 +112,23 @@ KVICK_INLINE void store_rows(const PanelJob& job, int token, __m512 acc) {
 }
 
 // Of so many tokens, those from `first` on whose chains of dot products are interleaved.
-constexpr int together(int tokens, int first) {
+constexpr int chains(int tokens, int first) {
   for (const int n : {4, 3, 5})
     if (tokens % n == 0) return n;
   if (tokens < 11) return tokens;
   const int left = tokens - first;
   return left <= 5 ? left : left == 6 ? 3 : 4;
+}
+
+// Fewer where the registers do not hold the sums, the codes, the scales and what two parts of a
+// group have of each token: loads bound many tokens, and what is kept on the stack is loaded too.
+template <DType kType>
+constexpr int together(int tokens, int first) {
+  constexpr PackFormat f = kPackFormats[static_cast<size_t>(kType)];
+  const int n = chains(tokens, first);
+  if (f.scale_group == 32 || tokens < 8) return n;
+  const int left = 32 - tokens - 8 - (f.has_min ? 4 : 2) - 1;
+  return 2 * n <= left ? n : left / 2;
 }
 
 // add_group() for all tokens from kFirst on.
@@ -126,7 +137,8 @@ KVICK_INLINE void add_groups(__m512* acc, const __m512i* w, const Scales& s, con
                              const float* scale, const Sums& sums, const std::byte* near,
                              const std::byte* far) {
   if constexpr (kFirst < kTokens) {
-    constexpr int kTogether = together(kTokens, kFirst);
+    constexpr int kLeft = kTokens - kFirst, kFits = together<kType>(kTokens, kFirst);
+    constexpr int kTogether = kFits < kLeft ? kFits : kLeft;
     add_group<kType, kTokens, kTogether, kAsks>(acc, w, s, q, scale, sums, kFirst, near, far);
     add_groups<kType, kTokens, kAsks, kFirst + kTogether>(acc, w, s, q, scale, sums, near, far);
   }

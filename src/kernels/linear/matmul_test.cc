@@ -90,11 +90,13 @@ TEST_P(Matmul, agrees_with_the_naive_twin_for_every_format_and_leaves_the_paddin
       const uint32_t inputs = whole_blocks(type, dtype_info(type).block == 256 ? 512 : 160),
                      stride = rows + 3;
       const Weights w(type, rows, inputs, rows);
-      Tokens tokens(table, random_values(size_t{23} * inputs, 3), inputs);
-      const std::vector<float> y = multiply(w, tokens, stride);
-      expect_naive(w, tokens, y, stride);
-      for (uint32_t t = 0; t < 23; ++t)
-        for (uint32_t r = rows; r < stride; ++r) ASSERT_EQ(y[t * stride + r], -7.0f);
+      for (const uint32_t count : {23u, 103u}) {
+        Tokens tokens(table, random_values(size_t{count} * inputs, 3), inputs);
+        const std::vector<float> y = multiply(w, tokens, stride);
+        expect_naive(w, tokens, y, stride);
+        for (uint32_t t = 0; t < count; ++t)
+          for (uint32_t r = rows; r < stride; ++r) ASSERT_EQ(y[t * stride + r], -7.0f);
+      }
     }
 }
 
@@ -155,6 +157,35 @@ TEST_P(Matmul, gives_the_same_bits_whether_panels_are_taken_together_or_not) {
           << inputs << " inputs, " << n << " tokens";
     }
   }
+}
+
+// Three panels of any type are multiplied together from 96 tokens on, at most 256 at once.
+TEST_P(Matmul, gives_a_token_the_same_bits_in_a_prompt) {
+  const uint32_t rows = 7 * kPanel - 5;
+  for (const DType type : all_types())
+    for (const uint32_t blocks : {1u, 2u, 5u}) {
+      const uint32_t inputs =
+          whole_blocks(type, blocks * (dtype_info(type).block == 256 ? 256 : 96));
+      const Weights w(type, rows, inputs, blocks);
+      const std::vector<float> x = random_values(size_t{275} * inputs, 8);
+      std::vector<float> few;
+      for (uint32_t t = 0; t < 275; t += 11) {
+        const auto* begin = x.data() + size_t{t} * inputs;
+        const Tokens tokens(table, std::vector<float>(begin, begin + size_t{11} * inputs), inputs);
+        const std::vector<float> y = multiply(w, tokens, rows);
+        few.insert(few.end(), y.begin(), y.end());
+      }
+      for (const uint32_t n : {95u, 96u, 101u, 256u, 275u}) {
+        const Tokens prompt(table, std::vector<float>(x.data(), x.data() + size_t{n} * inputs),
+                            inputs);
+        std::vector<float> y(size_t{n} * rows);
+        // In pieces, as the threads of a pool take them.
+        table.matmul(w.packed, prompt.a, y.data(), rows, 0, n % 7);
+        table.matmul(w.packed, prompt.a, y.data(), rows, n % 7, w.packed.panels());
+        ASSERT_EQ(std::memcmp(y.data(), few.data(), y.size() * sizeof(float)), 0)
+            << dtype_info(type).name << ", " << inputs << " inputs, " << n << " tokens";
+      }
+    }
 }
 
 TEST_P(Matmul, gives_the_same_bits_when_there_are_more_tokens_than_one_pass_takes) {

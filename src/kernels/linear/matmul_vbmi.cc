@@ -3,6 +3,7 @@
 // so that with the table four times over codes need no mask, and the look-up costs no operation
 // more than unpacking Q4_0 does. The same bits.
 
+#include <cstring>
 #include <immintrin.h>
 
 #include "kernels/isa/target.h"
@@ -21,6 +22,7 @@ KVICK_TARGET_VBMI_BEGIN
 // clang-format off
 #include "kernels/linear/dots_vnni.h"
 #include "kernels/linear/matmul_avx512_impl.h"
+#include "kernels/linear/prompt_block_avx512.h"
 // clang-format on
 
 namespace kvick::kernels {
@@ -30,6 +32,7 @@ template <DType kType, int... kTokens>
 void put_format(PanelFunctions& functions) {
   ((functions.of[static_cast<int>(kType)][kTokens - 1] = panel_function<kType, kTokens>()), ...);
   functions.silent[static_cast<int>(kType)] = silent_function<kType>();
+  functions.prompt[static_cast<int>(kType)] = prompt_function<kType>();
 }
 
 template <DType... kTypes>

@@ -4,7 +4,8 @@
 // 730 GOP/s of vpdpbusd, and the two ports that do it also do all else. Per group of 32 inputs,
 // panel and token that is 8 vpdpbusd, a product and an addition, one more for mins and three more
 // for scales of 16 inputs: at most 80, 73 and 62 % of the peak, less what unpacking takes. Fewer
-// than 8 tokens convert the dot products too. Measured with a conversion always, which took 5 %:
+// than 8 tokens convert the dot products too. Measured with a conversion always, which took 5 %,
+// and panel by panel, where prompts now have three together (prompt_block_avx512.h):
 //   512 tokens, 4096 x 4096:  Q8_0 466, Q4_0 452, Q4_1 428, Q4_K 426, Q5_0 414, Q6_K 336,
 //                             Q2_K 315 GOP/s; F16 118 of 178 GFLOP/s
 //   1 token, from memory:     Q8_0 16.7, Q4_1 16.4, Q4_K 16.1, Q6_K 15.9, F16 15.6 GB/s where a
@@ -23,6 +24,7 @@
 // panels together do better: q8_block_avx512.h.) Page walks may be part of it: of a virtual
 // machine, 2 MiB pages and all.
 
+#include <cstring>
 #include <immintrin.h>
 #include <limits>
 #include <utility>

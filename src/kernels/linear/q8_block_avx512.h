@@ -96,7 +96,7 @@ void q8_block(const BlockJob& job) {
   const uint32_t chunks = (groups + kChunk - 1) / kChunk;
   const uint32_t chunk = ((groups + chunks - 1) / chunks + kPer - 1) / kPer * kPer;
   const auto lines = static_cast<uint32_t>(panel_bytes(kQ8, chunk) / kLine);
-  const uint32_t tokens = a.tokens - job.first;
+  const uint32_t tokens = job.tokens;
   uint32_t parts = 0;
   for (uint32_t t = 0; t < tokens; t += kTokenTile)
     parts += parts_of(tokens - t < kTokenTile ? tokens - t : kTokenTile);

@@ -186,9 +186,16 @@ class Batches(KvickTest):
         told = {}
         answers = self.model.batch(self.PROMPTS, on_answer=told.__setitem__, **self.OPTIONS)
         self.assertEqual(told, dict(enumerate(answers)))
-        answers = self.model.batch(["one", "two", "three"], parallel=1, on_answer=lambda number, answer: False, **self.OPTIONS)
-        self.assertEqual(len(answers[0].tokens), 20)
-        self.assertEqual([answer.finish_reason for answer in answers], ["length", "cancelled", "cancelled"])
+        told = []
+        options = {**self.OPTIONS, "max_tokens": 200}
+        # So many that some are left however late this thread hears of the first.
+        answers = self.model.batch(["one"] * 100, parallel=1, on_answer=lambda number, answer: told.append(number), **options)
+        self.assertEqual(sorted(told), list(range(100)))
+        told.clear()
+        answers = self.model.batch(["one"] * 500, parallel=1, on_answer=lambda number, answer: bool(told.append(number)), **options)
+        self.assertEqual(told, [0])
+        self.assertEqual(len(answers[0].tokens), 200)
+        self.assertEqual(answers[-1].finish_reason, "cancelled")
         self.assertRaises(ZeroDivisionError, self.model.batch, ["one"], on_answer=lambda number, answer: 1 / 0, **self.OPTIONS)
 
     def test_a_schema_holds_for_all(self):
@@ -245,6 +252,7 @@ class Asyncio(KvickTest):
             async def read():
                 async for _ in self.model.astream("one two", max_tokens=200, ignore_end=True):
                     begun.set()
+                    await asyncio.sleep(60)  # where it is cancelled
 
             task = asyncio.create_task(read())
             await begun.wait()

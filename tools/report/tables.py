@@ -5,7 +5,8 @@ import statistics
 from pages import markdown_table
 from results import Cell, number, rate
 
-AMX, XEON, ZEN = "Xeon, AMX", "Xeon", "Zen 4"
+AMX, XEON, ZEN, ZEN5 = "Xeon, AMX", "Xeon", "Zen 4", "Zen 5"
+EIGHT, SHAPES = "epyc-zen5/2026-11-28/llama-8b-layers.json", "epyc-zen5/2026-11-28/shapes.json"
 LLAMA, IK, OPENVINO = "llama.cpp", "ik_llama.cpp", "OpenVINO GenAI"
 # Machine, model, work, file of results, and what is looked up there: a file and case of compare.py ...
 COMPARED = (
@@ -24,6 +25,13 @@ COMPARED = (
     (XEON, "SmolLM2-135M shape Q8_0", "behind 4,096 tokens", "xeon/2026-11-23/s-q8_0.json", "S-Q8_0.gguf", "deep4k"),
     (XEON, "Llama-3.2-1B shape Q8_0", "decode", "xeon/2026-11-22/m-q8_0.json", "M-Q8_0.gguf", "decode"),
     (XEON, "Llama-3.2-1B shape Q4_K_M", "decode", "xeon/2026-11-23/m-q4.json", "M-Q4_K_M.gguf", "decode"),
+    (ZEN5, "Llama-3.1-8B shape Q4_K_M, 8 layers", "decode", EIGHT, "8b8-Q4_K_M.gguf", "decode"),
+    (ZEN5, "Llama-3.1-8B shape Q4_K_M, 8 layers", "prompt of 512", EIGHT, "8b8-Q4_K_M.gguf", "prefill"),
+    (ZEN5, "Llama-3.1-8B shape IQ4_XS, 8 layers", "prompt of 512", EIGHT, "8b8-IQ4_XS.gguf", "prefill"),
+    (ZEN5, "SmolLM2-135M shape Q8_0", "decode", SHAPES, "smollm2-Q8_0.gguf", "decode"),
+    (ZEN5, "SmolLM2-135M shape Q8_0", "prompt of 512", SHAPES, "smollm2-Q8_0.gguf", "prefill"),
+    (ZEN5, "Qwen3-0.6B shape Q4_K_M", "decode", SHAPES, "qwen3-0.6b-Q4_K_M.gguf", "decode"),
+    (ZEN5, "Qwen3-0.6B shape Q4_K_M", "prompt of 512", SHAPES, "qwen3-0.6b-Q4_K_M.gguf", "prefill"),
 )
 # ... or the row of a table: its number, the start of its cells, and the columns of kvick, the two others and the two ratios.
 TABLED = (

@@ -109,26 +109,30 @@ class AsyncStream:
         self.answer: Optional[Answer] = None  # once it has ended
         self._loop = asyncio.get_running_loop()
         self._pieces: "asyncio.Queue[_Written]" = asyncio.Queue()
-        self._ended = False
+        self._ended = asyncio.Event()  # the last piece is there, though it may not have been read
         self._writer = _Writer(generate, self._put)
 
     def _put(self, piece: _Written) -> None:
         try:
-            self._loop.call_soon_threadsafe(self._pieces.put_nowait, piece)
+            self._loop.call_soon_threadsafe(self._arrive, piece)
         except RuntimeError:  # the loop is closed: nobody reads
             self._writer.stop()
 
+    def _arrive(self, piece: _Written) -> None:
+        self._pieces.put_nowait(piece)
+        if isinstance(piece, Answer):
+            self.answer = piece
+        if not isinstance(piece, str):
+            self._ended.set()
+
     async def __aiter__(self) -> AsyncIterator[str]:
         try:
-            while not self._ended:
+            while not (self._ended.is_set() and self._pieces.empty()):
                 piece = await self._pieces.get()
-                if isinstance(piece, str):
-                    yield piece
-                    continue
-                self._ended = True
                 if isinstance(piece, BaseException):
                     raise piece
-                self.answer = piece
+                if isinstance(piece, str):
+                    yield piece
         finally:
             await self.aclose()
 
@@ -140,12 +144,7 @@ class AsyncStream:
         return self.answer
 
     async def aclose(self) -> None:
-        """Ends the answer, and waits for the step that is being computed."""
+        """Ends the answer, and waits for the step that is being computed. Any task may call it, and a loop that is left calls it
+        too."""
         self._writer.stop()
-        while not self._ended:
-            piece = await self._pieces.get()
-            if isinstance(piece, str):
-                continue
-            self._ended = True
-            if isinstance(piece, Answer):
-                self.answer = piece
+        await self._ended.wait()

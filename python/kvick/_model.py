@@ -141,7 +141,7 @@ class Model:
 
     def batch(self, prompts: Sequence[Prompt], *, parallel: int = 64, template: Optional[Mapping[str, Any]] = None,
               on_answer: Optional[Callable[[int, Answer], Optional[bool]]] = None, **options: Any) -> list[Answer]:
-        """Answers many prompts, at most `parallel` at once, which are computed together: many times as fast as one by one.
+        """Answers many prompts, at most `parallel` at once, which are computed together: several times as fast as one by one.
 
         Prompts that begin alike are read once as far as they do. on_answer: called with the number of a prompt, from 0 on, and
         its answer as soon as it has ended; if it returns False, those that have not ended are cancelled. options: those of

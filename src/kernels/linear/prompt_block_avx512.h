@@ -2,19 +2,21 @@
 // Internal to kernels/: three panels of any quantised format times the many tokens of a prompt.
 // Included by functions_avx512.h and matmul_vbmi.cc, after matmul_avx512_impl.h.
 //
-// Panel by panel, every vpdpbusd loads its own broadcast: a token, a panel and a group take 11
-// loads or more, two of them a cycle, and 31 to 40 instructions. Here a broadcast serves three
-// panels and a line of codes four tokens, for which codes are unpacked into L1 once for all tokens:
-// about 5 loads and 17 instructions. One Zen 5 core, 1090 GOP/s of vpdpbusd, 4096 x 4096 weights,
-// 512 tokens, GOP/s:
+// When panels are multiplied one by one, every vpdpbusd loads four inputs of a token again. A
+// panel, a token and a group of 32 inputs then take 11 loads or more, of which a core does two a
+// cycle, and 31 to 40 instructions. Here the codes of three panels are unpacked into L1 once for
+// all tokens. Four inputs of a token are loaded once for three panels, and a line of codes once for
+// four tokens: about 5 loads and 17 instructions. GOP/s of one Zen 5 core, whose vpdpbusd alone
+// reach 1090, with 4096 x 4096 weights and 512 tokens:
 //
 //                   Q4_0  Q8_0  IQ4_XS  Q4_K  Q5_K  Q6_K  Q3_K  Q2_K
 //   panel by panel  707   693     695   691   653   566   580   584
 //   here            797   775     780   726   713   683   678   608
 //
-// Whole models, prompts of 512 tokens: 1.05 to 1.20 times. Below 96 tokens it is no use: a small
-// model's 48 took 0.90 of the rate, its 64 0.95, 96 1.03. Each tile asks for a part of the next
-// chunk's lines: weights from memory gained 1.09 times by that.
+// Whole models read prompts of 512 tokens 1.03 to 1.18 times as fast. Short prompts lose by it:
+// SmolLM2's shape in Q8_0 read 48 tokens at 0.90 of the rate, 64 at 0.95 and 96 at 1.03. While a
+// tile of tokens is multiplied, a part of the next chunk's weights is prefetched, which made Q4_K
+// from memory 1.09 times as fast. Not measured on Intel and Zen 4.
 
 #include "kernels/linear/prompt_tile_avx512.h"
 

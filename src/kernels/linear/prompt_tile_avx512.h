@@ -13,10 +13,11 @@ using PromptSums = float[kPanelsTogether][kPanel];  // of one token
 constexpr int kTokensTogether = 4;
 
 // sums[kTokens] += a chunk's products with the tokens from `first` on of a tile: what add_group()
-// does for one panel, to the same bits. q and scale are at the first token. With scales of 16
-// inputs the values of a group take the registers in which sums stay otherwise: Q6_K at 668 GOP/s
-// on Zen 5, where sums of two tokens in registers gave 630 one part after the other and 594 both at
-// once.
+// does for one panel, to the same bits. q and scale point to those of the first token.
+//
+// Types with a scale for each 16 inputs need more registers, so their sums are kept in memory. On
+// Zen 5 Q6_K reached 668 GOP/s so. With the sums of two tokens in registers it reached 630 when the
+// two halves of a group were multiplied in turn, and 594 when they were interleaved.
 template <DType kType, int kTokens>
 KVICK_INLINE void add_tokens(const PromptChunk<kType>& w, uint32_t tile_tokens, const int8_t* q,
                              const float* scale, const Sums* prepared, uint32_t first,

@@ -107,8 +107,8 @@ TEST(KvOptions, APolicyIsGivenOrNone) {
   EXPECT_EQ(select("auto").error().message,
             "auto needs the attention that rows left out may have: auto:loss=0.02");
   EXPECT_EQ(select("auto:loss=0.02,policy=h2o").error().message,
-            "auto: policy=h2o is none that can be held to a loss; those are quest, sparq, loki, "
-            "maple");
+            "auto: policy=h2o is none that can be held to a loss; those are quest, clusters, "
+            "sparq, loki, maple");
   EXPECT_TRUE(select("none:budget=3").error().message.starts_with("unknown policy \"none\""));
 }
 

@@ -24,6 +24,7 @@ std::vector<Token> prompt_of(uint32_t tokens) {
 
 const char* const kPolicies[] = {"quest:budget=24,page=4,dense_layers=1",
                                  "sparq:budget=20,recent=4",
+                                 "clusters:budget=20,recent=4,cluster=2,block=16",
                                  "streaming:budget=20",
                                  "h2o:budget=20",
                                  "scissorhands:budget=24,drop=6,recent=4",
@@ -57,7 +58,8 @@ TEST(SchedulerSelect, JobsOfEveryPolicyAreAnsweredTogetherAsAlone) {
 // The prompt's rows are all read, so that it does not matter who has computed them.
 TEST(SchedulerSelect, PromptsThatBeginAlikeShareRowsWhereAPolicyLeavesThemInPlace) {
   const auto engine = tiny_engine(128);
-  for (const char* policy : {"quest:budget=48,page=4,dense_layers=0", "sparq:budget=44,recent=4"}) {
+  for (const char* policy : {"quest:budget=48,page=4,dense_layers=0", "sparq:budget=44,recent=4",
+                             "clusters:budget=44,recent=4,cluster=2,block=16"}) {
     SchedulerOptions options;
     options.kv = parse_kv_options("paged:block=4", "", "", policy).value();
     const auto scheduler = std::move(Scheduler::make(*engine, options)).value();
@@ -80,7 +82,8 @@ TEST(SchedulerSelect, PromptsThatBeginAlikeShareRowsWhereAPolicyLeavesThemInPlac
 // of an answer, which attended to chosen ones, are not taken for a later prompt that repeats it.
 TEST(SchedulerSelect, AnswersAreTheSameWhateverIsCached) {
   const auto engine = tiny_engine(256);
-  for (const char* policy : {"quest:budget=24,page=4,dense_layers=0", "sparq:budget=20,recent=4"}) {
+  for (const char* policy : {"quest:budget=24,page=4,dense_layers=0", "sparq:budget=20,recent=4",
+                             "clusters:budget=20,recent=4,cluster=2,block=16"}) {
     SCOPED_TRACE(policy);
     SchedulerOptions options;
     options.kv = parse_kv_options("paged:block=4", "", "", policy).value();
@@ -111,7 +114,8 @@ TEST(SchedulerSelect, AnswersAreTheSameWhateverIsCached) {
 
 TEST(SchedulerSelect, AnswersAreTheSameThoughMemoryRunsOut) {
   const auto engine = tiny_engine(256);
-  for (const char* policy : {"quest:budget=24,page=4,dense_layers=0", "sparq:budget=20,recent=4"}) {
+  for (const char* policy : {"quest:budget=24,page=4,dense_layers=0", "sparq:budget=20,recent=4",
+                             "clusters:budget=20,recent=4,cluster=2,block=16"}) {
     SCOPED_TRACE(policy);
     SchedulerOptions options;
     options.kv = parse_kv_options("paged:block=4", "", "", policy).value();

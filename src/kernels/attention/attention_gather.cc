@@ -124,7 +124,7 @@ void StripList::append(const std::byte* first, uint32_t bytes, uint32_t stride, 
     strips[count++] = {at, step, n};
     lines += n;
   };
-  if (stride != bytes) {
+  if (stride != bytes && rows > 1) {
     for (uint32_t at = 0; at < bytes; at += kLine) add(first + at, stride, rows);
     return;
   }

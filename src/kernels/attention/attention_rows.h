@@ -22,7 +22,7 @@ struct Strip {
   uint32_t step, lines;  // step: bytes from one line to the next
 };
 struct StripList {
-  static constexpr uint32_t kMost = 64;  // more are left out
+  static constexpr uint32_t kMost = 256;  // more are left out: a chunk's rows, if each lies alone
   Strip strips[kMost];
   uint32_t count = 0, lines = 0;
 

@@ -390,6 +390,8 @@ void dot_columns(DType type, const std::byte* columns, Columns shape, const floa
                  size_t queries, float* out, size_t out_stride) {
   if (type == DType::kF16)
     return dot_columns_of<V, DType::kF16>(columns, shape, q, queries, out, out_stride);
+  if (type == DType::kF32)
+    return dot_columns_of<V, DType::kF32>(columns, shape, q, queries, out, out_stride);
   KVICK_CHECK(type == DType::kStatic8, "products of columns of type {}", dtype_info(type).name);
   dot_columns_of<V, DType::kStatic8>(columns, shape, q, queries, out, out_stride);
 }

@@ -87,7 +87,7 @@ TEST(ElementWise, AxpyAddsAMultipleAndDotSumsProducts) {
 
 TEST(ElementWise, DotColumnsSumsTheProductsOfEachRow) {
   for_each_set([](const Table& table) {
-    for (const DType type : {DType::kF16, DType::kStatic8})
+    for (const DType type : {DType::kF32, DType::kF16, DType::kStatic8})
       for (const size_t dims : {1, 2, 5, 16})
         for (const size_t rows : kSizes) {
           const size_t stride = rows + 3, bytes = dtype_bytes(type, 1);

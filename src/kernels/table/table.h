@@ -96,9 +96,9 @@ struct Table {
   // static ones (codes as they are), `stride` bytes from one to the next.
   void (*dot_rows)(DType type, const std::byte* rows, size_t stride, size_t n, const float* q,
                    size_t dims, float* out);
-  // The same of rows that lie as columns, and of several queries: q: [queries][dims], out:
-  // [queries][out_stride], of which shape.rows are written. A score does not depend on the other
-  // queries.
+  // The same of rows that lie as columns, of type F32, F16 or STATIC8, and of several queries: q:
+  // [queries][dims], out: [queries][out_stride], of which shape.rows are written. A score does not
+  // depend on the other queries.
   void (*dot_columns)(DType type, const std::byte* columns, Columns shape, const float* q,
                       size_t queries, float* out, size_t out_stride);
   // How many of x[0, n) are above the limit; a NaN is not.

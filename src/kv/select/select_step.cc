@@ -154,6 +154,8 @@ void SelectStep::view_rows(const Query& query, base::Arena& scratch, kernels::Vi
   out.rest = choice.rest;
   out.rest_mass = choice.rest_mass;
   store_.read_bytes_.fetch_add(bytes + view_bytes(out), std::memory_order_relaxed);
+  // Which the bytes of choosing count.
+  for (const kernels::Segment& segment : choice.stand_ins) out.past.push_back(segment);
 }
 
 uint64_t SelectStep::view_bytes(const kernels::View& view) const {

@@ -36,8 +36,9 @@ base::Status<> check_place(const Setup& setup, const Selector& selector) {
         setup.select.spec.name);
   if (!setup.tier.spec || !selector.reads_rows()) return base::Done{};
   return base::fail(
-      "{} reads some of every key to choose, and with --kv-tier they are all in the slower tier: "
-      "take a policy that keeps what it chooses by, such as quest",
+      "{} looks at keys of all rows to choose, and with --kv-tier they are in the slower tier: "
+      "take "
+      "a policy that keeps what it chooses by, such as quest",
       setup.select.spec.name);
 }
 
@@ -205,7 +206,9 @@ void SelectStore::summarise(std::span<const StepSlot> step_slots) {
   for (size_t i = 0; i < step_slots.size(); ++i) {
     const SelectSequence& sequence = mine(*step_slots[i].sequence);
     if (sequence.summarised == sequence.length) continue;
-    rows_->add_runs(rows_->sequence(sequence.inner), sequence.summarised, sequence.length, runs[i]);
+    rows_->add_runs(rows_->sequence(sequence.inner),
+                    selector_->summary_begin(sequence.summarised, sequence.length), sequence.length,
+                    runs[i]);
     behind.push_back(i);
   }
   const size_t heads = size_t{shape().layers} * shape().kv_heads;

@@ -280,7 +280,7 @@ TEST(SelectTier, RefusesPoliciesThatHaveNoUseForIt) {
   const auto error = [](const std::string& policy) {
     return make_store({"tiered", {}}, setup_of(policy, "ram")).error().message;
   };
-  EXPECT_NE(error("sparq").find("sparq reads some of every key to choose"), std::string::npos);
+  EXPECT_NE(error("sparq").find("sparq looks at keys of all rows to choose"), std::string::npos);
   EXPECT_NE(error("h2o").find("leave --kv-tier out"), std::string::npos);
 }
 

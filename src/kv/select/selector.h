@@ -64,6 +64,8 @@ struct SelectedRows {
   // kernels::View's: a value for what is left out, and its share of each query's probability.
   const float* rest = nullptr;
   std::span<const float> rest_mass;
+  // Rows that stand for committed ones left out, and are read beside the chosen ones.
+  std::span<const kernels::Segment> stand_ins;
 };
 
 // What the projections of a layer read of some tokens, in batch order (InputReader).
@@ -87,6 +89,11 @@ class Selector {
   virtual void summarise(const RowsOfHead& rows, uint32_t first, uint32_t end) const {
     (void)rows, (void)first, (void)end;
   }
+  // The first row that summarise(rows, first, end) looks at: rows.segment has those from it on.
+  virtual uint32_t summary_begin(uint32_t first, uint32_t end) const {
+    (void)end;
+    return first;
+  }
   // Whether what is kept are side rows.
   virtual bool has_side_rows() const { return false; }
   virtual size_t predicted_floats() const { return 0; }  // of a token, all heads
@@ -101,7 +108,8 @@ class Selector {
     const uint32_t count = summary().rows;
     std::copy(side.begin(), side.end(), rows.summary(row / count) + row % count * side.size());
   }
-  // Whether choose() looks at committed rows themselves: SelectRequest::rows.segment.
+  // Whether committed rows have to stay where they can be looked at: by choose(), in
+  // SelectRequest::rows.segment, or by a later summarise() (summary_begin).
   virtual bool reads_rows() const { return false; }
   virtual void choose(const SelectRequest& question, base::Arena& scratch,
                       SelectedRows& choice) const = 0;

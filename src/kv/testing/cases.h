@@ -94,12 +94,14 @@ inline std::vector<Case> cases() {
   return all;
 }
 
-// The case's shape, with head_dim or, where types take groups of 32, with 32.
+// The case's shape, with head_dim or, where types take groups of 32, with 32; with 8 for a policy
+// that asks the kernel of attention.
 inline Shape shape_of(const Case& test, const Shape& like) {
   Shape shape = like;
   shape.k_type = test.k_type;
   shape.v_type = test.v_type;
   shape.aging = test.aging;
+  if (select_of(test.spec).name == "clusters") shape.head_dim = 8;
   if (test.aging || kernels::dtype_info(test.k_type).block > 1) shape.head_dim = 32;
   return shape;
 }

@@ -24,17 +24,22 @@ inline void append(const kernels::Segment& segment, bool is_v, uint32_t dims,
     }
 }
 
+// Whether a policy has put it in place of rows that are not read: no store has a bias otherwise.
+inline bool stands_in(const kernels::Segment& segment) { return segment.row_bias != nullptr; }
+
 // All rows of a view in order, as bytes: committed, then fresh.
 inline std::vector<std::byte> gather(const kernels::View& view, const Shape& shape, bool is_v) {
   std::vector<std::byte> out;
-  for (const kernels::Segment& segment : view.past) append(segment, is_v, shape.dim(is_v), out);
+  for (const kernels::Segment& segment : view.past)
+    if (!stands_in(segment)) append(segment, is_v, shape.dim(is_v), out);
   append(view.fresh, is_v, shape.dim(is_v), out);
   return out;
 }
 
 inline uint32_t rows_of(const kernels::View& view) {
   uint32_t rows = kernels::rows_of(view.fresh);
-  for (const kernels::Segment& segment : view.past) rows += kernels::rows_of(segment);
+  for (const kernels::Segment& segment : view.past)
+    if (!stands_in(segment)) rows += kernels::rows_of(segment);
   return rows;
 }
 
@@ -43,7 +48,7 @@ inline Rows positions(const kernels::View& view) {
   Rows all;
   for (const kernels::Segment& segment : view.past)
     for (const kernels::Run& run : segment.runs)
-      for (uint32_t i = 0; i < run.rows; ++i) all.push_back(run.pos + i);
+      for (uint32_t i = 0; i < run.rows && !stands_in(segment); ++i) all.push_back(run.pos + i);
   return all;
 }
 

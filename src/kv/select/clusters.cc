@@ -1,0 +1,370 @@
+// Clusters: rows are chosen in groups of similar keys, by the product of a query with a group's
+// mean key, and the groups that are not read are not forgotten: each stands in the attention as its
+// mean key and mean value, as many times as it has rows. After the wave index of "RetroInfer: A
+// Vector-Storage Approach for Scalable Long-Context LLM Inference" (Chen et al. 2025, section 4:
+// segmented clustering, and its zones that are read, estimated and always read). A group's weight
+// is that of its mean, summed over the queries that share a KV head; the groups whose rows weigh
+// most are read until the budget is used, of the last one its first rows. How rows are grouped:
+// row_clusters.h.
+//
+// Keys and values of a mean are an exact part of one softmax with the rows: a run of rows of a
+// segment, with the logarithm of the number of rows as their bias.
+
+#include <bit>
+#include <cmath>
+#include <numeric>
+
+#include "kv/select/row_arithmetic.h"
+#include "kv/select/row_clusters.h"
+#include "kv/select/select_store.h"
+
+namespace kvick::kv {
+namespace {
+
+constexpr Option kOptions[] = {
+    budget_option(),
+    sinks_option(),
+    recent_option(),
+    dense_layers_option(),
+    {.name = "cluster",
+     .summary = "rows of a group of similar keys on average, a power of two",
+     .fallback = "8"},
+    {.name = "block",
+     .summary = "rows among which groups are formed, a power of two, at least eight groups",
+     .fallback = "512"},
+    {.name = "rest",
+     .summary = "on: groups that are not read count by their means; off: they do not count",
+     .fallback = "on"},
+    least_option(),
+    loss_option()};
+constexpr uint32_t kMostCluster = 256, kMostBlock = 8192;
+// The bias of a mean that does not count: no weight, and a number all the same.
+constexpr float kNoWeight = -1e30F;
+
+struct ClusterOptions {
+  Selection selection;
+  uint32_t cluster = 0, block = 0;
+  bool rest = false;
+};
+
+class Clusters final : public Selector {
+ public:
+  Clusters(const Setup& setup, const ClusterOptions& options)
+      : Selector(options.selection),
+        kernels_(kernels_of(setup)),
+        rows_(setup.shape),
+        shape_(
+            {.head_dim = setup.shape.head_dim, .cluster = options.cluster, .block = options.block}),
+        rest_(options.rest) {
+    for (uint32_t i = 1; i <= shape_.block; ++i)
+      logarithms_.push_back(std::log(static_cast<float>(i)));
+  }
+
+  SummaryShape summary() const override { return {.rows = shape_.block, .bytes = shape_.bytes()}; }
+
+  uint32_t summary_begin(uint32_t first, uint32_t end) const override {
+    const uint32_t begin = first / shape_.block * shape_.block;
+    return begin + first_grouped(shape_, first - begin, std::min(end - begin, shape_.block));
+  }
+
+  void summarise(const RowsOfHead& rows, uint32_t first, uint32_t end) const override {
+    for (uint32_t begin = first / shape_.block * shape_.block; begin < end; begin += shape_.block)
+      group_rows(kernels_, shape_, rows.segment, begin, std::max(first, begin) - begin,
+                 std::min(end - begin, shape_.block), block_of(rows, begin));
+  }
+
+  bool reads_rows() const override { return true; }
+
+  void choose(const SelectRequest& question, base::Arena& scratch,
+              SelectedRows& choice) const override {
+    const Range range = range_of(question.top_rows, question.count);
+    ask_for_orders(question, range);
+    const std::span<uint32_t> counts = scratch.make<uint32_t>(range.clusters);
+    count_rows(question, range, counts);
+    const std::span<float> weights = weigh(question, range, counts, scratch);
+    // Of each group, the rows that are read.
+    const std::span<uint32_t> read = scratch.make<uint32_t>(range.clusters);
+    take(weights, counts, question.top_rows.take, read, scratch);
+    choice.rows = rows_of(question, range, read, scratch);
+    for (size_t i = 0; i < counts.size(); ++i) counts[i] -= read[i];
+    if (rest_) choice.stand_ins = means(question, range, counts, scratch);
+  }
+
+  uint64_t choice_bytes(const TopRows& top_rows, uint32_t rows) const override {
+    const Range range = range_of(top_rows, rows);
+    return range.clusters * (2 * shape_.mean_bytes() + sizeof(uint16_t)) +
+           top_rows.take * sizeof(uint16_t);
+  }
+
+ private:
+  // The blocks that have some of the rows to choose from, and the groups of these blocks. Block
+  // `first + i` has groups i * most_clusters() and following.
+  struct Range {
+    uint32_t first = 0, end = 0, clusters = 0;
+  };
+  Range range_of(const TopRows& top_rows, uint32_t rows) const {
+    if (top_rows.first == top_rows.last) return {};
+    Range range = {.first = top_rows.first / shape_.block,
+                   .end = (top_rows.last - 1) / shape_.block + 1};
+    const uint32_t full = range.end - 1 - range.first;
+    range.clusters =
+        full * shape_.most_clusters() +
+        shape_.clusters_of(std::min(rows - (range.end - 1) * shape_.block, shape_.block));
+    return range;
+  }
+  ClusterBlock block_of(const RowsOfHead& rows, uint32_t begin) const {
+    return {shape_, rows.summary(begin / shape_.block)};
+  }
+  // Calls use(block, its first row, its groups' first number, how many) for the blocks of a range.
+  template <class Use>
+  void for_each_block(const SelectRequest& question, const Range& range, const Use& use) const {
+    for (uint32_t i = range.first, at = 0; i < range.end; ++i, at += shape_.most_clusters()) {
+      const uint32_t count = std::min(shape_.most_clusters(), range.clusters - at);
+      use(block_of(question.rows, i * shape_.block), i * shape_.block, at, count);
+    }
+  }
+
+  // Which rows are in which group is wanted at once and again once groups are weighed, a few lines
+  // of each block: waiting for one line after the other took a third of choosing.
+  void ask_for_orders(const SelectRequest& question, const Range& range) const {
+    constexpr size_t kLine = 64;
+    for_each_block(question, range, [&](ClusterBlock block, uint32_t, uint32_t, uint32_t) {
+      const auto* const order = reinterpret_cast<const std::byte*>(block.order());
+      for (size_t at = 0; at < shape_.order_bytes(); at += kLine) __builtin_prefetch(order + at);
+    });
+  }
+
+  // The rows of each group that may be chosen.
+  void count_rows(const SelectRequest& question, const Range& range,
+                  std::span<uint32_t> counts) const {
+    const auto [first, last, take] = question.top_rows;
+    for_each_block(
+        question, range, [&](ClusterBlock block, uint32_t begin, uint32_t at, uint32_t clusters) {
+          const uint16_t* const ends = block.ends();
+          for (uint32_t i = 0; i < clusters; ++i)
+            counts[at + i] = uint32_t{ends[i]} - (i == 0 ? 0U : ends[i - 1]);
+          if (begin >= first && begin + shape_.block <= last) return;
+          for (uint32_t i = 0; i < clusters; ++i) {
+            const std::span<const uint16_t> rows = block.rows_of(i);
+            counts[at + i] =
+                static_cast<uint32_t>(std::count_if(rows.begin(), rows.end(), [&](uint16_t row) {
+                  return begin + row >= first && begin + row < last;
+                }));
+          }
+        });
+  }
+
+  // Of each group: what one of its rows has of the queries' probabilities, if all rows are as their
+  // means. By the kernel of attention, which multiplies with all queries at once; of its sums of
+  // values, which nobody wants here, the least that it computes.
+  std::span<float> weigh(const SelectRequest& question, const Range& range,
+                         std::span<const uint32_t> counts, base::Arena& scratch) const {
+    constexpr uint32_t kValues = 8, kChunk = kernels::kChunkRows;
+    const auto count = static_cast<uint32_t>(question.queries.size());
+    kernels::View view;
+    for (const kernels::Segment& segment : means(question, range, counts, scratch))
+      view.past.push_back(segment);
+    const std::span<const uint32_t> nothing;
+    const auto visible = scratch.make<std::span<const uint32_t>>(count);
+    std::fill(visible.begin(), visible.end(), nothing);
+    const kernels::Queries queries = {.q = keys_of(question.queries, scratch),
+                                      .q_stride = shape_.head_dim,
+                                      .tokens = count,
+                                      .group = 1,
+                                      .k_dim = shape_.head_dim,
+                                      .v_dim = kValues,
+                                      .scale = 1 / std::sqrt(static_cast<float>(shape_.head_dim)),
+                                      .visible = visible.data()};
+    const uint32_t chunks = kernels::chunk_count(view, queries);
+    const std::span<float> probs = scratch.make<float>(size_t{chunks} * count * kChunk);
+    const std::span<float> max = scratch.make<float>(size_t{chunks} * count);
+    const std::span<float> sum = scratch.make<float>(max.size());
+    const std::span<float> values = scratch.make<float>(size_t{count} * kValues);
+    for (size_t chunk = 0; chunk < chunks; ++chunk)
+      kernels_.attend_chunk(view, queries, static_cast<uint32_t>(chunk),
+                            {&max[chunk * count], &sum[chunk * count], values.data()},
+                            &probs[chunk * count * kChunk]);
+    const std::span<float> weights = scratch.make<float>(range.clusters);
+    std::fill(weights.begin(), weights.end(), 0.0F);
+    for (size_t q = 0; q < count; ++q) {
+      float most = max[q], all = 0;
+      for (size_t chunk = 1; chunk < chunks; ++chunk) most = std::max(most, max[chunk * count + q]);
+      for (size_t i = q; i < max.size(); i += count) all += sum[i] * std::exp(max[i] - most);
+      for (size_t chunk = 0; chunk < chunks; ++chunk)
+        kernels_.axpy(&weights[chunk * kChunk], std::exp(max[chunk * count + q] - most) / all,
+                      &probs[(chunk * count + q) * kChunk],
+                      std::min<size_t>(kChunk, weights.size() - chunk * kChunk));
+    }
+    // Of a group, so far.
+    for (size_t i = 0; i < weights.size(); ++i)
+      weights[i] = counts[i] > 0 ? weights[i] / static_cast<float>(counts[i]) : -1.0F;
+    return weights;
+  }
+
+  // Queries one after the other, transformed as the keys that they meet.
+  const float* keys_of(std::span<const float* const> queries, base::Arena& scratch) const {
+    const size_t dims = shape_.head_dim;
+    const std::span<float> all = scratch.make<float>(queries.size() * dims);
+    for (size_t i = 0; i < queries.size(); ++i) {
+      std::copy_n(queries[i], dims, &all[i * dims]);
+      transform(kernels_, rows_.hadamard_blocks().k, all.subspan(i * dims, dims));
+    }
+    return all.data();
+  }
+
+  // read[i]: how many rows of each group are read: all of those with the highest weights, and of
+  // the next one as many as are left. Of equal weights the first groups.
+  static void take(std::span<float> weights, std::span<const uint32_t> counts, uint32_t rows,
+                   std::span<uint32_t> read, base::Arena& scratch) {
+    // Weights by their first bits, an eighth of an octave together: only those of the class in
+    // which the rows run out are compared. Comparing all of them took as long as the attention.
+    constexpr uint32_t kClasses = 1U << 12, kShift = 20;
+    const auto class_of = [](float weight) {
+      return weight > 0 ? std::bit_cast<uint32_t>(weight) >> kShift : 0;  // of no number: the last
+    };
+    const std::span<uint32_t> rows_of_class = scratch.make<uint32_t>(kClasses);
+    std::fill(rows_of_class.begin(), rows_of_class.end(), 0U);
+    for (size_t i = 0; i < weights.size(); ++i) rows_of_class[class_of(weights[i])] += counts[i];
+    uint32_t last = kClasses - 1, left = rows;
+    for (; last > 0 && rows_of_class[last] <= left; --last) left -= rows_of_class[last];
+    const std::span<uint32_t> order = scratch.make<uint32_t>(weights.size());
+    size_t in_last = 0;
+    for (uint32_t i = 0; i < weights.size(); ++i) {
+      const uint32_t its = class_of(weights[i]);
+      read[i] = its > last ? counts[i] : 0;
+      order[in_last] = i;
+      in_last += its == last ? 1 : 0;
+    }
+    const auto number = [&](uint32_t i) { return weights[i] >= 0 ? weights[i] : -1.0F; };
+    const auto heavier = [&](uint32_t a, uint32_t b) {
+      return number(a) > number(b) || (number(a) == number(b) && a < b);
+    };
+    // Halved until one is left, of which not all rows may be read.
+    auto low = order.begin(), high = low + static_cast<ptrdiff_t>(in_last);
+    while (high - low > 1) {
+      const auto middle = low + (high - low) / 2;
+      std::nth_element(low, middle, high, heavier);
+      uint32_t before = 0;
+      for (auto i = low; i != middle; ++i) before += counts[*i];
+      if (before > left) {
+        high = middle;
+        continue;
+      }
+      for (; low != middle; ++low) read[*low] = counts[*low];
+      left -= before;
+    }
+    if (low != high) read[*low] = std::min(left, counts[*low]);
+  }
+
+  // Those rows, ascending.
+  std::span<const uint32_t> rows_of(const SelectRequest& question, const Range& range,
+                                    std::span<const uint32_t> read, base::Arena& scratch) const {
+    constexpr uint32_t kBits = 64;
+    const auto [first, last, take] = question.top_rows;
+    const uint32_t begin_of_all = range.first * shape_.block;
+    const std::span<uint64_t> bits =
+        scratch.make<uint64_t>((last - begin_of_all + kBits - 1) / kBits);
+    std::fill(bits.begin(), bits.end(), 0u);
+    for_each_block(question, range,
+                   [&](ClusterBlock block, uint32_t begin, uint32_t at, uint32_t clusters) {
+                     for (uint32_t i = 0; i < clusters; ++i) {
+                       uint32_t left = read[at + i];
+                       if (left == 0) continue;
+                       for (const uint16_t of_block : block.rows_of(i)) {
+                         const uint32_t row = begin + of_block;
+                         if (row < first || row >= last) continue;
+                         const uint32_t bit = row - begin_of_all;
+                         bits[bit / kBits] |= uint64_t{1} << bit % kBits;
+                         if (--left == 0) break;
+                       }
+                     }
+                   });
+    const std::span<uint32_t> rows = scratch.make<uint32_t>(take);
+    size_t n = 0;
+    for (size_t word = 0; word < bits.size(); ++word)
+      for (uint64_t left = bits[word]; left != 0 && n < rows.size(); left &= left - 1)
+        rows[n++] = begin_of_all + static_cast<uint32_t>(word * kBits) +
+                    static_cast<uint32_t>(std::countr_zero(left));
+    return rows.first(n);
+  }
+
+  // The means of all groups, as rows that count as often as their groups have rows.
+  std::span<const kernels::Segment> means(const SelectRequest& question, const Range& range,
+                                          std::span<const uint32_t> counts,
+                                          base::Arena& scratch) const {
+    const std::span<float> bias = scratch.make<float>(range.clusters);
+    for (size_t i = 0; i < bias.size(); ++i) bias[i] = logarithms_[counts[i]];
+    const std::span<kernels::Segment> segments =
+        scratch.make<kernels::Segment>(range.end - range.first);
+    const std::span<kernels::Run> runs = scratch.make<kernels::Run>(segments.size());
+    const auto stride = static_cast<uint32_t>(shape_.mean_bytes());
+    for_each_block(question, range,
+                   [&](ClusterBlock block, uint32_t, uint32_t at, uint32_t clusters) {
+                     const uint32_t i = at / shape_.most_clusters();
+                     runs[i] = {.row = 0, .rows = clusters, .pos = 0};
+                     segments[i] = {.k = block.key(0),
+                                    .v = block.value(0),
+                                    .k_stride = stride,
+                                    .v_stride = stride,
+                                    .k_type = ClusterShape::kMeans,
+                                    .v_type = ClusterShape::kMeans,
+                                    .runs = runs.subspan(i, 1),
+                                    .row_bias = bias.data() + at};
+                   });
+    return segments;
+  }
+
+  const kernels::Table& kernels_;
+  Shape rows_;
+  ClusterShape shape_;
+  bool rest_;
+  std::vector<float> logarithms_ = {kNoWeight};  // of numbers of rows
+};
+
+base::Result<ClusterOptions> read_options(const Setup& setup) {
+  const Spec& spec = setup.select.spec;
+  ClusterOptions options;
+  KVICK_TRY(options.selection,
+            read_selection(spec, std::span(kOptions).first<kSelectionOptions>()));
+  KVICK_TRY_VOID(read_loss(spec, options.selection));
+  const auto power = [&](const Option& option, uint64_t least,
+                         uint64_t most) -> base::Result<uint32_t> {
+    KVICK_TRY(const uint64_t rows, read_number(spec, option, least, most));
+    if (std::has_single_bit(rows)) return static_cast<uint32_t>(rows);
+    return base::fail("{}: {}={} is not a power of two, such as {}", spec.name, option.name, rows,
+                      std::bit_floor(rows));
+  };
+  KVICK_TRY(options.cluster, power(kOptions[4], 1, kMostCluster));
+  KVICK_TRY(options.block,
+            power(kOptions[5], ClusterShape::kLeastClusters * options.cluster, kMostBlock));
+  KVICK_TRY(options.rest, read_switch(spec, kOptions[6]));
+  return options;
+}
+
+base::Result<std::unique_ptr<const Selector>> selector_of(const Setup& setup) {
+  KVICK_TRY(const ClusterOptions options, read_options(setup));
+  return std::unique_ptr<const Selector>(std::make_unique<Clusters>(setup, options));
+}
+
+base::Result<std::unique_ptr<Store>> make(const Setup& setup, const Layout& layout) {
+  KVICK_TRY(std::unique_ptr<const Selector> selector, selector_of(setup));
+  return make_select_store(setup, layout, std::move(selector));
+}
+
+base::Result<Cost> cost(const Setup& setup, const Layout& layout, const Load& load) {
+  KVICK_TRY(const std::unique_ptr<const Selector> selector, selector_of(setup));
+  return select_cost(setup, layout, *selector, load);
+}
+
+}  // namespace
+
+Policy clusters_policy() {
+  return {.name = "clusters",
+          .summary = "groups of similar keys whose mean scores highest; means stand for the others",
+          .options = kOptions,
+          .change_traits = selecting_traits,
+          .make = make,
+          .cost = cost};
+}
+
+}  // namespace kvick::kv

@@ -1,0 +1,176 @@
+#include "kv/select/row_clusters.h"
+
+#include <limits>
+#include <numeric>
+#include <vector>
+
+#include "kv/select/row_arithmetic.h"
+
+namespace kvick::kv {
+namespace {
+
+constexpr uint32_t kAtOnce = 32;  // keys of which the products with all means are computed together
+constexpr size_t kCacheLine = 64;
+
+// Calls use(first row, rows) for the spans of a block of so many rows.
+template <class Use>
+void for_each_span(const ClusterShape& shape, uint32_t rows, const Use& use) {
+  uint32_t first = 0;
+  for (uint32_t size = shape.block; size >= shape.least_span(); size /= 2)
+    if (first + size <= rows) {
+      use(first, size);
+      first += size;
+    }
+}
+
+// Whether a block of so many rows, which is not full, has that span.
+bool has_span(uint32_t rows, uint32_t first, uint32_t size) {
+  return (rows & size) != 0 && (rows & ~(2 * size - 1)) == first;
+}
+
+uint32_t in_spans(const ClusterShape& shape, uint32_t rows) {
+  return rows / shape.least_span() * shape.least_span();
+}
+
+// Rows of a block as floats.
+struct Rows {
+  std::vector<float> keys, values;  // [rows][head_dim]
+};
+
+Rows read(const ClusterShape& shape, const kernels::Segment& segment, uint32_t first,
+          uint32_t rows) {
+  Rows out;
+  out.keys.resize(size_t{rows} * shape.head_dim);
+  out.values.assign(out.keys.size(), 0.0F);
+  std::vector<float> scratch(shape.head_dim);
+  for_each_row(segment, first, first + rows,
+               [&](uint32_t row, const std::byte* k, const std::byte* v) {
+                 const size_t at = size_t{row - first} * shape.head_dim;
+                 read_key(segment, k, std::span(out.keys).subspan(at, shape.head_dim));
+                 add_value(segment, v, scratch, std::span(out.values).subspan(at, shape.head_dim));
+               });
+  return out;
+}
+
+// Nearest means, of which half the squared lengths are `half_squares`: the largest of
+// key * mean - |mean|^2 / 2.
+uint16_t nearest(std::span<const float> products, std::span<const float> half_squares) {
+  float best = -std::numeric_limits<float>::infinity();
+  size_t at = 0;
+  for (size_t i = 0; i < products.size(); ++i) {
+    const float closeness = products[i] - half_squares[i];
+    if (closeness > best) best = closeness, at = i;
+  }
+  return static_cast<uint16_t>(at);
+}
+
+void assign(const kernels::Table& kernels, std::span<const float> keys, uint32_t dims,
+            std::span<const float> means, std::span<uint16_t> group) {
+  const size_t groups = means.size() / dims;
+  std::vector<float> columns(means.size()), half_squares(groups), products(kAtOnce * groups);
+  for (size_t i = 0; i < groups; ++i) {
+    const float* const mean = means.data() + i * dims;
+    half_squares[i] = kernels.dot(mean, mean, dims) / 2;
+    for (size_t d = 0; d < dims; ++d) columns[d * groups + i] = mean[d];
+  }
+  for (size_t row = 0; row < group.size(); row += kAtOnce) {
+    const size_t count = std::min<size_t>(kAtOnce, group.size() - row);
+    kernels.dot_columns(kernels::DType::kF32, reinterpret_cast<const std::byte*>(columns.data()),
+                        {.rows = groups, .stride = groups, .dims = dims}, keys.data() + row * dims,
+                        count, products.data(), groups);
+    for (size_t i = 0; i < count; ++i)
+      group[row + i] = nearest(std::span(products).subspan(i * groups, groups), half_squares);
+  }
+}
+
+// To means, those of groups without rows stay. counts: of the rows.
+void follow(const kernels::Table& kernels, std::span<const float> rows, uint32_t dims,
+            std::span<const uint16_t> group, std::span<const uint32_t> counts,
+            std::span<float> means) {
+  for (size_t i = 0; i < counts.size(); ++i)
+    if (counts[i] > 0) std::fill_n(means.begin() + static_cast<ptrdiff_t>(i * dims), dims, 0.0F);
+  for (size_t row = 0; row < group.size(); ++row)
+    kernels.add(means.data() + group[row] * size_t{dims}, rows.data() + row * dims, dims);
+  for (size_t i = 0; i < means.size(); ++i)
+    if (const uint32_t count = counts[i / dims]; count > 0) means[i] /= static_cast<float>(count);
+}
+
+std::vector<uint32_t> count(std::span<const uint16_t> group, uint32_t groups) {
+  std::vector<uint32_t> counts(groups);
+  for (const uint16_t of : group) ++counts[of];
+  return counts;
+}
+
+// Groups of rows that begin at the block's row `first`, to the block.
+void put(const kernels::Table& kernels, const ClusterShape& shape, uint32_t first, const Rows& rows,
+         std::span<const uint16_t> group, uint32_t groups, ClusterBlock block) {
+  const uint32_t dims = shape.head_dim, cluster = first / shape.cluster;
+  const std::vector<uint32_t> counts = count(group, groups);
+  std::vector<uint32_t> at(groups);
+  std::exclusive_scan(counts.begin(), counts.end(), at.begin(), first);
+  for (uint32_t i = 0; i < groups; ++i)
+    block.ends()[cluster + i] = static_cast<uint16_t>(at[i] + counts[i]);
+  for (uint32_t row = 0; row < group.size(); ++row)
+    block.order()[at[group[row]]++] = static_cast<uint16_t>(first + row);
+  std::vector<float> means(size_t{groups} * dims);
+  const auto store = [&](std::span<const float> of, const auto& to) {
+    std::fill(means.begin(), means.end(), 0.0F);
+    follow(kernels, of, dims, group, counts, means);
+    for (uint32_t i = 0; i < groups; ++i)
+      kernels.store_row(ClusterShape::kMeans, means.data() + size_t{i} * dims, dims,
+                        to(cluster + i));
+  };
+  store(rows.keys, [&](uint32_t i) { return block.key(i); });
+  store(rows.values, [&](uint32_t i) { return block.value(i); });
+}
+
+}  // namespace
+
+size_t ClusterShape::bytes() const {
+  const size_t bytes = 2 * most_clusters() * mean_bytes() + order_bytes();
+  return (bytes + kCacheLine - 1) / kCacheLine * kCacheLine;
+}
+
+uint32_t first_grouped(const ClusterShape& shape, uint32_t had, uint32_t now) {
+  if (in_spans(shape, had) == in_spans(shape, now)) return had / shape.cluster * shape.cluster;
+  uint32_t grouped = now;
+  for_each_span(shape, now, [&](uint32_t first, uint32_t size) {
+    if (!has_span(had, first, size)) grouped = std::min(grouped, first);
+  });
+  return grouped;
+}
+
+void group_keys(const kernels::Table& kernels, std::span<const float> keys, uint32_t head_dim,
+                uint32_t groups, std::span<uint16_t> group) {
+  const size_t every = group.size() / groups;
+  std::vector<float> means(size_t{groups} * head_dim);
+  for (size_t i = 0; i < groups; ++i)
+    std::copy_n(keys.begin() + static_cast<ptrdiff_t>((i * every + every / 2) * head_dim), head_dim,
+                means.begin() + static_cast<ptrdiff_t>(i * head_dim));
+  assign(kernels, keys, head_dim, means, group);
+  for (uint32_t round = 1; round < kGroupingRounds; ++round) {
+    follow(kernels, keys, head_dim, group, count(group, groups), means);
+    assign(kernels, keys, head_dim, means, group);
+  }
+}
+
+void group_rows(const kernels::Table& kernels, const ClusterShape& shape,
+                const kernels::Segment& segment, uint32_t begin, uint32_t had, uint32_t now,
+                ClusterBlock block) {
+  for_each_span(shape, now, [&](uint32_t first, uint32_t size) {
+    if (has_span(had, first, size)) return;
+    const Rows rows = read(shape, segment, begin + first, size);
+    std::vector<uint16_t> group(size);
+    group_keys(kernels, rows.keys, shape.head_dim, size / shape.cluster, group);
+    put(kernels, shape, first, rows, group, size / shape.cluster, block);
+  });
+  const uint32_t grouped = in_spans(shape, now);
+  const uint32_t from = std::max(grouped, had / shape.cluster * shape.cluster);
+  for (uint32_t first = from; first < now; first += shape.cluster) {
+    const uint32_t count = std::min(shape.cluster, now - first);
+    put(kernels, shape, first, read(shape, segment, begin + first, count),
+        std::vector<uint16_t>(count), 1, block);
+  }
+}
+
+}  // namespace kvick::kv

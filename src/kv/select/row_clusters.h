@@ -1,0 +1,79 @@
+#pragma once
+// Rows grouped by their keys, for the policy of that name (clusters.cc): which rows are in which
+// group, and the mean key and the mean value of each.
+//
+// Rows are grouped in blocks of so many. A block that is full is one span; of one that is not,
+// spans are the powers of two of which its rows are the sum, the largest first, and its last rows,
+// fewer than the least span, are groups by their order. A span's groups depend on its rows alone:
+// on nobody else's, and not on the steps in which they came. A row is grouped again as its span
+// doubles, so that all of it costs at most twice the grouping of full blocks.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "kernels/table/table.h"
+#include "kv/select/selector.h"
+
+namespace kvick::kv {
+
+// Sizes of one block, in rows: powers of two.
+struct ClusterShape {
+  uint32_t head_dim = 0;
+  uint32_t cluster = 8;  // rows of a group on average
+  uint32_t block = 512;
+
+  static constexpr kernels::DType kMeans = kernels::DType::kF16;
+  static constexpr uint32_t kLeastClusters = 8;  // of a span
+
+  uint32_t least_span() const { return kLeastClusters * cluster; }
+  // Of so many rows of a block.
+  uint32_t clusters_of(uint32_t rows) const { return (rows + cluster - 1) / cluster; }
+  uint32_t most_clusters() const { return block / cluster; }
+  size_t mean_bytes() const { return kernels::dtype_bytes(kMeans, head_dim); }
+  // Of ClusterBlock::order() and ends().
+  size_t order_bytes() const { return (size_t{block} + most_clusters()) * sizeof(uint16_t); }
+  // Of what ClusterBlock says, a multiple of a cache line.
+  size_t bytes() const;
+};
+
+// One block of one layer and head, in memory that somebody else owns. Group i of the span that
+// begins at row r is the block's group r / cluster + i.
+class ClusterBlock {
+ public:
+  ClusterBlock(const ClusterShape& shape, std::byte* memory) : shape_(&shape), memory_(memory) {}
+
+  std::byte* key(uint32_t cluster) const { return memory_ + cluster * shape_->mean_bytes(); }
+  std::byte* value(uint32_t cluster) const { return key(shape_->most_clusters() + cluster); }
+  // Rows of the block, group after group; those of a group ascend.
+  uint16_t* order() const { return reinterpret_cast<uint16_t*>(key(2 * shape_->most_clusters())); }
+  // Where each group ends in that order. A group may be empty.
+  uint16_t* ends() const { return order() + shape_->block; }
+  std::span<const uint16_t> rows_of(uint32_t cluster) const {
+    const uint16_t begin = cluster == 0 ? uint16_t{0} : ends()[cluster - 1];
+    return {order() + begin, order() + ends()[cluster]};
+  }
+
+ private:
+  const ClusterShape* shape_;
+  std::byte* memory_;
+};
+
+// The first row of a block that has to be looked at when it grows from `had` rows to `now`.
+uint32_t first_grouped(const ClusterShape& shape, uint32_t had, uint32_t now);
+
+// Brings a block up to date that begins at a sequence's row `begin`: it had `had` rows, for which
+// it was up to date, and has `now`. segment: rows from first_grouped() on.
+void group_rows(const kernels::Table& kernels, const ClusterShape& shape,
+                const kernels::Segment& segment, uint32_t begin, uint32_t had, uint32_t now,
+                ClusterBlock block);
+
+// The group of each of some keys, [rows][head_dim], by k-means: first means are keys of evenly
+// spaced rows, then each key goes to the nearest mean and means follow, kGroupingRounds times.
+// group: [rows]. Deterministic; keys that are not finite go somewhere.
+inline constexpr uint32_t kGroupingRounds = 3;
+void group_keys(const kernels::Table& kernels, std::span<const float> keys, uint32_t head_dim,
+                uint32_t groups, std::span<uint16_t> group);
+
+}  // namespace kvick::kv

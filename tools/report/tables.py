@@ -113,8 +113,10 @@ QUANT = "xeon-amx/2026-11-22/quant.json"
 BUDGET = "xeon/2026-11-22/budget.json"
 MAPLE = "xeon/2026-11-23/budget-maple-sparq.json"
 LONGER = "xeon-amx/2026-11-23/budget-8192.json"
+CLUSTERS = "epyc-zen5/2026-11-28/budget-clusters.json"
+CLUSTERS_LONGER = "epyc-zen5/2026-11-28/budget-clusters-8192.json"
 TYPES = ("f16", "q8", "k=q8,v=q4", "kivi4", "mixed", "mixed:old=q4", "q4")
-POLICIES = (("maple file=r16", MAPLE), ("sparq", BUDGET), ("loki file=pca", BUDGET), ("quest", BUDGET), ("h2o", BUDGET),
+POLICIES = (("maple file=r16", MAPLE), ("sparq", BUDGET), ("clusters", CLUSTERS), ("loki file=pca", BUDGET), ("quest", BUDGET), ("h2o", BUDGET),
             ("scissorhands", BUDGET), ("streaming", BUDGET))
 
 
@@ -138,12 +140,12 @@ def quality(results):
     rows = [[f"type `{name}`", Cell(size, QUANT, "{:.0f} %"), Cell(change + 0.0 if abs(change) > 1e-9 else 0.0, QUANT, "{:+.2f} %"),
              None, Cell(abs(kl), QUANT, "{:.4f}"), Cell(speed, QUANT, "{:.2f}")]
             for name, size, change, kl, speed in type_points(results)]
-    longer = {entry["policy"]: entry["over_full_percent"] for entry in results.load(LONGER)["summary"]["cases"]
-              if entry["budget_percent"] == 12.5}
     for policy, path, read, change, kl in policy_points(results, 12.5):
-        name = next(key for key in longer if key.split()[0] == policy)
+        longer = CLUSTERS_LONGER if policy == "clusters" else LONGER
+        behind = next(entry["over_full_percent"] for entry in results.load(longer)["summary"]["cases"]
+                      if entry["policy"].split()[0] == policy and entry["budget_percent"] == 12.5)
         rows.append([f"12.5 % of the rows, `{policy}`", Cell(read, path, "{:.0f} %"), Cell(change, path, "{:+.2f} %"),
-                     Cell(longer[name], LONGER, "{:+.2f} %"), Cell(kl, path, "{:.4f}"), None])
+                     Cell(behind, longer, "{:+.2f} %"), Cell(kl, path, "{:.4f}"), None])
     head = ["what", "bytes read", "perplexity, windows of 2,048", "behind 6,144 tokens", "mean KL divergence",
             "decode behind 8,192 tokens"]
     return markdown_table(head, rows)

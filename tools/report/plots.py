@@ -58,6 +58,7 @@ def draw_speed(axes, points):
 
 # Where a label would cover another: points right and up of its own place.
 NUDGES = {("12.5", "streaming"): (8, 3), ("12.5", "scissorhands"): (8, -9), ("12.5", "quest"): (-33, -3), ("25", "streaming"): (8, 3),
+          ("12.5", "clusters"): (8, -10),
           ("25", "scissorhands"): (8, -9), ("25", "h2o"): (-25, -3), ("type", "mixed:old=q4"): (-58, 6), ("type", "q8"): (-16, -3)}
 
 

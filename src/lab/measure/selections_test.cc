@@ -2,12 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include "kv/registry/policies.h"
 #include "lab/core/test_bench.h"
 
 namespace kvick::lab {
 namespace {
 
 constexpr const char* kTwo[] = {"0.5", "0.125"};
+constexpr size_t kWithFiles = 2;  // policies: maple and loki
 
 std::string error_of(const Bench& bench) {
   const auto found = selections(bench, {}, kTwo);
@@ -18,7 +20,7 @@ TEST(Selections, AreAllPoliciesThatNeedNoFileAtEachBudget) {
   TestBench t;
   const auto all = selections(t.bench, {}, kTwo);
   ASSERT_TRUE(all.ok()) << all.error().message;
-  ASSERT_EQ(all->size(), 2U * 5);
+  ASSERT_EQ(all->size(), 2 * (kv::policies().size() - kWithFiles));
   EXPECT_EQ((*all)[0].label(), "quest 50 %");
   EXPECT_EQ((*all)[1].label(), "quest 12.5 %");
   EXPECT_EQ((*all)[1].spec.options.at("budget"), "0.125");
@@ -32,10 +34,10 @@ TEST(Selections, TakeFilesForThePoliciesThatNeedThem) {
   t.bench.select.components = "folder/pca.kvp";
   const auto all = selections(t.bench, {}, kTwo);
   ASSERT_TRUE(all.ok()) << all.error().message;
-  ASSERT_EQ(all->size(), 2U * 7);
+  ASSERT_EQ(all->size(), 2 * kv::policies().size());
   EXPECT_EQ(all->back().policy, "maple file=r16");
   EXPECT_EQ(all->back().spec.options.at("file"), "folder/r16.kvp");
-  EXPECT_EQ((*all)[10].policy, "loki file=pca");
+  EXPECT_EQ((*all)[2 * (kv::policies().size() - kWithFiles)].policy, "loki file=pca");
 }
 
 TEST(Selections, AreThoseThatWereAskedFor) {

@@ -137,7 +137,7 @@ class Clusters final : public Selector {
   // The rows of each group that may be chosen.
   void count_rows(const SelectRequest& question, const Range& range,
                   std::span<uint32_t> counts) const {
-    const auto [first, last, take] = question.top_rows;
+    const uint32_t first = question.top_rows.first, last = question.top_rows.last;
     for_each_block(
         question, range, [&](ClusterBlock block, uint32_t begin, uint32_t at, uint32_t clusters) {
           const uint16_t* const ends = block.ends();
@@ -260,7 +260,7 @@ class Clusters final : public Selector {
   std::span<const uint32_t> rows_of(const SelectRequest& question, const Range& range,
                                     std::span<const uint32_t> read, base::Arena& scratch) const {
     constexpr uint32_t kBits = 64;
-    const auto [first, last, take] = question.top_rows;
+    const uint32_t first = question.top_rows.first, last = question.top_rows.last;
     const uint32_t begin_of_all = range.first * shape_.block;
     const std::span<uint64_t> bits =
         scratch.make<uint64_t>((last - begin_of_all + kBits - 1) / kBits);
@@ -279,7 +279,7 @@ class Clusters final : public Selector {
                        }
                      }
                    });
-    const std::span<uint32_t> rows = scratch.make<uint32_t>(take);
+    const std::span<uint32_t> rows = scratch.make<uint32_t>(question.top_rows.take);
     size_t n = 0;
     for (size_t word = 0; word < bits.size(); ++word)
       for (uint64_t left = bits[word]; left != 0 && n < rows.size(); left &= left - 1)

@@ -1,14 +1,11 @@
-// Clusters: rows are chosen in groups of similar keys, by the product of a query with a group's
-// mean key, and the groups that are not read are not forgotten: each stands in the attention as its
-// mean key and mean value, as many times as it has rows. After the wave index of "RetroInfer: A
-// Vector-Storage Approach for Scalable Long-Context LLM Inference" (Chen et al. 2025, section 4:
-// segmented clustering, and its zones that are read, estimated and always read). A group's weight
-// is that of its mean, summed over the queries that share a KV head; the groups whose rows weigh
-// most are read until the budget is used, of the last one its first rows. How rows are grouped:
-// row_clusters.h.
+// Clusters: rows with similar keys form a group (row_clusters.h). A query is multiplied with the
+// mean key of each group, and the groups that it wants most are read, until the budget is used; of
+// the last group that is read, its first rows. A group that is not read still counts: its mean key
+// and mean value take part in the softmax as often as the group has rows left, which is a bias of
+// log(rows left) on the logit of the mean key. After RetroInfer (arXiv 2505.02922).
 //
-// Keys and values of a mean are an exact part of one softmax with the rows: a run of rows of a
-// segment, with the logarithm of the number of rows as their bias.
+// How much a group is wanted: the probability that one of its rows would have if all rows had their
+// group's mean key, summed over the queries that share the KV head.
 
 #include <bit>
 #include <cmath>

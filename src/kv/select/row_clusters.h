@@ -2,11 +2,12 @@
 // Rows grouped by their keys, for the policy of that name (clusters.cc): which rows are in which
 // group, and the mean key and the mean value of each.
 //
-// Rows are grouped in blocks of so many. A block that is full is one span; of one that is not,
-// spans are the powers of two of which its rows are the sum, the largest first, and its last rows,
-// fewer than the least span, are groups by their order. A span's groups depend on its rows alone:
-// on nobody else's, and not on the steps in which they came. A row is grouped again as its span
-// doubles, so that all of it costs at most twice the grouping of full blocks.
+// A sequence is cut into blocks of ClusterShape::block rows, and k-means groups the rows of a
+// block. While a block fills, its rows are grouped in spans whose sizes are powers of two: 448 rows
+// are a span of 256, one of 128 and one of 64. The newest rows, too few for the smallest span, are
+// grouped by their order. What a span's groups are follows from its own rows alone, not from the
+// steps in which they came. As a span doubles its rows are grouped anew: at most twice the work of
+// grouping each full block once.
 
 #include <algorithm>
 #include <cstddef>

@@ -179,6 +179,7 @@ struct Cached {
     auto step = store->begin({{{{seq, 1}}}});
     (*step)->write(0, fresh.data(), fresh.data());
     base::Arena scratch;
+    kernels::View view;
     (*step)->view({.slot = 0, .layer = 0, .head = 0, .q = queries.data(), .q_stride = 2 * kDims},
                   scratch, view);
     std::vector<double> out;
@@ -206,13 +207,18 @@ struct Cached {
       for (const double x : sum) out.push_back(x / mass);
     }
     shown = positions(view);
+    stands_for.clear();
+    for (const kernels::Segment& segment : view.past)
+      for (uint32_t i = 0; segment.row_bias != nullptr && i < segment.runs[0].rows; ++i)
+        if (segment.row_bias[i] > -1) stands_for.push_back(std::exp(segment.row_bias[i]));
     return out;
   }
 
   std::unique_ptr<Store> store;
   SeqId seq{};
-  kernels::View view;
+  // Of the last attend(): rows that were read, and of each mean that counted for how many.
   Rows shown;
+  std::vector<double> stands_for;
 };
 
 std::vector<float> two_queries(uint32_t seed) {
@@ -309,10 +315,7 @@ TEST(Clusters, ReadTheGroupsWhoseMeansWeighMost) {
   }
   std::sort(expected.begin(), expected.end());
   EXPECT_EQ(cached.shown, expected);
-  std::vector<double> stands;
-  for (const kernels::Segment& segment : cached.view.past)
-    for (uint32_t i = 0; segment.row_bias != nullptr && i < segment.runs[0].rows; ++i)
-      if (segment.row_bias[i] > -1) stands.push_back(std::exp(segment.row_bias[i]));
+  std::vector<double> stands = cached.stands_for;
   std::sort(left.begin(), left.end());
   std::sort(stands.begin(), stands.end());
   ASSERT_EQ(stands.size(), left.size());

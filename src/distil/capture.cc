@@ -9,7 +9,7 @@ using base::fail;
 
 // Buffers of one layer of one sequence.
 struct Layer {
-  std::vector<float>&x, &q, &k;
+  std::vector<float>&x, &q, &k, &v;
 };
 
 // Copies what passes through another step.
@@ -26,6 +26,7 @@ class CaptureStep final : public kv::Step, kv::InputReader {
     layer_.x.resize(size_t{tokens} * config.dim);
     layer_.q.resize(size_t{tokens} * config.layers.front().q_floats());
     layer_.k.resize(size_t{tokens} * config.layers.front().k_floats());
+    layer_.v.resize(size_t{tokens} * config.layers.front().v_floats());
   }
 
   kv::StepFacets facets() override { return {.inputs = this, .per_query = true}; }
@@ -35,6 +36,7 @@ class CaptureStep final : public kv::Step, kv::InputReader {
   }
   void write(uint32_t layer, const float* k, const float* v) override {
     std::copy_n(k, layer_.k.size(), layer_.k.data());
+    std::copy_n(v, layer_.v.size(), layer_.v.data());
     inner_.write(layer, k, v);
   }
   void view(const kv::Query& query, base::Arena& scratch, kernels::View& out) override {
@@ -54,7 +56,8 @@ class CaptureStep final : public kv::Step, kv::InputReader {
             .tokens = tokens_,
             .x = layer_.x.data(),
             .q = layer_.q.data(),
-            .k = layer_.k.data()});
+            .k = layer_.k.data(),
+            .v = layer_.v.data()});
   }
 
   kv::Step& inner_;
@@ -82,7 +85,7 @@ base::Status<> Capture::read(std::span<const engine::Token> tokens, LayerVisitor
     auto step = executor_.begin(*store_, {.slots = {&slot, 1}});
     if (!step.ok()) return fail("no room for {} tokens: {}", tokens.size(), step.error().what);
     CaptureStep capture(step->rows(), executor_.model().config(),
-                        static_cast<uint32_t>(tokens.size()), {x_, q_, k_}, visit);
+                        static_cast<uint32_t>(tokens.size()), {x_, q_, k_, v_}, visit);
     step->forward({}, capture);
     capture.finish();
   }

@@ -18,6 +18,7 @@ struct LayerActivations {
   const float* x = nullptr;  // what the layer's projections read, [tokens][dim]
   const float* q = nullptr;  // after rotary position, [tokens][heads][head_dim]
   const float* k = nullptr;  // the same, [tokens][kv_heads][head_dim]
+  const float* v = nullptr;  // [tokens][kv_heads][v_dim]
 };
 using LayerVisitor = base::FunctionRef<void(const LayerActivations&)>;
 
@@ -36,7 +37,7 @@ class Capture {
 
   std::unique_ptr<kv::Store> store_;
   model::Executor executor_;
-  std::vector<float> x_, q_, k_;
+  std::vector<float> x_, q_, k_, v_;
 };
 
 }  // namespace kvick::distil

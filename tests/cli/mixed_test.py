@@ -105,8 +105,8 @@ class Mixed(CommandTest):
         for command in ("run", "plan"):
             self.COMMAND = command
             prompt = ("-p", "a") if command == "run" else ()
-            self.refused(*prompt, "--kv-select", "maple:file=x.kvp", says="maple predicts the keys of layers that are alike")
-            self.refused(*prompt, "--kv-select", "loki:file=x.kvp", says="loki predicts the keys of layers that are alike")
+            self.refused(*prompt, "--kv-select", "maple:file=x.kvp", says="maple goes by what was learnt of layers that are alike")
+            self.refused(*prompt, "--kv-select", "loki:file=x.kvp", says="loki goes by what was learnt of layers that are alike")
             self.refused(*prompt, "--kv-type", "static8:x.kvr", says="STATIC8 has one range for each KV head of layers that")
         for task in ("distil", "pca", "ranges"):
             self.COMMAND = f"train {task}"

@@ -68,6 +68,7 @@ std::string command_of(const LabFlags& flags) {
   for (const std::string& budget : flags.select.budgets) text += " --budget " + budget;
   if (!flags.select.predictor.empty()) text += " --predictor " + flags.select.predictor;
   if (!flags.select.components.empty()) text += " --components " + flags.select.components;
+  if (!flags.select.scores.empty()) text += " --scores " + flags.select.scores;
   for (const std::string& model : flags.bounded.models) text += " --bounded " + model;
   for (const std::string& recall : flags.bounded.recall) text += " --recall " + recall;
   if (flags.bounded.trained > 0) text += fmt::format(" --trained {}", flags.bounded.trained);
@@ -162,6 +163,8 @@ void add_selecting_flags(const Command& command, LabFlags& flags) {
   command
       .add_option("--components", flags.select.components,
                   "loki's file, as kvick train pca makes it")
+      .takes(ValueKind::kFile);
+  command.add_option("--scores", flags.select.scores, "kvzap's file, as kvick train kvzap makes it")
       .takes(ValueKind::kFile);
   command.add_option("--bandwidth", flags.bandwidths,
                      "of a slower tier, such as 4GB/s (tier goes through several)");

@@ -13,6 +13,7 @@
 #include "cli/train/train_answers.h"
 #include "cli/train/train_distil.h"
 #include "cli/train/train_importance.h"
+#include "cli/train/train_kvzap.h"
 #include "cli/train/train_model.h"
 #include "cli/train/train_pca.h"
 #include "cli/train/train_start.h"
@@ -108,6 +109,7 @@ void add_train(const Command& app, const Common& common) {
   add_distil(command, common);
   add_predictor(command, common);
   add_pca(command, common);
+  add_kvzap(command, common);
   add_model_training(command, common);
   add_start(command, common);
   add_answers(command, common);

@@ -20,7 +20,7 @@ constexpr uint32_t kVersion = 1, kTurningVersion = 2;  // the latter knows posit
 constexpr uint32_t kMost = 1 << 20;                    // of any number of the shape
 constexpr uint32_t kBlock = 32;                        // of Q8_0: a scale and as many codes
 constexpr uint32_t kBlockBytes = 34;
-constexpr std::string_view kForms[] = {"random", "trained", "heads", "components"};
+constexpr std::string_view kForms[] = {"random", "trained", "heads", "components", "scores"};
 
 uint32_t padded(uint32_t inputs) { return (inputs + kBlock - 1) / kBlock * kBlock; }
 
@@ -61,11 +61,14 @@ struct Named {
   uint64_t rows = 0;
 };
 // The tensors of a layer.
-std::array<Named, 2> tensors_of(const kv::PredictorShape& shape, uint32_t layer) {
-  return {
-      Named{fmt::format("blk.{}.predictor_q.weight", layer), uint64_t{shape.heads} * shape.rank},
-      Named{fmt::format("blk.{}.predictor_k.weight", layer),
-            uint64_t{shape.kv_heads} * shape.rank}};
+std::vector<Named> tensors_of(const kv::PredictorShape& shape, uint32_t layer) {
+  std::vector<Named> named;
+  if (shape.has_queries())
+    named.push_back(
+        {fmt::format("blk.{}.predictor_q.weight", layer), uint64_t{shape.heads} * shape.rank});
+  named.push_back(
+      {fmt::format("blk.{}.predictor_k.weight", layer), uint64_t{shape.kv_heads} * shape.rank});
+  return named;
 }
 
 uint32_t version_of(const PredictorFile& file) {
@@ -136,6 +139,8 @@ Result<kv::PredictorShape> shape_in(const io::ModelFile& gguf) {
   KVICK_TRY(shape.dim, number_in(gguf, "dim", 1, kMost));
   KVICK_TRY(shape.rank, number_in(gguf, "rank", 1, shape.head_dim));
   KVICK_TRY(shape.seed, number_in(gguf, "seed", 0, UINT32_MAX));
+  if (!shape.has_queries() && shape.rank != 1)
+    return fail("it has {} scores for a row and not one", shape.rank);
   if (uint64_t{shape.heads} * shape.head_dim > kMost)
     return fail("{} heads of {} values are more than a model has", shape.heads, shape.head_dim);
   if (shape.heads % shape.kv_heads != 0)
@@ -166,12 +171,13 @@ Result<std::vector<float>> frequency_in(const io::ModelFile& gguf,
   return frequency;
 }
 
-// The tensors' data, q and k of each layer in turn.
+// The tensors' data, q if there is one and k of each layer in turn.
 Result<std::vector<std::string_view>> tensors_in(const io::ModelFile& gguf,
                                                  const kv::PredictorShape& shape) {
-  if (gguf.tensors().size() != size_t{2} * shape.layers)
-    return fail("it has {} tensors and not two for each of {} layers", gguf.tensors().size(),
-                shape.layers);
+  const size_t of_layer = shape.has_queries() ? 2 : 1;
+  if (gguf.tensors().size() != of_layer * shape.layers)
+    return fail("it has {} tensors and not {} for each of {} layers", gguf.tensors().size(),
+                of_layer, shape.layers);
   std::vector<std::string_view> data;
   for (uint32_t layer = 0; layer < shape.layers; ++layer)
     for (const Named& named : tensors_of(shape, layer)) {
@@ -186,7 +192,8 @@ Result<std::vector<std::string_view>> tensors_in(const io::ModelFile& gguf,
 
 Result<PredictorFile> file_of(const io::ModelFile& gguf) {
   KVICK_TRY(const std::string type, gguf.get_string("general.type", ""));
-  if (type != "predictor") return fail("it is no predictor, which kvick train distil makes");
+  if (type != "predictor")
+    return fail("it is no predictor, which kvick train distil, pca and kvzap make");
   KVICK_TRY(const uint64_t version, gguf.get_uint("kvick.predictor.version"));
   if (version != kVersion && version != kTurningVersion)
     return fail("it is of version {}, not {} or {}", version, kVersion, kTurningVersion);
@@ -208,15 +215,17 @@ Result<PredictorFile> file_of(const io::ModelFile& gguf) {
   KVICK_TRY(const std::vector<std::string_view> tensors, tensors_in(gguf, shape));
   KVICK_TRY(const std::string sum, gguf.get_string("kvick.predictor.checksum"));
   if (sum != checksum(file, tensors)) return fail("its checksum is wrong: it is damaged");
-  for (uint32_t layer = 0; layer < shape.layers; ++layer) {
-    const auto matrix = [&](size_t i, uint32_t heads) {
-      return decode(std::as_bytes(std::span(tensors[2 * size_t{layer} + i])), heads * shape.rank,
+  for (size_t i = 0; i < tensors.size();) {
+    const auto matrix = [&](uint32_t heads) {
+      return decode(std::as_bytes(std::span(tensors[i++])), uint64_t{heads} * shape.rank,
                     shape.inputs());
     };
-    file.predictor.layers.push_back({.q = matrix(0, shape.heads), .k = matrix(1, shape.kv_heads)});
-    for (const std::vector<float>* w :
-         {&file.predictor.layers.back().q, &file.predictor.layers.back().k})
-      if (!finite(*w)) return fail("layer {} has weights that are not finite numbers", layer);
+    kv::PredictorLayer& layer = file.predictor.layers.emplace_back();
+    if (shape.has_queries()) layer.q = matrix(shape.heads);
+    layer.k = matrix(shape.kv_heads);
+    if (!finite(layer.q) || !finite(layer.k))
+      return fail("layer {} has weights that are not finite numbers",
+                  file.predictor.layers.size() - 1);
   }
   return file;
 }
@@ -238,7 +247,9 @@ std::vector<kv::PredictorLayer> rounded(const kv::Predictor& predictor) {
   };
   std::vector<kv::PredictorLayer> layers;
   for (const kv::PredictorLayer& layer : predictor.layers)
-    layers.push_back({.q = matrix(layer.q, shape.heads), .k = matrix(layer.k, shape.kv_heads)});
+    layers.push_back(
+        {.q = shape.has_queries() ? matrix(layer.q, shape.heads) : std::vector<float>(),
+         .k = matrix(layer.k, shape.kv_heads)});
   return layers;
 }
 
@@ -250,7 +261,7 @@ std::string predictor_bytes(const PredictorFile& file) {
     const auto named = tensors_of(shape, layer);
     const kv::PredictorLayer& from = file.predictor.layers[layer];
     for (size_t i = 0; i < named.size(); ++i) {
-      data.push_back(encode(i == 0 ? from.q : from.k, shape.inputs()));
+      data.push_back(encode(i + 1 < named.size() ? from.q : from.k, shape.inputs()));
       tensors.push_back({.name = named[i].name,
                          .shape = {named[i].rows, padded(shape.inputs())},
                          .type = io::ggml_of_dtype(kernels::DType::kQ8_0),
@@ -292,8 +303,7 @@ Result<std::shared_ptr<const kv::Predictor>> read_predictor(const std::string& p
   kv::Predictor& predictor = file->predictor;
   if (file->model != model || predictor.shape.dim != config.dim ||
       predictor.shape.heads != config.heads_layer().heads)
-    return fail("{} is for other weights than this model's: make its own with kvick train distil",
-                path);
+    return fail("{} is for other weights than this model's: make its own with kvick train", path);
   if (predictor.shape.form == kv::PredictorForm::kRandom)
     predictor.projection = {config.dim, predictor.shape.projected(), predictor.shape.seed};
   return std::shared_ptr<const kv::Predictor>(

@@ -2,13 +2,14 @@
 // MAPLE's predictor in a file, NAME.kvp: a GGUF file, so that what shows models shows it too.
 //
 //   general.type = "predictor", general.architecture = the model's
-//   kvick.predictor.version (1, or 2 of one that has .frequency), .form (random, trained, heads or
-//   components), .layers, .heads, .kv_heads, .head_dim, .dim, .rank, .seed: kv::PredictorShape;
-//   .weights: which model it was trained for (ModelIdentity); .text, .tokens, .held_out: on what it
-//   was trained and judged; .mse, .recall, .mass: of each layer; .frequency: Predictor::frequency;
-//   .checksum: of all of the above and the tensors' data blk.N.predictor_q.weight [heads *
-//   rank][inputs], blk.N.predictor_k.weight [kv_heads * rank][inputs]: Q8_0, inputs padded with
-//   zeros to a multiple of 32
+//   kvick.predictor.version (1, or 2 of one that has .frequency), .form (random, trained, heads,
+//   components or scores), .layers, .heads, .kv_heads, .head_dim, .dim, .rank, .seed:
+//   kv::PredictorShape; .weights: which model it was trained for (ModelIdentity); .text, .tokens,
+//   .held_out: on what it was trained and judged; .mse, .recall, .mass: of each layer; .frequency:
+//   Predictor::frequency; .checksum: of all of the above and the tensors' data
+//   blk.N.predictor_q.weight [heads * rank][inputs], blk.N.predictor_k.weight [kv_heads *
+//   rank][inputs]: Q8_0, inputs padded with zeros to a multiple of 32; of the form scores
+//   predictor_k alone
 //
 // The random projection is made again from its seed.
 
@@ -31,7 +32,9 @@ struct PredictorFile {
   std::string text;                   // the name of what it was trained on
   uint32_t tokens = 0, held_out = 0;  // that it was trained on, and judged by
   // Of each layer, on what was held out: the mean square error of scores, and at an eighth of the
-  // rows the share of the heaviest ones found and the share of probability on what is read.
+  // rows the share of the heaviest ones found and the share of probability on what is read. Of the
+  // form scores: the mean square error of log scores, and at a quarter of the rows the share of
+  // those with the highest scores that is found, and of the scores' sum that these have.
   std::vector<float> mse, recall, mass;
 };
 

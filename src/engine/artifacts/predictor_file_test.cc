@@ -34,13 +34,16 @@ PredictorFile random_file(kv::PredictorForm form, unsigned seed, uint32_t freque
            .kv_heads = 2,
            .head_dim = 16,
            .dim = 64,
-           .rank = frequencies > 0 ? 2 * frequencies : 3,
+           .rank = form == kv::PredictorForm::kScores ? 1
+                   : frequencies > 0                  ? 2 * frequencies
+                                                      : 3,
            .form = form,
            .seed = seed};
   file.predictor.frequency = random_floats(frequencies, random);
   for (uint32_t layer = 0; layer < 2; ++layer)
     file.predictor.layers.push_back(
-        {.q = random_floats(size_t{shape.heads} * shape.rank * shape.inputs(), random),
+        {.q = random_floats(
+             shape.has_queries() ? size_t{shape.heads} * shape.rank * shape.inputs() : 0, random),
          .k = random_floats(size_t{shape.kv_heads} * shape.rank * shape.inputs(), random)});
   return file;
 }
@@ -50,11 +53,10 @@ base::Result<PredictorFile> parsed(const std::string& bytes) {
 }
 
 TEST(PredictorFile, KeepsEverythingAndItsWeightsToAnEighthBit) {
-  constexpr std::pair<kv::PredictorForm, uint32_t> kFiles[] = {{kv::PredictorForm::kRandom, 0},
-                                                               {kv::PredictorForm::kTrained, 0},
-                                                               {kv::PredictorForm::kHeads, 0},
-                                                               {kv::PredictorForm::kRandom, 2},
-                                                               {kv::PredictorForm::kTrained, 3}};
+  constexpr std::pair<kv::PredictorForm, uint32_t> kFiles[] = {
+      {kv::PredictorForm::kRandom, 0},  {kv::PredictorForm::kTrained, 0},
+      {kv::PredictorForm::kHeads, 0},   {kv::PredictorForm::kRandom, 2},
+      {kv::PredictorForm::kTrained, 3}, {kv::PredictorForm::kScores, 0}};
   for (const auto& [form, frequencies] : kFiles) {
     const PredictorFile file = random_file(form, 7, frequencies);
     const std::string bytes = predictor_bytes(file);
@@ -177,9 +179,9 @@ TEST(PredictorFile, OfAnotherModelIsRefused) {
   EXPECT_EQ((*read)->projection.at(5, 1), same.at(5, 1));
   ModelIdentity other = engine->identity();
   other.weights = "another";
-  EXPECT_EQ(read_predictor(on_disk.path, other, config).error().message,
-            on_disk.path +
-                " is for other weights than this model's: make its own with kvick train distil");
+  EXPECT_EQ(
+      read_predictor(on_disk.path, other, config).error().message,
+      on_disk.path + " is for other weights than this model's: make its own with kvick train");
   other.layers = 9;
   EXPECT_NE(read_predictor(on_disk.path, other, config)
                 .error()

@@ -53,8 +53,8 @@ base::Status<> check_layers(const model::Config& config, const KvOptions& resolv
   if (policy == nullptr) return base::Done{};
   if (needs_predictor(*policy))
     return fail(
-        "{} predicts the keys of layers that are alike, and those of this model differ: use quest, "
-        "which takes keys as they are",
+        "{} goes by what was learnt of layers that are alike, and those of this model differ: use "
+        "quest, which takes keys as they are",
         policy->name);
   if (kv::forgets(resolved.select) && full_ropes_differ(config))
     return fail(

@@ -56,10 +56,11 @@ model::Config windowed() {
 TEST(LayerOptions, RefuseWhatIsLearntOfLayersThatAreAlike) {
   const model::Config config = windowed();
   for (const char* policy : {"maple", "loki"})
-    EXPECT_EQ(error_of(config, "f16", policy),
-              fmt::format("{} predicts the keys of layers that are alike, and those of this model "
-                          "differ: use quest, which takes keys as they are",
-                          policy));
+    EXPECT_EQ(
+        error_of(config, "f16", policy),
+        fmt::format("{} goes by what was learnt of layers that are alike, and those of this model "
+                    "differ: use quest, which takes keys as they are",
+                    policy));
   EXPECT_EQ(error_of(config, "static8:x.kvr", ""),
             "STATIC8 has one range for each KV head of layers that are alike, and those of this "
             "model differ: use q8 or f16");

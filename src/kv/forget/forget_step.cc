@@ -6,33 +6,44 @@
 #include "base/check.h"
 #include "kv/forget/forget_store.h"
 #include "kv/rows/fresh_rows.h"
+#include "kv/select/predictor.h"
 #include "kv/select/row_arithmetic.h"
 
 namespace kvick::kv {
+namespace {
+
+constexpr size_t kGrain = 16;  // heads that one thread does before the others help
+
+}  // namespace
 
 ForgetStep::ForgetStep(ForgetStore& store, std::vector<StepSlot> step_slots,
                        std::vector<RowBuffer> fresh)
     : CheckedStep(store, std::move(step_slots)), store_(store), fresh_(std::move(fresh)) {
-  size_t most = 0;  // rows of a slot
+  const Shape& shape = store_.shape();
+  const size_t heads = size_t{shape.layers} * shape.kv_heads, together = store_.together();
+  size_t most = 0, all = 0;  // rows of a group; of all slots
   for (uint32_t slot = 0; slot < this->step_slots().size(); ++slot) {
     const ForgetSequence& sequence = this->sequence(slot);
     const uint32_t added = fresh_[slot].rows();
-    // Without rotation all of them are read the same way.
-    const uint32_t sinks = std::min(
-        sequence.held, store_.rule_.rotates_sinks ? store_.rule_.selection.sinks : uint32_t{0});
-    runs_.push_back({.sinks = {.row = 0, .rows = sinks, .pos = 0},
-                     .others = {.row = sinks, .rows = sequence.held - sinks, .pos = sinks},
-                     .fresh = {.row = 0, .rows = added, .pos = sequence.length}});
-    const size_t heads = size_t{store_.shape().layers} * store_.shape().kv_heads;
-    const bool noted = store_.rule_.notes(sequence.length + added);
-    probs_.emplace_back(noted ? heads * (sequence.held + added) : 0);
-    most = std::max<size_t>(most, sequence.held + added);
+    fresh_runs_.push_back({.row = 0, .rows = added, .pos = sequence.length});
+    std::vector<std::vector<float>>& probs = probs_.emplace_back();
+    if (store_.rule_.observes() && store_.rule_.notes(sequence.length + added))
+      for (size_t head = 0; head < heads; ++head)
+        probs.emplace_back(sequence.rows.held(head) + added);
+    for (size_t first = 0; first < heads; first += together) {
+      size_t rows = together * added;
+      for (size_t head = first; head < first + together; ++head) rows += sequence.rows.held(head);
+      most = std::max(most, rows);
+    }
+    all += added;
   }
+  if (store_.rule_.noted == Noted::kPredicted) predicted_.resize(heads * all);
   const base::ThreadPool* const pool = store_.setup().compute.pool;
   scratch_.resize(pool != nullptr ? pool->size() : 1);
   for (Scratch& scratch : scratch_) {
     scratch.notes.reserve(most);
     scratch.go.reserve(most);
+    scratch.ends.reserve(together);
   }
 }
 
@@ -45,25 +56,34 @@ void ForgetStep::write_rows(uint32_t layer, const float* k, const float* v) {
 
 void ForgetStep::view_rows(const Query& query, base::Arena& scratch, kernels::View& out) {
   const ForgetSequence& sequence = this->sequence(query.slot);
-  const Runs& runs = runs_[query.slot];
-  const auto segment = [&](const RowBuffer& rows, const kernels::Run& run) {
-    kernels::Segment made = segment_of(store_.setup(), query.layer, query.head,
-                                       rows.row(query.layer, query.head, false, 0),
-                                       rows.row(query.layer, query.head, true, 0));
-    made.runs = {&run, 1};
+  const RowPool& rows = sequence.rows;
+  const size_t head = size_t{query.layer} * store_.shape().kv_heads + query.head;
+  const uint32_t held = rows.held(head);
+  // Without rotation all of them are read the same way.
+  const uint32_t sinks =
+      std::min(held, store_.rule_.rotates_sinks ? store_.rule_.selection.sinks : uint32_t{0});
+  const auto segment = [&](const std::byte* k, const std::byte* v,
+                           std::span<const kernels::Run> runs) {
+    kernels::Segment made = segment_of(store_.setup(), query.layer, query.head, k, v);
+    made.runs = runs;
     return made;
   };
+  const auto held_rows = [&](uint32_t first, uint32_t end) {
+    return segment(rows.base(false), rows.base(true), rows.runs(head, first, end, first, scratch));
+  };
   out = {};
-  if (runs.sinks.rows > 0) {
-    out.past.push_back(segment(sequence.rows, runs.sinks));
-    if (sequence.length > sequence.held) out.past[0].q = rotated(query, scratch);
+  if (sinks > 0) {
+    out.past.push_back(held_rows(0, sinks));
+    if (sequence.length > held) out.past[0].q = rotated(query, scratch);
   }
-  if (runs.others.rows > 0) out.past.push_back(segment(sequence.rows, runs.others));
-  out.fresh = segment(fresh_[query.slot], runs.fresh);
+  if (held > sinks) out.past.push_back(held_rows(sinks, held));
+  const RowBuffer& fresh = fresh_[query.slot];
+  out.fresh = segment(fresh.row(query.layer, query.head, false, 0),
+                      fresh.row(query.layer, query.head, true, 0), {&fresh_runs_[query.slot], 1});
   const Shape& shape = store_.shape();
-  store_.read_bytes_.fetch_add((uint64_t{sequence.held} + runs.fresh.rows) *
-                                   (shape.row_bytes(false) + shape.row_bytes(true)),
-                               std::memory_order_relaxed);
+  store_.read_bytes_.fetch_add(
+      (uint64_t{held} + fresh.rows()) * (shape.row_bytes(false) + shape.row_bytes(true)),
+      std::memory_order_relaxed);
 }
 
 // The queries as if the rows that are gone had never been: the distances to the sinks are those in
@@ -73,11 +93,13 @@ const float* ForgetStep::rotated(const Query& query, base::Arena& scratch) const
   if (setup.select.rotation.frequency.empty()) return nullptr;
   KVICK_CHECK(query.q != nullptr, "a view without queries of a store whose views depend on them");
   const ForgetSequence& sequence = this->sequence(query.slot);
+  const uint32_t held =
+      sequence.rows.held(size_t{query.layer} * store_.shape().kv_heads + query.head);
   const uint32_t dims = setup.select.rotation.dims, head_dim = store_.shape().head_dim;
   const std::span<float> turn = scratch.make<float>(dims);
   const size_t pairs = setup.select.rotation.frequency.size();
   for (size_t i = 0; i < pairs; ++i) {
-    const double angle = -setup.select.rotation.frequency[i] * (sequence.length - sequence.held);
+    const double angle = -setup.select.rotation.frequency[i] * (sequence.length - held);
     turn[i] = static_cast<float>(std::cos(angle));
     turn[pairs + i] = static_cast<float>(std::sin(angle));
   }
@@ -100,20 +122,34 @@ const float* ForgetStep::rotated(const Query& query, base::Arena& scratch) const
 void ForgetStep::observe(const Query& query, const kernels::View&, std::span<const float> probs) {
   check_query(query);
   if (probs_[query.slot].empty()) return;
-  const size_t rows = sequence(query.slot).held + fresh_[query.slot].rows();
-  KVICK_CHECK_EQ(probs.size(), rows);
-  const size_t at = size_t{query.layer} * store_.shape().kv_heads + query.head;
-  std::copy_n(probs.data(), rows, probs_[query.slot].data() + at * rows);
+  std::vector<float>& to =
+      probs_[query.slot][size_t{query.layer} * store_.shape().kv_heads + query.head];
+  KVICK_CHECK_EQ(probs.size(), to.size());
+  std::copy(probs.begin(), probs.end(), to.begin());
 }
 
-// What a row's probability, summed over the queries of a slot and KV head, counts. A step of many
-// tokens has as many queries, of which the sum alone is known: the mean stands for each.
-float ForgetStep::noted(uint32_t slot, float probability) const {
+void ForgetStep::inputs(uint32_t layer, const float* x, std::span<const uint32_t> positions) {
+  const Predictor& predictor = *store_.setup().select.predictor;
+  const uint32_t heads = store_.shape().kv_heads, dim = predictor.shape.dim;
+  float* const out = predicted_.data() + size_t{layer} * positions.size() * heads;
+  const auto work = [&](size_t begin, size_t end, unsigned) {
+    for (size_t t = begin; t < end; ++t)
+      predictor.scores(layer, x + t * dim, kernels_of(store_.setup()), out + t * heads);
+  };
+  if (base::ThreadPool* const pool = store_.setup().compute.pool)
+    pool->parallel_for(positions.size(), 1, work);
+  else
+    work(0, positions.size(), 0);
+}
+
+// What a row's probability, summed over the queries of a slot and KV head, counts, where there are
+// so many rows. A step of many tokens has as many queries, of which the sum alone is known: the
+// mean stands for each.
+float ForgetStep::noted(uint32_t slot, size_t rows, float probability) const {
   if (store_.rule_.noted == Noted::kMass) return probability;
   const auto fresh = static_cast<float>(fresh_[slot].rows());
-  const auto rows = static_cast<float>(sequence(slot).held) + fresh;
   const float queries = fresh * static_cast<float>(store_.setup().select.group);
-  return probability * rows < queries ? -fresh : 0;
+  return probability * static_cast<float>(rows) < queries ? -fresh : 0;
 }
 
 void ForgetStep::keep_all(const Kept& kept) {
@@ -124,26 +160,70 @@ void ForgetStep::keep_all(const Kept& kept) {
 void ForgetStep::keep_rows(uint32_t slot, std::span<const uint32_t> kept) {
   ForgetSequence& sequence = this->sequence(slot);
   const Shape& shape = store_.shape();
-  const auto work = [&](size_t begin, size_t end, unsigned worker) {
-    for (size_t at = begin; at < end; ++at) keep_of_head(slot, at, kept, scratch_[worker]);
-  };
-  constexpr size_t kGrain = 16;  // heads that one thread does before the others help
-  const size_t heads = size_t{shape.layers} * shape.kv_heads;
-  if (base::ThreadPool* const pool = store_.setup().compute.pool)
-    pool->parallel_for(heads, kGrain, work);
-  else
-    work(0, heads, 0);
+  const size_t together = store_.together();
+  const size_t groups = size_t{shape.layers} * shape.kv_heads / together;
+  if (all_stay(slot, kept.size())) {
+    add_all(slot, kept);
+  } else {
+    const auto work = [&](size_t begin, size_t end, unsigned worker) {
+      for (size_t group = begin; group < end; ++group)
+        keep_of_group({.slot = slot, .first = group * together, .heads = together, .kept = kept},
+                      scratch_[worker]);
+    };
+    for_heads(groups, std::max<size_t>(1, kGrain / together), work);
+  }
   sequence.length += static_cast<uint32_t>(kept.size());
-  sequence.held = store_.rule_.held(sequence.length);
   store_.copied_bytes_ += kept.size() * shape.token_bytes();
 }
 
-// Of rows that may go, with what is noted of each by its number, as many as have to: those that
-// count least, of equal ones the oldest. In order.
-void ForgetStep::give_up(const ForgetRule& rule, uint32_t tokens, Scratch& scratch) {
+void ForgetStep::for_heads(size_t count, size_t grain,
+                           base::FunctionRef<void(size_t, size_t, unsigned)> work) {
+  if (base::ThreadPool* const pool = store_.setup().compute.pool)
+    pool->parallel_for(count, grain, work);
+  else
+    work(0, count, 0);
+}
+
+// Whether no row goes and nothing is noted of those that there are.
+bool ForgetStep::all_stay(uint32_t slot, size_t kept) const {
+  const ForgetSequence& sequence = this->sequence(slot);
+  const auto tokens = static_cast<uint32_t>(sequence.length + kept);
+  const ForgetRule& rule = store_.rule_;
+  return probs_[slot].empty() && rule.held(sequence.length) + kept <= rule.held(tokens);
+}
+
+void ForgetStep::add_all(uint32_t slot, std::span<const uint32_t> kept) {
+  RowPool& pool = this->sequence(slot).rows;
+  const Shape& shape = store_.shape();
+  const size_t heads = size_t{shape.layers} * shape.kv_heads;
+  const auto added = static_cast<uint32_t>(kept.size());
+  for (size_t head = 0; head < heads; ++head) pool.resize(head, pool.held(head) + added);
+  for_heads(heads, kGrain, [&](size_t begin, size_t end, unsigned) {
+    for (size_t head = begin; head < end; ++head) {
+      const uint32_t first = pool.held(head) - added;
+      for (uint32_t i = 0; i < added; ++i) {
+        take_fresh(slot, head, kept[i], first + i);
+        pool.note(head, first + i) = new_note({.slot = slot, .kept = kept}, head, i);
+      }
+    }
+  });
+}
+
+void ForgetStep::take_fresh(uint32_t slot, size_t head, uint32_t from, uint32_t to) {
+  const Shape& shape = store_.shape();
+  const auto layer = static_cast<uint32_t>(head / shape.kv_heads);
+  const auto of_layer = static_cast<uint32_t>(head % shape.kv_heads);
+  for (const bool is_v : {false, true})
+    std::memcpy(sequence(slot).rows.row(head, is_v, to),
+                fresh_[slot].row(layer, of_layer, is_v, from), shape.row_bytes(is_v));
+}
+
+// Of rows that may go as many as have to: those that count least, of equal ones the oldest, of
+// these those of the first head.
+void ForgetStep::give_up(const ForgetRule& rule, uint32_t tokens, size_t heads, Scratch& scratch) {
   const std::vector<RowNote>& notes = scratch.notes;
   std::vector<uint32_t>& go = scratch.go;
-  const uint32_t stay = rule.held(tokens), all = static_cast<uint32_t>(notes.size());
+  const size_t stay = heads * rule.held(tokens), all = notes.size();
   go.clear();
   if (all <= stay) return;
   const uint32_t newest = tokens - rule.recent(tokens);
@@ -156,59 +236,100 @@ void ForgetStep::give_up(const ForgetRule& rule, uint32_t tokens, Scratch& scrat
   };
   const auto before = [&](uint32_t a, uint32_t b) {
     const float x = mass_of(a), y = mass_of(b);
-    return x != y ? x < y : notes[a].pos < notes[b].pos;
+    if (x != y) return x < y;
+    return notes[a].pos != notes[b].pos ? notes[a].pos < notes[b].pos : a < b;
   };
-  std::nth_element(go.begin(), go.begin() + (all - stay), go.end(), before);
+  const auto gone = static_cast<ptrdiff_t>(all - stay);
+  std::nth_element(go.begin(), go.begin() + gone, go.end(), before);
   go.resize(all - stay);
   std::sort(go.begin(), go.end());
 }
 
-// What is noted of the rows that were held and of those that are kept, by number: held ones are
-// first.
-void ForgetStep::note(uint32_t slot, size_t at, std::span<const uint32_t> kept,
-                      std::vector<RowNote>& notes) const {
-  const ForgetSequence& sequence = this->sequence(slot);
-  const uint32_t held = sequence.held;
-  const auto first = sequence.notes.begin() + static_cast<ptrdiff_t>(at * sequence.rows.rows());
-  notes.assign(first, first + held);
-  for (uint32_t i = 0; i < kept.size(); ++i) notes.push_back({.pos = sequence.length + i});
-  if (probs_[slot].empty()) return;
-  const float* const probs = probs_[slot].data() + at * (held + fresh_[slot].rows());
-  for (uint32_t row = 0; row < notes.size(); ++row)
-    notes[row].mass += noted(slot, probs[row < held ? row : held + kept[row - held]]);
+RowNote ForgetStep::new_note(const Keeping& keeping, size_t head, uint32_t i) const {
+  RowNote made = {.pos = sequence(keeping.slot).length + i};
+  if (predicted_.empty()) return made;
+  const size_t heads = store_.shape().kv_heads;
+  const size_t fresh = predicted_.size() / (store_.shape().layers * heads);
+  const size_t token = step_slots()[keeping.slot].first + keeping.kept[i];
+  made.mass = predicted_[(head / heads * fresh + token) * heads + head % heads];
+  return made;
+}
+
+void ForgetStep::note(const Keeping& keeping, Scratch& scratch) const {
+  const ForgetSequence& sequence = this->sequence(keeping.slot);
+  const auto kept = static_cast<uint32_t>(keeping.kept.size());
+  std::vector<RowNote>& notes = scratch.notes;
+  notes.clear();
+  scratch.ends.clear();
+  for (size_t head = keeping.first; head < keeping.first + keeping.heads; ++head) {
+    const uint32_t held = sequence.rows.held(head);
+    const size_t begin = notes.size();
+    for (uint32_t row = 0; row < held; ++row) notes.push_back(sequence.rows.note(head, row));
+    for (uint32_t i = 0; i < kept; ++i) notes.push_back(new_note(keeping, head, i));
+    scratch.ends.push_back({.row = static_cast<uint32_t>(notes.size())});
+    if (probs_[keeping.slot].empty()) continue;
+    const std::vector<float>& probs = probs_[keeping.slot][head];
+    for (uint32_t row = 0; row < held + kept; ++row)
+      notes[begin + row].mass += noted(keeping.slot, probs.size(),
+                                       probs[row < held ? row : held + keeping.kept[row - held]]);
+  }
+}
+
+void ForgetStep::keep_of_group(const Keeping& keeping, Scratch& scratch) {
+  const ForgetSequence& sequence = this->sequence(keeping.slot);
+  const ForgetRule& rule = store_.rule_;
+  const uint32_t tokens = sequence.length + static_cast<uint32_t>(keeping.kept.size());
+  note(keeping, scratch);
+  give_up(rule, tokens, keeping.heads, scratch);
+  if (rule.noted == Noted::kLows && !scratch.go.empty())
+    for (RowNote& one : scratch.notes) one.mass = 0;  // judged by what is noted from now on
+  for (Scratch::End& end : scratch.ends)
+    end.go = static_cast<uint32_t>(std::lower_bound(scratch.go.begin(), scratch.go.end(), end.row) -
+                                   scratch.go.begin());
+  // Heads that are left with fewer rows give blocks back before others take them.
+  for (const bool grows : {false, true}) {
+    Scratch::End begin;
+    for (size_t head = 0; head < keeping.heads; begin = scratch.ends[head++]) {
+      const Scratch::End& end = scratch.ends[head];
+      const uint32_t stay = (end.row - begin.row) - (end.go - begin.go);
+      if (grows == (stay > sequence.rows.held(keeping.first + head)))
+        keep_of_head(keeping, scratch, head);
+    }
+  }
 }
 
 // Rows that stay keep their place if it is one of the first; new ones and the others take the
 // places of those that go.
-void ForgetStep::keep_of_head(uint32_t slot, size_t at, std::span<const uint32_t> kept,
-                              Scratch& scratch) {
-  ForgetSequence& sequence = this->sequence(slot);
-  const ForgetRule& rule = store_.rule_;
-  const auto layer = static_cast<uint32_t>(at / store_.shape().kv_heads);
-  const auto head = static_cast<uint32_t>(at % store_.shape().kv_heads);
-  note(slot, at, kept, scratch.notes);
-  const uint32_t tokens = sequence.length + static_cast<uint32_t>(kept.size());
-  give_up(rule, tokens, scratch);
-  const std::vector<RowNote>& all = scratch.notes;
-  const std::vector<uint32_t>& go = scratch.go;
-  const uint32_t held = sequence.held, stay = static_cast<uint32_t>(all.size() - go.size());
-  const uint32_t in_place = std::min(held, stay);
-  RowNote* const notes = sequence.notes.data() + at * sequence.rows.rows();
-  std::copy_n(all.begin(), in_place, notes);
-  auto gone = go.begin();
+void ForgetStep::keep_of_head(const Keeping& keeping, const Scratch& scratch, size_t head) {
+  RowPool& pool = this->sequence(keeping.slot).rows;
+  const size_t number = keeping.first + head;
+  const Scratch::End begin = head == 0 ? Scratch::End{} : scratch.ends[head - 1],
+                     end = scratch.ends[head];
+  const RowNote* const notes = scratch.notes.data() + begin.row;
+  const auto go_begin = scratch.go.begin() + begin.go, go_end = scratch.go.begin() + end.go;
+  const uint32_t held = pool.held(number), all = end.row - begin.row;
+  const uint32_t stay = all - (end.go - begin.go), in_place = std::min(held, stay);
+  if (stay > held) pool.resize(number, stay);
+  for (uint32_t row = 0; row < in_place; ++row) pool.note(number, row) = notes[row];
+  auto gap = go_begin, gone = std::lower_bound(go_begin, go_end, begin.row + in_place);
+  const auto gaps_end = gone;
   uint32_t spare = held;
-  for (uint32_t row = in_place; row < all.size(); ++row) {
-    if (std::binary_search(go.begin(), go.end(), row)) continue;
-    const uint32_t to = gone != go.end() && *gone < in_place ? *gone++ : spare++;
+  for (uint32_t row = in_place; row < all; ++row) {
+    if (gone != go_end && *gone == begin.row + row) {
+      ++gone;
+      continue;
+    }
+    const uint32_t to = gap != gaps_end ? *gap++ - begin.row : spare++;
+    pool.note(number, to) = notes[row];
+    if (row >= held) {
+      take_fresh(keeping.slot, number, keeping.kept[row - held], to);
+      continue;
+    }
     for (const bool is_v : {false, true})
-      std::memcpy(sequence.rows.row(layer, head, is_v, to),
-                  row < held ? sequence.rows.row(layer, head, is_v, row)
-                             : fresh_[slot].row(layer, head, is_v, kept[row - held]),
+      std::memcpy(pool.row(number, is_v, to), pool.row(number, is_v, row),
                   store_.shape().row_bytes(is_v));
-    notes[to] = all[row];
   }
-  if (rule.noted == Noted::kLows && !go.empty())  // each time is judged by what was noted since
-    for (uint32_t row = 0; row < stay; ++row) notes[row].mass = 0;
+  if (stay < held) pool.resize(number, stay);
 }
 
 void ForgetStep::release() {

@@ -1,56 +1,22 @@
 #pragma once
-// Internal to the policies that forget rows for good (streaming.cc, h2o.cc): a store of its own,
-// which keeps the rows that are left side by side, for each head others. A step's rows lie in
-// memory of the step; its commit takes those that stay, so that a dropped step forgets nothing. The
-// layout has nothing to keep, and only the default one is taken.
+// Internal to the policies that forget rows for good (streaming.cc, h2o.cc, kvzap.cc): a store of
+// its own, which keeps the rows that are left, for each head others. A step's rows lie in memory of
+// the step; its commit takes those that stay, so that a dropped step forgets nothing. The layout
+// has nothing to keep, and only the default one is taken.
 
 #include <atomic>
 
+#include "base/function_ref.h"
+#include "kv/forget/forget_rule.h"
+#include "kv/forget/row_pool.h"
 #include "kv/rows/row_buffer.h"
 #include "kv/rows/row_store.h"
 #include "kv/select/policy.h"
-#include "kv/strategy/selection.h"
 
 namespace kvick::kv {
 
-// What is noted of a row's attention, which says how much it counts.
-enum class Noted : uint8_t {
-  kNothing,  // those that stay are the newest
-  kMass,     // what it had, summed over steps and queries (H2O)
-  kLows,     // queries of which it had less than an even share, counted down (Scissorhands)
-};
-
-// Which rows stay: the sinks, the newest ones, and of the others those that count most.
-struct ForgetRule {
-  Selection selection;
-  Noted noted = Noted::kNothing;
-  bool half_recent = false;  // the newest ones are half of the budget, not selection.recent
-  bool rotates_sinks = false;
-  // Rows are given up so many at a time, where the number of tokens is a multiple of it.
-  uint32_t drop = 1;
-  uint32_t history = UINT32_MAX;  // tokens before that in which attention is noted
-
-  // Rows that a sequence of so many tokens has left. It rises by one at most from one token to the
-  // next and, with drop = 1, never falls.
-  uint32_t held(uint32_t tokens) const;
-  // The most that it has at any number of tokens past `from`, up to `to`.
-  uint32_t most_held(uint32_t from, uint32_t to) const;
-  // Whether attention counts in a step after which there are so many tokens.
-  bool notes(uint32_t tokens) const;
-  // Of them, the newest.
-  uint32_t recent(uint32_t tokens) const;
-};
-
-// What is known of a row beside its keys and values.
-struct RowNote {
-  uint32_t pos = 0;
-  float mass = 0;  // what Noted says
-};
-
 struct ForgetSequence : Sequence {
-  RowBuffer rows;
-  std::vector<RowNote> notes;  // [layers * kv_heads][rows.rows()]
-  uint32_t held = 0;           // rows in use, from the first
+  RowPool rows;
 };
 
 class ForgetStore final : public CheckedStore {
@@ -58,13 +24,6 @@ class ForgetStore final : public CheckedStore {
   ForgetStore(const Setup& setup, const ForgetRule& rule) : CheckedStore(setup), rule_(rule) {}
 
   std::vector<MapEntry> map() const override;
-
-  static constexpr uint32_t kGrowth = 32;  // rows by which memory grows
-  static uint32_t room_for(uint32_t held) { return (held + kGrowth - 1) / kGrowth * kGrowth; }
-  // Of one row of all layers and heads, what is known of it included.
-  static uint64_t row_bytes(const Shape& shape) {
-    return shape.token_bytes() + uint64_t{shape.layers} * shape.kv_heads * sizeof(RowNote);
-  }
 
  private:
   friend class ForgetStep;
@@ -77,8 +36,13 @@ class ForgetStore final : public CheckedStore {
   SequenceOr copy_sequence(SeqId id, const Sequence& from) override;
   void free_sequence(std::unique_ptr<Sequence> sequence) override;
   StepOr start(std::vector<StepSlot> step_slots) override;
-  // Into memory of so many rows, which is charged. Throws std::bad_alloc and changes nothing.
-  void move(const ForgetSequence& from, uint32_t rows, ForgetSequence& to);
+  // Into memory of so many blocks, which is charged. Throws std::bad_alloc and changes nothing.
+  void move(const ForgetSequence& from, uint32_t blocks, ForgetSequence& to);
+  uint32_t together() const { return rule_.together(shape()); }
+  // Of a pool in which sequences between so many tokens have room.
+  uint32_t blocks_for(uint32_t from, uint32_t to) const {
+    return RowPool::blocks_of(together(), rule_.most_held(from, to));
+  }
 
   uint64_t held_bytes() const override { return own_bytes_; }
   Usage count() const override;
@@ -88,7 +52,7 @@ class ForgetStore final : public CheckedStore {
   std::atomic<uint64_t> read_bytes_ = 0;  // by views
 };
 
-class ForgetStep final : public CheckedStep, public Observer {
+class ForgetStep final : public CheckedStep, public Observer, public InputReader {
  public:
   ForgetStep(ForgetStore& store, std::vector<StepSlot> step_slots, std::vector<RowBuffer> fresh);
   ~ForgetStep() override { release(); }
@@ -96,15 +60,14 @@ class ForgetStep final : public CheckedStep, public Observer {
   ForgetStep& operator=(const ForgetStep&) = delete;
 
   StepFacets facets() override {
-    return {.observer = store_.rule_.noted != Noted::kNothing ? this : nullptr};
+    return {.inputs = store_.rule_.noted == Noted::kPredicted ? this : nullptr,
+            .observer = store_.rule_.observes() ? this : nullptr};
   }
+  void inputs(uint32_t layer, const float* x, std::span<const uint32_t> positions) override;
   void observe(const Query& query, const kernels::View& view,
                std::span<const float> probs) override;
 
  private:
-  struct Runs {
-    kernels::Run sinks, others, fresh;
-  };
   void write_rows(uint32_t layer, const float* k, const float* v) override;
   void view_rows(const Query& query, base::Arena& scratch, kernels::View& out) override;
   void keep_all(const Kept& kept) override;
@@ -114,23 +77,45 @@ class ForgetStep final : public CheckedStep, public Observer {
     return static_cast<ForgetSequence&>(*step_slots()[slot].sequence);
   }
   const float* rotated(const Query& query, base::Arena& scratch) const;
-  float noted(uint32_t slot, float probability) const;
-  // Of one head, with room for all rows of a slot, so that a commit allocates nothing.
+  float noted(uint32_t slot, size_t rows, float probability) const;
+  // Of one group of heads that share their room, at a commit. With room for all its rows, so that a
+  // commit allocates nothing.
   struct Scratch {
+    // Head by head the rows that it holds, then those of the step that are kept.
     std::vector<RowNote> notes;
-    std::vector<uint32_t> go;
+    std::vector<uint32_t> go;  // which of them go, ascending
+    // Of each head, where its part of both ends.
+    struct End {
+      uint32_t row = 0, go = 0;
+    };
+    std::vector<End> ends;
   };
-  static void give_up(const ForgetRule& rule, uint32_t tokens, Scratch& scratch);
-  void note(uint32_t slot, size_t at, std::span<const uint32_t> kept,
-            std::vector<RowNote>& notes) const;
-  void keep_of_head(uint32_t slot, size_t at, std::span<const uint32_t> kept, Scratch& scratch);
+  // What is kept of a slot's step, of one group.
+  struct Keeping {
+    uint32_t slot = 0;
+    size_t first = 0, heads = 0;  // of the group
+    std::span<const uint32_t> kept;
+  };
+  static void give_up(const ForgetRule& rule, uint32_t tokens, size_t heads, Scratch& scratch);
+  // Of the i-th row that is kept.
+  RowNote new_note(const Keeping& keeping, size_t head, uint32_t i) const;
+  void note(const Keeping& keeping, Scratch& scratch) const;
+  void for_heads(size_t count, size_t grain,
+                 base::FunctionRef<void(size_t begin, size_t end, unsigned worker)> work);
+  // A fresh row of a slot becomes a head's row.
+  void take_fresh(uint32_t slot, size_t head, uint32_t from, uint32_t to);
+  bool all_stay(uint32_t slot, size_t kept) const;
+  void add_all(uint32_t slot, std::span<const uint32_t> kept);
+  void keep_of_group(const Keeping& keeping, Scratch& scratch);
+  void keep_of_head(const Keeping& keeping, const Scratch& scratch, size_t head);
   void release();
 
   ForgetStore& store_;
-  std::vector<RowBuffer> fresh_;  // per slot
-  std::vector<Runs> runs_;        // per slot; views point into it
-  // Per slot, if attention counts in this step: [layers * kv_heads][held + fresh].
-  std::vector<std::vector<float>> probs_;
+  std::vector<RowBuffer> fresh_;          // per slot
+  std::vector<kernels::Run> fresh_runs_;  // per slot; views point into it
+  // Per slot and head, if attention counts in this step: [held + fresh].
+  std::vector<std::vector<std::vector<float>>> probs_;
+  std::vector<float> predicted_;  // [layers][sum of fresh][kv_heads]
   std::vector<Scratch> scratch_;  // per worker
 };
 

@@ -237,10 +237,117 @@ TEST(Scissorhands, GivesUpRowsThatRecentQueriesPaidLittleAttentionTo) {
   }
 }
 
+// By the definition: rows with their heads and scores, of which those of the lowest scores go.
+TEST(Kvzap, KeepsTheRowsOfTheHighestScoresWhoseverTheyAre) {
+  constexpr uint32_t kBudget = 40, kSinks = 2, kRecent = 6, kDrop = 4, kDim = 8, kHeads = 2;
+  struct Scored {
+    Row row;
+    uint32_t head, pos;  // head: of all layers
+    float score;
+  };
+  // Heads whose rows compete.
+  for (const auto& [shared, together] :
+       {std::pair("model", 4u), std::pair("layer", kHeads), std::pair("head", 1u)}) {
+    SCOPED_TRACE(shared);
+    Pair p(fmt::format("virtual kvzap:budget={},sinks={},recent={},drop={},shared={}", kBudget,
+                       kSinks, kRecent, kDrop, shared),
+           kShape);
+    const auto predictor = made_predictor(kShape, PredictorForm::kScores);
+    const SeqId a = p.open();
+    std::map<uint32_t, std::vector<Scored>> twins;  // of heads that compete
+    uint32_t tokens = 0, most_of_a_head = 0;
+    std::mt19937 random(7);
+    std::normal_distribution<float> normal;
+    for (uint32_t turn = 0; turn < 80; ++turn) {
+      const uint32_t fresh = turn % 9 == 0 ? 30 : 1 + turn % 2;
+      auto step = p.begin({{a, fresh}});
+      const bool dropped = turn % 5 == 3;
+      std::vector<uint32_t> positions(fresh);
+      for (uint32_t i = 0; i < fresh; ++i) positions[i] = tokens + i;
+      Kept kept = Kept::all({p.slots});
+      if (turn % 4 == 2 && fresh > 1) kept.rows[0].erase(kept.rows[0].begin());
+      const auto stay = static_cast<uint32_t>(kept.rows[0].size());
+      for (uint32_t layer = 0; layer < kShape.layers; ++layer) {
+        std::vector<float> x(size_t{fresh} * kDim);
+        for (float& one : x) one = normal(random);
+        step->facets().inputs->inputs(layer, x.data(), positions);
+        for (uint32_t i = 0; i < stay && !dropped; ++i)
+          for (uint32_t head = 0; head < kHeads; ++head) {
+            const uint32_t row = kept.rows[0][i], number = layer * kHeads + head;
+            const float* w = predictor->layers[layer].k.data() + size_t{head} * (kDim + 1);
+            double score = w[kDim];
+            for (uint32_t d = 0; d < kDim; ++d) score += double{w[d]} * x[row * kDim + d];
+            twins[number / together].push_back(
+                {p.fresh[row], number, tokens + i, static_cast<float>(score)});
+          }
+      }
+      write_all(*step, kShape, p.fresh);
+      if (dropped) continue;
+      p.commit(*step, kept);
+      tokens += stay;
+      // At multiples of `drop` there are budget - drop + 1 rows of each head on average at most.
+      const uint32_t left = std::min(tokens, kBudget - kDrop + 1 + tokens - tokens / kDrop * kDrop);
+      const auto lower = [](const Scored& x, const Scored& y) { return x.score < y.score; };
+      auto look = p.begin({{a, 1}});
+      write_all(*look, kShape, p.fresh);
+      for (auto& [group, rows] : twins) {
+        while (rows.size() > size_t{left} * together) {
+          std::vector<Scored> may_go;
+          for (const Scored& one : rows)
+            if (one.pos >= kSinks && one.pos < tokens - kRecent) may_go.push_back(one);
+          const Scored gone = *std::min_element(may_go.begin(), may_go.end(), lower);
+          std::erase_if(rows, [&](const Scored& one) {
+            return one.head == gone.head && one.row == gone.row;
+          });
+        }
+        for (uint32_t head = group * together; head < (group + 1) * together; ++head) {
+          Rows expected;
+          for (const Scored& one : rows)
+            if (one.head == head) expected.push_back(one.row);
+          std::sort(expected.begin(), expected.end());
+          base::Arena scratch;
+          kernels::View view;
+          look->view(query_of(0, head / kHeads, head % kHeads), scratch, view);
+          ASSERT_EQ(shown(view, p.twin[a], head / kHeads, head % kHeads), expected) << turn;
+          most_of_a_head = std::max(most_of_a_head, static_cast<uint32_t>(expected.size()));
+        }
+      }
+    }
+    EXPECT_GT(tokens, 3 * kBudget);
+    EXPECT_EQ(most_of_a_head > kBudget, together > 1);
+  }
+}
+
+TEST(Kvzap, SaysWhatItNeeds) {
+  kv::Setup setup = test_setup(kShape);
+  setup.select.model_dim = 8;
+  const auto refusal = [&](const char* policy, PredictorForm form) {
+    setup.select.spec = parse_spec(policy).value();
+    setup.select.predictor = made_predictor(kShape, form);
+    return make_store({"virtual", {}}, setup).error().message;
+  };
+  EXPECT_EQ(refusal("kvzap:file=x", PredictorForm::kHeads),
+            "kvzap: the file is no predictor of kvzap's: kvick train kvzap makes one");
+  EXPECT_EQ(refusal("kvzap:budget=10,drop=16", PredictorForm::kScores),
+            "kvzap: 16 rows at a time and 4 sinks are more than a budget of 10: give drop= less");
+  EXPECT_EQ(refusal("maple:file=x", PredictorForm::kScores),
+            "maple: the file is kvzap's: kvick train distil makes maple's");
+  EXPECT_EQ(refusal("loki:file=x", PredictorForm::kScores),
+            "loki: the file is a predictor for kvzap: kvick train pca makes loki's");
+  setup.select.model_dim = 9;
+  EXPECT_TRUE(
+      refusal("kvzap:file=x", PredictorForm::kScores)
+          .starts_with("kvzap: the predictor is for 2 layers of 2 KV heads and inputs of 8"));
+  setup.select.predictor = nullptr;
+  EXPECT_EQ(make_store({"virtual", {}}, setup).error().message,
+            "kvzap needs a predictor: file=NAME.kvp, which kvick train kvzap makes");
+}
+
 // What a draft would have forgotten had it been kept.
 TEST(Forgetting, ARejectedDraftForgetsNothing) {
   for (const char* policy :
-       {"streaming:budget=20,sinks=2", "h2o:budget=20", "scissorhands:budget=20,drop=5,recent=3"}) {
+       {"streaming:budget=20,sinks=2", "h2o:budget=20", "kvzap:budget=20,drop=1,recent=3",
+        "scissorhands:budget=20,drop=5,recent=3"}) {
     SCOPED_TRACE(policy);
     Pair p(fmt::format("virtual {}", policy), kShape);
     const SeqId a = p.open();

@@ -8,23 +8,14 @@
 namespace kvick::kv {
 namespace {
 
-constexpr Option kOptions[] = {
-    budget_option(),
-    sinks_option("0"),
-    {.name = "recent",
-     .summary = "newest rows that are kept, counted in the budget: so many, or half of it",
-     .fallback = "half"},
-    least_option()};
+constexpr Option kOptions[] = {budget_option(), sinks_option("0"), half_recent_option(),
+                               least_option()};
 
 base::Result<ForgetRule> rule_of(const Setup& setup) {
   ForgetRule rule = {.noted = Noted::kMass};
   KVICK_TRY_VOID(read_budget(setup.select.spec, kOptions[0], rule.selection));
   KVICK_TRY(rule.selection.sinks, read_rows(setup.select.spec, kOptions[1]));
-  const auto recent = setup.select.spec.options.find("recent");
-  rule.half_recent = recent == setup.select.spec.options.end() || recent->second == "half";
-  if (!rule.half_recent) {
-    KVICK_TRY(rule.selection.recent, read_rows(setup.select.spec, kOptions[2]));
-  }
+  KVICK_TRY_VOID(read_recent(setup.select.spec, kOptions[2], rule));
   return rule;
 }
 

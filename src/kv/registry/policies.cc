@@ -9,14 +9,15 @@ Policy clusters_policy();      // clusters.cc
 Policy sparq_policy();         // sparq.cc
 Policy h2o_policy();           // h2o.cc
 Policy scissorhands_policy();  // scissorhands.cc
+Policy kvzap_policy();         // kvzap.cc
 Policy streaming_policy();     // streaming.cc
 Policy loki_policy();          // loki.cc
 Policy maple_policy();         // maple.cc
 
 std::span<const Policy> policies() {
-  static const Policy rows[] = {quest_policy(), clusters_policy(),     sparq_policy(),
-                                h2o_policy(),   scissorhands_policy(), streaming_policy(),
-                                loki_policy(),  maple_policy()};
+  static const Policy rows[] = {quest_policy(),     clusters_policy(), sparq_policy(),
+                                h2o_policy(),       kvzap_policy(),    scissorhands_policy(),
+                                streaming_policy(), loki_policy(),     maple_policy()};
   return rows;
 }
 

@@ -135,7 +135,8 @@ base::Result<std::unique_ptr<Store>> make(const Setup& setup, const Layout& layo
   const PredictorShape& found = setup.select.predictor->shape;
   const Shape& shape = setup.shape;
   if (found.form != PredictorForm::kComponents)
-    return base::fail("loki: the file is a predictor for maple: kvick train pca makes loki's");
+    return base::fail("loki: the file is a predictor for {}: kvick train pca makes loki's",
+                      found.has_queries() ? "maple" : "kvzap");
   if (found.layers != shape.layers || found.kv_heads != shape.kv_heads ||
       found.head_dim != shape.head_dim || found.group() != setup.select.group)
     return base::fail(

@@ -79,6 +79,15 @@ void Predictor::key(uint32_t layer, uint32_t head, const float* from, const kern
   for (uint32_t r = 0; r < shape.rank; ++r, row += inputs) out[r] = kernels.dot(from, row, inputs);
 }
 
+void Predictor::scores(uint32_t layer, const float* x, const kernels::Table& kernels,
+                       float* out) const {
+  const uint32_t dim = shape.dim;
+  for (uint32_t head = 0; head < shape.kv_heads; ++head) {
+    const float* row = layers[layer].k.data() + size_t{head} * shape.inputs();
+    out[head] = kernels.dot(x, row, dim) + row[dim];
+  }
+}
+
 void Predictor::query(uint32_t layer, uint32_t head, const float* from,
                       const kernels::Table& kernels, float* out) const {
   const uint32_t inputs = shape.inputs();

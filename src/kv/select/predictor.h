@@ -21,6 +21,9 @@ enum class PredictorForm : uint8_t {
   kHeads,    // queries and keys of the layer itself, after rotary position
   // The same, by the principal components of keys, for the policy loki.
   kComponents,
+  // No queries and keys but one number for each row and KV head, from the layer's input: how much
+  // the row will be attended to, for the policy kvzap. W_K alone, whose last column is a constant.
+  kScores,
 };
 
 struct PredictorShape {
@@ -34,10 +37,12 @@ struct PredictorShape {
   bool from_input() const {
     return form == PredictorForm::kRandom || form == PredictorForm::kTrained;
   }
+  bool has_queries() const { return form != PredictorForm::kScores; }
   uint32_t projected() const { return kv_heads * rank; }  // k, columns of the random projection
   // What a row of W_Q and W_K reads.
   uint32_t inputs() const {
     if (form == PredictorForm::kRandom) return projected();
+    if (form == PredictorForm::kScores) return dim + 1;
     return form == PredictorForm::kTrained ? dim : head_dim;
   }
   bool operator==(const PredictorShape&) const = default;
@@ -88,6 +93,8 @@ struct Predictor {
   // Of one KV head alone: out [rank], from: the above or its key [head_dim].
   void key(uint32_t layer, uint32_t head, const float* from, const kernels::Table& kernels,
            float* out) const;
+  // Of the form kScores: the scores of one token's rows, out [kv_heads], from the layer's input.
+  void scores(uint32_t layer, const float* x, const kernels::Table& kernels, float* out) const;
   // The low-rank query of one query head: out [rank]. from: the above or, of the form kHeads, the
   // head's query [head_dim].
   void query(uint32_t layer, uint32_t head, const float* from, const kernels::Table& kernels,

@@ -72,14 +72,15 @@ inline std::shared_ptr<const Predictor> made_predictor(const Shape& shape, Predi
                  .kv_heads = shape.kv_heads,
                  .head_dim = shape.head_dim,
                  .dim = shape.head_dim,
-                 .rank = 4,
+                 .rank = form == PredictorForm::kScores ? 1U : 4U,
                  .form = form};
   std::mt19937 random(1);
   std::normal_distribution<float> normal;
   made->layers.resize(shape.layers);
   for (PredictorLayer& layer : made->layers)
     for (std::vector<float>* w : {&layer.q, &layer.k}) {
-      w->resize(size_t{shape.kv_heads} * 4 * shape.head_dim);
+      if (w == &layer.q && !made->shape.has_queries()) continue;
+      w->resize(size_t{shape.kv_heads} * made->shape.rank * made->shape.inputs());
       for (float& x : *w) x = normal(random);
     }
   return made;
@@ -105,6 +106,10 @@ inline Setup setup_for(const std::string& spec, const Shape& shape,
     setup.select.predictor = made_predictor(shape, PredictorForm::kHeads);
   if (setup.select.spec.name == "loki")
     setup.select.predictor = made_predictor(shape, PredictorForm::kComponents);
+  if (setup.select.spec.name == "kvzap") {
+    setup.select.predictor = made_predictor(shape, PredictorForm::kScores);
+    setup.select.model_dim = shape.head_dim;
+  }
   if (!traits_of(spec).slots) return setup;
   setup.shape.k_type = setup.shape.v_type = kernels::DType::kF32;
   setup.slots = &made_slots(shape).facts;

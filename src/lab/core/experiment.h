@@ -19,9 +19,10 @@ using Json = nlohmann::ordered_json;
 
 // What experiments with policies of which rows are read (kv/registry/policies.h) go through.
 struct Selecting {
-  std::vector<std::string> policies = {};       // as --kv-select takes them, without a budget
-  std::vector<std::string> budgets = {};        // as the policies take them
-  std::string predictor = {}, components = {};  // files of maple and of loki
+  std::vector<std::string> policies = {};  // as --kv-select takes them, without a budget
+  std::vector<std::string> budgets = {};   // as the policies take them
+  // Files of maple, loki and kvzap.
+  std::string predictor = {}, components = {}, scores = {};
 };
 
 // What bounded goes through.

@@ -8,7 +8,7 @@ namespace kvick::lab {
 
 base::Result<std::string> inputs_of(const Bench& bench) {
   std::vector<std::string> files = {bench.model_path, bench.file, bench.select.predictor,
-                                    bench.select.components};
+                                    bench.select.components, bench.select.scores};
   files.insert(files.end(), bench.bounded.models.begin(), bench.bounded.models.end());
   files.insert(files.end(), bench.bounded.recall.begin(), bench.bounded.recall.end());
   std::string text =

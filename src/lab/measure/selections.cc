@@ -17,9 +17,15 @@ bool needs_file(const kv::Policy& policy) {
                      [](const kv::Option& option) { return option.name == "file"; });
 }
 
-// The one that was given for such a policy: loki's components, or a predictor.
-const std::string& file_for(const Bench& bench, std::string_view policy) {
-  return policy == "loki" ? bench.select.components : bench.select.predictor;
+// The one that was given for such a policy, and the option that gives it.
+struct GivenFile {
+  std::string_view option;
+  const std::string& path;
+};
+GivenFile file_for(const Bench& bench, std::string_view policy) {
+  if (policy == "loki") return {"--components", bench.select.components};
+  if (policy == "kvzap") return {"--scores", bench.select.scores};
+  return {"--predictor", bench.select.predictor};
 }
 
 base::Result<kv::Spec> read_policy(const Bench& bench, const std::string& text) {
@@ -32,11 +38,9 @@ base::Result<kv::Spec> read_policy(const Bench& bench, const std::string& text) 
   if (spec.options.contains("budget"))
     return base::fail("{}: leave budget= out of --kv-select and give --budget", text);
   if (!needs_file(*policy) || spec.options.contains("file")) return spec;
-  const std::string& file = file_for(bench, spec.name);
-  if (file.empty())
-    return base::fail("{0} needs a file: {1} FILE.kvp", spec.name,
-                      spec.name == "loki" ? "--components" : "--predictor");
-  spec.options["file"] = file;
+  const GivenFile file = file_for(bench, spec.name);
+  if (file.path.empty()) return base::fail("{} needs a file: {} FILE.kvp", spec.name, file.option);
+  spec.options["file"] = file.path;
   return spec;
 }
 
@@ -45,7 +49,7 @@ std::vector<std::string> default_policies(const Bench& bench, std::span<const ch
   for (const kv::Policy& policy : kv::policies()) {
     if (!asked.empty() && std::find(asked.begin(), asked.end(), policy.name) == asked.end())
       continue;
-    if (!needs_file(policy) || !file_for(bench, policy.name).empty())
+    if (!needs_file(policy) || !file_for(bench, policy.name).path.empty())
       names.emplace_back(policy.name);
   }
   return names;

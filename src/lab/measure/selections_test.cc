@@ -1,5 +1,6 @@
 #include "lab/measure/selections.h"
 
+#include <algorithm>
 #include <gtest/gtest.h>
 
 #include "kv/registry/policies.h"
@@ -9,7 +10,7 @@ namespace kvick::lab {
 namespace {
 
 constexpr const char* kTwo[] = {"0.5", "0.125"};
-constexpr size_t kWithFiles = 2;  // policies: maple and loki
+constexpr std::string_view kWithFiles[] = {"kvzap", "loki", "maple"};
 
 std::string error_of(const Bench& bench) {
   const auto found = selections(bench, {}, kTwo);
@@ -20,24 +21,28 @@ TEST(Selections, AreAllPoliciesThatNeedNoFileAtEachBudget) {
   TestBench t;
   const auto all = selections(t.bench, {}, kTwo);
   ASSERT_TRUE(all.ok()) << all.error().message;
-  ASSERT_EQ(all->size(), 2 * (kv::policies().size() - kWithFiles));
+  ASSERT_EQ(all->size(), 2 * (kv::policies().size() - std::size(kWithFiles)));
   EXPECT_EQ((*all)[0].label(), "quest 50 %");
   EXPECT_EQ((*all)[1].label(), "quest 12.5 %");
   EXPECT_EQ((*all)[1].spec.options.at("budget"), "0.125");
   for (const Selected& one : *all)
-    EXPECT_TRUE(one.policy != "maple" && one.policy != "loki") << one.policy;
+    EXPECT_EQ(std::count(std::begin(kWithFiles), std::end(kWithFiles), one.policy), 0);
 }
 
 TEST(Selections, TakeFilesForThePoliciesThatNeedThem) {
   TestBench t;
   t.bench.select.predictor = "folder/r16.kvp";
   t.bench.select.components = "folder/pca.kvp";
+  t.bench.select.scores = "folder/zap.kvp";
   const auto all = selections(t.bench, {}, kTwo);
   ASSERT_TRUE(all.ok()) << all.error().message;
   ASSERT_EQ(all->size(), 2 * kv::policies().size());
   EXPECT_EQ(all->back().policy, "maple file=r16");
   EXPECT_EQ(all->back().spec.options.at("file"), "folder/r16.kvp");
-  EXPECT_EQ((*all)[2 * (kv::policies().size() - kWithFiles)].policy, "loki file=pca");
+  for (const char* policy : {"loki file=pca", "kvzap file=zap"})
+    EXPECT_TRUE(std::any_of(all->begin(), all->end(), [&](const Selected& one) {
+      return one.policy == policy;
+    })) << policy;
 }
 
 TEST(Selections, AreThoseThatWereAskedFor) {

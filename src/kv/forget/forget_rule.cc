@@ -1,0 +1,40 @@
+#include "kv/forget/forget_rule.h"
+
+#include <algorithm>
+
+namespace kvick::kv {
+
+uint32_t ForgetRule::held(uint32_t tokens) const {
+  const uint32_t given_up_at = tokens / drop * drop;
+  const uint32_t most = std::max(selection.budget(given_up_at), selection.sinks + 1);
+  const uint32_t least = std::min(most, selection.sinks + selection.recent + 1);
+  const uint32_t left = std::max(most - std::min(most, drop - 1), least);
+  return std::min(tokens, left + (tokens - given_up_at));
+}
+
+uint32_t ForgetRule::most_held(uint32_t from, uint32_t to) const {
+  const uint32_t given_up_at = to / drop * drop;
+  return std::max(held(to), given_up_at > from ? held(given_up_at - 1) : 0);
+}
+
+bool ForgetRule::notes(uint32_t tokens) const {
+  const uint32_t until = (tokens + drop - 1) / drop * drop - tokens;
+  return noted != Noted::kNothing && until < history;
+}
+
+uint32_t ForgetRule::recent(uint32_t tokens) const {
+  const uint32_t held = this->held(tokens), others = held - std::min(held, selection.sinks);
+  if (noted == Noted::kNothing) return others;
+  return std::min(others, half_recent ? (held + 1) / 2 : selection.recent);
+}
+
+base::Status<> read_recent(const Spec& spec, const Option& option, ForgetRule& rule) {
+  const auto recent = spec.options.find(std::string(option.name));
+  rule.half_recent = recent == spec.options.end() || recent->second == "half";
+  if (!rule.half_recent) {
+    KVICK_TRY(rule.selection.recent, read_rows(spec, option));
+  }
+  return base::Done{};
+}
+
+}  // namespace kvick::kv

@@ -1,0 +1,84 @@
+#pragma once
+// The rows of one sequence that are left, for each head others and maybe more than for another.
+// Heads that share their room (all of them, a layer's, or each for itself) take it in blocks.
+//
+// Memory: [group][blocks][kBlockRows] keys, then values the same way, in the shape's types.
+
+#include <span>
+#include <vector>
+
+#include "base/memory.h"
+#include "kernels/attention/view.h"
+#include "kv/rows/row_block.h"
+#include "kv/values/shape.h"
+
+namespace kvick::kv {
+
+// What is known of a row beside its keys and values.
+struct RowNote {
+  uint32_t pos = 0;
+  float mass = 0;  // what Noted says
+};
+
+class RowPool {
+ public:
+  static constexpr uint32_t kBlockRows = 32;
+
+  RowPool() = default;
+  // Heads are numbered layer * kv_heads + head; `together` of them, one after the other, share
+  // `blocks` blocks. Throws std::bad_alloc.
+  RowPool(const Shape& shape, uint32_t together, uint32_t blocks);
+
+  // Blocks that hold `rows` rows of each of `together` heads, or as many rows in all of them,
+  // however they are divided.
+  static uint32_t blocks_of(uint32_t together, uint32_t rows);
+  // Of a pool of so many blocks for each group, notes included.
+  static uint64_t bytes_of(const Shape& shape, uint32_t together, uint32_t blocks);
+
+  uint32_t blocks() const { return blocks_; }
+  uint64_t bytes() const { return blocks_ == 0 ? 0 : bytes_of(shape_, together_, blocks_); }
+  uint32_t held(size_t head) const { return heads_.empty() ? 0 : heads_[head].rows; }
+  uint64_t held_of_all() const;
+
+  // So that resize() up to so many rows of any head takes no memory. Throws std::bad_alloc.
+  void prepare(uint32_t rows);
+  // From now on the head has so many rows; those that are new are not initialised. A group's
+  // blocks must be enough: others of the group have to give theirs back first. Heads of different
+  // groups from different threads.
+  void resize(size_t head, uint32_t rows);
+  std::byte* row(size_t head, bool is_v, uint32_t row) const {
+    return base(is_v) + place(head, row) * shape_.row_bytes(is_v);
+  }
+  RowNote& note(size_t head, uint32_t row) { return notes_[place(head, row)]; }
+  const RowNote& note(size_t head, uint32_t row) const { return notes_[place(head, row)]; }
+  // Copies all rows of another pool of the same shape and groups, which has room in this one.
+  void take(const RowPool& from);
+
+  // Rows [first, end) of a head as runs of rows that lie behind base(), the first at position
+  // `pos`. As few as there can be.
+  std::span<const kernels::Run> runs(size_t head, uint32_t first, uint32_t end, uint32_t pos,
+                                     base::Arena& scratch) const;
+  std::byte* base(bool is_v) const { return memory_.get() + (is_v ? key_bytes() : 0); }
+
+ private:
+  struct Head {
+    uint32_t rows = 0;
+    std::vector<uint32_t> blocks;  // of the whole pool
+  };
+  uint32_t groups() const { return shape_.layers * shape_.kv_heads / together_; }
+  size_t key_bytes() const {
+    return size_t{groups()} * blocks_ * kBlockRows * shape_.row_bytes(false);
+  }
+  size_t place(size_t head, uint32_t row) const {
+    return size_t{heads_[head].blocks[row / kBlockRows]} * kBlockRows + row % kBlockRows;
+  }
+
+  Shape shape_;
+  uint32_t together_ = 1, blocks_ = 0;
+  RowBlock memory_;
+  std::vector<RowNote> notes_;
+  std::vector<Head> heads_;
+  std::vector<std::vector<uint32_t>> free_;  // of each group, the next one last
+};
+
+}  // namespace kvick::kv

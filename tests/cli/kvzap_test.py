@@ -1,0 +1,63 @@
+#!/usr/bin/env python3
+"""`kvick train kvzap` as a user meets it: a file of scores by which rows are forgotten, and what is refused."""
+
+import unittest
+
+from made_model import CommandTest
+
+QUICK = ("--window", "64", "--ahead", "8")
+
+
+class KvzapTest(CommandTest):
+    COMMAND = "train kvzap"
+
+    def setUp(self):
+        super().setUp()
+        self.text = self.top / "text.txt"
+        self.text.write_text("All happy families are alike; each unhappy family is unhappy in its own way. " * 8)
+        self.file = self.top / "scores.kvp"
+
+    def train(self, *arguments):
+        self.COMMAND = "train kvzap"
+        return self.json_of("-f", self.text, "-o", self.file, *QUICK, *arguments)
+
+    def ppl(self, *arguments):
+        self.COMMAND = "ppl"
+        return self.json_of("-f", self.text, "--ctx", 64, *arguments)
+
+    def test_it_says_how_well_scores_tell_what_is_attended_to(self):
+        made = self.train()
+        self.assertEqual((made["ahead"], made["held_out"], len(made["layers"])), (8, 64, 2))
+        self.assertGreater(made["layers"][0]["explained"], 0)
+        self.assertLessEqual(made["mean"]["mass"], 1)
+        table = self.kvick("--quiet", "-f", self.text, "-o", self.file, *QUICK).stdout.splitlines()
+        self.assertRegex(table[-1], r"^use: --kv-select kvzap:file=.*scores.kvp$")
+
+    def test_rows_are_forgotten_by_them(self):
+        self.train()
+        exact = self.ppl()
+        for shared in ("model", "layer", "head"):
+            policy = f"kvzap:file={self.file},budget=24,sinks=2,drop=4,shared={shared}"
+            some = self.ppl("--kv-select", policy, "--against", "virtual")
+            self.assertLess(some["kv_read_bytes_per_token"], exact["kv_read_bytes_per_token"])
+            self.assertGreater(some["kl_mean"], 0)
+        all_rows = self.ppl("--kv-select", f"kvzap:file={self.file},budget=1.0")
+        self.assertAlmostEqual(all_rows["perplexity"], exact["perplexity"], 3)
+
+    def test_what_is_wrong_is_one_line(self):
+        self.train()
+        self.COMMAND = "ppl"
+        refused = lambda select, says: self.refused("-f", self.text, "--ctx", 64, "--kv-select", select, says=says)
+        refused("kvzap", "kvzap needs a predictor: file=NAME.kvp, which kvick train kvzap makes")
+        refused(f"maple:file={self.file}", "maple: the file is kvzap's")
+        refused(f"loki:file={self.file}", "loki: the file is a predictor for kvzap")
+        refused(f"kvzap:file={self.file},shared=all", "shared='all' is none of model, layer, head")
+        refused(f"kvzap:file={self.file},budget=12", "16 rows at a time and 4 sinks are more than a budget of 12")
+        self.refused("-f", self.text, "--ctx", 64, "--kv-select", f"kvzap:file={self.file}", "--kv-tier", "ram:fast=12KiB,size=16MiB",
+                     says="leave --kv-tier out")
+        self.COMMAND = "train kvzap"
+        self.refused("-f", self.text, "-o", self.file, "--window", "64", says="windows of 64 tokens tell little")
+
+
+if __name__ == "__main__":
+    unittest.main()

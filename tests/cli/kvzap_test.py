@@ -44,6 +44,14 @@ class KvzapTest(CommandTest):
         all_rows = self.ppl("--kv-select", f"kvzap:file={self.file},budget=1.0")
         self.assertAlmostEqual(all_rows["perplexity"], exact["perplexity"], 3)
 
+    def test_the_planner_knows_its_memory(self):
+        self.COMMAND = "plan"
+        plan = lambda *select: self.json_of("--ctx", 64, *select)
+        some = plan("--kv-select", "kvzap:budget=24")
+        self.assertLess(some["kv_bytes"], plan()["kv_bytes"])
+        said = self.kvick("--ctx", 64, "--kv-select", "kvzap:budget=24").stdout
+        self.assertIn("no speed is predicted: a few layers are measured, and kvzap's file is for all of a model's", said)
+
     def test_what_is_wrong_is_one_line(self):
         self.train()
         self.COMMAND = "ppl"

@@ -115,9 +115,11 @@ MAPLE = "xeon/2026-11-23/budget-maple-sparq.json"
 LONGER = "xeon-amx/2026-11-23/budget-8192.json"
 CLUSTERS = "epyc-zen5/2026-11-28/budget-clusters.json"
 CLUSTERS_LONGER = "epyc-zen5/2026-11-28/budget-clusters-8192.json"
+KVZAP = "epyc-zen5/2026-11-28/budget-kvzap.json"
+KVZAP_LONGER = "epyc-zen5/2026-11-28/budget-kvzap-windows.json"
 TYPES = ("f16", "q8", "k=q8,v=q4", "kivi4", "mixed", "mixed:old=q4", "q4")
-POLICIES = (("maple file=r16", MAPLE), ("sparq", BUDGET), ("clusters", CLUSTERS), ("loki file=pca", BUDGET), ("quest", BUDGET), ("h2o", BUDGET),
-            ("scissorhands", BUDGET), ("streaming", BUDGET))
+POLICIES = (("maple file=r16", MAPLE), ("sparq", BUDGET), ("clusters", CLUSTERS), ("loki file=pca", BUDGET), ("quest", BUDGET),
+            ("kvzap file=kvzap", KVZAP), ("h2o", BUDGET), ("scissorhands", BUDGET), ("streaming", BUDGET))
 
 
 def type_points(results):
@@ -141,7 +143,7 @@ def quality(results):
              None, Cell(abs(kl), QUANT, "{:.4f}"), Cell(speed, QUANT, "{:.2f}")]
             for name, size, change, kl, speed in type_points(results)]
     for policy, path, read, change, kl in policy_points(results, 12.5):
-        longer = CLUSTERS_LONGER if policy == "clusters" else LONGER
+        longer = {"clusters": CLUSTERS_LONGER, "kvzap": KVZAP_LONGER}.get(policy, LONGER)
         behind = next(entry["over_full_percent"] for entry in results.load(longer)["summary"]["cases"]
                       if entry["policy"].split()[0] == policy and entry["budget_percent"] == 12.5)
         rows.append([f"12.5 % of the rows, `{policy}`", Cell(read, path, "{:.0f} %"), Cell(change, path, "{:+.2f} %"),

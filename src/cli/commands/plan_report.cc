@@ -175,11 +175,17 @@ base::Status<> fill_plan(base::ThreadPool& pool, const kernels::Table& kernels,
                                                    .batch = report.batch,
                                                    .tokens = report.tokens},
                                                   std::move(workspace));
-  // A sample of layers that differ may be none of the model's family; its memory is known all the
-  // same.
-  if (!predictor.ok() && !engine::layers_differ(report.model.config)) return predictor.error();
+  // A sample of layers that differ may be none of the model's family, and nothing was learnt of its
+  // layers for a policy; memory is known all the same.
+  const kv::Policy* const policy = kv::find_policy(report.kv.select.name);
+  const bool learnt = policy != nullptr && engine::needs_predictor(*policy);
+  if (!predictor.ok() && !learnt && !engine::layers_differ(report.model.config))
+    return predictor.error();
   if (predictor.ok())
     report.prefill_s = predictor->prefill_s(report.tokens);
+  else if (learnt)
+    report.unpredicted = fmt::format(
+        "a few layers are measured, and {}'s file is for all of a model's", policy->name);
   else
     report.unpredicted = predictor.error().message;
   KVICK_TRY_VOID(plan_ways(setup, predictor.ok() ? &*predictor : nullptr, bmm, report));

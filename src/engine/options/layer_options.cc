@@ -2,18 +2,10 @@
 
 #include <algorithm>
 
-#include "kv/registry/policies.h"
-
 namespace kvick::engine {
 namespace {
 
 using base::fail;
-
-// Whether a policy needs what was learnt from a model: kv::Predictor, of layers of one shape.
-bool needs_predictor(const kv::Policy& policy) {
-  return std::any_of(policy.options.begin(), policy.options.end(),
-                     [](const kv::Option& one) { return one.name == "file"; });
-}
 
 // Whether keys that a policy chooses among are rotated in several ways.
 bool full_ropes_differ(const model::Config& config) {
@@ -30,6 +22,11 @@ bool any_latent(const model::Config& config) {
 }
 
 }  // namespace
+
+bool needs_predictor(const kv::Policy& policy) {
+  return std::any_of(policy.options.begin(), policy.options.end(),
+                     [](const kv::Option& one) { return one.name == "file"; });
+}
 
 bool layers_differ(const model::Config& config) {
   return !config.layers_alike() || !config.windows_alike();

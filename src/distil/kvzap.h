@@ -5,7 +5,8 @@
 //
 // What is predicted: the logarithm of the row's use for a KV head, which is the largest
 // probability that a query at least `ahead` tokens later gives it, over the query heads of the
-// group, times the length of what its value adds to the residual stream (KVzip+ there). The paper
+// group, times the length of what its value adds to the residual stream (KVzip+ there, which
+// also divides by the length of that stream). The paper
 // takes the largest probability as the model repeats its prompt; here the text's own later tokens
 // are asked.
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "engine/options/layer_options.h"
+#include "kv/registry/policies.h"
 #include "kv/stores/growth_model.h"
 
 namespace kvick::cli {
@@ -178,7 +179,7 @@ base::Status<> fill_plan(base::ThreadPool& pool, const kernels::Table& kernels,
   // A sample of layers that differ may be none of the model's family, and nothing was learnt of its
   // layers for a policy; memory is known all the same.
   const kv::Policy* const policy = kv::find_policy(report.kv.select.name);
-  const bool learnt = policy != nullptr && engine::needs_predictor(*policy);
+  const bool learnt = policy != nullptr && kv::needs_file(*policy);
   if (!predictor.ok() && !learnt && !engine::layers_differ(report.model.config))
     return predictor.error();
   if (predictor.ok())

@@ -272,9 +272,7 @@ base::Status<> Engine::check_kv(const KvOptions& options) const {
   const KvOptions all = resolved(options);
   KVICK_TRY_VOID(check(all));
   if (const kv::Policy* policy = kv::find_policy(all.select.name)) {
-    const bool takes_file = std::any_of(policy->options.begin(), policy->options.end(),
-                                        [](const kv::Option& one) { return one.name == "file"; });
-    if (takes_file && !all.select.options.contains("file"))
+    if (kv::needs_file(*policy) && !all.select.options.contains("file"))
       return base::fail(
           "{0} needs what was learnt for it: start with --kv-select {0}:file=NAME.kvp",
           policy->name);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "kv/registry/policies.h"
+
 namespace kvick::engine {
 namespace {
 
@@ -23,11 +25,6 @@ bool any_latent(const model::Config& config) {
 
 }  // namespace
 
-bool needs_predictor(const kv::Policy& policy) {
-  return std::any_of(policy.options.begin(), policy.options.end(),
-                     [](const kv::Option& one) { return one.name == "file"; });
-}
-
 bool layers_differ(const model::Config& config) {
   return !config.layers_alike() || !config.windows_alike();
 }
@@ -48,7 +45,7 @@ base::Status<> check_layers(const model::Config& config, const KvOptions& resolv
         kv_type_text(resolved));
   const kv::Policy* policy = kv::find_policy(resolved.select.name);
   if (policy == nullptr) return base::Done{};
-  if (needs_predictor(*policy))
+  if (kv::needs_file(*policy))
     return fail(
         "{} goes by what was learnt of layers that are alike, and those of this model differ: use "
         "quest, which takes keys as they are",

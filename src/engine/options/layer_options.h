@@ -7,15 +7,12 @@
 
 #include "base/result.h"
 #include "engine/options/kv_options.h"
-#include "kv/registry/policies.h"
 #include "model/core/config.h"
 
 namespace kvick::engine {
 
 // Whether the layers fall into several groups, each with a store of its own.
 bool layers_differ(const model::Config& config);
-// Whether a policy goes by what was learnt of a model, whose layers are alike: kv::Predictor.
-bool needs_predictor(const kv::Policy& policy);
 // Errors, of such a model: a policy or types of rows that need all layers to be alike.
 base::Status<> check_layers(const model::Config& config, const KvOptions& resolved);
 // A line for each option that some layers do not follow, with what they do instead.

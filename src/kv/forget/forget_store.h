@@ -78,8 +78,8 @@ class ForgetStep final : public CheckedStep, public Observer, public InputReader
   }
   const float* rotated(const Query& query, base::Arena& scratch) const;
   float noted(uint32_t slot, size_t rows, float probability) const;
-  // Of one group of heads that share their room, at a commit. With room for all its rows, so that a
-  // commit allocates nothing.
+  // What a commit works with, of one group of heads that share their room. Reserved for as many
+  // rows as the group can have, so that a commit allocates nothing.
   struct Scratch {
     // Head by head the rows that it holds, then those of the step that are kept.
     std::vector<RowNote> notes;
@@ -126,5 +126,24 @@ base::Result<Cost> forget_cost(const Setup& setup, const Layout& layout, const F
                                const Load& load);
 // Its change_traits.
 void forgetting_traits(Traits& traits);
+
+// The row of a policy whose rule follows from its options alone.
+template <base::Result<ForgetRule> (*rule_of)(const Setup& setup)>
+Policy forgetting_policy(std::string_view name, std::string_view summary,
+                         std::span<const Option> options) {
+  return {
+      .name = name,
+      .summary = summary,
+      .options = options,
+      .change_traits = forgetting_traits,
+      .make = [](const Setup& setup, const Layout& layout) -> base::Result<std::unique_ptr<Store>> {
+        KVICK_TRY(const ForgetRule rule, rule_of(setup));
+        return make_forget_store(setup, layout, rule);
+      },
+      .cost = [](const Setup& setup, const Layout& layout, const Load& load) -> base::Result<Cost> {
+        KVICK_TRY(const ForgetRule rule, rule_of(setup));
+        return forget_cost(setup, layout, rule, load);
+      }};
+}
 
 }  // namespace kvick::kv

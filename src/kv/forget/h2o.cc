@@ -19,27 +19,11 @@ base::Result<ForgetRule> rule_of(const Setup& setup) {
   return rule;
 }
 
-base::Result<std::unique_ptr<Store>> make(const Setup& setup, const Layout& layout) {
-  KVICK_TRY(const ForgetRule rule, rule_of(setup));
-  return make_forget_store(setup, layout, rule);
-}
-
-base::Result<Cost> cost(const Setup& setup, const Layout& layout, const Load& load) {
-  KVICK_TRY(const ForgetRule rule, rule_of(setup));
-  return forget_cost(setup, layout, rule, load);
-}
-
-void change_traits(Traits& traits) { forgetting_traits(traits); }
-
 }  // namespace
 
 Policy h2o_policy() {
-  return {.name = "h2o",
-          .summary = "forgets: keeps new rows and those that had most attention so far",
-          .options = kOptions,
-          .change_traits = change_traits,
-          .make = make,
-          .cost = cost};
+  return forgetting_policy<rule_of>(
+      "h2o", "forgets: keeps new rows and those that had most attention so far", kOptions);
 }
 
 }  // namespace kvick::kv

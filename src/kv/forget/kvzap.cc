@@ -3,9 +3,9 @@
 // ("KVzap: Fast, Adaptive, and Faithful KV Cache Pruning", arXiv 2601.07891). The newest rows stay:
 // by default half of the budget, as a score does not know that attention to a row fades.
 //
-// The paper drops what scores below a threshold, the same for all layers and heads; here those of
-// all layers and heads that have the highest scores stay, as many as a budget says, so that what a
-// sequence may take is known before it begins.
+// The paper drops rows whose score is below a threshold, which is the same for all layers and
+// heads. Here a budget says how many rows stay, and those of the highest scores in all layers and
+// heads do: so the memory that a sequence may take is known before it begins.
 
 #include "kv/forget/forget_store.h"
 #include "kv/select/predictor.h"
@@ -64,22 +64,14 @@ base::Result<std::unique_ptr<Store>> make(const Setup& setup, const Layout& layo
   return make_forget_store(setup, layout, rule);
 }
 
-base::Result<Cost> cost(const Setup& setup, const Layout& layout, const Load& load) {
-  KVICK_TRY(const ForgetRule rule, rule_of(setup));
-  return forget_cost(setup, layout, rule, load);
-}
-
-void change_traits(Traits& traits) { forgetting_traits(traits); }
-
 }  // namespace
 
 Policy kvzap_policy() {
-  return {.name = "kvzap",
-          .summary = "forgets: keeps new rows and those that a trained predictor finds most useful",
-          .options = kOptions,
-          .change_traits = change_traits,
-          .make = make,
-          .cost = cost};
+  Policy policy = forgetting_policy<rule_of>(
+      "kvzap", "forgets: keeps new rows and those that a trained predictor finds most useful",
+      kOptions);
+  policy.make = make;
+  return policy;
 }
 
 }  // namespace kvick::kv

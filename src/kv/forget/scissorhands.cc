@@ -42,27 +42,12 @@ base::Result<ForgetRule> rule_of(const Setup& setup) {
   return rule;
 }
 
-base::Result<std::unique_ptr<Store>> make(const Setup& setup, const Layout& layout) {
-  KVICK_TRY(const ForgetRule rule, rule_of(setup));
-  return make_forget_store(setup, layout, rule);
-}
-
-base::Result<Cost> cost(const Setup& setup, const Layout& layout, const Load& load) {
-  KVICK_TRY(const ForgetRule rule, rule_of(setup));
-  return forget_cost(setup, layout, rule, load);
-}
-
-void change_traits(Traits& traits) { forgetting_traits(traits); }
-
 }  // namespace
 
 Policy scissorhands_policy() {
-  return {.name = "scissorhands",
-          .summary = "forgets: gives rows up that recent queries paid little attention to",
-          .options = kOptions,
-          .change_traits = change_traits,
-          .make = make,
-          .cost = cost};
+  return forgetting_policy<rule_of>(
+      "scissorhands", "forgets: gives rows up that recent queries paid little attention to",
+      kOptions);
 }
 
 }  // namespace kvick::kv

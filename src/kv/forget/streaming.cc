@@ -18,16 +18,6 @@ base::Result<ForgetRule> rule_of(const Setup& setup) {
   return rule;
 }
 
-base::Result<std::unique_ptr<Store>> make(const Setup& setup, const Layout& layout) {
-  KVICK_TRY(const ForgetRule rule, rule_of(setup));
-  return make_forget_store(setup, layout, rule);
-}
-
-base::Result<Cost> cost(const Setup& setup, const Layout& layout, const Load& load) {
-  KVICK_TRY(const ForgetRule rule, rule_of(setup));
-  return forget_cost(setup, layout, rule, load);
-}
-
 void change_traits(Traits& traits) {
   forgetting_traits(traits);
   traits.per_query = true;  // the sinks' queries
@@ -36,12 +26,11 @@ void change_traits(Traits& traits) {
 }  // namespace
 
 Policy streaming_policy() {
-  return {.name = "streaming",
-          .summary = "forgets: keeps the first rows and a window of the newest (StreamingLLM)",
-          .options = kOptions,
-          .change_traits = change_traits,
-          .make = make,
-          .cost = cost};
+  Policy policy = forgetting_policy<rule_of>(
+      "streaming", "forgets: keeps the first rows and a window of the newest (StreamingLLM)",
+      kOptions);
+  policy.change_traits = change_traits;
+  return policy;
 }
 
 }  // namespace kvick::kv

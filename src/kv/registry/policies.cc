@@ -1,5 +1,7 @@
 #include "kv/registry/policies.h"
 
+#include <algorithm>
+
 #include "kv/strategy/options.h"
 
 namespace kvick::kv {
@@ -27,6 +29,11 @@ bool forgets(const Spec& select) {
   Traits traits;
   policy->change_traits(traits);
   return traits.forgets;
+}
+
+bool needs_file(const Policy& policy) {
+  return std::any_of(policy.options.begin(), policy.options.end(),
+                     [](const Option& option) { return option.name == "file"; });
 }
 
 const Policy* find_policy(std::string_view name) {

@@ -15,6 +15,8 @@ std::span<const Policy> policies();
 const Policy* find_policy(std::string_view name);
 // Whether it names a policy with Traits::forgets: its rows lie in memory of its own.
 bool forgets(const Spec& select);
+// Whether it goes by a file that was learnt for a model, whose layers are alike: kv::Predictor.
+bool needs_file(const Policy& policy);
 
 // Of setup.select.spec, which names a policy. Errors: no such policy or option; a strategy that
 // keeps no rows in place; rows that change their type with age; the policy's own.

@@ -12,11 +12,6 @@
 namespace kvick::lab {
 namespace {
 
-bool needs_file(const kv::Policy& policy) {
-  return std::any_of(policy.options.begin(), policy.options.end(),
-                     [](const kv::Option& option) { return option.name == "file"; });
-}
-
 // The one that was given for such a policy, and the option that gives it.
 struct GivenFile {
   std::string_view option;
@@ -37,7 +32,7 @@ base::Result<kv::Spec> read_policy(const Bench& bench, const std::string& text) 
                       text);
   if (spec.options.contains("budget"))
     return base::fail("{}: leave budget= out of --kv-select and give --budget", text);
-  if (!needs_file(*policy) || spec.options.contains("file")) return spec;
+  if (!kv::needs_file(*policy) || spec.options.contains("file")) return spec;
   const GivenFile file = file_for(bench, spec.name);
   if (file.path.empty()) return base::fail("{} needs a file: {} FILE.kvp", spec.name, file.option);
   spec.options["file"] = file.path;
@@ -49,7 +44,7 @@ std::vector<std::string> default_policies(const Bench& bench, std::span<const ch
   for (const kv::Policy& policy : kv::policies()) {
     if (!asked.empty() && std::find(asked.begin(), asked.end(), policy.name) == asked.end())
       continue;
-    if (!needs_file(policy) || !file_for(bench, policy.name).path.empty())
+    if (!kv::needs_file(policy) || !file_for(bench, policy.name).path.empty())
       names.emplace_back(policy.name);
   }
   return names;

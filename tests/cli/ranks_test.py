@@ -162,6 +162,29 @@ class Ranks(CommandTest):
         os.kill(server.ranks()[0], signal.SIGTERM)
         self.assertEqual(server.process.wait(SECONDS), 0, (self.top / "serve.log").read_text())
 
+    def test_prompts_are_kept_in_a_folder_over_a_restart(self):
+        prompt = [3 + i * i % 400 for i in range(150)]  # a block of 128 tokens, and some
+        texts = set()
+
+        def cached(folder, ranks, *arguments):
+            server = self.serve(ranks, "--kv-dir", self.top / folder, *arguments) if ranks else Server(
+                self.top, self.env, self.model, "--kv-dir", self.top / folder, *arguments)
+            self.addCleanup(server.kill)
+            status, answer = self.ask(server, prompt)
+            self.assertEqual(status, 200, answer)
+            texts.add(answer["choices"][0]["text"])
+            log = (self.top / "serve.log").read_text()
+            self.assertNotIn("no files of rows", log)
+            os.kill(server.ranks()[0] if ranks else server.process.pid, signal.SIGTERM)
+            self.assertEqual(server.process.wait(SECONDS), 0, log)
+            return answer["usage"]["prompt_tokens_details"]["cached_tokens"]
+
+        # Sums of ranks round otherwise than one process, or more of them; those of a pipeline do not.
+        self.assertEqual([cached("tensor", ranks) for ranks in (2, 2, 4, 0, 4, 2)], [0, 128, 0, 0, 128, 128])
+        self.assertEqual([cached("pipeline", ranks, *split) for ranks, split in
+                          ((2, ("--pipeline",)), (3, ("--pipeline",)), (0, ()), (2, ()))], [0, 128, 128, 0])
+        self.assertEqual(len(texts), 1, texts)
+
     def test_requests_that_make_way_for_others_are_answered_the_same(self):
         for split in ((), ("--pipeline",)):
             self.check_preemption(self.serve(2, "--kv", "paged:block=8", "--kv-memory", "200kB", "--max-seqs", "8", *split))

@@ -205,9 +205,13 @@ void add_rank_flags(const Command& command, EngineFlags& flags) {
                 "with --ranks: each has some layers instead; for slow networks and long prompts")
       .in_group(kRanksGroup);
   command
-      .add_choice<bool>(
-          "--rank-activations", flags.rank_rounded, {{"f32", false}, {"bf16", true}},
-          "what ranks on several machines send each other; bf16: rounded, half the bytes")
+      .add_choice<model::WireFormat>(
+          "--rank-activations", flags.rank_format,
+          {{"f32", model::WireFormat::kF32},
+           {"bf16", model::WireFormat::kBf16},
+           {"int8", model::WireFormat::kInt8}},
+          "what ranks on several machines send each other; bf16: rounded, half the bytes; int8: a "
+          "quarter")
       .in_group(kRanksGroup);
   command
       .add_option(
@@ -243,8 +247,9 @@ base::Result<std::unique_ptr<engine::Engine>> open_engine(const EngineFlags& fla
   bool started = false;
   std::vector<std::string> notes;
   const auto open = [&]() -> base::Result<std::unique_ptr<engine::Engine>> {
-    if (flags.pipeline && flags.rank_rounded)
-      return base::fail("--rank-activations bf16 rounds sums, of which --pipeline has none");
+    if (flags.pipeline && flags.rank_format != model::WireFormat::kF32)
+      return base::fail("--rank-activations {} rounds sums, of which --pipeline has none",
+                        model::wire_name(flags.rank_format));
     KVICK_TRY(std::optional<io::PackedOptions> packed, packed_options(flags, notes));
     if (flags.expert_memory > 0 && !packed)
       return base::fail(

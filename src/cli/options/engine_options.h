@@ -12,6 +12,7 @@
 #include "cli/options/command.h"
 #include "cli/options/command_line.h"
 #include "engine/core/engine.h"
+#include "model/ranks/wire_format.h"
 
 namespace kvick::cli {
 
@@ -20,7 +21,7 @@ struct EngineFlags {
   unsigned threads = 0;
   bool ranks = false, pipeline = false;
   double rank_seconds = 30;
-  bool rank_rounded = false;
+  model::WireFormat rank_format = model::WireFormat::kF32;
   std::string kv, kv_type, kv_tier, kv_select;
   uint32_t context = 0;
   uint64_t kv_memory = 0;

@@ -74,7 +74,7 @@ base::Result<RankStart> start_ranks(const EngineFlags& flags, const Common& comm
   };
   KVICK_TRY(model::MpiStart start,
             model::start_mpi(
-                {.seconds = flags.rank_seconds, .rounded = flags.rank_rounded, .on_lost = lost}));
+                {.seconds = flags.rank_seconds, .format = flags.rank_format, .on_lost = lost}));
   if (!common.quiet)
     for (const std::string& warning : start.warnings) fmt::print(stderr, "kvick: {}\n", warning);
   const unsigned threads = std::max(1U, base::available_cpus() / start.same_processors);
@@ -85,9 +85,7 @@ base::Result<std::unique_ptr<engine::Engine>> join_ranks(
     std::shared_ptr<model::Ranks>& ranks, base::Result<std::unique_ptr<engine::Engine>> engine) {
   if (ranks == nullptr) return engine;
   try {
-    base::Status<> own = base::Done{};
-    if (!engine.ok()) own = engine.error();
-    const base::Status<> all = engine::agree_on_opening(*ranks, own);
+    const base::Status<> all = engine::agree_on_opening(*ranks, engine);
     if (ranks->leads()) {
       if (!all.ok()) return all.error();
       return engine;

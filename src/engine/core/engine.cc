@@ -1,6 +1,7 @@
 #include "engine/core/engine.h"
 
 #include <algorithm>
+#include <fmt/ranges.h>
 
 #include "engine/artifacts/ranges_file.h"
 #include "engine/core/rank_stores.h"
@@ -74,7 +75,7 @@ Result<std::unique_ptr<Engine>> Engine::open(const EngineOptions& options) {
                                            .packed = options.packed ? &*options.packed : nullptr,
                                            .expert_bytes = options.expert_bytes}));
   KVICK_TRY(engine->adapters_, open_adapters(options.adapters, *engine->model_, *engine->pool_));
-  const model::Config& config = engine->model_->config();
+  const model::Config& config = engine->model_->whole_config();
   engine->identity_ = identity_of(config, std::move(engine->identity_.weights));
   if (options.fingerprint) engine->fingerprint_ += "|" + config_text(config);
   engine->auto_types_ = std::make_shared<AutoTypes>(options.model_path, engine->identity_);
@@ -122,6 +123,7 @@ std::unique_ptr<Engine> Engine::instance(const base::Team& team) const {
   other->sampling_ = sampling_;
   other->identity_ = identity_;
   other->fingerprint_ = fingerprint_;
+  other->ranks_arithmetic_ = ranks_arithmetic_;
   other->auto_types_ = auto_types_;
   return other;
 }
@@ -303,6 +305,36 @@ uint32_t Engine::most_tokens(const KvOptions& options) const {
 kv::StoreInfo Engine::store_info(const KvOptions& options) const {
   const KvOptions all = resolved(options);
   return kv::info_of(all.spec, setup(all));
+}
+
+kv::StoreInfo Engine::whole_store_info(const KvOptions& options) const {
+  const KvOptions all = resolved(options);
+  kv::Setup setup = this->setup(all);
+  model::set_layers(model_->whole_config(), setup);
+  return kv::info_of(all.spec, setup);
+}
+
+std::string Engine::arithmetic() const {
+  return fmt::format("{}{}{}{}", base::isa_name(kernels_.isa),
+                     kernels_.matmul_rounded != nullptr ? "+bf16" : "",
+                     library_ != nullptr ? "+library" : "", ranks_arithmetic_);
+}
+
+// Tensor ranks add up in their order, so that their rows are not those of one process. Those of a
+// pipeline are, and lie as they do where all layers are of one group.
+void Engine::set_arithmetic_of_ranks(std::span<const std::string> others) {
+  const model::Config& config = model_->whole_config();
+  if (ranks() == nullptr) return;
+  std::string text;
+  if (model_->split() == model::RankSplit::kTensor)
+    text = fmt::format("+{} ranks{}{}", ranks()->size(), ranks()->rounding().empty() ? "" : " ",
+                       ranks()->rounding());
+  else if (!config.layers_alike() || !config.windows_alike())
+    text = fmt::format("+{} stages", ranks()->size());
+  const std::string own = arithmetic();
+  if (std::any_of(others.begin(), others.end(), [&](const auto& one) { return one != own; }))
+    text += fmt::format("+{}", fmt::join(others, ","));
+  ranks_arithmetic_ = text;
 }
 
 Result<kv::Cost> Engine::cost(const KvOptions& options, const kv::Load& load) const {

@@ -64,6 +64,11 @@ class Engine {
   // Of all of the model that decides what rows it computes: every byte of its files, and the
   // configuration that was read from them. Empty unless it was asked for.
   const std::string& fingerprint() const { return fingerprint_; }
+  // How it computes rows, of the same weights: the instruction set and whatever else rounds
+  // otherwise. Of ranks: how all of them do.
+  std::string arithmetic() const;
+  // Rank 0, once: what the others' engines say of it, in their order.
+  void set_arithmetic_of_ranks(std::span<const std::string> others);
   // The role of a prompt's tokens in such a store. kAnswer: that of all tokens, and rows of answers
   // are as good as a prompt's. Others: they are not, and must not be taken for them.
   model::Role prompt_role(const KvOptions& options) const;
@@ -89,6 +94,8 @@ class Engine {
   // Most tokens of one of its sequences (kv::Store::most_tokens).
   uint32_t most_tokens(const KvOptions& options) const;
   kv::StoreInfo store_info(const KvOptions& options) const;
+  // The same of all ranks' layers and heads.
+  kv::StoreInfo whole_store_info(const KvOptions& options) const;
   // What such a store costs, by its strategy's formulas.
   base::Result<kv::Cost> cost(const KvOptions& options, const kv::Load& load) const;
   // The same of each group of layers, in the order of store_info's groups.
@@ -144,6 +151,7 @@ class Engine {
   ModelSampling sampling_;
   ModelIdentity identity_;
   std::string fingerprint_;
+  std::string ranks_arithmetic_;  // what ranks add to arithmetic()
   std::shared_ptr<AutoTypes> auto_types_;
 };
 

@@ -62,20 +62,25 @@ uint32_t next_store() {
 
 }  // namespace
 
-base::Status<> agree_on_opening(model::Ranks& ranks, const base::Status<>& own) {
-  const std::string wrong = own.ok() ? "" : own.error().message;
+base::Status<> agree_on_opening(model::Ranks& ranks, base::Result<std::unique_ptr<Engine>>& own) {
+  base::Status<> all = base::Done{};
+  if (!own.ok()) all = own.error();
   if (!ranks.leads()) {
-    ranks.answer(std::as_bytes(
-        std::span(wrong.empty() ? "." : wrong.c_str(), std::max<size_t>(1, wrong.size()))));
-    return own;
+    model::MessageWriter answer;
+    answer.add(own.ok());
+    answer.add_text(own.ok() ? (*own)->arithmetic() : own.error().message);
+    ranks.answer(answer.bytes());
+    return all;
   }
-  base::Status<> all = own;
-  unsigned rank = 0;
+  std::vector<std::string> arithmetics;
   for (const std::vector<std::byte>& answer : ranks.answers(/*patient=*/true)) {
-    ++rank;
-    const std::string_view words(reinterpret_cast<const char*>(answer.data()), answer.size());
-    if (words != "." && all.ok()) all = base::fail("rank {}: {}", rank, words);
+    model::MessageReader reader(answer);
+    const bool opened = reader.take<bool>();
+    arithmetics.push_back(reader.take_text());
+    if (!opened && all.ok())
+      all = base::fail("rank {}: {}", arithmetics.size(), arithmetics.back());
   }
+  if (all.ok()) (*own)->set_arithmetic_of_ranks(arithmetics);
   return all;
 }
 
@@ -102,15 +107,15 @@ Result<std::unique_ptr<kv::Store>> spread_store(model::Ranks& ranks, const KvOpt
   message.add_text(text_of(resolved));
   ranks.tell(message.bytes());
   std::string wrong;
-  unsigned rank = 0;
+  std::vector<model::RankRows> others;
   for (const std::vector<std::byte>& answer : ranks.answers(/*patient=*/true)) {
     model::MessageReader reader(answer);
     const std::string one = reader.take_text();
-    ++rank;
-    if (!one.empty() && wrong.empty()) wrong = fmt::format("rank {}: {}", rank, one);
+    others.push_back(one.empty() ? model::take_rank_rows(reader) : model::RankRows());
+    if (!one.empty() && wrong.empty()) wrong = fmt::format("rank {}: {}", others.size(), one);
   }
   // Destroyed, it goes everywhere.
-  auto store = std::make_unique<model::RankedStore>(ranks, number, std::move(own));
+  auto store = std::make_unique<model::RankedStore>(ranks, number, std::move(own), others);
   if (!wrong.empty()) return base::Error{wrong};
   return std::unique_ptr<kv::Store>(std::move(store));
 }

@@ -10,8 +10,8 @@
 namespace kvick::engine {
 
 // Rank 0: whether all ranks have opened their share. Others: answers what rank 0 asks there. Once,
-// by all ranks, with what became of their own. Error: of the first rank that could not.
-base::Status<> agree_on_opening(model::Ranks& ranks, const base::Status<>& own);
+// by all ranks, each with its engine or why it has none. Error: of the first rank that could not.
+base::Status<> agree_on_opening(model::Ranks& ranks, base::Result<std::unique_ptr<Engine>>& own);
 
 // Error: options that cannot be divided among ranks.
 base::Status<> check_ranks(const KvOptions& resolved);

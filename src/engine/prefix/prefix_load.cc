@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "engine/prefix/prefix_loader.h"
+#include "kv/strategy/facet_calls.h"
 
 namespace kvick::engine {
 namespace {
@@ -13,12 +14,12 @@ constexpr double kLeastLookupSeconds = 0.05;
 
 // Rows [begin, tokens) of a block's, in the same layout: runs of rows, one for each layer, head,
 // and keys or values.
-std::vector<std::byte> slice(const kv::StoreInfo& info, std::span<const std::byte> rows,
-                             uint32_t begin, uint32_t tokens) {
-  std::vector<std::byte> out(uint64_t{tokens - begin} * info.token_bytes());
+std::vector<std::byte> slice(kv::Store& store, std::span<const std::byte> rows, uint32_t begin,
+                             uint32_t tokens) {
+  std::vector<std::byte> out((tokens - begin) * kv::moved_token_bytes(store));
   const std::byte* from = rows.data();
   std::byte* to = out.data();
-  for (const kv::Shape& shape : info.groups)
+  for (const kv::Shape& shape : kv::moved_groups(store))
     for (uint32_t region = 0; region < shape.layers * shape.kv_heads; ++region)
       for (const bool is_v : {false, true}) {
         const size_t row = shape.row_bytes(is_v), bytes = (tokens - begin) * row;
@@ -41,7 +42,7 @@ uint32_t PrefixLoad::end_of(size_t key) const {
 std::unique_ptr<PrefixLoad> PrefixLoader::ask(const StoreKind& kind, const PrefixOwner& owner,
                                               std::span<const Token> tokens) const {
   if (!serves(kind)) return nullptr;
-  const uint64_t token_bytes = kind.store->info().token_bytes();
+  const uint64_t token_bytes = kv::moved_token_bytes(*kind.store);
   const BlockId root = begin(kind, owner).last;
   std::vector<BlockId> ids = block_ids(root, tokens);
   auto load = std::make_unique<PrefixLoad>();
@@ -193,7 +194,7 @@ AppendedRows PrefixLoader::append(const StoreKind& kind, kv::SeqId seq,
   // Rows [first, end) of the prompt, of which the sequence may have some.
   const auto append_one = [&](std::span<const std::byte> rows, uint32_t first, uint32_t end) {
     if (committed < first || committed >= end) return false;
-    const auto missing = slice(kind.store->info(), rows, committed - first, end - first);
+    const auto missing = slice(*kind.store, rows, committed - first, end - first);
     const auto appended =
         kv::append_rows(*kind.store, seq, tokens.subspan(committed, end - committed), missing);
     if (appended.ok()) committed = end;
@@ -212,7 +213,7 @@ AppendedRows PrefixLoader::append(const StoreKind& kind, kv::SeqId seq,
   const PrefixStop& stop = load.stops[*load.stop];
   const std::span<const std::byte> last = load.parts.back().read->rows(0);
   const uint64_t bytes = state_bytes(kind);
-  const bool rows = kind.store->info().token_bytes() > 0;
+  const bool rows = kv::moved_token_bytes(*kind.store) > 0;
   append_one(last.subspan(bytes), rows ? stop.blocks() * kBlockTokens : 0, stop.tokens);
   if (committed < stop.tokens) return {before, committed == before};
   kind.store->facets().checkpoints->put_state(seq, last.first(bytes));

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "base/check.h"
+#include "kv/strategy/facet_calls.h"
 
 namespace kvick::engine {
 namespace {
@@ -31,11 +32,9 @@ std::string cannot_move(const kv::StoreInfo& info, const KvOptions& options) {
 
 std::string why_no_files(const Engine& engine, const KvOptions& options) {
   const KvOptions all = engine.resolved(options);
-  const kv::StoreInfo info = engine.store_info(all);
+  const kv::StoreInfo info = engine.whole_store_info(all);
   std::string why;
-  if (engine.ranks() != nullptr)
-    why = "each rank has the rows of its own heads";
-  else if (kernels::is_static(*all.k_type) || kernels::is_static(*all.v_type))
+  if (kernels::is_static(*all.k_type) || kernels::is_static(*all.v_type))
     why = "rows of static types depend on the ranges that were measured for them";
   else if (!kv::traits_of_groups(*kv::find_strategy(all.spec.name), info.groups, all.spec,
                                  all.select)
@@ -63,11 +62,7 @@ PrefixLoader::PrefixLoader(const Engine& engine, std::vector<std::shared_ptr<Pre
   if (tiers_.empty()) return;
   KVICK_CHECK(!engine.fingerprint().empty(), "blocks of rows of a model without a fingerprint");
   model_ = fmt::format("{}|{}", kRowsVersion, engine.fingerprint());
-  const char* activations = engine.kernels().matmul_rounded != nullptr ? "+bf16" : "";
-  const char* library = engine.library() != nullptr ? "+library" : "";
-  const char* shifted = reuse.shift ? "+shift" : "";
-  arithmetic_ =
-      fmt::format("{}{}{}{}", base::isa_name(engine.kernels().isa), activations, library, shifted);
+  arithmetic_ = engine.arithmetic() + (reuse.shift ? "+shift" : "");
 }
 
 uint64_t PrefixLoader::state_bytes(const StoreKind& kind) {
@@ -76,7 +71,7 @@ uint64_t PrefixLoader::state_bytes(const StoreKind& kind) {
 }
 
 bool PrefixLoader::has_windows(const StoreKind& kind) {
-  const std::vector<kv::Shape>& groups = kind.store->info().groups;
+  const std::span<const kv::Shape> groups = kv::moved_groups(*kind.store);
   return std::any_of(groups.begin(), groups.end(),
                      [](const kv::Shape& shape) { return shape.window > 0; });
 }
@@ -110,7 +105,7 @@ PrefixLoader::Cost PrefixLoader::cost(const StoreKind& kind, const PrefixOwner& 
   const std::vector<PrefixStop> stops = stops_in(tokens, root, ids, *tokenizer_);
   for (auto stop = stops.rbegin(); stop != stops.rend(); ++stop) {
     Cost cost;
-    if (kind.store->info().token_bytes() > 0) {
+    if (kv::moved_token_bytes(*kind.store) > 0) {
       cost = cost_of_blocks(kind, std::span(ids).first(stop->blocks()));
       if (cost.tokens < stop->blocks() * kBlockTokens) continue;
     }
@@ -128,7 +123,7 @@ PrefixLoader::Cost PrefixLoader::cost(const StoreKind& kind, const PrefixOwner& 
 PrefixLoader::Cost PrefixLoader::cost_of_blocks(const StoreKind& kind,
                                                 std::span<const BlockId> ids) const {
   Cost cost;
-  const uint64_t bytes = block_bytes(kBlockTokens * kind.store->info().token_bytes());
+  const uint64_t bytes = block_bytes(kBlockTokens * kv::moved_token_bytes(*kind.store));
   size_t at = 0;
   for (const auto& tier : tiers_) {
     const size_t known = tier->known(ids.subspan(at));
@@ -141,12 +136,12 @@ PrefixLoader::Cost PrefixLoader::cost_of_blocks(const StoreKind& kind,
 
 // A state, and the rows since the last whole block.
 BlockKey PrefixLoader::key_of(const StoreKind& kind, const PrefixStop& stop) const {
-  return {stop.id, state_bytes(kind) + stop.rest() * kind.store->info().token_bytes()};
+  return {stop.id, state_bytes(kind) + stop.rest() * kv::moved_token_bytes(*kind.store)};
 }
 
 void PrefixLoader::keep_block(const StoreKind& kind, kv::SeqId seq, const BlockId& id,
                               uint32_t first, uint32_t tokens) const {
-  const BlockKey key = {id, tokens * kind.store->info().token_bytes()};
+  const BlockKey key = {id, tokens * kv::moved_token_bytes(*kind.store)};
   BlockRows rows;  // read once for all tiers
   for (const auto& tier : tiers_)
     tier->keep(key, [&] {
@@ -167,7 +162,7 @@ void PrefixLoader::keep(const StoreKind& kind, kv::SeqId seq, std::span<const To
   if (!serves(kind)) return;
   kv::RowMover& mover = *kind.store->facets().rows;
   const uint32_t first = mover.first_row(seq);
-  const bool rows = kind.store->info().token_bytes() > 0;
+  const bool rows = kv::moved_token_bytes(*kind.store) > 0;
   for (; filed.tokens + kBlockTokens <= committed.size(); filed.tokens += kBlockTokens) {
     filed.last = block_id(filed.last, committed.subspan(filed.tokens, kBlockTokens));
     // Rows of cached tokens may be gone, since they left the window. They were offered when they

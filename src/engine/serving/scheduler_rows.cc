@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "engine/serving/scheduler.h"
+#include "kv/strategy/facet_calls.h"
 
 namespace kvick::engine {
 
@@ -72,7 +73,7 @@ bool Scheduler::finish_loading(RunningJob& running) {
   if (running.admitted) {
     counts_.preemption_seconds += now - load->began;
     counts_.swapped_bytes +=
-        (std::max(first.committed, before) - before) * running.kind->store->info().token_bytes();
+        (std::max(first.committed, before) - before) * kv::moved_token_bytes(*running.kind->store);
   }
   count_opened(running);
   return true;

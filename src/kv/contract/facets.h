@@ -10,6 +10,7 @@
 #include "base/result.h"
 #include "kernels/attention/view.h"
 #include "kv/values/batch.h"
+#include "kv/values/shape.h"
 #include "kv/values/usage.h"
 
 namespace kvick::kv {
@@ -119,6 +120,8 @@ class RowMover : Facet {
   // From now on rows from `from` on stay, though no token to come sees them; UINT32_MAX: they go
   // when commit gives rows back.
   virtual void hold_rows(SeqId seq, uint32_t from) = 0;
+  // The groups in that layout, where they are not those of the store's info.
+  virtual std::span<const Shape> groups() const { return {}; }
 };
 
 // What the store holds.

@@ -30,12 +30,25 @@ inline std::vector<MapEntry> map_of(Store& store) {
   return holdings != nullptr ? holdings->map() : std::vector<MapEntry>();
 }
 
+// What a store's RowMover moves: its groups, and the bytes of a token.
+inline std::span<const Shape> moved_groups(Store& store) {
+  const RowMover* const rows = store.facets().rows;
+  const std::span<const Shape> own = rows != nullptr ? rows->groups() : std::span<const Shape>();
+  return own.empty() ? std::span<const Shape>(store.info().groups) : own;
+}
+inline uint64_t moved_token_bytes(Store& store) {
+  uint64_t bytes = 0;
+  for (const Shape& shape : moved_groups(store)) bytes += shape.token_bytes();
+  return bytes;
+}
+
 // Commits rows that RowMover has read as the newest of a sequence. All of them, or a Shortage and
 // no change.
 inline base::Status<Shortage> append_rows(Store& store, SeqId seq, std::span<const Token> tokens,
                                           std::span<const std::byte> rows) {
-  KVICK_CHECK(rows.size() == tokens.size() * store.info().token_bytes(),
-              "{} bytes for {} rows of {}", rows.size(), tokens.size(), store.info().token_bytes());
+  const uint64_t token_bytes = moved_token_bytes(store);
+  KVICK_CHECK(rows.size() == tokens.size() * token_bytes, "{} bytes for {} rows of {}", rows.size(),
+              tokens.size(), token_bytes);
   if (tokens.empty()) return base::Done{};
   const Slot slot = {.seq = seq,
                      .fresh = static_cast<uint32_t>(tokens.size()),

@@ -132,7 +132,11 @@ class Model {
 
   // With ranks: of this one's share.
   const Config& config() const { return config_; }
+  // The model's own, of which config() has this rank's share.
+  const Config& whole_config() const { return whole_config_ ? *whole_config_ : config_; }
   Ranks* ranks() const { return ranks_; }
+  // How ranks divide it.
+  RankSplit split() const { return split_; }
   // Layers of the whole model, as Batch::skipped has them.
   uint32_t all_layers() const { return all_layers_; }
   // Of these the first one of this rank, whose config has its own layers alone.
@@ -187,7 +191,9 @@ class Model {
  protected:
   explicit Model(Config config) : config_(std::move(config)) {}
   Config config_;
+  std::optional<Config> whole_config_;  // with ranks
   Ranks* ranks_ = nullptr;
+  RankSplit split_ = RankSplit::kTensor;
   uint32_t all_layers_ = config_.layer_count();
   uint32_t first_layer_ = 0;
   uint32_t outputs_ = config_.vocab;

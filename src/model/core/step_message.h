@@ -12,7 +12,7 @@ namespace kvick::model {
 
 enum class Order : uint8_t {
   kEnd,        // there is nothing more to do
-  kMakeStore,  // store, its options: answered by what is wrong, or nothing
+  kMakeStore,  // store, its options: answered by what is wrong, or nothing and its RankRows
   kDropStore,  // store
   kOpen,       // store, sequence, owner, prompt: answered by how many tokens are cached
   kFork,       // store, sequence, the fork's sequence: answered by a Shortage or none
@@ -22,6 +22,12 @@ enum class Order : uint8_t {
   kCommit,     // store, rows to keep
   kDrop,       // store
   kShrink,     // store, the part of the cached bytes to give back
+  kReadRows,   // store, sequence, first, count: answered by whether it could, and the rows
+  kPutRows,    // store; of the step that was begun last; then the rows are dealt: answered by
+               // whether it could
+  kFirstRow,   // store, sequence: answered by it
+  kHoldRows,   // store, sequence, from
+  kKeep,       // store, sequence, where a checkpoint is kept
 };
 
 // Numbers and lists of them, one behind the other.

@@ -60,12 +60,14 @@ base::Result<Share> Decoder::take_share(const LoadOptions& options) {
   if (config_.both_ways())
     return base::fail("{}: {} is an encoder, which runs as one process: leave --ranks out",
                       file_->path(), config_.arch);
-  pipeline_ = options.split == RankSplit::kPipeline;
+  split_ = options.split;
+  pipeline_ = split_ == RankSplit::kPipeline;
   const auto find = [&](std::string_view name) { return file_->find(name); };
   const auto divide = pipeline_ ? stage_of : share_of;
   auto share = divide(config_, ffn_shapes(config_, find), ranks_->rank(), ranks_->size());
   if (!share.ok()) return base::fail("{}: {}", file_->path(), share.error().message);
   first_layer_ = share->first_layer;
+  whole_config_ = config_;
   config_ = config_of(std::move(config_), *share);
   return share;
 }

@@ -46,6 +46,16 @@ void Follower::obey(Order order, MessageReader& message) {
       return stored.step.reset();
     case Order::kShrink:
       return shrink(stored, message.take<double>());
+    case Order::kReadRows:
+      return read_rows(stored, message);
+    case Order::kPutRows:
+      return put_rows(stored);
+    case Order::kFirstRow:
+      return first_row(stored, message);
+    case Order::kHoldRows:
+      return hold_rows(stored, message);
+    case Order::kKeep:
+      return keep(stored, message);
     default:
       KVICK_CHECK(false, "an order {} of rank 0", static_cast<int>(order));
   }
@@ -66,6 +76,7 @@ void Follower::make_store(MessageReader& message) {
   }
   MessageWriter answer;
   answer.add_text(wrong);
+  if (wrong.empty()) add_rank_rows(answer, *stores_[number].store);
   model_.ranks()->answer(answer.bytes());
 }
 
@@ -163,6 +174,52 @@ void Follower::commit(Stored& stored, MessageReader& message) {
 void Follower::shrink(Stored& stored, double part) {
   const auto cached = static_cast<double>(stored.store->usage().cached_bytes);
   kv::shrink(*stored.store, static_cast<uint64_t>(cached * part));
+}
+
+// A byte, and then the rows: none if there is no memory to read them, or there was none to keep
+// them.
+void Follower::read_rows(Stored& stored, MessageReader& message) {
+  const kv::SeqId seq = stored.sequences.at(message.take<SeqId>());
+  const auto first = message.take<uint32_t>(), count = message.take<uint32_t>();
+  std::vector<std::byte> answer(1);
+  if (kv::failure(*stored.store, seq).empty()) try {
+      answer.resize(1 + count * kv::moved_token_bytes(*stored.store));
+      stored.store->facets().rows->read_rows(seq, first, count, std::span(answer).subspan(1));
+    } catch (const std::bad_alloc&) {
+      answer.resize(1);
+    }
+  model_.ranks()->answer(answer);
+}
+
+void Follower::put_rows(Stored& stored) {
+  const std::vector<std::byte> rows = model_.ranks()->dealt();
+  MessageWriter answer;
+  try {
+    stored.step->facets().sink->put(rows);
+    answer.add(true);
+  } catch (const std::bad_alloc&) {
+    answer = {};
+    answer.add(false);
+  }
+  model_.ranks()->answer(answer.bytes());
+}
+
+void Follower::first_row(Stored& stored, MessageReader& message) {
+  const kv::SeqId seq = stored.sequences.at(message.take<SeqId>());
+  MessageWriter answer;
+  answer.add(stored.store->facets().rows->first_row(seq));
+  model_.ranks()->answer(answer.bytes());
+}
+
+void Follower::hold_rows(Stored& stored, MessageReader& message) {
+  const kv::SeqId seq = stored.sequences.at(message.take<SeqId>());
+  stored.store->facets().rows->hold_rows(seq, message.take<uint32_t>());
+}
+
+void Follower::keep(Stored& stored, MessageReader& message) {
+  const kv::SeqId seq = stored.sequences.at(message.take<SeqId>());
+  if (kv::Checkpoints* const checkpoints = stored.store->facets().checkpoints)
+    checkpoints->keep(seq, message.take<uint32_t>());
 }
 
 }  // namespace kvick::model

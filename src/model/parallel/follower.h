@@ -39,6 +39,11 @@ class Follower {
   void begin(Stored& stored, MessageReader& message);
   void forward(MessageReader& message);
   static void close(Stored& stored, kv::SeqId seq);
+  void read_rows(Stored& stored, MessageReader& message);
+  void put_rows(Stored& stored);
+  void first_row(Stored& stored, MessageReader& message);
+  static void hold_rows(Stored& stored, MessageReader& message);
+  static void keep(Stored& stored, MessageReader& message);
   static void commit(Stored& stored, MessageReader& message);
   static void shrink(Stored& stored, double part);
 

@@ -29,7 +29,7 @@ std::optional<Shortage> take_shortage(MessageReader& message) {
 }
 
 // Rank 0's step. What ends it is told to the others.
-class RankedStep final : public kv::Step {
+class RankedStep final : public kv::Step, kv::RowSink {
  public:
   RankedStep(RankedStore& store, std::unique_ptr<kv::Step> own)
       : store_(store), own_(std::move(own)) {}
@@ -57,20 +57,39 @@ class RankedStep final : public kv::Step {
     own_.reset();
     store_.ranks_.tell(message.bytes());
   }
-  // Rows that are moved would be one rank's.
   kv::StepFacets facets() override {
     kv::StepFacets facets = own_->facets();
-    facets.sink = nullptr;
+    facets.sink = store_.groups_.empty() ? nullptr : this;
     return facets;
   }
 
  private:
+  void put(std::span<const std::byte> rows) override {
+    store_.put_rows(*own_->facets().sink, rows);
+  }
+
   RankedStore& store_;
   std::unique_ptr<kv::Step> own_;  // null: ended
 };
 
-RankedStore::RankedStore(Ranks& ranks, uint32_t number, std::unique_ptr<kv::Store> own)
-    : Store(own->info()), ranks_(ranks), number_(number), own_(std::move(own)) {}
+RankedStore::RankedStore(Ranks& ranks, uint32_t number, std::unique_ptr<kv::Store> own,
+                         std::span<const RankRows> others)
+    : Store(own->info()), ranks_(ranks), number_(number), own_(std::move(own)) {
+  std::vector<RankRows> all = {rank_rows_of(*own_)};
+  all.insert(all.end(), others.begin(), others.end());
+  bool move = true;
+  for (const RankRows& one : all) {
+    move = move && !one.groups.empty();
+    checkpoints_ = checkpoints_ || one.checkpoints;
+    token_bytes_.push_back(0);
+    for (const kv::Shape& shape : one.groups) {
+      token_bytes_.back() += shape.token_bytes();
+      windows_ = windows_ || shape.window > 0;
+      groups_.push_back(shape);
+    }
+  }
+  if (!move) groups_.clear();
+}
 
 RankedStore::~RankedStore() {
   try {
@@ -166,10 +185,11 @@ base::Result<std::unique_ptr<kv::Step>, Shortage> RankedStore::begin(const kv::B
 
 kv::StoreFacets RankedStore::facets() {
   const kv::StoreFacets own = own_->facets();
-  return {.rows = nullptr,
+  return {.rows = groups_.empty() ? nullptr : this,
           .holdings = own.holdings != nullptr ? this : nullptr,
           .health = this,
-          .buckets = own.buckets};
+          .buckets = own.buckets,
+          .checkpoints = checkpoints_ ? this : nullptr};
 }
 
 // Others give back as large a part of what they have cached.

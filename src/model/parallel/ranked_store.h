@@ -11,11 +11,24 @@
 
 namespace kvick::model {
 
-// Rows are moved on each rank alone, so that it has no kv::RowMover. Its usage is that of rank 0.
-class RankedStore final : public kv::Store, kv::Holdings, kv::Health {
+// What a rank's store can do of kv::RowMover and kv::Checkpoints.
+struct RankRows {
+  std::vector<kv::Shape> groups;  // whose rows it moves; none: it moves none
+  bool checkpoints = false;
+};
+
+// Rows that are moved are those of all ranks, one rank's behind another's; of a pipeline over
+// layers that are alike that is the layout of one process. Its usage is that of rank 0.
+class RankedStore final : public kv::Store,
+                          kv::RowMover,
+                          kv::Holdings,
+                          kv::Health,
+                          kv::Checkpoints {
  public:
-  // The others have been told to make theirs, as `number`. Both outlive it.
-  RankedStore(Ranks& ranks, uint32_t number, std::unique_ptr<kv::Store> own);
+  // The others have been told to make theirs, as `number`, and said what those can do. The ranks
+  // outlive it.
+  RankedStore(Ranks& ranks, uint32_t number, std::unique_ptr<kv::Store> own,
+              std::span<const RankRows> others);
   ~RankedStore() override;
 
   kv::Opened open(std::span<const Token> prompt, const kv::Owner& owner) override;
@@ -31,6 +44,16 @@ class RankedStore final : public kv::Store, kv::Holdings, kv::Health {
   MessageWriter order(Order what) const;
   void close_everywhere(kv::SeqId seq);
 
+  // -- ranked_rows.cc --
+  void read_rows(kv::SeqId seq, uint32_t first, uint32_t count,
+                 std::span<std::byte> out) const override;
+  void put_rows(kv::RowSink& own, std::span<const std::byte> rows);
+  uint32_t first_row(kv::SeqId seq) const override;
+  void hold_rows(kv::SeqId seq, uint32_t from) override;
+  std::span<const kv::Shape> groups() const override { return groups_; }
+  void keep(kv::SeqId seq, uint32_t at) override;
+  bool only_at_end() const override { return false; }  // ranks have no layers with states
+
   uint64_t shrink(uint64_t bytes) override;
   std::vector<kv::MapEntry> map() const override;
   std::string failure(kv::SeqId seq) const override;
@@ -39,8 +62,17 @@ class RankedStore final : public kv::Store, kv::Holdings, kv::Health {
   Ranks& ranks_;
   const uint32_t number_;
   std::unique_ptr<kv::Store> own_;
-  std::set<kv::SeqId> lost_;  // by another rank
+  std::vector<kv::Shape> groups_;      // of all ranks' rows; none: they are not moved
+  std::vector<uint64_t> token_bytes_;  // of each rank's
+  bool windows_ = false;               // a rank gives rows back that no token to come sees
+  bool checkpoints_ = false;           // a rank keeps some
+  std::set<kv::SeqId> lost_;           // by another rank
 };
+
+RankRows rank_rows_of(kv::Store& store);
+// The same in a message.
+void add_rank_rows(MessageWriter& message, kv::Store& store);
+RankRows take_rank_rows(MessageReader& message);
 
 // The words of a Shortage.
 void add_shortage(MessageWriter& message, const kv::Shortage* shortage);

@@ -49,8 +49,13 @@ class Team {
     message.add_text(spec);
     ranks_[0].tell(message.bytes());
     auto own = make_store(*model_, 0, pool_, spec);
-    for (const auto& answer : ranks_[0].answers()) EXPECT_EQ(MessageReader(answer).take_text(), "");
-    store = std::make_unique<RankedStore>(ranks_[0], 5, std::move(own));
+    std::vector<RankRows> others;
+    for (const auto& answer : ranks_[0].answers()) {
+      MessageReader reader(answer);
+      EXPECT_EQ(reader.take_text(), "");
+      others.push_back(take_rank_rows(reader));
+    }
+    store = std::make_unique<RankedStore>(ranks_[0], 5, std::move(own), others);
   }
   ~Team() {
     store.reset();

@@ -1,12 +1,9 @@
 #include "model/ranks/message_ranks.h"
 
 #include <algorithm>
-#include <bit>
-#include <cstring>
 #include <fmt/format.h>
 
 #include "base/check.h"
-#include "kernels/formats/dtype.h"
 
 namespace kvick::model {
 namespace {
@@ -33,28 +30,13 @@ int rank_of(MPI_Comm comm) {
   return rank;
 }
 
-void write_to(float* to, const float* from, size_t count) { std::copy_n(from, count, to); }
-void write_to(float* to, const uint16_t* from, size_t count) {
-  for (size_t i = 0; i < count; ++i) to[i] = std::bit_cast<float>(uint32_t{from[i]} << 16);
-}
-void add_to(float* to, const float* from, size_t count) {
-  for (size_t i = 0; i < count; ++i) to[i] += from[i];
-}
-void add_to(float* to, const uint16_t* from, size_t count) {
-  for (size_t i = 0; i < count; ++i) to[i] += std::bit_cast<float>(uint32_t{from[i]} << 16);
-}
-void round_to(float* to, const float* from, size_t count) { std::copy_n(from, count, to); }
-void round_to(uint16_t* to, const float* from, size_t count) {
-  for (size_t i = 0; i < count; ++i) to[i] = kernels::f32_to_bf16(from[i]);
-}
-
 }  // namespace
 
-MessageRanks::MessageRanks(MPI_Comm all, WaitingOptions waiting, bool rounded)
+MessageRanks::MessageRanks(MPI_Comm all, WaitingOptions waiting, WireFormat format)
     : Ranks(static_cast<unsigned>(rank_of(all)), static_cast<unsigned>(size_of(all))),
       all_(all),
       waiting_(std::move(waiting)),
-      rounded_(rounded) {}
+      format_(format) {}
 
 template <typename Word>
 void MessageRanks::send_words(unsigned to, const Word* words, size_t count) {
@@ -105,60 +87,63 @@ float* MessageRanks::part(size_t count) {
 }
 
 // Everybody sends all to everybody.
-template <typename Word>
-void MessageRanks::exchange(const Word* own, Word* others) {
-  const size_t count = count_;
+void MessageRanks::exchange(const std::byte* own, std::byte* others) {
+  const size_t bytes = wire_bytes(format_, count_);
   for (unsigned r = 0; r < size(); ++r) {
     if (r == rank()) continue;
-    receive_words(r, others + r * count, count);
-    send_words(r, own, count);
+    receive_words(r, others + r * bytes, bytes);
+    send_words(r, own, bytes);
   }
   finish();
-  const auto of = [&](unsigned r) { return r == rank() ? own : others + r * count; };
-  write_to(total_.data(), of(0), count);
-  for (unsigned r = 1; r < size(); ++r) add_to(total_.data(), of(r), count);
+  const auto of = [&](unsigned r) { return r == rank() ? own : others + r * bytes; };
+  const std::span<float> total = std::span(total_).first(count_);
+  from_wire(format_, of(0), total);
+  for (unsigned r = 1; r < size(); ++r) add_from_wire(format_, of(r), total);
+}
+
+// Whole groups, so that a slice is some of the bytes of all.
+size_t MessageRanks::slice(unsigned r) const {
+  return r == size() ? count_ : count_ * r / size() / kWireGroup * kWireGroup;
 }
 
 // Rank r adds up slice r of all parts and sends it to the others.
-template <typename Word>
-void MessageRanks::exchange_slices(const Word* own, Word* others) {
-  const auto begin = [&](unsigned r) { return count_ * r / size(); };
-  const auto length = [&](unsigned r) { return begin(r + 1) - begin(r); };
-  const size_t mine = length(rank());
+void MessageRanks::exchange_slices(const std::byte* own, std::byte* others) {
+  const auto begin = [&](unsigned r) { return wire_bytes(format_, slice(r)); };
+  const auto bytes_of = [&](unsigned r) { return begin(r + 1) - begin(r); };
+  const size_t mine = bytes_of(rank());
   for (unsigned r = 0; r < size(); ++r) {
     if (r == rank()) continue;
     receive_words(r, others + r * mine, mine);
-    send_words(r, own + begin(r), length(r));
+    send_words(r, own + begin(r), bytes_of(r));
   }
   finish();
   const auto of = [&](unsigned r) { return r == rank() ? own + begin(r) : others + r * mine; };
-  float* const slice = total_.data() + begin(rank());
-  write_to(slice, of(0), mine);
-  for (unsigned r = 1; r < size(); ++r) add_to(slice, of(r), mine);
+  const std::span<float> total =
+      std::span(total_).subspan(slice(rank()), slice(rank() + 1) - slice(rank()));
+  from_wire(format_, of(0), total);
+  for (unsigned r = 1; r < size(); ++r) add_from_wire(format_, of(r), total);
   // The room of the parts is free now: slice r goes to begin(r).
-  round_to(others + begin(rank()), slice, mine);
+  to_wire(format_, total, others + begin(rank()));
   for (unsigned r = 0; r < size(); ++r) {
     if (r == rank()) continue;
-    receive_words(r, others + begin(r), length(r));
+    receive_words(r, others + begin(r), bytes_of(r));
     send_words(r, others + begin(rank()), mine);
   }
   finish();
-  write_to(total_.data(), others, count_);
-}
-
-template <typename Word>
-const float* MessageRanks::sum_words(const Word* own) {
-  if (room_.size() < count_ * size() * sizeof(Word)) room_.resize(count_ * size() * sizeof(Word));
-  Word* const others = reinterpret_cast<Word*>(room_.data());
-  size() > 2 && count_ > kWhole ? exchange_slices(own, others) : exchange(own, others);
-  return total_.data();
+  from_wire(format_, others, std::span(total_).first(count_));
 }
 
 const float* MessageRanks::sum() {
-  if (!rounded_) return sum_words(own_.data());
-  if (halves_.size() < count_) halves_.resize(count_);
-  round_to(halves_.data(), own_.data(), count_);
-  return sum_words(halves_.data());
+  const size_t bytes = wire_bytes(format_, count_);
+  if (room_.size() < bytes * size()) room_.resize(bytes * size());
+  const auto* own = reinterpret_cast<const std::byte*>(own_.data());
+  if (format_ != WireFormat::kF32) {
+    if (wire_.size() < bytes) wire_.resize(bytes);
+    to_wire(format_, std::span(own_).first(count_), wire_.data());
+    own = wire_.data();
+  }
+  size() > 2 && count_ > kWhole ? exchange_slices(own, room_.data()) : exchange(own, room_.data());
+  return total_.data();
 }
 
 // Everybody sends something to everybody, so that all hear of one that gives up.
@@ -273,5 +258,13 @@ std::vector<std::vector<std::byte>> MessageRanks::answers(bool patient) {
   for (unsigned r = 1; r < size(); ++r) all.push_back(receive(r, kAnswerTag, patient));
   return all;
 }
+
+void MessageRanks::deal(std::span<const std::span<const std::byte>> parts) {
+  KVICK_CHECK_EQ(parts.size() + 1, size());
+  for (unsigned r = 1; r < size(); ++r) send(r, parts[r - 1]);
+  finish();
+}
+
+std::vector<std::byte> MessageRanks::dealt() { return receive(0, kMessageTag, false); }
 
 }  // namespace kvick::model

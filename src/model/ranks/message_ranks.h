@@ -6,15 +6,19 @@
 #include "model/ranks/passed.h"
 #include "model/ranks/ranks.h"
 #include "model/ranks/waiting.h"
+#include "model/ranks/wire_format.h"
 
 namespace kvick::model {
 
 class MessageRanks final : public Ranks {
  public:
-  // all: a communicator of its own. rounded: parts and sums travel as bfloat16, half the bytes; the
-  // sum is that of the rounded parts, and all ranks have the same bits still.
-  MessageRanks(MPI_Comm all, WaitingOptions waiting, bool rounded);
+  // all: a communicator of its own. Parts and sums travel in that format; the sum is that of the
+  // rounded parts, and all ranks have the same bits still.
+  MessageRanks(MPI_Comm all, WaitingOptions waiting, WireFormat format);
 
+  std::string_view rounding() const override {
+    return format_ == WireFormat::kF32 ? std::string_view() : wire_name(format_);
+  }
   float* part(size_t count) override;
   const float* sum() override;
   void gather(std::span<const float> own, Take take) override;
@@ -26,6 +30,8 @@ class MessageRanks final : public Ranks {
   void answer(std::span<const std::byte> message) override;
   using Ranks::answers;
   std::vector<std::vector<std::byte>> answers(bool patient) override;
+  void deal(std::span<const std::span<const std::byte>> parts) override;
+  std::vector<std::byte> dealt() override;
 
  private:
   template <typename Word>
@@ -33,23 +39,21 @@ class MessageRanks final : public Ranks {
   template <typename Word>
   void receive_words(unsigned from, Word* words, size_t count, bool exactly = true);
   std::vector<size_t> finish();
-  template <typename Word>
-  void exchange(const Word* own, Word* others);
-  template <typename Word>
-  void exchange_slices(const Word* own, Word* others);
-  template <typename Word>
-  const float* sum_words(const Word* own);
+  void exchange(const std::byte* own, std::byte* others);
+  void exchange_slices(const std::byte* own, std::byte* others);
+  // From where a slice of count_ floats begins for rank r.
+  size_t slice(unsigned r) const;
   void send(unsigned to, std::span<const std::byte> message);
   std::vector<std::byte> receive(unsigned from, int tag, bool idle);
   void send_bytes(unsigned to, std::span<const std::byte> bytes, bool waits);
 
   MPI_Comm all_;
   Waiting waiting_;
-  const bool rounded_;
+  const WireFormat format_;
   size_t count_ = 0;  // of part()
   std::vector<float> own_, total_;
-  std::vector<uint16_t> halves_;  // own_ as bfloat16
-  std::vector<std::byte> room_;   // what others send
+  std::vector<std::byte> wire_;  // own_ in that format
+  std::vector<std::byte> room_;  // what others send
   PassedBytes passed_;
   std::vector<MPI_Request> requests_;
   std::vector<std::pair<unsigned, size_t>> expected_;  // of requests_: from whom, how many bytes

@@ -105,7 +105,7 @@ base::Result<MpiStart> start_mpi(const MpiOptions& options) {
   WaitingOptions waiting = {.seconds = options.seconds, .gone = {}, .on_lost = options.on_lost};
   const auto ranks = static_cast<unsigned>(size);
   if (local < size) {
-    start.ranks = std::make_unique<MessageRanks>(all, std::move(waiting), options.rounded);
+    start.ranks = std::make_unique<MessageRanks>(all, std::move(waiting), options.format);
     return start;
   }
   waiting.gone = gone(places);

@@ -8,6 +8,7 @@
 
 #include "base/result.h"
 #include "model/ranks/ranks.h"
+#include "model/ranks/wire_format.h"
 
 namespace kvick::model {
 
@@ -17,7 +18,7 @@ unsigned ranks_started();
 
 struct MpiOptions {
   double seconds = 30;                                  // WaitingOptions::seconds
-  bool rounded = false;                                 // MessageRanks
+  WireFormat format = WireFormat::kF32;                 // MessageRanks
   std::function<void(const std::string& why)> on_lost;  // WaitingOptions::on_lost
 };
 

@@ -8,6 +8,7 @@
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/function_ref.h"
@@ -35,6 +36,8 @@ class Ranks {
   unsigned rank() const { return rank_; }
   unsigned size() const { return size_; }
   bool leads() const { return rank_ == 0; }
+  // How parts are rounded on their way; empty: they are not.
+  virtual std::string_view rounding() const { return {}; }
 
   // -- While a step is computed by parts of every layer: all ranks make the same calls in the same
   // order. Each throws RankFailed if another rank has given up. --
@@ -76,6 +79,10 @@ class Ranks {
   // Rank 0: one of each other rank, in their order. patient: they may take as long as they want.
   virtual std::vector<std::vector<std::byte>> answers(bool patient) = 0;
   std::vector<std::vector<std::byte>> answers() { return answers(false); }
+  // Rank 0: to each other rank bytes of its own, in their order, of at least one byte each.
+  virtual void deal(std::span<const std::span<const std::byte>> parts) = 0;
+  // Others: theirs.
+  virtual std::vector<std::byte> dealt() = 0;
 
  private:
   const unsigned rank_, size_;

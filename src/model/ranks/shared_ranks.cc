@@ -198,4 +198,31 @@ std::vector<std::vector<std::byte>> SharedRanks::answers(bool patient) {
   return all;
 }
 
+// All parts in one message, since all ranks read the same memory: [bytes of each][each].
+void SharedRanks::deal(std::span<const std::span<const std::byte>> parts) {
+  KVICK_CHECK_EQ(parts.size() + 1, size());
+  std::vector<std::byte> all(parts.size() * sizeof(uint64_t));
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const uint64_t bytes = parts[i].size();
+    std::memcpy(all.data() + i * sizeof bytes, &bytes, sizeof bytes);
+  }
+  for (const std::span<const std::byte> part : parts)
+    all.insert(all.end(), part.begin(), part.end());
+  if (!parts.empty()) tell(all);
+}
+
+std::vector<std::byte> SharedRanks::dealt() {
+  const std::vector<std::byte> all = receive(channel(0), cell(rank()).heard, false);
+  size_t first = (size() - 1) * sizeof(uint64_t);
+  for (unsigned r = 1;; ++r) {
+    uint64_t bytes = 0;
+    std::memcpy(&bytes, all.data() + (r - 1) * sizeof bytes, sizeof bytes);
+    if (r == rank()) {
+      const auto part = std::span(all).subspan(first, bytes);
+      return {part.begin(), part.end()};
+    }
+    first += bytes;
+  }
+}
+
 }  // namespace kvick::model

@@ -30,6 +30,8 @@ class SharedRanks final : public Ranks {
   void answer(std::span<const std::byte> message) override;
   using Ranks::answers;
   std::vector<std::vector<std::byte>> answers(bool patient) override;
+  void deal(std::span<const std::span<const std::byte>> parts) override;
+  std::vector<std::byte> dealt() override;
 
  private:
   // Bytes on their way from one rank, in pieces.

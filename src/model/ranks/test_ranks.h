@@ -83,6 +83,17 @@ inline void check_messages(Ranks& ranks, size_t bytes, uint32_t seed) {
     EXPECT_EQ(answers[r - 1], message_of(bytes + r, seed)) << "of rank " << r;
 }
 
+inline void check_dealing(Ranks& ranks, size_t bytes, uint32_t seed) {
+  const auto part_of = [&](unsigned rank) { return message_of(bytes * rank, seed + rank); };
+  if (!ranks.leads()) {
+    EXPECT_EQ(ranks.dealt(), part_of(ranks.rank()));
+    return;
+  }
+  std::vector<std::vector<std::byte>> parts;
+  for (unsigned r = 1; r < ranks.size(); ++r) parts.push_back(part_of(r));
+  ranks.deal(std::vector<std::span<const std::byte>>(parts.begin(), parts.end()));
+}
+
 // One rank gives up, and the others hear of it; then they go on.
 inline void check_failure(Ranks& ranks, unsigned failing, bool in_gather) {
   if (ranks.rank() == failing) {
@@ -108,12 +119,15 @@ inline void check_ranks(Ranks& ranks) {
   for (int i = 0; i < 100; ++i) {
     const size_t count = 1 + random() % (i % 10 == 0 ? 40'000 : 3000);
     const size_t counts[] = {count, 0, 3 * count};
-    switch (random() % 5) {
+    switch (random() % 6) {
       case 0:
         check_gather(ranks, count, ++seed);
         break;
       case 1:
         check_messages(ranks, count, ++seed);
+        break;
+      case 3:
+        check_dealing(ranks, count, ++seed);
         break;
       case 2:
         if (ranks.size() > 1) check_passing(ranks, counts, ++seed);
@@ -123,6 +137,7 @@ inline void check_ranks(Ranks& ranks) {
     }
   }
   check_messages(ranks, 300'000, ++seed);
+  check_dealing(ranks, 200'000, ++seed);
   for (unsigned failing = 0; failing < ranks.size() && ranks.size() > 1; ++failing) {
     check_failure(ranks, failing, false);
     check_failure(ranks, failing, true);

@@ -104,6 +104,26 @@ class Ranks(CommandTest):
             ranked = json.loads(self.run_ranks(3, "ppl", "--ranks", *arguments).stdout)["perplexity"]
             self.assertAlmostEqual(ranked / plain, 1, delta=2e-3, msg=more)
 
+    def test_files_of_all_heads_and_layers_are_divided(self):
+        text = self.top / "text"
+        text.write_text(TEXT * 4)
+
+        def train(what, *arguments):
+            self.COMMAND = f"train {what}"
+            file = self.top / f"{what}.file"
+            self.json_of("--quiet", "-f", text, "-o", file, *arguments)
+            return file
+        scores = train("kvzap", "--window", "64", "--ahead", "8")
+        for more in (("--kv-type", f"static8:{train('ranges')}"),
+                     ("--kv-select", f"loki:file={train('pca', '--rank', 8, '--window', 128)},budget=0.4,dense_layers=1"),
+                     ("--kv-select", f"kvzap:file={scores},budget=0.4,shared=head")):
+            arguments = ("-f", text, "--ctx", 200, *more)
+            self.COMMAND = "ppl"
+            plain = self.json_of("--quiet", *arguments)["perplexity"]
+            for split in ((), ("--pipeline",)):
+                ranked = json.loads(self.run_ranks(3, "ppl", "--ranks", *split, *arguments).stdout)["perplexity"]
+                self.assertAlmostEqual(ranked / plain, 1, delta=1e-9 if split else 2e-3, msg=more)
+
     def test_embeddings_are_those_of_one_process_and_no_pipeline_s(self):
         self.COMMAND = "embed"
         plain = self.json_of("--quiet", "--pooling", "mean", TEXT[:90])["embedding"]
@@ -120,8 +140,8 @@ class Ranks(CommandTest):
                 (5, ("--ranks",), "5 ranks were started, but layer 0 has 4 KV heads, and each rank needs one: start at most 4"),
                 (4, ("--ranks", "--pipeline"), "4 ranks were started, but llama has 3 layers: start at most 3"),
                 (2, ("--ranks", "--pipeline", "--rank-activations", "bf16"), "rounds sums, of which --pipeline has none"),
-                (2, ("--ranks", "--kv-type", "static8:none.kvr"), "use q8 or f16 with --ranks"),
-                (2, ("--ranks", "--kv-select", "maple:file=none.kvp"), "use quest with --ranks")):
+                (2, ("--ranks", "--kv-type", "static8:none.kvr"), "none.kvr"),
+                (2, ("--ranks", "--kv-select", "maple:file=none.kvp"), "none.kvp")):
             done = self.run_ranks(ranks, "run", "-p", "x", *arguments, status=2)
             lines = [line for line in done.stderr.splitlines() if line.startswith("kvick: ")]
             self.assertTrue(all(says in line for line in lines) and lines, done.stderr)

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include "engine/artifacts/ranges_file.h"
+#include "engine/artifacts/rank_part.h"
 #include "engine/core/rank_stores.h"
 #include "engine/options/layer_options.h"
 #include "kernels/probe/probe.h"
@@ -165,7 +166,6 @@ base::Status<> Engine::check(const KvOptions& resolved) const {
     return base::fail("a context of {} tokens was asked for, but the model has {}",
                       resolved.max_tokens, context);
   KVICK_TRY_VOID(check_layers(model_->config(), resolved));
-  if (ranks() != nullptr) KVICK_TRY_VOID(check_ranks(resolved));
   if (library_ == nullptr) return base::Done{};
   using kernels::DType;
   if (!resolved.select.name.empty())
@@ -255,7 +255,8 @@ Result<std::unique_ptr<kv::Store>> Engine::make_store(const KvOptions& options) 
   KVICK_TRY_VOID(check(all));
   kv::Setup setup = this->setup(all);
   if (kernels::is_static(*all.k_type) || kernels::is_static(*all.v_type)) {
-    KVICK_TRY(setup.ranges, read_ranges(all.ranges_path, identity_));
+    KVICK_TRY(auto ranges, read_ranges(all.ranges_path, identity_));
+    setup.ranges = part_of(std::move(ranges), rank_part(*model_));
   }
   KVICK_TRY(setup.select.predictor, predictor(all));
   KVICK_TRY(auto store, kv::make_store(all.spec, setup));
@@ -267,7 +268,10 @@ base::Result<std::shared_ptr<const kv::Predictor>> Engine::predictor(
     const KvOptions& resolved) const {
   const auto file = resolved.select.options.find("file");
   if (file == resolved.select.options.end()) return std::shared_ptr<const kv::Predictor>();
-  return predictors_.read(file->second, identity_, model_->config());
+  KVICK_TRY(auto whole, predictors_.read(file->second, identity_, model_->whole_config()));
+  auto own = part_of(std::move(whole), rank_part(*model_));
+  if (!own.ok()) return base::fail("{}: {}", file->second, own.error().message);
+  return own;
 }
 
 base::Status<> Engine::check_kv(const KvOptions& options) const {

@@ -17,7 +17,7 @@ using nlohmann::json;
 // one on each rank.
 std::string text_of(const KvOptions& options) {
   json all = {{"spec", kv::spec_text(options.spec)},
-              {"type", kv_type_text(options)},
+              {"type", kv_type_text(options, /*files=*/true)},
               {"select", kv_select_text(options)},
               {"tier", options.tier ? kv::spec_text(*options.tier) : ""},
               {"max_tokens", options.max_tokens},
@@ -82,21 +82,6 @@ base::Status<> agree_on_opening(model::Ranks& ranks, base::Result<std::unique_pt
   }
   if (all.ok()) (*own)->set_arithmetic_of_ranks(arithmetics);
   return all;
-}
-
-base::Status<> check_ranks(const KvOptions& resolved) {
-  for (const kernels::DType type : {*resolved.k_type, *resolved.v_type})
-    if (kernels::is_static(type))
-      return base::fail(
-          "the ranges of {} are those of all layers and KV heads, of which a rank has some: "
-          "use q8 or f16 with --ranks",
-          kernels::dtype_info(type).name);
-  if (resolved.select.options.contains("file"))
-    return base::fail(
-        "{} has learnt to predict the keys of all layers and KV heads, of which a rank has some: "
-        "use quest with --ranks",
-        resolved.select.name);
-  return base::Done{};
 }
 
 Result<std::unique_ptr<kv::Store>> spread_store(model::Ranks& ranks, const KvOptions& resolved,

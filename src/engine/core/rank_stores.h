@@ -13,9 +13,6 @@ namespace kvick::engine {
 // by all ranks, each with its engine or why it has none. Error: of the first rank that could not.
 base::Status<> agree_on_opening(model::Ranks& ranks, base::Result<std::unique_ptr<Engine>>& own);
 
-// Error: options that cannot be divided among ranks.
-base::Status<> check_ranks(const KvOptions& resolved);
-
 // Rank 0: `own`, and one like it on every other rank. Error: a rank could not make it.
 base::Result<std::unique_ptr<kv::Store>> spread_store(model::Ranks& ranks,
                                                       const KvOptions& resolved,

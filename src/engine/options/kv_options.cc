@@ -298,12 +298,13 @@ std::string kv_select_text(const KvOptions& options) {
   return reads_all(options) ? std::string(kNoPolicy) : kv::spec_text(options.select);
 }
 
-std::string kv_type_text(const KvOptions& options) {
+std::string kv_type_text(const KvOptions& options, bool files) {
   if (options.automatic)
     return fmt::format("{}:kl={}{}{}", kAutoType, options.automatic->kl,
                        options.automatic->path.empty() ? "" : ",file=", options.automatic->path);
   if (options.aging) return aged_text(*options.aging, options.hadamard.k);
-  const auto text_of = [](DType type, bool rotated) {
+  const auto text_of = [&](DType type, bool rotated) {
+    if (files && kernels::is_static(type)) return lower_name(type) + ":" + options.ranges_path;
     const std::string rotate = rotate_text(rotated, rotates(type));
     return lower_name(type) + (rotate.empty() ? "" : ":" + rotate);
   };

@@ -54,8 +54,8 @@ base::Result<KvOptions> parse_kv_options(std::string_view spec, std::string_view
                                          std::string_view tier = {}, std::string_view select = {});
 // The inverse of `type`: "q8", "auto:kl=0.01", "k=q8,v=q4:rotate=on" if they differ,
 // "mixed:window=128,old=q8". Rows that differ have different texts, also from those of versions
-// that had no rotation.
-std::string kv_type_text(const KvOptions& options);
+// that had no rotation. files: with the one that static types have their ranges in.
+std::string kv_type_text(const KvOptions& options, bool files = false);
 // Whether all rows are read: the policy is not given, or "none".
 bool reads_all(const KvOptions& options);
 // The inverse of `select`: "none" if all rows are read.

@@ -117,6 +117,10 @@ std::vector<FfnShape> ffn_shapes(const Config& config,
   return shapes;
 }
 
+Slice kv_heads_of(uint32_t kv_heads, unsigned rank, unsigned ranks) {
+  return {kv_heads, first_of(kv_heads, rank, ranks), first_of(kv_heads, rank + 1, ranks)};
+}
+
 Share whole_share(const Config& config) {
   Share share;
   for (const LayerConfig& layer : config.layers) share.layers.emplace_back(layer);
@@ -150,8 +154,7 @@ base::Result<Share> share_of(const Config& config, std::span<const FfnShape> ffn
           ranks, layer.experts.count > 0 ? "width of the experts" : "feed-forward width", i, width,
           ffn[i].unit);
     LayerShare& own = share.layers[i];
-    own.kv_heads = {layer.kv_heads, first_of(layer.kv_heads, rank, ranks),
-                    first_of(layer.kv_heads, rank + 1, ranks)};
+    own.kv_heads = kv_heads_of(layer.kv_heads, rank, ranks);
     const auto begin = [&](unsigned r) {
       return r == ranks ? width : first_unit(layer, ffn[i], config.dim, r, ranks) * ffn[i].unit;
     };

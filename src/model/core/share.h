@@ -58,6 +58,8 @@ struct FfnShape {
 // Of each layer, as the file has it: find gives a tensor, null if there is none.
 std::vector<FfnShape> ffn_shapes(const Config& config,
                                  base::FunctionRef<const io::Tensor*(std::string_view)> find);
+// The KV heads of a rank, of a layer that has so many: as evenly as they can be divided.
+Slice kv_heads_of(uint32_t kv_heads, unsigned rank, unsigned ranks);
 // All of a model.
 Share whole_share(const Config& config);
 // The part of a rank. KV heads are divided as evenly as they can be, and the feed-forward width so

@@ -80,6 +80,7 @@ base::Result<int> make_plan(const PlanFlags& flags, const Common& common) {
   plan::Network network;
   if (flags.ranks > 1) {
     KVICK_TRY(network, plan::parse_network(flags.network));
+    network.format = flags.engine.rank_format;
   }
   KVICK_TRY(const base::Isa isa, kernels::choose_isa());
   base::ThreadPool pool(flags.engine.threads != 0 ? flags.engine.threads : base::available_cpus());
@@ -145,6 +146,7 @@ void add_plan(const Command& app, const Common& common) {
       .in_range(1, 1024);
   command.add_option("--network", flags->network,
                      "that joins them: rate and latency one way, e.g. 10Gb/s,30us");
+  add_rank_activations(command, flags->engine);
   command.runs([&common, flags] { return make_plan(*flags, common); });
 }
 

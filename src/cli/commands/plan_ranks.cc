@@ -12,7 +12,11 @@ using plan::network_s;
 using plan::PiecesOfStep;
 
 constexpr uint32_t kChunk = 512;  // tokens of a prompt that are read at a time
-constexpr uint32_t kMany = 16;    // sequences, where the plan is for one
+constexpr uint32_t kNoPrompt = 0;
+constexpr uint32_t kMany = 16;  // sequences, where the plan is for one
+// Of the layers that are measured: beyond any cache, and a quarter of what the plan of one machine
+// takes, since here five or six are measured.
+constexpr uint64_t kSampleBytes = uint64_t{256} << 20;
 
 // Measures what one of the machines computes.
 class Machine {
@@ -24,12 +28,14 @@ class Machine {
   base::Result<PlannedSplit> replicas(uint32_t many) const;
   base::Result<PlannedSplit> tensor(uint32_t many) const;
   base::Result<PlannedSplit> pipeline(uint32_t many) const;
+  // First: all of the model, one sequence, which the others compare with.
+  base::Status<> measure_one();
 
  private:
   const model::Config& config() const { return report_.model.config; }
+  // chunk: kNoPrompt: only tokens one by one are asked for.
   base::Result<plan::Predictor> measure(const plan::ModelSize& model, uint32_t batch,
-                                        uint32_t chunk = kChunk,
-                                        model::Ranks* ranks = nullptr) const;
+                                        uint32_t chunk, model::Ranks* ranks = nullptr) const;
   // Of a step that goes through the ranks in pieces.
   PiecesOfStep pieces_of(uint32_t tokens) const;
   base::Result<double> pipeline_prompt_s(std::span<const double> stages) const;
@@ -38,6 +44,7 @@ class Machine {
   const kernels::Table& kernels_;
   const RankQuestion& question_;
   const PlanReport& report_;
+  std::optional<plan::Predictor> one_;
 };
 
 base::Result<plan::Predictor> Machine::measure(const plan::ModelSize& model, uint32_t batch,
@@ -54,20 +61,26 @@ base::Result<plan::Predictor> Machine::measure(const plan::ModelSize& model, uin
                                    .batch = batch,
                                    .tokens = report_.tokens,
                                    .prefill_chunk = chunk,
+                                   .most_bytes = kSampleBytes,
                                    .ranks = ranks},
                                   model::Workspace(pool_, kernels_));
 }
 
+base::Status<> Machine::measure_one() {
+  KVICK_TRY(plan::Predictor one, measure(report_.model, 1, kChunk));
+  one_.emplace(std::move(one));
+  return base::Done{};
+}
+
 base::Result<PlannedSplit> Machine::replicas(uint32_t many) const {
-  KVICK_TRY(const plan::Predictor one, measure(report_.model, 1));
   // Each has its part of the sequences.
   const uint32_t each = std::max(1U, many / question_.ranks);
-  KVICK_TRY(const plan::Predictor some, measure(report_.model, each));
-  const double token_s = one.token(report_.tokens).all();
+  KVICK_TRY(const plan::Predictor some, measure(report_.model, each, kNoPrompt));
+  const double token_s = one_->token(report_.tokens).all();
   return PlannedSplit{.weight_bytes = plan::packed_bytes(report_.model),
                       .one_tok_s = 1 / token_s,
                       .many_tok_s = question_.ranks * each / some.token(report_.tokens).all(),
-                      .prefill_s = one.prefill_s(report_.tokens),
+                      .prefill_s = one_->prefill_s(report_.tokens),
                       .compute_s = token_s};
 }
 
@@ -76,7 +89,7 @@ base::Result<PlannedSplit> Machine::tensor(uint32_t many) const {
   KVICK_TRY(const plan::ModelSize share, plan::size_of_share(report_.model, ranks));
   const auto lone = plan::lone_rank(ranks);
   KVICK_TRY(const plan::Predictor one, measure(share, 1, kChunk, lone.get()));
-  KVICK_TRY(const plan::Predictor all, measure(share, many, kChunk, lone.get()));
+  KVICK_TRY(const plan::Predictor all, measure(share, many, kNoPrompt, lone.get()));
   PlannedSplit split = {.weight_bytes = plan::packed_bytes(share)};
   split.compute_s = one.token(report_.tokens).all();
   split.wait_s = network_s(config(), ranks, network, 1, 1);
@@ -120,12 +133,11 @@ base::Result<PlannedSplit> Machine::pipeline(uint32_t many) const {
     step.output_s = token.output;
     return plan::pipeline_s(config(), stages, question_.network, step, wanted);
   };
-  KVICK_TRY(const plan::Predictor one, measure(report_.model, 1));
   const PiecesOfStep of_many = pieces_of(many);
-  KVICK_TRY(const plan::Predictor piece, measure(report_.model, of_many.tokens));
+  KVICK_TRY(const plan::Predictor piece, measure(report_.model, of_many.tokens, kNoPrompt));
   PlannedSplit split;
   split.weight_bytes = plan::stage_bytes(report_.model, stages);
-  const plan::TokenSeconds token = one.token(report_.tokens);
+  const plan::TokenSeconds token = one_->token(report_.tokens);
   split.compute_s = token.all();
   const double all = step_s({}, token, 1);
   split.wait_s = all - split.compute_s;
@@ -156,7 +168,8 @@ std::string split_text(std::string_view name, const std::optional<PlannedSplit>&
 
 base::Result<PlannedRanks> plan_ranks(base::ThreadPool& pool, const kernels::Table& kernels,
                                       const RankQuestion& question, const PlanReport& report) {
-  const Machine machine(pool, kernels, question, report);
+  Machine machine(pool, kernels, question, report);
+  KVICK_TRY_VOID(machine.measure_one());
   PlannedRanks planned = {
       .ranks = question.ranks, .many = report.batch > 1 ? report.batch : kMany, .replicas = {}};
   KVICK_TRY(planned.replicas, machine.replicas(planned.many));

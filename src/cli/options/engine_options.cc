@@ -194,6 +194,16 @@ void add_packed_flags(const Command& command, EngineFlags& flags) {
       .in_group(kWeightsGroup);
 }
 
+Option add_rank_activations(const Command& command, EngineFlags& flags) {
+  return command.add_choice<model::WireFormat>(
+      "--rank-activations", flags.rank_format,
+      {{"f32", model::WireFormat::kF32},
+       {"bf16", model::WireFormat::kBf16},
+       {"int8", model::WireFormat::kInt8}},
+      "what ranks on several machines send each other; bf16: rounded, half the bytes; int8: a "
+      "quarter");
+}
+
 void add_rank_flags(const Command& command, EngineFlags& flags) {
   command
       .add_flag("--ranks", flags.ranks,
@@ -204,15 +214,7 @@ void add_rank_flags(const Command& command, EngineFlags& flags) {
       .add_flag("--pipeline", flags.pipeline,
                 "with --ranks: each has some layers instead; for slow networks and long prompts")
       .in_group(kRanksGroup);
-  command
-      .add_choice<model::WireFormat>(
-          "--rank-activations", flags.rank_format,
-          {{"f32", model::WireFormat::kF32},
-           {"bf16", model::WireFormat::kBf16},
-           {"int8", model::WireFormat::kInt8}},
-          "what ranks on several machines send each other; bf16: rounded, half the bytes; int8: a "
-          "quarter")
-      .in_group(kRanksGroup);
+  add_rank_activations(command, flags).in_group(kRanksGroup);
   command
       .add_option(
           "--rank-seconds", flags.rank_seconds,

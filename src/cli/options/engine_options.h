@@ -49,6 +49,8 @@ void add_model_flags(const Command& command, EngineFlags& flags);
 void add_engine_flags(const Command& command, EngineFlags& flags, std::string_view strategy = {});
 // Where packed weights are kept: of commands that run a model again and again.
 void add_packed_flags(const Command& command, EngineFlags& flags);
+// How sums of ranks travel.
+Option add_rank_activations(const Command& command, EngineFlags& flags);
 // Several processes for one model.
 void add_rank_flags(const Command& command, EngineFlags& flags);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/check.h"
 #include "model/core/seen_rows.h"
 
 namespace kvick::plan {
@@ -103,6 +104,7 @@ base::Status<kv::Shortage> Predictor::measure_tokens(Sample& sample) {
 }
 
 base::Status<kv::Shortage> Predictor::measure_prompt(Sample& sample) {
+  if (setting_.prefill_chunk == 0) return base::Done{};
   sample.open(1);
   const model::Config& config = sample.model().config();
   std::vector<double> rows, forward, growth;
@@ -151,6 +153,7 @@ TokenSeconds Predictor::token(uint32_t tokens, const kv::Spec& spec) const {
 
 double Predictor::prefill_s(uint32_t tokens) const {
   if (tokens == 0) return 0;
+  KVICK_CHECK(setting_.prefill_chunk > 0, "prompts were not measured");
   double seconds = output_s_ / setting_.batch;
   for (uint32_t done = 0; done < tokens;) {
     const uint32_t n = std::min(setting_.prefill_chunk, tokens - done);

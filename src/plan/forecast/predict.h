@@ -37,11 +37,11 @@ class Predictor {
   struct Setting {
     const ModelSize& model;
     kv::Spec spec;
-    kv::Setup setup;        // store_row and pool set
-    kv::GrowthRates rates;  // measure_growth of this setup
-    uint32_t batch = 1;     // sequences that decode together
-    uint32_t tokens = 0;    // the longest that will be asked for; at least 1
-    uint32_t prefill_chunk = 512;
+    kv::Setup setup;               // store_row and pool set
+    kv::GrowthRates rates;         // measure_growth of this setup
+    uint32_t batch = 1;            // sequences that decode together
+    uint32_t tokens = 0;           // the longest that will be asked for; at least 1
+    uint32_t prefill_chunk = 512;  // 0: no prompt will be asked for
     // Of the sample's weights and rows: as many layers and tokens as fit.
     uint64_t most_bytes = uint64_t{1} << 30;
     // If the model is a rank's share of one (rank_share.h).

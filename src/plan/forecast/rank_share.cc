@@ -71,11 +71,12 @@ constexpr double kMessages = 3;
 double bits_of_floats(double floats) { return 32 * floats; }
 
 // Every rank has all parts' sums: one message to each other one, or two of a slice.
-double sum_s(unsigned ranks, const Network& network, double floats) {
+double sum_s(unsigned ranks, const Network& network, uint64_t floats) {
   const double others = ranks - 1, bit_s = network.bits_s > 0 ? 1 / network.bits_s : 0;
-  constexpr double kWhole = 4096;  // as model::MessageRanks decides
-  if (ranks == 2 || floats <= kWhole) return network.latency_s + others * floats * 32 * bit_s;
-  return 2 * (network.latency_s + others / ranks * floats * 32 * bit_s);
+  const double bits = 8 * static_cast<double>(model::wire_bytes(network.format, floats));
+  constexpr uint64_t kWhole = 4096;  // as model::MessageRanks decides
+  if (ranks == 2 || floats <= kWhole) return network.latency_s + others * bits * bit_s;
+  return 2 * (network.latency_s + others / ranks * bits * bit_s);
 }
 
 }  // namespace
@@ -113,7 +114,7 @@ base::Result<ModelSize> size_of_share(const ModelSize& whole, unsigned ranks) {
 double network_s(const model::Config& config, unsigned ranks, const Network& network,
                  uint32_t tokens, uint32_t wanted) {
   const double sums =
-      2.0 * config.layer_count() * sum_s(ranks, network, double{1} * tokens * config.dim);
+      2.0 * config.layer_count() * sum_s(ranks, network, uint64_t{tokens} * config.dim);
   // What the others know of the logits.
   const double others = static_cast<double>(ranks - 1) / ranks;
   const double logits =

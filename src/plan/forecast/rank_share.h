@@ -7,14 +7,16 @@
 #include <string_view>
 
 #include "model/ranks/ranks.h"
+#include "model/ranks/wire_format.h"
 #include "plan/forecast/predict.h"
 
 namespace kvick::plan {
 
 // Between any two of the machines.
 struct Network {
-  double bits_s = 0;     // in each direction
-  double latency_s = 0;  // of a message of no size, one way
+  double bits_s = 0;                                   // in each direction
+  double latency_s = 0;                                // of a message of no size, one way
+  model::WireFormat format = model::WireFormat::kF32;  // of the sums (--rank-activations)
 };
 // "10Gb/s,30us". Errors say what is no network.
 base::Result<Network> parse_network(std::string_view text);

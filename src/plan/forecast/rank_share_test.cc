@@ -26,6 +26,10 @@ TEST(Network, TakesTwoSumsALayerAndTheMessagesOfAStep) {
   const Network network = {.bits_s = 1e9, .latency_s = 1e-3};
   // 8 sums and 3 messages of a millisecond; 1000 floats are 32 us.
   EXPECT_NEAR(network_s(config, 2, network, 1, 0), 8 * (1e-3 + 32e-6) + 3e-3, 1e-9);
+  // As int8 they are 1,000 bytes and 32 scales of two.
+  Network rounded = network;
+  rounded.format = model::WireFormat::kInt8;
+  EXPECT_NEAR(network_s(config, 2, rounded, 1, 0), 8 * (1e-3 + 8.512e-6) + 3e-3, 1e-9);
   // Half of the logits come from the other rank.
   EXPECT_NEAR(network_s(config, 2, network, 1, 1) - network_s(config, 2, network, 1, 0),
               1e-3 + 160e-6, 1e-9);

@@ -205,6 +205,24 @@ class Ranks(CommandTest):
                           ((2, ("--pipeline",)), (3, ("--pipeline",)), (0, ()), (2, ()))], [0, 128, 128, 0])
         self.assertEqual(len(texts), 1, texts)
 
+    def test_a_pipeline_goes_on_from_states_over_a_restart(self):
+        model = self.top / "states.gguf"
+        make_model(model, "--family", "qwen35", "--context", "256")
+        prompt = [3 + i * i % 80 for i in range(150)]
+        texts = []
+        for ranks, cached in ((0, 0), (2, 0), (2, 149)):
+            folder = ("--kv-dir", self.top / f"states{min(ranks, 1)}")
+            server = RankServer(ranks, self.top, self.env, model, "--ranks", "--pipeline", *folder) if ranks else Server(
+                self.top, self.env, model, *folder)
+            self.addCleanup(server.kill)
+            turns = [self.ask(server, prompt + more)[1] for more in ([], [5] * 20)]
+            texts.append([turn["choices"][0]["text"] for turn in turns])
+            self.assertEqual(turns[0]["usage"]["prompt_tokens_details"]["cached_tokens"], cached)
+            self.assertGreaterEqual(turns[1]["usage"]["prompt_tokens_details"]["cached_tokens"], 149)
+            os.kill(server.ranks()[0] if ranks else server.process.pid, signal.SIGTERM)
+            self.assertEqual(server.process.wait(SECONDS), 0)
+        self.assertEqual(texts[1:], 2 * texts[:1])
+
     def test_requests_that_make_way_for_others_are_answered_the_same(self):
         for split in ((), ("--pipeline",)):
             self.check_preemption(self.serve(2, "--kv", "paged:block=8", "--kv-memory", "200kB", "--max-seqs", "8", *split))

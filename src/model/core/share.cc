@@ -15,6 +15,14 @@ uint32_t first_of(uint32_t count, unsigned rank, unsigned ranks) {
   return static_cast<uint32_t>((uint64_t{count} * rank + ranks - 1) / ranks);
 }
 
+// Weights of a layer that keeps a state: what its inputs are projected to, and back.
+double state_weights(const LayerConfig& layer, uint32_t dim) {
+  const StateConfig& state = layer.state;
+  if (state.kind == StateConfig::Kind::kNone) return 0;
+  if (state.kind == StateConfig::Kind::kShortConv) return double{4} * dim * state.conv_channels;
+  return double{1} * dim * (state.conv_channels + 2 * state.inner() + 2 * state.heads);
+}
+
 // Weights of one KV head, with the query heads that read it.
 double head_weights(const LayerConfig& layer, uint32_t dim) {
   if (const LatentConfig& l = layer.latent; layer.is_latent()) {
@@ -56,16 +64,43 @@ uint32_t first_unit(const LayerConfig& layer, const FfnShape& ffn, uint32_t dim,
   return static_cast<uint32_t>(std::clamp<int64_t>(begin, rank, units - (ranks - rank)));
 }
 
-base::Status<> check_kind(const Config& config, uint32_t layer) {
-  if (config.layer_inputs > 0)
+base::Status<> check_inputs(const Config& config) {
+  if (config.layer_inputs == 0) return base::Done{};
+  return base::fail(
+      "{}: each layer has inputs of its own for every token, which one process looks up: leave "
+      "--ranks and --pipeline out",
+      config.arch);
+}
+
+// Whether ranks can each have a part of a layer.
+base::Status<> check_parts(const Config& config, uint32_t layer) {
+  using Kind = LayerConfig::Kind;
+  switch (config.layers[layer].kind) {
+    case Kind::kAttention:
+      return base::Done{};
+    case Kind::kSlots:
+      return base::fail("layer {} of {} has a memory of slots, which runs in one process", layer,
+                        config.arch);
+    case Kind::kState:
+    case Kind::kFeedForward:
+      break;
+  }
+  return base::fail(
+      "{} has layers that keep a state, of which --ranks divides none: use --pipeline, which gives "
+      "each rank some layers",
+      config.arch);
+}
+
+// Whether ranks can each have some layers.
+base::Status<> check_layers(const Config& config) {
+  for (uint32_t layer = 0; layer < config.layer_count(); ++layer)
+    if (config.layers[layer].kind == LayerConfig::Kind::kSlots) return check_parts(config, layer);
+  // Two of its layers are one of the file's (read_falcon_states).
+  if (config.arch == "falcon-h1")
     return base::fail(
-        "{}: each layer has inputs of its own for every token, which one process looks up: leave "
-        "--ranks and --pipeline out",
+        "each layer of {} keeps rows and a state, which runs in one process: leave --ranks out",
         config.arch);
-  if (config.layers[layer].kind == LayerConfig::Kind::kAttention) return base::Done{};
-  const bool slots = config.layers[layer].kind == LayerConfig::Kind::kSlots;
-  return base::fail("{}: {} has layers {}, which runs on one rank", layer, config.arch,
-                    slots ? "with a memory of slots" : "that keep a state");
+  return base::Done{};
 }
 
 // Where a rank's layers may begin: no layer from there on reads the rows of one before.
@@ -89,7 +124,8 @@ std::vector<double> weights_before(const Config& config, std::span<const FfnShap
     const ExpertsConfig& experts = layer.experts;
     const double rows = layer.ffn + double{1} * experts.used * experts.ffn + experts.shared_ffn;
     const double width = config.dim * ffn[i].matrices * rows;
-    before.push_back(before.back() + head_weights(layer, config.dim) * layer.kv_heads + width);
+    before.push_back(before.back() + head_weights(layer, config.dim) * layer.kv_heads +
+                     state_weights(layer, config.dim) + width);
   }
   return before;
 }
@@ -133,9 +169,10 @@ base::Result<Share> share_of(const Config& config, std::span<const FfnShape> ffn
                              unsigned ranks) {
   Share share = whole_share(config);
   share.adds_biases = rank == 0;
+  KVICK_TRY_VOID(check_inputs(config));
   for (uint32_t i = 0; i < config.layer_count(); ++i) {
     const LayerConfig& layer = config.layers[i];
-    KVICK_TRY_VOID(check_kind(config, i));
+    KVICK_TRY_VOID(check_parts(config, i));
     if (layer.is_latent())
       return base::fail(
           "{} ranks were started, but in layer {} all heads read one latent row, which --ranks "
@@ -174,7 +211,8 @@ base::Result<Share> share_of(const Config& config, std::span<const FfnShape> ffn
 
 base::Result<Share> stage_of(const Config& config, std::span<const FfnShape> ffn, unsigned rank,
                              unsigned ranks) {
-  for (uint32_t i = 0; i < config.layer_count(); ++i) KVICK_TRY_VOID(check_kind(config, i));
+  KVICK_TRY_VOID(check_inputs(config));
+  KVICK_TRY_VOID(check_layers(config));
   if (config.layer_count() < ranks)
     return base::fail("{} ranks were started, but {} has {} layers: start at most {}", ranks,
                       config.arch, config.layer_count(), config.layer_count());

@@ -14,7 +14,7 @@ enum class Order : uint8_t {
   kEnd,        // there is nothing more to do
   kMakeStore,  // store, its options: answered by what is wrong, or nothing and its RankRows
   kDropStore,  // store
-  kOpen,       // store, sequence, owner, prompt: answered by how many tokens are cached
+  kOpen,       // store, sequence, owner, prompt: answered by how many tokens are cached and seen
   kFork,       // store, sequence, the fork's sequence: answered by a Shortage or none
   kClose,      // store, sequence
   kBegin,      // store, slots: answered by a Shortage or none, and the sequences that are lost
@@ -28,6 +28,8 @@ enum class Order : uint8_t {
   kFirstRow,   // store, sequence: answered by it
   kHoldRows,   // store, sequence, from
   kKeep,       // store, sequence, where a checkpoint is kept
+  kReadState,  // store, sequence: answered as kReadRows
+  kPutState,   // store, sequence; then the states are dealt: answered as kPutRows
 };
 
 // Numbers and lists of them, one behind the other.

@@ -65,8 +65,9 @@ void Decoder::run_piece(const Forward& forward, TokenRange range, std::span<cons
 std::span<const float> Decoder::pass_pieces(const Forward& forward,
                                             std::span<const uint32_t> wanted) const {
   const uint32_t tokens = forward.batch.tokens();
-  const bool whole =
-      forward.step.facets().pieces == nullptr || forward.workspace.library != nullptr;
+  // A state goes from one piece to the next only when the step is committed.
+  const bool whole = forward.step.facets().pieces == nullptr ||
+                     forward.workspace.library != nullptr || whole_config().keeps_states();
   const uint32_t most = whole ? tokens : piece_tokens(tokens, ranks_->size());
   const size_t floats = wanted.size() * outputs_ + 1;
   float *outputs = nullptr, *next = nullptr;

@@ -50,6 +50,10 @@ void Follower::obey(Order order, MessageReader& message) {
       return read_rows(stored, message);
     case Order::kPutRows:
       return put_rows(stored);
+    case Order::kReadState:
+      return read_state(stored, message);
+    case Order::kPutState:
+      return put_state(stored, message);
     case Order::kFirstRow:
       return first_row(stored, message);
     case Order::kHoldRows:
@@ -92,9 +96,11 @@ void Follower::open(Stored& stored, MessageReader& message) {
     stored.sequences[seq] = opened.seq;
     answer.add(true);
     answer.add(opened.cached);
+    answer.add(opened.seen);
   } catch (const std::bad_alloc&) {
     answer = {};
     answer.add(false);
+    answer.add(uint32_t{0});
     answer.add(uint32_t{0});
   }
   model_.ranks()->answer(answer.bytes());
@@ -176,32 +182,61 @@ void Follower::shrink(Stored& stored, double part) {
   kv::shrink(*stored.store, static_cast<uint64_t>(cached * part));
 }
 
-// A byte, and then the rows: none if there is no memory to read them, or there was none to keep
-// them.
-void Follower::read_rows(Stored& stored, MessageReader& message) {
-  const kv::SeqId seq = stored.sequences.at(message.take<SeqId>());
-  const auto first = message.take<uint32_t>(), count = message.take<uint32_t>();
-  std::vector<std::byte> answer(1);
-  if (kv::failure(*stored.store, seq).empty()) try {
-      answer.resize(1 + count * kv::moved_token_bytes(*stored.store));
-      stored.store->facets().rows->read_rows(seq, first, count, std::span(answer).subspan(1));
-    } catch (const std::bad_alloc&) {
-      answer.resize(1);
-    }
+// Whether it could, and then the bytes: none if there is no memory to read them.
+void Follower::answer_bytes(uint64_t bytes, base::FunctionRef<void(std::span<std::byte>)> read) {
+  std::vector<std::byte> answer;
+  try {
+    answer.resize(1 + bytes);
+    read(std::span(answer).subspan(1));
+    answer[0] = std::byte{1};
+  } catch (const std::bad_alloc&) {
+    answer.assign(1, std::byte{0});
+  }
   model_.ranks()->answer(answer);
 }
 
-void Follower::put_rows(Stored& stored) {
-  const std::vector<std::byte> rows = model_.ranks()->dealt();
-  MessageWriter answer;
+void Follower::take_dealt(base::FunctionRef<void(std::span<const std::byte>)> take) {
+  const std::vector<std::byte> bytes = model_.ranks()->dealt();
+  bool taken = true;
   try {
-    stored.step->facets().sink->put(rows);
-    answer.add(true);
+    take(bytes);
   } catch (const std::bad_alloc&) {
-    answer = {};
-    answer.add(false);
+    taken = false;
   }
+  MessageWriter answer;
+  answer.add(taken);
   model_.ranks()->answer(answer.bytes());
+}
+
+// Of a sequence that is lost here there are none.
+void Follower::read_rows(Stored& stored, MessageReader& message) {
+  const kv::SeqId seq = stored.sequences.at(message.take<SeqId>());
+  const auto first = message.take<uint32_t>(), count = message.take<uint32_t>();
+  answer_bytes(count * kv::moved_token_bytes(*stored.store), [&](std::span<std::byte> out) {
+    if (!kv::failure(*stored.store, seq).empty()) throw std::bad_alloc();
+    stored.store->facets().rows->read_rows(seq, first, count, out);
+  });
+}
+
+void Follower::put_rows(Stored& stored) {
+  take_dealt([&](std::span<const std::byte> rows) { stored.step->facets().sink->put(rows); });
+}
+
+void Follower::read_state(Stored& stored, MessageReader& message) {
+  const kv::SeqId seq = stored.sequences.at(message.take<SeqId>());
+  kv::Checkpoints* const checkpoints = stored.store->facets().checkpoints;
+  answer_bytes(checkpoints != nullptr ? checkpoints->state_bytes() : 0,
+               [&](std::span<std::byte> out) {
+                 if (!kv::failure(*stored.store, seq).empty()) throw std::bad_alloc();
+                 if (!out.empty()) checkpoints->read_state(seq, out);
+               });
+}
+
+void Follower::put_state(Stored& stored, MessageReader& message) {
+  const kv::SeqId seq = stored.sequences.at(message.take<SeqId>());
+  take_dealt([&](std::span<const std::byte> state) {
+    if (!state.empty()) stored.store->facets().checkpoints->put_state(seq, state);
+  });
 }
 
 void Follower::first_row(Stored& stored, MessageReader& message) {

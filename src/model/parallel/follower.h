@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 
+#include "base/function_ref.h"
 #include "kv/contract/kv.h"
 #include "model/core/model.h"
 #include "model/core/step_message.h"
@@ -41,6 +42,10 @@ class Follower {
   static void close(Stored& stored, kv::SeqId seq);
   void read_rows(Stored& stored, MessageReader& message);
   void put_rows(Stored& stored);
+  void read_state(Stored& stored, MessageReader& message);
+  void put_state(Stored& stored, MessageReader& message);
+  void answer_bytes(uint64_t bytes, base::FunctionRef<void(std::span<std::byte>)> read);
+  void take_dealt(base::FunctionRef<void(std::span<const std::byte>)> take);
   void first_row(Stored& stored, MessageReader& message);
   static void hold_rows(Stored& stored, MessageReader& message);
   static void keep(Stored& stored, MessageReader& message);

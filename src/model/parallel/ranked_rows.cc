@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <new>
+#include <numeric>
 
 #include "model/parallel/ranked_store.h"
 
@@ -10,22 +11,81 @@ namespace kvick::model {
 
 RankRows rank_rows_of(kv::Store& store) {
   const kv::StoreFacets facets = store.facets();
-  RankRows moved = {.groups = {}, .checkpoints = facets.checkpoints != nullptr};
-  if (facets.rows != nullptr) moved.groups = store.info().groups;
-  return moved;
+  RankRows rows;
+  if (facets.rows != nullptr) rows.groups = store.info().groups;
+  if (facets.checkpoints == nullptr) return rows;
+  rows.checkpoints = true;
+  rows.only_at_end = facets.checkpoints->only_at_end();
+  rows.state_bytes = facets.checkpoints->state_bytes();
+  return rows;
 }
 
 void add_rank_rows(MessageWriter& message, kv::Store& store) {
-  const RankRows moved = rank_rows_of(store);
-  message.add(moved.checkpoints);
-  message.add_list(std::span<const kv::Shape>(moved.groups));
+  const RankRows rows = rank_rows_of(store);
+  message.add(rows.checkpoints);
+  message.add(rows.only_at_end);
+  message.add(rows.state_bytes);
+  message.add_list(std::span<const kv::Shape>(rows.groups));
 }
 
 RankRows take_rank_rows(MessageReader& message) {
-  RankRows moved;
-  moved.checkpoints = message.take<bool>();
-  moved.groups = message.take_list<kv::Shape>();
-  return moved;
+  RankRows rows;
+  rows.checkpoints = message.take<bool>();
+  rows.only_at_end = message.take<bool>();
+  rows.state_bytes = message.take<uint64_t>();
+  rows.groups = message.take_list<kv::Shape>();
+  return rows;
+}
+
+namespace {
+
+// What rank 0 and the others are to have of `all`, so many bytes each.
+std::vector<std::span<const std::byte>> parts_of(std::span<const std::byte> all,
+                                                 std::span<const uint64_t> bytes, uint64_t times) {
+  std::vector<std::span<const std::byte>> parts;
+  for (size_t at = 0; const uint64_t one : bytes) {
+    parts.push_back(all.subspan(at, one * times));
+    at += one * times;
+  }
+  return parts;
+}
+
+uint64_t sum_of(std::span<const uint64_t> bytes) {
+  return std::accumulate(bytes.begin(), bytes.end(), uint64_t{0});
+}
+
+}  // namespace
+
+// Rank 0 has written its own: the others' answers behind it, `times` so many bytes each.
+void RankedStore::collect(std::span<const uint64_t> bytes, uint64_t times,
+                          std::span<std::byte> out) const {
+  size_t at = bytes[0] * times, rank = 1;
+  bool all = true;
+  for (const std::vector<std::byte>& answer : ranks_.answers()) {
+    const size_t expected = bytes[rank++] * times;
+    const bool read = MessageReader(answer).take<bool>() && answer.size() == expected + 1;
+    if (read) std::copy(answer.begin() + 1, answer.end(), out.begin() + static_cast<ptrdiff_t>(at));
+    all = all && read;
+    at += expected;
+  }
+  if (!all) throw std::bad_alloc();
+}
+
+// What one rank cannot take, none has: whoever hears of it drops the step or closes the sequence.
+void RankedStore::deal(const MessageWriter& order,
+                       std::span<const std::span<const std::byte>> parts,
+                       base::FunctionRef<void(std::span<const std::byte>)> own) {
+  ranks_.tell(order.bytes());
+  ranks_.deal(parts.subspan(1));
+  bool all = true;
+  try {
+    own(parts.front());
+  } catch (const std::bad_alloc&) {
+    all = false;
+  }
+  for (const std::vector<std::byte>& answer : ranks_.answers())
+    all = MessageReader(answer).take<bool>() && all;
+  if (!all) throw std::bad_alloc();
 }
 
 void RankedStore::read_rows(kv::SeqId seq, uint32_t first, uint32_t count,
@@ -36,39 +96,32 @@ void RankedStore::read_rows(kv::SeqId seq, uint32_t first, uint32_t count,
   message.add(count);
   ranks_.tell(message.bytes());
   own_->facets().rows->read_rows(seq, first, count, out.first(count * token_bytes_[0]));
-  size_t at = count * token_bytes_[0], rank = 1;
-  bool all = true;
-  for (const std::vector<std::byte>& answer : ranks_.answers()) {
-    const size_t bytes = count * token_bytes_[rank++];
-    const bool read = answer.size() == bytes + 1;
-    if (read) std::copy(answer.begin() + 1, answer.end(), out.begin() + static_cast<ptrdiff_t>(at));
-    all = all && read;
-    at += bytes;
-  }
-  if (!all) throw std::bad_alloc();
+  collect(token_bytes_, count, out);
 }
 
-// What one rank cannot take, none commits: the step is dropped by whoever hears of it.
 void RankedStore::put_rows(kv::RowSink& own, std::span<const std::byte> rows) {
-  uint64_t token_bytes = 0;
-  for (const uint64_t bytes : token_bytes_) token_bytes += bytes;
-  const uint64_t count = rows.size() / token_bytes;
-  std::vector<std::span<const std::byte>> parts;
-  for (size_t at = 0; const uint64_t bytes : token_bytes_) {
-    parts.push_back(rows.subspan(at, count * bytes));
-    at += count * bytes;
-  }
-  ranks_.tell(order(Order::kPutRows).bytes());
-  ranks_.deal(std::span(parts).subspan(1));
-  bool all = true;
-  try {
-    own.put(parts.front());
-  } catch (const std::bad_alloc&) {
-    all = false;
-  }
-  for (const std::vector<std::byte>& answer : ranks_.answers())
-    all = MessageReader(answer).take<bool>() && all;
-  if (!all) throw std::bad_alloc();
+  const uint64_t token_bytes = sum_of(token_bytes_);
+  const uint64_t count = token_bytes == 0 ? 0 : rows.size() / token_bytes;
+  deal(order(Order::kPutRows), parts_of(rows, token_bytes_, count),
+       [&](std::span<const std::byte> part) { own.put(part); });
+}
+
+uint64_t RankedStore::state_bytes() const { return sum_of(state_bytes_); }
+
+void RankedStore::read_state(kv::SeqId seq, std::span<std::byte> out) const {
+  MessageWriter message = order(Order::kReadState);
+  message.add(seq);
+  ranks_.tell(message.bytes());
+  if (state_bytes_[0] > 0) own_->facets().checkpoints->read_state(seq, out.first(state_bytes_[0]));
+  collect(state_bytes_, 1, out);
+}
+
+void RankedStore::put_state(kv::SeqId seq, std::span<const std::byte> state) {
+  MessageWriter message = order(Order::kPutState);
+  message.add(seq);
+  deal(message, parts_of(state, state_bytes_, 1), [&](std::span<const std::byte> part) {
+    if (!part.empty()) own_->facets().checkpoints->put_state(seq, part);
+  });
 }
 
 // A rank of a pipeline may have all layers with windows, or none of them.

@@ -81,6 +81,8 @@ RankedStore::RankedStore(Ranks& ranks, uint32_t number, std::unique_ptr<kv::Stor
   for (const RankRows& one : all) {
     move = move && !one.groups.empty();
     checkpoints_ = checkpoints_ || one.checkpoints;
+    only_at_end_ = only_at_end_ || one.only_at_end;
+    state_bytes_.push_back(one.state_bytes);
     token_bytes_.push_back(0);
     for (const kv::Shape& shape : one.groups) {
       token_bytes_.back() += shape.token_bytes();
@@ -122,7 +124,7 @@ kv::Opened RankedStore::open(std::span<const Token> prompt, const kv::Owner& own
     message.add(owner.priority);
     message.add_list(asked);
     ranks_.tell(message.bytes());
-    uint32_t least = own.cached;
+    uint32_t least = own.cached, seen = own.seen;
     bool alike = true, failed = false;
     for (const std::vector<std::byte>& answer : ranks_.answers()) {
       MessageReader reader(answer);
@@ -130,8 +132,9 @@ kv::Opened RankedStore::open(std::span<const Token> prompt, const kv::Owner& own
       const auto cached = reader.take<uint32_t>();
       alike &= cached == own.cached;
       least = std::min(least, cached);
+      seen = std::max(seen, reader.take<uint32_t>());
     }
-    if (alike && !failed) return own;
+    if (alike && !failed) return {.seq = own.seq, .cached = own.cached, .seen = seen};
     close_everywhere(own.seq);
     if (failed) throw std::bad_alloc();
     asked = prompt.first(least);

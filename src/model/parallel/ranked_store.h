@@ -15,6 +15,8 @@ namespace kvick::model {
 struct RankRows {
   std::vector<kv::Shape> groups;  // whose rows it moves; none: it moves none
   bool checkpoints = false;
+  bool only_at_end = false;  // of them
+  uint64_t state_bytes = 0;
 };
 
 // Rows that are moved are those of all ranks, one rank's behind another's; of a pipeline over
@@ -52,7 +54,13 @@ class RankedStore final : public kv::Store,
   void hold_rows(kv::SeqId seq, uint32_t from) override;
   std::span<const kv::Shape> groups() const override { return groups_; }
   void keep(kv::SeqId seq, uint32_t at) override;
-  bool only_at_end() const override { return false; }  // ranks have no layers with states
+  bool only_at_end() const override { return only_at_end_; }
+  uint64_t state_bytes() const override;
+  void read_state(kv::SeqId seq, std::span<std::byte> out) const override;
+  void put_state(kv::SeqId seq, std::span<const std::byte> state) override;
+  void collect(std::span<const uint64_t> bytes, uint64_t times, std::span<std::byte> out) const;
+  void deal(const MessageWriter& order, std::span<const std::span<const std::byte>> parts,
+            base::FunctionRef<void(std::span<const std::byte>)> own);
 
   uint64_t shrink(uint64_t bytes) override;
   std::vector<kv::MapEntry> map() const override;
@@ -65,7 +73,9 @@ class RankedStore final : public kv::Store,
   std::vector<kv::Shape> groups_;      // of all ranks' rows; none: they are not moved
   std::vector<uint64_t> token_bytes_;  // of each rank's
   bool windows_ = false;               // a rank gives rows back that no token to come sees
+  std::vector<uint64_t> state_bytes_;  // of each rank's
   bool checkpoints_ = false;           // a rank keeps some
+  bool only_at_end_ = false;           // of one rank's
   std::set<kv::SeqId> lost_;           // by another rank
 };
 

@@ -79,7 +79,7 @@ class Ranks {
   // Rank 0: one of each other rank, in their order. patient: they may take as long as they want.
   virtual std::vector<std::vector<std::byte>> answers(bool patient) = 0;
   std::vector<std::vector<std::byte>> answers() { return answers(false); }
-  // Rank 0: to each other rank bytes of its own, in their order, of at least one byte each.
+  // Rank 0: to each other rank bytes of its own, in their order, or none.
   virtual void deal(std::span<const std::span<const std::byte>> parts) = 0;
   // Others: theirs.
   virtual std::vector<std::byte> dealt() = 0;

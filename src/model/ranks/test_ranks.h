@@ -84,7 +84,7 @@ inline void check_messages(Ranks& ranks, size_t bytes, uint32_t seed) {
 }
 
 inline void check_dealing(Ranks& ranks, size_t bytes, uint32_t seed) {
-  const auto part_of = [&](unsigned rank) { return message_of(bytes * rank, seed + rank); };
+  const auto part_of = [&](unsigned rank) { return message_of(bytes * (rank - 1), seed + rank); };
   if (!ranks.leads()) {
     EXPECT_EQ(ranks.dealt(), part_of(ranks.rank()));
     return;

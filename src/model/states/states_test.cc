@@ -185,16 +185,21 @@ TEST_P(Families, GoOnFromTheStateOfAClosedSequence) {
       same_bits(made_.add(*store, again.seq, std::span(text).last(6)), rows(expected, 24, 6)));
 }
 
-TEST(States, AreRefusedToSeveralRanks) {
-  const Made made("lfm2");
+TEST(States, GoToStagesAndAreNotDivided) {
   const auto find = [](std::string_view) -> const io::Tensor* { return nullptr; };
-  const Config& config = made.model->config();
-  for (const auto divide : {share_of, stage_of}) {
+  const auto refusal = [&](const char* family, decltype(share_of)* divide) {
+    const Made made(family);
+    const Config& config = made.model->config();
     const auto share = divide(config, ffn_shapes(config, find), 0, 2);
-    ASSERT_FALSE(share.ok());
-    EXPECT_EQ(share.error().message,
-              "0: lfm2 has layers that keep a state, which runs on one rank");
-  }
+    return share.ok() ? "" : share.error().message;
+  };
+  EXPECT_EQ(refusal("lfm2", share_of),
+            "lfm2 has layers that keep a state, of which --ranks divides none: use --pipeline, "
+            "which gives each rank some layers");
+  EXPECT_EQ(refusal("lfm2", stage_of), "");
+  EXPECT_EQ(refusal("falcon-h1", stage_of),
+            "each layer of falcon-h1 keeps rows and a state, which runs in one process: leave "
+            "--ranks out");
 }
 
 std::string error_of(tools::Spec spec) {

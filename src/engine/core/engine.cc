@@ -1,7 +1,6 @@
 #include "engine/core/engine.h"
 
 #include <algorithm>
-#include <fmt/ranges.h>
 
 #include "engine/artifacts/ranges_file.h"
 #include "engine/artifacts/rank_part.h"
@@ -322,23 +321,6 @@ std::string Engine::arithmetic() const {
   return fmt::format("{}{}{}{}", base::isa_name(kernels_.isa),
                      kernels_.matmul_rounded != nullptr ? "+bf16" : "",
                      library_ != nullptr ? "+library" : "", ranks_arithmetic_);
-}
-
-// Tensor ranks add up in their order, so that their rows are not those of one process. Those of a
-// pipeline are, and lie as they do where all layers are of one group.
-void Engine::set_arithmetic_of_ranks(std::span<const std::string> others) {
-  const model::Config& config = model_->whole_config();
-  if (ranks() == nullptr) return;
-  std::string text;
-  if (model_->split() == model::RankSplit::kTensor)
-    text = fmt::format("+{} ranks{}{}", ranks()->size(), ranks()->rounding().empty() ? "" : " ",
-                       ranks()->rounding());
-  else if (!config.layers_alike() || !config.windows_alike())
-    text = fmt::format("+{} stages", ranks()->size());
-  const std::string own = arithmetic();
-  if (std::any_of(others.begin(), others.end(), [&](const auto& one) { return one != own; }))
-    text += fmt::format("+{}", fmt::join(others, ","));
-  ranks_arithmetic_ = text;
 }
 
 Result<kv::Cost> Engine::cost(const KvOptions& options, const kv::Load& load) const {

@@ -43,7 +43,7 @@ class Engine {
  public:
   // Errors: what is wrong with the file, named; what the instruction set has not.
   static base::Result<std::unique_ptr<Engine>> open(const EngineOptions& options);
-  // Another engine over the same weights, tokenizer and template, with threads of its own.
+  // Another one over the same weights, tokenizer and template, with threads of its own.
   std::unique_ptr<Engine> instance(const base::Team& team) const;
 
   const model::Model& model() const { return *model_; }
@@ -55,55 +55,47 @@ class Engine {
   uint64_t file_bytes() const { return file_bytes_; }
   const FileSummary& file_summary() const { return file_summary_; }
   const ModelSampling& sampling() const { return sampling_; }
-  // In the order of EngineOptions::adapters.
-  const Adapters& adapters() const { return adapters_; }
+  const Adapters& adapters() const { return adapters_; }  // in EngineOptions::adapters' order
   // Null unless attention is kBmm: what has been compiled for it.
   const kernels::BucketAttention* library() const { return library_.get(); }
 
   const ModelIdentity& identity() const { return identity_; }
-  // Of all of the model that decides what rows it computes: every byte of its files, and the
-  // configuration that was read from them. Empty unless it was asked for.
+  // Every byte of the model's files, and the configuration read from them: what decides which rows
+  // it computes. Empty unless it was asked for.
   const std::string& fingerprint() const { return fingerprint_; }
-  // How it computes rows, of the same weights: the instruction set and whatever else rounds
-  // otherwise. Of ranks: how all of them do.
+  // The instruction set and whatever else makes it round otherwise; of ranks, all of theirs.
   std::string arithmetic() const;
-  // Rank 0, once: what the others' engines say of it, in their order.
-  void set_arithmetic_of_ranks(std::span<const std::string> others);
+  void set_ranks_arithmetic(std::string text) { ranks_arithmetic_ = std::move(text); }
   // The role of a prompt's tokens in such a store. kAnswer: that of all tokens, and rows of answers
   // are as good as a prompt's. Others: they are not, and must not be taken for them.
   model::Role prompt_role(const KvOptions& options) const;
-  // For attention alone over this engine's stores.
   model::Workspace make_workspace() const;
   model::Executor make_executor() const { return {*model_, make_workspace()}; }
 
-  // With what was not given: for a model with a memory of slots `bounded` and f32, else f16 and
-  // the first strategy, or with a slower tier the one that keeps rows there. Types to be chosen
-  // stay so if none can be: check_kv says why.
+  // With what was not given: `bounded` and f32 for a model with a memory of slots, else f16 and the
+  // first strategy (with a slower tier, its). Types to be chosen stay so if check_kv says why.
   KvOptions resolved(KvOptions options) const;
   // AutoTypes::choose of what is asked for. Any thread.
   base::Result<ChosenType> choose_type(const KvOptions& options) const;
   // Errors: an unknown strategy or option, one that does not fit the model or the engine's
-  // attention, a context longer than the model's, a static type whose ranges
-  // cannot be read or are another model's; what layers that differ cannot have (layer_options.h).
+  // attention, a longer context than the model's, a file that cannot be read or is another model's;
+  // what layers that differ cannot have (layer_options.h).
   base::Result<std::unique_ptr<kv::Store>> make_store(const KvOptions& options) const;
-  // Whether make_store would take them, without measuring or reading anything: any thread may ask
-  // while others compute.
+  // Whether make_store would take them, without measuring or reading anything. Any thread.
   base::Status<> check_kv(const KvOptions& options) const;
-  // Error: the model is an encoder, which writes no text.
-  base::Status<> check_writes() const;
-  // Most tokens of one of its sequences (kv::Store::most_tokens).
+  base::Status<> check_writes() const;  // error: the model is an encoder, which writes no text
+  // kv::Store::most_tokens of such a store.
   uint32_t most_tokens(const KvOptions& options) const;
   kv::StoreInfo store_info(const KvOptions& options) const;
-  // The same of all ranks' layers and heads.
-  kv::StoreInfo whole_store_info(const KvOptions& options) const;
+  kv::StoreInfo whole_store_info(const KvOptions& options) const;  // of all ranks together
   // What such a store costs, by its strategy's formulas.
   base::Result<kv::Cost> cost(const KvOptions& options, const kv::Load& load) const;
   // The same of each group of layers, in the order of store_info's groups.
   base::Result<std::vector<kv::Cost>> group_costs(const KvOptions& options,
                                                   const kv::Load& load) const;
 
-  // How answers are written, learnt from the chat template; with that, whether some of its marks
-  // are special tokens, which an answer's text leaves out unless it is asked for them.
+  // How answers are written, as the chat template shows; and whether some of its marks are special
+  // tokens, which an answer's text leaves out unless it is asked for them.
   const text::AnswerSyntax& answer_syntax() const { return *syntax_; }
   bool marks_are_special() const { return marks_are_special_; }
   bool has_chat_template() const { return !tokenizer_->vocabulary().chat_template.empty(); }
@@ -123,7 +115,7 @@ class Engine {
   kv::Setup setup(const KvOptions& resolved) const;
   base::Status<> check(const KvOptions& resolved) const;
   void learn_syntax();
-  // Of a policy that needs one; null for others, and without its file.
+  // Null for policies that need none, and without its file.
   base::Result<std::shared_ptr<const kv::Predictor>> predictor(const KvOptions& resolved) const;
   base::Result<kv::GrowthRates> growth_rates(const kv::Setup& setup) const;
 
@@ -151,7 +143,7 @@ class Engine {
   ModelSampling sampling_;
   ModelIdentity identity_;
   std::string fingerprint_;
-  std::string ranks_arithmetic_;  // what ranks add to arithmetic()
+  std::string ranks_arithmetic_;
   std::shared_ptr<AutoTypes> auto_types_;
 };
 

@@ -1,6 +1,8 @@
 #include "engine/core/rank_stores.h"
 
+#include <algorithm>
 #include <atomic>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "kv/strategy/budget.h"
@@ -60,6 +62,24 @@ uint32_t next_store() {
   return next++;
 }
 
+// What ranks add to the arithmetic of one process. Tensor ranks add up in their order, so that
+// their rows are not those of one process. Those of a pipeline are, and lie as they do where all
+// layers are of one group. others: what their engines say, in their order.
+std::string arithmetic_of_ranks(const Engine& engine, const std::vector<std::string>& others) {
+  const model::Ranks& ranks = *engine.ranks();
+  const model::Config& config = engine.model().whole_config();
+  std::string text;
+  if (engine.model().split() == model::RankSplit::kTensor)
+    text = fmt::format("+{} ranks{}{}", ranks.size(), ranks.rounding().empty() ? "" : " ",
+                       ranks.rounding());
+  else if (!config.layers_alike() || !config.windows_alike())
+    text = fmt::format("+{} stages", ranks.size());
+  const auto differs = [own = engine.arithmetic()](const auto& one) { return one != own; };
+  if (std::any_of(others.begin(), others.end(), differs))
+    text += fmt::format("+{}", fmt::join(others, ","));
+  return text;
+}
+
 }  // namespace
 
 base::Status<> agree_on_opening(model::Ranks& ranks, base::Result<std::unique_ptr<Engine>>& own) {
@@ -80,7 +100,8 @@ base::Status<> agree_on_opening(model::Ranks& ranks, base::Result<std::unique_pt
     if (!opened && all.ok())
       all = base::fail("rank {}: {}", arithmetics.size(), arithmetics.back());
   }
-  if (all.ok()) (*own)->set_arithmetic_of_ranks(arithmetics);
+  if (all.ok() && (*own)->ranks() != nullptr)
+    (*own)->set_ranks_arithmetic(arithmetic_of_ranks(**own, arithmetics));
   return all;
 }
 

@@ -248,12 +248,14 @@ void Follower::first_row(Stored& stored, MessageReader& message) {
 
 void Follower::hold_rows(Stored& stored, MessageReader& message) {
   const kv::SeqId seq = stored.sequences.at(message.take<SeqId>());
-  stored.store->facets().rows->hold_rows(seq, message.take<uint32_t>());
+  if (kv::failure(*stored.store, seq).empty())
+    stored.store->facets().rows->hold_rows(seq, message.take<uint32_t>());
 }
 
 void Follower::keep(Stored& stored, MessageReader& message) {
   const kv::SeqId seq = stored.sequences.at(message.take<SeqId>());
-  if (kv::Checkpoints* const checkpoints = stored.store->facets().checkpoints)
+  kv::Checkpoints* const checkpoints = stored.store->facets().checkpoints;
+  if (checkpoints != nullptr && kv::failure(*stored.store, seq).empty())
     checkpoints->keep(seq, message.take<uint32_t>());
 }
 

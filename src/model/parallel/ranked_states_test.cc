@@ -11,20 +11,6 @@ namespace {
 
 constexpr auto kF16 = kernels::DType::kF16;
 
-struct OneProcess {
-  explicit OneProcess(const std::string& path)
-      : model(load_model(path, pool, kernels)),
-        executor(std::in_place, *model, Workspace(pool, kernels)),
-        store(std::move(kv::make_store(*kv::parse_spec("paged:block=4"),
-                                       setup_of(*model, kF16, pool, kernels, "paged:block=4")))
-                  .value()) {}
-  const kernels::Table& kernels = kernels::table(base::best_isa());
-  base::ThreadPool pool{1};
-  std::unique_ptr<Model> model;
-  std::optional<Executor> executor;
-  std::unique_ptr<kv::Store> store;
-};
-
 // The logits of what a conversation does with a sequence, one behind the other.
 template <typename Side>
 class Conversation {
@@ -121,7 +107,7 @@ TEST_P(RankedStates, AreThoseOfOneProcess) {
   tools::Spec spec = *tools::made_family(GetParam());
   const std::string path = write_model(spec, pool, false);
   const std::vector<Token> text = tokens_of(60, 3, 90);
-  OneProcess alone(path);
+  Alone alone(path, "paged:block=4");
   const std::vector<float> expected = Conversation(alone, text).all();
   const uint32_t resumed = Conversation(alone, text).resumed();
   EXPECT_EQ(resumed, 12u);

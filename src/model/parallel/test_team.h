@@ -14,6 +14,29 @@
 
 namespace kvick::model {
 
+// Of four layers, whose heads and widths three ranks can divide.
+inline std::string model_path(Arch arch, kernels::DType type) {
+  base::ThreadPool pool(1);
+  tools::Spec spec = tiny_spec(arch, type);
+  spec.layers = 4;
+  spec.heads = 8;
+  spec.kv_heads = arch == Arch::kOpt ? 8 : 4;
+  spec.dim = type == kernels::DType::kQ4_K ? 512 : 256;  // whole blocks on each rank
+  spec.ffn = 512;
+  return write_model(spec, pool, arch == Arch::kOpt);
+}
+
+// Of the largest logit: sums in another order.
+inline float error_of(std::span<const float> a, std::span<const float> b) {
+  EXPECT_EQ(a.size(), b.size());
+  float most = 0, error = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    most = std::max(most, std::abs(a[i]));
+    error = std::max(error, std::abs(a[i] - b[i]));
+  }
+  return error / most;
+}
+
 inline kv::Setup setup_of(const Model& model, kernels::DType type, base::ThreadPool& pool,
                           const kernels::Table& kernels, const std::string& spec) {
   kv::Setup setup = {.shape = {.k_type = type, .v_type = type}};
@@ -27,6 +50,21 @@ inline kv::Setup setup_of(const Model& model, kernels::DType type, base::ThreadP
     setup.tier.spec = kv::parse_spec("ram:unit=16,fast=512KiB,size=16MiB").value();
   return setup;
 }
+
+// One process, with the same calls.
+struct Alone {
+  Alone(const std::string& path, const std::string& spec)
+      : model(load_model(path, pool, kernels)),
+        executor(std::in_place, *model, Workspace(pool, kernels)),
+        store(std::move(kv::make_store(*kv::parse_spec(spec),
+                                       setup_of(*model, kernels::DType::kF16, pool, kernels, spec)))
+                  .value()) {}
+  const kernels::Table& kernels = kernels::table(base::best_isa());
+  base::ThreadPool pool{1};
+  std::unique_ptr<Model> model;
+  std::optional<Executor> executor;
+  std::unique_ptr<kv::Store> store;
+};
 
 class Team {
  public:

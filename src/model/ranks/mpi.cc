@@ -83,6 +83,14 @@ base::Result<MpiStart> start_mpi(const MpiOptions& options) {
   // moment (kvick network) took turns, 20.6 ms at 1 Gb/s and 100 us against 11.1. Prompts, whose
   // ranks begin at different moments, took as long either way.
   setenv("OMPI_MCA_btl_tcp_flags", "send,inplace", /*overwrite=*/0);
+  // Longer messages wait until the receiver says that it is ready for them. The parts of a prompt's
+  // sums are longer than the usual 64 KiB. Prompts of SmolLM2, tokens/s with 64 KiB and with this:
+  // at 10 Gb/s and 500 us each way 772 and 1039, with sums as int8 832 and 1860; in a pipeline, at
+  // 1 Gb/s and 30 us, 2500 and 3160. But as int8 there 1400 and 1070: one rank computes while the
+  // other one's part is on its way, and the forwarder of tools/two_machines takes its processor.
+  for (const char* const limit :
+       {"OMPI_MCA_btl_tcp_eager_limit", "OMPI_MCA_btl_tcp_rndv_eager_limit"})
+    setenv(limit, "1048576", /*overwrite=*/0);
   int provided = 0;
   if (MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided) != MPI_SUCCESS)
     return base::fail("MPI cannot start");

@@ -1,0 +1,125 @@
+// Rows of several ranks that go to files and stores and come from there, and their checkpoints.
+
+#include "make_model/families.h"
+
+#include "kv/strategy/facet_calls.h"
+#include "model/parallel/ranked_store.h"
+#include "model/parallel/test_team.h"
+
+namespace kvick::model {
+namespace {
+
+constexpr auto kF16 = kernels::DType::kF16;
+
+// Of layers with a window of 16.
+std::string windowed_path() {
+  base::ThreadPool pool(1);
+  tools::Spec spec = *tools::made_family("gemma3");
+  spec.layers = 4;
+  spec.dim = 256;
+  spec.ffn = 512;
+  spec.heads = spec.kv_heads = 8;
+  spec.type = kernels::DType::kF16;  // another name for its file
+  return write_model(spec, pool, false);
+}
+
+// Rows that have left their windows go first when room is needed, but for those at a checkpoint.
+TEST(RankedStore, KeepsCheckpoints) {
+  const std::string path = windowed_path();
+  std::vector<Token> text = tokens_of(200, 3, 256);
+  const std::span<const Token> tokens = text;
+  const auto cached = [&](auto& side, bool keeps) {
+    kv::Store& store = *side.store;
+    const kv::SeqId seq = store.open({}).seq;
+    for (uint32_t past = 0; past < 200; past += 20) {
+      const Slot slot = {
+          .seq = seq, .past = past, .tokens = tokens.subspan(past, 20), .parents = {}};
+      const uint32_t last = 19;
+      EXPECT_TRUE(side.executor->advance(store, {.slots = {&slot, 1}}, {&last, 1}).ok());
+      EXPECT_NE(store.facets().checkpoints, nullptr);
+      if (keeps && past == 40) store.facets().checkpoints->keep(seq, 50);
+    }
+    store.close(seq);
+    kv::shrink(store, store.usage().cached_bytes / 5);
+    const kv::Opened opened = store.open(tokens.first(51));
+    store.close(opened.seq);
+    return opened.cached;
+  };
+  for (const bool keeps : {false, true}) {
+    Alone alone(path, "paged:block=4");
+    const uint32_t one = cached(alone, keeps);
+    EXPECT_EQ(one >= 50, keeps) << one;
+    for (const RankSplit split : {RankSplit::kTensor, RankSplit::kPipeline}) {
+      Team team(path, 2, "paged:block=4", kF16, {}, {}, split);
+      EXPECT_EQ(cached(team, keeps), one);
+    }
+  }
+}
+
+// Rows that a tier keeps: read, and appended to another sequence, which then goes on as the first
+// does. Those of a pipeline over layers that are alike are the bytes of one process.
+TEST(RankedStore, MovesRowsOfAllRanks) {
+  const std::vector<Token> text = tokens_of(60, 3, 256);
+  const std::span<const Token> tokens = text;
+  struct Moved {
+    std::vector<std::byte> rows;
+    uint32_t first_of_others = 0;         // rows of a sequence that holds none
+    std::vector<float> went_on, as_well;  // logits of both sequences
+  };
+  const auto move = [&](auto& side) {
+    Moved moved;
+    kv::Store& store = *side.store;
+    const auto advance = [&](kv::SeqId seq, uint32_t past, uint32_t count) {
+      const Slot slot = {
+          .seq = seq, .past = past, .tokens = tokens.subspan(past, count), .parents = {}};
+      const uint32_t last = count - 1;
+      EXPECT_TRUE(side.executor->advance(store, {.slots = {&slot, 1}}, {&last, 1}).ok());
+      const auto logits = side.executor->logits();
+      return std::vector<float>(logits.begin(), logits.end());
+    };
+    kv::RowMover* const mover = store.facets().rows;
+    EXPECT_NE(mover, nullptr);
+    if (mover == nullptr) return moved;
+    const kv::SeqId seq = store.open({}).seq, gone = store.open({}).seq;
+    mover->hold_rows(seq, 0);
+    advance(seq, 0, 40);
+    EXPECT_EQ(mover->first_row(seq), 0u);
+    advance(gone, 0, 40);  // its windows have left the first rows behind
+    moved.first_of_others = mover->first_row(gone);
+    store.close(gone);
+    const kv::SeqId other = store.open({}).seq;
+    // In two pieces, as blocks come.
+    for (const auto& [first, count] : {std::pair(0U, 33U), std::pair(33U, 7U)}) {
+      std::vector<std::byte> rows(count * kv::moved_token_bytes(store));
+      mover->read_rows(seq, first, count, rows);
+      EXPECT_TRUE(kv::append_rows(store, other, tokens.subspan(first, count), rows).ok());
+      moved.rows.insert(moved.rows.end(), rows.begin(), rows.end());
+    }
+    EXPECT_EQ(store.length(other), 40u);
+    moved.went_on = advance(seq, 40, 20);
+    moved.as_well = advance(other, 40, 20);
+    return moved;
+  };
+  const std::string plain = model_path(Arch::kLlama, kernels::DType::kF32);
+  const std::string windowed = windowed_path();
+  for (const auto& [path, spec] :
+       {std::pair(plain, "paged:block=4"), std::pair(plain, "bmc"), {windowed, "paged:block=4"}}) {
+    Alone alone(path, spec);
+    const Moved one = move(alone);
+    EXPECT_EQ(one.first_of_others > 0, path == windowed);
+    for (const auto& [ranks, split] :
+         {std::pair(2U, RankSplit::kTensor), std::pair(3U, RankSplit::kTensor),
+          std::pair(3U, RankSplit::kPipeline)}) {
+      Team team(path, ranks, spec, kF16, {}, {}, split);
+      const Moved all = move(team);
+      EXPECT_EQ(all.rows.size(), one.rows.size()) << spec << " " << ranks;
+      EXPECT_EQ(all.first_of_others, one.first_of_others) << spec << " " << ranks;
+      EXPECT_TRUE(same_bits(all.went_on, all.as_well)) << spec << " " << ranks;
+      EXPECT_LT(error_of(all.as_well, one.went_on), 1e-4) << spec << " " << ranks;
+      if (split == RankSplit::kPipeline && path == plain) EXPECT_EQ(all.rows, one.rows) << spec;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace kvick::model

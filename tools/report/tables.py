@@ -176,6 +176,7 @@ def serving(results):
 ONE = "xeon/2026-11-25/ranks-one-machine.json"
 LINKS = "epyc-zen4/2026-11-25/ranks-links.json"
 RPC = "epyc-zen4/2026-11-26/ranks-rpc-server.json"
+ROUNDED = "epyc-zen5/2026-11-28/ranks-links.json"
 REPLICAS = "not-recorded/2026-11-25/replicas.json"
 
 
@@ -193,6 +194,9 @@ def scale(results):
                                       ("Llama-3.2-1B Q4_0, prompt", 5), ("Llama-3.2-1B Q4_0, decode", 7))]
         rows.append([f"two machines of one core, {link}", "Llama-3.1-8B Q4_0, decode, `--ranks`", cell(LINKS, 0, (link,), 5),
                      "`--pipeline`", cell(LINKS, 0, (link,), 6)])
+        rows += [[f"two machines of one core, {link}", f"{name}, prompt, `--rank-activations int8`", cell(ROUNDED, 0, (link,), column + 1),
+                  "`f32`", cell(ROUNDED, 0, (link,), column)]
+                 for name, column in (("SmolLM2-135M Q4_1", 1), ("Llama-3.2-1B Q4_K_M", 4))]
     for router in ("vllm", "sglang"):
         rows.append([f"two replicas behind {router}-router", "prompt tokens found in a cache, `cache_aware`",
                      cell(REPLICAS, 0, (router, "`cache_aware`"), 3), "`round_robin`", cell(REPLICAS, 0, (router, "`round_robin`"), 3)])

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "base/memory.h"
+#include "engine/answer/pair.h"
 #include "engine/options/spec_options.h"
 #include "kernels/table/table.h"
 #include "text/schema/json_constraint.h"
@@ -170,8 +171,8 @@ std::vector<std::vector<float>> Model::embed(const std::vector<std::string>& tex
   const engine::Pooling kind = engine::pooling_of(config, pooling_named(pooling));
   if (kind == engine::Pooling::kRank && engine_->model().scores_pairs())
     throw Error(
-        fmt::format("{} scores pairs of texts and embeds none: serve it and ask /v1/rerank, "
-                    "or give pooling=\"last\", \"mean\" or \"cls\"",
+        fmt::format("{} scores pairs of texts and embeds none: ask rerank(), or give "
+                    "pooling=\"last\", \"mean\" or \"cls\"",
                     config.name));
   if (form.dimensions > config.dim)
     throw Error(fmt::format("dimensions is {}, but the model's embeddings have {}", form.dimensions,
@@ -191,6 +192,36 @@ std::vector<std::vector<float>> Model::embed(const std::vector<std::string>& tex
   };
   run_jobs(*engine_, thread_options(), std::move(jobs), "text", keep, between);
   return vectors;
+}
+
+std::vector<double> Model::scores(const std::string& query,
+                                  const std::vector<std::string>& documents,
+                                  const std::string& pooling, const Between& between) {
+  const engine::Pooling kind =
+      engine::pooling_of(engine_->model().config(), pooling_named(pooling));
+  std::vector<double> scores(documents.size());
+  if (kind != engine::Pooling::kRank || !engine_->model().scores_pairs()) {
+    std::vector<std::string> texts = {query};
+    texts.insert(texts.end(), documents.begin(), documents.end());
+    const std::vector<std::vector<float>> vectors = embed(texts, pooling, {}, between);
+    for (size_t i = 0; i < scores.size(); ++i)
+      scores[i] = engine::cosine(vectors.front(), vectors[i + 1]);
+    return scores;
+  }
+  const Turn turn(*this, between);
+  std::vector<engine::Job> jobs(documents.size());
+  for (size_t i = 0; i < documents.size(); ++i) {
+    engine::TextPair pair = engine::encode_pair(engine_->tokenizer(), query, documents[i]);
+    jobs[i].prompt = std::move(pair.tokens);
+    jobs[i].second_text = pair.second;
+    jobs[i].pooling = kind;
+  }
+  const auto keep = [&](size_t document, const JobEnd& end) {
+    scores[document] = end.outcome.embedding.front();
+    return true;
+  };
+  run_jobs(*engine_, thread_options(), std::move(jobs), "document", keep, between);
+  return scores;
 }
 
 void Model::logits(std::span<const engine::Token> tokens, std::span<float> rows,

@@ -64,6 +64,10 @@ class Model {
   std::vector<std::vector<float>> embed(const std::vector<std::string>& texts,
                                         const std::string& pooling, engine::EmbeddingForm form,
                                         const Between& between);
+  // How well each document answers the query: what the model says of the pair if it scores pairs,
+  // else the cosine of their vectors. pooling: as above, of the vectors.
+  std::vector<double> scores(const std::string& query, const std::vector<std::string>& documents,
+                             const std::string& pooling, const Between& between);
   // rows: [tokens][vocabulary], or of the last token alone.
   void logits(std::span<const engine::Token> tokens, std::span<float> rows, const Between& between);
   engine::Perplexity perplexity(const std::string& text, engine::PerplexityOptions options,

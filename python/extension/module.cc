@@ -184,6 +184,12 @@ py::array_t<float> embed(Model& model, const std::vector<std::string>& texts,
   return out;
 }
 
+std::vector<double> scores(Model& model, const std::string& query,
+                           const std::vector<std::string>& documents, const std::string& pooling) {
+  const py::gil_scoped_release released;
+  return model.scores(query, documents, pooling, look_for_signals);
+}
+
 py::array_t<float> logits(Model& model, const std::vector<engine::Token>& tokens, bool all) {
   const auto rows = static_cast<py::ssize_t>(all || tokens.empty() ? tokens.size() : 1);
   const auto vocab = static_cast<py::ssize_t>(model.engine().model().outputs());
@@ -305,6 +311,7 @@ void add_model(py::module_& module) {
                             bool special) { return py::bytes(model.detokenize(tokens, special)); })
       .def("batch", &batch)
       .def("embed", &embed)
+      .def("scores", &scores)
       .def("logits", &logits)
       .def("perplexity", &perplexity)
       .def("bench", &bench)

@@ -176,6 +176,20 @@ class Model:
             raise Error(f"dimensions is {dimensions}, but a vector has at least one")
         return self._model.embed(texts, pooling or "", dimensions or 0, normalize)
 
+    def rerank(self, query: str, documents: Sequence[str], *, most: Optional[int] = None, pooling: Optional[str] = None) -> list[tuple[int, float]]:
+        """Which documents answer the query best: (index, score), the best first, as `/v1/rerank` has them.
+
+        A model that scores pairs reads the query with each document and gives 0 to 1; of others it is the cosine of their vectors.
+        most: only the first ones. pooling: as of embed().
+        """
+        documents = list(documents)
+        if not isinstance(query, str) or not all(isinstance(text, str) for text in documents):
+            raise Error("rerank() takes a query and a list of documents, all of them texts")
+        if most is not None and most < 1:
+            raise Error(f"most is {most}, but there is at least one best document")
+        scores = self._model.scores(query, documents, pooling or "")
+        return sorted(enumerate(scores), key=lambda scored: -scored[1])[:most]
+
     def tokenize(self, text: str, *, special: bool = False) -> list[int]:
         """special: with what the model begins a text with, and names such as <|im_end|> as their tokens."""
         return self._model.tokenize(text, special)

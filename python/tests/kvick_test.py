@@ -304,6 +304,30 @@ class Embeddings(KvickTest):
         self.assertNotEqual(last, full)
         self.assertEqual(self.model.embed([]).shape, (0, 64))
 
+    def test_documents_by_their_vectors(self):
+        model = kvick.Model(self.paths["encoder"], threads=2)
+        ranked = model.rerank("one two three", self.TEXTS)
+        self.assertEqual(sorted(index for index, _ in ranked), [0, 1, 2])
+        self.assertEqual([score for _, score in ranked], sorted((score for _, score in ranked), reverse=True))
+        query, *documents = model.embed(["one two three", *self.TEXTS]).tolist()
+        for index, score in ranked:
+            self.assertAlmostEqual(score, sum(a * b for a, b in zip(query, documents[index])), places=5)
+        self.assertEqual(model.rerank("one two three", self.TEXTS, most=1), ranked[:1])
+        self.assertEqual(model.rerank("one", []), [])
+
+    def test_documents_by_a_model_that_scores_pairs(self):
+        path = os.path.join(os.environ["XDG_CACHE_HOME"], "ranks.gguf")
+        subprocess.run([os.environ["MAKE_MODEL"], "-o", path, "--family", "bert-rank"], check=True, stdin=subprocess.DEVNULL, timeout=120)
+        model = kvick.Model(path, threads=2)
+        ranked = model.rerank("one two", self.TEXTS)
+        self.assertEqual(len(ranked), 3)
+        self.assertTrue(all(0 < score < 1 for _, score in ranked), ranked)
+        # Each pair is read by itself, and the query counts.
+        for index, score in ranked:
+            self.assertAlmostEqual(model.rerank("one two", [self.TEXTS[index]])[0][1], score, places=6)
+        self.assertNotEqual(dict(model.rerank("seven", self.TEXTS)), dict(ranked))
+        self.assertRaisesRegex(kvick.Error, "ask rerank", model.embed, "one")
+
     def test_an_encoder_writes_nothing(self):
         model = kvick.Model(self.paths["encoder"], threads=2)
         for call in (lambda: model.generate("one"), lambda: model.batch(["one"]), lambda: model.logits([1])):
@@ -406,6 +430,9 @@ class Mistakes(KvickTest):
         self.refused("pooling is last, mean, cls or auto, and not best", lambda: model.embed("a", pooling="best"))
         self.refused("dimensions is 65", lambda: model.embed("a", dimensions=65))
         self.refused("dimensions is 0", lambda: model.embed("a", dimensions=0))
+        self.refused("all of them texts", lambda: model.rerank("a", ["b", 1]))
+        self.refused("most is 0", lambda: model.rerank("a", ["b"], most=0))
+        self.refused("text 1 is empty", lambda: model.rerank("a", [""]))
         self.assertRaisesRegex(TypeError, "max_token", model.batch, ["a"], max_token=3)
         self.refused("template is for messages", lambda: model.generate("a", template={"tools": []}))
         self.refused("not is not supported", lambda: model.generate("a", schema={"not": {}}))

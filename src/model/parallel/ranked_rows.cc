@@ -56,7 +56,8 @@ uint64_t sum_of(std::span<const uint64_t> bytes) {
 
 }  // namespace
 
-// Rank 0 has written its own: the others' answers behind it, `times` so many bytes each.
+// The others' answers, `times` so many bytes each, behind room for rank 0's own: before those are
+// read, which may fail, and answers that nobody took would be taken for the next ones.
 void RankedStore::collect(std::span<const uint64_t> bytes, uint64_t times,
                           std::span<std::byte> out) const {
   size_t at = bytes[0] * times, rank = 1;
@@ -95,8 +96,8 @@ void RankedStore::read_rows(kv::SeqId seq, uint32_t first, uint32_t count,
   message.add(first);
   message.add(count);
   ranks_.tell(message.bytes());
-  own_->facets().rows->read_rows(seq, first, count, out.first(count * token_bytes_[0]));
   collect(token_bytes_, count, out);
+  own_->facets().rows->read_rows(seq, first, count, out.first(count * token_bytes_[0]));
 }
 
 void RankedStore::put_rows(kv::RowSink& own, std::span<const std::byte> rows) {
@@ -112,8 +113,8 @@ void RankedStore::read_state(kv::SeqId seq, std::span<std::byte> out) const {
   MessageWriter message = order(Order::kReadState);
   message.add(seq);
   ranks_.tell(message.bytes());
-  if (state_bytes_[0] > 0) own_->facets().checkpoints->read_state(seq, out.first(state_bytes_[0]));
   collect(state_bytes_, 1, out);
+  if (state_bytes_[0] > 0) own_->facets().checkpoints->read_state(seq, out.first(state_bytes_[0]));
 }
 
 void RankedStore::put_state(kv::SeqId seq, std::span<const std::byte> state) {

@@ -1,5 +1,7 @@
 // Rows of several ranks that go to files and stores and come from there, and their checkpoints.
 
+#include <atomic>
+
 #include "make_model/families.h"
 
 #include "kv/strategy/facet_calls.h"
@@ -118,6 +120,90 @@ TEST(RankedStore, MovesRowsOfAllRanks) {
       EXPECT_LT(error_of(all.as_well, one.went_on), 1e-4) << spec << " " << ranks;
       if (split == RankSplit::kPipeline && path == plain) EXPECT_EQ(all.rows, one.rows) << spec;
     }
+  }
+}
+
+// A store that has no memory for rows that come or go, once.
+std::atomic<bool> no_memory = false;
+void fail_once() {
+  if (no_memory.exchange(false)) throw std::bad_alloc();
+}
+class FullStep final : public kv::Step, kv::RowSink {
+ public:
+  explicit FullStep(std::unique_ptr<kv::Step> inner) : inner_(std::move(inner)) {}
+  void write(uint32_t layer, const float* k, const float* v) override {
+    inner_->write(layer, k, v);
+  }
+  void view(const kv::Query& query, base::Arena& scratch, kernels::View& out) override {
+    inner_->view(query, scratch, out);
+  }
+  void commit(const kv::Kept& kept) override { inner_->commit(kept); }
+  kv::StepFacets facets() override { return {.sink = this}; }
+  void put(std::span<const std::byte> rows) override {
+    fail_once();
+    inner_->facets().sink->put(rows);
+  }
+
+ private:
+  std::unique_ptr<kv::Step> inner_;
+};
+class FullStore final : public kv::Store, kv::RowMover {
+ public:
+  explicit FullStore(std::unique_ptr<kv::Store> inner)
+      : Store(inner->info()), inner_(std::move(inner)) {}
+  kv::Opened open(std::span<const Token> prompt, const kv::Owner& owner) override {
+    return inner_->open(prompt, owner);
+  }
+  base::Result<kv::SeqId, kv::Shortage> fork(kv::SeqId seq) override { return inner_->fork(seq); }
+  void close(kv::SeqId seq) override { inner_->close(seq); }
+  base::Result<std::unique_ptr<kv::Step>, kv::Shortage> begin(const kv::Batch& batch) override {
+    KVICK_TRY(std::unique_ptr<kv::Step> step, inner_->begin(batch));
+    return std::unique_ptr<kv::Step>(std::make_unique<FullStep>(std::move(step)));
+  }
+  uint32_t length(kv::SeqId seq) const override { return inner_->length(seq); }
+  kv::Usage usage() const override { return inner_->usage(); }
+  kv::StoreFacets facets() override { return {.rows = this}; }
+  void read_rows(kv::SeqId seq, uint32_t first, uint32_t count,
+                 std::span<std::byte> out) const override {
+    fail_once();
+    inner_->facets().rows->read_rows(seq, first, count, out);
+  }
+  uint32_t first_row(kv::SeqId seq) const override { return inner_->facets().rows->first_row(seq); }
+  void hold_rows(kv::SeqId seq, uint32_t from) override {
+    inner_->facets().rows->hold_rows(seq, from);
+  }
+
+ private:
+  std::unique_ptr<kv::Store> inner_;
+};
+
+// Whichever rank has no memory for them: none takes them, and all go on.
+TEST(RankedStore, TakesNoRowsThatARankHasNoMemoryFor) {
+  const std::string path = model_path(Arch::kLlama, kernels::DType::kF32);
+  const std::vector<Token> text = tokens_of(20, 3, 256);
+  for (const unsigned failing : {0U, 1U}) {
+    const auto change = [=](unsigned r, std::unique_ptr<kv::Store> store) {
+      if (r != failing) return store;
+      return std::unique_ptr<kv::Store>(std::make_unique<FullStore>(std::move(store)));
+    };
+    Team team(path, 2, "paged:block=4", kF16, change);
+    kv::Store& store = *team.store;
+    const kv::SeqId seq = store.open({}).seq, other = store.open({}).seq;
+    const Slot slot = {.seq = seq, .past = 0, .tokens = text, .parents = {}};
+    const uint32_t last = 19;
+    ASSERT_TRUE(team.executor->advance(store, {.slots = {&slot, 1}}, {&last, 1}).ok());
+    std::vector<std::byte> rows(20 * kv::moved_token_bytes(store));
+    no_memory = true;
+    EXPECT_THROW(store.facets().rows->read_rows(seq, 0, 20, rows), std::bad_alloc) << failing;
+    store.facets().rows->read_rows(seq, 0, 20, rows);
+    no_memory = true;
+    EXPECT_THROW((void)kv::append_rows(store, other, text, rows), std::bad_alloc) << failing;
+    EXPECT_EQ(store.length(other), 0u);
+    ASSERT_TRUE(kv::append_rows(store, other, text, rows).ok());
+    EXPECT_EQ(store.length(other), 20u);
+    std::vector<std::byte> again(rows.size());
+    store.facets().rows->read_rows(other, 0, 20, again);
+    EXPECT_EQ(again, rows);
   }
 }
 

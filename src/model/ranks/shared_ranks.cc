@@ -198,31 +198,29 @@ std::vector<std::vector<std::byte>> SharedRanks::answers(bool patient) {
   return all;
 }
 
-// All parts in one message, since all ranks read the same memory: [bytes of each][each].
+// All ranks read the same memory, so all hear all parts: how long they are, and then each.
 void SharedRanks::deal(std::span<const std::span<const std::byte>> parts) {
   KVICK_CHECK_EQ(parts.size() + 1, size());
-  std::vector<std::byte> all(parts.size() * sizeof(uint64_t));
-  for (size_t i = 0; i < parts.size(); ++i) {
-    const uint64_t bytes = parts[i].size();
-    std::memcpy(all.data() + i * sizeof bytes, &bytes, sizeof bytes);
-  }
+  if (parts.empty()) return;
+  std::vector<uint64_t> bytes;
+  for (const std::span<const std::byte> part : parts) bytes.push_back(part.size());
+  tell(std::as_bytes(std::span(bytes)));
   for (const std::span<const std::byte> part : parts)
-    all.insert(all.end(), part.begin(), part.end());
-  if (!parts.empty()) tell(all);
+    if (!part.empty()) tell(part);
 }
 
 std::vector<std::byte> SharedRanks::dealt() {
-  const std::vector<std::byte> all = receive(channel(0), cell(rank()).heard, false);
-  size_t first = (size() - 1) * sizeof(uint64_t);
-  for (unsigned r = 1;; ++r) {
+  const auto next = [&] { return receive(channel(0), cell(rank()).heard, false); };
+  const std::vector<std::byte> lengths = next();
+  std::vector<std::byte> own;
+  for (unsigned r = 1; r < size(); ++r) {
     uint64_t bytes = 0;
-    std::memcpy(&bytes, all.data() + (r - 1) * sizeof bytes, sizeof bytes);
-    if (r == rank()) {
-      const auto part = std::span(all).subspan(first, bytes);
-      return {part.begin(), part.end()};
-    }
-    first += bytes;
+    std::memcpy(&bytes, lengths.data() + (r - 1) * sizeof bytes, sizeof bytes);
+    if (bytes == 0) continue;
+    std::vector<std::byte> part = next();
+    if (r == rank()) own = std::move(part);
   }
+  return own;
 }
 
 }  // namespace kvick::model

@@ -5,8 +5,8 @@
 #include <fmt/format.h>
 #include <numeric>
 
+#include "engine/answer/pair.h"
 #include "server/embeddings/embed_plan.h"
-#include "server/embeddings/pair.h"
 #include "server/embeddings/usage.h"
 #include "server/request/fields.h"
 #include "server/request/prompts.h"
@@ -97,7 +97,7 @@ bool reads_pairs(const EmbedContext& context) {
 
 void add_pair(const std::string& query, const std::string& document, const engine::Engine& engine,
               TextsToEmbed& texts) {
-  TextPair pair = encode_pair(engine.tokenizer(), query, document);
+  engine::TextPair pair = engine::encode_pair(engine.tokenizer(), query, document);
   texts.texts.push_back(std::move(pair.tokens));
   texts.seconds.push_back(pair.second);
 }

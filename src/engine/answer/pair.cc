@@ -1,6 +1,6 @@
-#include "server/embeddings/pair.h"
+#include "engine/answer/pair.h"
 
-namespace kvick::server {
+namespace kvick::engine {
 namespace {
 
 // Names in braces become the texts, which are not looked at again.
@@ -39,4 +39,4 @@ TextPair encode_pair(const text::Tokenizer& tokenizer, std::string_view query,
   return pair;
 }
 
-}  // namespace kvick::server
+}  // namespace kvick::engine

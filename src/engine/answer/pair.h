@@ -3,7 +3,7 @@
 
 #include "text/tokenizer/tokenizer.h"
 
-namespace kvick::server {
+namespace kvick::engine {
 
 struct TextPair {
   std::vector<text::Token> tokens;
@@ -15,4 +15,4 @@ struct TextPair {
 TextPair encode_pair(const text::Tokenizer& tokenizer, std::string_view query,
                      std::string_view document);
 
-}  // namespace kvick::server
+}  // namespace kvick::engine

@@ -112,7 +112,7 @@ TEST(Share, ThatCannotBeIsSaidInOneLine) {
   EXPECT_NE(error(config_with(9, 3, 32, 32), 2).find("multiples of 32"), std::string::npos);
   Config slots = config_with(4, 4, 32, 96);
   slots.layers[1].kind = LayerConfig::Kind::kSlots;
-  EXPECT_NE(error(slots, 2).find("one rank"), std::string::npos);
+  EXPECT_NE(error(slots, 2).find("runs in one process"), std::string::npos);
 }
 
 TEST(Stage, OfAllRanksTogetherIsTheModel) {

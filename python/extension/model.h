@@ -64,8 +64,8 @@ class Model {
   std::vector<std::vector<float>> embed(const std::vector<std::string>& texts,
                                         const std::string& pooling, engine::EmbeddingForm form,
                                         const Between& between);
-  // How well each document answers the query: what the model says of the pair if it scores pairs,
-  // else the cosine of their vectors. pooling: as above, of the vectors.
+  // A score of each document, higher if it answers the query better: what a model that scores pairs
+  // says of the two, or the cosine of their vectors, for which pooling is as in embed().
   std::vector<double> scores(const std::string& query, const std::vector<std::string>& documents,
                              const std::string& pooling, const Between& between);
   // rows: [tokens][vocabulary], or of the last token alone.

@@ -73,7 +73,7 @@ class Engine {
   model::Executor make_executor() const { return {*model_, make_workspace()}; }
 
   // With what was not given: `bounded` and f32 for a model with a memory of slots, else f16 and the
-  // first strategy (with a slower tier, its). Types to be chosen stay so if check_kv says why.
+  // first strategy (the one for slower tiers with one). Types that cannot be chosen stay open.
   KvOptions resolved(KvOptions options) const;
   // AutoTypes::choose of what is asked for. Any thread.
   base::Result<ChosenType> choose_type(const KvOptions& options) const;

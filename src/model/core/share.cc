@@ -64,7 +64,13 @@ uint32_t first_unit(const LayerConfig& layer, const FfnShape& ffn, uint32_t dim,
   return static_cast<uint32_t>(std::clamp<int64_t>(begin, rank, units - (ranks - rank)));
 }
 
-base::Status<> check_inputs(const Config& config) {
+// Whether ranks can divide such a model at all.
+base::Status<> check_model(const Config& config) {
+  // Two of its layers are one of the file's (read_falcon_states).
+  if (config.arch == "falcon-h1")
+    return base::fail(
+        "each layer of {} keeps rows and a state, which runs in one process: leave --ranks out",
+        config.arch);
   if (config.layer_inputs == 0) return base::Done{};
   return base::fail(
       "{}: each layer has inputs of its own for every token, which one process looks up: leave "
@@ -95,11 +101,6 @@ base::Status<> check_parts(const Config& config, uint32_t layer) {
 base::Status<> check_layers(const Config& config) {
   for (uint32_t layer = 0; layer < config.layer_count(); ++layer)
     if (config.layers[layer].kind == LayerConfig::Kind::kSlots) return check_parts(config, layer);
-  // Two of its layers are one of the file's (read_falcon_states).
-  if (config.arch == "falcon-h1")
-    return base::fail(
-        "each layer of {} keeps rows and a state, which runs in one process: leave --ranks out",
-        config.arch);
   return base::Done{};
 }
 
@@ -169,7 +170,7 @@ base::Result<Share> share_of(const Config& config, std::span<const FfnShape> ffn
                              unsigned ranks) {
   Share share = whole_share(config);
   share.adds_biases = rank == 0;
-  KVICK_TRY_VOID(check_inputs(config));
+  KVICK_TRY_VOID(check_model(config));
   for (uint32_t i = 0; i < config.layer_count(); ++i) {
     const LayerConfig& layer = config.layers[i];
     KVICK_TRY_VOID(check_parts(config, i));
@@ -211,7 +212,7 @@ base::Result<Share> share_of(const Config& config, std::span<const FfnShape> ffn
 
 base::Result<Share> stage_of(const Config& config, std::span<const FfnShape> ffn, unsigned rank,
                              unsigned ranks) {
-  KVICK_TRY_VOID(check_inputs(config));
+  KVICK_TRY_VOID(check_model(config));
   KVICK_TRY_VOID(check_layers(config));
   if (config.layer_count() < ranks)
     return base::fail("{} ranks were started, but {} has {} layers: start at most {}", ranks,

@@ -1,5 +1,6 @@
-// RankedStore: rows that go to files and other stores, and come from there. Rank 0 has all of them,
-// the others' too, so that tiers know nothing of ranks.
+// RankedStore: rows that go to files and shared stores, and come from there. Rank 0 collects the
+// rows of all ranks and hands each its own, so that a folder or a shared store is used as by one
+// process.
 
 #include <algorithm>
 #include <new>
@@ -39,7 +40,7 @@ RankRows take_rank_rows(MessageReader& message) {
 
 namespace {
 
-// What rank 0 and the others are to have of `all`, so many bytes each.
+// `all` cut into a part for each rank: times * bytes[rank] bytes.
 std::vector<std::span<const std::byte>> parts_of(std::span<const std::byte> all,
                                                  std::span<const uint64_t> bytes, uint64_t times) {
   std::vector<std::span<const std::byte>> parts;

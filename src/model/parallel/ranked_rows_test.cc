@@ -6,6 +6,7 @@
 
 #include "kv/strategy/facet_calls.h"
 #include "model/parallel/ranked_store.h"
+#include "model/parallel/test_passing_store.h"
 #include "model/parallel/test_team.h"
 
 namespace kvick::model {
@@ -128,40 +129,18 @@ std::atomic<bool> no_memory = false;
 void fail_once() {
   if (no_memory.exchange(false)) throw std::bad_alloc();
 }
-class FullStep final : public kv::Step, kv::RowSink {
+class FullStep final : public PassingStep, kv::RowSink {
  public:
-  explicit FullStep(std::unique_ptr<kv::Step> inner) : inner_(std::move(inner)) {}
-  void write(uint32_t layer, const float* k, const float* v) override {
-    inner_->write(layer, k, v);
-  }
-  void view(const kv::Query& query, base::Arena& scratch, kernels::View& out) override {
-    inner_->view(query, scratch, out);
-  }
-  void commit(const kv::Kept& kept) override { inner_->commit(kept); }
+  using PassingStep::PassingStep;
   kv::StepFacets facets() override { return {.sink = this}; }
   void put(std::span<const std::byte> rows) override {
     fail_once();
     inner_->facets().sink->put(rows);
   }
-
- private:
-  std::unique_ptr<kv::Step> inner_;
 };
-class FullStore final : public kv::Store, kv::RowMover {
+class FullStore final : public PassingStore<FullStep>, kv::RowMover {
  public:
-  explicit FullStore(std::unique_ptr<kv::Store> inner)
-      : Store(inner->info()), inner_(std::move(inner)) {}
-  kv::Opened open(std::span<const Token> prompt, const kv::Owner& owner) override {
-    return inner_->open(prompt, owner);
-  }
-  base::Result<kv::SeqId, kv::Shortage> fork(kv::SeqId seq) override { return inner_->fork(seq); }
-  void close(kv::SeqId seq) override { inner_->close(seq); }
-  base::Result<std::unique_ptr<kv::Step>, kv::Shortage> begin(const kv::Batch& batch) override {
-    KVICK_TRY(std::unique_ptr<kv::Step> step, inner_->begin(batch));
-    return std::unique_ptr<kv::Step>(std::make_unique<FullStep>(std::move(step)));
-  }
-  uint32_t length(kv::SeqId seq) const override { return inner_->length(seq); }
-  kv::Usage usage() const override { return inner_->usage(); }
+  using PassingStore::PassingStore;
   kv::StoreFacets facets() override { return {.rows = this}; }
   void read_rows(kv::SeqId seq, uint32_t first, uint32_t count,
                  std::span<std::byte> out) const override {
@@ -172,9 +151,6 @@ class FullStore final : public kv::Store, kv::RowMover {
   void hold_rows(kv::SeqId seq, uint32_t from) override {
     inner_->facets().rows->hold_rows(seq, from);
   }
-
- private:
-  std::unique_ptr<kv::Store> inner_;
 };
 
 // Whichever rank has no memory for them: none takes them, and all go on.

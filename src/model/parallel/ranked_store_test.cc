@@ -9,6 +9,7 @@
 
 #include "kv/strategy/facet_calls.h"
 #include "model/core/test_runner.h"
+#include "model/parallel/test_passing_store.h"
 #include "model/parallel/test_team.h"
 
 namespace kvick::model {
@@ -245,12 +246,12 @@ TEST(RankedStore, RefusesWhatAnotherRankHasNoRoomFor) {
 
 // A store whose steps throw when they are told to, in the middle if they can.
 std::atomic<bool> throwing = false;
-class ThrowingStep final : public kv::Step, kv::PieceWriter {
+class ThrowingStep final : public PassingStep, kv::PieceWriter {
  public:
-  explicit ThrowingStep(std::unique_ptr<kv::Step> inner) : inner_(std::move(inner)) {}
+  using PassingStep::PassingStep;
   void write(uint32_t layer, const float* k, const float* v) override {
     if (throwing.exchange(false)) throw std::bad_alloc();
-    inner_->write(layer, k, v);
+    PassingStep::write(layer, k, v);
   }
   void write_piece(uint32_t layer, uint32_t first, uint32_t count, const float* k,
                    const float* v) override {
@@ -258,33 +259,8 @@ class ThrowingStep final : public kv::Step, kv::PieceWriter {
     inner_->facets().pieces->write_piece(layer, first, count, k, v);
   }
   kv::StepFacets facets() override { return {.pieces = this}; }
-  void view(const kv::Query& query, base::Arena& scratch, kernels::View& out) override {
-    inner_->view(query, scratch, out);
-  }
-  void commit(const kv::Kept& kept) override { inner_->commit(kept); }
-
- private:
-  std::unique_ptr<kv::Step> inner_;
 };
-class ThrowingStore final : public kv::Store {
- public:
-  explicit ThrowingStore(std::unique_ptr<kv::Store> inner)
-      : Store(inner->info()), inner_(std::move(inner)) {}
-  kv::Opened open(std::span<const Token> prompt, const kv::Owner& owner) override {
-    return inner_->open(prompt, owner);
-  }
-  base::Result<kv::SeqId, kv::Shortage> fork(kv::SeqId seq) override { return inner_->fork(seq); }
-  void close(kv::SeqId seq) override { inner_->close(seq); }
-  base::Result<std::unique_ptr<kv::Step>, kv::Shortage> begin(const kv::Batch& batch) override {
-    KVICK_TRY(std::unique_ptr<kv::Step> step, inner_->begin(batch));
-    return std::unique_ptr<kv::Step>(std::make_unique<ThrowingStep>(std::move(step)));
-  }
-  uint32_t length(kv::SeqId seq) const override { return inner_->length(seq); }
-  kv::Usage usage() const override { return inner_->usage(); }
-
- private:
-  std::unique_ptr<kv::Store> inner_;
-};
+using ThrowingStore = PassingStore<ThrowingStep>;
 
 TEST(RankedStore, DropsAStepThatARankCannotCompute) {
   const std::string path = model_path(Arch::kLlama, kernels::DType::kF32);

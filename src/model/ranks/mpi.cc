@@ -86,8 +86,9 @@ base::Result<MpiStart> start_mpi(const MpiOptions& options) {
   // Longer messages wait until the receiver says that it is ready for them. The parts of a prompt's
   // sums are longer than the usual 64 KiB. Prompts of SmolLM2, tokens/s with 64 KiB and with this:
   // at 10 Gb/s and 500 us each way 772 and 1039, with sums as int8 832 and 1860; in a pipeline, at
-  // 1 Gb/s and 30 us, 2500 and 3160. But as int8 there 1400 and 1070: one rank computes while the
-  // other one's part is on its way, and the forwarder of tools/two_machines takes its processor.
+  // 1 Gb/s and 30 us, 2500 and 3160. It loses where sums of SmolLM2 travel as int8 at 1 Gb/s and
+  // 30 us: 1400 and 1070. Why is not known; the forwarder of tools/two_machines, which then works
+  // while a rank computes, may be the reason.
   for (const char* const limit :
        {"OMPI_MCA_btl_tcp_eager_limit", "OMPI_MCA_btl_tcp_rndv_eager_limit"})
     setenv(limit, "1048576", /*overwrite=*/0);

@@ -13,7 +13,8 @@ namespace {
 
 constexpr size_t kGroupBytes = sizeof(uint16_t) + kWireGroup;
 constexpr float kMostInt8 = 127;
-// Of groups with nothing larger: their scale's inverse would be infinite.
+// A group whose largest magnitude is below this travels as zeros: its scale would have an infinite
+// inverse.
 constexpr float kZero = 1e-35F;
 
 float f32_of(uint16_t bf16) { return std::bit_cast<float>(uint32_t{bf16} << 16); }
@@ -36,7 +37,8 @@ void to_int8(std::span<const float> from, std::byte* to) {
     if (!numbers) scale = kernels::f32_to_bf16(std::numeric_limits<float>::quiet_NaN());
     const float inverse = numbers && scale > 0 ? 1 / f32_of(scale) : 0;
     std::memcpy(to, &scale, sizeof scale);
-    // Adding it rounds to the nearest integer, which the lowest bits of the sum then are.
+    // 1.5 * 2^23: floats of that size have no fraction, so adding it rounds to an integer, which is
+    // then in the lowest 8 bits of the sum.
     constexpr float kRound = 12582912;
     for (size_t i = 0; i < group.size(); ++i) {
       const float x = inverse > 0 ? group[i] * inverse : 0;

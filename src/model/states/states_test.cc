@@ -197,9 +197,10 @@ TEST(States, GoToStagesAndAreNotDivided) {
             "lfm2 has layers that keep a state, of which --ranks divides none: use --pipeline, "
             "which gives each rank some layers");
   EXPECT_EQ(refusal("lfm2", stage_of), "");
-  EXPECT_EQ(refusal("falcon-h1", stage_of),
-            "each layer of falcon-h1 keeps rows and a state, which runs in one process: leave "
-            "--ranks out");
+  for (const auto divide : {share_of, stage_of})
+    EXPECT_EQ(refusal("falcon-h1", divide),
+              "each layer of falcon-h1 keeps rows and a state, which runs in one process: leave "
+              "--ranks out");
 }
 
 std::string error_of(tools::Spec spec) {

@@ -9,11 +9,12 @@ COPY scripts/setup scripts/packages.txt scripts/
 RUN scripts/setup
 COPY . .
 ARG COMMIT=""
-# Open MPI and oneDNN, which only --ranks and --attn bmm need, would be most of the image.
+# Open MPI and oneDNN, which only --ranks and --attn bmm need, would be most of the image. The base has OpenSSL.
 RUN cmake --preset portable -DKVICK_UNITY=ON -DKVICK_COMMIT=$COMMIT \
  && cmake --build build/portable --target kvick kvick_share \
  && cmake --install build/portable --prefix /opt/usr --component program --strip \
- && rm -rf /opt/usr/lib/systemd /opt/usr/share/bash-completion /opt/usr/share/zsh /opt/usr/share/fish /opt/usr/share/man \
+ && rm -rf /opt/usr/lib/kvick/libssl.so.3 /opt/usr/lib/kvick/libcrypto.so.3 /opt/usr/lib/systemd \
+      /opt/usr/share/bash-completion /opt/usr/share/zsh /opt/usr/share/fish /opt/usr/share/man \
  && mkdir /opt/cache
 
 # Debian 12's glibc and certificates, which the program was linked for and libcurl looks for.

@@ -8,10 +8,11 @@ set(KVICK_STRATEGY_HEADERS
   kv/contract/facets.h kv/contract/kv.h
   kv/rows/fresh_rows.h kv/rows/layer_rows.h kv/rows/row_block.h kv/rows/row_buffer.h kv/rows/row_store.h
   kv/rows/segment.h
+  kv/select/row_arithmetic.h kv/select/selecting.h kv/select/selector.h
   kv/stores/contiguous.h
   kv/strategy/budget.h kv/strategy/checked_step.h kv/strategy/checked_store.h kv/strategy/growth_rates.h
-  kv/strategy/model_facts.h kv/strategy/options.h kv/strategy/plugin.h kv/strategy/ranges.h kv/strategy/setup.h
-  kv/strategy/spec.h kv/strategy/strategy.h
+  kv/strategy/model_facts.h kv/strategy/options.h kv/strategy/plugin.h kv/strategy/policy.h kv/strategy/ranges.h
+  kv/strategy/selection.h kv/strategy/setup.h kv/strategy/spec.h kv/strategy/strategy.h
   kv/values/aging.h kv/values/batch.h kv/values/hadamard.h kv/values/layer_spec.h kv/values/prefix_watcher.h kv/values/saturating.h kv/values/shape.h
   kv/values/usage.h)
 

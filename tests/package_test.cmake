@@ -1,4 +1,4 @@
-# Installs kvick into an empty prefix, looks at what belongs to it, builds the example against it as a stranger would, and runs it on a small model
+# Installs kvick into an empty prefix, looks at what belongs to it, builds the examples against it as a stranger would, and runs it on a small model
 # (on the default one if KVICK_TEST_MODEL names it). A strategy that is built the same way answers what `virtual` does.
 function(run)
   execute_process(COMMAND ${ARGN} RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE output)
@@ -47,11 +47,16 @@ if(output STREQUAL "")
   message(FATAL_ERROR "the example answered nothing")
 endif()
 
-set(ask ${WORK}/prefix/bin/kvick --kv-plugin ${WORK}/build/doubling.so --quiet run -m ${model} --temp 0 -n 24
-  -p "What is the capital of France?")
+set(ask ${WORK}/prefix/bin/kvick --kv-plugin ${WORK}/build/doubling.so --kv-plugin ${WORK}/build/products.so --quiet run -m ${model}
+  --temp 0 -n 24 -p "What is the capital of France?")
 run(${ask} --kv virtual)
 set(expected "${output}")
 run(${ask} --kv doubling:first=3)
 if(NOT output STREQUAL expected)
   message(FATAL_ERROR "the strategy built outside answers\n${output}\nand not\n${expected}")
+endif()
+# Of a budget that is all rows.
+run(${ask} --kv virtual --kv-select products:budget=1.0)
+if(NOT output STREQUAL expected)
+  message(FATAL_ERROR "the policy built outside answers\n${output}\nand not\n${expected}")
 endif()

@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 #include <numeric>
 
+#include "extension/policy.h"
+
 #include "base/memory.h"
 #include "engine/answer/pair.h"
 #include "engine/options/spec_options.h"
@@ -71,6 +73,8 @@ std::unique_ptr<engine::Engine> open_engine(const OpenOptions& options) {
 class Model::Turn {
  public:
   Turn(Model& model, const Between& between) : model_(model) {
+    if (choosing_rows())
+      throw Error("a policy is called while a model computes, and cannot have another answer");
     if (model.caller_ == std::this_thread::get_id())
       throw Error("the model is computing: wait until its answer is there, or open it twice");
     while (!model.turn_.try_lock_for(kLook)) between();

@@ -64,8 +64,9 @@ class Model {
   std::vector<std::vector<float>> embed(const std::vector<std::string>& texts,
                                         const std::string& pooling, engine::EmbeddingForm form,
                                         const Between& between);
-  // A score of each document, higher if it answers the query better: what a model that scores pairs
-  // says of the two, or the cosine of their vectors, for which pooling is as in embed().
+  // A score of each document, higher if it answers the query better. A model that scores pairs
+  // gives its own score; of other models it is the cosine of the two vectors, with pooling as in
+  // embed().
   std::vector<double> scores(const std::string& query, const std::vector<std::string>& documents,
                              const std::string& pooling, const Between& between);
   // rows: [tokens][vocabulary], or of the last token alone.

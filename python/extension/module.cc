@@ -12,7 +12,9 @@
 #include <pybind11/stl.h>
 
 #include "extension/model.h"
+#include "extension/policy.h"
 
+#include "kv/registry/policies.h"
 #include "kv/registry/registry.h"
 
 namespace kvick::python {
@@ -299,6 +301,65 @@ py::list strategies() {
   return out;
 }
 
+py::list policies() {
+  py::list out;
+  for (const kv::Policy& policy : kv::policies()) {
+    py::dict row;
+    row["name"] = std::string(policy.name);
+    row["summary"] = std::string(policy.summary);
+    row["options"] = options_list(policy.options);
+    kv::Traits traits;
+    policy.change_traits(traits);
+    row["forgets"] = traits.forgets;
+    row["needs_file"] = kv::needs_file(policy);
+    out.append(row);
+  }
+  return out;
+}
+
+// A function of Python's, which may be copied and let go of without Python's lock.
+using Function = std::shared_ptr<const py::object>;
+Function hold(py::object function) {
+  return {new py::object(std::move(function)), [](const py::object* held) {
+            const py::gil_scoped_acquire lock;
+            delete held;
+          }};
+}
+
+py::array_t<float> matrix(std::span<const float> values, uint32_t columns) {
+  const auto rows = static_cast<py::ssize_t>(values.size() / columns);
+  return py::array_t<float>({rows, py::ssize_t{columns}}, values.data());
+}
+
+void score_rows(const Function& score, const Candidates& rows, std::span<float> out) {
+  const py::gil_scoped_acquire held;
+  const py::object values =
+      rows.values.empty() ? py::object(py::none()) : matrix(rows.values, rows.value_dims);
+  const py::object said =
+      (*score)(rows.layer, rows.head, rows.first, rows.take, matrix(rows.queries, rows.dims),
+               matrix(rows.keys, rows.dims), values);
+  const auto scores = said.cast<py::array_t<float, py::array::c_style | py::array::forcecast>>();
+  if (static_cast<size_t>(scores.size()) != out.size())
+    throw Error("a policy gave scores of other rows");
+  std::copy_n(scores.data(), out.size(), out.data());
+}
+
+// make: called with the options' values, gives what scores rows.
+void add_python_policy(const std::string& name, const std::string& summary,
+                       const OptionTexts& options, bool values, const py::object& make) {
+  NewPolicy policy = {.name = name, .summary = summary, .options = options, .values = values};
+  policy.make = [maker = hold(make)](const OptionTexts& texts) -> ScoreRows {
+    const py::gil_scoped_acquire held;
+    py::dict given;
+    for (const auto& [option, value] : texts) given[py::str(option)] = value;
+    return [score = hold((*maker)(given))](const Candidates& rows, std::span<float> scores) {
+      score_rows(score, rows, scores);
+    };
+  };
+  const py::gil_scoped_release released;
+  add_policy(std::move(policy));
+}
+
 void add_model(py::module_& module) {
   py::class_<Model>(module, "Model")
       .def(py::init(&open))
@@ -325,5 +386,7 @@ PYBIND11_MODULE(_kvick, module) {
   pybind11::register_exception<kvick::Error>(module, "Error", PyExc_ValueError);
   kvick::python::add_model(module);
   module.def("strategies", &kvick::python::strategies);
+  module.def("policies", &kvick::python::policies);
+  module.def("add_policy", &kvick::python::add_python_policy);
   module.def("load_plugin", &kvick::python::load_plugin, kvick::python::Released());
 }

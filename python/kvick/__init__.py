@@ -11,10 +11,12 @@ docs/guides/python.md has the rest. What a user can do wrong raises `kvick.Error
 from kvick._answer import Answer, AsyncStream, Stream
 from kvick._kvick import Error
 from kvick._model import Message, Model, Prompt
+from kvick._policies import Candidates, add_policy, policies
 from kvick._program import plan, program
 from kvick._strategies import load_plugin, strategies
 
 # Where it is documented and caught, not where it is compiled.
 Error.__module__ = "kvick"
 
-__all__ = ["Answer", "AsyncStream", "Error", "Message", "Model", "Prompt", "Stream", "load_plugin", "plan", "program", "strategies"]
+__all__ = ["Answer", "AsyncStream", "Candidates", "Error", "Message", "Model", "Prompt", "Stream", "add_policy", "load_plugin", "plan", "policies",
+           "program", "strategies"]

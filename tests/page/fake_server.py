@@ -162,7 +162,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if self.refused():
             return None
         cache = self.server.cache
-        routes = {"/kv": cache.state, "/v1/models": lambda: {"data": [{"id": "smollm2"}]},
+        routes = {"/kv": cache.state, "/v1/models": lambda: {"data": self.server.models},
                   "/server_info": lambda: {"served_model_name": "smollm2", "version": "1.0.0", "context_length": 8192}}
         if path == "/metrics":
             return self.reply(200, "text/plain; version=0.0.4", cache.metrics())
@@ -209,6 +209,7 @@ class FakeServer(http.server.ThreadingHTTPServer):
     def __init__(self, port=0, key="", pause=0.005):
         super().__init__(("127.0.0.1", port), Handler)
         self.key, self.pause, self.requests, self.cancelled, self.gone, self.cache = key, pause, [], 0, False, Cache()
+        self.models = [{"id": "smollm2"}]
         self.url = f"http://127.0.0.1:{self.server_address[1]}/"
         threading.Thread(target=self.serve_forever, daemon=True).start()
 

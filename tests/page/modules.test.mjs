@@ -10,6 +10,7 @@ import { pathOf, roundUp, roundUpBytes } from "../../src/server/page/charts.js";
 import { conversationFrom, Conversations, MemoryStorage } from "../../src/server/page/conversations.js";
 import { bytes, seconds } from "../../src/server/page/dom.js";
 import { History, parseMetrics, quantileOf, reader } from "../../src/server/page/metrics.js";
+import { chosenOf, nameOf } from "../../src/server/page/models.js";
 import { groups, tables, warnings } from "../../src/server/page/operator_data.js";
 import { DEFAULTS, fieldsOf, load, requestBody, save } from "../../src/server/page/settings.js";
 import { addEvent, events, noteOf } from "../../src/server/page/stream.js";
@@ -52,6 +53,14 @@ test("deltas add up to a message", () => {
   assert.match(noteOf(message, 0.5, 2), /; ended because it repeats itself$/);
   assert.throws(() => addEvent(message, { error: { message: "no room" } }), /no room/);
   assert.throws(() => delta({ tool_calls: [{ index: 1e9 }] }), /without a place/);
+});
+
+test("of several models the one chosen before is taken, if it is still there", () => {
+  const models = [{ id: "small" }, { id: "large", loaded: false }, { id: "poet", parent: "small" }];
+  assert.deepEqual(models.map(nameOf), ["small", "large", "poet (adapts small)"]);
+  assert.deepEqual(["large", "poet", "gone", ""].map((before) => chosenOf(models, before)), ["large", "poet", "small", "small"]);
+  assert.equal(requestBody({ ...DEFAULTS, model: "large" }, []).model, "large");
+  assert.equal("model" in requestBody({ ...DEFAULTS, model: undefined }, []), false);
 });
 
 const store = (storage = new MemoryStorage()) => {

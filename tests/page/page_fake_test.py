@@ -190,6 +190,31 @@ class Talk(FakePage):
         self.assertEqual(self.server.requests, [])
 
 
+class ModelChoice(FakePage):
+    def test_the_only_model_is_named(self):
+        page = self.start()
+        expect(page.locator("#model")).to_have_text("smollm2", timeout=WAIT_MS)
+        expect(page.locator("#models")).to_be_hidden()
+        self.ask("hello")
+        self.assertNotIn("model", self.last_request())
+
+    def test_one_of_several_models_is_chosen_and_kept(self):
+        self.server.models = [{"id": "small"}, {"id": "large", "loaded": False}, {"id": "poet", "parent": "small"}]
+        page = self.start()
+        picker = page.get_by_label("Model", exact=True)
+        expect(picker.locator("option")).to_have_text(["small", "large", "poet (adapts small)"], timeout=WAIT_MS)
+        self.ask("hello")
+        self.assertEqual(self.last_request()["model"], "small")
+        picker.select_option("large")
+        self.ask("hello")
+        self.assertEqual(self.last_request()["model"], "large")
+        page.reload()
+        expect(picker).to_have_value("large", timeout=WAIT_MS)
+        self.server.models = self.server.models[:1] + self.server.models[2:]
+        page.reload()
+        expect(picker).to_have_value("small", timeout=WAIT_MS)
+
+
 class Kept(FakePage):
     def test_conversations_stay_and_can_be_opened_renamed_and_deleted(self):
         page = self.start()
@@ -375,6 +400,15 @@ class Accessible(FakePage):
                 self.check("cache")
                 page.click("#open-settings")
                 self.check("settings")
+
+    def test_the_choice_of_a_model(self):
+        self.server.models = [{"id": "Llama-3.1-8B-Instruct-with-a-long-name-Q4_K_M"}, {"id": "small"}]
+        for what, how in self.each():
+            with self.subTest(what):
+                page = self.start(**how)
+                expect(page.locator("#models")).to_be_visible(timeout=WAIT_MS)
+                self.assertLessEqual(page.evaluate("document.documentElement.scrollWidth"), how["width"])
+                self.check("welcome")
 
     def test_the_operators_page(self):
         for what, how in self.each():

@@ -59,7 +59,8 @@ int run_command(int argc, char** argv) {
     program
         .add_option(
             "--kv-plugin", plugins,
-            "a shared library with more strategies for --kv, as docs/guides/own-strategy.md "
+            "a shared library with more strategies for --kv or policies for --kv-select, as "
+            "docs/guides/own-strategy.md "
             "says; may be given several times")
         .takes(kvick::cli::ValueKind::kFile)
         .takes_one();

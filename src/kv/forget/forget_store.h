@@ -11,7 +11,7 @@
 #include "kv/forget/row_pool.h"
 #include "kv/rows/row_buffer.h"
 #include "kv/rows/row_store.h"
-#include "kv/select/policy.h"
+#include "kv/strategy/policy.h"
 
 namespace kvick::kv {
 

@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <filesystem>
 
+#include "kv/registry/policies.h"
 #include "kv/registry/registry.h"
 #include "kv/strategy/plugin.h"
 
@@ -12,6 +13,12 @@ namespace {
 struct Unload {
   void operator()(void* library) const { dlclose(library); }
 };
+
+base::Status<> add_all(const StrategyPlugin& plugin) {
+  KVICK_TRY_VOID(check_policies(plugin.policies));  // before there are strategies
+  KVICK_TRY_VOID(add_strategies(plugin.strategies));
+  return add_policies(plugin.policies);
+}
 
 }  // namespace
 
@@ -30,7 +37,7 @@ base::Status<> load_plugin(const std::string& file) {
         "{} was compiled with the headers of another kvick than this one: compile it again with "
         "those that were installed with this program",
         file);
-  if (auto added = add_strategies(plugin.strategies); !added.ok())
+  if (auto added = add_all(plugin); !added.ok())
     return base::fail("{}: {}", file, added.error().message);
   (void)library.release();  // the table points into it
   return base::Done{};

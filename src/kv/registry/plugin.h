@@ -1,5 +1,5 @@
 #pragma once
-// Loads strategies that were built outside of kvick (kv/strategy/plugin.h).
+// Loads strategies and policies that were built outside of kvick (kv/strategy/plugin.h).
 
 #include <string>
 
@@ -7,10 +7,10 @@
 
 namespace kvick::kv {
 
-// Adds a shared library's strategies to the registry's table; it stays loaded as long as the
+// Adds a shared library's strategies and policies to the tables; it stays loaded as long as the
 // program runs. Errors: no such file or no such library; none with kvick_strategies(); one that was
-// compiled with other headers than this program; a strategy that add_strategies refuses. Rules of
-// add_strategies.
+// compiled with other headers than this program; a strategy or a policy that cannot be added.
+// Before a program has several threads or stores, as for add_strategies.
 base::Status<> load_plugin(const std::string& file);
 
 }  // namespace kvick::kv

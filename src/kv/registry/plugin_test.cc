@@ -3,9 +3,11 @@
 
 #include "kv/registry/plugin.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <gtest/gtest.h>
 
+#include "kv/registry/policies.h"
 #include "kv/registry/registry.h"
 #include "kv/testing/store_and_twin.h"
 
@@ -58,6 +60,37 @@ TEST(Plugin, RowsOfTheTableAreAddedAllOrNone) {
   EXPECT_TRUE(contains(message_of(add_strategies(many)), "at most 64 in all"));
 }
 
+TEST(Policies, RowsOfTheTableAreAddedAllOrNone) {
+  const size_t before = policies().size();
+  const Policy* const quest = find_policy("quest");
+  Policy good = *quest;
+  good.name = "mine";
+  const auto refusal_of = [&](auto change) {
+    Policy bad = good;
+    bad.name = "other";
+    change(bad);
+    const Policy rows[] = {good, bad};
+    const std::string message = message_of(add_policies(rows));
+    EXPECT_EQ(policies().size(), before);
+    EXPECT_EQ(find_policy("mine"), nullptr);
+    return message;
+  };
+  EXPECT_EQ(refusal_of([](Policy& bad) { bad.name = "h2o"; }),
+            "there is a policy named h2o already");
+  EXPECT_EQ(refusal_of([](Policy& bad) { bad.name = "mine"; }),
+            "there is a policy named mine already");
+  EXPECT_TRUE(contains(refusal_of([](Policy& bad) { bad.name = "a:b"; }), "small letters"));
+  EXPECT_TRUE(contains(refusal_of([](Policy& bad) { bad.name = ""; }), "small letters"));
+  EXPECT_TRUE(contains(refusal_of([](Policy& bad) { bad.cost = nullptr; }), "cost"));
+  EXPECT_TRUE(contains(refusal_of([](Policy& bad) { bad.make = nullptr; }), "make"));
+  EXPECT_TRUE(contains(refusal_of([](Policy& bad) { bad.change_traits = nullptr; }), "traits"));
+  EXPECT_TRUE(contains(message_of(add_policies(std::vector<Policy>(100, good))), "at most 64"));
+  ASSERT_TRUE(add_policies({&good, 1}).ok());
+  ASSERT_NE(find_policy("mine"), nullptr);
+  EXPECT_EQ(find_policy("mine")->summary, quest->summary);
+  EXPECT_EQ(find_policy("quest"), quest);  // rows stay where they are
+}
+
 // The whole conformance suite meets it in the test kv_plugin.
 TEST(Plugin, AStrategyBuiltOutsideServesRows) {
   const auto loaded = load_plugin(KVICK_DOUBLING_PLUGIN);
@@ -79,6 +112,44 @@ TEST(Plugin, AStrategyBuiltOutsideServesRows) {
   EXPECT_TRUE(contains(refused.error().message, "first")) << refused.error().message;
   const std::string twice = message_of(load_plugin(KVICK_DOUBLING_PLUGIN));
   EXPECT_TRUE(contains(twice, "there is a strategy named doubling already")) << twice;
+}
+
+// The whole conformance suite meets it, too.
+TEST(Plugin, APolicyBuiltOutsideChoosesRows) {
+  const auto loaded = load_plugin(KVICK_PRODUCTS_PLUGIN);
+  ASSERT_TRUE(loaded.ok()) << loaded.error().message;
+  ASSERT_NE(find_policy("products"), nullptr);
+  constexpr uint32_t kRows = 60, kSinks = 2, kRecent = 4, kBudget = 20;
+  const Shape shape = {.layers = 1,
+                       .kv_heads = 1,
+                       .head_dim = 24,
+                       .max_tokens = 100,
+                       .k_type = kernels::DType::kF32,
+                       .v_type = kernels::DType::kF32};
+  Pair p("virtual products:budget=20,sinks=2,recent=4", shape);
+  const SeqId a = p.open();
+  for (uint32_t i = 0; i < kRows; ++i) p.add(a, 1);
+  auto step = p.begin({{a, 1}});
+  write_all(*step, shape, p.fresh);
+  base::Arena scratch;
+  kernels::View view;
+  const Query query = query_of(0, 0, 0);
+  step->view(query, scratch, view);
+
+  std::vector<std::pair<double, uint32_t>> products;  // negative, row
+  for (uint32_t row = kSinks; row < kRows - kRecent; ++row) {
+    double product = 0;
+    for (uint32_t i = 0; i < shape.head_dim; ++i)
+      product += double{query.q[i]} * value_of(p.twin[a][row], 0, 0, false, i);
+    products.emplace_back(-product, row);
+  }
+  std::sort(products.begin(), products.end());
+  Rows expected = {0, 1, 56, 57, 58, 59};
+  for (uint32_t i = 0; i < kBudget - kSinks - kRecent; ++i) expected.push_back(products[i].second);
+  std::sort(expected.begin(), expected.end());
+  EXPECT_EQ(positions(view), expected);
+  const std::string twice = message_of(load_plugin(KVICK_PRODUCTS_PLUGIN));
+  EXPECT_TRUE(contains(twice, "there is a policy named products already")) << twice;
 }
 
 }  // namespace

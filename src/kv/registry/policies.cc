@@ -1,6 +1,9 @@
 #include "kv/registry/policies.h"
 
 #include <algorithm>
+#include <atomic>
+#include <mutex>
+#include <vector>
 
 #include "kv/strategy/options.h"
 
@@ -16,11 +19,68 @@ Policy streaming_policy();     // streaming.cc
 Policy loki_policy();          // loki.cc
 Policy maple_policy();         // maple.cc
 
+namespace {
+
+constexpr size_t kMostPolicies = 64;
+
+// Other threads read the table while a policy is added: so rows never move, and the count is raised
+// last.
+struct Table {
+  std::vector<Policy> rows;
+  std::atomic<size_t> count;
+  std::mutex adding;
+
+  Table() {
+    rows.reserve(kMostPolicies);
+    rows = {quest_policy(),     clusters_policy(), sparq_policy(),
+            h2o_policy(),       kvzap_policy(),    scissorhands_policy(),
+            streaming_policy(), loki_policy(),     maple_policy()};
+    count = rows.size();
+  }
+};
+
+Table& table() {
+  static Table all;
+  return all;
+}
+
+base::Status<> check_row(const Policy& row, std::span<const Policy> before) {
+  KVICK_TRY_VOID(check_name("policy", row.name));
+  if (std::any_of(before.begin(), before.end(),
+                  [&](auto& other) { return other.name == row.name; }))
+    return base::fail("there is a policy named {} already", row.name);
+  if (row.change_traits == nullptr || row.make == nullptr || row.cost == nullptr)
+    return base::fail("policy {} needs change_traits, make and cost", row.name);
+  return base::Done{};
+}
+
+}  // namespace
+
 std::span<const Policy> policies() {
-  static const Policy rows[] = {quest_policy(),     clusters_policy(), sparq_policy(),
-                                h2o_policy(),       kvzap_policy(),    scissorhands_policy(),
-                                streaming_policy(), loki_policy(),     maple_policy()};
-  return rows;
+  const Table& all = table();
+  return {all.rows.data(), all.count.load(std::memory_order_acquire)};
+}
+
+base::Status<> check_policies(std::span<const Policy> rows) {
+  const std::span<const Policy> before = policies();
+  if (rows.size() > kMostPolicies - before.size())
+    return base::fail("{} policies more than the {} that there are: at most {} in all", rows.size(),
+                      before.size(), kMostPolicies);
+  std::vector<Policy> known(before.begin(), before.end());
+  for (const Policy& row : rows) {
+    KVICK_TRY_VOID(check_row(row, known));
+    known.push_back(row);
+  }
+  return base::Done{};
+}
+
+base::Status<> add_policies(std::span<const Policy> rows) {
+  Table& all = table();
+  const std::lock_guard lock(all.adding);
+  KVICK_TRY_VOID(check_policies(rows));
+  all.rows.insert(all.rows.end(), rows.begin(), rows.end());
+  all.count.store(all.rows.size(), std::memory_order_release);
+  return base::Done{};
 }
 
 bool forgets(const Spec& select) {

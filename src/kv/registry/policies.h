@@ -1,17 +1,23 @@
 #pragma once
 // The policies, one row each. The command line, the server, the planner, the lab and the tests read
 // this table and nothing else. A new policy is a file in kv/select or kv/forget and a line in
-// policies.cc.
+// policies.cc; a program adds its own by add_policies.
 
 #include <memory>
 #include <span>
 #include <string_view>
 
-#include "kv/select/policy.h"
+#include "kv/strategy/policy.h"
 
 namespace kvick::kv {
 
+// The policies at the time of the call. Adding more later does not move them.
 std::span<const Policy> policies();
+// Adds policies to the table: all of them, or none and an error that says why. Any thread may call
+// it. Their names, summaries and options must live as long as the program.
+base::Status<> add_policies(std::span<const Policy> rows);
+// Whether add_policies would take them. Changes nothing.
+base::Status<> check_policies(std::span<const Policy> rows);
 const Policy* find_policy(std::string_view name);
 // Whether it names a policy with Traits::forgets: its rows lie in memory of its own.
 bool forgets(const Spec& select);

@@ -39,12 +39,9 @@ std::vector<Strategy>& table() {
   return rows;
 }
 
-// A name must be one word of a spec; a store must be made in one way.
+// A store must be made in one way.
 base::Status<> check_row(const Strategy& row) {
-  constexpr std::string_view kLetters = "abcdefghijklmnopqrstuvwxyz0123456789_";
-  if (row.name.empty() || row.name.find_first_not_of(kLetters) != std::string_view::npos)
-    return base::fail("a strategy named {}: names have small letters, digits and _ only",
-                      quote(row.name));
+  KVICK_TRY_VOID(check_name("strategy", row.name));
   if (find_strategy(row.name) != nullptr)
     return base::fail("there is a strategy named {} already", row.name);
   if ((row.make == nullptr) == (row.make_rows == nullptr) || row.cost == nullptr)

@@ -343,16 +343,6 @@ base::Result<std::unique_ptr<const Selector>> selector_of(const Setup& setup) {
   return std::unique_ptr<const Selector>(std::make_unique<Clusters>(setup, options));
 }
 
-base::Result<std::unique_ptr<Store>> make(const Setup& setup, const Layout& layout) {
-  KVICK_TRY(std::unique_ptr<const Selector> selector, selector_of(setup));
-  return make_select_store(setup, layout, std::move(selector));
-}
-
-base::Result<Cost> cost(const Setup& setup, const Layout& layout, const Load& load) {
-  KVICK_TRY(const std::unique_ptr<const Selector> selector, selector_of(setup));
-  return select_cost(setup, layout, *selector, load);
-}
-
 }  // namespace
 
 Policy clusters_policy() {
@@ -360,8 +350,8 @@ Policy clusters_policy() {
           .summary = "groups of similar keys whose mean scores highest; means stand for the others",
           .options = kOptions,
           .change_traits = selecting_traits,
-          .make = make,
-          .cost = cost};
+          .make = make_selecting<selector_of>,
+          .cost = cost_selecting<selector_of>};
 }
 
 }  // namespace kvick::kv

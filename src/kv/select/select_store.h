@@ -8,8 +8,7 @@
 #include "kv/rows/row_block.h"
 #include "kv/rows/row_store.h"
 #include "kv/select/meter.h"
-#include "kv/select/policy.h"
-#include "kv/select/selector.h"
+#include "kv/select/selecting.h"
 #include "kv/tier/tier.h"
 
 namespace kvick::kv {
@@ -103,18 +102,10 @@ class SelectStore final : public CheckedStore, public RowMover, public Buckets {
   double lost_mass_ = 0;  // that they found
 };
 
-// A policy's make and cost, of its Selector.
-base::Result<std::unique_ptr<Store>> make_select_store(const Setup& setup, const Layout& layout,
-                                                       std::unique_ptr<const Selector> selector);
-// Of rows in a tier that the caller has made.
+// make_select_store of rows in a tier that the caller has made.
 base::Result<std::unique_ptr<Store>> make_select_store(const Setup& setup,
                                                        const TierOptions& options,
                                                        std::unique_ptr<Tier> tier,
                                                        std::unique_ptr<const Selector> selector);
-base::Result<Cost> select_cost(const Setup& setup, const Layout& layout, const Selector& selector,
-                               const Load& load);
-// Its change_traits, without side rows and with them.
-void selecting_traits(Traits& traits);
-void side_row_traits(Traits& traits);
 
 }  // namespace kvick::kv

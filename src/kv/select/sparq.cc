@@ -152,16 +152,6 @@ base::Result<std::unique_ptr<const Selector>> selector_of(const Setup& setup) {
       std::make_unique<SparQ>(setup, selection, static_cast<uint32_t>(r)));
 }
 
-base::Result<std::unique_ptr<Store>> make(const Setup& setup, const Layout& layout) {
-  KVICK_TRY(std::unique_ptr<const Selector> selector, selector_of(setup));
-  return make_select_store(setup, layout, std::move(selector));
-}
-
-base::Result<Cost> cost(const Setup& setup, const Layout& layout, const Load& load) {
-  KVICK_TRY(const std::unique_ptr<const Selector> selector, selector_of(setup));
-  return select_cost(setup, layout, *selector, load);
-}
-
 }  // namespace
 
 Policy sparq_policy() {
@@ -169,8 +159,8 @@ Policy sparq_policy() {
           .summary = "the rows that the largest components of the query score highest",
           .options = kOptions,
           .change_traits = selecting_traits,
-          .make = make,
-          .cost = cost};
+          .make = make_selecting<selector_of>,
+          .cost = cost_selecting<selector_of>};
 }
 
 }  // namespace kvick::kv

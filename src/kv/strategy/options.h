@@ -17,6 +17,8 @@ std::string_view closest(std::string_view name, std::span<const std::string_view
 
 // "; did you mean NAME?" where one was probably meant, or "".
 std::string hint(std::string_view name, std::span<const std::string_view> candidates);
+// Error: it could not be one word of a spec. `what`: of which the name is.
+base::Status<> check_name(std::string_view what, std::string_view name);
 // Error: the spec gives an option that is none of these.
 base::Status<> check_options(const Spec& spec, std::span<const Option> options);
 

@@ -76,6 +76,12 @@ std::string hint(std::string_view name, std::span<const std::string_view> candid
   return meant.empty() ? "" : fmt::format("; did you mean {}?", meant);
 }
 
+base::Status<> check_name(std::string_view what, std::string_view name) {
+  if (is_name(name) && name.find('-') == std::string_view::npos) return base::Done{};
+  return base::fail("a {} named {}: names have small letters, digits and _ only", what,
+                    quote(name));
+}
+
 base::Status<> check_options(const Spec& spec, std::span<const Option> options) {
   std::vector<std::string_view> known;
   for (const Option& option : options) known.push_back(option.name);

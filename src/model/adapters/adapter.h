@@ -21,8 +21,9 @@ class Model;
 // Of one linear layer. Elements are float16, whose exponents are chosen so that nothing of what
 // files hold (BF16 or F16, as a rule) is lost but what is 2^-29 of the largest one or less.
 struct LowRank {
-  // B's columns are cut into pieces of so many outputs, which lie one behind the other.
-  static constexpr uint32_t kPiece = 512;
+  // B's columns are cut into pieces of so many outputs, which lie one behind the other: few, so
+  // that memory is read from front to back.
+  static constexpr uint32_t kPiece = 64;
 
   uint32_t rank = 0, inputs = 0, outputs = 0;
   float factor = 1;       // of B (A x): the file's, and what the exponents leave out
@@ -52,7 +53,7 @@ class Adapter {
     using is_transparent = void;
   };
 
-  base::Arena memory_{1 << 20};
+  base::Arena memory_;
   std::unordered_map<std::string, LowRank, Hash, std::equal_to<>> layers_;
 };
 

@@ -135,6 +135,14 @@ base::Status<> check_layer(const io::AdapterPair& pair, std::span<const uint64_t
       fmt::join(shape, ", "));
 }
 
+// For all matrices in one piece of memory, which has huge pages if it is large.
+size_t memory_for(const io::AdapterFile& file) {
+  size_t bytes = 0;
+  for (const io::AdapterPair& pair : file.pairs)
+    bytes += (pair.a.elements() + pair.b.elements()) * sizeof(uint16_t) + 2 * base::kCacheLine;
+  return bytes;
+}
+
 // rows: for each of the model's the one of the file's B.
 LowRank convert_layer(const io::AdapterPair& pair, std::span<const uint32_t> rows,
                       base::Arena& memory) {
@@ -165,6 +173,7 @@ base::Result<Adapter> Adapter::read(const io::AdapterFile& file, const Model& mo
     return fail("{}: an adapter for models of the architecture {}, and {} is of {}", file.path,
                 file.architecture, config.name, config.arch);
   Adapter adapter;
+  adapter.memory_ = base::Arena(memory_for(file));
   for (const io::AdapterPair& pair : file.pairs) {
     KVICK_TRY(const Place place, place_of(pair.matrix, file));
     KVICK_TRY(const std::vector<uint64_t> shape, matrix_shape(place, file, model));

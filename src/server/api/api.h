@@ -109,6 +109,7 @@ class Api final : public Handler {
   engine::AdapterUse adapter_of(const Call& call) const;
   EmbedContext embed_context(const Call& call) const;
   OllamaModel ollama_model(const LoadedModel& model) const;
+  OllamaModel ollama_model(const LoadedModel& model, const engine::NamedAdapter& adapter) const;
   static ApiError draining();
   ApiResult<size_t> model_of(const Route& route, const Json& body) const;
   std::optional<size_t> find_model(std::string_view name) const;

@@ -1,5 +1,6 @@
 // Requests that choose an adapter: by the name of the model, or by llama-server's field.
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "model/adapters/test_adapter.h"
@@ -83,17 +84,41 @@ TEST_F(LoraApi, EmbedsWithAnAdapter) {
       (engine::AdapterUse{engine::find_adapter(adapted_engine().adapters(), "chat"), 0.5F}.key()));
 }
 
-TEST_F(LoraApi, HasNoAdaptersOnOllamasRoutes) {
-  const char* const body = R"({"model":"sql","prompt":"x","stream":false})";
-  EXPECT_EQ(posted("/api/generate", body).response.status, 404);
-  make([](ApiOptions& options) { options.any_model = true; }, adapted_engine());
-  Seen seen;
-  post(seen, "/api/generate", body);
-  ASSERT_EQ(service_.jobs.size(), 1U) << seen.response.body;
-  EXPECT_EQ(service_.jobs[0].adapter.weights(), nullptr);
+TEST_F(LoraApi, AdaptersAreModelsOnOllamasRoutes) {
+  for (const char* name : {"chat", "chat:latest"}) {
+    service_.jobs.clear();
+    Seen seen;
+    post(seen, "/api/generate",
+         fmt::format(R"({{"model":"{}","prompt":"x","stream":false}})", name).c_str());
+    ASSERT_EQ(service_.jobs.size(), 1U) << seen.response.body;
+    const engine::AdapterUse& use = service_.jobs[0].adapter;
+    ASSERT_NE(use.weights(), nullptr);
+    EXPECT_EQ(Used(use.adapter->name, use.scale), Used("chat", 0.5F));
+    answer(0);
+    end(0);
+    EXPECT_EQ(seen.json()["model"], name);
+  }
+  service_.jobs.clear();
   posted("/api/embed", R"({"model":"sql","input":"x"})");
+  posted("/api/chat", R"({"model":"tiny","messages":[{"role":"user","content":"Hi"}]})");
   ASSERT_EQ(service_.jobs.size(), 2U);
+  EXPECT_EQ(service_.jobs[0].adapter.adapter->name, "sql");
   EXPECT_EQ(service_.jobs[1].adapter.weights(), nullptr);
+  const Seen refused = posted("/api/generate", R"({"model":"poet","prompt":"x"})");
+  EXPECT_EQ(refused.response.status, 404);
+  EXPECT_NE(refused.response.body.find("sql"), std::string::npos) << refused.response.body;
+}
+
+TEST_F(LoraApi, OllamasRoutesListAndShowAdapters) {
+  const Json models = get("/api/tags").json()["models"];
+  ASSERT_EQ(models.size(), 3U);
+  EXPECT_EQ(models[0]["details"]["parent_model"], "");
+  EXPECT_EQ(models[2]["name"], "chat:latest");
+  EXPECT_EQ(models[2]["details"]["parent_model"], "tiny:latest");
+  const Json shown = posted("/api/show", R"({"model":"sql"})").json();
+  EXPECT_EQ(shown["details"]["parent_model"], "tiny:latest");
+  EXPECT_EQ(posted("/api/show", R"({"model":"tiny"})").json()["details"]["parent_model"], "");
+  EXPECT_EQ(get("/api/ps").json()["models"].size(), 1U);
 }
 
 TEST_F(LoraApi, RefusesWhatIsNotThereAndSaysWhatIs) {

@@ -22,7 +22,21 @@ std::string text_field(const Json& body, const char* name) {
   return field != body.end() && field->is_string() ? field->get<std::string>() : "";
 }
 
-std::string names_of(const ModelHost& models, const engine::Adapters& adapters = {}) {
+// The name of the model in a request's body; old clients of Ollama call the field `name`.
+std::string name_in(const Json& body, bool ollama) {
+  const std::string name = text_field(body, "model");
+  return ollama && name.empty() ? text_field(body, "name") : name;
+}
+
+// The adapter of that name, or null. Ollama's clients may write ":latest" behind it.
+std::shared_ptr<const engine::NamedAdapter> adapter_named(const engine::Adapters& adapters,
+                                                          std::string_view name, bool ollama) {
+  for (const auto& adapter : adapters)
+    if (adapter->name == name || (ollama && same_model(adapter->name, name))) return adapter;
+  return nullptr;
+}
+
+std::string names_of(const ModelHost& models, const engine::Adapters& adapters) {
   std::string names;
   for (size_t i = 0; i < models.size(); ++i)
     names += (i == 0 ? "" : ", ") + in_quotes(models.name(i));
@@ -40,13 +54,12 @@ std::optional<size_t> Api::find_model(std::string_view name) const {
 
 // Those that name none are the first's.
 ApiResult<size_t> Api::model_of(const Route& route, const Json& body) const {
-  std::string name = text_field(body, "model");
-  if (route.ollama && name.empty()) name = text_field(body, "name");  // its old field
+  const std::string name = name_in(body, route.ollama);
   if (const auto found = find_model(name)) return *found;
   if (route.ollama)
     for (size_t i = 0; i < models_.size(); ++i)
       if (same_model(name, models_.name(i))) return i;
-  if (!route.ollama && engine::find_adapter(adapters(), name) != nullptr) return size_t{0};
+  if (adapter_named(adapters(), name, route.ollama) != nullptr) return size_t{0};
   const bool none = name.empty() || (!route.ollama && name == kSglangPlaceholder);
   if (none || options_.any_model) return size_t{0};
   return route.ollama ? no_ollama_model(name) : no_model(name);
@@ -64,7 +77,7 @@ ApiError Api::no_ollama_model(const std::string& name) const {
   return {.status = 404,
           .message = fmt::format("model {} not found: this server has {}; to serve another one, "
                                  "start kvick serve -m MODEL --name NAME",
-                                 in_quotes(name), names_of(models_))};
+                                 in_quotes(name), names_of(models_, adapters()))};
 }
 
 std::vector<ModelHost::Lease> Api::loaded_models() const {
@@ -103,11 +116,9 @@ engine::Adapters Api::adapters() const {
   return loaded ? loaded->engine->adapters() : engine::Adapters();
 }
 
-// None by Ollama's routes, whose names are those of models.
 engine::AdapterUse Api::adapter_of(const Call& call) const {
-  if (call.ollama) return {};
   auto adapter =
-      engine::find_adapter(call.model->engine->adapters(), text_field(call.body, "model"));
+      adapter_named(call.model->engine->adapters(), name_in(call.body, call.ollama), call.ollama);
   const float scale = adapter != nullptr ? adapter->scale : 1;
   return {.adapter = std::move(adapter), .scale = scale};
 }

@@ -59,6 +59,10 @@ OllamaModel Api::ollama_model(const LoadedModel& model) const {
   return {*model.engine, model.name, model.service->context(), began_};
 }
 
+OllamaModel Api::ollama_model(const LoadedModel& model, const engine::NamedAdapter& adapter) const {
+  return {*model.engine, adapter.name, model.service->context(), began_, model.name};
+}
+
 ApiResult<HttpResponse> Api::ollama_tags(const Call&) const {
   Json list = Json::array();
   for (size_t i = 0; i < models_.size(); ++i) {
@@ -66,6 +70,8 @@ ApiResult<HttpResponse> Api::ollama_tags(const Call&) const {
     list.push_back(model ? tag_json(ollama_model(*model))
                          : absent_tag_json(models_.name(i), models_.bytes(i), began_));
   }
+  for (const auto& adapter : adapters())
+    list.push_back(tag_json(ollama_model(*models_.look(0), *adapter)));
   return json_response(list_of_models(std::move(list)));
 }
 
@@ -85,7 +91,9 @@ ApiResult<HttpResponse> Api::ollama_show(const Call& call, UnknownFields& unknow
   KVICK_TRY(const std::string name, model_field(fields));
   fields.ignore({"verbose"});
   KVICK_TRY_VOID(fields.check_rest());
-  return json_response(show_json(ollama_model(*call.model)));
+  const engine::AdapterUse use = adapter_of(call);
+  return json_response(show_json(use.adapter != nullptr ? ollama_model(*call.model, *use.adapter)
+                                                        : ollama_model(*call.model)));
 }
 
 // The model is here already, and no other can come.

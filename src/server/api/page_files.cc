@@ -32,6 +32,7 @@ constexpr PageFile kFiles[] = {
     {"/page/markdown_inline.js", page_markdown_inline_js},
     {"/page/message_view.js", page_message_view_js},
     {"/page/metrics.js", page_metrics_js},
+    {"/page/models.js", page_models_js},
     {"/page/operator.css", page_operator_css},
     {"/page/operator.js", page_operator_js},
     {"/page/operator_data.js", page_operator_data_js},

@@ -26,6 +26,7 @@ std::string_view page_markdown_blocks_js();
 std::string_view page_markdown_inline_js();
 std::string_view page_message_view_js();
 std::string_view page_metrics_js();
+std::string_view page_models_js();
 std::string_view page_operator_css();
 std::string_view page_operator_js();
 std::string_view page_operator_data_js();

@@ -24,10 +24,11 @@ std::string parameters_text(uint64_t parameters) {
   return fmt::format("{:.1f}K", count / 1e3);
 }
 
-Json details_json(const engine::Engine& engine) {
+Json details_json(const OllamaModel& model) {
+  const engine::Engine& engine = model.engine;
   const engine::FileSummary& file = engine.file_summary();
   const std::string& arch = engine.model().config().arch;
-  return {{"parent_model", ""},
+  return {{"parent_model", model.parent.empty() ? "" : tagged_name(model.parent)},
           {"format", file.container == io::Container::kGguf ? "gguf" : "safetensors"},
           {"family", arch},
           {"families", Json::array({arch})},
@@ -41,7 +42,7 @@ Json listed_json(const OllamaModel& model, uint64_t size) {
           {"model", name},
           {"size", size},
           {"digest", model.engine.identity().weights},
-          {"details", details_json(model.engine)}};
+          {"details", details_json(model)}};
 }
 
 // Ollama's keys are GGUF's.
@@ -125,7 +126,7 @@ Json absent_tag_json(const std::string& name, uint64_t bytes, int64_t began) {
 Json show_json(const OllamaModel& model) {
   return {{"parameters", fmt::format("num_ctx {}", model.context)},
           {"template", model.engine.tokenizer().vocabulary().chat_template},
-          {"details", details_json(model.engine)},
+          {"details", details_json(model)},
           {"model_info", info_json(model.engine)},
           {"capabilities", capabilities_json(model.engine)},
           {"modified_at", rfc3339(model.began)}};

@@ -20,9 +20,10 @@ bool knows_thoughts(const engine::Engine& engine);
 
 struct OllamaModel {
   const engine::Engine& engine;
-  std::string name;      // as clients see it
-  uint32_t context = 0;  // the most tokens of a sequence
-  int64_t began = 0;     // the server, Unix time in seconds: what the model's age is
+  std::string name;         // as clients see it
+  uint32_t context = 0;     // the most tokens of a sequence
+  int64_t began = 0;        // the server, Unix time in seconds: what the model's age is
+  std::string parent = {};  // of an adapter: the model that it adapts
 };
 
 // An entry of GET /api/tags and of GET /api/ps; POST /api/show. The digest is

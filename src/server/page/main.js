@@ -1,22 +1,22 @@
 // The page at /: conversations, a chat, and the picture of the cache. The three know nothing of each other.
 
-import { getJson, watchKeyDialog } from "./api.js";
+import { watchKeyDialog } from "./api.js";
 import { CacheView } from "./cache_view.js";
 import { Chat } from "./chat.js";
 import { browserStorage, Conversations } from "./conversations.js";
 import { ConversationsView } from "./conversations_view.js";
 import { byId, element } from "./dom.js";
+import { Models } from "./models.js";
 import { SettingsView } from "./settings_view.js";
 import "./theme.js";
 
 const EXAMPLES = ["What is a key-value cache, in three sentences?", "Write a Python function that reverses a list, and explain it.",
   "Compare tea and coffee in a table."];
-const RETRY_MS = 2000;
 
 watchKeyDialog();
-const storage = browserStorage(), settings = new SettingsView(storage), store = new Conversations(storage);
+const storage = browserStorage(), settings = new SettingsView(storage), store = new Conversations(storage), models = new Models(storage);
 const chat = new Chat({
-  settings: () => settings.values(),
+  settings: () => ({ ...settings.values(), model: models.chosen() }),
   onSave: (conversation) => {
     store.save(conversation);
     list.draw();
@@ -57,13 +57,5 @@ addEventListener("keydown", (event) => {
   if (event.key === "Escape" && !typing) chat.stop();
 });
 
-async function nameModel() {
-  try {
-    byId("model").textContent = (await getJson("v1/models")).data[0].id;
-  } catch {
-    setTimeout(nameModel, RETRY_MS);  // the cache's view says what is wrong
-  }
-}
-nameModel();
 new CacheView();
 byId("input").focus();

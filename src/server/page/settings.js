@@ -1,4 +1,4 @@
-// What a person sets, and what that is in a request. What is left empty is left to the server.
+// What a person sets, and what that is in a request. What is left empty is left to the server. The model is chosen apart (models.js).
 
 const NAME = "kvick.settings";
 
@@ -65,6 +65,7 @@ function toolsOf(values) {
 export function fieldsOf(values) {
   const tools = toolsOf(values);
   const fields = {
+    model: values.model || undefined,
     temperature: number(values, "temperature", "temperature"),
     top_p: number(values, "top-p", "top p"),
     max_tokens: number(values, "max-tokens", "most tokens"),

@@ -2,7 +2,7 @@
 """Runs the clients that docs/reference/clients.md lists, at the versions that are pinned here, against `kvick serve`, and prints the
 matrix. Not in CI: it installs some gigabytes from npm and PyPI.
 
-    KVICK=build/release/kvick PEERS=build/clients tests/peers/clients/run.py [NAME...]
+    tests/peers/clients/run.py [NAME...]        KVICK: the program, by default build/release/kvick; PEERS: where to install, build/clients
 
 NAME: npm, pypi, or an agent (--help lists them). Exit status 1 if a client failed or was
 refused anything. --record tests/peers/requests writes the fixtures of tests/peers/agents_test.py anew.
@@ -22,6 +22,8 @@ import tempfile
 import venv
 
 HERE = pathlib.Path(__file__).resolve().parent
+BUILD = HERE.parents[2] / "build"
+os.environ.setdefault("KVICK", str(BUILD / "release/kvick"))
 sys.path.insert(0, str(HERE))
 
 import scripted  # noqa: E402
@@ -126,7 +128,7 @@ def main():
     parser.add_argument("names", nargs="*", metavar="NAME", help="npm, pypi, or: " + ", ".join(AGENTS))
     parser.add_argument("--record", metavar="FOLDER", help="keep what the agents asked")
     options = parser.parse_args()
-    peers = pathlib.Path(os.environ["PEERS"]).resolve()
+    peers = pathlib.Path(os.environ.get("PEERS", BUILD / "clients")).resolve()
     names = options.names or ["npm", "pypi", *AGENTS]
     programs = install_npm(peers / "npm") if set(names) - {"pypi"} else None
     rows = []

@@ -2,7 +2,8 @@
 // A policy says which of a sequence's rows are read. A second axis beside the strategies, which say
 // where rows are: any policy goes with any strategy that keeps rows in memory (Traits::holds_old),
 // and those that leave rows in place with one that keeps them in a slower tier. A policy that
-// leaves rows in place is a Selector (selector.h); those that forget rows are in kv/forget. The
+// leaves rows in place is a Selector (kv/select/selector.h); those that forget rows are in
+// kv/forget. The
 // table of all is kv/registry/policies.h; docs/adr/0020-which-rows-are-read.md.
 
 #include "kv/strategy/strategy.h"

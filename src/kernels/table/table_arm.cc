@@ -9,13 +9,19 @@ namespace kvick::kernels {
 
 using base::Isa;
 
+// Each is made when it is asked for, as in table_x86.cc.
 const Table& table(Isa isa) {
   KVICK_CHECK(base::isa_supported(isa), "{} is not supported here", base::isa_name(isa));
+  if (isa == Isa::kNeonI8mm) {
+    static const Table kI8mm = make_table(isa, fill_linear_i8mm, fill_rows_neon);
+    return kI8mm;
+  }
+  if (isa == Isa::kNeonDot) {
+    static const Table kDot = make_table(isa, fill_linear_neon, fill_rows_neon);
+    return kDot;
+  }
   static const Table kScalar = make_table(Isa::kScalar, fill_linear_scalar, fill_rows_scalar);
-  static const Table kDot = make_table(Isa::kNeonDot, fill_linear_neon, fill_rows_neon);
-  static const Table kI8mm = make_table(Isa::kNeonI8mm, fill_linear_i8mm, fill_rows_neon);
-  if (isa == Isa::kScalar) return kScalar;
-  return isa == Isa::kNeonDot ? kDot : kI8mm;
+  return kScalar;
 }
 
 // Products of bfloat16 are not used yet.

@@ -10,19 +10,37 @@ namespace kvick::kernels {
 
 using base::Isa;
 
+// Each is made when it is asked for: what fills it may have been compiled to instructions that this
+// processor lacks.
 const Table& table(Isa isa) {
   KVICK_CHECK(base::isa_supported(isa), "{} is not supported here", base::isa_name(isa));
-  static const Table kScalar = make_table(Isa::kScalar, fill_linear_scalar, fill_rows_scalar);
-  static const Table kAvx2 = make_table(Isa::kAvx2, fill_linear_avx2, fill_rows_avx2);
-  static const Table kAvx512 = make_table(Isa::kAvx512, fill_linear_avx512, fill_rows_avx512);
-  static const Table kVnni = make_table(Isa::kAvx512Vnni, fill_linear_vnni, fill_rows_vnni);
-  // Cooper Lake has no VBMI.
-  static const Table kBf16 = make_table(
-      Isa::kAvx512Bf16, base::cpu_features().avx512_vbmi ? fill_linear_vbmi : fill_linear_vnni,
-      fill_rows_vnni);
-  static const Table kAmx = make_table(Isa::kAmx, fill_linear_amx, fill_rows_amx);
-  const Table* tables[] = {&kScalar, &kAvx2, &kAvx512, &kVnni, &kBf16, &kAmx};
-  return *tables[static_cast<size_t>(isa)];
+  switch (isa) {
+    case Isa::kScalar: {
+      static const Table kScalar = make_table(isa, fill_linear_scalar, fill_rows_scalar);
+      return kScalar;
+    }
+    case Isa::kAvx2: {
+      static const Table kAvx2 = make_table(isa, fill_linear_avx2, fill_rows_avx2);
+      return kAvx2;
+    }
+    case Isa::kAvx512: {
+      static const Table kAvx512 = make_table(isa, fill_linear_avx512, fill_rows_avx512);
+      return kAvx512;
+    }
+    case Isa::kAvx512Vnni: {
+      static const Table kVnni = make_table(isa, fill_linear_vnni, fill_rows_vnni);
+      return kVnni;
+    }
+    case Isa::kAvx512Bf16: {  // Cooper Lake has no VBMI
+      static const Table kBf16 = make_table(
+          isa, base::cpu_features().avx512_vbmi ? fill_linear_vbmi : fill_linear_vnni,
+          fill_rows_vnni);
+      return kBf16;
+    }
+    case Isa::kAmx: break;
+  }
+  static const Table kAmx = make_table(isa, fill_linear_amx, fill_rows_amx);
+  return kAmx;
 }
 
 const Table* rounding_table(Isa isa) {

@@ -71,7 +71,7 @@ assert answer(paged) == expected
 show("paged", *measure(paged))
 questions = [TEXT + question for question in ("Who wrote?", "What drifted?", "When was it?")]
 print("\npaged: tokens of each prompt, and how many of them another one had computed already")
-for one in paged.batch(questions, max_tokens=8, temperature=0, parallel=1):  # one after the other: those read at once find nothing yet
+for one in paged.batch(questions, max_tokens=8, temperature=0):
     show("", one.prompt_tokens, one.cached_tokens)
 
 # %% sliding: a static tensor of the newest rows, as NPUs need it. A text may be longer than the context, of which the model then sees the end.

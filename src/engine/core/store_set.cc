@@ -53,7 +53,11 @@ base::Result<StoreKind*> StoreSet::find(const KvOptions& options) {
 }
 
 uint32_t StoreKind::block_tokens() const {
-  const uint64_t block = store->usage().page_bytes, token = store->shape().token_bytes();
+  // Blocks of all groups are as many tokens, and those of most bytes are the ones in usage.
+  const uint64_t block = store->usage().page_bytes;
+  uint64_t token = 0;
+  for (const kv::Shape& shape : store->info().groups)
+    token = std::max(token, shape.token_bytes());
   const bool whole = traits.shares_prefix && token > 0 && block % token == 0;
   return whole ? static_cast<uint32_t>(block / token) : 1;
 }

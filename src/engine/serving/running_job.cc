@@ -5,6 +5,14 @@
 #include "engine/prefix/prompt_cuts.h"
 
 namespace kvick::engine {
+namespace {
+
+// Tokens that are worth waiting for: with fewer, most steps read both prompts at once.
+constexpr uint32_t kWorthWaiting = 32;
+// Checkpoints that a prompt leaves, those of its messages and those where others part from it.
+constexpr size_t kMostCuts = 32;
+
+}  // namespace
 
 void RunningJob::cut_prompt(std::optional<Token> turn_token, const text::Tokenizer& tokenizer) {
   const kv::Checkpoints* const checkpoints = kind->store->facets().checkpoints;
@@ -27,6 +35,29 @@ uint32_t RunningJob::until_cut(const AnswerSequence& answer) const {
 uint32_t RunningJob::until_move(const AnswerSequence& answer) const {
   if (moves.empty() || &answer != &answers.front()) return UINT32_MAX;
   return moves.front().at - answer.committed;
+}
+
+bool RunningJob::will_share(std::span<const Token> prompt) {
+  const AnswerSequence& first = answers.front();
+  if (!reads_prompt(first)) return false;
+  const auto own = std::span(first.tokens).first(std::min(outcome.prompt_tokens, prompt_rows()));
+  const auto parting = std::ranges::mismatch(own, prompt).in1;
+  const auto common = static_cast<uint32_t>(parting - own.begin());
+  const uint32_t block = kind->block_tokens();
+  if (kind->store->facets().checkpoints == nullptr)
+    return common >= first.committed + std::max(kWorthWaiting, block);
+  const auto after = std::ranges::upper_bound(cuts, common);
+  auto last = after == cuts.begin() ? cuts.end() : std::prev(after);
+  // Not behind the last one, which is where files have the state of the next turn.
+  const uint32_t before = last == cuts.end() ? outcome.cached_tokens : *last;
+  if (after != cuts.end() && common >= std::max(before, first.committed) + kLeastCutTokens &&
+      cuts.size() < kMostCuts)
+    last = cuts.insert(after, common);
+  if (last == cuts.end()) return false;
+  const uint32_t known = last == cuts.begin() ? outcome.cached_tokens : *std::prev(last);
+  // The rows before a checkpoint are found once the block that it lies in is full.
+  const uint32_t full = (*last + block - 1) / block * block;
+  return first.committed < full && *last >= known + kWorthWaiting;
 }
 
 void RunningJob::keep_checkpoints(const AnswerSequence& answer, uint32_t before) const {

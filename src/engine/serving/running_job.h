@@ -95,6 +95,10 @@ struct RunningJob {
   uint32_t until_cut(const AnswerSequence& answer) const;
   // The same up to where rows of earlier texts come next.
   uint32_t until_move(const AnswerSequence& answer) const;
+  // Whether it is about to compute rows that a prompt which begins with these tokens can share,
+  // and enough of them to wait for. Where only checkpoints are gone on from, it will leave one
+  // where the two part.
+  bool will_share(std::span<const Token> prompt);
   // Leaves those between `before` and what is committed of an answer.
   void keep_checkpoints(const AnswerSequence& answer, uint32_t before) const;
   // Whether what is committed of an answer ends where files shall have its state: behind the prompt

@@ -200,13 +200,19 @@ bool Scheduler::fits(const RunningJob& running) {
 }
 
 // In their order: nobody overtakes a job that is only too large for what is free now, or it would
-// wait for ever.
+// wait for ever. One that waits for rows of another's prompt holds nobody up.
 void Scheduler::admit() noexcept {
-  while (!waiting_.empty()) {
-    RunningJob& first = *waiting_.front();
+  uint32_t held = 0;
+  for (auto next = waiting_.begin(); next != waiting_.end();) {
+    RunningJob& first = **next;
     if (first.kind->broken) return;  // until the next step
     try {
       if (tokens_ahead_of(first) >= uint64_t{kStepsAhead} * options_.most_step_tokens) return;
+      if (waits_for_a_prompt(first)) {
+        if (++held == options_.max_sequences) return;
+        ++next;
+        continue;
+      }
       if (!fits(first)) return;
       if (options_.memory != nullptr) options_.memory->begin_to_run(options_.member);
       move_job(first, waiting_, running_);
@@ -215,6 +221,9 @@ void Scheduler::admit() noexcept {
     } catch (...) {
       fail(first, std::current_exception());
     }
+    // What is run or ended above may have changed the list.
+    next = waiting_.begin();
+    held = 0;
   }
 }
 

@@ -70,6 +70,7 @@ class Scheduler {
   // scheduler_rows.cc
   PrefixOwner owner_of(const Job& job) const;
   uint32_t reusable_tokens(const RunningJob& running) const;
+  bool waits_for_a_prompt(const RunningJob& running) const;
   void ask_tiers(RunningJob& running);
   void start_loading(RunningJob& running, uint32_t known);
   bool finish_loading(RunningJob& running);

@@ -28,6 +28,20 @@ uint32_t Scheduler::reusable_tokens(const RunningJob& running) const {
   return known;
 }
 
+// Whether a job ahead of this one, which has no rows, is about to compute rows that this one can
+// share then. Prompts are read in the jobs' order, so that to wait for them costs nothing.
+bool Scheduler::waits_for_a_prompt(const RunningJob& running) const {
+  if (!running.kind->traits.shares_prefix || engine_.model().config().both_ways()) return false;
+  const auto prompt =
+      std::span<const Token>(running.answers.front().tokens).first(reusable_tokens(running));
+  for (const auto& other : running_)
+    if (other->kind == running.kind && other->rank().ahead_of(running.rank()) &&
+        other->will_share(prompt) &&
+        salt_of(owner_of(other->job)) == salt_of(owner_of(running.job)))
+      return true;
+  return false;
+}
+
 void Scheduler::ask_tiers(RunningJob& running) {
   const auto tokens = std::span<const Token>(running.answers.front().tokens);
   running.asked =

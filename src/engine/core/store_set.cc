@@ -56,8 +56,7 @@ uint32_t StoreKind::block_tokens() const {
   // Blocks of all groups are as many tokens, and those of most bytes are the ones in usage.
   const uint64_t block = store->usage().page_bytes;
   uint64_t token = 0;
-  for (const kv::Shape& shape : store->info().groups)
-    token = std::max(token, shape.token_bytes());
+  for (const kv::Shape& shape : store->info().groups) token = std::max(token, shape.token_bytes());
   const bool whole = traits.shares_prefix && token > 0 && block % token == 0;
   return whole ? static_cast<uint32_t>(block / token) : 1;
 }

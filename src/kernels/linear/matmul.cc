@@ -35,7 +35,7 @@ void run_tile(const PanelFunction* by_tokens, PanelJob& job, uint32_t tokens) {
 // Null: panels are taken one by one.
 BlockFunction block_function(const PanelFunctions& functions, DType type, uint32_t tokens) {
   const auto i = static_cast<size_t>(type);
-  if (tokens >= kPromptLeast) return functions.prompt[i];
+  if (tokens >= functions.prompt_least) return functions.prompt[i];
   return tokens >= kBlockLeast && tokens <= kBlockTokens ? functions.block[i] : nullptr;
 }
 

@@ -46,8 +46,9 @@ inline constexpr uint32_t kPromptLeast = 6 * kTokenTile, kPromptTokens = 16 * kT
 struct PanelFunctions {
   PanelFunction of[kWeightTypes][kTokenTile];
   PanelFunction silent[kWeightTypes];  // for one token, asks for nothing early; null: of[][0] does
-  // Of kBlockLeast to kBlockTokens tokens, and from kPromptLeast on; null: panels one by one.
+  // Of kBlockLeast to kBlockTokens tokens, and from prompt_least on; null: panels one by one.
   BlockFunction block[kWeightTypes], prompt[kWeightTypes];
+  uint32_t prompt_least = kPromptLeast;
 };
 
 // Table::matmul by these functions, for the tokens from first_token (a multiple of kTokenTile) on.

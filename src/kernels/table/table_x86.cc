@@ -32,12 +32,13 @@ const Table& table(Isa isa) {
       return kVnni;
     }
     case Isa::kAvx512Bf16: {  // Cooper Lake has no VBMI
-      static const Table kBf16 = make_table(
-          isa, base::cpu_features().avx512_vbmi ? fill_linear_vbmi : fill_linear_vnni,
-          fill_rows_vnni);
+      static const Table kBf16 =
+          make_table(isa, base::cpu_features().avx512_vbmi ? fill_linear_vbmi : fill_linear_vnni,
+                     fill_rows_vnni);
       return kBf16;
     }
-    case Isa::kAmx: break;
+    case Isa::kAmx:
+      break;
   }
   static const Table kAmx = make_table(isa, fill_linear_amx, fill_rows_amx);
   return kAmx;

@@ -1,6 +1,7 @@
 #pragma once
 // Internal to kernels/: panels of formats with values of less than 8 bits times many tokens.
-// Included by matmul_avx2.cc, inside its target, after panel_avx2.h.
+// Included by matmul_avx2.cc, inside its target, after panel_avx2.h. Larger than a header should be
+// because it is one function in its parts.
 //
 // What bounds it is how many instructions a core takes in a cycle. Panel by panel, a half of 8
 // rows, four tokens and a group of 32 inputs take about 175 of them: 32 loads of four inputs, which

@@ -37,7 +37,7 @@ const Table& table(Isa isa) {
                      fill_rows_vnni);
       return kBf16;
     }
-    case Isa::kAmx:
+    default:
       break;
   }
   static const Table kAmx = make_table(isa, fill_linear_amx, fill_rows_amx);

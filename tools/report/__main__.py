@@ -37,6 +37,7 @@ def parts(docs):
     in_report |= {"verdicts": pages.moved(papers.verdict_table(claims), "papers"), "counts": papers.counts(claims)}
     made = {docs / "results/README.md": by_question, docs / "report.md": in_report,
             docs / "results/engines.md": {"comparisons": tables.comparisons(found)},
+            docs / "results/strategies.md": {"planner": tables.planner(found)},
             docs / "results/machines.md": {"machines": machines.table(found)},
             docs / "papers/README.md": {"verdicts": papers.verdict_table(claims), "words": papers.words()}}
     return made | {docs / f"papers/{paper}.md": {"claims": papers.paper_table(entry)} for paper, entry in claims.items()}

@@ -1,4 +1,4 @@
-"""Results of `kvick lab` that are kept: its JSON with a provenance, and its charts, in docs/results/MACHINE/DATE."""
+"""Results of `kvick lab` and tools/plan that are kept: its JSON with a provenance, and its charts, in docs/results/MACHINE/DATE."""
 
 import datetime
 import json
@@ -21,7 +21,8 @@ def keep(machine, path, folder):
     if "experiment" not in data or "cells" not in data:
         raise ValueError(f"{path} is no file of kvick lab: it has no experiment or no cells")
     date = datetime.date.fromtimestamp(path.stat().st_mtime).isoformat()
-    provenance = {"machine": machine, "date": date, "commit": kept.commit(), "command": data["command"], "spread": spread(data)}
+    provenance = {"machine": machine, "date": date, "commit": kept.commit(), "command": data["command"],
+                  "spread": data.pop("spread", None) or spread(data)}
     place = folder / machine / date
     place.mkdir(parents=True, exist_ok=True)
     (place / path.name).write_text(json.dumps({"provenance": provenance} | data, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

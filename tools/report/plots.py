@@ -1,4 +1,4 @@
-"""The three plots of docs/results/README.md. Each SVG names the figures that it was drawn from, by a digest, so that whether it is
+"""The plots of docs/results. Each SVG names the figures that it was drawn from, by a digest, so that whether it is
 up to date can be seen without matplotlib."""
 
 import hashlib
@@ -39,6 +39,29 @@ def depth_points(results):
             values = [number(part) for part in text.split(", ")]
             lines.setdefault(f"{engine}, {rows}", []).append((number(cells[2]), sum(values) / len(values), min(values), max(values)))
     return sorted(lines.items())
+
+
+def planner_points(results):
+    """(machine, planned, measured) in tokens/s."""
+    return [(machine, planned, measured) for machine, _, planned, measured, _ in tables.planner_points(results)]
+
+
+def draw_planner(axes, points):
+    low, high = min(min(a, b) for _, a, b in points) / 1.5, max(max(a, b) for _, a, b in points) * 1.5
+    for share, alpha in ((0.25, 0.12), (0.1, 0.2)):
+        axes.fill_between([low, high], [low / (1 + share), high / (1 + share)], [low * (1 + share), high * (1 + share)], color="#555555",
+                          alpha=alpha, linewidth=0, label=f"within {100 * share:.0f} %")
+    for machine, colour in COLOURS.items():
+        mine = [(planned, measured) for of, planned, measured in points if of == machine]
+        if mine:
+            axes.plot([a for a, _ in mine], [b for _, b in mine], "o", color=colour, markersize=4, alpha=0.8, label=machine)
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.set_xlim(low, high)
+    axes.set_ylim(low, high)
+    axes.set_xlabel("planned, tokens/s of all sequences")
+    axes.set_ylabel("measured")
+    axes.legend(frameon=False, loc="lower right")
 
 
 def draw_speed(axes, points):
@@ -102,6 +125,7 @@ def draw_depth(axes, points):
 PLOTS = {
     "speed": (speed_points, draw_speed, (9, 7.4), "Speed beside llama.cpp and ik_llama.cpp, two threads"),
     "quality": (quality_points, draw_quality, (8, 5), "Quality against bytes, SmolLM2-135M, windows of 2,048 tokens"),
+    "planner": (planner_points, draw_planner, (6, 5.2), "Decode speed: what kvick plan said, and what was measured"),
     "depth": (depth_points, draw_depth, (8, 4.6), "Decode behind a long context, SmolLM2-135M shape in Q8_0, Zen 4"),
 }
 

@@ -53,6 +53,13 @@ TABLED = (
 )
 
 
+# What plan_check.py (and before it kvick lab) found: what the planner said beforehand, and what was measured.
+PLANNED = (
+    (AMX, "xeon-amx/2026-11-22/plan-check-smollm2.json"),
+    (AMX, "xeon-amx/2026-11-22/plan-check-m.json"),
+)
+
+
 def speed_rows(results):
     """Rows of (machine, model, work, kvick, llama.cpp, ik_llama.cpp, over llama.cpp, over ik_llama.cpp)."""
     for machine, model, work, path, file, case in COMPARED:
@@ -218,3 +225,25 @@ def comparisons(results):
             rows.append([path.split("/")[0], path.split("/")[1], file.removesuffix(".gguf"), f"`{case}`",
                          results.rates(path, file, case, "kvick"), "; ".join(figures)])
     return markdown_table(["machine", "date", "file", "case", "kvick", "others (kvick is so many times as fast)"], rows)
+
+
+def planner_points(results):
+    """(machine, file, predicted tokens/s, measured tokens/s, whether the bytes are equal), of each cell."""
+    for machine, path in PLANNED:
+        for cell in results.load(path)["cells"]:
+            values = {key: statistics.median(run[key] for run in cell["runs"]) for key in cell["runs"][0]}
+            yield machine, path, values["predicted_tok_s"], values["measured_tok_s"], values["planned_bytes"] == values["counted_bytes"]
+
+
+def planner(results):
+    """How far plans are from measurements: of each file the median cell and the worst, as shares of the smaller."""
+    rows = []
+    for machine, path in PLANNED:
+        points = [point for point in planner_points(results) if point[1] == path]
+        off = [100 * (max(planned, measured) / min(planned, measured) - 1) for _, _, planned, measured, _ in points]
+        models = sorted({cell["what"].get("model", "") for cell in results.load(path)["cells"]} - {""})
+        name = path.split("/")[-1].removesuffix(".json")
+        equal = sum(same for *_, same in points)
+        rows.append([machine, f"[{name}]({path})", f"{len(points)}" + (f" of {len(models)} models" if len(models) > 1 else ""),
+                     f"{statistics.median(off):.0f} %", f"{max(off):.0f} %", f"{equal} of {len(points)}"])
+    return markdown_table(["machine", "file", "cells", "median", "worst", "bytes as planned"], rows)

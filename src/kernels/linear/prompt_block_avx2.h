@@ -8,11 +8,11 @@
 // are loaded again for the other half, 60 to multiply and add in 16 bits, and the rest to unpack
 // codes, and for scales, zeros and prefetches. Here codes are unpacked into L1 once for up to 64
 // tokens and both halves meet an input that was loaded once: 110 remain. One Zen 3 core beside
-// other guests, 2048 x 4096 weights, 128 tokens, medians of alternating runs, GOP/s:
+// other guests, 2048 x 4096 weights, 128 tokens, the best of alternating runs, GOP/s:
 //
 //                     Q4_0  Q4_K  Q5_K  Q6_K  Q3_K
-//   panel by panel     131   132   116   100   115
-//   here               178   178   138   122   129
+//   panel by panel     133   135   116   101   115
+//   here               181   182   140   125   131
 //
 // Values of 8 bits (Q8_0, IQ4_XS) take as many instructions either way and have none of this.
 // Products in 16 bits (vpmaddwd), nibbles apart, or a bit apart need as many as moving the sign.

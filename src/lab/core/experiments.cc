@@ -13,7 +13,6 @@ std::unique_ptr<Experiment> make_long(const Bench& bench);                 // lo
 std::unique_ptr<Experiment> make_moved(const Bench& bench);                // moved.cc
 std::unique_ptr<Experiment> make_needle(const Bench& bench);               // needle.cc
 std::unique_ptr<Experiment> make_paged_vs_contiguous(const Bench& bench);  // ..._contiguous.cc
-std::unique_ptr<Experiment> make_plan_check(const Bench& bench);           // plan_check.cc
 std::unique_ptr<Experiment> make_preemption(const Bench& bench);           // preemption.cc
 std::unique_ptr<Experiment> make_prefix(const Bench& bench);               // prefix.cc
 std::unique_ptr<Experiment> make_quant(const Bench& bench);                // quant.cc
@@ -50,8 +49,6 @@ std::span<const ExperimentRow> experiments() {
       {"needle", "whether a planted fact is found, by depth, length and policy", 1, make_needle},
       {"paged-vs-contiguous", "attention over blocks against rows in one piece", 3,
        make_paged_vs_contiguous},
-      {"plan-check", "what the planner says beforehand against what is counted and timed", 3,
-       make_plan_check},
       {"preemption", "time lost with less memory than running requests take together", 3,
        make_preemption},
       {"prefix", "prompts of a trace that the prefix cache serves, by memory, against the ideal", 1,

@@ -232,6 +232,11 @@ class Instructions(unittest.TestCase):
             weaker = self.SETS[:self.SETS.index(needs)]
             self.assertEqual(sorted(line.split(" in ")[0] for line in found), sorted(f"rows_{n}.cc.o" for n in weaker), text)
 
+    def test_avx_vnni_is_no_part_of_avx512(self):
+        text = "{vex} vpdpbusd %ymm1, %ymm2, %ymm3"
+        found = self.of(avxvnni=text, **{name: text for name in self.SETS})
+        self.assertEqual(sorted(line.split(" in ")[0] for line in found), sorted(f"rows_{n}.cc.o" for n in self.SETS))
+
     @unittest.skipUnless(shutil.which("aarch64-linux-gnu-as"), "no assembler for AArch64")
     def test_an_instruction_of_arm_is_found_in_the_files_of_weaker_sets_only(self):
         for text, needs in self.ARM_ABOVE.items():

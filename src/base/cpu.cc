@@ -14,6 +14,8 @@ std::string_view isa_name(Isa isa) {
       return "scalar";
     case Isa::kAvx2:
       return "avx2";
+    case Isa::kAvxVnni:
+      return "avx_vnni";
     case Isa::kAvx512:
       return "avx512";
     case Isa::kAvx512Vnni:
@@ -56,6 +58,8 @@ bool isa_supported(Isa isa, const CpuFeatures& f) {
       return true;
     case Isa::kAvx2:
       return f.avx2 && f.fma && f.f16c;
+    case Isa::kAvxVnni:
+      return isa_supported(Isa::kAvx2, f) && f.avx_vnni;
     case Isa::kAvx512:
       return isa_supported(Isa::kAvx2, f) && f.avx512f && f.avx512bw && f.avx512dq && f.avx512vl;
     case Isa::kAvx512Vnni:

@@ -7,8 +7,9 @@
 namespace kvick::base {
 
 // The instruction sets that kernels/ has code for, weakest first. Of an architecture each includes
-// those before it.
+// those before it, but for avx_vnni.
 //   avx2         AVX2, FMA, F16C
+//   avx_vnni     AVX-VNNI, and avx2                     Alder Lake and later without AVX-512
 //   avx512       F, BW, DQ, VL                          Skylake-X
 //   avx512_vnni  VNNI                                   Cascade Lake, Ice Lake, Tiger Lake
 //   avx512_bf16  BF16                                   Cooper Lake, Zen 4
@@ -16,12 +17,22 @@ namespace kvick::base {
 // AArch64:
 //   neon_dot     NEON, DotProd                          Cortex-A76, Neoverse N1, Apple M1
 //   neon_i8mm    I8MM                                   Neoverse V1 and N2, Apple M2
-enum class Isa { kScalar, kAvx2, kAvx512, kAvx512Vnni, kAvx512Bf16, kAmx, kNeonDot, kNeonI8mm };
+enum class Isa {
+  kScalar,
+  kAvx2,
+  kAvxVnni,
+  kAvx512,
+  kAvx512Vnni,
+  kAvx512Bf16,
+  kAmx,
+  kNeonDot,
+  kNeonI8mm
+};
 // Those of the architecture that this is compiled for.
 #if defined(__aarch64__)
 inline constexpr Isa kIsas[] = {Isa::kScalar, Isa::kNeonDot, Isa::kNeonI8mm};
 #else
-inline constexpr Isa kIsas[] = {Isa::kScalar,     Isa::kAvx2,       Isa::kAvx512,
+inline constexpr Isa kIsas[] = {Isa::kScalar,     Isa::kAvx2,       Isa::kAvxVnni, Isa::kAvx512,
                                 Isa::kAvx512Vnni, Isa::kAvx512Bf16, Isa::kAmx};
 #endif
 
@@ -31,7 +42,7 @@ std::string isa_names();                                  // "scalar, avx2, ... 
 
 // What a process may use of a processor: what it has, if the operating system saves its registers.
 struct CpuFeatures {
-  bool avx2 = false, fma = false, f16c = false;
+  bool avx2 = false, fma = false, f16c = false, avx_vnni = false;
   bool avx512f = false, avx512bw = false, avx512dq = false, avx512vl = false;
   bool avx512_vnni = false, avx512_bf16 = false, avx512_vbmi = false;
   bool amx = false;  // AMX-TILE, AMX-INT8 and AMX-BF16

@@ -15,6 +15,13 @@ bool has_f16c() {
   return __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_F16C) != 0;
 }
 
+// The same of g++ 12.
+bool has_avx_vnni() {
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  constexpr unsigned kAvxVnni = 1u << 4;
+  return __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) != 0 && (eax & kAvxVnni) != 0;
+}
+
 // Tiles: does the processor have them, and does the system save their registers?
 bool has_amx() {
   unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
@@ -42,6 +49,7 @@ CpuFeatures detect_cpu_features() {
   CpuFeatures found = {.avx2 = __builtin_cpu_supports("avx2") != 0,
                        .fma = __builtin_cpu_supports("fma") != 0,
                        .f16c = has_f16c(),
+                       .avx_vnni = has_avx_vnni(),
                        .avx512f = __builtin_cpu_supports("avx512f") != 0,
                        .avx512bw = __builtin_cpu_supports("avx512bw") != 0,
                        .avx512dq = __builtin_cpu_supports("avx512dq") != 0,

@@ -17,6 +17,8 @@ TEST(Cpu, RunsAvx512WithoutVnniAndVnniWithoutBf16) {
   EXPECT_EQ(best_isa(cpu), Isa::kScalar);
   cpu = kHaswell;
   EXPECT_EQ(best_isa(cpu), Isa::kAvx2);
+  cpu.avx_vnni = true;  // Alder Lake
+  EXPECT_EQ(best_isa(cpu), Isa::kAvxVnni);
   cpu = with_avx512(kHaswell);  // Skylake-X
   EXPECT_EQ(best_isa(cpu), Isa::kAvx512);
   cpu.avx512_vnni = true;  // Cascade Lake
@@ -24,6 +26,8 @@ TEST(Cpu, RunsAvx512WithoutVnniAndVnniWithoutBf16) {
   cpu.avx512_vbmi = true;  // Ice Lake, Tiger Lake
   EXPECT_EQ(best_isa(cpu), Isa::kAvx512Vnni);
   cpu.avx512_bf16 = true;  // Zen 4
+  EXPECT_EQ(best_isa(cpu), Isa::kAvx512Bf16);
+  cpu.avx_vnni = true;  // Zen 5
   EXPECT_EQ(best_isa(cpu), Isa::kAvx512Bf16);
   cpu.amx = true;  // Sapphire Rapids
   EXPECT_EQ(best_isa(cpu), Isa::kAmx);
@@ -42,6 +46,8 @@ TEST(Cpu, LeavesOutAnInstructionSetWhoseFoundationIsMissing) {
     CpuFeatures masked = cpu;
     masked.*part = false;
     EXPECT_EQ(best_isa(masked), Isa::kScalar);
+    masked.avx_vnni = true;
+    EXPECT_EQ(best_isa(masked), Isa::kScalar);
   }
   CpuFeatures masked = cpu;
   masked.avx512_vnni = false;
@@ -55,7 +61,7 @@ TEST(Cpu, LeavesOutAnInstructionSetWhoseFoundationIsMissing) {
 }
 
 TEST(Cpu, NamesAllInstructionSetsForAMessage) {
-  EXPECT_EQ(isa_names(), "scalar, avx2, avx512, avx512_vnni, avx512_bf16 or amx");
+  EXPECT_EQ(isa_names(), "scalar, avx2, avx_vnni, avx512, avx512_vnni, avx512_bf16 or amx");
 }
 
 TEST(Cpu, HasANameWithTheNumbersBehindIt) {

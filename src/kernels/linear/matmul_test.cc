@@ -13,6 +13,9 @@
 #include "kernels/table/table.h"
 
 namespace kvick::kernels {
+
+void fill_linear_avx_vnni_emulated(Table& table);  // avx2/matmul_avxvnni_emulated_test.cc
+
 namespace {
 
 using base::Isa;
@@ -320,9 +323,7 @@ TEST_P(Matmul, quantises_tokens_and_groups_in_any_pieces) {
 }
 
 // Whatever multiplies the integers, the result is exact, and what follows is the same.
-void expect_bits_of(Isa weaker, Isa isa) {
-  if (!base::isa_supported(isa)) GTEST_SKIP() << "no " << base::isa_name(isa);
-  const Table &other = table(isa), &first = table(weaker);
+void expect_bits_of(const Table& first, const Table& other) {
   for (const DType type : all_types()) {
     const bool super = dtype_info(type).block == 256;
     for (const uint32_t some : super ? std::vector{256u, 768u} : std::vector{32u, 224u, 416u}) {
@@ -342,6 +343,24 @@ void expect_bits_of(Isa weaker, Isa isa) {
     }
   }
 }
+
+void expect_bits_of(Isa weaker, Isa isa) {
+  if (!base::isa_supported(isa)) GTEST_SKIP() << "no " << base::isa_name(isa);
+  expect_bits_of(table(weaker), table(isa));
+}
+
+#if defined(__x86_64__)
+TEST(AvxVnni, gives_the_bits_of_avx2_for_every_format_and_number_of_tokens) {
+  expect_bits_of(Isa::kAvx2, Isa::kAvxVnni);
+}
+
+TEST(AvxVnni, gives_the_bits_of_avx2_where_its_instruction_is_emulated) {
+  if (!base::isa_supported(Isa::kAvx2)) GTEST_SKIP() << "no AVX2";
+  Table emulated = table(Isa::kAvx2);
+  fill_linear_avx_vnni_emulated(emulated);
+  expect_bits_of(table(Isa::kAvx2), emulated);
+}
+#endif
 
 TEST(Avx512Vnni, gives_the_bits_of_avx512_for_every_format_and_number_of_tokens) {
   expect_bits_of(Isa::kAvx512, Isa::kAvx512Vnni);

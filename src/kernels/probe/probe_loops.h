@@ -35,6 +35,7 @@ uint64_t read_scalar(const std::byte* data, size_t bytes);
 uint64_t int8_dot_scalar(uint32_t rounds);
 
 Probes avx2_probes();
+Probes avx_vnni_probes();
 Probes avx512_probes();
 Probes vnni_probes();
 Probes bf16_probes();

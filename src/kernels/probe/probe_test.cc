@@ -47,6 +47,7 @@ struct Round {
 constexpr Round kRounds[] = {
     {Isa::kScalar, 2 * 32, 2 * 8 * 4, 0, 0},
     {Isa::kAvx2, 2 * 4 * 8 * 32, 2 * 12 * 8, 0, 0},
+    {Isa::kAvxVnni, 2 * 12 * 32, 2 * 12 * 8, 0, 0},
     {Isa::kAvx512, 2 * 4 * 8 * 64, 2 * 16 * 16, 0, 0},
     {Isa::kAvx512Vnni, 2 * 16 * 64, 2 * 16 * 16, 0, 0},
     {Isa::kAvx512Bf16, 2 * 16 * 64, 2 * 16 * 16, 2 * 16 * 32, 0},

@@ -39,6 +39,7 @@ const Probes& probes(base::Isa isa) {
   static const Probes kProbes[] = {
       {base::Isa::kScalar, read_scalar, int8_dot_scalar, f32_fma_scalar, nullptr, nullptr},
       avx2_probes(),
+      avx_vnni_probes(),
       avx512_probes(),
       vnni_probes(),
       bf16_probes(),

@@ -8,6 +8,7 @@ namespace kvick::kernels {
 
 void fill_linear_scalar(Table& table);
 void fill_linear_avx2(Table& table);
+void fill_linear_avx_vnni(Table& table);
 void fill_linear_avx512(Table& table);  // AVX-512 F, BW, DQ, VL
 void fill_linear_vnni(Table& table);    // and VNNI
 void fill_linear_vbmi(Table& table);    // and VBMI

@@ -23,6 +23,10 @@ const Table& table(Isa isa) {
       static const Table kAvx2 = make_table(isa, fill_linear_avx2, fill_rows_avx2);
       return kAvx2;
     }
+    case Isa::kAvxVnni: {
+      static const Table kAvxVnni = make_table(isa, fill_linear_avx_vnni, fill_rows_avx2);
+      return kAvxVnni;
+    }
     case Isa::kAvx512: {
       static const Table kAvx512 = make_table(isa, fill_linear_avx512, fill_rows_avx512);
       return kAvx512;

@@ -1,6 +1,6 @@
 #pragma once
-// Internal to kernels/: panels of formats with values of less than 8 bits times many tokens.
-// Included by matmul_avx2.cc, inside its target, after panel_avx2.h. Larger than a header should be
+// Internal to kernels/: panels of quantised formats times many tokens.
+// Included by matmul_avx2_impl.h, after how products are added. Larger than a header should be
 // because it is one function in its parts.
 //
 // What bounds it is how many instructions a core takes in a cycle. Panel by panel, a half of 8
@@ -17,8 +17,6 @@
 // Values of 8 bits (Q8_0, IQ4_XS) take as many instructions either way and have none of this.
 // Products in 16 bits (vpmaddwd), nibbles apart, or a bit apart need as many as moving the sign.
 
-#include <cstring>
-
 namespace kvick::kernels {
 namespace {
 
@@ -32,13 +30,10 @@ template <DType kType>
 struct PromptChunk {
   static constexpr PackFormat kFormat = kPackFormats[static_cast<size_t>(kType)];
   static constexpr int kParts = kFormat.scale_group == 32 ? 1 : 2;
-  static constexpr int kFit = sums_in_16_bits(kFormat.value_bits);
-  // Halves of a panel that are multiplied together: as the registers allow.
-  static constexpr int kCount = kParts == 1 && kFit == 8 ? kHalves : 1;
-  using Codes = __m256i[8];
+  static constexpr int kCount = halves_together(kFormat);
 
   uint32_t groups = 0;
-  Codes codes[kUnpacked][kHalves];
+  UnpackedCodes codes[kUnpacked][kHalves];
   Scales scales[kUnpacked][kHalves];
 };
 
@@ -53,31 +48,6 @@ void unpack_chunk(const std::byte* panel, uint32_t first, PromptChunk<kType>& w)
       w.scales[g][half] = load_scales<kType>(block, group, half);
       KVICK_UNROLL for (int j = 0; j < 8; ++j) {
         w.codes[g][half][j] = load_values<kType>(planes + half * (kLine / kHalves), j);
-      }
-    }
-  }
-}
-
-// Sums of products of registers [kFirst, kLast) of one group's codes with each token.
-template <DType kType, int kTokens, int kFirst, int kLast>
-KVICK_INLINE void dot_unpacked(const typename PromptChunk<kType>::Codes* codes,
-                               const int8_t* inputs, __m256i out[][kTokens]) {
-  constexpr int kFit = PromptChunk<kType>::kFit, kCount = PromptChunk<kType>::kCount;
-  const __m256i ones = _mm256_set1_epi16(1);
-  __m256i pairs[kCount][kTokens];
-  KVICK_UNROLL for (int j = kFirst; j < kLast; ++j) {
-    const bool first = (j - kFirst) % kFit == 0, last = (j - kFirst) % kFit == kFit - 1;
-    KVICK_UNROLL for (int t = 0; t < kTokens; ++t) {
-      const __m256i q = broadcast4(inputs + t * static_cast<int>(kGroup) + 4 * j);
-      KVICK_UNROLL for (int c = 0; c < kCount; ++c) {
-        const __m256i product = _mm256_maddubs_epi16(codes[c][j], q);
-        pairs[c][t] = first ? product : _mm256_add_epi16(pairs[c][t], product);
-        // As in dot of matmul_avx2.cc.
-        asm("" : "+x"(pairs[c][t]));
-        if (last || j == kLast - 1) {
-          const __m256i sums = _mm256_madd_epi16(pairs[c][t], ones);
-          out[c][t] = j - kFirst < kFit ? sums : _mm256_add_epi32(out[c][t], sums);
-        }
       }
     }
   }
@@ -114,9 +84,9 @@ KVICK_INLINE Totals<PromptChunk<kType>::kParts> totals_of(const TileTokens& in) 
     __m128i sums = load_sums<kTokens>(in.sums + h * in.tile_tokens);
     if constexpr (kParts == 1)
       sums = _mm_add_epi32(sums, load_sums<kTokens>(in.sums + in.tile_tokens));
-    if constexpr (PromptChunk<kType>::kFormat.zero != 0)
+    if constexpr (zero_of(PromptChunk<kType>::kFormat) != 0)
       _mm_store_si128(reinterpret_cast<__m128i*>(totals.zero[h]),
-                      _mm_mullo_epi32(sums, _mm_set1_epi32(-PromptChunk<kType>::kFormat.zero)));
+                      _mm_mullo_epi32(sums, _mm_set1_epi32(-zero_of(PromptChunk<kType>::kFormat))));
     if constexpr (PromptChunk<kType>::kFormat.has_min)
       _mm_store_ps(totals.sum[h], _mm_cvtepi32_ps(sums));
   }
@@ -124,7 +94,7 @@ KVICK_INLINE Totals<PromptChunk<kType>::kParts> totals_of(const TileTokens& in) 
 }
 
 // Adds a chunk's products with kTokens tokens to `acc`. The arithmetic of a token is that of
-// add_group of matmul_avx2.cc.
+// add_group of matmul_avx2_impl.h.
 template <DType kType, int kTokens>
 KVICK_INLINE void add_tokens(const PromptChunk<kType>& w, TileTokens in, float (*acc)[kPanel]) {
   using Chunk = PromptChunk<kType>;
@@ -141,14 +111,14 @@ KVICK_INLINE void add_tokens(const PromptChunk<kType>& w, TileTokens in, float (
         constexpr int kStep = 8 / Chunk::kParts;
         const auto* codes = w.codes[g] + half;
         if (h == 0)
-          dot_unpacked<kType, kTokens, 0, kStep>(codes, in.q, products);
+          dot_unpacked<kType, Chunk::kCount, kTokens, 0, kStep>(codes, in.q, products);
         else
-          dot_unpacked<kType, kTokens, 8 - kStep, 8>(codes, in.q, products);
+          dot_unpacked<kType, Chunk::kCount, kTokens, 8 - kStep, 8>(codes, in.q, products);
         KVICK_UNROLL for (int t = 0; t < kTokens; ++t) {
           KVICK_UNROLL for (int c = 0; c < Chunk::kCount; ++c) {
             const Scales& s = w.scales[g][half + c];
             __m256i sum = products[c][t];
-            if constexpr (f.zero != 0)
+            if constexpr (zero_of(f) != 0)
               sum = _mm256_add_epi32(sum, _mm256_set1_epi32(totals.zero[h][t]));
             const __m256 product = _mm256_cvtepi32_ps(sum);
             value[c][t] = h == 0 ? _mm256_mul_ps(product, s.scale[h])
@@ -238,7 +208,7 @@ void prompt_block(const BlockJob& job) {
 template <DType kType>
 constexpr BlockFunction prompt_function() {
   constexpr PackFormat f = kPackFormats[static_cast<size_t>(kType)];
-  if constexpr (f.quantised && f.value_bits < 8)
+  if constexpr (f.quantised && unpacks(f))
     return prompt_block<kernel_type(kType)>;
   else
     return nullptr;

@@ -1,6 +1,6 @@
 #pragma once
-// Internal to kernels/: what AVX2 reads of a packed panel, as two halves of 8 rows. Included by
-// matmul_avx2.cc, inside its target.
+// Internal to kernels/: what AVX2 reads of a packed panel, as two halves of 8 rows. Included
+// where a target has begun.
 
 #include "kernels/linear/matmul.h"
 
@@ -9,6 +9,7 @@ namespace {
 
 constexpr int kHalves = 2;  // of a panel
 constexpr int kLanes = 8;
+using UnpackedCodes = __m256i[8];  // of a group and a half
 
 KVICK_INLINE __m256i line(const std::byte* in, int i) {
   return _mm256_load_si256(reinterpret_cast<const __m256i*>(in + i * static_cast<int>(kLine)));

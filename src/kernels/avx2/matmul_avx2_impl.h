@@ -1,20 +1,9 @@
-// The linear layers with AVX2, FMA and F16C: a panel as two halves of 8 rows, one register each.
-// Measured as in matmul_avx512.cc: 512 tokens Q4_0 145, Q4_1 143, Q5_0 119, Q6_K 101, Q8_0 89 GOP/s
-// (8-bit codes need two more operations per product to keep 16-bit sums from saturating), F16 61
-// GFLOP/s; one token Q8_0 15.8, Q4_1 15.3, F16 16.0 GB/s from memory.
+#pragma once
+// Internal to kernels/: the linear layers with AVX2, FMA and F16C: a panel as two halves of 8 rows,
+// one register each. Included where a target has begun, after dots_avx2.h or dots_avxvnni.h, which
+// say how products are added. Whatever they do, the results are the same bits.
 
-#include <immintrin.h>
-#include <limits>
-#include <utility>
-
-#include "kernels/isa/target.h"
-#include "kernels/linear/matmul.h"
-#include "kernels/table/linear.h"
-
-KVICK_TARGET_AVX2_BEGIN
-
-#include "kernels/linear/panel_avx2.h"
-#include "kernels/linear/prompt_block_avx2.h"
+#include "kernels/avx2/prompt_block_avx2.h"
 
 namespace kvick::kernels {
 namespace {
@@ -77,42 +66,6 @@ void quantise(Activations& a, Range tokens, Range groups) {
   }
 }
 
-// -- products
-// ---------------------------------------------------------------------------------------------------------
-
-// Sums of products in pairs. 8-bit codes are q + 128: made signed again, their sign moves to the
-// activation.
-template <int kBits>
-KVICK_INLINE __m256i multiply(__m256i codes, __m256i q) {
-  if constexpr (kBits < 8) return _mm256_maddubs_epi16(codes, q);
-  const __m256i w = _mm256_xor_si256(codes, _mm256_set1_epi8(static_cast<char>(0x80)));
-  return _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(q, w));
-}
-
-// Adds to `out` the dot products of registers [kFirst, kLast) of one group's codes with each token,
-// 8 rows.
-template <DType kType, int kTokens, int kFirst, int kLast>
-KVICK_INLINE void dot(const std::byte* planes, const int8_t* q, __m256i out[]) {
-  constexpr int kBits = kPackFormats[static_cast<size_t>(kType)].value_bits;
-  constexpr int kFit = sums_in_16_bits(kBits);
-  const __m256i ones = _mm256_set1_epi16(1);
-  __m256i pairs[kTokens];
-  KVICK_UNROLL for (int t = 0; t < kTokens; ++t) pairs[t] = _mm256_setzero_si256();
-  KVICK_UNROLL for (int j = kFirst; j < kLast; ++j) {
-    const __m256i codes = load_values<kType>(planes, j);
-    const bool first = (j - kFirst) % kFit == 0, last = (j - kFirst) % kFit == kFit - 1;
-    KVICK_UNROLL for (int t = 0; t < kTokens; ++t) {
-      const __m256i product =
-          multiply<kBits>(codes, broadcast4(q + t * static_cast<int>(kGroup) + 4 * j));
-      pairs[t] = first ? product : _mm256_add_epi16(pairs[t], product);
-      // Keeps g++ from reordering the sums: it would compute all products first, and spill them.
-      asm("" : "+x"(pairs[t]));
-      if (last || j == kLast - 1)
-        out[t] = _mm256_add_epi32(out[t], _mm256_madd_epi16(pairs[t], ones));
-    }
-  }
-}
-
 // One group of inputs, 8 rows, all tokens. The arithmetic of a token is the same for every kTokens,
 // or results would depend on the batch.
 template <DType kType, int kTokens>
@@ -120,7 +73,7 @@ KVICK_INLINE void add_group(const PanelJob& job, size_t group, const std::byte* 
                             const Scales& s, __m256* acc) {
   constexpr PackFormat f = kPackFormats[static_cast<size_t>(kType)];
   constexpr int kParts = f.scale_group == 32 ? 1 : 2;
-  constexpr int kZero = f.value_bits == 8 ? 0 : f.zero;
+  constexpr int kZero = zero_of(f);
   const size_t first = group * job.tile_tokens;
   const int32_t* sums = job.sums + 2 * first;
   const int8_t* q = job.q + first * kGroup;
@@ -284,12 +237,4 @@ void matmul(const Matrix& w, const Activations& a, float* y, size_t y_stride, ui
 }
 
 }  // namespace
-
-void fill_linear_avx2(Table& table) {
-  table.quantise = quantise;
-  table.matmul = matmul;
-}
-
 }  // namespace kvick::kernels
-
-KVICK_TARGET_END

@@ -21,12 +21,10 @@
 #if defined(__clang__)
 #define KVICK_TARGET_AVX2_BEGIN \
   _Pragma("clang attribute push(__attribute__((target(\"avx2,fma,f16c\"))), apply_to = function)")
-#define KVICK_TARGET_AVX_VNNI_BEGIN                                                          \
-  _Pragma(                                                                                   \
-      "clang attribute push(__attribute__((target(\"avx2,fma,f16c,avxvnni\"))), apply_to = " \
-      "function)")
 // One literal: _Pragma takes no concatenation.
 // clang-format off
+#define KVICK_TARGET_AVX_VNNI_BEGIN \
+  _Pragma("clang attribute push(__attribute__((target(\"avx2,fma,f16c,avxvnni\"))), apply_to = function)")
 #define KVICK_TARGET_AVX512_BEGIN \
   _Pragma("clang attribute push(__attribute__((target(\"avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl\"))), apply_to = function)")
 #define KVICK_TARGET_VNNI_BEGIN \

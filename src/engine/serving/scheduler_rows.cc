@@ -36,8 +36,8 @@ bool Scheduler::waits_for_a_prompt(const RunningJob& running) const {
       std::span<const Token>(running.answers.front().tokens).first(reusable_tokens(running));
   for (const auto& other : running_)
     if (other->kind == running.kind && other->rank().ahead_of(running.rank()) &&
-        other->will_share(prompt) &&
-        salt_of(owner_of(other->job)) == salt_of(owner_of(running.job)))
+        salt_of(owner_of(other->job)) == salt_of(owner_of(running.job)) &&
+        other->will_share(prompt))
       return true;
   return false;
 }

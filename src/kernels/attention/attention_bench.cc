@@ -25,9 +25,10 @@ struct Load {
   uint32_t window = 0;  // rows that a query sees; 0: all
   uint32_t latent = 0;  // elements of values that are the beginnings of keys; 0: they are not
   float softcap = 0;
+  uint32_t one_of = 1;  // of so many rows one is read, on average: where it lies is random
 
   uint32_t v_dim() const { return latent > 0 ? latent : head_dim; }
-  uint32_t rows_read() const { return window > 0 ? window + tokens - 1 : rows; }
+  uint32_t rows_read() const { return window > 0 ? window + tokens - 1 : rows / one_of; }
   double row_bytes() const {
     const auto bytes = static_cast<double>(dtype_bytes(dtype, head_dim));
     return latent > 0 ? bytes : 2 * bytes;
@@ -39,6 +40,21 @@ double now() {
   timespec time;
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+// One of `one_of` committed rows.
+std::vector<Run> chosen_runs(uint32_t rows, uint32_t one_of) {
+  if (one_of == 1) return {{0, rows, 0}};
+  std::mt19937 random(2);
+  std::vector<Run> runs;
+  for (uint32_t row = 0; row < rows; ++row) {
+    if (random() % one_of != 0) continue;
+    if (!runs.empty() && runs.back().row + runs.back().rows == row)
+      ++runs.back().rows;
+    else
+      runs.push_back({row, 1, row});
+  }
+  return runs;
 }
 
 // Seconds of one turn over all heads and chunks: the best of the turns that fit into the time.
@@ -59,7 +75,8 @@ double time_of(const Table& table, const Load& load, double seconds) {
   std::vector<float> acc(static_cast<size_t>(count) * load.v_dim());
   for (float& x : q) x = static_cast<float>(random() % 1000) * 0.002F - 1;
   const uint32_t before = load.rows - load.tokens;
-  const Run past{0, before, 0}, fresh{before, load.tokens, before};
+  const std::vector<Run> past = chosen_runs(before, load.one_of);
+  const Run fresh{before, load.tokens, before};
   const Queries queries = {.q = q.data(),
                            .q_stride = load.group * load.head_dim,
                            .tokens = load.tokens,
@@ -80,11 +97,12 @@ double time_of(const Table& table, const Load& load, double seconds) {
       segment.v = load.latent > 0 ? segment.k : segment.k + row_bytes * load.rows;
       segment.k_stride = segment.v_stride = static_cast<uint32_t>(row_bytes);
       segment.k_type = segment.v_type = load.dtype;
-      segment.runs = {&past, 1};
+      segment.runs = past;
       view.past.push_back(segment);
       view.fresh = segment;
       view.fresh.runs = {&fresh, 1};
-      for (uint32_t chunk = 0; chunk < chunk_count(view, queries); ++chunk)
+      const uint32_t chunks = chunk_count(view, queries);
+      for (uint32_t chunk = 0; chunk < chunks; ++chunk)
         table.attend_chunk(view, queries, chunk, {max.data(), sum.data(), acc.data()}, nullptr);
     }
     const double spent = now() - start;
@@ -104,6 +122,7 @@ void report(const Table& table, const char* isa, const Load& load, double second
   if (load.window > 0) fmt::print(" window {:4}", load.window);
   if (load.latent > 0) fmt::print(" latent {:3}", load.latent);
   if (load.softcap > 0) fmt::print(" softcap");
+  if (load.one_of > 1) fmt::print(" one of {}", load.one_of);
   fmt::print(" {:7.1f} us {:6.1f} GB/s {:6.1f} GFLOP/s\n", time / load.heads * 1e6,
              rows * load.row_bytes() / time * 1e-9, flops / time * 1e-9);
 }
@@ -174,6 +193,16 @@ void report_all(base::Isa isa, double seconds) {
         if (seconds >= 0.2)
           report(table, name, {dtype, dims, group, 1, 4096, bytes / (4096 * dims * 4)}, seconds);
         report(table, name, {dtype, dims, group, 1, 1024 * 128 / dims, 2}, seconds);
+        if (seconds >= 0.2)
+          report(table, name,
+                 {.dtype = dtype,
+                  .head_dim = dims,
+                  .group = group,
+                  .tokens = 1,
+                  .rows = 4096,
+                  .heads = bytes / (4096 * dims * 4),
+                  .one_of = 4},
+                 seconds);
         report(table, name, {dtype, dims, group, 16, 1024, 1}, seconds);
       }
 }

@@ -35,7 +35,7 @@ struct KeyDots {
   static constexpr uint32_t kTile = V::kDotQueries;
 
   const float* const* queries;
-  uint32_t dims;  // a multiple of 8
+  uint32_t dims;  // a multiple of 8, of quantised keys of kRowGroup
   float scale;    // of the logits
   RowsAhead& ahead;
 
@@ -72,27 +72,76 @@ struct KeyDots {
         V::store(out + m * stride, V::fma(V::fold_rest(sums[m]), V::set(scale), V::load(bias)));
   }
 
-  // Multiplies the kVectors keys from number `first` on with M queries. Where a vector holds two
-  // keys (kChains < kLanes), its upper half is the key kLanes / 2 further on.
+  // Keys of a register tile that M queries multiply together.
+  template <uint32_t M>
+  static constexpr uint32_t kTogether = M * kVectors <= V::kDotSums ? kVectors : kVectors / 2;
+
+  // Multiplies the kVectors keys from number `first` on with M queries.
   template <uint32_t M, class Rows>
   [[gnu::always_inline]] inline void multiply(const Rows& keys, uint32_t first,
                                               const float* const* all_queries,
                                               F (&acc)[M][kVectors]) const {
-    const std::byte *from[kVectors], *also[kVectors];
-    const float* q[M];
-    for (uint32_t j = 0; j < kVectors; ++j) from[j] = keys[first + j];
-    for (uint32_t j = 0; j < kVectors; ++j)
-      also[j] = kChains == kLanes ? from[j] : keys[first + j + kLanes / 2];
-    for (uint32_t m = 0; m < M; ++m) q[m] = all_queries[m];
     for (uint32_t m = 0; m < M; ++m)
       for (uint32_t j = 0; j < kVectors; ++j) acc[m][j] = V::zero();
+    KVICK_UNROLL for (uint32_t j = 0; j < kVectors; j += kTogether<M>) {
+      if constexpr (is_cache_code(T))
+        multiply_codes<M>(keys, first + j, all_queries, acc, j);
+      else
+        multiply_rows<M>(keys, first + j, all_queries, acc, j);
+    }
+  }
+
+  // The same of kTogether keys: those of acc[m][place] and behind it. Where a vector holds two keys
+  // (kChains < kLanes), its upper half is the key kLanes / 2 further on.
+  template <uint32_t M, class Rows>
+  [[gnu::always_inline]] inline void multiply_rows(const Rows& keys, uint32_t first,
+                                                   const float* const* all_queries,
+                                                   F (&acc)[M][kVectors], uint32_t place) const {
+    constexpr uint32_t kKeys = kTogether<M>;
+    const std::byte *from[kKeys], *also[kKeys];
+    const float* q[M];
+    for (uint32_t j = 0; j < kKeys; ++j) from[j] = keys[first + j];
+    for (uint32_t j = 0; j < kKeys; ++j)
+      also[j] = kChains == kLanes ? from[j] : keys[first + j + kLanes / 2];
+    for (uint32_t m = 0; m < M; ++m) q[m] = all_queries[m];
     for (size_t d = 0; d < dims; d += kChains) {
       F x[M];
       KVICK_UNROLL for (uint32_t m = 0; m < M; ++m) x[m] = V::load_query(q[m] + d);
-      KVICK_UNROLL for (uint32_t j = 0; j < kVectors; ++j) {
+      KVICK_UNROLL for (uint32_t j = 0; j < kKeys; ++j) {
         const size_t at = d * kElementBytes<T>;
         const F key = V::template load_keys<T>(from[j] + at, also[j] + at);
-        KVICK_UNROLL for (uint32_t m = 0; m < M; ++m) acc[m][j] = V::fma(key, x[m], acc[m][j]);
+        KVICK_UNROLL for (uint32_t m = 0; m < M; ++m) acc[m][place + j] =
+            V::fma(key, x[m], acc[m][place + j]);
+      }
+    }
+  }
+
+  // Of quantised keys, converted as key_floats() does.
+  template <uint32_t M, class Rows>
+  [[gnu::always_inline]] inline void multiply_codes(const Rows& keys, uint32_t first,
+                                                    const float* const* all_queries,
+                                                    F (&acc)[M][kVectors], uint32_t place) const {
+    static_assert(kChains == kLanes, "a vector of codes is of one key");
+    constexpr uint32_t kKeys = kTogether<M>;
+    const std::byte* from[kKeys];
+    const float* q[M];
+    for (uint32_t j = 0; j < kKeys; ++j) from[j] = keys[first + j];
+    for (uint32_t m = 0; m < M; ++m) q[m] = all_queries[m];
+    const size_t behind = code_bytes(T, dims);
+    for (size_t g = 0; g < dims / kRowGroup; ++g) {
+      F of_group[kKeys];
+      KVICK_UNROLL for (uint32_t j = 0; j < kKeys; ++j) of_group[j] =
+          V::set(V::half(from[j] + behind + g * 2));
+      KVICK_UNROLL for (uint32_t d = 0; d < kRowGroup; d += kLanes) {
+        F x[M];
+        KVICK_UNROLL for (uint32_t m = 0; m < M; ++m) x[m] =
+            V::load_query(q[m] + g * kRowGroup + d);
+        KVICK_UNROLL for (uint32_t j = 0; j < kKeys; ++j) {
+          const F key = V::mul(
+              V::template load_codes<T>(from[j] + g * code_bytes(T, kRowGroup), d), of_group[j]);
+          KVICK_UNROLL for (uint32_t m = 0; m < M; ++m) acc[m][place + j] =
+              V::fma(key, x[m], acc[m][place + j]);
+        }
       }
     }
   }

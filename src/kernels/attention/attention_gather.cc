@@ -6,6 +6,13 @@
 namespace kvick::kernels {
 namespace {
 
+constexpr uint32_t kLine = 64;
+
+uint32_t lines_of(const std::byte* first, size_t bytes) {
+  const auto begin = reinterpret_cast<uintptr_t>(first) % kLine;
+  return static_cast<uint32_t>((begin + bytes + kLine - 1) / kLine);
+}
+
 // Goes through the rows of some segments, in pieces that lie behind one another.
 class RowWalk {
  public:
@@ -66,6 +73,22 @@ class RowWalk {
     offset_ += piece.rows;
     return piece;
   }
+  struct ShortRuns {
+    const Segment* segment;
+    std::span<const Run> runs;
+    uint32_t rows;
+  };
+  // The next runs as far as they are short, of at most so many rows together.
+  ShortRuns next_short(uint32_t most) {
+    constexpr uint32_t kShort = 8;  // rows
+    skip(0);                        // to a run's beginning, behind what next() gave
+    if (segment_ == last_segment_ || offset_ > 0) return {};
+    const Run* const first = run_;
+    uint32_t rows = 0;
+    while (run_ != last_run_ && run_->rows <= kShort && rows + run_->rows <= most)
+      rows += run_++->rows;
+    return {segment_, {first, run_}, rows};
+  }
   // The next rows that are at positions below `end`.
   Piece next_before(uint32_t end) {
     skip(0);
@@ -86,9 +109,12 @@ class RowWalk {
   uint32_t offset_ = 0;  // rows of the run that have been passed
 };
 
-// Appends rows until the chunk is full.
+// Appends rows until the chunk is full. Chosen rows lie alone or almost: to pass each run on took as
+// long as its attention.
 void append_rows(RowWalk& walk, ChunkRows& rows) {
   while (rows.rows < kChunkRows) {
+    const RowWalk::ShortRuns some = walk.next_short(kChunkRows - rows.rows);
+    if (some.rows > 0) rows.append_runs(*some.segment, some.runs);
     const RowWalk::Piece piece = walk.next(kChunkRows - rows.rows);
     if (piece.rows == 0) return;
     rows.append(*piece.segment, piece.row, piece.rows);
@@ -109,6 +135,8 @@ void append_places(RowWalk& walk, ChunkRows& rows) {
 
 void look_ahead(RowWalk& walk, const Queries& queries, NextRows& next) {
   while (next.rows < kChunkRows) {
+    const RowWalk::ShortRuns some = walk.next_short(kChunkRows - next.rows);
+    if (some.rows > 0) next.append_runs(some.rows, *some.segment, some.runs, queries);
     const RowWalk::Piece piece = walk.next(kChunkRows - next.rows);
     if (piece.rows == 0) return;
     next.append(*piece.segment, piece.row, piece.rows, queries.k_dim, queries.v_dim);
@@ -118,7 +146,6 @@ void look_ahead(RowWalk& walk, const Queries& queries, NextRows& next) {
 }  // namespace
 
 void StripList::append(const std::byte* first, uint32_t bytes, uint32_t stride, uint32_t rows) {
-  constexpr uint32_t kLine = 64;
   const auto add = [&](const std::byte* at, uint32_t step, uint32_t n) {
     if (count == kMost || n == 0) return;
     strips[count++] = {at, step, n};
@@ -128,23 +155,57 @@ void StripList::append(const std::byte* first, uint32_t bytes, uint32_t stride, 
     for (uint32_t at = 0; at < bytes; at += kLine) add(first + at, stride, rows);
     return;
   }
-  const auto begin = reinterpret_cast<uintptr_t>(first) % kLine;
-  add(first, kLine, static_cast<uint32_t>((begin + size_t{rows} * bytes + kLine - 1) / kLine));
+  add(first, kLine, lines_of(first, size_t{rows} * bytes));
 }
+
+void StripList::append_runs(const std::byte* rows, uint32_t bytes, uint32_t stride,
+                            std::span<const Run> runs) {
+  // Where rows lie behind one another, or there is only one, a run is a strip.
+  for (const Run& run : runs) {
+    const std::byte* const row = rows + size_t{run.row} * stride;
+    if (stride != bytes && run.rows > 1) {
+      append(row, bytes, stride, run.rows);
+    } else if (count < kMost) {
+      const uint32_t n = lines_of(row, size_t{run.rows} * bytes);
+      strips[count++] = {row, kLine, n};
+      lines += n;
+    }
+  }
+}
+
+namespace {
+
+// The parts of a segment's rows that are asked for, in bytes.
+struct Asked {
+  uint32_t k, v;  // v: 0, in the key's
+};
+Asked asked_of(const Segment& segment, uint32_t k_dim, uint32_t v_dim) {
+  const auto k_bytes = static_cast<uint32_t>(dtype_bytes(segment.k_type, k_dim));
+  const auto v_bytes = static_cast<uint32_t>(dtype_bytes(segment.v_type, v_dim));
+  if (segment.v == segment.k) return {k_bytes, 0};
+  if (segment.v == segment.k + k_bytes && segment.k_stride == k_bytes + v_bytes &&
+      segment.v_stride == segment.k_stride)  // each value behind its key: all lines, in order
+    return {segment.k_stride, 0};
+  return {k_bytes, v_bytes};
+}
+
+}  // namespace
 
 void NextRows::append(const Segment& segment, uint32_t row, uint32_t of_rows, uint32_t k_dim,
                       uint32_t v_dim) {
-  const std::byte* const key = segment.k + static_cast<size_t>(row) * segment.k_stride;
-  const std::byte* const value = segment.v + static_cast<size_t>(row) * segment.v_stride;
-  const auto k_bytes = static_cast<uint32_t>(dtype_bytes(segment.k_type, k_dim));
-  const auto v_bytes = static_cast<uint32_t>(dtype_bytes(segment.v_type, v_dim));
+  const Asked asked = asked_of(segment, k_dim, v_dim);
   rows += of_rows;
-  if (segment.v == segment.k) return k.append(key, k_bytes, segment.k_stride, of_rows);
-  if (segment.v == segment.k + k_bytes && segment.k_stride == k_bytes + v_bytes &&
-      segment.v_stride == segment.k_stride)  // each value behind its key: all lines, in order
-    return k.append(key, segment.k_stride, segment.k_stride, of_rows);
-  k.append(key, k_bytes, segment.k_stride, of_rows);
-  v.append(value, v_bytes, segment.v_stride, of_rows);
+  k.append(segment.k + size_t{row} * segment.k_stride, asked.k, segment.k_stride, of_rows);
+  if (asked.v > 0)
+    v.append(segment.v + size_t{row} * segment.v_stride, asked.v, segment.v_stride, of_rows);
+}
+
+void NextRows::append_runs(uint32_t of_rows, const Segment& segment, std::span<const Run> runs,
+                           const Queries& queries) {
+  const Asked asked = asked_of(segment, queries.k_dim, queries.v_dim);
+  rows += of_rows;
+  k.append_runs(segment.k, asked.k, segment.k_stride, runs);
+  if (asked.v > 0) v.append_runs(segment.v, asked.v, segment.v_stride, runs);
 }
 
 void ChunkRows::append(const Segment& segment, uint32_t row, uint32_t count) {
@@ -157,6 +218,21 @@ void ChunkRows::append(const Segment& segment, uint32_t row, uint32_t count) {
     std::copy_n(segment.row_bias + row, count, bias + rows);
   else
     std::fill_n(bias + rows, count, 0.0F);
+  add_to_spans(segment, count);
+}
+
+void ChunkRows::append_runs(const Segment& segment, std::span<const Run> runs) {
+  uint32_t at = rows;
+  for (const Run& run : runs)
+    for (uint32_t row = run.row; row < run.row + run.rows; ++row, ++at) {
+      k[at] = segment.k + size_t{row} * segment.k_stride;
+      v[at] = segment.v + size_t{row} * segment.v_stride;
+      bias[at] = segment.row_bias != nullptr ? segment.row_bias[row] : 0;
+    }
+  add_to_spans(segment, at - rows);
+}
+
+void ChunkRows::add_to_spans(const Segment& segment, uint32_t count) {
   const bool latent = segment.v == segment.k;
   RowSpan* last = span_count > 0 ? &spans[span_count - 1] : nullptr;
   if (last != nullptr && last->end == rows && last->latent == latent &&

@@ -240,7 +240,7 @@ struct Attend : RowBlocks<V> {
   // Of rows [row, end).
   template <DType T>
   void score_rows(uint32_t row, uint32_t end, uint32_t first, uint32_t last) {
-    if constexpr (!is_cache_code(T))
+    if constexpr (!is_cache_code(T) || !V::kCodeDots)
       if (last - first <= kFewQueries)
         return key_dots<T>(rows.k + row, row, end - row, first, last);
     if constexpr (T == DType::kF32)

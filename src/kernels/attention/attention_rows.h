@@ -29,6 +29,9 @@ struct StripList {
   // The lines of `rows` rows of so many bytes, `stride` bytes from one to the next; of rows that
   // lie apart as if each began with a line.
   void append(const std::byte* first, uint32_t bytes, uint32_t stride, uint32_t rows);
+  // The same of many runs; `rows`: where row 0 is.
+  void append_runs(const std::byte* rows, uint32_t bytes, uint32_t stride,
+                   std::span<const Run> runs);
 };
 
 // The lines of the chunk behind this one or, behind the last, of the first one of the view that is
@@ -39,6 +42,8 @@ struct NextRows {
 
   void append(const Segment& segment, uint32_t row, uint32_t of_rows, uint32_t k_dim,
               uint32_t v_dim);
+  void append_runs(uint32_t of_rows, const Segment& segment, std::span<const Run> runs,
+                   const Queries& queries);
 };
 
 // Rows [begin, end) of the chunk have the same element types and scales and are asked by one set of
@@ -69,7 +74,11 @@ struct ChunkRows {
   // The next row's place, at or behind the last row's end.
   void skip_to(uint32_t place) { rows = place; }
   void append(const Segment& segment, uint32_t row, uint32_t count);
+  void append_runs(const Segment& segment, std::span<const Run> runs);
   void truncate(uint32_t count);
+
+ private:
+  void add_to_spans(const Segment& segment, uint32_t count);
 };
 
 // Places [begin, end) of a chunk.

@@ -61,8 +61,9 @@ struct VecAvx2 {
   static uint32_t above(F x, F limit) {
     return static_cast<uint32_t>(_mm256_movemask_ps(_mm256_cmp_ps(x, limit, _CMP_GT_OQ)));
   }
-  static uint32_t count_above(F x, F limit) {
-    return static_cast<uint32_t>(__builtin_popcount(above(x, limit)));
+  // See vec_scalar.h.
+  static F count_above(F sum, F x, F limit) {
+    return add(sum, _mm256_and_ps(_mm256_cmp_ps(x, limit, _CMP_GT_OQ), set(1)));
   }
   static uint32_t indices_above(F x, F limit, uint32_t first, uint32_t* out) {
     uint32_t count = 0;
@@ -165,7 +166,8 @@ struct VecAvx2 {
 
   // -- dot products of keys: see attention_dots.h, vec_avx512.h --
   static constexpr uint32_t kChains = 8;
-  static constexpr uint32_t kDotQueries = 3;
+  static constexpr uint32_t kDotQueries = 4;  // of a register tile
+  static constexpr uint32_t kDotSums = 8;     // that are added to together
   static F load_query(const float* p) { return load(p); }
   template <DType T>
   static F load_keys(const std::byte* a, const std::byte*) {

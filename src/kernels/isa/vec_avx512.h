@@ -50,8 +50,9 @@ struct VecAvx512 {
     return _mm512_castsi512_ps(_mm512_maskz_add_epi32(
         keep, _mm512_castps_si512(p), _mm512_slli_epi32(_mm512_castps_si512(shifted), 23)));
   }
-  static uint32_t count_above(F x, F limit) {
-    return static_cast<uint32_t>(__builtin_popcount(_mm512_cmp_ps_mask(x, limit, _CMP_GT_OQ)));
+  // See vec_scalar.h.
+  static F count_above(F sum, F x, F limit) {
+    return _mm512_mask_add_ps(sum, _mm512_cmp_ps_mask(x, limit, _CMP_GT_OQ), sum, set(1));
   }
   static uint32_t indices_above(F x, F limit, uint32_t f, uint32_t* out) {
     const __mmask16 lanes = _mm512_cmp_ps_mask(x, limit, _CMP_GT_OQ);
@@ -235,6 +236,7 @@ struct VecAvx512 {
   // -- dot products of keys: see attention_dots.h --
   static constexpr uint32_t kChains = 8;
   static constexpr uint32_t kDotQueries = 4;  // of a register tile
+  static constexpr uint32_t kDotSums = 16;  // that are added to together
   // The same eight elements for both keys of a vector.
   static F load_query(const float* p) { return _mm512_broadcast_f32x8(_mm256_loadu_ps(p)); }
   // Eight elements of two keys.

@@ -58,8 +58,10 @@ struct VecNeon {
         vaddq_u32(vreinterpretq_u32_f32(p), vshlq_n_u32(vreinterpretq_u32_f32(shifted), 23));
     return vreinterpretq_f32_u32(vbicq_u32(bits, vcltq_f32(x, set(-87.336F))));
   }
-  static uint32_t count_above(F x, F limit) {
-    return vaddvq_u32(vshrq_n_u32(vcgtq_f32(x, limit), 31));
+  // See vec_scalar.h.
+  static F count_above(F sum, F x, F limit) {
+    const uint32x4_t one = vreinterpretq_u32_f32(set(1));
+    return add(sum, vreinterpretq_f32_u32(vandq_u32(vcgtq_f32(x, limit), one)));
   }
   static uint32_t indices_above(F x, F limit, uint32_t first, uint32_t* out) {
     const uint32x4_t lanes = vcgtq_f32(x, limit);
@@ -173,6 +175,7 @@ struct VecNeon {
   // -- dot products of keys: see attention_dots.h --
   static constexpr uint32_t kChains = 4;
   static constexpr uint32_t kDotQueries = 4;
+  static constexpr uint32_t kDotSums = 16;  // that are added to together
   static F load_query(const float* p) { return load(p); }
   template <DType T>
   static F load_keys(const std::byte* a, const std::byte*) {

@@ -37,7 +37,8 @@ struct VecScalar {
   static F exp(F x) { return x < -87.336F ? 0.0F : std::exp(x); }
   // Lanes above the limit: how many, and their indices, of which the first lane's is `first`, into
   // out, which has room for those and no more.
-  static uint32_t count_above(F x, F limit) { return x > limit ? 1 : 0; }
+  // One more in each lane of the sum whose x is above the limit.
+  static F count_above(F sum, F x, F limit) { return sum + (x > limit ? 1.0F : 0.0F); }
   static uint32_t indices_above(F x, F limit, uint32_t first, uint32_t* out) {
     if (!(x > limit)) return 0;
     *out = first;
@@ -104,6 +105,7 @@ struct VecScalar {
   static float half(const std::byte* p) { return load_row<DType::kF16>(p); }
   static constexpr uint32_t kChains = 1;
   static constexpr uint32_t kDotQueries = 4;
+  static constexpr uint32_t kDotSums = 16;  // that are added to together
   static F load_query(const float* p) { return *p; }
   template <DType T>
   static F load_keys(const std::byte* a, const std::byte*) {

@@ -426,12 +426,25 @@ void dot_columns(DType type, const std::byte* columns, Columns shape, const floa
   dot_columns_of<V, DType::kStatic8>(columns, shape, q, queries, out, out_stride);
 }
 
+// Counted in lanes, as floats, which is exact for so many.
 template <class V>
 size_t count_above(const float* x, size_t n, float limit) {
+  constexpr size_t kAtOnce = size_t{1} << 20, kVectors = 4;
   const auto bound = V::set(limit);
-  size_t i = 0, count = 0;
-  for (; i + V::kLanes <= n; i += V::kLanes) count += V::count_above(V::load(x + i), bound);
-  for (; i < n; ++i) count += x[i] > limit ? 1 : 0;
+  size_t count = 0;
+  for (size_t begin = 0; begin < n; begin += kAtOnce) {
+    const size_t end = n - begin < kAtOnce ? n : begin + kAtOnce;
+    typename V::F sums[kVectors];
+    for (auto& sum : sums) sum = V::zero();
+    size_t i = begin;
+    for (; i + kVectors * V::kLanes <= end; i += kVectors * V::kLanes)
+      KVICK_UNROLL for (size_t v = 0; v < kVectors; ++v) sums[v] =
+          V::count_above(sums[v], V::load(x + i + v * V::kLanes), bound);
+    for (; i + V::kLanes <= end; i += V::kLanes)
+      sums[0] = V::count_above(sums[0], V::load(x + i), bound);
+    for (const auto& sum : sums) count += static_cast<size_t>(V::sum(sum));
+    for (; i < end; ++i) count += x[i] > limit ? 1 : 0;
+  }
   return count;
 }
 

@@ -1,10 +1,10 @@
 // Loki: rows are chosen by the first d components of queries and keys in the basis of the keys'
 // principal components, which is found on a text beforehand ("Loki: Low-Rank Keys for Efficient
-// Sparse Attention", Singhania et al. 2024, algorithm 1). A query's weights are the softmax of
-// those scores; queries that share a view have theirs summed. The basis is orthogonal, so that
-// exact attention needs no keys in it: rows stay as they are, and their first components lie beside
-// them.
+// Sparse Attention", Singhania et al. 2024, algorithm 1; low_rank_keys.h). The basis is orthogonal,
+// so that exact attention needs no keys in it: rows stay as they are, and their first components
+// lie beside them.
 
+#include "kv/select/low_rank_keys.h"
 #include "kv/select/predictor.h"
 #include "kv/select/row_arithmetic.h"
 #include "kv/select/select_store.h"
@@ -24,8 +24,6 @@ constexpr Option kOptions[] = {
      .fallback = "0"},
     least_option(),
     loss_option()};
-constexpr uint32_t kBlockRows = 256;  // of one block of summaries
-constexpr kernels::DType kType = kernels::DType::kF16;
 
 class Loki final : public Selector {
  public:
@@ -36,75 +34,50 @@ class Loki final : public Selector {
         components_(setup.select.predictor),
         head_dim_(setup.shape.head_dim),
         block_(setup.shape.hadamard_blocks().k),
-        rank_(rank) {}
+        keys_(kernels_, rank, kernels::DType::kF16) {}
 
-  SummaryShape summary() const override {
-    return {.rows = kBlockRows, .bytes = kBlockRows * row_bytes()};
-  }
+  SummaryShape summary() const override { return keys_.summary(); }
 
   void summarise(const RowsOfHead& rows, uint32_t first, uint32_t end) const override {
-    std::vector<float> key(head_dim_), low(rank_);
+    std::vector<float> key(head_dim_), low(keys_.rank());
     for_each_row(rows.segment, first, end, [&](uint32_t row, const std::byte* k, const std::byte*) {
       read_key(rows.segment, k, key);
       transform(kernels_, block_, key);
       low_rank(basis(components_->layers[rows.layer].k, rows.head), key, low);
-      kernels_.store_row(kType, low.data(), rank_,
-                         rows.summary(row / kBlockRows) + row % kBlockRows * row_bytes());
+      keys_.put(rows, row, std::span<const float>(low));
     });
   }
 
   void choose(const SelectRequest& question, base::Arena& scratch,
               SelectedRows& choice) const override {
-    const TopRows& top_rows = question.top_rows;
-    const uint32_t rows = top_rows.last - top_rows.first;
-    const std::span<float> weights = scratch.make<float>(rows), scores = scratch.make<float>(rows);
-    const std::span<float> low = scratch.make<float>(rank_);
-    std::fill(weights.begin(), weights.end(), 0.0F);
+    const uint32_t rank = keys_.rank();
+    const std::span<float> low = scratch.make<float>(question.queries.size() * rank);
     const PredictorLayer& layer = components_->layers[question.rows.layer];
     for (size_t i = 0; i < question.queries.size(); ++i) {
       const size_t head = question.rows.head * size_t{question.group} + i % question.group;
-      low_rank(basis(layer.q, head), {question.queries[i], head_dim_}, low);
-      score(question, low, scores);
-      const float sum = kernels_.exp_row(scores.data(), rows, 1);
-      kernels_.axpy(weights.data(), 1 / sum, scores.data(), rows);
+      low_rank(basis(layer.q, head), {question.queries[i], head_dim_}, low.subspan(i * rank, rank));
     }
-    const auto heaviest = highest(kernels_, weights, top_rows.take, scratch);
-    const std::span<uint32_t> chosen = scratch.make<uint32_t>(top_rows.take);
-    for (uint32_t i = 0; i < chosen.size(); ++i) chosen[i] = top_rows.first + heaviest[i];
-    choice.rows = chosen;
+    keys_.choose(question, low, scratch, choice);
   }
 
   uint64_t choice_bytes(const TopRows& top_rows, uint32_t) const override {
-    return (top_rows.last - top_rows.first) * row_bytes();
+    return keys_.choice_bytes(top_rows);
   }
 
  private:
-  size_t row_bytes() const { return kernels::dtype_bytes(kType, rank_); }
   // The components of one head, the largest first: [rank of the file][head_dim].
   const float* basis(const std::vector<float>& of_layer, size_t head) const {
     return of_layer.data() + head * components_->shape.rank * head_dim_;
   }
   void low_rank(const float* basis, std::span<const float> from, std::span<float> low) const {
-    for (uint32_t r = 0; r < rank_; ++r)
+    for (uint32_t r = 0; r < low.size(); ++r)
       low[r] = kernels_.dot(from.data(), basis + size_t{r} * head_dim_, head_dim_);
   }
-  void score(const SelectRequest& question, std::span<const float> low,
-             std::span<float> scores) const {
-    for (uint32_t at = question.top_rows.first; at < question.top_rows.last;) {
-      const uint32_t block = at / kBlockRows;
-      const uint32_t n = std::min(question.top_rows.last, (block + 1) * kBlockRows) - at;
-      kernels_.dot_rows(kType, question.rows.summary(block) + at % kBlockRows * row_bytes(),
-                        row_bytes(), n, low.data(), rank_,
-                        scores.data() + (at - question.top_rows.first));
-      at += n;
-    }
-  }
-
   const kernels::Table& kernels_;
   std::shared_ptr<const Predictor> components_;
   uint32_t head_dim_;
   uint32_t block_;  // of the keys' Hadamard transform, 0: none
-  uint32_t rank_;
+  LowRankKeys keys_;
 };
 
 struct Asked {

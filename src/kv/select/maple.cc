@@ -1,10 +1,9 @@
 // MAPLE: rows are chosen by the products of low-rank queries and keys, which a predictor that was
 // distilled from the model makes (predictor.h; "MAPLE: Memory-Aware Predict and Load for Efficient
-// LLM Inference", sections 3.1 and 3.2, algorithm 1), and read exactly. A row's weight for a KV
-// head is the probability that predicted scores give it, summed over the queries that share the
-// view: those of the group, and of a step's tokens.
+// LLM Inference", sections 3.1 and 3.2, algorithm 1; low_rank_keys.h), and read exactly.
 // docs/adr/0018-predicting-which-rows-are-read.md.
 
+#include "kv/select/low_rank_keys.h"
 #include "kv/select/predictor.h"
 #include "kv/select/row_arithmetic.h"
 #include "kv/select/select_store.h"
@@ -28,19 +27,12 @@ constexpr Option kOptions[] = {
      .fallback = "0"},
     least_option(),
     loss_option()};
-constexpr uint32_t kBlockRows = 256;  // of one block of summaries
-constexpr size_t kTogether = 4;       // queries that read low-rank keys at once
-
-struct LowRank {
-  uint32_t rank = 0;
-  kernels::DType type{};
-  size_t row_bytes() const { return kernels::dtype_bytes(type, rank); }
-};
 
 struct Asked {
   Selection selection;
   PredictorForm form{};
-  LowRank keys;
+  uint32_t rank = 0;
+  kernels::DType type{};  // of low-rank keys
 };
 
 class Maple final : public Selector {
@@ -54,16 +46,15 @@ class Maple final : public Selector {
         head_dim_(setup.shape.head_dim),
         block_(setup.shape.hadamard_blocks().k),
         form_(asked.form),
-        keys_(asked.keys) {}
+        type_(asked.type),
+        keys_(kernels_, asked.rank, asked.type) {}
 
-  SummaryShape summary() const override {
-    return {.rows = kBlockRows, .bytes = kBlockRows * keys_.row_bytes()};
-  }
+  SummaryShape summary() const override { return keys_.summary(); }
 
   bool has_side_rows() const override { return form_ != PredictorForm::kHeads; }
   // [heads][rank].
   size_t predicted_floats() const override {
-    return predictor_ == nullptr ? 0 : size_t{predictor_->shape.heads} * keys_.rank;
+    return predictor_ == nullptr ? 0 : size_t{predictor_->shape.heads} * keys_.rank();
   }
 
   void project(const LayerInputs& inputs, std::byte* side, float* predicted) const override {
@@ -76,12 +67,12 @@ class Maple final : public Selector {
         predictor_->turns(inputs.positions[t], turn.data());
         predictor_->keys(inputs.layer, from, kernels_, low);
         predictor_->turn(turn.data(), shape.kv_heads, kernels_, low);
-        kernels_.store_row(keys_.type, low, shape.projected(),
+        kernels_.store_row(type_, low, shape.projected(),
                            side + t * shape.kv_heads * keys_.row_bytes());
         float* const queries = predicted + t * predicted_floats();
         for (uint32_t head = 0; head < shape.heads; ++head)
           predictor_->query(inputs.layer, head, from, kernels_,
-                            queries + size_t{head} * keys_.rank);
+                            queries + size_t{head} * keys_.rank());
         predictor_->turn(turn.data(), shape.heads, kernels_, queries);
       }
     };
@@ -93,85 +84,42 @@ class Maple final : public Selector {
   }
 
   void keep(const RowsOfHead& rows, uint32_t row, std::span<const std::byte> side) const override {
-    put_key(rows, row, side.data());
+    keys_.put(rows, row, side);
   }
 
   void summarise(const RowsOfHead& rows, uint32_t first, uint32_t end) const override {
-    std::vector<float> key(head_dim_), low(keys_.rank);
-    std::vector<std::byte> stored(keys_.row_bytes());
+    std::vector<float> key(head_dim_), low(keys_.rank());
     for_each_row(rows.segment, first, end, [&](uint32_t row, const std::byte* k, const std::byte*) {
       read_key(rows.segment, k, key);
       transform(kernels_, block_, key);
       predictor_->key(rows.layer, rows.head, key.data(), kernels_, low.data());
-      kernels_.store_row(keys_.type, low.data(), low.size(), stored.data());
-      put_key(rows, row, stored.data());
+      keys_.put(rows, row, std::span<const float>(low));
     });
   }
 
   void choose(const SelectRequest& question, base::Arena& scratch,
               SelectedRows& choice) const override {
-    const TopRows& top_rows = question.top_rows;
-    const uint32_t rows = top_rows.last - top_rows.first;
-    const std::span<float> weights = scratch.make<float>(rows);
-    std::fill(weights.begin(), weights.end(), 0.0F);
-    const size_t most = std::min(kTogether, question.queries.size());
-    const std::span<float> scores = scratch.make<float>(most * rows);
-    const std::span<float> low = scratch.make<float>(most * keys_.rank);
-    for (size_t first = 0; first < question.queries.size(); first += most) {
-      const size_t n = std::min(most, question.queries.size() - first);
-      for (size_t i = 0; i < n; ++i)
-        low_rank_query(question, first + i, low.subspan(i * keys_.rank, keys_.rank));
-      score(question, low, n, scores);
-      for (size_t i = 0; i < n; ++i) {
-        float* const row = scores.data() + i * rows;
-        const float sum = kernels_.exp_row(row, rows, 1);
-        kernels_.axpy(weights.data(), 1 / sum, row, rows);
-      }
-    }
-    const auto heaviest = highest(kernels_, weights, top_rows.take, scratch);
-    const std::span<uint32_t> chosen = scratch.make<uint32_t>(top_rows.take);
-    for (uint32_t i = 0; i < chosen.size(); ++i) chosen[i] = top_rows.first + heaviest[i];
-    choice.rows = chosen;
+    const uint32_t rank = keys_.rank();
+    const std::span<float> low = scratch.make<float>(question.queries.size() * rank);
+    for (size_t i = 0; i < question.queries.size(); ++i)
+      low_rank_query(question, i, low.subspan(i * rank, rank));
+    keys_.choose(question, low, scratch, choice);
   }
 
   uint64_t choice_bytes(const TopRows& top_rows, uint32_t) const override {
-    return (top_rows.last - top_rows.first) * keys_.row_bytes();
+    return keys_.choice_bytes(top_rows);
   }
 
  private:
-  // A block is [rank][kBlockRows]: one value of many rows after the other is what choosing reads.
-  void put_key(const RowsOfHead& rows, uint32_t row, const std::byte* key) const {
-    const size_t bytes = kernels::dtype_bytes(keys_.type, 1);
-    std::byte* at = rows.summary(row / kBlockRows) + row % kBlockRows * bytes;
-    for (uint32_t r = 0; r < keys_.rank; ++r, at += kBlockRows * bytes)
-      std::copy_n(key + r * bytes, bytes, at);
-  }
-
   void low_rank_query(const SelectRequest& question, size_t i, std::span<float> out) const {
     const PredictorShape& shape = predictor_->shape;
     const size_t head = question.rows.head * size_t{shape.group()} + i % shape.group();
     if (shape.from_input())
-      std::copy_n(question.predicted + (i / shape.group() * shape.heads + head) * keys_.rank,
+      std::copy_n(question.predicted + (i / shape.group() * shape.heads + head) * keys_.rank(),
                   out.size(), out.data());
     else
       predictor_->query(question.rows.layer, static_cast<uint32_t>(head), question.queries[i],
                         kernels_, out.data());
-  }
-
-  // Predicted scores of rows [first, last) by n queries, one behind the other in both.
-  void score(const SelectRequest& question, std::span<const float> queries, size_t n,
-             std::span<float> scores) const {
-    const size_t bytes = kernels::dtype_bytes(keys_.type, 1);
-    const TopRows& top_rows = question.top_rows;
-    for (uint32_t at = top_rows.first; at < top_rows.last;) {
-      const uint32_t block = at / kBlockRows;
-      const uint32_t rows = std::min(top_rows.last, (block + 1) * kBlockRows) - at;
-      kernels_.dot_columns(keys_.type, question.rows.summary(block) + at % kBlockRows * bytes,
-                           {.rows = rows, .stride = kBlockRows, .dims = keys_.rank}, queries.data(),
-                           n, scores.data() + (at - top_rows.first),
-                           top_rows.last - top_rows.first);
-      at += rows;
-    }
   }
 
   const kernels::Table& kernels_;
@@ -180,7 +128,8 @@ class Maple final : public Selector {
   uint32_t head_dim_;
   uint32_t block_;  // of the keys' Hadamard transform, 0: none
   PredictorForm form_;
-  LowRank keys_;
+  kernels::DType type_;
+  LowRankKeys keys_;
 };
 
 constexpr std::string_view kForms[] = {"random", "trained", "heads"};  // PredictorForm
@@ -198,11 +147,11 @@ base::Result<Asked> read_options(const Setup& setup) {
   KVICK_TRY(asked.selection, read_selection(spec, std::span(kOptions).first<kSelectionOptions>()));
   KVICK_TRY_VOID(read_loss(spec, asked.selection));
   KVICK_TRY(const size_t type, read_choice(spec, kOptions[5], {"int8", "f16"}));
-  asked.keys.type = type == 0 ? kernels::DType::kStatic8 : kernels::DType::kF16;
+  asked.type = type == 0 ? kernels::DType::kStatic8 : kernels::DType::kF16;
   KVICK_TRY(asked.form, read_form(spec));
   const uint32_t head_dim = setup.shape.head_dim;
   KVICK_TRY(const uint64_t rank, read_number(spec, kOptions[7], 0, head_dim));
-  asked.keys.rank = rank != 0 ? static_cast<uint32_t>(rank) : std::max(1u, head_dim / 4);
+  asked.rank = rank != 0 ? static_cast<uint32_t>(rank) : std::max(1u, head_dim / 4);
   if (setup.select.predictor == nullptr) return asked;
   const PredictorShape& trained = setup.select.predictor->shape;
   if (trained.form == PredictorForm::kComponents)
@@ -215,7 +164,7 @@ base::Result<Asked> read_options(const Setup& setup) {
   if (asked.form != trained.form)
     return base::fail("maple: the predictor predicts from {0}: add form={0}",
                       kForms[static_cast<size_t>(trained.form)]);
-  asked.keys.rank = trained.rank;
+  asked.rank = trained.rank;
   return asked;
 }
 

@@ -1,0 +1,69 @@
+#include "kv/select/low_rank_keys.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "base/check.h"
+
+namespace kvick::kv {
+namespace {
+
+constexpr size_t kTogether = 4;  // queries that read keys at once
+
+}  // namespace
+
+void LowRankKeys::put(const RowsOfHead& rows, uint32_t row, std::span<const float> key) const {
+  std::vector<std::byte> stored(row_bytes());
+  kernels_.store_row(type_, key.data(), rank_, stored.data());
+  put(rows, row, std::span<const std::byte>(stored));
+}
+
+// A block is [rank][kBlockRows]: one value of many rows after the other is what choosing reads.
+void LowRankKeys::put(const RowsOfHead& rows, uint32_t row, std::span<const std::byte> key) const {
+  const size_t bytes = kernels::dtype_bytes(type_, 1);
+  std::byte* at = rows.summary(row / kBlockRows) + row % kBlockRows * bytes;
+  for (uint32_t r = 0; r < rank_; ++r, at += kBlockRows * bytes)
+    std::copy_n(key.data() + r * bytes, bytes, at);
+}
+
+void LowRankKeys::choose(const SelectRequest& question, std::span<const float> queries,
+                         base::Arena& scratch, SelectedRows& choice) const {
+  const TopRows& top_rows = question.top_rows;
+  const uint32_t rows = top_rows.last - top_rows.first;
+  const size_t count = question.queries.size(), most = std::min(kTogether, count);
+  KVICK_CHECK_EQ(queries.size(), count * rank_);
+  const std::span<float> weights = scratch.make<float>(rows);
+  const std::span<float> scores = scratch.make<float>(most * rows);
+  std::fill(weights.begin(), weights.end(), 0.0F);
+  for (size_t first = 0; first < count; first += most) {
+    const size_t n = std::min(most, count - first);
+    score(question, queries.subspan(first * rank_, n * rank_), scores);
+    for (size_t i = 0; i < n; ++i) {
+      float* const row = scores.data() + i * rows;
+      const float sum = kernels_.exp_row(row, rows, 1);
+      kernels_.axpy(weights.data(), 1 / sum, row, rows);
+    }
+  }
+  const auto heaviest = highest(kernels_, weights, top_rows.take, scratch);
+  const std::span<uint32_t> chosen = scratch.make<uint32_t>(top_rows.take);
+  for (uint32_t i = 0; i < chosen.size(); ++i) chosen[i] = top_rows.first + heaviest[i];
+  choice.rows = chosen;
+}
+
+// Of rows [first, last), those of one query behind those of another.
+void LowRankKeys::score(const SelectRequest& question, std::span<const float> queries,
+                        std::span<float> scores) const {
+  const size_t bytes = kernels::dtype_bytes(type_, 1);
+  const TopRows& top_rows = question.top_rows;
+  for (uint32_t at = top_rows.first; at < top_rows.last;) {
+    const uint32_t block = at / kBlockRows;
+    const uint32_t rows = std::min(top_rows.last, (block + 1) * kBlockRows) - at;
+    kernels_.dot_columns(type_, question.rows.summary(block) + at % kBlockRows * bytes,
+                         {.rows = rows, .stride = kBlockRows, .dims = rank_}, queries.data(),
+                         queries.size() / rank_, scores.data() + (at - top_rows.first),
+                         top_rows.last - top_rows.first);
+    at += rows;
+  }
+}
+
+}  // namespace kvick::kv

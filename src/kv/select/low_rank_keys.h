@@ -1,0 +1,46 @@
+#pragma once
+// Keys of a few values that stand for a model's own, kept beside the rows: where they lie, and
+// which rows are chosen by them. A row's weight for a KV head is the probability that the products
+// of low-rank queries and keys give it, summed over the queries that share the view: those of the
+// group, and of a step's tokens.
+
+#include "kv/select/selector.h"
+
+namespace kvick::kv {
+
+class LowRankKeys {
+ public:
+  // `rank` values of a key, of a type that kernels::Table::dot_columns takes.
+  LowRankKeys(const kernels::Table& kernels, uint32_t rank, kernels::DType type)
+      : kernels_(kernels), rank_(rank), type_(type) {}
+
+  uint32_t rank() const { return rank_; }
+  size_t row_bytes() const { return kernels::dtype_bytes(type_, rank_); }
+  SummaryShape summary() const {
+    return {.rows = kBlockRows, .bytes = kBlockRows * row_bytes()};
+  }
+  // Bytes of them that choosing reads.
+  uint64_t choice_bytes(const TopRows& top_rows) const {
+    return (top_rows.last - top_rows.first) * row_bytes();
+  }
+
+  // The key of row `row`: values as they are, or stored already.
+  void put(const RowsOfHead& rows, uint32_t row, std::span<const float> key) const;
+  void put(const RowsOfHead& rows, uint32_t row, std::span<const std::byte> key) const;
+
+  // The question's rows by as many low-rank queries as it has queries: [queries][rank].
+  void choose(const SelectRequest& question, std::span<const float> queries, base::Arena& scratch,
+              SelectedRows& choice) const;
+
+ private:
+  static constexpr uint32_t kBlockRows = 256;
+
+  void score(const SelectRequest& question, std::span<const float> queries,
+             std::span<float> scores) const;
+
+  const kernels::Table& kernels_;
+  uint32_t rank_;
+  kernels::DType type_;
+};
+
+}  // namespace kvick::kv

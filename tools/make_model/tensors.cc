@@ -320,8 +320,11 @@ void add_long_rope(const Spec& spec, TensorList& list) {
 // What an encoder adds to its embedding, and what it makes of a text's pooled states.
 void add_encoder_parts(const Spec& spec, TensorList& list) {
   const Features& f = spec.features;
-  if (f.positions) list.matrix("position_embd", "", spec.context, spec.dim, kLogit);
-  if (f.token_types > 0) list.matrix("token_types", "", f.token_types, spec.dim, kLogit);
+  // Floats in every file: llama.cpp adds them to rows, which it does with no other type.
+  if (f.positions)
+    list.matrix("position_embd", "", spec.context, spec.dim, kLogit).type = DType::kF32;
+  if (f.token_types > 0)
+    list.matrix("token_types", "", f.token_types, spec.dim, kLogit).type = DType::kF32;
   if (f.embedding_norm) list.norm("token_embd_norm", "", spec.dim, !f.plain_layer_norms);
   if (f.pooled_width > 0) {
     list.matrix("dense_2", "", f.pooled_width, spec.dim, kPlain);

@@ -1,5 +1,6 @@
 #include "kernels/attention/attention_rows.h"
 
+#include <algorithm>
 #include <gtest/gtest.h>
 #include <random>
 #include <set>
@@ -63,6 +64,57 @@ TEST(StripList, LeavesOutWhatItHasNoRoomFor) {
     list.append(memory.data() + size_t{i} * 256, 64, 64, 1);
   EXPECT_EQ(list.count, StripList::kMost);
   EXPECT_EQ(list.lines, asked(list).size());
+}
+
+std::vector<Run> random_runs(std::mt19937& random, uint32_t rows) {
+  std::vector<Run> runs;
+  for (uint32_t row = random() % 3; row < rows; row += 1 + random() % 5) {
+    const uint32_t n = std::min(1 + static_cast<uint32_t>(random() % 4), rows - row);
+    runs.push_back({.row = row, .rows = n, .pos = row});
+    row += n;
+  }
+  return runs;
+}
+
+TEST(StripList, AsksForManyRunsAsForOneAfterTheOther) {
+  std::mt19937 random(3);
+  for (int turn = 0; turn < 200; ++turn) {
+    const uint32_t bytes = 8 * (1 + static_cast<uint32_t>(random() % 40));
+    const uint32_t stride = turn % 2 == 0 ? bytes : 2 * bytes;
+    const std::vector<std::byte> memory(size_t{stride} * 600);
+    const std::vector<Run> runs = random_runs(random, 600);
+    StripList together, alone;
+    together.append_runs(memory.data(), bytes, stride, runs);
+    for (const Run& run : runs)
+      alone.append(memory.data() + size_t{run.row} * stride, bytes, stride, run.rows);
+    ASSERT_EQ(asked(together), asked(alone)) << bytes << " bytes, " << stride;
+    ASSERT_EQ(together.lines, alone.lines);
+  }
+}
+
+TEST(ChunkRows, TakesManyRunsAsOneAfterTheOther) {
+  std::mt19937 random(4);
+  const std::vector<std::byte> memory(64 * 1024);
+  const std::vector<float> row_bias(kChunkRows, 0.5F);
+  for (int turn = 0; turn < 20; ++turn) {
+    Segment segment;
+    segment.k = memory.data();
+    segment.v = memory.data() + 32 * 1024;
+    segment.k_stride = segment.v_stride = 64;
+    if (turn % 2 == 0) segment.row_bias = row_bias.data();
+    const std::vector<Run> runs = random_runs(random, kChunkRows);
+    ChunkRows together, alone;
+    together.append_runs(segment, runs);
+    for (const Run& run : runs) alone.append(segment, run.row, run.rows);
+    ASSERT_EQ(together.rows, alone.rows);
+    ASSERT_EQ(together.span_count, 1U);
+    ASSERT_EQ(together.spans[0].end, together.rows);
+    for (uint32_t i = 0; i < alone.rows; ++i) {
+      ASSERT_EQ(together.k[i], alone.k[i]) << i;
+      ASSERT_EQ(together.v[i], alone.v[i]) << i;
+      ASSERT_EQ(together.bias[i], alone.bias[i]) << i;
+    }
+  }
 }
 
 // A tier's frames: each value behind its key.

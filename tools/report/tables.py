@@ -5,8 +5,9 @@ import statistics
 from pages import markdown_table
 from results import Cell, number, rate
 
-AMX, XEON, ZEN, ZEN5 = "Xeon, AMX", "Xeon", "Zen 4", "Zen 5"
+AMX, XEON, ZEN3, ZEN, ZEN5 = "Xeon, AMX", "Xeon", "Zen 3", "Zen 4", "Zen 5"
 EIGHT, SHAPES = "epyc-zen5/2026-11-28/llama-8b-layers.json", "epyc-zen5/2026-11-28/shapes.json"
+AVX2, DEEP = "epyc-zen3/2026-11-29/shapes.json", "epyc-zen3/2026-11-29/smollm2-depth.json"
 LLAMA, IK, OPENVINO = "llama.cpp", "ik_llama.cpp", "OpenVINO GenAI"
 # Machine, model, work, file of results, and what is looked up there: a file and case of compare.py ...
 COMPARED = (
@@ -32,6 +33,13 @@ COMPARED = (
     (ZEN5, "SmolLM2-135M shape Q8_0", "prompt of 512", SHAPES, "smollm2-Q8_0.gguf", "prefill"),
     (ZEN5, "Qwen3-0.6B shape Q4_K_M", "decode", SHAPES, "qwen3-0.6b-Q4_K_M.gguf", "decode"),
     (ZEN5, "Qwen3-0.6B shape Q4_K_M", "prompt of 512", SHAPES, "qwen3-0.6b-Q4_K_M.gguf", "prefill"),
+    (ZEN3, "Llama-3.1-8B shape Q4_K_M, 8 layers", "decode", AVX2, "8b8-Q4_K_M.gguf", "decode"),
+    (ZEN3, "Llama-3.1-8B shape Q4_K_M, 8 layers", "prompt of 512", AVX2, "8b8-Q4_K_M.gguf", "prefill"),
+    (ZEN3, "SmolLM2-135M shape Q8_0", "decode", AVX2, "smollm2-Q8_0.gguf", "decode"),
+    (ZEN3, "SmolLM2-135M shape Q8_0", "prompt of 512", AVX2, "smollm2-Q8_0.gguf", "prefill"),
+    (ZEN3, "SmolLM2-135M shape Q8_0", "8 sequences", DEEP, "smollm2-Q8_0.gguf", "batch8"),
+    (ZEN3, "SmolLM2-135M shape Q8_0", "behind 4,096 tokens", DEEP, "smollm2-Q8_0.gguf", "deep4k"),
+    (ZEN3, "SmolLM2-135M shape Q8_0", "behind 4,096 tokens, q8", DEEP, "smollm2-Q8_0.gguf", "deep4k-q8"),
 )
 # ... or the row of a table: its number, the start of its cells, and the columns of kvick, the two others and the two ratios.
 TABLED = (

@@ -74,21 +74,19 @@ struct KeyDots {
 
   // Keys of a register tile that M queries multiply together.
   template <uint32_t M>
-  static constexpr uint32_t kTogether = M * kVectors <= V::kDotSums ? kVectors : kVectors / 2;
+  static constexpr uint32_t kTogether = M* kVectors <= V::kDotSums ? kVectors : kVectors / 2;
 
   // Multiplies the kVectors keys from number `first` on with M queries.
   template <uint32_t M, class Rows>
   [[gnu::always_inline]] inline void multiply(const Rows& keys, uint32_t first,
                                               const float* const* all_queries,
                                               F (&acc)[M][kVectors]) const {
-    for (uint32_t m = 0; m < M; ++m)
-      for (uint32_t j = 0; j < kVectors; ++j) acc[m][j] = V::zero();
-    KVICK_UNROLL for (uint32_t j = 0; j < kVectors; j += kTogether<M>) {
-      if constexpr (is_cache_code(T))
+    for (auto& row : acc)
+      for (F& sum : row) sum = V::zero();
+    KVICK_UNROLL for (uint32_t j = 0; j < kVectors;
+                      j += kTogether<M>) if constexpr (is_cache_code(T))
         multiply_codes<M>(keys, first + j, all_queries, acc, j);
-      else
-        multiply_rows<M>(keys, first + j, all_queries, acc, j);
-    }
+    else multiply_rows<M>(keys, first + j, all_queries, acc, j);
   }
 
   // The same of kTogether keys: those of acc[m][place] and behind it. Where a vector holds two keys
@@ -137,8 +135,8 @@ struct KeyDots {
         KVICK_UNROLL for (uint32_t m = 0; m < M; ++m) x[m] =
             V::load_query(q[m] + g * kRowGroup + d);
         KVICK_UNROLL for (uint32_t j = 0; j < kKeys; ++j) {
-          const F key = V::mul(
-              V::template load_codes<T>(from[j] + g * code_bytes(T, kRowGroup), d), of_group[j]);
+          const F key = V::mul(V::template load_codes<T>(from[j] + g * code_bytes(T, kRowGroup), d),
+                               of_group[j]);
           KVICK_UNROLL for (uint32_t m = 0; m < M; ++m) acc[m][place + j] =
               V::fma(key, x[m], acc[m][place + j]);
         }

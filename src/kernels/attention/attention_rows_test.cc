@@ -82,10 +82,10 @@ TEST(StripList, AsksForManyRunsAsForOneAfterTheOther) {
     const uint32_t bytes = 8 * (1 + static_cast<uint32_t>(random() % 40));
     const uint32_t stride = turn % 2 == 0 ? bytes : 2 * bytes;
     const std::vector<std::byte> memory(size_t{stride} * 600);
-    const std::vector<Run> runs = random_runs(random, 600);
+    const auto runs = random_runs(random, 600);
     StripList together, alone;
     together.append_runs(memory.data(), bytes, stride, runs);
-    for (const Run& run : runs)
+    for (const auto& run : runs)
       alone.append(memory.data() + size_t{run.row} * stride, bytes, stride, run.rows);
     ASSERT_EQ(asked(together), asked(alone)) << bytes << " bytes, " << stride;
     ASSERT_EQ(together.lines, alone.lines);
@@ -102,10 +102,10 @@ TEST(ChunkRows, TakesManyRunsAsOneAfterTheOther) {
     segment.v = memory.data() + 32 * 1024;
     segment.k_stride = segment.v_stride = 64;
     if (turn % 2 == 0) segment.row_bias = row_bias.data();
-    const std::vector<Run> runs = random_runs(random, kChunkRows);
+    const auto runs = random_runs(random, kChunkRows);
     ChunkRows together, alone;
     together.append_runs(segment, runs);
-    for (const Run& run : runs) alone.append(segment, run.row, run.rows);
+    for (const auto& run : runs) alone.append(segment, run.row, run.rows);
     ASSERT_EQ(together.rows, alone.rows);
     ASSERT_EQ(together.span_count, 1U);
     ASSERT_EQ(together.spans[0].end, together.rows);

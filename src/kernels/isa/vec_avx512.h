@@ -236,7 +236,7 @@ struct VecAvx512 {
   // -- dot products of keys: see attention_dots.h --
   static constexpr uint32_t kChains = 8;
   static constexpr uint32_t kDotQueries = 4;  // of a register tile
-  static constexpr uint32_t kDotSums = 16;  // that are added to together
+  static constexpr uint32_t kDotSums = 16;    // that are added to together
   // The same eight elements for both keys of a vector.
   static F load_query(const float* p) { return _mm512_broadcast_f32x8(_mm256_loadu_ps(p)); }
   // Eight elements of two keys.

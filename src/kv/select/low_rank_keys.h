@@ -16,9 +16,7 @@ class LowRankKeys {
 
   uint32_t rank() const { return rank_; }
   size_t row_bytes() const { return kernels::dtype_bytes(type_, rank_); }
-  SummaryShape summary() const {
-    return {.rows = kBlockRows, .bytes = kBlockRows * row_bytes()};
-  }
+  SummaryShape summary() const { return {.rows = kBlockRows, .bytes = kBlockRows * row_bytes()}; }
   // Bytes of them that choosing reads.
   uint64_t choice_bytes(const TopRows& top_rows) const {
     return (top_rows.last - top_rows.first) * row_bytes();

@@ -10,7 +10,7 @@ import tables
 from results import number
 
 DEPTHS = "epyc-zen4/2026-11-26/zen4-depth.json"
-COLOURS = {"Zen 3": "#8c564b", tables.AMX: "#1b6ca8", tables.XEON: "#5aa9c9", tables.ZEN: "#c8553d", tables.ZEN5: "#e0a030"}
+COLOURS = {tables.ZEN3: "#8c564b", tables.AMX: "#1b6ca8", tables.XEON: "#5aa9c9", tables.ZEN: "#c8553d", tables.ZEN5: "#e0a030"}
 
 
 def speed_points(results):

@@ -74,25 +74,24 @@ struct KeyDots {
 
   // Keys of a register tile that M queries multiply together.
   template <uint32_t M>
-  static constexpr uint32_t kTogether = M* kVectors <= V::kDotSums ? kVectors : kVectors / 2;
+  static constexpr uint32_t kTogether = kVectors * M <= V::kDotSums ? kVectors : kVectors / 2;
 
-  // Multiplies the kVectors keys from number `first` on with M queries.
+  // acc[m][j] = the chains of query m and key first + j.
   template <uint32_t M, class Rows>
   [[gnu::always_inline]] inline void multiply(const Rows& keys, uint32_t first,
                                               const float* const* all_queries,
                                               F (&acc)[M][kVectors]) const {
     for (auto& row : acc)
       for (F& sum : row) sum = V::zero();
-    KVICK_UNROLL for (uint32_t j = 0; j < kVectors;
-                      j += kTogether<M>) if constexpr (is_cache_code(T))
-        multiply_codes<M>(keys, first + j, all_queries, acc, j);
-    else multiply_rows<M>(keys, first + j, all_queries, acc, j);
+    KVICK_UNROLL for (uint32_t j = 0; j < kVectors; j += kTogether<M>)
+        multiply_some<M>(keys, first + j, all_queries, acc, j);
   }
 
-  // The same of kTogether keys: those of acc[m][place] and behind it. Where a vector holds two keys
-  // (kChains < kLanes), its upper half is the key kLanes / 2 further on.
+  // The same of kTogether keys, whose sums are acc[m][place] and those behind it. Where a vector
+  // holds two keys (kChains < kLanes), its upper half is the key kLanes / 2 further on.
   template <uint32_t M, class Rows>
-  [[gnu::always_inline]] inline void multiply_rows(const Rows& keys, uint32_t first,
+    requires(!is_cache_code(T))
+  [[gnu::always_inline]] inline void multiply_some(const Rows& keys, uint32_t first,
                                                    const float* const* all_queries,
                                                    F (&acc)[M][kVectors], uint32_t place) const {
     constexpr uint32_t kKeys = kTogether<M>;
@@ -116,7 +115,8 @@ struct KeyDots {
 
   // Of quantised keys, converted as key_floats() does.
   template <uint32_t M, class Rows>
-  [[gnu::always_inline]] inline void multiply_codes(const Rows& keys, uint32_t first,
+    requires(is_cache_code(T))
+  [[gnu::always_inline]] inline void multiply_some(const Rows& keys, uint32_t first,
                                                     const float* const* all_queries,
                                                     F (&acc)[M][kVectors], uint32_t place) const {
     static_assert(kChains == kLanes, "a vector of codes is of one key");

@@ -15,6 +15,7 @@ class LowRankKeys {
       : kernels_(kernels), rank_(rank), type_(type) {}
 
   uint32_t rank() const { return rank_; }
+  kernels::DType type() const { return type_; }
   size_t row_bytes() const { return kernels::dtype_bytes(type_, rank_); }
   SummaryShape summary() const { return {.rows = kBlockRows, .bytes = kBlockRows * row_bytes()}; }
   // Bytes of them that choosing reads.
@@ -22,7 +23,7 @@ class LowRankKeys {
     return (top_rows.last - top_rows.first) * row_bytes();
   }
 
-  // The key of row `row`: values as they are, or stored already.
+  // Keeps the low-rank key of a row: `rank` floats, or row_bytes() that store_row() made of them.
   void put(const RowsOfHead& rows, uint32_t row, std::span<const float> key) const;
   void put(const RowsOfHead& rows, uint32_t row, std::span<const std::byte> key) const;
 

@@ -46,7 +46,6 @@ class Maple final : public Selector {
         head_dim_(setup.shape.head_dim),
         block_(setup.shape.hadamard_blocks().k),
         form_(asked.form),
-        type_(asked.type),
         keys_(kernels_, asked.rank, asked.type) {}
 
   SummaryShape summary() const override { return keys_.summary(); }
@@ -67,7 +66,7 @@ class Maple final : public Selector {
         predictor_->turns(inputs.positions[t], turn.data());
         predictor_->keys(inputs.layer, from, kernels_, low);
         predictor_->turn(turn.data(), shape.kv_heads, kernels_, low);
-        kernels_.store_row(type_, low, shape.projected(),
+        kernels_.store_row(keys_.type(), low, shape.projected(),
                            side + t * shape.kv_heads * keys_.row_bytes());
         float* const queries = predicted + t * predicted_floats();
         for (uint32_t head = 0; head < shape.heads; ++head)
@@ -128,7 +127,6 @@ class Maple final : public Selector {
   uint32_t head_dim_;
   uint32_t block_;  // of the keys' Hadamard transform, 0: none
   PredictorForm form_;
-  kernels::DType type_;
   LowRankKeys keys_;
 };
 

@@ -74,7 +74,7 @@ struct KeyDots {
 
   // Keys of a register tile that M queries multiply together.
   template <uint32_t M>
-  static constexpr uint32_t kTogether = kVectors * M <= V::kDotSums ? kVectors : kVectors / 2;
+  static constexpr uint32_t kTogether = kVectors > V::kDotSums / M ? kVectors / 2 : kVectors;
 
   // acc[m][j] = the chains of query m and key first + j.
   template <uint32_t M, class Rows>
@@ -83,15 +83,19 @@ struct KeyDots {
                                               F (&acc)[M][kVectors]) const {
     for (auto& row : acc)
       for (F& sum : row) sum = V::zero();
-    KVICK_UNROLL for (uint32_t j = 0; j < kVectors; j += kTogether<M>)
-        multiply_some<M>(keys, first + j, all_queries, acc, j);
+    if constexpr (is_cache_code(T)) {
+      KVICK_UNROLL for (uint32_t j = 0; j < kVectors; j += kTogether<M>)
+          multiply_codes<M>(keys, first + j, all_queries, acc, j);
+    } else {
+      KVICK_UNROLL for (uint32_t j = 0; j < kVectors; j += kTogether<M>)
+          multiply_rows<M>(keys, first + j, all_queries, acc, j);
+    }
   }
 
   // The same of kTogether keys, whose sums are acc[m][place] and those behind it. Where a vector
   // holds two keys (kChains < kLanes), its upper half is the key kLanes / 2 further on.
   template <uint32_t M, class Rows>
-    requires(!is_cache_code(T))
-  [[gnu::always_inline]] inline void multiply_some(const Rows& keys, uint32_t first,
+  [[gnu::always_inline]] inline void multiply_rows(const Rows& keys, uint32_t first,
                                                    const float* const* all_queries,
                                                    F (&acc)[M][kVectors], uint32_t place) const {
     constexpr uint32_t kKeys = kTogether<M>;
@@ -115,16 +119,13 @@ struct KeyDots {
 
   // Of quantised keys, converted as key_floats() does.
   template <uint32_t M, class Rows>
-    requires(is_cache_code(T))
-  [[gnu::always_inline]] inline void multiply_some(const Rows& keys, uint32_t first,
-                                                    const float* const* all_queries,
-                                                    F (&acc)[M][kVectors], uint32_t place) const {
+  [[gnu::always_inline]] inline void multiply_codes(const Rows& keys, uint32_t first,
+                                                    const float* const* q, F (&acc)[M][kVectors],
+                                                    uint32_t place) const {
     static_assert(kChains == kLanes, "a vector of codes is of one key");
     constexpr uint32_t kKeys = kTogether<M>;
     const std::byte* from[kKeys];
-    const float* q[M];
     for (uint32_t j = 0; j < kKeys; ++j) from[j] = keys[first + j];
-    for (uint32_t m = 0; m < M; ++m) q[m] = all_queries[m];
     const size_t behind = code_bytes(T, dims);
     for (size_t g = 0; g < dims / kRowGroup; ++g) {
       F of_group[kKeys];

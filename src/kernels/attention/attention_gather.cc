@@ -109,8 +109,8 @@ class RowWalk {
   uint32_t offset_ = 0;  // rows of the run that have been passed
 };
 
-// Appends rows until the chunk is full. Chosen rows lie alone or almost, so short runs are passed on
-// together: docs/adr/0070-attention-with-avx2.md.
+// Appends rows until the chunk is full. Chosen rows lie alone or almost, so short runs are passed
+// on together: docs/adr/0070-attention-with-avx2.md.
 void append_rows(RowWalk& walk, ChunkRows& rows) {
   while (rows.rows < kChunkRows) {
     const RowWalk::ShortRuns some = walk.next_short(kChunkRows - rows.rows);

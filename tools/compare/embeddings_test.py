@@ -33,6 +33,7 @@ class EmbeddingsTest(unittest.TestCase):
     def served(self, more=0):
         server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), type("Some", (Fake,), {"more": more}))
         threading.Thread(target=server.serve_forever, daemon=True).start()
+        self.addCleanup(server.server_close)
         self.addCleanup(server.shutdown)
         return server.server_address[1]
 

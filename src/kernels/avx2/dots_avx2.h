@@ -10,20 +10,26 @@ namespace {
 // What is subtracted from a value before it is multiplied: 8-bit ones are made signed first.
 constexpr int zero_of(const PackFormat& f) { return f.value_bits == 8 ? 0 : f.zero; }
 
-// Whether many tokens multiply unpacked codes (prompt_block_avx2.h), and how many halves of a panel
-// together: as the registers allow.
-constexpr bool unpacks(const PackFormat& f) { return f.value_bits < 8; }
+// How many halves of a panel are multiplied together when their codes are unpacked
+// (prompt_block_avx2.h): as the registers allow, in which sums in 16 bits take room as long as they
+// last.
 constexpr int halves_together(const PackFormat& f) {
-  return f.scale_group == 32 && sums_in_16_bits(f.value_bits) == 8 ? kHalves : 1;
+  const int fit = sums_in_16_bits(f.value_bits);
+  return f.scale_group == 32 && (fit == 1 || fit == 8) ? kHalves : 1;
 }
 
-// Sums of products in pairs. 8-bit codes are q + 128: made signed again, their sign moves to the
-// activation.
+// Codes as multiply() takes them: those of 8 bits are q + 128 and are made signed again.
 template <int kBits>
-KVICK_INLINE __m256i multiply(__m256i codes, __m256i q) {
-  if constexpr (kBits < 8) return _mm256_maddubs_epi16(codes, q);
-  const __m256i w = _mm256_xor_si256(codes, _mm256_set1_epi8(static_cast<char>(0x80)));
-  return _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(q, w));
+KVICK_INLINE __m256i factor_of(__m256i codes) {
+  if constexpr (kBits < 8) return codes;
+  return _mm256_xor_si256(codes, _mm256_set1_epi8(static_cast<char>(0x80)));
+}
+
+// Sums of products in pairs. The sign of a signed factor moves to the activation.
+template <int kBits>
+KVICK_INLINE __m256i multiply(__m256i factor, __m256i q) {
+  if constexpr (kBits < 8) return _mm256_maddubs_epi16(factor, q);
+  return _mm256_maddubs_epi16(_mm256_abs_epi8(factor), _mm256_sign_epi8(q, factor));
 }
 
 // Adds to `out` the dot products of registers [kFirst, kLast) of one group's codes with each token,
@@ -36,7 +42,7 @@ KVICK_INLINE void dot(const std::byte* planes, const int8_t* q, __m256i out[]) {
   __m256i pairs[kTokens];
   KVICK_UNROLL for (int t = 0; t < kTokens; ++t) pairs[t] = _mm256_setzero_si256();
   KVICK_UNROLL for (int j = kFirst; j < kLast; ++j) {
-    const __m256i codes = load_values<kType>(planes, j);
+    const __m256i codes = factor_of<kBits>(load_values<kType>(planes, j));
     const bool first = (j - kFirst) % kFit == 0, last = (j - kFirst) % kFit == kFit - 1;
     KVICK_UNROLL for (int t = 0; t < kTokens; ++t) {
       const __m256i product =
@@ -54,7 +60,8 @@ KVICK_INLINE void dot(const std::byte* planes, const int8_t* q, __m256i out[]) {
 template <DType kType, int kCount, int kTokens, int kFirst, int kLast>
 KVICK_INLINE void dot_unpacked(const UnpackedCodes* codes, const int8_t* q,
                                __m256i out[][kTokens]) {
-  constexpr int kFit = sums_in_16_bits(kPackFormats[static_cast<size_t>(kType)].value_bits);
+  constexpr int kBits = kPackFormats[static_cast<size_t>(kType)].value_bits;
+  constexpr int kFit = sums_in_16_bits(kBits);
   const __m256i ones = _mm256_set1_epi16(1);
   __m256i pairs[kCount][kTokens];
   KVICK_UNROLL for (int j = kFirst; j < kLast; ++j) {
@@ -62,12 +69,13 @@ KVICK_INLINE void dot_unpacked(const UnpackedCodes* codes, const int8_t* q,
     KVICK_UNROLL for (int t = 0; t < kTokens; ++t) {
       const __m256i four = broadcast4(q + t * static_cast<int>(kGroup) + 4 * j);
       KVICK_UNROLL for (int c = 0; c < kCount; ++c) {
-        const __m256i product = _mm256_maddubs_epi16(codes[c][j], four);
+        const __m256i product = multiply<kBits>(codes[c][j], four);
         pairs[c][t] = first ? product : _mm256_add_epi16(pairs[c][t], product);
         asm("" : "+x"(pairs[c][t]));  // as above
         if (last || j == kLast - 1) {
           const __m256i sums = _mm256_madd_epi16(pairs[c][t], ones);
           out[c][t] = j - kFirst < kFit ? sums : _mm256_add_epi32(out[c][t], sums);
+          asm("" : "+x"(out[c][t]));
         }
       }
     }

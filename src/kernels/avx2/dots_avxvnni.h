@@ -8,8 +8,12 @@ namespace kvick::kernels {
 namespace {
 
 constexpr int zero_of(const PackFormat& f) { return f.zero; }
-constexpr bool unpacks(const PackFormat&) { return true; }
 constexpr int halves_together(const PackFormat& f) { return f.scale_group == 32 ? kHalves : 1; }
+
+template <int kBits>
+KVICK_INLINE __m256i factor_of(__m256i codes) {
+  return codes;
+}
 
 // Adds to `out` the dot products of registers [kFirst, kLast) of one group's codes with each token,
 // 8 rows.

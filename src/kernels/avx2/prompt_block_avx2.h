@@ -3,19 +3,24 @@
 // Included by matmul_avx2_impl.h, after how products are added. Larger than a header should be
 // because it is one function in its parts.
 //
-// What bounds it is how many instructions a core takes in a cycle. Panel by panel, a half of 8
-// rows, four tokens and a group of 32 inputs take about 175 of them: 32 loads of four inputs, which
-// are loaded again for the other half, 60 to multiply and add in 16 bits, and the rest to unpack
-// codes, and for scales, zeros and prefetches. Here codes are unpacked into L1 once for up to 64
-// tokens and both halves meet an input that was loaded once: 110 remain. One Zen 3 core beside
-// other guests, 2048 x 4096 weights, 128 tokens, the best of alternating runs, GOP/s:
+// Panel by panel, a half of 8 rows, four tokens and a group of 32 inputs take 32 loads of four
+// inputs, which are loaded again for the other half, 60 instructions to multiply and add in 16
+// bits, and the rest to unpack codes, and for scales, zeros and prefetches. Here codes are unpacked
+// into L1 once for up to 64 tokens, and where registers allow both halves meet an input that was
+// loaded once. One Zen 3 core beside other guests, 2048 x 4096 weights, 128 tokens, the best of
+// alternating runs, GOP/s:
 //
-//                     Q4_0  Q4_K  Q5_K  Q6_K  Q3_K
-//   panel by panel     133   135   116   101   115
-//   here               181   182   140   125   131
+//                     Q4_0  Q4_K  Q5_K  Q6_K  Q3_K  Q8_0  IQ4_XS
+//   panel by panel     133   135   116   101   115    98      95
+//   here               181   182   140   125   131   117     116
 //
-// Values of 8 bits (Q8_0, IQ4_XS) take as many instructions either way and have none of this.
-// Products in 16 bits (vpmaddwd), nibbles apart, or a bit apart need as many as moving the sign.
+// What bounds it is that Zen 3 multiplies (vpmaddubsw, vpmaddwd) and moves signs (vpsignb) in two
+// of its four vector units, and lets additions take turns in all four. So 8 multiplications and 8
+// additions take 6 cycles and not 4, which a loop of nothing else shows (253 GOP/s). Values of 8
+// bits take three such instructions and an addition: 132 in such a loop. Two others reach the same
+// or little more there: their nibbles apart (133; up to 140 with six tokens), and products of 16
+// bits (147, with inputs twice as wide). Products in 16 bits of fewer bits, or a bit apart, need as
+// many instructions as moving the sign.
 
 namespace kvick::kernels {
 namespace {
@@ -47,7 +52,8 @@ void unpack_chunk(const std::byte* panel, uint32_t first, PromptChunk<kType>& w)
     for (int half = 0; half < kHalves; ++half) {
       w.scales[g][half] = load_scales<kType>(block, group, half);
       KVICK_UNROLL for (int j = 0; j < 8; ++j) {
-        w.codes[g][half][j] = load_values<kType>(planes + half * (kLine / kHalves), j);
+        w.codes[g][half][j] =
+            factor_of<f.value_bits>(load_values<kType>(planes + half * (kLine / kHalves), j));
       }
     }
   }
@@ -208,7 +214,7 @@ void prompt_block(const BlockJob& job) {
 template <DType kType>
 constexpr BlockFunction prompt_function() {
   constexpr PackFormat f = kPackFormats[static_cast<size_t>(kType)];
-  if constexpr (f.quantised && unpacks(f))
+  if constexpr (f.quantised)
     return prompt_block<kernel_type(kType)>;
   else
     return nullptr;

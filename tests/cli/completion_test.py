@@ -143,6 +143,8 @@ class HealthTest(ToolsTest):
         url = f"http://127.0.0.1:{server.port}"
         self.assertEqual(self.run_kvick("health", "--url", url + "/").stdout, f"{url} takes requests\n")
         self.assertEqual(json.loads(self.run_kvick("health", "--url", url, "--json").stdout), {"healthy": True, "status": 200})
+        self.assertEqual(self.run_kvick("health", "--port", str(server.port)).stdout, f"{url} takes requests\n")
+        self.assertIn("cannot be given together", self.run_kvick("health", "--port", "1", "--url", url, status=2).stderr)
         server.kill()
         self.assertIn("does not answer", self.run_kvick("health", "--url", url, status=1).stderr)
 

@@ -48,7 +48,7 @@ class Types(CommandTest):
         make_model(narrow, *SMALL, "--type", "Q8_0")
         told = self.json_of("-f", self.text, *MEASURE, model=narrow)
         self.assertEqual([one["type"] for one in told["types"]], ["f16"])
-        self.refused("-f", self.text, "--kv-type", "q8", model=narrow, says="cannot be kept as Q8")
+        self.refused("-f", self.text, *MEASURE, "--kv-type", "q8", model=narrow, says="cannot be kept as Q8")
 
     def test_a_file_of_ones_own(self):
         other = self.top / "elsewhere.kvt"
@@ -58,6 +58,23 @@ class Types(CommandTest):
         bench = self.as_command("bench").json_of("-p", 8, "-n", 2, "-r", 1, "--ctx", 64, "--kv-type", f"auto:kl=9,file={other}")
         named = self.as_command("bench").json_of("-p", 8, "-n", 2, "-r", 1, "--ctx", 64, "--kv-type", "q8")
         self.assertEqual(bench["kv"]["used_bytes"], named["kv"]["used_bytes"])
+
+    def test_types_measured_before_stay(self):
+        def names():
+            return {one["type"] for one in json.loads(self.file.read_text())["types"]}
+
+        self.json_of("-f", self.text, *MEASURE, "--kv-type", "f16", "--kv-type", "q4")
+        self.json_of("-f", self.text, *MEASURE, "--kv-type", "q8")
+        self.assertEqual(names(), {"f16", "q8", "q4"})
+        # Nothing is measured first: the whole table would take minutes of a real model.
+        self.refused("-f", self.text, "--window", 32, "--kv-type", "q3",
+                     says="own.kvt has types of another measurement, which would be lost: .*-o names another file")
+        other = self.top / "other.txt"
+        other.write_text(TEXT)
+        self.refused("-f", other, *MEASURE, "--kv-type", "q3", says="would be lost: 126 tokens of text.txt in windows of 64")
+        self.assertEqual(names(), {"f16", "q8", "q4"})
+        self.json_of("-f", other, *MEASURE)
+        self.assertGreater(len(names()), 8)
 
     def test_mistakes_are_one_line(self):
         self.refused("-f", self.top / "none.txt", says="none.txt")

@@ -246,7 +246,6 @@ base::Result<std::unique_ptr<engine::Engine>> open_engine(const EngineFlags& fla
   const auto say = [&](const std::string& note) {
     flags.says ? flags.says(note) : fmt::print(stderr, "kvick: {}\n", note);
   };
-  bool started = false;
   std::vector<std::string> notes;
   const auto open = [&]() -> base::Result<std::unique_ptr<engine::Engine>> {
     if (flags.pipeline && flags.rank_format != model::WireFormat::kF32)
@@ -269,10 +268,7 @@ base::Result<std::unique_ptr<engine::Engine>> open_engine(const EngineFlags& fla
              [&](uint64_t done, uint64_t total) {
                if (flags.given_up != nullptr && *flags.given_up)
                  throw std::runtime_error("the program ends");
-               if (!started)
-                 progress.start("loading " + path.filename().string(), Unit::kBytes, total);
-               started = true;
-               progress.update(done);
+               progress.report("loading " + path.filename().string(), Unit::kBytes, done, total);
              },
          .ranks = start.ranks,
          .split = flags.pipeline ? model::RankSplit::kPipeline : model::RankSplit::kTensor,
@@ -281,7 +277,7 @@ base::Result<std::unique_ptr<engine::Engine>> open_engine(const EngineFlags& fla
          .adapters = flags.adapters});
   };
   auto engine = open();
-  if (started) progress.finish();
+  progress.finish();
   for (const std::string& note : notes)
     if (!common.quiet) say(note);
   engine = join_ranks(start.ranks, std::move(engine));

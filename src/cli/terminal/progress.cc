@@ -164,6 +164,11 @@ void Progress::update(uint64_t done) {
   draw();
 }
 
+void Progress::report(std::string_view what, Unit unit, uint64_t done, uint64_t total) {
+  if (!active_) start(what, unit, total);
+  update(done);
+}
+
 void Progress::draw() {
   drawn_at_ = clock_();
   const ProgressLine line{what_, unit_, done_, total_, rate_, drawn_at_ - started_};

@@ -53,7 +53,10 @@ class Progress {
   void start(std::string_view what, Unit unit, uint64_t total, uint64_t done = 0);
   // Cheap enough to call for every buffer: draws at most ten times a second.
   void update(uint64_t done);
-  void finish();
+  // start() with the first report after a finish(), then update(): of work that may be refused
+  // before it begins.
+  void report(std::string_view what, Unit unit, uint64_t done, uint64_t total);
+  void finish();  // nothing if nothing was started
   // A line for the user above the bar, unless quiet.
   void note(std::string_view line);
 

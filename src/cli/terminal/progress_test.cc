@@ -98,6 +98,22 @@ TEST(Progress, OnATerminalRedrawsOneLineAtMostTenTimesASecond) {
   EXPECT_TRUE(text.ends_with("\r\x1b[K")) << "finish() leaves the line empty";
 }
 
+TEST(Progress, AReportStartsWorkThatHasNotStarted) {
+  Watched w(ProgressMode::kBar);
+  w.progress.finish();
+  EXPECT_EQ(w.out.str(), "") << "refused before it began";
+  w.progress.report("first", Unit::kBytes, 10, 1000);
+  w.now += 1;
+  w.progress.report("is not looked at", Unit::kBytes, 500, 1000);
+  w.progress.finish();
+  w.progress.report("second", Unit::kBytes, 5, 10);
+  const std::string text = w.out.str();
+  EXPECT_NE(text.find("first"), std::string::npos);
+  EXPECT_NE(text.find("500 B"), std::string::npos) << text;
+  EXPECT_EQ(text.find("is not looked at"), std::string::npos);
+  EXPECT_NE(text.find("second"), std::string::npos);
+}
+
 TEST(Progress, TheRateLeavesOutWhatWasThereBefore) {
   Watched w(ProgressMode::kBar);
   w.progress.start("m", Unit::kBytes, 20'000, 10'000);

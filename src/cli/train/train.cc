@@ -2,14 +2,13 @@
 
 #include <algorithm>
 #include <fmt/format.h>
-#include <fstream>
-#include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "cli/commands/commands.h"
 #include "cli/options/engine_options.h"
 #include "cli/terminal/progress.h"
+#include "cli/train/text_input.h"
 #include "cli/train/train_answers.h"
 #include "cli/train/train_distil.h"
 #include "cli/train/train_importance.h"
@@ -54,24 +53,19 @@ void print_result(const RangesFlags& flags, const engine::Ranges& ranges, const 
 }
 
 base::Result<int> train_ranges(const RangesFlags& flags, const Common& common) {
-  std::ifstream in(flags.file, std::ios::binary);
-  if (!in) return base::fail("cannot read {}", flags.file);
-  const std::string text(std::istreambuf_iterator<char>(in), {});
+  KVICK_TRY(const std::string text, read_text(flags.file));
   KVICK_TRY(const std::unique_ptr<engine::Engine> engine, open_engine(flags.engine, common));
   const std::vector<engine::Token> tokens = engine->tokenizer().encode(text, false, false);
   Progress progress = stderr_progress(common.quiet);
-  bool started = false;
   const auto report = [&](uint64_t done, uint64_t total) {
-    if (!started) progress.start("reading " + flags.file, Unit::kTokens, total);
-    started = true;
-    progress.update(done);
+    progress.report("reading " + flags.file, Unit::kTokens, done, total);
   };
   KVICK_TRY(const engine::Ranges ranges, engine::measure_ranges(*engine, tokens,
                                                                 {.window = flags.window,
                                                                  .most = flags.most,
                                                                  .margin = flags.margin,
                                                                  .progress = report}));
-  if (started) progress.finish();
+  progress.finish();
   KVICK_TRY_VOID(engine::write_ranges(flags.output, ranges));
   print_result(flags, ranges, common);
   return 0;

@@ -77,14 +77,11 @@ base::Result<int> write_answers(AnswersFlags& flags, const Common& common) {
     std::move(some.begin(), some.end(), std::back_inserter(prompts));
   }
   Progress progress = stderr_progress(common.quiet);
-  bool started = false;
   flags.options.progress = [&](uint64_t done) {
-    if (!started) progress.start("asking", Unit::kRuns, prompts.size());
-    started = true;
-    progress.update(done);
+    progress.report("asking", Unit::kRuns, done, prompts.size());
   };
   KVICK_TRY(const train::AnswerData data, train::ask(*engine, prompts, flags.options));
-  if (started) progress.finish();
+  progress.finish();
   train::write_answers(flags.output, data);
   print_result(flags, data, common);
   return 0;

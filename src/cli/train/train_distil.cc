@@ -6,8 +6,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <fmt/format.h>
-#include <fstream>
-#include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -16,6 +14,7 @@
 #include "cli/options/engine_options.h"
 #include "cli/terminal/progress.h"
 #include "cli/train/mistakes.h"
+#include "cli/train/text_input.h"
 #include "engine/artifacts/predictor_file.h"
 #include "train/from_model/start.h"
 
@@ -75,12 +74,6 @@ distil::DistilOptions options_for(const engine::Engine& engine, const DistilFlag
   return options;
 }
 
-base::Result<std::string> text_in(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in) return base::fail("cannot read {}", path);
-  return std::string(std::istreambuf_iterator<char>(in), {});
-}
-
 base::Result<int> write_result(const DistilFlags& flags, const distil::Distilled& made,
                                const engine::Engine& engine, const Common& common) {
   const std::string name = std::filesystem::path(flags.file).filename().string();
@@ -91,7 +84,7 @@ base::Result<int> write_result(const DistilFlags& flags, const distil::Distilled
 }
 
 base::Result<int> take_predictor(const DistilFlags& flags, const Common& common) {
-  KVICK_TRY(const std::string text, text_in(flags.file));
+  KVICK_TRY(const std::string text, read_text(flags.file));
   const train::Checkpoint trained = train::read_checkpoint(flags.checkpoint);
   KVICK_TRY(kv::Predictor predictor, train::predictor_of(trained));
   KVICK_TRY(const std::unique_ptr<engine::Engine> engine, open_engine(flags.engine, common));
@@ -103,19 +96,16 @@ base::Result<int> take_predictor(const DistilFlags& flags, const Common& common)
 }
 
 base::Result<int> train_distil(const DistilFlags& flags, const Common& common) {
-  KVICK_TRY(const std::string text, text_in(flags.file));
+  KVICK_TRY(const std::string text, read_text(flags.file));
   KVICK_TRY(const std::unique_ptr<engine::Engine> engine, open_engine(flags.engine, common));
   distil::DistilOptions options = options_for(*engine, flags);
   const std::vector<engine::Token> tokens = engine->tokenizer().encode(text, false, false);
   Progress progress = stderr_progress(common.quiet);
-  bool started = false;
   options.progress = [&](uint64_t done, uint64_t total) {
-    if (!started) progress.start("distilling from " + flags.file, Unit::kTokens, total);
-    started = true;
-    progress.update(done);
+    progress.report("distilling from " + flags.file, Unit::kTokens, done, total);
   };
   KVICK_TRY(const distil::Distilled made, distil::distil(*engine, tokens, options));
-  if (started) progress.finish();
+  progress.finish();
   return write_result(flags, made, *engine, common);
 }
 

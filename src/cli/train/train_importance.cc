@@ -4,13 +4,12 @@
 
 #include <filesystem>
 #include <fmt/format.h>
-#include <fstream>
-#include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "cli/options/engine_options.h"
 #include "cli/terminal/progress.h"
+#include "cli/train/text_input.h"
 #include "engine/eval/measure_importance.h"
 
 namespace kvick::cli {
@@ -47,25 +46,20 @@ void print_result(const ImportanceFlags& flags, const quantize::Importance& impo
 }
 
 base::Result<int> train_importance(ImportanceFlags& flags, const Common& common) {
-  std::ifstream in(flags.file, std::ios::binary);
-  if (!in) return base::fail("cannot read {}", flags.file);
-  const std::string text(std::istreambuf_iterator<char>(in), {});
+  KVICK_TRY(const std::string text, read_text(flags.file));
   flags.engine.prompt_arithmetic = engine::PromptArithmetic::kExact;
   KVICK_TRY(const std::unique_ptr<engine::Engine> engine, open_engine(flags.engine, common));
   const std::vector<engine::Token> tokens = engine->tokenizer().encode(text, false, false);
   Progress progress = stderr_progress(common.quiet);
-  bool started = false;
   size_t read = 0;
   flags.options.text = std::filesystem::path(flags.file).filename().string();
   flags.options.progress = [&](uint64_t done, uint64_t total) {
-    if (!started) progress.start("reading " + flags.file, Unit::kTokens, total);
-    started = true;
     read = done;
-    progress.update(done);
+    progress.report("reading " + flags.file, Unit::kTokens, done, total);
   };
   KVICK_TRY(const quantize::Importance importance,
             engine::measure_importance(*engine, tokens, flags.options));
-  if (started) progress.finish();
+  progress.finish();
   KVICK_TRY_VOID(quantize::write_importance(importance, flags.output));
   print_result(flags, importance, read, common);
   return 0;

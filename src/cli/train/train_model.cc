@@ -6,8 +6,6 @@
 #include <cerrno>
 #include <cstring>
 #include <fmt/format.h>
-#include <fstream>
-#include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <unistd.h>
@@ -16,6 +14,7 @@
 #include "cli/models/models.h"
 #include "cli/options/engine_options.h"
 #include "cli/train/mistakes.h"
+#include "cli/train/text_input.h"
 #include "cli/transfer/failure.h"
 #include "model/core/vocabulary.h"
 #include "train/files/export.h"
@@ -47,9 +46,8 @@ base::Result<text::Vocabulary> vocabulary_for(const TokensFlags& flags) {
 base::Result<int> write_tokens(const TokensFlags& flags, const Common& common) {
   std::vector<std::string> texts;
   for (const std::string& path : flags.files) {
-    std::ifstream in(path, std::ios::binary);
-    if (!in) return base::fail("cannot read {}", path);
-    texts.emplace_back(std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>());
+    KVICK_TRY(std::string text, read_text(path));
+    texts.push_back(std::move(text));
   }
   KVICK_TRY(text::Vocabulary vocabulary, vocabulary_for(flags));
   KVICK_TRY(const std::unique_ptr<text::Tokenizer> tokenizer,

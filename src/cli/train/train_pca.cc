@@ -4,8 +4,6 @@
 
 #include <filesystem>
 #include <fmt/format.h>
-#include <fstream>
-#include <iterator>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -14,6 +12,7 @@
 
 #include "cli/options/engine_options.h"
 #include "cli/terminal/progress.h"
+#include "cli/train/text_input.h"
 #include "engine/artifacts/predictor_file.h"
 
 namespace kvick::cli {
@@ -70,21 +69,16 @@ void print_result(const PcaFlags& flags, const distil::Components& found, const 
 }
 
 base::Result<int> train_pca(PcaFlags& flags, const Common& common) {
-  std::ifstream in(flags.file, std::ios::binary);
-  if (!in) return base::fail("cannot read {}", flags.file);
-  const std::string text(std::istreambuf_iterator<char>(in), {});
+  KVICK_TRY(const std::string text, read_text(flags.file));
   KVICK_TRY(const std::unique_ptr<engine::Engine> engine, open_engine(flags.engine, common));
   const std::vector<engine::Token> tokens = engine->tokenizer().encode(text, false, false);
   Progress progress = stderr_progress(common.quiet);
-  bool started = false;
   flags.options.progress = [&](uint64_t done, uint64_t total) {
-    if (!started) progress.start("reading " + flags.file, Unit::kTokens, total);
-    started = true;
-    progress.update(done);
+    progress.report("reading " + flags.file, Unit::kTokens, done, total);
   };
   KVICK_TRY(const distil::Components found,
             distil::principal_components(*engine, tokens, flags.options));
-  if (started) progress.finish();
+  progress.finish();
   const std::string name = std::filesystem::path(flags.file).filename().string();
   KVICK_TRY_VOID(
       engine::write_predictor(flags.output, distil::file_of(found.made, engine->identity(), name)));

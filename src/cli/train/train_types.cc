@@ -6,16 +6,17 @@
 #include <cstring>
 #include <filesystem>
 #include <fmt/format.h>
-#include <fstream>
-#include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <unistd.h>
 
 #include "cli/models/models.h"
 #include "cli/options/engine_options.h"
 #include "cli/terminal/progress.h"
+#include "cli/train/text_input.h"
 #include "engine/eval/measure_types.h"
+#include "engine/eval/perplexity.h"
 
 namespace kvick::cli {
 namespace {
@@ -65,35 +66,61 @@ base::Result<std::string> output_of(const TypesFlags& flags) {
   return path;
 }
 
+// What was measured of this model before: none if `path` has nothing of it that can be read.
+std::optional<engine::TypesFile> measured_before(const std::string& path,
+                                                 const engine::ModelIdentity& model) {
+  base::Result<engine::TypesFile> file = engine::read_types(path, model);
+  if (!file.ok()) return std::nullopt;
+  return std::move(*file);
+}
+
+// Keeps what `before` has of other types, if it is of the same measurement. All types measured
+// again take the place of another one; a few named ones do not.
+base::Status<> keep_before(engine::TypesFile& file, const engine::TypesFile& before,
+                           const std::string& path, bool named) {
+  const base::Status<> kept = engine::keep_others(file, before);
+  if (kept.ok() || !named) return base::Done{};
+  return base::fail(
+      "{} has types of another measurement, which would be lost: {}; -o names another file, and "
+      "without --kv-type all are measured",
+      path, kept.error().message);
+}
+
 base::Result<int> train_types(const TypesFlags& flags, const Common& common) {
-  std::ifstream in(flags.file, std::ios::binary);
-  if (!in) return base::fail("cannot read {}", flags.file);
-  const std::string text(std::istreambuf_iterator<char>(in), {});
+  KVICK_TRY(const std::string text, read_text(flags.file));
   KVICK_TRY(const std::string path, output_of(flags));
   KVICK_TRY(const std::unique_ptr<engine::Engine> engine, open_engine(flags.engine, common));
   const std::vector<engine::Token> tokens = engine->tokenizer().encode(text, false, false);
-  Progress progress = stderr_progress(common.quiet);
-  bool started = false;
   engine::TypesOptions options = flags.options;
+  const bool named = !options.types.empty();
+  const std::optional<engine::TypesFile> before = measured_before(path, engine->identity());
+  engine::TypesFile file = {.model = engine->identity(),
+                            .text = std::filesystem::path(flags.file).filename().string(),
+                            .tokens = engine::predicted_tokens(
+                                tokens.size(), {.window = options.window, .most = options.most}),
+                            .window = options.window};
+  if (before) {
+    // Before minutes are spent; f16's perplexity is not known yet.
+    engine::TypesFile asked = file;
+    asked.f16_perplexity = before->f16_perplexity;
+    KVICK_TRY_VOID(keep_before(asked, *before, path, named));
+  }
+  Progress progress = stderr_progress(common.quiet);
   options.progress = [&](uint64_t done, uint64_t total) {
-    if (!started) progress.start("reading " + flags.file, Unit::kTokens, total);
-    started = true;
-    progress.update(done);
+    progress.report("reading " + flags.file, Unit::kTokens, done, total);
   };
   KVICK_TRY(const engine::TypesMeasured measured, engine::measure_types(*engine, tokens, options));
-  if (started) progress.finish();
-  const engine::TypesFile file = {.model = engine->identity(),
-                                  .text = std::filesystem::path(flags.file).filename().string(),
-                                  .tokens = measured.tokens,
-                                  .window = options.window,
-                                  .f16_perplexity = measured.f16_perplexity,
-                                  .types = measured.types};
+  progress.finish();
+  file.tokens = measured.tokens;
+  file.f16_perplexity = measured.f16_perplexity;
+  file.types = measured.types;
   // The table first: it took minutes, and is lost if the file cannot be written.
   if (common.json)
     fmt::print("{}\n", to_json(file, measured, options.kl, path)
                            .dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
   else
     print_table(measured, options.kl);
+  if (before) KVICK_TRY_VOID(keep_before(file, *before, path, named));
   KVICK_TRY_VOID(engine::write_types(path, file));
   if (!common.json)
     fmt::print("written to {0}; --kv-type auto:kl={1} chooses by it{2}\n", path, options.kl,
@@ -112,9 +139,10 @@ void add_types(const Command& train, const Common& common) {
   add_model_flags(command, flags->engine);
   command.add_option("-f,--file", flags->file, "the text").takes(ValueKind::kFile).required();
   command
-      .add_option("-o,--output", flags->output,
-                  "the file to write, which --kv-type auto:file=FILE chooses by (default: beside "
-                  "the model, where auto looks)")
+      .add_option(
+          "-o,--output", flags->output,
+          "the file to write, which --kv-type auto:file=FILE chooses by (default: beside "
+          "the model, where auto looks); what it has of other types and the same text stays")
       .takes(ValueKind::kFile);
   command.add_option("--kv-type", flags->options.types,
                      "a type to measure, as kvick run takes it (repeatable; default: a list from "

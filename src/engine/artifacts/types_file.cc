@@ -1,6 +1,9 @@
 #include "engine/artifacts/types_file.h"
 
+#include <algorithm>
+#include <cmath>
 #include <filesystem>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "base/write_file.h"
@@ -46,19 +49,46 @@ std::string checksum(const TypesFile& file) {
   return fmt::format("{:016x}", fnv1a(std::as_bytes(std::span(text))));
 }
 
+// JSON has neither infinity nor NaN: a type that ruins a model is written with null.
+Result<double> loss_in(const ordered_json& object, const char* key) {
+  if (const auto at = object.find(key); at != object.end() && at->is_null())
+    return std::numeric_limits<double>::infinity();
+  return amount_in(object, key);
+}
+
 Result<TypeMeasured> measured_in(const ordered_json& object) {
   if (!object.is_object()) return fail("types holds {}, which is no object", dumped(object, -1));
   TypeMeasured one;
   KVICK_TRY(one.type, text_in(object, "type"));
   KVICK_TRY(one.bytes_per_token, amount_in(object, "bytes_per_token"));
-  KVICK_TRY(one.kl_mean, amount_in(object, "kl_mean"));
-  KVICK_TRY(one.kl_p99, amount_in(object, "kl_p99"));
-  KVICK_TRY(one.perplexity, amount_in(object, "perplexity"));
+  KVICK_TRY(one.kl_mean, loss_in(object, "kl_mean"));
+  KVICK_TRY(one.kl_p99, loss_in(object, "kl_p99"));
+  KVICK_TRY(one.perplexity, loss_in(object, "perplexity"));
   KVICK_TRY(one.top1_agreement, amount_in(object, "top1_agreement"));
   return one;
 }
 
 }  // namespace
+
+base::Status<> keep_others(TypesFile& file, const TypesFile& before) {
+  // Infinite ones are the same, and their difference is no number.
+  const bool as_likely =
+      file.f16_perplexity == before.f16_perplexity ||
+      std::abs(file.f16_perplexity - before.f16_perplexity) <= 0.01 * before.f16_perplexity;
+  if (file.text != before.text || file.tokens != before.tokens || file.window != before.window ||
+      !as_likely)
+    return fail("{} tokens of {} in windows of {}, with a perplexity of {:.4f} in f16",
+                before.tokens, before.text, before.window, before.f16_perplexity);
+  for (const TypeMeasured& one : before.types) {
+    const auto same = [&](const TypeMeasured& other) { return other.type == one.type; };
+    if (std::none_of(file.types.begin(), file.types.end(), same)) file.types.push_back(one);
+  }
+  std::stable_sort(file.types.begin(), file.types.end(),
+                   [](const TypeMeasured& a, const TypeMeasured& b) {
+                     return a.bytes_per_token > b.bytes_per_token;
+                   });
+  return base::Done{};
+}
 
 std::string types_path(const std::string& model_path) {
   std::error_code error;
@@ -84,7 +114,7 @@ Result<TypesFile> parse_types(std::string_view text) {
   KVICK_TRY(file.text, text_in(object, "text"));
   KVICK_TRY(file.tokens, count_in(object, "tokens"));
   KVICK_TRY(file.window, number_in(object, "window"));
-  KVICK_TRY(file.f16_perplexity, amount_in(object, "f16_perplexity"));
+  KVICK_TRY(file.f16_perplexity, loss_in(object, "f16_perplexity"));
   const auto types = object.find("types");
   if (types == object.end() || !types->is_array()) return fail("types is missing or no list");
   for (const ordered_json& entry : *types) {

@@ -32,12 +32,18 @@ struct TypesFile {
   std::vector<TypeMeasured> types;
 };
 
+// Adds to `file` the types of `before` that it has not. Error: they are not of the same
+// measurement, which is the same text as far as its name, its tokens, the window and f16's
+// perplexity (within 1 %: processors round otherwise) tell.
+base::Status<> keep_others(TypesFile& file, const TypesFile& before);
+
 // Where --kv-type auto looks: NAME.kvt beside NAME.gguf, model.kvt in a folder.
 std::string types_path(const std::string& model_path);
 
 // A JSON object: {kvick_kv_types: 1, model: {arch, layers, kv_heads, head_dim, weights}, text,
 // tokens, window, f16_perplexity, types: [{type, bytes_per_token, kl_mean, kl_p99, perplexity,
-// top1_agreement}], checksum}.
+// top1_agreement}], checksum}. A perplexity or divergence that is infinite or no number is null,
+// and infinite when it is read.
 std::string types_text(const TypesFile& file);
 // The inverse. Errors: what is wrong with the text, without its name.
 base::Result<TypesFile> parse_types(std::string_view text);

@@ -2,7 +2,9 @@
 
 #include <filesystem>
 #include <gtest/gtest.h>
+#include <limits>
 #include <unistd.h>
+#include <vector>
 
 namespace kvick::engine {
 namespace {
@@ -69,13 +71,50 @@ TEST(TypesFile, EveryFieldAndEveryDigitIsNeeded) {
   EXPECT_EQ(refusal("8184", "\"\""), "tokens is missing or no whole number");
   EXPECT_EQ(refusal("1024", "4294967296"), "window is 4294967296, which is too many");
   EXPECT_EQ(refusal("72.5", "-72.5"), "bytes_per_token is -72.5");
-  EXPECT_EQ(refusal("0.9", "null"), "kl_p99 is missing or no number");
+  EXPECT_EQ(refusal("0.9", "\"\""), "kl_p99 is missing or no number");
+  EXPECT_EQ(refusal("0.9", "null"), "its checksum is wrong: it is damaged");
   EXPECT_EQ(refusal("\"types\": [", "\"types\": 3, \"other\": ["), "types is missing or no list");
   EXPECT_EQ(refusal("\"types\": [", "\"types\": [3,"), "types holds 3, which is no object");
   EXPECT_EQ(refusal("72.5", "71.5"), "its checksum is wrong: it is damaged");
   EXPECT_EQ(refusal("8184", "8185"), "its checksum is wrong: it is damaged");
   for (size_t length = 0; length + 2 < text.size(); ++length)
     EXPECT_FALSE(parse_types(std::string_view(text).substr(0, length)).ok()) << length;
+}
+
+TEST_F(TypesFileOnDisk, TypesThatRuinAModelAreInfinitelyFar) {
+  constexpr double kInfinite = std::numeric_limits<double>::infinity();
+  TypesFile file = some_file();
+  file.types[1].perplexity = kInfinite;
+  file.types[1].kl_mean = std::numeric_limits<double>::quiet_NaN();
+  ASSERT_TRUE(write_types(path_, file).ok());
+  const TypesFile read = read_types(path_, kModel).value();
+  EXPECT_EQ(read.types[0], file.types[0]);
+  EXPECT_EQ(read.types[1].perplexity, kInfinite);
+  EXPECT_EQ(read.types[1].kl_mean, kInfinite);
+}
+
+TEST(TypesFile, KeepsOtherTypesOfTheSameMeasurement) {
+  const TypesFile before = some_file();
+  TypesFile file = some_file();
+  file.f16_perplexity *= 1.005;
+  file.types = {{.type = "q8", .bytes_per_token = 136, .perplexity = 16.3},
+                {.type = "q4:rotate=on", .bytes_per_token = 72.5, .perplexity = 18}};
+  const TypesFile measured = file;
+  ASSERT_TRUE(keep_others(file, before).ok());
+  EXPECT_EQ(file.types, (std::vector{before.types[0], measured.types[0], measured.types[1]}));
+  const auto differs = [&](auto change) {
+    TypesFile other = measured;
+    change(other);
+    const base::Status<> kept = keep_others(other, before);
+    EXPECT_EQ(other.types, measured.types);
+    return kept.ok() ? std::string() : kept.error().message;
+  };
+  const std::string said =
+      "8184 tokens of wiki \"two\".txt in windows of 1024, with a perplexity of 16.2900 in f16";
+  EXPECT_EQ(differs([](TypesFile& other) { other.text = "another.txt"; }), said);
+  EXPECT_EQ(differs([](TypesFile& other) { other.tokens = 100; }), said);
+  EXPECT_EQ(differs([](TypesFile& other) { other.window = 512; }), said);
+  EXPECT_EQ(differs([](TypesFile& other) { other.f16_perplexity = 17; }), said);
 }
 
 TEST_F(TypesFileOnDisk, SaysWhatIsWrongWhereItIsMissingOrAnothers) {

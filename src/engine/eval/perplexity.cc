@@ -264,6 +264,13 @@ Result<std::optional<Reader>> make_reference(Engine& engine, const PerplexityOpt
 
 }  // namespace
 
+uint64_t predicted_tokens(size_t text, const PerplexityOptions& options) {
+  if (options.most != 0) text = std::min<size_t>(text, options.most);
+  const size_t window = std::min<size_t>(options.window, text);
+  if (window < size_t{options.prompt} + 2) return 0;
+  return text / window * (window - options.prompt - 1);
+}
+
 Result<Perplexity> perplexity(Engine& engine, std::span<const Token> text,
                               const PerplexityOptions& options) {
   KVICK_TRY_VOID(check_window(engine, options.kv, options.window, "model"));

@@ -45,6 +45,9 @@ struct Perplexity {
   uint64_t kv_bytes = 0;                   // allocated for a full window, in all tiers
 };
 
+// How many of a text's tokens perplexity() predicts. text: how many it has.
+uint64_t predicted_tokens(size_t text, const PerplexityOptions& options);
+
 // Where a policy chooses rows or rows change with age, windows are read a token at a time, as in
 // decoding, and 16 of them side by side. Takes memory for both caches (of so many windows) and the
 // logits of 128 tokens of each model, however long the text. Errors: a window longer than a context

@@ -41,7 +41,8 @@ struct Plan {
   MakeFormat format;       // of the API that was asked
   // The answer to a request that needs no job; then there is none.
   std::optional<HttpResponse> answer = {};
-  std::shared_ptr<const void> lease = {};  // of the model; whoever has the jobs keeps it
+  // Keeps the model loaded: held by whoever has the jobs, until they have ended.
+  std::shared_ptr<const void> lease = {};
 };
 
 ApiResult<Plan> plan_completion(const CompletionRequest& request, const PlanContext& context);

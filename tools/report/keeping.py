@@ -2,6 +2,7 @@
 
 import datetime
 import json
+import pathlib
 import shutil
 
 import results  # noqa: F401  (puts tools/compare on the path)
@@ -20,6 +21,9 @@ def keep(machine, path, folder):
     data = json.loads(path.read_text(encoding="utf-8"))
     if "experiment" not in data or "cells" not in data:
         raise ValueError(f"{path} is no file of kvick lab: it has no experiment or no cells")
+    for cell in data["cells"]:  # models are named, not where they lie on this machine
+        cell.get("what", {}).update({key: pathlib.PurePath(value).name for key, value in cell.get("what", {}).items()
+                                     if isinstance(value, str) and value.startswith("/")})
     date = datetime.date.fromtimestamp(path.stat().st_mtime).isoformat()
     provenance = {"machine": machine, "date": date, "commit": kept.commit(), "command": data["command"],
                   "spread": data.pop("spread", None) or spread(data)}

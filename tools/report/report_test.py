@@ -192,11 +192,13 @@ class Keeping(Copy):
         return path
 
     def test_a_file_of_the_lab_is_kept_with_its_provenance_and_charts(self):
-        path = self.lab_file(experiment="waste", command="kvick lab waste -o DIR", cells=[{"runs": [1, 2]}, {"runs": [1]}])
+        path = self.lab_file(experiment="waste", command="kvick lab waste -o DIR", cells=[{"runs": [1, 2], "what": {"model": "/home/a/b.gguf", "kv": "paged"}}, {"runs": [1]}])
         rc, said = report(self.docs, "--keep", "xeon", path)
         self.assertEqual(rc, 0, said)
         place = pathlib.Path(said.strip())
-        provenance = json.loads(place.read_text())["provenance"]
+        kept = json.loads(place.read_text())
+        provenance = kept["provenance"]
+        self.assertEqual(kept["cells"][0]["what"], {"model": "b.gguf", "kv": "paged"})
         self.assertEqual(list(results.Results(self.docs / "results").faults()), [])
         self.assertEqual((provenance["date"], provenance["command"]), (place.parent.name, "kvick lab waste -o DIR"))
         self.assertIn("1 to 2 rounds", provenance["spread"])

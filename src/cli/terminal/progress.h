@@ -53,8 +53,8 @@ class Progress {
   void start(std::string_view what, Unit unit, uint64_t total, uint64_t done = 0);
   // Cheap enough to call for every buffer: draws at most ten times a second.
   void update(uint64_t done);
-  // start() with the first report after a finish(), then update(): of work that may be refused
-  // before it begins.
+  // Starts the bar with the first report and updates it with the others, until finish(). For work
+  // that may be refused before it begins, which then shows no bar.
   void report(std::string_view what, Unit unit, uint64_t done, uint64_t total);
   void finish();  // nothing if nothing was started
   // A line for the user above the bar, unless quiet.

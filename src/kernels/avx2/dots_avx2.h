@@ -11,8 +11,8 @@ namespace {
 constexpr int zero_of(const PackFormat& f) { return f.value_bits == 8 ? 0 : f.zero; }
 
 // How many halves of a panel are multiplied together when their codes are unpacked
-// (prompt_block_avx2.h): as the registers allow, in which sums in 16 bits take room as long as they
-// last.
+// (prompt_block_avx2.h). Two fit into the registers if a group needs one kind of sum at a time:
+// 16-bit sums that hold all 8 products, or 32-bit sums to which each product is added at once.
 constexpr int halves_together(const PackFormat& f) {
   const int fit = sums_in_16_bits(f.value_bits);
   return f.scale_group == 32 && (fit == 1 || fit == 8) ? kHalves : 1;

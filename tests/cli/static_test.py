@@ -85,6 +85,19 @@ class Endless(StaticTest):
         self.assertEqual((result["kv_bytes"], result["kv_read_bytes_per_token"]), (62 * 256, 32 * 256))
         ppl.refused(*windows, says="--window 300 is longer than --ctx 32, where the sequences of virtual end")
 
+    def test_streaming_goes_past_the_context_with_a_budget_in_rows(self):
+        policy = ("--kv-select", "streaming:budget=24")
+        result = self.json_of("-p", 0, "-n", 4, "-d", 700, "-r", 1, "--ctx", 64, *policy)
+        self.assertEqual(result["kv"]["used_bytes"], 24 * 256)
+        run = self.as_command("run")
+        result = run.json_of("--raw", "-p", "once", "-n", 500, "--ignore-eos", "--ctx", 32, *policy)
+        self.assertEqual(len(result["tokens"]), 500)
+        ppl = self.as_command("ppl")
+        windows = ("-f", self.text, "--ctx", 32, "--window", 300)
+        self.assertEqual(ppl.json_of(*windows, *policy)["kv_read_bytes_per_token"], 25 * 256)
+        for ends in ("streaming:budget=0.25", "streaming:budget=33", "h2o:budget=24"):
+            ppl.refused(*windows, "--kv-select", ends, says="--window 300 is longer than --ctx 32")
+
 
 if __name__ == "__main__":
     unittest.main(verbosity=1)

@@ -67,13 +67,14 @@ base::Result<std::unique_ptr<engine::Engine>> open_reference(const PplFlags& fla
 base::Result<uint32_t> window_of(const PplFlags& flags, const engine::KvOptions& kv) {
   const uint32_t context = flags.engine.context;
   if (flags.window == 0) return context != 0 ? context : 1024;
+  if (context == 0 || context >= flags.window) return flags.window;
   // No model's own default is endless.
-  const kv::Strategy* strategy = kv::find_strategy(kv.spec.name);
-  if (context != 0 && context < flags.window && (strategy == nullptr || !strategy->traits.endless))
-    return base::fail("--window {} is longer than --ctx {}, where the sequences of {} end",
-                      flags.window, context,
-                      strategy != nullptr ? strategy->name : kv::strategies().front().name);
-  return flags.window;
+  const kv::Strategy* named = kv::find_strategy(kv.spec.name);
+  const kv::Strategy& strategy = named != nullptr ? *named : kv::strategies().front();
+  const kv::Traits traits = kv::traits_of(strategy, {}, kv.spec, kv.select);
+  if (traits.endless && traits.most_kept <= context) return flags.window;
+  return base::fail("--window {} is longer than --ctx {}, where the sequences of {} end",
+                    flags.window, context, strategy.name);
 }
 
 base::Result<int> ppl(const PplFlags& flags, const Common& common) {

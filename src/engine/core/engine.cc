@@ -301,8 +301,14 @@ base::Status<> Engine::check_writes() const {
 
 uint32_t Engine::most_tokens(const KvOptions& options) const {
   const KvOptions all = resolved(options);
+  const kv::Setup made = setup(all);
   const kv::Strategy* strategy = kv::find_strategy(all.spec.name);
-  return kv::most_tokens(strategy != nullptr ? strategy->traits : kv::Traits{}, setup(all));
+  return strategy != nullptr ? kv::most_tokens_of(*strategy, all.spec, made)
+                             : made.shape.max_tokens;
+}
+
+bool Engine::endless(const KvOptions& options) const {
+  return most_tokens(options) > setup(resolved(options)).shape.max_tokens;
 }
 
 kv::StoreInfo Engine::store_info(const KvOptions& options) const {

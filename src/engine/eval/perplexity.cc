@@ -189,14 +189,9 @@ Perplexity summary(Sums& sums) {
   return result;
 }
 
-bool ends(const KvOptions& kv) {
-  const kv::Strategy* strategy = kv::find_strategy(kv.spec.name);
-  return strategy == nullptr || !strategy->traits.endless;
-}
-
 // The cache of one window.
 KvOptions cache_for(const Engine& engine, KvOptions kv, uint32_t window) {
-  if (ends(kv) || kv.max_tokens == 0)
+  if (!engine.endless(kv) || kv.max_tokens == 0)
     kv.max_tokens = std::min(window, engine.model().config().context);
   return kv;
 }
@@ -221,7 +216,7 @@ Result<Reader> make_reader(Engine& engine, const KvOptions& kv, uint32_t window)
 base::Status<> check_window(const Engine& engine, const KvOptions& kv, uint32_t window,
                             std::string_view whose) {
   const model::Config& config = engine.model().config();
-  const uint32_t most = ends(kv) ? config.context : config.most_positions();
+  const uint32_t most = engine.endless(kv) ? config.most_positions() : config.context;
   if (window < 2 || window > most)
     return fail("a window of {} tokens, but it must be 2 to the {}'s context of {}", window, whose,
                 most);

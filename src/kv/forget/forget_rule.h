@@ -29,6 +29,9 @@ struct ForgetRule {
   uint32_t history = UINT32_MAX;  // tokens before that in which attention is noted
   Shared shared = Shared::kHead;
 
+  // The rows that stay are those of places in the cache, however long the text is: a sequence may
+  // have any length if their number does not grow with it.
+  bool endless() const { return rotates_sinks && selection.share == 0; }
   bool observes() const { return noted == Noted::kMass || noted == Noted::kLows; }
   // KV heads whose rows compete with each other.
   uint32_t together(const Shape& shape) const {

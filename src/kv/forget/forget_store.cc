@@ -21,6 +21,13 @@ base::Status<> check_layout(const Setup& setup, const Layout& layout) {
 
 }  // namespace
 
+Traits endless_traits(const ForgetRule& rule) {
+  Traits traits;
+  traits.endless = rule.endless();
+  if (traits.endless) traits.most_kept = rule.held(UINT32_MAX);
+  return traits;
+}
+
 void ForgetStore::move(const ForgetSequence& from, uint32_t blocks, ForgetSequence& to) {
   RowPool pool(shape(), together(), blocks);
   pool.take(from.rows);

@@ -19,9 +19,13 @@ struct ForgetSequence : Sequence {
   RowPool rows;
 };
 
+// Traits::endless and most_kept of its stores.
+Traits endless_traits(const ForgetRule& rule);
+
 class ForgetStore final : public CheckedStore {
  public:
-  ForgetStore(const Setup& setup, const ForgetRule& rule) : CheckedStore(setup), rule_(rule) {}
+  ForgetStore(const Setup& setup, const ForgetRule& rule)
+      : CheckedStore(setup, kv::most_tokens(endless_traits(rule), setup)), rule_(rule) {}
 
   std::vector<MapEntry> map() const override;
 

@@ -97,6 +97,23 @@ TEST(Streaming, TurnsTheQueriesOfTheSinksBackByTheRowsThatAreGone) {
   }
 }
 
+TEST(Streaming, GoesOnPastTheContextIfTheContextHoldsItsRows) {
+  const auto most_of = [](const std::string& select, const Shape& shape) {
+    const Pair p("virtual " + select, shape);
+    const kv::Setup setup = setup_for("virtual " + select, shape);
+    EXPECT_EQ(p.store->most_tokens(), info_of(parse_spec("virtual").value(), setup).most_tokens);
+    return p.store->most_tokens();
+  };
+  Shape shape = kShape;
+  EXPECT_EQ(most_of("streaming:budget=20", shape), UINT32_MAX);
+  EXPECT_EQ(most_of("streaming:budget=0.25", shape), shape.max_tokens);
+  EXPECT_EQ(most_of("h2o:budget=20", shape), shape.max_tokens);
+  shape.max_tokens = 20;
+  EXPECT_EQ(most_of("streaming:budget=20", shape), UINT32_MAX);
+  EXPECT_EQ(most_of("streaming:budget=21", shape), 20U);
+  EXPECT_EQ(most_of("streaming:budget=3,sinks=20", shape), 20U);
+}
+
 // One head by the definition: a list of rows with the attention that each had.
 struct Hitters {
   std::vector<std::pair<Row, double>> rows;  // oldest first

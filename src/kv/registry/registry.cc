@@ -278,6 +278,17 @@ Traits traits_of_groups(const Strategy& strategy, std::span<const Shape> groups,
   return all.value_or(Traits{});
 }
 
+uint32_t most_tokens_of(const Strategy& strategy, const Spec& spec, const Setup& setup) {
+  const std::vector<Shape> shapes =
+      setup.layers.empty() ? std::vector{setup.shape} : grouped_shapes(setup);
+  uint32_t most = UINT32_MAX;
+  for (const Shape& shape : shapes) {
+    const Spec select = setup.layers.empty() || follows_policy(shape) ? setup.select.spec : Spec{};
+    most = std::min(most, most_tokens(traits_of(strategy, shape, spec, select), setup));
+  }
+  return most;
+}
+
 base::Result<std::unique_ptr<Store>> make_store(const Spec& spec, const Setup& setup) {
   if (!setup.layers.empty()) return make_grouped_store(spec, setup);
   KVICK_TRY(const Strategy* strategy, checked_strategy(spec));
@@ -294,7 +305,7 @@ base::Result<std::unique_ptr<Store>> make_store(const Spec& spec, const Setup& s
 
 StoreInfo info_of(const Spec& spec, const Setup& setup) {
   return {.groups = setup.layers.empty() ? std::vector{setup.shape} : grouped_shapes(setup),
-          .most_tokens = most_tokens(find_strategy(spec.name)->traits, setup)};
+          .most_tokens = most_tokens_of(*find_strategy(spec.name), spec, setup)};
 }
 
 base::Result<std::vector<Cost>> group_costs(const Spec& spec, const Setup& setup,
@@ -313,7 +324,7 @@ base::Result<Cost> cost_of(const Spec& spec, const Setup& setup, const Load& loa
   KVICK_TRY_VOID(check_shape(setup.shape));
   KVICK_TRY_VOID(check_slots(*strategy, setup.slots != nullptr));
   KVICK_TRY_VOID(check_tier(*strategy, setup));
-  if (const uint32_t most = most_tokens(strategy->traits, setup); load.tokens > most)
+  if (const uint32_t most = most_tokens_of(*strategy, spec, setup); load.tokens > most)
     return base::fail("a sequence of {} tokens is past the context of {}", load.tokens, most);
   if (!setup.select.spec.name.empty()) return policy_cost({*strategy, spec}, setup, load);
   if (setup.shape.aging) return aged_cost(*strategy, spec, setup, load);

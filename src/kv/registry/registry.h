@@ -28,6 +28,8 @@ Traits traits_of(const Strategy& strategy, const Shape& shape, const Spec& spec 
 // choose rows of read all of theirs.
 Traits traits_of_groups(const Strategy& strategy, std::span<const Shape> groups,
                         const Spec& spec = {}, const Spec& select = {});
+// Store::most_tokens of make_store's store.
+uint32_t most_tokens_of(const Strategy& strategy, const Spec& spec, const Setup& setup);
 // Whether a policy may choose which of such a group's rows are read: those of a window are few
 // enough to read them all, and latent rows and states are not keys.
 bool follows_policy(const Shape& shape);

@@ -25,7 +25,10 @@ struct Traits {
   bool moves_rows = false;     // has the facet RowMover
   bool moves_windows = false;  // of layers with a window as well
   bool forgets = false;        // commits give rows up for good
-  bool endless = false;        // a sequence may grow past the shape's max_tokens
+  // A sequence may grow past the shape's max_tokens, if that is at least most_kept, the committed
+  // rows that it keeps (0: it keeps fewer than max_tokens anyway).
+  bool endless = false;
+  uint32_t most_kept = 0;
   // Keeps a memory of the model's slots and no rows: needs Setup::slots and rows of type f32,
   // answers read() and not view(). All others are for models without one.
   bool slots = false;
@@ -71,7 +74,8 @@ struct Strategy {
 
 // Store::most_tokens of a strategy's stores.
 inline uint32_t most_tokens(const Traits& traits, const Setup& setup) {
-  return traits.endless ? setup.limits.most_positions : setup.shape.max_tokens;
+  const uint32_t context = setup.shape.max_tokens;
+  return traits.endless && traits.most_kept <= context ? setup.limits.most_positions : context;
 }
 
 // The registry's rows, the default first; registry/registry.cc.

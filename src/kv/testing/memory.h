@@ -60,7 +60,11 @@ inline Spec select_of(const std::string& text) {
 // Whatever its shape and options are.
 inline Traits traits_of(const std::string& text) {
   Traits traits = find_strategy(spec_of(text).name)->traits;
-  if (const Policy* policy = find_policy(select_of(text).name)) policy->change_traits(traits);
+  const Spec select = select_of(text);
+  if (const Policy* policy = find_policy(select.name)) {
+    policy->change_traits(traits);
+    if (policy->limit_traits != nullptr) policy->limit_traits(select, traits);
+  }
   return traits;
 }
 

@@ -22,7 +22,7 @@ Pair::Pair(const std::string& text, const Shape& shape_of_all, uint64_t max_byte
   auto made = make_store(spec_of(text), setup);
   if (!made.ok()) ADD_FAILURE() << made.error().message;
   store = std::move(made).value();
-  if (traits_of(text).endless) most_held = shape.max_tokens - 1;
+  if (traits_of(text).endless && !forgets) most_held = shape.max_tokens - 1;
   const Policy* policy = find_policy(select_of(text).name);
   if (policy != nullptr && has_option(*policy, "page")) selection.unit = kTriedPage;
 }
